@@ -8,14 +8,36 @@
 
 /* ---- traces ---------------------------------------------------------------------------------- */
 
+enum tg_err tg__handle_new(struct tg__columns *columns, struct tg_trace **out, struct tg_error *e) {
+  *out = tg__alloc(sizeof **out);
+  if (*out) {
+    (*out)->columns = columns;
+    return TG_OK;
+  }
+  tg__run_close(columns->run);
+  tg__trace_free(columns);
+  return tg__fail(e, TG_MEMORY, -1, "out of memory while opening a trace");
+}
+
+enum tg_err tg__open_whole(const char *path, const struct tg_open_options *options, struct tg_trace **out,
+                           struct tg_error *e) {
+  struct tg__columns *columns;
+  *out = NULL;
+  const enum tg_err err = tg__trace_open(path, options, &columns, e);
+  return err ? err : tg__handle_new(columns, out, e);
+}
+
 enum tg_err tg_open(const char *path, const struct tg_open_options *options, struct tg_trace **out,
                     struct tg_error *error) {
-  return tg__run_is_large(path) ? tg__run_open(path, options, NULL, out, error)
-                                : tg__trace_open(path, options, out, error);
+  struct tg__columns *columns;
+  if (!tg__run_is_large(path)) return tg__open_whole(path, options, out, error);
+  *out = NULL;
+  const enum tg_err err = tg__run_open(path, options, NULL, &columns, error);
+  return err ? err : tg__handle_new(columns, out, error);
 }
 
 void tg_set_progress(struct tg_trace *trace, const struct tg_open_options *options) {
-  struct tg_open_options *const kept = trace->run ? &trace->run->options : NULL;
+  struct tg_open_options *const kept = trace->columns->run ? &trace->columns->run->options : NULL;
   if (!kept) return;
   kept->progress = options ? options->progress : NULL;
   kept->part_done = options ? options->part_done : NULL;
@@ -24,19 +46,21 @@ void tg_set_progress(struct tg_trace *trace, const struct tg_open_options *optio
 
 void tg_close(struct tg_trace *trace) {
   if (!trace) return;
-  tg__run_close(trace->run);
-  tg__trace_free(trace);
+  tg__run_close(trace->columns->run);
+  tg__trace_free(trace->columns);
+  tg__free(trace);
 }
 
 bool tg_trace_is_valid(struct tg_trace *trace, struct tg_error *error) {
-  if (trace->summaries) return true; /* checked as it was read */
-  return !tg__trace_load(trace, TG__COL_ALL, error) && tg__trace_is_valid(trace, error);
+  if (trace->columns->summaries) return true; /* checked as it was read */
+  return !tg__trace_load(trace->columns, TG__COL_ALL, error) && tg__trace_is_valid(trace->columns, error);
 }
 
 enum tg_err tg_save(struct tg_trace *trace, const char *path, struct tg_error *error) {
-  enum tg_err err = tg__run_whole(&trace, error);
-  if (!err) err = tg__trace_load(trace, TG__COL_ALL, error);
-  return err ? err : tg__trace_save(trace, path, error);
+  struct tg__columns *columns = trace->columns;
+  enum tg_err err = tg__run_whole(&columns, error);
+  if (!err) err = tg__trace_load(columns, TG__COL_ALL, error);
+  return err ? err : tg__trace_save(columns, path, error);
 }
 
 /* ---- questions ------------------------------------------------------------------------------- */
@@ -76,19 +100,20 @@ bool tg_question_column(size_t i, size_t k, const char **name, const char **type
 
 enum tg_err tg_ask(struct tg_trace *trace, const char *question, const struct tg_arg *args, size_t arg_count,
                    struct tg_table **out, struct tg_error *error) {
-  if (trace && trace->run) return tg__run_ask(trace, question, args, arg_count, out, error);
-  return tg__ask_run(trace, question, args, arg_count, out, error);
+  struct tg__columns *const columns = trace ? trace->columns : NULL;
+  return (columns && columns->run ? tg__run_ask : tg__ask_run)(columns, question, args, arg_count, out, error);
 }
 
 enum tg_err tg_sql(struct tg_trace *trace, const char *sql, struct tg_table **out, struct tg_error *error) {
-  const enum tg_err err = tg__run_whole(&trace, error);
-  return err ? err : tg__sql_run(trace, sql, out, error);
+  struct tg__columns *columns = trace->columns;
+  const enum tg_err err = tg__run_whole(&columns, error);
+  return err ? err : tg__sql_run(columns, sql, out, error);
 }
 
 /* ---- two traces ------------------------------------------------------------------------------ */
 
 /* In place of a run, the one rank that is compared, if one is named. A question finds it itself. */
-static enum tg_err one_side(struct tg_trace **t, const struct tg_arg *args, size_t arg_count, const char *own,
+static enum tg_err one_side(struct tg__columns **t, const struct tg_arg *args, size_t arg_count, const char *own,
                             struct tg_error *e) {
   const struct tg__call c = {"", args, arg_count};
   const char *const number = tg__call_has(&c, own)      ? tg__call_value(&c, own)
@@ -101,9 +126,10 @@ static enum tg_err one_side(struct tg_trace **t, const struct tg_arg *args, size
 enum tg_err tg_diff(struct tg_trace *a, struct tg_trace *b, const struct tg_arg *args, size_t arg_count,
                     struct tg_table **out, struct tg_error *error) {
   static const struct tg__diff_doors doors = {tg__run_each, tg__run_ask};
-  enum tg_err err = one_side(&a, args, arg_count, "rank_a", error);
-  if (!err) err = one_side(&b, args, arg_count, "rank_b", error);
-  return err ? err : tg__diff_runs(a, b, &doors, args, arg_count, out, error);
+  struct tg__columns *one = a->columns, *other = b->columns;
+  enum tg_err err = one_side(&one, args, arg_count, "rank_a", error);
+  if (!err) err = one_side(&other, args, arg_count, "rank_b", error);
+  return err ? err : tg__diff_runs(one, other, &doors, args, arg_count, out, error);
 }
 
 bool tg_diff_argument(size_t k, const char **name, const char **fallback, const char **meaning) {
@@ -231,12 +257,13 @@ enum tg_err tg_export(struct tg_trace *trace, const char *format, const struct t
                       tg_write_fn *write, void *ctx, struct tg_error *error) {
   const struct tg__format *f = tg__format_find(format);
   if (!f || !f->trace) return no_such_format(format, true, error);
-  enum tg_err err = tg__run_whole(&trace, error);
-  if (!err) err = tg__trace_load(trace, TG__COL_ALL, error);
+  struct tg__columns *columns = trace->columns;
+  enum tg_err err = tg__run_whole(&columns, error);
+  if (!err) err = tg__trace_load(columns, TG__COL_ALL, error);
   if (err) return err;
   const struct tg__show_options options = {.args = args, .arg_count = arg_count};
   struct tg__out out = {.write = write, .ctx = ctx};
-  err = f->trace(trace, &options, &out, error);
+  err = f->trace(columns, &options, &out, error);
   return finish(&out, err, error);
 }
 
@@ -244,13 +271,14 @@ enum tg_err tg_report(struct tg_trace *trace, const char *format, unsigned width
                       void *ctx, struct tg_error *error) {
   const bool as_json = strcmp(format, "json") == 0;
   if (!as_json && strcmp(format, "text") != 0) return no_such_format(format, "the report", error);
-  enum tg_err err = trace->run ? TG_OK : tg__trace_load(trace, TG__COL_ALL, error);
+  struct tg__columns *const columns = trace->columns;
+  enum tg_err err = columns->run ? TG_OK : tg__trace_load(columns, TG__COL_ALL, error);
   if (err) return err;
   const struct tg__show_options options = {.width = width,
                                            .color = color,
-                                           .ask = trace->run ? tg__run_ask : NULL,
-                                           .is_damaged = trace->run && !tg__run_is_valid(trace->run)};
+                                           .ask = columns->run ? tg__run_ask : NULL,
+                                           .is_damaged = columns->run && !tg__run_is_valid(columns->run)};
   struct tg__out out = {.write = write, .ctx = ctx};
-  err = as_json ? tg__report_json(trace, &options, &out, error) : tg__report_text(trace, &options, &out, error);
+  err = as_json ? tg__report_json(columns, &options, &out, error) : tg__report_text(columns, &options, &out, error);
   return finish(&out, err, error);
 }

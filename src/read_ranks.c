@@ -116,7 +116,8 @@ static bool prepare_questions(struct reading *r) {
 }
 
 /* What is for all ranks together is left to the end. */
-static enum tg_err ask_unit(const struct tg__call *c, struct tg_trace *t, struct tg_table **out, struct tg_error *e) {
+static enum tg_err ask_unit(const struct tg__call *c, struct tg__columns *t, struct tg_table **out,
+                            struct tg_error *e) {
   struct tg_arg *const args = tg__alloc((c->count + 1) * sizeof *args);
   size_t count = 0;
   if (!args) return tg__fail(e, TG_MEMORY, -1, "out of memory while looking at a rank");
@@ -141,7 +142,7 @@ static bool note_health(const struct tg__rank *rank, struct tg__rank_health *h) 
 }
 
 /* Before the trace of a file is let go: how many tracks and slices its ranks have, and what is asked of them. */
-static enum tg_err note_places(const struct reading *r, struct unit *u, struct tg_trace *t) {
+static enum tg_err note_places(const struct reading *r, struct unit *u, struct tg__columns *t) {
   struct tg__run_ranks *const own = &u->own;
   if (!tg__grow((void **)&own->items, &own->cap, t->rank_count, sizeof *own->items))
     return tg__fail(&u->error, TG_MEMORY, -1, "out of memory while looking at a rank");
@@ -206,7 +207,7 @@ static void read_unit(void *ctx, size_t i) {
   struct reading *const r = ctx;
   struct unit *const u = &r->units[i];
   struct part part = {r, u};
-  struct tg_trace *t = NULL;
+  struct tg__columns *t = NULL;
   if (!count_bytes(r, u, 0, false)) return;
   const struct tg_open_options options = {
       .threads = r->each.threads, .progress = r->options->progress ? report_part : NULL, .progress_ctx = &part};
@@ -224,7 +225,7 @@ static void read_unit(void *ctx, size_t i) {
       u->err = tg__fail(&u->error, TG_MEMORY, -1, "out of memory while summing up a rank");
     if (!u->err && r->run) u->err = note_places(r, u, t);
   }
-  tg_close(t);
+  tg__trace_free(t);
   if (r->count > 1)
     tg__memory_return(); /* or the next rank's memory comes on top of what the allocator keeps of this one's */
   count_bytes(r, u, u->bytes, true);
@@ -254,7 +255,7 @@ static enum tg_err gather(struct reading *r, const char *path, struct tg__summar
                   bad->error.text);
 }
 
-static enum tg_err read_all(struct reading *r, const char *path, struct tg_trace **out, struct tg_error *e) {
+static enum tg_err read_all(struct reading *r, const char *path, struct tg__columns **out, struct tg_error *e) {
   int64_t passed_over = 0;
   struct tg__summaries *const s = tg__summaries_new();
   if (!s || !r->lock || !prepare_questions(r)) {
@@ -304,14 +305,14 @@ static void rename_ranks(struct tg_table *t, size_t first, size_t count, const s
   }
 }
 
-static int64_t offset_of(const struct tg_trace *run, int64_t number) {
+static int64_t offset_of(const struct tg__columns *run, int64_t number) {
   for (uint32_t k = 0; k < run->rank_count; k++)
     if (run->ranks[k].number == number) return run->ranks[k].clock_offset_ns;
   return 0;
 }
 
 /* The rows of a file count their microseconds from its own first start; in the run, from the first of all. */
-static void count_from_first(const struct tg_trace *run, const struct tg__run_ranks *all, struct tg_table *t) {
+static void count_from_first(const struct tg__columns *run, const struct tg__run_ranks *all, struct tg_table *t) {
   const size_t us = t ? tg__table_column_index(t, "ts_us") : SIZE_MAX;
   if (us == SIZE_MAX) return;
   const int64_t origin = tg__run_first_ns(run, all->items, all->count);
@@ -327,7 +328,7 @@ static void count_from_first(const struct tg_trace *run, const struct tg__run_ra
 
 /* What is said of ranks by their summaries says what was lost of them, too; which files were passed over is there
  * already. */
-static void give_losses(struct tg_trace *run, const struct tg__run_rank *place) {
+static void give_losses(struct tg__columns *run, const struct tg__run_rank *place) {
   for (uint32_t r = 0; r < run->rank_count; r++)
     for (int k = 0; k < TG__LOSS_COUNT && run->ranks[r].number == place->number; k++)
       if (k != TG__LOSS_skipped_file)
@@ -335,7 +336,7 @@ static void give_losses(struct tg_trace *run, const struct tg__run_rank *place) 
 }
 
 /* Where each rank is, by what it is called now that all are known. */
-static bool gather_places(const struct reading *r, struct tg_trace *t, struct tg__run_ranks *all) {
+static bool gather_places(const struct reading *r, struct tg__columns *t, struct tg__run_ranks *all) {
   uint32_t track = 0, slice = 0, mark = 0;
   for (size_t i = 0; i < r->count; i++) {
     struct tg__run_ranks *const own = &r->units[i].own;
@@ -367,7 +368,7 @@ static bool gather_places(const struct reading *r, struct tg_trace *t, struct tg
 }
 
 /* The answers are whole, but for what is asked of all ranks together. */
-static enum tg_err end_questions(struct reading *r, const struct tg_trace *run, struct tg__run_ranks *ranks,
+static enum tg_err end_questions(struct reading *r, const struct tg__columns *run, struct tg__run_ranks *ranks,
                                  struct tg_error *e) {
   int64_t *const numbers = tg__alloc((r->count + 1) * sizeof *numbers);
   if (!numbers) return tg__fail(e, TG_MEMORY, -1, "out of memory while putting ranks together");
@@ -391,7 +392,7 @@ static enum tg_err end_questions(struct reading *r, const struct tg_trace *run, 
 
 enum tg_err tg__folder_summaries(const struct tg__folder *folder, const char *path,
                                  const struct tg_open_options *options, struct tg__run_first *first,
-                                 struct tg__run_ranks *ranks, struct tg_trace **out, struct tg_error *e) {
+                                 struct tg__run_ranks *ranks, struct tg__columns **out, struct tg_error *e) {
   static const struct tg_open_options defaults;
   struct reading r = {.options = options ? options : &defaults, .lock = tg__lock_new(), .run = ranks, .first = first};
   enum tg_err err = add_units(&r, folder) ? tg__fail(e, TG_MEMORY, -1, "out of memory before reading the ranks")
@@ -419,6 +420,7 @@ enum tg_err tg__folder_summaries(const struct tg__folder *folder, const char *pa
 enum tg_err tg_open_ranks(const char *const *paths, size_t count, const struct tg_open_options *options,
                           struct tg_trace **out, struct tg_error *error) {
   static const struct tg_open_options defaults;
+  struct tg__columns *columns = NULL;
   struct tg_error ignored;
   struct reading r = {.options = options ? options : &defaults, .lock = tg__lock_new()};
   struct tg__folder **const folders = tg__alloc((count + 1) * sizeof *folders);
@@ -430,7 +432,8 @@ enum tg_err tg_open_ranks(const char *const *paths, size_t count, const struct t
     err = tg__folder_open(paths[i], &folders[i], e);
     if (!err && add_units(&r, folders[i])) err = tg__fail(e, TG_MEMORY, -1, "out of memory before reading the ranks");
   }
-  if (!err) err = read_all(&r, paths[0], out, e);
+  if (!err) err = read_all(&r, paths[0], &columns, e);
+  if (!err) err = tg__handle_new(columns, out, e);
   for (size_t i = 0; folders && i < count; i++) tg__folder_close(folders[i]);
   tg__free(folders);
   tg__free(r.units);
@@ -438,7 +441,8 @@ enum tg_err tg_open_ranks(const char *const *paths, size_t count, const struct t
   return err;
 }
 
-enum tg_err tg_save_ranks(struct tg_trace *trace, const char *path, struct tg_error *error) {
+enum tg_err tg_save_ranks(struct tg_trace *handle, const char *path, struct tg_error *error) {
+  struct tg__columns *const trace = handle->columns;
   if (trace->summaries) return tg__summaries_save(trace->summaries, path, error);
   enum tg_err err = tg__trace_load(trace, TG__COL_ALL, error);
   if (err) return err;

@@ -62,7 +62,7 @@ int64_t tg__run_memory(const char *path) {
 bool tg__run_is_large(const char *path) { return tg__run_memory(path) > 0; }
 
 enum tg_err tg__run_open(const char *path, const struct tg_open_options *options, struct tg__run_first *first,
-                         struct tg_trace **out, struct tg_error *e) {
+                         struct tg__columns **out, struct tg_error *e) {
   struct tg__run_door *const d = tg__alloc(sizeof *d);
   const size_t len = strlen(path);
   *out = NULL;
@@ -85,7 +85,7 @@ enum tg_err tg__run_open(const char *path, const struct tg_open_options *options
   return TG_OK;
 }
 
-enum tg_err tg__run_whole(struct tg_trace **t, struct tg_error *e) {
+enum tg_err tg__run_whole(struct tg__columns **t, struct tg_error *e) {
   struct tg__run_door *const d = (*t)->run;
   if (!d) return TG_OK;
   if (!d->whole) {
@@ -100,7 +100,7 @@ enum tg_err tg__run_whole(struct tg_trace **t, struct tg_error *e) {
 
 /* ---- one file -------------------------------------------------------------------------------- */
 
-int64_t tg__run_first_ns(const struct tg_trace *run, const struct tg__run_rank *places, size_t count) {
+int64_t tg__run_first_ns(const struct tg__columns *run, const struct tg__run_rank *places, size_t count) {
   int64_t least = INT64_MAX;
   for (size_t i = 0; i < count; i++)
     for (uint32_t k = 0; k < run->rank_count && places[i].first_ns != TG_NULL_INT; k++)
@@ -110,7 +110,7 @@ int64_t tg__run_first_ns(const struct tg_trace *run, const struct tg__run_rank *
 }
 
 /* The ranks of a file are called what they are called in the run, and their clocks stand as there. */
-static void name_ranks(const struct tg_trace *run, struct tg_trace *t, uint32_t unit) {
+static void name_ranks(const struct tg__columns *run, struct tg__columns *t, uint32_t unit) {
   const struct tg__run_ranks *const ranks = &run->run->ranks;
   for (size_t i = 0; i < ranks->count; i++) {
     const struct tg__run_rank *const r = &ranks->items[i];
@@ -128,11 +128,11 @@ static bool report_unit(void *ctx, int64_t done, int64_t total) {
                              alone ? total : d->total_bytes);
 }
 
-enum tg_err tg__run_unit(const struct tg_trace *run, uint32_t unit, struct tg_trace **out, struct tg_error *e) {
+enum tg_err tg__run_unit(const struct tg__columns *run, uint32_t unit, struct tg__columns **out, struct tg_error *e) {
   struct tg__run_door *const d = run->run;
   unsigned at = 0;
   while (at < KEPT - 1 && !(d->kept[at].trace && d->kept[at].unit == unit)) at++;
-  struct tg_trace *found = d->kept[at].unit == unit ? d->kept[at].trace : NULL;
+  struct tg__columns *found = d->kept[at].unit == unit ? d->kept[at].trace : NULL;
   if (!found) {
     const bool one_by_one = d->total_bytes >= 0; /* then none of those before is asked again soon */
     for (unsigned i = one_by_one ? 0 : at; i <= at; i++) {

@@ -45,7 +45,7 @@ void tg__run_number_through(struct tg_table *t, const struct tg__call *c, const 
   }
 }
 
-void tg__run_add_losses(const struct tg_trace *run, const char *question, struct tg_table *out) {
+void tg__run_add_losses(const struct tg__columns *run, const char *question, struct tg_table *out) {
   if (strcmp(question, "losses") == 0) tg__put_skipped_files(run, out);
   tg__table_add_skipped_files(out, run);
   tg__table_note_twins(out, run, "", TG_NULL_INT);
@@ -53,10 +53,10 @@ void tg__run_add_losses(const struct tg_trace *run, const char *question, struct
 
 /* ---- the last word --------------------------------------------------------------------------- */
 
-static enum tg_err settle_findings(const struct tg_trace *run, struct tg_table *rows, struct tg_error *e) {
+static enum tg_err settle_findings(const struct tg__columns *run, struct tg_table *rows, struct tg_error *e) {
   const struct tg__run_ranks *const ranks = &run->run->ranks;
   struct tg__straggler s;
-  struct tg_trace *slow = NULL;
+  struct tg__columns *slow = NULL;
   struct tg__rank_load *const loads = tg__alloc((ranks->count + 1) * sizeof *loads);
   if (!loads) return tg__fail(e, TG_MEMORY, -1, "out of memory while looking for causes");
   for (size_t i = 0; i < ranks->count; i++) loads[i] = ranks->items[i].load;
@@ -69,7 +69,7 @@ static enum tg_err settle_findings(const struct tg_trace *run, struct tg_table *
   return tg__fail(e, TG_MEMORY, -1, "out of memory while looking for causes");
 }
 
-enum tg_err tg__run_settle(const struct tg_trace *run, const struct tg__call *c, struct tg_table *rows,
+enum tg_err tg__run_settle(const struct tg__columns *run, const struct tg__call *c, struct tg_table *rows,
                            struct tg_error *e) {
   if (strcmp(c->question, "findings") == 0) return settle_findings(run, rows, e);
   if (strcmp(c->question, "modules") != 0 || tg__call_has(c, "rank") || tg__modules_settle(rows)) return TG_OK;
@@ -117,9 +117,9 @@ static size_t most_rows(const struct tg__call *c) {
 
 /* Rows of one rank as the run numbers them; neither chosen nor sorted, and cut only behind the first `most`. part:
  * of the answer about all. */
-static enum tg_err ask_rank(const struct tg_trace *run, const struct tg__run_rank *r, const struct tg__call *c,
+static enum tg_err ask_rank(const struct tg__columns *run, const struct tg__run_rank *r, const struct tg__call *c,
                             size_t most, bool part, struct tg_table **out, struct tg_error *e) {
-  struct tg_trace *t = NULL;
+  struct tg__columns *t = NULL;
   char number[24], own_number[24], limit[24];
   int64_t own;
   const char *const numbered = numbered_argument(c);
@@ -194,12 +194,12 @@ static void end_rank(struct tg__run_door *d, size_t i) {
   d->done_bytes += d->ranks.items[i].of_unit ? 0 : tg__folder_bytes(d->folder, d->ranks.items[i].unit);
 }
 
-enum tg_err tg__run_each(struct tg_trace *run, tg__look_fn *look, void *ctx, struct tg_error *e) {
+enum tg_err tg__run_each(struct tg__columns *run, tg__look_fn *look, void *ctx, struct tg_error *e) {
   struct tg__run_door *const d = run->run;
   enum tg_err err = TG_OK;
   begin_all(d);
   for (size_t i = 0; i < d->ranks.count && !err; i++) {
-    struct tg_trace *t = NULL;
+    struct tg__columns *t = NULL;
     begin_rank(d, i);
     if (d->ranks.items[i].of_unit == 0) err = tg__run_unit(run, d->ranks.items[i].unit, &t, e);
     if (!err && t) err = tg__trace_load(t, TG__COL_ALL, e);
@@ -211,7 +211,7 @@ enum tg_err tg__run_each(struct tg_trace *run, tg__look_fn *look, void *ctx, str
   return err;
 }
 
-static enum tg_err add_rank(const struct tg_trace *run, size_t i, const struct tg__call *c, bool choose_now,
+static enum tg_err add_rank(const struct tg__columns *run, size_t i, const struct tg__call *c, bool choose_now,
                             struct tg__joining *j, struct tg_error *e) {
   struct tg_table *rows = NULL;
   struct tg_error why = {0};
@@ -230,7 +230,7 @@ static enum tg_err add_rank(const struct tg_trace *run, size_t i, const struct t
 
 /* What is the same row in several ranks is not chosen before it is one; what the last word takes back or adds is not
  * either. */
-static enum tg_err ask_ranks(const struct tg_trace *run, const struct tg__call *c, struct tg_table **out,
+static enum tg_err ask_ranks(const struct tg__columns *run, const struct tg__call *c, struct tg_table **out,
                              struct tg_error *e) {
   struct tg__run_door *const d = run->run;
   struct tg__joining *const j = tg__joining_new(c->question, c->args, c->count, most_rows(c));
@@ -281,11 +281,11 @@ static const struct tg__run_rank *asked_rank(const struct tg__run_ranks *ranks, 
   return owner;
 }
 
-const struct tg__run_rank *tg__run_rank_of(const struct tg_trace *run, const char *number) {
+const struct tg__run_rank *tg__run_rank_of(const struct tg__columns *run, const char *number) {
   return rank_of(&run->run->ranks, number);
 }
 
-enum tg_err tg__run_ask(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count,
+enum tg_err tg__run_ask(struct tg__columns *t, const char *question, const struct tg_arg *args, size_t arg_count,
                         struct tg_table **out, struct tg_error *e) {
   const struct tg__question *const q = tg__question_find(question);
   const struct tg__call c = {question, args, arg_count};

@@ -36,8 +36,8 @@ struct tg_table {
   size_t uncut; /* rows there would be, where a run was asked for its first ones alone; else 0 */
   unsigned references; /* 1, plus one per exported Arrow array */
   struct tg__arena arena;
-  uint32_t recent[64];           /* texts put last, by a cheap hash of their bytes */
-  const struct tg_trace *source; /* trace whose string ids of_source maps to this table's */
+  uint32_t recent[64];              /* texts put last, by a cheap hash of their bytes */
+  const struct tg__columns *source; /* trace whose string ids of_source maps to this table's */
   uint32_t *of_source;
   uint32_t of_source_count;
 };
@@ -54,10 +54,10 @@ void tg__put_text(struct tg_table *t, struct tg__str s);
 void tg__put_cstr(struct tg_table *t, const char *s);  /* NULL = unknown */
 void tg__put_text_id(struct tg_table *t, uint32_t id); /* of t->strings; TG_NONE = unknown */
 /* A text of the trace by its string id (TG_NONE = unknown): a table look-up from the second time on. */
-void tg__put_trace_text(struct tg_table *t, const struct tg_trace *trace, uint32_t string_id);
-void tg__put_rank(struct tg_table *t, const struct tg_trace *trace,
+void tg__put_trace_text(struct tg_table *t, const struct tg__columns *trace, uint32_t string_id);
+void tg__put_rank(struct tg_table *t, const struct tg__columns *trace,
                   uint32_t rank); /* its number in the job, else unknown */
-static inline int64_t tg__rank_number(const struct tg_trace *trace, uint32_t rank) {
+static inline int64_t tg__rank_number(const struct tg__columns *trace, uint32_t rank) {
   return trace->ranks[rank].number < 0 ? TG_NULL_INT : trace->ranks[rank].number;
 }
 void tg__put_null(struct tg_table *t);
@@ -70,7 +70,7 @@ bool tg__table_reserve(struct tg_table *t, size_t rows); /* false on no memory, 
 void tg__column_null(struct tg__column *c, size_t row);  /* an unknown cell; nothing in a column that is left out */
 void tg__table_wrote(struct tg_table *t, size_t cells);
 void tg__table_wrote_rows(struct tg_table *t, size_t rows);
-uint32_t tg__table_text(struct tg_table *t, const struct tg_trace *trace,
+uint32_t tg__table_text(struct tg_table *t, const struct tg__columns *trace,
                         uint32_t string_id); /* TG_NONE stays TG_NONE */
 void tg__table_note(struct tg_table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void tg__table_keep_rows(struct tg_table *t, const uint32_t *rows, size_t count); /* reorder and drop */
@@ -130,31 +130,32 @@ bool tg__ask_has_rank(const struct tg__ask *a, uint32_t rank);
 struct tg__reach {
   uint32_t first_track, end_track, first_slice, end_slice, first_mark, end_mark;
 };
-struct tg__reach tg__reach_of(const struct tg_trace *t, uint32_t rank);
-struct tg__extent tg__rank_marks(const struct tg_trace *t, uint32_t rank); /* of one; needs TG__COL_MARKS */
-bool tg__ask_has_track(const struct tg__ask *a, const struct tg_trace *t, uint32_t track); /* rank and track fit */
+struct tg__reach tg__reach_of(const struct tg__columns *t, uint32_t rank);
+struct tg__extent tg__rank_marks(const struct tg__columns *t, uint32_t rank); /* of one; needs TG__COL_MARKS */
+bool tg__ask_has_track(const struct tg__ask *a, const struct tg__columns *t, uint32_t track); /* rank and track fit */
 bool tg__ask_has_time(const struct tg__ask *a, uint32_t rank, int64_t ns); /* inside a step window, or none asked for */
-const struct tg__step *tg__ask_first_step(const struct tg_trace *t,
+const struct tg__step *tg__ask_first_step(const struct tg__columns *t,
                                           const struct tg__ask *a); /* of the ranks asked for; NULL: they have none */
 /* Does this slice count? CPU slices by their start, device work by the start of the host call that launched it (with
  * step=, device work without a known launch belongs to no step; the table gets a note that says how much there was). */
-bool tg__ask_has_slice(const struct tg__ask *a, const struct tg_trace *t, uint32_t track, uint32_t slice);
+bool tg__ask_has_slice(const struct tg__ask *a, const struct tg__columns *t, uint32_t track, uint32_t slice);
 /* Has a rank asked for a slice of a class that fits (needs.c)? linked: one whose host call is known. */
-bool tg__ask_has_class(const struct tg_trace *t, const struct tg__ask *a, bool (*fits)(enum tg__class), bool linked);
+bool tg__ask_has_class(const struct tg__columns *t, const struct tg__ask *a, bool (*fits)(enum tg__class), bool linked);
 
 /* rank= and step= alone, for what is not a question (exports, SQL); other arguments are the caller's to look at.
  * tg__ask_end after use, after a failure too. */
-enum tg_err tg__ask_select(const struct tg_trace *t, const struct tg_arg *args, size_t arg_count, struct tg__ask *out,
-                           struct tg_error *e);
+enum tg_err tg__ask_select(const struct tg__columns *t, const struct tg_arg *args, size_t arg_count,
+                           struct tg__ask *out, struct tg_error *e);
 void tg__ask_end(struct tg__ask *a);
-void tg__put_skipped_files(const struct tg_trace *t, struct tg_table *out); /* losses.c: rows of the question losses */
-void tg__table_add_skipped_files(struct tg_table *out, const struct tg_trace *t); /* which are no rank's */
+void tg__put_skipped_files(const struct tg__columns *t,
+                           struct tg_table *out); /* losses.c: rows of the question losses */
+void tg__table_add_skipped_files(struct tg_table *out, const struct tg__columns *t); /* which are no rank's */
 /* Files that say they are one and the same rank, where there are such: how each is counted. side: "" or such as "A:
  * " before the note; rank: TG_NULL_INT, or the number asked for. */
-void tg__table_note_twins(struct tg_table *out, const struct tg_trace *t, const char *side, int64_t rank);
-int64_t
-tg__twin_rank(const struct tg_trace *t); /* the smallest number that several files say is theirs; TG_NULL_INT: none */
-void tg__table_add_losses(struct tg_table *out, const struct tg_trace *t,
+void tg__table_note_twins(struct tg_table *out, const struct tg__columns *t, const char *side, int64_t rank);
+int64_t tg__twin_rank(
+    const struct tg__columns *t); /* the smallest number that several files say is theirs; TG_NULL_INT: none */
+void tg__table_add_losses(struct tg_table *out, const struct tg__columns *t,
                           const struct tg__ask *a); /* those of the ranks asked for */
 
 /* The value of `arg` as a position in choices[0..count); TG_USAGE with the list of choices when it is none of them. */
@@ -166,7 +167,7 @@ enum tg_err tg__ask_choice(const struct tg__ask *a, const char *arg, const char 
 enum tg_err tg__ask_whole(const struct tg__ask *a, const char *arg, int64_t *out, struct tg_error *e);
 enum tg_err tg__ask_us(const struct tg__ask *a, const char *arg, int64_t *ns, struct tg_error *e);
 
-typedef enum tg_err tg__question_fn(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+typedef enum tg_err tg__question_fn(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                     struct tg_error *e);
 struct tg__question {
   const char *name, *meaning;
@@ -199,27 +200,28 @@ const char *tg__nearest_text(const char *wanted, const char *(*candidate)(const 
 #undef COLUMN
 /* Runs a question: checks arguments, loads columns, answers, then where, sort, limit. `findings` is answered by
  * diagnose and registered there; analyze knows only its columns. */
-enum tg_err tg__ask_run(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count,
+enum tg_err tg__ask_run(struct tg__columns *t, const char *question, const struct tg_arg *args, size_t arg_count,
                         struct tg_table **out, struct tg_error *e);
 enum tg_err
-tg__findings_of_all(const struct tg_trace *t,
+tg__findings_of_all(const struct tg__columns *t,
                     struct tg_table *rows); /* diagnose: what shows only between ranks; TG_OK or TG_MEMORY */
 /* The answer about one rank, counted from 0, as a part of the one about all. */
-enum tg_err tg__ask_rank(struct tg_trace *t, uint32_t rank, const char *question, const struct tg_arg *args,
+enum tg_err tg__ask_rank(struct tg__columns *t, uint32_t rank, const char *question, const struct tg_arg *args,
                          size_t arg_count, struct tg_table **out, struct tg_error *e);
 
 /* diff.c: two traces held against each other; arguments and columns stand in diff.def. The notes of the table begin
  * with the headline. */
-enum tg_err tg__diff_run(struct tg_trace *a, struct tg_trace *b, const struct tg_arg *args, size_t arg_count,
+enum tg_err tg__diff_run(struct tg__columns *a, struct tg__columns *b, const struct tg_arg *args, size_t arg_count,
                          struct tg_table **out, struct tg_error *e);
 /* The same where a side may be a run, whose ranks are looked at one after the other. */
-typedef enum tg_err tg__look_fn(void *ctx, struct tg_trace *t, struct tg_error *e);
+typedef enum tg_err tg__look_fn(void *ctx, struct tg__columns *t, struct tg_error *e);
 struct tg__diff_doors {
-  enum tg_err (*each)(struct tg_trace *run, tg__look_fn *look, void *ctx, struct tg_error *e); /* the files of a run */
-  enum tg_err (*ask)(struct tg_trace *run, const char *question, const struct tg_arg *args, size_t arg_count,
+  enum tg_err (*each)(struct tg__columns *run, tg__look_fn *look, void *ctx,
+                      struct tg_error *e); /* the files of a run */
+  enum tg_err (*ask)(struct tg__columns *run, const char *question, const struct tg_arg *args, size_t arg_count,
                      struct tg_table **out, struct tg_error *e);
 };
-enum tg_err tg__diff_runs(struct tg_trace *a, struct tg_trace *b, const struct tg__diff_doors *doors,
+enum tg_err tg__diff_runs(struct tg__columns *a, struct tg__columns *b, const struct tg__diff_doors *doors,
                           const struct tg_arg *args, size_t arg_count, struct tg_table **out, struct tg_error *e);
 const struct tg__argument_info *tg__diff_argument(size_t k); /* NULL past the end */
 /* diff_fail.c: does  step.p50 > +5%  hold for a table of tg__diff_run? When it does, e->text says for which row. */
@@ -240,8 +242,9 @@ enum tg_err tg__where_filter(struct tg_table *t, const char *expression, struct 
 struct tg__rank_load {
   double total_ns, busy_ns, wait_ns;
 };
-enum tg_err tg__rank_load(const struct tg_trace *t, uint32_t rank, struct tg__rank_load *out); /* TG_OK or TG_MEMORY */
-int64_t tg__rank_first_ns(const struct tg_trace *t,
+enum tg_err tg__rank_load(const struct tg__columns *t, uint32_t rank,
+                          struct tg__rank_load *out); /* TG_OK or TG_MEMORY */
+int64_t tg__rank_first_ns(const struct tg__columns *t,
                           uint32_t rank); /* rows.c: start of its first row, as in its file; TG_NULL_INT: none */
 /* modules_settle.c: rows of the question modules that came rank by rank, together: what is of no rank is added up,
  * shares are of all. */
@@ -290,7 +293,8 @@ bool tg__name_is_collective_call(struct tg__str op);    /* nccl:all_reduce, gloo
 bool tg__name_is_dataloader(struct tg__str annotation); /* enumerate(DataLoader)#….__next__, enumerate(DataPipe)#… */
 bool tg__name_is_optimizer_step(struct tg__str annotation);
 bool tg__name_is_profiler_step(struct tg__str name, int64_t *number);
-const char *tg__kernel_type(const struct tg_trace *t, uint32_t slice); /* COMPUTATION, COMMUNICATION, MEMORY, OTHER */
+const char *tg__kernel_type(const struct tg__columns *t,
+                            uint32_t slice);              /* COMPUTATION, COMMUNICATION, MEMORY, OTHER */
 const char *tg__kernel_type_by_name(struct tg__str name); /* the same by HTA's rule, which knows nothing but the name */
 
 /* The same questions asked once per distinct string instead of once per event: for loops over all slices. */
@@ -305,10 +309,10 @@ enum {
   TG__NAME_KNOWN = 128, /* private */
 };
 struct tg__names {
-  const struct tg_trace *trace;
+  const struct tg__columns *trace;
   uint8_t *flags; /* one per string of the trace, filled on first use */
 };
-bool tg__names_open(struct tg__names *n, const struct tg_trace *t);     /* false on no memory */
+bool tg__names_open(struct tg__names *n, const struct tg__columns *t);  /* false on no memory */
 unsigned tg__names_of(struct tg__names *n, uint32_t string_id);         /* TG__NAME_* */
 const char *tg__names_kernel_type(struct tg__names *n, uint32_t slice); /* equals tg__kernel_type */
 void tg__names_close(struct tg__names *n);
@@ -319,9 +323,9 @@ bool tg__is_user_frame(struct tg__str name); /* of the program, neither of torch
 struct tg__str tg__user_frame_of_stack(
     struct tg__str stack); /* innermost such frame of "a.py(1): f;b.py(2): g", empty when there is none */
 /* The frame of the program around a slice, or the one in the stack recorded with it; empty when there is none. */
-struct tg__str tg__user_frame(const struct tg_trace *t, uint32_t slice);
+struct tg__str tg__user_frame(const struct tg__columns *t, uint32_t slice);
 /* Append "file.py(12): function" with the line that was being run, where the trace tells it; nothing when it tells
  * no line. */
-void tg__user_line(const struct tg_trace *t, uint32_t slice, struct tg__out *out);
+void tg__user_line(const struct tg__columns *t, uint32_t slice, struct tg__out *out);
 
 #endif

@@ -126,7 +126,7 @@ enum tg_err tg__ask_us(const struct tg__ask *a, const char *arg, int64_t *ns, st
 
 bool tg__ask_is_all(const char *value) { return !value || !*value || strcmp(value, "all") == 0; }
 
-static enum tg_err parse_rank(const struct tg_trace *t, struct tg__ask *a, struct tg_error *e) {
+static enum tg_err parse_rank(const struct tg__columns *t, struct tg__ask *a, struct tg_error *e) {
   const char *value = find_argument(a->question, "rank") ? tg__ask_arg(a, "rank") : NULL;
   int64_t number, low = INT64_MAX, high = -1;
   a->rank = TG_NONE;
@@ -149,7 +149,7 @@ static enum tg_err parse_rank(const struct tg_trace *t, struct tg__ask *a, struc
                   (long long)number, t->rank_count, (long long)low, (long long)high);
 }
 
-static enum tg_err parse_track(const struct tg_trace *t, struct tg__ask *a, struct tg_error *e) {
+static enum tg_err parse_track(const struct tg__columns *t, struct tg__ask *a, struct tg_error *e) {
   const char *value = find_argument(a->question, "track") ? tg__ask_arg(a, "track") : NULL;
   int64_t number;
   a->track = TG_NONE;
@@ -169,13 +169,13 @@ enum { WHOSE = 40 };
 /* ---- step windows ---------------------------------------------------------------------------- */
 
 /* Of one rank by its number: what it lacks another may have. */
-static const char *whose(const struct tg_trace *t, uint32_t rank, char buf[WHOSE]) {
+static const char *whose(const struct tg__columns *t, uint32_t rank, char buf[WHOSE]) {
   if (rank == TG_NONE || t->ranks[rank].number < 0) return "the trace";
   snprintf(buf, WHOSE, "rank %lld", (long long)t->ranks[rank].number);
   return buf;
 }
 
-static enum tg_err no_such_step(const struct tg_trace *t, const struct tg__ask *a, const char *text, int len,
+static enum tg_err no_such_step(const struct tg__columns *t, const struct tg__ask *a, const char *text, int len,
                                 struct tg_error *e) {
   char buf[WHOSE];
   const char *const who = whose(t, a->rank == TG_NONE && t->rank_count == 1 ? 0 : a->rank, buf);
@@ -195,7 +195,7 @@ static enum tg_err no_such_step(const struct tg_trace *t, const struct tg__ask *
 }
 
 /* Mark the steps that one item, 5 or 5:8, names. */
-static enum tg_err pick_steps(const struct tg_trace *t, const struct tg__ask *a, const char *item, const char *end,
+static enum tg_err pick_steps(const struct tg__columns *t, const struct tg__ask *a, const char *item, const char *end,
                               bool *picked, struct tg_error *e) {
   const char *colon = memchr(item, ':', (size_t)(end - item));
   const int shown = (int)(end - item < 60 ? end - item : 60);
@@ -215,7 +215,8 @@ static enum tg_err pick_steps(const struct tg_trace *t, const struct tg__ask *a,
   return any ? TG_OK : no_such_step(t, a, item, shown, e);
 }
 
-static enum tg_err make_windows(const struct tg_trace *t, struct tg__ask *a, const bool *picked, struct tg_error *e) {
+static enum tg_err make_windows(const struct tg__columns *t, struct tg__ask *a, const bool *picked,
+                                struct tg_error *e) {
   size_t count = 0;
   for (uint32_t i = 0; i < t->step_count; i++) count += picked[i];
   a->windows = tg__alloc((count + 1) * sizeof *a->windows);
@@ -230,13 +231,13 @@ static enum tg_err make_windows(const struct tg_trace *t, struct tg__ask *a, con
   return TG_OK;
 }
 
-const struct tg__step *tg__ask_first_step(const struct tg_trace *t, const struct tg__ask *a) {
+const struct tg__step *tg__ask_first_step(const struct tg__columns *t, const struct tg__ask *a) {
   for (uint32_t i = 0; i < t->step_count; i++)
     if (tg__ask_has_rank(a, t->steps[i].rank)) return &t->steps[i];
   return NULL;
 }
 
-static enum tg_err parse_steps(const struct tg_trace *t, struct tg__ask *a, struct tg_error *e) {
+static enum tg_err parse_steps(const struct tg__columns *t, struct tg__ask *a, struct tg_error *e) {
   /* questions about ranks look at the numbers themselves: summaries have no steps of the trace */
   const bool has_windows = find_argument(a->question, "step") && a->question->needs != TG__COL_RANKS;
   const char *value = has_windows ? tg__ask_arg(a, "step") : NULL;
@@ -264,7 +265,7 @@ static enum tg_err parse_steps(const struct tg_trace *t, struct tg__ask *a, stru
 bool tg__ask_has_rank(const struct tg__ask *a, uint32_t rank) { return a->rank == TG_NONE || a->rank == rank; }
 
 /* First mark of this rank or a later one: marks lie by rank. */
-static uint32_t first_mark_of(const struct tg_trace *t, uint32_t rank) {
+static uint32_t first_mark_of(const struct tg__columns *t, uint32_t rank) {
   uint32_t low = 0, high = t->marks.count;
   while (low < high) {
     const uint32_t middle = low + (high - low) / 2;
@@ -276,11 +277,11 @@ static uint32_t first_mark_of(const struct tg_trace *t, uint32_t rank) {
   return low;
 }
 
-struct tg__extent tg__rank_marks(const struct tg_trace *t, uint32_t rank) {
+struct tg__extent tg__rank_marks(const struct tg__columns *t, uint32_t rank) {
   return (struct tg__extent){first_mark_of(t, rank), first_mark_of(t, rank + 1)};
 }
 
-struct tg__reach tg__reach_of(const struct tg_trace *t, uint32_t rank) {
+struct tg__reach tg__reach_of(const struct tg__columns *t, uint32_t rank) {
   if (rank == TG_NONE) return (struct tg__reach){0, t->track_count, 0, t->slices.count, 0, t->marks.count};
   const struct tg__rank *const r = &t->ranks[rank];
   const struct tg__extent slices = tg__rank_slices(t, rank),
@@ -289,7 +290,7 @@ struct tg__reach tg__reach_of(const struct tg_trace *t, uint32_t rank) {
                             marks.past};
 }
 
-bool tg__ask_has_track(const struct tg__ask *a, const struct tg_trace *t, uint32_t track) {
+bool tg__ask_has_track(const struct tg__ask *a, const struct tg__columns *t, uint32_t track) {
   return tg__ask_has_rank(a, t->tracks[track].rank) && (a->track == TG_NONE || a->track == track);
 }
 
@@ -310,7 +311,7 @@ bool tg__ask_has_time(const struct tg__ask *a, uint32_t rank, int64_t ns) {
   return false;
 }
 
-bool tg__ask_has_slice(const struct tg__ask *a, const struct tg_trace *t, uint32_t track, uint32_t slice) {
+bool tg__ask_has_slice(const struct tg__ask *a, const struct tg__columns *t, uint32_t track, uint32_t slice) {
   if (!tg__ask_has_track(a, t, track)) return false;
   if (!a->has_steps) return true;
   uint32_t at = slice;
@@ -331,13 +332,13 @@ static void add_loss(struct tg_table *out, enum tg__loss which, int64_t count, i
       (struct tg__loss_row){tg__loss_info[which].name, tg__loss_info[which].meaning, count, offset};
 }
 
-void tg__table_add_skipped_files(struct tg_table *out, const struct tg_trace *t) {
+void tg__table_add_skipped_files(struct tg_table *out, const struct tg__columns *t) {
   const struct tg__rank *const first = &t->ranks[0];
   if (first->loss[TG__LOSS_skipped_file])
     add_loss(out, TG__LOSS_skipped_file, first->loss[TG__LOSS_skipped_file], first->loss_offset[TG__LOSS_skipped_file]);
 }
 
-void tg__table_add_losses(struct tg_table *out, const struct tg_trace *t, const struct tg__ask *a) {
+void tg__table_add_losses(struct tg_table *out, const struct tg__columns *t, const struct tg__ask *a) {
   for (int k = 0; k < TG__LOSS_COUNT; k++) {
     int64_t count = 0, offset = -1;
     if (k == TG__LOSS_skipped_file && a->rank != TG_NONE && t->rank_count > 1) continue; /* it is of no rank */
@@ -356,7 +357,7 @@ static bool is_one_of(const char *name, const char *const *list) {
   return false;
 }
 
-static void note_unlaunched(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out) {
+static void note_unlaunched(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out) {
   static const char *const by_launch[] = {"ops",
                                           "kernels",
                                           "launches",
@@ -401,7 +402,7 @@ static void note_nothing(const struct tg__ask *a, struct tg_table *out) {
     if (strcmp(reasons[i].question, a->question->name) == 0) tg__table_note(out, "%s", reasons[i].why);
 }
 
-static void add_notes(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out) {
+static void add_notes(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out) {
   if (!a->is_joined) note_nothing(a, out); /* else other ranks may have some */
   const bool uses_steps = a->has_steps || strcmp(a->question->name, "steps") == 0;
   const struct tg__step *const step = uses_steps ? tg__ask_first_step(t, a) : NULL;
@@ -479,7 +480,7 @@ static enum tg_err add_columns(const struct tg__question *q, struct tg_table *ou
 }
 
 /* Questions about ranks are answered from all columns or, where there are none, from the summaries of the ranks. */
-static enum tg_err load(struct tg_trace *t, const struct tg__question *q, struct tg_error *e) {
+static enum tg_err load(struct tg__columns *t, const struct tg__question *q, struct tg_error *e) {
   if (q->needs == TG__COL_RANKS) return t->summaries ? TG_OK : tg__trace_load(t, TG__COL_ALL, e);
   if (t->summaries && q->needs != TG__COL_NONE)
     return tg__fail(e, TG_NO_DATA, -1,
@@ -489,13 +490,13 @@ static enum tg_err load(struct tg_trace *t, const struct tg__question *q, struct
   return tg__trace_load(t, q->needs, e);
 }
 
-static enum tg_err check_needs(const struct tg_trace *t, const struct tg__ask *a, struct tg_error *e) {
+static enum tg_err check_needs(const struct tg__columns *t, const struct tg__ask *a, struct tg_error *e) {
   char buf[WHOSE];
   const bool is_one_of_several = !a->is_joined && (t->rank_count > 1 || t->is_part);
   return tg__check_needs(t, a, whose(t, is_one_of_several ? a->rank : TG_NONE, buf), e);
 }
 
-static enum tg_err answer(struct tg_trace *t, struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+static enum tg_err answer(struct tg__columns *t, struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
   size_t limit;
   enum tg_err err = check_names(a, e);
   if (err == TG_OK) err = parse_limit(a, &limit, e);
@@ -517,8 +518,8 @@ static enum tg_err answer(struct tg_trace *t, struct tg__ask *a, struct tg_table
   return err;
 }
 
-enum tg_err tg__ask_select(const struct tg_trace *t, const struct tg_arg *args, size_t arg_count, struct tg__ask *out,
-                           struct tg_error *e) {
+enum tg_err tg__ask_select(const struct tg__columns *t, const struct tg_arg *args, size_t arg_count,
+                           struct tg__ask *out, struct tg_error *e) {
   *out = (struct tg__ask){.question = tg__question_find("events"),
                           .args = args,
                           .arg_count = arg_count,
@@ -530,7 +531,7 @@ enum tg_err tg__ask_select(const struct tg_trace *t, const struct tg_arg *args, 
 
 void tg__ask_end(struct tg__ask *a) { tg__free(a->windows); }
 
-static enum tg_err ask(struct tg_trace *t, struct tg__ask *a, struct tg_table **out, struct tg_error *e) {
+static enum tg_err ask(struct tg__columns *t, struct tg__ask *a, struct tg_table **out, struct tg_error *e) {
   struct tg_table *const table = tg__table_new(a->question->name);
   *out = NULL;
   if (!table) return tg__fail(e, TG_MEMORY, -1, "out of memory");
@@ -543,14 +544,14 @@ static enum tg_err ask(struct tg_trace *t, struct tg__ask *a, struct tg_table **
   return err;
 }
 
-enum tg_err tg__ask_rank(struct tg_trace *t, uint32_t rank, const char *question, const struct tg_arg *args,
+enum tg_err tg__ask_rank(struct tg__columns *t, uint32_t rank, const char *question, const struct tg_arg *args,
                          size_t arg_count, struct tg_table **out, struct tg_error *e) {
   struct tg__ask a = {
       .question = tg__question_find(question), .args = args, .arg_count = arg_count, .rank = rank, .is_joined = true};
   return ask(t, &a, out, e);
 }
 
-enum tg_err tg__ask_run(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count,
+enum tg_err tg__ask_run(struct tg__columns *t, const char *question, const struct tg_arg *args, size_t arg_count,
                         struct tg_table **out, struct tg_error *e) {
   struct tg__ask a = {.question = tg__question_find(question), .args = args, .arg_count = arg_count};
   *out = NULL;

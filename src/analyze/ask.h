@@ -16,7 +16,7 @@ bool tg__ask_is_all(const char *value); /* an argument that chooses nothing */
 
 /* needs.c: TG_NO_DATA when the trace, or the rank asked for, lacks what the question is about; who: "the trace", or
  * what is asked. */
-enum tg_err tg__check_needs(const struct tg_trace *t, const struct tg__ask *a, const char *who, struct tg_error *e);
+enum tg_err tg__check_needs(const struct tg__columns *t, const struct tg__ask *a, const char *who, struct tg_error *e);
 
 /* pick.c: the argument columns=, for questions with as many rows as events. Before the answer: what neither it nor
  * where= nor sort= names is left out. Afterwards: only the columns it names are left, in its order. Without it
@@ -25,7 +25,7 @@ enum tg_err tg__pick_columns(const struct tg__ask *a, struct tg_table *t, struct
 enum tg_err tg__keep_picked(const struct tg__ask *a, struct tg_table *t, struct tg_error *e);
 
 /* ask_ranks.c: is the answer put together of those about each rank of this trace, and put it together. */
-bool tg__ask_is_of_ranks(const struct tg_trace *t, const struct tg__ask *a);
-enum tg_err tg__ask_ranks(struct tg_trace *t, const struct tg__ask *a, struct tg_table **out, struct tg_error *e);
+bool tg__ask_is_of_ranks(const struct tg__columns *t, const struct tg__ask *a);
+enum tg_err tg__ask_ranks(struct tg__columns *t, const struct tg__ask *a, struct tg_table **out, struct tg_error *e);
 
 #endif

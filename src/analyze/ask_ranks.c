@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-bool tg__ask_is_of_ranks(const struct tg_trace *t, const struct tg__ask *a) {
+bool tg__ask_is_of_ranks(const struct tg__columns *t, const struct tg__ask *a) {
   const bool of_all = tg__ask_is_all(tg__ask_arg(a, "rank")) &&
                       (!tg__ask_has_arg(a, "track") || tg__ask_is_all(tg__ask_arg(a, "track")));
   return t->rank_count > 1 && !t->summaries && of_all && tg__question_joins(a->question->name, a->args, a->arg_count);
@@ -28,7 +28,7 @@ static size_t arguments_of_each(const struct tg__ask *a, struct tg_arg *args) {
   return count;
 }
 
-static enum tg_err add_rank(struct tg_trace *t, uint32_t rank, const struct tg__ask *each, struct tg__joining *j,
+static enum tg_err add_rank(struct tg__columns *t, uint32_t rank, const struct tg__ask *each, struct tg__joining *j,
                             struct tg_error *e) {
   struct tg_table *rows;
   struct tg_error why = {0};
@@ -44,7 +44,7 @@ static enum tg_err add_rank(struct tg_trace *t, uint32_t rank, const struct tg__
 /* ---- files of one rank ----------------------------------------------------------------------- */
 
 /* What a reader of the folder would call it. */
-static struct tg__str name_below(const struct tg_trace *t, struct tg__str path) {
+static struct tg__str name_below(const struct tg__columns *t, struct tg__str path) {
   const size_t len = t->path ? strlen(t->path) : 0;
   const bool below = len && path.len > len && memcmp(path.ptr, t->path, len) == 0 &&
                      (path.ptr[len] == '/' || path.ptr[len - 1] == '/');
@@ -54,7 +54,7 @@ static struct tg__str name_below(const struct tg_trace *t, struct tg__str path) 
 
 /* The smallest number that several files say is theirs, of all or of one; TG_NULL_INT: none. *more: how many numbers
  * there are beside it. */
-static int64_t find_twins(const struct tg_trace *t, int64_t rank, int64_t *more) {
+static int64_t find_twins(const struct tg__columns *t, int64_t rank, int64_t *more) {
   struct tg__map times = {0};
   int64_t least = TG_NULL_INT;
   *more = -1;
@@ -71,12 +71,12 @@ static int64_t find_twins(const struct tg_trace *t, int64_t rank, int64_t *more)
   return least;
 }
 
-int64_t tg__twin_rank(const struct tg_trace *t) {
+int64_t tg__twin_rank(const struct tg__columns *t) {
   int64_t more;
   return find_twins(t, TG_NULL_INT, &more);
 }
 
-void tg__table_note_twins(struct tg_table *out, const struct tg_trace *t, const char *side, int64_t rank) {
+void tg__table_note_twins(struct tg_table *out, const struct tg__columns *t, const char *side, int64_t rank) {
   enum { MOST = 4 };
   int64_t more;
   const int64_t number = find_twins(t, rank, &more);
@@ -104,7 +104,7 @@ void tg__table_note_twins(struct tg_table *out, const struct tg_trace *t, const 
 /* ---- joining --------------------------------------------------------------------------------- */
 
 /* What no single rank says. */
-static enum tg_err settle(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *rows,
+static enum tg_err settle(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *rows,
                           struct tg_error *e) {
   tg__table_add_skipped_files(rows, t);
   tg__table_note_twins(rows, t, "", TG_NULL_INT);
@@ -114,7 +114,7 @@ static enum tg_err settle(const struct tg_trace *t, const struct tg__ask *a, str
   return rows->failed ? tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", a->question->name) : TG_OK;
 }
 
-static enum tg_err join(struct tg_trace *t, const struct tg__ask *a, const struct tg__ask *each, int64_t *numbers,
+static enum tg_err join(struct tg__columns *t, const struct tg__ask *a, const struct tg__ask *each, int64_t *numbers,
                         struct tg__joining *j, struct tg_table **out, struct tg_error *e) {
   enum tg_err err = TG_OK;
   for (uint32_t r = 0; r < t->rank_count && !err; r++) {
@@ -126,7 +126,7 @@ static enum tg_err join(struct tg_trace *t, const struct tg__ask *a, const struc
   return err ? err : tg__ask_finish(*out, a->args, a->arg_count, e);
 }
 
-enum tg_err tg__ask_ranks(struct tg_trace *t, const struct tg__ask *a, struct tg_table **out, struct tg_error *e) {
+enum tg_err tg__ask_ranks(struct tg__columns *t, const struct tg__ask *a, struct tg_table **out, struct tg_error *e) {
   struct tg_arg *const args = tg__alloc((a->arg_count + 1) * sizeof *args);
   int64_t *const numbers = tg__alloc((t->rank_count + 1) * sizeof *numbers);
   struct tg__joining *const j = tg__joining_new(a->question->name, a->args, a->arg_count, most_rows(a));

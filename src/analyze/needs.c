@@ -67,7 +67,7 @@ static bool is_any(enum tg__class c) {
 static bool is_named(enum tg__class c) { return c == TG__CLASS_ANNOTATION || c == TG__CLASS_GPU_ANNOTATION; }
 
 /* Is there one on a track of this kind? With `linked`, one whose host call is known. */
-static bool stands_on(const struct tg_trace *t, const struct tg__ask *a, const uint64_t *wanted, bool linked,
+static bool stands_on(const struct tg__columns *t, const struct tg__ask *a, const uint64_t *wanted, bool linked,
                       bool devices) {
   for (uint32_t k = t->track_count; k-- > 0;) { /* the category may stand on marks alone */
     if ((t->tracks[k].kind == TG__TRACK_DEVICE) != devices || !tg__ask_has_rank(a, t->tracks[k].rank)) continue;
@@ -80,7 +80,8 @@ static bool stands_on(const struct tg_trace *t, const struct tg__ask *a, const u
 }
 
 /* Few tracks are those of devices, and what is asked for mostly stands there. */
-bool tg__ask_has_class(const struct tg_trace *t, const struct tg__ask *a, bool (*fits)(enum tg__class), bool linked) {
+bool tg__ask_has_class(const struct tg__columns *t, const struct tg__ask *a, bool (*fits)(enum tg__class),
+                       bool linked) {
   uint64_t wanted[(UINT16_MAX + 1) / 64] = {0}; /* categories, a bit each */
   bool named = false;
   for (uint32_t c = 0; c < t->cat_count; c++) {
@@ -94,7 +95,7 @@ bool tg__ask_has_class(const struct tg_trace *t, const struct tg__ask *a, bool (
 
 /* What HolisticTraceAnalysis takes for device work: whatever has a stream, on the host too (operators that
  * torch.compile made). */
-static bool has_streams(const struct tg_trace *t, const struct tg__ask *a) {
+static bool has_streams(const struct tg__columns *t, const struct tg__ask *a) {
   bool named = false;
   for (uint32_t s = 0; s < t->schema_count && !named; s++)
     for (uint16_t f = 0; f < t->schemas[s].count && !named; f++) named = t->schemas[s].fields[f].key == TG__K_STREAM;
@@ -106,13 +107,13 @@ static bool has_streams(const struct tg_trace *t, const struct tg__ask *a) {
   return false;
 }
 
-static bool has_memory_marks(const struct tg_trace *t, const struct tg__ask *a) {
+static bool has_memory_marks(const struct tg__columns *t, const struct tg__ask *a) {
   for (uint32_t i = 0; i < t->marks.count; i++)
     if (t->marks.name[i] == TG__K_MEMORY && tg__ask_has_rank(a, t->tracks[t->marks.track[i]].rank)) return true;
   return false;
 }
 
-static bool has_shapes(const struct tg_trace *t, const struct tg__ask *a) {
+static bool has_shapes(const struct tg__columns *t, const struct tg__ask *a) {
   for (uint32_t k = 0; k < t->track_count; k++) {
     if (!tg__ask_has_rank(a, t->tracks[k].rank)) continue;
     for (uint32_t i = t->tracks[k].first, end = i + t->tracks[k].count; i < end; i++)
@@ -145,7 +146,7 @@ static const struct {
     [NEED_MEMORY] = {NULL, false, "[memory] events", "record with profile_memory=True"},
 };
 
-enum tg_err tg__check_needs(const struct tg_trace *t, const struct tg__ask *a, const char *who, struct tg_error *e) {
+enum tg_err tg__check_needs(const struct tg__columns *t, const struct tg__ask *a, const char *who, struct tg_error *e) {
   for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
     const enum need need = needs[i].need;
     if (strcmp(needs[i].question, a->question->name) != 0) continue;

@@ -130,8 +130,8 @@ struct tg__each {
 bool tg__cli_is_for_each(const struct tg__cli *c, const char *path);
 int tg__cli_each(struct tg__cli *c, const char *path, const struct tg__each *each); /* the exit status */
 /* File i of a folder, with a progress bar over all of them (screen.c); *out NULL: it is no trace. */
-enum tg_err tg__cli_open_part(const struct tg__cli *c, const struct tg__folder *folder, size_t i, struct tg_trace **out,
-                              struct tg_error *e);
+enum tg_err tg__cli_open_part(const struct tg__cli *c, const struct tg__folder *folder, size_t i,
+                              struct tg__columns **out, struct tg_error *e);
 
 /* ---- commands -------------------------------------------------------------------------------- */
 

@@ -251,7 +251,7 @@ static void drop_beginnings(const char *const *names, size_t count) {
 
 /* What the CPU could do, measured now that the program has ended: without it the question roofline cannot say what
  * bounds an operator. */
-static void note_cpu_peak(struct tg_trace *trace) {
+static void note_cpu_peak(struct tg__columns *trace) {
   struct tg__cpu_peak peak;
   char text[256];
   for (uint32_t i = 0; i < trace->rank_count; i++)
@@ -268,7 +268,7 @@ static void note_cpu_peak(struct tg_trace *trace) {
 }
 
 /* The packed file does not say any more how each process ended. */
-static void note_killed(const struct tg_trace *t, struct tg__run_log *log) {
+static void note_killed(const struct tg__columns *t, struct tg__run_log *log) {
   char text[sizeof *log->notes];
   for (uint32_t r = 0; r < t->rank_count; r++) {
     for (uint32_t i = 0; i < t->ranks[r].process_count; i++) {
@@ -307,8 +307,8 @@ static enum tg_err pack(struct run *r, struct tg__run_log *log, struct tg_error 
     drop_beginnings(names, count);
     err = tg__cli_open(r->c, r->raw, &trace, e);
   }
-  if (!err) note_killed(trace, log);
-  if (!err) note_cpu_peak(trace);
+  if (!err) note_killed(trace->columns, log);
+  if (!err) note_cpu_peak(trace->columns);
   if (!err) err = tg_save(trace, r->file, e);
   r->packed = !err;
   for (size_t i = 0; r->packed && i < count; i++) tg__path_remove(names[i]);
@@ -408,7 +408,8 @@ static void put_findings(const struct run *r, int64_t step_ns, struct tg__out *o
   struct tg_trace *trace = NULL;
   if (r->packed && tg_open(r->file, NULL, &trace, &ignored) == TG_OK) {
     struct tg__out members = {0};
-    if (tg__findings_json(trace, step_ns >= 0 ? (double)step_ns : NAN, &members, &ignored) == TG_OK && !members.err) {
+    if (tg__findings_json(trace->columns, step_ns >= 0 ? (double)step_ns : NAN, &members, &ignored) == TG_OK &&
+        !members.err) {
       tg__out_text(out, ",\n");
       tg__out_bytes(out, members.buf, members.len);
     }

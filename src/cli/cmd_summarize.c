@@ -7,8 +7,8 @@ int tg__cli_sum_up(struct tg__cli *c, const char *target) {
   struct tg_error e = {.code = TG_MEMORY, .offset = -1, .text = "out of memory"};
   struct tg_trace *ranks = NULL;
   if (!target || tg__cli_open_ranks(c, c->operands, c->operand_count, &ranks, &e)) return tg__cli_failed(c, &e, NULL);
-  const uint32_t count = ranks->rank_count;
-  const long long unread = (long long)ranks->ranks[0].loss[TG__LOSS_skipped_file];
+  const uint32_t count = ranks->columns->rank_count;
+  const long long unread = (long long)ranks->columns->ranks[0].loss[TG__LOSS_skipped_file];
   const enum tg_err err = tg_save_ranks(ranks, target, &e);
   tg_close(ranks);
   if (err) return tg__cli_failed(c, &e, NULL);

@@ -19,7 +19,7 @@ bool tg__cli_is_for_each(const struct tg__cli *c, const char *path) {
 
 /* rank0003.tacho where the file says its rank; else its own name. One that was written before gets a number behind it.
  */
-static void name_target(const char *folder, const char *source, const struct tg_trace *t, const char *suffix,
+static void name_target(const char *folder, const char *source, const struct tg__columns *t, const char *suffix,
                         char *out) {
   const size_t len = strlen(folder);
   const char *const slash = strrchr(source, '/'), *const name = slash ? slash + 1 : source;
@@ -51,7 +51,7 @@ static struct tg_table *new_table(const struct tg__cli *c) {
 /* One file; what is no trace, or none that can be read, is passed over and named. */
 static int write_one(struct tg__cli *c, const struct tg__folder *folder, size_t i, const struct tg__each *each,
                      struct tg_table *out) {
-  struct tg_trace *t = NULL;
+  struct tg__columns *t = NULL;
   struct tg_error e = {0};
   char target[PATH_BYTES];
   int status = TG__EXIT_OK;
@@ -63,7 +63,7 @@ static int write_one(struct tg__cli *c, const struct tg__folder *folder, size_t 
     tg__table_note(out, "not read: %.300s", e.text);
   if (!err && t && !t->summaries) {
     name_target(c->out_path, tg__folder_path(folder, i), t, each->suffix, target);
-    status = each->write(c, each->ctx, t, target);
+    status = each->write(c, each->ctx, &(struct tg_trace){t}, target);
     tg__put_rank(out, t, 0);
     tg__put_cstr(out, target);
     tg__put_int(out, tg__cli_size_of(target));

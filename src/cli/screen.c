@@ -107,13 +107,14 @@ const char *tg__cli_command(struct tg__cli *c, const char *format, ...) {
 
 const char *tg__cli_instead(struct tg__cli *c, enum tg_err err, const struct tg_trace *t, const char *path) {
   if (err != TG_NO_DATA || strcmp(path, "-") == 0) return NULL; /* a pipe is read once */
-  return tg__cli_command(c, "tachograph ask %s %s", tg__cli_word(c, path), t->summaries ? "ranks" : "overview");
+  return tg__cli_command(c, "tachograph ask %s %s", tg__cli_word(c, path),
+                         t->columns->summaries ? "ranks" : "overview");
 }
 
 int tg__cli_needs_events(struct tg__cli *c, struct tg_trace *t, const char *path) {
   struct tg_error e = {0};
-  if (!t->summaries || t->run) return TG__EXIT_OK;
-  const enum tg_err err = tg__trace_load(t, TG__COL_ALL, &e);
+  if (!t->columns->summaries || t->columns->run) return TG__EXIT_OK;
+  const enum tg_err err = tg__trace_load(t->columns, TG__COL_ALL, &e);
   return tg__cli_failed(c, &e, tg__cli_instead(c, err, t, path));
 }
 
@@ -263,7 +264,7 @@ static void say_memory(const struct tg__cli *c, const char *path) {
 
 enum tg_err tg__cli_open(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e) {
   say_memory(c, path);
-  return open_with(tg__trace_open, c, path, out, e);
+  return open_with(tg__open_whole, c, path, out, e);
 }
 
 enum tg_err tg__cli_open_run(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e) {
@@ -286,7 +287,9 @@ enum tg_err tg__cli_open_asking(const struct tg__cli *c, const char *path, struc
   if (err) return err;
   struct progress p = {0};
   const struct tg_open_options options = opening(c, &p);
-  err = tg__run_open(path, &options, first, out, e);
+  struct tg__columns *columns = NULL;
+  err = tg__run_open(path, &options, first, &columns, e);
+  if (!err) err = tg__handle_new(columns, out, e);
   wipe_line(p.shown_ns);
   if (err) name_the_file(e, path);
   if (!err) watch_again(*out);
@@ -317,8 +320,8 @@ static bool show_part(void *ctx, int64_t done, int64_t total) {
   return show_progress(&w->shown, w->before + done, w->total);
 }
 
-enum tg_err tg__cli_open_part(const struct tg__cli *c, const struct tg__folder *folder, size_t i, struct tg_trace **out,
-                              struct tg_error *e) {
+enum tg_err tg__cli_open_part(const struct tg__cli *c, const struct tg__folder *folder, size_t i,
+                              struct tg__columns **out, struct tg_error *e) {
   static struct whole all; /* from the first file on */
   const size_t count = tg__folder_count(folder);
   if (i == 0) {

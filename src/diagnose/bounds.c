@@ -5,12 +5,12 @@
 enum { LAUNCH_NS = 50000, KEEPS_UP_PCT = 10 };
 
 struct sides {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   struct tg__spans device, host, waits;
 };
 
 /* A launch takes some ten microseconds: one that takes longer waits for room in the queue, a copy for the device. */
-static bool waits_for_device(const struct tg_trace *t, uint32_t slice) {
+static bool waits_for_device(const struct tg__columns *t, uint32_t slice) {
   const struct tg__str call = tg__name(t, t->slices.name[slice]);
   if (tg__str_contains(call, "Synchronize")) return true;
   return t->slices.dur_ns[slice] > LAUNCH_NS && (tg__str_contains(call, "Launch") || tg__str_contains(call, "Memcpy"));

@@ -56,7 +56,7 @@ static void next_graph(struct breaks *b, int64_t end_ns) {
 
 static void see(void *ctx, uint32_t slice, enum tg__class cls) {
   struct breaks *b = ctx;
-  const struct tg_trace *t = b->f->t;
+  const struct tg__columns *t = b->f->t;
   if (cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) return;
   const struct tg__str name = tg__name(t, t->slices.name[slice]);
   const int64_t start = t->slices.start_ns[slice], end = tg__slice_end(t, slice);

@@ -27,7 +27,7 @@ static void see_call(struct collectives *c, uint32_t slice) {
 
 static void see(void *ctx, uint32_t slice, enum tg__class cls) {
   struct collectives *c = ctx;
-  const struct tg_trace *t = c->f->t;
+  const struct tg__columns *t = c->f->t;
   const bool host = cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION;
   if (cls != TG__CLASS_KERNEL && !host) return;
   if (cls == TG__CLASS_OP && tg__str_has_prefix(tg__name(t, t->slices.name[slice]), "c10d::")) see_call(c, slice);

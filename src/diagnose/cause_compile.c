@@ -17,7 +17,7 @@ bool tg__is_compiling(struct tg__str name) {
 
 static void see(void *ctx, uint32_t slice, enum tg__class cls) {
   struct compiling *c = ctx;
-  const struct tg_trace *t = c->f->t;
+  const struct tg__columns *t = c->f->t;
   if ((cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) || !tg__is_compiling(tg__name(t, t->slices.name[slice])))
     return;
   const uint32_t track = tg__slice_track(t, slice);

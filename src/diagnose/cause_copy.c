@@ -110,7 +110,7 @@ static void judge_growth(struct tg__sites *s, bool *in) {
 
 /* contiguous() copies only what lies otherwise in memory; then it calls clone. */
 static bool converts(const struct tg__sites *s, const struct tg__site *x) {
-  const struct tg_trace *t = s->f->t;
+  const struct tg__columns *t = s->f->t;
   const uint32_t inner = x->slice + 1;
   if (!x->calls || x->kind != TG__CALL_FORWARD) return false;
   return tg__str_eq(tg__site_name(s, x), TG_STR("aten::contiguous")) && inner < t->slices.count &&
@@ -213,7 +213,7 @@ static bool has_all_sizes(const struct model *m) {
 /* What is called on the same line of the program belongs to the copying, and Python between two such calls. */
 static int64_t around(const struct tg__sites *s, uint32_t top, bool *in) {
   enum { LONGEST_PAUSE_NS = 200000 };
-  const struct tg_trace *t = s->f->t;
+  const struct tg__columns *t = s->f->t;
   uint32_t line;
   tg__site_function(s, &s->sites[top], &line);
   for (size_t i = 0; line && i < s->count; i++)

@@ -7,7 +7,7 @@ enum { MANY_OPS = 1000, SHORT_OP_NS = 5000, SHORT_OPS_PCT = 30 };
 /* ---- utilisation of one device --------------------------------------------------------------- */
 
 static bool kernel_spans(const struct tg__facts *f, int64_t device, struct tg__spans *out) {
-  const struct tg_trace *t = f->t;
+  const struct tg__columns *t = f->t;
   const struct tg__rank *r = &t->ranks[f->rank];
   bool any = false;
   for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
@@ -53,7 +53,7 @@ static const char *const while_doing[TG__GAP_CAUSE_COUNT] = {
 /* ---- before the first work of the window, or behind the last --------------------------------- */
 
 struct edge {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   int64_t start_ns, end_ns;
   uint32_t during; /* shortest slice of the host that covers most of it */
 };
@@ -212,7 +212,7 @@ void tg__judge_idle_device(struct tg__facts *f) {
 /* ---- many small pieces ----------------------------------------------------------------------- */
 
 struct pieces {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   int64_t *durations; /* kernels, or operators without operators inside */
   size_t count, cap;
   bool kernels, failed;

@@ -9,7 +9,7 @@ struct nodes { /* of one step */
 };
 
 static bool count_nodes(const struct tg__sites *s, struct nodes *steps) {
-  const struct tg_trace *t = s->f->t;
+  const struct tg__columns *t = s->f->t;
   bool any = false;
   for (size_t i = 0; i < s->call_count; i++) {
     const struct tg__call *c = &s->calls[i];

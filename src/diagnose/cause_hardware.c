@@ -25,7 +25,7 @@ struct matrix_work {
 
 static void see_kernel(void *ctx, uint32_t slice, enum tg__class cls) {
   struct matrix_work *m = ctx;
-  const struct tg_trace *t = m->f->t;
+  const struct tg__columns *t = m->f->t;
   if (cls != TG__CLASS_KERNEL) return;
   const struct tg__device *d = find_device(m->f, t->tracks[tg__slice_track(t, slice)].device);
   if (!d || d->compute_major < 7) return;
@@ -89,7 +89,7 @@ struct occupancy {
 /* Kernels that multiply matrices keep few, large blocks by design: to them a low figure says nothing. */
 static void see_occupancy(void *ctx, uint32_t slice, enum tg__class cls) {
   struct occupancy *o = ctx;
-  const struct tg_trace *t = o->f->t;
+  const struct tg__columns *t = o->f->t;
   if (cls != TG__CLASS_KERNEL) return;
   const double pct = tg__arg_real(t, t->slices.args[slice], TG__K_OCCUPANCY, -1);
   o->stated |= pct >= 0;
@@ -100,13 +100,13 @@ static void see_occupancy(void *ctx, uint32_t slice, enum tg__class cls) {
   if (o->longest == TG_NONE || t->slices.dur_ns[slice] > t->slices.dur_ns[o->longest]) o->longest = slice;
 }
 
-static struct tg__str arg_text(const struct tg_trace *t, uint32_t slice, uint32_t key) {
+static struct tg__str arg_text(const struct tg__columns *t, uint32_t slice, uint32_t key) {
   const uint32_t id = tg__arg_str(t, t->slices.args[slice], key);
   return id == TG_NONE ? TG_STR("unknown") : tg__name(t, id);
 }
 
 static void describe_occupancy(const struct occupancy *o, struct tg__finding *x) {
-  const struct tg_trace *t = o->f->t;
+  const struct tg__columns *t = o->f->t;
   const struct tg__str grid = arg_text(t, o->longest, TG__K_GRID), block = arg_text(t, o->longest, TG__K_BLOCK);
   tg__where_slice(o->f, o->longest, x);
   TG_SAY(x->evidence,
@@ -139,7 +139,7 @@ void tg__judge_occupancy(struct tg__facts *f) {
 enum { CUDA = 1, HIP = 6 }; /* c10::DeviceType */
 
 static int64_t peak_of(const struct tg__facts *f, const struct tg__device *d) {
-  const struct tg_trace *t = f->t;
+  const struct tg__columns *t = f->t;
   int64_t peak = 0;
   for (uint32_t i = 0; i < t->marks.count; i++) {
     if (t->marks.name[i] != TG__K_MEMORY || t->marks.track[i] == TG_NONE ||

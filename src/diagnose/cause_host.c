@@ -8,7 +8,7 @@ enum { READS_PER_STEP = 20, READS_PCT = 5, OPTIMIZER_OPS = 30, OPTIMIZER_PCT = 5
 
 struct host {
   struct tg__facts *f;
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   uint32_t read, update;                                 /* the longest aten::item, the longest Optimizer.step */
   int64_t reads, read_ns, updates, update_ns, gradients; /* gradients that arrive */
   struct calls {
@@ -21,7 +21,7 @@ struct host {
   bool after_closure;
 };
 
-static void keep_longest(const struct tg_trace *t, uint32_t *longest, uint32_t slice) {
+static void keep_longest(const struct tg__columns *t, uint32_t *longest, uint32_t slice) {
   if (*longest == TG_NONE || t->slices.dur_ns[slice] > t->slices.dur_ns[*longest]) *longest = slice;
 }
 
@@ -144,7 +144,7 @@ void tg__judge_optimizer(struct tg__facts *f) {
 /* ---- the recorder ---------------------------------------------------------------------------- */
 
 struct overhead {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   struct tg__spans spans;
   uint32_t longest;
 };

@@ -27,7 +27,7 @@ struct labels {
 
 static void see_launched(void *ctx, uint32_t slice, enum tg__class cls) {
   struct labels *l = ctx;
-  const struct tg_trace *t = l->f->t;
+  const struct tg__columns *t = l->f->t;
   const uint32_t call = t->slices.cause[slice];
   if (!tg__class_is_device_work(cls) || call == TG_NONE) return;
   if (!tg__grow((void **)&l->launches, &l->launch_cap, l->launch_count + 1, sizeof *l->launches)) {
@@ -56,7 +56,7 @@ static size_t first_after(const struct labels *l, uint32_t slice) {
 
 /* When the last device work ends that was launched inside the slice, on its own thread. INT64_MIN: none was. */
 static int64_t device_end(const struct labels *l, uint32_t slice) {
-  const struct tg_trace *t = l->f->t;
+  const struct tg__columns *t = l->f->t;
   const struct tg__track *track = &t->tracks[tg__slice_track(t, slice)];
   const int64_t end = tg__slice_end(t, slice);
   int64_t last = INT64_MIN;
@@ -84,7 +84,7 @@ static struct label *label_of(struct labels *l, uint32_t name) {
  * there. */
 static void see_label(void *ctx, uint32_t slice, enum tg__class cls) {
   struct labels *l = ctx;
-  const struct tg_trace *t = l->f->t;
+  const struct tg__columns *t = l->f->t;
   if (cls != TG__CLASS_ANNOTATION || (tg__meaning(l->f, slice) & OF_TORCH)) return;
   const int64_t end = tg__slice_end(t, slice), device = device_end(l, slice), unseen = device > end ? device - end : 0;
   struct label *x = device == INT64_MIN ? NULL : label_of(l, t->slices.name[slice]);

@@ -93,7 +93,7 @@ static const char *const picks[] = {"aten::select",       "aten::slice",      "a
 
 /* The work of one call by what it is given; -1: its inputs were not recorded, or it looks at a part of them alone. */
 static int64_t work_of(const struct loop *l, const struct tg__site *x) {
-  const struct tg_trace *const t = l->s->f->t;
+  const struct tg__columns *const t = l->s->f->t;
   struct tg__shape shapes[TG_INPUTS];
   const unsigned n = tg__call_shapes(l->s, x->slice, shapes);
   const uint32_t values = tg__call_arg(l->s, x->slice, TG__K_CONCRETE_INPUTS),
@@ -144,7 +144,7 @@ static void gather(struct loop *l) {
 
 /* The time between two calls of the loop that follow each other. */
 static int64_t pauses(const struct loop *l) {
-  const struct tg_trace *t = l->s->f->t;
+  const struct tg__columns *t = l->s->f->t;
   int64_t sum = 0;
   for (size_t i = 1; i < l->s->call_count; i++) {
     const struct tg__call *a = &l->s->calls[i - 1], *b = &l->s->calls[i];

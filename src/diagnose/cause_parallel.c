@@ -10,7 +10,7 @@ struct collectives {
                        backward already */
 };
 
-static bool is_in_node(const struct tg_trace *t, uint32_t slice) {
+static bool is_in_node(const struct tg__columns *t, uint32_t slice) {
   uint32_t up = t->slices.parent[slice];
   while (up != TG_NONE && !tg__str_has_prefix(tg__name(t, t->slices.name[up]), "autograd::engine::"))
     up = t->slices.parent[up];
@@ -97,7 +97,7 @@ struct wrappers {
 
 static void see_wrapper(void *ctx, uint32_t slice, enum tg__class cls) {
   struct wrappers *w = ctx;
-  const struct tg_trace *t = w->f->t;
+  const struct tg__columns *t = w->f->t;
   if (cls == TG__CLASS_KERNEL) w->has_nccl |= (tg__meaning(w->f, slice) & TG__NAME_COLLECTIVE_KERNEL) != 0;
   if (cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) return;
   const struct tg__str name = tg__name(t, t->slices.name[slice]);

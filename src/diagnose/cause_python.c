@@ -6,7 +6,7 @@ enum { THRESHOLD_PCT = 10, EXPLAINS = 10 }; /* a function with less than a tenth
 /* Own time per name: a slice adds its duration to its name and takes it from its parent's. */
 struct frames {
   struct tg__facts *facts;
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   int64_t load_until_ns; /* end of the loader's next the walk is in: what lies inside is the loader's */
   uint32_t load_track, loop_track;
   int64_t *own_ns;

@@ -52,7 +52,7 @@ static size_t step_at(const struct tg__breakdown *b, int64_t ns) {
 
 /* On the thread of the loop, where that is known: others may work ahead as they like. */
 static void tally_calls(struct stalls *x) {
-  const struct tg_trace *t = x->s->f->t;
+  const struct tg__columns *t = x->s->f->t;
   const uint32_t loop = tg__loop_track(x->s->f);
   for (size_t i = 0; i < x->s->call_count; i++) {
     const struct tg__call *c = &x->s->calls[i];

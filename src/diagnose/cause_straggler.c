@@ -69,7 +69,7 @@ bool tg__find_straggler(const struct tg__rank_load *loads, size_t count, struct 
   return 100 * excess > EXCESS_PCT * loads[slow].total_ns && out->others_wait_ns - loads[slow].wait_ns > excess / 2;
 }
 
-enum tg_err tg__judge_straggler(const struct tg_trace *t, uint32_t rank, const struct tg__straggler *s,
+enum tg_err tg__judge_straggler(const struct tg__columns *t, uint32_t rank, const struct tg__straggler *s,
                                 struct tg__finding *out) {
   struct tg__facts f;
   enum tg_err err = tg__facts_open(t, rank, &f);

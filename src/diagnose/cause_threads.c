@@ -67,7 +67,7 @@ static int64_t shared_out(struct tg__sites *s, uint32_t *top) {
   return sum < s->f->total_ns ? sum : s->f->total_ns; /* several threads may be at it */
 }
 
-static bool is_alone(const struct tg_trace *t) {
+static bool is_alone(const struct tg__columns *t) {
   if (t->rank_count > 1 || t->is_part) return false;
   for (uint32_t i = 1; i < t->track_count; i++)
     if (t->tracks[i].kind == TG__TRACK_CPU && t->tracks[0].pid != t->tracks[i].pid) return false;

@@ -63,7 +63,7 @@ static int kind_of(struct tg__str name) {
 
 static void see_wait(void *ctx, uint32_t slice, enum tg__class cls) {
   struct waits *w = ctx;
-  const struct tg_trace *t = w->f->t;
+  const struct tg__columns *t = w->f->t;
   const int k = cls == TG__CLASS_ANNOTATION ? kind_of(tg__name(t, t->slices.name[slice])) : -1;
   const bool loads = cls == TG__CLASS_ANNOTATION && (tg__meaning(w->f, slice) & TG__NAME_DATALOADER);
   const uint32_t track = k < 0 && !loads ? TG_NONE : tg__slice_track(t, slice);

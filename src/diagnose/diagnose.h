@@ -5,7 +5,7 @@
 #include "analyze/analyze.h"
 
 /* Answers the question "findings"; a rule that needs what the trace lacks is silent and named in a note. */
-enum tg_err tg__answer_findings(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_findings(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                 struct tg_error *e);
 
 /* ---- findings of ranks that were judged one after the other ---------------------------------- */
@@ -20,7 +20,7 @@ bool tg__find_straggler(const struct tg__rank_load *loads, size_t count,
                         struct tg__straggler *out); /* false: there is none */
 /* The rows of all ranks together: what shows only between the ranks is added, what it explains is taken back, and
  * the most severe comes first. slow: the trace and rank that *s names, NULL when none is slow. TG_OK or TG_MEMORY. */
-enum tg_err tg__findings_settle(struct tg_table *rows, const struct tg_trace *slow, uint32_t rank,
+enum tg_err tg__findings_settle(struct tg_table *rows, const struct tg__columns *slow, uint32_t rank,
                                 const struct tg__straggler *s);
 
 #endif

@@ -39,7 +39,7 @@ static void put_line(const struct tg__finding *x, struct tg_table *out) {
   tg__put_int(out, line);
 }
 
-void tg__put_finding(const struct tg_trace *t, const struct tg__finding *x, struct tg_table *out) {
+void tg__put_finding(const struct tg__columns *t, const struct tg__finding *x, struct tg_table *out) {
   tg__put_cstr(out, cause_names[x->cause]);
   tg__put_cstr(out, severities[severity(x)]);
   tg__put_rank(out, t, x->rank);
@@ -129,7 +129,7 @@ static void drop_nothing_found(struct tg_table *t) {
   t->note_count = kept;
 }
 
-enum tg_err tg__findings_settle(struct tg_table *rows, const struct tg_trace *slow, uint32_t rank,
+enum tg_err tg__findings_settle(struct tg_table *rows, const struct tg__columns *slow, uint32_t rank,
                                 const struct tg__straggler *s) {
   drop_nothing_found(rows);
   if (slow) {

@@ -96,7 +96,7 @@ void tg__where_slice(const struct tg__facts *f, uint32_t slice, struct tg__findi
 }
 
 void tg__visit(const struct tg__facts *f, tg__visitor *visit, void *ctx) {
-  const struct tg_trace *t = f->t;
+  const struct tg__columns *t = f->t;
   const struct tg__rank *r = &t->ranks[f->rank];
   const struct tg__window *w = &f->steps.window;
   for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
@@ -106,7 +106,7 @@ void tg__visit(const struct tg__facts *f, tg__visitor *visit, void *ctx) {
   }
 }
 
-bool tg__is_of_closure(const struct tg_trace *t, uint32_t slice) {
+bool tg__is_of_closure(const struct tg__columns *t, uint32_t slice) {
   const struct tg__str name = tg__name(t, t->slices.name[slice]);
   return tg__str_has_prefix(name, "autograd::engine::") || tg__str_has_prefix(name, "torch::autograd::") ||
          tg__arg_int(t, t->slices.args[slice], TG__K_SEQUENCE_NUMBER, -1) >= 0;
@@ -130,7 +130,7 @@ static void sum_up(struct tg__facts *f) {
   f->has_device_work = f->gaps.device_count > 0;
 }
 
-enum tg_err tg__facts_open(const struct tg_trace *t, uint32_t rank, struct tg__facts *f) {
+enum tg_err tg__facts_open(const struct tg__columns *t, uint32_t rank, struct tg__facts *f) {
   *f = (struct tg__facts){.t = t, .rank = rank};
   enum tg_err err = tg__names_open(&f->names, t) ? TG_OK : TG_MEMORY;
   if (!err) err = tg__steps_breakdown(t, rank, TG__STEPS_DETECTED, &f->steps);
@@ -159,7 +159,7 @@ static void judge(struct tg__facts *f) {
 
 /* ---- the answer ------------------------------------------------------------------------------ */
 
-static enum tg_err judge_rank(const struct tg_trace *t, uint32_t rank, struct tg_table *out, size_t *judged) {
+static enum tg_err judge_rank(const struct tg__columns *t, uint32_t rank, struct tg_table *out, size_t *judged) {
   struct tg__facts f;
   enum tg_err err = tg__facts_open(t, rank, &f);
   if (!err && f.steps.count) judge(&f);
@@ -174,7 +174,7 @@ static enum tg_err judge_rank(const struct tg_trace *t, uint32_t rank, struct tg
 }
 
 /* The rank that the others wait for shows whichever rank was asked for. */
-enum tg_err tg__findings_of_all(const struct tg_trace *t, struct tg_table *out) {
+enum tg_err tg__findings_of_all(const struct tg__columns *t, struct tg_table *out) {
   struct tg__straggler s;
   struct tg__rank_load *const loads = tg__alloc(((size_t)t->rank_count + 1) * sizeof *loads);
   enum tg_err err = loads ? TG_OK : TG_MEMORY;
@@ -185,7 +185,7 @@ enum tg_err tg__findings_of_all(const struct tg_trace *t, struct tg_table *out) 
   return err;
 }
 
-enum tg_err tg__answer_findings(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_findings(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                 struct tg_error *e) {
   size_t judged = 0;
   enum tg_err err = TG_OK;

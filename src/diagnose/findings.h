@@ -30,7 +30,7 @@ struct tg__finding {
 
 /* The facts of one rank. Sums are over the kept steps (the whole recording counts as one). */
 struct tg__facts {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   uint32_t rank;
   struct tg__names names;
   struct tg__breakdown steps;
@@ -89,7 +89,7 @@ typedef void tg__visitor(void *ctx, uint32_t slice, enum tg__class cls);
 void tg__visit(const struct tg__facts *f, tg__visitor *visit, void *ctx);
 /* Of a slice inside Optimizer.step: whether it is no part of the update. step(closure) runs a forward and a backward
  * pass in there, with gradients switched on and so with sequence numbers; an update has neither. */
-bool tg__is_of_closure(const struct tg_trace *t, uint32_t slice);
+bool tg__is_of_closure(const struct tg__columns *t, uint32_t slice);
 uint32_t
 tg__loop_track(const struct tg__facts *f); /* of the thread on which the steps are marked; TG_NONE: not known */
 int64_t tg__per_step(const struct tg__facts *f, int64_t sum);
@@ -103,17 +103,17 @@ static inline double tg__pct(int64_t part, int64_t whole) {
 static inline double tg__ms(int64_t ns) { return (double)ns / 1e6; }
 
 /* One rank's facts; close them either way. TG_OK or TG_MEMORY. */
-enum tg_err tg__facts_open(const struct tg_trace *t, uint32_t rank, struct tg__facts *f);
+enum tg_err tg__facts_open(const struct tg__columns *t, uint32_t rank, struct tg__facts *f);
 void tg__facts_close(struct tg__facts *f);
 
 bool tg__is_compiling(struct tg__str name); /* cause_compile.c: a range in which torch.compile works */
 
 /* finding_rows.c */
 const char *tg__cause_name(enum tg__cause cause);
-void tg__put_finding(const struct tg_trace *t, const struct tg__finding *x, struct tg_table *out);
+void tg__put_finding(const struct tg__columns *t, const struct tg__finding *x, struct tg_table *out);
 
 /* cause_straggler.c: the finding about the rank that tg__find_straggler names. */
-enum tg_err tg__judge_straggler(const struct tg_trace *t, uint32_t rank, const struct tg__straggler *s,
+enum tg_err tg__judge_straggler(const struct tg__columns *t, uint32_t rank, const struct tg__straggler *s,
                                 struct tg__finding *out);
 
 #define CAUSE(id, name, meaning)

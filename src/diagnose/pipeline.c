@@ -14,7 +14,7 @@ struct pipeline {
 
 static void see(void *ctx, uint32_t slice, enum tg__class cls) {
   struct pipeline *p = ctx;
-  const struct tg_trace *t = p->f->t;
+  const struct tg__columns *t = p->f->t;
   if (cls != TG__CLASS_OP) return;
   const uint32_t track = tg__slice_track(t, slice);
   if (track == p->loop || t->tracks[track].pid != t->tracks[p->loop].pid) return;
@@ -28,13 +28,13 @@ static void see(void *ctx, uint32_t slice, enum tg__class cls) {
 }
 
 static bool starts_before(uint32_t a, uint32_t b, const void *ctx) {
-  const struct tg_trace *t = ctx;
+  const struct tg__columns *t = ctx;
   return t->slices.start_ns[a] < t->slices.start_ns[b];
 }
 
 /* One after the other, and each thread several operators before the next has its turn. */
 static bool takes_turns(struct pipeline *p, struct tg__turns *out) {
-  const struct tg_trace *t = p->f->t;
+  const struct tg__columns *t = p->f->t;
   int64_t sum = 0, overlap = 0, end = INT64_MIN;
   size_t turns = 0;
   uint32_t last = TG_NONE, first = TG_NONE;

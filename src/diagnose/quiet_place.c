@@ -109,7 +109,7 @@ static bool is_of_optimizer(const struct search *s, uint32_t slice) {
 
 static void see(void *ctx, uint32_t slice, enum tg__class cls) {
   struct search *const s = ctx;
-  const struct tg_trace *const t = s->f->t;
+  const struct tg__columns *const t = s->f->t;
   const bool is_loader = cls == TG__CLASS_ANNOTATION && (tg__meaning(s->f, slice) & TG__NAME_DATALOADER);
   const bool is_optimizer = (cls == TG__CLASS_ANNOTATION || cls == TG__CLASS_OP) && is_of_optimizer(s, slice);
   if ((cls != TG__CLASS_OP && !is_loader && !is_optimizer) || tg__slice_track(t, slice) != s->track) return;
@@ -127,7 +127,7 @@ static void see(void *ctx, uint32_t slice, enum tg__class cls) {
 
 static void see_other(void *ctx, uint32_t slice, enum tg__class cls) {
   struct search *const s = ctx;
-  const struct tg_trace *const t = s->f->t;
+  const struct tg__columns *const t = s->f->t;
   const bool reads =
       cls == TG__CLASS_ANNOTATION && tg__str_eq(tg__name(t, t->slices.name[slice]), TG_STR("builtins.open"));
   if (reads && tg__slice_track(t, slice) == s->track) {

@@ -6,7 +6,7 @@ static const char node_prefix[] = "autograd::engine::evaluate_function: ";
 
 struct walk {
   struct tg__sites *s;
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   struct tg__map by_key, by_path; /* (path, name) mixed with module → site; stack text → path */
   uint32_t first;                 /* slice of the rank from which the arrays below count */
   uint32_t *path_at;              /* by slice: the path of frames around it, itself included when it is a frame */
@@ -56,7 +56,7 @@ static uint32_t frame_at_line(struct walk *w, struct tg__str frame, struct tg__s
 
 /* The frames around slice i, the innermost with the line it has come to where the slice tells it. */
 static uint32_t path_around(struct walk *w, uint32_t i) {
-  const struct tg_trace *t = w->t;
+  const struct tg__columns *t = w->t;
   uint32_t parent = t->slices.parent[i];
   while (parent != TG_NONE && !is_python_called(w, parent, TG__NAME_FRAME)) parent = t->slices.parent[parent];
   if (parent == TG_NONE) return 0;
@@ -92,7 +92,7 @@ static uint32_t module_around(const struct walk *w, uint32_t i) {
 }
 
 static void note_place(struct walk *w, uint32_t i) {
-  const struct tg_trace *t = w->t;
+  const struct tg__columns *t = w->t;
   const uint32_t parent = t->slices.parent[i], k = i - w->first;
   w->module_at[k] = module_around(w, i);
   w->call_at[k] = parent == TG_NONE ? TG_NONE : w->call_at[parent - w->first];
@@ -131,7 +131,7 @@ static uint32_t site_of(struct walk *w, uint32_t slice, enum tg__call_kind kind)
 }
 
 static void count_forward(struct tg__sites *s, struct tg__site *x, const struct tg__call *c) {
-  const struct tg_trace *t = s->f->t;
+  const struct tg__columns *t = s->f->t;
   const uint32_t slice = c->slice, dims = tg__call_arg(s, slice, TG__K_INPUT_DIMS);
   const int64_t dur = tg__call_ns(s, c);
   if (!x->calls || dur < x->shortest_ns) x->shortest_ns = dur;
@@ -203,7 +203,7 @@ static bool is_operator(const struct walk *w, uint32_t slice) {
 bool tg__is_zero_grad(struct tg__str name) { return tg__str_has_prefix(name, "Optimizer.zero_grad#"); }
 
 static void see(struct walk *w, uint32_t i) {
-  const struct tg_trace *t = w->t;
+  const struct tg__columns *t = w->t;
   const int64_t start = t->slices.start_ns[i], end = tg__slice_end(t, i);
   note_place(w, i);
   const struct tg__str name = tg__name(t, t->slices.name[i]);
@@ -247,7 +247,7 @@ static bool is_beside(const struct tg__facts *f, const struct tg__track *track) 
 }
 
 void tg__sites_open(struct tg__facts *f, struct tg__sites *out) {
-  const struct tg_trace *t = f->t;
+  const struct tg__columns *t = f->t;
   const struct tg__rank *r = &t->ranks[f->rank];
   *out = (struct tg__sites){.f = f};
   if (!tg__paths_open(&out->paths, t)) out->failed = true;
@@ -311,7 +311,7 @@ bool tg__frame_split(struct tg__str frame, struct tg__frame_parts *out) {
 }
 
 uint32_t tg__call_arg(const struct tg__sites *s, uint32_t slice, uint32_t key) {
-  const struct tg_trace *t = s->f->t;
+  const struct tg__columns *t = s->f->t;
   const uint32_t own = tg__arg_str(t, t->slices.args[slice], key);
   if (own != TG_NONE || slice + 1 >= t->slices.count || t->slices.parent[slice + 1] != slice) return own;
   return tg__arg_str(t, t->slices.args[slice + 1], key);

@@ -7,14 +7,14 @@ struct form {
   uint32_t len;
 };
 struct tg__forms {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   struct form *bodies, *values; /* by string id */
   uint32_t count;
   struct tg__arena arena;
   struct tg__str **prefixes; /* by schema, then field: {"key": or ,"key": */
 };
 
-struct tg__forms *tg__forms_new(const struct tg_trace *t) {
+struct tg__forms *tg__forms_new(const struct tg__columns *t) {
   struct tg__forms *f = tg__alloc(sizeof *f);
   if (!f) return NULL;
   f->t = t;

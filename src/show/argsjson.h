@@ -6,7 +6,7 @@
 #include "show/pen.h"
 
 struct tg__forms;
-struct tg__forms *tg__forms_new(const struct tg_trace *t); /* NULL on no memory */
+struct tg__forms *tg__forms_new(const struct tg__columns *t); /* NULL on no memory */
 void tg__forms_free(struct tg__forms *f);
 struct tg__str tg__form_body(struct tg__forms *f, uint32_t string_id,
                              struct tg__out *out); /* escaped, without quotes */

@@ -35,7 +35,7 @@ struct style {
 };
 
 struct chrome {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   struct tg__out *out;
   struct tg__pen pen;
   struct tg__forms *forms;
@@ -252,7 +252,7 @@ static bool has_member(const struct tg__rank *rank, uint32_t key) {
 }
 
 static bool find_styles(struct chrome *c) {
-  const struct tg_trace *t = c->t;
+  const struct tg__columns *t = c->t;
   c->styles = tg__alloc(((size_t)t->rank_count + 1) * sizeof *c->styles);
   if (!c->styles) return false;
   for (uint32_t r = 0; r < t->rank_count; r++)
@@ -287,7 +287,7 @@ static void put_members(struct chrome *c, const struct tg__rank *rank, bool afte
   }
 }
 
-static const struct tg__rank *speaker(const struct tg_trace *t, uint32_t rank) {
+static const struct tg__rank *speaker(const struct tg__columns *t, uint32_t rank) {
   if (rank != TG_NONE) return &t->ranks[rank];
   for (uint32_t r = 0; r < t->rank_count; r++) {
     if (t->ranks[r].clock_offset_ns == 0) return &t->ranks[r];
@@ -321,7 +321,7 @@ static void put_document(struct chrome *c, uint32_t rank, const struct tg__event
   tg__out_char(c->out, '\n');
 }
 
-enum tg_err tg__chrome_trace(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
+enum tg_err tg__chrome_trace(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,
                              struct tg_error *e) {
   const char *lanes = tg__show_arg(o, "lanes");
   if (lanes && strcmp(lanes, "keep") != 0 && strcmp(lanes, "split") != 0) {

@@ -7,8 +7,8 @@ struct tg__counters {
   struct tg_table *queue, *bandwidth; /* NULL: not asked for */
 };
 
-static enum tg_err ask(struct tg_trace *t, const struct tg__show_options *o, const char *question, const char *columns,
-                       struct tg_table **out, struct tg_error *e) {
+static enum tg_err ask(struct tg__columns *t, const struct tg__show_options *o, const char *question,
+                       const char *columns, struct tg_table **out, struct tg_error *e) {
   struct tg_arg args[4] = {{"by", "series"}, {"columns", columns}};
   size_t count = 2;
   if (tg__show_arg(o, "rank")) args[count++] = (struct tg_arg){"rank", tg__show_arg(o, "rank")};
@@ -16,7 +16,7 @@ static enum tg_err ask(struct tg_trace *t, const struct tg__show_options *o, con
   return tg__ask_run(t, question, args, count, out, e);
 }
 
-enum tg_err tg__counters_new(struct tg_trace *t, const struct tg__show_options *o, struct tg__counters **out,
+enum tg_err tg__counters_new(struct tg__columns *t, const struct tg__show_options *o, struct tg__counters **out,
                              struct tg_error *e) {
   const char *what = tg__show_arg(o, "counters");
   *out = NULL;

@@ -8,7 +8,7 @@
 
 struct tg__counters;
 /* Asks for the series that the option counters= names. *out stays NULL when it is not given. */
-enum tg_err tg__counters_new(struct tg_trace *t, const struct tg__show_options *o, struct tg__counters **out,
+enum tg_err tg__counters_new(struct tg__columns *t, const struct tg__show_options *o, struct tg__counters **out,
                              struct tg_error *e);
 void tg__counters_free(struct tg__counters *c); /* NULL is fine */
 void tg__counters_put(const struct tg__counters *c, struct tg__chrome_tracks *tracks,

@@ -10,7 +10,7 @@ struct arrow {
   int64_t weight_ns;
 };
 struct tg__overlay {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   uint8_t *is_critical; /* by slice */
   bool only;
   struct arrow *arrows;
@@ -63,7 +63,7 @@ static bool take_answer(struct tg__overlay *v, const struct tg_table *table, boo
   return true;
 }
 
-enum tg_err tg__overlay_new(struct tg_trace *t, const struct tg__show_options *o, struct tg__overlay **out,
+enum tg_err tg__overlay_new(struct tg__columns *t, const struct tg__show_options *o, struct tg__overlay **out,
                             struct tg_error *e) {
   static const char *const passed[] = {"rank", "step", "annotation", "instance", "rules", "data_load_events"};
   const char *mode = tg__show_arg(o, "critical");

@@ -8,7 +8,7 @@
 
 struct tg__overlay;
 /* Asks for the path with what the options say. *out stays NULL when they do not say critical=. */
-enum tg_err tg__overlay_new(struct tg_trace *t, const struct tg__show_options *o, struct tg__overlay **out,
+enum tg_err tg__overlay_new(struct tg__columns *t, const struct tg__show_options *o, struct tg__overlay **out,
                             struct tg_error *e);
 void tg__overlay_free(struct tg__overlay *v); /* NULL is fine */
 

@@ -13,12 +13,12 @@ struct lane {
   size_t end_count, end_cap;
 };
 struct lanes {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   struct lane *list;
   size_t count, cap;
 };
 
-static bool comes_later(const struct tg_trace *t, uint32_t slice) {
+static bool comes_later(const struct tg__columns *t, uint32_t slice) {
   const enum tg__class c = tg__slice_class(t, slice);
   return c == TG__CLASS_PYTHON || c == TG__CLASS_GPU_ANNOTATION;
 }
@@ -99,7 +99,7 @@ static bool place(struct lanes *l, uint32_t slice, bool later, uint16_t *out) {
   return later ? put_later(l, &l->list[k], slice) : put_first(&l->list[k], slice);
 }
 
-uint16_t *tg__chrome_lanes(const struct tg_trace *t, const struct tg__track *track) {
+uint16_t *tg__chrome_lanes(const struct tg__columns *t, const struct tg__track *track) {
   struct lanes l = {.t = t};
   uint16_t *out = tg__alloc(((size_t)track->count + 1) * sizeof *out);
   bool ok = out != NULL;

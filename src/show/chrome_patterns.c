@@ -8,7 +8,7 @@ struct tg__marked {
 };
 
 /* The question sequences, with what the options say. */
-static enum tg_err ask(struct tg_trace *t, const struct tg__show_options *o, const char *by, struct tg_table **out,
+static enum tg_err ask(struct tg__columns *t, const struct tg__show_options *o, const char *by, struct tg_table **out,
                        struct tg_error *e) {
   static const char *const passed[] = {"rank", "step", "rules", "min_length", "top_k"};
   struct tg_arg args[2 + sizeof passed / sizeof *passed] = {{"by", by}, {"op", tg__show_arg(o, "patterns")}};
@@ -41,7 +41,7 @@ static bool render(struct tg__marked *m, const struct tg_table *patterns, size_t
   return copy != NULL;
 }
 
-static bool mark(struct tg__marked *m, const struct tg_trace *t, const struct tg_table *patterns,
+static bool mark(struct tg__marked *m, const struct tg__columns *t, const struct tg_table *patterns,
                  const struct tg_table *events) {
   const size_t slices = (size_t)t->slices.count + 1;
   struct tg__map rows = {0}; /* rank and place → row of patterns */
@@ -57,7 +57,7 @@ static bool mark(struct tg__marked *m, const struct tg_trace *t, const struct tg
   return ok;
 }
 
-enum tg_err tg__marked_new(struct tg_trace *t, const struct tg__show_options *o, struct tg__marked **out,
+enum tg_err tg__marked_new(struct tg__columns *t, const struct tg__show_options *o, struct tg__marked **out,
                            struct tg_error *e) {
   struct tg_table *patterns = NULL, *events = NULL;
   *out = NULL;

@@ -10,7 +10,7 @@
 struct tg__marked;
 /* The patterns below operators that patterns= names; top_k= (5) of each rank, of min_length= kernels or more. *out
  * stays NULL when the options do not say patterns=. */
-enum tg_err tg__marked_new(struct tg_trace *t, const struct tg__show_options *o, struct tg__marked **out,
+enum tg_err tg__marked_new(struct tg__columns *t, const struct tg__show_options *o, struct tg__marked **out,
                            struct tg_error *e);
 void tg__marked_free(struct tg__marked *m); /* NULL is fine */
 

@@ -3,24 +3,26 @@
 #include "show/chrome_recorded.h"
 
 struct tg__recorded {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   uint32_t *frames;    /* by slice: Python id, 0 = no frame; NULL when there are none */
   uint32_t *flows;     /* by slice: of the flow that begins there or ends there, 0 = none; NULL likewise */
   int64_t events, ops; /* written so far */
 };
 
-bool tg__recorded_any(const struct tg_trace *t) {
+bool tg__recorded_any(const struct tg__columns *t) {
   for (uint32_t r = 0; r < t->rank_count; r++) {
     if (t->ranks[r].is_recording) return true;
   }
   return false;
 }
 
-static bool is_frame(const struct tg_trace *t, uint32_t slice) { return tg__slice_class(t, slice) == TG__CLASS_PYTHON; }
+static bool is_frame(const struct tg__columns *t, uint32_t slice) {
+  return tg__slice_class(t, slice) == TG__CLASS_PYTHON;
+}
 
 /* Numbered in the order of the slices, so that callers come before what they call. */
 static bool number_frames(struct tg__recorded *r) {
-  const struct tg_trace *const t = r->t;
+  const struct tg__columns *const t = r->t;
   uint32_t count = 0;
   for (uint32_t i = 0; i < t->slices.count; i++) {
     if (!is_frame(t, i)) continue;
@@ -33,7 +35,7 @@ static bool number_frames(struct tg__recorded *r) {
 /* Only of pairs that are both in the document. */
 static bool number_flows(struct tg__recorded *r, const struct tg__event *events, uint32_t count) {
   enum { PRESENT = UINT32_MAX };
-  const struct tg_trace *const t = r->t;
+  const struct tg__columns *const t = r->t;
   uint32_t next = 0;
   r->flows = tg__alloc(((size_t)t->slices.count + 1) * sizeof *r->flows);
   if (!r->flows) return false;
@@ -53,7 +55,7 @@ static bool number_flows(struct tg__recorded *r, const struct tg__event *events,
   return true;
 }
 
-struct tg__recorded *tg__recorded_new(const struct tg_trace *t, const struct tg__event *events, uint32_t count) {
+struct tg__recorded *tg__recorded_new(const struct tg__columns *t, const struct tg__event *events, uint32_t count) {
   struct tg__recorded *const r = tg__alloc(sizeof *r);
   if (!r) return NULL;
   r->t = t;

@@ -8,9 +8,9 @@
 #include "show/pen.h"
 
 struct tg__recorded;
-bool tg__recorded_any(const struct tg_trace *t); /* is any rank a recording? */
+bool tg__recorded_any(const struct tg__columns *t); /* is any rank a recording? */
 /* For a document of these events. NULL on no memory. */
-struct tg__recorded *tg__recorded_new(const struct tg_trace *t, const struct tg__event *events, uint32_t count);
+struct tg__recorded *tg__recorded_new(const struct tg__columns *t, const struct tg__event *events, uint32_t count);
 void tg__recorded_free(struct tg__recorded *r);
 
 /* Add to the args object that was just written, when there is one. slice TG_NONE: a mark. */

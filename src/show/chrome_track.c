@@ -13,7 +13,7 @@ struct lane_name {
   unsigned lane;
 };
 struct tg__chrome_tracks {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   bool merged, keep, failed;
   struct place **places;    /* by track, then lane */
   uint16_t **lanes;         /* by track, then slice from its first on; NULL where everything nests */
@@ -65,7 +65,7 @@ unsigned tg__chrome_slice_lane(const struct tg__chrome_tracks *c, uint32_t track
 }
 
 /* First slice of a track that starts at ns or later. */
-static uint32_t first_from(const struct tg_trace *t, const struct tg__track *track, int64_t ns) {
+static uint32_t first_from(const struct tg__columns *t, const struct tg__track *track, int64_t ns) {
   uint32_t low = track->first, high = track->first + track->count;
   while (low < high) {
     const uint32_t mid = low + (high - low) / 2;
@@ -80,7 +80,7 @@ static uint32_t first_from(const struct tg_trace *t, const struct tg__track *tra
 
 /* A flow's end is tied to the slice that starts with it, so it must go where that slice went. */
 static unsigned flow_lane(const struct tg__chrome_tracks *c, uint32_t k, uint32_t mark) {
-  const struct tg_trace *t = c->t;
+  const struct tg__columns *t = c->t;
   const struct tg__track *const track = &t->tracks[k];
   const int64_t ns = t->marks.ts_ns[mark];
   struct tg__val id;
@@ -224,7 +224,7 @@ void tg__chrome_put_lane_names(const struct tg__chrome_tracks *c, struct tg__out
 /* ---- life ------------------------------------------------------------------------------------ */
 
 static bool prepare(struct tg__chrome_tracks *c) {
-  const struct tg_trace *t = c->t;
+  const struct tg__columns *t = c->t;
   c->places = tg__alloc(((size_t)t->track_count + 1) * sizeof *c->places);
   c->pids = tg__alloc(((size_t)t->track_count + 1) * sizeof *c->pids);
   c->lanes = tg__alloc(((size_t)t->track_count + 1) * sizeof *c->lanes);
@@ -241,7 +241,7 @@ static bool prepare(struct tg__chrome_tracks *c) {
   return true;
 }
 
-struct tg__chrome_tracks *tg__chrome_tracks_new(const struct tg_trace *t, bool merged, bool keep) {
+struct tg__chrome_tracks *tg__chrome_tracks_new(const struct tg__columns *t, bool merged, bool keep) {
   struct tg__chrome_tracks *c = tg__alloc(sizeof *c);
   if (!c) return NULL;
   *c = (struct tg__chrome_tracks){.t = t, .merged = merged, .keep = keep};

@@ -7,11 +7,11 @@
 enum { TG__CHROME_LANES = 1024 };
 /* Lane of every slice of a track, from its first on; all are below TG__CHROME_LANES. NULL on no memory
  * (chrome_lanes.c). */
-uint16_t *tg__chrome_lanes(const struct tg_trace *t, const struct tg__track *track);
+uint16_t *tg__chrome_lanes(const struct tg__columns *t, const struct tg__track *track);
 
 struct tg__chrome_tracks;
 /* merged: pids of different ranks must differ. keep: sub-lanes stay on their track. NULL on no memory. */
-struct tg__chrome_tracks *tg__chrome_tracks_new(const struct tg_trace *t, bool merged, bool keep);
+struct tg__chrome_tracks *tg__chrome_tracks_new(const struct tg__columns *t, bool merged, bool keep);
 void tg__chrome_tracks_free(struct tg__chrome_tracks *c);
 
 unsigned tg__chrome_slice_lane(const struct tg__chrome_tracks *c, uint32_t track, uint32_t slice);

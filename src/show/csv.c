@@ -90,7 +90,7 @@ enum tg_err tg__csv_table(const struct tg_table *t, const struct tg__show_option
 
 /* ---- a trace --------------------------------------------------------------------------------- */
 
-static void put_event_cell(const struct tg_trace *t, const struct tg__event_cell *cell, struct tg__forms *forms,
+static void put_event_cell(const struct tg__columns *t, const struct tg__event_cell *cell, struct tg__forms *forms,
                            struct tg__out *args, struct tg__out *out, bool keep) {
   switch (cell->kind) {
   case TG__CELL_NONE:
@@ -114,7 +114,7 @@ static void put_event_cell(const struct tg_trace *t, const struct tg__event_cell
   }
 }
 
-enum tg_err tg__csv_trace(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
+enum tg_err tg__csv_trace(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,
                           struct tg_error *e) {
   const bool keep = keeps_formulas(o);
   uint32_t count = 0;

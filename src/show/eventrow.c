@@ -20,12 +20,13 @@ static struct tg__event_cell letter(char c) {
 static struct tg__event_cell index_or_none(uint32_t i) { return i == TG_NONE ? none() : number(i); }
 static struct tg__event_cell token(bool is_text, int64_t v) { return is_text ? string((uint32_t)v) : number(v); }
 
-char tg__slice_phase(const struct tg_trace *t, uint32_t slice) {
+char tg__slice_phase(const struct tg__columns *t, uint32_t slice) {
   const uint8_t flags = t->slices.flags[slice];
   return flags & TG__F_LEGACY ? 'S' : flags & TG__F_ASYNC ? 'b' : flags & TG__F_BEGIN_END ? 'B' : 'X';
 }
 
-void tg__event_row(const struct tg_trace *t, struct tg__event event, struct tg__event_cell cells[TG__EVENT_COLUMNS]) {
+void tg__event_row(const struct tg__columns *t, struct tg__event event,
+                   struct tg__event_cell cells[TG__EVENT_COLUMNS]) {
   const bool m = event.is_mark;
   const uint32_t i = event.id;
   const uint32_t k = m ? t->marks.track[i] : tg__slice_track(t, i);

@@ -17,7 +17,7 @@ struct tg__event_cell {
   uint32_t string; /* string id; for CELL_ARGS the reference */
   int64_t number;
 };
-void tg__event_row(const struct tg_trace *t, struct tg__event event, struct tg__event_cell cells[TG__EVENT_COLUMNS]);
-char tg__slice_phase(const struct tg_trace *t, uint32_t slice); /* X, B, b or S */
+void tg__event_row(const struct tg__columns *t, struct tg__event event, struct tg__event_cell cells[TG__EVENT_COLUMNS]);
+char tg__slice_phase(const struct tg__columns *t, uint32_t slice); /* X, B, b or S */
 
 #endif

@@ -56,7 +56,7 @@ void tg__put_findings_json(const struct tg_table *findings, double recorded_step
   tg__out_char(out, ']');
 }
 
-enum tg_err tg__findings_json(struct tg_trace *t, double step_ns, struct tg__out *out, struct tg_error *e) {
+enum tg_err tg__findings_json(struct tg__columns *t, double step_ns, struct tg__out *out, struct tg_error *e) {
   static const struct tg_arg summary = {"by", "summary"};
   struct tg_table *findings = NULL, *steps = NULL;
   enum tg_err err = tg__ask_run(t, "findings", NULL, 0, &findings, e);

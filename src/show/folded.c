@@ -21,7 +21,7 @@ static void put_frame(struct tg__out *out, struct tg__str s) {
 }
 
 /* Writes the chain from the root to `node`; chain has room for its depth. */
-static bool put_stack(const struct tg_trace *t, const struct tg__stacktree *s, uint32_t node, uint32_t **chain,
+static bool put_stack(const struct tg__columns *t, const struct tg__stacktree *s, uint32_t node, uint32_t **chain,
                       size_t *cap, struct tg__out *out) {
   size_t depth = 0;
   for (uint32_t n = node; n != TG_NONE; n = s->nodes[n].parent) {
@@ -40,7 +40,7 @@ static bool put_stack(const struct tg_trace *t, const struct tg__stacktree *s, u
   return true;
 }
 
-enum tg_err tg__folded_trace(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
+enum tg_err tg__folded_trace(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,
                              struct tg_error *e) {
   uint32_t *chain = NULL;
   size_t cap = 0;

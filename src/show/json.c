@@ -123,7 +123,7 @@ static void put_event_cell(const struct tg__event_cell *cell, struct tg__forms *
   if (is_text) *pen->p++ = '"';
 }
 
-static void put_trace_losses(const struct tg_trace *t, const struct tg__ask *pick, struct tg__out *out) {
+static void put_trace_losses(const struct tg__columns *t, const struct tg__ask *pick, struct tg__out *out) {
   bool any = false;
   for (int k = 0; k < TG__LOSS_COUNT; k++) {
     int64_t count = 0, offset = -1;
@@ -139,7 +139,7 @@ static void put_trace_losses(const struct tg_trace *t, const struct tg__ask *pic
   }
 }
 
-static void put_event_rows(const struct tg_trace *t, const struct tg__event *events, uint32_t count,
+static void put_event_rows(const struct tg__columns *t, const struct tg__event *events, uint32_t count,
                            struct tg__forms *forms, struct tg__out *out) {
   struct tg__pen pen = {.out = out};
   for (uint32_t i = 0; i < count; i++) {
@@ -157,7 +157,7 @@ static void put_event_rows(const struct tg_trace *t, const struct tg__event *eve
   tg__pen_lift(&pen);
 }
 
-enum tg_err tg__json_trace(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
+enum tg_err tg__json_trace(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,
                            struct tg_error *e) {
   uint32_t count = 0;
   struct tg__ask pick;

@@ -11,7 +11,7 @@
 #define TG__TABLE_WRITER(name)                                                                                         \
   enum tg_err name(const struct tg_table *t, const struct tg__show_options *o, struct tg__out *out)
 #define TG__TRACE_WRITER(name)                                                                                         \
-  enum tg_err name(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e)
+  enum tg_err name(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e)
 TG__TABLE_WRITER(tg__text_table);
 TG__TABLE_WRITER(tg__json_table);
 TG__TABLE_WRITER(tg__csv_table);
@@ -25,10 +25,10 @@ TG__TRACE_WRITER(tg__speedscope_trace);
 const char *tg__show_arg(const struct tg__show_options *o, const char *name); /* NULL when not given */
 /* What every trace writer begins with: the columns it needs, and the events that rank= and step= leave.
  * tg__ask_end(pick) after use, after a failure too. */
-enum tg_err tg__show_begin(struct tg_trace *t, const struct tg__show_options *o, uint32_t columns, struct tg__ask *pick,
-                           struct tg_error *e);
+enum tg_err tg__show_begin(struct tg__columns *t, const struct tg__show_options *o, uint32_t columns,
+                           struct tg__ask *pick, struct tg_error *e);
 /* Marks count by their own time; metadata, which has none, always. Slices: tg__ask_has_slice. */
-bool tg__show_has_mark(const struct tg__ask *pick, const struct tg_trace *t, uint32_t mark);
+bool tg__show_has_mark(const struct tg__ask *pick, const struct tg__columns *t, uint32_t mark);
 enum tg_err tg__show_end(struct tg__out *out, struct tg_error *e); /* flush, and turn the output's error into ours */
 
 /* ---- rawjson.c: text that must become valid JSON --------------------------------------------- */
@@ -62,6 +62,6 @@ struct tg__event {
   uint32_t id; /* slice or mark number */
 };
 /* The slices and marks that were picked, rank after rank in file order. NULL on no memory; free with tg__free. */
-struct tg__event *tg__walk_new(const struct tg_trace *t, const struct tg__ask *pick, uint32_t *count);
+struct tg__event *tg__walk_new(const struct tg__columns *t, const struct tg__ask *pick, uint32_t *count);
 
 #endif

@@ -162,13 +162,13 @@ static void put_head(struct tg__perfetto *p, unsigned type, uint64_t track, uint
   if (cat_name != TG_NONE) tg__proto_uint(&p->event, EVENT_CATEGORY_IID, intern(p, INTERNED_CATEGORY, cat_name));
 }
 
-static int64_t clock_offset(const struct tg_trace *t, uint32_t track) {
+static int64_t clock_offset(const struct tg__columns *t, uint32_t track) {
   return t->ranks[t->tracks[track].rank].clock_offset_ns;
 }
 
 /* ---- flows ----------------------------------------------------------------------------------- */
 
-static bool is_flow(const struct tg_trace *t, uint32_t effect) {
+static bool is_flow(const struct tg__columns *t, uint32_t effect) {
   const uint32_t cause = t->slices.cause[effect];
   if (cause == TG_NONE) return false;
   const enum tg__class c = tg__slice_class(t, effect);
@@ -177,7 +177,7 @@ static bool is_flow(const struct tg_trace *t, uint32_t effect) {
 
 /* Turn the column cause around. */
 static bool find_effects(struct tg__perfetto *p) {
-  const struct tg_trace *t = p->t;
+  const struct tg__columns *t = p->t;
   const size_t n = t->slices.count;
   p->first_effect = tg__alloc((n + 2) * sizeof *p->first_effect);
   p->effects = tg__alloc((n + 1) * sizeof *p->effects);
@@ -334,7 +334,7 @@ static void put_mark(struct tg__perfetto *p, uint32_t i) {
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static int64_t shift_needed(const struct tg_trace *t, const struct tg__ask *pick) {
+static int64_t shift_needed(const struct tg__columns *t, const struct tg__ask *pick) {
   int64_t least = 0;
   for (uint32_t k = 0; k < t->track_count; k++) {
     const struct tg__track *track = &t->tracks[k];
@@ -352,7 +352,7 @@ static int64_t shift_needed(const struct tg_trace *t, const struct tg__ask *pick
 }
 
 static bool put_all(struct tg__perfetto *p) {
-  const struct tg_trace *t = p->t;
+  const struct tg__columns *t = p->t;
   bool ok = true;
   put_packet(p, SEQUENCE_STARTS);
   for (uint32_t k = 0; ok && k < t->track_count; k++) {
@@ -364,7 +364,7 @@ static bool put_all(struct tg__perfetto *p) {
   return ok;
 }
 
-enum tg_err tg__perfetto_trace(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
+enum tg_err tg__perfetto_trace(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,
                                struct tg_error *e) {
   struct tg__ask pick;
   struct tg__perfetto p = {.t = t, .pick = &pick, .out = out};

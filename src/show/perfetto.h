@@ -8,7 +8,7 @@
 enum { TG__PACKET_TRACK_EVENT = 11, TG__PACKET_TRACK_DESCRIPTOR = 60 };
 
 struct tg__perfetto {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   const struct tg__ask *pick;
   struct tg__out *out;
   struct tg__out packet, event, inner, interned; /* messages being built */

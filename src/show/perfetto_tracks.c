@@ -27,7 +27,7 @@ static void put_name(struct tg__perfetto *p, struct tg__out *out, unsigned field
   tg__proto_utf8(out, field, s);
 }
 
-static void put_token(const struct tg_trace *t, struct tg__out *out, bool is_text, int64_t v) {
+static void put_token(const struct tg__columns *t, struct tg__out *out, bool is_text, int64_t v) {
   if (is_text) {
     tg__out_bytes(out, tg__name(t, (uint32_t)v).ptr, tg__name(t, (uint32_t)v).len);
   } else {
@@ -35,7 +35,7 @@ static void put_token(const struct tg_trace *t, struct tg__out *out, bool is_tex
   }
 }
 
-static void put_string(const struct tg_trace *t, struct tg__out *out, uint32_t id) {
+static void put_string(const struct tg__columns *t, struct tg__out *out, uint32_t id) {
   if (id != TG_NONE) tg__out_bytes(out, tg__name(t, id).ptr, tg__name(t, id).len);
 }
 
@@ -43,7 +43,7 @@ static void put_string(const struct tg_trace *t, struct tg__out *out, uint32_t i
  * given as such. */
 static bool is_os_id(bool is_text, int64_t v) { return !is_text && v > 0 && v <= INT32_MAX; }
 
-static bool is_os_process(const struct tg_trace *t, const struct tg__track *track) {
+static bool is_os_process(const struct tg__columns *t, const struct tg__track *track) {
   return t->rank_count == 1 && track->kind != TG__TRACK_DEVICE && is_os_id(track->pid_is_text, track->pid);
 }
 
@@ -54,7 +54,7 @@ static void put_packet(struct tg__perfetto *p) {
 
 /* ---- processes ------------------------------------------------------------------------------- */
 
-static void process_name(const struct tg_trace *t, const struct tg__track *track, struct tg__out *name) {
+static void process_name(const struct tg__columns *t, const struct tg__track *track, struct tg__out *name) {
   if (t->rank_count > 1) tg__out_format(name, "rank %lld ", (long long)t->ranks[track->rank].number);
   if (track->process_name != TG_NONE) {
     put_string(t, name, track->process_name);
@@ -104,7 +104,7 @@ static uint64_t process_of(struct tg__perfetto *p, uint32_t k) {
 
 /* ---- threads, streams ------------------------------------------------------------------------ */
 
-static void track_name(const struct tg_trace *t, const struct tg__track *track, struct tg__out *name) {
+static void track_name(const struct tg__columns *t, const struct tg__track *track, struct tg__out *name) {
   if (track->name != TG_NONE) {
     put_string(t, name, track->name);
     return;
@@ -156,7 +156,7 @@ static bool counts_bytes(struct tg__str name) {
 }
 
 uint64_t tg__perfetto_counter(struct tg__perfetto *p, uint32_t mark, uint32_t key) {
-  const struct tg_trace *t = p->t;
+  const struct tg__columns *t = p->t;
   const uint32_t k = t->marks.track[mark], name_id = t->marks.name[mark];
   const uint64_t parent = process_of(p, k);
   struct tg__val id;

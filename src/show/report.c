@@ -57,7 +57,7 @@ static const struct part parts[TG__REPORT_PARTS] = {
     [TG__REPORT_FINDINGS] = {"findings", "findings", true, {{0}}},
 };
 
-static enum tg_err ask_part(struct tg_trace *t, const struct tg__show_options *o, enum tg__report_part which,
+static enum tg_err ask_part(struct tg__columns *t, const struct tg__show_options *o, enum tg__report_part which,
                             struct tg__report *r, struct tg_error *e) {
   const struct part *p = &parts[which];
   struct tg_arg args[5];
@@ -78,7 +78,7 @@ static enum tg_err ask_part(struct tg_trace *t, const struct tg__show_options *o
 }
 
 /* The rank whose steps take longest on average: the one that the others wait for. */
-static uint32_t slowest_rank(const struct tg_trace *t, const struct tg_table *steps) {
+static uint32_t slowest_rank(const struct tg__columns *t, const struct tg_table *steps) {
   int64_t longest = -1, number = TG_NULL_INT;
   for (size_t i = steps ? tg__find_row(steps, "step", "mean", 0) : SIZE_MAX; i != SIZE_MAX;
        i = tg__find_row(steps, "step", "mean", i + 1)) {
@@ -95,7 +95,7 @@ static uint32_t slowest_rank(const struct tg_trace *t, const struct tg_table *st
 /* ---- what to type next ----------------------------------------------------------------------- */
 
 /* The file or folder that was opened, as a shell would take it. */
-static void put_path(const struct tg_trace *t, struct tg__out *out) {
+static void put_path(const struct tg__columns *t, struct tg__out *out) {
   struct tg__str path = t->path ? (struct tg__str){t->path, (uint32_t)strlen(t->path)} : tg__name(t, t->ranks[0].path);
   if (t->rank_count > 1 && !t->path) {
     while (path.len && path.ptr[path.len - 1] != '/') path.len--;
@@ -111,14 +111,14 @@ static void put_path(const struct tg_trace *t, struct tg__out *out) {
   tg__free(word);
 }
 
-static bool answers(struct tg_trace *t, const struct tg__show_options *o, const char *question) {
+static bool answers(struct tg__columns *t, const struct tg__show_options *o, const char *question) {
   struct tg_table *rows = NULL;
   const enum tg_err err = (o->ask ? o->ask : tg__ask_run)(t, question, NULL, 0, &rows, NULL);
   tg__table_free(rows);
   return !err;
 }
 
-static void choose_next(struct tg__report *r, struct tg_trace *t, const struct tg__show_options *o) {
+static void choose_next(struct tg__report *r, struct tg__columns *t, const struct tg__show_options *o) {
   static const struct {
     const char *cause, *question, *why;
   } follow[] = {
@@ -180,7 +180,7 @@ static void free_report(struct tg__report *r) {
   tg__out_free(&r->next);
 }
 
-static enum tg_err make_report(struct tg_trace *t, const struct tg__show_options *o, struct tg__report *r,
+static enum tg_err make_report(struct tg__columns *t, const struct tg__show_options *o, struct tg__report *r,
                                struct tg_error *e) {
   *r = (struct tg__report){.trace = t};
   for (unsigned i = 0; i < TG__REPORT_PARTS; i++) {
@@ -192,7 +192,7 @@ static enum tg_err make_report(struct tg_trace *t, const struct tg__show_options
   return r->next.err ? tg__fail(e, TG_MEMORY, -1, "out of memory while reporting") : TG_OK;
 }
 
-enum tg_err tg__report_text(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
+enum tg_err tg__report_text(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,
                             struct tg_error *e) {
   struct tg__report r;
   const enum tg_err err = make_report(t, o, &r, e);
@@ -209,7 +209,7 @@ static double step_ns(const struct tg__report *r) {
   return rows && rows->rows ? sum / (double)rows->rows : NAN;
 }
 
-enum tg_err tg__report_json(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
+enum tg_err tg__report_json(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,
                             struct tg_error *e) {
   struct tg__report r;
   const enum tg_err err = make_report(t, o, &r, e);

@@ -17,7 +17,7 @@ enum tg__report_part {
   TG__REPORT_PARTS
 };
 struct tg__report {
-  const struct tg_trace *trace;
+  const struct tg__columns *trace;
   struct tg_table *parts[TG__REPORT_PARTS];
   uint32_t rank; /* index into trace->ranks: the one whose steps take longest; steps, operators, kernels and findings
                     are its */

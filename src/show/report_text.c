@@ -96,7 +96,7 @@ static bool names_row_before(const struct tg_table *t, size_t row, struct tg__st
   return false;
 }
 
-static bool is_snapshot(const struct tg_trace *t) {
+static bool is_snapshot(const struct tg__columns *t) {
   for (uint32_t i = 0; i < t->cat_count; i++)
     if (t->cats[i].name != TG_NONE && tg__str_eq(tg__name(t, t->cats[i].name), TG_STR("memory_snapshot"))) return true;
   return false;
@@ -136,7 +136,7 @@ static struct tg__str last_part(struct tg__str path) {
 }
 
 static void put_title(const struct page *p) {
-  const struct tg_trace *t = p->r->trace;
+  const struct tg__columns *t = p->r->trace;
   struct tg__str path = tg__name(t, t->ranks[0].path);
   const struct tg__str opened = t->path ? (struct tg__str){t->path, (uint32_t)strlen(t->path)} : path;
   const bool is_ours = tg__str_has_suffix(opened, ".tacho") || tg__str_has_suffix(path, ".tacho");
@@ -269,7 +269,7 @@ static bool counts_up(const struct tg_table *rows) {
 
 static void put_step_kind(const struct page *p, size_t n) {
   const struct tg_table *rows = p->r->parts[TG__REPORT_STEP_ROWS];
-  const struct tg_trace *t = p->r->trace;
+  const struct tg__columns *t = p->r->trace;
   if (t->step_kind == TG__STEP_PERIOD) {
     tg__out_format(p->out, "   %zu period%s of the operators", n, plural((int64_t)n));
   } else if (t->step_kind == TG__STEP_ANNOTATION) {

@@ -10,7 +10,7 @@ struct tg__show_options {
   const struct tg_arg *args; /* e.g. rank=, step=, metric= for folded */
   size_t arg_count;
   /* How the report asks, and what it says of the trace; NULL = tg__ask_run, and it looks itself. */
-  enum tg_err (*ask)(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count,
+  enum tg_err (*ask)(struct tg__columns *t, const char *question, const struct tg_arg *args, size_t arg_count,
                      struct tg_table **out, struct tg_error *e);
   bool is_damaged;
 };
@@ -18,7 +18,7 @@ struct tg__format {
   const char *name, *suffix, *meaning;
   enum tg_err (*table)(const struct tg_table *t, const struct tg__show_options *o,
                        struct tg__out *out); /* NULL: cannot */
-  enum tg_err (*trace)(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
+  enum tg_err (*trace)(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,
                        struct tg_error *e); /* NULL: cannot */
 };
 extern const struct tg__format tg__formats[];
@@ -29,14 +29,14 @@ const struct tg__format *tg__format_find(const char *name); /* NULL when unknown
 const struct tg__format *tg__format_of_file(struct tg__str path);
 
 /* report.c: the one screen. */
-enum tg_err tg__report_text(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
+enum tg_err tg__report_text(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,
                             struct tg_error *e);
-enum tg_err tg__report_json(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
+enum tg_err tg__report_json(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,
                             struct tg_error *e);
 
 /* findings_json.c: the members "step_ms" and "findings" of an object. step_ns: what a step takes without recording,
  * savings are scaled to it; NaN = as recorded. */
-enum tg_err tg__findings_json(struct tg_trace *t, double step_ns, struct tg__out *out, struct tg_error *e);
+enum tg_err tg__findings_json(struct tg__columns *t, double step_ns, struct tg__out *out, struct tg_error *e);
 
 /* diff_page.c: a table of tg__diff_run for a person; TG_USAGE for one that has not its columns. */
 enum tg_err tg__diff_page(const struct tg_table *t, const struct tg__show_options *o, bool markdown,
@@ -44,7 +44,7 @@ enum tg_err tg__diff_page(const struct tg_table *t, const struct tg__show_option
 bool tg__diff_is_page(const struct tg_table *t); /* has it? */
 
 /* sql.c: SQLite over the columns. Only the sql_*.c files and it include sqlite3.h. */
-enum tg_err tg__sql_run(struct tg_trace *t, const char *sql, struct tg_table **out, struct tg_error *e);
+enum tg_err tg__sql_run(struct tg__columns *t, const char *sql, struct tg_table **out, struct tg_error *e);
 const char *tg__sql_schema(void); /* the tables and their columns, as text */
 
 /* arrow.c */

@@ -4,7 +4,7 @@
 #include "show/stacktree.h"
 
 struct scope {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   struct tg__out *out;
   struct tg__stacktree stacks;
   uint32_t *chain; /* frames of a stack, innermost first */
@@ -109,7 +109,7 @@ static void put_sample(struct scope *s, struct profile *p, uint32_t node, int64_
 
 /* The stretches of one lane of a CPU track. Slices of a lane nest, so one stack of open slices is enough. */
 static void put_lane(struct scope *s, struct profile *p, const struct tg__track *track, unsigned lane) {
-  const struct tg_trace *t = s->t;
+  const struct tg__columns *t = s->t;
   uint32_t *open = NULL;
   size_t depth = 0, cap = 0;
   int64_t now = 0;
@@ -147,7 +147,7 @@ static void put_stream(struct scope *s, struct profile *p, const struct tg__trac
 
 static void put_title(struct scope *s, const struct tg__track *track, unsigned lane) {
   struct tg__out title = {0};
-  const struct tg_trace *t = s->t;
+  const struct tg__columns *t = s->t;
   if (t->rank_count > 1) tg__out_format(&title, "rank %lld ", (long long)t->ranks[track->rank].number);
   if (track->process_name != TG_NONE)
     tg__out_bytes(&title, tg__name(t, track->process_name).ptr, tg__name(t, track->process_name).len);
@@ -206,7 +206,7 @@ static void put_profiles(struct scope *s, const struct tg__ask *pick, enum tg__s
   }
 }
 
-enum tg_err tg__speedscope_trace(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
+enum tg_err tg__speedscope_trace(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,
                                  struct tg_error *e) {
   enum tg__stack_metric metric;
   uint32_t *frames = NULL;

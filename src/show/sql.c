@@ -213,7 +213,7 @@ static enum tg_err prepare(sqlite3 *db, const char *sql, sqlite3_stmt **st, stru
   return TG_OK;
 }
 
-enum tg_err tg__sql_run_bounded(struct tg_trace *t, const char *sql, uint64_t steps, struct tg_table **out,
+enum tg_err tg__sql_run_bounded(struct tg__columns *t, const char *sql, uint64_t steps, struct tg_table **out,
                                 struct tg_error *e) {
   *out = NULL;
   const enum tg_err loaded = tg__trace_load(t, TG__COL_ALL, e);
@@ -249,7 +249,7 @@ enum tg_err tg__sql_run_bounded(struct tg_trace *t, const char *sql, uint64_t st
 
 #else
 
-enum tg_err tg__sql_run_bounded(struct tg_trace *t, const char *sql, uint64_t steps, struct tg_table **out,
+enum tg_err tg__sql_run_bounded(struct tg__columns *t, const char *sql, uint64_t steps, struct tg_table **out,
                                 struct tg_error *e) {
   *out = NULL;
   return tg__fail(e, TG_UNSUPPORTED, -1, "this build has no SQL door: build with TG_WITH_SQLITE=ON");
@@ -257,6 +257,6 @@ enum tg_err tg__sql_run_bounded(struct tg_trace *t, const char *sql, uint64_t st
 
 #endif
 
-enum tg_err tg__sql_run(struct tg_trace *t, const char *sql, struct tg_table **out, struct tg_error *e) {
+enum tg_err tg__sql_run(struct tg__columns *t, const char *sql, struct tg_table **out, struct tg_error *e) {
   return tg__sql_run_bounded(t, sql, 0, out, e);
 }

@@ -30,7 +30,7 @@ enum tg__sql_column {
 
 /* What the tables of one connection share. */
 struct tg__sql_data {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   struct tg__forms *forms;
   int64_t *self_ns;    /* by slice; made when first asked for */
   uint32_t *by_name;   /* slices in the order of their names; made when first asked for */
@@ -41,7 +41,7 @@ bool tg__sql_add_tables(struct sqlite3 *db, struct tg__sql_data *data);
 void tg__sql_data_free(struct tg__sql_data *data);
 
 /* The same as tg__sql_run, giving up with TG_CANCELLED after `steps` steps of SQLite's machine (0 = never). */
-enum tg_err tg__sql_run_bounded(struct tg_trace *t, const char *sql, uint64_t steps, struct tg_table **out,
+enum tg_err tg__sql_run_bounded(struct tg__columns *t, const char *sql, uint64_t steps, struct tg_table **out,
                                 struct tg_error *e);
 
 /* ---- sql_cells.c ----------------------------------------------------------------------------- */
@@ -50,7 +50,7 @@ void tg__sql_cell(struct sqlite3_context *x, struct tg__sql_data *d, enum tg__sq
                   int column);
 void tg__sql_arg_cell(struct sqlite3_context *x, const struct tg__args_iter *it, int64_t owner,
                       int nth); /* a row of args: owner, key, value */
-void tg__sql_give_val(struct sqlite3_context *x, const struct tg_trace *t, const struct tg__val *v);
+void tg__sql_give_val(struct sqlite3_context *x, const struct tg__columns *t, const struct tg__val *v);
 
 /* ---- sql_window.c ---------------------------------------------------------------------------- */
 
@@ -71,18 +71,18 @@ struct tg__sql_bounds {
 struct tg__sql_bounds tg__sql_everything(void);
 void tg__sql_bound_low(struct tg__sql_bounds *b, enum tg__sql_role role, int64_t v);  /* column >= v */
 void tg__sql_bound_high(struct tg__sql_bounds *b, enum tg__sql_role role, int64_t v); /* column <= v */
-void tg__sql_bound_parent(struct tg__sql_bounds *b, const struct tg_trace *t, int64_t parent);
+void tg__sql_bound_parent(struct tg__sql_bounds *b, const struct tg__columns *t, int64_t parent);
 
 /* Walks the slices inside the bounds: for (tg__sql_seek(&w, t, b); w.row < w.end; tg__sql_next(&w)). */
 struct tg__sql_window {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   struct tg__sql_bounds b;
   uint64_t row, end;         /* on the present track */
   uint32_t track, track_end; /* tracks still to come */
   const uint32_t *order;     /* not NULL: go through the slices in this order instead */
   uint32_t at;               /* place in it */
 };
-void tg__sql_seek(struct tg__sql_window *w, const struct tg_trace *t, struct tg__sql_bounds b);
+void tg__sql_seek(struct tg__sql_window *w, const struct tg__columns *t, struct tg__sql_bounds b);
 void tg__sql_next(struct tg__sql_window *w);
 /* The same slices in the order of their names. false on no memory. */
 bool tg__sql_seek_by_name(struct tg__sql_window *w, struct tg__sql_data *d, struct tg__sql_bounds b);

@@ -12,7 +12,7 @@ static void give_str(sqlite3_context *x, struct tg__str s) {
   sqlite3_result_text64(x, s.ptr ? s.ptr : "", s.len, SQLITE_STATIC, SQLITE_UTF8); /* text of a trace never moves */
 }
 
-static void give_text(sqlite3_context *x, const struct tg_trace *t, uint32_t string_id) {
+static void give_text(sqlite3_context *x, const struct tg__columns *t, uint32_t string_id) {
   if (string_id != TG_NONE) give_str(x, tg__name(t, string_id));
 }
 
@@ -31,11 +31,11 @@ static void give_unless(sqlite3_context *x, int64_t v, int64_t unknown) {
   if (v != unknown) sqlite3_result_int64(x, v);
 }
 
-static void give_rank(sqlite3_context *x, const struct tg_trace *t, uint32_t rank) {
+static void give_rank(sqlite3_context *x, const struct tg__columns *t, uint32_t rank) {
   give_unless(x, t->ranks[rank].number, -1);
 }
 
-static void give_token(sqlite3_context *x, const struct tg_trace *t, bool is_text, int64_t v) {
+static void give_token(sqlite3_context *x, const struct tg__columns *t, bool is_text, int64_t v) {
   if (is_text) {
     give_text(x, t, (uint32_t)v);
   } else {
@@ -43,7 +43,7 @@ static void give_token(sqlite3_context *x, const struct tg_trace *t, bool is_tex
   }
 }
 
-void tg__sql_give_val(sqlite3_context *x, const struct tg_trace *t, const struct tg__val *v) {
+void tg__sql_give_val(sqlite3_context *x, const struct tg__columns *t, const struct tg__val *v) {
   switch (v->kind) {
   case TG__KIND_INT:
     give_int(x, v->i);
@@ -133,7 +133,7 @@ static const char *class_name(enum tg__class c) {
 }
 
 static void slice_cell(sqlite3_context *x, struct tg__sql_data *d, uint32_t i, int column) {
-  const struct tg_trace *t = d->t;
+  const struct tg__columns *t = d->t;
   const struct tg__slices *s = &t->slices;
   switch (column) {
   case TG__C_slices_id:
@@ -190,7 +190,7 @@ static void slice_cell(sqlite3_context *x, struct tg__sql_data *d, uint32_t i, i
 }
 
 static void mark_cell(sqlite3_context *x, struct tg__sql_data *d, uint32_t i, int column) {
-  const struct tg_trace *t = d->t;
+  const struct tg__columns *t = d->t;
   const struct tg__marks *m = &t->marks;
   switch (column) {
   case TG__C_marks_id:
@@ -222,7 +222,7 @@ static void mark_cell(sqlite3_context *x, struct tg__sql_data *d, uint32_t i, in
   }
 }
 
-static void track_cell(sqlite3_context *x, const struct tg_trace *t, uint32_t k, int column) {
+static void track_cell(sqlite3_context *x, const struct tg__columns *t, uint32_t k, int column) {
   static const char *const kinds[] = {
       [TG__TRACK_CPU] = "cpu", [TG__TRACK_DEVICE] = "device", [TG__TRACK_ASYNC] = "async", [TG__TRACK_OTHER] = "other"};
   const struct tg__track *track = &t->tracks[k];
@@ -265,7 +265,7 @@ static void track_cell(sqlite3_context *x, const struct tg_trace *t, uint32_t k,
   }
 }
 
-static void rank_cell(sqlite3_context *x, const struct tg_trace *t, uint32_t r, int column) {
+static void rank_cell(sqlite3_context *x, const struct tg__columns *t, uint32_t r, int column) {
   const struct tg__rank *rank = &t->ranks[r];
   switch (column) {
   case TG__C_ranks_rank:
@@ -297,7 +297,7 @@ static void rank_cell(sqlite3_context *x, const struct tg_trace *t, uint32_t r, 
   }
 }
 
-static void step_cell(sqlite3_context *x, const struct tg_trace *t, uint32_t i, int column) {
+static void step_cell(sqlite3_context *x, const struct tg__columns *t, uint32_t i, int column) {
   const struct tg__step *step = &t->steps[i];
   switch (column) {
   case TG__C_steps_rank:
@@ -324,7 +324,7 @@ static void step_cell(sqlite3_context *x, const struct tg_trace *t, uint32_t i, 
 }
 
 /* Row = rank × kind of loss; those that did not happen are passed over. */
-static void loss_cell(sqlite3_context *x, const struct tg_trace *t, uint64_t row, int column) {
+static void loss_cell(sqlite3_context *x, const struct tg__columns *t, uint64_t row, int column) {
   static const char *const kinds[] = {
       [TG__LOSS_SKIPPED] = "skipped", [TG__LOSS_FILE] = "file", [TG__LOSS_CUT] = "cut", [TG__LOSS_BENT] = "bent"};
   const uint32_t rank = (uint32_t)(row / TG__LOSS_COUNT), what = (uint32_t)(row % TG__LOSS_COUNT);

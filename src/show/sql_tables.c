@@ -61,7 +61,7 @@ static const struct table *table_of(const sqlite3_vtab_cursor *c) { return (cons
 
 /* ---- moving ---------------------------------------------------------------------------------- */
 
-static uint64_t row_count(enum tg__sql_table id, const struct tg_trace *t) {
+static uint64_t row_count(enum tg__sql_table id, const struct tg__columns *t) {
   switch (id) {
   case TG__T_slices:
   case TG__T_args:
@@ -99,7 +99,7 @@ static void next_event(struct cursor *c, enum tg__sql_table id) {
 
 static void begin_args(struct cursor *c, const struct table *table) {
   if (at_end(c, table->id)) return;
-  const struct tg_trace *t = table->data->t;
+  const struct tg__columns *t = table->data->t;
   tg__args_begin(t, table->id == TG__T_args ? t->slices.args[c->slices.row] : t->marks.args[c->row], &c->args);
 }
 
@@ -115,7 +115,7 @@ static void next_arg(struct cursor *c, const struct table *table) {
 }
 
 static void pass_over(struct cursor *c, const struct table *table) {
-  const struct tg_trace *t = table->data->t;
+  const struct tg__columns *t = table->data->t;
   if (table->id != TG__T_losses) return;
   while (c->row < c->end && !t->ranks[c->row / TG__LOSS_COUNT].loss[c->row % TG__LOSS_COUNT]) c->row++;
 }
@@ -196,7 +196,7 @@ static char operator_of(unsigned char op) {
 }
 
 /* How much of the table is left after this condition. Rough, but it puts the cheaper side of a join outside. */
-static double share_left(enum tg__sql_role role, char op, const struct tg_trace *t, double rows) {
+static double share_left(enum tg__sql_role role, char op, const struct tg__columns *t, double rows) {
   if (op != '=') return 0.25;
   switch (role) {
   case TG__SQL_ID:
@@ -222,7 +222,7 @@ enum { BY_NAME = 1 }; /* idxNum: slices in the order of their names */
 
 static int x_best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
   const struct table *table = (const struct table *)base;
-  const struct tg_trace *t = table->data->t;
+  const struct tg__columns *t = table->data->t;
   const double all = (double)row_count(table->id, t) * (has_args(table->id) ? 8 : 1) + 1;
   double rows = all, visited = all;
   char *plan = sqlite3_malloc64(2 * (sqlite3_uint64)info->nConstraint + 1);
@@ -258,7 +258,7 @@ static int x_best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
 
 /* A bound that is no number says nothing here: SQLite compares it by its own rules. */
 static void apply_number(struct tg__sql_bounds *b, enum tg__sql_role role, char op, sqlite3_value *value,
-                         const struct tg_trace *t) {
+                         const struct tg__columns *t) {
   int64_t low, high;
   if (sqlite3_value_type(value) == SQLITE_INTEGER) {
     low = high = sqlite3_value_int64(value);
@@ -278,7 +278,7 @@ static void apply_number(struct tg__sql_bounds *b, enum tg__sql_role role, char 
   if (op != '>') tg__sql_bound_high(b, role, high);
 }
 
-static struct tg__sql_bounds bounds_of(const char *plan, sqlite3_value **values, const struct tg_trace *t) {
+static struct tg__sql_bounds bounds_of(const char *plan, sqlite3_value **values, const struct tg__columns *t) {
   struct tg__sql_bounds b = tg__sql_everything();
   for (int i = 0; plan[2 * i]; i++) {
     const enum tg__sql_role role = (enum tg__sql_role)plan[2 * i];
@@ -299,7 +299,7 @@ static struct tg__sql_bounds bounds_of(const char *plan, sqlite3_value **values,
 static int x_filter(sqlite3_vtab_cursor *base, int number, const char *plan, int count, sqlite3_value **values) {
   struct cursor *c = (struct cursor *)base;
   const struct table *table = table_of(base);
-  const struct tg_trace *t = table->data->t;
+  const struct tg__columns *t = table->data->t;
   struct tg__sql_bounds b = bounds_of(plan, values, t);
   c->key = TG_NONE;
   if (has_args(table->id)) {
@@ -398,12 +398,12 @@ static void arg_function(sqlite3_context *x, sqlite3_value **values, const uint3
 }
 
 static void f_arg(sqlite3_context *x, int argc, sqlite3_value **values) {
-  const struct tg_trace *t = ((const struct tg__sql_data *)sqlite3_user_data(x))->t;
+  const struct tg__columns *t = ((const struct tg__sql_data *)sqlite3_user_data(x))->t;
   arg_function(x, values, t->slices.args, t->slices.count);
 }
 
 static void f_mark_arg(sqlite3_context *x, int argc, sqlite3_value **values) {
-  const struct tg_trace *t = ((const struct tg__sql_data *)sqlite3_user_data(x))->t;
+  const struct tg__columns *t = ((const struct tg__sql_data *)sqlite3_user_data(x))->t;
   arg_function(x, values, t->marks.args, t->marks.count);
 }
 

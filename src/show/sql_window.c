@@ -28,7 +28,7 @@ void tg__sql_bound_high(struct tg__sql_bounds *b, enum tg__sql_role role, int64_
 }
 
 /* Children stand behind their parent on its track and start before it ends. */
-void tg__sql_bound_parent(struct tg__sql_bounds *b, const struct tg_trace *t, int64_t parent) {
+void tg__sql_bound_parent(struct tg__sql_bounds *b, const struct tg__columns *t, int64_t parent) {
   if (parent < 0 || parent >= t->slices.count) {
     b->none = true;
     return;
@@ -41,7 +41,7 @@ void tg__sql_bound_parent(struct tg__sql_bounds *b, const struct tg_trace *t, in
 }
 
 /* First slice in [low, high) that starts at ns or later. */
-static uint64_t first_from(const struct tg_trace *t, uint64_t low, uint64_t high, int64_t ns) {
+static uint64_t first_from(const struct tg__columns *t, uint64_t low, uint64_t high, int64_t ns) {
   while (low < high) {
     const uint64_t mid = low + (high - low) / 2;
     if (t->slices.start_ns[mid] < ns) {
@@ -80,7 +80,7 @@ static void settle(struct tg__sql_window *w) {
 /* ---- by name --------------------------------------------------------------------------------- */
 
 struct names {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   uint32_t *ids;   /* the names slices have, each once */
   uint32_t *where; /* by string id: how many slices have it, then where the next one goes */
 };
@@ -165,7 +165,7 @@ void tg__sql_next(struct tg__sql_window *w) {
   }
 }
 
-void tg__sql_seek(struct tg__sql_window *w, const struct tg_trace *t, struct tg__sql_bounds b) {
+void tg__sql_seek(struct tg__sql_window *w, const struct tg__columns *t, struct tg__sql_bounds b) {
   *w = (struct tg__sql_window){.t = t, .b = b};
   const int64_t slices = t->slices.count;
   if (b.none || b.id_low > b.id_high || b.id_low >= slices || b.id_high < 0 || b.track_high < 0) return;

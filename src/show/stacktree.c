@@ -1,7 +1,7 @@
 /* The call stacks of a trace as one tree: slices with the same chain of names share a node. */
 #include "show/stacktree.h"
 
-static bool is_frame(const struct tg_trace *t, uint32_t slice) {
+static bool is_frame(const struct tg__columns *t, uint32_t slice) {
   switch (tg__slice_class(t, slice)) {
   case TG__CLASS_ANNOTATION: {
     int64_t number;
@@ -31,7 +31,8 @@ static uint32_t node_of(struct tg__stacktree *s, uint32_t parent, uint32_t name)
 
 /* The innermost enclosing slice that is a frame. Parents come before their children, so their node is known; one
  * that is no frame has been given its own parent's node to hand on. */
-static bool place_slice(const struct tg_trace *t, struct tg__stacktree *s, uint32_t i, bool picked, uint32_t *above) {
+static bool place_slice(const struct tg__columns *t, struct tg__stacktree *s, uint32_t i, bool picked,
+                        uint32_t *above) {
   const uint32_t parent = t->slices.parent[i];
   const uint32_t frame = parent == TG_NONE ? TG_NONE : s->of_slice[parent] != TG_NONE ? parent : above[parent];
   above[i] = frame;
@@ -43,7 +44,7 @@ static bool place_slice(const struct tg_trace *t, struct tg__stacktree *s, uint3
   return true;
 }
 
-static bool place_track(const struct tg_trace *t, const struct tg__ask *pick, struct tg__stacktree *s, uint32_t k,
+static bool place_track(const struct tg__columns *t, const struct tg__ask *pick, struct tg__stacktree *s, uint32_t k,
                         uint32_t *above) {
   const struct tg__track *track = &t->tracks[k];
   const uint32_t end = track->first + track->count;
@@ -57,7 +58,7 @@ static bool place_track(const struct tg_trace *t, const struct tg__ask *pick, st
   return true;
 }
 
-static bool place_device_work(const struct tg_trace *t, const struct tg__ask *pick, struct tg__stacktree *s,
+static bool place_device_work(const struct tg__columns *t, const struct tg__ask *pick, struct tg__stacktree *s,
                               uint32_t k) {
   const struct tg__track *track = &t->tracks[k];
   for (uint32_t i = track->first; i < track->first + track->count; i++) {
@@ -70,7 +71,7 @@ static bool place_device_work(const struct tg_trace *t, const struct tg__ask *pi
   return true;
 }
 
-static bool build(const struct tg_trace *t, const struct tg__ask *pick, enum tg__stack_metric metric,
+static bool build(const struct tg__columns *t, const struct tg__ask *pick, enum tg__stack_metric metric,
                   struct tg__stacktree *s, uint32_t *above) {
   for (uint32_t k = 0; k < t->track_count; k++) {
     const struct tg__track *track = &t->tracks[k];
@@ -91,7 +92,7 @@ static bool build(const struct tg_trace *t, const struct tg__ask *pick, enum tg_
   return true;
 }
 
-enum tg_err tg__stacktree_build(const struct tg_trace *t, const struct tg__ask *pick, enum tg__stack_metric metric,
+enum tg_err tg__stacktree_build(const struct tg__columns *t, const struct tg__ask *pick, enum tg__stack_metric metric,
                                 struct tg__stacktree *out) {
   const size_t n = (size_t)t->slices.count + 1;
   *out = (struct tg__stacktree){0};

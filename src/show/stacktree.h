@@ -21,7 +21,7 @@ struct tg__stacktree {
 /* Frames are what runs on CPU threads: Python functions, operators, annotations (but for the steps, which would
  * split every stack), runtime calls. With TG__STACK_DEVICE device work hangs below the call that launched it and
  * alone carries time. */
-enum tg_err tg__stacktree_build(const struct tg_trace *t, const struct tg__ask *pick, enum tg__stack_metric metric,
+enum tg_err tg__stacktree_build(const struct tg__columns *t, const struct tg__ask *pick, enum tg__stack_metric metric,
                                 struct tg__stacktree *out);
 void tg__stacktree_free(struct tg__stacktree *s);
 /* metric=cpu (the default) or metric=device. */

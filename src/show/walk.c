@@ -27,7 +27,7 @@ static void sort_entries(struct entry *entries, struct entry *other, uint32_t co
   }
 }
 
-static uint32_t collect(const struct tg_trace *t, const struct tg__ask *pick, struct entry *out) {
+static uint32_t collect(const struct tg__columns *t, const struct tg__ask *pick, struct entry *out) {
   uint32_t n = 0;
   for (uint32_t k = 0; k < t->track_count; k++) {
     const struct tg__track *track = &t->tracks[k];
@@ -43,7 +43,7 @@ static uint32_t collect(const struct tg_trace *t, const struct tg__ask *pick, st
   return n;
 }
 
-struct tg__event *tg__walk_new(const struct tg_trace *t, const struct tg__ask *pick, uint32_t *count) {
+struct tg__event *tg__walk_new(const struct tg__columns *t, const struct tg__ask *pick, uint32_t *count) {
   const size_t most = (size_t)t->slices.count + t->marks.count + 1;
   struct entry *const entries = tg__alloc(most * sizeof *entries);
   struct entry *const sorted = tg__alloc(most * sizeof *sorted);

@@ -60,7 +60,7 @@ uint32_t tg__pack_args(struct tg__parser *ps, uint32_t schema, const struct tg__
   return reference;
 }
 
-void tg__args_begin(const struct tg_trace *t, uint32_t args, struct tg__args_iter *it) {
+void tg__args_begin(const struct tg__columns *t, uint32_t args, struct tg__args_iter *it) {
   *it = (struct tg__args_iter){.t = t};
   const uint64_t at = (uint64_t)args * 4;
   if (args == TG_NONE || !t->args || at + 4 > t->args_bytes) return;
@@ -72,7 +72,7 @@ void tg__args_begin(const struct tg_trace *t, uint32_t args, struct tg__args_ite
   it->end = t->args + t->args_bytes;
 }
 
-static inline uint32_t string_of(const struct tg_trace *t, uint64_t v) {
+static inline uint32_t string_of(const struct tg__columns *t, uint64_t v) {
   if (TG_UNLIKELY(t->args_strings)) return v < t->args_string_count ? t->args_strings[v] : (uint32_t)TG__K_EMPTY;
   return v < tg__strings_count(t->strings) ? (uint32_t)v : (uint32_t)TG__K_EMPTY;
 }
@@ -136,7 +136,7 @@ static uint16_t place_of(const struct tg__schema *schema, uint32_t key, bool top
   return at;
 }
 
-bool tg__arg(const struct tg_trace *t, uint32_t args, uint32_t key, bool top, struct tg__val *out) {
+bool tg__arg(const struct tg__columns *t, uint32_t args, uint32_t key, bool top, struct tg__val *out) {
   struct tg__args_iter it;
   tg__args_begin(t, args, &it);
   if (!it.schema) return false;
@@ -148,7 +148,7 @@ bool tg__arg(const struct tg_trace *t, uint32_t args, uint32_t key, bool top, st
   return true;
 }
 
-static int64_t int_of(const struct tg_trace *t, const struct tg__val *v, int64_t fallback) {
+static int64_t int_of(const struct tg__columns *t, const struct tg__val *v, int64_t fallback) {
   switch (v->kind) {
   case TG__KIND_INT:
     return v->i;
@@ -170,12 +170,12 @@ static int64_t int_of(const struct tg_trace *t, const struct tg__val *v, int64_t
   }
 }
 
-int64_t tg__arg_int(const struct tg_trace *t, uint32_t args, uint32_t key, int64_t fallback) {
+int64_t tg__arg_int(const struct tg__columns *t, uint32_t args, uint32_t key, int64_t fallback) {
   struct tg__val v;
   return tg__arg(t, args, key, false, &v) ? int_of(t, &v, fallback) : fallback;
 }
 
-void tg__arg_ints(const struct tg_trace *t, const uint32_t *args, size_t count, uint32_t key, int64_t fallback,
+void tg__arg_ints(const struct tg__columns *t, const uint32_t *args, size_t count, uint32_t key, int64_t fallback,
                   int64_t *out) {
   enum { AHEAD = 8 };
   const struct tg__schema *schema = NULL;
@@ -202,7 +202,7 @@ static double str_to_real(struct tg__str s, double fallback) {
   return tg__str_to_real(s, &v) ? v : fallback;
 }
 
-double tg__arg_real(const struct tg_trace *t, uint32_t args, uint32_t key, double fallback) {
+double tg__arg_real(const struct tg__columns *t, uint32_t args, uint32_t key, double fallback) {
   struct tg__val v;
   if (!tg__arg(t, args, key, false, &v)) return fallback;
   switch (v.kind) {
@@ -220,12 +220,12 @@ double tg__arg_real(const struct tg_trace *t, uint32_t args, uint32_t key, doubl
   }
 }
 
-uint32_t tg__arg_str(const struct tg_trace *t, uint32_t args, uint32_t key) {
+uint32_t tg__arg_str(const struct tg__columns *t, uint32_t args, uint32_t key) {
   struct tg__val v;
   return tg__arg(t, args, key, false, &v) && (v.kind == TG__KIND_STR || v.kind == TG__KIND_RAW) ? v.str : TG_NONE;
 }
 
-uint32_t tg__arg_dims(const struct tg_trace *t, uint32_t args) {
+uint32_t tg__arg_dims(const struct tg__columns *t, uint32_t args) {
   const uint32_t dims = tg__arg_str(t, args, TG__K_INPUT_DIMS);
   return dims == TG_NONE ? tg__arg_str(t, args, TG__K_INPUT_DIMS_OLD) : dims;
 }
@@ -244,7 +244,7 @@ size_t tg__val_text(const struct tg__val *v, char text[TG__VAL_TEXT]) {
   return sizeof back - n;
 }
 
-void tg__val_json(const struct tg_trace *t, const struct tg__val *v, struct tg__jsonw *w) {
+void tg__val_json(const struct tg__columns *t, const struct tg__val *v, struct tg__jsonw *w) {
   switch (v->kind) {
   case TG__KIND_INT:
     tg__json_int(w, v->i);

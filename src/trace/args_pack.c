@@ -56,7 +56,7 @@ static bool kind_is_signed(unsigned kind) { return kind == TG__KIND_INT || kind 
 
 /* Behind the entry at p; its schema id, and its values in the order of its streams when `values` is not NULL,
  * `apart` from each other. NULL when it is not an entry in its shortest form. */
-static const uint8_t *entry_take(const struct tg_trace *t, const uint8_t *p, const uint8_t *end, uint32_t *id,
+static const uint8_t *entry_take(const struct tg__columns *t, const uint8_t *p, const uint8_t *end, uint32_t *id,
                                  uint64_t *values, size_t apart) {
   const uint8_t *const start = p;
   if (end - p < SCHEMA_ID_BYTES) return NULL;
@@ -82,7 +82,7 @@ static const uint8_t *entry_take(const struct tg_trace *t, const uint8_t *p, con
   return p;
 }
 
-uint64_t tg__args_block_end(const struct tg_trace *t, uint64_t from) {
+uint64_t tg__args_block_end(const struct tg__columns *t, uint64_t from) {
   const uint64_t left = t->args_bytes - from;
   const uint8_t *p = t->args + from;
   const uint8_t *const end = p + left, *const most = p + (left < TACHO_ARGS_BLOCK ? left : TACHO_ARGS_BLOCK);
@@ -99,7 +99,7 @@ uint64_t tg__args_block_end(const struct tg_trace *t, uint64_t from) {
 /* ---- packing --------------------------------------------------------------------------------- */
 
 struct packing {
-  const struct tg_trace *trace;
+  const struct tg__columns *trace;
   uint32_t *ids;   /* of the entries */
   uint32_t *used;  /* the schemas, as first met */
   uint32_t *count; /* entries per schema */
@@ -216,7 +216,7 @@ static uint8_t *put_payload(struct packing *w, size_t *len) {
   return NULL;
 }
 
-uint8_t *tg__args_pack(const struct tg_trace *t, const uint8_t *block, uint32_t bytes, size_t *len) {
+uint8_t *tg__args_pack(const struct tg__columns *t, const uint8_t *block, uint32_t bytes, size_t *len) {
   const size_t schemas = t->schema_count + (size_t)1;
   struct packing w = {.trace = t,
                       .ids = tg__realloc(NULL, (bytes / ENTRY_ALIGN + (size_t)1) * sizeof *w.ids),
@@ -250,7 +250,7 @@ struct stream {
   bool as_values, is_signed;
 };
 struct unpacking {
-  const struct tg_trace *trace;
+  const struct tg__columns *trace;
   uint32_t *ids, *lengths, *first; /* first: per schema, number of its first stream + 1; 0 = not in this block */
   uint8_t *tokens, *scratch;
   struct stream *streams;
@@ -360,7 +360,7 @@ static bool put_entries(struct unpacking *w, uint8_t *block, uint32_t bytes) {
   return p == end;
 }
 
-enum tg_err tg__args_unpack(const struct tg_trace *t, const uint8_t *payload, uint64_t len, uint8_t *block,
+enum tg_err tg__args_unpack(const struct tg__columns *t, const uint8_t *payload, uint64_t len, uint8_t *block,
                             uint32_t bytes) {
   struct unpacking w = {.trace = t, .first = tg__alloc((t->schema_count + (size_t)1) * sizeof *w.first)};
   enum tg_err err = w.first ? take_arrays(&w, &(struct tg__bytes){.p = payload, .end = payload + len}) : TG_MEMORY;

@@ -30,7 +30,7 @@ static enum tg_err grow_columns(struct tg__build *b, uint64_t slices, uint64_t m
 }
 
 void tg__build_hand_over(struct tg__build *b) {
-  struct tg_trace *t = b->trace;
+  struct tg__columns *t = b->trace;
   for (size_t c = 0; c < TG__COLUMN_COUNT; c++) {
     void **place = tg__column_place(t, &tg__column_info[c]);
     if (*place && !tg__store_adopt(t->store, *place, b->column_bytes[c])) {
@@ -51,7 +51,7 @@ struct plan {           /* for one file; slot: SIDES × number in im->shared.tra
   uint32_t slices, marks;
 };
 
-static uint32_t slot_of(const struct tg_trace *t, const struct tg__record *r) {
+static uint32_t slot_of(const struct tg__columns *t, const struct tg__record *r) {
   enum side side = PLAIN;
   if (is_slice(r) && is_async_begin(r->ph))
     side = ASYNC;
@@ -61,7 +61,7 @@ static uint32_t slot_of(const struct tg_trace *t, const struct tg__record *r) {
 }
 
 static enum tg_err add_track(struct tg__build *b, const struct tg__track_key *key, uint32_t rank, bool async) {
-  struct tg_trace *t = b->trace;
+  struct tg__columns *t = b->trace;
   if (!tg__grow((void **)&t->tracks, &b->track_cap, t->track_count + 1u, sizeof *t->tracks)) return TG_MEMORY;
   t->tracks[t->track_count++] = (struct tg__track){.rank = rank,
                                                    .kind = async ? TG__TRACK_ASYNC : TG__TRACK_OTHER,
@@ -80,7 +80,7 @@ static enum tg_err add_track(struct tg__build *b, const struct tg__track_key *ke
 }
 
 /* Count what goes where. */
-static enum tg_err count_records(const struct tg_trace *t, const struct tg__import *im, struct plan *plan,
+static enum tg_err count_records(const struct tg__columns *t, const struct tg__import *im, struct plan *plan,
                                  struct tg_error *e) {
   for (size_t s = 0; s < im->segment_count; s++)
     for (size_t i = 0; i < im->segments[s].count; i++) {
@@ -103,7 +103,7 @@ static enum tg_err count_records(const struct tg_trace *t, const struct tg__impo
 
 /* Number the tracks by first appearance. Device work has one of its own only beside slices of the host. */
 static enum tg_err number_tracks(struct tg__build *b, const struct tg__import *im, uint32_t rank, struct plan *plan) {
-  struct tg_trace *t = b->trace;
+  struct tg__columns *t = b->trace;
   for (size_t k = 0; k < plan->met_count; k++) plan->track_of[plan->met[k]] = TG_NONE;
   for (size_t k = 0; k < plan->met_count; k++) {
     const uint32_t slot = plan->met[k], key = slot / SIDES;
@@ -118,7 +118,8 @@ static enum tg_err number_tracks(struct tg__build *b, const struct tg__import *i
   return TG_OK;
 }
 
-static void move_record(struct tg_trace *t, const struct tg__record *r, const struct plan *plan, uint32_t first_track) {
+static void move_record(struct tg__columns *t, const struct tg__record *r, const struct plan *plan,
+                        uint32_t first_track) {
   if (is_slice(r)) {
     static const uint8_t flag_of[128] = {
         ['B'] = TG__F_BEGIN_END, ['b'] = TG__F_ASYNC, ['S'] = TG__F_ASYNC | TG__F_LEGACY};
@@ -143,7 +144,7 @@ static void move_record(struct tg_trace *t, const struct tg__record *r, const st
 }
 
 static enum tg_err move_records(struct tg__build *b, struct tg__import *im, struct plan *plan, uint32_t first_track) {
-  struct tg_trace *t = b->trace;
+  struct tg__columns *t = b->trace;
   uint32_t at = t->slices.count;
   for (uint32_t k = first_track; k < t->track_count; k++) {
     t->tracks[k].first = plan->next[k - first_track] = at;
@@ -162,7 +163,7 @@ static enum tg_err move_records(struct tg__build *b, struct tg__import *im, stru
 }
 
 static enum tg_err spread(struct tg__build *b, struct tg__import *im, uint32_t rank, struct tg_error *e) {
-  struct tg_trace *t = b->trace;
+  struct tg__columns *t = b->trace;
   const uint32_t first_track = t->track_count;
   const size_t keys = im->shared.track_count + 1, slots = keys * SIDES;
   uint32_t *const numbers = tg__alloc(4 * slots * sizeof *numbers);
@@ -187,7 +188,7 @@ static enum tg_err spread(struct tg__build *b, struct tg__import *im, uint32_t r
 /* ---- one rank -------------------------------------------------------------------------------- */
 
 static enum tg_err add_rank(struct tg__build *b, struct tg__import *im, uint32_t path) {
-  struct tg_trace *t = b->trace;
+  struct tg__columns *t = b->trace;
   if (!tg__grow((void **)&t->ranks, &b->rank_cap, t->rank_count + 1u, sizeof *t->ranks)) return TG_MEMORY;
   struct tg__rank *r = &t->ranks[t->rank_count];
   *r = (struct tg__rank){.path = path,
@@ -221,7 +222,7 @@ static enum tg_err add_rank(struct tg__build *b, struct tg__import *im, uint32_t
 }
 
 struct track_work {
-  const struct tg_trace *trace;
+  const struct tg__columns *trace;
   uint32_t *tracks;
   void (*body)(void *ctx, uint32_t track);
   void *ctx;
@@ -233,11 +234,11 @@ static void work_on_track(void *ctx, size_t i) {
 }
 
 static bool larger_track(uint32_t a, uint32_t b, const void *ctx) {
-  const struct tg_trace *t = ctx;
+  const struct tg__columns *t = ctx;
   return t->tracks[a].count > t->tracks[b].count;
 }
 
-enum tg_err tg__parallel_tracks(const struct tg_trace *t, const struct tg__rank *r, unsigned threads,
+enum tg_err tg__parallel_tracks(const struct tg__columns *t, const struct tg__rank *r, unsigned threads,
                                 void (*body)(void *ctx, uint32_t track), void *ctx) {
   struct track_work w = {t, tg__alloc((r->track_count + 1u) * sizeof *w.tracks), body, ctx};
   if (!w.tracks) return TG_MEMORY;
@@ -249,7 +250,7 @@ enum tg_err tg__parallel_tracks(const struct tg_trace *t, const struct tg__rank 
 }
 
 struct ordering {
-  struct tg_trace *trace;
+  struct tg__columns *trace;
   enum tg_err err;
 };
 
@@ -267,7 +268,7 @@ static enum tg_err order_tracks(struct tg__build *b, const struct tg__rank *r) {
 }
 
 enum tg_err tg__build_rank(struct tg__build *b, struct tg__import *im, uint32_t path, struct tg_error *e) {
-  struct tg_trace *t = b->trace;
+  struct tg__columns *t = b->trace;
   const uint32_t r = t->rank_count, first_mark = t->marks.count;
   t->args = im->pool;
   t->args_bytes = im->pool_len;
@@ -285,7 +286,7 @@ enum tg_err tg__build_rank(struct tg__build *b, struct tg__import *im, uint32_t 
 /* ---- all ranks ------------------------------------------------------------------------------- */
 
 /* Ranks without a number get the smallest free ones, in order of their files. */
-static void number_ranks(struct tg_trace *t) {
+static void number_ranks(struct tg__columns *t) {
   if (t->rank_count == 1 && t->ranks[0].number < 0) t->ranks[0].number = 0;
   int64_t next = 0;
   for (uint32_t i = 0; i < t->rank_count; i++) {
@@ -296,7 +297,7 @@ static void number_ranks(struct tg_trace *t) {
   }
 }
 
-static void align_clocks(struct tg_trace *t) {
+static void align_clocks(struct tg__columns *t) {
   int64_t least = INT64_MAX;
   for (uint32_t i = 0; i < t->rank_count; i++)
     if (t->ranks[i].base_ns < least) least = t->ranks[i].base_ns;
@@ -304,14 +305,14 @@ static void align_clocks(struct tg_trace *t) {
 }
 
 static bool cat_before(uint32_t a, uint32_t b, const void *ctx) {
-  const struct tg_trace *t = ctx;
+  const struct tg__columns *t = ctx;
   const uint32_t x = t->cats[a].name, y = t->cats[b].name;
   if (x == TG_NONE || y == TG_NONE) return x == TG_NONE && y != TG_NONE;
   return tg__str_cmp(tg__name(t, x), tg__name(t, y)) < 0;
 }
 
 /* Categories were numbered as the workers met them, which differs from run to run: number them by name. */
-static enum tg_err number_cats(struct tg_trace *t) {
+static enum tg_err number_cats(struct tg__columns *t) {
   const uint32_t n = t->cat_count;
   uint32_t *order = tg__alloc((n + 1) * sizeof *order);
   uint16_t *now = tg__alloc((n + 1) * sizeof *now);
@@ -332,7 +333,7 @@ static enum tg_err number_cats(struct tg_trace *t) {
 }
 
 enum tg_err tg__build_finish(struct tg__build *b, struct tg_error *e) {
-  struct tg_trace *t = b->trace;
+  struct tg__columns *t = b->trace;
   number_ranks(t);
   align_clocks(t);
   if (grow_columns(b, t->slices.count, t->marks.count) != TG_OK || tg__find_steps(b) != TG_OK ||

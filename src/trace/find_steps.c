@@ -8,7 +8,7 @@
 enum { LEAST_STEPS = 3 };
 
 static bool add_step(struct tg__build *b, struct tg__step step) {
-  struct tg_trace *t = b->trace;
+  struct tg__columns *t = b->trace;
   if (!tg__grow((void **)&t->steps, &b->step_cap, t->step_count + 1u, sizeof *t->steps)) return false;
   t->steps[t->step_count++] = step;
   return true;
@@ -30,7 +30,7 @@ static bool profiler_step(struct tg__str s, int64_t *number) {
 }
 
 static enum tg_err find_profiler_steps(struct tg__build *b, const struct tg__rank *rank) {
-  const struct tg_trace *t = b->trace;
+  const struct tg__columns *t = b->trace;
   for (uint32_t k = rank->first_track; k < rank->first_track + rank->track_count; k++)
     for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count; i++) {
       const enum tg__class c = tg__slice_class(t, i);
@@ -70,7 +70,7 @@ static bool is_part_of_step(struct tg__str s) {
          tg__str_contains(s, "nccl:") || tg__str_contains(s, "gloo:");
 }
 
-static bool note_annotation(const struct tg_trace *t, struct families *f, uint32_t slice) {
+static bool note_annotation(const struct tg__columns *t, struct families *f, uint32_t slice) {
   const struct tg__str name = family_of(tg__name(t, t->slices.name[slice]));
   if (is_part_of_step(name)) return true;
   size_t i = 0;
@@ -90,7 +90,7 @@ static bool note_annotation(const struct tg_trace *t, struct families *f, uint32
 
 /* The family that covers most time on this track; it must cover at least half of it, or it is a part of the step,
  * not the step. */
-static const struct family *best_family(const struct tg_trace *t, const struct tg__track *track,
+static const struct family *best_family(const struct tg__columns *t, const struct tg__track *track,
                                         const struct families *f) {
   const struct family *best = NULL;
   for (size_t i = 0; i < f->count; i++) {
@@ -103,7 +103,7 @@ static const struct family *best_family(const struct tg_trace *t, const struct t
 }
 
 static enum tg_err find_annotations(struct tg__build *b, const struct tg__track *track) {
-  const struct tg_trace *t = b->trace;
+  const struct tg__columns *t = b->trace;
   struct families f = {0};
   bool ok = true;
   for (uint32_t i = track->first; i < track->first + track->count && ok; i++)
@@ -125,7 +125,7 @@ static enum tg_err find_annotations(struct tg__build *b, const struct tg__track 
 
 /* Steps begin where the loader is asked for a batch, or end where the optimizer is done. */
 static enum tg_err find_periods(struct tg__build *b, const struct tg__track *track, const char *prefix, bool at_end) {
-  const struct tg_trace *t = b->trace;
+  const struct tg__columns *t = b->trace;
   const uint32_t end = track->first + track->count;
   uint32_t found = 0;
   for (uint32_t i = track->first; i < end; i++)
@@ -147,7 +147,7 @@ static enum tg_err find_periods(struct tg__build *b, const struct tg__track *tra
 }
 
 static enum tg_err find_on_tracks(struct tg__build *b, const struct tg__rank *rank, enum tg__step_kind kind) {
-  const struct tg_trace *const t = b->trace;
+  const struct tg__columns *const t = b->trace;
   const uint32_t before = t->step_count;
   enum tg_err err = TG_OK;
   for (uint32_t k = 0; k < rank->track_count && t->step_count == before && err == TG_OK; k++) {
@@ -164,7 +164,7 @@ static enum tg_err find_on_tracks(struct tg__build *b, const struct tg__rank *ra
 }
 
 static enum tg_err find_of_rank(struct tg__build *b, const struct tg__rank *rank) {
-  const struct tg_trace *const t = b->trace;
+  const struct tg__columns *const t = b->trace;
   const uint32_t before = t->step_count;
   enum tg_err err = find_profiler_steps(b, rank);
   if (err == TG_OK && t->step_count == before) err = find_on_tracks(b, rank, TG__STEP_ANNOTATION);
@@ -181,21 +181,21 @@ static int by_rank_and_time(const void *a, const void *b) {
   return (x->slice > y->slice) - (x->slice < y->slice);
 }
 
-static enum tg__step_kind kind_of(const struct tg_trace *t, const struct tg__step *s) {
+static enum tg__step_kind kind_of(const struct tg__columns *t, const struct tg__step *s) {
   int64_t number;
   return s->slice == TG_NONE                            ? TG__STEP_PERIOD
          : profiler_step(tg__name(t, s->name), &number) ? TG__STEP_PROFILER
                                                         : TG__STEP_ANNOTATION;
 }
 
-void tg__note_step_kinds(struct tg_trace *t) {
+void tg__note_step_kinds(struct tg__columns *t) {
   for (uint32_t r = 0; r < t->rank_count; r++) t->ranks[r].step_kind = TG__STEP_PROFILER;
   for (uint32_t i = t->step_count; i-- > 0;)
     t->step_kind = t->ranks[t->steps[i].rank].step_kind = kind_of(t, &t->steps[i]);
 }
 
 enum tg_err tg__find_steps(struct tg__build *b) {
-  struct tg_trace *t = b->trace;
+  struct tg__columns *t = b->trace;
   enum tg_err err = TG_OK;
   for (uint32_t r = 0; r < t->rank_count && !err; r++) err = find_of_rank(b, &t->ranks[r]);
   if (t->step_count) qsort(t->steps, t->step_count, sizeof *t->steps, by_rank_and_time);

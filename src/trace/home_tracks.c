@@ -3,7 +3,7 @@
 #include "trace/trace.h"
 
 /* Number of the track's (rank, pid, tid) as text, in which 77 and "77" are the same; TG_NONE on no memory. */
-static uint32_t text_identity(const struct tg_trace *t, const struct tg__track *track, struct tg__strings *seen) {
+static uint32_t text_identity(const struct tg__columns *t, const struct tg__track *track, struct tg__strings *seen) {
   struct tg__out text = {0};
   const bool is_text[2] = {track->pid_is_text, track->tid_is_text};
   const int64_t ids[2] = {track->pid, track->tid};
@@ -21,7 +21,7 @@ static uint32_t text_identity(const struct tg_trace *t, const struct tg__track *
   return id;
 }
 
-uint32_t *tg__home_tracks(const struct tg_trace *t, uint32_t first, uint32_t count) {
+uint32_t *tg__home_tracks(const struct tg__columns *t, uint32_t first, uint32_t count) {
   uint32_t *home = tg__alloc(((size_t)count + 1) * 2 * sizeof *home);
   struct tg__strings *seen = tg__strings_new();
   uint32_t *const with_slices = home ? home + count + 1 : NULL; /* by number of the identity: track + 1 */

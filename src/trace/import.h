@@ -29,7 +29,7 @@ struct tg__losses {
   int64_t count[TG__LOSS_COUNT], offset[TG__LOSS_COUNT]; /* offset: first byte, valid when count > 0 */
 };
 void tg__lose(struct tg__losses *l, enum tg__loss what, int64_t offset); /* count one */
-struct tg_trace *tg__trace_new(void);              /* empty, ready to be filled (open.c); NULL on no memory */
+struct tg__columns *tg__trace_new(void);           /* empty, ready to be filled (open.c); NULL on no memory */
 bool tg__add_known_strings(struct tg__strings *s); /* keys.def, so that TG__K_* are their ids; s is empty (open.c) */
 void tg__losses_add(struct tg__losses *into, const struct tg__losses *from);
 
@@ -41,7 +41,7 @@ struct tg__track_key {
 };
 struct tg__shared {
   struct tg__lock *lock;
-  struct tg_trace *trace; /* strings, cats, schemas grow here */
+  struct tg__columns *trace; /* strings, cats, schemas grow here */
   size_t cat_cap, schema_cap;
   struct tg__map schema_index; /* hash of fields → position in guesses; equal hashes are chained through hash + 1 */
   const struct tg__guess **guesses; /* by schema id */
@@ -229,7 +229,7 @@ const char *tg__timeline_scan(struct tg__parser *p, const char *at, const char *
 
 /* What has been built so far, over all files of the trace. */
 struct tg__build {
-  struct tg_trace *trace;
+  struct tg__columns *trace;
   size_t column_bytes[16]; /* of the pages behind each column of columns.def */
   size_t track_cap, rank_cap, step_cap;
   unsigned threads;
@@ -241,20 +241,20 @@ void tg__build_hand_over(
     struct tg__build *b); /* the columns belong to the trace's store from here on, also after a failure */
 /* Run body(ctx, track) for every track of a rank, on several threads, the largest first so that the long one starts
  * early. build.c */
-enum tg_err tg__parallel_tracks(const struct tg_trace *t, const struct tg__rank *r, unsigned threads,
+enum tg_err tg__parallel_tracks(const struct tg__columns *t, const struct tg__rank *r, unsigned threads,
                                 void (*body)(void *ctx, uint32_t track), void *ctx);
 /* The steps of tg__build_rank, on rank number r of the trace. TG_MEMORY is the only way they fail. */
-enum tg_err tg__pair_ends(struct tg_trace *t, uint32_t r); /* pair.c: B with E, b with e: durations */
-enum tg_err tg__sort_track(struct tg_trace *t, const struct tg__track *track);  /* sort_tracks.c */
-enum tg_err tg__sort_marks(struct tg_trace *t, uint32_t first, uint32_t count); /* sort_tracks.c */
-enum tg_err tg__nest_track(struct tg_trace *t, struct tg__track *track);        /* nest.c: parent, depth, lane */
-enum tg_err tg__link_rank(struct tg_trace *t, uint32_t r, const struct tg__import *im, uint32_t first_mark,
-                          unsigned threads);                          /* link.c: cause */
-enum tg_err tg__read_meta(struct tg_trace *t, struct tg__rank *rank); /* meta.c: the document's members */
-void tg__name_tracks(struct tg_trace *t, struct tg__rank *rank,
+enum tg_err tg__pair_ends(struct tg__columns *t, uint32_t r); /* pair.c: B with E, b with e: durations */
+enum tg_err tg__sort_track(struct tg__columns *t, const struct tg__track *track);  /* sort_tracks.c */
+enum tg_err tg__sort_marks(struct tg__columns *t, uint32_t first, uint32_t count); /* sort_tracks.c */
+enum tg_err tg__nest_track(struct tg__columns *t, struct tg__track *track);        /* nest.c: parent, depth, lane */
+enum tg_err tg__link_rank(struct tg__columns *t, uint32_t r, const struct tg__import *im, uint32_t first_mark,
+                          unsigned threads);                             /* link.c: cause */
+enum tg_err tg__read_meta(struct tg__columns *t, struct tg__rank *rank); /* meta.c: the document's members */
+void tg__name_tracks(struct tg__columns *t, struct tg__rank *rank,
                      uint32_t first_mark);       /* meta.c: process and thread names, device tracks */
 enum tg_err tg__find_steps(struct tg__build *b); /* find_steps.c */
 void tg__note_step_kinds(
-    struct tg_trace *t); /* find_steps.c: of which kind the steps of each rank are, as they tell themselves */
+    struct tg__columns *t); /* find_steps.c: of which kind the steps of each rank are, as they tell themselves */
 
 #endif

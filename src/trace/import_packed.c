@@ -5,7 +5,7 @@
 #include "trace/tacho.h"
 
 struct mover {
-  const struct tg_trace *from;
+  const struct tg__columns *from;
   struct tg__import *im;
   struct tg__parser *parser;
   uint32_t *strings;                /* id there → id here, TG_NONE until met */
@@ -84,7 +84,7 @@ static struct tg__record mark_record(struct mover *m, uint32_t i) {
                              .ph = k->ph[i]};
 }
 
-static uint32_t reference_of(const struct tg_trace *t, uint32_t event) {
+static uint32_t reference_of(const struct tg__columns *t, uint32_t event) {
   return event < t->slices.count ? t->slices.args[event] : t->marks.args[event - t->slices.count];
 }
 static bool stood_before(uint32_t a, uint32_t b, const void *ctx) {
@@ -92,7 +92,7 @@ static bool stood_before(uint32_t a, uint32_t b, const void *ctx) {
 }
 
 static bool list_events(struct mover *m, const struct tg__rank *rank) {
-  const struct tg_trace *const t = m->from;
+  const struct tg__columns *const t = m->from;
   m->events = tg__alloc(((size_t)t->slices.count + t->marks.count + 1) * sizeof *m->events);
   if (!m->events) return false;
   for (uint32_t k = rank->first_track; k < rank->first_track + rank->track_count; k++) {
@@ -151,7 +151,7 @@ static bool move_document(struct mover *m, const struct tg__rank *rank) {
   return true;
 }
 
-enum tg_err tg__packed_read(struct tg__import *im, const struct tg_trace *from, uint32_t rank, struct tg_error *e) {
+enum tg_err tg__packed_read(struct tg__import *im, const struct tg__columns *from, uint32_t rank, struct tg_error *e) {
   const uint32_t strings = tg__strings_count(from->strings);
   struct mover m = {.from = from,
                     .im = im,

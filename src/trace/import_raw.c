@@ -250,7 +250,7 @@ enum tg_err tg__raw_read(struct tg__import *im, struct tg__tacho *const *files, 
 
 /* ---- a trace of one file --------------------------------------------------------------------- */
 
-static enum tg_err build(struct tg_trace *t, struct tg__import *im, const struct tg__tacho *f, struct tg_error *e) {
+static enum tg_err build(struct tg__columns *t, struct tg__import *im, const struct tg__tacho *f, struct tg_error *e) {
   struct tg__build b = {.trace = t, .threads = tg__cpu_count()};
   enum tg_err err = TG_OK;
   const uint32_t path = tg__strings_add(t->strings, f->path, strlen(f->path));
@@ -261,7 +261,7 @@ static enum tg_err build(struct tg_trace *t, struct tg__import *im, const struct
   return err;
 }
 
-enum tg_err tg__raw_import(struct tg_trace *t, struct tg__tacho *f, struct tg_error *e) {
+enum tg_err tg__raw_import(struct tg__columns *t, struct tg__tacho *f, struct tg_error *e) {
   struct tg__import im = {.shared = {.trace = t, .lock = tg__lock_new()}, .rank_number = -1};
   enum tg_err err = TG_MEMORY;
   if (!im.shared.lock || !tg__add_known_strings(t->strings)) {

@@ -91,7 +91,7 @@ struct tg__raw_file {
 };
 
 struct tg__raw {
-  struct tg_trace *trace;
+  struct tg__columns *trace;
   struct tg__import *im;
   struct tg__parser *parser; /* under the lock once jobs run */
   struct tg__lock *lock;

@@ -185,8 +185,8 @@ static uint64_t rows_there(struct tg__tacho *f, bool of_marks, uint64_t rows) {
   return missing ? whole * per : rows;
 }
 
-static enum tg_err take_table(struct tg_trace *t, struct tg__tacho *f, uint16_t type, uint64_t bytes, uint64_t count,
-                              enum tg_err (*take)(struct tg__bytes *, struct tg_trace *, uint64_t),
+static enum tg_err take_table(struct tg__columns *t, struct tg__tacho *f, uint16_t type, uint64_t bytes, uint64_t count,
+                              enum tg_err (*take)(struct tg__bytes *, struct tg__columns *, uint64_t),
                               struct tg_error *e) {
   struct tg__unpack_list list = {0};
   uint8_t *const table = tg__pages_get((size_t)bytes + 1);
@@ -204,7 +204,7 @@ static enum tg_err take_table(struct tg_trace *t, struct tg__tacho *f, uint16_t 
 
 /* Put the strings back. Those this version knows well have their places; where that moves the others, the file's ids
  * are renumbered as they are read. */
-static enum tg_err intern(struct tg_trace *t, struct tg__tacho *f, const uint32_t *lengths, const char *text) {
+static enum tg_err intern(struct tg__columns *t, struct tg__tacho *f, const uint32_t *lengths, const char *text) {
   const uint64_t count = f->summary.strings;
   uint64_t left = f->summary.text_bytes;
   uint32_t *const ids = tg__arena_get(&t->arena, (size_t)(count + 1) * sizeof *ids);
@@ -225,7 +225,7 @@ static enum tg_err intern(struct tg_trace *t, struct tg__tacho *f, const uint32_
   return left ? TG_DAMAGED : TG_OK;
 }
 
-static enum tg_err take_strings(struct tg_trace *t, struct tg__tacho *f, struct tg_error *e) {
+static enum tg_err take_strings(struct tg__columns *t, struct tg__tacho *f, struct tg_error *e) {
   const uint64_t count = f->summary.strings, bytes = f->summary.text_bytes;
   struct tg__unpack_list list = {0};
   char *const text = bytes < SIZE_MAX / 2 ? tg__pages_get((size_t)bytes + 1) : NULL;
@@ -259,7 +259,7 @@ static uint64_t args_there(struct tg__tacho *f, uint16_t type, uint64_t blocks) 
 }
 
 /* Sizes of the blocks of args by field; none when the args are stored as they are. */
-static enum tg_err take_args_blocks(struct tg_trace *t, struct tg__tacho *f, struct tg_error *e) {
+static enum tg_err take_args_blocks(struct tg__columns *t, struct tg__tacho *f, struct tg_error *e) {
   const struct tg__chunk *const c = tg__tacho_find(f, TG_CHUNK_ARGS_BLOCKS, 0);
   uint8_t head[TG_PACKED_HEAD_BYTES];
   if (!c) return TG_OK;
@@ -282,7 +282,7 @@ static enum tg_err take_args_blocks(struct tg_trace *t, struct tg__tacho *f, str
 }
 
 /* Which string each number in the args is, when the file says that these are not its string ids. */
-static enum tg_err take_args_strings(struct tg_trace *t, struct tg__tacho *f, struct tg_error *e) {
+static enum tg_err take_args_strings(struct tg__columns *t, struct tg__tacho *f, struct tg_error *e) {
   const uint64_t count = f->summary.args_strings;
   if (count == 0) return TG_OK;
   struct tg__unpack_list list = {0};
@@ -301,7 +301,7 @@ static enum tg_err take_args_strings(struct tg_trace *t, struct tg__tacho *f, st
   return TG_OK;
 }
 
-static enum tg_err find_args(struct tg_trace *t, struct tg__tacho *f, struct tg_error *e) {
+static enum tg_err find_args(struct tg__columns *t, struct tg__tacho *f, struct tg_error *e) {
   enum tg_err err = take_args_strings(t, f, e);
   if (!err) err = take_args_blocks(t, f, e);
   if (err) return err;
@@ -312,7 +312,7 @@ static enum tg_err find_args(struct tg_trace *t, struct tg__tacho *f, struct tg_
 }
 
 /* events read = kept + skipped must hold for every rank, and all kept ones must be rows of the two tables. */
-static bool counts_add_up(const struct tg_trace *t, uint64_t marks) {
+static bool counts_add_up(const struct tg__columns *t, uint64_t marks) {
   const int64_t most = (int64_t)1 << 56; /* so that no sum below can wrap */
   uint64_t kept = 0;
   for (uint32_t r = 0; r < t->rank_count; r++) {
@@ -333,7 +333,7 @@ static bool counts_add_up(const struct tg_trace *t, uint64_t marks) {
 
 /* What the end of a cut file took from one rank: its last slices, and its marks, which lie in the order of the ranks.
  */
-static void clip_rank(struct tg_trace *t, struct tg__rank *rank, uint32_t slices, int64_t *marks_left) {
+static void clip_rank(struct tg__columns *t, struct tg__rank *rank, uint32_t slices, int64_t *marks_left) {
   int64_t before = 0, after = 0;
   for (uint32_t i = 0; i < rank->track_count; i++) {
     struct tg__track *const k = &t->tracks[rank->first_track + i];
@@ -349,7 +349,7 @@ static void clip_rank(struct tg_trace *t, struct tg__rank *rank, uint32_t slices
   rank->events_read -= gone;
 }
 
-static void clip(struct tg_trace *t, uint32_t slices, uint32_t marks) {
+static void clip(struct tg__columns *t, uint32_t slices, uint32_t marks) {
   int64_t marks_left = marks;
   for (uint32_t r = 0; r < t->rank_count; r++) clip_rank(t, &t->ranks[r], slices, &marks_left);
   uint32_t kept = 0;
@@ -361,7 +361,7 @@ static void clip(struct tg_trace *t, uint32_t slices, uint32_t marks) {
   t->marks.count = marks;
 }
 
-static enum tg_err take_tables(struct tg_trace *t, struct tg__tacho *f, struct tg_error *e) {
+static enum tg_err take_tables(struct tg__columns *t, struct tg__tacho *f, struct tg_error *e) {
   const struct tg__summary *const s = &f->summary;
   enum tg_err err = take_strings(t, f, e);
   if (err) return err;
@@ -376,7 +376,7 @@ static enum tg_err take_tables(struct tg_trace *t, struct tg__tacho *f, struct t
 }
 
 /* Count the phases of a cut file again: what was counted when it was written is no longer there. */
-static enum tg_err count_phases(struct tg_trace *t, struct tg_error *e) {
+static enum tg_err count_phases(struct tg__columns *t, struct tg_error *e) {
   const enum tg_err err = tg__tacho_load(t, TG__COL_FLAGS | TG__COL_MARKS, e);
   if (err) return err;
   for (uint32_t r = 0; r < t->rank_count; r++) {
@@ -397,7 +397,7 @@ static enum tg_err count_phases(struct tg_trace *t, struct tg_error *e) {
   return TG_OK;
 }
 
-static enum tg_err open_packed(struct tg_trace *t, struct tg__tacho *f, struct tg_error *e) {
+static enum tg_err open_packed(struct tg__columns *t, struct tg__tacho *f, struct tg_error *e) {
   enum tg_err err = take_summary(f, e);
   if (!err) err = take_tables(t, f, e);
   if (err) return err;
@@ -428,7 +428,7 @@ bool tg__tacho_is_raw(const struct tg__tacho *f) {
   return has_raw && !tg__tacho_find(f, TG_CHUNK_SUMMARY, 0);
 }
 
-static enum tg_err open_into(struct tg_trace *t, struct tg__file *file, const char *path, struct tg_error *e) {
+static enum tg_err open_into(struct tg__columns *t, struct tg__file *file, const char *path, struct tg_error *e) {
   t->strings = tg__strings_new();
   t->store = tg__store_new(TG__STORE_TACHO);
   struct tg__tacho *const f = tg__alloc(sizeof *f);
@@ -448,9 +448,9 @@ static enum tg_err open_into(struct tg_trace *t, struct tg__file *file, const ch
   return tg__tacho_is_raw(f) ? tg__raw_import(t, f, e) : open_packed(t, f, e);
 }
 
-enum tg_err tg__tacho_open(const char *path, struct tg__file *file, struct tg_trace **out, struct tg_error *e) {
+enum tg_err tg__tacho_open(const char *path, struct tg__file *file, struct tg__columns **out, struct tg_error *e) {
   *out = NULL;
-  struct tg_trace *const t = tg__alloc(sizeof *t);
+  struct tg__columns *const t = tg__alloc(sizeof *t);
   if (!t) {
     tg__file_close(file);
     return tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", path);

@@ -201,7 +201,7 @@ static enum tg__class class_of(struct tg__str cat) {
 
 uint32_t tg__intern_cat(struct tg__parser *p, uint32_t string_id) {
   struct tg__shared *s = p->shared;
-  struct tg_trace *t = s->trace;
+  struct tg__columns *t = s->trace;
   uint32_t cat = TG_NONE;
   tg__lock_take(s->lock);
   for (uint32_t i = 0; i < t->cat_count && cat == TG_NONE; i++)
@@ -239,7 +239,7 @@ static bool is_plain(struct tg__str key) {
 
 static struct tg__guess *new_schema(struct tg__shared *s, bool has_args, const struct tg__packed_val *vals,
                                     size_t count) {
-  struct tg_trace *t = s->trace;
+  struct tg__columns *t = s->trace;
   struct tg__guess *g = tg__arena_get(&t->arena, sizeof *g + count * sizeof *g->fields);
   struct tg__field *fields = tg__arena_get(&t->arena, count * sizeof *fields);
   if (!g || !fields || !tg__grow((void **)&t->schemas, &s->schema_cap, t->schema_count + 1, sizeof *t->schemas) ||

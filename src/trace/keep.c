@@ -26,15 +26,15 @@ void tg__keepsakes_free(struct tg__keepsakes *k) {
   tg__free(k);
 }
 
-void tg__forget(const struct tg_trace *t) { drop_all(t->kept); }
+void tg__forget(const struct tg__columns *t) { drop_all(t->kept); }
 
-void *tg__kept(const struct tg_trace *t, tg__keep_free *kind) {
+void *tg__kept(const struct tg__columns *t, tg__keep_free *kind) {
   for (const struct keepsake *k = t->kept->first; k; k = k->next)
     if (k->kind == kind) return k->item;
   return NULL;
 }
 
-bool tg__keep(const struct tg_trace *t, void *item, tg__keep_free *kind) {
+bool tg__keep(const struct tg__columns *t, void *item, tg__keep_free *kind) {
   struct keepsake *const k = tg__alloc(sizeof *k);
   if (!k) return false;
   *k = (struct keepsake){.next = t->kept->first, .kind = kind, .item = item};
@@ -42,7 +42,7 @@ bool tg__keep(const struct tg_trace *t, void *item, tg__keep_free *kind) {
   return true;
 }
 
-void *tg__kept_room(const struct tg_trace *t, size_t bytes, tg__keep_free *kind) {
+void *tg__kept_room(const struct tg__columns *t, size_t bytes, tg__keep_free *kind) {
   void *item = tg__kept(t, kind);
   if (item) return item;
   item = tg__alloc(bytes);

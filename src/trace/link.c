@@ -50,7 +50,7 @@ struct track_ids {
   uint32_t calls;
 };
 struct linker {
-  struct tg_trace *t;
+  struct tg__columns *t;
   const struct tg__rank *rank;
   const struct tg__import *im;
   int16_t *correlation_at, *external_at, *sequence_at, *forward_at; /* per schema: which field, -1 = none */
@@ -215,7 +215,7 @@ static void link_device(struct linker *l, uint32_t slice, enum tg__class cls, vo
 
 /* What an operator tree is made of (tb-plugin rules): operators, steps, optimizer and loader annotations, module calls.
  */
-static bool is_tree_node(const struct tg_trace *t, uint32_t slice, enum tg__class cls) {
+static bool is_tree_node(const struct tg__columns *t, uint32_t slice, enum tg__class cls) {
   if (cls == TG__CLASS_OP) return true;
   const struct tg__str name = tg__name(t, t->slices.name[slice]);
   if (cls == TG__CLASS_ANNOTATION)
@@ -226,7 +226,7 @@ static bool is_tree_node(const struct tg_trace *t, uint32_t slice, enum tg__clas
 }
 
 /* Operators that only wrap others and own no work: marks of the profiler and the loader. */
-static bool is_owner(const struct tg_trace *t, uint32_t slice) {
+static bool is_owner(const struct tg__columns *t, uint32_t slice) {
   if (tg__slice_class(t, slice) != TG__CLASS_OP) return false;
   const struct tg__str name = tg__name(t, t->slices.name[slice]);
   if (tg__str_has_prefix(name, "ProfilerStep#") || tg__str_has_prefix(name, "Optimizer.step") ||
@@ -235,12 +235,12 @@ static bool is_owner(const struct tg_trace *t, uint32_t slice) {
   return !(tg__str_has_prefix(name, "enumerate(DataLoader)#") && tg__str_has_suffix(name, ".__next__"));
 }
 
-static bool is_on_at(const struct tg_trace *t, uint32_t node, int64_t ns) {
+static bool is_on_at(const struct tg__columns *t, uint32_t node, int64_t ns) {
   return ns < tg__slice_end(t, node) || (t->slices.dur_ns[node] == 0 && ns == t->slices.start_ns[node]);
 }
 
 /* What the newcomer overlaps only in part stays: it may be on when a call starts behind it. */
-static bool open_node(const struct tg_trace *t, struct open_nodes *open, uint32_t slice) {
+static bool open_node(const struct tg__columns *t, struct open_nodes *open, uint32_t slice) {
   while (open->count && !is_on_at(t, open->slices[open->count - 1], t->slices.start_ns[slice])) open->count--;
   if (!tg__grow((void **)&open->slices, &open->cap, open->count + 1, sizeof *open->slices)) return false;
   open->slices[open->count++] = slice;
@@ -249,7 +249,7 @@ static bool open_node(const struct tg_trace *t, struct open_nodes *open, uint32_
 
 /* The operator that began last of those that are on. What is found to have ended goes, so that it is passed over once.
  */
-static uint32_t owner_around(const struct tg_trace *t, struct open_nodes *open, uint32_t call) {
+static uint32_t owner_around(const struct tg__columns *t, struct open_nodes *open, uint32_t call) {
   const int64_t at = t->slices.start_ns[call];
   size_t i = open->count, kept = open->count;
   uint32_t owner = TG_NONE;
@@ -280,7 +280,7 @@ static void link_call(const struct linker *l, struct open_nodes *open, uint32_t 
 
 /* Slices that start together: nodes open first, whatever their length, then the calls look around. */
 static bool link_calls(const struct linker *l, const struct tg__track *track) {
-  const struct tg_trace *t = l->t;
+  const struct tg__columns *t = l->t;
   const uint32_t end = track->first + track->count;
   struct open_nodes open = {0};
   bool ok = true;
@@ -311,7 +311,7 @@ static void link_track(void *ctx, uint32_t number) {
 
 /* ---- forward and backward -------------------------------------------------------------------- */
 
-static uint32_t op_starting_at(const struct tg_trace *t, uint32_t track, int64_t ns) {
+static uint32_t op_starting_at(const struct tg__columns *t, uint32_t track, int64_t ns) {
   const struct tg__track *k = &t->tracks[track];
   uint32_t from = k->first, to = k->first + k->count;
   while (from < to) {
@@ -326,14 +326,14 @@ static uint32_t op_starting_at(const struct tg_trace *t, uint32_t track, int64_t
   return TG_NONE;
 }
 
-static bool is_fwdbwd(const struct tg_trace *t, uint32_t mark) {
+static bool is_fwdbwd(const struct tg__columns *t, uint32_t mark) {
   const uint32_t cat = t->cats[t->marks.cat[mark]].name, name = t->marks.name[mark];
   return cat == TG__K_FWDBWD || cat == TG__K_FORWARD_BACKWARD || name == TG__K_FWDBWD;
 }
 
 /* The operator an end of a flow points to. */
 static uint32_t op_of_flow(struct linker *l, uint32_t mark) {
-  const struct tg_trace *const t = l->t;
+  const struct tg__columns *const t = l->t;
   const uint32_t track = t->marks.track[mark];
   if (track == TG_NONE) return TG_NONE;
   if (!t->tracks[track].count && !l->home) l->home = tg__home_tracks(t, l->rank->first_track, l->rank->track_count);
@@ -343,7 +343,7 @@ static uint32_t op_of_flow(struct linker *l, uint32_t mark) {
 
 /* Returns how many flows of this kind the rank has. */
 static size_t link_by_flow(struct linker *l, uint32_t first_mark) {
-  const struct tg_trace *t = l->t;
+  const struct tg__columns *t = l->t;
   struct tg__map begun = {0};
   size_t flows = 0;
   for (uint32_t pass = 0; pass < 2 && l->ok; pass++)
@@ -406,7 +406,7 @@ static void note_forward(struct linker *l, uint32_t op, enum tg__class cls, void
 
 /* Kineto ties a forward operator to one node, the first to end: the node itself and not the engine's call around it. */
 static bool takes_forward(struct linker *l, struct sequences *s, uint32_t forward, uint32_t op) {
-  const struct tg_trace *const t = l->t;
+  const struct tg__columns *const t = l->t;
   uint32_t *const slot = tg__map_slot(&s->taken, forward, op);
   if (!slot) {
     l->ok = false;
@@ -458,7 +458,7 @@ static bool begin(struct linker *l) {
   return l->ids && find_fields(l);
 }
 
-enum tg_err tg__link_rank(struct tg_trace *t, uint32_t r, const struct tg__import *im, uint32_t first_mark,
+enum tg_err tg__link_rank(struct tg__columns *t, uint32_t r, const struct tg__import *im, uint32_t first_mark,
                           unsigned threads) {
   struct linker l = {.t = t, .rank = &t->ranks[r], .im = im, .threads = threads};
   l.ok = begin(&l);

@@ -76,7 +76,7 @@ struct tg__str tg__member(struct tg__str object, const char *key) {
   return tg__str_eq(value, TG_STR("null")) ? TG_STR("") : value;
 }
 
-struct tg__str tg__document_member(const struct tg_trace *t, uint32_t rank, const char *key) {
+struct tg__str tg__document_member(const struct tg__columns *t, uint32_t rank, const char *key) {
   const struct tg__rank *const r = &t->ranks[rank];
   struct tg__str value = TG_STR("");
   for (size_t i = 0; i < r->meta_count; i++)

@@ -14,7 +14,7 @@ static void read_distributed_info(struct tg__rank *rank, struct tg__str raw) {
   if (world_size >= 0) rank->world_size = world_size;
 }
 
-static struct tg__device read_device(struct tg_trace *t, struct tg__str raw, int64_t position) {
+static struct tg__device read_device(struct tg__columns *t, struct tg__str raw, int64_t position) {
   const struct tg__str name = tg__unquoted(tg__member(raw, "name")); /* device names have no escapes worth decoding */
   return (struct tg__device){.id = to_int(tg__member(raw, "id"), position),
                              .total_memory_bytes = to_int(tg__member(raw, "totalGlobalMem"), -1),
@@ -26,7 +26,7 @@ static struct tg__device read_device(struct tg_trace *t, struct tg__str raw, int
                              .name = name.ptr ? tg__strings_add(t->strings, name.ptr, name.len) : TG_NONE};
 }
 
-static enum tg_err read_devices(struct tg_trace *t, struct tg__rank *rank, struct tg__str raw) {
+static enum tg_err read_devices(struct tg__columns *t, struct tg__rank *rank, struct tg__str raw) {
   size_t n = 0;
   for (struct tg__members m = tg__members_of(raw); tg__members_next(&m);) n++;
   rank->devices = tg__arena_get(&t->arena, (n + 1) * sizeof *rank->devices);
@@ -37,7 +37,7 @@ static enum tg_err read_devices(struct tg_trace *t, struct tg__rank *rank, struc
   return TG_OK;
 }
 
-enum tg_err tg__read_meta(struct tg_trace *t, struct tg__rank *rank) {
+enum tg_err tg__read_meta(struct tg__columns *t, struct tg__rank *rank) {
   for (size_t i = 0; i < rank->meta_count; i++) {
     const uint32_t key = rank->meta[i].key;
     const struct tg__str raw = tg__name(t, rank->meta[i].raw);
@@ -60,7 +60,7 @@ static bool same_thread(const struct tg__track *a, const struct tg__track *b) {
   return same_process(a, b) && a->tid == b->tid && a->tid_is_text == b->tid_is_text;
 }
 
-static void take_name(struct tg_trace *t, const struct tg__rank *rank, uint32_t mark) {
+static void take_name(struct tg__columns *t, const struct tg__rank *rank, uint32_t mark) {
   const uint32_t what = t->marks.name[mark], args = t->marks.args[mark];
   const struct tg__track *of = &t->tracks[t->marks.track[mark]];
   const bool process = what == TG__K_PROCESS_NAME || what == TG__K_PROCESS_LABELS;
@@ -81,7 +81,7 @@ static void take_name(struct tg_trace *t, const struct tg__rank *rank, uint32_t 
 
 /* A track is a device's when most of its slices are device work; device and stream are what its first such slice says.
  */
-static void classify_track(struct tg_trace *t, struct tg__track *track) {
+static void classify_track(struct tg__columns *t, struct tg__track *track) {
   uint32_t device = 0, host = 0, first = TG_NONE, synced = 0;
   for (uint32_t i = track->first; i < track->first + track->count; i++) {
     const enum tg__class c = tg__slice_class(t, i);
@@ -102,7 +102,7 @@ static void classify_track(struct tg_trace *t, struct tg__track *track) {
   track->stream = tg__arg_int(t, t->slices.args[first], TG__K_STREAM, track->stream);
 }
 
-void tg__name_tracks(struct tg_trace *t, struct tg__rank *rank, uint32_t first_mark) {
+void tg__name_tracks(struct tg__columns *t, struct tg__rank *rank, uint32_t first_mark) {
   for (uint32_t i = first_mark; i < t->marks.count; i++)
     if (t->marks.ph[i] == 'M') take_name(t, rank, i);
   for (uint32_t k = rank->first_track; k < rank->first_track + rank->track_count; k++) classify_track(t, &t->tracks[k]);
@@ -115,7 +115,7 @@ bool tg__rank_was_killed(const struct tg__rank *rank, uint32_t i) {
   return true;
 }
 
-bool tg__trace_add_meta(struct tg_trace *t, const char *key, const char *raw) {
+bool tg__trace_add_meta(struct tg__columns *t, const char *key, const char *raw) {
   const uint32_t key_id = tg__strings_add(t->strings, key, strlen(key)),
                  raw_id = tg__strings_add(t->strings, raw, strlen(raw));
   if (key_id == TG_NONE || raw_id == TG_NONE) return false;
@@ -130,7 +130,7 @@ bool tg__trace_add_meta(struct tg_trace *t, const char *key, const char *raw) {
   return true;
 }
 
-void tg__trace_add_skipped(struct tg_trace *t, const char *path, const char *why) {
+void tg__trace_add_skipped(struct tg__columns *t, const char *path, const char *why) {
   enum { MOST = 100 }; /* that are named */
   if (t->skipped_count == MOST) return;
   if (!t->skipped) t->skipped = tg__arena_get(&t->arena, MOST * sizeof *t->skipped);

@@ -18,7 +18,7 @@ static bool push(struct stack *s, uint32_t slice) {
   return true;
 }
 
-static void pop_ended(const struct tg_trace *t, struct stack *s, uint32_t slice) {
+static void pop_ended(const struct tg__columns *t, struct stack *s, uint32_t slice) {
   const int64_t start = t->slices.start_ns[slice], dur = t->slices.dur_ns[slice];
   while (s->count) {
     const uint32_t top = s->open[s->count - 1];
@@ -29,7 +29,7 @@ static void pop_ended(const struct tg_trace *t, struct stack *s, uint32_t slice)
 }
 
 /* The first lane in which the slice nests with all that is open there. Each lane has its own stack of open slices. */
-static uint8_t find_lane(struct tg_trace *t, struct stack *lanes, uint16_t *lane_count, uint32_t slice, bool *ok) {
+static uint8_t find_lane(struct tg__columns *t, struct stack *lanes, uint16_t *lane_count, uint32_t slice, bool *ok) {
   const int64_t end = tg__slice_end(t, slice);
   for (unsigned lane = 0; lane < MOST_LANES; lane++) {
     struct stack *s = &lanes[lane];
@@ -43,7 +43,7 @@ static uint8_t find_lane(struct tg_trace *t, struct stack *lanes, uint16_t *lane
   return MOST_LANES; /* 255: no lane of its own any more */
 }
 
-static enum tg_err spread_over_lanes(struct tg_trace *t, struct tg__track *track) {
+static enum tg_err spread_over_lanes(struct tg__columns *t, struct tg__track *track) {
   struct stack *lanes = tg__alloc(MOST_LANES * sizeof *lanes);
   if (!lanes) return TG_MEMORY;
   bool ok = true;
@@ -54,7 +54,7 @@ static enum tg_err spread_over_lanes(struct tg_trace *t, struct tg__track *track
   return ok ? TG_OK : TG_MEMORY;
 }
 
-enum tg_err tg__nest_track(struct tg_trace *t, struct tg__track *track) {
+enum tg_err tg__nest_track(struct tg__columns *t, struct tg__track *track) {
   struct stack s = {0};
   struct tg__slices *sl = &t->slices;
   bool overlaps = false, ok = true;

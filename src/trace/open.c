@@ -7,7 +7,7 @@
 #include "trace/tacho.h"
 
 struct opening {
-  struct tg_trace *trace;
+  struct tg__columns *trace;
   struct tg__build build;
   struct tg__import import;
   struct tg__import_how how;
@@ -31,8 +31,8 @@ bool tg__add_known_strings(struct tg__strings *s) {
   return true;
 }
 
-struct tg_trace *tg__trace_new(void) {
-  struct tg_trace *t = tg__alloc(sizeof *t);
+struct tg__columns *tg__trace_new(void) {
+  struct tg__columns *t = tg__alloc(sizeof *t);
   if (!t) return NULL;
   t->strings = tg__strings_new();
   t->store = tg__store_new(TG__STORE_MEMORY);
@@ -42,7 +42,7 @@ struct tg_trace *tg__trace_new(void) {
   return NULL;
 }
 
-void tg__trace_free(struct tg_trace *t) {
+void tg__trace_free(struct tg__columns *t) {
   if (!t) return;
   tg__keepsakes_free(t->kept);
   tg__store_free(t->store);
@@ -57,7 +57,7 @@ void tg__trace_free(struct tg_trace *t) {
   tg__free(t);
 }
 
-enum tg_err tg__trace_load(struct tg_trace *t, uint32_t columns, struct tg_error *e) {
+enum tg_err tg__trace_load(struct tg__columns *t, uint32_t columns, struct tg_error *e) {
   if ((t->loaded & columns) == columns) return TG_OK;
   if (t->summaries)
     return tg__fail(e, TG_NO_DATA, -1,
@@ -66,7 +66,7 @@ enum tg_err tg__trace_load(struct tg_trace *t, uint32_t columns, struct tg_error
   return tg__tacho_load(t, columns, e);
 }
 
-uint32_t tg__slice_track(const struct tg_trace *t, uint32_t slice) {
+uint32_t tg__slice_track(const struct tg__columns *t, uint32_t slice) {
   uint32_t from = 0, to = t->track_count;
   while (to - from > 1) {
     const uint32_t mid = from + (to - from) / 2;
@@ -237,7 +237,7 @@ static enum tg_err build_named(struct opening *o, struct tg__str path, struct tg
 
 /* Each of its ranks becomes one of this trace. */
 static enum tg_err read_packed(struct opening *o, const char *path, struct tg_error *e) {
-  struct tg_trace *from = NULL;
+  struct tg__columns *from = NULL;
   enum tg_err err = tg__tacho_open(path, NULL, &from, e);
   if (!err) err = tg__trace_load(from, TG__COL_ALL, e);
   for (uint32_t r = 0; !err && r < from->rank_count; r++) {
@@ -290,7 +290,7 @@ static enum tg_err opening_begin(struct opening *o, const struct tg_open_options
 }
 
 /* Ends the opening: on success *out is the trace, otherwise everything is freed. */
-static enum tg_err opening_end(struct opening *o, enum tg_err err, struct tg_trace **out, struct tg_error *e) {
+static enum tg_err opening_end(struct opening *o, enum tg_err err, struct tg__columns **out, struct tg_error *e) {
   struct tg__import *im = &o->import;
   if (err == TG_OK) err = tg__build_finish(&o->build, e);
   if (o->trace) {
@@ -402,7 +402,7 @@ static int is_tacho(const char *path, int64_t *size, struct tg_error *e) {
   return n > 0 && tg__tacho_recognise(head, (size_t)n);
 }
 
-static enum tg_err open_summary(const char *path, struct tg__file *file, struct tg_trace **out, struct tg_error *e) {
+static enum tg_err open_summary(const char *path, struct tg__file *file, struct tg__columns **out, struct tg_error *e) {
   int64_t damaged;
   struct tg__summaries *const s = tg__summaries_new();
   if (!s) {
@@ -420,7 +420,7 @@ static enum tg_err open_summary(const char *path, struct tg__file *file, struct 
 }
 
 /* file: its bytes, taken over; NULL: those at the path. */
-static enum tg_err open_tacho(const char *path, struct tg__file *file, struct tg_trace **out, struct tg_error *e) {
+static enum tg_err open_tacho(const char *path, struct tg__file *file, struct tg__columns **out, struct tg_error *e) {
   if (tg__summaries_recognise(path, file)) return open_summary(path, file, out, e);
   const enum tg_err err = tg__tacho_open(path, file, out, e);
   if (err != TG_OK || (*out)->slices.count > 0 || (*out)->marks.count > 0) return err;
@@ -431,7 +431,7 @@ static enum tg_err open_tacho(const char *path, struct tg__file *file, struct tg
       "the file is cut or damaged before its events, none is left: convert it again from the trace it was made of");
 }
 
-static enum tg_err open_any(const char *path, const struct tg_open_options *options, struct tg_trace **out,
+static enum tg_err open_any(const char *path, const struct tg_open_options *options, struct tg__columns **out,
                             struct tg_error *e) {
   int64_t size;
   const int tacho = is_tacho(path, &size, e);
@@ -448,7 +448,7 @@ static enum tg_err open_any(const char *path, const struct tg_open_options *opti
   return kept ? open_tacho(path, kept, out, e) : err;
 }
 
-enum tg_err tg__trace_open(const char *path, const struct tg_open_options *options, struct tg_trace **out,
+enum tg_err tg__trace_open(const char *path, const struct tg_open_options *options, struct tg__columns **out,
                            struct tg_error *e) {
   struct tg_error ignored;
   if (!e) e = &ignored;
@@ -515,7 +515,7 @@ int64_t tg__folder_bytes(const struct tg__folder *f, size_t i) {
 }
 
 enum tg_err tg__folder_read(const struct tg__folder *f, size_t i, const struct tg_open_options *options,
-                            struct tg_trace **out, struct tg_error *e) {
+                            struct tg__columns **out, struct tg_error *e) {
   *out = NULL;
   const enum tg__run_part part = f->run ? tg__run_part(f->run, i) : TG__RUN_OTHER;
   if (f->run && ((!tg__is_trace_name(f->names[i]) && !tg__is_summary_name(f->names[i])) || part == TG__RUN_MORE))
@@ -547,7 +547,7 @@ static int64_t read_bytes(void *ctx, void *buf, size_t len, struct tg_error *e) 
 }
 
 enum tg_err tg__trace_open_bytes(const void *bytes, size_t len, unsigned threads, size_t block_bytes, bool portable,
-                                 struct tg_trace **out, struct tg_error *e) {
+                                 struct tg__columns **out, struct tg_error *e) {
   *out = NULL;
   struct opening *o = tg__alloc(sizeof *o);
   struct bytes source = {bytes, len};

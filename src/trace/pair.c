@@ -14,7 +14,7 @@ struct halves {
   size_t count, cap;
 };
 struct pairing {
-  struct tg_trace *t;
+  struct tg__columns *t;
   struct tg__rank *rank;
   struct halves all;
   uint32_t *open;
@@ -66,7 +66,7 @@ static void take_end(struct pairing *p, const struct half *h) {
 }
 
 /* What a B without an E lasts until: the last thing its track shows. */
-static int64_t track_end(const struct tg_trace *t, const struct tg__track *track, int64_t end) {
+static int64_t track_end(const struct tg__columns *t, const struct tg__track *track, int64_t end) {
   for (uint32_t i = track->first; i < track->first + track->count; i++)
     if (tg__slice_end(t, i) > end) end = tg__slice_end(t, i);
   return end;
@@ -104,7 +104,7 @@ static enum tg_err pair_all(struct pairing *p) {
 }
 
 /* An async slice is known by its category and id; id2 = {local} or {global} counts as its text. */
-static uint64_t async_key(const struct tg_trace *t, uint32_t args, uint16_t cat) {
+static uint64_t async_key(const struct tg__columns *t, uint32_t args, uint16_t cat) {
   struct tg__val id, scope;
   if (!tg__arg(t, args, TG__K_ID, true, &id) && !tg__arg(t, args, TG__K_ID2, true, &id))
     id = (struct tg__val){.kind = TG__KIND_NULL};
@@ -115,7 +115,7 @@ static uint64_t async_key(const struct tg_trace *t, uint32_t args, uint16_t cat)
 }
 
 static bool gather(struct pairing *p, bool async) {
-  const struct tg_trace *t = p->t;
+  const struct tg__columns *t = p->t;
   const struct tg__rank *r = p->rank;
   const uint8_t flag = async ? TG__F_ASYNC : TG__F_BEGIN_END;
   for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
@@ -138,7 +138,7 @@ static bool gather(struct pairing *p, bool async) {
   return true;
 }
 
-enum tg_err tg__pair_ends(struct tg_trace *t, uint32_t r) {
+enum tg_err tg__pair_ends(struct tg__columns *t, uint32_t r) {
   const int64_t *phases = t->ranks[r].phase_count;
   const bool wanted[2] = {phases['B'] + phases['E'] > 0, phases['b'] + phases['e'] + phases['S'] + phases['F'] > 0};
   enum tg_err err = TG_OK;

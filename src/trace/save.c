@@ -12,8 +12,8 @@ struct job {
   uint32_t rows, part;
   uint16_t type;
   struct tg__packing_plan plan;
-  const struct tg_trace *args_of; /* not NULL: `values` is a block of args to pack by field, `rows` bytes of it */
-  uint8_t *payload;               /* the result; of args in memory of its own (NULL: there was none left) */
+  const struct tg__columns *args_of; /* not NULL: `values` is a block of args to pack by field, `rows` bytes of it */
+  uint8_t *payload;                  /* the result; of args in memory of its own (NULL: there was none left) */
   size_t len;
 };
 struct saver {
@@ -109,7 +109,7 @@ static void saver_free(struct saver *s) {
 /* ---- contents -------------------------------------------------------------------------------- */
 
 /* All strings one behind the other in `text`, their lengths in `lengths` (32 bits each). */
-static void gather_strings(const struct tg_trace *t, struct tg__out *lengths, struct tg__out *text) {
+static void gather_strings(const struct tg__columns *t, struct tg__out *lengths, struct tg__out *text) {
   const uint32_t count = tg__strings_count(t->strings);
   for (uint32_t i = 0; i < count; i++) {
     const struct tg__str s = tg__strings_get(t->strings, i);
@@ -122,7 +122,7 @@ struct tables {
   struct tg__out lengths, text, schemas, cats, ranks, tracks, steps;
 };
 
-static enum tg_err gather_tables(const struct tg_trace *t, struct tables *b) {
+static enum tg_err gather_tables(const struct tg__columns *t, struct tables *b) {
   gather_strings(t, &b->lengths, &b->text);
   tg__schemas_put(&b->schemas, t);
   tg__cats_put(&b->cats, t);
@@ -147,13 +147,13 @@ static void free_tables(struct tables *b) {
 }
 
 /* Small traces get small groups, so that a file cut in the middle still has about half of its events. */
-static uint32_t group_rows(const struct tg_trace *t) {
+static uint32_t group_rows(const struct tg__columns *t) {
   uint32_t rows = TACHO_GROUP_ROWS;
   while (rows > TACHO_GROUP_LEAST && rows > t->slices.count / 8) rows /= 2;
   return rows;
 }
 
-static void put_summary(struct saver *s, const struct tg_trace *t, const struct tables *b) {
+static void put_summary(struct saver *s, const struct tg__columns *t, const struct tables *b) {
   const struct tg__summary summary = {
       .group_rows = group_rows(t),
       .step_kind = (uint32_t)t->step_kind,
@@ -191,7 +191,7 @@ static void put_rows(struct saver *s, uint16_t type, const uint32_t *values, uin
   }
 }
 
-static void put_tables(struct saver *s, const struct tg_trace *t, const struct tables *b) {
+static void put_tables(struct saver *s, const struct tg__columns *t, const struct tables *b) {
   put_rows(s, TG_CHUNK_STRING_LENGTHS, (const uint32_t *)(const void *)b->lengths.buf,
            (uint32_t)(b->lengths.len / sizeof(uint32_t)));
   put_rows(s, TG_CHUNK_ARGS_STRINGS, t->args_strings, t->args_string_count);
@@ -203,7 +203,7 @@ static void put_tables(struct saver *s, const struct tg_trace *t, const struct t
   put_blob(s, TG_CHUNK_STEPS, b->steps.buf, b->steps.len);
 }
 
-static void put_groups(struct saver *s, const struct tg_trace *t, bool of_marks, uint32_t count) {
+static void put_groups(struct saver *s, const struct tg__columns *t, bool of_marks, uint32_t count) {
   const uint32_t per = group_rows(t);
   for (uint64_t from = 0; from < count; from += per) {
     const uint32_t rows = count - from < per ? (uint32_t)(count - from) : per;
@@ -219,7 +219,7 @@ static void put_groups(struct saver *s, const struct tg_trace *t, bool of_marks,
 }
 
 /* Sizes of the blocks that the args fall into; their number, 0 when they cannot be packed by field. */
-static size_t args_blocks(const struct tg_trace *t, struct tg__out *sizes) {
+static size_t args_blocks(const struct tg__columns *t, struct tg__out *sizes) {
   for (uint64_t at = 0; at < t->args_bytes;) {
     const uint64_t end = tg__args_block_end(t, at);
     if (end == 0) return 0;
@@ -231,7 +231,7 @@ static size_t args_blocks(const struct tg_trace *t, struct tg__out *sizes) {
   return count <= TACHO_GROUP_ROWS && !sizes->err ? count : 0;
 }
 
-static void put_args(struct saver *s, const struct tg_trace *t) {
+static void put_args(struct saver *s, const struct tg__columns *t) {
   struct tg__out sizes = {0};
   const size_t count = args_blocks(t, &sizes);
   if (count == 0) {
@@ -269,7 +269,7 @@ static void put_end(struct saver *s) {
   tg__out_free(&o);
 }
 
-static enum tg_err put_trace(struct saver *s, const struct tg_trace *t, const struct tables *b) {
+static enum tg_err put_trace(struct saver *s, const struct tg__columns *t, const struct tables *b) {
   put_summary(s, t, b);
   put_tables(s, t, b);
   put_groups(s, t, false, t->slices.count);
@@ -279,7 +279,7 @@ static enum tg_err put_trace(struct saver *s, const struct tg_trace *t, const st
   return s->index.err ? s->index.err : tg__out_flush(&s->out);
 }
 
-enum tg_err tg__trace_save(const struct tg_trace *t, const char *path, struct tg_error *e) {
+enum tg_err tg__trace_save(const struct tg__columns *t, const char *path, struct tg_error *e) {
   if ((t->loaded & TG__COL_ALL) != TG__COL_ALL)
     return tg__fail(e, TG_INTERNAL, -1, "a trace is saved only when all its columns are loaded");
   struct tg__writer *writer = NULL;

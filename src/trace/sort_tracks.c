@@ -86,7 +86,7 @@ static void permute(char *column, size_t width, const uint32_t *index, uint32_t 
   memcpy(column, temp, n * width);
 }
 
-static enum tg_err sort_rows(struct tg_trace *t, bool marks, uint32_t first, uint32_t n) {
+static enum tg_err sort_rows(struct tg__columns *t, bool marks, uint32_t first, uint32_t n) {
   struct order o = {.start = (marks ? t->marks.ts_ns : t->slices.start_ns) + first,
                     .dur = marks ? NULL : t->slices.dur_ns + first,
                     .args = (marks ? t->marks.args : t->slices.args) + first};
@@ -111,9 +111,9 @@ static enum tg_err sort_rows(struct tg_trace *t, bool marks, uint32_t first, uin
   return err;
 }
 
-enum tg_err tg__sort_track(struct tg_trace *t, const struct tg__track *track) {
+enum tg_err tg__sort_track(struct tg__columns *t, const struct tg__track *track) {
   return sort_rows(t, false, track->first, track->count);
 }
-enum tg_err tg__sort_marks(struct tg_trace *t, uint32_t first, uint32_t count) {
+enum tg_err tg__sort_marks(struct tg__columns *t, uint32_t first, uint32_t count) {
   return sort_rows(t, true, first, count);
 }

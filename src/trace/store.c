@@ -10,12 +10,12 @@ const struct tg__column_info tg__column_info[TG__COLUMN_COUNT] = {
    .width = (bytes),                                                                                                   \
    .transform = (how),                                                                                                 \
    .chunk = TG_CHUNK_##type,                                                                                           \
-   .place = offsetof(struct tg_trace, table.field)},
+   .place = offsetof(struct tg__columns, table.field)},
 #include "trace/columns.def"
 };
 
 #define COLUMN(column, table, field, type, bytes, how)                                                                 \
-  _Static_assert(sizeof(*((struct tg_trace *)0)->table.field) == (bytes), "width of " #table "." #field);
+  _Static_assert(sizeof(*((struct tg__columns *)0)->table.field) == (bytes), "width of " #table "." #field);
 #include "trace/columns.def"
 
 struct tg__store *tg__store_new(enum tg__store_kind kind) {

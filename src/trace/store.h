@@ -38,19 +38,19 @@ struct tg__column_info {
   uint8_t width;     /* bytes per value */
   uint8_t transform; /* how save.c packs it */
   uint16_t chunk;    /* enum tg__chunk_type */
-  size_t place;      /* of the pointer in struct tg_trace */
+  size_t place;      /* of the pointer in struct tg__columns */
 };
 enum { TG__COLUMN_COUNT = 16 };
 extern const struct tg__column_info tg__column_info[TG__COLUMN_COUNT];
-static inline void **tg__column_place(struct tg_trace *t, const struct tg__column_info *c) {
+static inline void **tg__column_place(struct tg__columns *t, const struct tg__column_info *c) {
   return (void **)(void *)((char *)t + c->place);
 }
 
 /* import_tacho.c */
 bool tg__tacho_recognise(const void *head, size_t len);
 /* file: its bytes, taken over; NULL: those at the path. */
-enum tg_err tg__tacho_open(const char *path, struct tg__file *file, struct tg_trace **out, struct tg_error *e);
-enum tg_err tg__tacho_load(struct tg_trace *t, uint32_t columns, struct tg_error *e);
+enum tg_err tg__tacho_open(const char *path, struct tg__file *file, struct tg__columns **out, struct tg_error *e);
+enum tg_err tg__tacho_load(struct tg__columns *t, uint32_t columns, struct tg_error *e);
 void tg__tacho_close(struct tg__store *s); /* unmaps the file; tg__store_free calls it */
 
 #endif

@@ -74,7 +74,7 @@ static void drop_copies(struct tg__summaries *s) {
   s->count = kept;
 }
 
-static bool fill_ranks(struct tg_trace *t, const struct tg__summaries *s) {
+static bool fill_ranks(struct tg__columns *t, const struct tg__summaries *s) {
   int64_t least = INT64_MAX;
   t->ranks = tg__alloc(((size_t)s->count + 1) * sizeof *t->ranks);
   if (!t->ranks) return false;
@@ -99,9 +99,9 @@ static bool fill_ranks(struct tg_trace *t, const struct tg__summaries *s) {
   return true;
 }
 
-enum tg_err tg__trace_of_summaries(struct tg__summaries *s, const char *path, struct tg_trace **out,
+enum tg_err tg__trace_of_summaries(struct tg__summaries *s, const char *path, struct tg__columns **out,
                                    struct tg_error *e) {
-  struct tg_trace *const t = tg__trace_new();
+  struct tg__columns *const t = tg__trace_new();
   *out = NULL;
   if (t)
     t->summaries = s;

@@ -98,7 +98,7 @@ bool tg__summaries_move(struct tg__summaries *from, struct tg__summaries *to);
 
 /* A trace without events that answers the questions about ranks alone. Takes the summaries over, numbers ranks that
  * have none and puts them in order; also after a failure they are not the caller's any more. */
-enum tg_err tg__trace_of_summaries(struct tg__summaries *s, const char *path, struct tg_trace **out,
+enum tg_err tg__trace_of_summaries(struct tg__summaries *s, const char *path, struct tg__columns **out,
                                    struct tg_error *e);
 enum tg_err tg__summaries_save(const struct tg__summaries *s, const char *path, struct tg_error *e);
 /* Add the ranks of a .tsum file to `s`. file: its bytes, taken over; NULL: those at the path. *damaged: how many of
@@ -126,6 +126,6 @@ int64_t tg__folder_bytes(const struct tg__folder *f,
 /* File i as a trace of its own. *out is NULL and all is well when it is no trace by its name or part of one before
  * it. May be called from several threads. */
 enum tg_err tg__folder_read(const struct tg__folder *f, size_t i, const struct tg_open_options *options,
-                            struct tg_trace **out, struct tg_error *e);
+                            struct tg__columns **out, struct tg_error *e);
 
 #endif

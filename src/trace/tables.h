@@ -33,31 +33,31 @@ void tg__summary_put(struct tg__out *o, const struct tg__summary *s);
 void tg__summary_take(struct tg__bytes *b, struct tg__summary *s);
 
 /* tables_put.c: append a whole table. */
-void tg__schemas_put(struct tg__out *o, const struct tg_trace *t);
-void tg__cats_put(struct tg__out *o, const struct tg_trace *t);
-void tg__ranks_put(struct tg__out *o, const struct tg_trace *t);
-void tg__tracks_put(struct tg__out *o, const struct tg_trace *t);
-void tg__steps_put(struct tg__out *o, const struct tg_trace *t);
+void tg__schemas_put(struct tg__out *o, const struct tg__columns *t);
+void tg__cats_put(struct tg__out *o, const struct tg__columns *t);
+void tg__ranks_put(struct tg__out *o, const struct tg__columns *t);
+void tg__tracks_put(struct tg__out *o, const struct tg__columns *t);
+void tg__steps_put(struct tg__out *o, const struct tg__columns *t);
 
 /* tables_take.c: fill t->schemas and so on from a whole table, with every id checked; strings are there already (for
  * steps and tracks t->ranks, too, and t->slices.count). The table itself is heap memory, what hangs on it lies in
  * t->arena. TG_DAMAGED or TG_MEMORY. */
-enum tg_err tg__schemas_take(struct tg__bytes *b, struct tg_trace *t, uint64_t count);
-enum tg_err tg__cats_take(struct tg__bytes *b, struct tg_trace *t, uint64_t count);
-enum tg_err tg__ranks_take(struct tg__bytes *b, struct tg_trace *t, uint64_t count);
-enum tg_err tg__tracks_take(struct tg__bytes *b, struct tg_trace *t, uint64_t count);
-enum tg_err tg__steps_take(struct tg__bytes *b, struct tg_trace *t, uint64_t count);
+enum tg_err tg__schemas_take(struct tg__bytes *b, struct tg__columns *t, uint64_t count);
+enum tg_err tg__cats_take(struct tg__bytes *b, struct tg__columns *t, uint64_t count);
+enum tg_err tg__ranks_take(struct tg__bytes *b, struct tg__columns *t, uint64_t count);
+enum tg_err tg__tracks_take(struct tg__bytes *b, struct tg__columns *t, uint64_t count);
+enum tg_err tg__steps_take(struct tg__bytes *b, struct tg__columns *t, uint64_t count);
 
 /* args_pack.c: a block of packed args with the values of each field apart, which zstd packs 3 to 25 times as well:
  * numbers that count events up become runs of equal differences. The block comes back byte for byte. */
 
 /* Where the block that begins at byte `from` ends: behind the last entry that is whole within TACHO_ARGS_BLOCK
  * bytes. 0 when the bytes there are not entries as tg__pack_args writes them; then the args are stored as they are. */
-uint64_t tg__args_block_end(const struct tg_trace *t, uint64_t from);
+uint64_t tg__args_block_end(const struct tg__columns *t, uint64_t from);
 /* The payload of a block in memory of its own (tg__free); NULL on no memory. */
-uint8_t *tg__args_pack(const struct tg_trace *t, const uint8_t *block, uint32_t bytes, size_t *len);
+uint8_t *tg__args_pack(const struct tg__columns *t, const uint8_t *block, uint32_t bytes, size_t *len);
 /* Fill `block`, which must become exactly `bytes` long. */
-enum tg_err tg__args_unpack(const struct tg_trace *t, const uint8_t *payload, uint64_t len, uint8_t *block,
+enum tg_err tg__args_unpack(const struct tg__columns *t, const uint8_t *payload, uint64_t len, uint8_t *block,
                             uint32_t bytes);
 
 #endif

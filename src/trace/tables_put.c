@@ -11,7 +11,7 @@ void tg__summary_put(struct tg__out *o, const struct tg__summary *s) {
   for (int i = 0; i < 16; i++) tg__put64(o, fields[i]);
 }
 
-void tg__schemas_put(struct tg__out *o, const struct tg_trace *t) {
+void tg__schemas_put(struct tg__out *o, const struct tg__columns *t) {
   for (uint32_t i = 0; i < t->schema_count; i++) {
     const struct tg__schema *const s = &t->schemas[i];
     tg__put16(o, s->count);
@@ -24,7 +24,7 @@ void tg__schemas_put(struct tg__out *o, const struct tg_trace *t) {
   }
 }
 
-void tg__cats_put(struct tg__out *o, const struct tg_trace *t) {
+void tg__cats_put(struct tg__out *o, const struct tg__columns *t) {
   for (uint32_t i = 0; i < t->cat_count; i++) {
     tg__put32(o, t->cats[i].name);
     tg__put32(o, t->cats[i].cls);
@@ -73,7 +73,7 @@ static void put_counts(struct tg__out *o, const struct tg__rank *r) {
   }
 }
 
-void tg__ranks_put(struct tg__out *o, const struct tg_trace *t) {
+void tg__ranks_put(struct tg__out *o, const struct tg__columns *t) {
   for (uint32_t i = 0; i < t->rank_count; i++) {
     const struct tg__rank *const r = &t->ranks[i];
     const size_t start = o->len;
@@ -95,7 +95,7 @@ void tg__ranks_put(struct tg__out *o, const struct tg_trace *t) {
   }
 }
 
-void tg__tracks_put(struct tg__out *o, const struct tg_trace *t) {
+void tg__tracks_put(struct tg__out *o, const struct tg__columns *t) {
   for (uint32_t i = 0; i < t->track_count; i++) {
     const struct tg__track *const k = &t->tracks[i];
     tg__put32(o, k->rank);
@@ -115,7 +115,7 @@ void tg__tracks_put(struct tg__out *o, const struct tg_trace *t) {
   }
 }
 
-void tg__steps_put(struct tg__out *o, const struct tg_trace *t) {
+void tg__steps_put(struct tg__out *o, const struct tg__columns *t) {
   for (uint32_t i = 0; i < t->step_count; i++) {
     const struct tg__step *const s = &t->steps[i];
     tg__put32(o, s->rank);

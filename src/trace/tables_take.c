@@ -27,7 +27,7 @@ static void *table_room(const struct tg__bytes *b, uint64_t count, size_t least,
 }
 
 /* A string id of the file as one of the trace. false when the file has no such string. */
-static bool take_string(struct tg__bytes *b, const struct tg_trace *t, bool or_none, uint32_t *out) {
+static bool take_string(struct tg__bytes *b, const struct tg__columns *t, bool or_none, uint32_t *out) {
   *out = tg__take32(b);
   return (or_none && *out == TG_NONE) || tg__tacho_string(t->store->tacho, out);
 }
@@ -38,7 +38,7 @@ static enum tg_err finish(const struct tg__bytes *b) { return b->broken || left(
 
 enum { SCHEMA_BYTES = 4, FIELD_BYTES = 6, CAT_BYTES = 8 };
 
-enum tg_err tg__schemas_take(struct tg__bytes *b, struct tg_trace *t, uint64_t count) {
+enum tg_err tg__schemas_take(struct tg__bytes *b, struct tg__columns *t, uint64_t count) {
   enum tg_err err = TG_OK;
   t->schemas = table_room(b, count, SCHEMA_BYTES, sizeof *t->schemas, &err);
   if (err) return err;
@@ -60,7 +60,7 @@ enum tg_err tg__schemas_take(struct tg__bytes *b, struct tg_trace *t, uint64_t c
   return finish(b);
 }
 
-enum tg_err tg__cats_take(struct tg__bytes *b, struct tg_trace *t, uint64_t count) {
+enum tg_err tg__cats_take(struct tg__bytes *b, struct tg__columns *t, uint64_t count) {
   enum tg_err err = TG_OK;
   if (count > 1u << 16) return TG_DAMAGED; /* a column of 16 bits refers to them */
   t->cats = table_room(b, count, CAT_BYTES, sizeof *t->cats, &err);
@@ -90,7 +90,7 @@ enum {
 
 static int64_t take_signed(struct tg__bytes *b) { return (int64_t)tg__take64(b); }
 
-static enum tg_err take_metadata(struct tg__bytes *b, struct tg_trace *t, struct tg__rank *r) {
+static enum tg_err take_metadata(struct tg__bytes *b, struct tg__columns *t, struct tg__rank *r) {
   const uint32_t metas = tg__take32(b);
   if (metas > left(b) / META_BYTES) return TG_DAMAGED;
   r->meta = tg__arena_get(&t->arena, (metas + (size_t)1) * sizeof *r->meta);
@@ -150,7 +150,7 @@ static enum tg_err take_counts(struct tg__bytes *b, struct tg__rank *r) {
   return b->broken ? TG_DAMAGED : TG_OK;
 }
 
-static enum tg_err take_rank(struct tg__bytes *b, struct tg_trace *t, struct tg__rank *r) {
+static enum tg_err take_rank(struct tg__bytes *b, struct tg__columns *t, struct tg__rank *r) {
   if (!take_string(b, t, false, &r->path)) return TG_DAMAGED;
   const uint32_t flags = tg__take32(b);
   r->number_is_given = flags & 1;
@@ -170,7 +170,7 @@ static enum tg_err take_rank(struct tg__bytes *b, struct tg_trace *t, struct tg_
   return err ? err : take_counts(b, r);
 }
 
-enum tg_err tg__ranks_take(struct tg__bytes *b, struct tg_trace *t, uint64_t count) {
+enum tg_err tg__ranks_take(struct tg__bytes *b, struct tg__columns *t, uint64_t count) {
   enum tg_err err = TG_OK;
   t->ranks = table_room(b, count, RANK_BYTES, sizeof *t->ranks, &err);
   if (err) return err;
@@ -188,7 +188,7 @@ enum tg_err tg__ranks_take(struct tg__bytes *b, struct tg_trace *t, uint64_t cou
 /* ---- tracks and steps ------------------------------------------------------------------------ */
 
 /* A process or thread id: a number, or the id of the text that stood there. */
-static bool take_token(struct tg__bytes *b, const struct tg_trace *t, bool is_text, int64_t *out) {
+static bool take_token(struct tg__bytes *b, const struct tg__columns *t, bool is_text, int64_t *out) {
   *out = take_signed(b);
   if (!is_text) return true;
   uint32_t id = *out < 0 || *out >= TG_NONE ? TG_NONE : (uint32_t)*out;
@@ -197,7 +197,7 @@ static bool take_token(struct tg__bytes *b, const struct tg_trace *t, bool is_te
   return true;
 }
 
-static bool take_track(struct tg__bytes *b, const struct tg_trace *t, struct tg__track *k) {
+static bool take_track(struct tg__bytes *b, const struct tg__columns *t, struct tg__track *k) {
   k->rank = tg__take32(b);
   const uint8_t kind = tg__take8(b), text = tg__take8(b);
   k->kind = (enum tg__track_kind)kind;
@@ -216,7 +216,7 @@ static bool take_track(struct tg__bytes *b, const struct tg_trace *t, struct tg_
   return k->rank < t->rank_count && kind <= TG__TRACK_OTHER;
 }
 
-enum tg_err tg__tracks_take(struct tg__bytes *b, struct tg_trace *t, uint64_t count) {
+enum tg_err tg__tracks_take(struct tg__bytes *b, struct tg__columns *t, uint64_t count) {
   enum tg_err err = TG_OK;
   t->tracks = table_room(b, count, TRACK_BYTES, sizeof *t->tracks, &err);
   if (err) return err;
@@ -239,7 +239,7 @@ enum tg_err tg__tracks_take(struct tg__bytes *b, struct tg_trace *t, uint64_t co
   return tracks == count ? finish(b) : TG_DAMAGED;
 }
 
-enum tg_err tg__steps_take(struct tg__bytes *b, struct tg_trace *t, uint64_t count) {
+enum tg_err tg__steps_take(struct tg__bytes *b, struct tg__columns *t, uint64_t count) {
   enum tg_err err = TG_OK;
   t->steps = table_room(b, count, STEP_BYTES, sizeof *t->steps, &err);
   if (err) return err;

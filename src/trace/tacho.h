@@ -52,7 +52,7 @@ struct tg__unpack_list {
 enum tg_err tg__unpack_add(struct tg__unpack_list *l, const struct tg__tacho *f, uint16_t type, uint32_t part,
                            struct tg__unpack how);
 /* Unpack all; the first that failed in *e. Frees the list. */
-enum tg_err tg__unpack_run(struct tg__unpack_list *l, struct tg_trace *t, struct tg_error *e);
+enum tg_err tg__unpack_run(struct tg__unpack_list *l, struct tg__columns *t, struct tg_error *e);
 /* Expect a list of 32-bit numbers in parts of TACHO_GROUP_ROWS. */
 enum tg_err tg__unpack_add_rows(struct tg__unpack_list *l, const struct tg__tacho *f, uint16_t type, uint32_t *to,
                                 uint64_t rows);
@@ -61,7 +61,7 @@ enum tg_err tg__unpack_add_blob(struct tg__unpack_list *l, const struct tg__tach
                                 uint64_t bytes);
 
 /* import_raw.c: a file as the recorder left it, as a trace. */
-enum tg_err tg__raw_import(struct tg_trace *t, struct tg__tacho *f, struct tg_error *e);
+enum tg_err tg__raw_import(struct tg__columns *t, struct tg__tacho *f, struct tg_error *e);
 /* The files of the processes of one rank, for tg__build_rank. The import is empty but for shared.trace, its lock and
  * its pool. */
 struct tg__import;
@@ -69,7 +69,7 @@ enum tg_err tg__raw_read(struct tg__import *im, struct tg__tacho *const *files, 
                          struct tg_error *e);
 
 /* import_packed.c: rank number `rank` of a packed trace with all columns loaded, likewise. */
-enum tg_err tg__packed_read(struct tg__import *im, const struct tg_trace *from, uint32_t rank, struct tg_error *e);
+enum tg_err tg__packed_read(struct tg__import *im, const struct tg__columns *from, uint32_t rank, struct tg_error *e);
 
 /* open_run.c: the .tacho files among those of a folder, put together by rank. NULL on no memory. */
 struct tg__run;

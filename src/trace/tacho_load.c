@@ -37,13 +37,13 @@ enum tg_err tg__unpack_add_blob(struct tg__unpack_list *l, const struct tg__tach
 }
 
 struct unpacking {
-  struct tg_trace *trace;
+  struct tg__columns *trace;
   const struct tg__tacho *file;
   struct tg__unpack *items;
   bool failed; /* one has: the others need not begin */
 };
 
-static enum tg_err check_values(const struct tg_trace *t, const struct tg__tacho *f, const struct tg__unpack *u);
+static enum tg_err check_values(const struct tg__columns *t, const struct tg__tacho *f, const struct tg__unpack *u);
 
 /* The chunk's bytes, head first, as the file has them now: the list may come from an index that only says where it is.
  */
@@ -91,7 +91,7 @@ static unsigned threads_worth(const struct tg__unpack_list *l) {
   return bytes / BYTES_PER_THREAD < most ? 1 + (unsigned)(bytes / BYTES_PER_THREAD) : most;
 }
 
-enum tg_err tg__unpack_run(struct tg__unpack_list *l, struct tg_trace *t, struct tg_error *e) {
+enum tg_err tg__unpack_run(struct tg__unpack_list *l, struct tg__columns *t, struct tg_error *e) {
   const struct tg__tacho *const f = t->store->tacho;
   struct unpacking w = {.trace = t, .file = f, .items = l->items};
   tg__parallel(threads_worth(l), l->count, unpack_one, &w);
@@ -171,7 +171,7 @@ static enum tg_err check_phases(const uint8_t *v, uint32_t rows) {
   return TG_OK;
 }
 
-static enum tg_err check_values(const struct tg_trace *t, const struct tg__tacho *f, const struct tg__unpack *u) {
+static enum tg_err check_values(const struct tg__columns *t, const struct tg__tacho *f, const struct tg__unpack *u) {
   switch (u->column->chunk) {
   case TG_CHUNK_SLICE_NAME:
   case TG_CHUNK_MARK_NAME:
@@ -198,7 +198,7 @@ static enum tg_err check_values(const struct tg_trace *t, const struct tg__tacho
 }
 
 /* What holds between rows: the order of a track, and that a parent is on it. */
-static bool tracks_are_sane(const struct tg_trace *t, uint32_t fresh) {
+static bool tracks_are_sane(const struct tg__columns *t, uint32_t fresh) {
   const struct tg__slices *const s = &t->slices;
   for (uint32_t k = 0; k < t->track_count; k++) {
     const uint32_t first = t->tracks[k].first, end = first + t->tracks[k].count;
@@ -212,7 +212,7 @@ static bool tracks_are_sane(const struct tg_trace *t, uint32_t fresh) {
   return true;
 }
 
-static bool ends_are_sane(const struct tg_trace *t) {
+static bool ends_are_sane(const struct tg__columns *t) {
   int64_t end;
   for (uint32_t i = 0; i < t->slices.count; i++) {
     if (__builtin_add_overflow(t->slices.start_ns[i], t->slices.dur_ns[i], &end)) return false;
@@ -220,7 +220,7 @@ static bool ends_are_sane(const struct tg_trace *t) {
   return true;
 }
 
-static bool depths_are_sane(const struct tg_trace *t) {
+static bool depths_are_sane(const struct tg__columns *t) {
   const struct tg__slices *const s = &t->slices;
   for (uint32_t i = 0; i < s->count; i++) {
     const unsigned above = s->parent[i] == TG_NONE ? 0 : s->depth[s->parent[i]] + 1u;
@@ -229,7 +229,7 @@ static bool depths_are_sane(const struct tg_trace *t) {
   return true;
 }
 
-static enum tg_err check_rows(const struct tg_trace *t, uint32_t fresh, struct tg_error *e) {
+static enum tg_err check_rows(const struct tg__columns *t, uint32_t fresh, struct tg_error *e) {
   const uint32_t after = t->loaded | fresh, ends = TG__COL_START | TG__COL_DUR,
                  nesting = TG__COL_PARENT | TG__COL_DEPTH;
   const bool ends_now = (fresh & ends) && (after & ends) == ends,
@@ -242,7 +242,7 @@ static enum tg_err check_rows(const struct tg_trace *t, uint32_t fresh, struct t
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-static enum tg_err add_column(struct tg__unpack_list *l, struct tg_trace *t, const struct tg__column_info *info) {
+static enum tg_err add_column(struct tg__unpack_list *l, struct tg__columns *t, const struct tg__column_info *info) {
   const struct tg__tacho *const f = t->store->tacho;
   const uint32_t rows = info->of_marks ? t->marks.count : t->slices.count, per = f->summary.group_rows;
   uint8_t *const column = tg__store_pages(t->store, (size_t)rows * info->width);
@@ -261,7 +261,7 @@ static enum tg_err add_column(struct tg__unpack_list *l, struct tg_trace *t, con
   return err;
 }
 
-static enum tg_err add_args(struct tg__unpack_list *l, struct tg_trace *t) {
+static enum tg_err add_args(struct tg__unpack_list *l, struct tg__columns *t) {
   const struct tg__tacho *const f = t->store->tacho;
   uint8_t *const args = tg__store_pages(t->store, (size_t)f->args_bytes);
   if (!args) return TG_MEMORY;
@@ -276,7 +276,7 @@ static enum tg_err add_args(struct tg__unpack_list *l, struct tg_trace *t) {
   return err;
 }
 
-static enum tg_err load(struct tg_trace *t, uint32_t fresh, struct tg_error *e) {
+static enum tg_err load(struct tg__columns *t, uint32_t fresh, struct tg_error *e) {
   struct tg__unpack_list list = {0};
   enum tg_err err = TG_OK;
   for (int c = 0; c < TG__COLUMN_COUNT && !err; c++) {
@@ -293,7 +293,7 @@ static enum tg_err load(struct tg_trace *t, uint32_t fresh, struct tg_error *e) 
 }
 
 /* Forget columns that could not be read to the end. */
-static void unload(struct tg_trace *t, uint32_t columns) {
+static void unload(struct tg__columns *t, uint32_t columns) {
   for (int c = 0; c < TG__COLUMN_COUNT; c++) {
     if (!(tg__column_info[c].bit & columns)) continue;
     void **const place = tg__column_place(t, &tg__column_info[c]);
@@ -306,7 +306,7 @@ static void unload(struct tg_trace *t, uint32_t columns) {
   }
 }
 
-enum tg_err tg__tacho_load(struct tg_trace *t, uint32_t columns, struct tg_error *e) {
+enum tg_err tg__tacho_load(struct tg__columns *t, uint32_t columns, struct tg_error *e) {
   const uint32_t fresh = columns & TG__COL_ALL & ~t->loaded;
   if (fresh == 0) return TG_OK;
   enum tg_err err = load(t, fresh, e);

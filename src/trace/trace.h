@@ -233,7 +233,9 @@ struct tg__summaries; /* trace/summary.h */
 struct tg__run_door;  /* src/read_run.c */
 struct tg__keepsakes; /* below: tg__keep */
 struct tg__store;     /* private: what backs the columns (memory, or chunks of a .tacho file) */
-struct tg_trace {
+/* The events of a trace in columns, with what belongs to them: ranks, tracks, strings, steps. What stands above them is
+ * put together in the API (struct tg_trace). */
+struct tg__columns {
   const char *path; /* as it was opened; NULL = bytes in memory */
   struct tg__strings *strings;
   struct tg__rank *ranks;
@@ -271,25 +273,25 @@ struct tg_trace {
 /* ---- functions ------------------------------------------------------------------------------- */
 
 /* path and options as tg_open. *out is NULL on failure. */
-enum tg_err tg__trace_open(const char *path, const struct tg_open_options *options, struct tg_trace **out,
+enum tg_err tg__trace_open(const char *path, const struct tg_open_options *options, struct tg__columns **out,
                            struct tg_error *e);
-void tg__trace_free(struct tg_trace *t);
+void tg__trace_free(struct tg__columns *t);
 /* The same for JSON text in memory; for tests: block_bytes and portable choose the path through the importer (0,
  * false = usual). */
 enum tg_err tg__trace_open_bytes(const void *bytes, size_t len, unsigned threads, size_t block_bytes, bool portable,
-                                 struct tg_trace **out, struct tg_error *e);
-enum tg_err tg__trace_load(struct tg_trace *t, uint32_t columns, struct tg_error *e); /* make columns present */
-bool tg__trace_is_valid(const struct tg_trace *t, struct tg_error *e);                /* needs TG__COL_ALL loaded */
-enum tg_err tg__trace_save(const struct tg_trace *t, const char *path,
+                                 struct tg__columns **out, struct tg_error *e);
+enum tg_err tg__trace_load(struct tg__columns *t, uint32_t columns, struct tg_error *e); /* make columns present */
+bool tg__trace_is_valid(const struct tg__columns *t, struct tg_error *e);                /* needs TG__COL_ALL loaded */
+enum tg_err tg__trace_save(const struct tg__columns *t, const char *path,
                            struct tg_error *e); /* save.c; needs TG__COL_ALL */
-void tg__trace_add_skipped(struct tg_trace *t, const char *path,
+void tg__trace_add_skipped(struct tg__columns *t, const char *path,
                            const char *why); /* named, while there is memory for it */
 /* Was process i of the rank killed, or left without cleaning up? Workers, which have a parent here, are often ended
  * like that on purpose. */
 bool tg__rank_was_killed(const struct tg__rank *rank, uint32_t i);
 /* One more member of every rank's document, for tg__trace_save and exports to write: raw is the JSON text of its
  * value. false on no memory. */
-bool tg__trace_add_meta(struct tg_trace *t, const char *key, const char *raw);
+bool tg__trace_add_meta(struct tg__columns *t, const char *key, const char *raw);
 
 /* What stands in the document's members (members.c): a JSON object or array, walked as
  *   for (struct tg__members m = tg__members_of(text); tg__members_next(&m);) … m.key, m.value
@@ -305,7 +307,7 @@ bool tg__members_next(struct tg__members *m);
 /* The JSON text of one member of an object, or of a rank's document; given twice, the last. Empty: there is none, or
  * it is null. */
 struct tg__str tg__member(struct tg__str object, const char *key);
-struct tg__str tg__document_member(const struct tg_trace *t, uint32_t rank, const char *key);
+struct tg__str tg__document_member(const struct tg__columns *t, uint32_t rank, const char *key);
 struct tg__str
 tg__unquoted(struct tg__str value); /* what stands between the quotes of a JSON string; ptr NULL: it is none */
 
@@ -314,71 +316,72 @@ tg__unquoted(struct tg__str value); /* what stands between the quotes of a JSON 
  * apart by how they are freed. Like asking, from one thread at a time: the pointer stays good as long as the trace,
  * and what it points to is not written again. */
 typedef void tg__keep_free(void *item);
-void *tg__kept(const struct tg_trace *t, tg__keep_free *kind); /* NULL: none yet */
-bool tg__keep(const struct tg_trace *t, void *item,
+void *tg__kept(const struct tg__columns *t, tg__keep_free *kind); /* NULL: none yet */
+bool tg__keep(const struct tg__columns *t, void *item,
               tg__keep_free *kind); /* the trace frees it; false on no memory: it stays the caller's */
-void *tg__kept_room(const struct tg_trace *t, size_t bytes,
+void *tg__kept_room(const struct tg__columns *t, size_t bytes,
                     tg__keep_free *kind); /* what is kept, else zeroed bytes kept from now on; NULL on no memory */
-void tg__forget(const struct tg_trace
+void tg__forget(const struct tg__columns
                     *t); /* give all of it back now: where the memory is worth more than the time of making it again */
 struct tg__keepsakes *tg__keepsakes_new(void);    /* NULL on no memory */
 void tg__keepsakes_free(struct tg__keepsakes *k); /* NULL is fine */
 
-static inline struct tg__str tg__name(const struct tg_trace *t, uint32_t string_id) {
+static inline struct tg__str tg__name(const struct tg__columns *t, uint32_t string_id) {
   return tg__strings_get(t->strings, string_id);
 }
-static inline enum tg__class tg__slice_class(const struct tg_trace *t, uint32_t slice) {
+static inline enum tg__class tg__slice_class(const struct tg__columns *t, uint32_t slice) {
   return (enum tg__class)t->cats[t->slices.cat[slice]].cls;
 }
 /* The slices of a rank: those of its tracks, one after another. */
 struct tg__extent { /* of slices or of marks */
   uint32_t first, past;
 };
-static inline struct tg__extent tg__rank_slices(const struct tg_trace *t, uint32_t rank) {
+static inline struct tg__extent tg__rank_slices(const struct tg__columns *t, uint32_t rank) {
   const struct tg__rank *const r = &t->ranks[rank];
   if (r->track_count == 0) return (struct tg__extent){0, 0};
   const struct tg__track *const first = &t->tracks[r->first_track], *const last = first + r->track_count - 1;
   return (struct tg__extent){first->first, last->first + last->count};
 }
-static inline int64_t tg__slice_end(const struct tg_trace *t, uint32_t slice) {
+static inline int64_t tg__slice_end(const struct tg__columns *t, uint32_t slice) {
   return t->slices.start_ns[slice] + t->slices.dur_ns[slice];
 }
-uint32_t tg__slice_track(const struct tg_trace *t, uint32_t slice); /* binary search over tracks */
+uint32_t tg__slice_track(const struct tg__columns *t, uint32_t slice); /* binary search over tracks */
 /* For count tracks from the first on: itself, or, of a track without slices, the one of them with slices whose ids
  * read the same, as a thread that is 77 here and "77" there. NULL on no memory; freed with tg__free. */
-uint32_t *tg__home_tracks(const struct tg_trace *t, uint32_t first, uint32_t count);
+uint32_t *tg__home_tracks(const struct tg__columns *t, uint32_t first, uint32_t count);
 
 /* One value of an event's args. `args` is the event's reference; key a string id; top: a member of the event itself. */
-bool tg__arg(const struct tg_trace *t, uint32_t args, uint32_t key, bool top, struct tg__val *out);
+bool tg__arg(const struct tg__columns *t, uint32_t args, uint32_t key, bool top, struct tg__val *out);
 /* The same as an integer: INT as it is, DEC when whole, STR and RAW when their text is an integer; else `fallback`. */
-int64_t tg__arg_int(const struct tg_trace *t, uint32_t args, uint32_t key, int64_t fallback);
+int64_t tg__arg_int(const struct tg__columns *t, uint32_t args, uint32_t key, int64_t fallback);
 /* The same for many events, at about a third of the time: events that follow each other mostly have the same keys. */
-void tg__arg_ints(const struct tg_trace *t, const uint32_t *args, size_t count, uint32_t key, int64_t fallback,
+void tg__arg_ints(const struct tg__columns *t, const uint32_t *args, size_t count, uint32_t key, int64_t fallback,
                   int64_t *out);
-double tg__arg_real(const struct tg_trace *t, uint32_t args, uint32_t key,
-                    double fallback);                                        /* STR too when it reads as a number */
-uint32_t tg__arg_str(const struct tg_trace *t, uint32_t args, uint32_t key); /* STR or RAW: string id; else TG_NONE */
-uint32_t tg__arg_dims(const struct tg_trace *t,
+double tg__arg_real(const struct tg__columns *t, uint32_t args, uint32_t key,
+                    double fallback); /* STR too when it reads as a number */
+uint32_t tg__arg_str(const struct tg__columns *t, uint32_t args,
+                     uint32_t key); /* STR or RAW: string id; else TG_NONE */
+uint32_t tg__arg_dims(const struct tg__columns *t,
                       uint32_t args); /* the same of the shapes of inputs, whichever way they are spelt */
 
 /* Walk all fields of an event in file order:  for (tg__args_begin(t, args, &it); tg__args_next(&it);) … it.field,
  *                                             it.val */
 struct tg__args_iter {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   const struct tg__schema *schema;
   const uint8_t *p, *end;
   uint16_t i;
   const struct tg__field *field;
   struct tg__val val;
 };
-void tg__args_begin(const struct tg_trace *t, uint32_t args, struct tg__args_iter *it);
+void tg__args_begin(const struct tg__columns *t, uint32_t args, struct tg__args_iter *it);
 bool tg__args_next(struct tg__args_iter *it);
 void tg__args_skip(struct tg__args_iter *it,
                    uint16_t count); /* over the next fields without decoding them; schema not NULL */
 enum { TG__VAL_TEXT = 40 };
 size_t tg__val_text(const struct tg__val *v,
                     char text[TG__VAL_TEXT]); /* INT or DEC as it was written; its length, no NUL */
-void tg__val_json(const struct tg_trace *t, const struct tg__val *v,
+void tg__val_json(const struct tg__columns *t, const struct tg__val *v,
                   struct tg__jsonw *w); /* write a value back as it stood */
 
 #endif

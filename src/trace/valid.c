@@ -15,7 +15,7 @@ static bool before_or_same(const struct tg__slices *s, uint32_t a, uint32_t b) {
   return s->args[a] <= s->args[b];
 }
 
-static bool slice_is_valid(const struct tg_trace *t, const struct tg__track *track, uint32_t i, struct tg_error *e) {
+static bool slice_is_valid(const struct tg__columns *t, const struct tg__track *track, uint32_t i, struct tg_error *e) {
   const struct tg__slices *s = &t->slices;
   CHECK(s->dur_ns[i] >= 0, i, "slice %u has a negative duration");
   CHECK(s->start_ns[i] <= INT64_MAX - s->dur_ns[i], i, "the end of slice %u does not fit 64 bits");
@@ -39,14 +39,14 @@ static bool slice_is_valid(const struct tg_trace *t, const struct tg__track *tra
 }
 
 /* On one lane slices nest: each starts at or after the end of the one before, or ends inside an open one. */
-static bool lanes_are_valid(const struct tg_trace *t, const struct tg__track *track, struct tg_error *e) {
+static bool lanes_are_valid(const struct tg__columns *t, const struct tg__track *track, struct tg_error *e) {
   if (track->lanes > 1) return true; /* several stacks: checked by the unit test of nest.c */
   for (uint32_t i = track->first; i < track->first + track->count; i++)
     CHECK(t->slices.lane[i] == 0, i, "slice %u is on a lane its track does not have");
   return true;
 }
 
-static bool marks_are_valid(const struct tg_trace *t, struct tg_error *e) {
+static bool marks_are_valid(const struct tg__columns *t, struct tg_error *e) {
   const struct tg__marks *m = &t->marks;
   for (uint32_t i = 0; i < m->count; i++) {
     CHECK(m->track[i] < t->track_count, i, "mark %u is on a track that does not exist");
@@ -60,7 +60,7 @@ static bool marks_are_valid(const struct tg_trace *t, struct tg_error *e) {
 }
 
 /* events read = events kept + events skipped by reason + the cut one */
-static bool counts_are_valid(const struct tg_trace *t, uint32_t r, struct tg_error *e) {
+static bool counts_are_valid(const struct tg__columns *t, uint32_t r, struct tg_error *e) {
   const struct tg__rank *rank = &t->ranks[r];
   int64_t skipped = rank->loss[TG__LOSS_cut_end];
   for (int i = 0; i < TG__LOSS_COUNT; i++)
@@ -70,7 +70,7 @@ static bool counts_are_valid(const struct tg_trace *t, uint32_t r, struct tg_err
   return true;
 }
 
-bool tg__trace_is_valid(const struct tg_trace *t, struct tg_error *e) {
+bool tg__trace_is_valid(const struct tg__columns *t, struct tg_error *e) {
   CHECK((t->loaded & TG__COL_ALL) == TG__COL_ALL, 0, "column set %u: not all columns are loaded");
   uint64_t next = 0;
   for (uint32_t k = 0; k < t->track_count; k++) {

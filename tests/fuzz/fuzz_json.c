@@ -7,8 +7,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static struct tg_trace *open_path(const uint8_t *data, size_t size, unsigned threads, size_t block, bool portable) {
-  struct tg_trace *t;
+static struct tg__columns *open_path(const uint8_t *data, size_t size, unsigned threads, size_t block, bool portable) {
+  struct tg__columns *t;
   struct tg_error e;
   if (tg__trace_open_bytes(data, size, threads, block, portable, &t, &e) != TG_OK) {
     if (e.text[0] == 0) abort(); /* a refusal without a sentence */
@@ -18,7 +18,7 @@ static struct tg_trace *open_path(const uint8_t *data, size_t size, unsigned thr
   return t;
 }
 
-static void same(const struct tg_trace *a, const struct tg_trace *b) {
+static void same(const struct tg__columns *a, const struct tg__columns *b) {
   if (!a != !b) abort();
   if (!a) return;
   if (a->slices.count != b->slices.count || a->marks.count != b->marks.count || a->track_count != b->track_count ||
@@ -38,7 +38,7 @@ static bool is_json(const char *format) {
   return strcmp(format, "json") == 0 || strcmp(format, "chrome") == 0 || strcmp(format, "speedscope") == 0;
 }
 
-static void ask(struct tg_trace *t, const struct tg__question *q, const struct tg_arg *args, size_t count) {
+static void ask(struct tg__columns *t, const struct tg__question *q, const struct tg_arg *args, size_t count) {
   struct tg_table *table;
   struct tg_error e;
   if (tg__ask_run(t, q->name, args, count, &table, &e) == TG_OK)
@@ -48,7 +48,7 @@ static void ask(struct tg_trace *t, const struct tg__question *q, const struct t
 }
 
 /* Every question, and those that take rules by both sets. */
-static void ask_all(struct tg_trace *t) {
+static void ask_all(struct tg__columns *t) {
   static const struct tg_arg hta = {"rules", "hta"};
   for (size_t i = 0; i < tg__question_count(); i++) {
     const struct tg__argument_info *info;
@@ -58,7 +58,7 @@ static void ask_all(struct tg_trace *t) {
   }
 }
 
-static void write_as(struct tg_trace *t, const struct tg__format *format, const struct tg_arg *args, size_t count) {
+static void write_as(struct tg__columns *t, const struct tg__format *format, const struct tg_arg *args, size_t count) {
   struct tg__out out = {0};
   const struct tg__show_options options = {.args = args, .arg_count = count};
   struct tg_error e;
@@ -69,7 +69,7 @@ static void write_as(struct tg_trace *t, const struct tg__format *format, const 
   tg__out_free(&out);
 }
 
-static void ask_and_write(struct tg_trace *t) {
+static void ask_and_write(struct tg__columns *t) {
   static const struct tg_arg counters = {"counters", "all"};
   ask_all(t);
   for (size_t f = 0; f < tg__format_count(); f++)
@@ -78,11 +78,11 @@ static void ask_and_write(struct tg_trace *t) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  struct tg_trace *t = open_path(data, size, 1, 0, true);
-  struct tg_trace *vector = open_path(data, size, 1, 0, false);
+  struct tg__columns *t = open_path(data, size, 1, 0, true);
+  struct tg__columns *vector = open_path(data, size, 1, 0, false);
   same(t, vector);
   tg__trace_free(vector);
-  struct tg_trace *blocks = open_path(data, size, 1, 32 + size % 97, size & 1);
+  struct tg__columns *blocks = open_path(data, size, 1, 32 + size % 97, size & 1);
   same(t, blocks);
   tg__trace_free(blocks);
   if (t) ask_and_write(t);

@@ -7,7 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void ask_all(struct tg_trace *t) {
+static void ask_all(struct tg__columns *t) {
   static const char *const questions[] = {"segments",     "memory_history", "memory_state", "memory_stacks",
                                           "memory_stats", "memory",         "tracks",       "losses"};
   static const struct tg_arg by_block = {"by", "block"}, by_pool = {"by", "pool"}, at_end = {"at", "end"};
@@ -25,7 +25,7 @@ static void ask_all(struct tg_trace *t) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  struct tg_trace *t;
+  struct tg__columns *t;
   struct tg_error e = {0};
   if (tg__trace_open_bytes(data, size, 1, 0, true, &t, &e) != TG_OK) {
     if (e.text[0] == 0) abort(); /* a refusal without a sentence */

@@ -20,8 +20,8 @@ static const char text[] =
     "\"b\":true}},"
     "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"cut";
 
-static struct tg_trace *trace(void) {
-  static struct tg_trace *t; /* opened once, reachable to the end */
+static struct tg__columns *trace(void) {
+  static struct tg__columns *t; /* opened once, reachable to the end */
   struct tg_error e;
   if (!t && tg__trace_open_bytes((const uint8_t *)text, sizeof text - 1, 1, 0, true, &t, &e)) abort();
   return t;

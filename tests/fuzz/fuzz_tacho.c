@@ -6,8 +6,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static struct tg_trace *open_and_load(const char *path, uint32_t first) {
-  struct tg_trace *t = NULL;
+static struct tg__columns *open_and_load(const char *path, uint32_t first) {
+  struct tg__columns *t = NULL;
   struct tg_error e = {0};
   enum tg_err err = tg__tacho_open(path, NULL, &t, &e);
   if (err) {
@@ -20,11 +20,11 @@ static struct tg_trace *open_and_load(const char *path, uint32_t first) {
   return NULL;
 }
 
-static void round_trip(struct tg_trace *t, const char *path) {
+static void round_trip(struct tg__columns *t, const char *path) {
   struct tg_error e;
   if (!tg__trace_is_valid(t, &e)) abort();
   if (tg__trace_save(t, path, &e)) abort();
-  struct tg_trace *const back = open_and_load(path, TG__COL_CORE);
+  struct tg__columns *const back = open_and_load(path, TG__COL_CORE);
   if (!back || sample_differ(t, back)) abort();
   tg__trace_free(back);
 }
@@ -38,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (data[0] % 2 == 0) repair(file, size - 2);
   write_file(in, file, size - 2);
   free(file);
-  struct tg_trace *const t = open_and_load(in, (uint32_t)data[1] << 3 & TG__COL_ALL);
+  struct tg__columns *const t = open_and_load(in, (uint32_t)data[1] << 3 & TG__COL_ALL);
   if (!t) return 0;
   round_trip(t, out);
   tg__trace_free(t);

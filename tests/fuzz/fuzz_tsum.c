@@ -2,7 +2,7 @@
  * the bytes are the record of one rank, unpacked, so that mutations need not get past zstd. What must hold: no
  * crash; an error has a text; whatever opens answers the questions about ranks or says why not, and saved and opened
  * again it is the same. */
-#include "analyze/analyze.h"
+#include "analyze/ranks/read_run.h"
 #include "fuzz/packed_file.h"
 #include "tachograph/read.h"
 #include "trace/summary.h"
@@ -47,7 +47,7 @@ static struct tg_trace *open_ranks(const char *path) {
   struct tg_error e = {0};
   const enum tg_err err = tg_open(path, NULL, &t, &e);
   if (err && (t || !e.text[0] || e.code != err)) abort();
-  if (t && !t->summaries) {
+  if (t && !t->columns->summaries) {
     tg_close(t);
     t = NULL;
   }

@@ -19,7 +19,7 @@ static void write_input(const char *name, uint8_t columns, const uint8_t *bytes,
   }
 }
 
-static void write_packed(const char *name, struct tg_trace *t) {
+static void write_packed(const char *name, struct tg__columns *t) {
   char path[512], cut_name[64];
   struct tg_error e;
   snprintf(path, sizeof path, "%s/saved", folder);
@@ -44,11 +44,11 @@ int main(int argc, char **argv) {
   if (argc != 2) return 2;
   folder = argv[1];
   write_packed("packed", sample_trace());
-  struct tg_trace *const empty = sample_empty();
+  struct tg__columns *const empty = sample_empty();
   sample_columns(empty, 0, 0);
   sample_args(empty, "", 0);
   write_packed("empty", empty);
-  struct tg_trace *const opaque = sample_trace();
+  struct tg__columns *const opaque = sample_trace();
   ((uint8_t *)(uintptr_t)opaque->args)[11] = 1; /* padding that is not zero: stored as it is */
   write_packed("opaque", opaque);
   static struct raw_file raw;

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "analyze/ranks/read_run.h"
 #include "tachograph/read.h"
 #include "trace/import.h"
 
@@ -30,7 +31,7 @@ static const char events[] = OP ",\n" CALL ",\n" KERNEL "]";
 static const char document[] =
     "{\"distributedInfo\": {\"rank\": 3, \"world_size\": 4}, \"traceEvents\": [" OP ",\n" CALL ",\n" KERNEL "]}";
 
-static void assert_name(const struct tg_trace *t, uint32_t string, const char *want) {
+static void assert_name(const struct tg__columns *t, uint32_t string, const char *want) {
   const struct tg__str got = tg__name(t, string);
   assert_int_equal(got.len, strlen(want));
   assert_memory_equal(got.ptr, want, got.len);
@@ -39,18 +40,18 @@ static void assert_name(const struct tg_trace *t, uint32_t string, const char *w
 /* ---- stop 1: text becomes records ------------------------------------------------------------ */
 
 /* What all parsers of a file share: a trace with nothing in it but the names the engine knows. */
-static void shared_begin(struct tg__shared *s, struct tg_trace *t) {
+static void shared_begin(struct tg__shared *s, struct tg__columns *t) {
   static const char *const known[] = {
 #define KEY(name, text) text,
 #include "trace/keys.def"
 #undef KEY
   };
-  *t = (struct tg_trace){.strings = tg__strings_new()};
+  *t = (struct tg__columns){.strings = tg__strings_new()};
   *s = (struct tg__shared){.trace = t, .lock = tg__lock_new()};
   for (size_t i = 0; i < TG__K_COUNT; i++) assert_int_equal(tg__strings_add(t->strings, known[i], strlen(known[i])), i);
 }
 
-static void shared_end(struct tg__shared *s, struct tg_trace *t) {
+static void shared_end(struct tg__shared *s, struct tg__columns *t) {
   tg__lock_free(s->lock);
   tg__free(s->tracks);
   tg__free(s->guesses);
@@ -68,7 +69,7 @@ static void test_text_becomes_records(void **state) {
   const size_t len = sizeof events - 1;
   memcpy(text, events, len);
   memset(text + len, TG__TEXT_STOP, 8);
-  struct tg_trace t;
+  struct tg__columns t;
   struct tg__shared shared;
   shared_begin(&shared, &t);
   struct tg__parser *p = malloc(sizeof *p);
@@ -98,21 +99,21 @@ static void test_text_becomes_records(void **state) {
 
 /* ---- stop 2: records become columns, and are linked ------------------------------------------ */
 
-static struct tg_trace *open_document(void) {
-  struct tg_trace *t;
+static struct tg__columns *open_document(void) {
+  struct tg__columns *t;
   struct tg_error e;
   assert_int_equal(tg__trace_open_bytes(document, sizeof document - 1, 1, 0, false, &t, &e), TG_OK);
   return t;
 }
 
-static uint32_t slice_named(const struct tg_trace *t, const char *name) {
+static uint32_t slice_named(const struct tg__columns *t, const char *name) {
   for (uint32_t i = 0; i < t->slices.count; i++)
     if (tg__str_eq(tg__name(t, t->slices.name[i]), (struct tg__str){name, (uint32_t)strlen(name)})) return i;
   fail_msg("no slice %s", name);
   return TG_NONE;
 }
 
-static void check_columns(const struct tg_trace *t) {
+static void check_columns(const struct tg__columns *t) {
   struct tg_error e = {0};
   if (!tg__trace_is_valid(t, &e)) fail_msg("%s", e.text);
   assert_int_equal(t->rank_count, 1);
@@ -149,7 +150,7 @@ static void check_columns(const struct tg_trace *t) {
 
 static void test_records_become_columns(void **state) {
   (void)state;
-  struct tg_trace *t = open_document();
+  struct tg__columns *t = open_document();
   check_columns(t);
   tg__trace_free(t);
 }
@@ -163,23 +164,23 @@ static void test_columns_survive_the_native_file(void **state) {
   assert_true(fd >= 0);
   close(fd);
   struct tg_error e;
-  struct tg_trace *t = open_document();
-  assert_int_equal(tg_save(t, path, &e), TG_OK);
+  struct tg__columns *t = open_document();
+  assert_int_equal(tg__trace_save(t, path, &e), TG_OK);
   tg__trace_free(t);
-  assert_int_equal(tg_open(path, NULL, &t, &e), TG_OK);
+  assert_int_equal(tg__trace_open(path, NULL, &t, &e), TG_OK);
   assert_int_equal(tg__trace_load(t, TG__COL_ALL, &e), TG_OK);
   check_columns(t);
-  tg_close(t);
+  tg__trace_free(t);
   unlink(path);
 }
 
 /* ---- stop 4: columns become answers ---------------------------------------------------------- */
 
-static struct tg_table *ask(struct tg_trace *t, const char *question, const char *by) {
+static struct tg_table *ask(struct tg__columns *t, const char *question, const char *by) {
   struct tg_table *table;
   struct tg_error e = {0};
   const struct tg_arg arg = {"by", by};
-  if (tg_ask(t, question, &arg, 1, &table, &e) != TG_OK) fail_msg("%s", e.text);
+  if (tg__ask_run(t, question, &arg, 1, &table, &e) != TG_OK) fail_msg("%s", e.text);
   return table;
 }
 
@@ -197,7 +198,7 @@ static const char *text_at(const struct tg_table *t, const char *name) {
 
 static void test_columns_become_answers(void **state) {
   (void)state;
-  struct tg_trace *t = open_document();
+  struct tg__columns *t = open_document();
 
   struct tg_table *kernels = ask(t, "kernels", "name");
   assert_int_equal(tg_table_rows(kernels), 1);
@@ -243,7 +244,7 @@ static bool collect(void *ctx, const char *bytes, size_t len) {
 
 static void test_answers_become_json(void **state) {
   (void)state;
-  struct tg_trace *t = open_document();
+  struct tg__columns *t = open_document();
   struct tg_table *kernels = ask(t, "kernels", "name");
   struct text out = {{0}, 0};
   struct tg_error e;
@@ -257,10 +258,10 @@ static void test_answers_become_json(void **state) {
 
 static void test_the_trace_becomes_itself_again(void **state) {
   (void)state;
-  struct tg_trace *t = open_document(), *again;
+  struct tg__columns *t = open_document(), *again;
   struct text out = {{0}, 0};
   struct tg_error e;
-  assert_int_equal(tg_export(t, "chrome", NULL, 0, collect, &out, &e), TG_OK);
+  assert_int_equal(tg_export(&(struct tg_trace){t}, "chrome", NULL, 0, collect, &out, &e), TG_OK);
   tg__trace_free(t);
   assert_int_equal(tg__trace_open_bytes(out.bytes, out.len, 1, 0, true, &again, &e), TG_OK);
   check_columns(again);

@@ -27,7 +27,7 @@ struct row {
   struct arg args[MOST_ARGS];
 };
 struct mini {
-  struct tg_trace trace;
+  struct tg__columns trace;
   struct row *slices, *marks;
   size_t slice_count, slice_cap, mark_count, mark_cap, track_cap, rank_cap, step_cap;
   struct row *last;
@@ -36,7 +36,7 @@ struct mini {
 uint32_t mini_text(struct mini *m, const char *text) { return tg__strings_add(m->trace.strings, text, strlen(text)); }
 
 static void add_rank(struct mini *m, int64_t number) {
-  struct tg_trace *t = &m->trace;
+  struct tg__columns *t = &m->trace;
   REQUIRE(tg__grow((void **)&t->ranks, &m->rank_cap, t->rank_count + 1, sizeof *t->ranks));
   struct tg__rank *r = &t->ranks[t->rank_count++];
   *r = (struct tg__rank){
@@ -59,7 +59,7 @@ struct mini *mini_new(void) {
 }
 
 void mini_free(struct mini *m) {
-  struct tg_trace *t = &m->trace;
+  struct tg__columns *t = &m->trace;
   void *const owned[] = {
       t->ranks,         t->tracks,          t->cats,          t->schemas,      (void *)t->args, t->steps,
       t->slices.name,   t->slices.start_ns, t->slices.dur_ns, t->slices.args,  t->slices.cat,   t->slices.flags,
@@ -77,7 +77,7 @@ void mini_free(struct mini *m) {
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 struct tg__rank *mini_rank(struct mini *m, int64_t number) {
-  struct tg_trace *t = &m->trace;
+  struct tg__columns *t = &m->trace;
   if (t->rank_count == 1 && t->track_count == 0 && t->ranks[0].number < 0) {
     t->ranks[0].number = number;
     t->ranks[0].number_is_given = number >= 0;
@@ -88,7 +88,7 @@ struct tg__rank *mini_rank(struct mini *m, int64_t number) {
 }
 
 static uint32_t add_track(struct mini *m, struct tg__track track) {
-  struct tg_trace *t = &m->trace;
+  struct tg__columns *t = &m->trace;
   REQUIRE(tg__grow((void **)&t->tracks, &m->track_cap, t->track_count + 1, sizeof *t->tracks));
   track.rank = t->rank_count - 1;
   track.process_name = track.name = track.labels = TG_NONE;
@@ -122,7 +122,7 @@ static enum tg__class class_of(const char *cat) {
 }
 
 static uint16_t cat_index(struct mini *m, const char *cat) {
-  struct tg_trace *t = &m->trace;
+  struct tg__columns *t = &m->trace;
   const uint32_t name = cat ? mini_text(m, cat) : TG_NONE;
   for (uint32_t i = 0; i < t->cat_count; i++)
     if (t->cats[i].name == name) return (uint16_t)i;
@@ -194,7 +194,7 @@ void mini_cause_by_id(struct mini *m, int slice, int cause) {
 }
 
 static void add_step(struct mini *m, struct tg__step step) {
-  struct tg_trace *t = &m->trace;
+  struct tg__columns *t = &m->trace;
   size_t cap = m->step_cap;
   REQUIRE(tg__grow((void **)&t->steps, &cap, t->step_count + 1, sizeof *t->steps));
   m->step_cap = cap;
@@ -235,7 +235,7 @@ static uint32_t *in_order(struct row *rows, size_t count, tg__less *less) {
 }
 
 /* Quadratic on purpose: the definitions of trace.h word for word. */
-static void nest(struct tg_trace *t, struct tg__track *track) {
+static void nest(struct tg__columns *t, struct tg__track *track) {
   struct tg__slices *s = &t->slices;
   for (uint32_t i = track->first; i < track->first + track->count; i++) {
     s->parent[i] = TG_NONE;
@@ -272,7 +272,7 @@ static void put_varint(struct pool *p, uint64_t v) {
 }
 
 static uint32_t pack(struct mini *m, const struct row *row, struct pool *p) {
-  struct tg_trace *t = &m->trace;
+  struct tg__columns *t = &m->trace;
   const uint32_t reference = (uint32_t)(p->len / 4), id = t->schema_count;
   struct tg__field *fields = tg__arena_get(&t->arena, sizeof *fields * MOST_ARGS);
   t->schemas = tg__realloc(t->schemas, (++t->schema_count) * sizeof *t->schemas);
@@ -299,7 +299,7 @@ static void build_args(struct mini *m) {
 }
 
 static void build_slices(struct mini *m) {
-  struct tg_trace *t = &m->trace;
+  struct tg__columns *t = &m->trace;
   struct tg__slices *s = &t->slices;
   const size_t n = m->slice_count + 1;
   uint32_t *order = in_order(m->slices, m->slice_count, slice_less);
@@ -334,7 +334,7 @@ static void build_marks(struct mini *m) {
 }
 
 static void find_steps(struct mini *m) {
-  struct tg_trace *t = &m->trace;
+  struct tg__columns *t = &m->trace;
   int64_t number;
   if (t->step_count > 0) return;
   for (uint32_t k = 0; k < t->track_count; k++)
@@ -345,7 +345,7 @@ static void find_steps(struct mini *m) {
                                       tg__slice_end(t, i)});
 }
 
-struct tg_trace *mini_finish(struct mini *m) {
+struct tg__columns *mini_finish(struct mini *m) {
   build_slices(m);
   build_marks(m);
   build_args(m);
@@ -359,7 +359,7 @@ uint32_t mini_mark_id(const struct mini *m, int mark) { return m->marks[mark].id
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-struct tg_table *mini_ask(struct tg_trace *t, const char *question, ...) {
+struct tg_table *mini_ask(struct tg__columns *t, const char *question, ...) {
   struct tg_arg args[8];
   size_t count = 0;
   va_list list;
@@ -375,7 +375,7 @@ struct tg_table *mini_ask(struct tg_trace *t, const char *question, ...) {
   return table;
 }
 
-long mini_starve(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t count) {
+long mini_starve(struct tg__columns *t, const char *question, const struct tg_arg *args, size_t count) {
   enum { MOST = 5000 };
   for (long calls = 1; calls < MOST; calls++) {
     struct tg_table *table = NULL;

@@ -7,7 +7,7 @@
  *     const int kernel = mini_slice(m, gpu, "kernel", "gemm", 120, 300);
  *     mini_arg_int(m, "grid", 4);                          // of the row made last
  *     mini_cause(m, kernel, call), mini_cause(m, call, op);
- *     struct tg_trace *t = mini_finish(m);                 // sorted, nested, everything loaded; belongs to m
+ *     struct tg__columns *t = mini_finish(m);                 // sorted, nested, everything loaded; belongs to m
  *     … t->slices.dur_ns[mini_id(m, kernel)] …
  *     mini_free(m);
  *
@@ -43,17 +43,17 @@ void mini_step(struct mini *m, int64_t number, const char *name, int64_t start_n
                int64_t end_ns);                                                    /* of the current rank */
 void mini_loss(struct mini *m, enum tg__loss what, int64_t count, int64_t offset); /* of the current rank */
 
-struct tg_trace *mini_finish(struct mini *m);
+struct tg__columns *mini_finish(struct mini *m);
 uint32_t mini_id(const struct mini *m, int slice);     /* its place in trace->slices */
 uint32_t mini_mark_id(const struct mini *m, int mark); /* its place in trace->marks */
 uint32_t mini_text(struct mini *m, const char *text);  /* its string id */
 
 /* Asking: asserts success. args: name, value, name, value, …, NULL. The table is the caller's (tg__table_free). */
-struct tg_table *mini_ask(struct tg_trace *t, const char *question, ...);
+struct tg_table *mini_ask(struct tg__columns *t, const char *question, ...);
 /* The one row for which column `key` has the text `value`; asserts that there is exactly one. */
 /* Asks with memory for ever more allocations until there is enough, and how often it failed: each time with
  * TG_MEMORY, and no table. */
-long mini_starve(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t count);
+long mini_starve(struct tg__columns *t, const char *question, const struct tg_arg *args, size_t count);
 size_t mini_row(const struct tg_table *t, const char *key, const char *value);
 int64_t mini_int(const struct tg_table *t, size_t row, const char *column);
 double mini_real(const struct tg_table *t, size_t row, const char *column);

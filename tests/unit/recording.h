@@ -51,28 +51,28 @@ static inline struct tg_record_stats recording_close(void) {
   return stats;
 }
 
-static inline struct tg_trace *recording_read(const char *path) {
+static inline struct tg__columns *recording_read(const char *path) {
   struct tg_error e;
-  struct tg_trace *t;
+  struct tg__columns *t;
   if (tg__trace_open(path, NULL, &t, &e) || tg__trace_load(t, TG__COL_ALL, &e)) fail_msg("%s: %s", path, e.text);
   if (!tg__trace_is_valid(t, &e)) fail_msg("%s: %s", path, e.text);
   return t;
 }
 
-static inline bool recording_name_is(const struct tg_trace *t, uint32_t id, const char *name) {
+static inline bool recording_name_is(const struct tg__columns *t, uint32_t id, const char *name) {
   const struct tg__str s = tg__name(t, id);
   return s.len == strlen(name) && memcmp(s.ptr, name, s.len) == 0;
 }
 
 /* Slices that somebody recorded: a reader adds one for the recording as a whole. */
-static inline size_t recording_slices(const struct tg_trace *t) {
+static inline size_t recording_slices(const struct tg__columns *t) {
   size_t n = 0;
   for (uint32_t i = 0; i < t->slices.count; i++) n += tg__slice_class(t, i) != TG__CLASS_SPAN;
   return n;
 }
 
 /* Slices of that name. *first: the first of them. */
-static inline size_t recording_count(const struct tg_trace *t, const char *name, uint32_t *first) {
+static inline size_t recording_count(const struct tg__columns *t, const char *name, uint32_t *first) {
   size_t n = 0;
   if (first) *first = TG_NONE;
   for (uint32_t i = 0; i < t->slices.count; i++) {
@@ -82,7 +82,7 @@ static inline size_t recording_count(const struct tg_trace *t, const char *name,
   return n;
 }
 
-static inline uint32_t recording_find(const struct tg_trace *t, const char *name) {
+static inline uint32_t recording_find(const struct tg__columns *t, const char *name) {
   uint32_t i = TG_NONE;
   if (recording_count(t, name, &i) != 1) fail_msg("%s is there %zu times", name, recording_count(t, name, NULL));
   return i;

@@ -9,7 +9,7 @@
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-static inline uint32_t sample_text(struct tg_trace *t, const char *text) {
+static inline uint32_t sample_text(struct tg__columns *t, const char *text) {
   return tg__strings_add(t->strings, text, strlen(text));
 }
 
@@ -20,8 +20,8 @@ static inline void *sample_copy(const void *from, size_t bytes) {
   return p;
 }
 
-static inline struct tg_trace *sample_empty(void) {
-  struct tg_trace *const t = tg__alloc(sizeof *t);
+static inline struct tg__columns *sample_empty(void) {
+  struct tg__columns *const t = tg__alloc(sizeof *t);
   if (!t || !(t->strings = tg__strings_new()) || !(t->store = tg__store_new(TG__STORE_MEMORY))) abort();
 #define KEY(name, text) sample_text(t, text);
 #include "trace/keys.def"
@@ -29,7 +29,7 @@ static inline struct tg_trace *sample_empty(void) {
   return t;
 }
 
-static inline void sample_columns(struct tg_trace *t, uint32_t slices, uint32_t marks) {
+static inline void sample_columns(struct tg__columns *t, uint32_t slices, uint32_t marks) {
   t->slices.count = slices;
   t->marks.count = marks;
   for (int c = 0; c < TG__COLUMN_COUNT; c++) {
@@ -39,14 +39,14 @@ static inline void sample_columns(struct tg_trace *t, uint32_t slices, uint32_t 
   t->loaded = TG__COL_ALL;
 }
 
-static inline void sample_args(struct tg_trace *t, const void *bytes, size_t len) {
+static inline void sample_args(struct tg__columns *t, const void *bytes, size_t len) {
   uint8_t *const p = tg__store_pages(t->store, len);
   memcpy(p, bytes, len);
   t->args = p;
   t->args_bytes = len;
 }
 
-static inline void sample_ranks(struct tg_trace *t, uint32_t slices_of_0, uint32_t slices_of_1) {
+static inline void sample_ranks(struct tg__columns *t, uint32_t slices_of_0, uint32_t slices_of_1) {
   struct tg__rank ranks[2];
   memset(ranks, 0,
          sizeof ranks); /* padding too: the copies are compared field by field, but sanitizers look at bytes */
@@ -103,7 +103,7 @@ static inline struct tg__track sample_track(uint32_t rank, enum tg__track_kind k
 }
 
 /* Two schemas: none at all, and { "correlation": integer, "id" beside them: text }. */
-static inline void sample_schemas(struct tg_trace *t) {
+static inline void sample_schemas(struct tg__columns *t) {
   const struct tg__field fields[2] = {{TG__K_CORRELATION, TG__KIND_INT, false}, {TG__K_ID, TG__KIND_STR, true}};
   struct tg__field *const kept = tg__arena_get(&t->arena, sizeof fields);
   memcpy(kept, fields, sizeof fields);
@@ -115,9 +115,9 @@ static inline void sample_schemas(struct tg_trace *t) {
 
 /* step [0, 100) > add [10, 30), mul [40, 60) > launch [45, 50); on the stream: kernel [52, 90) caused by the launch;
  * on the second rank: add [5, 9). Marks: thread_name without a time, and an instant. */
-static inline struct tg_trace *sample_trace(void) {
+static inline struct tg__columns *sample_trace(void) {
   enum { STEP, ADD, MUL, LAUNCH, KERNEL, ADD1, SLICES };
-  struct tg_trace *const t = sample_empty();
+  struct tg__columns *const t = sample_empty();
   static const uint8_t args[] = {0, 0,  0,          0, 1, 0,
                                  0, 14, TG__K_ARGS, 0, 0, 0}; /* schema 0; schema 1: correlation 7, id "args" */
   const uint32_t none = TG_NONE;
@@ -178,7 +178,7 @@ static inline struct tg_trace *sample_trace(void) {
 #define SAME(what, condition)                                                                                          \
   if (!(condition)) return what
 
-static inline const char *sample_strings_differ(const struct tg_trace *a, const struct tg_trace *b) {
+static inline const char *sample_strings_differ(const struct tg__columns *a, const struct tg__columns *b) {
   SAME("string count", tg__strings_count(a->strings) == tg__strings_count(b->strings));
   for (uint32_t i = 0; i < tg__strings_count(a->strings); i++) {
     SAME("string", tg__str_eq(tg__strings_get(a->strings, i), tg__strings_get(b->strings, i)));
@@ -223,7 +223,7 @@ static inline const char *sample_rank_differs(const struct tg__rank *x, const st
   return NULL;
 }
 
-static inline const char *sample_tracks_differ(const struct tg_trace *a, const struct tg_trace *b) {
+static inline const char *sample_tracks_differ(const struct tg__columns *a, const struct tg__columns *b) {
   SAME("track count", a->track_count == b->track_count);
   for (uint32_t i = 0; i < a->track_count; i++) {
     const struct tg__track x = a->tracks[i], y = b->tracks[i];
@@ -244,7 +244,7 @@ static inline const char *sample_tracks_differ(const struct tg_trace *a, const s
 }
 
 /* NULL when the two are the same in all that is loaded in both; else what differs first. */
-static inline const char *sample_differ(struct tg_trace *a, struct tg_trace *b) {
+static inline const char *sample_differ(struct tg__columns *a, struct tg__columns *b) {
   const char *what = sample_strings_differ(a, b);
   if (what) return what;
   SAME("rank count", a->rank_count == b->rank_count);

@@ -69,7 +69,7 @@ static void a_key_is_found_behind_any_others(void **state) {
     expected[i] = add_wanted(m, i / 3 % 8); /* some rows of one make follow each other */
     add_others(m, i % 2);
   }
-  struct tg_trace *const t = mini_finish(m);
+  struct tg__columns *const t = mini_finish(m);
   const uint32_t key = mini_text(m, "wanted");
   for (int i = 0; i < ROWS; i++) args[i] = t->slices.args[mini_id(m, row[i])];
   args[ROWS] = TG_NONE;

@@ -16,8 +16,8 @@ static const struct tg__field fields[] = {
     {7, TG__KIND_FALSE, false}, {8, TG__KIND_NULL, false}, {9, TG__KIND_DEC, true}};
 static struct tg__schema schemas[] = {{0, false, fields}, {1, true, fields}, {3, true, fields + 1}, {9, true, fields}};
 
-static struct tg_trace trace_of(const uint8_t *args, uint64_t bytes) {
-  return (struct tg_trace){.schemas = schemas, .schema_count = 4, .args = args, .args_bytes = bytes};
+static struct tg__columns trace_of(const uint8_t *args, uint64_t bytes) {
+  return (struct tg__columns){.schemas = schemas, .schema_count = 4, .args = args, .args_bytes = bytes};
 }
 
 static void test_counting_up(void **state) {
@@ -28,7 +28,7 @@ static void test_counting_up(void **state) {
       19, 0, 0, 0, 3, 0, 0, 0, 4, TG_T_VARINT, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 1, 1,    1, /* ids */
       17, 0, 0, 0, 1, 0, 0, 0, 4, TG_T_VARINT, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 5,          /* one stream of 5 */
       21, 0, 0, 0, 5, 0, 0, 0, 1, 0,           0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 1, 0xD0, 0x0F, 2, 2};
-  const struct tg_trace t = trace_of(args, sizeof args);
+  const struct tg__columns t = trace_of(args, sizeof args);
   uint8_t back[sizeof args];
   size_t len;
   assert_int_equal(tg__args_block_end(&t, 0), sizeof args);
@@ -56,7 +56,7 @@ static void test_not_entries(void **state) {
       {{2, 0, 0, 1}, 4, "decimals without digits"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    const struct tg_trace t = trace_of(bad[i].bytes, bad[i].len);
+    const struct tg__columns t = trace_of(bad[i].bytes, bad[i].len);
     if (tg__args_block_end(&t, 0)) fail_msg("%s", bad[i].why);
   }
 }
@@ -97,7 +97,7 @@ static size_t random_entries(uint8_t *out, size_t most) {
 static void test_random_blocks(void **state) {
   enum { BYTES = 3 << 20 };
   uint8_t *const args = malloc(BYTES), *const back = malloc(TACHO_ARGS_BLOCK);
-  const struct tg_trace t = trace_of(args, random_entries(args, BYTES));
+  const struct tg__columns t = trace_of(args, random_entries(args, BYTES));
   unsigned blocks = 0;
   for (uint64_t at = 0; at < t.args_bytes; blocks++) {
     const uint64_t end = tg__args_block_end(&t, at);
@@ -124,7 +124,7 @@ static void test_random_blocks(void **state) {
  */
 static void test_hostile_payloads(void **state) {
   uint8_t args[2048], back[2048];
-  const struct tg_trace t = trace_of(args, random_entries(args, sizeof args));
+  const struct tg__columns t = trace_of(args, random_entries(args, sizeof args));
   const uint32_t bytes = (uint32_t)t.args_bytes;
   size_t len, refused = 0;
   uint8_t *const p = tg__args_pack(&t, args, bytes, &len);

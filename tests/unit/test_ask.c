@@ -14,7 +14,7 @@
  * 2), step 5. */
 struct fixture {
   struct mini *m;
-  struct tg_trace *t;
+  struct tg__columns *t;
   int launch[3], kernel[4];
 };
 
@@ -41,7 +41,7 @@ static struct fixture make(void) {
 }
 
 /* The message for one call that must fail with `err`. */
-static const char *refusal(struct tg_trace *t, enum tg_err want, const char *question, const char *name,
+static const char *refusal(struct tg__columns *t, enum tg_err want, const char *question, const char *name,
                            const char *value) {
   static struct tg_error e;
   const struct tg_arg arg = {name, value};
@@ -55,7 +55,7 @@ static const char *refusal(struct tg_trace *t, enum tg_err want, const char *que
 static void wrong_arguments(void **state) {
   (void)state;
   struct fixture f = make();
-  struct tg_trace *t = f.t;
+  struct tg__columns *t = f.t;
   assert_string_equal(refusal(t, TG_USAGE, "event", NULL, NULL),
                       "there is no question 'event'; did you mean events? (`tachograph questions` lists them all)");
   assert_string_equal(refusal(t, TG_USAGE, "kernles", NULL, NULL),
@@ -98,7 +98,7 @@ static void missing_data(void **state) {
   (void)state;
   struct mini *m = mini_new();
   mini_slice(m, mini_thread(m, 1, 1), "cpu_op", "aten::mm", 0, 5);
-  struct tg_trace *t = mini_finish(m);
+  struct tg__columns *t = mini_finish(m);
   static const char *const device[] = {"kernels", "launches", "gaps"};
   for (size_t i = 0; i < 3; i++)
     assert_non_null(strstr(refusal(t, TG_NO_DATA, device[i], NULL, NULL), "ProfilerActivity.CUDA"));
@@ -108,7 +108,8 @@ static void missing_data(void **state) {
 }
 
 /* Ids of the slices an events call returns, as text "0 3 5". */
-static const char *ids(struct tg_trace *t, const char *name, const char *value, const char *name2, const char *value2) {
+static const char *ids(struct tg__columns *t, const char *name, const char *value, const char *name2,
+                       const char *value2) {
   static char text[128];
   struct tg_table *table = mini_ask(t, "events", name, value, name2, value2, NULL);
   size_t len = 0;

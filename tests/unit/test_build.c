@@ -11,15 +11,15 @@
 
 #include "trace/trace.h"
 
-static struct tg_trace *open_text(const char *text) {
-  struct tg_trace *t;
+static struct tg__columns *open_text(const char *text) {
+  struct tg__columns *t;
   struct tg_error e;
   if (tg__trace_open_bytes(text, strlen(text), 2, 0, false, &t, &e) != TG_OK) fail_msg("%s", e.text);
   if (!tg__trace_is_valid(t, &e)) fail_msg("%s", e.text);
   return t;
 }
 
-static uint32_t find(const struct tg_trace *t, const char *name) { /* the first slice of this name */
+static uint32_t find(const struct tg__columns *t, const char *name) { /* the first slice of this name */
   for (uint32_t i = 0; i < t->slices.count; i++) {
     const struct tg__str s = tg__name(t, t->slices.name[i]);
     if (s.len == strlen(name) && memcmp(s.ptr, name, s.len) == 0) return i;
@@ -27,11 +27,11 @@ static uint32_t find(const struct tg_trace *t, const char *name) { /* the first 
   fail_msg("no slice %s", name);
   return TG_NONE;
 }
-static void is_parent(const struct tg_trace *t, const char *child, const char *parent) {
+static void is_parent(const struct tg__columns *t, const char *child, const char *parent) {
   const uint32_t want = parent ? find(t, parent) : TG_NONE, got = t->slices.parent[find(t, child)];
   if (got != want) fail_msg("the parent of %s is %d, not %d", child, (int)got, (int)want);
 }
-static void is_cause(const struct tg_trace *t, const char *slice, const char *cause) {
+static void is_cause(const struct tg__columns *t, const char *slice, const char *cause) {
   const uint32_t want = cause ? find(t, cause) : TG_NONE, got = t->slices.cause[find(t, slice)];
   if (got != want) fail_msg("the cause of %s is %d, not %d", slice, (int)got, (int)want);
 }
@@ -49,7 +49,7 @@ static void is_cause(const struct tg_trace *t, const char *slice, const char *ca
 
 static void test_nesting(void **state) {
   (void)state;
-  struct tg_trace *t =
+  struct tg__columns *t =
       open_text("[" X("late", 95, 20) "," X("inner", 10, 5) "," X("outer", 0, 100) "," X("same-start", 0, 50) "," X(
           "zero", 100, 0) "," X("point", 30, 0) "," X("twin", 30, 0) "," X("in-late", 101, 2) "]");
   is_parent(t, "outer", NULL);
@@ -83,7 +83,7 @@ static void test_nesting_by_brute_force(void **state) {
                     n++ > 1 ? "," : "", i, ts, dur);
     }
     strcpy(text + at, "]");
-    struct tg_trace *t = open_text(text);
+    struct tg__columns *t = open_text(text);
     const struct tg__slices *s = &t->slices;
     for (uint32_t i = 0; i < s->count; i++) {
       const int64_t start = s->start_ns[i], end = tg__slice_end(t, i);
@@ -127,7 +127,7 @@ static void test_order_by_brute_force(void **state) {
     }
     tg__out_text(&o, "]");
     tg__out_char(&o, 0);
-    struct tg_trace *t = open_text(o.buf); /* is_valid checks the order of slices and marks */
+    struct tg__columns *t = open_text(o.buf); /* is_valid checks the order of slices and marks */
     assert_int_equal(t->slices.count + t->marks.count, count);
     char *seen = tg__alloc((size_t)count); /* nothing doubled, nothing gone: each name once */
     for (uint32_t i = 0; i < t->slices.count; i++) seen[atoi(tg__name(t, t->slices.name[i]).ptr)]++;
@@ -141,7 +141,7 @@ static void test_order_by_brute_force(void **state) {
 
 static void test_begin_end(void **state) {
   (void)state;
-  struct tg_trace *t = open_text(
+  struct tg__columns *t = open_text(
       "[" PH("B", "a", 10, "") "," PH("B", "b", 12, "") "," PH("E", "", 20, "") "," PH("E", "a", 30, "") "," PH(
           "E", "", 31, "") "," PH("B", "c", 40, "") "," PH("B", "d", 41,
                                                            "") "," PH("E", "c", 50,
@@ -173,7 +173,7 @@ static void test_begin_end(void **state) {
 
 static void test_async(void **state) {
   (void)state;
-  struct tg_trace *t = open_text(
+  struct tg__columns *t = open_text(
       "[" PH("b", "r1", 10, ",\"id\":1") "," PH("b", "r2", 15, ",\"id\":\"0x2\"") "," PH("b", "part", 16, ",\"id\":\"0x2\"") "," PH(
           "n", "mark", 17,
           ",\"id\":1") "," PH("e", "r1", 20,
@@ -199,7 +199,7 @@ static void test_async(void **state) {
 
 static void test_causes(void **state) {
   (void)state;
-  struct tg_trace *t = open_text(
+  struct tg__columns *t = open_text(
       "[" ARGS("cpu_op", "by-id", 1, 10, 20, "\"External id\":5") "," ARGS(
           "cpu_op", "around", 1, 40, 60,
           "\"External id\":6") "," ARGS("cpu_op", "inner", 1, 45, 10,
@@ -298,7 +298,7 @@ static void test_causes(void **state) {
 
 static void test_backward_by_flow(void **state) {
   (void)state;
-  struct tg_trace *t = open_text("[" ARGS("cpu_op", "fwd", 1, 10, 20, "\"Sequence number\":3") "," ARGS(
+  struct tg__columns *t = open_text("[" ARGS("cpu_op", "fwd", 1, 10, 20, "\"Sequence number\":3") "," ARGS(
       "cpu_op", "deeper", 1, 10, 5,
       "\"Sequence number\":3") "," ARGS("cpu_op", "bwd", 2, 100, 20,
                                         "\"Sequence number\":3,\"Fwd thread id\":1") ","
@@ -316,7 +316,7 @@ static void test_backward_by_flow(void **state) {
 
 static void test_backward_by_sequence_number(void **state) {
   (void)state;
-  struct tg_trace *t =
+  struct tg__columns *t =
       open_text("[" ARGS("cpu_op", "fwd3", 1, 10, 20, "\"Sequence number\":3,\"Fwd thread id\":0") "," ARGS(
           "cpu_op", "inner3", 1, 12, 5,
           "\"Sequence number\":3") "," ARGS("cpu_op", "bwd3", 2, 100, 20,
@@ -332,7 +332,7 @@ static void test_backward_by_sequence_number(void **state) {
 
 static void steps_are(const char *text, enum tg__step_kind kind, uint32_t count, int64_t first_start_ns,
                       int64_t first_end_ns) {
-  struct tg_trace *t = open_text(text);
+  struct tg__columns *t = open_text(text);
   assert_int_equal(t->step_count, count);
   if (count) {
     assert_int_equal(t->step_kind, kind);
@@ -363,7 +363,7 @@ static void test_steps(void **state) {
 
 static void test_metadata(void **state) {
   (void)state;
-  struct tg_trace *t = open_text(
+  struct tg__columns *t = open_text(
       "{\"distributedInfo\": {\"backend\": \"nccl\"}, \"baseTimeNanoseconds\": 1774000000000000000, "
       "\"deviceProperties\": [{\"id\": 1, \"name\": \"NVIDIA H200\", \"totalGlobalMem\": 150120955904, "
       "\"computeMajor\": 9, \"computeMinor\": 0, \"numSms\": 132}, {\"id\": 7, \"name\": \"\"}, {\"name\": 12}], "

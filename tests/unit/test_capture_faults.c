@@ -41,7 +41,7 @@ static void be_killed(uint64_t disk_bytes) {
 }
 
 /* One program killed at a random moment; what it left. */
-static struct tg_trace *kill_one(uint64_t disk_bytes, unsigned *seed) {
+static struct tg__columns *kill_one(uint64_t disk_bytes, unsigned *seed) {
   for (int i = 0; i < KILLED_THREADS; i++) atomic_store(&ended[i], 0);
   const pid_t child = fork();
   if (child == 0) be_killed(disk_bytes);
@@ -49,7 +49,7 @@ static struct tg_trace *kill_one(uint64_t disk_bytes, unsigned *seed) {
   sleep_us(rand_r(seed) % 60000);
   kill(child, SIGKILL);
   waitpid(child, NULL, 0);
-  struct tg_trace *const t = recording_read(recording_path);
+  struct tg__columns *const t = recording_read(recording_path);
   assert_int_equal(t->ranks[0].loss[TG__LOSS_cut_chunks], 0);
   assert_int_equal(t->ranks[0].loss[TG__LOSS_bent_no_dictionary], 0);
   assert_int_equal(t->ranks[0].processes[0].stop_ns, 0);
@@ -61,13 +61,13 @@ static void test_killed(void **state) {
   unsigned seed = (unsigned)getpid();
   ended = shared_page();
   for (int round = 0; round < rounds; round++) {
-    struct tg_trace *const t = kill_one(0, &seed);
+    struct tg__columns *const t = kill_one(0, &seed);
     for (int i = 0; i < KILLED_THREADS; i++) {
       const uint64_t made = atomic_load(&ended[i]), found = recording_count(t, killed_names[i], NULL);
       if (found < made || found > made + 1)
         fail_msg("round %d: %llu ended, %llu in the file", round, (unsigned long long)made, (unsigned long long)found);
     }
-    tg_close(t);
+    tg__trace_free(t);
   }
   munmap((void *)ended, 4096);
 }
@@ -79,7 +79,7 @@ static void test_killed_while_overwriting(void **state) {
   unsigned seed = (unsigned)getpid();
   ended = shared_page();
   for (int round = 0; round < rounds; round++) {
-    struct tg_trace *const t = kill_one(DISK, &seed);
+    struct tg__columns *const t = kill_one(DISK, &seed);
     uint64_t all_made = 0, all_found = 0;
     for (int i = 0; i < KILLED_THREADS; i++) {
       const uint64_t made = atomic_load(&ended[i]), found = recording_count(t, killed_names[i], NULL);
@@ -89,7 +89,7 @@ static void test_killed_while_overwriting(void **state) {
     }
     if (all_made > DISK / 32)
       assert_true(all_found > DISK / 32 / 2); /* less chunks being emptied, and room kept for texts */
-    tg_close(t);
+    tg__trace_free(t);
   }
   munmap((void *)ended, 4096);
 }
@@ -116,11 +116,11 @@ static void test_exit_without_close(void **state) {
     exit(0); /* the other thread goes on recording until the very end */
   }
   assert_exits_with_zero(child);
-  struct tg_trace *const t = recording_read(recording_path);
+  struct tg__columns *const t = recording_read(recording_path);
   assert_int_equal(recording_count(t, "main", NULL), 1000);
   assert_true(recording_count(t, "thread", NULL) > 0);
   assert_true(t->ranks[0].processes[0].stop_ns > 0);
-  tg_close(t);
+  tg__trace_free(t);
 }
 
 static _Atomic bool stop;
@@ -146,12 +146,12 @@ static void test_changes_while_threads_record(void **state) {
     if (round % 3 == 0) assert_int_equal(tg_record_pause(&e), TG_OK);
     if (round % 6 == 0) assert_int_equal(tg_record_resume(&e), TG_OK);
     const struct tg_record_stats stats = recording_close();
-    struct tg_trace *t;
+    struct tg__columns *t;
     if (stats.records == 0) continue; /* no thread had its turn */
     if (round % 10 == 0) {
       t = recording_read(recording_path);
       assert_int_equal(recording_slices(t), stats.records);
-      tg_close(t);
+      tg__trace_free(t);
     }
   }
   atomic_store(&stop, true);
@@ -219,11 +219,11 @@ static void test_records_of_a_thread_that_ends(void **state) {
   const struct tg_record_stats stats = recording_close();
   assert_int_equal(stats.records, 3 * (5 + 7));
   assert_true(stats.lost >= 3 * 3);
-  struct tg_trace *const t = recording_read(recording_path);
+  struct tg__columns *const t = recording_read(recording_path);
   assert_int_equal(recording_count(t, "early", NULL), 3 * 5);
   assert_int_equal(recording_count(t, "next", NULL), 3 * 7);
   assert_int_equal(recording_count(t, "late", NULL), 0);
-  tg_close(t);
+  tg__trace_free(t);
 }
 
 int main(void) {

@@ -5,7 +5,7 @@
 
 #include "unit/recording.h"
 
-static struct tg_trace *read_child(pid_t pid) {
+static struct tg__columns *read_child(pid_t pid) {
   char path[128];
   snprintf(path, sizeof path, "%s/run.%d.tacho", recording_dir, (int)pid);
   return recording_read(path);
@@ -48,12 +48,12 @@ static void test_fork(void **state) {
   assert_exits_with_zero(silent);
   assert_true(recording_close().records >= 3501); /* samples of the process may be among them */
   assert_int_equal(files(), 3);                   /* who recorded nothing left nothing */
-  struct tg_trace *t = recording_read(recording_path);
+  struct tg__columns *t = recording_read(recording_path);
   assert_int_equal(recording_count(t, "before", NULL), 500);
   assert_int_equal(recording_count(t, "after", NULL), 3000);
   assert_int_equal(recording_count(t, "around the fork", NULL), 1);
   assert_int_equal(recording_count(t, "child", NULL), 0);
-  tg_close(t);
+  tg__trace_free(t);
   t = read_child(child);
   assert_int_equal(recording_count(t, "child", NULL), 1000);
   assert_int_equal(recording_count(t, "around the fork", NULL), 1);
@@ -61,12 +61,12 @@ static void test_fork(void **state) {
   assert_int_equal(t->ranks[0].processes[0].parent, getpid());
   assert_int_equal(t->ranks[0].processes[0].session, 77);
   assert_int_equal(t->ranks[0].processes[0].stop_ns, 0);
-  tg_close(t);
+  tg__trace_free(t);
   t = read_child(*grandchild);
   assert_int_equal(recording_slices(t), 2000);
   assert_int_equal(t->ranks[0].processes[0].parent, child);
   assert_true(t->ranks[0].processes[0].stop_ns > 0);
-  tg_close(t);
+  tg__trace_free(t);
   munmap((void *)grandchild, 4096);
 }
 
@@ -83,12 +83,12 @@ static void test_meta_of_a_child(void **state) {
   }
   assert_exits_with_zero(child);
   recording_close();
-  struct tg_trace *const t = read_child(child);
+  struct tg__columns *const t = read_child(child);
   const struct tg__str who = tg__document_member(t, 0, "who");
   assert_int_equal(who.len, strlen("\"a child\""));
   assert_memory_equal(who.ptr, "\"a child\"", who.len);
   assert_int_equal(recording_count(t, "child", NULL), 1);
-  tg_close(t);
+  tg__trace_free(t);
 }
 
 static _Atomic bool stop;
@@ -122,15 +122,15 @@ static void test_fork_while_threads_record(void **state) {
   for (int i = 0; i < THREADS; i++) sum += made[i];
   const struct tg_record_stats stats = recording_close();
   assert_int_equal(stats.records + stats.lost, sum);
-  struct tg_trace *t = recording_read(recording_path);
+  struct tg__columns *t = recording_read(recording_path);
   assert_int_equal(recording_slices(t), stats.records);
   assert_int_equal(recording_count(t, "in the child", NULL), 0);
-  tg_close(t);
+  tg__trace_free(t);
   for (int i = 0; i < FORKS; i++) {
     t = read_child(children[i]);
     assert_int_equal(recording_slices(t), 100);
     assert_int_equal(recording_count(t, "in the child", NULL), 100);
-    tg_close(t);
+    tg__trace_free(t);
   }
 }
 
@@ -153,9 +153,9 @@ static void test_session_in_a_child(void **state) {
   assert_int_equal(recording_close().records, 20);
   char path[128];
   snprintf(path, sizeof path, "%s/own.tacho", recording_dir);
-  struct tg_trace *const t = recording_read(path);
+  struct tg__columns *const t = recording_read(path);
   assert_int_equal(recording_count(t, "own", NULL), 20);
-  tg_close(t);
+  tg__trace_free(t);
   assert_int_equal(files(), 2);
 }
 

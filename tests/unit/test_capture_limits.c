@@ -12,7 +12,7 @@
 #include "unit/recording.h"
 
 /* What the trace says was lost, by the names of losses. */
-static int64_t lost_in(const struct tg_trace *t, enum tg__loss what) {
+static int64_t lost_in(const struct tg__columns *t, enum tg__loss what) {
   int64_t n = 0;
   for (uint32_t r = 0; r < t->rank_count; r++) n += t->ranks[r].loss[what];
   return n;
@@ -32,11 +32,11 @@ static void test_keep_first(void **state) {
   assert_int_equal(stats.records + stats.lost, MADE);
   assert_true(stats.records > DISK / 32 / 2 && stats.records < DISK / 32);
   assert_true(file_bytes(recording_path) <= DISK);
-  struct tg_trace *const t = recording_read(recording_path);
+  struct tg__columns *const t = recording_read(recording_path);
   assert_int_equal(recording_slices(t), stats.records);
   assert_int_equal(recording_count(t, "first", NULL), 10);
   assert_int_equal(lost_in(t, TG__LOSS_skipped_no_room), stats.lost);
-  tg_close(t);
+  tg__trace_free(t);
 }
 
 static void test_keep_last(void **state) {
@@ -49,12 +49,12 @@ static void test_keep_last(void **state) {
   assert_int_equal(stats.records + stats.lost, MADE);
   assert_true(stats.records > DISK / 32 / 2 && stats.records < DISK / 32);
   assert_true(file_bytes(recording_path) <= DISK);
-  struct tg_trace *const t = recording_read(recording_path);
+  struct tg__columns *const t = recording_read(recording_path);
   assert_int_equal(recording_slices(t), stats.records);
   assert_int_equal(recording_count(t, "first", NULL), 0);
   assert_int_equal(recording_count(t, "last", NULL), 10);
   assert_int_equal(lost_in(t, TG__LOSS_skipped_overwritten) + lost_in(t, TG__LOSS_skipped_no_room), stats.lost);
-  tg_close(t);
+  tg__trace_free(t);
 }
 
 /* Every text new: when their room is used up the records say so and go on. */
@@ -69,10 +69,10 @@ static void test_texts_without_end(void **state) {
   const struct tg_record_stats stats = recording_close();
   assert_int_equal(stats.records + stats.lost, MADE);
   assert_true(file_bytes(recording_path) <= DISK);
-  struct tg_trace *const t = recording_read(recording_path);
+  struct tg__columns *const t = recording_read(recording_path);
   assert_int_equal(recording_slices(t), stats.records);
   assert_int_equal(recording_count(t, "a name that is never seen again, 0", NULL), 1);
-  tg_close(t);
+  tg__trace_free(t);
 }
 
 static pthread_barrier_t barrier;
@@ -106,9 +106,9 @@ static void test_200_threads(void **state) {
   assert_true(stats.peak_memory_bytes <= budget);
   assert_int_equal(stats.records, THREADS * each);
   assert_int_equal(stats.lost, 0);
-  struct tg_trace *const t = recording_read(recording_path);
+  struct tg__columns *const t = recording_read(recording_path);
   assert_int_equal(recording_count(t, "work", NULL), THREADS * each);
-  tg_close(t);
+  tg__trace_free(t);
 }
 
 /* A budget that is too small for all of them: some find no room, and that is counted too. */
@@ -124,10 +124,10 @@ static void test_too_little_memory(void **state) {
   const struct tg_record_stats stats = recording_close();
   assert_int_equal(stats.records + stats.lost, THREADS * each);
   assert_true(stats.records > 0 && stats.lost > 0);
-  struct tg_trace *const t = recording_read(recording_path);
+  struct tg__columns *const t = recording_read(recording_path);
   assert_int_equal(recording_count(t, "work", NULL), stats.records);
   assert_int_equal(lost_in(t, TG__LOSS_skipped_no_room), stats.lost);
-  tg_close(t);
+  tg__trace_free(t);
 }
 
 /* Stacks without end: the first of them are forgotten, and names, old or new, are there to the last. */
@@ -154,10 +154,10 @@ static void test_stacks_without_end(void **state) {
   recording_make("late 7", 3);
   const struct tg_record_stats stats = recording_close();
   assert_true(stats.peak_memory_bytes <= BUDGET);
-  struct tg_trace *const t = recording_read(recording_path);
+  struct tg__columns *const t = recording_read(recording_path);
   assert_int_equal(recording_count(t, "late 7", NULL), 3);
   assert_int_equal(lost_in(t, TG__LOSS_bent_no_dictionary), 0);
-  tg_close(t);
+  tg__trace_free(t);
 }
 
 /* ---- faults ---------------------------------------------------------------------------------- */
@@ -320,7 +320,7 @@ static void test_file_size_limit(void **state) {
   assert_true(WIFEXITED(status));
   assert_int_equal(WEXITSTATUS(status), 0);
   assert_true(file_bytes(recording_path) <= LIMIT);
-  tg_close(recording_read(recording_path));
+  tg__trace_free(recording_read(recording_path));
 }
 
 /* A file that is there is replaced, not cut: who has it open keeps what it was. */
@@ -336,7 +336,7 @@ static void test_replaces(void **state) {
   assert_int_equal(fread(text, 1, sizeof text, f), 6);
   assert_string_equal(text, "before");
   fclose(f);
-  tg_close(recording_read(recording_path));
+  tg__trace_free(recording_read(recording_path));
 }
 
 int main(void) {

@@ -198,7 +198,7 @@ static void test_long_durations(void **state) {
  */
 static void test_logical(void **state) {
   struct tg_error e;
-  struct tg_trace *t;
+  struct tg__columns *t;
   recording_start((struct tg_record_options){.rank = -1});
   tg_range_begin("before");
   tg_range_end();
@@ -222,7 +222,7 @@ static void test_logical(void **state) {
   assert_int_equal(chunks, 1);
   fclose(f);
   assert_int_equal(tg__trace_open(recording_path, NULL, &t, &e), TG_OK);
-  tg_close(t);
+  tg__trace_free(t);
 }
 
 int main(void) {

@@ -29,7 +29,7 @@ static void test_nesting_and_times(void **state) {
   tg_step_end();
   at[5] = now_ns();
   assert_int_equal(recording_close().records, 2);
-  struct tg_trace *const t = recording_read(recording_path);
+  struct tg__columns *const t = recording_read(recording_path);
   const uint32_t step = recording_find(t, "ProfilerStep#3"), inner = recording_find(t, "inner");
   const int64_t base = t->ranks[0].base_ns, step_start = t->slices.start_ns[step] + base,
                 inner_start = t->slices.start_ns[inner] + base;
@@ -41,7 +41,7 @@ static void test_nesting_and_times(void **state) {
               step_start + t->slices.dur_ns[step] <= at[5] + slack);
   assert_true(inner_start >= at[2] - slack && inner_start + t->slices.dur_ns[inner] <= at[3] + slack);
   assert_true(t->slices.dur_ns[inner] >= 1000000 - slack);
-  tg_close(t);
+  tg__trace_free(t);
 }
 
 enum { THREADS = 8, EACH = 5000 };
@@ -69,7 +69,7 @@ static void test_threads(void **state) {
   const struct tg_record_stats stats = recording_close();
   assert_int_equal(stats.records, THREADS * EACH);
   assert_int_equal(stats.lost, 0);
-  struct tg_trace *const t = recording_read(recording_path);
+  struct tg__columns *const t = recording_read(recording_path);
   assert_int_equal(recording_slices(t), THREADS * EACH);
   for (int i = 0; i < THREADS; i++) {
     char name[16];
@@ -80,7 +80,7 @@ static void test_threads(void **state) {
     assert_int_equal(track->count, EACH); /* no other thread's among them */
     assert_true(tg__str_contains(tg__name(t, track->name), name));
   }
-  tg_close(t);
+  tg__trace_free(t);
 }
 
 /* All bytes but the zero that ends a name, and texts that are too long or empty. */
@@ -101,7 +101,7 @@ static void test_names(void **state) {
     tg_range_end();
   }
   assert_int_equal(recording_close().records, 259);
-  struct tg_trace *const t = recording_read(recording_path);
+  struct tg__columns *const t = recording_read(recording_path);
   for (int i = 1; i < 256; i++) {
     snprintf(name, sizeof name, "%c", i);
     assert_int_equal(recording_count(t, name, NULL), 1);
@@ -110,7 +110,7 @@ static void test_names(void **state) {
   assert_int_equal(recording_count(t, "", NULL), 2);
   endless[65536] = 0; /* what is kept of it */
   assert_int_equal(recording_count(t, endless, NULL), 1);
-  tg_close(t);
+  tg__trace_free(t);
 }
 
 /* The same address may hold another text the next time; equal texts at two addresses are one name. */
@@ -123,12 +123,12 @@ static void test_names_in_reused_memory(void **state) {
     tg_range_end();
   }
   recording_close();
-  struct tg_trace *const t = recording_read(recording_path);
+  struct tg__columns *const t = recording_read(recording_path);
   for (int i = 0; i < 10; i++) {
     snprintf(name, sizeof name, "name %d", i);
     assert_int_equal(recording_count(t, name, NULL), 100);
   }
-  tg_close(t);
+  tg__trace_free(t);
 }
 
 static void test_unbalanced(void **state) {
@@ -144,12 +144,12 @@ static void test_unbalanced(void **state) {
   tg_range_begin("open too");
   const struct tg_record_stats stats = recording_close();
   assert_int_equal(stats.records, 4);
-  struct tg_trace *const t = recording_read(recording_path);
+  struct tg__columns *const t = recording_read(recording_path);
   assert_int_equal(recording_slices(t), 4);
   assert_int_equal(recording_count(t, "never ended", NULL), 0);
   assert_int_equal(t->slices.parent[recording_find(t, "open too")],
                    recording_find(t, "open")); /* both cut at the stop */
-  tg_close(t);
+  tg__trace_free(t);
 }
 
 static void test_deep(void **state) {
@@ -162,10 +162,10 @@ static void test_deep(void **state) {
   const struct tg_record_stats stats = recording_close();
   assert_int_equal(stats.records, KEPT + 1);
   assert_int_equal(stats.lost, DEPTH - KEPT);
-  struct tg_trace *const t = recording_read(recording_path);
+  struct tg__columns *const t = recording_read(recording_path);
   assert_int_equal(recording_count(t, "deep", NULL), KEPT);
   assert_int_equal(t->slices.parent[recording_find(t, "after")], TG_NONE);
-  tg_close(t);
+  tg__trace_free(t);
 }
 
 static void test_pause(void **state) {
@@ -181,10 +181,10 @@ static void test_pause(void **state) {
   tg_range_end();
   tg_range_end();
   assert_int_equal(recording_close().records, 2);
-  struct tg_trace *const t = recording_read(recording_path);
+  struct tg__columns *const t = recording_read(recording_path);
   assert_int_equal(recording_slices(t), 2);
   assert_int_equal(t->slices.parent[recording_find(t, "inside")], recording_find(t, "across"));
-  tg_close(t);
+  tg__trace_free(t);
 }
 
 static void test_moments(void **state) {
@@ -195,7 +195,7 @@ static void test_moments(void **state) {
   tg_counter("items", INT64_MAX);
   tg_range_end();
   assert_int_equal(recording_close().records, 4);
-  struct tg_trace *const t = recording_read(recording_path);
+  struct tg__columns *const t = recording_read(recording_path);
   size_t counters = 0, marks = 0;
   for (uint32_t i = 0; i < t->marks.count; i++) {
     if (t->marks.ph[i] == 'C') counters++;
@@ -203,7 +203,7 @@ static void test_moments(void **state) {
   }
   assert_int_equal(counters, 2);
   assert_int_equal(marks, 1);
-  tg_close(t);
+  tg__trace_free(t);
 }
 
 /* What blocks hold can be told before the first event and behind the last, too; a name that is too long is cut
@@ -225,7 +225,7 @@ static void test_tensors(void **state) {
   tg_tensor(NULL, "nothing", &e, 8, 0, 0);
   assert_int_equal(recording_close().records, 3);
   tg_tensor("parameter", "too late", &e, 8, 0, 0);
-  struct tg_trace *const t = recording_read(recording_path);
+  struct tg__columns *const t = recording_read(recording_path);
   size_t seen = 0;
   for (uint32_t i = 0; i < t->marks.count; i++) {
     if (t->marks.name[i] != TG__K_TENSOR) continue;
@@ -240,7 +240,7 @@ static void test_tensors(void **state) {
     if (!first) assert_int_equal(tg__name(t, tensor).len, (1024 - strlen("gradient") - 1) / 2 * 2);
   }
   assert_int_equal(seen, 2);
-  tg_close(t);
+  tg__trace_free(t);
 }
 
 /* Other threads than the one that opened it may close it; those that were recording go on without harm. */
@@ -284,10 +284,10 @@ static void test_thread_dies_inside_a_range(void **state) {
   const struct tg_record_stats stats = recording_close();
   assert_int_equal(stats.records, SHORT);
   assert_true(stats.disk_bytes < SHORT * 5000);
-  struct tg_trace *const t = recording_read(recording_path);
+  struct tg__columns *const t = recording_read(recording_path);
   assert_int_equal(recording_count(t, "done", NULL), SHORT);
   assert_int_equal(recording_slices(t), SHORT);
-  tg_close(t);
+  tg__trace_free(t);
 }
 
 int main(void) {

@@ -290,9 +290,9 @@ static void test_a_torch_that_is_not_understood(void **state) {
     recording_start((struct tg_record_options){.features = TG_RECORD_OPS, .required = TG_RECORD_OPS, .rank = -1});
     fake_call(blank, OP);
     recording_close();
-    struct tg_trace *const t = recording_read(recording_path);
+    struct tg__columns *const t = recording_read(recording_path);
     const bool named = recording_count(t, "aten::add", NULL) == 1;
-    tg_close(t);
+    tg__trace_free(t);
     _exit(named ? 0 : 3);
   }
   assert_exits_with_zero(child);
@@ -324,14 +324,14 @@ static void test_recording(void **state) {
   fake_end(label, USER); /* an end that nobody began */
   assert_int_equal(recording_close().records, 5);
   assert_false(fake_has_callbacks());
-  struct tg_trace *const t = recording_read(recording_path);
+  struct tg__columns *const t = recording_read(recording_path);
   assert_int_equal(recording_slices(t), 5);
   assert_int_equal(recording_count(t, "aten::add", NULL), 2);
   const uint32_t outer = recording_find(t, "label");
   assert_int_equal(t->slices.parent[recording_find(t, "AddBackward0")], outer);
   assert_int_equal(t->slices.parent[recording_find(t, "handed over")], TG_NONE); /* it is on the thread that ended it */
   assert_int_equal(t->slices.parent[outer], TG_NONE);
-  tg_close(t);
+  tg__trace_free(t);
 }
 
 /* ---- forks ----------------------------------------------------------------------------------- */

@@ -10,7 +10,7 @@
 #include "unit/mini_trace.h"
 
 /* Two threads, two streams, an event recorded and waited for, a synchronisation with a record and one without. */
-static struct tg_trace *make(struct mini *m) {
+static struct tg__columns *make(struct mini *m) {
   static const char *const calls[] = {"cudaLaunchKernel",     "cudaEventRecord",  "cudaMemcpyAsync",
                                       "cudaStreamWaitEvent",  "cudaLaunchKernel", "cudaStreamSynchronize",
                                       "cudaDeviceSynchronize"};
@@ -54,7 +54,7 @@ static void test_no_memory(void **state) {
                                                                                          "range", "counter", "op",
                                                                                          "total"};
   struct mini *m = mini_new();
-  struct tg_trace *t = make(m);
+  struct tg__columns *t = make(m);
   for (size_t i = 0; i < sizeof bys / sizeof *bys; i++) {
     struct tg_arg args[] = {{"by", bys[i]}, {"rules", "exact"}, {"annotation", "ProfilerStep"}, {"launch_edges", "1"}};
     assert_true(mini_starve(t, "critical_path", args, 4) > 5);

@@ -8,7 +8,7 @@
 #include "unit/mini_trace.h"
 
 /* Two streams, copies and collectives, launched by operators inside a Python frame. */
-static struct tg_trace *make(struct mini *m) {
+static struct tg__columns *make(struct mini *m) {
   static const char *const names[] = {"gemm", "ncclDevKernel_AllReduce", "Memcpy HtoD (Pinned -> Device)"};
   const uint32_t cpu = mini_thread(m, 1, 10), streams[] = {mini_stream(m, 0, 7), mini_stream(m, 0, 20)};
   mini_slice(m, cpu, "python_function", "train.py(3): f", 0, 900000);
@@ -28,7 +28,7 @@ static struct tg_trace *make(struct mini *m) {
   return mini_finish(m);
 }
 
-static void fail_everywhere(struct tg_trace *t, const char *question, const char *by, const char *rules) {
+static void fail_everywhere(struct tg__columns *t, const char *question, const char *by, const char *rules) {
   const struct tg_arg args[] = {{"rules", rules}, {"by", by}};
   assert_true(mini_starve(t, question, args, by ? 2 : 1) > 5);
 }
@@ -41,7 +41,7 @@ static void test_no_memory(void **state) {
       {"queue", "series"},        {"queue", "full"},          {"copy_bandwidth", "summary"},
       {"copy_bandwidth", "op"},   {"launch_stats", "kernel"}, {"launch_stats", "event"}};
   struct mini *m = mini_new();
-  struct tg_trace *t = make(m);
+  struct tg__columns *t = make(m);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     fail_everywhere(t, cases[i][0], cases[i][1], "exact");
     fail_everywhere(t, cases[i][0], cases[i][1], "hta");
@@ -54,7 +54,7 @@ static void test_no_memory(void **state) {
 static void test_streams_apart(void **state) {
   (void)state;
   struct mini *m = mini_new();
-  struct tg_trace *t = make(m);
+  struct tg__columns *t = make(m);
   struct tg_table *all = mini_ask(t, "breakdown", NULL), *each = mini_ask(t, "idle", "by", "cause", NULL);
   assert_int_equal(mini_int(all, 0, "kernel_time_ns"), 132000);
   assert_int_equal(mini_int(all, 0, "busy_ns"), 108000);

@@ -134,7 +134,7 @@ static void steps_without_noise(void **state) {
 
 static struct tg_table *one_against_itself(struct mini *m, const char *step) {
   const struct tg_arg args[] = {{"by", "all"}, {"step", step}};
-  struct tg_trace *trace = mini_finish(m);
+  struct tg__columns *trace = mini_finish(m);
   struct tg_table *t = NULL;
   struct tg_error e = {0};
   assert_int_equal(tg__diff_run(trace, trace, args, step ? 2 : 1, &t, &e), TG_OK);
@@ -200,7 +200,7 @@ static void nothing_to_compare(void **state) {
 static void no_memory(void **state) {
   (void)state;
   struct mini *a = loop("aten::mm", 40), *b = loop("aten::add", 50);
-  struct tg_trace *x = mini_finish(a), *y = mini_finish(b);
+  struct tg__columns *x = mini_finish(a), *y = mini_finish(b);
   static const struct tg_arg kinds[][1] = {
       {{"by", "all"}}, {{"by", "short_name"}}, {{"by", "conditions"}}, {{"question", "ops"}}};
   for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {

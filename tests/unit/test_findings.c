@@ -156,7 +156,7 @@ static struct scene wrapper_scene(const char *name, int64_t major, int64_t minor
 }
 
 static struct tg_table *ask_wrapper(struct scene *s) {
-  struct tg_trace *trace = mini_finish(s->m);
+  struct tg__columns *trace = mini_finish(s->m);
   struct tg_table *t = mini_ask(trace, "findings", NULL);
   trace->ranks[0].devices = NULL; /* the scene's own */
   trace->ranks[0].device_count = 0;

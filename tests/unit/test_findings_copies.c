@@ -260,7 +260,7 @@ static struct tg_table *threads(const char *conditions) {
     call(&s, "aten::conv2d", 0, 4000, "train.py(33): train");
     call(&s, "aten::relu", 5000, 100, "train.py(34): train"); /* short: of one thread */
   }
-  struct tg_trace *t = mini_finish(s.m);
+  struct tg__columns *t = mini_finish(s.m);
   assert_true(tg__trace_add_meta(t, "conditions", conditions));
   struct tg_table *table = mini_ask(t, "findings", NULL);
   mini_free(s.m);
@@ -303,7 +303,7 @@ static size_t underused(int64_t length, int inner) {
     inputs(&s, dims, NULL, NULL);
     for (int k = 0; k < inner; k++) call(&s, "aten::mm", 4000 / inner * k, 4000 / inner, NULL);
   }
-  struct tg_trace *t = mini_finish(s.m);
+  struct tg__columns *t = mini_finish(s.m);
   assert_true(tg__trace_add_meta(t, "conditions", "{\"cpu_cores\":8,\"physical_cores\":8,\"threads\":2}"));
   struct tg_table *table = mini_ask(t, "findings", NULL);
   const size_t n = count(table, "thread-underuse");

@@ -121,7 +121,7 @@ static size_t standing_still(const char *core_wait_pct, int steps_with) {
     mini_slice(m, thread, "cpu_op", "aten::relu", at + 5000 * US + pause, 5000 * US - pause);
     mini_arg_str(m, "Call stack", "train.py(12): fit");
   }
-  struct tg_trace *const trace = mini_finish(m);
+  struct tg__columns *const trace = mini_finish(m);
   if (core_wait_pct) assert_true(tg__trace_add_meta(trace, "core_wait_pct", core_wait_pct));
   struct tg_table *t = mini_ask(trace, "findings", NULL);
   mini_free(m);

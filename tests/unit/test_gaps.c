@@ -32,12 +32,12 @@ static int work(struct scene *s, uint32_t thread, uint32_t stream, int64_t call_
 }
 
 /* The device is idle from 100 to 200; what came after was launched at 195. What the thread did is the test's. */
-static struct tg_table *ask_and_free(struct scene *s, struct tg_table *(*look)(struct tg_trace *)) {
+static struct tg_table *ask_and_free(struct scene *s, struct tg_table *(*look)(struct tg__columns *)) {
   struct tg_table *t = look(mini_finish(s->m));
   mini_free(s->m);
   return t;
 }
-static struct tg_table *ask_gaps(struct tg_trace *t) { return mini_ask(t, "gaps", NULL); }
+static struct tg_table *ask_gaps(struct tg__columns *t) { return mini_ask(t, "gaps", NULL); }
 
 static void expect_one_gap(struct scene *s, const char *cause, const char *during) {
   work(s, s->thread, s->stream, 0, 5, 10, 90, "first");
@@ -135,7 +135,7 @@ static void test_union_over_streams(void **state) {
   work(&s, s.thread, s.stream, 160, 1, 170, 10, "c");
   work(&s, s.thread, gpu1, 2, 1, 20, 5, "d");
   work(&s, s.thread, gpu1, 3, 1, 45, 5, "e");
-  struct tg_trace *trace = mini_finish(s.m);
+  struct tg__columns *trace = mini_finish(s.m);
   struct tg_table *t = mini_ask(trace, "gaps", NULL);
   assert_int_equal(t->rows, 2);
   assert_int_equal(mini_int(t, 0, "start_ns"), 150);
@@ -166,7 +166,7 @@ static void test_gaps_add_up(void **state) {
       work(&s, random & 1 ? s.thread : s.other, random & 2 ? s.stream : s.second, at - (int64_t)(random >> 52) % 100, 3,
            at, dur, "k");
     }
-    struct tg_trace *trace = mini_finish(s.m);
+    struct tg__columns *trace = mini_finish(s.m);
     bool busy[6000] = {false};
     int64_t first = INT64_MAX, last = 0, idle = 0, sum = 0;
     for (uint32_t i = 0; i < trace->slices.count; i++) {
@@ -194,7 +194,7 @@ static void test_inside_steps(void **state) {
   mini_slice(s.m, s.thread, "user_annotation", "ProfilerStep#2", 130, 130);
   work(&s, s.thread, s.stream, 1, 5, 10, 90, "a");
   work(&s, s.thread, s.stream, 195, 5, 200, 50, "b");
-  struct tg_trace *trace = mini_finish(s.m);
+  struct tg__columns *trace = mini_finish(s.m);
   struct tg_table *t = mini_ask(trace, "gaps", "step", "2", NULL);
   assert_int_equal(t->rows, 1);
   assert_int_equal(mini_int(t, 0, "start_ns"), 130);

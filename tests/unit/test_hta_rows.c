@@ -132,7 +132,7 @@ static void test_iterations(void **state) {
 static void test_step_filter(void **state) {
   (void)state;
   struct steps s = two_steps();
-  struct tg_trace *t = mini_finish(s.m);
+  struct tg__columns *t = mini_finish(s.m);
   struct tg__hta h;
   assert_int_equal(tg__hta_open(&h, t, TG_NONE, TG__HTA_WITHOUT_LAST_STEP), TG_OK);
   assert_int_equal(h.ranks[0].count, 4);
@@ -222,7 +222,7 @@ static void test_types(void **state) {
 static void test_no_memory(void **state) {
   (void)state;
   struct steps s = two_steps();
-  struct tg_trace *t = mini_finish(s.m);
+  struct tg__columns *t = mini_finish(s.m);
   struct tg__hta h;
   int failed = 0;
   for (long k = 0; k < 100; k++) {

@@ -10,9 +10,9 @@
 
 #include "trace/import.h"
 
-static struct tg_trace *open_text(const char *text, size_t len, unsigned threads, size_t block, bool portable,
-                                  struct tg_error *e) {
-  struct tg_trace *t;
+static struct tg__columns *open_text(const char *text, size_t len, unsigned threads, size_t block, bool portable,
+                                     struct tg_error *e) {
+  struct tg__columns *t;
   const enum tg_err err = tg__trace_open_bytes(text, len, threads, block, portable, &t, e);
   if (err != TG_OK) {
     assert_int_equal(err, e->code);
@@ -25,7 +25,7 @@ static struct tg_trace *open_text(const char *text, size_t len, unsigned threads
 }
 
 /* Everything a trace says, in an order that does not depend on how it was read. */
-static char *describe(const struct tg_trace *t) {
+static char *describe(const struct tg__columns *t) {
   struct tg__out o = {0};
   for (uint32_t k = 0; k < t->track_count; k++) {
     const struct tg__track *track = &t->tracks[k];
@@ -106,7 +106,7 @@ static void test_every_path_gives_one_trace(void **state) {
     size_t len;
     char *text = document(300, bare, &len);
     struct tg_error e;
-    struct tg_trace *t = open_text(text, len, 1, 0, true, &e);
+    struct tg__columns *t = open_text(text, len, 1, 0, true, &e);
     assert_non_null(t);
     assert_int_equal(t->slices.count + t->marks.count, 300);
     assert_int_equal(t->marks.count, 43); /* i % 7 == 3 for i < 300 */
@@ -156,7 +156,7 @@ static void test_cut_at_every_byte(void **state) {
       if (in_array && c == ']' && depth == 1) in_array = false;
     }
     struct tg_error e;
-    struct tg_trace *t = open_text(text, cut, 2, cut % 2 ? 100 : 0, cut % 3 == 0, &e);
+    struct tg__columns *t = open_text(text, cut, 2, cut % 2 ? 100 : 0, cut % 3 == 0, &e);
     if (!t) {
       assert_int_equal(whole, 0);
       continue;
@@ -214,7 +214,7 @@ static void test_damage(void **state) {
   for (size_t i = 0; i < sizeof damaged / sizeof *damaged; i++)
     for (int portable = 0; portable < 2; portable++) {
       struct tg_error e;
-      struct tg_trace *t = open_text(damaged[i].text, strlen(damaged[i].text), 1, 0, portable, &e);
+      struct tg__columns *t = open_text(damaged[i].text, strlen(damaged[i].text), 1, 0, portable, &e);
       if (!t) fail_msg("%s: %s", damaged[i].what, e.text);
       if (t->slices.count != damaged[i].slices || t->marks.count != damaged[i].marks)
         fail_msg("%s: %u slices, %u marks", damaged[i].what, t->slices.count, t->marks.count);
@@ -262,7 +262,7 @@ static void test_deep_nesting(void **state) {
   tg__out_text(&o, "}}]");
   for (int portable = 0; portable < 2; portable++) {
     struct tg_error e;
-    struct tg_trace *t = open_text(o.buf, o.len, 2, 4096, portable, &e);
+    struct tg__columns *t = open_text(o.buf, o.len, 2, 4096, portable, &e);
     assert_non_null(t);
     assert_int_equal(t->slices.count, 1);
     struct tg__val v;
@@ -283,7 +283,7 @@ static void test_identity_is_the_token(void **state) {
                              "{\"ph\":\"X\",\"name\":\"a\",\"pid\":1,\"tid\":9223372036854775807,\"ts\":1,\"dur\":1},"
                              "{\"ph\":\"X\",\"name\":\"a\",\"pid\":1,\"tid\":18446744073709551615,\"ts\":1,\"dur\":1}]";
   struct tg_error e;
-  struct tg_trace *t = open_text(text, sizeof text - 1, 1, 0, false, &e);
+  struct tg__columns *t = open_text(text, sizeof text - 1, 1, 0, false, &e);
   assert_non_null(t);
   assert_int_equal(t->track_count, 6);
   assert_int_equal(t->tracks[0].tid, -247463936);
@@ -300,7 +300,7 @@ static void test_failing_allocator(void **state) {
   bool done = false;
   for (long n = 1; n < 4000 && !done; n++) {
     struct tg_error e;
-    struct tg_trace *t = NULL;
+    struct tg__columns *t = NULL;
     tg__alloc_fail_after(n);
     const enum tg_err err = tg__trace_open_bytes(text, len, 1, 300, false, &t, &e);
     tg__alloc_fail_after(-1);

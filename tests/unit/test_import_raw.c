@@ -19,8 +19,8 @@ static int fd;
 
 /* The first `len` bytes of `file`. Written over what lies there: replacing a file thousands of times waits for the
  * disk. */
-static struct tg_trace *open_file(size_t len, struct tg_error *e) {
-  struct tg_trace *t;
+static struct tg__columns *open_file(size_t len, struct tg_error *e) {
+  struct tg__columns *t;
   assert_int_equal(pwrite(fd, file.bytes, len, 0), len);
   assert_int_equal(ftruncate(fd, (off_t)len), 0);
   if (tg__trace_open(path, NULL, &t, e)) return NULL;
@@ -29,7 +29,7 @@ static struct tg_trace *open_file(size_t len, struct tg_error *e) {
   return t;
 }
 
-static void assert_slice(const struct tg_trace *t, uint32_t i, const char *name, int64_t start_ns, int64_t dur_ns,
+static void assert_slice(const struct tg__columns *t, uint32_t i, const char *name, int64_t start_ns, int64_t dur_ns,
                          enum tg__class cls) {
   const struct tg__str s = tg__name(t, t->slices.name[i]);
   assert_int_equal(s.len, strlen(name));
@@ -39,7 +39,7 @@ static void assert_slice(const struct tg_trace *t, uint32_t i, const char *name,
   assert_int_equal(tg__slice_class(t, i), cls);
 }
 
-static void assert_text(const struct tg_trace *t, uint32_t id, const char *text) {
+static void assert_text(const struct tg__columns *t, uint32_t id, const char *text) {
   const struct tg__str s = tg__name(t, id);
   assert_int_equal(s.len, strlen(text));
   assert_memory_equal(s.ptr, text, s.len);
@@ -48,7 +48,7 @@ static void assert_text(const struct tg_trace *t, uint32_t id, const char *text)
 static void test_whole_file(void **state) {
   struct tg_error e;
   raw_file_make(&file);
-  struct tg_trace *const t = open_file(file.len, &e);
+  struct tg__columns *const t = open_file(file.len, &e);
   assert_non_null(t);
   assert_int_equal(t->slices.count, 5);
   assert_int_equal(t->marks.count, 8); /* 3 of the process, 2 of each thread, 1 of memory */
@@ -81,7 +81,7 @@ static void test_whole_file(void **state) {
 static void test_args(void **state) {
   struct tg_error e;
   raw_file_make(&file);
-  struct tg_trace *const t = open_file(file.len, &e);
+  struct tg__columns *const t = open_file(file.len, &e);
   assert_int_equal(tg__arg_int(t, t->slices.args[1], TG__K_SEQUENCE_NUMBER, -1), 7);
   assert_text(t, tg__arg_str(t, t->slices.args[1], TG__K_INPUT_DIMS), "[[2, 3], []]");
   assert_text(t, tg__arg_str(t, t->slices.args[1], TG__K_INPUT_STRIDES), "[[3, 1], []]");
@@ -102,7 +102,7 @@ static void test_open_chunk_ends_at_zero_flags(void **state) {
   struct tg_error e;
   const size_t open_at = raw_file_make(&file);
   file.bytes[open_at + TG_RAW_HEAD_BYTES + 2 * TG_RAW_RECORD_BYTES + 31] = TG_RAW_F_VALID;
-  struct tg_trace *const t = open_file(file.len, &e);
+  struct tg__columns *const t = open_file(file.len, &e);
   assert_int_equal(t->tracks[2].count, 4); /* now it is there, and so is the one behind it */
   tg__trace_free(t);
 }
@@ -111,7 +111,7 @@ static void test_cut_at_every_byte(void **state) {
   struct tg_error e;
   const size_t open_at = raw_file_make(&file), len = file.len;
   for (size_t cut = len; cut-- > 0;) {
-    struct tg_trace *const t = open_file(cut, &e);
+    struct tg__columns *const t = open_file(cut, &e);
     if (!t) {
       assert_true(e.text[0] && cut < open_at);
       continue;
@@ -128,7 +128,7 @@ static void test_every_bit(void **state) {
   raw_file_make(&file);
   for (size_t bit = 0; bit < file.len * 8; bit++) {
     file.bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
-    struct tg_trace *const t = open_file(file.len, &e);
+    struct tg__columns *const t = open_file(file.len, &e);
     if (!t) assert_true(e.text[0]);
     if (t) tg__trace_free(t);
     file.bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
@@ -140,12 +140,12 @@ static void test_every_bit_of_a_full_file(void **state) {
   raw_file_make_full(&file);
   for (size_t bit = 0; bit < file.len * 8; bit++) {
     file.bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
-    struct tg_trace *const t = open_file(file.len, &e);
+    struct tg__columns *const t = open_file(file.len, &e);
     if (!t) assert_true(e.text[0]);
     if (t) tg__trace_free(t);
     file.bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
   }
-  struct tg_trace *const t = open_file(file.len, &e);
+  struct tg__columns *const t = open_file(file.len, &e);
   assert_int_equal(t->ranks[0].loss[TG__LOSS_cut_chunks], 0);
   assert_int_equal(t->ranks[0].phase_count['X'],
                    9); /* 7 records, the module that the operator tells of, the recording */
@@ -163,7 +163,7 @@ static void test_damaged_sealed_chunk(void **state) {
     at += (size_t)tg__chunk_span(c.length);
   }
   file.bytes[sealed_at + TG_CHUNK_HEAD_BYTES + TG_RAW_HEAD_BYTES + 3] ^= 1;
-  struct tg_trace *const t = open_file(file.len, &e);
+  struct tg__columns *const t = open_file(file.len, &e);
   assert_int_equal(t->slices.count, 2); /* of the open chunk */
   assert_int_equal(t->ranks[0].loss[TG__LOSS_cut_chunks], 1);
   assert_int_equal(t->ranks[0].loss_offset[TG__LOSS_cut_chunks], sealed_at);
@@ -176,7 +176,7 @@ static void test_torn_duration(void **state) {
   const struct tg__raw_record torn = {
       .start_ticks = 6000, .dur_ticks = 7, .name = 1, .scope = TG_RAW_OP, .flags = TG_RAW_F_VALID | TG_RAW_F_LONG};
   raw_records(&file, 2, 4, &torn, 1, false);
-  struct tg_trace *const t = open_file(file.len, &e);
+  struct tg__columns *const t = open_file(file.len, &e);
   assert_slice(t, 5, "aten::add", 1004000, 7, TG__CLASS_OP);
   assert_int_equal(t->ranks[0].loss[TG__LOSS_bent_torn_duration], 1);
   tg__trace_free(t);
@@ -186,7 +186,7 @@ static void test_torn_duration(void **state) {
 static void test_zeros_at_the_end(void **state) {
   struct tg_error e;
   raw_file_make(&file);
-  struct tg_trace *const t = open_file(file.len + 1000, &e);
+  struct tg__columns *const t = open_file(file.len + 1000, &e);
   assert_int_equal(t->slices.count, 5);
   assert_int_equal(t->ranks[0].loss[TG__LOSS_cut_chunks], 0);
   tg__trace_free(t);
@@ -200,7 +200,7 @@ static void test_stack_that_runs_in_circles(void **state) {
   const struct tg__raw_record r = {
       .start_ticks = 6000, .dur_ticks = 7, .name = 1, .stack = 7, .scope = TG_RAW_OP, .flags = TG_RAW_F_VALID};
   raw_records(&file, 2, 4, &r, 1, false);
-  struct tg_trace *const t = open_file(file.len, &e);
+  struct tg__columns *const t = open_file(file.len, &e);
   const struct tg__str stack = tg__name(t, tg__arg_str(t, t->slices.args[5], TG__K_CALL_STACK));
   assert_int_equal(stack.len, 255); /* 128 frames and the semicolons between them */
   assert_memory_equal(stack.ptr, "a;b;a;", 6);
@@ -221,7 +221,7 @@ static void test_entries_that_cannot_be_read(void **state) {
   const struct tg__raw_entry meta[] = {{0, 0, TG_STR("no value")}, {0, 0, TG_STR("key\0{")}};
   raw_dictionary(&file, 0, TG_RAW_D_SHAPE, shapes, 5);
   raw_dictionary(&file, 0, TG_RAW_D_META, meta, 2);
-  struct tg_trace *const t = open_file(file.len, &e);
+  struct tg__columns *const t = open_file(file.len, &e);
   assert_int_equal(t->ranks[0].loss[TG__LOSS_cut_chunks], 6);
   assert_int_equal(t->ranks[0].meta_count, 6);
   const char *const members[] = {"schemaVersion",   "deviceProperties", "trace_id",
@@ -248,7 +248,7 @@ static void test_no_memory(void **state) {
     } else {
       raw_file_make(&file);
     }
-    struct tg_trace *t = open_file(file.len, &e);
+    struct tg__columns *t = open_file(file.len, &e);
     const uint32_t slices = t->slices.count;
     tg__trace_free(t);
     t = NULL;

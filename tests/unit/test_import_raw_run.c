@@ -52,9 +52,9 @@ static void one_op(const char *name, uint64_t session, uint32_t pid, uint32_t pa
   raw_records(&file, 0, 2, &r, 1, true);
 }
 
-static struct tg_trace *open_folder(void) {
+static struct tg__columns *open_folder(void) {
   struct tg_error e;
-  struct tg_trace *t = NULL;
+  struct tg__columns *t = NULL;
   if (tg__trace_open(folder, NULL, &t, &e)) fail_msg("%s", e.text);
   assert_int_equal(tg__trace_load(t, TG__COL_ALL, &e), TG_OK);
   if (!tg__trace_is_valid(t, &e)) fail_msg("%s", e.text);
@@ -62,7 +62,7 @@ static struct tg_trace *open_folder(void) {
 }
 
 /* Names of the operators of a rank, in the order of their tracks. */
-static void assert_ops(const struct tg_trace *t, uint32_t rank, const char *want) {
+static void assert_ops(const struct tg__columns *t, uint32_t rank, const char *want) {
   char text[256] = "";
   for (uint32_t i = 0; i < t->slices.count; i++) {
     const struct tg__str s = tg__name(t, t->slices.name[i]);
@@ -88,7 +88,7 @@ static void test_processes_join_the_rank_above_them(void **state) {
   write_file("main.4.tacho");
   one_op("other", 8, 20, 1, -1, 600, 5);
   write_file("other.tacho");
-  struct tg_trace *const t = open_folder();
+  struct tg__columns *const t = open_folder();
   assert_int_equal(t->rank_count, 3);
   assert_int_equal(t->ranks[0].number, 0);
   assert_ops(t, 0, "zero agent ");
@@ -109,7 +109,7 @@ static void test_one_rank_of_many_processes(void **state) {
   write_file("main.tacho");
   one_op("child", 9, 31, 30, -1, 120, 60);
   write_file("main.31.tacho");
-  struct tg_trace *const t = open_folder();
+  struct tg__columns *const t = open_folder();
   assert_int_equal(t->rank_count, 1);
   assert_int_equal(t->ranks[0].base_ns, (int64_t)BASE * 1000000000);
   assert_ops(t, 0, "main child ");
@@ -132,7 +132,7 @@ static void test_packed_files_are_ranks(void **state) {
   struct tg_error e;
   one_op("zero", 7, 10, 1, 0, 200, 5);
   write_file("rank0.tacho");
-  struct tg_trace *t = NULL;
+  struct tg__columns *t = NULL;
   assert_int_equal(tg__trace_open(path_of("rank0.tacho"), NULL, &t, &e), TG_OK);
   assert_int_equal(tg__trace_load(t, TG__COL_ALL, &e), TG_OK);
   assert_int_equal(tg__trace_save(t, path_of("rank0.tacho"), &e), TG_OK);
@@ -158,7 +158,7 @@ static void test_no_memory(void **state) {
   struct tg_error e;
   one_op("zero", 7, 10, 1, 0, 200, 5);
   write_file("rank0.tacho");
-  struct tg_trace *t = NULL;
+  struct tg__columns *t = NULL;
   assert_int_equal(tg__trace_open(path_of("rank0.tacho"), NULL, &t, &e), TG_OK);
   assert_int_equal(tg__trace_load(t, TG__COL_ALL, &e), TG_OK);
   assert_int_equal(tg__trace_save(t, path_of("rank0.tacho"), &e), TG_OK);

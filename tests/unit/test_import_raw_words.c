@@ -17,9 +17,9 @@ enum { VALID = TG_RAW_F_VALID };
 static char path[64];
 static struct raw_file file;
 
-static struct tg_trace *open_file(void) {
+static struct tg__columns *open_file(void) {
   struct tg_error e;
-  struct tg_trace *t;
+  struct tg__columns *t;
   FILE *const f = fopen(path, "wb");
   assert_non_null(f);
   assert_int_equal(fwrite(file.bytes, 1, file.len, f), file.len);
@@ -30,13 +30,13 @@ static struct tg_trace *open_file(void) {
   return t;
 }
 
-static void assert_text(const struct tg_trace *t, uint32_t id, const char *text) {
+static void assert_text(const struct tg__columns *t, uint32_t id, const char *text) {
   char is[2048] = "(none)";
   if (id != TG_NONE) snprintf(is, sizeof is, "%.*s", (int)tg__name(t, id).len, tg__name(t, id).ptr);
   assert_string_equal(is, text);
 }
 
-static void assert_arg(const struct tg_trace *t, uint32_t args, const char *key, const char *text) {
+static void assert_arg(const struct tg__columns *t, uint32_t args, const char *key, const char *text) {
   const uint32_t id = tg__strings_find(t->strings, key, strlen(key));
   if (id == TG_NONE) fail_msg("%s is in no event", key);
   struct tg__val v;
@@ -52,7 +52,7 @@ static void assert_arg(const struct tg_trace *t, uint32_t args, const char *key,
   tg__out_free(&out);
 }
 
-static uint32_t find(const struct tg_trace *t, const char *name) {
+static uint32_t find(const struct tg__columns *t, const char *name) {
   for (uint32_t i = 0; i < t->slices.count; i++) {
     const struct tg__str s = tg__name(t, t->slices.name[i]);
     if (s.len == strlen(name) && memcmp(s.ptr, name, s.len) == 0) return i;
@@ -91,7 +91,7 @@ static void put_list(struct tg__out *o, unsigned kind, unsigned count) {
 }
 
 /* One operator with these inputs. */
-static struct tg_trace *with_inputs(struct tg__out *o) {
+static struct tg__columns *with_inputs(struct tg__out *o) {
   const struct tg__raw_entry names[] = {{1, 0, TG_STR("aten::x\0Overload")}},
                              shapes[] = {{1, 0, {o->buf, (uint32_t)o->len}}};
   const struct tg__raw_record r = {.start_ticks = 100, .dur_ticks = 5, .name = 1, .shape = 1, .flags = VALID};
@@ -105,7 +105,7 @@ static struct tg_trace *with_inputs(struct tg__out *o) {
 
 static void assert_inputs(struct tg__out *o, const char *dims, const char *strides, const char *types,
                           const char *values) {
-  struct tg_trace *const t = with_inputs(o);
+  struct tg__columns *const t = with_inputs(o);
   const uint32_t args = t->slices.args[find(t, "aten::x")];
   assert_int_equal(t->ranks[0].loss[TG__LOSS_cut_chunks], 0);
   assert_arg(t, args, "Input Dims", dims);
@@ -221,7 +221,7 @@ static void test_keywords(void **state) {
   put_text(&o, TG_INPUT_KEYWORD, "Input Dims");
   tg__put8(&o, TG_INPUT_INT);
   tg__put64(&o, 4);
-  struct tg_trace *const t = with_inputs(&o);
+  struct tg__columns *const t = with_inputs(&o);
   const uint32_t args = t->slices.args[find(t, "aten::x")];
   assert_int_equal(t->ranks[0].loss[TG__LOSS_cut_chunks], 0);
   assert_arg(t, args, "Input Dims", "[[]]");
@@ -256,7 +256,7 @@ static void begin_program(uint32_t features) {
   raw_dictionary(&file, TG_RAW_EVERY_THREAD, TG_RAW_D_MODULE, modules, 2);
 }
 
-static void assert_span(const struct tg_trace *t, const char *name, int64_t start, int64_t dur, const char *parent) {
+static void assert_span(const struct tg__columns *t, const char *name, int64_t start, int64_t dur, const char *parent) {
   const uint32_t i = find(t, name);
   assert_int_equal(t->slices.start_ns[i], start);
   assert_int_equal(t->slices.dur_ns[i], dur);
@@ -276,7 +276,7 @@ static void test_frames(void **state) {
       {.start_ticks = 100, .dur_ticks = 900, .stack = 1, .scope = TG_RAW_PYTHON_CALL, .flags = VALID | TG_RAW_F_CUT},
   };
   raw_records(&file, 0, 8, r, 7, true);
-  struct tg_trace *const t = open_file();
+  struct tg__columns *const t = open_file();
   assert_span(t, "train.py(10): main", 100, 900, "(none)");
   assert_span(t, "nn.Module: Net_0", 200, 200, "train.py(10): main");
   assert_span(t, "nn.Module: Linear_3", 240, 120, "nn.Module: Net_0");
@@ -303,7 +303,7 @@ static void test_details_that_are_missing(void **state) {
       {.start_ticks = 450, .dur_ticks = 100, .stack = 77, .scope = TG_RAW_PYTHON_CALL, .flags = VALID}};
   begin_program(TG_RECORD_STACKS);
   raw_records(&file, 0, 2, r, 2, true);
-  struct tg_trace *const t = open_file();
+  struct tg__columns *const t = open_file();
   assert_int_equal(t->ranks[0].loss[TG__LOSS_bent_no_details], 2);
   assert_int_equal(t->ranks[0].loss[TG__LOSS_bent_no_dictionary], 1);
   find(t, "name#0"); /* the frame */
@@ -320,7 +320,7 @@ static void test_lines_of_stacks(void **state) {
     begin_program(calls ? TG_RECORD_CALLS : TG_RECORD_STACKS);
     raw_dictionary(&file, 0, TG_RAW_D_STACK, frames, 2);
     raw_records(&file, 0, 2, r, 2, true);
-    struct tg_trace *const t = open_file();
+    struct tg__columns *const t = open_file();
     assert_arg(t, t->slices.args[find(t, "aten::mm")], "Call stack",
                calls ? "\"f(x): g.py(7): f;train.py(10): main\"" : "\"f(x): g.py(99): f;train.py(10): main\"");
     assert_arg(t, t->slices.args[find(t, "aten::relu")], "Call stack", "\"no line at all;train.py(10): main\"");
@@ -340,7 +340,7 @@ static void test_modules_from_operators(void **state) {
       {.start_ticks = 370, .dur_ticks = 10, .name = 2, .stack = 1, .flags = VALID},
   };
   raw_records(&file, 0, 5, r, 5, true);
-  struct tg_trace *const t = open_file();
+  struct tg__columns *const t = open_file();
   assert_span(t, "nn.Module: Net_0", 300, 60, "(none)");
   assert_span(t, "nn.Module: Linear_3", 300, 40, "nn.Module: Net_0");
   assert_arg(t, t->slices.args[find(t, "nn.Module: Linear_3")], "Derived", "true");
@@ -352,7 +352,7 @@ static void test_modules_from_operators(void **state) {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static void assert_memory(const struct tg_trace *t, int64_t ts, int64_t bytes, int64_t total, int64_t device,
+static void assert_memory(const struct tg__columns *t, int64_t ts, int64_t bytes, int64_t total, int64_t device,
                           bool failed) {
   for (uint32_t i = 0; i < t->marks.count; i++) {
     if (t->marks.ts_ns[i] != ts || t->marks.ph[i] != 'i') continue;
@@ -389,7 +389,7 @@ static void test_memory_totals(void **state) {
   };
   raw_records(&file, 0, 4, one, 3, true);
   raw_records(&file, 1, 4, two, 3, true);
-  struct tg_trace *const t = open_file();
+  struct tg__columns *const t = open_file();
   assert_memory(t, 100, 512, 512, -1, false);
   assert_memory(t, 200, 64, 576, -1, false);
   assert_memory(t, 250, 7, 7, 1, false);
@@ -421,7 +421,7 @@ static void test_early_allocation(void **state) {
   raw_begin(&file);
   raw_dictionary(&file, 0, TG_RAW_D_NAME, names, 2);
   raw_records(&file, 0, 4, r, 4, true);
-  struct tg_trace *const t = open_file();
+  struct tg__columns *const t = open_file();
   assert_memory(t, 107, 8, 8, -1, false);
   assert_memory(t, 142, 16, 24, -1, false);
   tg__trace_free(t);
@@ -472,7 +472,7 @@ static void test_forward_thread(void **state) {
   raw_records(&file, 1, 1, other, 1, true);
   file.logical = 3;
   raw_records(&file, 2, 2, backward, 2, true);
-  struct tg_trace *const t = open_file();
+  struct tg__columns *const t = open_file();
   const uint32_t node = find(t, "Mm0");
   assert_int_not_equal(t->slices.cause[node], TG_NONE);
   assert_int_equal(t->slices.start_ns[t->slices.cause[node]], 100);
@@ -529,7 +529,7 @@ static void test_document(void **state) {
   raw_records(&file, 0, 4, forward, 4, true);
   file.logical = 2;
   raw_records(&file, 1, 2, backward, 2, true);
-  struct tg_trace *const t = open_file();
+  struct tg__columns *const t = open_file();
   struct tg__out out = {0};
   struct tg_error e = {0};
   if (tg__format_find("chrome")->trace(t, &(struct tg__show_options){0}, &out, &e)) fail_msg("%s", e.text);

@@ -110,7 +110,7 @@ static void test_means_are_weighted_by_duration(void **state) {
   gpu_kernel(m, gpu, outer, "B", 150, 0, 3, 2);
   gpu_kernel(m, gpu, inner, "A", 145, 25, 3, 10);
   gpu_kernel(m, gpu, outer, "A", 200, 20, 105, 3);
-  struct tg_trace *t = mini_finish(m);
+  struct tg__columns *t = mini_finish(m);
   struct tg_table *names = mini_ask(t, "kernels", NULL),
                   *ops = mini_ask(t, "kernels", "by", "op", "where", "name == \"A\"", NULL);
   const size_t a = mini_row(names, "name", "A"), b = mini_row(names, "name", "B");
@@ -139,7 +139,7 @@ static void test_all_device_work_has_rows(void **state) {
   mini_slice(m, s7, "gpu_memset", "Memset (Device)", 30, 4);
   mini_slice(m, s7, "gpu_user_annotation", "block", 0, 1000);
   mini_slice(m, s7, "cuda_sync", "Stream Sync", 0, 500);
-  struct tg_trace *t = mini_finish(m);
+  struct tg__columns *t = mini_finish(m);
   struct tg_table *k = mini_ask(t, "kernels", NULL),
                   *streams = mini_ask(t, "kernels", "by", "stream", "where", "name == \"gemm\"", NULL);
   assert_int_equal(k->rows, 4);
@@ -161,7 +161,7 @@ static void test_all_device_work_has_rows(void **state) {
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-static struct tg_trace *launches_trace(struct mini *m) {
+static struct tg__columns *launches_trace(struct mini *m) {
   const uint32_t cpu = mini_thread(m, 1, 1), gpu = mini_stream(m, 0, 7);
   const int op = mini_slice(m, cpu, "cpu_op", "aten::mm", 0, 100);
   const int by_id = mini_slice(m, cpu, "cuda_runtime", "cudaLaunchKernel", 10, 10);
@@ -198,7 +198,7 @@ static void test_launches_per_rank(void **state) {
 
 static void test_launches_per_call_and_event(void **state) {
   struct mini *m = mini_new();
-  struct tg_trace *t = launches_trace(m);
+  struct tg__columns *t = launches_trace(m);
   struct tg_table *calls = mini_ask(t, "launches", "by", "call", NULL),
                   *events = mini_ask(t, "launches", "by", "event", NULL);
   assert_int_equal(calls->rows, 3);

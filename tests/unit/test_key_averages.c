@@ -30,7 +30,7 @@ static void test_everything_on_the_host_is_a_child(void **state) {
   mini_cause(m, mini_slice(m, gpu, "kernel", "gemm", 60, 300), call);
   mini_slice(m, gpu, "gpu_user_annotation", "ProfilerStep#4", 60, 300);
   mini_slice(m, cpu, "user_annotation", "ProfilerStep#5", 100, 40);
-  struct tg_trace *trace = mini_finish(m);
+  struct tg__columns *trace = mini_finish(m);
   struct tg_table *t = mini_ask(trace, "key_averages", "python", "1", NULL);
   assert_int_equal(t->rows, 6);
   expect(t, "f.py(1): f", 1, 80, 30, 300, 0);
@@ -174,7 +174,7 @@ static void test_no_memory(void **state) {
   mini_arg_raw(m, "Input Dims", "[[2, 3], [3, 4]]");
   mini_mark(m, cpu, "cpu_instant_event", "[memory]", 'i', 10);
   mini_arg_int(m, "Bytes", 64);
-  struct tg_trace *t = mini_finish(m);
+  struct tg__columns *t = mini_finish(m);
   const struct tg_arg args[] = {{"by", "shape+stack+overload"}};
   assert_true(mini_starve(t, "key_averages", args, 1) > 0);
   mini_free(m);

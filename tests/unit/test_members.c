@@ -100,7 +100,7 @@ static void test_unquoted(void **state) {
 
 static void test_document(void **state) {
   struct mini *const m = mini_new();
-  struct tg_trace *const t = mini_finish(m);
+  struct tg__columns *const t = mini_finish(m);
   assert_true(tg__trace_add_meta(t, "host_name", "\"a\""));
   assert_true(tg__trace_add_meta(t, "host", "\"b\""));
   assert_true(tg__trace_add_meta(t, "host_name", "\"c\""));

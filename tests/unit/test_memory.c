@@ -20,7 +20,7 @@ static void memory(struct mini *m, uint32_t track, int device, int64_t at, int64
 }
 
 /* The input of the TensorBoard plugin's test_memory_view. */
-static struct tg_trace *view_trace(struct mini *m) {
+static struct tg__columns *view_trace(struct mini *m) {
   static const struct {
     const char *cat, *name;
     int64_t at, dur;
@@ -107,7 +107,7 @@ static void test_memory_by_operator(void **state) {
 }
 
 /* Two blocks at one address after each other, one freed twice, one that was there before, one without an address. */
-static struct tg_trace *address_trace(struct mini *m) {
+static struct tg__columns *address_trace(struct mini *m) {
   const uint32_t cpu = mini_thread(m, 1, 1);
   mini_slice(m, cpu, "cpu_op", "aten::empty", 0, 100);
   mini_slice(m, cpu, "cpu_op", "aten::zeros", 200, 100);

@@ -105,7 +105,7 @@ static void kernel_types(void **state) {
   struct mini *m = mini_new();
   const uint32_t track = mini_stream(m, 0, 7);
   for (int i = 0; i < COUNT; i++) mini_slice(m, track, cases[i].cat, cases[i].name, i, 1);
-  const struct tg_trace *t = mini_finish(m);
+  const struct tg__columns *t = mini_finish(m);
   struct tg__names names;
   assert_true(tg__names_open(&names, t));
   for (int i = 0; i < COUNT; i++) {

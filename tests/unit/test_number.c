@@ -91,7 +91,7 @@ static void test_fast_path_agrees(void **state) {
                            "[{\"ph\":\"i\",\"name\":\"a\",\"ts\":%s},{\"ph\":\"i\",\"name\":\"a\",\"ts\":\"%s\"}]",
                            good[i].text, good[i].text);
     for (int portable = 0; portable < 2; portable++) {
-      struct tg_trace *t;
+      struct tg__columns *t;
       struct tg_error e;
       assert_int_equal(tg__trace_open_bytes(text, (size_t)n, 1, 0, portable, &t, &e), TG_OK);
       assert_int_equal(t->marks.count, 2);
@@ -130,7 +130,7 @@ static void test_spelling_is_kept(void **state) {
     char text[256];
     const int n =
         snprintf(text, sizeof text, "[{\"ph\":\"i\",\"name\":\"a\",\"ts\":1,\"args\":{\"v\":%s}}]", numbers[i]);
-    struct tg_trace *t;
+    struct tg__columns *t;
     struct tg_error e;
     struct tg__val v;
     assert_int_equal(tg__trace_open_bytes(text, (size_t)n, 1, 0, i % 2, &t, &e), TG_OK);

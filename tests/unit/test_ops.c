@@ -106,7 +106,7 @@ static void test_call_outside_any_operator(void **state) {
   const uint32_t a = mini_thread(m, 1, 123), b = mini_thread(m, 1, 456), gpu = mini_stream(m, 0, 7);
   mini_slice(m, a, "cpu_op", "aten::mm", 100, 100);
   launch(m, b, gpu, -1, "kernel", 130, 20, 220, 8);
-  struct tg_trace *t = mini_finish(m);
+  struct tg__columns *t = mini_finish(m);
   struct tg_table *ops = mini_ask(t, "ops", NULL), *kernels = mini_ask(t, "kernels", NULL);
   expect(ops, "aten::mm", 1, 100, 100, 0, 0);
   assert_int_equal(kernels->rows, 1);
@@ -140,7 +140,7 @@ static void test_one_call_launches_several(void **state) {
   mini_cause(m, call, op);
   mini_cause(m, mini_slice(m, gpu, "kernel", "ncclBroadcastRingLLKernel", 160, 120318), call);
   mini_cause(m, mini_slice(m, gpu, "kernel", "ncclBroadcastRingLLKernel", 170, 132800), call);
-  struct tg_trace *t = mini_finish(m);
+  struct tg__columns *t = mini_finish(m);
   struct tg_table *ops = mini_ask(t, "ops", NULL), *kernels = mini_ask(t, "kernels", "by", "op", NULL);
   expect(ops, "Broadcast", 1, 300, 280, 253118, 253118);
   assert_int_equal(kernels->rows, 1);
@@ -265,7 +265,7 @@ static void test_by_stack_of_frames(void **state) {
   const int backward = mini_slice(m, other, "cpu_op", "MmBackward0", 700, 80);
   mini_cause(m, backward, forward);
   mini_slice(m, other, "cpu_op", "aten::mm", 710, 60);
-  struct tg_trace *t = mini_finish(m);
+  struct tg__columns *t = mini_finish(m);
   struct tg_table *one = mini_ask(t, "ops", "by", "stack:1", NULL),
                   *two = mini_ask(t, "ops", "by", "name+stack:2", NULL);
   assert_int_equal(one->rows, 2); /* backward work carries the stack of its forward operator */
@@ -289,7 +289,7 @@ static void test_by_stack_text_and_overload(void **state) {
     mini_arg_str(m, "Call stack", i == 2 ? "a.py(7): f;b.py(1): g;c.py(2): h" : "a.py(4): f;b.py(1): g;c.py(2): h");
     mini_arg_str(m, "Overload name", i == 0 ? "out" : "Tensor");
   }
-  struct tg_trace *t = mini_finish(m);
+  struct tg__columns *t = mini_finish(m);
   struct tg_table *ops = mini_ask(t, "ops", "by", "stack:2", NULL),
                   *both = mini_ask(t, "ops", "by", "overload+stack:1", NULL);
   assert_int_equal(ops->rows, 2);
@@ -315,7 +315,7 @@ static void test_by_module_and_step(void **state) {
     mini_slice(m, cpu, "cpu_op", "aten::linear", at + 40, 50 + i);
     mini_slice(m, cpu, "cpu_op", "aten::linear", at + 300, 7);
   }
-  struct tg_trace *t = mini_finish(m);
+  struct tg__columns *t = mini_finish(m);
   struct tg_table *modules = mini_ask(t, "ops", "by", "module", NULL), *steps = mini_ask(t, "ops", "by", "step", NULL);
   struct tg_table *one = mini_ask(t, "ops", "step", "8", NULL);
   assert_int_equal(modules->rows, 2);
@@ -338,7 +338,7 @@ static void test_unknown_grouping(void **state) {
                                       "stack:4294967296"}; /* a trailing + asks for nothing more */
   struct mini *m = mini_new();
   mini_slice(m, mini_thread(m, 1, 1), "cpu_op", "aten::mm", 0, 10);
-  struct tg_trace *t = mini_finish(m);
+  struct tg__columns *t = mini_finish(m);
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     const struct tg_arg by = {"by", wrong[i]};
     struct tg_table *table;

@@ -16,7 +16,7 @@
  * device. */
 struct scene {
   struct mini *m;
-  struct tg_trace *t;
+  struct tg__columns *t;
   int step, range, linear, addmm, graph, node, late, kernels[4], marks[2];
 };
 

@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-static struct tg_trace *everything(struct mini *m, bool frames) {
+static struct tg__columns *everything(struct mini *m, bool frames) {
   const uint32_t cpu = mini_thread(m, 1, 1), gpu = mini_stream(m, 0, 7);
   mini_slice(m, cpu, "user_annotation", "ProfilerStep#1", 0, 10000);
   for (int i = 0; i < 30; i++) { /* enough for every array to grow once */
@@ -39,7 +39,7 @@ static struct tg_trace *everything(struct mini *m, bool frames) {
   return mini_finish(m);
 }
 
-static long starve(struct tg_trace *t, const char *question, const char *by) {
+static long starve(struct tg__columns *t, const char *question, const char *by) {
   const struct tg_arg arg = {"by", by};
   return mini_starve(t, question, &arg, 1);
 }
@@ -58,7 +58,7 @@ static void test_every_allocation_may_fail(void **state) {
                {"roofline", "name"},  {"roofline", "kernel"}};
   for (int frames = 0; frames < 2; frames++) {
     struct mini *m = mini_new();
-    struct tg_trace *t = everything(m, frames);
+    struct tg__columns *t = everything(m, frames);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
       assert_true(starve(t, cases[i].question, cases[i].by) > 5);
     if (frames) assert_true(starve(t, "stacks", "module") > 5);

@@ -106,7 +106,7 @@ static void busy_device(void **state) {
     if (kernels[i].occupancy >= 0) mini_arg_int(m, "est. achieved occupancy %", kernels[i].occupancy);
   }
   mini_slice(m, a, "gpu_memcpy", "copy", 60, 30); /* a copy is no kernel */
-  struct tg_trace *t = mini_finish(m);
+  struct tg__columns *t = mini_finish(m);
   struct tg__gpu *devices;
   size_t count;
   assert_int_equal(tg__gpu_measure(t, 0, &devices, &count), TG_OK);

@@ -41,7 +41,7 @@ static void in_the_order_asked(void **state) {
 
 static void args_stay_beside_the_columns(void **state) {
   struct mini *m = make();
-  struct tg_trace *trace = mini_finish(m);
+  struct tg__columns *trace = mini_finish(m);
   struct tg_table *t =
       mini_ask(trace, "rows", "columns", "iteration,name", "side", "device", "args", "correlation,none", NULL);
   assert_int_equal(tg_table_columns(t), 4);
@@ -60,7 +60,7 @@ static void args_stay_beside_the_columns(void **state) {
 
 static void changes_of_a_queue(void **state) {
   struct mini *m = make();
-  struct tg_trace *trace = mini_finish(m);
+  struct tg__columns *trace = mini_finish(m);
   struct tg_table *t =
       mini_ask(trace, "queue", "by", "series", "columns", "length,track,full_pct", "where", "stream = 7", NULL);
   assert_int_equal(tg_table_columns(t), 3);
@@ -91,7 +91,7 @@ static void columns_of_where_and_sort_are_worked_out(void **state) {
 
 static void limit_cuts_after_where(void **state) {
   struct mini *m = make();
-  struct tg_trace *trace = mini_finish(m);
+  struct tg__columns *trace = mini_finish(m);
   struct tg_table *t = mini_ask(trace, "rows", "columns", "name", "limit", "2", NULL);
   assert_int_equal(tg_table_rows(t), 2);
   assert_string_equal(mini_cell(t, 1, "name"), "inner");
@@ -110,7 +110,7 @@ static void limit_cuts_after_where(void **state) {
   mini_free(m);
 }
 
-static void refuse(struct tg_trace *t, const char *columns, const char *why) {
+static void refuse(struct tg__columns *t, const char *columns, const char *why) {
   const struct tg_arg arg = {"columns", columns};
   struct tg_table *table;
   struct tg_error e;
@@ -120,7 +120,7 @@ static void refuse(struct tg_trace *t, const char *columns, const char *why) {
 
 static void unknown_names(void **state) {
   struct mini *m = make();
-  struct tg_trace *t = mini_finish(m);
+  struct tg__columns *t = mini_finish(m);
   refuse(t, "nme", "columns: there is no column 'nme'; did you mean name?");
   refuse(t, "name,name", "columns: name is named twice");
   mini_free(m);

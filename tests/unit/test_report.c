@@ -27,7 +27,7 @@ static struct mini *slow_loader(void) {
   return m;
 }
 
-static char *print(struct tg_trace *t, unsigned width, bool json) {
+static char *print(struct tg__columns *t, unsigned width, bool json) {
   struct tg__out out = {0};
   const struct tg__show_options o = {.width = width};
   struct tg_error e;
@@ -130,7 +130,7 @@ static struct mini *everything(void) {
 
 static void test_fits_the_screen(void **state) {
   struct mini *m = everything();
-  struct tg_trace *t = mini_finish(m);
+  struct tg__columns *t = mini_finish(m);
   for (unsigned width = 80; width <= 130; width += 10) {
     char *text = print(t, width, false);
     unsigned lines = 0;
@@ -151,7 +151,7 @@ static void test_fits_the_screen(void **state) {
 
 static void test_out_of_memory(void **state) {
   struct mini *m = everything();
-  struct tg_trace *t = mini_finish(m);
+  struct tg__columns *t = mini_finish(m);
   const struct tg__show_options o = {.width = 80};
   for (long n = 0; n < 4000; n += n < 100 ? 1 : 37) {
     struct tg__out out = {0};

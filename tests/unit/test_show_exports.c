@@ -28,7 +28,7 @@ static struct mini *scene(void) {
   return m;
 }
 
-static void expect(struct tg_trace *t, const char *format, const struct tg_arg *args, size_t arg_count,
+static void expect(struct tg__columns *t, const char *format, const struct tg_arg *args, size_t arg_count,
                    const char *want) {
   struct tg__out out = {0};
   struct tg_error e = {0};
@@ -41,7 +41,7 @@ static void expect(struct tg_trace *t, const char *format, const struct tg_arg *
 
 static void chrome_word_for_word(void **state) {
   struct mini *m = scene();
-  struct tg_trace *t = mini_finish(m);
+  struct tg__columns *t = mini_finish(m);
   static const struct tg_arg keep = {"lanes", "keep"};
   static const char head[] = "{\n\"traceEvents\":[\n"
                              "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::mm\",\"pid\":1,\"tid\":10,\"ts\":1.000,"
@@ -68,7 +68,7 @@ static void chrome_word_for_word(void **state) {
 
 static void folded_word_for_word(void **state) {
   struct mini *m = scene();
-  struct tg_trace *t = mini_finish(m);
+  struct tg__columns *t = mini_finish(m);
   static const struct tg_arg device = {"metric", "device"};
   expect(t, "folded", NULL, 0, "aten::mm 4500\naten::mm;cudaLaunchKernel 500\n");
   expect(t, "folded", &device, 1, "aten::mm;cudaLaunchKernel;gemm 4000\naten::mm;cudaLaunchKernel;ge\"mm,2 3000\n");
@@ -78,7 +78,7 @@ static void folded_word_for_word(void **state) {
 /* Whatever allocation fails: an error, no crash, and (the leak checker watches) nothing left behind. */
 static void no_memory_is_an_error(void **state) {
   struct mini *m = scene();
-  struct tg_trace *t = mini_finish(m);
+  struct tg__columns *t = mini_finish(m);
   for (size_t f = 0; f < tg__format_count(); f++) {
     if (!tg__formats[f].trace) continue;
     long calls = 0;
@@ -102,7 +102,7 @@ static bool full(void *ctx, const char *bytes, size_t len) { return false; }
 
 static void a_full_disk_is_an_error(void **state) {
   struct mini *m = scene();
-  struct tg_trace *t = mini_finish(m);
+  struct tg__columns *t = mini_finish(m);
   for (size_t f = 0; f < tg__format_count(); f++) {
     if (!tg__formats[f].trace) continue;
     struct tg__out out = {.write = full};
@@ -116,7 +116,7 @@ static void a_full_disk_is_an_error(void **state) {
 
 static void an_empty_trace_can_be_written(void **state) {
   struct mini *m = mini_new();
-  struct tg_trace *t = mini_finish(m);
+  struct tg__columns *t = mini_finish(m);
   expect(t, "chrome", NULL, 0, "{\n\"traceEvents\":[\n]\n}\n");
   expect(t, "folded", NULL, 0, "");
   for (size_t f = 0; f < tg__format_count(); f++) {

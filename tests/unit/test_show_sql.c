@@ -11,7 +11,7 @@
 #include "unit/mini_trace.h"
 
 static struct mini *m;
-static struct tg_trace *trace;
+static struct tg__columns *trace;
 static int op, call, kernel;
 
 /* Three CPU tracks with nested and repeated slices, a stream, marks, args. */

@@ -57,7 +57,7 @@ static void slices(void **state) {
   const int inner = mini_slice(m, cpu, NULL, "inner", 15, 5);
   const int second = mini_slice(m, cpu, "cpu_op", "second", 50, 20);
   mini_cause(m, second, first);
-  struct tg_trace *trace = mini_finish(m);
+  struct tg__columns *trace = mini_finish(m);
   struct tg_table *t = mini_ask(trace, "events", NULL);
   assert_int_equal(t->rows, 4);
   const size_t o = mini_row(t, "name", "outer"), f = mini_row(t, "name", "first"), i = mini_row(t, "name", "inner"),
@@ -121,7 +121,7 @@ static void marks(void **state) {
   mini_mark(m, other, NULL, "thread_name", 'M', TG_NULL_INT);
   mini_mark(m, cpu, "ac2g", "ac2g", 's', 10);
   mini_step(m, 1, "step", 20, 40);
-  struct tg_trace *trace = mini_finish(m);
+  struct tg__columns *trace = mini_finish(m);
   struct tg_table *t = mini_ask(trace, "events", "by", "mark", "args", "Bytes", NULL);
   assert_int_equal(t->rows, 3);
   assert_string_equal(mini_cell(t, 0, "phase"), "M"); /* those without a time come first */
@@ -241,7 +241,7 @@ static void annotations_of_devices_and_ranks(void **state) {
     mini_slice(m, mini_thread(m, 1, 1), "user_annotation", "step", 0, 10 + rank);
     mini_slice(m, mini_stream(m, 0, 7), "gpu_user_annotation", "step", 0, 20 + rank);
   }
-  struct tg_trace *trace = mini_finish(m);
+  struct tg__columns *trace = mini_finish(m);
   struct tg_table *t = mini_ask(trace, "annotations", NULL);
   assert_int_equal(t->rows, 4);
   for (size_t i = 0; i < 4; i++) {

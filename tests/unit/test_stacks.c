@@ -19,7 +19,7 @@ static void expect(const struct tg_table *t, const char *name, int64_t calls, in
 }
 
 /* main calls walk, which calls itself, and run, where a module's operator launches a kernel of 70. */
-static struct tg_trace *frames_trace(struct mini *m) {
+static struct tg__columns *frames_trace(struct mini *m) {
   const uint32_t cpu = mini_thread(m, 1, 1), gpu = mini_stream(m, 0, 7);
   mini_slice(m, cpu, "python_function", "app.py(1): main", 0, 1000);
   mini_slice(m, cpu, "python_function", "app.py(9): walk", 100, 300);
@@ -91,7 +91,7 @@ static void test_whole_stacks(void **state) {
 }
 
 /* Early traces: operators carry their call stack as text, innermost frame first, each with the line being run. */
-static struct tg_trace *text_trace(struct mini *m) {
+static struct tg__columns *text_trace(struct mini *m) {
   const uint32_t cpu = mini_thread(m, 1, 1), gpu = mini_stream(m, 0, 7);
   mini_slice(m, cpu, "cpu_op", "aten::conv2d", 0, 100);
   mini_arg_str(m, "Call stack", "conv.py(7): forward;net.py(3): forward;app.py(1): main");
@@ -110,7 +110,7 @@ static struct tg_trace *text_trace(struct mini *m) {
 
 static void test_stacks_given_as_text(void **state) {
   struct mini *m = mini_new();
-  struct tg_trace *trace = text_trace(m);
+  struct tg__columns *trace = text_trace(m);
   struct tg_table *lines = mini_ask(trace, "stacks", NULL),
                   *functions = mini_ask(trace, "stacks", "by", "function", NULL);
   struct tg_table *whole = mini_ask(trace, "stacks", "by", "stack", NULL);
@@ -151,7 +151,7 @@ static void test_addresses_are_left_out(void **state) {
   mini_slice(m, cpu, "cpu_op", "aten::add", 1, 8);
   mini_slice(m, cpu, "python_function", "<built-in method add of Tensor object at 0x7f>", 20, 30);
   mini_slice(m, cpu, "cpu_op", "aten::add", 21, 20);
-  struct tg_trace *trace = mini_finish(m);
+  struct tg__columns *trace = mini_finish(m);
   struct tg_table *t = mini_ask(trace, "stacks", NULL), *ops = mini_ask(trace, "ops", "by", "stack", NULL);
   assert_int_equal(t->rows, 1);
   expect(t, "<built-in method add of Tensor object>", 2, 40, 40, 0, 0);
@@ -165,7 +165,7 @@ static void test_addresses_are_left_out(void **state) {
 static void test_no_stacks(void **state) {
   struct mini *m = mini_new();
   mini_slice(m, mini_thread(m, 1, 1), "cpu_op", "aten::mm", 0, 10);
-  struct tg_trace *t = mini_finish(m);
+  struct tg__columns *t = mini_finish(m);
   struct tg_table *table;
   struct tg_error e = {0};
   assert_int_equal(tg__ask_run(t, "stacks", NULL, 0, &table, &e), TG_NO_DATA);

@@ -109,7 +109,7 @@ static void two_steps(struct mini *m, bool with_loose_work) {
 static void test_steps_with_room_between(void **state) {
   struct mini *m = mini_new();
   two_steps(m, false);
-  struct tg_trace *trace = mini_finish(m);
+  struct tg__columns *trace = mini_finish(m);
   struct tg_table *t = mini_ask(trace, "steps", NULL);
   assert_int_equal(t->rows, 2);
   PARTS(t, 0, 0, 40, 0, 0, 5, 0, 55, 120, 220);
@@ -152,7 +152,7 @@ static void test_last_steps_without_kernel(void **state) {
   mini_slice(m, a, "cpu_op", "aten::to", 120, 10);
   mini_slice(m, gpu, "kernel", "from before", 90, 20);
   launch(m, a, 125, 5, gpu, "kernel", 150, 180);
-  struct tg_trace *trace = mini_finish(m);
+  struct tg__columns *trace = mini_finish(m);
   struct tg_table *t = mini_ask(trace, "steps", NULL);
   assert_int_equal(t->rows, 1);
   assert_int_equal(mini_int(t, 0, "total_ns"), 220);
@@ -291,7 +291,7 @@ static void test_annotation_as_step(void **state) {
   mini_slice(m, a, "user_annotation", "train_step", 0, 100);
   mini_slice(m, a, "cpu_op", "aten::mm", 10, 20);
   mini_slice(m, a, "cuda_driver", "cuLaunchKernel", 15, 5);
-  struct tg_trace *trace = mini_finish(m);
+  struct tg__columns *trace = mini_finish(m);
   struct tg__step step = {
       .rank = 0, .slice = 0, .name = trace->slices.name[0], .number = 1, .start_ns = 0, .end_ns = 100};
   struct tg__step *kept = trace->steps;
@@ -328,7 +328,7 @@ static void test_nothing_to_divide(void **state) {
 static void test_out_of_memory(void **state) {
   struct mini *m = mini_new();
   two_steps(m, true);
-  struct tg_trace *trace = mini_finish(m);
+  struct tg__columns *trace = mini_finish(m);
   struct tg__breakdown b;
   long n = 0;
   for (enum tg_err err = TG_MEMORY; err; n++) {

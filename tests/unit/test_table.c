@@ -60,7 +60,7 @@ static void trace_texts(void **state) {
   const uint32_t x = mini_text(a, "x"), y = mini_text(a, "y"), z = mini_text(b, "z");
   struct tg_table *t = tg__table_new("test");
   tg__table_add_column(t, "text", TG_TEXT, "");
-  const struct tg_trace *ta = mini_finish(a), *tb = mini_finish(b);
+  const struct tg__columns *ta = mini_finish(a), *tb = mini_finish(b);
   tg__put_trace_text(t, ta, y);
   tg__put_trace_text(t, ta, x);
   tg__put_trace_text(t, ta, y);

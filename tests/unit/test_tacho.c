@@ -15,7 +15,7 @@
 
 static char path[64];
 
-static void save(const struct tg_trace *t) {
+static void save(const struct tg__columns *t) {
   struct tg_error e;
   assert_int_equal(tg__trace_save(t, path, &e), TG_OK);
 }
@@ -47,11 +47,11 @@ static void flip(int fd, size_t bit) {
   assert_int_equal(pwrite(fd, &byte, 1, (off_t)(bit / 8)), 1);
 }
 
-static int64_t lost(const struct tg_trace *t) { return t->ranks[0].loss[TG__LOSS_cut_chunks]; }
+static int64_t lost(const struct tg__columns *t) { return t->ranks[0].loss[TG__LOSS_cut_chunks]; }
 
 /* Open and load everything; NULL with *e set when either fails. */
-static struct tg_trace *open_all(struct tg_error *e) {
-  struct tg_trace *t;
+static struct tg__columns *open_all(struct tg_error *e) {
+  struct tg__columns *t;
   *e = (struct tg_error){0};
   if (tg__tacho_open(path, NULL, &t, e)) {
     assert_null(t);
@@ -63,10 +63,10 @@ static struct tg_trace *open_all(struct tg_error *e) {
 }
 
 static void test_round_trip(void **state) {
-  struct tg_trace *const t = sample_trace();
+  struct tg__columns *const t = sample_trace();
   struct tg_error e;
   save(t);
-  struct tg_trace *const back = open_all(&e);
+  struct tg__columns *const back = open_all(&e);
   assert_non_null(back);
   assert_int_equal(back->loaded, TG__COL_ALL);
   assert_true(tg__trace_is_valid(back, &e));
@@ -76,11 +76,11 @@ static void test_round_trip(void **state) {
 }
 
 static void test_one_column_at_a_time(void **state) {
-  struct tg_trace *const t = sample_trace();
+  struct tg__columns *const t = sample_trace();
   struct tg_error e;
   save(t);
   for (uint32_t bit = 1; bit <= TG__COL_MARKS; bit <<= 1) {
-    struct tg_trace *back;
+    struct tg__columns *back;
     assert_int_equal(tg__tacho_open(path, NULL, &back, &e), TG_OK);
     assert_int_equal(back->loaded, 0);
     assert_int_equal(back->slices.count, 6);
@@ -100,12 +100,12 @@ static void test_one_column_at_a_time(void **state) {
 }
 
 static void test_saving_twice_gives_the_same_bytes(void **state) {
-  struct tg_trace *const t = sample_trace();
+  struct tg__columns *const t = sample_trace();
   struct tg_error e;
   size_t first_len, second_len;
   save(t);
   uint8_t *const first = read_all(&first_len);
-  struct tg_trace *const back = open_all(&e);
+  struct tg__columns *const back = open_all(&e);
   save(back);
   uint8_t *const second = read_all(&second_len);
   assert_int_equal(first_len, second_len);
@@ -118,12 +118,12 @@ static void test_saving_twice_gives_the_same_bytes(void **state) {
 
 /* Nothing in it but the well-known strings. */
 static void test_empty_trace(void **state) {
-  struct tg_trace *const t = sample_empty();
+  struct tg__columns *const t = sample_empty();
   struct tg_error e;
   sample_columns(t, 0, 0);
   sample_args(t, "", 0);
   save(t);
-  struct tg_trace *const back = open_all(&e);
+  struct tg__columns *const back = open_all(&e);
   assert_non_null(back);
   assert_null(sample_differ(t, back));
   assert_non_null(back->slices.start_ns);
@@ -133,7 +133,7 @@ static void test_empty_trace(void **state) {
 }
 
 static void test_not_all_loaded(void **state) {
-  struct tg_trace *const t = sample_trace();
+  struct tg__columns *const t = sample_trace();
   struct tg_error e;
   t->loaded &= ~(uint32_t)TG__COL_NAME;
   assert_int_equal(tg__trace_save(t, path, &e), TG_INTERNAL);
@@ -142,14 +142,14 @@ static void test_not_all_loaded(void **state) {
 
 /* Cut at every byte: the complete file, or an error, or fewer rows and a count that says so. Never a wrong row. */
 static void test_cut_at_every_byte(void **state) {
-  struct tg_trace *const t = sample_trace();
+  struct tg__columns *const t = sample_trace();
   struct tg_error e;
   size_t len, opened = 0, without_args = 0;
   save(t);
   free(read_all(&len));
   for (size_t cut = len; cut-- > 0;) {
     assert_int_equal(truncate(path, (off_t)cut), 0);
-    struct tg_trace *const back = open_all(&e);
+    struct tg__columns *const back = open_all(&e);
     if (!back) {
       assert_true(e.code != TG_OK && e.text[0]);
       continue;
@@ -173,7 +173,7 @@ static void test_cut_at_every_byte(void **state) {
 
 /* Every single bit: a clear error, or a counted loss, or nothing changed (padding). */
 static void test_every_bit(void **state) {
-  struct tg_trace *const t = sample_trace();
+  struct tg__columns *const t = sample_trace();
   struct tg_error e;
   size_t len, errors = 0, counted = 0, harmless = 0;
   save(t);
@@ -181,7 +181,7 @@ static void test_every_bit(void **state) {
   const int fd = open(path, O_RDWR);
   for (size_t bit = 0; bit < len * 8; bit++) {
     flip(fd, bit);
-    struct tg_trace *const back = open_all(&e);
+    struct tg__columns *const back = open_all(&e);
     flip(fd, bit);
     if (!back) {
       assert_true(e.code != TG_OK && e.text[0]);
@@ -204,8 +204,8 @@ static void test_every_bit(void **state) {
 }
 
 /* Many row groups. */
-static struct tg_trace *big_trace(uint32_t slices) {
-  struct tg_trace *const t = sample_empty();
+static struct tg__columns *big_trace(uint32_t slices) {
+  struct tg__columns *const t = sample_empty();
   const uint32_t args_bytes = 3 << 20;
   sample_schemas(t);
   sample_ranks(t, slices, 0);
@@ -236,10 +236,10 @@ static struct tg_trace *big_trace(uint32_t slices) {
 }
 
 static void test_row_groups(void **state) {
-  struct tg_trace *const t = big_trace(300000);
+  struct tg__columns *const t = big_trace(300000);
   struct tg_error e;
   save(t);
-  struct tg_trace *const back = open_all(&e);
+  struct tg__columns *const back = open_all(&e);
   assert_non_null(back);
   assert_null(sample_differ(t, back));
   tg__trace_free(back);
@@ -258,7 +258,7 @@ static size_t chunk_place(const uint8_t *bytes, size_t len, uint16_t type, uint3
 }
 
 static void test_cut_in_a_row_group(void **state) {
-  struct tg_trace *const t = big_trace(300000);
+  struct tg__columns *const t = big_trace(300000);
   struct tg_error e;
   size_t len;
   save(t);
@@ -266,7 +266,7 @@ static void test_cut_in_a_row_group(void **state) {
   const uint32_t there =
       131072; /* groups of 32,768, the largest power of two that makes at least eight; four of them are whole */
   write_all(bytes, chunk_place(bytes, len, TG_CHUNK_SLICE_CAUSE, 4) + 50);
-  struct tg_trace *const back = open_all(&e);
+  struct tg__columns *const back = open_all(&e);
   assert_non_null(back);
   assert_int_equal(back->slices.count, there);
   assert_int_equal(back->tracks[0].count, there);
@@ -289,8 +289,8 @@ static void test_cut_in_a_row_group(void **state) {
 }
 
 static void test_damage_only_costs_its_column(void **state) {
-  struct tg_trace *const t = big_trace(1000);
-  struct tg_trace *back;
+  struct tg__columns *const t = big_trace(1000);
+  struct tg__columns *back;
   struct tg_error e;
   size_t len;
   save(t);
@@ -312,7 +312,7 @@ static void test_damage_only_costs_its_column(void **state) {
 
 /* A chunk of a type this version does not know, between two it knows. */
 static void test_unknown_chunk(void **state) {
-  struct tg_trace *const t = sample_trace();
+  struct tg__columns *const t = sample_trace();
   struct tg_error e;
   size_t len;
   save(t);
@@ -323,7 +323,7 @@ static void test_unknown_chunk(void **state) {
   memcpy(longer + at + TG_CHUNK_HEAD_BYTES, "future", 6);
   memcpy(longer + at + 40, bytes + at, len - at);
   write_all(longer, len + 40); /* the index behind it is off by 40 bytes, the footer says so by its file length */
-  struct tg_trace *const back = open_all(&e);
+  struct tg__columns *const back = open_all(&e);
   assert_non_null(back);
   assert_int_equal(lost(back), 1);
   assert_int_equal(back->ranks[0].loss_offset[TG__LOSS_cut_chunks], at);
@@ -338,7 +338,7 @@ static void test_unknown_chunk(void **state) {
 static void test_impossible_values(void **state) {
   struct tg_error e;
   for (int lie = 0; lie < 14; lie++) {
-    struct tg_trace *const t = sample_trace();
+    struct tg__columns *const t = sample_trace();
     switch (lie) {
     case 0:
       t->slices.name[2] = tg__strings_count(t->strings);
@@ -390,18 +390,18 @@ static void test_impossible_values(void **state) {
   }
 }
 
-static void assert_text(const struct tg_trace *t, uint32_t id, const char *text) {
+static void assert_text(const struct tg__columns *t, uint32_t id, const char *text) {
   const struct tg__str s = tg__name(t, id);
   assert_int_equal(s.len, strlen(text));
   assert_memory_equal(s.ptr, text, s.len);
 }
 
 /* A trace whose strings are numbered as no version does it: none of the well-known ones is where it belongs. */
-static struct tg_trace *foreign_trace(void) {
+static struct tg__columns *foreign_trace(void) {
   static const char *const texts[] = {"file.json", "aten::add", "cpu_op", "correlation", "a value", "thread 1", "note"};
   enum { PATH, ADD, CPU_OP, CORRELATION, VALUE, THREAD, NOTE };
   static const uint8_t args[] = {0, 0, 0, 14, VALUE, 0, 0, 0}; /* schema 0: correlation 7, note "a value" */
-  struct tg_trace *const t = tg__alloc(sizeof *t);
+  struct tg__columns *const t = tg__alloc(sizeof *t);
   t->strings = tg__strings_new();
   t->store = tg__store_new(TG__STORE_MEMORY);
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) assert_int_equal(sample_text(t, texts[i]), i);
@@ -437,7 +437,7 @@ static struct tg_trace *foreign_trace(void) {
 /* Opened, the well-known strings are in their places and every id names the same text; also after saving it again. */
 static void test_strings_of_another_version(void **state) {
   struct tg_error e;
-  struct tg_trace *t = foreign_trace();
+  struct tg__columns *t = foreign_trace();
   for (int generation = 0; generation < 3; generation++) {
     save(t);
     tg__trace_free(t);
@@ -461,10 +461,10 @@ static void test_strings_of_another_version(void **state) {
 }
 
 static void test_no_memory(void **state) {
-  struct tg_trace *const t = sample_trace();
+  struct tg__columns *const t = sample_trace();
   struct tg_error e;
   save(t);
-  struct tg_trace *back = NULL;
+  struct tg__columns *back = NULL;
   long calls = 1;
   for (; !back; calls++) {
     tg__alloc_fail_after(calls);
@@ -487,7 +487,7 @@ static void test_no_memory(void **state) {
 }
 
 static void test_unwritable(void **state) {
-  struct tg_trace *const t = sample_trace();
+  struct tg__columns *const t = sample_trace();
   struct tg_error e;
   assert_int_equal(tg__trace_save(t, "no/such/folder/x.tacho", &e), TG_IO);
   tg__trace_free(t);

@@ -51,7 +51,7 @@ struct writer {
 /* ---- what an edge is ------------------------------------------------------------------------- */
 
 static enum bound bound_of_work(const struct writer *w, const struct tg__crit_row *r) {
-  const struct tg_trace *t = w->c->t;
+  const struct tg__columns *t = w->c->t;
   if (w->c->hta)
     return tg__crit_is_collective_in_hta(tg__name(t, t->slices.name[r->slice])) ? BOUND_COMMUNICATION : BOUND_COMPUTE;
   const char *type = tg__names_kernel_type(w->names, r->slice);
@@ -69,7 +69,7 @@ static enum bound bound_of(const struct writer *w, const struct tg__crit_edge *e
 }
 
 static uint32_t track_of(struct writer *w, uint32_t slice) {
-  const struct tg_trace *t = w->c->t;
+  const struct tg__columns *t = w->c->t;
   if (slice - t->tracks[w->track].first >= t->tracks[w->track].count) w->track = tg__slice_track(t, slice);
   return w->track;
 }
@@ -418,7 +418,7 @@ static enum tg_err refuse(const struct tg__crit *c, struct tg_error *e) {
                   rank, where);
 }
 
-static enum tg_err answer_rank(const struct tg_trace *t, const struct tg__ask *a, const struct wish *wish,
+static enum tg_err answer_rank(const struct tg__columns *t, const struct tg__ask *a, const struct wish *wish,
                                uint32_t rank, struct tg_table *out, struct tg_error *e) {
   struct tg__crit c = {.t = t,
                        .rank = rank,
@@ -499,7 +499,7 @@ static enum tg_err parse_wish(const struct tg__ask *a, struct wish *wish, struct
 }
 
 /* Of several ranks those without a path are named beside the table; it takes one with a path to make an answer. */
-enum tg_err tg__answer_critical_path(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_critical_path(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                      struct tg_error *e) {
   struct wish wish;
   struct tg_error why = {0};

@@ -65,7 +65,7 @@ struct tg__crit_launch { /* a host call that put work on a stream */
 };
 
 struct tg__crit {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   uint32_t rank;
   bool hta, launch_edges;
   int64_t unit_ns;                  /* of the times of rows */
@@ -111,7 +111,7 @@ struct tg__crit_names {
 bool tg__crit_names_open(struct tg__crit_names *n, struct tg__crit *c, const char *annotation);
 void tg__crit_names_close(struct tg__crit_names *n);
 unsigned tg__crit_name(struct tg__crit_names *n, uint32_t string_id);
-enum tg__crit_wait_kind tg__crit_wait_kind(const struct tg_trace *t, uint32_t slice);
+enum tg__crit_wait_kind tg__crit_wait_kind(const struct tg__columns *t, uint32_t slice);
 bool tg__crit_is_collective_in_hta(struct tg__str kernel); /* by its shortened name */
 
 struct tg__crit_range {

@@ -68,7 +68,7 @@ unsigned tg__crit_name(struct tg__crit_names *n, uint32_t string_id) {
   return flags;
 }
 
-enum tg__crit_wait_kind tg__crit_wait_kind(const struct tg_trace *t, uint32_t slice) {
+enum tg__crit_wait_kind tg__crit_wait_kind(const struct tg__columns *t, uint32_t slice) {
   static const char *const names[] = {[TG__CRIT_NO_WAIT] = "",
                                       [TG__CRIT_STREAM_SYNC] = "Stream Sync",
                                       [TG__CRIT_CONTEXT_SYNC] = "Context Sync",

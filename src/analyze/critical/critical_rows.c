@@ -26,7 +26,7 @@ static bool earlier(uint32_t a, uint32_t b, const void *ctx) {
 
 /* Host events with the annotation in their name, by start. */
 static bool find_annotated(const struct fill *f, struct found **found, size_t *count) {
-  const struct tg_trace *t = f->c->t;
+  const struct tg__columns *t = f->c->t;
   const struct tg__rank *rank = &t->ranks[f->c->rank];
   size_t cap = 0;
   for (uint32_t k = rank->first_track; k < rank->first_track + rank->track_count; k++) {
@@ -145,7 +145,7 @@ static void add_device(struct fill *f, uint32_t slice, enum tg__class cls, const
 
 /* Work counts when its host call was made, or when it began if that is not there. */
 static bool is_work_in_window(const struct fill *f, uint32_t slice) {
-  const struct tg_trace *t = f->c->t;
+  const struct tg__columns *t = f->c->t;
   const uint32_t cause = t->slices.cause[slice];
   const bool is_called =
       cause >= f->first_slice && cause < f->past_slice && is_host_row(f, cause, tg__slice_class(t, cause));
@@ -154,7 +154,7 @@ static bool is_work_in_window(const struct fill *f, uint32_t slice) {
 
 /* Which wait belongs to which call is known once all rows are there: for now each does. */
 static void add_rows(struct fill *f) {
-  const struct tg_trace *t = f->c->t;
+  const struct tg__columns *t = f->c->t;
   const struct tg__rank *rank = &t->ranks[f->c->rank];
   for (uint32_t k = 0; k < rank->track_count; k++) {
     const struct tg__track *track = &t->tracks[rank->first_track + k];
@@ -189,7 +189,7 @@ static uint32_t row_of(const struct fill *f, uint32_t slice) {
 }
 
 /* Is the cause of a wait the call it names, and not the one that waits, for want of it? */
-static bool is_record(const struct tg_trace *t, uint32_t wait) {
+static bool is_record(const struct tg__columns *t, uint32_t wait) {
   const uint32_t cause = t->slices.cause[wait];
   const int64_t id = tg__arg_int(t, t->slices.args[wait], TG__K_WAIT_ON_RECORD, -1);
   return id >= 0 && cause != TG_NONE && tg__arg_int(t, t->slices.args[cause], TG__K_CORRELATION, -1) == id;
@@ -244,7 +244,7 @@ static void list_launches(struct fill *f) {
 /* The one thread with an operator or annotation of such a name; TG_NONE when there are several, or none. */
 static uint32_t only_thread(const struct fill *f, const char *part) {
   enum { UNKNOWN, WITHOUT, WITH };
-  const struct tg_trace *t = f->c->t;
+  const struct tg__columns *t = f->c->t;
   const struct tg__rank *rank = &t->ranks[f->c->rank];
   uint8_t *const names = tg__alloc((size_t)tg__strings_count(t->strings) + 1); /* each is looked at once */
   uint32_t only = TG_NONE;
@@ -271,7 +271,7 @@ static uint32_t only_thread(const struct fill *f, const char *part) {
 /* The thread whose operators most backward operators of thread k belong to, by their forward links; TG_NONE when it
  * has none. */
 static uint32_t forward_thread(const struct fill *f, uint32_t k, uint32_t *votes) {
-  const struct tg_trace *t = f->c->t;
+  const struct tg__columns *t = f->c->t;
   const struct tg__rank *rank = &t->ranks[f->c->rank];
   const struct tg__track *track = &t->tracks[rank->first_track + k];
   uint32_t best = TG_NONE, at = rank->first_track;
@@ -318,7 +318,7 @@ static void merge_backward(struct fill *f) {
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 static enum tg_err open_fill(struct fill *f) {
-  const struct tg_trace *t = f->c->t;
+  const struct tg__columns *t = f->c->t;
   const struct tg__extent run = tg__rank_slices(t, f->c->rank);
   f->first_slice = run.first;
   f->past_slice = run.past;

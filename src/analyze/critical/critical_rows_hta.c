@@ -83,7 +83,7 @@ static void flag_row(const struct fill *f, uint32_t i) {
 
 /* The one thread with an operator or annotation of such a name; TG_NONE when there are several, or none. */
 static uint32_t only_track(const struct fill *f, const bool *is_in, const char *part) {
-  const struct tg_trace *t = f->c->t;
+  const struct tg__columns *t = f->c->t;
   uint32_t only = TG_NONE;
   for (uint32_t i = 0; i < f->c->count; i++) {
     const uint32_t slice = f->rows[i].slice;
@@ -120,7 +120,7 @@ static bool is_same_thread(const struct thread_key *x, const struct thread_key *
 /* Threads by (pid, tid). Autograd's thread is taken for the one that runs the forward pass, when each can be told. */
 static bool number_threads(struct fill *f, const bool *is_in) {
   struct tg__crit *c = f->c;
-  const struct tg_trace *t = c->t;
+  const struct tg__columns *t = c->t;
   const struct tg__rank *rank = &t->ranks[c->rank];
   struct thread_key *keys = tg__alloc(((size_t)rank->track_count + 1) * sizeof *keys);
   const uint32_t forward = only_track(f, is_in, "forward"), backward = only_track(f, is_in, "autograd");
@@ -164,7 +164,7 @@ static uint32_t stream_place(struct fill *f, int64_t stream) {
 /* A thread with a row on a stream is no thread of the host to it. */
 static bool place_rows(struct fill *f, const bool *is_in) {
   struct tg__crit *c = f->c;
-  const struct tg_trace *t = c->t;
+  const struct tg__columns *t = c->t;
   const uint32_t first_track = t->ranks[c->rank].first_track;
   uint32_t track = first_track;
   c->is_skipped_thread = tg__alloc((size_t)c->thread_count + 1);
@@ -193,7 +193,7 @@ static bool is_record(const struct fill *f, uint32_t i) {
 
 static void find_waits(struct fill *f) {
   struct tg__crit *c = f->c;
-  const struct tg_trace *t = c->t;
+  const struct tg__columns *t = c->t;
   struct tg__map records = {0};
   bool any = false;
   for (uint32_t i = 0; i < c->count; i++)
@@ -304,7 +304,7 @@ static bool find_cats(struct fill *f) {
                {"cuda_driver", CAT_CALL},
                {"cuda_sync", CAT_SYNC},
                {"user_annotation", CAT_ANNOTATION}};
-  const struct tg_trace *t = f->c->t;
+  const struct tg__columns *t = f->c->t;
   f->cats = tg__alloc((size_t)t->cat_count + 1);
   for (uint32_t i = 0; f->cats && i < t->cat_count; i++)
     for (size_t k = 0; k < sizeof known / sizeof *known && t->cats[i].name != TG_NONE; k++)

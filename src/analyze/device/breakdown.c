@@ -70,7 +70,7 @@ static bool breakdown_of_rank(struct tg__device_rows *d, void *ctx) {
   return true;
 }
 
-enum tg_err tg__answer_breakdown(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_breakdown(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                  struct tg_error *e) {
   static const char *const choices[] = {"rank", "device"};
   struct breakdown b = {.out = out};
@@ -148,7 +148,7 @@ static bool overlap_of_rank(struct tg__device_rows *d, void *ctx) {
   return !err;
 }
 
-enum tg_err tg__answer_overlap(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_overlap(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                struct tg_error *e) {
   static const char *const choices[] = {"rank", "step"};
   struct overlap o = {.out = out};
@@ -238,7 +238,7 @@ static bool types_of_rank(struct tg__device_rows *d, void *ctx) {
   return true;
 }
 
-enum tg_err tg__answer_kernel_types(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_kernel_types(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                     struct tg_error *e) {
   static const char *const choices[] = {"rank", "all"};
   struct types w = {.out = out};

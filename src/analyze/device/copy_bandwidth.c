@@ -59,7 +59,7 @@ static const char *direction_of(struct tg__str name, bool is_set) {
 }
 
 /* What the trace states, digit by digit; 0 when it states nothing. */
-static __int128 bandwidth_of(const struct tg_trace *t, uint32_t args) {
+static __int128 bandwidth_of(const struct tg__columns *t, uint32_t args) {
   struct tg__val v;
   if (!tg__arg(t, args, TG__K_BANDWIDTH, false, &v)) return 0;
   if (v.kind != TG__KIND_INT && v.kind != TG__KIND_DEC) {
@@ -74,7 +74,7 @@ static __int128 bandwidth_of(const struct tg_trace *t, uint32_t args) {
 }
 
 /* The innermost Python frame with a line around the call, or the first one of the call stack its operator carries. */
-static uint32_t line_of(struct work *w, const struct tg_trace *t, uint32_t call, uint32_t op) {
+static uint32_t line_of(struct work *w, const struct tg__columns *t, uint32_t call, uint32_t op) {
   for (uint32_t s = call; s != TG_NONE; s = t->slices.parent[s])
     if (tg__slice_class(t, s) == TG__CLASS_PYTHON && !tg__str_has_prefix(tg__name(t, t->slices.name[s]), "<built-in"))
       return tg__paths_step(&w->texts, 0, tg__paths_frame(&w->texts, t->slices.name[s]));
@@ -96,7 +96,7 @@ static struct sum *sum_of(struct work *w, const struct sum *like) {
 }
 
 /* Looked at once per distinct name. */
-static const struct copy_name *name_of(struct work *w, const struct tg_trace *t, uint32_t slice) {
+static const struct copy_name *name_of(struct work *w, const struct tg__columns *t, uint32_t slice) {
   const bool is_memset = tg__slice_class(t, slice) == TG__CLASS_MEMSET;
   uint32_t *slot = tg__map_slot(&w->name_of, (uint64_t)t->slices.name[slice] << 1 | is_memset, TG_NONE);
   if (!slot) return NULL;
@@ -111,7 +111,7 @@ static const struct copy_name *name_of(struct work *w, const struct tg_trace *t,
   return &w->names[*slot];
 }
 
-static bool add_to_sum(struct work *w, const struct tg_trace *t, const struct tg__device_row *row,
+static bool add_to_sum(struct work *w, const struct tg__columns *t, const struct tg__device_row *row,
                        const struct copy_name *name) {
   struct sum like = {.kind = name->kind, .op = TG_NONE, .direction = name->direction};
   if (w->by == OP && row->call != TG_NONE) {
@@ -129,7 +129,7 @@ static bool add_to_sum(struct work *w, const struct tg_trace *t, const struct tg
 }
 
 static bool add_copy(struct work *w, const struct tg__device_rows *d, const struct tg__device_row *row) {
-  const struct tg_trace *t = d->t;
+  const struct tg__columns *t = d->t;
   const struct copy_name *name = name_of(w, t, row->slice);
   if (!name || (w->by != SERIES && !add_to_sum(w, t, row, name))) return false;
   if (w->by == OP) return true;
@@ -328,7 +328,7 @@ static bool copies_of_rank(struct tg__device_rows *d, void *ctx) {
   return w->by == OP ? put_ops(w, d) : put_kinds(w, d);
 }
 
-enum tg_err tg__answer_copy_bandwidth(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_copy_bandwidth(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                       struct tg_error *e) {
   static const char *const choices[] = {[SUMMARY] = "summary", [SERIES] = "series", [OP] = "op"};
   struct work w = {.out = out};

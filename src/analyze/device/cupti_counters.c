@@ -18,7 +18,7 @@ struct sum {
   int64_t flops, ranges;
 };
 struct work {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   struct tg_table *out;
   enum by by;
   uint32_t rank;
@@ -31,7 +31,7 @@ struct work {
 
 /* ---- ranges and launches --------------------------------------------------------------------- */
 
-static bool is_launch(const struct tg_trace *t, uint32_t slice) {
+static bool is_launch(const struct tg__columns *t, uint32_t slice) {
   if (tg__slice_class(t, slice) != TG__CLASS_RUNTIME) return false;
   const struct tg__str name = tg__name(t, t->slices.name[slice]);
   return tg__str_has_prefix(name, "cudaLaunchKernel") || tg__str_has_prefix(name, "cuLaunchKernel") ||
@@ -44,7 +44,7 @@ static bool starts_before(uint32_t a, uint32_t b, const void *ctx) {
 }
 
 static bool collect(struct work *w) {
-  const struct tg_trace *t = w->t;
+  const struct tg__columns *t = w->t;
   const struct tg__rank *rank = &t->ranks[w->rank];
   size_t event_cap = 0, launch_cap = 0;
   for (uint32_t k = rank->first_track; k < rank->first_track + rank->track_count; k++)
@@ -62,7 +62,7 @@ static bool collect(struct work *w) {
 }
 
 /* Operators around a launch by containment, innermost first; the operator linked by id where none is around it. */
-static size_t ops_around(const struct tg_trace *t, uint32_t launch, uint32_t ops[DEEPEST]) {
+static size_t ops_around(const struct tg__columns *t, uint32_t launch, uint32_t ops[DEEPEST]) {
   size_t n = 0;
   if (launch == TG_NONE) return 0;
   for (uint32_t i = t->slices.parent[launch]; i != TG_NONE && n < DEEPEST; i = t->slices.parent[i])
@@ -221,7 +221,7 @@ static bool answer_rank(struct work *w) {
   return ok;
 }
 
-enum tg_err tg__answer_cupti(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_cupti(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                              struct tg_error *e) {
   static const char *const choices[] = {"range", "counter", "op", "total"};
   size_t by, ranges = 0;

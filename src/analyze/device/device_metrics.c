@@ -13,7 +13,7 @@ struct bucket {
   long double sm_area, occupancy_area, occupancy_ns, tensor_ns, kernel_ns;
 };
 struct work {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   const struct tg__ask *ask;
   struct tg_table *out;
   struct tg__tensor_names tensor;
@@ -228,7 +228,7 @@ static enum tg_err parse_bucket(struct work *w, struct tg_error *e) {
   return TG_OK;
 }
 
-enum tg_err tg__answer_device_metrics(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_device_metrics(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                       struct tg_error *e) {
   static const char *const choices[] = {"device", "time"};
   struct work w = {.t = t, .ask = a, .out = out};

@@ -26,7 +26,7 @@ static enum tg__hta_type type_of(const char *name) {
 }
 
 static struct tg__device_row exact_row(struct tg__device_rows *d, const struct tg__track *track, uint32_t slice) {
-  const struct tg_trace *t = d->t;
+  const struct tg__columns *t = d->t;
   const uint32_t call = t->slices.cause[slice];
   return (struct tg__device_row){.start_ns = t->slices.start_ns[slice],
                                  .end_ns = tg__slice_end(t, slice),
@@ -48,7 +48,7 @@ static bool slice_before(uint32_t a, uint32_t b, const void *ctx) {
 
 /* From the first start of any event to the last start, the recording itself left out: slices of a track stand by start.
  */
-static int64_t reach_of(const struct tg_trace *t, const struct tg__rank *r) {
+static int64_t reach_of(const struct tg__columns *t, const struct tg__rank *r) {
   int64_t least = INT64_MAX, most = INT64_MIN;
   for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
     uint32_t first = t->tracks[k].first, past = first + t->tracks[k].count;
@@ -63,7 +63,7 @@ static int64_t reach_of(const struct tg_trace *t, const struct tg__rank *r) {
 
 /* In order: slices are sorted, being a run a track, before rows of many words are made of them. */
 static bool load_exact(struct tg__device_rows *d) {
-  const struct tg_trace *t = d->t;
+  const struct tg__columns *t = d->t;
   struct tg__listed work;
   if (!tg__listed(t, TG__LIST_WORK, d->rank, &work)) return false;
   uint32_t *slices = tg__realloc(NULL, (work.count + 1) * sizeof *slices);
@@ -150,7 +150,7 @@ static bool add_pair(struct tg__device_rows *d, const struct tg__hta_row *call, 
 }
 
 /* By string id: is it one of the names? NULL on no memory. */
-static uint8_t *mark_names(const struct tg_trace *t, const char *const *names, size_t count) {
+static uint8_t *mark_names(const struct tg__columns *t, const char *const *names, size_t count) {
   uint8_t *marked = tg__alloc((size_t)tg__strings_count(t->strings) + 1);
   for (size_t k = 0; marked && k < count; k++) {
     const uint32_t id = tg__strings_find(t->strings, names[k], strlen(names[k]));
@@ -353,7 +353,7 @@ static void free_kept(void *item) {
 
 bool tg__device_is_kept(const struct tg__device_rows *d) { return d->rules == TG__RULES_EXACT && !d->a->has_steps; }
 
-static struct kept *kept_of(const struct tg_trace *t) {
+static struct kept *kept_of(const struct tg__columns *t) {
   struct kept *k = tg__kept_room(t, sizeof *k + t->rank_count * sizeof *k->of_rank, free_kept);
   if (k) k->ranks = t->rank_count;
   return k;
@@ -390,7 +390,7 @@ bool tg__device_order(struct tg__device_rows *d) {
   return d->by_stream != NULL;
 }
 
-enum tg_err tg__device_each_rank(const struct tg_trace *t, const struct tg__ask *a, enum tg__rules rules,
+enum tg_err tg__device_each_rank(const struct tg__columns *t, const struct tg__ask *a, enum tg__rules rules,
                                  tg__device_body *body, void *ctx, struct tg_error *e) {
   struct tg__device_rows d = {.t = t, .a = a, .rules = rules};
   const enum tg__hta_filter filter = rules == TG__RULES_HTA ? TG__HTA_WITHOUT_LAST_STEP : TG__HTA_WITH_LAST_STEP;

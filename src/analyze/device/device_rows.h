@@ -31,7 +31,7 @@ struct tg__launch_pair { /* a host call and one piece of device work it launched
 };
 
 struct tg__device_rows {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   const struct tg__ask *a;
   enum tg__rules rules;
   uint32_t rank;               /* the one that is loaded */
@@ -49,7 +49,7 @@ struct tg__device_rows {
 
 /* Calls body once for every rank asked for, its rows loaded; body returns false when out of memory. */
 typedef bool tg__device_body(struct tg__device_rows *d, void *ctx);
-enum tg_err tg__device_each_rank(const struct tg_trace *t, const struct tg__ask *a, enum tg__rules rules,
+enum tg_err tg__device_each_rank(const struct tg__columns *t, const struct tg__ask *a, enum tg__rules rules,
                                  tg__device_body *body, void *ctx, struct tg_error *e);
 
 /* The time in which at least one row of these types runs, touching ones joined; types: bits 1 << enum tg__hta_type.

@@ -14,7 +14,7 @@ struct open_slice {
 };
 
 struct finder {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   uint32_t rank, main_track;
   uint8_t *names;   /* what being inside a slice of this name means; UNKNOWN_NAME = not looked at yet */
   uint32_t *tracks; /* tracks with device work, by device */
@@ -68,7 +68,7 @@ struct doing {
 };
 
 /* Slices of one track that are open at a time: the last one to start before it, and those around that one. */
-static uint32_t first_at_or_after(const struct tg_trace *t, uint32_t track, int64_t ns) {
+static uint32_t first_at_or_after(const struct tg__columns *t, uint32_t track, int64_t ns) {
   uint32_t lo = t->tracks[track].first, hi = lo + t->tracks[track].count;
   while (lo < hi) {
     const uint32_t mid = lo + (hi - lo) / 2;
@@ -107,7 +107,7 @@ static bool enter(struct finder *f, struct doing *d, uint32_t slice, int64_t fro
 
 /* `slice` and those around it that are open at from_ns, outermost first. */
 static bool enter_open(struct finder *f, struct doing *d, uint32_t slice, int64_t from_ns, int64_t to_ns) {
-  const struct tg_trace *t = f->t;
+  const struct tg__columns *t = f->t;
   size_t n = 0;
   for (uint32_t s = slice; s != TG_NONE; s = t->slices.parent[s]) {
     if (tg__slice_end(t, s) <= from_ns) continue;
@@ -120,7 +120,7 @@ static bool enter_open(struct finder *f, struct doing *d, uint32_t slice, int64_
 }
 
 static bool look_at_thread(struct finder *f, uint32_t track, int64_t from_ns, int64_t to_ns, struct doing *d) {
-  const struct tg_trace *t = f->t;
+  const struct tg__columns *t = f->t;
   *d = (struct doing){.now_ns = from_ns, .covering = TG_NONE};
   const uint32_t first = t->tracks[track].first, past = first + t->tracks[track].count;
   uint32_t i = first_at_or_after(t, track, from_ns);
@@ -132,7 +132,7 @@ static bool look_at_thread(struct finder *f, uint32_t track, int64_t from_ns, in
 }
 
 static bool explain(struct finder *f, struct tg__gap *g) {
-  const struct tg_trace *t = f->t;
+  const struct tg__columns *t = f->t;
   const uint32_t call = t->slices.cause[g->after];
   g->during = TG_NONE;
   g->cause = TG__GAP_NONE;
@@ -154,16 +154,16 @@ static bool explain(struct finder *f, struct tg__gap *g) {
 /* ---- the intervals --------------------------------------------------------------------------- */
 
 static bool less_start(uint32_t a, uint32_t b, const void *ctx) {
-  const struct tg_trace *t = ctx;
+  const struct tg__columns *t = ctx;
   return t->slices.start_ns[a] < t->slices.start_ns[b];
 }
 
 static bool less_device(uint32_t a, uint32_t b, const void *ctx) {
-  const struct tg_trace *t = ctx;
+  const struct tg__columns *t = ctx;
   return t->tracks[a].device < t->tracks[b].device;
 }
 
-static bool has_device_work(const struct tg_trace *t, uint32_t track) {
+static bool has_device_work(const struct tg__columns *t, uint32_t track) {
   const struct tg__track *k = &t->tracks[track];
   for (uint32_t i = k->first; i < k->first + k->count; i++)
     if (tg__class_is_device_work(tg__slice_class(t, i))) return true;
@@ -182,7 +182,7 @@ static bool gather_tracks(struct finder *f) {
 
 /* tracks[from..to) are the streams of one device */
 static bool gather_work(struct finder *f, size_t from, size_t to) {
-  const struct tg_trace *t = f->t;
+  const struct tg__columns *t = f->t;
   f->work_count = 0;
   for (size_t k = from; k < to; k++) {
     const struct tg__track *track = &t->tracks[f->tracks[k]];
@@ -196,7 +196,7 @@ static bool gather_work(struct finder *f, size_t from, size_t to) {
 }
 
 /* The thread the steps are on, else the one with most slices. */
-static uint32_t find_main_track(const struct tg_trace *t, uint32_t rank) {
+static uint32_t find_main_track(const struct tg__columns *t, uint32_t rank) {
   for (uint32_t i = 0; i < t->step_count; i++)
     if (t->steps[i].rank == rank && t->steps[i].slice != TG_NONE) return tg__slice_track(t, t->steps[i].slice);
   const struct tg__rank *r = &t->ranks[rank];
@@ -216,7 +216,7 @@ static bool add_gap(struct finder *f, struct tg__gaps *out, int64_t device, uint
 }
 
 static bool sweep_device(struct finder *f, int64_t device, struct tg__gaps *out) {
-  const struct tg_trace *t = f->t;
+  const struct tg__columns *t = f->t;
   uint32_t last = f->work[0]; /* what ends last of all seen so far */
   int64_t idle = 0;
   for (size_t i = 1; i < f->work_count; i++) {
@@ -235,7 +235,7 @@ static bool sweep_device(struct finder *f, int64_t device, struct tg__gaps *out)
   return true;
 }
 
-enum tg_err tg__gaps_find(const struct tg_trace *t, uint32_t rank, struct tg__gaps *out) {
+enum tg_err tg__gaps_find(const struct tg__columns *t, uint32_t rank, struct tg__gaps *out) {
   *out = (struct tg__gaps){0};
   struct finder f = {.t = t, .rank = rank};
   const size_t names = (size_t)tg__strings_count(t->strings) + 1;

@@ -33,7 +33,7 @@ struct tg__gaps {
 };
 /* Between the first and the last device work of each device of a rank. TG_OK or TG_MEMORY; *out is to be freed
  * either way. */
-enum tg_err tg__gaps_find(const struct tg_trace *t, uint32_t rank, struct tg__gaps *out);
+enum tg_err tg__gaps_find(const struct tg__columns *t, uint32_t rank, struct tg__gaps *out);
 void tg__gaps_free(struct tg__gaps *g);
 
 #endif

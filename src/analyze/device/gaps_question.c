@@ -2,7 +2,7 @@
 #include "analyze/device/gaps.h"
 
 struct filter {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   const struct tg__ask *a;
   uint32_t rank;
   int64_t shortest_ns;
@@ -12,12 +12,12 @@ struct filter {
   } sum[TG__GAP_CAUSE_COUNT];
 };
 
-static void put_name(struct tg_table *out, const struct tg_trace *t, uint32_t slice) {
+static void put_name(struct tg_table *out, const struct tg__columns *t, uint32_t slice) {
   tg__put_trace_text(out, t, slice == TG_NONE ? TG_NONE : t->slices.name[slice]);
 }
 
 /* The operator whose call launched this device work. */
-static uint32_t launching_op(const struct tg_trace *t, uint32_t work) {
+static uint32_t launching_op(const struct tg__columns *t, uint32_t work) {
   const uint32_t call = t->slices.cause[work];
   const uint32_t op = call == TG_NONE ? TG_NONE : t->slices.cause[call];
   return op != TG_NONE && tg__slice_class(t, op) == TG__CLASS_OP ? op : TG_NONE;
@@ -69,7 +69,7 @@ static void put_sums(struct filter *f, int64_t device, struct tg_table *out) {
   memset(f->sum, 0, sizeof f->sum);
 }
 
-static enum tg_err answer_rank(const struct tg_trace *t, const struct tg__ask *a, uint32_t rank, bool by_cause,
+static enum tg_err answer_rank(const struct tg__columns *t, const struct tg__ask *a, uint32_t rank, bool by_cause,
                                int64_t shortest_ns, struct tg_table *out) {
   struct tg__gaps gaps;
   const enum tg_err err = tg__gaps_find(t, rank, &gaps);
@@ -87,7 +87,7 @@ static enum tg_err answer_rank(const struct tg_trace *t, const struct tg__ask *a
   return err;
 }
 
-enum tg_err tg__answer_gaps(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_gaps(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                             struct tg_error *e) {
   static const char *const choices[] = {"gap", "cause"};
   size_t by_cause;

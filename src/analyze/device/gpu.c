@@ -10,7 +10,7 @@
 #define MOST_BLOCKS 8e6 /* keeps a kernel's share inside int64; one full SM is 1 */
 
 struct measure {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   struct tg__spans busy;
   struct tg__sm_load load;
   long double occupancy, occupied_ns;
@@ -81,7 +81,7 @@ static void add_kernel(struct measure *m, uint32_t slice, const struct tg__windo
   }
 }
 
-static bool measure_device(const struct tg_trace *t, struct tg__gpu *g) {
+static bool measure_device(const struct tg__columns *t, struct tg__gpu *g) {
   struct measure m = {.t = t};
   const struct tg__rank *rank = &t->ranks[g->rank];
   const double length = (double)(g->window.end_ns - g->window.start_ns);
@@ -105,7 +105,7 @@ static bool measure_device(const struct tg_trace *t, struct tg__gpu *g) {
 }
 
 /* The devices of the rank that run kernels, in ascending order. */
-static bool find_devices(const struct tg_trace *t, uint32_t rank, struct tg__gpu **out, size_t *count) {
+static bool find_devices(const struct tg__columns *t, uint32_t rank, struct tg__gpu **out, size_t *count) {
   size_t cap = 0;
   const struct tg__rank *r = &t->ranks[rank];
   for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
@@ -127,7 +127,7 @@ static bool find_devices(const struct tg_trace *t, uint32_t rank, struct tg__gpu
   return true;
 }
 
-static enum tg_err measure_rank(const struct tg_trace *t, uint32_t rank, struct tg__gpu **out, size_t *count) {
+static enum tg_err measure_rank(const struct tg__columns *t, uint32_t rank, struct tg__gpu **out, size_t *count) {
   *out = NULL;
   *count = 0;
   if (!find_devices(t, rank, out, count)) return TG_MEMORY;
@@ -158,13 +158,13 @@ static void free_kept(void *item) {
   tg__free(k);
 }
 
-static struct kept *kept_of(const struct tg_trace *t) {
+static struct kept *kept_of(const struct tg__columns *t) {
   struct kept *k = tg__kept_room(t, sizeof *k + t->rank_count * sizeof *k->of_rank, free_kept);
   if (k) k->ranks = t->rank_count;
   return k;
 }
 
-enum tg_err tg__gpu_measure(const struct tg_trace *t, uint32_t rank, struct tg__gpu **out, size_t *count) {
+enum tg_err tg__gpu_measure(const struct tg__columns *t, uint32_t rank, struct tg__gpu **out, size_t *count) {
   *out = NULL;
   *count = 0;
   struct kept *k = kept_of(t);

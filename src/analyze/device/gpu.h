@@ -20,7 +20,7 @@ struct tg__gpu {
 /* One entry for each device of the rank that has kernels, by device number; the window goes from the first step to
  * the last, or from the first operator to the last where there are no steps. TG_OK or TG_MEMORY; free *out either
  * way with tg__free. Measured once and kept with the trace. Needs TG__COL_CORE, TG__COL_ARGS and TG__COL_CAUSE. */
-enum tg_err tg__gpu_measure(const struct tg_trace *t, uint32_t rank, struct tg__gpu **out, size_t *count);
+enum tg_err tg__gpu_measure(const struct tg__columns *t, uint32_t rank, struct tg__gpu **out, size_t *count);
 
 /* What kernels ask of the SMs over time: blocks per SM of all that run at once, capped at 1. Zero-initialised it is
  * empty. */

@@ -183,7 +183,7 @@ static bool idle_of_rank(struct tg__device_rows *d, void *ctx) {
   return true;
 }
 
-enum tg_err tg__answer_idle(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_idle(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                             struct tg_error *e) {
   static const char *const choices[] = {[BY_STREAM] = "stream", [BY_CAUSE] = "cause", [BY_INTERVAL] = "interval"};
   struct work w = {.out = out};

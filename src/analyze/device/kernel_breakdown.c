@@ -13,7 +13,7 @@ struct row {
 };
 struct work {
   struct tg_table *out;
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   enum tg__rules rules;
   int64_t most; /* names to show of a type on a rank; 0 = all */
   double ratio;
@@ -184,7 +184,7 @@ static enum tg_err read_ratio(const struct tg__ask *a, double *ratio, struct tg_
   return tg__fail(e, TG_USAGE, -1, "%s: ratio=%.60s is not a number from 0 to 1", a->question->name, text);
 }
 
-enum tg_err tg__answer_kernel_breakdown(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_kernel_breakdown(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                         struct tg_error *e) {
   struct work w = {.out = out, .t = t};
   int64_t memory;

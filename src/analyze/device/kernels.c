@@ -23,7 +23,7 @@ struct row {
   bool is_kernel;
 };
 struct work {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   enum by by;
   struct tg__paths groups;  /* labels that tell calls of one name apart, in the order of the text */
   struct tg__map number_id; /* register and shared memory figures → small ids */
@@ -38,12 +38,12 @@ struct work {
 
 /* ---- args ------------------------------------------------------------------------------------ */
 
-static double real_of(const struct tg_trace *t, uint32_t args, const struct tg__args_iter *it, bool *has) {
+static double real_of(const struct tg__columns *t, uint32_t args, const struct tg__args_iter *it, bool *has) {
   *has = true;
   return it->val.kind == TG__KIND_INT ? (double)it->val.i : tg__arg_real(t, args, it->field->key, 0);
 }
 
-static int64_t int_of(const struct tg_trace *t, uint32_t args, const struct tg__args_iter *it) {
+static int64_t int_of(const struct tg__columns *t, uint32_t args, const struct tg__args_iter *it) {
   return it->val.kind == TG__KIND_INT ? it->val.i : tg__arg_int(t, args, it->field->key, TG_NULL_INT);
 }
 
@@ -51,7 +51,7 @@ static uint32_t text_of(const struct tg__args_iter *it) {
   return it->val.kind == TG__KIND_RAW || it->val.kind == TG__KIND_STR ? it->val.str : TG_NONE;
 }
 
-static struct facts read_facts(const struct tg_trace *t, uint32_t slice) {
+static struct facts read_facts(const struct tg__columns *t, uint32_t slice) {
   struct facts f = {.grid = TG_NONE, .block = TG_NONE, .registers = TG_NULL_INT, .shared_memory = TG_NULL_INT};
   const uint32_t args = t->slices.args[slice];
   struct tg__args_iter it;
@@ -293,7 +293,7 @@ done:
   return err;
 }
 
-enum tg_err tg__answer_kernels(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_kernels(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                struct tg_error *e) {
   static const char *const choices[] = {
       [BY_NAME] = "name", [BY_OP] = "op", [BY_CONFIG] = "config", [BY_STREAM] = "stream"};

@@ -4,13 +4,13 @@
 static bool is_kernel(enum tg__class c) { return c == TG__CLASS_KERNEL; }
 
 /* The node that a kernel's time counts for; TG_NONE. */
-static uint32_t launching_node(const struct tg_trace *t, const struct tg__op_tree *tree, uint32_t kernel) {
+static uint32_t launching_node(const struct tg__columns *t, const struct tg__op_tree *tree, uint32_t kernel) {
   const uint32_t op = tg__launching_op(t, kernel);
   const uint32_t node = op == TG_NONE ? TG_NONE : tree->node_of[op];
   return node == TG_NONE || tree->nodes[node].absorbed_by == TG_NONE ? node : tree->nodes[node].absorbed_by;
 }
 
-static void add_kernels(const struct tg_trace *t, const struct tg__track *track, const struct tg__op_tree *tree,
+static void add_kernels(const struct tg__columns *t, const struct tg__track *track, const struct tg__op_tree *tree,
                         struct tg__tensor_names *names, struct tg__op_tensor *out) {
   for (uint32_t i = track->first; i < track->first + track->count; i++) {
     if (tg__slice_class(t, i) != TG__CLASS_KERNEL) continue;
@@ -23,7 +23,7 @@ static void add_kernels(const struct tg_trace *t, const struct tg__track *track,
 }
 
 /* Children stand behind their parents, so from the end each one is complete when its parent takes it in. */
-static void add_children(const struct tg_trace *t, struct tg__reach reach, const struct tg__op_tree *tree,
+static void add_children(const struct tg__columns *t, struct tg__reach reach, const struct tg__op_tree *tree,
                          struct tg__tensor_names *names, struct tg__op_tensor *out) {
   for (uint32_t i = tree->first[reach.end_track]; i-- > tree->first[reach.first_track];) {
     const struct tg__op_node *n = &tree->nodes[i];
@@ -36,7 +36,7 @@ static void add_children(const struct tg_trace *t, struct tg__reach reach, const
   }
 }
 
-enum tg_err tg__op_tensor_sum(const struct tg_trace *t, const struct tg__ask *a, const struct tg__op_tree *tree,
+enum tg_err tg__op_tensor_sum(const struct tg__columns *t, const struct tg__ask *a, const struct tg__op_tree *tree,
                               bool plugin, struct tg__op_tensor *out) {
   *out = (struct tg__op_tensor){.of_first_call = plugin};
   if (!tg__ask_has_class(t, a, is_kernel, false)) return TG_OK;

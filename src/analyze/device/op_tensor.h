@@ -11,7 +11,7 @@ struct tg__op_tensor {         /* by node of the tree; all NULL where the trace 
   bool of_first_call;          /* the plugin's rule: a row is what its first call is */
 };
 /* TG_OK or TG_MEMORY; free *out either way. */
-enum tg_err tg__op_tensor_sum(const struct tg_trace *t, const struct tg__ask *a, const struct tg__op_tree *tree,
+enum tg_err tg__op_tensor_sum(const struct tg__columns *t, const struct tg__ask *a, const struct tg__op_tree *tree,
                               bool plugin, struct tg__op_tensor *out);
 void tg__op_tensor_free(struct tg__op_tensor *o);
 

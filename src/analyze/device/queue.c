@@ -143,7 +143,7 @@ static bool queue_of_rank(struct tg__device_rows *d, void *ctx) {
   return ok;
 }
 
-enum tg_err tg__answer_queue(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_queue(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                              struct tg_error *e) {
   static const char *const choices[] = {[SUMMARY] = "summary", [SERIES] = "series", [FULL] = "full"};
   struct work w = {.out = out};

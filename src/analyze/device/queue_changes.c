@@ -64,7 +64,7 @@ static bool find_pairs(struct work *w, struct tg__device_rows *d) {
 
 static void put_change(struct work *w, uint32_t number, bool is_launch, int32_t length) {
   struct tg__queue_changes *const out = w->out;
-  const struct tg_trace *const t = w->d->t;
+  const struct tg__columns *const t = w->d->t;
   const struct tg__launch_pair p = tg__device_pair(w->d, number);
   if (!w->last || p.slice - w->last->first >= w->last->count) w->last = &t->tracks[tg__slice_track(t, p.slice)];
   if (out->ns) {

@@ -18,7 +18,7 @@ struct tg__queue_changes {
   int32_t *length; /* of the queue afterwards */
   int64_t *ns;     /* rules=hta: when; exact: NULL, that is when the slice begins */
 };
-static inline int64_t tg__queue_ns(const struct tg__queue_changes *q, const struct tg_trace *t, size_t change) {
+static inline int64_t tg__queue_ns(const struct tg__queue_changes *q, const struct tg__columns *t, size_t change) {
   return q->ns ? q->ns[change] : t->slices.start_ns[q->event[change]];
 }
 

@@ -41,7 +41,7 @@ static bool is_plugin_op(struct tg__str op) {
   return false;
 }
 
-bool tg__tensor_names_open(struct tg__tensor_names *n, const struct tg_trace *t, bool plugin) {
+bool tg__tensor_names_open(struct tg__tensor_names *n, const struct tg__columns *t, bool plugin) {
   const size_t strings = (size_t)tg__strings_count(t->strings) + 1;
   *n = (struct tg__tensor_names){.t = t, .plugin = plugin, .units = tg__alloc(strings), .ops = tg__alloc(strings)};
   return n->units && n->ops;

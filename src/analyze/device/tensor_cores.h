@@ -15,11 +15,11 @@ enum tg__matrix_unit tg__matrix_unit(struct tg__str kernel);
 /* The same once per distinct name. plugin: by the lists of the TensorBoard plugin, which know no Hopper and no
  * "unknown". */
 struct tg__tensor_names {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   bool plugin;
   uint8_t *units, *ops; /* by string id; 0 = not looked at yet */
 };
-bool tg__tensor_names_open(struct tg__tensor_names *n, const struct tg_trace *t,
+bool tg__tensor_names_open(struct tg__tensor_names *n, const struct tg__columns *t,
                            bool plugin); /* false on no memory; close either way */
 void tg__tensor_names_close(struct tg__tensor_names *n);
 enum tg__matrix_unit tg__tensor_unit(struct tg__tensor_names *n, uint32_t kernel_name);

@@ -261,7 +261,7 @@ struct looking { /* at one file of a run after the other */
   struct tg_error why; /* the first file that has not the steps asked for */
 };
 
-static enum tg_err look_at(void *ctx, struct tg_trace *t, struct tg_error *e) {
+static enum tg_err look_at(void *ctx, struct tg__columns *t, struct tg_error *e) {
   struct looking *const w = ctx;
   struct tg__diff_side part;
   struct tg_error why = {0};
@@ -278,7 +278,7 @@ static enum tg_err look_at(void *ctx, struct tg_trace *t, struct tg_error *e) {
   return err;
 }
 
-static enum tg_err open_side(struct tg_trace *t, const struct tg__diff_ask *ask, int side, struct tg__diff_side *out,
+static enum tg_err open_side(struct tg__columns *t, const struct tg__diff_ask *ask, int side, struct tg__diff_side *out,
                              struct tg_error *e) {
   struct tg_arg args[2];
   const size_t count = side_args(ask, side, args);
@@ -297,7 +297,7 @@ static enum tg_err open_side(struct tg_trace *t, const struct tg__diff_ask *ask,
   return err ? err : tg__diff_side_end(out, e);
 }
 
-static enum tg_err compare(struct tg_trace *const traces[TG__SIDES], struct tg__diff_ask *ask, bool only_conditions,
+static enum tg_err compare(struct tg__columns *const traces[TG__SIDES], struct tg__diff_ask *ask, bool only_conditions,
                            struct tg_table *out, struct tg_error *e) {
   struct tg__diff_side sides[TG__SIDES] = {0};
   struct tg__conditions conditions = {0};
@@ -327,7 +327,7 @@ static enum tg_err compare(struct tg_trace *const traces[TG__SIDES], struct tg__
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-static enum tg_err answer(struct tg_trace *const traces[TG__SIDES], struct tg__diff_ask *ask, struct tg_table *out,
+static enum tg_err answer(struct tg__columns *const traces[TG__SIDES], struct tg__diff_ask *ask, struct tg_table *out,
                           struct tg_error *e) {
   const char *by = tg__diff_arg(ask, "by");
   const bool conditions = strcmp(by, "conditions") == 0;
@@ -357,7 +357,8 @@ static enum tg_err finish(const struct tg__diff_ask *ask, struct tg_table *out, 
   return TG_OK;
 }
 
-static void note_twins(struct tg_trace *const traces[TG__SIDES], const struct tg__diff_ask *ask, struct tg_table *out) {
+static void note_twins(struct tg__columns *const traces[TG__SIDES], const struct tg__diff_ask *ask,
+                       struct tg_table *out) {
   static const char *const letters[] = {"A: ", "B: "};
   for (int side = 0; side < TG__SIDES; side++) {
     struct tg_arg args[2];
@@ -368,9 +369,9 @@ static void note_twins(struct tg_trace *const traces[TG__SIDES], const struct tg
   }
 }
 
-enum tg_err tg__diff_runs(struct tg_trace *a, struct tg_trace *b, const struct tg__diff_doors *doors,
+enum tg_err tg__diff_runs(struct tg__columns *a, struct tg__columns *b, const struct tg__diff_doors *doors,
                           const struct tg_arg *args, size_t arg_count, struct tg_table **out, struct tg_error *e) {
-  struct tg_trace *const traces[TG__SIDES] = {a, b};
+  struct tg__columns *const traces[TG__SIDES] = {a, b};
   struct tg__diff_ask ask = {.args = args, .count = arg_count, .doors = doors};
   *out = NULL;
   struct tg_table *table = tg__table_new("diff");
@@ -386,7 +387,7 @@ enum tg_err tg__diff_runs(struct tg_trace *a, struct tg_trace *b, const struct t
   return err;
 }
 
-enum tg_err tg__diff_run(struct tg_trace *a, struct tg_trace *b, const struct tg_arg *args, size_t arg_count,
+enum tg_err tg__diff_run(struct tg__columns *a, struct tg__columns *b, const struct tg_arg *args, size_t arg_count,
                          struct tg_table **out, struct tg_error *e) {
   return tg__diff_runs(a, b, NULL, args, arg_count, out, e);
 }

@@ -108,7 +108,7 @@ struct tg__diff_unit { /* one step of one rank */
   int64_t reach_ns;         /* largest end of the units of this rank up to here */
 };
 struct tg__diff_side {
-  struct tg_trace *t; /* NULL: its ranks were looked at one after the other, and let go */
+  struct tg__columns *t; /* NULL: its ranks were looked at one after the other, and let go */
   const char *path;
   char letter; /* what notes call it: A or B */
   struct tg__ask pick;
@@ -126,7 +126,7 @@ struct tg__diff_side {
   struct tg__diff_named named[TG__DIFF_BYS]; /* of a side without a trace at hand: what was asked for */
 };
 /* A trace whole, or a part of a run: kinds has the bits of those to collect now. *out is to be closed either way. */
-enum tg_err tg__diff_side_take(struct tg_trace *t, const struct tg_arg *args, size_t arg_count, int side,
+enum tg_err tg__diff_side_take(struct tg__columns *t, const struct tg_arg *args, size_t arg_count, int side,
                                unsigned kinds, struct tg__diff_side *out, struct tg_error *e);
 bool tg__diff_side_add(struct tg__diff_side *to,
                        const struct tg__diff_side *part); /* of one more file; false on no memory */
@@ -175,9 +175,9 @@ const char *tg__diff_arg(const struct tg__diff_ask *a,
                          const char *name); /* the value given, else its default; see diff.def */
 /* diff_question.c: one question asked of both, column by column. diff_totals.c: counts and durations by name, as
  * HTA's TraceDiff. */
-enum tg_err tg__diff_question(struct tg_trace *const sides[TG__SIDES], const struct tg__diff_ask *ask,
+enum tg_err tg__diff_question(struct tg__columns *const sides[TG__SIDES], const struct tg__diff_ask *ask,
                               struct tg_table *out, struct tg_error *e);
-enum tg_err tg__diff_totals(struct tg_trace *const sides[TG__SIDES], const struct tg__diff_ask *ask,
+enum tg_err tg__diff_totals(struct tg__columns *const sides[TG__SIDES], const struct tg__diff_ask *ask,
                             struct tg_table *out, struct tg_error *e);
 
 /* diff_rows.c: every figure of both sides, judged. */

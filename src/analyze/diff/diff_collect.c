@@ -154,7 +154,7 @@ static bool add_node(struct work *w, const struct tg__op_node *n, uint32_t row, 
 typedef bool visit_fn(void *ctx, struct work *w, uint32_t node, uint32_t step);
 
 static bool each_operator(struct work *w, const struct tg__op_tree *tree, visit_fn *visit, void *ctx) {
-  const struct tg_trace *t = w->s->t;
+  const struct tg__columns *t = w->s->t;
   for (uint32_t k = 0; k < t->track_count; k++) {
     if (!tg__ask_has_track(&w->s->pick, t, k)) continue;
     for (uint32_t i = tree->first[k]; i < tree->first[k + 1]; i++) {
@@ -225,7 +225,7 @@ static enum tg_err collect_operators(struct work *w, bool by_module) {
 /* ---- device work ----------------------------------------------------------------------------- */
 
 static bool add_device_work(struct work *w, uint32_t track, uint32_t slice, bool family) {
-  const struct tg_trace *t = w->s->t;
+  const struct tg__columns *t = w->s->t;
   const uint32_t rank = t->tracks[track].rank, call = tg__launch_of(t, slice);
   const bool known = call != TG_NONE;
   const uint32_t step =
@@ -243,7 +243,7 @@ static bool add_device_work(struct work *w, uint32_t track, uint32_t slice, bool
 }
 
 static enum tg_err collect_device_work(struct work *w, bool family) {
-  const struct tg_trace *t = w->s->t;
+  const struct tg__columns *t = w->s->t;
   for (uint32_t k = 0; k < t->track_count; k++) {
     if (!tg__ask_has_track(&w->s->pick, t, k)) continue;
     for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count; i++) {
@@ -263,7 +263,7 @@ static int64_t peak_of(const struct tg_table *t, size_t row) {
 /* The highest peak of each device over the ranks. What was not recorded with memory has none. */
 static enum tg_err collect_peaks(struct work *w) {
   const struct tg__ask *const pick = &w->s->pick;
-  struct tg_trace *const t = w->s->t;
+  struct tg__columns *const t = w->s->t;
   char number[24] = "all";
   if (pick->rank != TG_NONE)
     snprintf(number, sizeof number, "%lld",

@@ -151,7 +151,7 @@ static bool same_columns(const struct join *j) {
   return true;
 }
 
-static enum tg_err ask_side(struct tg_trace *t, const struct tg__diff_ask *ask, int side, struct tg_table **out,
+static enum tg_err ask_side(struct tg__columns *t, const struct tg__diff_ask *ask, int side, struct tg_table **out,
                             struct tg_error *e) {
   static const char *const ours[] = {"question", "columns", "keys",  "rank_a", "rank_b", "step_a",
                                      "step_b",   "accept",  "least", "where",  "sort",   "limit"};
@@ -226,7 +226,7 @@ static void note_losses(const struct tg_table *t, char letter, struct tg_table *
   tg__diff_note_losses(out, letter, loss);
 }
 
-enum tg_err tg__diff_question(struct tg_trace *const sides[TG__SIDES], const struct tg__diff_ask *ask,
+enum tg_err tg__diff_question(struct tg__columns *const sides[TG__SIDES], const struct tg__diff_ask *ask,
                               struct tg_table *out, struct tg_error *e) {
   struct join j = {0};
   enum tg_err err = TG_OK;

@@ -33,7 +33,7 @@ static bool add_shape(struct tg__diff_shapes *h, int side, struct tg__str op, ui
 }
 
 bool tg__diff_shapes_take(struct tg__diff_side *s) {
-  const struct tg_trace *const t = s->t;
+  const struct tg__columns *const t = s->t;
   struct tg__diff_shapes *const h = &s->shapes;
   struct tg__op_tree tree = {0};
   bool ok = (h->names = tg__strings_new()) && !tg__op_tree_build(t, &tree);

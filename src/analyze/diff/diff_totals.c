@@ -18,7 +18,7 @@ struct work {
   size_t count, cap;
   /* one side */
   int side;
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   struct tg__ask pick;
   uint32_t *row_of; /* by string id of the trace */
 };
@@ -98,7 +98,7 @@ struct counting {
   struct tg_error why; /* the first file of a run that has not the steps asked for */
 };
 
-static enum tg_err count_trace(void *ctx, struct tg_trace *t, struct tg_error *e) {
+static enum tg_err count_trace(void *ctx, struct tg__columns *t, struct tg_error *e) {
   struct counting *const c = ctx;
   struct work *const w = c->w;
   struct tg_error why = {0};
@@ -124,7 +124,8 @@ static enum tg_err count_trace(void *ctx, struct tg_trace *t, struct tg_error *e
   return err;
 }
 
-static enum tg_err count_side(struct work *w, struct tg_trace *t, const struct tg__diff_ask *ask, struct tg_error *e) {
+static enum tg_err count_side(struct work *w, struct tg__columns *t, const struct tg__diff_ask *ask,
+                              struct tg_error *e) {
   const char *own_rank = tg__diff_arg(ask, w->side ? "rank_b" : "rank_a"),
              *own_step = tg__diff_arg(ask, w->side ? "step_b" : "step_a");
   const struct tg_arg args[] = {{"step", *own_step ? own_step : tg__diff_arg(ask, "step")},
@@ -198,7 +199,7 @@ static enum tg_err parse(struct work *w, const struct tg__diff_ask *ask, struct 
   return TG_OK;
 }
 
-enum tg_err tg__diff_totals(struct tg_trace *const sides[TG__SIDES], const struct tg__diff_ask *ask,
+enum tg_err tg__diff_totals(struct tg__columns *const sides[TG__SIDES], const struct tg__diff_ask *ask,
                             struct tg_table *out, struct tg_error *e) {
   struct work w = {.names = tg__strings_new()};
   enum tg_err err = w.names ? parse(&w, ask, e) : tg__fail(e, TG_MEMORY, -1, "out of memory");

@@ -20,7 +20,7 @@ struct group {
   int64_t device_ns;
 };
 struct work {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   const struct tg__ask *a;
   int64_t *device_of;                   /* per slice: device work it launched */
   bool *annotated;                      /* per track: has annotations of the CPU */
@@ -120,7 +120,7 @@ static struct group *group_of(struct work *w, uint32_t name, uint32_t rank, bool
 }
 
 static void add_track(struct work *w, uint32_t track, const struct launches *of_all) {
-  const struct tg_trace *t = w->t;
+  const struct tg__columns *t = w->t;
   const struct tg__track *k = &t->tracks[track];
   struct launches own = {0};
   if (w->annotated[track]) launches_for_track(w, track, &own);
@@ -143,7 +143,7 @@ static void add_track(struct work *w, uint32_t track, const struct launches *of_
 
 /* The thread on which most forward operators of this thread's backward operators ran; TG_NONE when there are none. */
 static uint32_t most_helped(struct work *w, uint32_t track) {
-  const struct tg_trace *t = w->t;
+  const struct tg__columns *t = w->t;
   struct tg__map counts = {0};
   uint32_t best = TG_NONE, most = 0;
   for (uint32_t i = t->tracks[track].first; i < t->tracks[track].first + t->tracks[track].count; i++) {
@@ -167,7 +167,7 @@ static uint32_t most_helped(struct work *w, uint32_t track) {
 
 /* What each host call launched, which threads carry annotations, and which help which. */
 static void prepare(struct work *w) {
-  const struct tg_trace *t = w->t;
+  const struct tg__columns *t = w->t;
   const struct tg__reach reach = tg__reach_of(t, w->a->rank);
   for (uint32_t k = reach.first_track; k < reach.end_track; k++) {
     w->first_helper[k] = w->next_helper[k] = TG_NONE;
@@ -226,7 +226,7 @@ static void put_sorted(const struct work *w, struct tg_table *out) {
 }
 
 static void add_ranks(struct work *w) {
-  const struct tg_trace *t = w->t;
+  const struct tg__columns *t = w->t;
   for (uint32_t r = 0; r < t->rank_count && !w->failed; r++) {
     if (!tg__ask_has_rank(w->a, r)) continue;
     struct launches of_all = {0};
@@ -240,7 +240,7 @@ static void add_ranks(struct work *w) {
 
 /* Where nobody asks for the device work of annotations, only they are looked at. */
 static void add_listed(struct work *w, uint32_t rank, enum tg__list which) {
-  const struct tg_trace *t = w->t;
+  const struct tg__columns *t = w->t;
   struct tg__listed list;
   w->failed |= !tg__listed(t, which, rank, &list);
   for (size_t i = 0; i < list.count && !w->failed; i++) {
@@ -295,7 +295,7 @@ static void add_all(struct work *w) {
   tg__free(w->next_helper);
 }
 
-enum tg_err tg__answer_annotations(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_annotations(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                    struct tg_error *e) {
   static const char *const rules[] = {"exact", "hta", "hta-last"};
   size_t hta;

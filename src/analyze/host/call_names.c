@@ -1,7 +1,7 @@
 /* What torch's own tables call the events of a trace. */
 #include "analyze/host/call_names.h"
 
-bool tg__call_names_open(struct tg__call_names *n, const struct tg_trace *t) {
+bool tg__call_names_open(struct tg__call_names *n, const struct tg__columns *t) {
   static const char *const hidden[TG__HIDDEN_NAMES] = {"profiler::_record_function_enter",
                                                        "profiler::_record_function_enter_new",
                                                        "profiler::_record_function_exit",
@@ -57,7 +57,7 @@ static void split(struct tg__call_names *n, uint32_t id) {
 }
 
 uint32_t tg__call_name(struct tg__call_names *n, uint32_t slice) {
-  const struct tg_trace *t = n->texts.t;
+  const struct tg__columns *t = n->texts.t;
   const uint32_t id = t->slices.name[slice];
   switch (tg__slice_class(t, slice)) {
   case TG__CLASS_OP:
@@ -72,7 +72,7 @@ uint32_t tg__call_name(struct tg__call_names *n, uint32_t slice) {
 }
 
 uint32_t tg__call_overload(struct tg__call_names *n, uint32_t slice) {
-  const struct tg_trace *t = n->texts.t;
+  const struct tg__columns *t = n->texts.t;
   const uint32_t id = t->slices.name[slice];
   if (tg__slice_class(t, slice) != TG__CLASS_OP) return TG_NONE;
   if (tg__schema_mask_has(t, &n->given, slice)) {

@@ -15,7 +15,7 @@ struct tg__call_names {
   struct tg__schema_mask given;      /* events that state their overload */
 };
 bool tg__call_names_open(struct tg__call_names *n,
-                         const struct tg_trace *t); /* false on no memory; close it either way */
+                         const struct tg__columns *t); /* false on no memory; close it either way */
 void tg__call_names_close(struct tg__call_names *n);
 uint32_t tg__call_name(struct tg__call_names *n, uint32_t slice);     /* label; equal names, equal labels */
 uint32_t tg__call_overload(struct tg__call_names *n, uint32_t slice); /* label, TG_NONE */

@@ -8,7 +8,7 @@ struct pair {                       /* of names, or of two events */
   int64_t calls, forward_ns, backward_ns, forward_device_ns, backward_device_ns;
 };
 struct work {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   const struct tg__ask *a;
   enum by by;
   const struct tg__call_graph *g;
@@ -114,7 +114,7 @@ static void add_note(const struct work *w, struct tg_table *out) {
                    (double)forward / 1e6, (double)backward / 1e6, (double)backward / (double)forward);
 }
 
-enum tg_err tg__answer_forward_backward(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_forward_backward(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                         struct tg_error *e) {
   static const char *const choices[] = {[BY_OP] = "op", [BY_CALL] = "call"};
   size_t by;

@@ -5,7 +5,7 @@ enum { WRITE_MOST = 256 }; /* labels of one path in a text: keeps the output of 
 
 /* ---- which events carry an argument ---------------------------------------------------------- */
 
-bool tg__schema_mask_make(const struct tg_trace *t, uint32_t key, struct tg__schema_mask *out) {
+bool tg__schema_mask_make(const struct tg__columns *t, uint32_t key, struct tg__schema_mask *out) {
   *out = (struct tg__schema_mask){.key = key};
   out->has = tg__alloc((size_t)t->schema_count + 1);
   if (!out->has) return false;
@@ -20,7 +20,7 @@ void tg__schema_mask_free(struct tg__schema_mask *m) {
   *m = (struct tg__schema_mask){0};
 }
 
-bool tg__schema_mask_has(const struct tg_trace *t, const struct tg__schema_mask *m, uint32_t slice) {
+bool tg__schema_mask_has(const struct tg__columns *t, const struct tg__schema_mask *m, uint32_t slice) {
   if (!m->any) return false;
   struct tg__args_iter it;
   tg__args_begin(t, t->slices.args[slice], &it);
@@ -40,7 +40,7 @@ struct open_frames {
 };
 
 /* The innermost open frame that holds the slice. */
-static uint32_t frame_holding(const struct tg_trace *t, const struct open_frames *open, uint32_t slice) {
+static uint32_t frame_holding(const struct tg__columns *t, const struct open_frames *open, uint32_t slice) {
   const int64_t end = tg__slice_end(t, slice);
   size_t low = 0, high = open->count;
   while (low < high) {
@@ -53,7 +53,7 @@ static uint32_t frame_holding(const struct tg_trace *t, const struct open_frames
   return low ? open->slices[low - 1] : TG_NONE;
 }
 
-static bool frames_of_track(const struct tg_trace *t, const struct tg__track *track, struct open_frames *open,
+static bool frames_of_track(const struct tg__columns *t, const struct tg__track *track, struct open_frames *open,
                             uint32_t *around) {
   open->count = 0;
   for (uint32_t i = track->first; i < track->first + track->count; i++) {
@@ -70,7 +70,7 @@ static bool frames_of_track(const struct tg_trace *t, const struct tg__track *tr
   return true;
 }
 
-uint32_t *tg__frames_around(const struct tg_trace *t, struct tg__reach reach) {
+uint32_t *tg__frames_around(const struct tg__columns *t, struct tg__reach reach) {
   uint32_t *around = tg__alloc(((size_t)t->slices.count + 1) * sizeof *around);
   struct open_frames open = {0};
   bool ok = around != NULL;
@@ -84,7 +84,7 @@ uint32_t *tg__frames_around(const struct tg_trace *t, struct tg__reach reach) {
 
 /* ---- paths ----------------------------------------------------------------------------------- */
 
-bool tg__paths_open(struct tg__paths *p, const struct tg_trace *t) {
+bool tg__paths_open(struct tg__paths *p, const struct tg__columns *t) {
   *p = (struct tg__paths){.t = t, .count = 1};
   p->extra = tg__strings_new();
   return p->extra && tg__grow((void **)&p->up, &p->up_cap, 1, sizeof *p->up) &&

@@ -12,23 +12,24 @@ struct tg__schema_mask {
   bool any;     /* some schema has the key */
   uint8_t *has; /* by schema */
 };
-bool tg__schema_mask_make(const struct tg_trace *t, uint32_t key, struct tg__schema_mask *out); /* false on no memory */
+bool tg__schema_mask_make(const struct tg__columns *t, uint32_t key,
+                          struct tg__schema_mask *out); /* false on no memory */
 void tg__schema_mask_free(struct tg__schema_mask *m);
-bool tg__schema_mask_has(const struct tg_trace *t, const struct tg__schema_mask *m,
+bool tg__schema_mask_has(const struct tg__columns *t, const struct tg__schema_mask *m,
                          uint32_t slice); /* there, and not null */
 
 /* ---- Python frames --------------------------------------------------------------------------- */
 
 /* By slice: the innermost Python frame that contains it, itself excluded; TG_NONE. NULL on no memory. Freed with
  * tg__free. */
-uint32_t *tg__frames_around(const struct tg_trace *t, struct tg__reach reach);
+uint32_t *tg__frames_around(const struct tg__columns *t, struct tg__reach reach);
 
 /* ---- paths ----------------------------------------------------------------------------------- */
 
 /* A set of paths, each a number; equal sequences of labels have equal numbers. 0 is the empty path. A label is
  * whatever 32-bit number the caller likes; those from tg__paths_label have a text. */
 struct tg__paths {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   struct tg__map next;  /* (path, label) → longer path */
   uint32_t *up, *label; /* by path */
   size_t count, up_cap, label_cap;
@@ -37,7 +38,7 @@ struct tg__paths {
   struct tg__map by_frame;   /* string id → label, for frames seen before */
   bool failed;               /* out of memory: paths returned since are wrong */
 };
-bool tg__paths_open(struct tg__paths *p, const struct tg_trace *t); /* false on no memory; close it either way */
+bool tg__paths_open(struct tg__paths *p, const struct tg__columns *t); /* false on no memory; close it either way */
 void tg__paths_close(struct tg__paths *p);
 uint32_t tg__paths_step(struct tg__paths *p, uint32_t from, uint32_t label);
 uint32_t tg__paths_label(struct tg__paths *p, struct tg__str text); /* a string id of the trace is a label, too */

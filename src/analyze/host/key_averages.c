@@ -21,7 +21,7 @@ struct row {
 };
 
 struct work {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   const struct tg__ask *ask;
   bool by_event, python, all_processes;
   int64_t pid;
@@ -91,7 +91,7 @@ static struct row *row_of(struct work *w, const struct row *event) {
 static bool is_annotation(enum tg__class cls) { return cls == TG__CLASS_ANNOTATION || cls == TG__CLASS_GPU_ANNOTATION; }
 
 static bool count_host(struct work *w, uint32_t track, uint32_t node) {
-  const struct tg_trace *t = w->t;
+  const struct tg__columns *t = w->t;
   const struct tg__op_node *n = &w->tree.nodes[node];
   const enum tg__class cls = tg__slice_class(t, n->slice);
   if (cls == TG__CLASS_PYTHON && !w->python) return true;
@@ -121,7 +121,7 @@ static bool count_host(struct work *w, uint32_t track, uint32_t node) {
 
 /* What ends on another thread than it began on: a row with its length, and no time of its own. */
 static bool count_async(struct work *w, uint32_t track, uint32_t slice) {
-  const struct tg_trace *t = w->t;
+  const struct tg__columns *t = w->t;
   const enum tg__class cls = tg__slice_class(t, slice);
   if ((cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) || !tg__call_is_async(&w->names, slice)) return true;
   struct row *r = row_of(w, &(struct row){.name = tg__call_name(&w->names, slice),
@@ -143,7 +143,7 @@ static bool is_of_process(const struct work *w, uint32_t slice) {
 }
 
 static bool count_device(struct work *w, uint32_t track, uint32_t slice) {
-  const struct tg_trace *t = w->t;
+  const struct tg__columns *t = w->t;
   const enum tg__class cls = tg__slice_class(t, slice);
   if (!tg__class_is_device_work(cls) && cls != TG__CLASS_GPU_ANNOTATION) return true;
   if (!is_of_process(w, slice)) return true;
@@ -233,7 +233,7 @@ static void put_group(const struct work *w, const struct row *r, struct tg__out 
 static int64_t or_null(uint32_t index) { return index == TG_NONE ? TG_NULL_INT : (int64_t)index; }
 
 static void put_row(const struct work *w, const struct row *r, struct tg__out *text, struct tg_table *out) {
-  const struct tg_trace *t = w->t;
+  const struct tg__columns *t = w->t;
   const uint32_t parent = r->node == TG_NONE ? TG_NONE : w->tree.nodes[r->node].parent;
   tg__put_text(out, tg__call_text(&w->names, r->name));
   put_group(w, r, text, out);
@@ -316,7 +316,7 @@ static enum tg_err prepare(struct work *w, struct tg_error *e) {
   return tg__op_group_open_all(&w->group, w->t, tg__reach_of(w->t, w->ask->rank), &w->tree, &w->names, by, e);
 }
 
-enum tg_err tg__answer_key_averages(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_key_averages(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                     struct tg_error *e) {
   struct work w = {.t = t, .ask = a};
   enum tg_err err = prepare(&w, e);

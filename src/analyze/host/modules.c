@@ -157,7 +157,7 @@ static void place_backward(struct tg__modules *m, uint32_t track) {
 
 /* For what is no node, such as runtime calls outside of operators. */
 static void place_slices(struct tg__modules *m, struct tg__reach reach) {
-  const struct tg_trace *t = m->t;
+  const struct tg__columns *t = m->t;
   for (uint32_t i = reach.first_slice; i < reach.end_slice; i++) {
     const uint32_t parent = t->slices.parent[i]; /* has the smaller number */
     if (m->module_id.any && tg__modules_is_frame(m, i))
@@ -167,7 +167,7 @@ static void place_slices(struct tg__modules *m, struct tg__reach reach) {
   }
 }
 
-enum tg_err tg__modules_have_names(const struct tg_trace *t, bool *any) {
+enum tg_err tg__modules_have_names(const struct tg__columns *t, bool *any) {
   struct tg__schema_mask ids = {0}, hierarchies = {0};
   const bool ok = tg__schema_mask_make(t, TG__K_PYTHON_MODULE_ID, &ids) &&
                   tg__schema_mask_make(t, TG__K_MODULE_HIERARCHY, &hierarchies);
@@ -177,7 +177,7 @@ enum tg_err tg__modules_have_names(const struct tg_trace *t, bool *any) {
   return ok ? TG_OK : TG_MEMORY;
 }
 
-enum tg_err tg__modules_open(struct tg__modules *m, const struct tg_trace *t, struct tg__reach reach,
+enum tg_err tg__modules_open(struct tg__modules *m, const struct tg__columns *t, struct tg__reach reach,
                              const struct tg__op_tree *tree) {
   *m = (struct tg__modules){.t = t, .tree = tree};
   m->place = tg__alloc((tree->count + 1) * sizeof *m->place);

@@ -9,7 +9,7 @@
  * none. What runs inside a node of autograd counts as backward, a forward that is computed again there too: it has
  * the place it had at first. */
 struct tg__modules {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   const struct tg__op_tree *tree;
   struct tg__paths paths;
   struct tg__schema_mask module_id, hierarchy;
@@ -19,9 +19,9 @@ struct tg__modules {
   bool any;          /* some frame or operator names a module */
 };
 /* Might some event name a module? Seen without looking at events. */
-enum tg_err tg__modules_have_names(const struct tg_trace *t, bool *any);
+enum tg_err tg__modules_have_names(const struct tg__columns *t, bool *any);
 /* TG_OK or TG_MEMORY; close it either way. */
-enum tg_err tg__modules_open(struct tg__modules *m, const struct tg_trace *t, struct tg__reach reach,
+enum tg_err tg__modules_open(struct tg__modules *m, const struct tg__columns *t, struct tg__reach reach,
                              const struct tg__op_tree *tree);
 void tg__modules_close(struct tg__modules *m);
 bool tg__modules_is_frame(const struct tg__modules *m, uint32_t slice); /* a call of a module */

@@ -6,7 +6,7 @@ struct sums { /* of a place alone; then, in `total`, with the modules in it */
   int64_t bytes[2]; /* CPU, devices */
 };
 struct work {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   const struct tg__ask *ask;
   struct tg__op_tree tree;
   struct tg__modules modules;
@@ -327,7 +327,7 @@ static enum tg_err answer(struct work *w, bool by_class, struct tg_table *out) {
   return err;
 }
 
-enum tg_err tg__answer_modules(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_modules(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                struct tg_error *e) {
   static const char *const choices[] = {"tree", "class"};
   size_t by;

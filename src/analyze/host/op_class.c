@@ -74,7 +74,7 @@ static enum tg__op_class class_of_kernel(struct tg__str kernel) {
   return TG__OPS_OTHER;
 }
 
-static enum tg__op_class remembered(uint8_t *seen, const struct tg_trace *t, uint32_t name,
+static enum tg__op_class remembered(uint8_t *seen, const struct tg__columns *t, uint32_t name,
                                     enum tg__op_class (*judge)(struct tg__str)) {
   if (!seen[name]) seen[name] = (uint8_t)(judge(tg__name(t, name)) + 1);
   return (enum tg__op_class)(seen[name] - 1);
@@ -94,7 +94,7 @@ static void judge_nodes(struct tg__op_classes *c, struct tg__reach reach) {
   }
 }
 
-enum tg_err tg__op_classes_open(struct tg__op_classes *c, const struct tg_trace *t, struct tg__reach reach,
+enum tg_err tg__op_classes_open(struct tg__op_classes *c, const struct tg__columns *t, struct tg__reach reach,
                                 const struct tg__op_tree *tree) {
   const size_t strings = (size_t)tg__strings_count(t->strings) + 1;
   *c = (struct tg__op_classes){.t = t, .tree = tree};

@@ -5,7 +5,7 @@ struct row {
   int64_t calls, self_cpu_ns, device_events, device_ns;
 };
 struct work {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   const struct tg__ask *ask;
   struct tg__op_tree tree;
   struct tg__op_classes classes;
@@ -73,7 +73,7 @@ static enum tg_err put_rows(const struct work *w, struct tg_table *out) {
   return TG_OK;
 }
 
-enum tg_err tg__answer_op_classes(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_op_classes(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                   struct tg_error *e) {
   struct work w = {.t = t, .ask = a};
   const struct tg__reach reach = tg__reach_of(t, a->rank);

@@ -38,13 +38,13 @@ static bool asks_for(const struct tg__op_group *g, enum tg__group_part part) {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static bool is_module(const struct tg_trace *t, const struct tg__schema_mask *module_id, uint32_t slice) {
+static bool is_module(const struct tg__columns *t, const struct tg__schema_mask *module_id, uint32_t slice) {
   return tg__slice_class(t, slice) == TG__CLASS_PYTHON && tg__schema_mask_has(t, module_id, slice);
 }
 
 /* The enclosing module path of every Python frame, in `modules`: the frame itself counted when it is one. NULL on no
  * memory. */
-static uint32_t *module_paths(const struct tg_trace *t, struct tg__reach reach, const uint32_t *around,
+static uint32_t *module_paths(const struct tg__columns *t, struct tg__reach reach, const uint32_t *around,
                               const struct tg__schema_mask *module_id, struct tg__paths *modules) {
   uint32_t *path = tg__alloc(((size_t)t->slices.count + 1) * sizeof *path);
   if (!path) return NULL;
@@ -82,7 +82,7 @@ static bool prepare(struct tg__op_group *g) {
   return true;
 }
 
-enum tg_err tg__op_group_open_all(struct tg__op_group *g, const struct tg_trace *t, struct tg__reach reach,
+enum tg_err tg__op_group_open_all(struct tg__op_group *g, const struct tg__columns *t, struct tg__reach reach,
                                   const struct tg__op_tree *tree, struct tg__call_names *names, const char *by,
                                   struct tg_error *e) {
   *g = (struct tg__op_group){.t = t, .reach = reach, .tree = tree, .names = names, .stack_limit = STACK_DEFAULT};
@@ -99,7 +99,7 @@ enum tg_err tg__op_group_open_all(struct tg__op_group *g, const struct tg_trace 
   return prepare(g) ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while grouping operators");
 }
 
-enum tg_err tg__op_group_open(struct tg__op_group *g, const struct tg_trace *t, struct tg__reach reach,
+enum tg_err tg__op_group_open(struct tg__op_group *g, const struct tg__columns *t, struct tg__reach reach,
                               const struct tg__op_tree *tree, const char *by, struct tg_error *e) {
   return tg__op_group_open_all(g, t, reach, tree, NULL, by, e);
 }
@@ -122,7 +122,7 @@ void tg__op_group_close(struct tg__op_group *g) {
 
 /* ---- one operator ---------------------------------------------------------------------------- */
 
-static uint32_t text_arg(const struct tg_trace *t, const struct tg__schema_mask *mask, uint32_t slice) {
+static uint32_t text_arg(const struct tg__columns *t, const struct tg__schema_mask *mask, uint32_t slice) {
   const uint32_t id = tg__schema_mask_has(t, mask, slice) ? tg__arg_str(t, t->slices.args[slice], mask->key) : TG_NONE;
   return id == TG__K_EMPTY ? TG_NONE : id;
 }
@@ -259,7 +259,7 @@ static uint32_t shape_of(struct tg__op_group *g, uint32_t args) {
   return dims != TG_NONE && g->names ? plain_shape(g, dims) : dims;
 }
 
-static uint32_t step_of(const struct tg_trace *t, uint32_t slice) {
+static uint32_t step_of(const struct tg__columns *t, uint32_t slice) {
   const uint32_t rank = t->tracks[tg__slice_track(t, slice)].rank;
   const uint32_t step = tg__step_at(t, rank, t->slices.start_ns[slice]);
   return step == TG_NONE ? TG_NONE : t->steps[step].name;

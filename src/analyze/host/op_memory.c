@@ -16,7 +16,7 @@ const char *tg__memory_device_name(int64_t type, int64_t id, char buf[TG__DEVICE
   return buf;
 }
 
-struct tg__memory_device tg__memory_device_read(const struct tg_trace *t, uint32_t args) {
+struct tg__memory_device tg__memory_device_read(const struct tg__columns *t, uint32_t args) {
   return tg__memory_device_of(tg__arg_int(t, args, TG__K_DEVICE_TYPE, -1), tg__arg_int(t, args, TG__K_DEVICE_ID, -1));
 }
 
@@ -26,7 +26,7 @@ bool tg__memory_device_is_wanted(const struct tg__ask *a, int64_t type, int64_t 
   return !want || strcmp(want, "all") == 0 || strcmp(want, tg__memory_device_name(type, id, buf)) == 0;
 }
 
-static int64_t number(const struct tg_trace *t, uint32_t args, const struct tg__args_iter *it, int64_t fallback) {
+static int64_t number(const struct tg__columns *t, uint32_t args, const struct tg__args_iter *it, int64_t fallback) {
   return it->val.kind == TG__KIND_INT ? it->val.i : tg__arg_int(t, args, it->field->key, fallback);
 }
 
@@ -41,7 +41,7 @@ static void read_addr(const struct tg__args_iter *it, struct tg__memory_event *e
     e->addr = (uint64_t)it->val.i;
 }
 
-struct tg__memory_event tg__memory_event_read(const struct tg_trace *t, uint32_t mark) {
+struct tg__memory_event tg__memory_event_read(const struct tg__columns *t, uint32_t mark) {
   const uint32_t args = t->marks.args[mark];
   struct tg__memory_event e = {.ts_ns = t->marks.ts_ns[mark],
                                .allocated = TG_NULL_INT,
@@ -81,7 +81,7 @@ struct tg__memory_event tg__memory_event_read(const struct tg_trace *t, uint32_t
 
 /* Deepest node with start ≤ ts < end. Of the nodes that began by then the last one, or one around it, is the deepest.
  */
-static uint32_t node_at(const struct tg_trace *t, const struct tg__op_tree *tree, uint32_t *next, uint32_t track,
+static uint32_t node_at(const struct tg__columns *t, const struct tg__op_tree *tree, uint32_t *next, uint32_t track,
                         int64_t ts) {
   const uint32_t first = tree->first[track], end = tree->first[track + 1];
   while (*next < end && t->slices.start_ns[tree->nodes[*next].slice] <= ts) ++*next;
@@ -92,7 +92,7 @@ static uint32_t node_at(const struct tg_trace *t, const struct tg__op_tree *tree
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-enum tg_err tg__memory_events_read(const struct tg_trace *t, const struct tg__ask *a, const struct tg__op_tree *tree,
+enum tg_err tg__memory_events_read(const struct tg__columns *t, const struct tg__ask *a, const struct tg__op_tree *tree,
                                    struct tg__memory_events *out) {
   *out = (struct tg__memory_events){0};
   uint32_t *next = NULL; /* by track: first node that has not begun at the time of the event before */

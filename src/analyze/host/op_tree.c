@@ -6,7 +6,7 @@
 enum { NAME_SEEN = 1, NAME_OP = 2, NAME_IN_TABLE = 4, NAME_KEPT_ANNOTATION = 8 };
 
 struct builder {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   struct tg__op_tree *tree;
   uint8_t *names;                 /* NAME_* by string id, filled as names turn up */
   struct tg__schema_mask modules; /* schemas with a Python module id */
@@ -132,14 +132,14 @@ static bool add_tracks(struct builder *b) {
   return true;
 }
 
-uint32_t tg__launching_op(const struct tg_trace *t, uint32_t device_slice) {
+uint32_t tg__launching_op(const struct tg__columns *t, uint32_t device_slice) {
   const uint32_t call = tg__launch_of(t, device_slice);
   return call == TG_NONE ? TG_NONE : t->slices.cause[call];
 }
 
 /* Runtime calls and device work go to the operator that the links name. */
 static void attach(const struct builder *b) {
-  const struct tg_trace *t = b->t;
+  const struct tg__columns *t = b->t;
   const struct tg__slices *s = &t->slices;
   struct tg__op_tree *tree = b->tree;
   const struct tg__reach reach = tg__reach_of(t, b->rank);
@@ -196,7 +196,7 @@ static void trim(struct tg__op_tree *tree) {
   tree->cap = tree->count;
 }
 
-static enum tg_err build(const struct tg_trace *t, struct tg__call_names *names, uint32_t rank,
+static enum tg_err build(const struct tg__columns *t, struct tg__call_names *names, uint32_t rank,
                          struct tg__op_tree *out) {
   *out = (struct tg__op_tree){0};
   struct builder b = {.t = t, .tree = out, .calls = names, .rank = rank};
@@ -226,7 +226,7 @@ static void free_kept(void *item) {
   tg__free(tree);
 }
 
-enum tg_err tg__op_tree_build(const struct tg_trace *t, struct tg__op_tree *out) {
+enum tg_err tg__op_tree_build(const struct tg__columns *t, struct tg__op_tree *out) {
   const struct tg__op_tree *kept = tg__kept(t, free_kept);
   *out = (struct tg__op_tree){0};
   if (!kept) {
@@ -243,7 +243,7 @@ enum tg_err tg__op_tree_build(const struct tg_trace *t, struct tg__op_tree *out)
   return TG_OK;
 }
 
-enum tg_err tg__op_tree_build_all(const struct tg_trace *t, struct tg__call_names *names, uint32_t rank,
+enum tg_err tg__op_tree_build_all(const struct tg__columns *t, struct tg__call_names *names, uint32_t rank,
                                   struct tg__op_tree *out) {
   return build(t, names, rank, out);
 }
@@ -270,6 +270,6 @@ uint32_t tg__op_tree_operator(const struct tg__op_tree *tree, uint32_t node) {
   return TG_NONE;
 }
 
-int64_t tg__op_tree_self_ns(const struct tg_trace *t, const struct tg__op_node *n) {
+int64_t tg__op_tree_self_ns(const struct tg__columns *t, const struct tg__op_node *n) {
   return t->slices.dur_ns[n->slice] - n->kids_ns - n->calls_ns;
 }

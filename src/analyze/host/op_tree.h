@@ -32,11 +32,11 @@ struct tg__op_tree {
 };
 /* The forest is made once and kept with the trace (about 60 bytes a node and 4 a slice): read it, do not write. *out
  * is to be freed either way. */
-enum tg_err tg__op_tree_build(const struct tg_trace *t, struct tg__op_tree *out);
+enum tg_err tg__op_tree_build(const struct tg__columns *t, struct tg__op_tree *out);
 /* The same of its own and with other nodes, those of torch's own tables: everything of the host that has a length,
  * Python frames, annotations and runtime calls too, but for what has no row there. Two calls are one when their
  * labels in `names` are equal. Of one rank, or with TG_NONE of all. */
-enum tg_err tg__op_tree_build_all(const struct tg_trace *t, struct tg__call_names *names, uint32_t rank,
+enum tg_err tg__op_tree_build_all(const struct tg__columns *t, struct tg__call_names *names, uint32_t rank,
                                   struct tg__op_tree *out);
 void tg__op_tree_free(struct tg__op_tree *tree);
 
@@ -45,12 +45,12 @@ void tg__op_tree_free(struct tg__op_tree *tree);
 uint32_t tg__op_tree_operator(const struct tg__op_tree *tree, uint32_t node);
 /* Host time of a node that is neither a child's nor inside a runtime call. Below zero when a call ran on another
  * thread. */
-int64_t tg__op_tree_self_ns(const struct tg_trace *t, const struct tg__op_node *n);
+int64_t tg__op_tree_self_ns(const struct tg__columns *t, const struct tg__op_node *n);
 /* The host call and the operator behind a slice of device work; TG_NONE. */
-static inline uint32_t tg__launch_of(const struct tg_trace *t, uint32_t device_slice) {
+static inline uint32_t tg__launch_of(const struct tg__columns *t, uint32_t device_slice) {
   return t->slices.cause[device_slice];
 }
-uint32_t tg__launching_op(const struct tg_trace *t, uint32_t device_slice);
+uint32_t tg__launching_op(const struct tg__columns *t, uint32_t device_slice);
 
 /* ---- memory events placed in the tree (op_memory.c) ------------------------------------------ */
 
@@ -62,7 +62,7 @@ struct tg__memory_device {
 static inline struct tg__memory_device tg__memory_device_of(int64_t type, int64_t id) {
   return (struct tg__memory_device){type, type == 0 ? -1 : id};
 }
-struct tg__memory_device tg__memory_device_read(const struct tg_trace *t, uint32_t args);
+struct tg__memory_device tg__memory_device_read(const struct tg__columns *t, uint32_t args);
 /* CPU, GPU0, type6:0 (HIP); type-1:-1 where the trace says nothing. buf is not always used. */
 enum { TG__DEVICE_NAME = 64 };
 const char *tg__memory_device_name(int64_t type, int64_t id, char buf[TG__DEVICE_NAME]);
@@ -82,10 +82,10 @@ struct tg__memory_events {
   struct tg__memory_event *items; /* by time, then file order */
   size_t count, cap;
 };
-struct tg__memory_event tg__memory_event_read(const struct tg_trace *t, uint32_t mark); /* `node` stays TG_NONE */
+struct tg__memory_event tg__memory_event_read(const struct tg__columns *t, uint32_t mark); /* `node` stays TG_NONE */
 /* Of the ranks asked for. tree may be NULL: then `node` is TG_NONE everywhere. *out is to be freed either way. Needs
  * TG__COL_MARKS. */
-enum tg_err tg__memory_events_read(const struct tg_trace *t, const struct tg__ask *a, const struct tg__op_tree *tree,
+enum tg_err tg__memory_events_read(const struct tg__columns *t, const struct tg__ask *a, const struct tg__op_tree *tree,
                                    struct tg__memory_events *out);
 void tg__memory_events_free(struct tg__memory_events *m);
 /* By node of the tree the events were placed in: bytes on the CPU and on devices, with children and without. */

@@ -14,7 +14,7 @@ struct row {
 };
 
 struct work {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   const struct tg__ask *ask;
   struct tg__op_tree tree;
   struct tg__op_group group;
@@ -167,7 +167,7 @@ static enum tg_err prepare(struct work *w, struct tg_error *e) {
   return tg__op_group_open(&w->group, w->t, tg__reach_of(w->t, w->ask->rank), &w->tree, tg__ask_arg(w->ask, "by"), e);
 }
 
-enum tg_err tg__answer_ops(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_ops(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                            struct tg_error *e) {
   struct work w = {.t = t, .ask = a};
   enum tg_err err = prepare(&w, e);

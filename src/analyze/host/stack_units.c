@@ -138,7 +138,7 @@ static bool add_frame(struct tg__stack_units *u, uint32_t *path_of, uint32_t sli
 /* Are there frames of functions? Spans of modules and of the garbage collector are Python slices, too, in recordings
  * without frames. */
 static bool has_frames(const struct tg__stack_units *u, const struct tg__schema_mask *module) {
-  const struct tg_trace *const t = u->t;
+  const struct tg__columns *const t = u->t;
   for (uint32_t i = u->reach.first_slice; i < u->reach.end_slice; i++) {
     if (tg__slice_class(t, i) != TG__CLASS_PYTHON || t->slices.name[i] == TG__K_PYTHON_GC) continue;
     if (!tg__schema_mask_has(t, module, i)) return true;
@@ -149,7 +149,7 @@ static bool has_frames(const struct tg__stack_units *u, const struct tg__schema_
 /* unit_at: by Python slice, the innermost unit at it: itself when it is one. */
 static bool add_frames(struct tg__stack_units *u, const uint32_t *around, uint32_t *unit_at,
                        const struct tg__schema_mask *module) {
-  const struct tg_trace *t = u->t;
+  const struct tg__columns *t = u->t;
   size_t frames = 0, cap = 0;
   for (uint32_t i = u->reach.first_slice; i < u->reach.end_slice; i++)
     frames += tg__slice_class(t, i) == TG__CLASS_PYTHON;
@@ -171,7 +171,7 @@ static bool add_frames(struct tg__stack_units *u, const uint32_t *around, uint32
 }
 
 static void attach_device_work(struct tg__stack_units *u, const uint32_t *around, const uint32_t *unit_at) {
-  const struct tg_trace *t = u->t;
+  const struct tg__columns *t = u->t;
   for (uint32_t i = u->reach.first_slice; i < u->reach.end_slice; i++) {
     if (!tg__class_is_device_work(tg__slice_class(t, i))) continue;
     const uint32_t call = tg__launch_of(t, i);
@@ -238,7 +238,7 @@ done:
 
 /* ---- both ------------------------------------------------------------------------------------ */
 
-enum tg_err tg__stack_units_build(const struct tg_trace *t, struct tg__reach reach, enum tg__stack_by by,
+enum tg_err tg__stack_units_build(const struct tg__columns *t, struct tg__reach reach, enum tg__stack_by by,
                                   struct tg__stack_units *u) {
   *u = (struct tg__stack_units){.t = t, .reach = reach, .by = by};
   if (!tg__paths_open(&u->paths, t)) return TG_MEMORY;

@@ -19,7 +19,7 @@ struct tg__stack_list {
   uint32_t first, count;
 };
 struct tg__stack_units {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   struct tg__reach reach;
   enum tg__stack_by by;
   bool from_text;               /* units are operators: no Python frames were recorded */
@@ -38,7 +38,7 @@ struct tg__stack_units {
 };
 /* count stays 0 when the trace has no stacks (by=module: no modules). *u is to be freed either way. TG_OK or TG_MEMORY.
  */
-enum tg_err tg__stack_units_build(const struct tg_trace *t, struct tg__reach reach, enum tg__stack_by by,
+enum tg_err tg__stack_units_build(const struct tg__columns *t, struct tg__reach reach, enum tg__stack_by by,
                                   struct tg__stack_units *u);
 void tg__stack_units_free(struct tg__stack_units *u);
 void tg__stack_units_write(const struct tg__stack_units *u, uint32_t row, struct tg__out *out); /* the name of a row */

@@ -74,7 +74,7 @@ static bool settle(struct work *w, uint32_t unit) {
 
 static bool is_counted(const struct work *w, const struct tg__ask *a, uint32_t slice) {
   if (a->rank == TG_NONE && !a->has_steps) return true;
-  const struct tg_trace *t = w->units.t;
+  const struct tg__columns *t = w->units.t;
   return tg__ask_has_slice(a, t, tg__slice_track(t, slice), slice);
 }
 
@@ -134,7 +134,7 @@ static void add_notes(const struct work *w, struct tg_table *out) {
     tg__table_note(out, "the line of a recorded Python frame is the first line of its function");
 }
 
-enum tg_err tg__answer_stacks(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_stacks(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                               struct tg_error *e) {
   static const char *const choices[] = {[TG__STACK_LINE] = "line",
                                         [TG__STACK_FUNCTION] = "function",

@@ -6,7 +6,7 @@ struct row {
   int64_t calls, total_ns, max_ns;
 };
 struct work {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   const struct tg__ask *ask;
   struct tg__map row_of; /* (name, class) → row */
   struct row *rows;
@@ -103,7 +103,7 @@ static enum tg_err put_rows(const struct work *w, struct tg_table *out) {
   return sorted ? TG_OK : TG_MEMORY;
 }
 
-enum tg_err tg__answer_top(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_top(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                            struct tg_error *e) {
   enum { AUTO, DEVICE, CPU };
   static const char *const choices[] = {[AUTO] = "auto", [DEVICE] = "device", [CPU] = "cpu"};

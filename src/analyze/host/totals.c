@@ -9,7 +9,7 @@ struct sums {
   struct tg__spans cpu, device;
 };
 struct work {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   struct tg__op_tree tree;
   struct tg_table *out;
 };
@@ -21,7 +21,7 @@ static void stretch(struct sums *s, int64_t start, int64_t end) {
   s->any = true;
 }
 
-static void add_slices(const struct tg_trace *t, uint32_t track, struct sums *s) {
+static void add_slices(const struct tg__columns *t, uint32_t track, struct sums *s) {
   const struct tg__track *tr = &t->tracks[track];
   for (uint32_t i = tr->first; i < tr->first + tr->count; i++) {
     const enum tg__class cls = tg__slice_class(t, i);
@@ -99,7 +99,7 @@ static bool sum_rank(const struct work *w, uint32_t rank, bool by_thread) {
   return done;
 }
 
-enum tg_err tg__answer_totals(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_totals(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                               struct tg_error *e) {
   static const char *const choices[] = {"rank", "track"};
   size_t by;

@@ -58,7 +58,7 @@ struct tg__str tg__user_frame_of_stack(struct tg__str stack) {
 
 /* Where the program called for this slice: a Python frame around it, else what was recorded with it or with an
  * operator around it. */
-struct tg__str tg__user_frame(const struct tg_trace *t, uint32_t slice) {
+struct tg__str tg__user_frame(const struct tg__columns *t, uint32_t slice) {
   for (uint32_t s = t->slices.parent[slice]; s != TG_NONE; s = t->slices.parent[s]) {
     const struct tg__str frame = tg__name(t, t->slices.name[s]);
     if (tg__slice_class(t, s) == TG__CLASS_PYTHON && tg__is_user_frame(frame)) return frame;
@@ -82,7 +82,7 @@ static struct tg__str function_of(struct tg__str frame) {
 }
 
 /* "file.py:12" and the frame around it become "file.py(12): function". */
-static void put_place(const struct tg_trace *t, uint32_t slice, struct tg__str place, struct tg__out *out) {
+static void put_place(const struct tg__columns *t, uint32_t slice, struct tg__str place, struct tg__out *out) {
   const char *const colon = memrchr(place.ptr, ':', place.len);
   const uint32_t file = (uint32_t)(colon - place.ptr);
   uint32_t frame = t->slices.parent[slice];
@@ -98,7 +98,7 @@ static void put_place(const struct tg_trace *t, uint32_t slice, struct tg__str p
   tg__out_bytes(out, function.ptr, function.len);
 }
 
-void tg__user_line(const struct tg_trace *t, uint32_t slice, struct tg__out *out) {
+void tg__user_line(const struct tg__columns *t, uint32_t slice, struct tg__out *out) {
   for (uint32_t s = slice; s != TG_NONE; s = t->slices.parent[s]) {
     const uint32_t from = tg__arg_str(t, t->slices.args[s], TG__K_CALL_FROM);
     if (from == TG_NONE || !is_user_place(tg__name(t, from))) continue;

@@ -22,7 +22,7 @@ static bool mark_taken(struct tg__file_order *o, const uint32_t *args, struct tg
   return true;
 }
 
-bool tg__file_order_open(struct tg__file_order *o, const struct tg_trace *t, uint32_t rank) {
+bool tg__file_order_open(struct tg__file_order *o, const struct tg__columns *t, uint32_t rank) {
   const struct tg__extent slices = tg__rank_slices(t, rank), marks = tg__rank_marks(t, rank);
   const size_t events = (size_t)(slices.past - slices.first) + (marks.past - marks.first);
   struct reach reach = {UINT32_MAX, 0};

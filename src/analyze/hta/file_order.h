@@ -14,7 +14,7 @@ struct tg__file_order {
 };
 /* false on no memory, where two events share a reference, or where references lie far apart, which they do in no
  * file that was read; close it either way. Needs TG__COL_ARGS and TG__COL_MARKS. */
-bool tg__file_order_open(struct tg__file_order *o, const struct tg_trace *t, uint32_t rank);
+bool tg__file_order_open(struct tg__file_order *o, const struct tg__columns *t, uint32_t rank);
 void tg__file_order_close(struct tg__file_order *o);
 
 /* Of an event of that rank: a few bits are counted. */

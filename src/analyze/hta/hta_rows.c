@@ -19,7 +19,7 @@ static int16_t field_of(const struct tg__schema *s, uint32_t key) {
 }
 
 static bool find_fields(struct tg__hta *h) {
-  const struct tg_trace *t = h->t;
+  const struct tg__columns *t = h->t;
   h->fields = tg__alloc(((size_t)t->schema_count + 1) * sizeof *h->fields);
   h->cat_counts = tg__alloc((size_t)t->cat_count + 1);
   if (!h->fields || !h->cat_counts) return false;
@@ -39,7 +39,7 @@ bool tg__hta_is_row(const struct tg__hta *h, uint32_t slice) {
 /* ---- times ----------------------------------------------------------------------------------- */
 
 /* Its columns of times are doubles as soon as one event has a fraction, or no time at all; only then does it round. */
-static bool is_rounded(const struct tg_trace *t, uint32_t rank) {
+static bool is_rounded(const struct tg__columns *t, uint32_t rank) {
   const struct tg__extent b = tg__rank_slices(t, rank);
   for (uint32_t i = b.first; i < b.past; i++)
     if (t->slices.start_ns[i] % 1000) return true;
@@ -157,7 +157,7 @@ struct tg__hta_event *tg__hta_events(const struct tg__hta *h, uint32_t rank, siz
   return NULL;
 }
 
-static int64_t id_at(const struct tg_trace *t, uint32_t args, const struct tg__args_iter *begun, int16_t at) {
+static int64_t id_at(const struct tg__columns *t, uint32_t args, const struct tg__args_iter *begun, int16_t at) {
   if (at < 0) return -1;
   const struct tg__field *f = &begun->schema->fields[at];
   if (f->kind != TG__KIND_INT) return tg__arg_int(t, args, f->key, -1);
@@ -297,7 +297,7 @@ static int64_t step_at(const struct steps *s, int64_t ts) {
 }
 
 static bool number_rows(struct tg__hta *h, struct tg__hta_rank *rank) {
-  const struct tg_trace *t = h->t;
+  const struct tg__columns *t = h->t;
   struct steps steps = {0};
   bool ok = true;
   for (size_t i = 0; i < rank->count && ok; i++) {
@@ -431,7 +431,7 @@ static bool filter_rows(const struct tg__hta *h, struct tg__hta_rank *rank, int6
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-enum tg_err tg__hta_prepare(struct tg__hta *h, const struct tg_trace *t) {
+enum tg_err tg__hta_prepare(struct tg__hta *h, const struct tg__columns *t) {
   *h = (struct tg__hta){.t = t,
                         .event_sync = tg__strings_find(t->strings, "Event Sync", 10),
                         .context_sync = tg__strings_find(t->strings, "Context Sync", 12)};
@@ -441,7 +441,7 @@ enum tg_err tg__hta_prepare(struct tg__hta *h, const struct tg_trace *t) {
   return TG_OK;
 }
 
-enum tg_err tg__hta_begin(struct tg__hta *h, const struct tg_trace *t, enum tg__hta_filter filter) {
+enum tg_err tg__hta_begin(struct tg__hta *h, const struct tg__columns *t, enum tg__hta_filter filter) {
   const enum tg_err err = tg__hta_prepare(h, t);
   if (err) return err;
   h->filter = filter;
@@ -469,7 +469,7 @@ enum tg__hta_filter tg__hta_filter_of(const struct tg__ask *a) {
   return strcmp(rules, "hta-last") == 0 ? TG__HTA_WITH_LAST_STEP : TG__HTA_WITHOUT_LAST_STEP;
 }
 
-enum tg_err tg__hta_open(struct tg__hta *h, const struct tg_trace *t, uint32_t rank, enum tg__hta_filter filter) {
+enum tg_err tg__hta_open(struct tg__hta *h, const struct tg__columns *t, uint32_t rank, enum tg__hta_filter filter) {
   enum tg_err err = tg__hta_begin(h, t, filter);
   for (uint32_t r = 0; r < t->rank_count && !err; r++)
     if (rank == TG_NONE || rank == r) err = tg__hta_load(h, r);

@@ -34,7 +34,7 @@ enum tg__hta_type { TG__HTA_UNKNOWN, TG__HTA_COMPUTATION, TG__HTA_COMMUNICATION,
 extern const char *const tg__hta_type_names[];
 
 struct tg__hta {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   struct tg__hta_rank *ranks;        /* by rank of the trace; without rows for those not asked for */
   int64_t min_ts_us;                 /* what was taken off every ts */
   uint8_t *types;                    /* enum tg__hta_type by string id, filled on first use */
@@ -48,13 +48,13 @@ struct tg__hta {
 /* rank: only the rows of this one (TG_NONE = of all); its times and the step filter follow from all ranks either way.
  * TG_OK or TG_MEMORY; close it either way. */
 enum tg__hta_filter tg__hta_filter_of(const struct tg__ask *a); /* rules=hta, hta-last or hta-all */
-enum tg_err tg__hta_open(struct tg__hta *h, const struct tg_trace *t, uint32_t rank, enum tg__hta_filter filter);
+enum tg_err tg__hta_open(struct tg__hta *h, const struct tg__columns *t, uint32_t rank, enum tg__hta_filter filter);
 /* The same one rank after the other, so that the rows of all are never there at once. */
-enum tg_err tg__hta_begin(struct tg__hta *h, const struct tg_trace *t, enum tg__hta_filter filter);
+enum tg_err tg__hta_begin(struct tg__hta *h, const struct tg__columns *t, enum tg__hta_filter filter);
 enum tg_err tg__hta_load(struct tg__hta *h, uint32_t rank);
 void tg__hta_drop(struct tg__hta *h, uint32_t rank);
 /* Only what the next three need, for those who go through rows without holding them. */
-enum tg_err tg__hta_prepare(struct tg__hta *h, const struct tg_trace *t);
+enum tg_err tg__hta_prepare(struct tg__hta *h, const struct tg__columns *t);
 struct tg__hta_event { /* args: its reference, which rises along the file */
   uint32_t args, slice;
 };

@@ -35,16 +35,16 @@ void tg__call_graph_free(struct tg__call_graph *g);
 /* What a thread did, as far as its events tell. */
 enum tg__thread_role { TG__THREAD_OTHER, TG__THREAD_MAIN, TG__THREAD_BACKWARD };
 struct tg__thread_names { /* by string id: has the name been looked at, and what it says */
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   uint8_t *flags;
 };
 enum { TG__NAME_STEP = 2, TG__NAME_BACKWARD_RANGE = 4, TG__NAME_AUTOGRAD = 8 };
-bool tg__thread_names_open(struct tg__thread_names *n, const struct tg_trace *t);
+bool tg__thread_names_open(struct tg__thread_names *n, const struct tg__columns *t);
 unsigned tg__thread_name(struct tg__thread_names *n, uint32_t string_id);
 void tg__thread_names_close(struct tg__thread_names *n);
 
 /* Nodes are the slices of all ranks. Made once and kept with the trace (45 bytes a slice); NULL on no memory.
  * *roles, where not NULL: one enum tg__thread_role a track, kept likewise. */
-const struct tg__call_graph *tg__call_graph_of(const struct tg_trace *t, const uint8_t **roles);
+const struct tg__call_graph *tg__call_graph_of(const struct tg__columns *t, const uint8_t **roles);
 
 #endif

@@ -6,7 +6,7 @@
  * it. */
 #include "analyze/launch/call_graph.h"
 
-bool tg__thread_names_open(struct tg__thread_names *n, const struct tg_trace *t) {
+bool tg__thread_names_open(struct tg__thread_names *n, const struct tg__columns *t) {
   n->t = t;
   n->flags = tg__alloc((size_t)tg__strings_count(t->strings) + 1);
   return n->flags != NULL;
@@ -35,7 +35,7 @@ struct range {           /* an annotation that backward work may hang below */
   uint32_t slice, outer; /* outer: the range around it, position in the list */
 };
 struct builder {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   struct tg__call_graph *g;
   struct tg__thread_names names;
   uint8_t *roles;
@@ -154,7 +154,7 @@ static void free_kept(void *item) {
   tg__free(k);
 }
 
-static bool build(const struct tg_trace *t, struct kept *k) {
+static bool build(const struct tg__columns *t, struct kept *k) {
   struct builder b = {.t = t, .g = &k->g};
   b.roles = k->roles = tg__alloc((size_t)t->track_count + 1);
   bool ok = tg__call_graph_new(b.g, t->slices.count) && tg__thread_names_open(&b.names, t) && b.roles;
@@ -169,7 +169,7 @@ static bool build(const struct tg_trace *t, struct kept *k) {
   return ok;
 }
 
-const struct tg__call_graph *tg__call_graph_of(const struct tg_trace *t, const uint8_t **roles) {
+const struct tg__call_graph *tg__call_graph_of(const struct tg__columns *t, const uint8_t **roles) {
   struct kept *k = tg__kept(t, free_kept);
   if (!k) {
     k = tg__alloc(sizeof *k);

@@ -28,7 +28,7 @@ enum column {
 
 /* The graph of the whole trace, or of one rank where nodes are HTA's rows. */
 struct view {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   const struct tg__call_graph *g;
   const struct tg__hta_rank *rows; /* NULL: nodes are slices */
   const uint8_t *roles;            /* by track */
@@ -44,7 +44,7 @@ static int64_t slice_or_null(const struct view *v, uint32_t node) {
   return node == TG_NONE ? TG_NULL_INT : slice_of(v, node);
 }
 
-static int64_t forward_of(const struct tg_trace *t, uint32_t slice) {
+static int64_t forward_of(const struct tg__columns *t, uint32_t slice) {
   const uint32_t cause = t->slices.cause[slice];
   const bool linked =
       cause != TG_NONE && tg__slice_class(t, slice) == TG__CLASS_OP && tg__slice_class(t, cause) == TG__CLASS_OP;
@@ -186,8 +186,8 @@ static bool answer_hta(struct view *v, const struct tg__ask *a, struct tg_table 
   return ok;
 }
 
-static enum tg_err answer(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out, struct tg_error *e,
-                          put_fn *put_exact, put_fn *put_hta) {
+static enum tg_err answer(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
+                          struct tg_error *e, put_fn *put_exact, put_fn *put_hta) {
   static const char *const rules[] = {"exact", "hta", "hta-last", "hta-all"};
   size_t hta;
   const enum tg_err err = tg__ask_choice(a, "rules", rules, 4, &hta, e);
@@ -203,7 +203,7 @@ static enum tg_err answer(const struct tg_trace *t, const struct tg__ask *a, str
   return ok ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while building the call graph");
 }
 
-enum tg_err tg__answer_call_graph(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_call_graph(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                   struct tg_error *e) {
   return answer(t, a, out, e, put_slices, put_rows);
 }
@@ -211,7 +211,7 @@ enum tg_err tg__answer_call_graph(const struct tg_trace *t, const struct tg__ask
 /* ---- call_stack ------------------------------------------------------------------------------ */
 
 /* The event asked for; without one the longest device work, or the longest operator where there is none. TG_NONE. */
-static uint32_t event_of(const struct tg_trace *t, const struct tg__ask *a) {
+static uint32_t event_of(const struct tg__columns *t, const struct tg__ask *a) {
   const char *text = tg__ask_arg(a, "event");
   if (text && *text) return (uint32_t)strtoul(text, NULL, 10);
   uint32_t best = TG_NONE;
@@ -229,7 +229,7 @@ static uint32_t event_of(const struct tg_trace *t, const struct tg__ask *a) {
   return best;
 }
 
-static enum tg_err check_event(const struct tg_trace *t, const struct tg__ask *a, struct tg_error *e) {
+static enum tg_err check_event(const struct tg__columns *t, const struct tg__ask *a, struct tg_error *e) {
   const char *text = tg__ask_arg(a, "event");
   char *end;
   if (!text || !*text) return TG_OK;
@@ -294,7 +294,7 @@ static bool put_stack(const struct view *v, const struct tg__ask *a, struct tg_t
   return sorted;
 }
 
-enum tg_err tg__answer_call_stack(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_call_stack(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                   struct tg_error *e) {
   static const char *const yes_no[] = {"0", "1"};
   size_t ancestors;

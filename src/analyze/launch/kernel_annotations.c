@@ -13,7 +13,7 @@ struct group {         /* by=annotation */
   struct tg__stats stats;
 };
 struct work {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   const struct tg__ask *a;
   enum by by;
   bool cpu, any;
@@ -48,7 +48,7 @@ static struct tg__listed take(struct tg__listed *list, const struct tg__track *t
 
 /* Of one stream. step= leaves out pieces, never annotations. */
 static bool annotate_track(struct work *w, uint32_t track, struct tg__listed work, struct tg__listed annotations) {
-  const struct tg_trace *t = w->t;
+  const struct tg__columns *t = w->t;
   const size_t first = w->pieces.count;
   struct tg__label *labels = annotations.count ? tg__realloc(NULL, annotations.count * sizeof *labels) : NULL;
   bool ok = labels || !annotations.count;
@@ -228,7 +228,7 @@ static enum tg_err answer(struct work *w, struct tg_table *out) {
   return ok ? TG_OK : TG_MEMORY;
 }
 
-enum tg_err tg__answer_kernel_annotations(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_kernel_annotations(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                           struct tg_error *e) {
   static const char *const bys[] = {[BY_KERNEL] = "kernel", [BY_ANNOTATION] = "annotation"};
   static const char *const sides[] = {"gpu", "cpu"}, *const rules[] = {"exact", "hta", "hta-last"};

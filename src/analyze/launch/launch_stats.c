@@ -189,7 +189,7 @@ static bool put_events(struct work *w, const struct tg__device_rows *d) {
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-static bool has_launches(const struct tg_trace *t, uint32_t rank) {
+static bool has_launches(const struct tg__columns *t, uint32_t rank) {
   for (uint32_t k = t->ranks[rank].first_track, end = k + t->ranks[rank].track_count; k < end; k++)
     for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count; i++)
       if (t->slices.cause[i] != TG_NONE && tg__class_is_device_work(tg__slice_class(t, i))) return true;
@@ -216,7 +216,7 @@ static bool launches_of_rank(struct tg__device_rows *d, void *ctx) {
   return put_rows(w, d);
 }
 
-enum tg_err tg__answer_launch_stats(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_launch_stats(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                     struct tg_error *e) {
   static const char *const choices[] = {
       [BY_RANK] = "rank", [BY_KERNEL] = "kernel", [BY_CALL] = "call", [BY_EVENT] = "event"};

@@ -16,7 +16,7 @@ struct launch {
   int64_t delay_ns;
 };
 struct work {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   enum by by;
   struct tg__map row_of;
   struct row *rows;
@@ -27,12 +27,12 @@ struct work {
 
 /* ---- one device event ------------------------------------------------------------------------ */
 
-static int64_t delay_of(const struct tg_trace *t, uint32_t call, uint32_t device) {
+static int64_t delay_of(const struct tg__columns *t, uint32_t call, uint32_t device) {
   const int64_t wait = t->slices.start_ns[device] - tg__slice_end(t, call);
   return wait > 0 ? wait : 0; /* the device may start before the call has returned */
 }
 
-static void count_into(struct row *r, const struct tg_trace *t, uint32_t device) {
+static void count_into(struct row *r, const struct tg__columns *t, uint32_t device) {
   const uint32_t call = tg__launch_of(t, device);
   r->events++;
   if (call == TG_NONE) return;
@@ -51,7 +51,7 @@ static void count_into(struct row *r, const struct tg_trace *t, uint32_t device)
 
 static void put_row(const struct work *w, const struct row *r, uint32_t device, const int64_t *delays,
                     struct tg_table *out) {
-  const struct tg_trace *t = w->t;
+  const struct tg__columns *t = w->t;
   const uint32_t op = device == TG_NONE ? TG_NONE : tg__launching_op(t, device);
   tg__put_rank(out, t, r->rank);
   if (w->by == BY_RANK)
@@ -168,7 +168,7 @@ done:
   return err;
 }
 
-enum tg_err tg__answer_launches(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_launches(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                 struct tg_error *e) {
   static const char *const choices[] = {[BY_RANK] = "rank", [BY_CALL] = "call", [BY_EVENT] = "event"};
   size_t by;

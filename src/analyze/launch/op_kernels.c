@@ -11,7 +11,7 @@ struct row {
   int64_t calls, sequences, kernels, op_ns, device_ns, launch_delay_ns, runtime_delay_ns;
 };
 struct work {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   const struct tg__ask *a;
   enum by by;
   struct tg__sequences sequences;
@@ -237,7 +237,7 @@ static bool add_ranks(struct work *w) {
   return ok;
 }
 
-enum tg_err tg__answer_op_kernels(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_op_kernels(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                   struct tg_error *e) {
   static const char *const choices[] = {[BY_SEQUENCE] = "sequence", [BY_OP] = "op", [BY_CALL] = "call"};
   static const char *const rules[] = {"exact", "hta", "hta-last"};

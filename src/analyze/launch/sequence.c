@@ -75,7 +75,7 @@ void tg__sequences_free(struct tg__sequences *s) {
   *s = (struct tg__sequences){0};
 }
 
-void tg__sequence_text(const struct tg__sequences *s, uint32_t sequence, const struct tg_trace *t, uint32_t head,
+void tg__sequence_text(const struct tg__sequences *s, uint32_t sequence, const struct tg__columns *t, uint32_t head,
                        const char *joint, struct tg__out *out) {
   const struct tg__sequence *q = &s->items[sequence];
   if (head != TG_NONE) {

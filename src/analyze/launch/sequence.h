@@ -46,7 +46,7 @@ uint32_t tg__sequences_find(struct tg__sequences *s, const struct tg__launched_l
                             const struct tg__launched_run *run);
 void tg__sequences_free(struct tg__sequences *s);
 /* head, then the names, joined. head TG_NONE: the names alone. */
-void tg__sequence_text(const struct tg__sequences *s, uint32_t sequence, const struct tg_trace *t, uint32_t head,
+void tg__sequence_text(const struct tg__sequences *s, uint32_t sequence, const struct tg__columns *t, uint32_t head,
                        const char *joint, struct tg__out *out);
 
 #endif

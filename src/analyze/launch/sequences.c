@@ -121,7 +121,7 @@ static enum tg_err read_how(const struct tg__ask *a, struct how *how, struct tg_
   return err;
 }
 
-enum tg_err tg__answer_sequences(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_sequences(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                  struct tg_error *e) {
   struct how how = {0};
   enum tg_err err = read_how(a, &how, e);

@@ -11,7 +11,7 @@ struct tg__pattern {
   int64_t count, kernel_ns, op_ns;
 };
 struct tg__patterns {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   const char *op; /* "" = every operator */
   size_t min_length;
   bool any;           /* something of that name was found */
@@ -23,8 +23,8 @@ struct tg__patterns {
   size_t count, cap;
 };
 /* TG_OK or TG_MEMORY; free it either way. hta NULL: the exact rules. */
-enum tg_err tg__patterns_find(struct tg__patterns *p, const struct tg_trace *t, const struct tg__ask *a, const char *op,
-                              size_t min_length, const struct tg__hta *hta);
+enum tg_err tg__patterns_find(struct tg__patterns *p, const struct tg__columns *t, const struct tg__ask *a,
+                              const char *op, size_t min_length, const struct tg__hta *hta);
 void tg__patterns_free(struct tg__patterns *p);
 /* The pattern a slice lies in. TG_NONE. */
 static inline uint32_t tg__pattern_around(const struct tg__patterns *p, uint32_t slice) {

@@ -24,7 +24,7 @@ static bool is_operator(const struct tg__patterns *p, uint32_t slice) {
 }
 
 static void find_roots(struct tg__patterns *p, const struct tg__rank *rank) {
-  const struct tg_trace *t = p->t;
+  const struct tg__columns *t = p->t;
   for (uint32_t k = rank->first_track; k < rank->first_track + rank->track_count; k++) {
     for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count; i++) {
       const uint32_t up = t->slices.parent[i]; /* stands before its children */
@@ -46,7 +46,7 @@ static uint32_t root_of(const struct tg__patterns *p, uint32_t device_slice) {
 
 static bool work_of_rank(struct tg__patterns *p, const struct tg__ask *a, uint32_t rank,
                          struct tg__launched_list *work) {
-  const struct tg_trace *t = p->t;
+  const struct tg__columns *t = p->t;
   const struct tg__rank *r = &t->ranks[rank];
   find_roots(p, r);
   for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
@@ -106,8 +106,8 @@ static bool count_patterns(struct tg__patterns *p, const struct tg__launched_lis
   return ok;
 }
 
-enum tg_err tg__patterns_find(struct tg__patterns *p, const struct tg_trace *t, const struct tg__ask *a, const char *op,
-                              size_t min_length, const struct tg__hta *hta) {
+enum tg_err tg__patterns_find(struct tg__patterns *p, const struct tg__columns *t, const struct tg__ask *a,
+                              const char *op, size_t min_length, const struct tg__hta *hta) {
   const size_t slices = (size_t)t->slices.count + 1;
   *p = (struct tg__patterns){.t = t, .op = op, .min_length = min_length};
   p->is_wanted = tg__alloc((size_t)tg__strings_count(t->strings) + 1);

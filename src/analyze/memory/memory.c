@@ -23,7 +23,7 @@ struct op_row {
   int64_t events, allocations, alloc_bytes, free_bytes;
 };
 struct work {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   enum by by;
   struct tg__op_tree tree;
   struct tg__memory_events events;
@@ -251,7 +251,7 @@ static enum tg_err put_table(struct work *w, struct tg_table *out) {
   }
 }
 
-enum tg_err tg__answer_memory(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_memory(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                               struct tg_error *e) {
   static const char *const choices[] = {
       [BY_DEVICE] = "device", [BY_TIME] = "time", [BY_PEAK] = "peak", [BY_OP] = "op", [BY_CATEGORY] = "category"};

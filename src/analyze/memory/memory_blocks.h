@@ -37,14 +37,14 @@ struct tg__process_passes {
   size_t count, cap;
 };
 struct tg__places {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   struct tg__place *around;          /* by slice */
   uint32_t *process_of;              /* by track: processes of the same rank and pid are one */
   struct tg__process_passes *passes; /* by process */
   size_t process_count;
   uint32_t *next; /* by track: first slice that has not begun at the time asked for last */
 };
-bool tg__places_open(struct tg__places *p, const struct tg_trace *t); /* false on no memory; close it either way */
+bool tg__places_open(struct tg__places *p, const struct tg__columns *t); /* false on no memory; close it either way */
 void tg__places_close(struct tg__places *p);
 /* What the thread was doing; for times that rise on each track. */
 struct tg__place tg__place_at(struct tg__places *p, uint32_t track, int64_t ns);
@@ -112,7 +112,7 @@ struct tg__blocks_seen {
   int64_t blocks;
 };
 struct tg__blocks {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   struct tg__block *items;
   size_t count, cap;
   struct tg__block_change *changes;
@@ -126,7 +126,7 @@ struct tg__blocks {
 };
 /* All blocks of the trace, which keeps them: several questions are about them. The ranks and devices asked for
  * (arguments rank, device) are `wanted`. TG_NO_DATA when the trace has no memory events. */
-enum tg_err tg__blocks_read(const struct tg_trace *t, const struct tg__ask *a, struct tg__blocks **out,
+enum tg_err tg__blocks_read(const struct tg__columns *t, const struct tg__ask *a, struct tg__blocks **out,
                             struct tg_error *e);
 void tg__put_block_device(struct tg_table *out, const struct tg__blocks *b,
                           uint32_t device); /* two cells: rank, device */
@@ -144,7 +144,7 @@ bool *tg__blocks_at_peak(const struct tg__blocks *b);
 uint32_t tg__block_line(struct tg__blocks *b, const struct tg__block *x);
 
 /* The rows of the question memory with by=peak and by=category (memory_peak.c). */
-enum tg_err tg__memory_put_peak(const struct tg_trace *t, const struct tg__ask *a, bool by_category,
+enum tg_err tg__memory_put_peak(const struct tg__columns *t, const struct tg__ask *a, bool by_category,
                                 struct tg_table *out, struct tg_error *e);
 
 /* ---- what it was for (memory_category.c) ----------------------------------------------------- */

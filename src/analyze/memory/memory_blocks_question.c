@@ -24,7 +24,7 @@ static bool is_asked(const struct work *w, const struct tg__block *x) {
 }
 
 static uint32_t key_of(struct work *w, const struct tg__block *x) {
-  const struct tg_trace *const t = w->b->t;
+  const struct tg__columns *const t = w->b->t;
   switch (w->by) {
   case BY_OP:
     return x->made.op == TG_NONE ? TG_NONE : t->slices.name[x->made.op];
@@ -186,7 +186,7 @@ static enum tg_err parse(const struct tg__ask *a, struct work *w, struct tg_erro
   return TG_OK;
 }
 
-enum tg_err tg__answer_memory_blocks(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_memory_blocks(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                      struct tg_error *e) {
   struct work w = {0};
   enum tg_err err = parse(a, &w, e);

@@ -21,7 +21,7 @@ enum { NAMES_MOST = 16 }; /* calls of modules that are named when none has a pat
 /* Path in the model where the trace has it; else the calls around up to one that has, outermost first: Net_0.Linear_1.
  */
 static uint32_t path_of(struct tg__blocks *b, const struct tg__places *p, uint32_t module) {
-  const struct tg_trace *const t = b->t;
+  const struct tg__columns *const t = b->t;
   struct tg__str parts[NAMES_MOST];
   size_t count = 0;
   bool has_path = false;
@@ -135,7 +135,7 @@ static void judge_backward(const struct tg__places *p, struct tg__block *x) {
     judge(x, TG__HELD_GRADIENT, TG__BASIS_LIFETIME);
 }
 
-static void judge_optimizer(const struct tg_trace *t, struct tg__block *x) {
+static void judge_optimizer(const struct tg__columns *t, struct tg__block *x) {
   const bool outlives = x->freed_ns == TG_NULL_INT || x->freed_ns > tg__slice_end(t, x->made.optimizer);
   judge(x, outlives ? TG__HELD_OPTIMIZER_STATE : TG__HELD_TEMPORARY, TG__BASIS_LIFETIME);
 }
@@ -150,7 +150,7 @@ static void judge_forward(const struct tg__places *p, struct tg__block *x) {
 
 static void judge_block(const struct tg__places *p, struct tg__block *x) {
   if (x->basis == TG__BASIS_REGISTERED || x->made_ns == TG_NULL_INT) return;
-  const struct tg_trace *const t = p->t;
+  const struct tg__columns *const t = p->t;
   const struct tg__place *const made = &x->made;
   if (made->flags & TG__PLACE_COLLECTIVE)
     judge(x, TG__HELD_COMMUNICATION, TG__BASIS_PLACE);

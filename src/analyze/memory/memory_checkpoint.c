@@ -120,7 +120,7 @@ static bool sort_runs(struct work *w) {
 }
 
 static bool find_runs(struct work *w) {
-  const struct tg_trace *const t = w->b->t;
+  const struct tg__columns *const t = w->b->t;
   w->keys = tg__strings_new();
   bool ok = w->keys != NULL;
   for (uint32_t k = 0; ok && k < t->track_count; k++)
@@ -329,7 +329,7 @@ static bool estimate(struct work *w, uint32_t device, struct tg_table *out) {
   return ok;
 }
 
-enum tg_err tg__answer_checkpoint(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_checkpoint(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                   struct tg_error *e) {
   struct work w = {0};
   enum tg_err err = tg__blocks_read(t, a, &w.b, e);

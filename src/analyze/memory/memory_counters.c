@@ -39,16 +39,16 @@ struct words {
   uint32_t cat, segment, block, type, expandable, state, requested;
 };
 
-static uint32_t word(const struct tg_trace *t, struct tg__str text) {
+static uint32_t word(const struct tg__columns *t, struct tg__str text) {
   return tg__strings_find(t->strings, text.ptr, text.len);
 }
-static bool says(const struct tg_trace *t, uint32_t mark, uint32_t key, struct tg__str wanted) {
+static bool says(const struct tg__columns *t, uint32_t mark, uint32_t key, struct tg__str wanted) {
   const uint32_t text = tg__arg_str(t, t->marks.args[mark], key);
   return text != TG_NONE && tg__str_eq(tg__name(t, text), wanted);
 }
 
 /* By device, as tg__alloc_history_read tells them apart. */
-static bool is_of(const struct tg_trace *t, uint32_t mark, const struct tg__alloc_device *d) {
+static bool is_of(const struct tg__columns *t, uint32_t mark, const struct tg__alloc_device *d) {
   if (t->marks.track[mark] == TG_NONE || t->tracks[t->marks.track[mark]].rank != d->rank) return false;
   const uint32_t args = t->marks.args[mark];
   const struct tg__memory_device whose =
@@ -56,7 +56,7 @@ static bool is_of(const struct tg_trace *t, uint32_t mark, const struct tg__allo
   return whose.type == d->type && whose.id == d->id;
 }
 
-static bool end_segment(const struct tg_trace *t, struct end *end, const struct words *w, uint32_t mark) {
+static bool end_segment(const struct tg__columns *t, struct end *end, const struct words *w, uint32_t mark) {
   const uint32_t args = t->marks.args[mark];
   struct tg__val expandable;
   const struct segment_end s = {.total = tg__arg_int(t, args, TG__K_BYTES, 0),
@@ -71,7 +71,7 @@ static bool end_segment(const struct tg_trace *t, struct end *end, const struct 
   return tg__map_put(&end->segment_at, (uint64_t)tg__arg_int(t, args, TG__K_ADDR, 0), (uint32_t)end->segment_count++);
 }
 
-static bool end_block(const struct tg_trace *t, struct end *end, const struct words *w, uint32_t mark) {
+static bool end_block(const struct tg__columns *t, struct end *end, const struct words *w, uint32_t mark) {
   const uint32_t args = t->marks.args[mark],
                  at = tg__map_get(&end->segment_at, (uint64_t)tg__arg_int(t, args, w->segment, 0));
   const int64_t bytes = tg__arg_int(t, args, TG__K_BYTES, 0);
@@ -91,7 +91,7 @@ static bool end_block(const struct tg_trace *t, struct end *end, const struct wo
 }
 
 /* Segments stand before their blocks. */
-static bool read_end(const struct tg_trace *t, const struct tg__alloc_device *d, struct end *end) {
+static bool read_end(const struct tg__columns *t, const struct tg__alloc_device *d, struct end *end) {
   const struct words w = {.cat = word(t, TG_STR("memory_snapshot")),
                           .segment = word(t, TG_STR("segment")),
                           .block = word(t, TG_STR("block")),
@@ -131,7 +131,7 @@ struct rounding {
                                    roundup_power2_divisions */
 };
 struct replay {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   struct rounding rounding;
   struct tg__alloc_counters *out;
   struct end end;
@@ -156,7 +156,7 @@ static void change(struct replay *r, enum tg__alloc_metric m, enum tg__alloc_poo
   }
 }
 
-static struct rounding rounding_of(const struct tg_trace *t, const struct tg__alloc_device *d) {
+static struct rounding rounding_of(const struct tg__columns *t, const struct tg__alloc_device *d) {
   struct rounding r = {.rounds = d->type != 0};
   const struct tg__str set =
       tg__member(tg__document_member(t, d->rank, "allocator_settings"), "roundup_power2_divisions");
@@ -376,7 +376,7 @@ static bool look_ahead(struct replay *r, const struct tg__alloc_history *h, uint
   return ok;
 }
 
-bool tg__alloc_counters_of(const struct tg_trace *t, const struct tg__alloc_history *h, uint32_t device,
+bool tg__alloc_counters_of(const struct tg__columns *t, const struct tg__alloc_history *h, uint32_t device,
                            struct tg__alloc_counters *out) {
   *out = (struct tg__alloc_counters){0};
   struct replay r = {.t = t, .rounding = rounding_of(t, &h->devices[device]), .out = out};

@@ -29,7 +29,7 @@ struct tg__alloc_counters {
   struct tg__alloc_counter of[TG__ALLOC_METRICS][TG__ALLOC_POOLS];
 };
 /* Of one device of the history; false: memory ran out. */
-bool tg__alloc_counters_of(const struct tg_trace *t, const struct tg__alloc_history *h, uint32_t device,
+bool tg__alloc_counters_of(const struct tg__columns *t, const struct tg__alloc_history *h, uint32_t device,
                            struct tg__alloc_counters *out);
 
 #endif

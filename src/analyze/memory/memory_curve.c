@@ -14,7 +14,7 @@ struct curve {
 };
 struct work {
   const struct tg__blocks *b; /* NULL: a raw memory timeline, of which no device is known */
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   struct tg_table *out;
   enum by by;
   struct curve *curves; /* by device */
@@ -86,7 +86,7 @@ static bool follow_blocks(struct work *w) {
 
 /* ---- of a raw timeline ----------------------------------------------------------------------- */
 
-static uint8_t held_of(const struct tg_trace *t, uint32_t kind) {
+static uint8_t held_of(const struct tg__columns *t, uint32_t kind) {
   for (uint8_t h = 0; kind != TG_NONE && h < TG__HELD_COUNT; h++)
     if (tg__str_eq(tg__name(t, kind), (struct tg__str){tg__held_names[h], (uint32_t)strlen(tg__held_names[h])}))
       return h;
@@ -105,13 +105,13 @@ static bool follow_timeline(struct work *w) {
   return true;
 }
 
-static bool is_timeline(const struct tg_trace *t) {
+static bool is_timeline(const struct tg__columns *t) {
   for (uint32_t i = 0; i < t->marks.count; i++)
     if (t->marks.name[i] == TG__K_MEMORY_CHANGE) return true;
   return false;
 }
 
-enum tg_err tg__answer_memory_timeline(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_memory_timeline(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                        struct tg_error *e) {
   static const char *const choices[] = {[BY_TIME] = "time", [BY_PEAK] = "peak", [BY_FINAL] = "final"};
   size_t by;

@@ -176,7 +176,7 @@ static bool take_tensor(struct work *w, struct space *s, const struct tg__memory
 /* ---- following ------------------------------------------------------------------------------- */
 
 static bool take_mark(struct work *w, uint32_t mark) {
-  const struct tg_trace *const t = w->b->t;
+  const struct tg__columns *const t = w->b->t;
   const bool is_tensor = t->marks.name[mark] == TG__K_TENSOR;
   if (!is_tensor && t->marks.name[mark] != TG__K_MEMORY) return true;
   if (t->marks.ts_ns[mark] == TG_NULL_INT || t->marks.track[mark] == TG_NONE) return true;
@@ -238,7 +238,7 @@ static bool find_peaks(struct tg__blocks *b) {
 }
 
 /* NULL on no memory. */
-static struct tg__blocks *count_events(const struct tg_trace *t) {
+static struct tg__blocks *count_events(const struct tg__columns *t) {
   struct tg__blocks *const b = tg__alloc(sizeof *b);
   if (!b) return NULL;
   b->t = t;
@@ -278,7 +278,7 @@ static void free_blocks(void *item) {
 }
 
 /* NULL on no memory. */
-static struct tg__blocks *make_blocks(const struct tg_trace *t) {
+static struct tg__blocks *make_blocks(const struct tg__columns *t) {
   struct work w = {.b = count_events(t)};
   const bool ok = w.b && (!w.b->seen.events || follow(&w)) && tg__keep(t, w.b, free_blocks);
   for (size_t i = 0; i < w.space_count; i++) tg__map_free(&w.spaces[i].live);
@@ -308,7 +308,7 @@ static void choose(struct tg__blocks *b, const struct tg__ask *a) {
   }
 }
 
-enum tg_err tg__blocks_read(const struct tg_trace *t, const struct tg__ask *a, struct tg__blocks **out,
+enum tg_err tg__blocks_read(const struct tg__columns *t, const struct tg__ask *a, struct tg__blocks **out,
                             struct tg_error *e) {
   struct tg__blocks *b = tg__kept(t, free_blocks);
   if (!b) b = make_blocks(t);

@@ -12,7 +12,7 @@ struct device {
   long double unused_by_ns, reserved_by_ns; /* sums over time */
 };
 struct work {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   const struct tg__ask *a;
   struct tg_table *out;
   enum by by;
@@ -98,7 +98,7 @@ static bool follow(struct work *w, const struct tg__memory_events *events) {
   return ok;
 }
 
-enum tg_err tg__answer_fragmentation(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_fragmentation(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                      struct tg_error *e) {
   static const char *const choices[] = {[BY_DEVICE] = "device", [BY_TIME] = "time"};
   struct tg__memory_events events = {0};

@@ -14,7 +14,7 @@ static uint32_t device_of(struct tg__alloc_history *h, uint32_t rank, int64_t ty
 }
 
 /* Of a snapshot: everything but its segments and blocks, which are no events. */
-static bool is_history(const struct tg_trace *t, uint32_t mark, uint32_t snapshot_name) {
+static bool is_history(const struct tg__columns *t, uint32_t mark, uint32_t snapshot_name) {
   const uint32_t name = t->marks.name[mark];
   if (t->marks.ts_ns[mark] == TG_NULL_INT || t->marks.track[mark] == TG_NONE) return false;
   if (name == TG__K_MEMORY || name == TG__K_OUT_OF_MEMORY) return true;
@@ -24,7 +24,7 @@ static bool is_history(const struct tg_trace *t, uint32_t mark, uint32_t snapsho
 }
 
 /* What a snapshot tells beside allocations is of the device that its track is called after. */
-static struct tg__memory_device device_read(const struct tg_trace *t, uint32_t mark) {
+static struct tg__memory_device device_read(const struct tg__columns *t, uint32_t mark) {
   const uint32_t args = t->marks.args[mark], name = t->marks.name[mark];
   if (name == TG__K_MEMORY || name == TG__K_OUT_OF_MEMORY) return tg__memory_device_read(t, args);
   return tg__memory_device_of(tg__arg_int(t, args, TG__K_DEVICE_TYPE, 1),
@@ -42,7 +42,7 @@ static void note_level(struct tg__alloc_device *d, const struct tg__alloc_event 
   d->peak_bytes = level;
 }
 
-enum tg_err tg__alloc_history_read(const struct tg_trace *t, const struct tg__ask *a, struct tg__alloc_history *out,
+enum tg_err tg__alloc_history_read(const struct tg__columns *t, const struct tg__ask *a, struct tg__alloc_history *out,
                                    struct tg_error *e) {
   *out = (struct tg__alloc_history){0};
   const uint32_t snapshot = tg__strings_find(t->strings, "memory_snapshot", 15);
@@ -93,7 +93,7 @@ void tg__put_address(struct tg_table *out, int64_t address) {
 
 /* ---- the question ---------------------------------------------------------------------------- */
 
-static void put_action(const struct tg_trace *t, const struct tg__alloc_event *x, struct tg_table *out) {
+static void put_action(const struct tg__columns *t, const struct tg__alloc_event *x, struct tg_table *out) {
   struct tg__val derived;
   if (t->marks.name[x->mark] == TG__K_OUT_OF_MEMORY)
     tg__put_cstr(out, "oom");
@@ -105,7 +105,7 @@ static void put_action(const struct tg_trace *t, const struct tg__alloc_event *x
     tg__put_cstr(out, x->bytes < 0 ? "free" : "alloc");
 }
 
-enum tg_err tg__answer_memory_history(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_memory_history(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                       struct tg_error *e) {
   struct tg__alloc_history h;
   const enum tg_err err = tg__alloc_history_read(t, a, &h, e);

@@ -27,7 +27,7 @@ struct tg__alloc_history {
 };
 /* Those of the ranks and of the device (argument `device` of the question) asked for. TG_NO_DATA when there are
  * none. Free *out either way. */
-enum tg_err tg__alloc_history_read(const struct tg_trace *t, const struct tg__ask *a, struct tg__alloc_history *out,
+enum tg_err tg__alloc_history_read(const struct tg__columns *t, const struct tg__ask *a, struct tg__alloc_history *out,
                                    struct tg_error *e);
 void tg__alloc_history_free(struct tg__alloc_history *h);
 void tg__put_address(struct tg_table *out, int64_t address); /* 0x7f… */

@@ -22,7 +22,7 @@ struct work {
   struct rank_steps *steps; /* by rank */
 };
 
-static struct rank_steps *list_steps(const struct tg_trace *t) {
+static struct rank_steps *list_steps(const struct tg__columns *t) {
   struct rank_steps *const steps = tg__alloc(((size_t)t->rank_count + 1) * sizeof *steps);
   for (uint32_t i = 0; steps && i < t->step_count; i++) {
     struct rank_steps *const r = &steps[t->steps[i].rank];
@@ -33,7 +33,7 @@ static struct rank_steps *list_steps(const struct tg_trace *t) {
 }
 
 /* The step that was the last to begin at ns or before; TG_NONE before the first. */
-static uint32_t step_at(const struct tg_trace *t, const struct rank_steps *r, int64_t ns) {
+static uint32_t step_at(const struct tg__columns *t, const struct rank_steps *r, int64_t ns) {
   uint32_t low = 0, high = r->count;
   while (low < high) {
     const uint32_t middle = low + (high - low) / 2;
@@ -48,7 +48,7 @@ static uint32_t step_at(const struct tg_trace *t, const struct rank_steps *r, in
 
 /* TG_NONE on no memory. */
 static uint32_t site_of(struct work *w, const struct tg__block *x) {
-  const struct tg_trace *const t = w->b->t;
+  const struct tg__columns *const t = w->b->t;
   const struct site s = {.device = x->device,
                          .op = x->made.op == TG_NONE ? TG_NONE : t->slices.name[x->made.op],
                          .line = tg__block_line(w->b, x),
@@ -64,7 +64,7 @@ static uint32_t site_of(struct work *w, const struct tg__block *x) {
 
 /* In the order in which blocks were taken, so that the steps of a place come one after the other. */
 static bool take_block(struct work *w, uint32_t block) {
-  const struct tg_trace *const t = w->b->t;
+  const struct tg__columns *const t = w->b->t;
   const struct tg__block *const x = &w->b->items[block];
   const struct rank_steps *const r = &w->steps[w->b->devices[x->device].rank];
   if (!tg__block_is_counted(w->b, x) || r->count < STEPS_LEAST || x->made_ns == TG_NULL_INT) return true;
@@ -127,7 +127,7 @@ static enum tg_err check_steps(const struct work *w, const struct tg__ask *a, st
                   most, most == 1 ? "" : "s", STEPS_LEAST);
 }
 
-enum tg_err tg__answer_leaks(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_leaks(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                              struct tg_error *e) {
   struct work w = {0};
   enum tg_err err = tg__blocks_read(t, a, &w.b, e);

@@ -16,7 +16,7 @@ struct row {
   struct sums self, total;
 };
 struct work {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   const struct tg__ask *ask;
   struct tg__op_tree tree;
   struct tg__memory_events events;
@@ -194,7 +194,7 @@ static enum tg_err put_rows(const struct work *w, struct tg_table *out) {
   return sorted ? TG_OK : TG_MEMORY;
 }
 
-enum tg_err tg__answer_memory_ops(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_memory_ops(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                   struct tg_error *e) {
   struct work w = {.t = t, .ask = a};
   size_t wanted = 0;

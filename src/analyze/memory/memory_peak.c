@@ -101,7 +101,7 @@ static bool put_categories(const struct tg__blocks *b, struct tg_table *out) {
   return ok;
 }
 
-enum tg_err tg__memory_put_peak(const struct tg_trace *t, const struct tg__ask *a, bool by_category,
+enum tg_err tg__memory_put_peak(const struct tg__columns *t, const struct tg__ask *a, bool by_category,
                                 struct tg_table *out, struct tg_error *e) {
   struct tg__blocks *b = NULL;
   enum tg_err err = tg__blocks_read(t, a, &b, e);

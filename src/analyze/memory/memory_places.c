@@ -26,7 +26,7 @@ struct naming { /* each distinct name is looked at once */
   uint8_t *own;
 };
 
-static bool naming_open(struct naming *n, const struct tg_trace *t) {
+static bool naming_open(struct naming *n, const struct tg__columns *t) {
   n->own = tg__alloc((size_t)tg__strings_count(t->strings) + 1);
   return tg__names_open(&n->known, t) && n->own;
 }
@@ -46,7 +46,7 @@ static uint8_t own_meaning(struct naming *n, uint32_t id) {
 
 static const struct tg__place nowhere = {TG_NONE, TG_NONE, TG_NONE, TG_NONE, TG_NONE, TG_NONE, 0};
 
-static void add_op(const struct tg_trace *t, struct naming *n, uint32_t i, struct tg__place *p) {
+static void add_op(const struct tg__columns *t, struct naming *n, uint32_t i, struct tg__place *p) {
   const uint8_t own = own_meaning(n, t->slices.name[i]);
   p->op = i;
   if (own & NAME_COLLECTIVE) p->flags |= TG__PLACE_COLLECTIVE;
@@ -58,7 +58,7 @@ static void add_op(const struct tg_trace *t, struct naming *n, uint32_t i, struc
   if (p->top == TG_NONE) p->top = i;
 }
 
-static void add_slice(const struct tg_trace *t, struct naming *n, uint32_t i, struct tg__place *p) {
+static void add_slice(const struct tg__columns *t, struct naming *n, uint32_t i, struct tg__place *p) {
   const enum tg__class c = tg__slice_class(t, i);
   const unsigned meaning = tg__names_of(&n->known, t->slices.name[i]);
   if (c == TG__CLASS_PYTHON) {
@@ -78,7 +78,7 @@ static void add_slice(const struct tg_trace *t, struct naming *n, uint32_t i, st
 /* ---- backward passes ------------------------------------------------------------------------- */
 
 static bool number_processes(struct tg__places *p) {
-  const struct tg_trace *const t = p->t;
+  const struct tg__columns *const t = p->t;
   struct tg__strings *const keys = tg__strings_new();
   p->process_of = tg__alloc(((size_t)t->track_count + 1) * sizeof *p->process_of);
   bool ok = keys && p->process_of;
@@ -95,7 +95,7 @@ static bool number_processes(struct tg__places *p) {
 
 /* Threads that take part in passes: those that run backward nodes, and those that ran the operators these belong to. */
 static bool *tracks_in_passes(const struct tg__places *p) {
-  const struct tg_trace *const t = p->t;
+  const struct tg__columns *const t = p->t;
   bool *const takes_part = tg__alloc((size_t)t->track_count + 1);
   for (uint32_t k = 0; takes_part && k < t->track_count; k++) {
     for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count; i++) {
@@ -107,7 +107,7 @@ static bool *tracks_in_passes(const struct tg__places *p) {
 }
 
 static bool starts_before(uint32_t a, uint32_t b, const void *ctx) {
-  const int64_t *const start = ((const struct tg_trace *)ctx)->slices.start_ns;
+  const int64_t *const start = ((const struct tg__columns *)ctx)->slices.start_ns;
   return start[a] != start[b] ? start[a] < start[b] : a < b;
 }
 
@@ -143,7 +143,7 @@ static bool find_passes(struct tg__places *p, const uint32_t *order, size_t coun
 }
 
 static bool list_passes(struct tg__places *p) {
-  const struct tg_trace *const t = p->t;
+  const struct tg__columns *const t = p->t;
   bool *const takes_part = tracks_in_passes(p);
   uint32_t *const order = tg__alloc(((size_t)t->slices.count + 1) * sizeof *order);
   uint32_t *const track_of = tg__alloc(((size_t)t->slices.count + 1) * sizeof *track_of);
@@ -166,7 +166,7 @@ static bool list_passes(struct tg__places *p) {
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-bool tg__places_open(struct tg__places *p, const struct tg_trace *t) {
+bool tg__places_open(struct tg__places *p, const struct tg__columns *t) {
   *p = (struct tg__places){.t = t};
   struct naming n = {0};
   p->around = tg__alloc(((size_t)t->slices.count + 1) * sizeof *p->around);
@@ -193,7 +193,7 @@ void tg__places_close(struct tg__places *p) {
 }
 
 struct tg__place tg__place_at(struct tg__places *p, uint32_t track, int64_t ns) {
-  const struct tg_trace *const t = p->t;
+  const struct tg__columns *const t = p->t;
   const uint32_t first = t->tracks[track].first, end = first + t->tracks[track].count;
   uint32_t *const next = &p->next[track];
   while (*next < end && t->slices.start_ns[*next] <= ns) ++*next;

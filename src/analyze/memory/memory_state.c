@@ -26,7 +26,7 @@ static bool larger(uint32_t a, uint32_t b, const void *ctx) {
   return events[a].bytes != events[b].bytes ? events[a].bytes > events[b].bytes : a < b;
 }
 
-static void put_block(const struct tg_trace *t, const struct tg__alloc_history *h, uint32_t event, int64_t now_ns,
+static void put_block(const struct tg__columns *t, const struct tg__alloc_history *h, uint32_t event, int64_t now_ns,
                       struct tg_table *out) {
   const struct tg__alloc_event *const x = &h->events[event];
   char buf[TG__DEVICE_NAME];
@@ -40,7 +40,7 @@ static void put_block(const struct tg_trace *t, const struct tg__alloc_history *
 }
 
 /* at: number of the last event that counts on this device. */
-static bool put_device(const struct tg_trace *t, const struct tg__alloc_history *h, uint32_t device, int64_t at,
+static bool put_device(const struct tg__columns *t, const struct tg__alloc_history *h, uint32_t device, int64_t at,
                        struct tg_table *out) {
   struct blocks b = {0};
   int64_t now_ns = 0, bytes = 0;
@@ -82,7 +82,7 @@ static enum tg_err read_at(const struct tg__ask *a, int64_t *number, bool *peak,
 }
 
 /* The events of allocators, when they say which blocks they are about. */
-static enum tg_err read_history(const struct tg_trace *t, const struct tg__ask *a, struct tg__alloc_history *h,
+static enum tg_err read_history(const struct tg__columns *t, const struct tg__ask *a, struct tg__alloc_history *h,
                                 struct tg_error *e) {
   const enum tg_err err = tg__alloc_history_read(t, a, h, e);
   if (err || h->with_addr) return err;
@@ -91,7 +91,7 @@ static enum tg_err read_history(const struct tg_trace *t, const struct tg__ask *
                   "newer torch, or with tachograph");
 }
 
-enum tg_err tg__answer_memory_state(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_memory_state(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                     struct tg_error *e) {
   struct tg__alloc_history h = {0};
   int64_t number;
@@ -167,7 +167,7 @@ static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
   return x->peak != y->peak ? x->peak > y->peak : x->alloc > y->alloc;
 }
 
-enum tg_err tg__answer_memory_stacks(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_memory_stacks(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                      struct tg_error *e) {
   struct tg__alloc_history h = {0};
   enum tg_err err = read_history(t, a, &h, e);

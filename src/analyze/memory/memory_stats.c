@@ -20,10 +20,10 @@ static const char *const metric_names[TG__ALLOC_METRICS] = {
 };
 static const char *const pool_names[TG__ALLOC_POOLS] = {"all", "large_pool", "small_pool"};
 
-typedef void put_fn(const struct tg_trace *t, const struct tg__ask *a, const struct tg__alloc_device *d,
+typedef void put_fn(const struct tg__columns *t, const struct tg__ask *a, const struct tg__alloc_device *d,
                     const struct tg__alloc_counters *c, struct tg_table *out);
 
-static void put_stats(const struct tg_trace *t, const struct tg__ask *a, const struct tg__alloc_device *d,
+static void put_stats(const struct tg__columns *t, const struct tg__ask *a, const struct tg__alloc_device *d,
                       const struct tg__alloc_counters *counters, struct tg_table *out) {
   char buf[TG__DEVICE_NAME];
   (void)a;
@@ -75,7 +75,7 @@ static void put_figure(struct tg_table *out, int64_t value, int64_t all, bool is
   tg__put_cstr(out, text);
 }
 
-static void put_summary(const struct tg_trace *t, const struct tg__ask *a, const struct tg__alloc_device *d,
+static void put_summary(const struct tg__columns *t, const struct tg__ask *a, const struct tg__alloc_device *d,
                         const struct tg__alloc_counters *counters, struct tg_table *out) {
   char buf[TG__DEVICE_NAME];
   const unsigned pools = strcmp(tg__ask_arg(a, "pools"), "1") == 0 ? TG__ALLOC_POOLS : 1;
@@ -103,7 +103,7 @@ static void put_summary(const struct tg_trace *t, const struct tg__ask *a, const
 
 /* ---- the questions --------------------------------------------------------------------------- */
 
-static enum tg_err answer(const struct tg_trace *t, const struct tg__ask *a, put_fn *put, struct tg_table *out,
+static enum tg_err answer(const struct tg__columns *t, const struct tg__ask *a, put_fn *put, struct tg_table *out,
                           struct tg_error *e) {
   struct tg__alloc_history h;
   struct tg__alloc_counters counters;
@@ -124,12 +124,12 @@ static enum tg_err answer(const struct tg_trace *t, const struct tg__ask *a, put
   return err;
 }
 
-enum tg_err tg__answer_memory_stats(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_memory_stats(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                     struct tg_error *e) {
   return answer(t, a, put_stats, out, e);
 }
 
-enum tg_err tg__answer_memory_summary(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_memory_summary(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                       struct tg_error *e) {
   static const char *const choices[] = {"0", "1"};
   size_t pools;

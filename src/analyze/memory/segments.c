@@ -9,7 +9,7 @@ struct segment {
   int64_t device_type, device, address, total, allocated, active, requested, free, largest_free, blocks, segments;
 };
 struct work {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   const struct tg__ask *ask;
   enum by by;
   uint32_t cat, name_segment, name_block, key_requested, key_active, key_pool, key_type, key_state, key_segment;
@@ -18,7 +18,7 @@ struct work {
   struct tg__map of_address; /* address of a segment → row + 1 */
 };
 
-static uint32_t word(const struct tg_trace *t, const char *text) {
+static uint32_t word(const struct tg__columns *t, const char *text) {
   return tg__strings_find(t->strings, text, strlen(text));
 }
 static int64_t number(const struct work *w, uint32_t mark, uint32_t key) {
@@ -32,7 +32,7 @@ static uint32_t text(const struct work *w, uint32_t mark, uint32_t key) {
 }
 
 static bool is_ours(const struct work *w, uint32_t mark, uint32_t name) {
-  const struct tg_trace *t = w->t;
+  const struct tg__columns *t = w->t;
   return t->marks.name[mark] == name && t->marks.track[mark] != TG_NONE && t->cats[t->marks.cat[mark]].name == w->cat &&
          tg__ask_has_rank(w->ask, t->tracks[t->marks.track[mark]].rank);
 }
@@ -189,7 +189,7 @@ static bool put_rows(struct work *w, struct tg_table *out) {
   return ok;
 }
 
-enum tg_err tg__answer_segments(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_segments(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                 struct tg_error *e) {
   static const char *const choices[] = {[BY_SEGMENT] = "segment", [BY_BLOCK] = "block", [BY_POOL] = "pool"};
   size_t by;

@@ -35,7 +35,7 @@ static bool add_step(struct lists *l, uint32_t slice) {
   return true;
 }
 
-static bool deal_out(const struct tg_trace *t, struct lists *l, const uint8_t *of_cat, struct tg__names *names) {
+static bool deal_out(const struct tg__columns *t, struct lists *l, const uint8_t *of_cat, struct tg__names *names) {
   for (uint32_t i = 0; i < t->slices.count; i++) {
     const uint8_t k = of_cat[t->slices.cat[i]];
     if (k) l->slices[k][l->count[k]++] = i;
@@ -44,7 +44,7 @@ static bool deal_out(const struct tg_trace *t, struct lists *l, const uint8_t *o
   return true;
 }
 
-static bool copy_columns(const struct tg_trace *t, struct lists *l, enum tg__list k) {
+static bool copy_columns(const struct tg__columns *t, struct lists *l, enum tg__list k) {
   l->names[k] = tg__realloc(NULL, (l->count[k] + 1) * sizeof *l->names[k]);
   l->dur_ns[k] = tg__realloc(NULL, (l->count[k] + 1) * sizeof *l->dur_ns[k]);
   if (!l->names[k] || !l->dur_ns[k]) return false;
@@ -55,7 +55,7 @@ static bool copy_columns(const struct tg_trace *t, struct lists *l, enum tg__lis
   return true;
 }
 
-static bool make(const struct tg_trace *t, struct lists *l) {
+static bool make(const struct tg__columns *t, struct lists *l) {
   struct tg__names names;
   uint8_t *of_cat = tg__alloc((size_t)t->cat_count + 1);
   bool ok = tg__names_open(&names, t) && of_cat;
@@ -73,7 +73,7 @@ static bool make(const struct tg_trace *t, struct lists *l) {
   return ok;
 }
 
-static const struct lists *lists_of(const struct tg_trace *t) {
+static const struct lists *lists_of(const struct tg__columns *t) {
   struct lists *l = tg__kept_room(t, sizeof *l, free_lists);
   if (!l || l->is_made) return l;
   l->is_made = make(t, l);
@@ -94,7 +94,7 @@ static size_t first_from(const uint32_t *slices, size_t count, uint32_t slice) {
   return low;
 }
 
-bool tg__listed(const struct tg_trace *t, enum tg__list which, uint32_t rank, struct tg__listed *out) {
+bool tg__listed(const struct tg__columns *t, enum tg__list which, uint32_t rank, struct tg__listed *out) {
   const struct lists *const l = lists_of(t);
   const struct tg__extent run = tg__rank_slices(t, rank);
   *out = (struct tg__listed){0};

@@ -22,6 +22,6 @@ struct tg__listed {
 };
 /* Those of one rank. Made when first asked for and kept with the trace; false on no memory. Needs TG__COL_CAT and
  * TG__COL_NAME. */
-bool tg__listed(const struct tg_trace *t, enum tg__list which, uint32_t rank, struct tg__listed *out);
+bool tg__listed(const struct tg__columns *t, enum tg__list which, uint32_t rank, struct tg__listed *out);
 
 #endif

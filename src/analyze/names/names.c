@@ -107,7 +107,7 @@ static const char *type_by_class(enum tg__class cls) {
   return cls == TG__CLASS_KERNEL ? NULL : "OTHER";
 }
 
-const char *tg__kernel_type(const struct tg_trace *t, uint32_t slice) {
+const char *tg__kernel_type(const struct tg__columns *t, uint32_t slice) {
   const enum tg__class cls = tg__slice_class(t, slice);
   const struct tg__str name = tg__name(t, t->slices.name[slice]);
   if (cls == TG__CLASS_DEVICE_OTHER) return tg__kernel_type_by_name(name);
@@ -116,7 +116,7 @@ const char *tg__kernel_type(const struct tg_trace *t, uint32_t slice) {
   return tg__name_is_collective_kernel(name) ? "COMMUNICATION" : "COMPUTATION";
 }
 
-bool tg__names_open(struct tg__names *n, const struct tg_trace *t) {
+bool tg__names_open(struct tg__names *n, const struct tg__columns *t) {
   n->trace = t;
   n->flags = tg__alloc((size_t)tg__strings_count(t->strings) + 1);
   return n->flags != NULL;

@@ -29,7 +29,7 @@ static enum tg_err check(const struct tg__ranks *r, struct tg_error *e) {
                   "barrier), so nothing tells how far their clocks are apart");
 }
 
-enum tg_err tg__answer_clocks(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_clocks(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                               struct tg_error *e) {
   if (t->rank_count < 2)
     return tg__fail(e, TG_NO_DATA, -1, "one rank has one clock: open the folder that holds the files of all ranks");

@@ -295,7 +295,7 @@ static enum tg_err no_collectives(struct tg_error *e) {
                   "torch.distributed is in use, all ranks into one folder");
 }
 
-enum tg_err tg__answer_collectives(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_collectives(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                    struct tg_error *e) {
   static const char *const groupings[] = {"kind", "group", "collective", "part", "rank", "step"},
                            *const rules[] = {"exact", "plugin"}, *const clocks[] = {"aligned", "files"};

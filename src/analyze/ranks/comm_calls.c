@@ -17,7 +17,7 @@ struct call {
   char peers[24];
 };
 struct gathering {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   uint32_t rank;
   struct tg__strings *strings;
   uint8_t *roles; /* per string of the trace: role + 1; kernels by KERNEL_ROLE + role */
@@ -31,7 +31,7 @@ enum { KERNEL_ROLE = 16 };
 
 /* ---- layers on the host ---------------------------------------------------------------------- */
 
-static enum tg__comm_role role_of(const struct tg_trace *t, uint8_t *roles, uint32_t slice) {
+static enum tg__comm_role role_of(const struct tg__columns *t, uint8_t *roles, uint32_t slice) {
   const uint32_t name = t->slices.name[slice];
   if (!(roles[name] & (KERNEL_ROLE - 1))) roles[name] |= (uint8_t)(tg__comm_role(tg__name(t, name), false) + 1);
   return (enum tg__comm_role)((roles[name] & (KERNEL_ROLE - 1)) - 1);
@@ -46,12 +46,12 @@ static bool is_kernel(struct gathering *g, uint32_t slice, enum tg__class cls) {
   return *known & 2 * KERNEL_ROLE;
 }
 
-static bool is_host_layer(const struct tg_trace *t, uint8_t *roles, uint32_t slice) {
+static bool is_host_layer(const struct tg__columns *t, uint8_t *roles, uint32_t slice) {
   const enum tg__class cls = tg__slice_class(t, slice);
   return (cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION) && role_of(t, roles, slice) != TG__COMM_NONE;
 }
 
-bool tg__comm_is_layer(const struct tg_trace *t, uint8_t *roles, uint32_t slice) {
+bool tg__comm_is_layer(const struct tg__columns *t, uint8_t *roles, uint32_t slice) {
   return is_host_layer(t, roles, slice);
 }
 
@@ -81,7 +81,7 @@ static struct call *add_call(struct gathering *g) {
 
 /* ---- what the layers say --------------------------------------------------------------------- */
 
-static struct tg__str arg_text(const struct tg_trace *t, uint32_t args, uint32_t key, char number[24]) {
+static struct tg__str arg_text(const struct tg__columns *t, uint32_t args, uint32_t key, char number[24]) {
   const uint32_t id = tg__arg_str(t, args, key);
   if (id != TG_NONE) return tg__name(t, id);
   const int64_t n = tg__arg_int(t, args, key, INT64_MIN);
@@ -137,7 +137,7 @@ static void take_params(struct gathering *g, struct call *c, uint32_t args) {
 }
 
 static void take_span(struct gathering *g, struct call *c, uint32_t slice) {
-  const struct tg_trace *t = g->t;
+  const struct tg__columns *t = g->t;
   const struct tg__str name = tg__name(t, t->slices.name[slice]);
   const uint32_t args = t->slices.args[slice];
   const int64_t start = t->slices.start_ns[slice], end = tg__slice_end(t, slice);
@@ -156,7 +156,7 @@ static void take_span(struct gathering *g, struct call *c, uint32_t slice) {
 }
 
 static void add_layer(struct gathering *g, uint32_t slice) {
-  const struct tg_trace *t = g->t;
+  const struct tg__columns *t = g->t;
   const uint32_t top = outermost(g, slice), at = tg__map_get(&g->by_slice, top);
   struct call *const c = at == TG_NONE ? add_call(g) : &g->calls[at];
   if (!c) return;
@@ -182,7 +182,7 @@ static void add_layer(struct gathering *g, uint32_t slice) {
 /* ---- kernels --------------------------------------------------------------------------------- */
 
 static struct call *call_of_kernel(struct gathering *g, uint32_t kernel) {
-  const struct tg_trace *t = g->t;
+  const struct tg__columns *t = g->t;
   const uint32_t cause = t->slices.cause[kernel], args = t->slices.args[kernel];
   const uint32_t top = cause == TG_NONE ? TG_NONE : outermost(g, cause);
   uint32_t at = top == TG_NONE ? TG_NONE : tg__map_get(&g->by_slice, top);
@@ -198,7 +198,7 @@ static struct call *call_of_kernel(struct gathering *g, uint32_t kernel) {
 }
 
 static void add_kernel(struct gathering *g, uint32_t slice) {
-  const struct tg_trace *t = g->t;
+  const struct tg__columns *t = g->t;
   struct call *const c = call_of_kernel(g, slice);
   if (!c) return;
   const int64_t start = t->slices.start_ns[slice], end = tg__slice_end(t, slice);
@@ -300,8 +300,8 @@ static void gather_tracks(struct gathering *g, struct tg__rank_summary *r) {
   }
 }
 
-bool tg__comm_gather(const struct tg_trace *t, uint32_t rank, struct tg__strings *strings, struct tg__rank_summary *r,
-                     struct tg__spans *busy) {
+bool tg__comm_gather(const struct tg__columns *t, uint32_t rank, struct tg__strings *strings,
+                     struct tg__rank_summary *r, struct tg__spans *busy) {
   struct gathering g = {.t = t, .rank = rank, .strings = strings, .busy = busy};
   g.roles = tg__alloc((size_t)tg__strings_count(t->strings) + 1);
   g.failed = !g.roles;

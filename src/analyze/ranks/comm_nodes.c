@@ -15,7 +15,7 @@ struct node_kernel {
 };
 enum { NO_ID = -1 }; /* our own recordings have none: each is a collective of its own */
 struct gathering {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   uint32_t rank;
   struct tg__names names;
   struct node *nodes;
@@ -27,7 +27,7 @@ struct gathering {
 };
 
 /* Sizes it knows; others count as nothing. */
-static int64_t plugin_bytes(const struct tg_trace *t, uint32_t args) {
+static int64_t plugin_bytes(const struct tg__columns *t, uint32_t args) {
   const uint32_t dims = tg__arg_dims(t, args);
   const uint32_t types = tg__arg_str(t, args, TG__K_INPUT_TYPE);
   const int64_t bytes =
@@ -36,7 +36,7 @@ static int64_t plugin_bytes(const struct tg_trace *t, uint32_t args) {
 }
 
 static void add_node(struct gathering *g, uint32_t slice) {
-  const struct tg_trace *const t = g->t;
+  const struct tg__columns *const t = g->t;
   const uint32_t args = t->slices.args[slice];
   if (!tg__grow((void **)&g->nodes, &g->cap, g->count + 1, sizeof *g->nodes)) {
     g->failed = true;
@@ -83,7 +83,7 @@ static bool order_nodes(struct gathering *g) {
 }
 
 static void gather_kernels(struct gathering *g) {
-  const struct tg_trace *const t = g->t;
+  const struct tg__columns *const t = g->t;
   const struct tg__rank *const rank = &t->ranks[g->rank];
   for (uint32_t k = rank->first_track; k < rank->first_track + rank->track_count && g->count; k++) {
     const struct tg__track *const track = &t->tracks[k];
@@ -137,7 +137,8 @@ static bool hand_over(struct gathering *g, struct tg__strings *strings, struct t
   return done;
 }
 
-bool tg__comm_nodes(const struct tg_trace *t, uint32_t rank, struct tg__strings *strings, struct tg__rank_summary *r) {
+bool tg__comm_nodes(const struct tg__columns *t, uint32_t rank, struct tg__strings *strings,
+                    struct tg__rank_summary *r) {
   struct gathering g = {.t = t, .rank = rank};
   g.failed = !tg__names_open(&g.names, t);
   if (!g.failed) gather_nodes(&g);

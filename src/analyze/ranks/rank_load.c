@@ -1,7 +1,7 @@
 /* rank_load: what a rank works and what it waits in collectives, of a step on average. */
 #include "analyze/whole/steps.h"
 
-enum tg_err tg__rank_load(const struct tg_trace *t, uint32_t rank, struct tg__rank_load *out) {
+enum tg_err tg__rank_load(const struct tg__columns *t, uint32_t rank, struct tg__rank_load *out) {
   struct tg__breakdown b = {0};
   const enum tg_err err = tg__steps_breakdown(t, rank, TG__STEPS_DETECTED, &b);
   *out = (struct tg__rank_load){0};

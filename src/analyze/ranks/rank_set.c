@@ -60,7 +60,7 @@ static void free_kept(void *item) {
   tg__free(k);
 }
 
-static bool fill_kept(struct kept *k, const struct tg_trace *t) {
+static bool fill_kept(struct kept *k, const struct tg__columns *t) {
   struct tg__rank_summary *const unsorted = tg__alloc(((size_t)t->rank_count + 1) * sizeof *unsorted);
   k->s = tg__summaries_new();
   k->place = tg__alloc(((size_t)t->rank_count + 1) * sizeof *k->place);
@@ -73,7 +73,7 @@ static bool fill_kept(struct kept *k, const struct tg_trace *t) {
   return done;
 }
 
-static const struct kept *summarize(const struct tg_trace *t) {
+static const struct kept *summarize(const struct tg__columns *t) {
   struct kept *k = tg__kept(t, free_kept);
   if (k) return k;
   k = tg__alloc(sizeof *k);
@@ -82,7 +82,7 @@ static const struct kept *summarize(const struct tg_trace *t) {
   return NULL;
 }
 
-enum tg_err tg__ranks_open(struct tg__ranks *r, const struct tg_trace *t, const struct tg__ask *a, bool align,
+enum tg_err tg__ranks_open(struct tg__ranks *r, const struct tg__columns *t, const struct tg__ask *a, bool align,
                            struct tg_error *e) {
   *r = (struct tg__ranks){.s = t->summaries, .only = a->rank};
   const struct kept *const kept = r->s ? NULL : summarize(t);

@@ -112,7 +112,7 @@ static void note_steps(const struct tg__ranks *r, const bool *common, bool has_c
     tg__table_note(out, "no steps: each row is a whole recording (call prof.step() in the loop to get steps)");
 }
 
-enum tg_err tg__answer_ranks(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_ranks(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                              struct tg_error *e) {
   static const char *const groupings[] = {"rank", "step"}, *const clocks[] = {"aligned", "files"};
   struct tg__step_picks picks;

@@ -56,7 +56,7 @@ struct tg__ranks {
 
 /* Everything above for a trace of either sort; the summaries of one with events are kept with it. align: false takes
  * the files' clocks as they are. Free with tg__ranks_close, after a failure too. */
-enum tg_err tg__ranks_open(struct tg__ranks *r, const struct tg_trace *t, const struct tg__ask *a, bool align,
+enum tg_err tg__ranks_open(struct tg__ranks *r, const struct tg__columns *t, const struct tg__ask *a, bool align,
                            struct tg_error *e);
 void tg__ranks_close(struct tg__ranks *r);
 

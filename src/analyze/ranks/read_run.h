@@ -8,6 +8,16 @@
 #include "tachograph/read.h"
 #include "trace/summary.h"
 
+/* The public handle. */
+struct tg_trace {
+  struct tg__columns *columns;
+};
+/* Takes the columns over, also where it fails. */
+enum tg_err tg__handle_new(struct tg__columns *columns, struct tg_trace **out, struct tg_error *e);
+/* tg_open, with all ranks of a folder in memory. */
+enum tg_err tg__open_whole(const char *path, const struct tg_open_options *options, struct tg_trace **out,
+                           struct tg_error *e);
+
 /* What the first page asks of all ranks: answered while each rank is in memory anyway. */
 enum { TG__RUN_READY = 5 };
 struct tg__run_ready {
@@ -63,7 +73,7 @@ struct tg__run_first {
  * NULL: the first page. */
 enum tg_err tg__folder_summaries(const struct tg__folder *folder, const char *path,
                                  const struct tg_open_options *options, struct tg__run_first *first,
-                                 struct tg__run_ranks *ranks, struct tg_trace **out, struct tg_error *e);
+                                 struct tg__run_ranks *ranks, struct tg__columns **out, struct tg_error *e);
 
 /* read_run.c */
 struct tg__run_door {
@@ -72,38 +82,38 @@ struct tg__run_door {
   struct tg_open_options options; /* progress: for what is read later */
   struct tg__run_ranks ranks;
   struct {
-    struct tg_trace *trace;
+    struct tg__columns *trace;
     uint32_t unit;
   } kept[2];                       /* files, the last one asked first */
-  struct tg_trace *whole;          /* NULL until something needs it */
+  struct tg__columns *whole;       /* NULL until something needs it */
   int64_t done_bytes, total_bytes; /* of the question at hand, before the file at hand; total -1: of this file alone */
 };
 /* What all ranks of a large folder take in memory at once, roughly; 0 when the folder is no large one. */
 int64_t tg__run_memory(const char *path);
 bool tg__run_is_large(const char *path); /* too large to be held at once: ranks are read on demand */
 enum tg_err tg__run_open(const char *path, const struct tg_open_options *options, struct tg__run_first *first,
-                         struct tg_trace **out, struct tg_error *e);
+                         struct tg__columns **out, struct tg_error *e);
 /* The first start of these ranks, on the common clock; 0 where nothing starts. */
-int64_t tg__run_first_ns(const struct tg_trace *run, const struct tg__run_rank *places, size_t count);
+int64_t tg__run_first_ns(const struct tg__columns *run, const struct tg__run_rank *places, size_t count);
 void tg__run_close(struct tg__run_door *d); /* NULL is fine */
 bool tg__run_is_valid(const struct tg__run_door *d);
 /* *t, or in place of a run all its ranks in memory at once, for what cannot be said rank by rank. They stay there. */
-enum tg_err tg__run_whole(struct tg_trace **t, struct tg_error *e);
+enum tg_err tg__run_whole(struct tg__columns **t, struct tg_error *e);
 /* The trace of a file, from those kept or from the disk. It stays the run's. */
-enum tg_err tg__run_unit(const struct tg_trace *run, uint32_t unit, struct tg_trace **out, struct tg_error *e);
+enum tg_err tg__run_unit(const struct tg__columns *run, uint32_t unit, struct tg__columns **out, struct tg_error *e);
 
 /* read_run_ask.c */
-const struct tg__run_rank *tg__run_rank_of(const struct tg_trace *run, const char *number); /* NULL: there is none */
-enum tg_err tg__run_ask(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count,
+const struct tg__run_rank *tg__run_rank_of(const struct tg__columns *run, const char *number); /* NULL: there is none */
+enum tg_err tg__run_ask(struct tg__columns *t, const char *question, const struct tg_arg *args, size_t arg_count,
                         struct tg_table **out, struct tg_error *e);
 /* Look at the files of a run, each with all its columns, one after the other; stops at the first error. */
-enum tg_err tg__run_each(struct tg_trace *run, tg__look_fn *look, void *ctx, struct tg_error *e);
+enum tg_err tg__run_each(struct tg__columns *run, tg__look_fn *look, void *ctx, struct tg_error *e);
 /* The last word on rows that were put together of single ranks, before any are chosen: what shows only between the
  * ranks. */
-enum tg_err tg__run_settle(const struct tg_trace *run, const struct tg__call *c, struct tg_table *rows,
+enum tg_err tg__run_settle(const struct tg__columns *run, const struct tg__call *c, struct tg_table *rows,
                            struct tg_error *e);
 /* What no rank says: which files of the run could not be read. */
-void tg__run_add_losses(const struct tg_trace *run, const char *question, struct tg_table *out);
+void tg__run_add_losses(const struct tg__columns *run, const char *question, struct tg_table *out);
 /* Tracks, slices and marks of a file's rows are called what they are called in the run, where the file begins at
  * `first`. */
 void tg__run_number_through(struct tg_table *t, const struct tg__call *c, const struct tg__run_rank *first);

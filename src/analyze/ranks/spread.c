@@ -80,7 +80,7 @@ static bool put_names(const struct tg__ranks *r, enum tg__sum_what what, struct 
   return done;
 }
 
-enum tg_err tg__answer_spread(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_spread(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                               struct tg_error *e) {
   static const char *const groupings[] = {"kernel", "op"};
   size_t by;

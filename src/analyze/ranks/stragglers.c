@@ -126,8 +126,9 @@ static bool judge(struct judging *j, struct tg_table *out) {
   return done;
 }
 
-static enum tg_err answer_exact(const struct tg_trace *t, const struct tg__ask *a, const struct tg__step_picks *picks,
-                                bool align, struct tg_table *out, struct tg_error *e) {
+static enum tg_err answer_exact(const struct tg__columns *t, const struct tg__ask *a,
+                                const struct tg__step_picks *picks, bool align, struct tg_table *out,
+                                struct tg_error *e) {
   if (t->rank_count < 2)
     return tg__fail(e, TG_NO_DATA, -1,
                     "one rank has no others to hold up: open the folder that holds the files of all ranks");
@@ -151,7 +152,7 @@ static enum tg_err answer_exact(const struct tg_trace *t, const struct tg__ask *
   return err;
 }
 
-enum tg_err tg__answer_stragglers(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_stragglers(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                   struct tg_error *e) {
   static const char *const rules[] = {"exact", "hta", "hta-last"}, *const clocks[] = {"aligned", "files"};
   struct tg__step_picks picks;

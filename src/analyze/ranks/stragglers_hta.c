@@ -160,7 +160,7 @@ static bool flag_iterations(struct finding *f, size_t from, size_t to, size_t ca
 }
 
 static void put_ranks(const struct finding *f, size_t candidates, struct tg_table *out) {
-  const struct tg_trace *const t = f->hta.t;
+  const struct tg__columns *const t = f->hta.t;
   for (size_t place = 1; place <= candidates && place <= t->rank_count; place++) {
     uint32_t best = TG_NONE;
     for (uint32_t r = 0; r < t->rank_count; r++)
@@ -198,8 +198,9 @@ static enum tg_err find(struct finding *f, size_t candidates, struct tg_table *o
   return TG_OK;
 }
 
-enum tg_err tg__stragglers_by_hta(const struct tg_trace *t, const struct tg__ask *a, const struct tg__step_picks *picks,
-                                  size_t candidates, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__stragglers_by_hta(const struct tg__columns *t, const struct tg__ask *a,
+                                  const struct tg__step_picks *picks, size_t candidates, struct tg_table *out,
+                                  struct tg_error *e) {
   struct finding f = {.picks = picks};
   enum tg_err err = tg__hta_open(&f.hta, t, TG_NONE, tg__hta_filter_of(a));
   if (!err) err = find(&f, candidates, out, e);

@@ -6,7 +6,7 @@
 #include "analyze/whole/steps.h"
 
 struct work {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   uint32_t rank;
   struct tg__strings *strings;
   struct tg__rank_summary *r;
@@ -63,7 +63,7 @@ static void note_extent(struct work *w) {
 /* ---- what its time goes to ------------------------------------------------------------------- */
 
 static unsigned share_of(struct work *w, uint32_t slice) {
-  const struct tg_trace *const t = w->t;
+  const struct tg__columns *const t = w->t;
   switch (tg__slice_class(t, slice)) {
   case TG__CLASS_KERNEL:
     return tg__names_of(&w->names, t->slices.name[slice]) & TG__NAME_COLLECTIVE_KERNEL ? TG__SHARE_REST
@@ -194,7 +194,7 @@ static bool count_slice(struct totals *all, uint32_t name, enum tg__sum_what wha
 }
 
 static bool count_slices(const struct work *w, struct totals *all) {
-  const struct tg_trace *const t = w->t;
+  const struct tg__columns *const t = w->t;
   const struct tg__rank *const rank = &t->ranks[w->rank];
   for (uint32_t k = rank->first_track; k < rank->first_track + rank->track_count; k++) {
     const struct tg__track *const track = &t->tracks[k];
@@ -217,7 +217,7 @@ static bool longer(uint32_t a, uint32_t b, const void *ctx) {
                                                                                        (const struct tg__sum_total *)
                                                                                            both[0] +
                                                                                        b;
-  const struct tg_trace *const t = both[1];
+  const struct tg__columns *const t = both[1];
   if (x->what != y->what) return x->what < y->what;
   if (x->total_ns != y->total_ns) return x->total_ns > y->total_ns;
   return tg__str_cmp(tg__name(t, x->name), tg__name(t, y->name)) < 0;
@@ -261,7 +261,7 @@ static void note_totals(struct work *w) {
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-static bool summarize_rank(const struct tg_trace *t, uint32_t rank, struct tg__strings *strings,
+static bool summarize_rank(const struct tg__columns *t, uint32_t rank, struct tg__strings *strings,
                            struct tg__rank_summary *r) {
   struct work w = {.t = t, .rank = rank, .strings = strings, .r = r};
   w.roles = tg__alloc((size_t)tg__strings_count(t->strings) + 1);
@@ -287,7 +287,7 @@ static bool summarize_rank(const struct tg_trace *t, uint32_t rank, struct tg__s
   return !w.failed;
 }
 
-enum tg_err tg__summarize(const struct tg_trace *t, struct tg__summaries *s) {
+enum tg_err tg__summarize(const struct tg__columns *t, struct tg__summaries *s) {
   struct tg__rank_summary *const ranks = tg__realloc(s->ranks, ((size_t)s->count + t->rank_count) * sizeof *ranks);
   if (!ranks) return TG_MEMORY;
   s->ranks = ranks;

@@ -175,7 +175,7 @@ void tg__put_cstr(struct tg_table *t, const char *s) {
   tg__put_text(t, s ? (struct tg__str){s, (uint32_t)strlen(s)} : (struct tg__str){0});
 }
 
-static bool map_source(struct tg_table *t, const struct tg_trace *trace, uint32_t string_id) {
+static bool map_source(struct tg_table *t, const struct tg__columns *trace, uint32_t string_id) {
   if (t->source == trace && string_id < t->of_source_count) return true;
   const uint32_t count = tg__strings_count(trace->strings);
   const uint32_t kept = t->source == trace ? t->of_source_count : 0;
@@ -192,18 +192,18 @@ static bool map_source(struct tg_table *t, const struct tg_trace *trace, uint32_
   return true;
 }
 
-uint32_t tg__table_text(struct tg_table *t, const struct tg_trace *trace, uint32_t string_id) {
+uint32_t tg__table_text(struct tg_table *t, const struct tg__columns *trace, uint32_t string_id) {
   if (string_id == TG_NONE || !map_source(t, trace, string_id)) return TG_NONE;
   const uint32_t id = t->of_source[string_id];
   if (TG_LIKELY(id != TG_NONE)) return id;
   return t->of_source[string_id] = intern(t, tg__name(trace, string_id));
 }
 
-void tg__put_trace_text(struct tg_table *t, const struct tg_trace *trace, uint32_t string_id) {
+void tg__put_trace_text(struct tg_table *t, const struct tg__columns *trace, uint32_t string_id) {
   tg__put_text_id(t, tg__table_text(t, trace, string_id));
 }
 
-void tg__put_rank(struct tg_table *t, const struct tg_trace *trace, uint32_t rank) {
+void tg__put_rank(struct tg_table *t, const struct tg__columns *trace, uint32_t rank) {
   tg__put_int(t, tg__rank_number(trace, rank));
 }
 

@@ -9,7 +9,7 @@
 enum { MOST_WORKERS = 32 };
 
 struct loader {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   struct tg__names names;
   struct tg__spans spans; /* when some thread of the rank at hand is inside the loader */
   int64_t calls;
@@ -119,7 +119,7 @@ static enum tg_err parse_workers(const char *name, const char *text, int64_t *ou
   return TG_OK;
 }
 
-enum tg_err tg__answer_data_hidden(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_data_hidden(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                    struct tg_error *e) {
   int64_t workers[MOST_WORKERS], now[MOST_WORKERS] = {0};
   size_t count, now_count;

@@ -22,7 +22,7 @@ static enum tg_type type_of(enum tg__kind kind) {
 }
 
 /* By schema: is it that of one of the events? NULL on no memory. */
-static bool *used_schemas(const struct tg_trace *t, const uint32_t *args, uint32_t count) {
+static bool *used_schemas(const struct tg__columns *t, const uint32_t *args, uint32_t count) {
   bool *used = tg__alloc(((size_t)t->schema_count + 1) * sizeof *used);
   struct tg__args_iter it;
   for (uint32_t i = 0; used && i < count; i++) {
@@ -40,7 +40,7 @@ static const struct tg__field *field_of(const struct tg__schema *s, uint32_t key
 }
 
 /* The type that holds every value of the key; whole and decimal numbers meet in REAL, anything else in TEXT. */
-static void find_type(const struct tg_trace *t, const bool *used, struct tg__extra *x) {
+static void find_type(const struct tg__columns *t, const bool *used, struct tg__extra *x) {
   bool any = false;
   x->type = TG_TEXT;
   for (uint32_t s = 0; s < t->schema_count && x->key != TG_NONE; s++) {
@@ -61,7 +61,7 @@ static void find_type(const struct tg_trace *t, const bool *used, struct tg__ext
   x->is_absent = !any;
 }
 
-static enum tg_err add_keys(const struct tg_trace *t, const char *keys, const bool *used, struct tg__extras *extras,
+static enum tg_err add_keys(const struct tg__columns *t, const char *keys, const bool *used, struct tg__extras *extras,
                             struct tg_table *out, struct tg_error *e) {
   for (const char *from = keys; *from;) {
     const char *to = strchrnul(from, ',');
@@ -81,7 +81,7 @@ static enum tg_err add_keys(const struct tg_trace *t, const char *keys, const bo
   return TG_OK;
 }
 
-enum tg_err tg__add_extras(const struct tg_trace *t, const char *keys, const uint32_t *args, uint32_t count,
+enum tg_err tg__add_extras(const struct tg__columns *t, const char *keys, const uint32_t *args, uint32_t count,
                            struct tg__extras *extras, struct tg_table *out, struct tg_error *e) {
   if (!*keys) return TG_OK;
   bool *used = used_schemas(t, args, count);
@@ -91,7 +91,7 @@ enum tg_err tg__add_extras(const struct tg_trace *t, const char *keys, const uin
 }
 
 /* Of a column of several kinds: the JSON text. */
-static void put_json(const struct tg_trace *t, const struct tg__val *val, size_t column, struct tg_table *out) {
+static void put_json(const struct tg__columns *t, const struct tg__val *val, size_t column, struct tg_table *out) {
   const size_t row = out->rows, cell = out->cell;
   struct tg__out json = {0};
   struct tg__jsonw writer = {.out = &json};
@@ -119,7 +119,7 @@ static double real_value(const struct tg__val *val) {
   return (double)val->i / unit;
 }
 
-static void put_value(const struct tg_trace *t, const struct tg__extra *x, const struct tg__val *val, size_t column,
+static void put_value(const struct tg__columns *t, const struct tg__extra *x, const struct tg__val *val, size_t column,
                       struct tg_table *out) {
   struct tg__column *const c = &out->columns[column];
   const size_t row = out->rows;
@@ -159,7 +159,7 @@ static void sort_found(struct tg__key_places *p) {
 }
 
 /* Events that follow one another have few schemas between them. schema NULL: of events without args. */
-static const struct tg__key_places *places_in(const struct tg_trace *t, const struct tg__schema *schema,
+static const struct tg__key_places *places_in(const struct tg__columns *t, const struct tg__schema *schema,
                                               struct tg__extras *extras) {
   const size_t ways = sizeof extras->recent / sizeof *extras->recent;
   struct tg__key_places *const p = &extras->recent[schema ? (size_t)(schema - t->schemas) % ways : 0];
@@ -180,7 +180,7 @@ static const struct tg__key_places *places_in(const struct tg_trace *t, const st
   return p;
 }
 
-void tg__put_extras(const struct tg_trace *t, uint32_t args, struct tg__extras *extras, struct tg_table *out) {
+void tg__put_extras(const struct tg__columns *t, uint32_t args, struct tg__extras *extras, struct tg_table *out) {
   if (!extras->count || out->failed) return;
   struct tg__args_iter it;
   tg__args_begin(t, args, &it);

@@ -18,7 +18,7 @@ struct slices {
   uint32_t phase_x, phase_b, phase_async; /* texts */
 };
 
-static void put_texts(const struct tg_trace *t, const struct slices *b, unsigned column, uint32_t *cells,
+static void put_texts(const struct tg__columns *t, const struct slices *b, unsigned column, uint32_t *cells,
                       struct tg_table *out) {
   const struct tg__slices *s = &t->slices;
   for (size_t i = 0; i < b->count; i++) {
@@ -33,7 +33,7 @@ static void put_texts(const struct tg_trace *t, const struct slices *b, unsigned
   }
 }
 
-static int64_t int_cell(const struct tg_trace *t, const struct slices *b, unsigned column, uint32_t slice) {
+static int64_t int_cell(const struct tg__columns *t, const struct slices *b, unsigned column, uint32_t slice) {
   const struct tg__slices *s = &t->slices;
   switch (column) {
   case ID:
@@ -56,7 +56,7 @@ static int64_t int_cell(const struct tg_trace *t, const struct slices *b, unsign
 }
 
 /* Tables of millions of rows are written here, so column by column; there is room. */
-static void put_slices(const struct tg_trace *t, const struct slices *b, struct tg__extras *extras,
+static void put_slices(const struct tg__columns *t, const struct slices *b, struct tg__extras *extras,
                        struct tg_table *out) {
   for (unsigned c = 0; c < OWN_COLUMNS; c++) {
     struct tg__column *column = &out->columns[c];
@@ -75,7 +75,7 @@ static void put_slices(const struct tg_trace *t, const struct slices *b, struct 
 }
 
 /* From the first slice within reach on. */
-static int64_t *self_times(const struct tg_trace *t, struct tg__reach reach) {
+static int64_t *self_times(const struct tg__columns *t, struct tg__reach reach) {
   const struct tg__slices *s = &t->slices;
   const uint32_t first = reach.first_slice;
   int64_t *self = tg__alloc(((size_t)(reach.end_slice - first) + 1) * sizeof *self);
@@ -87,7 +87,7 @@ static int64_t *self_times(const struct tg_trace *t, struct tg__reach reach) {
   return self;
 }
 
-static enum tg_err answer_slices(const struct tg_trace *t, const struct tg__ask *a, struct tg__extras *extras,
+static enum tg_err answer_slices(const struct tg__columns *t, const struct tg__ask *a, struct tg__extras *extras,
                                  struct tg_table *out) {
   size_t rows = 0;
   uint32_t most = 0;
@@ -121,7 +121,7 @@ static enum tg_err answer_slices(const struct tg_trace *t, const struct tg__ask 
 
 /* ---- marks ----------------------------------------------------------------------------------- */
 
-static bool wants_mark(const struct tg_trace *t, const struct tg__ask *a, uint32_t i) {
+static bool wants_mark(const struct tg__columns *t, const struct tg__ask *a, uint32_t i) {
   const uint32_t track = t->marks.track[i];
   if (track == TG_NONE) return a->rank == TG_NONE && a->track == TG_NONE && !a->has_steps;
   if (!tg__ask_has_track(a, t, track)) return false;
@@ -129,7 +129,7 @@ static bool wants_mark(const struct tg_trace *t, const struct tg__ask *a, uint32
   return tg__ask_has_time(a, t->tracks[track].rank, t->marks.ts_ns[i]);
 }
 
-static void put_mark(const struct tg_trace *t, uint32_t i, uint32_t phase, struct tg_table *out) {
+static void put_mark(const struct tg__columns *t, uint32_t i, uint32_t phase, struct tg_table *out) {
   const struct tg__marks *m = &t->marks;
   struct tg__column *c = out->columns;
   const size_t row = out->rows;
@@ -144,7 +144,7 @@ static void put_mark(const struct tg_trace *t, uint32_t i, uint32_t phase, struc
   tg__table_wrote(out, OWN_COLUMNS);
 }
 
-static enum tg_err answer_marks(const struct tg_trace *t, const struct tg__ask *a, struct tg__extras *extras,
+static enum tg_err answer_marks(const struct tg__columns *t, const struct tg__ask *a, struct tg__extras *extras,
                                 struct tg_table *out) {
   const struct tg__marks *m = &t->marks;
   uint32_t phases[256]; /* text id per letter */
@@ -161,7 +161,7 @@ static enum tg_err answer_marks(const struct tg_trace *t, const struct tg__ask *
   return TG_OK;
 }
 
-enum tg_err tg__answer_events(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_events(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                               struct tg_error *e) {
   static const char *const choices[] = {"slice", "mark"};
   const char *keys = tg__ask_arg(a, "args");

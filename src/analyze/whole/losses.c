@@ -2,7 +2,7 @@
 #include "analyze/analyze.h"
 
 /* Files that were passed over are of no rank: each that is named, and how many more there are. */
-void tg__put_skipped_files(const struct tg_trace *t, struct tg_table *out) {
+void tg__put_skipped_files(const struct tg__columns *t, struct tg_table *out) {
   const char *const name = tg__loss_info[TG__LOSS_skipped_file].name;
   for (uint32_t i = 0; i < t->skipped_count; i++) {
     tg__put_null(out);
@@ -27,7 +27,7 @@ void tg__put_skipped_files(const struct tg_trace *t, struct tg_table *out) {
   tg__put_cstr(out, tg__loss_info[TG__LOSS_skipped_file].meaning);
 }
 
-enum tg_err tg__answer_losses(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_losses(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                               struct tg_error *e) {
   static const char *const kinds[] = {
       [TG__LOSS_SKIPPED] = "skipped", [TG__LOSS_FILE] = "file", [TG__LOSS_CUT] = "cut", [TG__LOSS_BENT] = "bent"};

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 struct view {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   struct tg_table *out;
   uint32_t rank;
 };
@@ -48,7 +48,7 @@ struct counts {
   int64_t *per_cat; /* complete events */
 };
 
-static bool is_complete(const struct tg_trace *t, uint32_t slice) {
+static bool is_complete(const struct tg__columns *t, uint32_t slice) {
   return !(t->slices.flags[slice] & (TG__F_BEGIN_END | TG__F_ASYNC));
 }
 
@@ -201,7 +201,7 @@ static enum tg_err put_rank(const struct view *v) {
   return err;
 }
 
-enum tg_err tg__answer_overview(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_overview(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                 struct tg_error *e) {
   enum tg_err err = TG_OK;
   (void)e;

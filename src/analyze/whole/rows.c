@@ -3,13 +3,13 @@
 #include "analyze/whole/rows.h"
 #include "analyze/whole/steps.h"
 
-static int64_t on_common_clock(const struct tg_trace *t, uint32_t track, uint32_t slice) {
+static int64_t on_common_clock(const struct tg__columns *t, uint32_t track, uint32_t slice) {
   return t->slices.start_ns[slice] + t->ranks[t->tracks[track].rank].clock_offset_ns;
 }
 
 /* The first start of a track on the common clock; INT64_MAX without slices. Its slices stand in the order of their
  * start. */
-static int64_t first_of_track(const struct tg_trace *t, uint32_t track) {
+static int64_t first_of_track(const struct tg__columns *t, uint32_t track) {
   const struct tg__track *const k = &t->tracks[track];
   for (uint32_t i = k->first; i < k->first + k->count; i++)
     if (tg__slice_class(t, i) != TG__CLASS_SPAN)
@@ -17,7 +17,7 @@ static int64_t first_of_track(const struct tg_trace *t, uint32_t track) {
   return INT64_MAX;
 }
 
-static int64_t first_of_rank(const struct tg_trace *t, uint32_t rank) {
+static int64_t first_of_rank(const struct tg__columns *t, uint32_t rank) {
   int64_t least = INT64_MAX;
   for (uint32_t k = t->ranks[rank].first_track; k < t->ranks[rank].first_track + t->ranks[rank].track_count; k++) {
     const int64_t start = first_of_track(t, k);
@@ -26,12 +26,12 @@ static int64_t first_of_rank(const struct tg_trace *t, uint32_t rank) {
   return least;
 }
 
-int64_t tg__rank_first_ns(const struct tg_trace *t, uint32_t rank) {
+int64_t tg__rank_first_ns(const struct tg__columns *t, uint32_t rank) {
   const int64_t first = first_of_rank(t, rank);
   return first == INT64_MAX ? TG_NULL_INT : first - t->ranks[rank].clock_offset_ns;
 }
 
-int64_t tg__rows_zero(const struct tg_trace *t) {
+int64_t tg__rows_zero(const struct tg__columns *t) {
   int64_t least = INT64_MAX;
   if (t->is_part) return t->origin_ns;
   for (uint32_t r = 0; r < t->rank_count; r++) {
@@ -41,7 +41,7 @@ int64_t tg__rows_zero(const struct tg_trace *t) {
   return least == INT64_MAX ? 0 : least;
 }
 
-static int64_t last_of_rank(const struct tg_trace *t, uint32_t rank) {
+static int64_t last_of_rank(const struct tg__columns *t, uint32_t rank) {
   int64_t most = INT64_MIN;
   for (uint32_t k = t->ranks[rank].first_track; k < t->ranks[rank].first_track + t->ranks[rank].track_count; k++) {
     uint32_t past = t->tracks[k].first + t->tracks[k].count;
@@ -51,7 +51,7 @@ static int64_t last_of_rank(const struct tg_trace *t, uint32_t rank) {
   return most;
 }
 
-static void put_begin(const struct tg_trace *t, uint32_t rank, int64_t start_ns, double ts_us, double reach_us,
+static void put_begin(const struct tg__columns *t, uint32_t rank, int64_t start_ns, double ts_us, double reach_us,
                       struct tg_table *out) {
   tg__put_rank(out, t, rank);
   for (int c = TG__ROWS_SLICE; c < TG__ROWS_START; c++) tg__put_null(out);
@@ -62,7 +62,7 @@ static void put_begin(const struct tg_trace *t, uint32_t rank, int64_t start_ns,
 }
 
 /* by=rank: where each begins, and how far it is from there to the last start. */
-static void put_begins(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out) {
+static void put_begins(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out) {
   const int64_t zero = tg__rows_zero(t);
   for (uint32_t r = 0; r < t->rank_count; r++) {
     const int64_t start = first_of_rank(t, r);
@@ -72,7 +72,7 @@ static void put_begins(const struct tg_trace *t, const struct tg__ask *a, struct
   }
 }
 
-static uint32_t *tracks_of_slices(const struct tg_trace *t) {
+static uint32_t *tracks_of_slices(const struct tg__columns *t) {
   uint32_t *const tracks = tg__alloc(((size_t)t->slices.count + 1) * sizeof *tracks);
   if (!tracks) return NULL;
   for (uint32_t k = 0; k < t->track_count; k++)
@@ -80,7 +80,7 @@ static uint32_t *tracks_of_slices(const struct tg_trace *t) {
   return tracks;
 }
 
-int64_t tg__rows_step_at(const struct tg_trace *t, uint32_t rank, int64_t ns) {
+int64_t tg__rows_step_at(const struct tg__columns *t, uint32_t rank, int64_t ns) {
   const uint32_t step = t->ranks[rank].step_kind == TG__STEP_PROFILER ? tg__step_at(t, rank, ns) : TG_NONE;
   return step == TG_NONE ? -1 : t->steps[step].number;
 }
@@ -129,7 +129,7 @@ static void put_text(struct tg__column *c, size_t at, uint32_t v) {
 }
 
 static void put_row(const struct tg__rows *r, uint32_t rank, const struct tg__hta_row *row, struct tg_table *out) {
-  const struct tg_trace *const t = r->t;
+  const struct tg__columns *const t = r->t;
   const struct tg__hta_rank *const of = &r->hta.ranks[rank];
   struct tg__column *const c = out->columns;
   const size_t at = out->rows;
@@ -223,7 +223,7 @@ static enum tg_err answer_loaded(struct tg__rows *r, const struct tg__ask *a, en
   return err;
 }
 
-enum tg_err tg__answer_rows(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_rows(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                             struct tg_error *e) {
   static const char *const rules[] = {"exact", "hta"}, *const steps[] = {"all", "without_last", "upto_last"};
   static const enum tg__hta_filter filters[] = {TG__HTA_EVERY_ROW, TG__HTA_WITHOUT_LAST_STEP, TG__HTA_WITH_LAST_STEP};
@@ -248,7 +248,7 @@ enum tg_err tg__answer_rows(const struct tg_trace *t, const struct tg__ask *a, s
   return err;
 }
 
-enum tg_err tg__answer_document(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_document(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                 struct tg_error *e) {
   (void)e;
   for (uint32_t rank = 0; rank < t->rank_count; rank++) {

@@ -27,7 +27,7 @@ enum tg__rows_column {
 
 enum tg__rows_side { TG__SIDE_ALL, TG__SIDE_DEVICE, TG__SIDE_WORK, TG__SIDE_HOST };
 struct tg__rows {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   struct tg__hta hta;
   bool is_exact;
   enum tg__rows_side side;
@@ -42,8 +42,8 @@ bool tg__rows_on_side(const struct tg__rows *r, const struct tg__hta_row *row);
 
 /* The last step of this rank that begins at or before ns and has not ended, by its number; -1. Steps are in order of
  * their start. */
-int64_t tg__rows_step_at(const struct tg_trace *t, uint32_t rank, int64_t ns);
-int64_t tg__rows_zero(const struct tg_trace *t); /* the earliest start of all ranks on the common clock */
+int64_t tg__rows_step_at(const struct tg__columns *t, uint32_t rank, int64_t ns);
+int64_t tg__rows_zero(const struct tg__columns *t); /* the earliest start of all ranks on the common clock */
 
 /* rules=exact, every row (rows_exact.c): column by column, and only those that are wanted. r has all but zero_ns;
  * its hta is prepared. */
@@ -51,7 +51,7 @@ enum tg_err tg__rows_exact(const struct tg__rows *r, const struct tg__ask *a, st
 
 /* rows_sums.c: by=step and by=name; "exact" with rules=exact and no step filter, where hta needs be prepared only
  * and no row is loaded. */
-enum tg_err tg__put_exact_steps(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out);
+enum tg_err tg__put_exact_steps(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out);
 enum tg_err tg__put_row_steps(const struct tg__rows *r, const struct tg__ask *a, struct tg_table *out);
 enum tg_err tg__put_exact_names(const struct tg__rows *r, const struct tg__ask *a, struct tg_table *out,
                                 struct tg_error *e);

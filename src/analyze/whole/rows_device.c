@@ -10,11 +10,11 @@ struct listing {
   bool failed;
 };
 
-static bool is_device(const struct tg_trace *t, uint32_t track) { return t->tracks[track].kind == TG__TRACK_DEVICE; }
+static bool is_device(const struct tg__columns *t, uint32_t track) { return t->tracks[track].kind == TG__TRACK_DEVICE; }
 
 /* The device work of a rank, by track. */
 static struct tg__hta_event *list_work(const struct tg__exact *x, size_t *count) {
-  const struct tg_trace *const t = x->t;
+  const struct tg__columns *const t = x->t;
   const struct tg__rank *const r = &t->ranks[x->rank];
   size_t most = 0;
   for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++)
@@ -78,7 +78,7 @@ static void add_others_of(struct listing *l, const struct tg__wanted *w, uint32_
 
 /* Every row that may be the partner of one that is shown, then the links. */
 static bool find_partners(struct listing *l, bool all_shown) {
-  const struct tg_trace *const t = l->x->t;
+  const struct tg__columns *const t = l->x->t;
   const struct tg__rank *const r = &t->ranks[l->x->rank];
   struct tg__wanted w = {0};
   bool ok = find_ids(l) && tg__wanted_open(&w, l->x);

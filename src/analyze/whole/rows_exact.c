@@ -18,7 +18,7 @@ static bool choose_rows(struct tg__exact *x, size_t most) {
 
 /* Device work belongs to the step of the call that launched it. Neighbours in the file are mostly of one step. */
 static void put_iterations(const struct tg__exact *x, int64_t *cells) {
-  const struct tg_trace *t = x->t;
+  const struct tg__columns *t = x->t;
   for (size_t i = 0; i < x->shown; i++) {
     const size_t row = tg__exact_row(x, i);
     const bool on_device = t->tracks[x->tracks[x->slice[row]]].kind == TG__TRACK_DEVICE;

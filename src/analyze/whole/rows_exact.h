@@ -5,7 +5,7 @@
 #include "analyze/whole/rows.h"
 
 struct tg__exact {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   struct tg_table *out;
   const struct tg__rows *rows; /* what is asked for */
   const struct tg__hta *hta;   /* which slices are rows, and their ids */

@@ -8,7 +8,7 @@
 
 /* ---- by=step --------------------------------------------------------------------------------- */
 
-static void put_step(const struct tg_trace *t, uint32_t rank, uint32_t name, int64_t number, struct tg_table *out) {
+static void put_step(const struct tg__columns *t, uint32_t rank, uint32_t name, int64_t number, struct tg_table *out) {
   tg__put_rank(out, t, rank);
   for (int c = 0; c < 4; c++) tg__put_null(out); /* slice to category */
   tg__put_trace_text(out, t, name);
@@ -19,12 +19,12 @@ static void put_step(const struct tg_trace *t, uint32_t rank, uint32_t name, int
 
 /* Names of steps: a row for each, without a number, since where steps overlap no event need be in one of them. */
 struct named {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   struct tg__names names;
   uint8_t *seen; /* by string id */
 };
 
-static bool open_named(struct named *n, const struct tg_trace *t) {
+static bool open_named(struct named *n, const struct tg__columns *t) {
   *n = (struct named){.t = t, .seen = tg__alloc((size_t)tg__strings_count(t->strings) + 1)};
   return tg__names_open(&n->names, t) && n->seen;
 }
@@ -40,7 +40,7 @@ static bool is_new_step(struct named *n, uint32_t slice) {
 }
 
 /* Is this slice a row? */
-static bool is_row(const struct tg_trace *t, uint32_t slice) {
+static bool is_row(const struct tg__columns *t, uint32_t slice) {
   const uint32_t category = t->cats[t->slices.cat[slice]].name;
   return !(t->slices.flags[slice] & (TG__F_BEGIN_END | TG__F_ASYNC)) && category != TG_NONE &&
          !tg__str_eq(tg__name(t, category), TG_STR("Trace"));
@@ -61,7 +61,7 @@ static bool put_named(struct named *n, uint32_t rank, struct tg_table *out) {
 
 /* A step has its own annotation at least, unless the next one begins at the same time: then everything is that one's.
  */
-enum tg_err tg__put_exact_steps(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out) {
+enum tg_err tg__put_exact_steps(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out) {
   struct named named;
   bool ok = open_named(&named, t);
   for (uint32_t i = 0; i < t->step_count; i++) {
@@ -147,7 +147,7 @@ static bool is_in_step(const struct sums *s, int64_t iteration) {
 }
 
 static bool add_row(const struct tg__rows *r, struct sums *s, uint32_t rank, const struct tg__hta_row *row) {
-  const struct tg_trace *const t = r->t;
+  const struct tg__columns *const t = r->t;
   const uint32_t category = t->slices.cat[row->slice], name = t->slices.name[row->slice];
   uint32_t *const slot = tg__map_slot(&s->of, (uint64_t)category << 32 | name, (uint32_t)s->count);
   if (!slot) return false;
@@ -162,7 +162,7 @@ static bool add_row(const struct tg__rows *r, struct sums *s, uint32_t rank, con
   return true;
 }
 
-static void put_sum(const struct tg_trace *t, uint32_t rank, const struct sum *s, struct tg_table *out) {
+static void put_sum(const struct tg__columns *t, uint32_t rank, const struct sum *s, struct tg_table *out) {
   tg__put_rank(out, t, rank);
   for (int c = 0; c < 3; c++) tg__put_null(out); /* slice, track, index */
   tg__put_trace_text(out, t, s->category);
@@ -174,7 +174,7 @@ static void put_sum(const struct tg_trace *t, uint32_t rank, const struct sum *s
   tg__put_int(out, s->events);
 }
 
-static void put_sums(const struct tg_trace *t, uint32_t rank, struct sums *s, struct tg_table *out) {
+static void put_sums(const struct tg__columns *t, uint32_t rank, struct sums *s, struct tg_table *out) {
   for (size_t i = 0; i < s->count; i++) put_sum(t, rank, &s->items[i], out);
   s->count = 0;
   tg__map_free(&s->of);
@@ -188,7 +188,7 @@ static void end_sums(struct sums *s) {
 
 /* The partners of a rank by correlation: of the calls, then of the device work, the last in the file. */
 static bool find_partners(const struct tg__rows *r, uint32_t rank, struct tg__map last[2]) {
-  const struct tg_trace *const t = r->t;
+  const struct tg__columns *const t = r->t;
   const struct tg__rank *const of = &t->ranks[rank];
   for (uint32_t k = of->first_track; k < of->first_track + of->track_count; k++)
     for (uint32_t i = t->tracks[k].first, past = i + t->tracks[k].count; i < past; i++) {
@@ -205,7 +205,7 @@ static bool find_partners(const struct tg__rows *r, uint32_t rank, struct tg__ma
 }
 
 static int64_t iteration_of(const struct tg__rows *r, uint32_t rank, const struct tg__map last[2], uint32_t slice) {
-  const struct tg_trace *const t = r->t;
+  const struct tg__columns *const t = r->t;
   int64_t stream, correlation;
   if (t->tracks[r->tracks[slice]].kind != TG__TRACK_DEVICE) return tg__rows_step_at(t, rank, t->slices.start_ns[slice]);
   tg__hta_ids(&r->hta, slice, &stream, &correlation);

@@ -12,7 +12,7 @@ struct launched {
 };
 
 struct work {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   uint32_t rank;
   uint8_t *names; /* NAME_* per string id, filled as names turn up */
   struct tg__spans roles[ROLE_COUNT];
@@ -72,7 +72,7 @@ static unsigned role_of(struct work *w, uint32_t slice, enum tg__class cls) {
 }
 
 static void gather_roles(struct work *w) {
-  const struct tg_trace *t = w->t;
+  const struct tg__columns *t = w->t;
   const struct tg__rank *r = &t->ranks[w->rank];
   for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
     const struct tg__track *track = &t->tracks[k];
@@ -91,7 +91,7 @@ static void gather_roles(struct work *w) {
 /* ---- which steps there are ------------------------------------------------------------------- */
 
 /* The whole recording as one step: operators and step annotations, as user annotations may begin long before. */
-static bool whole_recording(const struct tg_trace *t, uint32_t rank, struct tg__step_cost *out) {
+static bool whole_recording(const struct tg__columns *t, uint32_t rank, struct tg__step_cost *out) {
   const struct tg__rank *r = &t->ranks[rank];
   bool found = false;
   for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
@@ -114,7 +114,7 @@ static bool whole_recording(const struct tg_trace *t, uint32_t rank, struct tg__
 }
 
 static bool find_steps(struct work *w, bool wanted, struct tg__breakdown *out) {
-  const struct tg_trace *t = w->t;
+  const struct tg__columns *t = w->t;
   size_t count = 0;
   for (uint32_t i = 0; wanted && i < t->step_count; i++) count += t->steps[i].rank == w->rank;
   out->source = count ? TG__STEPS_DETECTED : TG__STEPS_WHOLE;
@@ -144,7 +144,7 @@ static bool is_split_device_work(enum tg__class c) { /* vendors without kernels 
   return c == TG__CLASS_KERNEL || c == TG__CLASS_MEMCPY || c == TG__CLASS_MEMSET;
 }
 
-uint32_t tg__step_at(const struct tg_trace *t, uint32_t rank, int64_t ns) {
+uint32_t tg__step_at(const struct tg__columns *t, uint32_t rank, int64_t ns) {
   uint32_t low = 0, high = t->step_count; /* first step that starts after ns, by (rank, start) */
   while (low < high) {
     const uint32_t mid = low + (high - low) / 2;
@@ -172,7 +172,7 @@ size_t tg__steps_begun(const struct tg__breakdown *b, int64_t ns) {
 
 /* Give device work to every step whose annotation holds the call that launched it. false: to none. */
 static bool give_to_steps(struct work *w, const struct tg__breakdown *b, uint32_t slice) {
-  const struct tg_trace *t = w->t;
+  const struct tg__columns *t = w->t;
   const uint32_t call = t->slices.cause[slice];
   if (call == TG_NONE || tg__slice_class(t, call) != TG__CLASS_RUNTIME) return false;
   const int64_t start = t->slices.start_ns[call], end = tg__slice_end(t, call);
@@ -191,7 +191,7 @@ static bool give_to_steps(struct work *w, const struct tg__breakdown *b, uint32_
 }
 
 static bool assign_device_work(struct work *w, const struct tg__breakdown *b) {
-  const struct tg_trace *t = w->t;
+  const struct tg__columns *t = w->t;
   const struct tg__rank *r = &t->ranks[w->rank];
   w->launched = tg__alloc(b->count * sizeof *w->launched);
   if (!w->launched) return false;
@@ -276,7 +276,7 @@ static void divide_communication(struct work *w, struct tg__breakdown *b) {
   tg__spans_free(&both);
 }
 
-static enum tg_err break_down(const struct tg_trace *t, uint32_t rank, bool by_steps, struct tg__breakdown *out) {
+static enum tg_err break_down(const struct tg__columns *t, uint32_t rank, bool by_steps, struct tg__breakdown *out) {
   *out = (struct tg__breakdown){.window = {.rank = rank}};
   struct work w = {.t = t, .rank = rank};
   enum tg_err err = TG_MEMORY;
@@ -320,13 +320,13 @@ static void free_kept(void *item) {
   tg__free(k);
 }
 
-static struct kept *kept_of(const struct tg_trace *t) {
+static struct kept *kept_of(const struct tg__columns *t) {
   struct kept *k = tg__kept_room(t, sizeof *k + t->rank_count * sizeof *k->of_rank, free_kept);
   if (k) k->ranks = t->rank_count;
   return k;
 }
 
-enum tg_err tg__steps_breakdown(const struct tg_trace *t, uint32_t rank, enum tg__step_source source,
+enum tg_err tg__steps_breakdown(const struct tg__columns *t, uint32_t rank, enum tg__step_source source,
                                 struct tg__breakdown *out) {
   const bool by_steps =
       source == TG__STEPS_DETECTED || (source == TG__STEPS_PROFILER && t->ranks[rank].step_kind == TG__STEP_PROFILER);

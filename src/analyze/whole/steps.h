@@ -46,11 +46,11 @@ struct tg__breakdown {
 };
 /* rank: index into trace->ranks. TG_OK or TG_MEMORY; *out is to be freed either way. Needs TG__COL_CORE and
  * TG__COL_CAUSE. Worked out once for a rank and kept with the trace. */
-enum tg_err tg__steps_breakdown(const struct tg_trace *t, uint32_t rank, enum tg__step_source source,
+enum tg_err tg__steps_breakdown(const struct tg__columns *t, uint32_t rank, enum tg__step_source source,
                                 struct tg__breakdown *out);
 void tg__breakdown_free(struct tg__breakdown *b);
 /* The step of trace->steps that is under way on the host at ns, as an index; TG_NONE. */
-uint32_t tg__step_at(const struct tg_trace *t, uint32_t rank, int64_t ns);
+uint32_t tg__step_at(const struct tg__columns *t, uint32_t rank, int64_t ns);
 /* How many of the kept steps had begun on the host at ns; the last of them, one less, is the one that may be under way.
  */
 size_t tg__steps_begun(const struct tg__breakdown *b, int64_t ns);

@@ -24,7 +24,7 @@ static void put_number(struct tg_table *out, int64_t number) {
   tg__put_cstr(out, text);
 }
 
-static void put_step(const struct tg_trace *t, uint32_t rank, const struct tg__step_cost *s, struct tg_table *out) {
+static void put_step(const struct tg__columns *t, uint32_t rank, const struct tg__step_cost *s, struct tg_table *out) {
   int64_t v[VALUE_COUNT];
   step_values(s, v);
   tg__put_rank(out, t, rank);
@@ -38,7 +38,7 @@ static void put_step(const struct tg_trace *t, uint32_t rank, const struct tg__s
 }
 
 /* The annotation alone, even of a step the breakdown leaves out. */
-static void put_annotation(const struct tg_trace *t, const struct tg__step *s, struct tg_table *out) {
+static void put_annotation(const struct tg__columns *t, const struct tg__step *s, struct tg_table *out) {
   tg__put_rank(out, t, s->rank);
   put_number(out, s->number);
   tg__put_trace_text(out, t, s->name);
@@ -77,7 +77,7 @@ static bool statistics(const int64_t *values, size_t n, int64_t *sorted, uint32_
   return true;
 }
 
-static bool put_summary(const struct tg_trace *t, uint32_t rank, const struct tg__step_cost *steps, size_t n,
+static bool put_summary(const struct tg__columns *t, uint32_t rank, const struct tg__step_cost *steps, size_t n,
                         struct tg_table *out) {
   int64_t *values = tg__alloc((VALUE_COUNT + 1) * n * sizeof *values),
           *sorted = values ? values + VALUE_COUNT * n : NULL;
@@ -118,7 +118,7 @@ static bool is_wanted(const struct tg__ask *a, uint32_t rank, int64_t start_ns, 
   return false;
 }
 
-static void note_kind(const struct tg_trace *t, uint32_t rank, const struct tg__breakdown *b, bool asked_whole,
+static void note_kind(const struct tg__columns *t, uint32_t rank, const struct tg__breakdown *b, bool asked_whole,
                       struct tg_table *out) {
   const long long number = (long long)t->ranks[rank].number;
   if (!b->count) {
@@ -134,7 +134,7 @@ static void note_kind(const struct tg_trace *t, uint32_t rank, const struct tg__
                    b->left_out, b->left_out == 1 ? "" : "s", b->left_out == 1 ? "its" : "their");
 }
 
-static enum tg_err answer_rank(const struct tg_trace *t, const struct tg__ask *a, uint32_t rank, enum by by,
+static enum tg_err answer_rank(const struct tg__columns *t, const struct tg__ask *a, uint32_t rank, enum by by,
                                struct tg_table *out) {
   const bool whole = by == BY_WHOLE;
   struct tg__breakdown b;
@@ -160,7 +160,7 @@ done:
   return err;
 }
 
-enum tg_err tg__answer_steps(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_steps(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                              struct tg_error *e) {
   static const char *const choices[BY_COUNT] = {"step", "summary", "annotation", "whole"};
   size_t by;

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static void put_token(struct tg_table *out, const struct tg_trace *t, bool is_text, int64_t token) {
+static void put_token(struct tg_table *out, const struct tg__columns *t, bool is_text, int64_t token) {
   if (is_text) {
     tg__put_trace_text(out, t, (uint32_t)token);
     return;
@@ -15,7 +15,7 @@ static void put_token(struct tg_table *out, const struct tg_trace *t, bool is_te
 }
 
 /* Start of the first slice, end of the last, and the union of all; spans is working memory. */
-static void put_times(struct tg_table *out, const struct tg_trace *t, const struct tg__track *track,
+static void put_times(struct tg_table *out, const struct tg__columns *t, const struct tg__track *track,
                       struct tg__spans *spans) {
   bool is_asked = false;
   for (size_t c = out->cell; c < out->column_count; c++) is_asked |= !out->columns[c].is_left_out;
@@ -38,7 +38,7 @@ static void put_times(struct tg_table *out, const struct tg_trace *t, const stru
   tg__put_int(out, tg__spans_length(spans));
 }
 
-enum tg_err tg__answer_tracks(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_tracks(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                               struct tg_error *e) {
   static const char *const kinds[] = {
       [TG__TRACK_CPU] = "cpu", [TG__TRACK_DEVICE] = "device", [TG__TRACK_ASYNC] = "async", [TG__TRACK_OTHER] = "other"};

@@ -62,7 +62,7 @@ static double number_of(struct tg__str object, const char *key) {
   return tg__str_to_real(tg__member(object, key), &v) && v > 0 && v < 1e30 ? v : 0;
 }
 
-static void peaks_of_cpu(const struct tg_trace *t, uint32_t rank, struct tg__peaks *out) {
+static void peaks_of_cpu(const struct tg__columns *t, uint32_t rank, struct tg__peaks *out) {
   const struct tg__str peak = tg__document_member(t, rank, "cpuPeak");
   if (!peak.len) return;
   out->flops[TG__FP32] = number_of(peak, "fp32_flop_per_s");
@@ -89,7 +89,7 @@ static enum tg_err overrule(const struct tg__ask *a, const char *argument, doubl
 }
 
 /* The device with most entries is the first: devices of one process are alike. */
-static void peaks_of_gpu(const struct tg_trace *t, uint32_t rank, struct tg__peaks *out) {
+static void peaks_of_gpu(const struct tg__columns *t, uint32_t rank, struct tg__peaks *out) {
   const struct tg__rank *r = &t->ranks[rank];
   if (r->device_count == 0 || r->devices[0].name == TG_NONE) return;
   struct tg__str name = tg__name(t, r->devices[0].name);
@@ -104,7 +104,7 @@ static void peaks_of_gpu(const struct tg_trace *t, uint32_t rank, struct tg__pea
   tg__peaks_of_device(name, out);
 }
 
-enum tg_err tg__peaks_of(const struct tg_trace *t, const struct tg__ask *a, uint32_t rank, bool on_device,
+enum tg_err tg__peaks_of(const struct tg__columns *t, const struct tg__ask *a, uint32_t rank, bool on_device,
                          struct tg__peaks *out, struct tg_error *e) {
   *out = (struct tg__peaks){0};
   if (on_device)

@@ -13,7 +13,7 @@ struct tg__peaks {
 };
 /* Of the device of a rank's kernels, or of its CPU when it has none. The arguments peak_tflops and peak_gbs of `a`
  * overrule what is known. TG_USAGE when they are no numbers above zero. */
-enum tg_err tg__peaks_of(const struct tg_trace *t, const struct tg__ask *a, uint32_t rank, bool on_device,
+enum tg_err tg__peaks_of(const struct tg__columns *t, const struct tg__ask *a, uint32_t rank, bool on_device,
                          struct tg__peaks *out, struct tg_error *e);
 bool tg__peaks_of_device(struct tg__str name, struct tg__peaks *out); /* by the list alone */
 

@@ -109,7 +109,7 @@ static double total(const double *flops) {
 enum { MOST_SILENT_PCT = 5 };
 static bool says_enough(const struct sums *s) { return s->silent_ns <= s->whole_ns / 100 * MOST_SILENT_PCT; }
 
-static void put_row(const struct tg_trace *t, uint32_t rank, const char *step, int64_t time_ns, const struct sums *s,
+static void put_row(const struct tg__columns *t, uint32_t rank, const char *step, int64_t time_ns, const struct sums *s,
                     const struct tg__peaks *p, struct tg_table *out) {
   const double flops = total(s->flops), again = total(s->again), seconds = (double)time_ns / 1e9;
   const bool known = says_enough(s), rate = known && flops > 0 && time_ns > 0;
@@ -177,7 +177,7 @@ done:
   return err;
 }
 
-enum tg_err tg__answer_mfu(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_mfu(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                            struct tg_error *e) {
   static const char *const choices[] = {"step", "rank"};
   size_t by;

@@ -3,7 +3,7 @@
 
 #include "analyze/work/flops.h"
 
-bool tg__op_flops_open(struct tg__op_flops *f, const struct tg_trace *t) {
+bool tg__op_flops_open(struct tg__op_flops *f, const struct tg__columns *t) {
   *f = (struct tg__op_flops){.t = t};
   f->formula = tg__alloc((size_t)tg__strings_count(t->strings) + 1);
   return f->formula && tg__schema_mask_make(t, TG__K_INPUT_DIMS, &f->dims) &&
@@ -19,12 +19,12 @@ void tg__op_flops_close(struct tg__op_flops *f) {
   tg__free(f->values);
 }
 
-static struct tg__str text_of(const struct tg_trace *t, uint32_t id) {
+static struct tg__str text_of(const struct tg__columns *t, uint32_t id) {
   return id == TG_NONE ? TG_STR("") : tg__name(t, id);
 }
 
 int64_t tg__op_flops_of(struct tg__op_flops *f, uint32_t slice, struct tg__str op) {
-  const struct tg_trace *t = f->t;
+  const struct tg__columns *t = f->t;
   const uint32_t name = t->slices.name[slice], args = t->slices.args[slice];
   if (!f->formula[name]) f->formula[name] = tg__flops_has_formula(op) ? 2 : 1;
   if (f->formula[name] == 1) return -1;

@@ -5,7 +5,7 @@
 #include "analyze/host/call_names.h"
 
 struct tg__op_flops {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   struct tg__schema_mask dims, dims_old;
   uint8_t *formula;            /* by string id: 0 not looked up, 1 none, 2 has one */
   struct tg__map of;           /* call signature → index into values */
@@ -13,7 +13,8 @@ struct tg__op_flops {
   int64_t *values;
   size_t count, cap;
 };
-bool tg__op_flops_open(struct tg__op_flops *f, const struct tg_trace *t); /* false on no memory; close it either way */
+bool tg__op_flops_open(struct tg__op_flops *f,
+                       const struct tg__columns *t); /* false on no memory; close it either way */
 void tg__op_flops_close(struct tg__op_flops *f);
 /* -1: not known. `op`: the name of the slice, without overload. After a failure signatures.failed is set. */
 int64_t tg__op_flops_of(struct tg__op_flops *f, uint32_t slice, struct tg__str op);

@@ -5,7 +5,7 @@
 #include "analyze/work/work_lists.h"
 
 struct reader {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   struct tg__op_work *out;
   uint32_t first, end;         /* nodes within reach */
   struct tg__paths signatures; /* (name, dims, types, concrete inputs) */
@@ -15,7 +15,7 @@ struct reader {
 };
 enum formula { NOT_LOOKED_UP, NO_FORMULA, OF_TENSORS, OF_LISTS };
 
-static struct tg__str text_of(const struct tg_trace *t, uint32_t id) {
+static struct tg__str text_of(const struct tg__columns *t, uint32_t id) {
   return id == TG_NONE ? TG_STR("") : tg__name(t, id);
 }
 
@@ -41,7 +41,7 @@ static bool compute(struct reader *r, enum formula formula, struct tg__str name,
 /* Index into works; TG_NONE when the call has no formula of this kind, does not say, or memory ran out
  * (signatures.failed). */
 static uint32_t work_of(struct reader *r, uint32_t slice, enum formula wanted) {
-  const struct tg_trace *t = r->t;
+  const struct tg__columns *t = r->t;
   const uint32_t name = t->slices.name[slice], args = t->slices.args[slice];
   if (formula_of(r, name) != wanted) return TG_NONE;
   const uint32_t dims = tg__arg_dims(t, args);
@@ -84,7 +84,7 @@ static unsigned class_of(const struct tg__work *w) {
   return w->kind == TG__WORK_ELEMENTWISE ? ELEMENTWISE : OTHERS;
 }
 
-static uint8_t look_at_name(const struct tg_trace *t, uint8_t *is, uint32_t name) {
+static uint8_t look_at_name(const struct tg__columns *t, uint8_t *is, uint32_t name) {
   if (!is[name]) {
     const struct tg__str text = tg__name(t, name);
     is[name] = PLAIN | (tg__str_eq(text, TG_STR("aten::detach")) ? DETACH : 0) |
@@ -189,7 +189,7 @@ static bool place_lists(struct reader *r) {
   return true;
 }
 
-enum tg_err tg__op_work_has_shapes(const struct tg_trace *t, bool *out) {
+enum tg_err tg__op_work_has_shapes(const struct tg__columns *t, bool *out) {
   struct tg__schema_mask dims = {0}, dims_old = {0};
   const bool done =
       tg__schema_mask_make(t, TG__K_INPUT_DIMS, &dims) && tg__schema_mask_make(t, TG__K_INPUT_DIMS_OLD, &dims_old);
@@ -199,7 +199,7 @@ enum tg_err tg__op_work_has_shapes(const struct tg_trace *t, bool *out) {
   return done ? TG_OK : TG_MEMORY;
 }
 
-enum tg_err tg__op_work_build(const struct tg_trace *t, struct tg__reach reach, const struct tg__op_tree *tree,
+enum tg_err tg__op_work_build(const struct tg__columns *t, struct tg__reach reach, const struct tg__op_tree *tree,
                               struct tg__op_work *out) {
   *out = (struct tg__op_work){.tree = tree};
   struct reader r = {.t = t, .out = out, .first = tree->first[reach.first_track], .end = tree->first[reach.end_track]};

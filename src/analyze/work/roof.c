@@ -19,7 +19,7 @@ static bool name_has_tf32(struct tg__str name) {
 
 /* Device work: which ranks have it, and what its kernels say of their precision. */
 static bool look_at_devices(struct tg__roof *r, struct tg__reach reach) {
-  const struct tg_trace *t = r->t;
+  const struct tg__columns *t = r->t;
   uint8_t *says = tg__alloc((size_t)tg__strings_count(t->strings) + 1); /* by string id: 0 not looked at, 1 no, 2 yes */
   if (!says) return false;
   for (uint32_t k = reach.first_track; k < reach.end_track; k++)
@@ -35,7 +35,8 @@ static bool look_at_devices(struct tg__roof *r, struct tg__reach reach) {
   return true;
 }
 
-enum tg_err tg__roof_open(const struct tg_trace *t, const struct tg__ask *a, struct tg__roof *out, struct tg_error *e) {
+enum tg_err tg__roof_open(const struct tg__columns *t, const struct tg__ask *a, struct tg__roof *out,
+                          struct tg_error *e) {
   *out = (struct tg__roof){.t = t};
   const struct tg__reach reach = tg__reach_of(t, a->rank);
   bool any_shapes;

@@ -12,14 +12,15 @@ struct tg__counted {
   enum tg__precision precision;
 };
 struct tg__roof {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   struct tg__op_tree tree;
   struct tg__op_work work;
   bool *on_device; /* by rank: its time is device time */
   bool *tf32;      /* by node: a kernel of it or of what it calls says so in its name */
 };
 /* TG_NO_DATA when no operator says what it was given. tg__roof_close either way. */
-enum tg_err tg__roof_open(const struct tg_trace *t, const struct tg__ask *a, struct tg__roof *out, struct tg_error *e);
+enum tg_err tg__roof_open(const struct tg__columns *t, const struct tg__ask *a, struct tg__roof *out,
+                          struct tg_error *e);
 void tg__roof_close(struct tg__roof *r);
 /* Does this node have a share of the time, and which? */
 bool tg__roof_count(const struct tg__roof *r, uint32_t track, uint32_t node, struct tg__counted *out);

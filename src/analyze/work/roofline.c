@@ -19,7 +19,7 @@ struct row {
   bool flops_known, bytes_known; /* of all calls */
 };
 struct work {
-  const struct tg_trace *t;
+  const struct tg__columns *t;
   const struct tg__ask *ask;
   enum by by;
   struct tg__roof roof;
@@ -83,7 +83,7 @@ static enum tg_err count_ops(struct work *w) {
 /* ---- kernels --------------------------------------------------------------------------------- */
 
 /* What a copy moved: read, and written; on one device both pass through its memory. */
-static double copied_bytes(const struct tg_trace *t, uint32_t slice) {
+static double copied_bytes(const struct tg__columns *t, uint32_t slice) {
   const int64_t bytes = tg__arg_int(t, t->slices.args[slice], TG__K_BYTES, -1);
   if (bytes < 0) return -1;
   return (double)bytes * (tg__str_contains(tg__name(t, t->slices.name[slice]), "DtoD") ? 2 : 1);
@@ -91,7 +91,7 @@ static double copied_bytes(const struct tg_trace *t, uint32_t slice) {
 
 /* Of an operator that launched several kernels, each has the share of the work that it has of the time. */
 static bool add_kernel(struct work *w, uint32_t slice) {
-  const struct tg_trace *t = w->t;
+  const struct tg__columns *t = w->t;
   const enum tg__class class = tg__slice_class(t, slice);
   const bool is_copy = class == TG__CLASS_MEMCPY || class == TG__CLASS_MEMSET;
   const uint32_t node = is_copy ? TG_NONE : tg__roof_behind(&w->roof, slice);
@@ -242,7 +242,7 @@ static enum tg_err prepare(struct work *w, struct tg_error *e) {
   return err || w->ask->rank != TG_NONE ? err : compare_peaks(w, e);
 }
 
-enum tg_err tg__answer_roofline(const struct tg_trace *t, const struct tg__ask *a, struct tg_table *out,
+enum tg_err tg__answer_roofline(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                 struct tg_error *e) {
   struct work w = {.t = t, .ask = a};
   enum tg_err err = prepare(&w, e);
