@@ -162,7 +162,7 @@ static enum tg_err note_places(const struct reading *r, struct unit *u, struct t
   }
   if (!r->first || r->first->checks) tg__trace_is_valid(t, &own->defect);
   for (size_t i = 0; i < r->asked_count; i++) {
-    tg__forget(t);
+    tg__cache_drop(t);
     const enum tg_err err = ask_unit(&r->asked[i].call, t, &u->answers[i], &u->why_not[i]);
     if (!err || err == TG_NO_DATA) continue;
     u->error = u->why_not[i];

@@ -142,7 +142,7 @@ static enum tg_err ask_rank(const struct tg__columns *run, const struct tg__run_
   if (!err)
     err = part ? tg__ask_rank(t, r->of_unit, c->question, args, count, out, e)
                : tg__ask_run(t, c->question, args, count, out, e);
-  if (t) tg__forget(t); /* two ranks stay in memory, and what questions keep of one may be as much again */
+  if (t) tg__cache_drop(t); /* two ranks stay in memory, and what questions keep of one may be as much again */
   tg__free(args);
   if (!err) tg__run_number_through(*out, c, first_of_file(&run->run->ranks, r));
   return err;
@@ -204,7 +204,7 @@ enum tg_err tg__run_each(struct tg__columns *run, tg__look_fn *look, void *ctx, 
     if (d->ranks.items[i].of_unit == 0) err = tg__run_unit(run, d->ranks.items[i].unit, &t, e);
     if (!err && t) err = tg__trace_load(t, TG__COL_ALL, e);
     if (!err && t) err = look(ctx, t, e);
-    if (t) tg__forget(t);
+    if (t) tg__cache_drop(t);
     end_rank(d, i);
   }
   d->total_bytes = -1;

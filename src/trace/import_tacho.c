@@ -439,8 +439,8 @@ static enum tg_err open_into(struct tg__columns *t, struct tg__file *file, const
     tg__free(f);
     tg__file_close(file);
   }
-  t->kept = tg__keepsakes_new();
-  if (!t->strings || !t->store || !t->kept) return tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", path);
+  t->cache = tg__cache_new();
+  if (!t->strings || !t->store || !t->cache) return tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", path);
   const char *const kept = f ? tg__arena_copy(&t->arena, path, strlen(path)) : NULL;
   if (!kept) return tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", path);
   const enum tg_err err = tg__tacho_list(f, kept, e);

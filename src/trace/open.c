@@ -36,15 +36,15 @@ struct tg__columns *tg__trace_new(void) {
   if (!t) return NULL;
   t->strings = tg__strings_new();
   t->store = tg__store_new(TG__STORE_MEMORY);
-  t->kept = tg__keepsakes_new();
-  if (t->strings && t->store && t->kept && tg__add_known_strings(t->strings)) return t;
+  t->cache = tg__cache_new();
+  if (t->strings && t->store && t->cache && tg__add_known_strings(t->strings)) return t;
   tg__trace_free(t);
   return NULL;
 }
 
 void tg__trace_free(struct tg__columns *t) {
   if (!t) return;
-  tg__keepsakes_free(t->kept);
+  tg__cache_free(t->cache);
   tg__store_free(t->store);
   tg__free(t->ranks);
   tg__free(t->tracks);

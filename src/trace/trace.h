@@ -231,7 +231,7 @@ struct tg__skipped_file {
 };
 struct tg__summaries; /* trace/summary.h */
 struct tg__run_door;  /* src/read_run.c */
-struct tg__keepsakes; /* below: tg__keep */
+struct tg__cache;     /* below: tg__cache_find */
 struct tg__store;     /* private: what backs the columns (memory, or chunks of a .tacho file) */
 /* The events of a trace in columns, with what belongs to them: ranks, tracks, strings, steps. What stands above them is
  * put together in the API (struct tg_trace). */
@@ -260,7 +260,7 @@ struct tg__columns {
   uint32_t loaded;              /* TG__COL_* present now */
   struct tg__arena arena;
   struct tg__store *store;
-  struct tg__keepsakes *kept;
+  struct tg__cache *cache;
   struct tg__skipped_file *skipped; /* the first of those that ranks[0].loss counts as skipped_file */
   uint32_t skipped_count;
   bool is_part;             /* of a run whose other ranks are not in memory; what they decide together: */
@@ -311,20 +311,22 @@ struct tg__str tg__document_member(const struct tg__columns *t, uint32_t rank, c
 struct tg__str
 tg__unquoted(struct tg__str value); /* what stands between the quotes of a JSON string; ptr NULL: it is none */
 
-/* What a folder after this one works out of a whole trace and several questions need (keep.c): made when the first
- * asks, kept with the trace, given back with it. It changes no answer, so a const trace takes it too. Kinds are told
- * apart by how they are freed. Like asking, from one thread at a time: the pointer stays good as long as the trace,
- * and what it points to is not written again. */
-typedef void tg__keep_free(void *item);
-void *tg__kept(const struct tg__columns *t, tg__keep_free *kind); /* NULL: none yet */
-bool tg__keep(const struct tg__columns *t, void *item,
-              tg__keep_free *kind); /* the trace frees it; false on no memory: it stays the caller's */
-void *tg__kept_room(const struct tg__columns *t, size_t bytes,
-                    tg__keep_free *kind); /* what is kept, else zeroed bytes kept from now on; NULL on no memory */
-void tg__forget(const struct tg__columns
-                    *t); /* give all of it back now: where the memory is worth more than the time of making it again */
-struct tg__keepsakes *tg__keepsakes_new(void);    /* NULL on no memory */
-void tg__keepsakes_free(struct tg__keepsakes *k); /* NULL is fine */
+/* Data that a later folder derives from the whole trace and that several questions need (cache.c): made by the first
+ * that asks, freed with the trace. It changes no answer, so a const trace takes it too. An entry is found by its kind,
+ * a static object of the folder that makes it. Like asking, from one thread at a time: the pointer stays good as long
+ * as the trace or until tg__cache_drop. */
+struct tg__cached {
+  void (*free)(void *item);
+};
+void *tg__cache_find(const struct tg__columns *t, const struct tg__cached *kind); /* NULL: none yet */
+/* The trace frees the item; false on no memory: it stays the caller's. */
+bool tg__cache_put(const struct tg__columns *t, const struct tg__cached *kind, void *item);
+/* The entry, else zeroed bytes that are one from now on; NULL on no memory. */
+void *tg__cache_get(const struct tg__columns *t, const struct tg__cached *kind, size_t bytes);
+/* Free all entries now: where the memory is worth more than the time of deriving them again. */
+void tg__cache_drop(const struct tg__columns *t);
+struct tg__cache *tg__cache_new(void);    /* NULL on no memory */
+void tg__cache_free(struct tg__cache *c); /* NULL is fine */
 
 static inline struct tg__str tg__name(const struct tg__columns *t, uint32_t string_id) {
   return tg__strings_get(t->strings, string_id);

@@ -52,7 +52,7 @@ struct mini *mini_new(void) {
 #undef KEY
   };
   struct mini *m = calloc(1, sizeof *m);
-  REQUIRE(m && (m->trace.strings = tg__strings_new()) && (m->trace.kept = tg__keepsakes_new()));
+  REQUIRE(m && (m->trace.strings = tg__strings_new()) && (m->trace.cache = tg__cache_new()));
   for (uint32_t k = 0; k < TG__K_COUNT; k++) REQUIRE(mini_text(m, keys[k]) == k);
   add_rank(m, -1);
   return m;
@@ -66,7 +66,7 @@ void mini_free(struct mini *m) {
       t->slices.parent, t->slices.depth,    t->slices.lane,   t->slices.cause, t->marks.ts_ns,  t->marks.name,
       t->marks.args,    t->marks.track,     t->marks.cat,     t->marks.ph};
   for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) tg__free(owned[i]);
-  tg__keepsakes_free(t->kept);
+  tg__cache_free(t->cache);
   tg__arena_free(&t->arena);
   tg__strings_free(t->strings);
   tg__free(m->slices);

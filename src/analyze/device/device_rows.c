@@ -350,11 +350,12 @@ static void free_kept(void *item) {
   }
   tg__free(k);
 }
+static const struct tg__cached cached = {free_kept};
 
 bool tg__device_is_kept(const struct tg__device_rows *d) { return d->rules == TG__RULES_EXACT && !d->a->has_steps; }
 
 static struct kept *kept_of(const struct tg__columns *t) {
-  struct kept *k = tg__kept_room(t, sizeof *k + t->rank_count * sizeof *k->of_rank, free_kept);
+  struct kept *k = tg__cache_get(t, &cached, sizeof *k + t->rank_count * sizeof *k->of_rank);
   if (k) k->ranks = t->rank_count;
   return k;
 }

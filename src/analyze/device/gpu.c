@@ -157,9 +157,10 @@ static void free_kept(void *item) {
   for (uint32_t r = 0; r < k->ranks; r++) tg__free(k->of_rank[r].items);
   tg__free(k);
 }
+static const struct tg__cached cached = {free_kept};
 
 static struct kept *kept_of(const struct tg__columns *t) {
-  struct kept *k = tg__kept_room(t, sizeof *k + t->rank_count * sizeof *k->of_rank, free_kept);
+  struct kept *k = tg__cache_get(t, &cached, sizeof *k + t->rank_count * sizeof *k->of_rank);
   if (k) k->ranks = t->rank_count;
   return k;
 }

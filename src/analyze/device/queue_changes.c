@@ -147,13 +147,14 @@ static void free_kept(void *item) {
   for (uint32_t r = 0; r < k->ranks; r++) tg__queue_changes_free(&k->of_rank[r]);
   tg__free(k);
 }
+static const struct tg__cached cached = {free_kept};
 
 const struct tg__queue_changes *tg__queue_changes(struct tg__device_rows *d, struct tg__queue_changes *own) {
   if (!tg__device_is_kept(d)) {
     tg__queue_changes_free(own);
     return make(d, own) ? own : NULL;
   }
-  struct kept *const k = tg__kept_room(d->t, sizeof *k + d->t->rank_count * sizeof *k->of_rank, free_kept);
+  struct kept *const k = tg__cache_get(d->t, &cached, sizeof *k + d->t->rank_count * sizeof *k->of_rank);
   if (!k) return NULL;
   k->ranks = d->t->rank_count;
   struct tg__queue_changes *const c = &k->of_rank[d->rank];

@@ -225,14 +225,15 @@ static void free_kept(void *item) {
   tg__op_tree_free(tree);
   tg__free(tree);
 }
+static const struct tg__cached cached = {free_kept};
 
 enum tg_err tg__op_tree_build(const struct tg__columns *t, struct tg__op_tree *out) {
-  const struct tg__op_tree *kept = tg__kept(t, free_kept);
+  const struct tg__op_tree *kept = tg__cache_find(t, &cached);
   *out = (struct tg__op_tree){0};
   if (!kept) {
     struct tg__op_tree *tree = tg__alloc(sizeof *tree);
     if (!tree) return TG_MEMORY;
-    if (build(t, NULL, TG_NONE, tree) || !tg__keep(t, tree, free_kept)) {
+    if (build(t, NULL, TG_NONE, tree) || !tg__cache_put(t, &cached, tree)) {
       free_kept(tree);
       return TG_MEMORY;
     }

@@ -153,6 +153,7 @@ static void free_kept(void *item) {
   tg__free(k->roles);
   tg__free(k);
 }
+static const struct tg__cached cached = {free_kept};
 
 static bool build(const struct tg__columns *t, struct kept *k) {
   struct builder b = {.t = t, .g = &k->g};
@@ -170,11 +171,11 @@ static bool build(const struct tg__columns *t, struct kept *k) {
 }
 
 const struct tg__call_graph *tg__call_graph_of(const struct tg__columns *t, const uint8_t **roles) {
-  struct kept *k = tg__kept(t, free_kept);
+  struct kept *k = tg__cache_find(t, &cached);
   if (!k) {
     k = tg__alloc(sizeof *k);
     if (!k) return NULL;
-    if (!build(t, k) || !tg__keep(t, k, free_kept)) {
+    if (!build(t, k) || !tg__cache_put(t, &cached, k)) {
       free_kept(k);
       return NULL;
     }

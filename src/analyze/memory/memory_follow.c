@@ -276,11 +276,12 @@ static void free_blocks(void *item) {
   if (b->texts) tg__strings_free(b->texts);
   tg__free(b);
 }
+static const struct tg__cached cached = {free_blocks};
 
 /* NULL on no memory. */
 static struct tg__blocks *make_blocks(const struct tg__columns *t) {
   struct work w = {.b = count_events(t)};
-  const bool ok = w.b && (!w.b->seen.events || follow(&w)) && tg__keep(t, w.b, free_blocks);
+  const bool ok = w.b && (!w.b->seen.events || follow(&w)) && tg__cache_put(t, &cached, w.b);
   for (size_t i = 0; i < w.space_count; i++) tg__map_free(&w.spaces[i].live);
   tg__free(w.spaces);
   tg__free(w.home);
@@ -310,7 +311,7 @@ static void choose(struct tg__blocks *b, const struct tg__ask *a) {
 
 enum tg_err tg__blocks_read(const struct tg__columns *t, const struct tg__ask *a, struct tg__blocks **out,
                             struct tg_error *e) {
-  struct tg__blocks *b = tg__kept(t, free_blocks);
+  struct tg__blocks *b = tg__cache_find(t, &cached);
   if (!b) b = make_blocks(t);
   if (!b) return tg__fail(e, TG_MEMORY, -1, "out of memory while following blocks of memory");
   choose(b, a);

@@ -21,6 +21,7 @@ static void free_lists(void *item) {
   drop_lists(item);
   tg__free(item);
 }
+static const struct tg__cached cached = {free_lists};
 
 static enum tg__list list_of(enum tg__class c) {
   if (tg__class_is_device_work(c)) return TG__LIST_WORK;
@@ -74,7 +75,7 @@ static bool make(const struct tg__columns *t, struct lists *l) {
 }
 
 static const struct lists *lists_of(const struct tg__columns *t) {
-  struct lists *l = tg__kept_room(t, sizeof *l, free_lists);
+  struct lists *l = tg__cache_get(t, &cached, sizeof *l);
   if (!l || l->is_made) return l;
   l->is_made = make(t, l);
   if (l->is_made) return l;

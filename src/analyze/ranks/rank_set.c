@@ -59,6 +59,7 @@ static void free_kept(void *item) {
   tg__free(k->place);
   tg__free(k);
 }
+static const struct tg__cached cached = {free_kept};
 
 static bool fill_kept(struct kept *k, const struct tg__columns *t) {
   struct tg__rank_summary *const unsorted = tg__alloc(((size_t)t->rank_count + 1) * sizeof *unsorted);
@@ -74,10 +75,10 @@ static bool fill_kept(struct kept *k, const struct tg__columns *t) {
 }
 
 static const struct kept *summarize(const struct tg__columns *t) {
-  struct kept *k = tg__kept(t, free_kept);
+  struct kept *k = tg__cache_find(t, &cached);
   if (k) return k;
   k = tg__alloc(sizeof *k);
-  if (k && fill_kept(k, t) && tg__keep(t, k, free_kept)) return k;
+  if (k && fill_kept(k, t) && tg__cache_put(t, &cached, k)) return k;
   if (k) free_kept(k);
   return NULL;
 }

@@ -319,9 +319,10 @@ static void free_kept(void *item) {
     for (int by_steps = 0; by_steps < 2; by_steps++) tg__breakdown_free(&k->of_rank[r][by_steps].breakdown);
   tg__free(k);
 }
+static const struct tg__cached cached = {free_kept};
 
 static struct kept *kept_of(const struct tg__columns *t) {
-  struct kept *k = tg__kept_room(t, sizeof *k + t->rank_count * sizeof *k->of_rank, free_kept);
+  struct kept *k = tg__cache_get(t, &cached, sizeof *k + t->rank_count * sizeof *k->of_rank);
   if (k) k->ranks = t->rank_count;
   return k;
 }
