@@ -5,8 +5,8 @@
     tachograph run examples/train_cnn.py    the same, recorded: the report names the mistake
     python examples/train_cnn.py --fixed    the same training without the mistake
 
-The mistake is where many real ones are: every sample is prepared one pixel row at a time in Python, in the process that trains
-(num_workers=0), so the model waits. `--fixed` prepares whole pictures with array operations."""
+The mistake is where many real ones are: every sample is prepared one pixel row at a time in Python, in the process that
+trains (num_workers=0), so the model waits. `--fixed` prepares whole pictures with array operations."""
 
 import argparse
 import statistics

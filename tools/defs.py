@@ -1,4 +1,5 @@
-"""Reads the project's .def lists, for the generators of stubs and docs. A list is lines MACRO(argument, …) between comments."""
+"""Reads the project's .def lists, for the generators of stubs and docs. A list is lines MACRO(argument, …) between
+comments."""
 
 import ast
 import pathlib

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """make demo: record a training program that has a mistake in it, report, cure the mistake, record again, compare.
 
-Ends with status 1 when the report does not name the mistake or the cure does not take most of the waiting away. How much faster the
-step becomes is shown and not judged: on a machine that is busy with other things the workers take their time from the training."""
+Ends with status 1 when the report does not name the mistake or the cure does not take most of the waiting away. How
+much faster the step becomes is shown and not judged: on a machine that is busy with other things the workers take their
+time from the training."""
 
 import json
 import pathlib

@@ -166,7 +166,7 @@ def check_words(rel, folder, name, code):
 
 def functions(code):
     """(name, first line, length) of every function body: from its signature's first line to the brace in column 0."""
-    start, head = None, ""
+    start, first, head = None, 0, ""
     for number, line in enumerate(code.splitlines(), 1):
         if start is None:
             if not line.strip() or line[0] in "#}/":
@@ -184,9 +184,7 @@ def functions(code):
                         start = first
                     else:
                         head = ""
-                elif line.rstrip().endswith((";", "}", ",")) and "(" not in head:
-                    head = ""
-                elif line.rstrip().endswith((";", "}")):
+                elif line.rstrip().endswith((";", "}", ",")) and "(" not in head or line.rstrip().endswith((";", "}")):
                     head = ""
         elif line.startswith("}"):
             yield re.search(r"(\w+)\s*\(", head).group(1), start, number - start + 1

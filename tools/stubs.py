@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Write python/tachograph/__init__.pyi from questions.def and the lists of __init__.py, so that an editor knows every question, argument and
-column, and every name that is imported at its first use.
+"""Write python/tachograph/__init__.pyi from questions.def and the lists of __init__.py, so that an editor knows every
+question, argument and column, and every name that is imported at its first use.
 
     tools/stubs.py            exit status 1 when the checked-in file is out of date
     tools/stubs.py --write    rewrite it"""

@@ -10,8 +10,8 @@
         steps = trace.ask("steps", by="summary")
         steps.to_pandas()
 
-Times are integer nanoseconds and sizes integer bytes; each column says its unit. `tg.questions()` lists what can be asked.
-torch is imported when something that records is first used; reading needs no torch."""
+Times are integer nanoseconds and sizes integer bytes; each column says its unit. `tg.questions()` lists what can be
+asked. torch is imported when something that records is first used; reading needs no torch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ import builtins
 import importlib
 import os
 import shutil
-from typing import Any, Callable, Iterator, NamedTuple, Optional
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from . import _read
 from ._html import table_html
@@ -64,7 +65,7 @@ _RECORDING = {
 _MODULES = ("profiler", "autograd", "timing", "memory")
 _HOME = {name: module for module, names in _RECORDING.items() for name in names}
 
-__all__ = [
+__all__ = [  # noqa: PLE0604  names of a dict of texts
     "open",
     "open_ranks",
     "questions",
@@ -137,19 +138,22 @@ def formats() -> list[str]:
 def open(path: str | os.PathLike[str], threads: int = 0, progress: Progress = None) -> Trace:
     """Open a trace file, a directory or glob of them (one file per rank), or "-" for standard input.
 
-    Of a directory with more than 16 MB of files one rank after the other is read and let go. ask(…, rank=3) reads that rank again, two
-    stay in memory; report(), diff() and questions about ranks need no more, nor do those whose rows come rank by rank or add up over the
-    ranks. call_stack without event=, sql(), export() and save() read all ranks into memory the first time.
+    Of a directory with more than 16 MB of files one rank after the other is read and let go. ask(…, rank=3) reads that
+    rank again, two stay in memory; report(), diff() and questions about ranks need no more, nor do those whose rows
+    come rank by rank or add up over the ranks. call_stack without event=, sql(), export() and save() read all ranks
+    into memory the first time.
 
-    threads: workers, 0 = one per core. progress(done, total) is called while reading, also when a question reads ranks again, with bytes
-    on disk, total -1 when unknown; when it returns False, reading stops and TachographError (code CANCELLED) is raised. True shows a line
-    on standard error once a second has passed, None does so on a terminal, False shows nothing."""
+    threads: workers, 0 = one per core. progress(done, total) is called while reading, also when a question reads ranks
+    again, with bytes on disk, total -1 when unknown; when it returns False, reading stops and TachographError (code
+    CANCELLED) is raised. True shows a line on standard error once a second has passed, None does so on a terminal,
+    False shows nothing."""
     return _read.open(Trace, (os.fsencode(path),), False, threads, _chosen(progress))
 
 
 def open_ranks(*paths: str | os.PathLike[str], threads: int = 0, progress: Progress = None) -> Trace:
-    """Open the ranks of one run for the questions about ranks alone: ranks, collectives, stragglers, clocks, spread. Folders, globs,
-    traces and .tsum files are read rank by rank and only what those questions need is kept, about a megabyte a rank at most.
+    """Open the ranks of one run for the questions about ranks alone: ranks, collectives, stragglers, clocks, spread.
+    Folders, globs, traces and .tsum files are read rank by rank and only what those questions need is kept, about a
+    megabyte a rank at most.
 
     threads and progress are as in open()."""
     return _read.open(Trace, tuple(map(os.fsencode, paths)), True, threads, _chosen(progress))
@@ -168,10 +172,11 @@ def _texts(args: dict[str, Any]) -> dict[str, str]:
 
 
 class Table(_read.Table):
-    """An answer. Column-wise: table["dur_ns"] is a Column, which numpy.asarray takes without a copy. Row-wise: to_dicts().
+    """An answer. Column-wise: table["dur_ns"] is a Column, which numpy.asarray takes without a copy. Row-wise:
+    to_dicts().
 
-    Anything that speaks Arrow takes the table itself: pyarrow.table(t), polars.DataFrame(t), pandas.DataFrame.from_arrow(t),
-    duckdb.sql("select … from t")."""
+    Anything that speaks Arrow takes the table itself: pyarrow.table(t), polars.DataFrame(t),
+    pandas.DataFrame.from_arrow(t), duckdb.sql("select … from t")."""
 
     def __getitem__(self, name: str) -> Column:
         return self.column(name)
@@ -198,7 +203,8 @@ class Table(_read.Table):
         return polars.DataFrame(self)
 
     def to_pandas(self):
-        """A pandas.DataFrame: int64, float64 and object columns; Int64 and boolean where an integer or a truth is unknown."""
+        """A pandas.DataFrame: int64, float64 and object columns; Int64 and boolean where an integer or a truth is
+        unknown."""
         import numpy
         import pandas
 
@@ -219,7 +225,8 @@ class Table(_read.Table):
         return pandas.DataFrame(data)
 
     def to_text(self, format: str = "text", width: int = 0) -> str:
-        """The table in "text", "json" or "csv", as the command line prints it. width: of the terminal, 0 = unlimited."""
+        """The table in "text", "json" or "csv", as the command line prints it. width: of the terminal, 0 =
+        unlimited."""
         return self._write(format, width, -1)
 
     def __repr__(self) -> str:
@@ -257,11 +264,11 @@ class Trace(_read.Trace):
         return self._report(format, width, color)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a native .tacho file, which opens at once; with a name in .tsum, what the questions about ranks need and no more. The
-        file appears under its name only when complete."""
+        """Write a native .tacho file, which opens at once; with a name in .tsum, what the questions about ranks need
+        and no more. The file appears under its name only when complete."""
         self._save(os.fsencode(path))
 
-    def export(self, path: str | os.PathLike[str], to: Optional[str] = None, **args: Any) -> None:
+    def export(self, path: str | os.PathLike[str], to: str | None = None, **args: Any) -> None:
         """Write the trace for another program. to: a name of formats(); by default what the end of the path says
         (.json chrome, .pftrace perfetto, .folded, .speedscope.json, .csv). The file appears only when complete."""
         target = os.fspath(path)

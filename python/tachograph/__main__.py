@@ -1,4 +1,5 @@
-"""The console command `tachograph`: hands over to the binary that the wheel carries, and tells it which Python this is."""
+"""The console command `tachograph`: hands over to the binary that the wheel carries, and tells it which Python this
+is."""
 
 import os
 import pathlib

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from html import escape
-from typing import Any, Callable, Union
+from typing import Any
 
 from . import _read
 
@@ -37,8 +38,9 @@ class Diff:
     def failed(self, *tests: str) -> list[str]:
         """Those of the tests that hold, each as a sentence with the figures; an empty list when none does.
 
-        A test is `quantity > bound`: step.p50 > +5%, op["aten::mm"].self_cpu > +1ms, kernels > 2000, memory.peak > +10%. With a sign or
-        in % it is about the change, and noise never holds; else about the figure of b. All rows count, whatever `by` was."""
+        A test is `quantity > bound`: step.p50 > +5%, op["aten::mm"].self_cpu > +1ms, kernels > 2000, memory.peak >
+        +10%. With a sign or in % it is about the change, and noise never holds; else about the figure of b. All rows
+        count, whatever `by` was."""
         table = self._whole() if tests else None
         said = (_read.diff_fails(table, test) for test in tests)
         return [sentence for sentence in said if sentence]
@@ -94,13 +96,14 @@ def _rows_html(table: Any, shown: int = 50) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>{more}"
 
 
-def diff(a: Any, b: Any, by: Union[str, list[str]] = "all", **arguments: Any) -> Any:
-    """Hold b against a: two open traces, or paths. by: step, category, op, module, kernel, family, memory, a list of them, or all.
+def diff(a: Any, b: Any, by: str | list[str] = "all", **arguments: Any) -> Any:
+    """Hold b against a: two open traces, or paths. by: step, category, op, module, kernel, family, memory, a list of
+    them, or all.
 
-    Further arguments: step, rank (step_a, rank_b, … where the sides differ), least="2%", accept="batch_size". With question="ops" the
-    answers to one question are compared column by column (columns=, keys=), and by is that question's; by="name" or "short_name" adds up
-    counts and durations (rules="hta": as HolisticTraceAnalysis does), by="conditions" lists how the traces were made. These three give a
-    Table, the rest a Diff."""
+    Further arguments: step, rank (step_a, rank_b, … where the sides differ), least="2%", accept="batch_size". With
+    question="ops" the answers to one question are compared column by column (columns=, keys=), and by is that
+    question's; by="name" or "short_name" adds up counts and durations (rules="hta": as HolisticTraceAnalysis does),
+    by="conditions" lists how the traces were made. These three give a Table, the rest a Diff."""
     from . import Table, Trace, _texts, open as open_trace
 
     texts = _texts(arguments if "question" in arguments and by == "all" else {"by": by, **arguments})

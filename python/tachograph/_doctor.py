@@ -1,11 +1,11 @@
-"""What can be recorded with this Python and its torch, and why not; `tachograph doctor` shows it. Printed: a line for each row, its cells
-(item, value, 1 = fine, advice) apart by tabs."""
+"""What can be recorded with this Python and its torch, and why not; `tachograph doctor` shows it. Printed: a line for
+each row, its cells (item, value, 1 = fine, advice) apart by tabs."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from typing import Any, Optional
+from typing import Any
 
 from . import _record
 
@@ -60,7 +60,7 @@ def _collector(torch: Any) -> Row:
     )
 
 
-# ---- devices ----------------------------------------------------------------------------------------------------------------------
+# ---- devices -----------------------------------------------------------------------------------------------
 
 
 def _devices(torch: Any) -> list[Row]:
@@ -72,7 +72,7 @@ def _devices(torch: Any) -> list[Row]:
     ]
 
 
-def _answer(no_device: Optional[str], device: str, unsupported: Optional[str], advice: str) -> tuple[str, bool, str]:
+def _answer(no_device: str | None, device: str, unsupported: str | None, advice: str) -> tuple[str, bool, str]:
     if no_device:
         return f"no: {no_device}", True, ""
     return (f"no: {unsupported}", False, advice) if unsupported else (f"yes, {device}", True, "")

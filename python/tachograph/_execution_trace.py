@@ -1,11 +1,13 @@
-"""Chakra execution traces, as torch's ExecutionTraceObserver writes them, and which of their nodes an event of a profiler trace is.
+"""Chakra execution traces, as torch's ExecutionTraceObserver writes them, and which of their nodes an event of a
+profiler trace is.
 
     et = tg.load_execution_trace("et.json.gz")
-    rows = et.correlate(tg.open("trace.json.gz"))       # {event, name, category, external_id, et_node} per operator and annotation
+    # {event, name, category, external_id, et_node} per operator and annotation
+    rows = et.correlate(tg.open("trace.json.gz"))
     et.nodes[rows[0]["et_node"]].input_shapes
 
-Both files count the calls of record functions: "External id" here, rf_id there. The file comes from somebody else: it is parsed as JSON
-and nothing else, its size is bounded, and what is no node is left out and counted.
+Both files count the calls of record functions: "External id" here, rf_id there. The file comes from somebody else: it
+is parsed as JSON and nothing else, its size is bounded, and what is no node is left out and counted.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ import gzip
 import json
 import os
 import zlib
-from typing import IO, Any, Iterator, Optional
+from collections.abc import Iterator
+from typing import IO, Any
 
 CATEGORIES = ("cpu_op", "user_annotation")
 _MARKS = ("execution_trace|thread", "execution_trace|process")  # nodes that stand for threads, not for calls
@@ -87,18 +90,19 @@ class ExecutionTrace:
                 self.skipped += 1
         self._by_rf_id = {n.rf_id: n.id for n in self.nodes.values() if n.rf_id is not None}
 
-    def node_of(self, external_id: Optional[int]) -> Optional[int]:
+    def node_of(self, external_id: int | None) -> int | None:
         """Id of the node that is this call; of several with its number the last."""
         return None if external_id is None else self._by_rf_id.get(external_id)
 
     def overlaps(self, least: int, most: int) -> bool:
-        """Do the external ids of a profiler trace, from least to most, enclose the calls here? Else the two saw different runs."""
+        """Do the external ids of a profiler trace, from least to most, enclose the calls here? Else the two saw
+        different runs."""
         ids = [
             n.rf_id for n in self.nodes.values() if n.rf_id is not None and not any(mark in n.name for mark in _MARKS)
         ]
         return bool(ids) and least <= min(ids) and most >= max(ids)
 
-    def correlate(self, trace: Any, rank: Optional[int] = None) -> list[dict[str, Any]]:
+    def correlate(self, trace: Any, rank: int | None = None) -> list[dict[str, Any]]:
         """The operators and annotations of a trace, each with the id of its node, None where it has none.
 
         ValueError when the trace does not cover the calls of the execution trace, or says no external ids."""
@@ -115,7 +119,8 @@ class ExecutionTrace:
 
 
 def load_execution_trace(path: str | os.PathLike[str], most_bytes: int = 4 << 30) -> ExecutionTrace:
-    """Read an execution trace, plain or .gz (told by its content). ValueError says what is wrong with it; most_bytes bounds what is unpacked."""
+    """Read an execution trace, plain or .gz (told by its content). ValueError says what is wrong with it; most_bytes
+    bounds what is unpacked."""
     with open(path, "rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
         file.seek(0)
@@ -146,7 +151,7 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _events(trace: Any, key: str, rank: Optional[int]) -> Iterator[dict[str, Any]]:
+def _events(trace: Any, key: str, rank: int | None) -> Iterator[dict[str, Any]]:
     """All slices that have this id."""
     table = trace.ask("events", by="slice", args=key, rank=rank)
     for row in table.to_dicts():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec
-from typing import Any, Callable, Optional
+from typing import Any
 
 
 class Watch:
-    """Calls `action` once, right after `name` has been imported. A finder in sys.meta_path that finds nothing itself: it asks the
-    others and lets their loader tell it when it is done. cancel() takes it out again."""
+    """Calls `action` once, right after `name` has been imported. A finder in sys.meta_path that finds nothing itself:
+    it asks the others and lets their loader tell it when it is done. cancel() takes it out again."""
 
     def __init__(self, name: str, action: Callable[[], None]) -> None:
         self.name, self.action = name, action
@@ -19,7 +20,7 @@ class Watch:
         if self in sys.meta_path:
             sys.meta_path.remove(self)  # type: ignore[arg-type]
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Optional[ModuleSpec]:
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name != self.name:
             return None
         for finder in list(sys.meta_path):
@@ -45,7 +46,7 @@ class Watch:
         spec.loader.exec_module = exec_module  # type: ignore[method-assign,union-attr]
 
 
-def when_imported(name: str, action: Callable[[], None]) -> Optional[Watch]:
+def when_imported(name: str, action: Callable[[], None]) -> Watch | None:
     """action() now when the module is there, else after its import; then what is returned can be cancelled."""
     module = sys.modules.get(name)
     if module is None or getattr(getattr(module, "__spec__", None), "_initializing", False):

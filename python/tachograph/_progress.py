@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any, Callable, Optional, TextIO, Union
+from collections.abc import Callable
+from typing import Any, TextIO
 
-Progress = Union[Callable[[int, int], Any], bool, None]
+Progress = Callable[[int, int], Any] | bool | None
 
 
 def _amount(size: int) -> str:
     number = float(size)
-    for unit in ("B", "kB", "MB"):
+    for unit in ("B", "kB", "MB"):  # noqa: B007  used after the loop
         if number < 1000:
             break
         number /= 1000
@@ -21,12 +22,13 @@ def _amount(size: int) -> str:
 
 
 class Line:
-    """Called with bytes done and in all; each time done falls it is another reading, and at the end of one the line is wiped."""
+    """Called with bytes done and in all; each time done falls it is another reading, and at the end of one the line is
+    wiped."""
 
     def __init__(self, stream: TextIO, patience: float = 1.0, clock: Callable[[], float] = time.monotonic) -> None:
         self.stream, self.patience, self.clock = stream, patience, clock
-        self.begin: Optional[float] = None
-        self.shown: Optional[float] = None
+        self.begin: float | None = None
+        self.shown: float | None = None
         self.last = 0
 
     def __call__(self, done: int, total: int) -> None:
@@ -50,8 +52,9 @@ class Line:
         self.last = 0
 
 
-def chosen(progress: Progress) -> Optional[Callable[[int, int], Any]]:
-    """What is to be called: the caller's own; True = a line on standard error, None = the same where that is a terminal; False = nothing."""
+def chosen(progress: Progress) -> Callable[[int, int], Any] | None:
+    """What is to be called: the caller's own; True = a line on standard error, None = the same where that is a
+    terminal; False = nothing."""
     if callable(progress):
         return progress
     terminal = sys.stderr is not None and sys.stderr.isatty()

@@ -13,7 +13,8 @@ _PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
 
 
 def tell(line: str) -> None:
-    """One line for the user. It reaches standard error unless the program has set up logging itself, or TACHOGRAPH_QUIET is set."""
+    """One line for the user. It reaches standard error unless the program has set up logging itself, or
+    TACHOGRAPH_QUIET is set."""
     if heard():
         log.info(line)
 

@@ -1,5 +1,5 @@
-"""torch's own profiler, as it was when the first of ours was used: a program may put ours in its place, so that a library takes it, and
-whatever goes through torch's collector must not come back to us."""
+"""torch's own profiler, as it was when the first of ours was used: a program may put ours in its place, so that a
+library takes it, and whatever goes through torch's collector must not come back to us."""
 
 import torch.autograd.profiler as autograd_profiler
 import torch.profiler as profiler

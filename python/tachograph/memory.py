@@ -7,12 +7,14 @@
     print(tg.memory.stages(model, loss_fn, optimizer, batch)) # one training step, stage by stage
     tg.memory.reset_peak(); work(); print(tg.memory.peak())
 
-On the CPU, allocations are those of tensors. What is alive without a recording is not known there; peak() is then the process'."""
+On the CPU, allocations are those of tensors. What is alive without a recording is not known there; peak() is then the
+process'."""
 
 from __future__ import annotations
 
 import pickle
-from typing import Any, Callable, NamedTuple, Optional
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from ._measure.device import resolve, torch_module
 from ._measure.phases import loss_of, split_batch
@@ -20,7 +22,7 @@ from ._memory.history import Entry, base_ns, cpu_entries, live_at_end, snapshot_
 
 __all__ = ["history", "dump", "summary", "peak", "reset_peak", "stages", "History", "Peak", "Stages"]
 
-_last: Optional[History] = None
+_last: History | None = None
 
 
 def human(size: float) -> str:
@@ -36,7 +38,7 @@ def _is_cuda(device: Any) -> bool:
     return getattr(device, "type", str(device)) == "cuda"
 
 
-# ---- peak ------------------------------------------------------------------------------------------------------------------------------
+# ---- peak --------------------------------------------------------------------------------------------------
 
 
 class Peak(NamedTuple):
@@ -59,7 +61,8 @@ def _status(field: str) -> int:
 
 
 def peak(device: Any = None) -> Peak:
-    """The most memory in use since reset_peak(), or since the start: allocated by tensors on a device; on the CPU resident in the process."""
+    """The most memory in use since reset_peak(), or since the start: allocated by tensors on a device; on the CPU
+    resident in the process."""
     where = resolve(device)
     if _is_cuda(where):
         return Peak(torch_module().cuda.max_memory_allocated(where), f"allocated on {where}")
@@ -79,7 +82,7 @@ def reset_peak(device: Any = None) -> None:
         pass
 
 
-# ---- history ---------------------------------------------------------------------------------------------------------------------------
+# ---- history -----------------------------------------------------------------------------------------------
 
 
 class History:
@@ -94,7 +97,7 @@ class History:
         self.entries: list[Entry] = []
         self.dropped = self._base_ns = 0
         self._alive: list[Entry] = []
-        self._snapshot: Optional[dict] = None
+        self._snapshot: dict | None = None
         self._recording: Any = None
 
     def __enter__(self) -> History:
@@ -146,7 +149,8 @@ class History:
             pickle.dump(self.snapshot, file)
 
     def summary(self) -> str:
-        """A text for people: torch's own table on a device; on the CPU the totals, and how many entries were dropped."""
+        """A text for people: torch's own table on a device; on the CPU the totals, and how many entries were
+        dropped."""
         if self._snapshot is not None:
             return torch_module().cuda.memory_summary(self.device, abbreviated=True)
         return str(self._totals) + (
@@ -187,7 +191,8 @@ def _totals(entries: list[Entry]) -> Totals:
 
 
 def history(max_entries: int = 100_000, device: Any = None, stacks: bool = True) -> History:
-    """Record allocations and frees in a with-block: of tensors on the CPU, or of the device's allocator. stacks: with the Python stack of each."""
+    """Record allocations and frees in a with-block: of tensors on the CPU, or of the device's allocator. stacks: with
+    the Python stack of each."""
     return History(max_entries, device, stacks)
 
 
@@ -209,7 +214,7 @@ def summary(device: Any = None) -> str:
     return _last.summary() + "\n" + process
 
 
-# ---- stages of a step ------------------------------------------------------------------------------------------------------------------
+# ---- stages of a step --------------------------------------------------------------------------------------
 
 STAGES = (
     "Start",
@@ -237,7 +242,7 @@ class Stage(NamedTuple):
 
     name: str
     allocated: int  # bytes of live tensors
-    reserved: Optional[int]  # bytes the device's allocator holds; None on the CPU, whose allocator keeps none back
+    reserved: int | None  # bytes the device's allocator holds; None on the CPU, whose allocator keeps none back
     delta: int  # to the stage before
 
 
@@ -248,9 +253,10 @@ class Stages(NamedTuple):
     peaks: dict[str, int]
     device: str
 
-    def result(self, model: Any) -> dict[str, Optional[float]]:
-        """As one dictionary, in GB of 10^9 bytes: the peaks of forward, backward and optimizer, peak (of the whole step, also as
-        peak_gb), parameters_gb, and fragmentation_ratio: the share of what the allocator holds that no tensor uses, None on the CPU."""
+    def result(self, model: Any) -> dict[str, float | None]:
+        """As one dictionary, in GB of 10^9 bytes: the peaks of forward, backward and optimizer, peak (of the whole
+        step, also as peak_gb), parameters_gb, and fragmentation_ratio: the share of what the allocator holds that no
+        tensor uses, None on the CPU."""
         parameters = sum(p.numel() * p.element_size() for p in model.parameters())
         last = self.rows[-1]
         unused = None if not last.reserved else 1 - last.allocated / last.reserved
@@ -296,7 +302,8 @@ def _run_step(
 
 
 def stages(model: Any, loss_fn: Callable, optimizer: Any, batch: Any, *, device: Any = None) -> Stages:
-    """Train one step on the batch, (inputs, target) or one thing, and tell what was allocated after each of its seven stages."""
+    """Train one step on the batch, (inputs, target) or one thing, and tell what was allocated after each of its seven
+    stages."""
     where = resolve(device, model)
     measure = _stages_cuda if _is_cuda(where) else _stages_cpu
     allocated, reserved, peaks = measure(where, lambda mark: _run_step(model, loss_fn, optimizer, batch, where, mark))
@@ -308,10 +315,10 @@ def stages(model: Any, loss_fn: Callable, optimizer: Any, batch: Any, *, device:
     return Stages(rows, {**dict(zip(PHASES, peaks[1:5])), "overall": max(peaks)}, str(where))
 
 
-def _stages_cuda(device: Any, run: Callable) -> tuple[list[int], list[Optional[int]], list[int]]:
+def _stages_cuda(device: Any, run: Callable) -> tuple[list[int], list[int | None], list[int]]:
     cuda = torch_module().cuda
     allocated: list[int] = []
-    reserved: list[Optional[int]] = []
+    reserved: list[int | None] = []
     peaks: list[int] = []
 
     def mark(number: int) -> None:
@@ -346,7 +353,7 @@ def _live_bytes() -> int:
     return sum(sizes.values())
 
 
-def _stages_cpu(_device: Any, run: Callable) -> tuple[list[int], list[Optional[int]], list[int]]:
+def _stages_cpu(_device: Any, run: Callable) -> tuple[list[int], list[int | None], list[int]]:
     from ._labels.annotate import record_function
 
     def mark(number: int) -> None:

@@ -13,13 +13,11 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from typing import Any, Callable, Iterable, Optional
+from collections.abc import Callable, Iterable
+from typing import Any
 
-import torch
 from torch.autograd import DeviceType, ProfilerActivity
-from torch.autograd.profiler import (
-    KinetoStepTracker as KinetoStepTracker,
-)  # "as" its own name: a checker of types may find it here
+from torch.autograd.profiler import KinetoStepTracker as KinetoStepTracker
 from torch.profiler import RecordScope as RecordScope, itt as itt  # as they are: they record nothing themselves
 
 from . import TachographError, _launch, _torch_own
@@ -27,7 +25,7 @@ from ._collect.backend import Recording
 from ._collect.config import CuspyConfig, ExperimentalConfig, PerformanceMetricsConfig, ProfilerActivityConfig
 from ._labels.annotate import record_function
 from ._profile.handlers import tensorboard_trace_handler
-from ._profile.observer import ExecutionTraceObserver, ITraceObserver as _ITraceObserver
+from ._profile.observer import ExecutionTraceObserver, ITraceObserver as _ITraceObserver  # noqa: F401  torch.profiler has it
 from ._profile.schedule import TRANSITIONS, ProfilerAction, Schedule, always_record, as_action, schedule
 from ._profile.step_times import StepTimes
 from ._profile.windows import _KinetoProfile as _KinetoProfile, kineto_available, supported_activities
@@ -61,17 +59,18 @@ def __getattr__(name: str) -> Any:
 
 
 class profile(_KinetoProfile):
-    """Records what torch does, all the time or in the steps that a schedule picks; on_trace_ready is called after each window.
+    """Records what torch does, all the time or in the steps that a schedule picks; on_trace_ready is called after each
+    window.
 
-    All of torch.profiler.profile; beyond it keep_last=n (of the files that handlers write, only those of the last n windows stay)
-    and what _KinetoProfile adds."""
+    All of torch.profiler.profile; beyond it keep_last=n (of the files that handlers write, only those of the last n
+    windows stay) and what _KinetoProfile adds."""
 
     def __init__(
         self,
         *,
-        activities: Optional[Iterable[Any]] = None,
-        schedule: Optional[Callable[[int], Any]] = None,
-        on_trace_ready: Optional[Callable[..., Any]] = None,
+        activities: Iterable[Any] | None = None,
+        schedule: Callable[[int], Any] | None = None,
+        on_trace_ready: Callable[..., Any] | None = None,
         record_shapes: bool = False,
         profile_memory: bool = False,
         with_stack: bool = False,
@@ -80,11 +79,11 @@ class profile(_KinetoProfile):
         experimental_config: Any = None,
         execution_trace_observer: Any = None,
         acc_events: bool = False,
-        custom_trace_id_callback: Optional[Callable[[], str]] = None,
-        post_processing_timeout_s: Optional[float] = None,
-        use_cuda: Optional[bool] = None,
-        preset: Optional[str] = None,
-        keep_last: Optional[int] = None,
+        custom_trace_id_callback: Callable[[], str] | None = None,
+        post_processing_timeout_s: float | None = None,
+        use_cuda: bool | None = None,
+        preset: str | None = None,
+        keep_last: int | None = None,
         memory_budget: int = 0,
         disk_budget: int = 0,
         backend: str = "auto",
@@ -126,7 +125,7 @@ class profile(_KinetoProfile):
         if self.record_steps:
             self._budgets["keep"] = "first"
         self._lock = threading.RLock()
-        self._owner: Optional[int] = None  # the process that started it and has not stopped it
+        self._owner: int | None = None  # the process that started it and has not stopped it
         self._in_handler = self._stop_asked = False
         self._advised = False
         self.step_times = StepTimes()
@@ -146,7 +145,8 @@ class profile(_KinetoProfile):
             self.execution_trace_observer.cleanup()
 
     def start(self) -> None:
-        """The first step begins, recorded if the schedule says so. A profiler that runs already warns and goes on; RuntimeError in a handler."""
+        """The first step begins, recorded if the schedule says so. A profiler that runs already warns and goes on;
+        RuntimeError in a handler."""
         with self._lock:
             self._outside_handler("start")
             if self._owner == os.getpid():
@@ -231,12 +231,12 @@ class profile(_KinetoProfile):
         if annotation is not None:
             annotation.__exit__(None, None, None)
 
-    def _check_stop(self, before: ProfilerAction, after: Optional[ProfilerAction]) -> None:
+    def _check_stop(self, before: ProfilerAction, after: ProfilerAction | None) -> None:
         """Raises, before anything has changed, when the window would end here and cannot."""
         if self._recording is not None and "stop_trace" in TRANSITIONS[before, after]:
             self._recording.check_stop()
 
-    def _transit(self, before: ProfilerAction, after: Optional[ProfilerAction]) -> None:
+    def _transit(self, before: ProfilerAction, after: ProfilerAction | None) -> None:
         if before is ProfilerAction.RECORD_AND_SAVE:
             self._complete += 1
         try:
@@ -313,7 +313,8 @@ class profile(_KinetoProfile):
             self._files[-1].append(os.path.abspath(path))
 
     def _tell_incomplete(self, action: ProfilerAction) -> None:
-        """The loop ended before a window of the schedule was complete: say so, loudly if there is no complete one at all."""
+        """The loop ended before a window of the schedule was complete: say so, loudly if there is no complete one at
+        all."""
         plan = self.schedule
         if not isinstance(plan, Schedule) or action is ProfilerAction.RECORD_AND_SAVE:
             return
@@ -330,7 +331,8 @@ class profile(_KinetoProfile):
             )
 
     def _tell_price(self) -> None:
-        """What was recorded and what that has cost; not of a short block, whose one line would be more than it has to say."""
+        """What was recorded and what that has cost; not of a short block, whose one line would be more than it has to
+        say."""
         window = self._windows[-1] if self._windows else None
         if (
             window is None
@@ -346,13 +348,13 @@ class profile(_KinetoProfile):
         """callback() names the windows to come."""
         self.custom_trace_id_callback = callback
 
-    def get_trace_id(self) -> Optional[str]:
+    def get_trace_id(self) -> str | None:
         """The name of the window that runs, or of the last one."""
         recording = self._recording or (self._windows[-1] if self._windows else None)
         return recording.trace_id if recording else None
 
 
-def _with_cuda(activities: Optional[Iterable[Any]], use_cuda: bool) -> list[Any]:
+def _with_cuda(activities: Iterable[Any] | None, use_cuda: bool) -> list[Any]:
     chosen = list(supported_activities() if activities is None else activities)
     if use_cuda and ProfilerActivity.CUDA not in chosen:
         return [*chosen, ProfilerActivity.CUDA]
@@ -365,7 +367,8 @@ os.register_at_fork(after_in_child=_running.clear)
 
 @atexit.register
 def _stop_at_exit() -> None:
-    """A profiler that nobody stopped: its window is finished, and handed to its handler, while that is still possible."""
+    """A profiler that nobody stopped: its window is finished, and handed to its handler, while that is still
+    possible."""
     for prof in list(_running):
         warn("the program ends while a profiler is running: it is stopped now; call stop(), or use `with`")
         prof.stop()

@@ -12,7 +12,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from typing import Any, Callable, Iterable, NamedTuple, Optional, Union
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 from ._measure.device import Clock, resolve, tensors_in, torch_module
 from ._measure.series import Series, Stats, percentile
@@ -34,8 +35,8 @@ __all__ = [
 class timer:
     """Time of a with-block, or of the calls of a function it decorates.
 
-    t.ms and t.ns are the last time, t.series all of them. On a device, reading them waits until the device has come that far;
-    the block itself never does. device: default is the accelerator where there is one."""
+    t.ms and t.ns are the last time, t.series all of them. On a device, reading them waits until the device has come
+    that far; the block itself never does. device: default is the accelerator where there is one."""
 
     def __init__(self, device: Any = None):
         if callable(device):
@@ -43,7 +44,7 @@ class timer:
                 "timer(device=None) times a block, or what it decorates as @timer(); of calls of a function: latency(function)"
             )
         self._given = device
-        self._clock: Optional[Clock] = None
+        self._clock: Clock | None = None
         self._begun: list[Any] = []
         self._pairs: list[tuple[Any, Any]] = []
         self._times_ns: list[int] = []
@@ -95,7 +96,7 @@ class timer:
         return f"{self.series!r} [{self.clock}]"
 
 
-# ---- warm-up ------------------------------------------------------------------------------------------------------------------
+# ---- warm-up -----------------------------------------------------------------------------------------------
 
 
 class Warmup(NamedTuple):
@@ -132,7 +133,8 @@ def warm_up(
     tolerance: float = 0.1,
     seconds: float = 30.0,
 ) -> Warmup:
-    """Call until the last k runs agree within the tolerance: at least `least` times, at most `most` times or so many seconds."""
+    """Call until the last k runs agree within the tolerance: at least `least` times, at most `most` times or so many
+    seconds."""
     clock = Clock(resolve(device))
     times_ns: list[int] = []
     give_up = time.monotonic() + seconds
@@ -145,7 +147,7 @@ def warm_up(
     return Warmup(len(times_ns), False, times_ns)
 
 
-def _warm(call: Callable[[], Any], device: Any, runs: Union[int, str]) -> Optional[Warmup]:
+def _warm(call: Callable[[], Any], device: Any, runs: int | str) -> Warmup | None:
     if runs == "auto":
         return warm_up(call, device=device)
     if not isinstance(runs, int) or runs < 0:
@@ -159,7 +161,8 @@ def _warm(call: Callable[[], Any], device: Any, runs: Union[int, str]) -> Option
 
 @contextlib.contextmanager
 def _evaluating(model: Any):
-    """Evaluation mode and no gradients while measuring, and every submodule's own mode back afterwards. A plain function runs as it is."""
+    """Evaluation mode and no gradients while measuring, and every submodule's own mode back afterwards. A plain
+    function runs as it is."""
     if not (hasattr(model, "modules") and hasattr(model, "eval")):
         yield
         return
@@ -173,13 +176,13 @@ def _evaluating(model: Any):
             module.training = training
 
 
-# ---- latency --------------------------------------------------------------------------------------------------------------------
+# ---- latency -----------------------------------------------------------------------------------------------
 
 
 class Latency(Series):
     """Times of single calls; warmup tells how many runs came before, clock what measured."""
 
-    def __init__(self, times_ns: Iterable[int], warmup: Optional[Warmup], clock: str):
+    def __init__(self, times_ns: Iterable[int], warmup: Warmup | None, clock: str):
         super().__init__(times_ns)
         self.warmup, self.clock = warmup, clock
 
@@ -188,12 +191,12 @@ class Latency(Series):
 
 
 def latency(
-    call: Any, *args: Any, iterations: int = 100, warmup: Union[int, str] = "auto", device: Any = None, **kwargs: Any
+    call: Any, *args: Any, iterations: int = 100, warmup: int | str = "auto", device: Any = None, **kwargs: Any
 ) -> Latency:
     """Time of call(*args, **kwargs), one call at a time, waiting for the device after each.
 
-    A module is put into evaluation mode without gradients meanwhile; a function runs as it is. warmup: a number of runs that
-    are not counted, or "auto", which stops when they agree."""
+    A module is put into evaluation mode without gradients meanwhile; a function runs as it is. warmup: a number of runs
+    that are not counted, or "auto", which stops when they agree."""
     if iterations < 1:
         raise ValueError(f"iterations must be at least 1, not {iterations}")
     where = resolve(device, call, args, kwargs)
@@ -210,7 +213,7 @@ def latency(
     return Latency(times_ns, warmed, clock.name)
 
 
-# ---- throughput -----------------------------------------------------------------------------------------------------------------
+# ---- throughput --------------------------------------------------------------------------------------------
 
 
 class Throughput(NamedTuple):
@@ -219,7 +222,7 @@ class Throughput(NamedTuple):
     seconds: float
     samples_per_s: float
     ms_per_batch: float
-    warmup: Optional[Warmup]
+    warmup: Warmup | None
     clock: str
 
     def __str__(self) -> str:
@@ -238,7 +241,8 @@ def batch_samples(batch: Any) -> int:
 
 
 def _feed(call: Any, batch: Any) -> Any:
-    """A function gets the batch as the loader made it; a module its first part: what a loader makes is (inputs, labels)."""
+    """A function gets the batch as the loader made it; a module its first part: what a loader makes is (inputs,
+    labels)."""
     if hasattr(call, "forward") and isinstance(batch, (list, tuple)) and len(batch):
         return call(batch[0])
     return call(batch)
@@ -249,14 +253,15 @@ def throughput(
     batches: Iterable[Any],
     *,
     most: int = 100,
-    warmup: Union[int, str] = "auto",
+    warmup: int | str = "auto",
     samples: Callable[[Any], int] = batch_samples,
     device: Any = None,
 ) -> Throughput:
-    """Samples a second of call(batch) over the batches, at most `most` of them; the time to fetch a batch is part of it.
+    """Samples a second of call(batch) over the batches, at most `most` of them; the time to fetch a batch is part of
+    it.
 
-    What counts is the number of batches that really came. Warm-up uses the first batch, again and again, before the clock runs;
-    give warmup=0 when a call must not be repeated, as a training step must not."""
+    What counts is the number of batches that really came. Warm-up uses the first batch, again and again, before the
+    clock runs; give warmup=0 when a call must not be repeated, as a training step must not."""
     begun = time.perf_counter_ns()
     fetch = iter(batches)
     batch = next(fetch, None)

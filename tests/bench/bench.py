@@ -4,8 +4,9 @@
     bench.py [--sizes 150,500,1000] [--rounds 5] [--inputs DIR | --grow TOOL --seed-trace FILE] [--work DIR]
              [--hta-python PYTHON | --hta] [--out FILE.json] [--docs docs/performance.md]
 
-Inputs are made by tests/bench/grow.py in --work (outside the tree, kept for the next run); --inputs takes ready *.json files
-instead, --grow another generator called as TOOL SEED-TRACE OUT --size-mb N. Medians of alternating runs; two cores at most.
+Inputs are made by tests/bench/grow.py in --work (outside the tree, kept for the next run); --inputs takes ready *.json
+files instead, --grow another generator called as TOOL SEED-TRACE OUT --size-mb N. Medians of alternating runs; two
+cores at most.
 """
 
 import argparse
@@ -23,9 +24,9 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 REPO = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(REPO / "tests" / "conformance")]
-import grow  # noqa: E402
-from engine import find_binary  # noqa: E402
-from measure import Failed, alternate, machine, output, peak_anonymous  # noqa: E402
+import grow
+from engine import find_binary
+from measure import Failed, alternate, machine, output, peak_anonymous
 
 TABLES = ("ops", "kernels", "events", "stacks:by=function", "launches", "steps", "annotations", "tracks")
 median = statistics.median
@@ -85,7 +86,8 @@ class Bench:
 
     @staticmethod
     def program(found):
-        """The program itself: the console command of a wheel starts a Python first, which is no part of what is measured."""
+        """The program itself: the console command of a wheel starts a Python first, which is no part of what is
+        measured."""
         if not found:
             sys.exit("bench.py: no tachograph command found; build first (make all)")
         with open(found, "rb") as f:
@@ -102,7 +104,7 @@ class Bench:
         ] + [here, here.parent / "lib"]
         return str(next((p for p in places if (p / "libtachograph.so").exists()), here))
 
-    # ---- inputs and helpers -----------------------------------------------------------------------------------------------
+    # ---- inputs and helpers --------------------------------------------------------------------------------
 
     def inputs(self):
         """{size in MB: path}, smallest first."""
@@ -159,7 +161,7 @@ class Bench:
         rows = [dict(zip(names, r)) for r in answer["rows"]]
         return int(sum(r["value"] for r in rows if r["group"] == "summary" and r["quantity"] == "events"))
 
-    # ---- what is measured ---------------------------------------------------------------------------------------------------
+    # ---- what is measured ----------------------------------------------------------------------------------
 
     def against_simdjson(self, size, path, peer):
         contenders = {"ours": self.overview(path)}
@@ -292,6 +294,7 @@ class Bench:
                 note="%.0f MB; operators by name %.0f ms, Chrome JSON %.1f s"
                 % (path.stat().st_size / 1e6, got["ops"]["ms"], got["export_ms"] / 1e3),
             )
+        return None
 
     def against_hta(self, size, path, python):
         command = [python, str(HERE / "hta_load.py"), str(path)]
@@ -316,6 +319,7 @@ class Bench:
             lower=False,
             note="CPU time %.0f x" % times.cpu_ratio("hta", "ours"),
         )
+        return None
 
     def hta_python(self):
         if self.args.hta_python or not self.args.hta:

@@ -3,12 +3,13 @@
 
     bench_ranks.py --ranks 64 --size-mb 150 [--cache DIR] [--bin PATH] [--python PATH] [--cores N]
 
-The traces are written once into the cache folder, outside of the tree: one made-up training loop, the same on all ranks, with
-collectives whose arrival differs by rank and clocks that are off by a known offset. Printed beside the limits: wall time at most
-1.2 times bytes by the parse rate, which is measured on one of the files in the same run; anonymous memory at most 0.3 bytes per byte
-of the two largest files plus 1 MB a rank: of the question ranks, of the report, of findings, of a question that adds up over the ranks, of
-a diff of the folder with itself, of check, of converting each rank, and of Python's open with a question that adds up and one about a rank, above the interpreter's own. Exit
-status 1 when a limit is missed or an offset is not found."""
+The traces are written once into the cache folder, outside of the tree: one made-up training loop, the same on all
+ranks, with collectives whose arrival differs by rank and clocks that are off by a known offset. Printed beside the
+limits: wall time at most 1.2 times bytes by the parse rate, which is measured on one of the files in the same run;
+anonymous memory at most 0.3 bytes per byte of the two largest files plus 1 MB a rank: of the question ranks, of the
+report, of findings, of a question that adds up over the ranks, of a diff of the folder with itself, of check, of
+converting each rank, and of Python's open with a question that adds up and one about a rank, above the interpreter's
+own. Exit status 1 when a limit is missed or an offset is not found."""
 
 import argparse
 import json
@@ -18,8 +19,8 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import grow  # noqa: E402
-import measure  # noqa: E402
+import grow
+import measure
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COLLECTIVES = 8  # a step

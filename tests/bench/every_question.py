@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""What it costs to ask one trace every question, once each, with its default arguments: CPU time on one core after the trace is open.
+"""What it costs to ask one trace every question, once each, with its default arguments: CPU time on one core after the
+trace is open.
 
     every_question.py [--lib DIR] [--trace FILE | --size MB] [--work DIR] [--rounds N] [--out FILE.json]
 
-The trace is made by grow.py in --work (outside the tree, kept for the next run). Each round is a process of its own that opens the trace
-and asks in the order of `tachograph questions`, so that the first question that needs the operator forest, say, pays for it. Medians."""
+The trace is made by grow.py in --work (outside the tree, kept for the next run). Each round is a process of its own
+that opens the trace and asks in the order of `tachograph questions`, so that the first question that needs the operator
+forest, say, pays for it. Medians."""
 
 import argparse
 import json
@@ -19,9 +21,9 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 REPO = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(REPO / "tests" / "conformance")]
-import grow  # noqa: E402
-from engine import find_binary  # noqa: E402
-from measure import machine, output  # noqa: E402
+import grow
+from engine import find_binary
+from measure import machine, output
 
 ALL_MUST_S, PATH_MUST_US, SEQUENCES_MUST_S = 2, 1, 2
 NO_DATA = 3

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Write a large Kineto-style trace of a made-up training loop: operators with shapes, Python frames, launches, kernels, memory.
+"""Write a large Kineto-style trace of a made-up training loop: operators with shapes, Python frames, launches, kernels,
+memory.
 
     grow.py OUT.json --size-mb 500 [--seed 1]
 
-The text is laid out as Kineto lays it out (one member a line group, four blanks); sizes of the mix follow real traces: about
-half of the events are Python frames and flows, 350-450 bytes an event. Times are exact to the nanosecond.
+The text is laid out as Kineto lays it out (one member a line group, four blanks); sizes of the mix follow real traces:
+about half of the events are Python frames and flows, 350-450 bytes an event. Times are exact to the nanosecond.
 """
 
 import argparse
@@ -126,7 +127,7 @@ class Loop:
     def operator(self, out, depth):
         """One operator below `depth` Python frames; returns when it ends."""
         frames, start = [], self.now
-        for k in range(depth):
+        for _k in range(depth):
             name = self.rnd.choice(FRAMES)
             frames.append((name % self.rnd.randint(1, 60) if "%" in name else name, start, self.frame))
             self.frame += 1
@@ -178,7 +179,7 @@ class Loop:
                 % (op, op, op),
             ),
         )
-        for k, (name, at, ident) in enumerate(reversed(frames)):
+        for _k, (name, at, ident) in enumerate(reversed(frames)):
             now += self.rnd.randint(100, 500)
             out.insert(
                 position,

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Every call of the façade, and the question behind it, beside HolisticTraceAnalysis 0.5.0: CPU seconds and memory, one trace, one run.
+"""Every call of the façade, and the question behind it, beside HolisticTraceAnalysis 0.5.0: CPU seconds and memory, one
+trace, one run.
 
     hta_answers.py [--sizes 50,500] [--hta-python PYTHON] [--work DIR] [--patience 300] [--out FILE.json] [TRACE ...]
     hta_answers.py --theirs FILE.json ...    take HTA's side from a file that --out wrote: only ours is measured again
 
-Each package works through the notebook in a process of its own, on one core, and says after each call what it took; the questions are
-asked of the engine in a third process, without pandas. A call on which HTA fails, or that it has not ended within --patience seconds of
-CPU, is listed as such and the notebook goes on. HTA is looked for where tests/python/peers.py makes it.
+Each package works through the notebook in a process of its own, on one core, and says after each call what it took; the
+questions are asked of the engine in a third process, without pandas. A call on which HTA fails, or that it has not
+ended within
+--patience seconds of CPU, is listed as such and the notebook goes on. HTA is looked for where tests/python/peers.py
+makes it.
 """
 
 import argparse
@@ -19,15 +22,15 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
-import grow  # noqa: E402
-import peers  # noqa: E402
+import grow
+import peers
 
 MUST, AIM, NOTEBOOK, MEMORY = 40, 100, 40, 10
 SIDES = ("hta", "tachograph.hta", "engine")
 WHOLE = "(whole)"
 
 
-# ---- side by side ---------------------------------------------------------------------------------------------------------------------
+# ---- side by side ------------------------------------------------------------------------------------------
 
 
 def worked(python, side, path, patience, threads=1):
@@ -55,7 +58,8 @@ def verdict(ratio):
 
 
 def rows_of(size, theirs, ours, engine):
-    """A row a call: HTA's seconds, the question's, the façade's, each by itself; and from the file, with the loading it needs."""
+    """A row a call: HTA's seconds, the question's, the façade's, each by itself; and from the file, with the loading it
+    needs."""
     rows = []
     for what, mine in ours.items():
         if what == WHOLE:

@@ -1,4 +1,5 @@
-"""The peer of `tachograph ask FILE overview`: load one rank with HolisticTraceAnalysis, then its temporal and kernel breakdown."""
+"""The peer of `tachograph ask FILE overview`: load one rank with HolisticTraceAnalysis, then its temporal and kernel
+breakdown."""
 
 import sys
 

@@ -1,4 +1,5 @@
-"""One side of hta_answers.py: hta_notebook.py SIDE TRACE PATIENCE, SIDE = hta, tachograph.hta or engine. A JSON line a call."""
+"""One side of hta_answers.py: hta_notebook.py SIDE TRACE PATIENCE, SIDE = hta, tachograph.hta or engine. A JSON line a
+call."""
 
 import contextlib
 import importlib
@@ -19,7 +20,7 @@ class TooLong(BaseException):
 
 def calls(t, package, folder):
     """(what, call), in the order of a notebook. Later calls may use what earlier ones left in the object, as in one."""
-    part = lambda name: importlib.import_module(package + name)  # noqa: E731
+    part = lambda name: importlib.import_module(package + name)
     yield "temporal breakdown", lambda: t.get_temporal_breakdown(visualize=False)
     yield "kernel breakdown", lambda: t.get_gpu_kernel_breakdown(visualize=False)
     yield "overlap", lambda: t.get_comm_comp_overlap(visualize=False)
@@ -133,7 +134,7 @@ def main(side, path, patience):
         if side == "engine":
             import tachograph
 
-            t, made = measure("load", lambda: tachograph.open(path)), questions
+            t, _ = measure("load", lambda: tachograph.open(path)), questions
             for what, call in questions(t, folder):
                 measure(what, call)
             return

@@ -97,8 +97,8 @@ class Times:
 
 
 def alternate(contenders, rounds, cores=None):
-    """contenders: {name: command, or (command, cores)}. Runs them in turn, `rounds` times, after one unmeasured turn that warms
-    the page cache."""
+    """contenders: {name: command, or (command, cores)}. Runs them in turn, `rounds` times, after one unmeasured turn
+    that warms the page cache."""
     runs = {name: c if isinstance(c, tuple) else (c, cores) for name, c in contenders.items()}
     for command, where in runs.values():
         timed(command, where)

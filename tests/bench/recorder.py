@@ -3,9 +3,10 @@
 
     recorder.py [--only WORD] [--rounds 41] [--ops 1000000] [--long] [--out FILE.json] [--docs docs/overhead.md]
 
-Cost per record: thread CPU time of blocks of about 2 ms; all contenders take turns, block by block, in a shuffled order; the
-figure is the median of the differences to the bare block of the same round. Whole steps: the same with one step or more a block,
-CPU time of the process. --long adds the runs of 10^7 operators. One thread of torch everywhere."""
+Cost per record: thread CPU time of blocks of about 2 ms; all contenders take turns, block by block, in a shuffled
+order; the figure is the median of the differences to the bare block of the same round. Whole steps: the same with one
+step or more a block, CPU time of the process. --long adds the runs of 10^7 operators. One thread of torch
+everywhere."""
 
 import argparse
 import contextlib
@@ -30,12 +31,11 @@ import torch
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-import workloads  # noqa: E402
-from bench import Table, markdown, rewrite  # noqa: E402
-from measure import machine  # noqa: E402
-
-import tachograph as tg  # noqa: E402
-from tachograph import _record  # noqa: E402
+import tachograph as tg
+import workloads
+from bench import Table, markdown, rewrite
+from measure import machine
+from tachograph import _record
 
 torch.set_num_threads(1)
 median = statistics.median
@@ -45,7 +45,7 @@ SHAPES = _record.OPS | _record.SHAPES
 EVERYTHING = SHAPES | _record.STACKS | _record.MODULES | _record.MEMORY
 
 
-# ---- contenders: each is a context manager around a block ----------------------------------------------------------------------
+# ---- contenders: each is a context manager around a block --------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -135,9 +135,9 @@ class Floor:
             "floor clock": "the same, reading the clock twice",
             "floor boxed": "torch's own callbacks, empty, arguments boxed",
         }
-        for name in texts:
+        for name, text in texts.items():
             if name in extra:
-                per_record(table, "%s: %s" % (label, texts[name]), extra, count, name)
+                per_record(table, "%s: %s" % (label, text), extra, count, name)
 
 
 def compare(run, contenders, rounds, clock=time.thread_time_ns):
@@ -180,7 +180,7 @@ def per_record(table, what, extra, count, name, **bounds):
     return mid / count
 
 
-# ---- figures --------------------------------------------------------------------------------------------------------------------
+# ---- figures -----------------------------------------------------------------------------------------------
 
 
 def records(table, args, folder):
@@ -228,7 +228,8 @@ def everything(table, args, folder):
 
 
 def presets(table, args, folder):
-    """What `tachograph run --preset` costs an operator, twenty calls deep. deep records calls of Python functions too."""
+    """What `tachograph run --preset` costs an operator, twenty calls deep. deep records calls of Python functions
+    too."""
     loop = workloads.mix_loop(2000)
 
     def run():
@@ -301,7 +302,8 @@ class Sine(torch.nn.Module):
 
 
 class Pointers:
-    """The pointer that calls of nn.Module's function go through, while a recording with spans runs: as it was, empty, with the clock, and ours."""
+    """The pointer that calls of nn.Module's function go through, while a recording with spans runs: as it was, empty,
+    with the clock, and ours."""
 
     def __init__(self, library, features, folder):
         self.function, self.set = ctypes.py_object(torch.nn.Module._wrapped_call_impl), library.floor_pointer_set
@@ -330,7 +332,8 @@ class Pointers:
 
 
 def module_spans(table, args, folder):
-    """Within one recording of operators, stacks and modules: short blocks, as one call of a module costs a hundred times its span."""
+    """Within one recording of operators, stacks and modules: short blocks, as one call of a module costs a hundred
+    times its span."""
     floor, x = Floor(folder), torch.ones(4)
     if not floor.calls:
         return

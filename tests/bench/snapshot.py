@@ -3,8 +3,9 @@
 
     snapshot.py [--bin build/tachograph] [--folder DIR] [--events N] [--rounds N]
 
-Two files are made once in DIR (default: the system's folder for temporary files): with stacks of about 20 frames, which is what
-_record_memory_history() gives, and without. The reader runs on one core. `must` are 300 MB/s of CPU time and as much memory as the file has bytes."""
+Two files are made once in DIR (default: the system's folder for temporary files): with stacks of about 20 frames, which
+is what _record_memory_history() gives, and without. The reader runs on one core. `must` are 300 MB/s of CPU time and as
+much memory as the file has bytes."""
 
 import argparse
 import pathlib
@@ -15,7 +16,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import measure  # noqa: E402
+import measure
 
 LOAD = "import pickle, gc, sys; gc.disable(); pickle.load(open(sys.argv[1], 'rb'))"
 

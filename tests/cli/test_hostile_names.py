@@ -1,4 +1,5 @@
-"""Names that would drive a terminal, deceive a reader or break a file: whatever writes them must take their power away."""
+"""Names that would drive a terminal, deceive a reader or break a file: whatever writes them must take their power
+away."""
 
 import json
 import re

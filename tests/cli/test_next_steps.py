@@ -1,4 +1,5 @@
-"""What is printed as the next thing to type works when it is typed: after answers and after errors, whatever was given."""
+"""What is printed as the next thing to type works when it is typed: after answers and after errors, whatever was
+given."""
 
 import json
 import pickle

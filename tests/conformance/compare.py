@@ -15,7 +15,8 @@ MAPS = {
 
 
 class Absent:
-    """Why there is no value of ours. A value the oracle knows to be unknown may be left out of a row, the row itself not."""
+    """Why there is no value of ours. A value the oracle knows to be unknown may be left out of a row, the row itself
+    not."""
 
     def __init__(self, text):
         self.text = text
@@ -76,7 +77,8 @@ class Count:
 
 
 def aligned(want, got):
-    """Pairs of rows: by name where rows have names that tell them apart, else by position. Yields (label, want, got)."""
+    """Pairs of rows: by name where rows have names that tell them apart, else by position. Yields (label, want,
+    got)."""
     keys = [key_of(w) for w in want]
     if want and None not in keys and len(set(keys)) == len(keys):
         index = {}

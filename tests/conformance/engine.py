@@ -19,7 +19,8 @@ class Refused(Exception):
 
 
 def find_binary():
-    """The command line: $TACHOGRAPH, the newest build of this tree, beside this Python, on the path; None when nowhere."""
+    """The command line: $TACHOGRAPH, the newest build of this tree, beside this Python, on the path; None when
+    nowhere."""
     if os.environ.get("TACHOGRAPH"):
         return os.environ["TACHOGRAPH"]
     built = [p for p in REPO.glob("build*/tachograph") if os.access(p, os.X_OK)]

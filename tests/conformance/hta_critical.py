@@ -1,7 +1,8 @@
 """The oracle's `hta` values on critical paths and CUPTI counters, beside our answers with rules=hta.
 
-reference.py computes neither, so HolisticTraceAnalysis' own figures count. They are written per launch-edge setting and window as
-{"zero_weight_launch_edge_0": {"all": {…}, "ProfilerStep_1": {…}}}; a window is an annotation and the instance behind the last _.
+reference.py computes neither, so HolisticTraceAnalysis' own figures count. They are written per launch-edge setting and
+window as {"zero_weight_launch_edge_0": {"all": {…}, "ProfilerStep_1": {…}}}; a window is an annotation and the instance
+behind the last _.
 """
 
 from compare import GONE, walk

@@ -1,5 +1,5 @@
-"""The façade with hta_compat=True beside what HolisticTraceAnalysis prints: every number below hta.units.UNIT, and hta.memory_timeline.
-Left out are errors and timings. It asks the installed package, not a command line."""
+"""The façade with hta_compat=True beside what HolisticTraceAnalysis prints: every number below hta.units.UNIT, and
+hta.memory_timeline. Left out are errors and timings. It asks the installed package, not a command line."""
 
 import collections
 import contextlib
@@ -48,7 +48,7 @@ def records(frame):
     return [{str(k): plain(v) for k, v in zip(frame.columns, row)} for row in frame.itertuples(index=False, name=None)]
 
 
-# ---- one function per section: from the façade's frames to the oracle's form -------------------------------------------------------
+# ---- one function per section: from the façade's frames to the oracle's form -------------------------------
 
 
 def kernel_breakdown(t, want):
@@ -239,7 +239,7 @@ SECTIONS = {
 }
 
 
-# ---- counting -----------------------------------------------------------------------------------------------------------------------
+# ---- counting ----------------------------------------------------------------------------------------------
 
 
 def close(want, got, path):

@@ -1,6 +1,6 @@
-"""Ops with their kernels, kernel sequences and annotations by rules=hta beside what HolisticTraceAnalysis prints: the sections of
-hta.units.UNIT that the questions op_kernels, sequences, kernel_annotations and annotations answer. Where HTA failed there is nothing
-to compare."""
+"""Ops with their kernels, kernel sequences and annotations by rules=hta beside what HolisticTraceAnalysis prints: the
+sections of hta.units.UNIT that the questions op_kernels, sequences, kernel_annotations and annotations answer. Where
+HTA failed there is nothing to compare."""
 
 from compare import walk
 from engine import Refused
@@ -25,7 +25,8 @@ def of_rank(rows, rank, ranks):
     return rows if len(ranks) == 1 else [r for r in rows if r["rank"] == int(rank)]
 
 
-# ---- one function per section: (the oracle's value, ours) in one form, lists as maps because HTA leaves the order of ties open ------
+# ---- one function per section: (the oracle's value, ours) in one form, lists as maps because HTA leaves the order of
+# ties open ------
 
 
 def op_kernels(want, engine, path, ranks):

@@ -1,4 +1,5 @@
-"""PyTorch's raw memory timeline beside the oracle: the question memory_timeline, brought into the form of `memory_timeline()`."""
+"""PyTorch's raw memory timeline beside the oracle: the question memory_timeline, brought into the form of
+`memory_timeline()`."""
 
 from compare import GONE, Count, walk
 from engine import Refused

@@ -1,5 +1,5 @@
-"""What the TensorBoard plugin's analysis gives and the plain reference does not: modules, tensor cores, memory by operator, and which
-of its seven recommendations it makes. Ours with tensor=plugin where name lists decide."""
+"""What the TensorBoard plugin's analysis gives and the plain reference does not: modules, tensor cores, memory by
+operator, and which of its seven recommendations it makes. Ours with tensor=plugin where name lists decide."""
 
 import json
 from collections import Counter as Sums
@@ -9,8 +9,8 @@ from engine import Refused
 from shape import us
 
 NO_DATA = 3
-# what the plugin's text holds → our causes for the same rule, in its order. Where one rank has more work, ours names it instead of the
-# communication that the others spend waiting for it.
+# what the plugin's text holds → our causes for the same rule, in its order. Where one rank has more work, ours names it
+# instead of the communication that the others spend waiting for it.
 RULES = {
     "data loading": ("loader-in-main-process", "loader-too-slow"),
     "DistributedDataParallel instead": ("data-parallel-threads",),
@@ -122,8 +122,8 @@ def sections(worker):
 
 
 def compare_counters(engine, folder, count):
-    """The utilisation the plugin writes into a trace, where the folder holds such a file: a percentage for each row of equal width. Its first two
-    points set the axis and its last one closes it."""
+    """The utilisation the plugin writes into a trace, where the folder holds such a file: a percentage for each row of
+    equal width. Its first two points set the axis and its last one closes it."""
     written = folder / "expected.json"
     events = json.loads(written.read_text()).get("traceEvents", []) if written.exists() else []
     for device in sorted({e["pid"] for e in events if e["ph"] == "C" and e["name"].endswith(" Utilization")}):

@@ -1,8 +1,10 @@
-"""The oracle's values about many ranks: the TensorBoard plugin's distributed view and HolisticTraceAnalysis' stragglers.
+"""The oracle's values about many ranks: the TensorBoard plugin's distributed view and HolisticTraceAnalysis'
+stragglers.
 
-`tb.units.UNIT.distributed` against collectives (rules=plugin), steps, overview and tracks; `hta.units.UNIT.potential_stragglers_N`
-against stragglers (rules=hta). Values that the plugin gets wrong are counted against the corrected ones where the oracle has them
-(exact_policy's comp_comm_overlap_other stands for the computation and communication of traces whose collective kernels it misses)."""
+`tb.units.UNIT.distributed` against collectives (rules=plugin), steps, overview and tracks;
+`hta.units.UNIT.potential_stragglers_N` against stragglers (rules=hta). Values that the plugin gets wrong are counted
+against the corrected ones where the oracle has them (exact_policy's comp_comm_overlap_other stands for the computation
+and communication of traces whose collective kernels it misses)."""
 
 from compare import GONE, Count, close
 from engine import Refused
@@ -45,7 +47,8 @@ class Views:
         }
 
     def waits(self, rank):
-        """Per step [transfer, synchronising]; `all` is the mean over the steps that the plugin lists, cut to whole microseconds."""
+        """Per step [transfer, synchronising]; `all` is the mean over the steps that the plugin lists, cut to whole
+        microseconds."""
         rows = self.ask("collectives", rank, rules="plugin", by="step")
         steps = {r["step"] or "None": [us(r["transfer_ns"]), us(r["wait_ns"])] for r in rows if r["calls"]}
         return (
@@ -122,7 +125,8 @@ def compare_stragglers(views, unit, count):
 
 
 def misses_kernels(oracle, unit):
-    """Does a note say that the plugin does not see the collectives' kernels here? Then its computation holds them, too."""
+    """Does a note say that the plugin does not see the collectives' kernels here? Then its computation holds them,
+    too."""
     return any(n["unit"] == unit and n["where"].startswith("tb.avg_costs") for n in oracle.get("notes") or ())
 
 

@@ -3,12 +3,12 @@
 
     run.py --traces DIR --oracle DIR [--bin PATH] [--only TRACE,...] [--rules hta] [--quiet]
 
-DIR/oracle holds one JSON per trace folder; every value below reference.units.UNIT.exact_policy that a question of the engine
-answers is compared, every number below hta.units.UNIT with what the installed package's façade says (hta_facade.py), and the malformed
-set. With --rules hta: instead, every value below hta_policy that a question with rules=hta gives, and those of hta.units that hta_ops.py
-knows. Prints every difference and, last, `N of M values agree`.
-Exit status: 0 when every difference is one that defects.json names, both values of it, and every one it names is there; 1 otherwise, also when
-a quantity could not be compared; 2 when there is nothing to compare.
+DIR/oracle holds one JSON per trace folder; every value below reference.units.UNIT.exact_policy that a question of the
+engine answers is compared, every number below hta.units.UNIT with what the installed package's façade says
+(hta_facade.py), and the malformed set. With --rules hta: instead, every value below hta_policy that a question with
+rules=hta gives, and those of hta.units that hta_ops.py knows. Prints every difference and, last, `N of M values agree`.
+Exit status: 0 when every difference is one that defects.json names, both values of it, and every one it names is there;
+1 otherwise, also when a quantity could not be compared; 2 when there is nothing to compare.
 """
 
 import argparse
@@ -18,16 +18,16 @@ import re
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import diff  # noqa: E402
-import memory_curve  # noqa: E402
-import plugin  # noqa: E402
-import ranks  # noqa: E402
-from compare import GONE, Absent, Count, close, walk  # noqa: E402
-from engine import Refused, open_engine  # noqa: E402
-import hta_critical  # noqa: E402
-import hta_facade  # noqa: E402
-import hta_ops  # noqa: E402
-from shape import BOTH_RULES, NOT_COUNTED, SECTIONS, types_all_ranks  # noqa: E402
+import diff
+import hta_critical
+import hta_facade
+import hta_ops
+import memory_curve
+import plugin
+import ranks
+from compare import GONE, Absent, Count, close, walk
+from engine import Refused, open_engine
+from shape import BOTH_RULES, NOT_COUNTED, SECTIONS, types_all_ranks
 
 HERE = pathlib.Path(__file__).resolve().parent
 CLOSING = set("EeF")  # phases that end what another event began
@@ -61,7 +61,8 @@ class Asker:
         return self.kept[key]
 
     def fetch(self, question, args):
-        """What was never recorded is refused by us and zero to the oracle: no rows. A value above zero there still counts against us."""
+        """What was never recorded is refused by us and zero to the oracle: no rows. A value above zero there still
+        counts against us."""
         try:
             return self.engine.ask(self.path, question, **args)
         except Refused as refusal:
@@ -100,7 +101,8 @@ def kept_events(engine, path):
 
 
 def compare_malformed(engine, path, want, count):
-    """Per file: events kept within bounds; the exit status where the note names one; a counted loss where it asks for one."""
+    """Per file: events kept within bounds; the exit status where the note names one; a counted loss where it asks for
+    one."""
     note, losses = want.get("note", ""), []
     try:
         kept, status, text = kept_events(engine, path), 0, ""
@@ -125,7 +127,8 @@ def compare_malformed(engine, path, want, count):
 
 
 def load_defects():
-    """{place of a difference: (defect, the oracle's value, ours)}: a value that is wrong in another way is none of them."""
+    """{place of a difference: (defect, the oracle's value, ours)}: a value that is wrong in another way is none of
+    them."""
     named = {}
     for d in json.loads((HERE / "defects.json").read_text()):
         assert d["values"] and d["defect"] and d["why"] and d["test"], (
@@ -178,10 +181,10 @@ class Report:
         self.failures += len(count.differences) - named
 
     def close(self):
-        wide = max([len("%s %s" % r[:2]) for r in self.rows] + [5])
+        wide = max([len(f"{r[0]} {r[1]}") for r in self.rows] + [5])
         print("\n%-*s %8s %8s %8s %8s" % (wide, "trace", "values", "agree", "differ", "defects"))
         for trace, unit, total, agree, differ, named in self.rows:
-            print("%-*s %8d %8d %8d %8d" % (wide, "%s %s" % (trace, unit), total, agree, differ, named))
+            print(f"{f'{trace} {unit}':<{wide}} {total:8d} {agree:8d} {differ:8d} {named:8d}")
         print("%d of %d values agree" % (self.agree, self.total))
         if self.total == 0:
             return 2

@@ -1,7 +1,8 @@
 """Our answers, brought into the form of the oracle: one function per section of `exact_policy`.
 
-The oracle holds times in microseconds, whole ones as integers; we answer in nanoseconds. Nothing is computed here beyond
-that change of unit, sums over the rows of a table, and picking rows: a figure that no question gives stays absent.
+The oracle holds times in microseconds, whole ones as integers; we answer in nanoseconds. Nothing is computed here
+beyond that change of unit, sums over the rows of a table, and picking rows: a figure that no question gives stays
+absent.
 """
 
 import re
@@ -85,7 +86,8 @@ def gpu(ask):
 
 
 def steps(ask):
-    """The annotations as written. Traces without ProfilerStep have no steps in the oracle; ours may have found some by other signs."""
+    """The annotations as written. Traces without ProfilerStep have no steps in the oracle; ours may have found some by
+    other signs."""
     return [
         {"name": r["name"], "ts_us": us(r["start_ns"]), "dur_us": us(r["host_ns"])}
         for r in ask("steps", by="annotation")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/fuzz/corpus/fuzz_inflate: small packed files of every shape the unpacker tells apart. The first byte of each is
-the target's piece size. Needs the zstd command for the zstd ones."""
+"""Writes tests/fuzz/corpus/fuzz_inflate: small packed files of every shape the unpacker tells apart. The first byte of
+each is the target's piece size. Needs the zstd command for the zstd ones."""
 
 import gzip
 import pathlib

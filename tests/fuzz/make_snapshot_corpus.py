@@ -6,7 +6,7 @@ import pickle
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
-from snapshots import Device, entry, snapshot  # noqa: E402
+from snapshots import Device, entry, snapshot
 
 FOLDER = pathlib.Path(__file__).resolve().parent / "corpus" / "fuzz_snapshot"
 
@@ -74,7 +74,7 @@ def main():
         + pickle.dumps({"device_traces": [[entry("annotate", 1, 0, 1)]]})
     )
     files["zip"] = b"PK\3\4" + bytes(22) + b"\x08\0\x02\0" + b"data.pkl" + b"FB" + files["several"]
-    key = lambda text: b"X" + len(text).to_bytes(4, "little") + text  # noqa: E731
+    key = lambda text: b"X" + len(text).to_bytes(4, "little") + text
     files["dict_in_itself"] = b"\x80\x02}q\x00(" + b"".join(key(b"k" * n) + b"h\x00" for n in range(1, 60)) + b"u."
     for name, data in files.items():
         (FOLDER / name).write_bytes(data)

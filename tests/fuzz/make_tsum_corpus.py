@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the corpus of fuzz_tsum: small summaries of made-up runs, whole, cut and with a byte changed. Run it when the format changes:
+"""Writes the corpus of fuzz_tsum: small summaries of made-up runs, whole, cut and with a byte changed. Run it when the
+format changes:
 
 make_tsum_corpus.py tests/fuzz/corpus/fuzz_tsum build/tachograph"""
 
@@ -13,7 +14,7 @@ import tempfile
 import pyarrow
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
-import test_ranks  # noqa: E402
+import test_ranks
 
 
 def summary(binary, folder, run, **how):

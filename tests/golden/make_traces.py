@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the small traces behind the golden files. Every number is chosen by hand, so answers can be worked out on paper.
+"""Writes the small traces behind the golden files. Every number is chosen by hand, so answers can be worked out on
+paper.
 
 tests/golden/make_traces.py DIR"""
 
@@ -227,7 +228,8 @@ def amd_training():
 
 
 def names_of_2021():
-    """Early Kineto: other category names, ids as strings, 'external id', call stacks as text, [memory] without addresses."""
+    """Early Kineto: other category names, ids as strings, 'external id', call stacks as text, [memory] without
+    addresses."""
     r = Recording()
     r.names("1234", "python", {"77": "thread 77 (python)"}, "CPU")
     r.names("0", "python", {"7": "stream 7"}, "GPU 0")
@@ -321,7 +323,8 @@ def memory_events():
 
 
 def memory_training():
-    """Five steps that train two layers; each takes 100 bytes more in aten::cat and keeps them. The tensors of the model are told."""
+    """Five steps that train two layers; each takes 100 bytes more in aten::cat and keeps them. The tensors of the model
+    are told."""
     r = Recording()
 
     def memory(ts, size, addr, tid=1):
@@ -414,7 +417,8 @@ def memory_timeline():
 
 
 def every_phase():
-    """A bare array with B/E pairs (one never closed, one end too many), async spans, instants, counters, flows, an overlap."""
+    """A bare array with B/E pairs (one never closed, one end too many), async spans, instants, counters, flows, an
+    overlap."""
     at = {"pid": 1, "tid": 1}
     events = [
         {"ph": "B", "cat": "cpu_op", "name": "outer", "ts": 10, **at, "args": {"depth": 0}},
@@ -463,7 +467,8 @@ def python_stacks():
 
 
 def damaged():
-    """Five events, one of them without a readable time and one with a negative length; between them one that is not JSON and one that is no object; then the file ends."""
+    """Five events, one of them without a readable time and one with a negative length; between them one that is not
+    JSON and one that is no object; then the file ends."""
     good = '{"ph": "X", "cat": "cpu_op", "name": "%s", "pid": 1, "tid": 1, "ts": %s, "dur": %s}'
     return (
         '{"traceEvents": [\n'

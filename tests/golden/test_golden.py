@@ -1,5 +1,5 @@
-"""Every question to every golden trace, and the report, compared exactly with checked-in text. `make accept` rewrites; git
-shows the change, and whoever commits it answers for it."""
+"""Every question to every golden trace, and the report, compared exactly with checked-in text. `make accept` rewrites;
+git shows the change, and whoever commits it answers for it."""
 
 import difflib
 import pathlib
@@ -9,7 +9,7 @@ import pytest
 
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE))
-import make_traces  # noqa: E402
+import make_traces
 
 EXPECTED = HERE / "expected"
 # golden file → the commands whose output it holds; {} is the trace

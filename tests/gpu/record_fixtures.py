@@ -3,8 +3,9 @@
 
     record_fixtures.py OUT [--only NAME,...] [--device cuda|cpu] [--max-mb 1]      --list names them
 
-Each recording runs in a process of its own, is packed with gzip, must stay within --max-mb, and is listed in OUT/manifest.json
-with what it holds. Without torch or without a GPU nothing is recorded; that is said in one line and is no failure.
+Each recording runs in a process of its own, is packed with gzip, must stay within --max-mb, and is listed in
+OUT/manifest.json with what it holds. Without torch or without a GPU nothing is recorded; that is said in one line and
+is no failure.
 --device cpu records those that need no GPU, to try the script out.
 """
 
@@ -39,7 +40,7 @@ def recording(gpu=True, modules=()):
     return register
 
 
-# ---- the programs ---------------------------------------------------------------------------------------------------------------
+# ---- the programs ------------------------------------------------------------------------------------------
 
 
 def small_net(torch, device):
@@ -201,7 +202,7 @@ def memory_snapshot(torch, device, path):
     torch.cuda.memory._record_memory_history(enabled=None)
 
 
-# ---- recording, packing, listing ------------------------------------------------------------------------------------------------
+# ---- recording, packing, listing ---------------------------------------------------------------------------
 
 
 def contents(data):

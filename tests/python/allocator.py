@@ -1,7 +1,9 @@
-"""An allocator that is simulated as torch's caching one works, and records what torch records: what must be in use after each event is known.
+"""An allocator that is simulated as torch's caching one works, and records what torch records: what must be in use
+after each event is known.
 
-torch rounds what is asked for up to 512 bytes, or as its settings say, and leaves a block of the large pool whole where no more than 1 MiB would be left; its history tells
-what was asked for. Statistics are kept as torch keeps them, from where the recording begins."""
+torch rounds what is asked for up to 512 bytes, or as its settings say, and leaves a block of the large pool whole where
+no more than 1 MiB would be left; its history tells what was asked for. Statistics are kept as torch keeps them, from
+where the recording begins."""
 
 from collections import defaultdict
 
@@ -12,7 +14,8 @@ BASE = 0x7F00_0000_0000
 
 
 def rounded(size, divisions):
-    """A size that lies between two powers of two goes up to the next of so many even parts of what is between them; divisions: from 1 MiB on, by power."""
+    """A size that lies between two powers of two goes up to the next of so many even parts of what is between them;
+    divisions: from 1 MiB on, by power."""
     parts = divisions[min(max(size.bit_length() - 21, 0), 15)]
     if parts < 2 or size <= 512 * parts:
         return -(-size // 512) * 512
@@ -53,7 +56,8 @@ class Segment:
 
 
 class Allocator:
-    """draw: a random.Random. what happened is in trace; after event i of the trace the blocks in use are states[i], {address: size}."""
+    """draw: a random.Random. what happened is in trace; after event i of the trace the blocks in use are states[i],
+    {address: size}."""
 
     def __init__(
         self, device, draw, pools=((0, 0), (0, 1), (3, 0)), streams=(0, 7), splits_all=False, divisions=(0,) * 16

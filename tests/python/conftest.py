@@ -9,9 +9,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "conformance"))
-from engine import Package, open_engine  # noqa: E402
+from engine import Package, open_engine
 
-# No verdict of hypothesis' hangs on how long something took; where nobody looks at a failure twice, the examples are always the same.
+# No verdict of hypothesis' hangs on how long something took; where nobody looks at a failure twice, the examples are
+# always the same.
 settings.register_profile(
     "tests", deadline=None, suppress_health_check=list(HealthCheck), derandomize="CI" in os.environ
 )

@@ -1,5 +1,5 @@
-"""What a Chrome trace of a CPU program says, in a form that two recordings of the same program must agree on. Reads the JSON alone,
-with nothing of tachograph's."""
+"""What a Chrome trace of a CPU program says, in a form that two recordings of the same program must agree on. Reads the
+JSON alone, with nothing of tachograph's."""
 
 import collections
 import decimal
@@ -97,7 +97,8 @@ class Facts:
         )
 
     def modules(self):
-        """Counter of (operator, module calls around it, outermost first) by the time of nn.Module spans on the thread."""
+        """Counter of (operator, module calls around it, outermost first) by the time of nn.Module spans on the
+        thread."""
         spans = collections.defaultdict(list)
         for e in self.events:
             if e.get("ph") == "X" and e["name"].startswith("nn.Module: "):

@@ -1,6 +1,9 @@
-"""The calls of HolisticTraceAnalysis' public tutorials, once each, by keyword and by position: the same text runs on either package.
+"""The calls of HolisticTraceAnalysis' public tutorials, once each, by keyword and by position: the same text runs on
+either package.
 
-python hta_calls.py PACKAGE DIR OUT.pickle     PACKAGE: hta or tachograph.hta; DIR: the traces; answers as plain values"""
+    python hta_calls.py PACKAGE DIR OUT.pickle
+
+PACKAGE: hta or tachograph.hta; DIR: the traces; answers as plain values"""
 
 import importlib
 import logging

@@ -1,6 +1,7 @@
-"""Random traces of what traces.py never makes, for the same slow references: several devices whose streams have the same numbers, collectives on two
-streams at once, graphs (one call, many kernels everywhere), device work without a correlation, steps of several threads that overlap, operators that
-overlap in part or are empty or begin and end with what is around them, annotations of one name in each other, and times at the ends of what fits."""
+"""Random traces of what traces.py never makes, for the same slow references: several devices whose streams have the
+same numbers, collectives on two streams at once, graphs (one call, many kernels everywhere), device work without a
+correlation, steps of several threads that overlap, operators that overlap in part or are empty or begin and end with
+what is around them, annotations of one name in each other, and times at the ends of what fits."""
 
 import random
 
@@ -38,7 +39,8 @@ class Builder:
     # ---- host ----
 
     def inside(self, pid, tid, start, end, depth):
-        """Siblings each begin where they please: some overlap in part, some are empty, some are as long as what is around them."""
+        """Siblings each begin where they please: some overlap in part, some are empty, some are as long as what is
+        around them."""
         for _ in range(self.rnd.randint(0, 3 if depth else 6)):
             if self.left > 0:
                 a, b = sorted((self.at(start, end), self.at(start, end)))
@@ -74,6 +76,7 @@ class Builder:
             )
         if depth < 4:
             self.inside(pid, tid, a, b, depth + 1)
+        return None
 
     def call(self, pid, tid, a, b):
         number = self.fresh()

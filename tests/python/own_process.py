@@ -1,4 +1,5 @@
-"""What the system says of this process, for tests that look whether something was left behind; and waiting for what comes in its own time."""
+"""What the system says of this process, for tests that look whether something was left behind; and waiting for what
+comes in its own time."""
 
 import contextlib
 import os
@@ -6,8 +7,8 @@ import time
 
 
 def held_kib():
-    """Memory that only this process holds, counted page by page: /proc/self/statm is rounded per core, and has the pages of programs, which come
-    and go with what else the machine needs memory for."""
+    """Memory that only this process holds, counted page by page: /proc/self/statm is rounded per core, and has the
+    pages of programs, which come and go with what else the machine needs memory for."""
     with open("/proc/self/smaps_rollup") as f:
         words = [line.split() for line in f]
     return sum(int(line[1]) for line in words if line[0] in ("Anonymous:", "Swap:"))
@@ -29,7 +30,8 @@ def threads_named(name):
 
 
 def comes(condition, seconds=120):
-    """Whether it came about, however long a busy machine took. A thread that was joined is listed for a moment longer, for one."""
+    """Whether it came about, however long a busy machine took. A thread that was joined is listed for a moment longer,
+    for one."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:

@@ -1,4 +1,5 @@
-"""Two other readers of Chrome traces, in an environment of their own: HolisticTraceAnalysis and the TensorBoard profiler plugin.
+"""Two other readers of Chrome traces, in an environment of their own: HolisticTraceAnalysis and the TensorBoard
+profiler plugin.
 
     python tests/python/peers.py make [FOLDER]     make the environment (default: build/peers)
     FOLDER/bin/python tests/python/peers.py ask FILE   what both say about a trace, as JSON on standard output

@@ -1,7 +1,9 @@
-"""Random runs of many ranks: groups that overlap, sends and receives, collectives out of CUDA graphs, clocks hours apart that drift, ranks that end early.
+"""Random runs of many ranks: groups that overlap, sends and receives, collectives out of CUDA graphs, clocks hours
+apart that drift, ranks that end early.
 
-make(seed) plays a run in true time and returns its ranks as reference_ranks.py takes them, with their events; write(folder, run) writes
-them as Kineto does. What a trace is to say of each collective (group, number, when it was asked for) is noted beside its events."""
+make(seed) plays a run in true time and returns its ranks as reference_ranks.py takes them, with their events;
+write(folder, run) writes them as Kineto does. What a trace is to say of each collective (group, number, when it was
+asked for) is noted beside its events."""
 
 import json
 import pathlib
@@ -90,7 +92,8 @@ class Rank:
         return self.correlation
 
     def take_part(self, group, kind, word, ends, number, size, call, start, end, graph):
-        """Its part in a collective. ends: as the annotation and as the group say them, of a transfer. graph: (when it was launched, correlation)."""
+        """Its part in a collective. ends: as the annotation and as the group say them, of a transfer. graph: (when it
+        was launched, correlation)."""
         run, stream = self.run, 20 + self.run.groups.index(group)
         prefix, kernels = LIBRARIES[run.library]
         note = {

@@ -1,4 +1,5 @@
-"""Small runs of several ranks for tests: their content as reference_ranks.py takes it, the files, and the program that is asked about them."""
+"""Small runs of several ranks for tests: their content as reference_ranks.py takes it, the files, and the program that
+is asked about them."""
 
 import json
 import random
@@ -33,7 +34,8 @@ def us(ns):
 
 
 def write_rank(path, rank, world, device=True, info=True):
-    """The rank as Kineto writes it: request, record_param_comms, annotation, launch and kernel; or gloo's span on a thread of its own."""
+    """The rank as Kineto writes it: request, record_param_comms, annotation, launch and kernel; or gloo's span on a
+    thread of its own."""
     events = [
         {
             "ph": "X",
@@ -238,7 +240,8 @@ def collective(start, end, kind="all_reduce", seq=None, size=4000, group="", cal
 
 
 def simple_run(late=5000):
-    """Two ranks, two steps of 100 us with one all_reduce each; rank 1 comes `late` ns later, its clock is 70 us ahead."""
+    """Two ranks, two steps of 100 us with one all_reduce each; rank 1 comes `late` ns later, its clock is 70 us
+    ahead."""
     run = []
     for number, ahead, lag in ((0, 0, 0), (1, 70_000, late)):
         rank = {"number": number, "base": 1_700_000_000_000_000_000, "steps": [], "collectives": []}

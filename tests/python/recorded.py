@@ -6,7 +6,6 @@ import sys
 import threading
 
 import pytest
-
 import tachograph as tg
 from tachograph import _record as record
 

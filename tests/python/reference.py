@@ -1,5 +1,5 @@
-"""Slow, plain answers to the questions, straight from the definitions (questions.def): no index, no sharing, quadratic where
-that is the obvious way. Input: the content of traces.py, never a file. One rank at a time; times in ns."""
+"""Slow, plain answers to the questions, straight from the definitions (questions.def): no index, no sharing, quadratic
+where that is the obvious way. Input: the content of traces.py, never a file. One rank at a time; times in ns."""
 
 import collections
 import fractions
@@ -12,7 +12,7 @@ TYPE_OF = dict(KERNELS)
 DDP = ("DataParallel.forward", "DistributedDataParallel.forward")
 
 
-# ---- small things -----------------------------------------------------------------------------------------------------------
+# ---- small things ------------------------------------------------------------------------------------------
 
 
 def slices(events):
@@ -62,7 +62,7 @@ def group_by(items, key):
     return out
 
 
-# ---- nesting of everything on a track (events, tracks) ------------------------------------------------------------------------
+# ---- nesting of everything on a track (events, tracks) -----------------------------------------------------
 
 
 def track_of(e):
@@ -109,7 +109,7 @@ def events(rank_events):
 
 def tracks(rank_events):
     out = {}
-    for key, track in group_by(slices(rank_events), track_of).items():
+    for _key, track in group_by(slices(rank_events), track_of).items():
         out[(str(track[0].pid), str(track[0].tid))] = {
             "slices": len(track),
             "first_ns": min(e.ts for e in track),
@@ -119,7 +119,7 @@ def tracks(rank_events):
     return out
 
 
-# ---- kernels, annotations, memory ---------------------------------------------------------------------------------------------
+# ---- kernels, annotations, memory --------------------------------------------------------------------------
 
 
 def weighted(work, key):
@@ -189,7 +189,7 @@ def memory(rank_events):
     return out
 
 
-# ---- operators and launches ---------------------------------------------------------------------------------------------------
+# ---- operators and launches --------------------------------------------------------------------------------
 
 
 def in_op_tree(e):
@@ -210,7 +210,8 @@ class Node:
 
 
 def op_forest(rank_events, belongs=in_op_tree):
-    """All nodes, outer before inner; a node that partly overlaps an earlier one closes it. Of equal extents a module is around an operator."""
+    """All nodes, outer before inner; a node that partly overlaps an earlier one closes it. Of equal extents a module is
+    around an operator."""
     nodes = []
     for track in group_by([e for e in slices(rank_events) if belongs(e)], track_of).values():
         open_nodes = []
@@ -349,7 +350,7 @@ def ops(rank_events):
     return table
 
 
-# ---- the rows of torch's key_averages() -----------------------------------------------------------------------------------------
+# ---- the rows of torch's key_averages() --------------------------------------------------------------------
 
 
 def on_host(e):
@@ -467,7 +468,7 @@ def key_averages(rank_events, python):
     return rows
 
 
-# ---- steps --------------------------------------------------------------------------------------------------------------------
+# ---- steps -------------------------------------------------------------------------------------------------
 
 PARTS = ("kernel_ns", "memcpy_ns", "memset_ns", "communication_ns", "runtime_ns", "dataloader_ns", "cpu_exec_ns")
 
@@ -490,7 +491,8 @@ class Step:
 
 
 def moved_steps(found, work, launched_by):
-    """Steps hold the device work they launched and none of earlier ones; those at the end without theirs are left out."""
+    """Steps hold the device work they launched and none of earlier ones; those at the end without theirs are left
+    out."""
     steps = [Step(e) for e in sorted(found, key=lambda e: (e.ts, e.end, e.i))]
     for s in steps:
         s.work = [
@@ -559,7 +561,7 @@ def steps(rank_events):
     return rows
 
 
-# ---- gaps, stacks -------------------------------------------------------------------------------------------------------------
+# ---- gaps, stacks ------------------------------------------------------------------------------------------
 
 
 def gaps(rank_events):

@@ -1,6 +1,6 @@
-"""The critical path by its definition in docs/metrics.md, slowly: a random run, its graph built by looking at everything each time,
-and the longest path by relaxing every edge until nothing changes. No two starts or ends of a run fall together, so nothing depends on
-how ties are resolved."""
+"""The critical path by its definition in docs/metrics.md, slowly: a random run, its graph built by looking at
+everything each time, and the longest path by relaxing every edge until nothing changes. No two starts or ends of a run
+fall together, so nothing depends on how ties are resolved."""
 
 import json
 import random
@@ -12,7 +12,8 @@ LIMIT = 1_500_000
 
 
 class Run:
-    """Events as dicts with whole nanoseconds; threads nest, streams run one after the other, waits are recorded or not."""
+    """Events as dicts with whole nanoseconds; threads nest, streams run one after the other, waits are recorded or
+    not."""
 
     def __init__(self, seed, size, span, threads=2, devices=1, recorded=True):
         self.rnd, self.span, self.recorded = random.Random(seed), span, recorded
@@ -146,7 +147,7 @@ def us(ns):
     return "§%d.%03d§" % divmod(ns, 1000)
 
 
-# ---- the graph --------------------------------------------------------------------------------------------------------------------
+# ---- the graph ---------------------------------------------------------------------------------------------
 
 
 class Graph:
@@ -244,7 +245,7 @@ class Graph:
             (k for k in self.work if self.place(k) == place),
             key=lambda k: (self.events[self.launch(k)]["start"], self.events[k]["start"]),
         )
-        start = lambda k: self.events[self.launch(k)]["start"]  # noqa: E731
+        start = lambda k: self.events[self.launch(k)]["start"]
         if until is not None:
             return next((k for k in reversed(on) if start(k) <= until), None)
         return next((k for k in on if start(k) > since and self.events[self.launch(k)]["tid"] == tid), None)
@@ -299,12 +300,12 @@ class Graph:
             self.add((call, False), (i, False), "launch_delay", True)
         last[place] = i
 
-    # ---- the path ------------------------------------------------------------------------------------------------------------------
+    # ---- the path ------------------------------------------------------------------------------------------
 
     def relax(self):
         """Longest distance to every node; None when there is a circle."""
         distance = {n: 0 for pair in self.edges for n in pair}
-        reached = {n: 0 for n in distance}  # edges on the way, to tell a circle of weight 0
+        reached = dict.fromkeys(distance, 0)  # edges on the way, to tell a circle of weight 0
         for _ in range(len(distance) + 1):
             changed = False
             for a, b in self.edges:

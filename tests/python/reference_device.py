@@ -1,4 +1,5 @@
-"""Slow, plain answers to the questions about devices, under both sets of rules. Input: the content of traces.py; times in ns."""
+"""Slow, plain answers to the questions about devices, under both sets of rules. Input: the content of traces.py; times
+in ns."""
 
 import collections
 import fractions
@@ -17,7 +18,7 @@ Work = collections.namedtuple("Work", "name start end device stream type order l
 Pair = collections.namedtuple("Pair", "call_start call_end call_order start end order device stream")
 
 
-# ---- the two row models ---------------------------------------------------------------------------------------------------------
+# ---- the two row models ------------------------------------------------------------------------------------
 
 
 class Exact:
@@ -119,7 +120,7 @@ class Hta:
     shortest = 1000
 
 
-# ---- answers ----------------------------------------------------------------------------------------------------------------------
+# ---- answers -----------------------------------------------------------------------------------------------
 
 
 def union(work):

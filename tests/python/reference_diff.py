@@ -1,5 +1,5 @@
-"""The statistics of a diff once more, slow and plain: blocks of steps drawn with the same random numbers, percentiles widened by
-Student's distribution, and the choice among many by Benjamini and Hochberg."""
+"""The statistics of a diff once more, slow and plain: blocks of steps drawn with the same random numbers, percentiles
+widened by Student's distribution, and the choice among many by Benjamini and Hochberg."""
 
 import math
 

@@ -1,4 +1,5 @@
-"""Memory of made-up training steps, and what each block was for, by looking at everything: no cleverness, quadratic, a page long."""
+"""Memory of made-up training steps, and what each block was for, by looking at everything: no cleverness, quadratic, a
+page long."""
 
 import random
 
@@ -9,8 +10,9 @@ STEP_US, STEPS = 1000, 5
 
 
 class Story:
-    """`slices` (track, start, end, name, kind, module) and `events` (track, ts, bytes, addr), times in us; `tensors` (kind, name, bytes, addr).
-    Slices begin and end at whole microseconds, events happen between them, so nothing is a tie."""
+    """`slices` (track, start, end, name, kind, module) and `events` (track, ts, bytes, addr), times in us; `tensors`
+    (kind, name, bytes, addr). Slices begin and end at whole microseconds, events happen between them, so nothing is a
+    tie."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -127,7 +129,7 @@ class Story:
             random.Random(order).shuffle(out)
         return {"traceEvents": out}
 
-    # ---- looking at everything ---------------------------------------------------------------------------------------------------------
+    # ---- looking at everything -----------------------------------------------------------------------------
 
     def around(self, track, ts):
         """Slices around a moment, outermost first."""

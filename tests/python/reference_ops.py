@@ -1,5 +1,6 @@
-"""Slow, plain answers to the questions about operators and the device work they launched, from the definitions in docs/metrics.md. As
-reference.py: input is the content of traces.py, one rank at a time, times in ns; quadratic where that is the obvious way."""
+"""Slow, plain answers to the questions about operators and the device work they launched, from the definitions in
+docs/metrics.md. As reference.py: input is the content of traces.py, one rank at a time, times in ns; quadratic where
+that is the obvious way."""
 
 import collections
 
@@ -26,7 +27,7 @@ def up_from(e, up):
         e = up[e.i]
 
 
-# ---- op_kernels ----------------------------------------------------------------------------------------------------------------
+# ---- op_kernels --------------------------------------------------------------------------------------------
 
 
 def op_calls(events):
@@ -62,7 +63,7 @@ def op_kernels(events, by):
     return out
 
 
-# ---- sequences -----------------------------------------------------------------------------------------------------------------
+# ---- sequences ---------------------------------------------------------------------------------------------
 
 
 def roots(events, wanted):
@@ -105,7 +106,7 @@ def sequences(events, wanted, least):
     }, inside
 
 
-# ---- kernel_annotations ----------------------------------------------------------------------------------------------------------
+# ---- kernel_annotations ------------------------------------------------------------------------------------
 
 
 def shares_time(work, annotation):
@@ -146,7 +147,7 @@ def kernel_annotations(events, side):
     ]
 
 
-# ---- call_graph ------------------------------------------------------------------------------------------------------------------
+# ---- call_graph --------------------------------------------------------------------------------------------
 
 
 def is_range(e):
@@ -210,7 +211,7 @@ def call_graph(events):
     return out
 
 
-# ---- HTA's call stacks -------------------------------------------------------------------------------------------------------------
+# ---- HTA's call stacks -------------------------------------------------------------------------------------
 
 
 def hta_parents(thread):

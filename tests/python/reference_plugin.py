@@ -1,5 +1,5 @@
-"""The slow reference for what the views show: devices, totals, classes, the largest entries, modules, memory by operator. By brute
-force, from the definitions in docs/metrics.md."""
+"""The slow reference for what the views show: devices, totals, classes, the largest entries, modules, memory by
+operator. By brute force, from the definitions in docs/metrics.md."""
 
 import reference
 from reference import DDP, DEVICE, arg, covered, group_by, is_operator, op_forest, slices, track_of
@@ -67,11 +67,12 @@ def device_curve(rank_events, width):
     return rows
 
 
-# ---- operators --------------------------------------------------------------------------------------------------------------------
+# ---- operators ---------------------------------------------------------------------------------------------
 
 
 def forest(rank_events):
-    """Nodes after repeats were merged, outer before inner, their host calls attached; and what each merged node is now part of."""
+    """Nodes after repeats were merged, outer before inner, their host calls attached; and what each merged node is now
+    part of."""
     nodes, taken = op_forest(rank_events), set()
     for call in slices(rank_events):
         if reference.is_call(call):
@@ -157,7 +158,7 @@ def top(rank_events, device):
     }
 
 
-# ---- memory -----------------------------------------------------------------------------------------------------------------------
+# ---- memory ------------------------------------------------------------------------------------------------
 
 
 def memory_ops(rank_events):
@@ -198,7 +199,7 @@ def memory_ops(rank_events):
     return sums
 
 
-# ---- modules ----------------------------------------------------------------------------------------------------------------------
+# ---- modules -----------------------------------------------------------------------------------------------
 
 
 def is_frame(n):

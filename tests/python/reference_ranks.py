@@ -1,7 +1,8 @@
 """Collectives over many ranks, slowly and plainly: what docs/metrics.md says about them, on the content a test made up.
 
-A run is a list of ranks; a rank is a dict with number, base (ns that its file says to add), steps [(number, start, end)] and
-collectives [dict(kind, group, seq, bytes, call, start, end)] in the order they were asked for, all in the rank's own time."""
+A run is a list of ranks; a rank is a dict with number, base (ns that its file says to add), steps [(number, start,
+end)] and collectives [dict(kind, group, seq, bytes, call, start, end)] in the order they were asked for, all in the
+rank's own time."""
 
 import collections
 import math
@@ -97,7 +98,8 @@ class Clock:
 
 
 def clocks(run, matches):
-    """{rank index: Clock}: every rank against one whose clock is known already; where none is left that meets one of these, from the next one on."""
+    """{rank index: Clock}: every rank against one whose clock is known already; where none is left that meets one of
+    these, from the next one on."""
     together = [p for p in matches.values() if shared(p) and p[0][1]["kind"] in TOGETHER]
     known = {}
     while True:
@@ -157,7 +159,7 @@ def parts(run):
     return out
 
 
-# ---- where a step goes ------------------------------------------------------------------------------------------------------------
+# ---- where a step goes -------------------------------------------------------------------------------------
 
 SHARES = ("compute", "communication", "copy", "data", "host")
 
@@ -177,7 +179,8 @@ def share_of(event, has_device):
 
 
 def shares(events, start, end):
-    """{share: ns} of [start, end), each instant counted for the first that is going on, and the whole of the communication."""
+    """{share: ns} of [start, end), each instant counted for the first that is going on, and the whole of the
+    communication."""
     has_device = any(e.cat in ("kernel", "gpu_memcpy", "gpu_memset") for e in events)
     spans = [(share_of(e, has_device), e.ts, e.end) for e in events]
     spans = [(s, max(a, start), min(b, end)) for s, a, b in spans if s and a < end and b > start and a < b]

@@ -1,5 +1,6 @@
-"""Random traces in the shapes profilers write: threads whose operators launch work, streams that run it in order, steps, annotations,
-frames of modules, memory events. make(seed) gives one document a rank; how it was recorded is drawn from the seed unless told."""
+"""Random traces in the shapes profilers write: threads whose operators launch work, streams that run it in order,
+steps, annotations, frames of modules, memory events. make(seed) gives one document a rank; how it was recorded is drawn
+from the seed unless told."""
 
 import random
 

@@ -7,8 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import tachograph as tg  # noqa: E402
-from tachograph.autograd import profiler  # noqa: E402
+import tachograph as tg
+from tachograph.autograd import profiler
 
 
 @pytest.fixture(scope="module", autouse=True)

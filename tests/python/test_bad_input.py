@@ -19,7 +19,7 @@ import zlib
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "conformance"))
-from engine import find_binary  # noqa: E402
+from engine import find_binary
 
 SLOW = bool(os.environ.get("TG_SLOW"))
 MB = 1 << 20
@@ -72,7 +72,7 @@ def put(folder, name, data):
     return path
 
 
-# ---- nothing to read ------------------------------------------------------------------------------------------------------------
+# ---- nothing to read ---------------------------------------------------------------------------------------
 
 NOT_TRACES = {
     "empty.json": b"",
@@ -167,11 +167,12 @@ def test_permission_denied(tmp_path):
     one_sentence(err)
 
 
-# ---- cut files --------------------------------------------------------------------------------------------------------------------
+# ---- cut files ---------------------------------------------------------------------------------------------
 
 
 def whole_events(text):
-    """How many events of document() lie entirely in a prefix of it: each ends with its own `}` on a line of two blanks."""
+    """How many events of document() lie entirely in a prefix of it: each ends with its own `}` on a line of two
+    blanks."""
     return text.count("\n  }")
 
 
@@ -218,7 +219,7 @@ def test_cut_tacho(tmp_path):
         assert kept <= 40 and (status == 4) == (kept == 0), (cut, status, kept, err)
 
 
-# ---- damaged files ------------------------------------------------------------------------------------------------------------------
+# ---- damaged files -----------------------------------------------------------------------------------------
 
 
 def test_every_bit(tmp_path):
@@ -290,7 +291,7 @@ def test_damaged_event_costs_itself_alone(tmp_path, damage):
     assert status == 0 and kept in (59, 60) and losses, (kept, losses, err)
 
 
-# ---- deep, long, many -----------------------------------------------------------------------------------------------------------------
+# ---- deep, long, many --------------------------------------------------------------------------------------
 
 
 def test_deep_nesting(tmp_path):
@@ -393,7 +394,7 @@ def test_gzip_bomb(tmp_path):
     assert read(bomb)[1] == 2
 
 
-# ---- odd but whole ---------------------------------------------------------------------------------------------------------------------
+# ---- odd but whole -----------------------------------------------------------------------------------------
 
 
 def test_duplicate_ids_and_backward_time(tmp_path):

@@ -3,10 +3,8 @@
 import random
 from collections import defaultdict
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 import tachograph as tg
+from hypothesis import given, settings, strategies as st
 from reference_checkpoint import checkpoint
 from reference_memory import Story
 
@@ -52,7 +50,7 @@ def test_what_must_not_change_an_answer(opened, seed, how):
     assert got == want
 
 
-# ---- counters of kernels ------------------------------------------------------------------------------------------------------------------
+# ---- counters of kernels -----------------------------------------------------------------------------------
 
 HEAD, TAIL = "smsp__sass_thread_inst_executed_op_", "_pred_on.sum"
 WEIGHTS = {
@@ -63,7 +61,8 @@ COUNTERS = [*WEIGHTS, "dram__bytes_read.sum", HEAD + "ffma_pred_off.sum", HEAD +
 
 
 class Calls:
-    """Operators in one another on several threads, launches among them, and as many ranges as there are launches; at times fewer."""
+    """Operators in one another on several threads, launches among them, and as many ranges as there are launches; at
+    times fewer."""
 
     def __init__(self, seed):
         self.r = random.Random(seed)

@@ -1,14 +1,13 @@
-"""Columns and ways to ask that the random tests of whole questions leave out, each against a slow count over the events of random traces: who launched what,
-what stands around a gap, work by stream, and device time inside annotations and frames."""
+"""Columns and ways to ask that the random tests of whole questions leave out, each against a slow count over the events
+of random traces: who launched what, what stands around a gap, work by stream, and device time inside annotations and
+frames."""
 
 import collections
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 import reference
 import traces
+from hypothesis import given, strategies as st
 from reference import DEVICE, arg, quantile, slices, track_of
 from test_property import CONTENT, SETTINGS, Written, check_rows
 
@@ -168,7 +167,7 @@ def check_stacks(rank, ask):
             while p is not None:
                 chain, p = chain + [p.name], up[p.i]
             total.update(dict.fromkeys(chain, work.dur))
-            own.update({name: work.dur for name in chain[:1]})
+            own.update(dict.fromkeys(chain[:1], work.dur))
     rows = {r["name"]: (r["device_ns"], r["self_device_ns"]) for r in ask("stacks", by="function")}
     assert rows == {name: (total[name], own[name]) for name in names}
 

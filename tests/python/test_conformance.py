@@ -8,9 +8,9 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "conformance"))
-import compare  # noqa: E402
-import run  # noqa: E402
-import shape  # noqa: E402
+import compare
+import run
+import shape
 
 ROW = {"calls": 2, "total_ns": 30500, "max_ns": 20000, "min_ns": 10500, "mean_ns": 15250.0, "std_ns": 6717.5144212722}
 TABLES = {

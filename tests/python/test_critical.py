@@ -5,10 +5,8 @@ import pathlib
 import tempfile
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
-
 import reference_critical as reference
+from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 tachograph = pytest.importorskip("tachograph")
 SETTINGS = settings(max_examples=30, deadline=None, print_blob=False, suppress_health_check=list(HealthCheck))
@@ -130,7 +128,7 @@ def test_twice_the_time_is_twice_the_path(made):
         assert [(r["kind"], r["from_event"], r["to_event"], r["weight_ns"]) for r in ask(by="edge")] == plain
 
 
-# ---- by hand ------------------------------------------------------------------------------------------------------------------------
+# ---- by hand -----------------------------------------------------------------------------------------------
 
 
 def event(cat, name, start, end, pid=1, tid=1, **args):
@@ -142,7 +140,8 @@ def kernel(name, start, end, number, stream=7, device=0):
 
 
 def test_a_graph_launch_has_all_its_kernels():
-    """Call at 0, kernels of 10, 20 and 30 µs, 1 µs apart: launch 5, work 60, delays 2. HTA knows the last kernel alone: 36 + 30."""
+    """Call at 0, kernels of 10, 20 and 30 µs, 1 µs apart: launch 5, work 60, delays 2. HTA knows the last kernel alone:
+    36 + 30."""
     events = [
         event("cuda_runtime", "cudaGraphLaunch", 0, 4000, correlation=1),
         kernel("a", 5000, 15000, 1),
@@ -177,7 +176,8 @@ def test_streams_of_two_devices_are_two():
 
 
 def test_a_lock_is_handed_over():
-    """Two launches overlap: the second thread's returns 3 µs after the first's; these 3 are its own, the wait before is the other's."""
+    """Two launches overlap: the second thread's returns 3 µs after the first's; these 3 are its own, the wait before is
+    the other's."""
     events = [
         event("cuda_runtime", "cudaLaunchKernel", 1000, 11000, correlation=1),
         event("cuda_runtime", "cudaLaunchKernel", 2000, 14000, tid=2, correlation=2),
@@ -190,7 +190,8 @@ def test_a_lock_is_handed_over():
 
 
 def test_annotations_are_counted_on_the_host_by_start_the_longer_one_first():
-    """Instance 0 is the outer one of the two that begin together, whatever their order in the file; what a device shows of them is none."""
+    """Instance 0 is the outer one of the two that begin together, whatever their order in the file; what a device shows
+    of them is none."""
     host = [
         event("user_annotation", "phase", 1000, 3000),
         event("user_annotation", "phase", 1000, 9000),
@@ -238,7 +239,8 @@ def test_a_window_by_annotation_and_by_step():
 
 
 def test_a_circle_of_disagreeing_clocks_is_cut():
-    """The kernel of a launch seems to run before the call that waited for the kernel before it: only edges forward in time are left."""
+    """The kernel of a launch seems to run before the call that waited for the kernel before it: only edges forward in
+    time are left."""
     events = [
         event("cuda_runtime", "cudaStreamSynchronize", 1000, 5000, correlation=1),
         event("cuda_runtime", "cudaLaunchKernel", 6000, 7000, correlation=2),
@@ -298,7 +300,7 @@ def test_overlay(tmp_path, tachograph):
     assert done.returncode == 2 and "critical=some is unknown" in done.stderr
 
 
-# ---- counters -------------------------------------------------------------------------------------------------------------------------
+# ---- counters ----------------------------------------------------------------------------------------------
 
 FFMA, FADD = ("smsp__sass_thread_inst_executed_op_%s_pred_on.sum" % k for k in ("ffma", "fadd"))
 

@@ -38,7 +38,7 @@ def test_documents_name_what_exists(document):
     )
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", text)
-    paths = [p for p in re.findall(r"`((?:src|include|python|tests|tools|docs|examples)/[\w./-]+)`", text)]
+    paths = list(re.findall(r"`((?:src|include|python|tests|tools|docs|examples)/[\w./-]+)`", text))
     missing = [link for link in links if not (path.parent / link).exists()] + [
         p for p in paths if not (ROOT / p).exists()
     ]

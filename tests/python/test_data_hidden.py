@@ -1,4 +1,5 @@
-"""data_hidden: the prediction by hand and by brute force, and held against what a loop does once workers load for it."""
+"""data_hidden: the prediction by hand and by brute force, and held against what a loop does once workers load for
+it."""
 
 import json
 import random
@@ -10,7 +11,8 @@ LOADER = "enumerate(DataLoader)#_%sProcessDataLoaderIter.__next__"
 
 
 def loop(path, steps, kind="Single"):
-    """steps: (waiting, rest) in µs. The wait is cut in two, with an operator of the loader inside it and one outside."""
+    """steps: (waiting, rest) in µs. The wait is cut in two, with an operator of the loader inside it and one
+    outside."""
     at, events = 1000.0, []
 
     def add(cat, name, start, dur):
@@ -28,7 +30,8 @@ def loop(path, steps, kind="Single"):
 
 
 def test_by_hand(tmp_path):
-    """64 of 104 µs are loading: one worker needs 64 for the next batch, two 32, and then the other 40 µs are what counts."""
+    """64 of 104 µs are loading: one worker needs 64 for the next batch, two 32, and then the other 40 µs are what
+    counts."""
     table = loop(tmp_path / "t.json", [(64, 40)] * 3).ask("data_hidden", workers=[1, 2])
     assert [
         (r["workers"], r["step_ns"], r["data_ns"], r["compute_ns"], r["best_ns"], r["saving_ns"], r["bound"])
@@ -88,8 +91,9 @@ def test_no_loader_and_nonsense(tmp_path):
 
 
 def test_prediction_against_measurement(tmp_path):
-    """A loop that loads 72 ms for every 45 ms of work, as recorded; then the same with one and with two workers, measured. What takes the
-    time sleeps, and the shortest of the steps count, so that a busy machine does not decide the test; where it does, again."""
+    """A loop that loads 72 ms for every 45 ms of work, as recorded; then the same with one and with two workers,
+    measured. What takes the time sleeps, and the shortest of the steps count, so that a busy machine does not decide
+    the test; where it does, again."""
     torch = pytest.importorskip("torch")
     import time
 
@@ -118,7 +122,7 @@ def test_prediction_against_measurement(tmp_path):
     def shortest(workers):
         return next(r["total_ns"] for r in record(workers).ask("steps", by="summary") if r["step"] == "p10")
 
-    for attempt in range(3):
+    for _attempt in range(3):
         predicted = {r["workers"]: r["best_ns"] for r in record(0).ask("data_hidden", workers=[1, 2])}
         measured = {workers: shortest(workers) for workers in (1, 2)}
         if all(predicted[workers] == pytest.approx(measured[workers], rel=0.2) for workers in (1, 2)):

@@ -1,4 +1,5 @@
-"""The demo's program under `tachograph run`: the report must name what was planted, and with the cure it must shrink."""
+"""The demo's program under `tachograph run`: the report must name what was planted, and with the cure it must
+shrink."""
 
 import json
 import pathlib
@@ -7,7 +8,6 @@ import subprocess
 import sys
 
 import pytest
-
 import tachograph as tg
 
 pytest.importorskip("torch")
@@ -15,7 +15,8 @@ PROGRAM = pathlib.Path(__file__).resolve().parent.parent.parent / "examples" / "
 
 
 def record(folder, *options):
-    """The answer of the run, and its words for people. Five steps are recorded, with every call of a Python function."""
+    """The answer of the run, and its words for people. Five steps are recorded, with every call of a Python
+    function."""
     done = subprocess.run(
         [
             sys.executable,

@@ -1,14 +1,13 @@
-"""The questions about devices against reference_device.py on random traces, what must not change, and the four features they carry."""
+"""The questions about devices against reference_device.py on random traces, what must not change, and the four features
+they carry."""
 
 import copy
 import json
 
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
-
 import reference_device as slow
 import traces
+from hypothesis import assume, given, settings, strategies as st
 from test_property import CONTENT, SETTINGS, Written, assert_same, check_rows
 
 FEW = settings(SETTINGS, max_examples=40)
@@ -92,7 +91,7 @@ def test_as_hta_counts(engine, content, spelling):
             check_all(m, rank, ask, rules="hta-last")
 
 
-# ---- what must not change, and what must change how ---------------------------------------------------------------------------------
+# ---- what must not change, and what must change how --------------------------------------------------------
 
 QUESTIONS = (
     ("breakdown", {}),
@@ -169,7 +168,8 @@ def test_stream_numbers_change_streams_alone(engine, content):
 @FEW
 @given(content=DEVICE)
 def test_twice_as_slow(engine, content):
-    """All times doubled: lengths double, shares and counts stay, but for copies of no length, which last 1 ns either way."""
+    """All times doubled: lengths double, shares and counts stay, but for copies of no length, which last 1 ns either
+    way."""
     ranks = traces.build(**content)
     assume(all(e.dur for r in ranks for e in r.events if e.cat in ("gpu_memcpy", "gpu_memset")))
     with Written(engine, ranks, 1, plain=True) as a, Written(engine, traces.slowed(ranks), 1, plain=True) as b:
@@ -193,7 +193,7 @@ def test_twice_as_slow(engine, content):
         assert_same(doubled, answers(b))
 
 
-# ---- features, each with numbers worked out by hand ---------------------------------------------------------------------------------
+# ---- features, each with numbers worked out by hand --------------------------------------------------------
 
 
 def write(tmp_path, events, name="t.json"):
@@ -321,7 +321,8 @@ def test_bandwidth_is_what_is_stated(engine, tmp_path, stated, mean):
 
 
 def test_communication_share_and_overlap(engine, tmp_path):
-    """A step of 100 ms, 40 ms of it in a collective, 10 ms of those hidden under computing: a share of 40 %, 25 % overlap."""
+    """A step of 100 ms, 40 ms of it in a collective, 10 ms of those hidden under computing: a share of 40 %, 25 %
+    overlap."""
     events = [x("user_annotation", "ProfilerStep#3", 0, 100_000)]
     events += launched("gemm", 10, 1000, 50_000, 1) + launched(
         "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 20, 41_000, 40_000, 2, stream=20
@@ -338,7 +339,8 @@ def test_communication_share_and_overlap(engine, tmp_path):
 
 
 def test_counters_in_a_chrome_trace(tachograph, tmp_path):
-    """Two launches at 0 and 5, their work at 10 and 70: the queue of stream 7 is 1, 2, 1, 0 long; one copy of 4.5 GB/s from 70 to 90."""
+    """Two launches at 0 and 5, their work at 10 and 70: the queue of stream 7 is 1, 2, 1, 0 long; one copy of 4.5 GB/s
+    from 70 to 90."""
     events = launched("a", 0, 10, 60, 1) + launched(
         "Memcpy HtoD (Pinned -> Device)", 5, 70, 20, 2, cat="gpu_memcpy", **{"memory bandwidth (GB/s)": 4.5}
     )

@@ -1,4 +1,5 @@
-"""tg.diff: figures by hand, intervals against a plain bootstrap, what is called a change and what is not, and what may be compared."""
+"""tg.diff: figures by hand, intervals against a plain bootstrap, what is called a change and what is not, and what may
+be compared."""
 
 import json
 import random
@@ -13,7 +14,8 @@ CONV = "void cutlass::conv<128, 64>(float*)"
 
 
 class Program:
-    """A made-up training loop. Every step: a batch, a convolution that launches a kernel, a linear layer, the optimizer. Times in µs."""
+    """A made-up training loop. Every step: a batch, a convolution that launches a kernel, a linear layer, the
+    optimizer. Times in µs."""
 
     def __init__(
         self,
@@ -113,7 +115,8 @@ def pair(tmp_path):
 
 
 def test_figures_by_hand(pair):
-    """Without noise a step takes 20 + 1 + 40 + 1 + 25 + 1 = 88 µs of host; 8 less with a quicker convolution, 11 more with an extra operator."""
+    """Without noise a step takes 20 + 1 + 40 + 1 + 25 + 1 = 88 µs of host; 8 less with a quicker convolution, 11 more
+    with an extra operator."""
     diff = pair(dict(noise=0, steps=5), dict(noise=0, steps=4, conv=32, extra="aten::relu"))
     found = rows(diff)
     assert found["step", "step", "host"]["a"] == 88000 and found["step", "step", "host"]["b"] == 91000
@@ -154,7 +157,8 @@ def test_intervals_are_those_of_a_plain_bootstrap(pair, tmp_path):
 
 
 def test_the_same_program_twice_shows_no_difference(pair):
-    """30 pairs with noise of 3 %, some of it lasting: no step is called faster or slower, and of some 20 rows a pair next to none."""
+    """30 pairs with noise of 3 %, some of it lasting: no step is called faster or slower, and of some 20 rows a pair
+    next to none."""
     steps, others, seen = 0, 0, 0
     for seed in range(30):
         for row in pair(dict(seed=2 * seed, steps=25), dict(seed=2 * seed + 1, steps=25)).table:
@@ -227,7 +231,7 @@ def test_assertions(pair):
         dict(seed=1, steps=30, noise=0.01), dict(seed=2, steps=30, noise=0.01, slow={"conv": 1.5}, kernel=90), by="step"
     )
     assert len(diff.table) == 5  # yet all rows can be judged
-    assert diff.failed("step.p50 > +5%", "step.p50 < -5%") == [s for s in diff.failed("step.p50 > +5%")] != []
+    assert diff.failed("step.p50 > +5%", "step.p50 < -5%") == list(diff.failed("step.p50 > +5%")) != []
     assert diff.failed('op["aten::conv2d"].self_cpu > +10us') and not diff.failed('op["aten::conv2d"].self_cpu > +1ms')
     assert not diff.failed('op["aten::linear"].self_cpu > +0%')  # noise
     assert (
@@ -359,8 +363,8 @@ def test_pages(pair):
 
 
 def test_ranks_of_one_job_are_no_more_steps(tmp_path):
-    """Two ranks that do the same at the same time tell no more than one: the same figures, the same intervals. The longer one's last
-    step, which the other lacks, is left out."""
+    """Two ranks that do the same at the same time tell no more than one: the same figures, the same intervals. The
+    longer one's last step, which the other lacks, is left out."""
     for side, program in (("a", Program(seed=1, steps=12)), ("b", Program(seed=2, steps=12, conv=50))):
         (tmp_path / side).mkdir()
         program.write(tmp_path, f"{side}.json")
@@ -379,8 +383,9 @@ def test_ranks_of_one_job_are_no_more_steps(tmp_path):
 
 
 def test_recordings_of_one_program_and_of_slower_ones(tmp_path):
-    """Recorded for real: three times the same loop, one in which a layer waits a tenth of the step longer, and one that waits twice as long. The
-    test's own clock says what a busy machine made of that: the figures are those, and the verdicts follow from them."""
+    """Recorded for real: three times the same loop, one in which a layer waits a tenth of the step longer, and one that
+    waits twice as long. The test's own clock says what a busy machine made of that: the figures are those, and the
+    verdicts follow from them."""
     torch = pytest.importorskip("torch")
     import time
 

@@ -1,5 +1,5 @@
-"""Diffs of folders too large to be held at once: their ranks are looked at one after the other, and the figures are those of all of them,
-worked out by hand from what each rank was given to do."""
+"""Diffs of folders too large to be held at once: their ranks are looked at one after the other, and the figures are
+those of all of them, worked out by hand from what each rank was given to do."""
 
 import json
 
@@ -11,7 +11,8 @@ PADDING = "x" * 6_000_000
 
 
 def write_rank(path, rank, slow_us, peak):
-    """A step s of rank r lasts 1000 + 100 r + s us and calls `a` r + 1 times, 3 us each; rank 2 calls `b` as well, for slow_us, on the device too."""
+    """A step s of rank r lasts 1000 + 100 r + s us and calls `a` r + 1 times, 3 us each; rank 2 calls `b` as well, for
+    slow_us, on the device too."""
     events = []
 
     def add(name, start, dur, cat="cpu_op", tid=1, pid=1, **args):
@@ -98,7 +99,8 @@ def test_figures_are_means_over_the_steps_every_rank_has(folders):
 
 
 def test_the_folder_is_compared_as_its_files_are(folders):
-    """One rank by its number against the file alone; all ranks against a folder that is held at once, as it has no padding."""
+    """One rank by its number against the file alone; all ranks against a folder that is held at once, as it has no
+    padding."""
     small = []
     for folder in folders:
         bare = folder.parent / (folder.name + "-bare")

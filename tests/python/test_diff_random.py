@@ -1,16 +1,14 @@
-"""tg.diff on random traces: its figures a step are those of the other questions, divided by the steps; what renames streams, swaps
-sides or holds a trace against itself changes nothing but what it must."""
+"""tg.diff on random traces: its figures a step are those of the other questions, divided by the steps; what renames
+streams, swaps sides or holds a trace against itself changes nothing but what it must."""
 
 import pathlib
 import tempfile
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
 import reference
 import reference_plugin
 import traces
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 tg = pytest.importorskip("tachograph")
 SETTINGS = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
@@ -99,7 +97,8 @@ def test_figures_are_those_of_the_other_questions(one, other):
 
 
 def in_modules(events):
-    """{(module path, quantity): figure} of the whole recording: own times of the operators in it, and of those in modules inside it."""
+    """{(module path, quantity): figure} of the whole recording: own times of the operators in it, and of those in
+    modules inside it."""
     up, want = {}, {}
     for track in reference.group_by(reference.slices(events), reference.track_of).values():
         up.update(reference.parents(track))

@@ -20,8 +20,8 @@ def blocks(document, language):
 
 @pytest.fixture
 def folder(tmp_path):
-    """trace.json.gz, and the same before and after and as two ranks: two steps, operators in both with shapes, more than five calls of one. A memory
-    snapshot with one block."""
+    """trace.json.gz, and the same before and after and as two ranks: two steps, operators in both with shapes, more
+    than five calls of one. A memory snapshot with one block."""
     import gzip
 
     events = [

@@ -1,4 +1,5 @@
-"""experimental_event_tree(): the same operators, allocations and frames as torch's own tree of the same program, and torch's tools walk it."""
+"""experimental_event_tree(): the same operators, allocations and frames as torch's own tree of the same program, and
+torch's tools walk it."""
 
 import warnings
 from collections import Counter
@@ -6,8 +7,8 @@ from collections import Counter
 import pytest
 
 torch = pytest.importorskip("torch")
-import torch._dynamo  # noqa: F401  an optimizer's first step imports it, which is a million calls
 import tachograph as tg
+import torch._dynamo
 from recording import BACKENDS, CPU
 
 utils = pytest.importorskip("torch.profiler._utils")

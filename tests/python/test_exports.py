@@ -5,21 +5,21 @@ import csv
 import decimal
 import io
 import json
+import pathlib
 import random
 import subprocess
 import sys
-import pathlib
 
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import nesting  # noqa: E402
-import traces  # noqa: E402
+import nesting
+import traces
 
 SEEDS = range(12)
 
 
-# ---- reading JSON without losing a digit -------------------------------------------------------------------------------------
+# ---- reading JSON without losing a digit -------------------------------------------------------------------
 
 
 class Number(str):
@@ -32,12 +32,13 @@ def load(data):
 
 
 def exact(v):
-    """Equal values become equal tuples: numbers by value, times exactly, objects whatever their order, duplicates impossible."""
+    """Equal values become equal tuples: numbers by value, times exactly, objects whatever their order, duplicates
+    impossible."""
     if isinstance(v, Number):
         return ("number", decimal.Decimal(v).normalize() if abs(decimal.Decimal(v).adjusted()) < 400 else str(v))
     if isinstance(v, (bool, type(None))):
         return ("word", v)
-    if isinstance(v, int) or isinstance(v, float):
+    if isinstance(v, (int, float)):
         return ("number", decimal.Decimal(repr(v)).normalize())
     if isinstance(v, dict):
         return ("object", tuple(sorted((k, exact(x)) for k, x in v.items())))
@@ -58,7 +59,7 @@ def write(tmp_path, text, name="trace.json"):
     return path
 
 
-# ---- Chrome: nothing changes --------------------------------------------------------------------------------------------------
+# ---- Chrome: nothing changes -------------------------------------------------------------------------------
 
 # One event a line: what is in the file, and, where it is no JSON or cannot stay as it is, what must come out.
 SAME = None
@@ -119,8 +120,10 @@ LINES = [
     ('{"ph":"X","cat":"e","name":"lone \\ud800 half","pid":3,"tid":1,"ts":3,"dur":1}', SAME),
     ('{"ph":"X","cat":"e\\"","name":"","pid":3,"tid":1,"ts":5,"dur":1,"args":{"":"","k\\"\\n":"\\u0000"}}', SAME),
     (
-        '{"ph":"i","name":"numbers","pid":1,"tid":1,"ts":1,"args":{"max":9223372036854775807,"min":-9223372036854775808,'
-        '"more":18446744073709551616,"dec":0.10,"tiny":1e-7,"huge":1E+300,"neg":-0.001,"minus zero":-0.0,"long":0.12345678901234567890}}',
+        (
+            '{"ph":"i","name":"numbers","pid":1,"tid":1,"ts":1,"args":{"max":9223372036854775807,"min":-9223372036854775808,'
+            '"more":18446744073709551616,"dec":0.10,"tiny":1e-7,"huge":1E+300,"neg":-0.001,"minus zero":-0.0,"long":0.12345678901234567890}}'
+        ),
         SAME,
     ),
     (
@@ -235,7 +238,7 @@ def test_chrome_file_of_others_keeps_its_name_or_none(tachograph, tmp_path, name
     assert json.loads((tmp_path / "out.json").read_text()).get("traceName") == name
 
 
-# ---- Chrome: sub-lanes and ranks -------------------------------------------------------------------------------------------------
+# ---- Chrome: sub-lanes and ranks ---------------------------------------------------------------------------
 
 
 def kernel(name, start, dur, corr, tid=7):
@@ -367,7 +370,7 @@ def test_one_step_is_what_it_launched(tachograph, tmp_path):
     assert run.returncode == 3 and "step 9" in run.stderr
 
 
-# ---- Perfetto -----------------------------------------------------------------------------------------------------------------------
+# ---- Perfetto ----------------------------------------------------------------------------------------------
 
 
 def annotation(a, names, texts):
@@ -566,7 +569,7 @@ def test_perfetto_tracks_flows_and_odd_values(tachograph, tmp_path):
     assert got.place(odd["track"]) == ("process Spans", "thread Tröt")
 
 
-# ---- stacks --------------------------------------------------------------------------------------------------------------------------
+# ---- stacks ------------------------------------------------------------------------------------------------
 
 
 def op(name, start, dur, cat="cpu_op", tid=1, **args):
@@ -662,7 +665,7 @@ def test_speedscope_and_folded_agree(tachograph, tmp_path, seed, metric):
         assert total == sum(e.dur for e in rank.events if e.cat in traces.DEVICE)
 
 
-# ---- rows -----------------------------------------------------------------------------------------------------------------------------
+# ---- rows --------------------------------------------------------------------------------------------------
 
 
 def test_json_and_csv_list_the_same_rows(tachograph, tmp_path):

@@ -65,7 +65,8 @@ def test_wrong_sort_key_is_a_sentence(prof):
 
 
 def test_events_have_no_column_of_overloads_unless_asked_for(prof):
-    """torch knows overloads with capture_overload_names alone; an event of ours always does, and the table stays torch's."""
+    """torch knows overloads with capture_overload_names alone; an event of ours always does, and the table stays
+    torch's."""
     head = prof.events().table().splitlines()[1].split()
     assert head[:2] == ["Name", "Self"]
     if "capture_overload_names:" not in (torch._C._profiler._ExperimentalConfig.__init__.__doc__ or ""):
@@ -203,8 +204,8 @@ def test_phases_without_labels(backend):
 
 
 def test_phases_by_hand(tmp_path):
-    """Two steps of 100 us. The first: loader 10-30, forward 30-50 (an operator in another), backward 50-70 on another thread, optimizer
-    70-90. The second: nothing but an operator that began 10 us before it and ends 20 us into it."""
+    """Two steps of 100 us. The first: loader 10-30, forward 30-50 (an operator in another), backward 50-70 on another
+    thread, optimizer 70-90. The second: nothing but an operator that began 10 us before it and ends 20 us into it."""
 
     def event(name, ts, dur, category="cpu_op", tid=1):
         return {"ph": "X", "cat": category, "name": name, "ts": ts, "dur": dur, "pid": 1, "tid": tid, "args": {}}
@@ -226,7 +227,8 @@ def test_phases_by_hand(tmp_path):
     (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}))
     with tg.open(tmp_path / "trace.json") as trace:
         found = phases(trace)
-    # A step: half of 20 us of loader, of 20 + 20 of forward, of 20 of backward, of 20 of optimizer, and of the rest, 200 - 100.
+    # A step: half of 20 us of loader, of 20 + 20 of forward, of 20 of backward, of 20 of optimizer, and of the rest,
+    # 200 - 100.
     assert found == (0.01, 0.02, 0.01, 0.01, 0.05, 2)
     (tmp_path / "empty.json").write_text(
         '{"traceEvents": [{"ph": "X", "name": "a", "cat": "kernel", "pid": 0, "tid": 7, "ts": 0, "dur": 1}]}'

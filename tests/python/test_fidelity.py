@@ -2,8 +2,10 @@
 sequence; forward-backward links; bytes allocated; stacks and modules.
 
 Allowed to differ, and why:
-- functions in C among the frames of an operator's stack: torch names them with the address of an object, we keep to frames of Python;
-- operators on threads of torch's own pool: torch's profiler does not look there, so the thread of the program is compared;
+- functions in C among the frames of an operator's stack: torch names them with the address of an object, we keep to
+frames of Python;
+- operators on threads of torch's own pool: torch's profiler does not look there, so the thread of the program is
+compared;
 - frames outside the program under test: each profiler's own start and stop are on them;
 - names beyond ASCII: torch writes "unknown" for them (test_names_beyond_ascii);
 - bytes freed: torch does not see frees of blocks that are older than the profile, we do."""
@@ -11,10 +13,9 @@ Allowed to differ, and why:
 import pytest
 
 torch = pytest.importorskip("torch")
-from torch import nn  # noqa: E402
-
-import tachograph as tg  # noqa: E402
-from facts import Facts  # noqa: E402
+import tachograph as tg
+from facts import Facts
+from torch import nn
 
 
 def mlp():

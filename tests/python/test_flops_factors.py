@@ -1,12 +1,13 @@
-"""Operations of factorisations and transforms, against textbook algorithms whose operations are counted one by one; bytes against the tensors."""
+"""Operations of factorisations and transforms, against textbook algorithms whose operations are counted one by one;
+bytes against the tensors."""
 
 import math
 
 import pytest
 
 torch = pytest.importorskip("torch")
-import tachograph as tg  # noqa: E402
-from torch.nn import functional as F  # noqa: E402
+import tachograph as tg
+from torch.nn import functional as F
 
 M, N, K, BATCH = 12, 8, 5, 3
 
@@ -23,7 +24,7 @@ def work(body, kind):
     return sum(r["flops"] for r in rows), sum(r["bytes"] for r in rows)
 
 
-# ---- algorithms that count what they do -------------------------------------------------------------------------------------------------
+# ---- algorithms that count what they do --------------------------------------------------------------------
 
 
 def cholesky(n):
@@ -180,7 +181,8 @@ def test_factorisations(body, flops, elements):
 
 
 def butterflies(n):
-    """Radix 2: of two points one is multiplied by a root of unity, both are added and subtracted, in complex numbers."""
+    """Radix 2: of two points one is multiplied by a root of unity, both are added and subtracted, in complex
+    numbers."""
     return 0 if n == 1 else 2 * butterflies(n // 2) + n // 2 * (6 + 2 + 2)
 
 
@@ -240,7 +242,8 @@ class Count:
 
 
 def sum_of_exponentials(terms):
-    """log(exp a + exp b + …), safe: the largest, differences and exponentials, their sum, logarithm and the largest again."""
+    """log(exp a + exp b + …), safe: the largest, differences and exponentials, their sum, logarithm and the largest
+    again."""
     n = len(terms)
     largest = max(terms)
     if largest == -math.inf:
@@ -296,7 +299,8 @@ def test_alignments(behind_each_other):
 
 
 def test_distances_of_all_pairs():
-    """A difference, its power and a sum for each coordinate; where torch takes the product of matrices, that is what counts."""
+    """A difference, its power and a sum for each coordinate; where torch takes the product of matrices, that is what
+    counts."""
     x, y = torch.randn(3, 7, 4), torch.randn(3, 5, 4)
     pairs = sum(3 for _ in range(3) for _ in range(7) for _ in range(5) for _ in range(4))
     for how in (dict(p=1.0), dict(), dict(p=3.0), dict(compute_mode="donot_use_mm_for_euclid_dist")):

@@ -1,12 +1,13 @@
-"""Small training programs whole: their products as torch.utils.flop_counter counts them, or by hand where it does not; MFU and coverage from the rows."""
+"""Small training programs whole: their products as torch.utils.flop_counter counts them, or by hand where it does not;
+MFU and coverage from the rows."""
 
 import pytest
 
 torch = pytest.importorskip("torch")
-import tachograph as tg  # noqa: E402
-from torch import nn  # noqa: E402
-from torch.nn import functional as F  # noqa: E402
-from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
+import tachograph as tg
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
 
 
 class Lambda(nn.Module):
@@ -93,7 +94,8 @@ PROGRAMS = {  # made when asked for, or its tensors would stay: model, inputs, o
         [(2, 6, 32)],
         attention(2, 4, 6, 6, 8),
     ),
-    # 4 rows, 5 x (8 x 9): the first product forward and for the weight's gradient, the second forward; inputs want no gradient
+    # 4 rows, 5 x (8 x 9): the first product forward and for the weight's gradient, the second forward; inputs want no
+    # gradient
     "bilinear": lambda: (
         Lambda(lambda m, a, b: m["b"](a, b), b=nn.Bilinear(8, 9, 5)),
         [(4, 8), (4, 9)],

@@ -1,17 +1,17 @@
-"""Operations of random products, convolutions and attention: as torch.utils.flop_counter counts them, and from first principles where it counts
-otherwise (groups in the gradient of a weight, vectors, complex numbers, what it does not know)."""
+"""Operations of random products, convolutions and attention: as torch.utils.flop_counter counts them, and from first
+principles where it counts otherwise (groups in the gradient of a weight, vectors, complex numbers, what it does not
+know)."""
 
 import math
 import random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 torch = pytest.importorskip("torch")
-import tachograph as tg  # noqa: E402
-from torch.nn import functional as F  # noqa: E402
-from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
+import tachograph as tg
+from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
 
 PRODUCTS = ("matmul", "convolution", "attention")
 runs = settings(max_examples=12, deadline=None, database=None)
@@ -44,7 +44,7 @@ def backward(out):
         (out.real if out.is_complex() else out).sum().backward()
 
 
-# ---- matrices -------------------------------------------------------------------------------------------------------------------------------
+# ---- matrices ----------------------------------------------------------------------------------------------
 
 
 def matrix_case(draw, dtype=torch.float32):
@@ -120,7 +120,8 @@ def test_products_with_a_vector(n, k):
 
 
 def test_a_layer_of_a_recurrent_network():
-    """Of 10 × 4 rows of 32 features, 64 states, four gates: oneDNN's layer, which flop_counter does not know; or the products of its cells."""
+    """Of 10 × 4 rows of 32 features, 64 states, four gates: oneDNN's layer, which flop_counter does not know; or the
+    products of its cells."""
     layer = torch.nn.LSTM(32, 64, batch_first=True)
     rows = rows_of([lambda: layer(torch.randn(4, 10, 32))[0].sum().backward()])
     once = 2 * 40 * (4 * 64 * 32 + 4 * 64 * 64)
@@ -131,11 +132,12 @@ def test_a_layer_of_a_recurrent_network():
         assert sum(r["flops"] for r in rows) >= once
 
 
-# ---- convolutions -----------------------------------------------------------------------------------------------------------------------------
+# ---- convolutions ------------------------------------------------------------------------------------------
 
 
 def conv_case(draw, groups):
-    """One that torch can do: of some shapes it says that the result would be empty, or that its library has no format for them."""
+    """One that torch can do: of some shapes it says that the result would be empty, or that its library has no format
+    for them."""
     while True:
         body, flops = random_conv(draw, groups)
         try:
@@ -209,14 +211,14 @@ def test_convolutions_that_pad_by_name():
     assert flops_of([body]) == theirs_of([body]) == 2 * 2 * 6 * 4 * 9 * 81 + 2 * 6 * 4 * 3 * 7
 
 
-# ---- attention ----------------------------------------------------------------------------------------------------------------------------------
+# ---- attention ---------------------------------------------------------------------------------------------
 
 
 @runs
 @given(st.integers(0, 1 << 30))
 def test_attention(seed):
-    """Two products forward and five backward (the scores are made again), of which the kernel of one head's length does all: a causal mask is
-    not taken off. Where torch falls back to plain products, their gradients are four."""
+    """Two products forward and five backward (the scores are made again), of which the kernel of one head's length does
+    all: a causal mask is not taken off. Where torch falls back to plain products, their gradients are four."""
     draw = random.Random(seed)
     heads, groups = draw.choice([(4, 4), (4, 2), (3, 1)])
     batch, length, other, width = draw.randint(1, 3), draw.randint(2, 9), draw.randint(2, 9), draw.choice([8, 16])

@@ -1,4 +1,5 @@
-"""One folder, one answer: every question to ranks that are held at once and to the same ranks read one after the other, down to order and notes."""
+"""One folder, one answer: every question to ranks that are held at once and to the same ranks read one after the other,
+down to order and notes."""
 
 import itertools
 import json
@@ -7,7 +8,6 @@ import os
 
 import pytest
 import tachograph as tg
-
 import traces
 
 BLANKS = (
@@ -96,7 +96,8 @@ def written(request, tmp_path_factory):
 
 @pytest.fixture
 def folders(written):
-    """Opened anew for each test: a question that needs all ranks at once leaves them in memory for those that follow."""
+    """Opened anew for each test: a question that needs all ranks at once leaves them in memory for those that
+    follow."""
     return [(tg.open(folder), str(folder)) for folder in written]
 
 
@@ -167,7 +168,8 @@ def test_what_a_rank_lacks_is_said_whether_or_not_others_have_it(folders):
 
 
 def test_steps_are_found_rank_by_rank(tmp_path):
-    """Rank 0 has ProfilerStep annotations, rank 1 a loop of its own annotation: one is no reason to find none in the other."""
+    """Rank 0 has ProfilerStep annotations, rank 1 a loop of its own annotation: one is no reason to find none in the
+    other."""
 
     def events(name, count):
         return [

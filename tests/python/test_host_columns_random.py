@@ -1,15 +1,14 @@
-"""Memory and tensor cores by operator, memory by category, and data_hidden: each against a slow count over the events of random traces."""
+"""Memory and tensor cores by operator, memory by category, and data_hidden: each against a slow count over the events
+of random traces."""
 
 import collections
 import random
 import statistics
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 import reference
 import traces
+from hypothesis import given, strategies as st
 from reference import DEVICE, arg, slices, track_of
 from test_property import CONTENT, SETTINGS, Written, check_rows
 
@@ -17,7 +16,8 @@ TENSOR_KERNEL = "nvjet_hsh_64x8"
 
 
 def build(content):
-    """Some kernels use tensor cores; of every other trace memory is taken and freed just when operators begin and end."""
+    """Some kernels use tensor cores; of every other trace memory is taken and freed just when operators begin and
+    end."""
     ranks = traces.build(**{**content, "ranks": 1, "gpu": True, "memory": True})
     memory = sorted((e for e in ranks[0].events if e.name == "[memory]"), key=lambda e: e.ts)
     edges = sorted(
@@ -55,7 +55,8 @@ def operator_at(nodes, e):
 
 
 def as_one(nodes):
-    """{node: the one it is a call of}: an operator whose only child has its name and is one, too, is one call with it."""
+    """{node: the one it is a call of}: an operator whose only child has its name and is one, too, is one call with
+    it."""
     out = {}
     for n in nodes:
         p = n.parent
@@ -145,7 +146,8 @@ def blocks_by_hand(events):
 
 
 def check_memory_by_category(rank, ask):
-    """What a block is for is memory_blocks' to say; how much of it there was when is counted here, instant by instant."""
+    """What a block is for is memory_blocks' to say; how much of it there was when is counted here, instant by
+    instant."""
     found = blocks_by_hand(rank.events)
     if not found:
         return

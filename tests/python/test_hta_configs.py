@@ -1,7 +1,6 @@
-"""tachograph.hta where a notebook reaches below TraceAnalysis: times before and after load_traces, which args are columns, files and their
-ranks, patterns, frames without what a filter asks for. Figures worked out by hand."""
+"""tachograph.hta where a notebook reaches below TraceAnalysis: times before and after load_traces, which args are
+columns, files and their ranks, patterns, frames without what a filter asks for. Figures worked out by hand."""
 
-import gzip
 import json
 import re
 
@@ -9,22 +8,22 @@ import pytest
 
 pandas = pytest.importorskip("pandas")
 
-from tachograph.hta.common import trace_file, types  # noqa: E402
-from tachograph.hta.common.constants import CUDA_MAX_LAUNCH_QUEUE_PER_STREAM  # noqa: E402
-from tachograph.hta.common.trace import Trace, parse_trace_file, trace_event_timestamp_to_unixtime_ns  # noqa: E402
-from tachograph.hta.common.trace_call_graph import CallGraph  # noqa: E402
-from tachograph.hta.common.trace_filter import FirstIterationFilter, IterationIndexFilter, RankFilter  # noqa: E402
+from tachograph.hta.common import trace_file, types
+from tachograph.hta.common.constants import CUDA_MAX_LAUNCH_QUEUE_PER_STREAM
+from tachograph.hta.common.trace import Trace, parse_trace_file, trace_event_timestamp_to_unixtime_ns
+from tachograph.hta.common.trace_call_graph import CallGraph
+from tachograph.hta.common.trace_filter import FirstIterationFilter, IterationIndexFilter, RankFilter
 from tachograph.hta.common.trace_parser import (
     ParserBackend,
     get_default_trace_parsing_backend,
-    parse_trace_dict,  # noqa: E402
+    parse_trace_dict,
     set_default_trace_parsing_backend,
 )
-from tachograph.hta.common.trace_symbol_table import TraceSymbolTable, decode_symbol_id_to_symbol_name  # noqa: E402
-from tachograph.hta.configs.config import HtaConfig, logger  # noqa: E402
-from tachograph.hta.configs.parser_config import AVAILABLE_ARGS, ParserConfig  # noqa: E402
-from tachograph.hta.trace_analysis import TimeSeriesTypes, TraceAnalysis  # noqa: E402
-from tachograph.hta.utils.utils import flatten_column_names, get_symbol_column_names, merge_kernel_intervals  # noqa: E402
+from tachograph.hta.common.trace_symbol_table import TraceSymbolTable, decode_symbol_id_to_symbol_name
+from tachograph.hta.configs.config import HtaConfig, logger
+from tachograph.hta.configs.parser_config import AVAILABLE_ARGS, ParserConfig
+from tachograph.hta.trace_analysis import TimeSeriesTypes, TraceAnalysis
+from tachograph.hta.utils.utils import flatten_column_names, get_symbol_column_names, merge_kernel_intervals
 
 BEGIN = 1_682_725_898_000_000  # microseconds since 1970
 
@@ -85,7 +84,7 @@ def written(folder, rank=0, pid=1, name=None):
     return str(path)
 
 
-# ---- times, before and after load_traces ---------------------------------------------------------------------------------------------------
+# ---- times, before and after load_traces -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("hta_compat", [False, True])
@@ -110,7 +109,7 @@ def test_moments_since_1970():
     assert trace_event_timestamp_to_unixtime_ns(1.5, {"baseTimeNanoseconds": 7}) == 1507
 
 
-# ---- which args are columns ----------------------------------------------------------------------------------------------------------------
+# ---- which args are columns --------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -190,7 +189,7 @@ def test_settings(tmp_path):
     set_default_trace_parsing_backend(ParserBackend.JSON)
 
 
-# ---- files -----------------------------------------------------------------------------------------------------------------------------------
+# ---- files -------------------------------------------------------------------------------------------------
 
 
 def test_files_by_rank(tmp_path):
@@ -224,7 +223,7 @@ def test_the_document_of_a_native_file(tmp_path):
     assert [e["name"] for e in events if e["ph"] == "X"] == [e["name"] for e in recording()["traceEvents"]]
 
 
-# ---- frames without what is asked for -----------------------------------------------------------------------------------------------------------
+# ---- frames without what is asked for ----------------------------------------------------------------------
 
 
 def test_filters_of_frames_without_ranks_or_iterations(tmp_path):
@@ -246,8 +245,9 @@ def test_no_stragglers_are_a_value_error(tmp_path, hta_compat):
 
 
 def test_path_of_a_later_rank_with_words_for_processes(tmp_path):
-    """Edges that no event is charged with have no track, wherever the tracks of the rank begin. The path: the first operator (2 + 5 + 13),
-    the call of the copy (5), and in the second step 2 to the launch, 20 to the kernel, 30 in it and 10 in the copy."""
+    """Edges that no event is charged with have no track, wherever the tracks of the rank begin. The path: the first
+    operator (2 + 5 + 13), the call of the copy (5), and in the second step 2 to the launch, 20 to the kernel, 30 in it
+    and 10 in the copy."""
     files = [written(tmp_path, 0, pid="python"), written(tmp_path, 1, pid="python")]
     t = TraceAnalysis(trace_files=files, trace_dir="")
     for rank in (0, 1):
@@ -256,7 +256,7 @@ def test_path_of_a_later_rank_with_words_for_processes(tmp_path):
         assert found and set(frame["pid"].dropna()) <= {"python", 0} and frame["duration"].sum() == 87
 
 
-# ---- the graph by networkx' names ------------------------------------------------------------------------------------------------------------------
+# ---- the graph by networkx' names --------------------------------------------------------------------------
 
 
 def test_graph_around_a_node(tmp_path):
@@ -305,8 +305,8 @@ def test_nodes_by_number(tmp_path, hta_compat):
 
 
 def test_what_if_an_edge_were_longer(tmp_path):
-    """Of 87 us: the kernel of the first step is given 500 us, so that the path leads through it: 2 to its launch, 20 until it begins, then
-    500, then the copy after it (10). In the breakdown edges keep the time they took."""
+    """Of 87 us: the kernel of the first step is given 500 us, so that the path leads through it: 2 to its launch, 20
+    until it begins, then 500, then the copy after it (10). In the breakdown edges keep the time they took."""
     graph, _ = TraceAnalysis(trace_files={0: written(tmp_path)}, trace_dir="").critical_path_analysis(0, "", None)
     before = graph.get_critical_path_breakdown()
     assert graph.critical_path() and graph.get_critical_path_breakdown().equals(before)
@@ -347,7 +347,7 @@ def test_threads_of_a_call_graph(tmp_path):
     assert list(frame.columns) == ["rank", "pid", "tid", "label", "stack_index", "stack_root", "count"]
 
 
-# ---- names -----------------------------------------------------------------------------------------------------------------------------------------
+# ---- names -------------------------------------------------------------------------------------------------
 
 
 def test_counters_of_one_kind(tmp_path):

@@ -1,5 +1,6 @@
-"""tachograph.hta: the calls of HolisticTraceAnalysis' tutorials, with the import changed, on traces of our own; signatures, columns,
-kinds and figures of the frames; and, where the real one is installed (test_peers.py says how), its frames beside ours."""
+"""tachograph.hta: the calls of HolisticTraceAnalysis' tutorials, with the import changed, on traces of our own;
+signatures, columns, kinds and figures of the frames; and, where the real one is installed (test_peers.py says how), its
+frames beside ours."""
 
 import gzip
 import inspect
@@ -14,12 +15,11 @@ import pytest
 
 pandas = pytest.importorskip("pandas")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import hta_calls  # noqa: E402
-import peers  # noqa: E402
-from test_peers import training  # noqa: E402
-
-from tachograph.hta import LabeledTrace, MemoryAnalysis, TraceDiff  # noqa: E402
-from tachograph.hta.trace_analysis import TraceAnalysis  # noqa: E402
+import hta_calls
+import peers
+from tachograph.hta import LabeledTrace, MemoryAnalysis, TraceDiff
+from tachograph.hta.trace_analysis import TraceAnalysis
+from test_peers import training
 
 REQUIRED = inspect.Parameter.empty
 SIGNATURES = {  # arguments in order, with defaults, of release 0.6.1
@@ -152,7 +152,7 @@ def test_pandas_waits_until_a_frame_is_made():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-# ---- one small trace of which every figure can be worked out -----------------------------------------------------------------------------
+# ---- one small trace of which every figure can be worked out -----------------------------------------------
 
 
 def slice_of(cat, name, ts, dur, tid=1, pid=1, **args):
@@ -171,7 +171,8 @@ def launch(
 
 
 def small(rank=0):
-    """Two steps. Kernels on stream 7 at 20..60 and 70.5..100.5, a collective on 20 at 50..80, a copy on 7 at 110..115; the same 200 µs later."""
+    """Two steps. Kernels on stream 7 at 20..60 and 70.5..100.5, a collective on 20 at 50..80, a copy on 7 at 110..115;
+    the same 200 µs later."""
     events = []
     for step in range(2):
         t, c = 1000 + 200 * step, 10 * (step + 1)
@@ -233,7 +234,8 @@ def test_temporal_breakdown(analysis):
 
 
 def test_temporal_breakdown_as_hta_counts(tmp_path):
-    # the last step is left out; the annotation on stream 7 (20..100, its end rounded down) counts as a compute kernel there
+    # the last step is left out; the annotation on stream 7 (20..100, its end rounded down) counts as a compute kernel
+    # there
     frame = TraceAnalysis(
         trace_files=[written(tmp_path, small())], trace_dir="", hta_compat=True
     ).get_temporal_breakdown(False)
@@ -319,7 +321,8 @@ def test_idle_time(analysis):
     frame, stats = analysis.get_idle_time_breakdown(ranks=[0], visualize=False, show_idle_interval_stats=True)
     assert list(frame.columns) == ["rank", "stream", "idle_category", "idle_time", "idle_time_ratio"]
     of_7 = frame[frame["stream"] == 7].set_index("idle_category")["idle_time"].to_dict()
-    # gemm to relu: launched before, 10.5 later; relu to copy: launched at 104, after 100.5; copy to the next step's gemm: launched at 205
+    # gemm to relu: launched before, 10.5 later; relu to copy: launched at 104, after 100.5; copy to the next step's
+    # gemm: launched at 205
     assert of_7["kernel_wait"] == 21.0 and of_7["host_wait"] == 9.5 + 105 + 9.5
     assert stats.loc["kernel_wait"]["count"] == 2 and stats.loc["kernel_wait"]["mean"] == 10.5
 
@@ -550,7 +553,7 @@ def test_ranks_are_called_as_given(tmp_path):
     assert TraceAnalysis(trace_dir=str(tmp_path)).t.get_ranks() == [0, 1]
 
 
-# ---- where HTA's own numbers hang on the order of what happens at one time ------------------------------------------------------------------
+# ---- where HTA's own numbers hang on the order of what happens at one time ---------------------------------
 
 
 def compat(folder, events):
@@ -593,7 +596,7 @@ def test_types_are_those_that_run(tmp_path):
     assert dict(zip(types["kernel_type"], types["sum"])) == {"COMPUTATION": 5, "COMMUNICATION": 5}
 
 
-# ---- written files -------------------------------------------------------------------------------------------------------------------------
+# ---- written files -----------------------------------------------------------------------------------------
 
 
 def load(path):
@@ -706,7 +709,7 @@ def test_the_path_can_be_kept(analysis, tmp_path):
     )
 
 
-# ---- two traces, memory ----------------------------------------------------------------------------------------------------------------------
+# ---- two traces, memory ------------------------------------------------------------------------------------
 
 
 def test_trace_diff(tmp_path):
@@ -774,7 +777,7 @@ def test_without_plotly_a_sentence_and_the_frame(analysis, monkeypatch):
         assert len(analysis.get_temporal_breakdown()) == 1
 
 
-# ---- beside the real one ---------------------------------------------------------------------------------------------------------------------
+# ---- beside the real one -----------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -805,8 +808,7 @@ def test_frames_equal_those_of_hta(folder, tmp_path):
     out = tmp_path / "theirs.pickle"
     done = subprocess.run(
         [str(peers.find()), hta_calls.__file__, "hta", folder, str(out)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr.decode()[-2000:]

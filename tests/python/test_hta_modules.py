@@ -1,5 +1,5 @@
-"""tachograph.hta beside TraceAnalysis: filters by operator, lookups in frames, timelines. A trace of two steps whose figures are worked
-out by hand."""
+"""tachograph.hta beside TraceAnalysis: filters by operator, lookups in frames, timelines. A trace of two steps whose
+figures are worked out by hand."""
 
 import importlib
 import inspect
@@ -11,11 +11,14 @@ import pytest
 
 pandas = pytest.importorskip("pandas")
 
-from tachograph.hta.analyzers import timeline as device_timeline  # noqa: E402
-from tachograph.hta.common import timeline, trace_df  # noqa: E402
-from tachograph.hta.common import trace_stack_filter as stack_filter  # noqa: E402
-from tachograph.hta.common.trace import Trace  # noqa: E402
-from tachograph.hta.common.trace_call_graph import CallGraph  # noqa: E402
+from tachograph.hta.analyzers import timeline as device_timeline
+from tachograph.hta.common import (
+    timeline,
+    trace_df,
+    trace_stack_filter as stack_filter,
+)
+from tachograph.hta.common.trace import Trace
+from tachograph.hta.common.trace_call_graph import CallGraph
 
 REQUIRED = inspect.Parameter.empty
 
@@ -25,7 +28,8 @@ def event(cat, name, ts, dur, tid=1, pid=1, **args):
 
 
 def step(number, at):
-    """100 us: forward with a matmul and its kernel, a wait, backward with another; the kernels run 20 us after their call begins."""
+    """100 us: forward with a matmul and its kernel, a wait, backward with another; the kernels run 20 us after their
+    call begins."""
     link = 10 * number
     return [
         event("user_annotation", f"ProfilerStep#{number}", at, 100),
@@ -218,7 +222,7 @@ def test_figures_are_drawn(trace, monkeypatch):
         timeline.plot_events_timeline("All", trace.get_trace(0), setting)
 
 
-# ---- every public name that notebooks import beside TraceAnalysis, with its arguments: release 0.6.1 -------------------------------------
+# ---- every public name that notebooks import beside TraceAnalysis, with its arguments: release 0.6.1 -------
 
 OPERATOR = [("op_name", REQUIRED), ("position", REQUIRED)]
 KERNELS = [("include_gpu_kernels", False), ("name_column", None)]

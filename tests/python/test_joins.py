@@ -6,7 +6,6 @@ import subprocess
 
 import pytest
 import tachograph as tg
-
 import traces
 
 BLANKS = (
@@ -174,7 +173,8 @@ def test_a_file_that_is_no_trace_is_named(folders):
 
 
 def work_events(rank, late_us, steps=6):
-    """Steps of 10 ms: the rank computes for 2 ms and `late_us` more, and is in a collective from then to the end of the 9th ms."""
+    """Steps of 10 ms: the rank computes for 2 ms and `late_us` more, and is in a collective from then to the end of the
+    9th ms."""
     events = []
     for step in range(steps):
         t, busy = 20_000 * step, 2000 + late_us
@@ -235,7 +235,8 @@ def work_events(rank, late_us, steps=6):
 
 @pytest.fixture(scope="module", params=[0, 4000], ids=["even", "rank 2 is late"])
 def jobs(request, tmp_path_factory):
-    """A job of three ranks and a file without any event of them, which the others' answers are not about: (small, large, who is late)."""
+    """A job of three ranks and a file without any event of them, which the others' answers are not about: (small,
+    large, who is late)."""
     made = []
     for name in ("small", "large"):
         folder = tmp_path_factory.mktemp(name)
@@ -366,7 +367,8 @@ def test_findings_on_the_command_line(jobs, tachograph_path, words):
 
 
 def test_what_a_number_names_is_asked_of_its_rank_alone(folders, tachograph_path):
-    """A track or an event is one rank's; the limit is that of rows of all ranks, and a check of them all says what it always does."""
+    """A track or an event is one rank's; the limit is that of rows of all ranks, and a check of them all says what it
+    always does."""
 
     def said(folder, *words):
         run = subprocess.run(
@@ -404,7 +406,8 @@ def test_what_a_number_names_is_asked_of_its_rank_alone(folders, tachograph_path
 
 
 def module_events(rank):
-    """A Linear in a Net, called 2 + rank times for 30 us, each with an operator of 10 us that launches a kernel of 5 + rank us; and one outside."""
+    """A Linear in a Net, called 2 + rank times for 30 us, each with an operator of 10 us that launches a kernel of 5 +
+    rank us; and one outside."""
     events = []
 
     def slice_(cat, name, ts, dur, tid=1, **args):

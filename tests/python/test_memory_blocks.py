@@ -4,10 +4,8 @@ import gzip
 import json
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 import tachograph as tg
+from hypothesis import given, settings, strategies as st
 from reference_memory import Story
 
 FEW = settings(max_examples=25, deadline=None)
@@ -104,7 +102,7 @@ def test_native_files_answer_the_same(opened, tmp_path):
         assert again.ask(question).to_dicts() == trace.ask(question).to_dicts()
 
 
-# ---- layers -----------------------------------------------------------------------------------------------------------------------------
+# ---- layers ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -151,7 +149,7 @@ def test_layer_of_a_path(opened, path, layer):
     assert list(trace.ask("memory_blocks", by="layer")["module"]) == [layer]
 
 
-# ---- the allocator of a device ----------------------------------------------------------------------------------------------------------
+# ---- the allocator of a device -----------------------------------------------------------------------------
 
 
 @FEW
@@ -208,7 +206,7 @@ def test_fragmentation(opened, steps):
         )
 
 
-# ---- PyTorch's raw memory timeline ---------------------------------------------------------------------------------------------------------
+# ---- PyTorch's raw memory timeline -------------------------------------------------------------------------
 
 KINDS = ("parameter", "optimizer_state", "input", "temporary", "activation", "gradient", "autograd_detail", "unknown")
 
@@ -263,7 +261,7 @@ def test_a_folder_passes_a_timeline_over(tmp_path):
     assert "[memory change]" not in set(trace.ask("events", by="mark")["name"])
 
 
-# ---- what is missing is said -----------------------------------------------------------------------------------------------------------
+# ---- what is missing is said -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("question", ["memory_blocks", "memory_timeline", "leaks", "checkpoint", "fragmentation"])

@@ -1,11 +1,11 @@
-"""Memory events as old, foreign and damaged traces have them: without addresses, totals, kind or number of a device, with totals below zero,
-frees of what was never seen, addresses taken twice, several devices. Every question about memory against a plain walk over the events."""
+"""Memory events as old, foreign and damaged traces have them: without addresses, totals, kind or number of a device,
+with totals below zero, frees of what was never seen, addresses taken twice, several devices. Every question about
+memory against a plain walk over the events."""
 
 import random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 tg = pytest.importorskip("tachograph")
 FEW = settings(max_examples=20, deadline=None)

@@ -5,7 +5,6 @@ import json
 import re
 
 import pytest
-
 import tachograph as tg
 from tachograph._collect.live_tensors import LiveTensors
 from tachograph._memory.page import page

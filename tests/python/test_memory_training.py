@@ -7,10 +7,9 @@ import re
 import pytest
 
 torch = pytest.importorskip("torch")
-from torch import nn  # noqa: E402
-from torch.utils.checkpoint import checkpoint  # noqa: E402
-
-import tachograph as tg  # noqa: E402
+import tachograph as tg
+from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 CPU = tg.ProfilerActivity.CPU
 
@@ -71,7 +70,8 @@ def test_curve_of_a_step(tmp_path):
     assert peak["ts_ns"] == at and before + most >= peak["total"] > most
     top = max(range(len(rows)), key=lambda i: rows[i]["activation"])
     forward = [row["activation"] for row in rows[: top + 1]]
-    # Linear needs its input, GELU its own: of 12 results of 128 kB all but the last are kept, and the last for the square.
+    # Linear needs its input, GELU its own: of 12 results of 128 kB all but the last are kept, and the last for the
+    # square.
     assert forward == sorted(forward) and forward[-1] >= 12 * 256 * 128 * 4
     assert rows[-1]["activation"] <= 8 and rows[-1]["temporary"] == 0
 
@@ -328,8 +328,8 @@ def programs():
 
 @pytest.mark.parametrize("name", ["train", "infer", "accumulate"])
 def test_totals_are_those_of_torchs_own_timeline(name):
-    """Bytes at the peak and at the end to the byte, and of what torch does not guess; where it puts temporaries of an optimizer among parameters,
-    and calls activation what no backward needs, the categories differ (docs/metrics.md)."""
+    """Bytes at the peak and at the end to the byte, and of what torch does not guess; where it puts temporaries of an
+    optimizer among parameters, and calls activation what no backward needs, the categories differ (docs/metrics.md)."""
     from torch.profiler import ProfilerActivity, profile
     from torch.profiler._memory_profiler import Action
 

@@ -1,11 +1,11 @@
-"""How answers must follow when a whole trace is slowed down, or holds the same thing twice, for every question that adds up what a rank did.
-Shifts, orders of events and names of streams: test_property.py and the files of the other families."""
+"""How answers must follow when a whole trace is slowed down, or holds the same thing twice, for every question that
+adds up what a rank did. Shifts, orders of events and names of streams: test_property.py and the files of the other
+families."""
 
 import copy
 
-from hypothesis import given, settings
-
 import traces
+from hypothesis import given, settings
 from test_property import CONTENT, SETTINGS, Written, answers, assert_same
 
 FEW = settings(SETTINGS, max_examples=20)

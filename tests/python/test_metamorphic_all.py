@@ -1,5 +1,6 @@
-"""What every question must do when all times move, all times double, the events stand in another order, or the streams have other numbers: exactly that and
-no more. Asked in each of the ways that have a golden, of the golden traces and of random ones; a new question is in it by having a golden."""
+"""What every question must do when all times move, all times double, the events stand in another order, or the streams
+have other numbers: exactly that and no more. Asked in each of the ways that have a golden, of the golden traces and of
+random ones; a new question is in it by having a golden."""
 
 import copy
 import json
@@ -13,11 +14,11 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/golden"), str(ROOT / "tools")]
-import defs  # noqa: E402
-import make_traces  # noqa: E402
-import test_golden  # noqa: E402
-import traces  # noqa: E402
-from engine import Refused  # noqa: E402
+import defs
+import make_traces
+import test_golden
+import traces
+from engine import Refused
 
 QUESTIONS = {q.name: q for q in defs.questions()}
 UNITS = {q.name: {name: unit for name, _, unit, _ in q.columns} for q in QUESTIONS.values()}
@@ -60,7 +61,7 @@ def arguments(words):
 ASKED = [(name, arguments(words)) for name, variants in test_golden.QUESTIONS.items() for words in variants]
 
 
-# ---- documents ---------------------------------------------------------------------------------------------------------------------
+# ---- documents ---------------------------------------------------------------------------------------------
 
 
 def parse(text):
@@ -150,7 +151,7 @@ def renamed(document):
     return document
 
 
-# ---- answers -------------------------------------------------------------------------------------------------------------------------
+# ---- answers -----------------------------------------------------------------------------------------------
 
 
 def write(documents, folder):
@@ -196,7 +197,7 @@ def fact(row, change):
     }
 
 
-# ---- what must follow ----------------------------------------------------------------------------------------------------------------
+# ---- what must follow --------------------------------------------------------------------------------------
 
 
 def after_shift(question, row):
@@ -223,7 +224,8 @@ def after_renaming(question, row):
     )
 
 
-# What follows otherwise, and why. HTA rounds times that have fractions, goes by the order of the file, and takes stream 0 for the host.
+# What follows otherwise, and why. HTA rounds times that have fractions, goes by the order of the file, and takes stream
+# 0 for the host.
 EXCEPT = {
     "order": lambda source, question, args: "rules" in args or "event" in args,  # event: a running number
     "streams": lambda source, question, args: (
@@ -284,7 +286,8 @@ def test_twice_as_slow(engine, tmp_path, source):
 
 
 def test_every_question_answers_somewhere(engine, tmp_path):
-    """But the segments of a snapshot, which has no events (test_snapshot.py), and the counters of CUPTI (test_critical.py)."""
+    """But the segments of a snapshot, which has no events (test_snapshot.py), and the counters of CUPTI
+    (test_critical.py)."""
     answered = set()
     for source, (build, *which) in SOURCES.items():
         path = write(build(*which), tmp_path / source.replace(" ", "_"))

@@ -1,4 +1,5 @@
-"""Spans of modules: each call of a module from its begin to its end, through a pointer in nn.Module's function that nobody sees."""
+"""Spans of modules: each call of a module from its begin to its end, through a pointer in nn.Module's function that
+nobody sees."""
 
 import collections
 import copy
@@ -12,8 +13,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 record = pytest.importorskip("tachograph._record")
-from recorded import run  # noqa: E402, F401
-import tachograph as tg  # noqa: E402
+import tachograph as tg
+from recorded import run  # noqa: F401
 
 nn = torch.nn
 torch.set_num_threads(1)

@@ -1,5 +1,5 @@
-"""A question on a trace that lacks what it is about: exit code 3, what is missing, and what to record; never an empty table that reads
-as "there was none". Every question, on traces that hold one kind of thing each."""
+"""A question on a trace that lacks what it is about: exit code 3, what is missing, and what to record; never an empty
+table that reads as "there was none". Every question, on traces that hold one kind of thing each."""
 
 import json
 import re
@@ -114,8 +114,8 @@ def test_a_rank_that_lacks_it_is_named(tachograph, tmp_path):
 
 @pytest.mark.parametrize("question", ["breakdown", "overlap", "kernel_types", "kernel_breakdown"])
 def test_what_has_a_stream_is_work_to_hta(tachograph, tmp_path, question):
-    """A compiled program recorded without its device: torch writes the stream among the args of the operator that launches. To
-    HolisticTraceAnalysis it is a kernel of 20 us, and all the time there is; to us it is host work."""
+    """A compiled program recorded without its device: torch writes the stream among the args of the operator that
+    launches. To HolisticTraceAnalysis it is a kernel of 20 us, and all the time there is; to us it is host work."""
     path = tmp_path / "compiled.json"
     path.write_text(
         json.dumps(
@@ -178,8 +178,8 @@ def test_memory_without_addresses(tachograph, tmp_path, question):
 
 
 def test_memory_events_on_the_thread_of_their_operators(tachograph, tmp_path):
-    """Kineto of 2021 wrote the thread of an operator as "77" and that of its memory events as 77. Without totals of the allocator the peak
-    is where most was taken and not given back: 100 + 30 bytes, after the second event."""
+    """Kineto of 2021 wrote the thread of an operator as "77" and that of its memory events as 77. Without totals of the
+    allocator the peak is where most was taken and not given back: 100 + 30 bytes, after the second event."""
     events = [
         slice_("cpu_op", "aten::mm", 10, 20, tid="77"),
         slice_("cpu_op", "aten::add", 40, 20, tid="77"),

@@ -1,13 +1,11 @@
-"""Every question with a slow reference on the traces of odd_traces.py, and what those showed to be wrong, by hand. TG_EXAMPLES: how many traces (12)."""
+"""Every question with a slow reference on the traces of odd_traces.py, and what those showed to be wrong, by hand.
+TG_EXAMPLES: how many traces (12)."""
 
 import json
 import os
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 import odd_traces
+import pytest
 import reference_device
 import reference_ops
 import test_columns_random
@@ -16,6 +14,7 @@ import test_host_columns_random
 import test_ops
 import test_plugin
 import test_property
+from hypothesis import given, settings, strategies as st
 from test_property import SETTINGS, Written
 
 SOME = settings(SETTINGS, max_examples=int(os.environ.get("TG_EXAMPLES", "12")))
@@ -101,7 +100,7 @@ def test_as_hta_counts(engine, content):
                 test_device.check_all(m, rank, ask, rules=rules)
 
 
-# ---- by hand ----------------------------------------------------------------------------------------------------------------------
+# ---- by hand -----------------------------------------------------------------------------------------------
 
 
 def asked(engine, tmp_path, question, *events, **args):
@@ -130,7 +129,8 @@ def asked(engine, tmp_path, question, *events, **args):
 
 
 def test_a_range_left_open_takes_nothing_out_of_the_function_that_began_it(engine, tmp_path):
-    """As __enter__ of the profiler's ranges: the range begins in the call and outlives it, and what the call calls then is still its."""
+    """As __enter__ of the profiler's ranges: the range begins in the call and outlives it, and what the call calls then
+    is still its."""
     frames = (
         ("t.py(1): run", 0, 100),
         ("p.py(5): __enter__", 10, 30),
@@ -158,7 +158,8 @@ def test_a_range_left_open_takes_nothing_out_of_the_function_that_began_it(engin
 
 
 def test_a_call_belongs_to_the_operator_it_starts_in_whatever_overlaps_that(engine, tmp_path):
-    """The step begins inside the operator and outlives it; of two operators that overlap in part the later one has the call, until it ends."""
+    """The step begins inside the operator and outlives it; of two operators that overlap in part the later one has the
+    call, until it ends."""
     work = [("k%d" % n, "kernel", 200 + n, 201 + n, {"device": 0, "stream": 7, "correlation": n}) for n in range(1, 5)]
     calls = [
         ("cudaLaunchKernel", "cuda_runtime", at, at + 1, {"correlation": n})

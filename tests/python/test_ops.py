@@ -1,5 +1,6 @@
-"""op_kernels, sequences, kernel_annotations, call_graph, call_stack and forward_backward on random traces, against reference_ops.py;
-and what must not change when the same content is shifted, stretched, renamed or written in another order."""
+"""op_kernels, sequences, kernel_annotations, call_graph, call_stack and forward_backward on random traces, against
+reference_ops.py; and what must not change when the same content is shifted, stretched, renamed or written in another
+order."""
 
 import collections
 import copy
@@ -10,15 +11,13 @@ import random
 import sys
 import tempfile
 
-from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
-
 import reference
 import reference_ops
 import traces
+from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "conformance"))
-from engine import Refused  # noqa: E402
+from engine import Refused
 
 SETTINGS = settings(
     max_examples=int(os.environ.get("TG_EXAMPLES", "12")),
@@ -39,11 +38,12 @@ CONTENT = st.fixed_dictionaries(
 KEY = ("name", "start_ns", "dur_ns")
 
 
-# ---- content ---------------------------------------------------------------------------------------------------------------------
+# ---- content -----------------------------------------------------------------------------------------------
 
 
 def backward_thread(rnd, rank, host, span):
-    """A thread that autograd runs: engine calls with a node in each, which launches a kernel; half of them below a backward annotation."""
+    """A thread that autograd runs: engine calls with a node in each, which launches a kernel; half of them below a
+    backward annotation."""
     pid, tid = host[0].pid, 990_001
     first = min(e.ts for e in host)
     for k in range(rnd.randint(1, 6)):
@@ -190,7 +190,7 @@ def picked(row, columns):
     return tuple(near(row[c]) for c in columns)
 
 
-# ---- against the reference ----------------------------------------------------------------------------------------------------------
+# ---- against the reference ---------------------------------------------------------------------------------
 
 
 @SETTINGS
@@ -356,7 +356,7 @@ def test_call_stacks_as_hta_builds_them(engine, content):
         ) == bag(want)
 
 
-# ---- what must not change, and what must change how ---------------------------------------------------------------------------------
+# ---- what must not change, and what must change how --------------------------------------------------------
 
 QUESTIONS = (
     ("op_kernels", {}),
@@ -452,7 +452,7 @@ def test_names_of_streams_change_nothing(engine, content):
         assert answers(a, leave_out={"stream"}) == answers(b, leave_out={"stream"})
 
 
-# ---- exports ----------------------------------------------------------------------------------------------------------------------------
+# ---- exports -----------------------------------------------------------------------------------------------
 
 
 def test_patterns_are_marked_in_an_export(tachograph, tmp_path):

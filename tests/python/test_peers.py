@@ -1,6 +1,8 @@
-"""Our Chrome export says the same as the original to HolisticTraceAnalysis 0.5.0 and to the TensorBoard profiler plugin 0.4.3.
+"""Our Chrome export says the same as the original to HolisticTraceAnalysis 0.5.0 and to the TensorBoard profiler plugin
+0.4.3.
 
-They need an environment of their own (tests/python/peers.py): these tests run when it is there, or with PEERS=1, which makes it.
+They need an environment of their own (tests/python/peers.py): these tests run when it is there, or with PEERS=1, which
+makes it.
 """
 
 import json
@@ -12,8 +14,8 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import nesting  # noqa: E402
-import peers  # noqa: E402
+import nesting
+import peers
 
 
 @pytest.fixture(scope="module")
@@ -23,9 +25,7 @@ def ask():
     )
 
     def run(path):
-        done = subprocess.run(
-            [str(python), peers.__file__, "ask", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False
-        )
+        done = subprocess.run([str(python), peers.__file__, "ask", str(path)], capture_output=True, check=False)
         assert done.returncode == 0, done.stderr.decode()[-2000:]
         return json.loads(done.stdout)
 
@@ -33,7 +33,8 @@ def ask():
 
 
 def training(seed, overlap_us=0):
-    """Three steps of operators, launches, kernels, copies and collectives; overlap_us > 0 makes kernels of a stream overlap."""
+    """Three steps of operators, launches, kernels, copies and collectives; overlap_us > 0 makes kernels of a stream
+    overlap."""
     rnd = random.Random(seed)
     events, correlation, now = [], 0, 1_000_000.0
     device_free = {7: now, 20: now}
@@ -185,7 +186,7 @@ def test_peers_see_no_difference_after_the_native_file(ask, tachograph, tmp_path
     assert ask(exported) == ask(original)
 
 
-# ---- our own recording --------------------------------------------------------------------------------------------------------------
+# ---- our own recording -------------------------------------------------------------------------------------
 
 RECORD = """
 import sys, torch
@@ -217,17 +218,14 @@ def modules_of(rows):
 
 
 def without_times(answer):
-    """What a peer says of a program but for how long it took. The plugin also says whether operators have call stacks: ours do."""
+    """What a peer says of a program but for how long it took. The plugin also says whether operators have call stacks:
+    ours do."""
     plugin = answer["plugin"]
     tables = {
         name: sorted((row["name"], row.get("input_shape"), row["calls"]) for row in plugin[name]["data"])
         for name in ("operation_table_by_name", "operation_table_by_name_input")
     }
-    flags = {
-        name: plugin[name]
-        for name in plugin
-        if name.startswith("has_") or name.startswith("kernel") or name == "gpu_metrics"
-    }
+    flags = {name: plugin[name] for name in plugin if name.startswith(("has_", "kernel")) or name == "gpu_metrics"}
     steps = [row[0] for row in plugin["overview"]["steps"]["rows"]]
     return {
         "hta": answer["hta"],
@@ -244,9 +242,7 @@ def test_peers_say_of_our_recording_what_they_say_of_torchs(ask, tmp_path):
     answers = []
     for by in ("torch", "tachograph"):
         path = tmp_path / f"{by}.json"
-        subprocess.run(
-            [sys.executable, "-c", RECORD, by, str(path)], check=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+        subprocess.run([sys.executable, "-c", RECORD, by, str(path)], check=True, capture_output=True)
         answers.append(without_times(ask(path)))
     theirs, ours = answers
     assert theirs["tables"]["operation_table_by_name"] and theirs["modules"] and len(theirs["steps"]) == 3

@@ -1,5 +1,5 @@
-"""Devices, totals, classes, the largest entries, modules and memory by operator: against the slow reference on random traces, what must
-not change, and what must change how."""
+"""Devices, totals, classes, the largest entries, modules and memory by operator: against the slow reference on random
+traces, what must not change, and what must change how."""
 
 import collections
 import copy
@@ -7,11 +7,9 @@ import json
 import os
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 import reference_plugin as reference
 import traces
+from hypothesis import given, settings, strategies as st
 from test_property import CONTENT, SETTINGS, Written, answers, assert_same, check_rows
 
 FEW = settings(SETTINGS, max_examples=int(os.environ.get("TG_EXAMPLES", "12")))
@@ -190,7 +188,7 @@ def test_twice_as_slow_doubles_times_alone(engine, content):
         assert_same(doubled, answers(b, (), questions))
 
 
-# ---- classes of operators -----------------------------------------------------------------------------------------------------------
+# ---- classes of operators ----------------------------------------------------------------------------------
 
 
 CLASSES = {
@@ -273,7 +271,7 @@ def test_classes_by_place(engine, tmp_path):
     assert {k: v for k, v in rows.items() if v} == {"conv": 100_000, "gemm": 40_000, "copy": 10_000, "other": 10_000}
 
 
-# ---- modules that only operators name -----------------------------------------------------------------------------------------------
+# ---- modules that only operators name ----------------------------------------------------------------------
 
 
 def test_modules_of_hierarchy_texts(engine, tmp_path):
@@ -312,7 +310,8 @@ def test_module_and_operator_of_one_extent(engine, tmp_path):
 
 
 def test_forward_computed_again(engine, tmp_path):
-    """Checkpointing: inside the backward of an operator of Act_0 the module around both runs again; it keeps its place."""
+    """Checkpointing: inside the backward of an operator of Act_0 the module around both runs again; it keeps its
+    place."""
 
     def frame(name, ts, dur, tid):
         return op("nn.Module: " + name, ts, dur, tid, "python_function", **{"Python module id": 0})
@@ -341,7 +340,7 @@ def test_forward_computed_again(engine, tmp_path):
     ]
 
 
-# ---- the command, and what is not there -----------------------------------------------------------------------------------------------
+# ---- the command, and what is not there --------------------------------------------------------------------
 
 
 def test_top_on_the_command_line(tachograph, tmp_path):
@@ -388,7 +387,7 @@ def test_tree_is_shown_by_indentation(tachograph, tmp_path):
     assert next(line.index("Linear_0") for line in sorted_lines if "Linear_0" in line) == at
 
 
-# ---- from Python ----------------------------------------------------------------------------------------------------------------------
+# ---- from Python -------------------------------------------------------------------------------------------
 
 
 def test_totals_and_classes_of_a_recording():
@@ -410,7 +409,7 @@ def test_totals_and_classes_of_a_recording():
     assert 0 < totals.cpu_ms <= totals.wall_ms
     assert totals.thread_cpu_ms == pytest.approx(sum(r["self_cpu_ns"] for r in rows) / 1e6)
     assert totals.sum_ms == pytest.approx(sum(r["cpu_ns"] for r in rows) / 1e6) and totals.sum_ms > totals.thread_cpu_ms
-    assert list(sorted(classes)) == sorted(CLASSES) and sum(classes.values()) == pytest.approx(1)
+    assert sorted(classes) == sorted(CLASSES) and sum(classes.values()) == pytest.approx(1)
     assert min(classes[name] for name in ("conv", "norm", "gemm", "elementwise")) > 0
     assert prof.by_class(device=False) == pytest.approx(classes)
 

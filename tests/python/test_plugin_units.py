@@ -1,5 +1,6 @@
-"""The inputs of the TensorBoard profiler plugin's own unit tests, and the values it asserts for them. Where a test of the plugin
-asserts one of its defects, the right value stands here and the comment says so. Times are in microseconds, as the plugin counts."""
+"""The inputs of the TensorBoard profiler plugin's own unit tests, and the values it asserts for them. Where a test of
+the plugin asserts one of its defects, the right value stands here and the comment says so. Times are in microseconds,
+as the plugin counts."""
 
 import json
 import math
@@ -10,7 +11,7 @@ import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "conformance"))
-from engine import Refused  # noqa: E402
+from engine import Refused
 
 PARTS = (
     "kernel_ns",
@@ -252,7 +253,8 @@ def test_pure_cpu(case):
 
 
 def test_covered_step_still_adds_up(case):
-    """The plugin starts anew with the whole step when a kernel leaves nothing of it (Runtime 5, CPU 45, Other 150 more)."""
+    """The plugin starts anew with the whole step when a kernel leaves nothing of it (Runtime 5, CPU 45, Other 150
+    more)."""
     case.step(1, 100, 200, 1)
     case.op("aten::mm", 110, 50, 2)
     case.call(120, 5, 2)
@@ -301,7 +303,8 @@ def test_gpu_utilization(case):
     curve = case.ask("device_metrics", by="time")
     assert [r["start_ns"] for r in curve] == [10_000 * k for k in range(10, 22)]
     assert [r["utilization_pct"] / 100 for r in curve] == [0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 1, 1]
-    # 130-135 .5, to 140 1, to 145 .6, to 150 .9, to 170 .3, 170-200 nothing (the plugin leaves a float residue there), 200-220 1
+    # 130-135 .5, to 140 1, to 145 .6, to 150 .9, to 170 .3, 170-200 nothing (the plugin leaves a float residue there),
+    # 200-220 1
     assert [r["sm_efficiency_pct"] for r in curve] == pytest.approx(
         [0, 0, 0, 75, 75, 30, 30, 0, 0, 0, 100, 100], abs=1e-9
     )
@@ -452,8 +455,8 @@ def test_what_kernels_do_not_state_is_unknown(case):
 
 @pytest.mark.parametrize("rules, share, eligible", [("exact", 80, True), ("plugin", 50, False)])
 def test_tensor_cores_beyond_known_operators(case, rules, share, eligible):
-    """30 + 10 us of 50 use tensor cores. The plugin leaves out the 30 that no operator launched, and has an operator's kernel use them
-    while its operator is not eligible."""
+    """30 + 10 us of 50 use tensor cores. The plugin leaves out the 30 that no operator launched, and has an operator's
+    kernel use them while its operator is not eligible."""
     case.op("mine::product", 0, 90, 1)
     case.call(50, 1, 1, (100, 10, {"name": "ampere_h884gemm"}), (110, 10, {"name": "plain"}))
     case.work(200, 30, "turing_h1688gemm", correlation=99)
@@ -836,7 +839,8 @@ def two_workers(engine, folder, build):
 
 
 def communication(engine, run):
-    """({worker: [transfer, synchronising]}, {(worker, kind): [calls, size, mean size, time, mean time, transfer, mean transfer]})"""
+    """({worker: [transfer, synchronising]}, {(worker, kind): [calls, size, mean size, time, mean time, transfer, mean
+    transfer]})"""
     waits = {
         r["rank"]: [r["transfer_ns"] / 1000, r["wait_ns"] / 1000]
         for r in engine.ask(run, "collectives", by="step", rules="plugin")

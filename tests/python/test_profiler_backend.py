@@ -69,11 +69,9 @@ def test_why_it_is_torch(more, why):
 @native
 def test_failed_self_test(monkeypatch):
     """One sentence with the evidence, once; then torch's collector does it."""
-    import tachograph._collect.native
+    from tachograph._collect import native as collector
 
-    monkeypatch.setattr(
-        tachograph._collect.native, "available", lambda: (False, "operators: this torch is not understood: 17 is not 4")
-    )
+    monkeypatch.setattr(collector, "available", lambda: (False, "operators: this torch is not understood: 17 is not 4"))
     with pytest.warns(
         UserWarning,
         match="^recording with torch's own collector: operators: this torch is not understood: 17 is not 4$",
@@ -89,7 +87,8 @@ def test_failed_self_test(monkeypatch):
 
 @native
 def test_process_that_is_recorded_already(tmp_path):
-    """As under `tachograph run`: the script's own profiler works beside it, by torch's collector, and the labels reach both."""
+    """As under `tachograph run`: the script's own profiler works beside it, by torch's collector, and the labels reach
+    both."""
     from tachograph._collect.native import NativeRecording
 
     with NativeRecording(tmp_path / "main.tacho"):
@@ -117,7 +116,7 @@ def test_feature_that_cannot_be_had(monkeypatch):
         assert kind(profile_memory=True) == "native"
 
 
-# ---- tachograph doctor ------------------------------------------------------------------------------------------------------------
+# ---- tachograph doctor -------------------------------------------------------------------------------------
 
 
 def test_doctor_tells_what_can_be_recorded():

@@ -35,7 +35,7 @@ SELECTS_TYPES = "dict" in str(inspect.signature(torch.profiler.profile).paramete
 CANNOT_SELECT = pytest.mark.filterwarnings("ignore:torch .* cannot select activity types")
 
 
-# ---- activities --------------------------------------------------------------------------------------------------------------------
+# ---- activities --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_timeout():
     assert tg.profile(post_processing_timeout_s=0).post_processing_timeout_s == 0
 
 
-# ---- configuration classes ----------------------------------------------------------------------------------------------------------------
+# ---- configuration classes ---------------------------------------------------------------------------------
 
 
 def test_configuration_classes():
@@ -120,7 +120,7 @@ def test_configuration_classes():
             setattr(config, dataclasses.fields(config)[0].name, None)
 
 
-# ---- experimental configurations ------------------------------------------------------------------------------------------------------------
+# ---- experimental configurations ---------------------------------------------------------------------------
 
 
 def test_fields_of_2_15():
@@ -179,7 +179,7 @@ def test_state_of_torch(state):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         config = read_experimental(Torch(*state))
-    expected = {name: True for name in FIELDS_15} | {"performance_events": ["cycles"], "custom_profiler_config": "{}"}
+    expected = dict.fromkeys(FIELDS_15, True) | {"performance_events": ["cycles"], "custom_profiler_config": "{}"}
     assert {name: getattr(config, name) for name in FIELDS_15} == expected
     assert config.profiler_metrics == (["metric"] if len(state) == 14 else [])
 
@@ -230,7 +230,7 @@ def test_trace_only(tmp_path):
     assert json.loads((tmp_path / "a.json").read_text())["traceEvents"]
 
 
-# ---- options of export_chrome_trace and the memory profile --------------------------------------------------------------------------------
+# ---- options of export_chrome_trace and the memory profile -------------------------------------------------
 
 
 def test_graph_lanes(tmp_path):
@@ -294,7 +294,7 @@ def test_memory_profile_needs_three_flags(on):
     assert messages == [f"{', '.join(missing)} required for memory profiling."] * 2
 
 
-# ---- execution traces --------------------------------------------------------------------------------------------------------------------
+# ---- execution traces --------------------------------------------------------------------------------------
 
 
 def test_execution_trace(tmp_path):

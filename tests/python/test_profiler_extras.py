@@ -12,11 +12,11 @@ import pytest
 torch = pytest.importorskip("torch")
 import tachograph as tg
 from recording import BACKENDS, CPU, CUDA, loop, names, needs_no_cuda, quiet_schedule
-from tachograph._profile import nvtx as _nvtx, windows as _window
-from tachograph._collect import price as _price
 from tachograph import _record, _say
+from tachograph._collect import price as _price
 from tachograph._collect.native import NativeRecording
 from tachograph._collect.price import per_record_ns
+from tachograph._profile import nvtx as _nvtx, windows as _window
 from tachograph._profile.step_times import StepTimes
 
 
@@ -132,8 +132,9 @@ def test_short_blocks_say_nothing(caplog):
 
 
 def test_estimate_is_right():
-    """Against unprofiled rounds of the same program, in turns, in CPU time, the least disturbed of each; small operators, where
-    recording costs most. A factor of 2.5 is what the estimate is good for: other operators, other threads, a busy machine."""
+    """Against unprofiled rounds of the same program, in turns, in CPU time, the least disturbed of each; small
+    operators, where recording costs most. A factor of 2.5 is what the estimate is good for: other operators, other
+    threads, a busy machine."""
     x = torch.ones(4)
 
     def round_ns():
@@ -178,7 +179,8 @@ def test_step_times(monkeypatch):
     assert times.inflation_pct() == pytest.approx((99 / 95 - 1) * 100)
     assert times.interval_pct() is None and times.words() == ""  # too few
     times.with_ns, times.without_ns = [110] * 3 + [120] * 3, [100] * 6
-    # Of six values the 95 % interval of the median is from the least to the most: 110 to 120, as half a width 5 % of 100.
+    # Of six values the 95 % interval of the median is from the least to the most: 110 to 120, as half a width 5 % of
+    # 100.
     assert times.inflation_pct() == pytest.approx(15) and times.interval_pct() == pytest.approx((10, 20))
     assert times.words().endswith(": +15.0 % (95 % interval +10.0 to +20.0)")
     times.with_ns = [60] * 3 + [160] * 3  # half a width 50 % of 100: of no use
@@ -220,7 +222,7 @@ def test_disk_budget(caplog):
     assert size <= 2 << 20
 
 
-# ---- labels for Nsight ------------------------------------------------------------------------------------------------------------
+# ---- labels for Nsight -------------------------------------------------------------------------------------
 
 
 @needs_no_cuda

@@ -37,7 +37,8 @@ def a_recording_works_afterwards(profile):
 
 
 def run_program(backend, body, **kwargs):
-    """A program of its own; `profile` in it is on that backend. → what it wrote to standard output, and to standard error."""
+    """A program of its own; `profile` in it is on that backend. → what it wrote to standard output, and to standard
+    error."""
     head = f"import os, sys, functools, torch, tachograph as tg\nprofile = functools.partial(tg.profile, backend={backend!r}, activities=[tg.ProfilerActivity.CPU])\n"
     done = subprocess.run(
         [sys.executable, "-c", head + textwrap.dedent(body)], capture_output=True, text=True, timeout=600, **kwargs
@@ -82,7 +83,8 @@ def test_torch_profiler_at_the_same_time(profile, backend):
 @pytest.mark.parametrize("theirs", [torch.profiler.profile, torch.autograd.profiler.profile])
 @pytest.mark.parametrize("order", ["nested", "crossed"])
 def test_torch_profiler_started_within(profile, backend, theirs, order):
-    """torch's collector gives all records to who was started last, and a window without any crashed torch when it was read."""
+    """torch's collector gives all records to who was started last, and a window without any crashed torch when it was
+    read."""
     ours, other = profile(), theirs()
     ours.start()
     torch.ones(2).sin()
@@ -109,7 +111,8 @@ def test_torch_profiler_started_within(profile, backend, theirs, order):
 
 
 def test_a_signal_handler_that_records_while_another_profiler_starts(backend):
-    """The handler comes in where the package decides who records: it must not wait for the thread that it interrupts."""
+    """The handler comes in where the package decides who records: it must not wait for the thread that it
+    interrupts."""
     status, out, err = run_program(
         backend,
         """

@@ -1,4 +1,5 @@
-"""schedule() against a list of steps written out, and every transition of a profiler against the table of torch's behaviour."""
+"""schedule() against a list of steps written out, and every transition of a profiler against the table of torch's
+behaviour."""
 
 import inspect
 import itertools
@@ -107,11 +108,11 @@ def test_describe():
     assert repr(plan) == "schedule(wait=1, warmup=2, active=3, repeat=1, skip_first=0, skip_first_wait=0)"
 
 
-# ---- transitions ------------------------------------------------------------------------------------------------------------------
+# ---- transitions -------------------------------------------------------------------------------------------
 
 P, S, X, R, D = "prepare_trace", "start_trace", "stop_trace", "_trace_ready", "_drop_trace"
-# As torch's profiler goes from one action (row) to the next: P prepare, S start, X stop, R handler, D drop what was prepared, `!` a warning.
-# torch starts and stops where we drop, and after RECORD, WARMUP it forgets to prepare.
+# As torch's profiler goes from one action (row) to the next: P prepare, S start, X stop, R handler, D drop what was
+# prepared, `!` a warning. torch starts and stops where we drop, and after RECORD, WARMUP it forgets to prepare.
 TABLE = {
     NONE: {NONE: [], WARMUP: [P], RECORD: [P, S], SAVE: [P, S], None: []},
     WARMUP: {NONE: ["!", D], WARMUP: [], RECORD: [S], SAVE: [S], None: [D]},

@@ -1,5 +1,5 @@
-"""The same program under torch.profiler and under tachograph. Allowed differences, all of them where this torch is not 2.15 or where
-torch breaks off: named at the test that meets them."""
+"""The same program under torch.profiler and under tachograph. Allowed differences, all of them where this torch is not
+2.15 or where torch breaks off: named at the test that meets them."""
 
 import glob
 import inspect
@@ -204,7 +204,8 @@ def test_accumulated_events(backend):
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("all_threads", [False, True])
 def test_threads_of_a_table(backend, all_threads):
-    """Another thread's operators are in the table with profile_all_threads only; the trace of our recorder has them in any case."""
+    """Another thread's operators are in the table with profile_all_threads only; the trace of our recorder has them in
+    any case."""
     found = []
     for package, more in ((torch.profiler, {}), (tg, {"backend": backend})):
         config = torch._C._profiler._ExperimentalConfig(profile_all_threads=all_threads)

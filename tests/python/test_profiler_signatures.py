@@ -1,4 +1,5 @@
-"""Signatures and names of the drop-in, against those of torch 2.15 as they stand written here, and against the torch that is installed."""
+"""Signatures and names of the drop-in, against those of torch 2.15 as they stand written here, and against the torch
+that is installed."""
 
 import inspect
 import subprocess
@@ -157,7 +158,7 @@ def test_nothing_of_the_installed_torch_is_missing():
             if inspect.isfunction(function) and not name.startswith("_"):
                 missing = parameters(function).items() - parameters(getattr(ours, name)).items()
                 assert not missing, (name, missing)
-    for name, member in vars(torch.profiler.ExecutionTraceObserver).items():
+    for name, _member in vars(torch.profiler.ExecutionTraceObserver).items():
         assert hasattr(tg.ExecutionTraceObserver, name)
     theirs, ours = ([(a.name, a.value) for a in package.ProfilerAction] for package in (torch.profiler, tg))
     assert theirs == (

@@ -1,4 +1,5 @@
-"""Windows of the drop-in profiler, on every backend: which steps are recorded, what is written, what the user is told."""
+"""Windows of the drop-in profiler, on every backend: which steps are recorded, what is written, what the user is
+told."""
 
 import gc
 import logging
@@ -35,7 +36,7 @@ class Files:
         prof.export_chrome_trace(self.paths[-1])
 
 
-# ---- which steps -------------------------------------------------------------------------------------------------------------------
+# ---- which steps -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -122,7 +123,7 @@ def test_optimizer_and_loader_are_marked(profile):
     assert found.count("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__") == 9
 
 
-# ---- how a window ends ---------------------------------------------------------------------------------------------------------------
+# ---- how a window ends -------------------------------------------------------------------------------------
 
 
 def test_exception_propagates_and_the_trace_is_written(profile, tmp_path):
@@ -187,7 +188,7 @@ def test_low_level_profile(backend):
     assert "aten::mul" in names(prof)
 
 
-# ---- files ---------------------------------------------------------------------------------------------------------------------------
+# ---- files -------------------------------------------------------------------------------------------------
 
 
 def test_export_any_number_of_times(profile, tmp_path):
@@ -301,7 +302,7 @@ def test_private_folder_goes_with_the_profiler(profile):
     assert not os.path.exists(folder)
 
 
-# ---- activities ------------------------------------------------------------------------------------------------------------------------
+# ---- activities --------------------------------------------------------------------------------------------
 
 
 @needs_no_cuda
@@ -334,7 +335,7 @@ def test_no_arguments(profile):
     assert "aten::add" in names(prof, "cpu_op")
 
 
-# ---- what is recorded ------------------------------------------------------------------------------------------------------------------
+# ---- what is recorded --------------------------------------------------------------------------------------
 
 
 def op(prof, name):
@@ -416,7 +417,7 @@ def test_toggle(profile):
     assert {"aten::sin", "aten::tan"} <= found and "aten::cos" not in found
 
 
-# ---- metadata --------------------------------------------------------------------------------------------------------------------------
+# ---- metadata ----------------------------------------------------------------------------------------------
 
 
 def test_metadata(profile, tmp_path):
@@ -489,5 +490,5 @@ def test_stats(profile):
     stats = prof._stats()
     assert stats.number_of_events == len(events_of(prof))
     assert 0 < stats.profiling_window_duration_sec < 60
-    assert {f for f in vars(stats)} == {f for f in vars(torch.autograd.profiler._ProfilerStats())}
+    assert set(vars(stats)) == set(vars(torch.autograd.profiler._ProfilerStats()))
     assert prof.wait_for_exports() is None and prof.take_pending_cuspy_export() is None

@@ -1,5 +1,6 @@
-"""Random valid traces with a known answer by construction: every question against the slow reference, and what must not change
-when the same content is written, ordered, shifted or named differently. TG_EXAMPLES: how many traces a test tries (25)."""
+"""Random valid traces with a known answer by construction: every question against the slow reference, and what must not
+change when the same content is written, ordered, shifted or named differently. TG_EXAMPLES: how many traces a test
+tries (25)."""
 
 import collections
 import copy
@@ -10,15 +11,13 @@ import sys
 import tempfile
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
-
 import reference
 import traces
+from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "conformance"))
-import shape  # noqa: E402
-from run import Asker  # noqa: E402
+import shape
+from run import Asker
 
 SETTINGS = settings(
     max_examples=int(os.environ.get("TG_EXAMPLES", "25")),
@@ -80,7 +79,7 @@ def check_rows(question, want, rows, key):
             assert equal(value, got[k][c]), "%s %r, %s: must be %r, is %r" % (question, k, c, value, got[k][c])
 
 
-# ---- one question each, against the reference -----------------------------------------------------------------------------------
+# ---- one question each, against the reference --------------------------------------------------------------
 
 
 def check_overview(rank, ask):
@@ -220,7 +219,7 @@ def test_question(engine, question, content, spelling):
             CHECKS[question](rank, ask)
 
 
-# ---- what must not change, and what must change how -------------------------------------------------------------------------------
+# ---- what must not change, and what must change how --------------------------------------------------------
 
 QUESTIONS = (
     ("steps", {}),

@@ -1,5 +1,6 @@
-"""Many ranks: matching, clocks, waiting and stragglers against reference_ranks.py on random runs, by hand on small ones; what must
-not change when a clock is shifted or ranks are summed up one by one; and runs that are not whole. TG_EXAMPLES: tries (12)."""
+"""Many ranks: matching, clocks, waiting and stragglers against reference_ranks.py on random runs, by hand on small
+ones; what must not change when a clock is shifted or ranks are summed up one by one; and runs that are not whole.
+TG_EXAMPLES: tries (12)."""
 
 import collections
 import copy
@@ -13,8 +14,7 @@ import pytest
 import random_ranks
 import reference_ranks as reference
 import traces
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from rank_runs import KERNEL, Asker, collective, make_run, simple_run, write
 from reference import slices as reference_slices
 
@@ -28,13 +28,13 @@ def ask(tachograph_path):
     return Asker(tachograph_path)
 
 
-# ---- against the reference --------------------------------------------------------------------------------------------------------
+# ---- against the reference ---------------------------------------------------------------------------------
 
 
 def compare_parts(ask, folder, run):
     want = reference.parts(run)
     got = ask(folder, "collectives", by="part")
-    key = lambda p: (p["rank"], p["start"], p["total"], p["kind"])  # noqa: E731
+    key = lambda p: (p["rank"], p["start"], p["total"], p["kind"])
     want.sort(key=key)
     got.sort(key=lambda r: (r["rank"], r["start_ns"], r["total_ns"], r["kind"]))
     assert len(got) == len(want)
@@ -264,7 +264,7 @@ def test_summaries_answer_as_the_traces_do(ask, tmp_path_factory, seed, whole):
             assert whole_run.stdout == summed.stdout
 
 
-# ---- by hand ------------------------------------------------------------------------------------------------------------------------
+# ---- by hand -----------------------------------------------------------------------------------------------
 
 
 def test_two_ranks_by_hand(ask, tmp_path):
@@ -341,7 +341,8 @@ def test_the_headline_of_waiting(ask, tmp_path, steps, text):
 
 @pytest.mark.parametrize("library, runs", [("gloo", True), ("mpi", True), ("ucc", True), ("nccl", False)])
 def test_libraries_of_the_host_show_when_they_ran_beside_kernels(ask, tmp_path, library, runs):
-    """Where kernels show when collectives ran, what NCCL annotates without one is a request; a span of a library on the host is the run itself."""
+    """Where kernels show when collectives ran, what NCCL annotates without one is a request; a span of a library on the
+    host is the run itself."""
     events = [
         {
             "ph": "X",
@@ -373,7 +374,8 @@ def test_drift_is_found(ask, tmp_path):
 
 
 def drift_by_hand(at, ahead):
-    """(gain, spread) by the rule of docs/metrics.md: the slope between the medians of the outer thirds, where it explains half of the spread."""
+    """(gain, spread) by the rule of docs/metrics.md: the slope between the medians of the outer thirds, where it
+    explains half of the spread."""
 
     def spread(values):
         middle = statistics.median_low(values)
@@ -389,7 +391,8 @@ def drift_by_hand(at, ahead):
 
 
 def test_a_drift_counts_when_it_explains_half_of_the_spread(ask, tmp_path):
-    """60 clocks that gain little to much, beside ends that vary by a few ns, so that what is left is often just half of what was."""
+    """60 clocks that gain little to much, beside ends that vary by a few ns, so that what is left is often just half of
+    what was."""
     rnd, at = random.Random(3), [10_000_000 + 100_000_000 * k for k in range(18)]
     ahead = [[0] * 18] + [
         [round(gain * k) + rnd.randint(-3, 3) for k in range(18)]
@@ -442,7 +445,8 @@ def test_point_to_point_ends_are_matched(ask, tmp_path):
 
 
 def test_hta_stragglers(ask, tmp_path):
-    """Rank 2 starts its kernel last in both iterations that count; the kernel must be called ncclKernel and take 1 % of a step."""
+    """Rank 2 starts its kernel last in both iterations that count; the kernel must be called ncclKernel and take 1 % of
+    a step."""
     for rank in range(3):
         events = []
         for step in range(1, 4):
@@ -502,7 +506,7 @@ def test_plugin_loses_digits_of_epoch_times(ask, tmp_path):
     assert ask(tmp_path / "t.json", "collectives", by="rank", rules="plugin")[0]["total_ns"] == 22_545
 
 
-# ---- runs that are not whole -----------------------------------------------------------------------------------------------------------
+# ---- runs that are not whole -------------------------------------------------------------------------------
 
 
 def test_a_rank_that_died(ask, tmp_path):
@@ -647,7 +651,8 @@ def test_damaged_summaries(ask, tmp_path):
 
 
 def test_packed_ranks_keep_values_of_every_kind(tmp_path):
-    """Lists, objects, texts and numbers of events come out of a folder of packed files as they came out of each file."""
+    """Lists, objects, texts and numbers of events come out of a folder of packed files as they came out of each
+    file."""
     tachograph = pytest.importorskip("tachograph")
     args = {
         "text": 'a "quoted" text',
@@ -688,8 +693,9 @@ def test_packed_ranks_keep_values_of_every_kind(tmp_path):
 
 
 def test_what_a_rank_does_longer_than_the_middle_one_of_the_others(ask, tmp_path):
-    """Compute, copies, loading and the host take 10, 5, 5 and 20 us of rank 0, 20, 10, 10 and 60 of rank 1, 40, 25, 30 and 105 of rank 2. Of two others
-    the lower counts: that is rank 1 for rank 0, which does at least 5 us less of everything, and rank 0 for the rest."""
+    """Compute, copies, loading and the host take 10, 5, 5 and 20 us of rank 0, 20, 10, 10 and 60 of rank 1, 40, 25, 30
+    and 105 of rank 2. Of two others the lower counts: that is rank 1 for rank 0, which does at least 5 us less of
+    everything, and rank 0 for the rest."""
     for number, (step, kernel, copy_, data) in enumerate([(40, 10, 5, 5), (100, 20, 10, 10), (200, 40, 25, 30)]):
         begin = 1005 + data
         events = [

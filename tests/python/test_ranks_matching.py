@@ -107,7 +107,8 @@ def test_kernels_of_other_libraries_are_collectives(ask, tmp_path, kernel):
 
 
 def test_a_rank_among_others_is_asked_as_if_it_were_alone(ask, tmp_path):
-    """Rank 0 has frames and a module; rank 1, which has neither, is not helped by what rank 0 has, and its shares are of its own time."""
+    """Rank 0 has frames and a module; rank 1, which has neither, is not helped by what rank 0 has, and its shares are
+    of its own time."""
     op = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 10, "dur": 10}
     frames = [
         {**op, "cat": "python_function", "name": name, "ts": 0, "dur": 40, "args": args}

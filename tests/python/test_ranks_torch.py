@@ -6,9 +6,8 @@ import subprocess
 import sys
 import textwrap
 
-import pytest
-
 import peers
+import pytest
 
 torch = pytest.importorskip("torch")
 if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
@@ -63,7 +62,8 @@ def test_both_ranks_are_in_one_report_on_one_clock(ask, recording):
     assert "2 ranks of 2" in recording[1]
     ranks = ask("ranks")
     assert [r["rank"] for r in ranks] == [0, 1] and [r["collectives"] for r in ranks] == [12, 12]
-    # Both clocks are the machine's, so what is found must hold 0 between its bounds: no collective ends before it began elsewhere.
+    # Both clocks are the machine's, so what is found must hold 0 between its bounds: no collective ends before it began
+    # elsewhere.
     clock = ask("clocks")[1]
     assert (
         clock["collectives"] == 6
@@ -89,9 +89,11 @@ def test_the_rank_that_sleeps_is_named(ask):
     assert waits[0] > 100_000_000 and waits[0] > 2 * waits[1]
 
 
-# torch's profiler keeps the first process group that it saw, and with it gloo's threads. One of them that drops its last tensor while the
-# interpreter ends wants the GIL and aborts the process (pytorch#190489): a rank that torch recorded leaves as soon as its file is written.
-# We keep no group (test_a_job_is_named_in_the_file): its threads are joined when it is destroyed, and our ranks end as any program does.
+# torch's profiler keeps the first process group that it saw, and with it gloo's threads. One of them that drops its
+# last tensor while the interpreter ends wants the GIL and aborts the process (pytorch#190489): a rank that torch
+# recorded leaves as soon as its file is written. We keep no group (test_a_job_is_named_in_the_file): its threads are
+# joined when it is destroyed, and our ranks end as
+# any program does.
 EXPORTS = """
     import os, sys
     import torch, torch.distributed as dist

@@ -13,7 +13,6 @@ import pandas
 import polars
 import pyarrow
 import pytest
-
 import tachograph as tg
 
 # Two steps of 100 µs; aten::add runs 10 and 20 µs in them, aten::mul 5.5 µs in the second; the name needs escaping.
@@ -47,7 +46,7 @@ def durations(table):
 OPS = {"aten::add": 30000, "<script>alert('&')</script>": 5500}
 
 
-# ---- tables ------------------------------------------------------------------------------------------------------------------
+# ---- tables ------------------------------------------------------------------------------------------------
 
 
 def test_rows_as_dicts(trace):
@@ -142,7 +141,7 @@ def test_empty_table(trace):
     assert pyarrow.table(table).num_rows == 0
 
 
-# ---- other libraries take the table ----------------------------------------------------------------------------------------------
+# ---- other libraries take the table ------------------------------------------------------------------------
 
 
 def test_pyarrow(trace):
@@ -181,7 +180,7 @@ def test_polars(trace):
 
 
 def test_duckdb(trace):
-    ops = trace.ask("ops")  # noqa: F841: found by name
+    ops = trace.ask("ops")  # noqa: F841  duckdb finds it by its name
     assert duckdb.sql("SELECT sum(cpu_ns) FROM ops").fetchall() == [(35500,)]
     assert duckdb.sql("SELECT name FROM ops ORDER BY cpu_ns DESC LIMIT 1").fetchall() == [("aten::add",)]
 
@@ -200,7 +199,7 @@ def test_pandas_from_arrow(trace):
     assert pandas.DataFrame.from_arrow(trace.ask("ops"))["cpu_ns"].sum() == 35500
 
 
-# ---- the rest of a trace -------------------------------------------------------------------------------------------------------------
+# ---- the rest of a trace -----------------------------------------------------------------------------------
 
 
 def test_questions_match_the_list():
@@ -297,7 +296,7 @@ def test_compressed_and_directory(tmp_path):
         assert durations(trace.ask("ops", rank=1)) == OPS
 
 
-# ---- errors ---------------------------------------------------------------------------------------------------------------------------
+# ---- errors ------------------------------------------------------------------------------------------------
 
 
 def test_missing_file(tmp_path):
@@ -346,7 +345,7 @@ def test_types_cannot_be_made_by_hand():
             kind()
 
 
-# ---- threads and progress ------------------------------------------------------------------------------------------------------------------
+# ---- threads and progress ----------------------------------------------------------------------------------
 
 
 def test_progress_is_called_and_can_stop(tmp_path):

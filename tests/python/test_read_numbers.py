@@ -8,8 +8,8 @@ import pytest
 numpy = pytest.importorskip("numpy")
 pytest.importorskip("pandas")
 
-from tachograph import _read  # noqa: E402
-from tachograph.hta.analyzers import trace_counters  # noqa: E402
+from tachograph import _read
+from tachograph.hta.analyzers import trace_counters
 
 UNKNOWN = -(1 << 63)
 

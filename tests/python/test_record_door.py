@@ -12,9 +12,7 @@ import textwrap
 import threading
 
 import pytest
-
 import tachograph as tg
-
 from own_process import comes, held_kib, mapped
 
 record = pytest.importorskip("tachograph._record")
@@ -62,7 +60,7 @@ def inside(inner, outer):
     return outer["start_ns"] <= inner["start_ns"] and inner["end_ns"] <= outer["end_ns"]
 
 
-# ---- marks -----------------------------------------------------------------------------------------------------------------------
+# ---- marks -------------------------------------------------------------------------------------------------
 
 
 def test_what_is_marked_is_in_the_file(tmp_path):
@@ -124,7 +122,7 @@ def test_a_span_that_ends_after_the_recording_is_cut_there(tmp_path):
     assert row["name"] == "unfinished"
 
 
-# ---- names -----------------------------------------------------------------------------------------------------------------------
+# ---- names -------------------------------------------------------------------------------------------------
 
 
 def test_names_of_every_character(tmp_path):
@@ -167,7 +165,7 @@ def test_wrong_arguments():
         label("x")(1, 2)
 
 
-# ---- shapes of use -----------------------------------------------------------------------------------------------------------------
+# ---- shapes of use -----------------------------------------------------------------------------------------
 
 
 def test_recursive_and_entered_again(tmp_path):
@@ -323,7 +321,8 @@ def test_a_span_that_ends_on_another_thread(tmp_path):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_spans_against_a_model(tmp_path, seed):
-    """Random begins and ends of eight labels on three threads, some dropped while open: what the file must hold is counted beside it."""
+    """Random begins and ends of eight labels on three threads, some dropped while open: what the file must hold is
+    counted beside it."""
     random = __import__("random").Random(seed)
     threads = [concurrent.futures.ThreadPoolExecutor(1) for _ in range(3)]
     labels, begun, home, expected = [label(f"label {i}") for i in range(8)], [0] * 8, [None] * 8, collections.Counter()
@@ -351,7 +350,7 @@ def test_spans_against_a_model(tmp_path, seed):
 
 def test_objects_that_are_entered_and_dropped_leave_no_trace(tmp_path):
     with Session(tmp_path) as s:
-        for i in range(2000):
+        for _i in range(2000):
             label("never ends").__enter__()
         with label("only"):
             pass
@@ -370,7 +369,7 @@ def test_threads_share_a_decorated_function(tmp_path):
     assert len(rows) == 2000 and sorted({row["depth"] for row in rows}) == list(range(10))
 
 
-# ---- garbage collector ------------------------------------------------------------------------------------------------------------------
+# ---- garbage collector -------------------------------------------------------------------------------------
 
 
 def test_runs_of_the_garbage_collector(tmp_path):
@@ -405,7 +404,7 @@ def test_runs_of_the_garbage_collector(tmp_path):
     assert not any("tachograph" in repr(callback) for callback in gc.callbacks)
 
 
-# ---- sessions ------------------------------------------------------------------------------------------------------------------------------
+# ---- sessions ----------------------------------------------------------------------------------------------
 
 
 def test_misuse_is_one_sentence(tmp_path):
@@ -527,7 +526,7 @@ def test_off_means_off(tmp_path):
     assert record.self_check()["clean"] and len(gc.callbacks) == callbacks - 1
 
 
-# ---- processes -------------------------------------------------------------------------------------------------------------------------------
+# ---- processes ---------------------------------------------------------------------------------------------
 
 
 def run(code, folder, **options):
@@ -613,7 +612,7 @@ while min(turns) < 20:
     assert "busy" in names_in(tmp_path)
 
 
-# ---- price ------------------------------------------------------------------------------------------------------------------------------------
+# ---- price -------------------------------------------------------------------------------------------------
 
 
 def test_an_inactive_label_costs_less_than_the_emptiest_python_class():

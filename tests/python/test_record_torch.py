@@ -1,4 +1,5 @@
-"""What the recorder says to torch while it runs, and takes back: annotations of torch's own, compiled kernels, labels under dynamo."""
+"""What the recorder says to torch while it runs, and takes back: annotations of torch's own, compiled kernels, labels
+under dynamo."""
 
 import contextlib
 import ctypes
@@ -326,7 +327,8 @@ print(ends)
 
 
 def test_children_forked_while_recording_is_switched_on_and_off_run_operators(tmp_path):
-    """Every thread takes a lock of torch's after each change of its callbacks; no fork happens meanwhile, for that lock is known."""
+    """Every thread takes a lock of torch's after each change of its callbacks; no fork happens meanwhile, for that lock
+    is known."""
     done = subprocess.run(
         [sys.executable, "-c", FORKS, str(tmp_path / "x.tacho")], capture_output=True, text=True, timeout=600
     )

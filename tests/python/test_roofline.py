@@ -5,10 +5,10 @@ import json
 import pytest
 
 torch = pytest.importorskip("torch")
-import tachograph as tg  # noqa: E402
-from torch.nn import functional as F  # noqa: E402
-from torch.utils.checkpoint import checkpoint  # noqa: E402
-from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
+import tachograph as tg
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+from torch.utils.flop_counter import FlopCounterMode
 
 PRODUCTS = ("matmul", "convolution", "attention")
 
@@ -95,7 +95,8 @@ def test_products_in_place(record):
 
 
 def test_operations_of_grouped_convolutions_are_those_that_are_done(record):
-    """Each filter of a group sees its group's channels alone; flop_counter takes all of them in the gradient of the weight."""
+    """Each filter of a group sees its group's channels alone; flop_counter takes all of them in the gradient of the
+    weight."""
     rows = list(record(conv_block).ask("roofline"))
     forward = 2 * 2 * (6 * 6) * 9 * 3 * 8
     transposed = 2 * 2 * (6 * 6) * 9 * 8 * 4
@@ -115,7 +116,8 @@ def test_attention_is_two_products_forward_and_five_backward(record):
 
 @pytest.mark.parametrize("name, flops, lists", [("AdamW", 14, 7), ("Adam", 13, 7), ("SGD", 4, 5)])
 def test_fused_optimizers(record, name, flops, lists):
-    """Reads parameters, gradients and state, writes all but the gradients; types are those of the weights in the linear layers."""
+    """Reads parameters, gradients and state, writes all but the gradients; types are those of the weights in the linear
+    layers."""
     model = torch.nn.Sequential(torch.nn.Linear(30, 20), torch.nn.Linear(20, 10))
     optimizer = getattr(torch.optim, name)(
         model.parameters(), lr=0.1, fused=True, **({"momentum": 0.9} if name == "SGD" else {})
@@ -208,7 +210,8 @@ def opened(tmp_path, text):
 
 
 def test_a_device_by_hand(tmp_path):
-    """One step of 100 µs: a 4096³ product in half precision of 50 µs, an addition of 25 MB and a copy of 1 MB within the device."""
+    """One step of 100 µs: a 4096³ product in half precision of 50 µs, an addition of 25 MB and a copy of 1 MB within
+    the device."""
     half = {"Input type": ["c10::Half", "c10::Half"]}
     trace = opened(
         tmp_path,
@@ -355,7 +358,7 @@ def test_times_shifted_and_scaled(tmp_path, scale, shift):
     }
 
 
-# ---- what is done again, what is not said ----------------------------------------------------------------------------------------------
+# ---- what is done again, what is not said ------------------------------------------------------------------
 
 
 def layers():
@@ -374,7 +377,8 @@ def penalty():
 @pytest.mark.parametrize("modules", [False, True])
 @pytest.mark.parametrize("kind", ["plain", "not reentrant", "reentrant", "penalty"])
 def test_forward_passes_that_are_done_again_are_no_work_of_the_model(record, kind, modules):
-    """By hand: three products of 8 rows. A pass that is repeated runs all of them, but for the last one where it may break off."""
+    """By hand: three products of 8 rows. A pass that is repeated runs all of them, but for the last one where it may
+    break off."""
     model, each = layers(), [2 * 8 * a * b for a, b in ((20, 30), (30, 40), (40, 10))]
 
     def body():

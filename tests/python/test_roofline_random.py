@@ -1,13 +1,11 @@
-"""roofline against a plain walk over random calls: of nested operators the outermost whose work is known stands for all in it, with their time,
-unless those in it do more of the same kind."""
+"""roofline against a plain walk over random calls: of nested operators the outermost whose work is known stands for all
+in it, with their time, unless those in it do more of the same kind."""
 
 import collections
 import json
 import random
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
+from hypothesis import given, settings, strategies as st
 from test_property import SETTINGS
 
 FEW = settings(SETTINGS, max_examples=30)

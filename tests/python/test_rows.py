@@ -1,14 +1,13 @@
-"""The questions rows and document, and codes of text columns, against the documents they are about, on random traces."""
+"""The questions rows and document, and codes of text columns, against the documents they are about, on random
+traces."""
 
 import json
 
 import numpy
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
 import tachograph
 import traces
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 SETTINGS = settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
@@ -277,7 +276,7 @@ def test_some_steps_stand_at_the_times_of_all(tmp_path, steps):
         rows = trace.ask("rows", steps=steps, limit="all").to_dicts()
         assert {row["slice"]: row["ts_us"] for row in rows} == {
             row["slice"]: times[row["slice"]] for row in rows
-        } and 0 < len(rows)
+        } and len(rows) > 0
         assert [r["ts_us"] for r in trace.ask("rows", by="rank", steps=steps)] == [
             min(r["ts_us"] for r in rows if r["rank"] == rank) for rank in range(2)
         ]

@@ -1,4 +1,5 @@
-"""`tachograph run`: the program must not notice, whatever it does; and what it did must be in the file, however it ended."""
+"""`tachograph run`: the program must not notice, whatever it does; and what it did must be in the file, however it
+ended."""
 
 import json
 import os
@@ -11,7 +12,6 @@ import time
 import zipapp
 
 import pytest
-
 import tachograph as tg
 
 RUN = [sys.executable, "-m", "tachograph", "run"]
@@ -38,7 +38,8 @@ def run(*words, cwd, env=None, **kwargs):
 
 
 def begin(*words, cwd, **kwargs):
-    """As from a terminal: where the tests run in the background, SIGINT is ignored, and what they start would ignore it, too."""
+    """As from a terminal: where the tests run in the background, SIGINT is ignored, and what they start would ignore
+    it, too."""
     return subprocess.Popen(
         [*RUN, *map(str, words)],
         cwd=cwd,

@@ -15,7 +15,8 @@ def op_count(rank):
 
 
 def write_rank(path, rank):
-    """Rank r has 1 + r threads, ten steps of 100 + r us, and op_count(r) operators of 2 us that fill 6 MB and more with their args."""
+    """Rank r has 1 + r threads, ten steps of 100 + r us, and op_count(r) operators of 2 us that fill 6 MB and more with
+    their args."""
     events = [
         {
             "ph": "X",
@@ -164,7 +165,8 @@ def test_progress_and_stopping(folder):
 
 
 def test_rows_count_from_the_first_start_of_all_ranks(folder):
-    """Rank r begins its first step at 0 us of a clock that is r * 500 ns ahead: the first start of all is that of rank 0."""
+    """Rank r begins its first step at 0 us of a clock that is r * 500 ns ahead: the first start of all is that of rank
+    0."""
     run = tg.open(folder)
     for rank in range(RANKS):
         assert min(r["ts_us"] for r in run.ask("rows", rank=rank)) == rank * 0.5
@@ -199,8 +201,9 @@ def test_what_progress_raises_comes_out_of_the_question(folder):
 
 
 def test_a_line_shows_how_far_it_is():
-    from tachograph._progress import Line
     import io
+
+    from tachograph._progress import Line
 
     now, stream = [0.0], io.StringIO()
     line = Line(stream, clock=lambda: now[0])

@@ -1,14 +1,13 @@
 """`tachograph run` on loops as trainers write them: the steps are the program's, whole, and nothing but them."""
 
 import pytest
-
 import tachograph as tg
 from test_run import program, run  # noqa: F401  program is a fixture
 
 pytest.importorskip("torch")
 
-# Before training two batches of the validation set are tried; epochs end by count, so that no iterator comes to its end; the whole
-# step, zero_grad with it, is a closure of the optimizer's.
+# Before training two batches of the validation set are tried; epochs end by count, so that no iterator comes to its
+# end; the whole step, zero_grad with it, is a closure of the optimizer's.
 CLOSURE = """
     import itertools, torch
     from torch.utils.data import DataLoader
@@ -39,7 +38,7 @@ CLOSURE = """
 """
 
 
-def test_a_trainer_with_closures_and_validation_between_epochs(program, tmp_path):  # noqa: F811
+def test_a_trainer_with_closures_and_validation_between_epochs(program, tmp_path):
     under = run("-o", "out", "--steps", "30", program(CLOSURE), cwd=tmp_path)
     assert under.returncode == 0 and "optimizer steps" in under.stderr, under.stderr
     with tg.open(tmp_path / "out" / "trace.tacho") as trace:

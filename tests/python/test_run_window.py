@@ -1,7 +1,6 @@
 """When `tachograph run` records: decided from step times alone, so it is tested with step times alone."""
 
 import pytest
-
 from tachograph._launch.window import Window
 
 MS = 1_000_000

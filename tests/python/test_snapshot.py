@@ -12,7 +12,7 @@ import zipfile
 
 import pytest
 import tachograph as tg
-from snapshots import MIB, FRAMES, Device, entry, snapshot
+from snapshots import FRAMES, MIB, Device, entry, snapshot
 
 NO_DEVICE = None
 
@@ -37,7 +37,8 @@ def text(frames):
 
 
 def replay(device, until=None):
-    """(blocks in use as {address: (size, event, frames)}, most bytes in use, event after which) after `until` events of the history, by hand."""
+    """(blocks in use as {address: (size, event, frames)}, most bytes in use, event after which) after `until` events of
+    the history, by hand."""
     known = {e["addr"] for e in device.trace if e["action"] == "alloc"}
     old = {}
     for e in device.trace:
@@ -292,7 +293,7 @@ def test_neighbours_of_the_small_pool_that_are_unmapped_at_once(opened):
     assert stats["reserved_bytes", "small_pool"]["peak"] == 3 * two
 
 
-# ---- files that are cut, packed, of others ------------------------------------------------------------------------------------------------
+# ---- files that are cut, packed, of others -----------------------------------------------------------------
 
 
 def test_gzip(opened):
@@ -302,7 +303,8 @@ def test_gzip(opened):
 
 
 def whole_entries(data, cut):
-    """Entries of the history that are whole before byte `cut`, by pickletools: SETITEMS of dicts that lie in the second list of dicts."""
+    """Entries of the history that are whole before byte `cut`, by pickletools: SETITEMS of dicts that lie in the second
+    list of dicts."""
     count = 0
     for op, _, pos in pickletools.genops(io.BytesIO(data)):
         if pos >= cut:
@@ -499,7 +501,8 @@ def as_text(text):
 
 
 def wide_dicts():
-    """60 000 dicts in one list, each with a member called by the same 60 000 letters: 7 bytes a dict, and 60 KB as JSON."""
+    """60 000 dicts in one list, each with a member called by the same 60 000 letters: 7 bytes a dict, and 60 KB as
+    JSON."""
     return b"\x80\x02]q\x00(" + as_text(b"k" * 60_000) + b"q\x01" + b"}(h\x01Nu" * 60_000 + b"e."
 
 
@@ -535,7 +538,8 @@ def test_a_small_file_takes_little_memory(tmp_path, content):
 
 
 def test_keys_in_any_order_and_through_any_memo(opened):
-    """The same rows whether the memo numbers objects as they come, leaves some out, or is not used at all; and with members in another order."""
+    """The same rows whether the memo numbers objects as they come, leaves some out, or is not used at all; and with
+    members in another order."""
     made = snapshot([Device(0, 5, 60)])
     plain = pickle.dumps(made, protocol=4)
     fast = io.BytesIO()
@@ -562,7 +566,8 @@ def told(e):
 
 
 def uneven_entries(seed, count):
-    """Entries most of whose members are as in the entry before: some are missing, unknown, of another type, in another order, texts of their own."""
+    """Entries most of whose members are as in the entry before: some are missing, unknown, of another type, in another
+    order, texts of their own."""
     r = random.Random(seed)
     made, stacks = [], [[FRAMES[r.randrange(40)] for _ in range(n)] for n in (1, 2, 5, 5, 70)]
     kept = {
@@ -660,7 +665,7 @@ def test_a_key_twice_in_a_dict_counts_where_it_stands_last(opened):
         assert [a["stream"] for a in args_of(opened(content), "user_defined")] == [second for _, second in pairs]
 
 
-# ---- what each torch writes ---------------------------------------------------------------------------------------------------------------
+# ---- what each torch writes --------------------------------------------------------------------------------
 
 
 def args_of(trace, name="[memory]"):
@@ -742,7 +747,8 @@ def test_a_history_of_the_cpu_is_called_so(opened):
 
 
 def test_only_caching_allocators_round(opened):
-    """1200 bytes are three times 512, also by halves of a power of two; 3 MiB and one byte go up to 512 bytes, quarters or halves. The CPU rounds nothing."""
+    """1200 bytes are three times 512, also by halves of a power of two; 3 MiB and one byte go up to 512 bytes, quarters
+    or halves. The CPU rounds nothing."""
 
     def allocated(settings=None, **more):
         history = [

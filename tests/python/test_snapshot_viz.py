@@ -1,4 +1,5 @@
-"""Snapshots of a simulated allocator against torch's own _memory_viz, and against what the allocator had in use after each event."""
+"""Snapshots of a simulated allocator against torch's own _memory_viz, and against what the allocator had in use after
+each event."""
 
 import io
 import pickle
@@ -10,14 +11,12 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 torch = pytest.importorskip("torch")
-from torch.cuda import _memory_viz as viz
-
 import tachograph as tg
 from allocator import Allocator, snapshot_of
+from torch.cuda import _memory_viz as viz
 
 runs = settings(max_examples=8, deadline=None)
 
@@ -179,7 +178,8 @@ def statistics(trace, device):
 @runs
 @given(st.integers(0, 1 << 30), st.booleans(), st.booleans())
 def test_statistics_are_those_the_allocator_keeps(seed, splits_all, divides):
-    """All of them, but for what a block that is gone took beyond what was asked for: rounded up, unless more than that was left whole."""
+    """All of them, but for what a block that is gone took beyond what was asked for: rounded up, unless more than that
+    was left whole."""
     draw = random.Random(seed)
     divisions = [draw.choice((0, 1, 2, 4, 8, 16)) for _ in range(16)] if divides else [0] * 16
     a = Allocator(1, draw, splits_all=splits_all, divisions=divisions).run(40, 160)

@@ -1,4 +1,5 @@
-"""Where an operator was called: file, line, function, module; and every call of Python, against torch's own tracer and Python's own hooks."""
+"""Where an operator was called: file, line, function, module; and every call of Python, against torch's own tracer and
+Python's own hooks."""
 
 import _thread
 import asyncio
@@ -18,7 +19,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 record = pytest.importorskip("tachograph._record")
-from recorded import run  # noqa: E402, F401
+from recorded import run  # noqa: F401
 
 nn = torch.nn
 torch.set_num_threads(1)
@@ -250,7 +251,7 @@ def test_modules_called_from_threads(run):
 def test_a_recording_does_not_keep_models(run):
     model = nn.Sequential(Leaf())
     alive = weakref.ref(model)
-    run(record.OPS | record.MODULES | record.STACKS, lambda: model(torch.ones(1)))
+    run(record.OPS | record.MODULES | record.STACKS, lambda: model(torch.ones(1)))  # noqa: F821  deleted after the call
     del model
     gc.collect()
     assert alive() is None
@@ -393,7 +394,8 @@ def test_calls_are_those_that_setprofile_sees(run):
         and (e["tid"] != around["tid"] or around["ts"] <= e["ts"] <= around["ts"] + around["dur"])
     ]
     ours = collections.Counter(plain(e["name"]) for e in inside)
-    # How often threads meet in locks is not the same twice; a thread's first two functions run before its hook is called.
+    # How often threads meet in locks is not the same twice; a thread's first two functions run before its hook is
+    # called.
     assert {
         name: (ours[name], seen[name])
         for name in set(ours) | set(seen)

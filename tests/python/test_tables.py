@@ -6,7 +6,6 @@ import textwrap
 import warnings
 
 import pytest
-
 import tachograph as tg
 from tachograph._events.event_list import EventList, FunctionEvent, FunctionEventAvg
 from tachograph._events.table import SORT_KEYS
@@ -108,7 +107,7 @@ def by_key(events):
     return {(e.key, e.device_type.name): e for e in events}
 
 
-# ---- numbers ---------------------------------------------------------------------------------------------------------------------
+# ---- numbers -----------------------------------------------------------------------------------------------
 
 
 def test_rows_come_in_the_order_of_their_first_event(training):
@@ -229,7 +228,8 @@ def test_call_sites_are_told_apart(opened):
 
 
 def test_lines_that_were_run_tell_calls_apart(opened):
-    """A frame is named by the first line of its function; where a call says its place, that line stands in the stack."""
+    """A frame is named by the first line of its function; where a call says its place, that line stands in the
+    stack."""
     python = {"cat": "python_function"}
     events = EventList.from_trace(
         opened(
@@ -302,7 +302,7 @@ def test_backward_operators_have_the_stack_of_their_forward_operator(opened):
     ]
 
 
-# ---- text ------------------------------------------------------------------------------------------------------------------------
+# ---- text --------------------------------------------------------------------------------------------------
 
 
 def test_table_of_all_columns(training):
@@ -419,7 +419,7 @@ def test_top_level_only(training):
     )
 
 
-# ---- sorting ---------------------------------------------------------------------------------------------------------------------
+# ---- sorting -----------------------------------------------------------------------------------------------
 
 OLD_KEYS = [
     "cuda_time",
@@ -458,7 +458,7 @@ def test_wrong_sort_key_names_the_right_one(training, wrong, right):
         training.key_averages().table(sort_by=wrong)
 
 
-# ---- the names of other years ----------------------------------------------------------------------------------------------------
+# ---- the names of other years ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -481,7 +481,7 @@ def test_metadata_of_device_work(training):
     assert training[0].metadata is None
 
 
-# ---- events one by one -----------------------------------------------------------------------------------------------------------
+# ---- events one by one -------------------------------------------------------------------------------------
 
 
 def test_events(training):
@@ -589,7 +589,7 @@ def test_several_recordings_in_one_list(tmp_path):
     assert events.self_cpu_time_total == events.total_average().self_cpu_time_total == 43
 
 
-# ---- files -----------------------------------------------------------------------------------------------------------------------
+# ---- files -------------------------------------------------------------------------------------------------
 
 
 def test_stacks_for_flame_graphs(opened, tmp_path):

@@ -1,5 +1,5 @@
-"""The same program's events in torch's tables and in ours: torch records once, keeps its own list, and writes the trace that ours
-is made from. Values are equal to the nanosecond, texts to the byte. Allowed differences, each for its reason:
+"""The same program's events in torch's tables and in ours: torch records once, keeps its own list, and writes the trace
+that ours is made from. Values are equal to the nanosecond, texts to the byte. Allowed differences, each for its reason:
 - Python rows are filtered out of torch's list where ours leaves them out by default, as torch 2.15 does;
 - addresses of objects are taken out of torch's stacks before grouping: they tell equal call sites apart;
 - threads: torch counts them, the trace has the system's numbers."""
@@ -11,13 +11,15 @@ import warnings
 import pytest
 
 torch = pytest.importorskip("torch")
-from torch._C._profiler import _ExperimentalConfig  # noqa: E402
-from torch.autograd import profiler_util  # noqa: E402
-from torch.profiler import ProfilerActivity, record_function  # noqa: E402
-from torch.profiler import profile as torch_profile  # noqa: E402
-
-import tachograph as tg  # noqa: E402
-from tachograph._events.event_list import EventList  # noqa: E402
+import tachograph as tg
+from tachograph._events.event_list import EventList
+from torch._C._profiler import _ExperimentalConfig
+from torch.autograd import profiler_util
+from torch.profiler import (
+    ProfilerActivity,
+    profile as torch_profile,
+    record_function,
+)
 
 if "capture_overload_names:" not in _ExperimentalConfig.__init__.__doc__:
     pytest.skip(

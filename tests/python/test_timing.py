@@ -1,4 +1,5 @@
-"""The timing tools against numpy, and against programs whose times are known because the test's own clock moves in them."""
+"""The timing tools against numpy, and against programs whose times are known because the test's own clock moves in
+them."""
 
 import json
 import math
@@ -7,10 +8,9 @@ import time
 
 import numpy
 import pytest
-
 import tachograph as tg
-from tachograph._measure import device as _device, series as _series
 from tachograph import timing
+from tachograph._measure import device as _device, series as _series
 
 torch = pytest.importorskip("torch")
 

@@ -1,5 +1,5 @@
-"""torch's operators as the recorder sees them from plain C: what calibration finds, that a wrong finding is refused, and that programs
-of every kind say the same as under torch.profiler."""
+"""torch's operators as the recorder sees them from plain C: what calibration finds, that a wrong finding is refused,
+and that programs of every kind say the same as under torch.profiler."""
 
 import collections
 import json
@@ -12,8 +12,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 record = pytest.importorskip("tachograph._record")
-import tachograph as tg  # noqa: E402
-from own_process import comes  # noqa: E402
+import tachograph as tg
+from own_process import comes
 
 torch.set_num_threads(1)
 OPS, SHAPES = record.OPS, record.SHAPES
@@ -72,7 +72,7 @@ def abi(tmp_path_factory):
     return {name: value for name, (value, meaning) in record.abi().items()}
 
 
-# ---- what calibration finds ------------------------------------------------------------------------------------------------------
+# ---- what calibration finds --------------------------------------------------------------------------------
 
 
 def test_facts_agree_with_torchs_own_constants(abi):
@@ -112,7 +112,8 @@ def test_facts_are_not_falsified_under_a_recording(abi, tmp_path):
 
 
 def test_calibration_in_any_state_of_the_program(tmp_path):
-    """Modes, guards and defaults of the program do not reach it; it prints nothing; torch that is not there is no error."""
+    """Modes, guards and defaults of the program do not reach it; it prints nothing; torch that is not there is no
+    error."""
     script = tmp_path / "states.py"
     script.write_text("""
 import sys
@@ -145,7 +146,7 @@ assert r.close()["records"] > 0
     assert (done.returncode, done.stdout) == (0, "") and "tachograph" not in done.stderr, done.stderr
 
 
-# ---- programs as torch.profiler sees them ------------------------------------------------------------------------------------------
+# ---- programs as torch.profiler sees them ------------------------------------------------------------------
 
 
 def layouts():
@@ -321,7 +322,8 @@ def test_torchscript(tmp_path):
 
 
 def test_sequence_numbers_and_forward_threads(tmp_path):
-    """Numbers begin anew at no time, so they are compared by their distances; the thread of the forward part is the one that ran it."""
+    """Numbers begin anew at no time, so they are compared by their distances; the thread of the forward part is the one
+    that ran it."""
 
     def numbers_of(events):
         with_numbers = [
@@ -357,7 +359,7 @@ def test_overloads_are_kept(tmp_path):
     assert {("aten::sum", "dim_IntList"), ("aten::add_", "Tensor"), ("aten::ones", None)} <= overloads
 
 
-# ---- limits ------------------------------------------------------------------------------------------------------------------------------
+# ---- limits ------------------------------------------------------------------------------------------------
 
 
 def test_scalars_that_are_never_the_same_are_dropped_at_some_point(tmp_path):
@@ -397,7 +399,8 @@ def test_many_shapes(tmp_path):
 
 
 def test_long_lists(tmp_path):
-    """A thousand tensors are kept; where they are more than a text may be long the other inputs are kept all the same."""
+    """A thousand tensors are kept; where they are more than a text may be long the other inputs are kept all the
+    same."""
     tensors = [torch.ones(i % 5 + 1, 2) for i in range(3000)]
 
     def body():
@@ -424,7 +427,7 @@ def test_names_of_every_kind(tmp_path):
     assert [e["name"] for e in sorted(ops(events), key=lambda e: e["ts"]) if e["cat"] == "user_annotation"] == strange
 
 
-# ---- faults --------------------------------------------------------------------------------------------------------------------------------
+# ---- faults ------------------------------------------------------------------------------------------------
 
 
 def test_an_annotation_that_ends_on_another_thread(tmp_path):

@@ -1,4 +1,5 @@
-"""Scripts as people write them for torch.profiler, with the import changed (tests/python/usage): each runs and shows what it should."""
+"""Scripts as people write them for torch.profiler, with the import changed (tests/python/usage): each runs and shows
+what it should."""
 
 import json
 import os
@@ -51,7 +52,8 @@ def check(function):
 
 @pytest.fixture(scope="module", params=BACKENDS)
 def runner(request):
-    """A process that has torch imported and runs each script in a fork of itself. runner(script, folder) → exit status."""
+    """A process that has torch imported and runs each script in a fork of itself. runner(script, folder) → exit
+    status."""
     environment = {**os.environ, "TACHOGRAPH_BACKEND": request.param, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
         [sys.executable, str(FOLDER / "runner.py")],

@@ -1,5 +1,5 @@
-"""What a campaign of random traces against HolisticTraceAnalysis 0.5.0 and the TensorBoard plugin 0.4.3 found, each by hand on a small
-trace; and a short campaign of its own where the two are installed (peers.py says how)."""
+"""What a campaign of random traces against HolisticTraceAnalysis 0.5.0 and the TensorBoard plugin 0.4.3 found, each by
+hand on a small trace; and a short campaign of its own where the two are installed (peers.py says how)."""
 
 import json
 import pathlib
@@ -11,13 +11,12 @@ import pytest
 
 pandas = pytest.importorskip("pandas")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import peers  # noqa: E402
-import shapes  # noqa: E402
-import tachograph  # noqa: E402
-import versus  # noqa: E402
-from test_hta_facade import same  # noqa: E402
-
-from tachograph.hta.trace_analysis import TraceAnalysis  # noqa: E402
+import peers
+import shapes
+import tachograph
+import versus
+from tachograph.hta.trace_analysis import TraceAnalysis
+from test_hta_facade import same
 
 
 def x(cat, name, pid, tid, ts, dur, **args):
@@ -29,7 +28,7 @@ def put(path, events, **more):
     return path
 
 
-# ---- found by the campaign -----------------------------------------------------------------------------------------------------------------
+# ---- found by the campaign ---------------------------------------------------------------------------------
 
 
 def in_a_container():
@@ -82,15 +81,16 @@ def test_a_base_of_zero_is_said(tmp_path, base, want):
 
 
 def overlapping_steps():
-    """Host steps 0..100, 100..200, 200..300 and, behind them, their copies on the device, each of which reaches over the next host step."""
+    """Host steps 0..100, 100..200, 200..300 and, behind them, their copies on the device, each of which reaches over
+    the next host step."""
     events = [x("user_annotation", f"ProfilerStep#{n + 5}", 9, 9, 100 * n, 100) for n in range(3)]
     events += [x("gpu_user_annotation", f"ProfilerStep#{n + 5}", 0, 7, 100 * n + 10, 150) for n in range(3)]
     return events + [x("cpu_op", "aten::mm", 9, 9, 100 * n + 20, 10) for n in range(3)]
 
 
 def test_steps_are_those_that_are_marked(tmp_path):
-    """The last mark is the device's at 210: of the host's third step, the mark at 200 stays. No row is numbered with it, for the copy of
-    the second step, 110..260, comes later in the file."""
+    """The last mark is the device's at 210: of the host's third step, the mark at 200 stays. No row is numbered with
+    it, for the copy of the second step, 110..260, comes later in the file."""
     put(tmp_path / "rank-0.json", overlapping_steps())
     t = TraceAnalysis(trace_dir=str(tmp_path), hta_compat=True)
     assert t.t.get_iterations(0) == [5, 6]
@@ -123,7 +123,7 @@ def test_annotations_of_a_device_without_work(tmp_path):
             )
 
 
-# ---- a campaign of its own --------------------------------------------------------------------------------------------------------------
+# ---- a campaign of its own ---------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -135,8 +135,7 @@ def peer():
     def ask(who, folder, out):
         done = subprocess.run(
             [str(python), versus.__file__, who, str(folder), str(out)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             check=False,
         )
         assert done.returncode == 0, done.stderr.decode()[-2000:]
@@ -155,8 +154,9 @@ def written(root, seeds, ranks, **fixed):
 
 
 def without_accidents(name, answer):
-    """What HTA leaves to chance or to its release: an empty frame or none, the order of rows that are equal in what is sorted by (D11), sets
-    of kernel types that no time was spent in (D14), and whether process ids are numbers when others in the file are not."""
+    """What HTA leaves to chance or to its release: an empty frame or none, the order of rows that are equal in what is
+    sorted by (D11), sets of kernel types that no time was spent in (D14), and whether process ids are numbers when
+    others in the file are not."""
     if isinstance(answer, dict) and "rows" not in answer:
         return {key: without_accidents(name, value) for key, value in answer.items()}
     if isinstance(answer, list):
@@ -172,7 +172,8 @@ def without_accidents(name, answer):
 
 
 def test_hta_and_the_facade_say_the_same(peer, tmp_path):
-    """Times here are so far apart that no two events begin together: what HTA makes of equal times depends on the machine's sort."""
+    """Times here are so far apart that no two events begin together: what HTA makes of equal times depends on the
+    machine's sort."""
     root = written(tmp_path / "traces", range(8), ranks=2, old=False)
     theirs = peer("hta", root, tmp_path / "theirs.pickle")
     subprocess.run(
@@ -209,8 +210,8 @@ def our_modules(trace):
 
 
 def test_the_plugin_and_we_say_the_same(peer, tmp_path):
-    """In the form of 2021, the last that the release links; operators launch by their own ids, and none runs in one of its name: elsewhere its
-    rules are other ones (docs/metrics.md)."""
+    """In the form of 2021, the last that the release links; operators launch by their own ids, and none runs in one of
+    its name: elsewhere its rules are other ones (docs/metrics.md)."""
     root = written(
         tmp_path / "traces",
         range(100, 112),

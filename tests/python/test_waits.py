@@ -1,4 +1,5 @@
-"""What a recording marks as waiting for files: functions are replaced while it runs, and are what they were afterwards."""
+"""What a recording marks as waiting for files: functions are replaced while it runs, and are what they were
+afterwards."""
 
 import os
 import sys
@@ -6,9 +7,8 @@ import sys
 import pytest
 
 pytest.importorskip("torch")
-import torch  # noqa: E402
-
-from tachograph._launch.waits import Waits  # noqa: E402
+import torch
+from tachograph._launch.waits import Waits
 
 
 class Recorded:

@@ -1,8 +1,8 @@
 """Random valid traces with a known content, and the many legal ways to write one as JSON.
 
 build(seed, …) makes the content: a list of ranks, each a list of Event in file order, times in whole nanoseconds.
-spell(rank, …) writes one rank; how it is written (order of keys, blanks, escapes, number spellings, container, packing) is drawn
-from a Random of its own, so that the same content can be written twice in different ways.
+spell(rank, …) writes one rank; how it is written (order of keys, blanks, escapes, number spellings, container, packing)
+is drawn from a Random of its own, so that the same content can be written twice in different ways.
 """
 
 import copy
@@ -62,11 +62,12 @@ class Rank:
     events: list
 
 
-# ---- content ----------------------------------------------------------------------------------------------------------------
+# ---- content -----------------------------------------------------------------------------------------------
 
 
 class Builder:
-    """Grows one rank. All times are multiples of grain, within span grains: a small span makes ties and touching slices common."""
+    """Grows one rank. All times are multiples of grain, within span grains: a small span makes ties and touching slices
+    common."""
 
     def __init__(self, rnd, size, grain, span, base):
         self.rnd, self.size, self.grain, self.base = rnd, size, grain, base
@@ -130,6 +131,7 @@ class Builder:
             self.add("X", name, pid, tid, "python_function", a, b - a, args)
         if depth < 5:
             self.forest(pid, tid, a, b, depth + 1, python)
+        return None
 
     def call(self, pid, tid, a, b):
         corr = self.fresh()
@@ -246,7 +248,7 @@ def build(seed, ranks=1, size=60, grain=1000, span=1000, steps=2, python=True, g
     ]
 
 
-# ---- spelling ---------------------------------------------------------------------------------------------------------------
+# ---- spelling ----------------------------------------------------------------------------------------------
 
 
 def slowed(ranks):
@@ -391,7 +393,8 @@ def packings():
 
 
 def write(ranks, folder, seed, plain=False, shift_ns=0):
-    """Writes a trace below folder (which must be empty); returns the path to open: the file, or the folder of several."""
+    """Writes a trace below folder (which must be empty); returns the path to open: the file, or the folder of
+    several."""
     rnd = random.Random(seed)
     paths = []
     for k, rank in enumerate(ranks):

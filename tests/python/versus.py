@@ -1,4 +1,5 @@
-"""What HolisticTraceAnalysis (or our façade) and the TensorBoard plugin say about many folders of traces, in one process.
+"""What HolisticTraceAnalysis (or our façade) and the TensorBoard plugin say about many folders of traces, in one
+process.
 
 python versus.py hta|tachograph.hta|plugin FOLDER OUT.pickle     FOLDER: one folder a trace"""
 
@@ -11,8 +12,8 @@ import tempfile
 import warnings
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import hta_calls  # noqa: E402
-import peers  # noqa: E402
+import hta_calls
+import peers
 
 
 def attempt(function):

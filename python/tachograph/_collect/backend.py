@@ -11,7 +11,7 @@ import threading
 import time
 import weakref
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 from .. import TachographError, Trace, open as open_trace
 from .._say import log, tell, warn_once
@@ -27,7 +27,7 @@ class Recipe:
 
     activities: frozenset[Any]
     activity_configs: dict[Any, ProfilerActivityConfig] = field(default_factory=dict)
-    use_device: Optional[str] = None
+    use_device: str | None = None
     record_shapes: bool = False
     profile_memory: bool = False
     with_stack: bool = False  # every Python call, and the stack of each operator
@@ -39,13 +39,13 @@ class Recipe:
     memory_budget: int = 0  # bytes, 0 = the recorder's default
     disk_budget: int = 0
     keep: str = "first"  # what stays when the disk budget is used up
-    post_processing_timeout_s: Optional[float] = None
+    post_processing_timeout_s: float | None = None
 
     @property
     def records_cpu(self) -> bool:
         return any(a.name == "CPU" for a in self.activities)
 
-    def only_kineto(self) -> Optional[str]:
+    def only_kineto(self) -> str | None:
         """Why this cannot be recorded by our own recorder, None if it can."""
         if self.use_device:
             return f"work on {self.use_device} is collected by torch's own collector"
@@ -87,8 +87,8 @@ class Recording:
         self.running = False
         self.thread = 0  # that started it
         self.pid = os.getpid()
-        self._trace: Optional[Trace] = None
-        self._first_path: Optional[str] = None
+        self._trace: Trace | None = None
+        self._first_path: str | None = None
         self._written: set[str] = set()  # metadata that is in the file already
         self._started_s = 0.0
         self.directory = tempfile.mkdtemp(prefix=f"tachograph-{self.pid}-")
@@ -173,7 +173,8 @@ class Recording:
         return self._trace
 
     def _nothing(self) -> str:
-        """A file that says that the window was empty, which is no error here: it has the mark of the window's end alone."""
+        """A file that says that the window was empty, which is no error here: it has the mark of the window's end
+        alone."""
         path = os.path.join(self.directory, "nothing.json")
         with open(path, "w", encoding="utf-8") as file:
             file.write(
@@ -202,13 +203,13 @@ def _remove_directory(path: str, pid: int) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-# ---- one window at a time ---------------------------------------------------------------------------------------------------------
+# ---- one window at a time ----------------------------------------------------------------------------------
 
 _lock = threading.RLock()  # a signal handler or a destructor may come in while it is held, on the same thread
-_current: Optional[weakref.ref] = None
+_current: weakref.ref | None = None
 
 
-def current() -> Optional[Recording]:
+def current() -> Recording | None:
     """The window that is prepared or recording in this process."""
     recording = _current() if _current is not None else None
     return recording if recording is not None and recording.pid == os.getpid() else None
@@ -235,13 +236,13 @@ def _release(recording: Recording) -> None:
 os.register_at_fork(after_in_child=lambda: globals().update(_lock=threading.RLock(), _current=None))
 
 
-# ---- which kind -------------------------------------------------------------------------------------------------------------------
+# ---- which kind --------------------------------------------------------------------------------------------
 
 
-def _native_class() -> tuple[Optional[type], str]:
+def _native_class() -> tuple[type | None, str]:
     try:
-        from .native_window import NativeWindow
         from .native import available
+        from .native_window import NativeWindow
     except ImportError as e:
         return None, f"this build has no recorder ({e})"
     usable, reason = available()
@@ -249,8 +250,8 @@ def _native_class() -> tuple[Optional[type], str]:
 
 
 def new_recording(recipe: Recipe, trace_id: str, backend: str = "auto") -> Recording:
-    """A prepared window. backend: "native", "kineto", or "auto": what TACHOGRAPH_BACKEND says, else ours where it can, else torch's
-    collector, and one line says why."""
+    """A prepared window. backend: "native", "kineto", or "auto": what TACHOGRAPH_BACKEND says, else ours where it can,
+    else torch's collector, and one line says why."""
     from .kineto import KinetoWindow
 
     if backend == "auto" and os.environ.get("TACHOGRAPH_BACKEND") in BACKENDS:

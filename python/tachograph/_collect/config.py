@@ -1,10 +1,12 @@
-"""What a profiler was asked to record: activities, the configuration classes of torch 2.15, experimental configurations of any torch."""
+"""What a profiler was asked to record: activities, the configuration classes of torch 2.15, experimental configurations
+of any torch."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
-from typing import Any, Iterable, Optional
+from typing import Any
 
 from .._say import warn, warn_once
 
@@ -24,21 +26,22 @@ class PerformanceMetricsConfig:
     """Hardware counters of the current device, sampled."""
 
     metric_names: list[str]
-    sampling_interval_ms: Optional[int] = None
-    lookback_window_ms: Optional[int] = None
+    sampling_interval_ms: int | None = None
+    lookback_window_ms: int | None = None
 
 
 @dataclass(frozen=True)
 class ProfilerActivityConfig:
     """What to collect of one activity. activity_types: names such as "CPU_OP"; None = all by default, [] = nothing."""
 
-    activity_types: Optional[list[str]] = None
+    activity_types: list[str] | None = None
     profiler_configs: list[Any] = field(default_factory=list)
 
 
 @dataclass
 class ExperimentalConfig:
-    """torch's _ExperimentalConfig with all fields it ever had; keywords and their order are those of 2.15, the two that were removed last."""
+    """torch's _ExperimentalConfig with all fields it ever had; keywords and their order are those of 2.15, the two that
+    were removed last."""
 
     verbose: bool = False
     performance_events: list[str] = field(default_factory=list)
@@ -69,8 +72,9 @@ _REMOVED = ("profiler_metrics", "profiler_measure_per_kernel")
 
 
 def read_experimental(config: Any) -> ExperimentalConfig:
-    """torch's own object keeps most of its fields to itself; they are read from its pickled state, whose length and first member say
-    which layout it has: up to 2.14 a list of metrics comes first, from 2.15 on `verbose` does; the oldest have the events last."""
+    """torch's own object keeps most of its fields to itself; they are read from its pickled state, whose length and
+    first member say which layout it has: up to 2.14 a list of metrics comes first, from 2.15 on `verbose` does; the
+    oldest have the events last."""
     if config is None:
         return ExperimentalConfig()
     if isinstance(config, ExperimentalConfig):
@@ -127,8 +131,9 @@ def _activity_config(value: Any) -> ProfilerActivityConfig:
 _DEVICES = {"CUDA": "cuda", "XPU": "xpu", "MTIA": "mtia", "HPU": "hpu", "PrivateUse1": "privateuse1"}
 
 
-def available_activities(asked: Iterable[Any], supported: Iterable[Any], cpu: Any) -> tuple[set[Any], Optional[str]]:
-    """Those that this machine has, and the name of the device; one warning about the rest. Never empty: the CPU takes over."""
+def available_activities(asked: Iterable[Any], supported: Iterable[Any], cpu: Any) -> tuple[set[Any], str | None]:
+    """Those that this machine has, and the name of the device; one warning about the rest. Never empty: the CPU takes
+    over."""
     supported, asked = set(supported), set(asked)
     usable = {a for a in asked if a == cpu or a in supported}
     missing = sorted(a.name for a in asked - usable)
@@ -143,7 +148,7 @@ def available_activities(asked: Iterable[Any], supported: Iterable[Any], cpu: An
 
 
 def check_options(
-    with_modules: bool, with_stack: bool, experimental: ExperimentalConfig, timeout: Optional[float]
+    with_modules: bool, with_stack: bool, experimental: ExperimentalConfig, timeout: float | None
 ) -> None:
     if with_modules:
         warn_once(
@@ -168,7 +173,7 @@ PRESETS = {
 }
 
 
-def preset_flags(preset: Optional[str]) -> frozenset[str]:
+def preset_flags(preset: str | None) -> frozenset[str]:
     if preset is None:
         return frozenset()
     try:

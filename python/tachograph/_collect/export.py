@@ -1,4 +1,5 @@
-"""Chrome JSON under the name the user gave: written by the engine, completed with late metadata, compressed if the name says so."""
+"""Chrome JSON under the name the user gave: written by the engine, completed with late metadata, compressed if the name
+says so."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import json
 import os
 import re
 import shutil
-from typing import Any, Optional
+from typing import Any
 
 from .._say import size_text
 
@@ -17,7 +18,8 @@ _TAIL = 1 << 16
 
 
 def write_chrome(trace: Any, path: str, name: str, metadata: dict[str, str]) -> str:
-    """Write the trace to path; the file appears only when it is complete. name: what the document calls itself. → its size, as text."""
+    """Write the trace to path; the file appears only when it is complete. name: what the document calls itself. → its
+    size, as text."""
     path = os.fspath(path)
     draft = f"{path}.{os.getpid()}.draft"
     try:
@@ -36,8 +38,9 @@ def write_chrome(trace: Any, path: str, name: str, metadata: dict[str, str]) -> 
     return size_text(os.path.getsize(path))
 
 
-def finish_document(path: str, members: dict[str, str], name: Optional[str]) -> None:
-    """Put members (values are JSON text) and its name at the end of the document, where they prevail over earlier ones."""
+def finish_document(path: str, members: dict[str, str], name: str | None) -> None:
+    """Put members (values are JSON text) and its name at the end of the document, where they prevail over earlier
+    ones."""
     added = "".join(f",{json.dumps(key)}:{text}" for key, text in members.items())
     if name is not None:
         added += f',"traceName":{json.dumps(name)}'

@@ -1,4 +1,5 @@
-"""A window recorded by torch's own collector, for what our recorder cannot have; its file is then read by our engine."""
+"""A window recorded by torch's own collector, for what our recorder cannot have; its file is then read by our
+engine."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import os
 import threading
 import time
 from dataclasses import asdict
-from typing import Any, Optional
+from typing import Any
 
 import torch
 
@@ -35,7 +36,7 @@ class KinetoWindow(Recording):
             self.add_metadata("trace_id", json.dumps(self.trace_id))
         self._nvtx = NvtxLabels()
         self._path = os.path.join(self.directory, "kineto.json")
-        self._thread: Optional[int] = None
+        self._thread: int | None = None
         self._begun_ns = 0
         self._taken = False  # its records went to another profiler
         self._torch.prepare_trace()

@@ -1,10 +1,12 @@
-"""Models and optimizers that are there now, and the memory their tensors take: what a recording cannot know of itself."""
+"""Models and optimizers that are there now, and the memory their tensors take: what a recording cannot know of
+itself."""
 
 from __future__ import annotations
 
 import gc
 import sys
-from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 from .._say import log
 
@@ -120,7 +122,8 @@ def _described(tensor: Any) -> str:
 
 
 def held(inputs: bool = False) -> Iterator[Held]:
-    """Each piece of memory once. inputs: also tensors that belong to no model and were computed from nothing, as data are."""
+    """Each piece of memory once. inputs: also tensors that belong to no model and were computed from nothing, as data
+    are."""
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "optim"):  # not imported to the end
         return
@@ -146,11 +149,11 @@ def held(inputs: bool = False) -> Iterator[Held]:
 
 
 def tell_tensors(write: Callable[..., None], inputs: bool = False) -> int:
-    """Tell the open recording what memory holds, in how many records. At its end all of it again: what was told at its beginning may
-    have given way to newer records."""
+    """Tell the open recording what memory holds, in how many records. At its end all of it again: what was told at its
+    beginning may have given way to newer records."""
     told = 0
     try:
-        for told, tensor in enumerate(held(inputs), 1):
+        for told, tensor in enumerate(held(inputs), 1):  # noqa: B007  the result
             write(
                 tensor.kind,
                 tensor.name,
@@ -167,17 +170,17 @@ def tell_tensors(write: Callable[..., None], inputs: bool = False) -> int:
 class LiveTensors:
     """Parameters, gradients and so on by device and address."""
 
-    def __init__(self, found: Optional[Iterable[Held]] = None) -> None:
+    def __init__(self, found: Iterable[Held] | None = None) -> None:
         self._held = {(h.device, h.address): h for h in (held() if found is None else found)}
 
     def __bool__(self) -> bool:
         return bool(self._held)
 
-    def kind_of(self, device: tuple[str, int], address: Optional[int], nbytes: int) -> Optional[str]:
+    def kind_of(self, device: tuple[str, int], address: int | None, nbytes: int) -> str | None:
         """What a block that was never given back holds; the tensor must fit into it."""
         found = self._held.get((device, address)) if address is not None else None
         return found.kind if found is not None and found.nbytes <= nbytes else None
 
-    def before(self, seen: set[tuple[tuple[str, int], Optional[int]]]) -> Iterator[Held]:
+    def before(self, seen: set[tuple[tuple[str, int], int | None]]) -> Iterator[Held]:
         """The tensors whose memory the recording never saw taken or given back."""
         yield from (h for place, h in self._held.items() if place not in seen)

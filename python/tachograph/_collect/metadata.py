@@ -1,4 +1,5 @@
-"""Members of the trace document beside the events: what the user adds, how the trace was recorded, who the ranks are."""
+"""Members of the trace document beside the events: what the user adds, how the trace was recorded, who the ranks
+are."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import os
 import pathlib
 import platform
 import sys
-from typing import Any, Optional
+from typing import Any
 
 _OURS = ("traceEvents", "schemaVersion", "baseTimeNanoseconds", "displayTimeUnit", "traceName")
 
@@ -47,7 +48,8 @@ def automatic(prof: Any) -> dict[str, str]:
 
 
 def conditions() -> dict[str, Any]:
-    """What a later diff wants to know of the program: versions and threads. Without torch there is nothing to say yet."""
+    """What a later diff wants to know of the program: versions and threads. Without torch there is nothing to say
+    yet."""
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "get_num_interop_threads"):  # not there, or still being imported
         return {}
@@ -64,7 +66,7 @@ def conditions() -> dict[str, Any]:
 
 
 @functools.lru_cache(maxsize=1)
-def _physical_cores(cpus: tuple[int, ...]) -> Optional[int]:
+def _physical_cores(cpus: tuple[int, ...]) -> int | None:
     """How many cores these CPUs are: the halves of one (SMT) count once. None where the system does not say."""
     try:
         return len(
@@ -77,7 +79,7 @@ def _physical_cores(cpus: tuple[int, ...]) -> Optional[int]:
         return None
 
 
-def distributed_info() -> Optional[dict[str, Any]]:
+def distributed_info() -> dict[str, Any] | None:
     """The job this process is a rank of, None outside of one."""
     dist = sys.modules.get("torch.distributed")
     if dist is None or not dist.is_available() or not dist.is_initialized():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import json
 import os
@@ -12,7 +13,7 @@ import sysconfig
 import tempfile
 import threading
 import uuid
-from typing import Any, Optional, Union
+from typing import Any
 
 from .. import _record
 from .live_tensors import tell_tensors
@@ -30,14 +31,15 @@ _NAMED = (
 
 
 class NativeRecording:
-    """A recording: its file is made with the object, start() begins to write, stop() closes it. One at a time in a process.
+    """A recording: its file is made with the object, start() begins to write, stop() closes it. One at a time in a
+    process.
 
-    path: a file, or a folder, in which it becomes main.tacho, or rank<N>.tacho in a job of several. rank: None finds out.
-    In a forked child the object goes on: it then stands for the child's own file."""
+    path: a file, or a folder, in which it becomes main.tacho, or rank<N>.tacho in a job of several. rank: None finds
+    out. In a forked child the object goes on: it then stands for the child's own file."""
 
     def __init__(
         self,
-        path: Union[str, os.PathLike[str]],
+        path: str | os.PathLike[str],
         features: int = _record.DEFAULT,
         *,
         required: int = 0,
@@ -45,15 +47,15 @@ class NativeRecording:
         disk_bytes: int = 0,
         keep: str = "first",
         session: int = 0,
-        rank: Optional[int] = None,
-        metadata: Optional[dict[str, str]] = None,
+        rank: int | None = None,
+        metadata: dict[str, str] | None = None,
     ) -> None:
         self.features = features
         self.rank = job_rank() if rank is None else rank
         self.path = os.fspath(path)
         if os.path.isdir(self.path):
             self.path = os.path.join(self.path, "main.tacho" if self.rank < 0 else f"rank{self.rank}.tacho")
-        self.stats: Optional[dict[str, Any]] = None
+        self.stats: dict[str, Any] | None = None
         self.told = 0  # records of what memory held, which are no events of the program
         self._metadata = {
             "host_name": json.dumps(platform.node()),
@@ -128,7 +130,8 @@ class NativeRecording:
         self._write({**self._known(), **self._recorded()})
 
     def _known(self) -> dict[str, str]:
-        """Members of the document that do not depend on what can be recorded. What takes a look at the machine is not asked for again."""
+        """Members of the document that do not depend on what can be recorded. What takes a look at the machine is not
+        asked for again."""
         members = dict(self._metadata)
         for name, look in (("distributedInfo", distributed_info), ("conditions", conditions)):
             value = look() if name not in self._written else None
@@ -161,7 +164,7 @@ class NativeRecording:
         self.stop()
 
 
-# ---- the process ------------------------------------------------------------------------------------------------------------------
+# ---- the process -------------------------------------------------------------------------------------------
 
 _open_ones: list[NativeRecording] = []
 
@@ -169,10 +172,8 @@ _open_ones: list[NativeRecording] = []
 @atexit.register
 def _close_at_exit() -> None:
     for recording in list(_open_ones):
-        try:
+        with contextlib.suppress(RecordError):  # closed already, below us; its file is whole
             recording.stop()
-        except RecordError:
-            pass  # closed already, below us; its file is whole
 
 
 _workers_asked = False
@@ -192,7 +193,7 @@ def _after_fork() -> None:
 os.register_at_fork(before=_ask_workers, after_in_child=_after_fork)
 
 
-def distributed_info() -> Optional[dict[str, Any]]:
+def distributed_info() -> dict[str, Any] | None:
     """The job this process is a rank of, None outside of one."""
     from .metadata import distributed_info as info
 
@@ -227,7 +228,7 @@ def job_rank() -> int:
         return -1
 
 
-# ---- can it be had? -----------------------------------------------------------------------------------------------------------------
+# ---- can it be had? ----------------------------------------------------------------------------------------
 
 
 def available() -> tuple[bool, str]:

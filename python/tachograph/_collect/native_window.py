@@ -11,7 +11,6 @@ from .backend import Recipe, Recording
 from .native import NativeRecording, RecordError
 from .price import per_record_ns
 
-
 # Without these torch's own collector does it better; the others are left out with a warning where they cannot be had.
 _MUST = _record.OPS | _record.SHAPES
 

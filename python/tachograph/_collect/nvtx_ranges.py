@@ -1,5 +1,5 @@
-"""Ranges and marks that a program makes with torch.cuda.nvtx become labels in the window, as those of record_function; Nsight sees
-them as before. On a build without NVTX the calls go on raising what torch raises."""
+"""Ranges and marks that a program makes with torch.cuda.nvtx become labels in the window, as those of record_function;
+Nsight sees them as before. On a build without NVTX the calls go on raising what torch raises."""
 
 from __future__ import annotations
 

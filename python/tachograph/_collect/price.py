@@ -1,4 +1,5 @@
-"""What a record costs on this machine, measured once for each set of features: a small operator is run with recording and without."""
+"""What a record costs on this machine, measured once for each set of features: a small operator is run with recording
+and without."""
 
 from __future__ import annotations
 
@@ -7,7 +8,6 @@ import os
 import tempfile
 import threading
 import time
-from typing import Optional
 
 import torch
 
@@ -18,7 +18,7 @@ _ROUNDS, _CALLS = 9, 600  # some milliseconds together
 _PER_RECORD = _record.OPS | _record.SHAPES | _record.STACKS | _record.CALLS | _record.MODULES
 
 
-def per_record_ns(features: int) -> Optional[float]:
+def per_record_ns(features: int) -> float | None:
     """CPU time of a record with these features; None where it cannot be measured now, as somebody records."""
     try:
         return _measured(features & _PER_RECORD)
@@ -54,7 +54,8 @@ def _measured(features: int) -> float:
 
 
 def _cost_ns() -> int:
-    """What recording adds to a round. In turns, so that a machine that gets slower does so for both; the least disturbed of each counts."""
+    """What recording adds to a round. In turns, so that a machine that gets slower does so for both; the least
+    disturbed of each counts."""
     x = torch.ones(4, device="cpu")
     plain, recorded = [], []
     for _ in range(_ROUNDS):

@@ -1,10 +1,11 @@
-"""What has to be said to torch while we record: that somebody profiles, who takes its fast annotations and NVTX ranges, and the kernels
-it compiled. All of it is undone by leave()."""
+"""What has to be said to torch while we record: that somebody profiles, who takes its fast annotations and NVTX ranges,
+and the kernels it compiled. All of it is undone by leave()."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable, Optional
+from collections.abc import Callable
+from typing import Any
 
 from .. import _record
 from .._imports import Watch, when_imported
@@ -61,7 +62,7 @@ class TorchSide:
         self._nvtx.enter()
         self._watch("torch._inductor.codecache", self._kernels_in)
 
-    # ---- annotations made by torch and by code it generated ------------------------------------------------------------------------
+    # ---- annotations made by torch and by code it generated ------------------------------------------------
 
     def _annotations_in(self) -> None:
         import torch
@@ -81,7 +82,7 @@ class TorchSide:
         if not torch._C._autograd._profiler_enabled():  # torch.profiler may be running as well
             _tell_profiler(torch.autograd.profiler, False)
 
-    # ---- kernels compiled by inductor --------------------------------------------------------------------------------------------------
+    # ---- kernels compiled by inductor ----------------------------------------------------------------------
 
     def _kernels_in(self) -> None:
         cache = getattr(sys.modules["torch._inductor.codecache"], "PyCodeCache", None)
@@ -129,7 +130,7 @@ class TorchSide:
 
 def _tell_profiler(profiler: Any, on: bool) -> None:
     """The flag that dynamo, inductor and users' code ask; through torch's own function where it has one."""
-    act: Optional[Callable[[], None]] = getattr(
+    act: Callable[[], None] | None = getattr(
         profiler, "_run_on_profiler_start" if on else "_run_on_profiler_stop", None
     )
     if act is not None:

@@ -1,7 +1,7 @@
 """EventList, torch.autograd.profiler_util's list of events, as a view over the engine's columns.
 
-A list from a trace makes no object until one is looked at, and its key_averages() is one question to the engine. A list made by
-hand, or changed by hand, works everything out in Python by the same rules."""
+A list from a trace makes no object until one is looked at, and its key_averages() is one question to the engine. A list
+made by hand, or changed by hand, works everything out in Python by the same rules."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import json
 import os
 import re
 import warnings
-from typing import Any, Callable, Iterable, Iterator, Optional
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from .event_source import EventSource, Kernel, is_user_frame
 from .function_event import (
-    DeviceType,
+    DeviceType as DeviceType,
     EventMetadata,
     FormattedTimesMixin,
     FunctionEvent,
@@ -58,18 +59,17 @@ class _Part:
 class EventList(list):
     """A list of FunctionEvent or FunctionEventAvg, with tables, averages and exports.
 
-    EventList(events, use_device=, profile_memory=, with_flops=) as torch has it; EventList.from_trace(trace) of an open trace."""
+    EventList(events, use_device=, profile_memory=, with_flops=) as torch has it; EventList.from_trace(trace) of an open
+    trace."""
 
     def __init__(
-        self, *args: Any, use_device: Optional[str] = None, profile_memory: bool = False, with_flops: bool = False
+        self, *args: Any, use_device: str | None = None, profile_memory: bool = False, with_flops: bool = False
     ) -> None:
         super().__init__(*args)
         self._use_device, self._profile_memory, self._with_flops = use_device, profile_memory, with_flops
         self._sources: list[EventSource] = []  # nothing has been changed by hand
         self._parts: list[_Part] = []  # filled when an event is first looked at
-        self._whole: Optional[EventList] = (
-            None  # what these are averages of, when its Python functions have no row here
-        )
+        self._whole: EventList | None = None  # what these are averages of, when its Python functions have no row here
         self._tree_built = True
         self._overloads = (
             True  # have a column: torch knows them with capture_overload_names alone, an event of ours always
@@ -77,7 +77,8 @@ class EventList(list):
 
     @classmethod
     def from_trace(cls, trace: Any, profile: Any = None) -> EventList:
-        """The events of an open trace. profile: whatever has use_device, profile_memory and with_flops; None: what the trace shows."""
+        """The events of an open trace. profile: whatever has use_device, profile_memory and with_flops; None: what the
+        trace shows."""
         return cls.from_traces([trace], profile)
 
     @classmethod
@@ -171,8 +172,8 @@ class EventList(list):
         group_by_overload_name: bool = False,
         include_python_functions: bool = False,
     ) -> EventList:
-        """One FunctionEventAvg per name, and per input shapes, innermost frames or overload when asked for. Python functions have rows
-        only with include_python_functions."""
+        """One FunctionEventAvg per name, and per input shapes, innermost frames or overload when asked for. Python
+        functions have rows only with include_python_functions."""
         result = EventList(
             use_device=self._use_device, profile_memory=self._profile_memory, with_flops=self._with_flops
         )
@@ -235,19 +236,19 @@ class EventList(list):
 
     def table(
         self,
-        sort_by: Optional[str] = None,
+        sort_by: str | None = None,
         row_limit: int = 100,
         max_src_column_width: int = 75,
         max_name_column_width: int = 55,
         max_shapes_column_width: int = 80,
-        header: Optional[str] = None,
+        header: str | None = None,
         top_level_events_only: bool = False,
-        time_unit: Optional[str] = None,
+        time_unit: str | None = None,
         left_out: bool = False,
     ) -> str:
-        """The events as a table. sort_by: an attribute, largest first, such as self_cpu_time_total, cuda_time_total, count or flops.
-        row_limit -1: all rows. time_unit: s, ms or us for all times. left_out=True: a last line with the time of the Python functions
-        that have no row."""
+        """The events as a table. sort_by: an attribute, largest first, such as self_cpu_time_total, cuda_time_total,
+        count or flops. row_limit -1: all rows. time_unit: s, ms or us for all times. left_out=True: a last line with
+        the time of the Python functions that have no row."""
         text = build_table(
             self,
             sort_by=sort_by,
@@ -300,8 +301,8 @@ class EventList(list):
         return list(_STACK_METRICS)
 
     def export_stacks(self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total") -> None:
-        """Stacks for flame graphs: one line per stack, outermost frame first, and its microseconds. A Python function's own time
-        counts for the stack with itself on top."""
+        """Stacks for flame graphs: one line per stack, outermost frame first, and its microseconds. A Python function's
+        own time counts for the stack with itself on top."""
         if metric not in _STACK_METRICS:
             raise ValueError(f"metric should be one of: {_STACK_METRICS}")
         attribute = device_spelling(metric)
@@ -326,7 +327,8 @@ class EventList(list):
 
 
 def _changing(name: str) -> Callable[..., Any]:
-    """A method of list that changes it, or compares it whole: it needs every event, and afterwards the list is one made by hand."""
+    """A method of list that changes it, or compares it whole: it needs every event, and afterwards the list is one made
+    by hand."""
     plain = getattr(list, name)
 
     def method(self: EventList, *args: Any, **kwargs: Any) -> Any:
@@ -397,11 +399,11 @@ class _Shown:
         self.with_flops = any(any(table["flops"]) for table in rows)
 
 
-def _restore_list(events: list, use_device: Optional[str], profile_memory: bool, with_flops: bool) -> EventList:
+def _restore_list(events: list, use_device: str | None, profile_memory: bool, with_flops: bool) -> EventList:
     return EventList(events, use_device=use_device, profile_memory=profile_memory, with_flops=with_flops)
 
 
-# ---- averages of a source -----------------------------------------------------------------------------------------------------
+# ---- averages of a source ----------------------------------------------------------------------------------
 
 
 def _averages(events: EventList, index: int, by: str, python: bool) -> Iterator[FunctionEventAvg]:
@@ -420,7 +422,7 @@ def _averages(events: EventList, index: int, by: str, python: bool) -> Iterator[
 
 
 def _average(
-    row: dict[str, Any], use_device: Optional[str], first: Callable[[int], Callable[[], FunctionEvent]]
+    row: dict[str, Any], use_device: str | None, first: Callable[[int], Callable[[], FunctionEvent]]
 ) -> FunctionEventAvg:
     average = FunctionEventAvg.__new__(FunctionEventAvg)
     of_device = bool(use_device)

@@ -1,11 +1,12 @@
-"""Where FunctionEvents come from: the columns of the question key_averages, one row an event, and what else an event may be asked
-for, fetched when it is."""
+"""Where FunctionEvents come from: the columns of the question key_averages, one row an event, and what else an event
+may be asked for, fetched when it is."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, Iterator, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 # Names of arguments in a Kineto trace, and what FunctionEvent calls them where it keeps them apart.
 _ARGS = (
@@ -84,7 +85,7 @@ def is_user_frame(frame: str) -> bool:
     return not any(file in frame and function in frame for file, function in _AUTOGRAD_FRAMES)
 
 
-def at_line(frame: str, place: Optional[str]) -> str:
+def at_line(frame: str, place: str | None) -> str:
     """net.py(7): forward, called from net.py:12, is net.py(12): forward; what was called from elsewhere stays."""
     file, _, line = (place or "").rpartition(":")
     head, _, rest = frame[len(file) :].partition(")")
@@ -101,7 +102,7 @@ def plain_shapes(dims: Any) -> list:
 class EventSource:
     """The events of one trace, as torch's list has them: by start, what lasts longer first."""
 
-    def __init__(self, trace: Any, use_device: Optional[str], start_ns: Optional[int], scope: dict[str, Any]) -> None:
+    def __init__(self, trace: Any, use_device: str | None, start_ns: int | None, scope: dict[str, Any]) -> None:
         self.trace, self.use_device = trace, use_device
         self.scope = scope  # arguments of the question: of which process and threads
         self._start_ns = start_ns
@@ -151,7 +152,7 @@ class EventSource:
                 result.setdefault(self.row_of_slice[parent], []).append(row)
         return result
 
-    def parent(self, row: int) -> Optional[int]:
+    def parent(self, row: int) -> int | None:
         parent = self.table["parent"][row]
         return None if parent is None else self.row_of_slice[parent]
 
@@ -170,7 +171,7 @@ class EventSource:
         value = self.slices[name][number]
         return json.loads(value) if isinstance(value, str) and value[:1] in ("[", "{") else value
 
-    def _row_around(self, number: Optional[int]) -> Optional[int]:
+    def _row_around(self, number: int | None) -> int | None:
         """The row of a slice, or of what it became part of."""
         while number is not None and number not in self.row_of_slice:
             number = self.slices["parent"][number]
@@ -204,8 +205,8 @@ class EventSource:
         frames = text.split(";") if text else self._frames_around(number)
         return [frame for frame in frames if frame and is_user_frame(frame)]
 
-    def _stack_slice(self, row: int) -> Optional[int]:
-        at: Optional[int] = row
+    def _stack_slice(self, row: int) -> int | None:
+        at: int | None = row
         while at is not None:
             if self.columns["scope"][at] == 1:
                 return self.slices["cause"][self.table["event"][at]]
@@ -229,7 +230,7 @@ class EventSource:
     def _device_rows(self) -> Any:
         return self.trace.ask("events", args=list(METADATA))
 
-    def metadata(self, row: int) -> Optional[dict[str, Any]]:
+    def metadata(self, row: int) -> dict[str, Any] | None:
         """The arguments of device work under their names in the trace; None for what the host did."""
         number = self.table["event"][row]
         if number is None or not self.table["device"][row]:
@@ -243,7 +244,7 @@ class EventSource:
         }
         return read or None
 
-    def metadata_fields(self, row: int) -> Optional[dict[str, Any]]:
+    def metadata_fields(self, row: int) -> dict[str, Any] | None:
         """The same under the names of EventMetadata."""
         read = self.metadata(row)
         return None if read is None else {field: read.get(name) for name, field in METADATA.items()}

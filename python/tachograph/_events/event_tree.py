@@ -1,12 +1,12 @@
-"""The tree of all events of a window with the attributes of torch's _ProfilerEvent: what experimental_event_tree() gives, and what
-torch.profiler._utils and _pattern_matcher of older torches walk over."""
+"""The tree of all events of a window with the attributes of torch's _ProfilerEvent: what experimental_event_tree()
+gives, and what torch.profiler._utils and _pattern_matcher of older torches walk over."""
 
 from __future__ import annotations
 
 import json
 import re
 from bisect import bisect_right
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import torch
 
@@ -66,14 +66,14 @@ class NNModuleInfo(NamedTuple):
 
 class TensorMetadata(NamedTuple):
     sizes: list
-    strides: Optional[list]
-    dtype: Optional[torch.dtype]
-    impl_ptr: Optional[int] = None
-    storage_data_ptr: Optional[int] = None
-    id: Optional[int] = None
-    allocation_id: Optional[int] = None
+    strides: list | None
+    dtype: torch.dtype | None
+    impl_ptr: int | None = None
+    storage_data_ptr: int | None = None
+    id: int | None = None
+    allocation_id: int | None = None
     layout: torch.layout = torch.strided
-    device: Optional[torch.device] = None
+    device: torch.device | None = None
 
     @property
     def dim(self) -> int:
@@ -91,14 +91,14 @@ class TorchOp:
 class PyCall:
     __class__ = _known_as("_ExtraFields_PyCall")
 
-    def __init__(self, callsite: PyFrameState, caller: Optional[PyFrameState], module: Optional[NNModuleInfo]) -> None:
+    def __init__(self, callsite: PyFrameState, caller: PyFrameState | None, module: NNModuleInfo | None) -> None:
         self.callsite, self.caller, self.module, self.optimizer = callsite, caller, module, None
 
 
 class PyCCall:
     __class__ = _known_as("_ExtraFields_PyCCall")
 
-    def __init__(self, caller: Optional[PyFrameState]) -> None:
+    def __init__(self, caller: PyFrameState | None) -> None:
         self.caller = caller
 
 
@@ -130,7 +130,7 @@ class ProfilerEvent:
         "children",
     )
 
-    def __init__(self, table: Any, at: int, number: int, tid: Any, parent: Optional[ProfilerEvent]) -> None:
+    def __init__(self, table: Any, at: int, number: int, tid: Any, parent: ProfilerEvent | None) -> None:
         self._table, self._at, self.id, self.start_tid, self.parent = table, at, number, tid, parent
         self.children: list[ProfilerEvent] = []
         self.name, self.start_time_ns = table["name"][at], table["start_ns"][at]
@@ -183,7 +183,7 @@ def _frame(name: str) -> PyFrameState:
     return PyFrameState(found[1], int(found[2]), found[3]) if found else PyFrameState("", 0, name)
 
 
-def _frame_around(event: ProfilerEvent) -> Optional[PyFrameState]:
+def _frame_around(event: ProfilerEvent) -> PyFrameState | None:
     around = event.parent
     while around is not None and around.tag.name != "PyCall":
         around = around.parent
@@ -245,7 +245,7 @@ def event_tree(trace: Any) -> list[ProfilerEvent]:
     return sorted(roots, key=lambda e: e.start_time_ns)
 
 
-def _around(events: list[ProfilerEvent], ts_ns: int) -> Optional[ProfilerEvent]:
+def _around(events: list[ProfilerEvent], ts_ns: int) -> ProfilerEvent | None:
     """The innermost event of the thread at this time; events are in the order of their start."""
     at = bisect_right(events, ts_ns, key=lambda e: e.start_time_ns)
     event = events[at - 1] if at else None

@@ -1,7 +1,7 @@
 """FunctionEvent and FunctionEventAvg, with the attributes of torch.autograd.profiler_util's classes.
 
-An event of a trace is a view: what it is asked for is fetched from the engine's columns, once. An event made by hand holds
-everything itself, and works its times out from its children."""
+An event of a trace is a view: what it is asked for is fetched from the engine's columns, once. An event made by hand
+holds everything itself, and works its times out from its children."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import enum
 import json
 import warnings
 from collections import namedtuple
-from typing import Any, Callable, Optional
+from collections.abc import Callable
+from typing import Any
 
 from .event_source import METADATA, EventSource, Kernel, plain_shapes
 from .table import format_time
@@ -158,20 +159,20 @@ def _or(value: Any, instead: Any) -> Any:
     return instead if value is None else value
 
 
-def device_type(on_device: bool, use_device: Optional[str]) -> Any:
+def device_type(on_device: bool, use_device: str | None) -> Any:
     return _DEVICE_TYPES.get(use_device or "cuda", DeviceType.PrivateUse1) if on_device else DeviceType.CPU
 
 
 class FunctionEvent(FormattedTimesMixin):
     """One call of an operator, annotation, Python function or runtime function, or one piece of device work."""
 
-    _source: Optional[EventSource] = None  # where the rest is fetched from; None when made by hand
+    _source: EventSource | None = None  # where the rest is fetched from; None when made by hand
     _row = -1
     node_id, count, is_remote, is_legacy = -1, 1, False, False
-    kwinputs: Optional[dict] = None
-    flow_id: Optional[int] = None
-    flow_type: Optional[int] = None
-    flow_start: Optional[bool] = None
+    kwinputs: dict | None = None
+    flow_id: int | None = None
+    flow_type: int | None = None
+    flow_start: bool | None = None
     self_cpu_percent = total_cpu_percent = total_device_percent = -1
 
     def __init__(
@@ -227,10 +228,8 @@ class FunctionEvent(FormattedTimesMixin):
         self.device_resource_id = thread if device_resource_id is None else device_resource_id
         self.kernels: list[Kernel] = []
         self.cpu_children: list[FunctionEvent] = []
-        self.cpu_parent: Optional[FunctionEvent] = None
-        self.module_path: Optional[str] = (
-            None  # beyond torch's: of the module that called it, as named_modules() has it
-        )
+        self.cpu_parent: FunctionEvent | None = None
+        self.module_path: str | None = None  # beyond torch's: of the module that called it, as named_modules() has it
         self.metadata = typed_metadata
         self._metadata_json = metadata_json
         meta = {field: (extra_meta or {}).get(key) for key, field in METADATA.items()}
@@ -344,7 +343,7 @@ class FunctionEvent(FormattedTimesMixin):
         )
 
     @property
-    def metadata_json(self) -> Optional[str]:
+    def metadata_json(self) -> str | None:
         """The old name of `metadata`, as JSON text."""
         warnings.warn("`metadata_json` is deprecated. Use `metadata` instead.", FutureWarning, stacklevel=2)
         if self._source is None:
@@ -352,7 +351,7 @@ class FunctionEvent(FormattedTimesMixin):
         return None if self.metadata is None else json.dumps(self.metadata)
 
     @property
-    def event_metadata(self) -> Optional[tuple]:
+    def event_metadata(self) -> tuple | None:
         """`metadata` with the names of EventMetadata."""
         warnings.warn("`event_metadata` is deprecated. Use `metadata` instead.", FutureWarning, stacklevel=2)
         return self._event_metadata
@@ -406,23 +405,23 @@ class FunctionEventAvg(FormattedTimesMixin):
     """Sums over the events of one key. Descriptive attributes are those of the first of them."""
 
     self_cpu_percent = total_cpu_percent = total_device_percent = -1
-    _first: Optional[Callable[[], FunctionEvent]] = None  # finds the first event, of which parent and children are told
+    _first: Callable[[], FunctionEvent] | None = None  # finds the first event, of which parent and children are told
 
     def __init__(self) -> None:
-        self.key: Optional[str] = None
+        self.key: str | None = None
         self.count = self.node_id = self.flops = 0
         self.is_async = self.is_remote = self.is_legacy = self.is_user_annotation = False
-        self.use_device: Optional[str] = None
+        self.use_device: str | None = None
         self.cpu_time_total = self.device_time_total = self.self_cpu_time_total = self.self_device_time_total = 0
         self.cpu_memory_usage = self.device_memory_usage = self.self_cpu_memory_usage = (
             self.self_device_memory_usage
         ) = 0
         self.input_shapes: Any = None
-        self.overload_name: Optional[str] = None
-        self.stack: Optional[list] = None
-        self.scope: Optional[int] = None
-        self.cpu_children: Optional[list] = None
-        self.cpu_parent: Optional[FunctionEvent] = None
+        self.overload_name: str | None = None
+        self.stack: list | None = None
+        self.scope: int | None = None
+        self.cpu_children: list | None = None
+        self.cpu_parent: FunctionEvent | None = None
         self.device_type = DeviceType.CPU
 
     def __getattr__(self, name: str) -> Any:

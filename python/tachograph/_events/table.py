@@ -1,11 +1,12 @@
-"""The text of torch.profiler's tables: EventList.table(). Byte for byte torch 2.15's, but for one thing: with stacks and FLOPs
-together torch prints the two last columns under each other's header; here each stands under its own."""
+"""The text of torch.profiler's tables: EventList.table(). Byte for byte torch 2.15's, but for one thing: with stacks
+and FLOPs together torch prints the two last columns under each other's header; here each stands under its own."""
 
 from __future__ import annotations
 
 import difflib
 import math
-from typing import Any, Callable, NamedTuple, Optional, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 _WIDTH, _GAP = 12, "  "
 _ACCELERATORS = ("cuda", "xpu", "privateuse1", "mtia", "hpu")
@@ -109,10 +110,10 @@ class _Layout:
         *,
         profile_memory: bool,
         with_flops: bool,
-        src_width: Optional[int],
-        name_width: Optional[int],
-        shapes_width: Optional[int],
-        time_unit: Optional[str],
+        src_width: int | None,
+        name_width: int | None,
+        shapes_width: int | None,
+        time_unit: str | None,
         overloads: bool,
     ) -> None:
         self.events, self.name_cap, self.src_cap = events, name_width, src_width
@@ -125,7 +126,7 @@ class _Layout:
         self.cpu_total = sum(e.self_cpu_time_total for e in events)
         self.device_total = sum(e.self_device_time_total for e in events if _counts_for_device(e))
         self.time_unit = time_unit
-        self.source: Optional[_Column] = None
+        self.source: _Column | None = None
         self.columns = self._names() + self._cpu() + (self._device() if self.has_device_time else [])
         if profile_memory:
             self.columns += self._memory()
@@ -179,13 +180,13 @@ class _Layout:
             ]
         return columns
 
-    def _shapes(self, cap: Optional[int]) -> list[_Column]:
+    def _shapes(self, cap: int | None) -> list[_Column]:
         if not any(e.input_shapes for e in self.events):
             return []
         width = _capped(max(len(str(e.input_shapes)) for e in self.events) + 4, cap)
         return [_Column("Input Shapes", width, lambda e: str(e.input_shapes)[:width])]
 
-    def _stack(self, cap: Optional[int]) -> list[_Column]:
+    def _stack(self, cap: int | None) -> list[_Column]:
         longest = max((len(frame) for e in self.events for frame in e.stack or ()), default=-1)
         if longest < 0:
             return []
@@ -237,7 +238,7 @@ def _counts_for_device(event: Any) -> bool:
     return event.device_type.name in ("CUDA", "PrivateUse1", "MTIA", "XPU") and not event.is_user_annotation
 
 
-def _capped(width: int, cap: Optional[int]) -> int:
+def _capped(width: int, cap: int | None) -> int:
     return width if cap is None else min(width, cap)
 
 
@@ -252,16 +253,16 @@ def _tail(text: str, width: int) -> str:
 def build_table(
     events: Sequence[Any],
     *,
-    sort_by: Optional[str] = None,
-    header: Optional[str] = None,
+    sort_by: str | None = None,
+    header: str | None = None,
     row_limit: int = 100,
-    max_src_column_width: Optional[int] = 75,
-    max_name_column_width: Optional[int] = 55,
-    max_shapes_column_width: Optional[int] = 80,
+    max_src_column_width: int | None = 75,
+    max_name_column_width: int | None = 55,
+    max_shapes_column_width: int | None = 80,
     with_flops: bool = False,
     profile_memory: bool = False,
     top_level_events_only: bool = False,
-    time_unit: Optional[str] = None,
+    time_unit: str | None = None,
     overloads: bool = True,
 ) -> str:
     if not events:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 
 class Totals(NamedTuple):
@@ -22,7 +22,7 @@ def totals(trace: Any) -> Totals:
     return Totals(*(sum(row[name] for row in rows) / 1e6 for name in names))
 
 
-def by_class(trace: Any, device: Optional[bool] = None) -> dict[str, float]:
+def by_class(trace: Any, device: bool | None = None) -> dict[str, float]:
     rows = trace.ask("op_classes").to_dicts()
     if device is None:
         return {row["class"]: row["fraction"] or 0.0 for row in rows}
@@ -61,7 +61,8 @@ _STEP = "ProfilerStep#"
 
 
 def phases(trace: Any) -> PhaseTimes:
-    """From what every recording has: no labels are needed. Where steps are marked what lies outside of them does not count."""
+    """From what every recording has: no labels are needed. Where steps are marked what lies outside of them does not
+    count."""
     table = trace.ask("events", where='category == "cpu_op" or category == "user_annotation"')
     rows = list(zip(table["name"], table["category"], table["track"], table["start_ns"], table["dur_ns"]))
     steps = [(start, start + dur) for name, _, _, start, dur in rows if name.startswith(_STEP) and dur is not None]

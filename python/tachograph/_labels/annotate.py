@@ -1,11 +1,11 @@
-"""record_function: labels a block, in tables and on the timeline. forward(make): while torch's own collector records, labels are made
-by make(name, args); forward(None) ends that."""
+"""record_function: labels a block, in tables and on the timeline. forward(make): while torch's own collector records,
+labels are made by make(name, args); forward(None) ends that."""
 
 from __future__ import annotations
 
 try:
-    from . import dynamo as _dynamo
     from .._record import forward, record_function
+    from . import dynamo as _dynamo
 except ImportError:  # a build without the recorder
     from torch.autograd.profiler import record_function
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 
 def decorate(annotation: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, labelled. Each call gets a span of its own, so that it may be recursive and run on several threads."""
+    """The function, labelled. Each call gets a span of its own, so that it may be recursive and run on several
+    threads."""
     label, name, text = type(annotation), annotation.name, annotation.args
     if inspect.iscoroutinefunction(function):
 

@@ -1,5 +1,5 @@
-"""torch.compile and record_function: dynamo knows torch's own label and leaves it out of the graph; ours is to be treated alike, or
-each label in a compiled function would break its graph."""
+"""torch.compile and record_function: dynamo knows torch's own label and leaves it out of the graph; ours is to be
+treated alike, or each label in a compiled function would break its graph."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from .._record import record_function
 
 
 def teach() -> None:
-    """Add ours to dynamo's tables, as soon as dynamo is imported. Where a torch has no such tables, labels break graphs, and no more."""
+    """Add ours to dynamo's tables, as soon as dynamo is imported. Where a torch has no such tables, labels break
+    graphs, and no more."""
     when_imported("torch._dynamo", _add)
 
 
 def _add() -> None:
     try:
-        from torch._dynamo.variables import builder
         from torch._dynamo.guards import GuardBuilder
+        from torch._dynamo.variables import builder
         from torch._dynamo.variables.torch import TorchCtxManagerClassVariable
+
         from .._torch_own import record_function as theirs
 
         def label_class(self: Any, value: Any) -> Any:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 from .annotate import record_function
 
 
 class modules:
-    """`with tachograph.modules(model): …` labels every leaf module `module_<path>`; leaves=False: every module. Hooks alone are
-    added, and taken away at the end: parameters, state_dict() keys and the modules themselves stay as they are.
+    """`with tachograph.modules(model): …` labels every leaf module `module_<path>`; leaves=False: every module. Hooks
+    alone are added, and taken away at the end: parameters, state_dict() keys and the modules themselves stay as they
+    are.
 
     For the module path of each operator without labels: profile(with_modules=True)."""
 

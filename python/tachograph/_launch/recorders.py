@@ -6,7 +6,8 @@ import os
 import sys
 import threading
 import time
-from typing import Any, Callable, Optional
+from collections.abc import Callable
+from typing import Any
 
 from .waits import Waits
 
@@ -40,8 +41,9 @@ class Recorder:
         return []
 
 
-def core_wait_ns() -> Optional[int]:
-    """How long this thread was ready and had no core, as other programs had them. None where the system does not say."""
+def core_wait_ns() -> int | None:
+    """How long this thread was ready and had no core, as other programs had them. None where the system does not
+    say."""
     try:
         with open("/proc/thread-self/schedstat") as file:
             return int(file.read().split()[1])
@@ -135,7 +137,7 @@ class KinetoRecorder(Recorder):
         self._profile = profile(activities=activities, record_shapes=not lean, with_stack=not lean, profile_memory=deep)
         self._profile.start()
         self._pid = os.getpid()
-        self._step: Optional[Any] = None
+        self._step: Any | None = None
 
     def step_begin(self, number: int) -> None:
         from torch.profiler import record_function

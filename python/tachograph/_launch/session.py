@@ -1,11 +1,14 @@
-"""One process of a `tachograph run`: opens the recording when torch is there, follows the steps, and ends with the process.
+"""One process of a `tachograph run`: opens the recording when torch is there, follows the steps, and ends with the
+process.
 
-Everything here runs inside the user's program, so an error of ours is written to the log and ends the recording, never the
-program. The log (raw/log-PID, one line a fact) is appended at once, so that it survives a kill; src/cli/run_log.c reads it."""
+Everything here runs inside the user's program, so an error of ours is written to the log and ends the recording, never
+the program. The log (raw/log-PID, one line a fact) is appended at once, so that it survives a kill; src/cli/run_log.c
+reads it."""
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import json
 import mmap
@@ -13,14 +16,15 @@ import os
 import sys
 import threading
 import time
-from typing import Any, Callable, Optional
+from collections.abc import Callable
+from typing import Any
 
 from .._collect.worker_end import at_worker_end
 from .recorders import Recorder, open_recorder
 from .steps import StepFinder
 from .window import Window
 
-_session: Optional[Session] = None
+_session: Session | None = None
 LOG_LINES = 100_000
 RECORD, REST, LEAVE = 1, 2, 3
 LOOK_SECONDS = 0.1
@@ -51,13 +55,11 @@ def _is_starter() -> bool:
 
 
 def _say(settings: str, error: BaseException) -> None:
-    try:
+    with contextlib.suppress(Exception):  # there is no place left to say it
         Log(json.loads(settings)["dir"]).write(f"note not recorded: {type(error).__name__}: {error}")
-    except Exception:
-        pass  # there is no place left to say it
 
 
-def current() -> Optional[Session]:
+def current() -> Session | None:
     return _session
 
 
@@ -105,12 +107,12 @@ class Session:
         self.log = Log(settings["dir"])
         self.pid = os.getpid()
         self.rank = _rank()
-        self.recorder: Optional[Recorder] = None
+        self.recorder: Recorder | None = None
         self.window = self._new_window()
         self._number = 0
-        self._last_ns: Optional[int] = None
+        self._last_ns: int | None = None
         self._last_cpu_ns = 0
-        self._meet: Optional[int] = None
+        self._meet: int | None = None
         self._told = mmap.mmap(-1, 1)  # seen by forked children: do they record now?
         self.log.write(f"process {os.getppid()} {self.rank} {sys.argv[0] if getattr(sys, 'argv', None) else ''}")
         self._open("start")
@@ -161,8 +163,9 @@ class Session:
     def _new_window(self) -> Window:
         return Window(self.settings["steps"], self.settings["seconds"], self.settings["bytes"], self._meeting)
 
-    def _meeting(self, ready: bool, number: int) -> Optional[int]:
-        """Ranks of a job record the same steps: the first that is ready names one a little ahead, and all others go by that."""
+    def _meeting(self, ready: bool, number: int) -> int | None:
+        """Ranks of a job record the same steps: the first that is ready names one a little ahead, and all others go by
+        that."""
         if self.rank < 0:
             return number if ready else None
         if self._meet is None:
@@ -171,10 +174,8 @@ class Session:
                 own = f"{path}.{self.pid}"
                 with open(own, "w") as file:
                     file.write(str(number + LEAD_STEPS))
-                try:
+                with contextlib.suppress(FileExistsError):
                     os.link(own, path)  # whole at once, and for one rank only
-                except FileExistsError:
-                    pass
                 os.unlink(own)
             try:
                 with open(path) as file:
@@ -233,7 +234,8 @@ class Session:
 
     @_harmless
     def _forked(self) -> None:
-        """In the child of a fork: the recorder goes on in a file of its own, by itself; the steps and the log are new."""
+        """In the child of a fork: the recorder goes on in a file of its own, by itself; the steps and the log are
+        new."""
         self.pid = os.getpid()
         self.log = Log(self.settings["dir"])
         self.log.write(f"process {os.getppid()} {self.rank} (forked)")

@@ -1,10 +1,10 @@
 """Finds where one step ends and the next begins, in a program that does not say so.
 
-Five kinds of signs, best first: calls of a profiler's step(), steps of the first optimizer, zero_grad of one that never steps, as its
-program writes the update out, fetches from the first DataLoader, calls of the first module with parameters. The best kind seen so far
-counts. A step that an optimizer ended is over where the next fetch or zero_grad begins: there no range of torch's or the program's is
-open. Each sign costs a microsecond or two; none of our frames is on the stack while the program works; a hook that is being compiled
-does nothing; all can be taken off again."""
+Five kinds of signs, best first: calls of a profiler's step(), steps of the first optimizer, zero_grad of one that never
+steps, as its program writes the update out, fetches from the first DataLoader, calls of the first module with
+parameters. The best kind seen so far counts. A step that an optimizer ended is over where the next fetch or zero_grad
+begins: there no range of torch's or the program's is open. Each sign costs a microsecond or two; none of our frames is
+on the stack while the program works; a hook that is being compiled does nothing; all can be taken off again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import functools
 import sys
 import threading
 import weakref
-from typing import Any, Callable, Optional
+from collections.abc import Callable
+from typing import Any
 
 from .. import _launch
 
@@ -23,14 +24,14 @@ PATIENCE = 64  # an optimizer that exists may gather gradients over so many batc
 
 
 class StepFinder:
-    """Calls, in the program's thread: on_kind() when steps are told by another kind of sign from now on, on_boundary() where one step
-    ends and the next begins, on_break() when what was begun is no step."""
+    """Calls, in the program's thread: on_kind() when steps are told by another kind of sign from now on, on_boundary()
+    where one step ends and the next begins, on_break() when what was begun is no step."""
 
     def __init__(
         self, torch: Any, on_kind: Callable[[], None], on_boundary: Callable[[], None], on_break: Callable[[], None]
     ):
         self.torch, self.on_kind, self.on_boundary, self.on_break = torch, on_kind, on_boundary, on_break
-        self.kind: Optional[int] = None
+        self.kind: int | None = None
         self.locked = False  # the kind is settled: the recording has begun
         self.labelled = False  # the program puts labels on its steps itself
         self._seen = [0] * len(KINDS)
@@ -87,8 +88,8 @@ class StepFinder:
             self.on_boundary()
 
     def _choose_loader(self) -> None:
-        """The loader that feeds the optimizer need not be the first: some trainers try their validation before anything else. It is the
-        first of those that are still being iterated over."""
+        """The loader that feeds the optimizer need not be the first: some trainers try their validation before anything
+        else. It is the first of those that are still being iterated over."""
         for data, iterator in self._fed.items():
             if iterator() is not None:
                 self._owner[LOADER] = data
@@ -119,10 +120,11 @@ class StepFinder:
         self,
         owner: type,
         name: str,
-        read: Optional[Callable[[Any], None]] = None,
-        write: Optional[Callable[[Any, Any], None]] = None,
+        read: Callable[[Any], None] | None = None,
+        write: Callable[[Any, Any], None] | None = None,
     ) -> None:
-        """Be told when torch reads or writes this attribute of an object. The value stays where it was, in the object."""
+        """Be told when torch reads or writes this attribute of an object. The value stays where it was, in the
+        object."""
         if name in owner.__dict__:
             return
 
@@ -217,8 +219,9 @@ class StepFinder:
         self._notice(_BaseDataLoaderIter, "_profile_name", read=fetches)  # read where a fetch begins
         self._notice(_BaseDataLoaderIter, "_num_yielded", write=counts)  # set to 0 where an epoch begins
 
-    # The global hook makes every module call take a longer path, and code that was compiled while it was there is compiled again
-    # when it goes. So it goes before any model runs when there is an optimizer or a loader, and else at the first call of a model.
+    # The global hook makes every module call take a longer path, and code that was compiled while it was there is
+    # compiled again when it goes. So it goes before any model runs when there is an optimizer or a loader, and else at
+    # the first call of a model.
     def _watch_modules(self) -> None:
         from torch.nn.modules.module import register_module_forward_pre_hook
 

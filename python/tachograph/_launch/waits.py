@@ -1,12 +1,13 @@
-"""Marks what keeps a program waiting without an operator: files forced to disk, checkpoints, files read again, the collector, another
-thread. While a recording runs a few functions are replaced, in their modules or classes, by ones that do the same inside a range;
-afterwards they are what they were."""
+"""Marks what keeps a program waiting without an operator: files forced to disk, checkpoints, files read again, the
+collector, another thread. While a recording runs a few functions are replaced, in their modules or classes, by ones
+that do the same inside a range; afterwards they are what they were."""
 
 from __future__ import annotations
 
 import functools
 import sys
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 # module, function or class.method. Modules the program has not imported are not imported for this.
 WAITS = (

@@ -8,7 +8,7 @@ after   timed and not recorded; then the program is left alone
 
 from __future__ import annotations
 
-from typing import Callable, Optional
+from collections.abc import Callable
 
 WARM_LEAST, WARM_MOST = 3, 20  # steps before the times are taken to be stable
 AGREE = 0.15  # the last WARM_LEAST steps lie so near their median
@@ -19,15 +19,15 @@ AFTER_STEPS = 100  # enough for an interval; what is left of the program then ru
 class Window:
     """boundary() is told each step's time and answers with the phase that the next step belongs to.
 
-    meeting(ready, number): where several processes work in step, the number of the step at which all of them begin to record, None
-    as long as none was ready for it."""
+    meeting(ready, number): where several processes work in step, the number of the step at which all of them begin to
+    record, None as long as none was ready for it."""
 
     def __init__(
         self,
         steps: int = 20,
         seconds: float = 30.0,
         bytes: int = 0,
-        meeting: Optional[Callable[[bool, int], Optional[int]]] = None,
+        meeting: Callable[[bool, int], int | None] | None = None,
     ):
         self.steps, self.seconds, self.bytes, self.meeting = steps, seconds, bytes, meeting
         self.phase = "start"
@@ -35,7 +35,7 @@ class Window:
         self._times: list[int] = []  # of the current phase
         self._spent_ns = 0
 
-    def boundary(self, dur_ns: Optional[int], disk_bytes: int = 0, number: int = 0) -> str:
+    def boundary(self, dur_ns: int | None, disk_bytes: int = 0, number: int = 0) -> str:
         """A step of dur_ns ended (None: there was no step yet); the next one has this number."""
         if dur_ns is None or self.done:
             return self.phase

@@ -13,7 +13,8 @@ import platform
 import subprocess
 import sys
 import time
-from typing import Any, Iterable, Optional, Union
+from collections.abc import Iterable
+from typing import Any
 
 from .device import device_of, tensors_in
 from .series import Series, stats_of, verdict
@@ -24,7 +25,7 @@ __all__ = ["conditions", "baseline", "Record"]
 class Record(dict):
     """A dictionary that can be saved as JSON and prints one line a key."""
 
-    def save(self, path: Union[str, os.PathLike]) -> None:
+    def save(self, path: str | os.PathLike) -> None:
         pathlib.Path(path).write_text(json.dumps(self, indent=2) + "\n", encoding="utf-8")
 
     def __str__(self) -> str:
@@ -32,10 +33,10 @@ class Record(dict):
         return "\n".join(f"{key:<{width}}  {value}" for key, value in self.items())
 
 
-# ---- conditions ---------------------------------------------------------------------------------------------------------------------
+# ---- conditions --------------------------------------------------------------------------------------------
 
 
-def _read(path: str) -> Optional[str]:
+def _read(path: str) -> str | None:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
@@ -44,7 +45,8 @@ def _read(path: str) -> Optional[str]:
 
 
 def _cpu() -> dict[str, Any]:
-    """Model, usable cores, clock of the first core now and at most, and what governs it; None where the system does not say."""
+    """Model, usable cores, clock of the first core now and at most, and what governs it; None where the system does not
+    say."""
     fields: dict[str, str] = {}
     for line in (_read("/proc/cpuinfo") or "").splitlines():
         key, _, value = line.partition(":")
@@ -111,11 +113,11 @@ def _software(torch: Any) -> dict[str, Any]:
     return {**versions, "tachograph": __version__}
 
 
-def _shape_of(batch: Any) -> Optional[list[int]]:
+def _shape_of(batch: Any) -> list[int] | None:
     return next((list(tensor.shape) for tensor in tensors_in(batch)), None)
 
 
-def _dtype_of(model: Any, batch: Any) -> Optional[str]:
+def _dtype_of(model: Any, batch: Any) -> str | None:
     parts = model.parameters() if hasattr(model, "parameters") else ()
     tensor = next(iter(parts), None)
     tensor = tensor if tensor is not None else next(iter(tensors_in(batch)), None)
@@ -123,8 +125,9 @@ def _dtype_of(model: Any, batch: Any) -> Optional[str]:
 
 
 def conditions(model: Any = None, *, batch: Any = None, loader: Any = None, **more: Any) -> Record:
-    """What decides a measurement. The nine keys of a method sheet (model, batch_size, input_shape, device, dtype, mode, num_workers,
-    cudnn_benchmark, gpu), then versions, threads and clocks. What is not given or not known is None. `more` is added as it is."""
+    """What decides a measurement. The nine keys of a method sheet (model, batch_size, input_shape, device, dtype, mode,
+    num_workers, cudnn_benchmark, gpu), then versions, threads and clocks. What is not given or not known is None.
+    `more` is added as it is."""
     torch = sys.modules.get("torch")
     shape = _shape_of(batch)
     device = device_of(model, batch)
@@ -144,14 +147,13 @@ def conditions(model: Any = None, *, batch: Any = None, loader: Any = None, **mo
     return Record({**sheet, **_software(torch), **gpu, **_cpu(), "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **more})
 
 
-# ---- baseline -----------------------------------------------------------------------------------------------------------------------
+# ---- baseline ----------------------------------------------------------------------------------------------
 
 
-def baseline(
-    values: Union[Series, Iterable[float]], *, metric: str, target: Optional[float] = None, **more: Any
-) -> Record:
-    """The figures of a series to compare with later: mean, std, median, p95, p99, n, ci95 (of the median), and in `verdict` whether the
-    series is stable enough to be compared with. values: a Series, or numbers in the unit that `metric` names."""
+def baseline(values: Series | Iterable[float], *, metric: str, target: float | None = None, **more: Any) -> Record:
+    """The figures of a series to compare with later: mean, std, median, p95, p99, n, ci95 (of the median), and in
+    `verdict` whether the series is stable enough to be compared with. values: a Series, or numbers in the unit that
+    `metric` names."""
     numbers = [float(value) for value in values]
     s, judged = stats_of(numbers), verdict(numbers, " ms" if isinstance(values, Series) else "")
     return Record(

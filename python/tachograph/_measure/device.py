@@ -1,10 +1,12 @@
-"""The device that work runs on, and a clock for it: events of the device where it has them, else the host's monotonic clock."""
+"""The device that work runs on, and a clock for it: events of the device where it has them, else the host's monotonic
+clock."""
 
 from __future__ import annotations
 
 import sys
 import time
-from typing import Any, Callable, Iterable, Optional
+from collections.abc import Callable, Iterable
+from typing import Any
 
 TORCH_MISSING = "this needs torch, which is not installed here"
 
@@ -29,7 +31,7 @@ def tensors_in(value: Any) -> Iterable[Any]:
             yield from tensors_in(part)
 
 
-def device_of(*things: Any) -> Optional[Any]:
+def device_of(*things: Any) -> Any | None:
     """The device of the first module with parameters or first tensor among the things; None when there is neither."""
     for thing in things:
         if hasattr(thing, "parameters") and callable(thing.parameters):
@@ -41,7 +43,8 @@ def device_of(*things: Any) -> Optional[Any]:
 
 
 def resolve(device: Any, *things: Any):
-    """What was given, else where the things live, else the accelerator of this machine, else "cpu" (as a name when torch is not loaded)."""
+    """What was given, else where the things live, else the accelerator of this machine, else "cpu" (as a name when
+    torch is not loaded)."""
     torch = sys.modules.get("torch")
     if torch is None:
         return str(device or "cpu")
@@ -62,7 +65,8 @@ def _module_of(device: Any):
 
 
 class Clock:
-    """Marks on one device. mark() does not wait for the device; ns_between(a, b) waits until the device has passed b."""
+    """Marks on one device. mark() does not wait for the device; ns_between(a, b) waits until the device has passed
+    b."""
 
     def __init__(self, device: Any):
         self.device = device

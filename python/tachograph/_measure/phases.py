@@ -7,7 +7,8 @@ tg.training_result(model, loss_fn, optimizer, loader)   # one dictionary with th
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, NamedTuple, Optional
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 from .device import Clock, resolve, torch_module
 from .series import Series, percentile
@@ -92,10 +93,12 @@ def phases(
     warmup: int = 3,
     device: Any = None,
 ) -> Phases:
-    """Train for `steps` steps and time each phase. A batch is (inputs, target) or one thing, whose loss is loss_fn(output).
+    """Train for `steps` steps and time each phase. A batch is (inputs, target) or one thing, whose loss is
+    loss_fn(output).
 
-    It is real training: the model changes. On a device all marks are events of its stream, so a phase is the time the device
-    spent from the first to the last of its work, waiting included; data is the time until the batch lies on the device."""
+    It is real training: the model changes. On a device all marks are events of its stream, so a phase is the time the
+    device spent from the first to the last of its work, waiting included; data is the time until the batch lies on the
+    device."""
     where = resolve(device, model)
     clock = Clock(where)
     rows: list[tuple[int, ...]] = []
@@ -117,7 +120,7 @@ def phases(
     return Phases(*medians, Series(sum(row) for row in rows), len(rows), clock.name)
 
 
-def _gpu_utilization(device: Any) -> Optional[float]:
+def _gpu_utilization(device: Any) -> float | None:
     torch = torch_module()
     if getattr(device, "type", "cpu") != "cuda":
         return None
@@ -136,9 +139,9 @@ def training_result(
     steps: int = 20,
     warmup: int = 3,
     device: Any = None,
-) -> dict[str, Optional[float]]:
-    """The seven figures of a training run: baseline_ms, gpu_utilization (%, None where there is none), data_loading_ms, computation_ms,
-    forward_ms, backward_ms, optimizer_ms."""
+) -> dict[str, float | None]:
+    """The seven figures of a training run: baseline_ms, gpu_utilization (%, None where there is none), data_loading_ms,
+    computation_ms, forward_ms, backward_ms, optimizer_ms."""
     p = phases(model, loss_fn, optimizer, batches, steps=steps, warmup=warmup, device=device)
     return {
         "baseline_ms": p.step_ms.median,
@@ -151,7 +154,7 @@ def training_result(
     }
 
 
-# ---- requests ----------------------------------------------------------------------------------------------------------------------
+# ---- requests ----------------------------------------------------------------------------------------------
 
 
 class RequestPhases(NamedTuple):
@@ -181,8 +184,9 @@ def request_phases(
     post: Callable = lambda output: output,
     device: Any = None,
 ) -> RequestPhases:
-    """Serve some representative requests, post(model(pre(request))), without gradients, and time the three phases. Each phase also
-    is a label, so that under tachograph.profile or `tachograph run` the operators of each can be told apart."""
+    """Serve some representative requests, post(model(pre(request))), without gradients, and time the three phases. Each
+    phase also is a label, so that under tachograph.profile or `tachograph run` the operators of each can be told
+    apart."""
     from .._labels.annotate import record_function
 
     where = resolve(device, model)
@@ -202,7 +206,7 @@ def request_phases(
     return RequestPhases(*medians, Series(sum(row) for row in rows), clock.name)
 
 
-# ---- module by module -------------------------------------------------------------------------------------------------------------
+# ---- module by module --------------------------------------------------------------------------------------
 
 
 class ModuleTime(NamedTuple):
@@ -215,7 +219,8 @@ class ModuleTime(NamedTuple):
 
 
 class ModuleTimes:
-    """Mean times a forward of the model. rows: every module that was called, in the order of their names in the model."""
+    """Mean times a forward of the model. rows: every module that was called, in the order of their names in the
+    model."""
 
     def __init__(self, rows: list[ModuleTime], model_ms: float, clock: str):
         self.rows, self.model_ms, self.clock = rows, model_ms, clock
@@ -280,7 +285,8 @@ class _ModuleClock:
 def module_times(
     model: Any, *inputs: Any, iterations: int = 10, warmup: int = 3, device: Any = None, **kwargs: Any
 ) -> ModuleTimes:
-    """Time of each module in model(*inputs, **kwargs), in the mode the model is in and without gradients; hooks are gone afterwards."""
+    """Time of each module in model(*inputs, **kwargs), in the mode the model is in and without gradients; hooks are
+    gone afterwards."""
     if iterations < 1:
         raise ValueError(f"iterations must be at least 1, not {iterations}")
     clock = Clock(resolve(device, model, inputs))

@@ -1,11 +1,13 @@
-"""What a series of measured times says: percentiles, spread, a confidence interval, and whether it may be trusted at all.
+"""What a series of measured times says: percentiles, spread, a confidence interval, and whether it may be trusted at
+all.
 
 Percentiles are numpy's default ones (linear interpolation), to the last bit; std is numpy's too (of the population)."""
 
 from __future__ import annotations
 
 import math
-from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 UNSTABLE_SPREAD = 0.10  # quartile distance over median above which a series is called unstable
 BIMODAL_GAP = 5.0  # two clusters whose means lie so many of their own standard deviations apart
@@ -39,11 +41,12 @@ class Stats(NamedTuple):
     p50: float
     p95: float
     p99: float
-    ci95: Optional[tuple[float, float]]
+    ci95: tuple[float, float] | None
 
 
-def median_interval(ordered: Sequence[float]) -> Optional[tuple[float, float]]:
-    """The 95 % interval of the median from the order of the values alone: no assumption about how they are distributed."""
+def median_interval(ordered: Sequence[float]) -> tuple[float, float] | None:
+    """The 95 % interval of the median from the order of the values alone: no assumption about how they are
+    distributed."""
     n = len(ordered)
     if n < 6:
         return None  # even the interval from the smallest to the largest value holds less than 95 %
@@ -71,7 +74,8 @@ def stats_of(values: Iterable[float]) -> Stats:
 
 
 def verdict(values: Sequence[float], unit: str = " ms") -> str:
-    """ "stable", or one sentence about why the median of these values says little. values in the order they were measured."""
+    """ "stable", or one sentence about why the median of these values says little. values in the order they were
+    measured."""
     if len(values) < 6:
         return f"too few: {len(values)} values say nothing about their spread"
     ordered = sorted(values)
@@ -91,7 +95,7 @@ def verdict(values: Sequence[float], unit: str = " ms") -> str:
     return "stable"
 
 
-def _two_modes(ordered: Sequence[float]) -> Optional[tuple[float, float]]:
+def _two_modes(ordered: Sequence[float]) -> tuple[float, float] | None:
     """Means of the two clusters, when cutting the series in two leaves clusters far apart for their width."""
     n, least = len(ordered), max(2, math.ceil(SHARE_OF_A_MODE * len(ordered)))
     sums, squares = [0.0], [0.0]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Iterator, NamedTuple, Optional
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 
 class Frame(NamedTuple):
@@ -36,7 +37,7 @@ class _Around:
         self._slices, self._next = slices, next(slices, None)
         self._open: list[dict[str, Any]] = []
 
-    def at(self, time_ns: int) -> Optional[dict[str, Any]]:
+    def at(self, time_ns: int) -> dict[str, Any] | None:
         while self._next is not None and self._next["start_ns"] <= time_ns:
             self._close(self._next["start_ns"])
             self._open.append(self._next)
@@ -111,8 +112,8 @@ def base_ns(trace: Any) -> int:
 
 
 def snapshot_of(entries: list[Entry], alive: list[Entry], base: int) -> dict[str, Any]:
-    """The layout of torch.cuda.memory._snapshot(), the CPU being device 0, as device_type says: a block that is alive is a segment of its own.
-    base: the wall-clock time in ns that the entries' times count from."""
+    """The layout of torch.cuda.memory._snapshot(), the CPU being device 0, as device_type says: a block that is alive
+    is a segment of its own. base: the wall-clock time in ns that the entries' times count from."""
     actions = {"alloc": "alloc", "free": "free_completed"}
     trace = [
         {

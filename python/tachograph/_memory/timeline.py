@@ -1,7 +1,7 @@
 """Memory over time by what it was for: export_memory_timeline() and _memory_profile() of the profiler.
 
-The engine tells what each block of memory was for, and from when to when (the question memory_blocks). torch follows versions of
-tensors; a block has one category for the whole of its life, so there is no action INCREMENT_VERSION."""
+The engine tells what each block of memory was for, and from when to when (the question memory_blocks). torch follows
+versions of tensors; a block has one category for the whole of its life, so there is no action INCREMENT_VERSION."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import enum
 import gzip
 import json
 import re
+from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, Iterator, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 from .. import TachographError
 from .._collect.live_tensors import LiveTensors
@@ -36,7 +37,7 @@ class Action(enum.Enum):
 
 
 # The order in which files name the categories, and their colours; None: unknown.
-COLOURS: dict[Optional[Category], str] = {
+COLOURS: dict[Category | None, str] = {
     Category.PARAMETER: "darkgreen",
     Category.OPTIMIZER_STATE: "goldenrod",
     Category.INPUT: "black",
@@ -55,20 +56,20 @@ class Change(NamedTuple):
 
     time_ns: int
     action: Action
-    category: Optional[Category]
+    category: Category | None
     nbytes: int
 
 
 class Block(NamedTuple):
     device: tuple[str, int]
-    address: Optional[int]
+    address: int | None
     nbytes: int
-    made_ns: Optional[int]  # of the system's clock; None: before the recording
-    freed_ns: Optional[int]  # None: not in the recording
-    category: Optional[Category]
+    made_ns: int | None  # of the system's clock; None: before the recording
+    freed_ns: int | None  # None: not in the recording
+    category: Category | None
 
 
-def read_blocks(trace: Any, pid: Optional[int] = None) -> list[Block]:
+def read_blocks(trace: Any, pid: int | None = None) -> list[Block]:
     """Every block that was taken or given back, of one process or of all."""
     base = base_ns(trace)
     columns = ("track", "device", "category", "bytes", "made_ns", "freed_ns", "address")
@@ -80,7 +81,7 @@ def read_blocks(trace: Any, pid: Optional[int] = None) -> list[Block]:
         return []
     tracks = {row["track"] for row in trace.ask("tracks") if pid is None or row["pid"] == str(pid)}
 
-    def moment(ns: Optional[int]) -> Optional[int]:
+    def moment(ns: int | None) -> int | None:
         return None if ns is None else ns + base
 
     return [
@@ -108,7 +109,8 @@ _DEVICES = {
 
 
 class MemoryProfile:
-    """Blocks of memory of a window and what each was for. `missing`: what the recording does not have and this has to do without."""
+    """Blocks of memory of a window and what each was for. `missing`: what the recording does not have and this has to
+    do without."""
 
     def __init__(self, trace: Any, profile: Any = None) -> None:
         self.blocks = read_blocks(trace, profile._trace_scope(trace).get("pid") if profile is not None else None)
@@ -127,7 +129,7 @@ class MemoryProfile:
             )
         self.blocks = [b._replace(category=self._category(b)) for b in self.blocks]
 
-    def _category(self, block: Block) -> Optional[Category]:
+    def _category(self, block: Block) -> Category | None:
         kind = None if block.freed_ns is not None else self.live.kind_of(block.device, block.address, block.nbytes)
         return block.category if kind is None else Category.__members__.get(kind.upper())
 
@@ -153,7 +155,7 @@ class MemoryProfile:
         return result
 
     @property
-    def timeline(self) -> list[tuple[int, Action, Optional[Category], int]]:
+    def timeline(self) -> list[tuple[int, Action, Category | None, int]]:
         """All devices: (time, action, category, bytes)."""
         return sorted(
             (tuple(c) for changes in self.changes.values() for c in changes), key=lambda c: (c[0], c[1].value)
@@ -201,7 +203,7 @@ class MemoryProfileTimeline:
         _write(path, json.dumps(list(self._raw(device))))
 
     def export_memory_timeline_html(
-        self, path: str, device: str, figsize: Any = None, title: Optional[str] = None
+        self, path: str, device: str, figsize: Any = None, title: str | None = None
     ) -> None:
         """One page that needs nothing else; figsize is of no use here."""
         times, sizes = self._coalesce_timeline(device)

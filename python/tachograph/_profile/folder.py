@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-from typing import Any, Union
+from typing import Any
 
 from .._measure.conditions import conditions
 from .._say import tell
@@ -13,11 +13,11 @@ from ..profiler import profile
 
 
 class session(profile):
-    """`with tachograph.session("runs/a") as prof: …`: a profile, whose last window goes into the folder as trace.json.gz, report.txt,
-    summary.json (the report's figures) and conditions.json (machine, versions, threads). model: whose size and mode are noted.
-    All else as profile(…) has it."""
+    """`with tachograph.session("runs/a") as prof: …`: a profile, whose last window goes into the folder as
+    trace.json.gz, report.txt, summary.json (the report's figures) and conditions.json (machine, versions, threads).
+    model: whose size and mode are noted. All else as profile(…) has it."""
 
-    def __init__(self, folder: Union[str, os.PathLike[str]], model: Any = None, **options: Any) -> None:
+    def __init__(self, folder: str | os.PathLike[str], model: Any = None, **options: Any) -> None:
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._model = model

@@ -1,5 +1,5 @@
-"""Annotations of CUDA graph nodes, put into a Chrome trace that is written: fields of its annotation for every kernel of a graph,
-and, if asked for, a lane of its own. GPU work alone has graph nodes, so this never runs for a CPU trace."""
+"""Annotations of CUDA graph nodes, put into a Chrome trace that is written: fields of its annotation for every kernel
+of a graph, and, if asked for, a lane of its own. GPU work alone has graph nodes, so this never runs for a CPU trace."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import builtins
 import gzip
 import json
 import os
-from typing import Any, Mapping, Optional
+from collections.abc import Mapping
+from typing import Any
 
 _DEVICE_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 
 
-def check_lanes(annotations: Optional[Mapping[int, Any]], lanes: str) -> None:
+def check_lanes(annotations: Mapping[int, Any] | None, lanes: str) -> None:
     if lanes not in ("none", "all"):
         raise ValueError(f"graph_lanes={lanes!r}: it is 'none' or 'all'")
     if lanes == "all" and not annotations:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import socket
 import time
-from typing import Any, Callable, Optional
+from collections.abc import Callable
+from typing import Any
 
 
 def tensorboard_trace_handler(
-    dir_name: str, worker_name: Optional[str] = None, use_gzip: bool = False, use_python_export: bool = False
+    dir_name: str, worker_name: str | None = None, use_gzip: bool = False, use_python_export: bool = False
 ) -> Callable[[Any], None]:
-    """A handler for `profile(on_trace_ready=…)` that writes one file a window into `dir_name`, under the names that TensorBoard and
-    HTA expect: `<worker>.<ns>.pt.trace.json`, `.gz` with use_gzip. worker_name: `<host>_<pid>` by default."""
+    """A handler for `profile(on_trace_ready=…)` that writes one file a window into `dir_name`, under the names that
+    TensorBoard and HTA expect: `<worker>.<ns>.pt.trace.json`, `.gz` with use_gzip. worker_name: `<host>_<pid>` by
+    default."""
 
     def handler(prof: Any) -> None:
         try:

@@ -1,16 +1,17 @@
-"""profile(nvtx=True): one NVTX range per operator while a window is recorded, so that a capture by Nsight Systems is labelled."""
+"""profile(nvtx=True): one NVTX range per operator while a window is recorded, so that a capture by Nsight Systems is
+labelled."""
 
 from __future__ import annotations
 
 import threading
-from typing import Any, Optional
+from typing import Any
 
 import torch
 
 from .._say import warn, warn_once
 
 
-def unavailable() -> Optional[str]:
+def unavailable() -> str | None:
     """Why no NVTX ranges can be made here, None if they can."""
     if torch.version.cuda is None:
         return "this torch is built without CUDA, whose NVTX it needs"

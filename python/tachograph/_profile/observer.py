@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 from abc import ABC, abstractmethod
-from typing import Optional
 
 from torch.profiler import ExecutionTraceObserver as _TorchObserver
 
@@ -29,9 +28,9 @@ class ExecutionTraceObserver(_TorchObserver):
     """Writes a PyTorch execution trace: register_callback(path), then start() and stop(), or hand it to profile(…)."""
 
     @staticmethod
-    def build_execution_trace_obs_from_env() -> Optional["ExecutionTraceObserver"]:
-        """An observer writing to a temporary file *.et.json when ENABLE_PYTORCH_EXECUTION_TRACE=1; with its resources when
-        ENABLE_PYTORCH_EXECUTION_TRACE_EXTRAS=1 too."""
+    def build_execution_trace_obs_from_env() -> ExecutionTraceObserver | None:
+        """An observer writing to a temporary file *.et.json when ENABLE_PYTORCH_EXECUTION_TRACE=1; with its resources
+        when ENABLE_PYTORCH_EXECUTION_TRACE_EXTRAS=1 too."""
         if os.environ.get("ENABLE_PYTORCH_EXECUTION_TRACE", "0") != "1":
             return None
         try:

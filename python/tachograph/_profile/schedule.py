@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from enum import Enum
-from typing import Any, Callable, Iterator, Optional
+from typing import Any
 
 from .._say import warn
 
 
 class ProfilerAction(Enum):
-    """What a profiler does during one step. Members equal those of torch.profiler's enumeration, so schedules of both fit both."""
+    """What a profiler does during one step. Members equal those of torch.profiler's enumeration, so schedules of both
+    fit both."""
 
     NONE = 0
     WARMUP = 1
@@ -65,8 +67,9 @@ class Schedule:
         """Calls of step() until the first window is complete."""
         return self.skip_first + (0 if self.skip_first_wait else self.wait) + self.warmup + self.active
 
-    def describe(self, steps: Optional[int] = None) -> str:
-        """In words, what happens in the first `steps` steps; without a number, in all cycles, or in two if they have no end."""
+    def describe(self, steps: int | None = None) -> str:
+        """In words, what happens in the first `steps` steps; without a number, in all cycles, or in two if they have no
+        end."""
         if steps is None:
             cycles = (self.repeat or 2) - 1
             steps = self.steps_needed + cycles * (self.wait + self.warmup + self.active)
@@ -86,7 +89,8 @@ class Schedule:
 
 
 def _runs(plan: Callable[[int], ProfilerAction], steps: int) -> Iterator[tuple[int, int, str]]:
-    """(first, last, what) of the longest stretches of steps with one action; a stretch of recording ends where its window does."""
+    """(first, last, what) of the longest stretches of steps with one action; a stretch of recording ends where its
+    window does."""
     words = {ProfilerAction.NONE: "not recorded", ProfilerAction.WARMUP: "warm-up"}
     window, first, what = 0, 0, ""
     for step in range(steps):
@@ -104,8 +108,9 @@ def _runs(plan: Callable[[int], ProfilerAction], steps: int) -> Iterator[tuple[i
 def schedule(
     *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0
 ) -> Schedule:
-    """A schedule for `profile(schedule=…)`: pass over `skip_first` steps, then again and again pass over `wait`, warm up for
-    `warmup` and record `active` steps; `repeat` times, 0 = for ever. `skip_first_wait`: the first cycle does not wait."""
+    """A schedule for `profile(schedule=…)`: pass over `skip_first` steps, then again and again pass over `wait`, warm
+    up for `warmup` and record `active` steps; `repeat` times, 0 = for ever. `skip_first_wait`: the first cycle does not
+    wait."""
     if wait < 0 or warmup < 0 or active <= 0 or repeat < 0 or skip_first < 0:
         raise AssertionError(
             f"Invalid profiler schedule arguments. Got wait={wait} (need >= 0), warmup={warmup} (need >= 0), "
@@ -121,11 +126,12 @@ def always_record(_: int) -> ProfilerAction:
     return ProfilerAction.RECORD
 
 
-# (action before, action after; None = the end) → what to do, in order: the names of methods of a profiler, or the text of a warning.
-# RECORD followed by WARMUP differs from torch, which stops there and forgets to prepare the window that follows.
+# (action before, action after; None = the end) → what to do, in order: the names of methods of a profiler, or the text
+# of a warning. RECORD followed by WARMUP differs from torch, which stops there and forgets to prepare the window that
+# follows.
 _N, _W, _R, _S = ProfilerAction.NONE, ProfilerAction.WARMUP, ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE
 _PREPARE, _START, _STOP, _READY, _DROP = "prepare_trace", "start_trace", "stop_trace", "_trace_ready", "_drop_trace"
-TRANSITIONS: dict[tuple[ProfilerAction, Optional[ProfilerAction]], tuple[str, ...]] = {
+TRANSITIONS: dict[tuple[ProfilerAction, ProfilerAction | None], tuple[str, ...]] = {
     (_N, _N): (),
     (_N, _W): (_PREPARE,),
     (_N, _R): (_PREPARE, _START),

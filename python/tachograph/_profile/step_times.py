@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from statistics import median
-from typing import Optional
 
 from .._measure.series import median_interval
 from .schedule import ProfilerAction
@@ -15,10 +14,11 @@ _SAYS_NOTHING_PCT = 100  # an interval as wide as a step is long
 
 
 class StepTimes:
-    """began() when a step begins, ended(action) when it ends. A first step is left out: it pays for what the program does only once."""
+    """began() when a step begins, ended(action) when it ends. A first step is left out: it pays for what the program
+    does only once."""
 
     def __init__(self) -> None:
-        self._begin_ns: Optional[int] = None
+        self._begin_ns: int | None = None
         self._seen = 0
         self.with_ns: list[int] = []
         self.without_ns: list[int] = []
@@ -36,14 +36,15 @@ class StepTimes:
             del kept[:-1000]  # of a long run the newest
         self._begin_ns = None
 
-    def inflation_pct(self) -> Optional[float]:
+    def inflation_pct(self) -> float | None:
         """By how much recording makes the median step longer; None where one of both kinds is missing."""
         if not self.with_ns or not self.without_ns:
             return None
         return (median(self.with_ns) / median(self.without_ns) - 1) * 100
 
-    def interval_pct(self) -> Optional[tuple[float, float]]:
-        """That holds the true inflation in 95 of 100 cases, as `tachograph run` says it; None below six steps of either kind."""
+    def interval_pct(self) -> tuple[float, float] | None:
+        """That holds the true inflation in 95 of 100 cases, as `tachograph run` says it; None below six steps of either
+        kind."""
         intervals = median_interval(sorted(self.with_ns)), median_interval(sorted(self.without_ns))
         inflation = self.inflation_pct()
         if inflation is None or None in intervals:

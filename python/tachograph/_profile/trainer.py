@@ -3,8 +3,8 @@
     trainer = Trainer(…, callbacks=[tg.TrainerCallback()])
     trainer.train()                      # prints the answer at its end; .report() returns it
 
-Evaluation, saving and logging come in bursts, every so many steps, and hide in a mean. Under `tachograph run` the callback also
-says where steps end."""
+Evaluation, saving and logging come in bursts, every so many steps, and hide in a mean. Under `tachograph run` the
+callback also says where steps end."""
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import uuid
-from typing import Any, Callable, Iterable, Optional
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch.autograd import ProfilerActivity
@@ -14,7 +15,7 @@ from .. import Trace
 from .._collect import metadata as _metadata
 from .._collect.backend import BACKENDS, ProfilerStats, Recipe, Recording, new_recording
 from .._collect.config import (
-    ProfilerActivityConfig,
+    ProfilerActivityConfig as ProfilerActivityConfig,
     available_activities,
     check_options,
     parse_activities,
@@ -26,33 +27,33 @@ from .graph_lanes import bake_annotations, check_lanes
 from .nvtx import NvtxRanges
 from .observer import ITraceObserver
 
-
-# Threads that torch makes for work it was given by another one: of autograd and of its pools; not those of a DataLoader.
+# Threads that torch makes for work it was given by another one: of autograd and of its pools; not those of a
+# DataLoader.
 _HELPER = re.compile(r"\(pt_(?!data)")
 
 
 class _KinetoProfile:
     """Low-level profiler: start() and stop() bound a window, of which events(), tables and files can be had.
 
-    Beyond torch's: preset= "lean", "default", "deep" or "train"; memory_budget=, disk_budget= in bytes; backend= "auto",
-    "native" (our recorder) or "kineto" (torch's collector); nvtx=True (an NVTX range per operator, for Nsight, which then has the
-    device to itself); the attribute `trace` (an open tachograph.Trace)."""
+    Beyond torch's: preset= "lean", "default", "deep" or "train"; memory_budget=, disk_budget= in bytes; backend=
+    "auto", "native" (our recorder) or "kineto" (torch's collector); nvtx=True (an NVTX range per operator, for Nsight,
+    which then has the device to itself); the attribute `trace` (an open tachograph.Trace)."""
 
     def __init__(
         self,
         *,
-        activities: Optional[Iterable[Any]] = None,
+        activities: Iterable[Any] | None = None,
         record_shapes: bool = False,
         profile_memory: bool = False,
         with_stack: bool = False,
         with_flops: bool = False,
         with_modules: bool = False,
         experimental_config: Any = None,
-        execution_trace_observer: Optional[ITraceObserver] = None,
+        execution_trace_observer: ITraceObserver | None = None,
         acc_events: bool = False,
-        custom_trace_id_callback: Optional[Callable[[], str]] = None,
-        post_processing_timeout_s: Optional[float] = None,
-        preset: Optional[str] = None,
+        custom_trace_id_callback: Callable[[], str] | None = None,
+        post_processing_timeout_s: float | None = None,
+        preset: str | None = None,
         memory_budget: int = 0,
         disk_budget: int = 0,
         backend: str = "auto",
@@ -91,7 +92,7 @@ class _KinetoProfile:
         self._calls = with_stack or "with_stack" in flags
         self._budgets = {"memory_budget": int(memory_budget), "disk_budget": int(disk_budget), "keep": "last"}
         self._early_metadata: dict[str, str] = {}
-        self._recording: Optional[Recording] = None  # the window that is prepared or running
+        self._recording: Recording | None = None  # the window that is prepared or running
         self._windows: list[Recording] = []  # finished ones: the last, or all with acc_events
         self._events: Any = None
 
@@ -165,7 +166,8 @@ class _KinetoProfile:
         self._windows = [*self._windows, recording] if self.acc_events else [recording]
 
     def _drop_trace(self) -> None:
-        """Leave a warm-up that is followed by nothing. What was recorded before stays; if that is nothing, there is an empty window."""
+        """Leave a warm-up that is followed by nothing. What was recorded before stays; if that is nothing, there is an
+        empty window."""
         if self._windows:
             self._recording.drop()
             self._recording = None
@@ -193,8 +195,8 @@ class _KinetoProfile:
         return self._finished("reading the trace").trace()
 
     def _trace_scope(self, trace: Trace) -> dict[str, Any]:
-        """Whose events the tables show. Our recorder sees all threads, and forked children; torch's tables show the thread that
-        started the profiler and those that work for it, so ours do, unless profile_all_threads is on."""
+        """Whose events the tables show. Our recorder sees all threads, and forked children; torch's tables show the
+        thread that started the profiler and those that work for it, so ours do, unless profile_all_threads is on."""
         window = next(w for w in self._windows if w.trace() is trace)
         if window.kind != "native":
             return {}
@@ -240,7 +242,8 @@ class _KinetoProfile:
         group_by_overload_name: bool = False,
         include_python_functions: bool = False,
     ) -> Any:
-        """Events summed by name, and by input shapes, the innermost frames of their stack or their overload where asked for."""
+        """Events summed by name, and by input shapes, the innermost frames of their stack or their overload where asked
+        for."""
         self._finished("getting key averages")
         return self.events().key_averages(
             group_by_input_shape, group_by_stack_n, group_by_overload_name, include_python_functions
@@ -252,15 +255,17 @@ class _KinetoProfile:
 
         return totals(self._finished("adding up the run").trace())
 
-    def by_class(self, device: Optional[bool] = None) -> dict[str, float]:
-        """The share of time of each kind of work (conv, norm, gemm, attention, elementwise, copy, comm, other); the shares add up to 1.
-        device: True for device time, False for host time; by default device time where there is any."""
+    def by_class(self, device: bool | None = None) -> dict[str, float]:
+        """The share of time of each kind of work (conv, norm, gemm, attention, elementwise, copy, comm, other); the
+        shares add up to 1. device: True for device time, False for host time; by default device time where there is
+        any."""
         from .._events.totals import by_class
 
         return by_class(self._finished("sorting operators into classes").trace(), device)
 
     def phases(self) -> Any:
-        """Host time of a step in the DataLoader, forward, backward and the optimizer, without labels; see PhaseTimes."""
+        """Host time of a step in the DataLoader, forward, backward and the optimizer, without labels; see
+        PhaseTimes."""
         from .._events.totals import phases
 
         return phases(self._finished("dividing steps into phases").trace())
@@ -273,8 +278,8 @@ class _KinetoProfile:
         graph_lanes: str = "none",
         default_stream: int = 7,
     ) -> None:
-        """Write the last window as Chrome JSON, packed if path ends in .gz. As often as you like, also after a trace handler.
-        use_python_export changes nothing: there is one exporter."""
+        """Write the last window as Chrome JSON, packed if path ends in .gz. As often as you like, also after a trace
+        handler. use_python_export changes nothing: there is one exporter."""
         check_lanes(cuda_graph_annotations, graph_lanes)
         window, path = self._finished("exporting chrome trace"), os.fspath(path)
         window.export_chrome(path)
@@ -282,13 +287,14 @@ class _KinetoProfile:
             bake_annotations(path, cuda_graph_annotations, graph_lanes, default_stream)
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> Any:
-        """Write folded stacks for flame graphs. metric: self_cpu_time_total or self_device_time_total (self_cuda_time_total)."""
+        """Write folded stacks for flame graphs. metric: self_cpu_time_total or self_device_time_total
+        (self_cuda_time_total)."""
         self._finished("exporting stacks")
         if not (self.with_stack or self._experimental.verbose):
             raise AssertionError("export_stacks() requires with_stack=True")
         return self.events().export_stacks(path, metric)
 
-    def export_memory_timeline(self, path: str, device: Optional[str] = None) -> None:
+    def export_memory_timeline(self, path: str, device: str | None = None) -> None:
         """Memory by category over time: path ends in .html (a page), .json, .json.gz or raw.json.gz."""
         from .._memory.timeline import export_memory_timeline
 
@@ -313,7 +319,7 @@ class _KinetoProfile:
     def take_pending_cuspy_export(self) -> None:
         """No export is ever pending."""
 
-    def _stats(self) -> Optional[ProfilerStats]:
+    def _stats(self) -> ProfilerStats | None:
         recording = self._recording or (self._windows[-1] if self._windows else None)
         return recording.stats if recording else None
 
@@ -324,7 +330,8 @@ class _KinetoProfile:
         self.add_metadata_json(key, _metadata.as_json(value))
 
     def add_metadata_json(self, key: str, value: str) -> None:
-        """JSON text that goes into the trace file under this key: of the window that runs, else of the last one, else of the next."""
+        """JSON text that goes into the trace file under this key: of the window that runs, else of the last one, else
+        of the next."""
         text = _metadata.checked(key, value)
         target = self._recording or (self._windows[-1] if self._windows else None)
         if target is not None and (target.running or target is not self._recording):
@@ -336,7 +343,7 @@ class _KinetoProfile:
         """JSON text that goes into the trace file of every window."""
         self.preset_metadata[key] = _metadata.checked(key, value)
 
-    def _get_distributed_info(self) -> Optional[dict[str, Any]]:
+    def _get_distributed_info(self) -> dict[str, Any] | None:
         return _metadata.distributed_info()
 
 

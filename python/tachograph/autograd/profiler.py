@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Callable, Iterable, Optional
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
-from torch.autograd import DeviceType, ProfilerActivity
+from torch.autograd import DeviceType as DeviceType, ProfilerActivity
 from torch.autograd.profiler import (
     EnforceUnique,
     KinetoStepTracker,
@@ -18,8 +19,8 @@ from torch.autograd.profiler import (
 )
 
 from .. import _torch_own
-from .._collect.backend import ProfilerStats as _ProfilerStats
-from .._events.event_list import EventList, FunctionEvent, FunctionEventAvg, Interval, Kernel
+from .._collect.backend import ProfilerStats as _ProfilerStats  # noqa: F401  used by this private name
+from .._events.event_list import EventList, FunctionEvent, FunctionEventAvg, Interval as Interval, Kernel as Kernel
 from .._events.kineto_results import KinetoResults
 from .._labels.annotate import record_function
 from .._profile.windows import _KinetoProfile
@@ -49,15 +50,16 @@ def __getattr__(name: str) -> Any:
 class profile:
     """Records the block: `with profile() as prof: …`, then prof.key_averages().table(). One window, no schedule.
 
-    All of torch.autograd.profiler.profile: enabled=False does nothing; use_device="cuda" adds the device; use_kineto and the
-    private keywords change nothing here. use_cuda=True and use_mtia=True are old ways to say use_device="cuda" and "mtia"."""
+    All of torch.autograd.profiler.profile: enabled=False does nothing; use_device="cuda" adds the device; use_kineto
+    and the private keywords change nothing here. use_cuda=True and use_mtia=True are old ways to say use_device="cuda"
+    and "mtia"."""
 
     def __init__(
         self,
         enabled: bool = True,
         *,
         use_cuda: bool = False,
-        use_device: Optional[str] = None,
+        use_device: str | None = None,
         record_shapes: bool = False,
         with_flops: bool = False,
         profile_memory: bool = False,
@@ -67,10 +69,10 @@ class profile:
         use_cpu: bool = True,
         experimental_config: Any = None,
         acc_events: bool = False,
-        custom_trace_id_callback: Optional[Callable[[], str]] = None,
-        post_processing_timeout_s: Optional[float] = None,
+        custom_trace_id_callback: Callable[[], str] | None = None,
+        post_processing_timeout_s: float | None = None,
         activity_filters: Any = None,
-        _profiler_extensions: Optional[dict[str, str]] = None,
+        _profiler_extensions: dict[str, str] | None = None,
         use_mtia: bool = False,
     ) -> None:
         self.enabled = enabled
@@ -118,7 +120,7 @@ class profile:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         return getattr(self._windows, name)
 
-    def __enter__(self) -> Optional[profile]:
+    def __enter__(self) -> profile | None:
         if not self.enabled:
             return None
         if self.entered:
@@ -127,7 +129,7 @@ class profile:
         self._windows.start()
         return self
 
-    def __exit__(self, exc_type: Any, exc_val: Any, exc_tb: Any) -> Optional[bool]:
+    def __exit__(self, exc_type: Any, exc_val: Any, exc_tb: Any) -> bool | None:
         if not self.enabled:
             return None
         device = getattr(torch, self._windows.use_device or "", None)
@@ -156,7 +158,7 @@ class profile:
         return self._windows.events()
 
     @property
-    def kineto_results(self) -> Optional[KinetoResults]:
+    def kineto_results(self) -> KinetoResults | None:
         """The events with the methods of torch's own collector; None before the block has ended."""
         return KinetoResults(self._windows) if self._finished else None
 
@@ -177,12 +179,12 @@ class profile:
 
     def table(
         self,
-        sort_by: Optional[str] = None,
+        sort_by: str | None = None,
         row_limit: int = 100,
         max_src_column_width: int = 75,
         max_name_column_width: int = 55,
         max_shapes_column_width: int = 80,
-        header: Optional[str] = None,
+        header: str | None = None,
         top_level_events_only: bool = False,
     ) -> str:
         """Every event, one row each; key_averages().table() sums them up."""
@@ -203,7 +205,8 @@ class profile:
         group_by_overload_name: bool = False,
         include_python_functions: bool = False,
     ) -> EventList:
-        """Events summed by name, and by input shapes, the innermost frames of their stack or their overload where asked for."""
+        """Events summed by name, and by input shapes, the innermost frames of their stack or their overload where asked
+        for."""
         return self.function_events.key_averages(
             group_by_input_shape, group_by_stack_n, group_by_overload_name, include_python_functions
         )
@@ -215,7 +218,7 @@ class profile:
     def export_chrome_trace(
         self,
         path: str,
-        metadata: Optional[dict[str, Any]] = None,
+        metadata: dict[str, Any] | None = None,
         use_python_export: bool = False,
         cuda_graph_annotations: Any = None,
         graph_lanes: str = "none",
@@ -237,7 +240,7 @@ class profile:
         self._windows.toggle_collection_dynamic(enabled, activities)
 
 
-def _activities(use_cpu: bool, use_device: Optional[str], filters: Any) -> list[Any]:
+def _activities(use_cpu: bool, use_device: str | None, filters: Any) -> list[Any]:
     activities = [ProfilerActivity.CPU] if use_cpu else []
     if use_device is not None:
         name = _DEVICES.get(

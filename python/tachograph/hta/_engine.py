@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import shutil
 import tempfile
 import weakref
-from typing import Any, Iterable, Optional
+from collections.abc import Iterable
+from typing import Any
 
 import tachograph
 
@@ -30,11 +32,10 @@ BY_EVENT = {
 
 
 def give_back() -> None:
-    """Frames come and go; what the allocator keeps of them until the next large answer would add up to as much as the trace itself."""
-    try:
+    """Frames come and go; what the allocator keeps of them until the next large answer would add up to as much as the
+    trace itself."""
+    with contextlib.suppress(AttributeError, OSError, TypeError):  # a C library without malloc_trim
         ctypes.CDLL(None).malloc_trim(0)
-    except (AttributeError, OSError, TypeError):  # another C library, which keeps its own house
-        pass
 
 
 def files_of(trace_dir: str) -> list[str]:
@@ -56,9 +57,10 @@ def _placed(name: str, folder: str) -> str:
 
 
 class Engine:
-    """Ranks by number, each with the open trace it is in. Files are opened together, so that they share one beginning of time."""
+    """Ranks by number, each with the open trace it is in. Files are opened together, so that they share one beginning
+    of time."""
 
-    def __init__(self, files: Optional[Any], trace_dir: str):
+    def __init__(self, files: Any | None, trace_dir: str):
         self.paths: dict[int, str] = {}
         self._homes: dict[int, tuple[tachograph.Trace, int]] = {}
         self._was_large = False  # an answer since memory was given back
@@ -80,7 +82,7 @@ class Engine:
     def ranks(self) -> list[int]:
         return sorted(self._homes)
 
-    def _open_together(self, paths: list[str], numbers: Optional[list[int]]) -> None:
+    def _open_together(self, paths: list[str], numbers: list[int] | None) -> None:
         if len(paths) == 1:
             trace = tachograph.open(paths[0])
         else:
@@ -99,9 +101,11 @@ class Engine:
             at = int(os.path.basename(name)[:6]) if len(paths) > 1 else 0
             number = numbers[at] if numbers else rank
             self._homes[number], self.paths[number] = (trace, rank), paths[at]
+        return None
 
-    def _open_apart(self, paths: list[str], numbers: Optional[list[int]]) -> None:
-        """Two files say they are the same rank. Names that were given tell them apart; else the later one takes the place of the earlier."""
+    def _open_apart(self, paths: list[str], numbers: list[int] | None) -> None:
+        """Two files say they are the same rank. Names that were given tell them apart; else the later one takes the
+        place of the earlier."""
         for at, path in enumerate(paths):
             trace = tachograph.open(path)
             rank = next(row["rank"] for row in trace.ask("overview", where='quantity = "file"'))
@@ -114,7 +118,7 @@ class Engine:
             raise ValueError(f"rank {rank} is not among the traces; there are {', '.join(map(str, self.ranks))}")
         return self._homes[rank]
 
-    def ask(self, question: str, rank: int, **args: Any) -> Optional[tachograph.Table]:
+    def ask(self, question: str, rank: int, **args: Any) -> tachograph.Table | None:
         """The answer for one rank; None when the trace lacks what it needs."""
         trace, number = self.trace_of(rank)
         if self._was_large and question in BY_EVENT and args.get("by") not in ("rank", "step", "name"):
@@ -129,7 +133,7 @@ class Engine:
                 return None
             raise
 
-    def together(self) -> Optional[tachograph.Trace]:
+    def together(self) -> tachograph.Trace | None:
         """The one open trace of all ranks; None when files had to be opened apart."""
         traces = {id(trace): trace for trace, _ in self._homes.values()}
         return next(iter(traces.values())) if len(traces) == 1 else None
@@ -138,7 +142,7 @@ class Engine:
         """Our number of a rank for the one the trace has."""
         return next((rank for rank, (_, own) in self._homes.items() if own == number), number)
 
-    def pick(self, ranks: Optional[Iterable[int]]) -> list[int]:
+    def pick(self, ranks: Iterable[int] | None) -> list[int]:
         """The ranks asked for; by default rank 0, or the lowest there is."""
         if ranks is None or (hasattr(ranks, "__len__") and len(ranks) == 0):
             return [0 if 0 in self._homes else self.ranks[0]]

@@ -1,13 +1,14 @@
-"""From answers to pandas frames: microseconds, text without one Python object a row, columns for when there are no rows."""
+"""From answers to pandas frames: microseconds, text without one Python object a row, columns for when there are no
+rows."""
 
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Optional, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import tachograph
 from tachograph import _read
-
 
 UNKNOWN = 0xFFFFFFFF  # code of no text
 NO_NUMBER = -(1 << 63)
@@ -46,7 +47,8 @@ def micros(table: tachograph.Table, name: str) -> Any:
 
 
 def taken(table: tachograph.Table, name: str) -> Any:
-    """An integer column as an array that may be written to, not copied: for answers nobody else has, of which all columns are kept."""
+    """An integer column as an array that may be written to, not copied: for answers nobody else has, of which all
+    columns are kept."""
     import numpy
 
     table._give()
@@ -54,7 +56,8 @@ def taken(table: tachograph.Table, name: str) -> Any:
 
 
 def narrow(table: tachograph.Table, name: str, unknown: int = -1) -> Any:
-    """An integer column in the narrowest type that holds it, for answers nobody else has: unknown is written into them."""
+    """An integer column in the narrowest type that holds it, for answers nobody else has: unknown is written into
+    them."""
     import numpy
 
     values = taken(table, name)
@@ -74,7 +77,7 @@ def taken_micros(table: tachograph.Table, name: str) -> Any:
     return as_micros(taken(table, name))
 
 
-def codes(table: tachograph.Table, name: str) -> tuple[Any, list[Optional[str]]]:
+def codes(table: tachograph.Table, name: str) -> tuple[Any, list[str | None]]:
     """A text column as numbers into the list of its distinct texts, in the order in which they come."""
     import numpy
 
@@ -122,8 +125,8 @@ def labelled(numbers: Any, labels: Sequence[str], index: Any = None) -> Any:
 
 
 def renamed(texts_of: Any, rename: Callable[[str], str]) -> Any:
-    """A Series of texts with each distinct one renamed, one Python object for all rows that have it: Series.map would make an object a
-    row, and a copy of all texts on the way."""
+    """A Series of texts with each distinct one renamed, one Python object for all rows that have it: Series.map would
+    make an object a row, and a copy of all texts on the way."""
     import numpy
     import pandas
 
@@ -168,9 +171,10 @@ def _names(names: tuple[str, ...]) -> Any:
     return pandas.Index(list(names))
 
 
-@functools.lru_cache(maxsize=None)
-def _maker() -> Optional[Callable[..., Any]]:
-    """What pandas from 3.0 on has for libraries whose columns are complete: it looks at none of them, which takes a twentieth of the time."""
+@functools.cache
+def _maker() -> Callable[..., Any] | None:
+    """What pandas from 3.0 on has for libraries whose columns are complete: it looks at none of them, which takes a
+    twentieth of the time."""
     try:
         from pandas.api.internals import create_dataframe_from_blocks
     except ImportError:
@@ -187,8 +191,8 @@ def _column(values: Any) -> Any:
 
 
 def frame(columns: dict[Any, Any], index: Any = None) -> Any:
-    """A DataFrame; texts stay Python objects whatever the version of pandas makes of them by itself. Columns of one kind may come
-    together: their names as a tuple, and an array of two dimensions, a row a column."""
+    """A DataFrame; texts stay Python objects whatever the version of pandas makes of them by itself. Columns of one
+    kind may come together: their names as a tuple, and an array of two dimensions, a row a column."""
     import numpy
     import pandas
 
@@ -216,7 +220,7 @@ def frame(columns: dict[Any, Any], index: Any = None) -> Any:
     return make(blocks, columns=_names(names).view(), index=index)
 
 
-def levels(columns: Sequence[Sequence[Any]], names: Sequence[Optional[str]]) -> Any:
+def levels(columns: Sequence[Sequence[Any]], names: Sequence[str | None]) -> Any:
     """A MultiIndex of short columns; pandas' own ways to make one take milliseconds."""
     import pandas
 
@@ -245,11 +249,12 @@ def stacked(frames: Sequence[Any], kinds: Sequence[tuple[str, str]], anew: bool 
 
 
 def described(values: Any) -> dict[str, float]:
-    """count, mean, std, min, quartiles and max, as pandas' describe gives them: sample deviation, linear interpolation."""
+    """count, mean, std, min, quartiles and max, as pandas' describe gives them: sample deviation, linear
+    interpolation."""
     import numpy
 
     if len(values) == 0:
-        return {"count": 0.0, **{k: numpy.nan for k in ("mean", "std", "min", "25%", "50%", "75%", "max")}}
+        return {"count": 0.0, **dict.fromkeys(("mean", "std", "min", "25%", "50%", "75%", "max"), numpy.nan)}
     quartiles = numpy.percentile(values, [0, 25, 50, 75, 100])
     return {
         "count": float(len(values)),

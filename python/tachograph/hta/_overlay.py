@@ -1,8 +1,10 @@
-"""A trace once more, with something added: read line by line from an export, so that memory does not grow with the file."""
+"""A trace once more, with something added: read line by line from an export, so that memory does not grow with the
+file."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import gzip
 import io
 import itertools
@@ -10,7 +12,8 @@ import json
 import os
 import shutil
 import tempfile
-from typing import Any, BinaryIO, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any, BinaryIO
 
 import tachograph
 
@@ -55,7 +58,8 @@ def _export(t: Trace, rank: int, path: str, **how: Any) -> str:
 
 
 def write_counted(t: Trace, rank: int, path: str, words: list[str]) -> str:
-    """The trace of one rank with the counters that the words ("queue", "memory") name behind its events, those that it has data for."""
+    """The trace of one rank with the counters that the words ("queue", "memory") name behind its events, those that it
+    has data for."""
     names = {"queue": "queue", "memory": "bandwidth"}
     wishes = [{"counters": "all"}] * (len(words) == 2) + [{"counters": names[word]} for word in words] + [{}]
     write = packed_export if path.endswith(".gz") else _export
@@ -68,8 +72,8 @@ def write_counted(t: Trace, rank: int, path: str, words: list[str]) -> str:
     return path
 
 
-# The exporter writes each event from the start of a line, with its members in this order; values it took over as they stood may
-# have lines of their own.
+# The exporter writes each event from the start of a line, with its members in this order; values it took over as they
+# stood may have lines of their own.
 _BEGINS = (b'{"ph":', b'{"cat":', b'{"name":', b'{"pid":', b'{"ts":')
 _ENDS = (b"]\n", b"],\n", b"]")
 _COMPLETE, _ARGS = b'{"ph":"X"', b',"args":{'
@@ -97,8 +101,12 @@ def _events(lines: Iterator[bytes], end: list[bytes]) -> Iterator[bytes]:
 @contextlib.contextmanager
 def _rewriting(t: Trace, rank: int, path: str) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """(the trace of one rank, read up to its first event; the file that is written, with all that stands before it)."""
-    opener = (lambda: gzip.open(path, "wb", compresslevel=1)) if path.endswith(".gz") else (lambda: open(path, "wb"))
-    with tempfile.TemporaryDirectory() as folder, opener() as unbuffered, io.BufferedWriter(unbuffered, 1 << 20) as out:
+    open_out = functools.partial(gzip.open, compresslevel=1) if path.endswith(".gz") else open
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_out(path, "wb") as unbuffered,
+        io.BufferedWriter(unbuffered, 1 << 20) as out,
+    ):
         plain = _export(t, rank, os.path.join(folder, "trace.json"))
         with open(plain, "rb") as lines:
             for line in lines:
@@ -118,8 +126,8 @@ def write_with(t: Trace, rank: int, path: str, added: Iterable[str]) -> str:
 
 
 def write_marked(t: Trace, rank: int, path: str, marks: dict[int, dict[str, Any]], bare: bool) -> str:
-    """The trace of one rank. marks: args to add, by the event's place among all events; bare: complete events without a mark lose
-    their args."""
+    """The trace of one rank. marks: args to add, by the event's place among all events; bare: complete events without a
+    mark lose their args."""
     end: list[bytes] = []
     with _rewriting(t, rank, path) as (lines, out):
         events = _marked(_events(iter(lines), end), marks, bare)

@@ -1,9 +1,10 @@
-"""Figures of the answers, through plotly where it is installed; where it is not, one sentence says so and the frame is all there is."""
+"""Figures of the answers, through plotly where it is installed; where it is not, one sentence says so and the frame is
+all there is."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any, Optional
+from typing import Any
 
 
 def _plotly() -> Any:
@@ -19,7 +20,7 @@ def _plotly() -> Any:
     return plotly
 
 
-def _show(figure: Any, renderer: Optional[str] = None) -> None:
+def _show(figure: Any, renderer: str | None = None) -> None:
     figure.show(renderer=renderer) if renderer else figure.show()
 
 
@@ -35,7 +36,7 @@ def stacked_bars(frame: Any, x: str, parts: dict[str, str], title: str, unit: st
     _show(figure)
 
 
-def bars(frame: Any, x: str, y: str, title: str, color: Optional[str] = None, facet: Optional[str] = None) -> None:
+def bars(frame: Any, x: str, y: str, title: str, color: str | None = None, facet: str | None = None) -> None:
     """Bars beside each other by colour; one panel for each value of facet."""
     plotly = _plotly()
     if plotly is None or frame.empty:
@@ -55,7 +56,7 @@ def bars(frame: Any, x: str, y: str, title: str, color: Optional[str] = None, fa
     _show(figure)
 
 
-def pies(panels: list[tuple[str, list[str], list[float]]], title: str, renderer: Optional[str] = None) -> None:
+def pies(panels: list[tuple[str, list[str], list[float]]], title: str, renderer: str | None = None) -> None:
     """A row of pies; a panel is its title, the labels and the values."""
     plotly = _plotly()
     panels = [p for p in panels if len(p[2])]
@@ -76,7 +77,7 @@ def pies(panels: list[tuple[str, list[str], list[float]]], title: str, renderer:
     _show(figure, renderer)
 
 
-def horizontal_bars(labels: list[str], values: Any, title: str, show: bool = True, path: Optional[str] = None) -> None:
+def horizontal_bars(labels: list[str], values: Any, title: str, show: bool = True, path: str | None = None) -> None:
     """One bar a label; written to path as a picture or, where its ending is html, a page."""
     plotly = _plotly()
     if plotly is None or not labels:
@@ -98,7 +99,7 @@ def histogram(values: Any, title: str, unit: str) -> None:
     _show(figure)
 
 
-def areas(x: Any, curves: dict[str, Any], title: str, x_title: str, y_title: str, path: Optional[str] = None) -> None:
+def areas(x: Any, curves: dict[str, Any], title: str, x_title: str, y_title: str, path: str | None = None) -> None:
     """Curves stacked on each other; saved as a page where path says so."""
     plotly = _plotly()
     if plotly is None:
@@ -119,10 +120,11 @@ def timeline(
     title: str,
     height: int,
     hover: list[str],
-    path: Optional[str] = None,
+    path: str | None = None,
     how: str = "inline",
-) -> Optional[str]:
-    """Events as bars; columns: those of start, end, lane and colour. how: inline shows the figure, html gives the page, file does neither."""
+) -> str | None:
+    """Events as bars; columns: those of start, end, lane and colour. how: inline shows the figure, html gives the page,
+    file does neither."""
     plotly = _plotly()
     if plotly is None or events.empty:
         return None

@@ -1,11 +1,12 @@
-"""MemoryAnalysis: PyTorch's raw memory timeline (export_memory_timeline, .raw.json.gz) as stacked curves by category."""
+"""MemoryAnalysis: PyTorch's raw memory timeline (export_memory_timeline, .raw.json.gz) as stacked curves by
+category."""
 
 from __future__ import annotations
 
 import gzip
 import json
 from enum import Enum
-from typing import Any, Optional
+from typing import Any
 
 
 class Category(Enum):
@@ -32,8 +33,7 @@ class MemoryAnalysis:
         self.times, self.sizes = self._process_raw_events()
 
     def _entries(self) -> list[list[int]]:
-        opened = gzip.open(self.path, "rb") if str(self.path).endswith(".gz") else open(self.path, "rb")
-        with opened as f:
+        with (gzip.open if str(self.path).endswith(".gz") else open)(self.path, "rb") as f:
             entries = json.load(f)
         if not isinstance(entries, list) or not all(
             isinstance(e, list) and len(e) == 4 and 0 <= e[3] < len(LABELS) for e in entries
@@ -44,8 +44,8 @@ class MemoryAnalysis:
         return entries
 
     def _process_raw_events(self) -> tuple[Any, Any]:
-        """Times (ns) and, for each, the bytes held by every category. What was there before the recording began (time -1) counts
-        from the first time on; HTA gives it a snapshot of its own at that time."""
+        """Times (ns) and, for each, the bytes held by every category. What was there before the recording began (time
+        -1) counts from the first time on; HTA gives it a snapshot of its own at that time."""
         import numpy
 
         entries = numpy.array(self._entries(), dtype=numpy.int64).reshape(-1, 4)
@@ -71,7 +71,7 @@ class MemoryAnalysis:
         frame["total"] = self.sizes.sum(axis=1)
         return frame
 
-    def plot_memory_timeline(self, save_graph: bool = False, show: Optional[bool] = True) -> None:
+    def plot_memory_timeline(self, save_graph: bool = False, show: bool | None = True) -> None:
         """Milliseconds from 0 against GiB, stacked. save_graph: also written beside the file, as a page."""
         from . import _plots
 

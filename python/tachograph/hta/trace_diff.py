@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, Optional, Union
+from typing import Any
 
 from . import _frames
 from .common.trace import Trace
@@ -17,7 +17,7 @@ class DeviceType(Enum):
 
 
 _SIDES = {DeviceType.CPU: "host", DeviceType.GPU: "device", DeviceType.ALL: "all"}
-Numbers = Union[int, list[int], None]
+Numbers = int | list[int] | None
 
 
 def _chosen(given: Numbers, known: list[int], what: str) -> list[int]:
@@ -32,13 +32,14 @@ def _chosen(given: Numbers, known: list[int], what: str) -> list[int]:
 
 
 class LabeledTrace:
-    """A trace and the label its columns begin with. t: a Trace, or trace_dir: the folder of one; nothing is filtered or aligned."""
+    """A trace and the label its columns begin with. t: a Trace, or trace_dir: the folder of one; nothing is filtered or
+    aligned."""
 
     def __init__(
         self,
-        label: Optional[str] = None,
-        t: Optional[Trace] = None,
-        trace_dir: Optional[str] = None,
+        label: str | None = None,
+        t: Trace | None = None,
+        trace_dir: str | None = None,
         hta_compat: bool = False,
     ) -> None:
         if t is None and trace_dir is None:
@@ -88,7 +89,7 @@ class LabeledTrace:
             }
         )
 
-    # ---- for comparing ---------------------------------------------------------------------------------------------------------
+    # ---- for comparing -------------------------------------------------------------------------------------
 
     def totals(
         self, rank: Numbers, iteration: Numbers, device_type: DeviceType, use_short_name: bool
@@ -130,7 +131,7 @@ def _of(frame: Any, steps: list[int], device_type: DeviceType) -> Any:
     return frame.loc[kept]
 
 
-def _labeled(trace: Union[LabeledTrace, Trace, str], label: str, hta_compat: bool) -> LabeledTrace:
+def _labeled(trace: LabeledTrace | Trace | str, label: str, hta_compat: bool) -> LabeledTrace:
     if isinstance(trace, LabeledTrace):
         trace.label = trace.label or label
         return trace
@@ -140,12 +141,13 @@ def _labeled(trace: Union[LabeledTrace, Trace, str], label: str, hta_compat: boo
 
 
 class TraceDiff:
-    """Two traces by name. Each side is a folder, a Trace or a LabeledTrace; of several ranks and steps the lowest is the default."""
+    """Two traces by name. Each side is a folder, a Trace or a LabeledTrace; of several ranks and steps the lowest is
+    the default."""
 
     @staticmethod
     def compare_traces(
-        control: Union[LabeledTrace, Trace, str],
-        test: Union[LabeledTrace, Trace, str],
+        control: LabeledTrace | Trace | str,
+        test: LabeledTrace | Trace | str,
         control_rank: Numbers = None,
         test_rank: Numbers = None,
         control_iteration: Numbers = None,
@@ -154,8 +156,8 @@ class TraceDiff:
         use_short_name: bool = False,
         hta_compat: bool = False,
     ) -> Any:
-        """A row a name (the index): counts and total durations (µs) of both, their differences (test - control), and whether the
-        count grew (+), shrank (-) or stayed (=)."""
+        """A row a name (the index): counts and total durations (µs) of both, their differences (test - control), and
+        whether the count grew (+), shrank (-) or stayed (=)."""
         import numpy
         import pandas
 
@@ -180,8 +182,8 @@ class TraceDiff:
 
     @staticmethod
     def ops_diff(
-        control: Union[LabeledTrace, Trace, str],
-        test: Union[LabeledTrace, Trace, str],
+        control: LabeledTrace | Trace | str,
+        test: LabeledTrace | Trace | str,
         control_rank: Numbers = None,
         test_rank: Numbers = None,
         control_iteration: Numbers = None,
@@ -217,17 +219,17 @@ class TraceDiff:
         return result
 
     @staticmethod
-    def visualize_counts_diff(df: Any, show_image: bool = True, export_image_path: Optional[str] = None) -> None:
+    def visualize_counts_diff(df: Any, show_image: bool = True, export_image_path: str | None = None) -> None:
         """Bars: how much oftener each name comes in the test trace."""
         _draw(df, "diff_counts", "Counts: test − control", show_image, export_image_path)
 
     @staticmethod
-    def visualize_duration_diff(df: Any, show_image: bool = True, export_image_path: Optional[str] = None) -> None:
+    def visualize_duration_diff(df: Any, show_image: bool = True, export_image_path: str | None = None) -> None:
         """Bars: how much longer each name takes in the test trace."""
         _draw(df, "diff_duration", "Duration (µs): test − control", show_image, export_image_path)
 
 
-def _draw(df: Any, column: str, title: str, show_image: bool, path: Optional[str]) -> None:
+def _draw(df: Any, column: str, title: str, show_image: bool, path: str | None) -> None:
     from . import _plots
 
     changed = df[df[column] != 0].sort_values(column)

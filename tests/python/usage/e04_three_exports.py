@@ -1,4 +1,5 @@
-"""What a finished profiler can be written as: a Chrome trace, stacks, a memory timeline; the handler has written it once already."""
+"""What a finished profiler can be written as: a Chrome trace, stacks, a memory timeline; the handler has written it
+once already."""
 
 import shim
 import torch

@@ -1,4 +1,5 @@
-"""One training step of a residual network: FLOPs, a trace, and the shares of convolution, normalisation and the rest."""
+"""One training step of a residual network: FLOPs, a trace, and the shares of convolution, normalisation and the
+rest."""
 
 import shim
 import torch

@@ -15,7 +15,7 @@ with profile() as prof:
             loss.backward()
         with record_function("optimizer_step"):
             optimizer.step()
-totals = {name: 0.0 for name in ("forward_pass", "backward_pass", "optimizer_step")}
+totals = dict.fromkeys(("forward_pass", "backward_pass", "optimizer_step"), 0.0)
 for event in prof.events():
     if event.name in totals:
         totals[event.name] += event.cpu_time_total

@@ -1,4 +1,5 @@
-"""A schedule written by hand: a function of the number of the step; and a trainer's callback that steps the profiler."""
+"""A schedule written by hand: a function of the number of the step; and a trainer's callback that steps the
+profiler."""
 
 import shim
 import torch

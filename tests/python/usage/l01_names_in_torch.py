@@ -1,7 +1,8 @@
-"""A trainer that brings a profiler of its own around torch.profiler: ours is put into torch.profiler before the trainer is imported.
-It wraps the schedule, counts steps itself, sets the handler when the first step is over and labels modules by hooks."""
+"""A trainer that brings a profiler of its own around torch.profiler: ours is put into torch.profiler before the trainer
+is imported. It wraps the schedule, counts steps itself, sets the handler when the first step is over and labels modules
+by hooks."""
 
-import shim  # noqa: F401
+import shim
 import inspect
 import os
 import torch
@@ -11,8 +12,8 @@ import tachograph.profiler as tg
 for name in tg.__all__:
     setattr(torch.profiler, name, getattr(tg, name))
 
-from torch.autograd.profiler import record_function  # noqa: E402  what follows is the trainer's, and knows torch alone
-from torch.profiler import ProfilerAction, ProfilerActivity, tensorboard_trace_handler  # noqa: E402
+from torch.autograd.profiler import record_function
+from torch.profiler import ProfilerAction, ProfilerActivity, tensorboard_trace_handler
 
 
 class Phases:

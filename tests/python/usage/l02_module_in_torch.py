@@ -1,6 +1,7 @@
-"""Ours in the place of torch's modules: what is imported from there, and what torch itself looks up there, works as before."""
+"""Ours in the place of torch's modules: what is imported from there, and what torch itself looks up there, works as
+before."""
 
-import shim  # noqa: F401
+import shim
 import sys
 import torch
 import tachograph.autograd.profiler
@@ -9,8 +10,8 @@ import tachograph.profiler
 sys.modules["torch.profiler"] = torch.profiler = tachograph.profiler
 sys.modules["torch.autograd.profiler"] = torch.autograd.profiler = tachograph.autograd.profiler
 
-from torch.autograd.profiler import profile as older, record_function  # noqa: E402
-from torch.profiler import profile, schedule  # noqa: E402
+from torch.autograd.profiler import profile as older, record_function
+from torch.profiler import profile, schedule
 
 print(
     torch.profiler.profiler.profile is not profile,

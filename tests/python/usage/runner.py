@@ -8,9 +8,9 @@ import runpy
 import sys
 import traceback
 
-import shim  # noqa: F401
-import torch._inductor.config  # noqa: F401  torch's collector loads it at its first start, which takes longer than most scripts
-import tachograph.profiler  # noqa: F401
+import shim
+import torch._inductor.config
+import tachograph.profiler
 
 
 def run(script, folder):

@@ -1,6 +1,6 @@
-"""A machine with a CUDA device, as far as a script can tell: imported first, it lets scripts written for one run on the CPU.
-`.cuda()` and device="cuda" mean the CPU, events are moments of a monotonic clock, synchronising is nothing, and the memory counters
-of the device are those of CPU tensors. torch.cuda.is_available() still tells the truth."""
+"""A machine with a CUDA device, as far as a script can tell: imported first, it lets scripts written for one run on the
+CPU. `.cuda()` and device="cuda" mean the CPU, events are moments of a monotonic clock, synchronising is nothing, and
+the memory counters of the device are those of CPU tensors. torch.cuda.is_available() still tells the truth."""
 
 import functools
 import gc
@@ -74,7 +74,7 @@ torch.Tensor.cuda = torch.nn.Module.cuda = lambda self, *_, **__: self
 if hasattr(
     getattr(torch, "_streambase", None), "_EventBase"
 ):  # torch 2.4: dynamo, which optimizers import, wants an event of torch's own class
-    import torch._dynamo  # noqa: F401
+    import torch._dynamo
 torch.cuda.Event = Event
 torch.cuda.synchronize = torch.cuda.empty_cache = torch.cuda.reset_peak_memory_stats = lambda *_: None
 torch.cuda.memory_allocated = torch.cuda.max_memory_allocated = torch.cuda.memory_reserved = _live_bytes
@@ -108,7 +108,7 @@ def nvtx():
 
 
 def leave_rank():
-    """The end of a rank. One that torch's collector recorded leaves here: it keeps the process group, whose threads may want the GIL while the
-    interpreter ends, and abort it (pytorch#190489)."""
+    """The end of a rank. One that torch's collector recorded leaves here: it keeps the process group, whose threads may
+    want the GIL while the interpreter ends, and abort it (pytorch#190489)."""
     if os.environ.get("TACHOGRAPH_BACKEND") == "kineto":
         os._exit(0)

@@ -1,7 +1,9 @@
-"""Read by Python at its start when `tachograph run` started it. Waits until the program imports torch, and makes way for the
-sitecustomize that the user has. Does nothing at all without TACHOGRAPH_RUN, and nothing that the program could see but that.
+"""Read by Python at its start when `tachograph run` started it. Waits until the program imports torch, and makes way
+for the sitecustomize that the user has. Does nothing at all without TACHOGRAPH_RUN, and nothing that the program could
+see but that.
 
-Nothing is imported here that Python has not imported itself: a module of the program may have the name of one of the library's."""
+Nothing is imported here that Python has not imported itself: a module of the program may have the name of one of the
+library's."""
 
 import os
 import sys
@@ -57,7 +59,7 @@ def _begin(torch):
         session.begin()
 
 
-# ---- programs that are started from here -----------------------------------------------------------------------------------------
+# ---- programs that are started from here -------------------------------------------------------------------
 
 
 def _watch_starts():

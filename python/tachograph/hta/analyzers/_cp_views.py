@@ -1,11 +1,12 @@
-"""A critical path's nodes and edges as networkx and HTA show them, made when they are looked at; and the longest way through edges whose
-weights somebody has changed."""
+"""A critical path's nodes and edges as networkx and HTA show them, made when they are looked at; and the longest way
+through edges whose weights somebody has changed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Callable, Iterator, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 from .. import _frames
 
@@ -82,11 +83,12 @@ class Nodes:
 
 
 class Edges:
-    """The edges of a graph: pairs of nodes in turn; [u, v] gives {"weight": …, "object": the CPEdge}, where weight may be changed."""
+    """The edges of a graph: pairs of nodes in turn; [u, v] gives {"weight": …, "object": the CPEdge}, where weight may
+    be changed."""
 
     def __init__(self, count: int, pairs: Callable[[], Any], objects: Callable[[], Iterator[CPEdge]]):
         self._count, self._pairs, self._objects = count, pairs, objects
-        self.data: Optional[dict[tuple[int, int], dict[str, Any]]] = None  # once somebody has looked at one
+        self.data: dict[tuple[int, int], dict[str, Any]] | None = None  # once somebody has looked at one
 
     def __len__(self) -> int:
         return self._count

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 from .. import _frames
 from ..common.trace import Trace
@@ -87,11 +87,12 @@ def kernel_types(t: Trace, include_memory_kernels: bool) -> Any:
     )
 
 
-# ---- names and their figures, small ones put together as "others" ---------------------------------------------------------------------
+# ---- names and their figures, small ones put together as "others" ------------------------------------------
 
 
 class _Figures:
-    """Names of these rows of the answer, longest sum first as they come, with count, and sum, max, min, sample deviation and mean in µs."""
+    """Names of these rows of the answer, longest sum first as they come, with count, and sum, max, min, sample
+    deviation and mean in µs."""
 
     def __init__(self, table: Any, rows: slice):
         import numpy
@@ -117,8 +118,8 @@ class _Figures:
 
 
 def _small_names(figures: _Figures, ratio: float, most: int, allowed: list[str], hta_compat: bool) -> Any:
-    """Which names are put together: those beyond the first `most`, and those after the share `ratio` of the time is reached. HTA takes
-    the quantile of the running sums for that share."""
+    """Which names are put together: those beyond the first `most`, and those after the share `ratio` of the time is
+    reached. HTA takes the quantile of the running sums for that share."""
     import numpy
 
     running = figures.sum.cumsum()
@@ -128,8 +129,8 @@ def _small_names(figures: _Figures, ratio: float, most: int, allowed: list[str],
 
 
 def _with_others(figures: _Figures, ratio: float, most: int, allowed: list[str], hta_compat: bool) -> tuple[Any, Any]:
-    """At most that many names and their figures, the rest as one. HTA then describes the sums of the names, not their calls: each name
-    that stays has its sum for maximum, minimum and mean."""
+    """At most that many names and their figures, the rest as one. HTA then describes the sums of the names, not their
+    calls: each name that stays has its sum for maximum, minimum and mean."""
     import numpy
 
     if len(figures.names) <= most:
@@ -184,7 +185,7 @@ def kernels(t: Trace, duration_ratio: float, num_kernels: int, include_memory_ke
 
 def annotations(
     t: Trace, use_gpu_annotation: bool, duration_ratio: float, num_kernels: int, allowlist: list[str]
-) -> Optional[Any]:
+) -> Any | None:
     """Ranks one below the other, each in the order of its names."""
     import numpy
 
@@ -210,10 +211,10 @@ def annotations(
     return _frames.frame({"name": names, tuple(name for name, _ in STATISTICS): values, "rank": ranks})
 
 
-# ---- idle time -------------------------------------------------------------------------------------------------------------------------
+# ---- idle time ---------------------------------------------------------------------------------------------
 
 
-def idle(t: Trace, ranks: list[int], streams: Optional[list[int]], delay_us: float) -> tuple[Any, Any]:
+def idle(t: Trace, ranks: list[int], streams: list[int] | None, delay_us: float) -> tuple[Any, Any]:
     """Idle time by stream and cause, and the intervals behind it."""
     import pandas
 

@@ -1,11 +1,13 @@
-"""The critical path of a rank: a graph of starts and ends, the longest way through it, and what its time was spent on."""
+"""The critical path of a rank: a graph of starts and ends, the longest way through it, and what its time was spent
+on."""
 
 from __future__ import annotations
 
 import json
 import os
 import zipfile
-from typing import Any, Iterator, Optional, Union
+from collections.abc import Iterator
+from typing import Any
 
 from .. import _frames
 from .._engine import give_back
@@ -37,7 +39,8 @@ BREAKDOWN = [
 
 
 class _Edges:
-    """Edges of an answer as arrays: their nodes, weights and kinds, and the event each is booked on. rows: only these, in this order."""
+    """Edges of an answer as arrays: their nodes, weights and kinds, and the event each is booked on. rows: only these,
+    in this order."""
 
     def __init__(self, table: Any, rows: Any = None):
         import numpy
@@ -61,8 +64,8 @@ class _Edges:
 
 
 class CPGraph:
-    """What critical_path_analysis gives: its nodes and edges by the names networkx has for them, made when they are looked at.
-    to_networkx makes a graph that networkx can work on."""
+    """What critical_path_analysis gives: its nodes and edges by the names networkx has for them, made when they are
+    looked at. to_networkx makes a graph that networkx can work on."""
 
     def __init__(self, t: Trace, rank: int, question: dict[str, Any]):
         self.trace, self.rank, self.question = t, rank, question
@@ -93,7 +96,7 @@ class CPGraph:
     def _all(self) -> _Edges:
         return self._once("all", lambda: _Edges(self._ask("edge", edges="all")))
 
-    # ---- the graph -------------------------------------------------------------------------------------------------------------
+    # ---- the graph -----------------------------------------------------------------------------------------
 
     def number_of_nodes(self) -> int:
         return self._sizes()["graph_nodes"][0] if self.found else 0
@@ -181,15 +184,16 @@ class CPGraph:
 
         return self._once("node list", make)
 
-    def get_nodes_for_event(self, ev_id: int) -> tuple[Optional[CPNode], Optional[CPNode]]:
+    def get_nodes_for_event(self, ev_id: int) -> tuple[CPNode | None, CPNode | None]:
         """The nodes of an event's start and end; None where it has none."""
-        start, end = (self.node_list[node] if node in self.node_list else None for node in (2 * ev_id, 2 * ev_id + 1))
+        pair = 2 * ev_id, 2 * ev_id + 1
+        start, end = (self.node_list[node] if node in self.node_list else None for node in pair)  # noqa: SIM401  no dict
         return start, end
 
     def get_events_for_edge(self, edge: CPEdge) -> tuple[int, int]:
         return edge.begin // 2, edge.end // 2
 
-    def get_event_attribution_for_edge(self, edge: CPEdge) -> Optional[int]:
+    def get_event_attribution_for_edge(self, edge: CPEdge) -> int | None:
         """The event an edge's time is booked on."""
 
         def make():
@@ -203,7 +207,7 @@ class CPGraph:
         every = self._all()
         return [edge for edge, event in zip(every.objects(), every.event.tolist()) if event == ev_idx]
 
-    # ---- the path --------------------------------------------------------------------------------------------------------------
+    # ---- the path ------------------------------------------------------------------------------------------
 
     @property
     def critical_path_nodes(self) -> list[int]:
@@ -232,6 +236,7 @@ class CPGraph:
     def get_critical_path_breakdown(self) -> Any:
         """A row an edge of the path: how long (µs), which kind, the event it is booked on, and what bounds it."""
         import numpy
+
         from ..utils.utils import shorten_name
 
         if not self.found:
@@ -282,10 +287,11 @@ class CPGraph:
         for node in map(self.node_list.__getitem__, self.critical_path_nodes):
             print(f"{node.ts:.3f} {'start' if node.is_start else 'end'} of event {node.ev_idx}")
 
-    # ---- kept in a file --------------------------------------------------------------------------------------------------------
+    # ---- kept in a file ------------------------------------------------------------------------------------
 
     def save(self, out_dir: str) -> str:
-        """What the graph was asked for, as a small file: restore_cpgraph asks again, which takes no time worth saving."""
+        """What the graph was asked for, as a small file: restore_cpgraph asks again, which takes no time worth
+        saving."""
         path = f"{out_dir.rstrip('/')}.zip"
         with zipfile.ZipFile(path, "w") as kept:
             kept.writestr("question.json", json.dumps({"rank": self.rank, **self.question}))
@@ -303,8 +309,8 @@ def ask(
     t: Trace,
     rank: int,
     annotation: str,
-    instance: Union[int, tuple[int, int], None],
-    data_load_events: Optional[list[str]],
+    instance: int | tuple[int, int] | None,
+    data_load_events: list[str] | None,
 ) -> CPGraph:
     first, last = instance if isinstance(instance, tuple) else (instance or 0, instance or 0)
     question: dict[str, Any] = {
@@ -318,7 +324,7 @@ def ask(
     return CPGraph(t, rank, question)
 
 
-# ---- drawn into the trace ---------------------------------------------------------------------------------------------------------------
+# ---- drawn into the trace ----------------------------------------------------------------------------------
 
 
 def overlay(graph: CPGraph, path: str, only_show_critical_events: bool, show_all_edges: bool) -> str:

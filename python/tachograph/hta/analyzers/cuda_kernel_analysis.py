@@ -1,4 +1,5 @@
-"""Frames about launches: calls beside what they launched, operators beside their kernels, sequences of kernels below an operator."""
+"""Frames about launches: calls beside what they launched, operators beside their kernels, sequences of kernels below an
+operator."""
 
 from __future__ import annotations
 
@@ -128,8 +129,8 @@ def overlay(
 
 
 def with_annotations(t: Trace, rank: int, expand_names: bool, shorten_names: bool) -> Any:
-    """The rows of device work, each with the user annotation it belongs to; None when no device track has annotations. Those of HTA are
-    none where there are annotations but no work."""
+    """The rows of device work, each with the user annotation it belongs to; None when no device track has annotations.
+    Those of HTA are none where there are annotations but no work."""
     import numpy
 
     table = t.ask("kernel_annotations", rank, columns=["annotation", "event"])
@@ -153,8 +154,8 @@ def _has_device_annotations(t: Trace, rank: int) -> bool:
 
 
 def _rows_of(t: Trace, rank: int, events: Any) -> tuple[Any, Any]:
-    """The rows of the frame that these events of the device are, in the order of the file, and which event each is. By our rules only
-    they need be made."""
+    """The rows of the frame that these events of the device are, in the order of the file, and which event each is. By
+    our rules only they need be made."""
     import numpy
 
     found = None if t.hta_compat else t.device_rows(rank, events)

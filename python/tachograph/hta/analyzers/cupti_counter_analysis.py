@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 from .. import _frames
 from ..common.trace import Trace
@@ -20,7 +20,7 @@ def counters(t: Trace, ranks: list[int]) -> list[Any]:
     return [frame for frame in frames if frame is not None]
 
 
-def _of_rank(t: Trace, rank: int) -> Optional[Any]:
+def _of_rank(t: Trace, rank: int) -> Any | None:
     import numpy
     import pandas
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+from collections.abc import Callable
+from typing import Any
 
 import tachograph
 
@@ -11,8 +12,9 @@ from .._engine import NO_DATA
 from ..common.trace import Trace
 
 
-def stragglers(t: Trace, steps: Optional[list[int]], candidates: int, impl: Optional[Callable[..., Any]]) -> list[int]:
-    """Ranks, the worst first. By our rules those that cost the others time, by HTA's the ones that come last most often."""
+def stragglers(t: Trace, steps: list[int] | None, candidates: int, impl: Callable[..., Any] | None) -> list[int]:
+    """Ranks, the worst first. By our rules those that cost the others time, by HTA's the ones that come last most
+    often."""
     if impl is not None:
         return [int(rank) for rank in impl(iterations(t, steps), t.symbol_table, candidates, False).tolist()]
     trace = t.engine.together()
@@ -33,7 +35,7 @@ def stragglers(t: Trace, steps: Optional[list[int]], candidates: int, impl: Opti
     return [t.engine.outer(rank) for rank in ranks[: max(candidates, 1)]]
 
 
-def iterations(t: Trace, steps: Optional[list[int]]) -> Any:
+def iterations(t: Trace, steps: list[int] | None) -> Any:
     """The rows of these steps of all ranks, with a column rank."""
     import pandas
 

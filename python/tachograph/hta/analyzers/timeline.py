@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 from .. import _frames, _plots
 from ..common.trace import Trace
@@ -12,7 +12,7 @@ from ..utils.utils import shorten_name
 _START, _END = "calibrated_start_global", "calibrated_end_global"
 
 
-def plot_timeline(title: str, events: Any, ranks: Optional[list[int]] = None) -> None:
+def plot_timeline(title: str, events: Any, ranks: list[int] | None = None) -> None:
     """Draws what prepare_timeline_gpu_events made, these ranks of it."""
     shown = events if ranks is None else events.loc[events["rank"].isin(ranks)]
     hover = [c for c in ("rank", "stream", "iteration", "s_cat", "s_name", "dur") if c in shown.columns]
@@ -22,13 +22,13 @@ def plot_timeline(title: str, events: Any, ranks: Optional[list[int]] = None) ->
 def prepare_timeline_gpu_events(
     df: Any,
     symbol_table: TraceSymbolTable,
-    ranks: Optional[list[int]] = None,
-    iterations: Optional[list[int]] = None,
-    streams: Optional[list[int]] = None,
+    ranks: list[int] | None = None,
+    iterations: list[int] | None = None,
+    streams: list[int] | None = None,
     duration_threshold: int = 1000,
 ) -> Any:
-    """The rows of these ranks, iterations and streams (None: of all but -1) with names as text, start and end as moments, the end at
-    least duration_threshold (µs) after the start, label and lane."""
+    """The rows of these ranks, iterations and streams (None: of all but -1) with names as text, start and end as
+    moments, the end at least duration_threshold (µs) after the start, label and lane."""
     import pandas
 
     missing = [c for c in ("iteration", "name", "cat", "rank", "stream", "ts", "dur") if c not in df.columns]
@@ -51,9 +51,9 @@ def plot_timeline_gpu_kernels(
     title: str,
     df: Any,
     symbol_table: TraceSymbolTable,
-    ranks: Optional[list[int]] = None,
-    iterations: Optional[list[int]] = None,
-    streams: Optional[list[int]] = None,
+    ranks: list[int] | None = None,
+    iterations: list[int] | None = None,
+    streams: list[int] | None = None,
     duration_threshold: int = 1000,
 ) -> None:
     plot_timeline(title, prepare_timeline_gpu_events(df, symbol_table, ranks, iterations, streams, duration_threshold))
@@ -62,9 +62,9 @@ def plot_timeline_gpu_kernels(
 def plot_timeline_gpu_kernels_from_trace(
     title: str,
     trace_data: Trace,
-    ranks: Optional[list[int]] = None,
-    iterations: Optional[list[int]] = None,
-    streams: Optional[list[int]] = None,
+    ranks: list[int] | None = None,
+    iterations: list[int] | None = None,
+    streams: list[int] | None = None,
     duration_threshold: int = 1000,
 ) -> None:
     import pandas

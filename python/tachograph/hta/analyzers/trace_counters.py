@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Callable, Iterator, Optional
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from .. import _frames
 from .._overlay import us
@@ -42,7 +43,7 @@ def queue_series(t: Trace, ranks: list[int]) -> dict[int, Any]:
     return made
 
 
-def _summary(rows: list[tuple], keys: tuple[str, str], value: str) -> Optional[Any]:
+def _summary(rows: list[tuple], keys: tuple[str, str], value: str) -> Any | None:
     """Described values under the two keys; None without a row."""
     import numpy
     import pandas
@@ -56,7 +57,7 @@ def _summary(rows: list[tuple], keys: tuple[str, str], value: str) -> Optional[A
     )
 
 
-def queue_summary(t: Trace, ranks: list[int]) -> Optional[Any]:
+def queue_summary(t: Trace, ranks: list[int]) -> Any | None:
     rows = []
     for rank in ranks:
         table = t.ask("queue", rank, by="summary")
@@ -68,7 +69,7 @@ def queue_summary(t: Trace, ranks: list[int]) -> Optional[Any]:
     return _summary(rows, ("rank", "stream"), "queue_length")
 
 
-def queue_summary_of(series: dict[int, Any]) -> Optional[Any]:
+def queue_summary_of(series: dict[int, Any]) -> Any | None:
     rows = []
     for rank, frame in series.items():
         for stream, part in frame.groupby("stream"):
@@ -83,7 +84,8 @@ def queue_summary_of(series: dict[int, Any]) -> Optional[Any]:
 
 
 def _by_stream(frame: Any) -> tuple[Any, Any, Any]:
-    """Streams, times and lengths of a series, rows of a stream together. So they come, unless somebody has sorted them."""
+    """Streams, times and lengths of a series, rows of a stream together. So they come, unless somebody has sorted
+    them."""
     streams, ts, lengths = (
         frame["stream"].to_numpy(),
         frame["ts"].to_numpy(dtype="float64"),
@@ -115,7 +117,8 @@ def _time_full(frame: Any, limit: int) -> list[tuple[Any, float]]:
 
 
 def blocked(t: Trace, series: dict[int, Any], limit: int) -> Any:
-    """Time at the limit and above, per stream; no row where no queue was full. HTA keeps one stream a rank, the last."""
+    """Time at the limit and above, per stream; no row where no queue was full. HTA keeps one stream a rank, the
+    last."""
     import numpy
 
     rows = []
@@ -156,7 +159,7 @@ def bandwidth_series(t: Trace, ranks: list[int]) -> dict[int, Any]:
     return made
 
 
-def bandwidth_summary(t: Trace, ranks: list[int]) -> Optional[Any]:
+def bandwidth_summary(t: Trace, ranks: list[int]) -> Any | None:
     rows, any_copy = [], False
     for rank in ranks:
         table = t.ask("copy_bandwidth", rank, by="summary")
@@ -178,7 +181,7 @@ def bandwidth_summary(t: Trace, ranks: list[int]) -> Optional[Any]:
     )
 
 
-# ---- counters in the trace itself -------------------------------------------------------------------------------------------------------
+# ---- counters in the trace itself --------------------------------------------------------------------------
 
 AT_ONCE = 1 << 16  # rows that are Python objects at one time
 
@@ -186,7 +189,8 @@ AT_ONCE = 1 << 16  # rows that are Python objects at one time
 def _counters(
     frame: Any, name: Callable[[Any], Any], idents: bool, label: str, value: str, zero_ns: int
 ) -> Iterator[str]:
-    """The JSON text of a counter event a row. name: the names of some of the rows; idents: each stream is a counter of its own."""
+    """The JSON text of a counter event a row. name: the names of some of the rows; idents: each stream is a counter of
+    its own."""
     import numpy
 
     for first in range(0, len(frame), AT_ONCE):

@@ -1,11 +1,12 @@
-"""Timelines: events as bars on lanes by trace, rank, stream, thread and depth, and annotations of the host laid beside their kernels."""
+"""Timelines: events as bars on lanes by trace, rank, stream, thread and depth, and annotations of the host laid beside
+their kernels."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Optional
+from typing import Any
 
 from .. import _frames, _plots
 from .trace_df import find_events_by_name_patterns_using_decoded_names, find_events_by_name_patterns_using_symbol_table
@@ -32,8 +33,8 @@ class PlotFormat(Enum):
 
 @dataclass
 class TimelinePlotSetting:
-    """auto_detect: the lanes follow from what the frame holds. Bars shorter than short_events_display_duration (µs) are drawn that long
-    where amplify_short_events is set."""
+    """auto_detect: the lanes follow from what the frame holds. Bars shorter than short_events_display_duration (µs) are
+    drawn that long where amplify_short_events is set."""
 
     auto_detect: bool = True
     event_type: EventType = EventType.GPUEvents
@@ -126,11 +127,11 @@ def _order(events: Any, setting: TimelinePlotSetting) -> list[str]:
 def prepare_timeline_events(
     df: Any,
     setting: TimelinePlotSetting = DefaultTimelinePlotSetting,
-    symbol_table: Optional[TraceSymbolTable] = None,
-    hover_columns: Optional[list[str]] = None,
+    symbol_table: TraceSymbolTable | None = None,
+    hover_columns: list[str] | None = None,
 ) -> Any:
-    """The events as a timeline draws them: from the first of them, names made short, with start, end and lane. Empty when there is nothing
-    to draw; a frame without a column that is needed is a ValueError."""
+    """The events as a timeline draws them: from the first of them, names made short, with start, end and lane. Empty
+    when there is nothing to draw; a frame without a column that is needed is a ValueError."""
     import pandas
 
     if not len(df):
@@ -164,9 +165,9 @@ def plot_events_timeline(
     title: str,
     events: Any,
     setting: TimelinePlotSetting = DefaultTimelinePlotSetting,
-    hover_columns: Optional[list[str]] = None,
-    output_image_path: Optional[str] = None,
-) -> Optional[str]:
+    hover_columns: list[str] | None = None,
+    output_image_path: str | None = None,
+) -> str | None:
     """Draws what prepare_timeline_events made. The page as text where the setting's plot_format is HTML, else None."""
     missing = [
         c
@@ -185,11 +186,12 @@ def plot_events_timeline(
 def align_module_with_kernels(
     events_df: Any,
     module_list: list[str],
-    sym_table: Optional[TraceSymbolTable] = None,
+    sym_table: TraceSymbolTable | None = None,
     include_original_cpu_events: bool = False,
 ) -> Any:
-    """The device's events (and the host's, when asked for), with a copy of each host event whose name matches one of module_list and that
-    launched work: it stands on the stream -2, from the first of its kernels to the end of the last. CallGraph adds the columns it needs."""
+    """The device's events (and the host's, when asked for), with a copy of each host event whose name matches one of
+    module_list and that launched work: it stands on the stream -2, from the first of its kernels to the end of the
+    last. CallGraph adds the columns it needs."""
     import pandas
 
     needed = ("index", "stream", "ts", "dur", "name", "first_kernel_start", "kernel_span", "num_kernels")
@@ -230,9 +232,9 @@ class Timeline:
         self,
         timeline_events: Any,
         symbol_table: TraceSymbolTable,
-        filter_func: Optional[Filter] = None,
+        filter_func: Filter | None = None,
         setting: TimelinePlotSetting = DefaultTimelinePlotSetting,
-        hover_columns: Optional[list[str]] = None,
+        hover_columns: list[str] | None = None,
     ) -> None:
         self.timeline_events, self.symbol_table, self.setting = timeline_events, symbol_table, setting
         self.hover_columns = hover_columns or list(HOVER)
@@ -242,11 +244,11 @@ class Timeline:
     def is_timeline_events(df: Any, setting: TimelinePlotSetting) -> bool:
         return {setting.task_column, setting.x_start_column, setting.x_end_column} <= set(df.columns)
 
-    def prepare(self, filter_func: Optional[Filter] = None) -> None:
+    def prepare(self, filter_func: Filter | None = None) -> None:
         if self.is_timeline_events(self.timeline_events, self.setting):
             return
         events = filter_func(self.timeline_events, self.symbol_table) if filter_func else self.timeline_events
         self.timeline_events = prepare_timeline_events(events, self.setting, self.symbol_table, self.hover_columns)
 
-    def plot(self, title: str, save_path: Optional[str] = None) -> None:
+    def plot(self, title: str, save_path: str | None = None) -> None:
         plot_events_timeline(title, self.timeline_events, self.setting, self.hover_columns, save_path)

@@ -8,8 +8,8 @@ import math
 import os
 import re
 import tempfile
-from collections.abc import MutableMapping
-from typing import Any, Iterable, Iterator, NamedTuple, Optional, Sequence, Union
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from typing import Any, NamedTuple
 
 from tachograph import _read
 
@@ -17,7 +17,7 @@ from .. import _frames
 from .._engine import Engine
 from ..configs.default_values import DEFAULT_TRACE_DIR
 from ..configs.parser_config import AVAILABLE_ARGS, ParserConfig, columns_of
-from .trace_file import normalize_path, read_trace
+from .trace_file import read_trace
 from .trace_symbol_table import TraceSymbolTable
 
 # Columns of the answer that frames are made of, beside those of args.
@@ -46,7 +46,8 @@ class _Facts(NamedTuple):
 
 
 class _Tracks(NamedTuple):
-    """Of a rank: the number of the first, and pid and tid of each, whole numbers where they are. pid_numbers: unknown where either is none."""
+    """Of a rank: the number of the first, and pid and tid of each, whole numbers where they are. pid_numbers: unknown
+    where either is none."""
 
     first: int
     pids: list[Any]
@@ -59,7 +60,7 @@ _WHOLE = re.compile(r"-?[0-9]{1,18}")  # what an int64 holds
 _STEP = re.compile(r"^ProfilerStep\s*#\s*(\d+)", re.MULTILINE)
 
 
-def _step_numbers(names: Iterable[Optional[str]]) -> set[int]:
+def _step_numbers(names: Iterable[str | None]) -> set[int]:
     return set(map(int, _STEP.findall("\n".join(name.replace("\n", " ") for name in names if name))))
 
 
@@ -100,7 +101,7 @@ class Trace:
 
     def __init__(
         self,
-        trace_files: Optional[Union[list[str], dict[int, str]]] = None,
+        trace_files: list[str] | dict[int, str] | None = None,
         trace_dir: str = DEFAULT_TRACE_DIR,
         parser_config: Any = None,
         hta_compat: bool = False,
@@ -117,15 +118,15 @@ class Trace:
         self.traces = _Lazy(self.engine.ranks, self._make)
         self.is_parsed = False
         self.is_aligned = step_filter
-        self._min_ts: Optional[float] = None
+        self._min_ts: float | None = None
         self._facts: dict[int, _Facts] = {}
         self._named: set[int] = set()  # ranks whose names are all in the symbol table
         self._zeros: dict[int, int] = {}
         self._index: dict[int, tuple[int, Any]] = {}
         self._places: dict[int, _Tracks] = {}
-        self._meta: Optional[dict[int, dict[str, Any]]] = None
+        self._meta: dict[int, dict[str, Any]] | None = None
 
-    # ---- what HTA's Trace offers ----------------------------------------------------------------------------------------------
+    # ---- what HTA's Trace offers ---------------------------------------------------------------------------
 
     def parse_traces(
         self, max_ranks: int = -1, use_multiprocessing: bool = True, use_memory_profiling: bool = True
@@ -133,7 +134,7 @@ class Trace:
         """Nothing is left to parse: opening did."""
         self.is_parsed = True
 
-    def align_and_filter_trace(self, include_last_profiler_step: Optional[bool] = False) -> None:
+    def align_and_filter_trace(self, include_last_profiler_step: bool | None = False) -> None:
         """From here on ts begins at 0, where it stood as in the files."""
         self.is_aligned = True
         if self.hta_compat:
@@ -144,7 +145,7 @@ class Trace:
 
     def load_traces(
         self,
-        include_last_profiler_step: Optional[bool] = False,
+        include_last_profiler_step: bool | None = False,
         use_multiprocessing: bool = True,
         use_memory_profiling: bool = True,
     ) -> None:
@@ -165,20 +166,21 @@ class Trace:
     def get_trace_df(self, rank: int) -> Any:
         return self.get_trace(rank)
 
-    def get_iterations(self, rank: Optional[int] = None) -> list[int]:
+    def get_iterations(self, rank: int | None = None) -> list[int]:
         """Numbers of the steps that have rows, rising."""
         numbers = _frames.integers(self.sums(self.get_ranks()[0] if rank is None else rank, "step"), "iteration")
         return sorted({int(n) for n in numbers if n >= 0})
 
     def marked_steps(self) -> list[int]:
-        """Numbers of the ProfilerSteps among the rows of all ranks. Where annotations of steps overlap, no row need be in one of them."""
+        """Numbers of the ProfilerSteps among the rows of all ranks. Where annotations of steps overlap, no row need be
+        in one of them."""
         return sorted(
             set().union(
                 *(_step_numbers(self.sums(rank, "step", columns=["name"])["name"]) for rank in self.get_ranks())
             )
         )
 
-    def get_trace_duration(self, rank: Optional[int] = None) -> float:
+    def get_trace_duration(self, rank: int | None = None) -> float:
         """From the first start to the last start, microseconds."""
         reach = self.sums(self.get_ranks()[0] if rank is None else rank, "rank")
         duration = reach["dur_us"][0] if len(reach) else 0.0
@@ -192,8 +194,6 @@ class Trace:
         )
 
     def _keep_facts(self, rank: int, rows: Any) -> _Facts:
-        import numpy
-
         self._facts[rank] = _Facts(_frames.narrow(rows, "slice"), _frames.narrow(rows, "index"))
         return self._facts[rank]
 
@@ -247,7 +247,7 @@ class Trace:
         with gzip.open(output_file, "wt") if output_file.endswith(".gz") else open(output_file, "w") as f:
             json.dump(trace_contents, f)
 
-    # ---- for the analyzers ------------------------------------------------------------------------------------------------------
+    # ---- for the analyzers ---------------------------------------------------------------------------------
 
     @property
     def row_rules(self) -> str:
@@ -288,9 +288,10 @@ class Trace:
         """The rows of the frame at these places, without making the others when nobody has looked at the frame."""
         return self.traces[rank].iloc[places] if self.traces.has_made(rank) else self._make(rank, places)
 
-    def device_rows(self, rank: int, slices: Any) -> Optional[tuple[Any, Any]]:
-        """The rows of these slices of the device, numbered anew, in the order of the file, and the place of each among the slices, which
-        rise. Only they are made: their columns of whole numbers are as narrow as they need. None where somebody has looked at the frame."""
+    def device_rows(self, rank: int, slices: Any) -> tuple[Any, Any] | None:
+        """The rows of these slices of the device, numbered anew, in the order of the file, and the place of each among
+        the slices, which rise. Only they are made: their columns of whole numbers are as narrow as they need. None
+        where somebody has looked at the frame."""
         import numpy
         import pandas
 
@@ -312,7 +313,8 @@ class Trace:
         return any(part in (name or "") for name in _frames.codes(self.sums(rank, "name"), "name")[1])
 
     def moments(self, rank: int, ts: Any) -> Any:
-        """Nanoseconds of the file, an array that nobody else needs, as ts of the frames: from the earliest event of all ranks."""
+        """Nanoseconds of the file, an array that nobody else needs, as ts of the frames: from the earliest event of all
+        ranks."""
         import numpy
 
         return numpy.floor_divide(ts, 1000, out=ts) if self.hta_compat else _frames.as_micros(ts, self.zero_of(rank))
@@ -331,8 +333,9 @@ class Trace:
         return round(self.min_ts * 1000) if self.hta_compat else self.zero_of(rank)
 
     def places(self, rank: int, tracks: Any, room: Sequence[Any] = ()) -> dict[str, Any]:
-        """pid and tid of tracks, as numbers where all are, as they stand where the file mixes numbers and words. room: arrays of int64 as
-        long as tracks that nobody else needs, to be filled instead of fresh memory; tracks itself may be the second."""
+        """pid and tid of tracks, as numbers where all are, as they stand where the file mixes numbers and words. room:
+        arrays of int64 as long as tracks that nobody else needs, to be filled instead of fresh memory; tracks itself
+        may be the second."""
         import numpy
 
         known = self._tracks(rank)
@@ -374,7 +377,7 @@ class Trace:
             self._places[rank] = _Tracks(table["track"][0] if len(table) else 0, pids, tids, *numbers)
         return self._places[rank]
 
-    # ---- frames ----------------------------------------------------------------------------------------------------------------
+    # ---- frames --------------------------------------------------------------------------------------------
 
     def rows(self, rank: int, **args: Any) -> Any:
         """The answer the frame of a rank is made of."""
@@ -402,8 +405,8 @@ class Trace:
         return numbers
 
     def _make(self, rank: int, places: Any = None) -> Any:
-        """The frame of a rank, or its rows at these places. Columns are as narrow as all rows need, even then. The rows are let go before
-        the args are asked for."""
+        """The frame of a rank, or its rows at these places. Columns are as narrow as all rows need, even then. The rows
+        are let go before the args are asked for."""
         import pandas
 
         facts, columns = self._of_rows(rank, places)
@@ -486,8 +489,8 @@ class Trace:
 
 
 def _of_key(table: Any, key: str, kind: type, missing: Any, places: Any, chosen: Any = None) -> Any:
-    """The values of one key at these places of the table (None: all), or those chosen of them; whole numbers as narrow as all at the places
-    need. A key named like a column of the table stands there as args.key."""
+    """The values of one key at these places of the table (None: all), or those chosen of them; whole numbers as narrow
+    as all at the places need. A key named like a column of the table stands there as args.key."""
     key = f"args.{key}" if f"args.{key}" in table.columns else key
     if table[key].type == "text" and not _frames.is_known(table, key):
         shown = chosen if chosen is not None else places
@@ -497,8 +500,8 @@ def _of_key(table: Any, key: str, kind: type, missing: Any, places: Any, chosen:
 
 
 def _places_among(slices: Any, of_rows: Any) -> tuple[Any, Any]:
-    """Where among the slices, which rise, each of the others is, and whether it is there. Slices of a device mostly follow one another:
-    then each number has its place."""
+    """Where among the slices, which rise, each of the others is, and whether it is there. Slices of a device mostly
+    follow one another: then each number has its place."""
     import numpy
 
     first, span = slices[0], int(slices[-1] - slices[0]) + 1
@@ -552,7 +555,7 @@ def _value(text: str, kind: type, missing: Any) -> Any:
 
 
 def parse_trace_file(
-    trace_file_path: str, cfg: Optional[ParserConfig] = None
+    trace_file_path: str, cfg: ParserConfig | None = None
 ) -> tuple[dict[str, Any], Any, TraceSymbolTable]:
     """(members of the file beside its events, frame, symbol table) of one file; ts as in the file."""
     t = Trace([trace_file_path], "", parser_config=cfg)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Optional, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from .. import _frames
 from .._engine import give_back
@@ -10,8 +11,8 @@ from .trace import Trace
 
 
 class _Answer:
-    """The rows of a rank's call graph. The engine keeps the graph, so columns are asked for as they are needed; HTA's rows are worked out
-    anew each time, so they come at once."""
+    """The rows of a rank's call graph. The engine keeps the graph, so columns are asked for as they are needed; HTA's
+    rows are worked out anew each time, so they come at once."""
 
     ALL = ("id", "track", "parent", "depth", "height", "kernels", "kernel_ns", "first_ns", "last_ns", "thread")
 
@@ -49,11 +50,12 @@ def _places_of(ids: Any, slices: Any) -> tuple[Any, Any]:
 
 
 class CallGraph:
-    """Adds to the frames of these ranks (default: all): parent (index of the row it ran in; -|tid| at the top of a thread), depth,
-    height, and the device work below: num_kernels, kernel_dur_sum, first_kernel_start, last_kernel_end, kernel_span (µs).
+    """Adds to the frames of these ranks (default: all): parent (index of the row it ran in; -|tid| at the top of a
+    thread), depth, height, and the device work below: num_kernels, kernel_dur_sum, first_kernel_start, last_kernel_end,
+    kernel_span (µs).
     -1 and 0 where a row has no place in the graph."""
 
-    def __init__(self, trace: Trace, ranks: Optional[list[int]] = None) -> None:
+    def __init__(self, trace: Trace, ranks: list[int] | None = None) -> None:
         self.trace_data = trace
         self.ranks = trace.engine.pick(ranks) if ranks else trace.get_ranks()
         self._threads: dict[int, Any] = {}
@@ -63,8 +65,9 @@ class CallGraph:
 
     @property
     def mapping(self) -> Any:
-        """A row a thread of the host: label (main: has steps; bwd: runs autograd; else its first event), stack_index, stack_root (of bwd
-        that hangs below main the root of main) and count, its place among the threads of its root."""
+        """A row a thread of the host: label (main: has steps; bwd: runs autograd; else its first event), stack_index,
+        stack_root (of bwd that hangs below main the root of main) and count, its place among the threads of its
+        root."""
         if self._mapping is None:
             self._mapping = self._threads_of_all()
         return self._mapping
@@ -92,7 +95,8 @@ class CallGraph:
         return _frames.frame({name: [row[i] for row in rows] for i, name in enumerate(names)})
 
     def _keep_threads(self, rank: int, answer: _Answer) -> None:
-        """Tracks of the host by their labels: device work has none. Rows of a track follow one another but where HTA's rules order them."""
+        """Tracks of the host by their labels: device work has none. Rows of a track follow one another but where HTA's
+        rules order them."""
         import numpy
 
         table = answer.of("track", "thread")
@@ -141,7 +145,8 @@ class CallGraph:
         give_back()
 
     def _ends(self, rank: int, answer: _Answer) -> Iterator[Any]:
-        """First start and last end of the device work below, as ts of the frames. HTA's last end stays on the clock of the file."""
+        """First start and last end of the device work below, as ts of the frames. HTA's last end stays on the clock of
+        the file."""
         t = self.trace_data
         for end in ("first_ns", "last_ns"):
             times = _frames.integers(answer.of(end), end, 0)
@@ -166,20 +171,20 @@ class CallGraph:
         )
         return numpy.where(known, numpy.where(parents >= 0, self.trace_data.indices_of(rank, parents), top), -1)
 
-    # ---- looking at it -----------------------------------------------------------------------------------------------------------
+    # ---- looking at it -------------------------------------------------------------------------------------
 
-    def _frame(self, rank: Optional[int]) -> Any:
+    def _frame(self, rank: int | None) -> Any:
         return self.trace_data.get_trace(self.ranks[0] if rank is None else rank)
 
-    def get_node_attributes(self, index: int, rank: Optional[int] = None) -> Any:
+    def get_node_attributes(self, index: int, rank: int | None = None) -> Any:
         return self._frame(rank).loc[index]
 
-    def get_gpu_kernels(self, rank: Optional[int] = None) -> Any:
+    def get_gpu_kernels(self, rank: int | None = None) -> Any:
         """The rows of device work that hang below a call."""
         frame = self._frame(rank)
         return frame[(frame["stream"] >= 0) & (frame["depth"] >= 0)]
 
-    def get_stack_of_node(self, index: int, rank: Optional[int] = None, skip_ancestors: bool = False) -> Any:
+    def get_stack_of_node(self, index: int, rank: int | None = None, skip_ancestors: bool = False) -> Any:
         """The event with everything that ran in it and, unless skip_ancestors, what it ran in; by ts."""
         t, rank = self.trace_data, self.ranks[0] if rank is None else rank
         frame = t.get_trace(rank)

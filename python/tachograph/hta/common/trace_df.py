@@ -29,7 +29,8 @@ def name_columns(df: Any) -> tuple[str, str]:
 
 
 def find_op_occurrence(df: Any, op_name: str, position: int, name_column: str = "s_name") -> tuple[bool, Any]:
-    """(True, the row) of one occurrence in order of time, -1 = the last; (False, an empty Series) when there are not so many."""
+    """(True, the row) of one occurrence in order of time, -1 = the last; (False, an empty Series) when there are not so
+    many."""
     import pandas
 
     if len(df) and "ts" in df.columns and name_column in df.columns:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Optional, Union
+from typing import Any
 
 from .trace_symbol_table import TraceSymbolTable
 
 
-def _set(values: Union[int, list[int]]) -> list[int]:
+def _set(values: int | list[int]) -> list[int]:
     return [values] if isinstance(values, int) else list(values)
 
 
 class Filter(ABC):
     @abstractmethod
-    def __call__(self, df: Any, symbol_table: Optional[TraceSymbolTable] = None) -> Any:
+    def __call__(self, df: Any, symbol_table: TraceSymbolTable | None = None) -> Any:
         """The rows of df that fit."""
 
 
 class IterationFilter(Filter):
-    def __init__(self, iterations: Union[int, list[int]]) -> None:
+    def __init__(self, iterations: int | list[int]) -> None:
         self.iterations = _set(iterations)
 
     def __call__(self, df, symbol_table=None):
@@ -29,7 +29,7 @@ class IterationFilter(Filter):
 class IterationIndexFilter(Filter):
     """By position among the frame's iterations, lowest first; every row of a frame without iterations."""
 
-    def __init__(self, iteration_index: Union[int, list[int]]) -> None:
+    def __init__(self, iteration_index: int | list[int]) -> None:
         self.iteration_index = _set(iteration_index)
 
     def __call__(self, df, symbol_table=None):
@@ -47,7 +47,7 @@ class FirstIterationFilter(IterationIndexFilter):
 class RankFilter(Filter):
     """Rows of these ranks; every row of a frame that is one rank's and says nothing of it."""
 
-    def __init__(self, ranks: Union[int, list[int]]) -> None:
+    def __init__(self, ranks: int | list[int]) -> None:
         self.ranks = _set(ranks)
 
     def __call__(self, df, symbol_table=None):
@@ -86,7 +86,7 @@ class NameFilter(Filter):
     """Names that begin with a match of the pattern, by whichever column of names there is."""
 
     def __init__(
-        self, name_pattern: str, symbol_table: Optional[TraceSymbolTable] = None, name_column: Optional[str] = None
+        self, name_pattern: str, symbol_table: TraceSymbolTable | None = None, name_column: str | None = None
     ) -> None:
         self.name_pattern, self.symbol_table, self.name_column = name_pattern, symbol_table, name_column
 
@@ -112,7 +112,7 @@ class ZeroDurationFilter(Filter):
         return df.loc[df["dur"] > 0]
 
 
-def _is_gpu(df: Any, symbol_table: Optional[TraceSymbolTable]) -> Any:
+def _is_gpu(df: Any, symbol_table: TraceSymbolTable | None) -> Any:
     fits = (df["stream"] >= 0) & (df["correlation"] >= 0)
     names = ("Event Sync", "Context Sync")
     if df["name"].dtype.kind != "i":
@@ -135,7 +135,7 @@ class CPUOperatorFilter(Filter):
 class MemCopyEventFilter(Filter):
     """Copies of one kind, such as "Memcpy DtoH"."""
 
-    def __init__(self, memory_copy_type: str, symbol_table: Optional[TraceSymbolTable] = None) -> None:
+    def __init__(self, memory_copy_type: str, symbol_table: TraceSymbolTable | None = None) -> None:
         self.memory_copy_type, self.symbol_table = memory_copy_type, symbol_table
 
     def __call__(self, df, symbol_table=None):

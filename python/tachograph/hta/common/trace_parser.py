@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 from ..configs.parser_config import ParserBackend, ParserConfig
 from .trace_file import read_trace as parse_trace_dict
@@ -25,7 +25,7 @@ def get_default_trace_parsing_backend() -> ParserBackend:
     return _backend[0]
 
 
-def parse_trace_dataframe(trace_file_path: str, cfg: Optional[ParserConfig] = None) -> tuple[dict[str, Any], Any, Any]:
+def parse_trace_dataframe(trace_file_path: str, cfg: ParserConfig | None = None) -> tuple[dict[str, Any], Any, Any]:
     """(members of the file beside its events, frame, symbol table)."""
     from .trace import parse_trace_file
 

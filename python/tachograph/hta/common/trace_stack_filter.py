@@ -1,9 +1,10 @@
-"""Filters by an operator: what runs under, after or before one of its occurrences, on the host and, when asked for, on the device."""
+"""Filters by an operator: what runs under, after or before one of its occurrences, on the host and, when asked for, on
+the device."""
 
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, Optional
+from typing import Any
 
 from .trace_df import find_op_occurrence, name_columns
 from .trace_filter import Filter, FirstIterationFilter
@@ -25,8 +26,8 @@ def get_matching_kernels(df_ops: Any, df_both: Any, cat_column: str) -> Any:
 
 
 class OperatorFilter(Filter):
-    """The rows on the same stream as the position-th occurrence (0 = the first, -1 = the last) of op_name that lie under, after or
-    before it. Names are looked for as text: decode the frame first."""
+    """The rows on the same stream as the position-th occurrence (0 = the first, -1 = the last) of op_name that lie
+    under, after or before it. Names are looked for as text: decode the frame first."""
 
     def __init__(
         self,
@@ -34,12 +35,12 @@ class OperatorFilter(Filter):
         position: int,
         method: OperatorFilterMethod,
         include_gpu_kernels: bool = False,
-        name_column: Optional[str] = None,
+        name_column: str | None = None,
     ) -> None:
         self.op_name, self.position, self.method = op_name, position, method
         self.include_gpu_kernels, self.name_column = include_gpu_kernels, name_column or ""
 
-    def __call__(self, df: Any, symbol_table: Optional[TraceSymbolTable] = None) -> Any:
+    def __call__(self, df: Any, symbol_table: TraceSymbolTable | None = None) -> Any:
         import pandas
 
         name, cat = (
@@ -72,7 +73,7 @@ class AfterOperatorFilter(OperatorFilter):
     """What begins at the end of the occurrence or later."""
 
     def __init__(
-        self, op_name: str, position: int, include_gpu_kernels: bool = False, name_column: Optional[str] = None
+        self, op_name: str, position: int, include_gpu_kernels: bool = False, name_column: str | None = None
     ) -> None:
         super().__init__(op_name, position, OperatorFilterMethod.After, include_gpu_kernels, name_column)
 
@@ -81,7 +82,7 @@ class BeforeOperatorFilter(OperatorFilter):
     """What has ended when the occurrence begins."""
 
     def __init__(
-        self, op_name: str, position: int, include_gpu_kernels: bool = False, name_column: Optional[str] = None
+        self, op_name: str, position: int, include_gpu_kernels: bool = False, name_column: str | None = None
     ) -> None:
         super().__init__(op_name, position, OperatorFilterMethod.Before, include_gpu_kernels, name_column)
 
@@ -90,14 +91,15 @@ class UnderOperatorFilter(OperatorFilter):
     """What begins and ends inside the occurrence, itself among it."""
 
     def __init__(
-        self, op_name: str, position: int, include_gpu_kernels: bool = False, name_column: Optional[str] = None
+        self, op_name: str, position: int, include_gpu_kernels: bool = False, name_column: str | None = None
     ) -> None:
         super().__init__(op_name, position, OperatorFilterMethod.Under, include_gpu_kernels, name_column)
 
 
 class CombinedOperatorFilter(Filter):
-    """In the first iteration, under the first root_op_name, after the last preceding_op_name and before the first following_op_name;
-    a name that is not there selects nothing away. stack_depths: of the host only rows at these depths."""
+    """In the first iteration, under the first root_op_name, after the last preceding_op_name and before the first
+    following_op_name; a name that is not there selects nothing away. stack_depths: of the host only rows at these
+    depths."""
 
     def __init__(
         self,
@@ -105,7 +107,7 @@ class CombinedOperatorFilter(Filter):
         preceding_op_name: str,
         following_op_name: str,
         include_gpu_kernels: bool = False,
-        stack_depths: Optional[list[int]] = None,
+        stack_depths: list[int] | None = None,
     ) -> None:
         self.root_op_name, self.preceding_op_name, self.following_op_name = (
             root_op_name,
@@ -114,7 +116,7 @@ class CombinedOperatorFilter(Filter):
         )
         self.include_gpu_kernels, self.stack_depths = include_gpu_kernels, stack_depths or []
 
-    def __call__(self, df: Any, symbol_table: Optional[TraceSymbolTable] = None) -> Any:
+    def __call__(self, df: Any, symbol_table: TraceSymbolTable | None = None) -> Any:
         import pandas
 
         name, cat = name_columns(df)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Iterable, Optional
+from collections.abc import Callable, Iterable
+from typing import Any
 
 
 class TraceSymbolTable:
-    """sym_table: texts by number; sym_index: numbers by text. fill is called before the first look: names come with the frames."""
+    """sym_table: texts by number; sym_index: numbers by text. fill is called before the first look: names come with the
+    frames."""
 
-    def __init__(self, fill: Optional[Callable[[], None]] = None) -> None:
+    def __init__(self, fill: Callable[[], None] | None = None) -> None:
         self._table: list[str] = []
         self._index: dict[str, int] = {}
         self._fill = fill
@@ -35,7 +37,7 @@ class TraceSymbolTable:
                 self._index[symbol] = len(self._table)
                 self._table.append(symbol)
 
-    def numbers_of(self, symbols: list[Optional[str]]) -> Any:
+    def numbers_of(self, symbols: list[str | None]) -> Any:
         """The number of each, added where new."""
         import numpy
 
@@ -127,9 +129,7 @@ class TraceSymbolTable:
     def get_profiler_step_ids(self) -> list[int]:
         return self.find_matches([r"ProfilerStep#\d+"])
 
-    def decode_df(
-        self, df: Any, create_new_columns: bool = True, rename: Optional[Callable[[str], str]] = None
-    ) -> None:
+    def decode_df(self, df: Any, create_new_columns: bool = True, rename: Callable[[str], str] | None = None) -> None:
         """Texts for the numbers in name and cat: as s_name and s_cat, or in their place. rename: of each name."""
         for column in ("cat", "name"):
             if column in df.columns and df[column].dtype.kind == "i":
@@ -140,8 +140,9 @@ class TraceSymbolTable:
     def add_symbols_to_trace_df(self, trace_df: Any, col: str) -> None:
         trace_df[f"s_{col}"] = self._decoded(trace_df[col])
 
-    def _decoded(self, numbers: Any, rename: Optional[Callable[[str], str]] = None) -> Any:
+    def _decoded(self, numbers: Any, rename: Callable[[str], str] | None = None) -> Any:
         import numpy
+
         from .._frames import labelled
 
         if len(numbers) and numbers.max() >= len(

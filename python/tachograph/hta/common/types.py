@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Optional, Union
+from typing import Any
 
 
 class DeviceType(Enum):
@@ -53,9 +53,9 @@ class GroupingPattern:
 
 
 def to_grouping_pattern(
-    pattern: Union[str, list[str], re.Pattern, GroupingPattern],
-    group_name: Optional[str] = None,
-    inverse_match: Optional[bool] = None,
+    pattern: str | list[str] | re.Pattern | GroupingPattern,
+    group_name: str | None = None,
+    inverse_match: bool | None = None,
 ) -> GroupingPattern:
     if isinstance(pattern, GroupingPattern):
         return pattern

@@ -1,1 +1,2 @@
-"""What of HTA's configuration a notebook may import: which args become columns of the frames, the logger, file paths."""
+"""What of HTA's configuration a notebook may import: which args become columns of the frames, the logger, file
+paths."""

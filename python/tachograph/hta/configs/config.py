@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 from .default_values import DEFAULT_CONFIG_FILENAME
 
@@ -20,7 +20,7 @@ def setup_logger(config_file: str = "logging.config") -> None:
 class HtaConfig:
     """Settings of the default files that are there, then of config_file_path; what comes later holds."""
 
-    def __init__(self, config_file_path: Optional[str] = None, load_default_paths: Optional[bool] = True) -> None:
+    def __init__(self, config_file_path: str | None = None, load_default_paths: bool | None = True) -> None:
         self.config_file_paths = [
             *(self.get_default_paths() if load_default_paths else ()),
             *([config_file_path] if config_file_path else ()),
@@ -42,7 +42,7 @@ class HtaConfig:
     def get_config_file_paths(self) -> list[str]:
         return self.config_file_paths
 
-    def get_config(self, dot_path: Optional[str] = None, default_value: Any = None) -> Any:
+    def get_config(self, dot_path: str | None = None, default_value: Any = None) -> Any:
         """The setting at a path such as "a.b"; all of them without one."""
         value: Any = self.config
         for part in dot_path.split(".") if dot_path else ():

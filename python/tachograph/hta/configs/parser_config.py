@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import re
+from collections.abc import Iterable
 from enum import Enum
-from typing import Any, Iterable, Optional
+from typing import Any
 
 from .default_values import AttributeSpec, ValueType, YamlVersion
 
@@ -93,7 +94,8 @@ def _specs(*names: str) -> list[AttributeSpec]:
 
 
 class ParserConfig:
-    """args: the columns. Set before a Trace is made, as its parser_config or, by set_default_cfg, for all that are given none."""
+    """args: the columns. Set before a Trace is made, as its parser_config or, by set_default_cfg, for all that are
+    given none."""
 
     ARGS_INPUT_SHAPE = _specs("cpu_op::input_dims", "cpu_op::input_type", "cpu_op::input_strides")
     ARGS_BANDWIDTH = _specs("data::bytes", "data::bandwidth")
@@ -129,18 +131,18 @@ class ParserConfig:
 
     def __init__(
         self,
-        args: Optional[list[AttributeSpec]] = None,
-        user_provide_trace_type: Optional[TraceType] = None,
+        args: list[AttributeSpec] | None = None,
+        user_provide_trace_type: TraceType | None = None,
         version: YamlVersion = DEFAULT_PARSE_VERSION,
         parse_all_args: bool = False,
-        selected_arg_keys: Optional[list[str]] = None,
-        skip_event_types: Optional[set[str]] = None,
+        selected_arg_keys: list[str] | None = None,
+        skip_event_types: set[str] | None = None,
     ) -> None:
         self.args = list(args) if args else list(self.ARGS_DEFAULT)
         self.user_provide_trace_type, self.version = user_provide_trace_type, version
         self.parse_all_args, self.selected_arg_keys = parse_all_args, selected_arg_keys
         self.skip_event_types = skip_event_types
-        self.parser_backend: Optional[ParserBackend] = None
+        self.parser_backend: ParserBackend | None = None
         self.trace_memory, self.drop_gpu_user_annotation = False, True
         self.min_required_cols = list(self.DEFAULT_MIN_REQUIRED_COLS)
 
@@ -184,7 +186,7 @@ class ParserConfig:
 
     @classmethod
     def enable_communication_args(
-        cls, cfg: Optional[ParserConfig] = None, version: YamlVersion = DEFAULT_PARSE_VERSION
+        cls, cfg: ParserConfig | None = None, version: YamlVersion = DEFAULT_PARSE_VERSION
     ) -> ParserConfig:
         cfg = cfg or cls.get_default_cfg()
         cfg.add_args(cls.ARGS_COMMUNICATION)
@@ -217,7 +219,7 @@ class ParserConfig:
         names = {spec.name for spec in self.args}
         self.args += [spec for spec in dict.fromkeys(args) if spec.name not in names]
 
-    def set_args_selector(self, selected_arg_keys: Optional[list[str]] = None) -> ParserConfig:
+    def set_args_selector(self, selected_arg_keys: list[str] | None = None) -> ParserConfig:
         """Only these keys of AVAILABLE_ARGS."""
         self.selected_arg_keys = selected_arg_keys
         if selected_arg_keys:
@@ -229,7 +231,7 @@ class ParserConfig:
         self.parse_all_args = parse_all_args
         return self
 
-    def set_skip_event_types(self, skip_event_types: Optional[set[str]] = None) -> ParserConfig:
+    def set_skip_event_types(self, skip_event_types: set[str] | None = None) -> ParserConfig:
         """Taken note of: HTA's JSON parser, whose frames these are, skips none."""
         self.skip_event_types = skip_event_types
         return self
@@ -256,8 +258,9 @@ class ParserConfig:
 _default = [ParserConfig()]
 
 
-def columns_of(cfg: Optional[ParserConfig]) -> dict[str, tuple[str, type, Any]]:
-    """Column: the key in an event's args, its kind, and what stands where there is none; stream and correlation are there anyway."""
+def columns_of(cfg: ParserConfig | None) -> dict[str, tuple[str, type, Any]]:
+    """Column: the key in an event's args, its kind, and what stands where there is none; stream and correlation are
+    there anyway."""
     kinds = {ValueType.Int: int, ValueType.Float: float, ValueType.String: str, ValueType.Object: list}
     args = (cfg or _default[0]).args
     return {

@@ -1,4 +1,5 @@
-"""What HTA's utils say about names: the type of a kernel, whether it moves memory or communicates, a name made short."""
+"""What HTA's utils say about names: the type of a kernel, whether it moves memory or communicates, a name made
+short."""
 
 from __future__ import annotations
 
