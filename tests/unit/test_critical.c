@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "analyze/hta/hta_sort.h"
+#include "analyze/table/numpy_sort.h"
 #include "unit/mini_trace.h"
 
 /* Two threads, two streams, an event recorded and waited for, a synchronisation with a record and one without. */
@@ -80,18 +80,18 @@ static void test_order_of_equal_keys(void **state) {
   int64_t keys[600];
   uint32_t order[600];
   for (int i = 0; i < 40; i++) keys[i] = i * 7 % 5;
-  tg__hta_argsort(keys, order, 40);
+  tg__numpy_argsort(keys, order, 40);
   assert_memory_equal(order, few, sizeof few);
   for (int i = 0; i < 60; i++) keys[i] = i < 30 ? i / 2 : (i - 30) / 3;
-  tg__hta_argsort(keys, order, 60);
+  tg__numpy_argsort(keys, order, 60);
   assert_memory_equal(order, runs, sizeof runs);
   for (int i = 0; i < 600; i++) keys[i] = i % 300 / 2;
-  tg__hta_argsort(keys, order, 600);
+  tg__numpy_argsort(keys, order, 600);
   uint64_t sum = 0; /* of all 600 positions, in order */
   for (int i = 0; i < 600; i++) sum = (sum * 31 + order[i]) % 1000003;
   assert_int_equal(sum, 73529);
-  tg__hta_argsort(keys, order, 0);
-  tg__hta_argsort(keys, order, 1);
+  tg__numpy_argsort(keys, order, 0);
+  tg__numpy_argsort(keys, order, 1);
   assert_int_equal(order[0], 0);
 }
 

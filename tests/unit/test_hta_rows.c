@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "analyze/hta/hta_rows.h"
+#include "analyze/compat/hta/hta_rows.h"
 #include "unit/mini_trace.h"
 
 static int slice_with(struct mini *m, uint32_t track, const char *cat, const char *name, int64_t start, int64_t dur,

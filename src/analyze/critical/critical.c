@@ -1,6 +1,6 @@
 /* The question critical_path: the longest way through the graph of critical.h, as rows. */
 #include "analyze/critical/critical.h"
-#include "analyze/hta/file_order.h"
+#include "analyze/whole/file_order.h"
 
 #include <math.h>
 #include <stdio.h>

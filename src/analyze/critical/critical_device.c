@@ -1,7 +1,7 @@
 /* critical_device: edges of device work: from the call that launched it, from the work before it on its stream, and
  * from what it or the host waited for. */
 #include "analyze/critical/critical.h"
-#include "analyze/hta/hta_sort.h"
+#include "analyze/table/numpy_sort.h"
 
 enum {
   LONGEST_DELAY_NS = 1500000
@@ -202,7 +202,7 @@ static bool sort_as_hta(const struct tg__crit *c, uint32_t *rows, size_t count) 
   uint32_t *order = tg__alloc((count + 1) * sizeof *order);
   const bool ok = times && order;
   for (size_t i = 0; ok && i < count; i++) times[i] = time_of(&c->rows[rows[i]]);
-  if (ok) tg__hta_argsort(times, order, count);
+  if (ok) tg__numpy_argsort(times, order, count);
   for (size_t i = 0; ok && i < count; i++) order[i] = rows[order[i]];
   if (ok) memcpy(rows, order, count * sizeof *rows);
   tg__free(times);

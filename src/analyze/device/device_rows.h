@@ -4,7 +4,7 @@
 #ifndef TG_DEVICE_ROWS_H
 #define TG_DEVICE_ROWS_H
 
-#include "analyze/hta/hta_rows.h"
+#include "analyze/compat/hta/hta_rows.h"
 
 enum tg__rules {
   TG__RULES_EXACT,

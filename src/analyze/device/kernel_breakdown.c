@@ -1,6 +1,6 @@
 /* The question kernel_breakdown: the kernels of each type on each rank, the smaller ones folded into one row. */
 #include "analyze/device/device_rows.h"
-#include "analyze/hta/hta_sort.h"
+#include "analyze/table/numpy_sort.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -136,7 +136,7 @@ static bool sort_type(const struct work *w, uint32_t *order, size_t count) {
   if (ok) {
     memcpy(by_name, order, count * sizeof *order);
     for (size_t i = 0; i < count; i++) keys[i] = w->rows[order[count - 1 - i]].dur.sum;
-    tg__hta_argsort(keys, places, count);
+    tg__numpy_argsort(keys, places, count);
     for (size_t i = 0; i < count; i++) order[count - 1 - i] = by_name[count - 1 - places[i]];
   }
   tg__free(keys);

@@ -30,14 +30,14 @@ static bool is_matrix_op(struct tg__str op) {
 static enum tg__matrix_unit plugin_unit(struct tg__str kernel) {
 #define KERNEL(part)                                                                                                   \
   if (tg__str_contains(kernel, part)) return TG__UNIT_TENSOR_CORE;
-#include "analyze/device/plugin_names.def"
+#include "analyze/compat/plugin/plugin_names.def"
   return TG__UNIT_NONE;
 }
 
 static bool is_plugin_op(struct tg__str op) {
 #define OP(op_name)                                                                                                    \
   if (tg__str_eq(op, TG_STR(op_name))) return true;
-#include "analyze/device/plugin_names.def"
+#include "analyze/compat/plugin/plugin_names.def"
   return false;
 }
 

@@ -2,7 +2,7 @@
  * by its rules or exactly. Which rows there are, their length, their step and their side are the rules; the adding
  * up is one. */
 #include "analyze/diff/diff.h"
-#include "analyze/hta/hta_rows.h"
+#include "analyze/compat/hta/hta_rows.h"
 #include "analyze/names/kernel_family.h"
 
 enum which_device { DEVICE_ALL, DEVICE_CPU, DEVICE_GPU };

@@ -4,7 +4,7 @@
  * annotation's own thread or on one that helps it. A thread that runs backward operators helps the thread on which
  * most of their forward operators ran: autograd's workers launch the work of the backward() that another thread
  * waits in. A thread with neither forward links nor annotations helps every thread of its rank. */
-#include "analyze/hta/hta_rows.h"
+#include "analyze/compat/hta/hta_rows.h"
 #include "analyze/names/by_class.h"
 
 /* Host calls that launched device work, by start; device_ns[k] = device work of the calls before the k-th. */

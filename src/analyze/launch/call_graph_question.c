@@ -1,6 +1,6 @@
 /* The questions call_graph and call_stack: every event with what it ran in and the device work below it; and one
  * event with all that it ran in and all that ran in it. */
-#include "analyze/hta/hta_stack.h"
+#include "analyze/compat/hta/hta_stack.h"
 
 #include <stdlib.h>
 

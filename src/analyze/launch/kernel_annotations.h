@@ -2,7 +2,7 @@
 #ifndef TG_KERNEL_ANNOTATIONS_H
 #define TG_KERNEL_ANNOTATIONS_H
 
-#include "analyze/hta/hta_rows.h"
+#include "analyze/compat/hta/hta_rows.h"
 
 struct tg__piece { /* of device work */
   uint32_t slice;

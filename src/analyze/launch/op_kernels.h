@@ -2,7 +2,7 @@
 #ifndef TG_OP_KERNELS_H
 #define TG_OP_KERNELS_H
 
-#include "analyze/hta/hta_rows.h"
+#include "analyze/compat/hta/hta_rows.h"
 #include "analyze/launch/sequence.h"
 
 /* One call of an operator that launched device work: an owner of the list. */

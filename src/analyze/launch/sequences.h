@@ -3,7 +3,7 @@
 #ifndef TG_SEQUENCES_H
 #define TG_SEQUENCES_H
 
-#include "analyze/hta/hta_rows.h"
+#include "analyze/compat/hta/hta_rows.h"
 #include "analyze/launch/sequence.h"
 
 struct tg__pattern {

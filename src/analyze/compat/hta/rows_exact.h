@@ -2,7 +2,7 @@
 #ifndef TG_ROWS_EXACT_H
 #define TG_ROWS_EXACT_H
 
-#include "analyze/whole/rows.h"
+#include "analyze/compat/hta/rows.h"
 
 struct tg__exact {
   const struct tg__columns *t;

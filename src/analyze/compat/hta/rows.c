@@ -1,6 +1,6 @@
 /* rows: the question rows, one row per complete event as frames of HolisticTraceAnalysis hold them, or those of a
  * rank, a step or a name as one; and document, what a file says beside its events. */
-#include "analyze/whole/rows.h"
+#include "analyze/compat/hta/rows.h"
 #include "analyze/whole/steps.h"
 
 static int64_t on_common_clock(const struct tg__columns *t, uint32_t track, uint32_t slice) {

@@ -3,7 +3,7 @@
 #define TG_ROWS_H
 
 #include "analyze/whole/event_args.h"
-#include "analyze/hta/hta_rows.h"
+#include "analyze/compat/hta/hta_rows.h"
 
 /* The columns of questions.def, in order. */
 enum tg__rows_column {

@@ -1,7 +1,7 @@
 /* A trace as HolisticTraceAnalysis sees it: which rows it keeps, how it rounds, links and numbers them, and which it
  * filters out. */
-#include "analyze/hta/hta_rows.h"
-#include "analyze/hta/file_order.h"
+#include "analyze/compat/hta/hta_rows.h"
+#include "analyze/whole/file_order.h"
 
 #include <math.h>
 #include <stdlib.h>

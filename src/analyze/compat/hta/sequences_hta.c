@@ -1,6 +1,6 @@
 /* Patterns by HTA's rules: of all events whose name matches only those at the smallest depth among them count, and
  * what lies below them includes the synchronisation records of streams. */
-#include "analyze/hta/hta_stack.h"
+#include "analyze/compat/hta/hta_stack.h"
 #include "analyze/launch/sequences.h"
 
 /* Smallest depth of the rows of that name; INT32_MAX when there are none. Rows outside the call stacks have depth -1.

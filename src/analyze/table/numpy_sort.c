@@ -1,6 +1,5 @@
-/* hta_sort: numpy's unstable argsort, step by step, since its order of equal keys decides some of
- * HolisticTraceAnalysis' numbers. */
-#include "analyze/hta/hta_sort.h"
+/* numpy's unstable argsort, step by step: another sort leaves equal keys in another order. */
+#include "analyze/table/numpy_sort.h"
 
 enum {
   SMALL = 15,
@@ -70,7 +69,7 @@ static void sort_rest(const struct sorter *s, size_t first, size_t last) {
   }
 }
 
-void tg__hta_argsort(const int64_t *keys, uint32_t *order, size_t n) {
+void tg__numpy_argsort(const int64_t *keys, uint32_t *order, size_t n) {
   const struct sorter s = {keys, order};
   struct {
     size_t first, last;

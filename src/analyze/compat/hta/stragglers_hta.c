@@ -1,7 +1,7 @@
 /* stragglers_hta: the straggler candidates of HolisticTraceAnalysis. Of each iteration it takes the kernel
  * ncclKernel… whose duration differs most between the ranks and flags those ranks on which it starts latest. Newer
  * kernels (ncclDevKernel…) it does not know. */
-#include "analyze/hta/hta_rows.h"
+#include "analyze/compat/hta/hta_rows.h"
 #include "analyze/ranks/stragglers.h"
 
 #include <math.h>

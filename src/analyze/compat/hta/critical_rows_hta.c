@@ -1,7 +1,7 @@
 /* critical_rows_hta: the rows of the critical path as HolisticTraceAnalysis 0.6.1 picks and times them. */
 #include "analyze/critical/critical.h"
-#include "analyze/hta/hta_rows.h"
-#include "analyze/hta/hta_sort.h"
+#include "analyze/compat/hta/hta_rows.h"
+#include "analyze/table/numpy_sort.h"
 
 #include <stdlib.h>
 
@@ -268,7 +268,7 @@ static bool count_queues(struct fill *f) {
   const bool ok = x.at && x.row && order && length && c->queue && find_changes(f, &x);
   if (ok) {
     for (uint32_t i = 0; i < c->count; i++) c->queue[i] = INT32_MIN;
-    tg__hta_argsort(x.at, order, x.count);
+    tg__numpy_argsort(x.at, order, x.count);
     add_up(f, &x, order, length);
   }
   tg__free(x.at);

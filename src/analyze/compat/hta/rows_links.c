@@ -1,6 +1,6 @@
 /* Links of the rows of the question rows by the exact rules: each row has the last one of the other side with its
  * correlation. */
-#include "analyze/whole/rows_exact.h"
+#include "analyze/compat/hta/rows_exact.h"
 
 /* The last row of one side by correlation. Correlations are numbers in a row as a rule: then each has its place.
  * Else open addressing over row numbers, where neighbouring correlations share a line of the cache, as neighbouring

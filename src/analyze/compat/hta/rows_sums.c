@@ -1,7 +1,7 @@
 /* rows_sums: the question rows by=step, which steps have events, and by=name, how many events of a name there are
  * and how long. */
 #include "analyze/names/by_class.h"
-#include "analyze/whole/rows.h"
+#include "analyze/compat/hta/rows.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * rows that overlap in part get another parent than they have by time. Events at one instant: ends of longer events,
  * then starts, longest first, then empty events, each inside the one before; empty events alone with an end come
  * before it. */
-#include "analyze/hta/hta_stack.h"
+#include "analyze/compat/hta/hta_stack.h"
 
 struct thread {
   bool is_device; /* by HTA's test: left out */

@@ -3,7 +3,7 @@
 #define TG_HTA_STACK_H
 
 #include "analyze/launch/call_graph.h"
-#include "analyze/hta/hta_rows.h"
+#include "analyze/compat/hta/hta_rows.h"
 
 /* Nodes are the rows of the rank; times of device work are those of the rows, in ns. Negative durations count as 0
  * (HTA gives up on traces where one meets an empty event). roles: one enum tg__thread_role a track of the trace,

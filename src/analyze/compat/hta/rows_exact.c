@@ -1,6 +1,6 @@
 /* The question rows by the exact rules: the same events as HTA's rows, in its order, each column written by a loop
  * of its own. */
-#include "analyze/whole/rows_exact.h"
+#include "analyze/compat/hta/rows_exact.h"
 
 /* ---- sides ----------------------------------------------------------------------------------- */
 
