@@ -119,7 +119,8 @@ struct tg__ask {
   bool has_steps;   /* step= was given: only what lies in these windows counts */
   struct tg__window *windows; /* by rank, then start */
   size_t window_count;
-  bool is_joined; /* the answer about `rank` becomes part of the one about all ranks */
+  bool is_joined;     /* the answer about `rank` becomes part of the one about all ranks */
+  const void *policy; /* what the answer's algorithm leaves to the rules asked for (compat.def); NULL: the exact ones */
 };
 bool tg__ask_has_arg(const struct tg__ask *a, const char *name); /* does the question take it? */
 const char *tg__ask_arg(const struct tg__ask *a,

@@ -1,5 +1,6 @@
 /* ask: one call of a question, from the text of its arguments to a filtered, sorted table. */
 #include "analyze/ask.h"
+#include "analyze/compat/compat.h"
 
 #include <stdio.h>
 
@@ -507,7 +508,7 @@ static enum tg_err answer(struct tg__columns *t, struct tg__ask *a, struct tg_ta
   if (err == TG_OK) err = check_needs(t, a, e);
   if (err == TG_OK) err = add_columns(a->question, out);
   if (err == TG_OK) err = tg__pick_columns(a, out, e);
-  if (err == TG_OK) err = a->question->answer(t, a, out, e);
+  if (err == TG_OK) err = tg__rules_answer(t, a, out, e);
   if (err == TG_OK && !out->failed) err = finish(out, a, limit, e);
   if (err == TG_OK) {
     add_notes(t, a, out);

@@ -4,7 +4,7 @@
  * annotation's own thread or on one that helps it. A thread that runs backward operators helps the thread on which
  * most of their forward operators ran: autograd's workers launch the work of the backward() that another thread
  * waits in. A thread with neither forward links nor annotations helps every thread of its rank. */
-#include "analyze/compat/hta/hta_rows.h"
+#include "analyze/host/annotations.h"
 #include "analyze/names/by_class.h"
 
 /* Host calls that launched device work, by start; device_ns[k] = device work of the calls before the k-th. */
@@ -13,23 +13,14 @@ struct launches {
   size_t count, cap, device_cap;
   bool failed;
 };
-struct group {
-  uint32_t name, rank;
-  bool is_gpu;
-  struct tg__stats stats;
-  int64_t device_ns;
-};
 struct work {
+  struct tg__annotations sums;
   const struct tg__columns *t;
   const struct tg__ask *a;
   int64_t *device_of;                   /* per slice: device work it launched */
   bool *annotated;                      /* per track: has annotations of the CPU */
   uint32_t *first_helper, *next_helper; /* per track: the threads that help it, as a list */
   bool *helps_all;                      /* per track */
-  struct group *groups;
-  size_t group_count, group_cap;
-  struct tg__map index; /* name, side and rank → group */
-  bool hta;             /* by HTA's rules: device_ns is not known */
   bool failed;
 };
 
@@ -108,15 +99,15 @@ static int64_t launched_inside(const struct launches *l, int64_t start, int64_t 
   return l->device_ns[first_from(l, end)] - l->device_ns[first_from(l, start)];
 }
 
-static struct group *group_of(struct work *w, uint32_t name, uint32_t rank, bool is_gpu) {
-  uint32_t *slot = tg__map_slot(&w->index, (uint64_t)rank << 33 | (uint64_t)is_gpu << 32 | name, TG_NONE);
+struct tg__annotation *tg__annotation_at(struct tg__annotations *s, uint32_t name, uint32_t rank, bool is_gpu) {
+  uint32_t *slot = tg__map_slot(&s->index, (uint64_t)rank << 33 | (uint64_t)is_gpu << 32 | name, TG_NONE);
   if (!slot) return NULL;
   if (*slot == TG_NONE) {
-    if (!tg__grow((void **)&w->groups, &w->group_cap, w->group_count + 1, sizeof *w->groups)) return NULL;
-    w->groups[w->group_count] = (struct group){.name = name, .rank = rank, .is_gpu = is_gpu};
-    *slot = (uint32_t)w->group_count++;
+    if (!tg__grow((void **)&s->items, &s->cap, s->count + 1, sizeof *s->items)) return NULL;
+    s->items[s->count] = (struct tg__annotation){.name = name, .rank = rank, .is_gpu = is_gpu};
+    *slot = (uint32_t)s->count++;
   }
-  return &w->groups[*slot];
+  return &s->items[*slot];
 }
 
 static void add_track(struct work *w, uint32_t track, const struct launches *of_all) {
@@ -129,7 +120,7 @@ static void add_track(struct work *w, uint32_t track, const struct launches *of_
     if (cls != TG__CLASS_ANNOTATION && cls != TG__CLASS_GPU_ANNOTATION) continue;
     const int64_t start = t->slices.start_ns[i], end = tg__slice_end(t, i);
     if (!tg__ask_has_time(w->a, k->rank, start)) continue;
-    struct group *g = group_of(w, t->slices.name[i], k->rank, cls == TG__CLASS_GPU_ANNOTATION);
+    struct tg__annotation *g = tg__annotation_at(&w->sums, t->slices.name[i], k->rank, cls == TG__CLASS_GPU_ANNOTATION);
     if (!g) {
       w->failed = true;
       break;
@@ -187,43 +178,56 @@ static void prepare(struct work *w) {
   }
 }
 
-static void put_groups(const struct work *w, struct tg_table *out) {
-  for (size_t i = 0; i < w->group_count; i++) {
-    const struct group *g = &w->groups[i];
-    tg__put_trace_text(out, w->t, g->name);
-    tg__put_cstr(out, g->is_gpu ? "gpu" : "cpu");
-    tg__put_rank(out, w->t, g->rank);
-    tg__put_int(out, g->stats.count);
-    tg__put_int(out, g->stats.sum);
-    tg__put_real(out, tg__stats_mean(&g->stats));
-    tg__put_real(out, tg__stats_std(&g->stats));
-    tg__put_int(out, g->stats.min);
-    tg__put_int(out, g->stats.max);
-    tg__put_int(out, g->is_gpu || w->hta ? TG_NULL_INT : g->device_ns);
-  }
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static void put_annotation(const struct tg__columns *t, const struct tg__annotation *g, bool knows_device,
+                           struct tg_table *out) {
+  tg__put_trace_text(out, t, g->name);
+  tg__put_cstr(out, g->is_gpu ? "gpu" : "cpu");
+  tg__put_rank(out, t, g->rank);
+  tg__put_int(out, g->stats.count);
+  tg__put_int(out, g->stats.sum);
+  tg__put_real(out, tg__stats_mean(&g->stats));
+  tg__put_real(out, tg__stats_std(&g->stats));
+  tg__put_int(out, g->stats.min);
+  tg__put_int(out, g->stats.max);
+  tg__put_int(out, g->is_gpu || !knows_device ? TG_NULL_INT : g->device_ns);
 }
 
+struct by_total {
+  const struct tg__columns *t;
+  const struct tg__annotation *items;
+};
+
 static bool comes_before(uint32_t a, uint32_t b, const void *ctx) {
-  const struct work *w = ctx;
-  const struct group *x = &w->groups[a], *y = &w->groups[b];
+  const struct by_total *o = ctx;
+  const struct tg__annotation *x = &o->items[a], *y = &o->items[b];
   if (x->rank != y->rank) return x->rank < y->rank;
   if (x->is_gpu != y->is_gpu) return y->is_gpu;
   if (x->stats.sum != y->stats.sum) return x->stats.sum > y->stats.sum;
-  return tg__str_cmp(tg__name(w->t, x->name), tg__name(w->t, y->name)) < 0;
+  return tg__str_cmp(tg__name(o->t, x->name), tg__name(o->t, y->name)) < 0;
 }
 
-/* By rank, the CPU first, largest total first. */
-static void put_sorted(const struct work *w, struct tg_table *out) {
-  put_groups(w, out);
-  uint32_t *order = tg__alloc((w->group_count + 1) * sizeof *order);
-  for (size_t i = 0; order && i < w->group_count; i++) order[i] = (uint32_t)i;
-  if (order && !out->failed && tg__sort_index(order, w->group_count, comes_before, w)) {
-    tg__table_keep_rows(out, order, w->group_count);
-  } else {
-    out->failed = true;
-  }
+bool tg__annotations_put(const struct tg__annotations *s, const struct tg__columns *t, bool knows_device,
+                         struct tg_table *out) {
+  const struct by_total by = {t, s->items};
+  uint32_t *order = tg__alloc((s->count + 1) * sizeof *order);
+  for (size_t i = 0; order && i < s->count; i++) order[i] = (uint32_t)i;
+  const bool ok = order && tg__sort_index(order, s->count, comes_before, &by);
+  for (size_t i = 0; ok && i < s->count; i++) put_annotation(t, &s->items[order[i]], knows_device, out);
+  if (ok && !s->count)
+    tg__table_note(out,
+                   "nothing here is annotated: wrap parts of the program in torch.profiler.record_function(\"name\")");
   tg__free(order);
+  return ok;
 }
+
+void tg__annotations_free(struct tg__annotations *s) {
+  tg__free(s->items);
+  tg__map_free(&s->index);
+}
+
+/* ---- all ranks ------------------------------------------------------------------------------- */
 
 static void add_ranks(struct work *w) {
   const struct tg__columns *t = w->t;
@@ -245,7 +249,7 @@ static void add_listed(struct work *w, uint32_t rank, enum tg__list which) {
   w->failed |= !tg__listed(t, which, rank, &list);
   for (size_t i = 0; i < list.count && !w->failed; i++) {
     if (w->a->has_steps && !tg__ask_has_time(w->a, rank, t->slices.start_ns[list.slices[i]])) continue;
-    struct group *g = group_of(w, list.names[i], rank, which == TG__LIST_GPU_ANNOTATIONS);
+    struct tg__annotation *g = tg__annotation_at(&w->sums, list.names[i], rank, which == TG__LIST_GPU_ANNOTATIONS);
     w->failed = g == NULL;
     if (g) tg__stats_add(&g->stats, list.dur_ns[i]);
   }
@@ -257,25 +261,6 @@ static void add_all_listed(struct work *w) {
     add_listed(w, r, TG__LIST_ANNOTATIONS);
     add_listed(w, r, TG__LIST_GPU_ANNOTATIONS);
   }
-}
-
-/* HTA's rows, with their rounded durations, those of the last of several steps left out. */
-static void add_rows_of_hta(struct work *w) {
-  struct tg__hta h;
-  w->failed = tg__hta_open(&h, w->t, w->a->rank, tg__hta_filter_of(w->a)) != TG_OK;
-  for (uint32_t r = 0; r < w->t->rank_count && !w->failed; r++) {
-    if (!tg__ask_has_rank(w->a, r)) continue;
-    const struct tg__hta_rank *rank = &h.ranks[r];
-    for (size_t i = 0; i < rank->count && !w->failed; i++) {
-      const uint32_t slice = rank->rows[i].slice;
-      const enum tg__class cls = tg__slice_class(w->t, slice);
-      if (cls != TG__CLASS_ANNOTATION && cls != TG__CLASS_GPU_ANNOTATION) continue;
-      struct group *g = group_of(w, w->t->slices.name[slice], r, cls == TG__CLASS_GPU_ANNOTATION);
-      w->failed = g == NULL;
-      if (g) tg__stats_add(&g->stats, tg__hta_dur_ns(&h, rank, &rank->rows[i]));
-    }
-  }
-  tg__hta_close(&h);
 }
 
 static void add_all(struct work *w) {
@@ -297,22 +282,13 @@ static void add_all(struct work *w) {
 
 enum tg_err tg__answer_annotations(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                    struct tg_error *e) {
-  static const char *const rules[] = {"exact", "hta", "hta-last"};
-  size_t hta;
-  const enum tg_err err = tg__ask_choice(a, "rules", rules, 3, &hta, e);
-  if (err) return err;
-  struct work w = {.t = t, .a = a, .hta = hta};
-  if (hta)
-    add_rows_of_hta(&w);
-  else if (out->columns[tg__table_column_index(out, "device_ns")].is_left_out)
+  (void)e;
+  struct work w = {.t = t, .a = a};
+  if (out->columns[tg__table_column_index(out, "device_ns")].is_left_out)
     add_all_listed(&w);
   else
     add_all(&w);
-  if (!w.failed) put_sorted(&w, out);
-  if (w.group_count == 0 && !w.failed)
-    tg__table_note(out,
-                   "nothing here is annotated: wrap parts of the program in torch.profiler.record_function(\"name\")");
-  tg__free(w.groups);
-  tg__map_free(&w.index);
-  return w.failed ? TG_MEMORY : TG_OK;
+  const bool ok = !w.failed && tg__annotations_put(&w.sums, t, true, out);
+  tg__annotations_free(&w.sums);
+  return ok ? TG_OK : TG_MEMORY;
 }

@@ -1,0 +1,15 @@
+/* compat: answers by the rules of other tools. compat.def lists them, the rooms below hold them: hta and plugin. */
+#ifndef TG_COMPAT_H
+#define TG_COMPAT_H
+
+#include "analyze/analyze.h"
+
+/* Answers by the rules asked for: by the question's own function, or by the one that compat.def names. TG_USAGE when
+ * there are no such rules. */
+enum tg_err tg__rules_answer(const struct tg__columns *t, struct tg__ask *a, struct tg_table *out, struct tg_error *e);
+
+#define RULES(question, argument, value, function, policy) tg__question_fn function;
+#include "analyze/compat/compat.def"
+#undef RULES
+
+#endif
