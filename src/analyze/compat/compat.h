@@ -8,6 +8,9 @@
  * there are no such rules. */
 enum tg_err tg__rules_answer(const struct tg__columns *t, struct tg__ask *a, struct tg_table *out, struct tg_error *e);
 
+/* Policies: what each leaves to the rules stands in the header of its question. */
+extern const struct tg__op_kernels_rules tg__op_kernels_hta; /* launch/op_kernels.h */
+
 #define RULES(question, argument, value, function, policy) tg__question_fn function;
 #include "analyze/compat/compat.def"
 #undef RULES

@@ -1,6 +1,6 @@
 /* The questions call_graph and call_stack: every event with what it ran in and the device work below it; and one
  * event with all that it ran in and all that ran in it. */
-#include "analyze/compat/hta/hta_stack.h"
+#include "analyze/launch/call_graph_view.h"
 
 #include <stdlib.h>
 
@@ -26,21 +26,14 @@ enum column {
   COLUMNS
 };
 
-/* The graph of the whole trace, or of one rank where nodes are HTA's rows. */
-struct view {
-  const struct tg__columns *t;
-  const struct tg__call_graph *g;
-  const struct tg__hta_rank *rows; /* NULL: nodes are slices */
-  const uint8_t *roles;            /* by track */
-};
 struct batch { /* nodes of one track */
   const uint32_t *nodes;
   size_t count;
   uint32_t track;
 };
 
-static uint32_t slice_of(const struct view *v, uint32_t node) { return v->rows ? v->rows->rows[node].slice : node; }
-static int64_t slice_or_null(const struct view *v, uint32_t node) {
+static uint32_t slice_of(const struct tg__graph_view *v, uint32_t node) { return v->slices ? v->slices[node] : node; }
+static int64_t slice_or_null(const struct tg__graph_view *v, uint32_t node) {
   return node == TG_NONE ? TG_NULL_INT : slice_of(v, node);
 }
 
@@ -51,7 +44,7 @@ static int64_t forward_of(const struct tg__columns *t, uint32_t slice) {
   return linked ? (int64_t)cause : TG_NULL_INT;
 }
 
-static int64_t event_cell(const struct view *v, enum column c, uint32_t track, uint32_t node) {
+static int64_t event_cell(const struct tg__graph_view *v, enum column c, uint32_t track, uint32_t node) {
   const struct tg__slices *s = &v->t->slices;
   switch (c) {
   case ID:
@@ -83,7 +76,7 @@ static int64_t below_cell(const struct tg__call_graph *g, enum column c, uint32_
 }
 
 /* main, bwd, or what the thread did first, which tells threads apart that have no name. */
-static uint32_t thread_text(const struct view *v, uint32_t track, struct tg_table *out) {
+static uint32_t thread_text(const struct tg__graph_view *v, uint32_t track, struct tg_table *out) {
   const struct tg__track *k = &v->t->tracks[track];
   if (k->kind != TG__TRACK_CPU) return TG_NONE;
   if (v->roles[track] == TG__THREAD_OTHER)
@@ -94,7 +87,7 @@ static uint32_t thread_text(const struct view *v, uint32_t track, struct tg_tabl
   return id;
 }
 
-static void put_texts(const struct view *v, const struct batch *b, enum column c, uint32_t *cells,
+static void put_texts(const struct tg__graph_view *v, const struct batch *b, enum column c, uint32_t *cells,
                       struct tg_table *out) {
   const struct tg__slices *s = &v->t->slices;
   const uint32_t thread = c == THREAD ? thread_text(v, b->track, out) : TG_NONE;
@@ -107,7 +100,7 @@ static void put_texts(const struct view *v, const struct batch *b, enum column c
 
 /* A row a node; column by column, as there may be as many as events. `first`: columns of the row that are there
  * already. */
-static void put_nodes(const struct view *v, const struct batch *b, size_t first, struct tg_table *out) {
+static void put_nodes(const struct tg__graph_view *v, const struct batch *b, size_t first, struct tg_table *out) {
   if (!tg__table_reserve(out, out->rows + b->count)) return;
   for (unsigned c = 0; c < COLUMNS; c++) {
     struct tg__column *column = &out->columns[first + c];
@@ -132,7 +125,7 @@ static void put_nodes(const struct view *v, const struct batch *b, size_t first,
 
 static size_t room_of(const struct tg__ask *a, const struct tg_table *out) { return a->most_rows - out->rows; }
 
-static bool put_slices(const struct view *v, const struct tg__ask *a, struct tg_table *out) {
+static bool put_slices(const struct tg__graph_view *v, const struct tg__ask *a, struct tg_table *out) {
   uint32_t most = 0;
   size_t all = 0;
   for (uint32_t k = 0; k < v->t->track_count; k++) {
@@ -155,7 +148,7 @@ done:
   return nodes != NULL;
 }
 
-static bool put_rows(const struct view *v, const struct tg__ask *a, struct tg_table *out) {
+bool tg__put_call_graph(const struct tg__graph_view *v, const struct tg__ask *a, struct tg_table *out) {
   for (uint32_t i = 0; i < v->g->count && room_of(a, out); i++) {
     const uint32_t track = tg__slice_track(v->t, slice_of(v, i));
     if (tg__ask_has_slice(a, v->t, track, slice_of(v, i))) put_nodes(v, &(struct batch){&i, 1, track}, 0, out);
@@ -163,49 +156,16 @@ static bool put_rows(const struct view *v, const struct tg__ask *a, struct tg_ta
   return true;
 }
 
-/* Rows of one graph; false on no memory. */
-typedef bool put_fn(const struct view *v, const struct tg__ask *a, struct tg_table *out);
-
-static bool answer_hta(struct view *v, const struct tg__ask *a, struct tg_table *out, put_fn *put) {
-  struct tg__hta h;
-  uint8_t *roles = tg__alloc((size_t)v->t->track_count + 1);
-  bool ok = tg__hta_open(&h, v->t, a->rank, tg__hta_filter_of(a)) == TG_OK && roles;
-  v->roles = roles;
-  for (uint32_t r = 0; ok && r < v->t->rank_count; r++) {
-    struct tg__call_graph g = {0};
-    if (!tg__ask_has_rank(a, r)) continue;
-    v->rows = &h.ranks[r];
-    v->g = &g;
-    ok = tg__hta_call_graph(&h, r, &g, roles) && put(v, a, out);
-    tg__call_graph_free(&g);
-    v->g = NULL;
-  }
-  v->roles = NULL;
-  tg__hta_close(&h);
-  tg__free(roles);
-  return ok;
-}
-
 static enum tg_err answer(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
-                          struct tg_error *e, put_fn *put_exact, put_fn *put_hta) {
-  static const char *const rules[] = {"exact", "hta", "hta-last", "hta-all"};
-  size_t hta;
-  const enum tg_err err = tg__ask_choice(a, "rules", rules, 4, &hta, e);
-  if (err) return err;
-  struct view v = {.t = t};
-  bool ok;
-  if (hta) {
-    ok = answer_hta(&v, a, out, put_hta);
-  } else {
-    v.g = tg__call_graph_of(t, &v.roles);
-    ok = v.g && put_exact(&v, a, out);
-  }
-  return ok ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while building the call graph");
+                          struct tg_error *e, tg__put_graph *put) {
+  struct tg__graph_view v = {.t = t};
+  v.g = tg__call_graph_of(t, &v.roles);
+  return v.g && put(&v, a, out) ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while building the call graph");
 }
 
 enum tg_err tg__answer_call_graph(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                   struct tg_error *e) {
-  return answer(t, a, out, e, put_slices, put_rows);
+  return answer(t, a, out, e, put_slices);
 }
 
 /* ---- call_stack ------------------------------------------------------------------------------ */
@@ -242,15 +202,15 @@ static enum tg_err check_event(const struct tg__columns *t, const struct tg__ask
   return TG_OK;
 }
 
-static uint32_t node_of(const struct view *v, uint32_t slice) {
-  if (!v->rows) return slice < v->g->count && v->g->kind[slice] != TG__NODE_ABSENT ? slice : TG_NONE;
+static uint32_t node_of(const struct tg__graph_view *v, uint32_t slice) {
+  if (!v->slices) return slice < v->g->count && v->g->kind[slice] != TG__NODE_ABSENT ? slice : TG_NONE;
   for (uint32_t i = 0; i < v->g->count; i++)
-    if (v->rows->rows[i].slice == slice) return i;
+    if (v->slices[i] == slice) return i;
   return TG_NONE;
 }
 
 static bool sooner(uint32_t x, uint32_t y, const void *ctx) {
-  const struct view *v = ctx;
+  const struct tg__graph_view *v = ctx;
   const int64_t a = v->t->slices.start_ns[slice_of(v, x)], b = v->t->slices.start_ns[slice_of(v, y)];
   return a != b ? a < b : v->g->depth[x] < v->g->depth[y];
 }
@@ -258,7 +218,8 @@ static bool sooner(uint32_t x, uint32_t y, const void *ctx) {
 /* What a node is to the event asked for. */
 enum relation { UNRELATED, ANCESTOR, ITSELF, DESCENDANT };
 
-static size_t relate(const struct view *v, uint32_t node, bool ancestors, uint8_t *relation, uint32_t *found) {
+static size_t relate(const struct tg__graph_view *v, uint32_t node, bool ancestors, uint8_t *relation,
+                     uint32_t *found) {
   size_t count = 0;
   relation[node] = ITSELF;
   for (uint32_t at = v->g->order_count; at-- > 0;) { /* parents first */
@@ -275,7 +236,7 @@ static size_t relate(const struct view *v, uint32_t node, bool ancestors, uint8_
   return count;
 }
 
-static bool put_stack(const struct view *v, const struct tg__ask *a, struct tg_table *out) {
+static bool put_stack(const struct tg__graph_view *v, const struct tg__ask *a, struct tg_table *out) {
   static const char *const words[] = {[ANCESTOR] = "ancestor", [ITSELF] = "itself", [DESCENDANT] = "descendant"};
   const char *with = tg__ask_arg(a, "ancestors");
   const uint32_t slice = event_of(v->t, a), node = slice == TG_NONE ? TG_NONE : node_of(v, slice);
@@ -294,13 +255,13 @@ static bool put_stack(const struct view *v, const struct tg__ask *a, struct tg_t
   return sorted;
 }
 
-enum tg_err tg__answer_call_stack(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
-                                  struct tg_error *e) {
+enum tg_err tg__call_stack(const struct tg__columns *t, const struct tg__ask *a, tg__answer_graph *answer_graph,
+                           struct tg_table *out, struct tg_error *e) {
   static const char *const yes_no[] = {"0", "1"};
   size_t ancestors;
   enum tg_err err = check_event(t, a, e);
   if (!err) err = tg__ask_choice(a, "ancestors", yes_no, 2, &ancestors, e);
-  if (!err) err = answer(t, a, out, e, put_stack, put_stack);
+  if (!err) err = answer_graph(t, a, out, e, put_stack);
   const char *event = tg__ask_arg(a, "event");
   if (!err && out->rows == 0 && (!event || !*event))
     return tg__fail(e, TG_NO_DATA, -1,
@@ -308,4 +269,9 @@ enum tg_err tg__answer_call_stack(const struct tg__columns *t, const struct tg__
                     "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], or give event=");
   if (!err && out->rows == 0) tg__table_note(out, "this event is in no call stack");
   return err;
+}
+
+enum tg_err tg__answer_call_stack(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
+                                  struct tg_error *e) {
+  return tg__call_stack(t, a, answer, out, e);
 }

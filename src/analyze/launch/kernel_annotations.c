@@ -16,9 +16,7 @@ struct work {
   const struct tg__columns *t;
   const struct tg__ask *a;
   enum by by;
-  bool cpu, any;
-  const struct tg__hta *hta; /* NULL: the exact rules */
-  struct tg__piece_list pieces;
+  struct tg__piece_list pieces; /* of one rank */
   struct group *groups;
   size_t count, cap;
   const struct tg__track *track; /* of the piece before */
@@ -26,11 +24,20 @@ struct work {
   struct tg__map shorts; /* string id → text of the table: the short form */
 };
 
+struct exact { /* annotations by the exact rules */
+  const struct tg__columns *t;
+  const struct tg__ask *a;
+  bool cpu;
+  uint32_t *around;              /* side=cpu: by slice, see find_around */
+  struct tg__piece_list *pieces; /* of the rank that is looked at */
+  bool *any;                     /* there are annotations */
+};
+
 /* ---- annotations of the device --------------------------------------------------------------- */
 
-static bool add_piece(struct work *w, uint32_t slice, uint32_t label) {
-  const int64_t start = w->t->slices.start_ns[slice], dur = w->t->slices.dur_ns[slice];
-  struct tg__piece_list *l = &w->pieces;
+static bool add_piece(struct exact *x, uint32_t slice, uint32_t label) {
+  const int64_t start = x->t->slices.start_ns[slice], dur = x->t->slices.dur_ns[slice];
+  struct tg__piece_list *l = x->pieces;
   if (l->count == l->cap && !tg__grow((void **)&l->items, &l->cap, l->count + 1, sizeof *l->items)) return false;
   l->items[l->count++] = (struct tg__piece){slice, label, start, start + (dur ? dur : 1), dur};
   return true;
@@ -47,9 +54,9 @@ static struct tg__listed take(struct tg__listed *list, const struct tg__track *t
 }
 
 /* Of one stream. step= leaves out pieces, never annotations. */
-static bool annotate_track(struct work *w, uint32_t track, struct tg__listed work, struct tg__listed annotations) {
-  const struct tg__columns *t = w->t;
-  const size_t first = w->pieces.count;
+static bool annotate_track(struct exact *x, uint32_t track, struct tg__listed work, struct tg__listed annotations) {
+  const struct tg__columns *t = x->t;
+  const size_t first = x->pieces->count;
   struct tg__label *labels = annotations.count ? tg__realloc(NULL, annotations.count * sizeof *labels) : NULL;
   bool ok = labels || !annotations.count;
   for (size_t i = 0; ok && i < annotations.count; i++) {
@@ -57,22 +64,22 @@ static bool annotate_track(struct work *w, uint32_t track, struct tg__listed wor
     labels[i] = (struct tg__label){slice, t->slices.start_ns[slice], tg__slice_end(t, slice)};
   }
   for (size_t i = 0; ok && i < work.count; i++)
-    if (tg__ask_has_slice(w->a, t, track, work.slices[i])) ok = add_piece(w, work.slices[i], TG_NONE);
-  w->any |= annotations.count > 0;
+    if (tg__ask_has_slice(x->a, t, track, work.slices[i])) ok = add_piece(x, work.slices[i], TG_NONE);
+  *x->any |= annotations.count > 0;
   if (ok && annotations.count)
-    ok = tg__label_pieces(w->pieces.items + first, w->pieces.count - first, labels, annotations.count);
+    ok = tg__label_pieces(x->pieces->items + first, x->pieces->count - first, labels, annotations.count);
   tg__free(labels);
   return ok;
 }
 
-static bool annotate_by_device(struct work *w, uint32_t rank) {
-  const struct tg__rank *r = &w->t->ranks[rank];
+static bool annotate_by_device(struct exact *x, uint32_t rank) {
+  const struct tg__rank *r = &x->t->ranks[rank];
   struct tg__listed work, annotations;
   bool ok =
-      tg__listed(w->t, TG__LIST_WORK, rank, &work) && tg__listed(w->t, TG__LIST_GPU_ANNOTATIONS, rank, &annotations);
+      tg__listed(x->t, TG__LIST_WORK, rank, &work) && tg__listed(x->t, TG__LIST_GPU_ANNOTATIONS, rank, &annotations);
   for (uint32_t k = r->first_track; ok && k < r->first_track + r->track_count; k++) {
-    const struct tg__listed pieces = take(&work, &w->t->tracks[k]);
-    ok = annotate_track(w, k, pieces, take(&annotations, &w->t->tracks[k]));
+    const struct tg__listed pieces = take(&work, &x->t->tracks[k]);
+    ok = annotate_track(x, k, pieces, take(&annotations, &x->t->tracks[k]));
   }
   return ok;
 }
@@ -80,35 +87,36 @@ static bool annotate_by_device(struct work *w, uint32_t rank) {
 /* ---- annotations of the CPU ------------------------------------------------------------------ */
 
 /* Per slice of the host the innermost annotation around it, or itself. */
-static void find_around(struct work *w, const struct tg__rank *r, uint32_t *around) {
+static void find_around(struct exact *x, const struct tg__rank *r, uint32_t *around) {
   for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
-    for (uint32_t i = w->t->tracks[k].first; i < w->t->tracks[k].first + w->t->tracks[k].count; i++) {
-      const uint32_t up = w->t->slices.parent[i]; /* stands before its children */
-      const bool own = tg__slice_class(w->t, i) == TG__CLASS_ANNOTATION;
-      w->any |= own;
+    for (uint32_t i = x->t->tracks[k].first; i < x->t->tracks[k].first + x->t->tracks[k].count; i++) {
+      const uint32_t up = x->t->slices.parent[i]; /* stands before its children */
+      const bool own = tg__slice_class(x->t, i) == TG__CLASS_ANNOTATION;
+      *x->any |= own;
       around[i] = own ? i : up == TG_NONE ? TG_NONE : around[up];
     }
   }
 }
 
-static bool annotate_by_host(struct work *w, const struct tg__rank *r, uint32_t *around) {
-  const uint32_t *cause = w->t->slices.cause;
-  find_around(w, r, around);
+static bool annotate_by_host(struct exact *x, const struct tg__rank *r, uint32_t *around) {
+  const uint32_t *cause = x->t->slices.cause;
+  find_around(x, r, around);
   for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
-    for (uint32_t i = w->t->tracks[k].first; i < w->t->tracks[k].first + w->t->tracks[k].count; i++) {
-      if (!tg__class_is_device_work(tg__slice_class(w->t, i)) || !tg__ask_has_slice(w->a, w->t, k, i)) continue;
+    for (uint32_t i = x->t->tracks[k].first; i < x->t->tracks[k].first + x->t->tracks[k].count; i++) {
+      if (!tg__class_is_device_work(tg__slice_class(x->t, i)) || !tg__ask_has_slice(x->a, x->t, k, i)) continue;
       uint32_t label = cause[i] == TG_NONE ? TG_NONE : around[cause[i]];
       if (label == TG_NONE && cause[i] != TG_NONE && cause[cause[i]] != TG_NONE) label = around[cause[cause[i]]];
-      if (!add_piece(w, i, label)) return false;
+      if (!add_piece(x, i, label)) return false;
     }
   }
   return true;
 }
 
-static bool annotate_rank(struct work *w, uint32_t rank, uint32_t *around) {
-  const struct tg__rank *r = &w->t->ranks[rank];
-  if (w->hta) return tg__annotate_hta(w->hta, rank, &w->pieces, &w->any); /* it knows no selection of steps here */
-  return w->cpu ? annotate_by_host(w, r, around) : annotate_by_device(w, rank);
+static bool annotate_exactly(void *ctx, uint32_t rank, struct tg__piece_list *out, bool *any) {
+  struct exact *const x = ctx;
+  x->pieces = out;
+  x->any = any;
+  return x->cpu ? annotate_by_host(x, &x->t->ranks[rank], x->around) : annotate_by_device(x, rank);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -213,49 +221,50 @@ static bool put_groups(struct work *w, struct tg_table *out) {
   return ok;
 }
 
-static enum tg_err answer(struct work *w, struct tg_table *out) {
-  uint32_t *around = w->cpu ? tg__alloc(((size_t)w->t->slices.count + 1) * sizeof *around) : NULL;
-  bool ok = !w->cpu || around;
+static bool answer(struct work *w, const struct tg__annotator *annotator, bool *any, struct tg_table *out) {
+  bool ok = true;
   for (uint32_t r = 0; ok && r < w->t->rank_count; r++) {
     if (!tg__ask_has_rank(w->a, r)) continue;
     w->pieces.count = 0;
-    ok = annotate_rank(w, r, around);
+    ok = annotator->annotate(annotator->ctx, r, &w->pieces, any);
     if (ok && w->by == BY_ANNOTATION) ok = group_pieces(w, r);
     for (size_t i = 0; ok && w->by == BY_KERNEL && i < w->pieces.count; i++) put_piece(w, r, &w->pieces.items[i], out);
   }
-  ok = ok && put_groups(w, out) && !w->text.err;
-  tg__free(around);
-  return ok ? TG_OK : TG_MEMORY;
+  return ok && put_groups(w, out) && !w->text.err;
 }
 
-enum tg_err tg__answer_kernel_annotations(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
-                                          struct tg_error *e) {
+enum tg_err tg__kernel_annotations(const struct tg__columns *t, const struct tg__ask *a,
+                                   const struct tg__annotator *annotator, struct tg_table *out, struct tg_error *e) {
   static const char *const bys[] = {[BY_KERNEL] = "kernel", [BY_ANNOTATION] = "annotation"};
-  static const char *const sides[] = {"gpu", "cpu"}, *const rules[] = {"exact", "hta", "hta-last"};
-  size_t by, cpu, hta;
+  size_t by;
+  bool any = false;
   enum tg_err err = tg__ask_choice(a, "by", bys, 2, &by, e);
-  if (!err) err = tg__ask_choice(a, "side", sides, 2, &cpu, e);
-  if (!err) err = tg__ask_choice(a, "rules", rules, 3, &hta, e);
   if (err) return err;
-  if (cpu && hta)
-    return tg__fail(e, TG_USAGE, -1,
-                    "HTA has no such numbers for annotations of the CPU: leave out side=cpu or rules=hta");
-  struct tg__hta h = {0};
-  struct work w = {.t = t, .a = a, .by = (enum by)by, .cpu = cpu, .hta = hta ? &h : NULL};
-  if (hta) err = tg__hta_open(&h, t, a->rank, tg__hta_filter_of(a));
-  if (!err) err = answer(&w, out);
-  if (err) tg__fail(e, err, -1, "out of memory while looking for the annotations of kernels");
-  if (!err && !w.any)
-    err = tg__fail(e, TG_NO_DATA, -1,
-                   cpu ? "the trace holds no user annotation: wrap parts of the program in "
-                         "torch.profiler.record_function(\"name\")"
-                       : "the trace holds no user annotation on a device: wrap parts of the program in "
-                         "torch.profiler.record_function(\"name\") and record CPU and CUDA together; side=cpu takes "
-                         "those of the CPU");
+  struct work w = {.t = t, .a = a, .by = (enum by)by};
+  if (!answer(&w, annotator, &any, out))
+    err = tg__fail(e, TG_MEMORY, -1, "out of memory while looking for the annotations of kernels");
+  if (!err && !any) err = tg__fail(e, TG_NO_DATA, -1, "%s", annotator->missing);
   tg__free(w.pieces.items);
   tg__free(w.groups);
   tg__out_free(&w.text);
   tg__map_free(&w.shorts);
-  tg__hta_close(&h);
+  return err;
+}
+
+enum tg_err tg__answer_kernel_annotations(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
+                                          struct tg_error *e) {
+  static const char *const sides[] = {"gpu", "cpu"};
+  size_t cpu;
+  enum tg_err err = tg__ask_choice(a, "side", sides, 2, &cpu, e);
+  if (err) return err;
+  struct exact x = {.t = t, .a = a, .cpu = cpu};
+  const struct tg__annotator annotator = {annotate_exactly, &x,
+                                          cpu ? "the trace holds no user annotation: wrap parts of the program in "
+                                                "torch.profiler.record_function(\"name\")"
+                                              : TG__NO_DEVICE_ANNOTATIONS};
+  if (cpu) x.around = tg__alloc(((size_t)t->slices.count + 1) * sizeof *x.around);
+  err = cpu && !x.around ? tg__fail(e, TG_MEMORY, -1, "out of memory while looking for the annotations of kernels")
+                         : tg__kernel_annotations(t, a, &annotator, out, e);
+  tg__free(x.around);
   return err;
 }

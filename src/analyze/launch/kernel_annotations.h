@@ -1,8 +1,8 @@
-/* kernel_annotations.h: what the exact rules and those of HTA share. */
+/* kernel_annotations: pieces of device work with their annotation, shown the same way by any rules. */
 #ifndef TG_KERNEL_ANNOTATIONS_H
 #define TG_KERNEL_ANNOTATIONS_H
 
-#include "analyze/compat/hta/hta_rows.h"
+#include "analyze/analyze.h"
 
 struct tg__piece { /* of device work */
   uint32_t slice;
@@ -22,8 +22,18 @@ struct tg__piece_list {
   struct tg__piece *items;
   size_t count, cap;
 };
-/* kernel_annotations_hta.c: the pieces of a rank in the order of HTA's rows. *any: there are annotations of the device.
- */
-bool tg__annotate_hta(const struct tg__hta *h, uint32_t rank, struct tg__piece_list *out, bool *any);
+
+struct tg__annotator {
+  /* Adds the pieces of a rank with their labels. *any: set where there are annotations. false on no memory. */
+  bool (*annotate)(void *ctx, uint32_t rank, struct tg__piece_list *out, bool *any);
+  void *ctx;
+  const char *missing; /* what to say where there are none */
+};
+#define TG__NO_DEVICE_ANNOTATIONS                                                                                      \
+  "the trace holds no user annotation on a device: wrap parts of the program in "                                      \
+  "torch.profiler.record_function(\"name\") and record CPU and CUDA together; side=cpu takes those of the CPU"
+/* The answer, with pieces as the annotator finds them. */
+enum tg_err tg__kernel_annotations(const struct tg__columns *t, const struct tg__ask *a,
+                                   const struct tg__annotator *annotator, struct tg_table *out, struct tg_error *e);
 
 #endif

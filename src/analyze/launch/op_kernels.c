@@ -1,26 +1,12 @@
 /* The question op_kernels: operators with the device work they launched, as sequences, and how long it took to begin.
  *
- * exact: device work belongs to the operator of its host call, whatever call that was. HTA's rules stand in
- * op_kernels_hta.c. */
+ * Device work belongs to the operator of its host call, whatever call that was. */
 #include "analyze/launch/op_kernels.h"
 
-enum by { BY_SEQUENCE, BY_OP, BY_CALL };
-
-struct row {
+struct tg__op_row {
   uint32_t rank, name, sequence, first; /* first: slice of the earliest call */
   int64_t calls, sequences, kernels, op_ns, device_ns, launch_delay_ns, runtime_delay_ns;
 };
-struct work {
-  const struct tg__columns *t;
-  const struct tg__ask *a;
-  enum by by;
-  struct tg__sequences sequences;
-  struct row *rows;
-  size_t count, cap;
-  bool hta;
-  int64_t unlinked, outside;
-};
-
 /* ---- calls ----------------------------------------------------------------------------------- */
 
 struct tg__op_call *tg__op_calls_at(struct tg__op_calls *c, uint64_t key, uint32_t *number) {
@@ -35,14 +21,14 @@ struct tg__op_call *tg__op_calls_at(struct tg__op_calls *c, uint64_t key, uint32
   return &c->calls[*slot];
 }
 
-static void free_calls(struct tg__op_calls *c) {
+void tg__op_calls_free(struct tg__op_calls *c) {
   tg__launched_free(&c->work);
   tg__free(c->calls);
   tg__map_free(&c->of);
   *c = (struct tg__op_calls){0};
 }
 
-static bool add_device_work(const struct work *w, uint32_t slice, struct tg__op_calls *c) {
+static bool add_device_work(const struct tg__op_kernels *w, uint32_t slice, struct tg__op_calls *c) {
   const struct tg__slices *s = &w->t->slices;
   const uint32_t launch = s->cause[slice];
   if (launch == TG_NONE) return c->unlinked++, true;
@@ -62,7 +48,7 @@ static bool add_device_work(const struct work *w, uint32_t slice, struct tg__op_
                                                            .dur_ns = s->dur_ns[slice]});
 }
 
-static bool collect(const struct work *w, uint32_t rank, struct tg__op_calls *c) {
+static bool collect(const struct tg__op_kernels *w, uint32_t rank, struct tg__op_calls *c) {
   const struct tg__rank *r = &w->t->ranks[rank];
   for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
     const struct tg__track *track = &w->t->tracks[k];
@@ -76,18 +62,19 @@ static bool collect(const struct work *w, uint32_t rank, struct tg__op_calls *c)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static struct row *row_at(struct work *w, struct tg__map *rows, uint32_t name, uint32_t sequence, uint32_t rank) {
+static struct tg__op_row *row_at(struct tg__op_kernels *w, struct tg__map *rows, uint32_t name, uint32_t sequence,
+                                 uint32_t rank) {
   uint32_t *slot = tg__map_slot(rows, (uint64_t)name << 32 | sequence, TG_NONE);
   if (!slot) return NULL;
   if (*slot == TG_NONE) {
     if (!tg__grow((void **)&w->rows, &w->cap, w->count + 1, sizeof *w->rows)) return NULL;
-    w->rows[w->count] = (struct row){.rank = rank, .name = name, .sequence = sequence, .first = TG_NONE};
+    w->rows[w->count] = (struct tg__op_row){.rank = rank, .name = name, .sequence = sequence, .first = TG_NONE};
     *slot = (uint32_t)w->count++;
   }
   return &w->rows[*slot];
 }
 
-static void add_call(const struct work *w, struct row *r, const struct tg__op_calls *c,
+static void add_call(const struct tg__op_kernels *w, struct tg__op_row *r, const struct tg__op_calls *c,
                      const struct tg__launched_run *run) {
   const struct tg__op_call *call = &c->calls[run->owner];
   const struct tg__launched *first = &c->work.items[c->work.order[run->first]];
@@ -101,20 +88,20 @@ static void add_call(const struct work *w, struct row *r, const struct tg__op_ca
 }
 
 /* Rows of one operator become one. */
-static bool merge_sequences(struct work *w, size_t from, uint32_t rank) {
+static bool merge_sequences(struct tg__op_kernels *w, size_t from, uint32_t rank) {
   struct tg__map of_name = {0};
   const size_t end = w->count;
   size_t kept = from;
   bool ok = true;
   for (size_t i = from; i < end && ok; i++) {
-    const struct row r = w->rows[i];
+    const struct tg__op_row r = w->rows[i];
     uint32_t *slot = tg__map_slot(&of_name, r.name, (uint32_t)kept);
     if (!slot)
       ok = false;
     else if (*slot == kept)
-      w->rows[kept++] = (struct row){.rank = rank, .name = r.name, .sequence = TG_NONE, .first = r.first};
+      w->rows[kept++] = (struct tg__op_row){.rank = rank, .name = r.name, .sequence = TG_NONE, .first = r.first};
     if (!ok) break;
-    struct row *sum = &w->rows[*slot];
+    struct tg__op_row *sum = &w->rows[*slot];
     if (w->t->slices.start_ns[r.first] < w->t->slices.start_ns[sum->first]) sum->first = r.first;
     sum->sequences++;
     sum->calls += r.calls;
@@ -129,7 +116,7 @@ static bool merge_sequences(struct work *w, size_t from, uint32_t rank) {
   return ok;
 }
 
-static bool group(struct work *w, struct tg__op_calls *c, uint32_t rank) {
+bool tg__op_kernels_group(struct tg__op_kernels *w, struct tg__op_calls *c, uint32_t rank) {
   struct tg__map rows = {0};
   const size_t from = w->count;
   bool ok = tg__launched_sort(&c->work);
@@ -138,16 +125,17 @@ static bool group(struct work *w, struct tg__op_calls *c, uint32_t rank) {
     const struct tg__op_call *call = &c->calls[run->owner];
     const uint32_t sequence = tg__sequences_find(&w->sequences, &c->work, run);
     /* by=call: the call's own number keeps it apart */
-    struct row *r = sequence == TG_NONE
-                        ? NULL
-                        : row_at(w, &rows, w->by == BY_CALL ? run->owner : w->t->slices.name[call->op], sequence, rank);
+    struct tg__op_row *r =
+        sequence == TG_NONE
+            ? NULL
+            : row_at(w, &rows, w->by == TG__BY_CALL ? run->owner : w->t->slices.name[call->op], sequence, rank);
     ok = r != NULL;
     if (!ok) break;
     r->name = w->t->slices.name[call->op];
     r->sequences = 1;
     add_call(w, r, c, run);
   }
-  if (ok && w->by == BY_OP) ok = merge_sequences(w, from, rank);
+  if (ok && w->by == TG__BY_OP) ok = merge_sequences(w, from, rank);
   tg__map_free(&rows);
   return ok;
 }
@@ -155,17 +143,18 @@ static bool group(struct work *w, struct tg__op_calls *c, uint32_t rank) {
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
-  const struct work *w = ctx;
-  const struct row *x = &w->rows[a], *y = &w->rows[b];
+  const struct tg__op_kernels *w = ctx;
+  const struct tg__op_row *x = &w->rows[a], *y = &w->rows[b];
   if (x->rank != y->rank) return x->rank < y->rank;
-  if (w->by != BY_CALL && x->calls != y->calls) return x->calls > y->calls;
-  if (w->by != BY_CALL && x->device_ns != y->device_ns) return x->device_ns > y->device_ns;
+  if (w->by != TG__BY_CALL && x->calls != y->calls) return x->calls > y->calls;
+  if (w->by != TG__BY_CALL && x->device_ns != y->device_ns) return x->device_ns > y->device_ns;
   if (w->t->slices.start_ns[x->first] != w->t->slices.start_ns[y->first])
     return w->t->slices.start_ns[x->first] < w->t->slices.start_ns[y->first];
   return w->t->slices.args[x->first] < w->t->slices.args[y->first];
 }
 
-static void put_row(const struct work *w, const struct row *r, struct tg__out *text, struct tg_table *out) {
+static void put_row(const struct tg__op_kernels *w, const struct tg__op_row *r, struct tg__out *text,
+                    struct tg_table *out) {
   tg__put_trace_text(out, w->t, r->name);
   text->len = 0;
   if (r->sequence == TG_NONE) {
@@ -186,7 +175,7 @@ static void put_row(const struct work *w, const struct row *r, struct tg__out *t
   tg__put_int(out, w->t->slices.start_ns[r->first]);
 }
 
-static bool put_rows(struct work *w, struct tg_table *out) {
+static bool put_rows(struct tg__op_kernels *w, struct tg_table *out) {
   struct tg__out text = {0};
   uint32_t *order = tg__alloc((w->count + 1) * sizeof *order);
   bool ok = order != NULL;
@@ -201,53 +190,37 @@ static bool put_rows(struct work *w, struct tg_table *out) {
   return ok;
 }
 
-static void add_notes(const struct work *w, struct tg_table *out) {
-  if (w->hta && w->unlinked)
-    tg__table_note(out, "in no row: launches with no kernel, or several: %lld", (long long)w->unlinked);
-  else if (w->unlinked)
-    tg__table_note(out, "in no row: device work without a host call: %lld", (long long)w->unlinked);
+static void add_notes(const struct tg__op_kernels *w, const char *unlinked, struct tg_table *out) {
+  if (w->unlinked) tg__table_note(out, "in no row: %s: %lld", unlinked, (long long)w->unlinked);
   if (w->outside)
     tg__table_note(out, "in no row: device work whose host call lies outside all operators: %lld",
                    (long long)w->outside);
 }
 
-/* What HTA found in one rank it shows again with the next. */
-static bool add_ranks_of_hta(struct work *w) {
-  struct tg__op_calls c = {0};
-  struct tg__hta h;
-  bool ok = tg__hta_open(&h, w->t, w->a->rank, tg__hta_filter_of(w->a)) == TG_OK;
-  for (uint32_t r = 0; ok && r < w->t->rank_count; r++)
-    if (tg__ask_has_rank(w->a, r)) ok = tg__op_calls_of_hta(&h, r, &c) && group(w, &c, r);
-  w->unlinked = c.unlinked;
-  free_calls(&c);
-  tg__hta_close(&h);
-  return ok;
-}
-
-static bool add_ranks(struct work *w) {
+static bool add_ranks(struct tg__op_kernels *w) {
   bool ok = true;
   for (uint32_t r = 0; ok && r < w->t->rank_count; r++) {
     if (!tg__ask_has_rank(w->a, r)) continue;
     struct tg__op_calls c = {0};
-    ok = collect(w, r, &c) && group(w, &c, r);
+    ok = collect(w, r, &c) && tg__op_kernels_group(w, &c, r);
     w->unlinked += c.unlinked;
     w->outside += c.outside;
-    free_calls(&c);
+    tg__op_calls_free(&c);
   }
   return ok;
 }
 
 enum tg_err tg__answer_op_kernels(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                   struct tg_error *e) {
-  static const char *const choices[] = {[BY_SEQUENCE] = "sequence", [BY_OP] = "op", [BY_CALL] = "call"};
-  static const char *const rules[] = {"exact", "hta", "hta-last"};
-  size_t by, hta;
-  enum tg_err err = tg__ask_choice(a, "by", choices, sizeof choices / sizeof *choices, &by, e);
-  if (!err) err = tg__ask_choice(a, "rules", rules, 3, &hta, e);
+  static const char *const choices[] = {[TG__BY_SEQUENCE] = "sequence", [TG__BY_OP] = "op", [TG__BY_CALL] = "call"};
+  static const struct tg__op_kernels_rules exact = {add_ranks, "device work without a host call"};
+  const struct tg__op_kernels_rules *const rules = a->policy ? a->policy : &exact;
+  size_t by;
+  const enum tg_err err = tg__ask_choice(a, "by", choices, sizeof choices / sizeof *choices, &by, e);
   if (err) return err;
-  struct work w = {.t = t, .a = a, .by = (enum by)by, .hta = hta};
-  const bool ok = (hta ? add_ranks_of_hta(&w) : add_ranks(&w)) && put_rows(&w, out);
-  if (ok) add_notes(&w, out);
+  struct tg__op_kernels w = {.t = t, .a = a, .by = by};
+  const bool ok = rules->add_ranks(&w) && put_rows(&w, out);
+  if (ok) add_notes(&w, rules->unlinked, out);
   tg__sequences_free(&w.sequences);
   tg__free(w.rows);
   return ok ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while grouping device work by operator");

@@ -4,45 +4,10 @@
 #include <stdlib.h>
 
 struct how {
-  bool hta, events;
+  tg__pattern_order *order;
+  bool events;
   size_t top, min_length;
 };
-
-/* HTA's order: by count, then by text. */
-struct by_text {
-  const struct tg__patterns *p;
-  struct tg__str *texts; /* by pattern */
-};
-
-static bool comes_before(uint32_t a, uint32_t b, const void *ctx) {
-  const struct by_text *o = ctx;
-  const struct tg__pattern *x = &o->p->items[a], *y = &o->p->items[b];
-  if (x->rank != y->rank) return x->rank < y->rank;
-  if (x->count != y->count) return x->count > y->count;
-  return tg__str_cmp(o->texts[a], o->texts[b]) < 0;
-}
-
-static size_t order_by_text(const struct tg__patterns *p, size_t most, uint32_t *order) {
-  struct tg__out all = {0};
-  struct by_text by = {p, tg__alloc((p->count + 1) * sizeof *by.texts)};
-  size_t *ends = tg__alloc((p->count + 1) * sizeof *ends);
-  bool ok = by.texts && ends;
-  for (size_t i = 0; ok && i < p->count; i++) {
-    tg__pattern_text(p, &p->items[i], &all);
-    ends[i] = all.len;
-    order[i] = (uint32_t)i;
-  }
-  ok = ok && !all.err;
-  for (size_t i = 0; ok && i < p->count; i++) { /* only now does the buffer stay where it is */
-    const size_t from = i ? ends[i - 1] : 0;
-    by.texts[i] = (struct tg__str){all.buf + from, (uint32_t)(ends[i] - from)};
-  }
-  ok = ok && tg__sort_index(order, p->count, comes_before, &by);
-  tg__out_free(&all);
-  tg__free(by.texts);
-  tg__free(ends);
-  return ok ? tg__patterns_cut(p, most, order) : SIZE_MAX;
-}
 
 /* text NULL: the pattern is named by its place alone. */
 static void put_pattern(const struct tg__patterns *p, const struct tg__pattern *item, size_t place, uint32_t event,
@@ -78,9 +43,7 @@ static bool put_patterns(const struct tg__patterns *p, const struct how *how, st
   struct tg__out text = {0};
   uint32_t *order = tg__alloc((p->count + 1) * sizeof *order), *places = tg__alloc((p->count + 1) * sizeof *places);
   bool ok = order && places;
-  const size_t kept = !ok        ? SIZE_MAX
-                      : how->hta ? order_by_text(p, how->top, order)
-                                 : tg__patterns_top(p, how->top, order);
+  const size_t kept = ok ? how->order(p, how->top, order) : SIZE_MAX;
   ok = kept != SIZE_MAX;
   uint32_t place = 0;
   for (size_t i = 0; ok && i < kept; i++) {
@@ -108,30 +71,26 @@ static enum tg_err read_count(const struct tg__ask *a, const char *name, size_t 
 }
 
 static enum tg_err read_how(const struct tg__ask *a, struct how *how, struct tg_error *e) {
-  static const char *const rules[] = {"exact", "hta", "hta-last"}, *const bys[] = {"pattern", "event"};
-  size_t hta = 0, events = 0;
-  enum tg_err err = tg__ask_choice(a, "rules", rules, 3, &hta, e);
-  if (!err) err = tg__ask_choice(a, "by", bys, 2, &events, e);
+  static const char *const bys[] = {"pattern", "event"};
+  size_t events = 0;
+  enum tg_err err = tg__ask_choice(a, "by", bys, 2, &events, e);
   if (!err) err = read_count(a, "min_length", &how->min_length, e);
   if (!err) err = read_count(a, "top_k", &how->top, e);
-  how->hta = hta;
   how->events = events;
   if (!how->min_length) how->min_length = 1;
   if (!how->top) how->top = SIZE_MAX;
   return err;
 }
 
-enum tg_err tg__answer_sequences(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
-                                 struct tg_error *e) {
-  struct how how = {0};
+enum tg_err tg__sequences(const struct tg__columns *t, const struct tg__ask *a, const struct tg__pattern_source *source,
+                          tg__pattern_order *order, struct tg_table *out, struct tg_error *e) {
+  struct how how = {.order = order};
   enum tg_err err = read_how(a, &how, e);
   if (err) return err;
   struct tg__patterns p = {0};
-  struct tg__hta h = {0};
   const char *op = tg__ask_arg(a, "op");
   if (!op) op = "";
-  if (how.hta) err = tg__hta_open(&h, t, a->rank, tg__hta_filter_of(a));
-  if (!err) err = tg__patterns_find(&p, t, a, op, how.min_length, how.hta ? &h : NULL);
+  err = tg__patterns_find(&p, t, a, op, how.min_length, source);
   if (!err && !put_patterns(&p, &how, out)) err = TG_MEMORY;
   if (!err && !p.any)
     tg__table_note(out, "no operator has '%.80s' in its name", op);
@@ -140,6 +99,11 @@ enum tg_err tg__answer_sequences(const struct tg__columns *t, const struct tg__a
                    "none of these operators launched as many kernels, copies and memsets as min_length=%zu asks for",
                    how.min_length);
   tg__patterns_free(&p);
-  tg__hta_close(&h);
   return err ? tg__fail(e, err, -1, "out of memory while counting sequences of kernels") : TG_OK;
+}
+
+enum tg_err tg__answer_sequences(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
+                                 struct tg_error *e) {
+  const struct tg__pattern_source exact = tg__patterns_source(a);
+  return tg__sequences(t, a, &exact, tg__patterns_top, out, e);
 }

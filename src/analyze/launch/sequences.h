@@ -3,7 +3,6 @@
 #ifndef TG_SEQUENCES_H
 #define TG_SEQUENCES_H
 
-#include "analyze/compat/hta/hta_rows.h"
 #include "analyze/launch/sequence.h"
 
 struct tg__pattern {
@@ -22,9 +21,20 @@ struct tg__patterns {
   struct tg__pattern *items;
   size_t count, cap;
 };
-/* TG_OK or TG_MEMORY; free it either way. hta NULL: the exact rules. */
+struct tg__pattern_owner {
+  uint32_t slice;
+  int64_t dur_ns;
+};
+/* Where the device work below operators comes from. */
+struct tg__pattern_source {
+  /* Adds the work of a rank; an owner is an operator, in a numbering of the source. false on no memory. */
+  bool (*work)(const void *ctx, struct tg__patterns *p, uint32_t rank, struct tg__launched_list *out);
+  struct tg__pattern_owner (*owner)(const void *ctx, const struct tg__patterns *p, uint32_t rank, uint32_t owner);
+  const void *ctx;
+};
+/* TG_OK or TG_MEMORY; free it either way. */
 enum tg_err tg__patterns_find(struct tg__patterns *p, const struct tg__columns *t, const struct tg__ask *a,
-                              const char *op, size_t min_length, const struct tg__hta *hta);
+                              const char *op, size_t min_length, const struct tg__pattern_source *source);
 void tg__patterns_free(struct tg__patterns *p);
 /* The pattern a slice lies in. TG_NONE. */
 static inline uint32_t tg__pattern_around(const struct tg__patterns *p, uint32_t slice) {
@@ -39,8 +49,12 @@ size_t tg__patterns_cut(const struct tg__patterns *p, size_t most,
 void tg__pattern_text(const struct tg__patterns *p, const struct tg__pattern *item,
                       struct tg__out *out); /* op|kernel|kernel… */
 
-/* sequences_hta.c: the device work of one rank by HTA's rules; owners are rows. false on no memory. */
-bool tg__patterns_work_of_hta(struct tg__patterns *p, const struct tg__hta *h, uint32_t rank,
-                              struct tg__launched_list *work);
+/* By the exact rules. */
+struct tg__pattern_source tg__patterns_source(const struct tg__ask *a);
+/* The question: patterns from the source, the `top_k` first of each rank by `order`, which is called as
+ * tg__patterns_top. */
+typedef size_t tg__pattern_order(const struct tg__patterns *p, size_t most, uint32_t *order);
+enum tg_err tg__sequences(const struct tg__columns *t, const struct tg__ask *a, const struct tg__pattern_source *source,
+                          tg__pattern_order *order, struct tg_table *out, struct tg_error *e);
 
 #endif

@@ -1,7 +1,7 @@
 /* Patterns: for each operator of a name, the names of the kernels below it in the order they began; equal ones are
  * counted together.
  *
- * exact: operators at any depth, but for those inside another of the name, which are part of it. A kernel lies below
+ * Operators count at any depth, but for those inside another of the name, which are part of it. A kernel lies below
  * the operator around the host call that launched it, on the same thread, or around the operator which that call is
  * linked to. */
 #include "analyze/launch/sequences.h"
@@ -15,7 +15,7 @@ void tg__pattern_text(const struct tg__patterns *p, const struct tg__pattern *it
   tg__sequence_text(&p->sequences, item->sequence, p->t, item->name, "|", out);
 }
 
-/* ---- device work by the exact rules ---------------------------------------------------------- */
+/* ---- device work ----------------------------------------------------------------------------- */
 
 static bool is_operator(const struct tg__patterns *p, uint32_t slice) {
   const enum tg__class cls = tg__slice_class(p->t, slice);
@@ -44,8 +44,8 @@ static uint32_t root_of(const struct tg__patterns *p, uint32_t device_slice) {
   return p->root[cause[call]];
 }
 
-static bool work_of_rank(struct tg__patterns *p, const struct tg__ask *a, uint32_t rank,
-                         struct tg__launched_list *work) {
+static bool work_of_rank(const void *ctx, struct tg__patterns *p, uint32_t rank, struct tg__launched_list *work) {
+  const struct tg__ask *const a = ctx;
   const struct tg__columns *t = p->t;
   const struct tg__rank *r = &t->ranks[rank];
   find_roots(p, r);
@@ -66,6 +66,16 @@ static bool work_of_rank(struct tg__patterns *p, const struct tg__ask *a, uint32
   return true;
 }
 
+static struct tg__pattern_owner owner_of(const void *ctx, const struct tg__patterns *p, uint32_t rank, uint32_t owner) {
+  (void)ctx;
+  (void)rank;
+  return (struct tg__pattern_owner){owner, p->t->slices.dur_ns[owner]};
+}
+
+struct tg__pattern_source tg__patterns_source(const struct tg__ask *a) {
+  return (struct tg__pattern_source){work_of_rank, owner_of, a};
+}
+
 /* ---- patterns of one rank -------------------------------------------------------------------- */
 
 static struct tg__pattern *pattern_at(struct tg__patterns *p, struct tg__map *known, uint32_t name, uint32_t sequence,
@@ -82,15 +92,15 @@ static struct tg__pattern *pattern_at(struct tg__patterns *p, struct tg__map *kn
 }
 
 static bool count_patterns(struct tg__patterns *p, const struct tg__launched_list *work, uint32_t rank,
-                           const struct tg__hta *hta) {
+                           const struct tg__pattern_source *source) {
   const struct tg__slices *s = &p->t->slices;
   struct tg__map known = {0};
   bool ok = true;
   for (size_t i = 0; i < work->run_count && ok; i++) {
     const struct tg__launched_run *run = &work->runs[i];
     if (run->count < p->min_length) continue;
-    const struct tg__hta_row *row = hta ? &hta->ranks[rank].rows[run->owner] : NULL;
-    const uint32_t slice = row ? row->slice : run->owner, sequence = tg__sequences_find(&p->sequences, work, run);
+    const struct tg__pattern_owner owner = source->owner(source->ctx, p, rank, run->owner);
+    const uint32_t slice = owner.slice, sequence = tg__sequences_find(&p->sequences, work, run);
     uint32_t number;
     struct tg__pattern *item =
         sequence == TG_NONE ? NULL : pattern_at(p, &known, s->name[slice], sequence, rank, &number);
@@ -98,7 +108,7 @@ static bool count_patterns(struct tg__patterns *p, const struct tg__launched_lis
     if (!ok) break;
     if (item->first == TG_NONE || s->start_ns[slice] < s->start_ns[item->first]) item->first = slice;
     item->count++;
-    item->op_ns += row ? tg__hta_dur_ns(hta, &hta->ranks[rank], row) : s->dur_ns[slice];
+    item->op_ns += owner.dur_ns;
     for (uint32_t k = 0; k < run->count; k++) item->kernel_ns += work->items[work->order[run->first + k]].dur_ns;
     p->pattern[slice] = number;
   }
@@ -107,7 +117,7 @@ static bool count_patterns(struct tg__patterns *p, const struct tg__launched_lis
 }
 
 enum tg_err tg__patterns_find(struct tg__patterns *p, const struct tg__columns *t, const struct tg__ask *a,
-                              const char *op, size_t min_length, const struct tg__hta *hta) {
+                              const char *op, size_t min_length, const struct tg__pattern_source *source) {
   const size_t slices = (size_t)t->slices.count + 1;
   *p = (struct tg__patterns){.t = t, .op = op, .min_length = min_length};
   p->is_wanted = tg__alloc((size_t)tg__strings_count(t->strings) + 1);
@@ -121,8 +131,7 @@ enum tg_err tg__patterns_find(struct tg__patterns *p, const struct tg__columns *
   for (uint32_t r = 0; r < t->rank_count && ok; r++) {
     if (!tg__ask_has_rank(a, r)) continue;
     struct tg__launched_list work = {0};
-    ok = hta ? tg__patterns_work_of_hta(p, hta, r, &work) : work_of_rank(p, a, r, &work);
-    ok = ok && tg__launched_sort(&work) && count_patterns(p, &work, r, hta);
+    ok = source->work(source->ctx, p, r, &work) && tg__launched_sort(&work) && count_patterns(p, &work, r, source);
     tg__launched_free(&work);
   }
   return ok ? TG_OK : TG_MEMORY;

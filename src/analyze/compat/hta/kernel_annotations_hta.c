@@ -1,6 +1,8 @@
 /* kernel_annotations by HTA's rules: its rows and times, and device work by stream and correlation, synchronisation
  * included. */
 #include "analyze/launch/kernel_annotations.h"
+#include "analyze/compat/compat.h"
+#include "analyze/compat/hta/hta_rows.h"
 
 struct view {
   const struct tg__hta *h;
@@ -73,7 +75,9 @@ static bool annotate(struct view *v, struct tg__piece_list *out, struct placed_l
   return ok;
 }
 
-bool tg__annotate_hta(const struct tg__hta *h, uint32_t rank, struct tg__piece_list *out, bool *any) {
+/* The pieces of a rank in the order of its rows. It knows no selection of steps here. */
+static bool annotate_rank(void *ctx, uint32_t rank, struct tg__piece_list *out, bool *any) {
+  const struct tg__hta *const h = ctx;
   struct view v = {.h = h, .rank = &h->ranks[rank]};
   struct placed_label *labels = NULL;
   size_t count = 0, cap = 0;
@@ -90,4 +94,22 @@ bool tg__annotate_hta(const struct tg__hta *h, uint32_t rank, struct tg__piece_l
   ok = ok && annotate(&v, out, labels, count);
   tg__free(labels);
   return ok;
+}
+
+enum tg_err tg__kernel_annotations_hta(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
+                                       struct tg_error *e) {
+  static const char *const sides[] = {"gpu", "cpu"};
+  struct tg__hta h = {0};
+  size_t cpu;
+  enum tg_err err = tg__ask_choice(a, "side", sides, 2, &cpu, e);
+  if (err) return err;
+  if (cpu)
+    return tg__fail(e, TG_USAGE, -1,
+                    "HTA has no such numbers for annotations of the CPU: leave out side=cpu or rules=hta");
+  err = tg__hta_open(&h, t, a->rank, tg__hta_filter_of(a));
+  if (err) tg__fail(e, err, -1, "out of memory while looking for the annotations of kernels");
+  if (!err)
+    err = tg__kernel_annotations(t, a, &(struct tg__annotator){annotate_rank, &h, TG__NO_DEVICE_ANNOTATIONS}, out, e);
+  tg__hta_close(&h);
+  return err;
 }

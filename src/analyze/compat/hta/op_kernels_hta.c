@@ -1,5 +1,7 @@
 /* op_kernels by HTA's rules: launches are known by name, a launch belongs to the aten:: operator of any thread that
  * began last and lasts as long, and what earlier ranks launched counts again in later ones. */
+#include "analyze/compat/compat.h"
+#include "analyze/compat/hta/hta_rows.h"
 #include "analyze/launch/op_kernels.h"
 
 struct tree { /* largest end below each node; leaves are operators by start */
@@ -123,7 +125,8 @@ static bool add_launch(struct finder *f, uint32_t launch, struct tg__op_calls *c
   return tg__launched_add(&c->work, &item);
 }
 
-bool tg__op_calls_of_hta(const struct tg__hta *h, uint32_t rank, struct tg__op_calls *c) {
+/* Adds the launches of one rank; what is there already stays. */
+static bool collect(const struct tg__hta *h, uint32_t rank, struct tg__op_calls *c) {
   struct finder f = {.h = h, .rank = &h->ranks[rank]};
   const size_t rows = f.rank->count + 1;
   f.kinds = tg__alloc((size_t)tg__strings_count(h->t->strings) + 1);
@@ -141,3 +144,18 @@ bool tg__op_calls_of_hta(const struct tg__hta *h, uint32_t rank, struct tg__op_c
   tg__free(f.tree.end);
   return ok;
 }
+
+/* What it found in one rank it shows again with the next. */
+static bool add_ranks(struct tg__op_kernels *w) {
+  struct tg__op_calls c = {0};
+  struct tg__hta h;
+  bool ok = tg__hta_open(&h, w->t, w->a->rank, tg__hta_filter_of(w->a)) == TG_OK;
+  for (uint32_t r = 0; ok && r < w->t->rank_count; r++)
+    if (tg__ask_has_rank(w->a, r)) ok = collect(&h, r, &c) && tg__op_kernels_group(w, &c, r);
+  w->unlinked = c.unlinked;
+  tg__op_calls_free(&c);
+  tg__hta_close(&h);
+  return ok;
+}
+
+const struct tg__op_kernels_rules tg__op_kernels_hta = {add_ranks, "launches with no kernel, or several"};

@@ -1,5 +1,6 @@
 /* Patterns by HTA's rules: of all events whose name matches only those at the smallest depth among them count, and
  * what lies below them includes the synchronisation records of streams. */
+#include "analyze/compat/compat.h"
 #include "analyze/compat/hta/hta_stack.h"
 #include "analyze/launch/sequences.h"
 
@@ -41,8 +42,9 @@ static bool add_work(const struct tg__patterns *p, const struct tg__hta *h, cons
   return true;
 }
 
-bool tg__patterns_work_of_hta(struct tg__patterns *p, const struct tg__hta *h, uint32_t rank,
-                              struct tg__launched_list *work) {
+/* The device work of one rank; owners are rows. */
+static bool work_of_rank(const void *ctx, struct tg__patterns *p, uint32_t rank, struct tg__launched_list *work) {
+  const struct tg__hta *const h = ctx;
   const struct tg__hta_rank *r = &h->ranks[rank];
   struct tg__call_graph g = {0};
   uint32_t *root = tg__alloc((r->count + 1) * sizeof *root);
@@ -57,4 +59,60 @@ bool tg__patterns_work_of_hta(struct tg__patterns *p, const struct tg__hta *h, u
   tg__free(root);
   tg__call_graph_free(&g);
   return ok;
+}
+
+static struct tg__pattern_owner owner_of(const void *ctx, const struct tg__patterns *p, uint32_t rank, uint32_t owner) {
+  const struct tg__hta *const h = ctx;
+  const struct tg__hta_row *const row = &h->ranks[rank].rows[owner];
+  (void)p;
+  return (struct tg__pattern_owner){row->slice, tg__hta_dur_ns(h, &h->ranks[rank], row)};
+}
+
+/* ---- order: by count, then by text ---------------------------------------------------------- */
+
+struct by_text {
+  const struct tg__patterns *p;
+  struct tg__str *texts; /* by pattern */
+};
+
+static bool comes_before(uint32_t a, uint32_t b, const void *ctx) {
+  const struct by_text *o = ctx;
+  const struct tg__pattern *x = &o->p->items[a], *y = &o->p->items[b];
+  if (x->rank != y->rank) return x->rank < y->rank;
+  if (x->count != y->count) return x->count > y->count;
+  return tg__str_cmp(o->texts[a], o->texts[b]) < 0;
+}
+
+static size_t order_by_text(const struct tg__patterns *p, size_t most, uint32_t *order) {
+  struct tg__out all = {0};
+  struct by_text by = {p, tg__alloc((p->count + 1) * sizeof *by.texts)};
+  size_t *ends = tg__alloc((p->count + 1) * sizeof *ends);
+  bool ok = by.texts && ends;
+  for (size_t i = 0; ok && i < p->count; i++) {
+    tg__pattern_text(p, &p->items[i], &all);
+    ends[i] = all.len;
+    order[i] = (uint32_t)i;
+  }
+  ok = ok && !all.err;
+  for (size_t i = 0; ok && i < p->count; i++) { /* only now does the buffer stay where it is */
+    const size_t from = i ? ends[i - 1] : 0;
+    by.texts[i] = (struct tg__str){all.buf + from, (uint32_t)(ends[i] - from)};
+  }
+  ok = ok && tg__sort_index(order, p->count, comes_before, &by);
+  tg__out_free(&all);
+  tg__free(by.texts);
+  tg__free(ends);
+  return ok ? tg__patterns_cut(p, most, order) : SIZE_MAX;
+}
+
+enum tg_err tg__sequences_hta(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
+                              struct tg_error *e) {
+  struct tg__hta h;
+  enum tg_err err = tg__hta_open(&h, t, a->rank, tg__hta_filter_of(a));
+  if (err)
+    tg__fail(e, err, -1, "out of memory while counting sequences of kernels");
+  else
+    err = tg__sequences(t, a, &(struct tg__pattern_source){work_of_rank, owner_of, &h}, order_by_text, out, e);
+  tg__hta_close(&h);
+  return err;
 }
