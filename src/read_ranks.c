@@ -5,7 +5,7 @@
 
 enum { AT_ONCE = 2 }; /* more would not be faster than the memory they take is worth */
 
-enum { MOST_ASKED = TG__RUN_READY };
+enum { MOST_ASKED = TG__READY_COUNT };
 struct unit { /* a file */
   const struct tg__folder *folder;
   size_t index;
@@ -58,11 +58,15 @@ static enum tg_err add_units(struct reading *r, const struct tg__folder *folder)
 /* ---- questions to every file ----------------------------------------------------------------- */
 
 /* Rows may be chosen before all ranks are there, unless they become one with others or are chosen by what is only
- * known at the end. */
-static bool chooses_now(const struct reading *r, const struct asked *a) {
-  return r->first && tg__call_has(&r->first->call, "where") && !tg__joining_is_late(a->joining) &&
-         !strstr(tg__call_value(&r->first->call, "where"), "rank") &&
-         !strstr(tg__call_value(&r->first->call, "where"), "ts_us");
+ * known at the end: what ranks are called, and when the first began. */
+static bool chooses_now(const struct reading *r, const struct asked *a, const struct tg_table *rows) {
+  if (!r->first || !tg__call_has(&r->first->call, "where") || tg__joining_is_late(a->joining)) return false;
+  const char *const where = tg__call_value(&r->first->call, "where");
+  for (size_t c = 0; c < rows->column_count; c++) {
+    const enum tg__role role = rows->columns[c].role;
+    if ((role == TG__ROLE_RANK || role == TG__ROLE_SINCE_FIRST) && strstr(where, rows->columns[c].name)) return false;
+  }
+  return true;
 }
 
 static enum tg_err join_answer(struct reading *r, struct asked *a, struct unit *u, size_t i, struct tg_error *e) {
@@ -73,8 +77,9 @@ static enum tg_err join_answer(struct reading *r, struct asked *a, struct unit *
     return TG_OK;
   }
   tg__run_number_through(u->answers[i], &a->call, &r->counted);
-  const enum tg_err err =
-      chooses_now(r, a) ? tg__where_filter(u->answers[i], tg__call_value(&r->first->call, "where"), e) : TG_OK;
+  const enum tg_err err = chooses_now(r, a, u->answers[i])
+                              ? tg__where_filter(u->answers[i], tg__call_value(&r->first->call, "where"), e)
+                              : TG_OK;
   if (err) return err;
   const bool added = tg__joining_add(a->joining, u->answers[i], (size_t)(u - r->units));
   u->answers[i] = NULL;
@@ -99,15 +104,15 @@ static void join_answers(struct reading *r, struct unit *u) {
 }
 
 static bool prepare_questions(struct reading *r) {
-  const size_t count = !r->run ? 0 : r->first ? 1 : TG__RUN_READY;
+  const size_t count = !r->run ? 0 : r->first ? 1 : TG__READY_COUNT;
   for (; r->asked_count < count; r->asked_count++) {
     struct asked *const a = &r->asked[r->asked_count];
     if (r->first) {
       a->call = r->first->call;
     } else {
-      const struct tg__run_ready *const ready = &tg__run_ready[r->asked_count];
+      const struct tg__ready *const ready = &tg__ready[r->asked_count];
       a->by = (struct tg_arg){"by", ready->by};
-      a->call = (struct tg__call){ready->question, &a->by, ready->by != NULL};
+      a->call = (struct tg__call){tg__question_name(ready->question), &a->by, *ready->by != 0};
     }
     a->joining = tg__joining_new(a->call.question, a->call.args, a->call.count, r->first ? r->first->most : SIZE_MAX);
     if (!a->joining) return false;
@@ -296,7 +301,7 @@ static const struct tg__rank_summary *summary_of(const struct tg__summaries *s, 
 /* The tables of a file say what its ranks are called alone. */
 static void rename_ranks(struct tg_table *t, size_t first, size_t count, const struct tg__run_rank *places,
                          size_t place_count) {
-  const size_t c = t ? tg__table_column_index(t, "rank") : SIZE_MAX;
+  const size_t c = t ? tg__table_role_index(t, TG__ROLE_RANK) : SIZE_MAX;
   for (size_t i = first; c != SIZE_MAX && i < first + count; i++) {
     int64_t *const cell = &t->columns[c].ints[i];
     size_t k = 0;
@@ -313,7 +318,7 @@ static int64_t offset_of(const struct tg__columns *run, int64_t number) {
 
 /* The rows of a file count their microseconds from its own first start; in the run, from the first of all. */
 static void count_from_first(const struct tg__columns *run, const struct tg__run_ranks *all, struct tg_table *t) {
-  const size_t us = t ? tg__table_column_index(t, "ts_us") : SIZE_MAX;
+  const size_t us = t ? tg__table_role_index(t, TG__ROLE_SINCE_FIRST) : SIZE_MAX;
   if (us == SIZE_MAX) return;
   const int64_t origin = tg__run_first_ns(run, all->items, all->count);
   const int64_t *const start = t->columns[tg__table_column_index(t, "start_ns")].ints;
@@ -362,8 +367,7 @@ static bool gather_places(const struct reading *r, struct tg__columns *t, struct
                    own->count);
     own->count = 0; /* what they point to is the run's now */
   }
-  if (r->first && strcmp(r->first->call.question, "rows") == 0)
-    count_from_first(t, all, tg__joining_rows(r->asked[0].joining));
+  for (size_t n = 0; n < r->asked_count; n++) count_from_first(t, all, tg__joining_rows(r->asked[n].joining));
   return true;
 }
 
@@ -381,7 +385,7 @@ static enum tg_err end_questions(struct reading *r, const struct tg__columns *ru
     struct tg_table **const table = r->first ? &r->first->table : &ranks->ready[i];
     struct tg_error *const why = r->first ? &r->first->error : &ranks->why_not[i];
     err = tg__joining_end(r->asked[i].joining, numbers, table, why);
-    if (!err) tg__run_add_losses(run, r->asked[i].call.question, *table);
+    if (!err) tg__run_add_losses(run, *table);
     if (r->first) r->first->err = err;
     if (err == TG_MEMORY && e) *e = *why;
   }

@@ -10,13 +10,10 @@ enum {
   KEPT = sizeof((struct tg__run_door *)0)->kept / sizeof((struct tg__run_door *)0)->kept[0],
 };
 
-const struct tg__run_ready tg__run_ready[TG__RUN_READY] = {
-    {"overview", NULL}, {"losses", NULL}, {"launches", NULL}, {"steps", "summary"}, {"steps", NULL}};
-
 /* ---- opening and closing --------------------------------------------------------------------- */
 
 void tg__run_ranks_free(struct tg__run_ranks *r) {
-  for (unsigned i = 0; i < TG__RUN_READY; i++) tg__table_free(r->ready[i]);
+  for (unsigned i = 0; i < TG__READY_COUNT; i++) tg__table_free(r->ready[i]);
   for (size_t i = 0; i < r->count; i++) tg__free(r->items[i].health.processes);
   tg__free(r->items);
   *r = (struct tg__run_ranks){0};
@@ -82,7 +79,15 @@ enum tg_err tg__run_open(const char *path, const struct tg_open_options *options
   }
   (*out)->run = d;
   if (first && first->table) first->err = tg__run_settle(*out, &first->call, first->table, &first->error);
-  return TG_OK;
+  for (unsigned i = 0; i < TG__READY_COUNT && !err; i++) {
+    const struct tg__call call = {.question = tg__question_name(tg__ready[i].question)};
+    if (d->ranks.ready[i]) err = tg__run_settle(*out, &call, d->ranks.ready[i], e);
+  }
+  if (!err) return TG_OK;
+  tg__run_close(d);
+  tg__trace_free(*out);
+  *out = NULL;
+  return err;
 }
 
 enum tg_err tg__run_whole(struct tg__columns **t, struct tg_error *e) {

@@ -2,8 +2,6 @@
  * that joins, reads the ranks again, one after the other; any other needs them all in memory. */
 #include "analyze/ranks/read_run.h"
 
-#include "diagnose/diagnose.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -21,59 +19,64 @@ bool tg__call_has(const struct tg__call *c, const char *name) {
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 /* How much further a number in this column is when all ranks are counted through; 0: it counts something else. */
-static int64_t further(const char *column, const struct tg__call *c, const struct tg__run_rank *r) {
-  static const char *const of_slices[] = {"slice",         "parent",     "cause",    "launch",
-                                          "event",         "from_event", "to_event", "annotation_event",
-                                          "forward_event", "forward",    "id"};
+static int64_t further(enum tg__role role, const struct tg__call *c, const struct tg__run_rank *r) {
   const char *const by = tg__call_value(c, "by"), *const rules = tg__call_value(c, "rules");
-  if (strcmp(column, "track") == 0) return r->first_track;
-  if (strncmp(c->question, "memory_", 7) == 0) return 0; /* events of the allocator are counted on each device */
-  if (strcmp(column, "event") == 0 && rules && strncmp(rules, "hta", 3) == 0) return 0; /* positions in the file */
-  if (strcmp(c->question, "events") == 0 && strcmp(column, "id") == 0 && by && strcmp(by, "mark") == 0)
-    return r->first_mark;
-  for (size_t k = 0; k < sizeof of_slices / sizeof *of_slices; k++)
-    if (strcmp(column, of_slices[k]) == 0) return r->first_slice;
-  return 0;
+  switch (role) {
+  case TG__ROLE_TRACK:
+    return r->first_track;
+  case TG__ROLE_SLICE:
+    return r->first_slice;
+  case TG__ROLE_EVENT:
+    return rules && strncmp(rules, "hta", 3) == 0 ? 0 : r->first_slice;
+  case TG__ROLE_SLICE_OR_MARK:
+    return by && strcmp(by, "mark") == 0 ? r->first_mark : r->first_slice;
+  default:
+    return 0;
+  }
 }
 
 void tg__run_number_through(struct tg_table *t, const struct tg__call *c, const struct tg__run_rank *first) {
   for (size_t k = 0; k < t->column_count; k++) {
     struct tg__column *const column = &t->columns[k];
-    const int64_t by = column->type == TG_INT ? further(column->name, c, first) : 0;
+    const int64_t by = column->type == TG_INT ? further(column->role, c, first) : 0;
     for (size_t i = 0; by && i < t->rows; i++)
       if (column->ints[i] != TG_NULL_INT) column->ints[i] += by;
   }
 }
 
-void tg__run_add_losses(const struct tg__columns *run, const char *question, struct tg_table *out) {
-  if (strcmp(question, "losses") == 0) tg__put_skipped_files(run, out);
+void tg__run_add_losses(const struct tg__columns *run, struct tg_table *out) {
   tg__table_add_skipped_files(out, run);
   tg__table_note_twins(out, run, "", TG_NULL_INT);
 }
 
 /* ---- the last word --------------------------------------------------------------------------- */
 
-static enum tg_err settle_findings(const struct tg__columns *run, struct tg_table *rows, struct tg_error *e) {
-  const struct tg__run_ranks *const ranks = &run->run->ranks;
-  struct tg__straggler s;
-  struct tg__columns *slow = NULL;
-  struct tg__rank_load *const loads = tg__alloc((ranks->count + 1) * sizeof *loads);
-  if (!loads) return tg__fail(e, TG_MEMORY, -1, "out of memory while looking for causes");
-  for (size_t i = 0; i < ranks->count; i++) loads[i] = ranks->items[i].load;
-  const bool is_slow = tg__find_straggler(loads, ranks->count, &s);
-  tg__free(loads);
-  enum tg_err err = is_slow ? tg__run_unit(run, ranks->items[s.which].unit, &slow, e) : TG_OK;
-  if (!err && slow) err = tg__trace_load(slow, TG__COL_ALL, e);
-  if (err) return err;
-  if (!tg__findings_settle(rows, slow, is_slow ? ranks->items[s.which].of_unit : 0, &s)) return TG_OK;
-  return tg__fail(e, TG_MEMORY, -1, "out of memory while looking for causes");
+static enum tg_err load_of(const struct tg__ranks_view *v, uint32_t i, struct tg__rank_load *out, struct tg_error *e) {
+  (void)e;
+  *out = v->t->run->ranks.items[i].load;
+  return TG_OK;
+}
+
+static enum tg_err trace_of(const struct tg__ranks_view *v, uint32_t i, const struct tg__columns **out, uint32_t *rank,
+                            struct tg_error *e) {
+  const struct tg__run_rank *const r = &v->t->run->ranks.items[i];
+  struct tg__columns *t = NULL;
+  enum tg_err err = tg__run_unit(v->t, r->unit, &t, e);
+  if (!err) err = tg__trace_load(t, TG__COL_ALL, e);
+  *out = t;
+  *rank = r->of_unit;
+  return err;
 }
 
 enum tg_err tg__run_settle(const struct tg__columns *run, const struct tg__call *c, struct tg_table *rows,
                            struct tg_error *e) {
-  if (strcmp(c->question, "findings") == 0) return settle_findings(run, rows, e);
-  if (strcmp(c->question, "modules") != 0 || tg__call_has(c, "rank") || tg__modules_settle(rows)) return TG_OK;
-  return tg__fail(e, TG_MEMORY, -1, "out of memory while putting the ranks together");
+  tg__merged_fn *const merged = tg__question_hooks(tg__question_find(c->question))->merged;
+  const struct tg__ranks_view view = {.t = run,
+                                      .is_one = tg__call_has(c, "rank"),
+                                      .count = (uint32_t)run->run->ranks.count,
+                                      .load = load_of,
+                                      .open = trace_of};
+  return merged ? merged(&view, rows, e) : TG_OK;
 }
 
 /* ---- one rank -------------------------------------------------------------------------------- */
@@ -98,11 +101,9 @@ static const struct tg__run_rank *owner_of(const struct tg__run_ranks *ranks, co
   return NULL;
 }
 
-/* The argument that names something by its number in the run: track=, or event= of the question call_stack. NULL:
- * there is none. */
+/* The argument that names something by its number in the run: track= or event=. NULL: there is none. */
 static const char *numbered_argument(const struct tg__call *c) {
-  const bool of_event = strcmp(c->question, "call_stack") == 0 && tg__call_has(c, "event");
-  return tg__call_has(c, "track") ? "track" : of_event ? "event" : NULL;
+  return tg__call_has(c, "track") ? "track" : tg__call_has(c, "event") ? "event" : NULL;
 }
 
 /* Rows behind these will be cut off, whatever comes. */
@@ -158,13 +159,13 @@ static enum tg_err choose(struct tg_table **t, const struct tg__call *c, struct 
 
 /* ---- all ranks, one after the other ---------------------------------------------------------- */
 
-/* Which of the answers that are there is this one? TG__RUN_READY: none. */
+/* Which of the answers that are there is this one? TG__READY_COUNT: none. */
 static unsigned ready_answer(const struct tg__run_ranks *ranks, const struct tg__call *c) {
-  unsigned i = ranks->has_ready ? 0 : TG__RUN_READY;
-  for (; i < TG__RUN_READY; i++) {
-    const char *const by = tg__run_ready[i].by, *const asked = tg__call_value(c, "by");
-    const bool has_by = by ? asked && strcmp(asked, by) == 0 : !asked;
-    if (strcmp(c->question, tg__run_ready[i].question) == 0 && has_by && !tg__call_has(c, "step") &&
+  unsigned i = ranks->has_ready ? 0 : TG__READY_COUNT;
+  for (; i < TG__READY_COUNT; i++) {
+    const char *const by = tg__ready[i].by, *const asked = tg__call_value(c, "by");
+    const bool has_by = *by ? asked && strcmp(asked, by) == 0 : !asked;
+    if (tg__question_find(c->question) == &tg__questions[tg__ready[i].question] && has_by && !tg__call_has(c, "step") &&
         !tg__call_has(c, "rank"))
       break;
   }
@@ -176,7 +177,9 @@ static enum tg_err give_ready(const struct tg__run_ranks *ranks, unsigned which,
   const struct tg_error *const why = &ranks->why_not[which];
   if (!ranks->ready[which]) return tg__fail(e, why->code ? why->code : TG_NO_DATA, why->offset, "%s", why->text);
   *out = tg__table_copy(ranks->ready[which]);
-  return *out ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", tg__run_ready[which].question);
+  return *out ? TG_OK
+              : tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s",
+                         tg__question_name(tg__ready[which].question));
 }
 
 /* Progress: from here on, of the files of all ranks. */
@@ -246,7 +249,7 @@ static enum tg_err ask_ranks(const struct tg__columns *run, const struct tg__cal
   }
   d->total_bytes = -1;
   if (!err) err = tg__joining_end(j, numbers, out, e);
-  if (!err) tg__run_add_losses(run, c->question, *out);
+  if (!err) tg__run_add_losses(run, *out);
   if (!err) err = tg__run_settle(run, c, *out, e);
   if (!err && is_late) err = choose(out, c, e);
   tg__joining_free(j);
@@ -268,12 +271,10 @@ static const struct tg__run_rank *rank_of(const struct tg__run_ranks *ranks, con
  * together can say. */
 static const struct tg__run_rank *asked_rank(const struct tg__run_ranks *ranks, const struct tg__call *c,
                                              bool *of_all) {
-  const char *const numbered = numbered_argument(c), *const rules = tg__call_value(c, "rules");
-  const bool as_hta = rules && strncmp(rules, "hta", 3) == 0;
+  const char *const numbered = numbered_argument(c);
   const struct tg__run_rank *const r = tg__call_has(c, "rank") ? rank_of(ranks, tg__call_value(c, "rank")) : NULL;
   int64_t own;
-  /* these count by the rows of all ranks */
-  *of_all = as_hta && (strcmp(c->question, "rows") == 0 || strcmp(c->question, "call_stack") == 0);
+  *of_all = tg__question_needs_all(c->question, c->args, c->count);
   if (!numbered || *of_all) return r;
   const struct tg__run_rank *const owner =
       owner_of(ranks, tg__call_value(c, numbered), strcmp(numbered, "track") == 0, &own);
@@ -292,7 +293,7 @@ enum tg_err tg__run_ask(struct tg__columns *t, const char *question, const struc
   struct tg__run_door *const d = t->run;
   const char *const rules = tg__call_value(&c, "rules");
   *out = NULL;
-  if (!d || !q || (q->needs == TG__COL_RANKS && !(rules && strncmp(rules, "hta", 3) == 0)))
+  if (!d || !q || (q->loads == TG__COL_RANKS && !(rules && strncmp(rules, "hta", 3) == 0)))
     return tg__ask_run(t, question, args, arg_count, out, e);
   enum tg_err err = tg__ask_check(q, args, arg_count, e);
   if (err) return err;
@@ -302,12 +303,12 @@ enum tg_err tg__run_ask(struct tg__columns *t, const char *question, const struc
   if (tg__call_has(&c, "rank") && !r && !of_all)
     return tg__ask_run(t, question, args, arg_count, out, e); /* which says what ranks there are */
   if (!d->whole && r && !of_all) {
-    err = ask_rank(t, r, &c, strcmp(question, "findings") == 0 ? SIZE_MAX : most_rows(&c), false, out, e);
-    if (!err && !tg__call_has(&c, "rank")) tg__run_add_losses(t, c.question, *out);
+    err = ask_rank(t, r, &c, q->merge == TG__MERGE_LATE ? SIZE_MAX : most_rows(&c), false, out, e);
+    if (!err && !tg__call_has(&c, "rank")) tg__run_add_losses(t, *out);
     if (!err && tg__call_has(&c, "rank")) tg__table_note_twins(*out, t, "", r->number);
     if (!err) err = tg__run_settle(t, &c, *out, e);
     if (!err) err = choose(out, &c, e);
-  } else if (!d->whole && ready < TG__RUN_READY) {
+  } else if (!d->whole && ready < TG__READY_COUNT) {
     err = give_ready(&d->ranks, ready, out, e);
     if (!err) err = choose(out, &c, e);
   } else if (!d->whole && !of_all && tg__question_joins(question, args, arg_count)) {

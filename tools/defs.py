@@ -51,9 +51,9 @@ def questions():
     found = {}
     for macro, args in read("src/analyze/questions.def"):
         if macro == "QUESTION":
-            found[args[0]] = Question(args[0], args[2], [], [])
+            found[args[0]] = Question(args[0], args[5], [], [])
         elif macro == "ARGUMENT":
             found[args[0]].arguments.append(tuple(args[1:4]))
         elif macro == "COLUMN":
-            found[args[0]].columns.append(tuple(args[1:5]))
+            found[args[0]].columns.append((*args[1:4], args[5]))
     return list(found.values())

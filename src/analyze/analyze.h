@@ -6,9 +6,27 @@
 
 /* ---- tables (table.c) ------------------------------------------------------------------------ */
 
+/* What the cells of a column say: it decides how answers are compared, how they are written and how numbers of one
+ * rank become those of all. The first five name the row they stand in. */
+enum tg__role {
+  TG__ROLE_KEY,           /* the same in every recording */
+  TG__ROLE_RECORDED,      /* given by the recording: another may have others for the same */
+  TG__ROLE_RANK,          /* the rank of the job, given by the recording too */
+  TG__ROLE_PROCESS_ID,    /* of a process or thread: equal numbers of two recordings do not mean the same */
+  TG__ROLE_TRACK,         /* number of a track, just so */
+  TG__ROLE_OUTCOME,       /* a text or flag that says how it went, not which row it is */
+  TG__ROLE_VALUE,         /* a number to compare */
+  TG__ROLE_INSTANT,       /* a point in time */
+  TG__ROLE_SINCE_FIRST,   /* us from the first start of all ranks to start_ns */
+  TG__ROLE_REFERENCE,     /* a number that stands for something of the one recording: differences say nothing */
+  TG__ROLE_SLICE,         /* number of a slice */
+  TG__ROLE_EVENT,         /* number of a slice; with rules=hta a position in the file */
+  TG__ROLE_SLICE_OR_MARK, /* number of a slice; of a mark with by=mark */
+};
 struct tg__column {
   const char *name, *unit;
   enum tg_type type;
+  enum tg__role role;
   bool is_left_out; /* nobody asked for it: its cells go nowhere, and none of the pointers may be used */
   union {           /* `rows` values each */
     int64_t *ints;
@@ -44,8 +62,10 @@ struct tg_table {
 struct tg_table *
 tg__table_new(const char *question);     /* no columns yet; NULL on no memory; question must outlive the table */
 void tg__table_free(struct tg_table *t); /* drops one reference, the last one frees; NULL is fine */
-void tg__table_add_column(struct tg_table *t, const char *name, enum tg_type type,
-                          const char *unit); /* before the first row; text is copied */
+/* Before the first row; texts are copied. The second one: with the role KEY of texts and flags, VALUE of numbers. */
+void tg__table_add_column_as(struct tg_table *t, const char *name, enum tg_type type, const char *unit,
+                             enum tg__role role);
+void tg__table_add_column(struct tg_table *t, const char *name, enum tg_type type, const char *unit);
 /* One call per column, in order; the row is complete after the last. */
 void tg__put_int(struct tg_table *t, int64_t v);
 void tg__put_real(struct tg_table *t, double v);
@@ -77,11 +97,14 @@ void tg__table_keep_rows(struct tg_table *t, const uint32_t *rows, size_t count)
 /* table_join.c: the rows of `from`, a table with the same columns, behind those of `to`, its notes and losses with
  * them; false on no memory, or when the columns differ, and then `to` is of no use. */
 bool tg__table_append(struct tg_table *to, const struct tg_table *from);
-struct tg_table *tg__table_copy(const struct tg_table *t); /* NULL on no memory */
+struct tg_table *tg__table_copy(const struct tg_table *t);     /* NULL on no memory */
+struct tg_table *tg__table_new_like(const struct tg_table *t); /* its columns without rows; NULL on no memory */
 
-/* joins.c: the answer about all ranks, put together of answers about one each (joins.def says how, and for which
+/* joins.c: the answer about all ranks, put together of answers about one each (questions.def says how, and for which
  * questions). */
 bool tg__question_joins(const char *question, const struct tg_arg *args, size_t count);
+bool tg__question_needs_all(const char *question, const struct tg_arg *args,
+                            size_t count); /* even when it is about one rank */
 bool tg__is_for_all_ranks(
     const char *argument); /* about the rows of all ranks together, so that no single rank is asked it */
 struct tg__joining;
@@ -99,6 +122,7 @@ bool tg__joining_is_late(const struct tg__joining *j);          /* is it only kn
  * had any. */
 enum tg_err tg__joining_end(struct tg__joining *j, const int64_t *numbers, struct tg_table **out, struct tg_error *e);
 size_t tg__table_column_index(const struct tg_table *t, const char *name); /* SIZE_MAX when absent */
+size_t tg__table_role_index(const struct tg_table *t, enum tg__role role); /* the first; SIZE_MAX when absent */
 
 /* ---- asking (ask.c) -------------------------------------------------------------------------- */
 
@@ -109,7 +133,7 @@ struct tg__window {
 };
 /* The arguments of one call, parsed and checked against questions.def. */
 struct tg__ask {
-  const struct tg__question *question;
+  const struct tg__question *question; /* NULL: tg__ask_select */
   const struct tg_arg *args;
   size_t arg_count;
   uint32_t rank;    /* index into trace->ranks, TG_NONE = all */
@@ -148,8 +172,6 @@ bool tg__ask_has_class(const struct tg__columns *t, const struct tg__ask *a, boo
 enum tg_err tg__ask_select(const struct tg__columns *t, const struct tg_arg *args, size_t arg_count,
                            struct tg__ask *out, struct tg_error *e);
 void tg__ask_end(struct tg__ask *a);
-void tg__put_skipped_files(const struct tg__columns *t,
-                           struct tg_table *out); /* losses.c: rows of the question losses */
 void tg__table_add_skipped_files(struct tg_table *out, const struct tg__columns *t); /* which are no rank's */
 /* Files that say they are one and the same rank, where there are such: how each is counted. side: "" or such as "A:
  * " before the note; rank: TG_NULL_INT, or the number asked for. */
@@ -170,11 +192,101 @@ enum tg_err tg__ask_us(const struct tg__ask *a, const char *arg, int64_t *ns, st
 
 typedef enum tg_err tg__question_fn(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                     struct tg_error *e);
-struct tg__question {
-  const char *name, *meaning;
-  uint32_t needs; /* TG__COL_* */
+enum tg__question_id {
+#define QUESTION(name, ...) TG__Q_##name,
+#include "analyze/questions.def"
+  TG__Q_COUNT
+};
+/* What a trace has to hold for a question to have an answer (needs.c). */
+enum tg__need {
+  TG__NEED_NOTHING,
+  TG__NEED_DEVICE,    /* device work */
+  TG__NEED_BUSY,      /* device work, by the rules asked for */
+  TG__NEED_LAUNCHES,  /* device work, and some with a known host call */
+  TG__NEED_CALLERS,   /* device work, and operators or annotations: what it can lie below */
+  TG__NEED_OPERATORS, /* operators */
+  TG__NEED_WORK,      /* operators, host calls or device work */
+  TG__NEED_TIMED,     /* operators or device work */
+  TG__NEED_SLICES,    /* whatever takes time */
+  TG__NEED_NAMED,     /* user annotations */
+  TG__NEED_MEMORY,    /* [memory] events */
+  TG__NEED_SHAPES,    /* what calls were given */
+  TG__NEED_COUNT
+};
+/* questions.def explains these two. */
+enum tg__steps_by { TG__STEPS_BY_TIME, TG__STEPS_BY_LAUNCH, TG__STEPS_BY_EACH };
+enum tg__merge { TG__MERGE_WHOLE, TG__MERGE_EVERY, TG__MERGE_ROWS, TG__MERGE_FOLD, TG__MERGE_LATE };
+struct tg__question { /* tg__questions[TG__Q_x] */
+  const char *name, *meaning, *order, *empty;
+  uint32_t loads; /* TG__COL_* */
+  enum tg__need need;
+  enum tg__steps_by steps;
+  enum tg__merge merge;
   tg__question_fn *answer;
   uint16_t first_argument, first_column; /* for the two accessors below */
+};
+struct tg__merge_rule {
+  enum tg__question_id question;
+  const char *argument, *value;
+  enum tg__merge merge;
+  const char *order;
+};
+/* All ranks, of which a question may look at one at a time once their rows are together. */
+struct tg__rank_load;
+struct tg__ranks_view {
+  const struct tg__columns *t; /* of all ranks; of a run their summaries alone */
+  bool is_one;                 /* the rows are those of one rank that was asked for */
+  uint32_t count;
+  enum tg_err (*load)(const struct tg__ranks_view *v, uint32_t i, struct tg__rank_load *out, struct tg_error *e);
+  /* *out and *rank: the trace that holds the i-th, with all columns, and its place there. The trace stays the
+   * view's. */
+  enum tg_err (*open)(const struct tg__ranks_view *v, uint32_t i, const struct tg__columns **out, uint32_t *rank,
+                      struct tg_error *e);
+};
+struct tg__ranks_view tg__ranks_view_of(const struct tg__columns *t); /* rank_load.c: all in memory */
+typedef void tg__folded_fn(struct tg__joining *j, struct tg_table *rows);
+typedef enum tg_err tg__merged_fn(const struct tg__ranks_view *ranks, struct tg_table *rows, struct tg_error *e);
+struct tg__merge_hooks {
+  const char *note; /* notes of a rank with these words are not taken over; NULL or "": all are */
+  tg__folded_fn *folded;
+  tg__merged_fn *merged; /* NULL: none */
+};
+struct tg__ready {
+  enum tg__question_id question;
+  const char *by; /* "": the usual one */
+};
+enum {
+  TG__READY_COUNT = 0
+#define READY(question, by) +1
+#include "analyze/questions.def"
+};
+extern const struct tg__ready tg__ready[TG__READY_COUNT];
+/* How a column is merged where rows of several ranks become one. */
+enum tg__fold_how {
+  TG__FOLD_,    /* nothing is said: FIRST */
+  TG__FOLD_KEY, /* rows with the same keys are one */
+  TG__FOLD_IS,  /* so they are where both have the number `of`, or both another */
+  TG__FOLD_SUM,
+  TG__FOLD_SUM_IF_ALL, /* unknown when one does not know */
+  TG__FOLD_SUM_IF_ANY, /* unknown counts as 0 when another row knows */
+  TG__FOLD_FLOPS,      /* as before, but only operators without a formula count as 0 */
+  TG__FOLD_LEAST,
+  TG__FOLD_MOST,
+  TG__FOLD_FIRST, /* of those that know, as EVER */
+  TG__FOLD_EVER,
+  TG__FOLD_EARLIEST, /* of the rank where it started first */
+  TG__FOLD_STD,      /* standard deviation of `of` over `by` calls */
+  TG__FOLD_WEIGHTED, /* mean weighted with `of` */
+  TG__FOLD_STATED,   /* the same, unknown counts as 0 where another row knows */
+  TG__FOLD_PART,     /* the same of whole numbers */
+  TG__FOLD_MEAN,     /* those from here on are worked out at the end: `of` by `by` */
+  TG__FOLD_RATE,     /* `of` by `by` ns */
+  TG__FOLD_SHARE,    /* `of` in % of its sum; of `by` where that is 0 */
+  TG__FOLD_PER_ONE,  /* the same as a fraction */
+  TG__FOLD_RUNNING,  /* the shares so far */
+  TG__FOLD_MS,       /* `of` in ms */
+  TG__FOLD_LOW,      /* what all say, else of below 30 */
+  TG__FOLD_BOUND,    /* of against by */
 };
 struct tg__argument_info {
   const char *name, *fallback, *meaning;
@@ -182,30 +294,32 @@ struct tg__argument_info {
 struct tg__column_info {
   const char *name, *unit, *meaning;
   enum tg_type type;
+  enum tg__role role;
+  enum tg__fold_how fold;
+  const char *of, *by; /* columns of the same question, "" = none */
 };
 /* questions.c: tables made from questions.def; the answer of question x is tg__answer_x. */
 extern const struct tg__question tg__questions[];
+const char *tg__question_name(enum tg__question_id id);
 size_t tg__question_count(void);
 const struct tg__question *tg__question_find(const char *name); /* NULL when unknown */
 const struct tg__argument_info *tg__question_argument(const struct tg__question *q,
                                                       size_t k); /* sort, limit, where come last; NULL past the end */
-const struct tg__column_info *tg__question_column(const struct tg__question *q, size_t k); /* NULL past the end */
+const struct tg__column_info *tg__question_column(const struct tg__question *q, size_t k);    /* NULL past the end */
+const struct tg__merge_rule *tg__question_merge_rule(const struct tg__question *q, size_t k); /* NULL past the end */
+const struct tg__merge_hooks *tg__question_hooks(const struct tg__question *q);
+/* Of the first column called so; KEY of texts and flags, VALUE of numbers where there is none. */
+enum tg__role tg__role_of_name(const char *name, enum tg_type type);
 const char *tg__nearest_text(const char *wanted, const char *(*candidate)(const void *ctx, size_t k),
                              const void *ctx); /* NULL when none is close */
-#define QUESTION(name, needs, meaning) tg__question_fn tg__answer_##name;
-#define ARGUMENT(question, name, fallback, meaning)
-#define COLUMN(question, name, type, unit, meaning)
+#define QUESTION(name, ...) tg__question_fn tg__answer_##name;
+#define FOLDED(question, note) tg__folded_fn tg__folded_##question;
+#define MERGED(question, note) tg__merged_fn tg__merged_##question;
 #include "analyze/questions.def"
-#undef QUESTION
-#undef ARGUMENT
-#undef COLUMN
 /* Runs a question: checks arguments, loads columns, answers, then where, sort, limit. `findings` is answered by
  * diagnose and registered there; analyze knows only its columns. */
 enum tg_err tg__ask_run(struct tg__columns *t, const char *question, const struct tg_arg *args, size_t arg_count,
                         struct tg_table **out, struct tg_error *e);
-enum tg_err
-tg__findings_of_all(const struct tg__columns *t,
-                    struct tg_table *rows); /* diagnose: what shows only between ranks; TG_OK or TG_MEMORY */
 /* The answer about one rank, counted from 0, as a part of the one about all. */
 enum tg_err tg__ask_rank(struct tg__columns *t, uint32_t rank, const char *question, const struct tg_arg *args,
                          size_t arg_count, struct tg_table **out, struct tg_error *e);
@@ -247,9 +361,6 @@ enum tg_err tg__rank_load(const struct tg__columns *t, uint32_t rank,
                           struct tg__rank_load *out); /* TG_OK or TG_MEMORY */
 int64_t tg__rank_first_ns(const struct tg__columns *t,
                           uint32_t rank); /* rows.c: start of its first row, as in its file; TG_NULL_INT: none */
-/* modules_settle.c: rows of the question modules that came rank by rank, together: what is of no rank is added up,
- * shares are of all. */
-bool tg__modules_settle(struct tg_table *t); /* false on no memory */
 
 /* ---- shared arithmetic ----------------------------------------------------------------------- */
 

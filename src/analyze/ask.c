@@ -62,12 +62,17 @@ static enum tg_err check_names(const struct tg__ask *a, struct tg_error *e) {
   return TG_OK;
 }
 
+/* What is no question (tg__ask_select) takes them all. */
+static bool takes(const struct tg__ask *a, const char *name) {
+  return !a->question || find_argument(a->question, name) != NULL;
+}
+
 bool tg__ask_has_arg(const struct tg__ask *a, const char *name) { return find_argument(a->question, name) != NULL; }
 
 const char *tg__ask_arg(const struct tg__ask *a, const char *name) {
   for (size_t i = 0; i < a->arg_count; i++)
     if (a->args[i].value && strcmp(a->args[i].name, name) == 0) return a->args[i].value;
-  const struct tg__argument_info *info = find_argument(a->question, name);
+  const struct tg__argument_info *info = a->question ? find_argument(a->question, name) : NULL;
   return info ? info->fallback : NULL;
 }
 
@@ -128,7 +133,7 @@ enum tg_err tg__ask_us(const struct tg__ask *a, const char *arg, int64_t *ns, st
 bool tg__ask_is_all(const char *value) { return !value || !*value || strcmp(value, "all") == 0; }
 
 static enum tg_err parse_rank(const struct tg__columns *t, struct tg__ask *a, struct tg_error *e) {
-  const char *value = find_argument(a->question, "rank") ? tg__ask_arg(a, "rank") : NULL;
+  const char *value = takes(a, "rank") ? tg__ask_arg(a, "rank") : NULL;
   int64_t number, low = INT64_MAX, high = -1;
   a->rank = TG_NONE;
   if (tg__ask_is_all(value)) return TG_OK;
@@ -240,7 +245,7 @@ const struct tg__step *tg__ask_first_step(const struct tg__columns *t, const str
 
 static enum tg_err parse_steps(const struct tg__columns *t, struct tg__ask *a, struct tg_error *e) {
   /* questions about ranks look at the numbers themselves: summaries have no steps of the trace */
-  const bool has_windows = find_argument(a->question, "step") && a->question->needs != TG__COL_RANKS;
+  const bool has_windows = takes(a, "step") && !(a->question && a->question->loads == TG__COL_RANKS);
   const char *value = has_windows ? tg__ask_arg(a, "step") : NULL;
   if (tg__ask_is_all(value)) return TG_OK;
   if (!tg__ask_first_step(t, a))
@@ -352,29 +357,8 @@ void tg__table_add_losses(struct tg_table *out, const struct tg__columns *t, con
   }
 }
 
-static bool is_one_of(const char *name, const char *const *list) {
-  for (; *list; list++)
-    if (strcmp(name, *list) == 0) return true;
-  return false;
-}
-
 static void note_unlaunched(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out) {
-  static const char *const by_launch[] = {"ops",
-                                          "kernels",
-                                          "launches",
-                                          "stacks",
-                                          "op_classes",
-                                          "top",
-                                          "breakdown",
-                                          "overlap",
-                                          "kernel_types",
-                                          "kernel_breakdown",
-                                          "idle",
-                                          "queue",
-                                          "copy_bandwidth",
-                                          "launch_stats",
-                                          NULL}; /* the others go by time or do not count device work */
-  if (!a->has_steps || !is_one_of(a->question->name, by_launch)) return;
+  if (!a->has_steps || a->question->steps != TG__STEPS_BY_LAUNCH) return;
   int64_t without = 0;
   for (uint32_t k = 0; k < t->track_count; k++) {
     if (!tg__ask_has_track(a, t, k)) continue;
@@ -388,24 +372,15 @@ static void note_unlaunched(const struct tg__columns *t, const struct tg__ask *a
 
 /* Why there are no rows, where no question says so itself. */
 static void note_nothing(const struct tg__ask *a, struct tg_table *out) {
-  static const struct {
-    const char *question, *why;
-  } reasons[] = {
-      {"events", "none of these events takes time; by=mark lists those that are moments"},
-      {"document", "beside its events the document says nothing"},
-      {"gaps", "between two pieces of device work there is no gap of min_us or more"},
-      {"kernel_types", "none of the device work takes time"},
-  };
   const char *const where = tg__ask_arg(a, "where"), *const limit = tg__ask_arg(a, "limit");
   const bool has_steps = find_argument(a->question, "step") && !tg__ask_is_all(tg__ask_arg(a, "step"));
   if (out->rows || out->note_count || has_steps || (where && *where) || strcmp(limit, "0") == 0) return;
-  for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
-    if (strcmp(reasons[i].question, a->question->name) == 0) tg__table_note(out, "%s", reasons[i].why);
+  if (*a->question->empty) tg__table_note(out, "%s", a->question->empty);
 }
 
 static void add_notes(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out) {
   if (!a->is_joined) note_nothing(a, out); /* else other ranks may have some */
-  const bool uses_steps = a->has_steps || strcmp(a->question->name, "steps") == 0;
+  const bool uses_steps = a->has_steps || a->question->steps == TG__STEPS_BY_EACH;
   const struct tg__step *const step = uses_steps ? tg__ask_first_step(t, a) : NULL;
   const enum tg__step_kind kind = step ? t->ranks[step->rank].step_kind : TG__STEP_PROFILER;
   if (kind == TG__STEP_PERIOD)
@@ -476,19 +451,30 @@ enum tg_err tg__ask_finish(struct tg_table *t, const struct tg_arg *args, size_t
 static enum tg_err add_columns(const struct tg__question *q, struct tg_table *out) {
   const struct tg__column_info *info;
   for (size_t k = 0; (info = tg__question_column(q, k)) != NULL; k++)
-    tg__table_add_column(out, info->name, info->type, info->unit);
+    tg__table_add_column_as(out, info->name, info->type, info->unit, info->role);
   return out->failed ? TG_MEMORY : TG_OK;
+}
+
+static enum tg_err only_summaries(const struct tg__columns *t, const struct tg__question *q, struct tg_error *e) {
+  char list[128] = "";
+  size_t len = 0, left = 0;
+  for (size_t k = 0; k < tg__question_count(); k++) left += tg__questions[k].loads == TG__COL_RANKS;
+  for (size_t k = 0; k < tg__question_count() && len < sizeof list; k++)
+    if (tg__questions[k].loads == TG__COL_RANKS)
+      len += (size_t)snprintf(list + len, sizeof list - len, "%s%s", tg__questions[k].name,
+                              --left > 1 ? ", "
+                              : left     ? " and "
+                                         : "");
+  return tg__fail(e, TG_NO_DATA, -1,
+                  "this is a summary of %u rank%s, which answers %s; %s needs the traces it was made of", t->rank_count,
+                  t->rank_count == 1 ? "" : "s", list, q->name);
 }
 
 /* Questions about ranks are answered from all columns or, where there are none, from the summaries of the ranks. */
 static enum tg_err load(struct tg__columns *t, const struct tg__question *q, struct tg_error *e) {
-  if (q->needs == TG__COL_RANKS) return t->summaries ? TG_OK : tg__trace_load(t, TG__COL_ALL, e);
-  if (t->summaries && q->needs != TG__COL_NONE)
-    return tg__fail(e, TG_NO_DATA, -1,
-                    "this is a summary of %u rank%s, which answers ranks, collectives, stragglers, clocks and spread; "
-                    "%s needs the traces it was made of",
-                    t->rank_count, t->rank_count == 1 ? "" : "s", q->name);
-  return tg__trace_load(t, q->needs, e);
+  if (q->loads == TG__COL_RANKS) return t->summaries ? TG_OK : tg__trace_load(t, TG__COL_ALL, e);
+  if (t->summaries && q->loads != TG__COL_NONE) return only_summaries(t, q, e);
+  return tg__trace_load(t, q->loads, e);
 }
 
 static enum tg_err check_needs(const struct tg__columns *t, const struct tg__ask *a, struct tg_error *e) {
@@ -521,11 +507,7 @@ static enum tg_err answer(struct tg__columns *t, struct tg__ask *a, struct tg_ta
 
 enum tg_err tg__ask_select(const struct tg__columns *t, const struct tg_arg *args, size_t arg_count,
                            struct tg__ask *out, struct tg_error *e) {
-  *out = (struct tg__ask){.question = tg__question_find("events"),
-                          .args = args,
-                          .arg_count = arg_count,
-                          .track = TG_NONE,
-                          .most_rows = SIZE_MAX};
+  *out = (struct tg__ask){.args = args, .arg_count = arg_count, .track = TG_NONE, .most_rows = SIZE_MAX};
   const enum tg_err err = parse_rank(t, out, e);
   return err ? err : parse_steps(t, out, e);
 }

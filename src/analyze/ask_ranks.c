@@ -106,12 +106,13 @@ void tg__table_note_twins(struct tg_table *out, const struct tg__columns *t, con
 /* What no single rank says. */
 static enum tg_err settle(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *rows,
                           struct tg_error *e) {
+  tg__merged_fn *const merged = tg__question_hooks(a->question)->merged;
+  const struct tg__ranks_view view = tg__ranks_view_of(t);
   tg__table_add_skipped_files(rows, t);
   tg__table_note_twins(rows, t, "", TG_NULL_INT);
-  if (strcmp(a->question->name, "losses") == 0) tg__put_skipped_files(t, rows);
-  if (strcmp(a->question->name, "modules") == 0 && !tg__modules_settle(rows)) rows->failed = true;
-  if (strcmp(a->question->name, "findings") == 0 && tg__findings_of_all(t, rows)) rows->failed = true;
-  return rows->failed ? tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", a->question->name) : TG_OK;
+  const enum tg_err err = merged ? merged(&view, rows, e) : TG_OK;
+  if (err || !rows->failed) return err;
+  return tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", a->question->name);
 }
 
 static enum tg_err join(struct tg__columns *t, const struct tg__ask *a, const struct tg__ask *each, int64_t *numbers,

@@ -2,56 +2,6 @@
  * refused, with the option that would have recorded it: an empty table would read as "there was none". */
 #include "analyze/ask.h"
 
-enum need {
-  NEED_DEVICE,    /* device work */
-  NEED_BUSY,      /* device work, by the rules asked for */
-  NEED_LAUNCHES,  /* device work with a known host call */
-  NEED_OPERATORS, /* operators */
-  NEED_CALLERS,   /* operators or annotations: what device work can lie below */
-  NEED_WORK,      /* operators, host calls or device work */
-  NEED_TIMED,     /* operators or device work */
-  NEED_SLICES,    /* whatever takes time */
-  NEED_NAMED,     /* user annotations */
-  NEED_MEMORY,    /* [memory] events */
-  NEED_SHAPES,    /* what calls were given */
-};
-
-static const struct {
-  const char *question;
-  enum need need;
-} needs[] = {
-    {"kernels", NEED_DEVICE},
-    {"launches", NEED_DEVICE},
-    {"gaps", NEED_DEVICE},
-    {"device_metrics", NEED_DEVICE},
-    {"kernel_annotations", NEED_DEVICE},
-    {"breakdown", NEED_BUSY},
-    {"overlap", NEED_BUSY},
-    {"kernel_types", NEED_BUSY},
-    {"kernel_breakdown", NEED_BUSY},
-    {"idle", NEED_DEVICE},
-    {"copy_bandwidth", NEED_DEVICE},
-    {"op_kernels", NEED_DEVICE},
-    {"sequences", NEED_DEVICE},
-    {"queue", NEED_DEVICE},
-    {"launch_stats", NEED_DEVICE},
-    {"op_kernels", NEED_LAUNCHES},
-    {"queue", NEED_LAUNCHES},
-    {"launch_stats", NEED_LAUNCHES},
-    {"sequences", NEED_CALLERS},
-    {"ops", NEED_OPERATORS},
-    {"totals", NEED_WORK},
-    {"op_classes", NEED_WORK},
-    {"top", NEED_TIMED},
-    {"annotations", NEED_NAMED},
-    {"memory", NEED_MEMORY},
-    {"memory_ops", NEED_MEMORY},
-    {"call_graph", NEED_SLICES},
-    {"rows", NEED_SLICES},
-    {"roofline", NEED_SHAPES},
-    {"mfu", NEED_SHAPES},
-};
-
 static bool is_operator(enum tg__class c) { return c == TG__CLASS_OP; }
 static bool is_caller(enum tg__class c) {
   return c == TG__CLASS_OP || c == TG__CLASS_PYTHON_OP || c == TG__CLASS_ANNOTATION;
@@ -123,44 +73,54 @@ static bool has_shapes(const struct tg__columns *t, const struct tg__ask *a) {
 }
 
 static const struct {
+  enum tg__need first;          /* looked for before; NOTHING = none */
   bool (*fits)(enum tg__class); /* NULL: memory events */
   bool linked;
   const char *what, *cure; /* what is missing, and what to do for it */
-} kinds[] = {
-    [NEED_DEVICE] = {tg__class_is_device_work, false, "device work (kernels, copies, memsets)",
-                     "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] on a machine with a device"},
-    [NEED_BUSY] = {tg__class_is_device_work, false, "device work (kernels, copies, memsets)",
-                   "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] on a machine with a device"},
-    [NEED_LAUNCHES] = {tg__class_is_device_work, true, "host call that launched device work",
-                       "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] together"},
-    [NEED_OPERATORS] = {is_operator, false, "operators", "record with ProfilerActivity.CPU among the activities"},
-    [NEED_CALLERS] = {is_caller, false, "operators that device work could lie below",
-                      "record with ProfilerActivity.CPU among the activities"},
-    [NEED_WORK] = {is_work, false, "operators, host calls or device work",
-                   "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"},
-    [NEED_TIMED] = {is_timed, false, "operators or device work",
-                    "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"},
-    [NEED_SLICES] = {is_any, false, "events that take time", "record with ProfilerActivity.CPU among the activities"},
-    [NEED_NAMED] = {is_named, false, "user annotations",
-                    "wrap parts of the program in torch.profiler.record_function(\"name\")"},
-    [NEED_MEMORY] = {NULL, false, "[memory] events", "record with profile_memory=True"},
+} kinds[TG__NEED_COUNT] = {
+    [TG__NEED_DEVICE] = {TG__NEED_NOTHING, tg__class_is_device_work, false, "device work (kernels, copies, memsets)",
+                         "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] on a machine with a "
+                         "device"},
+    [TG__NEED_BUSY] = {TG__NEED_NOTHING, tg__class_is_device_work, false, "device work (kernels, copies, memsets)",
+                       "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] on a machine with a "
+                       "device"},
+    [TG__NEED_LAUNCHES] = {TG__NEED_DEVICE, tg__class_is_device_work, true, "host call that launched device work",
+                           "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] together"},
+    [TG__NEED_CALLERS] = {TG__NEED_DEVICE, is_caller, false, "operators that device work could lie below",
+                          "record with ProfilerActivity.CPU among the activities"},
+    [TG__NEED_OPERATORS] = {TG__NEED_NOTHING, is_operator, false, "operators",
+                            "record with ProfilerActivity.CPU among the activities"},
+    [TG__NEED_WORK] = {TG__NEED_NOTHING, is_work, false, "operators, host calls or device work",
+                       "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"},
+    [TG__NEED_TIMED] = {TG__NEED_NOTHING, is_timed, false, "operators or device work",
+                        "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"},
+    [TG__NEED_SLICES] = {TG__NEED_NOTHING, is_any, false, "events that take time",
+                         "record with ProfilerActivity.CPU among the activities"},
+    [TG__NEED_NAMED] = {TG__NEED_NOTHING, is_named, false, "user annotations",
+                        "wrap parts of the program in torch.profiler.record_function(\"name\")"},
+    [TG__NEED_MEMORY] = {TG__NEED_NOTHING, NULL, false, "[memory] events", "record with profile_memory=True"},
 };
 
+static enum tg_err check_shapes(const struct tg__columns *t, const struct tg__ask *a, struct tg_error *e) {
+  if (t->rank_count < 2 || has_shapes(t, a)) return TG_OK; /* of one rank the question says so itself */
+  return tg__fail(e, TG_NO_DATA, -1,
+                  "the trace holds no input shapes, from which operations and bytes are counted; record with "
+                  "record_shapes=True");
+}
+
+static enum tg_err check(const struct tg__columns *t, const struct tg__ask *a, enum tg__need need, const char *who,
+                         struct tg_error *e) {
+  if (need == TG__NEED_NOTHING) return TG_OK;
+  if (need == TG__NEED_SHAPES) return check_shapes(t, a, e);
+  if (need == TG__NEED_BUSY && strcmp(tg__ask_arg(a, "rules"), "exact") != 0 && has_streams(t, a)) return TG_OK;
+  if (kinds[need].fits ? tg__ask_has_class(t, a, kinds[need].fits, kinds[need].linked) : has_memory_marks(t, a))
+    return TG_OK;
+  return tg__fail(e, TG_NO_DATA, -1, "%s holds no %s, which %s is about; %s", who, kinds[need].what, a->question->name,
+                  kinds[need].cure);
+}
+
 enum tg_err tg__check_needs(const struct tg__columns *t, const struct tg__ask *a, const char *who, struct tg_error *e) {
-  for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
-    const enum need need = needs[i].need;
-    if (strcmp(needs[i].question, a->question->name) != 0) continue;
-    if (need == NEED_BUSY && strcmp(tg__ask_arg(a, "rules"), "exact") != 0 && has_streams(t, a)) continue;
-    if (need == NEED_SHAPES) {
-      if (t->rank_count < 2 || has_shapes(t, a)) continue; /* of one rank the question says so itself */
-      return tg__fail(e, TG_NO_DATA, -1,
-                      "the trace holds no input shapes, from which operations and bytes are counted; record with "
-                      "record_shapes=True");
-    }
-    if (kinds[need].fits ? tg__ask_has_class(t, a, kinds[need].fits, kinds[need].linked) : has_memory_marks(t, a))
-      continue;
-    return tg__fail(e, TG_NO_DATA, -1, "%s holds no %s, which %s is about; %s", who, kinds[need].what,
-                    a->question->name, kinds[need].cure);
-  }
-  return TG_OK;
+  const enum tg__need need = a->question->need;
+  const enum tg_err err = check(t, a, kinds[need].first, who, e);
+  return err ? err : check(t, a, need, who, e);
 }

@@ -3,58 +3,64 @@
 
 /* Arguments and columns of all questions lie in one array each. FIRST_x is the position of x's first one: an
  * enumerator takes the next number, and BACK_x takes it back so that the first entry of x gets the same. */
-#define QUESTION(name, needs, meaning) ARGUMENT_FIRST_##name, ARGUMENT_BACK_##name = ARGUMENT_FIRST_##name - 1,
-#define ARGUMENT(question, name, fallback, meaning) ARGUMENT_##question##_##name,
-#define COLUMN(question, name, type, unit, meaning)
 enum {
+#define QUESTION(name, ...) ARGUMENT_FIRST_##name, ARGUMENT_BACK_##name = ARGUMENT_FIRST_##name - 1,
+#define ARGUMENT(question, name, fallback, meaning) ARGUMENT_##question##_##name,
 #include "analyze/questions.def"
   ARGUMENT_COUNT
 };
-#undef QUESTION
-#undef ARGUMENT
-#undef COLUMN
 
-#define QUESTION(name, needs, meaning) COLUMN_FIRST_##name, COLUMN_BACK_##name = COLUMN_FIRST_##name - 1,
-#define ARGUMENT(question, name, fallback, meaning)
-#define COLUMN(question, name, type, unit, meaning) COLUMN_##question##_##name,
 enum {
+#define QUESTION(name, ...) COLUMN_FIRST_##name, COLUMN_BACK_##name = COLUMN_FIRST_##name - 1,
+#define COLUMN(question, name, ...) COLUMN_##question##_##name,
 #include "analyze/questions.def"
   COLUMN_COUNT
 };
-#undef QUESTION
-#undef ARGUMENT
-#undef COLUMN
 
 const struct tg__question tg__questions[] = {
-#define QUESTION(name, needs, meaning)                                                                                 \
-  {#name, meaning, TG__COL_##needs, tg__answer_##name, ARGUMENT_FIRST_##name, COLUMN_FIRST_##name},
-#define ARGUMENT(question, name, fallback, meaning)
-#define COLUMN(question, name, type, unit, meaning)
+#define QUESTION_LINE(name, columns, needs, steps, merge, meaning, order, empty, ...)                                  \
+  [TG__Q_##name] = {#name,                                                                                             \
+                    meaning,                                                                                           \
+                    order,                                                                                             \
+                    empty,                                                                                             \
+                    TG__COL_##columns,                                                                                 \
+                    TG__NEED_##needs,                                                                                  \
+                    TG__STEPS_BY_##steps,                                                                              \
+                    TG__MERGE_##merge,                                                                                 \
+                    tg__answer_##name,                                                                                 \
+                    ARGUMENT_FIRST_##name,                                                                             \
+                    COLUMN_FIRST_##name},
+#define QUESTION(name, columns, needs, steps, merge, ...)                                                              \
+  QUESTION_LINE(name, columns, needs, steps, merge, __VA_ARGS__, "", "", )
 #include "analyze/questions.def"
-#undef QUESTION
-#undef ARGUMENT
-#undef COLUMN
 };
-enum { QUESTION_COUNT = sizeof tg__questions / sizeof *tg__questions };
+
+static const struct tg__merge_hooks hooks[TG__Q_COUNT] = {
+#define FOLDED(question, note) [TG__Q_##question] = {note, tg__folded_##question, NULL},
+#define MERGED(question, note) [TG__Q_##question] = {note, NULL, tg__merged_##question},
+#include "analyze/questions.def"
+};
+
+static const struct tg__merge_rule merge_rules[] = {
+#define MERGE(question, argument, value, merge, order) {TG__Q_##question, #argument, value, TG__MERGE_##merge, order},
+#include "analyze/questions.def"
+};
+
+const struct tg__ready tg__ready[TG__READY_COUNT] = {
+#define READY(question, by) {TG__Q_##question, by},
+#include "analyze/questions.def"
+};
 
 static const struct tg__argument_info arguments[] = {
-#define QUESTION(name, needs, meaning)
 #define ARGUMENT(question, name, fallback, meaning) {#name, fallback, meaning},
-#define COLUMN(question, name, type, unit, meaning)
 #include "analyze/questions.def"
-#undef QUESTION
-#undef ARGUMENT
-#undef COLUMN
 };
 
 static const struct tg__column_info columns[] = {
-#define QUESTION(name, needs, meaning)
-#define ARGUMENT(question, name, fallback, meaning)
-#define COLUMN(question, name, type, unit, meaning) {#name, unit, meaning, TG_##type},
+#define COLUMN_LINE(name, type, unit, role, meaning, fold, of, by, ...)                                                \
+  {#name, unit, meaning, TG_##type, TG__ROLE_##role, TG__FOLD_##fold, #of, #by},
+#define COLUMN(question, name, type, unit, role, ...) COLUMN_LINE(name, type, unit, role, __VA_ARGS__, , , , )
 #include "analyze/questions.def"
-#undef QUESTION
-#undef ARGUMENT
-#undef COLUMN
 };
 
 /* Every question takes these after its own. */
@@ -65,26 +71,42 @@ static const struct tg__argument_info common[] = {
     {"limit", "all", "at most this many rows"},
 };
 
-size_t tg__question_count(void) { return QUESTION_COUNT; }
+size_t tg__question_count(void) { return TG__Q_COUNT; }
+
+const char *tg__question_name(enum tg__question_id id) { return tg__questions[id].name; }
 
 const struct tg__question *tg__question_find(const char *name) {
-  for (size_t i = 0; i < QUESTION_COUNT; i++)
+  for (size_t i = 0; i < TG__Q_COUNT; i++)
     if (strcmp(tg__questions[i].name, name) == 0) return &tg__questions[i];
   return NULL;
 }
 
 const struct tg__argument_info *tg__question_argument(const struct tg__question *q, size_t k) {
-  const bool is_last = q + 1 == tg__questions + QUESTION_COUNT;
+  const bool is_last = q + 1 == tg__questions + TG__Q_COUNT;
   const size_t own = (is_last ? (size_t)ARGUMENT_COUNT : q[1].first_argument) - q->first_argument;
   if (k < own) return &arguments[q->first_argument + k];
   return k - own < sizeof common / sizeof *common ? &common[k - own] : NULL;
 }
 
 const struct tg__column_info *tg__question_column(const struct tg__question *q, size_t k) {
-  const bool is_last = q + 1 == tg__questions + QUESTION_COUNT;
+  const bool is_last = q + 1 == tg__questions + TG__Q_COUNT;
   const size_t own = (is_last ? (size_t)COLUMN_COUNT : q[1].first_column) - q->first_column;
   return k < own ? &columns[q->first_column + k] : NULL;
 }
+
+enum tg__role tg__role_of_name(const char *name, enum tg_type type) {
+  for (size_t i = 0; i < COLUMN_COUNT; i++)
+    if (columns[i].type == type && strcmp(columns[i].name, name) == 0) return columns[i].role;
+  return type == TG_INT || type == TG_REAL ? TG__ROLE_VALUE : TG__ROLE_KEY;
+}
+
+const struct tg__merge_rule *tg__question_merge_rule(const struct tg__question *q, size_t k) {
+  for (size_t i = 0; i < sizeof merge_rules / sizeof *merge_rules; i++)
+    if (&tg__questions[merge_rules[i].question] == q && k-- == 0) return &merge_rules[i];
+  return NULL;
+}
+
+const struct tg__merge_hooks *tg__question_hooks(const struct tg__question *q) { return &hooks[q - tg__questions]; }
 
 /* Letters to insert, drop, replace or swap with the neighbour to turn one word into the other, without regard to
  * case. Words are cut at 31 letters: this only feeds "did you mean". */

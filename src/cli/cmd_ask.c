@@ -78,7 +78,7 @@ static int answer(struct tg__cli *c, struct tg_trace *trace, const char *path, c
 static bool is_about_ranks(const struct tg__cli *c, const char *path, const char *question) {
   const char *const rules = tg__cli_argument(c, "rules");
   const enum tg__path_kind kind = tg__path_kind(path);
-  return tg__question_find(question)->needs == TG__COL_RANKS && !(rules && strncmp(rules, "hta", 3) == 0) &&
+  return tg__question_find(question)->loads == TG__COL_RANKS && !(rules && strncmp(rules, "hta", 3) == 0) &&
          (kind == TG__PATH_DIR || (kind == TG__PATH_NONE && strpbrk(path, "*?[")));
 }
 

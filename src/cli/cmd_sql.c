@@ -21,8 +21,6 @@ static int show_schema(const struct tg__cli *c) {
 #define SQL_TABLE(name, meaning) put_line(t, #name, "", "", meaning);
 #define SQL_COLUMN(table, name, type, meaning) put_line(t, #table, #name, #type, meaning);
 #include "show/sql_tables.def"
-#undef SQL_TABLE
-#undef SQL_COLUMN
   const int status = t->failed ? tg__cli_failed(c, &e, NULL) : tg__cli_table(c, t, 0);
   tg_table_free(t);
   return status;

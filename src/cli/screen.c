@@ -273,13 +273,19 @@ enum tg_err tg__cli_open_run(const struct tg__cli *c, const char *path, struct t
   return err;
 }
 
+/* Its rows count from the first start of all ranks, which must be known before columns are left out. */
+static bool counts_from_first(const struct tg__question *q) {
+  const struct tg__column_info *info = NULL;
+  for (size_t k = 0; q && (info = tg__question_column(q, k)) && info->role != TG__ROLE_SINCE_FIRST;) k++;
+  return info != NULL;
+}
+
 /* A question about one rank, or about none in particular, whose rows come rank by rank. */
 enum tg_err tg__cli_open_asking(const struct tg__cli *c, const char *path, struct tg__run_first *first,
                                 struct tg_trace **out, struct tg_error *e) {
   const struct tg__call *const call = &first->call;
   if (tg__call_has(call, "rank") || tg__call_has(call, "track") || tg__call_has(call, "event") ||
-      (strcmp(call->question, "rows") == 0 &&
-       tg__call_has(call, "columns"))) /* from the first start of all, which must be known before */
+      (tg__call_has(call, "columns") && counts_from_first(tg__question_find(call->question))))
     return tg__cli_open_run(c, path, out, e);
   const bool at_once = !tg__question_joins(call->question, call->args, call->count) || !tg__run_is_large(path);
   if (at_once) return tg__cli_open(c, path, out, e);

@@ -165,6 +165,17 @@ static const char *unit_of_name(const char *name) {
                                            : "";
 }
 
+/* Called as a point in time is in these tables or in an answer, it is one. */
+static enum tg__role role_of_name(const char *name) {
+  static const char *const instants[] = {
+#define SQL_INSTANT(table, name, meaning) #name,
+#include "show/sql_tables.def"
+  };
+  for (size_t i = 0; i < sizeof instants / sizeof *instants; i++)
+    if (strcmp(instants[i], name) == 0) return TG__ROLE_INSTANT;
+  return tg__role_of_name(name, TG_INT);
+}
+
 static void put_cell(struct tg_table *t, enum tg_type type, const struct cell *cell) {
   if (cell->type == SQLITE_NULL) {
     tg__put_null(t);
@@ -191,7 +202,8 @@ static void fill_table(sqlite3_stmt *st, const struct rows *rows, struct tg_tabl
   const int width = sqlite3_column_count(st);
   for (int i = 0; i < width; i++) {
     const char *name = sqlite3_column_name(st, i);
-    tg__table_add_column(t, name ? name : "", type_of_column(st, i, rows), unit_of_name(name ? name : ""));
+    if (!name) name = "";
+    tg__table_add_column_as(t, name, type_of_column(st, i, rows), unit_of_name(name), role_of_name(name));
   }
   for (size_t k = 0; k < rows->count && !t->failed; k++)
     put_cell(t, t->columns[k % (size_t)width].type, &rows->cells[k]);

@@ -10,10 +10,7 @@ struct sqlite3_context;
 
 enum tg__sql_table {
 #define SQL_TABLE(name, meaning) TG__T_##name,
-#define SQL_COLUMN(table, name, type, meaning)
 #include "show/sql_tables.def"
-#undef SQL_TABLE
-#undef SQL_COLUMN
   TG__SQL_TABLES
 };
 
@@ -23,8 +20,6 @@ enum tg__sql_column {
 #define SQL_TABLE(name, meaning) FIRSTG__T_##name, TG__BACK_##name = FIRSTG__T_##name - 1,
 #define SQL_COLUMN(table, name, type, meaning) TG__C_##table##_##name,
 #include "show/sql_tables.def"
-#undef SQL_TABLE
-#undef SQL_COLUMN
   TG__SQL_COLUMNS
 };
 

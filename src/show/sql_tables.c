@@ -9,8 +9,6 @@ static const char schema_text[] =
 #define SQL_TABLE(name, meaning) "\n" #name ": " meaning "\n"
 #define SQL_COLUMN(table, name, type, meaning) "  " #name " " #type "  " meaning "\n"
 #include "show/sql_tables.def"
-#undef SQL_TABLE
-#undef SQL_COLUMN
     ;
 
 const char *tg__sql_schema(void) { return schema_text; }
@@ -21,21 +19,15 @@ const char *tg__sql_schema(void) { return schema_text; }
 
 static const char *const table_names[] = {
 #define SQL_TABLE(name, meaning) #name,
-#define SQL_COLUMN(table, name, type, meaning)
 #include "show/sql_tables.def"
-#undef SQL_TABLE
-#undef SQL_COLUMN
 };
 
 static const struct {
   enum tg__sql_table table;
   const char *declaration;
 } columns[] = {
-#define SQL_TABLE(name, meaning)
 #define SQL_COLUMN(table, name, type, meaning) {TG__T_##table, #name " " #type},
 #include "show/sql_tables.def"
-#undef SQL_TABLE
-#undef SQL_COLUMN
 };
 
 struct table {

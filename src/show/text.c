@@ -27,14 +27,7 @@ static bool is_shown(const struct col *col) { return !col->empty && !col->left_o
 /* ---- cells ----------------------------------------------------------------------------------- */
 
 /* A point in time: humanised it would say nothing ("1.7e9 s"), so it is written as viewers write it, in µs, exactly. */
-static bool is_instant(const struct tg__column *c) {
-  static const char *const names[] = {"start_ns", "end_ns",  "ts_ns",   "first_ns",
-                                      "last_ns",  "base_ns", "made_ns", "freed_ns"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    if (strcmp(c->name, names[i]) == 0) return true;
-  }
-  return false;
-}
+static bool is_instant(const struct tg__column *c) { return c->role == TG__ROLE_INSTANT; }
 
 static void instant_text(int64_t ns, char *buf) {
   const char *sign = ns < 0 ? "-" : "";

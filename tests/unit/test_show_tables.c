@@ -162,7 +162,7 @@ static void text_sends_no_escapes_to_the_terminal(void **state) {
 
 static void text_shows_points_in_time_exactly(void **state) {
   struct tg_table *t = tg__table_new("x");
-  tg__table_add_column(t, "start_ns", TG_INT, "ns");
+  tg__table_add_column_as(t, "start_ns", TG_INT, "ns", TG__ROLE_INSTANT);
   tg__put_int(t, 1694039968955744123);
   tg__put_int(t, -5);
   expect("text", t, NULL, "               start_ns\n1694039968955744.123 us\n              -0.005 us\n");

@@ -6,81 +6,30 @@
 
 #include "analyze/ask.h"
 
-struct listed {
-  const char *question, *column; /* question NULL: of any */
-};
-
-static bool is_listed(const struct listed *list, size_t count, const char *question, const char *column) {
-  for (size_t i = 0; i < count; i++)
-    if (strcmp(list[i].column, column) == 0 && (!list[i].question || strcmp(list[i].question, question) == 0))
-      return true;
-  return false;
-}
-#define IS_LISTED(list, question, column) is_listed(list, sizeof(list) / sizeof *(list), question, column)
-
 /* ---- what a column is ------------------------------------------------------------------------ */
 
-/* Integers that name something rather than count it. */
-static const struct listed named[] = {{NULL, "rank"},  {NULL, "track"}, {NULL, "device"}, {NULL, "stream"},
-                                      {NULL, "pid"},   {NULL, "tid"},   {NULL, "src"},    {NULL, "dst"},
-                                      {NULL, "depth"}, {NULL, "level"}};
-
 /* Names that a recording gives: another may have others for the same. */
-static const struct listed of_recording[] = {{NULL, "rank"},       {NULL, "track"},
-                                             {NULL, "device"},     {NULL, "stream"},
-                                             {NULL, "pid"},        {NULL, "tid"},
-                                             {NULL, "step"},       {NULL, "address"},
-                                             {NULL, "file"},       {NULL, "process"},
-                                             {"steps", "name"},    {"tracks", "name"},
-                                             {"totals", "name"},   {"device_metrics", "name"},
-                                             {"findings", "where"}};
+static bool is_of_recording(enum tg__role role) {
+  return role == TG__ROLE_RECORDED || role == TG__ROLE_RANK || role == TG__ROLE_PROCESS_ID || role == TG__ROLE_TRACK;
+}
 
-static const struct listed chance[] = {{NULL, "track"}, {NULL, "pid"}, {NULL, "tid"}};
-
-/* Integers that stand for an event of the one recording: their difference says nothing. */
-static const struct listed numbered[] = {{NULL, "id"},
-                                         {NULL, "parent"},
-                                         {NULL, "cause"},
-                                         {NULL, "event"},
-                                         {NULL, "slice"},
-                                         {NULL, "index"},
-                                         {NULL, "launch"},
-                                         {NULL, "correlation"},
-                                         {NULL, "forward"},
-                                         {NULL, "address"},
-                                         {NULL, "line"},
-                                         {NULL, "sequence"},
-                                         {NULL, "offset"},
-                                         {NULL, "last_rank"},
-                                         {NULL, "least_rank"},
-                                         {NULL, "most_rank"},
-                                         {NULL, "from_event"},
-                                         {NULL, "to_event"},
-                                         {NULL, "from_index"},
-                                         {NULL, "to_index"},
-                                         {NULL, "forward_event"},
-                                         {NULL, "iteration"},
-                                         {NULL, "reference"},
-                                         {NULL, "annotation_event"},
-                                         {NULL, "index_correlation"}};
-
-/* Texts and flags that say how it went, not which row it is. */
-static const struct listed outcomes[] = {{"findings", "severity"},   {"findings", "evidence"},
-                                         {"findings", "advice"},     {"findings", "method"},
-                                         {"stragglers", "cause"},    {"stragglers", "evidence"},
-                                         {"ranks", "state"},         {"losses", "meaning"},
-                                         {"ops", "tensor_eligible"}, {"kernels", "tensor_cores"},
-                                         {"kernels", "op_eligible"}, {"kernels", "low_occupancy"},
-                                         {"roofline", "bound"},      {"data_hidden", "bound"},
-                                         {"mfu", "precision"},       {"key_averages", "async"},
-                                         {"memory_blocks", "known"}, {"document", "json"},
-                                         {"overview", "text"},       {"memory_summary", "current"},
-                                         {"memory_summary", "peak"}, {"memory_summary", "allocated"},
-                                         {"memory_summary", "freed"}};
-
-/* Points of time, beside which lengths are what rows are sorted by. */
-static const struct listed moments[] = {{NULL, "start_ns"}, {NULL, "first_ns"}, {NULL, "last_ns"},
-                                        {NULL, "ts_ns"},    {NULL, "made_ns"},  {NULL, "freed_ns"}};
+static enum tg__diff_role role_of(enum tg__role role, bool has_columns) {
+  switch (role) {
+  case TG__ROLE_VALUE:
+  case TG__ROLE_INSTANT:
+  case TG__ROLE_SINCE_FIRST:
+    return has_columns ? TG__DIFF_LEFT_OUT : TG__DIFF_VALUE;
+  case TG__ROLE_REFERENCE:
+  case TG__ROLE_SLICE:
+  case TG__ROLE_EVENT:
+  case TG__ROLE_SLICE_OR_MARK:
+    return has_columns ? TG__DIFF_LEFT_OUT : TG__DIFF_SEEN;
+  case TG__ROLE_OUTCOME:
+    return TG__DIFF_SEEN;
+  default:
+    return TG__DIFF_KEY;
+  }
+}
 
 /* ---- do both sides say the same in it -------------------------------------------------------- */
 
@@ -125,7 +74,7 @@ static bool is_shared(struct tg_table *const sides[TG__SIDES], size_t column, bo
   }
   for (int side = 0; side < TG__SIDES; side++) tg__map_free(&seen[side]);
   const size_t fewer = different[0] < different[1] ? different[0] : different[1];
-  const bool all = IS_LISTED(chance, sides[0]->question, c->name);
+  const bool all = c->role == TG__ROLE_TRACK || c->role == TG__ROLE_PROCESS_ID;
   *out = !fewer || (all ? common == different[0] && common == different[1] : 2 * common >= fewer);
   return done;
 }
@@ -148,14 +97,6 @@ static enum tg_err pick(const struct tg_table *t, const char *list, const char *
   return TG_OK;
 }
 
-static enum tg__diff_role role_of(const struct tg_table *t, size_t column, bool has_columns) {
-  const enum tg_type type = t->columns[column].type;
-  const char *const name = t->columns[column].name;
-  if (type == TG_REAL || (type == TG_INT && !IS_LISTED(named, t->question, name)))
-    return has_columns ? TG__DIFF_LEFT_OUT : IS_LISTED(numbered, t->question, name) ? TG__DIFF_SEEN : TG__DIFF_VALUE;
-  return IS_LISTED(outcomes, t->question, name) ? TG__DIFF_SEEN : TG__DIFF_KEY;
-}
-
 /* Keys that say other things on the two sides match nothing. */
 static bool loosen(struct tg_table *const sides[TG__SIDES], struct tg__diff_columns *out, struct tg_table *notes) {
   const struct tg_table *const t = sides[0];
@@ -163,8 +104,7 @@ static bool loosen(struct tg_table *const sides[TG__SIDES], struct tg__diff_colu
   bool done = true, shared;
   for (size_t c = 0; c < t->column_count && done; c++) {
     const enum tg_type type = t->columns[c].type;
-    if (out->roles[c] != TG__DIFF_KEY || type == TG_BOOL || !IS_LISTED(of_recording, t->question, t->columns[c].name))
-      continue;
+    if (out->roles[c] != TG__DIFF_KEY || type == TG_BOOL || !is_of_recording(t->columns[c].role)) continue;
     done = is_shared(sides, c, &shared);
     if (!done || shared) continue;
     out->roles[c] = TG__DIFF_SEEN;
@@ -193,7 +133,7 @@ static size_t choose_order(const struct tg_table *t, const uint8_t *roles, const
     const char *const name = t->columns[c].name;
     const bool is_named = first && strncmp(columns, name, first) == 0 && !name[first],
                time = strcmp(t->columns[c].unit, "ns") == 0;
-    const int rank = is_named ? 4 : !time ? 1 : IS_LISTED(moments, t->question, name) ? 2 : 3;
+    const int rank = is_named ? 4 : !time ? 1 : t->columns[c].role == TG__ROLE_INSTANT ? 2 : 3;
     if (rank > best) by = c;
     if (rank > best) best = rank;
   }
@@ -210,7 +150,7 @@ enum tg_err tg__diff_columns_choose(struct tg_table *const sides[TG__SIDES], con
   if (!err) err = pick(t, columns, "columns", TG__DIFF_VALUE, out->roles, e);
   if (err) return err;
   for (size_t c = 0; c < t->column_count; c++) {
-    const enum tg__diff_role role = role_of(t, c, *columns);
+    const enum tg__diff_role role = role_of(t->columns[c].role, *columns);
     if (out->roles[c] == TG__DIFF_LEFT_OUT && (!*keys || role == TG__DIFF_VALUE)) out->roles[c] = (uint8_t)role;
   }
   if (!*keys && !loosen(sides, out, notes)) return tg__fail(e, TG_MEMORY, -1, "out of memory while matching rows");

@@ -74,7 +74,8 @@ static void add_columns(const struct join *j, struct tg_table *out) {
   static const char *const ends[] = {"a", "b", "delta"};
   const struct tg_table *t = j->sides[0];
   for (size_t c = 0; c < t->column_count; c++)
-    if (is(j, c, TG__DIFF_KEY)) tg__table_add_column(out, t->columns[c].name, t->columns[c].type, t->columns[c].unit);
+    if (is(j, c, TG__DIFF_KEY))
+      tg__table_add_column_as(out, t->columns[c].name, t->columns[c].type, t->columns[c].unit, t->columns[c].role);
   tg__table_add_column(out, "in", TG_TEXT, "");
   for (size_t c = 0; c < t->column_count; c++) {
     const int count = is(j, c, TG__DIFF_VALUE) ? 3 : is(j, c, TG__DIFF_SEEN) ? 2 : 0;

@@ -68,7 +68,8 @@ static bool is_before(uint32_t a, uint32_t b, const void *ctx) {
   return o->by_class && o->c->self_pct->reals[a] > o->c->self_pct->reals[b];
 }
 
-bool tg__modules_settle(struct tg_table *t) {
+enum tg_err tg__merged_modules(const struct tg__ranks_view *ranks, struct tg_table *t, struct tg_error *e) {
+  if (ranks->is_one) return TG_OK;
   const struct columns c = columns_of(t);
   uint32_t *const rows = tg__alloc((t->rows + 1) * sizeof *rows);
   uint32_t *const first =
@@ -94,5 +95,6 @@ bool tg__modules_settle(struct tg_table *t) {
   if (done) tg__table_keep_rows(t, rows, t->rows);
   tg__free(rows);
   tg__free(first);
-  return done && !t->failed;
+  if (done && !t->failed) return TG_OK;
+  return tg__fail(e, TG_MEMORY, -1, "out of memory while putting the ranks together");
 }

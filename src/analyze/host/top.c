@@ -128,3 +128,24 @@ enum tg_err tg__answer_top(const struct tg__columns *t, const struct tg__ask *a,
   tg__free(w.rows);
   return err;
 }
+
+/* Device work decides what `top` is about: where some rank has any, operators of one that has none are not beside it.
+ */
+void tg__folded_top(struct tg__joining *j, struct tg_table *t) {
+  (void)j;
+  const size_t kind = tg__table_column_index(t, "kind"), total = tg__table_column_index(t, "total_ns");
+  const uint32_t op = tg__strings_find(t->strings, "operator", strlen("operator"));
+  uint32_t *const rows = tg__alloc((t->rows + 1) * sizeof *rows);
+  size_t kept = 0;
+  int64_t whole_ns = 0;
+  for (size_t i = 0; rows && i < t->rows; i++)
+    if (t->columns[kind].texts[i] != op) rows[kept++] = (uint32_t)i;
+  const bool device = kept > 0;
+  if (rows && kept > 0 && kept < t->rows) tg__table_keep_rows(t, rows, kept);
+  t->failed |= !rows;
+  for (size_t i = 0; i < t->rows; i++) whole_ns += t->columns[total].ints[i];
+  if (t->rows)
+    tg__table_note(t, "%s is %.3f ms in all", device ? "device work" : "self time of operators",
+                   (double)whole_ns / 1e6);
+  tg__free(rows);
+}

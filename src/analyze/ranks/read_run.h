@@ -18,13 +18,6 @@ enum tg_err tg__handle_new(struct tg__columns *columns, struct tg_trace **out, s
 enum tg_err tg__open_whole(const char *path, const struct tg_open_options *options, struct tg_trace **out,
                            struct tg_error *e);
 
-/* What the first page asks of all ranks: answered while each rank is in memory anyway. */
-enum { TG__RUN_READY = 5 };
-struct tg__run_ready {
-  const char *question, *by; /* by NULL: the usual one */
-};
-extern const struct tg__run_ready tg__run_ready[TG__RUN_READY];
-
 struct tg__call { /* a question with its arguments */
   const char *question;
   const struct tg_arg *args;
@@ -51,9 +44,9 @@ struct tg__run_rank {
 struct tg__run_ranks { /* in the order of the files */
   struct tg__run_rank *items;
   size_t count, cap;
-  bool has_ready;                        /* was the first page asked? */
-  struct tg_table *ready[TG__RUN_READY]; /* NULL: no rank has anything to say, the first one for this reason: */
-  struct tg_error why_not[TG__RUN_READY];
+  bool has_ready;                          /* was the first page asked? */
+  struct tg_table *ready[TG__READY_COUNT]; /* as tg__ready; NULL: no rank can answer, the first one for this reason: */
+  struct tg_error why_not[TG__READY_COUNT];
   struct tg_error defect; /* code 0, or an invariant that does not hold in memory, for one of them */
 };
 void tg__run_ranks_free(struct tg__run_ranks *r);
@@ -113,7 +106,7 @@ enum tg_err tg__run_each(struct tg__columns *run, tg__look_fn *look, void *ctx, 
 enum tg_err tg__run_settle(const struct tg__columns *run, const struct tg__call *c, struct tg_table *rows,
                            struct tg_error *e);
 /* What no rank says: which files of the run could not be read. */
-void tg__run_add_losses(const struct tg__columns *run, const char *question, struct tg_table *out);
+void tg__run_add_losses(const struct tg__columns *run, struct tg_table *out);
 /* Tracks, slices and marks of a file's rows are called what they are called in the run, where the file begins at
  * `first`. */
 void tg__run_number_through(struct tg_table *t, const struct tg__call *c, const struct tg__run_rank *first);

@@ -1,4 +1,4 @@
-/* fold: rows of several ranks that are about the same thing become one row, column by column as joins.def says. */
+/* fold: rows of several ranks that are about the same thing become one row, column by column as questions.def says. */
 #include "analyze/table/join.h"
 
 #include "analyze/work/flops.h"
@@ -21,6 +21,20 @@ struct tg__fold {
   size_t start, length; /* columns that say what was earlier; SIZE_MAX = none */
 };
 
+static struct rule rule_of(const struct tg_table *t, size_t column) {
+  const struct tg__question *const q = tg__question_find(t->question);
+  const struct tg__column_info *info;
+  struct rule rule = {.how = TG__FOLD_FIRST, .of = SIZE_MAX, .by = SIZE_MAX, .number = TG_NULL_INT};
+  for (size_t k = 0; q && (info = tg__question_column(q, k)) != NULL; k++) {
+    if (info->fold == TG__FOLD_ || strcmp(info->name, t->columns[column].name) != 0) continue;
+    rule.how = info->fold;
+    rule.of = tg__table_column_index(t, info->of);
+    rule.by = tg__table_column_index(t, info->by);
+    if (info->fold == TG__FOLD_IS && strcmp(info->of, "unknown") != 0) rule.number = strtoll(info->of, NULL, 10);
+  }
+  return rule;
+}
+
 struct tg__fold *tg__fold_new(const struct tg_table *first) {
   struct tg__fold *const f = tg__alloc(sizeof *f);
   if (!f) return NULL;
@@ -32,15 +46,7 @@ struct tg__fold *tg__fold_new(const struct tg_table *first) {
   }
   f->start = tg__table_column_index(first, "start_ns");
   f->length = tg__table_column_index(first, "dur_ns");
-  for (size_t c = 0; c < first->column_count; c++) {
-    const struct tg__fold_rule *const rule = tg__fold_rule_of(first->question, first->columns[c].name);
-    f->rules[c] = (struct rule){.how = TG__FOLD_FIRST, .of = SIZE_MAX, .by = SIZE_MAX, .number = TG_NULL_INT};
-    if (!rule) continue;
-    f->rules[c].how = rule->how;
-    f->rules[c].of = tg__table_column_index(first, rule->of);
-    f->rules[c].by = tg__table_column_index(first, rule->by);
-    if (rule->how == TG__FOLD_IS && strcmp(rule->of, "unknown") != 0) f->rules[c].number = strtoll(rule->of, NULL, 10);
-  }
+  for (size_t c = 0; c < first->column_count; c++) f->rules[c] = rule_of(first, c);
   return f;
 }
 

@@ -1,40 +1,17 @@
 /* joins: the answer about all ranks, put together of answers about one rank each as they come in. */
 #include "analyze/table/join.h"
 
-#include <math.h>
 #include <stdio.h>
 
 #include "analyze/ask.h"
-#include "analyze/work/roof.h"
 
 /* ---- which questions ------------------------------------------------------------------------- */
 
-static const struct tg__join joins[] = {
-#define JOIN(question, argument, value, how, order, note) {#question, argument, value, TG__JOIN_##how, order, note},
-#define FOLD(question, column, how, of, by)
-#include "analyze/table/joins.def"
-#undef JOIN
-#undef FOLD
-};
-static const struct tg__fold_rule rules[] = {
-#define JOIN(question, argument, value, how, order, note)
-#define FOLD(question, column, how, of, by) {#question, #column, TG__FOLD_##how, of, by},
-#include "analyze/table/joins.def"
-#undef JOIN
-#undef FOLD
-};
-
-const struct tg__fold_rule *tg__fold_rule_of(const char *question, const char *column) {
-  for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-    if (strcmp(rules[i].question, question) == 0 && strcmp(rules[i].column, column) == 0) return &rules[i];
-  return NULL;
-}
-
-static bool is_value(const struct tg__ask *a, const struct tg__join *j) {
-  const char *const value = *j->argument ? tg__ask_arg(a, j->argument) : "", *wanted = j->value;
+static bool is_value(const struct tg__ask *a, const struct tg__merge_rule *j) {
+  const char *const value = tg__ask_arg(a, j->argument), *wanted = j->value;
   const struct tg__str has = {value, value ? (uint32_t)strlen(value) : 0};
   const size_t len = strlen(wanted);
-  if (!*wanted || !value) return !*wanted;
+  if (!value) return false;
   if (wanted[len - 1] != '*') return strcmp(value, wanted) == 0;
   char part[32];
   const bool anywhere = *wanted == '*';
@@ -42,12 +19,26 @@ static bool is_value(const struct tg__ask *a, const struct tg__join *j) {
   return anywhere ? tg__str_contains(has, part) : tg__str_has_prefix(has, part);
 }
 
-static const struct tg__join *find_join(const char *question, const struct tg_arg *args, size_t count) {
-  const struct tg__ask a = {.question = tg__question_find(question), .args = args, .arg_count = count};
-  for (size_t i = 0; a.question && i < sizeof joins / sizeof *joins; i++)
-    if (strcmp(joins[i].question, question) == 0 && is_value(&a, &joins[i]))
-      return joins[i].how == TG__JOIN_WHOLE ? NULL : &joins[i];
-  return NULL;
+struct merge {
+  enum tg__merge how;
+  const char *order;
+};
+
+/* The first rule that fits these arguments, else what the question says of itself. */
+static struct merge merge_of(const struct tg__question *q, const struct tg_arg *args, size_t count) {
+  const struct tg__ask a = {.question = q, .args = args, .arg_count = count};
+  const struct tg__merge_rule *rule = NULL;
+  for (size_t k = 0; q && (rule = tg__question_merge_rule(q, k)) && !is_value(&a, rule);) k++;
+  if (rule) return (struct merge){rule->merge, rule->order};
+  return q ? (struct merge){q->merge, q->order} : (struct merge){TG__MERGE_WHOLE, ""};
+}
+
+static bool joins(enum tg__merge how) {
+  return how == TG__MERGE_ROWS || how == TG__MERGE_FOLD || how == TG__MERGE_LATE;
+}
+
+bool tg__question_needs_all(const char *question, const struct tg_arg *args, size_t count) {
+  return merge_of(tg__question_find(question), args, count).how == TG__MERGE_EVERY;
 }
 
 bool tg__is_for_all_ranks(const char *argument) {
@@ -58,7 +49,7 @@ bool tg__is_for_all_ranks(const char *argument) {
 }
 
 bool tg__question_joins(const char *question, const struct tg_arg *args, size_t count) {
-  return find_join(question, args, count) != NULL;
+  return joins(merge_of(tg__question_find(question), args, count).how);
 }
 
 /* ---- coming in ------------------------------------------------------------------------------- */
@@ -68,7 +59,8 @@ struct note {
   size_t times, first; /* how many say so; which was the first */
 };
 struct tg__joining {
-  const struct tg__join *join;
+  struct merge merge;
+  const struct tg__merge_hooks *hooks;
   struct tg_table *out; /* NULL until the first rows are here */
   struct tg__fold *fold;
   size_t most, answers;
@@ -81,8 +73,10 @@ struct tg__joining {
 struct tg__joining *tg__joining_new(const char *question, const struct tg_arg *args, size_t count, size_t most) {
   struct tg__joining *const j = tg__alloc(sizeof *j);
   if (!j) return NULL;
-  j->join = find_join(question, args, count);
-  j->most = j->join && j->join->how == TG__JOIN_ROWS && !*j->join->order ? most : SIZE_MAX;
+  const struct tg__question *const q = tg__question_find(question);
+  j->merge = merge_of(q, args, count);
+  j->hooks = tg__question_hooks(q);
+  j->most = j->merge.how == TG__MERGE_ROWS && !*j->merge.order ? most : SIZE_MAX;
   return j;
 }
 
@@ -96,7 +90,7 @@ void tg__joining_free(struct tg__joining *j) {
 }
 
 struct tg_table *tg__joining_rows(const struct tg__joining *j) { return j->out; }
-bool tg__joining_is_late(const struct tg__joining *j) { return j->join->how != TG__JOIN_ROWS; }
+bool tg__joining_is_late(const struct tg__joining *j) { return j->merge.how != TG__MERGE_ROWS; }
 
 /* A note about "rank 0" is about the rank that says it, which may be called something else here. */
 static const char *without_rank(const char *text) {
@@ -108,7 +102,7 @@ static const char *without_rank(const char *text) {
 
 static bool add_note(struct tg__joining *j, const char *text, size_t who) {
   text = without_rank(text);
-  if (*j->join->note && strstr(text, j->join->note)) return true;
+  if (j->hooks->note && *j->hooks->note && strstr(text, j->hooks->note)) return true;
   for (size_t i = 0; i < j->note_count; i++) {
     if (strcmp(j->notes[i].text, text) != 0) continue;
     j->notes[i].times++;
@@ -127,13 +121,10 @@ static bool add_note(struct tg__joining *j, const char *text, size_t who) {
 
 /* The first table, or an empty one like it that rows are folded into. */
 static bool begin(struct tg__joining *j, const struct tg_table *rows) {
-  j->out = tg__table_new(rows->question);
+  j->out = tg__table_new_like(rows);
   if (!j->out) return false;
-  for (size_t c = 0; c < rows->column_count; c++)
-    tg__table_add_column(j->out, rows->columns[c].name, rows->columns[c].type, rows->columns[c].unit);
-  j->out->is_tree = rows->is_tree;
-  if (j->join->how == TG__JOIN_FOLD) j->fold = tg__fold_new(rows);
-  return !j->out->failed && (j->fold || j->join->how != TG__JOIN_FOLD);
+  if (j->merge.how == TG__MERGE_FOLD) j->fold = tg__fold_new(rows);
+  return j->fold || j->merge.how != TG__MERGE_FOLD;
 }
 
 bool tg__joining_add(struct tg__joining *j, struct tg_table *rows, size_t who) {
@@ -179,68 +170,29 @@ static void put_notes(const struct tg__joining *j, const int64_t *numbers) {
                    j->missing == 1 ? "is" : "are", j->why_missing.text);
 }
 
-/* Device work decides what `top` is about: where some rank has any, operators of one that has none are not beside it.
- */
-static void settle_top(struct tg_table *t) {
-  const size_t kind = tg__table_column_index(t, "kind"), total = tg__table_column_index(t, "total_ns");
-  const uint32_t op = tg__strings_find(t->strings, "operator", strlen("operator"));
-  uint32_t *const rows = tg__alloc((t->rows + 1) * sizeof *rows);
+size_t tg__joining_notes(const struct tg__joining *j, tg__note_is_fn *is) {
+  size_t count = 0;
+  for (size_t i = 0; i < j->note_count; i++) count += is(j->notes[i].text);
+  return count;
+}
+
+void tg__joining_drop_notes(struct tg__joining *j, tg__note_is_fn *is) {
   size_t kept = 0;
-  int64_t whole_ns = 0;
-  for (size_t i = 0; rows && i < t->rows; i++)
-    if (t->columns[kind].texts[i] != op) rows[kept++] = (uint32_t)i;
-  const bool device = kept > 0;
-  if (rows && kept > 0 && kept < t->rows) tg__table_keep_rows(t, rows, kept);
-  t->failed |= !rows;
-  for (size_t i = 0; i < t->rows; i++) whole_ns += t->columns[total].ints[i];
-  if (t->rows)
-    tg__table_note(t, "%s is %.3f ms in all", device ? "device work" : "self time of operators",
-                   (double)whole_ns / 1e6);
-  tg__free(rows);
-}
-
-static bool is_about_peaks(const char *note) {
-  return strncmp(note, "peaks: ", 7) == 0 || strcmp(note, tg__peaks_unknown) == 0;
-}
-
-/* Ranks each with peaks of their own: no row of all of them is held against any. */
-static void settle_peaks(struct tg__joining *j, struct tg_table *t) {
-  size_t kinds = 0, kept = 0;
-  for (size_t i = 0; i < j->note_count; i++) kinds += is_about_peaks(j->notes[i].text);
-  if (kinds < 2) return;
-  const size_t ridge = tg__table_column_index(t, "ridge"), peak_pct = tg__table_column_index(t, "peak_pct");
-  for (size_t i = 0; i < t->rows; i++) t->columns[ridge].reals[i] = t->columns[peak_pct].reals[i] = NAN;
   for (size_t i = 0; i < j->note_count; i++) {
-    if (is_about_peaks(j->notes[i].text))
+    if (is(j->notes[i].text))
       tg__free((void *)j->notes[i].text);
     else
       j->notes[kept++] = j->notes[i];
   }
   j->note_count = kept;
-  tg__table_note(t, "%s", tg__peaks_differ);
-}
-
-static void settle_roofline(struct tg__joining *j, struct tg_table *t) {
-  const size_t kind = tg__table_column_index(t, "kind"), time = tg__table_column_index(t, "time_ns");
-  const uint32_t unknown = tg__strings_find(t->strings, "unknown", strlen("unknown"));
-  int64_t whole_ns = 0, known_ns = 0;
-  for (size_t i = 0; i < t->rows; i++) {
-    whole_ns += t->columns[time].ints[i];
-    known_ns += t->columns[kind].texts[i] == unknown ? 0 : t->columns[time].ints[i];
-  }
-  if (whole_ns > 0)
-    tg__table_note(t, "FLOPs are known for %.1f %% of the time of operators",
-                   100.0 * (double)known_ns / (double)whole_ns);
-  settle_peaks(j, t);
 }
 
 enum tg_err tg__joining_end(struct tg__joining *j, const int64_t *numbers, struct tg_table **out, struct tg_error *e) {
   const struct tg_error *const why = &j->why_missing;
   if (!j->out) return tg__fail(e, why->code ? why->code : TG_NO_DATA, why->offset, "%s", why->text);
-  if (strcmp(j->join->question, "top") == 0) settle_top(j->out);
-  if (strcmp(j->join->question, "roofline") == 0) settle_roofline(j, j->out);
+  if (j->fold && j->hooks->folded) j->hooks->folded(j, j->out);
   if (j->fold) tg__fold_settle(j->fold, j->out);
-  enum tg_err err = *j->join->order ? tg__sort_table(j->out, j->join->order, e) : TG_OK;
+  enum tg_err err = *j->merge.order ? tg__sort_table(j->out, j->merge.order, e) : TG_OK;
   if (!err && j->fold) tg__fold_running(j->fold, j->out);
   put_notes(j, numbers);
   if (!err && j->out->failed) err = tg__fail(e, TG_MEMORY, -1, "out of memory while putting the ranks together");

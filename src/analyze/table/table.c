@@ -48,6 +48,12 @@ void tg__table_free(struct tg_table *t) {
 }
 
 void tg__table_add_column(struct tg_table *t, const char *name, enum tg_type type, const char *unit) {
+  const bool is_number = type == TG_INT || type == TG_REAL;
+  tg__table_add_column_as(t, name, type, unit, is_number ? TG__ROLE_VALUE : TG__ROLE_KEY);
+}
+
+void tg__table_add_column_as(struct tg_table *t, const char *name, enum tg_type type, const char *unit,
+                             enum tg__role role) {
   assert(t->rows == 0 && t->cell == 0 && t->capacity == 0);
   struct tg__column *columns = tg__realloc(t->columns, (t->column_count + 1) * sizeof *columns);
   const char *own_name = tg__arena_copy(&t->arena, name, strlen(name));
@@ -57,7 +63,7 @@ void tg__table_add_column(struct tg_table *t, const char *name, enum tg_type typ
     t->failed = true;
     return;
   }
-  columns[t->column_count++] = (struct tg__column){.name = own_name, .unit = own_unit, .type = type};
+  columns[t->column_count++] = (struct tg__column){.name = own_name, .unit = own_unit, .type = type, .role = role};
 }
 
 /* ---- room ------------------------------------------------------------------------------------ */
@@ -287,5 +293,11 @@ void tg__table_keep_rows(struct tg_table *t, const uint32_t *rows, size_t count)
 size_t tg__table_column_index(const struct tg_table *t, const char *name) {
   for (size_t c = 0; c < t->column_count; c++)
     if (strcmp(t->columns[c].name, name) == 0) return c;
+  return SIZE_MAX;
+}
+
+size_t tg__table_role_index(const struct tg_table *t, enum tg__role role) {
+  for (size_t c = 0; c < t->column_count; c++)
+    if (t->columns[c].role == role) return c;
   return SIZE_MAX;
 }

@@ -60,13 +60,20 @@ bool tg__table_append(struct tg_table *to, const struct tg_table *from) {
   return done;
 }
 
-struct tg_table *tg__table_copy(const struct tg_table *t) {
-  struct tg_table *const copy = tg__table_new(t->question);
-  if (!copy) return NULL;
+struct tg_table *tg__table_new_like(const struct tg_table *t) {
+  struct tg_table *const like = tg__table_new(t->question);
+  if (!like) return NULL;
   for (size_t c = 0; c < t->column_count; c++)
-    tg__table_add_column(copy, t->columns[c].name, t->columns[c].type, t->columns[c].unit);
-  copy->is_tree = t->is_tree;
-  if (!copy->failed && tg__table_append(copy, t)) return copy;
+    tg__table_add_column_as(like, t->columns[c].name, t->columns[c].type, t->columns[c].unit, t->columns[c].role);
+  like->is_tree = t->is_tree;
+  if (!like->failed) return like;
+  tg__table_free(like);
+  return NULL;
+}
+
+struct tg_table *tg__table_copy(const struct tg_table *t) {
+  struct tg_table *const copy = tg__table_new_like(t);
+  if (!copy || tg__table_append(copy, t)) return copy;
   tg__table_free(copy);
   return NULL;
 }

@@ -61,6 +61,12 @@ static void find_type(const struct tg__columns *t, const bool *used, struct tg__
   x->is_absent = !any;
 }
 
+/* An arg that is called as a column of a question is taken for the same, but its numbers are not ours. */
+static enum tg__role role_of(const char *name, enum tg_type type) {
+  const enum tg__role role = tg__role_of_name(name, type);
+  return role == TG__ROLE_TRACK ? TG__ROLE_RECORDED : role > TG__ROLE_REFERENCE ? TG__ROLE_REFERENCE : role;
+}
+
 static enum tg_err add_keys(const struct tg__columns *t, const char *keys, const bool *used, struct tg__extras *extras,
                             struct tg_table *out, struct tg_error *e) {
   for (const char *from = keys; *from;) {
@@ -75,7 +81,7 @@ static enum tg_err add_keys(const struct tg__columns *t, const char *keys, const
     find_type(t, used, x);
     const bool taken = tg__table_column_index(out, name) != SIZE_MAX;
     snprintf(column, sizeof column, "%s%s", taken ? "args." : "", name);
-    tg__table_add_column(out, column, x->type, "");
+    tg__table_add_column_as(out, column, x->type, "", role_of(column, x->type));
     from = *to ? to + 1 : to;
   }
   return TG_OK;

@@ -2,7 +2,7 @@
 #include "analyze/analyze.h"
 
 /* Files that were passed over are of no rank: each that is named, and how many more there are. */
-void tg__put_skipped_files(const struct tg__columns *t, struct tg_table *out) {
+static void put_skipped_files(const struct tg__columns *t, struct tg_table *out) {
   const char *const name = tg__loss_info[TG__LOSS_skipped_file].name;
   for (uint32_t i = 0; i < t->skipped_count; i++) {
     tg__put_null(out);
@@ -46,6 +46,12 @@ enum tg_err tg__answer_losses(const struct tg__columns *t, const struct tg__ask 
       tg__put_cstr(out, tg__loss_info[k].meaning);
     }
   }
-  if (a->rank == TG_NONE) tg__put_skipped_files(t, out);
+  if (a->rank == TG_NONE) put_skipped_files(t, out);
+  return TG_OK;
+}
+
+enum tg_err tg__merged_losses(const struct tg__ranks_view *ranks, struct tg_table *rows, struct tg_error *e) {
+  (void)e;
+  if (!ranks->is_one) put_skipped_files(ranks->t, rows);
   return TG_OK;
 }

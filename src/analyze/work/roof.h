@@ -27,7 +27,4 @@ bool tg__roof_count(const struct tg__roof *r, uint32_t track, uint32_t node, str
 /* The counted node behind a slice of device work, TG_NONE. */
 uint32_t tg__roof_behind(const struct tg__roof *r, uint32_t device_slice);
 
-/* Notes of the question roofline, which ranks that are asked one after the other say each for itself. */
-extern const char tg__peaks_differ[], tg__peaks_unknown[];
-
 #endif

@@ -1,12 +1,16 @@
 /* The question roofline: operators, kinds or kernels by the work they do, against what the device could do. */
+#include "analyze/table/join.h"
 #include "analyze/work/device_peaks.h"
 #include "analyze/host/op_group.h"
 #include "analyze/work/roof.h"
 
-const char tg__peaks_differ[] = "the ranks ran on devices with other peaks: rank= holds one of them against its own";
-const char tg__peaks_unknown[] = "the peaks of the device are not known: with the arguments peak_tflops and peak_gbs "
-                                 "each row says what bounds it; those of a CPU "
-                                 "tachograph doctor measures where it runs";
+#include <math.h>
+
+static const char peaks_differ[] = "the ranks ran on devices with other peaks: rank= holds one of them against its own";
+static const char peaks_unknown[] =
+    "the peaks of the device are not known: with the arguments peak_tflops and peak_gbs "
+    "each row says what bounds it; those of a CPU "
+    "tachograph doctor measures where it runs";
 
 enum by { BY_OP, BY_KIND, BY_KERNEL };
 
@@ -191,11 +195,11 @@ static enum tg_err put_rows(const struct work *w, struct tg_table *out) {
     tg__table_note(out, "FLOPs are known for %.1f %% of the time of operators",
                    100.0 * (double)known_ns / (double)whole_ns);
   if (w->peaks_differ)
-    tg__table_note(out, "%s", tg__peaks_differ);
+    tg__table_note(out, "%s", peaks_differ);
   else if (*w->peaks.source)
     tg__table_note(out, "peaks: %s", w->peaks.source);
   else
-    tg__table_note(out, "%s", tg__peaks_unknown);
+    tg__table_note(out, "%s", peaks_unknown);
   err = TG_OK;
 done:
   tg__out_free(&group);
@@ -257,4 +261,33 @@ enum tg_err tg__answer_roofline(const struct tg__columns *t, const struct tg__as
   tg__map_free(&w.row_of);
   tg__free(w.rows);
   return err;
+}
+
+/* ---- all ranks ------------------------------------------------------------------------------- */
+
+static bool is_about_peaks(const char *note) {
+  return strncmp(note, "peaks: ", 7) == 0 || strcmp(note, peaks_unknown) == 0;
+}
+
+/* Ranks each with peaks of their own: no row of all of them is held against any. */
+static void fold_peaks(struct tg__joining *j, struct tg_table *t) {
+  if (tg__joining_notes(j, is_about_peaks) < 2) return;
+  const size_t ridge = tg__table_column_index(t, "ridge"), peak_pct = tg__table_column_index(t, "peak_pct");
+  for (size_t i = 0; i < t->rows; i++) t->columns[ridge].reals[i] = t->columns[peak_pct].reals[i] = NAN;
+  tg__joining_drop_notes(j, is_about_peaks);
+  tg__table_note(t, "%s", peaks_differ);
+}
+
+void tg__folded_roofline(struct tg__joining *j, struct tg_table *t) {
+  const size_t kind = tg__table_column_index(t, "kind"), time = tg__table_column_index(t, "time_ns");
+  const uint32_t unknown = tg__strings_find(t->strings, "unknown", strlen("unknown"));
+  int64_t whole_ns = 0, known_ns = 0;
+  for (size_t i = 0; i < t->rows; i++) {
+    whole_ns += t->columns[time].ints[i];
+    known_ns += t->columns[kind].texts[i] == unknown ? 0 : t->columns[time].ints[i];
+  }
+  if (whole_ns > 0)
+    tg__table_note(t, "FLOPs are known for %.1f %% of the time of operators",
+                   100.0 * (double)known_ns / (double)whole_ns);
+  fold_peaks(j, t);
 }
