@@ -2,8 +2,6 @@
 
 import contextlib
 import os
-import subprocess
-import sys
 import textwrap
 import threading
 import time
@@ -13,6 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import tachograph as tg
+from forks import Forks
 from recording import BACKENDS, CPU, loop, names, steps
 
 pytestmark = pytest.mark.filterwarnings("ignore:Warning. Profiler clears events")
@@ -36,14 +35,25 @@ def a_recording_works_afterwards(profile):
     assert "aten::erf" in names(prof)
 
 
-def run_program(backend, body, **kwargs):
-    """A program of its own; `profile` in it is on that backend. → what it wrote to standard output, and to standard
-    error."""
-    head = f"import os, sys, functools, torch, tachograph as tg\nprofile = functools.partial(tg.profile, backend={backend!r}, activities=[tg.ProfilerActivity.CPU])\n"
-    done = subprocess.run(
-        [sys.executable, "-c", head + textwrap.dedent(body)], capture_output=True, text=True, timeout=600, **kwargs
-    )
-    return done.returncode, done.stdout, done.stderr
+@pytest.fixture(scope="module")
+def forks():
+    with Forks("torch._inductor.config", "tachograph.profiler") as forks:
+        yield forks
+
+
+@pytest.fixture
+def run_program(forks):
+    """run_program(backend, body): a process, `profile` in it is on that backend. → exit status, its two outputs."""
+
+    def run(backend, body):
+        done = forks.run(
+            "import os, sys, functools, torch, tachograph as tg\n"
+            f"profile = functools.partial(tg.profile, backend={backend!r}, activities=[tg.ProfilerActivity.CPU])\n"
+            + textwrap.dedent(body)
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    return run
 
 
 def test_two_at_once(profile):
@@ -110,7 +120,7 @@ def test_torch_profiler_started_within(profile, backend, theirs, order):
     assert set(names(ours)) & {"aten::sin", "aten::cos"} == ({"aten::cos"} if order == "crossed" else set())
 
 
-def test_a_signal_handler_that_records_while_another_profiler_starts(backend):
+def test_a_signal_handler_that_records_while_another_profiler_starts(run_program, backend):
     """The handler comes in where the package decides who records: it must not wait for the thread that it
     interrupts."""
     status, out, err = run_program(
@@ -278,7 +288,7 @@ def test_other_threads(profile, backend):
     )  # torch's collector sees the thread it was started on, and autograd's
 
 
-def test_forked_child(backend):
+def test_forked_child(run_program, backend):
     status, out, err = run_program(
         backend,
         """
@@ -299,7 +309,7 @@ def test_forked_child(backend):
     assert err.count("this profiler belongs to the process that started it") == 2  # from step() and from stop()
 
 
-def test_children_are_in_the_trace_and_not_in_the_table(backend):
+def test_children_are_in_the_trace_and_not_in_the_table(run_program, backend):
     if backend != "native":
         pytest.skip("torch's collector does not follow children")
     status, out, err = run_program(
@@ -319,7 +329,7 @@ def test_children_are_in_the_trace_and_not_in_the_table(backend):
     assert (status, out) == (0, "True {'aten::sin'} {'aten::sin'}\n"), err
 
 
-def test_interpreter_exit(backend, tmp_path):
+def test_interpreter_exit(run_program, backend, tmp_path):
     status, _, err = run_program(
         backend,
         f"""
@@ -334,7 +344,7 @@ def test_interpreter_exit(backend, tmp_path):
     assert "aten::sin" in names(tmp_path / name)
 
 
-def test_sys_exit_within_the_block(backend, tmp_path):
+def test_sys_exit_within_the_block(run_program, backend, tmp_path):
     status, _, _ = run_program(
         backend,
         f"""
@@ -380,7 +390,7 @@ def test_folder_that_is_removed_while_it_records(profile):
         prof.events()
 
 
-def test_no_file_may_be_opened_any_more():
+def test_no_file_may_be_opened_any_more(run_program):
     status, out, err = run_program(
         "native",
         """
@@ -402,7 +412,7 @@ def test_no_file_may_be_opened_any_more():
     assert "Too many open files; close some files or allow this process more of them (ulimit -n)" in out
 
 
-def test_disk_that_takes_no_more():
+def test_disk_that_takes_no_more(run_program):
     status, out, err = run_program(
         "native",
         """

@@ -12,12 +12,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import tachograph as tg
+from forks import Forks
 from recording import BACKENDS, load, names, steps
 
 FOLDER = pathlib.Path(__file__).parent / "usage"
 SCRIPTS = sorted(
     p.stem for p in FOLDER.glob("[el][0-9]*.py")
 )  # e: from texts about the profiler, l: as libraries use it
+TIMED = {"e36_warm_up"}  # it needs the processor at the moments when it asks for it
 CHECKS = {}
 
 
@@ -50,36 +52,29 @@ def check(function):
     return function
 
 
-@pytest.fixture(scope="module", params=BACKENDS)
-def runner(request):
-    """A process that has torch imported and runs each script in a fork of itself. runner(script, folder) → exit
-    status."""
-    environment = {**os.environ, "TACHOGRAPH_BACKEND": request.param, "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(
-        [sys.executable, str(FOLDER / "runner.py")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment,
-    ) as process:
-
-        def run(script, folder):
-            print(FOLDER / f"{script}.py", folder, file=process.stdin, flush=True)
-            return int(process.stdout.readline())
-
-        run.backend = request.param
-        yield run
-        process.stdin.close()
+@pytest.fixture(scope="module")
+def forks():
+    # torch's collector loads torch._inductor.config at its first start, which takes longer than most scripts
+    with Forks("shim", "torch._inductor.config", "tachograph.profiler", path=[FOLDER]) as forks:
+        yield forks
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_script(runner, script, tmp_path):
-    folder = tmp_path / "work"
-    folder.mkdir()
-    status = runner(script, folder)
-    out, err = (tmp_path / "work.out").read_text(), (tmp_path / "work.err").read_text()
-    assert status == 0, err
-    CHECKS[script](Done(out, err, folder, runner.backend))
+def run_script(forks, script, folder, backend):
+    path, environment = FOLDER / f"{script}.py", {"TACHOGRAPH_BACKEND": backend}
+    if not script.endswith("_ranks"):
+        return forks.run(script=path, cwd=folder, env=environment)
+    environment = {**os.environ, **environment, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(FOLDER)}
+    return subprocess.run(
+        [sys.executable, path], cwd=folder, env=environment, capture_output=True, text=True, timeout=600
+    )
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("script", [pytest.param(s, marks=pytest.mark.timing) if s in TIMED else s for s in SCRIPTS])
+def test_script(forks, script, backend, tmp_path):
+    done = run_script(forks, script, tmp_path, backend)
+    assert done.returncode == 0, done.stderr
+    CHECKS[script](Done(done.stdout, done.stderr, tmp_path, backend))
 
 
 def test_every_script_has_a_check():
