@@ -1,7 +1,8 @@
 # The front desk. CMake builds, pytest and ctest test; this file only knows in which order and with which set-up.
 #   make help      lists the targets
 # Variables: DEBUG=1 debug build with asserts · SAN=address,undefined sanitizers · V=1 show commands · O=dir build folder ·
-#   J=n jobs · DEPS=0 never touch distribution packages · FUZZ_SECONDS=n per fuzz target · CC=clang another compiler
+#   J=n jobs · DEPS=0 never touch distribution packages · FUZZ_SECONDS=n per fuzz target · CC=clang another compiler ·
+#   SHARED=dir traces and their recorded answers: conformance is part of the tests
 
 O ?= build$(if $(DEBUG),-debug)$(if $(SAN),-san)
 J ?= $(shell nproc 2>/dev/null || echo 2)
@@ -32,7 +33,7 @@ demo: package ## record a small training loop, say what slows it down, cure it, 
 	$(Q)$(VENV)/python tools/demo.py
 
 test: build-tests package ## everything a change must pass; installs what it needs; about 5 min after that
-	$(Q)$(VENV)/python tools/suite.py --build $(O)
+	$(Q)$(VENV)/python tools/suite.py --build $(O) $(if $(SHARED),--shared $(SHARED))
 
 check: deps-check layers ## layers, sanitizers, clang, clang-tidy, fuzz corpora
 	$(Q)bash tools/check.sh

@@ -90,6 +90,7 @@ def test_no_loader_and_nonsense(tmp_path):
             loop(path, [(8, 8)]).ask("data_hidden", workers=workers)
 
 
+@pytest.mark.timing
 def test_prediction_against_measurement(tmp_path):
     """A loop that loads 72 ms for every 45 ms of work, as recorded; then the same with one and with two workers,
     measured. What takes the time sleeps, and the shortest of the steps count, so that a busy machine does not decide

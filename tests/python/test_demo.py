@@ -11,6 +11,7 @@ import pytest
 import tachograph as tg
 
 pytest.importorskip("torch")
+pytestmark = pytest.mark.timing  # shares of a step and what a cure saves, by the clock
 PROGRAM = pathlib.Path(__file__).resolve().parent.parent.parent / "examples" / "train_cnn.py"
 
 

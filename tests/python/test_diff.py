@@ -382,6 +382,7 @@ def test_ranks_of_one_job_are_no_more_steps(tmp_path):
         assert row["verdict"] == one[key]["verdict"]
 
 
+@pytest.mark.timing
 def test_recordings_of_one_program_and_of_slower_ones(tmp_path):
     """Recorded for real: three times the same loop, one in which a layer waits a tenth of the step longer, and one that
     waits twice as long. The test's own clock says what a busy machine made of that: the figures are those, and the

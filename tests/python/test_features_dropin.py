@@ -161,6 +161,7 @@ class Slow(torch.autograd.Function):
         return gradient
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_phases_without_labels(backend):
     """Loader 20 ms, backward 30 ms, optimizer 10 ms, and 5 ms of Python in between, each a step."""

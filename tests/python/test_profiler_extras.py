@@ -131,6 +131,7 @@ def test_short_blocks_say_nothing(caplog):
     assert told(caplog) == []
 
 
+@pytest.mark.timing
 def test_estimate_is_right():
     """Against unprofiled rounds of the same program, in turns, in CPU time, the least disturbed of each; small
     operators, where recording costs most. A factor of 2.5 is what the estimate is good for: other operators, other

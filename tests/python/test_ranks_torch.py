@@ -58,6 +58,7 @@ def ask(tachograph, recording):
     return rows
 
 
+@pytest.mark.timing
 def test_both_ranks_are_in_one_report_on_one_clock(ask, recording):
     assert "2 ranks of 2" in recording[1]
     ranks = ask("ranks")
@@ -72,6 +73,7 @@ def test_both_ranks_are_in_one_report_on_one_clock(ask, recording):
     )
 
 
+@pytest.mark.timing
 def test_spans_are_listed_with_their_bytes(ask):
     spans = [(r["kind"], r["bytes"]) for r in ask("collectives", "--by", "part", "--rank", "0")]
     assert sorted(spans) == [("all_reduce", 4000)] * 6 + [("broadcast", 2000)] * 6
@@ -81,6 +83,7 @@ def test_spans_are_listed_with_their_bytes(ask):
     ] == [("gloo:all_reduce", 6, 24000), ("gloo:broadcast", 6, 12000)]
 
 
+@pytest.mark.timing
 def test_the_rank_that_sleeps_is_named(ask):
     worst = ask("stragglers")[0]
     assert worst["rank"] == 1 and worst["cause"] == "host" and worst["last"] >= 5

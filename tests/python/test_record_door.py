@@ -615,6 +615,7 @@ while min(turns) < 20:
 # ---- price -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.timing
 def test_an_inactive_label_costs_less_than_the_emptiest_python_class():
     import time
 
