@@ -1,9 +1,9 @@
 """Programs as forks of a process that has imported torch already, which takes longer than most of them run.
 
     with Forks("torch", "tachograph.profiler") as forks:
-        done = forks.run("print(torch.ones(2))", cwd=folder)    # as subprocess.run([sys.executable, "-c", code]) returns it
+        done = forks.run("print(torch.ones(2))", cwd=folder)    # as subprocess.run([sys.executable, "-c", code])
 
-A program that fork does not suit, because it starts processes that import it again, needs a process of its own."""
+A program that starts processes which import it again needs a process of its own."""
 
 import gc
 import importlib
