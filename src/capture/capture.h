@@ -202,8 +202,12 @@ bool tg__helper_is_off(void);                     /* helper_thread.c: it does no
 /* ---- between sources ------------------------------------------------------------------------- */
 
 /* Number of the calling thread's Python stack in its STACK dictionary; 0 = none. Set by python_stack.c while stacks
- * or modules are recorded, else NULL. Called in the start of an operation: no GIL is needed and none is taken. */
-extern uint32_t (*tg__stack_of)(struct tg__thread *t);
+ * or modules are recorded, else tg__stack_none: never NULL. Threads that record read it while it is set. Called in the
+ * start of an operation: no GIL is needed and none is taken. */
+typedef uint32_t tg__stack_fn(struct tg__thread *t);
+extern _Atomic(tg__stack_fn *) tg__stack_of;
+uint32_t tg__stack_none(struct tg__thread *t);
+static inline tg__stack_fn *tg__stack_now(void) { return atomic_load_explicit(&tg__stack_of, memory_order_acquire); }
 /* The innermost open operation's name, for who allocated; 0 = none. */
 static inline uint32_t tg__innermost_name(const struct tg__thread *t) {
   return t->depth ? t->open[t->depth - 1].name : 0;

@@ -29,7 +29,7 @@ static PyObject *gc_event(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     const struct tg__open o = {.start_ticks = start,
                                .name = tg__python_name(t, collector.name),
                                .shape = number_of(args[1], "collected"),
-                               .stack = tg__stack_of ? tg__stack_of(t) : 0,
+                               .stack = tg__stack_now()(t),
                                .seq = number_of(args[1], "generation") + 1,
                                .scope = TG_RAW_GC};
     tg__record_put(t, &o, now, 0);

@@ -54,7 +54,7 @@ void tg__python_span_begin_now(struct tg__python_span *s, PyObject *name, uint8_
   s->shape = 0;
   if ((values || keywords) && atomic_load_explicit(&tg__features, memory_order_relaxed) & TG_RECORD_SHAPES)
     s->shape = tg__python_inputs(t, values, keywords);
-  s->stack = tg__stack_of ? tg__stack_of(t) : 0;
+  s->stack = tg__stack_now()(t);
   struct tg__open *const o = tg__open_push(t, s);
   if (TG_UNLIKELY(!o)) {
     if (!again) s->thread = NULL;

@@ -304,9 +304,7 @@ bool tg__gil_take(void) {
 }
 void tg__gil_give(void) { PyGILState_Release(gil_before); }
 
-static uint32_t stack_none(struct tg__thread *t) { return 0; }
-
-/* Never back to NULL: another thread may be about to call what it has just read. */
+/* Another thread may still call the function it has read before: none of them is ever unloaded. */
 bool tg__stack_switch(uint32_t features, bool on) {
   static uint32_t wanted; /* under the session's lock */
   if (on) {
@@ -316,9 +314,10 @@ bool tg__stack_switch(uint32_t features, bool on) {
   }
   wanted = on ? wanted | features : wanted & ~features;
   if (on) with_lines = wanted & TG_RECORD_STACKS;
-  tg__stack_of = wanted & TG_RECORD_STACKS    ? stack_with_lines
-                 : wanted & TG_RECORD_MODULES ? stack_of_modules
-                                              : stack_none;
+  tg__stack_fn *const fit = wanted & TG_RECORD_STACKS    ? stack_with_lines
+                            : wanted & TG_RECORD_MODULES ? stack_of_modules
+                                                         : tg__stack_none;
+  atomic_store_explicit(&tg__stack_of, fit, memory_order_release);
   return true;
 }
 
@@ -334,7 +333,7 @@ static enum tg_err start(uint32_t features, struct tg_error *e) {
 }
 static void stop(void) { tg__stack_switch(TG_RECORD_STACKS, false); }
 
-static bool is_off(void) { return !tg__stack_of || tg__stack_of == stack_none; }
+static bool is_off(void) { return tg__stack_now() == tg__stack_none; }
 
 static const struct tg__source source = {.name = "Python stacks",
                                          .features = TG_RECORD_STACKS,

@@ -11,7 +11,8 @@
 
 _Atomic uint32_t tg__generation;
 _Thread_local struct tg__thread *tg__thread_here __attribute__((tls_model("initial-exec")));
-uint32_t (*tg__stack_of)(struct tg__thread *t);
+_Atomic(tg__stack_fn *) tg__stack_of = tg__stack_none;
+uint32_t tg__stack_none(struct tg__thread *t) { return 0; }
 
 static _Atomic(struct tg__thread *) all_states; /* newest first; nothing is ever taken out */
 static struct tg__thread gone = {

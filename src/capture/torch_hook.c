@@ -205,11 +205,9 @@ ALWAYS_INLINE void begin(const uint8_t *rf, const uint8_t scope, const int how) 
     if (how & SHAPES) o->shape = tg__torch_inputs(t, rf, name.id, name.inputs);
     if (scope == TG_RAW_BACKWARD) o->stack = (uint32_t)tg__at64(rf + TG_FACT(forward_thread));
   }
-  if ((how & STACK) && scope == TG_RAW_BACKWARD) o->stack = forward_entry(t, n, o->stack, tg__stack_of(t));
-  if ((how & STACK) && scope != TG_RAW_BACKWARD) {
-    uint32_t (*const stack_of)(struct tg__thread *) =
-        tg__stack_of; /* switched off while a thread is still on its way here: NULL */
-    if (stack_of) o->stack = stack_of(t);
+  if (how & STACK) {
+    const uint32_t stack = tg__stack_now()(t);
+    o->stack = scope == TG_RAW_BACKWARD ? forward_entry(t, n, o->stack, stack) : stack;
   }
   if (!(how & (TRIAL | BARE)) && scope == TG_RAW_BACKWARD) tell_engine(t, o);
   o->start_ticks = tg__ticks();
@@ -380,7 +378,7 @@ static enum tg_err torch_prepare(uint32_t features, struct tg_error *e) { return
 static void torch_stop(void) { remove_callbacks(handles); }
 
 static enum tg_err torch_start(uint32_t features, struct tg_error *e) {
-  const bool shapes = features & known & TG_RECORD_SHAPES, stack = tg__stack_of != NULL,
+  const bool shapes = features & known & TG_RECORD_SHAPES, stack = tg__stack_now() != tg__stack_none,
              bare = !(known & TG_RECORD_OPS);
   remove_callbacks(handles);
   chosen.variant = bare ? 4u + stack : (size_t)shapes + 2 * stack;

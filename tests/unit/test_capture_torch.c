@@ -259,12 +259,12 @@ static uint32_t count_stack(struct tg__thread *t) {
 /* Inputs are asked of torch, which pays for them, only where they are recorded, and stacks of us. */
 static void check_choice(uint32_t features, bool with_stacks, bool inputs) {
   struct fake_op *const add = fake_op_make(add_schema, "aten::add", "Tensor", 3, 0, NULL, 0);
-  tg__stack_of = with_stacks ? count_stack : NULL;
+  atomic_store(&tg__stack_of, with_stacks ? count_stack : tg__stack_none);
   stacks_asked = 0;
   recording_start((struct tg_record_options){.features = features, .required = TG_RECORD_OPS, .rank = -1});
   for (size_t i = 0; i < 3; i++) assert_int_equal(fake.callbacks[i].needs_inputs, inputs);
   fake_call(add, OP);
-  tg__stack_of = NULL;
+  atomic_store(&tg__stack_of, tg__stack_none);
   assert_int_equal(recording_close().records, 1);
   assert_int_equal(stacks_asked, with_stacks);
 }
@@ -274,6 +274,35 @@ static void test_torch_is_asked_for_what_is_recorded(void **state) {
   check_choice(TG_RECORD_OPS, true, false);
   check_choice(TG_RECORD_OPS | TG_RECORD_SHAPES, false, true);
   check_choice(TG_RECORD_OPS | TG_RECORD_SHAPES, true, true);
+}
+
+/* Stacks of another recorder in this process begin and end while operations run; the thread sanitizer looks on. */
+static uint32_t other_stack(struct tg__thread *t) { return 0; }
+static _Atomic bool switching;
+static void *switch_stacks(void *unused) {
+  while (atomic_load(&switching)) {
+    atomic_store(&tg__stack_of, other_stack);
+    atomic_store(&tg__stack_of, tg__stack_none);
+  }
+  return NULL;
+}
+static void test_stacks_are_switched_while_operations_run(void **state) {
+  enum { CALLS = 2000 };
+  struct fake_op *const add = fake_op_make(add_schema, "aten::add", "Tensor", 3, 0, NULL, 0),
+                        *const node = fake_op_make(NULL, "AddBackward0", "", 3, 77, NULL, 0);
+  pthread_t thread;
+  atomic_store(&tg__stack_of, other_stack);
+  recording_start((struct tg_record_options){.features = TG_RECORD_OPS, .required = TG_RECORD_OPS, .rank = -1});
+  atomic_store(&switching, true);
+  assert_int_equal(pthread_create(&thread, NULL, switch_stacks, NULL), 0);
+  for (int i = 0; i < CALLS; i++) {
+    fake_call(add, OP);
+    fake_call(node, NODE);
+  }
+  atomic_store(&switching, false);
+  pthread_join(thread, NULL);
+  atomic_store(&tg__stack_of, tg__stack_none);
+  assert_int_equal(recording_close().records, 2 * CALLS);
 }
 
 /* In a child, for what is known of torch is known once per process: of this one nothing, so its objects are not
@@ -432,6 +461,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_inputs_and_their_numbers, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_lists_of_every_kind, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_torch_is_asked_for_what_is_recorded, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_stacks_are_switched_while_operations_run, recording_setup,
+                                      recording_teardown),
       cmocka_unit_test_setup_teardown(test_recording, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_forks_while_the_recording_changes, recording_setup, recording_teardown),
   };
