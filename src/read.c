@@ -205,14 +205,20 @@ const char *tg_format_of_file(const char *path) {
   return f ? f->name : NULL;
 }
 
-/* Names those that there are: of traces, else of tables. */
-static enum tg_err no_such_format(const char *format, bool of_traces, struct tg_error *error) {
+static bool writes_table(const struct tg__format *f) { return f->table != NULL; }
+static bool writes_trace(const struct tg__format *f) { return f->trace != NULL; }
+static bool writes_report(const struct tg__format *f) { return f->report != NULL; }
+
+/* *out: the format of that name, if it can write what the noun says; else TG_USAGE with those that can. */
+static enum tg_err find_format(const char *name, bool (*fits)(const struct tg__format *f), const char *noun,
+                               const struct tg__format **out, struct tg_error *error) {
+  *out = tg__format_find(name);
+  if (*out && fits(*out)) return TG_OK;
   struct tg__out names = {0};
   for (size_t i = 0; i < tg__format_count(); i++)
-    if (of_traces ? tg__formats[i].trace != NULL : tg__formats[i].table != NULL)
-      tg__out_format(&names, "%s%s", names.len ? ", " : "", tg__formats[i].name);
-  const enum tg_err err = tg__fail(error, TG_USAGE, -1, "'%.60s' is not a format a %s can be written in: %.*s", format,
-                                   of_traces ? "trace" : "table", (int)names.len, names.len ? names.buf : "");
+    if (fits(&tg__formats[i])) tg__out_format(&names, "%s%s", names.len ? ", " : "", tg__formats[i].name);
+  const enum tg_err err = tg__fail(error, TG_USAGE, -1, "'%.60s' is not a format %s can be written in: %.*s", name,
+                                   noun, (int)names.len, names.len ? names.buf : "");
   tg__out_free(&names);
   return err;
 }
@@ -229,8 +235,8 @@ static enum tg_err finish(struct tg__out *out, enum tg_err err, struct tg_error 
 
 enum tg_err tg_table_write(const struct tg_table *t, const char *format, unsigned width, tg_write_fn *write, void *ctx,
                            struct tg_error *error) {
-  const struct tg__format *f = tg__format_find(format);
-  if (!f || !f->table) return no_such_format(format, false, error);
+  const struct tg__format *f;
+  if (find_format(format, writes_table, "a table", &f, error)) return TG_USAGE;
   const struct tg__show_options options = {.width = width};
   struct tg__out out = {.write = write, .ctx = ctx};
   const enum tg_err err = f->table(t, &options, &out);
@@ -255,8 +261,8 @@ enum tg_err tg_diff_write(const struct tg_table *diff, const char *format, unsig
 
 enum tg_err tg_export(struct tg_trace *trace, const char *format, const struct tg_arg *args, size_t arg_count,
                       tg_write_fn *write, void *ctx, struct tg_error *error) {
-  const struct tg__format *f = tg__format_find(format);
-  if (!f || !f->trace) return no_such_format(format, true, error);
+  const struct tg__format *f;
+  if (find_format(format, writes_trace, "a trace", &f, error)) return TG_USAGE;
   struct tg__columns *columns = trace->columns;
   enum tg_err err = tg__run_whole(&columns, error);
   if (!err) err = tg__trace_load(columns, TG__COL_ALL, error);
@@ -269,8 +275,8 @@ enum tg_err tg_export(struct tg_trace *trace, const char *format, const struct t
 
 enum tg_err tg_report(struct tg_trace *trace, const char *format, unsigned width, bool color, tg_write_fn *write,
                       void *ctx, struct tg_error *error) {
-  const bool as_json = strcmp(format, "json") == 0;
-  if (!as_json && strcmp(format, "text") != 0) return no_such_format(format, "the report", error);
+  const struct tg__format *f;
+  if (find_format(format, writes_report, "the report", &f, error)) return TG_USAGE;
   struct tg__columns *const columns = trace->columns;
   enum tg_err err = columns->run ? TG_OK : tg__trace_load(columns, TG__COL_ALL, error);
   if (err) return err;
@@ -279,6 +285,6 @@ enum tg_err tg_report(struct tg_trace *trace, const char *format, unsigned width
                                            .ask = columns->run ? tg__run_ask : NULL,
                                            .is_damaged = columns->run && !tg__run_is_valid(columns->run)};
   struct tg__out out = {.write = write, .ctx = ctx};
-  err = as_json ? tg__report_json(columns, &options, &out, error) : tg__report_text(columns, &options, &out, error);
+  err = f->report(columns, &options, &out, error);
   return finish(&out, err, error);
 }

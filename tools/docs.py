@@ -85,14 +85,12 @@ def errors():
 def formats():
     rows = []
     lines = defs.read("src/show/formats.def")
-    for name, suffix, of_table, of_trace, meaning in (args for macro, args in lines if macro == "FORMAT"):
+    for name, suffix, *writers, meaning in (args for macro, args in lines if macro == "FORMAT"):
         suffix = ", ".join(
             f"`{s}`" for s in [suffix, *(args[1] for macro, args in lines if macro == "ALSO" and args[0] == name)]
         )
-        rows.append(
-            (f"`{name}`", suffix, "yes" if of_table != "NULL" else "", "yes" if of_trace != "NULL" else "", meaning)
-        )
-    return table(["format", "suffix", "tables", "traces", "what it is"], rows)
+        rows.append((f"`{name}`", suffix, *("yes" if w != "NULL" else "" for w in writers), meaning))
+    return table(["format", "suffix", "tables", "traces", "the report", "what it is"], rows)
 
 
 def categories():

@@ -2,7 +2,7 @@
 #include "show/parts.h"
 
 const struct tg__format tg__formats[] = {
-#define FORMAT(name, suffix, table, trace, meaning) {#name, suffix, meaning, table, trace},
+#define FORMAT(name, suffix, table, trace, report, meaning) {#name, suffix, meaning, table, trace, report},
 #define ALSO(name, suffix)
 #include "show/formats.def"
 #undef FORMAT
@@ -12,7 +12,7 @@ const struct tg__format tg__formats[] = {
 static const struct {
   const char *suffix, *name;
 } suffixes[] = {
-#define FORMAT(name, suffix, table, trace, meaning) {suffix, #name},
+#define FORMAT(name, suffix, table, trace, report, meaning) {suffix, #name},
 #define ALSO(name, suffix) {suffix, #name},
 #include "show/formats.def"
 #undef FORMAT

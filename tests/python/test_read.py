@@ -242,6 +242,14 @@ def test_export(trace, tmp_path):
     assert [p.name for p in tmp_path.iterdir() if p.name.endswith(".part")] == []
 
 
+@pytest.mark.parametrize("name", ["chrome", "csv", "no such format"])  # one of traces, one of tables too, and none
+def test_a_report_in_a_format_that_it_cannot_have(trace, name):
+    with pytest.raises(
+        tg.TachographError, match=f"^'{name}' is not a format the report can be written in: text, json$"
+    ):
+        trace.report(format=name)
+
+
 @pytest.mark.parametrize(
     "name, to",
     [

@@ -387,7 +387,7 @@ long mini_starve(struct tg__columns *t, const char *question, const struct tg_ar
     tg__table_free(table);
     if (!err) return calls - 1;
   }
-  REQUIRE(!"there was never enough memory");
+  REQUIRE(false); /* there was never enough memory */
   return 0;
 }
 
