@@ -97,6 +97,10 @@ static void test_launch(void **state) {
   struct scene s = begin();
   mini_slice(s.m, s.thread, "cuda_runtime", "cudaGraphLaunch", 102, 80);
   expect_one_gap(&s, "launch", "cudaGraphLaunch");
+  s = begin(); /* an annotation of the program that has the name of a call of the runtime comes before that call */
+  mini_slice(s.m, s.thread, "user_annotation", "cudaMemcpyAsync", 101, 10);
+  mini_slice(s.m, s.thread, "cuda_runtime", "cudaMemcpyAsync", 112, 80);
+  expect_one_gap(&s, "copy", "cudaMemcpyAsync");
 }
 
 /* Launched before the gap began: the device's own doing. Without a call: nobody knows. */

@@ -6,7 +6,9 @@ const char *const tg__gap_cause_names[TG__GAP_CAUSE_COUNT] = {
     [TG__GAP_LAUNCH] = "launch", [TG__GAP_COPY] = "copy",     [TG__GAP_SYNC] = "sync",     [TG__GAP_DATA] = "data",
 };
 
-enum { UNKNOWN_NAME = 0xff };
+/* What a name means depends on what kind of slice bears it. */
+enum bearer { A_CALL, AN_OP, ANOTHER, BEARERS };
+enum { UNKNOWN = 0xff };
 
 struct open_slice {
   int64_t end_ns;
@@ -16,8 +18,8 @@ struct open_slice {
 struct finder {
   const struct tg__columns *t;
   uint32_t rank, main_track;
-  uint8_t *names;   /* what being inside a slice of this name means; UNKNOWN_NAME = not looked at yet */
-  uint32_t *tracks; /* tracks with device work, by device */
+  uint8_t (*names)[BEARERS]; /* what being inside a slice of this name and kind means; UNKNOWN = not looked at yet */
+  uint32_t *tracks;          /* tracks with device work, by device */
   size_t track_count, track_cap;
   uint32_t *work; /* device work of one device, by start */
   size_t work_count, work_cap;
@@ -46,15 +48,16 @@ static enum tg__gap_cause op_cause(struct tg__str name) {
 static enum tg__gap_cause slice_cause(struct finder *f, uint32_t slice) {
   const enum tg__class cls = tg__slice_class(f->t, slice);
   if (cls == TG__CLASS_PYTHON) return TG__GAP_PYTHON; /* most slices: without a look at the name */
-  const uint32_t name = f->t->slices.name[slice];
-  if (f->names[name] == UNKNOWN_NAME) {
-    const struct tg__str text = tg__name(f->t, name);
-    f->names[name] = (uint8_t)(tg__name_is_dataloader(text) ? TG__GAP_DATA
-                               : cls == TG__CLASS_RUNTIME   ? call_cause(text)
-                               : cls == TG__CLASS_OP        ? op_cause(text)
-                                                            : TG__GAP_PYTHON);
+  const enum bearer bearer = cls == TG__CLASS_RUNTIME ? A_CALL : cls == TG__CLASS_OP ? AN_OP : ANOTHER;
+  uint8_t *const known = &f->names[f->t->slices.name[slice]][bearer];
+  if (*known == UNKNOWN) {
+    const struct tg__str text = tg__name(f->t, f->t->slices.name[slice]);
+    *known = (uint8_t)(tg__name_is_dataloader(text) ? TG__GAP_DATA
+                       : bearer == A_CALL           ? call_cause(text)
+                       : bearer == AN_OP            ? op_cause(text)
+                                                    : TG__GAP_PYTHON);
   }
-  return f->names[name];
+  return *known;
 }
 
 /* ---- what a thread did in an interval -------------------------------------------------------- */
@@ -240,9 +243,9 @@ enum tg_err tg__gaps_find(const struct tg__columns *t, uint32_t rank, struct tg_
   struct finder f = {.t = t, .rank = rank};
   const size_t names = (size_t)tg__strings_count(t->strings) + 1;
   enum tg_err err = TG_MEMORY;
-  f.names = tg__alloc(names);
+  f.names = tg__alloc(names * sizeof *f.names);
   if (!f.names || !gather_tracks(&f)) goto done;
-  memset(f.names, UNKNOWN_NAME, names);
+  memset(f.names, UNKNOWN, names * sizeof *f.names);
   f.main_track = find_main_track(t, rank);
   for (size_t from = 0, to; from < f.track_count; from = to) {
     const int64_t device = t->tracks[f.tracks[from]].device;
