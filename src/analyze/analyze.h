@@ -285,7 +285,7 @@ enum tg__fold_how {
   TG__FOLD_PER_ONE,  /* the same as a fraction */
   TG__FOLD_RUNNING,  /* the shares so far */
   TG__FOLD_MS,       /* `of` in ms */
-  TG__FOLD_LOW,      /* what all say, else of below 30 */
+  TG__FOLD_LOW,      /* what all say, else of below TG__LOW_OCCUPANCY_PCT */
   TG__FOLD_BOUND,    /* of against by */
 };
 struct tg__argument_info {
@@ -342,14 +342,15 @@ const struct tg__argument_info *tg__diff_argument(size_t k); /* NULL past the en
 /* diff_fail.c: does  step.p50 > +5%  hold for a table of tg__diff_run? When it does, e->text says for which row. */
 enum tg_err tg__diff_fails(const struct tg_table *diff, const char *expression, bool *fails, struct tg_error *e);
 
-/* where.c: an expression over the columns of a table, such as  dur_ns > 1ms and name ~ "conv". */
-/* ask.c, for who puts an answer together of several: are the arguments those of the question, and sort and limit as
- * a last step. */
+/* ask.c, for an answer put together of several: are the arguments those of the question, and where=, sort= and limit=
+ * as the last steps. */
 enum tg_err tg__ask_check(const struct tg__question *q, const struct tg_arg *args, size_t arg_count,
                           struct tg_error *e);
-/* The same after where=, which comes before both. */
+/* where=, sort= and limit=, in this order. */
 enum tg_err tg__ask_finish(struct tg_table *t, const struct tg_arg *args, size_t arg_count, struct tg_error *e);
+/* sort= and limit= alone. */
 enum tg_err tg__ask_order(struct tg_table *t, const struct tg_arg *args, size_t arg_count, struct tg_error *e);
+/* where.c: keeps the rows for which an expression over the columns holds, such as  dur_ns > 1ms and name ~ "conv". */
 enum tg_err tg__where_filter(struct tg_table *t, const char *expression, struct tg_error *e);
 
 /* rank_load.c: what a rank works and what it waits in collectives, means of a step: all that shows whether one holds
@@ -363,6 +364,10 @@ int64_t tg__rank_first_ns(const struct tg__columns *t,
                           uint32_t rank); /* rows.c: start of its first row, as in its file; TG_NULL_INT: none */
 
 /* ---- shared arithmetic ----------------------------------------------------------------------- */
+
+enum {
+  TG__LOW_OCCUPANCY_PCT = 30
+}; /* below it a computing kernel is worth a look: in kernels, in joins, in findings */
 
 /* Microseconds without the digits that a conversion of large nanoseconds would lose. */
 static inline double tg__us_of(int64_t ns) {

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-enum { MEMORY_PCT = 90, ELIGIBLE_PCT = 5, OCCUPANCY_PCT = 30, LOW_TIME_PCT = 10 };
+enum { MEMORY_PCT = 90, ELIGIBLE_PCT = 5, LOW_TIME_PCT = 10 };
 
 /* ---- tensor cores ---------------------------------------------------------------------------- */
 
@@ -93,7 +93,8 @@ static void see_occupancy(void *ctx, uint32_t slice, enum tg__class cls) {
   if (cls != TG__CLASS_KERNEL) return;
   const double pct = tg__arg_real(t, t->slices.args[slice], TG__K_OCCUPANCY, -1);
   o->stated |= pct >= 0;
-  if (pct < 0 || pct >= OCCUPANCY_PCT || tg__tensor_unit(&o->names, t->slices.name[slice]) != TG__UNIT_NONE) return;
+  if (pct < 0 || pct >= TG__LOW_OCCUPANCY_PCT || tg__tensor_unit(&o->names, t->slices.name[slice]) != TG__UNIT_NONE)
+    return;
   if (tg__meaning(o->f, slice) & TG__NAME_COLLECTIVE_KERNEL) return;
   o->low_ns += t->slices.dur_ns[slice];
   o->count++;
@@ -113,9 +114,10 @@ static void describe_occupancy(const struct occupancy *o, struct tg__finding *x)
          "%lld kernels %s are estimated to occupy less than %d %% of the multiprocessors' threads; they take %.2f ms "
          "(%.1f %%); the longest: "
          "%.0f %%, grid %.*s, block %.*s",
-         (long long)tg__per_step(o->f, o->count), tg__per(o->f), OCCUPANCY_PCT, tg__ms(tg__per_step(o->f, o->low_ns)),
-         x->share_pct, tg__arg_real(t, t->slices.args[o->longest], TG__K_OCCUPANCY, 0), (int)grid.len, grid.ptr,
-         (int)block.len, block.ptr);
+         (long long)tg__per_step(o->f, o->count), tg__per(o->f), TG__LOW_OCCUPANCY_PCT,
+         tg__ms(tg__per_step(o->f, o->low_ns)), x->share_pct,
+         tg__arg_real(t, t->slices.args[o->longest], TG__K_OCCUPANCY, 0), (int)grid.len, grid.ptr, (int)block.len,
+         block.ptr);
   TG_SAY(x->advice, "Give a launch more blocks: a larger batch, or fused kernels by torch.compile(model). In a kernel "
                     "of one's own: more threads a "
                     "block, fewer registers, less shared memory.");

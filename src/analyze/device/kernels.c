@@ -3,8 +3,6 @@
 #include "analyze/host/op_tree.h"
 #include "analyze/device/tensor_cores.h"
 
-#define LOW_OCCUPANCY 30.0 /* % below which a computing kernel is worth a look */
-
 enum by { BY_NAME, BY_OP, BY_CONFIG, BY_STREAM };
 
 /* What a kernel's args say about it; string ids TG_NONE and numbers TG_NULL_INT when they do not. */
@@ -237,7 +235,7 @@ static void put_tensor_cores(struct work *w, const struct row *r, struct tg_tabl
 
 static void put_low_occupancy(const struct row *r, const char *type, struct tg_table *out) {
   if (r->occupancy_ns && strcmp(type, "COMPUTATION") == 0)
-    tg__put_bool(out, r->occupancy_area / (double)r->occupancy_ns < LOW_OCCUPANCY);
+    tg__put_bool(out, r->occupancy_area / (double)r->occupancy_ns < TG__LOW_OCCUPANCY_PCT);
   else
     tg__put_null(out);
 }

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define LOW_PCT 30.0
 enum { BOTH = 2 }; /* yes of some, no of others: not yet settled */
 
 struct rule {
@@ -263,7 +262,7 @@ static void settle_column(struct tg_table *t, const struct rule *r, size_t colum
   for (size_t i = 0; i < t->rows; i++) {
     if (r->how == TG__FOLD_SUM_IF_ANY && any && !is_known(c, i)) c->ints[i] = 0;
     if (r->how == TG__FOLD_FLOPS && any && !is_known(c, i) && !has_formula(t, i)) c->ints[i] = 0;
-    if (r->how == TG__FOLD_LOW && c->bools[i] == BOTH) c->bools[i] = number_at(t, r->of, i) < LOW_PCT;
+    if (r->how == TG__FOLD_LOW && c->bools[i] == BOTH) c->bools[i] = number_at(t, r->of, i) < TG__LOW_OCCUPANCY_PCT;
     if (r->how == TG__FOLD_MS) c->reals[i] = number_at(t, r->of, i) / 1e6;
     if (r->how != TG__FOLD_MEAN && r->how != TG__FOLD_RATE) continue;
     const double of = number_at(t, r->of, i), by = number_at(t, r->by, i);
