@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The include law, checked: who may include whom, which words may not occur where, unique file names, sizes.
+"""The include law, checked: who may include whom, which words may not occur where, unique file names and tags, sizes.
 
     python3 tools/layers.py            exit status 1 and one "file:line: what" per break
     python3 tools/layers.py --sizes    also list what is over the soft limits (files 600 lines, functions 60)
@@ -36,7 +36,7 @@ SIDE_DOORS = {
     "analyze/host/frames.h": {"diagnose"},
     "analyze/work/op_inputs.h": {"diagnose"},
     "analyze/work/flops.h": {"diagnose"},
-    "trace/summary.h": {"analyze", ""},
+    "trace/summary.h": {"analyze"},
     "analyze/ranks/summarize.h": {""},
     "analyze/ranks/read_run.h": {"", "cli"},
 }
@@ -216,6 +216,38 @@ def check_names():
             seen.setdefault(path.name, rel)
 
 
+def check_tags(sources):
+    """One struct, union or enum of a name: a second one with other members compiles until a file includes both."""
+    seen = {}
+    for path in sources:
+        code = strip_comments(path.read_text(encoding="utf-8"))
+        for m in re.finditer(
+            r"^(?:(?:typedef|extern|static)\s+)?(?:struct|union|enum)\s+(tg_\w+)\s*\{", code, flags=re.M
+        ):
+            where = f"{path.relative_to(ROOT).as_posix()}:{code.count(chr(10), 0, m.start()) + 1}"
+            if m.group(1) in seen:
+                yield f"{where}: the tag {m.group(1)} is taken by {seen[m.group(1)]}"
+            seen.setdefault(m.group(1), where)
+
+
+def check_side_doors(sources):
+    """SIDE_DOORS is CONTRIBUTING.md's table, and each of them is used."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    used = {
+        (header, folder_of(path)) for path in sources for _, header, _ in includes(path.read_text(encoding="utf-8"))
+    }
+    for header, folders in SIDE_DOORS.items():
+        line = f"| `{header}` | {', '.join(f'`{f}`' if f else '`src/read*.c`' for f in sorted(folders))} |"
+        if line not in text.splitlines():
+            yield f"CONTRIBUTING.md:1: the table of side doors lacks the line {line}"
+        for folder in sorted(folders):
+            if (header, folder) not in used:
+                yield f"tools/layers.py:1: {folder or 'src'} does not use its side door {header}"
+    for header in re.findall(r"^\| `(\w+/\S+\.h)` \|", text, flags=re.M):
+        if header not in SIDE_DOORS:
+            yield f"CONTRIBUTING.md:1: {header} is no side door"
+
+
 def check_source(path, sizes):
     rel = path.relative_to(ROOT).as_posix()
     text = path.read_text(encoding="utf-8")
@@ -252,6 +284,9 @@ def main():
         breaks.extend(
             check_sizes(path.relative_to(ROOT).as_posix(), strip_comments(path.read_text(encoding="utf-8")), sizes)
         )
+    headers = [*sorted((ROOT / "include").rglob("*.h")), *sorted((ROOT / "python").rglob("*.[ch]"))]
+    breaks.extend(check_tags([p for p in [*sources, *headers] if p.suffix != ".def"]))
+    breaks.extend(check_side_doors(sources))
     breaks.extend(check_names())
     for line in breaks + (sizes if options.sizes else []):
         print(line)

@@ -185,7 +185,7 @@ void tg__json_raw(struct tg__jsonw *w, struct tg__str raw); /* already JSON */
  * is written as its \uXXXX escape. */
 void tg__json_escape(struct tg__out *o, struct tg__str s, bool display);
 
-/* ---- the operating system (os.c): the only file that talks to it ----------------------------- */
+/* ---- the operating system (os.c; pages come from pages.c) ------------------------------------ */
 
 struct tg__file; /* an open file, pipe or standard input */
 enum tg_err tg__file_open(const char *path, struct tg__file **out, struct tg_error *e); /* "-" = standard input */

@@ -18,7 +18,7 @@ enum { SLOT_LAZY = -1, SLOT_BOUND = -1 };
 
 struct search {
   const char *symbol;
-  struct tg__slot *out;
+  struct tg__elf_slot *out;
   size_t room, found;
 };
 
@@ -57,7 +57,7 @@ static void find_in(struct search *s, const struct dl_phdr_info *lib, const stru
     if (strcmp(t->strings + t->symbols[ELF64_R_SYM(r->r_info)].st_name, s->symbol) != 0) continue;
     const uintptr_t at = lib->dlpi_addr + r->r_offset;
     if (s->found < s->room)
-      s->out[s->found] = (struct tg__slot){.at = (void **)at, .read_only = at >= t->relro && at < t->relro_end};
+      s->out[s->found] = (struct tg__elf_slot){.at = (void **)at, .read_only = at >= t->relro && at < t->relro_end};
     s->found++;
   }
 }
@@ -78,13 +78,13 @@ static int search_library(struct dl_phdr_info *lib, size_t size, void *ctx) {
   return 0;
 }
 
-size_t tg__slots_find(const char *symbol, struct tg__slot *out, size_t room) {
+size_t tg__elf_slots_find(const char *symbol, struct tg__elf_slot *out, size_t room) {
   struct search s = {.symbol = symbol, .out = out, .room = room};
   dl_iterate_phdr(search_library, &s);
   return s.found;
 }
 
-bool tg__slot_set(const struct tg__slot *s, void *value) {
+bool tg__elf_slot_set(const struct tg__elf_slot *s, void *value) {
   const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
   void *const from = (void *)((uintptr_t)s->at & ~(page - 1));
   if (s->read_only && mprotect(from, page, PROT_READ | PROT_WRITE) != 0) return false;
@@ -98,7 +98,7 @@ static int read_epoch(struct dl_phdr_info *lib, size_t size, void *ctx) {
   return 1;
 }
 
-uint64_t tg__slots_epoch(void) {
+uint64_t tg__elf_slots_epoch(void) {
   uint64_t adds = 0;
   dl_iterate_phdr(read_epoch, &adds);
   return adds;

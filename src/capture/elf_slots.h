@@ -4,16 +4,16 @@
 
 #include "capture/capture.h"
 
-struct tg__slot {
+struct tg__elf_slot {
   void **at;
   bool read_only; /* its page is protected once the library is loaded */
 };
 
 /* All slots for `symbol` in the libraries loaded now; how many there are, of which at most `room` are written to `out`.
  */
-size_t tg__slots_find(const char *symbol, struct tg__slot *out, size_t room);
-bool tg__slot_set(const struct tg__slot *s,
-                  void *value); /* one store, seen by all threads at once; false when the page cannot be written */
-uint64_t tg__slots_epoch(void); /* changes when a library is loaded */
+size_t tg__elf_slots_find(const char *symbol, struct tg__elf_slot *out, size_t room);
+bool tg__elf_slot_set(const struct tg__elf_slot *s,
+                      void *value); /* one store, seen by all threads at once; false when the page cannot be written */
+uint64_t tg__elf_slots_epoch(void); /* changes when a library is loaded */
 
 #endif

@@ -13,7 +13,7 @@
 enum { SLOTS_MAX = 64 };
 static struct hook {
   struct tg__torch_allocator real;
-  struct tg__slot slots[2][SLOTS_MAX]; /* of alloc, of free */
+  struct tg__elf_slot slots[2][SLOTS_MAX]; /* of alloc, of free */
   size_t count[2];
   uint64_t epoch; /* of the loaded libraries when they were searched last */
   bool is_on;
@@ -75,25 +75,25 @@ static enum tg_err memory_prepare(uint32_t features, struct tg_error *e) {
 
 /* Put `to` into every slot for the symbol. */
 static bool redirect(int which, const char *symbol, void *to) {
-  size_t found = tg__slots_find(symbol, hook.slots[which], SLOTS_MAX);
+  size_t found = tg__elf_slots_find(symbol, hook.slots[which], SLOTS_MAX);
   bool done = found > 0;
   if (found > SLOTS_MAX) found = SLOTS_MAX;
   hook.count[which] = found;
-  for (size_t i = 0; i < found; i++) done = tg__slot_set(&hook.slots[which][i], to) && done;
+  for (size_t i = 0; i < found; i++) done = tg__elf_slot_set(&hook.slots[which][i], to) && done;
   return done;
 }
 
 static void memory_stop(void) {
   hook.is_on = false;
-  for (size_t i = 0; i < hook.count[0]; i++) tg__slot_set(&hook.slots[0][i], *(void **)&hook.real.alloc);
-  for (size_t i = 0; i < hook.count[1]; i++) tg__slot_set(&hook.slots[1][i], *(void **)&hook.real.free);
+  for (size_t i = 0; i < hook.count[0]; i++) tg__elf_slot_set(&hook.slots[0][i], *(void **)&hook.real.alloc);
+  for (size_t i = 0; i < hook.count[1]; i++) tg__elf_slot_set(&hook.slots[1][i], *(void **)&hook.real.free);
   hook.count[0] = hook.count[1] = 0;
 }
 
 static enum tg_err memory_start(uint32_t features, struct tg_error *e) {
   void *(*const alloc)(size_t) = recorded_alloc;
   void (*const release)(void *) = recorded_free;
-  hook.epoch = tg__slots_epoch();
+  hook.epoch = tg__elf_slots_epoch();
   if (redirect(0, TG_TORCH_ALLOC, *(void *const *)&alloc) && redirect(1, TG_TORCH_FREE, *(void *const *)&release)) {
     hook.is_on = true;
     return TG_OK;
@@ -106,7 +106,7 @@ static enum tg_err memory_start(uint32_t features, struct tg_error *e) {
 /* Libraries loaded since (an extension of torch) have slots of their own. */
 static void memory_tick(void) {
   struct tg_error ignored;
-  if (hook.is_on && tg__slots_epoch() != hook.epoch) memory_start(0, &ignored);
+  if (hook.is_on && tg__elf_slots_epoch() != hook.epoch) memory_start(0, &ignored);
 }
 
 const struct tg__source tg__source_memory = {

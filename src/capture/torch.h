@@ -1,8 +1,8 @@
 /* torch, seen from plain C: what its objects look like and which of its functions we call. Private to
- * capture/torch_*.c and python_torch.c.
+ * capture/torch_*.c, memory_hook.c and python_torch.c.
  *
  * torch_symbols.c finds the exported functions, torch_calibrate.c the layouts, torch_selftest.c proves both end to end,
- * torch_hook.c records, torch_inputs.c reads the inputs of an operation. */
+ * torch_hook.c records, torch_inputs.c reads the inputs of an operation, torch_lock.c takes torch's own lock. */
 #ifndef TG_CAPTURE_TORCH_H
 #define TG_CAPTURE_TORCH_H
 
@@ -12,7 +12,7 @@
 
 /* at::RecordFunctionCallback, by value; what an older or newer torch does not have at its end is not read by it. */
 struct tg__torch_callback {
-  void *(*start)(void **context, const void *rf); /* the hidden result slot of C++: see TG__TORCH_START */
+  void *(*start)(void **context, const void *rf); /* context: the hidden result slot of C++, see torch_hook.c */
   void (*end)(const void *rf, void *context);
   double probability;
   bool scopes[10];

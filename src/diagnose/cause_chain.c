@@ -22,7 +22,7 @@ struct chains {
 };
 
 /* Elements of the larger of its tensors when the call is of that kind; 0. */
-static int64_t elements_of(const struct tg__sites *s, const struct tg__call *c) {
+static int64_t elements_of(const struct tg__sites *s, const struct tg__site_call *c) {
   struct tg__shape shapes[TG_INPUTS];
   if (!c->counted || c->kind != TG__CALL_FORWARD || c->site == TG_NONE || s->sites[c->site].told) return 0;
   if (!TG__IS_ONE_OF(tg__site_name(s, &s->sites[c->site]), elementwise)) return 0;
@@ -66,7 +66,7 @@ static void find_chains(struct chains *x) {
   uint64_t function = 0;
   size_t from = 0;
   for (size_t i = 0; i < x->s->call_count; i++) {
-    const struct tg__call *c = &x->s->calls[i];
+    const struct tg__site_call *c = &x->s->calls[i];
     const int64_t here = elements_of(x->s, c);
     const uint64_t in = here ? tg__site_function(x->s, &x->s->sites[c->site], NULL) : 0;
     if (!in || here != elements || in != function) {

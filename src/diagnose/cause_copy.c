@@ -42,7 +42,7 @@ static int64_t dimension_of(const struct tg__sites *s, uint32_t slice, struct tg
   return dim < 0 ? dim + rank : dim;
 }
 
-static void look_at_join(const struct tg__sites *s, const struct tg__call *c, struct growth *g) {
+static void look_at_join(const struct tg__sites *s, const struct tg__site_call *c, struct growth *g) {
   const uint32_t dims = tg__call_arg(s, c->slice, TG__K_INPUT_DIMS);
   struct tg__shape out = {0}, in;
   struct tg__tensor_list list;
@@ -95,7 +95,7 @@ static void judge_growth(struct tg__sites *s, bool *in) {
   struct growth *growths = tg__alloc((s->count + 1) * sizeof *growths);
   s->f->failed |= !growths;
   for (size_t i = 0; growths && i < s->call_count; i++) {
-    const struct tg__call *c = &s->calls[i];
+    const struct tg__site_call *c = &s->calls[i];
     if (c->counted && c->kind == TG__CALL_FORWARD && c->site != TG_NONE &&
         TG__IS_ONE_OF(tg__site_name(s, &s->sites[c->site]), joins))
       look_at_join(s, c, &growths[c->site]);
@@ -182,7 +182,7 @@ static const char *const copies[] = {"aten::clone", "aten::copy_", "aten::to", "
 
 static void learn_model(struct model *m) {
   for (size_t i = 0; i < m->s->call_count; i++) {
-    const struct tg__call *c = &m->s->calls[i];
+    const struct tg__site_call *c = &m->s->calls[i];
     const int64_t bytes = c->kind == TG__CALL_ACCUMULATE && c->counted ? bytes_of(m->s, c->slice) : -1;
     if (bytes < 0) continue;
     if (!tg__map_put(&m->sizes, (uint64_t)bytes, 1)) m->s->f->failed = true;
@@ -192,7 +192,7 @@ static void learn_model(struct model *m) {
 
 static void find_model_copies(struct model *m, bool *in) {
   for (size_t i = 0; i < m->s->call_count; i++) {
-    const struct tg__call *c = &m->s->calls[i];
+    const struct tg__site_call *c = &m->s->calls[i];
     if (!c->counted || c->kind != TG__CALL_FORWARD || c->site == TG_NONE) continue;
     const struct tg__site *x = &m->s->sites[c->site];
     if (x->backward_calls || x->module != TG_NONE || !TG__IS_ONE_OF(tg__site_name(m->s, x), copies)) continue;
@@ -221,7 +221,7 @@ static int64_t around(const struct tg__sites *s, uint32_t top, bool *in) {
       in[i] = p == line && s->sites[i].kind == TG__CALL_FORWARD;
   int64_t sum = 0;
   for (size_t i = 1; i < s->call_count; i++) {
-    const struct tg__call *a = &s->calls[i - 1], *b = &s->calls[i];
+    const struct tg__site_call *a = &s->calls[i - 1], *b = &s->calls[i];
     if (!a->counted || !b->counted || a->site == TG_NONE || b->site == TG_NONE || !in[a->site] || !in[b->site])
       continue;
     const int64_t pause = t->slices.start_ns[b->slice] - tg__slice_end(t, a->slice);

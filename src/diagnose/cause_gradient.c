@@ -30,7 +30,7 @@ static void look_at_pass(struct passes *p, size_t from, size_t to) {
   size_t last = SIZE_MAX;
   int64_t added = 0, placed = 0;
   for (size_t i = from; i < to; i++) {
-    const struct tg__call *c = &p->s->calls[i];
+    const struct tg__site_call *c = &p->s->calls[i];
     if (c->kind != TG__CALL_ACCUMULATE) continue;
     if (is_added(p->s, c->slice)) {
       added++;
@@ -47,7 +47,7 @@ static void look_at_pass(struct passes *p, size_t from, size_t to) {
   p->added += added;
   p->placed += placed;
   for (size_t i = from; i < to; i++) {
-    const struct tg__call *c = &p->s->calls[i];
+    const struct tg__site_call *c = &p->s->calls[i];
     const int64_t dur = tg__call_ns(p->s, c);
     if (i > last) p->late_ns += dur;
     if (c->site == TG_NONE) continue;
@@ -61,7 +61,7 @@ static void look_at_pass(struct passes *p, size_t from, size_t to) {
 static void look_at_passes(struct passes *p) {
   size_t from = SIZE_MAX;
   for (size_t i = 0; i <= p->s->call_count; i++) {
-    const struct tg__call *c = i < p->s->call_count ? &p->s->calls[i] : NULL;
+    const struct tg__site_call *c = i < p->s->call_count ? &p->s->calls[i] : NULL;
     const bool node = c && c->counted && (c->kind == TG__CALL_BACKWARD || c->kind == TG__CALL_ACCUMULATE);
     if (node && from == SIZE_MAX) from = i;
     if (node || from == SIZE_MAX) continue;

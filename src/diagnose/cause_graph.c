@@ -12,7 +12,7 @@ static bool count_nodes(const struct tg__sites *s, struct nodes *steps) {
   const struct tg__columns *t = s->f->t;
   bool any = false;
   for (size_t i = 0; i < s->call_count; i++) {
-    const struct tg__call *c = &s->calls[i];
+    const struct tg__site_call *c = &s->calls[i];
     if (!c->counted) continue;
     const size_t begun = tg__steps_begun(&s->f->steps, t->slices.start_ns[c->slice]);
     struct nodes *n = &steps[begun ? begun - 1 : 0];

@@ -44,7 +44,7 @@ static void end_step(struct habit *h) {
 static void learn_habits(struct invariant *v) {
   const struct tg__facts *f = v->s->f;
   for (size_t i = 0; i < v->s->call_count; i++) {
-    const struct tg__call *c = &v->s->calls[i];
+    const struct tg__site_call *c = &v->s->calls[i];
     if (!c->counted || c->kind != TG__CALL_FORWARD || c->site == TG_NONE) continue;
     struct habit *h = &v->habits[c->site];
     const size_t step = tg__steps_begun(&f->steps, f->t->slices.start_ns[c->slice]);
@@ -71,7 +71,7 @@ static bool is_steady(const struct invariant *v, uint32_t site) {
 static void find_chains(struct invariant *v) {
   uint64_t function = 0;
   for (size_t i = 0; i < v->s->call_count; i++) {
-    const struct tg__call *c = &v->s->calls[i];
+    const struct tg__site_call *c = &v->s->calls[i];
     const struct tg__site *x = c->site == TG_NONE ? NULL : &v->s->sites[c->site];
     if (!x || !c->counted || c->kind != TG__CALL_FORWARD || x->module == TG_NONE || !is_steady(v, c->site)) {
       function = 0;
@@ -123,7 +123,7 @@ static bool is_constant_function(const struct invariant *v, uint64_t key, uint32
 static void find_functions(struct invariant *v) {
   uint64_t judged = 0;
   for (size_t i = 0; i < v->s->call_count; i++) {
-    const struct tg__call *c = &v->s->calls[i];
+    const struct tg__site_call *c = &v->s->calls[i];
     if (!c->counted || c->kind != TG__CALL_FORWARD || c->site == TG_NONE || v->s->sites[c->site].module == TG_NONE)
       continue;
     const uint64_t key = tg__site_function(v->s, &v->s->sites[c->site], NULL);

@@ -147,7 +147,7 @@ static int64_t pauses(const struct loop *l) {
   const struct tg__columns *t = l->s->f->t;
   int64_t sum = 0;
   for (size_t i = 1; i < l->s->call_count; i++) {
-    const struct tg__call *a = &l->s->calls[i - 1], *b = &l->s->calls[i];
+    const struct tg__site_call *a = &l->s->calls[i - 1], *b = &l->s->calls[i];
     if (!a->counted || !b->counted || a->site == TG_NONE || b->site == TG_NONE || !l->in[a->site] || !l->in[b->site])
       continue;
     const int64_t pause = t->slices.start_ns[b->slice] - tg__slice_end(t, a->slice);

@@ -36,7 +36,7 @@ static void expect_of_host_overlap(struct tg__facts *f, struct tg__finding *x, i
   struct tg__sites *s = tg__facts_sites(f);
   int64_t backward = 0;
   for (size_t i = 0; s && i < s->call_count; i++) {
-    const struct tg__call *c = &s->calls[i];
+    const struct tg__site_call *c = &s->calls[i];
     if (c->counted && (c->kind == TG__CALL_BACKWARD || c->kind == TG__CALL_ACCUMULATE))
       backward += f->t->slices.dur_ns[c->slice];
   }

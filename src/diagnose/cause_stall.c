@@ -55,7 +55,7 @@ static void tally_calls(struct stalls *x) {
   const struct tg__columns *t = x->s->f->t;
   const uint32_t loop = tg__loop_track(x->s->f);
   for (size_t i = 0; i < x->s->call_count; i++) {
-    const struct tg__call *c = &x->s->calls[i];
+    const struct tg__site_call *c = &x->s->calls[i];
     const int64_t start = t->slices.start_ns[c->slice];
     const size_t step = c->site == TG_NONE ? SIZE_MAX : step_at(x->b, start);
     if (step == SIZE_MAX || (loop != TG_NONE && tg__slice_track(t, c->slice) != loop)) continue;

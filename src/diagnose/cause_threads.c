@@ -25,7 +25,7 @@ static int64_t pieces_of(const struct tg__sites *s, uint32_t slice) {
 
 /* Time of one call in operators so long that torch shares them out, without what others take that they call: a call
  * may be made of many short ones, and no thread takes a part of those. */
-static int64_t long_inside(const struct tg__sites *s, const struct tg__call *c, struct own *own) {
+static int64_t long_inside(const struct tg__sites *s, const struct tg__site_call *c, struct own *own) {
   struct tg__facts *f = s->f;
   const struct tg__slices *x = &f->t->slices;
   const int64_t end = tg__slice_end(f->t, c->slice);
@@ -53,7 +53,7 @@ static int64_t shared_out(struct tg__sites *s, uint32_t *top) {
   *top = TG_NONE;
   s->f->failed |= !by_site;
   for (size_t i = 0; by_site && i < s->call_count; i++) {
-    const struct tg__call *c = &s->calls[i];
+    const struct tg__site_call *c = &s->calls[i];
     if (!c->counted || c->kind == TG__CALL_LOAD || s->f->t->slices.dur_ns[c->slice] < SHARED_OUT_NS) continue;
     const int64_t ns = long_inside(s, c, &own);
     sum += ns;

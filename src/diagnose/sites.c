@@ -130,7 +130,7 @@ static uint32_t site_of(struct walk *w, uint32_t slice, enum tg__call_kind kind)
   return *slot = (uint32_t)s->count++;
 }
 
-static void count_forward(struct tg__sites *s, struct tg__site *x, const struct tg__call *c) {
+static void count_forward(struct tg__sites *s, struct tg__site *x, const struct tg__site_call *c) {
   const struct tg__columns *t = s->f->t;
   const uint32_t slice = c->slice, dims = tg__call_arg(s, slice, TG__K_INPUT_DIMS);
   const int64_t dur = tg__call_ns(s, c);
@@ -169,8 +169,8 @@ static void add_call(struct walk *w, uint32_t slice, enum tg__call_kind kind) {
     s->failed = true;
     return;
   }
-  struct tg__call *c = &s->calls[s->call_count];
-  *c = (struct tg__call){
+  struct tg__site_call *c = &s->calls[s->call_count];
+  *c = (struct tg__site_call){
       .slice = slice, .site = TG_NONE, .kind = kind, .counted = start >= window->start_ns && start < window->end_ns};
   w->call_at[slice - w->first] = (uint32_t)s->call_count++;
   if (kind == TG__CALL_BACKWARD || kind == TG__CALL_ACCUMULATE) return; /* when all calls are there */
@@ -189,7 +189,7 @@ static void add_device_work(struct walk *w, const struct tg__track *track) {
 
 static void count_calls(struct tg__sites *s) {
   for (size_t i = 0; i < s->call_count; i++) {
-    const struct tg__call *c = &s->calls[i];
+    const struct tg__site_call *c = &s->calls[i];
     const bool later = c->kind == TG__CALL_BACKWARD || c->kind == TG__CALL_ACCUMULATE;
     if (!later && c->site != TG_NONE && c->counted) count_forward(s, &s->sites[c->site], c);
   }
@@ -231,7 +231,7 @@ static void follow_backward(struct walk *w) {
   struct tg__sites *s = w->s;
   uint32_t last = TG_NONE;
   for (size_t i = 0; i < s->call_count; i++) {
-    struct tg__call *c = &s->calls[i];
+    struct tg__site_call *c = &s->calls[i];
     if (c->kind != TG__CALL_BACKWARD && c->kind != TG__CALL_ACCUMULATE) continue;
     const uint32_t call = c->kind == TG__CALL_BACKWARD ? call_behind(w, c->slice) : TG_NONE;
     if (call != TG_NONE) last = s->calls[call].site;

@@ -16,7 +16,7 @@ enum tg__call_kind {
   TG__CALL_CLEAR,      /* inside Optimizer.zero_grad */
   TG__CALL_LOAD,       /* inside the data loader's next */
 };
-struct tg__call {
+struct tg__site_call {
   uint32_t slice, site; /* site: TG_NONE for autograd nodes of unknown origin */
   enum tg__call_kind kind;
   bool counted;      /* inside the window of the steps */
@@ -37,7 +37,7 @@ struct tg__site {
 struct tg__sites {
   struct tg__facts *f;
   struct tg__paths paths;
-  struct tg__call *calls; /* by track, then start */
+  struct tg__site_call *calls; /* by track, then start */
   size_t call_count, call_cap;
   struct tg__site *sites;
   size_t count, cap;
@@ -49,7 +49,7 @@ void tg__sites_open(struct tg__facts *f, struct tg__sites *out);
 void tg__sites_close(struct tg__sites *s);
 
 /* What a call costs: the device's time where the device is what takes long, else the host's. */
-static inline int64_t tg__call_ns(const struct tg__sites *s, const struct tg__call *c) {
+static inline int64_t tg__call_ns(const struct tg__sites *s, const struct tg__site_call *c) {
   return s->f->device_bound ? c->device_ns : s->f->t->slices.dur_ns[c->slice];
 }
 static inline int64_t tg__site_ns(const struct tg__site *x) { return x->forward_ns + x->backward_ns; }

@@ -21,7 +21,7 @@ static bool is_slice(const struct tg__record *r) {
 
 static enum tg_err grow_columns(struct tg__build *b, uint64_t slices, uint64_t marks) {
   for (size_t c = 0; c < TG__COLUMN_COUNT; c++) {
-    const struct tg__column_info *info = &tg__column_info[c];
+    const struct tg__stored_column *info = &tg__stored_columns[c];
     const uint64_t rows = info->of_marks ? marks : slices;
     if (!tg__pages_grow(tg__column_place(b->trace, info), &b->column_bytes[c], (size_t)(rows ? rows : 1) * info->width))
       return TG_MEMORY;
@@ -32,7 +32,7 @@ static enum tg_err grow_columns(struct tg__build *b, uint64_t slices, uint64_t m
 void tg__build_hand_over(struct tg__build *b) {
   struct tg__columns *t = b->trace;
   for (size_t c = 0; c < TG__COLUMN_COUNT; c++) {
-    void **place = tg__column_place(t, &tg__column_info[c]);
+    void **place = tg__column_place(t, &tg__stored_columns[c]);
     if (*place && !tg__store_adopt(t->store, *place, b->column_bytes[c])) {
       tg__pages_drop(*place, b->column_bytes[c]);
       *place = NULL;
@@ -340,7 +340,7 @@ enum tg_err tg__build_finish(struct tg__build *b, struct tg_error *e) {
       (t->cat_count > 0 && number_cats(t) != TG_OK))
     return tg__fail(e, TG_MEMORY, -1, "out of memory for the steps");
   for (size_t c = 0; c < TG__COLUMN_COUNT; c++) { /* pages past the last row may be resident: huge pages come whole */
-    const struct tg__column_info *info = &tg__column_info[c];
+    const struct tg__stored_column *info = &tg__stored_columns[c];
     const size_t used = (size_t)(info->of_marks ? t->marks.count : t->slices.count) * info->width;
     tg__pages_release(*tg__column_place(t, info), used, b->column_bytes[c]);
   }

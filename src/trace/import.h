@@ -8,7 +8,7 @@
 #ifndef TG_IMPORT_H
 #define TG_IMPORT_H
 
-#include "trace/trace.h"
+#include "trace/store.h"
 
 /* One event as the parser leaves it. 32 bytes, because a gigabyte of JSON is five million of them. */
 struct tg__record {
@@ -230,7 +230,7 @@ const char *tg__timeline_scan(struct tg__parser *p, const char *at, const char *
 /* What has been built so far, over all files of the trace. */
 struct tg__build {
   struct tg__columns *trace;
-  size_t column_bytes[16]; /* of the pages behind each column of columns.def */
+  size_t column_bytes[TG__COLUMN_COUNT]; /* of the pages behind each column of columns.def */
   size_t track_cap, rank_cap, step_cap;
   unsigned threads;
 };

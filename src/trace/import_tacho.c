@@ -171,7 +171,7 @@ static uint64_t whole_groups(const struct tg__tacho *f, bool of_marks, uint64_t 
   const uint64_t groups = (rows + f->summary.group_rows - 1) / f->summary.group_rows;
   for (uint64_t g = 0; g < groups; g++) {
     for (int c = 0; c < TG__COLUMN_COUNT; c++) {
-      const struct tg__column_info *const info = &tg__column_info[c];
+      const struct tg__stored_column *const info = &tg__stored_columns[c];
       if (info->of_marks == of_marks && !tg__tacho_find(f, info->chunk, (uint32_t)g)) return g;
     }
   }

@@ -208,7 +208,7 @@ static void put_groups(struct saver *s, const struct tg__columns *t, bool of_mar
   for (uint64_t from = 0; from < count; from += per) {
     const uint32_t rows = count - from < per ? (uint32_t)(count - from) : per;
     for (int c = 0; c < TG__COLUMN_COUNT; c++) {
-      const struct tg__column_info *const info = &tg__column_info[c];
+      const struct tg__stored_column *const info = &tg__stored_columns[c];
       if (info->of_marks != of_marks) continue;
       const uint8_t *const column = *(uint8_t *const *)(const void *)((const char *)t + info->place);
       const struct tg__packing_plan plan = {

@@ -99,7 +99,7 @@ static enum tg_err sort_rows(struct tg__columns *t, bool marks, uint32_t first, 
   if (temp && o.index) {
     sort_index(&o, n);
     for (size_t c = 0; c < TG__COLUMN_COUNT; c++) {
-      const struct tg__column_info *info = &tg__column_info[c];
+      const struct tg__stored_column *info = &tg__stored_columns[c];
       const bool derived = info->bit & (TG__COL_PARENT | TG__COL_DEPTH | TG__COL_LANE | TG__COL_CAUSE);
       if (info->of_marks == marks && !derived)
         permute((char *)*tg__column_place(t, info) + (size_t)first * info->width, info->width, o.index, n, temp);

@@ -3,7 +3,7 @@
 
 #include "format/format.h"
 
-const struct tg__column_info tg__column_info[TG__COLUMN_COUNT] = {
+const struct tg__stored_column tg__stored_columns[TG__COLUMN_COUNT] = {
 #define COLUMN(column, table, field, type, bytes, how)                                                                 \
   {.bit = TG__COL_##column,                                                                                            \
    .of_marks = TG__COL_##column == TG__COL_MARKS,                                                                      \

@@ -32,7 +32,7 @@ void tg__store_drop(struct tg__store *s, void *ptr); /* give one piece back earl
 void tg__store_free(struct tg__store *s);            /* everything, the file too; NULL is fine */
 
 /* One row per column of columns.def. */
-struct tg__column_info {
+struct tg__stored_column {
   uint32_t bit; /* TG__COL_* */
   bool of_marks;
   uint8_t width;     /* bytes per value */
@@ -41,8 +41,8 @@ struct tg__column_info {
   size_t place;      /* of the pointer in struct tg__columns */
 };
 enum { TG__COLUMN_COUNT = 16 };
-extern const struct tg__column_info tg__column_info[TG__COLUMN_COUNT];
-static inline void **tg__column_place(struct tg__columns *t, const struct tg__column_info *c) {
+extern const struct tg__stored_column tg__stored_columns[TG__COLUMN_COUNT];
+static inline void **tg__column_place(struct tg__columns *t, const struct tg__stored_column *c) {
   return (void **)(void *)((char *)t + c->place);
 }
 

@@ -40,8 +40,8 @@ struct tg__unpack {
   void *to;
   uint32_t rows, first_row;
   uint8_t width;
-  bool by_field;                        /* a block of args, `rows` bytes of it: for tg__args_unpack */
-  const struct tg__column_info *column; /* whose values are checked afterwards; NULL = no check */
+  bool by_field;                          /* a block of args, `rows` bytes of it: for tg__args_unpack */
+  const struct tg__stored_column *column; /* whose values are checked afterwards; NULL = no check */
   enum tg_err err;
 };
 struct tg__unpack_list {

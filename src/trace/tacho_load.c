@@ -62,7 +62,8 @@ static enum tg_err unpack(const struct unpacking *w, struct tg__unpack *u) {
   const size_t room = u->by_field ? TACHO_ARGS_ROOM : tg__array_room(u->rows, u->width),
                length = (size_t)u->chunk->length;
   if (u->chunk->length > room) return TG_DAMAGED; /* more than any array of so many rows can be long */
-  uint8_t *const bytes = tg__realloc(NULL, TG_CHUNK_HEAD_BYTES + length), *const payload = bytes + TG_CHUNK_HEAD_BYTES;
+  uint8_t *const bytes = tg__realloc(NULL, TG_CHUNK_HEAD_BYTES + length);
+  uint8_t *const payload = bytes ? bytes + TG_CHUNK_HEAD_BYTES : NULL;
   uint8_t *const scratch = u->by_field ? NULL : tg__realloc(NULL, room);
   struct tg__chunk c;
   enum tg_err err = bytes && (scratch || u->by_field) ? fetch(w->file, u, bytes, &c) : TG_MEMORY;
@@ -242,7 +243,7 @@ static enum tg_err check_rows(const struct tg__columns *t, uint32_t fresh, struc
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-static enum tg_err add_column(struct tg__unpack_list *l, struct tg__columns *t, const struct tg__column_info *info) {
+static enum tg_err add_column(struct tg__unpack_list *l, struct tg__columns *t, const struct tg__stored_column *info) {
   const struct tg__tacho *const f = t->store->tacho;
   const uint32_t rows = info->of_marks ? t->marks.count : t->slices.count, per = f->summary.group_rows;
   uint8_t *const column = tg__store_pages(t->store, (size_t)rows * info->width);
@@ -280,7 +281,7 @@ static enum tg_err load(struct tg__columns *t, uint32_t fresh, struct tg_error *
   struct tg__unpack_list list = {0};
   enum tg_err err = TG_OK;
   for (int c = 0; c < TG__COLUMN_COUNT && !err; c++) {
-    if (tg__column_info[c].bit & fresh) err = add_column(&list, t, &tg__column_info[c]);
+    if (tg__stored_columns[c].bit & fresh) err = add_column(&list, t, &tg__stored_columns[c]);
   }
   if (!err && (fresh & TG__COL_ARGS)) err = add_args(&list, t);
   if (err) {
@@ -295,8 +296,8 @@ static enum tg_err load(struct tg__columns *t, uint32_t fresh, struct tg_error *
 /* Forget columns that could not be read to the end. */
 static void unload(struct tg__columns *t, uint32_t columns) {
   for (int c = 0; c < TG__COLUMN_COUNT; c++) {
-    if (!(tg__column_info[c].bit & columns)) continue;
-    void **const place = tg__column_place(t, &tg__column_info[c]);
+    if (!(tg__stored_columns[c].bit & columns)) continue;
+    void **const place = tg__column_place(t, &tg__stored_columns[c]);
     tg__store_drop(t->store, *place);
     *place = NULL;
   }

@@ -33,7 +33,7 @@ static inline void sample_columns(struct tg__columns *t, uint32_t slices, uint32
   t->slices.count = slices;
   t->marks.count = marks;
   for (int c = 0; c < TG__COLUMN_COUNT; c++) {
-    const struct tg__column_info *const info = &tg__column_info[c];
+    const struct tg__stored_column *const info = &tg__stored_columns[c];
     *tg__column_place(t, info) = tg__store_pages(t->store, (size_t)(info->of_marks ? marks : slices) * info->width);
   }
   t->loaded = TG__COL_ALL;
@@ -255,7 +255,7 @@ static inline const char *sample_differ(struct tg__columns *a, struct tg__column
   SAME("slice count",
        a->slices.count == b->slices.count && a->marks.count == b->marks.count && a->args_bytes == b->args_bytes);
   for (int c = 0; c < TG__COLUMN_COUNT; c++) {
-    const struct tg__column_info *const info = &tg__column_info[c];
+    const struct tg__stored_column *const info = &tg__stored_columns[c];
     if (!(a->loaded & b->loaded & info->bit)) continue;
     const size_t bytes = (size_t)(info->of_marks ? a->marks.count : a->slices.count) * info->width;
     SAME("column", memcmp(*tg__column_place(a, info), *tg__column_place(b, info), bytes) == 0);

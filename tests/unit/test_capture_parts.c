@@ -45,20 +45,20 @@ static void *(*volatile allocators[])(size_t, size_t) = {calloc};
 
 static void test_slots(void **state) {
   enum { MOST = 4096 };
-  static struct tg__slot all[MOST], some[3];
-  const size_t count = tg__slots_find("calloc", all, MOST);
+  static struct tg__elf_slot all[MOST], some[3];
+  const size_t count = tg__elf_slots_find("calloc", all, MOST);
   assert_in_range(count, 2, MOST); /* the loader's libraries all allocate */
   for (size_t i = 0; i < count; i++) {
     assert_ptr_not_equal((void *)all[i].at, (void *)&allocators[0]);
     assert_int_equal(all[i].read_only, !is_writable((void *)all[i].at));
   }
   memset(some, 0xee, sizeof some);
-  assert_int_equal(tg__slots_find("calloc", some, 1), count); /* what has no room is counted */
+  assert_int_equal(tg__elf_slots_find("calloc", some, 1), count); /* what has no room is counted */
   assert_ptr_equal((void *)some[0].at, (void *)all[0].at);
   for (size_t i = sizeof *some; i < sizeof some; i++) assert_int_equal(((uint8_t *)some)[i], 0xee);
-  assert_int_equal(tg__slots_find("no library calls a function of this name", all, MOST), 0);
+  assert_int_equal(tg__elf_slots_find("no library calls a function of this name", all, MOST), 0);
   void *const before = *some[0].at;
-  assert_true(tg__slot_set(&some[0], before)); /* and the page is as it was */
+  assert_true(tg__elf_slot_set(&some[0], before)); /* and the page is as it was */
   assert_ptr_equal(*some[0].at, before);
   assert_int_equal(some[0].read_only, !is_writable((void *)some[0].at));
   free(allocators[0](1, 1));

@@ -87,8 +87,8 @@ static void test_one_column_at_a_time(void **state) {
     assert_int_equal(tg__tacho_load(back, bit, &e), TG_OK);
     assert_int_equal(back->loaded, bit);
     for (int c = 0; c < TG__COLUMN_COUNT; c++) {
-      const bool present = *tg__column_place(back, &tg__column_info[c]) != NULL;
-      assert_int_equal(present, tg__column_info[c].bit == bit);
+      const bool present = *tg__column_place(back, &tg__stored_columns[c]) != NULL;
+      assert_int_equal(present, tg__stored_columns[c].bit == bit);
     }
     assert_int_equal(back->args != NULL, bit == TG__COL_ARGS);
     assert_null(sample_differ(t, back));

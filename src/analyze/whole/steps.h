@@ -10,7 +10,7 @@
 
 #include "analyze/analyze.h"
 
-enum tg__part {
+enum tg__step_part {
   TG__PART_KERNEL,
   TG__PART_MEMCPY,
   TG__PART_MEMSET,
