@@ -1,0 +1,98 @@
+/* table: an answer of a question as data: columns by name, rows in an order, filters. No DOM. */
+
+export class Table {
+  /* answer: {question, columns: [{name, type, unit, meaning?}], rows: [[…]], notes, losses} as /api/ask gives it */
+  constructor(answer) {
+    this.question = answer.question;
+    this.columns = answer.columns;
+    this.rows = answer.rows;
+    this.notes = answer.notes ?? [];
+    this.losses = answer.losses ?? [];
+    this.index = new Map(answer.columns.map((column, i) => [column.name, i]));
+  }
+  has(name) { return this.index.has(name); }
+  value(row, name) {
+    const at = this.index.get(name);
+    return at === undefined ? null : row[at];
+  }
+  record(row) { return Object.fromEntries(this.columns.map((column, i) => [column.name, row[i]])); }
+  records() { return this.rows.map((row) => this.record(row)); }
+  /* Largest magnitude of a column, for its unit and its bars. */
+  largest(at) {
+    let most = 0;
+    for (const row of this.rows) if (typeof row[at] === "number" && Math.abs(row[at]) > most) most = Math.abs(row[at]);
+    return most;
+  }
+  isNumeric(at) { return this.columns[at].type === "int" || this.columns[at].type === "real"; }
+  /* Columns in which something is known and not everything is zero. */
+  telling() {
+    return this.columns.map((_, i) => i).filter((i) => this.rows.some((row) => row[i] !== null && row[i] !== "" && row[i] !== 0));
+  }
+}
+
+/* Sort keys "-total_ns,name" → [[index, descending], …]; keys of other tables are passed over. */
+export function sortKeys(table, text) {
+  const keys = [];
+  for (const word of (text ?? "").split(",").filter(Boolean)) {
+    const descending = word.startsWith("-");
+    const at = table.index.get(descending ? word.slice(1) : word);
+    if (at !== undefined) keys.push([at, descending]);
+  }
+  return keys;
+}
+
+function compare(a, b) {
+  if (a === b) return 0;
+  if (a === null) return 1; /* unknown stands last, whichever way */
+  if (b === null) return -1;
+  return a < b ? -1 : 1;
+}
+
+export function sortRows(rows, keys) {
+  if (!keys.length) return rows;
+  return rows.slice().sort((a, b) => {
+    for (const [at, descending] of keys) {
+      const c = compare(a[at], b[at]);
+      if (c) return descending && a[at] !== null && b[at] !== null ? -c : c;
+    }
+    return 0;
+  });
+}
+
+/* A filter of a text column: a substring, or /a regular expression/. Null: it is not understood. */
+export function textFilter(text) {
+  const regex = /^\/(.*)\/$/.exec(text);
+  if (!regex) {
+    const wanted = text.toLowerCase();
+    return (value) => value !== null && String(value).toLowerCase().includes(wanted);
+  }
+  try {
+    const pattern = new RegExp(regex[1], "i");
+    return (value) => value !== null && pattern.test(value);
+  } catch { return null; }
+}
+
+const FACTORS = { ns: 1, us: 1e3, ms: 1e6, s: 1e9, b: 1, kib: 1024, mib: 2 ** 20, gib: 2 ** 30, kb: 1e3, mb: 1e6, gb: 1e9, k: 1e3, m: 1e6, g: 1e9, "%": 1, "": 1 };
+
+/* A filter of a number: "> 1ms", "<=3", "5", "!= 0". divisor: of the unit the column is shown in, for bare numbers. */
+export function numberFilter(text, divisor) {
+  const m = /^\s*(<=|>=|!=|<|>|=)?\s*(-?[\d.]+(?:e[+-]?\d+)?)\s*([a-z%]*)\s*$/i.exec(text);
+  const factor = m && FACTORS[m[3].toLowerCase()];
+  if (!m || factor === undefined || Number.isNaN(Number(m[2]))) return null;
+  const wanted = Number(m[2]) * (m[3] ? factor : divisor);
+  const tests = { "<": (v) => v < wanted, "<=": (v) => v <= wanted, ">": (v) => v > wanted, ">=": (v) => v >= wanted, "=": (v) => v === wanted, "!=": (v) => v !== wanted };
+  const test = tests[m[1] ?? "="];
+  return (value) => value !== null && test(value);
+}
+
+const escapeCell = (value) => String(value ?? "").replaceAll("|", "\\|").replaceAll("\n", " ");
+export function toMarkdown(table, columns, rows) {
+  const line = (cells) => `| ${cells.join(" | ")} |`;
+  const heads = columns.map((i) => escapeCell(table.columns[i].name));
+  const rule = columns.map((i) => (table.isNumeric(i) ? "---:" : "---"));
+  return [line(heads), line(rule), ...rows.map((row) => line(columns.map((i) => escapeCell(row[i]))))].join("\n");
+}
+export function toCsv(table, columns, rows) {
+  const quote = (value) => (/[",\n]/.test(String(value ?? "")) ? `"${String(value).replaceAll('"', '""')}"` : String(value ?? ""));
+  return [columns.map((i) => quote(table.columns[i].name)), ...rows.map((row) => columns.map((i) => quote(row[i])))].map((cells) => cells.join(",")).join("\n");
+}
