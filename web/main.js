@@ -30,6 +30,7 @@ class App {
     this.infos = new Map();
     this.round = 0;
     this.cleanups = [];
+    this.stated = new Promise((resolve) => { this.isStated = resolve; });
     this.theme();
     this.drawNav();
     server.on((event) => this.event(event));
@@ -46,6 +47,7 @@ class App {
     if (event.event !== "state") return;
     const before = this.shared.traces[this.trace];
     Object.assign(this.shared, event.result);
+    this.isStated();
     const now = this.shared.traces[this.trace];
     if (before && now && before.generation !== now.generation) { this.answers.forget(); this.infos.clear(); this.show(); }
     if (now?.state === "ready" && before?.state !== "ready") this.loadFacts();
@@ -116,6 +118,7 @@ class App {
     box.dataset.page = state.page;
     const context = { server: this.server, answers: this.answers, trace: this.trace, state: { ...state }, shared: this.shared, several: this.several, info: () => this.info(), redraw: () => this.show(), cleanup: (f) => this.cleanups.push(f) };
     let element;
+    await this.stated; /* names of classes, list of traces */
     try { element = await page.draw(context); } catch (error) { element = h("div", { class: "sheet" }, problem(error)); }
     if (round !== this.round) return;
     replace(box, element);

@@ -18,8 +18,8 @@ export async function draw(context) {
     later(steps, (table) => stepsChart(table, context), { id: "steps", title: "steps", height: 150, href: State.link("ask", { q: "steps" }) }),
     h("div", { class: "columns" },
       h("div", {},
-        later(summary, (table) => parts(table, context), { id: "parts", title: "where the median step goes", height: 190 }),
-        later(findings, (table) => findingList(table), { id: "findings-short", title: "findings", height: 110, href: State.link("findings") })),
+        later(summary, (table) => parts(table, context), { id: "parts", title: "where a step goes", height: 120 }),
+        later(findings, (table) => findingList(table), { id: "findings-short", title: "findings", height: 60, href: State.link("findings") })),
       h("div", {},
         later(ask("breakdown", { by: "device" }), deviceList, { id: "devices", title: "devices", quiet: true, href: State.link("kernels") }),
         later(ask("memory"), memoryList, { id: "memory-short", title: "memory", quiet: true, href: State.link("memory") }),
@@ -72,11 +72,11 @@ function parts(summary, context) {
 
 function findingList(table) {
   if (!table.rows.length) return h("p", { class: "muted" }, table.notes.find((note) => note.startsWith("nothing found")) ?? "nothing found");
-  return h("table", { style: { borderSpacing: "0 2px", width: "100%" } }, table.records().slice(0, 3).map((row) => h("tr", {},
-    h("td", { class: `grade ${row.severity}` }, row.severity), h("td", {}, h("a", { href: State.link("findings") }, row.cause)), h("td", { class: "muted", style: { overflowWrap: "anywhere" } }, row.file ? `${row.file.split("/").pop()}:${row.line}` : row.where),
+  return h("table", { class: "facts-table" }, table.records().slice(0, 3).map((row) => h("tr", {},
+    h("td", { class: `grade ${row.severity}` }, row.severity), h("td", {}, h("a", { href: State.link("findings") }, row.cause)), h("td", { class: "muted" }, row.file ? `${row.file.split("/").pop()}:${row.line}` : row.where),
     h("td", { class: "num" }, row.saving_ns !== null ? `saves ${duration(row.saving_ns)}` : percent(row.share_pct)))));
 }
-const factTable = (rows) => h("table", { style: { borderSpacing: "0 2px", width: "100%" } }, rows.map(([label, ...values]) => h("tr", {}, h("td", {}, label), values.map((v) => h("td", { class: "num" }, v)))));
+const factTable = (rows) => h("table", { class: "facts-table" }, rows.map(([label, ...values]) => h("tr", {}, h("td", {}, label), values.map((v) => h("td", { class: "num" }, v)))));
 function deviceList(table) {
   return factTable(table.records().map((row) => [row.device === null ? `rank ${row.rank}` : `device ${row.device}`, `${percent(row.busy_pct)} busy`, `${percent(row.compute_pct)} computing`, `${percent(row.idle_pct)} idle`]));
 }
