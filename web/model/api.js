@@ -3,6 +3,7 @@
  * has another such object (offline.js). */
 
 import { Table } from "./table.js";
+import { decode } from "./tiles.js";
 
 export class ApiError extends Error {
   constructor(error) {
@@ -105,7 +106,12 @@ export class Server {
   }
 
   call(name, members = {}) { return this.send({ call: name, ...members }); }
-  tiles(members) { return this.send({ call: "tiles", ...members }); }
+  /* members: {trace, level, tiles: [row, tile, …]}. {generation, level, tiles} as decode() of tiles.js gives it. */
+  async tiles(members) {
+    const reply = decode(await this.send({ call: "tiles", ...members }));
+    if (!reply) throw new ApiError({ code: "malformed", text: "the server sent tiles that this page does not understand; reload the page" });
+    return reply;
+  }
 }
 
 /* Answers by question and arguments, each asked once for a generation of a trace. */

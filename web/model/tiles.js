@@ -94,8 +94,8 @@ export class TileStore {
     this.inFlight++;
     const begin = performance.now();
     try {
-      const reply = decode(await this.server.tiles({ trace: this.trace, level, tiles: batch.flatMap(([, row, tile]) => [row, tile]) }));
-      if (reply) for (const tile of reply.tiles) this.keep(level, tile);
+      const reply = await this.server.tiles({ trace: this.trace, level, tiles: batch.flatMap(([, row, tile]) => [row, tile]) });
+      for (const tile of reply.tiles) this.keep(level, tile);
       this.lastBatchMs = performance.now() - begin;
     } catch (error) {
       if (error.code === "loading") setTimeout(() => this.changed(), 200);
