@@ -1,7 +1,7 @@
 /* main: the frame of the page: top line, navigation, the page that the URL names, loading, theme, command box. */
 
-import { Answers, Server } from "./model/api.js";
-import { number, size } from "./model/format.js";
+import {Answers, Server} from "./model/api.js";
+import {number, size} from "./model/format.js";
 import * as State from "./model/state.js";
 import * as ask from "./pages/ask.js";
 import * as diff from "./pages/diff.js";
@@ -14,27 +14,50 @@ import * as roofline from "./pages/roofline.js";
 import * as stacks from "./pages/stacks.js";
 import * as tables from "./pages/tables.js";
 import * as timeline from "./pages/timeline.js";
-import { openCommand } from "./view/command.js";
-import { h, problem, replace } from "./view/dom.js";
+import {openCommand} from "./view/command.js";
+import {h, problem, replace} from "./view/dom.js";
 
 const PAGES = {
-  overview, findings, timeline, operators: tables.operators, kernels: tables.kernels, modules, stacks, memory, ranks, roofline, diff, losses: tables.losses, ask: ask.ask, sql: ask.sql,
+  overview,
+  findings,
+  timeline,
+  operators: tables.operators,
+  kernels: tables.kernels,
+  modules,
+  stacks,
+  memory,
+  ranks,
+  roofline,
+  diff,
+  losses: tables.losses,
+  ask: ask.ask,
+  sql: ask.sql,
 };
-const GROUPS = [["overview", "findings", "timeline"], ["operators", "kernels", "modules", "stacks", "memory", "ranks", "roofline", "diff", "losses"], ["ask", "sql"]];
+const GROUPS = [
+  ["overview", "findings", "timeline"],
+  ["operators", "kernels", "modules", "stacks", "memory", "ranks", "roofline", "diff", "losses"], ["ask", "sql"]
+];
 
 class App {
   constructor(server) {
     this.server = server;
     this.answers = new Answers(server);
-    this.shared = { classes: ["other"], traces: [] };
+    this.shared = {classes: ["other"], traces: []};
     this.infos = new Map();
     this.round = 0;
     this.cleanups = [];
-    this.stated = new Promise((resolve) => { this.isStated = resolve; });
+    this.stated = new Promise((resolve) => {
+      this.isStated = resolve;
+    });
     this.theme();
     this.drawNav();
     server.on((event) => this.event(event));
-    State.subscribe((_, how) => { if (how === "moved" || State.get().page !== this.shownPage) this.show(); else this.drawNav(); });
+    State.subscribe((_, how) => {
+      if (how === "moved" || State.get().page !== this.shownPage)
+        this.show();
+      else
+        this.drawNav();
+    });
     addEventListener("keydown", (e) => this.key(e));
     this.show();
   }
@@ -42,14 +65,24 @@ class App {
   get trace() { return Math.min(Number(State.get().trace ?? 0), Math.max(0, this.shared.traces.length - 1)); }
 
   event(event) {
-    if (event.event === "disconnected") { this.banner("The server does not answer; trying again. Is tachograph view still running?"); return; }
-    if (event.event === "connected") { this.banner(null); return; }
+    if (event.event === "disconnected") {
+      this.banner("The server does not answer; trying again. Is tachograph view still running?");
+      return;
+    }
+    if (event.event === "connected") {
+      this.banner(null);
+      return;
+    }
     if (event.event !== "state") return;
     const before = this.shared.traces[this.trace];
     Object.assign(this.shared, event.result);
     this.isStated();
     const now = this.shared.traces[this.trace];
-    if (before && now && before.generation !== now.generation) { this.answers.forget(); this.infos.clear(); this.show(); }
+    if (before && now && before.generation !== now.generation) {
+      this.answers.forget();
+      this.infos.clear();
+      this.show();
+    }
     if (now?.state === "ready" && before?.state !== "ready") this.loadFacts();
     this.drawTop();
   }
@@ -57,7 +90,7 @@ class App {
   info() {
     const trace = this.trace;
     if (!this.infos.has(trace)) {
-      const promise = this.server.call("tracks", { trace });
+      const promise = this.server.call("tracks", {trace});
       promise.catch(() => this.infos.delete(trace));
       this.infos.set(trace, promise);
     }
@@ -67,12 +100,21 @@ class App {
   /* ---- top line ---- */
   async loadFacts() {
     const trace = this.trace;
-    const facts = await Promise.all([this.answers.ask(trace, "overview"), this.answers.ask(trace, "losses"), this.answers.ask(trace, "findings").catch(() => null)]).catch(() => null);
+    const facts = await Promise
+                      .all([
+                        this.answers.ask(trace, "overview"), this.answers.ask(trace, "losses"),
+                        this.answers.ask(trace, "findings").catch(() => null)
+                      ])
+                      .catch(() => null);
     if (!facts || trace !== this.trace) return;
     const [summary, losses, found] = facts;
-    const rows = summary.records(), sum = (quantity) => rows.filter((row) => row.quantity === quantity && row.group === "summary").reduce((total, row) => total + (row.value ?? 0), 0);
+    const rows = summary.records(),
+          sum = (quantity) => rows.filter((row) => row.quantity === quantity && row.group === "summary")
+                                  .reduce((total, row) => total + (row.value ?? 0), 0);
     const several = new Set(rows.map((row) => row.rank)).size;
-    this.facts = [`${number(sum("steps"))} steps`, several > 1 ? `${several} ranks` : null, `${number(sum("slices"))} slices`].filter(Boolean).join(" · ");
+    this.facts = [
+      `${number(sum("steps"))} steps`, several > 1 ? `${several} ranks` : null, `${number(sum("slices"))} slices`
+    ].filter(Boolean).join(" · ");
     this.lost = losses.rows.length;
     this.found = found ? found.rows.length : null;
     this.several = several > 1;
@@ -81,26 +123,55 @@ class App {
   }
   drawTop() {
     const now = this.shared.traces[this.trace];
-    const progress = !now || now.state === "ready" ? null : now.state === "failed" ? now.error?.text ?? "could not be read"
-      : now.state === "indexing" ? "building the timeline" : `${size(now.bytes_done)}${now.bytes ? ` of ${size(now.bytes)}` : ""} read`;
-    const choice = this.shared.traces.length > 1 ? h("select", { "aria-label": "trace", onchange: (e) => { location.hash = State.link(State.get().page, { trace: e.target.value }); } },
-      this.shared.traces.map((t) => h("option", { value: t.trace, selected: t.trace === this.trace }, t.name))) : h("b", {}, now?.name ?? "tachograph");
+    const progress = !now || now.state === "ready" ? null :
+        now.state === "failed"                     ? now.error?.text ?? "could not be read" :
+        now.state === "indexing"                   ? "building the timeline" :
+                                   `${size(now.bytes_done)}${now.bytes ? ` of ${size(now.bytes)}` : ""} read`;
+    const choice = this.shared.traces.length > 1 ?
+        h("select", {
+          "aria-label": "trace",
+          onchange: (e) => {
+            location.hash = State.link(State.get().page, {trace: e.target.value});
+          }
+        },
+          this.shared.traces.map((t) => h("option", {value: t.trace, selected: t.trace === this.trace}, t.name))) :
+        h("b", {}, now?.name ?? "tachograph");
     if (choice.value !== undefined) choice.value = String(this.trace);
-    replace(document.getElementById("top"), h("button", { id: "menu-button", "aria-label": "pages", onclick: () => document.getElementById("nav").classList.toggle("open") }, "☰"),
-      h("span", { class: "trace", title: now?.path }, choice), h("span", { class: "facts muted" }, this.facts ?? ""), h("span", { class: "space" }),
-      progress ? h("span", { role: "status", class: now.state === "failed" ? "bad" : "muted" }, progress) : this.lost === undefined ? null
-        : this.lost ? h("a", { class: "health bad", href: State.link("losses") }, `${number(this.lost)} kinds of loss`) : h("span", { class: "health muted" }, "no data lost"),
-      h("button", { onclick: () => this.command(), title: "Ctrl+K" }, "search"), h("button", { "aria-label": "theme", title: "system, light or dark", onclick: () => this.nextTheme() }, { light: "☀", dark: "☾" }[State.get().theme] ?? "◐"));
+    replace(
+        document.getElementById("top"),
+        h("button", {
+          id: "menu-button",
+          "aria-label": "pages",
+          onclick: () => document.getElementById("nav").classList.toggle("open")
+        },
+          "☰"),
+        h("span", {class: "trace", title: now?.path}, choice), h("span", {class: "facts muted"}, this.facts ?? ""),
+        h("span", {class: "space"}),
+        progress ? h("span", {role: "status", class: now.state === "failed" ? "bad" : "muted"}, progress) :
+            this.lost === undefined ? null :
+            this.lost               ? h("a", {class: "health bad", href: State.link("losses")},
+                                        `${number(this.lost)} kinds of loss`) :
+                                      h("span", {class: "health muted"}, "no data lost"),
+                      h("button", {onclick: () => this.command(), title: "Ctrl+K"}, "search"),
+                      h("button", {"aria-label": "theme", title: "system, light or dark", onclick: () => this.nextTheme()},
+                        {light: "☀", dark: "☾"}[State.get().theme] ?? "◐"));
     document.title = now ? `${now.name} – tachograph` : "tachograph";
   }
   drawNav() {
-    const count = { findings: this.found, losses: this.lost };
-    replace(document.getElementById("nav"), GROUPS.map((group, i) => [i ? h("hr") : null, group.map((name) => h("a", { href: State.link(name), "aria-current": State.get().page === name ? "page" : null },
-      PAGES[name].title, count[name] ? h("span", { class: "count" }, number(count[name])) : null))]));
+    const count = {findings: this.found, losses: this.lost};
+    replace(
+        document.getElementById("nav"),
+        GROUPS.map(
+            (group, i) =>
+                [i ? h("hr") : null,
+                 group.map(
+                     (name) => h(
+                         "a", {href: State.link(name), "aria-current": State.get().page === name ? "page" : null},
+                         PAGES[name].title, count[name] ? h("span", {class: "count"}, number(count[name])) : null))]));
   }
   banner(text) {
     document.querySelector(".banner")?.remove();
-    if (text) document.getElementById("top").after(h("div", { class: "banner", role: "alert" }, text));
+    if (text) document.getElementById("top").after(h("div", {class: "banner", role: "alert"}, text));
   }
 
   /* ---- pages ---- */
@@ -114,12 +185,27 @@ class App {
     const box = document.getElementById("page");
     box.classList.toggle("fill", Boolean(page.fill));
     document.body.dataset.ready = "false";
-    if (!box.childElementCount || box.dataset.page !== state.page) replace(box, h("p", { class: "loading" }, "reading …"));
+    if (!box.childElementCount || box.dataset.page !== state.page)
+      replace(box, h("p", {class: "loading"}, "reading …"));
     box.dataset.page = state.page;
-    const context = { server: this.server, answers: this.answers, trace: this.trace, state: { ...state }, shared: this.shared, several: this.several, info: () => this.info(), redraw: () => this.show(), cleanup: (f) => this.cleanups.push(f) };
+    const context = {
+      server: this.server,
+      answers: this.answers,
+      trace: this.trace,
+      state: {...state},
+      shared: this.shared,
+      several: this.several,
+      info: () => this.info(),
+      redraw: () => this.show(),
+      cleanup: (f) => this.cleanups.push(f)
+    };
     let element;
     await this.stated; /* names of classes, list of traces */
-    try { element = await page.draw(context); } catch (error) { element = h("div", { class: "sheet" }, problem(error)); }
+    try {
+      element = await page.draw(context);
+    } catch (error) {
+      element = h("div", {class: "sheet"}, problem(error));
+    }
     if (round !== this.round) return;
     replace(box, element);
     await Promise.allSettled([...box.querySelectorAll("section")].map((section) => section.done));
@@ -127,33 +213,60 @@ class App {
   }
 
   theme() {
-    const { theme } = State.get();
-    if (theme) document.documentElement.dataset.theme = theme; else delete document.documentElement.dataset.theme;
+    const {theme} = State.get();
+    if (theme)
+      document.documentElement.dataset.theme = theme;
+    else
+      delete document.documentElement.dataset.theme;
   }
   nextTheme() {
-    State.set({ theme: { undefined: "light", light: "dark", dark: undefined }[State.get().theme] });
+    State.set({theme: {undefined: "light", light: "dark", dark: undefined}[State.get().theme]});
     this.show();
     this.drawTop();
   }
 
   key(e) {
-    if ((e.ctrlKey || e.metaKey) && e.key === "k") { this.command(); e.preventDefault(); return; }
+    if ((e.ctrlKey || e.metaKey) && e.key === "k") {
+      this.command();
+      e.preventDefault();
+      return;
+    }
     if (e.target.closest?.("input,textarea,select,dialog,.timeline .rows")) return;
-    if (e.key === "/") { this.command(); e.preventDefault(); }
+    if (e.key === "/") {
+      this.command();
+      e.preventDefault();
+    }
   }
   command() {
-    const go = (hash) => () => { location.hash = hash; };
+    const go = (hash) => () => {
+      location.hash = hash;
+    };
     openCommand([
-      async (text) => (text.startsWith(":") ? [{ text: text.slice(1), what: "SQL", go: go(State.link("sql", { sql: text.slice(1) })) }] : []),
-      async (text) => Object.entries(PAGES).filter(([, page]) => page.title.toLowerCase().includes(text.toLowerCase())).map(([name, page]) => ({ text: page.title, what: "page", go: go(State.link(name)) })),
+      async (text) => (
+          text.startsWith(":") ? [{text: text.slice(1), what: "SQL", go: go(State.link("sql", {sql: text.slice(1)}))}] :
+                                 []),
+      async (text) => Object.entries(PAGES)
+                          .filter(([, page]) => page.title.toLowerCase().includes(text.toLowerCase()))
+                          .map(([name, page]) => ({text: page.title, what: "page", go: go(State.link(name))})),
       async (text) => {
         if (text.length < 2 || text.startsWith(":")) return [];
-        const found = await this.server.call("search", { trace: this.trace, text, limit: 1 });
-        return found.names.slice(0, 20).map((name) => ({ text: name.text, what: `${number(name.count)} on the timeline`, go: go(State.link("timeline", { find: name.text })) }));
+        const found = await this.server.call("search", {trace: this.trace, text, limit: 1});
+        return found.names.slice(0, 20).map((name) => ({
+                                              text: name.text,
+                                              what: `${number(name.count)} on the timeline`,
+                                              go: go(State.link("timeline", {find: name.text}))
+                                            }));
       },
       async (text) => {
-        const rows = (await this.answers.ask(this.trace, "questions")).records().filter((row) => row.kind === "question");
-        return rows.filter((row) => text && `${row.question} ${row.meaning}`.toLowerCase().includes(text.toLowerCase())).slice(0, 12).map((row) => ({ text: `${row.question}: ${row.meaning}`, what: "question", go: go(State.link("ask", { q: row.question })) }));
+        const rows =
+            (await this.answers.ask(this.trace, "questions")).records().filter((row) => row.kind === "question");
+        return rows.filter((row) => text && `${row.question} ${row.meaning}`.toLowerCase().includes(text.toLowerCase()))
+            .slice(0, 12)
+            .map((row) => ({
+                   text: `${row.question}: ${row.meaning}`,
+                   what: "question",
+                   go: go(State.link("ask", {q: row.question}))
+                 }));
       },
     ]);
   }

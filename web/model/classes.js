@@ -1,16 +1,29 @@
-/* classes: the kinds of work, and the colour each has on every page. Colours come from the style sheet's --c-… values,
+/* classes: the kinds of work, and the colour each has on every page. Colours come from the --c-… values of style.css,
  * so that both themes have theirs. */
 
 /* Parts of a step (question steps) and the class whose colour each has. */
 export const PARTS = [
-  ["kernel_ns", "kernels", "compute"], ["memcpy_ns", "memory copies", "copy"], ["memset_ns", "memsets", "memset"],
-  ["communication_ns", "communication", "communication"], ["runtime_ns", "runtime calls", "launch"],
-  ["dataloader_ns", "data loader", "data"], ["cpu_exec_ns", "CPU operators", "operator"], ["other_ns", "other", "other"],
+  ["kernel_ns", "kernels", "compute"],
+  ["memcpy_ns", "memory copies", "copy"],
+  ["memset_ns", "memsets", "memset"],
+  ["communication_ns", "communication", "communication"],
+  ["runtime_ns", "runtime calls", "launch"],
+  ["dataloader_ns", "data loader", "data"],
+  ["cpu_exec_ns", "CPU operators", "operator"],
+  ["other_ns", "other", "other"],
 ];
 
 export const MEMORY_PARTS = [
-  ["parameter", "compute"], ["gradient", "communication"], ["optimizer_state", "optimizer"], ["buffer", "launch"], ["input", "data"],
-  ["activation", "operator"], ["temporary", "python"], ["autograd_detail", "copy"], ["communication", "wait"], ["unknown", "other"],
+  ["parameter", "compute"],
+  ["gradient", "communication"],
+  ["optimizer_state", "optimizer"],
+  ["buffer", "launch"],
+  ["input", "data"],
+  ["activation", "operator"],
+  ["temporary", "python"],
+  ["autograd_detail", "copy"],
+  ["communication", "wait"],
+  ["unknown", "other"],
 ];
 
 export const cssColor = (cls) => `var(--c-${cls})`;
@@ -26,5 +39,5 @@ export function resolveColors(element, names) {
     return m ? [Number(m[1]), Number(m[2]), Number(m[3])] : [128, 128, 128];
   });
   probe.remove();
-  return { colors: out, text: style.color };
+  return {colors: out, text: style.color};
 }

@@ -10,7 +10,7 @@ export function layOut(tracks, ranks, settings) {
   const lines = [];
   let y = 0;
   const head = (key, text, count) => {
-    lines.push({ kind: "head", y, height: HEAD, key, text, count, folded: settings.folded.has(key) });
+    lines.push({kind: "head", y, height: HEAD, key, text, count, folded: settings.folded.has(key)});
     y += HEAD;
   };
   const shown = tracks.filter((track) => !settings.hidden.has(track.track) && rowsOf(track) > 0);
@@ -24,7 +24,8 @@ export function layOut(tracks, ranks, settings) {
     if (settings.folded.has(key)) {
       /* folded: one thin line a track, so that what happens there still shows */
       for (const track of members.slice(0, 8)) {
-        lines.push({ kind: "row", y, height: DEEP_LINE, track, row: track.row, depth: 0, lane: 0, first: false, thin: true });
+        lines.push(
+            {kind: "row", y, height: DEEP_LINE, track, row: track.row, depth: 0, lane: 0, first: false, thin: true});
         y += DEEP_LINE;
       }
       y += GAP;
@@ -32,7 +33,7 @@ export function layOut(tracks, ranks, settings) {
     }
     for (const track of members) y = putTrack(lines, track, y, settings, key);
   }
-  return { lines, height: y };
+  return {lines, height: y};
 }
 
 export const rowsOf = (track) => track.lanes.reduce((sum, depth) => sum + depth, 0);
@@ -61,7 +62,8 @@ function putTrack(lines, track, y, settings, group) {
     for (let depth = 0; depth < track.lanes[lane]; depth++, row++) {
       if (folded && !first) continue;
       const height = track.kind === "counter" ? COUNTER_LINE : depth >= DEEP_FROM ? DEEP_LINE : usual;
-      lines.push({ kind: "row", y, height, key, group, track, row, depth, lane, first, folded, thin: depth >= DEEP_FROM });
+      lines.push(
+          {kind: "row", y, height, key, group, track, row, depth, lane, first, folded, thin: depth >= DEEP_FROM});
       y += height;
       first = false;
     }
@@ -74,7 +76,10 @@ export function inSight(lines, top, bottom) {
   let low = 0, high = lines.length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (lines[middle].y + lines[middle].height <= top) low = middle + 1; else high = middle;
+    if (lines[middle].y + lines[middle].height <= top)
+      low = middle + 1;
+    else
+      high = middle;
   }
   let past = low;
   while (past < lines.length && lines[past].y < bottom) past++;

@@ -1,18 +1,15 @@
 /* offline: the page's data when there is no server: all of it stands in the file. Answers of questions were asked when
  * the file was written; tiles, details, search and sums are worked out here from the slices.
  *
- * The file holds two script elements: #tg-meta, JSON {state, tracks, answers: {key: result}, texts, shades: [a byte a text],
- * rows: [number of slices], missing: "what to type for what is not here"}, and #tg-slices, gzip in base64: five byte
- * strings one after the other, each with its length as a u32 before it:
- *   starts  varints: from the end of the slice before it in its row (of the first: from 0); rows one after the other
- *   durs    varints
- *   names   varints: position in texts
- *   looks   a byte each: position in state.classes
- *   flags   a byte each, as in a tile
- * A slice's number is its position in these. */
+ * The file holds two script elements: #tg-meta, JSON {state, tracks, answers: {key: result}, texts, shades: [a byte a
+ * text], rows: [number of slices], missing: "what to type for what is not here"}, and #tg-slices, gzip in base64: five
+ * byte strings one after the other, each with its length as a u32 before it: starts  varints: from the end of the slice
+ * before it in its row (of the first: from 0); rows one after the other durs    varints names   varints: position in
+ * texts looks   a byte each: position in state.classes flags   a byte each, as in a tile A slice's number is its
+ * position in these. */
 
-import { ApiError } from "./api.js";
-import { firstFrom, makeTile } from "./tilemaker.js";
+import {ApiError} from "./api.js";
+import {firstFrom, makeTile} from "./tilemaker.js";
 
 export const keyOf = (question, args = {}) => JSON.stringify([question, Object.entries(args).sort()]);
 
@@ -24,29 +21,45 @@ export async function openOffline(meta, base64) {
 
 export class Offline {
   constructor(meta, bytes) {
-    Object.assign(this, { meta, texts: meta.texts });
+    Object.assign(this, {meta, texts: meta.texts});
     this.unpack(bytes);
   }
 
   on(listener) {
-    queueMicrotask(() => { listener({ event: "connected" }); listener({ event: "state", result: this.meta.state }); });
+    queueMicrotask(() => {
+      listener({event: "connected"});
+      listener({event: "state", result: this.meta.state});
+    });
     return () => {};
   }
-  async tiles({ trace, level, tiles }) {
+  async tiles({trace, level, tiles}) {
     const out = [];
     for (let i = 0; i < tiles.length; i += 2) out.push(makeTile(this.rows[tiles[i]], tiles[i], level, tiles[i + 1]));
-    return { trace, generation: 0, level, tiles: out };
+    return {trace, generation: 0, level, tiles: out};
   }
   async call(name, members = {}) {
-    const calls = { state: () => this.meta.state, ask: (m) => this.ask(m), tracks: () => this.meta.tracks, names: (m) => ({ texts: m.names.map((n) => this.texts[n]) }),
-      slice: (m) => this.details(m.slice), search: (m) => this.search(m), aggregate: (m) => this.aggregate(m) };
-    if (!calls[name]) throw new ApiError({ code: "unsupported", text: `this file does not hold that; ${this.meta.missing}` });
+    const calls = {
+      state: () => this.meta.state,
+      ask: (m) => this.ask(m),
+      tracks: () => this.meta.tracks,
+      names: (m) => ({texts: m.names.map((n) => this.texts[n])}),
+      slice: (m) => this.details(m.slice),
+      search: (m) => this.search(m),
+      aggregate: (m) => this.aggregate(m)
+    };
+    if (!calls[name])
+      throw new ApiError({code: "unsupported", text: `this file does not hold that; ${this.meta.missing}`});
     return calls[name](members);
   }
 
-  ask({ question, args }) {
+  ask({question, args}) {
     const found = this.meta.answers[keyOf(question, args)];
-    if (!found) throw new ApiError({ code: "no_data", text: `this file does not hold the answer of ${question} with these arguments`, next: this.meta.missing });
+    if (!found)
+      throw new ApiError({
+        code: "no_data",
+        text: `this file does not hold the answer of ${question} with these arguments`,
+        next: this.meta.missing
+      });
     if (found.error) throw new ApiError(found.error);
     return found;
   }
@@ -54,12 +67,12 @@ export class Offline {
   /* ---- slices ---- */
   unpack(bytes) {
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), parts = [];
-    for (let at = 0; at + 4 <= bytes.length; ) {
+    for (let at = 0; at + 4 <= bytes.length;) {
       const length = view.getUint32(at, true);
       parts.push(bytes.subarray(at + 4, at + 4 + length));
       at += 4 + length;
     }
-    const [starts, durs, names, looks, flags] = parts, at = { starts: 0, durs: 0, names: 0 };
+    const [starts, durs, names, looks, flags] = parts, at = {starts: 0, durs: 0, names: 0};
     const varint = (key, list) => {
       let value = 0, factor = 1;
       for (;;) {
@@ -71,8 +84,16 @@ export class Offline {
     };
     let first = 0;
     this.rows = this.meta.rows.map((count) => {
-      const row = { first, start: new Float64Array(count), dur: new Float64Array(count), slice: new Uint32Array(count), name: new Uint32Array(count),
-        look: looks.subarray(first, first + count), flags: flags.subarray(first, first + count), shade: new Uint8Array(count) };
+      const row = {
+        first,
+        start: new Float64Array(count),
+        dur: new Float64Array(count),
+        slice: new Uint32Array(count),
+        name: new Uint32Array(count),
+        look: looks.subarray(first, first + count),
+        flags: flags.subarray(first, first + count),
+        shade: new Uint8Array(count)
+      };
       let end = 0;
       for (let i = 0; i < count; i++) {
         row.start[i] = end + varint("starts", starts);
@@ -91,21 +112,38 @@ export class Offline {
     let low = 0, high = this.rows.length - 1;
     while (low < high) {
       const middle = (low + high + 1) >> 1;
-      if (this.rows[middle].first <= slice) low = middle; else high = middle - 1;
+      if (this.rows[middle].first <= slice)
+        low = middle;
+      else
+        high = middle - 1;
     }
     return low;
   }
-  trackOf(row) { return this.meta.tracks.tracks.find((t) => row >= t.row && row < t.row + t.lanes.reduce((a, b) => a + b, 0)); }
+  trackOf(row) {
+    return this.meta.tracks.tracks.find((t) => row >= t.row && row < t.row + t.lanes.reduce((a, b) => a + b, 0));
+  }
   reference(r, i) {
     const row = this.rows[r];
-    return { slice: row.slice[i], name: this.texts[row.name[i]], class: row.look[i], track: this.trackOf(r)?.track ?? null, row: r, start_ns: row.start[i], dur_ns: row.dur[i] };
+    return {
+      slice: row.slice[i],
+      name: this.texts[row.name[i]],
+      class: row.look[i],
+      track: this.trackOf(r)?.track ?? null,
+      row: r,
+      start_ns: row.start[i],
+      dur_ns: row.dur[i]
+    };
   }
 
-  /* Rows of a track's lane stand one below the other, so a parent is the slice of the row above that is on at the start. */
+  /* Rows of a track's lane stand one below the other, so a parent is the slice of the row above that is on at the
+   * start. */
   parents(r, i) {
     const out = [], track = this.trackOf(r), start = this.rows[r].start[i], lanes = [];
     let first = track?.row ?? r;
-    for (const depth of track?.lanes ?? []) { lanes.push([first, depth]); first += depth; }
+    for (const depth of track?.lanes ?? []) {
+      lanes.push([first, depth]);
+      first += depth;
+    }
     const top = lanes.find(([from, depth]) => r >= from && r < from + depth)?.[0] ?? r;
     for (let above = r - 1; above >= top; above--) {
       const k = firstFrom(this.rows[above].start, start + 1e-9) - 1;
@@ -125,45 +163,90 @@ export class Offline {
     const r = this.rowOf(slice), row = this.rows[r], i = slice - row.first;
     const kids = this.children(r, i), below = this.rows[r + 1];
     const same = this.all((name) => name === row.name[i]), position = same.findIndex(([a, b]) => a === r && b === i);
-    const at = (k) => (k >= 0 && k < row.start.length ? this.reference(r, k) : null), one = (entry) => (entry ? this.reference(...entry) : null);
-    return { ...this.reference(r, i), self_ns: row.dur[i] - kids.reduce((sum, k) => sum + below.dur[k], 0), category: "", step: null, unfinished: Boolean(row.flags[i] & 1), args: [], args_cut: false, stack: [],
-      line: null, module: null, phase: null, parents: this.parents(r, i), children: kids.length, causes: [], effects: [], effect_count: 0, forward: null, backward: [],
-      near: { first_child: kids.length ? this.reference(r + 1, kids[0]) : null, previous: at(i - 1), next: at(i + 1), previous_same_name: one(same[position - 1]), next_same_name: one(same[position + 1]) },
-      same_name: { count: same.length, total_ns: same.reduce((sum, [a, b]) => sum + this.rows[a].dur[b], 0), position } };
+    const at = (k) => (k >= 0 && k < row.start.length ? this.reference(r, k) : null),
+          one = (entry) => (entry ? this.reference(...entry) : null);
+    return {
+      ...this.reference(r, i),
+      self_ns: row.dur[i] - kids.reduce((sum, k) => sum + below.dur[k], 0),
+      category: "",
+      step: null,
+      unfinished: Boolean(row.flags[i] & 1),
+      args: [],
+      args_cut: false,
+      stack: [],
+      line: null,
+      module: null,
+      phase: null,
+      parents: this.parents(r, i),
+      children: kids.length,
+      causes: [],
+      effects: [],
+      effect_count: 0,
+      forward: null,
+      backward: [],
+      near: {
+        first_child: kids.length ? this.reference(r + 1, kids[0]) : null,
+        previous: at(i - 1),
+        next: at(i + 1),
+        previous_same_name: one(same[position - 1]),
+        next_same_name: one(same[position + 1])
+      },
+      same_name: {count: same.length, total_ns: same.reduce((sum, [a, b]) => sum + this.rows[a].dur[b], 0), position}
+    };
   }
 
   /* All slices whose name fits, in order of time: [[row, position], …]. */
   all(fits) {
     const out = [];
-    this.rows.forEach((row, r) => { for (let i = 0; i < row.start.length; i++) if (fits(row.name[i])) out.push([r, i]); });
+    this.rows.forEach((row, r) => {
+      for (let i = 0; i < row.start.length; i++)
+        if (fits(row.name[i])) out.push([r, i]);
+    });
     return out.sort((a, b) => this.rows[a[0]].start[a[1]] - this.rows[b[0]].start[b[1]] || a[0] - b[0]);
   }
-  search({ text, kind = "contains", after, backwards, limit = 100 }) {
+  search({text, kind = "contains", after, backwards, limit = 100}) {
     const lower = text.toLowerCase(), pattern = kind === "regex" ? new RegExp(text) : null;
-    const fits = this.texts.map((name) => (pattern ? pattern.test(name) : kind === "exact" ? name === text : name.toLowerCase().includes(lower)));
+    const fits = this.texts.map(
+        (name) =>
+            (pattern              ? pattern.test(name) :
+                 kind === "exact" ? name === text :
+                                    name.toLowerCase().includes(lower)));
     const hits = this.all((name) => fits[name]), counts = new Map();
     let total = 0;
     for (const [r, i] of hits) {
-      const row = this.rows[r], c = counts.get(row.name[i]) ?? { name: row.name[i], text: this.texts[row.name[i]], count: 0, total_ns: 0 };
+      const row = this.rows[r],
+            c = counts.get(row.name[i]) ?? {name: row.name[i], text: this.texts[row.name[i]], count: 0, total_ns: 0};
       c.count++;
       c.total_ns += row.dur[i];
       total += row.dur[i];
       counts.set(row.name[i], c);
     }
     const position = this.positionAfter(hits, after, backwards);
-    const shown = backwards ? hits.slice(Math.max(0, position - limit + 1), position + 1).reverse() : hits.slice(position, position + limit);
-    return { count: hits.length, total_ns: total, position, names: [...counts.values()].sort((a, b) => b.total_ns - a.total_ns).slice(0, 200), hits: shown.map(([r, i]) => this.reference(r, i)), columns: [] };
+    const shown = backwards ? hits.slice(Math.max(0, position - limit + 1), position + 1).reverse() :
+                              hits.slice(position, position + limit);
+    return {
+      count: hits.length,
+      total_ns: total,
+      position,
+      names: [...counts.values()].sort((a, b) => b.total_ns - a.total_ns).slice(0, 200),
+      hits: shown.map(([r, i]) => this.reference(r, i)),
+      columns: []
+    };
   }
   positionAfter(hits, after, backwards) {
     if (after === undefined) return backwards ? hits.length - 1 : 0;
     const r = this.rowOf(after), i = after - this.rows[r].first, start = this.rows[r].start[i];
     const behind = ([a, b]) => this.rows[a].start[b] > start || (this.rows[a].start[b] === start && a > r);
-    if (!backwards) { const k = hits.findIndex(behind); return k < 0 ? hits.length : k; }
-    for (let k = hits.length - 1; k >= 0; k--) if (!behind(hits[k]) && !(hits[k][0] === r && hits[k][1] === i)) return k;
+    if (!backwards) {
+      const k = hits.findIndex(behind);
+      return k < 0 ? hits.length : k;
+    }
+    for (let k = hits.length - 1; k >= 0; k--)
+      if (!behind(hits[k]) && !(hits[k][0] === r && hits[k][1] === i)) return k;
     return -1;
   }
 
-  aggregate({ start_ns: t0, end_ns: t1, by = "name", limit = 500 }) {
+  aggregate({start_ns: t0, end_ns: t1, by = "name", limit = 500}) {
     const groups = new Map();
     let touched = 0;
     this.rows.forEach((row, r) => {
@@ -171,8 +254,10 @@ export class Offline {
         const part = Math.min(row.start[i] + row.dur[i], t1) - Math.max(row.start[i], t0);
         if (part <= 0) continue;
         touched++;
-        const key = by === "name" ? this.texts[row.name[i]] : by === "track" ? this.trackOf(r)?.name ?? "" : this.meta.state.classes[row.look[i]];
-        const group = groups.get(key) ?? { calls: 0, total: 0, self: 0, most: 0, spans: [] };
+        const key = by === "name" ? this.texts[row.name[i]] :
+            by === "track"        ? this.trackOf(r)?.name ?? "" :
+                                    this.meta.state.classes[row.look[i]];
+        const group = groups.get(key) ?? {calls: 0, total: 0, self: 0, most: 0, spans: []};
         group.calls++;
         group.total += part;
         group.self += part - this.insideOf(r, i, t0, t1);
@@ -181,15 +266,28 @@ export class Offline {
         groups.set(key, group);
       }
     });
-    const rows = [...groups].map(([key, g]) => { const union = unionOf(g.spans); return [key, g.calls, g.total, g.self, union, g.total / g.calls, g.most, (100 * union) / (t1 - t0)]; });
+    const rows = [...groups].map(([key, g]) => {
+      const union = unionOf(g.spans);
+      return [key, g.calls, g.total, g.self, union, g.total / g.calls, g.most, (100 * union) / (t1 - t0)];
+    });
     rows.sort((a, b) => b[3] - a[3]);
-    const ns = ["total_ns", "self_ns", "union_ns"].map((name) => ({ name, type: "int", unit: "ns" }));
-    return { question: "aggregate", columns: [{ name: ["name", "track"].includes(by) ? by : "class", type: "text", unit: "" }, { name: "calls", type: "int", unit: "" }, ...ns, { name: "mean_ns", type: "real", unit: "ns" }, { name: "max_ns", type: "int", unit: "ns" }, { name: "share_pct", type: "real", unit: "%" }],
-      rows: rows.slice(0, limit), notes: [`${touched} slices`], losses: [] };
+    const ns = ["total_ns", "self_ns", "union_ns"].map((name) => ({name, type: "int", unit: "ns"}));
+    return {
+      question: "aggregate",
+      columns: [
+        {name: ["name", "track"].includes(by) ? by : "class", type: "text", unit: ""},
+        {name: "calls", type: "int", unit: ""}, ...ns, {name: "mean_ns", type: "real", unit: "ns"},
+        {name: "max_ns", type: "int", unit: "ns"}, {name: "share_pct", type: "real", unit: "%"}
+      ],
+      rows: rows.slice(0, limit),
+      notes: [`${touched} slices`],
+      losses: []
+    };
   }
   insideOf(r, i, t0, t1) {
     const below = this.rows[r + 1];
-    return this.children(r, i).reduce((sum, k) => sum + Math.max(0, Math.min(below.start[k] + below.dur[k], t1) - Math.max(below.start[k], t0)), 0);
+    return this.children(r, i).reduce(
+        (sum, k) => sum + Math.max(0, Math.min(below.start[k] + below.dur[k], t1) - Math.max(below.start[k], t0)), 0);
   }
 }
 
@@ -197,7 +295,10 @@ function unionOf(spans) {
   spans.sort((a, b) => a[0] - b[0]);
   let sum = 0, end = -Infinity;
   for (const [from, to] of spans) {
-    if (to > end) { sum += to - Math.max(from, end); end = to; }
+    if (to > end) {
+      sum += to - Math.max(from, end);
+      end = to;
+    }
   }
   return sum;
 }

@@ -20,13 +20,15 @@ export class Table {
   /* Largest magnitude of a column, for its unit and its bars. */
   largest(at) {
     let most = 0;
-    for (const row of this.rows) if (typeof row[at] === "number" && Math.abs(row[at]) > most) most = Math.abs(row[at]);
+    for (const row of this.rows)
+      if (typeof row[at] === "number" && Math.abs(row[at]) > most) most = Math.abs(row[at]);
     return most;
   }
   isNumeric(at) { return this.columns[at].type === "int" || this.columns[at].type === "real"; }
   /* Columns in which something is known and not everything is zero. */
   telling() {
-    return this.columns.map((_, i) => i).filter((i) => this.rows.some((row) => row[i] !== null && row[i] !== "" && row[i] !== 0));
+    return this.columns.map((_, i) => i)
+        .filter((i) => this.rows.some((row) => row[i] !== null && row[i] !== "" && row[i] !== 0));
   }
 }
 
@@ -69,10 +71,29 @@ export function textFilter(text) {
   try {
     const pattern = new RegExp(regex[1], "i");
     return (value) => value !== null && pattern.test(value);
-  } catch { return null; }
+  } catch {
+    return null;
+  }
 }
 
-const FACTORS = { ns: 1, us: 1e3, ms: 1e6, s: 1e9, b: 1, kib: 1024, mib: 2 ** 20, gib: 2 ** 30, kb: 1e3, mb: 1e6, gb: 1e9, k: 1e3, m: 1e6, g: 1e9, "%": 1, "": 1 };
+const FACTORS = {
+  ns: 1,
+  us: 1e3,
+  ms: 1e6,
+  s: 1e9,
+  b: 1,
+  kib: 1024,
+  mib: 2 ** 20,
+  gib: 2 ** 30,
+  kb: 1e3,
+  mb: 1e6,
+  gb: 1e9,
+  k: 1e3,
+  m: 1e6,
+  g: 1e9,
+  "%": 1,
+  "": 1
+};
 
 /* A filter of a number: "> 1ms", "<=3", "5", "!= 0". divisor: of the unit the column is shown in, for bare numbers. */
 export function numberFilter(text, divisor) {
@@ -80,7 +101,14 @@ export function numberFilter(text, divisor) {
   const factor = m && FACTORS[m[3].toLowerCase()];
   if (!m || factor === undefined || Number.isNaN(Number(m[2]))) return null;
   const wanted = Number(m[2]) * (m[3] ? factor : divisor);
-  const tests = { "<": (v) => v < wanted, "<=": (v) => v <= wanted, ">": (v) => v > wanted, ">=": (v) => v >= wanted, "=": (v) => v === wanted, "!=": (v) => v !== wanted };
+  const tests = {
+    "<": (v) => v < wanted,
+    "<=": (v) => v <= wanted,
+    ">": (v) => v > wanted,
+    ">=": (v) => v >= wanted,
+    "=": (v) => v === wanted,
+    "!=": (v) => v !== wanted
+  };
   const test = tests[m[1] ?? "="];
   return (value) => value !== null && test(value);
 }
@@ -93,6 +121,9 @@ export function toMarkdown(table, columns, rows) {
   return [line(heads), line(rule), ...rows.map((row) => line(columns.map((i) => escapeCell(row[i]))))].join("\n");
 }
 export function toCsv(table, columns, rows) {
-  const quote = (value) => (/[",\n]/.test(String(value ?? "")) ? `"${String(value).replaceAll('"', '""')}"` : String(value ?? ""));
-  return [columns.map((i) => quote(table.columns[i].name)), ...rows.map((row) => columns.map((i) => quote(row[i])))].map((cells) => cells.join(",")).join("\n");
+  const quote = (value) =>
+      (/[",\n]/.test(String(value ?? "")) ? `"${String(value).replaceAll("\"", "\"\"")}"` : String(value ?? ""));
+  return [columns.map((i) => quote(table.columns[i].name)), ...rows.map((row) => columns.map((i) => quote(row[i])))]
+      .map((cells) => cells.join(","))
+      .join("\n");
 }

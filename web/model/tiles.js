@@ -1,4 +1,5 @@
-/* tiles: the arithmetic of levels and tiles, their bytes, and those that are kept. docs/viewer-api.md has the layout. */
+/* tiles: the arithmetic of levels and tiles, their bytes, and those that are kept. docs/viewer-api.md has the layout.
+ */
 
 export const TILE_COLUMNS = 1024;
 
@@ -16,11 +17,21 @@ const SLICES = 0, COUNTER = 1;
 export function decode(buffer) {
   const view = new DataView(buffer);
   if (buffer.byteLength < 24 || view.getUint32(4, true) !== buffer.byteLength) return null;
-  const out = { trace: view.getUint32(8, true), generation: view.getUint32(12, true), level: view.getUint32(16, true), tiles: [] };
+  const out = {
+    trace: view.getUint32(8, true),
+    generation: view.getUint32(12, true),
+    level: view.getUint32(16, true),
+    tiles: []
+  };
   let at = 24;
   for (let k = view.getUint32(20, true); k > 0; k--) {
     if (at + 12 > buffer.byteLength) return null;
-    const tile = { row: view.getUint32(at, true), tile: view.getInt32(at + 4, true), kind: view.getUint16(at + 8, true), n: view.getUint16(at + 10, true) };
+    const tile = {
+      row: view.getUint32(at, true),
+      tile: view.getInt32(at + 4, true),
+      kind: view.getUint16(at + 8, true),
+      n: view.getUint16(at + 10, true)
+    };
     const size = tile.n * (tile.kind === SLICES || tile.kind === COUNTER ? 16 : 12);
     if (at + 12 + size > buffer.byteLength) return null;
     readArrays(tile, buffer, at + 12);
@@ -38,29 +49,45 @@ function readArrays(tile, buffer, at) {
     return array;
   };
   if (tile.kind === SLICES) {
-    tile.slice = take(Uint32Array); tile.name = take(Uint32Array);
-    tile.column = take(Uint16Array); tile.length = take(Uint16Array);
-    tile.density = take(Uint8Array); tile.cls = take(Uint8Array); tile.shade = take(Uint8Array); tile.flags = take(Uint8Array);
+    tile.slice = take(Uint32Array);
+    tile.name = take(Uint32Array);
+    tile.column = take(Uint16Array);
+    tile.length = take(Uint16Array);
+    tile.density = take(Uint8Array);
+    tile.cls = take(Uint8Array);
+    tile.shade = take(Uint8Array);
+    tile.flags = take(Uint8Array);
   } else if (tile.kind === COUNTER) {
-    tile.min = take(Float32Array); tile.max = take(Float32Array); tile.last = take(Float32Array);
-    tile.column = take(Uint16Array); tile.points = take(Uint16Array);
+    tile.min = take(Float32Array);
+    tile.max = take(Float32Array);
+    tile.last = take(Float32Array);
+    tile.column = take(Uint16Array);
+    tile.points = take(Uint16Array);
   } else {
-    tile.mark = take(Uint32Array); tile.name = take(Uint32Array);
-    tile.column = take(Uint16Array); tile.count = take(Uint16Array);
+    tile.mark = take(Uint32Array);
+    tile.name = take(Uint32Array);
+    tile.column = take(Uint16Array);
+    tile.count = take(Uint16Array);
   }
 }
 
-/* Tiles of one trace, the least recently used given up first. Asks for what is missing in batches; newer views first. */
+/* Tiles of one trace, the least recently used given up first. Asks for what is missing in batches; newer views first.
+ */
 export class TileStore {
   constructor(server, trace, changed, mostBytes = 64 << 20) {
-    Object.assign(this, { server, trace, changed, mostBytes, bytes: 0, kept: new Map(), asked: new Set(), inFlight: 0, wanted: [] });
+    Object.assign(
+        this,
+        {server, trace, changed, mostBytes, bytes: 0, kept: new Map(), asked: new Set(), inFlight: 0, wanted: []});
   }
   key(level, row, tile) { return `${level}/${row}/${tile}`; }
 
   get(level, row, tile) {
     const key = this.key(level, row, tile);
     const found = this.kept.get(key);
-    if (found) { this.kept.delete(key); this.kept.set(key, found); }
+    if (found) {
+      this.kept.delete(key);
+      this.kept.set(key, found);
+    }
     return found;
   }
 
@@ -68,15 +95,24 @@ export class TileStore {
   coarser(level, row, tile, most = 12) {
     for (let up = 1; up <= most && level + up <= 52; up++) {
       const found = this.kept.get(this.key(level + up, row, Math.floor(tile / 2 ** up)));
-      if (found) return { tile: found, level: level + up };
+      if (found) return {tile: found, level: level + up};
     }
     return null;
   }
 
   /* What the present view wants, most important first: [[level, row, tile], …]. Replaces what waited before. */
   want(list) {
-    this.wanted = list.filter(([level, row, tile]) => !this.kept.has(this.key(level, row, tile)) && !this.asked.has(this.key(level, row, tile)));
+    this.wanted = list.filter(
+        ([level, row, tile]) =>
+            !this.kept.has(this.key(level, row, tile)) && !this.asked.has(this.key(level, row, tile)));
     this.pump();
+  }
+
+  /* What is wanted beside the view, such as the minimap: asked for at once, each tile once. */
+  wantAlso(level, list) {
+    const missing = list.filter(
+        ([, row, tile]) => !this.kept.has(this.key(level, row, tile)) && !this.asked.has(this.key(level, row, tile)));
+    for (let i = 0; i < missing.length; i += 128) this.request(level, missing.slice(i, i + 128));
   }
 
   pump() {
@@ -94,7 +130,8 @@ export class TileStore {
     this.inFlight++;
     const begin = performance.now();
     try {
-      const reply = await this.server.tiles({ trace: this.trace, level, tiles: batch.flatMap(([, row, tile]) => [row, tile]) });
+      const reply =
+          await this.server.tiles({trace: this.trace, level, tiles: batch.flatMap(([, row, tile]) => [row, tile])});
       for (const tile of reply.tiles) this.keep(level, tile);
       this.lastBatchMs = performance.now() - begin;
     } catch (error) {

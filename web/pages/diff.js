@@ -1,19 +1,47 @@
 /* diff: two traces, B against A. */
 
 import * as State from "../model/state.js";
-import { h } from "../view/dom.js";
-import { boundTable, choices, later, sheet } from "./common.js";
+import {h} from "../view/dom.js";
+
+import {boundTable, choices, later, sheet} from "./common.js";
 
 export const title = "Diff";
 
 export function draw(context) {
-  const { answers, trace, state, shared } = context, others = shared.traces.filter((t) => t.trace !== trace);
-  if (!others.length) return sheet(title, null, h("p", { class: "empty" }, "One trace is open. To compare two: ", h("code", {}, "tachograph view A B")));
+  const {answers, trace, state, shared} = context, others = shared.traces.filter((t) => t.trace !== trace);
+  if (!others.length)
+    return sheet(
+        title, null,
+        h("p", {class: "empty"}, "One trace is open. To compare two: ", h("code", {}, "tachograph view A B")));
   const against = Number(state.b ?? others[0].trace);
-  const choice = h("select", { "aria-label": "trace B", onchange: (e) => { State.set({ b: e.target.value }, true); context.redraw(); } }, others.map((t) => h("option", { value: t.trace }, t.name)));
+  const choice =
+      h("select", {
+        "aria-label": "trace B",
+        onchange: (e) => {
+          State.set({b: e.target.value}, true);
+          context.redraw();
+        }
+      },
+        others.map((t) => h("option", {value: t.trace}, t.name)));
   choice.value = String(against);
-  return sheet(title, "B compared with A: each figure with a 95 % interval of its change and a verdict.", h("div", { class: "tools" }, h("span", {}, `A: ${shared.traces[trace].name}`), h("label", {}, "B:", choice)),
-    choices(context, "by", [["", "all"], ["step", "steps"], ["category", "parts of a step"], ["op", "operators"], ["kernel", "kernels"], ["module", "modules"], ["memory", "memory"]], ""),
-    later(answers.ask(trace, "diff", { against, by: state.by }), (table) => [h("p", { class: "verdict", style: { minHeight: "0" } }, table.notes[0] ?? ""), boundTable(table, context, { id: "diff-table", label: "differences", cell: { change_pct: signed } })], { id: "diff" }));
+  return sheet(
+      title, "B compared with A: each figure with a 95 % interval of its change and a verdict.",
+      h("div", {class: "tools"}, h("span", {}, `A: ${shared.traces[trace].name}`), h("label", {}, "B:", choice)),
+      choices(
+          context, "by",
+          [
+            ["", "all"], ["step", "steps"], ["category", "parts of a step"], ["op", "operators"], ["kernel", "kernels"],
+            ["module", "modules"], ["memory", "memory"]
+          ],
+          ""),
+      later(
+          answers.ask(trace, "diff", {against, by: state.by}),
+          (table) =>
+              [h("p", {class: "verdict", style: {minHeight: "0"}}, table.notes[0] ?? ""),
+               boundTable(table, context, {id: "diff-table", label: "differences", cell: {change_pct: signed}})],
+          {id: "diff"}));
 }
-const signed = (value) => (value === null ? "" : h("span", { class: value > 0 ? "bad" : "good" }, `${value > 0 ? "+" : "−"}${Math.abs(value).toFixed(1)}`));
+const signed = (value) =>
+    (value === null ?
+         "" :
+         h("span", {class: value > 0 ? "bad" : "good"}, `${value > 0 ? "+" : "−"}${Math.abs(value).toFixed(1)}`));

@@ -1,19 +1,27 @@
 /* findings: what to change, with evidence, place and expected saving. */
 
-import { duration, number, percent } from "../model/format.js";
+import {duration, number, percent} from "../model/format.js";
 import * as State from "../model/state.js";
-import { h, replace } from "../view/dom.js";
-import { sourceView } from "../view/details.js";
-import { notesView } from "../view/table.js";
-import { later, rankArgs, sheet, timelineOf } from "./common.js";
-import { operatorOf } from "./overview.js";
+import {sourceView} from "../view/details.js";
+import {h, replace} from "../view/dom.js";
+import {notesView} from "../view/table.js";
+
+import {later, rankArgs, sheet, timelineOf} from "./common.js";
+import {operatorOf} from "./overview.js";
 
 export const title = "Findings";
 
 export function draw(context) {
-  return sheet(title, "What to change first, ordered by what it gives. Savings are of a step.",
-    later(context.answers.ask(context.trace, "findings", rankArgs(context.state)), (table) => [
-      table.rows.length ? h("div", { id: "findings-list" }, table.records().map((row) => finding(row, context))) : h("p", { class: "empty" }, "Nothing to change was found."), notesView(table)], { id: "findings", waiting: "looking for causes …" }));
+  return sheet(
+      title, "What to change first, ordered by what it gives. Savings are of a step.",
+      later(
+          context.answers.ask(context.trace, "findings", rankArgs(context.state)),
+          (table) =>
+              [table.rows.length ?
+                   h("div", {id: "findings-list"}, table.records().map((row) => finding(row, context))) :
+                   h("p", {class: "empty"}, "Nothing to change was found."),
+               notesView(table)],
+          {id: "findings", waiting: "looking for causes …"}));
 }
 
 function finding(row, context) {
@@ -22,11 +30,19 @@ function finding(row, context) {
   const put = (label, ...value) => facts.push(h("dt", {}, label), h("dd", {}, ...value));
   put("evidence", row.evidence);
   put("what to do", row.advice);
-  if (row.where) put("where", h("a", { href: timelineOf(operatorOf(row.where)) }, row.where), " ",
-    row.file && row.line ? h("button", { onclick: async () => replace(source, await sourceView(context.server, context.trace, row.file, row.line)) }, "source") : null);
+  if (row.where)
+    put("where", h("a", {href: timelineOf(operatorOf(row.where))}, row.where), " ",
+        row.file && row.line ? h("button", {
+          onclick: async () => replace(source, await sourceView(context.server, context.trace, row.file, row.line))
+        },
+                                 "source") :
+                               null);
   if (row.method) put("how the saving was estimated", row.method);
   if (row.confidence !== null) put("confidence", number(row.confidence));
-  return h("article", { class: "finding", "aria-label": row.cause }, h("span", { class: `grade ${row.severity}` }, row.severity), h("h3", {}, row.cause, context.several ? ` · rank ${row.rank}` : ""),
-    h("span", { class: "saves" }, row.saving_ns !== null ? `saves ${duration(row.saving_ns)}` : "", row.share_pct !== null ? h("span", { class: "muted" }, ` ${percent(row.share_pct)} of the step`) : null),
-    h("dl", {}, facts, h("dt", {}, "more"), h("dd", {}, h("a", { href: State.link("timeline") }, "timeline"))), source);
+  return h(
+      "article", {class: "finding", "aria-label": row.cause}, h("span", {class: `grade ${row.severity}`}, row.severity),
+      h("h3", {}, row.cause, context.several ? ` · rank ${row.rank}` : ""),
+      h("span", {class: "saves"}, row.saving_ns !== null ? `saves ${duration(row.saving_ns)}` : "",
+        row.share_pct !== null ? h("span", {class: "muted"}, ` ${percent(row.share_pct)} of the step`) : null),
+      h("dl", {}, facts, h("dt", {}, "more"), h("dd", {}, h("a", {href: State.link("timeline")}, "timeline"))), source);
 }

@@ -1,30 +1,49 @@
 /* overview: the answer first, then what it rests on. */
 
-import { PARTS } from "../model/classes.js";
-import { duration, number, percent, size } from "../model/format.js";
+import {PARTS} from "../model/classes.js";
+import {duration, number, percent, size} from "../model/format.js";
 import * as State from "../model/state.js";
-import { partsView, stepsView } from "../view/charts.js";
-import { h } from "../view/dom.js";
-import { later, rankArgs, timelineOf } from "./common.js";
+import {partsView, stepsView} from "../view/charts.js";
+import {h} from "../view/dom.js";
+
+import {later, rankArgs, timelineOf} from "./common.js";
 
 export const title = "Overview";
 
 export async function draw(context) {
-  const { answers, trace, state } = context, args = rankArgs(state);
-  const ask = (question, more = {}) => answers.ask(trace, question, { ...args, ...more });
-  const findings = ask("findings"), summary = ask("steps", { by: "summary" }), steps = ask("steps");
-  return h("div", { class: "sheet" },
-    later(Promise.all([findings, summary.catch(() => null)]), ([f, s]) => verdict(f, s), { id: "verdict", height: 100, waiting: "looking for causes …" }),
-    later(steps, (table) => stepsChart(table, context), { id: "steps", title: "steps", height: 150, href: State.link("ask", { q: "steps" }) }),
-    h("div", { class: "columns" },
-      h("div", {},
-        later(summary, (table) => parts(table, context), { id: "parts", title: "where a step goes", height: 120 }),
-        later(findings, (table) => findingList(table), { id: "findings-short", title: "findings", height: 60, href: State.link("findings") })),
-      h("div", {},
-        later(ask("breakdown", { by: "device" }), deviceList, { id: "devices", title: "devices", quiet: true, href: State.link("kernels") }),
-        later(ask("memory"), memoryList, { id: "memory-short", title: "memory", quiet: true, href: State.link("memory") }),
-        later(ask("ranks"), (table) => (table.rows.length > 1 ? rankList(table) : null), { id: "ranks-short", quiet: true }),
-        later(ask("ops", { limit: 8 }), (table) => opsList(table), { id: "ops-short", title: "operators, own time on the host", quiet: true, href: State.link("operators") }))));
+  const {answers, trace, state} = context, args = rankArgs(state);
+  const ask = (question, more = {}) => answers.ask(trace, question, {...args, ...more});
+  const findings = ask("findings"), summary = ask("steps", {by: "summary"}), steps = ask("steps");
+  return h(
+      "div", {class: "sheet"},
+      later(
+          Promise.all([findings, summary.catch(() => null)]), ([f, s]) => verdict(f, s),
+          {id: "verdict", height: 100, waiting: "looking for causes …"}),
+      later(
+          steps, (table) => stepsChart(table, context),
+          {id: "steps", title: "steps", height: 150, href: State.link("ask", {q: "steps"})}),
+      h("div", {class: "columns"},
+        h("div", {},
+          later(summary, (table) => parts(table, context), {id: "parts", title: "where a step goes", height: 120}),
+          later(
+              findings, (table) => findingList(table),
+              {id: "findings-short", title: "findings", height: 60, href: State.link("findings")})),
+        h("div", {},
+          later(
+              ask("breakdown", {by: "device"}), deviceList,
+              {id: "devices", title: "devices", quiet: true, href: State.link("kernels")}),
+          later(
+              ask("memory"), memoryList,
+              {id: "memory-short", title: "memory", quiet: true, href: State.link("memory")}),
+          later(
+              ask("ranks"), (table) => (table.rows.length > 1 ? rankList(table) : null),
+              {id: "ranks-short", quiet: true}),
+          later(ask("ops", {limit: 8}), (table) => opsList(table), {
+            id: "ops-short",
+            title: "operators, own time on the host",
+            quiet: true,
+            href: State.link("operators")
+          }))));
 }
 
 const statistic = (table, step) => table?.records().find((row) => row.step === step);
@@ -33,59 +52,105 @@ function verdict(findings, summary) {
   const p50 = statistic(summary, "p50");
   const first = findings.records()[0];
   const step = p50 ? `A step takes ${duration(p50.total_ns)}. ` : "";
-  const links = [h("a", { href: State.link("timeline") }, "timeline")];
+  const links = [h("a", {href: State.link("timeline")}, "timeline")];
   let text, second = null;
   if (first) {
     text = `${step}${sentence(first.evidence)}`;
-    second = first.saving_ns !== null ? `${sentence(first.advice)} Expected to save ${duration(first.saving_ns)} a step.` : sentence(first.advice);
-    links.unshift(h("a", { href: State.link("findings") }, "what to change"));
-    if (first.where) links.unshift(h("a", { href: timelineOf(operatorOf(first.where)) }, "show me"));
+    second = first.saving_ns !== null ?
+        `${sentence(first.advice)} Expected to save ${duration(first.saving_ns)} a step.` :
+        sentence(first.advice);
+    links.unshift(h("a", {href: State.link("findings")}, "what to change"));
+    if (first.where) links.unshift(h("a", {href: timelineOf(operatorOf(first.where))}, "show me"));
   } else {
-    text = `${step}${sentence(findings.notes.find((note) => note.startsWith("nothing found")) ?? "Nothing was found to change")}`;
+    text = `${step}${
+        sentence(findings.notes.find((note) => note.startsWith("nothing found")) ?? "Nothing was found to change")}`;
     second = findings.notes.filter((note) => !note.startsWith("nothing found")).join("; ") || null;
   }
-  return [h("p", { class: "verdict" }, text, second ? h("span", { class: "second" }, second) : null), h("p", { class: "verdict-links" }, links)];
+  return [
+    h("p", {class: "verdict"}, text, second ? h("span", {class: "second"}, second) : null),
+    h("p", {class: "verdict-links"}, links)
+  ];
 }
 const sentence = (text) => (text ? text[0].toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".") : "");
 export const operatorOf = (where) => where.split(" at ")[0].split(",")[0];
 
 function stepsChart(table, context) {
   const rows = table.records();
-  if (!rows.length) return h("p", { class: "empty" }, "The trace has no steps. Call prof.step() once an iteration when recording.");
+  if (!rows.length)
+    return h("p", {class: "empty"}, "The trace has no steps. Call prof.step() once an iteration when recording.");
   const ordered = rows.map((row) => row.total_ns).sort((a, b) => a - b), median = ordered[ordered.length >> 1];
   const several = new Set(rows.map((row) => row.rank)).size > 1;
-  const items = rows.map((row) => ({
-    number: several ? `${row.step} (rank ${row.rank})` : row.step, value: row.total_ns, outlier: row.total_ns > 1.5 * median && rows.length > 4,
-    parts: PARTS.map(([column, , cls]) => [cls, row[column] ?? 0]), href: State.link("timeline", { step: row.step, rank: several ? row.rank : context.state.rank }),
-  }));
+  const items =
+      rows.map((row) => ({
+                 number: several ? `${row.step} (rank ${row.rank})` : row.step,
+                 value: row.total_ns,
+                 outlier: row.total_ns > 1.5 * median && rows.length > 4,
+                 parts: PARTS.map(([column, , cls]) => [cls, row[column] ?? 0]),
+                 href: State.link("timeline", {step: row.step, rank: several ? row.rank : context.state.rank}),
+               }));
   return stepsView(items, "ns", "steps-chart", table);
 }
 
 function parts(summary, context) {
   const p50 = statistic(summary, "p50");
   const mean = statistic(summary, "mean");
-  if (!p50) return h("p", { class: "empty" }, "The trace has no steps.");
-  const items = PARTS.filter(([column]) => mean[column] > 0).map(([column, label, cls]) => ({ label, cls, value: mean[column], share: mean.total_ns ? (100 * mean[column]) / mean.total_ns : null }));
-  return [partsView(items, "ns", mean.total_ns, "parts-bars"),
-    h("p", { class: "notes" }, `mean of a step ${duration(mean.total_ns)}; shares are of it. Median ${duration(p50.total_ns)}, 90 % within ${duration(statistic(summary, "p90").total_ns)}`)];
+  if (!p50) return h("p", {class: "empty"}, "The trace has no steps.");
+  const items =
+      PARTS.filter(([column]) => mean[column] > 0).map(([column, label, cls]) => ({
+                                                         label,
+                                                         cls,
+                                                         value: mean[column],
+                                                         share: mean.total_ns ? (100 * mean[column]) / mean.total_ns :
+                                                                                null
+                                                       }));
+  return [
+    partsView(items, "ns", mean.total_ns, "parts-bars"),
+    h("p", {class: "notes"},
+      `mean of a step ${duration(mean.total_ns)}; shares are of it. Median ${duration(p50.total_ns)}, 90 % within ${
+          duration(statistic(summary, "p90").total_ns)}`)
+  ];
 }
 
 function findingList(table) {
-  if (!table.rows.length) return h("p", { class: "muted" }, table.notes.find((note) => note.startsWith("nothing found")) ?? "nothing found");
-  return h("table", { class: "facts-table" }, table.records().slice(0, 3).map((row) => h("tr", {},
-    h("td", { class: `grade ${row.severity}` }, row.severity), h("td", {}, h("a", { href: State.link("findings") }, row.cause)), h("td", { class: "muted" }, row.file ? `${row.file.split("/").pop()}:${row.line}` : row.where),
-    h("td", { class: "num" }, row.saving_ns !== null ? `saves ${duration(row.saving_ns)}` : percent(row.share_pct)))));
+  if (!table.rows.length)
+    return h("p", {class: "muted"}, table.notes.find((note) => note.startsWith("nothing found")) ?? "nothing found");
+  return h(
+      "table", {class: "facts-table"},
+      table.records().slice(0, 3).map(
+          (row) =>
+              h("tr", {}, h("td", {class: `grade ${row.severity}`}, row.severity),
+                h("td", {}, h("a", {href: State.link("findings")}, row.cause)),
+                h("td", {class: "muted"}, row.file ? `${row.file.split("/").pop()}:${row.line}` : row.where),
+                h("td", {class: "num"},
+                  row.saving_ns !== null ? `saves ${duration(row.saving_ns)}` : percent(row.share_pct)))));
 }
-const factTable = (rows) => h("table", { class: "facts-table" }, rows.map(([label, ...values]) => h("tr", {}, h("td", {}, label), values.map((v) => h("td", { class: "num" }, v)))));
+const factTable = (rows) =>
+    h("table", {class: "facts-table"},
+      rows.map(([label, ...values]) => h("tr", {}, h("td", {}, label), values.map((v) => h("td", {class: "num"}, v)))));
 function deviceList(table) {
-  return factTable(table.records().map((row) => [row.device === null ? `rank ${row.rank}` : `device ${row.device}`, `${percent(row.busy_pct)} busy`, `${percent(row.compute_pct)} computing`, `${percent(row.idle_pct)} idle`]));
+  return factTable(table.records().map(
+      (row) =>
+          [row.device === null ? `rank ${row.rank}` : `device ${row.device}`, `${percent(row.busy_pct)} busy`,
+           `${percent(row.compute_pct)} computing`, `${percent(row.idle_pct)} idle`]));
 }
 function memoryList(table) {
-  return factTable(table.records().map((row) => [row.device, `peak ${size(row.peak_allocated_bytes ?? row.peak_net_bytes)}`, `${number(row.events)} events`]));
+  return factTable(table.records().map(
+      (row) =>
+          [row.device, `peak ${size(row.peak_allocated_bytes ?? row.peak_net_bytes)}`,
+           `${number(row.events)} events`]));
 }
 function rankList(table) {
-  return [h("h2", {}, h("a", { href: State.link("ranks") }, "ranks")), factTable(table.records().slice(0, 8).map((row) => [`rank ${row.rank}`, `step ${duration(row.step_ns)}`, `waits ${duration(row.wait_ns)}`, row.straggler_pct ? `costs others ${percent(row.straggler_pct)}` : ""]))];
+  return [
+    h("h2", {}, h("a", {href: State.link("ranks")}, "ranks")),
+    factTable(table.records().slice(0, 8).map(
+        (row) =>
+            [`rank ${row.rank}`, `step ${duration(row.step_ns)}`, `waits ${duration(row.wait_ns)}`,
+             row.straggler_pct ? `costs others ${percent(row.straggler_pct)}` : ""]))
+  ];
 }
 function opsList(table) {
-  return factTable(table.records().map((row) => [h("a", { class: "mono", href: timelineOf(row.name) }, row.name), number(row.calls), duration(row.self_cpu_ns), percent(row.self_cpu_pct)]));
+  return factTable(table.records().map(
+      (row) =>
+          [h("a", {class: "mono", href: timelineOf(row.name)}, row.name), number(row.calls), duration(row.self_cpu_ns),
+           percent(row.self_cpu_pct)]));
 }

@@ -1,19 +1,32 @@
 /* tables: the pages that are one question with a choice of grouping: operators, kernels, losses. */
 
 import * as State from "../model/state.js";
-import { h } from "../view/dom.js";
-import { boundTable, choices, later, rankArgs, sheet, timelineOf } from "./common.js";
+import {h} from "../view/dom.js";
 
-const open = (record) => { if (record.name) location.hash = timelineOf(record.name); };
+import {boundTable, choices, later, rankArgs, sheet, timelineOf} from "./common.js";
+
+const open = (record) => {
+  if (record.name) location.hash = timelineOf(record.name);
+};
 
 export const operators = {
   title: "Operators",
   draw(context) {
     const by = context.state.by ?? "name";
-    return sheet("Operators", "Time on the host and on devices by operator. A row opens its calls on the timeline.",
-      choices(context, "by", [["name", "by name"], ["shape", "by shapes"], ["stack", "by call stack"], ["module", "by module"], ["kinds", "by kind of work"]], "name"),
-      later(by === "kinds" ? context.answers.ask(context.trace, "op_classes", rankArgs(context.state)) : context.answers.ask(context.trace, "ops", { by, ...rankArgs(context.state) }),
-        (table) => boundTable(table, context, { id: "operators-table", label: "operators", open, most: 56 }), { id: "operators" }));
+    return sheet(
+        "Operators", "Time on the host and on devices by operator. A row opens its calls on the timeline.",
+        choices(
+            context, "by",
+            [
+              ["name", "by name"], ["shape", "by shapes"], ["stack", "by call stack"], ["module", "by module"],
+              ["kinds", "by kind of work"]
+            ],
+            "name"),
+        later(
+            by === "kinds" ? context.answers.ask(context.trace, "op_classes", rankArgs(context.state)) :
+                             context.answers.ask(context.trace, "ops", {by, ...rankArgs(context.state)}),
+            (table) => boundTable(table, context, {id: "operators-table", label: "operators", open, most: 56}),
+            {id: "operators"}));
   },
 };
 
@@ -21,17 +34,34 @@ export const kernels = {
   title: "Kernels",
   draw(context) {
     const by = context.state.by ?? "name";
-    return sheet("Kernels", "Work of the devices. A row opens its calls on the timeline.",
-      choices(context, "by", [["name", "by name"], ["op", "by operator"], ["config", "by launch configuration"], ["stream", "by stream"]], "name"),
-      later(context.answers.ask(context.trace, "kernels", { by, ...rankArgs(context.state) }), (table) => boundTable(table, context, { id: "kernels-table", label: "kernels", open, most: 72 }), { id: "kernels" }));
+    return sheet(
+        "Kernels", "Work of the devices. A row opens its calls on the timeline.",
+        choices(
+            context, "by",
+            [
+              ["name", "by name"], ["op", "by operator"], ["config", "by launch configuration"], ["stream", "by stream"]
+            ],
+            "name"),
+        later(
+            context.answers.ask(context.trace, "kernels", {by, ...rankArgs(context.state)}),
+            (table) => boundTable(table, context, {id: "kernels-table", label: "kernels", open, most: 72}),
+            {id: "kernels"}));
   },
 };
 
 export const losses = {
   title: "Losses",
   draw(context) {
-    return sheet("Losses", "Everything that was lost or bent while recording and reading, with its place in the file.",
-      later(context.answers.ask(context.trace, "losses", rankArgs(context.state)), (table) => (table.rows.length ? boundTable(table, context, { id: "losses-table", label: "losses" }) :
-        h("p", { class: "empty" }, "No data lost: every event that the file holds is in the tables and on the timeline. ", h("a", { href: State.link("ask", { q: "overview" }) }, "counts of events"))), { id: "losses" }));
+    return sheet(
+        "Losses", "Everything that was lost or bent while recording and reading, with its place in the file.",
+        later(
+            context.answers.ask(context.trace, "losses", rankArgs(context.state)),
+            (table) =>
+                (table.rows.length ?
+                     boundTable(table, context, {id: "losses-table", label: "losses"}) :
+                     h("p", {class: "empty"},
+                       "No data lost: every event that the file holds is in the tables and on the timeline. ",
+                       h("a", {href: State.link("ask", {q: "overview"})}, "counts of events"))),
+            {id: "losses"}));
   },
 };

@@ -5,17 +5,22 @@ const SVG = "http://www.w3.org/2000/svg";
 function fill(element, attributes, children) {
   for (const [key, value] of Object.entries(attributes ?? {})) {
     if (value === undefined || value === null || value === false) continue;
-    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
-    else if (key === "style") Object.assign(element.style, value); /* by property: the page allows no style attributes */
-    else if (key === "value" || key === "checked") element[key] = value;
-    else element.setAttribute(key, value === true ? "" : value);
+    if (key.startsWith("on"))
+      element.addEventListener(key.slice(2), value);
+    else if (key === "style")
+      Object.assign(element.style, value); /* by property: the page allows no style attributes */
+    else if (key === "value" || key === "checked")
+      element[key] = value;
+    else
+      element.setAttribute(key, value === true ? "" : value);
   }
   append(element, children);
   return element;
 }
 
 export function append(element, children) {
-  for (const child of children.flat(Infinity)) if (child !== null && child !== undefined && child !== false) element.append(child);
+  for (const child of children.flat(Infinity))
+    if (child !== null && child !== undefined && child !== false) element.append(child);
   return element;
 }
 
@@ -35,18 +40,27 @@ export function announce(text) {
 
 let tip = null;
 export function showTip(x, y, ...content) {
-  if (!tip) { tip = h("div", { class: "tip", role: "tooltip" }); document.body.append(tip); }
+  if (!tip) {
+    tip = h("div", {class: "tip", role: "tooltip"});
+    document.body.append(tip);
+  }
   replace(tip, ...content);
   tip.hidden = false;
   const box = tip.getBoundingClientRect();
   tip.style.left = `${Math.max(4, Math.min(x + 12, innerWidth - box.width - 8))}px`;
   tip.style.top = `${y + 16 + box.height > innerHeight ? Math.max(4, y - box.height - 8) : y + 16}px`;
 }
-export function hideTip() { if (tip) tip.hidden = true; }
+export function hideTip() {
+  if (tip) tip.hidden = true;
+}
 
 export async function copyText(text) {
-  try { await navigator.clipboard.writeText(text); announce("copied"); return true; } catch {
-    const area = h("textarea", { value: text });
+  try {
+    await navigator.clipboard.writeText(text);
+    announce("copied");
+    return true;
+  } catch {
+    const area = h("textarea", {value: text});
     document.body.append(area);
     area.select();
     const done = document.execCommand("copy");
@@ -58,6 +72,7 @@ export async function copyText(text) {
 
 /* What a page shows when a question has no answer here: the sentence, and the next command. */
 export function problem(error) {
-  return h("div", { class: "empty", role: error.code === "no_data" ? null : "alert" },
-    h("p", {}, error.message), error.next ? h("p", {}, "next: ", h("code", {}, error.next)) : null);
+  return h(
+      "div", {class: "empty", role: error.code === "no_data" ? null : "alert"}, h("p", {}, error.message),
+      error.next ? h("p", {}, "next: ", h("code", {}, error.next)) : null);
 }

@@ -1,17 +1,23 @@
 /* flame: a flame graph or an icicle on a canvas. Click zooms, Escape goes out, search shades. The tree comes with its
  * totals; widths are all that is worked out here. */
 
-import { quantity } from "../model/format.js";
-import { announce, h, hideTip, showTip } from "./dom.js";
+import {quantity} from "../model/format.js";
+
+import {announce, h, hideTip, showTip} from "./dom.js";
 
 const ROW = 20;
 
 /* tree: {name, value, self, children, cls, record}; options: {id, unit, up: roots below, open(node), leftHeavy} */
 export function flameView(tree, options) {
-  const canvas = h("canvas", { tabindex: 0, role: "img", "aria-label": `${options.label ?? "flame graph"}; arrows walk, Enter zooms, Escape goes out; the table below has the same data` });
-  const path = h("div", { class: "muted", style: { minHeight: "20px" } });
-  const box = h("div", { class: "chart", id: options.id }, path, canvas);
-  const state = { root: tree, at: tree, search: null, boxes: [] };
+  const canvas = h("canvas", {
+    tabindex: 0,
+    role: "img",
+    "aria-label": `${
+        options.label ?? "flame graph"}; arrows walk, Enter zooms, Escape goes out; the table below has the same data`
+  });
+  const path = h("div", {class: "muted", style: {minHeight: "20px"}});
+  const box = h("div", {class: "chart", id: options.id}, path, canvas);
+  const state = {root: tree, at: tree, search: null, boxes: []};
   const depth = depthOf(tree, 0);
   const draw = () => drawFlame(canvas, box, tree, state, options, depth);
   const zoom = (node) => {
@@ -22,15 +28,32 @@ export function flameView(tree, options) {
   canvas.addEventListener("mousemove", (e) => {
     const hit = hitAt(state.boxes, canvas, e);
     canvas.style.cursor = hit ? "pointer" : "default";
-    if (hit) showTip(e.clientX, e.clientY, h("b", {}, hit.node.name), h("div", {}, `${quantity(hit.node.value, options.unit)}${tree.value ? `, ${((100 * hit.node.value) / tree.value).toFixed(1)} % of all` : ""}`),
-      h("div", {}, `own: ${quantity(hit.node.self ?? 0, options.unit)}`)); else hideTip();
+    if (hit)
+      showTip(
+          e.clientX, e.clientY, h("b", {}, hit.node.name),
+          h("div", {},
+            `${quantity(hit.node.value, options.unit)}${
+                tree.value ? `, ${((100 * hit.node.value) / tree.value).toFixed(1)} % of all` : ""}`),
+          h("div", {}, `own: ${quantity(hit.node.self ?? 0, options.unit)}`));
+    else
+      hideTip();
   });
   canvas.addEventListener("mouseleave", hideTip);
-  canvas.addEventListener("click", (e) => { const hit = hitAt(state.boxes, canvas, e); if (hit) { state.at = hit.node; zoom(hit.node); options.open?.(hit.node); } });
+  canvas.addEventListener("click", (e) => {
+    const hit = hitAt(state.boxes, canvas, e);
+    if (hit) {
+      state.at = hit.node;
+      zoom(hit.node);
+      options.open?.(hit.node);
+    }
+  });
   canvas.addEventListener("keydown", (e) => walk(e, tree, state, zoom, draw, options));
   new ResizeObserver(draw).observe(box);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-  box.search = (text) => { state.search = text ? text.toLowerCase() : null; draw(); };
+  box.search = (text) => {
+    state.search = text ? text.toLowerCase() : null;
+    draw();
+  };
   box.redraw = draw;
   return box;
 }
@@ -51,25 +74,37 @@ function hitAt(boxes, canvas, e) {
 function walk(e, tree, state, zoom, draw, options) {
   const parent = parentOf(tree, state.at), siblings = parent?.children ?? [tree], k = siblings.indexOf(state.at);
   const down = options.up ? "ArrowUp" : "ArrowDown", up = options.up ? "ArrowDown" : "ArrowUp";
-  const to = e.key === down ? state.at.children[0] : e.key === up ? parent : e.key === "ArrowRight" ? siblings[k + 1] : e.key === "ArrowLeft" ? siblings[k - 1] : undefined;
-  if (e.key === "Escape") { zoom(state.root === tree ? tree : (parentOf(tree, state.root) ?? tree)); }
-  else if (e.key === "Enter") { zoom(state.at); options.open?.(state.at); }
-  else if (to) { state.at = to; draw(); announce(`${to.name}, ${quantity(to.value, options.unit)}`); }
-  else return;
+  const to = e.key === down  ? state.at.children[0] :
+      e.key === up           ? parent :
+      e.key === "ArrowRight" ? siblings[k + 1] :
+      e.key === "ArrowLeft"  ? siblings[k - 1] :
+                               undefined;
+  if (e.key === "Escape") {
+    zoom(state.root === tree ? tree : (parentOf(tree, state.root) ?? tree));
+  } else if (e.key === "Enter") {
+    zoom(state.at);
+    options.open?.(state.at);
+  } else if (to) {
+    state.at = to;
+    draw();
+    announce(`${to.name}, ${quantity(to.value, options.unit)}`);
+  } else
+    return;
   e.preventDefault();
 }
 
 function drawFlame(canvas, box, tree, state, options, depth) {
   const width = Math.floor(box.clientWidth), rows = depth + 1, height = rows * ROW, ratio = devicePixelRatio || 1;
   if (!width) return;
-  canvas.width = width * ratio; canvas.height = height * ratio;
+  canvas.width = width * ratio;
+  canvas.height = height * ratio;
   canvas.style.height = `${height}px`;
   const c = canvas.getContext("2d"), style = getComputedStyle(box);
   c.scale(ratio, ratio);
   c.font = `11px ${style.getPropertyValue("--mono")}`;
   c.textBaseline = "middle";
   state.boxes = [];
-  const paint = { c, style, options, state, height, charWidth: c.measureText("m").width, colors: new Map() };
+  const paint = {c, style, options, state, height, charWidth: c.measureText("m").width, colors: new Map()};
   const chain = [];
   for (let node = state.root; node && node !== tree; node = parentOf(tree, node)) chain.unshift(parentOf(tree, node));
   chain.forEach((node, d) => putBox(paint, node, 0, d, width));
@@ -87,7 +122,7 @@ function putTree(paint, node, x, d, w) {
     at += share;
   }
 }
-function putBox({ c, style, options, state, height, charWidth, colors }, node, x, d, w) {
+function putBox({c, style, options, state, height, charWidth, colors}, node, x, d, w) {
   const y = options.up ? height - (d + 1) * ROW : d * ROW;
   const cls = node.cls ?? "python";
   if (!colors.has(cls)) colors.set(cls, resolve(style, cls));
@@ -96,17 +131,24 @@ function putBox({ c, style, options, state, height, charWidth, colors }, node, x
   c.fillStyle = colors.get(cls);
   c.fillRect(x, y, Math.max(w - 0.5, 0.5), ROW - 1);
   c.globalAlpha = 1;
-  if (node === state.at) { c.strokeStyle = style.color; c.strokeRect(x + 0.5, y + 0.5, Math.max(w - 1.5, 0.5), ROW - 2); }
+  if (node === state.at) {
+    c.strokeStyle = style.color;
+    c.strokeRect(x + 0.5, y + 0.5, Math.max(w - 1.5, 0.5), ROW - 2);
+  }
   if (w > 24) {
     c.fillStyle = style.color;
     const most = Math.floor((w - 6) / charWidth);
-    c.fillText(node.name.length > most ? node.name.slice(0, Math.max(most - 1, 1)) + "…" : node.name, x + 3, y + ROW / 2);
+    c.fillText(
+        node.name.length > most ? node.name.slice(0, Math.max(most - 1, 1)) + "…" : node.name, x + 3, y + ROW / 2);
   }
-  state.boxes.push({ node, x, y, w });
+  state.boxes.push({node, x, y, w});
 }
 const probes = new Map();
 function resolve(style, cls) {
-  const probe = probes.get(cls) ?? h("span", { hidden: true, style: { color: `var(--c-${cls})` } });
-  if (!probe.isConnected) { document.body.append(probe); probes.set(cls, probe); }
+  const probe = probes.get(cls) ?? h("span", {hidden: true, style: {color: `var(--c-${cls})`}});
+  if (!probe.isConnected) {
+    document.body.append(probe);
+    probes.set(cls, probe);
+  }
   return getComputedStyle(probe).color;
 }

@@ -1,51 +1,81 @@
 /* table: the one table of all pages. Only the rows in sight exist in the document. Click a head to sort (shift adds a
  * key), type into the row below to filter, arrows walk, Enter opens, c copies as Markdown. */
 
-import { number, percent, scaleOf, shorten } from "../model/format.js";
-import { numberFilter, sortKeys, sortRows, textFilter, toCsv, toMarkdown } from "../model/table.js";
-import { announce, copyText, h, replace } from "./dom.js";
+import {number, percent, scaleOf, shorten} from "../model/format.js";
+import {numberFilter, sortKeys, sortRows, textFilter, toCsv, toMarkdown} from "../model/table.js";
+
+import {announce, copyText, h, replace} from "./dom.js";
 
 const ROW = 24;
 const AHEAD = 12; /* rows kept above and below those in sight */
 
-/* options: {id, label, columns: names to show (default: those that tell something), open(record, event), sort: "-total_ns",
- * filters: {name: text}, changed({sort, filters}), tall, most: longest name, head: {column: title}, cell: {column: (value, record) => node} } */
-export function tableView(table, options = {}) {
-  return new TableView(table, options).element;
-}
+/* options: {id, label, columns: names to show (default: those that tell something), open(record, event), sort:
+ * "-total_ns", filters: {name: text}, changed({sort, filters}), tall, most: longest name, head: {column: title},
+ * cell: {column: (value, record) => node} } */
+export function tableView(table, options = {}) { return new TableView(table, options).element; }
 
 class TableView {
   constructor(table, options) {
-    Object.assign(this, { table, options });
+    Object.assign(this, {table, options});
     this.columns = chooseColumns(table, options.columns);
     this.sort = options.sort ?? "";
-    this.filters = { ...(options.filters ?? {}) };
+    this.filters = {...(options.filters ?? {})};
     this.cursor = -1;
     this.scales = new Map(this.columns.map((i) => [i, scaleOf(table.columns[i].unit, table.largest(i))]));
     this.body = h("tbody", {});
-    this.count = h("span", { class: "muted" });
+    this.count = h("span", {class: "muted"});
     this.heads = h("thead", {});
-    this.table_ = h("table", { role: "grid", "aria-label": options.label ?? table.question, tabindex: 0, onkeydown: (e) => this.key(e) }, this.heads, this.body);
-    this.box = h("div", { class: options.tall ? "table tall" : "table", id: options.id }, this.table_);
-    this.box.addEventListener("scroll", () => this.draw(), { passive: true });
-    this.element = h("div", { class: "table-view", style: options.tall ? { display: "flex", flexDirection: "column", minHeight: "0", flex: "1" } : {} }, this.tools(), this.box);
+    this.table_ =
+        h("table",
+          {role: "grid", "aria-label": options.label ?? table.question, tabindex: 0, onkeydown: (e) => this.key(e)},
+          this.heads, this.body);
+    this.box = h("div", {class: options.tall ? "table tall" : "table", id: options.id}, this.table_);
+    this.box.addEventListener("scroll", () => this.draw(), {passive: true});
+    this.element =
+        h("div", {
+          class: "table-view",
+          style: options.tall ? {display: "flex", flexDirection: "column", minHeight: "0", flex: "1"} : {}
+        },
+          this.tools(), this.box);
     this.drawHeads();
     this.arrange();
     new ResizeObserver(() => this.draw()).observe(this.box);
   }
 
   tools() {
-    const menu = h("div", { class: "menu", hidden: true });
-    const toggle = h("button", { "aria-haspopup": "true", onclick: () => { menu.hidden = !menu.hidden; if (!menu.hidden) this.fillMenu(menu); } }, "columns");
-    menu.addEventListener("keydown", (e) => { if (e.key === "Escape") { menu.hidden = true; toggle.focus(); } });
-    return h("div", { class: "table-tools", role: "group", "aria-label": "table" }, this.count, h("span", { class: "grow" }),
-      h("span", { style: { position: "relative" } }, toggle, menu),
-      h("button", { onclick: () => copyText(toMarkdown(this.table, this.columns, this.rows)) }, "copy Markdown"),
-      h("button", { onclick: () => copyText(toCsv(this.table, this.columns, this.rows)) }, "copy CSV"));
+    const menu = h("div", {class: "menu", hidden: true});
+    const toggle =
+        h("button", {
+          "aria-haspopup": "true",
+          onclick: () => {
+            menu.hidden = !menu.hidden;
+            if (!menu.hidden) this.fillMenu(menu);
+          }
+        },
+          "columns");
+    menu.addEventListener("keydown", (e) => {
+      if (e.key === "Escape") {
+        menu.hidden = true;
+        toggle.focus();
+      }
+    });
+    return h(
+        "div", {class: "table-tools", role: "group", "aria-label": "table"}, this.count, h("span", {class: "grow"}),
+        h("span", {style: {position: "relative"}}, toggle, menu),
+        h("button", {onclick: () => copyText(toMarkdown(this.table, this.columns, this.rows))}, "copy Markdown"),
+        h("button", {onclick: () => copyText(toCsv(this.table, this.columns, this.rows))}, "copy CSV"));
   }
   fillMenu(menu) {
-    replace(menu, this.table.columns.map((column, i) => h("label", {},
-      h("input", { type: "checkbox", checked: this.columns.includes(i), onchange: (e) => this.toggleColumn(i, e.target.checked) }), column.name)));
+    replace(
+        menu,
+        this.table.columns.map(
+            (column, i) =>
+                h("label", {}, h("input", {
+                    type: "checkbox",
+                    checked: this.columns.includes(i),
+                    onchange: (e) => this.toggleColumn(i, e.target.checked)
+                  }),
+                  column.name)));
     menu.style.right = "0";
   }
   toggleColumn(i, on) {
@@ -65,24 +95,42 @@ class TableView {
     const head = (i) => {
       const key = keys.find(([at]) => at === i);
       const numeric = this.table.isNumeric(i);
-      return h("th", { scope: "col", class: numeric ? "num" : null, "aria-sort": key ? (key[1] ? "descending" : "ascending") : "none", title: this.table.columns[i].meaning },
-        h("button", { onclick: (e) => this.sortBy(i, e.shiftKey) }, this.title(i), h("span", { class: "sort", "aria-hidden": "true" }, key ? (key[1] ? " ↓" : " ↑") : "")));
+      return h(
+          "th", {
+            scope: "col",
+            class: numeric ? "num" : null,
+            "aria-sort": key ? (key[1] ? "descending" : "ascending") : "none",
+            title: this.table.columns[i].meaning
+          },
+          h("button", {onclick: (e) => this.sortBy(i, e.shiftKey)}, this.title(i),
+            h("span", {class: "sort", "aria-hidden": "true"}, key ? (key[1] ? " ↓" : " ↑") : "")));
     };
     const filter = (i) => {
       const name = this.table.columns[i].name;
-      return h("th", {}, h("input", { type: "search", "aria-label": `filter ${name}`, placeholder: this.table.isNumeric(i) ? "> 1ms" : "text or /re/",
-        value: this.filters[name] ?? "", oninput: (e) => this.filterBy(name, e.target.value) }));
+      return h("th", {}, h("input", {
+                 type: "search",
+                 "aria-label": `filter ${name}`,
+                 placeholder: this.table.isNumeric(i) ? "> 1ms" : "text or /re/",
+                 value: this.filters[name] ?? "",
+                 oninput: (e) => this.filterBy(name, e.target.value)
+               }));
     };
-    replace(this.heads, h("tr", {}, this.columns.map(head)), this.table.rows.length > 8 ? h("tr", { class: "filters" }, this.columns.map(filter)) : null);
+    replace(
+        this.heads, h("tr", {}, this.columns.map(head)),
+        this.table.rows.length > 8 ? h("tr", {class: "filters"}, this.columns.map(filter)) : null);
   }
   sortBy(i, add) {
     const name = this.table.columns[i].name;
-    const keys = add ? this.sort.split(",").filter(Boolean) : this.sort.split(",").filter((k) => k === name || k === "-" + name);
+    const keys =
+        add ? this.sort.split(",").filter(Boolean) : this.sort.split(",").filter((k) => k === name || k === "-" + name);
     const at = keys.findIndex((k) => k === name || k === "-" + name);
     const first = this.table.isNumeric(i) ? "-" + name : name;
-    if (at < 0) keys.push(first);
-    else if (keys[at] === first) keys[at] = first.startsWith("-") ? name : "-" + name;
-    else keys.splice(at, 1);
+    if (at < 0)
+      keys.push(first);
+    else if (keys[at] === first)
+      keys[at] = first.startsWith("-") ? name : "-" + name;
+    else
+      keys.splice(at, 1);
     this.sort = keys.join(",");
     this.drawHeads();
     this.arrange();
@@ -93,7 +141,7 @@ class TableView {
     this.arrange();
     this.tell();
   }
-  tell() { this.options.changed?.({ sort: this.sort, filters: this.filters }); }
+  tell() { this.options.changed?.({sort: this.sort, filters: this.filters}); }
 
   arrange() {
     const tests = [];
@@ -103,10 +151,15 @@ class TableView {
       const test = this.table.isNumeric(at) ? numberFilter(text, this.scales.get(at)?.divisor ?? 1) : textFilter(text);
       if (test) tests.push([at, test]);
     }
-    const kept = tests.length ? this.table.rows.filter((row) => tests.every(([at, test]) => test(row[at]))) : this.table.rows;
+    const kept =
+        tests.length ? this.table.rows.filter((row) => tests.every(([at, test]) => test(row[at]))) : this.table.rows;
     this.rows = sortRows(kept, sortKeys(this.table, this.sort));
-    this.count.textContent = tests.length ? `${number(this.rows.length)} of ${number(this.table.rows.length)} rows` : `${number(this.rows.length)} row${this.rows.length === 1 ? "" : "s"}`;
-    this.bars = sortKeys(this.table, this.sort).slice(0, 1).filter(([at]) => this.table.isNumeric(at)).map(([at]) => ({ at, most: this.table.largest(at) }))[0];
+    this.count.textContent = tests.length ? `${number(this.rows.length)} of ${number(this.table.rows.length)} rows` :
+                                            `${number(this.rows.length)} row${this.rows.length === 1 ? "" : "s"}`;
+    this.bars = sortKeys(this.table, this.sort)
+                    .slice(0, 1)
+                    .filter(([at]) => this.table.isNumeric(at))
+                    .map(([at]) => ({at, most: this.table.largest(at)}))[0];
     this.cursor = Math.min(this.cursor, this.rows.length - 1);
     this.drawn = null;
     this.table_.setAttribute("aria-rowcount", this.rows.length);
@@ -121,7 +174,11 @@ class TableView {
     const [from, to] = all ? [0, this.rows.length] : [first, past];
     if (this.drawn && this.drawn[0] === from && this.drawn[1] === to && this.drawn[2] === this.cursor) return;
     this.drawn = [from, to, this.cursor];
-    const space = (rows) => (rows > 0 ? h("tr", { "aria-hidden": "true", style: { height: `${rows * ROW}px` } }, h("td", { colspan: this.columns.length, style: { height: `${rows * ROW}px`, padding: "0", border: "0" } })) : null);
+    const space = (rows) =>
+        (rows > 0 ?
+             h("tr", {"aria-hidden": "true", style: {height: `${rows * ROW}px`}},
+               h("td", {colspan: this.columns.length, style: {height: `${rows * ROW}px`, padding: "0", border: "0"}})) :
+             null);
     const lines = [];
     for (let k = from; k < to; k++) lines.push(this.line(k));
     replace(this.body, space(from), lines, space(this.rows.length - to));
@@ -129,29 +186,46 @@ class TableView {
   line(k) {
     const row = this.rows[k];
     const opens = this.options.open;
-    return h("tr", { "aria-rowindex": k + 1, "aria-selected": k === this.cursor ? "true" : null, style: opens ? { cursor: "pointer" } : {},
-      onclick: (e) => { this.cursor = k; if (opens && !e.target.closest("a,button,input")) opens(this.table.record(row), e); this.draw(); } },
-      this.columns.map((i) => this.cell(row, i)));
+    return h(
+        "tr", {
+          "aria-rowindex": k + 1,
+          "aria-selected": k === this.cursor ? "true" : null,
+          style: opens ? {cursor: "pointer"} : {},
+          onclick: (e) => {
+            this.cursor = k;
+            if (opens && !e.target.closest("a,button,input")) opens(this.table.record(row), e);
+            this.draw();
+          }
+        },
+        this.columns.map((i) => this.cell(row, i)));
   }
   cell(row, i) {
     const column = this.table.columns[i], value = row[i], numeric = this.table.isNumeric(i);
     const made = this.options.cell?.[column.name]?.(value, this.table.record(row));
     const text = cellText(value, column, this.scales.get(i), this.options.most ?? 64);
-    const bar = this.bars?.at === i && this.bars.most > 0 && typeof value === "number" ? h("span", { class: "inbar", style: { width: `${(100 * Math.abs(value)) / this.bars.most}%` } }) : null;
+    const bar = this.bars?.at === i && this.bars.most > 0 && typeof value === "number" ?
+        h("span", {class: "inbar", style: {width: `${(100 * Math.abs(value)) / this.bars.most}%`}}) :
+        null;
     const whole = !numeric && value !== null && String(value) !== text ? String(value) : null;
-    return h("td", { class: numeric ? "num" : "name", title: whole }, bar, h("span", { class: "cell" }, made ?? text));
+    return h("td", {class: numeric ? "num" : "name", title: whole}, bar, h("span", {class: "cell"}, made ?? text));
   }
 
   key(e) {
-    const moves = { ArrowDown: 1, ArrowUp: -1, PageDown: 20, PageUp: -20, Home: -Infinity, End: Infinity };
+    const moves = {ArrowDown: 1, ArrowUp: -1, PageDown: 20, PageUp: -20, Home: -Infinity, End: Infinity};
     if (e.target.closest("input")) return;
     if (e.key in moves) {
       this.cursor = Math.max(0, Math.min(this.rows.length - 1, (this.cursor < 0 ? -1 : this.cursor) + moves[e.key]));
       const top = this.cursor * ROW, heads = this.heads.offsetHeight;
       if (top < this.box.scrollTop) this.box.scrollTop = top;
-      if (top + ROW + heads > this.box.scrollTop + this.box.clientHeight) this.box.scrollTop = top + ROW + heads - this.box.clientHeight;
+      if (top + ROW + heads > this.box.scrollTop + this.box.clientHeight)
+        this.box.scrollTop = top + ROW + heads - this.box.clientHeight;
       this.draw();
-      if (this.rows[this.cursor]) announce(this.columns.slice(0, 4).map((i) => `${this.table.columns[i].name} ${cellText(this.rows[this.cursor][i], this.table.columns[i], this.scales.get(i), 64)}`).join(", "));
+      if (this.rows[this.cursor])
+        announce(this.columns.slice(0, 4)
+                     .map(
+                         (i) => `${this.table.columns[i].name} ${
+                             cellText(this.rows[this.cursor][i], this.table.columns[i], this.scales.get(i), 64)}`)
+                     .join(", "));
       e.preventDefault();
     } else if (e.key === "Enter" && this.cursor >= 0 && this.options.open) {
       this.options.open(this.table.record(this.rows[this.cursor]), e);
@@ -165,7 +239,8 @@ class TableView {
 
 function chooseColumns(table, names) {
   const telling = new Set(table.telling());
-  const wanted = names ? names.map((name) => table.index.get(name)).filter((i) => i !== undefined) : table.columns.map((_, i) => i);
+  const wanted = names ? names.map((name) => table.index.get(name)).filter((i) => i !== undefined) :
+                         table.columns.map((_, i) => i);
   const shown = wanted.filter((i) => telling.has(i));
   return shown.length ? shown : wanted;
 }
@@ -183,6 +258,5 @@ export function cellText(value, column, scale, most) {
 export function notesView(table) {
   const losses = table.losses.map((loss) => `${loss.name}: ${number(loss.count)} – ${loss.meaning}`);
   const lines = [...table.notes, ...losses];
-  return lines.length ? h("ul", { class: "notes" }, lines.map((line) => h("li", {}, line))) : null;
+  return lines.length ? h("ul", {class: "notes"}, lines.map((line) => h("li", {}, line))) : null;
 }
-

@@ -1,29 +1,40 @@
-/* timeline: the canvas with all tracks, its gutter of names, ruler and minimap, and what fingers do on it. */
+/* timeline: the canvas with all tracks, its gutter of names and ruler, and what fingers do on it. */
 
-import { moment, quantity, shorten, ticks } from "../model/format.js";
-import { inSight, layOut, lineAt } from "../model/layout.js";
-import { TileStore, columnNs, tileNs } from "../model/tiles.js";
-import { resolveColors } from "../model/classes.js";
-import { h, hideTip, showTip } from "./dom.js";
-import { joinRuns, makePalette, paintTile, tilesInView } from "./strips.js";
+import {resolveColors} from "../model/classes.js";
+import {moment, quantity, shorten, ticks} from "../model/format.js";
+import {inSight, layOut, lineAt} from "../model/layout.js";
+import {columnNs, tileNs, TileStore} from "../model/tiles.js";
 
-const RULER = 34, MINI = 40, MOST_LABELS = 800;
+import {h, hideTip, showTip} from "./dom.js";
+import {Minimap} from "./minimap.js";
+import {joinRuns, makePalette, paintTile, tilesInView} from "./strips.js";
 
-/* shared: {server, traceNumber, info (the result of `tracks`), classes, names: NameStore}; hooks: {window(t0, t1, done), chose(slice | null, place),
- * area(s0, s1, tracks | null), key(event)}. */
+const RULER = 34, MOST_LABELS = 800;
+
+/* shared: {server, traceNumber, info (the result of `tracks`), classes, names: NameStore}; hooks: {window(t0, t1,
+ * done), chose(slice | null, place), area(s0, s1, tracks | null), key(event)}. */
 export class Timeline {
   constructor(shared, settings, hooks) {
-    Object.assign(this, shared, { settings, hooks });
+    Object.assign(this, shared, {settings, hooks});
     this.t0 = 0;
     this.t1 = Math.max(1, this.info.end_ns);
     this.store = new TileStore(this.server, this.traceNumber, () => this.later());
     this.selected = null;
     this.highlight = null;
     this.meter = [];
-    this.canvas = h("canvas", { "aria-hidden": "true" });
-    this.spacer = h("div", { class: "spacer" });
-    this.mini = h("canvas", { class: "mini", "aria-hidden": "true", style: { height: `${MINI}px`, width: "100%" } });
-    this.rows = h("div", { class: "rows", tabindex: 0, role: "application", "aria-label": "timeline. Arrows walk between slices, W and S zoom, A and D pan, Enter shows details, ? lists all keys" }, this.canvas, this.spacer);
+    this.canvas = h("canvas", {"aria-hidden": "true"});
+    this.spacer = h("div", {class: "spacer"});
+    this.minimap = new Minimap(this);
+    this.mini = this.minimap.canvas;
+    this.rows =
+        h("div", {
+          class: "rows",
+          tabindex: 0,
+          role: "application",
+          "aria-label":
+              "timeline. Arrows walk between slices, W and S zoom, A and D pan, Enter shows details, ? lists all keys"
+        },
+          this.canvas, this.spacer);
     this.strip = document.createElement("canvas");
     this.listen();
     new ResizeObserver(() => this.resize()).observe(this.rows);
@@ -32,15 +43,28 @@ export class Timeline {
   }
 
   theme() {
-    const { colors, text } = resolveColors(document.body, this.classes);
+    const {colors, text} = resolveColors(document.body, this.classes);
     const style = getComputedStyle(document.body);
     const parse = (value) => (/(\d+),?\s*(\d+),?\s*(\d+)/.exec(value) ?? [0, 255, 255, 255]).slice(1, 4).map(Number);
     this.background = parse(style.backgroundColor);
     this.idle = colors[0];
     this.text = text;
     this.palette = makePalette(colors, this.background);
-    const css = (name) => { const probe = h("span", { style: { color: `var(${name})` } }); document.body.append(probe); const c = getComputedStyle(probe).color; probe.remove(); return c; };
-    this.css = { muted: css("--muted"), line: css("--line"), accent: css("--accent"), panel: css("--panel"), select: css("--select"), page: style.backgroundColor };
+    const css = (name) => {
+      const probe = h("span", {style: {color: `var(${name})`}});
+      document.body.append(probe);
+      const c = getComputedStyle(probe).color;
+      probe.remove();
+      return c;
+    };
+    this.css = {
+      muted: css("--muted"),
+      line: css("--line"),
+      accent: css("--accent"),
+      panel: css("--panel"),
+      select: css("--select"),
+      page: style.backgroundColor
+    };
     const dark = this.background[0] + this.background[1] + this.background[2] < 384;
     this.labelColor = dark ? "#fff" : "#000";
     this.later();
@@ -49,7 +73,6 @@ export class Timeline {
   arrange() {
     this.layout = layOut(this.info.tracks, this.info.ranks, this.settings);
     this.spacer.style.height = `${Math.max(0, this.layout.height + RULER - (this.height ?? 0))}px`;
-    this.miniRows = null;
     this.later();
   }
   resize() {
@@ -61,17 +84,18 @@ export class Timeline {
     this.canvas.height = Math.round(this.height * ratio);
     this.canvas.style.width = `${this.width}px`;
     this.canvas.style.height = `${this.height}px`;
-    this.mini.width = Math.round(this.width * ratio);
-    this.mini.height = Math.round(MINI * ratio);
+    this.minimap.resize(this.width, ratio);
     this.gutter = this.width < 600 ? 96 : 200;
     this.spacer.style.height = `${Math.max(0, this.layout.height + RULER - this.height)}px`;
-    this.miniStrip = null;
     this.draw();
   }
 
   later() {
     if (this.pending) return;
-    this.pending = requestAnimationFrame(() => { this.pending = null; this.draw(); });
+    this.pending = requestAnimationFrame(() => {
+      this.pending = null;
+      this.draw();
+    });
   }
 
   /* ---- the window of time ---- */
@@ -97,7 +121,10 @@ export class Timeline {
     const ns = this.nsAt(x);
     this.show(ns - (ns - this.t0) * factor, ns + (this.t1 - ns) * factor);
   }
-  pan(share) { const by = (this.t1 - this.t0) * share; this.show(this.t0 + by, this.t1 + by); }
+  pan(share) {
+    const by = (this.t1 - this.t0) * share;
+    this.show(this.t0 + by, this.t1 + by);
+  }
   fit(start, end) {
     const margin = Math.max((end - start) * 0.15, 5);
     this.show(start - margin, end + margin, true);
@@ -107,38 +134,48 @@ export class Timeline {
   draw() {
     if (!this.width || !this.canvas.isConnected) return;
     const begin = performance.now();
-    const c = this.canvas.getContext("2d", { alpha: false });
+    const c = this.canvas.getContext("2d", {alpha: false});
     c.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     c.fillStyle = this.css.page;
     c.fillRect(0, 0, this.width, this.height);
     const scroll = this.rows.scrollTop;
     const [from, past] = inSight(this.layout.lines, scroll, scroll + this.height - RULER);
-    this.sight = { from, past, scroll };
+    this.sight = {from, past, scroll};
     const labels = [];
     this.drawStrips(c, labels);
     this.drawLabels(c, labels);
     this.drawGutter(c);
     this.drawRuler(c);
     this.drawOverlay(c);
-    this.drawMini();
+    this.minimap.draw();
     this.measure(performance.now() - begin);
   }
   measure(ms) {
     this.meter.push(ms);
     if (this.meter.length > 600) this.meter.shift();
-    globalThis.tachographMeter = { frames: this.meter, tiles: this.store.kept.size, batchMs: this.store.lastBatchMs, inFlight: this.store.inFlight };
+    globalThis.tachographMeter = {
+      frames: this.meter,
+      tiles: this.store.kept.size,
+      batchMs: this.store.lastBatchMs,
+      inFlight: this.store.inFlight
+    };
   }
 
   drawStrips(c, labels) {
     const pixels = Math.max(1, Math.round((this.width - this.gutter) * this.ratio));
-    const view = { t0: this.t0, nsPerPx: (this.t1 - this.t0) / pixels, width: pixels };
-    const { level, first, last } = tilesInView(view);
+    const view = {t0: this.t0, nsPerPx: (this.t1 - this.t0) / pixels, width: pixels};
+    const {level, first, last} = tilesInView(view);
     const lines = this.layout.lines.slice(this.sight.from, this.sight.past).filter((line) => line.kind === "row");
     if (!lines.length) return;
-    if (this.strip.width !== pixels || this.strip.height < lines.length) { this.strip.width = pixels; this.strip.height = Math.max(64, lines.length); this.image = null; }
+    if (this.strip.width !== pixels || this.strip.height < lines.length) {
+      this.strip.width = pixels;
+      this.strip.height = Math.max(64, lines.length);
+      this.image = null;
+    }
     const sc = this.strip.getContext("2d");
     if (!this.image) this.image = sc.createImageData(this.strip.width, this.strip.height);
-    const words = new Uint32Array(this.image.data.buffer), seen = (this.seen && this.seen.length === pixels ? this.seen : (this.seen = new Uint8Array(pixels)));
+    const words = new Uint32Array(this.image.data.buffer),
+          seen = (this.seen && this.seen.length === pixels ? this.seen : (this.seen = new Uint8Array(pixels)));
     const background = (255 << 24) | (this.idle[2] << 16) | (this.idle[1] << 8) | this.idle[0];
     const wanted = [];
     const keep = this.highlight ? (name) => this.highlight.has(name) : null;
@@ -148,16 +185,23 @@ export class Timeline {
       seen.fill(0);
       line.joined = [];
       for (let tile = first; tile <= last; tile++) this.drawTile(line, level, tile, view, row, seen, keep, wanted);
-      if (!line.thin && line.track.kind !== "counter") for (const slice of line.joined) if (slice.x1 - slice.x0 > 34 * this.ratio) labels.push([line, slice]);
+      if (!line.thin && line.track.kind !== "counter")
+        for (const slice of line.joined)
+          if (slice.x1 - slice.x0 > 34 * this.ratio) labels.push([line, slice]);
     });
-    for (const line of lines) for (const tile of [first - 1, last + 1]) wanted.push([level, line.row, tile]); /* one ahead on each side */
+    for (const line of lines)
+      for (const tile of [first - 1, last + 1]) wanted.push([level, line.row, tile]); /* one ahead on each side */
     this.store.want(wanted);
     sc.putImageData(this.image, 0, 0, 0, 0, pixels, lines.length);
     c.imageSmoothingEnabled = false;
     lines.forEach((line, k) => {
       const y = line.y - this.sight.scroll + RULER;
-      if (line.track.kind === "counter") this.drawCounter(c, line, y, level, first, last);
-      else c.drawImage(this.strip, 0, k, pixels, 1, this.gutter, y, this.width - this.gutter, line.thin ? line.height : line.height - 1);
+      if (line.track.kind === "counter")
+        this.drawCounter(c, line, y, level, first, last);
+      else
+        c.drawImage(
+            this.strip, 0, k, pixels, 1, this.gutter, y, this.width - this.gutter,
+            line.thin ? line.height : line.height - 1);
     });
   }
   drawTile(line, level, number, view, row, seen, keep, wanted) {
@@ -172,7 +216,8 @@ export class Timeline {
     if (tile.kind === 0) {
       paintTile(row, seen, tile, at, view, this.palette, keep);
       joinRuns(tile, at, view, line.joined);
-    } else if (tile.kind === 2) this.paintMarks(row, tile, at, view);
+    } else if (tile.kind === 2)
+      this.paintMarks(row, tile, at, view);
   }
   paintMarks(row, tile, level, view) {
     for (let i = 0; i < tile.n; i++) {
@@ -181,17 +226,22 @@ export class Timeline {
     }
   }
   drawCounter(c, line, y, level, first, last) {
-    const low = Math.min(0, line.track.min ?? 0), high = Math.max(line.track.max ?? 1, low + 1e-9), height = line.height - 4;
+    const low = Math.min(0, line.track.min ?? 0), high = Math.max(line.track.max ?? 1, low + 1e-9),
+          height = line.height - 4;
     const yOf = (v) => y + 2 + (1 - (v - low) / (high - low)) * height;
     c.fillStyle = this.css.accent;
     c.globalAlpha = 0.45;
     let x = this.gutter, value = null;
-    const to = (next) => { if (value !== null && next > x) c.fillRect(x, yOf(value), next - x, y + 2 + height - yOf(value)); x = next; };
+    const to = (next) => {
+      if (value !== null && next > x) c.fillRect(x, yOf(value), next - x, y + 2 + height - yOf(value));
+      x = next;
+    };
     for (let number = first; number <= last; number++) {
       const tile = this.store.get(level, line.row, number);
       if (!tile || tile.kind !== 1) continue;
       for (let i = 0; i < tile.n; i++) {
-        const next = Math.max(this.gutter, Math.min(this.width, this.xOf(tile.tile * tileNs(level) + tile.column[i] * columnNs(level))));
+        const next = Math.max(
+            this.gutter, Math.min(this.width, this.xOf(tile.tile * tileNs(level) + tile.column[i] * columnNs(level))));
         to(next);
         value = tile.last[i];
         if (tile.max[i] > value) c.fillRect(next, yOf(tile.max[i]), 1, yOf(value) - yOf(tile.max[i]));
@@ -213,11 +263,15 @@ export class Timeline {
     this.charWidth = this.charWidth ?? c.measureText("mmmmmmmmmm").width / 10;
     const missing = [];
     for (const [line, slice] of labels) {
-      const x0 = Math.max(this.gutter, this.gutter + slice.x0 / this.ratio), x1 = Math.min(this.width, this.gutter + slice.x1 / this.ratio);
+      const x0 = Math.max(this.gutter, this.gutter + slice.x0 / this.ratio),
+            x1 = Math.min(this.width, this.gutter + slice.x1 / this.ratio);
       const most = Math.floor((x1 - x0 - 6) / this.charWidth);
       if (most < 3) continue;
       const name = this.names.get(slice.name);
-      if (name === undefined) { missing.push(slice.name); continue; }
+      if (name === undefined) {
+        missing.push(slice.name);
+        continue;
+      }
       c.fillText(shorten(name, most), x0 + 3, line.y - this.sight.scroll + RULER + line.height / 2);
     }
     if (missing.length) this.names.want(missing, () => this.later());
@@ -243,7 +297,9 @@ export class Timeline {
         c.font = "12px system-ui, sans-serif";
         const most = Math.floor((this.gutter - 30) / 6.2);
         const folds = line.track.lanes.length > 1 || line.track.lanes[0] > 1;
-        c.fillText(`${folds ? (line.folded ? "▸ " : "▾ ") : "   "}${shorten(line.track.name || line.track.process, most)}`, 14, y + Math.min(line.height, 20) / 2);
+        c.fillText(
+            `${folds ? (line.folded ? "▸ " : "▾ ") : "   "}${shorten(line.track.name || line.track.process, most)}`, 14,
+            y + Math.min(line.height, 20) / 2);
       } else if (line.depth === 0 && !line.thin && line.lane > 0) {
         c.fillStyle = this.css.muted;
         c.font = "10px system-ui, sans-serif";
@@ -311,13 +367,17 @@ export class Timeline {
   placeOf(ref) {
     const line = this.layout.lines.find((l) => l.kind === "row" && l.row === ref.row);
     if (!line) return null;
-    const x = Math.max(this.gutter, this.xOf(ref.start_ns)), past = Math.min(this.width, this.xOf(ref.start_ns + ref.dur_ns));
-    return { x, w: past - x, y: line.y - (this.sight?.scroll ?? 0) + RULER, height: line.height, line };
+    const x = Math.max(this.gutter, this.xOf(ref.start_ns)),
+          past = Math.min(this.width, this.xOf(ref.start_ns + ref.dur_ns));
+    return {x, w: past - x, y: line.y - (this.sight?.scroll ?? 0) + RULER, height: line.height, line};
   }
   flowsOf(slice) {
     const out = [];
     let to = slice;
-    for (const from of slice.causes ?? []) { out.push([from, to]); to = from; }
+    for (const from of slice.causes ?? []) {
+      out.push([from, to]);
+      to = from;
+    }
     for (const effect of slice.effects ?? []) out.push([slice, effect]);
     for (const back of slice.backward ?? []) out.push([slice, back]);
     return out.slice(0, 200);
@@ -342,90 +402,71 @@ export class Timeline {
     c.restore();
   }
 
-  /* ---- minimap: the first row of each kind of track, over the whole trace ---- */
-  drawMini() {
-    const c = this.mini.getContext("2d"), end = Math.max(1, this.info.end_ns);
-    const pixels = Math.max(1, Math.round((this.width - this.gutter) * this.ratio)), view = { t0: 0, nsPerPx: end / pixels, width: pixels };
-    this.miniRows = this.miniRows ?? this.chooseMini();
-    const { level, first, last } = tilesInView(view);
-    c.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
-    c.clearRect(0, 0, this.width, MINI);
-    const background = (255 << 24) | (this.idle[2] << 16) | (this.idle[1] << 8) | this.idle[0];
-    const image = c.createImageData(pixels, 1), words = new Uint32Array(image.data.buffer), seen = new Uint8Array(pixels), wanted = [];
-    const each = Math.floor((MINI - 6) / Math.max(1, this.miniRows.length));
-    this.miniRows.forEach((row, k) => {
-      words.fill(background);
-      seen.fill(0);
-      for (let number = first; number <= last; number++) {
-        const tile = this.store.get(level, row, number);
-        if (!tile) wanted.push([level, row, number]);
-        else if (tile.kind === 0) paintTile(words, seen, tile, level, view, this.palette, null);
-      }
-      for (let y = 0; y < (each - 1) * this.ratio; y++) c.putImageData(image, Math.round(this.gutter * this.ratio), Math.round((3 + k * each) * this.ratio) + y);
-    });
-    if (wanted.length && !this.miniAsked) { this.miniAsked = true; for (let i = 0; i < wanted.length; i += 128) this.store.request(level, wanted.slice(i, i + 128)); }
-    const scale = (this.width - this.gutter) / end, x0 = this.gutter + this.t0 * scale, x1 = this.gutter + this.t1 * scale;
-    c.fillStyle = this.css.select;
-    c.fillRect(x0, 0, Math.max(x1 - x0, 2), MINI);
-    c.strokeStyle = this.css.accent;
-    c.strokeRect(x0 + 0.5, 0.5, Math.max(x1 - x0, 2) - 1, MINI - 1);
-    c.fillStyle = this.css.muted;
-    c.font = "11px system-ui, sans-serif";
-    c.textBaseline = "middle";
-    c.fillText("whole trace", 8, 12);
-    c.fillText(quantity(end, "ns"), 8, 28);
-  }
-  chooseMini() {
-    const rows = [], seen = new Set();
-    for (const track of this.info.tracks) {
-      const key = track.kind === "device" ? `d${track.rank}/${track.device}/${track.stream}` : `c${track.rank}`;
-      if ((track.kind !== "device" && track.kind !== "cpu") || seen.has(key) || !track.lanes[0]) continue;
-      seen.add(key);
-      rows.push(track.kind === "cpu" && track.lanes[0] > 1 ? track.row + 1 : track.row);
-    }
-    return rows.slice(0, 4);
-  }
-
   /* ---- input ---- */
   listen() {
     const rows = this.rows;
-    rows.addEventListener("wheel", (e) => this.wheel(e), { passive: false });
-    rows.addEventListener("scroll", () => this.draw(), { passive: true });
+    rows.addEventListener("wheel", (e) => this.wheel(e), {passive: false});
+    rows.addEventListener("scroll", () => this.draw(), {passive: true});
     rows.addEventListener("pointerdown", (e) => this.down(e));
     rows.addEventListener("pointermove", (e) => this.move(e));
     rows.addEventListener("pointerup", (e) => this.up(e));
     rows.addEventListener("pointercancel", (e) => this.up(e));
     rows.addEventListener("mouseleave", hideTip);
-    rows.addEventListener("dblclick", (e) => { const hit = this.hit(e); if (hit?.slice) this.fit(this.t0 + (hit.slice.x0 / this.ratio) * this.nsPerPx, this.t0 + (hit.slice.x1 / this.ratio) * this.nsPerPx); });
+    rows.addEventListener("dblclick", (e) => {
+      const hit = this.hit(e);
+      if (hit?.slice)
+        this.fit(
+            this.t0 + (hit.slice.x0 / this.ratio) * this.nsPerPx, this.t0 + (hit.slice.x1 / this.ratio) * this.nsPerPx);
+    });
     rows.addEventListener("keydown", (e) => this.hooks.key(e));
-    this.mini.addEventListener("pointerdown", (e) => this.miniDrag(e));
-    this.mini.addEventListener("pointermove", (e) => { if (e.buttons) this.miniDrag(e); });
     this.fingers = new Map();
   }
   wheel(e) {
     const x = e.clientX - this.rows.getBoundingClientRect().left;
-    if (e.ctrlKey || e.metaKey || e.altKey || this.layout.height + RULER <= this.height) this.zoom(1.0015 ** e.deltaY, x);
-    else if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY)) this.pan((e.deltaX || e.deltaY) / this.width);
-    else return; /* the browser scrolls the tracks */
+    if (e.ctrlKey || e.metaKey || e.altKey || this.layout.height + RULER <= this.height)
+      this.zoom(1.0015 ** e.deltaY, x);
+    else if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY))
+      this.pan((e.deltaX || e.deltaY) / this.width);
+    else
+      return; /* the browser scrolls the tracks */
     e.preventDefault();
   }
   down(e) {
     this.rows.setPointerCapture(e.pointerId);
-    this.fingers.set(e.pointerId, { x: e.offsetX, y: e.offsetY });
+    this.fingers.set(e.pointerId, {x: e.offsetX, y: e.offsetY});
     const x = this.localX(e);
-    this.drag = { x, t0: this.t0, t1: this.t1, moved: false, select: e.shiftKey || this.localY(e) < RULER, from: this.nsAt(x), y: e.clientY, scroll: this.rows.scrollTop };
+    this.drag = {
+      x,
+      t0: this.t0,
+      t1: this.t1,
+      moved: false,
+      select: e.shiftKey || this.localY(e) < RULER,
+      from: this.nsAt(x),
+      y: e.clientY,
+      scroll: this.rows.scrollTop
+    };
   }
   localX(e) { return e.clientX - this.rows.getBoundingClientRect().left; }
   localY(e) { return e.clientY - this.rows.getBoundingClientRect().top; }
   move(e) {
-    if (!this.drag || !this.fingers.has(e.pointerId)) { this.hover(e); return; }
+    if (!this.drag || !this.fingers.has(e.pointerId)) {
+      this.hover(e);
+      return;
+    }
     const before = [...this.fingers.values()];
-    this.fingers.set(e.pointerId, { x: e.offsetX, y: e.offsetY });
+    this.fingers.set(e.pointerId, {x: e.offsetX, y: e.offsetY});
     const x = this.localX(e);
-    if (this.fingers.size === 2) { this.pinch(before); return; }
+    if (this.fingers.size === 2) {
+      this.pinch(before);
+      return;
+    }
     if (Math.abs(x - this.drag.x) > 3 || Math.abs(e.clientY - this.drag.y) > 3) this.drag.moved = true;
     if (!this.drag.moved || this.drag.x < this.gutter) return;
-    if (this.drag.select) { this.area = [this.drag.from, this.nsAt(x)]; this.later(); return; }
+    if (this.drag.select) {
+      this.area = [this.drag.from, this.nsAt(x)];
+      this.later();
+      return;
+    }
     const by = (this.drag.x - x) * ((this.drag.t1 - this.drag.t0) / (this.width - this.gutter));
     this.show(this.drag.t0 + by, this.drag.t1 + by);
     this.rows.scrollTop = this.drag.scroll + this.drag.y - e.clientY;
@@ -439,14 +480,29 @@ export class Timeline {
     const drag = this.drag;
     this.drag = null;
     if (!drag || e.type === "pointercancel") return;
-    if (drag.moved && drag.select && this.area) { this.area.sort((a, b) => a - b); this.hooks.area(...this.area); return; }
+    if (drag.moved && drag.select && this.area) {
+      this.area.sort((a, b) => a - b);
+      this.hooks.area(...this.area);
+      return;
+    }
     if (!drag.moved) this.click(e);
   }
   click(e) {
     const y = this.localY(e), x = this.localX(e);
-    if (y < RULER) { const step = this.stepAt(this.nsAt(x)); if (step) { this.area = [step[1], step[2]]; this.hooks.area(...this.area); this.later(); } return; }
+    if (y < RULER) {
+      const step = this.stepAt(this.nsAt(x));
+      if (step) {
+        this.area = [step[1], step[2]];
+        this.hooks.area(...this.area);
+        this.later();
+      }
+      return;
+    }
     const line = lineAt(this.layout.lines, y - RULER + this.rows.scrollTop);
-    if (line && (line.kind === "head" || x < this.gutter)) { this.hooks.fold(line); return; }
+    if (line && (line.kind === "head" || x < this.gutter)) {
+      this.hooks.fold(line);
+      return;
+    }
     const hit = this.hit(e);
     this.hooks.chose(hit?.slice ? hit.slice.slice : null);
   }
@@ -460,20 +516,24 @@ export class Timeline {
     const at = (x - this.gutter) * this.ratio;
     const near = (line.joined ?? []).filter((s) => at >= s.x0 - 2 && at <= s.x1 + 2);
     near.sort((a, b) => Math.abs((a.x0 + a.x1) / 2 - at) - Math.abs((b.x0 + b.x1) / 2 - at));
-    return { line, slice: near.find((s) => at >= s.x0 && at <= s.x1) ?? near[0] ?? null };
+    return {line, slice: near.find((s) => at >= s.x0 && at <= s.x1) ?? near[0] ?? null};
   }
   hover(e) {
     const hit = this.hit(e);
-    if (!hit?.slice) { hideTip(); return; }
+    if (!hit?.slice) {
+      hideTip();
+      return;
+    }
     const name = this.names.get(hit.slice.name);
-    if (name === undefined) { this.names.want([hit.slice.name], () => {}); return; }
+    if (name === undefined) {
+      this.names.want([hit.slice.name], () => {});
+      return;
+    }
     const ns = ((hit.slice.x1 - hit.slice.x0) / this.ratio) * this.nsPerPx;
-    showTip(e.clientX, e.clientY, h("b", {}, shorten(name, 160)), h("div", {}, `${this.classes[hit.slice.cls]} · about ${quantity(ns, "ns")}`, hit.slice.flags & 4 ? " · zoom in: more than one here" : ""));
-  }
-  miniDrag(e) {
-    const x = e.clientX - this.mini.getBoundingClientRect().left, end = Math.max(1, this.info.end_ns);
-    const at = ((x - this.gutter) / (this.width - this.gutter)) * end, half = (this.t1 - this.t0) / 2;
-    this.show(at - half, at + half);
+    showTip(
+        e.clientX, e.clientY, h("b", {}, shorten(name, 160)),
+        h("div", {}, `${this.classes[hit.slice.cls]} · about ${quantity(ns, "ns")}`,
+          hit.slice.flags & 4 ? " · zoom in: more than one here" : ""));
   }
 
   /* Scroll and pan so that a slice is seen. */
@@ -481,13 +541,17 @@ export class Timeline {
     const place = this.placeOf(ref);
     if (!place) return;
     const top = place.line.y, view = this.height - RULER;
-    if (top < this.rows.scrollTop || top + place.line.height > this.rows.scrollTop + view) this.rows.scrollTop = Math.max(0, top - view / 3);
+    if (top < this.rows.scrollTop || top + place.line.height > this.rows.scrollTop + view)
+      this.rows.scrollTop = Math.max(0, top - view / 3);
     const end = ref.start_ns + ref.dur_ns;
-    if (end < this.t0 || ref.start_ns > this.t1 || ref.dur_ns < this.nsPerPx * 3 || ref.dur_ns > (this.t1 - this.t0) * 4) {
-      const span = Math.max(ref.dur_ns * 3, (this.t1 - this.t0) * (ref.dur_ns < this.nsPerPx * 3 ? Math.min(1, (ref.dur_ns * 20) / (this.t1 - this.t0) || 1) : 1));
+    if (end < this.t0 || ref.start_ns > this.t1 || ref.dur_ns < this.nsPerPx * 3 ||
+        ref.dur_ns > (this.t1 - this.t0) * 4) {
+      const span = Math.max(
+          ref.dur_ns * 3,
+          (this.t1 - this.t0) *
+              (ref.dur_ns < this.nsPerPx * 3 ? Math.min(1, (ref.dur_ns * 20) / (this.t1 - this.t0) || 1) : 1));
       this.show(ref.start_ns + ref.dur_ns / 2 - span / 2, ref.start_ns + ref.dur_ns / 2 + span / 2, true);
     }
     this.later();
   }
 }
-

@@ -1,0 +1,87 @@
+/* minimap: the whole trace above the timeline: one strip for each kind of track, and the window in view. */
+
+import {quantity} from "../model/format.js";
+
+import {h} from "./dom.js";
+import {paintTile, tilesInView} from "./strips.js";
+
+const HEIGHT = 40, MOST_STRIPS = 4;
+
+export class Minimap {
+  /* timeline: gives info, store, palette, idle, css, gutter, t0, t1 and show(t0, t1) */
+  constructor(timeline) {
+    this.timeline = timeline;
+    this.canvas = h("canvas", {class: "mini", "aria-hidden": "true", style: {height: `${HEIGHT}px`, width: "100%"}});
+    this.canvas.addEventListener("pointerdown", (e) => this.drag(e));
+    this.canvas.addEventListener("pointermove", (e) => {
+      if (e.buttons) this.drag(e);
+    });
+    this.rows = chooseRows(timeline.info.tracks);
+  }
+
+  resize(width, ratio) {
+    Object.assign(this, {width, ratio});
+    this.canvas.width = Math.round(width * ratio);
+    this.canvas.height = Math.round(HEIGHT * ratio);
+  }
+
+  draw() {
+    const {gutter, info, css, t0, t1} = this.timeline, end = Math.max(1, info.end_ns);
+    const c = this.canvas.getContext("2d");
+    c.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    c.clearRect(0, 0, this.width, HEIGHT);
+    this.drawStrips(c, end);
+    const scale = (this.width - gutter) / end, x0 = gutter + t0 * scale, wide = Math.max((t1 - t0) * scale, 2);
+    c.fillStyle = css.select;
+    c.fillRect(x0, 0, wide, HEIGHT);
+    c.strokeStyle = css.accent;
+    c.strokeRect(x0 + 0.5, 0.5, wide - 1, HEIGHT - 1);
+    c.fillStyle = css.muted;
+    c.font = "11px system-ui, sans-serif";
+    c.textBaseline = "middle";
+    c.fillText("whole trace", 8, 12);
+    c.fillText(quantity(end, "ns"), 8, 28);
+  }
+
+  drawStrips(c, end) {
+    const {gutter, store, palette, idle} = this.timeline;
+    const pixels = Math.max(1, Math.round((this.width - gutter) * this.ratio));
+    const view = {t0: 0, nsPerPx: end / pixels, width: pixels}, {level, first, last} = tilesInView(view);
+    const image = c.createImageData(pixels, 1), words = new Uint32Array(image.data.buffer);
+    const seen = new Uint8Array(pixels), wanted = [];
+    const each = Math.floor((HEIGHT - 6) / Math.max(1, this.rows.length));
+    this.rows.forEach((row, k) => {
+      words.fill((255 << 24) | (idle[2] << 16) | (idle[1] << 8) | idle[0]);
+      seen.fill(0);
+      for (let number = first; number <= last; number++) {
+        const tile = store.get(level, row, number);
+        if (!tile)
+          wanted.push([level, row, number]);
+        else if (tile.kind === 0)
+          paintTile(words, seen, tile, level, view, palette, null);
+      }
+      const x = Math.round(gutter * this.ratio), y = Math.round((3 + k * each) * this.ratio);
+      for (let line = 0; line < (each - 1) * this.ratio; line++) c.putImageData(image, x, y + line);
+    });
+    store.wantAlso(level, wanted);
+  }
+
+  drag(e) {
+    const {gutter, info, t0, t1} = this.timeline, end = Math.max(1, info.end_ns);
+    const x = e.clientX - this.canvas.getBoundingClientRect().left;
+    const at = ((x - gutter) / (this.width - gutter)) * end, half = (t1 - t0) / 2;
+    this.timeline.show(at - half, at + half);
+  }
+}
+
+/* The outermost row of each stream, and of the first thread of each rank the row below the steps. */
+function chooseRows(tracks) {
+  const rows = [], seen = new Set();
+  for (const track of tracks) {
+    const key = track.kind === "device" ? `${track.rank}/${track.device}/${track.stream}` : `${track.rank}`;
+    if ((track.kind !== "device" && track.kind !== "cpu") || seen.has(key) || !track.lanes[0]) continue;
+    seen.add(key);
+    rows.push(track.kind === "cpu" && track.lanes[0] > 1 ? track.row + 1 : track.row);
+  }
+  return rows.slice(0, MOST_STRIPS);
+}
