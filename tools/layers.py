@@ -20,6 +20,7 @@ MAY_INCLUDE = {
     "trace": {"base", "format"},
     "analyze": {"base", "trace"},
     "diagnose": {"base", "trace", "analyze"},
+    "view": {"base", "trace", "analyze"},
     "show": {"base", "trace", "analyze", "diagnose"},
     "cli": {"base", "trace", "analyze", "diagnose", "show"},
     "capture": {"base", "format"},
@@ -77,9 +78,10 @@ WORDS = {
     ],
     "analyze": [("a mutable global", GLOBALS, r"$^")],
     "diagnose": [("a mutable global", GLOBALS, r"$^")],
+    "view": [("a mutable global", GLOBALS, r"$^")],
     "cli": [("the environment outside os.c", ENVIRONMENT, r"$^")],
 }
-for _folder in ("format", "trace", "analyze", "diagnose", "show", ""):
+for _folder in ("format", "trace", "analyze", "diagnose", "view", "show", ""):
     WORDS.setdefault(_folder, []).extend(
         [
             ("printing or ending the process", PRINTING, r"$^"),

@@ -1,0 +1,81 @@
+/* looks: what a slice is to the eye, by its category and, where that does not say, its name. */
+#include "view/view.h"
+
+const char *const tg__look_names[TG__LOOK_COUNT] = {
+#define LOOK(name, text) text,
+#include "view/looks.def"
+#undef LOOK
+};
+
+enum { IS_KNOWN = 1, IS_WAIT = 2, NAME_HASHED = 256 };
+
+bool tg__looks_open(struct tg__looks *l, const struct tg__columns *t) {
+  const size_t count = tg__strings_count(t->strings);
+  *l = (struct tg__looks){.shades = tg__alloc(count ? count : 1), .flags = tg__alloc(count ? count : 1)};
+  if (tg__names_open(&l->names, t) && l->shades && l->flags) return true;
+  tg__looks_close(l);
+  return false;
+}
+
+void tg__looks_close(struct tg__looks *l) {
+  tg__names_close(&l->names);
+  tg__free(l->shades);
+  tg__free(l->flags);
+  *l = (struct tg__looks){0};
+}
+
+uint8_t tg__shade_of(struct tg__looks *l, uint32_t name) {
+  if (l->shades[name]) return l->shades[name];
+  const struct tg__str s = tg__name(l->names.trace, name);
+  uint32_t hash = 2166136261u; /* FNV-1a: a page without a server makes the same */
+  for (uint32_t i = 0; i < s.len && i < NAME_HASHED && s.ptr[i] != '<' && s.ptr[i] != '('; i++)
+    hash = (hash ^ (uint8_t)s.ptr[i]) * 16777619u;
+  return l->shades[name] = (uint8_t)(1 + hash % 255);
+}
+
+/* A host call that waits for the device. */
+static bool name_is_wait(struct tg__looks *l, uint32_t name) {
+  if (!l->flags[name])
+    l->flags[name] =
+        (uint8_t)(IS_KNOWN | (tg__str_contains(tg__name(l->names.trace, name), "Synchronize") ? IS_WAIT : 0));
+  return l->flags[name] & IS_WAIT;
+}
+
+static enum tg__look by_name(struct tg__looks *l, uint32_t name, enum tg__look otherwise) {
+  const unsigned what = tg__names_of(&l->names, name);
+  if (what & TG__NAME_COLLECTIVE_CALL) return TG__LOOK_COMMUNICATION;
+  if (what & TG__NAME_DATALOADER) return TG__LOOK_DATA;
+  if (what & TG__NAME_OPTIMIZER_STEP) return TG__LOOK_OPTIMIZER;
+  return otherwise;
+}
+
+enum tg__look tg__look_of(struct tg__looks *l, uint32_t slice) {
+  const struct tg__columns *const t = l->names.trace;
+  const uint32_t name = t->slices.name[slice];
+  switch (tg__slice_class(t, slice)) {
+  case TG__CLASS_KERNEL:
+  case TG__CLASS_DEVICE_OTHER:
+    return tg__names_of(&l->names, name) & TG__NAME_COLLECTIVE_KERNEL ? TG__LOOK_COMMUNICATION : TG__LOOK_COMPUTE;
+  case TG__CLASS_MEMCPY:
+    return TG__LOOK_COPY;
+  case TG__CLASS_MEMSET:
+    return TG__LOOK_MEMSET;
+  case TG__CLASS_RUNTIME:
+    return name_is_wait(l, name) ? TG__LOOK_WAIT : TG__LOOK_LAUNCH;
+  case TG__CLASS_SYNC:
+  case TG__CLASS_DEVICE_MARK:
+    return TG__LOOK_WAIT;
+  case TG__CLASS_OP:
+    return by_name(l, name, TG__LOOK_OPERATOR);
+  case TG__CLASS_PYTHON:
+  case TG__CLASS_PYTHON_OP:
+    return TG__LOOK_PYTHON;
+  case TG__CLASS_ANNOTATION:
+  case TG__CLASS_GPU_ANNOTATION:
+    return by_name(l, name, TG__LOOK_ANNOTATION);
+  case TG__CLASS_SPAN:
+    return TG__LOOK_ANNOTATION;
+  default:
+    return TG__LOOK_OTHER;
+  }
+}

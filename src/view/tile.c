@@ -1,0 +1,170 @@
+/* tile: 1024 columns of a row as runs of columns that look alike.
+ *
+ * Each column takes from the index as large a piece as lies inside it, so its cost is a few dozen looks however many
+ * slices it holds, and a slice that fills many columns costs one. */
+#include "view/row_index.h"
+
+struct runs {
+  uint32_t slice[TG__TILE_COLUMNS], name[TG__TILE_COLUMNS];
+  uint16_t column[TG__TILE_COLUMNS], length[TG__TILE_COLUMNS];
+  uint8_t density[TG__TILE_COLUMNS], look[TG__TILE_COLUMNS], shade[TG__TILE_COLUMNS], flags[TG__TILE_COLUMNS];
+  uint16_t count;
+};
+struct sweep { /* over the columns of one tile, and the positions of the row with them */
+  struct tg__row_reader row;
+  struct tg__node_levels levels;
+  uint32_t position;
+  struct tg__looks *looks;
+  struct runs *runs;
+  unsigned level;
+};
+struct column {       /* what lies inside it */
+  int64_t begin, end; /* ns */
+  int64_t busy_ns, most_ns;
+  uint32_t dominant;
+  bool has_any, has_more;
+};
+
+static int64_t start_of(struct sweep *s, uint32_t position) {
+  return s->row.trace->slices.start_ns[tg__row_at(&s->row, position)];
+}
+
+static void count_in(struct column *c, uint32_t slice, int64_t busy_ns, int64_t most_ns, bool is_one) {
+  c->has_more |= c->has_any || !is_one;
+  c->has_any = true;
+  c->busy_ns += busy_ns;
+  if (most_ns <= c->most_ns) return;
+  c->most_ns = most_ns;
+  c->dominant = slice;
+}
+
+/* Do the slices from the position on, `count` of them, lie inside the column? They are disjoint and in order, so it is
+ * enough that the one behind them begins in it. */
+static bool lies_inside(struct sweep *s, const struct column *c, uint64_t count) {
+  const uint64_t past = s->position + count;
+  if (past >= s->row.row->count) return s->row.row->end_ns < c->end;
+  return s->row.trace->slices.start_ns[tg__row_block_first(&s->row, (uint32_t)(past >> TG__FAN_BITS))] < c->end;
+}
+
+/* The largest block or node that begins at the position and lies inside the column; false: not even the block does. */
+static bool take_group(struct sweep *s, struct column *c) {
+  if (s->position & (TG__FAN - 1) || !lies_inside(s, c, TG__FAN)) return false;
+  const struct tg__track_index *const ix = s->row.index;
+  const struct tg__row *const row = s->row.row;
+  uint32_t level = 0, at = s->position >> TG__FAN_BITS;
+  while (level < s->levels.count && !(at & (TG__FAN - 1)) &&
+         lies_inside(s, c, (uint64_t)1 << TG__FAN_BITS * (level + 2))) {
+    at >>= TG__FAN_BITS;
+    level++;
+  }
+  const uint64_t past = s->position + ((uint64_t)1 << TG__FAN_BITS * (level + 1));
+  const uint32_t node = level ? s->levels.first[level - 1] + at : row->first_block + at;
+  const uint32_t longest =
+      level ? ix->longest[node] : tg__row_at(&s->row, s->position + (ix->form[node] & (TG__FAN - 1)));
+  const int64_t busy = ix->busy_ns[level ? ix->block_count + node : node];
+  const bool is_one = s->position + 1 == row->count;
+  count_in(c, longest, busy, s->row.trace->slices.dur_ns[longest], is_one);
+  s->position = past < row->count ? (uint32_t)past : row->count;
+  return true;
+}
+
+/* Everything of the row inside the column; the position stays at a slice that goes on behind it. */
+static void fill_column(struct sweep *s, struct column *c) {
+  const struct tg__slices *const sl = &s->row.trace->slices;
+  while (s->position < s->row.row->count) {
+    const uint32_t slice = tg__row_at(&s->row, s->position);
+    const int64_t start = sl->start_ns[slice], end = start + sl->dur_ns[slice];
+    if (start >= c->end) return;
+    if (start >= c->begin && take_group(s, c)) continue;
+    const int64_t from = start > c->begin ? start : c->begin, to = end < c->end ? end : c->end;
+    count_in(c, slice, to - from, to - from, true);
+    if (end > c->end) return;
+    s->position++;
+  }
+}
+
+static void put_run(struct sweep *s, unsigned column, unsigned length, const struct column *c) {
+  const struct tg__columns *const t = s->row.trace;
+  struct runs *const r = s->runs;
+  const unsigned i = r->count++;
+  const int64_t width = (int64_t)1 << s->level, busy = c->busy_ns < width ? c->busy_ns : width;
+  r->slice[i] = c->dominant;
+  r->name[i] = t->slices.name[c->dominant];
+  r->column[i] = (uint16_t)column;
+  r->length[i] = (uint16_t)length;
+  r->density[i] = (uint8_t)(1 + (busy * 254 >> s->level));
+  r->look[i] = (uint8_t)tg__look_of(s->looks, c->dominant);
+  r->shade[i] = tg__shade_of(s->looks, r->name[i]);
+  r->flags[i] =
+      (uint8_t)((t->slices.flags[c->dominant] & TG__F_UNCLOSED ? TG__TILE_OPEN : 0) |
+                (t->slices.cause[c->dominant] != TG_NONE ? TG__TILE_CAUSED : 0) | (c->has_more ? TG__TILE_MORE : 0));
+}
+
+/* Columns that the slice at the position fills from this one on. */
+static unsigned count_filled(struct sweep *s, int64_t begin, unsigned column) {
+  if (s->position >= s->row.row->count) return 0;
+  const uint32_t slice = tg__row_at(&s->row, s->position);
+  if (s->row.trace->slices.start_ns[slice] > begin) return 0;
+  const int64_t columns = (tg__slice_end(s->row.trace, slice) - begin) >> s->level;
+  return columns <= 0 ? 0 : columns > TG__TILE_COLUMNS - column ? TG__TILE_COLUMNS - column : (unsigned)columns;
+}
+
+static void fill_runs(struct sweep *s, int64_t begin) {
+  const int64_t width = (int64_t)1 << s->level;
+  for (unsigned k = 0; k < TG__TILE_COLUMNS && s->position < s->row.row->count;) {
+    const int64_t at = begin + k * width, ahead = (start_of(s, s->position) - at) >> s->level;
+    if (ahead > 0) { /* nothing before it */
+      if (ahead >= TG__TILE_COLUMNS - k) return;
+      k += (unsigned)ahead;
+      continue;
+    }
+    const unsigned filled = count_filled(s, at, k);
+    struct column c = {.begin = at, .end = at + (filled ? filled : 1) * width, .most_ns = -1};
+    if (filled) {
+      const uint32_t slice = tg__row_at(&s->row, s->position);
+      count_in(&c, slice, width, width, true);
+      if (tg__slice_end(s->row.trace, slice) <= c.end) s->position++;
+    } else
+      fill_column(s, &c);
+    if (c.has_any) put_run(s, k, filled ? filled : 1, &c);
+    k += filled ? filled : 1;
+  }
+}
+
+/* Does the tile lie where times can be? Then *begin is where, as in the file of the row's rank. */
+static bool find_begin(const struct tg__view *v, const struct tg__row *row, unsigned level, int32_t tile,
+                       int64_t *begin) {
+  const int64_t shift = tg__view_shift(v, v->trace->tracks[row->track].rank);
+  const __int128 at = ((__int128)tile << (level + 10)) - shift;
+  *begin = (int64_t)at;
+  return at > INT64_MIN && at + ((__int128)1 << (level + 10)) < INT64_MAX;
+}
+
+static void put(struct tg__out *out, const void *values, size_t bytes) { tg__out_bytes(out, values, bytes); }
+
+void tg__view_tile(const struct tg__view *v, struct tg__looks *looks, uint32_t row, unsigned level, int32_t tile,
+                   struct tg__out *out) {
+  struct runs runs;
+  runs.count = 0;
+  struct sweep s = {.row = tg__row_read(v, row), .looks = looks, .runs = &runs, .level = level};
+  int64_t begin;
+  if (s.row.row->count && find_begin(v, s.row.row, level, tile, &begin)) {
+    s.levels = tg__node_levels_of(s.row.row);
+    s.position = tg__row_position(&s.row, begin);
+    if (s.position && tg__slice_end(v->trace, tg__row_at(&s.row, s.position - 1)) > begin) s.position--;
+    fill_runs(&s, begin);
+  }
+  const uint16_t kind = 0;
+  put(out, &row, 4);
+  put(out, &tile, 4);
+  put(out, &kind, 2);
+  put(out, &runs.count, 2);
+  put(out, runs.slice, runs.count * sizeof *runs.slice);
+  put(out, runs.name, runs.count * sizeof *runs.name);
+  put(out, runs.column, runs.count * sizeof *runs.column);
+  put(out, runs.length, runs.count * sizeof *runs.length);
+  put(out, runs.density, runs.count);
+  put(out, runs.look, runs.count);
+  put(out, runs.shade, runs.count);
+  put(out, runs.flags, runs.count);
+}

@@ -1,0 +1,80 @@
+/* view: what the page draws, as pure functions over a const trace: the rows of the timeline and their index, tiles,
+ * details of a slice, search, links and totals of a selection. No text, no network: src/serve puts them on the wire.
+ *
+ * A *row* is a line of the timeline: the slices of one lane of a track at one depth of nesting, which never overlap.
+ * Times that go in and out are ns since the origin, the first start on the common clock of the ranks.
+ *
+ * Threads: a view does not change once tg__view_open has returned, so several threads may read it; struct tg__looks
+ * belongs to one thread. */
+#ifndef TG_VIEW_H
+#define TG_VIEW_H
+
+#include "analyze/analyze.h"
+
+/* What a slice is to the eye: one colour each, the same on every page. Numbers are part of the tile's layout. */
+enum tg__look {
+#define LOOK(name, text) TG__LOOK_##name,
+#include "view/looks.def"
+#undef LOOK
+  TG__LOOK_COUNT
+};
+extern const char *const tg__look_names[TG__LOOK_COUNT];
+
+/* Looks of slices, worked out once for each name. */
+struct tg__looks {
+  struct tg__names names;
+  uint8_t *shades; /* one per string of the trace; 0 = not worked out yet */
+  uint8_t *flags;
+};
+bool tg__looks_open(struct tg__looks *l, const struct tg__columns *t); /* false on no memory */
+void tg__looks_close(struct tg__looks *l);
+enum tg__look tg__look_of(struct tg__looks *l, uint32_t slice);
+/* 1 … 255, from a hash of the name up to its first < or (: neighbours of one class differ. */
+uint8_t tg__shade_of(struct tg__looks *l, uint32_t name);
+
+/* ---- rows and their index (row_layout.c, row_index.c) ------------------------------------------------ */
+
+enum { TG__VIEW_COLUMNS = TG__COL_CORE | TG__COL_FLAGS | TG__COL_DEPTH | TG__COL_LANE | TG__COL_CAUSE };
+
+struct tg__row {
+  uint32_t track;
+  uint32_t lane, depth; /* depth: of nesting inside the lane, from 0 */
+  uint32_t count;       /* slices */
+  uint32_t first_block, first_node;
+  int64_t end_ns; /* of its last slice, as in the file */
+};
+struct tg__track_index;
+struct tg__view {
+  const struct tg__columns *trace; /* must outlive the view */
+  struct tg__row *rows;            /* by track, lane and depth */
+  uint32_t row_count;
+  uint32_t *first_row; /* of each track; one more at the end */
+  struct tg__track_index *tracks;
+  int64_t origin_ns, end_ns; /* origin: on the common clock; end: since the origin */
+};
+/* Needs TG__VIEW_COLUMNS loaded. *out is NULL on failure. */
+enum tg_err tg__view_open(const struct tg__columns *t, unsigned threads, struct tg__view **out, struct tg_error *e);
+void tg__view_close(struct tg__view *v);         /* NULL is fine */
+size_t tg__view_bytes(const struct tg__view *v); /* what the rows and their index take */
+
+/* Add to a time of the file of this rank to get ns since the origin. */
+static inline int64_t tg__view_shift(const struct tg__view *v, uint32_t rank) {
+  return v->trace->ranks[rank].clock_offset_ns - v->origin_ns;
+}
+uint32_t tg__view_row_of(const struct tg__view *v, uint32_t slice);
+uint32_t tg__view_slice(const struct tg__view *v, uint32_t row, uint32_t position); /* position < count */
+/* How many slices of the row begin before this time, as in the file. */
+uint32_t tg__view_position(const struct tg__view *v, uint32_t row, int64_t ns);
+/* The slice of the row that runs at this time, else the nearest that begins or ends within reach_ns; TG_NONE. */
+uint32_t tg__view_hit(const struct tg__view *v, uint32_t row, int64_t at_ns, int64_t reach_ns);
+
+/* ---- tiles (tile.c) ---------------------------------------------------------------------------- */
+
+enum { TG__TILE_COLUMNS = 1024, TG__TILE_HEAD = 12, TG__LEVEL_MOST = 44 };
+enum { TG__TILE_OPEN = 1, TG__TILE_CAUSED = 2, TG__TILE_MORE = 4 }; /* flags of a run */
+/* Appends the tile in the layout of docs/viewer-api.md: at most TG__TILE_HEAD + 16 × 1024 bytes. row and level are
+ * good. */
+void tg__view_tile(const struct tg__view *v, struct tg__looks *looks, uint32_t row, unsigned level, int32_t tile,
+                   struct tg__out *out);
+
+#endif
