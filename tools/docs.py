@@ -89,7 +89,7 @@ def formats():
         suffix = ", ".join(
             f"`{s}`" for s in [suffix, *(args[1] for macro, args in lines if macro == "ALSO" and args[0] == name)]
         )
-        rows.append((f"`{name}`", suffix, *("yes" if w != "NULL" else "" for w in writers), meaning))
+        rows.append((f"`{name}`", suffix, *("yes" if w == "YES" else "" for w in writers), meaning))
     return table(["format", "suffix", "tables", "traces", "the report", "what it is"], rows)
 
 

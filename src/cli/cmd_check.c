@@ -159,7 +159,7 @@ static void note_processes(struct tg_table *out, const struct tg__columns *t) {
 static enum tg_err add_losses(struct tg_trace *t, struct tg__run_first *first, struct tg_table *out,
                               struct tg_error *e) {
   if (!first->table && first->err) return tg__fail(e, first->err, first->error.offset, "%s", first->error.text);
-  const enum tg_err err = first->table ? TG_OK : tg_ask(t, "losses", NULL, 0, &first->table, e);
+  const enum tg_err err = first->table ? TG_OK : tg_ask(t, tg__question_name(TG__Q_losses), NULL, 0, &first->table, e);
   if (err) return err;
   struct tg_table *const losses = first->table;
   out->losses = losses->losses;
@@ -187,7 +187,8 @@ int tg__cmd_check(struct tg__cli *c) {
   if (!tg__cli_needs(c, 1)) return TG__EXIT_USAGE;
   struct tg_error e = {.code = TG_MEMORY, .offset = -1, .text = "out of memory"}, defect = {0};
   struct tg_trace *trace = NULL;
-  struct tg__run_first first = {.call = {.question = "losses"}, .most = SIZE_MAX, .checks = true};
+  struct tg__run_first first = {
+      .call = {.question = tg__question_name(TG__Q_losses)}, .most = SIZE_MAX, .checks = true};
   if (tg__cli_open_asking(c, c->operands[0], &first, &trace, &e)) return tg__cli_failed(c, &e, NULL);
   if (trace->columns->run)
     defect = trace->columns->run->ranks.defect;

@@ -45,7 +45,7 @@ static enum tg_err add_peaks(const struct tg__cli *c, struct tg_trace *trace, st
     if (strcmp(c->arguments[i].name, "rank") == 0 || strcmp(c->arguments[i].name, "device") == 0)
       args[count++] = c->arguments[i];
   struct tg_table *t = NULL;
-  const enum tg_err err = tg_ask(trace, "memory", args, count, &t, e);
+  const enum tg_err err = tg_ask(trace, tg__question_name(TG__Q_memory), args, count, &t, e);
   for (size_t first = 0, end; !err && first < t->rows; first = end) {
     for (end = first + 1; end < t->rows && same_device(t, first, end);) end++;
     note_device(t, first, end, out);
@@ -63,7 +63,7 @@ int tg__cmd_memory(struct tg__cli *c) {
   struct tg_table *t = NULL;
   struct tg_error e = {0};
   enum tg_err err = tg__cli_open_run(c, c->operands[0], &trace, &e);
-  if (!err) err = tg_ask(trace, "memory_blocks", c->arguments, c->argument_count, &t, &e);
+  if (!err) err = tg_ask(trace, tg__question_name(TG__Q_memory_blocks), c->arguments, c->argument_count, &t, &e);
   if (!err) err = add_peaks(c, trace, t, &e);
   const char *const next = err && trace ? tg__cli_instead(c, err, trace, c->operands[0]) : NULL;
   const int status =

@@ -223,7 +223,7 @@ static bool has_steps(const char *path) {
   struct tg_trace *trace = NULL;
   struct tg_table *steps = NULL;
   const bool has = tg_open(path, NULL, &trace, NULL) == TG_OK &&
-                   tg_ask(trace, "steps", NULL, 0, &steps, NULL) == TG_OK && names_a_step(steps);
+                   tg_ask(trace, tg__question_name(TG__Q_steps), NULL, 0, &steps, NULL) == TG_OK && names_a_step(steps);
   tg_table_free(steps);
   tg_close(trace);
   return has;

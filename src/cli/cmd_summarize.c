@@ -20,7 +20,7 @@ int tg__cli_sum_up(struct tg__cli *c, const char *target) {
     if (unread)
       fprintf(stderr, "  %lld file%s could not be read and %s left out\n", unread, unread == 1 ? "" : "s",
               unread == 1 ? "is" : "are");
-    tg__cli_say("  next: tachograph ask %s ranks\n", tg__cli_word(c, target));
+    tg__cli_say("  next: tachograph ask %s %s\n", tg__cli_word(c, target), tg__question_name(TG__Q_ranks));
   }
   return tg__cli_result(c, target, "tsum", size);
 }

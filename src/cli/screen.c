@@ -108,7 +108,7 @@ const char *tg__cli_command(struct tg__cli *c, const char *format, ...) {
 const char *tg__cli_instead(struct tg__cli *c, enum tg_err err, const struct tg_trace *t, const char *path) {
   if (err != TG_NO_DATA || strcmp(path, "-") == 0) return NULL; /* a pipe is read once */
   return tg__cli_command(c, "tachograph ask %s %s", tg__cli_word(c, path),
-                         t->columns->summaries ? "ranks" : "overview");
+                         tg__question_name(t->columns->summaries ? TG__Q_ranks : TG__Q_overview));
 }
 
 int tg__cli_needs_events(struct tg__cli *c, struct tg_trace *t, const char *path) {

@@ -23,4 +23,12 @@ bool tg__find_straggler(const struct tg__rank_load *loads, size_t count,
 enum tg_err tg__findings_settle(struct tg_table *rows, const struct tg__columns *slow, uint32_t rank,
                                 const struct tg__straggler *s);
 
+/* What to ask when this is the first finding: a question, its arguments on the command line, and what it shows. false:
+ * nothing in particular. */
+struct tg__next {
+  enum tg__question_id question;
+  const char *words, *why;
+};
+bool tg__cause_next(struct tg__str cause, struct tg__next *out);
+
 #endif

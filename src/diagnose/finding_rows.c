@@ -9,11 +9,27 @@ enum { HIGH_PCT = 30, MEDIUM_PCT = 10, LOWEST_PCT = 5 };
 static const char *const cause_names[TG__CAUSE_COUNT] = {
 #define CAUSE(id, name, meaning) name,
 #include "diagnose/causes.def"
-#undef CAUSE
 };
 static const char *const severities[] = {"low", "medium", "high"};
 
 const char *tg__cause_name(enum tg__cause cause) { return cause_names[cause]; }
+
+bool tg__cause_next(struct tg__str cause, struct tg__next *out) {
+  static const struct {
+    enum tg__cause cause;
+    struct tg__next next;
+  } all[] = {
+#define NEXT(id, question, words, why) {TG__CAUSE_##id, {TG__Q_##question, words, why}},
+#include "diagnose/causes.def"
+  };
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    const char *const name = cause_names[all[i].cause];
+    if (!tg__str_eq(cause, (struct tg__str){name, (uint32_t)strlen(name)})) continue;
+    *out = all[i].next;
+    return true;
+  }
+  return false;
+}
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 

@@ -150,11 +150,9 @@ void tg__facts_close(struct tg__facts *f) {
 }
 
 static void judge(struct tg__facts *f) {
-#define CAUSE(id, name, meaning)
 #define RULE(function)                                                                                                 \
   if (!f->failed) function(f);
 #include "diagnose/causes.def"
-#undef CAUSE
 }
 
 /* ---- the answer ------------------------------------------------------------------------------ */

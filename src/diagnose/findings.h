@@ -12,7 +12,6 @@
 enum tg__cause {
 #define CAUSE(id, name, meaning) TG__CAUSE_##id,
 #include "diagnose/causes.def"
-#undef CAUSE
   TG__CAUSE_COUNT
 };
 
@@ -116,9 +115,7 @@ void tg__put_finding(const struct tg__columns *t, const struct tg__finding *x, s
 enum tg_err tg__judge_straggler(const struct tg__columns *t, uint32_t rank, const struct tg__straggler *s,
                                 struct tg__finding *out);
 
-#define CAUSE(id, name, meaning)
 #define RULE(function) void function(struct tg__facts *f);
 #include "diagnose/causes.def"
-#undef CAUSE
 
 #endif

@@ -2,21 +2,21 @@
 #include "show/parts.h"
 
 const struct tg__format tg__formats[] = {
-#define FORMAT(name, suffix, table, trace, report, meaning) {#name, suffix, meaning, table, trace, report},
-#define ALSO(name, suffix)
+#define YES(writer) writer
+#define NO(writer) NULL
+#define FORMAT(name, suffix, tables, traces, reports, meaning)                                                         \
+  {#name, suffix, meaning, tables(tg__##name##_table), traces(tg__##name##_trace), reports(tg__##name##_report)},
 #include "show/formats.def"
-#undef FORMAT
-#undef ALSO
+#undef YES
+#undef NO
 };
 
 static const struct {
   const char *suffix, *name;
 } suffixes[] = {
-#define FORMAT(name, suffix, table, trace, report, meaning) {suffix, #name},
+#define FORMAT(name, suffix, ...) {suffix, #name},
 #define ALSO(name, suffix) {suffix, #name},
 #include "show/formats.def"
-#undef FORMAT
-#undef ALSO
 };
 
 size_t tg__format_count(void) { return sizeof tg__formats / sizeof *tg__formats; }

@@ -8,19 +8,24 @@
 
 /* ---- formats.c ------------------------------------------------------------------------------- */
 
-#define TG__TABLE_WRITER(name)                                                                                         \
-  enum tg_err name(const struct tg_table *t, const struct tg__show_options *o, struct tg__out *out)
-#define TG__TRACE_WRITER(name)                                                                                         \
-  enum tg_err name(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e)
-TG__TABLE_WRITER(tg__text_table);
-TG__TABLE_WRITER(tg__json_table);
-TG__TABLE_WRITER(tg__csv_table);
-TG__TRACE_WRITER(tg__json_trace);
-TG__TRACE_WRITER(tg__csv_trace);
-TG__TRACE_WRITER(tg__chrome_trace);
-TG__TRACE_WRITER(tg__perfetto_trace);
-TG__TRACE_WRITER(tg__folded_trace);
-TG__TRACE_WRITER(tg__speedscope_trace);
+#define FORMAT(name, suffix, tables, traces, reports, meaning)                                                         \
+  tables(TABLE, name) traces(TRACE, name) reports(REPORT, name)
+#define YES(kind, name) kind(name)
+#define NO(kind, name)
+#define TABLE(name)                                                                                                    \
+  enum tg_err tg__##name##_table(const struct tg_table *t, const struct tg__show_options *o, struct tg__out *out);
+#define TRACE(name)                                                                                                    \
+  enum tg_err tg__##name##_trace(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,         \
+                                 struct tg_error *e);
+#define REPORT(name)                                                                                                   \
+  enum tg_err tg__##name##_report(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,        \
+                                  struct tg_error *e);
+#include "show/formats.def"
+#undef YES
+#undef NO
+#undef TABLE
+#undef TRACE
+#undef REPORT
 
 const char *tg__show_arg(const struct tg__show_options *o, const char *name); /* NULL when not given */
 /* What every trace writer begins with: the columns it needs, and the events that rank= and step= leave.

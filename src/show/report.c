@@ -1,5 +1,6 @@
 /* The report: asks the questions one screen is made of, and writes their answers as one object or, in report_text.c,
  * as text. */
+#include "diagnose/diagnose.h"
 #include "show/report.h"
 
 #include <math.h>
@@ -35,26 +36,27 @@ size_t tg__find_row(const struct tg_table *t, const char *column, const char *va
 /* ---- asking ---------------------------------------------------------------------------------- */
 
 struct part {
-  const char *name, *question;
+  const char *name;
+  enum tg__question_id question;
   bool of_rank; /* asked for the rank shown alone */
   struct tg_arg args[4];
 };
 static const struct part parts[TG__REPORT_PARTS] = {
-    [TG__REPORT_OVERVIEW] = {"overview", "overview", false, {{0}}},
-    [TG__REPORT_LOSSES] = {"losses", "losses", false, {{0}}},
-    [TG__REPORT_LAUNCHES] = {"launches", "launches", false, {{0}}},
-    [TG__REPORT_STEPS] = {"step_summary", "steps", false, {{"by", "summary"}}},
-    [TG__REPORT_STEP_ROWS] = {"steps", "steps", true, {{0}}},
+    [TG__REPORT_OVERVIEW] = {"overview", TG__Q_overview, false, {{0}}},
+    [TG__REPORT_LOSSES] = {"losses", TG__Q_losses, false, {{0}}},
+    [TG__REPORT_LAUNCHES] = {"launches", TG__Q_launches, false, {{0}}},
+    [TG__REPORT_STEPS] = {"step_summary", TG__Q_steps, false, {{"by", "summary"}}},
+    [TG__REPORT_STEP_ROWS] = {"steps", TG__Q_steps, true, {{0}}},
     [TG__REPORT_HOST_OPS] = {"top_host_ops",
-                             "ops",
+                             TG__Q_ops,
                              true,
                              {{"sort", "self_cpu_ns desc"}, {"limit", "5"}, {"where", "self_cpu_ns > 0"}}},
     [TG__REPORT_DEVICE_OPS] = {"top_device_ops",
-                               "ops",
+                               TG__Q_ops,
                                true,
                                {{"sort", "self_device_ns desc"}, {"limit", "5"}, {"where", "self_device_ns > 0"}}},
-    [TG__REPORT_KERNELS] = {"top_kernels", "kernels", true, {{"sort", "total_ns desc"}, {"limit", "5"}}},
-    [TG__REPORT_FINDINGS] = {"findings", "findings", true, {{0}}},
+    [TG__REPORT_KERNELS] = {"top_kernels", TG__Q_kernels, true, {{"sort", "total_ns desc"}, {"limit", "5"}}},
+    [TG__REPORT_FINDINGS] = {"findings", TG__Q_findings, true, {{0}}},
 };
 
 static enum tg_err ask_part(struct tg__columns *t, const struct tg__show_options *o, enum tg__report_part which,
@@ -71,7 +73,8 @@ static enum tg_err ask_part(struct tg__columns *t, const struct tg__show_options
     snprintf(rank, sizeof rank, "%lld", (long long)(t->ranks[r->rank].number < 0 ? 0 : t->ranks[r->rank].number));
     args[count++] = (struct tg_arg){"rank", rank};
   }
-  const enum tg_err err = (o->ask ? o->ask : tg__ask_run)(t, p->question, args, count, &r->parts[which], e);
+  const enum tg_err err =
+      (o->ask ? o->ask : tg__ask_run)(t, tg__question_name(p->question), args, count, &r->parts[which], e);
   if (err != TG_NO_DATA) return err;
   r->parts[which] = NULL; /* a CPU trace has no launches: its part is left out */
   return TG_OK;
@@ -111,66 +114,44 @@ static void put_path(const struct tg__columns *t, struct tg__out *out) {
   tg__free(word);
 }
 
-static bool answers(struct tg__columns *t, const struct tg__show_options *o, const char *question) {
+static bool answers(struct tg__columns *t, const struct tg__show_options *o, enum tg__question_id question) {
   struct tg_table *rows = NULL;
-  const enum tg_err err = (o->ask ? o->ask : tg__ask_run)(t, question, NULL, 0, &rows, NULL);
+  const enum tg_err err = (o->ask ? o->ask : tg__ask_run)(t, tg__question_name(question), NULL, 0, &rows, NULL);
   tg__table_free(rows);
   return !err;
 }
 
+/* Of a trace without operators. */
+static struct tg__next next_without_operators(const struct tg__report *r, struct tg__columns *t,
+                                              const struct tg__show_options *o) {
+  if (r->parts[TG__REPORT_KERNELS])
+    return (struct tg__next){TG__Q_kernels, "--limit 20", "more device work, with calls and times"};
+  if (tg__strings_find(r->trace->strings, "memory_snapshot", 15) == TG_NONE)
+    return (struct tg__next){TG__Q_overview, "", "what the trace holds"};
+  if (answers(t, o, TG__Q_memory_stacks)) /* else a snapshot of an allocator that did nothing */
+    return (struct tg__next){TG__Q_memory_stacks, "--limit 20", "who took the memory, at the peak and at the end"};
+  return (struct tg__next){TG__Q_segments, "--limit 20", "what the allocator holds"};
+}
+
+static struct tg__next next_of(const struct tg__report *r, struct tg__columns *t, const struct tg__show_options *o) {
+  const struct tg_table *const findings = r->parts[TG__REPORT_FINDINGS];
+  struct tg__next next;
+  if (findings && findings->rows && tg__cause_next(tg__cell_str(findings, 0, "cause"), &next) &&
+      (next.question != TG__Q_stacks || tg__cell_str(findings, 0, "file").len))
+    return next;
+  if (t->rank_count > 1)
+    return (struct tg__next){TG__Q_ranks, "",
+                             "a line for each rank: where its step goes, and how long it waits for the others"};
+  if (!r->parts[TG__REPORT_HOST_OPS]) return next_without_operators(r, t, o);
+  return (struct tg__next){TG__Q_ops, "--limit 20", "more operators, with calls, shapes and memory"};
+}
+
 static void choose_next(struct tg__report *r, struct tg__columns *t, const struct tg__show_options *o) {
-  static const struct {
-    const char *cause, *question, *why;
-  } follow[] = {
-      {"loader-in-main-process", "steps", "how much of each step the loader takes"},
-      {"loader-too-slow", "steps", "how much of each step the loader takes"},
-      {"idle-device", "gaps --by cause", "what the device waits for"},
-      {"host-synchronisation", "gaps --by cause", "what the device waits for"},
-      {"blocking-copy", "gaps --by cause", "what the device waits for"},
-      {"periodic-stall", "steps --sort 'total_ns desc'", "which steps take long"},
-      {"communication-not-overlapped", "steps", "computation, communication and their overlap in each step"},
-      {"many-small-ops", "ops --sort 'calls desc' --limit 20", "which operators run how often"},
-      {"per-element-item", "stacks --sort 'self_cpu_ns desc' --limit 20", "which lines of the program cost most"},
-      {"slow-python-transform", "stacks --by function --sort 'self_cpu_ns desc' --limit 20",
-       "which functions of the program cost most"},
-      {"sync-logging", "stacks --by function --sort 'self_cpu_ns desc' --limit 20",
-       "which functions of the program cost most"},
-      {"rank-straggler", "stragglers", "which rank the others wait for, and where"},
-      {"per-sample-loop", "stacks --sort 'self_cpu_ns desc' --limit 20", "which lines of the program cost most"},
-      {"tensor-index-loop", "stacks --sort 'self_cpu_ns desc' --limit 20", "which lines of the program cost most"},
-      {"per-parameter-loop", "stacks --sort 'self_cpu_ns desc' --limit 20", "which lines of the program cost most"},
-      {"tiny-batches", "ops --by shape --sort 'calls desc' --limit 20",
-       "which operators run how often, on which shapes"},
-      {"dtype-promotion", "ops --by shape --limit 20", "which operators cost most, on which shapes"},
-      {"handwritten-attention", "ops --by shape --limit 20", "which operators cost most, on which shapes"},
-      {"unneeded-gradient", "forward_backward", "how long backward takes for what forward"},
-      {"mixed-precision-unused", "kernels --by op --limit 20", "which operator launches which kernel"},
-  };
-  const bool is_run = t->rank_count > 1;
-  const char *question = is_run ? "ranks" : "ops --limit 20";
-  r->next_why = is_run ? "a line for each rank: where its step goes, and how long it waits for the others"
-                       : "more operators, with calls, shapes and memory";
-  if (!is_run && !r->parts[TG__REPORT_HOST_OPS]) { /* a trace without operators */
-    question = r->parts[TG__REPORT_KERNELS] ? "kernels --limit 20" : "overview";
-    r->next_why = r->parts[TG__REPORT_KERNELS] ? "more device work, with calls and times" : "what the trace holds";
-    if (!r->parts[TG__REPORT_KERNELS] && tg__strings_find(r->trace->strings, "memory_snapshot", 15) != TG_NONE) {
-      const bool stacks = answers(t, o, "memory_stacks"); /* else a snapshot of an allocator that did nothing */
-      question = stacks ? "memory_stacks --limit 20" : "segments --limit 20";
-      r->next_why = stacks ? "who took the memory, at the peak and at the end" : "what the allocator holds";
-    }
-  }
-  const struct tg_table *findings = r->parts[TG__REPORT_FINDINGS];
-  const bool has_lines = findings && findings->rows && tg__cell_str(findings, 0, "file").len > 0;
-  for (size_t i = 0; findings && findings->rows && i < sizeof follow / sizeof *follow; i++) {
-    if (tg__find_row(findings, "cause", follow[i].cause, 0) != 0 ||
-        (strncmp(follow[i].question, "stacks", 6) == 0 && !has_lines))
-      continue;
-    question = follow[i].question;
-    r->next_why = follow[i].why;
-  }
+  const struct tg__next next = next_of(r, t, o);
+  r->next_why = next.why;
   tg__out_text(&r->next, "tachograph ask ");
   put_path(r->trace, &r->next);
-  tg__out_format(&r->next, " %s", question);
+  tg__out_format(&r->next, " %s%s%s", tg__question_name(next.question), *next.words ? " " : "", next.words);
 }
 
 /* ---- the front doors ------------------------------------------------------------------------- */
@@ -192,7 +173,7 @@ static enum tg_err make_report(struct tg__columns *t, const struct tg__show_opti
   return r->next.err ? tg__fail(e, TG_MEMORY, -1, "out of memory while reporting") : TG_OK;
 }
 
-enum tg_err tg__report_text(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,
+enum tg_err tg__text_report(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,
                             struct tg_error *e) {
   struct tg__report r;
   const enum tg_err err = make_report(t, o, &r, e);
@@ -209,7 +190,7 @@ static double step_ns(const struct tg__report *r) {
   return rows && rows->rows ? sum / (double)rows->rows : NAN;
 }
 
-enum tg_err tg__report_json(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,
+enum tg_err tg__json_report(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,
                             struct tg_error *e) {
   struct tg__report r;
   const enum tg_err err = make_report(t, o, &r, e);

@@ -31,9 +31,9 @@ const struct tg__format *tg__format_find(const char *name); /* NULL when unknown
 const struct tg__format *tg__format_of_file(struct tg__str path);
 
 /* report.c: the one screen. */
-enum tg_err tg__report_text(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,
+enum tg_err tg__text_report(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,
                             struct tg_error *e);
-enum tg_err tg__report_json(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,
+enum tg_err tg__json_report(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,
                             struct tg_error *e);
 
 /* findings_json.c: the members "step_ms" and "findings" of an object. step_ns: what a step takes without recording,

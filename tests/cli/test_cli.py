@@ -5,36 +5,22 @@ import gzip
 import io
 import json
 import os
+import pathlib
 import pty
 import re
 import signal
 import stat
 import subprocess
+import sys
 import threading
 import time
 
 import pytest
 
-COMMANDS = [
-    "run",
-    "report",
-    "ask",
-    "top",
-    "memory",
-    "questions",
-    "diff",
-    "check",
-    "convert",
-    "summarize",
-    "merge",
-    "export",
-    "sql",
-    "doctor",
-    "completion",
-    "man",
-    "version",
-    "help",
-]
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent.parent / "tools"))
+import defs
+
+COMMANDS = [args[0] for macro, args in defs.read("src/cli/commands.def") if macro == "COMMAND"]
 
 
 def slice_event(name, ts, dur, **more):

@@ -8,14 +8,14 @@ import sys
 import pytest
 
 HERE = pathlib.Path(__file__).parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent.parent / "tools")]
+import defs
 import make_traces
 
 EXPECTED = HERE / "expected"
 # golden file → the commands whose output it holds; {} is the trace
 COMMANDS = {"report": [["report", "{}"]], "check": [["check", "{}"]], "diff": [["diff", "{}", "{}"]]}
-QUESTIONS = {
-    "overview": [[]],
+VARIANTS = {  # of questions that are asked otherwise than with their name alone
     "steps": [[], ["--by", "summary"]],
     "ops": [[], ["--by", "shape"], ["--by", "module"], ["--by", "stack"], ["--by", "step"]],
     "key_averages": [[], ["--by", "shape+overload+stack:2", "--python", "1"], ["--by", "event"]],
@@ -30,14 +30,8 @@ QUESTIONS = {
     "queue": [[], ["--by", "series"], ["--by", "full", "--max-length", "1"], ["--rules", "hta"]],
     "copy_bandwidth": [[], ["--by", "series"], ["--by", "op"], ["--rules", "hta"]],
     "launch_stats": [[], ["--by", "kernel", "--call-us", "4"], ["--by", "call"], ["--by", "event"], ["--rules", "hta"]],
-    "segments": [[]],
-    "memory_history": [[]],
     "memory_state": [[], ["--at", "end"]],
-    "memory_stacks": [[]],
-    "memory_stats": [[]],
-    "memory_summary": [[]],
     "roofline": [[], ["--by", "kind"]],
-    "mfu": [[]],
     "memory": [[], ["--by", "time"], ["--by", "peak"], ["--by", "op"], ["--by", "category"]],
     "memory_blocks": [
         [],
@@ -47,12 +41,8 @@ QUESTIONS = {
         ["--by", "line", "--category", "activation"],
     ],
     "memory_timeline": [[], ["--by", "peak"], ["--by", "final"]],
-    "leaks": [[]],
     "fragmentation": [[], ["--by", "time"]],
-    "checkpoint": [[]],
-    "annotations": [[]],
     "stacks": [[], ["--by", "function"], ["--by", "file"], ["--by", "module"], ["--by", "stack"]],
-    "tracks": [[]],
     "events": [[], ["--by", "mark"]],
     "rows": [
         [],
@@ -61,7 +51,6 @@ QUESTIONS = {
         ["--by", "name", "--side", "device"],
         ["--rules", "hta", "--steps", "without_last"],
     ],
-    "document": [[]],
     "op_kernels": [[], ["--by", "op"], ["--by", "call"], ["--rules", "hta"]],
     "sequences": [
         ["--min_length", "1"],
@@ -74,8 +63,6 @@ QUESTIONS = {
     "call_stack": [[], ["--event", "1", "--rules", "hta"]],
     "forward_backward": [[], ["--by", "call"]],
     "data_hidden": [[], ["--workers", "1,3"]],
-    "losses": [[]],
-    "findings": [[]],
     "ranks": [[], ["--by", "step"]],
     "collectives": [
         [],
@@ -87,9 +74,7 @@ QUESTIONS = {
         ["--by", "step", "--rules", "plugin"],
     ],
     "stragglers": [[], ["--rules", "hta"]],
-    "clocks": [[]],
     "spread": [[], ["--by", "op"]],
-    "cupti": [[]],
     "critical_path": [
         ["--by", "edge"],
         [],
@@ -101,11 +86,10 @@ QUESTIONS = {
     ],
     "device_metrics": [[], ["--tensor", "plugin"], ["--by", "time"]],
     "totals": [[], ["--by", "track"]],
-    "op_classes": [[]],
     "top": [[], ["--side", "cpu"]],
     "modules": [[], ["--by", "class"]],
-    "memory_ops": [[]],
 }
+QUESTIONS = {q.name: VARIANTS.get(q.name, [[]]) for q in defs.questions()}
 for _question, _variants in QUESTIONS.items():
     COMMANDS[_question] = [["ask", "{}", _question, *arguments] for arguments in _variants]
 NAMES = sorted({name.split("/")[0].removesuffix(".json") for name in make_traces.TRACES})
@@ -145,11 +129,8 @@ def test_answers_are_the_accepted_ones(tachograph, traces, name, command, accept
         )
 
 
-def test_every_question_has_a_golden():
-    sys.path.insert(0, str(HERE.parent.parent / "tools"))
-    import defs
-
-    assert {q.name for q in defs.questions()} == set(QUESTIONS)
+def test_every_variant_is_of_a_question():
+    assert set(VARIANTS) <= set(QUESTIONS)
 
 
 def test_no_golden_is_left_over():
