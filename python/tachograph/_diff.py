@@ -12,9 +12,12 @@ import os
 import shutil
 from collections.abc import Callable
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _read
+
+if TYPE_CHECKING:
+    from . import Table
 
 PLAIN = ("name", "short_name", "conditions")  # what a diff by these is: a table and no more
 
@@ -22,7 +25,7 @@ PLAIN = ("name", "short_name", "conditions")  # what a diff by these is: a table
 class Diff:
     """What tg.diff() returns. `table` has one row a figure: a, b, delta, the 95 % interval of it, and a verdict."""
 
-    def __init__(self, table: Any, whole: Callable[[], Any]):
+    def __init__(self, table: Table[Any], whole: Callable[[], Table[Any]]):
         self.table = table
         self._whole = whole  # the same without by, where, sort and limit
 
@@ -41,7 +44,9 @@ class Diff:
         A test is `quantity > bound`: step.p50 > +5%, op["aten::mm"].self_cpu > +1ms, kernels > 2000, memory.peak >
         +10%. With a sign or in % it is about the change, and noise never holds; else about the figure of b. All rows
         count, whatever `by` was."""
-        table = self._whole() if tests else None
+        if not tests:
+            return []
+        table = self._whole()
         said = (_read.diff_fails(table, test) for test in tests)
         return [sentence for sentence in said if sentence]
 
@@ -107,11 +112,10 @@ def diff(a: Any, b: Any, by: str | list[str] = "all", **arguments: Any) -> Any:
     from . import Table, Trace, _texts, open as open_trace
 
     texts = _texts(arguments if "question" in arguments and by == "all" else {"by": by, **arguments})
-    opened = [trace if isinstance(trace, Trace) else open_trace(os.fspath(trace)) for trace in (a, b)]
-    table = _read.diff(Table, *opened, texts)
+    before, after = (trace if isinstance(trace, Trace) else open_trace(os.fspath(trace)) for trace in (a, b))
+    table = _read.diff(Table, before, after, texts)
     if "question" in texts or texts.get("by") in PLAIN:
         return table
     narrow = ("by", "where", "sort", "limit")
-    return Diff(
-        table, lambda: _read.diff(Table, *opened, {name: text for name, text in texts.items() if name not in narrow})
-    )
+    wide = {name: text for name, text in texts.items() if name not in narrow}
+    return Diff(table, lambda: _read.diff(Table, before, after, wide))

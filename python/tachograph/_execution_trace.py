@@ -124,7 +124,8 @@ def load_execution_trace(path: str | os.PathLike[str], most_bytes: int = 4 << 30
     with open(path, "rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
         file.seek(0)
-        text = _read_all(gzip.GzipFile(fileobj=file) if packed else file, most_bytes, path)
+        source: Any = gzip.GzipFile(fileobj=file) if packed else file
+        text = _read_all(source, most_bytes, path)
     try:
         document = json.loads(text)
     except RecursionError:

@@ -1,18 +1,24 @@
 """A table as HTML for notebooks. Names come from traces, traces from strangers: everything is escaped."""
 
+from __future__ import annotations
+
 from html import escape
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._read import Table
 
 SHOWN = 50
 
 
-def _cell(value, numeric):
+def _cell(value: Any, numeric: bool) -> str:
     if value is None:
         return "<td></td>"
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
     return f'<td style="text-align:right">{escape(text)}</td>' if numeric else f"<td>{escape(text)}</td>"
 
 
-def table_html(table):
+def table_html(table: Table) -> str:
     columns = [table.column(name) for name in table.columns]
     numeric = [column.type != "text" for column in columns]
     head = "".join(f"<th>{escape(c.name)}{f' <small>{escape(c.unit)}</small>' if c.unit else ''}</th>" for c in columns)

@@ -14,11 +14,11 @@ class Watch:
 
     def __init__(self, name: str, action: Callable[[], None]) -> None:
         self.name, self.action = name, action
-        sys.meta_path.insert(0, self)  # type: ignore[arg-type]
+        sys.meta_path.insert(0, self)
 
     def cancel(self) -> None:
         if self in sys.meta_path:
-            sys.meta_path.remove(self)  # type: ignore[arg-type]
+            sys.meta_path.remove(self)
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name != self.name:
@@ -31,19 +31,21 @@ class Watch:
         return None
 
     def _follow(self, spec: ModuleSpec) -> None:
-        run = getattr(spec.loader, "exec_module", None)
+        loader: Any = spec.loader
+        run = getattr(loader, "exec_module", None)
         if run is None:
             return
 
         def exec_module(module: Any) -> None:
-            del spec.loader.exec_module  # the loader is itself again
+            del loader.exec_module  # the loader is itself again
             run(module)
             if self in sys.meta_path:
                 self.cancel()
-                spec._initializing = False  # it has run to its end: others, on other threads, need not wait for us  # type: ignore[attr-defined]
+                # It has run to its end: others, on other threads, need not wait for us.
+                spec._initializing = False  # type: ignore[attr-defined]  # importlib's own
                 self.action()
 
-        spec.loader.exec_module = exec_module  # type: ignore[method-assign,union-attr]
+        loader.exec_module = exec_module
 
 
 def when_imported(name: str, action: Callable[[], None]) -> Watch | None:

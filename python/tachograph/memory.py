@@ -97,7 +97,7 @@ class History:
         self.entries: list[Entry] = []
         self.dropped = self._base_ns = 0
         self._alive: list[Entry] = []
-        self._snapshot: dict | None = None
+        self._snapshot: dict[str, Any] | None = None
         self._recording: Any = None
 
     def __enter__(self) -> History:
@@ -136,7 +136,7 @@ class History:
         return list(self._alive)
 
     @property
-    def snapshot(self) -> dict:
+    def snapshot(self) -> dict[str, Any]:
         """In the layout of torch.cuda.memory._snapshot(), and "dropped"."""
         return {
             **(self._snapshot if self._snapshot is not None else snapshot_of(self.entries, self._alive, self._base_ns)),
@@ -152,7 +152,7 @@ class History:
         """A text for people: torch's own table on a device; on the CPU the totals, and how many entries were
         dropped."""
         if self._snapshot is not None:
-            return torch_module().cuda.memory_summary(self.device, abbreviated=True)
+            return str(torch_module().cuda.memory_summary(self.device, abbreviated=True))
         return str(self._totals) + (
             f"\n{self.dropped} entries dropped, the oldest; max_entries={self.max_entries}" if self.dropped else ""
         )
@@ -207,7 +207,7 @@ def summary(device: Any = None) -> str:
     """The allocator's figures on a device; on the CPU those of the last history, and what the process takes."""
     where = resolve(device)
     if _is_cuda(where):
-        return torch_module().cuda.memory_summary(where, abbreviated=True)
+        return str(torch_module().cuda.memory_summary(where, abbreviated=True))
     process = f"{'resident':<18}{human(_status('VmRSS')):>12}\n{'resident peak':<18}{human(_status('VmHWM')):>12}"
     if _last is None:
         return process + "\nwhat tensors take is known of a `with tachograph.memory.history():` block"
@@ -283,7 +283,7 @@ class Stages(NamedTuple):
 
 
 def _run_step(
-    model: Any, loss_fn: Callable, optimizer: Any, batch: Any, device: Any, mark: Callable[[int], None]
+    model: Any, loss_fn: Callable[..., Any], optimizer: Any, batch: Any, device: Any, mark: Callable[[int], None]
 ) -> None:
     mark(0)
     inputs, target = split_batch(batch, device)
@@ -301,7 +301,7 @@ def _run_step(
     mark(6)
 
 
-def stages(model: Any, loss_fn: Callable, optimizer: Any, batch: Any, *, device: Any = None) -> Stages:
+def stages(model: Any, loss_fn: Callable[..., Any], optimizer: Any, batch: Any, *, device: Any = None) -> Stages:
     """Train one step on the batch, (inputs, target) or one thing, and tell what was allocated after each of its seven
     stages."""
     where = resolve(device, model)
@@ -315,7 +315,7 @@ def stages(model: Any, loss_fn: Callable, optimizer: Any, batch: Any, *, device:
     return Stages(rows, {**dict(zip(PHASES, peaks[1:5])), "overall": max(peaks)}, str(where))
 
 
-def _stages_cuda(device: Any, run: Callable) -> tuple[list[int], list[int | None], list[int]]:
+def _stages_cuda(device: Any, run: Callable[..., Any]) -> tuple[list[int], list[int | None], list[int]]:
     cuda = torch_module().cuda
     allocated: list[int] = []
     reserved: list[int | None] = []
@@ -353,7 +353,7 @@ def _live_bytes() -> int:
     return sum(sizes.values())
 
 
-def _stages_cpu(_device: Any, run: Callable) -> tuple[list[int], list[int | None], list[int]]:
+def _stages_cpu(_device: Any, run: Callable[..., Any]) -> tuple[list[int], list[int | None], list[int]]:
     from ._labels.annotate import record_function
 
     def mark(number: int) -> None:

@@ -94,6 +94,8 @@ class profile(_KinetoProfile):
             activities = _with_cuda(activities, use_cuda)
         if keep_last is not None and keep_last < 1:
             raise ValueError(f"keep_last={keep_last}: at least one window is kept")
+        # Any: torch's own class of them is registered as an ITraceObserver, which no type checker sees.
+        observer: Any = execution_trace_observer or ExecutionTraceObserver.build_execution_trace_obs_from_env()
         super().__init__(
             activities=activities,
             record_shapes=record_shapes,
@@ -102,8 +104,7 @@ class profile(_KinetoProfile):
             with_flops=with_flops,
             with_modules=with_modules,
             experimental_config=experimental_config,
-            execution_trace_observer=execution_trace_observer
-            or ExecutionTraceObserver.build_execution_trace_obs_from_env(),
+            execution_trace_observer=observer,
             acc_events=acc_events,
             custom_trace_id_callback=custom_trace_id_callback,
             post_processing_timeout_s=post_processing_timeout_s,
@@ -268,7 +269,7 @@ class profile(_KinetoProfile):
             named = window.trace().ask("annotations")
         except TachographError:  # nothing in it has a name
             return
-        steps = max((row["calls"] for row in named if row["name"].startswith(marks)), default=0)
+        steps = max((row["calls"] or 0 for row in named if (row["name"] or "").startswith(marks)), default=0)
         if steps > 10:
             tell(
                 f"one window holds {steps} steps ({window.stats.number_of_events:,} events); 3 to 10 are enough to see where the "

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from ._measure.device import Clock, resolve, tensors_in, torch_module
@@ -67,7 +67,7 @@ class timer:
         end = self._the_clock().mark()
         self._pairs.append((self._begun.pop(), end))
 
-    def __call__(self, function: Callable) -> Callable:
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def timed(*args: Any, **kwargs: Any) -> Any:
             with self:
@@ -160,7 +160,7 @@ def _warm(call: Callable[[], Any], device: Any, runs: int | str) -> Warmup | Non
 
 
 @contextlib.contextmanager
-def _evaluating(model: Any):
+def _evaluating(model: Any) -> Iterator[None]:
     """Evaluation mode and no gradients while measuring, and every submodule's own mode back afterwards. A plain
     function runs as it is."""
     if not (hasattr(model, "modules") and hasattr(model, "eval")):

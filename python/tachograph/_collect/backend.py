@@ -206,7 +206,7 @@ def _remove_directory(path: str, pid: int) -> None:
 # ---- one window at a time ----------------------------------------------------------------------------------
 
 _lock = threading.RLock()  # a signal handler or a destructor may come in while it is held, on the same thread
-_current: weakref.ref | None = None
+_current: weakref.ref[Recording] | None = None
 
 
 def current() -> Recording | None:

@@ -43,7 +43,7 @@ def _family(kind: type) -> set[type]:
     """The class and all that are derived from it."""
     found, left = {kind}, [kind]
     while left:
-        fresh = set(type.__subclasses__(left.pop())) - found
+        fresh: set[type] = set(type.__subclasses__(left.pop())) - found
         found |= fresh
         left += fresh
     return found

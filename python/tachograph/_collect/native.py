@@ -121,7 +121,7 @@ class NativeRecording:
                     self._torch.leave()
                 if is_ours:
                     self._write_end()
-                self.stats = _record.close()
+                self.stats = dict(_record.close())
             return self.stats
 
     def _write_end(self) -> None:

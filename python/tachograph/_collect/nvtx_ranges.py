@@ -45,12 +45,12 @@ class NvtxLabels:
         self._ours: Any = None
 
     def enter(self) -> None:
-        module = sys.modules.get("torch.cuda.nvtx")
+        module: Any = sys.modules.get("torch.cuda.nvtx")
         if self._ours is None and hasattr(module, "_nvtx"):
             self._ours = module._nvtx = _Labelled(module._nvtx)
 
     def leave(self) -> None:
-        module = sys.modules.get("torch.cuda.nvtx")
+        module: Any = sys.modules.get("torch.cuda.nvtx")
         if self._ours is not None and module is not None and module._nvtx is self._ours:
             module._nvtx = self._ours.native
         self._ours = None

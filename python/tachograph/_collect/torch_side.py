@@ -23,9 +23,8 @@ class TorchSide:
         self._watches: list[Watch] = []
         self._nvtx = NvtxLabels()
         self._fast: Any = None  # torch's own _RecordFunctionFast
-        self._kernels: list[
-            tuple[dict[str, Any], str, Any]
-        ] = []  # where it stands, its name there, what we put in its place
+        # Where it stands, its name there, what we put in its place.
+        self._kernels: list[tuple[dict[str, Any], str, _record.Kernel]] = []
         self._load: Any = None  # PyCodeCache.load_by_key_path as it was
 
     def enter(self) -> None:
@@ -67,7 +66,7 @@ class TorchSide:
     def _annotations_in(self) -> None:
         import torch
 
-        native = torch._C._profiler
+        native: Any = torch._C._profiler
         if self._fast is None and hasattr(native, "_RecordFunctionFast"):
             self._fast, native._RecordFunctionFast = native._RecordFunctionFast, _record.RecordFunctionFast
         _tell_profiler(torch.autograd.profiler, True)
@@ -115,8 +114,9 @@ class TorchSide:
                 and not hasattr(kernel, "run")
                 and not isinstance(kernel, (type, _record.Kernel))
             ):
-                names[name] = wrapped = _record.Kernel(name, kernel)
-                self._kernels.append((names, name, wrapped))
+                wrapper = _record.Kernel(name, kernel)
+                names[name] = wrapper
+                self._kernels.append((names, name, wrapper))
 
     def _kernels_out(self) -> None:
         for names, name, wrapped in self._kernels:

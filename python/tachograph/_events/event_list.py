@@ -88,7 +88,8 @@ class EventList(list):
         shown = profile or _Shown(traces)
         events = cls(use_device=shown.use_device, profile_memory=shown.profile_memory, with_flops=shown.with_flops)
         events._overloads = getattr(profile, "_overloads_in_tables", True)
-        start, scope = getattr(profile, "_trace_start_ns", None), getattr(profile, "_trace_scope", lambda trace: {})
+        start = getattr(profile, "_trace_start_ns", None)
+        scope: Callable[[Any], Any] = getattr(profile, "_trace_scope", lambda trace: {})
         events._sources = [
             EventSource(trace, shown.use_device, start if len(traces) == 1 else None, scope(trace))
             for trace in reversed(traces)
@@ -148,7 +149,7 @@ class EventList(list):
     def __str__(self) -> str:
         return self.table()
 
-    def __reduce_ex__(self, protocol: Any):
+    def __reduce_ex__(self, protocol: Any) -> Any:
         return _restore_list, (list(self), self._use_device, self._profile_memory, self._with_flops)
 
     @property
@@ -322,8 +323,8 @@ class EventList(list):
                 yield event, own + tuple(event.stack or ())
         for index in range(len(self._sources)):
             for row in _averages(self, index, f"name+stack:{_ALL_FRAMES}", True):
-                own = (_ADDRESS.sub("", row.key),) if row.is_python_function else ()
-                yield row, own + tuple(row.stack)
+                own = (_ADDRESS.sub("", row.key or ""),) if row.is_python_function else ()
+                yield row, own + tuple(row.stack or ())
 
 
 def _changing(name: str) -> Callable[..., Any]:
@@ -462,12 +463,19 @@ def _average(
 
 def _merged(sources: Iterable[Iterable[FunctionEventAvg]]) -> list[FunctionEventAvg]:
     """Averages of several recordings: rows of the same key become one."""
-    sources = [list(rows) for rows in sources]
-    if len(sources) == 1:
-        return sources[0]
+    lists = [list(rows) for rows in sources]
+    if len(lists) == 1:
+        return lists[0]
     merged: dict[tuple[Any, ...], FunctionEventAvg] = {}
-    for row in (row for rows in sources for row in rows):
-        key = (row.key, row.device_type, row.is_user_annotation, row.overload_name, str(row.input_shapes), *row.stack)
+    for row in (row for rows in lists for row in rows):
+        key = (
+            row.key,
+            row.device_type,
+            row.is_user_annotation,
+            row.overload_name,
+            str(row.input_shapes),
+            *(row.stack or ()),
+        )
         if key in merged:
             merged[key].add(row)
         else:

@@ -10,16 +10,16 @@ import json
 import warnings
 from collections import namedtuple
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .event_source import METADATA, EventSource, Kernel, plain_shapes
 from .table import format_time
 
 try:
-    from torch.autograd import DeviceType
+    from torch.autograd import DeviceType as DeviceType
 except ImportError:
 
-    class DeviceType(enum.IntEnum):  # type: ignore[no-redef]
+    class DeviceType(enum.IntEnum):  # type: ignore[no-redef]  # the same members
         """torch's device types, for reading traces where there is no torch."""
 
         (
@@ -48,7 +48,8 @@ except ImportError:
 
 
 _DEVICE_TYPES = {"cuda": DeviceType.CUDA, "xpu": DeviceType.XPU, "mtia": DeviceType.MTIA, "hpu": DeviceType.HPU}
-EventMetadata = namedtuple("EventMetadata", list(METADATA.values()), defaults=[None] * len(METADATA))
+_FIELDS = list(METADATA.values())
+EventMetadata = namedtuple("EventMetadata", _FIELDS, defaults=[None] * len(_FIELDS))  # type: ignore[misc]  # made of a dict
 
 
 class Interval:
@@ -62,7 +63,7 @@ class Interval:
 
 
 def _deprecated(old: str, new: str) -> property:
-    def get(self):
+    def get(self: Any) -> Any:
         warnings.warn(f"`{old}` is deprecated, please use `{new}` instead.", FutureWarning, stacklevel=2)
         return getattr(self, new)
 
@@ -72,6 +73,11 @@ def _deprecated(old: str, new: str) -> property:
 
 class FormattedTimesMixin:
     """Times a call, times as text, and the names of earlier years, for classes with `*_time_total` and `count`."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:  # of the class this is mixed into
+            ...
 
     cpu_time_str = property(lambda self: format_time(self.cpu_time))
     device_time_str = property(lambda self: format_time(self.device_time))
@@ -145,7 +151,9 @@ _LAZY: dict[str, Callable[[FunctionEvent, EventSource, int], Any]] = {
     "python_module_id": lambda e, s, row: _or(s.argument(row, "Python module id"), -1),
     "module_path": lambda e, s, row: s.argument(row, "Module path"),
     "metadata": lambda e, s, row: s.metadata(row),
-    "_event_metadata": lambda e, s, row: None if s.metadata(row) is None else EventMetadata(**s.metadata_fields(row)),
+    "_event_metadata": lambda e, s, row: (
+        None if s.metadata(row) is None else EventMetadata(**(s.metadata_fields(row) or {}))
+    ),
 }
 
 
@@ -177,48 +185,48 @@ class FunctionEvent(FormattedTimesMixin):
 
     def __init__(
         self,
-        id,
-        name,
-        thread,
-        start_us,
-        end_us,
-        overload_name=None,
-        fwd_thread=None,
-        input_shapes=None,
-        stack=None,
-        scope=0,
-        use_device=None,
-        cpu_memory_usage=0,
-        device_memory_usage=0,
-        is_async=False,
-        is_remote=False,
-        sequence_nr=-1,
-        node_id=-1,
-        device_type=DeviceType.CPU,
-        device_index=0,
-        device_resource_id=None,
-        is_legacy=False,
-        flops=None,
-        trace_name=None,
-        concrete_inputs=None,
-        kwinputs=None,
-        is_user_annotation=False,
-        is_python_function=False,
-        activity_type=None,
-        metadata_json=None,
-        flow_id=None,
-        flow_type=None,
-        flow_start=None,
-        external_id=0,
-        linked_correlation_id=0,
-        extra_meta=None,
-        structured_input_shapes=None,
-        structured_input_strides=None,
-        input_dtypes=None,
-        python_id=-1,
-        python_parent_id=-1,
-        python_module_id=-1,
-        typed_metadata=None,
+        id: Any,
+        name: Any,
+        thread: Any,
+        start_us: Any,
+        end_us: Any,
+        overload_name: Any = None,
+        fwd_thread: Any = None,
+        input_shapes: Any = None,
+        stack: Any = None,
+        scope: Any = 0,
+        use_device: Any = None,
+        cpu_memory_usage: Any = 0,
+        device_memory_usage: Any = 0,
+        is_async: Any = False,
+        is_remote: Any = False,
+        sequence_nr: Any = -1,
+        node_id: Any = -1,
+        device_type: Any = DeviceType.CPU,
+        device_index: Any = 0,
+        device_resource_id: Any = None,
+        is_legacy: Any = False,
+        flops: Any = None,
+        trace_name: Any = None,
+        concrete_inputs: Any = None,
+        kwinputs: Any = None,
+        is_user_annotation: Any = False,
+        is_python_function: Any = False,
+        activity_type: Any = None,
+        metadata_json: Any = None,
+        flow_id: Any = None,
+        flow_type: Any = None,
+        flow_start: Any = None,
+        external_id: Any = 0,
+        linked_correlation_id: Any = 0,
+        extra_meta: Any = None,
+        structured_input_shapes: Any = None,
+        structured_input_strides: Any = None,
+        input_dtypes: Any = None,
+        python_id: Any = -1,
+        python_parent_id: Any = -1,
+        python_module_id: Any = -1,
+        typed_metadata: Any = None,
     ):
         given = dict(locals())
         for name_ in ("self", "start_us", "end_us", "metadata_json", "extra_meta", "typed_metadata"):
@@ -253,7 +261,7 @@ class FunctionEvent(FormattedTimesMixin):
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *_LAZY})
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         """A copy that needs no trace: what it holds by itself, without its place in the tree."""
         state = {name: getattr(self, name) for name in _LAZY if name not in ("cpu_children", "cpu_parent")}
         state.update(
@@ -460,7 +468,7 @@ class FunctionEventAvg(FormattedTimesMixin):
         if later:
             self._first = other._first
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         state = {k: v for k, v in vars(self).items() if k not in ("_first", "cpu_parent", "cpu_children")}
         return _restore_average, ({**state, "cpu_parent": None, "cpu_children": []},)
 

@@ -66,7 +66,7 @@ def phases(trace: Any) -> PhaseTimes:
     table = trace.ask("events", where='category == "cpu_op" or category == "user_annotation"')
     rows = list(zip(table["name"], table["category"], table["track"], table["start_ns"], table["dur_ns"]))
     steps = [(start, start + dur) for name, _, _, start, dur in rows if name.startswith(_STEP) and dur is not None]
-    spans = {"data": [], "forward": [], "backward": [], "optimizer": []}
+    spans: dict[str, list[tuple[int, int]]] = {"data": [], "forward": [], "backward": [], "optimizer": []}
     busy_until: dict[int, int] = {}  # by track: what begins before is inside of a phase
     for name, category, track, start, dur in rows:
         phase = next(
@@ -80,7 +80,9 @@ def phases(trace: Any) -> PhaseTimes:
     ms = {phase: _covered(of_phase, within) / 1e6 for phase, of_phase in spans.items()}
     whole = sum(end - start for start, end in within) / 1e6
     count = max(len(steps), 1)
-    return PhaseTimes(*(value / count for value in ms.values()), max(whole - sum(ms.values()), 0.0) / count, len(steps))
+    data, forward, backward, optimizer = (value / count for value in ms.values())
+    rest = max(whole - sum(ms.values()), 0.0) / count
+    return PhaseTimes(data, forward, backward, optimizer, rest, len(steps))
 
 
 def _covered(spans: list[tuple[int, int]], within: list[tuple[int, int]]) -> int:

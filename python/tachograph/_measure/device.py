@@ -11,7 +11,7 @@ from typing import Any
 TORCH_MISSING = "this needs torch, which is not installed here"
 
 
-def torch_module():
+def torch_module() -> Any:
     try:
         import torch
     except ImportError as error:
@@ -42,7 +42,7 @@ def device_of(*things: Any) -> Any | None:
     return None
 
 
-def resolve(device: Any, *things: Any):
+def resolve(device: Any, *things: Any) -> Any:
     """What was given, else where the things live, else the accelerator of this machine, else "cpu" (as a name when
     torch is not loaded)."""
     torch = sys.modules.get("torch")
@@ -54,7 +54,7 @@ def resolve(device: Any, *things: Any):
     return torch.device(found)
 
 
-def _module_of(device: Any):
+def _module_of(device: Any) -> Any:
     """torch.cuda, torch.xpu, …: None for the CPU and for a device that has no timed events."""
     kind = getattr(device, "type", str(device).split(":")[0])
     torch = sys.modules.get("torch")
@@ -74,7 +74,7 @@ class Clock:
         self.name = "host clock" if self._module is None else f"{getattr(device, 'type', device)} events"
         self.mark: Callable[[], Any] = time.perf_counter_ns if self._module is None else self._event
 
-    def _event(self):
+    def _event(self) -> Any:
         event = self._module.Event(enable_timing=True)
         event.record()
         return event

@@ -7,7 +7,7 @@ tg.training_result(model, loss_fn, optimizer, loader)   # one dictionary with th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from .device import Clock, resolve, torch_module
@@ -117,7 +117,8 @@ def phases(
         if number >= warmup:
             rows.append(tuple(clock.ns_between(a, b) for a, b in zip(marks, marks[1:])))
     medians = [percentile(column, 50) / 1e6 for column in zip(*rows)]
-    return Phases(*medians, Series(sum(row) for row in rows), len(rows), clock.name)
+    data, forward, backward, optimizer = medians
+    return Phases(data, forward, backward, optimizer, Series(sum(row) for row in rows), len(rows), clock.name)
 
 
 def _gpu_utilization(device: Any) -> float | None:
@@ -169,7 +170,8 @@ class RequestPhases(NamedTuple):
     def __str__(self) -> str:
         total = sum(self[:3]) or 1.0
         lines = [
-            f"{name:<10} {ms:7.2f} ms ({100 * ms / total:5.1f}%)" for name, ms in zip(("pre", "forward", "post"), self)
+            f"{name:<10} {ms:7.2f} ms ({100 * ms / total:5.1f}%)"
+            for name, ms in zip(("pre", "forward", "post"), self[:3])
         ]
         return "\n".join(
             [*lines, f"{'request':<10} {sum(self[:3]):7.2f} ms (n = {len(self.request_ms)}, {self.clock})"]
@@ -203,7 +205,8 @@ def request_phases(
     if not rows:
         raise ValueError("there is no request to measure with")
     medians = [percentile(column, 50) / 1e6 for column in zip(*rows)]
-    return RequestPhases(*medians, Series(sum(row) for row in rows), clock.name)
+    before, forward, after = medians
+    return RequestPhases(before, forward, after, Series(sum(row) for row in rows), clock.name)
 
 
 # ---- module by module --------------------------------------------------------------------------------------
@@ -229,7 +232,7 @@ class ModuleTimes:
     def leaves(self) -> list[ModuleTime]:
         return [row for row in self.rows if row.leaf]
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[ModuleTime]:
         return iter(self.rows)
 
     def __len__(self) -> int:

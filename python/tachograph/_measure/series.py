@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 UNSTABLE_SPREAD = 0.10  # quartile distance over median above which a series is called unstable
 BIMODAL_GAP = 5.0  # two clusters whose means lie so many of their own standard deviations apart
@@ -66,7 +66,8 @@ def stats_of(values: Iterable[float]) -> Stats:
     ordered = sorted(values)
     n = len(ordered)
     if not n:
-        return Stats(0, *[math.nan] * 8, None)
+        nan = math.nan
+        return Stats(0, nan, nan, nan, nan, nan, nan, nan, nan, ci95=None)
     mean = math.fsum(ordered) / n
     std = math.sqrt(math.fsum((v - mean) ** 2 for v in ordered) / n)
     p50, p95, p99 = (_percentile_of_sorted(ordered, p) for p in (50, 95, 99))
@@ -119,6 +120,11 @@ def _two_modes(ordered: Sequence[float]) -> tuple[float, float] | None:
 class Series:
     """Measured times. numpy.asarray(series) gives milliseconds in the order they were measured."""
 
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:  # the fields of Stats, which are properties of this class, too
+            ...
+
     def __init__(self, times_ns: Iterable[int]):
         self.times_ns = list(times_ns)
         self._ms = [t / 1e6 for t in self.times_ns]
@@ -129,10 +135,10 @@ class Series:
     def __iter__(self) -> Iterator[float]:
         return iter(self._ms)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         return self._ms[index]
 
-    def __array__(self, dtype=None, copy=None):
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         import numpy
 
         return numpy.array(self._ms, dtype=dtype or numpy.float64)
@@ -171,6 +177,10 @@ class Series:
         return "\n".join(lines)
 
 
+def _statistic(field: str) -> property:
+    return property(lambda series: getattr(series.stats, field), doc=f"stats.{field}")
+
+
 # Every statistic is also an attribute of the series itself: latency.p99.
 for _field in Stats._fields:
-    setattr(Series, _field, property(lambda self, _field=_field: getattr(self.stats, _field), doc=f"stats.{_field}"))
+    setattr(Series, _field, _statistic(_field))

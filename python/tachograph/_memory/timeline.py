@@ -158,7 +158,8 @@ class MemoryProfile:
     def timeline(self) -> list[tuple[int, Action, Category | None, int]]:
         """All devices: (time, action, category, bytes)."""
         return sorted(
-            (tuple(c) for changes in self.changes.values() for c in changes), key=lambda c: (c[0], c[1].value)
+            ((c.time_ns, c.action, c.category, c.nbytes) for changes in self.changes.values() for c in changes),
+            key=lambda c: (c[0], c[1].value),
         )
 
 

@@ -45,12 +45,12 @@ class StepTimes:
     def interval_pct(self) -> tuple[float, float] | None:
         """That holds the true inflation in 95 of 100 cases, as `tachograph run` says it; None below six steps of either
         kind."""
-        intervals = median_interval(sorted(self.with_ns)), median_interval(sorted(self.without_ns))
+        with_it, without = median_interval(sorted(self.with_ns)), median_interval(sorted(self.without_ns))
         inflation = self.inflation_pct()
-        if inflation is None or None in intervals:
+        if inflation is None or with_it is None or without is None:
             return None
         # The two series are independent: their intervals add as the sides of a right triangle.
-        (low, high), (low_else, high_else) = intervals
+        (low, high), (low_else, high_else) = with_it, without
         base = median(self.without_ns)
         width = math.hypot(high - low, (1 + inflation / 100) * (high_else - low_else)) / base / 2 * 100
         return inflation - width, inflation + width

@@ -16,12 +16,12 @@ from .._launch import step as tell_step
 from .._measure.series import percentile
 
 try:  # it is asked for its class where transformers is there
-    _Base = sys.modules["transformers"].TrainerCallback
+    _Base: Any = sys.modules["transformers"].TrainerCallback
 except (KeyError, AttributeError):
     _Base = object
 
 
-class TrainerCallback(_Base):
+class TrainerCallback(_Base):  # type: ignore[misc]  # its base is known when it is imported
     """Times steps, and what happens between them by the event that ends it: "log", "evaluate" or "save"."""
 
     def __init__(self, quiet: bool = False):

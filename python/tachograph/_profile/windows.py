@@ -90,7 +90,11 @@ class _KinetoProfile:
         self.mem_tl: Any = None
         self.preset, self.backend = preset, backend
         self._calls = with_stack or "with_stack" in flags
-        self._budgets = {"memory_budget": int(memory_budget), "disk_budget": int(disk_budget), "keep": "last"}
+        self._budgets: dict[str, Any] = {
+            "memory_budget": int(memory_budget),
+            "disk_budget": int(disk_budget),
+            "keep": "last",
+        }
         self._early_metadata: dict[str, str] = {}
         self._recording: Recording | None = None  # the window that is prepared or running
         self._windows: list[Recording] = []  # finished ones: the last, or all with acc_events
@@ -168,7 +172,7 @@ class _KinetoProfile:
     def _drop_trace(self) -> None:
         """Leave a warm-up that is followed by nothing. What was recorded before stays; if that is nothing, there is an
         empty window."""
-        if self._windows:
+        if self._windows and self._recording is not None:
             self._recording.drop()
             self._recording = None
         else:

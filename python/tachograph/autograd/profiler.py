@@ -132,7 +132,7 @@ class profile:
     def __exit__(self, exc_type: Any, exc_val: Any, exc_tb: Any) -> bool | None:
         if not self.enabled:
             return None
-        device = getattr(torch, self._windows.use_device or "", None)
+        device: Any = getattr(torch, self._windows.use_device or "", None)
         if hasattr(device, "synchronize"):
             device.synchronize()
         self._windows.stop()
@@ -155,7 +155,8 @@ class profile:
         """All events, in the order of their start."""
         if not self._finished:
             raise AssertionError("Expected profiling results: the block has not ended yet")
-        return self._windows.events()
+        events: EventList = self._windows.events()
+        return events
 
     @property
     def kineto_results(self) -> KinetoResults | None:

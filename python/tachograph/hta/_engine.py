@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any
 
 import tachograph
@@ -56,6 +56,11 @@ def _placed(name: str, folder: str) -> str:
     return name if inside and not os.path.isabs(name) and os.path.exists(name) else os.path.join(folder, name)
 
 
+def _files_in(trace: tachograph.Trace) -> tachograph.Table[tachograph.OverviewRow]:
+    """One row a rank: its number and the name of its file."""
+    return trace.ask("overview", where='quantity = "file"', limit="all")
+
+
 class Engine:
     """Ranks by number, each with the open trace it is in. Files are opened together, so that they share one beginning
     of time."""
@@ -69,7 +74,7 @@ class Engine:
         if files is None:
             self._open_together(files_of(trace_dir), None)
         else:
-            pairs = list(files.items()) if isinstance(files, dict) else [(None, name) for name in files]
+            pairs: list[Any] = list(files.items()) if isinstance(files, dict) else [(None, name) for name in files]
             if not pairs:
                 raise ValueError("trace_files names no file")
             paths = [_placed(os.fspath(name), trace_dir or "") for _, name in pairs]
@@ -93,7 +98,7 @@ class Engine:
             for i, path in enumerate(paths):
                 os.symlink(os.path.abspath(path), os.path.join(folder, "%06d-%s" % (i, os.path.basename(path))))
             trace = tachograph.open(folder)
-        own = [(row["rank"], row["text"]) for row in trace.ask("overview", where='quantity = "file"', limit="all")]
+        own: list[Any] = [(row["rank"], row["text"]) for row in _files_in(trace)]
         told = [rank for rank, _ in own]
         if len(paths) > 1 and len(set(told)) < len(told):
             return self._open_apart(paths, numbers)
@@ -108,7 +113,7 @@ class Engine:
         place of the earlier."""
         for at, path in enumerate(paths):
             trace = tachograph.open(path)
-            rank = next(row["rank"] for row in trace.ask("overview", where='quantity = "file"'))
+            rank: Any = next(row["rank"] for row in _files_in(trace))
             number = numbers[at] if numbers else rank
             self._homes[number], self.paths[number] = (trace, rank), path
 
@@ -118,7 +123,7 @@ class Engine:
             raise ValueError(f"rank {rank} is not among the traces; there are {', '.join(map(str, self.ranks))}")
         return self._homes[rank]
 
-    def ask(self, question: str, rank: int, **args: Any) -> tachograph.Table | None:
+    def ask(self, question: str, rank: int, **args: Any) -> Any:
         """The answer for one rank; None when the trace lacks what it needs."""
         trace, number = self.trace_of(rank)
         if self._was_large and question in BY_EVENT and args.get("by") not in ("rank", "step", "name"):
@@ -142,7 +147,7 @@ class Engine:
         """Our number of a rank for the one the trace has."""
         return next((rank for rank, (_, own) in self._homes.items() if own == number), number)
 
-    def pick(self, ranks: Iterable[int] | None) -> list[int]:
+    def pick(self, ranks: Collection[int] | None) -> list[int]:
         """The ranks asked for; by default rank 0, or the lowest there is."""
         if ranks is None or (hasattr(ranks, "__len__") and len(ranks) == 0):
             return [0 if 0 in self._homes else self.ranks[0]]

@@ -125,8 +125,7 @@ def timeline(
 ) -> str | None:
     """Events as bars; columns: those of start, end, lane and colour. how: inline shows the figure, html gives the page,
     file does neither."""
-    plotly = _plotly()
-    if plotly is None or events.empty:
+    if _plotly() is None or events.empty:
         return None
     import plotly.express
 

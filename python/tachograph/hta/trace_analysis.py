@@ -241,7 +241,7 @@ class TraceAnalysis:
     ) -> Any | None:
         """Time in user annotations by name and rank, of the device or of the host; None when the trace has none. Names
         that contain one of allowlist_patterns never become "others"."""
-        frame = breakdown_analysis.annotations(
+        frame = breakdown_analysis.user_annotations(
             self.t, use_gpu_annotation, duration_ratio, num_kernels, list(allowlist_patterns or ())
         )
         if visualize and frame is not None:

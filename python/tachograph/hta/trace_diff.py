@@ -45,7 +45,7 @@ class LabeledTrace:
         if t is None and trace_dir is None:
             raise ValueError("a LabeledTrace needs t= (a Trace) or trace_dir= (a folder)")
         self.label = label
-        self.t = t if t is not None else Trace(trace_dir=trace_dir, hta_compat=hta_compat)
+        self.t = t if t is not None else Trace(trace_dir=trace_dir or "", hta_compat=hta_compat)
 
     def ranks(self) -> list[int]:
         return self.t.get_ranks()
@@ -81,7 +81,7 @@ class LabeledTrace:
             {
                 "cat": numpy.array(column["cat"], dtype=object),
                 "name": numpy.array(column["name"], dtype=object),
-                "short_name": numpy.array([shorten_name(n) for n in column["name"]], dtype=object),
+                "short_name": numpy.array([shorten_name(str(n)) for n in column["name"]], dtype=object),
                 "counts": counts[order],
                 "total_duration": self._duration(sums[order]),
                 "cat_id": numpy.array(column["cat_id"], dtype=numpy.int64),

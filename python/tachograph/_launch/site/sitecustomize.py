@@ -27,7 +27,7 @@ class Watcher:
         found = (finder.find_spec(name, path, target) for finder in list(sys.meta_path) if hasattr(finder, "find_spec"))
         spec = next((spec for spec in found if spec is not None), None)
         if spec is not None and hasattr(spec.loader, "exec_module"):
-            spec.loader = _Loader(spec.loader, self.action)
+            spec.loader = _Loader(spec.loader, self.action)  # type: ignore[assignment]  # passes all else on
         return spec
 
 
@@ -88,7 +88,8 @@ def _noting(start, words_at, environment_at):
             pass  # such words are for the function itself to refuse
         return start(*given, **named)
 
-    noting.__name__, noting.__doc__, noting.__wrapped__ = start.__name__, start.__doc__, start
+    vars(noting).update(__wrapped__=start)
+    noting.__name__, noting.__doc__ = start.__name__, start.__doc__
     return noting
 
 

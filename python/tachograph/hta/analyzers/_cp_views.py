@@ -105,7 +105,7 @@ class Edges:
         return pair in self._all()
 
     def __getitem__(self, pair: tuple[int, int]) -> dict[str, Any]:
-        return self._all()[tuple(pair)]  # type: ignore[index]
+        return self._all()[tuple(pair)]  # type: ignore[index]  # a pair
 
     def get(self, pair: tuple[int, int], default: Any = None) -> Any:
         return self._all().get(pair, default)
@@ -126,7 +126,8 @@ def longest(edges: dict[tuple[int, int], dict[str, Any]]) -> list[tuple[int, int
         out.setdefault(v, [])
         waiting[v] = waiting.get(v, 0) + 1
     ready = [node for node in sorted(out) if node not in waiting]
-    length, before = dict.fromkeys(out, 0.0), dict.fromkeys(out)
+    length = dict.fromkeys(out, 0.0)
+    before: dict[int, int | None] = dict.fromkeys(out)
     seen = 0
     while ready:
         u = ready.pop()
@@ -141,7 +142,7 @@ def longest(edges: dict[tuple[int, int], dict[str, Any]]) -> list[tuple[int, int
         raise ValueError("the edges lead round in a circle: there is no longest way")
     at = max(length, key=length.__getitem__, default=None)
     path: list[tuple[int, int]] = []
-    while at is not None and before[at] is not None:
-        path.append((before[at], at))
-        at = before[at]
+    while at is not None and (earlier := before[at]) is not None:
+        path.append((earlier, at))
+        at = earlier
     return path[::-1]

@@ -164,7 +164,7 @@ def _frame_of(rows: list[tuple], kinds: list[tuple[str, str]], keys: tuple[str, 
 def kernels(t: Trace, duration_ratio: float, num_kernels: int, include_memory_kernels: bool) -> Any:
     import numpy
 
-    rows = []
+    rows: list[tuple[Any, ...]] = []
     for rank in t.get_ranks():
         table = t.ask(
             "kernel_breakdown", rank, kernels=num_kernels, ratio=duration_ratio, memory=include_memory_kernels
@@ -183,7 +183,7 @@ def kernels(t: Trace, duration_ratio: float, num_kernels: int, include_memory_ke
     return _frame_of(rows, KERNEL, ("kernel_type", "name", "rank"))
 
 
-def annotations(
+def user_annotations(
     t: Trace, use_gpu_annotation: bool, duration_ratio: float, num_kernels: int, allowlist: list[str]
 ) -> Any | None:
     """Ranks one below the other, each in the order of its names."""

@@ -123,7 +123,7 @@ class CPGraph:
     def _ends(self) -> dict[int, tuple[list[CPEdge], list[CPEdge]]]:
         """Of each node the edges that end there and those that begin there."""
 
-        def make():
+        def make() -> Any:
             made: dict[int, tuple[list[CPEdge], list[CPEdge]]] = {}
             for edge in self.edge_objects():
                 made.setdefault(edge.begin, ([], []))[1].append(edge)
@@ -178,7 +178,7 @@ class CPGraph:
     def node_list(self) -> Nodes:
         """The nodes by number."""
 
-        def make():
+        def make() -> Any:
             rows = self.trace.rows(self.rank, columns=["index", "name", "ts_us", "dur_us"])
             return Nodes(self.nodes, rows, 0 if self.trace.is_aligned else self.trace.min_ts)
 
@@ -196,7 +196,7 @@ class CPGraph:
     def get_event_attribution_for_edge(self, edge: CPEdge) -> int | None:
         """The event an edge's time is booked on."""
 
-        def make():
+        def make() -> Any:
             every = self._all()
             return dict(zip(zip(every.begin.tolist(), every.end.tolist()), every.event.tolist()))
 

@@ -60,7 +60,8 @@ PATTERNS = [
 
 def op_kernels(t: Trace, ranks: list[int], sort_by: list[str]) -> dict[int, Any]:
     """HTA's results of one rank contain those of the ranks asked for before it."""
-    made, before = {}, {}
+    made: dict[int, Any] = {}
+    before: dict[tuple[str, str], tuple[int, float, float]] = {}
     for rank in ranks:
         found = dict(before) if t.hta_compat else {}
         table = t.ask("op_kernels", rank)

@@ -173,12 +173,10 @@ def bandwidth_summary(t: Trace, ranks: list[int]) -> Any | None:
         rows += [
             (rank, kind, *values) for kind, *values in zip(_frames.texts(table, "kind"), *columns) if values[0] > 0
         ]
-    summary = _summary(rows, ("rank", "name"), "memory_bw_gbps")
-    return (
-        _summary([(0, "", *[0.0] * len(_frames.DESCRIBED))], ("rank", "name"), "memory_bw_gbps").iloc[:0]
-        if summary is None and any_copy
-        else summary
-    )
+    if not rows and any_copy:
+        one: Any = _summary([(0, "", *[0.0] * len(_frames.DESCRIBED))], ("rank", "name"), "memory_bw_gbps")
+        return one.iloc[:0]
+    return _summary(rows, ("rank", "name"), "memory_bw_gbps")
 
 
 # ---- counters in the trace itself --------------------------------------------------------------------------

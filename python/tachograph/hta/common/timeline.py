@@ -141,8 +141,8 @@ def prepare_timeline_events(
         raise ValueError(f"a timeline needs the columns {', '.join(NEEDED)}; the frame lacks {', '.join(missing)}")
     events = df[[c for c in df.columns if c in {*NEEDED, *LANES, *(hover_columns or HOVER)}]].copy()
     auto_detect_setting(df, setting)
-    for column in ("name", "cat") if symbol_table else ():
-        if column in events.columns and events[column].dtype.kind in "iu":
+    for column in ("name", "cat"):
+        if symbol_table and column in events.columns and events[column].dtype.kind in "iu":
             symbol_table.decode_df(events, create_new_columns=False)
     if symbol_table:
         events["name"] = _frames.renamed(events["name"], _shorter)

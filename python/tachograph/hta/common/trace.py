@@ -339,7 +339,9 @@ class Trace:
         import numpy
 
         known = self._tracks(rank)
-        pid, tid = [*room[:2], *numpy.empty((2 - len(room[:2]), len(tracks)), dtype=numpy.int64)]
+        fresh = numpy.empty((2 - len(room[:2]), len(tracks)), dtype=numpy.int64)
+        arrays: list[Any] = [*room[:2], *list(fresh)]
+        pid, tid = arrays
         if _read.look_up(tracks, known.first, known.pid_numbers, pid):  # all are numbers
             _read.look_up(tracks, known.first, known.tid_numbers, tid)
             return {"pid": pid, "tid": tid}

@@ -22,7 +22,7 @@ class IterationFilter(Filter):
     def __init__(self, iterations: int | list[int]) -> None:
         self.iterations = _set(iterations)
 
-    def __call__(self, df, symbol_table=None):
+    def __call__(self, df: Any, symbol_table: TraceSymbolTable | None = None) -> Any:
         return df.loc[df["iteration"].isin(self.iterations)] if "iteration" in df.columns else df
 
 
@@ -32,7 +32,7 @@ class IterationIndexFilter(Filter):
     def __init__(self, iteration_index: int | list[int]) -> None:
         self.iteration_index = _set(iteration_index)
 
-    def __call__(self, df, symbol_table=None):
+    def __call__(self, df: Any, symbol_table: TraceSymbolTable | None = None) -> Any:
         known = sorted(i for i in df["iteration"].dropna().unique() if i > -1) if "iteration" in df.columns else []
         if not known:
             return df
@@ -50,7 +50,7 @@ class RankFilter(Filter):
     def __init__(self, ranks: int | list[int]) -> None:
         self.ranks = _set(ranks)
 
-    def __call__(self, df, symbol_table=None):
+    def __call__(self, df: Any, symbol_table: TraceSymbolTable | None = None) -> Any:
         return df.loc[df["rank"].isin(self.ranks)] if "rank" in df.columns else df
 
 
@@ -60,7 +60,7 @@ class TimeRangeFilter(Filter):
     def __init__(self, time_range: tuple[int, int]) -> None:
         self.start, self.end = time_range
 
-    def __call__(self, df, symbol_table=None):
+    def __call__(self, df: Any, symbol_table: TraceSymbolTable | None = None) -> Any:
         return df.loc[(df["ts"] >= self.start) & (df["ts"] + df["dur"] <= self.end)]
 
 
@@ -68,7 +68,7 @@ class NameStringColumnFilter(Filter):
     def __init__(self, name_pattern: str, name_column: str = "s_name") -> None:
         self.name_pattern, self.name_column = name_pattern, name_column
 
-    def __call__(self, df, symbol_table=None):
+    def __call__(self, df: Any, symbol_table: TraceSymbolTable | None = None) -> Any:
         return df.loc[df[self.name_column].str.match(self.name_pattern)]
 
 
@@ -76,7 +76,7 @@ class NameIdColumnFilter(Filter):
     def __init__(self, name_pattern: str) -> None:
         self.name_pattern = name_pattern
 
-    def __call__(self, df, symbol_table=None):
+    def __call__(self, df: Any, symbol_table: TraceSymbolTable | None = None) -> Any:
         if symbol_table is None:
             raise ValueError("a filter by name needs the symbol table when the frame has no column of names")
         return df.loc[df["name"].isin(symbol_table.find_matches([self.name_pattern]))]
@@ -90,7 +90,7 @@ class NameFilter(Filter):
     ) -> None:
         self.name_pattern, self.symbol_table, self.name_column = name_pattern, symbol_table, name_column
 
-    def __call__(self, df, symbol_table=None):
+    def __call__(self, df: Any, symbol_table: TraceSymbolTable | None = None) -> Any:
         column = self.name_column or ("s_name" if "s_name" in df.columns else "name")
         if df[column].dtype.kind == "i":
             return NameIdColumnFilter(self.name_pattern)(df, symbol_table or self.symbol_table)
@@ -101,14 +101,14 @@ class QueryFilter(Filter):
     def __init__(self, query_str: str) -> None:
         self.query_str = query_str
 
-    def __call__(self, df, symbol_table=None):
+    def __call__(self, df: Any, symbol_table: TraceSymbolTable | None = None) -> Any:
         return df.query(self.query_str)
 
 
 class ZeroDurationFilter(Filter):
     """Rows that take time."""
 
-    def __call__(self, df, symbol_table=None):
+    def __call__(self, df: Any, symbol_table: TraceSymbolTable | None = None) -> Any:
         return df.loc[df["dur"] > 0]
 
 
@@ -123,12 +123,12 @@ def _is_gpu(df: Any, symbol_table: TraceSymbolTable | None) -> Any:
 
 
 class GPUKernelFilter(Filter):
-    def __call__(self, df, symbol_table=None):
+    def __call__(self, df: Any, symbol_table: TraceSymbolTable | None = None) -> Any:
         return df.loc[_is_gpu(df, symbol_table)]
 
 
 class CPUOperatorFilter(Filter):
-    def __call__(self, df, symbol_table=None):
+    def __call__(self, df: Any, symbol_table: TraceSymbolTable | None = None) -> Any:
         return df.loc[~_is_gpu(df, symbol_table)]
 
 
@@ -138,7 +138,7 @@ class MemCopyEventFilter(Filter):
     def __init__(self, memory_copy_type: str, symbol_table: TraceSymbolTable | None = None) -> None:
         self.memory_copy_type, self.symbol_table = memory_copy_type, symbol_table
 
-    def __call__(self, df, symbol_table=None):
+    def __call__(self, df: Any, symbol_table: TraceSymbolTable | None = None) -> Any:
         return NameFilter(self.memory_copy_type, symbol_table or self.symbol_table)(df)
 
 
@@ -148,7 +148,7 @@ class CompositeFilter(Filter):
     def __init__(self, filters: list[Filter]) -> None:
         self.filters = filters
 
-    def __call__(self, df, symbol_table=None):
+    def __call__(self, df: Any, symbol_table: TraceSymbolTable | None = None) -> Any:
         for each in self.filters:
             df = each(df, symbol_table)
         return df

@@ -122,6 +122,6 @@ def merge_kernel_intervals(kernel_df: Any) -> Any:
 def get_symbol_column_names(df: Any) -> tuple[str, str]:
     """The columns that hold names and categories as texts, "" where none does."""
     return tuple(
-        next((c for c in (column, f"s_{column}") if c in df.columns and df[c].dtype.kind not in "iuf"), "")  # type: ignore[return-value]
+        next((c for c in (column, f"s_{column}") if c in df.columns and df[c].dtype.kind not in "iuf"), "")  # type: ignore[return-value]  # "" as HTA does
         for column in ("name", "cat")
     )
