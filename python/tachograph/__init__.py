@@ -18,14 +18,14 @@ from __future__ import annotations
 import builtins
 import importlib
 import os
-import shutil
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _read
-from ._html import table_html
-from ._progress import Progress, chosen as _chosen
 from ._read import Column, TachographError
+
+if TYPE_CHECKING:
+    from ._progress import Progress
 
 __version__ = _read.version
 
@@ -62,7 +62,7 @@ _RECORDING = {
     "_diff": ("diff", "Diff"),
     "_execution_trace": ("load_execution_trace", "ExecutionTrace"),
 }
-_MODULES = ("profiler", "autograd", "timing", "memory")
+_MODULES = ("profiler", "autograd", "timing", "memory", "hta")
 _HOME = {name: module for module, names in _RECORDING.items() for name in names}
 
 __all__ = [  # noqa: PLE0604  names of a dict of texts
@@ -147,7 +147,7 @@ def open(path: str | os.PathLike[str], threads: int = 0, progress: Progress = No
     again, with bytes on disk, total -1 when unknown; when it returns False, reading stops and TachographError (code
     CANCELLED) is raised. True shows a line on standard error once a second has passed, None does so on a terminal,
     False shows nothing."""
-    return _read.open(Trace, (os.fsencode(path),), False, threads, _chosen(progress))
+    return _read.open(Trace, (os.fsencode(path),), False, threads, _told(progress))
 
 
 def open_ranks(*paths: str | os.PathLike[str], threads: int = 0, progress: Progress = None) -> Trace:
@@ -156,7 +156,13 @@ def open_ranks(*paths: str | os.PathLike[str], threads: int = 0, progress: Progr
     megabyte a rank at most.
 
     threads and progress are as in open()."""
-    return _read.open(Trace, tuple(map(os.fsencode, paths)), True, threads, _chosen(progress))
+    return _read.open(Trace, tuple(map(os.fsencode, paths)), True, threads, _told(progress))
+
+
+def _told(progress: Progress) -> Callable[[int, int], Any] | None:
+    from ._progress import chosen
+
+    return chosen(progress)
 
 
 def _texts(args: dict[str, Any]) -> dict[str, str]:
@@ -190,19 +196,19 @@ class Table(_read.Table):
         """One dict a row; None where a value is unknown."""
         return list(self)
 
-    def to_arrow(self):
+    def to_arrow(self) -> Any:
         """A pyarrow.Table over the same memory."""
         import pyarrow
 
         return pyarrow.table(self)
 
-    def to_polars(self):
+    def to_polars(self) -> Any:
         """A polars.DataFrame over the same memory."""
         import polars
 
         return polars.DataFrame(self)
 
-    def to_pandas(self):
+    def to_pandas(self) -> Any:
         """A pandas.DataFrame: int64, float64 and object columns; Int64 and boolean where an integer or a truth is
         unknown."""
         import numpy
@@ -230,12 +236,16 @@ class Table(_read.Table):
         return self._write(format, width, -1)
 
     def __repr__(self) -> str:
+        import shutil
+
         width = shutil.get_terminal_size((140, 24)).columns
         shown = 60
         text = self._write("text", width, shown).rstrip("\n")
         return text + f"\n… {len(self)} rows" if len(self) > shown else text
 
     def _repr_html_(self) -> str:
+        from ._html import table_html
+
         return table_html(self)
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from statistics import median
 
-from .._measure.series import median_interval
+from .._measure.series import median_interval, percentile
 from .schedule import ProfilerAction
 
 _RECORDED = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
@@ -40,7 +39,7 @@ class StepTimes:
         """By how much recording makes the median step longer; None where one of both kinds is missing."""
         if not self.with_ns or not self.without_ns:
             return None
-        return (median(self.with_ns) / median(self.without_ns) - 1) * 100
+        return (percentile(self.with_ns, 50) / percentile(self.without_ns, 50) - 1) * 100
 
     def interval_pct(self) -> tuple[float, float] | None:
         """That holds the true inflation in 95 of 100 cases, as `tachograph run` says it; None below six steps of either
@@ -51,7 +50,7 @@ class StepTimes:
             return None
         # The two series are independent: their intervals add as the sides of a right triangle.
         (low, high), (low_else, high_else) = with_it, without
-        base = median(self.without_ns)
+        base = percentile(self.without_ns, 50)
         width = math.hypot(high - low, (1 + inflation / 100) * (high_else - low_else)) / base / 2 * 100
         return inflation - width, inflation + width
 
@@ -66,6 +65,6 @@ class StepTimes:
             else "steps differ too much among themselves to tell what recording adds"
         )
         return (
-            f"a step took {median(self.with_ns) / 1e6:.3f} ms while recorded (n = {len(self.with_ns)}), "
-            f"{median(self.without_ns) / 1e6:.3f} ms else (n = {len(self.without_ns)}): {result}"
+            f"a step took {percentile(self.with_ns, 50) / 1e6:.3f} ms while recorded (n = {len(self.with_ns)}), "
+            f"{percentile(self.without_ns, 50) / 1e6:.3f} ms else (n = {len(self.without_ns)}): {result}"
         )
