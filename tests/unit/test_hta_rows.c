@@ -193,18 +193,18 @@ static void test_types(void **state) {
   (void)state;
   static const struct {
     const char *name;
-    enum tg__hta_type type;
-  } cases[] = {{"ncclDevKernel_AllReduce", TG__HTA_COMMUNICATION},
-               {"hipMemcpyAsync", TG__HTA_COMMUNICATION},
-               {"Memcpy HtoD", TG__HTA_MEMORY},
-               {"dma_copy", TG__HTA_MEMORY},
-               {"admanager_kernel", TG__HTA_OTHER},
-               {"kernelSync_x", TG__HTA_OTHER},
-               {"Stream Wait Event", TG__HTA_OTHER},
-               {"cudaLaunchKernel", TG__HTA_OTHER},
-               {"nvshmem_put", TG__HTA_COMPUTATION},
-               {"gemm", TG__HTA_COMPUTATION},
-               {"my_ncclKernel", TG__HTA_COMMUNICATION}};
+    enum tg__work_type type;
+  } cases[] = {{"ncclDevKernel_AllReduce", TG__TYPE_COMMUNICATION},
+               {"hipMemcpyAsync", TG__TYPE_COMMUNICATION},
+               {"Memcpy HtoD", TG__TYPE_MEMORY},
+               {"dma_copy", TG__TYPE_MEMORY},
+               {"admanager_kernel", TG__TYPE_OTHER},
+               {"kernelSync_x", TG__TYPE_OTHER},
+               {"Stream Wait Event", TG__TYPE_OTHER},
+               {"cudaLaunchKernel", TG__TYPE_OTHER},
+               {"nvshmem_put", TG__TYPE_COMPUTATION},
+               {"gemm", TG__TYPE_COMPUTATION},
+               {"my_ncclKernel", TG__TYPE_COMMUNICATION}};
   enum { CASES = sizeof cases / sizeof *cases };
   struct mini *m = mini_new();
   const uint32_t gpu = mini_stream(m, 0, 7);

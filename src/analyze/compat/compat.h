@@ -10,6 +10,7 @@ enum tg_err tg__rules_answer(const struct tg__columns *t, struct tg__ask *a, str
 
 /* Policies: what each leaves to the rules stands in the header of its question. */
 extern const struct tg__op_kernels_rules tg__op_kernels_hta; /* launch/op_kernels.h */
+extern const struct tg__device_rules tg__device_hta;         /* device/device_rows.h */
 
 #define RULES(question, argument, value, function, policy) tg__question_fn function;
 #include "analyze/compat/compat.def"

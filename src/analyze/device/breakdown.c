@@ -4,13 +4,9 @@
 
 #include <math.h>
 
-enum { COMPUTE = 1 << TG__HTA_COMPUTATION, COMMUNICATE = 1 << TG__HTA_COMMUNICATION, MOVE = 1 << TG__HTA_MEMORY };
+enum { COMPUTE = 1 << TG__TYPE_COMPUTATION, COMMUNICATE = 1 << TG__TYPE_COMMUNICATION, MOVE = 1 << TG__TYPE_MEMORY };
 
 static double percent(int64_t part, int64_t whole) { return whole ? 100.0 * (double)part / (double)whole : NAN; }
-
-static enum tg_err refuse_by(const struct tg__ask *a, const char *by, struct tg_error *e) {
-  return tg__fail(e, TG_USAGE, -1, "%s: by=%s goes with rules=exact alone", a->question->name, by);
-}
 
 static int64_t span_of(const struct tg__spans *s) {
   return s->count ? s->items[s->count - 1].end - s->items[0].start : 0;
@@ -74,14 +70,11 @@ enum tg_err tg__answer_breakdown(const struct tg__columns *t, const struct tg__a
                                  struct tg_error *e) {
   static const char *const choices[] = {"rank", "device"};
   struct breakdown b = {.out = out};
-  enum tg__rules rules;
   size_t by;
   enum tg_err err = tg__ask_choice(a, "by", choices, 2, &by, e);
-  if (!err) err = tg__ask_rules(a, &rules, e);
-  if (!err && by && rules != TG__RULES_EXACT) err = refuse_by(a, "device", e);
   if (err) return err;
   b.by_device = by != 0;
-  err = tg__device_each_rank(t, a, rules, breakdown_of_rank, &b, e);
+  err = tg__device_each_rank(t, a, breakdown_of_rank, &b, e);
   tg__spans_free(&b.all);
   tg__spans_free(&b.compute);
   tg__spans_free(&b.other);
@@ -152,14 +145,11 @@ enum tg_err tg__answer_overlap(const struct tg__columns *t, const struct tg__ask
                                struct tg_error *e) {
   static const char *const choices[] = {"rank", "step"};
   struct overlap o = {.out = out};
-  enum tg__rules rules;
   size_t by;
   enum tg_err err = tg__ask_choice(a, "by", choices, 2, &by, e);
-  if (!err) err = tg__ask_rules(a, &rules, e);
-  if (!err && by && rules != TG__RULES_EXACT) err = refuse_by(a, "step", e);
   if (err) return err;
   o.by_step = by != 0;
-  err = tg__device_each_rank(t, a, rules, overlap_of_rank, &o, e);
+  err = tg__device_each_rank(t, a, overlap_of_rank, &o, e);
   tg__spans_free(&o.all);
   tg__spans_free(&o.compute);
   tg__spans_free(&o.communicate);
@@ -169,7 +159,7 @@ enum tg_err tg__answer_overlap(const struct tg__columns *t, const struct tg__ask
 
 /* ---- kernel_types ---------------------------------------------------------------------------- */
 
-enum { TYPES = 3, SETS = 1 << TYPES }; /* bit k of a set: enum tg__hta_type k + 1 */
+enum { TYPES = 3, SETS = 1 << TYPES }; /* bit k of a set: enum tg__work_type k + 1 */
 
 struct types {
   struct tg_table *out;
@@ -194,7 +184,7 @@ static void put_types(struct types *w, const struct tg__device_rows *d) {
     for (unsigned k = 0; k < TYPES; k++) {
       if (!(order[i] >> k & 1)) continue;
       if (*name) strcat(name, " overlapping ");
-      strcat(name, tg__hta_type_names[k + 1]);
+      strcat(name, tg__work_type_names[k + 1]);
     }
     if (d)
       tg__put_rank(w->out, d->t, d->rank);
@@ -242,16 +232,14 @@ enum tg_err tg__answer_kernel_types(const struct tg__columns *t, const struct tg
                                     struct tg_error *e) {
   static const char *const choices[] = {"rank", "all"};
   struct types w = {.out = out};
-  enum tg__rules rules;
   size_t by;
   int64_t memory;
   enum tg_err err = tg__ask_choice(a, "by", choices, 2, &by, e);
-  if (!err) err = tg__ask_rules(a, &rules, e);
   if (!err) err = tg__ask_whole(a, "memory", &memory, e);
   if (err) return err;
   w.by_rank = by == 0;
   w.count = memory ? TYPES : TYPES - 1;
-  err = tg__device_each_rank(t, a, rules, types_of_rank, &w, e);
+  err = tg__device_each_rank(t, a, types_of_rank, &w, e);
   if (!err && !w.by_rank) put_types(&w, NULL);
   for (unsigned k = 0; k < TYPES; k++) tg__spans_free(&w.spans[k]);
   return err;

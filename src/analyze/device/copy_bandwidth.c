@@ -136,7 +136,7 @@ static bool add_copy(struct work *w, const struct tg__device_rows *d, const stru
   if (!tg__grow((void **)&w->points, &w->point_cap, w->point_count + 2, sizeof *w->points)) return false;
   const __int128 gbps = bandwidth_of(t, t->slices.args[row->slice]);
   const int64_t dur = row->end_ns - row->start_ns;
-  const int64_t shown = dur ? dur : d->rules == TG__RULES_EXACT ? 1 : 1000; /* a copy of no length still shows up */
+  const int64_t shown = dur ? dur : d->rules->shortest_ns; /* a copy of no length still shows up */
   w->points[w->point_count++] =
       (struct point){row->start_ns, row->order, gbps, (uint32_t)(name - w->names), row->slice};
   w->points[w->point_count++] =
@@ -183,7 +183,7 @@ static void put_ints(const struct work *w, const struct tg__device_rows *d, cons
     const struct point *p = &w->points[order[i]];
     if (column == TS) cells[i] = p->ns;
     if (column == RANK) cells[i] = tg__rank_number(d->t, d->rank);
-    if (column == EVENT) cells[i] = d->rules == TG__RULES_EXACT ? (int64_t)p->slice : p->order;
+    if (column == EVENT) cells[i] = d->rules->by_file ? p->order : (int64_t)p->slice;
     if (column != TRACK) continue;
     if (p->slice - track->first >= track->count) track = &d->t->tracks[tg__slice_track(d->t, p->slice)];
     cells[i] = track - d->t->tracks;
@@ -324,7 +324,7 @@ static bool copies_of_rank(struct tg__device_rows *d, void *ctx) {
   w->sum_count = w->point_count = 0;
   tg__map_free(&w->sum_of);
   for (size_t i = 0; i < d->count; i++)
-    if (d->rows[i].type == TG__HTA_MEMORY && !add_copy(w, d, &d->rows[i])) return false;
+    if (d->rows[i].type == TG__TYPE_MEMORY && !add_copy(w, d, &d->rows[i])) return false;
   return w->by == OP ? put_ops(w, d) : put_kinds(w, d);
 }
 
@@ -332,15 +332,13 @@ enum tg_err tg__answer_copy_bandwidth(const struct tg__columns *t, const struct 
                                       struct tg_error *e) {
   static const char *const choices[] = {[SUMMARY] = "summary", [SERIES] = "series", [OP] = "op"};
   struct work w = {.out = out};
-  enum tg__rules rules;
   size_t by;
   enum tg_err err = tg__ask_choice(a, "by", choices, sizeof choices / sizeof *choices, &by, e);
-  if (!err) err = tg__ask_rules(a, &rules, e);
   if (err) return err;
   w.by = by;
   if (!tg__paths_open(&w.texts, t) || !tg__paths_open(&w.keys, t))
     err = tg__fail(e, TG_MEMORY, -1, "out of memory while looking at copies");
-  if (!err) err = tg__device_each_rank(t, a, rules, copies_of_rank, &w, e);
+  if (!err) err = tg__device_each_rank(t, a, copies_of_rank, &w, e);
   if (!err && !out->rows) tg__table_note(out, "none of the device work is a copy or memset");
   tg__paths_close(&w.texts);
   tg__paths_close(&w.keys);

@@ -15,7 +15,7 @@ struct gaps {
 };
 struct stream { /* a run of work.order */
   size_t first, count;
-  int64_t order; /* hta: of its first row in the file */
+  int64_t order; /* of its first row in the file, where that matters */
 };
 struct work {
   struct tg_table *out;
@@ -82,7 +82,6 @@ static void put_causes(struct work *w, const struct tg__device_rows *d, const st
   }
 }
 
-/* hta: from the end of the row before, whatever ended last; so work that overlaps gives gaps below zero. */
 static bool look_at_stream(struct work *w, const struct tg__device_rows *d, const uint32_t *order, size_t count) {
   int64_t end = d->rows[order[0]].end_ns;
   const struct tg__device_row *last = &d->rows[order[0]]; /* what ended then */
@@ -93,11 +92,11 @@ static bool look_at_stream(struct work *w, const struct tg__device_rows *d, cons
   for (size_t i = 1; i < count; i++) {
     const struct tg__device_row *row = &d->rows[order[i]];
     int64_t gap = row->start_ns - end;
-    if (d->rules == TG__RULES_EXACT && gap < 0) gap = 0;
+    if (!d->rules->counts_overlap && gap < 0) gap = 0;
     const enum cause cause = cause_of(w, row, end, gap);
     add_gap(&w->gaps[cause], gap);
     if (w->by == BY_INTERVAL && gap) put_interval(w, d, last, row, end, gap, cause);
-    if (d->rules == TG__RULES_EXACT && row->end_ns <= end) continue;
+    if (!d->rules->counts_overlap && row->end_ns <= end) continue;
     end = row->end_ns;
     last = row;
   }
@@ -136,7 +135,7 @@ static bool find_streams(struct work *w, const struct tg__device_rows *d) {
     past = stream_end(w, d, first);
     if (!tg__grow((void **)&w->streams, &w->stream_cap, w->stream_count + 1, sizeof *w->streams)) return false;
     w->streams[w->stream_count++] =
-        (struct stream){first, past - first, d->rules == TG__RULES_EXACT ? 0 : first_in_file(w, d, first, past)};
+        (struct stream){first, past - first, d->rules->by_file ? first_in_file(w, d, first, past) : 0};
   }
   return true;
 }
@@ -146,12 +145,12 @@ static bool stream_before(uint32_t a, uint32_t b, const void *ctx) {
   return s[a].order < s[b].order;
 }
 
-/* By number; hta: as they first come up in the file. */
+/* By number, or as they first come up in the file. */
 static bool look_at_streams(struct work *w, const struct tg__device_rows *d) {
   uint32_t *turn = tg__alloc((w->stream_count + 1) * sizeof *turn);
   bool ok = turn != NULL;
   for (size_t i = 0; ok && i < w->stream_count; i++) turn[i] = (uint32_t)i;
-  if (ok && d->rules != TG__RULES_EXACT) ok = tg__sort_index(turn, w->stream_count, stream_before, w->streams);
+  if (ok && d->rules->by_file) ok = tg__sort_index(turn, w->stream_count, stream_before, w->streams);
   for (size_t i = 0; ok && i < w->stream_count; i++) {
     const struct stream *s = &w->streams[turn[i]];
     ok = look_at_stream(w, d, w->order + s->first, s->count);
@@ -161,12 +160,14 @@ static bool look_at_streams(struct work *w, const struct tg__device_rows *d) {
   return ok;
 }
 
-/* Of the rows by stream those that are work: exact ones all are. */
+/* Of the rows by stream those that are work: mostly all are. */
 static bool order_rows(struct work *w, struct tg__device_rows *d) {
+  size_t others = 0;
   if (!tg__device_order(d)) return false;
   w->order = d->by_stream;
   w->count = d->count;
-  if (d->rules == TG__RULES_EXACT) return true;
+  for (size_t i = 0; i < d->count; i++) others += !d->rows[i].is_work;
+  if (!others) return true;
   if (!tg__grow((void **)&w->own_order, &w->order_cap, d->count + 1, sizeof *w->own_order)) return false;
   w->count = 0;
   for (size_t i = 0; i < d->count; i++)
@@ -187,14 +188,12 @@ enum tg_err tg__answer_idle(const struct tg__columns *t, const struct tg__ask *a
                             struct tg_error *e) {
   static const char *const choices[] = {[BY_STREAM] = "stream", [BY_CAUSE] = "cause", [BY_INTERVAL] = "interval"};
   struct work w = {.out = out};
-  enum tg__rules rules;
   size_t by;
   enum tg_err err = tg__ask_choice(a, "by", choices, sizeof choices / sizeof *choices, &by, e);
-  if (!err) err = tg__ask_rules(a, &rules, e);
   if (!err) err = tg__ask_us(a, "delay_us", &w.delay_ns, e);
   if (err) return err;
   w.by = by;
-  err = tg__device_each_rank(t, a, rules, idle_of_rank, &w, e);
+  err = tg__device_each_rank(t, a, idle_of_rank, &w, e);
   for (unsigned c = 0; c < CAUSES; c++) tg__free(w.gaps[c].items);
   tg__free(w.own_order);
   tg__free(w.streams);

@@ -5,20 +5,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-struct row {
-  uint32_t name;
-  uint8_t type; /* enum tg__hta_type */
-  bool folded;
-  struct tg__stats dur;
-};
 struct work {
   struct tg_table *out;
   const struct tg__columns *t;
-  enum tg__rules rules;
+  const struct tg__device_rules *rules;
   int64_t most; /* names to show of a type on a rank; 0 = all */
   double ratio;
   bool memory;
-  struct row *rows;
+  struct tg__kernel_sum *rows;
   struct tg__map row_of;
   size_t count, cap;
 };
@@ -26,35 +20,14 @@ struct work {
 /* ---- what is folded -------------------------------------------------------------------------- */
 
 /* Names from position `most` on, and those that come after the first `ratio` of the time. order: by falling time. */
-static void fold_exact(struct work *w, const uint32_t *order, size_t count) {
+static void fold(struct tg__kernel_sum *sums, const uint32_t *order, size_t count, int64_t most, double ratio) {
   long double total = 0, before = 0;
-  for (size_t i = 0; i < count; i++) total += (long double)w->rows[order[i]].dur.sum;
+  for (size_t i = 0; i < count; i++) total += (long double)sums[order[i]].dur.sum;
   for (size_t i = 0; i < count; i++) {
-    struct row *r = &w->rows[order[i]];
-    r->folded = (int64_t)i >= w->most || (i > 0 && before >= (long double)w->ratio * total);
+    struct tg__kernel_sum *r = &sums[order[i]];
+    r->folded = (int64_t)i >= most || (i > 0 && before >= (long double)ratio * total);
     before += (long double)r->dur.sum;
   }
-}
-
-static int ascending(const void *a, const void *b) {
-  const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return (x > y) - (x < y);
-}
-
-/* Its rule (D2): those whose running sum lies above the `ratio` quantile of all running sums. Names with a sum below
- * zero stay. */
-static bool fold_hta(struct work *w, const uint32_t *order, size_t count) {
-  int64_t *running = tg__alloc((2 * count + 1) * sizeof *running), sum = 0;
-  if (!running) return false;
-  for (size_t i = 0; i < count; i++) running[i] = running[count + i] = sum += w->rows[order[i]].dur.sum;
-  qsort(running + count, count, sizeof *running, ascending);
-  const double cut = tg__quantile(running + count, count, w->ratio);
-  for (size_t i = 0; i < count; i++) {
-    struct row *r = &w->rows[order[i]];
-    r->folded = r->dur.sum >= 0 && ((int64_t)i >= w->most || (double)running[i] > cut);
-  }
-  tg__free(running);
-  return true;
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -63,7 +36,7 @@ static void put_row(struct work *w, uint32_t rank, uint8_t type, uint32_t name, 
                     const struct tg__stats *dur) {
   const double std = tg__stats_std(dur);
   tg__put_rank(w->out, w->t, rank);
-  tg__put_cstr(w->out, tg__hta_type_names[type]);
+  tg__put_cstr(w->out, tg__work_type_names[type]);
   if (name == TG_NONE)
     tg__put_cstr(w->out, "others");
   else
@@ -72,7 +45,7 @@ static void put_row(struct work *w, uint32_t rank, uint8_t type, uint32_t name, 
   tg__put_int(w->out, calls);
   tg__put_int(w->out, dur->sum);
   tg__put_real(w->out, tg__stats_mean(dur));
-  tg__put_real(w->out, isnan(std) && w->rules != TG__RULES_EXACT ? 0 : std);
+  tg__put_real(w->out, isnan(std) ? w->rules->std_of_one : std);
   tg__put_int(w->out, dur->min);
   tg__put_int(w->out, dur->max);
 }
@@ -85,13 +58,12 @@ static void merge(struct tg__stats *into, const struct tg__stats *more) {
   into->squares += more->squares;
 }
 
-/* hta: once anything may be folded, the figures of a row are those of the sums of its names (D2). */
 static void put_type(struct work *w, uint32_t rank, uint8_t type, const uint32_t *order, size_t count, bool may_fold) {
-  const bool of_sums = may_fold && w->rules != TG__RULES_EXACT;
+  const bool of_sums = may_fold && w->rules->folds_sums;
   struct tg__stats rest = {0};
   int64_t names = 0, calls = 0;
   for (size_t i = 0; i < count; i++) {
-    const struct row *r = &w->rows[order[i]];
+    const struct tg__kernel_sum *r = &w->rows[order[i]];
     struct tg__stats sum = {0};
     tg__stats_add(&sum, r->dur.sum);
     const struct tg__stats *shown = of_sums ? &sum : &r->dur;
@@ -115,7 +87,7 @@ static bool add(struct work *w, const struct tg__device_rows *d, const struct tg
   if (*slot == TG_NONE) {
     if (!tg__grow((void **)&w->rows, &w->cap, w->count + 1, sizeof *w->rows)) return false;
     *slot = (uint32_t)w->count;
-    w->rows[w->count++] = (struct row){.name = name, .type = row->type};
+    w->rows[w->count++] = (struct tg__kernel_sum){.name = name, .type = row->type};
   }
   tg__stats_add(&w->rows[*slot].dur, row->end_ns - row->start_ns);
   return true;
@@ -149,19 +121,20 @@ static bool put_one_type(struct work *w, const struct tg__device_rows *d, uint32
   const uint8_t type = w->rows[order[0]].type;
   const bool may_fold = w->most > 0 && count > (size_t)w->most;
   if (!sort_type(w, order, count)) return false;
-  if (may_fold && w->rules == TG__RULES_EXACT) fold_exact(w, order, count);
-  if (may_fold && w->rules != TG__RULES_EXACT && !fold_hta(w, order, count)) return false;
+  if (may_fold && !w->rules->fold) fold(w->rows, order, count, w->most, w->ratio);
+  if (may_fold && w->rules->fold && !w->rules->fold(w->rows, order, count, w->most, w->ratio)) return false;
   put_type(w, d->rank, type, order, count, may_fold);
   return true;
 }
 
 static bool kernels_of_rank(struct tg__device_rows *d, void *ctx) {
   struct work *w = ctx;
+  w->rules = d->rules;
   w->count = 0;
   tg__map_free(&w->row_of);
   for (size_t i = 0; i < d->count; i++) {
     const struct tg__device_row *row = &d->rows[i];
-    if (row->type == TG__HTA_OTHER || (row->type == TG__HTA_MEMORY && !w->memory)) continue;
+    if (row->type == TG__TYPE_OTHER || (row->type == TG__TYPE_MEMORY && !w->memory)) continue;
     if (!add(w, d, row)) return false;
   }
   uint32_t *order = tg__alloc((w->count + 1) * sizeof *order);
@@ -188,13 +161,12 @@ enum tg_err tg__answer_kernel_breakdown(const struct tg__columns *t, const struc
                                         struct tg_error *e) {
   struct work w = {.out = out, .t = t};
   int64_t memory;
-  enum tg_err err = tg__ask_rules(a, &w.rules, e);
-  if (!err) err = tg__ask_whole(a, "kernels", &w.most, e);
+  enum tg_err err = tg__ask_whole(a, "kernels", &w.most, e);
   if (!err) err = tg__ask_whole(a, "memory", &memory, e);
   if (!err) err = read_ratio(a, &w.ratio, e);
   if (err) return err;
   w.memory = memory != 0;
-  err = tg__device_each_rank(t, a, w.rules, kernels_of_rank, &w, e);
+  err = tg__device_each_rank(t, a, kernels_of_rank, &w, e);
   tg__map_free(&w.row_of);
   tg__free(w.rows);
   return err;

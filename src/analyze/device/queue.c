@@ -147,14 +147,12 @@ enum tg_err tg__answer_queue(const struct tg__columns *t, const struct tg__ask *
                              struct tg_error *e) {
   static const char *const choices[] = {[SUMMARY] = "summary", [SERIES] = "series", [FULL] = "full"};
   struct work w = {.out = out};
-  enum tg__rules rules;
   size_t by;
   enum tg_err err = tg__ask_choice(a, "by", choices, sizeof choices / sizeof *choices, &by, e);
-  if (!err) err = tg__ask_rules(a, &rules, e);
   if (!err) err = tg__ask_whole(a, "max_length", &w.limit, e);
   if (err) return err;
   w.by = by;
-  err = tg__device_each_rank(t, a, rules, queue_of_rank, &w, e);
+  err = tg__device_each_rank(t, a, queue_of_rank, &w, e);
   tg__queue_changes_free(&w.own);
   return err;
 }

@@ -55,7 +55,7 @@ static bool take_pairs(struct work *w, const uint32_t *numbers, size_t count) {
 
 static bool find_pairs(struct work *w, struct tg__device_rows *d) {
   const size_t n = d->pair_count;
-  if (d->rules == TG__RULES_EXACT) return tg__device_order(d) && take_pairs(w, d->by_stream, n);
+  if (!d->rules->pair) return tg__device_order(d) && take_pairs(w, d->by_stream, n);
   return tg__device_by_stream(w->by_launch, n, stream_of, d) && tg__sort_index(w->by_launch, n, begins_before, d) &&
          take_pairs(w, w->by_launch, n);
 }
@@ -108,7 +108,7 @@ static bool add_changes(struct work *w, const struct tg__queue_stream *s) {
 static bool make_room(struct work *w, size_t count) {
   struct tg__queue_changes *const out = w->out;
   const size_t changes = 2 * count + 1;
-  const bool needs_ns = w->d->rules != TG__RULES_EXACT;
+  const bool needs_ns = w->d->rules->by_file;
   char *const lists = tg__realloc(NULL, changes * (sizeof *out->event + sizeof *out->track + sizeof *out->length +
                                                    (needs_ns ? sizeof *out->ns : 0)));
   if (!lists) return false;

@@ -13,10 +13,10 @@ struct tg__queue_stream { /* a run of the changes */
 struct tg__queue_changes {
   struct tg__queue_stream *streams;
   size_t stream_count, stream_cap, count;
-  uint32_t *event; /* what began, or the call that launched it: its slice; rules=hta: its place in the file */
+  uint32_t *event; /* what began, or the call that launched it: its slice, or its place in the file */
   uint32_t *track; /* of the work */
   int32_t *length; /* of the queue afterwards */
-  int64_t *ns;     /* rules=hta: when; exact: NULL, that is when the slice begins */
+  int64_t *ns;     /* when, where events are places in the file; NULL: when the slice begins */
 };
 static inline int64_t tg__queue_ns(const struct tg__queue_changes *q, const struct tg__columns *t, size_t change) {
   return q->ns ? q->ns[change] : t->slices.start_ns[q->event[change]];

@@ -66,10 +66,10 @@ static struct row *row_of(struct work *w, uint32_t name) {
   return &w->rows[*slot];
 }
 
-/* hta leaves copies out by the name of the call, before the pairs are made. */
+/* Rules that list pairs have left copies out. */
 static bool is_left_out(const struct work *w, const struct tg__device_rows *d, size_t pair) {
   if (!tg__device_is_pair(d, pair)) return true;
-  if (w->copies || d->rules != TG__RULES_EXACT) return false;
+  if (w->copies || d->rules->pair) return false;
   const enum tg__class cls = tg__slice_class(d->t, d->rows[pair].slice);
   return cls == TG__CLASS_MEMCPY || cls == TG__CLASS_MEMSET;
 }
@@ -122,7 +122,7 @@ static const size_t figure_at[COLUMNS] = {[LAUNCHES] = offsetof(struct row, laun
  * meanwhile. */
 struct batch {
   uint32_t calls[AT_ONCE], slices[AT_ONCE];
-  int64_t correlations[AT_ONCE]; /* rules=hta; exact ones are looked up if they are asked for */
+  int64_t correlations[AT_ONCE]; /* of pairs that the rules list; others are looked up if they are asked for */
   struct row figures[AT_ONCE];
   size_t first, count; /* rows of the table */
 };
@@ -144,10 +144,10 @@ static void put_texts(struct work *w, const struct tg__device_rows *d, const str
 static void put_correlations(const struct tg__device_rows *d, const struct batch *b, int64_t *out) {
   uint32_t args[AT_ONCE];
   for (size_t i = 0; i < b->count; i++) args[i] = d->t->slices.args[b->slices[i]];
-  if (d->rules == TG__RULES_EXACT)
-    tg__arg_ints(d->t, args, b->count, TG__K_CORRELATION, -1, out);
-  else
+  if (d->rules->pair)
     memcpy(out, b->correlations, b->count * sizeof *out);
+  else
+    tg__arg_ints(d->t, args, b->count, TG__K_CORRELATION, -1, out);
 }
 
 static void put_ints(struct work *w, const struct tg__device_rows *d, const struct batch *b, unsigned column) {
@@ -221,18 +221,16 @@ enum tg_err tg__answer_launch_stats(const struct tg__columns *t, const struct tg
   static const char *const choices[] = {
       [BY_RANK] = "rank", [BY_KERNEL] = "kernel", [BY_CALL] = "call", [BY_EVENT] = "event"};
   struct work w = {.out = out};
-  enum tg__rules rules;
   size_t by;
   int64_t memory;
   enum tg_err err = tg__ask_choice(a, "by", choices, sizeof choices / sizeof *choices, &by, e);
-  if (!err) err = tg__ask_rules(a, &rules, e);
   if (!err) err = tg__ask_us(a, "call_us", &w.call_limit_ns, e);
   if (!err) err = tg__ask_us(a, "delay_us", &w.delay_limit_ns, e);
   if (!err) err = tg__ask_whole(a, "memory", &memory, e);
   if (err) return err;
   w.by = (enum by)by;
   w.copies = memory != 0;
-  err = tg__device_each_rank(t, a, rules, launches_of_rank, &w, e);
+  err = tg__device_each_rank(t, a, launches_of_rank, &w, e);
   tg__map_free(&w.row_of);
   tg__free(w.rows);
   return err;

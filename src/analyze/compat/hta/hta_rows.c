@@ -486,19 +486,9 @@ void tg__hta_close(struct tg__hta *h) {
   *h = (struct tg__hta){0};
 }
 
-const char *const tg__hta_type_names[] = {[TG__HTA_UNKNOWN] = "",
-                                          [TG__HTA_COMPUTATION] = "COMPUTATION",
-                                          [TG__HTA_COMMUNICATION] = "COMMUNICATION",
-                                          [TG__HTA_MEMORY] = "MEMORY",
-                                          [TG__HTA_OTHER] = "OTHER"};
-
-enum tg__hta_type tg__hta_type(struct tg__hta *h, const struct tg__hta_row *r) {
+enum tg__work_type tg__hta_type(struct tg__hta *h, const struct tg__hta_row *r) {
   const uint32_t name = h->t->slices.name[r->slice];
-  if (h->types[name] == TG__HTA_UNKNOWN) {
-    const char *type = tg__kernel_type_by_name(tg__name(h->t, name));
-    unsigned k = TG__HTA_COMPUTATION;
-    while (k < TG__HTA_OTHER && strcmp(type, tg__hta_type_names[k]) != 0) k++;
-    h->types[name] = (uint8_t)k;
-  }
-  return (enum tg__hta_type)h->types[name];
+  if (h->types[name] == TG__TYPE_UNKNOWN)
+    h->types[name] = (uint8_t)tg__work_type_of(tg__kernel_type_by_name(tg__name(h->t, name)));
+  return (enum tg__work_type)h->types[name];
 }

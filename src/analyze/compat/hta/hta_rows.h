@@ -7,7 +7,7 @@
 #ifndef TG_HTA_ROWS_H
 #define TG_HTA_ROWS_H
 
-#include "analyze/analyze.h"
+#include "analyze/names/kernel_type.h"
 
 struct tg__hta_row {
   uint32_t slice;
@@ -30,14 +30,12 @@ enum tg__hta_filter {
   TG__HTA_WITH_LAST_STEP,    /* include_last_profiler_step=True: every CPU row, and the device rows they launched */
   TG__HTA_EVERY_ROW,         /* what TraceDiff keeps, and a Trace that nobody has aligned */
 };
-enum tg__hta_type { TG__HTA_UNKNOWN, TG__HTA_COMPUTATION, TG__HTA_COMMUNICATION, TG__HTA_MEMORY, TG__HTA_OTHER };
-extern const char *const tg__hta_type_names[];
 
 struct tg__hta {
   const struct tg__columns *t;
   struct tg__hta_rank *ranks;        /* by rank of the trace; without rows for those not asked for */
   int64_t min_ts_us;                 /* what was taken off every ts */
-  uint8_t *types;                    /* enum tg__hta_type by string id, filled on first use */
+  uint8_t *types;                    /* enum tg__work_type by string id, filled on first use */
   uint32_t event_sync, context_sync; /* string ids */
   enum tg__hta_filter filter;
   bool filters; /* there are steps to filter by */
@@ -72,7 +70,7 @@ void tg__hta_close(struct tg__hta *h);
 static inline bool tg__hta_is_device(const struct tg__hta_row *r) { return r->stream != -1; }
 bool tg__hta_is_gpu(const struct tg__hta *h, const struct tg__hta_row *r);
 /* Kernel type by name alone. */
-enum tg__hta_type tg__hta_type(struct tg__hta *h, const struct tg__hta_row *r);
+enum tg__work_type tg__hta_type(struct tg__hta *h, const struct tg__hta_row *r);
 /* Exact in files that are not rounded, where dur_us lacks the fraction. */
 static inline int64_t tg__hta_dur_ns(const struct tg__hta *h, const struct tg__hta_rank *rank,
                                      const struct tg__hta_row *r) {
