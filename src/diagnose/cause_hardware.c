@@ -48,7 +48,7 @@ void tg__judge_precision(struct tg__facts *f) {
     return;
   }
   struct matrix_work m = {.f = f, .longest = TG_NONE};
-  if (tg__tensor_names_open(&m.names, f->t, false))
+  if (tg__tensor_names_open(&m.names, f->t, &tg__tensor_exact))
     tg__visit(f, see_kernel, &m);
   else
     f->failed = true;
@@ -125,7 +125,7 @@ static void describe_occupancy(const struct occupancy *o, struct tg__finding *x)
 
 void tg__judge_occupancy(struct tg__facts *f) {
   struct occupancy o = {.f = f, .longest = TG_NONE};
-  if (tg__tensor_names_open(&o.names, f->t, false))
+  if (tg__tensor_names_open(&o.names, f->t, &tg__tensor_exact))
     tg__visit(f, see_occupancy, &o);
   else
     f->failed = true;

@@ -1,6 +1,8 @@
 /* compat: the table made from compat.def, and the choice it makes. */
 #include "analyze/compat/compat.h"
 
+#include <stdio.h>
+
 struct rules {
   tg__question_fn *exact; /* of the question */
   const char *argument, *value;
@@ -11,7 +13,6 @@ struct rules {
 static const struct rules all_rules[] = {
 #define RULES(question, argument, value, function, policy) {tg__answer_##question, argument, value, function, policy},
 #include "analyze/compat/compat.def"
-#undef RULES
 };
 
 enum tg_err tg__rules_answer(const struct tg__columns *t, struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
@@ -30,4 +31,23 @@ enum tg_err tg__rules_answer(const struct tg__columns *t, struct tg__ask *a, str
   if (which == 0) return a->question->answer(t, a, out, e);
   a->policy = rules[which]->policy;
   return rules[which]->answer(t, a, out, e);
+}
+
+enum tg_err tg__diff_rules(const char *rules, tg__diff_count **count, struct tg_error *e) {
+  static const struct {
+    const char *value;
+    tg__diff_count *count;
+  } others[] = {
+#define DIFF_RULES(value, function) {value, function},
+#include "analyze/compat/compat.def"
+  };
+  char list[64] = "exact";
+  if (strcmp(rules, "exact") == 0) return TG_OK;
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    snprintf(list + strlen(list), sizeof list - strlen(list), " and %s", others[i].value);
+    if (strcmp(rules, others[i].value) != 0) continue;
+    *count = others[i].count;
+    return TG_OK;
+  }
+  return tg__fail(e, TG_USAGE, -1, "rules=%.60s: there are %s", rules, list);
 }

@@ -45,7 +45,7 @@ static void put_device(const struct work *w, const struct tg__gpu *g) {
 
 /* ---- one row a device ------------------------------------------------------------------------ */
 
-/* Of the whole recording; by the plugin's rules only of what operators launched. */
+/* Of the whole recording; by some rules only of what operators launched. */
 static double tensor_share(struct work *w, const struct tg__gpu *g) {
   const struct tg__rank *r = &w->t->ranks[g->rank];
   long double all = 0, tensor = 0;
@@ -53,7 +53,7 @@ static double tensor_share(struct work *w, const struct tg__gpu *g) {
     const struct tg__track *track = &w->t->tracks[k];
     for (uint32_t i = track->first; track->device == g->device && i < track->first + track->count; i++) {
       if (tg__slice_class(w->t, i) != TG__CLASS_KERNEL) continue;
-      if (w->tensor.plugin && tg__launching_op(w->t, i) == TG_NONE) continue;
+      if (w->tensor.rules->launched_alone && tg__launching_op(w->t, i) == TG_NONE) continue;
       all += (long double)w->t->slices.dur_ns[i];
       if (tg__tensor_unit(&w->tensor, w->t->slices.name[i]) == TG__UNIT_TENSOR_CORE)
         tensor += (long double)w->t->slices.dur_ns[i];
@@ -233,12 +233,10 @@ enum tg_err tg__answer_device_metrics(const struct tg__columns *t, const struct 
   static const char *const choices[] = {"device", "time"};
   struct work w = {.t = t, .ask = a, .out = out};
   size_t by;
-  bool plugin;
   enum tg_err err = tg__ask_choice(a, "by", choices, sizeof choices / sizeof *choices, &by, e);
-  if (!err) err = tg__tensor_rules(a, &plugin, e);
   if (!err) err = parse_bucket(&w, e);
   if (err) return err;
-  if (!tg__tensor_names_open(&w.tensor, t, plugin)) err = TG_MEMORY;
+  if (!tg__tensor_names_open(&w.tensor, t, tg__tensor_rules_of(a))) err = TG_MEMORY;
   for (uint32_t r = 0; r < t->rank_count && !err; r++)
     if (tg__ask_has_rank(a, r)) err = answer_rank(&w, r, by == 1, e);
   if (!err && !out->rows)

@@ -216,7 +216,7 @@ static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
   return x->name != y->name && tg__str_cmp(tg__name(w->t, x->name), tg__name(w->t, y->name)) < 0;
 }
 
-/* A call that does not state it counts as 0, as in the TensorBoard plugin, if any does; copies and memsets never do. */
+/* A call that does not state it counts as 0 if any does; copies and memsets never do. */
 static void put_mean(struct tg_table *out, const struct row *r, double area, int64_t stated_ns) {
   tg__put_real_if(out, stated_ns > 0, area / (double)r->dur.sum);
 }
@@ -228,7 +228,8 @@ static void put_tensor_cores(struct work *w, const struct row *r, struct tg_tabl
   else
     tg__put_bool(out, unit == TG__UNIT_TENSOR_CORE);
   if (r->is_kernel && r->op != TG_NONE)
-    tg__put_bool(out, tg__tensor_op(&w->tensor, r->op) || (!w->tensor.plugin && unit == TG__UNIT_TENSOR_CORE));
+    tg__put_bool(out,
+                 tg__tensor_op(&w->tensor, r->op) || (!w->tensor.rules->by_op_name && unit == TG__UNIT_TENSOR_CORE));
   else
     tg__put_null(out);
 }
@@ -299,10 +300,8 @@ enum tg_err tg__answer_kernels(const struct tg__columns *t, const struct tg__ask
   enum tg_err err = tg__ask_choice(a, "by", choices, sizeof choices / sizeof *choices, &by, e);
   if (err) return err;
   struct work w = {.t = t, .by = (enum by)by};
-  bool plugin;
-  err = tg__tensor_rules(a, &plugin, e);
-  if (err) return err;
-  err = tg__paths_open(&w.groups, t) && tg__tensor_names_open(&w.tensor, t, plugin) ? count_all(&w, a) : TG_MEMORY;
+  err = tg__paths_open(&w.groups, t) && tg__tensor_names_open(&w.tensor, t, tg__tensor_rules_of(a)) ? count_all(&w, a)
+                                                                                                    : TG_MEMORY;
   if (!err) err = put_rows(&w, out);
   if (err) tg__fail(e, err, -1, "out of memory while summing up kernels");
   tg__paths_close(&w.groups);

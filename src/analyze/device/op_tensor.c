@@ -37,15 +37,16 @@ static void add_children(const struct tg__columns *t, struct tg__reach reach, co
 }
 
 enum tg_err tg__op_tensor_sum(const struct tg__columns *t, const struct tg__ask *a, const struct tg__op_tree *tree,
-                              bool plugin, struct tg__op_tensor *out) {
-  *out = (struct tg__op_tensor){.of_first_call = plugin};
+                              struct tg__op_tensor *out) {
+  const struct tg__tensor_rules *const rules = tg__tensor_rules_of(a);
+  *out = (struct tg__op_tensor){.of_first_call = rules->of_first_call};
   if (!tg__ask_has_class(t, a, is_kernel, false)) return TG_OK;
   struct tg__tensor_names names;
   enum tg_err err = TG_MEMORY;
   out->self_ns = tg__alloc((tree->count + 1) * sizeof *out->self_ns);
   out->total_ns = tg__alloc((tree->count + 1) * sizeof *out->total_ns);
   out->eligible = tg__alloc((tree->count + 1) * sizeof *out->eligible);
-  if (tg__tensor_names_open(&names, t, plugin) && out->self_ns && out->total_ns && out->eligible) {
+  if (tg__tensor_names_open(&names, t, rules) && out->self_ns && out->total_ns && out->eligible) {
     const struct tg__reach reach = tg__reach_of(t, a->rank);
     for (uint32_t k = reach.first_track; k < reach.end_track; k++) add_kernels(t, &t->tracks[k], tree, &names, out);
     add_children(t, reach, tree, &names, out);

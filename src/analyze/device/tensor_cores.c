@@ -27,23 +27,16 @@ static bool is_matrix_op(struct tg__str op) {
   return false;
 }
 
-static enum tg__matrix_unit plugin_unit(struct tg__str kernel) {
-#define KERNEL(part)                                                                                                   \
-  if (tg__str_contains(kernel, part)) return TG__UNIT_TENSOR_CORE;
-#include "analyze/compat/plugin/plugin_names.def"
-  return TG__UNIT_NONE;
+const struct tg__tensor_rules tg__tensor_exact = {.unit = tg__matrix_unit, .op = is_matrix_op};
+
+const struct tg__tensor_rules *tg__tensor_rules_of(const struct tg__ask *a) {
+  return a->policy ? a->policy : &tg__tensor_exact;
 }
 
-static bool is_plugin_op(struct tg__str op) {
-#define OP(op_name)                                                                                                    \
-  if (tg__str_eq(op, TG_STR(op_name))) return true;
-#include "analyze/compat/plugin/plugin_names.def"
-  return false;
-}
-
-bool tg__tensor_names_open(struct tg__tensor_names *n, const struct tg__columns *t, bool plugin) {
+bool tg__tensor_names_open(struct tg__tensor_names *n, const struct tg__columns *t,
+                           const struct tg__tensor_rules *rules) {
   const size_t strings = (size_t)tg__strings_count(t->strings) + 1;
-  *n = (struct tg__tensor_names){.t = t, .plugin = plugin, .units = tg__alloc(strings), .ops = tg__alloc(strings)};
+  *n = (struct tg__tensor_names){.t = t, .rules = rules, .units = tg__alloc(strings), .ops = tg__alloc(strings)};
   return n->units && n->ops;
 }
 
@@ -56,7 +49,7 @@ void tg__tensor_names_close(struct tg__tensor_names *n) {
 enum tg__matrix_unit tg__tensor_unit(struct tg__tensor_names *n, uint32_t kernel_name) {
   if (!n->units[kernel_name]) {
     const struct tg__str s = tg__name(n->t, kernel_name);
-    n->units[kernel_name] = (uint8_t)(n->plugin ? plugin_unit(s) : tg__matrix_unit(s));
+    n->units[kernel_name] = (uint8_t)(n->rules->unit(s));
   }
   return (enum tg__matrix_unit)n->units[kernel_name];
 }
@@ -64,15 +57,7 @@ enum tg__matrix_unit tg__tensor_unit(struct tg__tensor_names *n, uint32_t kernel
 bool tg__tensor_op(struct tg__tensor_names *n, uint32_t op_name) {
   if (!n->ops[op_name]) {
     const struct tg__str s = tg__name(n->t, op_name);
-    n->ops[op_name] = (n->plugin ? is_plugin_op(s) : is_matrix_op(s)) ? 2 : 1;
+    n->ops[op_name] = n->rules->op(s) ? 2 : 1;
   }
   return n->ops[op_name] == 2;
-}
-
-enum tg_err tg__tensor_rules(const struct tg__ask *a, bool *plugin, struct tg_error *e) {
-  static const char *const choices[] = {"exact", "plugin"};
-  size_t which = 0;
-  const enum tg_err err = tg__ask_choice(a, "tensor", choices, sizeof choices / sizeof *choices, &which, e);
-  *plugin = which == 1;
-  return err;
 }

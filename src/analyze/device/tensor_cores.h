@@ -12,19 +12,27 @@ enum tg__matrix_unit {
 };
 enum tg__matrix_unit tg__matrix_unit(struct tg__str kernel);
 
-/* The same once per distinct name. plugin: by the lists of the TensorBoard plugin, which know no Hopper and no
- * "unknown". */
+/* What the rules decide: tg__ask.policy of the questions about tensor cores. */
+struct tg__tensor_rules {
+  enum tg__matrix_unit (*unit)(struct tg__str kernel);
+  bool (*op)(struct tg__str op);
+  bool launched_alone; /* device_metrics: only kernels that an operator launched count */
+  bool by_op_name;     /* kernels: an operator suits by its name alone, else also where its kernel uses them */
+  bool of_first_call;  /* ops: a row is what its first call is */
+};
+extern const struct tg__tensor_rules tg__tensor_exact;
+const struct tg__tensor_rules *tg__tensor_rules_of(const struct tg__ask *a);
+
+/* The same once per distinct name. */
 struct tg__tensor_names {
   const struct tg__columns *t;
-  bool plugin;
+  const struct tg__tensor_rules *rules;
   uint8_t *units, *ops; /* by string id; 0 = not looked at yet */
 };
 bool tg__tensor_names_open(struct tg__tensor_names *n, const struct tg__columns *t,
-                           bool plugin); /* false on no memory; close either way */
+                           const struct tg__tensor_rules *rules); /* false on no memory; close either way */
 void tg__tensor_names_close(struct tg__tensor_names *n);
 enum tg__matrix_unit tg__tensor_unit(struct tg__tensor_names *n, uint32_t kernel_name);
 bool tg__tensor_op(struct tg__tensor_names *n, uint32_t op_name);
-/* The argument tensor=exact|plugin that the questions about tensor cores share. */
-enum tg_err tg__tensor_rules(const struct tg__ask *a, bool *plugin, struct tg_error *e);
 
 #endif

@@ -1,29 +1,14 @@
-/* Counts and summed durations by name in two traces, side by side: the figures of HolisticTraceAnalysis' TraceDiff,
- * by its rules or exactly. Which rows there are, their length, their step and their side are the rules; the adding
- * up is one. */
-#include "analyze/diff/diff.h"
-#include "analyze/compat/hta/hta_rows.h"
+/* Counts and summed durations by name in two traces, side by side. Which events there are, their length, their step
+ * and their side are the rules; the adding up is one. */
+#include "analyze/compat/compat.h"
+#include "analyze/diff/diff_totals.h"
 #include "analyze/names/kernel_family.h"
-
-enum which_device { DEVICE_ALL, DEVICE_CPU, DEVICE_GPU };
 
 struct total {
   int64_t calls[TG__SIDES], dur_ns[TG__SIDES];
 };
-struct work {
-  bool short_names, hta;
-  enum which_device device;
-  struct tg__strings *names; /* id = position in totals */
-  struct total *totals;
-  size_t count, cap;
-  /* one side */
-  int side;
-  const struct tg__columns *t;
-  struct tg__ask pick;
-  uint32_t *row_of; /* by string id of the trace */
-};
 
-static struct total *total_of(struct work *w, uint32_t string_id) {
+static struct total *total_of(struct tg__diff_totals *w, uint32_t string_id) {
   uint32_t *row = &w->row_of[string_id];
   if (*row == TG_NONE) {
     const struct tg__str name = tg__name(w->t, string_id);
@@ -40,8 +25,8 @@ static struct total *total_of(struct work *w, uint32_t string_id) {
   return &w->totals[*row];
 }
 
-static bool count_one(struct work *w, uint32_t slice, bool is_device, int64_t dur_ns) {
-  if (w->device != DEVICE_ALL && is_device != (w->device == DEVICE_GPU)) return true;
+bool tg__diff_count_one(struct tg__diff_totals *w, uint32_t slice, bool is_device, int64_t dur_ns) {
+  if (w->device != TG__DIFF_ON_ALL && is_device != (w->device == TG__DIFF_ON_GPU)) return true;
   struct total *x = total_of(w, w->t->slices.name[slice]);
   if (!x) return false;
   x->calls[w->side]++;
@@ -49,41 +34,18 @@ static bool count_one(struct work *w, uint32_t slice, bool is_device, int64_t du
   return true;
 }
 
-/* ---- its rules ------------------------------------------------------------------------------- */
-
-static bool is_picked_step(const struct work *w, int64_t number) {
-  if (!w->pick.has_steps) return true;
-  for (size_t i = 0; i < w->pick.window_count; i++)
-    if (w->t->steps[w->pick.windows[i].step].number == number) return true;
-  return false;
-}
-
-static enum tg_err count_by_hta(struct work *w) {
-  struct tg__hta h;
-  enum tg_err err = tg__hta_open(&h, w->t, w->pick.rank, TG__HTA_EVERY_ROW);
-  for (uint32_t r = 0; !err && r < w->t->rank_count; r++) {
-    if (!tg__ask_has_rank(&w->pick, r)) continue;
-    for (size_t i = 0; !err && i < h.ranks[r].count; i++) {
-      const struct tg__hta_row *row = &h.ranks[r].rows[i];
-      if (!is_picked_step(w, row->iteration)) continue;
-      if (!count_one(w, row->slice, tg__hta_is_device(row), tg__hta_dur_ns(&h, &h.ranks[r], row))) err = TG_MEMORY;
-    }
-  }
-  tg__hta_close(&h);
-  return err;
-}
-
 /* ---- exactly --------------------------------------------------------------------------------- */
 
 static bool counts(enum tg__class c) { return c != TG__CLASS_SPAN && c != TG__CLASS_OTHER && c != TG__CLASS_INSTANT; }
 
-static enum tg_err count_exactly(struct work *w) {
+static enum tg_err count_exactly(struct tg__diff_totals *w) {
   for (uint32_t k = 0; k < w->t->track_count; k++) {
     if (!tg__ask_has_track(&w->pick, w->t, k)) continue;
     for (uint32_t i = w->t->tracks[k].first; i < w->t->tracks[k].first + w->t->tracks[k].count; i++) {
       const enum tg__class c = tg__slice_class(w->t, i);
       if (!counts(c) || !tg__ask_has_slice(&w->pick, w->t, k, i)) continue;
-      if (!count_one(w, i, tg__class_is_device_work(c) || c == TG__CLASS_GPU_ANNOTATION, w->t->slices.dur_ns[i]))
+      if (!tg__diff_count_one(w, i, tg__class_is_device_work(c) || c == TG__CLASS_GPU_ANNOTATION,
+                              w->t->slices.dur_ns[i]))
         return TG_MEMORY;
     }
   }
@@ -91,7 +53,7 @@ static enum tg_err count_exactly(struct work *w) {
 }
 
 struct counting {
-  struct work *w;
+  struct tg__diff_totals *w;
   const struct tg_arg *args;
   size_t arg_count;
   bool any;
@@ -100,7 +62,7 @@ struct counting {
 
 static enum tg_err count_trace(void *ctx, struct tg__columns *t, struct tg_error *e) {
   struct counting *const c = ctx;
-  struct work *const w = c->w;
+  struct tg__diff_totals *const w = c->w;
   struct tg_error why = {0};
   w->t = t;
   enum tg_err err = tg__ask_select(t, c->args, c->arg_count, &w->pick, &why);
@@ -109,8 +71,7 @@ static enum tg_err count_trace(void *ctx, struct tg__columns *t, struct tg_error
   if (w->row_of) {
     memset(w->row_of, 0xff, texts * sizeof *w->row_of);
     c->any = true;
-    if ((w->hta ? count_by_hta(w) : count_exactly(w)) != TG_OK)
-      err = tg__fail(e, TG_MEMORY, -1, "out of memory while adding up names");
+    if (w->count_trace(w) != TG_OK) err = tg__fail(e, TG_MEMORY, -1, "out of memory while adding up names");
   } else if (!err) {
     err = tg__fail(e, TG_MEMORY, -1, "out of memory");
   } else if (err == TG_NO_DATA) {
@@ -124,7 +85,7 @@ static enum tg_err count_trace(void *ctx, struct tg__columns *t, struct tg_error
   return err;
 }
 
-static enum tg_err count_side(struct work *w, struct tg__columns *t, const struct tg__diff_ask *ask,
+static enum tg_err count_side(struct tg__diff_totals *w, struct tg__columns *t, const struct tg__diff_ask *ask,
                               struct tg_error *e) {
   const char *own_rank = tg__diff_arg(ask, w->side ? "rank_b" : "rank_a"),
              *own_step = tg__diff_arg(ask, w->side ? "step_b" : "step_a");
@@ -146,7 +107,7 @@ static int64_t size_of(const struct total *x) {
 }
 
 static bool larger_change(uint32_t a, uint32_t b, const void *ctx) {
-  const struct work *w = ctx;
+  const struct tg__diff_totals *w = ctx;
   const int64_t x = size_of(&w->totals[a]), y = size_of(&w->totals[b]);
   if (x != y) return x > y;
   return tg__str_cmp(tg__strings_get(w->names, a), tg__strings_get(w->names, b)) < 0;
@@ -159,7 +120,7 @@ static const char *change_of(const struct total *x) {
   return x->calls[1] > x->calls[0] ? "increased" : "decreased";
 }
 
-static enum tg_err put_totals(const struct work *w, struct tg_table *out, struct tg_error *e) {
+static enum tg_err put_totals(const struct tg__diff_totals *w, struct tg_table *out, struct tg_error *e) {
   uint32_t *order = tg__alloc((w->count + 1) * sizeof *order);
   for (size_t i = 0; order && i < w->count; i++) order[i] = (uint32_t)i;
   if (!order || !tg__sort_index(order, w->count, larger_change, w)) {
@@ -187,21 +148,21 @@ static enum tg_err put_totals(const struct work *w, struct tg_table *out, struct
   return TG_OK;
 }
 
-static enum tg_err parse(struct work *w, const struct tg__diff_ask *ask, struct tg_error *e) {
-  const char *device = tg__diff_arg(ask, "device"), *rules = tg__diff_arg(ask, "rules");
+static enum tg_err parse(struct tg__diff_totals *w, const struct tg__diff_ask *ask, struct tg_error *e) {
+  const char *device = tg__diff_arg(ask, "device");
   w->short_names = strcmp(tg__diff_arg(ask, "by"), "short_name") == 0;
-  w->hta = strcmp(rules, "hta") == 0;
-  w->device = strcmp(device, "cpu") == 0 ? DEVICE_CPU : strcmp(device, "gpu") == 0 ? DEVICE_GPU : DEVICE_ALL;
-  if (!w->hta && strcmp(rules, "exact") != 0)
-    return tg__fail(e, TG_USAGE, -1, "rules=%.60s: there are exact and hta", rules);
-  if (w->device == DEVICE_ALL && strcmp(device, "all") != 0)
+  w->count_trace = count_exactly;
+  w->device = strcmp(device, "cpu") == 0   ? TG__DIFF_ON_CPU
+              : strcmp(device, "gpu") == 0 ? TG__DIFF_ON_GPU
+                                           : TG__DIFF_ON_ALL;
+  if (w->device == TG__DIFF_ON_ALL && strcmp(device, "all") != 0)
     return tg__fail(e, TG_USAGE, -1, "device=%.60s: there are all, cpu and gpu", device);
-  return TG_OK;
+  return tg__diff_rules(tg__diff_arg(ask, "rules"), &w->count_trace, e);
 }
 
 enum tg_err tg__diff_totals(struct tg__columns *const sides[TG__SIDES], const struct tg__diff_ask *ask,
                             struct tg_table *out, struct tg_error *e) {
-  struct work w = {.names = tg__strings_new()};
+  struct tg__diff_totals w = {.names = tg__strings_new()};
   enum tg_err err = w.names ? parse(&w, ask, e) : tg__fail(e, TG_MEMORY, -1, "out of memory");
   for (int side = 0; !err && side < TG__SIDES; side++) {
     w.side = side;

@@ -154,11 +154,8 @@ done:
 }
 
 static enum tg_err prepare(struct work *w, struct tg_error *e) {
-  bool plugin;
-  enum tg_err err = tg__tensor_rules(w->ask, &plugin, e);
-  if (err) return err;
-  err = tg__op_tree_build(w->t, &w->tree);
-  if (!err) err = tg__op_tensor_sum(w->t, w->ask, &w->tree, plugin, &w->tensor);
+  enum tg_err err = tg__op_tree_build(w->t, &w->tree);
+  if (!err) err = tg__op_tensor_sum(w->t, w->ask, &w->tree, &w->tensor);
   if (!err) err = tg__memory_events_read(w->t, w->ask, &w->tree, &w->memory);
   if (!err) err = tg__memory_sum(&w->tree, tg__reach_of(w->t, w->ask->rank), &w->memory, &w->bytes);
   if (err) return tg__fail(e, err, -1, "out of memory while building the operator tree");

@@ -282,40 +282,34 @@ static void note_headline(const struct tg__ranks *r, struct tg_table *out) {
         matched, matched == 1 ? "" : "s", 100 * (double)wait / (double)(wait + transfer), matched == 1 ? "it" : "them");
 }
 
-static bool has_collectives(const struct tg__ranks *r) {
-  for (uint32_t i = 0; i < r->s->count; i++)
-    if (r->s->ranks[i].collective_count || r->s->ranks[i].node_count) return true;
-  return false;
-}
-
-static enum tg_err no_collectives(struct tg_error *e) {
-  return tg__fail(e, TG_NO_DATA, -1,
-                  "the trace holds no collectives (nccl or gloo annotations, record_param_comms, kernels of NCCL or "
-                  "RCCL): record while "
-                  "torch.distributed is in use, all ranks into one folder");
+enum tg_err tg__collectives_open(struct tg__ranks *r, const struct tg__columns *t, const struct tg__ask *a,
+                                 struct tg_error *e) {
+  static const char *const clocks[] = {"aligned", "files"};
+  size_t clock;
+  *r = (struct tg__ranks){0};
+  enum tg_err err = tg__ask_choice(a, "clock", clocks, 2, &clock, e);
+  if (!err) err = tg__ranks_open(r, t, a, clock == 0, e);
+  for (uint32_t i = 0; !err && i < r->s->count; i++)
+    if (r->s->ranks[i].collective_count || r->s->ranks[i].node_count) return TG_OK;
+  return err ? err
+             : tg__fail(e, TG_NO_DATA, -1,
+                        "the trace holds no collectives (nccl or gloo annotations, record_param_comms, kernels of NCCL "
+                        "or RCCL): record while torch.distributed is in use, all ranks into one folder");
 }
 
 enum tg_err tg__answer_collectives(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                    struct tg_error *e) {
-  static const char *const groupings[] = {"kind", "group", "collective", "part", "rank", "step"},
-                           *const rules[] = {"exact", "plugin"}, *const clocks[] = {"aligned", "files"};
-  enum { RANK = 4, STEP = 5 };
+  static const char *const groupings[] = {"kind", "group", "collective", "part", "rank", "step"};
   static void (*const answers[])(struct answer *) = {by_kind, by_group, by_collective, by_part, by_rank};
-  size_t by, rule, clock;
+  enum { STEP = sizeof answers / sizeof *answers };
+  size_t by;
   enum tg_err err = tg__ask_choice(a, "by", groupings, STEP + 1, &by, e);
-  if (!err) err = tg__ask_choice(a, "rules", rules, 2, &rule, e);
-  if (!err) err = tg__ask_choice(a, "clock", clocks, 2, &clock, e);
   if (err) return err;
-  if (rule == 0 ? by == STEP : by != RANK && by != STEP)
-    return tg__fail(e, TG_USAGE, -1,
-                    rule == 0 ? "by=step goes with rules=plugin alone; the question ranks has steps"
-                              : "rules=plugin answers by=rank and by=step");
+  if (by == STEP)
+    return tg__fail(e, TG_USAGE, -1, "by=step goes with rules=plugin alone; the question ranks has steps");
   struct tg__ranks r;
-  err = tg__ranks_open(&r, t, a, clock == 0, e);
-  if (!err && !has_collectives(&r)) err = no_collectives(e);
-  if (!err && rule == 1) {
-    err = tg__collectives_by_plugin(&r, by == STEP, out, e);
-  } else if (!err) {
+  err = tg__collectives_open(&r, t, a, e);
+  if (!err) {
     struct answer w = {.r = &r, .out = out};
     answers[by](&w);
     note_headline(&r, out);

@@ -1,4 +1,4 @@
-/* collectives: the parts of the question. */
+/* collectives: what the answers share. */
 #ifndef TG_COLLECTIVES_H
 #define TG_COLLECTIVES_H
 
@@ -6,8 +6,8 @@
 
 #include "analyze/ranks/ranks.h"
 
-/* rules=plugin, in collectives_plugin.c: by rank and name, or by rank and step. */
-enum tg_err tg__collectives_by_plugin(const struct tg__ranks *r, bool by_step, struct tg_table *out,
-                                      struct tg_error *e);
+/* The ranks asked for, with the argument clock=; TG_NO_DATA where they have no collectives. Close it either way. */
+enum tg_err tg__collectives_open(struct tg__ranks *r, const struct tg__columns *t, const struct tg__ask *a,
+                                 struct tg_error *e);
 
 #endif

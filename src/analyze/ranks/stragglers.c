@@ -152,23 +152,25 @@ static enum tg_err answer_exact(const struct tg__columns *t, const struct tg__as
   return err;
 }
 
-enum tg_err tg__answer_stragglers(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
-                                  struct tg_error *e) {
-  static const char *const rules[] = {"exact", "hta", "hta-last"}, *const clocks[] = {"aligned", "files"};
-  struct tg__step_picks picks;
-  size_t rule, clock;
+enum tg_err tg__stragglers_read(const struct tg__ask *a, struct tg__straggler_call *call, struct tg_error *e) {
+  static const char *const clocks[] = {"aligned", "files"};
+  size_t clock;
   char *end;
-  enum tg_err err = tg__ask_choice(a, "rules", rules, 3, &rule, e);
-  if (!err) err = tg__ask_choice(a, "clock", clocks, 2, &clock, e);
-  if (!err) err = tg__step_picks_read(&picks, a, e);
+  enum tg_err err = tg__ask_choice(a, "clock", clocks, 2, &clock, e);
+  if (!err) err = tg__step_picks_read(&call->picks, a, e);
   if (err) return err;
   const char *const text = tg__ask_arg(a, "candidates");
   const long candidates = strtol(text, &end, 10);
   if (*end || end == text || candidates < 0 || candidates > 1000000)
     return tg__fail(e, TG_USAGE, -1, "candidates=%.60s is not a number of ranks: give a whole number such as 2", text);
-  if (rule == 0) return answer_exact(t, a, &picks, clock == 0, out, e);
-  if (t->summaries)
-    return tg__fail(e, TG_NO_DATA, -1,
-                    "rules=hta looks at single kernels, which a summary does not have: ask the folder with the traces");
-  return tg__stragglers_by_hta(t, a, &picks, candidates < 1 ? 1 : (size_t)candidates, out, e);
+  call->is_aligned = clock == 0;
+  call->candidates = candidates < 1 ? 1 : (size_t)candidates;
+  return TG_OK;
+}
+
+enum tg_err tg__answer_stragglers(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
+                                  struct tg_error *e) {
+  struct tg__straggler_call call;
+  const enum tg_err err = tg__stragglers_read(a, &call, e);
+  return err ? err : answer_exact(t, a, &call.picks, call.is_aligned, out, e);
 }

@@ -1,6 +1,7 @@
 /* stragglers_hta: the straggler candidates of HolisticTraceAnalysis. Of each iteration it takes the kernel
  * ncclKernel… whose duration differs most between the ranks and flags those ranks on which it starts latest. Newer
  * kernels (ncclDevKernel…) it does not know. */
+#include "analyze/compat/compat.h"
 #include "analyze/compat/hta/hta_rows.h"
 #include "analyze/ranks/stragglers.h"
 
@@ -198,12 +199,17 @@ static enum tg_err find(struct finding *f, size_t candidates, struct tg_table *o
   return TG_OK;
 }
 
-enum tg_err tg__stragglers_by_hta(const struct tg__columns *t, const struct tg__ask *a,
-                                  const struct tg__step_picks *picks, size_t candidates, struct tg_table *out,
-                                  struct tg_error *e) {
-  struct finding f = {.picks = picks};
-  enum tg_err err = tg__hta_open(&f.hta, t, TG_NONE, tg__hta_filter_of(a));
-  if (!err) err = find(&f, candidates, out, e);
+enum tg_err tg__stragglers_hta(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
+                               struct tg_error *e) {
+  struct tg__straggler_call call;
+  enum tg_err err = tg__stragglers_read(a, &call, e);
+  if (err) return err;
+  if (t->summaries)
+    return tg__fail(e, TG_NO_DATA, -1,
+                    "rules=hta looks at single kernels, which a summary does not have: ask the folder with the traces");
+  struct finding f = {.picks = &call.picks};
+  err = tg__hta_open(&f.hta, t, TG_NONE, tg__hta_filter_of(a));
+  if (!err) err = find(&f, call.candidates, out, e);
   tg__hta_close(&f.hta);
   tg__free(f.items);
   tg__free(f.order);

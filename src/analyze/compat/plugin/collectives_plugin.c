@@ -3,6 +3,7 @@
  * its end, the rest is waiting. */
 #include <math.h>
 
+#include "analyze/compat/compat.h"
 #include "analyze/ranks/collectives.h"
 
 struct plugin {
@@ -128,8 +129,7 @@ static void put_steps(struct plugin *p, uint32_t rank) {
   if (outside.calls) put_sums(p, rank, TG_STR(""), "", &outside);
 }
 
-enum tg_err tg__collectives_by_plugin(const struct tg__ranks *r, bool by_step, struct tg_table *out,
-                                      struct tg_error *e) {
+static enum tg_err put_ranks(const struct tg__ranks *r, bool by_step, struct tg_table *out, struct tg_error *e) {
   struct plugin p = {.r = r, .out = out};
   if (!line_up(&p))
     return tg__fail(
@@ -144,4 +144,19 @@ enum tg_err tg__collectives_by_plugin(const struct tg__ranks *r, bool by_step, s
       put_names(&p, i);
   }
   return p.failed ? TG_MEMORY : TG_OK;
+}
+
+enum tg_err tg__collectives_plugin(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
+                                   struct tg_error *e) {
+  static const char *const groupings[] = {"kind", "group", "collective", "part", "rank", "step"};
+  enum { RANK = 4, STEP = 5 };
+  struct tg__ranks r;
+  size_t by;
+  enum tg_err err = tg__ask_choice(a, "by", groupings, STEP + 1, &by, e);
+  if (err) return err;
+  if (by != RANK && by != STEP) return tg__fail(e, TG_USAGE, -1, "rules=plugin answers by=rank and by=step");
+  err = tg__collectives_open(&r, t, a, e);
+  if (!err) err = put_ranks(&r, by == STEP, out, e);
+  tg__ranks_close(&r);
+  return err;
 }
