@@ -18,6 +18,7 @@ enum tg_err tg__diff_rules(const char *rules, tg__diff_count **count, struct tg_
 extern const struct tg__op_kernels_rules tg__op_kernels_hta; /* launch/op_kernels.h */
 extern const struct tg__device_rules tg__device_hta;         /* device/device_rows.h */
 extern const struct tg__tensor_rules tg__tensor_plugin;      /* device/tensor_cores.h */
+extern const struct tg__crit_rules tg__crit_hta;             /* critical/critical.h */
 
 #define RULES(question, argument, value, function, policy) tg__question_fn function;
 #define DIFF_RULES(value, function) tg__diff_count function;

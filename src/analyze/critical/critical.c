@@ -45,15 +45,15 @@ struct writer {
   bool all_edges;
   int64_t total;               /* weight of the path */
   uint32_t track;              /* of the slice looked at last */
-  struct tg__file_order order; /* open: rules=exact, with rows that are single events or edges */
+  struct tg__file_order order; /* open: with rows that are single events or edges, where c->index is not known */
 };
 
 /* ---- what an edge is ------------------------------------------------------------------------- */
 
 static enum bound bound_of_work(const struct writer *w, const struct tg__crit_row *r) {
   const struct tg__columns *t = w->c->t;
-  if (w->c->hta)
-    return tg__crit_is_collective_in_hta(tg__name(t, t->slices.name[r->slice])) ? BOUND_COMMUNICATION : BOUND_COMPUTE;
+  bool (*const is_collective)(struct tg__str kernel) = w->c->rules->is_collective;
+  if (is_collective) return is_collective(tg__name(t, t->slices.name[r->slice])) ? BOUND_COMMUNICATION : BOUND_COMPUTE;
   const char *type = tg__names_kernel_type(w->names, r->slice);
   return type[0] == 'M' ? BOUND_COPY : type[3] == 'M' ? BOUND_COMMUNICATION : BOUND_COMPUTE;
 }
@@ -135,7 +135,7 @@ static void put_place(struct writer *w, uint32_t row) {
 static int64_t weight_ns(const struct tg__crit *c, int64_t weight) {
   int64_t ns;
   if (weight == TG_NULL_INT) return weight;
-  return __builtin_mul_overflow(weight, c->unit_ns, &ns) ? INT64_MAX : ns;
+  return __builtin_mul_overflow(weight, c->rules->unit_ns, &ns) ? INT64_MAX : ns;
 }
 
 static void put_line(struct writer *w, const struct line *l) {
@@ -367,7 +367,7 @@ static void put_notes(struct writer *w) {
     len += (size_t)snprintf(text + len, sizeof text - len, "%s%s %.1f %%", separator, l->bound,
                             100.0 * (double)l->weight / (double)w->total);
   }
-  const double ms = (double)w->total * (double)c->unit_ns / 1e6;
+  const double ms = (double)w->total * (double)c->rules->unit_ns / 1e6;
   tg__table_note(w->out, "rank %lld: the critical path is %.3f ms long: %s", (long long)c->t->ranks[c->rank].number, ms,
                  len ? text : "nothing but order");
   if (!c->wait_count && c->inferred.count)
@@ -396,7 +396,8 @@ static enum tg_err put_answer(struct writer *w) {
 
 struct wish { /* the arguments */
   enum by by;
-  bool all_edges, hta, launch_edges;
+  const struct tg__crit_rules *rules;
+  bool all_edges, launch_edges;
   struct tg__crit_range range;
   const char *annotation, *loading;
 };
@@ -405,9 +406,8 @@ static enum tg_err refuse(const struct tg__crit *c, struct tg_error *e) {
   const long long rank = c->t->ranks[c->rank].number;
   const char *where = c->window_start == INT64_MIN ? "in the trace" : "in this window";
   if (c->refusal)
-    return tg__fail(e, TG_NO_DATA, -1,
-                    "critical_path: HolisticTraceAnalysis gives none for rank %lld: %s; rules=exact (the default) does",
-                    rank, c->refusal);
+    return tg__fail(e, TG_NO_DATA, -1, "critical_path: %s gives none for rank %lld: %s; rules=exact (the default) does",
+                    c->rules->tool, rank, c->refusal);
   if (c->edge_count)
     return tg__fail(e, TG_NO_DATA, -1, "critical_path: nothing of rank %lld %s takes time: there are only waits", rank,
                     where);
@@ -420,19 +420,15 @@ static enum tg_err refuse(const struct tg__crit *c, struct tg_error *e) {
 
 static enum tg_err answer_rank(const struct tg__columns *t, const struct tg__ask *a, const struct wish *wish,
                                uint32_t rank, struct tg_table *out, struct tg_error *e) {
-  struct tg__crit c = {.t = t,
-                       .rank = rank,
-                       .hta = wish->hta,
-                       .launch_edges = wish->launch_edges,
-                       .unit_ns = wish->hta ? 1000 : 1,
-                       .loading = wish->loading};
+  struct tg__crit c = {
+      .t = t, .rank = rank, .rules = wish->rules, .launch_edges = wish->launch_edges, .loading = wish->loading};
   struct tg__crit_names words;
   struct tg__names names = {0};
   enum tg_err err = TG_MEMORY;
   if (!tg__crit_names_open(&words, &c, wish->annotation) || !tg__names_open(&names, t)) goto done;
-  err = c.hta ? tg__crit_rows_hta(&c, &words, a, wish->range, e) : tg__crit_rows_exact(&c, &words, a, wish->range, e);
+  err = c.rules->rows(&c, &words, a, wish->range, e);
   if (err) goto done;
-  if (!c.hta) tg__crit_infer_waits(&c);
+  if (c.rules->infers_waits) tg__crit_infer_waits(&c);
   tg__crit_add_locks(&c);
   tg__crit_add_stacks(&c);
   tg__crit_add_device(&c);
@@ -443,7 +439,7 @@ static enum tg_err answer_rank(const struct tg__columns *t, const struct tg__ask
     err = refuse(&c, e);
   } else {
     struct writer w = {.c = &c, .names = &names, .out = out, .by = wish->by, .all_edges = wish->all_edges};
-    if (!c.hta && (w.by == BY_EDGE || w.by == BY_EVENT) && !tg__file_order_open(&w.order, t, rank))
+    if (!c.index && (w.by == BY_EDGE || w.by == BY_EVENT) && !tg__file_order_open(&w.order, t, rank))
       tg__file_order_close(&w.order);
     err = put_answer(&w);
     tg__file_order_close(&w.order);
@@ -454,6 +450,15 @@ done:
   tg__crit_close(&c);
   return err;
 }
+
+const struct tg__crit_rules tg__crit_exact = {.unit_ns = 1,
+                                              .rows = tg__crit_rows_exact,
+                                              .name = tg__crit_name_exact,
+                                              .sort = tg__crit_sort_device,
+                                              .launch_edges = true,
+                                              .infers_waits = true,
+                                              .takes_steps = true,
+                                              .locks_weigh = true};
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
@@ -472,16 +477,18 @@ static bool parse_instance(const char *text, struct tg__crit_range *out) {
 
 static enum tg_err parse_wish(const struct tg__ask *a, struct wish *wish, struct tg_error *e) {
   static const char *const bys[] = {"op", "bound", "kind", "event", "edge", "rank"}, *const edges[] = {"path", "all"};
-  static const char *const rules[] = {"exact", "hta", "hta-last"}, *const switches[] = {"0", "1", "auto"};
-  size_t by, all, hta, launch;
+  static const char *const switches[] = {"0", "1", "auto"};
+  const struct tg__crit_rules *const rules = a->policy ? a->policy : &tg__crit_exact;
+  size_t by, all, launch;
   enum tg_err err = tg__ask_choice(a, "by", bys, sizeof bys / sizeof *bys, &by, e);
   if (!err) err = tg__ask_choice(a, "edges", edges, 2, &all, e);
-  if (!err) err = tg__ask_choice(a, "rules", rules, 3, &hta, e);
   if (!err) err = tg__ask_choice(a, "launch_edges", switches, 3, &launch, e);
   if (err) return err;
   const char *loading = tg__ask_arg(a, "data_load_events"), *instance = tg__ask_arg(a, "instance");
-  *wish =
-      (struct wish){.by = (enum by)by, .all_edges = all, .hta = hta, .launch_edges = launch == 2 ? !hta : launch == 1};
+  *wish = (struct wish){.by = (enum by)by,
+                        .rules = rules,
+                        .all_edges = all,
+                        .launch_edges = launch == 2 ? rules->launch_edges : launch == 1};
   wish->annotation = tg__ask_arg(a, "annotation");
   wish->loading = *loading ? loading : NULL;
   if (!parse_instance(instance, &wish->range))
@@ -491,7 +498,7 @@ static enum tg_err parse_wish(const struct tg__ask *a, struct wish *wish, struct
                     instance);
   if (wish->all_edges && wish->by != BY_EDGE)
     return tg__fail(e, TG_USAGE, -1, "critical_path: edges=all is for by=edge alone");
-  if (a->has_steps && (wish->hta || *wish->annotation))
+  if (a->has_steps && (!rules->takes_steps || *wish->annotation))
     return tg__fail(e, TG_USAGE, -1,
                     "critical_path: step= is for rules=exact without an annotation; with rules=hta say "
                     "annotation=ProfilerStep instance=0");

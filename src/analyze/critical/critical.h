@@ -1,9 +1,8 @@
 /* critical: the graph of one rank behind the question critical_path, private to critical*.c.
  *
  * Every operator, host call and piece of device work has two nodes, its start and its end; edges say what had to
- * come first. The critical path is the longest way through them. One program under two sets of rules: exact counts
- * nanoseconds, keeps devices apart and follows every link; hta repeats HolisticTraceAnalysis 0.6.1, microseconds and
- * defects included (docs/metrics.md). */
+ * come first. The critical path is the longest way through them. The exact rules count nanoseconds, keep devices apart
+ * and follow every link; what other rules change is a policy. */
 #ifndef TG_CRITICAL_H
 #define TG_CRITICAL_H
 
@@ -20,9 +19,10 @@ enum {                         /* flags of a row */
        TG__CRIT_CLOSED = 128,  /* its end has been walked over */
 };
 struct tg__crit_row {
-  int64_t start, end; /* ns of the file; rules=hta: µs after its own rounding */
+  int64_t start, end; /* in c->rules->unit_ns */
   uint32_t slice;
-  uint32_t link;  /* row of the partner: the host call of device work; rules=hta: also the device work of a host call */
+  uint32_t
+      link; /* row of the partner: the host call of device work; some rules link the device work of a host call, too */
   uint32_t place; /* of a host row its thread, of a device row its stream; the two are numbered apart */
   uint8_t flags;
 };
@@ -64,24 +64,51 @@ struct tg__crit_launch { /* a host call that put work on a stream */
   uint32_t stream, thread, work; /* thread: index into trace->tracks; work: row */
 };
 
+struct tg__crit;
+struct tg__crit_names;
+struct tg__crit_range {
+  int64_t first, last;
+}; /* which of the matching annotations, both included */
+
+/* What the rules decide: tg__ask.policy of the question. */
+struct tg__crit_rules {
+  const char *tool; /* what they are of; NULL: the exact ones */
+  int64_t unit_ns;  /* of the times of rows */
+  /* Fills rows, places, waits and launches. TG_OK, TG_MEMORY, or TG_NO_DATA with *e filled. */
+  enum tg_err (*rows)(struct tg__crit *c, struct tg__crit_names *n, const struct tg__ask *a,
+                      struct tg__crit_range range, struct tg_error *e);
+  unsigned (*name)(struct tg__str name);                                /* TG__CRIT_NAME_BLOCKING, COPY, LAUNCH, STEP */
+  bool (*sort)(const struct tg__crit *c, uint32_t *rows, size_t count); /* device rows by time; false on no memory */
+  bool (*is_collective)(struct tg__str kernel); /* other device work computes; NULL: its type tells */
+  bool launch_edges;                            /* what launch_edges=auto means */
+  bool infers_waits;                            /* of calls that wait for the device without saying for what */
+  bool takes_steps;                             /* step= may be given */
+  bool locks_thread;    /* calls on one thread wait for each other's lock, too; else the call stack knows their order */
+  bool locks_weigh;     /* a call that waited for the lock has the rest of its time to itself, or waits on */
+  bool ends_innermost;  /* whatever ends, it is taken for the innermost call */
+  bool goes_below_zero; /* weights of edges that lead back in time */
+  bool gives_up;        /* refuses graphs with a circle and links that lead nowhere */
+};
+extern const struct tg__crit_rules tg__crit_exact;
+
 struct tg__crit {
   const struct tg__columns *t;
   uint32_t rank;
-  bool hta, launch_edges;
-  int64_t unit_ns;                  /* of the times of rows */
-  int64_t window_start, window_end; /* in that unit, both included */
+  const struct tg__crit_rules *rules;
+  bool launch_edges;
+  int64_t window_start, window_end; /* in the unit of the rules, both included */
   const char *loading; /* names of events that load data contain one of these words, joined by commas; NULL = as torch
                           names them */
   struct tg__crit_row *rows;
   uint32_t count;
   uint32_t thread_count, stream_count;
-  bool *is_skipped_thread;     /* by thread: not walked (rules=hta); NULL = none is */
-  int64_t *index;              /* by row, rules=hta: ordinal of the event in its file */
+  bool *is_skipped_thread;     /* by thread: not walked; NULL = none is */
+  int64_t *index;              /* by row: ordinal of the event in its file; NULL = not known */
   struct tg__crit_wait *waits; /* by row */
   size_t wait_count, wait_cap;
   struct tg__crit_launch *launches; /* only when a wait names what it waits for */
   size_t launch_count, launch_cap;
-  int32_t *queue;              /* by row, rules=hta: queue length right after it; INT32_MIN = unknown */
+  int32_t *queue; /* by row: queue length right after it, INT32_MIN = unknown; NULL = the rules do not look at it */
   struct tg__map inferred;     /* blocking host call → device work it waited for, where no wait was recorded */
   struct tg__crit_edge *edges; /* in the order they were found, which decides between paths of equal length */
   size_t edge_count, edge_cap;
@@ -98,7 +125,7 @@ enum {
   TG__CRIT_NAME_BLOCKING = 2, /* waits for everything on a device or stream */
   TG__CRIT_NAME_COPY = 4,     /* waits for its own copy */
   TG__CRIT_NAME_LOADING = 8,
-  TG__CRIT_NAME_LAUNCH = 16, /* in the list of launch calls of rules=hta */
+  TG__CRIT_NAME_LAUNCH = 16, /* launches work */
   TG__CRIT_NAME_STEP = 32,
   TG__CRIT_NAME_WANTED = 64, /* contains the annotation asked for */
   TG__CRIT_NAME_KNOWN = 128,
@@ -112,19 +139,17 @@ bool tg__crit_names_open(struct tg__crit_names *n, struct tg__crit *c, const cha
 void tg__crit_names_close(struct tg__crit_names *n);
 unsigned tg__crit_name(struct tg__crit_names *n, uint32_t string_id);
 enum tg__crit_wait_kind tg__crit_wait_kind(const struct tg__columns *t, uint32_t slice);
-bool tg__crit_is_collective_in_hta(struct tg__str kernel); /* by its shortened name */
 
-struct tg__crit_range {
-  int64_t first, last;
-}; /* which of the matching annotations, both included */
-/* Fill rows, places, waits and launches. TG_OK, TG_MEMORY, or TG_NO_DATA with *e filled. */
+/* Fills rows, places, waits and launches by the exact rules. */
 enum tg_err tg__crit_rows_exact(struct tg__crit *c, struct tg__crit_names *n, const struct tg__ask *a,
                                 struct tg__crit_range range, struct tg_error *e);
-enum tg_err tg__crit_rows_hta(struct tg__crit *c, struct tg__crit_names *n, const struct tg__ask *a,
-                              struct tg__crit_range range, struct tg_error *e);
+unsigned tg__crit_name_exact(struct tg__str name);
+/* Rows of the device by time; what begins as a wait ends was not waited for. Waits count at their end. */
+int64_t tg__crit_device_time(const struct tg__crit_row *r);
+bool tg__crit_sort_device(const struct tg__crit *c, uint32_t *rows, size_t count);
 void tg__crit_add_launch(struct tg__crit *c, struct tg__crit_launch launch);
 void tg__crit_add_wait(struct tg__crit *c, struct tg__crit_wait wait);
-void tg__crit_infer_waits(struct tg__crit *c); /* rules=exact, before the edges (critical_infer.c) */
+void tg__crit_infer_waits(struct tg__crit *c); /* before the edges (critical_infer.c) */
 
 /* Edges: of host calls that share a lock and of call stacks (critical_host.c), of device work (critical_device.c). */
 void tg__crit_add_edge(struct tg__crit *c, uint32_t from, uint32_t to, enum tg__crit_kind kind, uint32_t event,
@@ -145,8 +170,7 @@ static inline int64_t tg__crit_span(int64_t from, int64_t to) {
   int64_t span;
   return __builtin_sub_overflow(to, from, &span) ? (to < from ? INT64_MIN + 1 : INT64_MAX) : span;
 }
-int64_t tg__crit_weight(const struct tg__crit *c,
-                        const struct tg__crit_edge *e); /* in c->unit_ns; below 0 with rules=hta only */
+int64_t tg__crit_weight(const struct tg__crit *c, const struct tg__crit_edge *e); /* in the unit of the rules */
 
 void tg__crit_close(struct tg__crit *c);
 

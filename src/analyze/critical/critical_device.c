@@ -1,11 +1,10 @@
 /* critical_device: edges of device work: from the call that launched it, from the work before it on its stream, and
  * from what it or the host waited for. */
 #include "analyze/critical/critical.h"
-#include "analyze/table/numpy_sort.h"
 
 enum {
   LONGEST_DELAY_NS = 1500000
-}; /* between two kernels of a stream: above it the first did not hold up the second (as HTA) */
+}; /* between two kernels of a stream: above it the first did not hold up the second */
 
 struct pass {
   struct tg__crit *c;
@@ -144,7 +143,7 @@ static uint32_t source_end(struct pass *p, uint32_t row) {
   const uint32_t source = tg__map_get(&p->source, row);
   if (!has_node(c, source) || source == row) return TG_NONE;
   const bool same = c->rows[source].place == c->rows[row].place;
-  if (same && !c->hta) return TG_NONE; /* a stream keeps its order anyway */
+  if (same && !c->rules->gives_up) return TG_NONE; /* a stream keeps its order anyway */
   if (same) c->refusal = "it finds two kernels of one stream that wait for each other here";
   tg__crit_add_edge(c, tg__crit_end(source), tg__crit_start(row), TG__CRIT_SYNC, TG_NONE, false);
   return tg__crit_end(source);
@@ -170,10 +169,10 @@ static void take_work(struct pass *p, uint32_t row) {
   if (is_first) {
     if (has_node(c, r->link))
       tg__crit_add_edge(c, tg__crit_start(r->link), start, TG__CRIT_LAUNCH, TG_NONE, false);
-    else if (c->hta)
+    else if (c->rules->gives_up)
       c->refusal = "it finds no node for the call that launched a kernel here";
   } else if (previous != TG_NONE) {
-    const bool is_near = tg__crit_span(c->rows[previous].end, r->start) < LONGEST_DELAY_NS / c->unit_ns;
+    const bool is_near = tg__crit_span(c->rows[previous].end, r->start) < LONGEST_DELAY_NS / c->rules->unit_ns;
     const bool is_later = source == TG_NONE || tg__crit_time(c, source) < c->rows[previous].end;
     if (is_near && is_later) tg__crit_add_edge(c, tg__crit_end(previous), start, TG__CRIT_KERNEL, previous, false);
   }
@@ -185,29 +184,20 @@ static void take_work(struct pass *p, uint32_t row) {
 
 /* ---- all of them by time --------------------------------------------------------------------- */
 
-/* Waits count at their end: work that begins under one is waited for, too. */
-static int64_t time_of(const struct tg__crit_row *r) { return r->flags & TG__CRIT_WAIT ? r->end : r->start; }
+/* Work that begins under a wait is waited for, too. */
+int64_t tg__crit_device_time(const struct tg__crit_row *r) { return r->flags & TG__CRIT_WAIT ? r->end : r->start; }
 
 static bool device_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct tg__crit *c = ctx;
   const struct tg__crit_row *x = &c->rows[a], *y = &c->rows[b];
-  const int64_t at = time_of(x), other = time_of(y);
+  const int64_t at = tg__crit_device_time(x), other = tg__crit_device_time(y);
   if (at != other) return at < other;
   const bool x_waits = x->flags & TG__CRIT_WAIT, y_waits = y->flags & TG__CRIT_WAIT;
   return x_waits == y_waits ? a < b : x_waits; /* what begins as a wait ends was not waited for */
 }
 
-static bool sort_as_hta(const struct tg__crit *c, uint32_t *rows, size_t count) {
-  int64_t *times = tg__alloc((count + 1) * sizeof *times);
-  uint32_t *order = tg__alloc((count + 1) * sizeof *order);
-  const bool ok = times && order;
-  for (size_t i = 0; ok && i < count; i++) times[i] = time_of(&c->rows[rows[i]]);
-  if (ok) tg__numpy_argsort(times, order, count);
-  for (size_t i = 0; ok && i < count; i++) order[i] = rows[order[i]];
-  if (ok) memcpy(rows, order, count * sizeof *rows);
-  tg__free(times);
-  tg__free(order);
-  return ok;
+bool tg__crit_sort_device(const struct tg__crit *c, uint32_t *rows, size_t count) {
+  return tg__sort_index(rows, count, device_before, c);
 }
 
 static uint32_t *device_rows(struct tg__crit *c, size_t *count) {
@@ -217,7 +207,7 @@ static uint32_t *device_rows(struct tg__crit *c, size_t *count) {
   *count = 0;
   for (uint32_t i = 0; rows && i < c->count; i++)
     if (c->rows[i].flags & TG__CRIT_DEVICE) rows[(*count)++] = i;
-  if (rows && (c->hta ? sort_as_hta(c, rows, *count) : tg__sort_index(rows, *count, device_before, c))) return rows;
+  if (rows && c->rules->sort(c, rows, *count)) return rows;
   tg__free(rows);
   return NULL;
 }

@@ -40,14 +40,13 @@ static uint32_t *lock_nodes(struct tg__crit *c, size_t *count) {
   return NULL;
 }
 
-/* rules=exact: of calls on one thread the call stack knows the order. */
 static bool is_between_threads(const struct tg__crit *c, uint32_t from, uint32_t to) {
-  return c->hta || c->rows[from >> 1].place != c->rows[to >> 1].place;
+  return c->rules->locks_thread || c->rows[from >> 1].place != c->rows[to >> 1].place;
 }
 
 static void end_lock(struct tg__crit *c, uint32_t *open, size_t *open_count, uint32_t last, uint32_t node) {
   const uint32_t row = node >> 1;
-  const bool waits = !c->hta && c->rows[row].flags & TG__CRIT_BLOCKING; /* HTA forgets here that the call waits */
+  const bool waits = c->rules->locks_weigh && c->rows[row].flags & TG__CRIT_BLOCKING;
   while (*open_count) {
     const uint32_t start = open[--*open_count];
     if (start >> 1 == row)
@@ -56,11 +55,10 @@ static void end_lock(struct tg__crit *c, uint32_t *open, size_t *open_count, uin
       tg__crit_add_edge(c, start, node, TG__CRIT_DEPENDENCY, TG_NONE, false);
   }
   if (last == TG_NONE || !(last & 1) || !is_between_threads(c, last, node)) return;
-  /* The rest of the call is its own once the other has let go; HTA lets it weigh nothing. */
-  if (c->hta)
-    tg__crit_add_edge(c, last, node, TG__CRIT_DEPENDENCY, TG_NONE, false);
-  else
+  if (c->rules->locks_weigh) /* the rest of the call is its own once the other has released the lock */
     tg__crit_add_edge(c, last, node, TG__CRIT_OPERATOR, row, waits);
+  else
+    tg__crit_add_edge(c, last, node, TG__CRIT_DEPENDENCY, TG_NONE, false);
 }
 
 void tg__crit_add_locks(struct tg__crit *c) {
@@ -124,7 +122,7 @@ static uint32_t innermost(const struct walker *w) { return w->depth ? w->stack[w
 
 /* Has the pass over locks tied these two already? */
 static bool is_locked(const struct walker *w, uint32_t from, uint32_t to) {
-  if (!w->c->hta) return from >> 1 == to >> 1 && w->c->rows[to >> 1].flags & TG__CRIT_LOCK;
+  if (!w->c->rules->locks_thread) return from >> 1 == to >> 1 && w->c->rows[to >> 1].flags & TG__CRIT_LOCK;
   const bool both = w->c->rows[from >> 1].flags & w->c->rows[to >> 1].flags & TG__CRIT_LOCK;
   return both && (!(from & 1) || to & 1);
 }
@@ -148,10 +146,10 @@ static void enter(struct walker *w, uint32_t row) {
   w->node_depth++;
 }
 
-/* What ends next is taken off. HTA does not look what it is and takes the innermost. */
+/* What ends next is taken off. */
 static void leave(struct walker *w) {
   const uint32_t ended = heap_pop(w);
-  const uint32_t row = w->c->hta ? innermost(w) : ended;
+  const uint32_t row = w->c->rules->ends_innermost ? innermost(w) : ended;
   w->c->rows[row].flags |= TG__CRIT_CLOSED;
   while (w->depth && w->c->rows[innermost(w)].flags & TG__CRIT_CLOSED) w->depth--;
   if (!(w->c->rows[row].flags & TG__CRIT_NODE)) return;

@@ -31,23 +31,7 @@ static bool contains_any(struct tg__str text, const char *words) {
   return false;
 }
 
-/* What HTA counts as waiting and as launching, and no other. */
-static unsigned hta_name(struct tg__str name) {
-  static const char *const blocking[] = {
-      "cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventQuery", "cudaEventSynchronize", "cudaMemcpy",
-      "cudaMemcpyAsync"};
-  static const char *const launches[] = {
-      "cudaLaunchKernel", "cudaLaunchKernelExC",      "cuLaunchKernel",
-      "cuLaunchKernelEx", "cudaMemcpyAsync",          "cudaMemsetAsync",
-      "hipLaunchKernel",  "hipExtModuleLaunchKernel", "hipMemcpyAsync",
-      "hipMemsetAsync",   "hipMemcpyWithStream",      "runFunction - job_prep_and_submit_for_execution"};
-  unsigned flags = 0;
-  if (IS_ONE_OF(name, blocking)) flags |= TG__CRIT_NAME_BLOCKING;
-  if (IS_ONE_OF(name, launches)) flags |= TG__CRIT_NAME_LAUNCH;
-  return flags;
-}
-
-static unsigned exact_name(struct tg__str name) {
+unsigned tg__crit_name_exact(struct tg__str name) {
   unsigned flags = 0;
   if (tg__str_contains(name, "ynchronize")) flags |= TG__CRIT_NAME_BLOCKING;
   if (tg__str_contains(name, "Memcpy")) flags |= TG__CRIT_NAME_BLOCKING | TG__CRIT_NAME_COPY;
@@ -60,7 +44,7 @@ unsigned tg__crit_name(struct tg__crit_names *n, uint32_t string_id) {
   if (TG_LIKELY(n->flags[string_id] != 0)) return n->flags[string_id];
   const struct tg__crit *c = n->c;
   const struct tg__str name = tg__name(c->t, string_id);
-  unsigned flags = TG__CRIT_NAME_KNOWN | (c->hta ? hta_name(name) : exact_name(name));
+  unsigned flags = TG__CRIT_NAME_KNOWN | c->rules->name(name);
   if (IS_ONE_OF(name, locks)) flags |= TG__CRIT_NAME_LOCK;
   if (c->loading ? contains_any(name, c->loading) : tg__name_is_dataloader(name)) flags |= TG__CRIT_NAME_LOADING;
   if (*n->annotation && tg__str_contains(name, n->annotation)) flags |= TG__CRIT_NAME_WANTED;
@@ -78,31 +62,4 @@ enum tg__crit_wait_kind tg__crit_wait_kind(const struct tg__columns *t, uint32_t
   for (unsigned k = TG__CRIT_STREAM_SYNC; k <= TG__CRIT_STREAM_WAIT; k++)
     if (name.len == strlen(names[k]) && memcmp(name.ptr, names[k], name.len) == 0) return (enum tg__crit_wait_kind)k;
   return TG__CRIT_NO_WAIT;
-}
-
-/* HTA looks at what is left of a name without its <…> and (…), behind the last space. 256 bytes of that tell. */
-bool tg__crit_is_collective_in_hta(struct tg__str kernel) {
-  static const char *const prefixes[] = {"nccl", "hip", "hccl"};
-  char word[256];
-  uint32_t len = 0, depth = 0;
-  const bool is_short = !contains(kernel, "<", 1) && !contains(kernel, "(", 1);
-  for (uint32_t i = 0; i < kernel.len; i++) {
-    const char ch = kernel.ptr[i];
-    const bool arrow = !is_short && ch == '-' && i + 1 < kernel.len && kernel.ptr[i + 1] == '>';
-    if (arrow) {
-      i++;
-    } else if (!is_short && (ch == '<' || ch == '(')) {
-      depth++;
-    } else if (!is_short && (ch == '>' || ch == ')')) {
-      depth -= depth > 0;
-    } else if (!is_short && depth == 0 && ch == ' ') {
-      len = 0;
-    } else if (depth == 0 && len < sizeof word) {
-      word[len++] = ch;
-    }
-  }
-  const struct tg__str name = {word, len};
-  for (size_t k = 0; k < sizeof prefixes / sizeof *prefixes; k++)
-    if (tg__str_has_prefix(name, prefixes[k])) return true;
-  return tg__str_contains(name, "ncclKernel");
 }

@@ -26,7 +26,7 @@ int64_t tg__crit_time(const struct tg__crit *c, uint32_t node) {
 int64_t tg__crit_weight(const struct tg__crit *c, const struct tg__crit_edge *e) {
   if (e->is_free || e->kind == TG__CRIT_DEPENDENCY || e->kind == TG__CRIT_SYNC) return 0;
   const int64_t weight = tg__crit_span(tg__crit_time(c, e->from), tg__crit_time(c, e->to));
-  return weight < 0 && !c->hta ? 0 : weight;
+  return weight < 0 && !c->rules->goes_below_zero ? 0 : weight;
 }
 
 static bool search_open(struct search *s, struct tg__crit *c) {
@@ -177,7 +177,7 @@ void tg__crit_search(struct tg__crit *c) {
     return;
   }
   if (search_once(c) || c->failed) return;
-  if (c->hta) {
+  if (c->rules->gives_up) {
     c->refusal = "its graph has a circle here";
     return;
   }

@@ -1,5 +1,5 @@
 /* critical_rows_hta: the rows of the critical path as HolisticTraceAnalysis 0.6.1 picks and times them. */
-#include "analyze/critical/critical.h"
+#include "analyze/compat/hta/critical_hta.h"
 #include "analyze/compat/hta/hta_rows.h"
 #include "analyze/table/numpy_sort.h"
 
