@@ -16,9 +16,9 @@ CMAKE = $(shell v=$$(cmake --version 2>/dev/null | sed -n 's/^cmake version \([0
   if [ $$1 -gt 3 ] || { [ $$1 -eq 3 ] && [ $$2 -ge 18 ]; }; then echo cmake; else echo $(VENV)/cmake; fi)
 CONFIGURE = $(CMAKE) -S . -DCMAKE_RULE_MESSAGES=$(if $(V),ON,OFF) $(if $(CC_GIVEN),-DCMAKE_C_COMPILER=$(CC)) -DCMAKE_EXPORT_COMPILE_COMMANDS=ON
 CC_GIVEN := $(filter-out default,$(origin CC))
-BUILD = $(CMAKE) --build $(1) -j$(J) $(if $(V),--verbose,-- --no-print-directory -s)
+BUILD = MAKEFLAGS= $(CMAKE) --build $(1) -j$(J) $(if $(V),--verbose,-- --no-print-directory -s)
 
-.PHONY: help all demo test check bench fuzz accept fmt dist deps check-arm matrix clean layers venv build-tests package
+.PHONY: help all demo test check bench fuzz accept fmt dist deps check-arm matrix clean layers venv venv-check build-tests package ready
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -32,10 +32,10 @@ all: deps ## the library and the command line, in $(O)/
 demo: package ## record a small training loop, say what slows it down, cure it, compare
 	$(Q)$(VENV)/python tools/demo.py
 
-test: build-tests package ## everything a change must pass; installs what it needs; about 5 min after that
+test: ready ## everything a change must pass; installs what it needs; about 2 min after that
 	$(Q)$(VENV)/python tools/suite.py --build $(O) $(if $(SHARED),--shared $(SHARED))
 
-check: deps-check layers ## layers, sanitizers, clang, clang-tidy, fuzz corpora
+check: deps-check layers venv-check ready ## layers, formats, types, sanitizers, clang, clang-tidy, every test; 20 min
 	$(Q)bash tools/check.sh
 
 bench: package ## side by side with other tools (docs/performance.md)
@@ -53,9 +53,9 @@ accept: build-tests package ## rewrite the golden files and the generated docs, 
 	$(Q)$(VENV)/python tools/stubs.py --write
 	$(Q)TACHOGRAPH=$(abspath $(O))/tachograph $(VENV)/python -m pytest -q tests/golden --accept
 
-fmt: ## clang-format over all C files
-	$(Q)[ "$(DEPS)" = 0 ] || bash tools/deps.sh fmt
-	$(Q)find src include python tests -name '*.[ch]' -print0 | xargs -0 clang-format -i
+fmt: venv-check ## clang-format over all C files, ruff over all Python files
+	$(Q)find src include python tests examples -name '*.[ch]' -print0 | xargs -0 .venv-check/bin/clang-format -i
+	$(Q).venv-check/bin/ruff format --quiet .
 
 dist: venv ## the wheel, in dist/
 	$(Q)rm -rf dist && $(VENV)/python -m pip wheel -q --no-deps --no-build-isolation -w dist .
@@ -84,11 +84,20 @@ deps-check:
 venv: deps
 	$(Q)PYTHON=$(PYTHON) bash tools/venv.sh
 
+venv-check:
+	$(Q)PYTHON=$(PYTHON) bash tools/venv.sh check
+
 QUIET_CMAKE = $(if $(V),,>$(O).log 2>&1 || { cat $(O).log; exit 1; })
 
-build-tests: venv
+# A cmake that lies in .venv is there when .venv is.
+build-tests: $(if $(filter $(VENV)/%,$(CMAKE)),venv,deps)
 	$(Q)$(CONFIGURE) -B $(O) $(if $(DEBUG),-DCMAKE_BUILD_TYPE=Debug) $(if $(SAN),-DTG_SANITIZE=$(SAN)) -DTG_BUILD_TESTS=ON $(QUIET_CMAKE)
 	$(Q)$(call BUILD,$(O))
+
+# pip waits for its files while the compiler works.
+ready: deps
+	$(Q)$(MAKE) --no-print-directory -j2 DEPS=0 venv build-tests
+	$(Q)$(MAKE) --no-print-directory DEPS=0 package
 
 # Built again only when something it is made of changed: a pip install of an unchanged tree costs several seconds.
 package: venv

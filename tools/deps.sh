@@ -11,10 +11,9 @@ packages=(build-essential cmake libisal-dev zlib1g-dev libzstd-dev libxxhash-dev
 case "${1:-test}" in
 test) ;;
 check) packages+=(clang clang-tidy libclang-rt-dev) ;;
-fmt) packages=(clang-format) ;;
 arm) packages+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user) ;;
 *)
-  echo "usage: tools/deps.sh [test|check|fmt|arm]" >&2
+  echo "usage: tools/deps.sh [test|check|arm]" >&2
   exit 2
   ;;
 esac

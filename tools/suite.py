@@ -3,8 +3,8 @@
 
     tools/suite.py --build DIR [--shared DIR] [--jobs N]
 
---build has the C build with tests. --shared has traces and oracle, their recorded answers: tests/conformance runs beside
-pytest. Tests that are marked `timing` run last, alone and one after the other.
+--build has the C build with tests. --shared has traces and oracle, their recorded answers: tests/conformance runs with
+the others. Tests that are marked `timing` run last, alone and one after the other.
 
 Writes build/suite.counts ("passed failed skipped") for .ci/run."""
 
@@ -22,7 +22,7 @@ SLOWEST = 10
 
 
 class Part:
-    """A process that writes a JUnit file; one without is a test itself. What it prints goes to log, where there is one."""
+    """A process that writes a JUnit file; one without is a test itself. What it prints goes to log, if there is one."""
 
     def __init__(self, name, command, junit=None, log=None, env=None):
         self.name, self.junit, self.log = name, junit, log
@@ -113,13 +113,14 @@ def conformance(build, shared):
 
 
 def run(build, shared, jobs, more):
-    """The parts, in order of their end. What is limited by the processors runs together; what looks at clocks, alone."""
-    c = ctest(build, jobs).wait()
-    beside = (
-        [conformance(build, shared)] if shared and (shared / "traces").is_dir() and (shared / "oracle").is_dir() else []
-    )
-    python = pytest("python", build, "-n", str(jobs), "--dist", "worksteal", "-m", "not timing", *more).wait()
-    return [c, python, *(part.wait() for part in beside), pytest("timing", build, "-m", "timing", *more).wait()]
+    """The finished parts. What needs the processors runs together; what compares clocks, alone."""
+    together = [
+        ctest(build, jobs),
+        pytest("python", build, "-n", str(jobs), "--dist", "worksteal", "-m", "not timing", *more),
+    ]
+    if shared and (shared / "traces").is_dir() and (shared / "oracle").is_dir():
+        together.append(conformance(build, shared))
+    return [*(part.wait() for part in together), pytest("timing", build, "-m", "timing", *more).wait()]
 
 
 def main():

@@ -1,21 +1,31 @@
 #!/bin/bash
-# Make or refresh the virtual environment .venv: what builds the package, what tests it, and a torch for the demo.
-# An importable torch of the machine is used as it is (a GPU build must not be replaced by another one).
+# Make or refresh a virtual environment.
+#   tools/venv.sh          .venv: what builds the package, what tests it, and a torch for the demo. An importable torch of the
+#                          machine is used as it is (a GPU build must not be replaced by another one).
+#   tools/venv.sh check    .venv-check: formatters and checkers, each at one version
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
-want=tools/requirements.txt
-done_mark=.venv/requirements.done
+case "${1:-test}" in
+test) venv=.venv want=tools/requirements.txt ;;
+check) venv=.venv-check want=tools/requirements-check.txt ;;
+*)
+  echo "usage: tools/venv.sh [test|check]" >&2
+  exit 2
+  ;;
+esac
+done_mark=$venv/requirements.done
+install=("$venv/bin/python" -m pip install -q --disable-pip-version-check)
 
 if ! cmp -s "$want" "$done_mark" 2>/dev/null; then
-  if [ ! -x .venv/bin/python ]; then
-    echo "venv: making .venv with $($python --version)"
+  if [ ! -x "$venv/bin/python" ]; then
+    echo "venv: making $venv with $($python --version)"
     site=()
-    if "$python" -c 'import torch' 2>/dev/null; then site=(--system-site-packages); fi
-    "$python" -m venv "${site[@]}" .venv
+    if [ "$venv" = .venv ] && "$python" -c 'import torch' 2>/dev/null; then site=(--system-site-packages); fi
+    "$python" -m venv "${site[@]}" "$venv"
   fi
   echo "venv: installing $(grep -cv '^#' "$want") requirements"
-  .venv/bin/python -m pip install -q --disable-pip-version-check -r "$want" </dev/null
-  .venv/bin/python -c 'import torch' 2>/dev/null || .venv/bin/python -m pip install -q --disable-pip-version-check torch==2.13.0 </dev/null
+  "${install[@]}" -r "$want" </dev/null
+  [ "$venv" != .venv ] || "$venv/bin/python" -c 'import torch' 2>/dev/null || "${install[@]}" torch==2.13.0 </dev/null
   cp "$want" "$done_mark"
 fi
