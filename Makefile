@@ -74,8 +74,10 @@ matrix: all ## the recorder's tests on other versions of torch and Python (sever
 clean: ## remove everything that was built (.venv stays)
 	rm -rf build build-* dist demo-out .pytest_cache .hypothesis
 
-layers: ## the include law alone
-	$(Q)$(PYTHON) tools/layers.py
+layers: ## the laws of includes and of links; builds the archives it looks at
+	$(Q)[ -e $(O)/CMakeCache.txt ] || $(CONFIGURE) -B $(O) $(QUIET_CMAKE)
+	$(Q)$(CMAKE) --build $(O) -j$(J) --target archives -- --no-print-directory -s >/dev/null
+	$(Q)$(PYTHON) tools/layers.py --build $(O)
 
 .PHONY: deps-check
 deps-check:

@@ -1,31 +1,13 @@
 /* include/tachograph/read.h in terms of trace, analyze and show. What is not here stands where it belongs: tg_err_*
  * in base. */
-#include "analyze/ranks/read_run.h"
+#include "tachograph/read.h"
 
-#include "analyze/analyze.h"
+#include "catalog/catalog.h"
+#include "ranks/ranks.h"
 #include "show/show.h"
 #include "trace/trace.h"
 
 /* ---- traces ---------------------------------------------------------------------------------- */
-
-enum tg_err tg__handle_new(struct tg__columns *columns, struct tg_trace **out, struct tg_error *e) {
-  *out = tg__alloc(sizeof **out);
-  if (*out) {
-    (*out)->columns = columns;
-    return TG_OK;
-  }
-  tg__run_close(columns->run);
-  tg__trace_free(columns);
-  return tg__fail(e, TG_MEMORY, -1, "out of memory while opening a trace");
-}
-
-enum tg_err tg__open_whole(const char *path, const struct tg_open_options *options, struct tg_trace **out,
-                           struct tg_error *e) {
-  struct tg__columns *columns;
-  *out = NULL;
-  const enum tg_err err = tg__trace_open(path, options, &columns, e);
-  return err ? err : tg__handle_new(columns, out, e);
-}
 
 enum tg_err tg_open(const char *path, const struct tg_open_options *options, struct tg_trace **out,
                     struct tg_error *error) {
@@ -34,6 +16,19 @@ enum tg_err tg_open(const char *path, const struct tg_open_options *options, str
   *out = NULL;
   const enum tg_err err = tg__run_open(path, options, NULL, &columns, error);
   return err ? err : tg__handle_new(columns, out, error);
+}
+
+enum tg_err tg_open_ranks(const char *const *paths, size_t count, const struct tg_open_options *options,
+                          struct tg_trace **out, struct tg_error *error) {
+  struct tg_error ignored;
+  struct tg__columns *columns;
+  *out = NULL;
+  const enum tg_err err = tg__read_summaries(paths, count, options, &columns, error ? error : &ignored);
+  return err ? err : tg__handle_new(columns, out, error);
+}
+
+enum tg_err tg_save_ranks(struct tg_trace *trace, const char *path, struct tg_error *error) {
+  return tg__save_summaries(trace->columns, path, error);
 }
 
 void tg_set_progress(struct tg_trace *trace, const struct tg_open_options *options) {
@@ -65,16 +60,17 @@ enum tg_err tg_save(struct tg_trace *trace, const char *path, struct tg_error *e
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
-size_t tg_question_count(void) { return tg__question_count(); }
-const char *tg_question_name(size_t i) { return i < tg__question_count() ? tg__questions[i].name : NULL; }
-const char *tg_question_meaning(size_t i) { return i < tg__question_count() ? tg__questions[i].meaning : NULL; }
+size_t tg_question_count(void) { return tg__catalog.count; }
+const char *tg_question_name(size_t i) { return i < tg__catalog.count ? tg__catalog.questions[i].name : NULL; }
+const char *tg_question_meaning(size_t i) { return i < tg__catalog.count ? tg__catalog.questions[i].meaning : NULL; }
 
 static void give(const char **out, const char *value) {
   if (out) *out = value;
 }
 
 bool tg_question_argument(size_t i, size_t k, const char **name, const char **fallback, const char **meaning) {
-  const struct tg__argument_info *a = i < tg__question_count() ? tg__question_argument(&tg__questions[i], k) : NULL;
+  const struct tg__argument_info *a =
+      i < tg__catalog.count ? tg__question_argument(&tg__catalog.questions[i], k) : NULL;
   if (!a) return false;
   give(name, a->name);
   give(fallback, a->fallback);
@@ -89,7 +85,7 @@ static const char *type_name(enum tg_type type) {
 
 bool tg_question_column(size_t i, size_t k, const char **name, const char **type, const char **unit,
                         const char **meaning) {
-  const struct tg__column_info *c = i < tg__question_count() ? tg__question_column(&tg__questions[i], k) : NULL;
+  const struct tg__column_info *c = i < tg__catalog.count ? tg__question_column(&tg__catalog.questions[i], k) : NULL;
   if (!c) return false;
   give(name, c->name);
   give(type, type_name(c->type));
@@ -101,7 +97,8 @@ bool tg_question_column(size_t i, size_t k, const char **name, const char **type
 enum tg_err tg_ask(struct tg_trace *trace, const char *question, const struct tg_arg *args, size_t arg_count,
                    struct tg_table **out, struct tg_error *error) {
   struct tg__columns *const columns = trace ? trace->columns : NULL;
-  return (columns && columns->run ? tg__run_ask : tg__ask_run)(columns, question, args, arg_count, out, error);
+  if (columns && columns->run) return tg__run_ask(columns, question, args, arg_count, out, error);
+  return tg__ask_run(&tg__catalog, columns, question, args, arg_count, out, error);
 }
 
 enum tg_err tg_sql(struct tg_trace *trace, const char *sql, struct tg_table **out, struct tg_error *error) {
@@ -115,7 +112,7 @@ enum tg_err tg_sql(struct tg_trace *trace, const char *sql, struct tg_table **ou
 /* In place of a run, the one rank that is compared, if one is named. A question finds it itself. */
 static enum tg_err one_side(struct tg__columns **t, const struct tg_arg *args, size_t arg_count, const char *own,
                             struct tg_error *e) {
-  const struct tg__call c = {"", args, arg_count};
+  const struct tg__call c = {NULL, args, arg_count};
   const char *const number = tg__call_has(&c, own)      ? tg__call_value(&c, own)
                              : tg__call_has(&c, "rank") ? tg__call_value(&c, "rank")
                                                         : NULL;
@@ -125,11 +122,11 @@ static enum tg_err one_side(struct tg__columns **t, const struct tg_arg *args, s
 
 enum tg_err tg_diff(struct tg_trace *a, struct tg_trace *b, const struct tg_arg *args, size_t arg_count,
                     struct tg_table **out, struct tg_error *error) {
-  static const struct tg__diff_doors doors = {tg__run_each, tg__run_ask};
+  static const struct tg__diff_doors doors = {&tg__catalog, tg__run_each, tg__run_ask};
   struct tg__columns *one = a->columns, *other = b->columns;
   enum tg_err err = one_side(&one, args, arg_count, "rank_a", error);
   if (!err) err = one_side(&other, args, arg_count, "rank_b", error);
-  return err ? err : tg__diff_runs(one, other, &doors, args, arg_count, out, error);
+  return err ? err : tg__diff_run(one, other, &doors, args, arg_count, out, error);
 }
 
 bool tg_diff_argument(size_t k, const char **name, const char **fallback, const char **meaning) {

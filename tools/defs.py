@@ -23,7 +23,10 @@ def _arguments(text):
 def _included(path):
     """The text of a .def file with the lists it includes in their place."""
     text = (ROOT / path).read_text(encoding="utf-8")
-    return re.sub(r'^#include "(.*\.def)"$', lambda m: _included("src/" + m[1]), text, flags=re.M)
+    text = re.sub(r'^#include "(.*\.def)"$', lambda m: _included("src/" + m[1]), text, flags=re.M)
+    for name, above in re.findall(r'^#define (\w+) "(.*\.def)"$', text, flags=re.M):
+        text = text.replace(f"#include {name}\n", _included("src/" + above))
+    return text
 
 
 def read(path):
@@ -49,7 +52,7 @@ def common_arguments():
 
 def questions():
     found = {}
-    for macro, args in read("src/analyze/questions.def"):
+    for macro, args in read("src/catalog/questions_all.def"):
         if macro == "QUESTION":
             found[args[0]] = Question(args[0], args[5], [], [])
         elif macro == "ARGUMENT":

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""The include law, checked: who may include whom, which words may not occur where, unique file names and tags, sizes.
+"""The laws of includes and of links, checked: who may include whom and take symbols from whom, which words may not
+occur where, unique file names and tags, sizes.
 
-    python3 tools/layers.py            exit status 1 and one "file:line: what" per break
-    python3 tools/layers.py --sizes    also list what is over the soft limits (files 600 lines, functions 60)
+    python3 tools/layers.py                exit status 1 and one "file:line: what" per break
+    python3 tools/layers.py --build DIR    also look at the archives there (cmake --build DIR --target archives)
+    python3 tools/layers.py --sizes        also list what is over the soft limits (files 600 lines, functions 60)
 
 The law in words stands in CONTRIBUTING.md; change both in one commit."""
 
 import argparse
 import pathlib
 import re
+import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -21,10 +24,12 @@ MAY_INCLUDE = {
     "analyze": {"base", "trace"},
     "diagnose": {"base", "trace", "analyze"},
     "view": {"base", "trace", "analyze"},
-    "show": {"base", "trace", "analyze", "diagnose"},
-    "cli": {"base", "trace", "analyze", "diagnose", "show"},
+    "catalog": {"base", "trace", "analyze", "diagnose"},
+    "ranks": {"base", "trace", "analyze", "catalog"},
+    "show": {"base", "trace", "analyze", "diagnose", "catalog"},
+    "cli": {"base", "trace", "analyze", "diagnose", "catalog", "ranks", "show"},
     "capture": {"base", "format"},
-    "": {"base", "trace", "analyze", "diagnose", "show"},  # src/read.c
+    "": {"base", "trace", "analyze", "diagnose", "catalog", "ranks", "show"},  # src/read.c
 }
 
 # A header that is neither a front door nor private: what diagnose judges is what these declare, and putting
@@ -37,9 +42,8 @@ SIDE_DOORS = {
     "analyze/host/frames.h": {"diagnose"},
     "analyze/work/op_inputs.h": {"diagnose"},
     "analyze/work/flops.h": {"diagnose"},
-    "trace/summary.h": {"analyze"},
-    "analyze/ranks/summarize.h": {""},
-    "analyze/ranks/read_run.h": {"", "cli"},
+    "trace/summary.h": {"analyze", "ranks"},
+    "analyze/ranks/summarize.h": {"ranks"},
 }
 
 # third-party header → the only files that may include it (regular expressions on the path below the root)
@@ -81,7 +85,7 @@ WORDS = {
     "view": [("a mutable global", GLOBALS, r"$^")],
     "cli": [("the environment outside os.c", ENVIRONMENT, r"$^")],
 }
-for _folder in ("format", "trace", "analyze", "diagnose", "view", "show", ""):
+for _folder in ("format", "trace", "analyze", "diagnose", "catalog", "ranks", "view", "show", ""):
     WORDS.setdefault(_folder, []).extend(
         [
             ("printing or ending the process", PRINTING, r"$^"),
@@ -273,9 +277,43 @@ def check_binding(path):
             yield f"{rel}:{number}: a binding includes one public header only, not {header}"
 
 
+def symbols(archive):
+    """(object file, symbol, is it defined there) of an archive."""
+    listing = subprocess.run(["nm", "-P", "-A", archive], capture_output=True, text=True, check=True).stdout
+    for line in listing.splitlines():
+        place, name, kind = line.split()[:3]
+        yield re.search(r"\[(.+?)\]", place).group(1).removesuffix(".o"), name, kind.upper() not in "UW"
+
+
+def may_take(folder, other, name):
+    """Whom a folder may include, it may link; whom the command line reaches by a public header, by its public names."""
+    return (
+        other == folder
+        or other in MAY_INCLUDE[folder]
+        or (folder == "cli" and other == "" and not name.startswith("tg__"))
+    )
+
+
+def check_links(build):
+    """No archive takes a symbol from a layer that its folder may not include: a prototype is no way around the law."""
+    archives = {folder: build / f"libtg_{folder or 'api'}.a" for folder in sorted(MAY_INCLUDE)}
+    missing = [path for path in archives.values() if not path.exists()]
+    if missing:
+        yield f"{missing[0]}:1: is missing: cmake --build {build} --target archives"
+        return
+    listed = {folder: list(symbols(path)) for folder, path in archives.items()}
+    home = {name: folder for folder, rows in listed.items() for _, name, defined in rows if defined}
+    for folder, rows in listed.items():
+        for source, name, defined in rows:
+            other = home.get(name, folder)
+            if not defined and not may_take(folder, other, name):
+                yield f"{folder or 'src'}: {source} takes {name} from {other or 'src'}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", action="store_true", help="list what is over the soft limits too")
+    parser.add_argument("--build", type=pathlib.Path, metavar="DIR", help="check the archives of this build, too")
     options = parser.parse_args()
     breaks, sizes = [], []
     sources = [p for p in sorted((ROOT / "src").rglob("*")) if p.suffix in (".c", ".h", ".def")]
@@ -290,6 +328,8 @@ def main():
     breaks.extend(check_tags([p for p in [*sources, *headers] if p.suffix != ".def"]))
     breaks.extend(check_side_doors(sources))
     breaks.extend(check_names())
+    if options.build:
+        breaks.extend(check_links(options.build))
     for line in breaks + (sizes if options.sizes else []):
         print(line)
     print(f"layers: {len(sources)} files, {len(breaks)} breaks, {len(sizes)} over a soft size limit")

@@ -100,17 +100,18 @@ bool tg__table_append(struct tg_table *to, const struct tg_table *from);
 struct tg_table *tg__table_copy(const struct tg_table *t);     /* NULL on no memory */
 struct tg_table *tg__table_new_like(const struct tg_table *t); /* its columns without rows; NULL on no memory */
 
+struct tg__question;
 /* joins.c: the answer about all ranks, put together of answers about one each (questions.def says how, and for which
  * questions). */
-bool tg__question_joins(const char *question, const struct tg_arg *args, size_t count);
-bool tg__question_needs_all(const char *question, const struct tg_arg *args,
+bool tg__question_joins(const struct tg__question *q, const struct tg_arg *args, size_t count);
+bool tg__question_needs_all(const struct tg__question *q, const struct tg_arg *args,
                             size_t count); /* even when it is about one rank */
 bool tg__is_for_all_ranks(
     const char *argument); /* about the rows of all ranks together, so that no single rank is asked it */
 struct tg__joining;
 /* For a question that joins. most: rows behind the first so many may be left out, SIZE_MAX = none; NULL on no memory.
  */
-struct tg__joining *tg__joining_new(const char *question, const struct tg_arg *args, size_t count, size_t most);
+struct tg__joining *tg__joining_new(const struct tg__question *q, const struct tg_arg *args, size_t count, size_t most);
 void tg__joining_free(struct tg__joining *j); /* NULL is fine */
 /* The rows of the next one, taken over; who: what it is called in `numbers` below. false on no memory. */
 bool tg__joining_add(struct tg__joining *j, struct tg_table *rows, size_t who);
@@ -192,11 +193,6 @@ enum tg_err tg__ask_us(const struct tg__ask *a, const char *arg, int64_t *ns, st
 
 typedef enum tg_err tg__question_fn(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                     struct tg_error *e);
-enum tg__question_id {
-#define QUESTION(name, ...) TG__Q_##name,
-#include "analyze/questions.def"
-  TG__Q_COUNT
-};
 /* What a trace has to hold for a question to have an answer (needs.c). */
 enum tg__need {
   TG__NEED_NOTHING,
@@ -216,7 +212,15 @@ enum tg__need {
 /* questions.def explains these two. */
 enum tg__steps_by { TG__STEPS_BY_TIME, TG__STEPS_BY_LAUNCH, TG__STEPS_BY_EACH };
 enum tg__merge { TG__MERGE_WHOLE, TG__MERGE_EVERY, TG__MERGE_ROWS, TG__MERGE_FOLD, TG__MERGE_LATE };
-struct tg__question { /* tg__questions[TG__Q_x] */
+enum tg__question_id { /* of the questions of this folder; those of folders above follow from TG__Q_COUNT on */
+#define QUESTION(name, ...) TG__Q_##name,
+#include "analyze/questions.def"
+                       TG__Q_COUNT
+};
+struct tg__catalog;
+struct tg__question {
+  const struct tg__catalog *catalog; /* which it stands in */
+  enum tg__question_id id;
   const char *name, *meaning, *order, *empty;
   uint32_t loads; /* TG__COL_* */
   enum tg__need need;
@@ -226,7 +230,7 @@ struct tg__question { /* tg__questions[TG__Q_x] */
   uint16_t first_argument, first_column; /* for the two accessors below */
 };
 struct tg__merge_rule {
-  enum tg__question_id question;
+  const struct tg__question *question;
   const char *argument, *value;
   enum tg__merge merge;
   const char *order;
@@ -251,16 +255,6 @@ struct tg__merge_hooks {
   tg__folded_fn *folded;
   tg__merged_fn *merged; /* NULL: none */
 };
-struct tg__ready {
-  enum tg__question_id question;
-  const char *by; /* "": the usual one */
-};
-enum {
-  TG__READY_COUNT = 0
-#define READY(question, by) +1
-#include "analyze/questions.def"
-};
-extern const struct tg__ready tg__ready[TG__READY_COUNT];
 /* How a column is merged where rows of several ranks become one. */
 enum tg__fold_how {
   TG__FOLD_,    /* nothing is said: FIRST */
@@ -298,46 +292,54 @@ struct tg__column_info {
   enum tg__fold_how fold;
   const char *of, *by; /* columns of the same question, "" = none */
 };
-/* questions.c: tables made from questions.def; the answer of question x is tg__answer_x. */
-extern const struct tg__question tg__questions[];
-const char *tg__question_name(enum tg__question_id id);
-size_t tg__question_count(void);
-const struct tg__question *tg__question_find(const char *name); /* NULL when unknown */
+/* All questions there are, as src/catalog puts them together. */
+struct tg__catalog {
+  const struct tg__question *questions;
+  size_t count;
+  const struct tg__argument_info *arguments; /* of all questions, as columns and merge_rules */
+  size_t argument_count;
+  const struct tg__column_info *columns;
+  size_t column_count;
+  const struct tg__merge_rule *merge_rules;
+  size_t merge_rule_count;
+  const struct tg__merge_hooks *hooks; /* by question */
+};
+/* questions.c */
+const struct tg__question *tg__catalog_find(const struct tg__catalog *c, const char *name); /* NULL when unknown */
+const struct tg__question *tg__catalog_question(const struct tg__catalog *c, enum tg__question_id id);
 const struct tg__argument_info *tg__question_argument(const struct tg__question *q,
                                                       size_t k); /* sort, limit, where come last; NULL past the end */
 const struct tg__column_info *tg__question_column(const struct tg__question *q, size_t k);    /* NULL past the end */
 const struct tg__merge_rule *tg__question_merge_rule(const struct tg__question *q, size_t k); /* NULL past the end */
 const struct tg__merge_hooks *tg__question_hooks(const struct tg__question *q);
 /* Of the first column called so; KEY of texts and flags, VALUE of numbers where there is none. */
-enum tg__role tg__role_of_name(const char *name, enum tg_type type);
+enum tg__role tg__catalog_role(const struct tg__catalog *c, const char *name, enum tg_type type);
 const char *tg__nearest_text(const char *wanted, const char *(*candidate)(const void *ctx, size_t k),
                              const void *ctx); /* NULL when none is close */
 #define QUESTION(name, ...) tg__question_fn tg__answer_##name;
 #define FOLDED(question, note) tg__folded_fn tg__folded_##question;
 #define MERGED(question, note) tg__merged_fn tg__merged_##question;
 #include "analyze/questions.def"
-/* Runs a question: checks arguments, loads columns, answers, then where, sort, limit. `findings` is answered by
- * diagnose and registered there; analyze knows only its columns. */
-enum tg_err tg__ask_run(struct tg__columns *t, const char *question, const struct tg_arg *args, size_t arg_count,
-                        struct tg_table **out, struct tg_error *e);
+/* The answer of question x is tg__answer_x. Runs one of the catalog: checks arguments, loads columns, answers, then
+ * where, sort, limit. */
+enum tg_err tg__ask_run(const struct tg__catalog *c, struct tg__columns *t, const char *question,
+                        const struct tg_arg *args, size_t arg_count, struct tg_table **out, struct tg_error *e);
 /* The answer about one rank, counted from 0, as a part of the one about all. */
-enum tg_err tg__ask_rank(struct tg__columns *t, uint32_t rank, const char *question, const struct tg_arg *args,
+enum tg_err tg__ask_rank(struct tg__columns *t, uint32_t rank, const struct tg__question *q, const struct tg_arg *args,
                          size_t arg_count, struct tg_table **out, struct tg_error *e);
 
 /* diff.c: two traces held against each other; arguments and columns stand in diff.def. The notes of the table begin
- * with the headline. */
-enum tg_err tg__diff_run(struct tg__columns *a, struct tg__columns *b, const struct tg_arg *args, size_t arg_count,
-                         struct tg_table **out, struct tg_error *e);
-/* The same where a side may be a run, whose ranks are looked at one after the other. */
+ * with the headline. A side may be a run, whose ranks are looked at one after the other. */
 typedef enum tg_err tg__look_fn(void *ctx, struct tg__columns *t, struct tg_error *e);
 struct tg__diff_doors {
-  enum tg_err (*each)(struct tg__columns *run, tg__look_fn *look, void *ctx,
-                      struct tg_error *e); /* the files of a run */
+  const struct tg__catalog *catalog;
+  /* For runs alone: look at their files, and ask them. */
+  enum tg_err (*each)(struct tg__columns *run, tg__look_fn *look, void *ctx, struct tg_error *e);
   enum tg_err (*ask)(struct tg__columns *run, const char *question, const struct tg_arg *args, size_t arg_count,
                      struct tg_table **out, struct tg_error *e);
 };
-enum tg_err tg__diff_runs(struct tg__columns *a, struct tg__columns *b, const struct tg__diff_doors *doors,
-                          const struct tg_arg *args, size_t arg_count, struct tg_table **out, struct tg_error *e);
+enum tg_err tg__diff_run(struct tg__columns *a, struct tg__columns *b, const struct tg__diff_doors *doors,
+                         const struct tg_arg *args, size_t arg_count, struct tg_table **out, struct tg_error *e);
 const struct tg__argument_info *tg__diff_argument(size_t k); /* NULL past the end */
 /* diff_fail.c: does  step.p50 > +5%  hold for a table of tg__diff_run? When it does, e->text says for which row. */
 enum tg_err tg__diff_fails(const struct tg_table *diff, const char *expression, bool *fails, struct tg_error *e);
@@ -347,9 +349,11 @@ enum tg_err tg__diff_fails(const struct tg_table *diff, const char *expression, 
 enum tg_err tg__ask_check(const struct tg__question *q, const struct tg_arg *args, size_t arg_count,
                           struct tg_error *e);
 /* where=, sort= and limit=, in this order. */
-enum tg_err tg__ask_finish(struct tg_table *t, const struct tg_arg *args, size_t arg_count, struct tg_error *e);
+enum tg_err tg__ask_finish(const struct tg__question *q, struct tg_table *t, const struct tg_arg *args,
+                           size_t arg_count, struct tg_error *e);
 /* sort= and limit= alone. */
-enum tg_err tg__ask_order(struct tg_table *t, const struct tg_arg *args, size_t arg_count, struct tg_error *e);
+enum tg_err tg__ask_order(const struct tg__question *q, struct tg_table *t, const struct tg_arg *args, size_t arg_count,
+                          struct tg_error *e);
 /* where.c: keeps the rows for which an expression over the columns holds, such as  dur_ns > 1ms and name ~ "conv". */
 enum tg_err tg__where_filter(struct tg_table *t, const char *expression, struct tg_error *e);
 

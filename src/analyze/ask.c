@@ -7,8 +7,8 @@
 /* ---- arguments ------------------------------------------------------------------------------- */
 
 static const char *question_name(const void *ctx, size_t k) {
-  (void)ctx;
-  return k < tg__question_count() ? tg__questions[k].name : NULL;
+  const struct tg__catalog *const c = ctx;
+  return k < c->count ? c->questions[k].name : NULL;
 }
 
 static const char *argument_name(const void *ctx, size_t k) {
@@ -25,9 +25,9 @@ static const char *suggestion(char *buf, size_t size, const char *nearest) {
   return buf;
 }
 
-static enum tg_err unknown_question(const char *name, struct tg_error *e) {
+static enum tg_err unknown_question(const struct tg__catalog *c, const char *name, struct tg_error *e) {
   char hint[64];
-  suggestion(hint, sizeof hint, tg__nearest_text(name, question_name, NULL));
+  suggestion(hint, sizeof hint, tg__nearest_text(name, question_name, c));
   return tg__fail(e, TG_USAGE, -1, "there is no question '%.60s'%s (`tachograph questions` lists them all)", name,
                   hint);
 }
@@ -427,8 +427,9 @@ enum tg_err tg__ask_check(const struct tg__question *q, const struct tg_arg *arg
   return err ? err : parse_limit(&a, &limit, e);
 }
 
-enum tg_err tg__ask_order(struct tg_table *t, const struct tg_arg *args, size_t arg_count, struct tg_error *e) {
-  struct tg__ask a = {.question = tg__question_find(t->question), .args = args, .arg_count = arg_count};
+enum tg_err tg__ask_order(const struct tg__question *q, struct tg_table *t, const struct tg_arg *args, size_t arg_count,
+                          struct tg_error *e) {
+  struct tg__ask a = {.question = q, .args = args, .arg_count = arg_count};
   const char *const sort = tg__ask_arg(&a, "sort");
   size_t limit;
   enum tg_err err = parse_limit(&a, &limit, e);
@@ -441,11 +442,12 @@ enum tg_err tg__ask_order(struct tg_table *t, const struct tg_arg *args, size_t 
   return err ? err : t->failed ? tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", t->question) : TG_OK;
 }
 
-enum tg_err tg__ask_finish(struct tg_table *t, const struct tg_arg *args, size_t arg_count, struct tg_error *e) {
-  const struct tg__ask a = {.question = tg__question_find(t->question), .args = args, .arg_count = arg_count};
+enum tg_err tg__ask_finish(const struct tg__question *q, struct tg_table *t, const struct tg_arg *args,
+                           size_t arg_count, struct tg_error *e) {
+  const struct tg__ask a = {.question = q, .args = args, .arg_count = arg_count};
   const char *const where = tg__ask_arg(&a, "where");
   const enum tg_err err = where && *where ? tg__where_filter(t, where, e) : TG_OK;
-  return err ? err : tg__ask_order(t, args, arg_count, e);
+  return err ? err : tg__ask_order(q, t, args, arg_count, e);
 }
 
 static enum tg_err add_columns(const struct tg__question *q, struct tg_table *out) {
@@ -458,10 +460,11 @@ static enum tg_err add_columns(const struct tg__question *q, struct tg_table *ou
 static enum tg_err only_summaries(const struct tg__columns *t, const struct tg__question *q, struct tg_error *e) {
   char list[128] = "";
   size_t len = 0, left = 0;
-  for (size_t k = 0; k < tg__question_count(); k++) left += tg__questions[k].loads == TG__COL_RANKS;
-  for (size_t k = 0; k < tg__question_count() && len < sizeof list; k++)
-    if (tg__questions[k].loads == TG__COL_RANKS)
-      len += (size_t)snprintf(list + len, sizeof list - len, "%s%s", tg__questions[k].name,
+  const struct tg__catalog *const c = q->catalog;
+  for (size_t k = 0; k < c->count; k++) left += c->questions[k].loads == TG__COL_RANKS;
+  for (size_t k = 0; k < c->count && len < sizeof list; k++)
+    if (c->questions[k].loads == TG__COL_RANKS)
+      len += (size_t)snprintf(list + len, sizeof list - len, "%s%s", c->questions[k].name,
                               --left > 1 ? ", "
                               : left     ? " and "
                                          : "");
@@ -527,18 +530,17 @@ static enum tg_err ask(struct tg__columns *t, struct tg__ask *a, struct tg_table
   return err;
 }
 
-enum tg_err tg__ask_rank(struct tg__columns *t, uint32_t rank, const char *question, const struct tg_arg *args,
+enum tg_err tg__ask_rank(struct tg__columns *t, uint32_t rank, const struct tg__question *q, const struct tg_arg *args,
                          size_t arg_count, struct tg_table **out, struct tg_error *e) {
-  struct tg__ask a = {
-      .question = tg__question_find(question), .args = args, .arg_count = arg_count, .rank = rank, .is_joined = true};
+  struct tg__ask a = {.question = q, .args = args, .arg_count = arg_count, .rank = rank, .is_joined = true};
   return ask(t, &a, out, e);
 }
 
-enum tg_err tg__ask_run(struct tg__columns *t, const char *question, const struct tg_arg *args, size_t arg_count,
-                        struct tg_table **out, struct tg_error *e) {
-  struct tg__ask a = {.question = tg__question_find(question), .args = args, .arg_count = arg_count};
+enum tg_err tg__ask_run(const struct tg__catalog *c, struct tg__columns *t, const char *question,
+                        const struct tg_arg *args, size_t arg_count, struct tg_table **out, struct tg_error *e) {
+  struct tg__ask a = {.question = tg__catalog_find(c, question), .args = args, .arg_count = arg_count};
   *out = NULL;
-  if (!a.question) return unknown_question(question, e);
+  if (!a.question) return unknown_question(c, question, e);
   enum tg_err err = tg__ask_check(a.question, args, arg_count, e);
   if (err) return err;
   return tg__ask_is_of_ranks(t, &a) ? tg__ask_ranks(t, &a, out, e) : ask(t, &a, out, e);

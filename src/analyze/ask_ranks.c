@@ -8,7 +8,7 @@
 bool tg__ask_is_of_ranks(const struct tg__columns *t, const struct tg__ask *a) {
   const bool of_all = tg__ask_is_all(tg__ask_arg(a, "rank")) &&
                       (!tg__ask_has_arg(a, "track") || tg__ask_is_all(tg__ask_arg(a, "track")));
-  return t->rank_count > 1 && !t->summaries && of_all && tg__question_joins(a->question->name, a->args, a->arg_count);
+  return t->rank_count > 1 && !t->summaries && of_all && tg__question_joins(a->question, a->args, a->arg_count);
 }
 
 /* Rows behind these will be cut off, whatever comes: only then may a rank leave some out. */
@@ -32,7 +32,7 @@ static enum tg_err add_rank(struct tg__columns *t, uint32_t rank, const struct t
                             struct tg_error *e) {
   struct tg_table *rows;
   struct tg_error why = {0};
-  const enum tg_err err = tg__ask_rank(t, rank, each->question->name, each->args, each->arg_count, &rows, &why);
+  const enum tg_err err = tg__ask_rank(t, rank, each->question, each->args, each->arg_count, &rows, &why);
   if (err == TG_NO_DATA) tg__joining_miss(j, &why); /* others may have it */
   if (err == TG_NO_DATA) return TG_OK;
   if (err) return tg__fail(e, why.code, why.offset, "%s", why.text);
@@ -124,13 +124,13 @@ static enum tg_err join(struct tg__columns *t, const struct tg__ask *a, const st
   }
   if (!err) err = tg__joining_end(j, numbers, out, e);
   if (!err) err = settle(t, a, *out, e);
-  return err ? err : tg__ask_finish(*out, a->args, a->arg_count, e);
+  return err ? err : tg__ask_finish(a->question, *out, a->args, a->arg_count, e);
 }
 
 enum tg_err tg__ask_ranks(struct tg__columns *t, const struct tg__ask *a, struct tg_table **out, struct tg_error *e) {
   struct tg_arg *const args = tg__alloc((a->arg_count + 1) * sizeof *args);
   int64_t *const numbers = tg__alloc((t->rank_count + 1) * sizeof *numbers);
-  struct tg__joining *const j = tg__joining_new(a->question->name, a->args, a->arg_count, most_rows(a));
+  struct tg__joining *const j = tg__joining_new(a->question, a->args, a->arg_count, most_rows(a));
   enum tg_err err =
       args && numbers && j ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", a->question->name);
   char limit[24];

@@ -1,67 +1,5 @@
-/* questions: the tables behind questions.def. */
+/* questions: what the descriptions of questions say. */
 #include "analyze/analyze.h"
-
-/* Arguments and columns of all questions lie in one array each. FIRST_x is the position of x's first one: an
- * enumerator takes the next number, and BACK_x takes it back so that the first entry of x gets the same. */
-enum {
-#define QUESTION(name, ...) ARGUMENT_FIRST_##name, ARGUMENT_BACK_##name = ARGUMENT_FIRST_##name - 1,
-#define ARGUMENT(question, name, fallback, meaning) ARGUMENT_##question##_##name,
-#include "analyze/questions.def"
-  ARGUMENT_COUNT
-};
-
-enum {
-#define QUESTION(name, ...) COLUMN_FIRST_##name, COLUMN_BACK_##name = COLUMN_FIRST_##name - 1,
-#define COLUMN(question, name, ...) COLUMN_##question##_##name,
-#include "analyze/questions.def"
-  COLUMN_COUNT
-};
-
-const struct tg__question tg__questions[] = {
-#define QUESTION_LINE(name, columns, needs, steps, merge, meaning, order, empty, ...)                                  \
-  [TG__Q_##name] = {#name,                                                                                             \
-                    meaning,                                                                                           \
-                    order,                                                                                             \
-                    empty,                                                                                             \
-                    TG__COL_##columns,                                                                                 \
-                    TG__NEED_##needs,                                                                                  \
-                    TG__STEPS_BY_##steps,                                                                              \
-                    TG__MERGE_##merge,                                                                                 \
-                    tg__answer_##name,                                                                                 \
-                    ARGUMENT_FIRST_##name,                                                                             \
-                    COLUMN_FIRST_##name},
-#define QUESTION(name, columns, needs, steps, merge, ...)                                                              \
-  QUESTION_LINE(name, columns, needs, steps, merge, __VA_ARGS__, "", "", )
-#include "analyze/questions.def"
-};
-
-static const struct tg__merge_hooks hooks[TG__Q_COUNT] = {
-#define FOLDED(question, note) [TG__Q_##question] = {note, tg__folded_##question, NULL},
-#define MERGED(question, note) [TG__Q_##question] = {note, NULL, tg__merged_##question},
-#include "analyze/questions.def"
-};
-
-static const struct tg__merge_rule merge_rules[] = {
-#define MERGE(question, argument, value, merge, order) {TG__Q_##question, #argument, value, TG__MERGE_##merge, order},
-#include "analyze/questions.def"
-};
-
-const struct tg__ready tg__ready[TG__READY_COUNT] = {
-#define READY(question, by) {TG__Q_##question, by},
-#include "analyze/questions.def"
-};
-
-static const struct tg__argument_info arguments[] = {
-#define ARGUMENT(question, name, fallback, meaning) {#name, fallback, meaning},
-#include "analyze/questions.def"
-};
-
-static const struct tg__column_info columns[] = {
-#define COLUMN_LINE(name, type, unit, role, meaning, fold, of, by, ...)                                                \
-  {#name, unit, meaning, TG_##type, TG__ROLE_##role, TG__FOLD_##fold, #of, #by},
-#define COLUMN(question, name, type, unit, role, ...) COLUMN_LINE(name, type, unit, role, __VA_ARGS__, , , , )
-#include "analyze/questions.def"
-};
 
 /* Every question takes these after its own. */
 static const struct tg__argument_info common[] = {
@@ -71,42 +9,47 @@ static const struct tg__argument_info common[] = {
     {"limit", "all", "at most this many rows"},
 };
 
-size_t tg__question_count(void) { return TG__Q_COUNT; }
-
-const char *tg__question_name(enum tg__question_id id) { return tg__questions[id].name; }
-
-const struct tg__question *tg__question_find(const char *name) {
-  for (size_t i = 0; i < TG__Q_COUNT; i++)
-    if (strcmp(tg__questions[i].name, name) == 0) return &tg__questions[i];
+const struct tg__question *tg__catalog_find(const struct tg__catalog *c, const char *name) {
+  for (size_t i = 0; i < c->count; i++)
+    if (strcmp(c->questions[i].name, name) == 0) return &c->questions[i];
   return NULL;
 }
 
+const struct tg__question *tg__catalog_question(const struct tg__catalog *c, enum tg__question_id id) {
+  size_t i = 0;
+  while (c->questions[i].id != id) i++;
+  return &c->questions[i];
+}
+
+static bool is_last(const struct tg__question *q) { return q + 1 == q->catalog->questions + q->catalog->count; }
+
 const struct tg__argument_info *tg__question_argument(const struct tg__question *q, size_t k) {
-  const bool is_last = q + 1 == tg__questions + TG__Q_COUNT;
-  const size_t own = (is_last ? (size_t)ARGUMENT_COUNT : q[1].first_argument) - q->first_argument;
-  if (k < own) return &arguments[q->first_argument + k];
+  const size_t own = (is_last(q) ? q->catalog->argument_count : q[1].first_argument) - q->first_argument;
+  if (k < own) return &q->catalog->arguments[q->first_argument + k];
   return k - own < sizeof common / sizeof *common ? &common[k - own] : NULL;
 }
 
 const struct tg__column_info *tg__question_column(const struct tg__question *q, size_t k) {
-  const bool is_last = q + 1 == tg__questions + TG__Q_COUNT;
-  const size_t own = (is_last ? (size_t)COLUMN_COUNT : q[1].first_column) - q->first_column;
-  return k < own ? &columns[q->first_column + k] : NULL;
+  const size_t own = (is_last(q) ? q->catalog->column_count : q[1].first_column) - q->first_column;
+  return k < own ? &q->catalog->columns[q->first_column + k] : NULL;
 }
 
-enum tg__role tg__role_of_name(const char *name, enum tg_type type) {
-  for (size_t i = 0; i < COLUMN_COUNT; i++)
-    if (columns[i].type == type && strcmp(columns[i].name, name) == 0) return columns[i].role;
+enum tg__role tg__catalog_role(const struct tg__catalog *c, const char *name, enum tg_type type) {
+  for (size_t i = 0; i < c->column_count; i++)
+    if (c->columns[i].type == type && strcmp(c->columns[i].name, name) == 0) return c->columns[i].role;
   return type == TG_INT || type == TG_REAL ? TG__ROLE_VALUE : TG__ROLE_KEY;
 }
 
 const struct tg__merge_rule *tg__question_merge_rule(const struct tg__question *q, size_t k) {
-  for (size_t i = 0; i < sizeof merge_rules / sizeof *merge_rules; i++)
-    if (&tg__questions[merge_rules[i].question] == q && k-- == 0) return &merge_rules[i];
+  const struct tg__merge_rule *const rules = q->catalog->merge_rules;
+  for (size_t i = 0; i < q->catalog->merge_rule_count; i++)
+    if (rules[i].question == q && k-- == 0) return &rules[i];
   return NULL;
 }
 
-const struct tg__merge_hooks *tg__question_hooks(const struct tg__question *q) { return &hooks[q - tg__questions]; }
+const struct tg__merge_hooks *tg__question_hooks(const struct tg__question *q) {
+  return &q->catalog->hooks[q - q->catalog->questions];
+}
 
 /* Letters to insert, drop, replace or swap with the neighbour to turn one word into the other, without regard to
  * case. Words are cut at 31 letters: this only feeds "did you mean". */

@@ -4,7 +4,7 @@
 #define TG_CLI_H
 
 #include "analyze/analyze.h"
-#include "analyze/ranks/read_run.h"
+#include "ranks/ranks.h"
 #include "base/base.h"
 #include "show/show.h"
 

@@ -13,7 +13,7 @@ static const char *next_step(struct tg__cli *c, enum tg_err err, const struct tg
 
 /* --explain: the meaning of every column that the answer has, as notes. */
 static void explain(struct tg_table *t, const char *question) {
-  const size_t q = (size_t)(tg__question_find(question) - tg__questions);
+  const size_t q = (size_t)(tg__catalog_find(&tg__catalog, question) - tg__catalog.questions);
   const char *name, *unit, *meaning;
   for (size_t k = 0; tg_question_column(q, k, &name, NULL, &unit, &meaning); k++)
     if (tg__table_column_index(t, name) != SIZE_MAX)
@@ -75,10 +75,10 @@ static int answer(struct tg__cli *c, struct tg_trace *trace, const char *path, c
 
 /* A folder of ranks is read rank by rank for the questions that need no more than that; rules=hta looks at single
  * kernels. */
-static bool is_about_ranks(const struct tg__cli *c, const char *path, const char *question) {
+static bool is_about_ranks(const struct tg__cli *c, const char *path, const struct tg__question *question) {
   const char *const rules = tg__cli_argument(c, "rules");
   const enum tg__path_kind kind = tg__path_kind(path);
-  return tg__question_find(question)->loads == TG__COL_RANKS && !(rules && strncmp(rules, "hta", 3) == 0) &&
+  return question->loads == TG__COL_RANKS && !(rules && strncmp(rules, "hta", 3) == 0) &&
          (kind == TG__PATH_DIR || (kind == TG__PATH_NONE && strpbrk(path, "*?[")));
 }
 
@@ -91,11 +91,12 @@ static enum tg_err open_for(const struct tg__cli *c, const char *path, struct tg
 int tg__cmd_ask(struct tg__cli *c) {
   if (!tg__cli_needs(c, 2)) return TG__EXIT_USAGE;
   const char *path = c->operands[0], *question = c->operands[1];
-  if (tg__question_find(path) && !tg__question_find(question)) { /* the other way round is clear enough */
+  if (tg__catalog_find(&tg__catalog, path) &&
+      !tg__catalog_find(&tg__catalog, question)) { /* the other way round is clear enough */
     path = c->operands[1];
     question = c->operands[0];
   }
-  if (!tg__question_find(question)) { /* before a gigabyte is read for nothing */
+  if (!tg__catalog_find(&tg__catalog, question)) { /* before a gigabyte is read for nothing */
     struct tg_table *none = NULL;
     struct tg_error e = {0};
     tg_ask(NULL, question, NULL, 0, &none, &e);
@@ -105,7 +106,7 @@ int tg__cmd_ask(struct tg__cli *c) {
   struct tg_error e = {0};
   const bool is_short = strcmp(c->format, "text") == 0 && !tg__cli_argument(c, "limit") &&
                         !tg__cli_argument(c, "sort") && !tg__cli_argument(c, "where");
-  struct tg__run_first first = {.call = {question, c->arguments, c->argument_count},
+  struct tg__run_first first = {.call = {tg__catalog_find(&tg__catalog, question), c->arguments, c->argument_count},
                                 .most = is_short ? ROWS_AS_TEXT : SIZE_MAX};
   const enum tg_err err = open_for(c, path, &first, &trace, &e);
   if (err) return tg__cli_failed(c, &e, NULL);

@@ -188,7 +188,7 @@ int tg__cmd_check(struct tg__cli *c) {
   struct tg_error e = {.code = TG_MEMORY, .offset = -1, .text = "out of memory"}, defect = {0};
   struct tg_trace *trace = NULL;
   struct tg__run_first first = {
-      .call = {.question = tg__question_name(TG__Q_losses)}, .most = SIZE_MAX, .checks = true};
+      .call = {.question = tg__catalog_question(&tg__catalog, TG__Q_losses)}, .most = SIZE_MAX, .checks = true};
   if (tg__cli_open_asking(c, c->operands[0], &first, &trace, &e)) return tg__cli_failed(c, &e, NULL);
   if (trace->columns->run)
     defect = trace->columns->run->ranks.defect;

@@ -44,13 +44,13 @@ int tg__cmd_questions(struct tg__cli *c) {
     t = list_questions();
     if (t) tg__table_note(t, "arguments and columns of one: tachograph questions steps");
   } else {
-    const struct tg__question *q = tg__question_find(c->operands[0]);
+    const struct tg__question *q = tg__catalog_find(&tg__catalog, c->operands[0]);
     if (!q) {
       struct tg_table *none;
       tg_ask(NULL, c->operands[0], NULL, 0, &none, &e); /* the engine has the words for it */
       return tg__cli_failed(c, &e, "tachograph questions");
     }
-    t = describe((size_t)(q - tg__questions));
+    t = describe((size_t)(q - tg__catalog.questions));
   }
   const int status = t && !t->failed ? tg__cli_table(c, t, 0) : tg__cli_failed(c, &e, NULL);
   tg_table_free(t);

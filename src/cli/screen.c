@@ -285,11 +285,11 @@ enum tg_err tg__cli_open_asking(const struct tg__cli *c, const char *path, struc
                                 struct tg_trace **out, struct tg_error *e) {
   const struct tg__call *const call = &first->call;
   if (tg__call_has(call, "rank") || tg__call_has(call, "track") || tg__call_has(call, "event") ||
-      (tg__call_has(call, "columns") && counts_from_first(tg__question_find(call->question))))
+      (tg__call_has(call, "columns") && counts_from_first(call->question)))
     return tg__cli_open_run(c, path, out, e);
   const bool at_once = !tg__question_joins(call->question, call->args, call->count) || !tg__run_is_large(path);
   if (at_once) return tg__cli_open(c, path, out, e);
-  enum tg_err err = tg__ask_check(tg__question_find(call->question), call->args, call->count, e);
+  enum tg_err err = tg__ask_check(call->question, call->args, call->count, e);
   if (err) return err;
   struct progress p = {0};
   const struct tg_open_options options = opening(c, &p);
@@ -300,7 +300,7 @@ enum tg_err tg__cli_open_asking(const struct tg__cli *c, const char *path, struc
   if (err) name_the_file(e, path);
   if (!err) watch_again(*out);
   if (!err && first->table) {
-    if (!first->err) first->err = tg__ask_finish(first->table, call->args, call->count, &first->error);
+    if (!first->err) first->err = tg__ask_finish(call->question, first->table, call->args, call->count, &first->error);
     if (first->err) tg__table_free(first->table), first->table = NULL;
   }
   return err;

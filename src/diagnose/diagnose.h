@@ -4,9 +4,10 @@
 
 #include "analyze/analyze.h"
 
-/* Answers the question "findings"; a rule that needs what the trace lacks is silent and named in a note. */
-enum tg_err tg__answer_findings(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
-                                struct tg_error *e);
+/* The question of questions_findings.def; a rule that needs what the trace lacks is silent and named in a note. */
+#define TG__Q_findings ((enum tg__question_id)TG__Q_COUNT)
+tg__question_fn tg__answer_findings;
+tg__merged_fn tg__merged_findings;
 
 /* ---- findings of ranks that were judged one after the other ---------------------------------- */
 

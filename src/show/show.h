@@ -3,6 +3,7 @@
 #define TG_SHOW_H
 
 #include "analyze/analyze.h"
+#include "catalog/catalog.h"
 
 struct tg__show_options {
   unsigned width; /* columns of the terminal, 0 = unlimited */

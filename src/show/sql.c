@@ -173,7 +173,7 @@ static enum tg__role role_of_name(const char *name) {
   };
   for (size_t i = 0; i < sizeof instants / sizeof *instants; i++)
     if (strcmp(instants[i], name) == 0) return TG__ROLE_INSTANT;
-  return tg__role_of_name(name, TG_INT);
+  return tg__catalog_role(&tg__catalog, name, TG_INT);
 }
 
 static void put_cell(struct tg_table *t, enum tg_type type, const struct cell *cell) {

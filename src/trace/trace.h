@@ -230,7 +230,7 @@ struct tg__skipped_file {
   const char *path, *why;
 };
 struct tg__summaries; /* trace/summary.h */
-struct tg__run_door;  /* src/read_run.c */
+struct tg__run_door;  /* src/ranks */
 struct tg__cache;     /* below: tg__cache_find */
 struct tg__store;     /* private: what backs the columns (memory, or chunks of a .tacho file) */
 /* The events of a trace in columns, with what belongs to them: ranks, tracks, strings, steps. What stands above them is

@@ -2,7 +2,7 @@
  * (portable and vector scanner, one block and many), and survive being asked and written. */
 #include <stdlib.h>
 
-#include "analyze/analyze.h"
+#include "catalog/catalog.h"
 #include "show/parts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -41,7 +41,7 @@ static bool is_json(const char *format) {
 static void ask(struct tg__columns *t, const struct tg__question *q, const struct tg_arg *args, size_t count) {
   struct tg_table *table;
   struct tg_error e;
-  if (tg__ask_run(t, q->name, args, count, &table, &e) == TG_OK)
+  if (tg__ask_run(&tg__catalog, t, q->name, args, count, &table, &e) == TG_OK)
     tg_table_free(table);
   else if (e.code == TG_INTERNAL)
     abort();
@@ -50,11 +50,11 @@ static void ask(struct tg__columns *t, const struct tg__question *q, const struc
 /* Every question, and those that take rules by both sets. */
 static void ask_all(struct tg__columns *t) {
   static const struct tg_arg hta = {"rules", "hta"};
-  for (size_t i = 0; i < tg__question_count(); i++) {
+  for (size_t i = 0; i < tg__catalog.count; i++) {
     const struct tg__argument_info *info;
-    ask(t, &tg__questions[i], NULL, 0);
-    for (size_t k = 0; (info = tg__question_argument(&tg__questions[i], k)) != NULL; k++)
-      if (strcmp(info->name, "rules") == 0) ask(t, &tg__questions[i], &hta, 1);
+    ask(t, &tg__catalog.questions[i], NULL, 0);
+    for (size_t k = 0; (info = tg__question_argument(&tg__catalog.questions[i], k)) != NULL; k++)
+      if (strcmp(info->name, "rules") == 0) ask(t, &tg__catalog.questions[i], &hta, 1);
   }
 }
 

@@ -2,7 +2,7 @@
  * the bytes are the record of one rank, unpacked, so that mutations need not get past zstd. What must hold: no
  * crash; an error has a text; whatever opens answers the questions about ranks or says why not, and saved and opened
  * again it is the same. */
-#include "analyze/ranks/read_run.h"
+#include "ranks/ranks.h"
 #include "fuzz/packed_file.h"
 #include "tachograph/read.h"
 #include "trace/summary.h"

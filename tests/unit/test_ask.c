@@ -46,7 +46,7 @@ static const char *refusal(struct tg__columns *t, enum tg_err want, const char *
   static struct tg_error e;
   const struct tg_arg arg = {name, value};
   struct tg_table *table;
-  const enum tg_err err = tg__ask_run(t, question, &arg, name != NULL, &table, &e);
+  const enum tg_err err = tg__ask_run(&tg__catalog, t, question, &arg, name != NULL, &table, &e);
   if (err != want) fail_msg("%s %s=%s: error %d, not %d", question, name, value, err, want);
   assert_null(table);
   return e.text;
@@ -89,7 +89,7 @@ static void wrong_arguments(void **state) {
   const struct tg_arg twice[] = {{"rank", "1"}, {"rank", "3"}};
   struct tg_table *table;
   struct tg_error e;
-  assert_int_equal(tg__ask_run(t, "tracks", twice, 2, &table, &e), TG_USAGE);
+  assert_int_equal(tg__ask_run(&tg__catalog, t, "tracks", twice, 2, &table, &e), TG_USAGE);
   assert_string_equal(e.text, "the argument rank is given twice");
   mini_free(f.m);
 }
@@ -202,11 +202,12 @@ static void losses_beside_the_rows(void **state) {
 
 static void list_of_questions(void **state) {
   (void)state;
-  for (size_t k = 0; k < tg__question_count(); k++)
-    assert_ptr_equal(tg__question_find(tg__questions[k].name), &tg__questions[k]);
-  assert_null(tg__question_find("nothing"));
-  const struct tg__question *q = tg__question_find("gaps"), *last = tg__question_find("findings"),
-                            *few = tg__question_find("losses");
+  for (size_t k = 0; k < tg__catalog.count; k++)
+    assert_ptr_equal(tg__catalog_find(&tg__catalog, tg__catalog.questions[k].name), &tg__catalog.questions[k]);
+  assert_null(tg__catalog_find(&tg__catalog, "nothing"));
+  const struct tg__question *q = tg__catalog_find(&tg__catalog, "gaps"),
+                            *last = tg__catalog_find(&tg__catalog, "findings"),
+                            *few = tg__catalog_find(&tg__catalog, "losses");
   assert_string_equal(tg__question_argument(q, 0)->name, "rank");
   assert_string_equal(tg__question_argument(q, 3)->name, "min_us");
   assert_string_equal(tg__question_argument(q, 3)->fallback, "0");

@@ -12,6 +12,8 @@
 #include "analyze/names/kernel_family.h"
 #include "mini_trace.h"
 
+static const struct tg__diff_doors doors = {.catalog = &tg__catalog};
+
 typedef void name_fn(struct tg__str name, struct tg__out *out);
 
 static void check_name(name_fn *shorten, const char *name, const char *want) {
@@ -98,7 +100,7 @@ static struct mini *loop(const char *op, int64_t op_ns) {
 
 static struct tg_table *diff_of(struct mini *a, struct mini *b, enum tg_err want, struct tg_error *e) {
   struct tg_table *t = NULL;
-  assert_int_equal(tg__diff_run(mini_finish(a), mini_finish(b), NULL, 0, &t, e), want);
+  assert_int_equal(tg__diff_run(mini_finish(a), mini_finish(b), &doors, NULL, 0, &t, e), want);
   return t;
 }
 
@@ -137,7 +139,7 @@ static struct tg_table *one_against_itself(struct mini *m, const char *step) {
   struct tg__columns *trace = mini_finish(m);
   struct tg_table *t = NULL;
   struct tg_error e = {0};
-  assert_int_equal(tg__diff_run(trace, trace, args, step ? 2 : 1, &t, &e), TG_OK);
+  assert_int_equal(tg__diff_run(trace, trace, &doors, args, step ? 2 : 1, &t, &e), TG_OK);
   return t;
 }
 
@@ -209,7 +211,7 @@ static void no_memory(void **state) {
       struct tg_table *t = NULL;
       struct tg_error e = {0};
       tg__alloc_fail_after(calls);
-      err = tg__diff_run(x, y, kinds[k], 1, &t, &e);
+      err = tg__diff_run(x, y, &doors, kinds[k], 1, &t, &e);
       tg__alloc_fail_after(-1);
       assert_true(err == TG_OK || (err == TG_MEMORY && e.text[0] && !t));
       tg__table_free(t);

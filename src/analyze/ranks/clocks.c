@@ -1,7 +1,7 @@
 /* clocks: the question clocks. */
 #include <math.h>
 
-#include "analyze/ranks/ranks.h"
+#include "analyze/ranks/rank_set.h"
 
 static void put_clock(const struct tg__ranks *r, uint32_t i, int64_t least_base, struct tg_table *out) {
   const struct tg__clock *const c = &r->clocks[i];

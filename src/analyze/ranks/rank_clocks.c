@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "analyze/ranks/comm_names.h"
-#include "analyze/ranks/ranks.h"
+#include "analyze/ranks/rank_set.h"
 
 enum { LEAST_FOR_DRIFT = 16 };
 #define LEAST_SPAN_NS 1000000000 /* over less, a drift of some parts in a million drowns in the ends' own spread */

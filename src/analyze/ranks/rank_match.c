@@ -2,7 +2,7 @@
  * has them; else the n-th of its kind in the group is the n-th everywhere, and where the ranks do not have equally
  * many, the n-th in the step. Sends and receives go by order in any case: each rank numbers its own, whoever the
  * other end is. */
-#include "analyze/ranks/ranks.h"
+#include "analyze/ranks/rank_set.h"
 
 struct ref {
   uint32_t rank, index;

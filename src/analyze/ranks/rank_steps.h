@@ -2,7 +2,7 @@
 #ifndef TG_RANK_STEPS_H
 #define TG_RANK_STEPS_H
 
-#include "analyze/ranks/ranks.h"
+#include "analyze/ranks/rank_set.h"
 
 struct tg__rank_figures {
   int64_t steps;                                                                        /* that count */

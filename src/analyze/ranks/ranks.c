@@ -1,5 +1,5 @@
 /* ranks: the question ranks, one line a rank. */
-#include "analyze/ranks/ranks.h"
+#include "analyze/ranks/rank_set.h"
 
 #include <math.h>
 #include <stdio.h>

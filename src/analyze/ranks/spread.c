@@ -1,6 +1,6 @@
 /* spread: the question spread. The n-th longest kernel of one rank need not be that of another, so totals are joined
  * by name. */
-#include "analyze/ranks/ranks.h"
+#include "analyze/ranks/rank_set.h"
 
 struct name {
   uint32_t name, ranks, least_rank, most_rank;

@@ -2,7 +2,7 @@
 #ifndef TG_STRAGGLERS_H
 #define TG_STRAGGLERS_H
 
-#include "analyze/ranks/ranks.h"
+#include "analyze/ranks/rank_set.h"
 
 struct tg__straggler_call {
   struct tg__step_picks picks;

@@ -20,11 +20,10 @@ struct tg__fold {
   size_t start, length; /* columns that say what was earlier; SIZE_MAX = none */
 };
 
-static struct rule rule_of(const struct tg_table *t, size_t column) {
-  const struct tg__question *const q = tg__question_find(t->question);
+static struct rule rule_of(const struct tg__question *q, const struct tg_table *t, size_t column) {
   const struct tg__column_info *info;
   struct rule rule = {.how = TG__FOLD_FIRST, .of = SIZE_MAX, .by = SIZE_MAX, .number = TG_NULL_INT};
-  for (size_t k = 0; q && (info = tg__question_column(q, k)) != NULL; k++) {
+  for (size_t k = 0; (info = tg__question_column(q, k)) != NULL; k++) {
     if (info->fold == TG__FOLD_ || strcmp(info->name, t->columns[column].name) != 0) continue;
     rule.how = info->fold;
     rule.of = tg__table_column_index(t, info->of);
@@ -34,7 +33,7 @@ static struct rule rule_of(const struct tg_table *t, size_t column) {
   return rule;
 }
 
-struct tg__fold *tg__fold_new(const struct tg_table *first) {
+struct tg__fold *tg__fold_new(const struct tg__question *q, const struct tg_table *first) {
   struct tg__fold *const f = tg__alloc(sizeof *f);
   if (!f) return NULL;
   f->keys = tg__strings_new();
@@ -45,7 +44,7 @@ struct tg__fold *tg__fold_new(const struct tg_table *first) {
   }
   f->start = tg__table_column_index(first, "start_ns");
   f->length = tg__table_column_index(first, "dur_ns");
-  for (size_t c = 0; c < first->column_count; c++) f->rules[c] = rule_of(first, c);
+  for (size_t c = 0; c < first->column_count; c++) f->rules[c] = rule_of(q, first, c);
   return f;
 }
 

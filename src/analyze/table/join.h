@@ -14,7 +14,8 @@ void tg__joining_drop_notes(struct tg__joining *j, tg__note_is_fn *is);
 
 struct tg__fold;
 struct tg__fold *
-tg__fold_new(const struct tg_table *first); /* rules of its question for its columns; NULL on no memory */
+tg__fold_new(const struct tg__question *q,
+             const struct tg_table *first); /* rules of its question for its columns; NULL on no memory */
 void tg__fold_free(struct tg__fold *f);     /* NULL is fine */
 /* Rows of `from` into `to`, whose rows all came this way; false on no memory. */
 bool tg__fold_rows(struct tg__fold *f, struct tg_table *to, const struct tg_table *from);

@@ -37,8 +37,8 @@ static bool joins(enum tg__merge how) {
   return how == TG__MERGE_ROWS || how == TG__MERGE_FOLD || how == TG__MERGE_LATE;
 }
 
-bool tg__question_needs_all(const char *question, const struct tg_arg *args, size_t count) {
-  return merge_of(tg__question_find(question), args, count).how == TG__MERGE_EVERY;
+bool tg__question_needs_all(const struct tg__question *q, const struct tg_arg *args, size_t count) {
+  return merge_of(q, args, count).how == TG__MERGE_EVERY;
 }
 
 bool tg__is_for_all_ranks(const char *argument) {
@@ -48,8 +48,8 @@ bool tg__is_for_all_ranks(const char *argument) {
   return false;
 }
 
-bool tg__question_joins(const char *question, const struct tg_arg *args, size_t count) {
-  return joins(merge_of(tg__question_find(question), args, count).how);
+bool tg__question_joins(const struct tg__question *q, const struct tg_arg *args, size_t count) {
+  return joins(merge_of(q, args, count).how);
 }
 
 /* ---- coming in ------------------------------------------------------------------------------- */
@@ -59,6 +59,7 @@ struct note {
   size_t times, first; /* how many say so; which was the first */
 };
 struct tg__joining {
+  const struct tg__question *question;
   struct merge merge;
   const struct tg__merge_hooks *hooks;
   struct tg_table *out; /* NULL until the first rows are here */
@@ -70,10 +71,11 @@ struct tg__joining {
   struct tg_error why_missing; /* of the first */
 };
 
-struct tg__joining *tg__joining_new(const char *question, const struct tg_arg *args, size_t count, size_t most) {
+struct tg__joining *tg__joining_new(const struct tg__question *q, const struct tg_arg *args, size_t count,
+                                    size_t most) {
   struct tg__joining *const j = tg__alloc(sizeof *j);
   if (!j) return NULL;
-  const struct tg__question *const q = tg__question_find(question);
+  j->question = q;
   j->merge = merge_of(q, args, count);
   j->hooks = tg__question_hooks(q);
   j->most = j->merge.how == TG__MERGE_ROWS && !*j->merge.order ? most : SIZE_MAX;
@@ -123,7 +125,7 @@ static bool add_note(struct tg__joining *j, const char *text, size_t who) {
 static bool begin(struct tg__joining *j, const struct tg_table *rows) {
   j->out = tg__table_new_like(rows);
   if (!j->out) return false;
-  if (j->merge.how == TG__MERGE_FOLD) j->fold = tg__fold_new(rows);
+  if (j->merge.how == TG__MERGE_FOLD) j->fold = tg__fold_new(j->question, rows);
   return j->fold || j->merge.how != TG__MERGE_FOLD;
 }
 

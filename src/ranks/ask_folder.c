@@ -1,6 +1,6 @@
-/* read_run_ask: questions to a run. Those about ranks are answered from the summaries; one about one rank, or one
+/* ask_folder: questions to a run. Those about ranks are answered from the summaries; one about one rank, or one
  * that joins, reads the ranks again, one after the other; any other needs them all in memory. */
-#include "analyze/ranks/read_run.h"
+#include "ranks/ranks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +70,7 @@ static enum tg_err trace_of(const struct tg__ranks_view *v, uint32_t i, const st
 
 enum tg_err tg__run_settle(const struct tg__columns *run, const struct tg__call *c, struct tg_table *rows,
                            struct tg_error *e) {
-  tg__merged_fn *const merged = tg__question_hooks(tg__question_find(c->question))->merged;
+  tg__merged_fn *const merged = tg__question_hooks(c->question)->merged;
   const struct tg__ranks_view view = {.t = run,
                                       .is_one = tg__call_has(c, "rank"),
                                       .count = (uint32_t)run->run->ranks.count,
@@ -142,7 +142,7 @@ static enum tg_err ask_rank(const struct tg__columns *run, const struct tg__run_
   enum tg_err err = tg__run_unit(run, r->unit, &t, e);
   if (!err)
     err = part ? tg__ask_rank(t, r->of_unit, c->question, args, count, out, e)
-               : tg__ask_run(t, c->question, args, count, out, e);
+               : tg__ask_run(&tg__catalog, t, c->question->name, args, count, out, e);
   if (t) tg__cache_drop(t); /* two ranks stay in memory, and what questions keep of one may be as much again */
   tg__free(args);
   if (!err) tg__run_number_through(*out, c, first_of_file(&run->run->ranks, r));
@@ -165,9 +165,7 @@ static unsigned ready_answer(const struct tg__run_ranks *ranks, const struct tg_
   for (; i < TG__READY_COUNT; i++) {
     const char *const by = tg__ready[i].by, *const asked = tg__call_value(c, "by");
     const bool has_by = *by ? asked && strcmp(asked, by) == 0 : !asked;
-    if (tg__question_find(c->question) == &tg__questions[tg__ready[i].question] && has_by && !tg__call_has(c, "step") &&
-        !tg__call_has(c, "rank"))
-      break;
+    if (c->question == tg__ready[i].question && has_by && !tg__call_has(c, "step") && !tg__call_has(c, "rank")) break;
   }
   return i;
 }
@@ -177,9 +175,7 @@ static enum tg_err give_ready(const struct tg__run_ranks *ranks, unsigned which,
   const struct tg_error *const why = &ranks->why_not[which];
   if (!ranks->ready[which]) return tg__fail(e, why->code ? why->code : TG_NO_DATA, why->offset, "%s", why->text);
   *out = tg__table_copy(ranks->ready[which]);
-  return *out ? TG_OK
-              : tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s",
-                         tg__question_name(tg__ready[which].question));
+  return *out ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", tg__ready[which].question->name);
 }
 
 /* Progress: from here on, of the files of all ranks. */
@@ -227,8 +223,9 @@ static enum tg_err add_rank(const struct tg__columns *run, size_t i, const struc
   if (err) return tg__fail(e, why.code, why.offset, "%s", why.text);
   if (choose_now) err = choose(&rows, c, e);
   if (err) return err;
-  return tg__joining_add(j, rows, i) ? TG_OK
-                                     : tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", c->question);
+  return tg__joining_add(j, rows, i)
+             ? TG_OK
+             : tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", c->question->name);
 }
 
 /* What is the same row in several ranks is not chosen before it is one; what the last word takes back or adds is not
@@ -238,7 +235,8 @@ static enum tg_err ask_ranks(const struct tg__columns *run, const struct tg__cal
   struct tg__run_door *const d = run->run;
   struct tg__joining *const j = tg__joining_new(c->question, c->args, c->count, most_rows(c));
   int64_t *const numbers = tg__alloc((d->ranks.count + 1) * sizeof *numbers);
-  enum tg_err err = j && numbers ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", c->question);
+  enum tg_err err =
+      j && numbers ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", c->question->name);
   const bool is_late = j && tg__joining_is_late(j);
   begin_all(d);
   for (size_t i = 0; i < d->ranks.count && !err; i++) {
@@ -288,20 +286,20 @@ const struct tg__run_rank *tg__run_rank_of(const struct tg__columns *run, const 
 
 enum tg_err tg__run_ask(struct tg__columns *t, const char *question, const struct tg_arg *args, size_t arg_count,
                         struct tg_table **out, struct tg_error *e) {
-  const struct tg__question *const q = tg__question_find(question);
-  const struct tg__call c = {question, args, arg_count};
+  const struct tg__question *const q = tg__catalog_find(&tg__catalog, question);
+  const struct tg__call c = {q, args, arg_count};
   struct tg__run_door *const d = t->run;
   const char *const rules = tg__call_value(&c, "rules");
   *out = NULL;
   if (!d || !q || (q->loads == TG__COL_RANKS && !(rules && strncmp(rules, "hta", 3) == 0)))
-    return tg__ask_run(t, question, args, arg_count, out, e);
+    return tg__ask_run(&tg__catalog, t, question, args, arg_count, out, e);
   enum tg_err err = tg__ask_check(q, args, arg_count, e);
   if (err) return err;
   bool of_all;
   const struct tg__run_rank *const r = asked_rank(&d->ranks, &c, &of_all);
   const unsigned ready = ready_answer(&d->ranks, &c);
   if (tg__call_has(&c, "rank") && !r && !of_all)
-    return tg__ask_run(t, question, args, arg_count, out, e); /* which says what ranks there are */
+    return tg__ask_run(&tg__catalog, t, question, args, arg_count, out, e); /* which says what ranks there are */
   if (!d->whole && r && !of_all) {
     err = ask_rank(t, r, &c, q->merge == TG__MERGE_LATE ? SIZE_MAX : most_rows(&c), false, out, e);
     if (!err && !tg__call_has(&c, "rank")) tg__run_add_losses(t, *out);
@@ -311,13 +309,13 @@ enum tg_err tg__run_ask(struct tg__columns *t, const char *question, const struc
   } else if (!d->whole && ready < TG__READY_COUNT) {
     err = give_ready(&d->ranks, ready, out, e);
     if (!err) err = choose(out, &c, e);
-  } else if (!d->whole && !of_all && tg__question_joins(question, args, arg_count)) {
+  } else if (!d->whole && !of_all && tg__question_joins(q, args, arg_count)) {
     err = ask_ranks(t, &c, out, e);
   } else {
     err = tg__run_whole(&t, e);
-    return err ? err : tg__ask_run(t, question, args, arg_count, out, e);
+    return err ? err : tg__ask_run(&tg__catalog, t, question, args, arg_count, out, e);
   }
-  if (!err) err = tg__ask_order(*out, args, arg_count, e);
+  if (!err) err = tg__ask_order(q, *out, args, arg_count, e);
   if (!err) return TG_OK;
   tg__table_free(*out);
   *out = NULL;

@@ -1,10 +1,9 @@
-/* read_run: a run whose ranks are read when they are asked about and let go again. What read.c, read_ranks.c,
- * read_run.c and read_run_ask.c say to each other, and what the command line asks while the ranks are being read for
- * the first time. */
-#ifndef TG_READ_RUN_H
-#define TG_READ_RUN_H
+/* ranks: runs of many ranks. Their files are read one after the other, summed up, asked and let go; what cannot be said
+ * rank by rank needs them all in memory. Front door of the folder. */
+#ifndef TG_RANKS_H
+#define TG_RANKS_H
 
-#include "analyze/analyze.h"
+#include "catalog/catalog.h"
 #include "tachograph/read.h"
 #include "trace/summary.h"
 
@@ -19,7 +18,7 @@ enum tg_err tg__open_whole(const char *path, const struct tg_open_options *optio
                            struct tg_error *e);
 
 struct tg__call { /* a question with its arguments */
-  const char *question;
+  const struct tg__question *question;
   const struct tg_arg *args;
   size_t count;
 };
@@ -62,13 +61,17 @@ struct tg__run_first {
   struct tg_error error;
 };
 
-/* read_ranks.c: summaries of the ranks of a folder, and what stands where; the folder stays the caller's. first
+/* read_all.c: tg_open_ranks and tg_save_ranks. */
+enum tg_err tg__read_summaries(const char *const *paths, size_t count, const struct tg_open_options *options,
+                               struct tg__columns **out, struct tg_error *e);
+enum tg_err tg__save_summaries(struct tg__columns *trace, const char *path, struct tg_error *e);
+/* The summaries of the ranks of a folder, and what stands where; the folder stays the caller's. first
  * NULL: the first page. */
 enum tg_err tg__folder_summaries(const struct tg__folder *folder, const char *path,
                                  const struct tg_open_options *options, struct tg__run_first *first,
                                  struct tg__run_ranks *ranks, struct tg__columns **out, struct tg_error *e);
 
-/* read_run.c */
+/* rank_folder.c */
 struct tg__run_door {
   struct tg__folder *folder;
   char *path;
@@ -95,7 +98,7 @@ enum tg_err tg__run_whole(struct tg__columns **t, struct tg_error *e);
 /* The trace of a file, from those kept or from the disk. It stays the run's. */
 enum tg_err tg__run_unit(const struct tg__columns *run, uint32_t unit, struct tg__columns **out, struct tg_error *e);
 
-/* read_run_ask.c */
+/* ask_folder.c */
 const struct tg__run_rank *tg__run_rank_of(const struct tg__columns *run, const char *number); /* NULL: there is none */
 enum tg_err tg__run_ask(struct tg__columns *t, const char *question, const struct tg_arg *args, size_t arg_count,
                         struct tg_table **out, struct tg_error *e);

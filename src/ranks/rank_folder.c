@@ -1,7 +1,7 @@
-/* read_run: a folder of ranks that together would fill the memory. Opening it reads one rank after the other and
- * keeps their summaries and what the first page asks; what is asked later reads ranks again (read_run_ask.c), of
+/* rank_folder: a folder of ranks that together would fill the memory. Opening it reads one rank after the other and
+ * keeps their summaries and what the first page asks; what is asked later reads ranks again (ask_folder.c), of
  * which two files stay in memory. What cannot be said rank by rank needs them all, and then they all stay. */
-#include "analyze/ranks/read_run.h"
+#include "ranks/ranks.h"
 
 #include <stdio.h>
 
@@ -9,6 +9,27 @@ enum {
   LARGE = 16 << 20, /* bytes of files; below that all ranks together take no more than a few megabytes */
   KEPT = sizeof((struct tg__run_door *)0)->kept / sizeof((struct tg__run_door *)0)->kept[0],
 };
+
+/* ---- handles --------------------------------------------------------------------------------- */
+
+enum tg_err tg__handle_new(struct tg__columns *columns, struct tg_trace **out, struct tg_error *e) {
+  *out = tg__alloc(sizeof **out);
+  if (*out) {
+    (*out)->columns = columns;
+    return TG_OK;
+  }
+  tg__run_close(columns->run);
+  tg__trace_free(columns);
+  return tg__fail(e, TG_MEMORY, -1, "out of memory while opening a trace");
+}
+
+enum tg_err tg__open_whole(const char *path, const struct tg_open_options *options, struct tg_trace **out,
+                           struct tg_error *e) {
+  struct tg__columns *columns;
+  *out = NULL;
+  const enum tg_err err = tg__trace_open(path, options, &columns, e);
+  return err ? err : tg__handle_new(columns, out, e);
+}
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
@@ -80,7 +101,7 @@ enum tg_err tg__run_open(const char *path, const struct tg_open_options *options
   (*out)->run = d;
   if (first && first->table) first->err = tg__run_settle(*out, &first->call, first->table, &first->error);
   for (unsigned i = 0; i < TG__READY_COUNT && !err; i++) {
-    const struct tg__call call = {.question = tg__question_name(tg__ready[i].question)};
+    const struct tg__call call = {.question = tg__ready[i].question};
     if (d->ranks.ready[i]) err = tg__run_settle(*out, &call, d->ranks.ready[i], e);
   }
   if (!err) return TG_OK;

@@ -1,7 +1,7 @@
-/* ranks: what the questions about many ranks share: whose summaries they look at, which collectives are the same
+/* rank_set: what the questions about many ranks share: whose summaries they look at, which collectives are the same
  * one, and how the ranks' clocks lie to each other. */
-#ifndef TG_RANKS_H
-#define TG_RANKS_H
+#ifndef TG_RANK_SET_H
+#define TG_RANK_SET_H
 
 #include "analyze/analyze.h"
 #include "trace/summary.h"

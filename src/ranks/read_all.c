@@ -1,7 +1,7 @@
-/* The door for runs of many ranks: read one after the other, and only what the questions about ranks need is kept of
- * each. */
+/* read_all: the ranks of a run are read for the first time, one after the other, and only what the questions about
+ * ranks need is kept of each. */
 #include "analyze/ranks/summarize.h"
-#include "analyze/ranks/read_run.h"
+#include "ranks/ranks.h"
 
 enum { AT_ONCE = 2 }; /* more would not be faster than the memory they take is worth */
 
@@ -112,7 +112,7 @@ static bool prepare_questions(struct reading *r) {
     } else {
       const struct tg__ready *const ready = &tg__ready[r->asked_count];
       a->by = (struct tg_arg){"by", ready->by};
-      a->call = (struct tg__call){tg__question_name(ready->question), &a->by, *ready->by != 0};
+      a->call = (struct tg__call){ready->question, &a->by, *ready->by != 0};
     }
     a->joining = tg__joining_new(a->call.question, a->call.args, a->call.count, r->first ? r->first->most : SIZE_MAX);
     if (!a->joining) return false;
@@ -129,7 +129,7 @@ static enum tg_err ask_unit(const struct tg__call *c, struct tg__columns *t, str
   for (size_t i = 0; i < c->count; i++)
     if (!tg__is_for_all_ranks(c->args[i].name)) args[count++] = c->args[i];
   const enum tg_err err = t->rank_count == 1 ? tg__ask_rank(t, 0, c->question, args, count, out, e)
-                                             : tg__ask_run(t, c->question, args, count, out, e);
+                                             : tg__ask_run(&tg__catalog, t, c->question->name, args, count, out, e);
   tg__free(args);
   return err;
 }
@@ -419,16 +419,13 @@ enum tg_err tg__folder_summaries(const struct tg__folder *folder, const char *pa
   return err;
 }
 
-/* ---- the front door -------------------------------------------------------------------------- */
+/* ---- summaries alone ------------------------------------------------------------------------- */
 
-enum tg_err tg_open_ranks(const char *const *paths, size_t count, const struct tg_open_options *options,
-                          struct tg_trace **out, struct tg_error *error) {
+enum tg_err tg__read_summaries(const char *const *paths, size_t count, const struct tg_open_options *options,
+                               struct tg__columns **out, struct tg_error *e) {
   static const struct tg_open_options defaults;
-  struct tg__columns *columns = NULL;
-  struct tg_error ignored;
   struct reading r = {.options = options ? options : &defaults, .lock = tg__lock_new()};
   struct tg__folder **const folders = tg__alloc((count + 1) * sizeof *folders);
-  struct tg_error *const e = error ? error : &ignored;
   enum tg_err err = folders ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory before reading the ranks");
   *out = NULL;
   if (!err && count == 0) err = tg__fail(e, TG_USAGE, -1, "there are no ranks to open: name their files or folder");
@@ -436,8 +433,7 @@ enum tg_err tg_open_ranks(const char *const *paths, size_t count, const struct t
     err = tg__folder_open(paths[i], &folders[i], e);
     if (!err && add_units(&r, folders[i])) err = tg__fail(e, TG_MEMORY, -1, "out of memory before reading the ranks");
   }
-  if (!err) err = read_all(&r, paths[0], &columns, e);
-  if (!err) err = tg__handle_new(columns, out, e);
+  if (!err) err = read_all(&r, paths[0], out, e);
   for (size_t i = 0; folders && i < count; i++) tg__folder_close(folders[i]);
   tg__free(folders);
   tg__free(r.units);
@@ -445,16 +441,15 @@ enum tg_err tg_open_ranks(const char *const *paths, size_t count, const struct t
   return err;
 }
 
-enum tg_err tg_save_ranks(struct tg_trace *handle, const char *path, struct tg_error *error) {
-  struct tg__columns *const trace = handle->columns;
-  if (trace->summaries) return tg__summaries_save(trace->summaries, path, error);
-  enum tg_err err = tg__trace_load(trace, TG__COL_ALL, error);
+enum tg_err tg__save_summaries(struct tg__columns *trace, const char *path, struct tg_error *e) {
+  if (trace->summaries) return tg__summaries_save(trace->summaries, path, e);
+  enum tg_err err = tg__trace_load(trace, TG__COL_ALL, e);
   if (err) return err;
   struct tg__summaries *const s = tg__summaries_new();
   if (!s || tg__summarize(trace, s) != TG_OK || !tg__summaries_sort(s))
-    err = tg__fail(error, TG_MEMORY, -1, "out of memory while summing up the ranks");
+    err = tg__fail(e, TG_MEMORY, -1, "out of memory while summing up the ranks");
   else
-    err = tg__summaries_save(s, path, error);
+    err = tg__summaries_save(s, path, e);
   tg__summaries_free(s);
   return err;
 }

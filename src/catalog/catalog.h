@@ -1,0 +1,23 @@
+/* catalog: the composition root of questions. Who answers them knows neither the list nor each other; who asks hands
+ * the list to tg__ask_run. */
+#ifndef TG_CATALOG_H
+#define TG_CATALOG_H
+
+#include "diagnose/diagnose.h"
+
+extern const struct tg__catalog tg__catalog;
+const char *tg__question_name(enum tg__question_id id);
+
+/* What a report asks of all ranks: a folder is asked it while its ranks are in memory. */
+struct tg__ready {
+  const struct tg__question *question;
+  const char *by; /* "": the usual one */
+};
+enum {
+  TG__READY_COUNT = 0
+#define READY(question, by) +1
+#include "catalog/questions_all.def"
+};
+extern const struct tg__ready tg__ready[TG__READY_COUNT];
+
+#endif
