@@ -99,6 +99,11 @@ def plain_shapes(dims: Any) -> list:
     )
 
 
+def _unpacked(value: Any) -> Any:
+    """A list or an object is kept as its JSON text."""
+    return json.loads(value) if isinstance(value, str) and value[:1] in ("[", "{") else value
+
+
 class EventSource:
     """The events of one trace, as torch's list has them: by start, what lasts longer first."""
 
@@ -168,8 +173,7 @@ class EventSource:
         return None if number is None else self.slice_argument(number, name)
 
     def slice_argument(self, number: int, name: str) -> Any:
-        value = self.slices[name][number]
-        return json.loads(value) if isinstance(value, str) and value[:1] in ("[", "{") else value
+        return _unpacked(self.slices[name][number])
 
     def _row_around(self, number: int | None) -> int | None:
         """The row of a slice, or of what it became part of."""
@@ -237,12 +241,7 @@ class EventSource:
             return None
         names = {name: f"args.{name}" if f"args.{name}" in self._device_rows.columns else name for name in METADATA}
         values = {name: self._device_rows[column][number] for name, column in names.items()}
-        read = {
-            name: json.loads(v) if isinstance(v, str) and v[:1] in ("[", "{") else v
-            for name, v in values.items()
-            if v is not None
-        }
-        return read or None
+        return {name: _unpacked(value) for name, value in values.items() if value is not None} or None
 
     def metadata_fields(self, row: int) -> dict[str, Any] | None:
         """The same under the names of EventMetadata."""

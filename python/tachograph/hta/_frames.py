@@ -94,16 +94,6 @@ def is_known(table: tachograph.Table, name: str) -> bool:
     return len(raw) > 0 and int(raw.min()) != UNKNOWN
 
 
-def is_text(table: tachograph.Table, name: str, text: str) -> Any:
-    """Which rows have this text in the column: of each text that comes, one is looked at."""
-    import numpy
-
-    column = table[name]
-    raw = numpy.frombuffer(column.codes(), dtype=numpy.uint32)
-    distinct, first = numpy.unique(raw, return_index=True)
-    return numpy.isin(raw, [code for code, row in zip(distinct.tolist(), first.tolist()) if column[row] == text])
-
-
 def texts(table: tachograph.Table, name: str) -> Any:
     """A text column as an object array."""
     import numpy

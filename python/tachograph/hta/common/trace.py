@@ -17,7 +17,7 @@ from .. import _frames
 from .._engine import Engine
 from ..configs.default_values import DEFAULT_TRACE_DIR
 from ..configs.parser_config import AVAILABLE_ARGS, ParserConfig, columns_of
-from .trace_file import read_trace
+from .trace_file import read_trace, write_trace
 from .trace_symbol_table import TraceSymbolTable
 
 # Columns of the answer that frames are made of, beside those of args.
@@ -242,10 +242,7 @@ class Trace:
                 return json.load(f)
 
     def write_raw_trace(self, output_file: str, trace_contents: dict[str, Any]) -> None:
-        import gzip
-
-        with gzip.open(output_file, "wt") if output_file.endswith(".gz") else open(output_file, "w") as f:
-            json.dump(trace_contents, f)
+        write_trace(trace_contents, output_file)
 
     # ---- for the analyzers ---------------------------------------------------------------------------------
 
