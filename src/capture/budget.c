@@ -1,4 +1,4 @@
-/* budget: memory of the guest. All of it is asked for here and counted. */
+/* budget: the memory that capture uses in the recorded program. All of it is requested here and counted. */
 #include "capture/session.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ static void note_peak(void) {
 
 /* Add to one of the two when both together stay below the limit. Two threads may each see room for one of them and
  * both take it: so add first, look then, and take back. */
-static bool take(_Atomic uint64_t *which, uint64_t bytes, uint64_t limit) {
+static bool take_from_budget(_Atomic uint64_t *which, uint64_t bytes, uint64_t limit) {
   atomic_fetch_add(which, bytes);
   if (atomic_load(&pages) + atomic_load(&chunks) > limit) {
     atomic_fetch_sub(which, bytes);
@@ -34,8 +34,10 @@ static bool take(_Atomic uint64_t *which, uint64_t bytes, uint64_t limit) {
   return true;
 }
 
-bool tg__budget_take(uint64_t bytes, unsigned parts) { return take(&chunks, bytes, atomic_load(&budget) / 4 * parts); }
-void tg__budget_give(uint64_t bytes) { atomic_fetch_sub(&chunks, bytes); }
+bool tg__budget_take(uint64_t bytes, unsigned parts) {
+  return take_from_budget(&chunks, bytes, atomic_load(&budget) / 4 * parts);
+}
+void tg__budget_release(uint64_t bytes) { atomic_fetch_sub(&chunks, bytes); }
 bool tg__budget_is_short(void) { return atomic_load(&pages) + atomic_load(&chunks) > atomic_load(&budget) / 2; }
 void tg__budget_forked(void) { atomic_store(&chunks, 0); }
 
@@ -44,30 +46,30 @@ void tg__budget_state(uint64_t *now, uint64_t *most) {
   *most = atomic_load(&peak);
 }
 
-static size_t whole_pages(size_t bytes) {
+static size_t round_to_pages(size_t bytes) {
   const size_t page = (size_t)sysconf(_SC_PAGESIZE);
   return (bytes + page - 1) / page * page;
 }
 
 static void *pages_below(size_t bytes, uint64_t limit) {
-  const size_t whole = whole_pages(bytes);
-  if (whole < bytes || whole == 0 || !take(&pages, whole, limit)) return NULL;
+  const size_t whole = round_to_pages(bytes);
+  if (whole < bytes || whole == 0 || !take_from_budget(&pages, whole, limit)) return NULL;
   void *const p = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p != MAP_FAILED) return p;
   atomic_fetch_sub(&pages, whole);
   return NULL;
 }
 
-void *tg__guest_pages(size_t bytes) { return pages_below(bytes, atomic_load(&budget)); }
-void *tg__guest_pages_spare(size_t bytes) { return pages_below(bytes, atomic_load(&budget) / 4 * 3); }
+void *tg__capture_pages(size_t bytes) { return pages_below(bytes, atomic_load(&budget)); }
+void *tg__capture_pages_spare(size_t bytes) { return pages_below(bytes, atomic_load(&budget) / 4 * 3); }
 
-void tg__guest_pages_drop(void *p, size_t bytes) {
+void tg__capture_pages_drop(void *p, size_t bytes) {
   if (!p) return;
-  munmap(p, whole_pages(bytes));
-  atomic_fetch_sub(&pages, whole_pages(bytes));
+  munmap(p, round_to_pages(bytes));
+  atomic_fetch_sub(&pages, round_to_pages(bytes));
 }
 
-/* ---- can it be read? ------------------------------------------------------------------------- */
+/* ---- is it readable? ------------------------------------------------------------------------- */
 
 /* The kernel copies the set of signals before it looks at a `how` that does not exist: EFAULT or EINVAL, and nothing
  * changes. */
@@ -95,7 +97,7 @@ static bool can_read_word(const void *p) {
   return w == 1 ? sigmask_can_read(p) : pipe_can_read(p, 8);
 }
 
-bool tg__guest_can_read(const void *p, size_t len) {
+bool tg__capture_can_read(const void *p, size_t len) {
   const int error = errno;
   const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
   uintptr_t at = (uintptr_t)p & ~(uintptr_t)7;

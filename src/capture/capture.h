@@ -1,13 +1,13 @@
-/* capture: a guest in the victim. Front door and contract of the folder.
+/* capture: the recorder, inside the recorded program. Public header and contract of the folder.
  *
- * An event's way: a source sees a start and an end on some thread → the thread's open stack → one record of 32
- * bytes, written at the end into the thread's chunk, which is a mapped piece of the file → the helper thread seals
+ * Path of an event: a source observes a start and an end on some thread → the thread's open stack → one record of
+ * 32 bytes, written at the end into the thread's chunk (a memory-mapped piece of the file) → the helper thread seals
  * full chunks and prepares new ones. Texts (names, shapes, frames) become numbers through the thread's dictionaries;
  * an entry is in the file before the first record that uses it.
  *
- * Rules: no exit, no print, no throw, no lock and no system call where the program works (but at first sight of a
- * text and at the change of a chunk, when the helper is late); memory comes from tg__guest_pages, which counts it
- * against the budget. */
+ * Rules: no exit, no print, no exception; no lock and no system call on the program's threads, except when a text is
+ * seen for the first time and when a chunk changes before the helper prepared the next; memory comes from
+ * tg__capture_pages, which counts it against the budget. */
 #ifndef TG_CAPTURE_H
 #define TG_CAPTURE_H
 
@@ -48,7 +48,7 @@ enum {
   TG_SLOT_MODULES,
   TG_SLOT_CALLS,
   TG_SLOT_PYTHON_NAMES
-}; /* whose `own` it is */
+}; /* index into `own`: the source that uses the slot */
 
 /* An operation that has begun. */
 struct tg__open {
@@ -69,16 +69,16 @@ struct tg__thread {
   uint32_t logical; /* the framework's number; 0 = not asked yet */
   _Atomic uint64_t
       counts[TG_RAW_COUNTS];  /* added to by this thread alone, with tg__count; the process' sum takes them over */
-  void *own[TG_SOURCE_SLOTS]; /* of each source: its caches, from tg__guest_pages */
+  void *own[TG_SOURCE_SLOTS]; /* of each source: its caches, from tg__capture_pages */
   uint32_t own_generation[TG_SOURCE_SLOTS]; /* for which session they are valid: ids start again with each file */
   struct tg__open open[TG_OPEN_MAX];
   struct tg__thread_private *more; /* thread.c, chunk.c, dictionary.c */
 };
 
-extern _Atomic bool tg__running;      /* session.c: opened and resumed, not paused: what begins now is recorded */
-extern _Atomic uint32_t tg__features; /* session.c: what sources record at the moment, TG_RECORD_* bits */
-extern _Atomic uint32_t
-    tg__generation; /* of the running session; changes when one opens, closes, or the process forks. Odd = open */
+extern _Atomic bool tg__running;        /* session.c: opened and resumed, not paused: what begins now is recorded */
+extern _Atomic uint32_t tg__features;   /* session.c: what sources record at the moment, TG_RECORD_* bits */
+extern _Atomic uint32_t tg__generation; /* of the running session; changes when one opens, closes, or the process forks.
+                                           Lowest bit set = open */
 extern _Thread_local struct tg__thread *tg__thread_here __attribute__((tls_model("initial-exec")));
 
 struct tg__thread *tg__thread_enter(
@@ -152,25 +152,26 @@ static inline void tg__record_put(struct tg__thread *t, const struct tg__open *o
 
 /* ---- dictionaries (dictionary.c) ------------------------------------------------------------- */
 
-/* The number of a text in one of the thread's dictionaries, from 1; at first sight it is written to the file. 0: no
+/* The number of a text in one of the thread's dictionaries, from 1; a new text is written to the file first. 0: no
  * room, counted. parent distinguishes (same bytes under another parent are another entry). Sources put caches of
  * their own in front of it. */
 uint32_t tg__intern(struct tg__thread *t, enum tg__raw_dictionary kind, uint32_t parent, const void *bytes, size_t len);
-/* An entry whose number the caller chose (THREAD, MODULE, META); part: the thread's number or TG_RAW_EVERY_THREAD. */
+/* An entry with a number chosen by the caller (THREAD, MODULE, META); part: the thread's number or TG_RAW_EVERY_THREAD.
+ */
 bool tg__dictionary_write(uint32_t part, enum tg__raw_dictionary kind, uint32_t id, uint32_t parent, const void *bytes,
                           size_t len);
 
 /* ---- memory (budget.c) ----------------------------------------------------------------------- */
 
 /* Zeroed pages that count against the memory budget; NULL when it is used up. */
-void *tg__guest_pages(size_t bytes);
+void *tg__capture_pages(size_t bytes);
 /* The same for what may come without end, such as stacks: NULL when less than a quarter is left, which is for names
  * and records. */
-void *tg__guest_pages_spare(size_t bytes);
-void tg__guest_pages_drop(void *p, size_t bytes);
+void *tg__capture_pages_spare(size_t bytes);
+void tg__capture_pages_drop(void *p, size_t bytes);
 /* Can these bytes be read? Asks the kernel, about 1 us; never faults. For calibration and for pointers from elsewhere.
  */
-bool tg__guest_can_read(const void *p, size_t len);
+bool tg__capture_can_read(const void *p, size_t len);
 
 /* ---- sources --------------------------------------------------------------------------------- */
 
@@ -179,17 +180,17 @@ bool tg__guest_can_read(const void *p, size_t len);
 struct tg__source {
   const char *name;
   uint32_t features; /* TG_RECORD_* bits it serves */
-  /* Could it record these now? TG_UNSUPPORTED with the evidence when this torch or Python is not understood,
+  /* Can it record these now? TG_UNSUPPORTED with the evidence when this torch or Python is not understood,
    * TG_NO_DATA when what it watches is not loaded (yet). May calibrate; remembers the result. */
   enum tg_err (*prepare)(uint32_t features, struct tg_error *e);
   enum tg_err (*start)(uint32_t features, struct tg_error *e); /* features: all that the session records */
   void (*stop)(void);         /* no new events from here on; late ends may still come */
-  void (*flush)(void);        /* before the file closes: write what is owed. NULL = nothing */
+  void (*flush)(void);        /* before the file closes: write what is pending. NULL = nothing */
   void (*tick)(void);         /* on the helper thread ten times a second. NULL = nothing */
-  void (*fork_hold)(void);    /* before a fork: take what the child must find free. NULL = nothing */
-  void (*fork_release)(void); /* after it, in both: give it back */
+  void (*fork_hold)(void);    /* before a fork: take the locks that the child must find free. NULL = none */
+  void (*fork_release)(void); /* after it, in parent and child: release it */
   void (*fork_child)(void);   /* in the child of a fork, started or not, one thread, no allocation. NULL = nothing */
-  bool (*is_off)(void);       /* "off means off": nothing of it is left in the process. NULL = it installs nothing */
+  bool (*is_off)(void);       /* nothing of it is left in the process. NULL = it installs nothing */
 };
 extern const struct tg__source tg__source_torch;   /* torch_hook.c */
 extern const struct tg__source tg__source_memory;  /* memory_hook.c */

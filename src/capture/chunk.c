@@ -84,9 +84,9 @@ static bool fill_slot(struct tg__thread_private *p, int i, uint32_t have, unsign
     tg__region_offer(r, 0);
     goto no_room;
   }
-  if (r.bytes < bytes) tg__budget_give(bytes - r.bytes);
+  if (r.bytes < bytes) tg__budget_release(bytes - r.bytes);
   if (!map_slot(p, i, r)) { /* the number of mappings has a limit too */
-    tg__budget_give(r.bytes);
+    tg__budget_release(r.bytes);
     tg__region_spare(r);
     return false;
   }
@@ -95,7 +95,7 @@ static bool fill_slot(struct tg__thread_private *p, int i, uint32_t have, unsign
   s->used = 0;
   return true;
 no_room:
-  tg__budget_give(bytes);
+  tg__budget_release(bytes);
   return false;
 }
 
@@ -141,7 +141,7 @@ void tg__chunk_seal_full(struct tg__thread *t) {
   const uint32_t in = atomic_load_explicit(&p->full_in, memory_order_acquire);
   uint32_t out = atomic_load_explicit(&p->full_out, memory_order_relaxed);
   if (in == out) return;
-  uint8_t *const room = tg__guest_pages(TG_CHUNK_MOST);
+  uint8_t *const room = tg__capture_pages(TG_CHUNK_MOST);
   for (; out != in; out++) {
     const struct tg__full f = p->full[out % TG_FULL_MAX];
     if (room && read_chunk(f.region, f.count, room)) {
@@ -153,17 +153,17 @@ void tg__chunk_seal_full(struct tg__thread *t) {
       madvise(slot_at(p, (int)f.slot), f.region.bytes,
               MADV_DONTNEED); /* of a mapped file: out of our memory, not out of the file */
     }
-    tg__budget_give(f.resident);
+    tg__budget_release(f.resident);
     atomic_store_explicit(&p->full_out, out + 1, memory_order_release);
   }
-  tg__guest_pages_drop(room, TG_CHUNK_MOST);
+  tg__capture_pages_drop(room, TG_CHUNK_MOST);
   atomic_fetch_add(&tg__session.room, 1); /* memory was given back: who had none may ask again */
 }
 
 /* The current chunk is full: hand it to the helper. When many wait already, or memory is short, seal it here: then
  * the memory it took, which is returned, serves for the next chunk, and no thread that has a chunk ever finds no
  * memory for another one. */
-static uint32_t finish(struct tg__thread *t) {
+static uint32_t retire_chunk(struct tg__thread *t) {
   struct tg__thread_private *const p = t->more;
   const int i = atomic_load_explicit(&p->current, memory_order_relaxed);
   if (i < 0) return 0;
@@ -186,7 +186,7 @@ static uint32_t finish(struct tg__thread *t) {
 
 /* ---- taking a chunk -------------------------------------------------------------------------- */
 
-static void begin(struct tg__thread *t, int i) {
+static void begin_chunk(struct tg__thread *t, int i) {
   struct tg__thread_private *const p = t->more;
   struct tg__slot *const s = &p->slot[i];
   uint8_t *const base = slot_at(p, i);
@@ -194,10 +194,10 @@ static void begin(struct tg__thread *t, int i) {
   const struct tg__raw_head head = {.capacity = (s->bytes - TG_CHUNK_HEADS) / TG_RAW_RECORD_BYTES,
                                     .process = (uint32_t)tg__session.process,
                                     .thread = t->os_thread,
-                                    .lost = lost - p->lost_told,
+                                    .lost = lost - p->lost_in_heads,
                                     .logical = t->logical};
   uint8_t heads[TG_CHUNK_HEADS];
-  p->lost_told = lost;
+  p->lost_in_heads = lost;
   tg__raw_head_write(heads + TG_CHUNK_HEAD_BYTES, &head);
   tg__chunk_head_write(heads, TG_CHUNK_RAW_RECORDS, t->number, TG_CHUNK_IN_PLACE, s->bytes - TG_CHUNK_HEAD_BYTES, 0);
   /* By a system call and not through the mapping: a process killed here leaves all of the head or nothing. */
@@ -219,22 +219,22 @@ static bool change_slot(struct tg__slot *s, uint32_t from, uint32_t to) {
 
 /* A chunk to write: the one prepared, else one that the thread maps itself. At most one slot is the helper's, so one
  * is free. */
-static bool take(struct tg__thread *t, uint32_t have) {
+static bool take_chunk(struct tg__thread *t, uint32_t have) {
   struct tg__thread_private *const p = t->more;
   for (int i = 0; i < TG_SLOTS; i++) {
     if (!change_slot(&p->slot[i], TG_SLOT_READY, TG_SLOT_FREE)) continue;
-    tg__budget_give(have);
-    begin(t, i);
+    tg__budget_release(have);
+    begin_chunk(t, i);
     return true;
   }
   for (int i = 0; i < TG_SLOTS; i++) {
     struct tg__slot *const s = &p->slot[i];
     if (atomic_load(&s->state) != TG_SLOT_FREE && !change_slot(s, TG_SLOT_WANTED, TG_SLOT_FREE)) continue;
     if (!fill_slot(p, i, have, 4)) return false;
-    begin(t, i);
+    begin_chunk(t, i);
     return true;
   }
-  tg__budget_give(have);
+  tg__budget_release(have);
   return false;
 }
 
@@ -267,7 +267,7 @@ void tg__chunk_prepare(struct tg__thread *t) {
 }
 
 /* Room for `want` records side by side. false: none, and not counted. */
-static bool make_room(struct tg__thread *t, uint32_t want) {
+static bool make_room_for_records(struct tg__thread *t, uint32_t want) {
   struct tg__thread_private *const p = t->more;
   if (t->next && p->last - t->next >= (ptrdiff_t)want) { /* it was only the mark at half */
     t->end = p->last;
@@ -276,7 +276,7 @@ static bool make_room(struct tg__thread *t, uint32_t want) {
   }
   const uint64_t room = atomic_load_explicit(&tg__session.room, memory_order_relaxed);
   if (p->no_room == room || !tg__busy_enter(t)) return false;
-  const bool taken = take(t, finish(t));
+  const bool taken = take_chunk(t, retire_chunk(t));
   p->no_room = taken ? 0 : room;
   if (taken) tg__thread_name_look(t);
   tg__busy_leave(t);
@@ -286,7 +286,7 @@ static bool make_room(struct tg__thread *t, uint32_t want) {
 static bool is_of_now(const struct tg__thread *t) { return t->generation == tg__generation_now(); }
 
 struct tg__raw_record *tg__chunk_next(struct tg__thread *t) {
-  if (make_room(t, 1)) return t->next++;
+  if (make_room_for_records(t, 1)) return t->next++;
   if (is_of_now(t)) tg__count(t, TG_RAW_C_NO_ROOM, 1);
   return NULL;
 }
@@ -294,7 +294,7 @@ struct tg__raw_record *tg__chunk_next(struct tg__thread *t) {
 /* The whole duration goes into a record of its own behind this one, and is written first. */
 void tg__record_put_long(struct tg__thread *t, const struct tg__open *o, uint64_t end_ticks, uint8_t flags) {
   const uint64_t dur = end_ticks - o->start_ticks;
-  if (t->end - t->next < 2 && !make_room(t, 2)) {
+  if (t->end - t->next < 2 && !make_room_for_records(t, 2)) {
     if (is_of_now(t)) tg__count(t, TG_RAW_C_NO_ROOM, 1);
     return;
   }
@@ -333,7 +333,7 @@ void tg__chunk_leave(struct tg__thread *t) {
   seal(whole, slot_at(p, i), count, splits ? keep : whole.bytes);
   if (splits) tg__region_spare((struct tg__region){whole.offset + keep, whole.bytes - keep});
   madvise(slot_at(p, i), whole.bytes, MADV_DONTNEED);
-  tg__budget_give(s->resident);
+  tg__budget_release(s->resident);
   s->resident = 0;
   t->next = t->end = NULL;
   atomic_store_explicit(&p->current, -1, memory_order_relaxed);
@@ -352,7 +352,7 @@ bool tg__chunk_close(struct tg__thread *t) {
     } else if (atomic_load(&s->state) != TG_SLOT_READY) {
       s->bytes = 0; /* sealed before, or nothing */
     }
-    tg__budget_give(s->resident);
+    tg__budget_release(s->resident);
     s->resident = 0;
   }
   return tg__window_scratch(t);

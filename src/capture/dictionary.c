@@ -33,9 +33,9 @@ static bool write_any(uint32_t part, uint32_t kind, struct tg__raw_entry entry) 
   uint8_t small[1024];
   const size_t need = TG_CHUNK_HEAD_BYTES + PAYLOAD_HEADS + (size_t)entry.text.len + 16;
   if (need <= sizeof small) return write_entry(small, part, kind, entry);
-  uint8_t *const large = tg__guest_pages(need);
+  uint8_t *const large = tg__capture_pages(need);
   const bool written = large && write_entry(large, part, kind, entry);
-  tg__guest_pages_drop(large, need);
+  tg__capture_pages_drop(large, need);
   return written;
 }
 
@@ -44,7 +44,8 @@ bool tg__dictionary_write(uint32_t part, enum tg__raw_dictionary kind, uint32_t 
   struct tg__session *const s = &tg__session;
   const int error = errno;
   bool written = false;
-  atomic_fetch_add(&s->guests, 1); /* as in tg__busy_enter: who closes waits for us, or we see that it is closed */
+  atomic_fetch_add(&s->dictionary_writers,
+                   1); /* as in tg__busy_enter: closing waits for us, or we see that it is closed */
   const uint32_t generation = tg__generation_now();
   const struct tg__thread *const t = tg__thread_here;
   const bool is_ours = part == TG_RAW_EVERY_THREAD || (t && t->generation == generation);
@@ -52,7 +53,7 @@ bool tg__dictionary_write(uint32_t part, enum tg__raw_dictionary kind, uint32_t 
     written = write_any(part, kind, (struct tg__raw_entry){id, parent, {bytes, (uint32_t)len}});
     if (!written) tg__session_count(TG_RAW_C_NO_DICTIONARY, 1);
   }
-  atomic_fetch_sub(&s->guests, 1);
+  atomic_fetch_sub(&s->dictionary_writers, 1);
   errno = error;
   return written;
 }
@@ -76,8 +77,8 @@ static uint64_t hash_of(const uint8_t *p, size_t len, uint32_t kind, uint32_t pa
 }
 
 /* Where the word is, or the empty place where it would be. */
-static struct tg__word *find(const struct tg__words *w, uint64_t hash, uint32_t kind, uint32_t parent,
-                             const void *bytes, size_t len) {
+static struct tg__word *find_word(const struct tg__words *w, uint64_t hash, uint32_t kind, uint32_t parent,
+                                  const void *bytes, size_t len) {
   for (uint32_t i = (uint32_t)hash & (w->cap - 1);; i = (i + 1) & (w->cap - 1)) {
     struct tg__word *const word = &w->table[i];
     if (!word->text) return word;
@@ -88,7 +89,7 @@ static struct tg__word *find(const struct tg__words *w, uint64_t hash, uint32_t 
 }
 
 static void *pages_for(bool stacks, size_t bytes) {
-  return stacks ? tg__guest_pages_spare(bytes) : tg__guest_pages(bytes);
+  return stacks ? tg__capture_pages_spare(bytes) : tg__capture_pages(bytes);
 }
 
 static bool grow_table(struct tg__words *w, bool stacks) {
@@ -101,7 +102,7 @@ static bool grow_table(struct tg__words *w, bool stacks) {
     while (table[to].text) to = (to + 1) & (cap - 1);
     table[to] = w->table[i];
   }
-  if (w->table != w->first_table) tg__guest_pages_drop(w->table, w->cap * sizeof *table);
+  if (w->table != w->first_table) tg__capture_pages_drop(w->table, w->cap * sizeof *table);
   w->table = table;
   w->cap = cap;
   return true;
@@ -134,7 +135,7 @@ static void drop_blocks(struct tg__words_block *newest, const struct tg__words_b
   while (newest != last) {
     struct tg__words_block *const b = newest;
     newest = b->before;
-    tg__guest_pages_drop(b, b->cap);
+    tg__capture_pages_drop(b, b->cap);
   }
 }
 
@@ -146,7 +147,7 @@ static bool forget_stacks(struct tg__words *w) {
   for (uint32_t i = 0; i < w->cap; i++) others += w->table[i].text && w->table[i].kind != TG_RAW_D_STACK;
   if (w->count - others < FEW) return false;
   while (others >= cap / 4 * 3) cap *= 2;
-  struct tg__word *const before = w->table, *const table = tg__guest_pages(cap * sizeof *table);
+  struct tg__word *const before = w->table, *const table = tg__capture_pages(cap * sizeof *table);
   const uint32_t before_cap = w->cap;
   if (!table) return false;
   w->table = table;
@@ -155,16 +156,16 @@ static bool forget_stacks(struct tg__words *w) {
   for (uint32_t i = 0; i < before_cap; i++) {
     const struct tg__word word = before[i];
     if (word.text && word.kind != TG_RAW_D_STACK)
-      *find(w, word.hash, word.kind, word.parent, word.text, word.len) = word;
+      *find_word(w, word.hash, word.kind, word.parent, word.text, word.len) = word;
   }
-  if (before != w->first_table) tg__guest_pages_drop(before, before_cap * sizeof *before);
+  if (before != w->first_table) tg__capture_pages_drop(before, before_cap * sizeof *before);
   drop_blocks(w->stacks, NULL);
   w->stacks = NULL;
   return true;
 }
 
 void tg__words_clear(struct tg__words *w) {
-  if (w->table != w->first_table) tg__guest_pages_drop(w->table, w->cap * sizeof *w->table);
+  if (w->table != w->first_table) tg__capture_pages_drop(w->table, w->cap * sizeof *w->table);
   if (w->text) drop_blocks(w->text, &w->first.block);
   drop_blocks(w->stacks, NULL);
   memset(w, 0, offsetof(struct tg__words, first));
@@ -190,7 +191,7 @@ static bool keep(struct tg__words *w, struct tg__word *word, const void *bytes) 
 }
 
 /* A word seen for the first time: into the file, then into the table. 0 = no room. */
-static uint32_t add(struct tg__thread *t, struct tg__word word, const void *bytes) {
+static uint32_t add_word(struct tg__thread *t, struct tg__word word, const void *bytes) {
   struct tg__words *const w = &t->more->words;
   uint64_t *const no_room = &w->no_room[word.kind == TG_RAW_D_STACK];
   const uint64_t room = atomic_load_explicit(&tg__session.room, memory_order_relaxed);
@@ -204,7 +205,7 @@ static uint32_t add(struct tg__thread *t, struct tg__word word, const void *byte
     *no_room = room;
     return 0;
   }
-  *find(w, word.hash, word.kind, word.parent, bytes, word.len) = word;
+  *find_word(w, word.hash, word.kind, word.parent, bytes, word.len) = word;
   w->next_id[word.kind] = word.id;
   w->count++;
   return word.id;
@@ -215,9 +216,10 @@ uint32_t tg__intern(struct tg__thread *t, enum tg__raw_dictionary kind, uint32_t
   struct tg__words *const w = &t->more->words;
   if (len > TG_TEXT_MOST) len = TG_TEXT_MOST;
   const uint64_t hash = hash_of(bytes, len, kind, parent);
-  const struct tg__word *const word = find(w, hash, kind, parent, bytes, len);
+  const struct tg__word *const word = find_word(w, hash, kind, parent, bytes, len);
   if (word->text) return word->id;
-  return add(t, (struct tg__word){.hash = hash, .len = (uint32_t)len, .parent = parent, .kind = (uint8_t)kind}, bytes);
+  return add_word(t, (struct tg__word){.hash = hash, .len = (uint32_t)len, .parent = parent, .kind = (uint8_t)kind},
+                  bytes);
 }
 
 /* ---- names by pointer ------------------------------------------------------------------------ */
@@ -230,7 +232,7 @@ uint32_t tg__name_intern(struct tg__thread *t, const char *name) {
   const struct tg__words *const w = &t->more->words;
   if (id && kept == len) {
     const char *const text =
-        find(w, hash_of((const uint8_t *)name, len, TG_RAW_D_NAME, 0), TG_RAW_D_NAME, 0, name, len)->text;
+        find_word(w, hash_of((const uint8_t *)name, len, TG_RAW_D_NAME, 0), TG_RAW_D_NAME, 0, name, len)->text;
     *c = (struct tg__name_cached){name, text, id};
   }
   return id;

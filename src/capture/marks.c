@@ -6,7 +6,7 @@ static const char range_key, step_key;
 
 bool tg__is_mark(const struct tg__open *o) { return o->key == &range_key || o->key == &step_key; }
 
-static void begin(const void *key, uint8_t scope, const char *name) {
+static void begin_mark(const void *key, uint8_t scope, const char *name) {
   struct tg__thread *const t = tg__thread();
   if (TG_LIKELY(!t)) return;
   struct tg__open *const o = tg__open_push(t, key);
@@ -34,7 +34,7 @@ static void end(const void *key) {
   if (o && o->scope != TG_SCOPE_NOT_RECORDED) tg__record_put(t, o, now, 0);
 }
 
-void tg_range_begin(const char *name) { begin(&range_key, TG_RAW_ANNOTATION, name); }
+void tg_range_begin(const char *name) { begin_mark(&range_key, TG_RAW_ANNOTATION, name); }
 void tg_range_end(void) { end(&range_key); }
 
 /* A step that is still open was none: its end never came. What the program opened within it stays open. */
@@ -50,7 +50,7 @@ static void forget_step(struct tg__thread *t) {
 void tg_step_begin(const char *name) {
   struct tg__thread *const t = tg__thread();
   if (t) forget_step(t);
-  begin(&step_key, TG_RAW_STEP, name);
+  begin_mark(&step_key, TG_RAW_STEP, name);
 }
 void tg_step_end(void) { end(&step_key); }
 

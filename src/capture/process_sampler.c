@@ -14,7 +14,7 @@ static uint64_t now_ns(clockid_t clock) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static enum tg_err start(uint32_t features, struct tg_error *e) {
+static enum tg_err start_sampler(uint32_t features, struct tg_error *e) {
   statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
   cpu_before_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID);
   wall_before_ns = now_ns(CLOCK_MONOTONIC);
@@ -22,7 +22,7 @@ static enum tg_err start(uint32_t features, struct tg_error *e) {
                     : tg__fail(e, TG_IO, -1, "memory of the process: /proc/self/statm cannot be read; mount /proc");
 }
 
-static void stop(void) {
+static void stop_sampler(void) {
   if (statm >= 0) close(statm);
   statm = -1;
 }
@@ -50,13 +50,13 @@ static void tick(void) {
 static void fork_child(void) {
   struct tg_error ignored;
   if (statm < 0) return;
-  stop();
-  start(0, &ignored);
+  stop_sampler();
+  start_sampler(0, &ignored);
 }
 
 const struct tg__source tg__source_process = {.name = "process",
                                               .features = TG_RECORD_PROCESS,
-                                              .start = start,
-                                              .stop = stop,
+                                              .start = start_sampler,
+                                              .stop = stop_sampler,
                                               .tick = tick,
                                               .fork_child = fork_child};

@@ -68,7 +68,7 @@ static void calls_insert(struct tg__thread *t, const struct tg__chain *c, uint32
 
 static struct calls *calls_new(struct tg__thread *t) {
   struct calls *k = t->own[TG_SLOT_CALLS];
-  if (!k) k = t->own[TG_SLOT_CALLS] = tg__guest_pages(sizeof *k);
+  if (!k) k = t->own[TG_SLOT_CALLS] = tg__capture_pages(sizeof *k);
   if (k && t->own_generation[TG_SLOT_CALLS] != t->generation) {
     memset(k, 0, sizeof *k);
     t->own_generation[TG_SLOT_CALLS] = t->generation;
@@ -193,22 +193,22 @@ void tg__c_call_end(const struct tg__frame *f) { end(c_key(f)); }
 
 /* ---- the source ------------------------------------------------------------------------------ */
 
-static enum tg_err prepare(uint32_t features, struct tg_error *e) {
+static enum tg_err prepare_calls(uint32_t features, struct tg_error *e) {
   const enum tg_err err = tg__stack_prepare(e);
   if (err) return err;
   if (!tg__gil_take()) return tg__fail(e, TG_NO_DATA, -1, "the interpreter is not running");
   const enum tg_err busy = tg__calls_ready(e);
-  tg__gil_give();
+  tg__gil_release();
   return busy;
 }
 
-static enum tg_err start(uint32_t features, struct tg_error *e) {
+static enum tg_err start_calls(uint32_t features, struct tg_error *e) {
   if (!tg__stack_switch(0, true)) return tg__fail(e, TG_NO_DATA, -1, "the interpreter is not running");
   tg__gil_take();
   attached.count++;
   attached.begin_ticks = tg__ticks();
   const enum tg_err err = tg__calls_attach(e);
-  tg__gil_give();
+  tg__gil_release();
   return err;
 }
 
@@ -222,21 +222,21 @@ static void mark_taken(void) {
   tg__record_put(t, &o, o.start_ticks, 0);
 }
 
-static void stop(void) {
+static void stop_calls(void) {
   if (!tg__gil_take()) return;
   const bool taken = tg__calls_detach();
   attached.end_ticks = tg__ticks();
   struct tg__thread *const t = tg__thread();
   if (t) calls_cut(t, attached.end_ticks); /* of other threads they are cut when the file is closed */
   if (taken) mark_taken();
-  tg__gil_give();
+  tg__gil_release();
 }
 
 static const struct tg__source source = {.name = "Python calls",
                                          .features = TG_RECORD_CALLS,
-                                         .prepare = prepare,
-                                         .start = start,
-                                         .stop = stop,
+                                         .prepare = prepare_calls,
+                                         .start = start_calls,
+                                         .stop = stop_calls,
                                          .is_off = tg__calls_are_off};
 
 bool tg__python_calls_register(PyObject *module) {

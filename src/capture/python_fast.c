@@ -1,7 +1,7 @@
 /* capture: RecordFunctionFast stands in for torch._C._profiler._RecordFunctionFast while a recording is open:
  * torch's own is silent unless torch.profiler runs. Compiled code of torch asks the module for it each time, so that
  * regions, graphs and kernels appear. */
-#include "capture/python_door.h"
+#include "capture/python_api.h"
 
 typedef struct {
   PyObject_HEAD PyObject *name, *values, *keywords;

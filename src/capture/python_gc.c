@@ -1,6 +1,6 @@
 /* capture: pauses of Python's garbage collector, from gc.callbacks. The list holds our function only while it records.
  */
-#include "capture/python_door.h"
+#include "capture/python_api.h"
 
 static struct {
   PyObject *callback;   /* the function in gc.callbacks */

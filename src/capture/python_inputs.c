@@ -1,7 +1,7 @@
 /* capture: what annotations of Python code were given, as a SHAPE entry (format/inputs.def). Values are asked
- * through Python, so this is for the few spans that carry any, never for operators. What has no simple value is kept
+ * through Python, so this is for the few spans that have any, never for operators. What has no simple value is kept
  * as OTHER; only exact types are asked, so that no method of the user's runs. */
-#include "capture/python_door.h"
+#include "capture/python_api.h"
 
 enum { BLOB_MAX = 8192, TEXT_MAX = 2048, LIST_MAX = 30 /* as the framework: longer lists of numbers are not kept */ };
 
@@ -41,7 +41,7 @@ static void put_double(struct blob *b, double v) {
   put64(b, bits);
 }
 
-static void put_text(struct blob *b, PyObject *text) {
+static void put_input_text(struct blob *b, PyObject *text) {
   PyObject *owner;
   size_t len = 0;
   const char *bytes = tg__python_text(text, &len, &owner);
@@ -154,7 +154,7 @@ static void put_tensor(struct blob *b, PyObject *tensor) {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static void put_int(struct blob *b, PyObject *value) {
+static void put_input_int(struct blob *b, PyObject *value) {
   int overflow = 0;
   const long long v = PyLong_AsLongLongAndOverflow(value, &overflow);
   put8(b, overflow ? TG_INPUT_SCALAR : TG_INPUT_INT);
@@ -193,7 +193,7 @@ static void put_list(struct blob *b, PyObject *list) {
     if (kind == TG_INPUT_TENSOR_LIST)
       put_tensor(b, items[i]);
     else if (kind == TG_INPUT_STRING_LIST)
-      put_text(b, items[i]);
+      put_input_text(b, items[i]);
     else if (kind == TG_INPUT_DOUBLE_LIST)
       put_double(b, PyFloat_AS_DOUBLE(items[i]));
     else if (kind == TG_INPUT_BOOL_LIST)
@@ -205,7 +205,7 @@ static void put_list(struct blob *b, PyObject *list) {
 }
 
 /* One value; one that does not fit is OTHER. */
-static void put_value(struct blob *b, PyObject *value) {
+static void put_input_value(struct blob *b, PyObject *value) {
   uint8_t *const start = b->p;
   if (value == Py_None) {
     put8(b, TG_INPUT_NONE);
@@ -213,13 +213,13 @@ static void put_value(struct blob *b, PyObject *value) {
     put8(b, TG_INPUT_BOOL);
     put8(b, value == Py_True);
   } else if (PyLong_CheckExact(value)) {
-    put_int(b, value);
+    put_input_int(b, value);
   } else if (PyFloat_CheckExact(value)) {
     put8(b, TG_INPUT_DOUBLE);
     put_double(b, PyFloat_AS_DOUBLE(value));
   } else if (PyUnicode_Check(value)) {
     put8(b, TG_INPUT_STRING);
-    put_text(b, value);
+    put_input_text(b, value);
   } else if (PyList_CheckExact(value) || PyTuple_CheckExact(value)) {
     put_list(b, value);
   } else if (is_plain_tensor(value)) {
@@ -240,9 +240,9 @@ static void put_keywords(struct blob *b, PyObject *dict) {
     if (!PyUnicode_Check(name)) continue;
     uint8_t *const start = b->p;
     put8(b, TG_INPUT_KEYWORD);
-    put_text(b, name);
+    put_input_text(b, name);
     if (!b->full && b->p < b->end) {
-      put_value(b, value);
+      put_input_value(b, value);
     } else {
       b->p = start;
       b->full = true;
@@ -255,9 +255,9 @@ uint32_t tg__python_inputs(struct tg__thread *t, PyObject *values, PyObject *key
   struct blob b = {bytes, bytes + sizeof bytes, false};
   if (values && (PyList_CheckExact(values) || PyTuple_CheckExact(values))) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(values) && !b.full; i++)
-      put_value(&b, PySequence_Fast_GET_ITEM(values, i));
+      put_input_value(&b, PySequence_Fast_GET_ITEM(values, i));
   } else if (values) {
-    put_value(&b, values);
+    put_input_value(&b, values);
   }
   if (keywords && PyDict_Check(keywords)) put_keywords(&b, keywords);
   return b.p > bytes ? tg__intern(t, TG_RAW_D_SHAPE, 0, bytes, (size_t)(b.p - bytes)) : 0;

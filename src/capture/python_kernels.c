@@ -1,7 +1,7 @@
 /* capture: a wrapper around a compiled kernel, `cpp_fused_…` or `triton_…` in a module that torch.compile wrote. It
  * is put into such modules when a recording starts and taken out when it stops
  * (python/tachograph/_collect/native.py); 25 ns a call. */
-#include "capture/python_door.h"
+#include "capture/python_api.h"
 
 #include <structmember.h>
 

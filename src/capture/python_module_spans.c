@@ -9,7 +9,7 @@
 #include "capture/python_stack.h"
 
 /* All under the GIL. */
-static PyFunctionObject *function; /* whose pointer is ours, or was when we last looked; a reference */
+static PyFunctionObject *function; /* its pointer is ours, or was at the last check; a reference */
 static vectorcallfunc original;    /* what was there */
 static bool is_installed, is_on;
 
@@ -114,33 +114,33 @@ static void open_calls_name(void) {
   }
 }
 
-static enum tg_err prepare(uint32_t features, struct tg_error *e) {
+static enum tg_err prepare_module_spans(uint32_t features, struct tg_error *e) {
   if (!(features & TG_RECORD_MODULES))
     return tg__fail(e, TG_NO_DATA, -1, "spans of modules need modules to be recorded");
   return tg__stack_prepare(e);
 }
 
-static enum tg_err start(uint32_t features, struct tg_error *e) {
+static enum tg_err start_module_spans(uint32_t features, struct tg_error *e) {
   if (features & TG_RECORD_CALLS) return TG_OK; /* calls of all functions have them */
   if (!tg__gil_take()) return tg__fail(e, TG_NO_DATA, -1, "the interpreter is not running");
   is_on = install();
-  tg__gil_give();
+  tg__gil_release();
   return is_on ? TG_OK : tg__fail(e, TG_NO_DATA, -1, "torch.nn is not loaded");
 }
 
-static void stop(void) {
+static void stop_module_spans(void) {
   if (!is_on || !tg__gil_take()) return;
   open_calls_name();
   is_on = false;
   remove_ours();
-  tg__gil_give();
+  tg__gil_release();
 }
 
 static bool is_off(void) { return !is_there(); }
 
 const struct tg__source tg__source_module_spans = {.name = "module spans",
                                                    .features = TG_RECORD_MODULE_SPANS,
-                                                   .prepare = prepare,
-                                                   .start = start,
-                                                   .stop = stop,
+                                                   .prepare = prepare_module_spans,
+                                                   .start = start_module_spans,
+                                                   .stop = stop_module_spans,
                                                    .is_off = is_off};

@@ -1,11 +1,11 @@
 /* Which module a call was: class, number within the class, path in the model.
  *
- * A stack walk finds the module object without the GIL, and cannot keep it: a reference taken without the GIL may be
- * lost and must then not be given back, and a model that is never freed is no price for a profile. So first sight
- * gives numbers only. As soon as Python runs next (a pending call, on the main thread) the modules that are still on
- * some stack, or reachable from one that is known, are held with a proper reference until the recording ends, and
- * their paths are looked up in the modules around them: path = path of the enclosing call's module, dot, place in
- * its _modules. What was freed before has its class and number alone. */
+ * A stack walk finds the module object without the GIL and cannot hold a reference: a count changed without the GIL may
+ * be lost, and then the model is never freed. So the walk assigns numbers only. As soon as Python runs next (a pending
+ * call, on the main thread) the modules that are still on some stack, or reachable from one that is known, are held
+ * with a proper reference until the recording ends, and their paths are looked up in the modules around them: path =
+ * path of the enclosing call's module, dot, place in its _modules. What was freed before has its class and number
+ * alone. */
 #include "capture/python_stack.h"
 
 #include <pthread.h>
@@ -40,19 +40,19 @@ static uint32_t module_count, module_room, call_count, call_room, class_seen, cl
 static _Atomic uint32_t unwritten;
 static _Atomic bool asked; /* a pending call is on its way */
 
-/* ---- first sight, without the GIL ------------------------------------------------------------ */
+/* ---- numbers, without the GIL ---------------------------------------------------------------- */
 
 /* items: the address of a pointer of whatever type, which is therefore copied as bytes. */
 static bool array_grow(void *items, uint32_t *room, uint32_t count, size_t item) {
   if (count < *room) return true;
   const uint32_t bigger = *room ? *room * 2 : ROOM_FIRST;
-  void *const p = tg__guest_pages(bigger * item);
+  void *const p = tg__capture_pages(bigger * item);
   if (!p) return false;
   if (*room) {
     void *before;
     memcpy(&before, items, sizeof before);
     memcpy(p, before, *room * item);
-    tg__guest_pages_drop(before, *room * item);
+    tg__capture_pages_drop(before, *room * item);
   }
   memcpy(items, &p, sizeof p);
   *room = bigger;
@@ -70,13 +70,13 @@ static uint32_t *module_place(const void *object, const void *type) {
 
 static bool modules_grow(void) {
   if (module_count < module_room) return true;
-  uint32_t *const more = tg__guest_pages((module_room ? module_room * 4 : ROOM_FIRST * 2) * sizeof *more);
+  uint32_t *const more = tg__capture_pages((module_room ? module_room * 4 : ROOM_FIRST * 2) * sizeof *more);
   const uint32_t before = module_room;
   if (!more || !array_grow((void **)&modules, &module_room, module_count, sizeof *modules)) {
-    if (more) tg__guest_pages_drop(more, (before ? before * 4 : ROOM_FIRST * 2) * sizeof *more);
+    if (more) tg__capture_pages_drop(more, (before ? before * 4 : ROOM_FIRST * 2) * sizeof *more);
     return false;
   }
-  if (before) tg__guest_pages_drop(places, before * 2 * sizeof *places);
+  if (before) tg__capture_pages_drop(places, before * 2 * sizeof *places);
   places = more;
   for (uint32_t i = 0; i < module_count; i++) *module_place(modules[i].object, modules[i].type) = i + 1;
   return true;
@@ -111,13 +111,13 @@ uint32_t tg__module_number(const void *self) {
   return number;
 }
 
-static int settle_pending(void *unused) {
+static int write_paths_pending(void *unused) {
   atomic_store(&asked, false);
-  tg__modules_settle(false);
+  tg__modules_write_paths(false);
   return 0;
 }
-static void settle_ask(void) {
-  if (!atomic_exchange(&asked, true) && Py_AddPendingCall(settle_pending, NULL))
+static void request_paths(void) {
+  if (!atomic_exchange(&asked, true) && Py_AddPendingCall(write_paths_pending, NULL))
     atomic_store(&asked, false); /* full: tick asks again */
 }
 
@@ -130,7 +130,7 @@ uint32_t tg__module_call(const struct tg__thread *t, uint32_t stack, uint32_t mo
     atomic_fetch_add(&unwritten, 1);
   }
   pthread_mutex_unlock(&lock);
-  if (number) settle_ask();
+  if (number) request_paths();
   return number;
 }
 
@@ -258,7 +258,7 @@ static void call_write(uint32_t number, const char *path) {
   PyMem_RawFree(before);
 }
 
-void tg__modules_settle(bool last) {
+void tg__modules_write_paths(bool last) {
   if (!atomic_load(&unwritten) || !tg__thread()) return; /* only who belongs to the session may write to its file */
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
@@ -284,15 +284,15 @@ static void forget(bool with_gil) {
   struct module *const old = modules;
   const uint32_t old_count = module_count, old_room = module_room;
   for (uint32_t i = 0; i < call_count; i++) PyMem_RawFree(calls[i].path);
-  if (module_room) tg__guest_pages_drop(places, module_room * 2 * sizeof *places);
-  if (call_room) tg__guest_pages_drop(calls, call_room * sizeof *calls);
-  if (class_room) tg__guest_pages_drop(classes, class_room * sizeof *classes);
+  if (module_room) tg__capture_pages_drop(places, module_room * 2 * sizeof *places);
+  if (call_room) tg__capture_pages_drop(calls, call_room * sizeof *calls);
+  if (class_room) tg__capture_pages_drop(classes, class_room * sizeof *classes);
   modules = NULL;
   module_count = module_room = call_count = call_room = class_seen = class_room = 0;
   atomic_store(&unwritten, 0);
   pthread_mutex_unlock(&lock);
   for (uint32_t i = 0; i < old_count && with_gil; i++) Py_XDECREF(old[i].held);
-  if (old_room) tg__guest_pages_drop(old, old_room * sizeof *old);
+  if (old_room) tg__capture_pages_drop(old, old_room * sizeof *old);
 }
 
 static PyCodeObject *call_code; /* of nn.Module.__call__; kept for ever */
@@ -322,37 +322,37 @@ static PyCodeObject *call_code_find(void) {
   return code;
 }
 
-static enum tg_err prepare(uint32_t features, struct tg_error *e) {
+static enum tg_err prepare_modules(uint32_t features, struct tg_error *e) {
   if (tg__stack_prepare(e)) return e ? e->code : TG_UNSUPPORTED;
   if (!tg__gil_take()) return tg__fail(e, TG_NO_DATA, -1, "the interpreter is not running");
   PyCodeObject *const code = call_code_find();
   if (code) Py_XSETREF(call_code, code);
-  tg__gil_give();
+  tg__gil_release();
   return code ? TG_OK : tg__fail(e, TG_NO_DATA, -1, "torch.nn is not loaded");
 }
 
-static enum tg_err start(uint32_t features, struct tg_error *e) {
+static enum tg_err start_modules(uint32_t features, struct tg_error *e) {
   atomic_store(&tg__module_code, call_code);
   return tg__stack_switch(TG_RECORD_MODULES, true) ? TG_OK
                                                    : tg__fail(e, TG_NO_DATA, -1, "the interpreter is not running");
 }
 
-static void stop(void) { tg__stack_switch(TG_RECORD_MODULES, false); }
+static void stop_modules(void) { tg__stack_switch(TG_RECORD_MODULES, false); }
 
 static void flush(void) {
   const bool gil = tg__gil_take();
   if (gil)
-    tg__modules_settle(true);
+    tg__modules_write_paths(true);
   else
     for (uint32_t number = 1; number <= call_count; number++)
       if (!calls[number - 1].written) call_write(number, "");
   atomic_store(&tg__module_code, NULL);
   forget(gil);
-  if (gil) tg__gil_give();
+  if (gil) tg__gil_release();
 }
 
 static void tick(void) {
-  if (atomic_load_explicit(&unwritten, memory_order_relaxed) && Py_IsInitialized()) settle_ask();
+  if (atomic_load_explicit(&unwritten, memory_order_relaxed) && Py_IsInitialized()) request_paths();
 }
 
 static void fork_child(void) { /* the parent's calls are in the parent's file; the modules are the same */
@@ -364,9 +364,9 @@ static void fork_child(void) { /* the parent's calls are in the parent's file; t
 
 static const struct tg__source source = {.name = "modules",
                                          .features = TG_RECORD_MODULES,
-                                         .prepare = prepare,
-                                         .start = start,
-                                         .stop = stop,
+                                         .prepare = prepare_modules,
+                                         .start = start_modules,
+                                         .stop = stop_modules,
                                          .flush = flush,
                                          .tick = tick,
                                          .fork_child = fork_child};

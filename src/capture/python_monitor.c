@@ -87,7 +87,7 @@ static bool monitoring_find(void) {
 }
 
 /* A number that nobody has, a profiler's first; our functions behind it. */
-static bool tool_take(void) {
+static bool monitor_tool_take(void) {
   static const int numbers[] = {2, 3, 4, 1, 0, 5};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers && tool < 0; i++)
     if (done(PyObject_CallMethod(monitoring, "use_tool_id", "is", numbers[i], "tachograph"))) tool = numbers[i];
@@ -100,36 +100,36 @@ static bool tool_take(void) {
   return ok;
 }
 
-static void tool_give(void) {
+static void monitor_tool_release(void) {
   for (size_t i = 0; i < EVENTS && tool >= 0; i++)
     done(PyObject_CallMethod(monitoring, "register_callback", "ilO", tool, event_bits[i], Py_None));
   if (tool >= 0) done(PyObject_CallMethod(monitoring, "free_tool_id", "i", tool));
   tool = -1;
 }
 
-static enum tg_err tool_have(struct tg_error *e) {
+static enum tg_err monitor_tool_ensure(struct tg_error *e) {
   if (!monitoring_find())
     return tg__fail(e, TG_UNSUPPORTED, -1,
                     "sys.monitoring of this Python lacks events: calls of Python functions are not recorded");
-  if (tool >= 0 || tool_take()) return TG_OK;
-  tool_give();
+  if (tool >= 0 || monitor_tool_take()) return TG_OK;
+  monitor_tool_release();
   return tg__fail(e, TG_BUSY, -1, "other tools use all of sys.monitoring: calls of Python functions are not recorded");
 }
 
 enum tg_err tg__calls_ready(struct tg_error *e) {
-  const enum tg_err err = tool_have(e);
-  if (!is_on) tool_give(); /* it was only a question */
+  const enum tg_err err = monitor_tool_ensure(e);
+  if (!is_on) monitor_tool_release(); /* it was only a question */
   return err;
 }
 
 enum tg_err tg__calls_attach(struct tg_error *e) {
-  const enum tg_err err = tool_have(e);
+  const enum tg_err err = monitor_tool_ensure(e);
   if (err) return err;
   long events = 0;
   for (size_t i = 0; i < EVENTS; i++) events |= event_bits[i];
   is_on = done(PyObject_CallMethod(monitoring, "set_events", "il", tool, events));
   if (is_on) return TG_OK;
-  tool_give();
+  monitor_tool_release();
   return tg__fail(e, TG_UNSUPPORTED, -1,
                   "sys.monitoring refused our events: calls of Python functions are not recorded");
 }
@@ -137,7 +137,7 @@ enum tg_err tg__calls_attach(struct tg_error *e) {
 bool tg__calls_detach(void) {
   is_on = false;
   if (tool >= 0) done(PyObject_CallMethod(monitoring, "set_events", "ii", tool, 0));
-  tool_give();
+  monitor_tool_release();
   return false;
 }
 bool tg__calls_are_off(void) { return !is_on; }

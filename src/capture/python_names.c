@@ -1,11 +1,11 @@
 /* capture: names given as Python strings become numbers. A str object seen before costs one comparison of addresses. */
-#include "capture/python_door.h"
+#include "capture/python_api.h"
 
 enum { CACHED_TEXT_MAX = 512 }; /* a longer str is not kept alive for the cache */
 
 struct tg__python_names *tg__python_names_slow(struct tg__thread *t) {
   struct tg__python_names *n = t->own[TG_SLOT_PYTHON_NAMES];
-  if (!n) t->own[TG_SLOT_PYTHON_NAMES] = n = tg__guest_pages(sizeof *n);
+  if (!n) t->own[TG_SLOT_PYTHON_NAMES] = n = tg__capture_pages(sizeof *n);
   if (!n) return NULL;
   for (size_t i = 0; i < TG_PYTHON_NAMES; i++) Py_CLEAR(n->known[i].text);
   n->orphans = 0;

@@ -1,7 +1,7 @@
 /* capture: spans of Python code. They nest like everything else as long as they end in order on their thread.
  * Coroutines end them out of order and futures on other threads: then they are taken out of the middle of the open
  * stack, or out of another's. */
-#include "capture/python_door.h"
+#include "capture/python_api.h"
 
 /* ---- on and off ------------------------------------------------------------------------------ */
 

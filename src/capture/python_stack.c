@@ -8,7 +8,7 @@
  *     path(line): function \0 first line of the function \0 what was cut off the front of the path \0 number of the
  *     module object
  *
- * the last for calls of modules alone, whose line is always the first. Paths are cut as torch cuts them. */
+ * the last for calls of modules alone (their line is always the first). Paths are cut as torch cuts them. */
 #include "capture/python_stack.h"
 
 #include <stdio.h>
@@ -71,11 +71,11 @@ static size_t folder_length(const char *path, size_t len) {
 static bool nodes_grow(struct tg__chain *c) {
   struct tg__chain bigger = *c;
   bigger.nodes_room = c->nodes_room * 2;
-  bigger.nodes = bigger.nodes_room <= NODES_MAX ? tg__guest_pages_spare(bigger.nodes_room * sizeof *c->nodes) : NULL;
+  bigger.nodes = bigger.nodes_room <= NODES_MAX ? tg__capture_pages_spare(bigger.nodes_room * sizeof *c->nodes) : NULL;
   if (!bigger.nodes) return false;
   for (uint32_t i = 0; i < c->nodes_room; i++)
     if (c->nodes[i].key) *tg__node_find(&bigger, c->nodes[i].above, c->nodes[i].key) = c->nodes[i];
-  tg__guest_pages_drop(c->nodes, c->nodes_room * sizeof *c->nodes);
+  tg__capture_pages_drop(c->nodes, c->nodes_room * sizeof *c->nodes);
   *c = bigger;
   return true;
 }
@@ -92,7 +92,8 @@ static uint32_t text_intern(struct tg__thread *t, uint32_t above, const PyCodeOb
   return tg__intern(t, TG_RAW_D_STACK, above, text, (size_t)len);
 }
 
-/* First sight of a function that runs a line below `above`; `self`: of a module's call the module, else NULL. */
+/* A function seen for the first time, on a line below `above`; `self`: the module if it is a module's call, else NULL.
+ */
 static struct tg__node node_make(struct tg__thread *t, const PyCodeObject *code, int line, const void *self,
                                  uint32_t above, uint32_t call) {
   if (!tg__code_keep(code)) tg__count(t, TG_RAW_C_CODE_NOT_KEPT, 1);
@@ -119,7 +120,7 @@ static void node_put(struct tg__chain *c, struct tg__node node, uint32_t above, 
 
 /* Stands for the frames around the outermost link, when these are too many. */
 static uint32_t outside_number(struct tg__thread *t) {
-  static const char text[] = "...(0): frames further out\0000\0";
+  static const char text[] = "...(0): outer frames\0000\0";
   return tg__intern(t, TG_RAW_D_STACK, 0, text, sizeof text - 1);
 }
 
@@ -145,14 +146,14 @@ bool tg__chain_room(struct tg__chain *c, uint32_t want) {
   uint32_t room = c->room ? c->room : ROOM_FIRST;
   while (room < want) room *= 2;
   if (room == c->room) return true;
-  char *const both = room <= ROOM_MAX ? tg__guest_pages(room * bytes) : NULL;
+  char *const both = room <= ROOM_MAX ? tg__capture_pages(room * bytes) : NULL;
   if (!both) return false;
   struct tg__link *const links = (struct tg__link *)both;
   const struct tg__frame **const fresh = (const struct tg__frame **)(both + room * sizeof *links);
   if (c->room) {
     memcpy(links, c->links, c->room * sizeof *links);
     memcpy(fresh, c->fresh, c->room * sizeof *fresh);
-    tg__guest_pages_drop(c->links, c->room * bytes);
+    tg__capture_pages_drop(c->links, c->room * bytes);
   }
   c->links = links;
   c->fresh = fresh;
@@ -161,13 +162,13 @@ bool tg__chain_room(struct tg__chain *c, uint32_t want) {
 }
 
 static struct tg__chain *chain_new(void) {
-  struct tg__chain *const c = tg__guest_pages(sizeof *c);
+  struct tg__chain *const c = tg__capture_pages(sizeof *c);
   if (!c) return NULL;
-  c->nodes = tg__guest_pages(NODES_FIRST * sizeof *c->nodes);
+  c->nodes = tg__capture_pages(NODES_FIRST * sizeof *c->nodes);
   c->nodes_room = NODES_FIRST;
   if (c->nodes && tg__chain_room(c, ROOM_FIRST)) return c;
-  if (c->nodes) tg__guest_pages_drop(c->nodes, NODES_FIRST * sizeof *c->nodes);
-  tg__guest_pages_drop(c, sizeof *c);
+  if (c->nodes) tg__capture_pages_drop(c->nodes, NODES_FIRST * sizeof *c->nodes);
+  tg__capture_pages_drop(c, sizeof *c);
   return NULL;
 }
 
@@ -302,7 +303,7 @@ bool tg__gil_take(void) {
   gil_before = PyGILState_Ensure();
   return true;
 }
-void tg__gil_give(void) { PyGILState_Release(gil_before); }
+void tg__gil_release(void) { PyGILState_Release(gil_before); }
 
 /* Another thread may still call the function it has read before: none of them is ever unloaded. */
 bool tg__stack_switch(uint32_t features, bool on) {
@@ -310,7 +311,7 @@ bool tg__stack_switch(uint32_t features, bool on) {
   if (on) {
     if (!tg__gil_take()) return false;
     folders_renew();
-    tg__gil_give();
+    tg__gil_release();
   }
   wanted = on ? wanted | features : wanted & ~features;
   if (on) with_lines = wanted & TG_RECORD_STACKS;
@@ -326,20 +327,20 @@ enum tg_err tg__stack_prepare(struct tg_error *e) {
   return refused ? tg__fail(e, TG_UNSUPPORTED, -1, "%s", refused) : TG_OK;
 }
 
-static enum tg_err prepare(uint32_t features, struct tg_error *e) { return tg__stack_prepare(e); }
-static enum tg_err start(uint32_t features, struct tg_error *e) {
+static enum tg_err prepare_stacks(uint32_t features, struct tg_error *e) { return tg__stack_prepare(e); }
+static enum tg_err start_stacks(uint32_t features, struct tg_error *e) {
   return tg__stack_switch(TG_RECORD_STACKS, true) ? TG_OK
                                                   : tg__fail(e, TG_NO_DATA, -1, "the interpreter is not running");
 }
-static void stop(void) { tg__stack_switch(TG_RECORD_STACKS, false); }
+static void stop_stacks(void) { tg__stack_switch(TG_RECORD_STACKS, false); }
 
 static bool is_off(void) { return tg__stack_now() == tg__stack_none; }
 
 static const struct tg__source source = {.name = "Python stacks",
                                          .features = TG_RECORD_STACKS,
-                                         .prepare = prepare,
-                                         .start = start,
-                                         .stop = stop,
+                                         .prepare = prepare_stacks,
+                                         .start = start_stacks,
+                                         .stop = stop_stacks,
                                          .is_off = is_off};
 
 /* frames() → None, or why they cannot be read; frames_falsify(offset, by): the same with an offset shifted, for the

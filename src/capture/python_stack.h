@@ -3,7 +3,7 @@
 #ifndef TG_PYTHON_STACK_H
 #define TG_PYTHON_STACK_H
 
-#include "capture/python_door.h"
+#include "capture/python_api.h"
 #include "capture/python_frames.h"
 
 /* ---- the chain of a thread (python_stack.c) -------------------------------------------------- */
@@ -28,7 +28,7 @@ struct tg__chain {
   const struct tg__frame **fresh; /* scratch: frames not in `links` yet, innermost first; as many places */
   uint32_t room, depth;
   uint32_t looks;              /* how often it was brought up to date */
-  const PyThreadState *thread; /* whose frames the last look saw */
+  const PyThreadState *thread; /* the thread of the last walk */
   uint64_t spans;              /* of modules, that began on this thread */
   struct tg__node *nodes;      /* open addressing; nodes_room is a power of two */
   uint32_t nodes_room, nodes_used;
@@ -51,10 +51,10 @@ bool tg__chain_room(struct tg__chain *c,
 enum tg_err tg__stack_prepare(struct tg_error *e); /* can frames be read? */
 /* TG_RECORD_STACKS or TG_RECORD_MODULES: tg__stack_of follows. false: the interpreter has ended. */
 bool tg__stack_switch(uint32_t features, bool on);
-/* The GIL, when the interpreter is there to give it; false at its end. The door calls the session without it, so
+/* Take the GIL; false when the interpreter is shutting down. The Python extension calls the session without it, so
  * that a source that waits for it here cannot be waited for. */
 bool tg__gil_take(void);
-void tg__gil_give(void);
+void tg__gil_release(void);
 
 /* ---- links and their numbers ----------------------------------------------------------------- */
 
@@ -86,7 +86,7 @@ static inline struct tg__node *tg__node_find(const struct tg__chain *c, uint32_t
 void tg__link_number_new(struct tg__thread *t, struct tg__chain *c, struct tg__link *link, uint32_t above,
                          uint32_t call, uint64_t key);
 
-/* Give the link at place i its number, from its own fields and those of the one around it. */
+/* Number the link at place i, from its own fields and those of the one around it. */
 static inline void tg__link_number(struct tg__thread *t, struct tg__chain *c, uint32_t i, bool lines) {
   struct tg__link *const link = &c->links[i];
   const uint32_t above = i ? link[-1].node : 0, call = i ? link[-1].call : 0;
@@ -162,7 +162,7 @@ uint32_t tg__module_node(struct tg__thread *t, struct tg__chain *c, const void *
 
 /* ---- modules (python_modules.c) -------------------------------------------------------------- */
 
-/* Without the GIL, at first sight. Number of a module object in this session, from 1; 0 = no room. */
+/* Without the GIL. Number of a module object in this session, from 1; 0 = no room. */
 uint32_t tg__module_number(const void *self);
 /* A STACK entry is the call of a module, inside the call `above` (0 = none): number of this call, from 1. Its MODULE
  * entry follows when Python runs next. */
@@ -172,6 +172,6 @@ uint32_t tg__module_call(const struct tg__thread *t, uint32_t stack, uint32_t mo
 PyObject *tg__module_function(void);
 extern const struct tg__source tg__source_module_spans; /* python_module_spans.c */
 /* Write the MODULE entries that are owed, those that are certain or (last) all. With the GIL. */
-void tg__modules_settle(bool last);
+void tg__modules_write_paths(bool last);
 
 #endif

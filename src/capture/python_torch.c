@@ -3,13 +3,13 @@
  * engine is started. */
 #include <pthread.h>
 
-#include "capture/python_door.h"
+#include "capture/python_api.h"
 #include "capture/torch.h"
 
 /* ---- the programs ---------------------------------------------------------------------------- */
 
 /* `torch`, `look` and `elsewhere` (runs a function on another thread) are given. look(what, extra): see enum
- * tg__torch_sight. */
+ * tg__torch_observe. */
 static const char common[] =
     "import _thread\n"
     "enter, leave = torch.autograd._record_function_with_args_enter, torch.autograd._record_function_with_args_exit\n"
@@ -112,7 +112,7 @@ static PyObject *look(PyObject *self, PyObject *args) {
   int what;
   long long extra;
   if (!PyArg_ParseTuple(args, "iL", &what, &extra)) return NULL;
-  tg__torch_look((enum tg__torch_sight)what, extra);
+  tg__torch_announce((enum tg__torch_probe)what, extra);
   Py_RETURN_NONE;
 }
 static PyMethodDef look_method = {"look", look, METH_VARARGS, NULL};

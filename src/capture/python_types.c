@@ -3,9 +3,9 @@
  * garbage collection.
  *
  * Most of what a `with` costs is the two bound methods Python makes of __enter__ and __exit__. Here there are none:
- * the two are descriptors that give out the object itself, and the object, when it is called, tells by the number of
+ * the two are descriptors that return the object itself, and the object, when it is called, decides by the number of
  * arguments what is meant: none = enter, three = exit, one = decorate. */
-#include "capture/python_door.h"
+#include "capture/python_api.h"
 
 #include <structmember.h>
 

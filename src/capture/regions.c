@@ -97,10 +97,10 @@ static bool from_spares(uint32_t bytes, struct tg__region *out) {
 /* Without memory for a longer queue the chunk stays in the file for good. */
 static bool grow_queue(void) {
   const size_t cap = queue.cap ? queue.cap * 2 : QUEUE_LEAST;
-  struct sealed *const ring = tg__guest_pages(cap * sizeof *ring);
+  struct sealed *const ring = tg__capture_pages(cap * sizeof *ring);
   if (!ring) return false;
   for (size_t i = 0; i < queue.count; i++) ring[i] = queue.ring[(queue.first + i) % queue.cap];
-  tg__guest_pages_drop(queue.ring, queue.cap * sizeof *ring);
+  tg__capture_pages_drop(queue.ring, queue.cap * sizeof *ring);
   queue.ring = ring;
   queue.cap = cap;
   queue.first = 0;
@@ -151,7 +151,7 @@ void tg__regions_abandon(void) {
 }
 
 void tg__regions_forget(void) {
-  tg__guest_pages_drop(queue.ring, queue.cap * sizeof *queue.ring);
+  tg__capture_pages_drop(queue.ring, queue.cap * sizeof *queue.ring);
   queue.ring = NULL;
   queue.first = queue.count = queue.cap = 0;
   spare_count = 0;

@@ -173,7 +173,7 @@ static enum tg_err open_session(const struct tg_record_options *o, struct tg_err
   if (err) return err;
   atomic_store(&tg__features, 0);
   atomic_store(&s->state, TG_SESSION_OPEN);
-  atomic_fetch_add(&tg__generation, 1); /* odd: threads may come in */
+  atomic_fetch_add(&tg__generation, 1); /* lowest bit set: threads may enter */
   return TG_OK;
 }
 
@@ -230,7 +230,7 @@ enum tg_err tg_record_pause(struct tg_error *error) {
   return TG_OK;
 }
 
-/* A source picks its functions by all that is recorded, so all start anew. */
+/* A source selects its functions by everything that is recorded, so all start again. */
 enum tg_err tg_record_toggle(uint32_t features, bool on, struct tg_error *error) {
   struct tg__session *const s = &tg__session;
   if (features & ~(uint32_t)EVERY_FEATURE)
@@ -261,7 +261,7 @@ enum tg_err tg_record_meta(const char *name, const char *json, struct tg_error *
   enum tg_err err = take_turn_open(error);
   if (err) return err;
   if (atomic_load(&s->state) == TG_SESSION_FORKED) tg__fork_open();
-  char *const both = tg__guest_pages(len + 1);
+  char *const both = tg__capture_pages(len + 1);
   if (both) {
     memcpy(both, name, name_len + 1);
     memcpy(both + name_len + 1, json, len - name_len - 1);
@@ -270,7 +270,7 @@ enum tg_err tg_record_meta(const char *name, const char *json, struct tg_error *
       !tg__dictionary_write(TG_RAW_EVERY_THREAD, TG_RAW_D_META, atomic_fetch_add(&s->metas, 1) + 1, 0, both, len)) {
     err = tg__fail(error, TG_IO, -1, "%s: there was no room for the member \"%.60s\"", s->path, name);
   }
-  tg__guest_pages_drop(both, len + 1);
+  tg__capture_pages_drop(both, len + 1);
   end_turn();
   return err;
 }
@@ -331,7 +331,7 @@ static void cut_open(void) {
   while (t->depth) {
     const struct tg__open *const o = &t->open[--t->depth];
     if (o->scope == TG_SCOPE_NOT_RECORDED || !o->key) continue; /* without a key: it ended on another thread */
-    if (o->scope == TG_RAW_MODULE && !o->stack) continue;       /* whose call it is its end would have said */
+    if (o->scope == TG_RAW_MODULE && !o->stack) continue;       /* the module is known only at the end of the call */
     tg__record_put(t, o, now, TG_RAW_F_CUT);
     tg__count(t, TG_RAW_C_OPEN_AT_STOP, 1);
   }
@@ -341,7 +341,7 @@ static void cut_open(void) {
 static bool wait_until_quiet(void) {
   const struct timespec short_time = {.tv_nsec = 50000};
   int left = 100000;
-  while (atomic_load(&tg__session.guests) && left-- > 0) nanosleep(&short_time, NULL);
+  while (atomic_load(&tg__session.dictionary_writers) && left-- > 0) nanosleep(&short_time, NULL);
   for (struct tg__thread *t = tg__threads_first(); t; t = t->more->next) {
     while (atomic_load(&t->more->busy) && left-- > 0) nanosleep(&short_time, NULL);
   }
@@ -401,8 +401,8 @@ enum tg_err tg_record_close(struct tg_record_stats *stats, struct tg_error *erro
   return TG_OK;
 }
 
-/* Sources are not told: what they watch may be half torn down already. Their callbacks find the generation even and
- * do nothing. */
+/* Sources are not stopped: what they observe may be half torn down already. Their callbacks find the generation even
+ * and do nothing. */
 void tg__exit_close(void) {
   if (pthread_mutex_trylock(&tg__session.lock))
     return; /* being changed by another thread: the file is then as after a kill */
@@ -428,7 +428,7 @@ static void forked(void) {
   tg__helper_forked();
   tg__budget_forked();
   clear_counts();
-  atomic_store(&s->guests, 0);
+  atomic_store(&s->dictionary_writers, 0);
   atomic_fetch_add(&tg__generation, 2);
   if (!(tg__generation_now() & 1)) {
     atomic_store(&s->state, TG_SESSION_CLOSED); /* opening or closing it was not finished */
@@ -464,13 +464,13 @@ bool tg__fork_open(void) {
   static _Atomic int maker; /* process that makes or made its file */
   struct tg__session *const s = &tg__session;
   int before = atomic_load(&maker);
-  atomic_fetch_add(&s->guests, 1); /* who closes waits for us, or we see that it is closed */
+  atomic_fetch_add(&s->dictionary_writers, 1); /* closing waits for us, or we see that it is closed */
   const uint32_t generation = tg__generation_now();
   if ((generation & 1) && before != getpid() && atomic_compare_exchange_strong(&maker, &before, getpid())) {
     const bool made = open_child_file();
     atomic_store(&s->state, made ? TG_SESSION_OPEN : TG_SESSION_BROKEN);
     if (!made) end_generation(generation);
   }
-  atomic_fetch_sub(&s->guests, 1);
+  atomic_fetch_sub(&s->dictionary_writers, 1);
   return atomic_load(&s->state) == TG_SESSION_OPEN;
 }

@@ -87,9 +87,9 @@ struct tg__session {
   _Atomic uint64_t counts[TG_RAW_COUNTS];
   _Atomic uint32_t threads; /* numbers given */
   _Atomic uint32_t metas;
-  _Atomic int disk_error;  /* errno of the last time there was no room on the disk */
-  _Atomic uint32_t guests; /* writers of dictionaries that are no thread of this session */
-  uint64_t last_ticks;     /* of the clock pair written last */
+  _Atomic int disk_error;              /* errno of the last time there was no room on the disk */
+  _Atomic uint32_t dictionary_writers; /* writers of dictionaries that are no thread of this session */
+  uint64_t last_ticks;                 /* of the clock pair written last */
   int64_t last_wall_ns;
 };
 extern struct tg__session tg__session;
@@ -148,7 +148,7 @@ struct tg__words { /* the dictionaries of a thread (dictionary.c) */
   } first;
 };
 struct tg__name_cached {
-  const char *pointer, *text; /* what the caller gave, and a copy: the same pointer may hold another text tomorrow */
+  const char *pointer, *text; /* the pointer passed, and a copy: it may point to another text later */
   uint32_t id;
 };
 
@@ -164,7 +164,7 @@ struct tg__thread_private {
   _Atomic uint32_t capacity;           /* of that chunk */
   struct tg__raw_record *first, *last; /* its first record and the end of its room */
   _Atomic uint32_t chunk_bytes;        /* of the next chunk */
-  uint32_t lost_told;                  /* losses that heads of chunks tell of */
+  uint32_t lost_in_heads;              /* losses that are already in the heads of chunks */
   uint64_t no_room;                    /* tg__session.room when there was none; 0 = there is */
   struct tg__full full[TG_FULL_MAX];
   _Atomic uint32_t full_in, full_out; /* put by the thread, taken by the helper; numbers that only grow */
@@ -181,7 +181,8 @@ void tg__busy_leave(struct tg__thread *t);
 
 struct tg__thread *tg__threads_first(void); /* the list of all states; next in ->more->next */
 void tg__threads_forked(void);
-bool tg__threads_prepare(void); /* once: the key that tells when a thread ends. false = none to be had */
+bool tg__threads_prepare(
+    void); /* once: the key with the destructor that runs at the end of a thread. false = no key left */
 void tg__thread_name_write(struct tg__thread *t, const char *name);
 void tg__thread_name_look(struct tg__thread *t); /* write the system's name for it when that is new */
 
@@ -212,7 +213,7 @@ bool tg__is_mark(const struct tg__open *o); /* marks.c: a range or step of the p
 void tg__budget_set(uint64_t bytes);
 /* Bytes of resident chunks. `parts`: refused when it would be more than that many quarters of the budget. */
 bool tg__budget_take(uint64_t bytes, unsigned parts);
-void tg__budget_give(uint64_t bytes);
+void tg__budget_release(uint64_t bytes);
 bool tg__budget_is_short(void); /* more than half of it is used */
 void tg__budget_forked(void);   /* chunks were the parent's */
 void tg__budget_state(uint64_t *now, uint64_t *peak);

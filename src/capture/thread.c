@@ -56,12 +56,12 @@ static struct tg__thread *state_new(void) {
   struct both {
     struct tg__thread thread;
     struct tg__thread_private more;
-  } *const both = tg__guest_pages(sizeof *both);
+  } *const both = tg__capture_pages(sizeof *both);
   if (!both) return NULL;
   struct tg__thread *const t = &both->thread;
   t->more = &both->more;
   if (!tg__window_reserve(t)) {
-    tg__guest_pages_drop(both, sizeof *both);
+    tg__capture_pages_drop(both, sizeof *both);
     return NULL;
   }
   atomic_store(&t->more->owned, 1);
@@ -106,7 +106,7 @@ bool tg__threads_prepare(void) {
 
 /* ---- entering -------------------------------------------------------------------------------- */
 
-static void begin(struct tg__thread *t, uint32_t generation) {
+static void begin_thread_state(struct tg__thread *t, uint32_t generation) {
   struct tg__thread_private *const p = t->more;
   for (int i = 0; i < TG_RAW_COUNTS; i++) atomic_store_explicit(&t->counts[i], 0, memory_order_relaxed);
   t->next = t->end = NULL;
@@ -117,7 +117,7 @@ static void begin(struct tg__thread *t, uint32_t generation) {
   t->os_thread = (uint32_t)syscall(SYS_gettid);
   t->number = atomic_fetch_add(&tg__session.threads, 1) + 1;
   p->no_room = 0;
-  p->too_deep = p->lost_told = 0;
+  p->too_deep = p->lost_in_heads = 0;
   p->name[0] = 0;
   p->named = false;
   memset(p->cache, 0, sizeof p->cache);
@@ -130,7 +130,7 @@ static void begin(struct tg__thread *t, uint32_t generation) {
   tg__thread_name_look(t);
 }
 
-static struct tg__thread *enter(void) {
+static struct tg__thread *enter_thread(void) {
   struct tg__thread *t = tg__thread_here;
   if (t == &gone) return NULL;
   if (atomic_load(&tg__session.state) == TG_SESSION_FORKED && !tg__fork_open()) return NULL;
@@ -150,7 +150,7 @@ static struct tg__thread *enter(void) {
     t->generation = 0;
     return NULL;
   }
-  begin(t, generation);
+  begin_thread_state(t, generation);
   tg__busy_leave(t);
   return t;
 }
@@ -158,7 +158,7 @@ static struct tg__thread *enter(void) {
 struct tg__thread *tg__thread_enter(void) {
   if (!(atomic_load_explicit(&tg__generation, memory_order_acquire) & 1)) return NULL;
   const int error = errno;
-  struct tg__thread *const t = enter();
+  struct tg__thread *const t = enter_thread();
   if (!t) tg__session_count(TG_RAW_C_NO_ROOM, 1);
   errno = error;
   return t;

@@ -68,21 +68,21 @@ enum tg__torch_program { TG_TORCH_CALIBRATION, TG_TORCH_TRIAL };
 extern enum tg_err (*tg__torch_run_known)(enum tg__torch_program which, struct tg_error *e);
 
 /* What the next known operation is; called by the program before it. extra: what Python knows of it. */
-enum tg__torch_sight {
-  TG_SIGHT_NOTHING,
-  TG_SIGHT_OP,
-  TG_SIGHT_OTHER_OP,
-  TG_SIGHT_NODE,
-  TG_SIGHT_TEXT,
-  TG_SIGHT_TENSORS,
-  TG_SIGHT_CLASSES,
-  TG_SIGHT_VALUES,
-  TG_SIGHT_NOTE_FORWARD,
-  TG_SIGHT_NOTE_OP /* for the self-test: extra is the sequence number */
+enum tg__torch_probe {
+  TG_PROBE_NOTHING,
+  TG_PROBE_OP,
+  TG_PROBE_OTHER_OP,
+  TG_PROBE_NODE,
+  TG_PROBE_TEXT,
+  TG_PROBE_TENSORS,
+  TG_PROBE_CLASSES,
+  TG_PROBE_VALUES,
+  TG_PROBE_NOTE_FORWARD,
+  TG_PROBE_NOTE_OP /* for the self-test: extra is the sequence number */
 };
-void tg__torch_look(enum tg__torch_sight what, int64_t extra);
+void tg__torch_announce(enum tg__torch_probe what, int64_t extra);
 
-void tg__torch_sight(const uint8_t *rf); /* what it announced begins */
+void tg__torch_observe(const uint8_t *rf); /* the announced operation begins */
 
 /* Fill tg__torch_abi. known: the TG_RECORD_OPS and TG_RECORD_SHAPES bits for which all was found. */
 enum tg_err tg__torch_calibrate(uint32_t *known, struct tg_error *e);
@@ -135,11 +135,11 @@ extern const struct tg__source tg__source_torch_inputs; /* torch_hook.c */
 void tg__torch_lock_find(void); /* once, while torch is not being recorded; some ms */
 bool tg__torch_lock_is_known(void);
 void tg__torch_lock_take(void); /* nothing when it is not known */
-void tg__torch_lock_give(void);
+void tg__torch_lock_release(void);
 
 /* ---- hook (torch_hook.c) --------------------------------------------------------------------- */
 
-/* A callback that calls tg__torch_sight. false: torch refused it. */
+/* A callback that calls tg__torch_observe. false: torch refused it. */
 bool tg__torch_watch_begin(void);
 void tg__torch_watch_end(void);
 /* Callbacks that record into the trial. false: torch refused them. */

@@ -1,6 +1,6 @@
-/* torch_calibrate: what torch's objects look like, found out by looking at objects whose contents are known. The
- * program in python_torch.c says before each operation what comes; every sight strikes out the places that do not
- * fit, and of each thing one place must be left. Nothing is read without asking whether it can be. */
+/* torch_calibrate: finds the layout of torch's objects by observing objects with known contents. The program in
+ * python_torch.c announces each operation; every observation excludes the offsets that do not fit, and one offset must
+ * remain for each field. Every address is checked for readability before it is read. */
 #include "capture/torch.h"
 
 enum { OBJECT_BYTES = 400, PLACES = OBJECT_BYTES, VALUE = 16 };
@@ -8,31 +8,31 @@ enum { OBJECT_BYTES = 400, PLACES = OBJECT_BYTES, VALUE = 16 };
 struct tg__torch_abi tg__torch_abi;
 enum tg_err (*tg__torch_run_known)(enum tg__torch_program which, struct tg_error *e);
 
-/* ---- striking out ---------------------------------------------------------------------------- */
+/* ---- candidate offsets ----------------------------------------------------------------------- */
 
-/* struck[fact][place]: something was seen there that the fact cannot be. */
-static struct sieve {
-  bool struck[TG_TORCH_FACTS][PLACES];
-  uint32_t sights[TG_TORCH_FACTS];
-  enum tg__torch_sight awaited;
+/* excluded[fact][place]: a value was observed there that the fact cannot have. */
+static struct candidates {
+  bool excluded[TG_TORCH_FACTS][PLACES];
+  uint32_t observations[TG_TORCH_FACTS];
+  enum tg__torch_probe announced;
   int64_t extra;
-  uintptr_t owner;                      /* who may be looked at: other threads go on working meanwhile */
+  uintptr_t owner;                      /* the thread that is observed: others continue to work */
   const uint8_t *schema_at[PLACES / 8]; /* pointers of the operation that was seen first */
   uint64_t forward_thread;
   uint32_t value_kinds[16];
   const uint8_t *tensor_type;
-} sieve;
+} candidates;
 
-static void strike(enum tg__torch_fact fact, size_t place, bool fits) {
-  if (!fits) sieve.struck[fact][place] = true;
+static void exclude_unless(enum tg__torch_fact fact, size_t place, bool fits) {
+  if (!fits) candidates.excluded[fact][place] = true;
 }
 
 static int32_t only_place(enum tg__torch_fact fact, size_t *left) {
   int32_t place = -1;
   *left = 0;
   for (size_t i = 0; i < PLACES; i++)
-    if (!sieve.struck[fact][i]) place = (int32_t)i, ++*left;
-  return *left == 1 && sieve.sights[fact] ? place : -1;
+    if (!candidates.excluded[fact][i]) place = (int32_t)i, ++*left;
+  return *left == 1 && candidates.observations[fact] ? place : -1;
 }
 
 /* ---- RecordFunction -------------------------------------------------------------------------- */
@@ -40,77 +40,78 @@ static int32_t only_place(enum tg__torch_fact fact, size_t *left) {
 /* Is this the std::string `text`? Learns from the first where the length stands. */
 static bool is_string(const uint8_t *string, const char *text) {
   const size_t len = strlen(text);
-  if (!tg__guest_can_read(string, 16)) return false;
+  if (!tg__capture_can_read(string, 16)) return false;
   const uint8_t *const bytes = tg__at_pointer(string);
-  if (!tg__guest_can_read(bytes, len + 1) || memcmp(bytes, text, len + 1) != 0) return false;
+  if (!tg__capture_can_read(bytes, len + 1) || memcmp(bytes, text, len + 1) != 0) return false;
   int32_t length = 0;
   if (tg__at64(string + 8) == len)
     length = 8;
-  else if (tg__guest_can_read(bytes - 24, 8) && tg__at64(bytes - 24) == len)
+  else if (tg__capture_can_read(bytes - 24, 8) && tg__at64(bytes - 24) == len)
     length = -24;
   if (!TG_FACT(string_length)) TG_FACT(string_length) = length;
   return length && length == TG_FACT(string_length);
 }
 
 static bool is_tensor(const uint8_t *impl) {
-  return tg__guest_can_read(impl, 176) && tg__at_pointer(impl) == tg__torch_symbols.strided_classes[0];
+  return tg__capture_can_read(impl, 176) && tg__at_pointer(impl) == tg__torch_symbols.strided_classes[0];
 }
 
-static void see_words(const uint8_t *rf, int64_t sequence, uint64_t forward, uint8_t name_kind) {
+static void check_words(const uint8_t *rf, int64_t sequence, uint64_t forward, uint8_t name_kind) {
   for (size_t i = 0; i < PLACES; i++) {
     const bool aligned = i % 8 == 0 && i + 8 <= OBJECT_BYTES;
-    strike(TG_TORCH_sequence, i, aligned && (int64_t)tg__at64(rf + i) == sequence);
-    strike(TG_TORCH_forward_thread, i, aligned && tg__at64(rf + i) == forward);
-    strike(TG_TORCH_name_kind, i, rf[i] == name_kind);
+    exclude_unless(TG_TORCH_sequence, i, aligned && (int64_t)tg__at64(rf + i) == sequence);
+    exclude_unless(TG_TORCH_forward_thread, i, aligned && tg__at64(rf + i) == forward);
+    exclude_unless(TG_TORCH_name_kind, i, rf[i] == name_kind);
   }
-  sieve.sights[TG_TORCH_sequence]++;
-  sieve.sights[TG_TORCH_forward_thread]++;
-  sieve.sights[TG_TORCH_name_kind]++;
+  candidates.observations[TG_TORCH_sequence]++;
+  candidates.observations[TG_TORCH_forward_thread]++;
+  candidates.observations[TG_TORCH_name_kind]++;
 }
 
 /* The schema: one pointer for all calls of an operation, another for another operation. */
-static void see_schema(const uint8_t *rf, bool other) {
-  const bool first = !sieve.sights[TG_TORCH_name];
+static void check_schema(const uint8_t *rf, bool other) {
+  const bool first = !candidates.observations[TG_TORCH_name];
   for (size_t i = 0; i < PLACES; i++) {
     const bool aligned = i % 8 == 0 && i + 8 <= OBJECT_BYTES;
     const uint8_t *const p = aligned ? tg__at_pointer(rf + i) : NULL;
-    if (aligned && first) sieve.schema_at[i / 8] = p;
-    strike(TG_TORCH_name, i, aligned && tg__guest_can_read(p, 8) && (p == sieve.schema_at[i / 8]) != other);
+    if (aligned && first) candidates.schema_at[i / 8] = p;
+    exclude_unless(TG_TORCH_name, i,
+                   aligned && tg__capture_can_read(p, 8) && (p == candidates.schema_at[i / 8]) != other);
   }
-  sieve.sights[TG_TORCH_name]++;
+  candidates.observations[TG_TORCH_name]++;
 }
 
-static void see_text(const uint8_t *rf) {
+static void check_text(const uint8_t *rf) {
   const char *const name = tg__torch_symbols.name(rf);
   for (size_t i = 0; i < PLACES; i++)
-    strike(TG_TORCH_name, i, i % 8 == 0 && !sieve.struck[TG_TORCH_name][i] && is_string(rf + i, name));
+    exclude_unless(TG_TORCH_name, i, i % 8 == 0 && !candidates.excluded[TG_TORCH_name][i] && is_string(rf + i, name));
 }
 
 /* Pointer to `count` values, the first of them a tensor. */
-static void see_inputs(const uint8_t *rf, uint64_t count) {
+static void check_inputs(const uint8_t *rf, uint64_t count) {
   for (size_t i = 0; i < PLACES; i++) {
     bool fits = i % 8 == 0 && i + 16 <= OBJECT_BYTES && tg__at64(rf + i + 8) == count &&
-                tg__guest_can_read(tg__at_pointer(rf + i), count * VALUE);
+                tg__capture_can_read(tg__at_pointer(rf + i), count * VALUE);
     fits = fits && is_tensor(tg__at_pointer(tg__at_pointer(rf + i)));
-    strike(TG_TORCH_inputs, i, fits);
+    exclude_unless(TG_TORCH_inputs, i, fits);
   }
-  sieve.sights[TG_TORCH_inputs]++;
+  candidates.observations[TG_TORCH_inputs]++;
 }
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
-/* Tensor number i of an operation whose inputs are all tensors; NULL when it is not understood that far. */
+/* Tensor i of an operation with tensor inputs only; NULL when the layout is not known that far. */
 static const uint8_t *tensor_input(const uint8_t *rf, size_t i) {
   size_t left;
   const int32_t place = only_place(TG_TORCH_inputs, &left);
   if (place < 0) return NULL;
   const uint8_t *const value = tg__at_pointer(rf + place) + i * VALUE;
-  return tg__guest_can_read(value, VALUE) && tg__guest_can_read(tg__at_pointer(value), 176) ? tg__at_pointer(value)
-                                                                                            : NULL;
+  return tg__capture_can_read(value, VALUE) && tg__capture_can_read(tg__at_pointer(value), 176) ? tg__at_pointer(value)
+                                                                                                : NULL;
 }
 
 /* Inputs: sizes (7, 11, 13) with strides (1009, 53, 2), seven dimensions of sizes 2…8, then one of each scalar type. */
-static void see_tensors(const uint8_t *rf) {
+static void check_tensors(const uint8_t *rf) {
   static const uint64_t three[] = {3, 7, 11, 13}, strides[] = {1009, 53, 2}, seven[] = {2, 3, 4, 5, 6, 7, 8};
   static const uint8_t types[] = {7,  7, 6, 4,
                                   11, 0, 9}; /* of all inputs: double, float, long, bool, byte, complex float */
@@ -119,24 +120,23 @@ static void see_tensors(const uint8_t *rf) {
     const uint8_t *const p = small && large && i % 8 == 0 && i + 32 <= 176 ? small + i : NULL;
     const uint8_t *const sizes = p ? tg__at_pointer(large + i + 8) : NULL;
     const bool fits = p && memcmp(p, three, sizeof three) == 0 && tg__at64(large + i) == 7 &&
-                      tg__guest_can_read(sizes, sizeof seven) && memcmp(sizes, seven, sizeof seven) == 0;
-    strike(TG_TORCH_tensor_dims, i, fits);
-    strike(TG_TORCH_tensor_strides, i,
-           small && i % 8 == 0 && i + sizeof strides <= 176 && memcmp(small + i, strides, sizeof strides) == 0);
+                      tg__capture_can_read(sizes, sizeof seven) && memcmp(sizes, seven, sizeof seven) == 0;
+    exclude_unless(TG_TORCH_tensor_dims, i, fits);
+    exclude_unless(TG_TORCH_tensor_strides, i,
+                   small && i % 8 == 0 && i + sizeof strides <= 176 && memcmp(small + i, strides, sizeof strides) == 0);
   }
   for (size_t input = 0; input < sizeof types; input++) {
     const uint8_t *const impl = tensor_input(rf, input);
     for (size_t i = 0; i < PLACES; i++)
-      strike(TG_TORCH_tensor_type, i, impl && i % 2 == 0 && i + 2 <= 176 && tg__at16(impl + i) == types[input]);
+      exclude_unless(TG_TORCH_tensor_type, i, impl && i % 2 == 0 && i + 2 <= 176 && tg__at16(impl + i) == types[input]);
   }
-  sieve.sights[TG_TORCH_tensor_dims]++;
-  sieve.sights[TG_TORCH_tensor_strides]++;
-  sieve.sights[TG_TORCH_tensor_type]++;
+  candidates.observations[TG_TORCH_tensor_dims]++;
+  candidates.observations[TG_TORCH_tensor_strides]++;
+  candidates.observations[TG_TORCH_tensor_type]++;
 }
 
-/* Inputs: a tensor, one whose sizes Python tells, one whose strides Python tells, a sparse one (whose strides torch
- * tells). */
-static void see_classes(const uint8_t *rf) {
+/* Inputs: a tensor, one with sizes from Python, one with strides from Python, a sparse one (strides from torch). */
+static void check_classes(const uint8_t *rf) {
   static const unsigned policies[] = {0, 2, 1, 1};
   size_t left;
   const int32_t type = only_place(TG_TORCH_tensor_type, &left);
@@ -144,68 +144,68 @@ static void see_classes(const uint8_t *rf) {
     for (size_t input = 0; input < 4; input++) {
       const uint8_t *const impl = tensor_input(rf, input);
       const size_t byte = (size_t)(type < 0 ? 0 : type) + i / 8;
-      strike(TG_TORCH_tensor_policy, i,
-             impl && byte + 2 <= 176 && (tg__at16(impl + byte) >> i % 8 & 3) == policies[input]);
+      exclude_unless(TG_TORCH_tensor_policy, i,
+                     impl && byte + 2 <= 176 && (tg__at16(impl + byte) >> i % 8 & 3) == policies[input]);
     }
-  sieve.sights[TG_TORCH_tensor_policy]++;
+  candidates.observations[TG_TORCH_tensor_policy]++;
 }
 
 /* The inside of a list, seen at one of integers 11, 22, 33; then the element type, seen at that and a list of tensors.
  */
-static void see_list(const uint8_t *ints, const uint8_t *tensors) {
+static void check_list(const uint8_t *ints, const uint8_t *tensors) {
   for (size_t i = 0; i < PLACES; i++) {
-    bool fits = i % 8 == 0 && i + 24 <= 64 && tg__guest_can_read(ints, 64) && tg__guest_can_read(tensors, 64);
+    bool fits = i % 8 == 0 && i + 24 <= 64 && tg__capture_can_read(ints, 64) && tg__capture_can_read(tensors, 64);
     const uint8_t *const item = fits ? tg__at_pointer(ints + i) : NULL, *const tensor =
                                                                             fits ? tg__at_pointer(tensors + i) : NULL;
-    bool items = fits && tg__at_pointer(ints + i + 8) == item + 3 * VALUE && tg__guest_can_read(item, 3 * VALUE);
+    bool items = fits && tg__at_pointer(ints + i + 8) == item + 3 * VALUE && tg__capture_can_read(item, 3 * VALUE);
     items = items && tg__at64(item) == 11 && tg__at64(item + VALUE) == 22 && tg__at64(item + 2 * VALUE) == 33;
-    items = items && tg__at_pointer(tensors + i + 8) == tensor + 2 * VALUE && tg__guest_can_read(tensor, 2 * VALUE) &&
+    items = items && tg__at_pointer(tensors + i + 8) == tensor + 2 * VALUE && tg__capture_can_read(tensor, 2 * VALUE) &&
             is_tensor(tg__at_pointer(tensor));
-    strike(TG_TORCH_list_items, i, items);
+    exclude_unless(TG_TORCH_list_items, i, items);
   }
-  sieve.sights[TG_TORCH_list_items]++;
+  candidates.observations[TG_TORCH_list_items]++;
   size_t left;
   const int32_t items = only_place(TG_TORCH_list_items, &left);
   if (items < 0) return;
   /* The vector is three pointers; the type stands behind it. */
-  for (size_t i = 0; i < PLACES; i++) strike(TG_TORCH_list_type, i, (int32_t)i == items + 24);
-  sieve.sights[TG_TORCH_list_type]++;
+  for (size_t i = 0; i < PLACES; i++) exclude_unless(TG_TORCH_list_type, i, (int32_t)i == items + 24);
+  candidates.observations[TG_TORCH_list_type]++;
   const uint8_t *const of_ints = tg__at_pointer(ints + items + 24), *const of_tensors =
                                                                         tg__at_pointer(tensors + items + 24);
-  if (of_ints != of_tensors && tg__guest_can_read(of_ints, 8) && tg__guest_can_read(of_tensors, 8))
-    sieve.tensor_type = of_tensors;
+  if (of_ints != of_tensors && tg__capture_can_read(of_ints, 8) && tg__capture_can_read(of_tensors, 8))
+    candidates.tensor_type = of_tensors;
 }
 
 #define TWO_AND_A_HALF 0x4004000000000000 /* 2.5 as its bits */
 static const char long_text[] = "a text that is too long for the object itself";
 
 /* Inputs: tensor, 1234567890123, 2.5, True, 1+2j, the text, None, [11, 22, 33], [tensor, tensor]. */
-static void see_values(const uint8_t *rf) {
+static void check_values(const uint8_t *rf) {
   enum { TENSOR, INT, REAL, BOOL, COMPLEX, TEXT, NONE, INTS, TENSORS, COUNT };
   size_t left;
   const int32_t place = only_place(TG_TORCH_inputs, &left);
   const uint8_t *const value = place < 0 ? NULL : tg__at_pointer(rf + place);
-  if (!value || tg__at64(rf + place + 8) != COUNT || !tg__guest_can_read(value, COUNT * VALUE)) return;
+  if (!value || tg__at64(rf + place + 8) != COUNT || !tg__capture_can_read(value, COUNT * VALUE)) return;
   if (tg__at64(value + INT * VALUE) != 1234567890123 || tg__at64(value + REAL * VALUE) != TWO_AND_A_HALF ||
       value[BOOL * VALUE] != 1)
     return;
-  for (size_t i = 0; i < COUNT; i++) sieve.value_kinds[i] = tg__at32(value + i * VALUE + 8);
+  for (size_t i = 0; i < COUNT; i++) candidates.value_kinds[i] = tg__at32(value + i * VALUE + 8);
   for (size_t i = 0; i < PLACES; i++) /* behind the payload, and the same for the two lists */
-    strike(TG_TORCH_value_kind, i, i == 8 && sieve.value_kinds[INTS] == sieve.value_kinds[TENSORS]);
-  sieve.sights[TG_TORCH_value_kind]++;
+    exclude_unless(TG_TORCH_value_kind, i, i == 8 && candidates.value_kinds[INTS] == candidates.value_kinds[TENSORS]);
+  candidates.observations[TG_TORCH_value_kind]++;
   const uint8_t *const text = tg__at_pointer(value + TEXT * VALUE);
   for (size_t i = 0; i < PLACES; i++)
-    strike(TG_TORCH_string_text, i,
-           i % 8 == 0 && i + 16 <= 64 && tg__guest_can_read(text, 64) && is_string(text + i, long_text));
-  sieve.sights[TG_TORCH_string_text]++;
-  see_list(tg__at_pointer(value + INTS * VALUE), tg__at_pointer(value + TENSORS * VALUE));
+    exclude_unless(TG_TORCH_string_text, i,
+                   i % 8 == 0 && i + 16 <= 64 && tg__capture_can_read(text, 64) && is_string(text + i, long_text));
+  candidates.observations[TG_TORCH_string_text]++;
+  check_list(tg__at_pointer(value + INTS * VALUE), tg__at_pointer(value + TENSORS * VALUE));
 }
 
-/* ---- looking --------------------------------------------------------------------------------- */
+/* ---- observations ---------------------------------------------------------------------------- */
 
-static void note(enum tg__torch_sight what, int64_t sequence) {
+static void note_sequence(enum tg__torch_probe what, int64_t sequence) {
   struct tg__torch_trial *const t = &tg__torch_trial;
-  if (what == TG_SIGHT_NOTE_OP) {
+  if (what == TG_PROBE_NOTE_OP) {
     t->op_sequence[t->op_notes++ % TG_TRIAL_ROUNDS] = sequence;
     return;
   }
@@ -213,45 +213,46 @@ static void note(enum tg__torch_sight what, int64_t sequence) {
   t->forward_sequence[t->forward_notes++ % TG_TRIAL_ROUNDS] = sequence;
 }
 
-void tg__torch_look(enum tg__torch_sight what, int64_t extra) {
-  if (what >= TG_SIGHT_NOTE_FORWARD) {
-    note(what, extra);
+void tg__torch_announce(enum tg__torch_probe what, int64_t extra) {
+  if (what >= TG_PROBE_NOTE_FORWARD) {
+    note_sequence(what, extra);
     return;
   }
-  sieve.awaited = what;
-  sieve.extra = extra;
-  sieve.owner = tg__torch_self();
-  if (what == TG_SIGHT_OP) sieve.forward_thread = tg__torch_symbols.thread_id();
+  candidates.announced = what;
+  candidates.extra = extra;
+  candidates.owner = tg__torch_self();
+  if (what == TG_PROBE_OP) candidates.forward_thread = tg__torch_symbols.thread_id();
 }
 
-void tg__torch_sight(const uint8_t *rf) {
-  if (sieve.awaited == TG_SIGHT_NOTHING || tg__torch_self() != sieve.owner || !tg__guest_can_read(rf, OBJECT_BYTES))
+void tg__torch_observe(const uint8_t *rf) {
+  if (candidates.announced == TG_PROBE_NOTHING || tg__torch_self() != candidates.owner ||
+      !tg__capture_can_read(rf, OBJECT_BYTES))
     return;
-  const enum tg__torch_sight what = sieve.awaited;
-  sieve.awaited = TG_SIGHT_NOTHING;
+  const enum tg__torch_probe what = candidates.announced;
+  candidates.announced = TG_PROBE_NOTHING;
   switch (what) {
-  case TG_SIGHT_OP:
-  case TG_SIGHT_OTHER_OP:
-    see_words(rf, (int64_t)tg__torch_symbols.sequence_peek(), 0, 1);
-    see_schema(rf, what == TG_SIGHT_OTHER_OP);
-    see_inputs(rf, (uint64_t)sieve.extra);
+  case TG_PROBE_OP:
+  case TG_PROBE_OTHER_OP:
+    check_words(rf, (int64_t)tg__torch_symbols.sequence_peek(), 0, 1);
+    check_schema(rf, what == TG_PROBE_OTHER_OP);
+    check_inputs(rf, (uint64_t)candidates.extra);
     break;
-  case TG_SIGHT_NODE:
-    see_words(rf, sieve.extra, sieve.forward_thread, 0);
-    see_text(rf);
+  case TG_PROBE_NODE:
+    check_words(rf, candidates.extra, candidates.forward_thread, 0);
+    check_text(rf);
     break;
-  case TG_SIGHT_TEXT:
-    see_words(rf, -1, 0, 0);
-    see_text(rf);
+  case TG_PROBE_TEXT:
+    check_words(rf, -1, 0, 0);
+    check_text(rf);
     break;
-  case TG_SIGHT_TENSORS:
-    see_tensors(rf);
+  case TG_PROBE_TENSORS:
+    check_tensors(rf);
     break;
-  case TG_SIGHT_CLASSES:
-    see_classes(rf);
+  case TG_PROBE_CLASSES:
+    check_classes(rf);
     break;
-  case TG_SIGHT_VALUES:
-    see_values(rf);
+  case TG_PROBE_VALUES:
+    check_values(rf);
     break;
   default:
     break;
@@ -267,25 +268,26 @@ static bool take_kinds(struct tg_error *e) {
   enum { KINDS = sizeof facts / sizeof *facts };
   for (size_t i = 0; i < KINDS; i++) {
     for (size_t k = 0; k < i; k++)
-      if (sieve.value_kinds[k] == sieve.value_kinds[i]) {
+      if (candidates.value_kinds[k] == candidates.value_kinds[i]) {
         tg__fail(e, TG_UNSUPPORTED, -1, "inputs: torch's values do not say their kind where expected (%u twice)",
-                 sieve.value_kinds[i]);
+                 candidates.value_kinds[i]);
         return false;
       }
-    tg__torch_abi.fact[facts[i]] = (int32_t)sieve.value_kinds[i];
+    tg__torch_abi.fact[facts[i]] = (int32_t)candidates.value_kinds[i];
   }
-  tg__torch_abi.tensor_type = sieve.tensor_type;
-  if (!sieve.tensor_type)
+  tg__torch_abi.tensor_type = candidates.tensor_type;
+  if (!candidates.tensor_type)
     tg__fail(e, TG_UNSUPPORTED, -1, "inputs: the element type of torch's lists is not where expected");
-  return sieve.tensor_type != NULL;
+  return candidates.tensor_type != NULL;
 }
 
 static bool take_place(enum tg__torch_fact fact, const char *name, struct tg_error *e) {
   size_t left;
   const int32_t place = only_place(fact, &left);
   if (place < 0) {
-    tg__fail(e, TG_UNSUPPORTED, -1, "operators: '%s' could be in %zu places of torch's objects (%u sights), not in one",
-             name, left, sieve.sights[fact]);
+    tg__fail(e, TG_UNSUPPORTED, -1,
+             "operators: '%s' could be at %zu offsets of torch's objects after %u observations, not at one", name, left,
+             candidates.observations[fact]);
     return false;
   }
   tg__torch_abi.fact[fact] = place;
@@ -293,13 +295,15 @@ static bool take_place(enum tg__torch_fact fact, const char *name, struct tg_err
 }
 
 /* What is left on the stack may look the same by chance: in the text's own room while a schema stands there, and in
- * padding. The kind stands behind the text, whose size goes with where its length is, and is the first that fits. */
-static bool take_name(struct tg_error *e) {
+ * padding. The kind stands behind the text (its size follows from the offset of its length) and is the first that fits.
+ */
+static bool derive_name_layout(struct tg_error *e) {
   if (!take_place(TG_TORCH_name, "name", e)) return false;
   const size_t name = (size_t)TG_FACT(name), text_bytes = TG_FACT(string_length) > 0 ? 32 : 8;
-  for (size_t i = 0; i < PLACES; i++) strike(TG_TORCH_name_kind, i, i >= name + text_bytes && i < name + 48);
+  for (size_t i = 0; i < PLACES; i++) exclude_unless(TG_TORCH_name_kind, i, i >= name + text_bytes && i < name + 48);
   for (size_t i = name; i < PLACES; i++)
-    if (!sieve.struck[TG_TORCH_name_kind][i]) memset(&sieve.struck[TG_TORCH_name_kind][i + 1], true, PLACES - i - 1);
+    if (!candidates.excluded[TG_TORCH_name_kind][i])
+      memset(&candidates.excluded[TG_TORCH_name_kind][i + 1], true, PLACES - i - 1);
   return take_place(TG_TORCH_name_kind, "name_kind", e);
 }
 
@@ -309,7 +313,7 @@ static bool take_ops(struct tg_error *e) {
     return false;
   }
   return take_place(TG_TORCH_sequence, "sequence", e) && take_place(TG_TORCH_forward_thread, "forward_thread", e) &&
-         take_name(e);
+         derive_name_layout(e);
 }
 
 static bool take_shapes(struct tg_error *e) {
@@ -326,7 +330,7 @@ static bool take_shapes(struct tg_error *e) {
 }
 
 enum tg_err tg__torch_calibrate(uint32_t *known, struct tg_error *e) {
-  memset(&sieve, 0, sizeof sieve);
+  memset(&candidates, 0, sizeof candidates);
   memset(&tg__torch_abi, 0, sizeof tg__torch_abi);
   *known = 0;
   tg__torch_symbols
@@ -336,7 +340,7 @@ enum tg_err tg__torch_calibrate(uint32_t *known, struct tg_error *e) {
   if (!tg__torch_watch_begin()) return tg__fail(e, TG_UNSUPPORTED, -1, "operators: torch did not take the callback");
   const enum tg_err err = tg__torch_run_known(TG_TORCH_CALIBRATION, e);
   tg__torch_watch_end();
-  sieve.awaited = TG_SIGHT_NOTHING;
+  candidates.announced = TG_PROBE_NOTHING;
   if (err) return err;
   if (!take_ops(e)) return TG_UNSUPPORTED;
   *known = TG_RECORD_OPS;

@@ -46,7 +46,7 @@ uint32_t tg__torch_intern(struct tg__thread *t, enum tg__raw_dictionary kind, co
 __attribute__((noinline)) static struct names *names_enter(struct tg__thread *t) {
   struct names *n = t->own[TG_SLOT_TORCH];
   if (!n && !is_trial(t))
-    n = tg__guest_pages(sizeof *n);
+    n = tg__capture_pages(sizeof *n);
   else if (!n)
     n = tg__pages_get(sizeof *n);
   else
@@ -76,7 +76,7 @@ static uint32_t intern_op(struct tg__thread *t, const void *rf) {
   return tg__torch_intern(t, TG_RAW_D_NAME, text, name_len + 1 + overload_len);
 }
 
-/* First sight: learn it, and put it in front of its set. */
+/* A new name: number it, and put it in front of its set. */
 __attribute__((noinline)) static struct op_name schema_learn(struct tg__thread *t, const void *rf, const void *schema,
                                                              struct schema_name *set) {
   const struct schema_name fresh = {schema, intern_op(t, rf), (uint32_t)tg__torch_symbols.num_inputs(rf)};
@@ -94,7 +94,7 @@ ALWAYS_INLINE bool same_text(const char *a, const char *b, size_t len) {
   return tg__at64(a + len - 8) == tg__at64(b + len - 8);
 }
 
-/* Enough to tell texts apart most of the time: both ends and the length. */
+/* Distinguishes most texts: both ends and the length. */
 ALWAYS_INLINE uint64_t hash_ends(const char *text, size_t len) {
   if (len >= 16) return tg__mix(tg__at64(text + len - 16) ^ tg__at64(text) ^ len << 56, tg__at64(text + len - 8));
   if (len >= 8) return tg__mix(tg__at64(text) ^ len << 56, tg__at64(text + len - 8));
@@ -135,9 +135,9 @@ ALWAYS_INLINE uint32_t string_id(struct tg__thread *t, struct names *n, const ui
   const char *const text = (const char *)tg__at_pointer(string);
   const uint8_t *const length =
       TG_FACT(string_length) > 0 ? string + TG_FACT(string_length) : (const uint8_t *)text + TG_FACT(string_length);
-  if (careful && !tg__guest_can_read(length, 8)) return 0;
+  if (careful && !tg__capture_can_read(length, 8)) return 0;
   const size_t len = tg__at64(length);
-  if (careful && (len > TEXT_MAX || !tg__guest_can_read(text, len))) return 0;
+  if (careful && (len > TEXT_MAX || !tg__capture_can_read(text, len))) return 0;
   return text_id(t, n, text, len);
 }
 
@@ -177,8 +177,8 @@ ALWAYS_INLINE uint32_t forward_entry(struct tg__thread *t, struct names *n, uint
   return field;
 }
 
-/* The autograd engine puts a record of its own around each node, which does not know whose it is. */
-ALWAYS_INLINE void tell_engine(struct tg__thread *t, const struct tg__open *node) {
+/* The autograd engine puts a record of its own around each node; it lacks the sequence number of that node. */
+ALWAYS_INLINE void mark_engine_record(struct tg__thread *t, const struct tg__open *node) {
   struct tg__open *const engine = t->depth > 1 ? &t->open[t->depth - 2] : NULL;
   if (!engine || engine->scope != TG_RAW_OP || engine->seq) return;
   engine->scope = TG_RAW_BACKWARD;
@@ -209,12 +209,12 @@ ALWAYS_INLINE void begin(const uint8_t *rf, const uint8_t scope, const int how) 
     const uint32_t stack = tg__stack_now()(t);
     o->stack = scope == TG_RAW_BACKWARD ? forward_entry(t, n, o->stack, stack) : stack;
   }
-  if (!(how & (TRIAL | BARE)) && scope == TG_RAW_BACKWARD) tell_engine(t, o);
+  if (!(how & (TRIAL | BARE)) && scope == TG_RAW_BACKWARD) mark_engine_record(t, o);
   o->start_ticks = tg__ticks();
 }
 
-/* The entry of an operation that began on another thread, whose own it stays until that thread tidies up: it only
- * loses its key. What it says was written before the work was handed over. */
+/* The entry of an operation that began on another thread. It stays in that thread's stack until the thread removes it;
+ * only its key is cleared. What it says was written before the work was handed over. */
 static bool take_from_others(const struct tg__thread *t, const void *rf, struct tg__open *out) {
   for (struct tg__thread *other = tg__threads_first(); other; other = other->more->next) {
     if (other == t || other->generation != t->generation) continue;
@@ -299,7 +299,7 @@ static void end_watch(const void *rf, void *context) {}
 KIND(op, TG_RAW_OP)
 KIND(backward, TG_RAW_BACKWARD)
 KIND(user, TG_RAW_USER)
-START_WITH(tg__watch, tg__torch_sight(rf))
+START_WITH(tg__watch, tg__torch_observe(rf))
 
 /* ---- registration ---------------------------------------------------------------------------- */
 
@@ -403,7 +403,7 @@ const struct tg__source tg__source_torch = {
     .stop = torch_stop,
     .tick = torch_tick,
     .fork_hold = tg__torch_lock_take,
-    .fork_release = tg__torch_lock_give,
+    .fork_release = tg__torch_lock_release,
     .is_off = torch_is_off,
 };
 

@@ -41,15 +41,15 @@ struct inputs {
   _Alignas(16) uint8_t first[FIRST_BYTES];
 };
 
-/* What walks: writes at p, or compares with what is there. */
-struct pen {
+/* Position of a walk over inputs: writes at p, or compares with what is there. */
+struct input_cursor {
   uint8_t *p, *end;
   bool drop;             /* writes no scalar values */
   const uint16_t *fresh; /* compares: how many different inputs the name had */
 };
 enum { COMPARE = 1, CAREFUL = 2 }; /* how it walks; known when compiled */
 
-ALWAYS_INLINE bool put(struct pen *w, const void *bytes, size_t len, int how) {
+ALWAYS_INLINE bool put(struct input_cursor *w, const void *bytes, size_t len, int how) {
   if (TG_UNLIKELY((size_t)(w->end - w->p) < len)) return false;
   if (how & COMPARE) {
     if (memcmp(w->p, bytes, len) != 0) return false;
@@ -59,11 +59,11 @@ ALWAYS_INLINE bool put(struct pen *w, const void *bytes, size_t len, int how) {
   w->p += len;
   return true;
 }
-ALWAYS_INLINE bool put8(struct pen *w, uint8_t v, int how) { return put(w, &v, 1, how); }
-ALWAYS_INLINE bool put16(struct pen *w, uint16_t v, int how) { return put(w, &v, 2, how); }
+ALWAYS_INLINE bool put8(struct input_cursor *w, uint8_t v, int how) { return put(w, &v, 1, how); }
+ALWAYS_INLINE bool put16(struct input_cursor *w, uint16_t v, int how) { return put(w, &v, 2, how); }
 
 ALWAYS_INLINE bool readable(const void *p, size_t len, int how) {
-  return !(how & CAREFUL) || tg__guest_can_read(p, len);
+  return !(how & CAREFUL) || tg__capture_can_read(p, len);
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
@@ -76,7 +76,7 @@ static bool is_strided(const void *class) {
   return false;
 }
 
-ALWAYS_INLINE bool put_words(struct pen *w, const uint8_t *words, size_t count, int how) {
+ALWAYS_INLINE bool put_words(struct input_cursor *w, const uint8_t *words, size_t count, int how) {
   for (size_t i = 0; i < count; i++, words += 8, w->p += 8) {
     const uint64_t v = tg__at64(words);
     if (!(how & COMPARE))
@@ -87,7 +87,7 @@ ALWAYS_INLINE bool put_words(struct pen *w, const uint8_t *words, size_t count, 
   return true;
 }
 
-ALWAYS_INLINE bool put_tensor(struct pen *w, const uint8_t *impl, int how) {
+ALWAYS_INLINE bool put_tensor(struct input_cursor *w, const uint8_t *impl, int how) {
   if (!readable(impl, TENSOR_BYTES, how)) return put8(w, TG_INPUT_UNDEFINED, how);
   const uint8_t *const dims_at = impl + TG_FACT(tensor_dims);
   const uint64_t dims = tg__at64(dims_at);
@@ -152,7 +152,7 @@ ALWAYS_INLINE const uint8_t *text_of(const uint8_t *object, uint64_t *len, int h
   return text;
 }
 
-ALWAYS_INLINE bool put_string(struct pen *w, const uint8_t *object, int how) {
+ALWAYS_INLINE bool put_string(struct input_cursor *w, const uint8_t *object, int how) {
   uint64_t len;
   const uint8_t *const text = text_of(object, &len, how);
   if (!text) return put8(w, TG_INPUT_OTHER, how);
@@ -161,15 +161,15 @@ ALWAYS_INLINE bool put_string(struct pen *w, const uint8_t *object, int how) {
 
 /* Once the values of a name are not kept any more, "some number" is equal to every number; what is compared may be
  * another name's. */
-ALWAYS_INLINE bool drops(const struct pen *w, uint8_t dropped, int how) {
+ALWAYS_INLINE bool drops(const struct input_cursor *w, uint8_t dropped, int how) {
   return (how & COMPARE) ? w->p < w->end && *w->p == dropped && *w->fresh >= NEW_MAX : w->drop;
 }
 
-ALWAYS_INLINE bool put_bare_number(struct pen *w, const uint8_t *value, uint8_t input, int how) {
+ALWAYS_INLINE bool put_bare_number(struct input_cursor *w, const uint8_t *value, uint8_t input, int how) {
   return input == TG_INPUT_BOOL ? put8(w, *value != 0, how) : put(w, value, 8, how);
 }
 
-ALWAYS_INLINE bool put_number(struct pen *w, const uint8_t *value, uint8_t input, int how) {
+ALWAYS_INLINE bool put_number(struct input_cursor *w, const uint8_t *value, uint8_t input, int how) {
   if (TG_UNLIKELY(drops(w, TG_INPUT_SCALAR, how))) return put8(w, TG_INPUT_SCALAR, how);
   return put8(w, input, how) && put_bare_number(w, value, input, how);
 }
@@ -183,7 +183,7 @@ static bool all_are(const uint8_t *item, uint64_t count, uint8_t input) {
   return !count;
 }
 
-ALWAYS_INLINE bool put_numbers(struct pen *w, const uint8_t *item, uint64_t count, uint8_t input, int how) {
+ALWAYS_INLINE bool put_numbers(struct input_cursor *w, const uint8_t *item, uint64_t count, uint8_t input, int how) {
   const uint8_t tag = input == TG_INPUT_INT      ? TG_INPUT_INT_LIST
                       : input == TG_INPUT_DOUBLE ? TG_INPUT_DOUBLE_LIST
                                                  : TG_INPUT_BOOL_LIST;
@@ -195,7 +195,7 @@ ALWAYS_INLINE bool put_numbers(struct pen *w, const uint8_t *item, uint64_t coun
   return true;
 }
 
-ALWAYS_INLINE bool put_strings(struct pen *w, const uint8_t *item, uint64_t count, int how) {
+ALWAYS_INLINE bool put_strings(struct input_cursor *w, const uint8_t *item, uint64_t count, int how) {
   if (count > LIST_MAX || !all_are(item, count, TG_INPUT_STRING)) return put8(w, TG_INPUT_OTHER, how);
   if (!put8(w, TG_INPUT_STRING_LIST, how) || !put16(w, (uint16_t)count, how)) return false;
   for (; count; count--, item += VALUE) {
@@ -206,7 +206,7 @@ ALWAYS_INLINE bool put_strings(struct pen *w, const uint8_t *item, uint64_t coun
   return true;
 }
 
-ALWAYS_INLINE bool put_tensors(struct pen *w, const uint8_t *item, uint64_t count, int how) {
+ALWAYS_INLINE bool put_tensors(struct input_cursor *w, const uint8_t *item, uint64_t count, int how) {
   if (!put8(w, TG_INPUT_TENSOR_LIST, how) || !put16(w, (uint16_t)count, how)) return false;
   for (; count; count--, item += VALUE)
     if (!put_tensor(w, tg__at_pointer(item), how)) return false;
@@ -215,7 +215,7 @@ ALWAYS_INLINE bool put_tensors(struct pen *w, const uint8_t *item, uint64_t coun
 
 /* Of lists of anything else only that they are something. torch calls every empty list but one of tensors a list of
  * numbers. */
-ALWAYS_INLINE bool put_list(struct pen *w, const uint8_t *object, int how) {
+ALWAYS_INLINE bool put_list(struct input_cursor *w, const uint8_t *object, int how) {
   if (!readable(object + TG_FACT(list_items), 16, how) || !readable(object + TG_FACT(list_type), 8, how))
     return put8(w, TG_INPUT_OTHER, how);
   const uint8_t *const item = tg__at_pointer(object + TG_FACT(list_items));
@@ -228,7 +228,7 @@ ALWAYS_INLINE bool put_list(struct pen *w, const uint8_t *object, int how) {
   return put8(w, input == TG_INPUT_SCALAR ? TG_INPUT_SCALAR_LIST : TG_INPUT_OTHER, how);
 }
 
-ALWAYS_INLINE bool put_value(struct pen *w, const uint8_t *value, int how) {
+ALWAYS_INLINE bool put_value(struct input_cursor *w, const uint8_t *value, int how) {
   const uint8_t input = input_of(value);
   if (input == TG_INPUT_TENSOR) return put_tensor(w, tg__at_pointer(value), how);
   if (is_number(input)) return put_number(w, value, input, how);
@@ -242,14 +242,14 @@ ALWAYS_INLINE bool put_value(struct pen *w, const uint8_t *value, int how) {
 ALWAYS_INLINE struct seen *seen_at(const struct inputs *c, uint32_t at) { return (struct seen *)(c->bytes + at); }
 
 ALWAYS_INLINE bool same_values(const uint8_t *value, uint32_t count, struct seen *s, const uint16_t *fresh) {
-  struct pen w = {.p = s->bytes, .end = s->bytes + s->len, .fresh = fresh};
+  struct input_cursor w = {.p = s->bytes, .end = s->bytes + s->len, .fresh = fresh};
   for (; count; count--, value += VALUE)
     if (!put_value(&w, value, COMPARE)) return false;
   return w.p == w.end;
 }
 
 /* Writes at w->p. false: a value found no room and became something else. */
-static bool write_values(const uint8_t *value, uint32_t count, struct pen *w, bool careful) {
+static bool write_values(const uint8_t *value, uint32_t count, struct input_cursor *w, bool careful) {
   bool complete = true;
   for (; count && w->p < w->end; count--, value += VALUE) {
     uint8_t *const back = w->p;
@@ -261,7 +261,7 @@ static bool write_values(const uint8_t *value, uint32_t count, struct pen *w, bo
   return complete && !count;
 }
 
-/* A word that usually tells inputs of one name apart, without looking at all of them. Only what has a meaning may
+/* A word that usually differs between inputs of one name, without looking at all of them. Only what has a meaning may
  * count: behind the last size of a tensor stands whatever was there before. */
 ALWAYS_INLINE uint64_t glance_at_tensor(const uint8_t *impl) {
   const uint8_t *const dims = impl + TG_FACT(tensor_dims);
@@ -307,7 +307,7 @@ static void forget_all(struct inputs *c) {
 
 __attribute__((noinline)) static struct inputs *inputs_enter(struct tg__thread *t) {
   struct inputs *c = t->own[TG_SLOT_TORCH_INPUTS];
-  if (!c) c = in_trial(t) ? tg__pages_get(sizeof *c) : tg__guest_pages(sizeof *c);
+  if (!c) c = in_trial(t) ? tg__pages_get(sizeof *c) : tg__capture_pages(sizeof *c);
   t->own[TG_SLOT_TORCH_INPUTS] = c;
   t->own_generation[TG_SLOT_TORCH_INPUTS] = t->generation;
   if (!c) return NULL;
@@ -326,8 +326,8 @@ void tg__torch_forget_inputs(struct tg__thread *t) {
 }
 
 /* More room once; afterwards everything is forgotten. */
-static void make_room(struct tg__thread *t, struct inputs *c) {
-  uint8_t *const more = c->bytes == c->first && !in_trial(t) ? tg__guest_pages(MORE_BYTES) : NULL;
+static void make_room_for_inputs(struct tg__thread *t, struct inputs *c) {
+  uint8_t *const more = c->bytes == c->first && !in_trial(t) ? tg__capture_pages(MORE_BYTES) : NULL;
   if (more) {
     c->bytes = more;
     c->room = MORE_BYTES;
@@ -366,10 +366,10 @@ static uint32_t write_somewhere(struct tg__thread *t, struct inputs *c, const ui
     const uint32_t taken = c->used + (uint32_t)sizeof(struct seen) + 16; /* 16: so that the next is aligned */
     const uint32_t left = c->room > taken ? c->room - taken : 0, room = left < WRITTEN_MAX ? left : WRITTEN_MAX;
     uint8_t *const begin = seen_at(c, c->used)->bytes;
-    struct pen w = {.p = begin, .end = begin + room, .drop = !keep};
+    struct input_cursor w = {.p = begin, .end = begin + room, .drop = !keep};
     if ((left && write_values(value, count, &w, false)) || room == WRITTEN_MAX || tries == 2)
       return (uint32_t)(w.p - begin);
-    make_room(t, c);
+    make_room_for_inputs(t, c);
   }
 }
 
@@ -398,8 +398,8 @@ __attribute__((noinline)) static uint32_t learn(struct tg__thread *t, struct inp
 
 /* In the self-test nothing is believed: every pointer is asked for, and nothing remembered. */
 static uint32_t inputs_careful(struct tg__thread *t, struct inputs *c, const uint8_t *value, uint32_t count) {
-  if (count > 64 || !tg__guest_can_read(value, (size_t)count * VALUE)) return 0;
-  struct pen w = {.p = c->bytes, .end = c->bytes + c->room};
+  if (count > 64 || !tg__capture_can_read(value, (size_t)count * VALUE)) return 0;
+  struct input_cursor w = {.p = c->bytes, .end = c->bytes + c->room};
   write_values(value, count, &w, true);
   return tg__torch_intern(t, TG_RAW_D_SHAPE, c->bytes, (size_t)(w.p - c->bytes));
 }

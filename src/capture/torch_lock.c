@@ -44,7 +44,7 @@ UNWATCHED static bool is_list(const word *w) {
   if (w[ROOM] - w[BEGIN] > LIST_BYTES_MOST) return false;
   for (int i = 0; i < LOCK_WORDS; i++)
     if (w[LOCK + i]) return false; /* taken, or no mutex */
-  if (!tg__guest_can_read((const void *)w[BEGIN], w[END] - w[BEGIN])) return false;
+  if (!tg__capture_can_read((const void *)w[BEGIN], w[END] - w[BEGIN])) return false;
   for (const word *p = (const word *)w[BEGIN]; p < (const word *)w[END]; p++)
     if (*p == (uintptr_t)start) return true;
   return false;
@@ -127,7 +127,7 @@ void tg__torch_lock_take(void) {
   if (lock) pthread_mutex_lock(lock);
 }
 
-void tg__torch_lock_give(void) {
+void tg__torch_lock_release(void) {
   pthread_mutex_t *const lock = atomic_load(&found);
   if (lock) pthread_mutex_unlock(lock);
 }

@@ -31,7 +31,7 @@ uint32_t tg__torch_trial_intern(enum tg__raw_dictionary kind, const void *bytes,
   return sink->count;
 }
 
-static struct tg__bytes text_of(enum tg__raw_dictionary kind, uint32_t id) {
+static struct tg__bytes dictionary_text_of(enum tg__raw_dictionary kind, uint32_t id) {
   if (!id || id > sink->count || sink->texts[id - 1].kind != kind) return (struct tg__bytes){0};
   const uint8_t *const p = (const uint8_t *)sink->bytes + sink->texts[id - 1].at;
   return (struct tg__bytes){.p = p, .end = p + sink->texts[id - 1].len};
@@ -121,7 +121,8 @@ static void say_value(struct tg__out *o, const struct tg__input_value *v) {
 
 /* "scope name.overload seq forward: inputs" */
 static void say_record(struct tg__out *o, const struct tg__raw_record *r, bool shapes) {
-  struct tg__bytes name = text_of(TG_RAW_D_NAME, r->name), inputs = text_of(TG_RAW_D_SHAPE, r->shape);
+  struct tg__bytes name = dictionary_text_of(TG_RAW_D_NAME, r->name),
+                   inputs = dictionary_text_of(TG_RAW_D_SHAPE, r->shape);
   tg__out_format(o, "%u ", r->scope);
   for (; name.p < name.end; name.p++) tg__out_char(o, (char)(*name.p ? *name.p : '.'));
   tg__out_format(o, " %u %u:", r->seq, r->stack);
@@ -137,7 +138,7 @@ static void say_record(struct tg__out *o, const struct tg__raw_record *r, bool s
 #define LARGE "T3[2,3,1,2,1,2,1][12,4,4,2,2,1,1]"
 #define FLAT "T7[3,4][4,1]"
 /* In the order of their ends. S: the op's sequence number + 1; B and F: the node's, and the thread of its forward
- * part. Overloads are left out where this torch does not tell them. */
+ * part. Overloads are left out where this torch does not report them. */
 static const struct {
   const char *words, *inputs;
 } expected[] = {

@@ -7,7 +7,7 @@
 struct tg__torch_symbols tg__torch_symbols;
 
 /* POSIX lets a function come out of dlsym as a data pointer; C wants it copied. */
-static bool find(void *library, const char *symbol, void *function) {
+static bool find_symbol(void *library, const char *symbol, void *function) {
   void *const p = dlsym(library, symbol);
   memcpy(function, &p, sizeof p);
   return p != NULL;
@@ -35,7 +35,7 @@ static const char *find_functions(void *cpu, struct tg__torch_symbols *s) {
       {"_ZN2at18hasGlobalCallbacksEv", &s->has_callbacks, true},
   };
   for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-    if (!find(cpu, list[i].symbol, list[i].function) && !list[i].optional) return list[i].symbol;
+    if (!find_symbol(cpu, list[i].symbol, list[i].function) && !list[i].optional) return list[i].symbol;
   return NULL;
 }
 
@@ -77,7 +77,7 @@ enum tg_err tg__torch_find_allocator(struct tg__torch_allocator *out, struct tg_
   void *const c10 = dlopen("libc10.so", RTLD_NOLOAD | RTLD_LAZY);
   if (!c10) return tg__fail(e, TG_NO_DATA, -1, "allocations: torch is not loaded yet");
   struct tg__torch_allocator found;
-  const bool both = find(c10, TG_TORCH_ALLOC, &found.alloc) && find(c10, TG_TORCH_FREE, &found.free);
+  const bool both = find_symbol(c10, TG_TORCH_ALLOC, &found.alloc) && find_symbol(c10, TG_TORCH_FREE, &found.free);
   dlclose(c10);
   if (!both)
     return tg__fail(e, TG_UNSUPPORTED, -1, "allocations: this torch has no c10::alloc_cpu and c10::free_cpu to watch");

@@ -294,15 +294,15 @@ static void *fake_run_forward(void *argument) {
   const struct fake_value inputs[] = {fake_flat(), fake_flat(), fake_int(1)};
   f->thread = fake_thread_id();
   for (int i = 0; i < 3; i++) {
-    if (!f->trial) tg__torch_look(TG_SIGHT_OP, 3);
+    if (!f->trial) tg__torch_announce(TG_PROBE_OP, 3);
     f->sequences[i] = fake.sequence;
     fake_call(fake_op_make(add_schema, "aten::add", "Tensor", (int64_t)fake.sequence, 0, inputs, 3), OP);
     fake.sequence++;
   }
   if (f->trial)
-    tg__torch_look(TG_SIGHT_NOTE_FORWARD, (int64_t)f->sequences[0]);
+    tg__torch_announce(TG_PROBE_NOTE_FORWARD, (int64_t)f->sequences[0]);
   else
-    tg__torch_look(TG_SIGHT_OTHER_OP, 3);
+    tg__torch_announce(TG_PROBE_OTHER_OP, 3);
   fake_call(fake_op_make(sub_schema, "aten::sub", "Tensor", (int64_t)fake.sequence, 0, inputs, 3), OP);
   return NULL;
 }
@@ -323,11 +323,11 @@ static void fake_calibration(void) {
   const struct fake_forward f = fake_forward(false);
   const struct fake_value gradient = fake_flat();
   for (int i = 0; i < 3; i++) {
-    tg__torch_look(TG_SIGHT_NODE, (int64_t)f.sequences[i]);
+    tg__torch_announce(TG_PROBE_NODE, (int64_t)f.sequences[i]);
     fake_call(fake_op_make(NULL, "AddBackward0", "", (int64_t)f.sequences[i], f.thread, &gradient, 1), NODE);
   }
   for (int i = 0; i < 3; i++) {
-    tg__torch_look(TG_SIGHT_TEXT, 0);
+    tg__torch_announce(TG_PROBE_TEXT, 0);
     fake_mark(names[i], NULL, 0);
   }
   const struct fake_sizes one = {1, {1}, {1}};
@@ -341,7 +341,7 @@ static void fake_calibration(void) {
       fake_plain(11, one),
       fake_plain(0, one),
       fake_plain(9, one)};
-  tg__torch_look(TG_SIGHT_TENSORS, 0);
+  tg__torch_announce(TG_PROBE_TENSORS, 0);
   fake_mark("tensors", tensors, 7);
   const struct fake_value values[] = {small,
                                       fake_int(1234567890123),
@@ -352,14 +352,14 @@ static void fake_calibration(void) {
                                       fake_none(),
                                       fake_list(fake_int_type, three, 3),
                                       fake_list(fake_tensor_type, two, 2)};
-  tg__torch_look(TG_SIGHT_VALUES, 0);
+  tg__torch_announce(TG_PROBE_VALUES, 0);
   fake_mark("values", values, 9);
   for (int i = 0; i < 4; i++) {
     const struct fake_sizes none = {2, {2, 3}, {3, 1}};
     const struct fake_value classes[] = {fake_plain(7, none), fake_tensor(7, none, 2, fake_class),
                                          fake_tensor(7, none, 1, fake_class),
                                          fake_tensor(7, none, 1, fake_unknown_class)};
-    tg__torch_look(TG_SIGHT_CLASSES, 0);
+    tg__torch_announce(TG_PROBE_CLASSES, 0);
     fake_mark("classes", classes, 4);
   }
 }
@@ -391,7 +391,7 @@ static void fake_trial_round(void) {
                           sum[] = {flat, fake_list(fake_int_type, &zero, 1), fake_bool(true), fake_none()};
   fake_call(fake_op_make(add_schema, "aten::add", "Tensor", (int64_t)fake.sequence, 0, add, 3), OP);
   fake_end(span, USER);
-  tg__torch_look(TG_SIGHT_NOTE_OP, (int64_t)fake.sequence++);
+  tg__torch_announce(TG_PROBE_NOTE_OP, (int64_t)fake.sequence++);
   fake_call(fake_op_make(NULL, "AddBackward0", "", (int64_t)f.sequences[0], f.thread, &flat, 1), NODE);
   const struct fake_value cat[] = {fake_list(fake_tensor_type, flats, 2), fake_int(1)}, clone[] = {large, fake_none()};
   fake_call(fake_op_make(cat_schema, "aten::cat", "", -1, 0, cat, 2), OP);

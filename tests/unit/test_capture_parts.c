@@ -13,17 +13,17 @@ static void test_can_read(void **state) {
   char *const p = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   assert_ptr_not_equal(p, MAP_FAILED);
   assert_int_equal(mprotect(p + page, page, PROT_NONE), 0);
-  assert_true(tg__guest_can_read(p, page));
-  assert_true(tg__guest_can_read(p + page - 1, 1));
-  assert_true(tg__guest_can_read(p + 2 * page, page));
-  assert_false(tg__guest_can_read(p + page - 1, 2));
-  assert_false(tg__guest_can_read(p + page, 1));
-  assert_false(tg__guest_can_read(p, 3 * page)); /* both ends can be read */
-  assert_false(tg__guest_can_read(NULL, 1));
-  assert_false(tg__guest_can_read((void *)(uintptr_t)0x10, 8));
-  assert_false(tg__guest_can_read((void *)UINTPTR_MAX, 8));
-  assert_false(tg__guest_can_read((void *)(uintptr_t)0x8000000000000000, 8)); /* no address of a program */
-  assert_true(tg__guest_can_read(test_can_read, 1));
+  assert_true(tg__capture_can_read(p, page));
+  assert_true(tg__capture_can_read(p + page - 1, 1));
+  assert_true(tg__capture_can_read(p + 2 * page, page));
+  assert_false(tg__capture_can_read(p + page - 1, 2));
+  assert_false(tg__capture_can_read(p + page, 1));
+  assert_false(tg__capture_can_read(p, 3 * page)); /* both ends can be read */
+  assert_false(tg__capture_can_read(NULL, 1));
+  assert_false(tg__capture_can_read((void *)(uintptr_t)0x10, 8));
+  assert_false(tg__capture_can_read((void *)UINTPTR_MAX, 8));
+  assert_false(tg__capture_can_read((void *)(uintptr_t)0x8000000000000000, 8)); /* no address of a program */
+  assert_true(tg__capture_can_read(test_can_read, 1));
   munmap(p, 3 * page);
 }
 
@@ -70,16 +70,16 @@ static void test_guest_pages(void **state) {
   const struct tg_record_options options = {.path = recording_path, .memory_bytes = 8 << 20, .rank = -1};
   assert_int_equal(tg_record_open(&options, &e), TG_OK);
   tg_record_state(&before);
-  uint8_t *const p = tg__guest_pages(1 << 20);
+  uint8_t *const p = tg__capture_pages(1 << 20);
   assert_non_null(p);
   assert_true(p[0] == 0 && p[(1 << 20) - 1] == 0);
   tg_record_state(&now);
   assert_int_equal(now.memory_bytes - before.memory_bytes, 1 << 20);
-  assert_null(tg__guest_pages(8 << 20));
-  assert_null(tg__guest_pages(SIZE_MAX));
-  assert_null(tg__guest_pages(0));
-  tg__guest_pages_drop(p, 1 << 20);
-  tg__guest_pages_drop(NULL, 1 << 20);
+  assert_null(tg__capture_pages(8 << 20));
+  assert_null(tg__capture_pages(SIZE_MAX));
+  assert_null(tg__capture_pages(0));
+  tg__capture_pages_drop(p, 1 << 20);
+  tg__capture_pages_drop(NULL, 1 << 20);
   tg_record_state(&now);
   assert_int_equal(now.memory_bytes, before.memory_bytes);
   assert_true(now.peak_memory_bytes >= before.memory_bytes + (1 << 20));

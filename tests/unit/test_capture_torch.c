@@ -55,7 +55,7 @@ static void test_nothing_to_be_found(void **state) {
   fake_install(&at);
   assert_int_equal(tg__torch_calibrate(&known, &e), TG_UNSUPPORTED);
   assert_int_equal(known, 0);
-  assert_non_null(strstr(e.text, "'sequence' could be in 0 places"));
+  assert_non_null(strstr(e.text, "'sequence' could be at 0 offsets"));
   at = fake_new;
   at.integer = at.real; /* kinds that cannot be told apart */
   fake_install(&at);
@@ -371,7 +371,7 @@ static void test_the_lock_is_found(void **state) {
   assert_true(tg__torch_lock_is_known());
   tg__torch_lock_take();
   assert_int_not_equal(pthread_mutex_trylock(&fake_registry.lock), 0);
-  tg__torch_lock_give();
+  tg__torch_lock_release();
   assert_int_equal(pthread_mutex_trylock(&fake_registry.lock), 0);
   pthread_mutex_unlock(&fake_registry.lock);
   assert_false(fake_has_callbacks());

@@ -1,17 +1,17 @@
 /* What the python_*.c files of the capture side share. Everything here is called with the GIL. */
-#ifndef TG_PYTHON_DOOR_H
-#define TG_PYTHON_DOOR_H
+#ifndef TG_PYTHON_API_H
+#define TG_PYTHON_API_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 #include "capture/capture.h"
 
-/* ---- registration (python_door.c) ------------------------------------------------------------ */
+/* ---- registration (python_api.c) ------------------------------------------------------------- */
 
 bool tg__python_is_alive(void);        /* the GIL can be taken */
 bool tg__python_fast_is_off(void);     /* python_fast.c: torch has its own fast annotations */
-bool tg__python_labels_are_ours(void); /* python_types.c: record_function makes our labels, nobody else's */
+bool tg__python_labels_are_ours(void); /* python_types.c: record_function makes our labels */
 
 /* Adds what a file has for Python to the module, and its source to those of recordings. false with an exception set. */
 typedef bool tg__python_register(PyObject *module);

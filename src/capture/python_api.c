@@ -1,6 +1,6 @@
-/* capture: the one entrance for the Python extension. Registers what needs the interpreter; says what is left when
- * all is off. */
-#include "capture/python_door.h"
+/* capture: the interface to the Python extension. Registers the sources that need the interpreter; reports what is
+ * still installed when everything is off. */
+#include "capture/python_api.h"
 
 /* Not before Py_Initialize, and not once its end has begun: taking the GIL then would stop the thread for ever. */
 bool tg__python_is_alive(void) {
@@ -16,7 +16,7 @@ static bool put_bool(PyObject *dict, const char *name, bool value) {
 }
 
 /* self_check() → {what: nothing of it is installed}; "clean" is all of them together */
-static PyObject *door_self_check(PyObject *module, PyObject *unused) {
+static PyObject *report_self_check(PyObject *module, PyObject *unused) {
   PyObject *const dict = PyDict_New();
   if (!dict) return NULL;
   const struct {
@@ -42,8 +42,8 @@ static PyObject *door_self_check(PyObject *module, PyObject *unused) {
   return NULL;
 }
 
-static PyMethodDef door_methods[] = {
-    {"self_check", door_self_check, METH_NOARGS,
+static PyMethodDef module_methods[] = {
+    {"self_check", report_self_check, METH_NOARGS,
      "self_check() -> {what: True when nothing of it is installed}; \"clean\": all of them"},
     {0},
 };
@@ -54,5 +54,5 @@ int tg_record_add_to_python(PyObject *module) {
       tg__python_torch_register, tg__python_stack_register, tg__python_modules_register, tg__python_calls_register};
   for (size_t i = 0; i < sizeof registers / sizeof *registers; i++)
     if (!registers[i](module)) return -1;
-  return PyModule_AddFunctions(module, door_methods);
+  return PyModule_AddFunctions(module, module_methods);
 }
