@@ -52,10 +52,9 @@ bool tg__grow(void *items, size_t *cap, size_t want, size_t item_bytes);
 void *tg__pages_get(size_t bytes);
 void *tg__pages_used(size_t bytes);                /* the same, not zeroed: for who writes all of it */
 void *tg__pages_sparse(size_t bytes);              /* the same when most pages will never be touched */
-void tg__pages_drop(void *p, size_t bytes);        /* give back all: some of it is kept for the next, see pages.c */
+void tg__pages_drop(void *p, size_t bytes);        /* release all: some of it is kept for reuse, see pages.c */
 void tg__pages_drop_sparse(void *p, size_t bytes); /* of tg__pages_sparse: nothing is kept */
-uint64_t
-tg__pages_secret(void); /* by which what lies on pages is told from what a file says; 0 where the system gives none */
+uint64_t tg__pages_secret(void); /* distinguishes blocks on pages from bytes of a file; 0 where the system has none */
 /* For tg__alloc: small pages only, as most of a big array may never be touched. *cap: bytes it has, becomes about
  * `want`. NULL: nothing changed. */
 void *tg__pages_block(size_t bytes, bool zeroed);
@@ -63,10 +62,10 @@ void *tg__pages_block_resize(void *p, size_t *cap, size_t want);
 void tg__pages_return(void);        /* what is kept goes back to the system */
 void tg__pages_frugal(bool begins); /* until it ends, for each that began: nothing is kept */
 void tg__pages_release(void *p, size_t from_byte,
-                       size_t to_byte); /* give back whole pages inside [from, to): read as zero after */
+                       size_t to_byte); /* release whole pages inside [from, to): read as zero after */
 
 /* place: the address of a pointer, of whatever type, to *cap bytes from tg__pages_get, or NULL. Make them at least
- * `want` bytes, moving pages instead of copying them; what is new is zero. *cap becomes the size to give to
+ * `want` bytes, moving pages instead of copying them; what is new is zero. *cap becomes the size to pass to
  * tg__pages_drop. false on failure, nothing changed. */
 bool tg__pages_grow(void *place, size_t *cap, size_t want);
 

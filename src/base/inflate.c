@@ -1,4 +1,5 @@
-/* Compressed input as plain text: gzip (ISA-L, else zlib) and zstd, told apart by their first bytes. And the way back.
+/* Compressed input as plain text: gzip (ISA-L, else zlib) and zstd, distinguished by their first bytes. And compression
+ * of output.
  */
 #include "base/base.h"
 
@@ -268,7 +269,7 @@ static bool skip_padding(struct tg__input *in) {
   return !in->broken;
 }
 
-/* Before the first member and between two: begin the next. What is none may be one whose beginning is damaged. */
+/* Before the first member and between two: begin the next. Other bytes may be a member with a damaged head. */
 static void next_member(struct tg__input *in) {
   if (!skip_padding(in) || !want_bytes(in, TASTE)) return;
   const bool more = in->packing == TG__GZIP ? is_gzip(in) : is_zstd(in);

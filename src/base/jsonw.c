@@ -71,9 +71,9 @@ static size_t plain_length(const unsigned char *p, size_t len) {
     uint64_t v;
     memcpy(&v, p + i, 8);
     const uint64_t quote = v ^ EVERY_BYTE('"'), slash = v ^ EVERY_BYTE('\\');
-    const uint64_t odd =
+    const uint64_t special =
         v | (v - EVERY_BYTE(0x20)) | ((quote - EVERY_BYTE(1)) & ~quote) | ((slash - EVERY_BYTE(1)) & ~slash);
-    if (odd & EVERY_BYTE(0x80)) break;
+    if (special & EVERY_BYTE(0x80)) break;
   }
   while (i < len && p[i] >= 0x20 && p[i] < 0x80 && p[i] != '"' && p[i] != '\\') i++;
   return i;

@@ -23,7 +23,7 @@ bool tg__alloc_must_fail(void) {
 
 /* ---- big blocks ------------------------------------------------------------------------------ */
 
-/* They lie on pages, where what one answer gave back is warm for the next (pages.c), behind a head that says how many.
+/* They lie on pages, which pages.c keeps warm for reuse, behind a head with their count.
  */
 struct head {
   uintptr_t mark; /* of this address, or it is no head */

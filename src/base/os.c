@@ -22,7 +22,7 @@ struct tg__file {
   int fd;
   bool is_ours; /* standard input is not closed */
   int64_t size; /* when opened; -1 for a pipe */
-  char *kept;   /* what a pipe gave, NULL for all other files; then there is no fd */
+  char *kept;   /* the bytes read from a pipe, NULL for all other files; then there is no fd */
 };
 
 static enum tg_err open_failed(const char *path, struct tg_error *e) {
@@ -141,7 +141,7 @@ static char *join(const char *a, const char *b) {
   return text;
 }
 
-/* A new file whose name ends in random letters in place of the X's: what is there already is never opened and no
+/* A new file; random letters replace the X's of its name: what is there already is never opened and no
  * link followed. Not mkstemp: the umask, which an ordinary file's permissions depend on, can only be read by
  * changing it for all threads. */
 static int create_named(char *path) {

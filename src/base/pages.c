@@ -40,13 +40,13 @@ static struct {
 static atomic_int frugal;    /* how many asked for nothing to be kept */
 static atomic_size_t in_use; /* bytes handed out and not given back, sparse ones apart */
 
-static bool enter(void) { return !atomic_flag_test_and_set_explicit(&spare.busy, memory_order_acquire); }
+static bool enter_pages(void) { return !atomic_flag_test_and_set_explicit(&spare.busy, memory_order_acquire); }
 static void leave(void) { atomic_flag_clear_explicit(&spare.busy, memory_order_release); }
 
 /* From the smallest run that has room. NULL: there is none. */
 static void *take_spare(size_t size) {
   size_t best = RUNS;
-  if (size < SPARE_FROM || !enter()) return NULL;
+  if (size < SPARE_FROM || !enter_pages()) return NULL;
   for (size_t i = 0; i < spare.count; i++)
     if (spare.runs[i].size >= size && (best == RUNS || spare.runs[i].size < spare.runs[best].size)) best = i;
   char *p = NULL;
@@ -102,7 +102,7 @@ static size_t may_keep(void) {
  * who wants much. */
 static size_t keep_spare(char *p, size_t size) {
   atomic_fetch_sub(&in_use, size);
-  if (size < SPARE_FROM || atomic_load_explicit(&frugal, memory_order_relaxed) || !enter()) return 0;
+  if (size < SPARE_FROM || atomic_load_explicit(&frugal, memory_order_relaxed) || !enter_pages()) return 0;
   const size_t most = may_keep(), kept = size < most ? size : most;
   while (spare.bytes + kept > most) cut_smallest(spare.bytes + kept - most);
   if (spare.count == RUNS) cut_smallest(SPARE_MOST);
@@ -118,7 +118,7 @@ static size_t keep_spare(char *p, size_t size) {
 }
 
 void tg__pages_return(void) {
-  if (!enter()) return;
+  if (!enter_pages()) return;
   for (size_t i = 0; i < spare.count; i++) (void)munmap(spare.runs[i].at, spare.runs[i].size);
   spare.count = spare.bytes = 0;
   leave();

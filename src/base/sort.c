@@ -10,7 +10,7 @@ struct sorter {
   const void *ctx;
 };
 
-/* First position in [from, to) whose element comes after `key` (strictly), by halving. */
+/* Upper bound by binary search: first position in [from, to) with an element after `key`. */
 static size_t after_key(const struct sorter *s, size_t from, size_t to, uint32_t key) {
   while (from < to) {
     const size_t middle = from + (to - from) / 2;
@@ -22,7 +22,7 @@ static size_t after_key(const struct sorter *s, size_t from, size_t to, uint32_t
   return from;
 }
 
-/* First position in [from, to) whose element does not come before `key`. */
+/* Lower bound: first position in [from, to) with an element not before `key`. */
 static size_t not_before_key(const struct sorter *s, size_t from, size_t to, uint32_t key) {
   while (from < to) {
     const size_t middle = from + (to - from) / 2;
@@ -47,7 +47,7 @@ static size_t run_end(const struct sorter *s, size_t start, size_t n) {
   return end;
 }
 
-static void merge(const struct sorter *s, size_t start, size_t middle, size_t end) {
+static void merge_pair_of_runs(const struct sorter *s, size_t start, size_t middle, size_t end) {
   start = after_key(s, start, middle, s->items[middle]);
   if (start == middle) return;
   end = not_before_key(s, middle, end, s->items[middle - 1]);
@@ -68,7 +68,7 @@ static void merge_runs(const struct sorter *s, size_t *ends, size_t count) {
   while (count > 1) {
     size_t kept = 0, start = 0;
     for (size_t i = 0; i + 1 < count; i += 2) {
-      merge(s, start, ends[i], ends[i + 1]);
+      merge_pair_of_runs(s, start, ends[i], ends[i + 1]);
       start = ends[i + 1];
       ends[kept++] = start;
     }

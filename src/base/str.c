@@ -83,7 +83,7 @@ static inline uint64_t load4(const unsigned char *p) {
   return v;
 }
 
-/* Odd constants with about half their bits set: the fractional parts of √2, √3 and √5. */
+/* Constants with the lowest and about half of all bits set: the fractional parts of √2, √3 and √5. */
 #define HASH_A UINT64_C(0x6a09e667f3bcc909)
 #define HASH_B UINT64_C(0xbb67ae8584caa73b)
 #define HASH_C UINT64_C(0x3c6ef372fe94f82b)
@@ -197,14 +197,14 @@ struct place {
   unsigned block;
   size_t in_block, block_length;
 };
-static inline struct place place_of(uint32_t id) {
+static inline struct place probe_place_of(uint32_t id) {
   const uint64_t from_first = (uint64_t)id + (1u << FIRST_BITS);
   const unsigned top = 63 - (unsigned)__builtin_clzll(from_first); /* the block's length is this power of two */
   return (struct place){top - FIRST_BITS, (size_t)(from_first - (UINT64_C(1) << top)), (size_t)(UINT64_C(1) << top)};
 }
 
 struct tg__str tg__strings_get(const struct tg__strings *s, uint32_t id) {
-  const struct place at = place_of(id);
+  const struct place at = probe_place_of(id);
   const struct tg__str *block = atomic_load_explicit(&s->blocks[at.block], memory_order_acquire);
   const struct tg__str known = block ? block[at.in_block] : (struct tg__str){"", 0};
   return known.ptr ? known : (struct tg__str){"", 0}; /* an id not given out yet */
@@ -260,10 +260,10 @@ static uint32_t publish(struct tg__strings *s, struct tg__str text) {
   struct tg__str *block;
   do {
     if (id == TG_NONE) return TG_NONE;
-    block = block_of(s, place_of(id));
+    block = block_of(s, probe_place_of(id));
     if (!block) return TG_NONE;
   } while (!atomic_compare_exchange_weak(&s->count, &id, id + 1));
-  block[place_of(id).in_block] = text;
+  block[probe_place_of(id).in_block] = text;
   return id;
 }
 

@@ -16,7 +16,7 @@ static bool waits_for_device(const struct tg__columns *t, uint32_t slice) {
   return t->slices.dur_ns[slice] > LAUNCH_NS && (tg__str_contains(call, "Launch") || tg__str_contains(call, "Memcpy"));
 }
 
-static void see(void *ctx, uint32_t slice, enum tg__class cls) {
+static void visit_bound(void *ctx, uint32_t slice, enum tg__class cls) {
   struct sides *s = ctx;
   const bool calls = cls == TG__CLASS_RUNTIME, works = tg__class_is_device_work(cls);
   if (!works && !calls && cls != TG__CLASS_OP) return;
@@ -41,7 +41,7 @@ void tg__find_bounds(struct tg__facts *f) {
   struct sides s = {.t = f->t};
   f->window_ns = f->host_busy_ns = f->steps.window.end_ns - f->steps.window.start_ns;
   if (!f->has_device_work) return;
-  tg__visit(f, see, &s);
+  tg__visit(f, visit_bound, &s);
   tg__spans_union(&s.device);
   tg__spans_union(&s.host);
   tg__spans_union(&s.waits);

@@ -54,7 +54,7 @@ static void next_graph(struct breaks *b, int64_t end_ns) {
   b->op = b->resumed = TG_STR("");
 }
 
-static void see(void *ctx, uint32_t slice, enum tg__class cls) {
+static void visit_break(void *ctx, uint32_t slice, enum tg__class cls) {
   struct breaks *b = ctx;
   const struct tg__columns *t = b->f->t;
   if (cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) return;
@@ -82,7 +82,7 @@ static void see(void *ctx, uint32_t slice, enum tg__class cls) {
 
 void tg__judge_breaks(struct tg__facts *f) {
   struct breaks b = {.f = f, .track = TG_NONE, .outer_end = INT64_MIN};
-  tg__visit(f, see, &b);
+  tg__visit(f, visit_break, &b);
   const double share = tg__pct(b.ns, f->total_ns);
   if (share <= BREAK_PCT) return;
   struct tg__finding *x = tg__find(f, TG__CAUSE_GRAPH_BREAK, share, BREAK_PCT, tg__per_step(f, b.ns));

@@ -25,7 +25,7 @@ static void see_call(struct collectives *c, uint32_t slice) {
   }
 }
 
-static void see(void *ctx, uint32_t slice, enum tg__class cls) {
+static void visit_collective(void *ctx, uint32_t slice, enum tg__class cls) {
   struct collectives *c = ctx;
   const struct tg__columns *t = c->f->t;
   const bool host = cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION;
@@ -42,7 +42,7 @@ static void see(void *ctx, uint32_t slice, enum tg__class cls) {
     c->f->failed = true;
 }
 
-static void report(struct collectives *c) {
+static void report_collective(struct collectives *c) {
   struct tg__facts *f = c->f;
   const int64_t each = tg__per_step(f, (int64_t)c->count), bytes = 4 * tg__per_step(f, c->elements);
   const int64_t exposed = f->part_ns[TG__PART_COMMUNICATION], buckets = bytes / BUCKET_BYTES + 1;
@@ -69,7 +69,7 @@ void tg__judge_buckets(struct tg__facts *f) {
   struct collectives c = {.f = f, .call = TG_NONE};
   if (f->steps.source == TG__STEPS_WHOLE || tg__pct(f->part_ns[TG__PART_COMMUNICATION], f->total_ns) <= BUCKET_PCT)
     return;
-  tg__visit(f, see, &c);
-  if (!f->failed && c.count) report(&c);
+  tg__visit(f, visit_collective, &c);
+  if (!f->failed && c.count) report_collective(&c);
   tg__free(c.slices);
 }

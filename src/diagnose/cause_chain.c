@@ -24,7 +24,7 @@ struct chains {
 /* Elements of the larger of its tensors when the call is of that kind; 0. */
 static int64_t elements_of(const struct tg__sites *s, const struct tg__site_call *c) {
   struct tg__shape shapes[TG_INPUTS];
-  if (!c->counted || c->kind != TG__CALL_FORWARD || c->site == TG_NONE || s->sites[c->site].told) return 0;
+  if (!c->counted || c->kind != TG__CALL_FORWARD || c->site == TG_NONE || s->sites[c->site].reported) return 0;
   if (!TG__IS_ONE_OF(tg__site_name(s, &s->sites[c->site]), elementwise)) return 0;
   const unsigned n = tg__call_shapes(s, c->slice, shapes);
   int64_t most = 0;
@@ -79,7 +79,7 @@ static void find_chains(struct chains *x) {
   if (elements) add_chain(x, from, x->s->call_count);
 }
 
-static void report(struct chains *x) {
+static void report_chains(struct chains *x) {
   struct tg__facts *f = x->s->f;
   const double share = tg__pct(x->ns, f->total_ns);
   if (!x->count || share <= CHAIN_PCT) return;
@@ -93,7 +93,7 @@ static void report(struct chains *x) {
   TG_SAY(y->advice, "Use the one operator that does all of it (F.gelu, F.silu, F.layer_norm, torch.addcmul, …), or "
                     "torch.compile the function, which makes one.");
   tg__expect_at_sites(f, y, x->saving, 0.6, "all but the longest operator of each chain, forward and backward");
-  for (size_t i = 0; i < x->s->count; i++) x->s->sites[i].told |= x->in[i];
+  for (size_t i = 0; i < x->s->count; i++) x->s->sites[i].reported |= x->in[i];
 }
 
 void tg__judge_chains(struct tg__facts *f) {
@@ -102,6 +102,6 @@ void tg__judge_chains(struct tg__facts *f) {
   struct chains x = {.s = s, .in = tg__alloc(s->count + 1), .top = TG_NONE};
   f->failed |= !x.in;
   if (x.in) find_chains(&x);
-  if (x.in) report(&x);
+  if (x.in) report_chains(&x);
   tg__free(x.in);
 }

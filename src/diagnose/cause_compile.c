@@ -15,7 +15,7 @@ bool tg__is_compiling(struct tg__str name) {
   return tg__str_contains(name, "compile_inner") || tg__str_contains(name, "entire_frame_compile");
 }
 
-static void see(void *ctx, uint32_t slice, enum tg__class cls) {
+static void visit_compiler_frame(void *ctx, uint32_t slice, enum tg__class cls) {
   struct compiling *c = ctx;
   const struct tg__columns *t = c->f->t;
   if ((cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) || !tg__is_compiling(tg__name(t, t->slices.name[slice])))
@@ -35,7 +35,7 @@ static void see(void *ctx, uint32_t slice, enum tg__class cls) {
 void tg__judge_compiling(struct tg__facts *f) {
   struct compiling c = {.f = f, .longest = TG_NONE, .track = TG_NONE};
   if (f->steps.source == TG__STEPS_WHOLE) return;
-  tg__visit(f, see, &c);
+  tg__visit(f, visit_compiler_frame, &c);
   const double share = tg__pct(c.ns, f->total_ns);
   const bool goes_on = c.steps >= TIMES && 2 * c.step > f->steps.count; /* in the second half, too */
   if (share <= COMPILE_PCT || !goes_on) return;

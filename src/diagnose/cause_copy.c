@@ -5,7 +5,7 @@
 enum { COPY_PCT = 5, LINKS = 8, RECENT = 16, LARGE = 1024 };
 
 /* Cost of the sites marked in `in`, and the one that costs most; TG_NONE without any. */
-static uint32_t add_up(const struct tg__sites *s, const bool *in, int64_t *ns, int64_t *calls) {
+static uint32_t sum_up_sites(const struct tg__sites *s, const bool *in, int64_t *ns, int64_t *calls) {
   uint32_t top = TG_NONE;
   *ns = *calls = 0;
   for (uint32_t i = 0; i < s->count; i++) {
@@ -17,8 +17,8 @@ static uint32_t add_up(const struct tg__sites *s, const bool *in, int64_t *ns, i
   return top;
 }
 
-static void tell(struct tg__sites *s, const bool *in) {
-  for (size_t i = 0; i < s->count; i++) s->sites[i].told |= in[i];
+static void mark_reported(struct tg__sites *s, const bool *in) {
+  for (size_t i = 0; i < s->count; i++) s->sites[i].reported |= in[i];
 }
 
 /* ---- grown by concatenation ------------------------------------------------------------------ */
@@ -71,7 +71,7 @@ static void report_growth(struct tg__sites *s, const bool *in, const struct grow
   struct tg__facts *f = s->f;
   int64_t ns, calls;
   double saving = 0, old = 0, all = 0;
-  const uint32_t top = add_up(s, in, &ns, &calls);
+  const uint32_t top = sum_up_sites(s, in, &ns, &calls);
   const double share = tg__pct(ns, f->total_ns);
   if (top == TG_NONE || share <= COPY_PCT) return;
   for (size_t i = 0; i < s->count; i++) {
@@ -88,7 +88,7 @@ static void report_growth(struct tg__sites *s, const bool *in, const struct grow
   TG_SAY(x->advice, "Gather the pieces in a list and join them once, torch.cat(pieces), or make the whole tensor first "
                     "and fill it slice by slice.");
   tg__expect_at_sites(f, x, (int64_t)saving, 0.85, "of the time of these calls the part of what was there before");
-  tell(s, in);
+  mark_reported(s, in);
 }
 
 static void judge_growth(struct tg__sites *s, bool *in) {
@@ -137,7 +137,7 @@ static void judge_layout(struct tg__sites *s, bool *in) {
   struct tg__facts *f = s->f;
   int64_t ns, calls;
   for (size_t i = 0; i < s->count; i++) in[i] = converts(s, &s->sites[i]);
-  const uint32_t top = add_up(s, in, &ns, &calls);
+  const uint32_t top = sum_up_sites(s, in, &ns, &calls);
   const double share = tg__pct(ns, f->total_ns);
   if (top == TG_NONE || share <= COPY_PCT || calls < 2 * (int64_t)f->steps.count)
     return; /* once a step: the input comes like that */
@@ -155,12 +155,12 @@ static void judge_layout(struct tg__sites *s, bool *in) {
                     "take the order at hand; "
                     "matrix products take transposed views as they are.");
   tg__expect_at_sites(f, x, ns, 0.6, "the time of these copies");
-  tell(s, in);
+  mark_reported(s, in);
 }
 
 /* ---- the whole model ------------------------------------------------------------------------- */
 
-/* Bytes of a call's first input; -1 when it states none. A storage is copied as bytes, so shapes do not tell what it
+/* Bytes of a call's first input; -1 when it states none. A storage is copied as bytes, so shapes do not show what it
  * is of. A type that is not known counts as float. */
 static int64_t bytes_of(const struct tg__sites *s, uint32_t slice) {
   struct tg__shape shapes[TG_INPUTS];
@@ -236,12 +236,12 @@ static void judge_model(struct tg__sites *s, bool *in) {
   int64_t ns, calls;
   learn_model(&m);
   find_model_copies(&m, in);
-  uint32_t top = add_up(s, in, &ns, &calls);
-  const bool is_whole = has_all_sizes(&m) && 10 * (m.copied / 9) >= m.bytes;
+  uint32_t top = sum_up_sites(s, in, &ns, &calls);
+  const bool is_full_copy = has_all_sizes(&m) && 10 * (m.copied / 9) >= m.bytes;
   tg__map_free(&m.sizes);
-  if (top == TG_NONE || !is_whole) return;
+  if (top == TG_NONE || !is_full_copy) return;
   const int64_t pauses = around(s, top, in);
-  top = add_up(s, in, &ns, &calls);
+  top = sum_up_sites(s, in, &ns, &calls);
   const double share = tg__pct(ns + pauses, f->total_ns);
   if (share <= COPY_PCT) return;
   struct tg__finding *x = tg__find(f, TG__CAUSE_FULL_MODEL_COPY, share, COPY_PCT, tg__per_step(f, ns + pauses));
@@ -254,7 +254,7 @@ static void judge_model(struct tg__sites *s, bool *in) {
   TG_SAY(x->advice, "Copy the model when it is needed, not in every step; keep an average in place: "
                     "torch._foreach_lerp_(averages, parameters, weight).");
   tg__expect_at_sites(f, x, ns + pauses, 0.8, "the time of these calls, and the Python between them");
-  tell(s, in);
+  mark_reported(s, in);
 }
 
 /* ---- cloned and left as it is ---------------------------------------------------------------- */
@@ -297,12 +297,12 @@ static void judge_clones(struct tg__sites *s, bool *in) {
   for (size_t i = 0; i < s->count; i++) {
     const struct tg__site *x = &s->sites[i];
     struct tg__shape shapes[TG_INPUTS];
-    in[i] = x->calls >= (int64_t)f->steps.count && x->kind == TG__CALL_FORWARD && !x->told &&
+    in[i] = x->calls >= (int64_t)f->steps.count && x->kind == TG__CALL_FORWARD && !x->reported &&
             tg__str_eq(tg__site_name(s, x), TG_STR("aten::clone")) && tg__call_shapes(s, x->slice, shapes) &&
             tg__shape_elements(&shapes[0]) >= LARGE && !is_changed(&changes, tg__shape_elements(&shapes[0]));
   }
   tg__map_free(&changes.elements);
-  const uint32_t top = add_up(s, in, &ns, &calls);
+  const uint32_t top = sum_up_sites(s, in, &ns, &calls);
   const double share = tg__pct(ns, f->total_ns);
   if (top == TG_NONE || share <= COPY_PCT) return;
   struct tg__finding *x = tg__find(f, TG__CAUSE_REDUNDANT_COPY, share, COPY_PCT, tg__per_step(f, ns));
@@ -315,7 +315,7 @@ static void judge_clones(struct tg__sites *s, bool *in) {
   TG_SAY(x->advice, "Use the tensor itself: operators that return a new one leave it as it is, so a copy is needed "
                     "only before it is changed in place.");
   tg__expect_at_sites(f, x, ns, 0.7, "the time of these copies");
-  tell(s, in);
+  mark_reported(s, in);
 }
 
 void tg__judge_copies(struct tg__facts *f) {

@@ -40,7 +40,7 @@ static uint32_t top_site(const struct tg__sites *s) {
   return top;
 }
 
-static void report(struct tg__sites *s, const struct nodes *steps, int64_t each) {
+static void report_graph_growth(struct tg__sites *s, const struct nodes *steps, int64_t each) {
   struct tg__facts *f = s->f;
   const size_t n = f->steps.count;
   double old = 0; /* of a step's own nodes there are `each` */
@@ -68,6 +68,6 @@ void tg__judge_graph(struct tg__facts *f) {
   struct nodes *steps = tg__alloc(f->steps.count * sizeof *steps);
   int64_t each;
   f->failed |= !steps;
-  if (steps && count_nodes(s, steps) && grows(steps, f->steps.count, &each)) report(s, steps, each);
+  if (steps && count_nodes(s, steps) && grows(steps, f->steps.count, &each)) report_graph_growth(s, steps, each);
   tg__free(steps);
 }

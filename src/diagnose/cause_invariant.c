@@ -16,20 +16,19 @@ static const char *const varied[] = {"aten::index",      "aten::index_select", "
                                      "aten::dropout",    "aten::normal",       "aten::uniform",
                                      "aten::lift_fresh", "aten::detach_",      "aten::stack",
                                      "aten::cat",        "aten::item",         "aten::_local_scalar_dense"};
-/* What does so when it picks another place each time. */
-static const char *const picks[] = {"aten::select", "aten::slice", "aten::narrow"};
+/* These do so when they select another index each time. */
+static const char *const select_ops[] = {"aten::select", "aten::slice", "aten::narrow"};
 
 /* What a site is given in a step, call by call: is it the same in each step? A line may call an operator twice, on
  * two shapes. */
 struct habit {
-  uint64_t now,
-      first; /* texts of shapes, and of the place that is picked; of the step under way and of the first one */
+  uint64_t now, first; /* texts of shapes, and of the selected index; of the step under way and of the first one */
   size_t step;
   bool is_known, varies;
 };
 struct invariant {
   struct tg__sites *s;
-  bool *in, *told; /* by site: found now; reported before */
+  bool *in, *reported; /* by site: found now; reported before */
   struct habit *habits;
 };
 
@@ -50,8 +49,8 @@ static void learn_habits(struct invariant *v) {
     const size_t step = tg__steps_begun(&f->steps, f->t->slices.start_ns[c->slice]);
     if (step != h->step) end_step(h);
     h->step = step;
-    const bool is_pick = TG__IS_ONE_OF(tg__site_name(v->s, &v->s->sites[c->site]), picks);
-    const uint32_t values = is_pick ? tg__call_arg(v->s, c->slice, TG__K_CONCRETE_INPUTS) : 0;
+    const bool is_select = TG__IS_ONE_OF(tg__site_name(v->s, &v->s->sites[c->site]), select_ops);
+    const uint32_t values = is_select ? tg__call_arg(v->s, c->slice, TG__K_CONCRETE_INPUTS) : 0;
     h->varies |= values == TG_NONE; /* not known which place */
     const uint64_t given[3] = {h->now, tg__call_arg(v->s, c->slice, TG__K_INPUT_DIMS), values};
     h->now = tg__hash(given, sizeof given) | 1;
@@ -105,7 +104,7 @@ static bool is_in_layer(const struct tg__sites *s, const struct tg__site *x, uin
   return p && tg__frame_key(s, p) != key;
 }
 
-/* A function called inside a module in training, none of whose results has a gradient: it works on buffers, or on
+/* A function called inside a module in training, without a gradient on any result: it works on buffers, or on
  * the batch. On the batch when its first input has the shape of something that is used elsewhere, or when it calls
  * layers: what those make has no gradient because they are frozen, and what goes into a frozen layer is data. */
 static bool is_constant_function(const struct invariant *v, uint64_t key, uint32_t first) {
@@ -127,7 +126,7 @@ static void find_functions(struct invariant *v) {
     if (!c->counted || c->kind != TG__CALL_FORWARD || c->site == TG_NONE || v->s->sites[c->site].module == TG_NONE)
       continue;
     const uint64_t key = tg__site_function(v->s, &v->s->sites[c->site], NULL);
-    if (!key || key == judged || v->told[c->site]) continue;
+    if (!key || key == judged || v->reported[c->site]) continue;
     judged = key;
     if (100 * v->s->sites[c->site].forward_ns < v->s->f->total_ns)
       continue; /* worth a look only where the first call takes a while */
@@ -172,13 +171,13 @@ void tg__judge_invariants(struct tg__facts *f) {
   if (!s || !trains(s)) return;
   struct invariant v = {.s = s,
                         .in = tg__alloc(s->count + 1),
-                        .told = tg__alloc(s->count + 1),
+                        .reported = tg__alloc(s->count + 1),
                         .habits = tg__alloc((s->count + 1) * sizeof *v.habits)};
-  if (v.in && v.told && v.habits) {
+  if (v.in && v.reported && v.habits) {
     learn_habits(&v);
     find_chains(&v);
     report_invariant(&v, "make the same constants anew and work on them alone", "C", 0.8);
-    memcpy(v.told, v.in, s->count);
+    memcpy(v.reported, v.in, s->count);
     memset(v.in, 0, s->count);
     find_functions(&v);
     report_invariant(&v, "run with the same shapes in each step, inside a model, and no gradient flows through them",
@@ -187,6 +186,6 @@ void tg__judge_invariants(struct tg__facts *f) {
     f->failed = true;
   }
   tg__free(v.in);
-  tg__free(v.told);
+  tg__free(v.reported);
   tg__free(v.habits);
 }

@@ -98,7 +98,7 @@ static void see_label(void *ctx, uint32_t slice, enum tg__class cls) {
   }
 }
 
-static void report(struct tg__facts *f, const struct label *l) {
+static void report_label(struct tg__facts *f, const struct label *l) {
   struct tg__finding *x = tg__find(f, TG__CAUSE_HOST_TIMED_LABEL, tg__pct(l->unseen_ns, l->host_ns + l->unseen_ns),
                                    UNSEEN_PCT, tg__per_step(f, l->unseen_ns));
   tg__where_slice(f, l->longest, x);
@@ -126,7 +126,7 @@ void tg__judge_labels(struct tg__facts *f) {
         tg__pct(x->unseen_ns, x->host_ns + x->unseen_ns) > UNSEEN_PCT && x->unseen_ns / x->count >= LEAST_UNSEEN_NS;
     if (is_missed && x->host_ns / x->count >= LEAST_NS && (!most || x->unseen_ns > most->unseen_ns)) most = x;
   }
-  if (most) report(f, most);
+  if (most) report_label(f, most);
   tg__map_free(&l.index);
   tg__free(l.launches);
   tg__free(l.items);

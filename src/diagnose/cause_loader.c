@@ -9,7 +9,7 @@ struct loader {
   int64_t calls;
 };
 
-static void see(void *ctx, uint32_t slice, enum tg__class cls) {
+static void visit_loader_call(void *ctx, uint32_t slice, enum tg__class cls) {
   struct loader *l = ctx;
   if ((cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) || !(tg__meaning(l->f, slice) & TG__NAME_DATALOADER)) return;
   l->calls++;
@@ -22,7 +22,7 @@ void tg__judge_loader(struct tg__facts *f) {
   const double share = tg__pct(wait, f->total_ns);
   if (share <= THRESHOLD_PCT) return;
   struct loader l = {.f = f, .longest = TG_NONE};
-  tg__visit(f, see, &l);
+  tg__visit(f, visit_loader_call, &l);
   if (l.longest == TG_NONE) return; /* one that began before the steps */
   const bool has_workers = tg__str_contains(tg__name(f->t, f->t->slices.name[l.longest]), "MultiProcess");
   struct tg__finding *x = tg__find(f, has_workers ? TG__CAUSE_LOADER_TOO_SLOW : TG__CAUSE_LOADER_IN_MAIN_PROCESS, share,

@@ -3,7 +3,7 @@
  *
  * Sites that are called often in every step, in the same module, are such a loop's body: layers of a model differ in
  * their modules. What the loop costs beyond its work is the fixed price of a call, dispatch and allocation, and the
- * Python between the calls; one batched operation pays both once. The work itself is told by the shapes: an element
+ * Python between the calls; one batched operation pays both once. The kind of work follows from the shapes: an element
  * takes 0.25 ns, or a floating-point operation 0.1, whichever is longer. Where there are no shapes, the price is 10
  * us at most, which is what short operators take on machines of today. */
 #include "analyze/work/flops.h"
@@ -51,7 +51,7 @@ static bool is_on_few_rows(const struct loop *l, const struct tg__site *x) {
 
 static bool is_repeated(const struct loop *l, uint32_t site) {
   const struct tg__site *x = &l->s->sites[site];
-  if (x->kind != TG__CALL_FORWARD || !x->path || x->told || l->taken[site] || x->calls < TIMES * l->steps)
+  if (x->kind != TG__CALL_FORWARD || !x->path || x->reported || l->taken[site] || x->calls < TIMES * l->steps)
     return false; /* no path: calls from anywhere */
   return x->shortest_ns <= SHORT_NS || (x->shortest_ns <= SHORT_ON_FEW_ROWS_NS && is_on_few_rows(l, x));
 }
@@ -87,9 +87,9 @@ static bool find_top(struct loop *l) {
   return most > 0;
 }
 
-static const char *const picks[] = {"aten::select",       "aten::slice",      "aten::narrow",    "aten::index",
-                                    "aten::index_select", "aten::index_put_", "aten::copy_",     "aten::fill_",
-                                    "aten::select_copy",  "aten::slice_copy", "aten::lift_fresh"};
+static const char *const select_ops[] = {"aten::select",       "aten::slice",      "aten::narrow",    "aten::index",
+                                         "aten::index_select", "aten::index_put_", "aten::copy_",     "aten::fill_",
+                                         "aten::select_copy",  "aten::slice_copy", "aten::lift_fresh"};
 
 /* The work of one call by what it is given; -1: its inputs were not recorded, or it looks at a part of them alone. */
 static int64_t work_of(const struct loop *l, const struct tg__site *x) {
@@ -103,7 +103,7 @@ static int64_t work_of(const struct loop *l, const struct tg__site *x) {
     const int64_t elements = tg__shape_elements(&shapes[i]);
     if (elements > most) most = elements;
   }
-  if (!n || TG__IS_ONE_OF(tg__site_name(l->s, x), picks)) return -1;
+  if (!n || TG__IS_ONE_OF(tg__site_name(l->s, x), select_ops)) return -1;
   if (most > INT32_MAX) return INT32_MAX;
   const int64_t flops =
       tg__flops(tg__site_name(l->s, x), tg__name(t, dims), values == TG_NONE ? TG_STR("") : tg__name(t, values));
@@ -125,7 +125,7 @@ static int64_t price_of(const struct loop *l, const struct tg__site *x) {
          price(x->backward_ns, x->backward_calls, x->shortest_backward_ns, work_ns < 0 ? -1 : 2 * work_ns, l->steps);
 }
 
-static void gather(struct loop *l) {
+static void gather_loop_body(struct loop *l) {
   l->frame = looping_frame(l);
   l->ns = l->saving_ns = l->times = 0;
   for (uint32_t i = 0; i < l->s->count; i++) {
@@ -160,27 +160,27 @@ static int64_t pauses(const struct loop *l) {
 
 static const char *const reads[] = {"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero"};
 struct body { /* shares of the time of the loop */
-  int64_t read_ns, pick_ns, module_ns, few_rows_ns, few_ns, varied_ns,
-      no_gradient_ns;             /* few_rows: of modules; few: of anything */
-  bool picks_rows, picks_columns; /* goes along the first dimension of a tensor; along another */
+  int64_t read_ns, select_ns, module_ns, few_rows_ns, few_ns, varied_ns,
+      no_gradient_ns;                 /* few_rows: of modules; few: of anything */
+  bool selects_rows, selects_columns; /* goes along the first dimension of a tensor; along another */
 };
 
-static void look_at_pick(const struct loop *l, const struct tg__site *x, struct body *b) {
+static void look_at_select(const struct loop *l, const struct tg__site *x, struct body *b) {
   int64_t dim;
   const uint32_t values = tg__call_arg(l->s, x->slice, TG__K_CONCRETE_INPUTS);
   if (values == TG_NONE || !tg__int_pick(tg__name(l->s->f->t, values), 1, &dim)) return;
   if (dim == 0)
-    b->picks_rows = true;
+    b->selects_rows = true;
   else
-    b->picks_columns = true;
+    b->selects_columns = true;
 }
 
 static void look_at_site(const struct loop *l, const struct tg__site *x, struct body *b) {
   const struct tg__str name = tg__site_name(l->s, x);
   const int64_t ns = tg__site_ns(x);
   if (TG__IS_ONE_OF(name, reads)) b->read_ns += ns;
-  if (TG__IS_ONE_OF(name, picks)) b->pick_ns += ns;
-  if (tg__str_eq(name, TG_STR("aten::select")) || tg__str_eq(name, TG_STR("aten::slice"))) look_at_pick(l, x, b);
+  if (TG__IS_ONE_OF(name, select_ops)) b->select_ns += ns;
+  if (tg__str_eq(name, TG_STR("aten::select")) || tg__str_eq(name, TG_STR("aten::slice"))) look_at_select(l, x, b);
   if (module_repeats(l, x)) b->module_ns += ns;
   if (is_on_few_rows(l, x)) b->few_rows_ns += ns;
   if (has_few_rows(l, x)) b->few_ns += ns;
@@ -189,7 +189,7 @@ static void look_at_site(const struct loop *l, const struct tg__site *x, struct 
 }
 
 /* `for row in tensor` takes the tensor apart once: into as many rows as the loop has turns, or about so, where it
- * leaves early; a place of the loop may be called up to four times a turn. Gives the rows, and along which dimension
+ * leaves early; a place of the loop may be called up to four times a turn. Returns the rows, and along which dimension
  * they lie; 0: it does not feed the loop. */
 static int64_t rows_fed(const struct loop *l, const struct tg__site *x, int64_t *dim) {
   struct tg__shape shapes[TG_INPUTS];
@@ -235,7 +235,7 @@ static void look_at_feed(struct loop *l) {
 static void look_at_unbind(const struct loop *l, const struct tg__site *x, struct body *b) {
   int64_t dim;
   const int64_t rows = rows_fed(l, x, &dim);
-  if (rows && dim == 0 && is_batch(l, rows)) b->picks_rows = true;
+  if (rows && dim == 0 && is_batch(l, rows)) b->selects_rows = true;
 }
 
 static int64_t backward_passes(const struct loop *l) {
@@ -260,7 +260,7 @@ static bool goes_over_parameters(const struct loop *l, const struct body *b) {
   return 2 * b->no_gradient_ns >= l->ns && (once_each || 2 * b->varied_ns >= l->ns);
 }
 
-static enum tg__cause kind_of(const struct loop *l) {
+static enum tg__cause classify_loop(const struct loop *l) {
   struct body b = {0};
   for (uint32_t i = 0; i < l->s->count; i++) {
     if (l->in[i])
@@ -275,8 +275,9 @@ static enum tg__cause kind_of(const struct loop *l) {
     return TG__CAUSE_TINY_BATCHES; /* what is done with the result beside it */
   if (2 * b.module_ns >= l->ns)
     return TG__CAUSE_MANY_SMALL_OPS; /* a cell that is called for each element of a sequence */
-  if (5 * b.pick_ns >= 2 * l->ns || (b.picks_columns && 5 * b.pick_ns >= l->ns)) return TG__CAUSE_TENSOR_INDEX_LOOP;
-  if (b.picks_rows) return TG__CAUSE_PER_SAMPLE_LOOP;
+  if (5 * b.select_ns >= 2 * l->ns || (b.selects_columns && 5 * b.select_ns >= l->ns))
+    return TG__CAUSE_TENSOR_INDEX_LOOP;
+  if (b.selects_rows) return TG__CAUSE_PER_SAMPLE_LOOP;
   if (goes_over_parameters(l, &b)) return TG__CAUSE_PER_PARAMETER_LOOP;
   return TG__CAUSE_MANY_SMALL_OPS;
 }
@@ -306,7 +307,7 @@ static const char *advice_for(enum tg__cause cause) {
   }
 }
 
-/* A loop whose turns depend on each other goes on in a fused layer: the Python goes, and about half of what the
+/* A loop with turns that depend on each other can run in a fused layer: the Python goes, and about half of what the
  * calls cost. */
 static void expect_of_loop(struct loop *l, struct tg__finding *x, int64_t pause_ns) {
   struct tg__facts *f = l->s->f;
@@ -330,7 +331,7 @@ static void report_loop(struct loop *l) {
   for (uint32_t i = 0; i < l->s->count; i++)
     if (l->in[i]) sites++, calls += l->s->sites[i].calls;
   const int64_t cost = l->ns + l->feed_ns + pause_ns;
-  struct tg__finding *x = tg__find(f, kind_of(l), tg__pct(cost, f->total_ns), LOOP_PCT, tg__per_step(f, cost));
+  struct tg__finding *x = tg__find(f, classify_loop(l), tg__pct(cost, f->total_ns), LOOP_PCT, tg__per_step(f, cost));
   tg__say_site(l->s, l->top, l->frame, x);
   TG_SAY(
       x->evidence,
@@ -357,7 +358,7 @@ void tg__judge_loops(struct tg__facts *f) {
   l.taken = tg__alloc(s->count + 1);
   if (!l.in || !l.taken) f->failed = true;
   for (int i = 0; !f->failed && i < LOOPS && find_top(&l); i++) {
-    gather(&l);
+    gather_loop_body(&l);
     report_loop(&l);
   }
   tg__free(l.in);

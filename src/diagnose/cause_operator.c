@@ -21,7 +21,7 @@ static const struct tg__site *site_at(const struct attention *a, size_t k) {
   return &a->s->sites[a->s->calls[a->order[k]].site];
 }
 
-/* Shapes of call k when it is a product of two matrices at least; einsum carries none, and is taken as it stands. */
+/* Shapes of call k when it is a product of two matrices at least; einsum has none, and is taken as it is. */
 static bool is_product(const struct attention *a, size_t k, struct tg__shape shapes[TG_INPUTS], bool *has_shapes) {
   if (!TG__IS_ONE_OF(tg__site_name(a->s, site_at(a, k)), products)) return false;
   const unsigned first = tg__str_eq(tg__site_name(a->s, site_at(a, k)), TG_STR("aten::baddbmm")) ? 1 : 0;

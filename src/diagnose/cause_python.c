@@ -91,26 +91,26 @@ static const char *advice_for(enum tg__cause cause) {
 struct stretch { /* of Python: a function that was recorded, or what lies between two lines that call operators */
   uint32_t frame;
   int64_t ns;
-  struct tg__quiet quiet;
+  struct tg__pause pause;
 };
 
 /* What the collector takes away from a stretch of Python that makes much garbage goes with that stretch. */
 static bool is_part_of(const struct stretch *s) {
-  return s->quiet.read != TG_NONE ? s->quiet.all_ns >= s->ns : 2 * s->quiet.all_ns >= 3 * s->ns;
+  return s->pause.read != TG_NONE ? s->pause.all_ns >= s->ns : 2 * s->pause.all_ns >= 3 * s->ns;
 }
 
 static struct stretch longest_stretch(struct tg__facts *f, int64_t other_ns) {
-  struct stretch s = {.quiet = {.read = TG_NONE}};
+  struct stretch s = {.pause = {.read = TG_NONE}};
   s.frame = busiest_frame(f, &s.ns);
   if (s.ns < other_ns / EXPLAINS || tg__pct(s.ns, f->total_ns) <= THRESHOLD_PCT)
     s.frame =
         TG_NONE; /* some frame is always the busiest: of modules or of the collector, where calls are not recorded */
   const bool collects = s.frame != TG_NONE && f->t->slices.name[s.frame] == TG__K_PYTHON_GC;
   if (s.frame != TG_NONE && !collects) return s;
-  tg__quietest_place(f, &s.quiet);
+  tg__find_longest_pause(f, &s.pause);
   if (collects && !is_part_of(&s)) return s;
   s.frame = TG_NONE;
-  s.ns = collects ? s.quiet.all_ns : s.quiet.usual_ns;
+  s.ns = collects ? s.pause.all_ns : s.pause.usual_ns;
   return s;
 }
 
@@ -122,10 +122,10 @@ static void say_stretch(const struct tg__facts *f, const struct stretch *s, stru
             tg__ms(tg__per_step(f, s->ns)));
     return;
   }
-  TG_SAY(x->where, "%s", s->quiet.where);
-  if (s->quiet.read != TG_NONE) tg__where_slice(f, s->quiet.read, x);
+  TG_SAY(x->where, "%s", s->pause.where);
+  if (s->pause.read != TG_NONE) tg__where_slice(f, s->pause.read, x);
   tg__say(x->evidence + len, sizeof x->evidence - len, "%.2f ms of them %s", tg__ms(x->cost_ns),
-          s->quiet.read != TG_NONE ? "from a file that is opened there, in most steps, to the next operator" : "there");
+          s->pause.read != TG_NONE ? "from a file that is opened there, in most steps, to the next operator" : "there");
 }
 
 /* Where operators wait longest for Python: a function that was recorded, else two lines that operators are called
@@ -138,9 +138,9 @@ void tg__judge_python(struct tg__facts *f) {
     return; /* idle-device looks at devices */
   const struct stretch s = longest_stretch(f, other);
   if (tg__pct(s.ns, f->total_ns) <= THRESHOLD_PCT) return;
-  const bool reads = s.frame == TG_NONE && s.quiet.read != TG_NONE;
+  const bool reads = s.frame == TG_NONE && s.pause.read != TG_NONE;
   const enum tg__cause cause = reads ? TG__CAUSE_REPEATED_FILE_LOAD : cause_of(f, s.frame);
-  if (2 * tg__marked_waits(f) > s.ns) return; /* told by what the program waits for */
+  if (2 * tg__marked_waits(f) > s.ns) return; /* reported as a wait */
   const int64_t cost = s.ns < other ? s.ns : other;
   struct tg__finding *x = tg__find(f, cause, tg__pct(cost, f->total_ns), THRESHOLD_PCT, tg__per_step(f, cost));
   TG_SAY(x->evidence, "no operator runs during %.2f ms of each %.2f ms step (%.1f %%); ",

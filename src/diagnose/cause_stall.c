@@ -107,7 +107,7 @@ static bool is_regular(const struct stalls *x) {
   return count > 2;
 }
 
-static void report(struct stalls *x) {
+static void report_stalls(struct stalls *x) {
   struct tg__facts *f = x->s->f;
   const double share = tg__pct(x->excess_ns, f->total_ns);
   const uint32_t work = extra_work(x), stop = work == TG_NONE ? common_stop(x) : TG_NONE,
@@ -143,7 +143,7 @@ void tg__judge_stalls(struct tg__facts *f) {
     x.sites = x.s ? tg__alloc((x.s->count + 1) * sizeof *x.sites) : NULL;
     f->failed |= !x.sites;
     if (!f->failed) tally_calls(&x);
-    if (!f->failed) report(&x);
+    if (!f->failed) report_stalls(&x);
   }
   tg__free(x.sites);
   tg__free(x.is_long);

@@ -74,8 +74,8 @@ static bool is_alone(const struct tg__columns *t) {
   return true;
 }
 
-static void report(struct tg__sites *s, enum tg__cause cause, int64_t threads, int64_t cores, int64_t ns,
-                   uint32_t top) {
+static void report_threads(struct tg__sites *s, enum tg__cause cause, int64_t threads, int64_t cores, int64_t ns,
+                           uint32_t top) {
   struct tg__facts *f = s->f;
   const bool many = cause == TG__CAUSE_THREAD_OVERSUBSCRIPTION;
   struct tg__finding *x = tg__find(f, cause, tg__pct(ns, f->total_ns), THREADS_PCT, tg__per_step(f, ns));
@@ -116,7 +116,7 @@ void tg__judge_threads(struct tg__facts *f) {
   const int64_t ns = s ? shared_out(s, &top) : 0;
   if (!s || tg__pct(ns, f->total_ns) <= THREADS_PCT) return;
   if (threads > cores)
-    report(s, TG__CAUSE_THREAD_OVERSUBSCRIPTION, threads, cores, ns, top);
+    report_threads(s, TG__CAUSE_THREAD_OVERSUBSCRIPTION, threads, cores, ns, top);
   else if (is_alone(f->t))
-    report(s, TG__CAUSE_THREAD_UNDERUSE, threads, enough(f, cores), ns, top);
+    report_threads(s, TG__CAUSE_THREAD_UNDERUSE, threads, enough(f, cores), ns, top);
 }

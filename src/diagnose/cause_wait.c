@@ -50,11 +50,11 @@ struct waits {
   struct tg__facts *f;
   int64_t ns[KINDS], calls[KINDS];
   uint32_t longest[KINDS], loop; /* loop: track of the steps; what other threads wait for keeps nobody waiting */
-  int64_t until_ns; /* end of the wait the walk is in: torch.save may force to disk, too; or of the loader's next, whose
+  int64_t until_ns; /* end of the wait the walk is in: torch.save may force to disk, too; or of the loader's next; its
                        waits are its own */
 };
 
-static int kind_of(struct tg__str name) {
+static int classify_wait(struct tg__str name) {
   for (int k = 0; k < KINDS; k++)
     for (size_t i = 0; i < sizeof kinds[k].names / sizeof *kinds[k].names && kinds[k].names[i]; i++)
       if (tg__str_eq(name, (struct tg__str){kinds[k].names[i], (uint32_t)strlen(kinds[k].names[i])})) return k;
@@ -64,7 +64,7 @@ static int kind_of(struct tg__str name) {
 static void see_wait(void *ctx, uint32_t slice, enum tg__class cls) {
   struct waits *w = ctx;
   const struct tg__columns *t = w->f->t;
-  const int k = cls == TG__CLASS_ANNOTATION ? kind_of(tg__name(t, t->slices.name[slice])) : -1;
+  const int k = cls == TG__CLASS_ANNOTATION ? classify_wait(tg__name(t, t->slices.name[slice])) : -1;
   const bool loads = cls == TG__CLASS_ANNOTATION && (tg__meaning(w->f, slice) & TG__NAME_DATALOADER);
   const uint32_t track = k < 0 && !loads ? TG_NONE : tg__slice_track(t, slice);
   if (track == TG_NONE || (w->loop != TG_NONE && track != w->loop) || t->slices.start_ns[slice] < w->until_ns) return;

@@ -19,10 +19,10 @@ struct tg__straggler {
 };
 bool tg__find_straggler(const struct tg__rank_load *loads, size_t count,
                         struct tg__straggler *out); /* false: there is none */
-/* The rows of all ranks together: what shows only between the ranks is added, what it explains is taken back, and
- * the most severe comes first. slow: the trace and rank that *s names, NULL when none is slow. TG_OK or TG_MEMORY. */
-enum tg_err tg__findings_settle(struct tg_table *rows, const struct tg__columns *slow, uint32_t rank,
-                                const struct tg__straggler *s);
+/* The findings of all ranks together: adds those visible only between ranks, removes what these explain, and orders
+ * by severity. slow: the trace and rank that *s names, NULL when none is slow. TG_OK or TG_MEMORY. */
+enum tg_err tg__findings_of_ranks(struct tg_table *rows, const struct tg__columns *slow, uint32_t rank,
+                                  const struct tg__straggler *s);
 
 /* What to ask when this is the first finding: a question, its arguments on the command line, and what it shows. false:
  * nothing in particular. */

@@ -41,7 +41,7 @@ static int severity(const struct tg__finding *x) {
 }
 
 /* The first "file.py(12)" in the text of the place, as two cells. */
-static void put_line(const struct tg__finding *x, struct tg_table *out) {
+static void put_finding_line(const struct tg__finding *x, struct tg_table *out) {
   const char *open = strstr(x->where, ".py(");
   int line = 0;
   if (!open || sscanf(open, ".py(%d)", &line) != 1) {
@@ -65,7 +65,7 @@ void tg__put_finding(const struct tg__columns *t, const struct tg__finding *x, s
   tg__put_int(out, x->saving_ns);
   tg__put_real(out, x->confidence);
   tg__put_cstr(out, x->where);
-  put_line(x, out);
+  put_finding_line(x, out);
   tg__put_cstr(out, x->evidence);
   tg__put_cstr(out, x->advice);
   if (x->method)
@@ -93,7 +93,7 @@ struct place { /* of a row among the others */
 /* Severe ones first. Among those of one severity the ones that say what is to be won, the most first; then the
  * others in the order of causes.def, which begins with what is easiest to change: shares of different rules are not
  * on one scale. Then the larger share. */
-static bool is_before(uint32_t a, uint32_t b, const void *ctx) {
+static bool finding_is_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct place *const x = (const struct place *)ctx + a, *const y = (const struct place *)ctx + b;
   if (x->severity != y->severity) return x->severity > y->severity;
   if (x->saving_ns != y->saving_ns) return x->saving_ns > y->saving_ns; /* unknown is the smallest number there is */
@@ -114,7 +114,7 @@ static bool put_in_order(struct tg_table *t) {
         (struct place){place_in(severities, 3, t, severe->texts[i]),
                        place_in(cause_names, TG__CAUSE_COUNT, t, cause->texts[i]), saving->ints[i], share->reals[i]};
   }
-  done = done && tg__sort_index(order, t->rows, is_before, places);
+  done = done && tg__sort_index(order, t->rows, finding_is_before, places);
   if (done) tg__table_keep_rows(t, order, t->rows);
   tg__free(places);
   tg__free(order);
@@ -145,8 +145,8 @@ static void drop_nothing_found(struct tg_table *t) {
   t->note_count = kept;
 }
 
-enum tg_err tg__findings_settle(struct tg_table *rows, const struct tg__columns *slow, uint32_t rank,
-                                const struct tg__straggler *s) {
+enum tg_err tg__findings_of_ranks(struct tg_table *rows, const struct tg__columns *slow, uint32_t rank,
+                                  const struct tg__straggler *s) {
   drop_nothing_found(rows);
   if (slow) {
     struct tg__finding x;

@@ -81,10 +81,10 @@ int64_t tg__per_step(const struct tg__facts *f, int64_t sum) {
   return f->steps.count ? sum / (int64_t)f->steps.count : sum;
 }
 
-static bool is_whole(const struct tg__facts *f) { return f->steps.source == TG__STEPS_WHOLE; }
-const char *tg__per(const struct tg__facts *f) { return is_whole(f) ? "in all" : "a step"; }
-const char *tg__period(const struct tg__facts *f) { return is_whole(f) ? "recording" : "step"; }
-const char *tg__each(const struct tg__facts *f) { return is_whole(f) ? "the" : "each"; }
+static bool has_no_steps(const struct tg__facts *f) { return f->steps.source == TG__STEPS_WHOLE; }
+const char *tg__per(const struct tg__facts *f) { return has_no_steps(f) ? "in all" : "a step"; }
+const char *tg__period(const struct tg__facts *f) { return has_no_steps(f) ? "recording" : "step"; }
+const char *tg__each(const struct tg__facts *f) { return has_no_steps(f) ? "the" : "each"; }
 
 void tg__where_slice(const struct tg__facts *f, uint32_t slice, struct tg__finding *out) {
   const struct tg__str name = tg__name(f->t, f->t->slices.name[slice]);
@@ -160,7 +160,7 @@ static void judge(struct tg__facts *f) {
 static enum tg_err judge_rank(const struct tg__columns *t, uint32_t rank, struct tg_table *out, size_t *judged) {
   struct tg__facts f;
   enum tg_err err = tg__facts_open(t, rank, &f);
-  if (!err && f.steps.count) judge(&f);
+  if (!err && f.steps.count) run_rules(&f);
   if (!err && f.failed) err = TG_MEMORY;
   if (!err && !f.steps.count)
     tg__table_note(out, "a rank has neither steps nor operators, so nothing was judged there");
@@ -181,7 +181,7 @@ enum tg_err tg__merged_findings(const struct tg__ranks_view *ranks, struct tg_ta
   for (uint32_t r = 0; !err && r < ranks->count && ranks->count > 1; r++) err = ranks->load(ranks, r, &loads[r], e);
   if (!err && tg__find_straggler(loads, ranks->count, &s)) err = ranks->open(ranks, (uint32_t)s.which, &slow, &rank, e);
   tg__free(loads);
-  if (err || !tg__findings_settle(rows, slow, rank, &s)) return err;
+  if (err || !tg__findings_of_ranks(rows, slow, rank, &s)) return err;
   return tg__fail(e, TG_MEMORY, -1, "out of memory while looking for causes");
 }
 

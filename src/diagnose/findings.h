@@ -20,7 +20,7 @@ struct tg__finding {
   uint32_t rank;
   double share_pct;     /* of the step, or the figure the rule tests */
   double threshold_pct; /* the rule fires when that is above this; TG__NO_THRESHOLD where something else decides */
-  int64_t cost_ns;      /* a step; TG_NULL_INT = the rule gives none */
+  int64_t cost_ns;      /* a step; TG_NULL_INT = the rule has no estimate */
   int64_t saving_ns;    /* what the cure should take off a step; TG_NULL_INT = not estimated */
   double confidence;    /* 0 to 1 that this is the cause and the cure works */
   const char *method;   /* how the saving was estimated; NULL */
@@ -58,7 +58,7 @@ void tg__say(char *buf, size_t size, const char *format, ...) __attribute__((for
 /* What the cure is expected to take off all steps together, how that was worked out, and how sure it is. */
 void tg__expect(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_ns, double confidence,
                 const char *method);
-/* The same of work that sites tell the time of: the device's where it is device bound. Says in the evidence whose
+/* The same for work with times from sites: the device's where it is device bound. Says in the evidence which
  * time that is. */
 void tg__expect_at_sites(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_ns, double confidence,
                          const char *method);
@@ -72,14 +72,14 @@ struct tg__sites *tg__facts_sites(struct tg__facts *f); /* NULL on no memory: f-
 void tg__cannot_judge(struct tg__facts *f, enum tg__cause cause, const char *why);
 /* "name", and " at file.py(12): function" behind it when a Python frame of the user's is around the slice. */
 void tg__where_slice(const struct tg__facts *f, uint32_t slice, struct tg__finding *out);
-/* Between which lines of the program most time passes without an operator. Where the trace tells no lines: all long
+/* Between which lines of the program most time passes without an operator. Where the trace has no lines: all long
  * pauses. */
-struct tg__quiet {
+struct tg__pause {
   char where[sizeof((struct tg__finding *)0)->where];
   int64_t usual_ns, all_ns; /* what usual steps spend there, times the steps; all of it */
   uint32_t read;            /* a call that opens a file there, where half of the steps do so; TG_NONE */
 };
-void tg__quietest_place(struct tg__facts *f, struct tg__quiet *out);
+void tg__find_longest_pause(struct tg__facts *f, struct tg__pause *out);
 static inline unsigned tg__meaning(struct tg__facts *f, uint32_t slice) { /* TG__NAME_* of a slice's name */
   return tg__names_of(&f->names, f->t->slices.name[slice]);
 }

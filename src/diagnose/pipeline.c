@@ -12,7 +12,7 @@ struct pipeline {
   uint32_t until_track;
 };
 
-static void see(void *ctx, uint32_t slice, enum tg__class cls) {
+static void visit_pipeline_slice(void *ctx, uint32_t slice, enum tg__class cls) {
   struct pipeline *p = ctx;
   const struct tg__columns *t = p->f->t;
   if (cls != TG__CLASS_OP) return;
@@ -27,7 +27,7 @@ static void see(void *ctx, uint32_t slice, enum tg__class cls) {
     p->f->failed = true;
 }
 
-static bool starts_before(uint32_t a, uint32_t b, const void *ctx) {
+static bool pipeline_slice_starts_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct tg__columns *t = ctx;
   return t->slices.start_ns[a] < t->slices.start_ns[b];
 }
@@ -38,7 +38,7 @@ static bool takes_turns(struct pipeline *p, struct tg__turns *out) {
   int64_t sum = 0, overlap = 0, end = INT64_MIN;
   size_t turns = 0;
   uint32_t last = TG_NONE, first = TG_NONE;
-  if (!tg__sort_index(p->ops, p->count, starts_before, t)) p->f->failed = true;
+  if (!tg__sort_index(p->ops, p->count, pipeline_slice_starts_before, t)) p->f->failed = true;
   for (size_t i = 0; i < p->count; i++) {
     const int64_t start = t->slices.start_ns[p->ops[i]], stop = tg__slice_end(t, p->ops[i]);
     const uint32_t track = tg__slice_track(t, p->ops[i]);
@@ -60,7 +60,7 @@ bool tg__takes_turns(struct tg__facts *f, uint32_t loop, struct tg__turns *out) 
   struct pipeline p = {.f = f, .loop = loop, .until_track = TG_NONE};
   *out = (struct tg__turns){.longest = TG_NONE};
   if (loop == TG_NONE) return false;
-  tg__visit(f, see, &p);
+  tg__visit(f, visit_pipeline_slice, &p);
   const bool yes = p.count > 0 && takes_turns(&p, out);
   tg__free(p.ops);
   return yes;

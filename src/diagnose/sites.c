@@ -54,7 +54,7 @@ static uint32_t frame_at_line(struct walk *w, struct tg__str frame, struct tg__s
   return tg__paths_label(&w->s->paths, (struct tg__str){text, (uint32_t)strlen(text)});
 }
 
-/* The frames around slice i, the innermost with the line it has come to where the slice tells it. */
+/* The frames around slice i, the innermost with its current line where the slice has it. */
 static uint32_t path_around(struct walk *w, uint32_t i) {
   const struct tg__columns *t = w->t;
   uint32_t parent = t->slices.parent[i];
@@ -77,7 +77,7 @@ static void enter_module(struct walk *w, uint32_t i) {
     ++*entries;
 }
 
-/* The innermost module around slice i. One whose ends are those of the slice is around it, too, though it stands
+/* The innermost module around slice i. One with the same ends as the slice is around it, too, though it stands
  * behind: where modules were worked out of stacks, a call begins with its first operator and ends with its last. A
  * few may stand behind each other so. */
 static uint32_t module_around(const struct walk *w, uint32_t i) {
@@ -151,7 +151,7 @@ static void count_backward(struct tg__site *x, int64_t dur) {
   x->backward_ns += dur;
 }
 
-/* The call whose operator made this node of autograd; TG_NONE. */
+/* The call of the operator that made this node of autograd; TG_NONE. */
 static uint32_t call_behind(const struct walk *w, uint32_t node) {
   const struct tg__slices *x = &w->t->slices;
   uint32_t cause = x->cause[node];
@@ -187,7 +187,7 @@ static void add_device_work(struct walk *w, const struct tg__track *track) {
   }
 }
 
-static void count_calls(struct tg__sites *s) {
+static void count_site_calls(struct tg__sites *s) {
   for (size_t i = 0; i < s->call_count; i++) {
     const struct tg__site_call *c = &s->calls[i];
     const bool later = c->kind == TG__CALL_BACKWARD || c->kind == TG__CALL_ACCUMULATE;
@@ -202,7 +202,7 @@ static bool is_operator(const struct walk *w, uint32_t slice) {
 
 bool tg__is_zero_grad(struct tg__str name) { return tg__str_has_prefix(name, "Optimizer.zero_grad#"); }
 
-static void see(struct walk *w, uint32_t i) {
+static void visit_call(struct walk *w, uint32_t i) {
   const struct tg__columns *t = w->t;
   const int64_t start = t->slices.start_ns[i], end = tg__slice_end(t, i);
   note_place(w, i);
@@ -263,11 +263,11 @@ void tg__sites_open(struct tg__facts *f, struct tg__sites *out) {
     const struct tg__track *track = &t->tracks[r->first_track + k];
     w.busy_until = w.update_until = w.clear_until = w.load_until = INT64_MIN;
     if (track->kind != TG__TRACK_CPU || is_beside(f, track)) continue;
-    for (uint32_t i = track->first; i < track->first + track->count; i++) see(&w, i);
+    for (uint32_t i = track->first; i < track->first + track->count; i++) visit_call(&w, i);
   }
   for (uint32_t k = 0; !out->failed && out->f->device_bound && k < r->track_count; k++)
     if (t->tracks[r->first_track + k].kind == TG__TRACK_DEVICE) add_device_work(&w, &t->tracks[r->first_track + k]);
-  if (!out->failed) count_calls(out);
+  if (!out->failed) count_site_calls(out);
   if (!out->failed) follow_backward(&w);
   out->failed |= out->paths.failed;
   tg__map_free(&w.by_key);

@@ -10,7 +10,7 @@
 
 enum tg__call_kind {
   TG__CALL_FORWARD,
-  TG__CALL_BACKWARD,   /* a node of autograd; its site is the one whose call made the node */
+  TG__CALL_BACKWARD,   /* a node of autograd; its site is the site of the forward call */
   TG__CALL_ACCUMULATE, /* a leaf's gradient arrives */
   TG__CALL_UPDATE,     /* inside Optimizer.step */
   TG__CALL_CLEAR,      /* inside Optimizer.zero_grad */
@@ -32,7 +32,7 @@ struct tg__site {
   int64_t calls, forward_ns, shortest_ns;
   int64_t backward_calls, backward_ns, shortest_backward_ns;
   enum tg__call_kind kind;
-  bool told; /* a rule has found why it costs what it does: rules for loops of any kind pass it over */
+  bool reported; /* a finding exists for it: general rules for loops skip it */
 };
 struct tg__sites {
   struct tg__facts *f;

@@ -45,7 +45,7 @@ static uint64_t value_get(const void *values, uint32_t i, unsigned width) {
 }
 
 /* Difference of two values of `width` bytes, zigzag-coded within that width. */
-static uint64_t zigzag(uint64_t difference, unsigned width) {
+static uint64_t zigzag_delta(uint64_t difference, unsigned width) {
   const unsigned spare = 64 - 8 * width;
   const int64_t d = (int64_t)(difference << spare) >> spare;
   return (((uint64_t)d << 1) ^ (uint64_t)(d >> 63)) & (UINT64_MAX >> spare);
@@ -72,7 +72,7 @@ static size_t tokens_put(const void *values, uint32_t rows, struct tg__packing_p
       if (plan.transform & TG_T_ROW) token = ((uint64_t)plan.first_row + i - v) & mask;
       if (plan.transform & TG_T_DELTA) {
         const uint64_t here = token;
-        token = zigzag(here - before, plan.width);
+        token = zigzag_delta(here - before, plan.width);
         before = here;
       }
       if (plan.transform & TG_T_OPTIONAL) {

@@ -1,4 +1,4 @@
-/* format: the bytes of a .tacho file. Front door of the folder; the contract between the recorder and the reader.
+/* format: the bytes of a .tacho file. Public header of the folder; the contract between the recorder and the reader.
  *
  * A file is a greeting of 16 bytes and then chunks, each 8-byte aligned: a head of 32 bytes, the payload, zeros up
  * to the next multiple of 8. All numbers are little endian. Nothing here does I/O or keeps memory: callers pass
@@ -44,7 +44,7 @@ static inline void tg__set64(uint8_t *p, uint64_t v) {
   tg__set32(p + 4, (uint32_t)(v >> 32));
 }
 
-/* A cursor over untrusted bytes: reading past the end gives zeros and sets `broken`. */
+/* A cursor over untrusted bytes: reading past the end returns zeros and sets `broken`. */
 struct tg__bytes {
   const uint8_t *p, *end;
   bool broken;
@@ -72,7 +72,7 @@ enum tg_err tg__zstd_unpack(const void *bytes, size_t len, void *out, size_t out
 
 enum {
   TG_CHUNK_IN_PLACE = 1
-}; /* flag: the payload is written after the head; it carries its own checksum and the head has none */
+}; /* flag: the payload is written after the head; it has its own checksum and the head has none */
 
 struct tg__chunk {
   uint16_t type;
@@ -121,7 +121,7 @@ struct tg__walk {
 void tg__walk_begin(struct tg__walk *w, const struct tg__reader *r);
 bool tg__walk_next(struct tg__walk *w, struct tg__chunk *out);
 
-/* Index and footer. An index lists the chunks since the index before it; the footer tells where the last one is. */
+/* Index and footer. An index lists the chunks since the index before it; the footer has the offset of the last one. */
 enum { TG_INDEX_HEAD_BYTES = 16, TG_INDEX_ENTRY_BYTES = 24, TG_FOOTER_BYTES = 16 };
 void tg__index_entry_write(uint8_t out[TG_INDEX_ENTRY_BYTES], const struct tg__chunk *c);
 /* A chunk as an entry describes it: no flags, no checksum. false when it would not lie inside the file. */
@@ -183,13 +183,12 @@ enum tg__raw_dictionary {
 
 /* Head of a record chunk's payload; then `capacity` records. Sealing stores the checksum first and `sealed` last. */
 struct tg__raw_head {
-  uint32_t capacity; /* records there is room for */
-  uint32_t sealed;   /* records in it + 1; 0 = still open */
-  uint64_t checksum; /* of those records, once sealed */
-  uint32_t process,
-      thread;       /* ids the operating system gave; the chunk's part is the number of the thread in this file */
-  uint32_t lost;    /* records that had no room before this chunk began */
-  uint32_t logical; /* number the framework gives the thread, as forward thread ids do; 0 = not known */
+  uint32_t capacity;        /* records there is room for */
+  uint32_t sealed;          /* records in it + 1; 0 = still open */
+  uint64_t checksum;        /* of those records, once sealed */
+  uint32_t process, thread; /* ids of the operating system; the chunk's part is the number of the thread in this file */
+  uint32_t lost;            /* records that had no room before this chunk began */
+  uint32_t logical;         /* number of the thread in the framework, as in forward thread ids; 0 = not known */
 };
 struct tg__raw_chunk {
   struct tg__raw_head head;
@@ -208,8 +207,8 @@ void tg__raw_record_read(const uint8_t in[TG_RAW_RECORD_BYTES], struct tg__raw_r
 bool tg__raw_next(const struct tg__raw_chunk *c, uint32_t *i, struct tg__raw_record *r, uint64_t *dur_ticks,
                   bool *torn);
 
-/* A dictionary chunk: its part says whose ids these are, its payload begins with which dictionary (32 bits) and 32
- * bits of zero, then come entries up to the end. */
+/* A dictionary chunk: its part says which thread the ids belong to, its payload begins with which dictionary (32 bits)
+ * and 32 bits of zero, then come entries up to the end. */
 enum { TG_RAW_DICTIONARY_HEAD_BYTES = 8 };
 #define TG_RAW_EVERY_THREAD UINT32_MAX /* part of a dictionary that all threads of the file share */
 struct tg__raw_entry {

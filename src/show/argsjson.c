@@ -99,76 +99,76 @@ static const struct tg__str *prefixes_of(struct tg__forms *f, const struct tg__s
   return list;
 }
 
-static void put_text(struct tg__pen *pen, struct tg__str prefix, struct tg__str s, bool quoted) {
-  if (!tg__pen_room(pen, (size_t)prefix.len + s.len + 2)) return;
-  char *p = tg__pen_copy(pen->p, prefix.ptr, prefix.len);
+static void put_arg_text(struct tg__buffer *buffer, struct tg__str prefix, struct tg__str s, bool quoted) {
+  if (!tg__buffer_room(buffer, (size_t)prefix.len + s.len + 2)) return;
+  char *p = tg__buffer_copy(buffer->p, prefix.ptr, prefix.len);
   if (quoted) *p++ = '"';
-  p = tg__pen_copy(p, s.ptr, s.len);
+  p = tg__buffer_copy(p, s.ptr, s.len);
   if (quoted) *p++ = '"';
-  pen->p = p;
+  buffer->p = p;
 }
 
-static void put_value(struct tg__forms *f, struct tg__pen *pen, struct tg__str prefix, const struct tg__val *v) {
+static void put_value(struct tg__forms *f, struct tg__buffer *buffer, struct tg__str prefix, const struct tg__val *v) {
   switch (v->kind) {
   case TG__KIND_INT:
-    if (!tg__pen_room(pen, (size_t)prefix.len + TG__PEN_NUMBER)) return;
-    pen->p = tg__pen_int(tg__pen_copy(pen->p, prefix.ptr, prefix.len), v->i);
+    if (!tg__buffer_room(buffer, (size_t)prefix.len + TG__NUMBER_BYTES)) return;
+    buffer->p = tg__buffer_int(tg__buffer_copy(buffer->p, prefix.ptr, prefix.len), v->i);
     break;
   case TG__KIND_DEC:
-    if (!tg__pen_room(pen, (size_t)prefix.len + TG__PEN_NUMBER)) return;
-    pen->p = tg__pen_decimal(tg__pen_copy(pen->p, prefix.ptr, prefix.len), v->i, v->decimals);
+    if (!tg__buffer_room(buffer, (size_t)prefix.len + TG__NUMBER_BYTES)) return;
+    buffer->p = tg__buffer_decimal(tg__buffer_copy(buffer->p, prefix.ptr, prefix.len), v->i, v->decimals);
     break;
   case TG__KIND_STR:
-    put_text(pen, prefix, tg__form_body(f, v->str, pen->out), true);
+    put_arg_text(buffer, prefix, tg__form_body(f, v->str, buffer->out), true);
     break;
   case TG__KIND_RAW:
-    put_text(pen, prefix, form_value(f, v->str, pen->out), false);
+    put_arg_text(buffer, prefix, form_value(f, v->str, buffer->out), false);
     break;
   case TG__KIND_TRUE:
-    put_text(pen, prefix, TG_STR("true"), false);
+    put_arg_text(buffer, prefix, TG_STR("true"), false);
     break;
   case TG__KIND_FALSE:
-    put_text(pen, prefix, TG_STR("false"), false);
+    put_arg_text(buffer, prefix, TG_STR("false"), false);
     break;
   default:
-    put_text(pen, prefix, TG_STR("null"), false);
+    put_arg_text(buffer, prefix, TG_STR("null"), false);
     break;
   }
 }
 
-void tg__put_top(struct tg__forms *f, struct tg__pen *pen, uint32_t args, uint32_t skip) {
+void tg__put_top(struct tg__forms *f, struct tg__buffer *buffer, uint32_t args, uint32_t skip) {
   struct tg__args_iter it;
   tg__args_begin(f->t, args, &it);
   if (!it.schema) return;
-  const struct tg__str *const prefixes = prefixes_of(f, it.schema, pen->out);
+  const struct tg__str *const prefixes = prefixes_of(f, it.schema, buffer->out);
   if (!prefixes) {
-    pen->out->err = TG_MEMORY;
+    buffer->out->err = TG_MEMORY;
     return;
   }
   while (tg__args_next(&it)) {
-    if (it.field->top && it.field->key != skip) put_value(f, pen, prefixes[it.field - it.schema->fields], &it.val);
+    if (it.field->top && it.field->key != skip) put_value(f, buffer, prefixes[it.field - it.schema->fields], &it.val);
   }
 }
 
-bool tg__put_args(struct tg__forms *f, struct tg__pen *pen, uint32_t args, struct tg__str before) {
+bool tg__put_args(struct tg__forms *f, struct tg__buffer *buffer, uint32_t args, struct tg__str before) {
   struct tg__args_iter it;
   tg__args_begin(f->t, args, &it);
   if (!it.schema || !it.schema->has_args) return false;
-  const struct tg__str *const prefixes = prefixes_of(f, it.schema, pen->out);
+  const struct tg__str *const prefixes = prefixes_of(f, it.schema, buffer->out);
   if (!prefixes) {
-    pen->out->err = TG_MEMORY;
+    buffer->out->err = TG_MEMORY;
     return false;
   }
-  if (!tg__pen_room(pen, before.len)) return false;
-  pen->p = tg__pen_copy(pen->p, before.ptr, before.len);
+  if (!tg__buffer_room(buffer, before.len)) return false;
+  buffer->p = tg__buffer_copy(buffer->p, before.ptr, before.len);
   bool any = false;
   while (tg__args_next(&it)) {
     if (it.field->top) continue;
-    put_value(f, pen, prefixes[it.field - it.schema->fields], &it.val);
+    put_value(f, buffer, prefixes[it.field - it.schema->fields], &it.val);
     any = true;
   }
-  if (!tg__pen_room(pen, 2)) return false;
-  if (!any) *pen->p++ = '{';
-  *pen->p++ = '}';
+  if (!tg__buffer_room(buffer, 2)) return false;
+  if (!any) *buffer->p++ = '{';
+  *buffer->p++ = '}';
   return true;
 }

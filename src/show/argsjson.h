@@ -3,7 +3,7 @@
 #define TG_SHOW_ARGSJSON_H
 
 #include "show/parts.h"
-#include "show/pen.h"
+#include "show/buffer.h"
 
 struct tg__forms;
 struct tg__forms *tg__forms_new(const struct tg__columns *t); /* NULL on no memory */
@@ -12,8 +12,8 @@ struct tg__str tg__form_body(struct tg__forms *f, uint32_t string_id,
                              struct tg__out *out); /* escaped, without quotes */
 
 /* Members of the event that are not args, each with a comma in front; the key `skip` is left out (TG_NONE: none is). */
-void tg__put_top(struct tg__forms *f, struct tg__pen *pen, uint32_t args, uint32_t skip);
+void tg__put_top(struct tg__forms *f, struct tg__buffer *buffer, uint32_t args, uint32_t skip);
 /* `before` and the args object; nothing, and false, when the event had none. */
-bool tg__put_args(struct tg__forms *f, struct tg__pen *pen, uint32_t args, struct tg__str before);
+bool tg__put_args(struct tg__forms *f, struct tg__buffer *buffer, uint32_t args, struct tg__str before);
 
 #endif

@@ -2,7 +2,7 @@
  * columns are the table's own; bools become bits and texts become offsets and bytes, because Arrow wants them so.
  *
  * A consumer may move a child out and release the struct first, so every array, children too, holds the table by a
- * reference of its own and gives it back in its own release. */
+ * reference of its own and drops it in its own release. */
 #include <limits.h>
 #include <math.h>
 

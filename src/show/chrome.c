@@ -14,7 +14,7 @@
  *
  * patterns=TEXT marks frequent sequences of kernels (chrome_patterns.c).
  *
- * A recording of ours has no name yet: trace_name=PATH gives its document one, as Kineto calls its documents by
+ * A recording of ours has no name yet: trace_name=PATH names its document, as Kineto calls its documents by
  * their path. */
 #include "show/argsjson.h"
 #include "show/chrome_counters.h"
@@ -37,7 +37,7 @@ struct style {
 struct chrome {
   const struct tg__columns *t;
   struct tg__out *out;
-  struct tg__pen pen;
+  struct tg__buffer buffer;
   struct tg__forms *forms;
   struct tg__chrome_tracks *tracks;
   struct tg__str *cats;          /* by category: ,"cat":"kernel","name":" */
@@ -56,7 +56,7 @@ struct chrome {
 struct event {
   char ph;
   bool has_dur;
-  bool is_recorded; /* by us: numbers that Kineto gives its events are added */
+  bool is_recorded; /* by us: numbers that Kineto writes with its events are added */
   uint16_t cat;
   uint32_t slice; /* TG_NONE: a mark */
   uint32_t name, args, track;
@@ -72,26 +72,27 @@ static void put_merged_id(struct chrome *c, const struct event *ev) {
   const uint32_t rank = c->t->tracks[ev->track].rank;
   const struct tg__str key = TG_STR(",\"id\":");
   if (id.kind == TG__KIND_INT && id.i >= 0 && id.i < INT64_C(1) << 40) {
-    if (!tg__pen_room(&c->pen, (size_t)key.len + TG__PEN_NUMBER)) return;
-    c->pen.p = tg__pen_int(tg__pen_copy(c->pen.p, key.ptr, key.len), id.i | (int64_t)(rank & 0x3fffff) << 40);
+    if (!tg__buffer_room(&c->buffer, (size_t)key.len + TG__NUMBER_BYTES)) return;
+    c->buffer.p =
+        tg__buffer_int(tg__buffer_copy(c->buffer.p, key.ptr, key.len), id.i | (int64_t)(rank & 0x3fffff) << 40);
     return;
   }
   struct tg__out text = {0};
   struct tg__jsonw w = {.out = &text};
   tg__val_json(c->t, &id, &w);
-  tg__pen_lift(&c->pen);
+  tg__buffer_commit(&c->buffer);
   tg__out_format(c->out, ",\"id\":\"r%u:", rank);
   tg__json_body(c->out, (struct tg__str){text.buf, (uint32_t)text.len});
   tg__out_char(c->out, '"');
   tg__out_free(&text);
 }
 
-/* The name of a process tells which rank it belongs to once several are in one document. */
+/* The name of a process says which rank it belongs to once several are in one document. */
 static bool put_merged_process_name(struct chrome *c, const struct event *ev) {
   if (ev->ph != 'M' || ev->name != TG__K_PROCESS_NAME) return false;
   const uint32_t name = tg__arg_str(c->t, ev->args, TG__K_NAME);
   const struct tg__rank *rank = &c->t->ranks[c->t->tracks[ev->track].rank];
-  tg__pen_lift(&c->pen);
+  tg__buffer_commit(&c->buffer);
   tg__out_format(c->out, ",\"args\":{\"name\":\"rank %lld: ", (long long)rank->number);
   if (name != TG_NONE) tg__json_body(c->out, tg__name(c->t, name));
   tg__out_text(c->out, "\"}");
@@ -100,16 +101,16 @@ static bool put_merged_process_name(struct chrome *c, const struct event *ev) {
 
 /* Returns whether there was an args object, which then stands last. */
 static bool put_rest(struct chrome *c, const struct event *ev) {
-  tg__put_top(c->forms, &c->pen, ev->args, c->merged ? TG__K_ID : TG_NONE);
+  tg__put_top(c->forms, &c->buffer, ev->args, c->merged ? TG__K_ID : TG_NONE);
   if (c->merged) {
     put_merged_id(c, ev);
     if (put_merged_process_name(c, ev)) return true;
   }
-  return tg__put_args(c->forms, &c->pen, ev->args, TG_STR(",\"args\":"));
+  return tg__put_args(c->forms, &c->buffer, ev->args, TG_STR(",\"args\":"));
 }
 
 static char *put_us(char *p, int64_t ns, bool decimals) {
-  return decimals ? tg__pen_us_fixed(p, ns) : tg__pen_us(p, ns);
+  return decimals ? tg__buffer_us_fixed(p, ns) : tg__buffer_us(p, ns);
 }
 
 static struct tg__str overload_of(struct chrome *c, const struct event *ev) {
@@ -122,30 +123,30 @@ static void put_event(struct chrome *c, const struct event *ev, bool first) {
   const struct tg__str cat = c->cats[ev->cat];
   const struct tg__str name = tg__form_body(c->forms, ev->name, c->out);
   const struct tg__str overload = overload_of(c, ev);
-  if (!tg__pen_room(&c->pen, (size_t)EVENT_FIXED + cat.len + name.len + overload.len + ev->place.len)) return;
-  char *p = first ? TG__PEN_LITERAL(c->pen.p, "\n{") : TG__PEN_LITERAL(c->pen.p, ",\n{");
+  if (!tg__buffer_room(&c->buffer, (size_t)EVENT_FIXED + cat.len + name.len + overload.len + ev->place.len)) return;
+  char *p = first ? TG__BUFFER_LITERAL(c->buffer.p, "\n{") : TG__BUFFER_LITERAL(c->buffer.p, ",\n{");
   if (ev->ph > ' ' && ev->ph != '"' && ev->ph != '\\') { /* also in a damaged .tacho */
-    p = TG__PEN_LITERAL(p, "\"ph\":\"");
+    p = TG__BUFFER_LITERAL(p, "\"ph\":\"");
     *p++ = ev->ph;
-    p = TG__PEN_LITERAL(p, "\",");
+    p = TG__BUFFER_LITERAL(p, "\",");
   }
-  p = tg__pen_copy(p, cat.ptr, cat.len);
-  p = tg__pen_copy(p, name.ptr, name.len);
+  p = tg__buffer_copy(p, cat.ptr, cat.len);
+  p = tg__buffer_copy(p, name.ptr, name.len);
   if (overload.len) {
     *p++ = '.';
-    p = tg__pen_copy(p, overload.ptr, overload.len);
+    p = tg__buffer_copy(p, overload.ptr, overload.len);
   }
   *p++ = '"';
-  p = tg__pen_copy(p, ev->place.ptr, ev->place.len);
+  p = tg__buffer_copy(p, ev->place.ptr, ev->place.len);
   const struct style style = c->styles[c->t->tracks[ev->track].rank];
-  if (ev->ts_ns != TG_NULL_INT) p = put_us(TG__PEN_LITERAL(p, ",\"ts\":"), ev->ts_ns, style.ts);
-  if (ev->has_dur) p = put_us(TG__PEN_LITERAL(p, ",\"dur\":"), ev->dur_ns, style.dur);
-  c->pen.p = p;
+  if (ev->ts_ns != TG_NULL_INT) p = put_us(TG__BUFFER_LITERAL(p, ",\"ts\":"), ev->ts_ns, style.ts);
+  if (ev->has_dur) p = put_us(TG__BUFFER_LITERAL(p, ",\"dur\":"), ev->dur_ns, style.dur);
+  c->buffer.p = p;
   bool has_args = put_rest(c, ev);
-  if (ev->is_recorded) tg__recorded_args(c->recorded, &c->pen, ev->slice, (enum tg__class)c->t->cats[ev->cat].cls);
-  if (c->marked && ev->slice != TG_NONE) has_args = tg__marked_args(c->marked, &c->pen, ev->slice, has_args);
-  if (c->overlay && ev->slice != TG_NONE) tg__overlay_args(c->overlay, &c->pen, ev->slice, has_args);
-  if (tg__pen_room(&c->pen, 1)) *c->pen.p++ = '}';
+  if (ev->is_recorded) tg__recorded_args(c->recorded, &c->buffer, ev->slice, (enum tg__class)c->t->cats[ev->cat].cls);
+  if (c->marked && ev->slice != TG_NONE) has_args = tg__marked_args(c->marked, &c->buffer, ev->slice, has_args);
+  if (c->overlay && ev->slice != TG_NONE) tg__overlay_args(c->overlay, &c->buffer, ev->slice, has_args);
+  if (tg__buffer_room(&c->buffer, 1)) *c->buffer.p++ = '}';
 }
 
 /* Kineto writes the flow from a forward operator to its autograd node as two events, each behind the operator it is
@@ -154,17 +155,17 @@ static void put_flow(struct chrome *c, const struct event *ev) {
   bool is_end;
   const uint32_t id = tg__recorded_flow(c->recorded, ev->slice, &is_end);
   const uint32_t rank = c->t->tracks[ev->track].rank;
-  if (!id || !tg__pen_room(&c->pen, (size_t)EVENT_FIXED + ev->place.len)) return;
-  char *p = TG__PEN_LITERAL(c->pen.p, ",\n{\"ph\":\"");
+  if (!id || !tg__buffer_room(&c->buffer, (size_t)EVENT_FIXED + ev->place.len)) return;
+  char *p = TG__BUFFER_LITERAL(c->buffer.p, ",\n{\"ph\":\"");
   *p++ = is_end ? 'f' : 's';
-  p = TG__PEN_LITERAL(p, "\",\"cat\":\"fwdbwd\",\"name\":\"fwdbwd\"");
-  p = tg__pen_copy(p, ev->place.ptr, ev->place.len);
-  p = put_us(TG__PEN_LITERAL(p, ",\"ts\":"), ev->ts_ns, c->styles[rank].ts);
-  p = TG__PEN_LITERAL(p, ",\"id\":");
-  p = tg__pen_int(p, (int64_t)id | (c->merged ? (int64_t)(rank & 0x3fffff) << 40 : 0));
-  if (is_end) p = TG__PEN_LITERAL(p, ",\"bp\":\"e\"");
+  p = TG__BUFFER_LITERAL(p, "\",\"cat\":\"fwdbwd\",\"name\":\"fwdbwd\"");
+  p = tg__buffer_copy(p, ev->place.ptr, ev->place.len);
+  p = put_us(TG__BUFFER_LITERAL(p, ",\"ts\":"), ev->ts_ns, c->styles[rank].ts);
+  p = TG__BUFFER_LITERAL(p, ",\"id\":");
+  p = tg__buffer_int(p, (int64_t)id | (c->merged ? (int64_t)(rank & 0x3fffff) << 40 : 0));
+  if (is_end) p = TG__BUFFER_LITERAL(p, ",\"bp\":\"e\"");
   *p++ = '}';
-  c->pen.p = p;
+  c->buffer.p = p;
 }
 
 static bool is_recorded(const struct chrome *c, uint32_t track) {
@@ -220,7 +221,7 @@ static void put_events(struct chrome *c, const struct tg__event *events, uint32_
     if (!is_on(&c->t->tracks[track], events[i].id)) track = tg__slice_track(c->t, events[i].id);
     put_slice(c, events[i].id, track, i == 0);
   }
-  tg__pen_lift(&c->pen);
+  tg__buffer_commit(&c->buffer);
 }
 
 /* ---- the document ---------------------------------------------------------------------------- */
@@ -305,8 +306,8 @@ static void put_document(struct chrome *c, uint32_t rank, const struct tg__event
   }
   tg__out_char(c->out, '[');
   put_events(c, events, count);
-  if (c->overlay) tg__overlay_arrows(c->overlay, c->tracks, &c->pen);
-  if (c->counters) tg__counters_put(c->counters, c->tracks, &c->pen);
+  if (c->overlay) tg__overlay_arrows(c->overlay, c->tracks, &c->buffer);
+  if (c->counters) tg__counters_put(c->counters, c->tracks, &c->buffer);
   tg__chrome_put_lane_names(c->tracks, c->out, count == 0);
   tg__out_text(c->out, "\n]");
   if (!bare) {
@@ -328,16 +329,16 @@ enum tg_err tg__chrome_trace(struct tg__columns *t, const struct tg__show_option
     return tg__fail(e, TG_USAGE, -1, "lanes=%s is unknown: it is split (the default) or keep", lanes);
   }
   uint32_t count = 0;
-  struct tg__ask pick;
+  struct tg__ask selection;
   struct tg__event *events = NULL;
-  struct chrome c = {.t = t, .out = out, .pen = {.out = out}, .name = tg__show_arg(o, "trace_name")};
-  enum tg_err err = tg__show_begin(t, o, TG__COL_ALL, &pick, e);
+  struct chrome c = {.t = t, .out = out, .buffer = {.out = out}, .name = tg__show_arg(o, "trace_name")};
+  enum tg_err err = tg__show_begin(t, o, TG__COL_ALL, &selection, e);
   if (err) goto done;
-  const uint32_t rank = t->rank_count == 1 ? 0 : pick.rank;
+  const uint32_t rank = t->rank_count == 1 ? 0 : selection.rank;
   c.merged = rank == TG_NONE;
   c.forms = tg__forms_new(t);
   c.tracks = tg__chrome_tracks_new(t, c.merged, lanes && strcmp(lanes, "keep") == 0);
-  events = tg__walk_new(t, &pick, &count);
+  events = tg__walk_new(t, &selection, &count);
   err = tg__overlay_new(t, o, &c.overlay, e);
   if (!err) err = tg__marked_new(t, o, &c.marked, e);
   if (!err) err = tg__counters_new(t, o, &c.counters, e);
@@ -352,7 +353,7 @@ enum tg_err tg__chrome_trace(struct tg__columns *t, const struct tg__show_option
   put_document(&c, rank, events, count);
   err = tg__show_end(out, e);
 done:
-  tg__ask_end(&pick);
+  tg__ask_end(&selection);
   tg__free(events);
   tg__chrome_tracks_free(c.tracks);
   tg__recorded_free(c.recorded);

@@ -50,44 +50,44 @@ static const struct tg__column *column(const struct tg_table *t, const char *nam
 }
 
 /* Everything of an event but its name and its args. */
-static char *put_head(char *p, struct tg__chrome_tracks *tracks, const struct tg_table *t, size_t row) {
+static char *put_counter_head(char *p, struct tg__chrome_tracks *tracks, const struct tg_table *t, size_t row) {
   const uint32_t track = (uint32_t)column(t, "track")->ints[row];
   const struct tg__str place = tg__chrome_place(tracks, track, 0);
-  p = TG__PEN_LITERAL(p, ",\n{\"ph\":\"C\"");
-  p = tg__pen_copy(p, place.ptr, place.len);
-  p = TG__PEN_LITERAL(p, ",\"ts\":");
-  return tg__pen_us(p, column(t, "ts_ns")->ints[row] + tg__chrome_shift(tracks, track));
+  p = TG__BUFFER_LITERAL(p, ",\n{\"ph\":\"C\"");
+  p = tg__buffer_copy(p, place.ptr, place.len);
+  p = TG__BUFFER_LITERAL(p, ",\"ts\":");
+  return tg__buffer_us(p, column(t, "ts_ns")->ints[row] + tg__chrome_shift(tracks, track));
 }
 
-static void put_queue(const struct tg_table *t, struct tg__chrome_tracks *tracks, struct tg__pen *pen) {
+static void put_queue(const struct tg_table *t, struct tg__chrome_tracks *tracks, struct tg__buffer *buffer) {
   const struct tg__column *stream = column(t, "stream"), *length = column(t, "length"), *track = column(t, "track");
   for (size_t i = 0; i < t->rows; i++) {
-    if (!tg__pen_room(pen, POINT_ROOM + tg__chrome_place(tracks, (uint32_t)track->ints[i], 0).len)) return;
-    char *p = put_head(pen->p, tracks, t, i);
-    p = TG__PEN_LITERAL(p, ",\"name\":\"Queue Length\",\"id\":");
-    p = tg__pen_int(p, stream->ints[i]);
-    p = TG__PEN_LITERAL(p, ",\"args\":{\"Queue Length\":");
-    p = tg__pen_int(p, length->ints[i]);
-    pen->p = TG__PEN_LITERAL(p, "}}");
+    if (!tg__buffer_room(buffer, POINT_ROOM + tg__chrome_place(tracks, (uint32_t)track->ints[i], 0).len)) return;
+    char *p = put_counter_head(buffer->p, tracks, t, i);
+    p = TG__BUFFER_LITERAL(p, ",\"name\":\"Queue Length\",\"id\":");
+    p = tg__buffer_int(p, stream->ints[i]);
+    p = TG__BUFFER_LITERAL(p, ",\"args\":{\"Queue Length\":");
+    p = tg__buffer_int(p, length->ints[i]);
+    buffer->p = TG__BUFFER_LITERAL(p, "}}");
   }
-  tg__pen_lift(pen);
+  tg__buffer_commit(buffer);
 }
 
-static void put_bandwidth(const struct tg_table *t, struct tg__chrome_tracks *tracks, struct tg__pen *pen) {
+static void put_bandwidth(const struct tg_table *t, struct tg__chrome_tracks *tracks, struct tg__buffer *buffer) {
   const struct tg__column *kind = column(t, "kind"), *gbps = column(t, "gbps"), *track = column(t, "track");
   for (size_t i = 0; i < t->rows; i++) {
-    if (!tg__pen_room(pen, POINT_ROOM + tg__chrome_place(tracks, (uint32_t)track->ints[i], 0).len)) return;
-    pen->p = put_head(pen->p, tracks, t, i);
-    tg__pen_lift(pen);
-    tg__out_text(pen->out, ",\"name\":\"");
-    tg__json_escape(pen->out, tg__strings_get(t->strings, kind->texts[i]), true);
-    tg__out_text(pen->out, "\",\"args\":{\"Memcpy BW\":");
-    tg__out_double(pen->out, gbps->reals[i]);
-    tg__out_text(pen->out, "}}");
+    if (!tg__buffer_room(buffer, POINT_ROOM + tg__chrome_place(tracks, (uint32_t)track->ints[i], 0).len)) return;
+    buffer->p = put_counter_head(buffer->p, tracks, t, i);
+    tg__buffer_commit(buffer);
+    tg__out_text(buffer->out, ",\"name\":\"");
+    tg__json_escape(buffer->out, tg__strings_get(t->strings, kind->texts[i]), true);
+    tg__out_text(buffer->out, "\",\"args\":{\"Memcpy BW\":");
+    tg__out_double(buffer->out, gbps->reals[i]);
+    tg__out_text(buffer->out, "}}");
   }
 }
 
-void tg__counters_put(const struct tg__counters *c, struct tg__chrome_tracks *tracks, struct tg__pen *pen) {
-  if (c->queue) put_queue(c->queue, tracks, pen);
-  if (c->bandwidth) put_bandwidth(c->bandwidth, tracks, pen);
+void tg__counters_put(const struct tg__counters *c, struct tg__chrome_tracks *tracks, struct tg__buffer *buffer) {
+  if (c->queue) put_queue(c->queue, tracks, buffer);
+  if (c->bandwidth) put_bandwidth(c->bandwidth, tracks, buffer);
 }

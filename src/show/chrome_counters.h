@@ -4,7 +4,7 @@
 #define TG_SHOW_CHROME_COUNTERS_H
 
 #include "show/chrome_track.h"
-#include "show/pen.h"
+#include "show/buffer.h"
 
 struct tg__counters;
 /* Asks for the series that the option counters= names. *out stays NULL when it is not given. */
@@ -12,6 +12,6 @@ enum tg_err tg__counters_new(struct tg__columns *t, const struct tg__show_option
                              struct tg_error *e);
 void tg__counters_free(struct tg__counters *c); /* NULL is fine */
 void tg__counters_put(const struct tg__counters *c, struct tg__chrome_tracks *tracks,
-                      struct tg__pen *pen); /* with a comma in front of each */
+                      struct tg__buffer *buffer); /* with a comma in front of each */
 
 #endif

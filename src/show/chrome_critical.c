@@ -26,7 +26,7 @@ static const char *const types[KINDS] = {"critical_path_operator", "critical_pat
                                          "critical_path_kernel_launch_delay", "critical_path_kernel_kernel_delay",
                                          "critical_path_sync_dependency"};
 
-static uint8_t kind_of(const struct tg_table *table, uint32_t text) {
+static uint8_t edge_kind_of(const struct tg_table *table, uint32_t text) {
   const struct tg__str name = tg__strings_get(table->strings, text);
   for (unsigned k = 0; k < KINDS; k++)
     if (name.len == strlen(kinds[k]) && memcmp(name.ptr, kinds[k], name.len) == 0) return (uint8_t)k;
@@ -55,7 +55,7 @@ static bool take_answer(struct tg__overlay *v, const struct tg_table *table, boo
   if (!v->is_critical || !v->arrows) return false;
   for (size_t i = 0; i < table->rows; i++) {
     const struct arrow a = {(uint32_t)from->ints[i], (uint32_t)to->ints[i],   from_end->bools[i] == 1,
-                            to_end->bools[i] == 1,   critical->bools[i] == 1, kind_of(table, kind->texts[i]),
+                            to_end->bools[i] == 1,   critical->bools[i] == 1, edge_kind_of(table, kind->texts[i]),
                             weight->ints[i]};
     if (a.is_critical) v->is_critical[a.from] = v->is_critical[a.to] = 1;
     if (is_drawn(&a, all)) v->arrows[v->count++] = a;
@@ -118,17 +118,17 @@ uint32_t tg__overlay_filter(const struct tg__overlay *v, struct tg__event *event
   return kept;
 }
 
-void tg__overlay_args(const struct tg__overlay *v, struct tg__pen *pen, uint32_t slice, bool has_args) {
-  if (!v->is_critical[slice] || !pen->p) return;
+void tg__overlay_args(const struct tg__overlay *v, struct tg__buffer *buffer, uint32_t slice, bool has_args) {
+  if (!v->is_critical[slice] || !buffer->p) return;
   if (!has_args) {
-    if (tg__pen_room(pen, ARROW_ROOM)) pen->p = TG__PEN_LITERAL(pen->p, ",\"args\":{\"critical\":1}");
+    if (tg__buffer_room(buffer, ARROW_ROOM)) buffer->p = TG__BUFFER_LITERAL(buffer->p, ",\"args\":{\"critical\":1}");
     return;
   }
-  pen->p--; /* the brace: it was written last, and in one piece with what is before it */
-  const bool is_empty = pen->p > pen->start && pen->p[-1] == '{';
-  if (!tg__pen_room(pen, ARROW_ROOM)) return;
-  if (!is_empty) *pen->p++ = ',';
-  pen->p = TG__PEN_LITERAL(pen->p, "\"critical\":1}");
+  buffer->p--; /* the brace: it was written last, and in one piece with what is before it */
+  const bool is_empty = buffer->p > buffer->start && buffer->p[-1] == '{';
+  if (!tg__buffer_room(buffer, ARROW_ROOM)) return;
+  if (!is_empty) *buffer->p++ = ',';
+  buffer->p = TG__BUFFER_LITERAL(buffer->p, "\"critical\":1}");
 }
 
 /* An arrow leaves work of a device a little before its end: at the end itself viewers find nothing to tie it to. */
@@ -139,34 +139,34 @@ static int64_t time_at(const struct tg__overlay *v, uint32_t slice, bool at_end,
   return tg__slice_end(v->t, slice) - (v->t->tracks[track].kind == TG__TRACK_DEVICE ? early : 0);
 }
 
-static void put_end(const struct tg__overlay *v, struct tg__chrome_tracks *tracks, struct tg__pen *pen, size_t id,
+static void put_end(const struct tg__overlay *v, struct tg__chrome_tracks *tracks, struct tg__buffer *buffer, size_t id,
                     bool is_end) {
   const struct arrow *a = &v->arrows[id];
   const uint32_t slice = is_end ? a->to : a->from, track = tg__slice_track(v->t, slice);
   const struct tg__str place = tg__chrome_place(tracks, track, tg__chrome_slice_lane(tracks, track, slice));
-  if (!tg__pen_room(pen, (size_t)ARROW_ROOM + place.len)) return;
-  char *p = TG__PEN_LITERAL(pen->p, ",\n{\"ph\":\"");
+  if (!tg__buffer_room(buffer, (size_t)ARROW_ROOM + place.len)) return;
+  char *p = TG__BUFFER_LITERAL(buffer->p, ",\n{\"ph\":\"");
   *p++ = is_end ? 'f' : 's';
-  p = TG__PEN_LITERAL(p, "\",\"id\":");
-  p = tg__pen_uint(p, id);
-  p = tg__pen_copy(p, place.ptr, place.len);
-  p = TG__PEN_LITERAL(p, ",\"ts\":");
-  p = tg__pen_us(p, time_at(v, slice, is_end ? a->to_end : a->from_end, track) + tg__chrome_shift(tracks, track));
-  p = TG__PEN_LITERAL(p, ",\"cat\":\"critical_path\",\"name\":\"critical_path\",\"args\":{\"weight\":");
-  p = tg__pen_us(p, a->weight_ns);
-  p = a->is_critical ? TG__PEN_LITERAL(p, ",\"critical\":true,\"type\":\"")
-                     : TG__PEN_LITERAL(p, ",\"critical\":false,\"type\":\"");
-  p = tg__pen_copy(p, types[a->kind], strlen(types[a->kind]));
-  p = TG__PEN_LITERAL(p, "\"}");
-  if (is_end) p = TG__PEN_LITERAL(p, ",\"bp\":\"e\"");
+  p = TG__BUFFER_LITERAL(p, "\",\"id\":");
+  p = tg__buffer_uint(p, id);
+  p = tg__buffer_copy(p, place.ptr, place.len);
+  p = TG__BUFFER_LITERAL(p, ",\"ts\":");
+  p = tg__buffer_us(p, time_at(v, slice, is_end ? a->to_end : a->from_end, track) + tg__chrome_shift(tracks, track));
+  p = TG__BUFFER_LITERAL(p, ",\"cat\":\"critical_path\",\"name\":\"critical_path\",\"args\":{\"weight\":");
+  p = tg__buffer_us(p, a->weight_ns);
+  p = a->is_critical ? TG__BUFFER_LITERAL(p, ",\"critical\":true,\"type\":\"")
+                     : TG__BUFFER_LITERAL(p, ",\"critical\":false,\"type\":\"");
+  p = tg__buffer_copy(p, types[a->kind], strlen(types[a->kind]));
+  p = TG__BUFFER_LITERAL(p, "\"}");
+  if (is_end) p = TG__BUFFER_LITERAL(p, ",\"bp\":\"e\"");
   *p++ = '}';
-  pen->p = p;
+  buffer->p = p;
 }
 
-void tg__overlay_arrows(const struct tg__overlay *v, struct tg__chrome_tracks *tracks, struct tg__pen *pen) {
+void tg__overlay_arrows(const struct tg__overlay *v, struct tg__chrome_tracks *tracks, struct tg__buffer *buffer) {
   for (size_t i = 0; i < v->count; i++) {
-    put_end(v, tracks, pen, i, false);
-    put_end(v, tracks, pen, i, true);
+    put_end(v, tracks, buffer, i, false);
+    put_end(v, tracks, buffer, i, true);
   }
-  tg__pen_lift(pen);
+  tg__buffer_commit(buffer);
 }

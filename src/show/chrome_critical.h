@@ -4,7 +4,7 @@
 #define TG_SHOW_CHROME_CRITICAL_H
 
 #include "show/chrome_track.h"
-#include "show/pen.h"
+#include "show/buffer.h"
 
 struct tg__overlay;
 /* Asks for the path with what the options say. *out stays NULL when they do not say critical=. */
@@ -16,8 +16,8 @@ void tg__overlay_free(struct tg__overlay *v); /* NULL is fine */
  * Python frames. */
 uint32_t tg__overlay_filter(const struct tg__overlay *v, struct tg__event *events, uint32_t count);
 /* Behind the args of a slice, if it had some. */
-void tg__overlay_args(const struct tg__overlay *v, struct tg__pen *pen, uint32_t slice, bool has_args);
+void tg__overlay_args(const struct tg__overlay *v, struct tg__buffer *buffer, uint32_t slice, bool has_args);
 /* The flows, two events each, with a comma in front. */
-void tg__overlay_arrows(const struct tg__overlay *v, struct tg__chrome_tracks *tracks, struct tg__pen *pen);
+void tg__overlay_arrows(const struct tg__overlay *v, struct tg__chrome_tracks *tracks, struct tg__buffer *buffer);
 
 #endif

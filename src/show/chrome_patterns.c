@@ -25,7 +25,7 @@ static const int64_t *ints(const struct tg_table *table, const char *name) {
   return table->columns[tg__table_column_index(table, name)].ints;
 }
 
-static uint64_t place_of(const struct tg_table *table, size_t row) {
+static uint64_t pattern_place_of(const struct tg_table *table, size_t row) {
   return (uint64_t)ints(table, "rank")[row] << 32 | (uint64_t)ints(table, "place")[row];
 }
 
@@ -50,9 +50,9 @@ static bool mark(struct tg__marked *m, const struct tg__columns *t, const struct
   bool ok = m->texts && m->pattern;
   if (ok) memset(m->pattern, 0xff, slices * sizeof *m->pattern);
   for (size_t i = 0; ok && i < patterns->rows; i++)
-    ok = render(m, patterns, i) && tg__map_put(&rows, place_of(patterns, i), (uint32_t)i);
+    ok = render(m, patterns, i) && tg__map_put(&rows, pattern_place_of(patterns, i), (uint32_t)i);
   for (size_t i = 0; ok && i < events->rows; i++)
-    m->pattern[ints(events, "event")[i]] = tg__map_get(&rows, place_of(events, i));
+    m->pattern[ints(events, "event")[i]] = tg__map_get(&rows, pattern_place_of(events, i));
   tg__map_free(&rows);
   return ok;
 }
@@ -84,17 +84,17 @@ void tg__marked_free(struct tg__marked *m) {
   tg__free(m);
 }
 
-bool tg__marked_args(const struct tg__marked *m, struct tg__pen *pen, uint32_t slice, bool has_args) {
-  if (m->pattern[slice] == TG_NONE || !pen->p) return has_args;
+bool tg__marked_args(const struct tg__marked *m, struct tg__buffer *buffer, uint32_t slice, bool has_args) {
+  if (m->pattern[slice] == TG_NONE || !buffer->p) return has_args;
   const struct tg__str text = m->texts[m->pattern[slice]];
-  if (has_args) pen->p--; /* the brace: it was written last, and in one piece with what is before it */
-  const bool is_empty = has_args && pen->p > pen->start && pen->p[-1] == '{';
-  if (!tg__pen_room(pen, (size_t)text.len + TG__PEN_NUMBER)) return has_args;
+  if (has_args) buffer->p--; /* the brace: it was written last, and in one piece with what is before it */
+  const bool is_empty = has_args && buffer->p > buffer->start && buffer->p[-1] == '{';
+  if (!tg__buffer_room(buffer, (size_t)text.len + TG__NUMBER_BYTES)) return has_args;
   if (!has_args)
-    pen->p = TG__PEN_LITERAL(pen->p, ",\"args\":{");
+    buffer->p = TG__BUFFER_LITERAL(buffer->p, ",\"args\":{");
   else if (!is_empty)
-    *pen->p++ = ',';
-  pen->p = tg__pen_copy(pen->p, text.ptr, text.len);
-  *pen->p++ = '}';
+    *buffer->p++ = ',';
+  buffer->p = tg__buffer_copy(buffer->p, text.ptr, text.len);
+  *buffer->p++ = '}';
   return true;
 }

@@ -5,7 +5,7 @@
 #define TG_SHOW_CHROME_PATTERNS_H
 
 #include "show/parts.h"
-#include "show/pen.h"
+#include "show/buffer.h"
 
 struct tg__marked;
 /* The patterns below operators that patterns= names; top_k= (5) of each rank, of min_length= kernels or more. *out
@@ -15,6 +15,6 @@ enum tg_err tg__marked_new(struct tg__columns *t, const struct tg__show_options 
 void tg__marked_free(struct tg__marked *m); /* NULL is fine */
 
 /* Behind the args of a slice, if it had some. Returns whether it has some now. */
-bool tg__marked_args(const struct tg__marked *m, struct tg__pen *pen, uint32_t slice, bool has_args);
+bool tg__marked_args(const struct tg__marked *m, struct tg__buffer *buffer, uint32_t slice, bool has_args);
 
 #endif

@@ -83,23 +83,23 @@ static char *put_member(char *p, bool *any, const char *key, size_t len, int64_t
   if (*any) *p++ = ',';
   *any = true;
   *p++ = '"';
-  p = tg__pen_copy(p, key, len);
+  p = tg__buffer_copy(p, key, len);
   *p++ = '"';
   *p++ = ':';
-  return tg__pen_int(p, value);
+  return tg__buffer_int(p, value);
 }
 #define PUT_MEMBER(p, any, key, value) put_member(p, any, key, sizeof(key) - 1, value)
 
-void tg__recorded_args(struct tg__recorded *r, struct tg__pen *pen, uint32_t slice, enum tg__class cls) {
+void tg__recorded_args(struct tg__recorded *r, struct tg__buffer *buffer, uint32_t slice, enum tg__class cls) {
   enum { ROOM = 256 };
   const bool frame = cls == TG__CLASS_PYTHON && slice != TG_NONE,
              op = cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION;
   if (!frame && !op && cls != TG__CLASS_INSTANT) return;
-  if (!pen->p || pen->p == pen->start || pen->p[-1] != '}') return; /* an event without args */
-  pen->p--;
-  bool any = pen->p == pen->start || pen->p[-1] != '{'; /* an empty object is written in one piece */
-  if (!tg__pen_room(pen, ROOM)) return;
-  char *p = pen->p;
+  if (!buffer->p || buffer->p == buffer->start || buffer->p[-1] != '}') return; /* an event without args */
+  buffer->p--;
+  bool any = buffer->p == buffer->start || buffer->p[-1] != '{'; /* an empty object is written in one piece */
+  if (!tg__buffer_room(buffer, ROOM)) return;
+  char *p = buffer->p;
   if (frame) {
     const uint32_t caller = caller_of(r, slice);
     if (caller) p = PUT_MEMBER(p, &any, "Python parent id", caller);
@@ -110,7 +110,7 @@ void tg__recorded_args(struct tg__recorded *r, struct tg__pen *pen, uint32_t sli
   }
   p = PUT_MEMBER(p, &any, "Ev Idx", r->events++);
   *p++ = '}';
-  pen->p = p;
+  buffer->p = p;
 }
 
 uint32_t tg__recorded_flow(const struct tg__recorded *r, uint32_t slice, bool *is_end) {

@@ -5,7 +5,7 @@
 #define TG_SHOW_CHROME_RECORDED_H
 
 #include "show/parts.h"
-#include "show/pen.h"
+#include "show/buffer.h"
 
 struct tg__recorded;
 bool tg__recorded_any(const struct tg__columns *t); /* is any rank a recording? */
@@ -14,7 +14,7 @@ struct tg__recorded *tg__recorded_new(const struct tg__columns *t, const struct 
 void tg__recorded_free(struct tg__recorded *r);
 
 /* Add to the args object that was just written, when there is one. slice TG_NONE: a mark. */
-void tg__recorded_args(struct tg__recorded *r, struct tg__pen *pen, uint32_t slice, enum tg__class cls);
+void tg__recorded_args(struct tg__recorded *r, struct tg__buffer *buffer, uint32_t slice, enum tg__class cls);
 /* The flow that begins or, *is_end, ends at a slice; 0 = none. */
 uint32_t tg__recorded_flow(const struct tg__recorded *r, uint32_t slice, bool *is_end);
 

@@ -55,7 +55,7 @@ static bool choose_pid(struct tg__chrome_tracks *c, uint32_t k) {
 
 /* ---- sub-lanes ------------------------------------------------------------------------------- */
 
-/* Async slices are told apart by their id, not by nesting. */
+/* Async slices are distinguished by their id, not by nesting. */
 static bool splits(const struct tg__chrome_tracks *c, const struct tg__track *track) {
   return !c->keep && track->lanes > 1 && track->kind != TG__TRACK_ASYNC;
 }
@@ -65,7 +65,7 @@ unsigned tg__chrome_slice_lane(const struct tg__chrome_tracks *c, uint32_t track
 }
 
 /* First slice of a track that starts at ns or later. */
-static uint32_t first_from(const struct tg__columns *t, const struct tg__track *track, int64_t ns) {
+static uint32_t first_slice_from(const struct tg__columns *t, const struct tg__track *track, int64_t ns) {
   uint32_t low = track->first, high = track->first + track->count;
   while (low < high) {
     const uint32_t mid = low + (high - low) / 2;
@@ -87,7 +87,7 @@ static unsigned flow_lane(const struct tg__chrome_tracks *c, uint32_t k, uint32_
   const bool has_id = tg__arg(t, t->marks.args[mark], TG__K_ID, true, &id) && id.kind == TG__KIND_INT;
   const uint32_t end = track->first + track->count;
   unsigned lane = 0;
-  for (uint32_t i = first_from(t, track, ns), seen = 0; i < end && t->slices.start_ns[i] == ns; i++, seen++) {
+  for (uint32_t i = first_slice_from(t, track, ns), seen = 0; i < end && t->slices.start_ns[i] == ns; i++, seen++) {
     const unsigned own = tg__chrome_slice_lane(c, k, i);
     if (!seen) lane = own;
     if (has_id && tg__arg_int(t, t->slices.args[i], TG__K_CORRELATION, -1) == id.i) return own;
@@ -223,7 +223,7 @@ void tg__chrome_put_lane_names(const struct tg__chrome_tracks *c, struct tg__out
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static bool prepare(struct tg__chrome_tracks *c) {
+static bool prepare_tracks(struct tg__chrome_tracks *c) {
   const struct tg__columns *t = c->t;
   c->places = tg__alloc(((size_t)t->track_count + 1) * sizeof *c->places);
   c->pids = tg__alloc(((size_t)t->track_count + 1) * sizeof *c->pids);
@@ -245,7 +245,7 @@ struct tg__chrome_tracks *tg__chrome_tracks_new(const struct tg__columns *t, boo
   struct tg__chrome_tracks *c = tg__alloc(sizeof *c);
   if (!c) return NULL;
   *c = (struct tg__chrome_tracks){.t = t, .merged = merged, .keep = keep};
-  if (prepare(c)) return c;
+  if (prepare_tracks(c)) return c;
   tg__chrome_tracks_free(c);
   return NULL;
 }

@@ -47,7 +47,7 @@ static void put_body(struct tg__out *out, struct tg__str s) {
   }
 }
 
-static void put_text(struct tg__out *out, struct tg__str s, bool keep) {
+static void put_csv_field(struct tg__out *out, struct tg__str s, bool keep) {
   const bool quoted = needs_quotes(s), guarded = !keep && is_formula(s);
   if (quoted) tg__out_char(out, '"');
   if (guarded) tg__out_char(out, '\'');
@@ -55,7 +55,8 @@ static void put_text(struct tg__out *out, struct tg__str s, bool keep) {
   if (quoted) tg__out_char(out, '"');
 }
 
-static void put_cell(const struct tg_table *t, const struct tg__column *c, size_t row, struct tg__out *out, bool keep) {
+static void put_csv_cell(const struct tg_table *t, const struct tg__column *c, size_t row, struct tg__out *out,
+                         bool keep) {
   switch (c->type) {
   case TG_INT:
     if (c->ints[row] != TG_NULL_INT) tg__out_int(out, c->ints[row]);
@@ -67,7 +68,7 @@ static void put_cell(const struct tg_table *t, const struct tg__column *c, size_
     if (c->bools[row] >= 0) tg__out_text(out, c->bools[row] ? "true" : "false");
     break;
   default:
-    if (c->texts[row] != TG_NONE) put_text(out, tg__strings_get(t->strings, c->texts[row]), keep);
+    if (c->texts[row] != TG_NONE) put_csv_field(out, tg__strings_get(t->strings, c->texts[row]), keep);
   }
 }
 
@@ -75,13 +76,13 @@ enum tg_err tg__csv_table(const struct tg_table *t, const struct tg__show_option
   const bool keep = keeps_formulas(o);
   for (size_t i = 0; i < t->column_count; i++) {
     if (i) tg__out_char(out, ',');
-    put_text(out, (struct tg__str){t->columns[i].name, (uint32_t)strlen(t->columns[i].name)}, keep);
+    put_csv_field(out, (struct tg__str){t->columns[i].name, (uint32_t)strlen(t->columns[i].name)}, keep);
   }
   tg__out_text(out, "\r\n");
   for (size_t row = 0; row < t->rows; row++) {
     for (size_t i = 0; i < t->column_count; i++) {
       if (i) tg__out_char(out, ',');
-      put_cell(t, &t->columns[i], row, out, keep);
+      put_csv_cell(t, &t->columns[i], row, out, keep);
     }
     tg__out_text(out, "\r\n");
   }
@@ -99,17 +100,17 @@ static void put_event_cell(const struct tg__columns *t, const struct tg__event_c
     tg__out_int(out, cell->number);
     break;
   case TG__CELL_STRING:
-    put_text(out, tg__name(t, cell->string), keep);
+    put_csv_field(out, tg__name(t, cell->string), keep);
     break;
   case TG__CELL_LETTER:
-    put_text(out, (struct tg__str){&cell->letter, 1}, keep);
+    put_csv_field(out, (struct tg__str){&cell->letter, 1}, keep);
     break;
   case TG__CELL_ARGS: {
-    struct tg__pen pen = {.out = args};
+    struct tg__buffer buffer = {.out = args};
     args->len = 0;
-    const bool any = tg__put_args(forms, &pen, cell->string, TG_STR(""));
-    tg__pen_lift(&pen);
-    if (any) put_text(out, (struct tg__str){args->buf, (uint32_t)args->len}, keep);
+    const bool any = tg__put_args(forms, &buffer, cell->string, TG_STR(""));
+    tg__buffer_commit(&buffer);
+    if (any) put_csv_field(out, (struct tg__str){args->buf, (uint32_t)args->len}, keep);
   }
   }
 }
@@ -118,14 +119,14 @@ enum tg_err tg__csv_trace(struct tg__columns *t, const struct tg__show_options *
                           struct tg_error *e) {
   const bool keep = keeps_formulas(o);
   uint32_t count = 0;
-  struct tg__ask pick;
+  struct tg__ask selection;
   struct tg__out args = {0};
   struct tg__forms *forms = NULL;
   struct tg__event *events = NULL;
-  enum tg_err err = tg__show_begin(t, o, TG__COL_ALL, &pick, e);
+  enum tg_err err = tg__show_begin(t, o, TG__COL_ALL, &selection, e);
   if (err) goto done;
   forms = tg__forms_new(t);
-  events = tg__walk_new(t, &pick, &count);
+  events = tg__walk_new(t, &selection, &count);
   if (!forms || !events) {
     err = tg__fail(e, TG_MEMORY, -1, "out of memory while writing %u events", count);
     goto done;
@@ -147,7 +148,7 @@ enum tg_err tg__csv_trace(struct tg__columns *t, const struct tg__show_options *
   if (args.err && !out->err) out->err = args.err;
   err = tg__show_end(out, e);
 done:
-  tg__ask_end(&pick);
+  tg__ask_end(&selection);
   tg__out_free(&args);
   tg__free(events);
   tg__forms_free(forms);

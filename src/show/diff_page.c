@@ -25,12 +25,12 @@ static bool find_columns(struct page *p) {
   return true;
 }
 
-static struct tg__str cell(const struct page *p, const struct tg__column *c, size_t row) {
+static struct tg__str diff_page_cell(const struct page *p, const struct tg__column *c, size_t row) {
   return c->texts[row] == TG_NONE ? TG_STR("") : tg__strings_get(p->t->strings, c->texts[row]);
 }
 
 static bool is(const struct page *p, const struct tg__column *c, size_t row, const char *word) {
-  return tg__str_eq(cell(p, c, row), (struct tg__str){word, (uint32_t)strlen(word)});
+  return tg__str_eq(diff_page_cell(p, c, row), (struct tg__str){word, (uint32_t)strlen(word)});
 }
 
 /* ---- cells ----------------------------------------------------------------------------------- */
@@ -72,7 +72,7 @@ static void put_right(struct tg__out *out, const char *text, unsigned width) {
   tg__out_bytes(out, s.ptr, s.len);
 }
 
-/* A name in a code span of a Markdown table: what would end either gives way. */
+/* A name in a code span of a Markdown table: characters that would end either are replaced. */
 static void put_code(struct tg__out *out, struct tg__str s) {
   tg__out_char(out, '`');
   size_t i = 0;
@@ -101,14 +101,14 @@ static const char *paint(const struct page *p, size_t row) {
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static void put_row(const struct page *p, size_t row, struct tg__str label, bool show_quantity) {
+static void put_diff_page_row(const struct page *p, size_t row, struct tg__str label, bool show_quantity) {
   char a[CELL], b[CELL], change[CELL], interval[CELL];
   write_figure(p, row, p->a->reals[row], false, a);
   write_figure(p, row, p->b->reals[row], false, b);
   write_change(p, row, change);
   write_interval(p, row, interval);
-  const struct tg__str verdict = cell(p, p->verdict, row),
-                       quantity = show_quantity ? cell(p, p->quantity, row) : TG_STR("");
+  const struct tg__str verdict = diff_page_cell(p, p->verdict, row),
+                       quantity = show_quantity ? diff_page_cell(p, p->quantity, row) : TG_STR("");
   if (p->markdown) {
     tg__out_text(p->out, "| ");
     put_code(p->out, label);
@@ -127,7 +127,7 @@ static void put_row(const struct page *p, size_t row, struct tg__str label, bool
   tg__out_format(p->out, "  %s%.*s%s\n", color, (int)verdict.len, verdict.ptr, *color ? "\033[0m" : "");
 }
 
-static void put_head(const struct page *p, const char *title) {
+static void put_diff_page_head(const struct page *p, const char *title) {
   if (p->markdown) {
     tg__out_format(p->out, "\n**%s**\n\n| | A | B | change | 95 %% | |\n| --- | ---: | ---: | ---: | ---: | --- |\n",
                    title);
@@ -144,7 +144,7 @@ static void put_head(const struct page *p, const char *title) {
   tg__out_char(p->out, '\n');
 }
 
-static bool is_settled(const struct page *p, size_t row) {
+static bool is_unchanged(const struct page *p, size_t row) {
   return is(p, p->verdict, row, "no difference") || is(p, p->verdict, row, "too few steps") ||
          is(p, p->verdict, row, "withheld");
 }
@@ -181,7 +181,7 @@ static void put_section(const struct page *p, const struct section *s) {
   bool judged = false;
   for (size_t i = 0; i < p->t->rows; i++) {
     if (!shows(p, s, i)) continue;
-    if (is_settled(p, i))
+    if (is_unchanged(p, i))
       quiet++;
     else
       changed++;
@@ -190,14 +190,14 @@ static void put_section(const struct page *p, const struct section *s) {
   if (!changed && !quiet) return;
   const bool all = s->all || !judged;
   if (all || changed)
-    put_head(p, s->title);
+    put_diff_page_head(p, s->title);
   else if (p->markdown)
     tg__out_format(p->out, "\n**%s**\n", s->title);
   else
     tg__out_format(p->out, "\n%s\n", s->title);
   for (size_t i = 0; i < p->t->rows && (s->all || shown < MOST_ROWS); i++) {
-    if (!shows(p, s, i) || (!all && is_settled(p, i))) continue;
-    put_row(p, i, cell(p, s->named ? p->name : p->quantity, i), s->named);
+    if (!shows(p, s, i) || (!all && is_unchanged(p, i))) continue;
+    put_diff_page_row(p, i, diff_page_cell(p, s->named ? p->name : p->quantity, i), s->named);
     shown++;
   }
   if (judged && !s->all) put_rest(p, s, changed, shown, quiet);
@@ -215,7 +215,7 @@ static void put_note(const struct page *p, const char *note) {
   }
 }
 
-static void put_notes(const struct page *p) {
+static void put_diff_page_notes(const struct page *p) {
   if (p->t->note_count) {
     tg__out_text(p->out, p->markdown ? "### " : p->color ? "\033[1m" : "");
     put_note(p, p->t->notes[0]);
@@ -259,7 +259,7 @@ enum tg_err tg__diff_page(const struct tg_table *t, const struct tg__show_option
     kernels |= is(&p, p.by, i, "kernel");
     families |= is(&p, p.by, i, "family");
   }
-  put_notes(&p);
+  put_diff_page_notes(&p);
   for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
     if (kernels && families && strcmp(sections[i].by, "kernel") == 0)
       continue; /* families say the same in fewer rows */

@@ -6,7 +6,7 @@
 
 static void put_key(struct tg__out *out, const char *key) { tg__out_format(out, ",\"%s\":", key); }
 
-static void put_text(struct tg__out *out, const struct tg_table *t, size_t row, const char *column) {
+static void put_finding_text(struct tg__out *out, const struct tg_table *t, size_t row, const char *column) {
   const struct tg__str s = tg__cell_str(t, row, column);
   put_key(out, column);
   if (!s.len) {
@@ -33,7 +33,7 @@ static void put_finding(struct tg__out *out, const struct tg_table *t, size_t ro
   tg__out_text(out, row ? ",\n{\"cause\":\"" : "\n{\"cause\":\"");
   tg__json_body(out, tg__cell_str(t, row, "cause"));
   tg__out_char(out, '"');
-  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) put_text(out, t, row, texts[i]);
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) put_finding_text(out, t, row, texts[i]);
   put_int(out, t, row, "line");
   put_int(out, t, row, "rank");
   put_int(out, t, row, "cost_ns");

@@ -63,7 +63,7 @@ static size_t head_bytes(struct tg__str s, unsigned width) {
   return i;
 }
 
-/* Names are told apart by both ends (namespace in front, shape or type behind), so the middle is what goes. */
+/* Names differ at both ends (namespace in front, shape or type behind), so the middle is cut. */
 unsigned tg__put_fitted(struct tg__out *out, struct tg__str s, unsigned width) {
   const unsigned full = tg__text_width(s);
   if (full <= width) {

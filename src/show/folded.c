@@ -46,17 +46,17 @@ enum tg_err tg__folded_trace(struct tg__columns *t, const struct tg__show_option
   size_t cap = 0;
   enum tg__stack_metric metric;
   struct tg__stacktree stacks = {0};
-  struct tg__ask pick = {0};
+  struct tg__ask selection = {0};
   enum tg_err err = tg__stack_metric(o, &metric, e);
-  if (!err) err = tg__show_begin(t, o, TG__COL_SLICES, &pick, e);
+  if (!err) err = tg__show_begin(t, o, TG__COL_SLICES, &selection, e);
   if (err) goto done;
-  err = tg__stacktree_build(t, &pick, metric, &stacks);
+  err = tg__stacktree_build(t, &selection, metric, &stacks);
   for (size_t i = 0; !err && i < stacks.count; i++) {
     if (stacks.nodes[i].self_ns > 0 && !put_stack(t, &stacks, (uint32_t)i, &chain, &cap, out)) err = TG_MEMORY;
   }
   err = err ? tg__fail(e, err, -1, "out of memory while folding stacks") : tg__show_end(out, e);
 done:
-  tg__ask_end(&pick);
+  tg__ask_end(&selection);
   tg__free(chain);
   tg__stacktree_free(&stacks);
   return err;

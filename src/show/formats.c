@@ -49,16 +49,17 @@ const char *tg__show_arg(const struct tg__show_options *o, const char *name) {
 }
 
 enum tg_err tg__show_begin(struct tg__columns *t, const struct tg__show_options *o, uint32_t columns,
-                           struct tg__ask *pick, struct tg_error *e) {
-  *pick = (struct tg__ask){.rank = TG_NONE, .track = TG_NONE};
+                           struct tg__ask *selection, struct tg_error *e) {
+  *selection = (struct tg__ask){.rank = TG_NONE, .track = TG_NONE};
   const enum tg_err err = tg__trace_load(t, columns, e);
-  return err || !o ? err : tg__ask_select(t, o->args, o->arg_count, pick, e);
+  return err || !o ? err : tg__ask_select(t, o->args, o->arg_count, selection, e);
 }
 
-bool tg__show_has_mark(const struct tg__ask *pick, const struct tg__columns *t, uint32_t mark) {
+bool tg__show_has_mark(const struct tg__ask *selection, const struct tg__columns *t, uint32_t mark) {
   const uint32_t rank = t->tracks[t->marks.track[mark]].rank;
-  if (!tg__ask_has_rank(pick, rank)) return false;
-  return !pick->has_steps || t->marks.ts_ns[mark] == TG_NULL_INT || tg__ask_has_time(pick, rank, t->marks.ts_ns[mark]);
+  if (!tg__ask_has_rank(selection, rank)) return false;
+  return !selection->has_steps || t->marks.ts_ns[mark] == TG_NULL_INT ||
+         tg__ask_has_time(selection, rank, t->marks.ts_ns[mark]);
 }
 
 enum tg_err tg__show_end(struct tg__out *out, struct tg_error *e) {

@@ -17,7 +17,7 @@ static uint64_t in_parts(uint64_t v, uint64_t size, uint64_t decimals) {
   return v / step + (v % step >= step - step / 2);
 }
 
-/* Three significant digits; with fewer before the point when rounding carries over, so 9.996 is 10.0. */
+/* Three significant digits; one decimal fewer when rounding adds a digit, so 9.996 is 10.0. */
 static char *three_digits(bool negative, uint64_t v, const struct unit *u, char *buf) {
   const char *sign = negative ? "-" : "";
   uint64_t decimals = u->size == 1 ? 1 : 100;

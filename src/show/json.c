@@ -33,7 +33,7 @@ static void put_column(struct tg__out *out, const char *name, const char *type, 
   tg__out_char(out, '}');
 }
 
-static void put_cell(const struct tg_table *t, const struct tg__column *c, size_t row, struct tg__out *out) {
+static void put_json_cell(const struct tg_table *t, const struct tg__column *c, size_t row, struct tg__out *out) {
   switch (c->type) {
   case TG_INT:
     if (c->ints[row] == TG_NULL_INT) break;
@@ -68,12 +68,12 @@ static void put_loss(struct tg__out *out, const char *name, int64_t count, int64
   tg__out_char(out, '}');
 }
 
-static void put_rows(const struct tg_table *t, struct tg__out *out) {
+static void put_json_rows(const struct tg_table *t, struct tg__out *out) {
   for (size_t row = 0; row < t->rows; row++) {
     tg__out_text(out, row ? ",\n[" : "\n[");
     for (size_t i = 0; i < t->column_count; i++) {
       if (i) tg__out_char(out, ',');
-      put_cell(t, &t->columns[i], row, out);
+      put_json_cell(t, &t->columns[i], row, out);
     }
     tg__out_char(out, ']');
   }
@@ -88,7 +88,7 @@ enum tg_err tg__json_table(const struct tg_table *t, const struct tg__show_optio
     put_column(out, t->columns[i].name, type_name(t->columns[i].type), t->columns[i].unit);
   }
   tg__out_text(out, "],\n\"rows\":[");
-  put_rows(t, out);
+  put_json_rows(t, out);
   tg__out_text(out, "],\n\"notes\":[");
   for (size_t i = 0; i < t->note_count; i++) {
     if (i) tg__out_char(out, ',');
@@ -105,30 +105,30 @@ enum tg_err tg__json_table(const struct tg_table *t, const struct tg__show_optio
 
 /* ---- a trace --------------------------------------------------------------------------------- */
 
-static void put_event_cell(const struct tg__event_cell *cell, struct tg__forms *forms, struct tg__pen *pen) {
+static void put_event_cell(const struct tg__event_cell *cell, struct tg__forms *forms, struct tg__buffer *buffer) {
   if (cell->kind == TG__CELL_ARGS) {
-    if (!tg__put_args(forms, pen, cell->string, TG_STR("")) && tg__pen_room(pen, 4))
-      pen->p = TG__PEN_LITERAL(pen->p, "null");
+    if (!tg__put_args(forms, buffer, cell->string, TG_STR("")) && tg__buffer_room(buffer, 4))
+      buffer->p = TG__BUFFER_LITERAL(buffer->p, "null");
     return;
   }
   const bool is_text = cell->kind == TG__CELL_STRING || cell->kind == TG__CELL_LETTER;
-  const struct tg__str s = cell->kind == TG__CELL_STRING   ? tg__form_body(forms, cell->string, pen->out)
+  const struct tg__str s = cell->kind == TG__CELL_STRING   ? tg__form_body(forms, cell->string, buffer->out)
                            : cell->kind == TG__CELL_LETTER ? (struct tg__str){&cell->letter, 1}
                            : cell->kind == TG__CELL_NONE   ? TG_STR("null")
                                                            : TG_STR("");
-  if (!tg__pen_room(pen, (size_t)s.len + TG__PEN_NUMBER)) return;
-  if (is_text) *pen->p++ = '"';
-  pen->p = tg__pen_copy(pen->p, s.ptr, s.len);
-  if (cell->kind == TG__CELL_INT) pen->p = tg__pen_int(pen->p, cell->number);
-  if (is_text) *pen->p++ = '"';
+  if (!tg__buffer_room(buffer, (size_t)s.len + TG__NUMBER_BYTES)) return;
+  if (is_text) *buffer->p++ = '"';
+  buffer->p = tg__buffer_copy(buffer->p, s.ptr, s.len);
+  if (cell->kind == TG__CELL_INT) buffer->p = tg__buffer_int(buffer->p, cell->number);
+  if (is_text) *buffer->p++ = '"';
 }
 
-static void put_trace_losses(const struct tg__columns *t, const struct tg__ask *pick, struct tg__out *out) {
+static void put_trace_losses(const struct tg__columns *t, const struct tg__ask *selection, struct tg__out *out) {
   bool any = false;
   for (int k = 0; k < TG__LOSS_COUNT; k++) {
     int64_t count = 0, offset = -1;
     for (uint32_t r = 0; r < t->rank_count; r++) {
-      if (!tg__ask_has_rank(pick, r)) continue;
+      if (!tg__ask_has_rank(selection, r)) continue;
       count += t->ranks[r].loss[k];
       if (offset < 0) offset = t->ranks[r].loss_offset[k];
     }
@@ -141,32 +141,32 @@ static void put_trace_losses(const struct tg__columns *t, const struct tg__ask *
 
 static void put_event_rows(const struct tg__columns *t, const struct tg__event *events, uint32_t count,
                            struct tg__forms *forms, struct tg__out *out) {
-  struct tg__pen pen = {.out = out};
+  struct tg__buffer buffer = {.out = out};
   for (uint32_t i = 0; i < count; i++) {
     struct tg__event_cell cells[TG__EVENT_COLUMNS];
     tg__event_row(t, events[i], cells);
     for (int c = 0; c < TG__EVENT_COLUMNS; c++) {
-      if (!tg__pen_room(&pen, 4)) return;
-      if (c == 0) pen.p = i ? TG__PEN_LITERAL(pen.p, ",\n[") : TG__PEN_LITERAL(pen.p, "\n[");
-      if (c) *pen.p++ = ',';
-      put_event_cell(&cells[c], forms, &pen);
+      if (!tg__buffer_room(&buffer, 4)) return;
+      if (c == 0) buffer.p = i ? TG__BUFFER_LITERAL(buffer.p, ",\n[") : TG__BUFFER_LITERAL(buffer.p, "\n[");
+      if (c) *buffer.p++ = ',';
+      put_event_cell(&cells[c], forms, &buffer);
     }
-    if (!tg__pen_room(&pen, 1)) return;
-    *pen.p++ = ']';
+    if (!tg__buffer_room(&buffer, 1)) return;
+    *buffer.p++ = ']';
   }
-  tg__pen_lift(&pen);
+  tg__buffer_commit(&buffer);
 }
 
 enum tg_err tg__json_trace(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,
                            struct tg_error *e) {
   uint32_t count = 0;
-  struct tg__ask pick;
+  struct tg__ask selection;
   struct tg__forms *forms = NULL;
   struct tg__event *events = NULL;
-  enum tg_err err = tg__show_begin(t, o, TG__COL_ALL, &pick, e);
+  enum tg_err err = tg__show_begin(t, o, TG__COL_ALL, &selection, e);
   if (err) goto done;
   forms = tg__forms_new(t);
-  events = tg__walk_new(t, &pick, &count);
+  events = tg__walk_new(t, &selection, &count);
   if (!forms || !events) {
     err = tg__fail(e, TG_MEMORY, -1, "out of memory while writing %u events", count);
     goto done;
@@ -179,11 +179,11 @@ enum tg_err tg__json_trace(struct tg__columns *t, const struct tg__show_options 
   tg__out_text(out, "],\n\"rows\":[");
   put_event_rows(t, events, count, forms, out);
   tg__out_text(out, "],\n\"notes\":[],\n\"losses\":[");
-  put_trace_losses(t, &pick, out);
+  put_trace_losses(t, &selection, out);
   tg__out_text(out, "]}\n");
   err = tg__show_end(out, e);
 done:
-  tg__ask_end(&pick);
+  tg__ask_end(&selection);
   tg__free(events);
   tg__forms_free(forms);
   return err;

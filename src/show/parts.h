@@ -29,11 +29,11 @@
 
 const char *tg__show_arg(const struct tg__show_options *o, const char *name); /* NULL when not given */
 /* What every trace writer begins with: the columns it needs, and the events that rank= and step= leave.
- * tg__ask_end(pick) after use, after a failure too. */
+ * tg__ask_end(selection) after use, after a failure too. */
 enum tg_err tg__show_begin(struct tg__columns *t, const struct tg__show_options *o, uint32_t columns,
-                           struct tg__ask *pick, struct tg_error *e);
+                           struct tg__ask *selection, struct tg_error *e);
 /* Marks count by their own time; metadata, which has none, always. Slices: tg__ask_has_slice. */
-bool tg__show_has_mark(const struct tg__ask *pick, const struct tg__columns *t, uint32_t mark);
+bool tg__show_has_mark(const struct tg__ask *selection, const struct tg__columns *t, uint32_t mark);
 enum tg_err tg__show_end(struct tg__out *out, struct tg_error *e); /* flush, and turn the output's error into ours */
 
 /* ---- rawjson.c: text that must become valid JSON --------------------------------------------- */
@@ -54,7 +54,7 @@ bool tg__json_is_valid(struct tg__str raw); /* one JSON value, nested at most 51
 unsigned tg__text_width(struct tg__str s);                 /* in columns */
 void tg__put_clean(struct tg__out *out, struct tg__str s); /* without what a terminal would obey */
 unsigned tg__put_fitted(struct tg__out *out, struct tg__str s,
-                        unsigned width); /* the middle gives way; returns the columns used */
+                        unsigned width); /* the middle is cut; returns the columns used */
 void tg__put_blanks(struct tg__out *out, unsigned n);
 /* Broken at blanks into lines of `width`, all but the first indented; the last allowed one is cut. Ends with a line
  * break; the number of lines. */
@@ -66,7 +66,7 @@ struct tg__event {
   bool is_mark;
   uint32_t id; /* slice or mark number */
 };
-/* The slices and marks that were picked, rank after rank in file order. NULL on no memory; free with tg__free. */
-struct tg__event *tg__walk_new(const struct tg__columns *t, const struct tg__ask *pick, uint32_t *count);
+/* The selected slices and marks, rank after rank in file order. NULL on no memory; free with tg__free. */
+struct tg__event *tg__walk_new(const struct tg__columns *t, const struct tg__ask *selection, uint32_t *count);
 
 #endif

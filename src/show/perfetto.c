@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-#include "show/pen.h"
+#include "show/buffer.h"
 
 enum { /* perfetto/trace/trace_packet.proto, track_event.proto, debug_annotation.proto, interned_data.proto */
        TRACE_PACKET = 1,
@@ -73,7 +73,7 @@ static void end_event(struct tg__perfetto *p, int64_t ns) {
 }
 
 /* The number of a string in one of the interning tables; it is defined in the packet that uses it first. */
-static uint64_t intern(struct tg__perfetto *p, unsigned table, uint32_t string_id) {
+static uint64_t intern_string(struct tg__perfetto *p, unsigned table, uint32_t string_id) {
   const unsigned bit = table == INTERNED_CATEGORY          ? 1
                        : table == INTERNED_NAME            ? 2
                        : table == INTERNED_ANNOTATION_NAME ? 4
@@ -92,8 +92,8 @@ static uint64_t intern(struct tg__perfetto *p, unsigned table, uint32_t string_i
 /* ---- annotations ----------------------------------------------------------------------------- */
 
 static double decimal(const struct tg__val *v) {
-  char text[TG__PEN_NUMBER + 1];
-  *tg__pen_decimal(text, v->i, v->decimals) = 0;
+  char text[TG__NUMBER_BYTES + 1];
+  *tg__buffer_decimal(text, v->i, v->decimals) = 0;
   return strtod(text, NULL);
 }
 
@@ -109,7 +109,7 @@ static void put_raw(struct tg__perfetto *p, uint32_t string_id) {
   } else if (tg__raw_int(raw, &i)) {
     tg__proto_uint(&p->inner, ANNOTATION_INT, (uint64_t)i);
   } else { /* a number that is too large, NaN, N/A: its characters */
-    tg__proto_uint(&p->inner, ANNOTATION_STRING_IID, intern(p, INTERNED_STRING, string_id));
+    tg__proto_uint(&p->inner, ANNOTATION_STRING_IID, intern_string(p, INTERNED_STRING, string_id));
   }
 }
 
@@ -129,7 +129,7 @@ static void put_value(struct tg__perfetto *p, const struct tg__val *v) {
     put_raw(p, v->str);
     break;
   case TG__KIND_STR:
-    tg__proto_uint(&p->inner, ANNOTATION_STRING_IID, intern(p, INTERNED_STRING, v->str));
+    tg__proto_uint(&p->inner, ANNOTATION_STRING_IID, intern_string(p, INTERNED_STRING, v->str));
     break;
   default:
     tg__proto_bytes(&p->inner, ANNOTATION_JSON, "null", 4);
@@ -147,19 +147,19 @@ static void put_annotations(struct tg__perfetto *p, uint32_t args) {
       tg__proto_utf8(&p->inner, ANNOTATION_NAME, (struct tg__str){name.buf, (uint32_t)name.len});
       tg__out_free(&name);
     } else {
-      tg__proto_uint(&p->inner, ANNOTATION_NAME_IID, intern(p, INTERNED_ANNOTATION_NAME, it.field->key));
+      tg__proto_uint(&p->inner, ANNOTATION_NAME_IID, intern_string(p, INTERNED_ANNOTATION_NAME, it.field->key));
     }
     put_value(p, &it.val);
     tg__proto_message(&p->event, EVENT_ANNOTATION, &p->inner);
   }
 }
 
-static void put_head(struct tg__perfetto *p, unsigned type, uint64_t track, uint32_t name, uint16_t cat) {
+static void put_packet_head(struct tg__perfetto *p, unsigned type, uint64_t track, uint32_t name, uint16_t cat) {
   tg__proto_uint(&p->event, EVENT_TYPE, type);
   tg__proto_uint(&p->event, EVENT_TRACK, track);
-  tg__proto_uint(&p->event, EVENT_NAME_IID, intern(p, INTERNED_NAME, name));
+  tg__proto_uint(&p->event, EVENT_NAME_IID, intern_string(p, INTERNED_NAME, name));
   const uint32_t cat_name = p->t->cats[cat].name;
-  if (cat_name != TG_NONE) tg__proto_uint(&p->event, EVENT_CATEGORY_IID, intern(p, INTERNED_CATEGORY, cat_name));
+  if (cat_name != TG_NONE) tg__proto_uint(&p->event, EVENT_CATEGORY_IID, intern_string(p, INTERNED_CATEGORY, cat_name));
 }
 
 static int64_t clock_offset(const struct tg__columns *t, uint32_t track) {
@@ -211,7 +211,7 @@ struct stack {
   size_t count, cap;
 };
 
-static bool push(struct stack *s, uint32_t i) {
+static bool push_slice(struct stack *s, uint32_t i) {
   void *items = s->items;
   if (!tg__grow(&items, &s->cap, s->count + 1, sizeof *s->items)) return false;
   s->items = items;
@@ -227,7 +227,7 @@ static void put_end(struct tg__perfetto *p, uint64_t track, int64_t ns) {
 
 static void put_begin(struct tg__perfetto *p, uint64_t track, uint32_t i, int64_t offset) {
   const struct tg__slices *s = &p->t->slices;
-  put_head(p, TYPE_BEGIN, track, s->name[i], s->cat[i]);
+  put_packet_head(p, TYPE_BEGIN, track, s->name[i], s->cat[i]);
   put_annotations(p, s->args[i]);
   put_flows(p, i);
   end_event(p, s->start_ns[i] + offset);
@@ -245,10 +245,10 @@ static bool put_nested(struct tg__perfetto *p, const struct stack *todo, struct 
       put_end(p, track, tg__slice_end(p->t, open.items[--open.count]) + offset);
     }
     if (open.count && tg__slice_end(p->t, open.items[open.count - 1]) < end) {
-      ok = push(later, i);
+      ok = push_slice(later, i);
     } else {
       put_begin(p, track, i, offset);
-      ok = push(&open, i);
+      ok = push_slice(&open, i);
     }
   }
   while (open.count) put_end(p, track, tg__slice_end(p->t, open.items[--open.count]) + offset);
@@ -267,7 +267,7 @@ static bool put_track(struct tg__perfetto *p, uint32_t k) {
   struct stack todo = {0}, later = {0};
   bool ok = true;
   for (uint32_t i = track->first; i < track->first + track->count && ok; i++) {
-    if (tg__ask_has_slice(p->pick, p->t, k, i)) ok = push(p->t->slices.lane[i] ? &later : &todo, i);
+    if (tg__ask_has_slice(p->selection, p->t, k, i)) ok = push_slice(p->t->slices.lane[i] ? &later : &todo, i);
   }
   for (unsigned lane = 0; ok && (todo.count || later.count); lane++) {
     struct stack rest = {0};
@@ -277,7 +277,7 @@ static bool put_track(struct tg__perfetto *p, uint32_t k) {
     /* what is left of this lane comes before what later lanes have, in order of start */
     for (size_t a = 0, b = 0; ok && (a < rest.count || b < later.count);) {
       const bool from_rest = b == later.count || (a < rest.count && rest.items[a] < later.items[b]);
-      ok = push(&todo, from_rest ? rest.items[a++] : later.items[b++]);
+      ok = push_slice(&todo, from_rest ? rest.items[a++] : later.items[b++]);
     }
     later.count = 0;
     tg__free(rest.items);
@@ -327,24 +327,24 @@ static void put_mark(struct tg__perfetto *p, uint32_t i) {
     break;
   }
   const uint64_t track = main_track(p, k);
-  put_head(p, TYPE_INSTANT, track, m->name[i], m->cat[i]);
+  put_packet_head(p, TYPE_INSTANT, track, m->name[i], m->cat[i]);
   put_annotations(p, m->args[i]);
   end_event(p, m->ts_ns[i] + clock_offset(p->t, k));
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static int64_t shift_needed(const struct tg__columns *t, const struct tg__ask *pick) {
+static int64_t shift_needed(const struct tg__columns *t, const struct tg__ask *selection) {
   int64_t least = 0;
   for (uint32_t k = 0; k < t->track_count; k++) {
     const struct tg__track *track = &t->tracks[k];
-    if (!tg__ask_has_track(pick, t, k) || !track->count) continue;
+    if (!tg__ask_has_track(selection, t, k) || !track->count) continue;
     const int64_t first = t->slices.start_ns[track->first] + clock_offset(t, k);
     if (first < least) least = first;
   }
   for (uint32_t i = 0; i < t->marks.count; i++) {
     const uint32_t k = t->marks.track[i];
-    if (t->marks.ts_ns[i] == TG_NULL_INT || !tg__ask_has_track(pick, t, k)) continue;
+    if (t->marks.ts_ns[i] == TG_NULL_INT || !tg__ask_has_track(selection, t, k)) continue;
     const int64_t ns = t->marks.ts_ns[i] + clock_offset(t, k);
     if (ns < least) least = ns;
   }
@@ -356,27 +356,27 @@ static bool put_all(struct tg__perfetto *p) {
   bool ok = true;
   put_packet(p, SEQUENCE_STARTS);
   for (uint32_t k = 0; ok && k < t->track_count; k++) {
-    if (tg__ask_has_track(p->pick, t, k)) ok = put_track(p, k);
+    if (tg__ask_has_track(p->selection, t, k)) ok = put_track(p, k);
   }
   for (uint32_t i = 0; ok && i < t->marks.count; i++) {
-    if (tg__show_has_mark(p->pick, t, i)) put_mark(p, i);
+    if (tg__show_has_mark(p->selection, t, i)) put_mark(p, i);
   }
   return ok;
 }
 
 enum tg_err tg__perfetto_trace(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,
                                struct tg_error *e) {
-  struct tg__ask pick;
-  struct tg__perfetto p = {.t = t, .pick = &pick, .out = out};
-  enum tg_err err = tg__show_begin(t, o, TG__COL_ALL, &pick, e);
+  struct tg__ask selection;
+  struct tg__perfetto p = {.t = t, .selection = &selection, .out = out};
+  enum tg_err err = tg__show_begin(t, o, TG__COL_ALL, &selection, e);
   if (err) goto done;
-  p.shift_ns = shift_needed(t, &pick);
+  p.shift_ns = shift_needed(t, &selection);
   p.known = tg__alloc((size_t)tg__strings_count(t->strings) + 1);
   p.uuids = tg__alloc(((size_t)t->track_count + 1) * sizeof *p.uuids);
   if (!p.known || !p.uuids || !find_effects(&p) || !put_all(&p)) out->err = TG_MEMORY;
   err = tg__show_end(out, e);
 done:
-  tg__ask_end(&pick);
+  tg__ask_end(&selection);
   tg__free(p.known);
   tg__free(p.uuids);
   tg__free(p.effects);

@@ -9,7 +9,7 @@ enum { TG__PACKET_TRACK_EVENT = 11, TG__PACKET_TRACK_DESCRIPTOR = 60 };
 
 struct tg__perfetto {
   const struct tg__columns *t;
-  const struct tg__ask *pick;
+  const struct tg__ask *selection;
   struct tg__out *out;
   struct tg__out packet, event, inner, interned; /* messages being built */
   uint8_t *known;                                /* by string id: which interning tables have it */

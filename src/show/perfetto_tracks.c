@@ -21,7 +21,7 @@ enum { /* fields of TrackDescriptor and what it holds; perfetto/trace/track_even
        UNIT_BYTES = 3,
 };
 
-static void put_name(struct tg__perfetto *p, struct tg__out *out, unsigned field, const struct tg__out *name) {
+static void put_track_name(struct tg__perfetto *p, struct tg__out *out, unsigned field, const struct tg__out *name) {
   struct tg__str s = {name->buf, (uint32_t)name->len};
   if (name->err) p->out->err = name->err;
   tg__proto_utf8(out, field, s);
@@ -79,7 +79,7 @@ static void put_process(struct tg__perfetto *p, const struct tg__track *track, u
     tg__proto_message(&p->event, TRACK_PROCESS, &inner);
   } else {
     process_name(p->t, track, &name);
-    put_name(p, &p->event, TRACK_NAME, &name);
+    put_track_name(p, &p->event, TRACK_NAME, &name);
     tg__proto_uint(&p->event, TRACK_CHILD_ORDERING, ORDER_EXPLICIT);
   }
   put_packet(p);
@@ -120,7 +120,7 @@ static void put_thread(struct tg__perfetto *p, const struct tg__track *track) {
   track_name(p->t, track, &name);
   tg__proto_uint(&thread, THREAD_PID, (uint64_t)track->pid);
   tg__proto_uint(&thread, THREAD_TID, (uint64_t)track->tid);
-  put_name(p, &thread, THREAD_NAME, &name);
+  put_track_name(p, &thread, THREAD_NAME, &name);
   tg__proto_message(&p->event, TRACK_THREAD, &thread);
   tg__out_free(&thread);
   tg__out_free(&name);
@@ -136,7 +136,7 @@ uint64_t tg__perfetto_track(struct tg__perfetto *p, uint32_t k, unsigned lane) {
   } else {
     struct tg__out name = {0};
     track_name(p->t, track, &name);
-    put_name(p, &p->event, TRACK_NAME, &name);
+    put_track_name(p, &p->event, TRACK_NAME, &name);
     tg__proto_uint(&p->event, TRACK_PARENT, parent);
     const int64_t rank = track->tid_is_text       ? INT32_MAX
                          : track->tid < 0         ? 0
@@ -182,7 +182,7 @@ uint64_t tg__perfetto_counter(struct tg__perfetto *p, uint32_t mark, uint32_t ke
     tg__val_json(t, &id, &w);
   }
   tg__proto_uint(&p->event, TRACK_UUID, *slot);
-  put_name(p, &p->event, TRACK_NAME, &name);
+  put_track_name(p, &p->event, TRACK_NAME, &name);
   tg__proto_uint(&p->event, TRACK_PARENT, parent);
   if (counts_bytes(tg__name(t, name_id)) || counts_bytes(tg__name(t, key)))
     tg__proto_uint(&counter, COUNTER_UNIT, UNIT_BYTES);

@@ -1,4 +1,4 @@
-/* The report: asks the questions one screen is made of, and writes their answers as one object or, in report_text.c,
+/* The report: asks the questions it consists of, and writes their answers as one JSON object or, in report_text.c,
  * as text. */
 #include "diagnose/diagnose.h"
 #include "show/report.h"
@@ -85,7 +85,7 @@ static enum tg_err ask_part(struct tg__columns *t, const struct tg__show_options
   return TG_OK;
 }
 
-/* The rank whose steps take longest on average: the one that the others wait for. */
+/* The rank with the longest steps on average: the one that the others wait for. */
 static uint32_t slowest_rank(const struct tg__columns *t, const struct tg_table *steps) {
   int64_t longest = -1, number = TG_NULL_INT;
   for (size_t i = steps ? tg__find_row(steps, "step", "mean", 0) : SIZE_MAX; i != SIZE_MAX;
@@ -159,7 +159,7 @@ static void choose_next(struct tg__report *r, struct tg__columns *t, const struc
   tg__out_format(&r->next, " %s%s%s", tg__question_name(next.question), *next.words ? " " : "", next.words);
 }
 
-/* ---- the front doors ------------------------------------------------------------------------- */
+/* ---- the public functions -------------------------------------------------------------------- */
 
 static void free_report(struct tg__report *r) {
   for (unsigned i = 0; i < TG__REPORT_PARTS; i++) tg__table_free(r->parts[i]);

@@ -19,7 +19,7 @@ enum tg__report_part {
 struct tg__report {
   const struct tg__columns *trace;
   struct tg_table *parts[TG__REPORT_PARTS];
-  uint32_t rank; /* index into trace->ranks: the one whose steps take longest; steps, operators, kernels and findings
+  uint32_t rank; /* index into trace->ranks: the one with the longest steps; steps, operators, kernels and findings
                     are its */
   struct tg__out next; /* the command to type next */
   const char *next_why;
@@ -29,7 +29,7 @@ struct tg__report {
 int64_t tg__cell_int(const struct tg_table *t, size_t row, const char *column);
 double tg__cell_real(const struct tg_table *t, size_t row, const char *column);
 struct tg__str tg__cell_str(const struct tg_table *t, size_t row, const char *column);
-/* First row whose text in `column` is `value`, from row `from` on; SIZE_MAX. */
+/* First row with the text `value` in `column`, from row `from` on; SIZE_MAX. */
 size_t tg__find_row(const struct tg_table *t, const char *column, const char *value, size_t from);
 
 /* findings_json.c: the same from tables. */

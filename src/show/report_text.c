@@ -1,4 +1,4 @@
-/* The report as one screen of text. */
+/* The report as one page of text. */
 #include "show/report.h"
 
 #include <math.h>
@@ -56,7 +56,7 @@ static void put_pct(const struct page *p, double pct, unsigned width) {
   put_right(p, buf, width);
 }
 
-/* Eighths of a character, so that small shares can be told apart. */
+/* Eighths of a character, so that small shares differ. */
 static void put_bar(const struct page *p, double share, unsigned width, const char *code) {
   static const char *const eighths[] = {"", "\u258f", "\u258e", "\u258d", "\u258c", "\u258b", "\u258a", "\u2589"};
   const double in_range = share > 1 ? 1 : share > 0 ? share : 0;
@@ -104,7 +104,7 @@ static bool is_snapshot(const struct tg__columns *t) {
 
 /* "4 × Tesla V100", for each name of a device; devices of one host are listed by each of its ranks, so one rank's
  * are counted. */
-static void put_devices(const struct page *p) {
+static void put_report_devices(const struct page *p) {
   const struct tg_table *t = p->r->parts[TG__REPORT_OVERVIEW];
   bool any = false;
   for (size_t i = tg__find_row(t, "group", "device", 0); i != SIZE_MAX; i = tg__find_row(t, "group", "device", i + 1)) {
@@ -162,7 +162,7 @@ static void put_title(const struct page *p) {
   else if (number >= 0 && t->ranks[0].number_is_given)
     tg__out_format(p->out, ", rank %lld", (long long)number);
   if (world > 0) tg__out_format(p->out, " of %lld", (long long)world);
-  put_devices(p);
+  put_report_devices(p);
   tg__out_char(p->out, '\n');
 }
 
@@ -224,11 +224,11 @@ static void put_health(const struct page *p) {
                    plural(work));
     plain(p);
   }
-  const int64_t twin = tg__twin_rank(p->r->trace);
-  if (twin != TG_NULL_INT) {
+  const int64_t duplicate = tg__twin_rank(p->r->trace);
+  if (duplicate != TG_NULL_INT) {
     tg__out_text(p->out, " \u00b7 ");
     ink(p, "33");
-    tg__out_format(p->out, "several files say that they are rank %lld", (long long)twin);
+    tg__out_format(p->out, "several files say that they are rank %lld", (long long)duplicate);
     plain(p);
   }
   tg__out_text(p->out, "\n\n");
@@ -250,7 +250,7 @@ static int64_t summary(const struct page *p, const char *statistic, const char *
   return row == SIZE_MAX ? TG_NULL_INT : tg__cell_int(p->r->parts[TG__REPORT_STEPS], row, column);
 }
 
-static bool is_whole(const struct page *p) {
+static bool is_one_recording(const struct page *p) {
   const struct tg_table *rows = p->r->parts[TG__REPORT_STEP_ROWS];
   return !rows || tg__str_eq(tg__cell_str(rows, 0, "name"), TG_STR("whole recording"));
 }
@@ -300,7 +300,7 @@ static bool put_steps(const struct page *p) {
   ink(p, "1");
   tg__out_text(p->out, tg__human_ns(summary(p, "p50", "total_ns"), a));
   plain(p);
-  if (is_whole(p)) {
+  if (is_one_recording(p)) {
     tg__out_text(p->out, ", the whole recording; it marks no steps (prof.step() would)");
   } else {
     const bool many = rows->rows >= 10; /* of fewer a tenth means nothing */
@@ -430,7 +430,7 @@ static void put_saving(const struct page *p, const struct tg_table *t, size_t ro
   char buf[NUMBER_BYTES];
   if (saving == TG_NULL_INT || saving == 0) return;
   const struct tg__str method = tg__cell_str(t, row, "method");
-  tg__out_format(&text, "saves about %s %s", tg__human_ns(saving, buf), is_whole(p) ? "in all" : "a step");
+  tg__out_format(&text, "saves about %s %s", tg__human_ns(saving, buf), is_one_recording(p) ? "in all" : "a step");
   if (method.len) tg__out_format(&text, ": %.*s", (int)method.len, method.ptr);
   if (!text.err) {
     tg__put_blanks(p->out, LABEL + 2);
@@ -454,7 +454,7 @@ static void put_finding(const struct page *p, const struct tg_table *t, size_t r
   plain(p);
   tg__out_format(p->out, "  %.1f %%", tg__cell_real(t, row, "share_pct"));
   if (cost != TG_NULL_INT)
-    tg__out_format(p->out, ", %s %s", tg__human_ns(cost, buf), is_whole(p) ? "in all" : "a step");
+    tg__out_format(p->out, ", %s %s", tg__human_ns(cost, buf), is_one_recording(p) ? "in all" : "a step");
   tg__out_char(p->out, '\n');
   if (where.len) {
     tg__put_blanks(p->out, LABEL);

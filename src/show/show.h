@@ -27,7 +27,7 @@ struct tg__format {
 extern const struct tg__format tg__formats[];
 size_t tg__format_count(void);
 const struct tg__format *tg__format_find(const char *name); /* NULL when unknown */
-/* The format of a whole trace whose suffix ends the path, the longest one; of two the later in the list, so .json is
+/* The format of a trace by the suffix of the path, the longest one; of two the later in the list, so .json is
  * chrome. NULL: none. */
 const struct tg__format *tg__format_of_file(struct tg__str path);
 

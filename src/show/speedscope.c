@@ -35,7 +35,7 @@ static bool split_python(struct tg__str s, struct tg__str *file, struct tg__str 
 }
 
 /* Leading zeros are not JSON. */
-static void put_line(struct tg__out *out, struct tg__str line) {
+static void put_profile_line(struct tg__out *out, struct tg__str line) {
   int64_t v = 0;
   for (uint32_t i = 0; i < line.len; i++) v = v * 10 + (line.ptr[i] - '0');
   tg__out_int(out, v);
@@ -61,7 +61,7 @@ static uint32_t *put_frames(struct scope *s) {
         tg__out_text(s->out, ",\"file\":");
         put_str(s->out, file);
         tg__out_text(s->out, ",\"line\":");
-        put_line(s->out, line);
+        put_profile_line(s->out, line);
       } else {
         put_str(s->out, tg__name(s->t, name));
       }
@@ -190,13 +190,13 @@ static void put_profile(struct scope *s, const struct tg__track *track, unsigned
   if (s->weights.err) s->failed = true;
 }
 
-static void put_profiles(struct scope *s, const struct tg__ask *pick, enum tg__stack_metric metric,
+static void put_profiles(struct scope *s, const struct tg__ask *selection, enum tg__stack_metric metric,
                          const uint32_t *frames) {
   const enum tg__track_kind kind = metric == TG__STACK_DEVICE ? TG__TRACK_DEVICE : TG__TRACK_CPU;
   bool first = true;
   for (uint32_t k = 0; k < s->t->track_count; k++) {
     const struct tg__track *track = &s->t->tracks[k];
-    if (track->kind != kind || !tg__ask_has_track(pick, s->t, k)) continue;
+    if (track->kind != kind || !tg__ask_has_track(selection, s->t, k)) continue;
     const unsigned lanes = kind == TG__TRACK_CPU && track->lanes > 1 ? track->lanes : 1;
     for (unsigned lane = 0; lane < lanes; lane++) {
       if (!lane_has_frames(s, track, lane) && kind == TG__TRACK_CPU) continue;
@@ -210,12 +210,12 @@ enum tg_err tg__speedscope_trace(struct tg__columns *t, const struct tg__show_op
                                  struct tg_error *e) {
   enum tg__stack_metric metric;
   uint32_t *frames = NULL;
-  struct tg__ask pick = {0};
+  struct tg__ask selection = {0};
   struct scope s = {.t = t, .out = out};
   enum tg_err err = tg__stack_metric(o, &metric, e);
-  if (!err) err = tg__show_begin(t, o, TG__COL_SLICES, &pick, e);
+  if (!err) err = tg__show_begin(t, o, TG__COL_SLICES, &selection, e);
   if (err) goto done;
-  err = tg__stacktree_build(t, &pick, metric, &s.stacks);
+  err = tg__stacktree_build(t, &selection, metric, &s.stacks);
   if (err) {
     err = tg__fail(e, err, -1, "out of memory while collecting stacks");
     goto done;
@@ -225,12 +225,12 @@ enum tg_err tg__speedscope_trace(struct tg__columns *t, const struct tg__show_op
            "\",\"shared\":{\"frames\":[");
   frames = put_frames(&s);
   tg__out_text(out, "]},\n\"profiles\":[");
-  if (frames) put_profiles(&s, &pick, metric, frames);
+  if (frames) put_profiles(&s, &selection, metric, frames);
   tg__out_text(out, "]}\n");
   if (!frames || s.failed) out->err = TG_MEMORY;
   err = tg__show_end(out, e);
 done:
-  tg__ask_end(&pick);
+  tg__ask_end(&selection);
   tg__free(frames);
   tg__free(s.chain);
   tg__out_free(&s.weights);

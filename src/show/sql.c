@@ -81,7 +81,7 @@ static enum tg_err sql_error(sqlite3 *db, struct tg_error *e) {
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* SQLite gives every value a type of its own, a table has one a column: rows are held until all are known. */
+/* SQLite has a type per value, a table one per column: rows are held until all are known. */
 struct cell {
   uint8_t type; /* SQLITE_INTEGER, … */
   union {
@@ -206,12 +206,12 @@ static void fill_table(sqlite3_stmt *st, const struct rows *rows, struct tg_tabl
     tg__table_add_column_as(t, name, type_of_column(st, i, rows), unit_of_name(name), role_of_name(name));
   }
   for (size_t k = 0; k < rows->count && !t->failed; k++)
-    put_cell(t, t->columns[k % (size_t)width].type, &rows->cells[k]);
+    put_query_cell(t, t->columns[k % (size_t)width].type, &rows->cells[k]);
 }
 
-/* ---- the door -------------------------------------------------------------------------------- */
+/* ---- the interface --------------------------------------------------------------------------- */
 
-static enum tg_err prepare(sqlite3 *db, const char *sql, sqlite3_stmt **st, struct tg_error *e) {
+static enum tg_err prepare_query(sqlite3 *db, const char *sql, sqlite3_stmt **st, struct tg_error *e) {
   const char *rest = NULL;
   if (sqlite3_prepare_v2(db, sql, -1, st, &rest) != SQLITE_OK) return sql_error(db, e);
   if (!*st) return tg__fail(e, TG_USAGE, -1, "the query is empty: try SELECT name, count(*) FROM slices GROUP BY name");
@@ -239,7 +239,7 @@ enum tg_err tg__sql_run_bounded(struct tg__columns *t, const char *sql, uint64_t
   if (!db || !table) {
     err = tg__fail(e, TG_MEMORY, -1, "out of memory while opening the SQL door");
   } else {
-    err = prepare(db, sql, &st, e);
+    err = prepare_query(db, sql, &st, e);
   }
   if (!err) err = take_rows(db, st, table, &rows, e);
   if (!err) {

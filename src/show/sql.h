@@ -1,4 +1,4 @@
-/* show, private: the parts of the SQL door. sql.c runs a query, sql_tables.c has the tables it can read and
+/* show, private: the parts of the SQL interface. sql.c runs a query, sql_tables.c has the tables it can read and
  * sql_cells.c their cells, sql_window.c turns conditions into windows of rows. */
 #ifndef TG_SHOW_SQL_H
 #define TG_SHOW_SQL_H
@@ -30,12 +30,12 @@ struct tg__sql_data {
   int64_t *self_ns;    /* by slice; made when first asked for */
   uint32_t *by_name;   /* slices in the order of their names; made when first asked for */
   struct tg__out text; /* args as JSON, reused */
-  bool declaring;      /* a table is telling SQLite its columns */
+  bool declaring;      /* a table is declaring its columns to SQLite */
 };
 bool tg__sql_add_tables(struct sqlite3 *db, struct tg__sql_data *data);
 void tg__sql_data_free(struct tg__sql_data *data);
 
-/* The same as tg__sql_run, giving up with TG_CANCELLED after `steps` steps of SQLite's machine (0 = never). */
+/* The same as tg__sql_run, stopping with TG_CANCELLED after `steps` steps of SQLite's machine (0 = never). */
 enum tg_err tg__sql_run_bounded(struct tg__columns *t, const char *sql, uint64_t steps, struct tg_table **out,
                                 struct tg_error *e);
 
@@ -45,7 +45,7 @@ void tg__sql_cell(struct sqlite3_context *x, struct tg__sql_data *d, enum tg__sq
                   int column);
 void tg__sql_arg_cell(struct sqlite3_context *x, const struct tg__args_iter *it, int64_t owner,
                       int nth); /* a row of args: owner, key, value */
-void tg__sql_give_val(struct sqlite3_context *x, const struct tg__columns *t, const struct tg__val *v);
+void tg__sql_result_val(struct sqlite3_context *x, const struct tg__columns *t, const struct tg__val *v);
 
 /* ---- sql_window.c ---------------------------------------------------------------------------- */
 

@@ -8,81 +8,81 @@
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-static void give_str(sqlite3_context *x, struct tg__str s) {
+static void result_str(sqlite3_context *x, struct tg__str s) {
   sqlite3_result_text64(x, s.ptr ? s.ptr : "", s.len, SQLITE_STATIC, SQLITE_UTF8); /* text of a trace never moves */
 }
 
-static void give_text(sqlite3_context *x, const struct tg__columns *t, uint32_t string_id) {
-  if (string_id != TG_NONE) give_str(x, tg__name(t, string_id));
+static void result_text(sqlite3_context *x, const struct tg__columns *t, uint32_t string_id) {
+  if (string_id != TG_NONE) result_str(x, tg__name(t, string_id));
 }
 
-static void give_cstr(sqlite3_context *x, const char *s) { sqlite3_result_text(x, s, -1, SQLITE_STATIC); }
-static void give_int(sqlite3_context *x, int64_t v) { sqlite3_result_int64(x, v); }
+static void result_cstr(sqlite3_context *x, const char *s) { sqlite3_result_text(x, s, -1, SQLITE_STATIC); }
+static void result_int(sqlite3_context *x, int64_t v) { sqlite3_result_int64(x, v); }
 
-static void give_index(sqlite3_context *x, uint32_t i) {
+static void result_index(sqlite3_context *x, uint32_t i) {
   if (i != TG_NONE) sqlite3_result_int64(x, i);
 }
 
-static void give_letter(sqlite3_context *x, char c) {
+static void result_letter(sqlite3_context *x, char c) {
   if (c) sqlite3_result_text(x, &c, 1, SQLITE_TRANSIENT);
 }
 
-static void give_unless(sqlite3_context *x, int64_t v, int64_t unknown) {
+static void result_unless(sqlite3_context *x, int64_t v, int64_t unknown) {
   if (v != unknown) sqlite3_result_int64(x, v);
 }
 
-static void give_rank(sqlite3_context *x, const struct tg__columns *t, uint32_t rank) {
-  give_unless(x, t->ranks[rank].number, -1);
+static void result_rank(sqlite3_context *x, const struct tg__columns *t, uint32_t rank) {
+  result_unless(x, t->ranks[rank].number, -1);
 }
 
-static void give_token(sqlite3_context *x, const struct tg__columns *t, bool is_text, int64_t v) {
+static void result_token(sqlite3_context *x, const struct tg__columns *t, bool is_text, int64_t v) {
   if (is_text) {
-    give_text(x, t, (uint32_t)v);
+    result_text(x, t, (uint32_t)v);
   } else {
-    give_int(x, v);
+    result_int(x, v);
   }
 }
 
-void tg__sql_give_val(sqlite3_context *x, const struct tg__columns *t, const struct tg__val *v) {
+void tg__sql_result_val(sqlite3_context *x, const struct tg__columns *t, const struct tg__val *v) {
   switch (v->kind) {
   case TG__KIND_INT:
-    give_int(x, v->i);
+    result_int(x, v->i);
     break;
   case TG__KIND_DEC: {
-    char text[TG__PEN_NUMBER + 1];
-    *tg__pen_decimal(text, v->i, v->decimals) = 0;
+    char text[TG__NUMBER_BYTES + 1];
+    *tg__buffer_decimal(text, v->i, v->decimals) = 0;
     sqlite3_result_double(x, strtod(text, NULL));
     break;
   }
   case TG__KIND_RAW: {
     int64_t i;
     if (tg__raw_int(tg__name(t, v->str), &i)) {
-      give_int(x, i);
+      result_int(x, i);
     } else {
-      give_text(x, t, v->str);
+      result_text(x, t, v->str);
     }
     break;
   }
   case TG__KIND_STR:
-    give_text(x, t, v->str);
+    result_text(x, t, v->str);
     break;
   case TG__KIND_TRUE:
-    give_int(x, 1);
+    result_int(x, 1);
     break;
   case TG__KIND_FALSE:
-    give_int(x, 0);
+    result_int(x, 0);
     break;
   default:
     break;
   }
 }
 
-static void give_args(sqlite3_context *x, struct tg__sql_data *d, uint32_t args) {
+static void result_args(sqlite3_context *x, struct tg__sql_data *d, uint32_t args) {
   if (!d->forms) d->forms = tg__forms_new(d->t);
   d->text.len = 0;
-  struct tg__pen pen = {.out = &d->text};
-  const bool any = d->forms && tg__put_args(d->forms, &pen, args, TG_STR(""));
-  tg__pen_lift(&pen);
+  struct tg__buffer buffer = {.out = &d->text};
+  const bool any = d->forms && tg__put_args(d->forms, &buffer, args, TG_STR(""));
+  tg__buffer_commit(&buffer);
   if (!d->forms || d->text.err) {
     sqlite3_result_error_nomem(x);
   } else if (any) {
@@ -91,7 +91,7 @@ static void give_args(sqlite3_context *x, struct tg__sql_data *d, uint32_t args)
 }
 
 /* Self time of all slices at once: one pass, then it is there. */
-static void give_self(sqlite3_context *x, struct tg__sql_data *d, uint32_t slice) {
+static void result_self_ns(sqlite3_context *x, struct tg__sql_data *d, uint32_t slice) {
   const struct tg__slices *s = &d->t->slices;
   if (!d->self_ns) {
     d->self_ns = tg__alloc(((size_t)s->count + 1) * sizeof *d->self_ns);
@@ -104,7 +104,7 @@ static void give_self(sqlite3_context *x, struct tg__sql_data *d, uint32_t slice
       if (s->parent[i] != TG_NONE) d->self_ns[s->parent[i]] -= s->dur_ns[i];
     }
   }
-  give_int(x, d->self_ns[slice] > 0 ? d->self_ns[slice] : 0);
+  result_int(x, d->self_ns[slice] > 0 ? d->self_ns[slice] : 0);
 }
 
 /* ---- cells ----------------------------------------------------------------------------------- */
@@ -137,52 +137,52 @@ static void slice_cell(sqlite3_context *x, struct tg__sql_data *d, uint32_t i, i
   const struct tg__slices *s = &t->slices;
   switch (column) {
   case TG__C_slices_id:
-    give_int(x, i);
+    result_int(x, i);
     break;
   case TG__C_slices_rank:
-    give_rank(x, t, t->tracks[tg__slice_track(t, i)].rank);
+    result_rank(x, t, t->tracks[tg__slice_track(t, i)].rank);
     break;
   case TG__C_slices_track:
-    give_int(x, tg__slice_track(t, i));
+    result_int(x, tg__slice_track(t, i));
     break;
   case TG__C_slices_name:
-    give_text(x, t, s->name[i]);
+    result_text(x, t, s->name[i]);
     break;
   case TG__C_slices_category:
-    give_text(x, t, t->cats[s->cat[i]].name);
+    result_text(x, t, t->cats[s->cat[i]].name);
     break;
   case TG__C_slices_class:
-    give_cstr(x, class_name(tg__slice_class(t, i)));
+    result_cstr(x, class_name(tg__slice_class(t, i)));
     break;
   case TG__C_slices_start_ns:
-    give_int(x, s->start_ns[i]);
+    result_int(x, s->start_ns[i]);
     break;
   case TG__C_slices_dur_ns:
-    give_int(x, s->dur_ns[i]);
+    result_int(x, s->dur_ns[i]);
     break;
   case TG__C_slices_end_ns:
-    give_int(x, tg__slice_end(t, i));
+    result_int(x, tg__slice_end(t, i));
     break;
   case TG__C_slices_self_ns:
-    give_self(x, d, i);
+    result_self_ns(x, d, i);
     break;
   case TG__C_slices_depth:
-    give_int(x, s->depth[i]);
+    result_int(x, s->depth[i]);
     break;
   case TG__C_slices_lane:
-    give_int(x, s->lane[i]);
+    result_int(x, s->lane[i]);
     break;
   case TG__C_slices_parent:
-    give_index(x, s->parent[i]);
+    result_index(x, s->parent[i]);
     break;
   case TG__C_slices_cause:
-    give_index(x, s->cause[i]);
+    result_index(x, s->cause[i]);
     break;
   case TG__C_slices_phase:
-    give_letter(x, tg__slice_phase(t, i));
+    result_letter(x, tg__slice_phase(t, i));
     break;
   case TG__C_slices_args:
-    give_args(x, d, s->args[i]);
+    result_args(x, d, s->args[i]);
     break;
   default:
     break;
@@ -194,28 +194,28 @@ static void mark_cell(sqlite3_context *x, struct tg__sql_data *d, uint32_t i, in
   const struct tg__marks *m = &t->marks;
   switch (column) {
   case TG__C_marks_id:
-    give_int(x, i);
+    result_int(x, i);
     break;
   case TG__C_marks_rank:
-    give_rank(x, t, t->tracks[m->track[i]].rank);
+    result_rank(x, t, t->tracks[m->track[i]].rank);
     break;
   case TG__C_marks_track:
-    give_int(x, m->track[i]);
+    result_int(x, m->track[i]);
     break;
   case TG__C_marks_name:
-    give_text(x, t, m->name[i]);
+    result_text(x, t, m->name[i]);
     break;
   case TG__C_marks_category:
-    give_text(x, t, t->cats[m->cat[i]].name);
+    result_text(x, t, t->cats[m->cat[i]].name);
     break;
   case TG__C_marks_phase:
-    give_letter(x, (char)m->ph[i]);
+    result_letter(x, (char)m->ph[i]);
     break;
   case TG__C_marks_ts_ns:
-    give_unless(x, m->ts_ns[i], TG_NULL_INT);
+    result_unless(x, m->ts_ns[i], TG_NULL_INT);
     break;
   case TG__C_marks_args:
-    give_args(x, d, m->args[i]);
+    result_args(x, d, m->args[i]);
     break;
   default:
     break;
@@ -228,37 +228,37 @@ static void track_cell(sqlite3_context *x, const struct tg__columns *t, uint32_t
   const struct tg__track *track = &t->tracks[k];
   switch (column) {
   case TG__C_tracks_track:
-    give_int(x, k);
+    result_int(x, k);
     break;
   case TG__C_tracks_rank:
-    give_rank(x, t, track->rank);
+    result_rank(x, t, track->rank);
     break;
   case TG__C_tracks_kind:
-    give_cstr(x, kinds[track->kind]);
+    result_cstr(x, kinds[track->kind]);
     break;
   case TG__C_tracks_pid:
-    give_token(x, t, track->pid_is_text, track->pid);
+    result_token(x, t, track->pid_is_text, track->pid);
     break;
   case TG__C_tracks_tid:
-    give_token(x, t, track->tid_is_text, track->tid);
+    result_token(x, t, track->tid_is_text, track->tid);
     break;
   case TG__C_tracks_process:
-    give_text(x, t, track->process_name);
+    result_text(x, t, track->process_name);
     break;
   case TG__C_tracks_name:
-    give_text(x, t, track->name);
+    result_text(x, t, track->name);
     break;
   case TG__C_tracks_device:
-    if (track->kind == TG__TRACK_DEVICE) give_int(x, track->device);
+    if (track->kind == TG__TRACK_DEVICE) result_int(x, track->device);
     break;
   case TG__C_tracks_stream:
-    if (track->kind == TG__TRACK_DEVICE) give_int(x, track->stream);
+    if (track->kind == TG__TRACK_DEVICE) result_int(x, track->stream);
     break;
   case TG__C_tracks_slices:
-    give_int(x, track->count);
+    result_int(x, track->count);
     break;
   case TG__C_tracks_lanes:
-    give_int(x, track->lanes);
+    result_int(x, track->lanes);
     break;
   default:
     break;
@@ -269,28 +269,28 @@ static void rank_cell(sqlite3_context *x, const struct tg__columns *t, uint32_t 
   const struct tg__rank *rank = &t->ranks[r];
   switch (column) {
   case TG__C_ranks_rank:
-    give_rank(x, t, r);
+    result_rank(x, t, r);
     break;
   case TG__C_ranks_path:
-    give_text(x, t, rank->path);
+    result_text(x, t, rank->path);
     break;
   case TG__C_ranks_world_size:
-    give_unless(x, rank->world_size, -1);
+    result_unless(x, rank->world_size, -1);
     break;
   case TG__C_ranks_base_ns:
-    give_int(x, rank->base_ns);
+    result_int(x, rank->base_ns);
     break;
   case TG__C_ranks_clock_offset_ns:
-    give_int(x, rank->clock_offset_ns);
+    result_int(x, rank->clock_offset_ns);
     break;
   case TG__C_ranks_json_bytes:
-    give_int(x, rank->json_bytes);
+    result_int(x, rank->json_bytes);
     break;
   case TG__C_ranks_events_read:
-    give_int(x, rank->events_read);
+    result_int(x, rank->events_read);
     break;
   case TG__C_ranks_events_kept:
-    give_int(x, rank->events_kept);
+    result_int(x, rank->events_kept);
     break;
   default:
     break;
@@ -301,22 +301,22 @@ static void step_cell(sqlite3_context *x, const struct tg__columns *t, uint32_t 
   const struct tg__step *step = &t->steps[i];
   switch (column) {
   case TG__C_steps_rank:
-    give_rank(x, t, step->rank);
+    result_rank(x, t, step->rank);
     break;
   case TG__C_steps_step:
-    give_int(x, step->number);
+    result_int(x, step->number);
     break;
   case TG__C_steps_name:
-    give_text(x, t, step->name);
+    result_text(x, t, step->name);
     break;
   case TG__C_steps_start_ns:
-    give_int(x, step->start_ns);
+    result_int(x, step->start_ns);
     break;
   case TG__C_steps_end_ns:
-    give_int(x, step->end_ns);
+    result_int(x, step->end_ns);
     break;
   case TG__C_steps_slice:
-    give_index(x, step->slice);
+    result_index(x, step->slice);
     break;
   default:
     break;
@@ -331,29 +331,29 @@ static void loss_cell(sqlite3_context *x, const struct tg__columns *t, uint64_t 
   const struct tg__loss_info *info = &tg__loss_info[what];
   switch (column) {
   case TG__C_losses_rank:
-    give_rank(x, t, rank);
+    result_rank(x, t, rank);
     break;
   case TG__C_losses_loss:
-    give_cstr(x, info->name);
+    result_cstr(x, info->name);
     break;
   case TG__C_losses_kind:
-    give_cstr(x, kinds[info->kind]);
+    result_cstr(x, kinds[info->kind]);
     break;
   case TG__C_losses_count:
-    give_int(x, t->ranks[rank].loss[what]);
+    result_int(x, t->ranks[rank].loss[what]);
     break;
   case TG__C_losses_offset:
-    give_unless(x, t->ranks[rank].loss_offset[what], -1);
+    result_unless(x, t->ranks[rank].loss_offset[what], -1);
     break;
   case TG__C_losses_meaning:
-    give_cstr(x, info->meaning);
+    result_cstr(x, info->meaning);
     break;
   default:
     break;
   }
 }
 
-/* ---- the door -------------------------------------------------------------------------------- */
+/* ---- the interface --------------------------------------------------------------------------- */
 
 void tg__sql_cell(sqlite3_context *x, struct tg__sql_data *d, enum tg__sql_table table, uint64_t row, int column) {
   switch (table) {
@@ -377,9 +377,9 @@ void tg__sql_cell(sqlite3_context *x, struct tg__sql_data *d, enum tg__sql_table
     break;
   case TG__T_strings:
     if (column == TG__C_strings_id) {
-      give_int(x, (int64_t)row);
+      result_int(x, (int64_t)row);
     } else {
-      give_text(x, d->t, (uint32_t)row);
+      result_text(x, d->t, (uint32_t)row);
     }
     break;
   default:
@@ -390,13 +390,13 @@ void tg__sql_cell(sqlite3_context *x, struct tg__sql_data *d, enum tg__sql_table
 void tg__sql_arg_cell(sqlite3_context *x, const struct tg__args_iter *it, int64_t owner, int nth) {
   switch (nth) {
   case 0:
-    give_int(x, owner);
+    result_int(x, owner);
     break;
   case 1:
-    give_text(x, it->t, it->field->key);
+    result_text(x, it->t, it->field->key);
     break;
   default:
-    tg__sql_give_val(x, it->t, &it->val);
+    tg__sql_result_val(x, it->t, &it->val);
     break;
   }
 }

@@ -1,4 +1,4 @@
-/* The tables SQL sees: SQLite virtual tables whose rows are the trace's own columns. sql_tables.def lists them.
+/* The tables SQL sees: SQLite virtual tables over the columns of the trace. sql_tables.def lists them.
  *
  * xBestIndex hands equality and ranges on id, track, parent, start_ns and name to sql_window.c. SQLite tests every
  * condition again itself, so a window may be too wide but never too narrow. */
@@ -43,7 +43,7 @@ struct cursor {
   struct tg__args_iter args;    /* args, mark_args */
   uint32_t key;                 /* args, mark_args: only this one; TG_NONE = any */
 };
-/* What a module is told about its table. */
+/* What a module knows of its table. */
 struct kind {
   enum tg__sql_table id;
   struct tg__sql_data *data;
@@ -148,7 +148,7 @@ static int x_column(sqlite3_vtab_cursor *base, sqlite3_context *x, int n) {
 
 /* ---- planning -------------------------------------------------------------------------------- */
 
-static enum tg__sql_role role_of(const struct table *table, int n) {
+static enum tg__sql_role column_role_of(const struct table *table, int n) {
   switch (table->first + n) {
   case TG__C_slices_id:
   case TG__C_marks_id:
@@ -222,7 +222,7 @@ static int x_best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
   int used = 0;
   for (int i = 0; i < info->nConstraint; i++) {
     const struct sqlite3_index_constraint *con = &info->aConstraint[i];
-    const enum tg__sql_role role = con->iColumn < 0 ? TG__SQL_NOTHING : role_of(table, con->iColumn);
+    const enum tg__sql_role role = con->iColumn < 0 ? TG__SQL_NOTHING : column_role_of(table, con->iColumn);
     const char op = operator_of(con->op);
     if (!con->usable || role == TG__SQL_NOTHING || !op ||
         (op != '=' && (role == TG__SQL_PARENT || role == TG__SQL_NAME)))
@@ -386,7 +386,7 @@ static void arg_function(sqlite3_context *x, sqlite3_value **values, const uint3
   const uint32_t string = tg__strings_find(d->t->strings, key, (size_t)sqlite3_value_bytes(values[1]));
   struct tg__val v;
   if (id >= 0 && id < count && string != TG_NONE && tg__arg(d->t, args[id], string, false, &v))
-    tg__sql_give_val(x, d->t, &v);
+    tg__sql_result_val(x, d->t, &v);
 }
 
 static void f_arg(sqlite3_context *x, int argc, sqlite3_value **values) {

@@ -41,7 +41,7 @@ void tg__sql_bound_parent(struct tg__sql_bounds *b, const struct tg__columns *t,
 }
 
 /* First slice in [low, high) that starts at ns or later. */
-static uint64_t first_from(const struct tg__columns *t, uint64_t low, uint64_t high, int64_t ns) {
+static uint64_t first_slice_from(const struct tg__columns *t, uint64_t low, uint64_t high, int64_t ns) {
   while (low < high) {
     const uint64_t mid = low + (high - low) / 2;
     if (t->slices.start_ns[mid] < ns) {
@@ -58,14 +58,14 @@ static void enter_track(struct tg__sql_window *w, const struct tg__track *track)
   uint64_t low = track->first, high = (uint64_t)track->first + track->count;
   if (b->id_low > (int64_t)low) low = (uint64_t)b->id_low;
   if (b->id_high < (int64_t)high - 1) high = b->id_high < 0 ? 0 : (uint64_t)b->id_high + 1;
-  if (low < high && b->start_low != INT64_MIN) low = first_from(w->t, low, high, b->start_low);
-  if (low < high && b->start_high != INT64_MAX) high = first_from(w->t, low, high, b->start_high + 1);
+  if (low < high && b->start_low != INT64_MIN) low = first_slice_from(w->t, low, high, b->start_low);
+  if (low < high && b->start_high != INT64_MAX) high = first_slice_from(w->t, low, high, b->start_high + 1);
   w->row = low;
   w->end = high;
 }
 
-/* Come to rest on a row that is inside, or behind the last track. */
-static void settle(struct tg__sql_window *w) {
+/* Move to the next row that is inside, or behind the last track. */
+static void seek_next(struct tg__sql_window *w) {
   for (;;) {
     while (w->row < w->end && w->b.has_name && w->t->slices.name[w->row] != w->b.name) w->row++;
     if (w->row < w->end) return;
@@ -136,7 +136,7 @@ static bool is_inside(const struct tg__sql_window *w, uint32_t i) {
          (!b->has_name || w->t->slices.name[i] == b->name);
 }
 
-static void settle_by_name(struct tg__sql_window *w) {
+static void seek_next_by_name(struct tg__sql_window *w) {
   const uint32_t count = w->t->slices.count;
   while (w->at < count && !is_inside(w, w->order[w->at])) w->at++;
   w->row = w->at < count ? w->order[w->at] : 0;
@@ -151,17 +151,17 @@ bool tg__sql_seek_by_name(struct tg__sql_window *w, struct tg__sql_data *d, stru
   raise(&w->b.id_low, first->first);
   lower(&w->b.id_high, (int64_t)last->first + last->count - 1);
   w->order = d->by_name;
-  settle_by_name(w);
+  seek_next_by_name(w);
   return true;
 }
 
 void tg__sql_next(struct tg__sql_window *w) {
   if (w->order) {
     w->at++;
-    settle_by_name(w);
+    seek_next_by_name(w);
   } else {
     w->row++;
-    settle(w);
+    seek_next(w);
   }
 }
 
@@ -175,5 +175,5 @@ void tg__sql_seek(struct tg__sql_window *w, const struct tg__columns *t, struct 
   if (w->b.track_low > w->b.track_high) return;
   w->track = (uint32_t)w->b.track_low;
   w->track_end = (uint32_t)w->b.track_high + 1;
-  settle(w);
+  seek_next(w);
 }

@@ -31,12 +31,12 @@ static uint32_t node_of(struct tg__stacktree *s, uint32_t parent, uint32_t name)
 
 /* The innermost enclosing slice that is a frame. Parents come before their children, so their node is known; one
  * that is no frame has been given its own parent's node to hand on. */
-static bool place_slice(const struct tg__columns *t, struct tg__stacktree *s, uint32_t i, bool picked,
+static bool place_slice(const struct tg__columns *t, struct tg__stacktree *s, uint32_t i, bool is_selected,
                         uint32_t *above) {
   const uint32_t parent = t->slices.parent[i];
   const uint32_t frame = parent == TG_NONE ? TG_NONE : s->of_slice[parent] != TG_NONE ? parent : above[parent];
   above[i] = frame;
-  if (!picked || !is_frame(t, i)) return true;
+  if (!is_selected || !is_frame(t, i)) return true;
   s->of_slice[i] = node_of(s, frame == TG_NONE ? TG_NONE : s->of_slice[frame], t->slices.name[i]);
   if (s->of_slice[i] == TG_NONE) return false;
   s->self_ns[i] += t->slices.dur_ns[i];
@@ -44,12 +44,12 @@ static bool place_slice(const struct tg__columns *t, struct tg__stacktree *s, ui
   return true;
 }
 
-static bool place_track(const struct tg__columns *t, const struct tg__ask *pick, struct tg__stacktree *s, uint32_t k,
-                        uint32_t *above) {
+static bool place_track(const struct tg__columns *t, const struct tg__ask *selection, struct tg__stacktree *s,
+                        uint32_t k, uint32_t *above) {
   const struct tg__track *track = &t->tracks[k];
   const uint32_t end = track->first + track->count;
   for (uint32_t i = track->first; i < end; i++) {
-    if (!place_slice(t, s, i, tg__ask_has_slice(pick, t, k, i), above)) return false;
+    if (!place_slice(t, s, i, tg__ask_has_slice(selection, t, k, i), above)) return false;
   }
   for (uint32_t i = track->first; i < end; i++) {
     if (s->self_ns[i] < 0)
@@ -58,11 +58,11 @@ static bool place_track(const struct tg__columns *t, const struct tg__ask *pick,
   return true;
 }
 
-static bool place_device_work(const struct tg__columns *t, const struct tg__ask *pick, struct tg__stacktree *s,
+static bool place_device_work(const struct tg__columns *t, const struct tg__ask *selection, struct tg__stacktree *s,
                               uint32_t k) {
   const struct tg__track *track = &t->tracks[k];
   for (uint32_t i = track->first; i < track->first + track->count; i++) {
-    if (!tg__class_is_device_work(tg__slice_class(t, i)) || !tg__ask_has_slice(pick, t, k, i)) continue;
+    if (!tg__class_is_device_work(tg__slice_class(t, i)) || !tg__ask_has_slice(selection, t, k, i)) continue;
     const uint32_t cause = t->slices.cause[i];
     s->of_slice[i] = node_of(s, cause == TG_NONE ? TG_NONE : s->of_slice[cause], t->slices.name[i]);
     if (s->of_slice[i] == TG_NONE) return false;
@@ -71,19 +71,19 @@ static bool place_device_work(const struct tg__columns *t, const struct tg__ask 
   return true;
 }
 
-static bool build(const struct tg__columns *t, const struct tg__ask *pick, enum tg__stack_metric metric,
-                  struct tg__stacktree *s, uint32_t *above) {
+static bool build_stacktree(const struct tg__columns *t, const struct tg__ask *selection, enum tg__stack_metric metric,
+                            struct tg__stacktree *s, uint32_t *above) {
   for (uint32_t k = 0; k < t->track_count; k++) {
     const struct tg__track *track = &t->tracks[k];
-    if (!tg__ask_has_track(pick, t, k) || track->kind != TG__TRACK_CPU) continue;
-    if (!place_track(t, pick, s, k, above)) return false;
+    if (!tg__ask_has_track(selection, t, k) || track->kind != TG__TRACK_CPU) continue;
+    if (!place_track(t, selection, s, k, above)) return false;
   }
   if (metric == TG__STACK_DEVICE) {
     memset(s->self_ns, 0, ((size_t)t->slices.count + 1) * sizeof *s->self_ns);
     for (uint32_t k = 0; k < t->track_count; k++) {
       const struct tg__track *track = &t->tracks[k];
-      if (!tg__ask_has_track(pick, t, k) || track->kind != TG__TRACK_DEVICE) continue;
-      if (!place_device_work(t, pick, s, k)) return false;
+      if (!tg__ask_has_track(selection, t, k) || track->kind != TG__TRACK_DEVICE) continue;
+      if (!place_device_work(t, selection, s, k)) return false;
     }
   }
   for (uint32_t i = 0; i < t->slices.count; i++) {
@@ -92,8 +92,8 @@ static bool build(const struct tg__columns *t, const struct tg__ask *pick, enum 
   return true;
 }
 
-enum tg_err tg__stacktree_build(const struct tg__columns *t, const struct tg__ask *pick, enum tg__stack_metric metric,
-                                struct tg__stacktree *out) {
+enum tg_err tg__stacktree_build(const struct tg__columns *t, const struct tg__ask *selection,
+                                enum tg__stack_metric metric, struct tg__stacktree *out) {
   const size_t n = (size_t)t->slices.count + 1;
   *out = (struct tg__stacktree){0};
   uint32_t *const above = tg__alloc(n * sizeof *above);
@@ -102,7 +102,7 @@ enum tg_err tg__stacktree_build(const struct tg__columns *t, const struct tg__as
   bool ok = above && out->of_slice && out->self_ns;
   if (ok) {
     memset(out->of_slice, 0xff, n * sizeof *out->of_slice);
-    ok = build(t, pick, metric, out, above);
+    ok = build_stacktree(t, selection, metric, out, above);
   }
   tg__free(above);
   if (ok) return TG_OK;

@@ -144,7 +144,7 @@ static unsigned longest_word(const char *name) {
   return best;
 }
 
-static void measure(const struct tg_table *t, struct col *cols) {
+static void measure_text(const struct tg_table *t, struct col *cols) {
   for (size_t i = 0; i < t->column_count; i++) {
     struct col *col = &cols[i];
     col->c = &t->columns[i];
@@ -168,7 +168,7 @@ static unsigned total_width(const struct col *cols, size_t count) {
   return total > GAP ? total - GAP : 0;
 }
 
-/* Make the columns fit: first quantities that are 0 everywhere go, then the widest text columns give way, then whole
+/* Make the columns fit: first quantities that are 0 everywhere go, then the widest text columns are cut, then whole
  * columns go from the right. Returns how many stay. */
 static size_t fit(struct col *cols, size_t count, unsigned width) {
   if (!width) return count;
@@ -214,8 +214,7 @@ static struct tg__str header_line(const char **p, unsigned width) {
 
 static void put_aligned(struct tg__out *out, struct tg__str s, unsigned indent, const struct col *col, bool last) {
   const bool left = col->c->type == TG_TEXT;
-  if (indent > col->width / 2)
-    indent = col->width / 2; /* where the column had to give way, the name keeps a part of it */
+  if (indent > col->width / 2) indent = col->width / 2; /* where the column was cut, the name keeps a part of it */
   const unsigned w = tg__text_width(s), room = col->width - indent;
   tg__put_blanks(out, indent);
   if (!left && w < room) tg__put_blanks(out, room - w);
@@ -258,7 +257,7 @@ static struct tg__str header_part(const struct col *col, unsigned height, unsign
 static void put_header(struct tg__out *out, const struct col *cols, size_t count, bool color) {
   const unsigned height = header_height(cols, count);
   for (unsigned line = 0; line < height; line++) {
-    size_t last = 0; /* no blanks behind the last word */
+    size_t last = 0; /* no trailing blanks */
     for (size_t i = 0; i < count; i++) {
       if (is_shown(&cols[i]) && header_part(&cols[i], height, line).len) last = i;
     }
@@ -270,7 +269,7 @@ static void put_header(struct tg__out *out, const struct col *cols, size_t count
   }
 }
 
-static void put_rows(const struct tg_table *t, struct tg__out *out, const struct col *cols, size_t count) {
+static void put_text_rows(const struct tg_table *t, struct tg__out *out, const struct col *cols, size_t count) {
   const size_t last = last_shown(cols, count);
   for (size_t row = 0; row < t->rows; row++) {
     for (size_t i = 0; i < count; i++) {
@@ -311,10 +310,10 @@ static void put_below(const struct tg_table *t, struct tg__out *out) {
 enum tg_err tg__text_table(const struct tg_table *t, const struct tg__show_options *o, struct tg__out *out) {
   struct col *const cols = tg__alloc((t->column_count + 1) * sizeof *cols);
   if (!cols) return TG_MEMORY;
-  measure(t, cols);
+  measure_text(t, cols);
   const size_t shown = fit(cols, t->column_count, o ? o->width : 0);
   put_header(out, cols, shown, o && o->color);
-  put_rows(t, out, cols, shown);
+  put_text_rows(t, out, cols, shown);
   if (t->rows == 0) tg__out_text(out, "(no rows)\n");
   put_left_out(out, cols, shown, t->column_count, false);
   put_left_out(out, cols, shown, t->column_count, true);

@@ -1,5 +1,5 @@
 /* Slices and marks lie in two tables sorted by track and by time. A reference into the packed args grows with the
- * position in the file, so sorting both by it gives back the order in which the events were written. */
+ * position in the file, so sorting both by it restores the order in which the events were written. */
 #include "show/parts.h"
 
 enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, PASSES = 3 };
@@ -27,29 +27,29 @@ static void sort_entries(struct entry *entries, struct entry *other, uint32_t co
   }
 }
 
-static uint32_t collect(const struct tg__columns *t, const struct tg__ask *pick, struct entry *out) {
+static uint32_t collect(const struct tg__columns *t, const struct tg__ask *selection, struct entry *out) {
   uint32_t n = 0;
   for (uint32_t k = 0; k < t->track_count; k++) {
     const struct tg__track *track = &t->tracks[k];
-    if (!tg__ask_has_track(pick, t, k)) continue;
+    if (!tg__ask_has_track(selection, t, k)) continue;
     for (uint32_t i = track->first; i < track->first + track->count; i++) {
-      if (!pick->has_steps || tg__ask_has_slice(pick, t, k, i))
+      if (!selection->has_steps || tg__ask_has_slice(selection, t, k, i))
         out[n++] = (struct entry){t->slices.args[i], {false, i}};
     }
   }
   for (uint32_t i = 0; i < t->marks.count; i++) {
-    if (tg__show_has_mark(pick, t, i)) out[n++] = (struct entry){t->marks.args[i], {true, i}};
+    if (tg__show_has_mark(selection, t, i)) out[n++] = (struct entry){t->marks.args[i], {true, i}};
   }
   return n;
 }
 
-struct tg__event *tg__walk_new(const struct tg__columns *t, const struct tg__ask *pick, uint32_t *count) {
+struct tg__event *tg__walk_new(const struct tg__columns *t, const struct tg__ask *selection, uint32_t *count) {
   const size_t most = (size_t)t->slices.count + t->marks.count + 1;
   struct entry *const entries = tg__alloc(most * sizeof *entries);
   struct entry *const sorted = tg__alloc(most * sizeof *sorted);
   struct tg__event *events = NULL;
   if (entries && sorted) {
-    const uint32_t n = collect(t, pick, entries);
+    const uint32_t n = collect(t, selection, entries);
     sort_entries(entries, sorted, n);
     events = tg__alloc(((size_t)n + 1) * sizeof *events);
     for (uint32_t i = 0; events && i < n; i++) events[i] = sorted[i].event;

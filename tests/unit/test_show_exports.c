@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "show/parts.h"
-#include "show/pen.h"
+#include "show/buffer.h"
 #include "unit/mini_trace.h"
 
 static struct mini *scene(void) {
@@ -151,9 +151,9 @@ static void microseconds_are_exact(void **state) {
                {INT64_MIN, "-9223372036854775.808", "-9223372036854775.808"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char text[32];
-    *tg__pen_us(text, cases[i].ns) = 0;
+    *tg__buffer_us(text, cases[i].ns) = 0;
     assert_string_equal(text, cases[i].text);
-    *tg__pen_us_fixed(text, cases[i].ns) = 0;
+    *tg__buffer_us_fixed(text, cases[i].ns) = 0;
     assert_string_equal(text, cases[i].fixed);
   }
 }

@@ -1,15 +1,15 @@
-/* Where a program lets its operators wait: the two lines between which most time passes with no operator running on
+/* Finds the longest pauses between operators: the two lines between which most time passes while no operator runs on
  * any thread. */
 #include "diagnose/sites.h"
 
 /* Pauses below 1/200 of a step, or of 50 us, are how Python is, not a place; and 20 us lie between any two calls,
  * whatever the program does. */
-enum { PLACES = 256, LEAST_SHARE = 200, LEAST_NS = 50000, USUAL_NS = 20000 };
+enum { MOST_PAUSES = 256, LEAST_SHARE = 200, LEAST_NS = 50000, USUAL_NS = 20000 };
 enum { BUSY_PCT = 5 };    /* a thread that waits longer than that for a core is on a machine that others keep busy */
 enum { LONG_SHARE = 20 }; /* without a place, pauses from 1/20 of a step on are more than that */
 
 /* Between two operators: a line may call many, and what comes by chance comes between other ones each time. */
-struct place {
+struct pause {
   struct tg__str before, after;     /* frames of the program */
   uint32_t before_name, after_name; /* operators */
   int64_t *ns;                      /* by step */
@@ -20,34 +20,34 @@ struct search {
   struct tg__facts *f;
   uint32_t track, last; /* the slice that ended last, TG_NONE = none yet */
   int64_t end_ns, least_ns, long_ns;
-  int64_t update_until_ns;     /* end of the optimizer's step or zero_grad that began last: its Python is torch's */
-  size_t step;                 /* that is under way */
-  struct tg__spans others;     /* when operators or collectives run on other threads: waiting for one is no Python */
-  struct place places[PLACES]; /* one without frames: long pauses whose place is not known */
+  int64_t update_until_ns; /* end of the optimizer's step or zero_grad that began last: its Python is torch's */
+  size_t step;             /* that is under way */
+  struct tg__spans others; /* when operators or collectives run on other threads: waiting for one is no Python */
+  struct pause pauses[MOST_PAUSES]; /* one without frames: long pauses at an unknown line */
   size_t count;
   uint32_t *reads; /* files that the loop's thread opens to read, by time */
   size_t read_count, read_cap, next_read;
 };
 
-static bool is_at(const struct place *a, const struct place *b) {
+static bool is_at(const struct pause *a, const struct pause *b) {
   return a->before_name == b->before_name && a->after_name == b->after_name && tg__str_eq(a->before, b->before) &&
          tg__str_eq(a->after, b->after);
 }
 
-static struct place *place_of(struct search *s, const struct place *at) {
+static struct pause *find_pause(struct search *s, const struct pause *at) {
   size_t i = 0;
-  while (i < s->count && !is_at(&s->places[i], at)) i++;
-  if (i == PLACES) return NULL;
-  if (i < s->count) return &s->places[i];
-  s->places[i] = *at;
-  s->places[i].ns = tg__alloc(s->f->steps.count * sizeof *s->places->ns);
-  s->count += s->places[i].ns != NULL;
-  s->f->failed |= !s->places[i].ns;
-  return s->places[i].ns ? &s->places[i] : NULL;
+  while (i < s->count && !is_at(&s->pauses[i], at)) i++;
+  if (i == MOST_PAUSES) return NULL;
+  if (i < s->count) return &s->pauses[i];
+  s->pauses[i] = *at;
+  s->pauses[i].ns = tg__alloc(s->f->steps.count * sizeof *s->pauses->ns);
+  s->count += s->pauses[i].ns != NULL;
+  s->f->failed |= !s->pauses[i].ns;
+  return s->pauses[i].ns ? &s->pauses[i] : NULL;
 }
 
 /* Is a file opened between the operator before and the next one? What follows until then is reading and parsing. */
-static void look_for_read(struct search *s, struct place *p, uint32_t next) {
+static void look_for_read(struct search *s, struct pause *p, uint32_t next) {
   const int64_t *start_ns = s->f->t->slices.start_ns;
   while (s->next_read < s->read_count && start_ns[s->reads[s->next_read]] < s->end_ns) s->next_read++;
   if (s->next_read == s->read_count || start_ns[s->reads[s->next_read]] >= start_ns[next] ||
@@ -61,18 +61,18 @@ static void look_for_read(struct search *s, struct place *p, uint32_t next) {
 static void add_pause(struct search *s, uint32_t next, int64_t ns) {
   const struct tg__step_cost *steps = s->f->steps.steps;
   const uint32_t *names = s->f->t->slices.name;
-  struct place at = {.before = tg__user_frame(s->f->t, s->last),
+  struct pause at = {.before = tg__user_frame(s->f->t, s->last),
                      .after = tg__user_frame(s->f->t, next),
                      .before_name = names[s->last],
                      .after_name = names[next],
                      .read = TG_NONE};
   if (!at.before.len || !at.after.len) {
     if (ns < s->long_ns) return;
-    at = (struct place){.before_name = TG_NONE, .after_name = TG_NONE, .read = TG_NONE};
+    at = (struct pause){.before_name = TG_NONE, .after_name = TG_NONE, .read = TG_NONE};
   }
   while (s->step + 1 < s->f->steps.count && s->f->t->slices.start_ns[next] >= steps[s->step + 1].host_start_ns)
     s->step++;
-  struct place *p = place_of(s, &at);
+  struct pause *p = find_pause(s, &at);
   if (p) p->ns[s->step] += ns;
   if (p) look_for_read(s, p, next);
 }
@@ -107,7 +107,7 @@ static bool is_of_optimizer(const struct search *s, uint32_t slice) {
          tg__is_zero_grad(tg__name(s->f->t, s->f->t->slices.name[slice]));
 }
 
-static void see(void *ctx, uint32_t slice, enum tg__class cls) {
+static void visit_slice(void *ctx, uint32_t slice, enum tg__class cls) {
   struct search *const s = ctx;
   const struct tg__columns *const t = s->f->t;
   const bool is_loader = cls == TG__CLASS_ANNOTATION && (tg__meaning(s->f, slice) & TG__NAME_DATALOADER);
@@ -125,7 +125,7 @@ static void see(void *ctx, uint32_t slice, enum tg__class cls) {
   s->end_ns = is_optimizer ? start : end;
 }
 
-static void see_other(void *ctx, uint32_t slice, enum tg__class cls) {
+static void visit_other_thread(void *ctx, uint32_t slice, enum tg__class cls) {
   struct search *const s = ctx;
   const struct tg__columns *const t = s->f->t;
   const bool reads =
@@ -145,7 +145,7 @@ static void see_other(void *ctx, uint32_t slice, enum tg__class cls) {
 
 /* What two places have in common is said once: "between train.py(9): load and (12): train", "between train.py(9) and
  * (12): train". */
-static void say_place(const struct place *p, char *where, size_t size) {
+static void say_pause(const struct pause *p, char *where, size_t size) {
   struct tg__frame_parts a, b;
   const bool both = tg__frame_split(p->before, &a) && tg__frame_split(p->after, &b) && tg__str_eq(a.file, b.file);
   if (tg__str_eq(p->before, p->after)) {
@@ -160,53 +160,53 @@ static void say_place(const struct place *p, char *where, size_t size) {
   }
 }
 
-static bool is_between(const struct place *a, const struct place *b) {
+static bool is_between(const struct pause *a, const struct pause *b) {
   return tg__str_eq(a->before, b->before) && tg__str_eq(a->after, b->after);
 }
 
 /* Of all pairs of operators between these two lines. */
-static int64_t between_lines(const struct search *s, const int64_t *usual, const struct place *p) {
+static int64_t between_lines(const struct search *s, const int64_t *usual, const struct pause *p) {
   int64_t sum = 0;
   for (size_t i = 0; i < s->count; i++)
-    if (is_between(&s->places[i], p)) sum += usual[i];
+    if (is_between(&s->pauses[i], p)) sum += usual[i];
   return sum;
 }
 
 /* The pause that ends where this one begins, or the other way round, at the same line: a stretch of Python that
  * calls an operator now and then. Of all those, times the steps. */
-static int64_t beside(const struct search *s, const int64_t *usual, const struct place *best) {
+static int64_t beside(const struct search *s, const int64_t *usual, const struct pause *best) {
   int64_t sum = 0;
   for (size_t i = 0; i < s->count; i++) {
-    const struct place *p = &s->places[i];
+    const struct pause *p = &s->pauses[i];
     if (!is_between(p, best) && (tg__str_eq(p->after, best->before) || tg__str_eq(p->before, best->after)))
       sum += usual[i];
   }
   return sum;
 }
 
-static void tell(const struct search *s, const struct place *best, struct tg__quiet *out) {
-  say_place(best, out->where, sizeof out->where);
+static void fill_pause(const struct search *s, const struct pause *best, struct tg__pause *out) {
+  say_pause(best, out->where, sizeof out->where);
   for (size_t i = 0; i < s->count; i++) {
-    const struct place *p = &s->places[i];
+    const struct pause *p = &s->pauses[i];
     if (!is_between(p, best)) continue;
     if (2 * p->read_steps >= s->f->steps.count) out->read = p->read;
     for (size_t k = 0; k < s->f->steps.count; k++) out->all_ns += p->ns[k];
   }
 }
 
-static void choose(struct search *s, struct tg__quiet *out) {
-  int64_t usual[PLACES], nowhere = 0;
-  const struct place *best = NULL;
+static void choose_longest_pause(struct search *s, struct tg__pause *out) {
+  int64_t usual[MOST_PAUSES], nowhere = 0;
+  const struct pause *best = NULL;
   for (size_t i = 0; i < s->count; i++) {
-    usual[i] = usual_ns(s, s->places[i].ns);
-    if (!s->places[i].before.len) nowhere = usual[i], usual[i] = 0;
+    usual[i] = usual_ns(s, s->pauses[i].ns);
+    if (!s->pauses[i].before.len) nowhere = usual[i], usual[i] = 0;
   }
   for (size_t i = 0; i < s->count; i++) {
-    const int64_t ns = between_lines(s, usual, &s->places[i]);
-    if (ns > out->usual_ns) out->usual_ns = ns, best = &s->places[i];
+    const int64_t ns = between_lines(s, usual, &s->pauses[i]);
+    if (ns > out->usual_ns) out->usual_ns = ns, best = &s->pauses[i];
   }
   if (best) {
-    tell(s, best, out);
+    fill_pause(s, best, out);
     out->usual_ns += beside(s, usual, best);
   } else { /* those that are long */
     out->usual_ns = out->all_ns = nowhere;
@@ -214,8 +214,8 @@ static void choose(struct search *s, struct tg__quiet *out) {
   }
 }
 
-void tg__quietest_place(struct tg__facts *f, struct tg__quiet *out) {
-  *out = (struct tg__quiet){.read = TG_NONE};
+void tg__find_longest_pause(struct tg__facts *f, struct tg__pause *out) {
+  *out = (struct tg__pause){.read = TG_NONE};
   struct search s = {.f = f, .last = TG_NONE, .update_until_ns = INT64_MIN};
   const uint32_t step = f->steps.count ? f->t->steps[f->steps.steps[0].step].slice : TG_NONE;
   if (step == TG_NONE) return;
@@ -223,11 +223,11 @@ void tg__quietest_place(struct tg__facts *f, struct tg__quiet *out) {
   s.least_ns = tg__per_step(f, f->total_ns) / LEAST_SHARE + 1;
   if (s.least_ns < LEAST_NS) s.least_ns = LEAST_NS;
   s.long_ns = tg__per_step(f, f->total_ns) / LONG_SHARE;
-  tg__visit(f, see_other, &s);
+  tg__visit(f, visit_other_thread, &s);
   tg__spans_union(&s.others);
-  tg__visit(f, see, &s);
-  choose(&s, out);
-  for (size_t i = 0; i < s.count; i++) tg__free(s.places[i].ns);
+  tg__visit(f, visit_slice, &s);
+  choose_longest_pause(&s, out);
+  for (size_t i = 0; i < s.count; i++) tg__free(s.pauses[i].ns);
   tg__free(s.reads);
   f->failed |= s.others.failed;
   tg__spans_free(&s.others);
