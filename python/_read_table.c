@@ -458,7 +458,7 @@ static PyGetSetDef table_getset[] = {
     {"question", table_get_question, NULL, "the question this answers", NULL},
     {"columns", table_get_columns, NULL, "names of the columns", NULL},
     {"notes", table_get_notes, NULL, "sentences a reader of the numbers should know", NULL},
-    {"losses", table_get_losses, NULL, "what was lost or bent while reading the trace", NULL},
+    {"losses", table_get_losses, NULL, "what was lost or altered while reading the trace", NULL},
     {0},
 };
 static PyType_Slot table_slots[] = {

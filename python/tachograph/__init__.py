@@ -266,7 +266,7 @@ class Trace(_read.Trace):
 
     @property
     def losses(self) -> Table:
-        """Everything that was lost or bent while reading, with the first byte it happened at."""
+        """Everything that was lost or altered while reading, with the first byte it happened at."""
         return self.ask("losses")
 
     def report(self, format: str = "text", width: int = 0, color: bool = False) -> str:

@@ -453,7 +453,7 @@ enum tg_err tg__packer_new(enum tg__packing packing, bool (*write)(void *ctx, co
   }
   tg__packer_free(p);
   if (err == TG_MEMORY) return tg__fail(e, err, -1, "out of memory for compressing");
-  return tg__fail(e, err, -1, "this build cannot write %s: give the output another name",
+  return tg__fail(e, err, -1, "this build cannot write %s: use another extension",
                   packing == TG__ZSTD ? "zstd" : "gzip");
 }
 

@@ -100,13 +100,13 @@ static struct tg_table *make_table(const struct tg__columns *t, bool is_valid) {
 
 static void note_verdict(struct tg_table *out, const struct verdict *v) {
   if (v->cut)
-    tg__table_note(out, "the input is cut or damaged in %lld place%s; what could be read was", (long long)v->cut,
+    tg__table_note(out, "the input is cut or damaged in %lld place%s; everything readable was read", (long long)v->cut,
                    v->cut == 1 ? "" : "s");
   const int64_t damaged = v->skipped - v->unrecorded;
   if (damaged)
     tg__table_note(out, "%lld of %lld events are damaged and were skipped", (long long)damaged, (long long)v->read);
   if (v->unrecorded)
-    tg__table_note(out, "%lld of %lld events had no place in the recording", (long long)v->unrecorded,
+    tg__table_note(out, "%lld of %lld events did not fit into the recording", (long long)v->unrecorded,
                    (long long)v->read);
   if (v->bent) tg__table_note(out, "%lld events have a value that could not be kept as written", (long long)v->bent);
   if (!v->cut && !v->skipped && !v->bent && !v->files) tg__table_note(out, "everything was read as written");

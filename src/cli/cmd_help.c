@@ -41,7 +41,7 @@ static void help_all(struct tg__out *out) {
   }
   tg__out_text(
       out,
-      "\nFILE is a trace (.json, .json.gz, .json.zst, .tacho; told apart by content), a directory or a glob of one "
+      "\nFILE is a trace (.json, .json.gz, .json.zst, .tacho; recognised by content), a directory or a glob of one "
       "per\n"
       "rank, or - for standard input.\n"
       "\nexit status: 0 answered, 1 a threshold failed or check found losses, 2 usage, 3 the trace lacks the data,\n"

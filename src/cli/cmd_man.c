@@ -68,7 +68,7 @@ static void put_questions(struct tg__out *out) {
 static void put_statuses(struct tg__out *out) {
   static const char *const statuses[] = {"answered",
                                          "a threshold failed, or check found losses",
-                                         "the call makes no sense",
+                                         "wrong usage",
                                          "the trace lacks the data",
                                          "unreadable or unwritable",
                                          "internal"};
@@ -87,7 +87,7 @@ int tg__cmd_man(struct tg__cli *c) {
       &text,
       ".SH SYNOPSIS\n.B tachograph\n\\fICOMMAND\\fR ...\n.br\n.B tachograph\n\\fIFILE\\fR\n"
       ".SH DESCRIPTION\nReads traces of PyTorch programs and answers questions about them. \\fIFILE\\fR is a trace\n"
-      "(.json, .json.gz, .json.zst or .tacho, told apart by content), a directory or a glob of one per rank, or \\- "
+      "(.json, .json.gz, .json.zst or .tacho, recognised by content), a directory or a glob of one per rank, or \\- "
       "for\n"
       "standard input.\n"
       "A file alone means \\fBreport\\fR.\n.SH OPTIONS OF EVERY COMMAND\n");

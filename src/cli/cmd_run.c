@@ -153,7 +153,7 @@ static enum tg_err make_folder(struct run *r, struct tg_error *e) {
   snprintf(r->raw, sizeof r->raw, "%s/raw", r->folder);
   snprintf(r->file, sizeof r->file, "%s/trace.tacho", r->folder);
   if (tg__path_kind(r->file) != TG__PATH_NONE || tg__path_kind(r->raw) != TG__PATH_NONE)
-    return tg__fail(e, TG_USAGE, -1, "'%s' holds a recording already: give another folder with -o, or remove it",
+    return tg__fail(e, TG_USAGE, -1, "'%s' holds a recording already: choose another folder with -o, or remove it",
                     r->folder);
   return tg__folder_make(r->raw, e);
 }
@@ -320,29 +320,29 @@ static enum tg_err pack(struct run *r, struct tg__run_log *log, struct tg_error 
 
 static bool to_stderr(void *ctx, const char *bytes, size_t len) { return fwrite(bytes, 1, len, stderr) == len; }
 
-static void print_price(struct tg__run_log *log) {
+static void print_overhead(struct tg__run_log *log) {
   const struct tg__run_median with = tg__run_median_of(&log->with), without = tg__run_median_of(&log->without);
   const struct tg__run_inflation cost = tg__run_inflation_of(with, without);
   char a[32], b[32];
   if (!log->window_began) return;
   if (isnan(cost.percent)) {
     fprintf(stderr,
-            "price      not known: %zu steps ran with recording and %zu without, six of each are needed to tell\n",
+            "overhead   unknown: %zu steps ran with recording and %zu without, at least six of each are needed\n",
             log->with.count, log->without.count);
     return;
   }
   fprintf(stderr,
-          "price      a step took %s while recorded (n = %zu), %s else (n = %zu): ", tg__human_ns(with.median, a),
+          "overhead   a step took %s while recorded (n = %zu), %s otherwise (n = %zu): ", tg__human_ns(with.median, a),
           log->with.count, tg__human_ns(without.median, b), log->without.count);
   if (cost.high - cost.low < SAYS_NOTHING_PCT)
     fprintf(stderr, "%+.1f %% (95 %% interval %+.1f to %+.1f)\n", cost.percent, cost.low, cost.high);
   else
-    fputs("too uneven to tell\n", stderr);
+    fputs("too noisy to estimate\n", stderr);
   const struct tg__run_inflation cpu =
       tg__run_inflation_of(tg__run_median_of(&log->cpu_with), tg__run_median_of(&log->cpu_without));
   if (cost.high - cost.low > NOISY_PCT && !isnan(cpu.percent))
     fprintf(stderr,
-            "           the machine is busy with other things; in CPU time of the training thread it is %+.1f %% "
+            "           the machine is busy with other work; in CPU time of the training thread it is %+.1f %% "
             "(%+.1f to %+.1f)\n",
             cpu.percent, cpu.low, cpu.high);
 }
@@ -361,8 +361,8 @@ static void print_what(const struct run *r, const struct tg__run_log *log) {
             log->lost ? "end of the" : "whole", r->preset);
   if (log->lost)
     fprintf(stderr, "lost       %s records %s\n", tg__human_count(log->lost, count),
-            log->window_began ? "found no room: record fewer steps (3 to 10 are enough), or give more --bytes"
-                              : "gave way to newer ones (--bytes)");
+            log->window_began ? "did not fit: record fewer steps (3 to 10 are enough), or raise --bytes"
+                              : "were overwritten by newer ones (--bytes)");
   if (strcmp(log->recorder, "kineto") == 0) fprintf(stderr, "recorder   torch's own collector\n");
 }
 
@@ -373,7 +373,7 @@ static void print_notes(const struct tg__run_log *log) {
 /* Why there is nothing. */
 static const char *explain_nothing(const struct tg__run_log *log) {
   if (!log->pythons)
-    return "no Python that could be recorded was started: it ran with -I, -S or -E or without our environment, or the "
+    return "no Python that can be recorded was started: it ran with -I, -S or -E or without our environment, or the "
            "program is not Python";
   if (!log->processes) return "the program never imported torch, so there was nothing to record";
   return "the program ended before anything was recorded";
@@ -388,7 +388,7 @@ static void print_end(struct run *r, struct tg__run_log *log, const struct tg_er
     tg_report(trace, "text", tg__terminal_width(STDERR_FILENO), color, to_stderr, NULL, &ignored);
     fputs("\n", stderr);
     print_what(r, log);
-    print_price(log);
+    print_overhead(log);
   } else if (e->code == TG_NO_EVENTS) {
     fprintf(stderr, "tachograph: %s\n", explain_nothing(log));
   } else {

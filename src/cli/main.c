@@ -34,7 +34,7 @@ static const char *input_replaced(const struct tg__cli *c) {
 
 static int run(struct tg__cli *c) {
   const char *const input = input_replaced(c);
-  return input ? tg__cli_usage(c, NULL, "-o %.400s would replace the trace that is read: give another name", input)
+  return input ? tg__cli_usage(c, NULL, "-o %.400s would replace the trace that is read: choose another name", input)
                : c->command->run(c);
 }
 

@@ -35,7 +35,7 @@ void tg__cli_free(struct tg__cli *c) { tg__arena_free(&c->arena); }
 bool tg__cli_needs(const struct tg__cli *c, size_t count) {
   if (c->operand_count == count) return true;
   if (c->operand_count > count)
-    tg__cli_usage(c, NULL, "'%s' is one word too many for %s", c->operands[count], c->command->name);
+    tg__cli_usage(c, NULL, "unexpected argument '%s' for %s", c->operands[count], c->command->name);
   else
     tg__cli_usage(c, NULL, "%s needs %s", c->command->name, c->command->operands);
   return false;

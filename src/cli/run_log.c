@@ -129,7 +129,7 @@ void tg__run_log_free(struct tg__run_log *log) {
   tg__free(log->cpu_without.ns);
 }
 
-/* ---- the price ------------------------------------------------------------------------------- */
+/* ---- the overhead ---------------------------------------------------------------------------- */
 
 static int by_value(const void *a, const void *b) {
   const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;

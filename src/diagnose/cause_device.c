@@ -270,7 +270,7 @@ static void judge_small_kernels(struct tg__facts *f, int64_t pieces, int64_t typ
          "%lld kernels %s, half of them shorter than %.1f us; the device waits %.2f ms %s (%.1f %%) for the host to "
          "launch the next",
          (long long)pieces, tg__per(f), (double)typical / 1e3, tg__ms(x->cost_ns), tg__per(f), share);
-  TG_SAY(x->advice, "Give each launch more work: torch.compile(model, mode=\"reduce-overhead\") fuses kernels and "
+  TG_SAY(x->advice, "Put more work into each launch: torch.compile(model, mode=\"reduce-overhead\") fuses kernels and "
                     "replays them as a CUDA "
                     "graph; or a larger batch.");
   const int64_t each = wait / (int64_t)f->gaps.device_count;

@@ -59,7 +59,7 @@ static void report_graph_growth(struct tg__sites *s, const struct nodes *steps, 
   TG_SAY(x->advice, "Cut what is kept from one step to the next loose from its graph: hidden = hidden.detach(), losses "
                     "as .item(), no retain_graph=True.");
   tg__expect_at_sites(f, x, (int64_t)old, 0.9,
-                      "the part of backward for nodes of earlier steps; it grows with every further step");
+                      "the part of backward for nodes of earlier steps; it grows with every step");
 }
 
 void tg__judge_graph(struct tg__facts *f) {

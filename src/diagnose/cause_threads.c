@@ -96,7 +96,7 @@ static void report_threads(struct tg__sites *s, enum tg__cause cause, int64_t th
            "torch.set_num_threads(%lld) where nothing else needs the cores; some environments set OMP_NUM_THREADS=1.",
            (long long)cores);
     tg__expect(f, x, (int64_t)((double)ns * 0.7 * (1 - (double)threads / (double)cores)), 0.5,
-               "seven tenths of what an even division among all cores would give");
+               "seven tenths of an even division among all cores");
   }
 }
 

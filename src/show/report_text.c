@@ -202,14 +202,14 @@ static void put_losses(const struct page *p) {
     }
     any = true;
   }
-  if (!any) put_in(p, "32", "nothing lost");
+  if (!any) put_in(p, "32", "no data lost");
 }
 
 static void put_health(const struct page *p) {
   put_label(p, "health");
   put_losses(p);
   tg__out_text(p->out, " \u00b7 ");
-  put_in(p, p->is_valid ? "32" : "31", p->is_valid ? "consistent" : "not consistent: please report");
+  put_in(p, p->is_valid ? "32" : "31", p->is_valid ? "invariants hold" : "invariants broken: please report");
   const struct tg_table *t = p->r->parts[TG__REPORT_LAUNCHES];
   int64_t work = 0, linked = 0;
   for (size_t i = 0; t && i < t->rows; i++) {
@@ -312,7 +312,7 @@ static bool put_steps(const struct page *p) {
   tg__out_char(p->out, '\n');
   if (p->r->trace->rank_count > 1) {
     tg__put_blanks(p->out, LABEL);
-    tg__out_format(p->out, "of rank %lld, whose steps take longest; the rest of this page is about it\n",
+    tg__out_format(p->out, "of rank %lld, which has the longest steps; the rest of this page is about it\n",
                    (long long)p->r->trace->ranks[p->r->rank].number);
   }
   return true;

@@ -74,8 +74,8 @@ static enum tg_err sql_error(sqlite3 *db, struct tg_error *e) {
   case SQLITE_AUTH:
     return tg__fail(e, TG_USAGE, -1, "only a SELECT can be run on a trace (%s)", sqlite3_errmsg(db));
   default:
-    return tg__fail(e, TG_USAGE, error_offset(db),
-                    "the query is not right: %s. Tables and columns: tachograph sql --schema", sqlite3_errmsg(db));
+    return tg__fail(e, TG_USAGE, error_offset(db), "SQL error: %s. Tables and columns: tachograph sql --schema",
+                    sqlite3_errmsg(db));
   }
 }
 
@@ -237,7 +237,7 @@ enum tg_err tg__sql_run_bounded(struct tg__columns *t, const char *sql, uint64_t
   struct tg_table *const table = tg__table_new("sql");
   enum tg_err err = TG_OK;
   if (!db || !table) {
-    err = tg__fail(e, TG_MEMORY, -1, "out of memory while opening the SQL door");
+    err = tg__fail(e, TG_MEMORY, -1, "out of memory while opening SQLite");
   } else {
     err = prepare_query(db, sql, &st, e);
   }
@@ -264,7 +264,7 @@ enum tg_err tg__sql_run_bounded(struct tg__columns *t, const char *sql, uint64_t
 enum tg_err tg__sql_run_bounded(struct tg__columns *t, const char *sql, uint64_t steps, struct tg_table **out,
                                 struct tg_error *e) {
   *out = NULL;
-  return tg__fail(e, TG_UNSUPPORTED, -1, "this build has no SQL door: build with TG_WITH_SQLITE=ON");
+  return tg__fail(e, TG_UNSUPPORTED, -1, "this build has no SQL: build with TG_WITH_SQLITE=ON");
 }
 
 #endif

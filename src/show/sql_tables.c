@@ -5,7 +5,7 @@
 #include "show/sql.h"
 
 static const char schema_text[] =
-    "One SELECT over these tables. arg(slice, 'key') and mark_arg(mark, 'key') give one value of an event's args.\n"
+    "One SELECT over these tables. arg(slice, 'key') and mark_arg(mark, 'key') return one value of an event's args.\n"
 #define SQL_TABLE(name, meaning) "\n" #name ": " meaning "\n"
 #define SQL_COLUMN(table, name, type, meaning) "  " #name " " #type "  " meaning "\n"
 #include "show/sql_tables.def"

@@ -155,7 +155,7 @@ def test_a_side_that_is_not_whole_is_said_to_be(tachograph, pair, tmp_path):
         (run / name).write_text(a.read_text())
     assert "not whole" not in tachograph("diff", run, a).stdout
     (run / "rank-2.json").write_text("no trace")
-    assert "\nA is not whole: file beside the others that is no readable trace\n" in tachograph("diff", run, a).stdout
+    assert "\nA is not whole: file in the folder that is no readable trace\n" in tachograph("diff", run, a).stdout
 
 
 def test_which_side_lacks_the_data(tachograph, pair):

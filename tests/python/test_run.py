@@ -408,7 +408,9 @@ def test_steps_are_found_recorded_and_priced(program, tmp_path):
     first, last = (int(name.split("#")[1]) for name in (names[0], names[-1]))
     assert last == first + 11
     assert f"steps {first} to {last} of" in under.stderr and "optimizer steps" in under.stderr
-    price = re.search(r"price +a step took \S+ ms while recorded \(n = 12\), \S+ ms else \(n = (\d+)\)", under.stderr)
+    price = re.search(
+        r"overhead +a step took \S+ ms while recorded \(n = 12\), \S+ ms otherwise \(n = (\d+)\)", under.stderr
+    )
     assert price and int(price.group(1)) >= 10
     assert "tachograph ask out/trace.tacho" in under.stderr
     assert not (tmp_path / "out" / "raw").exists()

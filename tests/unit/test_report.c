@@ -43,7 +43,7 @@ static void test_slow_loader(void **state) {
   assert_string_equal(
       text, "mini.json\n"
             "trace     80.0 ms, 12 events, CPU only\n"
-            "health    nothing lost \u00b7 consistent\n"
+            "health    no data lost \u00b7 invariants hold\n"
             "\n"
             "step      20.0 ms median, 20.0 ms to 20.0 ms   4 ProfilerSteps, 3 to 6\n"
             "          data loader    "
