@@ -176,7 +176,7 @@ static enum tg__role role_of_name(const char *name) {
   return tg__catalog_role(&tg__catalog, name, TG_INT);
 }
 
-static void put_cell(struct tg_table *t, enum tg_type type, const struct cell *cell) {
+static void put_query_cell(struct tg_table *t, enum tg_type type, const struct cell *cell) {
   if (cell->type == SQLITE_NULL) {
     tg__put_null(t);
   } else if (type == TG_INT) {
