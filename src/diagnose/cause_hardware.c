@@ -118,7 +118,7 @@ static void describe_occupancy(const struct occupancy *o, struct tg__finding *x)
          tg__ms(tg__per_step(o->f, o->low_ns)), x->share_pct,
          tg__arg_real(t, t->slices.args[o->longest], TG__K_OCCUPANCY, 0), (int)grid.len, grid.ptr, (int)block.len,
          block.ptr);
-  TG_SAY(x->advice, "Give a launch more blocks: a larger batch, or fused kernels by torch.compile(model). In a kernel "
+  TG_SAY(x->advice, "Launch more blocks: a larger batch, or fused kernels by torch.compile(model). In a kernel "
                     "of one's own: more threads a "
                     "block, fewer registers, less shared memory.");
 }
