@@ -66,7 +66,7 @@ bool tg__str_to_real(struct tg__str s, double *out) {
 /* ---- hash ------------------------------------------------------------------------------------ */
 
 /* Multiply two words to 128 bits and fold the halves: one multiplication mixes 16 bytes. */
-static inline uint64_t fold(uint64_t a, uint64_t b) {
+static inline uint64_t fold_case(uint64_t a, uint64_t b) {
   const unsigned __int128 product = (unsigned __int128)a * b;
   return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
@@ -106,11 +106,11 @@ uint64_t tg__hash(const void *bytes, size_t len) {
     }
   } else {
     const unsigned char *tail = p + len - 16;
-    for (; p < tail; p += 16) state = fold(load8(p) ^ HASH_B, load8(p + 8) ^ state);
+    for (; p < tail; p += 16) state = fold_case(load8(p) ^ HASH_B, load8(p + 8) ^ state);
     first = load8(tail);
     last = load8(tail + 8);
   }
-  return fold(HASH_C ^ len, fold(first ^ HASH_B, last ^ state));
+  return fold_case(HASH_C ^ len, fold_case(first ^ HASH_B, last ^ state));
 }
 
 /* ---- UTF-8 ----------------------------------------------------------------------------------- */

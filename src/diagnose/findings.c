@@ -149,7 +149,7 @@ void tg__facts_close(struct tg__facts *f) {
   tg__free(f->sites);
 }
 
-static void judge(struct tg__facts *f) {
+static void run_rules(struct tg__facts *f) {
 #define RULE(function)                                                                                                 \
   if (!f->failed) function(f);
 #include "diagnose/causes.def"

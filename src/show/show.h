@@ -31,7 +31,7 @@ const struct tg__format *tg__format_find(const char *name); /* NULL when unknown
  * chrome. NULL: none. */
 const struct tg__format *tg__format_of_file(struct tg__str path);
 
-/* report.c: the one screen. */
+/* report.c: the report. */
 enum tg_err tg__text_report(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,
                             struct tg_error *e);
 enum tg_err tg__json_report(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,

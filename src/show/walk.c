@@ -27,7 +27,7 @@ static void sort_entries(struct entry *entries, struct entry *other, uint32_t co
   }
 }
 
-static uint32_t collect(const struct tg__columns *t, const struct tg__ask *selection, struct entry *out) {
+static uint32_t collect_events(const struct tg__columns *t, const struct tg__ask *selection, struct entry *out) {
   uint32_t n = 0;
   for (uint32_t k = 0; k < t->track_count; k++) {
     const struct tg__track *track = &t->tracks[k];
@@ -49,7 +49,7 @@ struct tg__event *tg__walk_new(const struct tg__columns *t, const struct tg__ask
   struct entry *const sorted = tg__alloc(most * sizeof *sorted);
   struct tg__event *events = NULL;
   if (entries && sorted) {
-    const uint32_t n = collect(t, selection, entries);
+    const uint32_t n = collect_events(t, selection, entries);
     sort_entries(entries, sorted, n);
     events = tg__alloc(((size_t)n + 1) * sizeof *events);
     for (uint32_t i = 0; events && i < n; i++) events[i] = sorted[i].event;
