@@ -13,7 +13,7 @@ enum tg__role {
   TG__ROLE_RECORDED,      /* given by the recording: another may have others for the same */
   TG__ROLE_RANK,          /* the rank of the job, given by the recording too */
   TG__ROLE_PROCESS_ID,    /* of a process or thread: equal numbers of two recordings do not mean the same */
-  TG__ROLE_TRACK,         /* number of a track, just so */
+  TG__ROLE_TRACK,         /* number of a track, not comparable either */
   TG__ROLE_OUTCOME,       /* a text or flag that says how it went, not which row it is */
   TG__ROLE_VALUE,         /* a number to compare */
   TG__ROLE_INSTANT,       /* a point in time */
@@ -62,7 +62,7 @@ struct tg_table {
 struct tg_table *
 tg__table_new(const char *question);     /* no columns yet; NULL on no memory; question must outlive the table */
 void tg__table_free(struct tg_table *t); /* drops one reference, the last one frees; NULL is fine */
-/* Before the first row; texts are copied. The second one: with the role KEY of texts and flags, VALUE of numbers. */
+/* Before the first row; texts are copied. Without a role: KEY for texts and flags, VALUE for numbers. */
 void tg__table_add_column_as(struct tg_table *t, const char *name, enum tg_type type, const char *unit,
                              enum tg__role role);
 void tg__table_add_column(struct tg_table *t, const char *name, enum tg_type type, const char *unit);
