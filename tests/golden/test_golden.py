@@ -3,9 +3,11 @@ git shows the change, and whoever commits it answers for it."""
 
 import difflib
 import pathlib
+import re
 import sys
 
 import pytest
+import tachograph as tg
 
 HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent.parent / "tools")]
@@ -13,6 +15,7 @@ import defs
 import make_traces
 
 EXPECTED = HERE / "expected"
+ROWS_AS_TEXT = 20  # the command line prints no more where no limit is given
 # golden file → the commands whose output it holds; {} is the trace
 COMMANDS = {"report": [["report", "{}"]], "check": [["check", "{}"]], "diff": [["diff", "{}", "{}"]]}
 VARIANTS = {  # of questions that are asked otherwise than with their name alone
@@ -100,33 +103,88 @@ def traces(tmp_path_factory):
     return make_traces.write(tmp_path_factory.mktemp("golden"))
 
 
-def answer(tachograph, trace, commands):
-    """What the commands print as text and as JSON, with their exit status; the trace goes by its bare name."""
-    parts = []
-    for arguments in commands:
+def spelled(trace, command):
+    """The words of each command of a golden file, as text and as JSON; the trace goes by its bare name."""
+    for arguments in COMMANDS[command]:
         for extra in ([], ["--json"]):
-            words = [trace.name if word == "{}" else word for word in arguments] + extra
-            done = tachograph(*words, cwd=trace.parent)
-            parts.append(f"$ tachograph {' '.join(words)}\n{done.stdout}{done.stderr}(status {done.returncode})\n")
+            yield [trace.name if word == "{}" else word for word in arguments] + extra
+
+
+def answer(tachograph, trace, command):
+    """What the command line prints for each, with its exit status."""
+    parts = []
+    for words in spelled(trace, command):
+        done = tachograph(*words, cwd=trace.parent)
+        parts.append(f"$ tachograph {' '.join(words)}\n{done.stdout}{done.stderr}(status {done.returncode})\n")
     return "\n".join(parts)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("name", NAMES)
-def test_answers_are_the_accepted_ones(tachograph, traces, name, command, accept):
+def sections(name, command):
+    """(words, output, status) of every command in a golden file."""
     path = EXPECTED / name / f"{command}.txt"
-    got = answer(tachograph, traces[name], COMMANDS[command])
-    if accept:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(got, encoding="utf-8")
-        return
     assert path.exists(), f"{path.name} is missing for {name}: run make accept and look at it"
-    want = path.read_text(encoding="utf-8")
+    found = re.findall(r"^\$ tachograph (.*)\n((?:.*\n)*?)\(status (\d+)\)$", path.read_text(encoding="utf-8"), re.M)
+    return [(words.split(), output, int(status)) for words, output, status in found]
+
+
+def is_refusal(name, command):
+    return all(status for _, _, status in sections(name, command))
+
+
+def compare(want, got, where):
     if got != want:
-        pytest.fail(
-            "".join(difflib.unified_diff(want.splitlines(True), got.splitlines(True), "accepted", "now", n=2)),
-            pytrace=False,
-        )
+        lines = difflib.unified_diff(want.splitlines(True), got.splitlines(True), f"accepted {where}", "now", n=2)
+        pytest.fail("".join(lines), pytrace=False)
+
+
+def ask_here(trace, words):
+    """What `tachograph ask` prints and its status, asked in this process: of a refusal the sentence alone, None for a
+    text that the command line cuts short."""
+    as_json = words[-1] == "--json"
+    options = words[3:-1] if as_json else words[3:]
+    arguments = {name[2:].replace("-", "_"): value for name, value in zip(options[::2], options[1::2])}
+    try:
+        table = trace.ask(words[2], **arguments)
+    except tg.TachographError as e:
+        return str(e), e.status
+    return (table.to_text("json" if as_json else "text") if as_json or len(table) <= ROWS_AS_TEXT else None), 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_answers_are_the_accepted_ones(tachograph, traces, name, accept, monkeypatch):
+    """Every question in every variant, in one process."""
+    if accept:
+        pytest.skip("the command line writes the golden files")
+    monkeypatch.chdir(traces[name].parent)
+    with tg.open(traces[name].name) as trace:
+        for question in QUESTIONS:
+            accepted = sections(name, question)
+            assert [words for words, _, _ in accepted] == list(spelled(traces[name], question))
+            for words, want, status in accepted:
+                got, got_status = ask_here(trace, words)
+                if got is None:
+                    got = tachograph(*words, cwd=traces[name].parent).stdout
+                assert got_status == status, words
+                compare(want, want if status and got in want else got, " ".join(words))
+
+
+def answered_and_refused(command):
+    """A trace of which the command has an answer, and one of which it has none, where there are such."""
+    found = {is_refusal(name, command): name for name in reversed(NAMES)}
+    return [found[key] for key in sorted(found)]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_command_line_gives_the_accepted_answers(tachograph, traces, command, accept):
+    """Questions of one trace that has an answer and one that has none, all else of every trace."""
+    for name in NAMES if accept or command not in QUESTIONS else answered_and_refused(command):
+        path = EXPECTED / name / f"{command}.txt"
+        got = answer(tachograph, traces[name], command)
+        if accept:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(got, encoding="utf-8")
+        else:
+            compare(path.read_text(encoding="utf-8"), got, f"{name} {command}")
 
 
 def test_every_variant_is_of_a_question():
