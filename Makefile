@@ -99,10 +99,13 @@ build-tests: $(if $(filter $(VENV)/%,$(CMAKE)),venv,deps)
 # pip waits for its files while the compiler works.
 ready: deps
 	$(Q)$(MAKE) --no-print-directory -j2 DEPS=0 venv build-tests
-	$(Q)$(MAKE) --no-print-directory DEPS=0 package
+	$(Q)$(MAKE) --no-print-directory DEPS=0 package $(if $(DEBUG)$(SAN),,OBJECTS_FROM=$(abspath $(O)))
+
+# The wheel links the objects of a build that has just been made, in a folder of its own: `pip install .` compiles.
+WHEEL_OF_OBJECTS = $(if $(OBJECTS_FROM),-C build-dir=build/wheel -C cmake.define.TG_OBJECTS_FROM=$(OBJECTS_FROM))
 
 # Built again only when something it is made of changed: a pip install of an unchanged tree costs several seconds.
 package: venv
 	$(Q)if [ -n "$$(find src include python CMakeLists.txt pyproject.toml -newer .venv/package.done 2>/dev/null)" ] || [ ! -e .venv/package.done ]; then \
 	  echo "package: pip install ."; \
-	  $(VENV)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation . </dev/null && touch .venv/package.done; fi
+	  $(VENV)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation $(WHEEL_OF_OBJECTS) . </dev/null && touch .venv/package.done; fi
