@@ -7,7 +7,7 @@
 set -euo pipefail
 
 packages=(build-essential cmake libisal-dev zlib1g-dev libzstd-dev libxxhash-dev libsqlite3-dev libcmocka-dev
-  python3 python3-venv python3-dev)
+  libwebsockets-dev python3 python3-venv python3-dev)
 case "${1:-test}" in
 test) ;;
 check) packages+=(clang clang-tidy libclang-rt-dev) ;;

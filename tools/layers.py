@@ -27,7 +27,8 @@ MAY_INCLUDE = {
     "catalog": {"base", "trace", "analyze", "diagnose"},
     "ranks": {"base", "trace", "analyze", "catalog"},
     "show": {"base", "trace", "analyze", "diagnose", "catalog"},
-    "cli": {"base", "trace", "analyze", "diagnose", "catalog", "ranks", "show"},
+    "serve": {"base", "trace", "analyze", "diagnose", "catalog", "ranks", "view", "show"},
+    "cli": {"base", "trace", "analyze", "diagnose", "catalog", "ranks", "show", "serve"},
     "capture": {"base", "format"},
     "": {"base", "trace", "analyze", "diagnose", "catalog", "ranks", "show"},  # src/read.c
 }
@@ -53,6 +54,7 @@ GATES = {
     r"zstd\.h": r"src/base/inflate\.c|src/format/.*",
     r"xxhash\.h": r"src/format/.*",
     r"sqlite3\.h": r"src/show/sql\w*\.c",
+    r"libwebsockets\.h": r"src/serve/http\.c",
     r"Python\.h": r"python/_re(ad|cord)\w*\.[ch]|src/capture/python_\w+\.[ch]",
     r"tachograph/record\.h": r"src/capture/.*|python/_record\.c|src/trace/import_raw\w*\.c",  # a recording says in these bits what it has
     r"(sys/.*|fcntl|unistd|dirent|glob|dlfcn)(\.h)?": r"src/base/(os|pages)\w*\.c|src/cli/.*|src/capture/.*|python/.*",
@@ -286,11 +288,11 @@ def symbols(archive):
 
 
 def may_take(folder, other, name):
-    """Whom a folder may include, it may link; whom the command line reaches by a public header, by its public names."""
+    """Whom a folder may include, it may link; whom the command line and the server reach by a public header, by its public names."""
     return (
         other == folder
         or other in MAY_INCLUDE[folder]
-        or (folder == "cli" and other == "" and not name.startswith("tg__"))
+        or (folder in ("cli", "serve") and other == "" and not name.startswith("tg__"))
     )
 
 

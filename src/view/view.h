@@ -68,6 +68,11 @@ uint32_t tg__view_position(const struct tg__view *v, uint32_t row, int64_t ns);
 /* The slice of the row that runs at this time, else the nearest that begins or ends within reach_ns; TG_NONE. */
 uint32_t tg__view_hit(const struct tg__view *v, uint32_t row, int64_t at_ns, int64_t reach_ns);
 
+/* The tracks with slices in the order to show them in (track_order.c): rank by rank, CPU threads, the one with most
+ * steps first, then devices and their streams, then the rest. order has room for trace->track_count; returns how many.
+ * TG_NONE: no memory. */
+uint32_t tg__view_order(const struct tg__view *v, uint32_t *order);
+
 /* ---- tiles (tile.c) ---------------------------------------------------------------------------- */
 
 enum { TG__TILE_COLUMNS = 1024, TG__TILE_HEAD = 12, TG__LEVEL_MOST = 44 };
