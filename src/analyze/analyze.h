@@ -364,8 +364,9 @@ struct tg__rank_load {
 };
 enum tg_err tg__rank_load(const struct tg__columns *t, uint32_t rank,
                           struct tg__rank_load *out); /* TG_OK or TG_MEMORY */
-int64_t tg__rank_first_ns(const struct tg__columns *t,
-                          uint32_t rank); /* rows.c: start of its first row, as in its file; TG_NULL_INT: none */
+/* first_start.c: the first start of a rank's events but the recording itself, as in its file; TG_NULL_INT: none. */
+int64_t tg__rank_first_ns(const struct tg__columns *t, uint32_t rank);
+int64_t tg__rank_first_common_ns(const struct tg__columns *t, uint32_t rank); /* on the common clock; INT64_MAX: none */
 
 /* ---- shared arithmetic ----------------------------------------------------------------------- */
 

@@ -494,6 +494,7 @@ static enum tg_err answer(struct tg__columns *t, struct tg__ask *a, struct tg_ta
   if (err == TG_OK) err = parse_track(t, a, e);
   if (err == TG_OK) err = load(t, a->question, e);
   if (err == TG_OK) err = parse_steps(t, a, e);
+  if (err == TG_OK) a->policy = tg__rules_policy(a);
   if (err == TG_OK) err = check_needs(t, a, e);
   if (err == TG_OK) err = add_columns(a->question, out);
   if (err == TG_OK) err = tg__pick_columns(a, out, e);

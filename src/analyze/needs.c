@@ -1,6 +1,7 @@
 /* needs: what a trace has to hold for a question to have an answer. A question about what was never recorded is
  * refused, with the option that would have recorded it: an empty table would read as "there was none". */
 #include "analyze/ask.h"
+#include "analyze/device/device_rows.h"
 
 static bool is_operator(enum tg__class c) { return c == TG__CLASS_OP; }
 static bool is_caller(enum tg__class c) {
@@ -41,20 +42,6 @@ bool tg__ask_has_class(const struct tg__columns *t, const struct tg__ask *a, boo
   }
   if (!named || !t->slices.cat) return false;
   return stands_on(t, a, wanted, linked, true) || stands_on(t, a, wanted, linked, false);
-}
-
-/* What HolisticTraceAnalysis takes for device work: whatever has a stream, on the host too (operators that
- * torch.compile made). */
-static bool has_streams(const struct tg__columns *t, const struct tg__ask *a) {
-  bool named = false;
-  for (uint32_t s = 0; s < t->schema_count && !named; s++)
-    for (uint16_t f = 0; f < t->schemas[s].count && !named; f++) named = t->schemas[s].fields[f].key == TG__K_STREAM;
-  for (uint32_t k = 0; k < t->track_count && named; k++) {
-    if (!tg__ask_has_rank(a, t->tracks[k].rank)) continue;
-    for (uint32_t i = t->tracks[k].first, end = i + t->tracks[k].count; i < end; i++)
-      if (tg__arg_int(t, t->slices.args[i], TG__K_STREAM, -1) != -1) return true;
-  }
-  return false;
 }
 
 static bool has_memory_marks(const struct tg__columns *t, const struct tg__ask *a) {
@@ -112,7 +99,8 @@ static enum tg_err check(const struct tg__columns *t, const struct tg__ask *a, e
                          struct tg_error *e) {
   if (need == TG__NEED_NOTHING) return TG_OK;
   if (need == TG__NEED_SHAPES) return check_shapes(t, a, e);
-  if (need == TG__NEED_BUSY && strcmp(tg__ask_arg(a, "rules"), "exact") != 0 && has_streams(t, a)) return TG_OK;
+  const struct tg__device_rules *const rules = need == TG__NEED_BUSY ? a->policy : NULL;
+  if (rules && rules->has_work(t, a)) return TG_OK;
   if (kinds[need].fits ? tg__ask_has_class(t, a, kinds[need].fits, kinds[need].linked) : has_memory_marks(t, a))
     return TG_OK;
   return tg__fail(e, TG_NO_DATA, -1, "%s holds no %s, which %s is about; %s", who, kinds[need].what, a->question->name,

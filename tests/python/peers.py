@@ -4,6 +4,7 @@ profiler plugin.
     python tests/python/peers.py make [FOLDER]     make the environment (default: build/peers)
     FOLDER/bin/python tests/python/peers.py ask FILE   what both say about a trace, as JSON on standard output
 
+HolisticTraceAnalysis is 0.5.0, the newest that can be installed; rules=hta follows the source of 0.6.1.
 They want old packages (pandas 1.5.3, numpy < 2), which is why they cannot share ours.
 """
 

@@ -15,22 +15,39 @@ static const struct rules all_rules[] = {
 #include "analyze/compat/compat.def"
 };
 
-enum tg_err tg__rules_answer(const struct tg__columns *t, struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
-  enum { MOST = 8 };
-  const char *choices[MOST] = {"exact"}, *argument = NULL;
-  const struct rules *rules[MOST] = {NULL};
-  size_t count = 1, which = 0;
-  for (size_t i = 0; i < sizeof all_rules / sizeof *all_rules && count < MOST; i++) {
-    if (all_rules[i].exact != a->question->answer) continue;
-    argument = all_rules[i].argument;
-    choices[count] = all_rules[i].value;
-    rules[count++] = &all_rules[i];
+enum { MOST = 8 };
+struct choice {
+  const char *names[MOST], *argument; /* NULL: the question knows the exact rules alone */
+  const struct rules *rules[MOST];
+  size_t count;
+};
+
+static struct choice choice_of(const struct tg__question *q) {
+  struct choice c = {.names = {"exact"}, .count = 1};
+  for (size_t i = 0; i < sizeof all_rules / sizeof *all_rules && c.count < MOST; i++) {
+    if (all_rules[i].exact != q->answer) continue;
+    c.argument = all_rules[i].argument;
+    c.names[c.count] = all_rules[i].value;
+    c.rules[c.count++] = &all_rules[i];
   }
-  const enum tg_err err = argument ? tg__ask_choice(a, argument, choices, count, &which, e) : TG_OK;
+  return c;
+}
+
+const void *tg__rules_policy(const struct tg__ask *a) {
+  const struct choice c = choice_of(a->question);
+  const char *const value = c.argument ? tg__ask_arg(a, c.argument) : "exact";
+  for (size_t i = 1; i < c.count; i++)
+    if (strcmp(c.names[i], value) == 0) return c.rules[i]->policy;
+  return NULL;
+}
+
+enum tg_err tg__rules_answer(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
+                             struct tg_error *e) {
+  const struct choice c = choice_of(a->question);
+  size_t which = 0;
+  const enum tg_err err = c.argument ? tg__ask_choice(a, c.argument, c.names, c.count, &which, e) : TG_OK;
   if (err) return err;
-  if (which == 0) return a->question->answer(t, a, out, e);
-  a->policy = rules[which]->policy;
-  return rules[which]->answer(t, a, out, e);
+  return which == 0 ? a->question->answer(t, a, out, e) : c.rules[which]->answer(t, a, out, e);
 }
 
 enum tg_err tg__diff_rules(const char *rules, tg__diff_count **count, struct tg_error *e) {

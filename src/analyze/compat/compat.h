@@ -4,9 +4,12 @@
 
 #include "analyze/analyze.h"
 
+/* What goes into tg__ask.policy: of the rules asked for; NULL where they have none, and where there are none such. */
+const void *tg__rules_policy(const struct tg__ask *a);
 /* Answers by the rules asked for: by the question's own function, or by the one that compat.def names. TG_USAGE when
  * there are no such rules. */
-enum tg_err tg__rules_answer(const struct tg__columns *t, struct tg__ask *a, struct tg_table *out, struct tg_error *e);
+enum tg_err tg__rules_answer(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
+                             struct tg_error *e);
 
 /* Adds up the events of one side of a comparison by name (diff/diff_totals.h). TG_OK or TG_MEMORY. */
 struct tg__diff_totals;

@@ -53,7 +53,9 @@ struct tg__device_rules {
   void (*close)(struct tg__device_rows *d);
   bool (*load)(struct tg__device_rows *d);  /* rows of d->rank, in order, and reach_ns */
   void (*after)(struct tg__device_rows *d); /* when the rank is done; NULL: nothing */
-  bool is_kept;                             /* rows of all steps are kept with the trace */
+  /* Is there work that the categories do not tell? Not asked of the exact rules. */
+  bool (*has_work)(const struct tg__columns *t, const struct tg__ask *a);
+  bool is_kept; /* rows of all steps are kept with the trace */
   /* Lists pairs, those of copies left out for TG__PAIRS_STATS_KERNELS; NULL: they are read off the rows. */
   bool (*pair)(struct tg__device_rows *d, enum tg__pairs_for what);
   bool by_file;        /* events are told by their place in the file, and streams come as they first do there */

@@ -180,6 +180,22 @@ static bool pair(struct tg__device_rows *d, enum tg__pairs_for what) {
   return what == TG__PAIRS_QUEUE ? pair_queue(d) : pair_stats(d, what == TG__PAIRS_STATS);
 }
 
+/* ---- is there any ---------------------------------------------------------------------------- */
+
+/* Device work is whatever has a stream, on the host too (operators that
+ * torch.compile made). */
+static bool has_work(const struct tg__columns *t, const struct tg__ask *a) {
+  bool named = false;
+  for (uint32_t s = 0; s < t->schema_count && !named; s++)
+    for (uint16_t f = 0; f < t->schemas[s].count && !named; f++) named = t->schemas[s].fields[f].key == TG__K_STREAM;
+  for (uint32_t k = 0; k < t->track_count && named; k++) {
+    if (!tg__ask_has_rank(a, t->tracks[k].rank)) continue;
+    for (uint32_t i = t->tracks[k].first, end = i + t->tracks[k].count; i < end; i++)
+      if (tg__arg_int(t, t->slices.args[i], TG__K_STREAM, -1) != -1) return true;
+  }
+  return false;
+}
+
 /* ---- kernel_breakdown ------------------------------------------------------------------------ */
 
 static int ascending(const void *a, const void *b) {
@@ -221,6 +237,7 @@ const struct tg__device_rules tg__device_hta = {.open = open_rows,
                                                 .close = close_rows,
                                                 .load = load,
                                                 .after = drop_rank,
+                                                .has_work = has_work,
                                                 .pair = pair,
                                                 .by_file = true,
                                                 .counts_overlap = true,

@@ -1,4 +1,4 @@
-/* hta_rows: a trace as HolisticTraceAnalysis sees it, defects included: the one place that knows its row model.
+/* hta_rows: a trace as HolisticTraceAnalysis 0.6.1 sees it, defects included: the one place that knows its row model.
  *
  * Per rank: the events with a duration and a category, in file order. Where any time of the file has a fraction of a
  * microsecond, starts are rounded up and ends down, both from doubles, so a duration may come out as -1. Links,

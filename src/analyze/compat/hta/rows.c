@@ -1,5 +1,5 @@
 /* rows: the question rows, one row per complete event as frames of HolisticTraceAnalysis hold them, or those of a
- * rank, a step or a name as one; and document, what a file says beside its events. */
+ * rank, a step or a name as one. */
 #include "analyze/compat/hta/rows.h"
 #include "analyze/whole/steps.h"
 
@@ -7,35 +7,11 @@ static int64_t on_common_clock(const struct tg__columns *t, uint32_t track, uint
   return t->slices.start_ns[slice] + t->ranks[t->tracks[track].rank].clock_offset_ns;
 }
 
-/* The first start of a track on the common clock; INT64_MAX without slices. Its slices stand in the order of their
- * start. */
-static int64_t first_of_track(const struct tg__columns *t, uint32_t track) {
-  const struct tg__track *const k = &t->tracks[track];
-  for (uint32_t i = k->first; i < k->first + k->count; i++)
-    if (tg__slice_class(t, i) != TG__CLASS_SPAN)
-      return on_common_clock(t, track, i); /* the recording itself is no row */
-  return INT64_MAX;
-}
-
-static int64_t first_of_rank(const struct tg__columns *t, uint32_t rank) {
-  int64_t least = INT64_MAX;
-  for (uint32_t k = t->ranks[rank].first_track; k < t->ranks[rank].first_track + t->ranks[rank].track_count; k++) {
-    const int64_t start = first_of_track(t, k);
-    if (start < least) least = start;
-  }
-  return least;
-}
-
-int64_t tg__rank_first_ns(const struct tg__columns *t, uint32_t rank) {
-  const int64_t first = first_of_rank(t, rank);
-  return first == INT64_MAX ? TG_NULL_INT : first - t->ranks[rank].clock_offset_ns;
-}
-
 int64_t tg__rows_zero(const struct tg__columns *t) {
   int64_t least = INT64_MAX;
   if (t->is_part) return t->origin_ns;
   for (uint32_t r = 0; r < t->rank_count; r++) {
-    const int64_t start = first_of_rank(t, r);
+    const int64_t start = tg__rank_first_common_ns(t, r);
     if (start < least) least = start;
   }
   return least == INT64_MAX ? 0 : least;
@@ -65,7 +41,7 @@ static void put_begin(const struct tg__columns *t, uint32_t rank, int64_t start_
 static void put_begins(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out) {
   const int64_t zero = tg__rows_zero(t);
   for (uint32_t r = 0; r < t->rank_count; r++) {
-    const int64_t start = first_of_rank(t, r);
+    const int64_t start = tg__rank_first_common_ns(t, r);
     if (!tg__ask_has_rank(a, r) || start == INT64_MAX) continue;
     put_begin(t, r, start - t->ranks[r].clock_offset_ns, tg__us_of(start - zero), tg__us_of(last_of_rank(t, r) - start),
               out);
@@ -247,18 +223,4 @@ enum tg_err tg__answer_rows(const struct tg__columns *t, const struct tg__ask *a
     err = answer_loaded(&r, a, (enum by)by, filters[filter], out, e);
   tg__end_extras(&extras, out);
   return err;
-}
-
-enum tg_err tg__answer_document(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
-                                struct tg_error *e) {
-  (void)e;
-  for (uint32_t rank = 0; rank < t->rank_count; rank++) {
-    if (!tg__ask_has_rank(a, rank)) continue;
-    for (size_t i = 0; i < t->ranks[rank].meta_count; i++) {
-      tg__put_rank(out, t, rank);
-      tg__put_trace_text(out, t, t->ranks[rank].meta[i].key);
-      tg__put_trace_text(out, t, t->ranks[rank].meta[i].raw);
-    }
-  }
-  return TG_OK;
 }
