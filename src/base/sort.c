@@ -100,11 +100,22 @@ done:
   return ok;
 }
 
+bool tg__order(uint32_t *order, size_t n, tg__less *less, const void *ctx) {
+  for (size_t i = 0; i < n; i++) order[i] = (uint32_t)i;
+  return tg__sort_index(order, n, less, ctx);
+}
+
+uint32_t *tg__order_new(size_t n, tg__less *less, const void *ctx) {
+  uint32_t *const order = tg__realloc(NULL, (n + 1) * sizeof *order);
+  if (!order || tg__order(order, n, less, ctx)) return order;
+  tg__free(order);
+  return NULL;
+}
+
 bool tg__sort_items(void **items, size_t n, size_t size, tg__less *less, const void *ctx) {
-  uint32_t *const order = tg__alloc((n + 1) * sizeof *order);
-  char *const sorted = tg__alloc((n + 1) * size);
-  for (size_t i = 0; order && i < n; i++) order[i] = (uint32_t)i;
-  const bool done = order && sorted && tg__sort_index(order, n, less, ctx);
+  uint32_t *const order = tg__order_new(n, less, ctx);
+  char *const sorted = order ? tg__realloc(NULL, (n + 1) * size) : NULL;
+  const bool done = sorted != NULL;
   for (size_t i = 0; done && i < n; i++) memcpy(sorted + i * size, (const char *)*items + order[i] * size, size);
   tg__free(order);
   tg__free(done ? *items : sorted);

@@ -250,13 +250,11 @@ static bool less_duration(uint32_t a, uint32_t b, const void *ctx) {
 }
 
 static bool median(const int64_t *values, size_t n, int64_t *out) {
-  uint32_t *index = tg__alloc(n * sizeof *index);
-  if (!index) return false;
-  for (size_t i = 0; i < n; i++) index[i] = (uint32_t)i;
-  const bool ok = tg__sort_index(index, n, less_duration, values);
-  if (ok) *out = values[index[n / 2]];
-  tg__free(index);
-  return ok;
+  uint32_t *const order = tg__order_new(n, less_duration, values);
+  if (!order) return false;
+  *out = values[order[n / 2]];
+  tg__free(order);
+  return true;
 }
 
 static void judge_small_kernels(struct tg__facts *f, int64_t pieces, int64_t typical) {

@@ -24,13 +24,11 @@ static int64_t length_of(const struct tg__breakdown *b, size_t i) { return b->st
 static bool is_shorter(uint32_t a, uint32_t b, const void *ctx) { return length_of(ctx, a) < length_of(ctx, b); }
 
 static bool median_step(const struct tg__breakdown *b, int64_t *out) {
-  uint32_t *index = tg__alloc(b->count * sizeof *index);
-  if (!index) return false;
-  for (size_t i = 0; i < b->count; i++) index[i] = (uint32_t)i;
-  const bool ok = tg__sort_index(index, b->count, is_shorter, b);
-  *out = length_of(b, index[b->count / 2]);
-  tg__free(index);
-  return ok;
+  uint32_t *const order = tg__order_new(b->count, is_shorter, b);
+  if (!order) return false;
+  *out = length_of(b, order[b->count / 2]);
+  tg__free(order);
+  return true;
 }
 
 static void find_long_steps(struct stalls *x) {

@@ -109,12 +109,11 @@ static bool put_in_order(struct tg_table *t) {
                                  *const share = &t->columns[tg__table_column_index(t, "share_pct")];
   bool done = places && order;
   for (size_t i = 0; done && i < t->rows; i++) {
-    order[i] = (uint32_t)i;
     places[i] =
         (struct place){place_in(severities, 3, t, severe->texts[i]),
                        place_in(cause_names, TG__CAUSE_COUNT, t, cause->texts[i]), saving->ints[i], share->reals[i]};
   }
-  done = done && tg__sort_index(order, t->rows, finding_is_before, places);
+  done = done && tg__order(order, t->rows, finding_is_before, places);
   if (done) tg__table_keep_rows(t, order, t->rows);
   tg__free(places);
   tg__free(order);

@@ -93,11 +93,9 @@ static size_t usual_rank(const struct tg__facts *f) {
  * else, is not meant. */
 static int64_t usual_ns(struct search *s, const int64_t *ns) {
   const size_t n = s->f->steps.count;
-  uint32_t *order = tg__alloc(n * sizeof *order);
-  for (size_t i = 0; order && i < n; i++) order[i] = (uint32_t)i;
-  const bool ok = order && tg__sort_index(order, n, is_less, ns);
-  const int64_t usual = ok ? ns[order[usual_rank(s->f)]] : 0;
-  s->f->failed |= !ok;
+  uint32_t *order = tg__order_new(n, is_less, ns);
+  const int64_t usual = order ? ns[order[usual_rank(s->f)]] : 0;
+  s->f->failed |= !order;
   tg__free(order);
   return usual * (int64_t)n;
 }

@@ -93,18 +93,16 @@ static bool name_before(uint32_t a, uint32_t b, const void *ctx) {
 /* Names are few, so they alone are compared; the slices are then counted into place. SQLite's own sorter would
  * compare the name of every slice, which takes ten times as long as all the rest of a GROUP BY. */
 static bool sort_names(struct names *n, uint32_t count) {
-  uint32_t *const order = tg__alloc(((size_t)count + 1) * sizeof *order);
+  uint32_t *const order = tg__order_new(count, name_before, n);
   if (!order) return false;
-  for (uint32_t i = 0; i < count; i++) order[i] = i;
-  const bool ok = tg__sort_index(order, count, name_before, n);
-  for (uint32_t i = 0, sum = 0; ok && i < count; i++) {
+  for (uint32_t i = 0, sum = 0; i < count; i++) {
     uint32_t *const where = &n->where[n->ids[order[i]]];
     const uint32_t slices = *where;
     *where = sum;
     sum += slices;
   }
   tg__free(order);
-  return ok;
+  return true;
 }
 
 static bool sort_by_name(struct tg__sql_data *d) {

@@ -314,12 +314,11 @@ static bool cat_before(uint32_t a, uint32_t b, const void *ctx) {
 /* Categories were numbered as the workers met them, which differs from run to run: number them by name. */
 static enum tg_err number_cats(struct tg__columns *t) {
   const uint32_t n = t->cat_count;
-  uint32_t *order = tg__alloc((n + 1) * sizeof *order);
+  uint32_t *order = tg__order_new(n, cat_before, t);
   uint16_t *now = tg__alloc((n + 1) * sizeof *now);
   struct tg__cat *cats = tg__alloc((n + 1) * sizeof *cats);
   enum tg_err err = TG_MEMORY;
-  for (uint32_t i = 0; order && i < n; i++) order[i] = i;
-  if (order && now && cats && tg__sort_index(order, n, cat_before, t)) {
+  if (order && now && cats) {
     for (uint32_t i = 0; i < n; i++) cats[i] = t->cats[order[i]], now[order[i]] = (uint16_t)i;
     memcpy(t->cats, cats, n * sizeof *cats);
     for (uint32_t i = 0; i < t->slices.count; i++) t->slices.cat[i] = now[t->slices.cat[i]];

@@ -23,10 +23,8 @@ static bool gather(struct allocations *all, const struct tg__raw_job *jobs, size
     all->count += jobs[i].memory_count;
   }
   tg__free(all->order);
-  all->order = tg__alloc(all->count * sizeof *all->order + 1);
-  if (!all->order) return false;
-  for (size_t i = 0; i < all->count; i++) all->order[i] = (uint32_t)i;
-  return tg__sort_index(all->order, all->count, earlier, all->items);
+  all->order = tg__order_new(all->count, earlier, all->items);
+  return all->order != NULL;
 }
 
 /* Give frees the size of their allocation. Of two that claim one address the older is freed first: the times of

@@ -460,8 +460,7 @@ static bool order_by_start(struct job *j, const struct tg__raw_chunk *chunk, str
     insert_by_start(o->order, o->keys, o->count);
     return true;
   }
-  for (uint32_t i = 0; i < o->count; i++) o->order[i] = i;
-  return tg__sort_index(o->order, o->count, key_less, o->keys);
+  return tg__order(o->order, o->count, key_less, o->keys);
 }
 
 static void take_chunk(struct job *j, const struct tg__raw_chunk *chunk) {

@@ -157,11 +157,9 @@ static bool starts_before(uint32_t a, uint32_t b, const void *ctx) {
 
 static bool derive_calls(struct tg__raw *w, const struct tg__raw_job *job, const struct tg__raw_run *runs,
                          size_t count) {
-  uint32_t *const order = tg__alloc((count + 1) * sizeof *order);
+  uint32_t *const order = tg__order_new(count, starts_before, runs);
   struct calls *const c = tg__alloc(sizeof *c);
   bool ok = order && c;
-  for (size_t i = 0; ok && i < count; i++) order[i] = (uint32_t)i;
-  ok = ok && tg__sort_index(order, count, starts_before, runs);
   if (ok) {
     c->raw = w;
     c->job = job;

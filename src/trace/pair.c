@@ -85,10 +85,9 @@ static void leave_open(struct pairing *p) {
 
 static enum tg_err pair_all(struct pairing *p) {
   const size_t n = p->all.count;
-  uint32_t *index = tg__alloc((n + 1) * sizeof *index);
+  uint32_t *index = tg__order_new(n, half_before, p->all.items);
   if (!index) return TG_MEMORY;
-  for (size_t i = 0; i < n; i++) index[i] = (uint32_t)i;
-  bool ok = tg__sort_index(index, n, half_before, p->all.items);
+  bool ok = true;
   for (size_t i = 0; i < n && ok; i++) {
     const struct half *h = &p->all.items[index[i]];
     if (i > 0 && p->all.items[index[i - 1]].key != h->key) leave_open(p);

@@ -48,12 +48,9 @@ static bool by_thread_before(uint32_t a, uint32_t b, const void *ctx) {
 }
 
 static uint32_t *sorted_launches(struct tg__crit *c, tg__less *less) {
-  uint32_t *order = tg__alloc((c->launch_count + 1) * sizeof *order);
-  for (size_t i = 0; order && i < c->launch_count; i++) order[i] = (uint32_t)i;
-  if (order && tg__sort_index(order, c->launch_count, less, c)) return order;
-  tg__free(order);
-  c->failed = true;
-  return NULL;
+  uint32_t *const order = tg__order_new(c->launch_count, less, c);
+  if (!order) c->failed = true;
+  return order;
 }
 
 /* The work launched last on this stream up to a time, by any thread. */

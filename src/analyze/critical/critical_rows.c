@@ -45,10 +45,9 @@ static enum tg_err window_of_annotation(struct fill *f, struct tg__crit_range ra
   struct found *found = NULL;
   size_t count = 0;
   const bool ok = find_annotated(f, &found, &count);
-  uint32_t *order = tg__alloc((count + 1) * sizeof *order);
+  uint32_t *order = ok ? tg__order_new(count, earlier, found) : NULL;
   enum tg_err err = TG_MEMORY;
-  for (size_t i = 0; order && i < count; i++) order[i] = (uint32_t)i;
-  if (!ok || !order || !tg__sort_index(order, count, earlier, found)) goto done;
+  if (!order) goto done;
   err = TG_OK;
   if (range.first >= (int64_t)count) {
     err = tg__fail(e, TG_NO_DATA, -1,

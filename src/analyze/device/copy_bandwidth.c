@@ -255,14 +255,12 @@ static bool kind_before(uint32_t a, uint32_t b, const void *ctx) {
 /* By name: the place of its kind among all kinds in the order of their texts; several names may be of one kind. How
  * many places there are, 0 on no memory. */
 static size_t find_places(struct work *w, uint32_t *place) {
-  uint32_t *names = tg__alloc((w->name_count + 1) * sizeof *names);
+  uint32_t *names = tg__order_new(w->name_count, kind_before, w);
   size_t count = 0;
-  for (size_t k = 0; names && k < w->name_count; k++) names[k] = (uint32_t)k;
-  if (names && tg__sort_index(names, w->name_count, kind_before, w))
-    for (size_t k = 0; k < w->name_count; k++) {
-      count += k == 0 || w->names[names[k]].kind != w->names[names[k - 1]].kind;
-      place[names[k]] = (uint32_t)count - 1;
-    }
+  for (size_t k = 0; names && k < w->name_count; k++) {
+    count += k == 0 || w->names[names[k]].kind != w->names[names[k - 1]].kind;
+    place[names[k]] = (uint32_t)count - 1;
+  }
   tg__free(names);
   return count;
 }
@@ -307,10 +305,8 @@ static bool sum_before(uint32_t a, uint32_t b, const void *ctx) {
 }
 
 static bool put_ops(struct work *w, const struct tg__device_rows *d) {
-  uint32_t *order = tg__alloc((w->sum_count + 1) * sizeof *order);
+  uint32_t *order = tg__order_new(w->sum_count, sum_before, w->sums);
   bool ok = order != NULL;
-  for (size_t i = 0; ok && i < w->sum_count; i++) order[i] = (uint32_t)i;
-  ok = ok && tg__sort_index(order, w->sum_count, sum_before, w->sums);
   for (size_t i = 0; ok && i < w->sum_count; i++) {
     put_sum(w, d, &w->sums[order[i]]);
     put_nulls(w->out, 8);

@@ -197,9 +197,8 @@ static bool more_flops(uint32_t a, uint32_t b, const void *ctx) {
 }
 
 static bool put_sums(struct work *w) {
-  uint32_t *order = tg__alloc((w->sum_count + 1) * sizeof *order);
-  for (size_t i = 0; order && i < w->sum_count; i++) order[i] = (uint32_t)i;
-  const bool ok = order && tg__sort_index(order, w->sum_count, more_flops, w->sums);
+  uint32_t *order = tg__order_new(w->sum_count, more_flops, w->sums);
+  const bool ok = order != NULL;
   for (size_t i = 0; ok && i < w->sum_count; i++) put_sum(w, &w->sums[order[i]]);
   tg__free(order);
   return ok;

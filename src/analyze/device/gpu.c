@@ -38,9 +38,8 @@ static bool earlier(uint32_t a, uint32_t b, const void *ctx) {
 }
 
 void tg__sm_load_sweep(struct tg__sm_load *p, tg__sm_visitor *visit, void *ctx) {
-  uint32_t *order = tg__alloc((p->count + 1) * sizeof *order);
-  for (size_t i = 0; order && i < p->count; i++) order[i] = (uint32_t)i;
-  if (!order || !tg__sort_index(order, p->count, earlier, p->items)) {
+  uint32_t *order = tg__order_new(p->count, earlier, p->items);
+  if (!order) {
     p->failed = true;
     tg__free(order);
     return;

@@ -137,10 +137,8 @@ static bool kernels_of_rank(struct tg__device_rows *d, void *ctx) {
     if (row->type == TG__TYPE_OTHER || (row->type == TG__TYPE_MEMORY && !w->memory)) continue;
     if (!add(w, d, row)) return false;
   }
-  uint32_t *order = tg__alloc((w->count + 1) * sizeof *order);
+  uint32_t *order = tg__order_new(w->count, name_before, w);
   bool ok = order != NULL;
-  for (size_t i = 0; ok && i < w->count; i++) order[i] = (uint32_t)i;
-  ok = ok && tg__sort_index(order, w->count, name_before, w);
   for (size_t first = 0, past; ok && first < w->count; first = past) {
     for (past = first + 1; past < w->count && w->rows[order[past]].type == w->rows[order[first]].type; past++) continue;
     ok = put_one_type(w, d, order + first, past - first);

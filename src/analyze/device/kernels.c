@@ -269,14 +269,12 @@ static enum tg_err put_rows(struct work *w, struct tg_table *out) {
   struct tg__out text = {0};
   int64_t whole = 0;
   bool kernels = false;
-  uint32_t *order = tg__alloc((w->count + 1) * sizeof *order);
+  uint32_t *order = tg__order_new(w->count, row_before, w);
   if (!order) return TG_MEMORY;
   for (uint32_t i = 0; i < w->count; i++) {
-    order[i] = i;
     whole += w->rows[i].dur.sum;
     kernels |= w->rows[i].is_kernel;
   }
-  if (!tg__sort_index(order, w->count, row_before, w)) goto done;
   for (size_t i = 0; i < w->count; i++) {
     text.len = 0;
     write_group(w, w->rows[order[i]].group, &text);

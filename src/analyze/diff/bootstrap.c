@@ -118,20 +118,18 @@ static double walk_to(const struct tg__draws *d, const int64_t *value, const uin
 }
 
 bool tg__draws_quantile(const struct tg__draws *d, const int64_t *value, double q, double out[TG__DRAWS]) {
-  uint32_t *order = tg__alloc(d->steps * sizeof *order);
+  uint32_t *order = tg__order_new(d->steps, less_value, value);
   if (!order) return false;
-  for (size_t i = 0; i < d->steps; i++) order[i] = (uint32_t)i;
-  const bool sorted = tg__sort_index(order, d->steps, less_value, value);
   const double place = q * (double)(d->steps - 1);
   const size_t below_place = (size_t)place;
-  for (size_t draw = 0; sorted && draw < TG__DRAWS; draw++) {
+  for (size_t draw = 0; draw < TG__DRAWS; draw++) {
     size_t i = 0, seen = 0;
     const double low = walk_to(d, value, order, draw, below_place, &i, &seen);
     const double high = below_place + 1 < d->steps ? walk_to(d, value, order, draw, below_place + 1, &i, &seen) : low;
     out[draw] = low + (high - low) * (place - (double)below_place);
   }
   tg__free(order);
-  return sorted;
+  return true;
 }
 
 /* ---- judging --------------------------------------------------------------------------------- */

@@ -206,9 +206,8 @@ static enum tg_err join_sides(struct join *j, const struct tg__diff_ask *ask, st
   j->keys = tg__strings_new();
   if (!j->keys || !match_rows(j, 0, &repeated) || !match_rows(j, 1, &repeated))
     return tg__fail(e, TG_MEMORY, -1, "out of memory while matching rows");
-  uint32_t *order = tg__alloc((j->count + 1) * sizeof *order);
-  for (size_t i = 0; order && i < j->count; i++) order[i] = (uint32_t)i;
-  if (!order || !tg__sort_index(order, j->count, larger_change, j)) {
+  uint32_t *order = tg__order_new(j->count, larger_change, j);
+  if (!order) {
     tg__free(order);
     return tg__fail(e, TG_MEMORY, -1, "out of memory while sorting");
   }

@@ -58,10 +58,8 @@ static bool less_value(uint32_t a, uint32_t b, const void *ctx) {
 
 static bool quantile_of(const int64_t *values, size_t n, double q, double *out) {
   int64_t *sorted = tg__alloc(n * sizeof *sorted);
-  uint32_t *order = tg__alloc(n * sizeof *order);
-  bool ok = sorted && order;
-  for (size_t i = 0; ok && i < n; i++) order[i] = (uint32_t)i;
-  ok = ok && tg__sort_index(order, n, less_value, values);
+  uint32_t *order = tg__order_new(n, less_value, values);
+  const bool ok = sorted && order;
   for (size_t i = 0; ok && i < n; i++) sorted[i] = values[order[i]];
   if (ok) *out = tg__quantile(sorted, n, q);
   tg__free(sorted);

@@ -121,9 +121,8 @@ static const char *change_of(const struct total *x) {
 }
 
 static enum tg_err put_totals(const struct tg__diff_totals *w, struct tg_table *out, struct tg_error *e) {
-  uint32_t *order = tg__alloc((w->count + 1) * sizeof *order);
-  for (size_t i = 0; order && i < w->count; i++) order[i] = (uint32_t)i;
-  if (!order || !tg__sort_index(order, w->count, larger_change, w)) {
+  uint32_t *order = tg__order_new(w->count, larger_change, w);
+  if (!order) {
     tg__free(order);
     return tg__fail(e, TG_MEMORY, -1, "out of memory while sorting");
   }

@@ -55,9 +55,8 @@ static bool starts_before(uint32_t a, uint32_t b, const void *ctx) {
 /* The same list by start: several threads were put into it one after the other. */
 static void sort_launches(struct launches *l) {
   struct launches sorted = {0};
-  uint32_t *order = tg__alloc((l->count + 1) * sizeof *order);
-  for (size_t i = 0; order && i < l->count; i++) order[i] = (uint32_t)i;
-  const bool done = order && tg__sort_index(order, l->count, starts_before, l->start_ns);
+  uint32_t *order = tg__order_new(l->count, starts_before, l->start_ns);
+  const bool done = order != NULL;
   for (size_t i = 0; done && i < l->count; i++)
     launches_add(&sorted, l->start_ns[order[i]], l->device_ns[order[i] + 1] - l->device_ns[order[i]]);
   sorted.failed |= l->failed || !done;
@@ -211,9 +210,8 @@ static bool comes_before(uint32_t a, uint32_t b, const void *ctx) {
 bool tg__annotations_put(const struct tg__annotations *s, const struct tg__columns *t, bool knows_device,
                          struct tg_table *out) {
   const struct by_total by = {t, s->items};
-  uint32_t *order = tg__alloc((s->count + 1) * sizeof *order);
-  for (size_t i = 0; order && i < s->count; i++) order[i] = (uint32_t)i;
-  const bool ok = order && tg__sort_index(order, s->count, comes_before, &by);
+  uint32_t *order = tg__order_new(s->count, comes_before, &by);
+  const bool ok = order != NULL;
   for (size_t i = 0; ok && i < s->count; i++) put_annotation(t, &s->items[order[i]], knows_device, out);
   if (ok && !s->count)
     tg__table_note(out,

@@ -97,9 +97,8 @@ static void put_pair(const struct work *w, const struct pair *p, struct tg_table
 }
 
 static bool put_pairs(const struct work *w, struct tg_table *out) {
-  uint32_t *order = tg__alloc((w->count + 1) * sizeof *order);
-  for (size_t i = 0; order && i < w->count; i++) order[i] = (uint32_t)i;
-  const bool ok = order && tg__sort_index(order, w->count, pair_before, w);
+  uint32_t *order = tg__order_new(w->count, pair_before, w);
+  const bool ok = order != NULL;
   for (size_t i = 0; ok && i < w->count; i++) put_pair(w, &w->pairs[order[i]], out);
   tg__free(order);
   return ok;

@@ -254,10 +254,8 @@ static void put_row(const struct work *w, const struct row *r, struct tg__out *t
 static enum tg_err put_rows(const struct work *w, struct tg_table *out) {
   enum tg_err err = TG_MEMORY;
   struct tg__out text = {0};
-  uint32_t *order = tg__alloc((w->count + 1) * sizeof *order);
-  if (!order) return TG_MEMORY;
-  for (uint32_t i = 0; i < w->count; i++) order[i] = i;
-  if (!tg__sort_index(order, w->count, row_before, w) || !tg__table_reserve(out, w->count)) goto done;
+  uint32_t *order = tg__order_new(w->count, row_before, w);
+  if (!order || !tg__table_reserve(out, w->count)) goto done;
   for (size_t i = 0; i < w->count; i++) put_row(w, &w->rows[order[i]], &text, out);
   if (!w->by_event) tg__op_group_notes(&w->group, out);
   err = text.err;

@@ -269,11 +269,8 @@ static enum tg_err put_classes(struct work *w, struct tg_table *out) {
   enum tg_err err = TG_MEMORY;
   if (!c.names) return TG_MEMORY;
   walk(w, see_for_class, &c);
-  order = tg__alloc((c.count + 1) * sizeof *order);
-  if (c.failed || !order) goto done;
-  for (uint32_t i = 0; i < c.count; i++) order[i] = i;
   const struct class_order by = {w, &c};
-  if (!tg__sort_index(order, c.count, class_before, &by)) goto done;
+  if (c.failed || !(order = tg__order_new(c.count, class_before, &by))) goto done;
   for (size_t i = 0; i < c.count; i++) {
     const struct class_row *r = &c.rows[order[i]];
     const struct line l = {r->name, TG_NONE, TG_NULL_INT, TG_NONE, &r->self, &r->total};

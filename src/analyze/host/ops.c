@@ -130,14 +130,12 @@ static enum tg_err put_rows(const struct work *w, struct tg_table *out) {
   enum tg_err err = TG_MEMORY;
   struct tg__out text = {0};
   int64_t whole[2] = {0};
-  uint32_t *order = tg__alloc((w->count + 1) * sizeof *order);
+  uint32_t *order = tg__order_new(w->count, row_before, w);
   if (!order) return TG_MEMORY;
   for (uint32_t i = 0; i < w->count; i++) {
-    order[i] = i;
     whole[0] += w->rows[i].self_cpu_ns;
     whole[1] += w->rows[i].self_device_ns;
   }
-  if (!tg__sort_index(order, w->count, row_before, w)) goto done;
   for (size_t i = 0; i < w->count; i++) {
     const struct row *r = &w->rows[order[i]];
     text.len = 0;

@@ -102,10 +102,8 @@ static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
 static enum tg_err put_rows(struct work *w, struct tg_table *out) {
   enum tg_err err = TG_MEMORY;
   struct tg__out name = {0};
-  uint32_t *order = tg__alloc((w->units.row_count + 1) * sizeof *order);
+  uint32_t *order = tg__order_new(w->units.row_count, row_before, w);
   if (!order) return TG_MEMORY;
-  for (uint32_t i = 0; i < w->units.row_count; i++) order[i] = i;
-  if (!tg__sort_index(order, w->units.row_count, row_before, w)) goto done;
   for (size_t i = 0; i < w->units.row_count; i++) {
     const struct row *r = &w->rows[order[i]];
     if (!r->calls) continue; /* only where it was not asked for */

@@ -81,12 +81,10 @@ static const char *kind_of(const struct row *r) {
 }
 
 static enum tg_err put_rows(const struct work *w, struct tg_table *out) {
-  uint32_t *order = tg__alloc((w->count + 1) * sizeof *order);
+  uint32_t *order = tg__order_new(w->count, row_before, w);
   if (!order) return TG_MEMORY;
-  for (uint32_t i = 0; i < w->count; i++) order[i] = i;
-  const bool sorted = tg__sort_index(order, w->count, row_before, w);
   int64_t so_far = 0;
-  for (size_t i = 0; sorted && i < w->count; i++) {
+  for (size_t i = 0; i < w->count; i++) {
     const struct row *r = &w->rows[order[i]];
     so_far += r->total_ns;
     tg__put_trace_text(out, w->t, r->name);
@@ -100,7 +98,7 @@ static enum tg_err put_rows(const struct work *w, struct tg_table *out) {
     tg__put_int(out, r->max_ns);
   }
   tg__free(order);
-  return sorted ? TG_OK : TG_MEMORY;
+  return TG_OK;
 }
 
 enum tg_err tg__answer_top(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,

@@ -203,9 +203,8 @@ static bool group_before(uint32_t a, uint32_t b, const void *ctx) {
 }
 
 static bool put_groups(struct work *w, struct tg_table *out) {
-  uint32_t *order = tg__alloc((w->count + 1) * sizeof *order);
-  for (size_t i = 0; order && i < w->count; i++) order[i] = (uint32_t)i;
-  const bool ok = order && tg__sort_index(order, w->count, group_before, w);
+  uint32_t *order = tg__order_new(w->count, group_before, w);
+  const bool ok = order != NULL;
   for (size_t i = 0; ok && i < w->count; i++) {
     const struct group *g = &w->groups[order[i]];
     tg__put_rank(out, w->t, g->rank);

@@ -37,10 +37,8 @@ static size_t first_beyond(const struct tree *t, int64_t ns) {
 
 bool tg__label_pieces(struct tg__piece *pieces, size_t count, const struct tg__label *labels, size_t label_count) {
   struct tree t = {0};
-  uint32_t *order = tg__alloc((label_count + 1) * sizeof *order);
+  uint32_t *order = tg__order_new(label_count, is_shorter, labels);
   bool ok = order && plant(&t, pieces, count);
-  for (size_t i = 0; ok && i < label_count; i++) order[i] = (uint32_t)i;
-  ok = ok && tg__sort_index(order, label_count, is_shorter, labels);
   for (size_t i = 0; ok && i < label_count; i++) {
     const struct tg__label *l = &labels[order[i]];
     if (l->end_ns <= l->start_ns) continue;

@@ -80,10 +80,8 @@ static bool longer_first(uint32_t a, uint32_t b, const void *ctx) {
 }
 
 static bool put_rows(struct work *w, const struct tg__device_rows *d) {
-  uint32_t *order = tg__alloc((w->count + 1) * sizeof *order);
+  uint32_t *order = tg__order_new(w->count, longer_first, w->rows);
   bool ok = order != NULL;
-  for (size_t i = 0; ok && i < w->count; i++) order[i] = (uint32_t)i;
-  ok = ok && tg__sort_index(order, w->count, longer_first, w->rows);
   for (size_t i = 0; ok && i < w->count; i++) {
     const struct row *r = &w->rows[order[i]];
     put_row(w, d, r, w->by == BY_CALL ? r->name : TG_NONE, w->by == BY_KERNEL ? r->name : TG_NONE);

@@ -146,7 +146,6 @@ static enum tg_err put_rows(struct work *w, struct tg_table *out) {
   if (!delays || !order) goto done;
   size_t next = 0;
   for (uint32_t i = 0; i < w->count; i++) {
-    order[i] = i;
     w->rows[i].first_delay = next;
     next += w->rows[i].delays;
     w->rows[i].delays = 0; /* counted again while they are dealt out */
@@ -155,7 +154,7 @@ static enum tg_err put_rows(struct work *w, struct tg_table *out) {
     struct row *r = &w->rows[w->launches[i].row];
     delays[r->first_delay + r->delays++] = w->launches[i].delay_ns;
   }
-  if (!tg__sort_index(order, w->count, row_before, w)) goto done;
+  if (!tg__order(order, w->count, row_before, w)) goto done;
   for (size_t i = 0; i < w->count; i++) {
     const struct row *r = &w->rows[order[i]];
     qsort(delays + r->first_delay, r->delays, sizeof *delays, ascending);

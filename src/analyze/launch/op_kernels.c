@@ -177,10 +177,8 @@ static void put_row(const struct tg__op_kernels *w, const struct tg__op_row *r, 
 
 static bool put_rows(struct tg__op_kernels *w, struct tg_table *out) {
   struct tg__out text = {0};
-  uint32_t *order = tg__alloc((w->count + 1) * sizeof *order);
+  uint32_t *order = tg__order_new(w->count, row_before, w);
   bool ok = order != NULL;
-  for (size_t i = 0; ok && i < w->count; i++) order[i] = (uint32_t)i;
-  ok = ok && tg__sort_index(order, w->count, row_before, w);
   for (size_t i = 0; ok && i < w->count; i++) {
     put_row(w, &w->rows[order[i]], &text, out);
     ok = text.err == TG_OK;

@@ -20,10 +20,8 @@ static bool comes_before(uint32_t a, uint32_t b, const void *ctx) {
 bool tg__launched_sort(struct tg__launched_list *l) {
   tg__free(l->order);
   l->run_count = 0;
-  l->order = tg__alloc((l->count + 1) * sizeof *l->order);
+  l->order = tg__order_new(l->count, comes_before, l->items);
   if (!l->order) return false;
-  for (size_t i = 0; i < l->count; i++) l->order[i] = (uint32_t)i;
-  if (!tg__sort_index(l->order, l->count, comes_before, l->items)) return false;
   for (uint32_t i = 0; i < l->count; i++) {
     const uint32_t owner = l->items[l->order[i]].owner;
     if (l->run_count && l->runs[l->run_count - 1].owner == owner) {

@@ -169,6 +169,5 @@ size_t tg__patterns_cut(const struct tg__patterns *p, size_t most, uint32_t *ord
 }
 
 size_t tg__patterns_top(const struct tg__patterns *p, size_t most, uint32_t *order) {
-  for (size_t i = 0; i < p->count; i++) order[i] = (uint32_t)i;
-  return tg__sort_index(order, p->count, comes_before, p) ? tg__patterns_cut(p, most, order) : SIZE_MAX;
+  return tg__order(order, p->count, comes_before, p) ? tg__patterns_cut(p, most, order) : SIZE_MAX;
 }

@@ -129,11 +129,9 @@ static bool device_before(uint32_t a, uint32_t b, const void *ctx) {
 }
 
 static enum tg_err put_devices(const struct work *w, struct tg_table *out) {
-  uint32_t *order = tg__alloc((w->device_count + 1) * sizeof *order);
+  uint32_t *order = tg__order_new(w->device_count, device_before, w);
   if (!order) return TG_MEMORY;
-  for (uint32_t i = 0; i < w->device_count; i++) order[i] = i;
-  const bool sorted = tg__sort_index(order, w->device_count, device_before, w);
-  for (size_t i = 0; sorted && i < w->device_count; i++) {
+  for (size_t i = 0; i < w->device_count; i++) {
     const struct device *d = &w->devices[order[i]];
     if (!d->wanted) continue;
     put_head(w, d, TG_NONE, d->peak_event == SIZE_MAX ? TG_NULL_INT : w->events.items[d->peak_event].ts_ns, out);
@@ -144,7 +142,7 @@ static enum tg_err put_devices(const struct work *w, struct tg_table *out) {
     put_nulls(out, BLOCKS);
   }
   tg__free(order);
-  return sorted ? TG_OK : TG_MEMORY;
+  return TG_OK;
 }
 
 static void put_curve(struct work *w, struct tg_table *out) {
@@ -217,10 +215,8 @@ static enum tg_err put_ops(const struct work *w, struct tg_table *out) {
   uint32_t *order = NULL;
   for (size_t i = 0; i < w->events.count; i++)
     if (w->device_of[i] != TG_NONE && !count_for_op(&ops, i)) goto done;
-  order = tg__alloc((ops.count + 1) * sizeof *order);
+  order = tg__order_new(ops.count, op_before, &ops);
   if (!order) goto done;
-  for (uint32_t i = 0; i < ops.count; i++) order[i] = i;
-  if (!tg__sort_index(order, ops.count, op_before, &ops)) goto done;
   for (size_t i = 0; i < ops.count; i++) {
     const struct op_row *r = &ops.rows[order[i]];
     put_head(w, &w->devices[r->device], r->op, TG_NULL_INT, out);

@@ -111,9 +111,8 @@ static void put_group(const struct work *w, const struct group *g, struct tg_tab
 
 static bool put_groups(struct work *w, struct tg_table *out) {
   if (!make_groups(w)) return false;
-  uint32_t *const order = tg__alloc((w->group_count + 1) * sizeof *order);
-  for (size_t i = 0; order && i < w->group_count; i++) order[i] = (uint32_t)i;
-  const bool sorted = order && tg__sort_index(order, w->group_count, group_before, w);
+  uint32_t *const order = tg__order_new(w->group_count, group_before, w);
+  const bool sorted = order != NULL;
   for (size_t i = 0; sorted && i < w->group_count; i++) put_group(w, &w->groups[order[i]], out);
   tg__free(order);
   return sorted;

@@ -246,12 +246,11 @@ static bool event_before(uint32_t a, uint32_t b, const void *ctx) {
 }
 
 static bool peak_of_events(const struct work *w, int64_t *peak) {
-  uint32_t *const order = tg__alloc((w->event_count + 1) * sizeof *order);
+  uint32_t *const order = tg__order_new(w->event_count, event_before, w->events);
   int64_t now = w->b->devices[w->device].before;
   *peak = now;
-  for (size_t i = 0; order && i < w->event_count; i++) order[i] = (uint32_t)i;
-  const bool ok = order && tg__sort_index(order, w->event_count, event_before, w->events);
-  for (size_t i = 0; ok && i < w->event_count; i++) {
+  const bool ok = order != NULL;
+  for (size_t i = 0; order && i < w->event_count; i++) {
     const struct event *const e = &w->events[order[i]];
     const int64_t then = tg__sum_bytes(now, e->bytes);
     *peak = greater(*peak, then);

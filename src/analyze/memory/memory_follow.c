@@ -201,12 +201,10 @@ static bool is_before(uint32_t a, uint32_t b, const void *ctx) {
 
 /* Devices in order, for tables. */
 static bool sort_devices(struct tg__blocks *b) {
-  uint32_t *const order = tg__alloc((b->device_count + 1) * sizeof *order), *const place = tg__alloc(
-                                                                                (b->device_count + 1) * sizeof *place);
+  uint32_t *const order = tg__order_new(b->device_count, is_before, b);
+  uint32_t *const place = tg__alloc((b->device_count + 1) * sizeof *place);
   struct tg__block_device *const sorted = tg__alloc((b->device_count + 1) * sizeof *sorted);
-  bool ok = order && place && sorted;
-  for (size_t i = 0; ok && i < b->device_count; i++) order[i] = (uint32_t)i;
-  ok = ok && tg__sort_index(order, b->device_count, is_before, b);
+  const bool ok = order && place && sorted;
   for (size_t i = 0; ok && i < b->device_count; i++) {
     sorted[i] = b->devices[order[i]];
     place[order[i]] = (uint32_t)i;

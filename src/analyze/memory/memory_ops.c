@@ -113,9 +113,8 @@ static bool higher(uint32_t a, uint32_t b, const void *ctx) {
 /* Children have larger numbers than their parents, so from the largest down each is complete when its parent takes
  * it in. */
 static bool add_up(struct work *w, uint32_t device) {
-  uint32_t *order = tg__alloc((w->node_count + 1) * sizeof *order);
-  for (uint32_t i = 0; order && i < w->node_count; i++) order[i] = i;
-  bool done = order && tg__sort_index(order, w->node_count, higher, w);
+  uint32_t *order = tg__order_new(w->node_count, higher, w);
+  bool done = order != NULL;
   for (size_t i = 0; done && i < w->node_count; i++) {
     const uint32_t node = w->nodes[order[i]];
     const struct tg__op_node *n = &w->tree.nodes[node];
@@ -171,11 +170,9 @@ static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
 }
 
 static enum tg_err put_rows(const struct work *w, struct tg_table *out) {
-  uint32_t *order = tg__alloc((w->count + 1) * sizeof *order);
+  uint32_t *order = tg__order_new(w->count, row_before, w);
   if (!order) return TG_MEMORY;
-  for (uint32_t i = 0; i < w->count; i++) order[i] = i;
-  const bool sorted = tg__sort_index(order, w->count, row_before, w);
-  for (size_t i = 0; sorted && i < w->count; i++) {
+  for (size_t i = 0; i < w->count; i++) {
     const struct row *r = &w->rows[order[i]];
     char buf[TG__DEVICE_NAME];
     tg__put_rank(out, w->t, (uint32_t)w->devices[r->device].rank);
@@ -191,7 +188,7 @@ static enum tg_err put_rows(const struct work *w, struct tg_table *out) {
     for (size_t k = 0; k < sizeof cells / sizeof *cells; k++) tg__put_int(out, cells[k]);
   }
   tg__free(order);
-  return sorted ? TG_OK : TG_MEMORY;
+  return TG_OK;
 }
 
 enum tg_err tg__answer_memory_ops(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,

@@ -173,9 +173,8 @@ enum tg_err tg__answer_memory_stacks(const struct tg__columns *t, const struct t
   enum tg_err err = read_history(t, a, &h, e);
   struct stacks s = {.h = &h};
   bool ok = err || count_stacks(&s);
-  uint32_t *const order = !err && ok ? tg__alloc((s.count + 1) * sizeof *order) : NULL;
-  for (uint32_t i = 0; order && i < s.count; i++) order[i] = i;
-  ok = err || (order && tg__sort_index(order, s.count, row_before, s.rows));
+  uint32_t *const order = !err && ok ? tg__order_new(s.count, row_before, s.rows) : NULL;
+  ok = err || order;
   for (size_t i = 0; order && ok && i < s.count; i++) {
     const struct row *const r = &s.rows[order[i]];
     char buf[TG__DEVICE_NAME];

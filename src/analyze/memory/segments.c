@@ -173,9 +173,8 @@ static void note_device(const struct segment *all, struct tg_table *out) {
 
 static bool put_rows(struct work *w, struct tg_table *out) {
   struct segment all = {0};
-  uint32_t *const order = tg__alloc((w->count + 1) * sizeof *order);
-  for (uint32_t i = 0; order && i < w->count; i++) order[i] = i;
-  const bool ok = order && tg__sort_index(order, w->count, row_before, w->rows);
+  uint32_t *const order = tg__order_new(w->count, row_before, w->rows);
+  const bool ok = order != NULL;
   for (size_t i = 0; ok && i < w->count; i++) {
     const struct segment *const g = &w->rows[order[i]];
     if (i && (g->rank != all.rank || g->device != all.device)) note_device(&all, out);

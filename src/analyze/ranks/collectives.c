@@ -256,9 +256,8 @@ static void by_rank(struct answer *w) {
       row->last_calls += tg__match_is_shared(m) && m->last == m->first + k;
     }
   }
-  uint32_t *const order = tg__alloc((w->count + 1) * sizeof *order);
-  for (size_t i = 0; order && i < w->count; i++) order[i] = (uint32_t)i;
-  if (!order || !tg__sort_index(order, w->count, rank_and_kind, w->rows)) w->failed = true;
+  uint32_t *const order = tg__order_new(w->count, rank_and_kind, w->rows);
+  if (!order) w->failed = true;
   for (size_t i = 0; !w->failed && i < w->count; i++)
     put_row(w, &w->rows[order[i]], TG_NULL_INT, w->rows[order[i]].last_calls);
   tg__free(order);

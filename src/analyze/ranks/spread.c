@@ -69,10 +69,9 @@ static bool put_names(const struct tg__ranks *r, enum tg__sum_what what, struct 
   for (uint32_t i = 0; i < r->s->count; i++)
     for (uint32_t k = 0; k < r->s->ranks[i].total_count && done; k++)
       if (r->s->ranks[i].totals[k].what == what) done = add_total(&n, i, &r->s->ranks[i].totals[k]);
-  uint32_t *const order = tg__alloc((n.count + 1) * sizeof *order);
-  for (size_t i = 0; order && i < n.count; i++) order[i] = (uint32_t)i;
   const struct order by = {&n, r->s};
-  done = done && order && tg__sort_index(order, n.count, wider, &by);
+  uint32_t *const order = tg__order_new(n.count, wider, &by);
+  done = done && order;
   for (size_t i = 0; done && i < n.count; i++) put_name(r, &n.items[order[i]], out);
   tg__free(order);
   tg__free(n.items);

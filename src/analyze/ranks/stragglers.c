@@ -113,11 +113,10 @@ static bool judge(struct judging *j, struct tg_table *out) {
   bool done = order && j->verdicts && j->others;
   for (uint32_t i = 0; done && i < ranks; i++) {
     const double late = (double)j->f[i].late_ns / steps;
-    order[i] = i;
     j->verdicts[i] = (struct verdict){.rank = i, .late_ns = late, .pct = mean > 0 ? 100 * late / mean : NAN};
   }
   if (done) judge_causes(j);
-  done = done && tg__sort_index(order, ranks, costs_more, j);
+  done = done && tg__order(order, ranks, costs_more, j);
   for (uint32_t i = 0; done && i < ranks; i++) put_verdict(j, &j->verdicts[order[i]], (int64_t)i + 1, out);
   if (done) note_headline(j, &j->verdicts[order[0]], out);
   tg__free(order);

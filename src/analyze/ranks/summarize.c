@@ -248,10 +248,9 @@ static void note_totals(struct work *w) {
   struct totals all = {0};
   uint32_t *order = NULL;
   const void *both[2] = {NULL, w->t};
-  bool done = count_slices(w, &all) && (order = tg__alloc((all.count + 1) * sizeof *order)) != NULL;
-  for (size_t i = 0; done && i < all.count; i++) order[i] = (uint32_t)i;
+  bool done = count_slices(w, &all);
   both[0] = all.items;
-  done = done && tg__sort_index(order, all.count, longer, both);
+  done = done && (order = tg__order_new(all.count, longer, both)) != NULL;
   if (done) keep_totals(w, &all, order);
   w->failed |= !done;
   tg__free(order);

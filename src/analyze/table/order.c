@@ -54,10 +54,9 @@ static bool comes_before(uint32_t a, uint32_t b, const void *ctx) {
 /* Place of each text of the table in byte order, by string id; NULL on no memory. */
 static uint32_t *text_places(const struct tg_table *t) {
   const uint32_t count = tg__strings_count(t->strings);
-  uint32_t *order = tg__alloc(((size_t)count + 1) * sizeof *order),
+  uint32_t *order = tg__order_new(count, comes_before, t->strings),
            *places = tg__alloc(((size_t)count + 1) * sizeof *places);
-  for (uint32_t i = 0; order && i < count; i++) order[i] = i;
-  if (order && places && tg__sort_index(order, count, comes_before, t->strings)) {
+  if (order && places) {
     for (uint32_t i = 0; i < count; i++) places[order[i]] = i;
   } else {
     tg__free(places);

@@ -60,11 +60,8 @@ static bool less_value(uint32_t a, uint32_t b, const void *ctx) {
 /* values: n of them; sorted, index: room for n. The results are real numbers, NaN where there is none. */
 static bool statistics(const int64_t *values, size_t n, int64_t *sorted, uint32_t *index, double out[STATISTIC_COUNT]) {
   struct tg__stats s = {0};
-  for (size_t i = 0; i < n; i++) {
-    tg__stats_add(&s, values[i]);
-    index[i] = (uint32_t)i;
-  }
-  if (!tg__sort_index(index, n, less_value, values)) return false;
+  for (size_t i = 0; i < n; i++) tg__stats_add(&s, values[i]);
+  if (!tg__order(index, n, less_value, values)) return false;
   for (size_t i = 0; i < n; i++) sorted[i] = values[index[i]];
   out[0] = tg__stats_mean(&s);
   out[1] = tg__stats_std(&s);

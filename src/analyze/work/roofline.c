@@ -176,15 +176,13 @@ static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
 static enum tg_err put_rows(const struct work *w, struct tg_table *out) {
   struct tg__out group = {0};
   int64_t whole_ns = 0, known_ns = 0;
-  uint32_t *order = tg__alloc((w->count + 1) * sizeof *order);
+  uint32_t *order = tg__order_new(w->count, row_before, w);
   enum tg_err err = TG_MEMORY;
   if (!order) return err;
   for (uint32_t i = 0; i < w->count; i++) {
-    order[i] = i;
     whole_ns += w->rows[i].time_ns;
     known_ns += w->rows[i].kind == TG__WORK_UNKNOWN ? 0 : w->rows[i].time_ns;
   }
-  if (!tg__sort_index(order, w->count, row_before, w)) goto done;
   for (size_t i = 0; i < w->count; i++) {
     group.len = 0;
     if (w->by == BY_OP) tg__op_group_write(&w->group, w->rows[order[i]].group, &group);

@@ -56,18 +56,12 @@ static bool label_streams(struct view *v, size_t count, const uint32_t *order, c
 }
 
 static bool annotate(struct view *v, struct tg__piece_list *out, struct placed_label *labels, size_t label_count) {
-  uint32_t *order = tg__alloc((out->count + 1) * sizeof *order),
-           *label_order = tg__alloc((label_count + 1) * sizeof *label_order);
+  uint32_t *order = NULL, *label_order = tg__order_new(label_count, label_before, labels);
   v->pieces = out->items;
   v->track = tg__alloc((out->count + 1) * sizeof *v->track);
-  bool ok = order && label_order && v->track;
-  for (size_t i = 0; ok && i < out->count; i++) {
-    order[i] = (uint32_t)i;
-    v->track[i] = tg__slice_track(v->h->t, out->items[i].slice);
-  }
-  for (size_t i = 0; ok && i < label_count; i++) label_order[i] = (uint32_t)i;
-  ok = ok && tg__sort_index(order, out->count, starts_before, v) &&
-       tg__sort_index(label_order, label_count, label_before, labels) &&
+  bool ok = label_order && v->track;
+  for (size_t i = 0; ok && i < out->count; i++) v->track[i] = tg__slice_track(v->h->t, out->items[i].slice);
+  ok = ok && (order = tg__order_new(out->count, starts_before, v)) != NULL &&
        label_streams(v, out->count, order, labels, label_count, label_order);
   tg__free(order);
   tg__free(label_order);

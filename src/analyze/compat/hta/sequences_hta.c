@@ -91,14 +91,13 @@ static size_t order_by_text(const struct tg__patterns *p, size_t most, uint32_t 
   for (size_t i = 0; ok && i < p->count; i++) {
     tg__pattern_text(p, &p->items[i], &all);
     ends[i] = all.len;
-    order[i] = (uint32_t)i;
   }
   ok = ok && !all.err;
   for (size_t i = 0; ok && i < p->count; i++) { /* only now does the buffer stay where it is */
     const size_t from = i ? ends[i - 1] : 0;
     by.texts[i] = (struct tg__str){all.buf + from, (uint32_t)(ends[i] - from)};
   }
-  ok = ok && tg__sort_index(order, p->count, comes_before, &by);
+  ok = ok && tg__order(order, p->count, comes_before, &by);
   tg__out_free(&all);
   tg__free(by.texts);
   tg__free(ends);

@@ -184,10 +184,9 @@ static enum tg_err find(struct finding *f, size_t candidates, struct tg_table *o
                     "HolisticTraceAnalysis finds no candidates here: it needs steps and kernels called ncclKernel… "
                     "that take 1 %% of one; "
                     "rules=exact does not");
-  f->order = tg__alloc(f->count * sizeof *f->order);
+  f->order = tg__order_new(f->count, before, f);
   f->flags = tg__alloc(((size_t)f->hta.t->rank_count + 1) * sizeof *f->flags);
-  for (size_t i = 0; f->order && i < f->count; i++) f->order[i] = (uint32_t)i;
-  if (!f->order || !f->flags || !tg__sort_index(f->order, f->count, before, f)) return TG_MEMORY;
+  if (!f->order || !f->flags) return TG_MEMORY;
   if (!pick_kernel(f, &from, &to))
     return tg__fail(e, TG_NO_DATA, -1,
                     "HolisticTraceAnalysis fails here: no kernel ncclKernel… is on two ranks in one step");

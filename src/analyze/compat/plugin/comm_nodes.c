@@ -108,12 +108,10 @@ static bool kernel_earlier(uint32_t a, uint32_t b, const void *ctx) {
 }
 
 static bool hand_over(struct gathering *g, struct tg__strings *strings, struct tg__rank_summary *r) {
-  uint32_t *const order = tg__alloc((g->kernel_count + 1) * sizeof *order);
+  uint32_t *const order = tg__order_new(g->kernel_count, kernel_earlier, g->kernels);
   r->nodes = tg__alloc((g->count + 1) * sizeof *r->nodes);
   r->node_kernels = tg__alloc((g->kernel_count + 1) * sizeof *r->node_kernels);
-  for (size_t i = 0; order && i < g->kernel_count; i++) order[i] = (uint32_t)i;
-  bool done =
-      order && r->nodes && r->node_kernels && tg__sort_index(order, g->kernel_count, kernel_earlier, g->kernels);
+  bool done = order && r->nodes && r->node_kernels;
   for (size_t i = 0, k = 0; done && i < g->count; i++) {
     const struct node *const n = &g->nodes[i];
     if (n->is_replaced) continue;
