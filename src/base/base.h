@@ -54,7 +54,6 @@ void *tg__pages_used(size_t bytes);                /* the same, not zeroed: for 
 void *tg__pages_sparse(size_t bytes);              /* the same when most pages will never be touched */
 void tg__pages_drop(void *p, size_t bytes);        /* release all: some of it is kept for reuse, see pages.c */
 void tg__pages_drop_sparse(void *p, size_t bytes); /* of tg__pages_sparse: nothing is kept */
-uint64_t tg__pages_secret(void); /* distinguishes blocks on pages from bytes of a file; 0 where the system has none */
 /* For tg__alloc: small pages only, as most of a big array may never be touched. *cap: bytes it has, becomes about
  * `want`. NULL: nothing changed. */
 void *tg__pages_block(size_t bytes, bool zeroed);

@@ -23,14 +23,6 @@ bool tg__alloc_must_fail(void) {
 
 /* ---- big blocks ------------------------------------------------------------------------------ */
 
-/* They lie on pages, which pages.c keeps warm for reuse, behind a head with their count.
- */
-struct head {
-  uintptr_t mark; /* of this address, or it is no head */
-  size_t bytes;   /* with the head */
-};
-enum { PAGE = 4096, HEAD = 64 };
-
 #ifndef __has_feature
 #define __has_feature(x) 0
 #endif
@@ -40,55 +32,102 @@ static const size_t BIG = SIZE_MAX; /* none: it watches the ends of malloc's blo
 static const size_t BIG = 256 << 10;
 #endif
 
-/* What is read from a file may stand anywhere in memory, and must not pass for a head. */
-static uintptr_t mark_of(const struct head *h) { return (uintptr_t)h ^ (uintptr_t)tg__pages_secret(); }
+/* Big blocks are whole pages, where what one answer gave back is warm for the next (pages.c). How large each is stands
+ * in this table, by address; it is searched only for addresses at which a page begins. Open addressing: no block lies
+ * further from its place than `reach`. There is no lock, so that a child forked at any moment can use it. What has no
+ * room in the table is malloc's. */
+enum { PAGE = 4096, PLACE_BITS = 13, PLACES = 1 << PLACE_BITS, MOST_BIG = PLACES / 2 };
 
-/* NULL: the block is malloc's. What stands before a pointer into a page, on the same page, can be read whoever owns
- * it, and writes it. */
-__attribute__((no_sanitize("thread"))) static struct head *head_of(void *p) {
-  if (BIG == SIZE_MAX || !p || (uintptr_t)p % PAGE != HEAD) return NULL;
-  struct head *const h = (struct head *)((char *)p - HEAD);
-  return h->mark == mark_of(h) ? h : NULL;
+struct big {
+  _Atomic uintptr_t at; /* where its pages begin; 0: the place is free */
+  size_t bytes;         /* written and read by whoever owns the block */
+};
+static struct big table[PLACES];
+static atomic_size_t reach, promised; /* promised: places that are or will be used */
+
+static struct big *place_of(uintptr_t at, size_t step) {
+  const size_t first = (size_t)((uint64_t)(at / PAGE) * 0x9e3779b97f4a7c15u >> (64 - PLACE_BITS));
+  return &table[(first + step) % PLACES];
 }
 
-static void *begin_big(void *pages, size_t bytes) {
-  if (!pages) return NULL;
-  struct head *const h = pages;
-  *h = (struct head){mark_of(h), bytes};
-  return (char *)pages + HEAD;
+/* NULL: the block is malloc's. */
+static struct big *find_big(const void *p) {
+  const uintptr_t at = (uintptr_t)p;
+  if (BIG == SIZE_MAX || !p || at % PAGE) return NULL;
+  const size_t last = atomic_load_explicit(&reach, memory_order_relaxed);
+  for (size_t step = 0; step <= last; step++) {
+    struct big *const b = place_of(at, step);
+    if (atomic_load_explicit(&b->at, memory_order_relaxed) == at) return b;
+  }
+  return NULL;
 }
 
-static void free_big(struct head *h) {
-  h->mark = 0;
-  tg__pages_drop(h, h->bytes);
+static bool promise_place(void) {
+  if (atomic_fetch_add(&promised, 1) < MOST_BIG) return true;
+  atomic_fetch_sub(&promised, 1);
+  return false;
 }
 
-static void *realloc_big(struct head *h, size_t bytes) {
-  size_t room = h->bytes;
-  void *const pages = bytes <= SIZE_MAX - HEAD ? tg__pages_block_resize(h, &room, bytes + HEAD) : NULL;
-  return begin_big(pages, room);
+/* A place was promised, so one is free. */
+static void put_big(void *p, size_t bytes) {
+  const uintptr_t at = (uintptr_t)p;
+  for (size_t step = 0;; step = (step + 1) % PLACES) {
+    struct big *const b = place_of(at, step);
+    uintptr_t none = 0;
+    if (!atomic_compare_exchange_strong_explicit(&b->at, &none, at, memory_order_acquire, memory_order_relaxed))
+      continue;
+    b->bytes = bytes;
+    size_t known = atomic_load_explicit(&reach, memory_order_relaxed);
+    while (known < step && !atomic_compare_exchange_weak(&reach, &known, step)) {}
+    return;
+  }
 }
 
+/* How large it was. Before its pages go: another thread may be given the same ones at once. */
+static size_t take_big(struct big *b) {
+  const size_t bytes = b->bytes;
+  atomic_store_explicit(&b->at, 0, memory_order_release);
+  return bytes;
+}
+
+/* NULL: no memory. */
 static void *new_big(size_t bytes, bool zeroed) {
-  return bytes <= SIZE_MAX - HEAD ? begin_big(tg__pages_block(bytes + HEAD, zeroed), bytes + HEAD) : NULL;
+  void *const p = tg__pages_block(bytes, zeroed);
+  if (p)
+    put_big(p, bytes);
+  else
+    atomic_fetch_sub(&promised, 1);
+  return p;
+}
+
+static void *realloc_big(void *p, struct big *b, size_t bytes) {
+  size_t room = take_big(b);
+  void *const moved = tg__pages_block_resize(p, &room, bytes ? bytes : 1);
+  put_big(moved ? moved : p, room);
+  return moved;
+}
+
+static void free_big(void *p, struct big *b) {
+  tg__pages_drop(p, take_big(b));
+  atomic_fetch_sub(&promised, 1);
 }
 
 void *tg__alloc(size_t bytes) {
-  if (bytes >= BIG) return new_big(bytes, true);
+  if (bytes >= BIG && promise_place()) return new_big(bytes, true);
   return tg__alloc_must_fail() ? NULL : calloc(1, bytes ? bytes : 1);
 }
 
 void *tg__realloc(void *p, size_t bytes) {
-  struct head *const h = head_of(p);
-  if (h) return realloc_big(h, bytes);
-  if (!p && bytes >= BIG) return new_big(bytes, false);
+  struct big *const b = find_big(p);
+  if (b) return realloc_big(p, b, bytes);
+  if (!p && bytes >= BIG && promise_place()) return new_big(bytes, false);
   return tg__alloc_must_fail() ? NULL : realloc(p, bytes ? bytes : 1);
 }
 
 void tg__free(void *p) {
-  struct head *const h = head_of(p);
-  if (h)
-    free_big(h);
+  struct big *const b = find_big(p);
+  if (b)
+    free_big(p, b);
   else
     free(p);
 }
@@ -106,7 +145,7 @@ bool tg__grow(void *items, size_t *cap, size_t want, size_t item_bytes) {
   if (target < want) target = want;
   if (item_bytes && target > SIZE_MAX / 2 / item_bytes) return false;
   void *const old = tg__pointer_at(items);
-  const bool moves = target * item_bytes >= BIG && !head_of(old);
+  const bool moves = target * item_bytes >= BIG && !find_big(old);
   void *const bigger = tg__realloc(moves ? NULL : old, target * item_bytes);
   if (!bigger) return false;
   if (moves && old) {

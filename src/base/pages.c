@@ -3,7 +3,6 @@
 #include "base/base.h"
 
 #include <stdatomic.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -12,13 +11,6 @@ static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 static size_t round_up(size_t bytes) {
   const size_t page = page_size();
   return bytes > SIZE_MAX - page ? 0 : (bytes + page - 1) / page * page;
-}
-
-uint64_t tg__pages_secret(void) {
-  const char *const random = (const char *)getauxval(AT_RANDOM); /* 16 bytes, others for each program that is started */
-  uint64_t half = 0;
-  if (random) memcpy(&half, random + sizeof half, sizeof half);
-  return half;
 }
 
 /* ---- spare pages ----------------------------------------------------------------------------- */

@@ -23,6 +23,7 @@ struct held {
   uint8_t *p;
   size_t bytes; /* what to give to tg__pages_drop */
   uint8_t mark;
+  bool is_block; /* of tg__alloc or tg__realloc */
 };
 struct worker {
   struct held held[SLOTS];
@@ -49,7 +50,11 @@ static void mark_all(struct worker *w, struct held *h) {
 static void take(struct worker *w, struct held *h) {
   const bool zeroed = below(w, 2);
   h->bytes = 1 + below(w, below(w, 8) ? 300 << 10 : 6 * MB);
-  h->p = zeroed ? tg__pages_get(h->bytes) : tg__pages_used(h->bytes);
+  h->is_block = below(w, 2);
+  if (h->is_block)
+    h->p = zeroed ? tg__alloc(h->bytes) : tg__realloc(NULL, h->bytes);
+  else
+    h->p = zeroed ? tg__pages_get(h->bytes) : tg__pages_used(h->bytes);
   if (!h->p) w->wrong = "none given";
   if (h->p && zeroed && !all_are(h->p, 0, h->bytes, 0)) w->wrong = "not zeroed";
   if (h->p) mark_all(w, h);
@@ -57,14 +62,20 @@ static void take(struct worker *w, struct held *h) {
 
 static void grow(struct worker *w, struct held *h) {
   const size_t before = h->bytes;
-  if (!tg__pages_grow(&h->p, &h->bytes, before + below(w, MB))) w->wrong = "did not grow";
+  const size_t want = before + below(w, MB);
+  uint8_t *const block = h->is_block ? tg__realloc(h->p, want) : NULL;
+  if (block) h->p = block, h->bytes = want;
+  if (!block && (h->is_block || !tg__pages_grow(&h->p, &h->bytes, want))) w->wrong = "did not grow";
   if (!all_are(h->p, 0, before, h->mark)) w->wrong = "changed as it grew";
   mark_all(w, h);
 }
 
 static void drop(struct worker *w, struct held *h) {
   if (!all_are(h->p, 0, h->bytes, h->mark)) w->wrong = "somebody else wrote there";
-  tg__pages_drop(h->p, h->bytes);
+  if (h->is_block)
+    tg__free(h->p);
+  else
+    tg__pages_drop(h->p, h->bytes);
   *h = (struct held){0};
 }
 
@@ -91,6 +102,43 @@ static void nobody_sees_anothers(void **state) {
   tg__parallel(THREADS, THREADS, work, workers);
   for (unsigned i = 0; i < THREADS; i++)
     if (workers[i].wrong) fail_msg("worker %u: %s", i, workers[i].wrong);
+}
+
+/* More than the table of big blocks has room for: the others are malloc's, and each is given back as what it is. */
+static void any_number_of_big_blocks(void **state) {
+  enum { COUNT = 6000, BYTES = 256 << 10 };
+  (void)state;
+  uint8_t **const blocks = tg__alloc(COUNT * sizeof *blocks);
+  for (int round = 0; round < 2; round++) {
+    for (uint32_t i = 0; i < COUNT; i++) {
+      blocks[i] = tg__realloc(NULL, BYTES);
+      assert_non_null(blocks[i]);
+      memcpy(blocks[i], &i, sizeof i);
+    }
+    for (uint32_t k = 0; k < COUNT; k++) {
+      const uint32_t i = k * 2741 % COUNT;
+      assert_memory_equal(blocks[i], &i, sizeof i);
+      if (i % 3 == 0) blocks[i] = tg__realloc(blocks[i], 2 * BYTES);
+      assert_memory_equal(blocks[i], &i, sizeof i);
+      tg__free(blocks[i]);
+    }
+  }
+  tg__free(blocks);
+  tg__pages_return();
+}
+
+/* Where a page begins, as big blocks do. */
+static void blocks_of_malloc_at_a_page(void **state) {
+  (void)state;
+  for (size_t bytes = 1; bytes < MB; bytes *= 3) {
+    uint8_t *p = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+    assert_non_null(p);
+    memset(p, 9, bytes);
+    p = tg__realloc(p, bytes + 1);
+    assert_non_null(p);
+    assert_true(all_are(p, 0, bytes, 9));
+    tg__free(p);
+  }
 }
 
 /* ---- what is kept ---------------------------------------------------------------------------- */
@@ -224,6 +272,8 @@ static void failure_leaves_everything(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(nobody_sees_anothers),
+      cmocka_unit_test(any_number_of_big_blocks),
+      cmocka_unit_test(blocks_of_malloc_at_a_page),
       cmocka_unit_test(kept_pages_come_again_and_can_be_sent_back),
       cmocka_unit_test(no_more_than_a_share_of_what_is_in_use_is_kept),
       cmocka_unit_test(a_quarter_of_little_is_kept),
