@@ -18,16 +18,6 @@ static const char *const word_texts[WORD_COUNT] = {
 #include "trace/snapshot_words.def"
 #undef WORD
 };
-static const char *const action_texts[TG__ACTION_OTHER] = {[TG__ACTION_NONE] = "",
-                                                           [TG__ACTION_ALLOC] = "alloc",
-                                                           [TG__ACTION_FREE_REQUESTED] = "free_requested",
-                                                           [TG__ACTION_FREE_COMPLETED] = "free_completed",
-                                                           [TG__ACTION_SEGMENT_ALLOC] = "segment_alloc",
-                                                           [TG__ACTION_SEGMENT_FREE] = "segment_free",
-                                                           [TG__ACTION_SEGMENT_MAP] = "segment_map",
-                                                           [TG__ACTION_SEGMENT_UNMAP] = "segment_unmap",
-                                                           [TG__ACTION_SNAPSHOT] = "snapshot",
-                                                           [TG__ACTION_OOM] = "oom"};
 
 /* What the reader knows of a container: a kind in the upper four bits of its meaning, a number in the others. */
 enum meaning {
@@ -530,21 +520,14 @@ static bool take_items(void *ctx, struct tg__unpickler *u, struct tg__pickle_val
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* Histories arrive in the order of devices, but devices without one leave no trace until their list is full. */
+/* The device of each history, by order of arrival. Histories arrive in the order of devices, but devices without one
+ * leave no trace until their list is full. */
 static bool place_histories(struct reader *r) {
-  struct tg__snapshot *const s = r->s;
   size_t most = r->device_lists;
   for (size_t i = 0; i < r->history_count; i++)
     if (r->device_of[i] == SIZE_MAX && i + 1 != r->host_history) r->device_of[i] = most++; /* the file was cut before */
-  s->host = most;
   if (r->host_history) r->device_of[r->host_history - 1] = most;
-  struct tg__snapshot_history *const placed = tg__alloc((most + 1) * sizeof *placed);
-  if (!placed) return false;
-  for (size_t i = 0; i < r->history_count; i++) placed[r->device_of[i]] = s->devices[i];
-  tg__free(s->devices);
-  s->devices = placed;
-  s->device_count = most + 1;
-  return true;
+  return tg__snapshot_place(r->s, r->device_of, r->history_count, most);
 }
 
 static bool is_found(const void *ctx) {
@@ -559,7 +542,7 @@ static bool reader_begin(struct reader *r) {
     if (ids[w] != TG_NONE && ids[w] >= r->word_top) r->word_top = ids[w] + 1;
   }
   for (size_t i = 0; i < TG__ACTION_OTHER; i++)
-    r->s->action_texts[i] = intern(r, action_texts[i], strlen(action_texts[i]));
+    r->s->action_texts[i] = intern(r, tg__action_texts[i], strlen(tg__action_texts[i]));
   r->word_of = tg__alloc(r->word_top + 1);
   for (unsigned w = 1; w < WORD_COUNT && r->word_of && !r->no_memory; w++) r->word_of[ids[w]] = (uint8_t)w;
   return r->word_of && !r->no_memory && tg__stacks_begin(&r->stacks, r->s);
@@ -605,15 +588,4 @@ enum tg_err tg__snapshot_read(struct tg__snapshot *s, struct tg__strings *string
   tg__unpickle_free(&u);
   reader_end(&r);
   return err;
-}
-
-void tg__snapshot_free(struct tg__snapshot *s) {
-  for (size_t i = 0; i < s->device_count; i++) tg__history_free(&s->devices[i]);
-  tg__free(s->devices);
-  tg__free(s->segments);
-  tg__free(s->blocks);
-  tg__free(s->notes);
-  tg__free(s->contexts);
-  tg__free(s->stack_texts);
-  *s = (struct tg__snapshot){0};
 }

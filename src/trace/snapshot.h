@@ -18,8 +18,9 @@ enum tg__snapshot_action {
   TG__ACTION_OOM,
   TG__ACTION_OTHER, /* of a newer torch: kept under its name */
 };
-struct tg__snapshot_entry {    /* one event of a device's history */
-  int64_t time_us, addr, size; /* addr of OOM: free bytes of the device */
+extern const char *const tg__action_texts[TG__ACTION_OTHER]; /* as torch writes them (snapshot_history.c) */
+struct tg__snapshot_entry {                                  /* one event of a device's history */
+  int64_t time_us, addr, size;                               /* addr of OOM: free bytes of the device */
   uint32_t action_text, stack; /* string id of OTHER, TG_NONE; number in stacks, 0 = none */
   uint32_t context;            /* number in contexts */
   uint8_t action;
@@ -92,6 +93,9 @@ struct tg__snapshot {
   bool cut;
   int64_t cut_offset;
 };
+/* Histories, which have come in any order, get the numbers of their devices; the host's is the last. false: out of
+ * memory, nothing changed. */
+bool tg__snapshot_place(struct tg__snapshot *s, const size_t *device_of, size_t count, size_t host);
 /* TG_NOT_A_TRACE when the pickle is no snapshot, or holds code. tg__snapshot_free either way. */
 enum tg_err tg__snapshot_read(struct tg__snapshot *s, struct tg__strings *strings, tg__source_fn *source, void *ctx,
                               const struct tg__import_how *how, struct tg_error *e);

@@ -16,6 +16,17 @@ enum {
 };
 _Static_assert((int)TG__ACTION_OTHER < (int)SAME_PLACE, "an action has four bits");
 
+const char *const tg__action_texts[TG__ACTION_OTHER] = {[TG__ACTION_NONE] = "",
+                                                        [TG__ACTION_ALLOC] = "alloc",
+                                                        [TG__ACTION_FREE_REQUESTED] = "free_requested",
+                                                        [TG__ACTION_FREE_COMPLETED] = "free_completed",
+                                                        [TG__ACTION_SEGMENT_ALLOC] = "segment_alloc",
+                                                        [TG__ACTION_SEGMENT_FREE] = "segment_free",
+                                                        [TG__ACTION_SEGMENT_MAP] = "segment_map",
+                                                        [TG__ACTION_SEGMENT_UNMAP] = "segment_unmap",
+                                                        [TG__ACTION_SNAPSHOT] = "snapshot",
+                                                        [TG__ACTION_OOM] = "oom"};
+
 static inline uint64_t zigzag(uint64_t v) { return v << 1 ^ (0 - (v >> 63)); }
 static inline uint64_t unzigzag(uint64_t v) { return v >> 1 ^ (0 - (v & 1)); }
 
@@ -101,4 +112,28 @@ void tg__history_free(struct tg__snapshot_history *h) {
   for (size_t i = 0; i < h->block_count; i++) tg__free(h->blocks[i]);
   tg__free(h->blocks);
   *h = (struct tg__snapshot_history){0};
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+bool tg__snapshot_place(struct tg__snapshot *s, const size_t *device_of, size_t count, size_t host) {
+  struct tg__snapshot_history *const placed = tg__alloc((host + 1) * sizeof *placed);
+  s->host = host;
+  if (!placed) return false;
+  for (size_t i = 0; i < count; i++) placed[device_of[i]] = s->devices[i];
+  tg__free(s->devices);
+  s->devices = placed;
+  s->device_count = host + 1;
+  return true;
+}
+
+void tg__snapshot_free(struct tg__snapshot *s) {
+  for (size_t i = 0; i < s->device_count; i++) tg__history_free(&s->devices[i]);
+  tg__free(s->devices);
+  tg__free(s->segments);
+  tg__free(s->blocks);
+  tg__free(s->notes);
+  tg__free(s->contexts);
+  tg__free(s->stack_texts);
+  *s = (struct tg__snapshot){0};
 }
