@@ -94,6 +94,7 @@ uint32_t tg__table_text(struct tg_table *t, const struct tg__columns *trace,
                         uint32_t string_id); /* TG_NONE stays TG_NONE */
 void tg__table_note(struct tg_table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void tg__table_keep_rows(struct tg_table *t, const uint32_t *rows, size_t count); /* reorder and drop */
+bool tg__table_is_valid(const struct tg_table *t, struct tg_error *e); /* table_valid.c: the invariants, as code */
 /* table_join.c: the rows of `from`, a table with the same columns, behind those of `to`, its notes and losses with
  * them; false on no memory, or when the columns differ, and then `to` is of no use. */
 bool tg__table_append(struct tg_table *to, const struct tg_table *from);

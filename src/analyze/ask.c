@@ -2,6 +2,7 @@
 #include "analyze/ask.h"
 #include "analyze/compat/compat.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -524,6 +525,7 @@ static enum tg_err ask(struct tg__columns *t, struct tg__ask *a, struct tg_table
   if (!table) return tg__fail(e, TG_MEMORY, -1, "out of memory");
   const enum tg_err err = answer(t, a, table, e);
   tg__ask_end(a);
+  assert(err || tg__table_is_valid(table, NULL));
   if (err)
     tg__table_free(table);
   else

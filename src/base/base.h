@@ -104,6 +104,9 @@ uint32_t tg__strings_add_hashed(struct tg__strings *s, const char *ptr, size_t l
 uint32_t tg__strings_find(const struct tg__strings *s, const char *ptr, size_t len); /* TG_NONE when absent */
 struct tg__str tg__strings_get(const struct tg__strings *s, uint32_t id);
 uint32_t tg__strings_count(const struct tg__strings *s);
+/* The invariants, as code: each id has a text with a zero behind it, under which it is found. Adds from other threads
+ * must have ended. */
+bool tg__strings_is_valid(const struct tg__strings *s, struct tg_error *e);
 
 /* UTF-8: length of the valid sequence at p (1..4), 0 when the bytes there are not UTF-8 (a surrogate half counts as
  * invalid). */

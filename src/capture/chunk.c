@@ -8,6 +8,7 @@
  *               harms nothing */
 #include "capture/session.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -115,6 +116,7 @@ static uint32_t seal(struct tg__region r, uint8_t *heads, uint32_t count, uint32
   head.capacity = (keep - TG_CHUNK_HEADS) / TG_RAW_RECORD_BYTES;
   head.sealed = count + 1;
   head.checksum = tg__checksum(records, (size_t)count * TG_RAW_RECORD_BYTES);
+  assert(tg__raw_records_are_valid(&head, records, keep - TG_CHUNK_HEADS, NULL));
   tg__chunk_head_write(sealed, TG_CHUNK_RAW_RECORDS, tg__get32(heads + 4), TG_CHUNK_IN_PLACE,
                        keep - TG_CHUNK_HEAD_BYTES, 0);
   tg__raw_head_write(sealed + TG_CHUNK_HEAD_BYTES, &head);

@@ -2,6 +2,7 @@
  * tachograph/record.h. */
 #include "capture/session.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -174,6 +175,7 @@ static enum tg_err open_session(const struct tg_record_options *o, struct tg_err
   atomic_store(&tg__features, 0);
   atomic_store(&s->state, TG_SESSION_OPEN);
   atomic_fetch_add(&tg__generation, 1); /* lowest bit set: threads may enter */
+  assert(tg__session_is_valid(s, NULL));
   return TG_OK;
 }
 
@@ -388,6 +390,7 @@ static void close_file(struct tg_record_stats *stats) {
   }
   atomic_store(&tg__features, 0);
   atomic_store(&s->state, TG_SESSION_CLOSED);
+  assert(tg__session_is_valid(s, NULL));
 }
 
 enum tg_err tg_record_close(struct tg_record_stats *stats, struct tg_error *error) {

@@ -84,6 +84,10 @@ struct tg__chunk {
   bool cut; /* the file ends inside it; only in-place chunks are given out like that, with the length there is */
 };
 
+/* chunk_valid.c: the invariants of a chunk that was written whole, or read and accepted. payload: its `length` bytes.
+ */
+bool tg__chunk_is_valid(const struct tg__chunk *c, const uint8_t *payload, struct tg_error *e);
+
 /* Where bytes come from. Not a map: a file that shrinks while it is read must be an error and not a signal. */
 struct tg__reader {
   bool (*read)(void *ctx, uint64_t offset, void *to, size_t len); /* all of it, or false */
@@ -199,6 +203,9 @@ struct tg__raw_chunk {
 void tg__raw_head_write(uint8_t out[TG_RAW_HEAD_BYTES], const struct tg__raw_head *head);
 struct tg__raw_head tg__raw_head_read(const uint8_t in[TG_RAW_HEAD_BYTES]);
 void tg__raw_record_write(uint8_t out[TG_RAW_RECORD_BYTES], const struct tg__raw_record *r);
+/* chunk_valid.c: of the records of such a chunk, in `room` bytes. */
+bool tg__raw_records_are_valid(const struct tg__raw_head *head, const uint8_t *records, uint64_t room,
+                               struct tg_error *e);
 /* TG_DAMAGED when sealed and not as sealed. `out` points into `payload`. */
 enum tg_err tg__raw_chunk_read(const struct tg__chunk *c, const uint8_t *payload, struct tg__raw_chunk *out);
 void tg__raw_record_read(const uint8_t in[TG_RAW_RECORD_BYTES], struct tg__raw_record *out);

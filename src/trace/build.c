@@ -6,6 +6,7 @@
 #include "trace/import.h"
 #include "trace/store.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* A (pid, tid) may have several tracks: of slices as such, of asynchronous ones, which overlap freely, and of device
@@ -344,5 +345,6 @@ enum tg_err tg__build_finish(struct tg__build *b, struct tg_error *e) {
     tg__pages_release(*tg__column_place(t, info), used, b->column_bytes[c]);
   }
   t->loaded = TG__COL_ALL;
+  assert(tg__strings_is_valid(t->strings, NULL));
   return TG_OK;
 }

@@ -2,6 +2,7 @@
  * share (texts, schemas) is made under a lock the first time and then only looked up. */
 #include "trace/import_raw.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 enum { SCHEMA_CACHE = 64, RECORD_FIELD_BYTES = 96 /* of a record's own args, without its inputs */ };
@@ -498,6 +499,7 @@ void tg__raw_job_run(void *jobs, size_t i) {
   if (tg__raw_chunk_read(out->chunk, payload, &chunk)) {
     out->damaged = true;
   } else {
+    assert(tg__chunk_is_valid(out->chunk, payload, NULL));
     take_chunk(&j, &chunk);
   }
   tg__free(payload);

@@ -2,6 +2,8 @@
  * any other input: no later stage has to doubt an index it finds in a column. */
 #include "trace/tacho.h"
 
+#include <assert.h>
+
 /* ---- unpacking ------------------------------------------------------------------------------- */
 
 enum tg_err tg__unpack_add(struct tg__unpack_list *l, const struct tg__tacho *f, uint16_t type, uint32_t part,
@@ -55,6 +57,7 @@ static enum tg_err fetch(const struct tg__tacho *f, const struct tg__unpack *u, 
       !tg__chunk_is_intact(c, bytes + TG_CHUNK_HEAD_BYTES)) {
     return TG_DAMAGED;
   }
+  assert(tg__chunk_is_valid(c, bytes + TG_CHUNK_HEAD_BYTES, NULL));
   return TG_OK;
 }
 

@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const enum tg_err err = tg__diff_fails(t, text, &fails, &e);
   require(err == TG_OK || ((err == TG_USAGE || err == TG_NO_DATA) && e.text[0] && !fails));
   require(err != TG_OK || !fails || e.text[0]);
-  require(t->rows == sizeof rows / sizeof *rows);
+  require(t->rows == sizeof rows / sizeof *rows && tg__table_is_valid(t, &e));
   free(text);
   return 0;
 }

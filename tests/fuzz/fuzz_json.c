@@ -14,7 +14,7 @@ static struct tg__columns *open_path(const uint8_t *data, size_t size, unsigned 
     if (e.text[0] == 0) abort(); /* a refusal without a sentence */
     return NULL;
   }
-  if (!tg__trace_is_valid(t, &e)) abort();
+  if (!tg__trace_is_valid(t, &e) || !tg__strings_is_valid(t->strings, &e)) abort();
   return t;
 }
 
@@ -41,10 +41,12 @@ static bool is_json(const char *format) {
 static void ask(struct tg__columns *t, const struct tg__question *q, const struct tg_arg *args, size_t count) {
   struct tg_table *table;
   struct tg_error e;
-  if (tg__ask_run(&tg__catalog, t, q->name, args, count, &table, &e) == TG_OK)
+  if (tg__ask_run(&tg__catalog, t, q->name, args, count, &table, &e) == TG_OK) {
+    if (!tg__table_is_valid(table, &e)) abort();
     tg_table_free(table);
-  else if (e.code == TG_INTERNAL)
+  } else if (e.code == TG_INTERNAL) {
     abort();
+  }
 }
 
 /* Every question, and those that take rules by both sets. */

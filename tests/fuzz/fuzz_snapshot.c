@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (e.text[0] == 0) abort(); /* a refusal without a sentence */
     return 0;
   }
-  if (!tg__trace_is_valid(t, &e)) abort();
+  if (!tg__trace_is_valid(t, &e) || !tg__strings_is_valid(t->strings, &e)) abort();
   ask_all(t);
   tg__trace_free(t);
   return 0;

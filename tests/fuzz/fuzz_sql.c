@@ -50,6 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct tg_error e = {0};
   const enum tg_err err = tg__sql_run_bounded(trace(), sql, MOST_STEPS, &table, &e);
   if (err == TG_INTERNAL || (err && (table || !e.text[0]))) abort();
+  if (!err && !tg__table_is_valid(table, &e)) abort();
   if (!err) write_everywhere(table);
   tg__table_free(table);
   return 0;

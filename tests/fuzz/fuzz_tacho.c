@@ -22,8 +22,9 @@ static struct tg__columns *open_and_load(const char *path, uint32_t first) {
 
 static void round_trip(struct tg__columns *t, const char *path) {
   struct tg_error e;
-  if (!tg__trace_is_valid(t, &e)) abort();
+  if (!tg__trace_is_valid(t, &e) || !tg__strings_is_valid(t->strings, &e)) abort();
   if (tg__trace_save(t, path, &e)) abort();
+  check_chunks(path);
   struct tg__columns *const back = open_and_load(path, TG__COL_CORE);
   if (!back || sample_differ(t, back)) abort();
   tg__trace_free(back);

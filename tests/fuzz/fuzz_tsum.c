@@ -61,6 +61,7 @@ static long ask(struct tg_trace *t, const char *question, const char *by, const 
   struct tg_error e = {0};
   const enum tg_err err = tg_ask(t, question, args, rules ? 2 : by ? 1 : 0, &table, &e);
   if (err && !e.text[0]) abort();
+  if (table && !tg__table_is_valid(table, &e)) abort();
   const long rows = table ? (long)tg_table_rows(table) : -1;
   tg_table_free(table);
   return rows;
@@ -90,6 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   ask_all(t, before);
   struct tg_error e;
   if (tg_save_ranks(t, out, &e)) abort();
+  check_chunks(out);
   tg_close(t);
   struct tg_trace *const back = open_ranks(out);
   if (!back) abort();

@@ -50,9 +50,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const size_t kept = t->rows;
   if (err == TG_OK)
     require(tg__where_filter(t, text, &e) == TG_OK && t->rows == kept); /* what was kept is kept again */
+  require(tg__table_is_valid(t, &e));
   err = tg__sort_table(t, text, &e);
   require(err == TG_OK || err == TG_USAGE);
-  require(t->rows == kept);
+  require(t->rows == kept && tg__table_is_valid(t, &e));
   free(text);
   return 0;
 }

@@ -32,6 +32,29 @@ static void write_file(const char *path, const uint8_t *bytes, size_t len) {
   if (fd < 0 || write(fd, bytes, len) != (ssize_t)len || close(fd)) abort();
 }
 
+static bool read_at(void *ctx, uint64_t offset, void *to, size_t len) {
+  return pread(*(int *)ctx, to, len, (off_t)offset) == (ssize_t)len;
+}
+
+/* What we wrote: every chunk is valid, and nothing lies between them. */
+static void check_chunks(const char *path) {
+  int fd = open(path, O_RDONLY);
+  if (fd < 0) abort();
+  const struct tg__reader reader = {.read = read_at, .ctx = &fd, .len = (uint64_t)lseek(fd, 0, SEEK_END)};
+  struct tg__walk walk;
+  struct tg__chunk c;
+  struct tg_error e;
+  tg__walk_begin(&walk, &reader);
+  while (tg__walk_next(&walk, &c)) {
+    uint8_t *const payload = malloc((size_t)c.length + 1);
+    if (!payload || !read_at(&fd, c.offset + TG_CHUNK_HEAD_BYTES, payload, (size_t)c.length)) abort();
+    if (!tg__chunk_is_valid(&c, payload, &e)) abort();
+    free(payload);
+  }
+  if (walk.gaps) abort();
+  close(fd);
+}
+
 static char in[64], out[64]; /* paths of files of this process */
 
 static void remove_files(void) {
