@@ -1,4 +1,4 @@
-# The front desk. CMake builds, pytest and ctest test; this file only knows in which order and with which set-up.
+# Entry points. CMake builds, pytest and ctest test; this file has the order and the set-up.
 #   make help      lists the targets
 # Variables: DEBUG=1 debug build with asserts · SAN=address,undefined sanitizers · V=1 show commands · O=dir build folder ·
 #   J=n jobs · DEPS=0 never touch distribution packages · FUZZ_SECONDS=n per fuzz target · CC=clang another compiler ·
@@ -11,7 +11,7 @@ PYTHON ?= python3
 VENV := .venv/bin
 Q := $(if $(V),,@)
 
-# A cmake of the distribution that is too old gives way to the one in .venv.
+# The cmake of .venv replaces one of the distribution that is too old.
 CMAKE = $(shell v=$$(cmake --version 2>/dev/null | sed -n 's/^cmake version \([0-9]*\)\.\([0-9]*\).*/\1 \2/p'); set -- $${v:-0 0}; \
   if [ $$1 -gt 3 ] || { [ $$1 -eq 3 ] && [ $$2 -ge 18 ]; }; then echo cmake; else echo $(VENV)/cmake; fi)
 CONFIGURE = $(CMAKE) -S . -DCMAKE_RULE_MESSAGES=$(if $(V),ON,OFF) $(if $(CC_GIVEN),-DCMAKE_C_COMPILER=$(CC)) -DCMAKE_EXPORT_COMPILE_COMMANDS=ON
@@ -29,7 +29,7 @@ all: deps ## the library and the command line, in $(O)/
 	$(Q)$(CONFIGURE) -B $(O) $(if $(DEBUG),-DCMAKE_BUILD_TYPE=Debug) $(if $(SAN),-DTG_SANITIZE=$(SAN)) -DTG_BUILD_TESTS=OFF $(QUIET_CMAKE)
 	$(Q)$(call BUILD,$(O))
 
-demo: package ## record a small training loop, say what slows it down, cure it, compare
+demo: package ## record a small training loop, report what slows it down, correct it, compare
 	$(Q)$(VENV)/python tools/demo.py
 
 test: ready ## everything a change must pass; installs what it needs; about 2 min after that

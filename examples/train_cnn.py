@@ -26,7 +26,7 @@ class Pictures(Dataset):
         self.pictures = torch.rand(count, 3, 40, 40, generator=generator)
         for picture, label in zip(self.pictures, self.labels):
             picture[:, 4 * label : 4 * label + 4] += 0.5
-        self.normalise = normalise_whole if fixed else normalise_by_row
+        self.normalise = normalise_picture if fixed else normalise_by_row
 
     def __len__(self):
         return len(self.labels)
@@ -45,7 +45,7 @@ def normalise_by_row(picture):
     return torch.tensor(rows).view(picture.shape)
 
 
-def normalise_whole(picture):
+def normalise_picture(picture):
     low, high = picture.min(), picture.max()
     return 2 * (picture - low) / (high - low) - 1
 

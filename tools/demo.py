@@ -56,7 +56,7 @@ def mean_step(folder):
 def main():
     shutil.rmtree(ROOT / "demo-out", ignore_errors=True)
     record("demo-out/slow")
-    print("\nThe same program with the mistake cured:")
+    print("\nThe same program without the mistake:")
     record("demo-out/fixed", "--fixed")
     slow, fixed = mean_step("demo-out/slow"), mean_step("demo-out/fixed")
     finding = answer("demo-out/slow", "findings", limit="1")[0]

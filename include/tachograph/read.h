@@ -27,32 +27,31 @@ struct tg_trace;
 
 struct tg_open_options {
   unsigned threads; /* workers for reading; 0 = one per usable core */
-  /* Called now and then while reading, from any of the reading threads but never from two at once. done and total are
+  /* Called at intervals while reading, from any of the reading threads but never from two at once. done and total are
    * bytes of the files on disk; total is -1 when unknown (a pipe). Return false to stop: tg_open then fails with
    * TG_CANCELLED. NULL = no progress. */
   bool (*progress)(void *ctx, int64_t done, int64_t total);
   void *progress_ctx;
-  /* Of a folder that is read rank by rank, beside the above and with the same care: so many of its files are done.
-   * NULL = nobody asks. */
+  /* For a folder that is read rank by rank, under the same conditions: number of files done. NULL = not wanted. */
   void (*part_done)(void *ctx, int64_t done, int64_t total);
 };
 
-/* Open a trace: a file (.json, .json.gz, .json.zst, .tacho; told apart by content), a directory or a glob of such
- * files (one per rank), or "-" for standard input. options may be NULL. Of a directory with more than 16 MB of files
- * the ranks are read one after the other and let go: findings, questions about ranks, about one rank (rank=,
- * track=), the report, diffs, and all whose rows come rank by rank or add up over the ranks take the memory of two
- * ranks and about a megabyte for each of the others. What looks at events of several ranks at once reads them all
- * into memory the first time, and they stay there: call_stack without event=, SQL, exports and saving. */
+/* Open a trace: a file (.json, .json.gz, .json.zst, .tacho; recognised by content), a directory or a glob of such
+ * files (one per rank), or "-" for standard input. options may be NULL. The ranks
+ * of a directory with more than 16 MB of files are read one after the other and released: findings, questions about
+ * ranks or one rank (rank=, track=), the report, diffs, and questions with rows per rank or sums over ranks need the
+ * memory of two ranks and about a megabyte for each other rank. What needs events of several ranks at once reads all
+ * of them into memory at first use, where they stay: call_stack without event=, SQL, exports and saving. */
 TG_API enum tg_err tg_open(const char *path, const struct tg_open_options *options, struct tg_trace **out,
                            struct tg_error *error);
-/* Open the ranks of one run for the questions about ranks alone (ranks, collectives, stragglers, clocks, spread):
- * each file is read, summed up and let go, two at a time, so this takes the memory of two ranks and about a megabyte
- * for each of the others. paths: folders, globs, traces and .tsum files, together the ranks of one run. */
+/* Open the ranks of one job for the questions about ranks only (ranks, collectives, stragglers, clocks, spread):
+ * each file is read, summarized and released, two at a time, so this needs the memory of two ranks and about a
+ * megabyte for each other rank. paths: folders, globs, traces and .tsum files, together the ranks of one job. */
 TG_API enum tg_err tg_open_ranks(const char *const *paths, size_t count, const struct tg_open_options *options,
                                  struct tg_trace **out, struct tg_error *error);
-/* What is called while a question reads ranks of a large directory again, as tg_open calls it; NULL options, as at
- * first: nothing. Of any other trace nothing is read again. Only progress, part_done and progress_ctx count, and
- * progress_ctx must live as long. */
+/* Set the callbacks for questions that read the ranks of a large directory again; they are called as by tg_open. NULL
+ * options, the default: none. Other traces are never read again. Only progress, part_done and progress_ctx are used,
+ * and progress_ctx must live as long as the trace. */
 TG_API void tg_set_progress(struct tg_trace *trace, const struct tg_open_options *options);
 TG_API void tg_close(struct tg_trace *trace); /* NULL is fine */
 
@@ -83,7 +82,7 @@ TG_API enum tg_err tg_sql(struct tg_trace *trace, const char *sql, struct tg_tab
 
 /* ---- two traces ------------------------------------------------------------------------------ */
 
-/* Hold b against a: one row a figure, with a 95 % interval of the change and a verdict; the first note is the
+/* Compare b with a: one row per figure, with a 95 % interval of the change and a verdict; the first note is the
  * headline. Arguments: by, rank, step, least, accept, question, … as listed by tg_diff_argument. Neither trace may
  * be asked elsewhere meanwhile. */
 TG_API enum tg_err tg_diff(struct tg_trace *a, struct tg_trace *b, const struct tg_arg *args, size_t arg_count,
@@ -139,22 +138,22 @@ typedef bool tg_write_fn(void *ctx, const char *bytes, size_t len);
 
 TG_API size_t tg_format_count(void);
 TG_API const char *tg_format_name(size_t i); /* "text", "json", "csv", "chrome", "perfetto", "folded", "speedscope" */
-TG_API const char *tg_format_of_file(
-    const char *path); /* what tg_export writes into files whose names end so; NULL: the name does not say */
+TG_API const char *
+tg_format_of_file(const char *path); /* the format that tg_export writes to such a name; NULL: unknown extension */
 /* Write a table as "text", "json" or "csv". width: columns of the terminal, 0 = unlimited. */
 TG_API enum tg_err tg_table_write(const struct tg_table *t, const char *format, unsigned width, tg_write_fn *write,
                                   void *ctx, struct tg_error *error);
 /* Write a diff for a person: format "text" or "markdown". */
 TG_API enum tg_err tg_diff_write(const struct tg_table *diff, const char *format, unsigned width, bool color,
                                  tg_write_fn *write, void *ctx, struct tg_error *error);
-/* Write a whole trace in a format that carries one ("chrome", "perfetto", "folded", "speedscope", "csv", "json"). */
+/* Write a whole trace in a format for traces ("chrome", "perfetto", "folded", "speedscope", "csv", "json"). */
 TG_API enum tg_err tg_export(struct tg_trace *trace, const char *format, const struct tg_arg *args, size_t arg_count,
                              tg_write_fn *write, void *ctx, struct tg_error *error);
 /* Save as a native .tacho file; it appears under its name only when complete. */
 TG_API enum tg_err tg_save(struct tg_trace *trace, const char *path, struct tg_error *error);
 /* Save what the questions about ranks need as a .tsum file, which tg_open and tg_open_ranks open again. */
 TG_API enum tg_err tg_save_ranks(struct tg_trace *trace, const char *path, struct tg_error *error);
-/* The one-screen report as text (format "text") or one JSON object ("json"). color: 1 = ANSI colours. */
+/* The report as text (format "text") or one JSON object ("json"). color: 1 = ANSI colours. */
 TG_API enum tg_err tg_report(struct tg_trace *trace, const char *format, unsigned width, bool color, tg_write_fn *write,
                              void *ctx, struct tg_error *error);
 

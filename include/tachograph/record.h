@@ -1,14 +1,14 @@
-/* Tachograph, for a program that wants to be recorded: open a recording, let it run, close it.
+/* Tachograph, for a program that wants to be recorded: open a recording, resume it, close it.
  *
  *     struct tg_error error;
- *     struct tg_record_options options = {.path = "run.tacho", .features = TG_RECORD_DEFAULT};
+ *     struct tg_record_options options = {.path = "job.tacho", .features = TG_RECORD_DEFAULT};
  *     if (tg_record_open(&options, &error) || tg_record_resume(&error)) { puts(error.text); return 1; }
  *     for (…) { tg_step_begin("step"); tg_range_begin("load"); …; tg_range_end(); …; tg_step_end(); }
- *     tg_record_close(NULL, &error);          then: tachograph report run.tacho
+ *     tg_record_close(NULL, &error);          then: tachograph report job.tacho
  *
- * One recording at a time in a process; it sees all threads, those that start later too. Children made by fork go on
- * in files of their own, `run.PID.tacho` beside `run.tacho`. Nothing here prints, exits, throws, takes a lock where
- * the program works, or grows beyond its budget; what finds no room is counted. The file can be read at any time,
+ * One recording at a time in a process; it records all threads, also those that start later. Forked children
+ * continue in files of their own, `job.PID.tacho` beside `job.tacho`. Nothing here prints, exits, throws, takes a lock
+ * where the program works, or grows beyond its budget; what does not fit is counted. The file can be read at any time,
  * also of a program that was killed. Threads: ranges, marks, steps and counters may be used from any thread at any
  * time, also when nothing is recorded (a few ns), but not in handlers of signals. Opening, resuming, pausing and
  * closing may be done from any thread; they take turns. Units: times in ns, sizes in bytes. Text is UTF-8,
@@ -48,7 +48,7 @@ struct tg_record_options {
   uint64_t memory_bytes; /* most memory recording may use, resident chunks among it; 0 = 64 MiB */
   uint64_t disk_bytes;   /* most bytes of file; 0 = 4 GiB */
   enum tg_record_keep keep;
-  uint64_t session; /* the same in all processes of one run; 0 = choose one */
+  uint64_t session; /* the same number in all processes of one job; 0 = choose one */
   int32_t rank;     /* -1 = none */
 };
 

@@ -239,10 +239,10 @@ class Bench:
                 note="%.0f MB" % (peak / 1e6),
             )
 
-    def inside(self, size, path, door, tacho):
+    def inside(self, size, path, library, tacho):
         """Tables, export and re-opening, without the process around them."""
         events = self.events(path)
-        got = json.loads(output([door, str(tacho), *TABLES], self.one))
+        got = json.loads(output([library, str(tacho), *TABLES], self.one))
         for name in TABLES:
             note = "%d rows, %.1f ms" % (got[name]["rows"], got[name]["ms"])
             self.table.add(
@@ -262,7 +262,7 @@ class Bench:
             lower=False,
             note="%.0f MB" % (got["export_bytes"] / 1e6),
         )
-        opens = json.loads(output([door, "--open", str(tacho), "9"], self.cores))["opens_ms"]
+        opens = json.loads(output([library, "--open", str(tacho), "9"], self.cores))["opens_ms"]
         self.table.add(
             "%d MB: re-open from .tacho, first small answer" % size,
             median(total for _, total in opens),
@@ -272,10 +272,10 @@ class Bench:
             note="%.0f MB file; open alone %.2f ms" % (tacho.stat().st_size / 1e6, median(o for o, _ in opens)),
         )
 
-    def recordings(self, door):
+    def recordings(self, library):
         """A million operators as the recorder left them: opened, asked for operators, exported; on one core."""
         maker = pathlib.Path(self.binary).parent / "raw_make"
-        if not maker.exists() or not door:
+        if not maker.exists() or not library:
             return self.skip("recordings", "%s is not built" % maker)
         for name, more, must in (
             ("names and times", [], 300),
@@ -284,8 +284,8 @@ class Bench:
             path = self.work / ("recording-%d.tacho" % len(more))
             if not path.exists():
                 subprocess.run([str(maker), str(path), "1000000", *more], check=True)
-            opens = json.loads(output([door, "--open", str(path), "9"], self.one))["opens_ms"]
-            got = json.loads(output([door, str(path), "ops"], self.one))
+            opens = json.loads(output([library, "--open", str(path), "9"], self.one))["opens_ms"]
+            got = json.loads(output([library, str(path), "ops"], self.one))
             self.table.add(
                 "recording of 10⁶ operators (%s): open" % name,
                 median(o for o, _ in opens),
@@ -347,13 +347,13 @@ class Bench:
     def run(self):
         peer = self.compile("simdjson_first_parse.cpp", os.environ.get("CXX", "g++"), ["-std=c++17", "-lsimdjson"])
         library = self.library()
-        door = self.compile(
-            "door.c",
+        library = self.compile(
+            "library.c",
             os.environ.get("CC", "cc"),
             ["-std=gnu11", "-I" + str(REPO / "include"), "-L" + library, "-ltachograph", "-Wl,-rpath," + library],
         )
         python = self.hta_python()
-        self.recordings(door)
+        self.recordings(library)
         for size, path in self.inputs().items():
             self.against_simdjson(size, path, peer)
             self.against_gzip(size, path)
@@ -361,8 +361,8 @@ class Bench:
             self.memory(size, path)
             tacho = self.work / (path.stem + ".tacho")
             subprocess.run([self.binary, "convert", str(path), "-o", str(tacho)], check=True, stdout=subprocess.DEVNULL)
-            if door:
-                self.inside(size, path, door, tacho)
+            if library:
+                self.inside(size, path, library, tacho)
             if python and size <= 600:  # a gigabyte needs more memory than small machines have
                 self.against_hta(size, path, python)
             if not python:

@@ -1,8 +1,8 @@
 /* What calls into the library cost without a process around them: open, each question, export. One JSON line on stdout.
  *
- *   door FILE [question[:by=value] …]     opens once, asks each question seven times (best), exports as chrome to a
+ *   library FILE [question[:by=value] …]     opens once, asks each question seven times (best), exports as chrome to a
  *                                         counter
- *   door --open FILE REPEAT               opens, asks the first small question and closes, REPEAT times */
+ *   library --open FILE REPEAT               opens, asks the first small question and closes, REPEAT times */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static double now_ms(void) {
 }
 
 static void fail(const struct tg_error *e) {
-  fprintf(stderr, "door: %s\n", e->text);
+  fprintf(stderr, "library: %s\n", e->text);
   exit(e->code == TG_USAGE ? 2 : 4);
 }
 
