@@ -1,7 +1,7 @@
-/* The reading door between Python and libtachograph: the module tachograph._read, its type Trace and
+/* The Python interface to libtachograph for reading: the module tachograph._read, its type Trace and
  * TachographError; tables are in _read_table.c. python/tachograph/__init__.py derives the public classes; everything
  * here is a plain translation of tachograph/read.h. The GIL is released wherever the library works, so each trace
- * carries a lock: the library wants one thread at a time on a trace, Python promises nothing of the kind. */
+ * has a lock: the library allows one thread at a time on a trace, Python any number. */
 #include <errno.h>
 #include <unistd.h>
 
@@ -127,7 +127,7 @@ PyObject *trace_error(PyObject *object, enum tg_err code, const struct tg_error 
   return raise_error(code, e);
 }
 
-void trace_give(PyObject *object) { PyThread_release_lock(((Trace *)object)->lock); }
+void trace_release(PyObject *object) { PyThread_release_lock(((Trace *)object)->lock); }
 
 /* The text of a str, which keeps it; NULL with an error set. A zero byte would end it for C without a word. */
 static const char *text_of(PyObject *object) {
@@ -166,7 +166,7 @@ static PyObject *trace_ask(PyObject *object, PyObject *python_args) {
     struct tg_error e = {0};
     enum tg_err err;
     Py_BEGIN_ALLOW_THREADS err = tg_ask(trace, question, args.items, args.count, &table, &e);
-    trace_give(object);
+    trace_release(object);
     Py_END_ALLOW_THREADS result = err ? trace_error(object, err, &e) : make_table(type, table);
   }
   PyMem_Free(args.items);
@@ -184,7 +184,7 @@ static PyObject *trace_sql(PyObject *object, PyObject *args) {
   struct tg_error e = {0};
   enum tg_err err;
   Py_BEGIN_ALLOW_THREADS err = tg_sql(trace, query, &table, &e);
-  trace_give(object);
+  trace_release(object);
   Py_END_ALLOW_THREADS return err ? trace_error(object, err, &e) : make_table(type, table);
 }
 
@@ -198,7 +198,7 @@ static PyObject *trace_save(PyObject *object, PyObject *path) { /* path: bytes *
   struct tg_error e = {0};
   enum tg_err err;
   Py_BEGIN_ALLOW_THREADS err = ranks ? tg_save_ranks(trace, name, &e) : tg_save(trace, name, &e);
-  trace_give(object);
+  trace_release(object);
   Py_END_ALLOW_THREADS if (err) return trace_error(object, err, &e);
   Py_RETURN_NONE;
 }
@@ -215,7 +215,7 @@ static PyObject *trace_export(PyObject *object, PyObject *python_args) {
     struct tg_error e = {0};
     enum tg_err err;
     Py_BEGIN_ALLOW_THREADS err = tg_export(trace, format, args.items, args.count, file_write, &file, &e);
-    trace_give(object);
+    trace_release(object);
     Py_END_ALLOW_THREADS if (file.error) {
       errno = file.error;
       PyErr_SetFromErrno(PyExc_OSError);
@@ -238,14 +238,14 @@ static PyObject *trace_report(PyObject *object, PyObject *args) {
   struct tg_error e = {0};
   enum tg_err err;
   Py_BEGIN_ALLOW_THREADS err = tg_report(trace, format, width, color != 0, text_write, &text, &e);
-  trace_give(object);
+  trace_release(object);
   Py_END_ALLOW_THREADS if (err == TG_OK || text.failed) return text_finish(&text);
   text_drop(&text);
   return trace_error(object, err, &e);
 }
 
 static PyMethodDef trace_methods[] = {
-    {"close", trace_close, METH_NOARGS, "give the trace's memory back; tables already answered stay usable"},
+    {"close", trace_close, METH_NOARGS, "free the trace's memory; existing tables stay usable"},
     {"_ask", trace_ask, METH_VARARGS, "_ask(table class, question, arguments) -> table"},
     {"_sql", trace_sql, METH_VARARGS, "_sql(table class, query) -> table"},
     {"_save", trace_save, METH_O, "_save(path)"},

@@ -16,11 +16,11 @@ int add_table_types(PyObject *module); /* Table and Column */
 
 struct tg_table *table_of(PyObject *object); /* NULL with TypeError set when it is no Table */
 
-/* Take the trace of a Trace for this thread; the GIL is let go while waiting. NULL: closed, error set. trace_give
+/* Take the trace of a Trace for this thread; the GIL is released while waiting. NULL: closed, error set. trace_release
  * needs no GIL. */
 bool is_trace(PyObject *object);
 struct tg_trace *trace_take(PyObject *object);
-void trace_give(PyObject *object);
+void trace_release(PyObject *object);
 
 /* raise_error, unless what is called while its ranks are read has raised something. Returns NULL. */
 PyObject *trace_error(PyObject *object, enum tg_err code, const struct tg_error *e);
@@ -34,7 +34,7 @@ struct args {
 bool args_from_dict(PyObject *dict, struct args *out);
 
 int add_diff(PyObject *module);    /* its functions diff, diff_text, diff_fails */
-int add_numbers(PyObject *module); /* us_of, look_up, settle, numbered */
+int add_numbers(PyObject *module); /* us_of, look_up, replace_unknown, numbered */
 
 /* Text coming out of the library piece by piece. */
 struct text { /* bytes collected from a tg_write_fn */

@@ -12,13 +12,13 @@ static bool take_both(PyObject *const objects[2], struct tg_trace *traces[2]) {
     return true;
   }
   traces[!first] = trace_take(objects[!first]);
-  if (!traces[!first]) trace_give(objects[first]);
+  if (!traces[!first]) trace_release(objects[first]);
   return traces[!first] != NULL;
 }
 
-static void give_both(PyObject *const objects[2]) {
-  trace_give(objects[0]);
-  if (objects[0] != objects[1]) trace_give(objects[1]);
+static void release_both(PyObject *const objects[2]) {
+  trace_release(objects[0]);
+  if (objects[0] != objects[1]) trace_release(objects[1]);
 }
 
 /* diff(table class, trace, trace, {name: value}) → Table */
@@ -35,7 +35,7 @@ static PyObject *diff(PyObject *module, PyObject *python_args) {
     struct tg_error e = {0};
     enum tg_err err;
     Py_BEGIN_ALLOW_THREADS err = tg_diff(traces[0], traces[1], args.items, args.count, &table, &e);
-    give_both(objects);
+    release_both(objects);
     Py_END_ALLOW_THREADS result = err ? trace_error(objects[0], err, &e) : make_table(type, table);
   }
   PyMem_Free(args.items);

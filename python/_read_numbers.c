@@ -74,8 +74,8 @@ free_places:
   return result;
 }
 
-/* settle(values, unknown) */
-static PyObject *numbers_settle(PyObject *module, PyObject *args) {
+/* replace_unknown(values, unknown) */
+static PyObject *numbers_replace_unknown(PyObject *module, PyObject *args) {
   (void)module;
   PyObject *object;
   long long unknown;
@@ -155,8 +155,9 @@ static PyMethodDef functions[] = {
      "look_up(places, first, values, out) -> bool: out[i] = values[places[i] - first], the nearest there is; int64 "
      "arrays, out may be "
      "places. True when none of them is the unknown one."},
-    {"settle", numbers_settle, METH_VARARGS,
-     "settle(values, unknown) -> (least, greatest): of an int64 array, in which `unknown` takes the place of the "
+    {"replace_unknown", numbers_replace_unknown, METH_VARARGS,
+     "replace_unknown(values, unknown) -> (least, greatest): of an int64 array, in which `unknown` takes the place of "
+     "the "
      "unknown one"},
     {"numbered", numbers_numbered, METH_VARARGS,
      "numbered(codes, out) -> rows: out, an int64 array, gets the distinct codes of a column of text numbered as they "

@@ -437,7 +437,7 @@ static PyObject *table_arrow_stream(PyObject *object, PyObject *args) {
   return capsule;
 }
 
-static PyObject *table_give(PyObject *object, PyObject *unused) {
+static PyObject *table_make_writable(PyObject *object, PyObject *unused) {
   (void)unused;
   ((Table *)object)->is_given = true;
   Py_RETURN_NONE;
@@ -445,8 +445,8 @@ static PyObject *table_give(PyObject *object, PyObject *unused) {
 
 static PyMethodDef table_methods[] = {
     {"column", table_column, METH_O, "column(name_or_number) -> Column"},
-    {"_give", table_give, METH_NOARGS,
-     "_give(): from now on buffers of its columns may be written to; for who has the table alone"},
+    {"_make_writable", table_make_writable, METH_NOARGS,
+     "_make_writable(): from now on buffers of its columns may be written to; only for the sole owner of the table"},
     {"_write", table_write, METH_VARARGS, "_write(format, width, lines) -> str"},
     {"__arrow_c_schema__", table_arrow_schema, METH_NOARGS, "the Arrow schema, as a capsule"},
     {"__arrow_c_array__", table_arrow_array, METH_VARARGS,

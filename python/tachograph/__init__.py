@@ -139,7 +139,7 @@ def open(path: str | os.PathLike[str], threads: int = 0, progress: Progress = No
     """Open a trace file, a directory or glob of them (one file per rank), or "-" for standard input.
 
     Of a directory with more than 16 MB of files one rank after the other is read and let go. ask(…, rank=3) reads that
-    rank again, two stay in memory; report(), diff() and questions about ranks need no more, nor do those whose rows
+    rank again, two stay in memory; report(), diff() and questions about ranks need no more, nor do those with rows
     come rank by rank or add up over the ranks. call_stack without event=, sql(), export() and save() read all ranks
     into memory the first time.
 
@@ -147,7 +147,7 @@ def open(path: str | os.PathLike[str], threads: int = 0, progress: Progress = No
     again, with bytes on disk, total -1 when unknown; when it returns False, reading stops and TachographError (code
     CANCELLED) is raised. True shows a line on standard error once a second has passed, None does so on a terminal,
     False shows nothing."""
-    return _read.open(Trace, (os.fsencode(path),), False, threads, _told(progress))
+    return _read.open(Trace, (os.fsencode(path),), False, threads, _progress_callback(progress))
 
 
 def open_ranks(*paths: str | os.PathLike[str], threads: int = 0, progress: Progress = None) -> Trace:
@@ -156,10 +156,10 @@ def open_ranks(*paths: str | os.PathLike[str], threads: int = 0, progress: Progr
     megabyte a rank at most.
 
     threads and progress are as in open()."""
-    return _read.open(Trace, tuple(map(os.fsencode, paths)), True, threads, _told(progress))
+    return _read.open(Trace, tuple(map(os.fsencode, paths)), True, threads, _progress_callback(progress))
 
 
-def _told(progress: Progress) -> Callable[[int, int], Any] | None:
+def _progress_callback(progress: Progress) -> Callable[[int, int], Any] | None:
     from ._progress import chosen
 
     return chosen(progress)
@@ -270,7 +270,7 @@ class Trace(_read.Trace):
         return self.ask("losses")
 
     def report(self, format: str = "text", width: int = 0, color: bool = False) -> str:
-        """The one-screen report: "text", or "json" for one object with the same figures."""
+        """The report: "text", or "json" for one object with the same figures."""
         return self._report(format, width, color)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -304,5 +304,5 @@ class Trace(_read.Trace):
 def _format_of(path: str) -> str:
     name = _read.format_of_file(os.fsencode(path))
     if name is None:
-        raise ValueError(f"{path}: the name does not say which format; give to=, one of {', '.join(formats())}")
+        raise ValueError(f"{path}: unknown extension; pass to=, one of {', '.join(formats())}")
     return name

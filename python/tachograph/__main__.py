@@ -1,4 +1,4 @@
-"""The console command `tachograph`: hands over to the binary that the wheel carries, and tells it which Python this
+"""The console command `tachograph`: hands over to the binary in the wheel, and passes it which Python this
 is."""
 
 import os

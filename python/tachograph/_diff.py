@@ -102,13 +102,13 @@ def _rows_html(table: Any, shown: int = 50) -> str:
 
 
 def diff(a: Any, b: Any, by: str | list[str] = "all", **arguments: Any) -> Any:
-    """Hold b against a: two open traces, or paths. by: step, category, op, module, kernel, family, memory, a list of
+    """Compare b with a: two open traces, or paths. by: step, category, op, module, kernel, family, memory, a list of
     them, or all.
 
-    Further arguments: step, rank (step_a, rank_b, … where the sides differ), least="2%", accept="batch_size". With
+    Other arguments: step, rank (step_a, rank_b, … where the sides differ), least="2%", accept="batch_size". With
     question="ops" the answers to one question are compared column by column (columns=, keys=), and by is that
     question's; by="name" or "short_name" adds up counts and durations (rules="hta": as HolisticTraceAnalysis does),
-    by="conditions" lists how the traces were made. These three give a Table, the rest a Diff."""
+    by="conditions" lists how the traces were made. These three return a Table, the others a Diff."""
     from . import Table, Trace, _texts, open as open_trace
 
     texts = _texts(arguments if "question" in arguments and by == "all" else {"by": by, **arguments})

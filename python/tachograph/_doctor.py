@@ -35,7 +35,7 @@ def _recorder(torch: Any) -> Row:
 
     usable, reason = available()
     if not usable:
-        return "our recorder", f"no: {reason}", False, "torch's own collector records instead, at a higher price"
+        return "our recorder", f"no: {reason}", False, "torch's own collector records instead, with more overhead"
     features = _record.DEEP if torch else _record.DEEP & ~_record.OPS
     with tempfile.TemporaryDirectory(prefix="tachograph-") as folder:
         try:
@@ -43,7 +43,7 @@ def _recorder(torch: Any) -> Row:
             state = _record.state()
             _record.close()
         except _record.RecordError as e:
-            return "our recorder", f"no: {e}", False, "torch's own collector records instead, at a higher price"
+            return "our recorder", f"no: {e}", False, "torch's own collector records instead, with more overhead"
     if state["missing"]:
         return "our recorder", f"in part: {state['why']}", False, "the rest is recorded; a warning says so each time"
     return "our recorder", "yes, its self-test passed" if torch else "yes, for Python without torch", True, ""
@@ -96,7 +96,7 @@ def _gpu(torch: Any) -> tuple[str, bool, str]:
         None,
         device,
         None if is_known else "the collector of this torch has no activity for them",
-        "install a torch whose Kineto has CUPTI or roctracer; times of launches are recorded",
+        "install a torch that has Kineto with CUPTI or roctracer; times of launches are recorded",
     )
 
 
@@ -111,7 +111,7 @@ def _xpu(torch: Any) -> tuple[str, bool, str]:
         None,
         f"{xpu.device_count()} × {xpu.get_device_name(0)}",
         None if is_known else "the collector of this torch has no activity for them",
-        "install a torch whose Kineto has XPUPTI; times of launches are recorded",
+        "install a torch that has Kineto with XPUPTI; times of launches are recorded",
     )
 
 

@@ -109,7 +109,7 @@ class ExecutionTrace:
         rows = [r for key in ("External id", "external id") for r in _events(trace, key, rank)]
         ids = [r["external_id"] for r in rows]
         if not ids:
-            raise ValueError('the trace has no operators with an "External id" to tell them by')
+            raise ValueError('the trace has no operators with an "External id"')
         if not self.overlaps(min(ids), max(ids)):
             raise ValueError(
                 f"the trace counts calls from {min(ids)} to {max(ids)}, which does not enclose those of the execution trace: "
@@ -119,7 +119,7 @@ class ExecutionTrace:
 
 
 def load_execution_trace(path: str | os.PathLike[str], most_bytes: int = 4 << 30) -> ExecutionTrace:
-    """Read an execution trace, plain or .gz (told by its content). ValueError says what is wrong with it; most_bytes
+    """Read an execution trace, plain or .gz (recognised by content). ValueError says what is wrong with it; most_bytes
     bounds what is unpacked."""
     with open(path, "rb") as file:
         packed = file.read(2) == b"\x1f\x8b"

@@ -10,7 +10,7 @@ from typing import Any
 
 class Watch:
     """Calls `action` once, right after `name` has been imported. A finder in sys.meta_path that finds nothing itself:
-    it asks the others and lets their loader tell it when it is done. cancel() takes it out again."""
+    it asks the others and is called by their loader at the end. cancel() takes it out again."""
 
     def __init__(self, name: str, action: Callable[[], None]) -> None:
         self.name, self.action = name, action

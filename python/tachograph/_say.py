@@ -1,4 +1,4 @@
-"""What the recorder tells its user: warnings, and lines on the logger "tachograph". Never a word on standard output."""
+"""Messages of the recorder: warnings, and lines on the logger "tachograph". Nothing on standard output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _said: set[str] = set()
 _PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
 
 
-def tell(line: str) -> None:
+def info(line: str) -> None:
     """One line for the user. It reaches standard error unless the program has set up logging itself, or
     TACHOGRAPH_QUIET is set."""
     if heard():
@@ -20,7 +20,7 @@ def tell(line: str) -> None:
 
 
 def heard() -> bool:
-    """Whether anybody reads what tell() says."""
+    """Whether messages of info() are shown."""
     if not log.hasHandlers() and not os.environ.get("TACHOGRAPH_QUIET"):
         handler = logging.StreamHandler()
         handler.setFormatter(logging.Formatter("tachograph: %(message)s"))

@@ -242,7 +242,7 @@ class Stage(NamedTuple):
 
     name: str
     allocated: int  # bytes of live tensors
-    reserved: int | None  # bytes the device's allocator holds; None on the CPU, whose allocator keeps none back
+    reserved: int | None  # bytes the device's allocator holds; None on the CPU, where the allocator holds none back
     delta: int  # to the stage before
 
 
@@ -302,8 +302,8 @@ def _run_step(
 
 
 def stages(model: Any, loss_fn: Callable[..., Any], optimizer: Any, batch: Any, *, device: Any = None) -> Stages:
-    """Train one step on the batch, (inputs, target) or one thing, and tell what was allocated after each of its seven
-    stages."""
+    """Train one step on the batch, (inputs, target) or one object. Returns what was allocated after each of its
+    seven stages."""
     where = resolve(device, model)
     measure = _stages_cuda if _is_cuda(where) else _stages_cpu
     allocated, reserved, peaks = measure(where, lambda mark: _run_step(model, loss_fn, optimizer, batch, where, mark))

@@ -29,7 +29,7 @@ from ._profile.observer import ExecutionTraceObserver, ITraceObserver as _ITrace
 from ._profile.schedule import TRANSITIONS, ProfilerAction, Schedule, always_record, as_action, schedule
 from ._profile.step_times import StepTimes
 from ._profile.windows import _KinetoProfile as _KinetoProfile, kineto_available, supported_activities
-from ._say import heard, tell, warn, warn_once
+from ._say import heard, info, warn, warn_once
 
 __all__ = [
     "profile",
@@ -59,8 +59,8 @@ def __getattr__(name: str) -> Any:
 
 
 class profile(_KinetoProfile):
-    """Records what torch does, all the time or in the steps that a schedule picks; on_trace_ready is called after each
-    window.
+    """Records what torch does, all the time or in the steps that a schedule selects; on_trace_ready is called after
+    each window.
 
     All of torch.profiler.profile; beyond it keep_last=n (of the files that handlers write, only those of the last n
     windows stay) and what _KinetoProfile adds."""
@@ -185,7 +185,7 @@ class profile(_KinetoProfile):
         """Ends the window in progress and hands it to on_trace_ready; in a handler, as soon as that has returned."""
         with self._lock:
             if self._in_handler:
-                self._stop_asked = True  # carried out when the handler has returned
+                self._stop_asked = True  # done when the handler has returned
                 return
             if not self._runs("stop"):
                 return
@@ -196,8 +196,8 @@ class profile(_KinetoProfile):
                 self._transit(action, None)
             finally:
                 self._finish()
-            self._tell_incomplete(action)
-            self._tell_price()
+            self._warn_incomplete(action)
+            self._log_overhead()
 
     def _finish(self) -> None:
         self._owner, self._stop_asked = None, False
@@ -271,7 +271,7 @@ class profile(_KinetoProfile):
             return
         steps = max((row["calls"] or 0 for row in named if (row["name"] or "").startswith(marks)), default=0)
         if steps > 10:
-            tell(
+            info(
                 f"one window holds {steps} steps ({window.stats.number_of_events:,} events); 3 to 10 are enough to see where the "
                 "time goes: schedule=schedule(wait=1, warmup=2, active=3, repeat=1), and step() in the loop"
             )
@@ -289,7 +289,7 @@ class profile(_KinetoProfile):
         if len(self._files) == 2 and self.keep_last is None and self._endless() and self._files[-1]:
             warn(
                 "the schedule has no end (repeat=0): a file is written every cycle for as long as the program runs; "
-                "give schedule(repeat=…), or profile(keep_last=…) to keep the newest only"
+                "pass schedule(repeat=…), or profile(keep_last=…) to keep the newest only"
             )
 
     def _endless(self) -> bool:
@@ -313,7 +313,7 @@ class profile(_KinetoProfile):
         if self._in_handler:
             self._files[-1].append(os.path.abspath(path))
 
-    def _tell_incomplete(self, action: ProfilerAction) -> None:
+    def _warn_incomplete(self, action: ProfilerAction) -> None:
         """The loop ended before a window of the schedule was complete: say so, loudly if there is no complete one at
         all."""
         plan = self.schedule
@@ -326,13 +326,13 @@ class profile(_KinetoProfile):
                 + ("; nothing was recorded" if action is not ProfilerAction.RECORD else "")
             )
         elif action is ProfilerAction.RECORD:
-            tell(
+            info(
                 f"the last window is incomplete: the loop ended at step {self.step_num}; "
                 f"with schedule(..., repeat={self._complete}) a complete one is the last, which is what an export writes"
             )
 
-    def _tell_price(self) -> None:
-        """What was recorded and what that has cost; not of a short block, whose one line would be more than it has to
+    def _log_overhead(self) -> None:
+        """What was recorded and its overhead; not for a short block, where one line would be more than it has to
         say."""
         window = self._windows[-1] if self._windows else None
         if (
@@ -341,9 +341,9 @@ class profile(_KinetoProfile):
             or not heard()
         ):
             return
-        words = [text for text in (window.price_words(), self.step_times.words()) if text]
+        words = [text for text in (window.overhead_words(), self.step_times.words()) if text]
         if words:
-            tell("; ".join(words))
+            info("; ".join(words))
 
     def set_custom_trace_id_callback(self, callback: Callable[[], str]) -> None:
         """callback() names the windows to come."""

@@ -112,7 +112,7 @@ class Warmup(NamedTuple):
         return f"warm-up: {self.runs} runs {how} (first {first:.2f} ms, last {last:.2f} ms)"
 
 
-def settled(times_ns: list[int], k: int, tolerance: float) -> bool:
+def is_stable(times_ns: list[int], k: int, tolerance: float) -> bool:
     """Do the last k times agree, and with the k/2 before them? One run in k may be an outlier: machines hiccup."""
     if len(times_ns) < k + k // 2:
         return False
@@ -137,12 +137,12 @@ def warm_up(
     seconds."""
     clock = Clock(resolve(device))
     times_ns: list[int] = []
-    give_up = time.monotonic() + seconds
-    while len(times_ns) < most and time.monotonic() < give_up:
+    deadline = time.monotonic() + seconds
+    while len(times_ns) < most and time.monotonic() < deadline:
         begin = clock.mark()
         call()
         times_ns.append(clock.ns_between(begin, clock.mark()))
-        if len(times_ns) >= least and settled(times_ns, k, tolerance):
+        if len(times_ns) >= least and is_stable(times_ns, k, tolerance):
             return Warmup(len(times_ns), True, times_ns)
     return Warmup(len(times_ns), False, times_ns)
 
@@ -180,7 +180,7 @@ def _evaluating(model: Any) -> Iterator[None]:
 
 
 class Latency(Series):
-    """Times of single calls; warmup tells how many runs came before, clock what measured."""
+    """Times of single calls; warmup: number of calls before, clock: what measured."""
 
     def __init__(self, times_ns: Iterable[int], warmup: Warmup | None, clock: str):
         super().__init__(times_ns)
@@ -261,7 +261,7 @@ def throughput(
     it.
 
     What counts is the number of batches that really came. Warm-up uses the first batch, again and again, before the
-    clock runs; give warmup=0 when a call must not be repeated, as a training step must not."""
+    clock runs; pass warmup=0 when a call must not be repeated, as a training step must not."""
     begun = time.perf_counter_ns()
     fetch = iter(batches)
     batch = next(fetch, None)

@@ -24,10 +24,11 @@ import hta_facade
 import hta_ops
 import memory_curve
 import plugin
-import ranks
 from compare import GONE, Absent, Count, close, walk
 from engine import Refused, open_engine
 from shape import BOTH_RULES, NOT_COUNTED, SECTIONS, types_all_ranks
+
+import ranks
 
 HERE = pathlib.Path(__file__).resolve().parent
 CLOSING = set("EeF")  # phases that end what another event began

@@ -13,9 +13,9 @@ torch = pytest.importorskip("torch")
 import tachograph as tg
 from recording import BACKENDS, CPU, CUDA, loop, names, needs_no_cuda, quiet_schedule
 from tachograph import _record, _say
-from tachograph._collect import price as _price
+from tachograph._collect import overhead as _overhead
 from tachograph._collect.native import NativeRecording
-from tachograph._collect.price import per_record_ns
+from tachograph._collect.overhead import per_record_ns
 from tachograph._profile import nvtx as _nvtx, windows as _window
 from tachograph._profile.step_times import StepTimes
 
@@ -88,7 +88,7 @@ def test_price_of_steps_is_told(backend, caplog, monkeypatch):
     assert prof.step_times.inflation_pct() == 50
     (line,) = told(caplog)
     assert line.endswith(
-        "a step took 6.000 ms while recorded (n = 6), 4.000 ms else (n = 6): +50.0 % (95 % interval +50.0 to +50.0)"
+        "a step took 6.000 ms while recorded (n = 6), 4.000 ms otherwise (n = 6): +50.0 % (95 % interval +50.0 to +50.0)"
     )
 
 
@@ -100,7 +100,7 @@ def test_few_steps_say_nothing_of_the_price(caplog):
     ) as prof:
         loop(prof, 5)
     window = prof._windows[-1]
-    each_ns = window.price_words().rsplit("(", 1)[1].split(" ns")[0]
+    each_ns = window.overhead_words().rsplit("(", 1)[1].split(" ns")[0]
     (line,) = told(caplog)
     events, lost, share, cost = re.fullmatch(
         r"(\d+) events recorded, (\d+) lost, about (\d+\.\d) % of the window "
@@ -152,7 +152,7 @@ def test_estimate_is_right():
             with tg.profile(activities=[CPU], backend="native") as prof:
                 recorded.append(round_ns())
         window = prof._windows[-1]
-        _price._measured.cache_clear()
+        _overhead._measured.cache_clear()
         return window.stats.number_of_events * per_record_ns(window._native.features) / (min(recorded) - min(plain))
 
     ratios = []  # both are measured: on a machine where everything else runs too, one try may fail
@@ -187,7 +187,7 @@ def test_step_times(monkeypatch):
     times.with_ns = [60] * 3 + [160] * 3  # half a width 50 % of 100: of no use
     assert (
         times.words()
-        == "a step took 0.000 ms while recorded (n = 6), 0.000 ms else (n = 6): steps differ too much among themselves to tell what recording adds"
+        == "a step took 0.000 ms while recorded (n = 6), 0.000 ms otherwise (n = 6): step times are too noisy to estimate the overhead"
     )
 
 

@@ -273,9 +273,7 @@ def test_one_line_for_each_file(profile, tmp_path, caplog):
     size = os.path.getsize(tmp_path / "trace.json")
     shown = f"{size} B" if size < 1000 else f"{size / 1000:.1f} kB"
     count = sum(e["ph"] == "X" for e in load(tmp_path / "trace.json")["traceEvents"])
-    assert lines == [
-        f"{tmp_path}/trace.json ({shown}, {count} events); what is in it: tachograph report {tmp_path}/trace.json"
-    ]
+    assert lines == [f"{tmp_path}/trace.json ({shown}, {count} events); see tachograph report {tmp_path}/trace.json"]
 
 
 def test_line_reaches_standard_error_alone(tmp_path):

@@ -86,9 +86,9 @@ def test_time_on_a_full_queue_is_that_of_the_rows_that_are_full():
 
 def test_settling_puts_a_number_in_the_place_of_the_unknown_and_tells_the_reach():
     values = numpy.array([3, UNKNOWN, -2, 7], dtype=numpy.int64)
-    assert _read.settle(values, -9) == (-9, 7) and values.tolist() == [3, -9, -2, 7]
-    assert _read.settle(values, 0) == (-9, 7)
-    assert _read.settle(numpy.zeros(0, dtype=numpy.int64), 5) == (0, 0)
+    assert _read.replace_unknown(values, -9) == (-9, 7) and values.tolist() == [3, -9, -2, 7]
+    assert _read.replace_unknown(values, 0) == (-9, 7)
+    assert _read.replace_unknown(numpy.zeros(0, dtype=numpy.int64), 5) == (0, 0)
 
 
 def test_codes_are_numbered_as_they_come():

@@ -226,7 +226,7 @@ def test_warm_up_ends_when_the_last_runs_agree():
     ],
 )
 def test_when_times_agree(times, agrees):
-    assert timing.settled(times, 5, 0.1) is agrees
+    assert timing.is_stable(times, 5, 0.1) is agrees
 
 
 def test_warm_up_gives_up():

@@ -1,2 +1,2 @@
-"""One window of recording, whoever collects it: our own recorder or torch's collector, what they are told, and what is
-told to torch."""
+"""One window of recording, by our recorder or by torch's collector: their options, and what is set in torch
+meanwhile."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import TachographError, Trace, open as open_trace
-from .._say import log, tell, warn_once
+from .._say import info, log, warn_once
 from .config import ExperimentalConfig, ProfilerActivityConfig
 from .export import write_chrome
 
@@ -109,7 +109,7 @@ class Recording:
         """Raises when this thread cannot stop it."""
 
     def _toggle(self, enable: bool, activities: Any) -> None: ...
-    def price_words(self) -> str:
+    def overhead_words(self) -> str:
         """How much was recorded, and an estimate of what that cost; empty when it is not known."""
         return ""
 
@@ -135,7 +135,7 @@ class Recording:
             log.warning("%s records were lost: %s", f"{self.lost:,}", self.why_lost)
 
     def drop(self) -> None:
-        """Give up a window that was prepared and never started."""
+        """Abandon a window that was prepared and never started."""
         try:
             self._drop()
         finally:
@@ -189,7 +189,7 @@ class Recording:
         self._first_path = self._first_path or path
         late = {key: text for key, text in self.metadata.items() if key not in self._written}
         size = write_chrome(trace, path, self._first_path, late)
-        tell(f"{path} ({size}, {self.stats.number_of_events:,} events); what is in it: tachograph report {path}")
+        info(f"{path} ({size}, {self.stats.number_of_events:,} events); see tachograph report {path}")
 
 
 def _timed(step: Any) -> int:

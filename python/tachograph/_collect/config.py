@@ -72,7 +72,7 @@ _REMOVED = ("profiler_metrics", "profiler_measure_per_kernel")
 
 
 def read_experimental(config: Any) -> ExperimentalConfig:
-    """torch's own object keeps most of its fields to itself; they are read from its pickled state, whose length and
+    """torch's own object keeps most of its fields to itself; they are read from its pickled state, its length and
     first member say which layout it has: up to 2.14 a list of metrics comes first, from 2.15 on `verbose` does; the
     oldest have the events last."""
     if config is None:

@@ -1,5 +1,5 @@
-"""Chrome JSON under the name the user gave: written by the engine, completed with late metadata, compressed if the name
-says so."""
+"""Chrome JSON under the name chosen by the user: written by the engine, completed with late metadata, compressed if
+the name says so."""
 
 from __future__ import annotations
 

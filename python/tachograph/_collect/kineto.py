@@ -76,8 +76,8 @@ class KinetoWindow(Recording):
     def _begins_late(self) -> bool:
         """Are the results those of a profiler that was started after this one?"""
         results = self._torch.profiler.kineto_results
-        tell_ns = getattr(results, "trace_start_ns", None)
-        begin_ns = tell_ns() if tell_ns is not None else results.trace_start_us() * 1000
+        start_ns_of = getattr(results, "trace_start_ns", None)
+        begin_ns = start_ns_of() if start_ns_of is not None else results.trace_start_us() * 1000
         return 0 < self._begun_ns < begin_ns - _CLOCK_SLACK_NS
 
     def _drop(self) -> None:
@@ -140,7 +140,7 @@ def _accepted(make: Any, keywords: dict[str, Any]) -> Any:
 def _torch_experimental(recipe: Recipe) -> Any:
     """Only what differs from the default is passed on, so that an older torch takes it as well."""
     values, defaults = asdict(recipe.experimental), asdict(ExperimentalConfig())
-    values["verbose"] |= recipe.with_stack or recipe.stack_per_op  # else operators carry no stack
+    values["verbose"] |= recipe.with_stack or recipe.stack_per_op  # else operators have no stack
     values.update(
         {name: defaults[name] for name in ("profiler_metrics", "profiler_measure_per_kernel", "adjust_profiler_step")}
     )

@@ -148,12 +148,12 @@ def held(inputs: bool = False) -> Iterator[Held]:
                 yield Held(kind, name, device, address, nbytes)
 
 
-def tell_tensors(write: Callable[..., None], inputs: bool = False) -> int:
-    """Tell the open recording what memory holds, in how many records. At its end all of it again: what was told at its
+def record_tensors(write: Callable[..., None], inputs: bool = False) -> int:
+    """Record the tensors in memory; return the number of records. At the end again, all of them: those recorded at the
     beginning may have given way to newer records."""
-    told = 0
+    written = 0
     try:
-        for told, tensor in enumerate(held(inputs), 1):  # noqa: B007  the result
+        for written, tensor in enumerate(held(inputs), 1):  # noqa: B007  the result
             write(
                 tensor.kind,
                 tensor.name,
@@ -164,7 +164,7 @@ def tell_tensors(write: Callable[..., None], inputs: bool = False) -> int:
             )
     except Exception as e:  # whatever a model of the program does when it is looked at: the program goes on
         log.debug("tensors are recorded without names: %r", e)
-    return told
+    return written
 
 
 class LiveTensors:
@@ -182,5 +182,5 @@ class LiveTensors:
         return found.kind if found is not None and found.nbytes <= nbytes else None
 
     def before(self, seen: set[tuple[tuple[str, int], int | None]]) -> Iterator[Held]:
-        """The tensors whose memory the recording never saw taken or given back."""
+        """The tensors with memory that the recording saw neither allocated nor freed."""
         yield from (h for place, h in self._held.items() if place not in seen)

@@ -88,7 +88,7 @@ def distributed_info() -> dict[str, Any] | None:
     core = dist.distributed_c10d
     if hasattr(dist, "get_pg_count"):
         info["pg_count"] = dist.get_pg_count()
-    for name in ("_get_all_pg_configs", "_get_pg_config"):  # of all groups; older torch tells of the default group
+    for name in ("_get_all_pg_configs", "_get_pg_config"):  # of all groups; older torch reports the default group
         if hasattr(core, name):
             info["pg_config"] = getattr(core, name)()
             break

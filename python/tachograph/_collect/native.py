@@ -16,7 +16,7 @@ import uuid
 from typing import Any
 
 from .. import _record
-from .live_tensors import tell_tensors
+from .live_tensors import record_tensors
 from .torch_side import TorchSide
 from .worker_end import at_worker_end
 
@@ -56,7 +56,7 @@ class NativeRecording:
         if os.path.isdir(self.path):
             self.path = os.path.join(self.path, "main.tacho" if self.rank < 0 else f"rank{self.rank}.tacho")
         self.stats: dict[str, Any] | None = None
-        self.told = 0  # records of what memory held, which are no events of the program
+        self.tensor_records = 0  # records of what memory held, which are no events of the program
         self._metadata = {
             "host_name": json.dumps(platform.node()),
             "trace_id": json.dumps(uuid.uuid4().hex.upper()),
@@ -84,7 +84,7 @@ class NativeRecording:
         """Record from now on. What we have to do for that comes before, as it is none of the program's."""
         with self._lock:
             if self.features & _record.MEMORY:
-                self.told += tell_tensors(_record.tensor, inputs=True)
+                self.tensor_records += record_tensors(_record.tensor, inputs=True)
             if self._torch:
                 self._torch.enter()
             self._write(self._known())  # now: a process that is killed has it too
@@ -126,7 +126,7 @@ class NativeRecording:
 
     def _write_end(self) -> None:
         if self.features & _record.MEMORY:
-            self.told += tell_tensors(_record.tensor)
+            self.tensor_records += record_tensors(_record.tensor)
         self._write({**self._known(), **self._recorded()})
 
     def _known(self) -> dict[str, str]:

@@ -9,7 +9,7 @@ from .. import _record
 from .._say import warn_once
 from .backend import Recipe, Recording
 from .native import NativeRecording, RecordError
-from .price import per_record_ns
+from .overhead import per_record_ns
 
 # Without these torch's own collector does it better; the others are left out with a warning where they cannot be had.
 _MUST = _record.OPS | _record.SHAPES
@@ -47,9 +47,9 @@ class NativeWindow(Recording):
         self.lost = stats["lost"]
         if stats["why"] and not stats["missing"]:  # the disk
             self.why_lost = stats["why"]
-        self.stats.number_of_events = max(stats["records"] - self._native.told, 0)
+        self.stats.number_of_events = max(stats["records"] - self._native.tensor_records, 0)
 
-    def price_words(self) -> str:
+    def overhead_words(self) -> str:
         events, window_ns = self.stats.number_of_events, self.stats.profiling_window_duration_sec * 1e9
         words = f"{events:,} events recorded, {self.lost:,} lost"
         each_ns = per_record_ns(self._native.features) if events and window_ns else None

@@ -69,7 +69,7 @@ class TorchSide:
         native: Any = torch._C._profiler
         if self._fast is None and hasattr(native, "_RecordFunctionFast"):
             self._fast, native._RecordFunctionFast = native._RecordFunctionFast, _record.RecordFunctionFast
-        _tell_profiler(torch.autograd.profiler, True)
+        _set_profiler_state(torch.autograd.profiler, True)
 
     def _annotations_out(self) -> None:
         torch = sys.modules.get("torch")
@@ -79,7 +79,7 @@ class TorchSide:
             torch._C._profiler._RecordFunctionFast = self._fast
         self._fast = None
         if not torch._C._autograd._profiler_enabled():  # torch.profiler may be running as well
-            _tell_profiler(torch.autograd.profiler, False)
+            _set_profiler_state(torch.autograd.profiler, False)
 
     # ---- kernels compiled by inductor ----------------------------------------------------------------------
 
@@ -107,7 +107,7 @@ class TorchSide:
     def _wrap_module(self, module: Any) -> None:
         names = vars(module)
         for name, kernel in list(names.items()):
-            # Triton's have a method run() that says itself what it does, once it is told that somebody profiles.
+            # Triton's have a method run() that reports itself once its hook is set.
             if (
                 name.startswith(_KERNELS)
                 and callable(kernel)
@@ -128,7 +128,7 @@ class TorchSide:
             self._load = None
 
 
-def _tell_profiler(profiler: Any, on: bool) -> None:
+def _set_profiler_state(profiler: Any, on: bool) -> None:
     """The flag that dynamo, inductor and users' code ask; through torch's own function where it has one."""
     act: Callable[[], None] | None = getattr(
         profiler, "_run_on_profiler_start" if on else "_run_on_profiler_stop", None

@@ -36,7 +36,7 @@ __all__ = [
 
 _STACK_METRICS = ["self_cpu_time_total", "self_cuda_time_total", "self_xpu_time_total", "self_privateuse1_time_total"]
 _ALL_FRAMES = 256
-_ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # tells one object of a built-in method from the next
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # differs between objects of a built-in method
 
 
 class _Part:
@@ -192,12 +192,12 @@ class EventList(list):
         result._whole = None if include_python_functions else self
         if group_by_input_shapes and rows and not any(row.input_shapes for row in rows):
             warnings.warn(
-                "no input shapes were recorded, so group_by_input_shape tells nothing apart: profile with record_shapes=True",
+                "no input shapes were recorded, so group_by_input_shape has no effect: profile with record_shapes=True",
                 stacklevel=3,
             )
         if group_by_stack_n > 0 and rows and not any(row.stack for row in rows):
             warnings.warn(
-                "no call stacks were recorded, so group_by_stack_n tells nothing apart: profile with with_stack=True",
+                "no call stacks were recorded, so group_by_stack_n has no effect: profile with with_stack=True",
                 stacklevel=3,
             )
         for row in rows:

@@ -1,5 +1,5 @@
 """The tree of all events of a window with the attributes of torch's _ProfilerEvent: what experimental_event_tree()
-gives, and what torch.profiler._utils and _pattern_matcher of older torches walk over."""
+returns, and what torch.profiler._utils and _pattern_matcher of older torches walk over."""
 
 from __future__ import annotations
 

@@ -413,7 +413,7 @@ class FunctionEventAvg(FormattedTimesMixin):
     """Sums over the events of one key. Descriptive attributes are those of the first of them."""
 
     self_cpu_percent = total_cpu_percent = total_device_percent = -1
-    _first: Callable[[], FunctionEvent] | None = None  # finds the first event, of which parent and children are told
+    _first: Callable[[], FunctionEvent] | None = None  # finds the first event, which has parent and children
 
     def __init__(self) -> None:
         self.key: str | None = None

@@ -9,7 +9,7 @@ from typing import Any
 from .function_event import FunctionEvent
 
 _NS = 1000
-# Methods of torch's _KinetoEvent, told of the FunctionEvent. Times are nanoseconds.
+# Methods of torch's _KinetoEvent, for a FunctionEvent. Times are nanoseconds.
 _METHODS: dict[str, Callable[[FunctionEvent], Any]] = {
     "name": lambda e: e.trace_name or e.name,
     "overload_name": lambda e: e.overload_name,
@@ -59,10 +59,10 @@ class KinetoEvent:
         self._event, self._origin_ns = event, origin_ns
 
     def __getattr__(self, name: str) -> Callable[[], Any]:
-        tell = _METHODS.get(name)
-        if tell is None:
+        method = _METHODS.get(name)
+        if method is None:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        return lambda: tell(self._event)
+        return lambda: method(self._event)
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *_METHODS})

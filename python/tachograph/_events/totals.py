@@ -1,4 +1,4 @@
-"""What profile.totals(), by_class() and phases() give: answers of the engine, brought into the form a script wants."""
+"""The results of profile.totals(), by_class() and phases(): answers of the engine as objects for a script."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Totals(NamedTuple):
     thread_cpu_ms: float  # the same per thread, added up over threads: self times and runtime calls of all operators
     device_ms: float  # a device works
     device_sum_ms: float  # durations of all device work, added up
-    sum_ms: float  # durations of all operators, added up: what summing the rows of a table gives
+    sum_ms: float  # durations of all operators, added up: the sum of the rows of a table
 
 
 def totals(trace: Any) -> Totals:

@@ -96,7 +96,7 @@ class NativeRecorder(Recorder):
     def close(self) -> tuple[int, int]:
         if self._waits is not None:
             self._waits.remove()
-        self._tell_core_wait()
+        self._record_core_wait()
         self._recording.pause()
         self._record.step_begin(
             ""
@@ -105,7 +105,7 @@ class NativeRecorder(Recorder):
         self.why = stats["why"]
         return stats["lost"], stats["records"]
 
-    def _tell_core_wait(self) -> None:
+    def _record_core_wait(self) -> None:
         """How busy others kept the machine is a condition of what was recorded."""
         before, now = self._waited_ns, core_wait_ns()
         if before is not None and now is not None and self._thread == (os.getpid(), threading.get_ident()):
@@ -167,7 +167,7 @@ def open_recorder(path: str, phase: str, settings: dict, rank: int, say: Callabl
     except ImportError as error:
         usable, reason = False, f"this build has no recorder ({error})"
     if usable and phase == "window" and sys.modules["torch"].cuda.is_initialized():
-        usable, reason = False, "the program works on a GPU"  # whose kernels ours does not see yet
+        usable, reason = False, "the program works on a GPU"  # our recorder does not record kernels yet
     if usable:
         return NativeRecorder(path, phase, settings, rank)
     say(f"note recording with torch's own collector: {reason}")

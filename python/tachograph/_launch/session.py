@@ -28,7 +28,7 @@ _session: Session | None = None
 LOG_LINES = 100_000
 RECORD, REST, LEAVE = 1, 2, 3
 LOOK_SECONDS = 0.1
-LEAD_STEPS = 3  # ranks are no further apart than this
+LEAD_STEPS = 3  # most steps between ranks
 
 # Programs that start the ranks and are none themselves, and torch's own helpers: nothing in them is the user's work.
 STARTERS = {"torchrun", "torchrun-script", "accelerate", "deepspeed"}
@@ -85,14 +85,14 @@ def _harmless(method: Callable) -> Callable:
         try:
             return method(self, *args)
         except Exception as error:
-            self.give_up(f"{type(error).__name__} in {method.__name__}: {error}")
+            self.abandon(f"{type(error).__name__} in {method.__name__}: {error}")
             return None
 
     return guarded
 
 
 def _rank() -> int:
-    """The rank that a launcher gave this process, -1 when none did."""
+    """The rank from the launcher of this process, -1 without one."""
     for name in ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"):
         text = os.environ.get(name, "")
         if text.isdigit():
@@ -113,7 +113,7 @@ class Session:
         self._last_ns: int | None = None
         self._last_cpu_ns = 0
         self._meet: int | None = None
-        self._told = mmap.mmap(-1, 1)  # seen by forked children: do they record now?
+        self._shared_state = mmap.mmap(-1, 1)  # seen by forked children: do they record now?
         self.log.write(f"process {os.getppid()} {self.rank} {sys.argv[0] if getattr(sys, 'argv', None) else ''}")
         self._open("start")
         self.finder = StepFinder(self.torch, self._kind, self._boundary, self._break)
@@ -128,7 +128,7 @@ class Session:
         self._close()
         path = os.path.join(self.settings["dir"], "raw", f"{phase}-{self.pid}.tacho")
         self.recorder = open_recorder(path, phase, self.settings, self.rank, self.log.write)
-        self._told[0] = RECORD
+        self._shared_state[0] = RECORD
         self.log.write(f"phase {phase} {self._number} {self.recorder.name}")
 
     def _close(self) -> None:
@@ -142,7 +142,7 @@ class Session:
             if left:
                 self.log.write(f"note off is not off: still installed after the recording: {', '.join(left)}")
 
-    def give_up(self, reason: str) -> None:
+    def abandon(self, reason: str) -> None:
         try:
             self.window.done = True
             self.log.write(f"note recording ended early: {reason}")
@@ -223,7 +223,7 @@ class Session:
             self._open("window")
             return
         self._close()
-        self._told[0] = REST if phase == "base" else LEAVE
+        self._shared_state[0] = REST if phase == "base" else LEAVE
         self.log.write(f"phase {phase} {self._number}")
 
     @_harmless
@@ -244,18 +244,18 @@ class Session:
         self.finder.forked()
         if self.recorder is not None:
             self.recorder.forked()
-            threading.Thread(target=self._follow, args=(self._told,), name="tachograph", daemon=True).start()
-        self._told = mmap.mmap(-1, 1)
+            threading.Thread(target=self._follow, args=(self._shared_state,), name="tachograph", daemon=True).start()
+        self._shared_state = mmap.mmap(-1, 1)
 
     @_harmless
-    def _follow(self, told: mmap.mmap) -> None:
+    def _follow(self, shared_state: mmap.mmap) -> None:
         """In a forked child without steps of its own, as a DataLoader's worker is: record when the parent does."""
         state = RECORD
         while self.finder.kind is None and self.recorder is not None:
             time.sleep(LOOK_SECONDS)
-            if told[0] == state:
+            if shared_state[0] == state:
                 continue
-            state = told[0]
+            state = shared_state[0]
             if state == LEAVE:
                 self._close()
             else:

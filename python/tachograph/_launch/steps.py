@@ -24,7 +24,7 @@ PATIENCE = 64  # an optimizer that exists may gather gradients over so many batc
 
 
 class StepFinder:
-    """Calls, in the program's thread: on_kind() when steps are told by another kind of sign from now on, on_boundary()
+    """Calls, in the program's thread: on_kind() when steps follow from another kind of event from now on, on_boundary()
     where one step ends and the next begins, on_break() when what was begun is no step."""
 
     def __init__(
@@ -32,10 +32,10 @@ class StepFinder:
     ):
         self.torch, self.on_kind, self.on_boundary, self.on_break = torch, on_kind, on_boundary, on_break
         self.kind: int | None = None
-        self.locked = False  # the kind is settled: the recording has begun
+        self.locked = False  # the kind is final: the recording has begun
         self.labelled = False  # the program puts labels on its steps itself
         self._seen = [0] * len(KINDS)
-        self._owner: dict[int, Any] = {}  # the first optimizer, loader and module: others tell of other things
+        self._owner: dict[int, Any] = {}  # the first optimizer, loader and module: others mean other things
         self._fed: dict[
             int, Any
         ] = {}  # data set → weak reference to its iterator: fetched from with gradients on, in this order
@@ -123,7 +123,7 @@ class StepFinder:
         read: Callable[[Any], None] | None = None,
         write: Callable[[Any, Any], None] | None = None,
     ) -> None:
-        """Be told when torch reads or writes this attribute of an object. The value stays where it was, in the
+        """Call back when torch reads or writes this attribute of an object. The value stays where it was, in the
         object."""
         if name in owner.__dict__:
             return

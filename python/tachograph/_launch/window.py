@@ -17,7 +17,7 @@ AFTER_STEPS = 100  # enough for an interval; what is left of the program then ru
 
 
 class Window:
-    """boundary() is told each step's time and answers with the phase that the next step belongs to.
+    """boundary() takes each step's time and returns the phase that the next step belongs to.
 
     meeting(ready, number): where several processes work in step, the number of the step at which all of them begin to
     record, None as long as none was ready for it."""

@@ -93,7 +93,7 @@ def phases(
     warmup: int = 3,
     device: Any = None,
 ) -> Phases:
-    """Train for `steps` steps and time each phase. A batch is (inputs, target) or one thing, whose loss is
+    """Train for `steps` steps and time each phase. A batch is (inputs, target) or one object; its loss is
     loss_fn(output).
 
     It is real training: the model changes. On a device all marks are events of its stream, so a phase is the time the
@@ -187,7 +187,7 @@ def request_phases(
     device: Any = None,
 ) -> RequestPhases:
     """Serve some representative requests, post(model(pre(request))), without gradients, and time the three phases. Each
-    phase also is a label, so that under tachograph.profile or `tachograph run` the operators of each can be told
+    phase also is a label, so that under tachograph.profile or `tachograph run` the operators of each can be separated
     apart."""
     from .._labels.annotate import record_function
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 UNSTABLE_SPREAD = 0.10  # quartile distance over median above which a series is called unstable
-BIMODAL_GAP = 5.0  # two clusters whose means lie so many of their own standard deviations apart
+BIMODAL_GAP = 5.0  # distance between the means of two clusters, in their own standard deviations
 SHARE_OF_A_MODE = 0.1  # the smaller cluster must hold this share of the values
 DRIFT = 0.05  # the second half is slower or faster than the first by this share
 
@@ -118,7 +118,7 @@ def _two_modes(ordered: Sequence[float]) -> tuple[float, float] | None:
 
 
 class Series:
-    """Measured times. numpy.asarray(series) gives milliseconds in the order they were measured."""
+    """Measured times. numpy.asarray(series) returns milliseconds in the order they were measured."""
 
     if TYPE_CHECKING:
 

@@ -1,6 +1,6 @@
 """Memory over time by what it was for: export_memory_timeline() and _memory_profile() of the profiler.
 
-The engine tells what each block of memory was for, and from when to when (the question memory_blocks). torch follows
+The engine knows what each block of memory was for, and from when to when (the question memory_blocks). torch follows
 versions of tensors; a block has one category for the whole of its life, so there is no action INCREMENT_VERSION."""
 
 from __future__ import annotations

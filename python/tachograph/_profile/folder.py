@@ -8,14 +8,14 @@ import pathlib
 from typing import Any
 
 from .._measure.conditions import conditions
-from .._say import tell
+from .._say import info
 from ..profiler import profile
 
 
 class session(profile):
-    """`with tachograph.session("runs/a") as prof: …`: a profile, whose last window goes into the folder as
+    """`with tachograph.session("runs/a") as prof: …`: a profile; its last window goes into the folder as
     trace.json.gz, report.txt, summary.json (the report's figures) and conditions.json (machine, versions, threads).
-    model: whose size and mode are noted. All else as profile(…) has it."""
+    model: its size and mode are noted. All other arguments are those of profile(…)."""
 
     def __init__(self, folder: str | os.PathLike[str], model: Any = None, **options: Any) -> None:
         self.folder = pathlib.Path(folder)
@@ -33,4 +33,4 @@ class session(profile):
             ("conditions.json", json.dumps(conditions(self._model), indent=2, default=str) + "\n"),
         ):
             (self.folder / name).write_text(text, encoding="utf-8")
-        tell(f"{self.folder}: trace, report, summary and conditions of this session")
+        info(f"{self.folder}: trace, report, summary and conditions of this session")

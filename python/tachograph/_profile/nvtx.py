@@ -14,7 +14,7 @@ from .._say import warn, warn_once
 def unavailable() -> str | None:
     """Why no NVTX ranges can be made here, None if they can."""
     if torch.version.cuda is None:
-        return "this torch is built without CUDA, whose NVTX it needs"
+        return "this torch is built without CUDA, which has the NVTX library"
     return None if torch.cuda.is_available() else "no CUDA device can be used here"
 
 

@@ -1,4 +1,4 @@
-"""How long steps take with and without recording: what a scheduled profiler can say of its own price."""
+"""How long steps take with and without recording: the overhead that a scheduled profiler reports."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ class StepTimes:
         return inflation - width, inflation + width
 
     def words(self) -> str:
-        """As part of a sentence; empty when too few steps were seen to tell."""
+        """As part of a sentence; empty with too few steps."""
         interval = self.interval_pct()
         if interval is None:
             return ""
         result = (
             f"{self.inflation_pct():+.1f} % (95 % interval {interval[0]:+.1f} to {interval[1]:+.1f})"
             if interval[1] - interval[0] < _SAYS_NOTHING_PCT
-            else "steps differ too much among themselves to tell what recording adds"
+            else "step times are too noisy to estimate the overhead"
         )
         return (
             f"a step took {percentile(self.with_ns, 50) / 1e6:.3f} ms while recorded (n = {len(self.with_ns)}), "
-            f"{percentile(self.without_ns, 50) / 1e6:.3f} ms else (n = {len(self.without_ns)}): {result}"
+            f"{percentile(self.without_ns, 50) / 1e6:.3f} ms otherwise (n = {len(self.without_ns)}): {result}"
         )

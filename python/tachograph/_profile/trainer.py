@@ -12,7 +12,7 @@ import sys
 import time
 from typing import Any
 
-from .._launch import step as tell_step
+from .._launch import step as mark_step
 from .._measure.series import percentile
 
 try:  # it is asked for its class where transformers is there
@@ -46,7 +46,7 @@ class TrainerCallback(_Base):  # type: ignore[misc]  # its base is known when it
 
     def on_step_end(self, *_: Any, **__: Any) -> None:
         self._take("step")
-        tell_step()
+        mark_step()
 
     def on_log(self, *_: Any, **__: Any) -> None:
         self._take("log")

@@ -22,7 +22,7 @@ from .._collect.config import (
     preset_flags,
     read_experimental,
 )
-from .._say import tell, warn_once
+from .._say import info, warn_once
 from .graph_lanes import bake_annotations, check_lanes
 from .nvtx import NvtxRanges
 from .observer import ITraceObserver
@@ -71,7 +71,7 @@ class _KinetoProfile:
         )
         if nvtx and self.use_device is not None:  # one collector at a time can have the device
             self._usable, self.use_device = {ProfilerActivity.CPU}, None
-            tell("nvtx=True: work on the device is left to the recorder of the NVTX ranges; the CPU is recorded here")
+            info("nvtx=True: work on the device is left to the recorder of the NVTX ranges; the CPU is recorded here")
         self.record_shapes = record_shapes or "record_shapes" in flags
         self._nvtx = NvtxRanges(self.record_shapes) if nvtx else None
         self.with_flops = with_flops or "with_flops" in flags
@@ -195,11 +195,11 @@ class _KinetoProfile:
 
     @property
     def trace(self) -> Trace:
-        """The last finished window, as tachograph.open gives it: ask(), sql(), report(), export()."""
+        """The last finished window, as from tachograph.open: ask(), sql(), report(), export()."""
         return self._finished("reading the trace").trace()
 
     def _trace_scope(self, trace: Trace) -> dict[str, Any]:
-        """Whose events the tables show. Our recorder sees all threads, and forked children; torch's tables show the
+        """Which events the tables show. Our recorder sees all threads, and forked children; torch's tables show the
         thread that started the profiler and those that work for it, so ours do, unless profile_all_threads is on."""
         window = next(w for w in self._windows if w.trace() is trace)
         if window.kind != "native":

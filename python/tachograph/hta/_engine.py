@@ -31,7 +31,7 @@ BY_EVENT = {
 }
 
 
-def give_back() -> None:
+def release_memory() -> None:
     """Frames come and go; what the allocator keeps of them until the next large answer would add up to as much as the
     trace itself."""
     with contextlib.suppress(AttributeError, OSError, TypeError):  # a C library without malloc_trim
@@ -99,8 +99,8 @@ class Engine:
                 os.symlink(os.path.abspath(path), os.path.join(folder, "%06d-%s" % (i, os.path.basename(path))))
             trace = tachograph.open(folder)
         own: list[Any] = [(row["rank"], row["text"]) for row in _files_in(trace)]
-        told = [rank for rank, _ in own]
-        if len(paths) > 1 and len(set(told)) < len(told):
+        own_numbers = [rank for rank, _ in own]
+        if len(paths) > 1 and len(set(own_numbers)) < len(own_numbers):
             return self._open_apart(paths, numbers)
         for rank, name in own:
             at = int(os.path.basename(name)[:6]) if len(paths) > 1 else 0
@@ -109,7 +109,7 @@ class Engine:
         return None
 
     def _open_apart(self, paths: list[str], numbers: list[int] | None) -> None:
-        """Two files say they are the same rank. Names that were given tell them apart; else the later one takes the
+        """Two files say they are the same rank. Given names distinguish them; else the later one takes the
         place of the earlier."""
         for at, path in enumerate(paths):
             trace = tachograph.open(path)
@@ -127,7 +127,7 @@ class Engine:
         """The answer for one rank; None when the trace lacks what it needs."""
         trace, number = self.trace_of(rank)
         if self._was_large and question in BY_EVENT and args.get("by") not in ("rank", "step", "name"):
-            give_back()
+            release_memory()
             self._was_large = False
         try:
             table = trace.ask(question, rank=number, **args)
@@ -147,7 +147,7 @@ class Engine:
         """Our number of a rank for the one the trace has."""
         return next((rank for rank, (_, own) in self._homes.items() if own == number), number)
 
-    def pick(self, ranks: Collection[int] | None) -> list[int]:
+    def selected_ranks(self, ranks: Collection[int] | None) -> list[int]:
         """The ranks asked for; by default rank 0, or the lowest there is."""
         if ranks is None or (hasattr(ranks, "__len__") and len(ranks) == 0):
             return [0 if 0 in self._homes else self.ranks[0]]

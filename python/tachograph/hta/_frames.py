@@ -51,7 +51,7 @@ def taken(table: tachograph.Table, name: str) -> Any:
     columns are kept."""
     import numpy
 
-    table._give()
+    table._make_writable()
     return numpy.asarray(table[name])
 
 
@@ -61,7 +61,7 @@ def narrow(table: tachograph.Table, name: str, unknown: int = -1) -> Any:
     import numpy
 
     values = taken(table, name)
-    low, high = _read.settle(values, unknown)
+    low, high = _read.replace_unknown(values, unknown)
     return values.astype(_kind_of(low, high) if len(values) else numpy.int8)
 
 
@@ -163,7 +163,7 @@ def _names(names: tuple[str, ...]) -> Any:
 
 @functools.cache
 def _maker() -> Callable[..., Any] | None:
-    """What pandas from 3.0 on has for libraries whose columns are complete: it looks at none of them, which takes a
+    """What pandas from 3.0 on has for libraries with complete columns: it looks at none of them, which takes a
     twentieth of the time."""
     try:
         from pandas.api.internals import create_dataframe_from_blocks
@@ -239,7 +239,7 @@ def stacked(frames: Sequence[Any], kinds: Sequence[tuple[str, str]], anew: bool 
 
 
 def described(values: Any) -> dict[str, float]:
-    """count, mean, std, min, quartiles and max, as pandas' describe gives them: sample deviation, linear
+    """count, mean, std, min, quartiles and max, as from pandas' describe: sample deviation, linear
     interpolation."""
     import numpy
 

@@ -123,7 +123,7 @@ def timeline(
     path: str | None = None,
     how: str = "inline",
 ) -> str | None:
-    """Events as bars; columns: those of start, end, lane and colour. how: inline shows the figure, html gives the page,
+    """Events as bars; columns: those of start, end, lane and colour. how: inline shows the figure, html is the page,
     file does neither."""
     if _plotly() is None or events.empty:
         return None

@@ -57,7 +57,7 @@ class TraceAnalysis:
         self.t.is_parsed = self.t.is_aligned = True
 
     def _ranks(self, ranks: list[int] | None) -> list[int]:
-        return self.t.engine.pick(ranks)
+        return self.t.engine.selected_ranks(ranks)
 
     # ---- how device time divides ---------------------------------------------------------------------------
 
@@ -217,7 +217,7 @@ class TraceAnalysis:
         """Which kernels follow one another below operators with this in their name, most frequent first. The trace with
         the top_k of them marked (args.Patterns: the place of the pattern) is written to output_dir as overlaid_<file>;
         compress_other_kernels: without the args of other events."""
-        rank = self.t.engine.pick([rank] if rank in self.t.engine.ranks else None)[0]
+        rank = self.t.engine.selected_ranks([rank] if rank in self.t.engine.ranks else None)[0]
         frame = cuda_kernel_analysis.sequences(self.t, rank, operator_name, min_pattern_len)
         if len(frame):
             path = _overlay.beside(output_dir, "overlaid_", self.t.trace_files[rank])
@@ -269,7 +269,7 @@ class TraceAnalysis:
         self, rank: int, annotation: str, instance_id: Instance, data_load_events: list[str] | None = None
     ) -> Any:
         """(graph, True): the longest chain of work and waiting while an annotation is on; instance_id: which of those
-        whose name contains the text, or a pair of the first and the last. "" = the whole recording. (graph, False) when
+        with the text in its name, or a pair of the first and the last. "" = the whole recording. (graph, False) when
         there is no path, None when nothing has that name."""
         graph = critical_path_analysis.ask(self.t, self._ranks([rank])[0], annotation, instance_id, data_load_events)
         if not graph.found and annotation and not self.t.has_name(rank, annotation):
@@ -297,7 +297,7 @@ class TraceAnalysis:
         straggler_identification_impl: Callable[..., Any] | None = None,
     ) -> list[int]:
         """Ranks that hold up the others, at most num_candidates, the worst first. straggler_identification_impl: a
-        function of (rows of all ranks, symbol table, number of candidates, visualize) that gives a Series of ranks
+        function of (rows of all ranks, symbol table, number of candidates, visualize) that returns a Series of ranks
         instead."""
         return straggler_analysis.stragglers(self.t, profiler_steps, num_candidates, straggler_identification_impl)
 

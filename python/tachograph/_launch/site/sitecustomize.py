@@ -192,7 +192,7 @@ def _users_own():
 
 
 if os.environ.get("TACHOGRAPH_RUN"):
-    _log("")  # an empty one: the parent can tell a Python that was started with -I or -S from no Python at all
+    _log("")  # an empty one: the parent then knows that a Python was started, though with -I or -S
     sys.meta_path.insert(0, Watcher("torch", _begin))
     _watch_starts()
 _users_own()

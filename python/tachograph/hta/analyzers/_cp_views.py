@@ -1,5 +1,5 @@
 """A critical path's nodes and edges as networkx and HTA show them, made when they are looked at; and the longest way
-through edges whose weights somebody has changed."""
+through edges with changed weights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from .. import _frames
 
-# Calls that wait for the device: HTA gives the edge to their end no weight.
+# Calls that wait for the device: HTA sets no weight on the edge to their end.
 BLOCKING = {
     "cudaDeviceSynchronize",
     "cudaStreamSynchronize",
@@ -83,7 +83,7 @@ class Nodes:
 
 
 class Edges:
-    """The edges of a graph: pairs of nodes in turn; [u, v] gives {"weight": …, "object": the CPEdge}, where weight may
+    """The edges of a graph: pairs of nodes in turn; [u, v] is {"weight": …, "object": the CPEdge}, where weight may
     be changed."""
 
     def __init__(self, count: int, pairs: Callable[[], Any], objects: Callable[[], Iterator[CPEdge]]):

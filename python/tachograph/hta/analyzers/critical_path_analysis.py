@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import _frames
-from .._engine import give_back
+from .._engine import release_memory
 from .._overlay import packed_export
 from ..common.trace import Trace
 from ._cp_views import CPEdge, CPEdgeType, CPNode, Edges, Nodes, longest
@@ -64,12 +64,12 @@ class _Edges:
 
 
 class CPGraph:
-    """What critical_path_analysis gives: its nodes and edges by the names networkx has for them, made when they are
+    """The result of critical_path_analysis: its nodes and edges by the names networkx has for them, made when they are
     looked at. to_networkx makes a graph that networkx can work on."""
 
     def __init__(self, t: Trace, rank: int, question: dict[str, Any]):
         self.trace, self.rank, self.question = t, rank, question
-        give_back()  # what stands beside the graph, the largest thing that the engine makes for an answer
+        release_memory()  # what stands beside the graph, the largest thing that the engine makes for an answer
         self._known: dict[str, Any] = {"path table": self._ask("edge")}
 
     def _ask(self, by: str, **more: Any) -> Any:

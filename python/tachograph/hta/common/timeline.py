@@ -26,7 +26,7 @@ class EventType(Enum):
 
 
 class PlotFormat(Enum):
-    HTML = "html"  # give the page as text
+    HTML = "html"  # return the page as text
     Inline = "inline"  # show it
     File = "file"  # write it and show nothing
 
@@ -189,7 +189,7 @@ def align_module_with_kernels(
     sym_table: TraceSymbolTable | None = None,
     include_original_cpu_events: bool = False,
 ) -> Any:
-    """The device's events (and the host's, when asked for), with a copy of each host event whose name matches one of
+    """The device's events (and the host's, when asked for), with a copy of each host event that matches by name one of
     module_list and that launched work: it stands on the stream -2, from the first of its kernels to the end of the
     last. CallGraph adds the columns it needs."""
     import pandas
@@ -207,7 +207,7 @@ def align_module_with_kernels(
         )
         if column is None:
             raise ValueError(
-                "names are numbers here: give the symbol table, or call decode_symbol_ids() of the trace first"
+                "names are numbers here: pass the symbol table, or call decode_symbol_ids() of the trace first"
             )
         chosen = find_events_by_name_patterns_using_decoded_names(host, module_list, column)
     copies = host.loc[host["index"].isin(chosen)].assign(

@@ -120,7 +120,7 @@ class Trace:
         self.is_aligned = step_filter
         self._min_ts: float | None = None
         self._facts: dict[int, _Facts] = {}
-        self._named: set[int] = set()  # ranks whose names are all in the symbol table
+        self._named: set[int] = set()  # ranks with all names in the symbol table
         self._zeros: dict[int, int] = {}
         self._index: dict[int, tuple[int, Any]] = {}
         self._places: dict[int, _Tracks] = {}
@@ -217,7 +217,7 @@ class Trace:
         base = self.meta_data[rank].get("baseTimeNanoseconds")
         if base is None:
             raise KeyError(
-                f"the trace of rank {rank} has no baseTimeNanoseconds: its clock cannot be told from others'"
+                f"the trace of rank {rank} has no baseTimeNanoseconds: its clock cannot be related to others'"
             )
         return round(self.min_ts * 1000) + int(base)
 
@@ -248,7 +248,7 @@ class Trace:
 
     @property
     def row_rules(self) -> str:
-        """For questions whose rows are those of the frames."""
+        """For questions with the rows of the frames."""
         return "hta-all" if self.hta_compat and self.steps == "all" else self.rules
 
     @property

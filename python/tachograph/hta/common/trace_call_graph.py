@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .. import _frames
-from .._engine import give_back
+from .._engine import release_memory
 from .trace import Trace
 
 
@@ -57,7 +57,7 @@ class CallGraph:
 
     def __init__(self, trace: Trace, ranks: list[int] | None = None) -> None:
         self.trace_data = trace
-        self.ranks = trace.engine.pick(ranks) if ranks else trace.get_ranks()
+        self.ranks = trace.engine.selected_ranks(ranks) if ranks else trace.get_ranks()
         self._threads: dict[int, Any] = {}
         for rank in self.ranks:
             self._add_columns(rank)
@@ -142,7 +142,7 @@ class CallGraph:
         span[none], first[none], last[none] = 0.0, -1, -1
         for name, values in (("first_kernel_start", first), ("last_kernel_end", last), ("kernel_span", span)):
             add(name, values)
-        give_back()
+        release_memory()
 
     def _ends(self, rank: int, answer: _Answer) -> Iterator[Any]:
         """First start and last end of the device work below, as ts of the frames. HTA's last end stays on the clock of

@@ -43,7 +43,7 @@ def find_op_occurrence(df: Any, op_name: str, position: int, name_column: str = 
 def find_events_by_name_patterns_using_symbol_table(
     df: Any, list_name_patterns: list[str], symbol_table: TraceSymbolTable
 ) -> Any:
-    """The index of each row whose name, a number, begins with a match of one of the patterns."""
+    """The index of each row with a name (a number) that begins with a match of one of the patterns."""
     return df.loc[df["name"].isin(symbol_table.find_matches(list_name_patterns)), "index"]
 
 

@@ -1,4 +1,4 @@
-"""Filters over the frames of a Trace: each takes a frame and gives the rows that fit."""
+"""Filters over the frames of a Trace: each takes a frame and returns the rows that match."""
 
 from __future__ import annotations
 

@@ -232,7 +232,7 @@ class ParserConfig:
         return self
 
     def set_skip_event_types(self, skip_event_types: set[str] | None = None) -> ParserConfig:
-        """Taken note of: HTA's JSON parser, whose frames these are, skips none."""
+        """Ignored: HTA's JSON parser, which these frames follow, skips none."""
         self.skip_event_types = skip_event_types
         return self
 

@@ -35,7 +35,7 @@ def _measured(features: int) -> float:
     def work() -> None:
         with tempfile.TemporaryDirectory(prefix="tachograph-") as folder:
             try:
-                _record.open(os.path.join(folder, "price.tacho"), features=features)
+                _record.open(os.path.join(folder, "overhead.tacho"), features=features)
                 try:
                     cost_ns = _cost_ns()
                 finally:
