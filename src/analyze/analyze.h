@@ -264,12 +264,12 @@ enum tg__fold_how {
   TG__FOLD_SUM,
   TG__FOLD_SUM_IF_ALL, /* unknown when one does not know */
   TG__FOLD_SUM_IF_ANY, /* unknown counts as 0 when another row knows */
-  TG__FOLD_FLOPS,      /* as before, but only operators without a formula count as 0 */
+  TG__FOLD_FLOPS,      /* as before, but only operators `of` without a formula count as 0 */
   TG__FOLD_LEAST,
   TG__FOLD_MOST,
   TG__FOLD_FIRST, /* of those that know, as EVER */
   TG__FOLD_EVER,
-  TG__FOLD_EARLIEST, /* of the rank where it started first */
+  TG__FOLD_EARLIEST, /* of the rank where it started first, at `of`, and took longest, `by` */
   TG__FOLD_STD,      /* standard deviation of `of` over `by` calls */
   TG__FOLD_WEIGHTED, /* mean weighted with `of` */
   TG__FOLD_STATED,   /* the same, unknown counts as 0 where another row knows */

@@ -321,8 +321,8 @@ static void count_from_first(const struct tg__columns *run, const struct tg__run
   const size_t us = t ? tg__table_role_index(t, TG__ROLE_SINCE_FIRST) : SIZE_MAX;
   if (us == SIZE_MAX) return;
   const int64_t origin = tg__run_first_ns(run, all->items, all->count);
-  const int64_t *const start = t->columns[tg__table_column_index(t, "start_ns")].ints;
-  const int64_t *const rank = t->columns[tg__table_column_index(t, "rank")].ints;
+  const int64_t *const start = t->columns[tg__table_role_index(t, TG__ROLE_INSTANT)].ints;
+  const int64_t *const rank = t->columns[tg__table_role_index(t, TG__ROLE_RANK)].ints;
   int64_t last = TG_NULL_INT, offset = 0;
   for (size_t i = 0; i < t->rows; i++) {
     if (rank[i] != last) offset = offset_of(run, rank[i]);

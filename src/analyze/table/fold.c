@@ -249,8 +249,7 @@ static void settle_share(struct tg_table *t, const struct rule *r, size_t column
         whole > 0 ? (r->how == TG__FOLD_PER_ONE ? 1.0 : 100.0) * number_at(t, of, i) / whole : NAN;
 }
 
-static bool has_formula(const struct tg_table *t, size_t row) {
-  const size_t name = tg__table_column_index(t, "name");
+static bool has_formula(const struct tg_table *t, size_t name, size_t row) {
   return tg__flops_has_formula(tg__strings_get(t->strings, t->columns[name].texts[row]));
 }
 
@@ -260,7 +259,7 @@ static void settle_column(struct tg_table *t, const struct rule *r, size_t colum
   for (size_t i = 0; i < t->rows; i++) any |= is_known(c, i);
   for (size_t i = 0; i < t->rows; i++) {
     if (r->how == TG__FOLD_SUM_IF_ANY && any && !is_known(c, i)) c->ints[i] = 0;
-    if (r->how == TG__FOLD_FLOPS && any && !is_known(c, i) && !has_formula(t, i)) c->ints[i] = 0;
+    if (r->how == TG__FOLD_FLOPS && any && !is_known(c, i) && !has_formula(t, r->of, i)) c->ints[i] = 0;
     if (r->how == TG__FOLD_LOW && c->bools[i] == BOTH) c->bools[i] = number_at(t, r->of, i) < TG__LOW_OCCUPANCY_PCT;
     if (r->how == TG__FOLD_MS) c->reals[i] = number_at(t, r->of, i) / 1e6;
     if (r->how != TG__FOLD_MEAN && r->how != TG__FOLD_RATE) continue;
