@@ -21,14 +21,7 @@ NAMES = [q.name for q in defs.questions()]
 
 # Strings equal to a question's name that mean something else: (name, file; its name is unique) → what they are.
 HOMONYMS = {
-    ("steps", "rows.c"): "an argument",
-    ("steps", "overview.c"): "a quantity",
-    ("steps", "cmd_run.c"): "an option, and a member of its JSON",
-    ("steps", "commands.def"): "an option",
     ("steps", "report.c"): "a member of the report's JSON",
-    ("memory", "breakdown.c"): "an argument",
-    ("memory", "kernel_breakdown.c"): "an argument",
-    ("memory", "launch_stats.c"): "an argument",
     ("memory", "diff_collect.c"): "a kind of row",
     ("memory", "diff_fail.c"): "a kind of row",
     ("memory", "diff_page.c"): "a kind of row",
@@ -36,25 +29,19 @@ HOMONYMS = {
     ("memory", "roofline.c"): "what bounds a kernel",
     ("memory", "memory_hook.c"): "a source",
     ("memory", "cmd_doctor.c"): "a line about the machine",
-    ("memory", "cmd_run.c"): "an option, and a member of its JSON",
-    ("memory", "commands.def"): "an option",
-    ("kernels", "kernel_breakdown.c"): "an argument",
     ("kernels", "diff_fail.c"): "a quantity",
     ("kernels", "diff_rows.c"): "a quantity",
     ("kernels", "diff_page.c"): "a word",
     ("kernels", "report_text.c"): "a word",
     ("collectives", "op_classes.def"): "a class of operators",
-    ("events", "overview.c"): "a quantity",
     ("events", "report_text.c"): "a quantity",
     ("events", "python_monitor.c"): "an attribute of sys.monitoring",
-    ("tracks", "overview.c"): "a quantity",
     ("modules", "python_modules.c"): "a source",
-    ("top", "cmd_memory.c"): "an option",
-    ("top", "commands.def"): "an option",
-    ("rows", "cmd_top.c"): "an option",
-    ("rows", "commands.def"): "an option",
     ("queue", "chrome_counters.c"): "a value of counters=",
     ("idle", "looks.def"): "a look",
+    ("tracks", "message.c"): "a call of the page",
+    ("memory", "message.c"): "a kind of error",
+    ("memory", "http.c"): "a kind of error",
     ("overview", "report.c"): "a member of the report's JSON",
     ("losses", "report.c"): "a member of the report's JSON",
     ("launches", "report.c"): "a member of the report's JSON",
@@ -63,8 +50,10 @@ HOMONYMS = {
     ("forward_backward", "keys.def"): "a key of a trace",
     ("segments", "snapshot_words.def"): "a key of a snapshot",
 }
+# Calls that take a key of JSON or the name of an argument or option: such a string is no question's name.
+KEYS = r'\b(?:tg__json_key|put_int|tg__cli_\w+|tg__ask_(?:whole|choice)|put_count)\([^;"]*(?:"\w*", )?|^OPTION\(\w+, '
 # Where questions may be named by their id: pages that are made of them.
-BY_ID = re.compile(r"src/(show|cli)/.*|src/diagnose/causes\.def|src/analyze/diff/diff_collect\.c")
+BY_ID = re.compile(r"src/(show|serve|cli)/.*|src/diagnose/causes\.def|src/analyze/diff/diff_collect\.c")
 
 
 def sources():
@@ -89,6 +78,7 @@ def places():
         ):
             if name in found:  # else a count, or the macro's own parameter
                 found[name]["id"].append(path)
+        text = re.sub(rf'({KEYS})"\w+"', r"\1KEY", text, flags=re.M)
         for literal in re.findall(r'"((?:\\.|[^"\\\n])*)"', text):
             name = re.match(r"(\w+)(?: -.*)?$", literal)
             if name and name[1] in found:
