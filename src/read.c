@@ -97,8 +97,7 @@ bool tg_question_column(size_t i, size_t k, const char **name, const char **type
 enum tg_err tg_ask(struct tg_trace *trace, const char *question, const struct tg_arg *args, size_t arg_count,
                    struct tg_table **out, struct tg_error *error) {
   struct tg__columns *const columns = trace ? trace->columns : NULL;
-  if (columns && columns->run) return tg__run_ask(columns, question, args, arg_count, out, error);
-  return tg__ask_run(&tg__catalog, columns, question, args, arg_count, out, error);
+  return tg__ranks_ask(columns, question, args, arg_count, out, error);
 }
 
 enum tg_err tg_sql(struct tg_trace *trace, const char *sql, struct tg_table **out, struct tg_error *error) {
@@ -122,7 +121,7 @@ static enum tg_err one_side(struct tg__columns **t, const struct tg_arg *args, s
 
 enum tg_err tg_diff(struct tg_trace *a, struct tg_trace *b, const struct tg_arg *args, size_t arg_count,
                     struct tg_table **out, struct tg_error *error) {
-  static const struct tg__diff_doors doors = {&tg__catalog, tg__run_each, tg__run_ask};
+  static const struct tg__diff_doors doors = {&tg__catalog, tg__run_each, tg__ranks_ask};
   struct tg__columns *one = a->columns, *other = b->columns;
   enum tg_err err = one_side(&one, args, arg_count, "rank_a", error);
   if (!err) err = one_side(&other, args, arg_count, "rank_b", error);
@@ -277,10 +276,7 @@ enum tg_err tg_report(struct tg_trace *trace, const char *format, unsigned width
   struct tg__columns *const columns = trace->columns;
   enum tg_err err = columns->run ? TG_OK : tg__trace_load(columns, TG__COL_ALL, error);
   if (err) return err;
-  const struct tg__show_options options = {.width = width,
-                                           .color = color,
-                                           .ask = columns->run ? tg__run_ask : NULL,
-                                           .is_damaged = columns->run && !tg__run_is_valid(columns->run)};
+  const struct tg__show_options options = {.width = width, .color = color};
   struct tg__out out = {.write = write, .ctx = ctx};
   err = f->report(columns, &options, &out, error);
   return finish(&out, err, error);

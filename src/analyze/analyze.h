@@ -236,21 +236,22 @@ struct tg__merge_rule {
   enum tg__merge merge;
   const char *order;
 };
-/* All ranks, of which a question may look at one at a time once their rows are together. */
+/* Where the ranks of a job are: all in memory, or in files of which two stay in memory; src/ranks has both. */
 struct tg__rank_load;
-struct tg__ranks_view {
-  const struct tg__columns *t; /* of all ranks; of a run their summaries alone */
-  bool is_one;                 /* the rows are those of one rank that was asked for */
+struct tg__rank_source {
+  struct tg__columns *t; /* of all ranks; of those in files only what is known without their events */
+  bool is_one;           /* for tg__merged_fn: the rows are those of one rank that was asked for */
   uint32_t count;
-  enum tg_err (*load)(const struct tg__ranks_view *v, uint32_t i, struct tg__rank_load *out, struct tg_error *e);
-  /* *out and *rank: the trace that holds the i-th, with all columns, and its place there. The trace stays the
-   * view's. */
-  enum tg_err (*open)(const struct tg__ranks_view *v, uint32_t i, const struct tg__columns **out, uint32_t *rank,
+  int64_t (*number)(const struct tg__rank_source *s, uint32_t i); /* of the job */
+  enum tg_err (*load)(const struct tg__rank_source *s, uint32_t i, struct tg__rank_load *out, struct tg_error *e);
+  /* *out and *rank: the trace that holds the i-th, and its place there. The trace stays the source's, and is good until
+   * two others were opened. */
+  enum tg_err (*open)(const struct tg__rank_source *s, uint32_t i, struct tg__columns **out, uint32_t *rank,
                       struct tg_error *e);
+  void (*done)(const struct tg__rank_source *s, uint32_t i); /* nothing more is asked of it for now */
 };
-struct tg__ranks_view tg__ranks_view_of(const struct tg__columns *t); /* rank_load.c: all in memory */
 typedef void tg__folded_fn(struct tg__joining *j, struct tg_table *rows);
-typedef enum tg_err tg__merged_fn(const struct tg__ranks_view *ranks, struct tg_table *rows, struct tg_error *e);
+typedef enum tg_err tg__merged_fn(const struct tg__rank_source *ranks, struct tg_table *rows, struct tg_error *e);
 struct tg__merge_hooks {
   const char *note; /* notes of a rank with these words are not taken over; NULL or "": all are */
   tg__folded_fn *folded;
@@ -334,9 +335,8 @@ enum tg_err tg__ask_rank(struct tg__columns *t, uint32_t rank, const struct tg__
 typedef enum tg_err tg__look_fn(void *ctx, struct tg__columns *t, struct tg_error *e);
 struct tg__diff_doors {
   const struct tg__catalog *catalog;
-  /* For runs alone: look at their files, and ask them. */
-  enum tg_err (*each)(struct tg__columns *run, tg__look_fn *look, void *ctx, struct tg_error *e);
-  enum tg_err (*ask)(struct tg__columns *run, const char *question, const struct tg_arg *args, size_t arg_count,
+  enum tg_err (*each)(struct tg__columns *run, tg__look_fn *look, void *ctx, struct tg_error *e); /* files of a run */
+  enum tg_err (*ask)(struct tg__columns *t, const char *question, const struct tg_arg *args, size_t arg_count,
                      struct tg_table **out, struct tg_error *e);
 };
 enum tg_err tg__diff_run(struct tg__columns *a, struct tg__columns *b, const struct tg__diff_doors *doors,

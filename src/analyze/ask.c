@@ -545,6 +545,5 @@ enum tg_err tg__ask_run(const struct tg__catalog *c, struct tg__columns *t, cons
   *out = NULL;
   if (!a.question) return unknown_question(c, question, e);
   enum tg_err err = tg__ask_check(a.question, args, arg_count, e);
-  if (err) return err;
-  return tg__ask_is_of_ranks(t, &a) ? tg__ask_ranks(t, &a, out, e) : ask(t, &a, out, e);
+  return err ? err : ask(t, &a, out, e);
 }

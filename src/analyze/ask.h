@@ -24,8 +24,4 @@ enum tg_err tg__check_needs(const struct tg__columns *t, const struct tg__ask *a
 enum tg_err tg__pick_columns(const struct tg__ask *a, struct tg_table *t, struct tg_error *e);
 enum tg_err tg__keep_picked(const struct tg__ask *a, struct tg_table *t, struct tg_error *e);
 
-/* ask_ranks.c: is the answer put together of those about each rank of this trace, and put it together. */
-bool tg__ask_is_of_ranks(const struct tg__columns *t, const struct tg__ask *a);
-enum tg_err tg__ask_ranks(struct tg__columns *t, const struct tg__ask *a, struct tg_table **out, struct tg_error *e);
-
 #endif

@@ -172,17 +172,30 @@ static enum tg_err judge_rank(const struct tg__columns *t, uint32_t rank, struct
 }
 
 /* The rank that the others wait for shows whichever rank was asked for. */
-enum tg_err tg__merged_findings(const struct tg__ranks_view *ranks, struct tg_table *rows, struct tg_error *e) {
+enum tg_err tg__merged_findings(const struct tg__rank_source *ranks, struct tg_table *rows, struct tg_error *e) {
   struct tg__straggler s;
-  const struct tg__columns *slow = NULL;
+  struct tg__columns *slow = NULL;
   uint32_t rank = 0;
   struct tg__rank_load *const loads = tg__alloc(((size_t)ranks->count + 1) * sizeof *loads);
   enum tg_err err = loads ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while looking for causes");
   for (uint32_t r = 0; !err && r < ranks->count && ranks->count > 1; r++) err = ranks->load(ranks, r, &loads[r], e);
   if (!err && tg__find_straggler(loads, ranks->count, &s)) err = ranks->open(ranks, (uint32_t)s.which, &slow, &rank, e);
+  if (!err && slow) err = tg__trace_load(slow, TG__COL_ALL, e);
   tg__free(loads);
   if (err || !tg__findings_of_ranks(rows, slow, rank, &s)) return err;
   return tg__fail(e, TG_MEMORY, -1, "out of memory while looking for causes");
+}
+
+/* The same where they are all in memory. */
+static enum tg_err compare_ranks(const struct tg__columns *t, struct tg_table *rows) {
+  struct tg__straggler s;
+  struct tg__rank_load *const loads = tg__alloc(((size_t)t->rank_count + 1) * sizeof *loads);
+  enum tg_err err = loads ? TG_OK : TG_MEMORY;
+  for (uint32_t r = 0; !err && r < t->rank_count && t->rank_count > 1; r++) err = tg__rank_load(t, r, &loads[r]);
+  const bool is_slow = !err && tg__find_straggler(loads, t->rank_count, &s);
+  if (!err) err = tg__findings_of_ranks(rows, is_slow ? t : NULL, is_slow ? (uint32_t)s.which : 0, &s);
+  tg__free(loads);
+  return err;
 }
 
 enum tg_err tg__answer_findings(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
@@ -192,9 +205,8 @@ enum tg_err tg__answer_findings(const struct tg__columns *t, const struct tg__as
   for (uint32_t r = 0; !err && r < t->rank_count; r++)
     if (tg__ask_has_rank(a, r)) err = judge_rank(t, r, out, &judged);
   if (err) return tg__fail(e, err, -1, "out of memory while looking for causes");
-  const struct tg__ranks_view view = tg__ranks_view_of(t);
-  if (!a->is_joined) err = tg__merged_findings(&view, out, e);
-  if (err) return err;
+  if (!a->is_joined && compare_ranks(t, out))
+    return tg__fail(e, TG_MEMORY, -1, "out of memory while looking for causes");
   if (judged) return TG_OK;
   return tg__fail(e, TG_NO_DATA, -1,
                   "the trace holds neither steps nor operators, so there is nothing to judge; record with "

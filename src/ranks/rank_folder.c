@@ -51,7 +51,9 @@ void tg__run_close(struct tg__run_door *d) {
   tg__pages_frugal(false);
 }
 
-bool tg__run_is_valid(const struct tg__run_door *d) { return d->ranks.defect.code == TG_OK; }
+bool tg__ranks_are_valid(const struct tg__columns *t) {
+  return t->run ? t->run->ranks.defect.code == TG_OK : tg__trace_is_valid(t, &(struct tg_error){0});
+}
 
 /* Measured on traces of several programs: half a byte for each of text, and packed text is a dozen times or more as
  * long. */
@@ -99,10 +101,11 @@ enum tg_err tg__run_open(const char *path, const struct tg_open_options *options
     return err;
   }
   (*out)->run = d;
-  if (first && first->table) first->err = tg__run_settle(*out, &first->call, first->table, &first->error);
+  const struct tg__rank_source ranks = tg__ranks_of(*out);
+  if (first && first->table) first->err = tg__merged(&ranks, &first->call, first->table, &first->error);
   for (unsigned i = 0; i < TG__READY_COUNT && !err; i++) {
     const struct tg__call call = {.question = tg__ready[i].question};
-    if (d->ranks.ready[i]) err = tg__run_settle(*out, &call, d->ranks.ready[i], e);
+    if (d->ranks.ready[i]) err = tg__merged(&ranks, &call, d->ranks.ready[i], e);
   }
   if (!err) return TG_OK;
   tg__run_close(d);
@@ -180,4 +183,28 @@ enum tg_err tg__run_unit(const struct tg__columns *run, uint32_t unit, struct tg
   d->kept[0].trace = *out = found;
   d->kept[0].unit = unit;
   return TG_OK;
+}
+
+void tg__run_drop_caches(struct tg__run_door *d, uint32_t unit) {
+  for (unsigned i = 0; i < KEPT; i++)
+    if (d->kept[i].trace && d->kept[i].unit == unit) tg__cache_drop(d->kept[i].trace);
+}
+
+/* ---- progress -------------------------------------------------------------------------------- */
+
+static int64_t bytes_of(const struct tg__run_door *d, uint32_t i) {
+  return d->ranks.items[i].of_unit ? 0 : tg__folder_bytes(d->folder, d->ranks.items[i].unit);
+}
+
+void tg__run_pass(struct tg__run_door *d, bool begins) {
+  if (!d) return;
+  d->done_bytes = 0;
+  d->total_bytes = begins ? 0 : -1;
+  for (uint32_t i = 0; begins && i < d->ranks.count; i++) d->total_bytes += bytes_of(d, i);
+}
+
+void tg__run_pass_to(struct tg__run_door *d, uint32_t i) {
+  if (!d) return;
+  d->done_bytes += i ? bytes_of(d, i - 1) : 0;
+  if (d->options.part_done) d->options.part_done(d->options.progress_ctx, (int64_t)i, (int64_t)d->ranks.count);
 }

@@ -91,27 +91,61 @@ enum tg_err tg__run_open(const char *path, const struct tg_open_options *options
                          struct tg__columns **out, struct tg_error *e);
 /* The first start of these ranks, on the common clock; 0 where nothing starts. */
 int64_t tg__run_first_ns(const struct tg__columns *run, const struct tg__run_rank *places, size_t count);
-void tg__run_close(struct tg__run_door *d); /* NULL is fine */
-bool tg__run_is_valid(const struct tg__run_door *d);
+void tg__run_close(struct tg__run_door *d);            /* NULL is fine */
+bool tg__ranks_are_valid(const struct tg__columns *t); /* of a run: as it was found when its ranks were read */
 /* *t, or in place of a run all its ranks in memory at once, for what cannot be said rank by rank. They stay there. */
 enum tg_err tg__run_whole(struct tg__columns **t, struct tg_error *e);
 /* The trace of a file, from those kept or from the disk. It stays the run's. */
 enum tg_err tg__run_unit(const struct tg__columns *run, uint32_t unit, struct tg__columns **out, struct tg_error *e);
 
-/* ask_folder.c */
-const struct tg__run_rank *tg__run_rank_of(const struct tg__columns *run, const char *number); /* NULL: there is none */
-enum tg_err tg__run_ask(struct tg__columns *t, const char *question, const struct tg_arg *args, size_t arg_count,
-                        struct tg_table **out, struct tg_error *e);
+/* What questions cached of the trace of a file, if it is still kept. */
+void tg__run_drop_caches(struct tg__run_door *d, uint32_t unit);
+/* Progress of what looks at all ranks; nothing where d is NULL. */
+void tg__run_pass(struct tg__run_door *d, bool begins);
+void tg__run_pass_to(struct tg__run_door *d, uint32_t i);
+
+/* rank_source.c */
+struct tg__rank_source tg__ranks_of(struct tg__columns *t);
+typedef enum tg_err tg__rank_fn(void *ctx, uint32_t i, struct tg__columns *t, uint32_t rank, struct tg_error *e);
+/* Open each rank, visit it, be done with it; stops at the first error. */
+enum tg_err tg__ranks_each(const struct tg__rank_source *s, tg__rank_fn *visit, void *ctx, struct tg_error *e);
 /* Look at the files of a run, each with all its columns, one after the other; stops at the first error. */
 enum tg_err tg__run_each(struct tg__columns *run, tg__look_fn *look, void *ctx, struct tg_error *e);
-/* The last word on rows that were put together of single ranks, before any are chosen: what shows only between the
- * ranks. */
-enum tg_err tg__run_settle(const struct tg__columns *run, const struct tg__call *c, struct tg_table *rows,
-                           struct tg_error *e);
-/* What no rank says: which files of the run could not be read. */
-void tg__run_add_losses(const struct tg__columns *run, struct tg_table *out);
+
+/* merge_ranks.c. An answer about all ranks that is being put together: */
+struct tg__merging {
+  struct tg__call call;
+  struct tg__joining *joining;
+  struct tg_arg *args; /* what each rank is asked */
+  size_t arg_count;
+  char limit[24];
+  bool is_late; /* only at the end it is known which rows there are */
+};
+bool tg__merging_begin(struct tg__merging *m, const struct tg__call *c, size_t most); /* false on no memory */
+void tg__merging_end(struct tg__merging *m); /* after a failed beginning, too */
+/* The rows of the next one, taken over; NULL: it has none, for this reason. choose: apply where= now if it can be. */
+enum tg_err tg__merging_add(struct tg__merging *m, struct tg_table *rows, const struct tg_error *why, bool choose,
+                            size_t who, struct tg_error *e);
+size_t tg__call_most_rows(const struct tg__call *c); /* rows behind these will be cut off, whatever comes */
+/* The arguments that a single rank is asked, at most c->count; how many. cut: limit= among them, where it can be. */
+size_t tg__call_of_each(const struct tg__call *c, bool cut, char limit[24], struct tg_arg *args);
+/* Ask all ranks and merge their rows; where=, sort= and limit= are the caller's. */
+enum tg_err tg__ranks_merge(const struct tg__rank_source *s, const struct tg__call *c, struct tg_table **out,
+                            struct tg_error *e);
+/* What shows only between the ranks, into rows that were put together of single ones. */
+enum tg_err tg__merged(const struct tg__rank_source *s, const struct tg__call *c, struct tg_table *rows,
+                       struct tg_error *e);
+/* What no rank says: which files could not be read, and which say that they are the same rank. */
+void tg__add_losses_of_all(const struct tg__columns *t, struct tg_table *out);
+
+/* ask_run.c */
+const struct tg__run_rank *tg__run_rank_of(const struct tg__columns *run, const char *number); /* NULL: there is none */
+/* t NULL: for the sentence about an unknown question. */
+enum tg_err tg__ranks_ask(struct tg__columns *t, const char *question, const struct tg_arg *args, size_t arg_count,
+                          struct tg_table **out, struct tg_error *e);
 /* Tracks, slices and marks of a file's rows are called what they are called in the run, where the file begins at
- * `first`. */
+ * `first`; of the rows of the i-th rank, which need no other numbers in memory. */
 void tg__run_number_through(struct tg_table *t, const struct tg__call *c, const struct tg__run_rank *first);
+void tg__run_renumber(const struct tg__columns *t, size_t i, const struct tg__call *c, struct tg_table *rows);
 
 #endif

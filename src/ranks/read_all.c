@@ -23,9 +23,8 @@ struct unit { /* a file */
   struct tg_error error;
 };
 struct asked { /* of every file, while it is in memory */
-  struct tg__call call;
   struct tg_arg by;
-  struct tg__joining *joining;
+  struct tg__merging merging;
 };
 struct reading {
   const struct tg_open_options *options;
@@ -60,7 +59,7 @@ static enum tg_err add_units(struct reading *r, const struct tg__folder *folder)
 /* Rows may be chosen before all ranks are there, unless they become one with others or are chosen by what is only
  * known at the end: what ranks are called, and when the first began. */
 static bool chooses_now(const struct reading *r, const struct asked *a, const struct tg_table *rows) {
-  if (!r->first || !tg__call_has(&r->first->call, "where") || tg__joining_is_late(a->joining)) return false;
+  if (!r->first || !tg__call_has(&r->first->call, "where") || a->merging.is_late) return false;
   const char *const where = tg__call_value(&r->first->call, "where");
   for (size_t c = 0; c < rows->column_count; c++) {
     const enum tg__role role = rows->columns[c].role;
@@ -70,21 +69,16 @@ static bool chooses_now(const struct reading *r, const struct asked *a, const st
 }
 
 static enum tg_err join_answer(struct reading *r, struct asked *a, struct unit *u, size_t i, struct tg_error *e) {
-  const struct tg_table *const so_far = tg__joining_rows(a->joining);
-  u->first_row[i] = so_far ? so_far->rows : 0;
-  if (!u->answers[i]) {
-    if (u->why_not[i].code) tg__joining_miss(a->joining, &u->why_not[i]);
-    return TG_OK;
-  }
-  tg__run_number_through(u->answers[i], &a->call, &r->counted);
-  const enum tg_err err = chooses_now(r, a, u->answers[i])
-                              ? tg__where_filter(u->answers[i], tg__call_value(&r->first->call, "where"), e)
-                              : TG_OK;
-  if (err) return err;
-  const bool added = tg__joining_add(a->joining, u->answers[i], (size_t)(u - r->units));
+  struct tg_table *const rows = u->answers[i], *joined = tg__joining_rows(a->merging.joining);
+  u->first_row[i] = joined ? joined->rows : 0;
   u->answers[i] = NULL;
-  u->row_count[i] = added ? tg__joining_rows(a->joining)->rows - u->first_row[i] : 0;
-  return added ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while putting ranks together");
+  if (!rows && !u->why_not[i].code) return TG_OK;
+  if (rows) tg__run_number_through(rows, &a->merging.call, &r->counted);
+  const bool choose = rows && chooses_now(r, a, rows);
+  const enum tg_err err = tg__merging_add(&a->merging, rows, &u->why_not[i], choose, (size_t)(u - r->units), e);
+  joined = tg__joining_rows(a->merging.joining);
+  u->row_count[i] = !err && rows ? joined->rows - u->first_row[i] : 0;
+  return err;
 }
 
 /* Tables of a few rows, but each with memory of its own: they are put together as soon as those before them are. */
@@ -107,31 +101,22 @@ static bool prepare_questions(struct reading *r) {
   const size_t count = !r->run ? 0 : r->first ? 1 : TG__READY_COUNT;
   for (; r->asked_count < count; r->asked_count++) {
     struct asked *const a = &r->asked[r->asked_count];
-    if (r->first) {
-      a->call = r->first->call;
-    } else {
-      const struct tg__ready *const ready = &tg__ready[r->asked_count];
-      a->by = (struct tg_arg){"by", ready->by};
-      a->call = (struct tg__call){ready->question, &a->by, *ready->by != 0};
+    const struct tg__ready *const ready = &tg__ready[r->asked_count];
+    a->by = (struct tg_arg){"by", ready->by};
+    const struct tg__call call =
+        r->first ? r->first->call : (struct tg__call){ready->question, &a->by, *ready->by != 0};
+    if (!tg__merging_begin(&a->merging, &call, r->first ? r->first->most : SIZE_MAX)) {
+      tg__merging_end(&a->merging);
+      return false;
     }
-    a->joining = tg__joining_new(a->call.question, a->call.args, a->call.count, r->first ? r->first->most : SIZE_MAX);
-    if (!a->joining) return false;
   }
   return true;
 }
 
-/* What is for all ranks together is left to the end. */
-static enum tg_err ask_unit(const struct tg__call *c, struct tg__columns *t, struct tg_table **out,
+static enum tg_err ask_unit(const struct tg__merging *m, struct tg__columns *t, struct tg_table **out,
                             struct tg_error *e) {
-  struct tg_arg *const args = tg__alloc((c->count + 1) * sizeof *args);
-  size_t count = 0;
-  if (!args) return tg__fail(e, TG_MEMORY, -1, "out of memory while looking at a rank");
-  for (size_t i = 0; i < c->count; i++)
-    if (!tg__is_for_all_ranks(c->args[i].name)) args[count++] = c->args[i];
-  const enum tg_err err = t->rank_count == 1 ? tg__ask_rank(t, 0, c->question, args, count, out, e)
-                                             : tg__ask_run(&tg__catalog, t, c->question->name, args, count, out, e);
-  tg__free(args);
-  return err;
+  if (t->rank_count == 1) return tg__ask_rank(t, 0, m->call.question, m->args, m->arg_count, out, e);
+  return tg__ranks_ask(t, m->call.question->name, m->args, m->arg_count, out, e);
 }
 
 static bool note_health(const struct tg__rank *rank, struct tg__rank_health *h) {
@@ -168,7 +153,7 @@ static enum tg_err note_places(const struct reading *r, struct unit *u, struct t
   if (!r->first || r->first->checks) tg__trace_is_valid(t, &own->defect);
   for (size_t i = 0; i < r->asked_count; i++) {
     tg__cache_drop(t);
-    const enum tg_err err = ask_unit(&r->asked[i].call, t, &u->answers[i], &u->why_not[i]);
+    const enum tg_err err = ask_unit(&r->asked[i].merging, t, &u->answers[i], &u->why_not[i]);
     if (!err || err == TG_NO_DATA) continue;
     u->error = u->why_not[i];
     return err;
@@ -363,11 +348,11 @@ static bool gather_places(const struct reading *r, struct tg__columns *t, struct
     for (size_t k = 0; k < own->count; k++) give_losses(t, &places[k]);
     if (!all->defect.code) all->defect = own->defect;
     for (size_t n = 0; n < r->asked_count; n++)
-      rename_ranks(tg__joining_rows(r->asked[n].joining), r->units[i].first_row[n], r->units[i].row_count[n], places,
-                   own->count);
+      rename_ranks(tg__joining_rows(r->asked[n].merging.joining), r->units[i].first_row[n], r->units[i].row_count[n],
+                   places, own->count);
     own->count = 0; /* what they point to is the run's now */
   }
-  for (size_t n = 0; n < r->asked_count; n++) count_from_first(t, all, tg__joining_rows(r->asked[n].joining));
+  for (size_t n = 0; n < r->asked_count; n++) count_from_first(t, all, tg__joining_rows(r->asked[n].merging.joining));
   return true;
 }
 
@@ -384,8 +369,8 @@ static enum tg_err end_questions(struct reading *r, const struct tg__columns *ru
   for (size_t i = 0; i < r->asked_count && err != TG_MEMORY; i++) {
     struct tg_table **const table = r->first ? &r->first->table : &ranks->ready[i];
     struct tg_error *const why = r->first ? &r->first->error : &ranks->why_not[i];
-    err = tg__joining_end(r->asked[i].joining, numbers, table, why);
-    if (!err) tg__run_add_losses(run, *table);
+    err = tg__joining_end(r->asked[i].merging.joining, numbers, table, why);
+    if (!err) tg__add_losses_of_all(run, *table);
     if (r->first) r->first->err = err;
     if (err == TG_MEMORY && e) *e = *why;
   }
@@ -413,7 +398,7 @@ enum tg_err tg__folder_summaries(const struct tg__folder *folder, const char *pa
     for (size_t k = 0; k < MOST_ASKED; k++) tg__table_free(r.units[i].answers[k]);
     tg__run_ranks_free(&r.units[i].own);
   }
-  for (size_t i = 0; i < r.asked_count; i++) tg__joining_free(r.asked[i].joining);
+  for (size_t i = 0; i < r.asked_count; i++) tg__merging_end(&r.asked[i].merging);
   tg__free(r.units);
   tg__lock_free(r.lock);
   return err;

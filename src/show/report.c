@@ -59,12 +59,6 @@ static const struct part parts[TG__REPORT_PARTS] = {
     [TG__REPORT_FINDINGS] = {"findings", TG__Q_findings, true, {{0}}},
 };
 
-static enum tg_err ask(struct tg__columns *t, const struct tg__show_options *o, enum tg__question_id question,
-                       const struct tg_arg *args, size_t count, struct tg_table **out, struct tg_error *e) {
-  const char *const name = tg__question_name(question);
-  return o->ask ? o->ask(t, name, args, count, out, e) : tg__ask_run(&tg__catalog, t, name, args, count, out, e);
-}
-
 static enum tg_err ask_part(struct tg__columns *t, const struct tg__show_options *o, enum tg__report_part which,
                             struct tg__report *r, struct tg_error *e) {
   const struct part *p = &parts[which];
@@ -79,7 +73,7 @@ static enum tg_err ask_part(struct tg__columns *t, const struct tg__show_options
     snprintf(rank, sizeof rank, "%lld", (long long)(t->ranks[r->rank].number < 0 ? 0 : t->ranks[r->rank].number));
     args[count++] = (struct tg_arg){"rank", rank};
   }
-  const enum tg_err err = ask(t, o, p->question, args, count, &r->parts[which], e);
+  const enum tg_err err = tg__ranks_ask(t, tg__question_name(p->question), args, count, &r->parts[which], e);
   if (err != TG_NO_DATA) return err;
   r->parts[which] = NULL; /* a CPU trace has no launches: its part is left out */
   return TG_OK;
@@ -121,7 +115,7 @@ static void put_path(const struct tg__columns *t, struct tg__out *out) {
 
 static bool answers(struct tg__columns *t, const struct tg__show_options *o, enum tg__question_id question) {
   struct tg_table *rows = NULL;
-  const enum tg_err err = ask(t, o, question, NULL, 0, &rows, NULL);
+  const enum tg_err err = tg__ranks_ask(t, tg__question_name(question), NULL, 0, &rows, NULL);
   tg__table_free(rows);
   return !err;
 }

@@ -489,7 +489,7 @@ void tg__report_print(const struct tg__report *r, const struct tg__show_options 
   const struct page p = {.r = r,
                          .out = out,
                          .color = o->color,
-                         .is_valid = o->ask ? !o->is_damaged : tg__trace_is_valid(r->trace, &(struct tg_error){0}),
+                         .is_valid = tg__ranks_are_valid(r->trace),
                          .width = wanted < WIDTH_MIN   ? WIDTH_MIN
                                   : wanted > WIDTH_MAX ? WIDTH_MAX
                                                        : wanted};

@@ -3,17 +3,13 @@
 #define TG_SHOW_H
 
 #include "analyze/analyze.h"
-#include "catalog/catalog.h"
+#include "ranks/ranks.h"
 
 struct tg__show_options {
   unsigned width; /* columns of the terminal, 0 = unlimited */
   bool color;
   const struct tg_arg *args; /* e.g. rank=, step=, metric= for folded */
   size_t arg_count;
-  /* How the report asks, and what it says of the trace; NULL = tg__ask_run, and it looks itself. */
-  enum tg_err (*ask)(struct tg__columns *t, const char *question, const struct tg_arg *args, size_t arg_count,
-                     struct tg_table **out, struct tg_error *e);
-  bool is_damaged;
 };
 struct tg__format {
   const char *name, *suffix, *meaning;

@@ -2,7 +2,7 @@
  * (portable and vector scanner, one block and many), and survive being asked and written. */
 #include <stdlib.h>
 
-#include "catalog/catalog.h"
+#include "ranks/ranks.h"
 #include "show/parts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -41,7 +41,7 @@ static bool is_json(const char *format) {
 static void ask(struct tg__columns *t, const struct tg__question *q, const struct tg_arg *args, size_t count) {
   struct tg_table *table;
   struct tg_error e;
-  if (tg__ask_run(&tg__catalog, t, q->name, args, count, &table, &e) == TG_OK) {
+  if (tg__ranks_ask(t, q->name, args, count, &table, &e) == TG_OK) {
     if (!tg__table_is_valid(table, &e)) abort();
     tg_table_free(table);
   } else if (e.code == TG_INTERNAL) {

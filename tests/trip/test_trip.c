@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "catalog/catalog.h"
+#include "ranks/ranks.h"
 #include "ranks/ranks.h"
 #include "tachograph/read.h"
 #include "trace/import.h"
@@ -181,7 +181,7 @@ static struct tg_table *ask(struct tg__columns *t, const char *question, const c
   struct tg_table *table;
   struct tg_error e = {0};
   const struct tg_arg arg = {"by", by};
-  if (tg__ask_run(&tg__catalog, t, question, &arg, 1, &table, &e) != TG_OK) fail_msg("%s", e.text);
+  if (tg__ranks_ask(t, question, &arg, 1, &table, &e) != TG_OK) fail_msg("%s", e.text);
   return table;
 }
 

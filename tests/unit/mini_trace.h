@@ -16,7 +16,7 @@
 #ifndef TG_MINI_TRACE_H
 #define TG_MINI_TRACE_H
 
-#include "catalog/catalog.h"
+#include "ranks/ranks.h"
 
 struct mini;
 struct mini *mini_new(void); /* one rank, of unknown number */

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "catalog/catalog.h"
+#include "ranks/ranks.h"
 #include "analyze/names/short_name.h"
 #include "unit/mini_trace.h"
 
@@ -173,7 +173,7 @@ static void call_stack(void **state) {
   static const enum tg_err errors[] = {TG_NO_DATA, TG_USAGE, TG_USAGE};
   for (size_t i = 0; i < 3; i++) {
     t = NULL;
-    assert_int_equal(tg__ask_run(&tg__catalog, s.t, "call_stack", wrong[i], 1, &t, &e), errors[i]);
+    assert_int_equal(tg__ranks_ask(s.t, "call_stack", wrong[i], 1, &t, &e), errors[i]);
     assert_null(t);
   }
   mini_free(s.m);

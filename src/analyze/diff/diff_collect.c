@@ -270,8 +270,8 @@ static enum tg_err collect_peaks(struct work *w) {
              (long long)(t->ranks[pick->rank].number < 0 ? 0 : t->ranks[pick->rank].number));
   const struct tg_arg rank = {"rank", number};
   struct tg_table *rows;
-  const struct tg__catalog *const c = w->s->catalog;
-  enum tg_err err = tg__ask_run(c, t, tg__catalog_question(c, TG__Q_memory)->name, &rank, 1, &rows, NULL);
+  const struct tg__question *const memory = tg__catalog_question(w->s->doors->catalog, TG__Q_memory);
+  enum tg_err err = w->s->doors->ask(t, memory->name, &rank, 1, &rows, NULL);
   if (err) return err == TG_NO_DATA ? TG_OK : err;
   for (size_t i = 0; !err && i < rows->rows; i++) {
     const struct tg__str device =

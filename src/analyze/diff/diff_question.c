@@ -170,8 +170,7 @@ static enum tg_err ask_side(struct tg__columns *t, const struct tg__diff_ask *as
   if (*rank) args[count++] = (struct tg_arg){"rank", rank};
   if (*step) args[count++] = (struct tg_arg){"step", step};
   const char *const question = tg__diff_arg(ask, "question");
-  const enum tg_err err = t->run ? ask->doors->ask(t, question, args, count, out, e)
-                                 : tg__ask_run(ask->doors->catalog, t, question, args, count, out, e);
+  const enum tg_err err = ask->doors->ask(t, question, args, count, out, e);
   tg__free(args);
   return err;
 }

@@ -68,7 +68,7 @@ static bool is_before(uint32_t a, uint32_t b, const void *ctx) {
   return o->by_class && o->c->self_pct->reals[a] > o->c->self_pct->reals[b];
 }
 
-enum tg_err tg__merged_modules(const struct tg__ranks_view *ranks, struct tg_table *t, struct tg_error *e) {
+enum tg_err tg__merged_modules(const struct tg__rank_source *ranks, struct tg_table *t, struct tg_error *e) {
   if (ranks->is_one) return TG_OK;
   const struct columns c = columns_of(t);
   uint32_t *const rows = tg__alloc((t->rows + 1) * sizeof *rows);

@@ -15,20 +15,3 @@ enum tg_err tg__rank_load(const struct tg__columns *t, uint32_t rank, struct tg_
   tg__breakdown_free(&b);
   return err;
 }
-
-static enum tg_err load_of(const struct tg__ranks_view *v, uint32_t i, struct tg__rank_load *out, struct tg_error *e) {
-  const enum tg_err err = tg__rank_load(v->t, i, out);
-  return err ? tg__fail(e, err, -1, "out of memory while comparing the ranks") : TG_OK;
-}
-
-static enum tg_err trace_of(const struct tg__ranks_view *v, uint32_t i, const struct tg__columns **out, uint32_t *rank,
-                            struct tg_error *e) {
-  (void)e;
-  *out = v->t;
-  *rank = i;
-  return TG_OK;
-}
-
-struct tg__ranks_view tg__ranks_view_of(const struct tg__columns *t) {
-  return (struct tg__ranks_view){.t = t, .count = t->rank_count, .load = load_of, .open = trace_of};
-}

@@ -50,7 +50,7 @@ enum tg_err tg__answer_losses(const struct tg__columns *t, const struct tg__ask 
   return TG_OK;
 }
 
-enum tg_err tg__merged_losses(const struct tg__ranks_view *ranks, struct tg_table *rows, struct tg_error *e) {
+enum tg_err tg__merged_losses(const struct tg__rank_source *ranks, struct tg_table *rows, struct tg_error *e) {
   (void)e;
   if (!ranks->is_one) put_skipped_files(ranks->t, rows);
   return TG_OK;

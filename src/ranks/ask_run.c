@@ -1,0 +1,202 @@
+/* ask_run: a question to a trace, whichever way its ranks are read: about all of them, one after the other; about one
+ * alone; or about all of them in memory at once. */
+#include "ranks/ranks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- numbers of tracks, slices and marks in a run of files -------------------------------------- */
+
+/* How much further a number in this column is when all ranks are counted through; 0: it counts something else. */
+static int64_t further(enum tg__role role, const struct tg__call *c, const struct tg__run_rank *r) {
+  const char *const by = tg__call_value(c, "by"), *const rules = tg__call_value(c, "rules");
+  switch (role) {
+  case TG__ROLE_TRACK:
+    return r->first_track;
+  case TG__ROLE_SLICE:
+    return r->first_slice;
+  case TG__ROLE_EVENT:
+    return rules && strncmp(rules, "hta", 3) == 0 ? 0 : r->first_slice;
+  case TG__ROLE_SLICE_OR_MARK:
+    return by && strcmp(by, "mark") == 0 ? r->first_mark : r->first_slice;
+  default:
+    return 0;
+  }
+}
+
+void tg__run_number_through(struct tg_table *t, const struct tg__call *c, const struct tg__run_rank *first) {
+  for (size_t k = 0; k < t->column_count; k++) {
+    struct tg__column *const column = &t->columns[k];
+    const int64_t by = column->type == TG_INT ? further(column->role, c, first) : 0;
+    for (size_t i = 0; by && i < t->rows; i++)
+      if (column->ints[i] != TG_NULL_INT) column->ints[i] += by;
+  }
+}
+
+/* The first rank of the same file: tracks and slices of the file are counted from there. */
+static const struct tg__run_rank *first_of_file(const struct tg__run_ranks *ranks, const struct tg__run_rank *r) {
+  while (r > ranks->items && r->of_unit > 0 && r[-1].unit == r->unit) r--;
+  return r;
+}
+
+/* The rank that has this track or slice of the run, or NULL; *own: what its file calls it. */
+static const struct tg__run_rank *owner_of(const struct tg__run_ranks *ranks, const char *number, bool is_track,
+                                           int64_t *own) {
+  char *end;
+  const long long n = strtoll(number, &end, 10);
+  for (size_t i = 0; *number && *end == 0 && i < ranks->count; i++) {
+    const struct tg__run_rank *const r = &ranks->items[i], *const file = first_of_file(ranks, r);
+    const int64_t first = is_track ? r->first_track : r->first_slice, count = is_track ? r->tracks : r->slices;
+    *own = n - (is_track ? file->first_track : file->first_slice);
+    if (n >= first && n < first + count) return r;
+  }
+  return NULL;
+}
+
+/* The argument that names something by its number in the run: track= or event=. NULL: there is none. */
+static const char *numbered_argument(const struct tg__call *c) {
+  return tg__call_has(c, "track") ? "track" : tg__call_has(c, "event") ? "event" : NULL;
+}
+
+void tg__run_renumber(const struct tg__columns *t, size_t i, const struct tg__call *c, struct tg_table *rows) {
+  if (t->run) tg__run_number_through(rows, c, first_of_file(&t->run->ranks, &t->run->ranks.items[i]));
+}
+
+/* ---- one rank of a run of files ----------------------------------------------------------------- */
+
+static const struct tg__run_rank *rank_of(const struct tg__run_ranks *ranks, const char *number) {
+  char *end;
+  const long long n = strtoll(number, &end, 10);
+  for (size_t i = 0; *end == 0 && i < ranks->count; i++)
+    if (ranks->items[i].number == n) return &ranks->items[i];
+  return NULL;
+}
+
+/* Which one rank is it about, if any: that of rank=, or whose track or slice it is; *of_all: only all of them
+ * together can say. */
+static const struct tg__run_rank *asked_rank(const struct tg__run_ranks *ranks, const struct tg__call *c,
+                                             bool *of_all) {
+  const char *const numbered = numbered_argument(c);
+  const struct tg__run_rank *const r = tg__call_has(c, "rank") ? rank_of(ranks, tg__call_value(c, "rank")) : NULL;
+  int64_t own;
+  *of_all = tg__question_needs_all(c->question, c->args, c->count);
+  if (!numbered || *of_all) return r;
+  const struct tg__run_rank *const owner =
+      owner_of(ranks, tg__call_value(c, numbered), strcmp(numbered, "track") == 0, &own);
+  *of_all = !owner || (tg__call_has(c, "rank") && owner != r);
+  return owner;
+}
+
+const struct tg__run_rank *tg__run_rank_of(const struct tg__columns *run, const char *number) {
+  return rank_of(&run->run->ranks, number);
+}
+
+/* Rows of the rank as the run numbers them; neither chosen nor sorted. */
+static enum tg_err ask_file(const struct tg__columns *run, const struct tg__run_rank *r, const struct tg__call *c,
+                            struct tg_table **out, struct tg_error *e) {
+  struct tg__columns *t = NULL;
+  char number[24], own_number[24], limit[24];
+  int64_t own = 0;
+  const char *const numbered = numbered_argument(c);
+  struct tg_arg *const args = tg__alloc((c->count + 2) * sizeof *args);
+  if (!args) return tg__fail(e, TG_MEMORY, -1, "out of memory");
+  size_t count = tg__call_of_each(c, c->question->merge != TG__MERGE_LATE, limit, args);
+  if (numbered) (void)owner_of(&run->run->ranks, tg__call_value(c, numbered), strcmp(numbered, "track") == 0, &own);
+  snprintf(own_number, sizeof own_number, "%lld", (long long)own);
+  for (size_t i = 0; i < count; i++)
+    if (numbered && strcmp(args[i].name, numbered) == 0) args[i].value = own_number;
+  snprintf(number, sizeof number, "%lld", (long long)r->number);
+  args[count++] = (struct tg_arg){"rank", number};
+  enum tg_err err = tg__run_unit(run, r->unit, &t, e);
+  if (!err) err = tg__ask_run(&tg__catalog, t, c->question->name, args, count, out, e);
+  tg__run_drop_caches(run->run, r->unit);
+  tg__free(args);
+  if (!err) tg__run_renumber(run, (size_t)(r - run->run->ranks.items), c, *out);
+  return err;
+}
+
+static enum tg_err ask_one(struct tg__columns *t, const struct tg__run_rank *r, const struct tg__call *c,
+                           struct tg_table **out, struct tg_error *e) {
+  const struct tg__rank_source ranks = tg__ranks_of(t);
+  const enum tg_err err = ask_file(t, r, c, out, e);
+  if (err) return err;
+  if (tg__call_has(c, "rank"))
+    tg__table_note_twins(*out, t, "", r->number);
+  else
+    tg__add_losses_of_all(t, *out);
+  return tg__merged(&ranks, c, *out, e);
+}
+
+/* ---- what was asked while the ranks were read --------------------------------------------------- */
+
+/* Which of the answers that are there is this one? TG__READY_COUNT: none. */
+static unsigned ready_answer(const struct tg__run_ranks *ranks, const struct tg__call *c) {
+  unsigned i = ranks->has_ready ? 0 : TG__READY_COUNT;
+  for (; i < TG__READY_COUNT; i++) {
+    const char *const by = tg__ready[i].by, *const asked = tg__call_value(c, "by");
+    const bool has_by = *by ? asked && strcmp(asked, by) == 0 : !asked;
+    if (c->question == tg__ready[i].question && has_by && !tg__call_has(c, "step") && !tg__call_has(c, "rank")) break;
+  }
+  return i;
+}
+
+static enum tg_err give_ready(const struct tg__run_ranks *ranks, unsigned which, struct tg_table **out,
+                              struct tg_error *e) {
+  const struct tg_error *const why = &ranks->why_not[which];
+  if (!ranks->ready[which]) return tg__fail(e, why->code ? why->code : TG_NO_DATA, why->offset, "%s", why->text);
+  *out = tg__table_copy(ranks->ready[which]);
+  return *out ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", tg__ready[which].question->name);
+}
+
+/* ---- a question ------------------------------------------------------------------------------ */
+
+static bool is_of_all(const struct tg__call *c) {
+  return !tg__call_has(c, "rank") && !tg__call_has(c, "track") && tg__question_joins(c->question, c->args, c->count);
+}
+
+/* Rows of ranks that are in files, as far as they can be had without all ranks in memory. *whole: they cannot. */
+static enum tg_err ask_files(struct tg__columns *t, const struct tg__call *c, bool *whole, struct tg_table **out,
+                             struct tg_error *e) {
+  const struct tg__run_ranks *const ranks = &t->run->ranks;
+  const struct tg__rank_source source = tg__ranks_of(t);
+  bool of_all;
+  const struct tg__run_rank *const r = asked_rank(ranks, c, &of_all);
+  const unsigned ready = ready_answer(ranks, c);
+  *whole = false;
+  if (r && !of_all) return ask_one(t, r, c, out, e);
+  if (ready < TG__READY_COUNT) return give_ready(ranks, ready, out, e);
+  if (!of_all && is_of_all(c)) return tg__ranks_merge(&source, c, out, e);
+  *whole = true;
+  return TG_OK;
+}
+
+/* What no rank in a file, nor several in memory, have to be put together for. */
+static bool is_plain(const struct tg__columns *t, const struct tg__call *c) {
+  const char *const rules = tg__call_value(c, "rules");
+  const bool of_ranks = c->question->loads == TG__COL_RANKS && !(rules && strncmp(rules, "hta", 3) == 0);
+  if (!t->run) return t->rank_count < 2 || t->summaries || !is_of_all(c);
+  bool of_all;
+  return of_ranks || (tg__call_has(c, "rank") && !asked_rank(&t->run->ranks, c, &of_all) && !of_all);
+}
+
+enum tg_err tg__ranks_ask(struct tg__columns *t, const char *question, const struct tg_arg *args, size_t arg_count,
+                          struct tg_table **out, struct tg_error *e) {
+  const struct tg__call c = {tg__catalog_find(&tg__catalog, question), args, arg_count};
+  bool whole = false;
+  *out = NULL;
+  enum tg_err err = t && c.question ? tg__ask_check(c.question, args, arg_count, e) : TG_OK;
+  if (err) return err;
+  if (!t || !c.question || is_plain(t, &c)) return tg__ask_run(&tg__catalog, t, question, args, arg_count, out, e);
+  if (t->run && t->run->whole) return tg__ranks_ask(t->run->whole, question, args, arg_count, out, e);
+  const struct tg__rank_source source = tg__ranks_of(t);
+  err = t->run ? ask_files(t, &c, &whole, out, e) : tg__ranks_merge(&source, &c, out, e);
+  if (whole) {
+    err = tg__run_whole(&t, e);
+    return err ? err : tg__ranks_ask(t, question, args, arg_count, out, e);
+  }
+  if (!err) err = tg__ask_finish(c.question, *out, args, arg_count, e);
+  if (!err) return TG_OK;
+  tg__table_free(*out);
+  *out = NULL;
+  return err;
+}

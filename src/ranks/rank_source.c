@@ -1,0 +1,100 @@
+/* rank_source: the two places where ranks are, and the loop over them. */
+#include "ranks/ranks.h"
+
+/* ---- all in memory --------------------------------------------------------------------------- */
+
+static int64_t number_in_memory(const struct tg__rank_source *s, uint32_t i) { return s->t->ranks[i].number; }
+
+static enum tg_err load_in_memory(const struct tg__rank_source *s, uint32_t i, struct tg__rank_load *out,
+                                  struct tg_error *e) {
+  const enum tg_err err = tg__rank_load(s->t, i, out);
+  return err ? tg__fail(e, err, -1, "out of memory while comparing the ranks") : TG_OK;
+}
+
+static enum tg_err open_in_memory(const struct tg__rank_source *s, uint32_t i, struct tg__columns **out, uint32_t *rank,
+                                  struct tg_error *e) {
+  (void)e;
+  *out = s->t;
+  *rank = i;
+  return TG_OK;
+}
+
+static void keep_in_memory(const struct tg__rank_source *s, uint32_t i) {
+  (void)s;
+  (void)i;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static int64_t number_in_folder(const struct tg__rank_source *s, uint32_t i) {
+  return s->t->run->ranks.items[i].number;
+}
+
+static enum tg_err load_in_folder(const struct tg__rank_source *s, uint32_t i, struct tg__rank_load *out,
+                                  struct tg_error *e) {
+  (void)e;
+  *out = s->t->run->ranks.items[i].load;
+  return TG_OK;
+}
+
+static enum tg_err open_in_folder(const struct tg__rank_source *s, uint32_t i, struct tg__columns **out, uint32_t *rank,
+                                  struct tg_error *e) {
+  const struct tg__run_rank *const r = &s->t->run->ranks.items[i];
+  *rank = r->of_unit;
+  return tg__run_unit(s->t, r->unit, out, e);
+}
+
+/* Two ranks stay in memory, and what questions keep of one may be as much again. */
+static void done_in_folder(const struct tg__rank_source *s, uint32_t i) {
+  tg__run_drop_caches(s->t->run, s->t->run->ranks.items[i].unit);
+}
+
+struct tg__rank_source tg__ranks_of(struct tg__columns *t) {
+  if (!t->run)
+    return (struct tg__rank_source){.t = t,
+                                    .count = t->rank_count,
+                                    .number = number_in_memory,
+                                    .load = load_in_memory,
+                                    .open = open_in_memory,
+                                    .done = keep_in_memory};
+  return (struct tg__rank_source){.t = t,
+                                  .count = (uint32_t)t->run->ranks.count,
+                                  .number = number_in_folder,
+                                  .load = load_in_folder,
+                                  .open = open_in_folder,
+                                  .done = done_in_folder};
+}
+
+/* ---- one after the other --------------------------------------------------------------------- */
+
+enum tg_err tg__ranks_each(const struct tg__rank_source *s, tg__rank_fn *visit, void *ctx, struct tg_error *e) {
+  enum tg_err err = TG_OK;
+  tg__run_pass(s->t->run, true);
+  for (uint32_t i = 0; i < s->count && !err; i++) {
+    struct tg__columns *t;
+    uint32_t rank;
+    tg__run_pass_to(s->t->run, i);
+    err = s->open(s, i, &t, &rank, e);
+    if (!err) err = visit(ctx, i, t, rank, e);
+    s->done(s, i);
+  }
+  tg__run_pass(s->t->run, false);
+  return err;
+}
+
+struct look {
+  tg__look_fn *look;
+  void *ctx;
+};
+static enum tg_err look_at_file(void *ctx, uint32_t i, struct tg__columns *t, uint32_t rank, struct tg_error *e) {
+  const struct look *const w = ctx;
+  (void)i;
+  if (rank > 0) return TG_OK; /* it was looked at with the first of its file */
+  const enum tg_err err = tg__trace_load(t, TG__COL_ALL, e);
+  return err ? err : w->look(w->ctx, t, e);
+}
+
+enum tg_err tg__run_each(struct tg__columns *run, tg__look_fn *look, void *ctx, struct tg_error *e) {
+  const struct tg__rank_source s = tg__ranks_of(run);
+  return tg__ranks_each(&s, look_at_file, &(struct look){look, ctx}, e);
+}
