@@ -1,5 +1,6 @@
 /* tachograph doctor: what this build can read, what this machine offers, and what can be recorded on it. */
 #include "cli/cli.h"
+#include "serve/serve.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -45,6 +46,9 @@ static void check_build(struct tg_table *t) {
 #else
   put_line(t, "sql", "none", false, "build with SQLite (-DTG_WITH_SQLITE=ON) for tachograph sql");
 #endif
+  const char *const server = tg__serve_library();
+  put_line(t, "view", server ? server : "none", server != NULL,
+           server ? NULL : "build with libwebsockets (-DTG_WITH_SERVER=ON) for tachograph view");
 }
 
 static void check_machine(struct tg_table *t) {

@@ -86,11 +86,23 @@ void tg__reply_failed(struct tg__reply *r, const struct tg__message *m, const st
  */
 struct tg__hosted *tg__reply_trace(struct tg__host *h, const struct tg__message *m, struct tg__reply *r);
 
+void tg__reply_reference(struct tg__hosted *t, uint32_t slice, struct tg__jsonw *w);
+/* start_ns and end_ns (all of the trace when absent) and tracks of a call; false: they make no sense, or no memory. */
+struct tg__window_of {
+  int64_t start_ns, end_ns;
+  bool *tracks; /* NULL = all; from tg__alloc */
+};
+bool tg__message_window(const struct tg__message *m, const struct tg__hosted *t, struct tg__window_of *out);
 void tg__reply_table(struct tg__reply *r, const struct tg__message *m, const struct tg_table *table);
 void tg__reply_state(struct tg__host *h, const struct tg__message *m, struct tg__reply *r);
 void tg__reply_ask(struct tg__host *h, const struct tg__message *m, struct tg__reply *r);
 void tg__reply_tracks(struct tg__host *h, const struct tg__message *m, struct tg__reply *r);
 void tg__reply_tiles(struct tg__host *h, const struct tg__message *m, struct tg__reply *r);
 void tg__reply_names(struct tg__host *h, const struct tg__message *m, struct tg__reply *r);
+void tg__reply_slice(struct tg__host *h, const struct tg__message *m, struct tg__reply *r);
+void tg__reply_search(struct tg__host *h, const struct tg__message *m, struct tg__reply *r);
+void tg__reply_flows(struct tg__host *h, const struct tg__message *m, struct tg__reply *r);
+void tg__reply_aggregate(struct tg__host *h, const struct tg__message *m, struct tg__reply *r);
+void tg__reply_source(struct tg__host *h, const struct tg__message *m, struct tg__reply *r);
 
 #endif

@@ -23,12 +23,13 @@ struct parcel { /* on its way to a client; LWS_PRE bytes are free before the tex
   bool is_binary;
   unsigned char bytes[];
 };
-struct client { /* one connection; libwebsockets owns it, zeroed */
+struct client { /* one connection. Ours, not the library's: it frees what it keeps for a connection between two requests
+                   of it */
   struct client *next;
   struct lws *wsi;
   uint64_t number;
   struct tg__server *server;
-  bool is_known, is_socket, is_over; /* over: it is to be closed */
+  bool is_socket, is_over; /* over: it is to be closed */
   struct parcel *first, *last;
   size_t unread;
   unsigned under_way;
@@ -54,12 +55,6 @@ struct tg__server {
 
 /* ---- clients ----------------------------------------------------------------------------------------- */
 
-static void meet(struct tg__server *s, struct client *c, struct lws *wsi) {
-  if (c->is_known) return;
-  *c = (struct client){.wsi = wsi, .server = s, .number = ++s->last_number, .is_known = true, .next = s->clients};
-  s->clients = c;
-}
-
 static void drop_parcels(struct client *c) {
   for (struct parcel *p = c->first, *next; p; p = next) {
     next = p->next;
@@ -69,18 +64,42 @@ static void drop_parcels(struct client *c) {
   c->unread = 0;
 }
 
-static void part(struct client *c) {
-  if (!c->is_known) return;
-  struct tg__server *const s = c->server;
+/* The connection may go on with another request. */
+static void forget_request(struct client *c) {
+  tg__queue_forget(&c->server->queue, c->number);
+  drop_parcels(c);
+  tg__out_free(&c->incoming);
+}
+
+static struct client *client_of(struct tg__server *s, const struct lws *wsi) {
+  struct client *c = s->clients;
+  while (c && c->wsi != wsi) c = c->next;
+  return c;
+}
+
+/* A new connection, or a new request of one. NULL on no memory. */
+static struct client *meet(struct tg__server *s, struct lws *wsi) {
+  struct client *c = client_of(s, wsi);
+  if (c)
+    forget_request(c);
+  else {
+    c = tg__alloc(sizeof *c);
+    if (!c) return NULL;
+    c->next = s->clients;
+    s->clients = c;
+  }
+  *c = (struct client){.wsi = wsi, .server = s, .number = ++s->last_number, .next = c->next};
+  return c;
+}
+
+static void part(struct tg__server *s, struct client *c) {
   for (struct client **at = &s->clients; *at; at = &(*at)->next)
     if (*at == c) {
       *at = c->next;
       break;
     }
-  tg__queue_forget(&s->queue, c->number);
-  drop_parcels(c);
-  tg__out_free(&c->incoming);
-  *c = (struct client){0};
+  forget_request(c);
+  tg__free(c);
 }
 
 static struct client *find_client(struct tg__server *s, uint64_t number) {
@@ -314,12 +333,12 @@ static int take_gathered(struct client *c) {
   return status;
 }
 
-static int receive(struct client *c, struct lws *wsi, const void *in, size_t len) {
+static int receive(struct client *c, const void *in, size_t len) {
   if (gather(c, in, len)) {
-    lws_close_reason(wsi, LWS_CLOSE_STATUS_MESSAGE_TOO_LARGE, NULL, 0);
+    lws_close_reason(c->wsi, LWS_CLOSE_STATUS_MESSAGE_TOO_LARGE, NULL, 0);
     return -1;
   }
-  if (!lws_is_final_fragment(wsi) || lws_remaining_packet_payload(wsi)) return 0;
+  if (!lws_is_final_fragment(c->wsi) || lws_remaining_packet_payload(c->wsi)) return 0;
   return take_gathered(c);
 }
 
@@ -332,50 +351,56 @@ static int confirm_upgrade(struct tg__server *s, struct lws *wsi) {
   return -1;
 }
 
-static int serve_http(struct tg__server *s, struct client *c, struct lws *wsi, enum lws_callback_reasons reason,
-                      void *in, size_t len) {
+static int serve_http(struct client *c, enum lws_callback_reasons reason, const void *in, size_t len) {
   switch (reason) {
-  case LWS_CALLBACK_HTTP:
-    meet(s, c, wsi);
-    return begin_request(c, in);
   case LWS_CALLBACK_HTTP_BODY:
     return gather(c, in, len);
   case LWS_CALLBACK_HTTP_BODY_COMPLETION:
     return take_gathered(c) ? -1 : 0;
   case LWS_CALLBACK_HTTP_WRITEABLE: {
     const int done = write_next(c);
-    return done < 0 || (done && lws_http_transaction_completed(wsi)) ? -1 : 0;
+    return done < 0 || (done && lws_http_transaction_completed(c->wsi)) ? -1 : 0;
   }
+  case LWS_CALLBACK_RECEIVE:
+    return receive(c, in, len);
+  case LWS_CALLBACK_SERVER_WRITEABLE:
+    return write_next(c);
   default:
     return 0;
   }
 }
 
+static int begin_socket(struct client *c) {
+  c->is_socket = c->state_due = true;
+  lws_callback_on_writable(c->wsi);
+  return 0;
+}
+
 static int callback(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len) {
   struct tg__server *const s = lws_context_user(lws_get_context(wsi));
-  struct client *const c = user;
+  struct client *c;
+  (void)user;
   switch (reason) {
   case LWS_CALLBACK_EVENT_WAIT_CANCELLED:
     woken(s);
     return 0;
   case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
     return confirm_upgrade(s, wsi);
+  case LWS_CALLBACK_HTTP:
+    c = meet(s, wsi);
+    return c ? begin_request(c, in) : -1;
   case LWS_CALLBACK_ESTABLISHED:
-    meet(s, c, wsi);
-    c->is_socket = true;
-    c->state_due = true;
-    lws_callback_on_writable(wsi);
-    return 0;
-  case LWS_CALLBACK_RECEIVE:
-    return receive(c, wsi, in, len);
-  case LWS_CALLBACK_SERVER_WRITEABLE:
-    return write_next(c);
+    c = meet(s, wsi);
+    return c ? begin_socket(c) : -1;
   case LWS_CALLBACK_CLOSED:
   case LWS_CALLBACK_CLOSED_HTTP:
-    if (c) part(c);
+  case LWS_CALLBACK_WSI_DESTROY:
+    c = client_of(s, wsi);
+    if (c) part(s, c);
     return 0;
   default:
-    return serve_http(s, c, wsi, reason, in, len);
+    c = client_of(s, wsi);
+    return c ? serve_http(c, reason, in, len) : 0;
   }
 }
 
@@ -397,10 +422,7 @@ enum tg_err tg__serve_open(const struct tg__serve_options *o, struct tg__server 
   s->options = *o;
   enum tg_err err = tg__host_open(&s->host, &s->options, e);
   s->queue = (struct tg__queue){.host = &s->host, .ready = wake, .ctx = s};
-  s->protocols[0] = (struct lws_protocols){.name = "tachograph",
-                                           .callback = callback,
-                                           .per_session_data_size = sizeof(struct client),
-                                           .rx_buffer_size = BUFFER};
+  s->protocols[0] = (struct lws_protocols){.name = "tachograph", .callback = callback, .rx_buffer_size = BUFFER};
   lws_set_log_level(0, NULL);
   const struct lws_context_creation_info info = {
       .port = o->port,
@@ -461,6 +483,7 @@ void tg__serve_stop(struct tg__server *s) {
 void tg__serve_close(struct tg__server *s) {
   if (!s) return;
   if (s->context) lws_context_destroy(s->context);
+  while (s->clients) part(s, s->clients);
   tg__queue_close(&s->queue);
   tg__host_close(&s->host);
   tg__free(s);

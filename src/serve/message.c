@@ -11,9 +11,17 @@ static void reply_cancel(struct tg__host *h, const struct tg__message *m, struct
 }
 
 static const struct tg__message_kind kinds[] = {
-    {"state", TG__LANE_NOW, tg__reply_state},  {"tiles", TG__LANE_NOW, tg__reply_tiles},
-    {"ask", TG__LANE_ASK, tg__reply_ask},      {"tracks", TG__LANE_LOOK, tg__reply_tracks},
-    {"names", TG__LANE_LOOK, tg__reply_names}, {"cancel", TG__LANE_NOW, reply_cancel},
+    {"state", TG__LANE_NOW, tg__reply_state},
+    {"tiles", TG__LANE_NOW, tg__reply_tiles},
+    {"ask", TG__LANE_ASK, tg__reply_ask},
+    {"tracks", TG__LANE_LOOK, tg__reply_tracks},
+    {"names", TG__LANE_LOOK, tg__reply_names},
+    {"slice", TG__LANE_LOOK, tg__reply_slice},
+    {"search", TG__LANE_LOOK, tg__reply_search},
+    {"flows", TG__LANE_LOOK, tg__reply_flows},
+    {"aggregate", TG__LANE_LOOK, tg__reply_aggregate},
+    {"source", TG__LANE_LOOK, tg__reply_source},
+    {"cancel", TG__LANE_NOW, reply_cancel},
 };
 
 /* ---- JSON ------------------------------------------------------------------------------------------ */

@@ -82,4 +82,73 @@ enum { TG__TILE_OPEN = 1, TG__TILE_CAUSED = 2, TG__TILE_MORE = 4 }; /* flags of 
 void tg__view_tile(const struct tg__view *v, struct tg__looks *looks, uint32_t row, unsigned level, int32_t tile,
                    struct tg__out *out);
 
+/* ---- one slice (details.c) ----------------------------------------------------------------------- */
+
+struct tg__near {                                                                /* TG_NONE: there is none */
+  uint32_t row, first_child, previous, next, previous_same_name, next_same_name; /* same name: on its track */
+};
+struct tg__near tg__view_near(const struct tg__view *v, uint32_t slice);
+int64_t tg__view_self_ns(const struct tg__view *v, uint32_t slice, uint32_t *children);
+/* What has this slice as its cause: the first `most` of them; returns how many there are. */
+uint32_t tg__view_effects(const struct tg__view *v, uint32_t slice, uint32_t *effects, uint32_t most);
+struct tg__same_name {
+  uint32_t count, position; /* position: of the slice among them, by track and time, from 0 */
+  int64_t total_ns;
+};
+struct tg__same_name tg__view_same_name(const struct tg__view *v, uint32_t slice);
+uint32_t tg__view_step(const struct tg__view *v, uint32_t slice); /* in trace->steps; TG_NONE */
+/* The host slice that a device slice goes back to; any other is its own. */
+uint32_t tg__view_host_of(const struct tg__view *v, uint32_t slice);
+/* The innermost module around it, or around what launched it; empty when none is known. */
+struct tg__str tg__view_module(const struct tg__view *v, uint32_t slice);
+
+/* Links with an end in the window and on the tracks (details.c): each a slice that has a cause. The first `most` of
+ * them; returns how many there are. */
+uint64_t tg__view_links(const struct tg__view *v, int64_t start_ns, int64_t end_ns, const bool *tracks,
+                        uint32_t *effects, uint32_t most);
+
+/* ---- search (search.c) --------------------------------------------------------------------------- */
+
+enum tg__name_match { TG__MATCH_CONTAINS, TG__MATCH_EXACT, TG__MATCH_REGEX };
+struct tg__search {
+  struct tg__str text;
+  enum tg__name_match match;
+  const bool *tracks;       /* NULL = all; else one for each track of the trace */
+  int64_t start_ns, end_ns; /* slices that begin in here; since the origin */
+  uint32_t after;           /* TG_NONE, or a slice: only hits behind it, or before it with backwards */
+  bool backwards;
+  uint32_t limit;   /* of hits */
+  uint32_t columns; /* of counts over start … end */
+};
+struct tg__found_name {
+  uint32_t name, count;
+  int64_t total_ns;
+};
+struct tg__found {          /* free with tg__found_free */
+  uint64_t count, position; /* position: of the first hit among all */
+  int64_t total_ns;
+  struct tg__found_name *names; /* most time first */
+  size_t name_count;
+  uint32_t *hits; /* by time, the nearest first */
+  size_t hit_count;
+  uint32_t *columns;
+};
+enum { TG__FOUND_NAMES = 200, TG__FOUND_HITS = 1000, TG__FOUND_COLUMNS = 4096 };
+/* limit and columns are at most the two above. TG_USAGE: a pattern that is none. */
+enum tg_err tg__view_search(const struct tg__view *v, const struct tg__search *s, struct tg__found *out,
+                            struct tg_error *e);
+void tg__found_free(struct tg__found *f);
+
+/* ---- a selection (selection.c) ------------------------------------------------------------------- */
+
+struct tg__selection {
+  int64_t start_ns, end_ns; /* since the origin */
+  const bool *tracks;       /* NULL = all */
+  const char *by;           /* name, class, category, shape, module, line, track, step */
+  uint32_t limit;           /* rows */
+};
+/* Needs TG__COL_PARENT and TG__COL_ARGS, too. *out is the caller's. */
+enum tg_err tg__view_aggregate(const struct tg__view *v, struct tg__looks *looks, const struct tg__selection *s,
+                               struct tg_table **out, struct tg_error *e);
+
 #endif

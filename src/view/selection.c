@@ -1,0 +1,228 @@
+/* selection: what ran in a window of time, summed up. One pass over the slices of the tracks: what a slice has inside
+ * the window is added to its group, and taken from the own time of the group of the slice around it. */
+#include <stdlib.h>
+
+#include "view/view.h"
+
+enum grouping { BY_NAME, BY_CLASS, BY_CATEGORY, BY_SHAPE, BY_MODULE, BY_LINE, BY_TRACK, BY_STEP, GROUPINGS };
+static const char *const grouping_names[GROUPINGS] = {"name",   "class", "category", "shape",
+                                                      "module", "line",  "track",    "step"};
+
+struct group {
+  uint64_t key;
+  int64_t calls, total_ns, self_ns, busy_ns, max_ns, whole_ns;
+  int64_t covered_ns; /* on the track of now: up to where its slices cover the time */
+  uint32_t covered_track;
+};
+struct summing {
+  const struct tg__view *v;
+  struct tg__looks *looks;
+  const struct tg__selection *s;
+  enum grouping by;
+  struct tg__map group_of, text_of_parent; /* key → group; slice → text */
+  struct tg__strings *texts;               /* of modules and lines */
+  struct group *groups;
+  size_t count, cap;
+  uint32_t *group_at; /* of each slice of the track of now */
+  int64_t touched;
+  bool failed;
+};
+
+/* Module and line are those of the slice around, unless its args say more; slices with one parent are many. */
+static uint32_t text_key(struct summing *c, uint32_t slice) {
+  const struct tg__columns *const t = c->v->trace;
+  const uint32_t host = tg__view_host_of(c->v, slice), parent = t->slices.parent[host];
+  const bool own = c->by == BY_LINE ? tg__arg_str(t, t->slices.args[host], TG__K_CALL_FROM) != TG_NONE ||
+                                          tg__arg_str(t, t->slices.args[host], TG__K_CALL_STACK) != TG_NONE
+                                    : tg__str_has_prefix(tg__name(t, t->slices.name[host]), "nn.Module: ") ||
+                                          tg__arg_str(t, t->slices.args[host], TG__K_MODULE_HIERARCHY) != TG_NONE;
+  uint32_t *known = own || parent == TG_NONE ? NULL : tg__map_slot(&c->text_of_parent, parent, TG_NONE);
+  if (known && *known != TG_NONE) return *known;
+  struct tg__out text = {0};
+  if (c->by == BY_LINE)
+    tg__user_line(t, host, &text);
+  else {
+    const struct tg__str module = tg__view_module(c->v, host);
+    tg__out_bytes(&text, module.ptr, module.len);
+  }
+  const uint32_t id = text.err ? TG_NONE : tg__strings_add(c->texts, text.len ? text.buf : "", text.len);
+  tg__out_free(&text);
+  c->failed |= id == TG_NONE;
+  if (known) *known = id;
+  return id;
+}
+
+static uint64_t key_of(struct summing *c, uint32_t slice, uint32_t track) {
+  const struct tg__columns *const t = c->v->trace;
+  switch (c->by) {
+  case BY_NAME:
+    return t->slices.name[slice];
+  case BY_CLASS:
+    return (uint64_t)tg__look_of(c->looks, slice);
+  case BY_CATEGORY:
+    return t->slices.cat[slice];
+  case BY_SHAPE:
+    return (uint64_t)t->slices.name[slice] << 32 | tg__arg_dims(t, t->slices.args[slice]);
+  case BY_TRACK:
+    return track;
+  case BY_STEP:
+    return tg__view_step(c->v, tg__view_host_of(c->v, slice));
+  default:
+    return text_key(c, slice);
+  }
+}
+
+static uint32_t group_of(struct summing *c, uint64_t key) {
+  uint32_t *const group = tg__map_slot(&c->group_of, key, TG_NONE);
+  if (group && *group != TG_NONE) return *group;
+  if (!group || !tg__grow(&c->groups, &c->cap, c->count + 1, sizeof *c->groups)) {
+    c->failed = true;
+    return TG_NONE;
+  }
+  c->groups[c->count] = (struct group){.key = key, .covered_track = TG_NONE};
+  return *group = (uint32_t)c->count++;
+}
+
+static void add_slice(struct summing *c, const struct tg__track *track, uint32_t k, uint32_t slice, int64_t start,
+                      int64_t end) {
+  const struct tg__columns *const t = c->v->trace;
+  const int64_t dur = t->slices.dur_ns[slice],
+                from = t->slices.start_ns[slice] > start ? t->slices.start_ns[slice] : start;
+  const int64_t to = tg__slice_end(t, slice) < end ? tg__slice_end(t, slice) : end, parent = t->slices.parent[slice];
+  const uint32_t number = group_of(c, key_of(c, slice, k));
+  if (number == TG_NONE) return;
+  struct group *const g = &c->groups[c->group_at[slice - track->first] = number];
+  if (g->covered_track != k) {
+    g->covered_track = k;
+    g->covered_ns = INT64_MIN;
+  }
+  g->calls++;
+  g->total_ns += to - from;
+  g->self_ns += to - from;
+  g->whole_ns += dur;
+  if (dur > g->max_ns) g->max_ns = dur;
+  if (to > g->covered_ns) {
+    g->busy_ns += to - (from > g->covered_ns ? from : g->covered_ns);
+    g->covered_ns = to;
+  }
+  if (parent != TG_NONE) c->groups[c->group_at[parent - track->first]].self_ns -= to - from;
+  c->touched++;
+}
+
+static void add_track(struct summing *c, uint32_t k) {
+  const struct tg__columns *const t = c->v->trace;
+  const struct tg__track *const track = &t->tracks[k];
+  const int64_t shift = tg__view_shift(c->v, track->rank), start = c->s->start_ns - shift, end = c->s->end_ns - shift;
+  for (uint32_t i = track->first; i < track->first + track->count && t->slices.start_ns[i] < end && !c->failed; i++) {
+    const int64_t last = tg__slice_end(t, i);
+    if (last > start || (last == start && t->slices.start_ns[i] == start)) add_slice(c, track, k, i, start, end);
+  }
+}
+
+/* ---- the table --------------------------------------------------------------------------------------- */
+
+static int by_self(const void *a, const void *b) {
+  const struct group *const x = a, *const y = b;
+  if (x->self_ns != y->self_ns) return x->self_ns < y->self_ns ? 1 : -1;
+  return (x->key > y->key) - (x->key < y->key);
+}
+
+static void put_key(struct summing *c, struct tg_table *out, uint64_t key) {
+  const struct tg__columns *const t = c->v->trace;
+  switch (c->by) {
+  case BY_CLASS:
+    tg__put_cstr(out, tg__look_names[key]);
+    return;
+  case BY_CATEGORY:
+    tg__put_trace_text(out, t, t->cats[key].name);
+    return;
+  case BY_SHAPE:
+    tg__put_trace_text(out, t, (uint32_t)(key >> 32));
+    tg__put_trace_text(out, t, (uint32_t)key);
+    return;
+  case BY_TRACK:
+    tg__put_int(out, (int64_t)key);
+    return;
+  case BY_STEP:
+    tg__put_int(out, key == TG_NONE ? TG_NULL_INT : t->steps[key].number);
+    return;
+  case BY_NAME:
+    tg__put_trace_text(out, t, (uint32_t)key);
+    return;
+  default: {
+    const struct tg__str text = tg__strings_get(c->texts, (uint32_t)key);
+    if (text.len)
+      tg__put_text(out, text);
+    else
+      tg__put_null(out);
+  }
+  }
+}
+
+static void add_columns(struct summing *c, struct tg_table *out) {
+  static const char *const sums[] = {"calls", "total_ns", "self_ns", "busy_ns", "mean_ns", "max_ns"};
+  if (c->by == BY_SHAPE) tg__table_add_column(out, "name", TG_TEXT, "");
+  tg__table_add_column(out, grouping_names[c->by], c->by == BY_TRACK || c->by == BY_STEP ? TG_INT : TG_TEXT, "");
+  for (size_t i = 0; i < sizeof sums / sizeof *sums; i++)
+    tg__table_add_column(out, sums[i], i == 4 ? TG_REAL : TG_INT, i ? "ns" : "");
+  tg__table_add_column(out, "share_pct", TG_REAL, "%");
+}
+
+static void put_groups(struct summing *c, struct tg_table *out) {
+  const double window = (double)(c->s->end_ns - c->s->start_ns);
+  for (size_t i = 0; i < c->count && i < c->s->limit; i++) {
+    const struct group *const g = &c->groups[i];
+    put_key(c, out, g->key);
+    tg__put_int(out, g->calls);
+    tg__put_int(out, g->total_ns);
+    tg__put_int(out, g->self_ns);
+    tg__put_int(out, g->busy_ns);
+    tg__put_real(out, (double)g->whole_ns / (double)g->calls);
+    tg__put_int(out, g->max_ns);
+    tg__put_real(out, 100.0 * (double)g->busy_ns / window);
+  }
+  tg__table_note(out, "the selection is %lld ns long and touches %lld slices in %zu groups",
+                 (long long)(c->s->end_ns - c->s->start_ns), (long long)c->touched, c->count);
+}
+
+static uint32_t longest_track(const struct tg__columns *t) {
+  uint32_t most = 0;
+  for (uint32_t k = 0; k < t->track_count; k++)
+    if (t->tracks[k].count > most) most = t->tracks[k].count;
+  return most;
+}
+
+enum tg_err tg__view_aggregate(const struct tg__view *v, struct tg__looks *looks, const struct tg__selection *s,
+                               struct tg_table **out, struct tg_error *e) {
+  struct summing c = {.v = v, .looks = looks, .s = s, .by = GROUPINGS};
+  *out = NULL;
+  for (enum grouping k = 0; k < GROUPINGS; k++)
+    if (strcmp(s->by, grouping_names[k]) == 0) c.by = k;
+  if (c.by == GROUPINGS)
+    return tg__fail(e, TG_USAGE, -1, "by is name, class, category, shape, module, line, track or step, not '%.60s'",
+                    s->by);
+  if (s->end_ns <= s->start_ns) return tg__fail(e, TG_USAGE, -1, "the selection ends before it begins");
+  c.texts = tg__strings_new();
+  c.group_at = tg__alloc(((size_t)longest_track(v->trace) + 1) * sizeof *c.group_at);
+  struct tg_table *const table = tg__table_new("selection");
+  c.failed = !c.texts || !c.group_at || !table;
+  for (uint32_t k = 0; k < v->trace->track_count && !c.failed; k++)
+    if (!s->tracks || s->tracks[k]) add_track(&c, k);
+  if (!c.failed) {
+    if (c.count) qsort(c.groups, c.count, sizeof *c.groups, by_self);
+    add_columns(&c, table);
+    put_groups(&c, table);
+    c.failed = table->failed;
+  }
+  tg__map_free(&c.group_of);
+  tg__map_free(&c.text_of_parent);
+  if (c.texts) tg__strings_free(c.texts);
+  tg__free(c.group_at);
+  tg__free(c.groups);
+  if (!c.failed) {
+    *out = table;
+    return TG_OK;
+  }
+  tg__table_free(table);
+  return tg__fail(e, TG_MEMORY, -1, "out of memory while summing up a selection");
+}

@@ -1,0 +1,466 @@
+"""tachograph view: who is let in, what is served, and every call of docs/viewer-api.md on a trace written by hand."""
+
+import http.client
+import json
+import os
+import pathlib
+import signal
+import socket
+import struct
+import subprocess
+import time
+from urllib.parse import urlsplit
+
+import pytest
+from ws_client import Closed, Refused, Socket
+
+BIN = os.environ.get("TACHOGRAPH", "build/tachograph")
+DOCTOR = json.loads(subprocess.run([BIN, "doctor", "--json"], capture_output=True, timeout=60).stdout)["rows"]
+pytestmark = pytest.mark.skipif(["view", "none"] in [row[:2] for row in DOCTOR], reason="a build without libwebsockets")
+
+
+def event(cat, name, pid, tid, ts, dur, **args):
+    return {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args}
+
+
+# One step of 100 µs: a Python frame, a module, an operator that launches a kernel; another kernel overlaps the first.
+EVENTS = [
+    event("user_annotation", "ProfilerStep#3", 1, 10, 0, 100),
+    event("python_function", "train.py(3): main", 1, 10, 1, 98, **{"Python id": 1}),
+    event("python_function", "nn.Module: Linear_0", 1, 10, 2, 60, **{"Python id": 2, "Python parent id": 1}),
+    event("cpu_op", "aten::mm", 1, 10, 10, 40, **{"External id": 7, "Input Dims": [[2, 3], [3, 4]]}),
+    event("cuda_runtime", "cudaLaunchKernel", 1, 10, 20, 5, **{"External id": 7, "correlation": 5}),
+    event("cpu_op", "aten::mm", 1, 10, 70, 10, **{"External id": 8}),
+    event(
+        "kernel",
+        "gemm<4>",
+        0,
+        7,
+        30,
+        25,
+        **{"External id": 7, "correlation": 5, "stream": 7, "device": 0, "grid": [1, 2, 3]},
+    ),
+    event("kernel", "<script>alert(1)</script>\u202e", 0, 7, 40, 30, stream=7, device=0),
+]
+
+
+class Viewer:
+    def __init__(self, *words):
+        self.process = subprocess.Popen([BIN, "view", "--json", *map(str, words)], stdout=subprocess.PIPE, text=True)
+        self.said = json.loads(self.process.stdout.readline())
+        self.url = self.said["url"]
+        self.parts = urlsplit(self.url)
+
+    def request(self, method, path, body=None, **headers):
+        connection = http.client.HTTPConnection("127.0.0.1", self.parts.port, timeout=20)
+        connection.putrequest(method, path, skip_host="Host" in headers)
+        for name, value in headers.items():
+            connection.putheader(name, value)
+        if body is not None:
+            connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body)
+        response = connection.getresponse()
+        return response.status, dict(response.getheaders()), response.read()
+
+    def get(self, path="", **headers):
+        return self.request("GET", self.parts.path + path, **headers)
+
+    def post(self, body, **headers):
+        return self.request("POST", self.parts.path + "api", body, **headers)
+
+    def stop(self):
+        self.process.terminate()
+        assert self.process.wait(20) == 0
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("view")
+    (folder / "train.py").write_text("import torch\n\ndef main():\n    pass\n")
+    path = folder / "trace.json"
+    path.write_text(json.dumps({"traceEvents": EVENTS}))
+    return path
+
+
+@pytest.fixture(scope="module")
+def viewer(trace):
+    v = Viewer(trace, trace)
+    yield v
+    v.stop()
+
+
+@pytest.fixture()
+def page(viewer):
+    s = Socket(viewer.url)
+    yield s
+    s.close()
+
+
+# ---- who is let in ------------------------------------------------------------------------------------------------------
+
+
+def test_the_address_is_of_this_machine_and_carries_a_token(viewer):
+    assert viewer.said["port"] == viewer.parts.port and viewer.said["process"] == viewer.process.pid
+    assert viewer.parts.hostname == "127.0.0.1" and len(viewer.parts.path.strip("/")) == 32
+
+
+def test_every_answer_carries_the_policy(viewer):
+    for path in ("", "main.js", "nothing.js"):
+        _, headers, _ = viewer.get(path)
+        assert headers["content-security-policy"].startswith("default-src 'self';")
+        assert headers["x-content-type-options"] == "nosniff" and headers["referrer-policy"] == "no-referrer"
+
+
+@pytest.mark.parametrize("path", ["/", "/0123/", "/" + "0" * 32 + "/", "/favicon.ico", "//"])
+def test_without_the_token_nothing_is_served(viewer, path):
+    assert viewer.request("GET", path)[0] == 403
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "127.0.0.1:9999"}, 200),
+        ({"Host": "localhost:1234"}, 200),
+        ({"Host": "evil.example"}, 403),
+        ({"Host": "127.0.0.1.evil.example:80"}, 403),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+    ],
+)
+def test_host_and_origin_are_checked(viewer, headers, status):
+    assert viewer.get("", **headers)[0] == status
+
+
+def test_a_websocket_passes_the_same_gate(viewer):
+    for wrong in ({"origin": "http://evil.example"}, {"host": "evil.example"}, {"path": "socket"}):
+        with pytest.raises(Refused):
+            Socket(viewer.url, **wrong)
+    with pytest.raises(Refused):
+        Socket(viewer.url.replace(viewer.parts.path, "/" + "0" * 32 + "/"))
+    Socket(viewer.url, origin=f"http://{viewer.parts.netloc}").close()
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../secret", "..%2fsecret", "%2e%2e/etc/passwd", ".git", "model/../../x", "/etc/passwd", "main.js%00.css", "a\\b"],
+)
+def test_no_path_leads_out_of_the_pages(viewer, path):
+    try:
+        status = viewer.get(path)[0]
+    except http.client.RemoteDisconnected:  # the library ends what is no path at all
+        status = 400
+    assert status in (400, 403, 404)
+
+
+def test_other_methods_are_refused(viewer):
+    for method in ("PUT", "DELETE"):
+        assert viewer.request(method, viewer.parts.path)[0] in (403, 405)
+    assert viewer.request("POST", viewer.parts.path + "main.js", b"{}")[0] == 405
+
+
+# ---- calls that make no sense -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"no JSON",
+        b"{",
+        b'{"call":"state"}',
+        b'{"id":-1,"call":"state"}',
+        b'{"id":1}',
+        b'{"id":1,"call":"x"}',
+        b"\xff\x00",
+    ],
+)
+def test_what_is_no_call_is_refused_in_words(viewer, body):
+    status, _, answer = viewer.post(body)
+    assert status == 400 and json.loads(answer)["error"]["code"] == "malformed"
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"call": "tiles"},
+        {"call": "tiles", "level": 45, "tiles": []},
+        {"call": "tiles", "level": 3, "tiles": [99, 0]},
+        {"call": "tiles", "level": 3, "tiles": [0, 1 << 31]},
+        {"call": "tiles", "level": 3, "tiles": [0, 0] * 1025},
+        {"call": "slice"},
+        {"call": "slice", "slice": 99},
+        {"call": "search"},
+        {"call": "search", "text": "a{9}", "kind": "regex"},
+        {"call": "search", "text": "(", "kind": "regex"},
+        {"call": "search", "text": "x", "limit": 1e9},
+        {"call": "aggregate", "by": "nothing"},
+        {"call": "aggregate", "start_ns": 5, "end_ns": 5},
+        {"call": "aggregate", "tracks": [77]},
+        {"call": "flows", "limit": -1},
+        {"call": "ask", "question": "nothing"},
+        {"call": "ask", "question": "steps", "args": {"nothing": "1"}},
+        {"call": "ask", "question": "diff"},
+        {"call": "ask", "question": "sql"},
+        {"call": "ask", "trace": 9, "question": "steps"},
+        {"call": "source", "file": "train.py", "line": 0},
+    ],
+)
+def test_a_call_that_makes_no_sense_says_why(page, members):
+    error = page.call(**members)["error"]
+    assert error["code"] == "usage" and len(error["text"]) > 10
+
+
+def test_a_message_too_long_ends_the_connection(viewer):
+    s = Socket(viewer.url)
+    with pytest.raises((Closed, OSError)):
+        s.send_bytes(b'{"id":1,"call":"state","x":"' + b"x" * 70000)
+        while True:
+            s.receive()
+    assert viewer.post(b" " * 70000)[0] == 413
+    assert viewer.get("")[0] == 200
+
+
+def test_a_message_may_come_in_pieces(page):
+    page.send_bytes(b'{"id":4,"ca', first=0x01)
+    page.send_bytes(b'll":"state"}', first=0x80)
+    while True:
+        reply = page.receive()
+        if reply.get("id") == 4:
+            break
+    assert reply["result"]["process"] > 0
+
+
+def test_a_65th_call_under_way_is_refused_and_a_cancelled_one_says_so(viewer):
+    s = Socket(viewer.url)
+    for i in range(200):
+        s.send(id=i, call="search", text="a", limit=1000)
+    s.send(id=999, call="cancel", of=63)
+    seen = {}
+    while len(seen) < 201:
+        reply = s.receive()
+        if "id" in reply:
+            seen[reply["id"]] = reply.get("error", {}).get("code")
+    assert set(seen.values()) <= {None, "busy", "cancelled"} and seen[0] is None and seen[999] is None
+    s.close()
+
+
+def test_a_client_that_never_reads_is_dropped_and_the_others_are_served(viewer):
+    deaf = Socket(viewer.url)
+    deaf.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    deaf.sock.settimeout(5)
+    with pytest.raises(OSError):
+        for i in range(100000):
+            deaf.send(id=i, call="ask", question="questions")
+            if i % 50 == 0:
+                time.sleep(0.02)
+    s = Socket(viewer.url)
+    assert s.result("state")["traces"][0]["state"] == "ready"
+    s.close()
+    status = pathlib.Path(f"/proc/{viewer.process.pid}/status").read_text()
+    peak = int(status.split("VmHWM:")[1].split()[0])
+    assert peak < 200 << 10  # 64 MiB of replies, what the library holds of one, and the program itself
+
+
+# ---- answers ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_comes_from_inside_the_program_or_from_a_folder(viewer, trace, tmp_path):
+    status, headers, body = viewer.get("")
+    assert status == 200 and headers["content-type"].startswith("text/html")
+    assert body == pathlib.Path("web/index.html").read_bytes()
+    (tmp_path / "index.html").write_text("mine")
+    (tmp_path / "secret.txt").write_text("no page")
+    v = Viewer("--web", tmp_path, trace)
+    assert v.get("")[2] == b"mine"
+    assert v.get("secret.txt")[0] == 404
+    v.stop()
+
+
+def test_state_names_the_traces(page, trace):
+    page.result("tracks")
+    state = page.result("state")
+    assert [t["path"] for t in state["traces"]] == [str(trace)] * 2
+    assert state["traces"][0]["state"] == "ready" and state["classes"][1] == "compute"
+
+
+@pytest.mark.parametrize("words", [["kernels"], ["ops", "--by", "shape"], ["overview"], ["findings"], ["tracks"]])
+def test_a_question_gives_what_the_command_line_gives(page, trace, words):
+    args = dict(zip((w[2:] for w in words[1::2]), words[2::2], strict=True))
+    said = subprocess.run([BIN, "ask", str(trace), *words, "--json"], capture_output=True, text=True, timeout=60).stdout
+    assert page.result("ask", question=words[0], args=args) == json.loads(said)
+
+
+def test_questions_diff_and_sql_are_tables_too(page):
+    questions = page.result("ask", question="questions")
+    assert ["kernels", "question", "kernels"] in [row[:3] for row in questions["rows"]]
+    assert page.result("ask", question="sql", args={"query": "SELECT count(*) AS n FROM slices"})["rows"] == [[8]]
+    assert page.result("ask", question="diff", args={"against": "1"})["question"] == "diff"
+    assert page.call("ask", question="diff", args={"against": "0"})["error"]["code"] == "usage"
+
+
+def test_tracks_stand_in_order_with_their_rows(page):
+    t = page.result("tracks")
+    assert t["origin_ns"] == "0" and t["end_ns"] == 100000 and t["steps"] == [[3, 0, 100000, 0, "ProfilerStep#3"]]
+    cpu, gpu = t["tracks"]
+    assert (cpu["kind"], cpu["slices"], cpu["row"], cpu["lanes"]) == ("cpu", 6, 0, [5])
+    assert (gpu["kind"], gpu["slices"], gpu["row"], gpu["lanes"], gpu["stream"]) == ("device", 2, 5, [1, 1], 7)
+    assert t["rows"] == 7
+
+
+def test_tiles_come_as_bytes(page):
+    data = page.call("tiles", number=77, level=7, tiles=[5, 0, 6, 0, 0, -1])
+    assert struct.unpack_from("<6I", data) == (77, len(data), 0, 1, 7, 3)
+    row, tile, kind, n = struct.unpack_from("<IiHH", data, 24)
+    assert (row, tile, kind, n) == (5, 0, 0, 3)
+    at = 36  # 30 µs … 55 µs in columns of 128 ns: 234.375 … 429.6875
+    slices, names = struct.unpack_from("<3I", data, at), struct.unpack_from("<3I", data, at + 12)
+    assert len(set(slices)) == 1
+    assert struct.unpack_from("<6H", data, at + 24) == (234, 235, 429, 1, 194, 1)
+    assert struct.unpack_from("<3B", data, at + 36) == (1 + 80 * 254 // 128, 255, 1 + 88 * 254 // 128)
+    assert struct.unpack_from("<3B", data, at + 39) == (1, 1, 1)
+    assert page.result("names", names=[names[0], 1 << 30])["texts"] == ["gemm<4>", None]
+    assert (len(data) - 24 - 3 * 12) % 16 == 0
+
+
+def find(page, text):
+    return page.result("search", text=text, kind="exact")["hits"]
+
+
+def test_details_of_a_kernel_walk_back_to_the_line(page):
+    (gemm,) = find(page, "gemm<4>")
+    d = page.result("slice", slice=gemm["slice"])
+    assert (d["start_ns"], d["dur_ns"], d["self_ns"], d["row"], d["category"]) == (30000, 25000, 25000, 5, "kernel")
+    assert [c["name"] for c in d["causes"]] == ["cudaLaunchKernel", "aten::mm"]
+    assert ["grid", [1, 2, 3]] in d["args"] and d["step"] == 3
+    assert d["line"] == "train.py(3): main" and d["module"] == "Linear_0"
+    assert d["stack"] == ["train.py(3): main", "nn.Module: Linear_0"]
+    assert page.result("slice", row=5, at_ns=30000) == d
+    assert page.result("slice", row=5, at_ns=90000) is None
+
+
+def test_details_of_an_operator(page):
+    first, second = find(page, "aten::mm")
+    d = page.result("slice", slice=first["slice"])
+    assert (d["self_ns"], d["children"]) == (35000, 1)  # 40 µs less the launch of 5
+    assert [p["name"] for p in d["parents"]] == ["nn.Module: Linear_0", "train.py(3): main", "ProfilerStep#3"]
+    assert [e["name"] for e in d["effects"]] == ["cudaLaunchKernel"] and d["effect_count"] == 1
+    assert d["near"]["first_child"]["name"] == "cudaLaunchKernel" and d["near"]["next"] is None
+    assert d["near"]["next_same_name"]["slice"] == second["slice"] and d["near"]["previous_same_name"] is None
+    assert d["same_name"] == {"count": 2, "total_ns": 50000, "position": 0}
+
+
+def test_search_counts_all_and_walks(page):
+    found = page.result("search", text="MM", limit=1, columns=10)
+    assert (found["count"], found["total_ns"], found["position"]) == (3, 75000, 0)  # two aten::mm and gemm
+    assert [(n["text"], n["count"], n["total_ns"]) for n in found["names"]] == [
+        ("aten::mm", 2, 50000),
+        ("gemm<4>", 1, 25000),
+    ]
+    assert found["columns"] == [
+        1,
+        0,
+        1,
+        0,
+        0,
+        0,
+        1,
+        0,
+        0,
+        0,
+    ]  # 10, 30 and 70 µs lie just before a border
+    walk = [found["hits"][0]["start_ns"]]
+    for _ in range(2):
+        found = page.result("search", text="mm", limit=1, after=found["hits"][0]["slice"])
+        walk.append(found["hits"][0]["start_ns"])
+    assert walk == [10000, 30000, 70000] and found["position"] == 2
+    back = page.result("search", text="mm", limit=1, after=found["hits"][0]["slice"], backwards=True)
+    assert back["hits"][0]["start_ns"] == 30000 and back["position"] == 1
+    assert page.result("search", text="^aten::(mm|add)$", kind="regex")["count"] == 2
+    assert page.result("search", text="mm", start_ns=20000, end_ns=60000)["count"] == 1
+
+
+def test_a_selection_is_summed_up(page):
+    table = page.result("aggregate", start_ns=15000, end_ns=45000)
+    rows = {row[0]: row[1:] for row in table["rows"]}
+    assert [c["name"] for c in table["columns"]] == [
+        "name",
+        "calls",
+        "total_ns",
+        "self_ns",
+        "busy_ns",
+        "mean_ns",
+        "max_ns",
+        "share_pct",
+    ]
+    assert rows["aten::mm"] == [1, 30000, 25000, 30000, 40000, 40000, 100]
+    assert rows["gemm<4>"] == [1, 15000, 15000, 15000, 25000, 25000, 50]
+    assert rows["nn.Module: Linear_0"][2] == 0 and len(rows) == 7
+    by = {
+        g: page.result("aggregate", start_ns=0, end_ns=100000, by=g)["rows"]
+        for g in ("class", "module", "line", "track", "step", "category", "shape")
+    }
+    assert sorted(row[0] for row in by["class"]) == ["annotation", "compute", "launch", "operator", "python"]
+    assert sorted(row[0] or "" for row in by["module"]) == ["", "Linear_0"]
+    assert sum(row[3] for row in by["track"]) == 100000 + 55000
+    assert by["step"][0][0] == 3 and {row[0] for row in by["category"]} >= {"kernel", "cpu_op"}
+    assert ["aten::mm", "[[2, 3], [3, 4]]"] in [row[:2] for row in by["shape"]]
+
+
+def test_links_are_given_or_counted(page):
+    flows = page.result("flows", start_ns=0, end_ns=100000)
+    assert flows["count"] == 2 and sorted(f[6] for f in flows["flows"]) == ["call", "launch"]
+    launch = next(f for f in flows["flows"] if f[6] == "launch")
+    assert (launch[1], launch[2], launch[4], launch[5]) == (4, 20000, 5, 30000)
+    assert page.result("flows", start_ns=0, end_ns=100000, limit=1) == {"count": 2, "flows": []}
+
+
+def test_source_is_read_where_a_frame_names_it(page):
+    source = page.result("source", file="train.py", line=3, around=1)
+    assert source == {"first": 2, "lines": ["", "def main():", "    pass"]}
+    for other in ("/etc/passwd", "rain.py", "../train.py", "setup.py"):
+        assert page.call("source", file=other, line=1)["error"]["code"] == "not_found"
+
+
+def test_hostile_names_stay_text(page):
+    (hit,) = page.result("search", text="<script>")["hits"]
+    assert hit["name"] == "<script>alert(1)</script>\u202e"
+
+
+# ---- the program --------------------------------------------------------------------------------------------------------
+
+
+def test_a_trace_that_is_none_fails_in_the_page(tmp_path):
+    bad = tmp_path / "bad.json"
+    bad.write_text("no trace")
+    v = Viewer(bad)
+    s = Socket(v.url)
+    assert s.call("ask", question="overview")["error"]["code"] == "not_a_trace"
+    assert s.call("tracks")["error"]["code"] == "not_a_trace"
+    assert s.result("state")["traces"][0]["state"] == "failed"
+    s.close()
+    v.stop()
+
+
+def test_what_is_not_there_is_said_at_once(tmp_path):
+    run = subprocess.run([BIN, "view", str(tmp_path / "none")], capture_output=True, text=True, timeout=20)
+    assert run.returncode == 4 and "there is no such file" in run.stderr
+    assert subprocess.run([BIN, "view"], capture_output=True, timeout=20).returncode == 2
+    assert subprocess.run([BIN, "view", "--port", "x", __file__], capture_output=True, timeout=20).returncode == 2
+
+
+def test_a_port_that_is_taken_is_said(viewer, trace):
+    run = subprocess.run(
+        [BIN, "view", "--port", str(viewer.parts.port), str(trace)], capture_output=True, text=True, timeout=20
+    )
+    assert run.returncode == 4 and "--port" in run.stderr
+
+
+def test_as_text_it_says_how_to_reach_it_and_ends_with_ctrl_c(trace):
+    process = subprocess.Popen(
+        [BIN, "view", "--no-browser", str(trace)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline().startswith("http://127.0.0.1:")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 0 and "ssh -L" in err
