@@ -219,6 +219,32 @@ def test_python_functions_are_left_out_unless_asked_for(opened):
     assert events.total_average().count == 6
 
 
+def test_shares_stay_below_100_where_what_lies_in_a_step_has_no_row(opened):
+    """A step of 100 us holds a Python function of 90 and that one an operator of 10: of the rows shown alone the step
+    would be 100 of 20 us, 500 %."""
+    events = EventList.from_trace(
+        opened(
+            [
+                {**op("ProfilerStep#1", 0, 100), "cat": "user_annotation"},
+                {**op("train.py(3): step", 5, 90), "cat": "python_function"},
+                op("aten::add", 10, 10),
+            ]
+        )
+    )
+    averages = events.key_averages()
+    text = averages.table()
+    assert [(e.key, e.self_cpu_percent, e.total_cpu_percent) for e in averages] == [
+        ("ProfilerStep*", "10.00%", "100.00%"),
+        ("aten::add", "10.00%", "10.00%"),
+    ]
+    assert text.endswith("Self CPU time total: 100.000us\n")
+    # Of what is shown where that can be: as in torch 2.15.
+    averages = EventList.from_trace(
+        opened([{**op("train.py(3): step", 0, 90), "cat": "python_function"}, op("aten::add", 10, 10)])
+    ).key_averages()
+    assert averages.table().endswith("Self CPU time total: 10.000us\n") and averages[0].self_cpu_percent == "100.00%"
+
+
 def test_call_sites_are_told_apart(opened):
     rows = EventList.from_trace(opened(PYTHON)).key_averages(group_by_stack_n=2)
     assert [(e.key, e.count, e.stack) for e in rows] == [

@@ -2,7 +2,9 @@
 that ours is made from. Values are equal to the nanosecond, texts to the byte. Allowed differences, each for its reason:
 - Python rows are filtered out of torch's list where ours leaves them out by default, as torch 2.15 does;
 - addresses of objects are taken out of torch's stacks before grouping: they tell equal call sites apart;
-- threads: torch counts them, the trace has the system's numbers."""
+- threads: torch counts them, the trace has the system's numbers;
+- shares and the footer where a row holds more than all rows' self times, because Python functions in it have no row:
+  torch prints shares above 100 %, ours are of everything recorded (docs/tables.md)."""
 
 import inspect
 import re
@@ -145,6 +147,14 @@ def averages(pair, group, python=False):
     return theirs(*GROUPS[group], **asked), ours
 
 
+def shares_impossible(rows):
+    return any(e.cpu_time_total > sum(row.self_cpu_time_total for row in rows) for e in rows)
+
+
+def without_shares(text):
+    return re.sub(r" +\d+\.\d\d%|(?<=Self CPU time total: ).*", " #", text)
+
+
 @pytest.mark.parametrize("python", [False, True])
 @pytest.mark.parametrize("group", GROUPS)
 def test_rows_are_equal(pair, group, python):
@@ -180,12 +190,19 @@ def test_text_is_equal(pair, group, how):
     theirs = profiler_util._build_table(
         ours, profile_memory=pair.prof.profile_memory, with_flops=pair.prof.with_flops, **how
     )
-    assert ours.table(**how) == theirs
+    texts = ours.table(**how), theirs
+    if shares_impossible(ours):
+        texts = tuple(without_shares(text) for text in texts)
+    assert texts[0] == texts[1]
 
 
 def test_text_of_torchs_own_rows(pair):
     """Line by line, but for numbers whose third decimal hangs on how torch's sums of floats were rounded."""
-    theirs, ours = (rows.table(sort_by="count").splitlines() for rows in averages(pair, "name"))
+    averaged = averages(pair, "name")
+    texts = [rows.table(sort_by="count") for rows in averaged]
+    if shares_impossible(averaged[1]):
+        texts = [without_shares(text) for text in texts]
+    theirs, ours = (text.splitlines() for text in texts)
     assert len(ours) == len(theirs)
     number = re.compile(r"-?\d+\.\d+")
     for a, b in zip(theirs, ours):
@@ -241,7 +258,11 @@ def test_totals_are_equal(pair):
 def test_shares_add_up(pair):
     rows = averages(pair, "name")[1]
     rows.table(row_limit=-1)
-    assert sum(float(e.self_cpu_percent.rstrip("%")) for e in rows) == pytest.approx(100, abs=0.005 * len(rows))
+    shown = sum(row.self_cpu_time_total for row in rows)
+    whole = shown + (rows.python_time_left_out if shares_impossible(rows) else 0)
+    total = sum(float(e.self_cpu_percent.rstrip("%")) for e in rows)
+    assert total == pytest.approx(100 * shown / whole, abs=0.005 * len(rows))
+    assert all(float(e.total_cpu_percent.rstrip("%")) <= 100 for e in rows)
 
 
 def test_events_by_hand_in_our_list():

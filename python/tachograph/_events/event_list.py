@@ -263,6 +263,7 @@ class EventList(list):
             top_level_events_only=top_level_events_only,
             time_unit=time_unit,
             overloads=self._overloads,
+            left_out=lambda: self.python_time_left_out,
         )
         return (
             text + f"Self CPU time of Python functions, left out: {format_time(self.python_time_left_out)}\n"

@@ -1,5 +1,7 @@
-"""The text of torch.profiler's tables: EventList.table(). Byte for byte torch 2.15's, but for one thing: with stacks
-and FLOPs together torch prints the two last columns under each other's header; here each stands under its own."""
+"""The text of torch.profiler's tables: EventList.table(). Byte for byte torch 2.15's, but for two things. With stacks
+and FLOPs together torch prints the two last columns under each other's header; here each stands under its own. Where a
+row's total time is more than the self times of all rows, because Python functions inside it have no row, torch prints
+shares far above 100 %; here they, and the footer, are of everything recorded."""
 
 from __future__ import annotations
 
@@ -115,6 +117,7 @@ class _Layout:
         shapes_width: int | None,
         time_unit: str | None,
         overloads: bool,
+        left_out: Callable[[], float],
     ) -> None:
         self.events, self.name_cap, self.src_cap = events, name_width, src_width
         self.overloads = overloads
@@ -124,6 +127,8 @@ class _Layout:
             raise RuntimeError("use_device is None, but there is device performance data.")
         self.device_name = self.use_device.upper() if self.use_device is not None else "None"
         self.cpu_total = sum(e.self_cpu_time_total for e in events)
+        if any(e.cpu_time_total > self.cpu_total for e in events if not e.is_async):
+            self.cpu_total += left_out()
         self.device_total = sum(e.self_device_time_total for e in events if _counts_for_device(e))
         self.time_unit = time_unit
         self.source: _Column | None = None
@@ -264,7 +269,9 @@ def build_table(
     top_level_events_only: bool = False,
     time_unit: str | None = None,
     overloads: bool = True,
+    left_out: Callable[[], float] = float,
 ) -> str:
+    """left_out: microseconds of self time of what has no row among the events; asked for only where needed."""
     if not events:
         return ""
     if sort_by is not None:
@@ -279,6 +286,7 @@ def build_table(
         shapes_width=max_shapes_column_width,
         time_unit=time_unit,
         overloads=overloads,
+        left_out=left_out,
     )
     rule = "".join("-" * c.width + _GAP for c in layout.columns)
     double = "=" * (len(rule) - len(_GAP))
