@@ -273,14 +273,8 @@ bool tg__ask_has_rank(const struct tg__ask *a, uint32_t rank) { return a->rank =
 
 /* First mark of this rank or a later one: marks lie by rank. */
 static uint32_t first_mark_of(const struct tg__columns *t, uint32_t rank) {
-  uint32_t low = 0, high = t->marks.count;
-  while (low < high) {
-    const uint32_t middle = low + (high - low) / 2;
-    if (t->tracks[t->marks.track[middle]].rank < rank)
-      low = middle + 1;
-    else
-      high = middle;
-  }
+  uint32_t low = 0;
+  TG__PARTITION(low, t->marks.count, i, t->tracks[t->marks.track[i]].rank < rank);
   return low;
 }
 
@@ -303,16 +297,9 @@ bool tg__ask_has_track(const struct tg__ask *a, const struct tg__columns *t, uin
 
 bool tg__ask_has_time(const struct tg__ask *a, uint32_t rank, int64_t ns) {
   if (!a->has_steps) return true;
-  size_t low = 0, high = a->window_count;
-  while (low < high) { /* behind the last window of this rank that starts at or before ns */
-    const size_t middle = low + (high - low) / 2;
-    const struct tg__window *w = &a->windows[middle];
-    if (w->rank < rank || (w->rank == rank && w->start_ns <= ns)) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
+  size_t low = 0; /* behind the last window of this rank that starts at or before ns */
+  TG__PARTITION(low, a->window_count, i,
+                a->windows[i].rank < rank || (a->windows[i].rank == rank && a->windows[i].start_ns <= ns));
   while (low > 0 && a->windows[low - 1].rank == rank && a->windows[low - 1].reach_ns > ns)
     if (a->windows[--low].end_ns > ns) return true;
   return false;
@@ -363,7 +350,7 @@ static void note_unlaunched(const struct tg__columns *t, const struct tg__ask *a
   int64_t without = 0;
   for (uint32_t k = 0; k < t->track_count; k++) {
     if (!tg__ask_has_track(a, t, k)) continue;
-    for (uint32_t i = t->tracks[k].first, end = i + t->tracks[k].count; i < end; i++)
+    TG__EACH (i, tg__slices_of(&t->tracks[k]))
       without += t->slices.cause[i] == TG_NONE && tg__class_is_device_work(tg__slice_class(t, i));
   }
   if (without > 0)

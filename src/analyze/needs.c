@@ -22,7 +22,7 @@ static bool stands_on(const struct tg__columns *t, const struct tg__ask *a, cons
                       bool devices) {
   for (uint32_t k = t->track_count; k-- > 0;) { /* the category may stand on marks alone */
     if ((t->tracks[k].kind == TG__TRACK_DEVICE) != devices || !tg__ask_has_rank(a, t->tracks[k].rank)) continue;
-    for (uint32_t i = t->tracks[k].first, end = i + t->tracks[k].count; i < end; i++) {
+    TG__EACH (i, tg__slices_of(&t->tracks[k])) {
       const uint16_t cat = t->slices.cat[i];
       if (wanted[cat / 64] >> cat % 64 & 1 && (!linked || t->slices.cause[i] != TG_NONE)) return true;
     }
@@ -53,7 +53,7 @@ static bool has_memory_marks(const struct tg__columns *t, const struct tg__ask *
 static bool has_shapes(const struct tg__columns *t, const struct tg__ask *a) {
   for (uint32_t k = 0; k < t->track_count; k++) {
     if (!tg__ask_has_rank(a, t->tracks[k].rank)) continue;
-    for (uint32_t i = t->tracks[k].first, end = i + t->tracks[k].count; i < end; i++)
+    TG__EACH (i, tg__slices_of(&t->tracks[k]))
       if (tg__arg_dims(t, t->slices.args[i]) != TG_NONE) return true;
   }
   return false;

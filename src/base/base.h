@@ -130,6 +130,19 @@ uint32_t *tg__map_slot(struct tg__map *m, uint64_t key,
 uint32_t tg__map_get(const struct tg__map *m, uint64_t key); /* TG_NONE when absent */
 void tg__map_free(struct tg__map *m);
 
+/* ---- searching ------------------------------------------------------------------------------- */
+
+/* Moves `low` to the first index of [low, high) for which is_before, an expression of `i`, does not hold; to `high`
+ * when it holds for all. Where it holds it holds for every index before. */
+#define TG__PARTITION(low, high, i, is_before)                                                                         \
+  for (size_t tg__past = (high); (low) < tg__past;) {                                                                  \
+    const size_t i = (low) + (tg__past - (low)) / 2;                                                                   \
+    if (is_before)                                                                                                     \
+      (low) = i + 1;                                                                                                   \
+    else                                                                                                               \
+      tg__past = i;                                                                                                    \
+  }
+
 /* ---- sorting (sort.c) ------------------------------------------------------------------------ */
 
 /* Stable sort of `n` indexes by less(a, b, ctx); cheap on input that is nearly in order. false on no memory. */

@@ -10,10 +10,10 @@ static bool kernel_spans(const struct tg__facts *f, int64_t device, struct tg__s
   const struct tg__columns *t = f->t;
   const struct tg__rank *r = &t->ranks[f->rank];
   bool any = false;
-  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
+  TG__EACH (k, tg__tracks_of(r)) {
     const struct tg__track *track = &t->tracks[k];
     if (track->device != device) continue;
-    for (uint32_t i = track->first; i < track->first + track->count; i++) {
+    TG__EACH (i, tg__slices_of(track)) {
       if (tg__slice_class(t, i) != TG__CLASS_KERNEL) continue;
       tg__spans_add(out, t->slices.start_ns[i], tg__slice_end(t, i));
       any = true;
@@ -70,7 +70,7 @@ static struct edge longer_edge(const struct tg__facts *f, int64_t device) {
   const struct tg__rank *r = &f->t->ranks[f->rank];
   const struct tg__window *w = &f->steps.window;
   int64_t first = w->end_ns, last = w->start_ns;
-  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
+  TG__EACH (k, tg__tracks_of(r)) {
     const struct tg__track *track = &f->t->tracks[k];
     for (uint32_t i = track->first; track->device == device && i < track->first + track->count; i++) {
       const int64_t start = f->t->slices.start_ns[i], end = tg__slice_end(f->t, i);

@@ -43,14 +43,8 @@ static bool calls_before(uint32_t a, uint32_t b, const void *ctx) {
 }
 
 static size_t first_after(const struct labels *l, uint32_t slice) {
-  size_t low = 0, high = l->launch_count;
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    if (l->launches[middle].call <= slice)
-      low = middle + 1;
-    else
-      high = middle;
-  }
+  size_t low = 0;
+  TG__PARTITION(low, l->launch_count, i, l->launches[i].call <= slice);
   return low;
 }
 

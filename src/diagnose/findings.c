@@ -99,7 +99,7 @@ void tg__visit(const struct tg__facts *f, tg__visitor *visit, void *ctx) {
   const struct tg__columns *t = f->t;
   const struct tg__rank *r = &t->ranks[f->rank];
   const struct tg__window *w = &f->steps.window;
-  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
+  TG__EACH (k, tg__tracks_of(r)) {
     const struct tg__track *track = &t->tracks[k];
     for (uint32_t i = track->first; i < track->first + track->count && t->slices.start_ns[i] < w->end_ns; i++)
       if (t->slices.start_ns[i] >= w->start_ns) visit(ctx, i, tg__slice_class(t, i));

@@ -179,7 +179,7 @@ static void add_call(struct walk *w, uint32_t slice, enum tg__call_kind kind) {
 
 /* Device work counts for the call inside which it was launched. */
 static void add_device_work(struct walk *w, const struct tg__track *track) {
-  for (uint32_t i = track->first; i < track->first + track->count; i++) {
+  TG__EACH (i, tg__slices_of(track)) {
     const uint32_t cause = w->t->slices.cause[i];
     if (!tg__class_is_device_work(tg__slice_class(w->t, i)) || cause == TG_NONE || cause < w->first) continue;
     const uint32_t call = w->call_at[cause - w->first];
@@ -263,7 +263,7 @@ void tg__sites_open(struct tg__facts *f, struct tg__sites *out) {
     const struct tg__track *track = &t->tracks[r->first_track + k];
     w.busy_until = w.update_until = w.clear_until = w.load_until = INT64_MIN;
     if (track->kind != TG__TRACK_CPU || is_beside(f, track)) continue;
-    for (uint32_t i = track->first; i < track->first + track->count; i++) visit_call(&w, i);
+    TG__EACH (i, tg__slices_of(track)) visit_call(&w, i);
   }
   for (uint32_t k = 0; !out->failed && out->f->device_bound && k < r->track_count; k++)
     if (t->tracks[r->first_track + k].kind == TG__TRACK_DEVICE) add_device_work(&w, &t->tracks[r->first_track + k]);

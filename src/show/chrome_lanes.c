@@ -56,15 +56,8 @@ static bool put_first(struct lane *lane, uint32_t slice) {
 
 /* The innermost of those placed first that is on at ns and began before it; TG_NONE. */
 static uint32_t on_at(const struct lanes *l, const struct lane *lane, int64_t ns) {
-  size_t low = 0, high = lane->count;
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    if (l->t->slices.start_ns[lane->items[middle]] < ns) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
+  size_t low = 0;
+  TG__PARTITION(low, lane->count, i, l->t->slices.start_ns[lane->items[i]] < ns);
   uint32_t at = low ? (uint32_t)(low - 1) : TG_NONE;
   while (at != TG_NONE && end_of(l, lane, at) <= ns) at = lane->around[at];
   return at;

@@ -64,20 +64,6 @@ unsigned tg__chrome_slice_lane(const struct tg__chrome_tracks *c, uint32_t track
   return c->lanes[track] ? c->lanes[track][slice - c->t->tracks[track].first] : 0;
 }
 
-/* First slice of a track that starts at ns or later. */
-static uint32_t first_slice_from(const struct tg__columns *t, const struct tg__track *track, int64_t ns) {
-  uint32_t low = track->first, high = track->first + track->count;
-  while (low < high) {
-    const uint32_t mid = low + (high - low) / 2;
-    if (t->slices.start_ns[mid] < ns) {
-      low = mid + 1;
-    } else {
-      high = mid;
-    }
-  }
-  return low;
-}
-
 /* A flow's end is tied to the slice that starts with it, so it must go where that slice went. */
 static unsigned flow_lane(const struct tg__chrome_tracks *c, uint32_t k, uint32_t mark) {
   const struct tg__columns *t = c->t;
@@ -87,7 +73,8 @@ static unsigned flow_lane(const struct tg__chrome_tracks *c, uint32_t k, uint32_
   const bool has_id = tg__arg(t, t->marks.args[mark], TG__K_ID, true, &id) && id.kind == TG__KIND_INT;
   const uint32_t end = track->first + track->count;
   unsigned lane = 0;
-  for (uint32_t i = first_slice_from(t, track, ns), seen = 0; i < end && t->slices.start_ns[i] == ns; i++, seen++) {
+  for (uint32_t i = tg__first_slice_from(t, tg__slices_of(track), ns), seen = 0; i < end && t->slices.start_ns[i] == ns;
+       i++, seen++) {
     const unsigned own = tg__chrome_slice_lane(c, k, i);
     if (!seen) lane = own;
     if (has_id && tg__arg_int(t, t->slices.args[i], TG__K_CORRELATION, -1) == id.i) return own;

@@ -166,7 +166,7 @@ static void put_title(struct scope *s, const struct tg__track *track, unsigned l
 }
 
 static bool lane_has_frames(const struct scope *s, const struct tg__track *track, unsigned lane) {
-  for (uint32_t i = track->first; i < track->first + track->count; i++) {
+  TG__EACH (i, tg__slices_of(track)) {
     if (s->stacks.of_slice[i] != TG_NONE && s->t->slices.lane[i] == lane && s->t->slices.dur_ns[i] > 0) return true;
   }
   return false;

@@ -40,26 +40,15 @@ void tg__sql_bound_parent(struct tg__sql_bounds *b, const struct tg__columns *t,
   lower(&b->start_high, tg__slice_end(t, (uint32_t)parent));
 }
 
-/* First slice in [low, high) that starts at ns or later. */
-static uint64_t first_slice_from(const struct tg__columns *t, uint64_t low, uint64_t high, int64_t ns) {
-  while (low < high) {
-    const uint64_t mid = low + (high - low) / 2;
-    if (t->slices.start_ns[mid] < ns) {
-      low = mid + 1;
-    } else {
-      high = mid;
-    }
-  }
-  return low;
-}
-
 static void enter_track(struct tg__sql_window *w, const struct tg__track *track) {
   const struct tg__sql_bounds *b = &w->b;
   uint64_t low = track->first, high = (uint64_t)track->first + track->count;
   if (b->id_low > (int64_t)low) low = (uint64_t)b->id_low;
   if (b->id_high < (int64_t)high - 1) high = b->id_high < 0 ? 0 : (uint64_t)b->id_high + 1;
-  if (low < high && b->start_low != INT64_MIN) low = first_slice_from(w->t, low, high, b->start_low);
-  if (low < high && b->start_high != INT64_MAX) high = first_slice_from(w->t, low, high, b->start_high + 1);
+  if (low < high && b->start_low != INT64_MIN)
+    low = tg__first_slice_from(w->t, (struct tg__extent){(uint32_t)low, (uint32_t)high}, b->start_low);
+  if (low < high && b->start_high != INT64_MAX)
+    high = tg__first_slice_from(w->t, (struct tg__extent){(uint32_t)low, (uint32_t)high}, b->start_high + 1);
   w->row = low;
   w->end = high;
 }

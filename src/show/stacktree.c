@@ -61,7 +61,7 @@ static bool place_track(const struct tg__columns *t, const struct tg__ask *selec
 static bool place_device_work(const struct tg__columns *t, const struct tg__ask *selection, struct tg__stacktree *s,
                               uint32_t k) {
   const struct tg__track *track = &t->tracks[k];
-  for (uint32_t i = track->first; i < track->first + track->count; i++) {
+  TG__EACH (i, tg__slices_of(track)) {
     if (!tg__class_is_device_work(tg__slice_class(t, i)) || !tg__ask_has_slice(selection, t, k, i)) continue;
     const uint32_t cause = t->slices.cause[i];
     s->of_slice[i] = node_of(s, cause == TG_NONE ? TG_NONE : s->of_slice[cause], t->slices.name[i]);

@@ -32,7 +32,7 @@ static uint32_t collect_events(const struct tg__columns *t, const struct tg__ask
   for (uint32_t k = 0; k < t->track_count; k++) {
     const struct tg__track *track = &t->tracks[k];
     if (!tg__ask_has_track(selection, t, k)) continue;
-    for (uint32_t i = track->first; i < track->first + track->count; i++) {
+    TG__EACH (i, tg__slices_of(track)) {
       if (!selection->has_steps || tg__ask_has_slice(selection, t, k, i))
         out[n++] = (struct entry){t->slices.args[i], {false, i}};
     }

@@ -31,8 +31,8 @@ static bool profiler_step(struct tg__str s, int64_t *number) {
 
 static enum tg_err find_profiler_steps(struct tg__build *b, const struct tg__rank *rank) {
   const struct tg__columns *t = b->trace;
-  for (uint32_t k = rank->first_track; k < rank->first_track + rank->track_count; k++)
-    for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count; i++) {
+  TG__EACH (k, tg__tracks_of(rank))
+    TG__EACH (i, tg__slices_of(&t->tracks[k])) {
       const enum tg__class c = tg__slice_class(t, i);
       int64_t number;
       if (c == TG__CLASS_GPU_ANNOTATION || c == TG__CLASS_PYTHON || t->slices.depth[i] > 64 ||

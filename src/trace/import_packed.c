@@ -95,7 +95,7 @@ static bool list_events(struct mover *m, const struct tg__rank *rank) {
   const struct tg__columns *const t = m->from;
   m->events = tg__alloc(((size_t)t->slices.count + t->marks.count + 1) * sizeof *m->events);
   if (!m->events) return false;
-  for (uint32_t k = rank->first_track; k < rank->first_track + rank->track_count; k++) {
+  TG__EACH (k, tg__tracks_of(rank)) {
     for (uint32_t i = 0; i < t->tracks[k].count; i++) m->events[m->count++] = t->tracks[k].first + i;
   }
   for (uint32_t i = 0; i < t->marks.count; i++) {

@@ -43,16 +43,9 @@ static int chunk_order(const void *a, const void *b) {
 }
 
 const struct tg__chunk *tg__tacho_find(const struct tg__tacho *f, uint16_t type, uint32_t part) {
-  size_t low = 0, high = f->chunk_count;
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    const struct tg__chunk *const c = &f->chunks[middle];
-    if (c->type < type || (c->type == type && c->part < part)) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
+  size_t low = 0;
+  TG__PARTITION(low, f->chunk_count, i,
+                f->chunks[i].type < type || (f->chunks[i].type == type && f->chunks[i].part < part));
   if (low == f->chunk_count || f->chunks[low].type != type || f->chunks[low].part != part) return NULL;
   return &f->chunks[low];
 }
@@ -386,7 +379,7 @@ static enum tg_err count_phases(struct tg__columns *t, struct tg_error *e) {
     memset(rank->phase_count, 0, sizeof rank->phase_count);
     for (uint32_t k = 0; k < rank->track_count; k++) {
       const struct tg__track *const track = &t->tracks[rank->first_track + k];
-      for (uint32_t i = track->first; i < track->first + track->count; i++) {
+      TG__EACH (i, tg__slices_of(track)) {
         const uint8_t flags = t->slices.flags[i];
         rank->phase_count[flags & TG__F_BEGIN_END ? 'B' : !(flags & TG__F_ASYNC) ? 'X' : old_async ? 'S' : 'b']++;
       }

@@ -146,7 +146,7 @@ static bool is_device_side(enum tg__class cls) {
 
 typedef void each_fn(struct linker *l, uint32_t slice, enum tg__class cls, void *ctx);
 static void each_of_track(struct linker *l, const struct tg__track *track, each_fn *fn, void *ctx) {
-  for (uint32_t i = track->first; i < track->first + track->count; i++) fn(l, i, tg__slice_class(l->t, i), ctx);
+  TG__EACH (i, tg__slices_of(track)) fn(l, i, tg__slice_class(l->t, i), ctx);
 }
 static void each_slice(struct linker *l, each_fn *fn, void *ctx) {
   for (uint32_t k = 0; k < l->rank->track_count; k++)
@@ -313,14 +313,7 @@ static void link_track(void *ctx, uint32_t number) {
 
 static uint32_t op_starting_at(const struct tg__columns *t, uint32_t track, int64_t ns) {
   const struct tg__track *k = &t->tracks[track];
-  uint32_t from = k->first, to = k->first + k->count;
-  while (from < to) {
-    const uint32_t mid = from + (to - from) / 2;
-    if (t->slices.start_ns[mid] < ns)
-      from = mid + 1;
-    else
-      to = mid;
-  }
+  uint32_t from = tg__first_slice_from(t, tg__slices_of(k), ns);
   for (; from < k->first + k->count && t->slices.start_ns[from] == ns; from++)
     if (tg__slice_class(t, from) == TG__CLASS_OP) return from;
   return TG_NONE;
@@ -372,7 +365,7 @@ static uint32_t track_of_forward(const struct linker *l, uint32_t backward_track
     const struct tg__logical_thread *const x = &l->im->logicals[i];
     if (x->pid != from->pid || x->number != number) continue;
     const struct tg__track_key *const key = &l->im->shared.tracks[x->track];
-    for (uint32_t k = l->rank->first_track; k < l->rank->first_track + l->rank->track_count; k++) {
+    TG__EACH (k, tg__tracks_of(l->rank)) {
       const struct tg__track *const track = &l->t->tracks[k];
       if (track->pid == key->pid && track->tid == key->tid && !track->pid_is_text && !track->tid_is_text) return k;
     }

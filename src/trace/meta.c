@@ -65,7 +65,7 @@ static void take_name(struct tg__columns *t, const struct tg__rank *rank, uint32
   const struct tg__track *of = &t->tracks[t->marks.track[mark]];
   const bool process = what == TG__K_PROCESS_NAME || what == TG__K_PROCESS_LABELS;
   if (!process && what != TG__K_THREAD_NAME && what != TG__K_THREAD_SORT_INDEX) return;
-  for (uint32_t k = rank->first_track; k < rank->first_track + rank->track_count; k++) {
+  TG__EACH (k, tg__tracks_of(rank)) {
     struct tg__track *track = &t->tracks[k];
     if (process ? !same_process(track, of) : !same_thread(track, of)) continue;
     if (what == TG__K_PROCESS_NAME)
@@ -83,7 +83,7 @@ static void take_name(struct tg__columns *t, const struct tg__rank *rank, uint32
  */
 static void classify_track(struct tg__columns *t, struct tg__track *track) {
   uint32_t device = 0, host = 0, first = TG_NONE, synced = 0;
-  for (uint32_t i = track->first; i < track->first + track->count; i++) {
+  TG__EACH (i, tg__slices_of(track)) {
     const enum tg__class c = tg__slice_class(t, i);
     if (tg__class_is_host(c))
       host++;
@@ -105,7 +105,7 @@ static void classify_track(struct tg__columns *t, struct tg__track *track) {
 void tg__name_tracks(struct tg__columns *t, struct tg__rank *rank, uint32_t first_mark) {
   for (uint32_t i = first_mark; i < t->marks.count; i++)
     if (t->marks.ph[i] == 'M') take_name(t, rank, i);
-  for (uint32_t k = rank->first_track; k < rank->first_track + rank->track_count; k++) classify_track(t, &t->tracks[k]);
+  TG__EACH (k, tg__tracks_of(rank)) classify_track(t, &t->tracks[k]);
 }
 
 bool tg__rank_was_killed(const struct tg__rank *rank, uint32_t i) {

@@ -67,7 +67,7 @@ static void take_end(struct pairing *p, const struct half *h) {
 
 /* What a B without an E lasts until: the last thing its track shows. */
 static int64_t track_end(const struct tg__columns *t, const struct tg__track *track, int64_t end) {
-  for (uint32_t i = track->first; i < track->first + track->count; i++)
+  TG__EACH (i, tg__slices_of(track))
     if (tg__slice_end(t, i) > end) end = tg__slice_end(t, i);
   return end;
 }
@@ -117,10 +117,10 @@ static bool gather(struct pairing *p, bool async) {
   const struct tg__columns *t = p->t;
   const struct tg__rank *r = p->rank;
   const uint8_t flag = async ? TG__F_ASYNC : TG__F_BEGIN_END;
-  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
+  TG__EACH (k, tg__tracks_of(r)) {
     const struct tg__track *track = &t->tracks[k];
     if (async != (track->kind == TG__TRACK_ASYNC)) continue;
-    for (uint32_t i = track->first; i < track->first + track->count; i++) {
+    TG__EACH (i, tg__slices_of(track)) {
       if (!(t->slices.flags[i] & flag)) continue;
       const uint64_t key = async ? async_key(t, t->slices.args[i], t->slices.cat[i]) : k;
       if (!add_half(&p->all, (struct half){key, t->slices.start_ns[i], t->slices.args[i], i, false})) return false;

@@ -334,10 +334,23 @@ static inline struct tg__str tg__name(const struct tg__columns *t, uint32_t stri
 static inline enum tg__class tg__slice_class(const struct tg__columns *t, uint32_t slice) {
   return (enum tg__class)t->cats[t->slices.cat[slice]].cls;
 }
-/* The slices of a rank: those of its tracks, one after another. */
-struct tg__extent { /* of slices or of marks */
+struct tg__extent { /* of tracks, slices or marks */
   uint32_t first, past;
 };
+/* A loop over the indexes of an extent, which is read twice, before the first. */
+#define TG__EACH(i, extent) for (uint32_t i = (extent).first, i##_past = (extent).past; i < i##_past; i++)
+static inline struct tg__extent tg__tracks_of(const struct tg__rank *r) {
+  return (struct tg__extent){r->first_track, r->first_track + r->track_count};
+}
+static inline struct tg__extent tg__slices_of(const struct tg__track *k) {
+  return (struct tg__extent){k->first, k->first + k->count};
+}
+/* The first slice of a track, or of a part of it, that starts at ns or later; `past` when none does. */
+static inline uint32_t tg__first_slice_from(const struct tg__columns *t, struct tg__extent of_track, int64_t ns) {
+  TG__PARTITION(of_track.first, of_track.past, i, t->slices.start_ns[i] < ns);
+  return of_track.first;
+}
+/* The slices of a rank: those of its tracks, one after another. */
 static inline struct tg__extent tg__rank_slices(const struct tg__columns *t, uint32_t rank) {
   const struct tg__rank *const r = &t->ranks[rank];
   if (r->track_count == 0) return (struct tg__extent){0, 0};

@@ -41,7 +41,7 @@ static bool slice_is_valid(const struct tg__columns *t, const struct tg__track *
 
 /* That slices of one lane nest is checked by brute force in test_build.c. */
 static bool lanes_are_valid(const struct tg__columns *t, const struct tg__track *track, struct tg_error *e) {
-  for (uint32_t i = track->first; i < track->first + track->count; i++)
+  TG__EACH (i, tg__slices_of(track))
     CHECK(t->slices.lane[i] < track->lanes, i, "slice %u is on a lane its track does not have");
   return true;
 }

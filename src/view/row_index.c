@@ -133,14 +133,8 @@ void tg__row_unpack(struct tg__row_reader *r, uint32_t block) {
 
 uint32_t tg__row_position(struct tg__row_reader *r, int64_t ns) {
   const int64_t *const start = r->trace->slices.start_ns;
-  uint32_t low = 0, high = tg__blocks_of(r->row->count); /* blocks before `low` begin before ns */
-  while (low < high) {
-    const uint32_t mid = low + (high - low) / 2;
-    if (start[tg__row_block_first(r, mid)] < ns)
-      low = mid + 1;
-    else
-      high = mid;
-  }
+  uint32_t low = 0; /* blocks before `low` begin before ns */
+  TG__PARTITION(low, tg__blocks_of(r->row->count), i, start[tg__row_block_first(r, i)] < ns);
   if (!low) return 0;
   uint32_t p = (low - 1) << TG__FAN_BITS;
   while (p < r->row->count && p < low << TG__FAN_BITS && start[tg__row_at(r, p)] < ns) p++;

@@ -56,15 +56,10 @@ static uint32_t *sorted_launches(struct tg__crit *c, tg__less *less) {
 /* The work launched last on this stream up to a time, by any thread. */
 static uint32_t launched_before(const struct pass *p, uint32_t stream, int64_t at) {
   const struct tg__crit *c = p->c;
-  size_t low = 0, high = c->launch_count;
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    const struct tg__crit_launch *l = &c->launches[p->by_stream[middle]];
-    if (l->stream < stream || (l->stream == stream && l->at <= at))
-      low = middle + 1;
-    else
-      high = middle;
-  }
+  size_t low = 0;
+  TG__PARTITION(low, c->launch_count, i,
+                c->launches[p->by_stream[i]].stream < stream ||
+                    (c->launches[p->by_stream[i]].stream == stream && c->launches[p->by_stream[i]].at <= at));
   if (low == 0 || c->launches[p->by_stream[low - 1]].stream != stream) return TG_NONE;
   return c->launches[p->by_stream[low - 1]].work;
 }
@@ -72,18 +67,11 @@ static uint32_t launched_before(const struct pass *p, uint32_t stream, int64_t a
 /* The work launched next on this stream by the same thread. */
 static uint32_t launched_after(const struct pass *p, uint32_t thread, uint32_t stream, int64_t at) {
   const struct tg__crit *c = p->c;
-  size_t low = 0, high = c->launch_count;
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    const struct tg__crit_launch *l = &c->launches[p->by_thread[middle]];
-    const bool is_before = l->thread != thread   ? l->thread < thread
-                           : l->stream != stream ? l->stream < stream
-                                                 : l->at <= at;
-    if (is_before)
-      low = middle + 1;
-    else
-      high = middle;
-  }
+  size_t low = 0;
+  TG__PARTITION(low, c->launch_count, i,
+                c->launches[p->by_thread[i]].thread != thread   ? c->launches[p->by_thread[i]].thread < thread
+                : c->launches[p->by_thread[i]].stream != stream ? c->launches[p->by_thread[i]].stream < stream
+                                                                : c->launches[p->by_thread[i]].at <= at);
   if (low == c->launch_count) return TG_NONE;
   const struct tg__crit_launch *l = &c->launches[p->by_thread[low]];
   return l->thread == thread && l->stream == stream ? l->work : TG_NONE;
@@ -97,14 +85,8 @@ static void wait_for(struct tg__crit *c, uint32_t work, uint32_t call) {
 }
 
 static const struct tg__crit_wait *wait_of(const struct tg__crit *c, uint32_t row) {
-  size_t low = 0, high = c->wait_count;
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    if (c->waits[middle].row < row)
-      low = middle + 1;
-    else
-      high = middle;
-  }
+  size_t low = 0;
+  TG__PARTITION(low, c->wait_count, i, c->waits[i].row < row);
   return low < c->wait_count && c->waits[low].row == row ? &c->waits[low] : NULL;
 }
 

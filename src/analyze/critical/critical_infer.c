@@ -26,14 +26,8 @@ static uint32_t *work_by_end(const struct tg__crit *c, size_t *count) {
 
 static uint32_t ended_last(const struct tg__crit *c, const uint32_t *work, size_t count,
                            const struct tg__crit_row *call) {
-  size_t low = 0, high = count;
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    if (c->rows[work[middle]].end <= call->end)
-      low = middle + 1;
-    else
-      high = middle;
-  }
+  size_t low = 0;
+  TG__PARTITION(low, count, i, c->rows[work[i]].end <= call->end);
   return low && c->rows[work[low - 1]].end > call->start ? work[low - 1] : TG_NONE;
 }
 

@@ -29,9 +29,9 @@ static bool find_annotated(const struct fill *f, struct found **found, size_t *c
   const struct tg__columns *t = f->c->t;
   const struct tg__rank *rank = &t->ranks[f->c->rank];
   size_t cap = 0;
-  for (uint32_t k = rank->first_track; k < rank->first_track + rank->track_count; k++) {
+  TG__EACH (k, tg__tracks_of(rank)) {
     if (!is_host_annotation(&t->tracks[k])) continue;
-    for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count; i++) {
+    TG__EACH (i, tg__slices_of(&t->tracks[k])) {
       if (!(tg__crit_name(f->names, t->slices.name[i]) & TG__CRIT_NAME_WANTED)) continue;
       if (!tg__grow((void **)found, &cap, *count + 1, sizeof **found)) return false;
       (*found)[(*count)++] = (struct found){t->slices.start_ns[i], tg__slice_end(t, i)};
@@ -157,7 +157,7 @@ static void add_rows(struct fill *f) {
   const struct tg__rank *rank = &t->ranks[f->c->rank];
   for (uint32_t k = 0; k < rank->track_count; k++) {
     const struct tg__track *track = &t->tracks[rank->first_track + k];
-    for (uint32_t i = track->first; i < track->first + track->count; i++) {
+    TG__EACH (i, tg__slices_of(track)) {
       const enum tg__class cls = tg__slice_class(t, i);
       if (tg__class_is_device_work(cls) ? is_work_in_window(f, i) : cls == TG__CLASS_SYNC)
         add_device(f, i, cls, track);
@@ -275,7 +275,7 @@ static uint32_t forward_thread(const struct fill *f, uint32_t k, uint32_t *votes
   const struct tg__track *track = &t->tracks[rank->first_track + k];
   uint32_t best = TG_NONE, at = rank->first_track;
   bool any = false;
-  for (uint32_t i = track->first; i < track->first + track->count; i++) {
+  TG__EACH (i, tg__slices_of(track)) {
     const uint32_t forward = tg__slice_class(t, i) == TG__CLASS_OP ? t->slices.cause[i] : TG_NONE;
     if (forward == TG_NONE) continue;
     if (!any) memset(votes, 0, rank->track_count * sizeof *votes);

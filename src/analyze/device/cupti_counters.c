@@ -47,8 +47,8 @@ static bool collect(struct work *w) {
   const struct tg__columns *t = w->t;
   const struct tg__rank *rank = &t->ranks[w->rank];
   size_t event_cap = 0, launch_cap = 0;
-  for (uint32_t k = rank->first_track; k < rank->first_track + rank->track_count; k++)
-    for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count; i++) {
+  TG__EACH (k, tg__tracks_of(rank))
+    TG__EACH (i, tg__slices_of(&t->tracks[k])) {
       if (tg__slice_class(t, i) == TG__CLASS_COUNTER_RANGE) {
         if (!tg__grow((void **)&w->events, &event_cap, w->event_count + 1, sizeof *w->events)) return false;
         w->events[w->event_count++] = i;

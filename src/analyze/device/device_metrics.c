@@ -49,7 +49,7 @@ static void put_device(const struct work *w, const struct tg__gpu *g) {
 static double tensor_share(struct work *w, const struct tg__gpu *g) {
   const struct tg__rank *r = &w->t->ranks[g->rank];
   long double all = 0, tensor = 0;
-  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
+  TG__EACH (k, tg__tracks_of(r)) {
     const struct tg__track *track = &w->t->tracks[k];
     for (uint32_t i = track->first; track->device == g->device && i < track->first + track->count; i++) {
       if (tg__slice_class(w->t, i) != TG__CLASS_KERNEL) continue;
@@ -148,7 +148,7 @@ static enum tg_err answer_curve(struct work *w, const struct tg__gpu *g) {
   const struct tg__rank *r = &w->t->ranks[g->rank];
   memset(w->buckets, 0, w->count * sizeof *w->buckets);
   w->busy.count = w->load.count = 0;
-  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
+  TG__EACH (k, tg__tracks_of(r)) {
     const struct tg__track *track = &w->t->tracks[k];
     for (uint32_t i = track->first; track->device == g->device && i < track->first + track->count; i++)
       if (tg__slice_class(w->t, i) == TG__CLASS_KERNEL) add_kernel(w, i);
@@ -166,9 +166,9 @@ static void find_range(struct work *w, uint32_t rank) {
   const struct tg__rank *r = &w->t->ranks[rank];
   bool any = false;
   w->begin_ns = w->end_ns = 0;
-  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
+  TG__EACH (k, tg__tracks_of(r)) {
     const struct tg__track *track = &w->t->tracks[k];
-    for (uint32_t i = track->first; i < track->first + track->count; i++) {
+    TG__EACH (i, tg__slices_of(track)) {
       const int64_t start = w->t->slices.start_ns[i], end = tg__slice_end(w->t, i);
       if (tg__slice_class(w->t, i) == TG__CLASS_SPAN &&
           tg__str_eq(tg__name(w->t, w->t->slices.name[i]), TG_STR("PyTorch Profiler (0)"))) {

@@ -31,7 +31,7 @@ static bool slice_before(uint32_t a, uint32_t b, const void *ctx) {
  */
 static int64_t reach_of(const struct tg__columns *t, const struct tg__rank *r) {
   int64_t least = INT64_MAX, most = INT64_MIN;
-  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
+  TG__EACH (k, tg__tracks_of(r)) {
     uint32_t first = t->tracks[k].first, past = first + t->tracks[k].count;
     while (first < past && tg__slice_class(t, first) == TG__CLASS_SPAN) first++;
     while (past > first && tg__slice_class(t, past - 1) == TG__CLASS_SPAN) past--;

@@ -71,18 +71,6 @@ struct doing {
 };
 
 /* Slices of one track that are open at a time: the last one to start before it, and those around that one. */
-static uint32_t first_at_or_after(const struct tg__columns *t, uint32_t track, int64_t ns) {
-  uint32_t lo = t->tracks[track].first, hi = lo + t->tracks[track].count;
-  while (lo < hi) {
-    const uint32_t mid = lo + (hi - lo) / 2;
-    if (t->slices.start_ns[mid] < ns)
-      lo = mid + 1;
-    else
-      hi = mid;
-  }
-  return lo;
-}
-
 static void advance(struct finder *f, struct doing *d, int64_t to_ns) {
   while (d->depth && f->stack[d->depth - 1].end_ns <= to_ns) {
     const struct open_slice *top = &f->stack[--d->depth];
@@ -126,7 +114,7 @@ static bool look_at_thread(struct finder *f, uint32_t track, int64_t from_ns, in
   const struct tg__columns *t = f->t;
   *d = (struct doing){.now_ns = from_ns, .covering = TG_NONE};
   const uint32_t first = t->tracks[track].first, past = first + t->tracks[track].count;
-  uint32_t i = first_at_or_after(t, track, from_ns);
+  uint32_t i = tg__first_slice_from(t, tg__slices_of(&t->tracks[track]), from_ns);
   if (i > first && !enter_open(f, d, i - 1, from_ns, to_ns)) return false;
   for (; i < past && t->slices.start_ns[i] < to_ns; i++)
     if (!enter(f, d, i, from_ns, to_ns)) return false;
@@ -168,14 +156,14 @@ static bool less_device(uint32_t a, uint32_t b, const void *ctx) {
 
 static bool has_device_work(const struct tg__columns *t, uint32_t track) {
   const struct tg__track *k = &t->tracks[track];
-  for (uint32_t i = k->first; i < k->first + k->count; i++)
+  TG__EACH (i, tg__slices_of(k))
     if (tg__class_is_device_work(tg__slice_class(t, i))) return true;
   return false;
 }
 
 static bool gather_tracks(struct finder *f) {
   const struct tg__rank *r = &f->t->ranks[f->rank];
-  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
+  TG__EACH (k, tg__tracks_of(r)) {
     if (!has_device_work(f->t, k)) continue;
     if (!tg__grow((void **)&f->tracks, &f->track_cap, f->track_count + 1, sizeof *f->tracks)) return false;
     f->tracks[f->track_count++] = k;
@@ -189,7 +177,7 @@ static bool gather_work(struct finder *f, size_t from, size_t to) {
   f->work_count = 0;
   for (size_t k = from; k < to; k++) {
     const struct tg__track *track = &t->tracks[f->tracks[k]];
-    for (uint32_t i = track->first; i < track->first + track->count; i++) {
+    TG__EACH (i, tg__slices_of(track)) {
       if (!tg__class_is_device_work(tg__slice_class(t, i))) continue;
       if (!tg__grow((void **)&f->work, &f->work_cap, f->work_count + 1, sizeof *f->work)) return false;
       f->work[f->work_count++] = i;
@@ -204,7 +192,7 @@ static uint32_t find_main_track(const struct tg__columns *t, uint32_t rank) {
     if (t->steps[i].rank == rank && t->steps[i].slice != TG_NONE) return tg__slice_track(t, t->steps[i].slice);
   const struct tg__rank *r = &t->ranks[rank];
   uint32_t best = TG_NONE;
-  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++)
+  TG__EACH (k, tg__tracks_of(r))
     if (t->tracks[k].kind == TG__TRACK_CPU && (best == TG_NONE || t->tracks[k].count > t->tracks[best].count)) best = k;
   return best;
 }

@@ -84,10 +84,10 @@ static bool measure_device(const struct tg__columns *t, struct tg__gpu *g) {
   struct measure m = {.t = t};
   const struct tg__rank *rank = &t->ranks[g->rank];
   const double length = (double)(g->window.end_ns - g->window.start_ns);
-  for (uint32_t k = rank->first_track; k < rank->first_track + rank->track_count; k++) {
+  TG__EACH (k, tg__tracks_of(rank)) {
     const struct tg__track *track = &t->tracks[k];
     if (track->device != g->device) continue;
-    for (uint32_t i = track->first; i < track->first + track->count; i++)
+    TG__EACH (i, tg__slices_of(track))
       if (tg__slice_class(t, i) == TG__CLASS_KERNEL) add_kernel(&m, i, &g->window);
   }
   tg__spans_union(&m.busy);
@@ -107,11 +107,10 @@ static bool measure_device(const struct tg__columns *t, struct tg__gpu *g) {
 static bool find_devices(const struct tg__columns *t, uint32_t rank, struct tg__gpu **out, size_t *count) {
   size_t cap = 0;
   const struct tg__rank *r = &t->ranks[rank];
-  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
+  TG__EACH (k, tg__tracks_of(r)) {
     const struct tg__track *track = &t->tracks[k];
     int64_t kernels = 0;
-    for (uint32_t i = track->first; i < track->first + track->count; i++)
-      kernels += tg__slice_class(t, i) == TG__CLASS_KERNEL;
+    TG__EACH (i, tg__slices_of(track)) kernels += tg__slice_class(t, i) == TG__CLASS_KERNEL;
     if (kernels == 0) continue;
     size_t at = 0;
     while (at < *count && (*out)[at].device < track->device) at++;

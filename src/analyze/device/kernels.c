@@ -198,7 +198,7 @@ static enum tg_err count_all(struct work *w, const struct tg__ask *a) {
   for (uint32_t k = 0; k < w->t->track_count; k++) {
     if (!tg__ask_has_track(a, w->t, k)) continue;
     const struct tg__track *track = &w->t->tracks[k];
-    for (uint32_t i = track->first; i < track->first + track->count; i++) {
+    TG__EACH (i, tg__slices_of(track)) {
       if (!tg__class_is_device_work(tg__slice_class(w->t, i))) continue;
       if (a->has_steps && !tg__ask_has_slice(a, w->t, k, i)) continue;
       if (!count_one(w, k, i)) return TG_MEMORY;

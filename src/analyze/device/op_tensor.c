@@ -12,7 +12,7 @@ static uint32_t launching_node(const struct tg__columns *t, const struct tg__op_
 
 static void add_kernels(const struct tg__columns *t, const struct tg__track *track, const struct tg__op_tree *tree,
                         struct tg__tensor_names *names, struct tg__op_tensor *out) {
-  for (uint32_t i = track->first; i < track->first + track->count; i++) {
+  TG__EACH (i, tg__slices_of(track)) {
     if (tg__slice_class(t, i) != TG__CLASS_KERNEL) continue;
     if (tg__tensor_unit(names, t->slices.name[i]) != TG__UNIT_TENSOR_CORE) continue;
     const uint32_t node = launching_node(t, tree, i);

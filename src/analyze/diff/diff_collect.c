@@ -246,7 +246,7 @@ static enum tg_err collect_device_work(struct work *w, bool family) {
   const struct tg__columns *t = w->s->t;
   for (uint32_t k = 0; k < t->track_count; k++) {
     if (!tg__ask_has_track(&w->s->pick, t, k)) continue;
-    for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count; i++) {
+    TG__EACH (i, tg__slices_of(&t->tracks[k])) {
       if (tg__class_is_device_work(tg__slice_class(t, i)) && !add_device_work(w, k, i, family)) return TG_MEMORY;
     }
   }

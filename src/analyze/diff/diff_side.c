@@ -138,15 +138,9 @@ void tg__diff_side_close(struct tg__diff_side *s) {
 }
 
 uint32_t tg__diff_step_at(const struct tg__diff_side *s, uint32_t rank, int64_t ns) {
-  size_t low = 0, high = s->unit_count; /* behind the last unit of this rank that starts at or before ns */
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    const struct tg__diff_unit *u = &s->units[middle];
-    if (u->rank < rank || (u->rank == rank && u->start_ns <= ns))
-      low = middle + 1;
-    else
-      high = middle;
-  }
+  size_t low = 0; /* behind the last unit of this rank that starts at or before ns */
+  TG__PARTITION(low, s->unit_count, i,
+                s->units[i].rank < rank || (s->units[i].rank == rank && s->units[i].start_ns <= ns));
   while (low > 0 && s->units[low - 1].rank == rank && s->units[low - 1].reach_ns > ns)
     if (s->units[--low].end_ns > ns) return s->units[low].step;
   return TG_NONE;

@@ -43,7 +43,7 @@ static void launches_add(struct launches *l, int64_t start, int64_t device_ns) {
 
 static void launches_of_track(const struct work *w, uint32_t track, struct launches *l) {
   const struct tg__track *k = &w->t->tracks[track];
-  for (uint32_t i = k->first; i < k->first + k->count; i++)
+  TG__EACH (i, tg__slices_of(k))
     if (w->device_of[i] > 0) launches_add(l, w->t->slices.start_ns[i], w->device_of[i]);
 }
 
@@ -75,21 +75,14 @@ static void launches_for_track(const struct work *w, uint32_t track, struct laun
 
 static void launches_for_all(const struct work *w, uint32_t rank, struct launches *l) {
   const struct tg__rank *r = &w->t->ranks[rank];
-  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++)
+  TG__EACH (k, tg__tracks_of(r))
     if (w->helps_all[k]) launches_of_track(w, k, l);
   sort_launches(l);
 }
 
 static size_t first_from(const struct launches *l, int64_t ns) {
-  size_t low = 0, high = l->count;
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    if (l->start_ns[middle] < ns) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
+  size_t low = 0;
+  TG__PARTITION(low, l->count, i, l->start_ns[i] < ns);
   return low;
 }
 
@@ -114,7 +107,7 @@ static void add_track(struct work *w, uint32_t track, const struct launches *of_
   const struct tg__track *k = &t->tracks[track];
   struct launches own = {0};
   if (w->annotated[track]) launches_for_track(w, track, &own);
-  for (uint32_t i = k->first; i < k->first + k->count; i++) {
+  TG__EACH (i, tg__slices_of(k)) {
     const enum tg__class cls = tg__slice_class(t, i);
     if (cls != TG__CLASS_ANNOTATION && cls != TG__CLASS_GPU_ANNOTATION) continue;
     const int64_t start = t->slices.start_ns[i], end = tg__slice_end(t, i);
@@ -136,7 +129,7 @@ static uint32_t most_helped(struct work *w, uint32_t track) {
   const struct tg__columns *t = w->t;
   struct tg__map counts = {0};
   uint32_t best = TG_NONE, most = 0;
-  for (uint32_t i = t->tracks[track].first; i < t->tracks[track].first + t->tracks[track].count; i++) {
+  TG__EACH (i, tg__slices_of(&t->tracks[track])) {
     const uint32_t forward = t->slices.cause[i];
     if (forward == TG_NONE || tg__slice_class(t, i) != TG__CLASS_OP || tg__slice_class(t, forward) != TG__CLASS_OP)
       continue;
@@ -161,7 +154,7 @@ static void prepare(struct work *w) {
   const struct tg__reach reach = tg__reach_of(t, w->a->rank);
   for (uint32_t k = reach.first_track; k < reach.end_track; k++) {
     w->first_helper[k] = w->next_helper[k] = TG_NONE;
-    for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count; i++) {
+    TG__EACH (i, tg__slices_of(&t->tracks[k])) {
       const enum tg__class cls = tg__slice_class(t, i);
       w->annotated[k] |= cls == TG__CLASS_ANNOTATION;
       if (tg__class_is_device_work(cls) && t->slices.cause[i] != TG_NONE)

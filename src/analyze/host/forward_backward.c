@@ -48,7 +48,7 @@ static bool is_repeated(struct work *w, uint32_t slice, uint32_t forward) {
 static bool add_track(struct work *w, uint32_t track, struct tg__map *known) {
   const struct tg__track *k = &w->t->tracks[track];
   const int64_t *dur = w->t->slices.dur_ns;
-  for (uint32_t i = k->first; i < k->first + k->count; i++) {
+  TG__EACH (i, tg__slices_of(k)) {
     const uint32_t forward = forward_of(w, i);
     const bool repeated = is_repeated(w, i, forward);
     if (forward == TG_NONE || repeated || !tg__ask_has_slice(w->a, w->t, track, i)) continue;

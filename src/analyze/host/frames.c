@@ -42,21 +42,15 @@ struct open_frames {
 /* The innermost open frame that holds the slice. */
 static uint32_t frame_holding(const struct tg__columns *t, const struct open_frames *open, uint32_t slice) {
   const int64_t end = tg__slice_end(t, slice);
-  size_t low = 0, high = open->count;
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    if (tg__slice_end(t, open->slices[middle]) >= end)
-      low = middle + 1;
-    else
-      high = middle;
-  }
+  size_t low = 0;
+  TG__PARTITION(low, open->count, i, tg__slice_end(t, open->slices[i]) >= end);
   return low ? open->slices[low - 1] : TG_NONE;
 }
 
 static bool frames_of_track(const struct tg__columns *t, const struct tg__track *track, struct open_frames *open,
                             uint32_t *around) {
   open->count = 0;
-  for (uint32_t i = track->first; i < track->first + track->count; i++) {
+  TG__EACH (i, tg__slices_of(track)) {
     const int64_t start = t->slices.start_ns[i], end = tg__slice_end(t, i);
     while (open->count && start >= tg__slice_end(t, open->slices[open->count - 1]) &&
            !(end == start && start == t->slices.start_ns[open->slices[open->count - 1]]))

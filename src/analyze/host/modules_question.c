@@ -66,7 +66,7 @@ static void count_track(struct work *w, uint32_t track) {
     else if (tg__modules_is_frame(&w->modules, n->slice))
       count_frame(w, i);
   }
-  for (uint32_t i = tr->first; i < tr->first + tr->count; i++) {
+  TG__EACH (i, tg__slices_of(tr)) {
     if (!tg__class_is_device_work(tg__slice_class(w->t, i)) || !tg__ask_has_slice(w->ask, w->t, track, i)) continue;
     bool backward;
     struct sums *s = &w->self[tg__modules_of_device_work(&w->modules, i, &backward)];

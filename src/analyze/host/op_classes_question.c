@@ -34,7 +34,7 @@ static void count_track(struct work *w, uint32_t track) {
     const struct tg__op_node *n = &w->tree.nodes[i];
     if (n->in_table && n->absorbed_by == TG_NONE && tg__ask_has_slice(w->ask, w->t, track, n->slice)) count_op(w, i);
   }
-  for (uint32_t i = tr->first; i < tr->first + tr->count; i++)
+  TG__EACH (i, tg__slices_of(tr))
     if (tg__class_is_device_work(tg__slice_class(w->t, i)) && tg__ask_has_slice(w->ask, w->t, track, i))
       count_device_work(w, i);
 }

@@ -35,7 +35,7 @@ static enum tg_err count_device(struct work *w) {
   for (uint32_t k = 0; k < w->t->track_count; k++) {
     const struct tg__track *track = &w->t->tracks[k];
     if (!tg__ask_has_rank(w->ask, track->rank)) continue;
-    for (uint32_t i = track->first; i < track->first + track->count; i++) {
+    TG__EACH (i, tg__slices_of(track)) {
       if (!tg__class_is_device_work(tg__slice_class(w->t, i)) || !tg__ask_has_slice(w->ask, w->t, k, i)) continue;
       if (!count_one(w, i, w->t->slices.dur_ns[i])) return TG_MEMORY;
     }

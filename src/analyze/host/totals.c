@@ -23,7 +23,7 @@ static void stretch(struct sums *s, int64_t start, int64_t end) {
 
 static void add_slices(const struct tg__columns *t, uint32_t track, struct sums *s) {
   const struct tg__track *tr = &t->tracks[track];
-  for (uint32_t i = tr->first; i < tr->first + tr->count; i++) {
+  TG__EACH (i, tg__slices_of(tr)) {
     const enum tg__class cls = tg__slice_class(t, i);
     const int64_t start = t->slices.start_ns[i], end = tg__slice_end(t, i);
     if (cls != TG__CLASS_SPAN && cls != TG__CLASS_OVERHEAD) stretch(s, start, end);

@@ -45,7 +45,7 @@ struct builder {
 
 static uint8_t role_of(struct builder *b, const struct tg__track *track) {
   uint8_t role = TG__THREAD_OTHER;
-  for (uint32_t i = track->first; i < track->first + track->count; i++) {
+  TG__EACH (i, tg__slices_of(track)) {
     const unsigned name = tg__thread_name(&b->names, b->t->slices.name[i]);
     if (name & (TG__NAME_STEP | TG__NAME_BACKWARD_RANGE)) return TG__THREAD_MAIN;
     if (name & TG__NAME_AUTOGRAD) role = TG__THREAD_BACKWARD;
@@ -56,7 +56,7 @@ static uint8_t role_of(struct builder *b, const struct tg__track *track) {
 static bool list_ranges(struct builder *b, const struct tg__track *main) {
   uint32_t top = TG_NONE;
   b->count = 0;
-  for (uint32_t i = main->first; i < main->first + main->count; i++) {
+  TG__EACH (i, tg__slices_of(main)) {
     if (!(tg__thread_name(&b->names, b->t->slices.name[i]) & (TG__NAME_STEP | TG__NAME_BACKWARD_RANGE))) continue;
     while (top != TG_NONE && tg__slice_end(b->t, b->ranges[top].slice) <= b->t->slices.start_ns[i])
       top = b->ranges[top].outer;
@@ -78,7 +78,7 @@ static uint32_t range_around(const struct builder *b, uint32_t slice, size_t *at
 
 static void hang_below(struct builder *b, const struct tg__track *backward) {
   size_t at = 0;
-  for (uint32_t i = backward->first; i < backward->first + backward->count; i++)
+  TG__EACH (i, tg__slices_of(backward))
     if (b->g->kind[i] == TG__NODE_HOST && b->g->parent[i] == TG_NONE) b->g->parent[i] = range_around(b, i, &at);
 }
 
@@ -133,7 +133,7 @@ static bool is_host(enum tg__class cls) {
 
 static void add_nodes(struct builder *b, const struct tg__track *track) {
   const struct tg__slices *s = &b->t->slices;
-  for (uint32_t i = track->first; i < track->first + track->count; i++) {
+  TG__EACH (i, tg__slices_of(track)) {
     const enum tg__class cls = tg__slice_class(b->t, i);
     if (tg__class_is_device_work(cls))
       tg__call_graph_device(b->g, i, s->cause[i], s->start_ns[i], s->dur_ns[i]);

@@ -178,7 +178,7 @@ static uint32_t event_of(const struct tg__columns *t, const struct tg__ask *a) {
   bool device = false;
   for (uint32_t k = 0; k < t->track_count; k++) {
     if (!tg__ask_has_rank(a, t->tracks[k].rank)) continue;
-    for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count; i++) {
+    TG__EACH (i, tg__slices_of(&t->tracks[k])) {
       const enum tg__class cls = tg__slice_class(t, i);
       const bool is_device = tg__class_is_device_work(cls);
       if ((!is_device && cls != TG__CLASS_OP) || (device && !is_device)) continue;

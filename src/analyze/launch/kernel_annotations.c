@@ -88,8 +88,8 @@ static bool annotate_by_device(struct exact *x, uint32_t rank) {
 
 /* Per slice of the host the innermost annotation around it, or itself. */
 static void find_around(struct exact *x, const struct tg__rank *r, uint32_t *around) {
-  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
-    for (uint32_t i = x->t->tracks[k].first; i < x->t->tracks[k].first + x->t->tracks[k].count; i++) {
+  TG__EACH (k, tg__tracks_of(r)) {
+    TG__EACH (i, tg__slices_of(&x->t->tracks[k])) {
       const uint32_t up = x->t->slices.parent[i]; /* stands before its children */
       const bool own = tg__slice_class(x->t, i) == TG__CLASS_ANNOTATION;
       *x->any |= own;
@@ -101,8 +101,8 @@ static void find_around(struct exact *x, const struct tg__rank *r, uint32_t *aro
 static bool annotate_by_host(struct exact *x, const struct tg__rank *r, uint32_t *around) {
   const uint32_t *cause = x->t->slices.cause;
   find_around(x, r, around);
-  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
-    for (uint32_t i = x->t->tracks[k].first; i < x->t->tracks[k].first + x->t->tracks[k].count; i++) {
+  TG__EACH (k, tg__tracks_of(r)) {
+    TG__EACH (i, tg__slices_of(&x->t->tracks[k])) {
       if (!tg__class_is_device_work(tg__slice_class(x->t, i)) || !tg__ask_has_slice(x->a, x->t, k, i)) continue;
       uint32_t label = cause[i] == TG_NONE ? TG_NONE : around[cause[i]];
       if (label == TG_NONE && cause[i] != TG_NONE && cause[cause[i]] != TG_NONE) label = around[cause[cause[i]]];

@@ -188,8 +188,8 @@ static bool put_events(struct work *w, const struct tg__device_rows *d) {
 /* ---- sums ------------------------------------------------------------------------------------ */
 
 static bool has_launches(const struct tg__columns *t, uint32_t rank) {
-  for (uint32_t k = t->ranks[rank].first_track, end = k + t->ranks[rank].track_count; k < end; k++)
-    for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count; i++)
+  TG__EACH (k, tg__tracks_of(&t->ranks[rank]))
+    TG__EACH (i, tg__slices_of(&t->tracks[k]))
       if (t->slices.cause[i] != TG_NONE && tg__class_is_device_work(tg__slice_class(t, i))) return true;
   return false;
 }

@@ -115,7 +115,7 @@ static enum tg_err count_all(struct work *w, const struct tg__ask *a, struct tg_
   for (uint32_t k = 0; k < w->t->track_count; k++) {
     const struct tg__track *track = &w->t->tracks[k];
     if (!tg__ask_has_rank(a, track->rank)) continue;
-    for (uint32_t i = track->first; i < track->first + track->count; i++) {
+    TG__EACH (i, tg__slices_of(track)) {
       if (!tg__class_is_device_work(tg__slice_class(w->t, i))) continue;
       if (w->by == BY_RANK && row_of(w, track->rank, TG_NONE) == TG_NONE)
         return TG_MEMORY; /* even if none of it is in these steps */

@@ -50,9 +50,9 @@ static bool add_device_work(const struct tg__op_kernels *w, uint32_t slice, stru
 
 static bool collect(const struct tg__op_kernels *w, uint32_t rank, struct tg__op_calls *c) {
   const struct tg__rank *r = &w->t->ranks[rank];
-  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
+  TG__EACH (k, tg__tracks_of(r)) {
     const struct tg__track *track = &w->t->tracks[k];
-    for (uint32_t i = track->first; i < track->first + track->count; i++) {
+    TG__EACH (i, tg__slices_of(track)) {
       if (!tg__class_is_device_work(tg__slice_class(w->t, i)) || !tg__ask_has_slice(w->a, w->t, k, i)) continue;
       if (!add_device_work(w, i, c)) return false;
     }

@@ -25,8 +25,8 @@ static bool is_operator(const struct tg__patterns *p, uint32_t slice) {
 
 static void find_roots(struct tg__patterns *p, const struct tg__rank *rank) {
   const struct tg__columns *t = p->t;
-  for (uint32_t k = rank->first_track; k < rank->first_track + rank->track_count; k++) {
-    for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count; i++) {
+  TG__EACH (k, tg__tracks_of(rank)) {
+    TG__EACH (i, tg__slices_of(&t->tracks[k])) {
       const uint32_t up = t->slices.parent[i]; /* stands before its children */
       p->root[i] = up == TG_NONE ? TG_NONE : p->root[up];
       if (p->root[i] == TG_NONE && is_operator(p, i) && tg__patterns_wants(p, t->slices.name[i])) {
@@ -49,8 +49,8 @@ static bool work_of_rank(const void *ctx, struct tg__patterns *p, uint32_t rank,
   const struct tg__columns *t = p->t;
   const struct tg__rank *r = &t->ranks[rank];
   find_roots(p, r);
-  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
-    for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count; i++) {
+  TG__EACH (k, tg__tracks_of(r)) {
+    TG__EACH (i, tg__slices_of(&t->tracks[k])) {
       if (!tg__class_is_device_work(tg__slice_class(t, i))) continue;
       const uint32_t root = p->root[i] = root_of(p, i);
       if (root == TG_NONE || !tg__ask_has_time(a, rank, t->slices.start_ns[root])) continue;

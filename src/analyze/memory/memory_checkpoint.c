@@ -131,16 +131,9 @@ static bool find_runs(struct work *w) {
 
 /* The last run of the process that begins before ns; NULL. */
 static struct run *run_before(const struct work *w, uint32_t process, int64_t ns) {
-  size_t low = 0, high = w->run_count;
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    const struct run *const r = &w->runs[middle];
-    if (r->process < process || (r->process == process && r->forward_ns[0] < ns)) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
+  size_t low = 0;
+  TG__PARTITION(low, w->run_count, i,
+                w->runs[i].process < process || (w->runs[i].process == process && w->runs[i].forward_ns[0] < ns));
   return low && w->runs[low - 1].process == process ? &w->runs[low - 1] : NULL;
 }
 

@@ -34,15 +34,8 @@ static struct rank_steps *list_steps(const struct tg__columns *t) {
 
 /* The step that was the last to begin at ns or before; TG_NONE before the first. */
 static uint32_t step_at(const struct tg__columns *t, const struct rank_steps *r, int64_t ns) {
-  uint32_t low = 0, high = r->count;
-  while (low < high) {
-    const uint32_t middle = low + (high - low) / 2;
-    if (t->steps[r->first + middle].start_ns <= ns) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
+  uint32_t low = 0;
+  TG__PARTITION(low, r->count, i, t->steps[r->first + i].start_ns <= ns);
   return low ? low - 1 : TG_NONE;
 }
 

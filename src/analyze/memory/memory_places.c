@@ -98,7 +98,7 @@ static bool *tracks_in_passes(const struct tg__places *p) {
   const struct tg__columns *const t = p->t;
   bool *const takes_part = tg__alloc((size_t)t->track_count + 1);
   for (uint32_t k = 0; takes_part && k < t->track_count; k++) {
-    for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count; i++) {
+    TG__EACH (i, tg__slices_of(&t->tracks[k])) {
       if (p->around[i].backward == i) takes_part[k] = true;
       if (p->around[i].link == i) takes_part[tg__slice_track(t, t->slices.cause[i])] = true;
     }
@@ -151,7 +151,7 @@ static bool list_passes(struct tg__places *p) {
   bool ok = takes_part && order && track_of;
   for (uint32_t k = 0; ok && k < t->track_count; k++) {
     if (!takes_part[k]) continue;
-    for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count; i++) {
+    TG__EACH (i, tg__slices_of(&t->tracks[k])) {
       if (p->around[i].top != i) continue;
       track_of[i] = k;
       order[count++] = i;
@@ -204,15 +204,8 @@ struct tg__place tg__place_at(struct tg__places *p, uint32_t track, int64_t ns) 
 
 /* How many passes begin at ns or before. */
 static size_t begun(const struct tg__process_passes *list, int64_t ns) {
-  size_t low = 0, high = list->count;
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    if (list->items[middle].start_ns <= ns) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
+  size_t low = 0;
+  TG__PARTITION(low, list->count, i, list->items[i].start_ns <= ns);
   return low;
 }
 

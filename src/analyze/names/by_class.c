@@ -84,14 +84,8 @@ static const struct lists *lists_of(const struct tg__columns *t) {
 }
 
 static size_t first_from(const uint32_t *slices, size_t count, uint32_t slice) {
-  size_t low = 0, high = count;
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    if (slices[middle] < slice)
-      low = middle + 1;
-    else
-      high = middle;
-  }
+  size_t low = 0;
+  TG__PARTITION(low, count, i, slices[i] < slice);
   return low;
 }
 

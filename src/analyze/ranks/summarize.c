@@ -48,9 +48,9 @@ static void note_identity(struct work *w) {
 static void note_extent(struct work *w) {
   const struct tg__rank *const rank = &w->t->ranks[w->rank];
   bool any = false;
-  for (uint32_t k = rank->first_track; k < rank->first_track + rank->track_count; k++) {
+  TG__EACH (k, tg__tracks_of(rank)) {
     const struct tg__track *const track = &w->t->tracks[k];
-    for (uint32_t i = track->first; i < track->first + track->count; i++) {
+    TG__EACH (i, tg__slices_of(track)) {
       if (w->t->slices.flags[i] & (TG__F_BEGIN_END | TG__F_ASYNC)) continue;
       const int64_t start = w->t->slices.start_ns[i], end = tg__slice_end(w->t, i);
       if (!any || start < w->r->first_ns) w->r->first_ns = start;
@@ -91,9 +91,9 @@ static unsigned share_of(struct work *w, uint32_t slice) {
 
 static void gather_shares(struct work *w) {
   const struct tg__rank *const rank = &w->t->ranks[w->rank];
-  for (uint32_t k = rank->first_track; k < rank->first_track + rank->track_count; k++) {
+  TG__EACH (k, tg__tracks_of(rank)) {
     const struct tg__track *const track = &w->t->tracks[k];
-    for (uint32_t i = track->first; i < track->first + track->count; i++) {
+    TG__EACH (i, tg__slices_of(track)) {
       const unsigned share = share_of(w, i);
       if (share < TG__SHARE_REST) tg__spans_add(&w->shares[share], w->t->slices.start_ns[i], tg__slice_end(w->t, i));
     }
@@ -154,14 +154,8 @@ static void place_collectives(struct work *w) {
     struct tg__sum_collective *const c = &w->r->collectives[k];
     const bool asked = c->call_ns != TG_NULL_INT;
     const int64_t at = asked ? c->call_ns : c->start_ns;
-    size_t low = 0, high = w->r->step_count;
-    while (low < high) {
-      const size_t middle = low + (high - low) / 2;
-      if ((asked ? b->steps[middle].host_start_ns : b->steps[middle].start_ns) <= at)
-        low = middle + 1;
-      else
-        high = middle;
-    }
+    size_t low = 0;
+    TG__PARTITION(low, w->r->step_count, i, (asked ? b->steps[i].host_start_ns : b->steps[i].start_ns) <= at);
     if (low > 0 && at < (asked ? b->steps[low - 1].host_end_ns : b->steps[low - 1].end_ns)) c->step = (uint32_t)low - 1;
   }
 }
@@ -196,9 +190,9 @@ static bool count_slice(struct totals *all, uint32_t name, enum tg__sum_what wha
 static bool count_slices(const struct work *w, struct totals *all) {
   const struct tg__columns *const t = w->t;
   const struct tg__rank *const rank = &t->ranks[w->rank];
-  for (uint32_t k = rank->first_track; k < rank->first_track + rank->track_count; k++) {
+  TG__EACH (k, tg__tracks_of(rank)) {
     const struct tg__track *const track = &t->tracks[k];
-    for (uint32_t i = track->first; i < track->first + track->count; i++) {
+    TG__EACH (i, tg__slices_of(track)) {
       const enum tg__class cls = tg__slice_class(t, i);
       const bool is_op = cls == TG__CLASS_OP;
       if ((is_op || tg__class_is_device_work(cls)) &&

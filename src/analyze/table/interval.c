@@ -112,15 +112,8 @@ int64_t tg__spans_length(const struct tg__spans *s) {
 }
 
 int64_t tg__spans_inside(const struct tg__spans *s, int64_t start, int64_t end) {
-  size_t low = 0, high = s->count;
-  while (low < high) { /* first span that ends after `start` */
-    const size_t middle = low + (high - low) / 2;
-    if (s->items[middle].end <= start) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
+  size_t low = 0; /* first span that ends after `start` */
+  TG__PARTITION(low, s->count, i, s->items[i].end <= start);
   uint64_t length = 0;
   for (size_t i = low; i < s->count && s->items[i].start < end; i++) {
     const int64_t from = s->items[i].start > start ? s->items[i].start : start;

@@ -24,9 +24,9 @@ static bool see_rank(struct loader *l, uint32_t rank) {
   l->spans.count = 0;
   l->calls = 0;
   l->has_workers = false;
-  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
+  TG__EACH (k, tg__tracks_of(r)) {
     const struct tg__track *track = &l->t->tracks[k];
-    for (uint32_t i = track->first; i < track->first + track->count; i++) {
+    TG__EACH (i, tg__slices_of(track)) {
       const enum tg__class c = tg__slice_class(l->t, i);
       if ((c != TG__CLASS_OP && c != TG__CLASS_ANNOTATION) ||
           !(tg__names_of(&l->names, l->t->slices.name[i]) & TG__NAME_DATALOADER))

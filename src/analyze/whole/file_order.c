@@ -6,14 +6,14 @@ struct reach {
 };
 
 static void find_reach(const uint32_t *args, struct tg__extent run, struct reach *r) {
-  for (uint32_t i = run.first; i < run.past; i++) {
+  TG__EACH (i, run) {
     if (args[i] < r->least) r->least = args[i];
     if (args[i] > r->most) r->most = args[i];
   }
 }
 
 static bool mark_taken(struct tg__file_order *o, const uint32_t *args, struct tg__extent run) {
-  for (uint32_t i = run.first; i < run.past; i++) {
+  TG__EACH (i, run) {
     const uint32_t at = args[i] - o->least;
     const uint64_t bit = (uint64_t)1 << at % 64;
     if (o->bits[at / 64] & bit) return false;

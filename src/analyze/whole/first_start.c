@@ -5,7 +5,7 @@
  * start. */
 static int64_t first_of_track(const struct tg__columns *t, uint32_t track) {
   const struct tg__track *const k = &t->tracks[track];
-  for (uint32_t i = k->first; i < k->first + k->count; i++)
+  TG__EACH (i, tg__slices_of(k))
     if (tg__slice_class(t, i) != TG__CLASS_SPAN)
       return t->slices.start_ns[i] + t->ranks[k->rank].clock_offset_ns; /* the recording itself is no row */
   return INT64_MAX;
@@ -13,7 +13,7 @@ static int64_t first_of_track(const struct tg__columns *t, uint32_t track) {
 
 int64_t tg__rank_first_common_ns(const struct tg__columns *t, uint32_t rank) {
   int64_t least = INT64_MAX;
-  for (uint32_t k = t->ranks[rank].first_track; k < t->ranks[rank].first_track + t->ranks[rank].track_count; k++) {
+  TG__EACH (k, tg__tracks_of(&t->ranks[rank])) {
     const int64_t start = first_of_track(t, k);
     if (start < least) least = start;
   }

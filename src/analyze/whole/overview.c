@@ -54,10 +54,10 @@ static bool is_complete(const struct tg__columns *t, uint32_t slice) {
 
 static void count_slices(const struct view *v, struct counts *c) {
   const struct tg__rank *rank = &v->t->ranks[v->rank];
-  for (uint32_t k = rank->first_track; k < rank->first_track + rank->track_count; k++) {
+  TG__EACH (k, tg__tracks_of(rank)) {
     const struct tg__track *track = &v->t->tracks[k];
     c->slices += track->count;
-    for (uint32_t i = track->first; i < track->first + track->count; i++) {
+    TG__EACH (i, tg__slices_of(track)) {
       if (!is_complete(v->t, i)) continue;
       const int64_t start = v->t->slices.start_ns[i], end = tg__slice_end(v->t, i);
       if (c->complete == 0 || start < c->first_ns) c->first_ns = start;

@@ -74,9 +74,9 @@ static unsigned role_of(struct work *w, uint32_t slice, enum tg__class cls) {
 static void gather_roles(struct work *w) {
   const struct tg__columns *t = w->t;
   const struct tg__rank *r = &t->ranks[w->rank];
-  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
+  TG__EACH (k, tg__tracks_of(r)) {
     const struct tg__track *track = &t->tracks[k];
-    for (uint32_t i = track->first; i < track->first + track->count; i++) {
+    TG__EACH (i, tg__slices_of(track)) {
       const unsigned role = role_of(w, i, tg__slice_class(t, i));
       if (role != ROLE_NONE) tg__spans_add(&w->roles[role], t->slices.start_ns[i], tg__slice_end(t, i));
       w->has_kernels |= role == TG__PART_KERNEL;
@@ -94,9 +94,9 @@ static void gather_roles(struct work *w) {
 static bool whole_recording(const struct tg__columns *t, uint32_t rank, struct tg__step_cost *out) {
   const struct tg__rank *r = &t->ranks[rank];
   bool found = false;
-  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
+  TG__EACH (k, tg__tracks_of(r)) {
     const struct tg__track *track = &t->tracks[k];
-    for (uint32_t i = track->first; i < track->first + track->count; i++) {
+    TG__EACH (i, tg__slices_of(track)) {
       const enum tg__class cls = tg__slice_class(t, i);
       const bool is_step =
           cls == TG__CLASS_ANNOTATION && tg__str_has_prefix(tg__name(t, t->slices.name[i]), "ProfilerStep#");
@@ -145,28 +145,16 @@ static bool is_split_device_work(enum tg__class c) { /* vendors without kernels 
 }
 
 uint32_t tg__step_at(const struct tg__columns *t, uint32_t rank, int64_t ns) {
-  uint32_t low = 0, high = t->step_count; /* first step that starts after ns, by (rank, start) */
-  while (low < high) {
-    const uint32_t mid = low + (high - low) / 2;
-    const struct tg__step *s = &t->steps[mid];
-    if (s->rank < rank || (s->rank == rank && s->start_ns <= ns))
-      low = mid + 1;
-    else
-      high = mid;
-  }
+  uint32_t low = 0; /* first step that starts after ns, by (rank, start) */
+  TG__PARTITION(low, t->step_count, i,
+                t->steps[i].rank < rank || (t->steps[i].rank == rank && t->steps[i].start_ns <= ns));
   if (low == 0 || t->steps[low - 1].rank != rank || ns >= t->steps[low - 1].end_ns) return TG_NONE;
   return low - 1;
 }
 
 size_t tg__steps_begun(const struct tg__breakdown *b, int64_t ns) {
-  size_t low = 0, high = b->count;
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    if (b->steps[middle].host_start_ns <= ns)
-      low = middle + 1;
-    else
-      high = middle;
-  }
+  size_t low = 0;
+  TG__PARTITION(low, b->count, i, b->steps[i].host_start_ns <= ns);
   return low;
 }
 
@@ -199,9 +187,9 @@ static bool assign_device_work(struct work *w, const struct tg__breakdown *b) {
     const int64_t end = b->steps[i].host_end_ns;
     w->launched[i].reach_ns = i && w->launched[i - 1].reach_ns > end ? w->launched[i - 1].reach_ns : end;
   }
-  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++) {
+  TG__EACH (k, tg__tracks_of(r)) {
     const struct tg__track *track = &t->tracks[k];
-    for (uint32_t i = track->first; i < track->first + track->count; i++) {
+    TG__EACH (i, tg__slices_of(track)) {
       if (!is_split_device_work(tg__slice_class(t, i)) || give_to_steps(w, b, i)) continue;
       if (!tg__grow((void **)&w->loose_ends, &w->loose_cap, w->loose_count + 1, sizeof *w->loose_ends)) return false;
       w->loose_ends[w->loose_count++] = tg__slice_end(t, i);

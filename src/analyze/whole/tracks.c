@@ -27,7 +27,7 @@ static void put_times(struct tg_table *out, const struct tg__columns *t, const s
   }
   int64_t last = INT64_MIN;
   spans->count = 0;
-  for (uint32_t i = track->first; i < track->first + track->count; i++) {
+  TG__EACH (i, tg__slices_of(track)) {
     const int64_t end = tg__slice_end(t, i);
     tg__spans_add(spans, t->slices.start_ns[i], end);
     if (end > last) last = end;

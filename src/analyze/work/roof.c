@@ -23,7 +23,7 @@ static bool look_at_devices(struct tg__roof *r, struct tg__reach reach) {
   uint8_t *says = tg__alloc((size_t)tg__strings_count(t->strings) + 1); /* by string id: 0 not looked at, 1 no, 2 yes */
   if (!says) return false;
   for (uint32_t k = reach.first_track; k < reach.end_track; k++)
-    for (uint32_t i = t->tracks[k].first; i < t->tracks[k].first + t->tracks[k].count; i++) {
+    TG__EACH (i, tg__slices_of(&t->tracks[k])) {
       if (!tg__class_is_device_work(tg__slice_class(t, i))) continue;
       r->on_device[t->tracks[k].rank] = true;
       const uint32_t name = t->slices.name[i];

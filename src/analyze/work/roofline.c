@@ -120,7 +120,7 @@ static enum tg_err count_kernels(struct work *w) {
   for (uint32_t k = 0; k < w->t->track_count; k++) {
     const struct tg__track *track = &w->t->tracks[k];
     if (!tg__ask_has_rank(w->ask, track->rank)) continue;
-    for (uint32_t i = track->first; i < track->first + track->count; i++) {
+    TG__EACH (i, tg__slices_of(track)) {
       if (!tg__class_is_device_work(tg__slice_class(w->t, i))) continue;
       if (w->ask->has_steps && !tg__ask_has_slice(w->ask, w->t, k, i)) continue;
       if (!add_kernel(w, i)) return TG_MEMORY;

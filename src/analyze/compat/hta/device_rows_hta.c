@@ -190,7 +190,7 @@ static bool has_work(const struct tg__columns *t, const struct tg__ask *a) {
     for (uint16_t f = 0; f < t->schemas[s].count && !named; f++) named = t->schemas[s].fields[f].key == TG__K_STREAM;
   for (uint32_t k = 0; k < t->track_count && named; k++) {
     if (!tg__ask_has_rank(a, t->tracks[k].rank)) continue;
-    for (uint32_t i = t->tracks[k].first, end = i + t->tracks[k].count; i < end; i++)
+    TG__EACH (i, tg__slices_of(&t->tracks[k]))
       if (tg__arg_int(t, t->slices.args[i], TG__K_STREAM, -1) != -1) return true;
   }
   return false;

@@ -41,10 +41,10 @@ bool tg__hta_is_row(const struct tg__hta *h, uint32_t slice) {
 /* Its columns of times are doubles as soon as one event has a fraction, or no time at all; only then does it round. */
 static bool is_rounded(const struct tg__columns *t, uint32_t rank) {
   const struct tg__extent b = tg__rank_slices(t, rank);
-  for (uint32_t i = b.first; i < b.past; i++)
+  TG__EACH (i, b)
     if (t->slices.start_ns[i] % 1000) return true;
   const struct tg__extent marks = tg__rank_marks(t, rank);
-  for (uint32_t i = marks.first; i < marks.past; i++)
+  TG__EACH (i, marks)
     if (t->marks.ts_ns[i] == TG_NULL_INT || t->marks.ts_ns[i] % 1000) return true;
   return false;
 }
@@ -70,7 +70,7 @@ static int64_t least_ts(const struct tg__hta *h) {
   for (uint32_t r = 0; r < h->t->rank_count; r++) {
     const struct tg__extent b = tg__rank_slices(h->t, r);
     struct tg__hta_row first = {.slice = TG_NONE};
-    for (uint32_t i = b.first; i < b.past; i++)
+    TG__EACH (i, b)
       if (tg__hta_is_row(h, i) &&
           (first.slice == TG_NONE || h->t->slices.start_ns[i] < h->t->slices.start_ns[first.slice]))
         first.slice = i;
@@ -127,17 +127,15 @@ static struct tg__hta_event of_mark(const struct tg__hta *h, uint32_t i) {
 static void place_events(const struct tg__hta *h, uint32_t rank, const struct tg__file_order *order,
                          struct tg__hta_event *events) {
   const struct tg__extent slices = tg__rank_slices(h->t, rank), marks = tg__rank_marks(h->t, rank);
-  for (uint32_t i = slices.first; i < slices.past; i++)
-    events[tg__file_order_of(order, h->t->slices.args[i])] = of_slice(h, i);
-  for (uint32_t i = marks.first; i < marks.past; i++)
-    events[tg__file_order_of(order, h->t->marks.args[i])] = of_mark(h, i);
+  TG__EACH (i, slices) events[tg__file_order_of(order, h->t->slices.args[i])] = of_slice(h, i);
+  TG__EACH (i, marks) events[tg__file_order_of(order, h->t->marks.args[i])] = of_mark(h, i);
 }
 
 static bool list_and_sort(const struct tg__hta *h, uint32_t rank, struct tg__hta_event *events) {
   const struct tg__extent slices = tg__rank_slices(h->t, rank), marks = tg__rank_marks(h->t, rank);
   size_t n = 0;
-  for (uint32_t i = slices.first; i < slices.past; i++) events[n++] = of_slice(h, i);
-  for (uint32_t i = marks.first; i < marks.past; i++) events[n++] = of_mark(h, i);
+  TG__EACH (i, slices) events[n++] = of_slice(h, i);
+  TG__EACH (i, marks) events[n++] = of_mark(h, i);
   return tg__hta_sort_events(events, n);
 }
 
@@ -249,14 +247,8 @@ static int ascending(const void *a, const void *b) {
 
 /* Last edge at or before ts, SIZE_MAX when all are later. */
 static size_t edge_of(const struct steps *s, int64_t ts) {
-  size_t low = 0, high = 2 * s->count;
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    if (s->edges[middle] <= ts)
-      low = middle + 1;
-    else
-      high = middle;
-  }
+  size_t low = 0;
+  TG__PARTITION(low, 2 * s->count, i, s->edges[i] <= ts);
   return low - 1;
 }
 

@@ -161,14 +161,8 @@ static size_t next_free(uint32_t *next, size_t at) {
 }
 
 static size_t first_from(const struct builder *b, const uint32_t *top, size_t count, int64_t ns) {
-  size_t low = 0, high = count;
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    if (start_ns(b, top[middle]) < ns)
-      low = middle + 1;
-    else
-      high = middle;
-  }
+  size_t low = 0;
+  TG__PARTITION(low, count, i, start_ns(b, top[i]) < ns);
   return low;
 }
 

@@ -77,14 +77,8 @@ static size_t last_reaching(const struct tree *t, size_t before, int64_t end) {
 
 static uint32_t op_around(const struct finder *f, uint32_t launch) {
   const int64_t ts = f->rank->rows[launch].ts_us, end = end_ns(f, launch);
-  size_t low = 0, high = f->count;
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    if (f->rank->rows[f->ops[middle]].ts_us <= ts)
-      low = middle + 1;
-    else
-      high = middle;
-  }
+  size_t low = 0;
+  TG__PARTITION(low, f->count, i, f->rank->rows[f->ops[i]].ts_us <= ts);
   const size_t at = last_reaching(&f->tree, low, end);
   return at == SIZE_MAX ? TG_NONE : f->ops[at];
 }

@@ -19,7 +19,7 @@ int64_t tg__rows_zero(const struct tg__columns *t) {
 
 static int64_t last_of_rank(const struct tg__columns *t, uint32_t rank) {
   int64_t most = INT64_MIN;
-  for (uint32_t k = t->ranks[rank].first_track; k < t->ranks[rank].first_track + t->ranks[rank].track_count; k++) {
+  TG__EACH (k, tg__tracks_of(&t->ranks[rank])) {
     uint32_t past = t->tracks[k].first + t->tracks[k].count;
     while (past > t->tracks[k].first && tg__slice_class(t, past - 1) == TG__CLASS_SPAN) past--;
     if (past > t->tracks[k].first && on_common_clock(t, k, past - 1) > most) most = on_common_clock(t, k, past - 1);

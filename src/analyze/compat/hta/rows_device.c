@@ -17,8 +17,7 @@ static struct tg__hta_event *list_work(const struct tg__exact *x, size_t *count)
   const struct tg__columns *const t = x->t;
   const struct tg__rank *const r = &t->ranks[x->rank];
   size_t most = 0;
-  for (uint32_t k = r->first_track; k < r->first_track + r->track_count; k++)
-    most += is_device(t, k) ? t->tracks[k].count : 0;
+  TG__EACH (k, tg__tracks_of(r)) most += is_device(t, k) ? t->tracks[k].count : 0;
   struct tg__hta_event *const work = tg__realloc(NULL, (most + 1) * sizeof *work);
   *count = 0;
   for (uint32_t k = r->first_track; work && k < r->first_track + r->track_count; k++)

@@ -190,8 +190,8 @@ static void end_sums(struct sums *s) {
 static bool find_partners(const struct tg__rows *r, uint32_t rank, struct tg__map last[2]) {
   const struct tg__columns *const t = r->t;
   const struct tg__rank *const of = &t->ranks[rank];
-  for (uint32_t k = of->first_track; k < of->first_track + of->track_count; k++)
-    for (uint32_t i = t->tracks[k].first, past = i + t->tracks[k].count; i < past; i++) {
+  TG__EACH (k, tg__tracks_of(of))
+    TG__EACH (i, tg__slices_of(&t->tracks[k])) {
       int64_t stream, correlation;
       if (!is_row(t, i)) continue;
       tg__hta_ids(&r->hta, i, &stream, &correlation);
@@ -216,8 +216,8 @@ static int64_t iteration_of(const struct tg__rows *r, uint32_t rank, const struc
 
 static bool sum_slices(const struct tg__rows *r, struct sums *s, uint32_t rank, const struct tg__map last[2]) {
   const struct tg__rank *const of = &r->t->ranks[rank];
-  for (uint32_t k = of->first_track; k < of->first_track + of->track_count; k++)
-    for (uint32_t i = r->t->tracks[k].first, past = i + r->t->tracks[k].count; i < past; i++) {
+  TG__EACH (k, tg__tracks_of(of))
+    TG__EACH (i, tg__slices_of(&r->t->tracks[k])) {
       const struct tg__hta_row row = {.slice = i};
       if (!is_row(r->t, i) || !tg__rows_on_side(r, &row)) continue;
       if (!s->every_step && !is_in_step(s, iteration_of(r, rank, last, i))) continue;

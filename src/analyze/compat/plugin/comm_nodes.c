@@ -54,7 +54,7 @@ static void add_node(struct gathering *g, uint32_t slice) {
 
 static void gather_nodes(struct gathering *g) {
   const struct tg__rank *const rank = &g->t->ranks[g->rank];
-  for (uint32_t k = rank->first_track; k < rank->first_track + rank->track_count; k++) {
+  TG__EACH (k, tg__tracks_of(rank)) {
     const struct tg__track *const track = &g->t->tracks[k];
     for (uint32_t i = track->first; i < track->first + track->count && !g->failed; i++) {
       const enum tg__class cls = tg__slice_class(g->t, i);
