@@ -427,7 +427,7 @@ enum tg_err tg__ask_order(const struct tg__question *q, struct tg_table *t, cons
   if (!err) err = tg__pick_columns(&a, t, e);
   if (!err) err = tg__keep_picked(&a, t, e);
   tg__ask_end(&a);
-  return err ? err : t->failed ? tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", t->question) : TG_OK;
+  return err ? err : t->failed ? tg__no_memory(e, "answering %s", t->question) : TG_OK;
 }
 
 enum tg_err tg__ask_finish(const struct tg__question *q, struct tg_table *t, const struct tg_arg *args,
@@ -492,8 +492,7 @@ static enum tg_err answer(struct tg__columns *t, struct tg__ask *a, struct tg_ta
     add_notes(t, a, out);
     tg__table_add_losses(out, t, a);
   }
-  if (out->failed || err == TG_MEMORY)
-    return tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", a->question->name);
+  if (out->failed || err == TG_MEMORY) return tg__no_memory(e, "answering %s", a->question->name);
   return err;
 }
 

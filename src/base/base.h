@@ -22,6 +22,8 @@
 /* Fill *e (may be NULL) and return code. offset: byte in the input, or -1. The text says what, where and what to do. */
 enum tg_err tg__fail(struct tg_error *e, enum tg_err code, int64_t offset, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+enum tg_err tg__no_memory(struct tg_error *e, const char *format, ...)
+    __attribute__((format(printf, 2, 3))); /* TG_MEMORY: "out of memory while" doing so */
 
 /* ---- memory (mem.c, pages.c) ----------------------------------------------------------------- */
 

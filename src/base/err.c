@@ -41,3 +41,12 @@ enum tg_err tg__fail(struct tg_error *e, enum tg_err code, int64_t offset, const
   if (written <= 0) snprintf(e->text, sizeof e->text, "%s", tg_err_text(code));
   return code;
 }
+
+enum tg_err tg__no_memory(struct tg_error *e, const char *format, ...) {
+  char doing[sizeof e->text];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(doing, sizeof doing, format, args);
+  va_end(args);
+  return tg__fail(e, TG_MEMORY, -1, "out of memory while %s", doing);
+}

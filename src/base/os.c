@@ -54,7 +54,7 @@ enum tg_err tg__file_open(const char *path, struct tg__file **out, struct tg_err
   } else if (S_ISDIR(st.st_mode)) {
     err = tg__fail(e, TG_IO, -1, "'%s' is a directory, a file is needed here", path);
   } else if (!(f = tg__alloc(sizeof *f))) {
-    err = tg__fail(e, TG_MEMORY, -1, "out of memory while opening '%s'", path);
+    err = tg__no_memory(e, "opening '%s'", path);
   }
   if (err) {
     if (!is_stdin) close(fd);
@@ -75,7 +75,7 @@ enum tg_err tg__file_keep(char *bytes, size_t len, struct tg__file **out, struct
     return TG_OK;
   }
   tg__free(bytes);
-  return tg__fail(e, TG_MEMORY, -1, "out of memory while keeping what came through a pipe");
+  return tg__no_memory(e, "keeping what came through a pipe");
 }
 
 int64_t tg__file_size(const struct tg__file *f) { return f->size; }
@@ -164,7 +164,7 @@ static enum tg_err open_temp(struct tg__writer *w, const char *path, struct tg_e
   char real[PATH_MAX]; /* a link stays a link; the file behind it is replaced */
   w->target = join(realpath(path, real) ? real : path, "");
   w->temp = w->target ? join(w->target, ".part-XXXXXX") : NULL;
-  if (!w->temp) return tg__fail(e, TG_MEMORY, -1, "out of memory while creating '%s'", path);
+  if (!w->temp) return tg__no_memory(e, "creating '%s'", path);
   w->fd = create_named(w->temp);
   if (w->fd < 0) return tg__fail(e, TG_IO, -1, "cannot create '%s': %s", path, strerror(errno));
   struct stat old;
@@ -178,7 +178,7 @@ enum tg_err tg__writer_open(const char *path, struct tg__writer **out, struct tg
   if (w) w->shown = join(strcmp(path, "-") == 0 ? "standard output" : path, "");
   if (!w || !w->shown) {
     writer_free(w);
-    return tg__fail(e, TG_MEMORY, -1, "out of memory while creating '%s'", path);
+    return tg__no_memory(e, "creating '%s'", path);
   }
   w->fd = -1;
   enum tg_err err = TG_OK;
@@ -274,7 +274,7 @@ static enum tg_err list_directory(struct names *list, const char *dir, struct tg
     if (entry->d_name[0] != '.') ok = add_name(list, dir, entry->d_name);
   }
   closedir(d);
-  return ok ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while listing '%s'", dir);
+  return ok ? TG_OK : tg__no_memory(e, "listing '%s'", dir);
 }
 
 static enum tg_err list_glob(struct names *list, const char *pattern, struct tg_error *e) {
@@ -283,7 +283,7 @@ static enum tg_err list_glob(struct names *list, const char *pattern, struct tg_
   bool ok = result == 0 || result == GLOB_NOMATCH;
   for (size_t i = 0; ok && result == 0 && i < found.gl_pathc; i++) ok = add_name(list, "", found.gl_pathv[i]);
   globfree(&found);
-  if (!ok) return tg__fail(e, TG_MEMORY, -1, "out of memory while listing '%s'", pattern);
+  if (!ok) return tg__no_memory(e, "listing '%s'", pattern);
   return list->count ? TG_OK : tg__fail(e, TG_NOT_FOUND, -1, "there is no file '%s': check the path", pattern);
 }
 
@@ -303,7 +303,7 @@ enum tg_err tg__path_list(const char *dir_or_glob, struct tg__arena *a, const ch
       memcpy(*names, list.items, list.count * sizeof **names);
       *count = list.count;
     } else {
-      err = tg__fail(e, TG_MEMORY, -1, "out of memory while listing '%s'", dir_or_glob);
+      err = tg__no_memory(e, "listing '%s'", dir_or_glob);
     }
   }
   tg__free(list.items);

@@ -177,13 +177,13 @@ enum tg_err tg__merged_findings(const struct tg__rank_source *ranks, struct tg_t
   struct tg__columns *slow = NULL;
   uint32_t rank = 0;
   struct tg__rank_load *const loads = tg__alloc(((size_t)ranks->count + 1) * sizeof *loads);
-  enum tg_err err = loads ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while looking for causes");
+  enum tg_err err = loads ? TG_OK : tg__no_memory(e, "looking for causes");
   for (uint32_t r = 0; !err && r < ranks->count && ranks->count > 1; r++) err = ranks->load(ranks, r, &loads[r], e);
   if (!err && tg__find_straggler(loads, ranks->count, &s)) err = ranks->open(ranks, (uint32_t)s.which, &slow, &rank, e);
   if (!err && slow) err = tg__trace_load(slow, TG__COL_ALL, e);
   tg__free(loads);
   if (err || !tg__findings_of_ranks(rows, slow, rank, &s)) return err;
-  return tg__fail(e, TG_MEMORY, -1, "out of memory while looking for causes");
+  return tg__no_memory(e, "looking for causes");
 }
 
 /* The same where they are all in memory. */
@@ -205,8 +205,7 @@ enum tg_err tg__answer_findings(const struct tg__columns *t, const struct tg__as
   for (uint32_t r = 0; !err && r < t->rank_count; r++)
     if (tg__ask_has_rank(a, r)) err = judge_rank(t, r, out, &judged);
   if (err) return tg__fail(e, err, -1, "out of memory while looking for causes");
-  if (!a->is_joined && compare_ranks(t, out))
-    return tg__fail(e, TG_MEMORY, -1, "out of memory while looking for causes");
+  if (!a->is_joined && compare_ranks(t, out)) return tg__no_memory(e, "looking for causes");
   if (judged) return TG_OK;
   return tg__fail(e, TG_NO_DATA, -1,
                   "the trace holds neither steps nor operators, so there is nothing to judge; record with "

@@ -145,7 +145,7 @@ static enum tg_err give_ready(const struct tg__run_ranks *ranks, unsigned which,
   const struct tg_error *const why = &ranks->why_not[which];
   if (!ranks->ready[which]) return tg__fail(e, why->code ? why->code : TG_NO_DATA, why->offset, "%s", why->text);
   *out = tg__table_copy(ranks->ready[which]);
-  return *out ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", tg__ready[which].question->name);
+  return *out ? TG_OK : tg__no_memory(e, "answering %s", tg__ready[which].question->name);
 }
 
 /* ---- a question ------------------------------------------------------------------------------ */

@@ -64,7 +64,7 @@ enum tg_err tg__merging_add(struct tg__merging *m, struct tg_table *rows, const 
   if (err) tg__table_free(rows);
   if (err) return err;
   if (tg__joining_add(m->joining, rows, who)) return TG_OK;
-  return tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", m->call.question->name);
+  return tg__no_memory(e, "answering %s", m->call.question->name);
 }
 
 enum tg_err tg__merged(const struct tg__rank_source *s, const struct tg__call *c, struct tg_table *rows,
@@ -74,7 +74,7 @@ enum tg_err tg__merged(const struct tg__rank_source *s, const struct tg__call *c
   ranks.is_one = tg__call_has(c, "rank");
   const enum tg_err err = merged ? merged(&ranks, rows, e) : TG_OK;
   if (err || !rows->failed) return err;
-  return tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", c->question->name);
+  return tg__no_memory(e, "answering %s", c->question->name);
 }
 
 void tg__add_losses_of_all(const struct tg__columns *t, struct tg_table *out) {
@@ -108,7 +108,7 @@ enum tg_err tg__ranks_merge(const struct tg__rank_source *s, const struct tg__ca
   struct work w = {.ranks = s, .numbers = tg__alloc(((size_t)s->count + 1) * sizeof *w.numbers)};
   enum tg_err err = TG_OK;
   if (!tg__merging_begin(&w.merging, c, tg__call_most_rows(c)) || !w.numbers)
-    err = tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", c->question->name);
+    err = tg__no_memory(e, "answering %s", c->question->name);
   if (!err) err = tg__ranks_each(s, add_rank, &w, e);
   if (!err) err = tg__joining_end(w.merging.joining, w.numbers, out, e);
   if (!err) tg__add_losses_of_all(s->t, *out);

@@ -20,7 +20,7 @@ enum tg_err tg__handle_new(struct tg__columns *columns, struct tg_trace **out, s
   }
   tg__run_close(columns->run);
   tg__trace_free(columns);
-  return tg__fail(e, TG_MEMORY, -1, "out of memory while opening a trace");
+  return tg__no_memory(e, "opening a trace");
 }
 
 enum tg_err tg__open_whole(const char *path, const struct tg_open_options *options, struct tg_trace **out,

@@ -135,7 +135,7 @@ static bool note_health(const struct tg__rank *rank, struct tg__rank_health *h) 
 static enum tg_err note_places(const struct reading *r, struct unit *u, struct tg__columns *t) {
   struct tg__run_ranks *const own = &u->own;
   if (!tg__grow((void **)&own->items, &own->cap, t->rank_count, sizeof *own->items))
-    return tg__fail(&u->error, TG_MEMORY, -1, "out of memory while looking at a rank");
+    return tg__no_memory(&u->error, "looking at a rank");
   for (uint32_t k = 0; k < t->rank_count; k++) {
     const struct tg__rank *const rank = &t->ranks[k];
     struct tg__run_rank *const place = &own->items[own->count++];
@@ -145,7 +145,7 @@ static enum tg_err note_places(const struct reading *r, struct unit *u, struct t
     for (uint32_t i = 0; i < t->marks.count; i++) place->marks += t->tracks[t->marks.track[i]].rank == k;
     place->first_ns = tg__rank_first_ns(t, k);
     if (!note_health(rank, &place->health) || tg__rank_load(t, k, &place->load))
-      return tg__fail(&u->error, TG_MEMORY, -1, "out of memory while looking at a rank");
+      return tg__no_memory(&u->error, "looking at a rank");
     struct tg__rank_summary *const summary = &u->ranks.ranks[k];
     summary->unit = place->unit;
     summary->of_unit = k;
@@ -205,14 +205,12 @@ static void read_unit(void *ctx, size_t i) {
   if (t && t->summaries && r->run) {
     /* a summary among the traces it was made of, or of others: its events are not here */
   } else if (t && t->summaries) {
-    if (!tg__summaries_move(t->summaries, &u->ranks))
-      u->err = tg__fail(&u->error, TG_MEMORY, -1, "out of memory while reading a summary");
+    if (!tg__summaries_move(t->summaries, &u->ranks)) u->err = tg__no_memory(&u->error, "reading a summary");
   } else if (t) {
     u->err = tg__trace_load(t, TG__COL_ALL, &u->error);
     t->is_part = r->run && r->total_units > 1;
     if (r->count > 1) tg__memory_return(); /* what reading took, before the questions take theirs */
-    if (!u->err && tg__summarize(t, &u->ranks) != TG_OK)
-      u->err = tg__fail(&u->error, TG_MEMORY, -1, "out of memory while summing up a rank");
+    if (!u->err && tg__summarize(t, &u->ranks) != TG_OK) u->err = tg__no_memory(&u->error, "summing up a rank");
     if (!u->err && r->run) u->err = note_places(r, u, t);
   }
   tg__trace_free(t);
@@ -234,8 +232,7 @@ static enum tg_err gather(struct reading *r, const char *path, struct tg__summar
     }
     *passed_over += u->err != TG_OK;
     if (u->err && !bad) bad = u;
-    if (u->ranks.count && !tg__summaries_move(&u->ranks, s))
-      return tg__fail(e, TG_MEMORY, -1, "out of memory while putting ranks together");
+    if (u->ranks.count && !tg__summaries_move(&u->ranks, s)) return tg__no_memory(e, "putting ranks together");
   }
   if (r->first && r->first->err) return tg__fail(e, r->first->err, r->first->error.offset, "%s", r->first->error.text);
   if (r->stopped) return tg__fail(e, TG_CANCELLED, -1, "stopped on request");
@@ -360,7 +357,7 @@ static bool gather_places(const struct reading *r, struct tg__columns *t, struct
 static enum tg_err end_questions(struct reading *r, const struct tg__columns *run, struct tg__run_ranks *ranks,
                                  struct tg_error *e) {
   int64_t *const numbers = tg__alloc((r->count + 1) * sizeof *numbers);
-  if (!numbers) return tg__fail(e, TG_MEMORY, -1, "out of memory while putting ranks together");
+  if (!numbers) return tg__no_memory(e, "putting ranks together");
   for (size_t i = 0; i < r->count; i++) numbers[i] = -1;
   for (size_t i = ranks->count; i-- > 0;)
     for (size_t k = 0; k < r->count; k++)
@@ -387,8 +384,7 @@ enum tg_err tg__folder_summaries(const struct tg__folder *folder, const char *pa
   enum tg_err err = add_units(&r, folder) ? tg__fail(e, TG_MEMORY, -1, "out of memory before reading the ranks")
                                           : read_all(&r, path, out, e);
   const bool is_open = !err;
-  if (!err && (r.no_memory || !gather_places(&r, *out, ranks)))
-    err = tg__fail(e, TG_MEMORY, -1, "out of memory while putting ranks together");
+  if (!err && (r.no_memory || !gather_places(&r, *out, ranks))) err = tg__no_memory(e, "putting ranks together");
   if (!err) err = end_questions(&r, *out, ranks, e);
   if (err && is_open) {
     tg__trace_free(*out);
@@ -432,7 +428,7 @@ enum tg_err tg__save_summaries(struct tg__columns *trace, const char *path, stru
   if (err) return err;
   struct tg__summaries *const s = tg__summaries_new();
   if (!s || tg__summarize(trace, s) != TG_OK || !tg__summaries_sort(s))
-    err = tg__fail(e, TG_MEMORY, -1, "out of memory while summing up the ranks");
+    err = tg__no_memory(e, "summing up the ranks");
   else
     err = tg__summaries_save(s, path, e);
   tg__summaries_free(s);

@@ -39,7 +39,7 @@ static enum tg_err index_trace(struct tg__hosted *t, const struct tg__serve_opti
   tg__lock_drop(t->engine);
   if (!err) err = tg__view_open(t->columns, o->threads ? o->threads : tg__cpu_count(), &t->view, e);
   if (!err && (!tg__looks_open(&t->tile_looks, t->columns) || !tg__looks_open(&t->looks, t->columns)))
-    err = tg__fail(e, TG_MEMORY, -1, "out of memory while laying out the timeline");
+    err = tg__no_memory(e, "laying out the timeline");
   return err;
 }
 
@@ -108,7 +108,7 @@ enum tg_err tg__host_open(struct tg__host *h, const struct tg__serve_options *o,
         .host = h, .path = o->paths[i], .name = name_of(o->paths[i]), .bytes = -1, .engine = tg__lock_new()};
     ok = h->traces[i].engine != NULL;
   }
-  return ok ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while starting the server");
+  return ok ? TG_OK : tg__no_memory(e, "starting the server");
 }
 
 void tg__host_close(struct tg__host *h) {

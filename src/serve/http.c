@@ -418,7 +418,7 @@ static void make_token(struct tg__server *s) {
 
 enum tg_err tg__serve_open(const struct tg__serve_options *o, struct tg__server **out, struct tg_error *e) {
   struct tg__server *const s = *out = tg__alloc(sizeof *s);
-  if (!s) return tg__fail(e, TG_MEMORY, -1, "out of memory while starting the server");
+  if (!s) return tg__no_memory(e, "starting the server");
   s->options = *o;
   enum tg_err err = tg__host_open(&s->host, &s->options, e);
   s->queue = (struct tg__queue){.host = &s->host, .ready = wake, .ctx = s};

@@ -347,7 +347,7 @@ enum tg_err tg__chrome_trace(struct tg__columns *t, const struct tg__show_option
   if (events && tg__recorded_any(t)) c.recorded = tg__recorded_new(t, events, count);
   if (!c.forms || !c.tracks || !events || (!c.recorded && tg__recorded_any(t)) || !render_cats(&c) ||
       !find_styles(&c)) {
-    err = tg__fail(e, TG_MEMORY, -1, "out of memory while preparing the export");
+    err = tg__no_memory(e, "preparing the export");
     goto done;
   }
   put_document(&c, rank, events, count);

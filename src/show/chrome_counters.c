@@ -26,7 +26,7 @@ enum tg_err tg__counters_new(struct tg__columns *t, const struct tg__show_option
   if (!queue && !bandwidth)
     return tg__fail(e, TG_USAGE, -1, "counters=%.60s is unknown: it is queue, bandwidth or all", what);
   struct tg__counters *c = tg__alloc(sizeof *c);
-  if (!c) return tg__fail(e, TG_MEMORY, -1, "out of memory while drawing counters");
+  if (!c) return tg__no_memory(e, "drawing counters");
   enum tg_err err = TG_OK;
   if (queue) err = ask(t, o, TG__Q_queue, "stream,ts_ns,length,track", &c->queue, e);
   if (bandwidth && !err) err = ask(t, o, TG__Q_copy_bandwidth, "kind,ts_ns,gbps,track", &c->bandwidth, e);

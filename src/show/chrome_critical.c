@@ -86,7 +86,7 @@ enum tg_err tg__overlay_new(struct tg__columns *t, const struct tg__show_options
   struct tg__overlay *v = tg__alloc(sizeof *v);
   if (v) *v = (struct tg__overlay){.t = t, .only = only};
   if (!v || !take_answer(v, table, all)) {
-    err = tg__fail(e, TG_MEMORY, -1, "out of memory while drawing the critical path");
+    err = tg__no_memory(e, "drawing the critical path");
     tg__overlay_free(v);
     v = NULL;
   }

@@ -65,8 +65,7 @@ enum tg_err tg__marked_new(struct tg__columns *t, const struct tg__show_options 
   struct tg__marked *m = tg__alloc(sizeof *m);
   enum tg_err err = m ? ask(t, o, "pattern", &patterns, e) : tg__fail(e, TG_MEMORY, -1, "out of memory");
   if (!err) err = ask(t, o, "event", &events, e);
-  if (!err && !mark(m, t, patterns, events))
-    err = tg__fail(e, TG_MEMORY, -1, "out of memory while marking sequences of kernels");
+  if (!err && !mark(m, t, patterns, events)) err = tg__no_memory(e, "marking sequences of kernels");
   tg__table_free(patterns);
   tg__table_free(events);
   if (!err)

@@ -168,7 +168,7 @@ enum tg_err tg__json_trace(struct tg__columns *t, const struct tg__show_options 
   forms = tg__forms_new(t);
   events = tg__walk_new(t, &selection, &count);
   if (!forms || !events) {
-    err = tg__fail(e, TG_MEMORY, -1, "out of memory while writing %u events", count);
+    err = tg__no_memory(e, "writing %u events", count);
     goto done;
   }
   tg__out_text(out, "{\"question\":\"events\",\n\"columns\":[");

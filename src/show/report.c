@@ -169,7 +169,7 @@ static enum tg_err make_report(struct tg__columns *t, const struct tg__show_opti
     if (i == TG__REPORT_STEPS) r->rank = slowest_rank(t, r->parts[i]);
   }
   choose_next(r, t, o);
-  return r->next.err ? tg__fail(e, TG_MEMORY, -1, "out of memory while reporting") : TG_OK;
+  return r->next.err ? tg__no_memory(e, "reporting") : TG_OK;
 }
 
 enum tg_err tg__text_report(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,

@@ -67,7 +67,7 @@ static int64_t error_offset(sqlite3 *db) {
 static enum tg_err sql_error(sqlite3 *db, struct tg_error *e) {
   switch (sqlite3_errcode(db)) {
   case SQLITE_NOMEM:
-    return tg__fail(e, TG_MEMORY, -1, "out of memory while answering the query");
+    return tg__no_memory(e, "answering the query");
   case SQLITE_INTERRUPT:
     return tg__fail(e, TG_CANCELLED, -1,
                     "the query took too many steps and was stopped: narrow it by track, id or time");
@@ -237,7 +237,7 @@ enum tg_err tg__sql_run_bounded(struct tg__columns *t, const char *sql, uint64_t
   struct tg_table *const table = tg__table_new("sql");
   enum tg_err err = TG_OK;
   if (!db || !table) {
-    err = tg__fail(e, TG_MEMORY, -1, "out of memory while opening SQLite");
+    err = tg__no_memory(e, "opening SQLite");
   } else {
     err = prepare_query(db, sql, &st, e);
   }

@@ -73,9 +73,7 @@ static enum tg_err stop(struct reader *r, enum tg_err code) {
   if (r->err == TG_OK) r->err = code;
   return code;
 }
-static enum tg_err out_of_memory(struct reader *r) {
-  return stop(r, tg__fail(r->e, TG_MEMORY, -1, "out of memory while reading the trace"));
-}
+static enum tg_err out_of_memory(struct reader *r) { return stop(r, tg__no_memory(r->e, "reading the trace")); }
 
 /* ---- taking blocks --------------------------------------------------------------------------- */
 

@@ -172,5 +172,5 @@ enum tg_err tg__packed_read(struct tg__import *im, const struct tg__columns *fro
   tg__free((void *)m.schemas);
   tg__free(m.tracks);
   tg__free(m.events);
-  return ok ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while reading a packed rank");
+  return ok ? TG_OK : tg__no_memory(e, "reading a packed rank");
 }

@@ -239,7 +239,7 @@ enum tg_err tg__raw_read(struct tg__import *im, struct tg__tacho *const *files, 
   }
   im->is_recording = true;
   if (!w.lock || !w.parser || !w.files || !tg__parser_init(w.parser, &im->shared) || !read_rank(&w, &jobs)) {
-    err = tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", files[0]->path);
+    err = tg__no_memory(e, "opening %s", files[0]->path);
   } else if (im->events_read == im->phases['M']) {
     err = tg__fail(e, TG_NO_EVENTS, -1, "%s holds no finished operation: was the program stopped before its first?",
                    files[0]->path);
@@ -254,7 +254,7 @@ static enum tg_err build(struct tg__columns *t, struct tg__import *im, const str
   struct tg__build b = {.trace = t, .threads = tg__cpu_count()};
   enum tg_err err = TG_OK;
   const uint32_t path = tg__strings_add(t->strings, f->path, strlen(f->path));
-  if (path == TG_NONE) err = tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", f->path);
+  if (path == TG_NONE) err = tg__no_memory(e, "opening %s", f->path);
   if (!err) err = tg__build_rank(&b, im, path, e);
   if (!err) err = tg__build_finish(&b, e);
   tg__build_hand_over(&b);
@@ -275,7 +275,7 @@ enum tg_err tg__raw_import(struct tg__columns *t, struct tg__tacho *f, struct tg
   if (im.pool && !tg__store_adopt(t->store, im.pool, im.pool_cap)) {
     tg__pages_drop(im.pool, im.pool_cap);
     t->args = NULL;
-    err = tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", f->path);
+    err = tg__no_memory(e, "opening %s", f->path);
   }
   tg__import_release(&im);
   return err;

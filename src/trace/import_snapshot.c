@@ -388,8 +388,7 @@ enum tg_err tg__import_snapshot(struct tg__import *im, tg__source_fn *source, vo
   if (err) tg__fail(e, err, -1, "out of memory while reading the snapshot");
   if (!err) err = tg__snapshot_read(&w.snapshot, im->shared.trace->strings, source, ctx, how, e);
   if (!err && !emit_all(&w, e)) err = e->code;
-  if (!err && (w.no_memory || !tg__commit_rows(im, w.parser)))
-    err = tg__fail(e, TG_MEMORY, -1, "out of memory while reading the snapshot");
+  if (!err && (w.no_memory || !tg__commit_rows(im, w.parser))) err = tg__no_memory(e, "reading the snapshot");
   tg__snapshot_free(&w.snapshot);
   tg__map_free(&w.of_addr);
   tg__free(w.lives);

@@ -433,9 +433,9 @@ static enum tg_err open_into(struct tg__columns *t, struct tg__file *file, const
     tg__file_close(file);
   }
   t->cache = tg__cache_new();
-  if (!t->strings || !t->store || !t->cache) return tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", path);
+  if (!t->strings || !t->store || !t->cache) return tg__no_memory(e, "opening %s", path);
   const char *const kept = f ? tg__arena_copy(&t->arena, path, strlen(path)) : NULL;
-  if (!kept) return tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", path);
+  if (!kept) return tg__no_memory(e, "opening %s", path);
   const enum tg_err err = tg__tacho_list(f, kept, e);
   if (err) return err;
   return tg__tacho_is_raw(f) ? tg__raw_import(t, f, e) : open_packed(t, f, e);
@@ -446,7 +446,7 @@ enum tg_err tg__tacho_open(const char *path, struct tg__file *file, struct tg__c
   struct tg__columns *const t = tg__alloc(sizeof *t);
   if (!t) {
     tg__file_close(file);
-    return tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", path);
+    return tg__no_memory(e, "opening %s", path);
   }
   const enum tg_err err = open_into(t, file, path, e);
   if (err) {

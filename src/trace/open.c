@@ -176,7 +176,7 @@ static enum tg_err keep_tacho(struct opening *o, struct peeked *p, struct tg_err
   int64_t n = 1;
   for (; n > 0; len += n > 0 ? (size_t)n : 0) {
     const bool room = tg__grow(&bytes, &cap, len + PIECE, 1);
-    if (!room) tg__fail(e, TG_MEMORY, -1, "out of memory while reading a .tacho file from a pipe");
+    if (!room) tg__no_memory(e, "reading a .tacho file from a pipe");
     n = room ? read_peeked(p, (char *)bytes + len, cap - len, e) : -1;
   }
   if (n == 0 && tg__file_keep(bytes, len, &o->kept, e) == TG_OK) return TG_UNSUPPORTED; /* not by this road */
@@ -377,7 +377,7 @@ static enum tg_err read_path(struct opening *o, const char *path, struct tg_erro
     tg__file_close(f);
   }
   struct tg__run *const run = err == TG_OK ? tg__run_new(names, count) : NULL;
-  if (err == TG_OK && !run) err = tg__fail(e, TG_MEMORY, -1, "out of memory while looking at the files of %s", path);
+  if (err == TG_OK && !run) err = tg__no_memory(e, "looking at the files of %s", path);
   if (err == TG_OK) err = read_many(o, path, run, names, count, e);
   tg__run_free(run);
   tg__arena_free(&arena);
@@ -407,7 +407,7 @@ static enum tg_err open_summary(const char *path, struct tg__file *file, struct 
   struct tg__summaries *const s = tg__summaries_new();
   if (!s) {
     tg__file_close(file);
-    return tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", path);
+    return tg__no_memory(e, "opening %s", path);
   }
   enum tg_err err = tg__summaries_read(s, path, file, &damaged, e);
   if (err) {
@@ -458,7 +458,7 @@ enum tg_err tg__trace_open(const char *path, const struct tg_open_options *optio
   if ((*out)->path) return TG_OK;
   tg__trace_free(*out);
   *out = NULL;
-  return tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", path);
+  return tg__no_memory(e, "opening %s", path);
 }
 
 /* ---- one rank after the other ---------------------------------------------------------------- */
@@ -479,7 +479,7 @@ enum tg_err tg__folder_open(const char *path, struct tg__folder **out, struct tg
   if (kind == TG__PATH_DIR || (kind == TG__PATH_NONE && strpbrk(path, "*?["))) {
     err = tg__trace_list(path, &f->arena, &f->names, &f->count, e);
     f->run = err ? NULL : tg__run_new(f->names, f->count);
-    if (!err && !f->run) err = tg__fail(e, TG_MEMORY, -1, "out of memory while looking at the files of %s", path);
+    if (!err && !f->run) err = tg__no_memory(e, "looking at the files of %s", path);
   } else if ((f->names = tg__arena_get(&f->arena, sizeof *f->names)) &&
              (f->names[0] = tg__arena_copy(&f->arena, path, strlen(path)))) {
     f->count = 1;

@@ -109,13 +109,13 @@ enum tg_err tg__run_read(const struct tg__run *r, const char *const *names, size
   struct tg__tacho **const files = tg__alloc((r->count + 2) * sizeof *files);
   const size_t leader = tg__run_leader(r, first);
   size_t count = 0;
-  enum tg_err err = files ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", names[first]);
+  enum tg_err err = files ? TG_OK : tg__no_memory(e, "opening %s", names[first]);
   for (size_t k = first; !err && k <= r->count; k++) { /* the leader, then the others */
     const size_t i = k == first ? leader : k - 1;
     if (r->members[i].group != first || (count && i == leader)) continue;
     struct tg__tacho *const f = files[count] = tg__alloc(sizeof *f);
     if (!f) {
-      err = tg__fail(e, TG_MEMORY, -1, "out of memory while opening %s", names[i]);
+      err = tg__no_memory(e, "opening %s", names[i]);
     } else if (tg__tacho_list(f, names[i], count ? NULL : e) && count == 0) {
       err = e->code;
     }

@@ -114,5 +114,5 @@ enum tg_err tg__trace_of_summaries(struct tg__summaries *s, const char *path, st
     return TG_OK;
   }
   if (t) tg__trace_free(t);
-  return tg__fail(e, TG_MEMORY, -1, "out of memory while putting ranks together");
+  return tg__no_memory(e, "putting ranks together");
 }

@@ -20,7 +20,7 @@ static bool fill(struct tg__machine *m, size_t n) {
   m->end -= m->at;
   m->at = 0;
   if (n > m->buffer_cap && !tg__grow((void **)&m->buffer, &m->buffer_cap, n, 1)) {
-    m->err = tg__fail(m->e, TG_MEMORY, -1, "out of memory while reading a text of the snapshot");
+    m->err = tg__no_memory(m->e, "reading a text of the snapshot");
     return false;
   }
   if (m->how && m->how->progress && !m->how->progress(m->how->progress_ctx)) {
@@ -55,7 +55,7 @@ static const uint8_t *take_line(struct tg__machine *m, size_t *len) {
 /* ---- the stack and the memo ------------------------------------------------------------------ */
 
 static enum verdict no_memory(struct tg__machine *m) {
-  m->err = tg__fail(m->e, TG_MEMORY, -1, "out of memory while reading the snapshot");
+  m->err = tg__no_memory(m->e, "reading the snapshot");
   return FAILED;
 }
 

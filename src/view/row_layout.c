@@ -296,7 +296,7 @@ enum tg_err tg__view_open(const struct tg__columns *t, unsigned threads, struct 
   }
   tg__view_close(v);
   *out = NULL;
-  return tg__fail(e, TG_MEMORY, -1, "out of memory while laying out %u tracks", tracks);
+  return tg__no_memory(e, "laying out %u tracks", tracks);
 }
 
 void tg__view_close(struct tg__view *v) {

@@ -332,8 +332,7 @@ enum tg_err tg__answer_copy_bandwidth(const struct tg__columns *t, const struct 
   enum tg_err err = tg__ask_choice(a, "by", choices, sizeof choices / sizeof *choices, &by, e);
   if (err) return err;
   w.by = by;
-  if (!tg__paths_open(&w.texts, t) || !tg__paths_open(&w.keys, t))
-    err = tg__fail(e, TG_MEMORY, -1, "out of memory while looking at copies");
+  if (!tg__paths_open(&w.texts, t) || !tg__paths_open(&w.keys, t)) err = tg__no_memory(e, "looking at copies");
   if (!err) err = tg__device_each_rank(t, a, copies_of_rank, &w, e);
   if (!err && !out->rows) tg__table_note(out, "none of the device work is a copy or memset");
   tg__paths_close(&w.texts);

@@ -235,7 +235,7 @@ enum tg_err tg__answer_cupti(const struct tg__columns *t, const struct tg__ask *
     tg__free(w.launches);
     tg__free(w.sums);
     tg__map_free(&w.sum_of);
-    if (!ok) return tg__fail(e, TG_MEMORY, -1, "out of memory while reading counters");
+    if (!ok) return tg__no_memory(e, "reading counters");
   }
   if (ranges) return TG_OK;
   return tg__fail(

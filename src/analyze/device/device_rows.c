@@ -222,7 +222,7 @@ enum tg_err tg__device_each_rank(const struct tg__columns *t, const struct tg__a
   tg__free(d.own_order);
   tg__names_close(&d.names);
   if (d.state) rules->close(&d);
-  return ok ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while answering %s", a->question->name);
+  return ok ? TG_OK : tg__no_memory(e, "answering %s", a->question->name);
 }
 
 const struct tg__device_rules tg__device_exact = {

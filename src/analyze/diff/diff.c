@@ -273,7 +273,7 @@ static enum tg_err look_at(void *ctx, struct tg__columns *t, struct tg_error *e)
   } else if (err) {
     tg__fail(e, err, why.offset, "%s", why.text);
   } else if (!tg__diff_side_add(w->all, &part)) {
-    err = tg__fail(e, TG_MEMORY, -1, "out of memory while putting ranks together");
+    err = tg__no_memory(e, "putting ranks together");
   }
   tg__diff_side_close(&part);
   return err;
@@ -379,7 +379,7 @@ enum tg_err tg__diff_run(struct tg__columns *a, struct tg__columns *b, const str
   if (!table) return tg__fail(e, TG_MEMORY, -1, "out of memory");
   enum tg_err err = answer(traces, &ask, table, e);
   if (!err) note_twins(traces, &ask, table);
-  if (!err && table->failed) err = tg__fail(e, TG_MEMORY, -1, "out of memory while comparing");
+  if (!err && table->failed) err = tg__no_memory(e, "comparing");
   if (!err) err = finish(&ask, table, e);
   if (!err)
     *out = table;

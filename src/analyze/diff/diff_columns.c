@@ -153,7 +153,7 @@ enum tg_err tg__diff_columns_choose(struct tg_table *const sides[TG__SIDES], con
     const enum tg__diff_role role = role_of(t->columns[c].role, *columns);
     if (out->roles[c] == TG__DIFF_LEFT_OUT && (!*keys || role == TG__DIFF_VALUE)) out->roles[c] = (uint8_t)role;
   }
-  if (!*keys && !loosen(sides, out, notes)) return tg__fail(e, TG_MEMORY, -1, "out of memory while matching rows");
+  if (!*keys && !loosen(sides, out, notes)) return tg__no_memory(e, "matching rows");
   out->by = choose_order(t, out->roles, columns);
   return TG_OK;
 }

@@ -257,7 +257,6 @@ enum tg_err tg__conditions_read(const struct tg__diff_side *a, const struct tg__
                                 struct tg__conditions *out, struct tg_error *e) {
   const struct tg__diff_side *const sides[] = {a, b};
   for (int side = 0; side < TG__SIDES; side++) put_facts(out, side, sides[side]);
-  if (!judge_shapes(out, sides) || out->failed)
-    return tg__fail(e, TG_MEMORY, -1, "out of memory while comparing conditions");
+  if (!judge_shapes(out, sides) || out->failed) return tg__no_memory(e, "comparing conditions");
   return accept_keys(out, accept, e);
 }

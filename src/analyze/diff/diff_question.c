@@ -204,11 +204,11 @@ static enum tg_err join_sides(struct join *j, const struct tg__diff_ask *ask, st
   bool repeated = false;
   j->keys = tg__strings_new();
   if (!j->keys || !match_rows(j, 0, &repeated) || !match_rows(j, 1, &repeated))
-    return tg__fail(e, TG_MEMORY, -1, "out of memory while matching rows");
+    return tg__no_memory(e, "matching rows");
   uint32_t *order = tg__order_new(j->count, larger_change, j);
   if (!order) {
     tg__free(order);
-    return tg__fail(e, TG_MEMORY, -1, "out of memory while sorting");
+    return tg__no_memory(e, "sorting");
   }
   add_columns(j, out);
   for (size_t i = 0; i < j->count; i++) put_row(j, j->pairs[order[i]], out);

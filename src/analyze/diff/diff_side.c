@@ -118,7 +118,7 @@ enum tg_err tg__diff_side_end(struct tg__diff_side *s, struct tg_error *e) {
   keep_common(s);
   const uint64_t seed = s->letter == 'A' ? 1 : 2;
   if (s->count >= TG__DRAW_LEAST && !tg__draws_make(&s->draws, s->count, seed))
-    return tg__fail(e, TG_MEMORY, -1, "out of memory while dividing the steps");
+    return tg__no_memory(e, "dividing the steps");
   if (s->count) return TG_OK;
   return tg__fail(
       e, TG_NO_DATA, -1,

@@ -71,7 +71,7 @@ static enum tg_err count_trace(void *ctx, struct tg__columns *t, struct tg_error
   if (w->row_of) {
     memset(w->row_of, 0xff, texts * sizeof *w->row_of);
     c->any = true;
-    if (w->count_trace(w) != TG_OK) err = tg__fail(e, TG_MEMORY, -1, "out of memory while adding up names");
+    if (w->count_trace(w) != TG_OK) err = tg__no_memory(e, "adding up names");
   } else if (!err) {
     err = tg__fail(e, TG_MEMORY, -1, "out of memory");
   } else if (err == TG_NO_DATA) {
@@ -124,7 +124,7 @@ static enum tg_err put_totals(const struct tg__diff_totals *w, struct tg_table *
   uint32_t *order = tg__order_new(w->count, larger_change, w);
   if (!order) {
     tg__free(order);
-    return tg__fail(e, TG_MEMORY, -1, "out of memory while sorting");
+    return tg__no_memory(e, "sorting");
   }
   tg__table_add_column(out, "name", TG_TEXT, "");
   static const char *const columns[] = {"calls_a",    "total_a_ns",  "calls_b",

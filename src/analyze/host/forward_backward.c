@@ -133,7 +133,7 @@ enum tg_err tg__answer_forward_backward(const struct tg__columns *t, const struc
   ok = ok && put_pairs(&w, out);
   if (ok) add_note(&w, out);
   if (!ok)
-    err = tg__fail(e, TG_MEMORY, -1, "out of memory while pairing forward and backward operators");
+    err = tg__no_memory(e, "pairing forward and backward operators");
   else if (w.count == 0 && !a->has_steps)
     err = tg__fail(
         e, TG_NO_DATA, -1,

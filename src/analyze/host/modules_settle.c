@@ -95,5 +95,5 @@ enum tg_err tg__merged_modules(const struct tg__rank_source *ranks, struct tg_ta
   tg__free(rows);
   tg__free(first);
   if (done && !t->failed) return TG_OK;
-  return tg__fail(e, TG_MEMORY, -1, "out of memory while putting the ranks together");
+  return tg__no_memory(e, "putting the ranks together");
 }

@@ -157,8 +157,7 @@ static enum tg_err prepare(struct work *w, struct tg_error *e) {
   if (!err) err = tg__memory_events_read(w->t, w->ask, &w->tree, &w->memory);
   if (!err) err = tg__memory_sum(&w->tree, tg__reach_of(w->t, w->ask->rank), &w->memory, &w->bytes);
   if (err) return tg__fail(e, err, -1, "out of memory while building the operator tree");
-  if (!tg__op_flops_open(&w->flops, w->t))
-    return tg__fail(e, TG_MEMORY, -1, "out of memory while building the operator table");
+  if (!tg__op_flops_open(&w->flops, w->t)) return tg__no_memory(e, "building the operator table");
   return tg__op_group_open(&w->group, w->t, tg__reach_of(w->t, w->ask->rank), &w->tree, tg__ask_arg(w->ask, "by"), e);
 }
 

@@ -160,7 +160,7 @@ static enum tg_err answer(const struct tg__columns *t, const struct tg__ask *a, 
                           struct tg_error *e, tg__put_graph *put) {
   struct tg__graph_view v = {.t = t};
   v.g = tg__call_graph_of(t, &v.roles);
-  return v.g && put(&v, a, out) ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while building the call graph");
+  return v.g && put(&v, a, out) ? TG_OK : tg__no_memory(e, "building the call graph");
 }
 
 enum tg_err tg__answer_call_graph(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,

@@ -240,8 +240,7 @@ enum tg_err tg__kernel_annotations(const struct tg__columns *t, const struct tg_
   enum tg_err err = tg__ask_choice(a, "by", bys, 2, &by, e);
   if (err) return err;
   struct work w = {.t = t, .a = a, .by = (enum by)by};
-  if (!answer(&w, annotator, &any, out))
-    err = tg__fail(e, TG_MEMORY, -1, "out of memory while looking for the annotations of kernels");
+  if (!answer(&w, annotator, &any, out)) err = tg__no_memory(e, "looking for the annotations of kernels");
   if (!err && !any) err = tg__fail(e, TG_NO_DATA, -1, "%s", annotator->missing);
   tg__free(w.pieces.items);
   tg__free(w.groups);
@@ -262,7 +261,7 @@ enum tg_err tg__answer_kernel_annotations(const struct tg__columns *t, const str
                                                 "torch.profiler.record_function(\"name\")"
                                               : TG__NO_DEVICE_ANNOTATIONS};
   if (cpu) x.around = tg__alloc(((size_t)t->slices.count + 1) * sizeof *x.around);
-  err = cpu && !x.around ? tg__fail(e, TG_MEMORY, -1, "out of memory while looking for the annotations of kernels")
+  err = cpu && !x.around ? tg__no_memory(e, "looking for the annotations of kernels")
                          : tg__kernel_annotations(t, a, &annotator, out, e);
   tg__free(x.around);
   return err;

@@ -221,5 +221,5 @@ enum tg_err tg__answer_op_kernels(const struct tg__columns *t, const struct tg__
   if (ok) add_notes(&w, rules->unlinked, out);
   tg__sequences_free(&w.sequences);
   tg__free(w.rows);
-  return ok ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while grouping device work by operator");
+  return ok ? TG_OK : tg__no_memory(e, "grouping device work by operator");
 }

@@ -193,7 +193,7 @@ enum tg_err tg__answer_memory_blocks(const struct tg__columns *t, const struct t
   if (!err) {
     w.at_peak = tg__blocks_at_peak(w.b);
     const bool done = w.at_peak && (w.by == BY_BLOCK ? put_blocks(&w, out) : put_groups(&w, out));
-    if (!done) err = tg__fail(e, TG_MEMORY, -1, "out of memory while listing blocks");
+    if (!done) err = tg__no_memory(e, "listing blocks");
     tg__blocks_notes(w.b, out);
   }
   tg__free(w.at_peak);

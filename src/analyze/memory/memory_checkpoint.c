@@ -330,7 +330,7 @@ enum tg_err tg__answer_checkpoint(const struct tg__columns *t, const struct tg__
     bool ok = w.run_of && tg__places_open(&w.places, t) && find_runs(&w);
     for (uint32_t d = 0; ok && d < w.b->device_count; d++) ok = !w.b->devices[d].wanted || estimate(&w, d, out);
     if (!ok)
-      err = tg__fail(e, TG_MEMORY, -1, "out of memory while estimating checkpoints");
+      err = tg__no_memory(e, "estimating checkpoints");
     else if (!w.run_count)
       err = tg__fail(e, TG_NO_DATA, -1,
                      "no module runs forward and then backward in the trace: record a whole training step with "

@@ -122,8 +122,7 @@ enum tg_err tg__answer_memory_timeline(const struct tg__columns *t, const struct
   const bool raw = is_timeline(t);
   if (!raw) err = tg__blocks_read(t, a, &b, e);
   w.b = b;
-  if (!err && !(raw ? follow_timeline(&w) : follow_blocks(&w)))
-    err = tg__fail(e, TG_MEMORY, -1, "out of memory while drawing the timeline");
+  if (!err && !(raw ? follow_timeline(&w) : follow_blocks(&w))) err = tg__no_memory(e, "drawing the timeline");
   tg__free(w.curves);
   return err;
 }

@@ -311,7 +311,7 @@ enum tg_err tg__blocks_read(const struct tg__columns *t, const struct tg__ask *a
                             struct tg_error *e) {
   struct tg__blocks *b = tg__cache_find(t, &cached);
   if (!b) b = make_blocks(t);
-  if (!b) return tg__fail(e, TG_MEMORY, -1, "out of memory while following blocks of memory");
+  if (!b) return tg__no_memory(e, "following blocks of memory");
   choose(b, a);
   if (!b->seen.events)
     return tg__fail(e, TG_NO_DATA, -1,

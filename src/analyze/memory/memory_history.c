@@ -71,7 +71,7 @@ enum tg_err tg__alloc_history_read(const struct tg__columns *t, const struct tg_
     out->with_addr |= x.is_memory && x.addr != TG_NULL_INT;
     out->events[out->count++] = x;
   }
-  if (!memory) return tg__fail(e, TG_MEMORY, -1, "out of memory while reading the history of allocations");
+  if (!memory) return tg__no_memory(e, "reading the history of allocations");
   if (out->count) return TG_OK;
   return tg__fail(e, TG_NO_DATA, -1,
                   "the trace holds no allocations%s: record with profile_memory=True, or give a snapshot of "

@@ -131,7 +131,7 @@ enum tg_err tg__answer_leaks(const struct tg__columns *t, const struct tg__ask *
     if (ok) err = check_steps(&w, a, e);
     for (size_t i = 0; ok && !err && i < w.b->change_count; i++)
       ok = !w.b->changes[i].made || take_block(&w, w.b->changes[i].block);
-    if (!err && !(ok && put_sites(&w, out))) err = tg__fail(e, TG_MEMORY, -1, "out of memory while looking for leaks");
+    if (!err && !(ok && put_sites(&w, out))) err = tg__no_memory(e, "looking for leaks");
   }
   tg__free(w.steps);
   tg__free(w.sites);

@@ -106,8 +106,7 @@ enum tg_err tg__memory_put_peak(const struct tg__columns *t, const struct tg__as
   struct tg__blocks *b = NULL;
   enum tg_err err = tg__blocks_read(t, a, &b, e);
   if (!err) {
-    if (!(by_category ? put_categories(b, out) : put_alive(b, out)))
-      err = tg__fail(e, TG_MEMORY, -1, "out of memory while looking for the peak");
+    if (!(by_category ? put_categories(b, out) : put_alive(b, out))) err = tg__no_memory(e, "looking for the peak");
     tg__blocks_notes(b, out);
   }
   return err;

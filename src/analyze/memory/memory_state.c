@@ -101,7 +101,7 @@ enum tg_err tg__answer_memory_state(const struct tg__columns *t, const struct tg
   for (uint32_t d = 0; d < h.device_count && !err; d++) {
     const int64_t last = h.devices[d].events - 1;
     if (!put_device(t, &h, d, peak ? h.devices[d].peak_event : number < last ? number : last, out))
-      err = tg__fail(e, TG_MEMORY, -1, "out of memory while following blocks");
+      err = tg__no_memory(e, "following blocks");
   }
   tg__alloc_history_free(&h);
   return err;
@@ -187,7 +187,7 @@ enum tg_err tg__answer_memory_stacks(const struct tg__columns *t, const struct t
     tg__put_int(out, r->largest);
     tg__put_trace_text(out, t, r->stack);
   }
-  if (!ok) err = tg__fail(e, TG_MEMORY, -1, "out of memory while summing up call stacks");
+  if (!ok) err = tg__no_memory(e, "summing up call stacks");
   tg__free(order);
   tg__map_free(&s.row_of);
   tg__free(s.rows);

@@ -111,7 +111,7 @@ static enum tg_err answer(const struct tg__columns *t, const struct tg__ask *a, 
   for (uint32_t d = 0; d < h.device_count && !err; d++) {
     if (!h.devices[d].events) continue; /* not the one that was asked for */
     if (!tg__alloc_counters_of(t, &h, d, &counters))
-      err = tg__fail(e, TG_MEMORY, -1, "out of memory while counting allocations");
+      err = tg__no_memory(e, "counting allocations");
     else
       put(t, a, &h.devices[d], &counters, out);
   }

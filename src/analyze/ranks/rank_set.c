@@ -100,7 +100,7 @@ enum tg_err tg__ranks_open(struct tg__ranks *r, const struct tg__columns *t, con
     split_waits(r);
     done = tg__sort_items((void **)&r->matches, r->match_count, sizeof *r->matches, match_before, r);
   }
-  return done ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while comparing the ranks");
+  return done ? TG_OK : tg__no_memory(e, "comparing the ranks");
 }
 
 void tg__ranks_close(struct tg__ranks *r) {

@@ -197,7 +197,7 @@ enum tg_err tg__joining_end(struct tg__joining *j, const int64_t *numbers, struc
   enum tg_err err = *j->merge.order ? tg__sort_table(j->out, j->merge.order, e) : TG_OK;
   if (!err && j->fold) tg__fold_running(j->fold, j->out);
   put_notes(j, numbers);
-  if (!err && j->out->failed) err = tg__fail(e, TG_MEMORY, -1, "out of memory while putting the ranks together");
+  if (!err && j->out->failed) err = tg__no_memory(e, "putting the ranks together");
   if (err) return err;
   *out = j->out;
   j->out = NULL;

@@ -137,7 +137,7 @@ static enum tg_err put_rank(const struct tg__roof *r, const struct tg__ask *a, u
   enum tg_err err = tg__steps_breakdown(r->t, rank, TG__STEPS_DETECTED, &b);
   struct sums *sums = err ? NULL : tg__alloc((b.count + 1) * sizeof *sums);
   if (!sums) {
-    err = tg__fail(e, TG_MEMORY, -1, "out of memory while summing up steps");
+    err = tg__no_memory(e, "summing up steps");
     goto done;
   }
   err = tg__peaks_of(r->t, a, rank, r->on_device[rank], &peaks, e);

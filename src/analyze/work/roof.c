@@ -50,8 +50,7 @@ enum tg_err tg__roof_open(const struct tg__columns *t, const struct tg__ask *a, 
         "the trace holds no input shapes, from which operations and bytes are counted; record with record_shapes=True");
   out->on_device = tg__alloc(t->rank_count + 1);
   out->tf32 = tg__alloc(out->tree.count + 1);
-  if (!out->on_device || !out->tf32 || !look_at_devices(out, reach))
-    return tg__fail(e, TG_MEMORY, -1, "out of memory while reading kernels");
+  if (!out->on_device || !out->tf32 || !look_at_devices(out, reach)) return tg__no_memory(e, "reading kernels");
   return TG_OK;
 }
 

@@ -239,7 +239,7 @@ static enum tg_err prepare(struct work *w, struct tg_error *e) {
   if (w->by == BY_KERNEL && !w->roof.on_device[rank])
     return tg__fail(e, TG_NO_DATA, -1,
                     "the trace holds no device work, which by=kernel is about; record with ProfilerActivity.CUDA");
-  if (!tg__paths_open(&w->keys, w->t)) return tg__fail(e, TG_MEMORY, -1, "out of memory while grouping operators");
+  if (!tg__paths_open(&w->keys, w->t)) return tg__no_memory(e, "grouping operators");
   err = tg__peaks_of(w->t, w->ask, rank, w->roof.on_device[rank], &w->peaks, e);
   return err || w->ask->rank != TG_NONE ? err : compare_peaks(w, e);
 }

@@ -25,7 +25,7 @@ static enum tg_err answer(const struct tg__columns *t, const struct tg__ask *a, 
     if (tg__ask_has_rank(a, r)) ok = put_rank(&h, r, roles, a, out, put);
   tg__hta_close(&h);
   tg__free(roles);
-  return ok ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory while building the call graph");
+  return ok ? TG_OK : tg__no_memory(e, "building the call graph");
 }
 
 enum tg_err tg__call_graph_hta(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
