@@ -8,6 +8,8 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+import layers
 
 
 @pytest.mark.parametrize("tool", ["layers.py", "stubs.py", "docs.py"])
@@ -27,7 +29,8 @@ def test_tool_finds_nothing(tool):
     ],
 )
 def test_documents_name_what_exists(document):
-    """Links, paths in backticks, functions and make targets that a document names are in the tree."""
+    """Links, paths in backticks, functions and make targets that a document names are in the tree, or in the new files
+    that it spells out (docs/adding.md)."""
     path = ROOT / document
     text = path.read_text(encoding="utf-8")
     code = "".join(
@@ -37,10 +40,13 @@ def test_documents_name_what_exists(document):
         if p.is_file()
     )
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    added = re.findall(r"^\*\*\d+\.\*\* `(\S+)`, a new file:\n\n```c\n(.*?)^```", text, flags=re.M | re.S)
+    code += "".join(block for _, block in added)
+    assert [p for p, _ in added if (ROOT / p).exists()] == [], "the page adds a file that is there already"
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", text)
     paths = list(re.findall(r"`((?:src|include|python|tests|tools|docs|examples)/[\w./-]+)`", text))
     missing = [link for link in links if not (path.parent / link).exists()] + [
-        p for p in paths if not (ROOT / p).exists()
+        p for p in paths if not (ROOT / p).exists() and p not in dict(added)
     ]
     missing += [name for name in re.findall(r"\b(tg_\w*[a-z0-9])\b", text) if name not in code]
     missing += [
@@ -49,12 +55,20 @@ def test_documents_name_what_exists(document):
     assert missing == []
 
 
-def broken_tree(tmp_path, **files):
-    """A copy of tools/ beside made-up sources: name__with__slashes_c="text"."""
+def broken_tree(tmp_path, table=None, **files):
+    """A copy of tools/ and of CONTRIBUTING.md (or of table) beside made-up sources, name__with__slashes_c="text", and
+    beside headers that are side doors and files that use them."""
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools" / "layers.py").write_text((ROOT / "tools" / "layers.py").read_text())
-    for name, text in files.items():
-        path = tmp_path / "src" / (name.replace("__", "/")[:-2] + "." + name[-1])
+    (tmp_path / "CONTRIBUTING.md").write_text(table or (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    made = {name.replace("__", "/")[:-2] + "." + name[-1]: text for name, text in files.items()}
+    for header, folders in layers.SIDE_DOORS.items():
+        made.setdefault(header, "/* side door */\n")
+        for folder in folders:
+            user = f"{folder}/uses_{header.replace('/', '_')[:-2]}_in_{folder or 'src'}.c"
+            made.setdefault(user, f'/* user */\n#include "{header}"\n')
+    for name, text in made.items():
+        path = tmp_path / "src" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return subprocess.run([sys.executable, tmp_path / "tools" / "layers.py"], capture_output=True, text=True)
@@ -93,7 +107,21 @@ def test_layers_names_the_line(tmp_path, case):
     files, expected = BREAKS[case]
     done = broken_tree(tmp_path, **files)
     assert done.returncode == 1
-    assert expected in done.stdout
+    assert done.stdout.splitlines()[0].startswith(expected) and ", 1 breaks," in done.stdout
+
+
+def test_layers_knows_side_doors(tmp_path):
+    """A line that the table in CONTRIBUTING.md lacks, one that it has too much, and a header that nobody includes."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    line = "| `analyze/device/gaps.h` | `diagnose` |"
+    assert line in text.splitlines()
+    unused = {"diagnose__uses_analyze_host_frames_in_diagnose_c": "/* includes nothing */\n"}
+    done = broken_tree(tmp_path, table=text.replace(line, "| `analyze/device/holes.h` | `diagnose` |"), **unused)
+    assert sorted(done.stdout.splitlines()[:3]) == [
+        "CONTRIBUTING.md:1: analyze/device/holes.h is no side door",
+        f"CONTRIBUTING.md:1: the table of side doors lacks the line {line}",
+        "tools/layers.py:1: diagnose does not use its side door analyze/host/frames.h",
+    ]
 
 
 def test_layers_accepts_what_is_allowed(tmp_path):

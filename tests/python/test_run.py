@@ -551,7 +551,7 @@ def test_of_a_long_run_without_steps_the_end_is_kept(program, tmp_path):
         calls = {row["name"]: row["calls"] for row in trace.ask("ops")}
         seconds = max(trace.sql("SELECT dur_ns FROM slices WHERE category = 'Trace'")["dur_ns"]) / 1e9
     assert calls["aten::mul"] == 10 and calls["aten::add"] < 40000
-    lost = int(re.search(r"lost +([\d ]+) records gave way", under.stderr).group(1).replace(" ", ""))
+    lost = int(re.search(r"lost +([\d ]+) records were overwritten", under.stderr).group(1).replace(" ", ""))
     others = lost - (
         40000 - calls["aten::add"]
     )  # zeros and ones with what they call, a run of the collector, two samples of the process ten times a second

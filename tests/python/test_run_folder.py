@@ -149,8 +149,8 @@ def test_the_report_is_about_the_slowest_rank(run):
         "and 3 more" in text
         and "4 ranks" in text
         and "rank 3" in text
-        and "consistent" in text
-        and "not consistent" not in text
+        and "invariants hold" in text
+        and "invariants broken" not in text
     )
 
 
