@@ -420,7 +420,7 @@ def test_module_calls_of_a_recording():
     tg = pytest.importorskip("tachograph")
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Sequential(torch.nn.Linear(4, 4)))
     calls = collections.Counter()
-    with pytest.warns(FutureWarning, match="with_modules"), tg.profile(with_modules=True) as prof:
+    with tg.profile(with_modules=True) as prof:
         for _ in range(3):
             model(torch.randn(2, 4)).sum().backward()
     for row in prof.trace.ask("modules").to_dicts():

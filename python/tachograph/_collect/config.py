@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from .._say import warn, warn_once
+from .._say import warn
 
 
 @dataclass(frozen=True)
@@ -147,15 +147,7 @@ def available_activities(asked: Iterable[Any], supported: Iterable[Any], cpu: An
     return usable, device
 
 
-def check_options(
-    with_modules: bool, with_stack: bool, experimental: ExperimentalConfig, timeout: float | None
-) -> None:
-    if with_modules:
-        warn_once(
-            "`with_modules` is deprecated in torch.profiler, where it covers TorchScript models only; tachograph records the module "
-            "path of each operator",
-            FutureWarning,
-        )
+def check_options(with_stack: bool, experimental: ExperimentalConfig, timeout: float | None) -> None:
     if experimental.trace_only and with_stack:
         warn(
             "trace_only=True is incompatible with with_stack=True (stack traces require event post-processing). Disabling trace_only."

@@ -80,7 +80,7 @@ class _KinetoProfile:
         self.with_modules = with_modules or "with_modules" in flags
         self.experimental_config = experimental_config
         self._experimental = read_experimental(experimental_config)
-        check_options(with_modules, self.with_stack, self._experimental, post_processing_timeout_s)
+        check_options(self.with_stack, self._experimental, post_processing_timeout_s)
         self.execution_trace_observer = execution_trace_observer
         self.acc_events = acc_events
         self.custom_trace_id_callback = custom_trace_id_callback
