@@ -35,31 +35,42 @@ void tg__track_index_close(struct tg__track_index *ix) {
 
 /* Bytes for each distance of a block of n slices; 0: all are 1. */
 static unsigned distance_bytes(const uint32_t *ids, uint32_t n) {
-  uint32_t most = 1;
-  for (uint32_t i = 1; i < n; i++)
-    if (ids[i] - ids[i - 1] > most) most = ids[i] - ids[i - 1];
-  return most == 1 ? 0 : most <= UINT8_MAX ? 1 : most <= UINT16_MAX ? 2 : 4;
+  uint32_t any = 1; /* all bits of all distances: enough to see how many bytes they need */
+  for (uint32_t i = 1; i < n; i++) any |= ids[i] - ids[i - 1];
+  return any == 1 ? 0 : any <= UINT8_MAX ? 1 : any <= UINT16_MAX ? 2 : 4;
 }
 
-bool tg__row_flush(struct tg__track_index *ix, struct tg__row_writer *w) {
+static uint32_t put_distances(uint8_t *to, const uint32_t *ids, uint32_t n, unsigned bytes) {
+  if (bytes == 1)
+    for (uint32_t i = 1; i < n; i++) to[i - 1] = (uint8_t)(ids[i] - ids[i - 1]);
+  else
+    for (uint32_t i = 1; bytes && i < n; i++) {
+      const uint32_t d = ids[i] - ids[i - 1];
+      memcpy(to + (i - 1) * bytes, &d, bytes); /* little endian, as all of this project's machines */
+    }
+  return (n - 1) * bytes;
+}
+
+bool tg__row_flush(struct tg__track_index *ix, const struct tg__row_writer *w, const int64_t *dur_ns) {
   const uint32_t block = (w->written - 1) >> TG__FAN_BITS, n = w->written - (block << TG__FAN_BITS);
   const uint32_t at = w->row->first_block + block;
   const unsigned bytes = distance_bytes(w->ids, n);
+  int64_t busy = 0, most = -1;
+  uint32_t longest = 0;
   if (ix->distances_len + (size_t)bytes * (TG__FAN - 1) > ix->distances_cap &&
       !tg__grow(&ix->distances, &ix->distances_cap, ix->distances_len + (size_t)bytes * (TG__FAN - 1), 1))
     return false;
-  ix->first[at] = w->ids[0];
-  ix->busy_ns[at] = w->busy_ns;
-  ix->form[at] = (uint8_t)(w->longest | bytes << 4);
-  ix->distances_at[at] = (uint32_t)ix->distances_len;
-  for (uint32_t i = 1; bytes && i < n; i++) {
-    const uint32_t d = w->ids[i] - w->ids[i - 1];
-    memcpy(ix->distances + ix->distances_len, &d, bytes); /* little endian, as all of this project's machines */
-    ix->distances_len += bytes;
+  for (uint32_t i = 0; i < n; i++) {
+    const int64_t dur = dur_ns[w->ids[i]];
+    busy += dur;
+    longest = dur > most ? i : longest;
+    most = dur > most ? dur : most;
   }
-  w->busy_ns = 0;
-  w->longest_ns = -1;
-  w->longest = 0;
+  ix->first[at] = w->ids[0];
+  ix->busy_ns[at] = busy;
+  ix->form[at] = (uint8_t)(longest | bytes << 4);
+  ix->distances_at[at] = (uint32_t)ix->distances_len;
+  ix->distances_len += put_distances(ix->distances + ix->distances_len, w->ids, n, bytes);
   return true;
 }
 

@@ -34,31 +34,24 @@ static inline uint32_t tg__blocks_of(uint32_t slices) {
   return (uint32_t)(((uint64_t)slices + TG__FAN - 1) >> TG__FAN_BITS);
 }
 
-/* Rows are written slice by slice: */
+/* Rows are written slice by slice, a block at a time: */
 struct tg__row_writer {
-  struct tg__row *row;
-  uint32_t *ids; /* TG__FAN of them: the block being filled */
+  const struct tg__row *row;
   uint32_t written;
-  uint32_t longest;
-  int64_t longest_ns, busy_ns;
+  uint32_t ids[TG__FAN]; /* the block being filled */
 };
 bool tg__track_index_open(struct tg__track_index *ix, uint32_t blocks, uint32_t nodes); /* false on no memory */
 void tg__track_index_close(struct tg__track_index *ix);
-static inline bool tg__row_writer_is_whole(const struct tg__row_writer *w) { return (w->written & (TG__FAN - 1)) == 0; }
-bool tg__row_flush(struct tg__track_index *ix, struct tg__row_writer *w); /* the last block; false on no memory */
+/* The last block, of `written` slices so far; false on no memory. */
+bool tg__row_flush(struct tg__track_index *ix, const struct tg__row_writer *w, const int64_t *dur_ns);
 /* The next slice of the row. */
-static inline bool tg__row_put(struct tg__track_index *ix, struct tg__row_writer *w, const struct tg__columns *t,
+static inline bool tg__row_put(struct tg__track_index *ix, struct tg__row_writer *w, const int64_t *dur_ns,
                                uint32_t slice) {
-  const uint32_t in_block = w->written & (TG__FAN - 1);
-  const int64_t dur = t->slices.dur_ns[slice];
-  w->ids[in_block] = slice;
-  w->busy_ns += dur;
-  if (dur > w->longest_ns) {
-    w->longest_ns = dur;
-    w->longest = in_block;
-  }
-  w->written++;
-  return in_block + 1 < TG__FAN || tg__row_flush(ix, w);
+  w->ids[w->written++ & (TG__FAN - 1)] = slice;
+  return w->written & (TG__FAN - 1) || tg__row_flush(ix, w, dur_ns);
+}
+static inline bool tg__row_end(struct tg__track_index *ix, const struct tg__row_writer *w, const int64_t *dur_ns) {
+  return !(w->written & (TG__FAN - 1)) || tg__row_flush(ix, w, dur_ns);
 }
 void tg__row_sum_up(struct tg__track_index *ix, const struct tg__row *row, const struct tg__columns *t); /* its nodes */
 

@@ -134,19 +134,22 @@ struct making {
   struct layout *layouts;
 };
 
+/* false: some are deeper than a depth can say. */
 static bool lay_out_depths(const struct tg__columns *t, const struct tg__track *track, struct layout *l) {
   const uint16_t *const depth = t->slices.depth + track->first;
-  uint32_t deepest = 0;
-  for (uint32_t i = 0; i < track->count; i++)
-    if (depth[i] > deepest) deepest = depth[i];
-  if (deepest == UINT16_MAX) return false;
-  l->row_count = deepest + 1;
-  l->rows = tg__alloc(l->row_count * sizeof *l->rows);
-  l->failed = !l->rows;
-  if (l->failed) return true;
-  for (uint32_t i = 0; i < track->count; i++) l->rows[depth[i]].count++;
-  for (uint32_t d = 0; d < l->row_count; d++) l->rows[d].depth = d;
-  return true;
+  uint32_t *const counts = tg__alloc(((size_t)UINT16_MAX + 1) * sizeof *counts);
+  l->failed = !counts;
+  if (!counts) return true;
+  for (uint32_t i = 0; i < track->count; i++) counts[depth[i]]++;
+  const bool fits = !counts[UINT16_MAX];
+  uint32_t rows = UINT16_MAX;
+  while (fits && !counts[rows - 1]) rows--;
+  l->rows = fits ? tg__alloc(rows * sizeof *l->rows) : NULL;
+  l->failed = fits && !l->rows;
+  for (uint32_t d = 0; l->rows && d < rows; d++) l->rows[d] = (struct tg__row){.depth = d, .count = counts[d]};
+  l->row_count = l->rows ? rows : 0;
+  tg__free(counts);
+  return fits;
 }
 
 static void lay_out_lanes(const struct tg__columns *t, const struct tg__track *track, struct layout *l) {
@@ -185,18 +188,19 @@ static bool place_rows(struct tg__track_index *ix, uint32_t track, struct layout
 }
 
 static bool fill_rows(struct tg__track_index *ix, const struct tg__columns *t, const struct tg__track *track,
-                      struct layout *l, struct tg__row_writer *writers, uint32_t *ids) {
-  for (uint32_t r = 0; r < l->row_count; r++)
-    writers[r] = (struct tg__row_writer){.row = &l->rows[r], .ids = ids + (size_t)r * TG__FAN, .longest_ns = -1};
+                      const struct layout *l, struct tg__row_writer *writers) {
+  const int64_t *const dur = t->slices.dur_ns;
+  const uint16_t *const depth = t->slices.depth;
+  const uint32_t past = track->first + track->count;
+  for (uint32_t r = 0; r < l->row_count; r++) writers[r].row = &l->rows[r];
   bool ok = true;
   if (l->spread)
-    for (uint32_t i = 0; i < track->count && ok; i++)
-      ok = tg__row_put(ix, &writers[l->row_of_spread[l->spread->row_of[i]]], t, track->first + i);
+    for (uint32_t i = track->first; i < past && ok; i++)
+      ok = tg__row_put(ix, &writers[l->row_of_spread[l->spread->row_of[i - track->first]]], dur, i);
   else
-    for (uint32_t i = 0; i < track->count && ok; i++)
-      ok = tg__row_put(ix, &writers[t->slices.depth[track->first + i]], t, track->first + i);
+    for (uint32_t i = track->first; i < past && ok; i++) ok = tg__row_put(ix, &writers[depth[i]], dur, i);
   for (uint32_t r = 0; r < l->row_count && ok; r++) {
-    if (!tg__row_writer_is_whole(&writers[r])) ok = tg__row_flush(ix, &writers[r]);
+    ok = tg__row_end(ix, &writers[r], dur);
     if (ok) tg__row_sum_up(ix, &l->rows[r], t);
   }
   return ok;
@@ -209,10 +213,8 @@ static void index_track(void *ctx, size_t i) {
   struct tg__track_index *const ix = &m->v->tracks[i];
   if (!l->row_count || l->failed) return;
   struct tg__row_writer *const writers = tg__alloc(l->row_count * sizeof *writers);
-  uint32_t *const ids = tg__alloc((size_t)l->row_count * TG__FAN * sizeof *ids);
-  l->failed = !writers || !ids || !place_rows(ix, (uint32_t)i, l) || !fill_rows(ix, t, &t->tracks[i], l, writers, ids);
+  l->failed = !writers || !place_rows(ix, (uint32_t)i, l) || !fill_rows(ix, t, &t->tracks[i], l, writers);
   tg__free(writers);
-  tg__free(ids);
   if (l->failed) return;
   for (uint32_t r = 0; r < l->row_count; r++) {
     l->rows[r].end_ns = INT64_MIN;

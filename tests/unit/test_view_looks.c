@@ -1,0 +1,225 @@
+/* Tests of search, selections and links: each against all slices one by one, on random traces. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "unit/mini_trace.h"
+#include "unit/random_trace.h"
+#include "view/view.h"
+
+struct scene {
+  struct tg__columns *t;
+  struct tg__view *v;
+  struct tg__looks looks;
+};
+
+static struct scene open_scene(uint64_t seed) {
+  struct scene s = {.t = random_trace(seed, 1500, 2000000)};
+  struct tg_error e;
+  assert_non_null(s.t);
+  assert_int_equal(tg__view_open(s.t, 1, &s.v, &e), TG_OK);
+  assert_true(tg__looks_open(&s.looks, s.t));
+  return s;
+}
+
+static void close_scene(struct scene *s) {
+  tg__looks_close(&s->looks);
+  tg__view_close(s->v);
+  tg__trace_free(s->t);
+}
+
+static int64_t time_of(const struct scene *s, uint32_t slice) { return s->t->slices.start_ns[slice] - s->v->origin_ns; }
+
+/* ---- search ---------------------------------------------------------------------------------------- */
+
+/* Is a before b in time? */
+static bool before(const struct scene *s, uint32_t a, uint32_t b) {
+  return time_of(s, a) != time_of(s, b) ? time_of(s, a) < time_of(s, b) : a < b;
+}
+
+static bool is_wanted(const struct scene *s, uint32_t slice, const struct tg__search *q) {
+  const struct tg__str name = tg__name(s->t, s->t->slices.name[slice]);
+  const bool fits = q->match == TG__MATCH_EXACT ? tg__str_eq(name, q->text) : tg__str_contains(name, "f3");
+  return fits && time_of(s, slice) >= q->start_ns && time_of(s, slice) < q->end_ns &&
+         (!q->tracks || q->tracks[tg__slice_track(s->t, slice)]);
+}
+
+static void check_search(const struct scene *s, const struct tg__search *q) {
+  struct tg__found f;
+  struct tg_error e;
+  assert_int_equal(tg__view_search(s->v, q, &f, &e), TG_OK);
+  uint64_t count = 0, passed = 0, in_columns = 0;
+  int64_t total = 0;
+  for (uint32_t i = 0; i < s->t->slices.count; i++) {
+    if (!is_wanted(s, i, q)) continue;
+    count++;
+    total += s->t->slices.dur_ns[i];
+    if (f.hit_count && i != f.hits[0] && before(s, i, f.hits[0])) passed++;
+    if (!f.hit_count) continue;
+    bool shown = false; /* whatever lies between two hits is a hit */
+    for (size_t k = 0; k < f.hit_count; k++) shown |= f.hits[k] == i;
+    const uint32_t first = f.hits[0], last = f.hits[f.hit_count - 1];
+    const bool between =
+        q->backwards ? before(s, last, i) && before(s, i, first) : before(s, first, i) && before(s, i, last);
+    assert_true(shown || !between);
+  }
+  for (uint32_t c = 0; c < q->columns; c++) in_columns += f.columns[c];
+  assert_int_equal(f.count, count);
+  assert_int_equal(f.total_ns, total);
+  if (q->columns) assert_int_equal(in_columns, count);
+  if (f.hit_count) assert_int_equal(f.position, passed);
+  for (size_t k = 0; k < f.hit_count; k++) {
+    assert_true(is_wanted(s, f.hits[k], q));
+    if (k) assert_true(q->backwards ? before(s, f.hits[k], f.hits[k - 1]) : before(s, f.hits[k - 1], f.hits[k]));
+    if (q->after != TG_NONE)
+      assert_true(q->backwards ? before(s, f.hits[k], q->after) : before(s, q->after, f.hits[k]));
+  }
+  tg__found_free(&f);
+}
+
+static void search_finds_what_all_slices_say(void **state) {
+  (void)state;
+  for (uint64_t seed = 21; seed <= 24; seed++) {
+    struct scene s = open_scene(seed);
+    uint64_t dice = seed;
+    bool tracks[16] = {true, false, true};
+    for (int k = 0; k < 40; k++) {
+      const struct tg__search q = {.text = k % 2 ? TG_STR("F3") : TG_STR("f7<int>"),
+                                   .match = k % 2 ? TG__MATCH_CONTAINS : TG__MATCH_EXACT,
+                                   .tracks = k % 3 ? NULL : tracks,
+                                   .start_ns = k % 5 ? 0 : 500000,
+                                   .end_ns = k % 7 ? s.v->end_ns + 1 : 900000,
+                                   .after = k % 4 ? random_below(&dice, s.t->slices.count) : TG_NONE,
+                                   .backwards = k % 8 > 4,
+                                   .limit = 1 + random_below(&dice, 30),
+                                   .columns = k % 6 * 7};
+      check_search(&s, &q);
+    }
+    close_scene(&s);
+  }
+}
+
+/* ---- selections ------------------------------------------------------------------------------------ */
+
+static int64_t inside(const struct scene *s, uint32_t slice, int64_t start, int64_t end) {
+  const int64_t from = time_of(s, slice) > start ? time_of(s, slice) : start;
+  const int64_t last = time_of(s, slice) + s->t->slices.dur_ns[slice], to = last < end ? last : end;
+  return to > from ? to - from : 0;
+}
+
+static bool touches(const struct scene *s, uint32_t slice, int64_t start, int64_t end) {
+  const int64_t at = time_of(s, slice), dur = s->t->slices.dur_ns[slice];
+  return at < end && (at + dur > start || (dur == 0 && at == start));
+}
+
+/* A row of the aggregate by name, from every slice of that name. */
+static void check_row(const struct scene *s, const struct tg_table *table, size_t row, int64_t start, int64_t end) {
+  const char *const name = mini_cell(table, row, "name");
+  int64_t calls = 0, total = 0, self = 0, busy = 0, most = 0;
+  for (uint32_t i = 0; i < s->t->slices.count; i++) {
+    const struct tg__str other = tg__name(s->t, s->t->slices.name[i]);
+    if (other.len != strlen(name) || memcmp(other.ptr, name, other.len) != 0 || !touches(s, i, start, end)) continue;
+    const uint32_t track = tg__slice_track(s->t, i);
+    const struct tg__track *const all = &s->t->tracks[track];
+    calls++;
+    total += inside(s, i, start, end);
+    self += inside(s, i, start, end);
+    if (s->t->slices.dur_ns[i] > most) most = s->t->slices.dur_ns[i];
+    int64_t covered = start; /* by earlier ones of the name on the track */
+    for (uint32_t k = all->first; k < all->first + all->count; k++) {
+      if (s->t->slices.parent[k] == i) self -= inside(s, k, start, end);
+      const int64_t last = time_of(s, k) + s->t->slices.dur_ns[k];
+      if (k < i && s->t->slices.name[k] == s->t->slices.name[i] && last > covered) covered = last;
+    }
+    const int64_t from = time_of(s, i) > covered ? time_of(s, i) : covered,
+                  last = time_of(s, i) + s->t->slices.dur_ns[i];
+    const int64_t to = last < end ? last : end;
+    busy += to > from ? to - from : 0;
+  }
+  assert_int_equal(mini_int(table, row, "calls"), calls);
+  assert_int_equal(mini_int(table, row, "total_ns"), total);
+  assert_int_equal(mini_int(table, row, "self_ns"), self);
+  assert_int_equal(mini_int(table, row, "busy_ns"), busy);
+  assert_int_equal(mini_int(table, row, "max_ns"), most);
+}
+
+static void a_selection_sums_up_what_all_slices_say(void **state) {
+  (void)state;
+  static const int64_t windows[][2] = {{0, 3000000}, {300000, 400000}, {1000000, 1000100}};
+  for (uint64_t seed = 31; seed <= 33; seed++) {
+    struct scene s = open_scene(seed);
+    for (size_t k = 0; k < 3; k++) {
+      const struct tg__selection q = {.start_ns = windows[k][0], .end_ns = windows[k][1], .by = "name", .limit = 1000};
+      struct tg_table *table;
+      struct tg_error e;
+      assert_int_equal(tg__view_aggregate(s.v, &s.looks, &q, &table, &e), TG_OK);
+      for (size_t row = 0; row < table->rows; row++) {
+        check_row(&s, table, row, q.start_ns, q.end_ns);
+        if (row) assert_true(mini_int(table, row, "self_ns") <= mini_int(table, row - 1, "self_ns"));
+      }
+      assert_true(table->rows > 0);
+      tg__table_free(table);
+    }
+    close_scene(&s);
+  }
+}
+
+/* Own time is spent once: over all groups it is the time of what has no parent. */
+static void own_time_adds_up_whatever_the_groups(void **state) {
+  (void)state;
+  static const char *const groupings[] = {"name", "class", "category", "shape", "module", "line", "track", "step"};
+  struct scene s = open_scene(41);
+  int64_t outermost = 0;
+  for (uint32_t i = 0; i < s.t->slices.count; i++)
+    if (s.t->slices.parent[i] == TG_NONE) outermost += inside(&s, i, 100000, 1500000);
+  for (size_t k = 0; k < sizeof groupings / sizeof *groupings; k++) {
+    const struct tg__selection q = {.start_ns = 100000, .end_ns = 1500000, .by = groupings[k], .limit = UINT32_MAX};
+    struct tg_table *table;
+    struct tg_error e;
+    assert_int_equal(tg__view_aggregate(s.v, &s.looks, &q, &table, &e), TG_OK);
+    int64_t sum = 0;
+    for (size_t row = 0; row < table->rows; row++) sum += mini_int(table, row, "self_ns");
+    assert_int_equal(sum, outermost);
+    tg__table_free(table);
+  }
+  close_scene(&s);
+}
+
+static void without_memory_both_are_refused(void **state) {
+  (void)state;
+  struct scene s = open_scene(51);
+  struct tg_error e;
+  for (int search = 0; search < 2; search++) {
+    enum tg_err err = TG_MEMORY;
+    long n = 0;
+    while (err == TG_MEMORY) {
+      struct tg__found f = {0};
+      struct tg_table *table = NULL;
+      const struct tg__search q = {.text = TG_STR("f"), .end_ns = INT64_MAX / 2, .after = TG_NONE, .limit = 5};
+      const struct tg__selection sel = {.end_ns = 100000, .by = "name", .limit = 10};
+      tg__alloc_fail_after(n++);
+      err = search ? tg__view_search(s.v, &q, &f, &e) : tg__view_aggregate(s.v, &s.looks, &sel, &table, &e);
+      tg__alloc_fail_after(-1);
+      assert_true(err == TG_OK || err == TG_MEMORY);
+      tg__found_free(&f);
+      tg__table_free(table);
+    }
+    assert_true(n > 4);
+  }
+  close_scene(&s);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(search_finds_what_all_slices_say),
+      cmocka_unit_test(a_selection_sums_up_what_all_slices_say),
+      cmocka_unit_test(own_time_adds_up_whatever_the_groups),
+      cmocka_unit_test(without_memory_both_are_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
