@@ -1,14 +1,11 @@
 /* rank_folder: a folder of ranks that together would fill the memory. Opening it reads one rank after the other and
- * keeps their summaries and what the first page asks; what is asked later reads ranks again (ask_folder.c), of
+ * keeps their summaries and what the first page asks; what is asked later reads ranks again (ask_run.c), of
  * which two files stay in memory. What cannot be said rank by rank needs them all, and then they all stay. */
 #include "ranks/ranks.h"
 
 #include <stdio.h>
 
-enum {
-  LARGE = 16 << 20, /* bytes of files; below that all ranks together take no more than a few megabytes */
-  KEPT = sizeof((struct tg__run_door *)0)->kept / sizeof((struct tg__run_door *)0)->kept[0],
-};
+enum { KEPT = sizeof((struct tg__run_door *)0)->kept / sizeof((struct tg__run_door *)0)->kept[0] };
 
 /* ---- handles --------------------------------------------------------------------------------- */
 
@@ -62,6 +59,11 @@ static int64_t memory_of(const struct tg__folder *folder, size_t i, int64_t byte
   return tg__str_has_suffix(name, ".json") ? bytes / 2 : bytes * 9;
 }
 
+/* Bytes of files; below that all ranks together take no more than a few megabytes. */
+static _Atomic int64_t large_bytes = 16 << 20;
+
+void tg__ranks_large(int64_t bytes) { large_bytes = bytes; }
+
 int64_t tg__run_memory(const char *path) {
   const enum tg__path_kind kind = tg__path_kind(path);
   if (kind != TG__PATH_DIR && !(kind == TG__PATH_NONE && strpbrk(path, "*?["))) return 0;
@@ -76,7 +78,7 @@ int64_t tg__run_memory(const char *path) {
     files += bytes > 0;
   }
   tg__folder_close(folder);
-  return files > 1 && sum > LARGE ? memory : 0;
+  return files > 1 && sum > large_bytes ? memory : 0;
 }
 
 bool tg__run_is_large(const char *path) { return tg__run_memory(path) > 0; }

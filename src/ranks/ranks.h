@@ -84,6 +84,8 @@ struct tg__run_door {
   struct tg__columns *whole;       /* NULL until something needs it */
   int64_t done_bytes, total_bytes; /* of the question at hand, before the file at hand; total -1: of this file alone */
 };
+/* For tests: folders with more bytes of files than this are read rank by rank. Any thread, before one is opened. */
+TG_API void tg__ranks_large(int64_t bytes);
 /* What all ranks of a large folder take in memory at once, roughly; 0 when the folder is no large one. */
 int64_t tg__run_memory(const char *path);
 bool tg__run_is_large(const char *path); /* too large to be held at once: ranks are read on demand */

@@ -1,18 +1,17 @@
 """One folder, one answer: every question to ranks that are held at once and to the same ranks read one after the other,
 down to order and notes."""
 
+import ctypes
 import itertools
 import json
 import math
 import os
+import pathlib
 
 import pytest
 import tachograph as tg
 import traces
 
-BLANKS = (
-    17 << 20
-)  # a file of blanks beside the ranks, which is no trace, makes the folder one that is read rank by rank
 VALUES = {  # of the argument by
     "steps": "step summary annotation whole",
     "events": "slice mark",
@@ -68,6 +67,18 @@ def shapes(rank, has):
             event.args.update({"Input Dims": [[8, 4], [4, 8]], "Input type": ["float", "float"]})
 
 
+LIBRARY = ctypes.CDLL(str(pathlib.Path(tg.__file__).parent / "lib" / "libtachograph.so"))
+
+
+def open_folder(folder, large):
+    """large: read rank by rank, as folders of more than 16 MB are."""
+    LIBRARY.tg__ranks_large(ctypes.c_int64(0 if large else 16 << 20))
+    try:
+        return tg.open(folder)
+    finally:
+        LIBRARY.tg__ranks_large(ctypes.c_int64(16 << 20))
+
+
 @pytest.fixture(scope="module", params=KINDS)
 def written(request, tmp_path_factory):
     ranks = []
@@ -89,8 +100,8 @@ def written(request, tmp_path_factory):
         file.write_bytes(text[: 2 * len(text) // 3])
     for path in small.iterdir():
         os.link(path, large / path.name)
-    for folder, blanks in ((small, 10), (large, BLANKS)):
-        (folder / "zz.json").write_bytes(b" " * blanks)
+    for folder in (small, large):
+        (folder / "zz.json").write_bytes(b" " * 10)
     return small, large
 
 
@@ -98,7 +109,7 @@ def written(request, tmp_path_factory):
 def folders(written):
     """Opened anew for each test: a question that needs all ranks at once leaves them in memory for those that
     follow."""
-    return [(tg.open(folder), str(folder)) for folder in written]
+    return [(open_folder(folder, large), str(folder)) for folder, large in zip(written, (False, True))]
 
 
 def said(folder, question, **arguments):
@@ -180,21 +191,21 @@ def test_steps_are_found_rank_by_rank(tmp_path):
             for i in range(count)
         ]
 
-    for folder, blanks in (("small", 10), ("large", BLANKS)):
+    for folder in ("small", "large"):
         (tmp_path / folder).mkdir()
         for rank, (name, count) in enumerate([(lambda i: f"ProfilerStep#{i + 3}", 4), (lambda i: "turn", 6)]):
             (tmp_path / folder / f"rank{rank}.json").write_text(
                 json.dumps({"distributedInfo": {"rank": rank, "world_size": 2}, "traceEvents": events(name, count)})
             )
-        (tmp_path / folder / "zz.json").write_bytes(b" " * blanks)
-        table = tg.open(tmp_path / folder).ask("steps")
+        (tmp_path / folder / "zz.json").write_bytes(b" " * 10)
+        table = open_folder(tmp_path / folder, folder == "large").ask("steps")
         assert [(r["rank"], int(r["step"])) for r in table.to_dicts()] == [(0, n) for n in (3, 4, 5, 6)] + [
             (1, n) for n in range(6)
         ]
         assert "rank 1: the trace has no ProfilerStep: the annotation turn is taken as the step" in table.notes
         kinds = {
             r["rank"]: r["text"]
-            for r in tg.open(tmp_path / folder).ask("overview").to_dicts()
+            for r in open_folder(tmp_path / folder, folder == "large").ask("overview").to_dicts()
             if r["quantity"] == "step_kind"
         }
         assert kinds == {0: "ProfilerStep", 1: "annotation"}
