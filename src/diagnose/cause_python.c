@@ -21,10 +21,23 @@ static bool is_of_torch(struct tg__str name) {
          tg__str_contains(name, "torch/utils/data/");
 }
 
+/* A label takes no time from the function that it stands in. */
+static bool is_label(const struct frames *f, uint32_t slice, enum tg__class cls) {
+  return cls == TG__CLASS_ANNOTATION && !(tg__meaning(f->facts, slice) & TG__NAME_DATALOADER) &&
+         tg__name_is_label(tg__name(f->t, f->t->slices.name[slice]));
+}
+
+static uint32_t parent_of(const struct frames *f, uint32_t slice) {
+  uint32_t parent = f->t->slices.parent[slice];
+  while (parent != TG_NONE && is_label(f, parent, tg__slice_class(f->t, parent))) parent = f->t->slices.parent[parent];
+  return parent;
+}
+
 static void see_frame(void *ctx, uint32_t slice, enum tg__class cls) {
   struct frames *f = ctx;
+  if (is_label(f, slice, cls)) return;
   const struct tg__slices *s = &f->t->slices;
-  const uint32_t parent = s->parent[slice], track = tg__slice_track(f->t, slice);
+  const uint32_t parent = parent_of(f, slice), track = tg__slice_track(f->t, slice);
   if (track == f->load_track && s->start_ns[slice] < f->load_until_ns) return;
   if (f->loop_track != TG_NONE && f->t->tracks[track].pid != f->t->tracks[f->loop_track].pid)
     return; /* goes on beside the loop */
@@ -132,7 +145,7 @@ static void say_stretch(const struct tg__facts *f, const struct stretch *s, stru
  * from. The pauses between operators in general are not meant: each is short, and together they are the price of
  * Python. */
 void tg__judge_python(struct tg__facts *f) {
-  const int64_t other = f->part_ns[TG__PART_OTHER];
+  const int64_t other = f->bare_ns;
   const double share = tg__pct(other, f->total_ns);
   if (f->has_device_work || share <= THRESHOLD_PCT || f->steps.source == TG__STEPS_WHOLE)
     return; /* idle-device looks at devices */

@@ -119,6 +119,7 @@ static void sum_up(struct tg__facts *f) {
     const struct tg__step_cost *s = &f->steps.steps[i];
     f->total_ns += s->end_ns - s->start_ns;
     for (unsigned p = 0; p < TG__PART_COUNT; p++) f->part_ns[p] += s->part_ns[p];
+    f->bare_ns += s->part_ns[TG__PART_OTHER] + s->label_ns;
   }
   const struct tg__window *w = &f->steps.window;
   for (size_t i = 0; i < f->gaps.count; i++) {

@@ -110,7 +110,9 @@ static void visit_slice(void *ctx, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *const t = s->f->t;
   const bool is_loader = cls == TG__CLASS_ANNOTATION && (tg__meaning(s->f, slice) & TG__NAME_DATALOADER);
   const bool is_optimizer = (cls == TG__CLASS_ANNOTATION || cls == TG__CLASS_OP) && is_of_optimizer(s, slice);
-  if ((cls != TG__CLASS_OP && !is_loader && !is_optimizer) || tg__slice_track(t, slice) != s->track) return;
+  const bool works =
+      cls == TG__CLASS_OP || (cls == TG__CLASS_ANNOTATION && !tg__name_is_label(tg__name(t, t->slices.name[slice])));
+  if ((!works && !is_loader && !is_optimizer) || tg__slice_track(t, slice) != s->track) return;
   const int64_t start = t->slices.start_ns[slice], end = tg__slice_end(t, slice);
   const bool in_update = start < s->update_until_ns && !tg__is_of_closure(t, slice);
   const int64_t from = s->update_until_ns > s->end_ns && s->update_until_ns <= start ? s->update_until_ns : s->end_ns,

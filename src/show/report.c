@@ -47,6 +47,13 @@ static const struct part parts[TG__REPORT_PARTS] = {
     [TG__REPORT_LAUNCHES] = {"launches", TG__Q_launches, false, {{0}}},
     [TG__REPORT_STEPS] = {"step_summary", TG__Q_steps, false, {{"by", "summary"}}},
     [TG__REPORT_STEP_ROWS] = {"steps", TG__Q_steps, true, {{0}}},
+    [TG__REPORT_LABELS] =
+        {"labels",
+         TG__Q_annotations,
+         true,
+         {{"sort", "total_ns desc"},
+          {"limit", "8"},
+          {"where", "side = 'cpu' and name !~ 'ProfilerStep#' and name !~ 'enumerate(Data' and total_ns > 0"}}},
     [TG__REPORT_HOST_OPS] = {"top_host_ops",
                              TG__Q_ops,
                              true,

@@ -327,9 +327,11 @@ static void put_parts(const struct page *p) {
                {"cpu_exec_ns", "CPU operators", "34"}, {"other_ns", "other", "90"}};
   const int64_t total = summary(p, "mean", "total_ns");
   const unsigned bar = p->width - LABEL - 15 - 10 - 9;
+  const int64_t labels = summary(p, "mean", "label_ns"); /* no work: what the host does there is not recorded */
   char buf[NUMBER_BYTES];
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-    const int64_t ns = summary(p, "mean", kinds[i].column);
+    const bool is_host = strcmp(kinds[i].column, "cpu_exec_ns") == 0, is_other = i + 1 == sizeof kinds / sizeof *kinds;
+    const int64_t ns = summary(p, "mean", kinds[i].column) + (is_other ? labels : is_host ? -labels : 0);
     if (ns <= 0 || total <= 0) continue;
     const double share = (double)ns / (double)total;
     tg__put_blanks(p->out, LABEL);
@@ -340,6 +342,30 @@ static void put_parts(const struct page *p) {
     tg__out_char(p->out, '\n');
   }
   tg__out_char(p->out, '\n');
+}
+
+/* The phases of a step as the program labels them, those of torch among them. Labels stand in each other, so these
+ * times do not add up. */
+static void put_labels(const struct page *p) {
+  const struct tg_table *const t = p->r->parts[TG__REPORT_LABELS], *const steps = p->r->parts[TG__REPORT_STEP_ROWS];
+  int64_t all_ns = 0;
+  bool any = false;
+  for (size_t i = 0; steps && i < steps->rows; i++) all_ns += tg__cell_int(steps, i, "host_ns");
+  for (size_t i = 0; t && i < t->rows && all_ns > 0; i++) {
+    const int64_t ns = tg__cell_int(t, i, "total_ns");
+    char buf[NUMBER_BYTES];
+    if (tg__str_eq(tg__cell_str(t, i, "name"), tg__cell_str(steps, 0, "name"))) continue; /* it is the step */
+    if (!any) put_label(p, "labels");
+    if (any) tg__put_blanks(p->out, LABEL);
+    put_left(p, tg__cell_str(t, i, "name"), p->width - LABEL - 30);
+    put_right(p, tg__human_count(tg__cell_int(t, i, "calls"), buf), 7);
+    tg__out_text(p->out, " calls");
+    put_right(p, tg__human_ns(ns, buf), 10);
+    put_pct(p, ns <= all_ns ? 100 * (double)ns / (double)all_ns : NAN, 7); /* of several threads it has no share */
+    tg__out_char(p->out, '\n');
+    any = true;
+  }
+  if (any) tg__out_char(p->out, '\n');
 }
 
 /* ---- tops ------------------------------------------------------------------------------------ */
@@ -496,6 +522,7 @@ void tg__report_print(const struct tg__report *r, const struct tg__show_options 
   put_title(&p);
   put_health(&p);
   if (put_steps(&p)) put_parts(&p);
+  put_labels(&p);
   put_tops(&p);
   put_findings(&p);
   tg__out_char(out, '\n');

@@ -77,14 +77,61 @@ static struct scene stretch(int opened) {
 }
 
 static void test_file_that_is_read_again(void **state) {
-  struct scene s =
-      stretch(3); /* 3 ms without the range of 50 us, which a step does not count as empty; nine tenths to be won */
-  expect(&s, "repeated-file-load", 2950, 2655, "builtins.open at train.py(4): load", 4);
+  struct scene s = stretch(3); /* 3 ms but for 20 us; nine tenths to be won */
+  expect(&s, "repeated-file-load", 2980, 2682, "builtins.open at train.py(4): load", 4);
   s = stretch(1); /* once is no habit */
   struct tg_table *t = ask(&s);
   assert_int_equal(count(t, "repeated-file-load"), 0);
   assert_int_equal(count(t, "slow-python-transform"), 1);
   tg__table_free(t);
+}
+
+/* 4 ms of Python between two lines, without a label; with labels around all of it and around each part, it is the same
+ * finding. */
+static struct scene labelled(bool has_labels) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    if (has_labels) mini_slice(s.m, s.thread, "user_annotation", "train one batch", s.at, STEP);
+    if (has_labels) mini_slice(s.m, s.thread, "user_annotation", "forward", s.at, 9000 * US);
+    call(&s, "aten::conv2d", 0, 5000, "train.py(9): fit");
+    call(&s, "aten::relu", 9000, 1000, "train.py(12): fit");
+  }
+  return s;
+}
+
+static void test_labels_are_no_work(void **state) {
+  for (int has_labels = 0; has_labels < 2; has_labels++) {
+    struct scene s = labelled(has_labels);
+    expect(&s, "slow-python-transform", 3980, 3582, "between train.py(9) and (12): fit", 9);
+  }
+}
+
+/* The same where functions are recorded: what passes in the label is the function's own time. */
+static void test_function_with_a_label_in_it(void **state) {
+  for (int has_label = 0; has_label < 2; has_label++) {
+    struct scene s = begin();
+    for (int i = 0; i < STEPS; i++) {
+      s.at = i * STEP;
+      call(&s, "aten::conv2d", 0, 5000, "train.py(9): fit");
+      mini_slice(s.m, s.thread, "python_function", "train.py(20): count", s.at + 5000 * US, 4500 * US);
+      if (has_label) mini_slice(s.m, s.thread, "user_annotation", "metrics", s.at + 5500 * US, 4000 * US);
+      call(&s, "aten::add", 6000, 500, "train.py(21): count;train.py(9): fit");
+    }
+    expect(&s, "slow-python-transform", 4000, 3600, "train.py(20): count", 20); /* 4.5 ms less the operator */
+  }
+}
+
+/* Compiled code runs without operators of its own: a region of it is work. */
+static void test_compiled_region_is_no_label(void **state) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    call(&s, "aten::conv2d", 0, 2000, "train.py(9): fit");
+    mini_slice(s.m, s.thread, "user_annotation", "Torch-Compiled Region: 0/0", s.at + 2000 * US, 7000 * US);
+    call(&s, "aten::relu", 9000, 1000, "train.py(12): fit");
+  }
+  expect_absent(&s, "slow-python-transform");
 }
 
 /* 2 ms behind line 9 and 1 ms behind line 12, where the next begins, are one stretch; 1 ms that begins and ends
@@ -168,6 +215,9 @@ int main(void) {
       cmocka_unit_test(test_rows_of_a_batch),
       cmocka_unit_test(test_tiny_batches_with_what_follows),
       cmocka_unit_test(test_file_that_is_read_again),
+      cmocka_unit_test(test_labels_are_no_work),
+      cmocka_unit_test(test_function_with_a_label_in_it),
+      cmocka_unit_test(test_compiled_region_is_no_label),
       cmocka_unit_test(test_stretch_that_calls_an_operator_now_and_then),
       cmocka_unit_test(test_thread_without_a_core),
       cmocka_unit_test(test_checkpoint_that_is_forced_to_disk),

@@ -56,6 +56,23 @@ static void test_every_part(void **state) {
   mini_free(m);
 }
 
+/* Of 100 ns in labels 20 are of an operator and 10 of a runtime call; the eight parts count labels as the host's. */
+static void test_time_in_labels(void **state) {
+  struct mini *m = mini_new();
+  const uint32_t a = mini_thread(m, 1, 1);
+  mini_slice(m, a, "user_annotation", "ProfilerStep#1", 0, 200);
+  mini_slice(m, a, "user_annotation", "batch", 50, 100);
+  mini_slice(m, a, "user_annotation", "forward", 60, 80);
+  mini_slice(m, a, "cpu_op", "aten::to", 70, 20);
+  mini_slice(m, a, "cuda_runtime", "cudaGetDevice", 100, 10);
+  struct tg_table *t = mini_ask(mini_finish(m), "steps", NULL);
+  PARTS(t, 0, 0, 0, 0, 0, 10, 0, 90, 100, 200);
+  assert_int_equal(mini_int(t, 0, "label_ns"), 70);
+  assert_int_equal(mini_int(t, 0, "computation_ns"), 100);
+  tg__table_free(t);
+  mini_free(m);
+}
+
 static void test_call_of_the_step_itself(void **state) {
   struct mini *m = mini_new();
   const uint32_t a = mini_thread(m, 1, 1), gpu = mini_stream(m, 0, 7);
@@ -347,6 +364,7 @@ static void test_out_of_memory(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_every_part),
+      cmocka_unit_test(test_time_in_labels),
       cmocka_unit_test(test_call_of_the_step_itself),
       cmocka_unit_test(test_no_steps),
       cmocka_unit_test(test_no_steps_other_thread_idle),

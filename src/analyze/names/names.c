@@ -50,6 +50,16 @@ bool tg__name_is_dataloader(struct tg__str annotation) {
          tg__str_has_prefix(annotation, "enumerate(DataPipe)#");
 }
 
+/* Regions of compiled code hold work that no operator shows, those of the compiler and of collectives are told by
+ * rules of their own. */
+bool tg__name_is_label(struct tg__str annotation) {
+  static const char *const work[] = {"Torch-Compiled Region", "CompiledFunction", "## Call CompiledFxGraph",
+                                     "nccl:", "gloo:"};
+  for (size_t i = 0; i < sizeof work / sizeof *work; i++)
+    if (tg__str_has_prefix(annotation, work[i])) return false;
+  return !tg__str_contains(annotation, "(dynamo_timed)");
+}
+
 bool tg__name_is_optimizer_step(struct tg__str annotation) { return tg__str_has_prefix(annotation, "Optimizer.step"); }
 
 static size_t skip_spaces(struct tg__str s, size_t i) {

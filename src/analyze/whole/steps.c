@@ -1,9 +1,16 @@
 /* The step-time breakdown: which step each piece of device work belongs to, and which part of the step each instant. */
 #include "analyze/whole/steps.h"
 
-enum { ROLE_COUNT = TG__PART_OTHER, ROLE_NONE = ROLE_COUNT };
+enum { ROLE_LABEL = TG__PART_OTHER, ROLE_COUNT, ROLE_NONE = ROLE_COUNT }; /* labels count for TG__PART_CPU_EXEC */
 
-enum { NAME_KNOWN = 1, NAME_LOADER = 2, NAME_STEP = 4, NAME_COLLECTIVE = 8, NAME_COLLECTIVE_KERNEL = 16 };
+enum {
+  NAME_KNOWN = 1,
+  NAME_LOADER = 2,
+  NAME_STEP = 4,
+  NAME_COLLECTIVE = 8,
+  NAME_COLLECTIVE_KERNEL = 16,
+  NAME_LABEL = 32
+};
 
 /* What one step launched on devices. */
 struct launched {
@@ -44,6 +51,7 @@ static uint8_t name_kind(struct work *w, uint32_t id) {
   if (tg__name_is_dataloader(name)) kind |= NAME_LOADER;
   if (tg__str_has_prefix(name, "ProfilerStep#")) kind |= NAME_STEP;
   if (is_host_collective(name)) kind |= NAME_COLLECTIVE;
+  if (tg__name_is_label(name)) kind |= NAME_LABEL;
   if (tg__name_is_collective_kernel(name)) kind |= NAME_COLLECTIVE_KERNEL;
   return w->names[id] = kind;
 }
@@ -64,7 +72,8 @@ static unsigned role_of(struct work *w, uint32_t slice, enum tg__class cls) {
     const uint8_t kind = name_kind(w, w->t->slices.name[slice]);
     if (cls != TG__CLASS_PYTHON_OP && kind & NAME_LOADER) return TG__PART_DATALOADER;
     if (cls != TG__CLASS_PYTHON_OP && kind & NAME_STEP) return ROLE_NONE;
-    return kind & NAME_COLLECTIVE ? TG__PART_COMMUNICATION : TG__PART_CPU_EXEC;
+    if (kind & NAME_COLLECTIVE) return TG__PART_COMMUNICATION;
+    return cls == TG__CLASS_ANNOTATION && kind & NAME_LABEL ? ROLE_LABEL : TG__PART_CPU_EXEC;
   }
   default:
     return ROLE_NONE;
@@ -237,8 +246,12 @@ static void divide_parts(struct work *w, struct tg__breakdown *b) {
     tg__spans_intersect(&left, &w->roles[r], &part);
     tg__spans_subtract(&left, &part, &rest);
     w->failed |= left.failed || part.failed || rest.failed;
-    for (size_t i = 0; i < b->count; i++)
-      b->steps[i].part_ns[r] = tg__spans_inside(&part, b->steps[i].start_ns, b->steps[i].end_ns);
+    for (size_t i = 0; i < b->count; i++) {
+      struct tg__step_cost *const s = &b->steps[i];
+      const int64_t ns = tg__spans_inside(&part, s->start_ns, s->end_ns);
+      s->part_ns[r == ROLE_LABEL ? TG__PART_CPU_EXEC : r] += ns;
+      if (r == ROLE_LABEL) s->label_ns = ns;
+    }
     tg__spans_free(&part);
     tg__spans_free(&left);
     left = rest;
@@ -248,7 +261,17 @@ static void divide_parts(struct work *w, struct tg__breakdown *b) {
   tg__spans_free(&left);
 }
 
+/* Labels count as computation of a host without kernels, as they do in the eight parts. */
+static void join_labels(struct work *w) {
+  const struct tg__spans *const labels = &w->roles[ROLE_LABEL];
+  struct tg__spans *const host = &w->roles[TG__PART_CPU_EXEC];
+  for (size_t i = 0; i < labels->count; i++) tg__spans_add(host, labels->items[i].start, labels->items[i].end);
+  tg__spans_union(host);
+  w->failed |= host->failed;
+}
+
 static void divide_communication(struct work *w, struct tg__breakdown *b) {
+  if (!w->has_kernels) join_labels(w);
   const struct tg__spans *computation = &w->roles[w->has_kernels ? TG__PART_KERNEL : TG__PART_CPU_EXEC];
   const struct tg__spans *communication = &w->roles[TG__PART_COMMUNICATION];
   struct tg__spans both = {0};

@@ -4,7 +4,7 @@
 
 #include "analyze/whole/steps.h"
 
-enum { VALUE_COUNT = 2 + TG__PART_COUNT + 5 };
+enum { VALUE_COUNT = 2 + TG__PART_COUNT + 6 };
 
 static void step_values(const struct tg__step_cost *s, int64_t v[VALUE_COUNT]) {
   size_t n = 0;
@@ -15,7 +15,8 @@ static void step_values(const struct tg__step_cost *s, int64_t v[VALUE_COUNT]) {
   v[n++] = s->communication_ns;
   v[n++] = s->overlap_ns;
   v[n++] = s->neither_ns;
-  v[n] = s->device_events;
+  v[n++] = s->device_events;
+  v[n] = s->label_ns;
 }
 
 static void put_number(struct tg_table *out, int64_t number) {
