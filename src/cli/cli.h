@@ -122,13 +122,16 @@ int tg__cli_result(const struct tg__cli *c, const char *path, const char *format
 
 /* each_file.c: -o FOLDER/ with a folder of ranks: one file a rank, one rank in memory at a time. */
 struct tg__each {
-  int (*write)(const struct tg__cli *c, void *ctx, struct tg_trace *t,
-               const char *target); /* says what fails; the exit status */
+  /* rank NULL: all there are. Says what fails; the exit status. */
+  int (*write)(const struct tg__cli *c, void *ctx, struct tg_trace *t, const char *rank, const char *target);
   void *ctx;
   const char *suffix;
 };
 bool tg__cli_is_for_each(const struct tg__cli *c, const char *path);
 int tg__cli_each(struct tg__cli *c, const char *path, const struct tg__each *each); /* the exit status */
+bool tg__cli_into_folder(const struct tg__cli *c);                                  /* -o FOLDER/ */
+/* The same for the ranks of one file, which is open. */
+int tg__cli_each_rank(struct tg__cli *c, const char *path, struct tg_trace *trace, const struct tg__each *each);
 /* File i of a folder, with a progress bar over all of them (screen.c); *out NULL: it is no trace. */
 enum tg_err tg__cli_open_part(const struct tg__cli *c, const struct tg__folder *folder, size_t i,
                               struct tg__columns **out, struct tg_error *e);

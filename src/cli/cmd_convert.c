@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static int save_one(const struct tg__cli *c, void *ctx, struct tg_trace *t, const char *target) {
+static int save_one(const struct tg__cli *c, void *ctx, struct tg_trace *t, const char *rank, const char *target) {
   struct tg_error e = {0};
-  (void)ctx;
+  (void)ctx, (void)rank;
   return tg_save(t, target, &e) ? tg__cli_failed(c, &e, NULL) : TG__EXIT_OK;
 }
 

@@ -32,21 +32,24 @@ static int unknown_format(const struct tg__cli *c, const char *name) {
   return tg__cli_usage(c, NULL, "there is no format '%s': %s", name, all);
 }
 
-static int export_to(const struct tg__cli *c, struct tg_trace *trace, const struct tg__format *format,
+static int export_to(const struct tg__cli *c, struct tg_trace *trace, const struct tg__format *format, const char *rank,
                      const char *target, int64_t *bytes) {
   struct tg_error e = {.code = TG_MEMORY, .offset = -1, .text = "out of memory"};
   struct tg__sink sink;
   const bool to_file = strcmp(target, "-") != 0;
-  struct tg_arg *const args = tg__alloc((c->argument_count + 1) * sizeof *args);
+  struct tg_arg *const args = tg__alloc((c->argument_count + 2) * sizeof *args);
   if (!args) return tg__cli_failed(c, &e, NULL);
-  for (size_t i = 0; i < c->argument_count; i++) args[i] = c->arguments[i];
-  args[c->argument_count] = (struct tg_arg){"trace_name", target};
+  size_t count = 0;
+  for (size_t i = 0; i < c->argument_count; i++) {
+    if (!rank || strcmp(c->arguments[i].name, "rank") != 0) args[count++] = c->arguments[i];
+  }
+  if (rank) args[count++] = (struct tg_arg){"rank", rank};
+  if (to_file) args[count++] = (struct tg_arg){"trace_name", target};
   int status;
   if (tg__sink_open(&sink, target, &e)) {
     status = tg__cli_failed(c, &e, NULL);
   } else {
-    const enum tg_err err =
-        tg_export(trace, format->name, args, c->argument_count + to_file, sink.out.write, sink.out.ctx, &e);
+    const enum tg_err err = tg_export(trace, format->name, args, count, sink.out.write, sink.out.ctx, &e);
     status = tg__sink_close(&sink, c, err, &e);
     *bytes = sink.bytes;
   }
@@ -54,14 +57,14 @@ static int export_to(const struct tg__cli *c, struct tg_trace *trace, const stru
   return status;
 }
 
-static int export_one(const struct tg__cli *c, void *ctx, struct tg_trace *t, const char *target) {
+static int export_one(const struct tg__cli *c, void *ctx, struct tg_trace *t, const char *rank, const char *target) {
   const struct tg__format *const *const format = ctx;
-  return export_to(c, t, *format, target, &(int64_t){0});
+  return export_to(c, t, *format, rank, target, &(int64_t){0});
 }
 
 static int export(struct tg__cli *c, struct tg_trace *trace, const struct tg__format *format) {
   int64_t bytes = 0;
-  const int status = export_to(c, trace, format, c->out_path, &bytes);
+  const int status = export_to(c, trace, format, NULL, c->out_path, &bytes);
   if (status || strcmp(c->out_path, "-") == 0) return status;
   if (!tg__cli_wants_json(c)) {
     char size[32];
@@ -81,13 +84,14 @@ int tg__cmd_export(struct tg__cli *c) {
   }
   c->format =
       tg__cli_setting(c, "json") ? "json" : "text"; /* the suffix of -o names the trace's format, not the answer's */
-  if (tg__cli_is_for_each(c, c->operands[0]))
-    return tg__cli_each(c, c->operands[0], &(struct tg__each){export_one, &format, format->suffix});
+  const struct tg__each each = {export_one, &format, format->suffix};
+  if (tg__cli_is_for_each(c, c->operands[0])) return tg__cli_each(c, c->operands[0], &each);
   struct tg_trace *trace = NULL;
   struct tg_error e = {0};
   if (tg__cli_open(c, c->operands[0], &trace, &e)) return tg__cli_failed(c, &e, NULL);
   int status = tg__cli_needs_events(c, trace, c->operands[0]);
-  if (!status) status = export(c, trace, format);
+  if (!status)
+    status = tg__cli_into_folder(c) ? tg__cli_each_rank(c, c->operands[0], trace, &each) : export(c, trace, format);
   tg_close(trace);
   return status;
 }

@@ -50,7 +50,8 @@ enum tg_err tg__folded_trace(struct tg__columns *t, const struct tg__show_option
   enum tg_err err = tg__stack_metric(o, &metric, e);
   if (!err) err = tg__show_begin(t, o, TG__COL_SLICES, &selection, e);
   if (err) goto done;
-  err = tg__stacktree_build(t, &selection, metric, &stacks);
+  err = tg__stacktree_build(t, &selection, metric, &stacks, e);
+  if (err) goto done;
   for (size_t i = 0; !err && i < stacks.count; i++) {
     if (stacks.nodes[i].self_ns > 0 && !put_stack(t, &stacks, (uint32_t)i, &chain, &cap, out)) err = TG_MEMORY;
   }

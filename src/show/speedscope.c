@@ -215,11 +215,8 @@ enum tg_err tg__speedscope_trace(struct tg__columns *t, const struct tg__show_op
   enum tg_err err = tg__stack_metric(o, &metric, e);
   if (!err) err = tg__show_begin(t, o, TG__COL_SLICES, &selection, e);
   if (err) goto done;
-  err = tg__stacktree_build(t, &selection, metric, &s.stacks);
-  if (err) {
-    err = tg__fail(e, err, -1, "out of memory while collecting stacks");
-    goto done;
-  }
+  err = tg__stacktree_build(t, &selection, metric, &s.stacks, e);
+  if (err) goto done;
   tg__out_text(
       out, "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"tachograph " TG_VERSION
            "\",\"shared\":{\"frames\":[");

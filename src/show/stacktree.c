@@ -92,8 +92,14 @@ static bool build_stacktree(const struct tg__columns *t, const struct tg__ask *s
   return true;
 }
 
+static bool has_time(const struct tg__stacktree *s) {
+  for (size_t i = 0; i < s->count; i++)
+    if (s->nodes[i].self_ns > 0) return true;
+  return false;
+}
+
 enum tg_err tg__stacktree_build(const struct tg__columns *t, const struct tg__ask *selection,
-                                enum tg__stack_metric metric, struct tg__stacktree *out) {
+                                enum tg__stack_metric metric, struct tg__stacktree *out, struct tg_error *e) {
   const size_t n = (size_t)t->slices.count + 1;
   *out = (struct tg__stacktree){0};
   uint32_t *const above = tg__alloc(n * sizeof *above);
@@ -105,9 +111,12 @@ enum tg_err tg__stacktree_build(const struct tg__columns *t, const struct tg__as
     ok = build_stacktree(t, selection, metric, out, above);
   }
   tg__free(above);
-  if (ok) return TG_OK;
+  if (ok && (metric == TG__STACK_CPU || has_time(out))) return TG_OK;
   tg__stacktree_free(out);
-  return TG_MEMORY;
+  if (!ok) return tg__fail(e, TG_MEMORY, -1, "out of memory while collecting stacks");
+  return tg__fail(e, TG_NO_DATA, -1,
+                  "no device work was launched in what is selected, so there is nothing to write; metric=cpu has the "
+                  "host's stacks");
 }
 
 void tg__stacktree_free(struct tg__stacktree *s) {

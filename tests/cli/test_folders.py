@@ -299,6 +299,30 @@ def test_a_file_for_each_rank(tachograph, folder, tmp_path):
             assert (target / f"rank000{rank}{suffix}").read_bytes() == (tmp_path / "one").read_bytes()
 
 
+def test_a_file_for_each_rank_of_one_file(tachograph, folder, tmp_path):
+    both = tmp_path / "both.tacho"
+    assert tachograph("convert", folder, "-o", both).returncode == 0
+    run = tachograph("export", both, "--to", "chrome", "-o", f"{tmp_path / 'all'}/")
+    assert run.returncode == 0 and "all/rank0001.json" in run.stdout, run.stderr
+    assert [p.name for p in sorted((tmp_path / "all").iterdir())] == ["rank0000.json", "rank0001.json"]
+    for rank in (0, 1):
+        written = json.loads((tmp_path / "all" / f"rank000{rank}.json").read_text())
+        assert written["distributedInfo"]["rank"] == rank
+    assert tachograph("export", both, "--to", "folded", "--rank", "1", "-o", f"{tmp_path / 'one'}/").returncode == 0
+    assert [p.name for p in (tmp_path / "one").iterdir()] == ["rank0001.folded"]
+    refused = tachograph("export", both, "--to", "folded", "--rank", "7", "-o", f"{tmp_path / 'none'}/")
+    assert refused.returncode == 3 and "has no such rank" in refused.stderr
+
+
+@pytest.mark.parametrize("form", ["folded", "speedscope"])
+def test_stacks_with_no_time_in_them_are_refused(tachograph, tmp_path, form):
+    events = [{"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": 1, "dur": 2}]
+    (tmp_path / "cpu.json").write_text(json.dumps({"traceEvents": events}))
+    refused = tachograph("export", "cpu.json", "--to", form, "--metric", "device", "-o", "out")
+    assert refused.returncode == 3 and "no device work was launched" in refused.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_file_for_each_of_those_that_do_not_say_their_rank(tachograph, tmp_path):
     for name in ("a", "b"):
         (tmp_path / "run").mkdir(exist_ok=True)

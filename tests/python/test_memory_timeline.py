@@ -154,6 +154,11 @@ def test_files(profile, tmp_path):
     ) == 8
 
 
+def test_a_device_without_memory_warns(profile, tmp_path):
+    with pytest.warns(UserWarning, match="no memory of xpu:3 was recorded, so .* is empty; there is memory of cpu"):
+        export_memory_timeline(profile, str(tmp_path / "none.json"), "xpu:3")
+
+
 def test_what_is_missing_is_said(profile):
     assert any("identity" in text for text in profile.missing)
 

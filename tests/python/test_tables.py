@@ -630,6 +630,13 @@ def test_stacks_for_flame_graphs(opened, tmp_path):
     }
 
 
+def test_stacks_with_no_time_warn(opened, tmp_path):
+    events = EventList.from_trace(opened(PYTHON), Shown())
+    with pytest.warns(UserWarning, match="no event has any self_cuda_time_total, so .*stacks.txt is empty"):
+        events.export_stacks(tmp_path / "stacks.txt", "self_cuda_time_total")
+    assert (tmp_path / "stacks.txt").read_text() == ""
+
+
 def test_unknown_stack_metric(training, tmp_path):
     with pytest.raises(ValueError, match="self_cuda_time_total"):
         training.export_stacks(tmp_path / "stacks.txt", "cpu_time")

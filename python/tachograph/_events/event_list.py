@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from .._say import warn
 from .event_source import EventSource, Kernel, is_user_frame
 from .function_event import (
     DeviceType as DeviceType,
@@ -311,6 +312,8 @@ class EventList(list):
         sums: dict[tuple[str, ...], float] = {}
         for event, stack in self._with_stacks():
             sums[stack] = sums.get(stack, 0) + getattr(event, attribute)
+        if not any(int(us) > 0 for us in sums.values()):
+            warn(f"export_stacks: no event has any {metric}, so {os.fspath(path)} is empty")
         plain = str.maketrans(" ;\t\n", "____")
         with open(path, "w") as file:
             for stack, us in sums.items():

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from .. import TachographError
 from .._collect.live_tensors import LiveTensors
+from .._say import warn
 from .history import base_ns
 from .page import page
 
@@ -234,6 +235,12 @@ def _write(path: str, text: str) -> None:
 def export_memory_timeline(memory_profile: MemoryProfile, path: str, device: str) -> MemoryProfileTimeline:
     """By the end of the path: .html a page, raw.json.gz single events, else times and sizes as JSON, packed if .gz."""
     timeline = MemoryProfileTimeline(memory_profile)
+    if not timeline._of_device(device):
+        there = sorted({kind if kind == "cpu" else f"{kind}:{index}" for kind, index in memory_profile.changes})
+        warn(
+            f"export_memory_timeline: no memory of {device} was recorded, so {path} is empty"
+            + (f"; there is memory of {', '.join(there)}" if there else "")
+        )
     if str(path).endswith(".html"):
         timeline.export_memory_timeline_html(path, device)
     elif str(path).endswith("raw.json.gz"):

@@ -304,6 +304,7 @@ class _KinetoProfile:
 
         if device is None:
             device = f"{self.use_device}:0" if self.use_device else "cpu"
+        torch.device(device)  # torch's own error for what is no device
         self.mem_tl = export_memory_timeline(self._memory_profile(), path, device)
 
     def _memory_profile(self) -> Any:
