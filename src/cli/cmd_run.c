@@ -10,11 +10,13 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 enum { DEFAULT_STEPS = 20, DEFAULT_SECONDS = 30 };
+enum { STOPPED_BY_SIGNAL = 128 };
 enum { NOISY_PCT = 5, SAYS_NOTHING_PCT = 100 }; /* widths of an interval: the second is that of a step */
 static const int64_t DEFAULT_BYTES = (int64_t)512 << 20;
 
@@ -27,8 +29,9 @@ struct run {
   const char *preset;
   int64_t steps, bytes, memory;
   double seconds;
-  int status;  /* of the program */
-  bool packed; /* `file` is there */
+  int status;                   /* of the program */
+  bool packed;                  /* `file` is there */
+  int64_t overwritten, no_room; /* records that are not in it */
 };
 
 /* ---- options --------------------------------------------------------------------------------- */
@@ -155,7 +158,9 @@ static enum tg_err make_folder(struct run *r, struct tg_error *e) {
   if (tg__path_kind(r->file) != TG__PATH_NONE || tg__path_kind(r->raw) != TG__PATH_NONE)
     return tg__fail(e, TG_USAGE, -1, "'%s' holds a recording already: choose another folder with -o, or remove it",
                     r->folder);
-  return tg__folder_make(r->raw, e);
+  struct tg_error cause = {0};
+  const enum tg_err err = tg__folder_make(r->raw, &cause);
+  return err ? tg__fail(e, err, -1, "%.400s; -o DIR takes a folder that can be written", cause.text) : TG_OK;
 }
 
 /* ---- the run --------------------------------------------------------------------------------- */
@@ -291,6 +296,13 @@ static void leave_nothing(struct run *r, const char *const *names, size_t count)
   tg__path_remove(r->folder); /* unless there is something else in it */
 }
 
+static void count_lost(struct run *r, const struct tg__columns *t) {
+  for (uint32_t i = 0; i < t->rank_count; i++) {
+    r->overwritten += t->ranks[i].loss[TG__LOSS_skipped_overwritten];
+    r->no_room += t->ranks[i].loss[TG__LOSS_skipped_no_room];
+  }
+}
+
 /* Everything that was recorded becomes one packed file; the raw files go when it is written. */
 static enum tg_err pack(struct run *r, struct tg__run_log *log, struct tg_error *e) {
   struct tg__arena arena = {0};
@@ -308,6 +320,7 @@ static enum tg_err pack(struct run *r, struct tg__run_log *log, struct tg_error 
     err = tg__cli_open(r->c, r->raw, &trace, e);
   }
   if (!err) note_killed(trace->columns, log);
+  if (!err) count_lost(r, trace->columns);
   if (!err) note_cpu_peak(trace->columns);
   if (!err) err = tg_save(trace, r->file, e);
   r->packed = !err;
@@ -347,22 +360,52 @@ static void print_overhead(struct tg__run_log *log) {
             cpu.percent, cpu.low, cpu.high);
 }
 
+/* Ctrl-C once more, when the program has ended and what it recorded is being packed or read: what there is, and how to
+ * read it. Made before the signal comes. */
+static char when_stopped[2 * PATH_MAX + 80];
+
+static void say_and_stop(int number) {
+  const ssize_t said = write(STDERR_FILENO, when_stopped, strlen(when_stopped));
+  (void)said; /* nobody to tell */
+  _exit(STOPPED_BY_SIGNAL + number);
+}
+
+static void watch_for_stop(const struct run *r) {
+  static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+  struct sigaction old, action = {.sa_handler = say_and_stop};
+  sigemptyset(&action.sa_mask);
+  snprintf(when_stopped, sizeof when_stopped,
+           "\ntachograph: stopped; what was recorded is in %s: tachograph report %s\n", r->folder,
+           tg__cli_word(r->c, r->folder));
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    sigaction(numbers[i], NULL, &old);
+    if (old.sa_handler != SIG_IGN) sigaction(numbers[i], &action, NULL); /* `nohup` stays in force */
+  }
+}
+
 static void print_what(const struct run *r, const struct tg__run_log *log) {
   char count[32];
   if (log->window_began && log->first_step >= 0)
     fprintf(stderr, "recorded   steps %lld to %lld of %lld (%s), %s preset\n", (long long)log->first_step,
             (long long)log->last_step, (long long)log->steps, log->source, r->preset);
   else if (*log->source)
-    fprintf(stderr, "recorded   the first steps of %lld (%s): the program ended before step times were stable\n",
+    fprintf(stderr, "recorded   the first steps of %lld (%s): the program ended before steady steps were recorded\n",
             (long long)log->steps, log->source);
   else
     fprintf(stderr,
             "recorded   the %s run, %s preset: no steps were found (no step(), optimizer, DataLoader or model calls)\n",
-            log->lost ? "end of the" : "whole", r->preset);
-  if (log->lost)
-    fprintf(stderr, "lost       %s records %s\n", tg__human_count(log->lost, count),
-            log->window_began ? "did not fit: record fewer steps (3 to 10 are enough), or raise --bytes"
-                              : "were overwritten by newer ones (--bytes)");
+            r->overwritten ? "end of the"
+            : r->no_room   ? "beginning of the"
+                           : "whole",
+            r->preset);
+  if (log->lost && log->window_began)
+    fprintf(stderr, "lost       %s records did not fit: record fewer steps (3 to 10 are enough), or raise --bytes\n",
+            tg__human_count(log->lost, count));
+  else if (r->overwritten)
+    fprintf(stderr, "lost       %s records were overwritten by newer ones (--bytes)\n",
+            tg__human_count(r->overwritten, count));
+  else if (r->no_room)
+    fprintf(stderr, "lost       %s records found no room and were only counted\n", tg__human_count(r->no_room, count));
   if (strcmp(log->recorder, "kineto") == 0) fprintf(stderr, "recorder   torch's own collector\n");
 }
 
@@ -399,7 +442,7 @@ static void print_end(struct run *r, struct tg__run_log *log, const struct tg_er
   if (r->packed)
     tg__cli_say("file       %s\n", r->file);
   else if (tg__path_kind(r->raw) == TG__PATH_DIR)
-    tg__cli_say("files      %s\n", r->raw);
+    tg__cli_say("files      %s, to be read with: tachograph report %s\n", r->raw, tg__cli_word(r->c, r->folder));
 }
 
 /* What to change first, when the recording could be read. */
@@ -484,6 +527,7 @@ int tg__cmd_run(struct tg__cli *c) {
     return tg__cli_failed(c, &e, NULL);
   }
   struct tg__run_log log;
+  watch_for_stop(r);
   tg__run_log_read(&log, r->raw);
   (void)pack(r, &log, &e);
   print_end(r, &log, &e);

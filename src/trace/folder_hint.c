@@ -1,4 +1,5 @@
-/* What a folder holds: its traces, those of its folders of ranks, or where else they may be. */
+/* What a folder holds: its traces, those of its folders of ranks or of a recording that was cut short, or where else
+ * they may be. */
 #include "trace/summary.h"
 
 #include <ctype.h>
@@ -66,6 +67,13 @@ static bool holds_none(const char *const *names, size_t count) {
   return true;
 }
 
+/* Is this …/raw/FILE? There a recording lies until it has ended and become one file: that of a program which was killed
+ * together with the one that records it stays there. */
+static bool is_in_raw_folder(const char *path) {
+  const char *const end = strrchr(path, '/');
+  return end && end - path >= 4 && memcmp(end - 4, "/raw", 4) == 0;
+}
+
 enum tg_err tg__trace_list(const char *path, struct tg__arena *arena, const char ***names, size_t *count,
                            struct tg_error *e) {
   const enum tg_err err = tg__path_list(path, arena, names, count, e);
@@ -75,7 +83,7 @@ enum tg_err tg__trace_list(const char *path, struct tg__arena *arena, const char
   size_t below;
   const char **const further = list_below(path, arena, &below);
   for (size_t i = 0; i < below; i++)
-    if (tg__is_trace_name(further[i]) && !is_in_rank_folder(further[i])) return TG_OK;
+    if (tg__is_trace_name(further[i]) && !is_in_rank_folder(further[i]) && !is_in_raw_folder(further[i])) return TG_OK;
   /* nothing but other files there: those of the folder itself, if any, are named */
   if (!count_traces(further, below) || !holds_none(*names, *count)) return TG_OK;
   *names = further;

@@ -110,8 +110,8 @@ enum tg_err tg__summaries_read(struct tg__summaries *s, const char *path, struct
 
 bool tg__is_trace_name(const char *name); /* by its end */
 bool tg__is_summary_name(const char *name);
-/* folder_hint.c: the files of a folder or glob; of a folder that holds no trace itself, those of its folders rank_0,
- * rank_1, … */
+/* folder_hint.c: the files of a folder or glob; of a folder that holds no trace itself, those of its folders raw,
+ * rank_0, rank_1, … */
 enum tg_err tg__trace_list(const char *path, struct tg__arena *arena, const char ***names, size_t *count,
                            struct tg_error *e);
 enum tg_err tg__no_traces(const char *path,

@@ -162,6 +162,16 @@ def test_a_folder_for_each_rank_is_one_run(tachograph, folder, tmp_path, names):
     assert "2 ranks of 2" in tachograph("report", tmp_path / "apart").stdout
 
 
+@pytest.mark.parametrize("command", [["report"], ["check"], ["ask", "steps"]])
+def test_a_recording_that_was_killed_as_a_whole(tachograph, tmp_path, command):
+    """`tachograph run` packs what lies in raw/ when the program has ended; if both were killed it stays there."""
+    (tmp_path / "run" / "raw").mkdir(parents=True)
+    write(tmp_path / "run" / "raw" / "start-7.json", 0, world=1)
+    (tmp_path / "run" / "raw" / "log-7").write_text("process 7 -1 x.py\n")
+    done = tachograph(command[0], "run", *command[1:])
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("name", ["rank_", "rank_1a", "rank", "ranks1", "crank_1"])
 def test_other_folders_are_no_ranks(tachograph, tmp_path, name):
     for place in ("rank_0", name):

@@ -279,6 +279,10 @@ def test_ctrl_c_reaches_the_program_once(program, tmp_path):
         (["--steps", "0", "x.py"], "--steps needs a number"),
         (["--bytes", "many", "x.py"], "--bytes needs a size"),
         (["--frob", "x.py"], "no option '--frob'"),
+        (
+            ["-o", "/proc/none/x", "--", "true"],
+            "'/proc/none': No such file or directory; -o DIR takes a folder that can",
+        ),
     ],
 )
 def test_usage(tmp_path, call, said):
@@ -444,6 +448,35 @@ def test_ctrl_c_leaves_a_report(program, tmp_path):
     out, err = process.communicate(timeout=600)
     assert "KeyboardInterrupt" in err and process.returncode == 128 + signal.SIGINT
     assert len(steps_of(tmp_path / "out")) >= 5 and "next " in err
+
+
+BUSY = """
+import os, torch
+x = torch.zeros(2)
+for i in range(1_000_000):
+    x + x
+open("ready", "w").close()
+"""
+
+
+def test_ctrl_c_once_more_while_packing_says_what_is_there(program, tmp_path):
+    pytest.importorskip("torch")
+    native_or_skip("kill")
+    process = begin("-o", "out", "--seconds", "300", program(BUSY), cwd=tmp_path)
+    await_file(tmp_path / "ready")
+    children = f"/proc/{process.pid}/task/{process.pid}/children"
+    while open(children).read().strip():
+        time.sleep(0.005)
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=600)
+    assert process.returncode == 128 + signal.SIGINT
+    assert err.endswith("tachograph: stopped; what was recorded is in out: tachograph report out\n")
+    for command in ("report", "check", "ask"):
+        asked = ["out", "ops"] if command == "ask" else ["out"]
+        done = subprocess.run([*RUN[:-1], command, *asked], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert "aten::add" in done.stdout
 
 
 def native_or_skip(end):
