@@ -42,7 +42,7 @@ function finding(row, context) {
   return h(
       "article", {class: "finding", "aria-label": row.cause}, h("span", {class: `grade ${row.severity}`}, row.severity),
       h("h3", {}, row.cause, context.several ? ` · rank ${row.rank}` : ""),
-      h("span", {class: "saves"}, row.saving_ns !== null ? `saves ${duration(row.saving_ns)}` : "",
+      h("span", {class: "saves"}, row.saving_ns > 0 ? `saves ${duration(row.saving_ns)}` : "",
         row.share_pct !== null ? h("span", {class: "muted"}, ` ${percent(row.share_pct)} of the step`) : null),
       h("dl", {}, facts, h("dt", {}, "more"), h("dd", {}, h("a", {href: State.link("timeline")}, "timeline"))), source);
 }

@@ -1,7 +1,7 @@
 /* overview: the answer first, then what it rests on. */
 
 import {PARTS} from "../model/classes.js";
-import {duration, number, percent, size} from "../model/format.js";
+import {duration, number, percent, shorten, size} from "../model/format.js";
 import * as State from "../model/state.js";
 import {partsView, stepsView} from "../view/charts.js";
 import {h} from "../view/dom.js";
@@ -56,9 +56,8 @@ function verdict(findings, summary) {
   let text, second = null;
   if (first) {
     text = `${step}${sentence(first.evidence)}`;
-    second = first.saving_ns !== null ?
-        `${sentence(first.advice)} Expected to save ${duration(first.saving_ns)} a step.` :
-        sentence(first.advice);
+    second = first.saving_ns > 0 ? `${sentence(first.advice)} Expected to save ${duration(first.saving_ns)} a step.` :
+                                   sentence(first.advice);
     links.unshift(h("a", {href: State.link("findings")}, "what to change"));
     if (first.where) links.unshift(h("a", {href: timelineOf(operatorOf(first.where))}, "show me"));
   } else {
@@ -114,15 +113,17 @@ function parts(summary, context) {
 function findingList(table) {
   if (!table.rows.length)
     return h("p", {class: "muted"}, table.notes.find((note) => note.startsWith("nothing found")) ?? "nothing found");
-  return h(
-      "table", {class: "facts-table"},
-      table.records().slice(0, 3).map(
-          (row) =>
-              h("tr", {}, h("td", {class: `grade ${row.severity}`}, row.severity),
-                h("td", {}, h("a", {href: State.link("findings")}, row.cause)),
-                h("td", {class: "muted"}, row.file ? `${row.file.split("/").pop()}:${row.line}` : row.where),
-                h("td", {class: "num"},
-                  row.saving_ns !== null ? `saves ${duration(row.saving_ns)}` : percent(row.share_pct)))));
+  const saved = (row) => (row.saving_ns > 0 ? `saves ${duration(row.saving_ns)}` : percent(row.share_pct));
+  const place = (row) => (row.file ? `${row.file.split("/").pop()}:${row.line}` : shorten(row.where ?? "", 40));
+  const line = (row) =>
+      h("tr", {}, h("td", {class: `grade ${row.severity}`}, row.severity),
+        h("td", {class: "nowrap"}, h("a", {href: State.link("findings")}, row.cause)),
+        h("td", {class: "muted", title: row.where}, place(row)), h("td", {class: "num"}, saved(row)));
+  const more = table.rows.length - 3;
+  return [
+    h("table", {class: "facts-table"}, table.records().slice(0, 3).map(line)),
+    more > 0 ? h("p", {}, h("a", {href: State.link("findings")}, `${more} more`)) : null
+  ];
 }
 const factTable = (rows) =>
     h("table", {class: "facts-table"},

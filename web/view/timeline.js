@@ -288,7 +288,9 @@ export class Timeline {
         c.fillRect(0, y, this.width, line.height);
         c.fillStyle = this.text;
         c.font = "600 12px system-ui, sans-serif";
-        c.fillText(`${line.folded ? "▸" : "▾"} ${line.text}`, 8, y + line.height / 2);
+        c.fillText(
+            `${line.folded ? "▸" : "▾"} ${shorten(line.text, Math.floor((this.gutter - 24) / 7))}`, 8,
+            y + line.height / 2);
         c.fillStyle = this.css.muted;
         c.font = "11px system-ui, sans-serif";
         c.fillText(`${line.count} track${line.count === 1 ? "" : "s"}`, this.gutter + 6, y + line.height / 2);
