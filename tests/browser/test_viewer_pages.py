@@ -1,0 +1,184 @@
+"""Every page of the viewer opens, fits, shows the numbers of `tachograph ask`, and says what is missing."""
+
+import json
+
+import pytest
+
+PAGES = [
+    "overview",
+    "findings",
+    "timeline",
+    "operators",
+    "kernels",
+    "modules",
+    "stacks",
+    "memory",
+    "ranks",
+    "roofline",
+    "diff",
+    "losses",
+    "ask",
+    "sql",
+]
+
+CLIPPED = """() => {
+  const out = [];
+  for (const e of document.querySelectorAll("#top *, #nav *, h1, h2, .verdict, .finding *, .tools *")) {
+    const r = e.getBoundingClientRect();
+    if (r.width && (r.right > innerWidth + 1 || r.left < -1) && !e.closest(".table, .menu, #nav")) out.push(e.className || e.tagName);
+  }
+  return out;
+}"""
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("width", [400, 1280, 1920])
+def test_page_opens_fits_and_reports_no_error(shared_view, open_page, page, width):
+    p = open_page(shared_view.url, width=width).go(f"#/{page}")
+    assert p.errors == []
+    assert p.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert p.page.evaluate(CLIPPED) == []
+    assert p.page.locator("nav a[aria-current=page]").count() == 1
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_nothing_moves_after_the_page_is_ready(shared_view, open_page, page):
+    p = open_page(shared_view.url)
+    p.page.add_init_script(
+        "globalThis.shifts = 0; new PerformanceObserver((list) => { for (const e of list.getEntries())"
+        " if (document.body?.dataset.ready === 'true') shifts += e.value; })"
+        ".observe({type: 'layout-shift', buffered: true});"
+    )
+    p.go(f"#/{page}")
+    p.page.wait_for_timeout(300)
+    assert p.page.evaluate("shifts") == 0
+
+
+def shown(value, unit, divisor):
+    """The text of a cell, worked out here: three significant digits, groups of three from 10,000 on."""
+    if value is None:
+        return ""
+    if divisor == 1 and value == int(value) and unit != "%":
+        digits = str(abs(int(value)))
+        if len(digits) > 4:
+            digits = "\u202f".join(reversed([digits[max(0, i - 3) : i] for i in range(len(digits), 0, -3)]))
+        return ("−" if value < 0 else "") + digits
+    return None
+
+
+@pytest.mark.parametrize(("page", "question"), [("operators", "ops"), ("kernels", "kernels"), ("modules", "modules")])
+def test_tables_show_what_ask_says(shared_view, open_page, tachograph, page, question):
+    answer = json.loads(tachograph("ask", shared_view.files[0], question, "--json").stdout)
+    p = open_page(shared_view.url).go(f"#/{page}")
+    if "error" in answer:
+        assert answer["error"]["text"] in p.page.inner_text("#page")
+        return
+    p.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    p.page.get_by_role("button", name="copy CSV").first.click()
+    lines = p.page.evaluate("navigator.clipboard.readText()").splitlines()
+    names = [c["name"] for c in answer["columns"]]
+    heads = lines[0].split(",")
+    assert set(heads) <= set(names)
+    assert len(lines) - 1 == len(answer["rows"])
+    whole = [n for n in heads if answer["columns"][names.index(n)]["type"] == "int"]
+    import csv
+
+    for row, want in zip(csv.DictReader(lines), answer["rows"], strict=True):
+        for name in whole:
+            value = want[names.index(name)]
+            assert row[name] == ("" if value is None else str(value))
+    calls = answer["columns"][names.index("calls")]
+    first = p.page.locator(f"#{page}-table tbody tr").first.locator("td").nth(heads.index("calls")).inner_text()
+    assert first == shown(answer["rows"][0][names.index("calls")], calls["unit"], 1)
+
+
+def test_the_address_holds_the_state(shared_view, open_page):
+    p = open_page(shared_view.url).go("#/operators")
+    p.page.get_by_role("button", name="calls").click()
+    assert "sort=-calls" in p.page.url
+    again = open_page(shared_view.url)
+    again.page.goto(p.page.url)
+    again.ready()
+    column = "#operators-table tbody tr td:nth-child(2)"
+    assert again.page.locator(column).all_inner_texts() == p.page.locator(column).all_inner_texts()
+    p.page.get_by_role("link", name="Kernels").click()
+    p.ready()
+    p.page.go_back()
+    p.page.wait_for_function("location.hash.startsWith('#/operators')")
+    p.ready()
+    assert p.page.locator("nav a[aria-current=page]").inner_text().startswith("Operators")
+
+
+def test_theme_follows_the_address_and_the_system(shared_view, open_page):
+    back = "getComputedStyle(document.body).backgroundColor"
+    light = open_page(shared_view.url, theme="light").go("#/overview").page.evaluate(back)
+    dark = open_page(shared_view.url, theme="dark").go("#/overview").page.evaluate(back)
+    forced = open_page(shared_view.url, theme="light").go("#/overview?theme=dark").page.evaluate(back)
+    assert light == "rgb(255, 255, 255)"
+    assert dark == forced == "rgb(20, 23, 26)"
+
+
+CONTRAST = """() => {
+  const lum = (c) => { const [r, g, b] = c.match(/[\\d.]+/g).map(Number).map((v) => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const back = (e) => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor; if (!/, 0\\)$|transparent/.test(c)) return c; } return "rgb(255,255,255)"; };
+  const out = [];
+  for (const e of document.querySelectorAll("#app *")) {
+    if (!e.childNodes.length || ![...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim())) continue;
+    if (!e.getBoundingClientRect().width || e.closest("svg")) continue;
+    const a = lum(getComputedStyle(e).color), b = lum(back(e));
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) out.push([e.className || e.tagName, e.textContent.slice(0, 30), Math.round(ratio * 100) / 100]);
+  }
+  return out;
+}"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("page", ["overview", "findings", "operators", "timeline", "ask"])
+def test_texts_have_contrast(shared_view, open_page, theme, page):
+    assert open_page(shared_view.url, theme=theme).go(f"#/{page}").page.evaluate(CONTRAST) == []
+
+
+UNNAMED = """() => [...document.querySelectorAll("button, a, input, select, textarea, [role=application], [role=grid], [role=img]")]
+  .filter((e) => e.getBoundingClientRect().width)
+  .filter((e) => !(e.getAttribute("aria-label") || e.textContent.trim() || e.closest("label")))
+  .map((e) => e.outerHTML.slice(0, 120))"""
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_everything_that_acts_has_a_name(shared_view, open_page, page):
+    p = open_page(shared_view.url).go(f"#/{page}")
+    assert p.page.evaluate(UNNAMED) == []
+
+
+def test_keys_walk_a_table(shared_view, open_page):
+    p = open_page(shared_view.url).go("#/operators")
+    p.page.locator("#operators-table table").focus()
+    p.page.keyboard.press("ArrowDown")
+    p.page.keyboard.press("ArrowDown")
+    rows = p.page.locator("#operators-table tbody tr")
+    assert rows.nth(1).get_attribute("aria-selected") == "true"
+    name = rows.nth(1).locator("td").first.inner_text()
+    p.page.keyboard.press("Enter")
+    p.ready()
+    assert p.page.url.split("#/")[1].startswith("timeline?")
+    assert name.split("…")[0] in p.page.input_value("#find")
+
+
+def test_a_filter_keeps_what_fits(shared_view, open_page):
+    p = open_page(shared_view.url).go("#/operators")
+    before = p.page.locator("#operators-table tbody tr").all_inner_texts()
+    if len(before) <= 8:
+        pytest.skip("the trace has too few operators for a filter row")
+    wanted = before[0].split("\t")[0][:6]
+    p.page.get_by_label("filter name").fill(wanted)
+    after = p.page.locator("#operators-table tbody tr").all_inner_texts()
+    assert after == [line for line in before if wanted.lower() in line.lower()]
+
+
+def test_a_question_without_an_answer_says_what_to_record(shared_view, open_page, tachograph):
+    refused = tachograph("ask", shared_view.files[0], "segments", "--json")
+    p = open_page(shared_view.url).go("#/ask?q=segments")
+    if refused.returncode == 0:
+        pytest.skip("the trace has segments")
+    assert json.loads(refused.stdout)["error"]["text"] in p.page.inner_text("#page")
