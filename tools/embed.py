@@ -10,7 +10,7 @@ SUFFIXES = {".html", ".js", ".css", ".svg", ".png"}
 def main() -> None:
     folder, out = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     files = sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix in SUFFIXES)
-    lines = ["/* Written by tools/embed.py from web/. */", '#include "serve/web_files.h"', ""]
+    lines = ["/* Written by tools/embed.py from web/. */", '#include "show/show.h"', ""]
     for i, path in enumerate(files):
         data = path.read_bytes()
         lines.append(f"static const unsigned char file_{i}[] = {{")

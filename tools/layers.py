@@ -26,7 +26,7 @@ MAY_INCLUDE = {
     "view": {"base", "trace", "analyze"},
     "catalog": {"base", "trace", "analyze", "diagnose"},
     "ranks": {"base", "trace", "analyze", "catalog"},
-    "show": {"base", "trace", "analyze", "diagnose", "catalog", "ranks"},
+    "show": {"base", "trace", "analyze", "diagnose", "catalog", "ranks", "view"},
     "serve": {"base", "trace", "analyze", "diagnose", "catalog", "ranks", "view", "show"},
     "cli": {"base", "trace", "analyze", "diagnose", "catalog", "ranks", "show", "serve"},
     "capture": {"base", "format"},

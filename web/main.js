@@ -38,6 +38,9 @@ const GROUPS = [
   ["operators", "kernels", "modules", "stacks", "memory", "ranks", "roofline", "diff", "losses"], ["ask", "sql"]
 ];
 
+/* When what stands in the document now is on the screen. */
+const painted = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+
 class App {
   constructor(server) {
     this.server = server;
@@ -145,7 +148,8 @@ class App {
           onclick: () => document.getElementById("nav").classList.toggle("open")
         },
           "☰"),
-        h("span", {class: "trace", title: now?.path}, choice), h("span", {class: "facts muted"}, this.facts ?? ""),
+        h("span", {class: "trace", title: now?.path}, choice),
+        h("span", {class: "facts muted", title: now?.note}, [this.facts, now?.note].filter(Boolean).join(" · ")),
         h("span", {class: "space"}),
         progress ? h("span", {role: "status", class: now.state === "failed" ? "bad" : "muted"}, progress) :
             this.lost === undefined ? null :
@@ -209,6 +213,7 @@ class App {
     if (round !== this.round) return;
     replace(box, element);
     await Promise.allSettled([...box.querySelectorAll("section")].map((section) => section.done));
+    await painted();
     if (round === this.round) document.body.dataset.ready = "true";
   }
 

@@ -234,9 +234,14 @@ static int set_format(struct tg__cli *c) {
       return tg__cli_usage(c, NULL, "--json and --format %s contradict each other", given);
     given = "json";
   }
-  if (!given) given = tg__str_has_suffix(out, ".json") ? "json" : tg__str_has_suffix(out, ".csv") ? "csv" : "text";
+  const bool is_report = strcmp(c->command->name, "report") == 0;
+  if (!given)
+    given = tg__str_has_suffix(out, ".json")                ? "json"
+            : tg__str_has_suffix(out, ".csv")               ? "csv"
+            : is_report && tg__str_has_suffix(out, ".html") ? "html"
+                                                            : "text";
   const struct tg__format *format = tg__format_find(given);
-  if (!format || !format->table)
+  if (!format || (!format->table && !(is_report && format->report)))
     return tg__cli_usage(c, NULL, "'%s' is no format for a table: text, json or csv", given);
   c->format = given;
   return -1;

@@ -1,5 +1,6 @@
 /* answer: the calls about the server, questions, tracks, tiles and names. */
 #include "serve/host.h"
+#include "show/show.h"
 
 /* ---- state ------------------------------------------------------------------------------------------- */
 
@@ -268,5 +269,13 @@ void tg__reply_names(struct tg__host *h, const struct tg__message *m, struct tg_
   }
   tg__json_close(&w, ']');
   tg__json_close(&w, '}');
+  tg__reply_end(r, &w);
+}
+
+void tg__reply_tracks(struct tg__host *h, const struct tg__message *m, struct tg__reply *r) {
+  struct tg__hosted *const t = tg__reply_trace(h, m, r);
+  if (!t) return;
+  struct tg__jsonw w = tg__reply_begin(r, m);
+  tg__view_tracks_json(t->view, 1, &w);
   tg__reply_end(r, &w);
 }

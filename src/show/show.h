@@ -4,6 +4,7 @@
 
 #include "analyze/analyze.h"
 #include "ranks/ranks.h"
+#include "view/view.h"
 
 struct tg__show_options {
   unsigned width; /* columns of the terminal, 0 = unlimited */
@@ -50,6 +51,18 @@ const char *tg__sql_schema(void); /* the tables and their columns, as text */
 struct ArrowSchema;
 struct ArrowArray;
 enum tg_err tg__table_arrow(struct tg_table *t, struct ArrowSchema *schema, struct ArrowArray *array);
+
+/* The files of web/; tools/embed.py writes the list at build time. Sorted by path; the last has path NULL. */
+struct tg__web_file {
+  const char *path;
+  const unsigned char *bytes;
+  size_t len;
+};
+extern const struct tg__web_file tg__web_files[];
+
+/* view_tracks.c: the result of the call `tracks` of docs/viewer-api.md, as one JSON object. On no memory w->out->err is
+ * set. */
+void tg__view_tracks_json(const struct tg__view *v, uint32_t generation, struct tg__jsonw *w);
 
 /* Numbers for people (human.c): "1.23 ms", "4.5 MB", "1 234 567". buf has room for 32 bytes; returns buf. */
 char *tg__human_ns(int64_t ns, char *buf);

@@ -1,22 +1,36 @@
 /* offline: the page's data when there is no server: all of it stands in the file. Answers of questions were asked when
  * the file was written; tiles, details, search and sums are worked out here from the slices.
  *
- * The file holds two script elements: #tg-meta, JSON {state, tracks, answers: {key: result}, texts, shades: [a byte a
- * text], rows: [number of slices], missing: "what to type for what is not here"}, and #tg-slices, gzip in base64: five
- * byte strings one after the other, each with its length as a u32 before it: starts  varints: from the end of the slice
- * before it in its row (of the first: from 0); rows one after the other durs    varints names   varints: position in
- * texts looks   a byte each: position in state.classes flags   a byte each, as in a tile A slice's number is its
- * position in these. */
+ * The file holds two script elements, each gzip in base64.
+ *
+ * #tg-meta is JSON {state, tracks, answers: {key: result}, texts, shades: [a byte a text], rows: [number of slices],
+ * missing: "what to type for what is not here"}.
+ *
+ * #tg-slices is five byte strings one after the other, each with its length as a u32 before it; in each the slices of
+ * row 0, then those of row 1, and so on:
+ *
+ *   starts  varints: from the end of the slice before it in its row; of a row's first one: from 0
+ *   durs    varints
+ *   names   varints: position in texts
+ *   looks   a byte each: position in state.classes
+ *   flags   a byte each, as in a tile
+ *
+ * A slice's number is its position in these. */
 
-import {ApiError} from "./api.js";
+import {ApiError, parseJson} from "./api.js";
 import {firstFrom, makeTile} from "./tilemaker.js";
 
 export const keyOf = (question, args = {}) => JSON.stringify([question, Object.entries(args).sort()]);
 
-export async function openOffline(meta, base64) {
+async function unzip(base64) {
   const packed = Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Offline(meta, new Uint8Array(await new Response(stream).arrayBuffer()));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+/* meta, slices: the texts of #tg-meta and #tg-slices. */
+export async function openOffline(meta, slices) {
+  return new Offline(parseJson(new TextDecoder().decode(await unzip(meta))), await unzip(slices));
 }
 
 export class Offline {

@@ -19,6 +19,7 @@ export function flameView(tree, options) {
   const box = h("div", {class: "chart", id: options.id}, path, canvas);
   const state = {root: tree, at: tree, search: null, boxes: []};
   const depth = depthOf(tree, 0);
+  canvas.style.height = `${(depth + 1) * ROW}px`; /* before it is drawn, so that nothing moves */
   const draw = () => drawFlame(canvas, box, tree, state, options, depth);
   const zoom = (node) => {
     state.root = node;
@@ -98,7 +99,6 @@ function drawFlame(canvas, box, tree, state, options, depth) {
   if (!width) return;
   canvas.width = width * ratio;
   canvas.height = height * ratio;
-  canvas.style.height = `${height}px`;
   const c = canvas.getContext("2d"), style = getComputedStyle(box);
   c.scale(ratio, ratio);
   c.font = `11px ${style.getPropertyValue("--mono")}`;

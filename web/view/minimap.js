@@ -11,7 +11,7 @@ export class Minimap {
   /* timeline: gives info, store, palette, idle, css, gutter, t0, t1 and show(t0, t1) */
   constructor(timeline) {
     this.timeline = timeline;
-    this.canvas = h("canvas", {class: "mini", "aria-hidden": "true", style: {height: `${HEIGHT}px`, width: "100%"}});
+    this.canvas = h("canvas", {class: "mini", "aria-hidden": "true", style: {height: `${HEIGHT}px`}});
     this.canvas.addEventListener("pointerdown", (e) => this.drag(e));
     this.canvas.addEventListener("pointermove", (e) => {
       if (e.buttons) this.drag(e);
@@ -21,6 +21,7 @@ export class Minimap {
 
   resize(width, ratio) {
     Object.assign(this, {width, ratio});
+    this.canvas.style.width = `${width}px`;
     this.canvas.width = Math.round(width * ratio);
     this.canvas.height = Math.round(HEIGHT * ratio);
   }

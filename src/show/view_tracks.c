@@ -1,8 +1,8 @@
-/* answer_tracks: everything with a place on the timeline. */
+/* view_tracks: everything with a place on the timeline, for the page with a server and without one. */
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "serve/host.h"
+#include "show/show.h"
 
 static void put_digits(struct tg__jsonw *w, const char *key, int64_t v) { /* exact in a page, whatever its size */
   char text[24];
@@ -119,30 +119,25 @@ static void put_track(const struct tg__view *v, uint32_t k, struct tg__jsonw *w)
   tg__json_close(w, '}');
 }
 
-void tg__reply_tracks(struct tg__host *h, const struct tg__message *m, struct tg__reply *r) {
-  struct tg__hosted *const t = tg__reply_trace(h, m, r);
-  if (!t) return;
-  const struct tg__view *const v = t->view;
+void tg__view_tracks_json(const struct tg__view *v, uint32_t generation, struct tg__jsonw *w) {
   uint32_t *const order = tg__alloc((v->trace->track_count + 1) * sizeof *order);
   const uint32_t count = order ? tg__view_order(v, order) : TG_NONE;
   if (count == TG_NONE) {
     tg__free(order);
-    r->out.err = TG_MEMORY;
+    w->out->err = TG_MEMORY;
     return;
   }
-  struct tg__jsonw w = tg__reply_begin(r, m);
-  tg__json_open(&w, '{');
-  put_int(&w, "generation", 1);
-  put_digits(&w, "origin_ns", v->origin_ns);
-  put_int(&w, "end_ns", v->end_ns);
-  put_int(&w, "rows", v->row_count);
-  put_ranks(v->trace, &w);
-  put_steps(v, &w);
-  tg__json_key(&w, "tracks");
-  tg__json_open(&w, '[');
-  for (uint32_t i = 0; i < count; i++) put_track(v, order[i], &w);
-  tg__json_close(&w, ']');
-  tg__json_close(&w, '}');
-  tg__reply_end(r, &w);
+  tg__json_open(w, '{');
+  put_int(w, "generation", generation);
+  put_digits(w, "origin_ns", v->origin_ns);
+  put_int(w, "end_ns", v->end_ns);
+  put_int(w, "rows", v->row_count);
+  put_ranks(v->trace, w);
+  put_steps(v, w);
+  tg__json_key(w, "tracks");
+  tg__json_open(w, '[');
+  for (uint32_t i = 0; i < count; i++) put_track(v, order[i], w);
+  tg__json_close(w, ']');
+  tg__json_close(w, '}');
   tg__free(order);
 }

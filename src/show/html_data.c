@@ -1,0 +1,192 @@
+/* html_data: what the page without a server holds: the same objects as docs/viewer-api.md has, and the slices. */
+#include <stdio.h>
+
+#include "show/html.h"
+
+/* ---- which slices ---------------------------------------------------------------------------- */
+
+bool tg__html_has_slice(const struct tg__html_part *p, uint32_t row, uint32_t slice) {
+  const struct tg__columns *const t = p->view->trace;
+  const uint32_t track = p->view->rows[row].track;
+  if (!tg__ask_has_slice(p->selection, t, track, slice)) return false;
+  return t->slices.start_ns[slice] + tg__view_shift(p->view, t->tracks[track].rank) < p->end_ns;
+}
+
+static uint32_t count_in_row(const struct tg__html_part *p, uint32_t row) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < p->view->rows[row].count; i++)
+    count += tg__html_has_slice(p, row, tg__view_slice(p->view, row, i));
+  return count;
+}
+
+/* ---- #tg-slices ------------------------------------------------------------------------------ */
+
+enum { STARTS, DURS, NAMES, LOOKS, FLAGS, PARTS };
+
+static void put_varint(struct tg__out *o, uint64_t v) {
+  for (; v >= 128; v >>= 7) tg__out_char(o, (char)(v | 128));
+  tg__out_char(o, (char)v);
+}
+
+static uint32_t put_row(const struct tg__html_part *p, uint32_t row, struct tg__looks *looks, struct tg__out *parts) {
+  const struct tg__columns *const t = p->view->trace;
+  const int64_t shift = tg__view_shift(p->view, t->tracks[p->view->rows[row].track].rank);
+  int64_t end = 0;
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < p->view->rows[row].count; i++) {
+    const uint32_t slice = tg__view_slice(p->view, row, i);
+    if (!tg__html_has_slice(p, row, slice)) continue;
+    const int64_t start = t->slices.start_ns[slice] + shift;
+    put_varint(&parts[STARTS], (uint64_t)(start - end)); /* a row's slices are disjoint */
+    put_varint(&parts[DURS], (uint64_t)t->slices.dur_ns[slice]);
+    put_varint(&parts[NAMES], t->slices.name[slice]);
+    tg__out_char(&parts[LOOKS], (char)tg__look_of(looks, slice));
+    tg__out_char(&parts[FLAGS], (char)((t->slices.flags[slice] & TG__F_UNCLOSED ? TG__TILE_OPEN : 0) |
+                                       (t->slices.cause[slice] != TG_NONE ? TG__TILE_CAUSED : 0)));
+    end = start + t->slices.dur_ns[slice];
+    count++;
+  }
+  return count;
+}
+
+uint32_t tg__html_slices(const struct tg__html_part *p, struct tg__out *out) {
+  struct tg__looks looks;
+  struct tg__out parts[PARTS] = {0};
+  uint32_t count = 0;
+  if (!tg__looks_open(&looks, p->view->trace)) {
+    out->err = TG_MEMORY;
+    return 0;
+  }
+  for (uint32_t row = 0; row < p->view->row_count; row++) count += put_row(p, row, &looks, parts);
+  tg__looks_close(&looks);
+  for (unsigned k = 0; k < PARTS; k++) {
+    const uint32_t bytes = (uint32_t)parts[k].len;
+    tg__out_bytes(out, &bytes, 4); /* little endian, as every machine that this runs on */
+    if (bytes) tg__out_bytes(out, parts[k].buf, bytes);
+    if (parts[k].err) out->err = parts[k].err;
+    tg__out_free(&parts[k]);
+  }
+  return count;
+}
+
+/* ---- #tg-meta -------------------------------------------------------------------------------- */
+
+static const struct {
+  enum tg__question_id question;
+  const char *argument, *value;
+} answers[] = {
+#define ANSWER(question, argument, value) {TG__Q_##question, argument, value},
+#include "show/html_answers.def"
+#undef ANSWER
+};
+
+/* As keyOf of offline.js writes it: ["question",[["argument","value"]]], itself a string. */
+static void put_key(const char *question, const char *argument, const char *value, struct tg__jsonw *w) {
+  char key[128];
+  if (*argument)
+    snprintf(key, sizeof key, "[\"%s\",[[\"%s\",\"%s\"]]]", question, argument, value);
+  else
+    snprintf(key, sizeof key, "[\"%s\",[]]", question);
+  tg__json_key(w, key);
+}
+
+static void put_answer(struct tg__columns *t, enum tg__question_id id, const struct tg_arg *args, size_t count,
+                       struct tg__jsonw *w) {
+  struct tg_table *table = NULL;
+  struct tg_error e = {0};
+  const struct tg__show_options plain = {0};
+  const enum tg_err err = tg__ranks_ask(t, tg__question_name(id), args, count, &table, &e);
+  struct tg__out text = {0};
+  if (!err && !tg__json_table(table, &plain, &text)) {
+    tg__json_raw(w, (struct tg__str){text.buf, (uint32_t)text.len});
+  } else {
+    tg__json_open(w, '{');
+    tg__json_key(w, "error");
+    tg__json_open(w, '{');
+    tg__json_key(w, "code");
+    tg__json_cstr(w, err == TG_NO_DATA ? "no_data" : "internal");
+    tg__json_key(w, "text");
+    tg__json_cstr(w, e.text);
+    tg__json_close(w, '}');
+    tg__json_close(w, '}');
+  }
+  tg__out_free(&text);
+  tg__table_free(table);
+}
+
+static void put_answers(struct tg__columns *t, struct tg__jsonw *w) {
+  tg__json_key(w, "answers");
+  tg__json_open(w, '{');
+  for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+    const struct tg_arg arg = {answers[i].argument, answers[i].value};
+    put_key(tg__question_name(answers[i].question), arg.name, arg.value, w);
+    put_answer(t, answers[i].question, &arg, *arg.name != 0, w);
+  }
+  tg__json_close(w, '}');
+}
+
+static void put_texts(const struct tg__html_part *p, struct tg__jsonw *w) {
+  const uint32_t count = tg__strings_count(p->view->trace->strings);
+  struct tg__looks looks;
+  uint8_t *const used = tg__alloc(count + 1);
+  if (!used || !tg__looks_open(&looks, p->view->trace)) {
+    w->out->err = TG_MEMORY;
+    tg__free(used);
+    return;
+  }
+  for (uint32_t i = 0; i < p->view->trace->slices.count; i++) used[p->view->trace->slices.name[i]] = 1;
+  tg__json_key(w, "texts");
+  tg__json_open(w, '[');
+  for (uint32_t i = 0; i < count; i++) tg__json_str(w, used[i] ? tg__name(p->view->trace, i) : (struct tg__str){"", 0});
+  tg__json_close(w, ']');
+  tg__json_key(w, "shades");
+  tg__json_open(w, '[');
+  for (uint32_t i = 0; i < count; i++) tg__json_int(w, used[i] ? tg__shade_of(&looks, i) : 0);
+  tg__json_close(w, ']');
+  tg__looks_close(&looks);
+  tg__free(used);
+}
+
+static void put_state(const struct tg__html_part *p, const char *note, struct tg__jsonw *w) {
+  const struct tg__columns *const t = p->view->trace;
+  const char *const path = t->path ? t->path : "trace", *const slash = strrchr(path, '/');
+  tg__json_key(w, "state");
+  tg__json_open(w, '{');
+  tg__json_key(w, "classes");
+  tg__json_open(w, '[');
+  for (unsigned k = 0; k < TG__LOOK_COUNT; k++) tg__json_cstr(w, tg__look_names[k]);
+  tg__json_close(w, ']');
+  tg__json_key(w, "traces");
+  tg__json_open(w, '[');
+  tg__json_open(w, '{');
+  tg__json_key(w, "trace");
+  tg__json_int(w, 0);
+  tg__json_key(w, "name");
+  tg__json_cstr(w, slash && slash[1] ? slash + 1 : path);
+  tg__json_key(w, "state");
+  tg__json_cstr(w, "ready");
+  tg__json_key(w, "generation");
+  tg__json_int(w, 0);
+  tg__json_key(w, "note");
+  tg__json_cstr(w, note);
+  tg__json_close(w, '}');
+  tg__json_close(w, ']');
+  tg__json_close(w, '}');
+}
+
+void tg__html_meta(const struct tg__html_part *p, struct tg__columns *t, const char *note, struct tg__out *out) {
+  struct tg__jsonw w = {.out = out};
+  tg__json_open(&w, '{');
+  put_state(p, note, &w);
+  tg__json_key(&w, "tracks");
+  tg__view_tracks_json(p->view, 0, &w);
+  put_answers(t, &w);
+  put_texts(p, &w);
+  tg__json_key(&w, "rows");
+  tg__json_open(&w, '[');
+  for (uint32_t row = 0; row < p->view->row_count; row++) tg__json_int(&w, count_in_row(p, row));
+  tg__json_close(&w, ']');
+  tg__json_key(&w, "missing");
+  tg__json_cstr(&w, "tachograph view FILE");
+  tg__json_close(&w, '}');
+}
