@@ -74,6 +74,12 @@ matrix: all ## the recorder's tests on other versions of torch and Python (sever
 clean: ## remove everything that was built (.venv stays)
 	rm -rf build build-* dist demo-out .pytest_cache .hypothesis
 
+# Without chromium or Playwright the browser tests say that they are skipped, and why.
+browser: venv
+	$(Q)[ "$(DEPS)" = 0 ] || command -v chromium >/dev/null || bash tools/deps.sh browser >browser.log 2>&1 || echo "browser: no chromium, see browser.log"
+	$(Q)$(VENV)/python -c 'import playwright' 2>/dev/null || [ "$(DEPS)" = 0 ] || \
+	  $(VENV)/python -m pip install -q --disable-pip-version-check playwright </dev/null || echo "browser: no Playwright"
+
 layers: ## the laws of includes and of links; builds the archives it looks at
 	$(Q)[ -e $(O)/CMakeCache.txt ] || $(CONFIGURE) -B $(O) $(QUIET_CMAKE)
 	$(Q)$(CMAKE) --build $(O) -j$(J) --target archives -- --no-print-directory -s >/dev/null

@@ -2,6 +2,7 @@
 # Install the distribution packages that building and testing need; print the one command when it may not.
 #   tools/deps.sh          what `make test` needs
 #   tools/deps.sh check    also clang and its tools
+#   tools/deps.sh browser  chromium, which the browser tests drive
 #   tools/deps.sh arm      also the aarch64 cross compiler and qemu
 # Packages already there are left alone, so a second run needs no network.
 set -euo pipefail
@@ -11,9 +12,10 @@ packages=(build-essential cmake libisal-dev zlib1g-dev libzstd-dev libxxhash-dev
 case "${1:-test}" in
 test) ;;
 check) packages+=(clang clang-tidy libclang-rt-dev) ;;
+browser) packages=(chromium) ;;
 arm) packages+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user) ;;
 *)
-  echo "usage: tools/deps.sh [test|check|arm]" >&2
+  echo "usage: tools/deps.sh [test|check|browser|arm]" >&2
   exit 2
   ;;
 esac

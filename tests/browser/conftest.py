@@ -4,6 +4,7 @@ Where chromium or Playwright is missing, every test here is skipped with that re
 every page go to build/screenshots."""
 
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -14,6 +15,15 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCREENSHOTS = ROOT / "build" / "screenshots"
 sys.path.insert(0, str(ROOT / "tests" / "golden"))
+
+
+def pytest_collection_modifyitems(config, items):
+    """Every run makes a handful of these; TG_LONG=1, as in make check, makes all."""
+    here = pathlib.Path(__file__).parent
+    long = [i for i in items if here in i.path.parents and not i.get_closest_marker("brief")]
+    if long and not os.environ.get("TG_LONG") and config.args_source.name != "ARGS":
+        config.hook.pytest_deselected(items=long)
+        items[:] = [i for i in items if i not in set(long)]
 
 
 def find_browser():

@@ -28,7 +28,13 @@ def offline(page_file, open_page):
     return p
 
 
-@pytest.mark.parametrize("page", ["overview", "findings", "timeline", "operators", "kernels", "modules", "stacks", "memory", "ranks", "losses"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        *(pytest.param(page, marks=pytest.mark.brief) for page in ("overview", "timeline")),
+        *("findings", "operators", "kernels", "modules", "stacks", "memory", "ranks", "losses"),
+    ],
+)
 def test_every_page_opens_from_disk(offline, page):
     offline.go(f"#/{page}")
     assert offline.errors == []
@@ -45,9 +51,13 @@ def test_tables_show_what_ask_says(offline, page_file, tachograph, page, questio
         "async (q) => { const t = await tachograph.answers.ask(0, q, {by: 'name'}); return t.rows.map((r) => r.map(String).join('\\u0001')); }",
         question,
     )
-    assert text == ["\u0001".join("null" if v is None else json.dumps(v).strip('"') if not isinstance(v, str) else v for v in row) for row in answer["rows"]]
+    assert text == [
+        "\u0001".join("null" if v is None else json.dumps(v).strip('"') if not isinstance(v, str) else v for v in row)
+        for row in answer["rows"]
+    ]
 
 
+@pytest.mark.brief
 def test_slices_are_those_of_the_trace(offline, page_file, tachograph):
     answer = json.loads(tachograph("ask", page_file[0], "events", "--json").stdout)
     names = [c["name"] for c in answer["columns"]]
@@ -70,17 +80,20 @@ def test_a_limit_keeps_whole_steps_and_says_so(page_file, tachograph, open_page,
     assert "the timeline holds the first" in p.page.inner_text("#top")
 
 
+@pytest.mark.brief
 def test_a_size_that_is_none_is_refused(page_file, tachograph, tmp_path):
     done = tachograph("export", page_file[0], "--to", "html", "--bytes", "much", "-o", tmp_path / "x.html")
     assert done.returncode == 2
     assert "bytes=much is not a size" in done.stderr
 
 
+@pytest.mark.brief
 def test_a_reader_without_script_sees_the_report(page_file):
     text = page_file[1].read_text(encoding="utf-8")
     assert "<noscript><pre>" in text and "health" in text
 
 
+@pytest.mark.brief
 def test_columns_take_six_bytes_a_slice_at_most(tachograph, tmp_path):
     """100,000 slices of a training loop's shape: nested operators of varied lengths."""
     import base64
@@ -91,11 +104,31 @@ def test_columns_take_six_bytes_a_slice_at_most(tachograph, tmp_path):
     events, ts = [], 0.0
     while len(events) < 100_000:
         length = rng.randrange(20, 400)
-        events.append({"ph": "X", "cat": "cpu_op", "name": f"aten::op{rng.randrange(60)}", "pid": 1, "tid": 1, "ts": ts, "dur": length})
+        events.append(
+            {
+                "ph": "X",
+                "cat": "cpu_op",
+                "name": f"aten::op{rng.randrange(60)}",
+                "pid": 1,
+                "tid": 1,
+                "ts": ts,
+                "dur": length,
+            }
+        )
         at = ts
         for _ in range(rng.randrange(0, 4)):
             dur = rng.randrange(1, length // 5)
-            events.append({"ph": "X", "cat": "cpu_op", "name": f"aten::in{rng.randrange(60)}", "pid": 1, "tid": 1, "ts": at + 0.125, "dur": dur})
+            events.append(
+                {
+                    "ph": "X",
+                    "cat": "cpu_op",
+                    "name": f"aten::in{rng.randrange(60)}",
+                    "pid": 1,
+                    "tid": 1,
+                    "ts": at + 0.125,
+                    "dur": dur,
+                }
+            )
             at += dur + 1
         ts += length + rng.randrange(1, 30)
     source, target = tmp_path / "t.json", tmp_path / "t.html"

@@ -68,6 +68,7 @@ def shown(value, unit, divisor):
     return None
 
 
+@pytest.mark.brief
 @pytest.mark.parametrize(("page", "question"), [("operators", "ops"), ("kernels", "kernels"), ("modules", "modules")])
 def test_tables_show_what_ask_says(shared_view, open_page, tachograph, page, question):
     answer = json.loads(tachograph("ask", shared_view.files[0], question, "--json").stdout)
@@ -153,6 +154,7 @@ def test_everything_that_acts_has_a_name(shared_view, open_page, page):
     assert p.page.evaluate(UNNAMED) == []
 
 
+@pytest.mark.brief
 def test_keys_walk_a_table(shared_view, open_page):
     p = open_page(shared_view.url).go("#/operators")
     p.page.locator("#operators-table table").focus()
@@ -178,6 +180,7 @@ def test_a_filter_keeps_what_fits(shared_view, open_page):
     assert after == [line for line in before if wanted.lower() in line.lower()]
 
 
+@pytest.mark.brief
 def test_a_question_without_an_answer_says_what_to_record(shared_view, open_page, tachograph):
     refused = tachograph("ask", shared_view.files[0], "segments", "--json")
     p = open_page(shared_view.url).go("#/ask?q=segments")

@@ -9,7 +9,9 @@ import pytest
 @pytest.fixture
 def timeline(shared_view, open_page):
     p = open_page(shared_view.url).go("#/timeline")
-    p.page.wait_for_function("globalThis.tachographMeter && tachographMeter.tiles > 0 && tachographMeter.inFlight === 0")
+    p.page.wait_for_function(
+        "globalThis.tachographMeter && tachographMeter.tiles > 0 && tachographMeter.inFlight === 0"
+    )
     return p
 
 
@@ -36,6 +38,7 @@ def test_keys_zoom_and_pan(timeline):
     assert d1 - d0 > c1 - c0
 
 
+@pytest.mark.brief
 def test_search_counts_every_hit_and_walks_through_them(timeline, shared_view, tachograph):
     answer = json.loads(tachograph("ask", shared_view.files[0], "events", "--json").stdout)
     names = [c["name"] for c in answer["columns"]]
@@ -77,7 +80,8 @@ def test_a_drag_with_shift_adds_up_the_window(timeline):
         "(() => { const q = new URLSearchParams(location.hash.split('?')[1]); return [Number(q.get('s0')), Number(q.get('s1'))]; })()"
     )
     direct = timeline.page.evaluate(
-        "([a, b]) => tachograph.server.call('aggregate', {trace: 0, start_ns: a, end_ns: b, by: 'name', limit: 500})", [s0, s1]
+        "([a, b]) => tachograph.server.call('aggregate', {trace: 0, start_ns: a, end_ns: b, by: 'name', limit: 500})",
+        [s0, s1],
     )
     shown = timeline.page.locator("#aggregate-table tbody tr td:first-child").all_inner_texts()
     assert len(shown) == len(direct["rows"]) > 0
@@ -96,6 +100,7 @@ TILES = """async ([level, row, number]) => {
 }"""
 
 
+@pytest.mark.brief
 def test_tiles_of_the_page_equal_those_of_the_server(timeline, shared_view, tachograph):
     answer = json.loads(tachograph("ask", shared_view.files[0], "events", "--json").stdout)
     names = [c["name"] for c in answer["columns"]]
