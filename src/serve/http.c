@@ -29,7 +29,7 @@ struct client { /* one connection. Ours, not the library's: it frees what it kee
   struct lws *wsi;
   uint64_t number;
   struct tg__server *server;
-  bool is_socket, is_over; /* over: it is to be closed */
+  bool is_socket, is_refused, is_over; /* refused: the body of its request is dropped; over: it is to be closed */
   struct parcel *first, *last;
   size_t unread;
   unsigned under_way;
@@ -156,6 +156,7 @@ static int respond(struct client *c, unsigned status, const char *type, const ch
 }
 
 static int refuse(struct client *c, unsigned status, const char *text) {
+  c->is_refused = true;
   return respond(c, status, "text/plain; charset=utf-8", text, strlen(text), false);
 }
 
@@ -354,9 +355,9 @@ static int confirm_upgrade(struct tg__server *s, struct lws *wsi) {
 static int serve_http(struct client *c, enum lws_callback_reasons reason, const void *in, size_t len) {
   switch (reason) {
   case LWS_CALLBACK_HTTP_BODY:
-    return gather(c, in, len);
+    return c->is_refused ? 0 : gather(c, in, len); /* closing before the reply is out would lose the reply */
   case LWS_CALLBACK_HTTP_BODY_COMPLETION:
-    return take_gathered(c) ? -1 : 0;
+    return c->is_refused ? 0 : take_gathered(c) ? -1 : 0;
   case LWS_CALLBACK_HTTP_WRITEABLE: {
     const int done = write_next(c);
     return done < 0 || (done && lws_http_transaction_completed(c->wsi)) ? -1 : 0;

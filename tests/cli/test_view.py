@@ -221,6 +221,21 @@ def test_a_message_too_long_ends_the_connection(viewer):
     assert viewer.get("")[0] == 200
 
 
+def test_the_refusal_arrives_though_the_body_came_first(viewer):
+    """All of it lies in the server's socket before the server reads the head, as on a machine that is busy."""
+    head = (
+        f"POST {viewer.parts.path}api HTTP/1.1\r\nHost: 127.0.0.1:{viewer.parts.port}\r\nContent-Length: 70000\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", viewer.parts.port), timeout=20) as s:
+        viewer.process.send_signal(signal.SIGSTOP)
+        s.sendall(head.encode() + b" " * 70000)
+        viewer.process.send_signal(signal.SIGCONT)
+        response = http.client.HTTPResponse(s, method="POST")
+        response.begin()
+        assert (response.status, response.read()) == (413, b"a call has at most 64 KiB\n")
+    assert viewer.get("")[0] == 200
+
+
 def test_a_message_may_come_in_pieces(page):
     page.send_bytes(b'{"id":4,"ca', first=0x01)
     page.send_bytes(b'll":"state"}', first=0x80)
