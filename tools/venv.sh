@@ -15,7 +15,7 @@ check) venv=.venv-check want=tools/requirements-check.txt ;;
   ;;
 esac
 done_mark=$venv/requirements.done
-install=("$venv/bin/python" -m pip install -q --disable-pip-version-check)
+install=("$venv/bin/python" -m pip install -q --disable-pip-version-check --no-compile) # of torch and pandas few modules are imported
 
 if ! cmp -s "$want" "$done_mark" 2>/dev/null; then
   if [ ! -x "$venv/bin/python" ]; then
