@@ -32,6 +32,19 @@ static void collective_kernels(void **state) {
       {"TwoShotAllReduceKernel", true},
       {"my_nvshmem_put", true},
       {"nccl", true},
+      {"void deep_ep::intranode::dispatch<(int)8, (int)768, (int)8192>(int4 *)", true},
+      {"void deep_ep::internode_ll::combine<true, 7168>(void*)", true},
+      {"void deep_ep::layout::get_dispatch_layout<256, 32, 8>(long const*)", false}, /* counts, sends nothing */
+      {"void (anonymous namespace)::two_shot_all_reduce_kernel_inplace<c10::BFloat16, 16, 2>(c10::BFloat16**)", true},
+      {"void (anonymous namespace)::multimem_one_shot_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*)", true},
+      {"void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<__nv_bfloat16, 2>()", true},
+      {"_ZN5aiter30allreduce_fusion_kernel_1stageIDF16b", true}, /* mangled */
+      {"quickreduce::allreduce_prototype_twoshot<AllReduceTwoshot<__half>, __half>", true},
+      {"void aiter::reduce_scatter_cross_device_store<__hip_bfloat16, 8>", true},
+      {"void tensorrt_llm::kernels::oneShotAllReduceKernel<float, 8>", true},
+      {"userbuffers_fp16_sum_inplace_gpu_rw_ag", true},
+      {"void moe::dispatch_tokens<float>", false},
+      {"triton_poi_fused_add_all_reduce_4", false}, /* adds what was reduced */
       {"ncc", false},
       {"", false},
       {"void at::native::elementwise_kernel", false},

@@ -11,27 +11,24 @@ static bool matches_at(struct tg__str s, size_t i, const char *lower) {
 }
 
 /* Kernels of collectives: libraries by how their names begin, and the rest by what stands anywhere in them. */
-static const char *const comm_prefixes[] = {"nccl", "rccl", "hccl", "oneccl_"};
-static const char *const comm_parts[] = {"ncclkernel",          "nccldevkernel",    "rcclgeneric",      "mscclkernel",
-                                         "cross_device_reduce", "oneshotallreduce", "twoshotallreduce", "nvshmem"};
+static const char *const comm_begins[] = {
+#define BEGIN(text, source) text,
+#include "analyze/names/comm_families.def"
+};
+static const char *const comm_parts[] = {
+#define PART(text, source) text,
+#include "analyze/names/comm_families.def"
+};
 
 bool tg__name_is_collective_kernel(struct tg__str kernel) {
-  for (size_t k = 0; k < sizeof comm_prefixes / sizeof *comm_prefixes; k++)
-    if (matches_at(kernel, 0, comm_prefixes[k])) return true;
+  bool begins[256] = {false}; /* a part, with this letter: most positions end here */
+  for (size_t k = 0; k < sizeof comm_begins / sizeof *comm_begins; k++)
+    if (matches_at(kernel, 0, comm_begins[k])) return true;
+  for (size_t k = 0; k < sizeof comm_parts / sizeof *comm_parts; k++) begins[(unsigned char)comm_parts[k][0]] = true;
   for (size_t i = 0; i < kernel.len; i++) {
-    switch (fold(kernel.ptr[i])) { /* first letters of comm_parts: most positions end here */
-    case 'n':
-    case 'r':
-    case 'm':
-    case 'c':
-    case 'o':
-    case 't':
-      for (size_t k = 0; k < sizeof comm_parts / sizeof *comm_parts; k++)
-        if (matches_at(kernel, i, comm_parts[k])) return true;
-      break;
-    default:
-      break;
-    }
+    if (!begins[fold(kernel.ptr[i])]) continue;
+    for (size_t k = 0; k < sizeof comm_parts / sizeof *comm_parts; k++)
+      if (matches_at(kernel, i, comm_parts[k])) return true;
   }
   return false;
 }
