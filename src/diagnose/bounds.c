@@ -37,22 +37,28 @@ static int64_t inside(const struct tg__facts *f, const struct tg__spans *s) {
   return tg__spans_inside(s, f->steps.window.start_ns, f->steps.window.end_ns);
 }
 
+/* Joined, and without what comes once. */
+static int64_t usual_part(struct tg__facts *f, struct tg__spans *s) {
+  struct tg__spans left = {0};
+  tg__spans_union(s);
+  tg__spans_subtract(s, &f->apart, &left);
+  const int64_t ns = inside(f, &left);
+  f->failed |= s->failed || left.failed;
+  tg__spans_free(&left);
+  tg__spans_free(s);
+  return ns;
+}
+
 void tg__find_bounds(struct tg__facts *f) {
   struct sides s = {.t = f->t};
-  f->window_ns = f->host_busy_ns = f->steps.window.end_ns - f->steps.window.start_ns;
+  f->window_ns = f->steps.window.end_ns - f->steps.window.start_ns - inside(f, &f->apart);
+  f->host_busy_ns = f->window_ns;
   if (!f->has_device_work) return;
   tg__visit(f, visit_bound, &s);
-  tg__spans_union(&s.device);
-  tg__spans_union(&s.host);
-  tg__spans_union(&s.waits);
-  f->device_busy_ns = inside(f, &s.device);
-  const int64_t recorded = inside(f, &s.host);
-  f->host_busy_ns = (host_keeps_up(f) ? recorded : recorded + (f->window_ns - recorded) / 2) - inside(f, &s.waits);
+  f->device_busy_ns = usual_part(f, &s.device);
+  const int64_t recorded = usual_part(f, &s.host), waits = usual_part(f, &s.waits);
+  f->host_busy_ns = (host_keeps_up(f) ? recorded : recorded + (f->window_ns - recorded) / 2) - waits;
   f->device_bound = f->device_busy_ns > f->host_busy_ns;
-  f->failed |= s.device.failed || s.host.failed || s.waits.failed;
-  tg__spans_free(&s.device);
-  tg__spans_free(&s.host);
-  tg__spans_free(&s.waits);
 }
 
 int64_t tg__shortened(const struct tg__facts *f, int64_t host_ns, int64_t device_ns, int64_t wait_ns) {

@@ -93,6 +93,7 @@ static void report_chains(struct chains *x) {
   TG_SAY(y->advice, "Use the one operator that does all of it (F.gelu, F.silu, F.layer_norm, torch.addcmul, …), or "
                     "torch.compile the function, which makes one.");
   tg__expect_at_sites(f, y, x->saving, 0.6, "all but the longest operator of each chain, forward and backward");
+  tg__claim_sites(x->s, x->in, y);
   for (size_t i = 0; i < x->s->count; i++) x->s->sites[i].reported |= x->in[i];
 }
 

@@ -88,6 +88,7 @@ static void report_growth(struct tg__sites *s, const bool *in, const struct grow
   TG_SAY(x->advice, "Gather the pieces in a list and join them once, torch.cat(pieces), or make the whole tensor first "
                     "and fill it slice by slice.");
   tg__expect_at_sites(f, x, (int64_t)saving, 0.85, "of the time of these calls the part of what was there before");
+  tg__claim_sites(s, in, x);
   mark_reported(s, in);
 }
 
@@ -155,6 +156,7 @@ static void judge_layout(struct tg__sites *s, bool *in) {
                     "take the order at hand; "
                     "matrix products take transposed views as they are.");
   tg__expect_at_sites(f, x, ns, 0.6, "the time of these copies");
+  tg__claim_sites(s, in, x);
   mark_reported(s, in);
 }
 
@@ -254,6 +256,7 @@ static void judge_model(struct tg__sites *s, bool *in) {
   TG_SAY(x->advice, "Copy the model when it is needed, not in every step; keep an average in place: "
                     "torch._foreach_lerp_(averages, parameters, weight).");
   tg__expect_at_sites(f, x, ns + pauses, 0.8, "the time of these calls, and the Python between them");
+  tg__claim_sites(s, in, x);
   mark_reported(s, in);
 }
 
@@ -315,6 +318,7 @@ static void judge_clones(struct tg__sites *s, bool *in) {
   TG_SAY(x->advice, "Use the tensor itself: operators that return a new one leave it as it is, so a copy is needed "
                     "only before it is changed in place.");
   tg__expect_at_sites(f, x, ns, 0.7, "the time of these copies");
+  tg__claim_sites(s, in, x);
   mark_reported(s, in);
 }
 

@@ -1,8 +1,15 @@
-/* A device that waits: idle for the most part, held up by synchronisation or copies, or fed with crumbs. */
+/* A device that waits: idle for a part of the step, held up by synchronisation or copies. */
 #include "diagnose/findings.h"
 
-enum { IDLE_PCT = 50, HOLD_UP_PCT = 5, FEEDING_PCT = 20, MANY_KERNELS = 100, SHORT_KERNEL_NS = 10000 };
-enum { MANY_OPS = 1000, SHORT_OP_NS = 5000, SHORT_OPS_PCT = 30 };
+enum {
+  IDLE_PCT = 20,
+  HOLD_UP_PCT = 5,
+  FEW_EVENTS = 100,
+  LITTLE_PCT = 20,
+  LONG_QUEUED_NS = 50000,
+  REPLAYED_PCT = 50,
+  RECURS = 10
+};
 
 /* ---- utilisation of one device --------------------------------------------------------------- */
 
@@ -23,7 +30,8 @@ static bool kernel_spans(const struct tg__facts *f, int64_t device, struct tg__s
   return any;
 }
 
-static const char *idle_advice(enum tg__gap_cause most) {
+static const char *idle_advice(const struct tg__facts *f, enum tg__gap_cause most) {
+  const bool replays = 100 * f->replayed > REPLAYED_PCT * f->device_events;
   switch (most) {
   case TG__GAP_DATA:
     return "Feed it faster: DataLoader(..., num_workers=4, pin_memory=True, persistent_workers=True).";
@@ -33,13 +41,19 @@ static const char *idle_advice(enum tg__gap_cause most) {
   case TG__GAP_COPY:
     return "Copy from pinned memory with tensor.to(device, non_blocking=True).";
   case TG__GAP_QUEUED:
-    return "Kernels follow each other with pauses although they are queued: capture the step with "
-           "torch.cuda.CUDAGraph, or use fewer, "
-           "larger kernels.";
+    return replays
+               ? "The kernels are replayed as a graph already, and follow each other with pauses: use fewer, larger "
+                 "kernels."
+               : "Kernels follow each other with pauses although they are queued: use fewer, larger kernels, or "
+                 "capture the step with torch.cuda.CUDAGraph.";
   case TG__GAP_NONE:
     return "Record the host too, to see why: profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]).";
   default:
-    return "The host does not launch fast enough: torch.compile(model, mode=\"reduce-overhead\"), or a larger batch.";
+    return replays
+               ? "Most kernels are replayed as a graph already: shorten what the host does between two replays, or "
+                 "let it prepare the next one meanwhile."
+               : "The host does not launch fast enough: torch.compile(model, mode=\"reduce-overhead\"), or a larger "
+                 "batch.";
   }
 }
 
@@ -49,6 +63,14 @@ static const char *const while_doing[TG__GAP_CAUSE_COUNT] = {
     [TG__GAP_LAUNCH] = "while the host is in launch calls",   [TG__GAP_COPY] = "while the host is in copy calls",
     [TG__GAP_SYNC] = "because the host waits for it",         [TG__GAP_DATA] = "while the host loads data",
 };
+
+const char *tg__utilisation_class(double busy_pct) {
+  return busy_pct >= 90   ? "device bound"
+         : busy_pct >= 80 ? "mostly device bound"
+         : busy_pct >= 70 ? "held up by the host now and then"
+         : busy_pct >= 50 ? "held up by the host"
+                          : "mostly idle";
+}
 
 /* ---- before the first work of the window, or behind the last --------------------------------- */
 
@@ -87,17 +109,10 @@ static struct edge longer_edge(const struct tg__facts *f, int64_t device) {
  * too long. */
 static void describe_edges(struct tg__facts *f, int64_t device, struct tg__finding *x) {
   const size_t len = strlen(x->evidence);
-  if (f->steps.source == TG__STEPS_WHOLE) {
-    tg__say(x->evidence + len, sizeof x->evidence - len,
-            "; most of the rest lies before its first or behind its last work");
-    TG_SAY(x->advice,
-           "Record a stretch in which the device works: torch.profiler.schedule(wait=1, warmup=2, active=5).");
-    tg__expect(f, x, 0, 0.9, "a recording becomes better, nothing becomes faster");
-    return;
-  }
   struct edge e = longer_edge(f, device);
   const int64_t edge_ns = e.end_ns - e.start_ns, rest_ns = f->window_ns - edge_ns;
   tg__visit(f, see_host, &e);
+  tg__claim(f, x, e.start_ns, e.end_ns);
   if (e.during != TG_NONE) tg__where_slice(f, e.during, x);
   tg__say(x->evidence + len, sizeof x->evidence - len, "; of the rest %.2f ms lie %s", tg__ms(edge_ns),
           e.start_ns == f->steps.window.start_ns ? "before its first work, in one stretch"
@@ -110,66 +125,130 @@ static void describe_edges(struct tg__facts *f, int64_t device, struct tg__findi
   x->method = "that stretch and the rest of the step go on side by side";
 }
 
-/* idle: without a kernel inside the window. Part of it may lie outside the device's first and last work, part in
- * copies. */
-static void describe_waits(struct tg__facts *f, int64_t device, int64_t idle, struct tg__finding *x) {
+/* What closing the gaps is worth depends on what they are: half of what the host does there can go, or the device
+ * pauses half as long. Of unknown reasons nothing is promised. */
+static void expect_of_waits(struct tg__facts *f, struct tg__finding *x, enum tg__gap_cause most, int64_t ns) {
+  const bool by_host = most == TG__GAP_PYTHON || most == TG__GAP_HOST || most == TG__GAP_LAUNCH;
+  if (most == TG__GAP_NONE) return;
+  const int64_t gone = by_host                  ? tg__shortened(f, ns / 2, 0, 0)
+                       : most == TG__GAP_QUEUED ? tg__shortened(f, 0, 0, ns / 2)
+                                                : tg__shortened(f, 0, 0, ns);
+  x->saving_ns = tg__per_step(f, gone);
+  x->confidence = 0.4;
+  x->method = by_host ? "the host takes half as long for what it does there"
+              : most == TG__GAP_QUEUED
+                  ? "the pauses between kernels are half as long"
+                  : "these gaps close, as far as host and device have less to do than a step takes";
+}
+
+/* Pauses of a stream that has work are some microseconds; longer ones are for another stream, an event, or work that
+ * the trace lacks. */
+static int64_t long_queued(const struct tg__facts *f, int64_t device) {
   const struct tg__window *w = &f->steps.window;
-  int64_t sum[TG__GAP_CAUSE_COUNT] = {0}, all = 0;
-  enum tg__gap_cause most = TG__GAP_NONE;
+  int64_t ns = 0;
   for (size_t i = 0; i < f->gaps.count; i++) {
-    const struct tg__gap *g = &f->gaps.items[i];
-    const int64_t start = g->start_ns > w->start_ns ? g->start_ns : w->start_ns,
-                  end = g->end_ns < w->end_ns ? g->end_ns : w->end_ns;
-    if (g->device != device || start >= end) continue;
-    sum[g->cause] += end - start;
-    all += end - start;
+    const struct tg__gap *const g = &f->gaps.items[i];
+    const bool counts = g->device == device && g->cause == TG__GAP_QUEUED && g->start_ns >= w->start_ns &&
+                        g->end_ns <= w->end_ns && g->end_ns - g->start_ns > LONG_QUEUED_NS;
+    ns += counts ? g->end_ns - g->start_ns : 0;
   }
-  for (enum tg__gap_cause c = 0; c < TG__GAP_CAUSE_COUNT; c++)
-    if (sum[c] > sum[most]) most = c;
+  return ns;
+}
+
+struct waits { /* of one device, in usual steps, times the steps */
+  int64_t ns[TG__GAP_CAUSE_COUNT], all_ns;
+  enum tg__gap_cause most;
+};
+
+static struct waits waits_of(struct tg__facts *f, int64_t device, struct tg__finding *x) {
+  struct waits w = {.most = TG__GAP_NONE};
+  for (enum tg__gap_cause c = 0; c < TG__GAP_CAUSE_COUNT; c++) {
+    struct tg__spans spans = {0};
+    tg__gap_spans(f, device, c, &spans);
+    w.all_ns += w.ns[c] = tg__usual_inside(f, &spans) * (int64_t)f->steps.count;
+    for (size_t i = 0; i < spans.count; i++) tg__claim(f, x, spans.items[i].start, spans.items[i].end);
+    if (w.ns[c] > w.ns[w.most]) w.most = c;
+    tg__spans_free(&spans);
+  }
+  return w;
+}
+
+/* idle: without a kernel in usual steps. Part of it may lie outside the device's first and last work, part in copies.
+ */
+static bool describe_waits(struct tg__facts *f, int64_t device, int64_t idle, struct tg__finding *x) {
+  const struct waits w = waits_of(f, device, x);
   const size_t len = strlen(x->evidence);
-  if (2 * all < idle) {
+  if (2 * w.all_ns < idle) {
+    tg__spans_free(&x->claim);
+    if (f->steps.source == TG__STEPS_WHOLE) return false;
     describe_edges(f, device, x);
-    return;
+    return true;
   }
+  if (w.most == TG__GAP_QUEUED && 2 * long_queued(f, device) > w.ns[TG__GAP_QUEUED]) return false;
   tg__say(x->evidence + len, sizeof x->evidence - len,
-          "; between its work it stands still for %.2f ms %s, %.0f %% of that %s", tg__ms(tg__per_step(f, all)),
-          tg__per(f), tg__pct(sum[most], all), while_doing[most]);
-  TG_SAY(x->advice, "%s", idle_advice(most));
+          "; between its work it stands still for %.2f ms %s, %.0f %% of that %s", tg__ms(tg__per_step(f, w.all_ns)),
+          tg__per(f), tg__pct(w.ns[w.most], w.all_ns), while_doing[w.most]);
+  TG_SAY(x->advice, "%s", idle_advice(f, w.most));
+  expect_of_waits(f, x, w.most, w.all_ns);
+  return true;
+}
+
+/* Without a kernel of the device, in usual steps, times the steps. */
+static int64_t idle_of(struct tg__facts *f, int64_t device, bool *any) {
+  const struct tg__window *w = &f->steps.window;
+  struct tg__spans kernels = {0}, window = {0}, idle = {0}, left = {0};
+  *any = kernel_spans(f, device, &kernels);
+  tg__spans_add(&window, w->start_ns, w->end_ns);
+  tg__spans_subtract(&window, &kernels, &idle);
+  tg__spans_subtract(&idle, &f->apart, &left);
+  const int64_t ns = tg__usual_inside(f, &left) * (int64_t)f->steps.count;
+  f->failed |= kernels.failed || window.failed || idle.failed;
+  tg__spans_free(&kernels);
+  tg__spans_free(&window);
+  tg__spans_free(&idle);
+  tg__spans_free(&left);
+  return ns;
 }
 
 static void judge_one_device(struct tg__facts *f, int64_t device) {
-  const struct tg__window *w = &f->steps.window;
-  const int64_t window = w->end_ns - w->start_ns;
-  struct tg__spans kernels = {0};
-  const bool any = kernel_spans(f, device, &kernels);
-  const int64_t busy = tg__spans_inside(&kernels, w->start_ns, w->end_ns);
-  f->failed |= kernels.failed;
-  tg__spans_free(&kernels);
-  if (!any || window <= 0 || 100 * (window - busy) <= IDLE_PCT * window) return;
-  struct tg__finding *x =
-      tg__find(f, TG__CAUSE_IDLE_DEVICE, tg__pct(window - busy, window), IDLE_PCT, tg__per_step(f, window - busy));
+  const int64_t window = f->median_ns * (int64_t)f->steps.count;
+  bool any;
+  const int64_t idle = idle_of(f, device, &any);
+  if (!any || window <= 0 || idle > window || 100 * idle <= IDLE_PCT * window) return;
+  struct tg__finding *x = tg__find(f, TG__CAUSE_IDLE_DEVICE, tg__pct(idle, window), IDLE_PCT, tg__per_step(f, idle));
+  x->is_symptom = true;
   TG_SAY(x->where, "device %lld", (long long)device);
-  TG_SAY(x->evidence, "kernels run %.1f %% of the time: %.2f of %.2f ms %s", tg__pct(busy, window),
-         tg__ms(tg__per_step(f, busy)), tg__ms(tg__per_step(f, window)), tg__per(f));
-  describe_waits(f, device, window - busy, x);
+  TG_SAY(x->evidence, "kernels run %.1f %% of the time: %.2f of %.2f ms %s (%s)", tg__pct(window - idle, window),
+         tg__ms(tg__per_step(f, window - idle)), tg__ms(tg__per_step(f, window)), tg__per(f),
+         tg__utilisation_class(tg__pct(window - idle, window)));
+  if (describe_waits(f, device, idle, x)) return;
+  tg__drop_last(f);
+  tg__cannot_judge(f, TG__CAUSE_IDLE_DEVICE,
+                   f->steps.source == TG__STEPS_WHOLE && f->gap_ns[TG__GAP_QUEUED] * 2 < idle
+                       ? "the device works in a part of the recording alone; record steps of it with "
+                         "schedule(wait=1, warmup=2, active=5)"
+                       : "it waits although work is queued, for an event, another stream or work that the trace lacks; "
+                         "enable_cuda_sync_events=True records which");
 }
 
 /* ---- what the host does to it ---------------------------------------------------------------- */
 
 static void judge_hold_up(struct tg__facts *f, enum tg__gap_cause cause, enum tg__cause finding, const char *what,
                           const char *advice) {
-  const int64_t window = (f->steps.window.end_ns - f->steps.window.start_ns) * (int64_t)f->gaps.device_count;
-  const double share = tg__pct(f->gap_ns[cause], window);
+  const int64_t each_ns = f->gap_ns[cause] / (int64_t)f->gaps.device_count;
+  const double share = tg__pct(each_ns, f->window_ns);
   if (share <= HOLD_UP_PCT) return;
   const struct tg__gap *longest = NULL;
   int64_t count = 0;
+  struct tg__finding *x = tg__find(f, finding, share, HOLD_UP_PCT, tg__per_step(f, each_ns));
   for (size_t i = 0; i < f->gaps.count; i++) {
     const struct tg__gap *g = &f->gaps.items[i];
     if (g->cause != cause || g->end_ns <= f->steps.window.start_ns || g->start_ns >= f->steps.window.end_ns) continue;
+    if (tg__spans_inside(&f->apart, g->start_ns, g->end_ns)) continue;
+    tg__claim(f, x, g->start_ns, g->end_ns);
     count++;
     if (!longest || g->end_ns - g->start_ns > longest->end_ns - longest->start_ns) longest = g;
   }
-  struct tg__finding *x = tg__find(f, finding, share, HOLD_UP_PCT, tg__per_step(f, f->gap_ns[cause]));
   if (longest && longest->during != TG_NONE)
     tg__where_slice(f, longest->during, x);
   else
@@ -178,16 +257,29 @@ static void judge_hold_up(struct tg__facts *f, enum tg__gap_cause cause, enum tg
          (long long)count, what, tg__ms(x->cost_ns), tg__per(f), share,
          longest ? tg__ms(longest->end_ns - longest->start_ns) : 0);
   TG_SAY(x->advice, "%s", advice);
-  if (f->steps.source == TG__STEPS_WHOLE && longest && 2 * (longest->end_ns - longest->start_ns) > f->gap_ns[cause])
-    return; /* once: it may not come again */
-  x->saving_ns = tg__per_step(f, tg__shortened(f, 0, 0, f->gap_ns[cause] / (int64_t)f->gaps.device_count));
+  x->saving_ns = tg__per_step(f, tg__shortened(f, 0, 0, each_ns));
   x->confidence = 0.6;
   x->method = "these gaps close, as far as host and device each have less to do than a step takes";
+}
+
+/* A handful of kernels that run for a small part of the time, or a recording without steps in which hardly one comes
+ * again, is a toy or a cut-out: how the device is used at work does not show there. */
+bool tg__has_little_work(const struct tg__facts *f) {
+  const bool is_little = 100 * f->device_busy_ns < LITTLE_PCT * f->window_ns;
+  const bool is_once = f->steps.source == TG__STEPS_WHOLE && f->device_events < RECURS * f->device_names;
+  return is_little && (f->device_events < FEW_EVENTS || is_once);
 }
 
 void tg__judge_idle_device(struct tg__facts *f) {
   if (!f->has_device_work) {
     tg__cannot_judge(f, TG__CAUSE_IDLE_DEVICE, "no device work in the trace");
+    return;
+  }
+  if (tg__has_little_work(f)) {
+    char why[160];
+    TG_SAY(why, "%lld kernels and copies that run %.1f %% of the time are too few; record steps of the real work",
+           (long long)f->device_events, tg__pct(f->device_busy_ns, f->window_ns));
+    tg__cannot_judge(f, TG__CAUSE_IDLE_DEVICE, why);
     return;
   }
   int64_t last = INT64_MIN;
@@ -207,95 +299,4 @@ void tg__judge_idle_device(struct tg__facts *f) {
   judge_hold_up(f, TG__GAP_COPY, TG__CAUSE_BLOCKING_COPY, "was inside a copy call",
                 "Copy from pinned memory without waiting: DataLoader(..., pin_memory=True) and tensor.to(device, "
                 "non_blocking=True).");
-}
-
-/* ---- many small pieces ----------------------------------------------------------------------- */
-
-struct pieces {
-  const struct tg__columns *t;
-  int64_t *durations; /* kernels, or operators without operators inside */
-  size_t count, cap;
-  bool kernels, failed;
-  uint32_t track_end_op; /* the operator seen last: inner when the next does not start inside it */
-  int64_t short_ns;
-};
-
-static void add_piece(struct pieces *p, int64_t dur) {
-  if (!tg__grow((void **)&p->durations, &p->cap, p->count + 1, sizeof *p->durations)) {
-    p->failed = true;
-    return;
-  }
-  p->durations[p->count++] = dur;
-  if (dur < SHORT_OP_NS) p->short_ns += dur;
-}
-
-static void end_op(struct pieces *p, uint32_t next) {
-  const uint32_t last = p->track_end_op;
-  p->track_end_op = next;
-  if (last == TG_NONE) return;
-  const bool holds_next = next != TG_NONE && p->t->slices.start_ns[next] >= p->t->slices.start_ns[last] &&
-                          tg__slice_end(p->t, next) <= tg__slice_end(p->t, last) &&
-                          tg__slice_track(p->t, next) == tg__slice_track(p->t, last);
-  if (!holds_next) add_piece(p, p->t->slices.dur_ns[last]);
-}
-
-static void see_piece(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct pieces *p = ctx;
-  if (p->kernels && cls == TG__CLASS_KERNEL) add_piece(p, p->t->slices.dur_ns[slice]);
-  if (!p->kernels && cls == TG__CLASS_OP) end_op(p, slice);
-}
-
-static bool less_duration(uint32_t a, uint32_t b, const void *ctx) {
-  return ((const int64_t *)ctx)[a] < ((const int64_t *)ctx)[b];
-}
-
-static bool median(const int64_t *values, size_t n, int64_t *out) {
-  uint32_t *const order = tg__order_new(n, less_duration, values);
-  if (!order) return false;
-  *out = values[order[n / 2]];
-  tg__free(order);
-  return true;
-}
-
-static void judge_small_kernels(struct tg__facts *f, int64_t pieces, int64_t typical) {
-  const int64_t wait = f->gap_ns[TG__GAP_PYTHON] + f->gap_ns[TG__GAP_HOST] + f->gap_ns[TG__GAP_LAUNCH];
-  const double share =
-      tg__pct(wait, (f->steps.window.end_ns - f->steps.window.start_ns) * (int64_t)f->gaps.device_count);
-  if (pieces < MANY_KERNELS || typical >= SHORT_KERNEL_NS || share <= FEEDING_PCT) return;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_MANY_SMALL_OPS, share, FEEDING_PCT, tg__per_step(f, wait));
-  TG_SAY(x->where, "kernels of the %s", tg__period(f));
-  TG_SAY(x->evidence,
-         "%lld kernels %s, half of them shorter than %.1f us; the device waits %.2f ms %s (%.1f %%) for the host to "
-         "launch the next",
-         (long long)pieces, tg__per(f), (double)typical / 1e3, tg__ms(x->cost_ns), tg__per(f), share);
-  TG_SAY(x->advice, "Put more work into each launch: torch.compile(model, mode=\"reduce-overhead\") fuses kernels and "
-                    "replays them as a CUDA "
-                    "graph; or a larger batch.");
-  const int64_t each = wait / (int64_t)f->gaps.device_count;
-  tg__expect(f, x, each - each / 10, 0.5,
-             "launches cost the host nothing, and kernels follow each other, but for a tenth of the waiting");
-}
-
-static void judge_small_host_ops(struct tg__facts *f, int64_t pieces, int64_t typical, int64_t short_ns) {
-  const double share = tg__pct(short_ns, f->total_ns);
-  if (pieces < MANY_OPS || typical >= SHORT_OP_NS || share <= SHORT_OPS_PCT) return;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_MANY_SMALL_OPS, share, SHORT_OPS_PCT, tg__per_step(f, short_ns));
-  TG_SAY(x->where, "operators of the %s", tg__period(f));
-  TG_SAY(x->evidence,
-         "%lld operators %s, half of them shorter than %.1f us; those below %.0f us take %.2f ms %s (%.1f %%)",
-         (long long)pieces, tg__per(f), (double)typical / 1e3, SHORT_OP_NS / 1e3, tg__ms(x->cost_ns), tg__per(f),
-         share);
-  TG_SAY(x->advice, "Do the same with fewer operations: batch them, use a fused layer, or torch.compile(model).");
-}
-
-void tg__judge_small_ops(struct tg__facts *f) {
-  struct pieces p = {.t = f->t, .kernels = f->has_device_work, .track_end_op = TG_NONE};
-  tg__visit(f, see_piece, &p);
-  end_op(&p, TG_NONE);
-  int64_t typical = 0;
-  if (p.failed || (p.count && !median(p.durations, p.count, &typical))) f->failed = true;
-  const int64_t pieces = tg__per_step(f, (int64_t)p.count);
-  if (!f->failed && p.count && f->has_device_work) judge_small_kernels(f, pieces, typical);
-  if (!f->failed && p.count && !f->has_device_work) judge_small_host_ops(f, pieces, typical, p.short_ns);
-  tg__free(p.durations);
 }

@@ -92,8 +92,8 @@ static void see_occupancy(void *ctx, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *t = o->f->t;
   if (cls != TG__CLASS_KERNEL) return;
   const double pct = tg__arg_real(t, t->slices.args[slice], TG__K_OCCUPANCY, -1);
-  o->stated |= pct >= 0;
-  if (pct < 0 || pct >= TG__LOW_OCCUPANCY_PCT || tg__tensor_unit(&o->names, t->slices.name[slice]) != TG__UNIT_NONE)
+  o->stated |= pct > 0; /* Kineto writes 0 where it could not estimate */
+  if (pct <= 0 || pct >= TG__LOW_OCCUPANCY_PCT || tg__tensor_unit(&o->names, t->slices.name[slice]) != TG__UNIT_NONE)
     return;
   if (tg__meaning(o->f, slice) & TG__NAME_COLLECTIVE_KERNEL) return;
   o->low_ns += t->slices.dur_ns[slice];
@@ -133,7 +133,11 @@ void tg__judge_occupancy(struct tg__facts *f) {
   const double share = tg__pct(o.low_ns, f->total_ns);
   if (f->has_device_work && !o.stated) tg__cannot_judge(f, TG__CAUSE_LOW_OCCUPANCY, "no kernel states its occupancy");
   if (f->failed || o.longest == TG_NONE || share <= LOW_TIME_PCT) return;
-  describe_occupancy(&o, tg__find(f, TG__CAUSE_LOW_OCCUPANCY, share, LOW_TIME_PCT, TG_NULL_INT));
+  if (!f->device_bound) { /* the step would wait for the host all the same */
+    tg__cannot_judge(f, TG__CAUSE_LOW_OCCUPANCY, "the host is the slower side");
+    return;
+  }
+  describe_occupancy(&o, tg__find(f, TG__CAUSE_LOW_OCCUPANCY, share, LOW_TIME_PCT, tg__per_step(f, o.low_ns)));
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -167,6 +171,7 @@ void tg__judge_device_memory(struct tg__facts *f) {
     known |= peak > 0;
     if (share <= MEMORY_PCT) continue;
     struct tg__finding *x = tg__find(f, TG__CAUSE_DEVICE_MEMORY_NEARLY_FULL, share, MEMORY_PCT, TG_NULL_INT);
+    x->is_warning = true;
     TG_SAY(x->where, "device %lld", (long long)d->id);
     TG_SAY(x->evidence, "at the peak %.2f of %.2f GiB are allocated (%.1f %%)", (double)peak / (1 << 30),
            (double)d->total_memory_bytes / (1 << 30), share);

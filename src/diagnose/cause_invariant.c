@@ -164,6 +164,7 @@ static void report_invariant(const struct invariant *v, const char *evidence, co
          "it with the model.",
          when);
   tg__expect_at_sites(f, x, ns, confidence, "the time of these operators");
+  tg__claim_sites(v->s, v->in, x);
 }
 
 void tg__judge_invariants(struct tg__facts *f) {

@@ -1,8 +1,9 @@
-/* Labels of the program that a host clock would time wrongly: they end long before the device work that was launched
- * inside. */
-#include "diagnose/findings.h"
+/* Labels that a host clock times wrongly: the program reads a clock at both ends, and the device work that was launched
+ * inside ends long after the second. A label that ends before its work is no mistake by itself: that is how work is
+ * launched. */
+#include "diagnose/sites.h"
 
-enum { UNSEEN_PCT = 50, LEAST_UNSEEN_NS = 100000, LEAST_NS = 10000 };
+enum { UNSEEN_PCT = 50, LEAST_UNSEEN_NS = 100000, LEAST_NS = 10000, BESIDE_NS = 100000 };
 enum {
   OF_TORCH = TG__NAME_COLLECTIVE_KERNEL | TG__NAME_COLLECTIVE_CALL | TG__NAME_DATALOADER | TG__NAME_OPTIMIZER_STEP |
              TG__NAME_PROFILER_STEP
@@ -18,6 +19,8 @@ struct label {
 };
 struct labels {
   struct tg__facts *f;
+  uint32_t *reads; /* calls that read a clock, by track, then start */
+  size_t read_count, read_cap;
   struct launch *launches; /* by call */
   size_t launch_count, launch_cap;
   struct label *items;
@@ -25,9 +28,24 @@ struct labels {
   struct tg__map index; /* name → item */
 };
 
+static bool reads_clock(struct tg__str call) {
+  static const char *const clocks[] = {"perf_counter", "perf_counter_ns", "monotonic",    "monotonic_ns",
+                                       "time",         "time_ns",         "clock_gettime"};
+  static const char begin[] = "<built-in function ";
+  if (!tg__str_has_prefix(call, begin) || !tg__str_has_suffix(call, ">")) return false;
+  const struct tg__str name = {call.ptr + sizeof begin - 1, call.len - (uint32_t)sizeof begin};
+  return TG__IS_ONE_OF(name, clocks);
+}
+
 static void see_launched(void *ctx, uint32_t slice, enum tg__class cls) {
   struct labels *l = ctx;
   const struct tg__columns *t = l->f->t;
+  if (cls == TG__CLASS_PYTHON && reads_clock(tg__name(t, t->slices.name[slice]))) {
+    if (tg__grow((void **)&l->reads, &l->read_cap, l->read_count + 1, sizeof *l->reads))
+      l->reads[l->read_count++] = slice;
+    else
+      l->f->failed = true;
+  }
   const uint32_t call = t->slices.cause[slice];
   if (!tg__class_is_device_work(cls) || call == TG_NONE) return;
   if (!tg__grow((void **)&l->launches, &l->launch_cap, l->launch_count + 1, sizeof *l->launches)) {
@@ -74,6 +92,22 @@ static struct label *label_of(struct labels *l, uint32_t name) {
   return NULL;
 }
 
+/* Does the thread read a clock within a tenth of a millisecond of this time? */
+static bool reads_beside(const struct labels *l, uint32_t track, int64_t at_ns) {
+  const struct tg__columns *t = l->f->t;
+  for (size_t i = 0; i < l->read_count; i++) {
+    const int64_t away = t->slices.start_ns[l->reads[i]] - at_ns;
+    if (away <= BESIDE_NS && away >= -BESIDE_NS && tg__slice_track(t, l->reads[i]) == track) return true;
+  }
+  return false;
+}
+
+static bool is_timed(const struct labels *l, uint32_t slice) {
+  const uint32_t track = tg__slice_track(l->f->t, slice);
+  return reads_beside(l, track, l->f->t->slices.start_ns[slice]) &&
+         reads_beside(l, track, tg__slice_end(l->f->t, slice));
+}
+
 /* Steps, loaders, optimizers and collectives are labelled by torch; who times something puts a label of their own
  * there. */
 static void see_label(void *ctx, uint32_t slice, enum tg__class cls) {
@@ -81,7 +115,7 @@ static void see_label(void *ctx, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *t = l->f->t;
   if (cls != TG__CLASS_ANNOTATION || (tg__meaning(l->f, slice) & OF_TORCH)) return;
   const int64_t end = tg__slice_end(t, slice), device = device_end(l, slice), unseen = device > end ? device - end : 0;
-  struct label *x = device == INT64_MIN ? NULL : label_of(l, t->slices.name[slice]);
+  struct label *x = device == INT64_MIN || !is_timed(l, slice) ? NULL : label_of(l, t->slices.name[slice]);
   if (!x) return;
   x->count++;
   x->host_ns += t->slices.dur_ns[slice];
@@ -95,9 +129,11 @@ static void see_label(void *ctx, uint32_t slice, enum tg__class cls) {
 static void report_label(struct tg__facts *f, const struct label *l) {
   struct tg__finding *x = tg__find(f, TG__CAUSE_HOST_TIMED_LABEL, tg__pct(l->unseen_ns, l->host_ns + l->unseen_ns),
                                    UNSEEN_PCT, tg__per_step(f, l->unseen_ns));
+  x->is_warning = true;
   tg__where_slice(f, l->longest, x);
   TG_SAY(x->evidence,
-         "it takes %.2f ms on the host, and the work launched in it ends %.2f ms later on the device (means of %lld)",
+         "a clock is read at both ends of it: %.2f ms on the host; the work launched in it ends %.2f ms later on the "
+         "device (means of %lld)",
          tg__ms(l->host_ns / l->count), tg__ms(l->unseen_ns / l->count), (long long)l->count);
   TG_SAY(x->advice,
          "A host clock around it sees little but the launching: take tg.timer, which uses events of the device, or the "
@@ -113,7 +149,7 @@ void tg__judge_labels(struct tg__facts *f) {
   tg__visit(f, see_launched, &l);
   if (!f->failed)
     f->failed = !tg__sort_items((void **)&l.launches, l.launch_count, sizeof *l.launches, calls_before, l.launches);
-  if (!f->failed) tg__visit(f, see_label, &l);
+  if (!f->failed && l.read_count) tg__visit(f, see_label, &l);
   for (size_t i = 0; !f->failed && i < l.count; i++) {
     const struct label *x = &l.items[i];
     const bool is_missed =
@@ -124,4 +160,5 @@ void tg__judge_labels(struct tg__facts *f) {
   tg__map_free(&l.index);
   tg__free(l.launches);
   tg__free(l.items);
+  tg__free(l.reads);
 }

@@ -7,12 +7,14 @@ struct loader {
   struct tg__facts *f;
   uint32_t longest; /* slice */
   int64_t calls;
+  struct tg__spans spans;
 };
 
 static void visit_loader_call(void *ctx, uint32_t slice, enum tg__class cls) {
   struct loader *l = ctx;
   if ((cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) || !(tg__meaning(l->f, slice) & TG__NAME_DATALOADER)) return;
   l->calls++;
+  tg__spans_add(&l->spans, l->f->t->slices.start_ns[slice], tg__slice_end(l->f->t, slice));
   const int64_t *dur = l->f->t->slices.dur_ns;
   if (l->longest == TG_NONE || dur[slice] > dur[l->longest]) l->longest = slice;
 }
@@ -23,10 +25,12 @@ void tg__judge_loader(struct tg__facts *f) {
   if (share <= THRESHOLD_PCT) return;
   struct loader l = {.f = f, .longest = TG_NONE};
   tg__visit(f, visit_loader_call, &l);
-  if (l.longest == TG_NONE) return; /* one that began before the steps */
+  if (l.longest == TG_NONE) return; /* one that began before the steps: none was added */
   const bool has_workers = tg__str_contains(tg__name(f->t, f->t->slices.name[l.longest]), "MultiProcess");
   struct tg__finding *x = tg__find(f, has_workers ? TG__CAUSE_LOADER_TOO_SLOW : TG__CAUSE_LOADER_IN_MAIN_PROCESS, share,
                                    THRESHOLD_PCT, tg__per_step(f, wait));
+  tg__spans_free(&x->claim);
+  x->claim = l.spans;
   tg__where_slice(f, l.longest, x);
   TG_SAY(x->evidence,
          "the loop waits %.2f ms of %s %.2f ms %s for the next batch (%.1f %%); %lld call%s, the longest %.2f ms%s",

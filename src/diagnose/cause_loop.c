@@ -346,6 +346,7 @@ static void report_loop(struct loop *l) {
             tg__ms(tg__per_step(f, l->feed_ns)));
   TG_SAY(x->advice, "%s", advice_for(x->cause));
   expect_of_loop(l, x, pause_ns);
+  tg__claim_sites(l->s, l->in, x);
 }
 
 void tg__judge_loops(struct tg__facts *f) {

@@ -125,6 +125,7 @@ static void report_stalls(struct stalls *x) {
                            : "; they come at equal distances");
   TG_SAY(y->advice, "Evaluate, save and log less often, or off the loop: torch.distributed.checkpoint.async_save "
                     "writes checkpoints in the background.");
+  y->is_on_average = true;
   tg__expect(f, y, x->excess_ns - x->excess_ns / 10, 0.7, "nine of ten of the long steps become like the others");
 }
 

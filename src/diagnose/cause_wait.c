@@ -130,6 +130,7 @@ void tg__judge_waits(struct tg__facts *f) {
            tg__ms(f->t->slices.dur_ns[w.longest[k]]));
     TG_SAY(x->advice, "%s", kinds[k].advice);
     if (kinds[k].cause == TG__CAUSE_LOADER_TOO_SLOW) name_turns(f, w.loop, x);
+    x->is_on_average = true;
     tg__expect(f, x, w.ns[k] - w.ns[k] / kinds[k].left, 0.9, kinds[k].method);
   }
 }

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-enum { HIGH_PCT = 30, MEDIUM_PCT = 10, LOWEST_PCT = 5 };
+enum { HIGH_PCT = 30, MEDIUM_PCT = 10, LOWEST_PCT = 5, MOST_ROWS = 10 };
 
 static const char *const cause_names[TG__CAUSE_COUNT] = {
 #define CAUSE(id, name, meaning) name,
@@ -33,11 +33,11 @@ bool tg__cause_next(struct tg__str cause, struct tg__next *out) {
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* What is to be won decides, where that is known. */
+/* What is to be won decides. Where that is not known nothing is high: a share alone promises nothing. */
 static int severity(const struct tg__finding *x) {
   const bool known = x->saving_ns != TG_NULL_INT && x->cost_ns > 0;
   const double weight_pct = known ? x->share_pct * (double)x->saving_ns / (double)x->cost_ns : x->share_pct;
-  return weight_pct >= HIGH_PCT ? 2 : weight_pct >= MEDIUM_PCT ? 1 : 0;
+  return known && weight_pct >= HIGH_PCT ? 2 : weight_pct >= MEDIUM_PCT ? 1 : 0;
 }
 
 /* The first "file.py(12)" in the text of the place, as two cells. */
@@ -76,45 +76,31 @@ void tg__put_finding(const struct tg__columns *t, const struct tg__finding *x, s
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-/* Where in the list a cell's text stands; its length when nowhere. */
-static unsigned place_in(const char *const *list, unsigned count, const struct tg_table *t, uint32_t text) {
-  const struct tg__str s = tg__strings_get(t->strings, text);
-  unsigned i = 0;
-  while (i < count && !tg__str_eq(s, (struct tg__str){list[i], (uint32_t)strlen(list[i])})) i++;
-  return i;
-}
-
 struct place { /* of a row among the others */
-  unsigned severity, cause;
-  int64_t saving_ns;
-  double share_pct;
+  double expected_ns, share_pct;
 };
 
-/* Severe ones first. Among those of one severity the ones that say what is to be won, the most first; then the
- * others in the order of causes.def, which begins with what is easiest to change: shares of different rules are not
- * on one scale. Then the larger share. */
+/* What is expected to be saved decides; then the larger share. */
 static bool finding_is_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct place *const x = (const struct place *)ctx + a, *const y = (const struct place *)ctx + b;
-  if (x->severity != y->severity) return x->severity > y->severity;
-  if (x->saving_ns != y->saving_ns) return x->saving_ns > y->saving_ns; /* unknown is the smallest number there is */
-  return x->cause != y->cause ? x->cause < y->cause : x->share_pct > y->share_pct;
+  if (x->expected_ns != y->expected_ns) return x->expected_ns > y->expected_ns;
+  return x->share_pct != y->share_pct ? x->share_pct > y->share_pct : a < b;
 }
 
 static bool put_in_order(struct tg_table *t) {
   struct place *const places = tg__alloc((t->rows + 1) * sizeof *places);
   uint32_t *const order = tg__alloc((t->rows + 1) * sizeof *order);
-  const struct tg__column *const severe = &t->columns[tg__table_column_index(t, "severity")],
-                                 *const cause = &t->columns[tg__table_column_index(t, "cause")];
   const struct tg__column *const saving = &t->columns[tg__table_column_index(t, "saving_ns")],
+                                 *const cost = &t->columns[tg__table_column_index(t, "cost_ns")],
+                                 *const confidence = &t->columns[tg__table_column_index(t, "confidence")],
                                  *const share = &t->columns[tg__table_column_index(t, "share_pct")];
   bool done = places && order;
   for (size_t i = 0; done && i < t->rows; i++) {
-    places[i] =
-        (struct place){place_in(severities, 3, t, severe->texts[i]),
-                       place_in(cause_names, TG__CAUSE_COUNT, t, cause->texts[i]), saving->ints[i], share->reals[i]};
+    places[i] = (struct place){tg__expected_ns(saving->ints[i], confidence->reals[i], cost->ints[i]), share->reals[i]};
   }
   done = done && tg__order(order, t->rows, finding_is_before, places);
-  if (done) tg__table_keep_rows(t, order, t->rows);
+  if (done && t->rows > MOST_ROWS) tg__table_note(t, "%zu more are worth less", t->rows - MOST_ROWS);
+  if (done) tg__table_keep_rows(t, order, t->rows < MOST_ROWS ? t->rows : MOST_ROWS);
   tg__free(places);
   tg__free(order);
   return done && !t->failed;
@@ -125,10 +111,11 @@ static bool put_in_order(struct tg_table *t) {
 /* Waiting for a slow rank is not communication that could be hidden: what the ranks say of it is taken back. */
 static bool take_back(struct tg_table *t) {
   const struct tg__column *const cause = &t->columns[tg__table_column_index(t, "cause")];
+  const char *const name = cause_names[TG__CAUSE_COMMUNICATION_NOT_OVERLAPPED];
   uint32_t *const rows = tg__alloc((t->rows + 1) * sizeof *rows);
   size_t kept = 0;
   for (size_t i = 0; rows && i < t->rows; i++)
-    if (place_in(cause_names, TG__CAUSE_COUNT, t, cause->texts[i]) != TG__CAUSE_COMMUNICATION_NOT_OVERLAPPED)
+    if (!tg__str_eq(tg__strings_get(t->strings, cause->texts[i]), (struct tg__str){name, (uint32_t)strlen(name)}))
       rows[kept++] = (uint32_t)i;
   if (rows) tg__table_keep_rows(t, rows, kept);
   tg__free(rows);

@@ -21,6 +21,7 @@ void tg__say(char *buf, size_t size, const char *format, ...) {
 struct tg__finding *tg__find(struct tg__facts *f, enum tg__cause cause, double share_pct, double threshold_pct,
                              int64_t cost_ns) {
   struct tg__finding *new = &f->scrap;
+  tg__spans_free(&f->scrap.claim);
   if (tg__grow((void **)&f->found, &f->found_cap, f->found_count + 1, sizeof *f->found))
     new = &f->found[f->found_count++];
   else
@@ -33,6 +34,10 @@ struct tg__finding *tg__find(struct tg__facts *f, enum tg__cause cause, double s
                               .saving_ns = TG_NULL_INT,
                               .confidence = NAN};
   return new;
+}
+
+void tg__drop_last(struct tg__facts *f) {
+  if (f->found_count) tg__spans_free(&f->found[--f->found_count].claim);
 }
 
 void tg__expect(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_ns, double confidence,
@@ -121,14 +126,64 @@ static void sum_up(struct tg__facts *f) {
     for (unsigned p = 0; p < TG__PART_COUNT; p++) f->part_ns[p] += s->part_ns[p];
     f->bare_ns += s->part_ns[TG__PART_OTHER] + s->label_ns;
   }
-  const struct tg__window *w = &f->steps.window;
-  for (size_t i = 0; i < f->gaps.count; i++) {
-    const struct tg__gap *g = &f->gaps.items[i];
-    const int64_t start = g->start_ns > w->start_ns ? g->start_ns : w->start_ns,
-                  end = g->end_ns < w->end_ns ? g->end_ns : w->end_ns;
-    if (start < end) f->gap_ns[g->cause] += end - start;
-  }
   f->has_device_work = f->gaps.device_count > 0;
+  f->median_ns = tg__usual_inside(f, NULL);
+}
+
+/* Gaps of one cause on one device, without what comes once. */
+void tg__gap_spans(const struct tg__facts *f, int64_t device, enum tg__gap_cause cause, struct tg__spans *out) {
+  struct tg__spans all = {0};
+  for (size_t i = 0; i < f->gaps.count; i++) {
+    const struct tg__gap *const g = &f->gaps.items[i];
+    if (g->device == device && g->cause == cause) tg__spans_add(&all, g->start_ns, g->end_ns);
+  }
+  tg__spans_union(&all);
+  tg__spans_subtract(&all, &f->apart, out);
+  out->failed |= all.failed;
+  tg__spans_free(&all);
+}
+
+static void sum_up_gaps(struct tg__facts *f) {
+  for (size_t i = 0; i < f->gaps.count; i++) {
+    if (i && f->gaps.items[i].device == f->gaps.items[i - 1].device) continue;
+    for (enum tg__gap_cause c = TG__GAP_NONE; c < TG__GAP_CAUSE_COUNT; c++) {
+      struct tg__spans spans = {0};
+      tg__gap_spans(f, f->gaps.items[i].device, c, &spans);
+      f->gap_ns[c] += tg__usual_inside(f, &spans) * (int64_t)f->steps.count;
+      tg__spans_free(&spans);
+    }
+  }
+}
+
+struct device_count {
+  struct tg__facts *f;
+  struct tg__map names;
+};
+
+static void count_device_event(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct device_count *const d = ctx;
+  struct tg__facts *const f = d->f;
+  const struct tg__columns *const t = f->t;
+  if (!tg__class_is_device_work(cls)) return;
+  f->failed |= !tg__map_put(&d->names, t->slices.name[slice], 1);
+  const uint32_t call = t->slices.cause[slice];
+  f->device_events++;
+  f->replayed += call != TG_NONE && tg__str_contains(tg__name(t, t->slices.name[call]), "GraphLaunch");
+}
+
+static void count_device_events(struct tg__facts *f) {
+  struct device_count d = {.f = f};
+  tg__visit(f, count_device_event, &d);
+  f->device_names = (int64_t)d.names.count;
+  tg__map_free(&d.names);
+}
+
+/* What comes once is no part of a recording that is judged as a whole. */
+static void leave_out_once(struct tg__facts *f) {
+  const int64_t ns = tg__spans_inside(&f->apart, f->steps.window.start_ns, f->steps.window.end_ns);
+  if (f->steps.source != TG__STEPS_WHOLE || ns >= f->total_ns) return;
+  f->total_ns -= ns;
+  f->median_ns = f->total_ns;
 }
 
 enum tg_err tg__facts_open(const struct tg__columns *t, uint32_t rank, struct tg__facts *f) {
@@ -136,15 +191,23 @@ enum tg_err tg__facts_open(const struct tg__columns *t, uint32_t rank, struct tg
   enum tg_err err = tg__names_open(&f->names, t) ? TG_OK : TG_MEMORY;
   if (!err) err = tg__steps_breakdown(t, rank, TG__STEPS_DETECTED, &f->steps);
   if (!err) err = tg__gaps_find(t, rank, &f->gaps);
-  if (!err) sum_up(f);
-  if (!err) tg__find_bounds(f);
-  return err;
+  if (err) return err;
+  sum_up(f);
+  tg__find_once(f);
+  sum_up_gaps(f);
+  leave_out_once(f);
+  count_device_events(f);
+  tg__find_bounds(f);
+  return f->failed ? TG_MEMORY : TG_OK;
 }
 
 void tg__facts_close(struct tg__facts *f) {
   tg__names_close(&f->names);
   tg__breakdown_free(&f->steps);
   tg__gaps_free(&f->gaps);
+  for (size_t i = 0; i < f->found_count; i++) tg__spans_free(&f->found[i].claim);
+  tg__spans_free(&f->scrap.claim);
+  tg__spans_free(&f->apart);
   tg__free(f->found);
   if (f->sites) tg__sites_close(f->sites);
   tg__free(f->sites);
@@ -162,11 +225,14 @@ static enum tg_err judge_rank(const struct tg__columns *t, uint32_t rank, struct
   struct tg__facts f;
   enum tg_err err = tg__facts_open(t, rank, &f);
   if (!err && f.steps.count) run_rules(&f);
+  if (!err && !f.failed) tg__resolve_claims(&f);
   if (!err && f.failed) err = TG_MEMORY;
   if (!err && !f.steps.count)
     tg__table_note(out, "a rank has neither steps nor operators, so nothing was judged there");
   *judged += f.steps.count > 0;
   if (!err && f.unjudged[0]) tg__table_note(out, "not judged: %s", f.unjudged);
+  if (!err && f.apart_text[0]) tg__table_note(out, "left out, as it comes once: %s", f.apart_text);
+  if (!err && f.withheld[0]) tg__table_note(out, "not told: %s", f.withheld);
   for (size_t i = 0; !err && i < f.found_count; i++) tg__put_finding(t, &f.found[i], out);
   tg__facts_close(&f);
   return err;

@@ -18,12 +18,17 @@ enum tg__cause {
 struct tg__finding {
   enum tg__cause cause;
   uint32_t rank;
-  double share_pct;     /* of the step, or the figure the rule tests */
-  double threshold_pct; /* the rule fires when that is above this; TG__NO_THRESHOLD where something else decides */
-  int64_t cost_ns;      /* a step; TG_NULL_INT = the rule has no estimate */
-  int64_t saving_ns;    /* what the cure should take off a step; TG_NULL_INT = not estimated */
-  double confidence;    /* 0 to 1 that this is the cause and the cure works */
-  const char *method;   /* how the saving was estimated; NULL */
+  double share_pct;       /* of the step, or the figure the rule tests */
+  double threshold_pct;   /* the rule fires when that is above this; TG__NO_THRESHOLD where something else decides */
+  int64_t cost_ns;        /* a step; TG_NULL_INT = the rule has no estimate */
+  int64_t saving_ns;      /* what the cure should take off a step; TG_NULL_INT = not estimated */
+  double confidence;      /* 0 to 1 that this is the cause and the cure works */
+  const char *method;     /* how the saving was estimated; NULL */
+  struct tg__spans claim; /* the time it speaks of, inside the window of the steps: the host's, or in which a device
+                             stands still; empty where a rule states its length alone */
+  bool is_symptom;        /* a finding that claims half of its time is its cause, and is told instead */
+  bool is_on_average;     /* its time is in some steps alone, and is spread over all */
+  bool is_warning;        /* speaks of memory or of measuring, not of time to be saved */
   char where[200], evidence[400], advice[400];
 };
 
@@ -34,9 +39,10 @@ struct tg__facts {
   struct tg__names names;
   struct tg__breakdown steps;
   struct tg__gaps gaps;
-  int64_t total_ns, part_ns[TG__PART_COUNT],
-      gap_ns[TG__GAP_CAUSE_COUNT]; /* gaps: inside the window of the steps, over all devices */
-  int64_t bare_ns;                 /* nothing of the eight parts is on, or labels alone, which are no work */
+  int64_t total_ns, part_ns[TG__PART_COUNT];
+  int64_t gap_ns[TG__GAP_CAUSE_COUNT]; /* inside the window of the steps, over all devices: of usual steps, times the
+                                          steps, without what comes once */
+  int64_t bare_ns; /* nothing of the eight parts is on, or labels alone, which are no work */
   bool has_device_work;
   /* In the window of the steps: its length, the time some device works, and the host's without what it waits for
    * devices. The longer of the two is what a step cannot be shorter than as long as that side does the same work. */
@@ -46,6 +52,13 @@ struct tg__facts {
   size_t found_count, found_cap;
   struct tg__finding scrap; /* written to when memory has run out */
   char unjudged[512];       /* causes a rule could not judge, and why; "; " between */
+  struct tg__spans apart;   /* what comes once, and counts for no step */
+  char apart_text[300];     /* the same in words */
+  int64_t device_events;    /* in the window of the steps: kernels, copies, memsets */
+  int64_t replayed;         /* of them, launched as parts of a graph */
+  int64_t device_names;     /* how many names they have */
+  char withheld[400];       /* findings that are not told, and why; "; " between */
+  int64_t median_ns;        /* of the lengths of the steps */
   struct tg__sites *sites;  /* made when the first rule asks */
   bool failed;
 };
@@ -54,6 +67,10 @@ struct tg__facts {
 #define TG__NO_THRESHOLD ((double)NAN)
 struct tg__finding *tg__find(struct tg__facts *f, enum tg__cause cause, double share_pct, double threshold_pct,
                              int64_t cost_ns);
+void tg__drop_last(struct tg__facts *f); /* takes back the newest finding */
+/* cause_device.c: how well a device is used that works for so much of the time, in words. */
+const char *tg__utilisation_class(double busy_pct);
+bool tg__has_little_work(const struct tg__facts *f); /* too little on the device to judge its use by */
 void tg__say(char *buf, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 #define TG_SAY(field, ...) tg__say(field, sizeof(field), __VA_ARGS__)
 /* What the cure is expected to take off all steps together, how that was worked out, and how sure it is. */
@@ -63,11 +80,33 @@ void tg__expect(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_n
  * time that is. */
 void tg__expect_at_sites(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_ns, double confidence,
                          const char *method);
+/* The gaps of a device with one cause, joined and without what comes once; *out is to be freed. */
+void tg__gap_spans(const struct tg__facts *f, int64_t device, enum tg__gap_cause cause, struct tg__spans *out);
+void tg__find_once(struct tg__facts *f); /* once.c: fills apart and apart_text */
 /* bounds.c: what the steps become shorter by when the host has so much less to do, the device so much, and the host
  * waits so much less for it. Without device work there is the host alone. */
 void tg__find_bounds(struct tg__facts *f);
 int64_t tg__shortened(const struct tg__facts *f, int64_t host_ns, int64_t device_ns, int64_t wait_ns);
 int64_t tg__marked_waits(struct tg__facts *f); /* time inside calls that only wait, as `tachograph run` marks them */
+/* claims.c: the time that a finding speaks of, as an interval (cut to the window of the steps), as the host's calls of
+ * the sites marked in `in`. */
+struct tg__sites;
+void tg__claim(const struct tg__facts *f, struct tg__finding *x, int64_t start_ns, int64_t end_ns);
+void tg__claim_sites(const struct tg__sites *s, const bool *in, struct tg__finding *x);
+/* What a usual step holds of these (joined) intervals: the median over the steps, or the mean where that is less;
+ * NULL: the median of the lengths of the steps. */
+int64_t tg__usual_inside(struct tg__facts *f, const struct tg__spans *s);
+bool tg__median_of(const int64_t *values, size_t n, int64_t *out); /* 0 of none; false on no memory */
+/* What makes a finding impossible, in words; NULL where it is sound: nothing saves more than the median step, and no
+ * share is above 100 %. */
+const char *tg__finding_fault(const struct tg__facts *f, const struct tg__finding *x);
+bool tg__finding_is_valid(const struct tg__facts *f, const struct tg__finding *x);
+/* What the cure is expected to save: the order of findings. Without an estimate a part of the time that the cause
+ * holds. */
+double tg__expected_ns(int64_t saving_ns, double confidence, int64_t cost_ns);
+/* Of findings that claim the same time the one with most expected saving stays; what is unsound or worth less than
+ * 3 % goes. */
+void tg__resolve_claims(struct tg__facts *f);
 bool tg__has_found(const struct tg__facts *f, enum tg__cause cause);
 struct tg__sites *tg__facts_sites(struct tg__facts *f); /* NULL on no memory: f->failed */
 void tg__cannot_judge(struct tg__facts *f, enum tg__cause cause, const char *why);

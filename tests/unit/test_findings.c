@@ -54,6 +54,12 @@ static bool has(const struct tg_table *t, const char *cause) {
   return false;
 }
 
+static bool says(const struct tg_table *t, const char *text) { /* in a note */
+  for (size_t i = 0; i < t->note_count; i++)
+    if (strstr(t->notes[i], text)) return true;
+  return false;
+}
+
 static void expect_absent(struct scene *s, const char *cause) {
   struct tg_table *t = ask(s);
   assert_false(has(t, cause));
@@ -196,19 +202,51 @@ static struct scene waiting_scene(int64_t busy, const char *cat, const char *wha
 
 static void test_idle_device(void **state) {
   struct scene s = waiting_scene(4 * MS, "cpu_op", "aten::sort");
-  expect_present(&s, "idle-device", 60, 6 * MS, "high");
+  expect_present(&s, "idle-device", 60, 6 * MS, "medium"); /* half of the gaps of 4 ms a step is to be won */
   s = waiting_scene(4 * MS, "cpu_op", "aten::sort");
   struct tg_table *t = ask(&s);
   const char *evidence = mini_cell(t, mini_row(t, "cause", "idle-device"), "evidence");
-  assert_string_equal(
-      evidence,
-      "kernels run 40.0 % of the time: 4.00 of 10.00 ms a step; between its work it stands still for 4.00 ms a "
-      "step, 100 % of that while the host is in operators");
+  assert_string_equal(evidence, "kernels run 40.0 % of the time: 4.00 of 10.00 ms a step (mostly idle); between its "
+                                "work it stands still for 4.00 ms a "
+                                "step, 100 % of that while the host is in operators");
   tg__table_free(t);
-  s = waiting_scene(5 * MS, "cpu_op", "aten::sort"); /* half busy is not below half */
+  s = waiting_scene(8 * MS, "cpu_op", "aten::sort"); /* 20 % idle exactly */
   expect_absent(&s, "idle-device");
-  s = waiting_scene(5 * MS - MS / 100, "cpu_op", "aten::sort");
-  expect_present(&s, "idle-device", 50.1, 5 * MS + MS / 100, "high");
+  s = waiting_scene(8 * MS - MS / 100, "cpu_op", "aten::sort");
+  expect_present(&s, "idle-device", 20.1, 2 * MS + MS / 100, "low");
+}
+
+/* One kernel of 0.1 ms in each step of 10 ms says nothing of how the device is used; in three steps there are 3. */
+static void test_little_device_work(void **state) {
+  (void)state;
+  struct scene s = waiting_scene(MS / 10, "cpu_op", "aten::sort");
+  struct tg_table *t = ask(&s);
+  assert_false(has(t, "idle-device"));
+  assert_true(says(t, "idle-device (3 kernels and copies that run 1.0 % of the time are too few"));
+  tg__table_free(t);
+}
+
+/* Ten steps in which the device works all the time but for one of 200 ms: the usual step is fine. */
+static void test_one_outlier(void **state) {
+  (void)state;
+  struct scene s = {.m = mini_new()};
+  mini_rank(s.m, 0);
+  s.thread = mini_thread(s.m, 1, 10);
+  s.stream = mini_stream(s.m, 0, 7);
+  int64_t at = 0;
+  for (int i = 0; i < 10; i++) {
+    const int64_t dur = i == 5 ? 200 * MS : 4 * MS;
+    char name[32];
+    snprintf(name, sizeof name, "ProfilerStep#%d", i + 1);
+    mini_slice(s.m, s.thread, "user_annotation", name, at, dur);
+    work(&s, at, 1000, at + 1000, 4 * MS - 2000, "gemm");
+    if (i == 5) mini_slice(s.m, s.thread, "cuda_runtime", "cudaStreamSynchronize", at + 4 * MS, dur - 4 * MS - 1000);
+    at += dur;
+  }
+  struct tg_table *t = ask(&s);
+  assert_false(has(t, "host-synchronisation"));
+  assert_false(has(t, "idle-device"));
+  tg__table_free(t);
 }
 
 static void test_synchronisation(void **state) {
@@ -226,8 +264,8 @@ static void test_blocking_copy(void **state) {
   expect_absent(&s, "blocking-copy");
 }
 
-/* 20 ms without steps: kernels of 1 ms, and copies of `copy_ns` each between them. Does the answer promise anything? */
-static bool promises_without_steps(int copies, int64_t copy_ns) {
+/* 20 ms without steps: kernels of 1 ms, and copies of `copy_ns` each between them. */
+static struct tg_table *copies_without_steps(int copies, int64_t copy_ns) {
   struct scene s = begin(0, 0);
   for (int i = 0; i <= copies; i++) {
     const int64_t at = i * (MS + copy_ns);
@@ -235,15 +273,17 @@ static bool promises_without_steps(int copies, int64_t copy_ns) {
     work(&s, at, 1000, at + 1000, MS - 2000, "gemm");
     if (i < copies) mini_slice(s.m, s.thread, "cuda_runtime", "cudaMemcpyAsync", at + MS, copy_ns - 1000);
   }
-  struct tg_table *t = ask(&s);
-  const bool yes = mini_int(t, mini_row(t, "cause", "blocking-copy"), "saving_ns") != TG_NULL_INT;
-  tg__table_free(t);
-  return yes;
+  return ask(&s);
 }
 
 static void test_once_in_a_recording(void **state) {
-  assert_false(promises_without_steps(1, 18 * MS)); /* it may not come again */
-  assert_true(promises_without_steps(3, 5 * MS));
+  struct tg_table *t = copies_without_steps(1, 18 * MS); /* it may not come again */
+  assert_false(has(t, "blocking-copy"));
+  assert_true(says(t, "the device stands still once for 18.00 ms during cudaMemcpyAsync"));
+  tg__table_free(t);
+  t = copies_without_steps(3, 5 * MS);
+  assert_true(mini_int(t, mini_row(t, "cause", "blocking-copy"), "saving_ns") != TG_NULL_INT);
+  tg__table_free(t);
 }
 
 /* Every 100 us one kernel of `dur`, launched by an operator that fills the pause. */
@@ -276,7 +316,7 @@ static struct scene host_ops(int ops, int64_t dur) {
 
 static void test_small_ops_on_the_host(void **state) {
   struct scene s = host_ops(1100, 4000);
-  expect_present(&s, "many-small-ops", 44, 1100 * 4000, "high");
+  expect_present(&s, "many-small-ops", 44, 1100 * 4000, "medium"); /* without an estimate nothing is high */
   s = host_ops(1100, 6000);
   expect_absent(&s, "many-small-ops");
   s = host_ops(999, 4000);
@@ -598,6 +638,8 @@ static void test_occupancy(void **state) {
     const char *kernel;
     int64_t dur, pct;
   } silent[] = {
+      {"index_kernel", 2 * MS, 0},                            /* 0: not estimated */
+      {"deep_ep::intranode::dispatch<8>", 2 * MS, 3},         /* sends, and lives with few threads */
       {"index_kernel", MS, 20},                               /* 10 % of the step exactly */
       {"index_kernel", 2 * MS, 30},                           /* 30 % exactly */
       {"nvjet_tst_128x64", 2 * MS, 13},                       /* few large blocks by design */
@@ -612,9 +654,12 @@ static void test_occupancy(void **state) {
 }
 
 /* Two steps of 10 ms, in each a label from 1 to 2 ms, a launch at `call_at`, and its kernel from 2 ms for `dur`. */
-static struct scene labelled(const char *label, int64_t call_at, int64_t dur) {
+static struct scene labelled(const char *label, int64_t call_at, int64_t dur, bool is_timed) {
   struct scene s = begin(2, 10 * MS);
+  const char *const clock = "<built-in function perf_counter>";
   for (int i = 0; i < 2; i++) {
+    if (is_timed) mini_slice(s.m, s.thread, "python_function", clock, i * 10 * MS + MS - 5000, 1000);
+    if (is_timed) mini_slice(s.m, s.thread, "python_function", clock, i * 10 * MS + 2 * MS + 5000, 1000);
     mini_slice(s.m, s.thread, "user_annotation", label, i * 10 * MS + MS, MS);
     work(&s, i * 10 * MS + call_at, MS / 10, i * 10 * MS + 2 * MS, dur, "gemm");
   }
@@ -624,8 +669,8 @@ static struct scene labelled(const char *label, int64_t call_at, int64_t dur) {
 static void test_labels(void **state) {
   (void)state;
   const char *cause = "host-timed-label";
-  struct scene s =
-      labelled("forward", MS + MS / 5, 3 * MS); /* 1 ms for the host, 4 ms until the kernel ends: 3 of 4 are not seen */
+  struct scene s = labelled("forward", MS + MS / 5, 3 * MS,
+                            true); /* 1 ms for the host, 4 ms until the kernel ends: 3 of 4 are not seen */
   struct tg_table *t = ask(&s);
   const size_t row = mini_row(t, "cause", cause);
   assert_float_equal(mini_real(t, row, "share_pct"), 75, 1e-9);
@@ -633,14 +678,17 @@ static void test_labels(void **state) {
   assert_int_equal(mini_int(t, row, "saving_ns"), 0);
   assert_string_equal(mini_cell(t, row, "severity"), "low");
   assert_string_equal(mini_cell(t, row, "where"), "forward");
-  assert_non_null(strstr(mini_cell(t, row, "evidence"),
-                         "it takes 1.00 ms on the host, and the work launched in it ends 3.00 ms later"));
+  assert_non_null(
+      strstr(mini_cell(t, row, "evidence"),
+             "a clock is read at both ends of it: 1.00 ms on the host; the work launched in it ends 3.00 ms later"));
   tg__table_free(t);
-  s = labelled("forward", MS + MS / 5, MS); /* half of it exactly */
+  s = labelled("forward", MS + MS / 5, 3 * MS, false); /* nobody reads a clock: that is how work is launched */
   expect_absent(&s, cause);
-  s = labelled("forward", 3 * MS, 3 * MS); /* launched after it */
+  s = labelled("forward", MS + MS / 5, MS, true); /* half of it exactly */
   expect_absent(&s, cause);
-  s = labelled("Optimizer.step#SGD.step", MS + MS / 5, 3 * MS); /* torch's own label, which nobody times by */
+  s = labelled("forward", 3 * MS, 3 * MS, true); /* launched after it */
+  expect_absent(&s, cause);
+  s = labelled("Optimizer.step#SGD.step", MS + MS / 5, 3 * MS, true); /* torch's own label, which nobody times by */
   expect_absent(&s, cause);
 }
 
@@ -651,6 +699,8 @@ int main(void) {
       cmocka_unit_test(test_communication),
       cmocka_unit_test(test_wrappers),
       cmocka_unit_test(test_idle_device),
+      cmocka_unit_test(test_little_device_work),
+      cmocka_unit_test(test_one_outlier),
       cmocka_unit_test(test_synchronisation),
       cmocka_unit_test(test_blocking_copy),
       cmocka_unit_test(test_once_in_a_recording),

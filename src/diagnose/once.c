@@ -1,0 +1,110 @@
+/* What comes once: calls that load code or make memory at their first use, and one wait that is longer than all others
+ * of a recording without steps. It is told apart, and counts for no step. */
+#include "diagnose/findings.h"
+
+enum { LEAST_NS = 1000000, TIMES_USUAL = 20, IDLE_PCT = 80, MOST_PCT = 50 };
+
+struct usual { /* of the calls of one name that are no longer than LEAST_NS */
+  int64_t count, sum_ns;
+};
+struct once {
+  struct tg__facts *f;
+  struct usual *usual; /* by name */
+  struct tg__spans idle, calls;
+  int64_t longest_ns, count;
+  uint32_t longest;
+};
+
+static void learn_usual(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct once *o = ctx;
+  const int64_t dur = o->f->t->slices.dur_ns[slice];
+  if (cls != TG__CLASS_RUNTIME || dur >= LEAST_NS) return;
+  struct usual *u = &o->usual[o->f->t->slices.name[slice]];
+  u->count++;
+  u->sum_ns += dur;
+}
+
+static bool makes_something(struct tg__str call) {
+  static const char *const parts[] = {"ModuleLoad",   "LibraryLoad",  "Malloc",           "HostAlloc",
+                                      "HostRegister", "StreamCreate", "GraphInstantiate", "GetFunction"};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    if (tg__str_contains(call, parts[i])) return true;
+  return false;
+}
+
+/* A launch that takes much longer than others of its kind loads the kernel's code, unless the device works: then it
+ * waits for room in the queue. */
+static void see_call(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct once *o = ctx;
+  const struct tg__columns *t = o->f->t;
+  const int64_t dur = t->slices.dur_ns[slice], start = t->slices.start_ns[slice];
+  if (cls != TG__CLASS_RUNTIME || dur < LEAST_NS) return;
+  const struct tg__str name = tg__name(t, t->slices.name[slice]);
+  const struct usual *u = &o->usual[t->slices.name[slice]];
+  const bool launches = tg__str_contains(name, "Launch") && u->count && dur / TIMES_USUAL > u->sum_ns / u->count;
+  if (!launches && !makes_something(name)) return;
+  if (100 * tg__spans_inside(&o->idle, start, start + dur) < IDLE_PCT * dur) return;
+  tg__spans_add(&o->calls, start, start + dur);
+  o->count++;
+  if (dur > o->longest_ns) o->longest_ns = dur, o->longest = slice;
+}
+
+static void find_idle(struct once *o) {
+  const struct tg__facts *f = o->f;
+  int64_t first = INT64_MAX;
+  for (size_t i = 0; i < f->gaps.count; i++) {
+    const struct tg__gap *const g = &f->gaps.items[i];
+    tg__spans_add(&o->idle, g->start_ns, g->end_ns);
+    if (f->t->slices.start_ns[g->before] < first) first = f->t->slices.start_ns[g->before];
+  }
+  if (first > f->steps.window.start_ns) tg__spans_add(&o->idle, f->steps.window.start_ns, first);
+  tg__spans_union(&o->idle);
+}
+
+/* In a recording without steps nothing says that a wait comes again that is as long as all others together. */
+static void add_longest_gap(struct once *o) {
+  struct tg__facts *const f = o->f;
+  const struct tg__gap *longest = NULL;
+  int64_t sum = 0;
+  for (size_t i = 0; f->steps.source == TG__STEPS_WHOLE && i < f->gaps.count; i++) {
+    const struct tg__gap *const g = &f->gaps.items[i];
+    const int64_t ns = g->end_ns - g->start_ns - tg__spans_inside(&o->calls, g->start_ns, g->end_ns);
+    sum += ns;
+    if (ns >= LEAST_NS && (!longest || ns > longest->end_ns - longest->start_ns)) longest = g;
+  }
+  if (!longest || 100 * (longest->end_ns - longest->start_ns) <= MOST_PCT * sum) return;
+  tg__spans_add(&f->apart, longest->start_ns, longest->end_ns);
+  const struct tg__str during =
+      longest->during == TG_NONE ? TG_STR("nothing recorded") : tg__name(f->t, f->t->slices.name[longest->during]);
+  const size_t len = strlen(f->apart_text);
+  tg__say(f->apart_text + len, sizeof f->apart_text - len, "%sthe device stands still once for %.2f ms during %.*s",
+          len ? "; " : "", tg__ms(longest->end_ns - longest->start_ns), (int)(during.len < 60 ? during.len : 60),
+          during.ptr);
+}
+
+void tg__find_once(struct tg__facts *f) {
+  struct once o = {.f = f, .usual = tg__alloc((tg__strings_count(f->t->strings) + 1) * sizeof *o.usual)};
+  f->failed |= !o.usual;
+  if (!f->gaps.device_count || f->failed) {
+    tg__free(o.usual);
+    return;
+  }
+  memset(o.usual, 0, (tg__strings_count(f->t->strings) + 1) * sizeof *o.usual);
+  find_idle(&o);
+  tg__visit(f, learn_usual, &o);
+  tg__visit(f, see_call, &o);
+  tg__spans_union(&o.calls);
+  const struct tg__str name = o.count ? tg__name(f->t, f->t->slices.name[o.longest]) : TG_STR("");
+  if (o.count)
+    TG_SAY(f->apart_text,
+           "%lld calls load code or make memory for the first time, %.2f ms, the longest %.*s of %.2f ms",
+           (long long)o.count, tg__ms(tg__spans_length(&o.calls)), (int)(name.len < 60 ? name.len : 60), name.ptr,
+           tg__ms(o.longest_ns));
+  for (size_t i = 0; i < o.calls.count; i++) tg__spans_add(&f->apart, o.calls.items[i].start, o.calls.items[i].end);
+  add_longest_gap(&o);
+  tg__spans_union(&f->apart);
+  f->failed |= f->apart.failed || o.idle.failed || o.calls.failed;
+  tg__spans_free(&o.idle);
+  tg__spans_free(&o.calls);
+  tg__free(o.usual);
+}

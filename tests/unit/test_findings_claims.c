@@ -1,0 +1,135 @@
+/* Findings among each other: no two of the same time, an order by what is expected to be saved, nothing impossible. */
+#include "diagnose/findings.h"
+#include "unit/findings_scene.h"
+
+static struct tg__facts facts(void) {
+  static struct tg__step_cost steps[3];
+  for (int i = 0; i < 3; i++) steps[i] = (struct tg__step_cost){.start_ns = i * 100, .end_ns = i * 100 + 100};
+  struct tg__facts f = {.median_ns = 100, .total_ns = 300};
+  f.steps = (struct tg__breakdown){.steps = steps, .count = 3, .window = {.start_ns = 0, .end_ns = 300}};
+  return f;
+}
+
+static struct tg__finding *add(struct tg__facts *f, enum tg__cause cause, int64_t saving_ns, double confidence) {
+  struct tg__finding *x = tg__find(f, cause, (double)saving_ns, TG__NO_THRESHOLD, saving_ns);
+  x->saving_ns = saving_ns;
+  x->confidence = confidence;
+  TG_SAY(x->evidence, "seen");
+  TG_SAY(x->advice, "do it");
+  return x;
+}
+
+static void end(struct tg__facts *f) {
+  for (size_t i = 0; i < f->found_count; i++) tg__spans_free(&f->found[i].claim);
+  tg__free(f->found);
+}
+
+static void test_two_of_the_same_time(void **state) {
+  (void)state;
+  struct tg__facts f = facts();
+  struct tg__finding *x = add(&f, TG__CAUSE_BLOCKING_COPY, 40, 0.5); /* 20 expected */
+  tg__claim(&f, x, 0, 120);
+  x = add(&f, TG__CAUSE_LOADER_IN_MAIN_PROCESS, 30, 0.9); /* 27 expected: it keeps the time */
+  tg__claim(&f, x, 0, 90);
+  tg__resolve_claims(&f);
+  assert_int_equal(f.found_count, 1);
+  assert_int_equal(f.found[0].cause, TG__CAUSE_LOADER_IN_MAIN_PROCESS);
+  assert_string_equal(f.found[0].evidence, "seen; the same time is blocking-copy (40.0 %)");
+  end(&f);
+}
+
+static void test_a_part_of_the_time(void **state) {
+  (void)state;
+  struct tg__facts f = facts();
+  struct tg__finding *x = add(&f, TG__CAUSE_LOADER_IN_MAIN_PROCESS, 30, 0.9);
+  tg__claim(&f, x, 0, 100);
+  x = add(&f, TG__CAUSE_BLOCKING_COPY, 40, 0.5);
+  tg__claim(&f, x, 75, 175); /* a quarter of it is the loader's */
+  tg__resolve_claims(&f);
+  assert_int_equal(f.found_count, 2);
+  assert_int_equal(f.found[1].saving_ns, 30);
+  assert_int_equal(f.found[1].cost_ns, 30);
+  end(&f);
+}
+
+static void test_a_symptom_goes_with_its_cause(void **state) {
+  (void)state;
+  struct tg__facts f = facts();
+  struct tg__finding *x = add(&f, TG__CAUSE_IDLE_DEVICE, 60, 0.9); /* more expected than of the cause */
+  x->is_symptom = true;
+  tg__claim(&f, x, 0, 100);
+  x = add(&f, TG__CAUSE_HOST_SYNCHRONISATION, 20, 0.6);
+  tg__claim(&f, x, 0, 60);
+  tg__resolve_claims(&f);
+  assert_int_equal(f.found_count, 1);
+  assert_int_equal(f.found[0].cause, TG__CAUSE_HOST_SYNCHRONISATION);
+  end(&f);
+}
+
+static void test_no_more_than_a_step(void **state) {
+  (void)state;
+  struct tg__facts f = facts();
+  add(&f, TG__CAUSE_LOADER_IN_MAIN_PROCESS, 70, 0.9);
+  add(&f, TG__CAUSE_GC_PRESSURE, 60, 0.9); /* of the median step of 100 only 30 are left */
+  add(&f, TG__CAUSE_SYNC_LOGGING, 2, 0.9); /* 2 % of a step */
+  tg__resolve_claims(&f);
+  assert_int_equal(f.found_count, 2);
+  assert_int_equal(f.found[0].saving_ns + f.found[1].saving_ns, 100);
+  assert_non_null(strstr(f.withheld, "sync-logging (worth less than 3 % of the time)"));
+  end(&f);
+}
+
+static void test_what_makes_a_finding_impossible(void **state) {
+  (void)state;
+  struct tg__facts f = facts();
+  struct tg__finding *x = add(&f, TG__CAUSE_GC_PRESSURE, 100, 0.9);
+  assert_true(tg__finding_is_valid(&f, x));
+  x->saving_ns = 101; /* above the median step */
+  assert_string_equal(tg__finding_fault(&f, x), "its saving is above the median step");
+  x->saving_ns = 50;
+  x->share_pct = 150.8;
+  assert_string_equal(tg__finding_fault(&f, x), "its share is not between 0 and 100 %");
+  x->share_pct = NAN;
+  assert_false(tg__finding_is_valid(&f, x));
+  x->share_pct = 50;
+  x->confidence = 1;
+  assert_false(tg__finding_is_valid(&f, x));
+  x->confidence = 0.5;
+  x->advice[0] = 0;
+  assert_false(tg__finding_is_valid(&f, x));
+  end(&f);
+}
+
+/* An unknown saving counts with 0.4 of the time that the cause holds, so it is not last. */
+static void test_without_estimate(void **state) {
+  (void)state;
+  assert_true(tg__expected_ns(TG_NULL_INT, NAN, 100) == 40);
+  assert_true(tg__expected_ns(50, 0.5, 100) == 25);
+  assert_true(tg__expected_ns(TG_NULL_INT, NAN, TG_NULL_INT) == 0);
+}
+
+static void test_usual_step(void **state) {
+  (void)state;
+  struct tg__facts f = facts();
+  struct tg__spans s = {0};
+  tg__spans_add(&s, 0, 10);
+  tg__spans_add(&s, 100, 190); /* one step has nine times as much */
+  tg__spans_add(&s, 200, 210);
+  tg__spans_union(&s);
+  assert_int_equal(tg__usual_inside(&f, &s), 10);
+  tg__spans_free(&s);
+  assert_false(f.failed);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_two_of_the_same_time),
+      cmocka_unit_test(test_a_part_of_the_time),
+      cmocka_unit_test(test_a_symptom_goes_with_its_cause),
+      cmocka_unit_test(test_no_more_than_a_step),
+      cmocka_unit_test(test_what_makes_a_finding_impossible),
+      cmocka_unit_test(test_without_estimate),
+      cmocka_unit_test(test_usual_step),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
