@@ -230,6 +230,7 @@ static enum tg_err judge_rank(const struct tg__columns *t, uint32_t rank, struct
   if (!err && !f.steps.count)
     tg__table_note(out, "a rank has neither steps nor operators, so nothing was judged there");
   *judged += f.steps.count > 0;
+  if (!err && f.steps.count) tg__note_checks(&f, out);
   if (!err && f.unjudged[0]) tg__table_note(out, "not judged: %s", f.unjudged);
   if (!err && f.apart_text[0]) tg__table_note(out, "left out, as it comes once: %s", f.apart_text);
   if (!err && f.withheld[0]) tg__table_note(out, "not told: %s", f.withheld);

@@ -147,6 +147,8 @@ void tg__facts_close(struct tg__facts *f);
 
 bool tg__is_compiling(struct tg__str name); /* cause_compile.c: a range in which torch.compile works */
 
+void tg__note_checks(const struct tg__facts *f, struct tg_table *out); /* checks.c: what was looked at, in numbers */
+
 /* finding_rows.c */
 const char *tg__cause_name(enum tg__cause cause);
 void tg__put_finding(const struct tg__columns *t, const struct tg__finding *x, struct tg_table *out);

@@ -53,6 +53,12 @@ void tg__put_findings_json(const struct tg_table *findings, double recorded_step
   tg__out_double(out, (step_ns > 0 ? step_ns : recorded_step_ns) / 1e6);
   tg__out_text(out, ",\n\"findings\":[");
   for (size_t i = 0; findings && i < findings->rows; i++) put_finding(out, findings, i, scale);
+  tg__out_text(out, "],\n\"notes\":[");
+  for (size_t i = 0; findings && i < findings->note_count; i++) {
+    tg__out_text(out, i ? ",\n\"" : "\n\"");
+    tg__json_body(out, (struct tg__str){findings->notes[i], (uint32_t)strlen(findings->notes[i])});
+    tg__out_char(out, '"');
+  }
   tg__out_char(out, ']');
 }
 

@@ -497,6 +497,19 @@ static void put_finding(const struct page *p, const struct tg_table *t, size_t r
   put_saving(p, t, row);
 }
 
+/* A note of the findings that begins with this, as a line of its own. */
+static void put_note(const struct page *p, const struct tg_table *t, const char *begin, const char *label) {
+  for (size_t i = 0; i < t->note_count; i++) {
+    if (strncmp(t->notes[i], begin, strlen(begin)) != 0) continue;
+    const char *const text = t->notes[i] + strlen(begin);
+    tg__out_char(p->out, '\n');
+    put_in(p, "2", label);
+    tg__put_blanks(p->out, strlen(label) < LABEL ? LABEL - (unsigned)strlen(label) : 1);
+    tg__put_wrapped(p->out, view(text), LABEL, p->width - LABEL, 2);
+    return;
+  }
+}
+
 static void put_findings(const struct page *p) {
   const struct tg_table *t = p->r->parts[TG__REPORT_FINDINGS];
   if (!t) return;
@@ -508,6 +521,8 @@ static void put_findings(const struct page *p) {
   }
   tg__out_char(p->out, '\n');
   for (size_t i = 0; i < t->rows && i < FINDINGS; i++) put_finding(p, t, i);
+  put_note(p, t, "checked: ", "checked");
+  put_note(p, t, "not judged: ", "unknown");
 }
 
 void tg__report_print(const struct tg__report *r, const struct tg__show_options *o, struct tg__out *out) {

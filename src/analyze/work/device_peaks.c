@@ -54,6 +54,22 @@ bool tg__peaks_of_device(struct tg__str name, struct tg__peaks *out) {
   return false;
 }
 
+void tg__note_above_peak(struct tg_table *out, const char *column) {
+  const struct tg__column *const c = &out->columns[tg__table_column_index(out, column)];
+  size_t above = 0;
+  double most = 100;
+  for (size_t i = 0; i < out->rows; i++) {
+    above += c->reals[i] > 100;
+    if (c->reals[i] > most) most = c->reals[i];
+  }
+  if (above)
+    tg__table_note(
+        out,
+        "%zu row%s above 100 %% of the peak, up to %.0f %%: no device does that, so the count of operations, "
+        "the precision or the peak is wrong there, or the data comes from caches",
+        above, above == 1 ? " is" : "s are", most);
+}
+
 /* ---- the CPU a trace was recorded on --------------------------------------------------------- */
 
 /* A member of the object that `tachograph run` writes; 0 when it is not there, or no number that could be one. */

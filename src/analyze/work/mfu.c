@@ -165,6 +165,7 @@ static enum tg_err put_rank(const struct tg__roof *r, const struct tg__ask *a, u
                    "known: record "
                    "with record_shapes=True and torch 2.1 or newer",
                    100.0 * (double)all.silent_ns / (double)all.whole_ns);
+  tg__note_above_peak(out, "mfu_pct");
   if (*peaks.source)
     tg__table_note(out, "peaks: %s", peaks.source);
   else

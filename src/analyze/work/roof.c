@@ -1,6 +1,7 @@
 /* Which operators count towards the work of a rank, and with how much time. */
 #include "analyze/work/roof.h"
 
+#include "analyze/device/tensor_cores.h"
 #include "analyze/host/call_names.h"
 
 uint32_t tg__roof_behind(const struct tg__roof *r, uint32_t device_slice) {
@@ -13,8 +14,14 @@ uint32_t tg__roof_behind(const struct tg__roof *r, uint32_t device_slice) {
   return node;
 }
 
+/* Tensor cores of NVIDIA take no 32-bit floats but rounded to TF32, so work on those says it by using them. AMD's
+ * matrix cores take them as they are. */
 static bool name_has_tf32(struct tg__str name) {
-  return tg__str_contains(name, "tf32") || tg__str_contains(name, "TF32");
+  static const char *const amd[] = {"Cijk_", "mfma", "xdl", "_MI16x16", "_MI32x32", "_MI4x4", "_gtcx"};
+  for (size_t i = 0; i < sizeof amd / sizeof *amd; i++)
+    if (tg__str_contains(name, amd[i])) return false;
+  return tg__str_contains(name, "tf32") || tg__str_contains(name, "TF32") ||
+         tg__matrix_unit(name) == TG__UNIT_TENSOR_CORE;
 }
 
 /* Device work: which ranks have it, and what its kernels say of their precision. */

@@ -192,6 +192,7 @@ static enum tg_err put_rows(const struct work *w, struct tg_table *out) {
   if (whole_ns > 0)
     tg__table_note(out, "FLOPs are known for %.1f %% of the time of operators",
                    100.0 * (double)known_ns / (double)whole_ns);
+  tg__note_above_peak(out, "peak_pct");
   if (w->peaks_differ)
     tg__table_note(out, "%s", peaks_differ);
   else if (*w->peaks.source)

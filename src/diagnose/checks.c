@@ -1,0 +1,35 @@
+/* What was looked at and is well, with its numbers: so that a short list of findings can be told from a short look. */
+#include "diagnose/findings.h"
+
+#include <stdio.h>
+
+static void add_check(char *text, size_t size, const char *what, double pct) {
+  const size_t len = strlen(text);
+  tg__say(text + len, size - len, "%s%s %.1f %%", len ? ", " : "", what, pct);
+}
+
+static void check_device(const struct tg__facts *f, char *text, size_t size) {
+  const int64_t window = f->window_ns * (int64_t)f->gaps.device_count;
+  const double busy = tg__pct(f->device_busy_ns, f->window_ns);
+  if (tg__has_little_work(f)) return;
+  tg__say(text, size, "device busy %.1f %% (%s; idle for synchronisation %.1f %%, copies %.1f %%, launches %.1f %%)",
+          busy, tg__utilisation_class(busy), tg__pct(f->gap_ns[TG__GAP_SYNC], window),
+          tg__pct(f->gap_ns[TG__GAP_COPY], window), tg__pct(f->gap_ns[TG__GAP_LAUNCH], window));
+}
+
+/* Two numbers of steps say whether they are alike: the median, and the mean that one long step moves. */
+void tg__note_checks(const struct tg__facts *f, struct tg_table *out) {
+  char text[400] = "";
+  const int64_t mean = tg__per_step(f, f->total_ns);
+  if (f->total_ns <= 0) return;
+  if (f->has_device_work) check_device(f, text, sizeof text);
+  add_check(text, sizeof text, "data loader", tg__pct(f->part_ns[TG__PART_DATALOADER], f->total_ns));
+  add_check(text, sizeof text, "exposed communication", tg__pct(f->part_ns[TG__PART_COMMUNICATION], f->total_ns));
+  if (!f->has_device_work)
+    add_check(text, sizeof text, "in operators", tg__pct(f->part_ns[TG__PART_CPU_EXEC], f->total_ns));
+  const size_t len = strlen(text);
+  if (f->steps.source != TG__STEPS_WHOLE && f->steps.count > 1)
+    tg__say(text + len, sizeof text - len, "; %zu steps, median %.2f ms, mean %.2f ms", f->steps.count,
+            tg__ms(f->median_ns), tg__ms(mean));
+  tg__table_note(out, "checked: %s", text);
+}
