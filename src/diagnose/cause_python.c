@@ -15,10 +15,10 @@ struct frames {
 
 /* The engine of autograd between two of its nodes is no Python, though Python called it. The loader's own frames,
  * which a step may begin in the middle of, are the loader's. A module is a label: what runs in it is the function,
- * where functions were recorded. */
+ * where functions were recorded. To enter and leave a label is the recorder's work. */
 static bool is_of_torch(struct tg__str name) {
-  return tg__str_contains(name, "run_backward") || tg__str_has_prefix(name, "nn.Module: ") ||
-         tg__str_contains(name, "torch/utils/data/");
+  return tg__str_contains(name, "run_backward") || tg__str_contains(name, "_record_function_e") ||
+         tg__str_has_prefix(name, "nn.Module: ") || tg__str_contains(name, "torch/utils/data/");
 }
 
 /* A label takes no time from the function that it stands in. */
@@ -160,6 +160,10 @@ void tg__judge_python(struct tg__facts *f) {
          tg__ms(tg__per_step(f, other)), tg__ms(tg__per_step(f, f->total_ns)), share);
   TG_SAY(x->advice, "%s", advice_for(cause));
   say_stretch(f, &s, x);
-  tg__expect(f, x, cost - cost / 10, cause == TG__CAUSE_SLOW_PYTHON_TRANSFORM ? 0.6 : 0.85,
+  const bool has_place = s.frame != TG_NONE || strstr(x->where, ".py(");
+  tg__expect(f, x, cost - cost / 10,
+             !has_place                                 ? 0.3
+             : cause == TG__CAUSE_SLOW_PYTHON_TRANSFORM ? 0.6
+                                                        : 0.85,
              "the time without operators there, but for a tenth");
 }

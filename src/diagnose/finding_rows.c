@@ -6,6 +6,8 @@
 
 enum { HIGH_PCT = 30, MEDIUM_PCT = 10, LOWEST_PCT = 5, MOST_ROWS = 10 };
 
+static const double SURE = 0.4;
+
 static const char *const cause_names[TG__CAUSE_COUNT] = {
 #define CAUSE(id, name, meaning) name,
 #include "diagnose/causes.def"
@@ -33,11 +35,11 @@ bool tg__cause_next(struct tg__str cause, struct tg__next *out) {
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* What is to be won decides. Where that is not known nothing is high: a share alone promises nothing. */
+/* What is to be won decides. Where that is not known, or hardly, nothing is high: a share alone promises nothing. */
 static int severity(const struct tg__finding *x) {
-  const bool known = x->saving_ns != TG_NULL_INT && x->cost_ns > 0;
+  const bool known = x->saving_ns != TG_NULL_INT && x->cost_ns > 0, is_sure = x->confidence >= SURE;
   const double weight_pct = known ? x->share_pct * (double)x->saving_ns / (double)x->cost_ns : x->share_pct;
-  return known && weight_pct >= HIGH_PCT ? 2 : weight_pct >= MEDIUM_PCT ? 1 : 0;
+  return known && is_sure && weight_pct >= HIGH_PCT ? 2 : weight_pct >= MEDIUM_PCT ? 1 : 0;
 }
 
 /* The first "file.py(12)" in the text of the place, as two cells. */

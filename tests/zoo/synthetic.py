@@ -1,0 +1,181 @@
+"""Traces of programs on a GPU, written by hand: what is wrong with each is known because it was put there.
+
+Times are microseconds. A step is a ProfilerStep annotation on the thread; work is launched by a call on the thread and
+linked to its kernel by a correlation.
+"""
+
+import json
+
+THREAD, STREAM, COMM_STREAM = 10, 7, 20
+
+
+class Program:
+    def __init__(self, device="NVIDIA A100-SXM4-80GB", capability=(8, 0)):
+        self.events, self.next_id = [], 1
+        self.properties = [{
+            "id": 0, "name": device, "totalGlobalMem": 80 << 30, "computeMajor": capability[0],
+            "computeMinor": capability[1], "numSms": 108,
+        }]  # fmt: skip
+
+    def host(self, name, at, dur, cat="cpu_op", tid=THREAD, **args):
+        self.events.append(
+            {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": at, "dur": dur, "args": args}
+        )
+
+    def step(self, number, at, dur):
+        self.host(f"ProfilerStep#{number}", at, dur, "user_annotation")
+
+    def device(self, name, at, dur, correlation, stream=STREAM, cat="kernel", **args):
+        args = {"correlation": correlation, "device": 0, "stream": stream, **args}
+        self.events.append(
+            {"ph": "X", "cat": cat, "name": name, "pid": 0, "tid": stream, "ts": at, "dur": dur, "args": args}
+        )
+
+    def launch(self, name, at, kernel_at, kernel_dur, call="cudaLaunchKernel", call_dur=5, op=None, **args):
+        """One call that launches one kernel; op: the operator around the call."""
+        self.next_id += 1
+        if op:
+            self.host(op, at - 2, call_dur + 4)
+        self.host(call, at, call_dur, "cuda_runtime", correlation=self.next_id)
+        self.device(name, kernel_at, kernel_dur, self.next_id, **args)
+
+    def write(self, path):
+        document = {"schemaVersion": 1, "deviceProperties": self.properties, "traceEvents": self.events}
+        path.write_text(json.dumps(document))
+        return path
+
+
+def steady(
+    busy=0.97, steps=6, step=20000, kernels=40, name="ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn"
+):
+    """Kernels that follow each other for `busy` of each step, launched well ahead by a host with time to spare."""
+    p = Program()
+    each = step * busy / kernels
+    for i in range(steps):
+        at = i * step
+        p.step(i + 1, at, step)
+        for k in range(kernels):
+            p.launch(name, at + 10 + k * 20, at + 1000 + k * each, each - 1, op="aten::mm")
+    return p
+
+
+def launch_bound(gap=15, kernel=5, steps=6, kernels=400):
+    """Each kernel is launched when the one before has long ended."""
+    p, step = Program(), kernels * (gap + kernel)
+    for i in range(steps):
+        p.step(i + 1, i * step, step)
+        for k in range(kernels):
+            at = i * step + k * (gap + kernel)
+            p.host("aten::add", at, gap + kernel - 1)
+            p.launch("vectorized_elementwise_kernel", at + 8, at + gap, kernel)
+    return p
+
+
+def exposed_collective(exposed=8000, steps=6, step=20000, name="ncclDevKernel_AllReduce_Sum_f32_RING_LL"):
+    """Computing until step - exposed, then an all-reduce of 8 ms that begins as late as it is exposed."""
+    p = Program()
+    for i in range(steps):
+        at, computing = i * step, step - exposed
+        p.step(i + 1, at, step)
+        for k in range(20):
+            p.launch(
+                "sm80_xmma_gemm_bf16",
+                at + 10 + k * 20,
+                at + 500 + k * (computing - 500) / 20,
+                (computing - 500) / 20 - 1,
+            )
+        p.launch(name, at + 900, at + step - 8000, 7990, stream=COMM_STREAM)
+    return p
+
+
+def waits_in(call, share=0.3, steps=6, step=20000, cat="cuda_runtime"):
+    """The host is inside `call` for a share of each step while the device has nothing to do."""
+    p = Program()
+    for i in range(steps):
+        at, busy = i * step, step * (1 - share)
+        p.step(i + 1, at, step)
+        for k in range(20):
+            p.launch("sm80_xmma_gemm_bf16", at + 10 + k * 20, at + 500 + k * busy / 20, busy / 20 - 1, op="aten::mm")
+        p.host(call, at + 500 + busy, step * share - 600, cat)
+    return p
+
+
+def graph_replay(gap=40, steps=6, kernels=300, kernel=60):
+    """One call replays all kernels of a step; they follow each other with pauses."""
+    p, step = Program(), kernels * (gap + kernel)
+    for i in range(steps):
+        at = i * step
+        p.step(i + 1, at, step)
+        p.next_id += 1
+        p.host("cudaGraphLaunch", at + 10, 20, "cuda_runtime", correlation=p.next_id)
+        for k in range(kernels):
+            p.device("triton_poi_fused_add_0", at + 50 + k * (gap + kernel), kernel, p.next_id)
+    return p
+
+
+def outlier(steps=10, long_step=200000):
+    """Steps of 4 ms that keep the device busy, and one in which the host waits for 196 ms."""
+    p, at = Program(), 0
+    for i in range(steps):
+        dur = long_step if i == 5 else 4000
+        p.step(i + 1, at, dur)
+        for k in range(20):
+            p.launch("sm80_xmma_gemm_bf16", at + 10 + k * 10, at + 300 + k * 180, 179, op="aten::mm")
+        if dur > 4000:
+            p.host("cudaStreamSynchronize", at + 3950, dur - 4000, "cuda_runtime")
+        at += dur
+    return p
+
+
+def warm_up(load=400000, passes=30):
+    """No steps; the first launches load code for 0.4 s, then the device is busy."""
+    p, at = Program(), 0
+    p.launch("sm80_xmma_gemm_bf16", at, at + 10, 100, op="aten::mm")
+    p.launch("first_of_its_kind", 200, 200 + load, 100, call_dur=load - 50, op="aten::sort")
+    at = load + 400
+    for i in range(passes):
+        for k in range(20):
+            p.launch("sm80_xmma_gemm_bf16", at + k * 10, at + 200 + k * 100, 99, op="aten::mm")
+        at += 2000
+    return p
+
+
+def labels(steps=6):
+    """The steady program with a label around everything, which ends on the host long before the work on the device."""
+    p = steady(steps=steps)
+    for i in range(steps):
+        p.host("forward", i * 20000 + 5, 900, "user_annotation")
+    return p
+
+
+def recompiles(steps=8, every=1, dur=6000):
+    """torch.compile compiles for `dur` in every k-th step, while the device waits."""
+    p, step = Program(), 20000
+    for i in range(steps):
+        at, busy = i * step, 20000 - dur if i % every == 0 else 20000
+        p.step(i + 1, at, step)
+        if i % every == 0:
+            p.host("entire_frame_compile (dynamo_timed)", at + 10, dur - 20)
+        begin = at + step - busy
+        for k in range(20):
+            p.launch(
+                "triton_poi_fused_0", begin + 10 + k * 20, begin + 450 + k * (busy - 500) / 20, (busy - 500) / 20 - 1
+            )
+    return p
+
+
+def plain_precision(kernel, steps=6):
+    return steady(steps=steps, name=kernel)
+
+
+def with_occupancy(kernel, pct, busy=0.97, steps=6):
+    p = steady(busy=busy, steps=steps, name=kernel)
+    for e in p.events:
+        if e["cat"] == "kernel":
+            e["args"]["est. achieved occupancy %"] = pct
+    return p
+
+
+def toy(steps=2):
+    """Seven kernels a step that take a hundredth of it."""
+    return steady(busy=0.01, steps=steps, kernels=7)
