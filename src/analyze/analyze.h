@@ -133,6 +133,11 @@ struct tg__window {
   uint32_t rank, step; /* indexes into trace->ranks and trace->steps */
   int64_t reach_ns;    /* largest end of the windows of this rank up to here: steps of several threads may overlap */
 };
+/* What the columns asked do not say of the job they belong to; src/ranks knows it. All 0: they are all there is. */
+struct tg__job_info {
+  bool is_part;      /* other ranks of it are not in memory; what they decide together: */
+  int64_t origin_ns; /* the first start of all ranks, on the common clock */
+};
 /* The arguments of one call, parsed and checked against questions.def. */
 struct tg__ask {
   const struct tg__question *question; /* NULL: tg__ask_select */
@@ -145,7 +150,8 @@ struct tg__ask {
   bool has_steps;   /* step= was given: only what lies in these windows counts */
   struct tg__window *windows; /* by rank, then start */
   size_t window_count;
-  bool is_joined;     /* the answer about `rank` becomes part of the one about all ranks */
+  bool is_joined; /* the answer about `rank` becomes part of the one about all ranks */
+  struct tg__job_info job;
   const void *policy; /* what the answer's algorithm leaves to the rules asked for (compat.def); NULL: the exact ones */
 };
 bool tg__ask_has_arg(const struct tg__ask *a, const char *name); /* does the question take it? */
@@ -239,8 +245,9 @@ struct tg__merge_rule {
 /* Where the ranks of a job are: all in memory, or in files of which two stay in memory; src/ranks has both. */
 struct tg__rank_load;
 struct tg__rank_source {
-  struct tg__columns *t; /* of all ranks; of those in files only what is known without their events */
-  bool is_one;           /* for tg__merged_fn: the rows are those of one rank that was asked for */
+  struct tg__columns *t;   /* of all ranks; of those in files only what is known without their events */
+  struct tg__job_info job; /* of the columns that `open` opens */
+  bool is_one;             /* for tg__merged_fn: the rows are those of one rank that was asked for */
   uint32_t count;
   int64_t (*number)(const struct tg__rank_source *s, uint32_t i); /* of the job */
   enum tg_err (*load)(const struct tg__rank_source *s, uint32_t i, struct tg__rank_load *out, struct tg_error *e);
@@ -324,11 +331,13 @@ const char *tg__nearest_text(const char *wanted, const char *(*candidate)(const 
 #include "analyze/questions.def"
 /* The answer of question x is tg__answer_x. Runs one of the catalog: checks arguments, loads columns, answers, then
  * where, sort, limit. */
-enum tg_err tg__ask_run(const struct tg__catalog *c, struct tg__columns *t, const char *question,
-                        const struct tg_arg *args, size_t arg_count, struct tg_table **out, struct tg_error *e);
+enum tg_err tg__ask_run(const struct tg__catalog *c, struct tg__columns *t, const struct tg__job_info *job,
+                        const char *question, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
+                        struct tg_error *e);
 /* The answer about one rank, counted from 0, as a part of the one about all. */
-enum tg_err tg__ask_rank(struct tg__columns *t, uint32_t rank, const struct tg__question *q, const struct tg_arg *args,
-                         size_t arg_count, struct tg_table **out, struct tg_error *e);
+enum tg_err tg__ask_rank(struct tg__columns *t, const struct tg__job_info *job, uint32_t rank,
+                         const struct tg__question *q, const struct tg_arg *args, size_t arg_count,
+                         struct tg_table **out, struct tg_error *e);
 
 /* diff.c: two traces held against each other; arguments and columns stand in diff.def. The notes of the table begin
  * with the headline. A side may be a run, whose ranks are looked at one after the other. */

@@ -470,7 +470,7 @@ static enum tg_err load(struct tg__columns *t, const struct tg__question *q, str
 
 static enum tg_err check_needs(const struct tg__columns *t, const struct tg__ask *a, struct tg_error *e) {
   char buf[WHOSE];
-  const bool is_one_of_several = !a->is_joined && (t->rank_count > 1 || t->is_part);
+  const bool is_one_of_several = !a->is_joined && (t->rank_count > 1 || a->job.is_part);
   return tg__check_needs(t, a, whose(t, is_one_of_several ? a->rank : TG_NONE, buf), e);
 }
 
@@ -519,15 +519,18 @@ static enum tg_err ask(struct tg__columns *t, struct tg__ask *a, struct tg_table
   return err;
 }
 
-enum tg_err tg__ask_rank(struct tg__columns *t, uint32_t rank, const struct tg__question *q, const struct tg_arg *args,
-                         size_t arg_count, struct tg_table **out, struct tg_error *e) {
-  struct tg__ask a = {.question = q, .args = args, .arg_count = arg_count, .rank = rank, .is_joined = true};
+enum tg_err tg__ask_rank(struct tg__columns *t, const struct tg__job_info *job, uint32_t rank,
+                         const struct tg__question *q, const struct tg_arg *args, size_t arg_count,
+                         struct tg_table **out, struct tg_error *e) {
+  struct tg__ask a = {
+      .question = q, .args = args, .arg_count = arg_count, .job = *job, .rank = rank, .is_joined = true};
   return ask(t, &a, out, e);
 }
 
-enum tg_err tg__ask_run(const struct tg__catalog *c, struct tg__columns *t, const char *question,
-                        const struct tg_arg *args, size_t arg_count, struct tg_table **out, struct tg_error *e) {
-  struct tg__ask a = {.question = tg__catalog_find(c, question), .args = args, .arg_count = arg_count};
+enum tg_err tg__ask_run(const struct tg__catalog *c, struct tg__columns *t, const struct tg__job_info *job,
+                        const char *question, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
+                        struct tg_error *e) {
+  struct tg__ask a = {.question = tg__catalog_find(c, question), .args = args, .arg_count = arg_count, .job = *job};
   *out = NULL;
   if (!a.question) return unknown_question(c, question, e);
   enum tg_err err = tg__ask_check(a.question, args, arg_count, e);

@@ -67,8 +67,9 @@ static int64_t shared_out(struct tg__sites *s, uint32_t *top) {
   return sum < s->f->total_ns ? sum : s->f->total_ns; /* several threads may be at it */
 }
 
-static bool is_alone(const struct tg__columns *t) {
-  if (t->rank_count > 1 || t->is_part) return false;
+static bool is_alone(const struct tg__facts *f) {
+  const struct tg__columns *const t = f->t;
+  if (f->is_of_several) return false;
   for (uint32_t i = 1; i < t->track_count; i++)
     if (t->tracks[i].kind == TG__TRACK_CPU && t->tracks[0].pid != t->tracks[i].pid) return false;
   return true;
@@ -117,6 +118,6 @@ void tg__judge_threads(struct tg__facts *f) {
   if (!s || tg__pct(ns, f->total_ns) <= THREADS_PCT) return;
   if (threads > cores)
     report_threads(s, TG__CAUSE_THREAD_OVERSUBSCRIPTION, threads, cores, ns, top);
-  else if (is_alone(f->t))
+  else if (is_alone(f))
     report_threads(s, TG__CAUSE_THREAD_UNDERUSE, threads, enough(f, cores), ns, top);
 }

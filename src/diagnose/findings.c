@@ -221,9 +221,11 @@ static void run_rules(struct tg__facts *f) {
 
 /* ---- the answer ------------------------------------------------------------------------------ */
 
-static enum tg_err judge_rank(const struct tg__columns *t, uint32_t rank, struct tg_table *out, size_t *judged) {
+static enum tg_err judge_rank(const struct tg__columns *t, uint32_t rank, bool is_of_several, struct tg_table *out,
+                              size_t *judged) {
   struct tg__facts f;
   enum tg_err err = tg__facts_open(t, rank, &f);
+  f.is_of_several = is_of_several;
   if (!err && f.steps.count) run_rules(&f);
   if (!err && !f.failed) tg__resolve_claims(&f);
   if (!err && f.failed) err = TG_MEMORY;
@@ -271,7 +273,7 @@ enum tg_err tg__answer_findings(const struct tg__columns *t, const struct tg__as
   size_t judged = 0;
   enum tg_err err = TG_OK;
   for (uint32_t r = 0; !err && r < t->rank_count; r++)
-    if (tg__ask_has_rank(a, r)) err = judge_rank(t, r, out, &judged);
+    if (tg__ask_has_rank(a, r)) err = judge_rank(t, r, a->job.is_part || t->rank_count > 1, out, &judged);
   if (err) return tg__fail(e, err, -1, "out of memory while looking for causes");
   if (!a->is_joined && compare_ranks(t, out)) return tg__no_memory(e, "looking for causes");
   if (judged) return TG_OK;

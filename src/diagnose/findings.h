@@ -36,6 +36,7 @@ struct tg__finding {
 struct tg__facts {
   const struct tg__columns *t;
   uint32_t rank;
+  bool is_of_several; /* the job has other ranks */
   struct tg__names names;
   struct tg__breakdown steps;
   struct tg__gaps gaps;

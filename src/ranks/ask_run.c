@@ -108,7 +108,7 @@ static enum tg_err ask_file(const struct tg__columns *run, const struct tg__run_
   snprintf(number, sizeof number, "%lld", (long long)r->number);
   args[count++] = (struct tg_arg){"rank", number};
   enum tg_err err = tg__run_unit(run, r->unit, &t, e);
-  if (!err) err = tg__ask_run(&tg__catalog, t, c->question->name, args, count, out, e);
+  if (!err) err = tg__ask_run(&tg__catalog, t, &run->run->job, c->question->name, args, count, out, e);
   tg__run_drop_caches(run->run, r->unit);
   tg__free(args);
   if (!err) tg__run_renumber(run, (size_t)(r - run->run->ranks.items), c, *out);
@@ -170,33 +170,48 @@ static enum tg_err ask_files(struct tg__columns *t, const struct tg__call *c, bo
   return TG_OK;
 }
 
-/* What no rank in a file, nor several in memory, have to be put together for. */
+/* What no rank in a file has to be asked for. */
 static bool is_plain(const struct tg__columns *t, const struct tg__call *c) {
   const char *const rules = tg__call_value(c, "rules");
   const bool of_ranks = c->question->loads == TG__COL_RANKS && !(rules && strncmp(rules, "hta", 3) == 0);
-  if (!t->run) return t->rank_count < 2 || t->summaries || !is_of_all(c);
   bool of_all;
   return of_ranks || (tg__call_has(c, "rank") && !asked_rank(&t->run->ranks, c, &of_all) && !of_all);
 }
 
-enum tg_err tg__ranks_ask(struct tg__columns *t, const char *question, const struct tg_arg *args, size_t arg_count,
-                          struct tg_table **out, struct tg_error *e) {
-  const struct tg__call c = {tg__catalog_find(&tg__catalog, question), args, arg_count};
-  bool whole = false;
-  *out = NULL;
-  enum tg_err err = t && c.question ? tg__ask_check(c.question, args, arg_count, e) : TG_OK;
-  if (err) return err;
-  if (!t || !c.question || is_plain(t, &c)) return tg__ask_run(&tg__catalog, t, question, args, arg_count, out, e);
-  if (t->run && t->run->whole) return tg__ranks_ask(t->run->whole, question, args, arg_count, out, e);
-  const struct tg__rank_source source = tg__ranks_of(t);
-  err = t->run ? ask_files(t, &c, &whole, out, e) : tg__ranks_merge(&source, &c, out, e);
-  if (whole) {
-    err = tg__run_whole(&t, e);
-    return err ? err : tg__ranks_ask(t, question, args, arg_count, out, e);
-  }
-  if (!err) err = tg__ask_finish(c.question, *out, args, arg_count, e);
+/* The last steps of an answer that was put together. */
+static enum tg_err finish(enum tg_err err, const struct tg__call *c, struct tg_table **out, struct tg_error *e) {
+  if (!err) err = tg__ask_finish(c->question, *out, c->args, c->count, e);
   if (!err) return TG_OK;
   tg__table_free(*out);
   *out = NULL;
   return err;
+}
+
+enum tg_err tg__part_ask(struct tg__columns *t, const struct tg__job_info *job, const struct tg__call *c,
+                         struct tg_table **out, struct tg_error *e) {
+  *out = NULL;
+  const enum tg_err err = tg__ask_check(c->question, c->args, c->count, e);
+  if (err) return err;
+  if (t->rank_count < 2 || t->summaries || !is_of_all(c))
+    return tg__ask_run(&tg__catalog, t, job, c->question->name, c->args, c->count, out, e);
+  struct tg__rank_source source = tg__ranks_of(t);
+  source.job = *job;
+  return finish(tg__ranks_merge(&source, c, out, e), c, out, e);
+}
+
+enum tg_err tg__ranks_ask(struct tg__columns *t, const char *question, const struct tg_arg *args, size_t arg_count,
+                          struct tg_table **out, struct tg_error *e) {
+  static const struct tg__job_info all_in_memory;
+  const struct tg__call c = {tg__catalog_find(&tg__catalog, question), args, arg_count};
+  bool whole = false;
+  *out = NULL;
+  if (t && c.question && !t->run) return tg__part_ask(t, &all_in_memory, &c, out, e);
+  enum tg_err err = t && c.question ? tg__ask_check(c.question, args, arg_count, e) : TG_OK;
+  if (err) return err;
+  if (!t || !c.question || is_plain(t, &c))
+    return tg__ask_run(&tg__catalog, t, &all_in_memory, question, args, arg_count, out, e);
+  if (!t->run->whole) err = ask_files(t, &c, &whole, out, e);
+  if (!t->run->whole && !whole) return finish(err, &c, out, e);
+  err = tg__run_whole(&t, e);
+  return err ? err : tg__part_ask(t, &all_in_memory, &c, out, e);
 }

@@ -103,6 +103,8 @@ enum tg_err tg__run_open(const char *path, const struct tg_open_options *options
     return err;
   }
   (*out)->run = d;
+  d->job.is_part = (*out)->rank_count > 1;
+  d->job.origin_ns = tg__run_first_ns(*out, d->ranks.items, d->ranks.count);
   const struct tg__rank_source ranks = tg__ranks_of(*out);
   if (first && first->table) first->err = tg__merged(&ranks, &first->call, first->table, &first->error);
   for (unsigned i = 0; i < TG__READY_COUNT && !err; i++) {
@@ -178,8 +180,6 @@ enum tg_err tg__run_unit(const struct tg__columns *run, uint32_t unit, struct tg
       err = tg__fail(e, TG_NO_DATA, -1, "a file of the run has become another one: open the run again");
     if (err) return err;
     name_ranks(run, found, unit);
-    found->is_part = run->rank_count > 1;
-    found->origin_ns = tg__run_first_ns(run, d->ranks.items, d->ranks.count);
   }
   memmove(&d->kept[1], &d->kept[0], at * sizeof d->kept[0]);
   d->kept[0].trace = *out = found;

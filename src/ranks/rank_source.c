@@ -58,6 +58,7 @@ struct tg__rank_source tg__ranks_of(struct tg__columns *t) {
                                     .open = open_in_memory,
                                     .done = keep_in_memory};
   return (struct tg__rank_source){.t = t,
+                                  .job = t->run->job,
                                   .count = (uint32_t)t->run->ranks.count,
                                   .number = number_in_folder,
                                   .load = load_in_folder,

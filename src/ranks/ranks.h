@@ -77,6 +77,7 @@ struct tg__run_door {
   char *path;
   struct tg_open_options options; /* progress: for what is read later */
   struct tg__run_ranks ranks;
+  struct tg__job_info job; /* for a file asked on its own */
   struct {
     struct tg__columns *trace;
     uint32_t unit;
@@ -145,6 +146,9 @@ const struct tg__run_rank *tg__run_rank_of(const struct tg__columns *run, const 
 /* t NULL: for the sentence about an unknown question. */
 enum tg_err tg__ranks_ask(struct tg__columns *t, const char *question, const struct tg_arg *args, size_t arg_count,
                           struct tg_table **out, struct tg_error *e);
+/* The same to columns in memory that are a part of a job. */
+enum tg_err tg__part_ask(struct tg__columns *t, const struct tg__job_info *job, const struct tg__call *c,
+                         struct tg_table **out, struct tg_error *e);
 /* Tracks, slices and marks of a file's rows are called what they are called in the run, where the file begins at
  * `first`; of the rows of the i-th rank, which need no other numbers in memory. */
 void tg__run_number_through(struct tg_table *t, const struct tg__call *c, const struct tg__run_rank *first);

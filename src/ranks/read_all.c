@@ -113,10 +113,10 @@ static bool prepare_questions(struct reading *r) {
   return true;
 }
 
-static enum tg_err ask_unit(const struct tg__merging *m, struct tg__columns *t, struct tg_table **out,
-                            struct tg_error *e) {
-  if (t->rank_count == 1) return tg__ask_rank(t, 0, m->call.question, m->args, m->arg_count, out, e);
-  return tg__ranks_ask(t, m->call.question->name, m->args, m->arg_count, out, e);
+static enum tg_err ask_unit(const struct tg__merging *m, struct tg__columns *t, const struct tg__job_info *job,
+                            struct tg_table **out, struct tg_error *e) {
+  if (t->rank_count == 1) return tg__ask_rank(t, job, 0, m->call.question, m->args, m->arg_count, out, e);
+  return tg__part_ask(t, job, &(struct tg__call){m->call.question, m->args, m->arg_count}, out, e);
 }
 
 static bool note_health(const struct tg__rank *rank, struct tg__rank_health *h) {
@@ -151,9 +151,10 @@ static enum tg_err note_places(const struct reading *r, struct unit *u, struct t
     summary->of_unit = k;
   }
   if (!r->first || r->first->checks) tg__trace_is_valid(t, &own->defect);
+  const struct tg__job_info job = {.is_part = r->total_units > 1}; /* count_from_first moves it to the first start */
   for (size_t i = 0; i < r->asked_count; i++) {
     tg__cache_drop(t);
-    const enum tg_err err = ask_unit(&r->asked[i].merging, t, &u->answers[i], &u->why_not[i]);
+    const enum tg_err err = ask_unit(&r->asked[i].merging, t, &job, &u->answers[i], &u->why_not[i]);
     if (!err || err == TG_NO_DATA) continue;
     u->error = u->why_not[i];
     return err;
@@ -208,7 +209,6 @@ static void read_unit(void *ctx, size_t i) {
     if (!tg__summaries_move(t->summaries, &u->ranks)) u->err = tg__no_memory(&u->error, "reading a summary");
   } else if (t) {
     u->err = tg__trace_load(t, TG__COL_ALL, &u->error);
-    t->is_part = r->run && r->total_units > 1;
     if (r->count > 1) tg__memory_return(); /* what reading took, before the questions take theirs */
     if (!u->err && tg__summarize(t, &u->ranks) != TG_OK) u->err = tg__no_memory(&u->error, "summing up a rank");
     if (!u->err && r->run) u->err = note_places(r, u, t);

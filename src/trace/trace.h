@@ -263,8 +263,6 @@ struct tg__columns {
   struct tg__cache *cache;
   struct tg__skipped_file *skipped; /* the first of those that ranks[0].loss counts as skipped_file */
   uint32_t skipped_count;
-  bool is_part;             /* of a run whose other ranks are not in memory; what they decide together: */
-  int64_t origin_ns;        /* the first start of them all, on the common clock */
   struct tg__run_door *run; /* NULL, or where the ranks behind the summaries are; whoever put it there frees it */
   struct tg__summaries
       *summaries; /* NULL, or all there is: a trace without events that answers the questions about ranks alone */

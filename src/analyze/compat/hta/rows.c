@@ -7,9 +7,9 @@ static int64_t on_common_clock(const struct tg__columns *t, uint32_t track, uint
   return t->slices.start_ns[slice] + t->ranks[t->tracks[track].rank].clock_offset_ns;
 }
 
-int64_t tg__rows_zero(const struct tg__columns *t) {
+int64_t tg__rows_zero(const struct tg__columns *t, const struct tg__ask *a) {
   int64_t least = INT64_MAX;
-  if (t->is_part) return t->origin_ns;
+  if (a->job.is_part) return a->job.origin_ns;
   for (uint32_t r = 0; r < t->rank_count; r++) {
     const int64_t start = tg__rank_first_common_ns(t, r);
     if (start < least) least = start;
@@ -39,7 +39,7 @@ static void put_begin(const struct tg__columns *t, uint32_t rank, int64_t start_
 
 /* by=rank: where each begins, and how far it is from there to the last start. */
 static void put_begins(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out) {
-  const int64_t zero = tg__rows_zero(t);
+  const int64_t zero = tg__rows_zero(t, a);
   for (uint32_t r = 0; r < t->rank_count; r++) {
     const int64_t start = tg__rank_first_common_ns(t, r);
     if (!tg__ask_has_rank(a, r) || start == INT64_MAX) continue;
@@ -189,7 +189,7 @@ static enum tg_err answer_loaded(struct tg__rows *r, const struct tg__ask *a, en
   uint32_t *const tracks = tracks_of_slices(r->t);
   enum tg_err err = tracks ? tg__hta_open(&r->hta, r->t, a->rank, filter) : TG_MEMORY;
   r->tracks = tracks;
-  r->zero_ns = r->is_exact ? tg__rows_zero(r->t) : 0;
+  r->zero_ns = r->is_exact ? tg__rows_zero(r->t, a) : 0;
   if (err == TG_OK && by == BY_RANK) put_filtered_begins(r, a, out);
   if (err == TG_OK && by == BY_STEP) err = tg__put_row_steps(r, a, out);
   if (err == TG_OK && by == BY_NAME) err = tg__put_row_names(r, a, out, e);

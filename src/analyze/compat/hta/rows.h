@@ -43,7 +43,8 @@ bool tg__rows_on_side(const struct tg__rows *r, const struct tg__hta_row *row);
 /* The last step of this rank that begins at or before ns and has not ended, by its number; -1. Steps are in order of
  * their start. */
 int64_t tg__rows_step_at(const struct tg__columns *t, uint32_t rank, int64_t ns);
-int64_t tg__rows_zero(const struct tg__columns *t); /* the earliest start of all ranks on the common clock */
+int64_t tg__rows_zero(const struct tg__columns *t,
+                      const struct tg__ask *a); /* the earliest start of all ranks on the common clock */
 
 /* rules=exact, every row (rows_exact.c): column by column, and only those that are wanted. r has all but zero_ns;
  * its hta is prepared. */

@@ -168,7 +168,7 @@ static bool add_rank(struct tg__exact *x, uint32_t rank, size_t most_rows) {
 
 enum tg_err tg__rows_exact(const struct tg__rows *r, const struct tg__ask *a, struct tg_table *out) {
   struct tg__exact x = {
-      .t = r->t, .out = out, .rows = r, .hta = &r->hta, .tracks = r->tracks, .zero_ns = tg__rows_zero(r->t)};
+      .t = r->t, .out = out, .rows = r, .hta = &r->hta, .tracks = r->tracks, .zero_ns = tg__rows_zero(r->t, a)};
   for (uint32_t rank = 0; rank < r->t->rank_count; rank++)
     if (tg__ask_has_rank(a, rank) && out->rows < a->most_rows && !add_rank(&x, rank, a->most_rows)) return TG_MEMORY;
   return TG_OK;
