@@ -215,17 +215,26 @@ static struct PyModuleDef module_def = {PyModuleDef_HEAD_INIT,
                                         NULL,
                                         NULL};
 
-static int add_features(PyObject *module) {
+static int add_numbers(PyObject *module) {
   static const struct {
     const char *name;
-    long bits;
-  } features[] = {
-      {"OPS", TG_RECORD_OPS},         {"SHAPES", TG_RECORD_SHAPES},   {"STACKS", TG_RECORD_STACKS},
-      {"MODULES", TG_RECORD_MODULES}, {"MEMORY", TG_RECORD_MEMORY},   {"CALLS", TG_RECORD_CALLS},
-      {"GC", TG_RECORD_GC},           {"PROCESS", TG_RECORD_PROCESS}, {"MODULE_SPANS", TG_RECORD_MODULE_SPANS},
-      {"LEAN", TG_RECORD_LEAN},       {"DEFAULT", TG_RECORD_DEFAULT}, {"DEEP", TG_RECORD_DEEP}};
-  for (size_t i = 0; i < sizeof features / sizeof *features; i++)
-    if (PyModule_AddIntConstant(module, features[i].name, features[i].bits)) return -1;
+    long value;
+  } numbers[] = {{"OPS", TG_RECORD_OPS},
+                 {"SHAPES", TG_RECORD_SHAPES},
+                 {"STACKS", TG_RECORD_STACKS},
+                 {"MODULES", TG_RECORD_MODULES},
+                 {"MEMORY", TG_RECORD_MEMORY},
+                 {"CALLS", TG_RECORD_CALLS},
+                 {"GC", TG_RECORD_GC},
+                 {"PROCESS", TG_RECORD_PROCESS},
+                 {"MODULE_SPANS", TG_RECORD_MODULE_SPANS},
+                 {"LEAN", TG_RECORD_LEAN},
+                 {"DEFAULT", TG_RECORD_DEFAULT},
+                 {"DEEP", TG_RECORD_DEEP},
+                 {"LEAST_MEMORY", TG_RECORD_LEAST_MEMORY},
+                 {"LEAST_DISK", TG_RECORD_LEAST_DISK}};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    if (PyModule_AddIntConstant(module, numbers[i].name, numbers[i].value)) return -1;
   return 0;
 }
 
@@ -237,7 +246,7 @@ PyMODINIT_FUNC PyInit__record(void) {
       "Why nothing is recorded, in one sentence. code: stable name; cause: the general sentence of the code.",
       PyExc_RuntimeError, NULL);
   Py_XINCREF(error_type);
-  if (!error_type || PyModule_AddObject(module, "RecordError", error_type) || add_features(module) ||
+  if (!error_type || PyModule_AddObject(module, "RecordError", error_type) || add_numbers(module) ||
       tg_record_add_to_python(module)) {
     Py_DECREF(module);
     return NULL;

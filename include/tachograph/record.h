@@ -41,6 +41,8 @@ enum tg_record_feature {
 
 enum tg_record_keep { TG_KEEP_FIRST, TG_KEEP_LAST }; /* what stays when the disk budget is used up */
 
+enum { TG_RECORD_LEAST_MEMORY = 1 << 20, TG_RECORD_LEAST_DISK = 256 << 10 }; /* bytes; a smaller budget is refused */
+
 struct tg_record_options {
   const char *path;      /* of the file; one that exists is replaced */
   uint32_t features;     /* TG_RECORD_* bits */

@@ -17,6 +17,8 @@ MODULE_SPANS: int
 LEAN: int
 DEFAULT: int
 DEEP: int
+LEAST_MEMORY: int
+LEAST_DISK: int
 
 class RecordError(RuntimeError):
     code: str

@@ -14,6 +14,7 @@ import atexit
 import os
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch.autograd import DeviceType, ProfilerActivity
@@ -58,12 +59,20 @@ def __getattr__(name: str) -> Any:
     return getattr(_torch_own.profiler, name)
 
 
+@dataclass
+class _Written:
+    """The files that the handler wrote of a window."""
+
+    complete: bool  # it got all its steps
+    paths: list[str] = field(default_factory=list)
+
+
 class profile(_KinetoProfile):
     """Records what torch does, all the time or in the steps that a schedule selects; on_trace_ready is called after
     each window.
 
     All of torch.profiler.profile; beyond it keep_last=n (of the files that handlers write, only those of the last n
-    windows stay) and what _KinetoProfile adds."""
+    complete windows stay) and what _KinetoProfile adds."""
 
     def __init__(
         self,
@@ -84,8 +93,8 @@ class profile(_KinetoProfile):
         use_cuda: bool | None = None,
         preset: str | None = None,
         keep_last: int | None = None,
-        memory_budget: int = 0,
-        disk_budget: int = 0,
+        memory_budget: float | str = 0,
+        disk_budget: float | str = 0,
         backend: str = "auto",
         nvtx: bool = False,
     ) -> None:
@@ -131,7 +140,8 @@ class profile(_KinetoProfile):
         self._advised = False
         self.step_times = StepTimes()
         self._complete = 0  # windows that got all their steps
-        self._files: list[list[str]] = []  # written by the handler, by window
+        self._written = 0  # of those, when the handler was last called
+        self._files: list[_Written] = []  # by the handler, by window
         KinetoStepTracker.init_step_count(PROFILER_STEP_NAME)
 
     def __enter__(self) -> profile:
@@ -280,13 +290,14 @@ class profile(_KinetoProfile):
         if self.on_trace_ready is None:
             return
         self._in_handler = True
-        self._files.append([])
+        self._files.append(_Written(complete=not self.record_steps or self._complete > self._written))
+        self._written = self._complete
         try:
             self.on_trace_ready(self)
         finally:
             self._in_handler = False
             self._prune_files()
-        if len(self._files) == 2 and self.keep_last is None and self._endless() and self._files[-1]:
+        if len(self._files) == 2 and self.keep_last is None and self._endless() and self._files[-1].paths:
             warn(
                 "the schedule has no end (repeat=0): a file is written every cycle for as long as the program runs; "
                 "pass schedule(repeat=…), or profile(keep_last=…) to keep the newest only"
@@ -296,8 +307,9 @@ class profile(_KinetoProfile):
         return isinstance(self.schedule, Schedule) and self.schedule.repeat == 0
 
     def _prune_files(self) -> None:
-        while self.keep_last is not None and len(self._files) > self.keep_last:
-            for path in self._files.pop(0):
+        """One that was cut short does not take the place of a complete one: it stays beside it."""
+        while self.keep_last is not None and sum(w.complete for w in self._files) > self.keep_last:
+            for path in self._files.pop(0).paths:
                 if os.path.exists(path):
                     os.unlink(path)
 
@@ -311,7 +323,7 @@ class profile(_KinetoProfile):
     ) -> None:
         super().export_chrome_trace(path, use_python_export, cuda_graph_annotations, graph_lanes, default_stream)
         if self._in_handler:
-            self._files[-1].append(os.path.abspath(path))
+            self._files[-1].paths.append(os.path.abspath(path))
 
     def _warn_incomplete(self, action: ProfilerAction) -> None:
         """The loop ended before a window of the schedule was complete: say so, loudly if there is no complete one at

@@ -12,12 +12,7 @@
 
 #define DEFAULT_MEMORY ((uint64_t)64 << 20)
 #define DEFAULT_DISK ((uint64_t)4 << 30)
-enum {
-  LEAST_MEMORY = 1 << 20,
-  LEAST_DISK = 256 << 10,
-  RESERVE_MOST = 4 << 20,
-  EVERY_FEATURE = 2 * TG_RECORD_MODULE_SPANS - 1
-};
+enum { RESERVE_MOST = 4 << 20, EVERY_FEATURE = 2 * TG_RECORD_MODULE_SPANS - 1 };
 
 _Atomic bool tg__running;
 _Atomic uint32_t tg__features;
@@ -87,12 +82,12 @@ static enum tg_err check_options(const struct tg_record_options *o, struct tg_er
   if ((o->features | o->required) & ~(uint32_t)EVERY_FEATURE)
     return tg__fail(e, TG_USAGE, -1, "features 0x%x: this build knows no more than 0x%x", o->features | o->required,
                     EVERY_FEATURE);
-  if (o->memory_bytes && o->memory_bytes < LEAST_MEMORY)
+  if (o->memory_bytes && o->memory_bytes < TG_RECORD_LEAST_MEMORY)
     return tg__fail(e, TG_USAGE, -1, "memory_bytes %llu: recording takes at least %d",
-                    (unsigned long long)o->memory_bytes, LEAST_MEMORY);
-  if (o->disk_bytes && o->disk_bytes < LEAST_DISK)
+                    (unsigned long long)o->memory_bytes, TG_RECORD_LEAST_MEMORY);
+  if (o->disk_bytes && o->disk_bytes < TG_RECORD_LEAST_DISK)
     return tg__fail(e, TG_USAGE, -1, "disk_bytes %llu: a recording takes at least %d",
-                    (unsigned long long)o->disk_bytes, LEAST_DISK);
+                    (unsigned long long)o->disk_bytes, TG_RECORD_LEAST_DISK);
   if (o->keep != TG_KEEP_FIRST && o->keep != TG_KEEP_LAST)
     return tg__fail(e, TG_USAGE, -1, "keep is neither first nor last");
   return TG_OK;

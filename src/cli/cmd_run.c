@@ -17,7 +17,8 @@
 
 enum { DEFAULT_STEPS = 20, DEFAULT_SECONDS = 30 };
 enum { STOPPED_BY_SIGNAL = 128 };
-enum { NOISY_PCT = 5, SAYS_NOTHING_PCT = 100 }; /* widths of an interval: the second is that of a step */
+enum { NOISY_PCT = 5, SAYS_NOTHING_PCT = 100 };           /* widths of an interval: the second is that of a step */
+enum { LEAST_BYTES = 256 << 10, LEAST_MEMORY = 1 << 20 }; /* of a recording: tachograph/record.h; a test compares */
 static const int64_t DEFAULT_BYTES = (int64_t)512 << 20;
 
 struct run {
@@ -69,10 +70,10 @@ static int read_options(struct run *r) {
     return tg__cli_usage(c, NULL, "--seconds needs a number above 0, not '%s'", seconds);
   r->bytes = DEFAULT_BYTES;
   r->memory = 0;
-  if (bytes && !read_size(bytes, &r->bytes))
-    return tg__cli_usage(c, NULL, "--bytes needs a size such as 64M, not '%s'", bytes);
-  if (memory && !read_size(memory, &r->memory))
-    return tg__cli_usage(c, NULL, "--memory needs a size such as 64M, not '%s'", memory);
+  if (bytes && (!read_size(bytes, &r->bytes) || r->bytes < LEAST_BYTES))
+    return tg__cli_usage(c, NULL, "--bytes needs a size such as 64M, and 256K at least, not '%s'", bytes);
+  if (memory && (!read_size(memory, &r->memory) || r->memory < LEAST_MEMORY))
+    return tg__cli_usage(c, NULL, "--memory needs a size such as 64M, and 1M at least, not '%s'", memory);
   return -1;
 }
 

@@ -223,6 +223,30 @@ def test_disk_budget(caplog):
     assert size <= 2 << 20
 
 
+@pytest.mark.parametrize(
+    "value, size",
+    [(0, 0), (1 << 20, 1 << 20), (2.5e6, 2_500_000), ("20M", 20 << 20), ("1.5 GiB", 3 << 29), ("3000000", 3_000_000)],
+)
+@pytest.mark.parametrize("name", ["memory_budget", "disk_budget"])
+def test_budgets_are_bytes_or_sizes(name, value, size):
+    assert getattr(tg.profile(activities=[CPU], **{name: value})._recipe(), name) == size
+
+
+@pytest.mark.parametrize("value", [-1, 20, "20", "20K", "-5M", "lots", "20X", ""])
+@pytest.mark.parametrize("name", ["memory_budget", "disk_budget"])
+def test_a_budget_too_small_is_never_none(name, value, monkeypatch):
+    """Once torch's collector recorded instead, without any budget: 2.4 GB."""
+    with pytest.raises(ValueError, match=f"^{name}="):
+        tg.profile(activities=[CPU], **{name: value})
+
+
+def test_budgets_without_effect_are_told():
+    _say._said.clear()
+    with pytest.warns(UserWarning, match="torch's own collector has no budgets"):
+        with tg.profile(activities=[CPU], backend="kineto", memory_budget="20M"):
+            torch.ones(1)
+
+
 # ---- labels for Nsight -------------------------------------------------------------------------------------
 
 

@@ -269,6 +269,12 @@ def test_ctrl_c_reaches_the_program_once(program, tmp_path):
 # ---- calls that make no sense
 
 
+def test_least_budgets_are_the_recorders():
+    _record = pytest.importorskip("tachograph._record")
+
+    assert (_record.LEAST_DISK, _record.LEAST_MEMORY) == (262144, 1048576)  # as the calls below
+
+
 @pytest.mark.parametrize(
     "call, said",
     [
@@ -278,6 +284,12 @@ def test_ctrl_c_reaches_the_program_once(program, tmp_path):
         (["--preset", "big", "x.py"], "lean, default or deep"),
         (["--steps", "0", "x.py"], "--steps needs a number"),
         (["--bytes", "many", "x.py"], "--bytes needs a size"),
+        (["--bytes", "64", "x.py"], "--bytes needs a size such as 64M, and 256K at least, not '64'"),
+        (["--memory", "64K", "x.py"], "--memory needs a size such as 64M, and 1M at least, not '64K'"),
+        (["--bytes", "262143", "nosuch.py"], "256K at least"),
+        (["--bytes", "262144", "nosuch.py"], "there is no script"),
+        (["--memory", "1048575", "nosuch.py"], "1M at least"),
+        (["--memory", "1048576", "nosuch.py"], "there is no script"),
         (["--frob", "x.py"], "no option '--frob'"),
         (
             ["-o", "/proc/none/x", "--", "true"],

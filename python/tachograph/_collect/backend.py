@@ -83,7 +83,10 @@ class Recording:
         self.stats = ProfilerStats()
         self.metadata: dict[str, str] = {}
         self.lost = 0
-        self.why_lost = "the budget was used up (memory_budget=, disk_budget= of profile())"
+        kept = "newest" if recipe.keep == "last" else "first"
+        self.why_lost = (
+            f"the budget was used up (memory_budget=, disk_budget= of profile()); the {kept} events are kept"
+        )
         self.running = False
         self.thread = 0  # that started it
         self.pid = os.getpid()
@@ -249,19 +252,25 @@ def _native_class() -> tuple[type | None, str]:
     return (NativeWindow, "") if usable else (None, reason)
 
 
+def _kineto_window(recipe: Recipe, trace_id: str) -> Recording:
+    from .kineto import KinetoWindow
+
+    if recipe.memory_budget or recipe.disk_budget:
+        warn_once("torch's own collector has no budgets: memory_budget= and disk_budget= have no effect here")
+    return KinetoWindow(recipe, trace_id)
+
+
 def new_recording(recipe: Recipe, trace_id: str, backend: str = "auto") -> Recording:
     """A prepared window. backend: "native", "kineto", or "auto": what TACHOGRAPH_BACKEND says, else ours where it can,
     else torch's collector, and one line says why."""
-    from .kineto import KinetoWindow
-
     if backend == "auto" and os.environ.get("TACHOGRAPH_BACKEND") in BACKENDS:
         backend = os.environ["TACHOGRAPH_BACKEND"]
     if backend == "kineto":
-        return KinetoWindow(recipe, trace_id)
+        return _kineto_window(recipe, trace_id)
     reason = recipe.only_kineto() if backend == "auto" else None
     if reason:
         log.debug("%s", reason)
-        return KinetoWindow(recipe, trace_id)
+        return _kineto_window(recipe, trace_id)
     native, reason = _native_class()
     if native is not None:
         try:
@@ -273,4 +282,4 @@ def new_recording(recipe: Recipe, trace_id: str, backend: str = "auto") -> Recor
     if backend == "native":
         raise RuntimeError(f"backend='native' cannot be had here: {reason}")
     warn_once(f"recording with torch's own collector: {reason}")
-    return KinetoWindow(recipe, trace_id)
+    return _kineto_window(recipe, trace_id)

@@ -4,6 +4,7 @@ of any torch."""
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -155,6 +156,32 @@ def check_options(with_stack: bool, experimental: ExperimentalConfig, timeout: f
         experimental.trace_only = False
     if timeout is not None and timeout < 0:
         raise ValueError("post_processing_timeout_s must be non-negative")
+
+
+_SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([KMGT]?)(?:iB|B)?\s*", re.IGNORECASE)
+
+
+def budget_bytes(name: str, value: float | str) -> int:
+    """A budget of profile(): bytes, or a size such as "64M" or "1.5G" (powers of 1024). 0 is the recorder's own."""
+    found = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if isinstance(value, str) and not found:
+        raise ValueError(f'{name}={value!r} is no size: give bytes, or a text such as "64M" or "1.5G"')
+    size = int(float(found[1]) * 1024 ** " KMGT".index(found[2].upper() or " ") if found else value)
+    least = _least(name)
+    if size < 0 or 0 < size < least:
+        raise ValueError(
+            f'{name}={value!r}: a recording takes at least {least:,} bytes; give more, such as "64M", or leave it out '
+            "for the recorder's own budget"
+        )
+    return size
+
+
+def _least(name: str) -> int:
+    try:
+        from .. import _record
+    except ImportError:  # a build without the recorder: budgets have no effect there
+        return 1
+    return _record.LEAST_MEMORY if name == "memory_budget" else _record.LEAST_DISK
 
 
 PRESETS = {

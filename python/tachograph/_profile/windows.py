@@ -17,6 +17,7 @@ from .._collect.backend import BACKENDS, ProfilerStats, Recipe, Recording, new_r
 from .._collect.config import (
     ProfilerActivityConfig as ProfilerActivityConfig,
     available_activities,
+    budget_bytes,
     check_options,
     parse_activities,
     preset_flags,
@@ -35,9 +36,9 @@ _HELPER = re.compile(r"\(pt_(?!data)")
 class _KinetoProfile:
     """Low-level profiler: start() and stop() bound a window, of which events(), tables and files can be had.
 
-    Beyond torch's: preset= "lean", "default", "deep" or "train"; memory_budget=, disk_budget= in bytes; backend=
-    "auto", "native" (our recorder) or "kineto" (torch's collector); nvtx=True (an NVTX range per operator, for Nsight,
-    which then has the device to itself); the attribute `trace` (an open tachograph.Trace)."""
+    Beyond torch's: preset= "lean", "default", "deep" or "train"; memory_budget=, disk_budget= in bytes or as "64M";
+    backend= "auto", "native" (our recorder) or "kineto" (torch's collector); nvtx=True (an NVTX range per operator, for
+    Nsight, which then has the device to itself); the attribute `trace` (an open tachograph.Trace)."""
 
     def __init__(
         self,
@@ -54,8 +55,8 @@ class _KinetoProfile:
         custom_trace_id_callback: Callable[[], str] | None = None,
         post_processing_timeout_s: float | None = None,
         preset: str | None = None,
-        memory_budget: int = 0,
-        disk_budget: int = 0,
+        memory_budget: float | str = 0,
+        disk_budget: float | str = 0,
         backend: str = "auto",
         nvtx: bool = False,
     ) -> None:
@@ -91,8 +92,8 @@ class _KinetoProfile:
         self.preset, self.backend = preset, backend
         self._calls = with_stack or "with_stack" in flags
         self._budgets: dict[str, Any] = {
-            "memory_budget": int(memory_budget),
-            "disk_budget": int(disk_budget),
+            "memory_budget": budget_bytes("memory_budget", memory_budget),
+            "disk_budget": budget_bytes("disk_budget", disk_budget),
             "keep": "last",
         }
         self._early_metadata: dict[str, str] = {}
