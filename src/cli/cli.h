@@ -49,6 +49,7 @@ struct tg__cli {
   const char *out_path; /* "-" = standard output */
   unsigned threads;
   bool color;
+  unsigned width; /* that --width gives */
 };
 /* Fill *c from the words after the program's name. Returns the exit status to leave with, -1 to go on. */
 int tg__cli_parse(struct tg__cli *c, int argc, char **argv);
@@ -112,6 +113,8 @@ char *tg__cli_beside(struct tg__cli *c, const char *path, const char *suffix);
 int64_t tg__cli_size_of(const char *path); /* TG_NULL_INT when unknown */
 
 unsigned tg__cli_width(const struct tg__cli *c); /* columns of the terminal output goes to, 0 = not a terminal */
+/* A number of columns; false: it is none. */
+bool tg__cli_read_width(const char *text, unsigned *width);
 /* Write the table where and how the options say, at most `most` rows of it (0 = all); text says how many are left out.
  */
 int tg__cli_table(const struct tg__cli *c, struct tg_table *t, size_t most);

@@ -212,6 +212,22 @@ static int set_threads(struct tg__cli *c) {
   return -1;
 }
 
+bool tg__cli_read_width(const char *text, unsigned *width) {
+  enum { LEAST = 20, MOST = 100000 };
+  char *end;
+  if (!text || !*text) return false;
+  const long n = strtol(text, &end, 10);
+  if (*end || n < LEAST || n > MOST) return false;
+  *width = (unsigned)n;
+  return true;
+}
+
+static int set_width(struct tg__cli *c) {
+  const char *text = tg__cli_setting(c, "width");
+  if (!text || tg__cli_read_width(text, &c->width)) return -1;
+  return tg__cli_usage(c, NULL, "--width needs a number of columns, 20 or more, not '%s'", text);
+}
+
 static int set_color(struct tg__cli *c) {
   const char *when = tg__cli_setting(c, "color");
   const char *no_color = tg__getenv("NO_COLOR");
@@ -253,6 +269,7 @@ static int settle(struct tg__cli *c) {
   int status = set_format(c);
   if (status < 0) status = set_threads(c);
   if (status < 0) status = set_color(c);
+  if (status < 0) status = set_width(c);
   return status;
 }
 

@@ -452,7 +452,11 @@ int64_t tg__cli_size_of(const char *path) {
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 unsigned tg__cli_width(const struct tg__cli *c) {
-  return strcmp(c->out_path, "-") == 0 ? tg__terminal_width(STDOUT_FILENO) : 0;
+  if (tg__cli_setting(c, "width")) return c->width;
+  if (strcmp(c->out_path, "-") != 0) return 0;
+  unsigned width = tg__terminal_width(STDOUT_FILENO);
+  if (!width && !tg__cli_read_width(tg__getenv("COLUMNS"), &width)) return 0;
+  return width;
 }
 
 /* Cut the table to its first rows. false on no memory. */

@@ -1,5 +1,5 @@
 /* A table as aligned text: numbers to the right with a unit a person can read, names cut in the middle so that a row
- * fits. */
+ * fits, sentences below it where they do not. */
 #include <math.h>
 
 #include "show/parts.h"
@@ -9,6 +9,9 @@ enum {
   NAME_MIN = 16,   /* a text column is not squeezed below this */
   GAP = 2,         /* blanks between columns */
   HEADER_LINES = 8,
+  SENTENCE_MIN = 40, /* a text of this width about how it went is read, not compared */
+  SENTENCE_INDENT = 4,
+  SENTENCE_LINES = 20,
   INDENT = 2, /* blanks for each level of a tree */
   INDENT_MOST = 40,
 };
@@ -20,9 +23,10 @@ struct col {
   bool empty;      /* no row has a value: not shown */
   bool zero;       /* a quantity that is 0 in every row: the first to go where the table is too wide */
   bool left_out;   /* and it went */
+  bool below;      /* sentences, where the table is too wide: below each row, whole */
 };
 
-static bool is_shown(const struct col *col) { return !col->empty && !col->left_out; }
+static bool is_shown(const struct col *col) { return !col->empty && !col->left_out && !col->below; }
 
 /* ---- cells ----------------------------------------------------------------------------------- */
 
@@ -168,14 +172,21 @@ static unsigned total_width(const struct col *cols, size_t count) {
   return total > GAP ? total - GAP : 0;
 }
 
-/* Make the columns fit: first quantities that are 0 everywhere go, then the widest text columns are cut, then whole
- * columns go from the right. Returns how many stay. */
+static bool has_sentences(const struct col *col) {
+  return col->c->type == TG_TEXT && col->c->role == TG__ROLE_OUTCOME && col->width >= SENTENCE_MIN;
+}
+
+/* Make the columns fit: first sentences go below the rows and quantities that are 0 everywhere go, then the widest text
+ * columns are cut, then whole columns go from the right. Returns how many stay. */
 static size_t fit(struct col *cols, size_t count, unsigned width) {
   if (!width) return count;
   const bool is_tight = total_width(cols, count) > width;
   const unsigned name_min =
       width / 6 > NAME_MIN ? width / 6 : NAME_MIN; /* names that look alike are worth less than the last columns */
-  for (size_t i = 0; i < count; i++) cols[i].left_out = is_tight && cols[i].zero && !cols[i].empty;
+  for (size_t i = 0; i < count; i++) {
+    cols[i].left_out = is_tight && cols[i].zero && !cols[i].empty;
+    cols[i].below = is_tight && has_sentences(&cols[i]);
+  }
   for (unsigned total = total_width(cols, count); total > width; total = total_width(cols, count)) {
     struct col *widest = NULL;
     for (size_t i = 0; i < count; i++) {
@@ -269,7 +280,21 @@ static void put_header(struct tg__out *out, const struct col *cols, size_t count
   }
 }
 
-static void put_text_rows(const struct tg_table *t, struct tg__out *out, const struct col *cols, size_t count) {
+static void put_sentences(const struct tg_table *t, struct tg__out *out, const struct col *cols, size_t row,
+                          unsigned width) {
+  for (size_t i = 0; i < t->column_count; i++) {
+    char buf[CELL_BYTES];
+    const unsigned indent = SENTENCE_INDENT + (unsigned)strlen(cols[i].c->name) + 2;
+    if (!cols[i].below || !cell_says_something(t, cols[i].c, row)) continue;
+    tg__put_blanks(out, SENTENCE_INDENT);
+    tg__out_format(out, "%s: ", cols[i].c->name);
+    tg__put_wrapped(out, cell_text(t, cols[i].c, row, buf), indent, width > 2 * indent ? width - indent : indent,
+                    SENTENCE_LINES);
+  }
+}
+
+static void put_text_rows(const struct tg_table *t, struct tg__out *out, const struct col *cols, size_t count,
+                          unsigned width) {
   const size_t last = last_shown(cols, count);
   for (size_t row = 0; row < t->rows; row++) {
     for (size_t i = 0; i < count; i++) {
@@ -278,6 +303,7 @@ static void put_text_rows(const struct tg_table *t, struct tg__out *out, const s
         put_aligned(out, cell_text(t, cols[i].c, row, buf), indent_of(t, cols[i].c, row), &cols[i], i == last);
     }
     tg__out_char(out, '\n');
+    put_sentences(t, out, cols, row, width);
   }
 }
 
@@ -285,7 +311,7 @@ static void put_text_rows(const struct tg_table *t, struct tg__out *out, const s
 static void put_left_out(struct tg__out *out, const struct col *cols, size_t shown, size_t count, bool zeros) {
   const char *before = zeros ? "columns of zeros left out for lack of width: " : "columns left out for lack of width: ";
   for (size_t i = 0; i < count; i++) {
-    if (cols[i].empty || (zeros ? !cols[i].left_out : cols[i].left_out || i < shown)) continue;
+    if (cols[i].empty || cols[i].below || (zeros ? !cols[i].left_out : cols[i].left_out || i < shown)) continue;
     tg__out_text(out, before);
     tg__out_text(out, cols[i].c->name);
     before = ", ";
@@ -313,7 +339,7 @@ enum tg_err tg__text_table(const struct tg_table *t, const struct tg__show_optio
   measure_text(t, cols);
   const size_t shown = fit(cols, t->column_count, o ? o->width : 0);
   put_header(out, cols, shown, o && o->color);
-  put_text_rows(t, out, cols, shown);
+  put_text_rows(t, out, cols, shown, o ? o->width : 0);
   if (t->rows == 0) tg__out_text(out, "(no rows)\n");
   put_left_out(out, cols, shown, t->column_count, false);
   put_left_out(out, cols, shown, t->column_count, true);

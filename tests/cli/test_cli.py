@@ -554,3 +554,20 @@ def test_names_cannot_drive_the_terminal(tachograph, tmp_path):
 def test_no_color_unless_asked(tachograph, trace):
     assert "\x1b" not in tachograph("report", trace).stdout
     assert "\x1b" in tachograph("report", trace, "--color", "always").stdout
+
+
+def test_width_of_text_in_a_pipe(tachograph, trace):
+    """--width and COLUMNS; without them all there is."""
+
+    def widest(*words, **environment):
+        run = tachograph("ask", trace, "events", *words, env=environment)
+        assert run.returncode == 0, run.stderr
+        return max(len(line) for line in run.stdout.splitlines() if not line.startswith(("columns left", "note", "20 ")))
+
+    whole = widest()
+    assert whole > 60
+    assert widest("--width", "40") <= 40 and widest(COLUMNS="50") <= 50
+    assert widest("--width", "40", COLUMNS="50") <= 40
+    assert widest(COLUMNS="none") == widest(COLUMNS="") == whole
+    refused = tachograph("ask", trace, "events", "--width", "wide")
+    assert refused.returncode == 2 and "--width needs a number of columns, 20 or more, not 'wide'" in refused.stderr

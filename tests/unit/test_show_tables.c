@@ -100,6 +100,27 @@ static void text_leaves_columns_out_and_says_so(void **state) {
          "aaaaaaaa\n       1\ncolumns left out for lack of width: bbbbbbbb (a wider terminal, json or csv has them)\n");
 }
 
+/* A sentence is never cut or left out: where the row is too long for it, it stands below, at most 30 columns wide. */
+static void text_puts_sentences_below(void **state) {
+  static const char *const sentence = "Release gradients instead: zero_grad(set_to_none=True).";
+  for (unsigned width = 30; width <= 70; width += 40) {
+    struct tg_table *t = tg__table_new("x");
+    tg__table_add_column(t, "cause", TG_TEXT, "");
+    tg__table_add_column(t, "advice", TG_TEXT, "");
+    tg__table_add_column(t, "n", TG_INT, "");
+    t->columns[1].role = TG__ROLE_OUTCOME;
+    tg__put_cstr(t, "zeros");
+    tg__put_cstr(t, sentence);
+    tg__put_int(t, 7);
+    const struct tg__show_options o = {.width = width};
+    expect("text", t, &o,
+           width == 30 ? "cause  n\nzeros  7\n    advice: Release gradients\n            instead:\n"
+                         "            zero_grad(set_to_n\n            one=True).\n"
+                       : "cause  advice                                                   n\n"
+                         "zeros  Release gradients instead: zero_grad(set_to_none=True).  7\n");
+  }
+}
+
 /* 4 + 4 × (2 + 6) = 36 wide: where there is less, all that is 0 everywhere goes; counts stay. */
 static void text_leaves_zeros_out_first(void **state) {
   static const struct {
@@ -286,6 +307,7 @@ int main(void) {
       cmocka_unit_test(text_cuts_names_in_the_middle),
       cmocka_unit_test(text_keeps_names_readable),
       cmocka_unit_test(text_leaves_columns_out_and_says_so),
+      cmocka_unit_test(text_puts_sentences_below),
       cmocka_unit_test(text_leaves_zeros_out_first),
       cmocka_unit_test(text_knows_wide_and_combining_characters),
       cmocka_unit_test(text_sends_no_escapes_to_the_terminal),
