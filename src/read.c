@@ -11,11 +11,8 @@
 
 enum tg_err tg_open(const char *path, const struct tg_open_options *options, struct tg_trace **out,
                     struct tg_error *error) {
-  struct tg__columns *columns;
   if (!tg__run_is_large(path)) return tg__open_whole(path, options, out, error);
-  *out = NULL;
-  const enum tg_err err = tg__run_open(path, options, NULL, &columns, error);
-  return err ? err : tg__handle_new(columns, out, error);
+  return tg__run_open(path, options, NULL, out, error);
 }
 
 enum tg_err tg_open_ranks(const char *const *paths, size_t count, const struct tg_open_options *options,
@@ -24,27 +21,22 @@ enum tg_err tg_open_ranks(const char *const *paths, size_t count, const struct t
   struct tg__columns *columns;
   *out = NULL;
   const enum tg_err err = tg__read_summaries(paths, count, options, &columns, error ? error : &ignored);
-  return err ? err : tg__handle_new(columns, out, error);
+  return err ? err : tg__handle_new(columns, NULL, out, error);
 }
 
 enum tg_err tg_save_ranks(struct tg_trace *trace, const char *path, struct tg_error *error) {
-  return tg__save_summaries(trace->columns, path, error);
+  return tg__save_summaries(trace, path, error);
 }
 
 void tg_set_progress(struct tg_trace *trace, const struct tg_open_options *options) {
-  struct tg_open_options *const kept = trace->columns->run ? &trace->columns->run->options : NULL;
+  struct tg_open_options *const kept = trace->run ? &trace->run->options : NULL;
   if (!kept) return;
   kept->progress = options ? options->progress : NULL;
   kept->part_done = options ? options->part_done : NULL;
   kept->progress_ctx = options ? options->progress_ctx : NULL;
 }
 
-void tg_close(struct tg_trace *trace) {
-  if (!trace) return;
-  tg__run_close(trace->columns->run);
-  tg__trace_free(trace->columns);
-  tg__free(trace);
-}
+void tg_close(struct tg_trace *trace) { tg__handle_free(trace); }
 
 bool tg_trace_is_valid(struct tg_trace *trace, struct tg_error *error) {
   if (trace->columns->summaries) return true; /* checked as it was read */
@@ -52,8 +44,8 @@ bool tg_trace_is_valid(struct tg_trace *trace, struct tg_error *error) {
 }
 
 enum tg_err tg_save(struct tg_trace *trace, const char *path, struct tg_error *error) {
-  struct tg__columns *columns = trace->columns;
-  enum tg_err err = tg__run_whole(&columns, error);
+  struct tg__columns *columns;
+  enum tg_err err = tg__run_whole(trace, &columns, error);
   if (!err) err = tg__trace_load(columns, TG__COL_ALL, error);
   return err ? err : tg__trace_save(columns, path, error);
 }
@@ -96,36 +88,38 @@ bool tg_question_column(size_t i, size_t k, const char **name, const char **type
 
 enum tg_err tg_ask(struct tg_trace *trace, const char *question, const struct tg_arg *args, size_t arg_count,
                    struct tg_table **out, struct tg_error *error) {
-  struct tg__columns *const columns = trace ? trace->columns : NULL;
-  return tg__ranks_ask(columns, question, args, arg_count, out, error);
+  return tg__trace_ask(trace, question, args, arg_count, out, error);
 }
 
 enum tg_err tg_sql(struct tg_trace *trace, const char *sql, struct tg_table **out, struct tg_error *error) {
-  struct tg__columns *columns = trace->columns;
-  const enum tg_err err = tg__run_whole(&columns, error);
+  struct tg__columns *columns;
+  const enum tg_err err = tg__run_whole(trace, &columns, error);
   return err ? err : tg__sql_run(columns, sql, out, error);
 }
 
 /* ---- two traces ------------------------------------------------------------------------------ */
 
 /* In place of a run, the one rank that is compared, if one is named. A question finds it itself. */
-static enum tg_err one_side(struct tg__columns **t, const struct tg_arg *args, size_t arg_count, const char *own,
-                            struct tg_error *e) {
+static enum tg_err open_side(struct tg_trace *t, const struct tg_arg *args, size_t arg_count, const char *own,
+                             struct tg__diff_input *out, struct tg_error *e) {
   const struct tg__call c = {NULL, args, arg_count};
   const char *const number = tg__call_has(&c, own)      ? tg__call_value(&c, own)
                              : tg__call_has(&c, "rank") ? tg__call_value(&c, "rank")
                                                         : NULL;
-  const struct tg__run_rank *const r = (*t)->run && number ? tg__run_rank_of(*t, number) : NULL;
-  return r && !tg__call_has(&c, "question") ? tg__run_unit(*t, r->unit, t, e) : TG_OK;
+  const struct tg__run_rank *const r = t->run && number ? tg__run_rank_of(t->run, number) : NULL;
+  *out = (struct tg__diff_input){t->columns, t, t->run != NULL};
+  if (!r || tg__call_has(&c, "question")) return TG_OK;
+  out->is_run = false;
+  return tg__run_unit(t, r->unit, &out->columns, e);
 }
 
 enum tg_err tg_diff(struct tg_trace *a, struct tg_trace *b, const struct tg_arg *args, size_t arg_count,
                     struct tg_table **out, struct tg_error *error) {
-  static const struct tg__diff_doors doors = {&tg__catalog, tg__run_each, tg__ranks_ask};
-  struct tg__columns *one = a->columns, *other = b->columns;
-  enum tg_err err = one_side(&one, args, arg_count, "rank_a", error);
-  if (!err) err = one_side(&other, args, arg_count, "rank_b", error);
-  return err ? err : tg__diff_run(one, other, &doors, args, arg_count, out, error);
+  static const struct tg__diff_doors doors = {&tg__catalog, tg__run_each, tg__ranks_ask, tg__trace_ask};
+  struct tg__diff_input one, other;
+  enum tg_err err = open_side(a, args, arg_count, "rank_a", &one, error);
+  if (!err) err = open_side(b, args, arg_count, "rank_b", &other, error);
+  return err ? err : tg__diff_run(&one, &other, &doors, args, arg_count, out, error);
 }
 
 bool tg_diff_argument(size_t k, const char **name, const char **fallback, const char **meaning) {
@@ -259,8 +253,8 @@ enum tg_err tg_export(struct tg_trace *trace, const char *format, const struct t
                       tg_write_fn *write, void *ctx, struct tg_error *error) {
   const struct tg__format *f;
   if (find_format(format, writes_trace, "a trace", &f, error)) return TG_USAGE;
-  struct tg__columns *columns = trace->columns;
-  enum tg_err err = tg__run_whole(&columns, error);
+  struct tg__columns *columns;
+  enum tg_err err = tg__run_whole(trace, &columns, error);
   if (!err) err = tg__trace_load(columns, TG__COL_ALL, error);
   if (err) return err;
   const struct tg__show_options options = {.args = args, .arg_count = arg_count};
@@ -273,11 +267,10 @@ enum tg_err tg_report(struct tg_trace *trace, const char *format, unsigned width
                       void *ctx, struct tg_error *error) {
   const struct tg__format *f;
   if (find_format(format, writes_report, "the report", &f, error)) return TG_USAGE;
-  struct tg__columns *const columns = trace->columns;
-  enum tg_err err = columns->run ? TG_OK : tg__trace_load(columns, TG__COL_ALL, error);
+  enum tg_err err = trace->run ? TG_OK : tg__trace_load(trace->columns, TG__COL_ALL, error);
   if (err) return err;
   const struct tg__show_options options = {.width = width, .color = color};
   struct tg__out out = {.write = write, .ctx = ctx};
-  err = f->report(columns, &options, &out, error);
+  err = f->report(trace, &options, &out, error);
   return finish(&out, err, error);
 }

@@ -245,6 +245,7 @@ struct tg__merge_rule {
 /* Where the ranks of a job are: all in memory, or in files of which two stay in memory; src/ranks has both. */
 struct tg__rank_load;
 struct tg__rank_source {
+  void *place;             /* the source's own */
   struct tg__columns *t;   /* of all ranks; of those in files only what is known without their events */
   struct tg__job_info job; /* of the columns that `open` opens */
   bool is_one;             /* for tg__merged_fn: the rows are those of one rank that was asked for */
@@ -344,12 +345,20 @@ enum tg_err tg__ask_rank(struct tg__columns *t, const struct tg__job_info *job, 
 typedef enum tg_err tg__look_fn(void *ctx, struct tg__columns *t, struct tg_error *e);
 struct tg__diff_doors {
   const struct tg__catalog *catalog;
-  enum tg_err (*each)(struct tg__columns *run, tg__look_fn *look, void *ctx, struct tg_error *e); /* files of a run */
+  enum tg_err (*each)(struct tg_trace *run, tg__look_fn *look, void *ctx, struct tg_error *e); /* files of a run */
   enum tg_err (*ask)(struct tg__columns *t, const char *question, const struct tg_arg *args, size_t arg_count,
-                     struct tg_table **out, struct tg_error *e);
+                     struct tg_table **out, struct tg_error *e); /* of columns with all their ranks */
+  enum tg_err (*ask_trace)(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count,
+                           struct tg_table **out, struct tg_error *e);
 };
-enum tg_err tg__diff_run(struct tg__columns *a, struct tg__columns *b, const struct tg__diff_doors *doors,
-                         const struct tg_arg *args, size_t arg_count, struct tg_table **out, struct tg_error *e);
+struct tg__diff_input {        /* a side */
+  struct tg__columns *columns; /* of a run, what is known of its ranks without their events */
+  struct tg_trace *trace;      /* what `each` and `ask_trace` take; NULL: there are the columns alone */
+  bool is_run;                 /* the ranks are in files */
+};
+enum tg_err tg__diff_run(const struct tg__diff_input *a, const struct tg__diff_input *b,
+                         const struct tg__diff_doors *doors, const struct tg_arg *args, size_t arg_count,
+                         struct tg_table **out, struct tg_error *e);
 const struct tg__argument_info *tg__diff_argument(size_t k); /* NULL past the end */
 /* diff_fail.c: does  step.p50 > +5%  hold for a table of tg__diff_run? When it does, e->text says for which row. */
 enum tg_err tg__diff_fails(const struct tg_table *diff, const char *expression, bool *fails, struct tg_error *e);

@@ -19,13 +19,13 @@ struct patient {
   uint32_t process_count;
 };
 
-static size_t patient_count(const struct tg__columns *t) { return t->run ? t->run->ranks.count : t->rank_count; }
+static size_t patient_count(const struct tg_trace *t) { return t->run ? t->run->ranks.count : t->columns->rank_count; }
 
-static struct patient patient(const struct tg__columns *t, size_t i) {
+static struct patient patient(const struct tg_trace *t, size_t i) {
   if (!t->run) {
-    const struct tg__rank *const r = &t->ranks[i];
-    return (struct patient){tg__rank_number(t, (uint32_t)i),
-                            tg__name(t, r->path),
+    const struct tg__rank *const r = &t->columns->ranks[i];
+    return (struct patient){tg__rank_number(t->columns, (uint32_t)i),
+                            tg__name(t->columns, r->path),
                             r->events_read,
                             r->events_kept,
                             r->loss,
@@ -57,13 +57,13 @@ static void judge(const struct patient *p, struct verdict *v) {
   }
 }
 
-static struct verdict judge_all(const struct tg__columns *t) {
+static struct verdict judge_all(const struct tg_trace *t) {
   struct verdict v = {0};
   for (size_t i = 0; i < patient_count(t); i++) {
     const struct patient p = patient(t, i);
     judge(&p, &v);
   }
-  if (t->run) v.files = t->ranks[0].loss[TG__LOSS_skipped_file]; /* no rank's */
+  if (t->run) v.files = t->columns->ranks[0].loss[TG__LOSS_skipped_file]; /* no rank's */
   return v;
 }
 
@@ -80,7 +80,7 @@ static void put_rank(struct tg_table *out, const struct patient *p, bool is_vali
   tg__put_bool(out, is_valid);
 }
 
-static struct tg_table *make_table(const struct tg__columns *t, bool is_valid) {
+static struct tg_table *make_table(const struct tg_trace *t, bool is_valid) {
   struct tg_table *out = tg__table_new("check");
   if (!out) return NULL;
   tg__table_add_column(out, "rank", TG_INT, "");
@@ -139,7 +139,7 @@ static void note_process(struct tg_table *out, const struct tg__process *p) {
   }
 }
 
-static void note_processes(struct tg_table *out, const struct tg__columns *t) {
+static void note_processes(struct tg_table *out, const struct tg_trace *t) {
   enum { MOST = 20 };
   uint32_t shown = 0, left = 0;
   for (size_t r = 0; r < patient_count(t); r++) {
@@ -170,14 +170,13 @@ static enum tg_err add_losses(struct tg_trace *t, struct tg__run_first *first, s
 }
 
 /* The table with all that is to say of it; NULL on no memory. */
-static struct tg_table *describe(const struct tg__columns *trace, const struct verdict *v,
-                                 const struct tg_error *defect) {
+static struct tg_table *describe(const struct tg_trace *trace, const struct verdict *v, const struct tg_error *defect) {
   struct tg_table *const t = make_table(trace, !defect->code);
   if (!t) return NULL;
   note_verdict(t, v);
-  note_files(t, trace, v->files);
+  note_files(t, trace->columns, v->files);
   note_processes(t, trace);
-  tg__table_note_twins(t, trace, "", TG_NULL_INT);
+  tg__table_note_twins(t, trace->columns, "", TG_NULL_INT);
   if (defect->code)
     tg__table_note(t, "an invariant of the trace does not hold, a defect of this program: %s", defect->text);
   return t;
@@ -190,12 +189,12 @@ int tg__cmd_check(struct tg__cli *c) {
   struct tg__run_first first = {
       .call = {.question = tg__catalog_question(&tg__catalog, TG__Q_losses)}, .most = SIZE_MAX, .checks = true};
   if (tg__cli_open_asking(c, c->operands[0], &first, &trace, &e)) return tg__cli_failed(c, &e, NULL);
-  if (trace->columns->run)
-    defect = trace->columns->run->ranks.defect;
+  if (trace->run)
+    defect = trace->run->ranks.defect;
   else
     tg_trace_is_valid(trace, &defect);
-  const struct verdict v = judge_all(trace->columns);
-  struct tg_table *const t = describe(trace->columns, &v, &defect);
+  const struct verdict v = judge_all(trace);
+  struct tg_table *const t = describe(trace, &v, &defect);
   int status;
   if (!t || t->failed || add_losses(trace, &first, t, &e))
     status = tg__cli_failed(c, &e, NULL);

@@ -452,8 +452,7 @@ static void put_findings(const struct run *r, int64_t step_ns, struct tg__out *o
   struct tg_trace *trace = NULL;
   if (r->packed && tg_open(r->file, NULL, &trace, &ignored) == TG_OK) {
     struct tg__out members = {0};
-    if (tg__findings_json(trace->columns, step_ns >= 0 ? (double)step_ns : NAN, &members, &ignored) == TG_OK &&
-        !members.err) {
+    if (tg__findings_json(trace, step_ns >= 0 ? (double)step_ns : NAN, &members, &ignored) == TG_OK && !members.err) {
       tg__out_text(out, ",\n");
       tg__out_bytes(out, members.buf, members.len);
     }

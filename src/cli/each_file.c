@@ -66,7 +66,7 @@ static int write_one(struct tg__cli *c, const struct tg__folder *folder, size_t 
     tg__table_note(out, "not read: %.300s", e.text);
   if (!err && t && !t->summaries) {
     name_target(c->out_path, tg__folder_path(folder, i), &t->ranks[0], each->suffix, target);
-    status = each->write(c, each->ctx, &(struct tg_trace){t}, NULL, target);
+    status = each->write(c, each->ctx, &(struct tg_trace){.columns = t}, NULL, target);
     tg__put_rank(out, t, 0);
     tg__put_cstr(out, target);
     tg__put_int(out, tg__cli_size_of(target));

@@ -113,7 +113,7 @@ const char *tg__cli_instead(struct tg__cli *c, enum tg_err err, const struct tg_
 
 int tg__cli_needs_events(struct tg__cli *c, struct tg_trace *t, const char *path) {
   struct tg_error e = {0};
-  if (!t->columns->summaries || t->columns->run) return TG__EXIT_OK;
+  if (!t->columns->summaries || t->run) return TG__EXIT_OK;
   const enum tg_err err = tg__trace_load(t->columns, TG__COL_ALL, &e);
   return tg__cli_failed(c, &e, tg__cli_instead(c, err, t, path));
 }
@@ -293,9 +293,7 @@ enum tg_err tg__cli_open_asking(const struct tg__cli *c, const char *path, struc
   if (err) return err;
   struct progress p = {0};
   const struct tg_open_options options = opening(c, &p);
-  struct tg__columns *columns = NULL;
-  err = tg__run_open(path, &options, first, &columns, e);
-  if (!err) err = tg__handle_new(columns, out, e);
+  err = tg__run_open(path, &options, first, out, e);
   wipe_line(p.shown_ns);
   if (err) name_the_file(e, path);
   if (!err) watch_again(*out);

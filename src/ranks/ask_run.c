@@ -58,8 +58,8 @@ static const char *numbered_argument(const struct tg__call *c) {
   return tg__call_has(c, "track") ? "track" : tg__call_has(c, "event") ? "event" : NULL;
 }
 
-void tg__run_renumber(const struct tg__columns *t, size_t i, const struct tg__call *c, struct tg_table *rows) {
-  if (t->run) tg__run_number_through(rows, c, first_of_file(&t->run->ranks, &t->run->ranks.items[i]));
+void tg__run_renumber(const struct tg__run_door *run, size_t i, const struct tg__call *c, struct tg_table *rows) {
+  if (run) tg__run_number_through(rows, c, first_of_file(&run->ranks, &run->ranks.items[i]));
 }
 
 /* ---- one rank of a run of files ----------------------------------------------------------------- */
@@ -87,12 +87,12 @@ static const struct tg__run_rank *asked_rank(const struct tg__run_ranks *ranks, 
   return owner;
 }
 
-const struct tg__run_rank *tg__run_rank_of(const struct tg__columns *run, const char *number) {
-  return rank_of(&run->run->ranks, number);
+const struct tg__run_rank *tg__run_rank_of(const struct tg__run_door *run, const char *number) {
+  return rank_of(&run->ranks, number);
 }
 
 /* Rows of the rank as the run numbers them; neither chosen nor sorted. */
-static enum tg_err ask_file(const struct tg__columns *run, const struct tg__run_rank *r, const struct tg__call *c,
+static enum tg_err ask_file(const struct tg_trace *run, const struct tg__run_rank *r, const struct tg__call *c,
                             struct tg_table **out, struct tg_error *e) {
   struct tg__columns *t = NULL;
   char number[24], own_number[24], limit[24];
@@ -111,19 +111,19 @@ static enum tg_err ask_file(const struct tg__columns *run, const struct tg__run_
   if (!err) err = tg__ask_run(&tg__catalog, t, &run->run->job, c->question->name, args, count, out, e);
   tg__run_drop_caches(run->run, r->unit);
   tg__free(args);
-  if (!err) tg__run_renumber(run, (size_t)(r - run->run->ranks.items), c, *out);
+  if (!err) tg__run_renumber(run->run, (size_t)(r - run->run->ranks.items), c, *out);
   return err;
 }
 
-static enum tg_err ask_one(struct tg__columns *t, const struct tg__run_rank *r, const struct tg__call *c,
+static enum tg_err ask_one(struct tg_trace *t, const struct tg__run_rank *r, const struct tg__call *c,
                            struct tg_table **out, struct tg_error *e) {
   const struct tg__rank_source ranks = tg__ranks_of(t);
   const enum tg_err err = ask_file(t, r, c, out, e);
   if (err) return err;
   if (tg__call_has(c, "rank"))
-    tg__table_note_twins(*out, t, "", r->number);
+    tg__table_note_twins(*out, t->columns, "", r->number);
   else
-    tg__add_losses_of_all(t, *out);
+    tg__add_losses_of_all(t->columns, *out);
   return tg__merged(&ranks, c, *out, e);
 }
 
@@ -155,7 +155,7 @@ static bool is_of_all(const struct tg__call *c) {
 }
 
 /* Rows of ranks that are in files, as far as they can be had without all ranks in memory. *whole: they cannot. */
-static enum tg_err ask_files(struct tg__columns *t, const struct tg__call *c, bool *whole, struct tg_table **out,
+static enum tg_err ask_files(struct tg_trace *t, const struct tg__call *c, bool *whole, struct tg_table **out,
                              struct tg_error *e) {
   const struct tg__run_ranks *const ranks = &t->run->ranks;
   const struct tg__rank_source source = tg__ranks_of(t);
@@ -171,11 +171,11 @@ static enum tg_err ask_files(struct tg__columns *t, const struct tg__call *c, bo
 }
 
 /* What no rank in a file has to be asked for. */
-static bool is_plain(const struct tg__columns *t, const struct tg__call *c) {
+static bool is_plain(const struct tg__run_door *run, const struct tg__call *c) {
   const char *const rules = tg__call_value(c, "rules");
   const bool of_ranks = c->question->loads == TG__COL_RANKS && !(rules && strncmp(rules, "hta", 3) == 0);
   bool of_all;
-  return of_ranks || (tg__call_has(c, "rank") && !asked_rank(&t->run->ranks, c, &of_all) && !of_all);
+  return of_ranks || (tg__call_has(c, "rank") && !asked_rank(&run->ranks, c, &of_all) && !of_all);
 }
 
 /* The last steps of an answer that was put together. */
@@ -194,24 +194,33 @@ enum tg_err tg__part_ask(struct tg__columns *t, const struct tg__job_info *job, 
   if (err) return err;
   if (t->rank_count < 2 || t->summaries || !is_of_all(c))
     return tg__ask_run(&tg__catalog, t, job, c->question->name, c->args, c->count, out, e);
-  struct tg__rank_source source = tg__ranks_of(t);
+  struct tg__rank_source source = tg__ranks_in_memory(t);
   source.job = *job;
   return finish(tg__ranks_merge(&source, c, out, e), c, out, e);
 }
 
+static const struct tg__job_info all_in_memory;
+
 enum tg_err tg__ranks_ask(struct tg__columns *t, const char *question, const struct tg_arg *args, size_t arg_count,
                           struct tg_table **out, struct tg_error *e) {
-  static const struct tg__job_info all_in_memory;
   const struct tg__call c = {tg__catalog_find(&tg__catalog, question), args, arg_count};
+  if (c.question) return tg__part_ask(t, &all_in_memory, &c, out, e);
+  return tg__ask_run(&tg__catalog, t, &all_in_memory, question, args, arg_count, out, e);
+}
+
+enum tg_err tg__trace_ask(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count,
+                          struct tg_table **out, struct tg_error *e) {
+  const struct tg__call c = {tg__catalog_find(&tg__catalog, question), args, arg_count};
+  struct tg__columns *columns = t ? t->columns : NULL;
   bool whole = false;
   *out = NULL;
-  if (t && c.question && !t->run) return tg__part_ask(t, &all_in_memory, &c, out, e);
-  enum tg_err err = t && c.question ? tg__ask_check(c.question, args, arg_count, e) : TG_OK;
+  if (!t || !c.question || !t->run) return tg__ranks_ask(columns, question, args, arg_count, out, e);
+  enum tg_err err = tg__ask_check(c.question, args, arg_count, e);
   if (err) return err;
-  if (!t || !c.question || is_plain(t, &c))
-    return tg__ask_run(&tg__catalog, t, &all_in_memory, question, args, arg_count, out, e);
+  if (is_plain(t->run, &c))
+    return tg__ask_run(&tg__catalog, columns, &all_in_memory, question, args, arg_count, out, e);
   if (!t->run->whole) err = ask_files(t, &c, &whole, out, e);
   if (!t->run->whole && !whole) return finish(err, &c, out, e);
-  err = tg__run_whole(&t, e);
-  return err ? err : tg__part_ask(t, &all_in_memory, &c, out, e);
+  err = tg__run_whole(t, &columns, e);
+  return err ? err : tg__ranks_ask(columns, question, args, arg_count, out, e);
 }

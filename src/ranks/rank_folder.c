@@ -9,15 +9,23 @@ enum { KEPT = sizeof((struct tg__run_door *)0)->kept / sizeof((struct tg__run_do
 
 /* ---- handles --------------------------------------------------------------------------------- */
 
-enum tg_err tg__handle_new(struct tg__columns *columns, struct tg_trace **out, struct tg_error *e) {
+enum tg_err tg__handle_new(struct tg__columns *columns, struct tg__run_door *run, struct tg_trace **out,
+                           struct tg_error *e) {
   *out = tg__alloc(sizeof **out);
   if (*out) {
-    (*out)->columns = columns;
+    **out = (struct tg_trace){columns, run};
     return TG_OK;
   }
-  tg__run_close(columns->run);
+  tg__run_close(run);
   tg__trace_free(columns);
   return tg__no_memory(e, "opening a trace");
+}
+
+void tg__handle_free(struct tg_trace *t) {
+  if (!t) return;
+  tg__run_close(t->run);
+  tg__trace_free(t->columns);
+  tg__free(t);
 }
 
 enum tg_err tg__open_whole(const char *path, const struct tg_open_options *options, struct tg_trace **out,
@@ -25,7 +33,7 @@ enum tg_err tg__open_whole(const char *path, const struct tg_open_options *optio
   struct tg__columns *columns;
   *out = NULL;
   const enum tg_err err = tg__trace_open(path, options, &columns, e);
-  return err ? err : tg__handle_new(columns, out, e);
+  return err ? err : tg__handle_new(columns, NULL, out, e);
 }
 
 /* ---- opening and closing --------------------------------------------------------------------- */
@@ -48,8 +56,8 @@ void tg__run_close(struct tg__run_door *d) {
   tg__pages_frugal(false);
 }
 
-bool tg__ranks_are_valid(const struct tg__columns *t) {
-  return t->run ? t->run->ranks.defect.code == TG_OK : tg__trace_is_valid(t, &(struct tg_error){0});
+bool tg__ranks_are_valid(const struct tg_trace *t) {
+  return t->run ? t->run->ranks.defect.code == TG_OK : tg__trace_is_valid(t->columns, &(struct tg_error){0});
 }
 
 /* Measured on traces of several programs: half a byte for each of text, and packed text is a dozen times or more as
@@ -84,7 +92,8 @@ int64_t tg__run_memory(const char *path) {
 bool tg__run_is_large(const char *path) { return tg__run_memory(path) > 0; }
 
 enum tg_err tg__run_open(const char *path, const struct tg_open_options *options, struct tg__run_first *first,
-                         struct tg__columns **out, struct tg_error *e) {
+                         struct tg_trace **out, struct tg_error *e) {
+  struct tg__columns *columns;
   struct tg__run_door *const d = tg__alloc(sizeof *d);
   const size_t len = strlen(path);
   *out = NULL;
@@ -97,14 +106,15 @@ enum tg_err tg__run_open(const char *path, const struct tg_open_options *options
   d->total_bytes = -1;
   tg__pages_frugal(true); /* what is kept of one rank would come on top of the next */
   enum tg_err err = tg__folder_open(path, &d->folder, e);
-  if (!err) err = tg__folder_summaries(d->folder, path, options, first, &d->ranks, out, e);
+  if (!err) err = tg__folder_summaries(d->folder, path, options, first, &d->ranks, &columns, e);
   if (err) {
     tg__run_close(d);
     return err;
   }
-  (*out)->run = d;
-  d->job.is_part = (*out)->rank_count > 1;
-  d->job.origin_ns = tg__run_first_ns(*out, d->ranks.items, d->ranks.count);
+  d->job.is_part = columns->rank_count > 1;
+  d->job.origin_ns = tg__run_first_ns(columns, d->ranks.items, d->ranks.count);
+  err = tg__handle_new(columns, d, out, e);
+  if (err) return err;
   const struct tg__rank_source ranks = tg__ranks_of(*out);
   if (first && first->table) first->err = tg__merged(&ranks, &first->call, first->table, &first->error);
   for (unsigned i = 0; i < TG__READY_COUNT && !err; i++) {
@@ -112,14 +122,14 @@ enum tg_err tg__run_open(const char *path, const struct tg_open_options *options
     if (d->ranks.ready[i]) err = tg__merged(&ranks, &call, d->ranks.ready[i], e);
   }
   if (!err) return TG_OK;
-  tg__run_close(d);
-  tg__trace_free(*out);
+  tg__handle_free(*out);
   *out = NULL;
   return err;
 }
 
-enum tg_err tg__run_whole(struct tg__columns **t, struct tg_error *e) {
-  struct tg__run_door *const d = (*t)->run;
+enum tg_err tg__run_whole(struct tg_trace *t, struct tg__columns **out, struct tg_error *e) {
+  struct tg__run_door *const d = t->run;
+  *out = t->columns;
   if (!d) return TG_OK;
   if (!d->whole) {
     for (unsigned i = 0; i < KEPT; i++) tg__trace_free(d->kept[i].trace);
@@ -127,7 +137,7 @@ enum tg_err tg__run_whole(struct tg__columns **t, struct tg_error *e) {
     const enum tg_err err = tg__trace_open(d->path, &d->options, &d->whole, e);
     if (err) return err;
   }
-  *t = d->whole;
+  *out = d->whole;
   return TG_OK;
 }
 
@@ -143,8 +153,9 @@ int64_t tg__run_first_ns(const struct tg__columns *run, const struct tg__run_ran
 }
 
 /* The ranks of a file are called what they are called in the run, and their clocks stand as there. */
-static void name_ranks(const struct tg__columns *run, struct tg__columns *t, uint32_t unit) {
-  const struct tg__run_ranks *const ranks = &run->run->ranks;
+static void name_ranks(const struct tg_trace *trace, struct tg__columns *t, uint32_t unit) {
+  const struct tg__columns *const run = trace->columns;
+  const struct tg__run_ranks *const ranks = &trace->run->ranks;
   for (size_t i = 0; i < ranks->count; i++) {
     const struct tg__run_rank *const r = &ranks->items[i];
     if (r->unit != unit || r->of_unit >= t->rank_count) continue;
@@ -161,7 +172,7 @@ static bool report_unit(void *ctx, int64_t done, int64_t total) {
                              alone ? total : d->total_bytes);
 }
 
-enum tg_err tg__run_unit(const struct tg__columns *run, uint32_t unit, struct tg__columns **out, struct tg_error *e) {
+enum tg_err tg__run_unit(const struct tg_trace *run, uint32_t unit, struct tg__columns **out, struct tg_error *e) {
   struct tg__run_door *const d = run->run;
   unsigned at = 0;
   while (at < KEPT - 1 && !(d->kept[at].trace && d->kept[at].unit == unit)) at++;

@@ -422,7 +422,8 @@ enum tg_err tg__read_summaries(const char *const *paths, size_t count, const str
   return err;
 }
 
-enum tg_err tg__save_summaries(struct tg__columns *trace, const char *path, struct tg_error *e) {
+enum tg_err tg__save_summaries(struct tg_trace *t, const char *path, struct tg_error *e) {
+  struct tg__columns *const trace = t->columns;
   if (trace->summaries) return tg__summaries_save(trace->summaries, path, e);
   enum tg_err err = tg__trace_load(trace, TG__COL_ALL, e);
   if (err) return err;

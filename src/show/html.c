@@ -85,7 +85,7 @@ static void put_file(const struct tg__web_file *f, struct tg__out *out) {
 static enum tg_err put_summary(struct tg__columns *t, struct tg__out *out, struct tg_error *e) {
   struct tg__out text = {0};
   const struct tg__show_options plain = {.width = 100};
-  const enum tg_err err = tg__text_report(t, &plain, &text, e);
+  const enum tg_err err = tg__text_report(&(struct tg_trace){.columns = t}, &plain, &text, e);
   tg__out_text(out, "<noscript><pre>");
   for (size_t i = 0; !err && i < text.len; i++) {
     const char c = text.buf[i];
@@ -187,8 +187,9 @@ enum tg_err tg__html_trace(struct tg__columns *t, const struct tg__show_options 
   return err;
 }
 
-enum tg_err tg__html_report(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,
+enum tg_err tg__html_report(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
                             struct tg_error *e) {
-  const enum tg_err err = tg__run_whole(&t, e); /* the timeline holds all ranks */
-  return err ? err : tg__html_trace(t, o, out, e);
+  struct tg__columns *columns;
+  const enum tg_err err = tg__run_whole(t, &columns, e); /* the timeline holds all ranks */
+  return err ? err : tg__html_trace(columns, o, out, e);
 }

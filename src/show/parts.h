@@ -18,7 +18,7 @@
   enum tg_err tg__##name##_trace(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,         \
                                  struct tg_error *e);
 #define REPORT(name)                                                                                                   \
-  enum tg_err tg__##name##_report(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,        \
+  enum tg_err tg__##name##_report(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,           \
                                   struct tg_error *e);
 #include "show/formats.def"
 #undef YES

@@ -66,9 +66,10 @@ static const struct part parts[TG__REPORT_PARTS] = {
     [TG__REPORT_FINDINGS] = {"findings", TG__Q_findings, true, {{0}}},
 };
 
-static enum tg_err ask_part(struct tg__columns *t, const struct tg__show_options *o, enum tg__report_part which,
+static enum tg_err ask_part(struct tg_trace *trace, const struct tg__show_options *o, enum tg__report_part which,
                             struct tg__report *r, struct tg_error *e) {
   const struct part *p = &parts[which];
+  const struct tg__columns *const t = trace->columns;
   struct tg_arg args[5];
   size_t count = 0;
   char rank[24];
@@ -80,7 +81,7 @@ static enum tg_err ask_part(struct tg__columns *t, const struct tg__show_options
     snprintf(rank, sizeof rank, "%lld", (long long)(t->ranks[r->rank].number < 0 ? 0 : t->ranks[r->rank].number));
     args[count++] = (struct tg_arg){"rank", rank};
   }
-  const enum tg_err err = tg__ranks_ask(t, tg__question_name(p->question), args, count, &r->parts[which], e);
+  const enum tg_err err = tg__trace_ask(trace, tg__question_name(p->question), args, count, &r->parts[which], e);
   if (err != TG_NO_DATA) return err;
   r->parts[which] = NULL; /* a CPU trace has no launches: its part is left out */
   return TG_OK;
@@ -120,15 +121,15 @@ static void put_path(const struct tg__columns *t, struct tg__out *out) {
   tg__free(word);
 }
 
-static bool answers(struct tg__columns *t, const struct tg__show_options *o, enum tg__question_id question) {
+static bool answers(struct tg_trace *t, const struct tg__show_options *o, enum tg__question_id question) {
   struct tg_table *rows = NULL;
-  const enum tg_err err = tg__ranks_ask(t, tg__question_name(question), NULL, 0, &rows, NULL);
+  const enum tg_err err = tg__trace_ask(t, tg__question_name(question), NULL, 0, &rows, NULL);
   tg__table_free(rows);
   return !err;
 }
 
 /* Of a trace without operators. */
-static struct tg__next next_without_operators(const struct tg__report *r, struct tg__columns *t,
+static struct tg__next next_without_operators(const struct tg__report *r, struct tg_trace *t,
                                               const struct tg__show_options *o) {
   if (r->parts[TG__REPORT_KERNELS])
     return (struct tg__next){TG__Q_kernels, "--limit 20", "more device work, with calls and times"};
@@ -139,20 +140,20 @@ static struct tg__next next_without_operators(const struct tg__report *r, struct
   return (struct tg__next){TG__Q_segments, "--limit 20", "what the allocator holds"};
 }
 
-static struct tg__next next_of(const struct tg__report *r, struct tg__columns *t, const struct tg__show_options *o) {
+static struct tg__next next_of(const struct tg__report *r, struct tg_trace *t, const struct tg__show_options *o) {
   const struct tg_table *const findings = r->parts[TG__REPORT_FINDINGS];
   struct tg__next next;
   if (findings && findings->rows && tg__cause_next(tg__cell_str(findings, 0, "cause"), &next) &&
       (next.question != TG__Q_stacks || tg__cell_str(findings, 0, "file").len))
     return next;
-  if (t->rank_count > 1)
+  if (r->trace->rank_count > 1)
     return (struct tg__next){TG__Q_ranks, "",
                              "a line for each rank: where its step goes, and how long it waits for the others"};
   if (!r->parts[TG__REPORT_HOST_OPS]) return next_without_operators(r, t, o);
   return (struct tg__next){TG__Q_ops, "--limit 20", "more operators, with calls, shapes and memory"};
 }
 
-static void choose_next(struct tg__report *r, struct tg__columns *t, const struct tg__show_options *o) {
+static void choose_next(struct tg__report *r, struct tg_trace *t, const struct tg__show_options *o) {
   const struct tg__next next = next_of(r, t, o);
   r->next_why = next.why;
   tg__out_text(&r->next, "tachograph ask ");
@@ -167,19 +168,19 @@ static void free_report(struct tg__report *r) {
   tg__out_free(&r->next);
 }
 
-static enum tg_err make_report(struct tg__columns *t, const struct tg__show_options *o, struct tg__report *r,
+static enum tg_err make_report(struct tg_trace *t, const struct tg__show_options *o, struct tg__report *r,
                                struct tg_error *e) {
-  *r = (struct tg__report){.trace = t};
+  *r = (struct tg__report){.trace = t->columns, .is_valid = tg__ranks_are_valid(t)};
   for (unsigned i = 0; i < TG__REPORT_PARTS; i++) {
     const enum tg_err err = ask_part(t, o, (enum tg__report_part)i, r, e);
     if (err) return err;
-    if (i == TG__REPORT_STEPS) r->rank = slowest_rank(t, r->parts[i]);
+    if (i == TG__REPORT_STEPS) r->rank = slowest_rank(r->trace, r->parts[i]);
   }
   choose_next(r, t, o);
   return r->next.err ? tg__no_memory(e, "reporting") : TG_OK;
 }
 
-enum tg_err tg__text_report(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,
+enum tg_err tg__text_report(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
                             struct tg_error *e) {
   struct tg__report r;
   const enum tg_err err = make_report(t, o, &r, e);
@@ -196,7 +197,7 @@ static double step_ns(const struct tg__report *r) {
   return rows && rows->rows ? sum / (double)rows->rows : NAN;
 }
 
-enum tg_err tg__json_report(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,
+enum tg_err tg__json_report(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
                             struct tg_error *e) {
   struct tg__report r;
   const enum tg_err err = make_report(t, o, &r, e);

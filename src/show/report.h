@@ -19,6 +19,7 @@ enum tg__report_part {
 };
 struct tg__report {
   const struct tg__columns *trace;
+  bool is_valid; /* its invariants hold */
   struct tg_table *parts[TG__REPORT_PARTS];
   uint32_t rank; /* index into trace->ranks: the one with the longest steps; steps, operators, kernels and findings
                     are its */

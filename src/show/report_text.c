@@ -530,7 +530,7 @@ void tg__report_print(const struct tg__report *r, const struct tg__show_options 
   const struct page p = {.r = r,
                          .out = out,
                          .color = o->color,
-                         .is_valid = tg__ranks_are_valid(r->trace),
+                         .is_valid = r->is_valid,
                          .width = wanted < WIDTH_MIN   ? WIDTH_MIN
                                   : wanted > WIDTH_MAX ? WIDTH_MAX
                                                        : wanted};

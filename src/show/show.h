@@ -18,7 +18,7 @@ struct tg__format {
                        struct tg__out *out); /* NULL: cannot */
   enum tg_err (*trace)(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,
                        struct tg_error *e); /* NULL: cannot */
-  enum tg_err (*report)(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,
+  enum tg_err (*report)(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
                         struct tg_error *e); /* the one screen; NULL: cannot */
 };
 extern const struct tg__format tg__formats[];
@@ -29,14 +29,14 @@ const struct tg__format *tg__format_find(const char *name); /* NULL when unknown
 const struct tg__format *tg__format_of_file(struct tg__str path);
 
 /* report.c: the report. */
-enum tg_err tg__text_report(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,
+enum tg_err tg__text_report(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
                             struct tg_error *e);
-enum tg_err tg__json_report(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,
+enum tg_err tg__json_report(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
                             struct tg_error *e);
 
 /* findings_json.c: the members "step_ms" and "findings" of an object. step_ns: what a step takes without recording,
  * savings are scaled to it; NaN = as recorded. */
-enum tg_err tg__findings_json(struct tg__columns *t, double step_ns, struct tg__out *out, struct tg_error *e);
+enum tg_err tg__findings_json(struct tg_trace *t, double step_ns, struct tg__out *out, struct tg_error *e);
 
 /* diff_page.c: a table of tg__diff_run for a person; TG_USAGE for one that has not its columns. */
 enum tg_err tg__diff_page(const struct tg_table *t, const struct tg__show_options *o, bool markdown,

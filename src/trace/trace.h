@@ -230,7 +230,6 @@ struct tg__skipped_file {
   const char *path, *why;
 };
 struct tg__summaries; /* trace/summary.h */
-struct tg__run_door;  /* src/ranks */
 struct tg__cache;     /* below: tg__cache_find */
 struct tg__store;     /* private: what backs the columns (memory, or chunks of a .tacho file) */
 /* The events of a trace in columns, with what belongs to them: ranks, tracks, strings, steps. What stands above them is
@@ -263,7 +262,6 @@ struct tg__columns {
   struct tg__cache *cache;
   struct tg__skipped_file *skipped; /* the first of those that ranks[0].loss counts as skipped_file */
   uint32_t skipped_count;
-  struct tg__run_door *run; /* NULL, or where the ranks behind the summaries are; whoever put it there frees it */
   struct tg__summaries
       *summaries; /* NULL, or all there is: a trace without events that answers the questions about ranks alone */
 };

@@ -262,7 +262,7 @@ static void test_the_trace_becomes_itself_again(void **state) {
   struct tg__columns *t = open_document(), *again;
   struct text out = {{0}, 0};
   struct tg_error e;
-  assert_int_equal(tg_export(&(struct tg_trace){t}, "chrome", NULL, 0, collect, &out, &e), TG_OK);
+  assert_int_equal(tg_export(&(struct tg_trace){.columns = t}, "chrome", NULL, 0, collect, &out, &e), TG_OK);
   tg__trace_free(t);
   assert_int_equal(tg__trace_open_bytes(out.bytes, out.len, 1, 0, true, &again, &e), TG_OK);
   check_columns(again);

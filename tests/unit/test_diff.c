@@ -100,7 +100,9 @@ static struct mini *loop(const char *op, int64_t op_ns) {
 
 static struct tg_table *diff_of(struct mini *a, struct mini *b, enum tg_err want, struct tg_error *e) {
   struct tg_table *t = NULL;
-  assert_int_equal(tg__diff_run(mini_finish(a), mini_finish(b), &doors, NULL, 0, &t, e), want);
+  assert_int_equal(tg__diff_run(&(struct tg__diff_input){mini_finish(a), NULL, false},
+                                &(struct tg__diff_input){mini_finish(b), NULL, false}, &doors, NULL, 0, &t, e),
+                   want);
   return t;
 }
 
@@ -136,10 +138,10 @@ static void steps_without_noise(void **state) {
 
 static struct tg_table *one_against_itself(struct mini *m, const char *step) {
   const struct tg_arg args[] = {{"by", "all"}, {"step", step}};
-  struct tg__columns *trace = mini_finish(m);
+  const struct tg__diff_input side = {mini_finish(m), NULL, false};
   struct tg_table *t = NULL;
   struct tg_error e = {0};
-  assert_int_equal(tg__diff_run(trace, trace, &doors, args, step ? 2 : 1, &t, &e), TG_OK);
+  assert_int_equal(tg__diff_run(&side, &side, &doors, args, step ? 2 : 1, &t, &e), TG_OK);
   return t;
 }
 
@@ -211,7 +213,8 @@ static void no_memory(void **state) {
       struct tg_table *t = NULL;
       struct tg_error e = {0};
       tg__alloc_fail_after(calls);
-      err = tg__diff_run(x, y, &doors, kinds[k], 1, &t, &e);
+      err = tg__diff_run(&(struct tg__diff_input){x, NULL, false}, &(struct tg__diff_input){y, NULL, false}, &doors,
+                         kinds[k], 1, &t, &e);
       tg__alloc_fail_after(-1);
       assert_true(err == TG_OK || (err == TG_MEMORY && e.text[0] && !t));
       tg__table_free(t);

@@ -31,7 +31,7 @@ static char *print(struct tg__columns *t, unsigned width, bool json) {
   struct tg__out out = {0};
   const struct tg__show_options o = {.width = width};
   struct tg_error e;
-  assert_int_equal((json ? tg__json_report : tg__text_report)(t, &o, &out, &e), TG_OK);
+  assert_int_equal((json ? tg__json_report : tg__text_report)(&(struct tg_trace){.columns = t}, &o, &out, &e), TG_OK);
   tg__out_char(&out, 0);
   assert_int_equal(out.err, TG_OK);
   return out.buf;
@@ -163,7 +163,7 @@ static void test_out_of_memory(void **state) {
     struct tg__out out = {0};
     struct tg_error e;
     tg__alloc_fail_after(n);
-    const enum tg_err err = tg__text_report(t, &o, &out, &e);
+    const enum tg_err err = tg__text_report(&(struct tg_trace){.columns = t}, &o, &out, &e);
     tg__alloc_fail_after(-1);
     tg__out_free(&out);
     assert_true(err == TG_OK || err == TG_MEMORY);

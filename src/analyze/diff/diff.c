@@ -279,11 +279,12 @@ static enum tg_err look_at(void *ctx, struct tg__columns *t, struct tg_error *e)
   return err;
 }
 
-static enum tg_err open_side(struct tg__columns *t, const struct tg__diff_ask *ask, int side, struct tg__diff_side *out,
-                             struct tg_error *e) {
+static enum tg_err open_side(const struct tg__diff_input *in, const struct tg__diff_ask *ask, int side,
+                             struct tg__diff_side *out, struct tg_error *e) {
   struct tg_arg args[2];
   const size_t count = side_args(ask, side, args);
-  if (!t->run) {
+  struct tg__columns *const t = in->columns;
+  if (!in->is_run) {
     const enum tg_err err = tg__diff_side_take(t, ask->doors, args, count, side, 0, out, e);
     return err ? err : tg__diff_side_end(out, e);
   }
@@ -292,20 +293,20 @@ static enum tg_err open_side(struct tg__columns *t, const struct tg__diff_ask *a
   *out = (struct tg__diff_side){.path = t->path, .letter = "AB"[side]};
   enum tg_err err = tg__ask_select(t, args, 1, &pick, e); /* one that is not among them: what ranks there are */
   tg__ask_end(&pick);
-  if (!err) err = ask->doors->each(t, look_at, &w, e);
+  if (!err) err = ask->doors->each(in->trace, look_at, &w, e);
   if (!*args[0].value) out->loss[TG__LOSS_skipped_file] += t->ranks[0].loss[TG__LOSS_skipped_file];
   if (!err && !out->ranks && w.why.code) err = tg__fail(e, w.why.code, w.why.offset, "%s", w.why.text);
   return err ? err : tg__diff_side_end(out, e);
 }
 
-static enum tg_err compare(struct tg__columns *const traces[TG__SIDES], struct tg__diff_ask *ask, bool only_conditions,
-                           struct tg_table *out, struct tg_error *e) {
+static enum tg_err compare(const struct tg__diff_input *const inputs[TG__SIDES], struct tg__diff_ask *ask,
+                           bool only_conditions, struct tg_table *out, struct tg_error *e) {
   struct tg__diff_side sides[TG__SIDES] = {0};
   struct tg__conditions conditions = {0};
   struct tg__diff_rows *rows = tg__alloc(sizeof *rows);
   enum tg_err err = rows && (rows->names = tg__strings_new()) ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory");
   for (int side = 0; !err && side < TG__SIDES; side++)
-    err = tg__diff_side_lacks(side, open_side(traces[side], ask, side, &sides[side], e), e);
+    err = tg__diff_side_lacks(side, open_side(inputs[side], ask, side, &sides[side], e), e);
   if (!err) err = tg__conditions_read(&sides[0], &sides[1], tg__diff_arg(ask, "accept"), &conditions, e);
   if (!err) {
     add_columns(only_conditions, out);
@@ -328,19 +329,20 @@ static enum tg_err compare(struct tg__columns *const traces[TG__SIDES], struct t
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-static enum tg_err answer(struct tg__columns *const traces[TG__SIDES], struct tg__diff_ask *ask, struct tg_table *out,
-                          struct tg_error *e) {
+static enum tg_err answer(const struct tg__diff_input *const inputs[TG__SIDES], struct tg__diff_ask *ask,
+                          struct tg_table *out, struct tg_error *e) {
   const char *by = tg__diff_arg(ask, "by");
   const bool conditions = strcmp(by, "conditions") == 0;
   enum tg_err err = check_names(ask, e);
-  if (!err && *tg__diff_arg(ask, "question")) return tg__diff_question(traces, ask, out, e);
+  if (!err && *tg__diff_arg(ask, "question")) return tg__diff_question(inputs, ask, out, e);
   for (int side = 0; !err && side < TG__SIDES; side++)
-    if (!traces[side]->run) err = tg__diff_side_lacks(side, tg__trace_load(traces[side], TG__COL_ALL, e), e);
+    if (!inputs[side]->is_run)
+      err = tg__diff_side_lacks(side, tg__trace_load(inputs[side]->columns, TG__COL_ALL, e), e);
   if (err) return err;
-  if (strcmp(by, "name") == 0 || strcmp(by, "short_name") == 0) return tg__diff_totals(traces, ask, out, e);
+  if (strcmp(by, "name") == 0 || strcmp(by, "short_name") == 0) return tg__diff_totals(inputs, ask, out, e);
   if (!conditions) err = parse_by(ask, e);
   if (!err) err = parse_least(ask, e);
-  return err ? err : compare(traces, ask, conditions, out, e);
+  return err ? err : compare(inputs, ask, conditions, out, e);
 }
 
 /* where, sort, limit, as ask.c applies them to any answer. */
@@ -358,7 +360,7 @@ static enum tg_err finish(const struct tg__diff_ask *ask, struct tg_table *out, 
   return TG_OK;
 }
 
-static void note_twins(struct tg__columns *const traces[TG__SIDES], const struct tg__diff_ask *ask,
+static void note_twins(const struct tg__diff_input *const inputs[TG__SIDES], const struct tg__diff_ask *ask,
                        struct tg_table *out) {
   static const char *const letters[] = {"A: ", "B: "};
   for (int side = 0; side < TG__SIDES; side++) {
@@ -366,19 +368,20 @@ static void note_twins(struct tg__columns *const traces[TG__SIDES], const struct
     int64_t rank;
     side_args(ask, side, args);
     const bool one = tg__str_to_int((struct tg__str){args[0].value, (uint32_t)strlen(args[0].value)}, &rank);
-    tg__table_note_twins(out, traces[side], letters[side], one ? rank : TG_NULL_INT);
+    tg__table_note_twins(out, inputs[side]->columns, letters[side], one ? rank : TG_NULL_INT);
   }
 }
 
-enum tg_err tg__diff_run(struct tg__columns *a, struct tg__columns *b, const struct tg__diff_doors *doors,
-                         const struct tg_arg *args, size_t arg_count, struct tg_table **out, struct tg_error *e) {
-  struct tg__columns *const traces[TG__SIDES] = {a, b};
+enum tg_err tg__diff_run(const struct tg__diff_input *a, const struct tg__diff_input *b,
+                         const struct tg__diff_doors *doors, const struct tg_arg *args, size_t arg_count,
+                         struct tg_table **out, struct tg_error *e) {
+  const struct tg__diff_input *const inputs[TG__SIDES] = {a, b};
   struct tg__diff_ask ask = {.args = args, .count = arg_count, .doors = doors};
   *out = NULL;
   struct tg_table *table = tg__table_new("diff");
   if (!table) return tg__fail(e, TG_MEMORY, -1, "out of memory");
-  enum tg_err err = answer(traces, &ask, table, e);
-  if (!err) note_twins(traces, &ask, table);
+  enum tg_err err = answer(inputs, &ask, table, e);
+  if (!err) note_twins(inputs, &ask, table);
   if (!err && table->failed) err = tg__no_memory(e, "comparing");
   if (!err) err = finish(&ask, table, e);
   if (!err)

@@ -177,9 +177,9 @@ const char *tg__diff_arg(const struct tg__diff_ask *a,
                          const char *name); /* the value given, else its default; see diff.def */
 /* diff_question.c: one question asked of both, column by column. diff_totals.c: counts and durations by name, as
  * HTA's TraceDiff. */
-enum tg_err tg__diff_question(struct tg__columns *const sides[TG__SIDES], const struct tg__diff_ask *ask,
+enum tg_err tg__diff_question(const struct tg__diff_input *const sides[TG__SIDES], const struct tg__diff_ask *ask,
                               struct tg_table *out, struct tg_error *e);
-enum tg_err tg__diff_totals(struct tg__columns *const sides[TG__SIDES], const struct tg__diff_ask *ask,
+enum tg_err tg__diff_totals(const struct tg__diff_input *const sides[TG__SIDES], const struct tg__diff_ask *ask,
                             struct tg_table *out, struct tg_error *e);
 
 /* diff_rows.c: every figure of both sides, judged. */

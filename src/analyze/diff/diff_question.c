@@ -152,8 +152,8 @@ static bool same_columns(const struct join *j) {
   return true;
 }
 
-static enum tg_err ask_side(struct tg__columns *t, const struct tg__diff_ask *ask, int side, struct tg_table **out,
-                            struct tg_error *e) {
+static enum tg_err ask_side(const struct tg__diff_input *in, const struct tg__diff_ask *ask, int side,
+                            struct tg_table **out, struct tg_error *e) {
   static const char *const ours[] = {"question", "columns", "keys",  "rank_a", "rank_b", "step_a",
                                      "step_b",   "accept",  "least", "where",  "sort",   "limit"};
   struct tg_arg *args = tg__alloc((ask->count + 2) * sizeof *args);
@@ -170,7 +170,8 @@ static enum tg_err ask_side(struct tg__columns *t, const struct tg__diff_ask *as
   if (*rank) args[count++] = (struct tg_arg){"rank", rank};
   if (*step) args[count++] = (struct tg_arg){"step", step};
   const char *const question = tg__diff_arg(ask, "question");
-  const enum tg_err err = ask->doors->ask(t, question, args, count, out, e);
+  const enum tg_err err = in->trace ? ask->doors->ask_trace(in->trace, question, args, count, out, e)
+                                    : ask->doors->ask(in->columns, question, args, count, out, e);
   tg__free(args);
   return err;
 }
@@ -226,7 +227,7 @@ static void note_losses(const struct tg_table *t, char letter, struct tg_table *
   tg__diff_note_losses(out, letter, loss);
 }
 
-enum tg_err tg__diff_question(struct tg__columns *const sides[TG__SIDES], const struct tg__diff_ask *ask,
+enum tg_err tg__diff_question(const struct tg__diff_input *const sides[TG__SIDES], const struct tg__diff_ask *ask,
                               struct tg_table *out, struct tg_error *e) {
   struct join j = {0};
   enum tg_err err = TG_OK;

@@ -85,17 +85,18 @@ static enum tg_err count_trace(void *ctx, struct tg__columns *t, struct tg_error
   return err;
 }
 
-static enum tg_err count_side(struct tg__diff_totals *w, struct tg__columns *t, const struct tg__diff_ask *ask,
-                              struct tg_error *e) {
+static enum tg_err count_side(struct tg__diff_totals *w, const struct tg__diff_input *in,
+                              const struct tg__diff_ask *ask, struct tg_error *e) {
   const char *own_rank = tg__diff_arg(ask, w->side ? "rank_b" : "rank_a"),
              *own_step = tg__diff_arg(ask, w->side ? "step_b" : "step_a");
   const struct tg_arg args[] = {{"step", *own_step ? own_step : tg__diff_arg(ask, "step")},
                                 {"rank", *own_rank ? own_rank : tg__diff_arg(ask, "rank")}};
-  struct counting c = {.w = w, .args = args, .arg_count = t->run ? 1 : 2};
+  struct counting c = {.w = w, .args = args, .arg_count = in->is_run ? 1 : 2};
   enum tg_err err = TG_OK;
-  if (t->run) err = tg__ask_select(t, args + 1, 1, &w->pick, e); /* one that is not among them: what ranks there are */
-  if (t->run) tg__ask_end(&w->pick);
-  if (!err) err = t->run ? ask->doors->each(t, count_trace, &c, e) : count_trace(&c, t, e);
+  if (in->is_run)
+    err = tg__ask_select(in->columns, args + 1, 1, &w->pick, e); /* one that is not among them: what ranks there are */
+  if (in->is_run) tg__ask_end(&w->pick);
+  if (!err) err = in->is_run ? ask->doors->each(in->trace, count_trace, &c, e) : count_trace(&c, in->columns, e);
   return err || c.any ? err : tg__fail(e, c.why.code, c.why.offset, "%s", c.why.text);
 }
 
@@ -159,7 +160,7 @@ static enum tg_err parse(struct tg__diff_totals *w, const struct tg__diff_ask *a
   return tg__diff_rules(tg__diff_arg(ask, "rules"), &w->count_trace, e);
 }
 
-enum tg_err tg__diff_totals(struct tg__columns *const sides[TG__SIDES], const struct tg__diff_ask *ask,
+enum tg_err tg__diff_totals(const struct tg__diff_input *const sides[TG__SIDES], const struct tg__diff_ask *ask,
                             struct tg_table *out, struct tg_error *e) {
   struct tg__diff_totals w = {.names = tg__strings_new()};
   enum tg_err err = w.names ? parse(&w, ask, e) : tg__fail(e, TG_MEMORY, -1, "out of memory");
