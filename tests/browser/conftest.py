@@ -9,6 +9,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -57,6 +58,14 @@ def traces(tmp_path_factory):
     folder = tmp_path_factory.mktemp("traces")
     subprocess.run([sys.executable, make_traces.__file__, str(folder)], check=True)
     return folder
+
+
+def until(page, expression, seconds=30):
+    """Wait until an expression is true. Playwright's own wait evaluates in the page, which its policy forbids."""
+    end = time.monotonic() + seconds
+    while not page.evaluate(expression):
+        assert time.monotonic() < end, f"never true: {expression}"
+        page.wait_for_timeout(50)
 
 
 class Viewer:
@@ -119,6 +128,11 @@ class Page:
 
     def close(self):
         self.page.close()
+
+
+@pytest.fixture(name="until")
+def until_fixture():
+    return until
 
 
 @pytest.fixture

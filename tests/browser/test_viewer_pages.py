@@ -95,7 +95,7 @@ def test_tables_show_what_ask_says(shared_view, open_page, tachograph, page, que
     assert first == shown(answer["rows"][0][names.index("calls")], calls["unit"], 1)
 
 
-def test_the_address_holds_the_state(shared_view, open_page):
+def test_the_address_holds_the_state(shared_view, open_page, until):
     p = open_page(shared_view.url).go("#/operators")
     p.page.get_by_role("button", name="calls").click()
     assert "sort=-calls" in p.page.url
@@ -107,7 +107,7 @@ def test_the_address_holds_the_state(shared_view, open_page):
     p.page.get_by_role("link", name="Kernels").click()
     p.ready()
     p.page.go_back()
-    p.page.wait_for_function("location.hash.startsWith('#/operators')")
+    until(p.page, "location.hash.startsWith('#/operators')")
     p.ready()
     assert p.page.locator("nav a[aria-current=page]").inner_text().startswith("Operators")
 

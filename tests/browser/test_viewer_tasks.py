@@ -50,12 +50,12 @@ def test_which_operator_takes_most(person):
     assert person.page.locator("#operators-table tbody tr").count() > 0
 
 
-def test_which_calls_have_a_name(person):
+def test_which_calls_have_a_name(person, until):
     person.click("link", "Timeline")
     person.page.wait_for_selector("#find")
     person.click("searchbox", "search names")
     person.type("aten")
-    person.page.wait_for_function("document.querySelector('.timeline [role=status]').textContent !== ''")
+    until(person.page, "document.querySelector('.timeline [role=status]').textContent !== ''")
     assert "hit" in person.text(".timeline [role=status]")
 
 
@@ -79,9 +79,9 @@ def test_sending_the_view(person):
     assert person.page.evaluate("navigator.clipboard.readText()") == person.page.url
 
 
-def test_the_command_box_finds_pages_and_names(person):
+def test_the_command_box_finds_pages_and_names(person, until):
     person.press("Control+k")
     person.type("kern")
     person.page.wait_for_selector("#command-list [role=option]")
     person.press("Enter")
-    person.page.wait_for_function("location.hash.startsWith('#/kernels')")
+    until(person.page, "location.hash.startsWith('#/kernels')")

@@ -7,11 +7,9 @@ import pytest
 
 
 @pytest.fixture
-def timeline(shared_view, open_page):
+def timeline(shared_view, open_page, until):
     p = open_page(shared_view.url).go("#/timeline")
-    p.page.wait_for_function(
-        "globalThis.tachographMeter && tachographMeter.tiles > 0 && tachographMeter.inFlight === 0"
-    )
+    until(p.page, "globalThis.tachographMeter && tachographMeter.tiles > 0 && tachographMeter.inFlight === 0")
     return p
 
 
@@ -39,14 +37,14 @@ def test_keys_zoom_and_pan(timeline):
 
 
 @pytest.mark.brief
-def test_search_counts_every_hit_and_walks_through_them(timeline, shared_view, tachograph):
+def test_search_counts_every_hit_and_walks_through_them(timeline, until, shared_view, tachograph):
     answer = json.loads(tachograph("ask", shared_view.files[0], "events", "--json").stdout)
     names = [c["name"] for c in answer["columns"]]
     events = [dict(zip(names, row, strict=True)) for row in answer["rows"]]
     name = max({e["name"] for e in events}, key=lambda n: sum(n in e["name"] for e in events))
     count = sum(name.lower() in e["name"].lower() for e in events)
     timeline.page.fill("#find", name)
-    timeline.page.wait_for_function("document.querySelector('.timeline [role=status]').textContent.includes('hit')")
+    until(timeline.page, "document.querySelector('.timeline [role=status]').textContent.includes('hit')")
     assert timeline.page.locator(".timeline [role=status]").inner_text().split(" ")[0] == str(count)
     timeline.page.press("#find", "Enter")
     timeline.page.wait_for_selector(".details h3")
