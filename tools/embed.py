@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Write the files of web/ as a C source: embed.py WEB_FOLDER OUT.c. CMake calls it; the program then needs no folder beside it."""
+"""Write the files of web/ as a C source, so that the program needs no folder beside it.
+
+tools/embed.py WEB_FOLDER OUT.c        CMake calls it"""
 
 import pathlib
 import sys

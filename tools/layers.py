@@ -288,7 +288,7 @@ def symbols(archive):
 
 
 def may_take(folder, other, name):
-    """Whom a folder may include, it may link; whom the command line and the server reach by a public header, by its public names."""
+    """A folder may link what it may include; the command line and the server also link public names of src/."""
     return (
         other == folder
         or other in MAY_INCLUDE[folder]

@@ -96,7 +96,7 @@ def page(viewer):
     s.close()
 
 
-# ---- who is let in ------------------------------------------------------------------------------------------------------
+# ---- who is let in ---------------------------------------------------------------------
 
 
 def test_the_address_is_of_this_machine_and_carries_a_token(viewer):
@@ -158,7 +158,7 @@ def test_other_methods_are_refused(viewer):
     assert viewer.request("POST", viewer.parts.path + "main.js", b"{}")[0] == 405
 
 
-# ---- calls that make no sense -------------------------------------------------------------------------------------------
+# ---- calls that make no sense ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_a_client_that_never_reads_is_dropped_and_the_others_are_served(viewer):
     assert peak < 200 << 10  # 64 MiB of replies, what the library holds of one, and the program itself
 
 
-# ---- answers ------------------------------------------------------------------------------------------------------------
+# ---- answers ---------------------------------------------------------------------
 
 
 def test_the_page_comes_from_inside_the_program_or_from_a_folder(viewer, trace, tmp_path):
@@ -442,7 +442,7 @@ def test_hostile_names_stay_text(page):
     assert hit["name"] == "<script>alert(1)</script>\u202e"
 
 
-# ---- the program --------------------------------------------------------------------------------------------------------
+# ---- the program ---------------------------------------------------------------------
 
 
 def test_a_trace_that_is_none_fails_in_the_page(tmp_path):

@@ -143,8 +143,8 @@ static void names_group(void **state) {
                                      "slices WHERE name = 'gemm'",
                                      "slices WHERE track > 0 AND start_ns < 1300 AND dur_ns > 10"};
   static const char *const forms[] = {
-      "SELECT group_concat(name || n || '/' || d, ' ') FROM (SELECT name, count(*) AS n, sum(dur_ns) AS d FROM %s "
-      "GROUP BY name ORDER BY name)",
+      ("SELECT group_concat(name || n || '/' || d, ' ') FROM (SELECT name, count(*) AS n, sum(dur_ns) AS d FROM %s "
+       "GROUP BY name ORDER BY name)"),
       "SELECT group_concat(name, ' ') FROM (SELECT DISTINCT name FROM %s ORDER BY name)",
       "SELECT count(*) FROM (SELECT DISTINCT name FROM %s)",
       "SELECT group_concat(name || id) FROM (SELECT name, id FROM %s ORDER BY name, id)",
