@@ -6,8 +6,8 @@
  * an entry is in the file before the first record that uses it.
  *
  * Rules: no exit, no print, no exception; no lock and no system call on the program's threads, except when a text is
- * seen for the first time and when a chunk changes before the helper prepared the next; memory comes from
- * tg__capture_pages, which counts it against the budget. */
+ * seen for the first time, when a chunk changes before the helper prepared the next, and at the edges of a step; memory
+ * comes from tg__capture_pages, which counts it against the budget. */
 #ifndef TG_CAPTURE_H
 #define TG_CAPTURE_H
 

@@ -30,7 +30,8 @@ static void end(const void *key) {
     t->more->too_deep--;
     return;
   }
-  const struct tg__open *const o = tg__open_pop(t, key);
+  struct tg__open *const o = tg__open_pop(t, key);
+  if (o && o->scope == TG_RAW_STEP) tg__cost_end(t, o);
   if (o && o->scope != TG_SCOPE_NOT_RECORDED) tg__record_put(t, o, now, 0);
 }
 
@@ -50,6 +51,7 @@ static void forget_step(struct tg__thread *t) {
 void tg_step_begin(const char *name) {
   struct tg__thread *const t = tg__thread();
   if (t) forget_step(t);
+  if (t && atomic_load_explicit(&tg__running, memory_order_relaxed)) tg__cost_begin(t);
   begin_mark(&step_key, TG_RAW_STEP, name);
 }
 void tg_step_end(void) { end(&step_key); }

@@ -368,6 +368,7 @@ static void close_file(struct tg_record_stats *stats) {
       is_quiet; /* what is still mapped somewhere must not be cut off: a late record there would be a fatal signal */
   for (struct tg__thread *t = tg__threads_first(); t && has_file; t = t->more->next) {
     take_over_counts(t, generation);
+    if (is_quiet) tg__cost_close(t);
     if (is_quiet && atomic_load(&t->more->file_generation) == generation)
       is_unmapped = tg__chunk_close(t) && is_unmapped;
   }

@@ -153,6 +153,12 @@ struct tg__name_cached {
   uint32_t id;
 };
 
+/* What a thread has used so far; wait_ns: how long it was ready and had no core. */
+#define TG_COST_UNKNOWN UINT64_MAX
+struct tg__thread_cost {
+  uint64_t cpu_ns, wait_ns, preemptions;
+  bool is_known;
+};
 struct tg__thread_private {
   struct tg__thread *next;            /* in the list of all states, which only grows */
   _Atomic uint32_t owned;             /* by a living thread */
@@ -172,6 +178,9 @@ struct tg__thread_private {
   uint32_t too_deep;                  /* ranges begun above a full open stack */
   char name[64];                      /* as last written */
   bool named;                         /* by tg_thread_name */
+  int cost_file;                      /* descriptor of its schedstat + 1; 0 = not open, -1 = not to be had */
+  struct tg__thread_cost cost;        /* at the last edge of a step */
+  uint64_t cost_ticks;                /* when that was, if it was an end */
   struct tg__words words;
   struct tg__name_cached cache[TG_NAME_CACHE];
 };
@@ -186,6 +195,11 @@ bool tg__threads_prepare(
     void); /* once: the key with the destructor that runs at the end of a thread. false = no key left */
 void tg__thread_name_write(struct tg__thread *t, const char *name);
 void tg__thread_name_look(struct tg__thread *t); /* write the system's name for it when that is new */
+
+/* thread_cost.c: at the edges of a step, on the thread itself. The end puts into the record what the step used. */
+void tg__cost_begin(struct tg__thread *t);
+void tg__cost_end(struct tg__thread *t, struct tg__open *step);
+void tg__cost_close(struct tg__thread *t); /* who owns the state: the thread at its end, who closes, a forked child */
 
 /* ---- chunks (chunk.c) ------------------------------------------------------------------------ */
 

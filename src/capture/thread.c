@@ -89,6 +89,7 @@ static void thread_ends(void *state) {
   if (tg__busy_enter(t)) {
     tg__thread_name_look(t);
     tg__chunk_leave(t);
+    tg__cost_close(t);
     for (int i = 0; i < TG_RAW_COUNTS; i++) tg__session_count(i, atomic_exchange(&t->counts[i], 0));
     atomic_store(&t->more->thread_generation, 0);
     tg__busy_leave(t);
@@ -167,6 +168,7 @@ struct tg__thread *tg__thread_enter(void) {
 void tg__threads_forked(void) {
   for (struct tg__thread *t = tg__threads_first(); t; t = t->more->next) {
     atomic_store(&t->more->busy, 0);
+    tg__cost_close(t); /* it is another thread's: that of the parent */
     atomic_store(&t->more->file_generation, 0);
     atomic_store(&t->more->thread_generation, 0);
     if (!tg__window_scratch(t)) tg__window_drop(t); /* else both processes would write into one file */

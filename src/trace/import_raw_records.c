@@ -21,6 +21,8 @@ enum field_set {
   IS_CUT = 512,
   IS_COUNTER = 1024, /* has nothing else */
   IS_MARK = 2048,    /* likewise */
+  HAS_COST = 4096,   /* of a step */
+  HAS_WAIT = 8192,
 };
 
 struct job { /* the private half of a tg__raw_job */
@@ -39,7 +41,8 @@ struct job { /* the private half of a tg__raw_job */
 struct packing {
   uint32_t set;
   const struct tg__raw_shape *shape; /* NULL = none */
-  int64_t seq, forward, number; /* number: of a module, a generation, a counter's value; seq: objects collected, too */
+  int64_t seq, forward, number; /* number: of a module, a generation, a counter's value; of a step all three: us on a
+                                   core, preemptions, us without a core; seq: objects collected, too */
   uint32_t overload, modules, stack, module_path, caller;
 };
 
@@ -75,6 +78,9 @@ static const struct {
     {IS_CUT, TG__K_FINISHED, TG__KIND_FALSE, false},
     {IS_COUNTER, TG__K_VALUE, TG__KIND_INT, false},
     {IS_MARK, TG__K_S, TG__KIND_STR, true},
+    {HAS_COST, TG__K_THREAD_CPU_US, TG__KIND_INT, false},
+    {HAS_COST, TG__K_PREEMPTIONS, TG__KIND_INT, false},
+    {HAS_WAIT, TG__K_CORE_WAIT_US, TG__KIND_INT, false},
 };
 
 static uint32_t make_schema(struct tg__raw *w, uint32_t layout, uint32_t set) {
@@ -150,6 +156,8 @@ static uint32_t pack(struct job *j, const struct packing *v) {
   if (v->set & HAS_GENERATION) p = put_int(put_int(p, v->number), v->seq);
   if (v->set & IS_COUNTER) p = put_int(p, v->number);
   if (v->set & IS_MARK) p = put_number(p, TG__K_T);
+  if (v->set & HAS_COST) p = put_int(put_int(p, v->number), v->seq);
+  if (v->set & HAS_WAIT) p = put_int(p, v->forward);
   while ((p - start) % 4) *p++ = 0;
   const uint32_t reference = (uint32_t)(out->pool_len / 4);
   out->pool_len += (size_t)(p - start);
@@ -267,6 +275,12 @@ static uint32_t describe(struct job *j, const struct tg__raw_record *r, struct p
     v->set |= HAS_GENERATION;
     v->number = (int64_t)r->seq - 1;
     v->seq = r->shape;
+    return name_of(j, r->name, v, offset);
+  case TG_RAW_STEP:
+    if (r->seq) v->set |= r->stack == UINT32_MAX ? HAS_COST : HAS_COST | HAS_WAIT;
+    v->number = r->shape;
+    v->seq = (int64_t)r->seq - 1;
+    v->forward = r->stack;
     return name_of(j, r->name, v, offset);
   case TG_RAW_COUNTER: {
     const uint32_t name = name_of(j, r->name, v, offset);

@@ -122,6 +122,17 @@ static bool whole_recording(const struct tg__columns *t, uint32_t rank, struct t
   return found;
 }
 
+static int64_t step_arg(const struct tg__columns *t, uint32_t slice, uint32_t key, int64_t unit_ns) {
+  const int64_t n = slice == TG_NONE ? -1 : tg__arg_int(t, t->slices.args[slice], key, -1);
+  return n < 0 || n > INT64_MAX / unit_ns ? TG_NULL_INT : n * unit_ns;
+}
+
+static void read_costs(const struct tg__columns *t, uint32_t slice, struct tg__step_cost *out) {
+  out->thread_cpu_ns = step_arg(t, slice, TG__K_THREAD_CPU_US, 1000);
+  out->core_wait_ns = step_arg(t, slice, TG__K_CORE_WAIT_US, 1000);
+  out->preemptions = step_arg(t, slice, TG__K_PREEMPTIONS, 1);
+}
+
 static bool find_steps(struct work *w, bool wanted, struct tg__breakdown *out) {
   const struct tg__columns *t = w->t;
   size_t count = 0;
@@ -131,6 +142,7 @@ static bool find_steps(struct work *w, bool wanted, struct tg__breakdown *out) {
   if (!out->steps) return false;
   if (!count) {
     out->count = whole_recording(t, w->rank, out->steps);
+    read_costs(t, TG_NONE, out->steps);
     return true;
   }
   for (uint32_t i = 0; i < t->step_count; i++) {
@@ -141,6 +153,7 @@ static bool find_steps(struct work *w, bool wanted, struct tg__breakdown *out) {
                                                       .host_end_ns = s->end_ns,
                                                       .start_ns = s->start_ns,
                                                       .end_ns = s->end_ns};
+    read_costs(t, s->slice, &out->steps[out->count - 1]);
     /* an annotation that serves as a step is the frame, not work inside it */
     if (s->slice != TG_NONE) w->names[t->slices.name[s->slice]] = name_kind(w, t->slices.name[s->slice]) | NAME_STEP;
   }

@@ -30,6 +30,8 @@ struct tg__step_cost {
   int64_t label_ns;                   /* of TG__PART_CPU_EXEC: inside labels alone, which are no work */
   int64_t computation_ns, communication_ns, overlap_ns, neither_ns; /* unions, not stripped of each other */
   int64_t device_events;                                            /* kernels, copies and memsets it launched */
+  /* Of its thread, as our recorder writes them; TG_NULL_INT where they are not recorded. */
+  int64_t thread_cpu_ns, core_wait_ns, preemptions; /* core_wait_ns: ready, and no core was free */
 };
 
 enum tg__step_source {

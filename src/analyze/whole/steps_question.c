@@ -4,7 +4,7 @@
 
 #include "analyze/whole/steps.h"
 
-enum { VALUE_COUNT = 2 + TG__PART_COUNT + 6 };
+enum { VALUE_COUNT = 2 + TG__PART_COUNT + 9 };
 
 static void step_values(const struct tg__step_cost *s, int64_t v[VALUE_COUNT]) {
   size_t n = 0;
@@ -16,7 +16,10 @@ static void step_values(const struct tg__step_cost *s, int64_t v[VALUE_COUNT]) {
   v[n++] = s->overlap_ns;
   v[n++] = s->neither_ns;
   v[n++] = s->device_events;
-  v[n] = s->label_ns;
+  v[n++] = s->label_ns;
+  v[n++] = s->thread_cpu_ns;
+  v[n++] = s->core_wait_ns;
+  v[n] = s->preemptions;
 }
 
 static void put_number(struct tg_table *out, int64_t number) {
@@ -61,7 +64,13 @@ static bool less_value(uint32_t a, uint32_t b, const void *ctx) {
 /* values: n of them; sorted, index: room for n. The results are real numbers, NaN where there is none. */
 static bool statistics(const int64_t *values, size_t n, int64_t *sorted, uint32_t *index, double out[STATISTIC_COUNT]) {
   struct tg__stats s = {0};
-  for (size_t i = 0; i < n; i++) tg__stats_add(&s, values[i]);
+  for (size_t i = 0; i < n; i++) {
+    if (values[i] == TG_NULL_INT) { /* of some steps alone says nothing of all */
+      for (size_t k = 0; k < STATISTIC_COUNT; k++) out[k] = NAN;
+      return true;
+    }
+    tg__stats_add(&s, values[i]);
+  }
   if (!tg__order(index, n, less_value, values)) return false;
   for (size_t i = 0; i < n; i++) sorted[i] = values[index[i]];
   out[0] = tg__stats_mean(&s);
