@@ -19,7 +19,8 @@ struct stalls {
   struct tally *sites;
 };
 
-static int64_t length_of(const struct tg__breakdown *b, size_t i) { return b->steps[i].end_ns - b->steps[i].start_ns; }
+/* Without what the thread waited for a core: that is the machine's doing. */
+static int64_t length_of(const struct tg__breakdown *b, size_t i) { return tg__own_length(&b->steps[i]); }
 
 static bool is_shorter(uint32_t a, uint32_t b, const void *ctx) { return length_of(ctx, a) < length_of(ctx, b); }
 
@@ -69,6 +70,20 @@ static void tally_calls(struct stalls *x) {
   }
 }
 
+/* Where others keep the machine busy, threads that compute beside the loop's wait as well, and it for them. What long
+ * steps do more of shows in the time that their thread was on a core. */
+static bool is_computed(const struct stalls *x) {
+  int64_t long_ns = 0, usual_ns = 0;
+  if (!x->s->f->noise.is_busy) return true;
+  for (size_t i = 0; i < x->b->count; i++) {
+    const int64_t cpu_ns = x->b->steps[i].thread_cpu_ns;
+    if (cpu_ns == TG_NULL_INT) return false;
+    *(x->is_long[i] ? &long_ns : &usual_ns) += cpu_ns;
+  }
+  const int64_t more = long_ns - usual_ns / (int64_t)(x->b->count - x->count) * (int64_t)x->count;
+  return 2 * more >= x->excess_ns;
+}
+
 /* The site that costs most of those which long steps call more often than usual ones, when these make up half of the
  * excess. */
 static uint32_t extra_work(const struct stalls *x) {
@@ -108,8 +123,12 @@ static bool is_regular(const struct stalls *x) {
 static void report_stalls(struct stalls *x) {
   struct tg__facts *f = x->s->f;
   const double share = tg__pct(x->excess_ns, f->total_ns);
-  const uint32_t work = extra_work(x), stop = work == TG_NONE ? common_stop(x) : TG_NONE,
+  const uint32_t work = is_computed(x) ? extra_work(x) : TG_NONE, stop = work == TG_NONE ? common_stop(x) : TG_NONE,
                  place = work == TG_NONE ? stop : work;
+  if (place == TG_NONE && f->noise.is_busy) {
+    tg__cannot_judge(f, TG__CAUSE_PERIODIC_STALL, "other programs kept the machine busy");
+    return;
+  }
   if (place == TG_NONE && !is_regular(x)) return;
   struct tg__finding *y = tg__find(f, TG__CAUSE_PERIODIC_STALL, share, STALL_PCT, tg__per_step(f, x->excess_ns));
   if (place != TG_NONE && x->s->sites[place].path)

@@ -2,6 +2,7 @@
 #include "diagnose/sites.h"
 
 enum { THREADS_PCT = 10, SHARED_OUT_NS = 200000 };
+static const double SPARE_CORES = 0.25; /* of a core: what runs on any machine */
 
 /* A number of the document's member `conditions`; -1, too when no machine has so many. */
 static int64_t condition(const struct tg__facts *f, const char *key) {
@@ -112,6 +113,12 @@ void tg__judge_threads(struct tg__facts *f) {
   const int64_t threads = condition(f, "threads"), cores = condition(f, "cpu_cores");
   if (f->has_device_work || f->steps.source == TG__STEPS_WHOLE || threads < 1 || cores < 1) return;
   if (threads <= cores && threads >= enough(f, cores)) return;
+  const double foreign = f->noise.foreign_cores;
+  const int64_t free_cores = foreign > 0 ? cores - (int64_t)ceil(foreign - SPARE_CORES) : cores;
+  if (threads <= cores && (f->noise.is_busy || threads >= free_cores)) {
+    tg__cannot_judge(f, TG__CAUSE_THREAD_UNDERUSE, "other programs use the cores: more threads would wait for them");
+    return;
+  }
   struct tg__sites *s = tg__facts_sites(f);
   uint32_t top;
   const int64_t ns = s ? shared_out(s, &top) : 0;

@@ -192,6 +192,7 @@ enum tg_err tg__facts_open(const struct tg__columns *t, uint32_t rank, struct tg
   if (!err) err = tg__steps_breakdown(t, rank, TG__STEPS_DETECTED, &f->steps);
   if (!err) err = tg__gaps_find(t, rank, &f->gaps);
   if (err) return err;
+  f->noise = tg__noise_of(t, rank, &f->steps);
   sum_up(f);
   tg__find_once(f);
   sum_up_gaps(f);

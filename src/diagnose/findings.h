@@ -44,6 +44,7 @@ struct tg__facts {
   int64_t gap_ns[TG__GAP_CAUSE_COUNT]; /* inside the window of the steps, over all devices: of usual steps, times the
                                           steps, without what comes once */
   int64_t bare_ns;                     /* nothing of the eight parts is on, or labels alone, which are no work */
+  struct tg__noise noise;
   bool has_device_work;
   /* In the window of the steps: its length, the time some device works, and the host's without what it waits for
    * devices. The longer of the two is what a step cannot be shorter than as long as that side does the same work. */

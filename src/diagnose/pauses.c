@@ -5,7 +5,6 @@
 /* Pauses below 1/200 of a step, or of 50 us, are how Python is, not a place; and 20 us lie between any two calls,
  * whatever the program does. */
 enum { MOST_PAUSES = 256, LEAST_SHARE = 200, LEAST_NS = 50000, USUAL_NS = 20000 };
-enum { BUSY_PCT = 5 };    /* a thread that waits longer than that for a core is on a machine that others keep busy */
 enum { LONG_SHARE = 20 }; /* without a place, pauses from 1/20 of a step on are more than that */
 
 /* Between two operators: a line may call many, and what comes by chance comes between other ones each time. */
@@ -83,11 +82,7 @@ static bool is_less(uint32_t a, uint32_t b, const void *ctx) {
 
 /* A thread that has no core stands still wherever it has come to: here in one step, there in another. What nine of
  * ten steps spend at a place they spend there whatever else the machine does. */
-static size_t usual_rank(const struct tg__facts *f) {
-  int64_t wait_pct;
-  const bool is_known = tg__str_to_int(tg__document_member(f->t, f->rank, "core_wait_pct"), &wait_pct);
-  return (f->steps.count - 1) / (is_known && wait_pct > BUSY_PCT ? 10 : 2);
-}
+static size_t usual_rank(const struct tg__facts *f) { return (f->steps.count - 1) / (f->noise.is_busy ? 10 : 2); }
 
 /* What a usual step spends there, times the steps: what comes by chance, as when the machine is busy with something
  * else, is not meant. */

@@ -205,6 +205,24 @@ static void put_losses(const struct page *p) {
   if (!any) put_in(p, "32", "no data lost");
 }
 
+static int64_t summary(const struct page *p, const char *statistic, const char *column);
+
+/* How long the thread of the steps was ready and had no core: beyond a twentieth, times say as much of the machine as
+ * of the program. */
+static void put_noise(const struct page *p) {
+  if (!p->r->parts[TG__REPORT_STEPS]) return;
+  const int64_t wait_ns = summary(p, "mean", "core_wait_ns"), all_ns = summary(p, "mean", "host_ns");
+  if (wait_ns == TG_NULL_INT || all_ns <= 0) return;
+  const double pct = 100 * (double)wait_ns / (double)all_ns;
+  tg__out_text(p->out, " \u00b7 ");
+  ink(p, pct > 5 ? "33" : "32");
+  if (pct > 5)
+    tg__out_format(p->out, "busy machine: the loop had no core for %.0f %% of its time", pct);
+  else
+    tg__out_text(p->out, "quiet machine");
+  plain(p);
+}
+
 static void put_health(const struct page *p) {
   put_label(p, "health");
   put_losses(p);
@@ -231,6 +249,7 @@ static void put_health(const struct page *p) {
     tg__out_format(p->out, "several files say that they are rank %lld", (long long)duplicate);
     plain(p);
   }
+  put_noise(p);
   tg__out_text(p->out, "\n\n");
 }
 

@@ -122,8 +122,22 @@ static void write_times(char *out, size_t room, const struct tg__diff_row *r) {
 
 static double pct_of(double part, double whole) { return whole ? 100 * part / whole : NAN; }
 
-static void put_headline(const struct tg__diff_row *p50, const struct tg__condition *deciding,
+/* Other programs stretch the time of a step by what they like; the time of its thread on a core is disturbed less. */
+static void put_noisy_headline(const struct tg__diff_rows *rows, const struct tg__diff_side sides[TG__SIDES],
+                               const char *times, struct tg_table *out) {
+  const struct tg__diff_row *const last = &rows->items[rows->count - 1];
+  char cpu[96] = "not known";
+  if (strcmp(last->quantity, "thread_cpu") == 0) write_times(cpu, sizeof cpu, last);
+  tg__table_note(out, "No verdict: other programs kept the machine busy during %s; %s; on a core: %s",
+                 !sides[1].is_noisy   ? "A"
+                 : !sides[0].is_noisy ? "B"
+                                      : "both",
+                 times, cpu);
+}
+
+static void put_headline(const struct tg__diff_rows *rows, const struct tg__condition *deciding,
                          const struct tg__diff_side sides[TG__SIDES], struct tg_table *out) {
+  const struct tg__diff_row *const p50 = &rows->items[0];
   char times[96], interval[96] = "";
   write_times(times, sizeof times, p50);
   const double pct = pct_of(p50->b - p50->a, p50->a), low = pct_of(p50->low, p50->a), high = pct_of(p50->high, p50->a);
@@ -132,6 +146,8 @@ static void put_headline(const struct tg__diff_row *p50, const struct tg__condit
     tg__table_note(out, "No verdict: %s %s, %s in A and %s in B; %s", deciding->key,
                    deciding->key[strlen(deciding->key) - 1] == 's' ? "differ" : "differs", deciding->a, deciding->b,
                    times);
+  else if (rows->withheld)
+    put_noisy_headline(rows, sides, times, out);
   else if (faster || strcmp(p50->verdict, "slower") == 0)
     tg__table_note(out, "B is %.1f %% %s: %s (95 %%: %.1f … %.1f %%)", fabs(pct), p50->verdict, times,
                    faster ? -high : low, faster ? -low : high);
@@ -194,12 +210,13 @@ static void put_rows(const struct tg__diff_rows *rows, const struct tg__diff_ask
 static enum tg_err add_rows(struct tg__diff_rows *rows, const struct tg__diff_side sides[TG__SIDES],
                             const struct tg__conditions *conditions, const struct tg__diff_ask *ask,
                             struct tg_table *out) {
-  rows->withheld = tg__conditions_deciding(conditions) != NULL;
+  const bool is_noisy = sides[0].is_noisy || sides[1].is_noisy;
+  rows->withheld = is_noisy || tg__conditions_deciding(conditions);
   enum tg_err err = tg__diff_step_rows(rows, &sides[0], &sides[1]);
   if (err) return err;
   rows->step_ns = rows->items[0].a;
   tg__diff_judge(rows);
-  put_headline(&rows->items[0], tg__conditions_deciding(conditions), sides, out);
+  put_headline(rows, tg__conditions_deciding(conditions), sides, out);
   put_notes(sides, conditions, out);
   for (unsigned by = TG__DIFF_CATEGORY; !err && by < TG__DIFF_BYS; by++) {
     if (!(ask->by >> by & 1)) continue;

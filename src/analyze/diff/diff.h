@@ -121,6 +121,7 @@ struct tg__diff_side {
   int64_t loss[TG__LOSS_COUNT]; /* of the ranks asked for */
   size_t left_out; /* units at the end: without their device work, not there in every rank, or beyond TG__DRAW_MOST */
   bool whole;      /* some rank has no steps: all of it is one unit */
+  bool is_noisy;   /* others kept the machine busy */
   struct tg__draws draws; /* weights NULL: too few steps for an interval */
   struct tg__diff_facts facts;
   struct tg__diff_shapes shapes;
@@ -196,7 +197,7 @@ struct tg__diff_rows {
   struct tg__diff_row *items;
   size_t count, cap, kind_begin; /* kind_begin: first row of the kind at hand */
   double least_pct, step_ns;     /* of A: what small changes are small against */
-  bool withheld;
+  bool withheld;                 /* times are not judged */
   double draws[TG__SIDES][TG__DRAWS];
 };
 enum tg_err tg__diff_step_rows(struct tg__diff_rows *rows, const struct tg__diff_side *a,

@@ -37,7 +37,7 @@ static void put_change(struct tg__diff_row *r, const struct tg__change *c) {
 
 /* ---- figures of whole steps ------------------------------------------------------------------ */
 
-enum step_value { TOTAL, HOST, DEVICE_EVENTS, FIRST_PART };
+enum step_value { TOTAL, HOST, DEVICE_EVENTS, THREAD_CPU, FIRST_PART };
 
 static int64_t value_of(const struct tg__step_cost *c, unsigned what) {
   switch (what) {
@@ -47,6 +47,8 @@ static int64_t value_of(const struct tg__step_cost *c, unsigned what) {
     return c->host_end_ns - c->host_start_ns;
   case DEVICE_EVENTS:
     return c->device_events;
+  case THREAD_CPU:
+    return c->thread_cpu_ns;
   default:
     return c->part_ns[what - FIRST_PART];
   }
@@ -116,6 +118,12 @@ static bool add_step_figure(struct tg__diff_rows *rows, const struct tg__diff_si
   return true;
 }
 
+static bool knows_cpu(const struct tg__diff_side *s) {
+  for (size_t i = 0; i < s->unit_count; i++)
+    if (s->costs[i].thread_cpu_ns == TG_NULL_INT) return false;
+  return true;
+}
+
 enum tg_err tg__diff_step_rows(struct tg__diff_rows *rows, const struct tg__diff_side *a,
                                const struct tg__diff_side *b) {
   static const struct {
@@ -133,7 +141,8 @@ enum tg_err tg__diff_step_rows(struct tg__diff_rows *rows, const struct tg__diff
                          figures[i].q))
       return TG_MEMORY;
   }
-  return TG_OK;
+  if (!knows_cpu(a) || !knows_cpu(b)) return TG_OK;
+  return add_step_figure(rows, sides, TG__DIFF_STEP, "step", "thread_cpu", "ns", THREAD_CPU, -1) ? TG_OK : TG_MEMORY;
 }
 
 enum tg_err tg__diff_category_rows(struct tg__diff_rows *rows, const struct tg__diff_side *a,

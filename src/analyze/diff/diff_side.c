@@ -42,6 +42,7 @@ static enum tg_err add_rank(struct tg__diff_side *s, uint32_t rank) {
   if (!err && steps) {
     s->left_out += b.left_out + (steps > TG__DRAW_MOST ? steps - TG__DRAW_MOST : 0);
     s->whole |= whole;
+    s->is_noisy |= tg__noise_of(s->t, rank, &b).is_busy;
     if (steps > TG__DRAW_MOST) steps = TG__DRAW_MOST;
     s->count = s->ranks && s->count < steps ? s->count : steps;
     s->ranks++;
@@ -96,6 +97,7 @@ bool tg__diff_side_add(struct tg__diff_side *to, const struct tg__diff_side *par
   to->left_out += part->left_out;
   for (int k = 0; k < TG__LOSS_COUNT; k++) to->loss[k] += part->loss[k];
   to->whole |= part->whole;
+  to->is_noisy |= part->is_noisy;
   bool ok = tg__diff_facts_add(&to->facts, &part->facts) && tg__diff_shapes_add(&to->shapes, 0, &part->shapes);
   for (unsigned by = 0; ok && by < TG__DIFF_BYS; by++)
     ok = tg__diff_named_add(&to->named[by], &part->named[by], by == TG__DIFF_MEMORY);

@@ -123,7 +123,7 @@ static bool whole_recording(const struct tg__columns *t, uint32_t rank, struct t
 }
 
 static int64_t step_arg(const struct tg__columns *t, uint32_t slice, uint32_t key, int64_t unit_ns) {
-  const int64_t n = slice == TG_NONE ? -1 : tg__arg_int(t, t->slices.args[slice], key, -1);
+  const int64_t n = slice == TG_NONE || !t->slices.args ? -1 : tg__arg_int(t, t->slices.args[slice], key, -1);
   return n < 0 || n > INT64_MAX / unit_ns ? TG_NULL_INT : n * unit_ns;
 }
 

@@ -58,4 +58,13 @@ uint32_t tg__step_at(const struct tg__columns *t, uint32_t rank, int64_t ns);
  */
 size_t tg__steps_begun(const struct tg__breakdown *b, int64_t ns);
 
+/* noise.c: how busy others kept the machine. Needs TG__COL_ALL of marks. */
+struct tg__noise {
+  double core_wait_pct; /* of the steps' time, the part in which their thread was ready and had no core; NaN: unknown */
+  double foreign_cores; /* what other processes used on average; NaN: unknown */
+  bool is_busy;         /* times say as much of the machine as of the program */
+};
+struct tg__noise tg__noise_of(const struct tg__columns *t, uint32_t rank, const struct tg__breakdown *b);
+int64_t tg__own_length(const struct tg__step_cost *s); /* of a step, without the wait for a core where it is known */
+
 #endif

@@ -1,0 +1,73 @@
+/* Findings beside other programs: what a thread waited for a core is the machine's doing. Figures added up by hand;
+ * steps of 10 ms, long ones of 30. */
+#include "unit/findings_scene.h"
+
+enum { MANY = 12, LONG_EVERY = 4 };
+
+/* Every fourth step takes 30 ms and does more calls of one operator there. wait_us: of the 20 ms more, how much the
+ * thread waited for a core; negative: not recorded. */
+static struct tg_table *long_steps(int64_t wait_us) {
+  struct mini *m = mini_new();
+  mini_rank(m, 0);
+  const uint32_t thread = mini_thread(m, 1, 10);
+  int64_t at = 0;
+  for (int i = 0; i < MANY; i++) {
+    char name[32];
+    const bool is_long = i % LONG_EVERY == 2;
+    const int64_t us = is_long ? 30000 : 10000, waited = is_long ? wait_us : 0;
+    snprintf(name, sizeof name, "ProfilerStep#%d", i + 1);
+    mini_slice(m, thread, "user_annotation", name, at, us * US);
+    if (wait_us >= 0) {
+      mini_arg_int(m, "Thread CPU us", us - waited);
+      mini_arg_int(m, "Core wait us", waited);
+      mini_arg_int(m, "Preemptions", 0);
+    }
+    mini_slice(m, thread, "cpu_op", "aten::conv2d", at, 9000 * US);
+    mini_arg_str(m, "Call stack", "train.py(9): fit");
+    if (is_long) {
+      mini_slice(m, thread, "cpu_op", "aten::copy_", at + 9500 * US, 20000 * US);
+      mini_arg_str(m, "Call stack", "train.py(15): save");
+    }
+    at += us * US;
+  }
+  struct tg_table *t = mini_ask(mini_finish(m), "findings", NULL);
+  mini_free(m);
+  return t;
+}
+
+static void expect_stall(int64_t wait_us, size_t count_wanted) {
+  struct tg_table *t = long_steps(wait_us);
+  assert_int_equal(count(t, "periodic-stall"), count_wanted);
+  tg__table_free(t);
+}
+
+static void test_long_steps(void **state) {
+  expect_stall(-1, 1);    /* nothing is known of the machine */
+  expect_stall(0, 1);     /* all of it on a core */
+  expect_stall(19000, 0); /* without the wait they are as long as the others */
+}
+
+/* Of 10 ms each step waits 6 for a core, and nothing of it is the program's. */
+static void test_wait_is_a_column(void **state) {
+  struct scene s = begin();
+  mini_arg_int(s.m, "Thread CPU us", 4000);
+  mini_arg_int(s.m, "Core wait us", 6000);
+  mini_arg_int(s.m, "Preemptions", 7);
+  s.at = 0;
+  call(&s, "aten::conv2d", 0, 9000, NULL);
+  struct tg_table *t = mini_ask(mini_finish(s.m), "steps", NULL);
+  mini_free(s.m);
+  assert_int_equal(mini_int(t, 2, "thread_cpu_ns"), 4000 * US);
+  assert_int_equal(mini_int(t, 2, "core_wait_ns"), 6000 * US);
+  assert_int_equal(mini_int(t, 2, "preemptions"), 7);
+  assert_true(mini_int(t, 0, "core_wait_ns") == TG_NULL_INT);
+  tg__table_free(t);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_long_steps),
+      cmocka_unit_test(test_wait_is_a_column),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
