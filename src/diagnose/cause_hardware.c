@@ -23,6 +23,15 @@ struct matrix_work {
   struct tg__tensor_names names;
 };
 
+/* Types of 16 bits and fewer in the name of a kernel: it computes with what the advice would bring. */
+static bool has_narrow_type(struct tg__str kernel) {
+  static const char *const types[] = {"bfloat16", "__half", "c10::Half", "bf16", "f16f16",
+                                      "_h16",     "hgemm",  "e4m3",      "e5m2"};
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+    if (tg__str_contains(kernel, types[i])) return true;
+  return false;
+}
+
 static void see_kernel(void *ctx, uint32_t slice, enum tg__class cls) {
   struct matrix_work *m = ctx;
   const struct tg__columns *t = m->f->t;
@@ -36,7 +45,7 @@ static void see_kernel(void *ctx, uint32_t slice, enum tg__class cls) {
   const uint32_t call = t->slices.cause[slice], op = call == TG_NONE ? TG_NONE : t->slices.cause[call];
   if (op == TG_NONE || !tg__tensor_op(&m->names, t->slices.name[op])) return;
   m->matrix_ns += dur;
-  if (unit != TG__UNIT_PLAIN) return;
+  if (unit != TG__UNIT_PLAIN || has_narrow_type(tg__name(t, t->slices.name[slice]))) return;
   m->plain_ns += dur;
   m->has_new_types = d->compute_major >= 8;
   if (m->longest == TG_NONE || dur > t->slices.dur_ns[m->longest]) m->longest = slice;

@@ -57,6 +57,35 @@ static void expect_of_overlap(const struct tg__facts *f, struct tg__finding *x, 
   x->method = "all communication goes on beside computation, as far as there is enough of it";
 }
 
+/* What helps depends on which collective it is that takes longest. */
+static const char *advice_for(struct tg__str collective) {
+  static const struct {
+    const char *part, *advice;
+  } kinds[] = {
+      {"SendRecv",
+       "Work on something else meanwhile: two halves of the batch in turns, or the next batch's exchange beside "
+       "this one's layers; between stages of a pipeline more and smaller micro-batches; send fewer bytes."},
+      {"all_to_all", "Work on something else meanwhile: two halves of the batch in turns, or the next batch's exchange "
+                     "beside this one's layers; send fewer bytes."},
+      {"deep_ep",
+       "Work on something else meanwhile: two halves of the batch in turns, dispatch and combine of one beside "
+       "the experts of the other; dispatch in FP8."},
+      {"AllGather",
+       "Gather the next layer's parameters while this one computes (FSDP: forward_prefetch, backward_prefetch), "
+       "or shard within a node alone."},
+      {"ReduceScatter",
+       "Let gradients leave while backward goes on (FSDP: backward_prefetch), or accumulate them under "
+       "no_sync()."},
+      {"broadcast",
+       "Keep buffers on each rank: DistributedDataParallel(..., broadcast_buffers=False), or broadcast them "
+       "every N-th step."},
+  };
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    if (tg__str_contains(collective, kinds[i].part)) return kinds[i].advice;
+  return "Overlap all-reduce with backward (bucket_cap_mb), accumulate gradients under no_sync(), or compress: "
+         "register_comm_hook(None, bf16_compress_hook).";
+}
+
 void tg__judge_communication(struct tg__facts *f) {
   const int64_t exposed = f->part_ns[TG__PART_COMMUNICATION];
   const double share = tg__pct(exposed, f->total_ns);
@@ -77,9 +106,7 @@ void tg__judge_communication(struct tg__facts *f) {
                               compute */
     TG_SAY(x->evidence, "the host is inside collectives for %.2f ms of %s %.2f ms %s (%.1f %%)", tg__ms(x->cost_ns),
            tg__each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period(f), share);
-  TG_SAY(x->advice,
-         "Overlap all-reduce with backward (bucket_cap_mb), accumulate gradients under no_sync(), or compress: "
-         "register_comm_hook(None, bf16_compress_hook).");
+  TG_SAY(x->advice, "%s", advice_for(tg__name(f->t, f->t->slices.name[c.longest])));
   if (f->has_device_work)
     expect_of_overlap(f, x, exposed);
   else if (!c.in_backward)

@@ -141,6 +141,25 @@ static void say_stretch(const struct tg__facts *f, const struct stretch *s, stru
           s->pause.read != TG_NONE ? "from a file that is opened there, in most steps, to the next operator" : "there");
 }
 
+struct unseen {
+  const struct tg__columns *t;
+  bool is_used; /* a device */
+};
+
+static void see_device_call(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct unseen *const u = ctx;
+  u->is_used |= cls == TG__CLASS_RUNTIME ||
+                (tg__class_is_host(cls) && tg__str_has_prefix(tg__name(u->t, u->t->slices.name[slice]), "nccl:"));
+}
+
+/* Calls of a device's runtime or of NCCL, and no device event: where no operator runs the host may wait for a device
+ * that was not recorded. */
+static bool lacks_device(const struct tg__facts *f) {
+  struct unseen u = {.t = f->t};
+  tg__visit(f, see_device_call, &u);
+  return u.is_used;
+}
+
 /* Where operators wait longest for Python: a function that was recorded, else two lines that operators are called
  * from. The pauses between operators in general are not meant: each is short, and together they are the price of
  * Python. */
@@ -149,6 +168,11 @@ void tg__judge_python(struct tg__facts *f) {
   const double share = tg__pct(other, f->total_ns);
   if (f->has_device_work || share <= THRESHOLD_PCT || f->steps.source == TG__STEPS_WHOLE)
     return; /* idle-device looks at devices */
+  if (lacks_device(f)) {
+    tg__cannot_judge(f, TG__CAUSE_SLOW_PYTHON_TRANSFORM,
+                     "a device is used and was not recorded; add ProfilerActivity.CUDA to the activities");
+    return;
+  }
   const struct stretch s = longest_stretch(f, other);
   if (tg__pct(s.ns, f->total_ns) <= THRESHOLD_PCT) return;
   const bool reads = s.frame == TG_NONE && s.pause.read != TG_NONE;

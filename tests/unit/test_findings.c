@@ -443,6 +443,17 @@ static struct scene pauses(int steps_with) {
   return s;
 }
 
+/* The same pauses, and NCCL at work: a device that was not recorded may be what is waited for. */
+static void test_unseen_device(void **state) {
+  (void)state;
+  struct scene s = pauses(4);
+  mini_slice(s.m, s.thread, "user_annotation", "nccl:all_to_all", 9 * MS, MS / 10);
+  struct tg_table *t = ask(&s);
+  assert_false(has(t, "slow-python-transform"));
+  assert_true(says(t, "slow-python-transform (a device is used and was not recorded"));
+  tg__table_free(t);
+}
+
 static void test_chance(void **state) {
   struct scene s = pauses(4); /* 3 ms but for the 20 us between any two calls */
   expect_present(&s, "slow-python-transform", 29.8, 2980000, "medium");
@@ -711,6 +722,7 @@ int main(void) {
       cmocka_unit_test(test_optimizer_with_closure),
       cmocka_unit_test(test_stalls),
       cmocka_unit_test(test_python),
+      cmocka_unit_test(test_unseen_device),
       cmocka_unit_test(test_chance),
       cmocka_unit_test(test_python_of_the_optimizer),
       cmocka_unit_test(test_short_pauses),

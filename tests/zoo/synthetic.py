@@ -133,7 +133,7 @@ def warm_up(load=400000, passes=30):
     p.launch("sm80_xmma_gemm_bf16", at, at + 10, 100, op="aten::mm")
     p.launch("first_of_its_kind", 200, 200 + load, 100, call_dur=load - 50, op="aten::sort")
     at = load + 400
-    for i in range(passes):
+    for _ in range(passes):
         for k in range(20):
             p.launch("sm80_xmma_gemm_bf16", at + k * 10, at + 200 + k * 100, 99, op="aten::mm")
         at += 2000
@@ -179,3 +179,104 @@ def with_occupancy(kernel, pct, busy=0.97, steps=6):
 def toy(steps=2):
     """Seven kernels a step that take a hundredth of it."""
     return steady(busy=0.01, steps=steps, kernels=7)
+
+
+# ---- the second half: written after the rules were frozen ----
+
+
+def loader_wait(wait=8000, steps=6, step=20000, name="enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"):
+    """The device works for the rest of the step; the loop waits for a batch first."""
+    p = Program()
+    for i in range(steps):
+        at, busy = i * step, step - wait
+        p.step(i + 1, at, step)
+        p.host(name, at + 10, wait - 20, "user_annotation")
+        for k in range(20):
+            p.launch(
+                "sm80_xmma_gemm_bf16", at + wait + k * 20, at + wait + 10 + k * (busy - 20) / 20, (busy - 20) / 20 - 1
+            )
+    return p
+
+
+def stream_waits(pause=400, steps=6, step=20000, kernels=20):
+    """All kernels are queued at the beginning of a step; the stream waits before each for an event."""
+    p = Program()
+    for i in range(steps):
+        at = i * step
+        p.step(i + 1, at, step)
+        for k in range(kernels):
+            p.launch("sm80_xmma_gemm_bf16", at + 10 + k * 10, at + 300 + k * 980, 980 - pause)
+    return p
+
+
+def slow_first_steps(slow=2, steps=10, factor=10):
+    """The first steps take ten times as long, with the device waiting in Python; the others are steady."""
+    p, at = Program(), 0
+    for i in range(steps):
+        dur = 4000 * factor if i < slow else 4000
+        p.step(i + 1, at, dur)
+        for k in range(20):
+            begin = at + dur - 3900
+            p.launch("sm80_xmma_gemm_bf16", begin + k * 10, begin + 100 + k * 190, 189, op="aten::mm")
+        at += dur
+    return p
+
+
+def pipeline_bubble(bubble=8000, steps=6, step=20000):
+    """The device waits for the stage before it inside a receiving kernel."""
+    p = Program()
+    for i in range(steps):
+        at, busy = i * step, step - bubble
+        p.step(i + 1, at, step)
+        p.launch("ncclDevKernel_SendRecv", at + 10, at + 50, bubble - 60, stream=COMM_STREAM)
+        for k in range(20):
+            p.launch("sm80_xmma_gemm_bf16", at + 20 + k * 10, at + bubble + k * busy / 20, busy / 20 - 1)
+    return p
+
+
+def busy_copies(share=0.5, steps=6, step=20000, name="Memcpy HtoD (Pageable -> Device)"):
+    """The device copies for a share of the step, and computes for the rest; the host waits in the copy call."""
+    p = Program()
+    for i in range(steps):
+        at, copying = i * step, step * share
+        p.step(i + 1, at, step)
+        p.launch(name, at + 5, at + 10, copying - 20, call="cudaMemcpyAsync", call_dur=copying - 10, cat="gpu_memcpy",
+                 bytes=80_000_000)  # fmt: skip
+        busy = step - copying
+        for k in range(20):
+            begin = at + copying + k * (busy - 100) / 20
+            p.launch("sm80_xmma_gemm_bf16", at + copying + 10 + k * 5, begin + 50, (busy - 100) / 20 - 1)
+    return p
+
+
+def serving(requests=20, gap=30000, busy=10000):
+    """Requests without steps, with pauses between them in which nothing is recorded."""
+    p = Program()
+    for i in range(requests):
+        at = i * (gap + busy)
+        for k in range(20):
+            p.launch("sm80_xmma_gemm_bf16", at + k * 10, at + 100 + k * busy / 20, busy / 20 - 1, op="aten::mm")
+    return p
+
+
+def two_streams(steps=6, step=20000):
+    """Two streams take turns without a pause: each is idle half of the time, the device is not."""
+    p = Program()
+    for i in range(steps):
+        at = i * step
+        p.step(i + 1, at, step)
+        for k in range(20):
+            p.launch("sm80_xmma_gemm_bf16", at + 10 + k * 10, at + 300 + k * 980, 979, stream=STREAM + k % 2)
+    return p
+
+
+def python_gap(share=0.4, steps=6, step=20000):
+    """The host computes in Python between launches, in a function of the program, while the device waits."""
+    p = Program()
+    for i in range(steps):
+        at, busy = i * step, step * (1 - share)
+        p.step(i + 1, at, step)
+        for k in range(20):
+            p.launch("sm80_xmma_gemm_bf16", at + 10 + k * 10, at + 300 + k * (busy - 300) / 20, (busy - 300) / 20 - 1)
+        p.host("train.py(31): metrics", at + busy, step * share - 100, "python_function", **{"Python id": i})
+    return p

@@ -50,17 +50,21 @@ def ask(tmp_path, program, question="findings"):
     return [dict(zip(names, row, strict=True)) for row in answer["rows"]], answer["notes"]
 
 
-def check_sound(rows, step_ns):
+def check_sound(rows, program):
+    """No more is saved than a step has, or the recording where there are none."""
+    steps = [e["dur"] for e in program.events if e["name"].startswith("ProfilerStep")]
+    ends = [e["ts"] + e["dur"] for e in program.events]
     assert len(rows) <= 10
-    assert sum(r["saving_ns"] or 0 for r in rows) <= step_ns
+    assert sum(r["saving_ns"] or 0 for r in rows) <= 1000 * (sum(steps) / len(steps) if steps else max(ends))
     for r in rows:
         assert 0 <= r["share_pct"] <= 100 and (r["saving_ns"] is None or r["saving_ns"] <= r["cost_ns"]), r
 
 
 @pytest.mark.parametrize(("name", "program", "cause"), FIRST_HALF, ids=[n for n, _, _ in FIRST_HALF])
 def test_first_half(tmp_path, name, program, cause):
-    rows, notes = ask(tmp_path, program())
-    check_sound(rows, 100_000_000)
+    made = program()
+    rows, notes = ask(tmp_path, made)
+    check_sound(rows, made)
     assert [r["cause"] for r in rows][:1] == ([cause] if cause else []), (rows, notes)
 
 
@@ -80,9 +84,48 @@ def test_first_use_is_told_apart(tmp_path):
     assert any(n.startswith("left out, as it comes once: 1 calls load code") for n in notes), notes
 
 
+def test_a_toy_is_not_judged(tmp_path):
+    rows, notes = ask(tmp_path, zoo.toy())
+    assert not rows and any(
+        "idle-device (14 kernels and copies that run 1.0 % of the time are too few" in n for n in notes
+    )
+
+
 @pytest.mark.parametrize(("busy", "words"), [(0.40, "mostly idle"), (0.60, "held up by the host"),
                                              (0.75, "held up by the host now and then"),
                                              (0.85, "mostly device bound"), (0.95, "device bound")])  # fmt: skip
 def test_utilisation_has_one_class(tmp_path, busy, words):
     _, notes = ask(tmp_path, zoo.steady(busy=busy))
     assert any(n.startswith("checked: device busy") and f"({words};" in n for n in notes), notes
+
+
+# Written after the rules were frozen; docs/findings.md keeps what each gave when it was run first.
+SECOND_HALF = [
+    ("loader with workers too slow", lambda: zoo.loader_wait(), "loader-too-slow"),
+    ("loader fast enough", lambda: zoo.loader_wait(wait=600), None),
+    ("loader in the process", lambda: zoo.loader_wait(name="enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"), "loader-in-main-process"),
+    ("stream waits for events", lambda: zoo.stream_waits(), None),
+    ("slow first steps", lambda: zoo.slow_first_steps(), None),
+    ("pipeline bubble", lambda: zoo.pipeline_bubble(), "communication-not-overlapped"),
+    ("small bubble", lambda: zoo.pipeline_bubble(bubble=800), None),
+    ("pageable copies", lambda: zoo.busy_copies(), "blocking-copy"),
+    ("few copies", lambda: zoo.busy_copies(share=0.02), None),
+    ("pauses between requests", lambda: zoo.serving(), "idle-device"),
+    ("requests back to back", lambda: zoo.serving(gap=100), None),
+    ("two streams in turns", lambda: zoo.two_streams(), None),
+    ("Python between launches", lambda: zoo.python_gap(), "idle-device"),
+    ("a little Python between launches", lambda: zoo.python_gap(share=0.06), None),
+    ("MXFP4 products", lambda: zoo.plain_precision("cutlass3x_sm100_tensorop_s256x128x64gemm_block_scaled_ue4m3xf4"), None),
+    ("quick reduce", lambda: zoo.exposed_collective(8000, name="quickreduce::allreduce_prototype_twoshot<x>"), "communication-not-overlapped"),
+    ("fused all-reduce, few threads", lambda: zoo.with_occupancy("allreduce_fusion_kernel_oneshot_lamport<x>", 3), None),
+    ("fp32 GEMV", lambda: zoo.plain_precision("void gemv2T_kernel_val<int, int, float, float, float>"), "mixed-precision-unused"),
+    ("bf16 GEMV", lambda: zoo.plain_precision("void gemv2T_kernel_val<int, int, __nv_bfloat16, __nv_bfloat16, float>"), None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "program", "cause"), SECOND_HALF, ids=[n for n, _, _ in SECOND_HALF])
+def test_second_half(tmp_path, name, program, cause):
+    made = program()
+    rows, notes = ask(tmp_path, made)
+    check_sound(rows, made)
+    assert [r["cause"] for r in rows][:1] == ([cause] if cause else []), (rows, notes)
