@@ -91,6 +91,20 @@ def test_a_toy_is_not_judged(tmp_path):
     )
 
 
+def test_what_saves_less_than_3_pct_is_withheld(tmp_path):
+    """Products of 1.16 ms in a step of 20, which is all but the wait for a batch: half of them are 2.9 %."""
+    p = zoo.Program()
+    for i in range(6):
+        at = i * 20000
+        p.step(i + 1, at, 20000)
+        p.host("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", at + 5, 18790, "user_annotation")
+        for k in range(20):
+            p.launch("ampere_sgemm_128x64_nn", at + 18805 + k * 10, at + 18820 + k * 58, 58, op="aten::mm")
+    rows, notes = ask(tmp_path, p)
+    assert [r["cause"] for r in rows] == ["loader-too-slow"]
+    assert any("mixed-precision-unused (worth less than 3 % of the time)" in n for n in notes), notes
+
+
 @pytest.mark.parametrize(("busy", "words"), [(0.40, "mostly idle"), (0.60, "held up by the host"),
                                              (0.75, "held up by the host now and then"),
                                              (0.85, "mostly device bound"), (0.95, "device bound")])  # fmt: skip
