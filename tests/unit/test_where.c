@@ -58,6 +58,26 @@ static void keeps(void **state) {
   static const struct {
     const char *where, *rows;
   } cases[] = {
+      {"dur_ns / bytes > 1", "1"},
+      {"dur_ns / bytes < 1", "0"},
+      {"dur_ns / bytes is null", "234"},
+      {"(dur_ns / bytes) is null", "234"},
+      {"dur_ns / `Input Dims` > 0.5", "01"},
+      {"dur_ns / `Input Dims` > 50%", "01"},
+      {"dur_ns / `Input Dims` = 100%", "0"},
+      {"dur_ns + `Input Dims` = 1us", "0"},
+      {"dur_ns - 500 > 0", "12"},
+      {"dur_ns-500 > 0", "12"},
+      {"dur_ns -500 > 0", "12"},
+      {"2 * dur_ns >= 1us and ok", "0"},
+      {"dur_ns + 2 * 250 = 1us", "0"},
+      {"(dur_ns + 500) * 2 = 2us", "0"},
+      {"(dur_ns + 500) / 2 in (500, 1us)", "01"},
+      {"not (dur_ns / bytes > 1)", "0"},
+      {"((dur_ns / bytes)) > 1", "1"},
+      {"(dur_ns > 500) and (bytes > 0)", "1"},
+      {"dur_ns / 1ms >= 2", "2"},
+      {"pct / 2 > 5", "014"},
       {"dur_ns > 500", "12"},
       {"dur_ns >= 500", "012"},
       {"dur_ns = 500", "0"},
@@ -162,6 +182,11 @@ static void refuses(void **state) {
       {"dur_ns in (5", 12, "expected a comma or ), found the end"},
       {"dur_ns is 5", 10, "expected null or not null, found 5"},
       {"dur_ns not 5", 11, "expected in, found 5"},
+      {"dur_ns + bytes > 1", 9, "ns and bytes cannot be added or subtracted"},
+      {"name + 1 > 2", 0, "+ - * / need numbers on both sides"},
+      {"(dur_ns + 1 > 2", 15, "expected and, or, or a closing ), found the end"},
+      {"dur_ns / > 2", 9, "expected a column or a value, found >"},
+      {"dur_ns / bytes > 1ms", 17, "ms does not fit the expression, whose unit is none"},
       {"5 > 4", 0, "a comparison needs a column on one side"},
       {"5 is null", 0, "is null needs a column"},
   };
@@ -202,7 +227,8 @@ static void no_memory(void **state) {
     struct tg_table *t = make_table();
     struct tg_error e = {0};
     tg__alloc_fail_after(call);
-    const enum tg_err err = tg__where_filter(t, "name ~ 'conv' and (dur_ns > 5 or name in ('x', 'y'))", &e);
+    const enum tg_err err = tg__where_filter(
+        t, "name ~ 'conv' and (dur_ns / bytes > 5 or (dur_ns + 1) * 2 in (4, 6) or name in ('x', 'y'))", &e);
     tg__alloc_fail_after(-1);
     assert_true(err == TG_MEMORY || err == TG_OK);
     if (call == 1) assert_int_equal(err, TG_MEMORY);

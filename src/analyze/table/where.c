@@ -5,26 +5,19 @@
  *   and     = not { "and" not }                             | value [ "not" ] "in" "(" value { "," value } ")"
  *   not     = "not" not | "(" or ")" | test                 | value "is" [ "not" ] "null" | value          (a yes/no
  *           column)
- *   value   = column | `any column` | number [unit] | 'text' | "text" | true | false
+ *   value   = product { ( "+" | "-" ) product }     product = factor { ( "*" | "/" ) factor }
+ *   factor  = "(" value ")" | column | `any column` | number [unit] | 'text' | "text" | true | false
  *
  * There is no tree: every test is worked out for all rows as soon as it is read, into one byte a row: 0, 1, or -1
  * for unknown. Unknown cells make a test unknown, and/or/not pass that on as SQL does, and a row stays only when the
  * whole is 1. */
-#include "analyze/ask.h"
+#include "analyze/table/where.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { MOST_DEPTH = 64, MOST_LENGTH = 16384 };
-
-enum token_kind { END, NAME, QUOTED_NAME, NUMBER, TEXT, SIGN };
-struct token {
-  enum token_kind kind;
-  const char *at, *end; /* in the expression */
-  struct tg__str text;  /* NAME, TEXT: without quotes; SIGN: the operator */
-};
 
 /* A number as written: exact when it is whole in the unit of the column it is compared with. */
 struct number {
@@ -35,129 +28,14 @@ struct number {
 struct value {
   const struct tg__column *column; /* NULL: a constant */
   struct token token;
-  enum tg_type type; /* of a constant: TG_TEXT, TG_BOOL, TG_REAL for numbers */
+  struct tg__column *made; /* the column, where it was worked out; the value owns it */
+  bool is_bare;            /* made of numbers without units alone */
+  enum tg_type type;       /* of a constant: TG_TEXT, TG_BOOL, TG_REAL for numbers */
   bool yes;
 };
 
-struct where {
-  struct tg_table *table;
-  const char *expression;
-  struct token token; /* the next one */
-  struct tg_error *e;
-  enum tg_err err;
-  int depth;
-};
-
-/* ---- errors ---------------------------------------------------------------------------------- */
-
-/* The message, then the expression with a caret under the place. Long expressions are shown in part. */
-__attribute__((format(printf, 3, 4))) static void fail_at(struct where *w, const char *at, const char *format, ...) {
-  enum { BEFORE = 50, SHOWN = 90 };
-  if (w->err != TG_OK) return;
-  char message[256], shown[SHOWN + 1];
-  va_list args;
-  va_start(args, format);
-  vsnprintf(message, sizeof message, format, args);
-  va_end(args);
-  const size_t column = (size_t)(at - w->expression);
-  const char *from = column > BEFORE ? at - BEFORE : w->expression;
-  const size_t len = strnlen(from, SHOWN);
-  for (size_t i = 0; i < len; i++)
-    shown[i] = from[i] >= ' ' && from[i] < 0x7f ? from[i] : '?'; /* one column a byte keeps the caret in place */
-  shown[len] = 0;
-  w->err = tg__fail(w->e, TG_USAGE, (int64_t)column, "where: %s, at character %zu:\n  %s\n  %*s^", message, column + 1,
-                    shown, (int)(at - from), "");
-}
-
-static void fail_expected(struct where *w, const char *expected) {
-  if (w->token.kind == END) {
-    fail_at(w, w->token.at, "expected %s, found the end", expected);
-  } else {
-    const size_t len = (size_t)(w->token.end - w->token.at);
-    fail_at(w, w->token.at, "expected %s, found %.*s", expected, (int)(len < 60 ? len : 60), w->token.at);
-  }
-}
-
 static void out_of_memory(struct where *w) {
   if (w->err == TG_OK) w->err = tg__fail(w->e, TG_MEMORY, -1, "out of memory");
-}
-
-/* ---- tokens ---------------------------------------------------------------------------------- */
-
-static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-static const char *number_end(const char *p) {
-  if (*p == '-' || *p == '+') p++;
-  while (is_digit(*p)) p++;
-  if (*p == '.') p++;
-  while (is_digit(*p)) p++;
-  if ((*p == 'e' || *p == 'E') && (is_digit(p[1]) || ((p[1] == '-' || p[1] == '+') && is_digit(p[2])))) {
-    p += 2;
-    while (is_digit(*p)) p++;
-  }
-  while (is_letter(*p) || *p == '%') p++; /* the unit */
-  return p;
-}
-
-static void read_quoted(struct where *w, const char *p) {
-  const char quote = *p;
-  const char *end = strchr(p + 1, quote);
-  if (!end) {
-    fail_at(w, p, "the quote %c is never closed", quote);
-    return;
-  }
-  w->token = (struct token){quote == '`' ? QUOTED_NAME : TEXT, p, end + 1, {p + 1, (uint32_t)(end - p - 1)}};
-}
-
-static void advance(struct where *w) {
-  static const char *const signs[] = {"!=", "<>", "<=", ">=", "==", "!~", "=", "<", ">", "~", "(", ")", ","};
-  const char *p = w->token.end;
-  while (*p == ' ' || (*p >= '\t' && *p <= '\r')) p++;
-  w->token = (struct token){.kind = END, .at = p, .end = p};
-  if (!*p || w->err != TG_OK) return;
-  if (is_letter(*p)) {
-    const char *end = p;
-    while (is_letter(*end) || is_digit(*end)) end++;
-    w->token = (struct token){NAME, p, end, {p, (uint32_t)(end - p)}};
-    return;
-  }
-  const char *digit = p + (*p == '-' || *p == '+');
-  if (is_digit(digit[*digit == '.'])) {
-    const char *end = number_end(p);
-    w->token = (struct token){NUMBER, p, end, {p, (uint32_t)(end - p)}};
-    return;
-  }
-  if (*p == '"' || *p == '\'' || *p == '`') {
-    read_quoted(w, p);
-    return;
-  }
-  for (size_t k = 0; k < sizeof signs / sizeof *signs; k++) {
-    const size_t len = strlen(signs[k]);
-    if (strncmp(p, signs[k], len) != 0) continue;
-    w->token = (struct token){SIGN, p, p + len, {p, (uint32_t)len}};
-    return;
-  }
-  fail_at(w, p, "%.*s has no meaning here", (int)tg__utf8_length((const unsigned char *)p, strlen(p)), p);
-}
-
-static bool is_sign(const struct where *w, const char *sign) {
-  return w->token.kind == SIGN && w->token.text.len == strlen(sign) &&
-         memcmp(w->token.text.ptr, sign, w->token.text.len) == 0;
-}
-static bool is_word(const struct where *w, const char *word) {
-  return w->token.kind == NAME && tg__str_eq_nocase(w->token.text, word);
-}
-
-static bool take_sign(struct where *w, const char *sign) {
-  if (!is_sign(w, sign)) return false;
-  advance(w);
-  return true;
-}
-static bool take_word(struct where *w, const char *word) {
-  if (!is_word(w, word)) return false;
-  advance(w);
-  return true;
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -192,7 +70,7 @@ static struct number scaled(struct tg__str digits, double scale) {
     if (*p == '+' || *p == '-') continue;
     if (*p == '.') {
       point = true;
-    } else if (is_digit(*p) && total < INT64_MAX && decimals < INT64_MAX / 10) {
+    } else if (tg__is_digit(*p) && total < INT64_MAX && decimals < INT64_MAX / 10) {
       total = total * 10 + (*p - '0');
       if (point) decimals *= 10;
     } else {
@@ -206,23 +84,32 @@ static struct number scaled(struct tg__str digits, double scale) {
   return n;
 }
 
-/* The number `token` in the unit of `column`. */
-static struct number number_for(struct where *w, const struct token *token, const struct tg__column *column) {
-  size_t digits = token->text.len;
-  while (digits > 0 && (is_letter(token->text.ptr[digits - 1]) || token->text.ptr[digits - 1] == '%')) digits--;
-  const struct tg__str number = {token->text.ptr, (uint32_t)digits},
-                       unit = {token->text.ptr + digits, token->text.len - (uint32_t)digits};
-  if (digits > 60) fail_at(w, token->at, "a number has at most 60 digits");
-  if (unit.len == 0 || w->err != TG_OK) return scaled(number, 1);
-  for (size_t k = 0; k < sizeof units / sizeof *units; k++) {
-    if (!tg__str_eq_nocase(unit, units[k].name)) continue;
-    if (strcmp(column->unit, units[k].dimension) == 0) return scaled(number, units[k].scale);
-    fail_at(w, token->at, "%s does not fit %.60s, whose unit is %.20s", units[k].name, column->name,
-            *column->unit ? column->unit : "none");
-    return (struct number){0};
-  }
-  fail_at(w, unit.ptr, "the unit %.*s is not known (there are ns us ms s, KB MB GB KiB MiB GiB, %%)",
-          (int)(unit.len < 20 ? unit.len : 20), unit.ptr);
+/* The unit behind a number, and its digits; NULL: it has none, or w->err says what is wrong. */
+static const struct unit *unit_of(struct where *w, const struct token *token, struct tg__str *digits) {
+  size_t len = token->text.len;
+  while (len > 0 && (tg__is_letter(token->text.ptr[len - 1]) || token->text.ptr[len - 1] == '%')) len--;
+  const struct tg__str unit = {token->text.ptr + len, token->text.len - (uint32_t)len};
+  *digits = (struct tg__str){token->text.ptr, (uint32_t)len};
+  if (len > 60) tg__where_fail(w, token->at, "a number has at most 60 digits");
+  if (unit.len == 0 || w->err != TG_OK) return NULL;
+  for (size_t k = 0; k < sizeof units / sizeof *units; k++)
+    if (tg__str_eq_nocase(unit, units[k].name)) return &units[k];
+  tg__where_fail(w, unit.ptr, "the unit %.*s is not known (there are ns us ms s, KB MB GB KiB MiB GiB, %%)",
+                 (int)(unit.len < 20 ? unit.len : 20), unit.ptr);
+  return NULL;
+}
+
+/* The number `token` in the unit of what it is compared with. A share has none and is 0.3 or 30%. */
+static struct number number_for(struct where *w, const struct token *token, const struct value *with) {
+  struct tg__str digits;
+  const struct tg__column *const column = with->column;
+  const struct unit *const u = unit_of(w, token, &digits);
+  if (!u) return scaled(digits, 1);
+  if (strcmp(column->unit, u->dimension) == 0) return scaled(digits, u->scale);
+  if (with->made && !*column->unit && strcmp(u->dimension, "%") == 0)
+    return (struct number){.d = scaled(digits, 1).d / 100};
+  tg__where_fail(w, token->at, "%s does not fit %.60s, whose unit is %.20s", u->name, column->name,
+                 *column->unit ? column->unit : "none");
   return (struct number){0};
 }
 
@@ -234,10 +121,10 @@ static void read_column(struct where *w, struct value *v) {
     v->type = v->column->type;
     return;
   }
-  fail_at(w, w->token.at, "%.200s (text stands in quotes)", e.text + strlen("where: "));
+  tg__where_fail(w, w->token.at, "%.200s (text stands in quotes)", e.text + strlen("where: "));
 }
 
-static struct value read_value(struct where *w) {
+static struct value read_word(struct where *w) {
   struct value v = {.token = w->token};
   switch (w->token.kind) {
   case NUMBER:
@@ -250,8 +137,8 @@ static struct value read_value(struct where *w) {
     read_column(w, &v);
     break;
   case NAME:
-    v.yes = is_word(w, "true");
-    if (v.yes || is_word(w, "false")) {
+    v.yes = tg__where_is_word(w, "true");
+    if (v.yes || tg__where_is_word(w, "false")) {
       v.type = TG_BOOL;
     } else {
       read_column(w, &v);
@@ -259,11 +146,146 @@ static struct value read_value(struct where *w) {
     break;
   case SIGN:
   case END:
-    fail_expected(w, "a column or a value");
+    tg__where_expected(w, "a column or a value");
     break;
   }
-  advance(w);
+  tg__where_advance(w);
   return v;
+}
+
+/* ---- arithmetic, over all rows --------------------------------------------------------------- */
+
+static void drop_value(struct value *v) {
+  if (v->made) tg__free(v->made->reals);
+  tg__free(v->made);
+  v->made = NULL;
+}
+
+/* One side of an operator: cells of a column, or a constant in the unit it is written in. */
+struct operand {
+  const struct tg__column *column;
+  double constant;
+  const char *unit; /* "": none, NULL: a bare number, which has that of the other side */
+};
+
+static struct operand operand_of(struct where *w, const struct value *v) {
+  struct operand o = {.column = v->column};
+  if (w->err == TG_OK && v->type != TG_INT && v->type != TG_REAL)
+    tg__where_fail(w, v->token.at, "+ - * / need numbers on both sides");
+  if (v->column) {
+    o.unit = v->is_bare ? NULL : v->column->unit;
+  } else if (w->err == TG_OK) {
+    struct tg__str digits;
+    const struct unit *const u = unit_of(w, &v->token, &digits);
+    o.constant = scaled(digits, u ? u->scale : 1).d;
+    o.unit = u ? u->dimension : NULL;
+  }
+  return o;
+}
+
+static double operand_at(const struct operand *o, size_t row) {
+  if (!o->column) return o->constant;
+  if (o->column->type == TG_REAL) return o->column->reals[row];
+  return o->column->ints[row] == TG_NULL_INT ? NAN : (double)o->column->ints[row];
+}
+
+static const char *unit_of_result(struct where *w, char sign, const struct operand *a, const struct operand *b,
+                                  const char *at) {
+  const char *const one = a->unit ? a->unit : b->unit ? b->unit : "", *const other = b->unit ? b->unit : one;
+  if (sign == '*') return a->unit && b->unit && *a->unit && *b->unit ? "" : *one ? one : other;
+  if (sign == '/') return !b->unit || !*b->unit ? one : "";
+  if (strcmp(one, other) != 0)
+    tg__where_fail(w, at, "%.20s and %.20s cannot be added or subtracted", *one ? one : "no unit",
+                   *other ? other : "no unit");
+  return one;
+}
+
+static double worked_out(char sign, double a, double b) {
+  switch (sign) {
+  case '+':
+    return a + b;
+  case '-':
+    return a - b;
+  case '*':
+    return a * b;
+  default:
+    return b != 0 ? a / b : NAN; /* unknown, as a cell may be */
+  }
+}
+
+/* Takes both values over. */
+static struct value combine_values(struct where *w, struct value a, char sign, struct value b) {
+  const struct operand x = operand_of(w, &a), y = operand_of(w, &b);
+  struct value v = {.token = a.token, .type = TG_REAL};
+  const char *const unit = w->err ? "" : unit_of_result(w, sign, &x, &y, b.token.at);
+  v.made = w->err ? NULL : tg__alloc(sizeof *v.made);
+  double *const cells = v.made ? tg__alloc((w->table->rows + 1) * sizeof *cells) : NULL;
+  if (w->err == TG_OK && !cells) out_of_memory(w);
+  if (v.made) *v.made = (struct tg__column){.name = "the expression", .unit = unit, .type = TG_REAL, .reals = cells};
+  for (size_t i = 0; cells && i < w->table->rows; i++) {
+    const double result = worked_out(sign, operand_at(&x, i), operand_at(&y, i));
+    cells[i] = isfinite(result) ? result : NAN;
+  }
+  v.column = v.made;
+  v.is_bare = !x.unit && !y.unit;
+  drop_value(&a);
+  drop_value(&b);
+  return v;
+}
+
+static struct value read_value(struct where *w);
+
+static struct value read_factor(struct where *w) {
+  if (w->err != TG_OK || !tg__where_take_sign(w, "(")) return read_word(w);
+  struct value v = {.token = w->token, .type = TG_REAL};
+  if (w->depth++ >= MOST_DEPTH)
+    tg__where_fail(w, w->token.at, "nested too deeply");
+  else
+    v = read_value(w);
+  if (!tg__where_take_sign(w, ")")) tg__where_expected(w, "an operator or a closing )");
+  w->depth--;
+  return v;
+}
+
+static struct value read_product(struct where *w) {
+  struct value v = read_factor(w);
+  while (w->err == TG_OK) {
+    const char sign = tg__where_take_sign(w, "*") ? '*' : tg__where_take_sign(w, "/") ? '/' : 0;
+    if (!sign) break;
+    v = combine_values(w, v, sign, read_factor(w));
+  }
+  return v;
+}
+
+/* In a-5 and a -5 the sign stands with the number. */
+static bool is_signed_number(const struct where *w) {
+  return w->token.kind == NUMBER && (*w->token.at == '-' || *w->token.at == '+');
+}
+
+static struct value read_value(struct where *w) {
+  struct value v = read_product(w);
+  while (w->err == TG_OK) {
+    const char sign = tg__where_take_sign(w, "-") ? '-' : tg__where_take_sign(w, "+") || is_signed_number(w) ? '+' : 0;
+    if (!sign) break;
+    v = combine_values(w, v, sign, read_product(w));
+  }
+  return v;
+}
+
+/* Does the ( at hand open a value? Behind its ) comes what only a value has behind it. */
+static bool opens_value(const struct where *w) {
+  if (w->token.kind != SIGN || *w->token.at != '(') return false;
+  const char *p = w->token.end;
+  for (int depth = 1; *p && depth; p++) {
+    const char *const close = *p == '"' || *p == '\'' || *p == '`' ? strchr(p + 1, *p) : NULL;
+    depth += (*p == '(') - (*p == ')');
+    if (close) p = close;
+  }
+  while (*p == ' ' || (*p >= '\t' && *p <= '\r')) p++;
+  if (*p && strchr("+-*/<>=!~", *p)) return true;
+  const size_t word = strspn(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
+  const struct tg__str next = {p, (uint32_t)word};
+  return tg__str_eq_nocase(next, "is") || tg__str_eq_nocase(next, "in") || tg__str_eq_nocase(next, "not");
 }
 
 /* ---- tests, each over all rows --------------------------------------------------------------- */
@@ -390,11 +412,11 @@ static void compare(struct where *w, struct value a, enum test test, struct valu
     a = b, b = swap, test = mirrored[test];
   }
   if (!a.column) {
-    fail_at(w, a.token.at, "a comparison needs a column on one side");
+    tg__where_fail(w, a.token.at, "a comparison needs a column on one side");
   } else if ((test == LIKE || test == UNLIKE) && (kind_of(&a) != TG_TEXT || kind_of(&b) != TG_TEXT)) {
-    fail_at(w, kind_of(&a) != TG_TEXT ? a.token.at : b.token.at, "~ compares text with text");
+    tg__where_fail(w, kind_of(&a) != TG_TEXT ? a.token.at : b.token.at, "~ compares text with text");
   } else if (kind_of(&a) != kind_of(&b)) {
-    fail_at(w, b.token.at, "%.60s is %s, not %s", a.column->name, kinds[kind_of(&a)], kinds[kind_of(&b)]);
+    tg__where_fail(w, b.token.at, "%.60s is %s, not %s", a.column->name, kinds[kind_of(&a)], kinds[kind_of(&b)]);
   } else if (b.column) {
     test_columns(w, a.column, test, b.column, out);
   } else if (b.type == TG_TEXT) {
@@ -402,7 +424,7 @@ static void compare(struct where *w, struct value a, enum test test, struct valu
   } else if (b.type == TG_BOOL) {
     test_bool(w, a.column, test, b.yes, out);
   } else {
-    test_number(w, a.column, test, number_for(w, &b.token, a.column), out);
+    test_number(w, a.column, test, number_for(w, &b.token, &a), out);
   }
 }
 
@@ -441,7 +463,7 @@ static bool take_operator(struct where *w, enum test *test) {
   } all[] = {{"=", EQ},  {"==", EQ}, {"!=", NE}, {"<>", NE},  {"<", LT},
              {"<=", LE}, {">", GT},  {">=", GE}, {"~", LIKE}, {"!~", UNLIKE}};
   for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
-    if (take_sign(w, all[k].sign)) {
+    if (tg__where_take_sign(w, all[k].sign)) {
       *test = all[k].test;
       return true;
     }
@@ -450,62 +472,70 @@ static bool take_operator(struct where *w, enum test *test) {
 }
 
 static void parse_list(struct where *w, struct value column, int8_t *out) {
-  if (!take_sign(w, "(")) {
-    fail_expected(w, "a list such as (1, 2)");
+  if (!tg__where_take_sign(w, "(")) {
+    tg__where_expected(w, "a list such as (1, 2)");
     return;
   }
   do {
     int8_t *one = new_answer(w);
-    if (one) compare(w, column, EQ, read_value(w), one);
+    struct value v = read_value(w);
+    if (one) compare(w, column, EQ, v, one);
+    drop_value(&v);
     combine(w, out, one, 1);
-  } while (take_sign(w, ",") && w->err == TG_OK);
-  if (!take_sign(w, ")")) fail_expected(w, "a comma or )");
+  } while (tg__where_take_sign(w, ",") && w->err == TG_OK);
+  if (!tg__where_take_sign(w, ")")) tg__where_expected(w, "a comma or )");
 }
 
 static void parse_is(struct where *w, struct value v, int8_t *out) {
-  const bool want = !take_word(w, "not");
-  if (!take_word(w, "null")) fail_expected(w, "null or not null");
-  if (!v.column) fail_at(w, v.token.at, "is null needs a column");
+  const bool want = !tg__where_take_word(w, "not");
+  if (!tg__where_take_word(w, "null")) tg__where_expected(w, "null or not null");
+  if (!v.column) tg__where_fail(w, v.token.at, "is null needs a column");
   for (size_t i = 0; w->err == TG_OK && i < w->table->rows; i++) out[i] = is_null_at(v.column, i) == want;
 }
 
 static int8_t *parse_test(struct where *w) {
-  const struct value v = read_value(w);
+  struct value v = read_value(w), with = {0};
   int8_t *out = new_answer(w);
-  if (!out) return NULL;
+  if (!out) {
+    drop_value(&v);
+    return NULL;
+  }
   enum test test;
-  if (take_word(w, "is")) {
+  if (tg__where_take_word(w, "is")) {
     parse_is(w, v, out);
-  } else if (take_word(w, "in")) {
+  } else if (tg__where_take_word(w, "in")) {
     parse_list(w, v, out);
-  } else if (take_word(w, "not")) {
-    if (!take_word(w, "in")) fail_expected(w, "in");
+  } else if (tg__where_take_word(w, "not")) {
+    if (!tg__where_take_word(w, "in")) tg__where_expected(w, "in");
     parse_list(w, v, out);
     negate(w, out);
   } else if (take_operator(w, &test)) {
-    compare(w, v, test, read_value(w), out);
+    with = read_value(w);
+    compare(w, v, test, with, out);
   } else if (v.column && v.type == TG_BOOL) {
     test_bool(w, v.column, EQ, true, out);
   } else {
-    fail_expected(w, "a comparison such as = or >");
+    tg__where_expected(w, "a comparison such as = or >");
   }
+  drop_value(&v);
+  drop_value(&with);
   return out;
 }
 
 static int8_t *parse_not(struct where *w) {
   if (w->err != TG_OK) return NULL;
   if (w->depth >= MOST_DEPTH) {
-    fail_at(w, w->token.at, "nested too deeply");
+    tg__where_fail(w, w->token.at, "nested too deeply");
     return NULL;
   }
   int8_t *v;
   w->depth++;
-  if (take_word(w, "not")) {
+  if (tg__where_take_word(w, "not")) {
     v = parse_not(w);
     negate(w, v);
-  } else if (take_sign(w, "(")) {
+  } else if (!opens_value(w) && tg__where_take_sign(w, "(")) {
     v = parse_or(w);
-    if (!take_sign(w, ")")) fail_expected(w, "and, or, or a closing )");
+    if (!tg__where_take_sign(w, ")")) tg__where_expected(w, "and, or, or a closing )");
   } else {
     v = parse_test(w);
   }
@@ -515,13 +545,13 @@ static int8_t *parse_not(struct where *w) {
 
 static int8_t *parse_and(struct where *w) {
   int8_t *v = parse_not(w);
-  while (w->err == TG_OK && take_word(w, "and")) combine(w, v, parse_not(w), 0);
+  while (w->err == TG_OK && tg__where_take_word(w, "and")) combine(w, v, parse_not(w), 0);
   return v;
 }
 
 static int8_t *parse_or(struct where *w) {
   int8_t *v = parse_and(w);
-  while (w->err == TG_OK && take_word(w, "or")) combine(w, v, parse_and(w), 1);
+  while (w->err == TG_OK && tg__where_take_word(w, "or")) combine(w, v, parse_and(w), 1);
   return v;
 }
 
@@ -543,9 +573,9 @@ enum tg_err tg__where_filter(struct tg_table *t, const char *expression, struct 
   struct where w = {.table = t, .expression = expression, .token = {.end = expression}, .e = e};
   if (strnlen(expression, MOST_LENGTH + 1) > MOST_LENGTH)
     return tg__fail(e, TG_USAGE, -1, "where: an expression has at most %d characters", MOST_LENGTH);
-  advance(&w);
+  tg__where_advance(&w);
   int8_t *answer = parse_or(&w);
-  if (w.token.kind != END) fail_expected(&w, "and, or, or the end");
+  if (w.token.kind != END) tg__where_expected(&w, "and, or, or the end");
   if (w.err == TG_OK) keep(&w, answer);
   tg__free(answer);
   return w.err;
