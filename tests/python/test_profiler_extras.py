@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import re
+import threading
 import time
 import types
 
@@ -245,6 +246,25 @@ def test_budgets_without_effect_are_told():
     with pytest.warns(UserWarning, match="torch's own collector has no budgets"):
         with tg.profile(activities=[CPU], backend="kineto", memory_budget="20M"):
             torch.ones(1)
+
+
+@pytest.mark.skipif("native" not in BACKENDS, reason="torch's collector records one thread")
+def test_tables_and_trace_count_other_threads():
+    """Operators of a thread of the program's own: in the trace, and not in the tables, which say so."""
+
+    def work():
+        for _ in range(7):
+            torch.sin(ones)
+
+    ones = torch.ones(3)
+    with tg.profile(activities=[CPU], backend="native") as prof:
+        torch.sin(ones)
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert [e.count for e in prof.key_averages() if e.key == "aten::sin"] == [1]
+    assert [row["calls"] for row in prof.trace.ask("ops").to_dicts() if row["name"] == "aten::sin"] == [8]
+    assert "smaller than those of `trace`" in prof.key_averages.__doc__
 
 
 # ---- labels for Nsight -------------------------------------------------------------------------------------

@@ -228,7 +228,8 @@ class _KinetoProfile:
         return profile._of_windows(self)
 
     def events(self) -> Any:
-        """All events of the window, an EventList of FunctionEvent."""
+        """All events of the window, an EventList of FunctionEvent. As in torch of the thread that started the profiler,
+        and of those that work for it (backward); `trace` has all threads and children."""
         self._finished("accessing events")
         if self._experimental.trace_only:
             raise RuntimeError(
@@ -248,14 +249,15 @@ class _KinetoProfile:
         include_python_functions: bool = False,
     ) -> Any:
         """Events summed by name, and by input shapes, the innermost frames of their stack or their overload where asked
-        for."""
+        for. Of the threads that events() has, so that counts may be smaller than those of `trace`."""
         self._finished("getting key averages")
         return self.events().key_averages(
             group_by_input_shape, group_by_stack_n, group_by_overload_name, include_python_functions
         )
 
     def totals(self) -> Any:
-        """Times of the whole window that count nothing twice: wall_ms, cpu_ms, device_ms and more; see Totals."""
+        """Times of the whole window, of all threads and children, that count nothing twice: wall_ms, cpu_ms, device_ms
+        and more; see Totals."""
         from .._events.totals import totals
 
         return totals(self._finished("adding up the run").trace())
