@@ -18,10 +18,7 @@ enum tg_err tg_open(const char *path, const struct tg_open_options *options, str
 enum tg_err tg_open_ranks(const char *const *paths, size_t count, const struct tg_open_options *options,
                           struct tg_trace **out, struct tg_error *error) {
   struct tg_error ignored;
-  struct tg__columns *columns;
-  *out = NULL;
-  const enum tg_err err = tg__read_summaries(paths, count, options, &columns, error ? error : &ignored);
-  return err ? err : tg__handle_new(columns, NULL, out, error);
+  return tg__read_summaries(paths, count, options, out, error ? error : &ignored);
 }
 
 enum tg_err tg_save_ranks(struct tg_trace *trace, const char *path, struct tg_error *error) {
@@ -39,7 +36,7 @@ void tg_set_progress(struct tg_trace *trace, const struct tg_open_options *optio
 void tg_close(struct tg_trace *trace) { tg__handle_free(trace); }
 
 bool tg_trace_is_valid(struct tg_trace *trace, struct tg_error *error) {
-  if (trace->columns->summaries) return true; /* checked as it was read */
+  if (trace->summaries) return true; /* checked as it was read */
   return !tg__trace_load(trace->columns, TG__COL_ALL, error) && tg__trace_is_valid(trace->columns, error);
 }
 

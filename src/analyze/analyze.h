@@ -133,10 +133,12 @@ struct tg__window {
   uint32_t rank, step; /* indexes into trace->ranks and trace->steps */
   int64_t reach_ns;    /* largest end of the windows of this rank up to here: steps of several threads may overlap */
 };
+struct tg__summaries; /* trace/summary.h */
 /* What the columns asked do not say of the job they belong to; src/ranks knows it. All 0: they are all there is. */
 struct tg__job_info {
-  bool is_part;      /* other ranks of it are not in memory; what they decide together: */
-  int64_t origin_ns; /* the first start of all ranks, on the common clock */
+  bool is_part;                          /* other ranks of it are not in memory; what they decide together: */
+  int64_t origin_ns;                     /* the first start of all ranks, on the common clock */
+  const struct tg__summaries *summaries; /* NULL, or what answers the questions about ranks in place of events */
 };
 /* The arguments of one call, parsed and checked against questions.def. */
 struct tg__ask {

@@ -462,9 +462,10 @@ static enum tg_err only_summaries(const struct tg__columns *t, const struct tg__
 }
 
 /* Questions about ranks are answered from all columns or, where there are none, from the summaries of the ranks. */
-static enum tg_err load(struct tg__columns *t, const struct tg__question *q, struct tg_error *e) {
-  if (q->loads == TG__COL_RANKS) return t->summaries ? TG_OK : tg__trace_load(t, TG__COL_ALL, e);
-  if (t->summaries && q->loads != TG__COL_NONE) return only_summaries(t, q, e);
+static enum tg_err load(struct tg__columns *t, const struct tg__ask *a, struct tg_error *e) {
+  const struct tg__question *const q = a->question;
+  if (q->loads == TG__COL_RANKS) return a->job.summaries ? TG_OK : tg__trace_load(t, TG__COL_ALL, e);
+  if (a->job.summaries && q->loads != TG__COL_NONE) return only_summaries(t, q, e);
   return tg__trace_load(t, q->loads, e);
 }
 
@@ -480,7 +481,7 @@ static enum tg_err answer(struct tg__columns *t, struct tg__ask *a, struct tg_ta
   if (err == TG_OK) err = parse_limit(a, &limit, e);
   if (err == TG_OK && !a->is_joined) err = parse_rank(t, a, e);
   if (err == TG_OK) err = parse_track(t, a, e);
-  if (err == TG_OK) err = load(t, a->question, e);
+  if (err == TG_OK) err = load(t, a, e);
   if (err == TG_OK) err = parse_steps(t, a, e);
   if (err == TG_OK) a->policy = tg__rules_policy(a);
   if (err == TG_OK) err = check_needs(t, a, e);

@@ -14,7 +14,7 @@ static const char *next_step(struct tg__cli *c, enum tg_err err, const char *tex
   const char *const a = tg__cli_word(c, c->operands[0]), *const b = tg__cli_word(c, c->operands[1]);
   if (side < 0) return tg__cli_command(c, "tachograph diff %s %s --by conditions", a, b);
   const struct tg_trace *const t = sides[side];
-  if (t->columns->summaries && !t->run) return tg__cli_instead(c, err, sides[side], c->operands[side]);
+  if (t->summaries && !t->run) return tg__cli_instead(c, err, sides[side], c->operands[side]);
   return tg__cli_command(c, "tachograph report %s", side ? b : a);
 }
 

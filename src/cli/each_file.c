@@ -59,12 +59,12 @@ static int write_one(struct tg__cli *c, const struct tg__folder *folder, size_t 
   char target[PATH_BYTES];
   int status = TG__EXIT_OK;
   enum tg_err err = tg__cli_open_part(c, folder, i, &t, &e);
-  if (!err && t && !t->summaries) err = tg__trace_load(t, TG__COL_ALL, &e);
+  if (!err && t) err = tg__trace_load(t, TG__COL_ALL, &e);
   if (err == TG_MEMORY || err == TG_INTERNAL)
     status = tg__cli_failed(c, &e, NULL);
   else if (err)
     tg__table_note(out, "not read: %.300s", e.text);
-  if (!err && t && !t->summaries) {
+  if (!err && t) {
     name_target(c->out_path, tg__folder_path(folder, i), &t->ranks[0], each->suffix, target);
     status = each->write(c, each->ctx, &(struct tg_trace){.columns = t}, NULL, target);
     tg__put_rank(out, t, 0);

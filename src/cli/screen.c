@@ -108,12 +108,12 @@ const char *tg__cli_command(struct tg__cli *c, const char *format, ...) {
 const char *tg__cli_instead(struct tg__cli *c, enum tg_err err, const struct tg_trace *t, const char *path) {
   if (err != TG_NO_DATA || strcmp(path, "-") == 0) return NULL; /* a pipe is read once */
   return tg__cli_command(c, "tachograph ask %s %s", tg__cli_word(c, path),
-                         tg__question_name(t->columns->summaries ? TG__Q_ranks : TG__Q_overview));
+                         tg__question_name(t->summaries ? TG__Q_ranks : TG__Q_overview));
 }
 
 int tg__cli_needs_events(struct tg__cli *c, struct tg_trace *t, const char *path) {
   struct tg_error e = {0};
-  if (!t->columns->summaries || t->run) return TG__EXIT_OK;
+  if (!t->summaries || t->run) return TG__EXIT_OK;
   const enum tg_err err = tg__trace_load(t->columns, TG__COL_ALL, &e);
   return tg__cli_failed(c, &e, tg__cli_instead(c, err, t, path));
 }
@@ -336,7 +336,7 @@ enum tg_err tg__cli_open_part(const struct tg__cli *c, const struct tg__folder *
   struct tg_open_options options = {.threads = c->threads};
   if (tg__is_terminal(STDERR_FILENO)) options.progress = show_part;
   options.progress_ctx = &all;
-  const enum tg_err err = tg__folder_read(folder, i, &options, out, e);
+  const enum tg_err err = tg__folder_read(folder, i, &options, out, NULL, e);
   all.before += tg__folder_bytes(folder, i);
   if (i + 1 == count) wipe_line(all.shown.shown_ns);
   return err;

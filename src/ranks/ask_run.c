@@ -192,7 +192,7 @@ enum tg_err tg__part_ask(struct tg__columns *t, const struct tg__job_info *job, 
   *out = NULL;
   const enum tg_err err = tg__ask_check(c->question, c->args, c->count, e);
   if (err) return err;
-  if (t->rank_count < 2 || t->summaries || !is_of_all(c))
+  if (t->rank_count < 2 || job->summaries || !is_of_all(c))
     return tg__ask_run(&tg__catalog, t, job, c->question->name, c->args, c->count, out, e);
   struct tg__rank_source source = tg__ranks_in_memory(t);
   source.job = *job;
@@ -214,11 +214,12 @@ enum tg_err tg__trace_ask(struct tg_trace *t, const char *question, const struct
   struct tg__columns *columns = t ? t->columns : NULL;
   bool whole = false;
   *out = NULL;
-  if (!t || !c.question || !t->run) return tg__ranks_ask(columns, question, args, arg_count, out, e);
+  if (!t || !c.question) return tg__ranks_ask(columns, question, args, arg_count, out, e);
+  const struct tg__job_info job = {.summaries = t->summaries};
+  if (!t->run) return tg__part_ask(columns, &job, &c, out, e);
   enum tg_err err = tg__ask_check(c.question, args, arg_count, e);
   if (err) return err;
-  if (is_plain(t->run, &c))
-    return tg__ask_run(&tg__catalog, columns, &all_in_memory, question, args, arg_count, out, e);
+  if (is_plain(t->run, &c)) return tg__ask_run(&tg__catalog, columns, &job, question, args, arg_count, out, e);
   if (!t->run->whole) err = ask_files(t, &c, &whole, out, e);
   if (!t->run->whole && !whole) return finish(err, &c, out, e);
   err = tg__run_whole(t, &columns, e);

@@ -9,15 +9,16 @@ enum { KEPT = sizeof((struct tg__run_door *)0)->kept / sizeof((struct tg__run_do
 
 /* ---- handles --------------------------------------------------------------------------------- */
 
-enum tg_err tg__handle_new(struct tg__columns *columns, struct tg__run_door *run, struct tg_trace **out,
-                           struct tg_error *e) {
+enum tg_err tg__handle_new(struct tg__columns *columns, struct tg__run_door *run, struct tg__summaries *summaries,
+                           struct tg_trace **out, struct tg_error *e) {
   *out = tg__alloc(sizeof **out);
   if (*out) {
-    **out = (struct tg_trace){columns, run};
+    **out = (struct tg_trace){columns, run, summaries};
     return TG_OK;
   }
   tg__run_close(run);
   tg__trace_free(columns);
+  tg__summaries_free(summaries);
   return tg__no_memory(e, "opening a trace");
 }
 
@@ -25,6 +26,7 @@ void tg__handle_free(struct tg_trace *t) {
   if (!t) return;
   tg__run_close(t->run);
   tg__trace_free(t->columns);
+  tg__summaries_free(t->summaries);
   tg__free(t);
 }
 
@@ -32,8 +34,9 @@ enum tg_err tg__open_whole(const char *path, const struct tg_open_options *optio
                            struct tg_error *e) {
   struct tg__columns *columns;
   *out = NULL;
-  const enum tg_err err = tg__trace_open(path, options, &columns, e);
-  return err ? err : tg__handle_new(columns, NULL, out, e);
+  struct tg__summaries *summaries;
+  const enum tg_err err = tg__trace_or_summary_open(path, options, &columns, &summaries, e);
+  return err ? err : tg__handle_new(columns, NULL, summaries, out, e);
 }
 
 /* ---- opening and closing --------------------------------------------------------------------- */
@@ -94,6 +97,7 @@ bool tg__run_is_large(const char *path) { return tg__run_memory(path) > 0; }
 enum tg_err tg__run_open(const char *path, const struct tg_open_options *options, struct tg__run_first *first,
                          struct tg_trace **out, struct tg_error *e) {
   struct tg__columns *columns;
+  struct tg__summaries *summaries;
   struct tg__run_door *const d = tg__alloc(sizeof *d);
   const size_t len = strlen(path);
   *out = NULL;
@@ -106,14 +110,14 @@ enum tg_err tg__run_open(const char *path, const struct tg_open_options *options
   d->total_bytes = -1;
   tg__pages_frugal(true); /* what is kept of one rank would come on top of the next */
   enum tg_err err = tg__folder_open(path, &d->folder, e);
-  if (!err) err = tg__folder_summaries(d->folder, path, options, first, &d->ranks, &columns, e);
+  if (!err) err = tg__folder_summaries(d->folder, path, options, first, &d->ranks, &columns, &summaries, e);
   if (err) {
     tg__run_close(d);
     return err;
   }
   d->job.is_part = columns->rank_count > 1;
   d->job.origin_ns = tg__run_first_ns(columns, d->ranks.items, d->ranks.count);
-  err = tg__handle_new(columns, d, out, e);
+  err = tg__handle_new(columns, d, summaries, out, e);
   if (err) return err;
   const struct tg__rank_source ranks = tg__ranks_of(*out);
   if (first && first->table) first->err = tg__merged(&ranks, &first->call, first->table, &first->error);
@@ -186,7 +190,7 @@ enum tg_err tg__run_unit(const struct tg_trace *run, uint32_t unit, struct tg__c
     tg__memory_return();
     const struct tg_open_options options = {
         .threads = d->options.threads, .progress = d->options.progress ? report_unit : NULL, .progress_ctx = d};
-    enum tg_err err = tg__folder_read(d->folder, unit, &options, &found, e);
+    enum tg_err err = tg__folder_read(d->folder, unit, &options, &found, NULL, e);
     if (!err && !found)
       err = tg__fail(e, TG_NO_DATA, -1, "a file of the run has become another one: open the run again");
     if (err) return err;

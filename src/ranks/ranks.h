@@ -9,12 +9,13 @@
 
 /* The public handle. */
 struct tg_trace {
-  struct tg__columns *columns; /* of a run only what is known of its ranks without their events */
-  struct tg__run_door *run;    /* NULL: all ranks are in the columns */
+  struct tg__columns *columns;     /* of a run only what is known of its ranks without their events */
+  struct tg__run_door *run;        /* NULL: all ranks are in the columns */
+  struct tg__summaries *summaries; /* of a run, and all there is of a summary; NULL: the columns have the events */
 };
-/* Takes the columns and the run over, also where it fails. */
-enum tg_err tg__handle_new(struct tg__columns *columns, struct tg__run_door *run, struct tg_trace **out,
-                           struct tg_error *e);
+/* Takes all three over, also where it fails. */
+enum tg_err tg__handle_new(struct tg__columns *columns, struct tg__run_door *run, struct tg__summaries *summaries,
+                           struct tg_trace **out, struct tg_error *e);
 void tg__handle_free(struct tg_trace *t); /* NULL is fine */
 /* tg_open, with all ranks of a folder in memory. */
 enum tg_err tg__open_whole(const char *path, const struct tg_open_options *options, struct tg_trace **out,
@@ -66,13 +67,14 @@ struct tg__run_first {
 
 /* read_all.c: tg_open_ranks and tg_save_ranks. */
 enum tg_err tg__read_summaries(const char *const *paths, size_t count, const struct tg_open_options *options,
-                               struct tg__columns **out, struct tg_error *e);
+                               struct tg_trace **out, struct tg_error *e);
 enum tg_err tg__save_summaries(struct tg_trace *trace, const char *path, struct tg_error *e);
 /* The summaries of the ranks of a folder, and what stands where; the folder stays the caller's. first
  * NULL: the first page. */
 enum tg_err tg__folder_summaries(const struct tg__folder *folder, const char *path,
                                  const struct tg_open_options *options, struct tg__run_first *first,
-                                 struct tg__run_ranks *ranks, struct tg__columns **out, struct tg_error *e);
+                                 struct tg__run_ranks *ranks, struct tg__columns **out,
+                                 struct tg__summaries **summaries, struct tg_error *e);
 
 /* rank_folder.c */
 struct tg__run_door {

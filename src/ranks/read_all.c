@@ -199,14 +199,15 @@ static void read_unit(void *ctx, size_t i) {
   struct unit *const u = &r->units[i];
   struct part part = {r, u};
   struct tg__columns *t = NULL;
+  struct tg__summaries *summaries = NULL;
   if (!count_bytes(r, u, 0, false)) return;
   const struct tg_open_options options = {
       .threads = r->each.threads, .progress = r->options->progress ? report_part : NULL, .progress_ctx = &part};
-  u->err = tg__folder_read(u->folder, u->index, &options, &t, &u->error);
-  if (t && t->summaries && r->run) {
+  u->err = tg__folder_read(u->folder, u->index, &options, &t, &summaries, &u->error);
+  if (summaries && r->run) {
     /* a summary among the traces it was made of, or of others: its events are not here */
-  } else if (t && t->summaries) {
-    if (!tg__summaries_move(t->summaries, &u->ranks)) u->err = tg__no_memory(&u->error, "reading a summary");
+  } else if (summaries) {
+    if (!tg__summaries_move(summaries, &u->ranks)) u->err = tg__no_memory(&u->error, "reading a summary");
   } else if (t) {
     u->err = tg__trace_load(t, TG__COL_ALL, &u->error);
     if (r->count > 1) tg__memory_return(); /* what reading took, before the questions take theirs */
@@ -214,6 +215,7 @@ static void read_unit(void *ctx, size_t i) {
     if (!u->err && r->run) u->err = note_places(r, u, t);
   }
   tg__trace_free(t);
+  tg__summaries_free(summaries);
   if (r->count > 1)
     tg__memory_return(); /* or the next rank's memory comes on top of what the allocator keeps of this one's */
   count_bytes(r, u, u->bytes, true);
@@ -242,7 +244,8 @@ static enum tg_err gather(struct reading *r, const char *path, struct tg__summar
                   bad->error.text);
 }
 
-static enum tg_err read_all(struct reading *r, const char *path, struct tg__columns **out, struct tg_error *e) {
+static enum tg_err read_all(struct reading *r, const char *path, struct tg__columns **out,
+                            struct tg__summaries **summaries, struct tg_error *e) {
   int64_t passed_over = 0;
   struct tg__summaries *const s = tg__summaries_new();
   if (!s || !r->lock || !prepare_questions(r)) {
@@ -261,10 +264,9 @@ static enum tg_err read_all(struct reading *r, const char *path, struct tg__colu
     for (uint32_t k = 0; k < r->units[i].ranks.count; k++) tg__rank_summary_free(&r->units[i].ranks.ranks[k]);
     tg__free(r->units[i].ranks.ranks);
   }
-  if (err)
-    tg__summaries_free(s);
-  else
-    err = tg__trace_of_summaries(s, path, out, e);
+  if (!err) err = tg__trace_of_summaries(s, path, out, e);
+  if (err) tg__summaries_free(s);
+  *summaries = err ? NULL : s;
   if (!err) (*out)->ranks[0].loss[TG__LOSS_skipped_file] = passed_over;
   if (!err) (*out)->ranks[0].loss_offset[TG__LOSS_skipped_file] = -1; /* of no place in any file */
   for (size_t i = 0; !err && i < r->count; i++)
@@ -323,7 +325,8 @@ static void give_losses(struct tg__columns *run, const struct tg__run_rank *plac
 }
 
 /* Where each rank is, by what it is called now that all are known. */
-static bool gather_places(const struct reading *r, struct tg__columns *t, struct tg__run_ranks *all) {
+static bool gather_places(const struct reading *r, struct tg__columns *t, const struct tg__summaries *summaries,
+                          struct tg__run_ranks *all) {
   uint32_t track = 0, slice = 0, mark = 0;
   for (size_t i = 0; i < r->count; i++) {
     struct tg__run_ranks *const own = &r->units[i].own;
@@ -332,7 +335,7 @@ static bool gather_places(const struct reading *r, struct tg__columns *t, struct
     struct tg__run_rank *const places = all->items + all->count;
     for (size_t k = 0; k < own->count; k++) {
       places[k] = own->items[k];
-      const struct tg__rank_summary *const s = summary_of(t->summaries, &places[k]);
+      const struct tg__rank_summary *const s = summary_of(summaries, &places[k]);
       places[k].number = s ? s->number : places[k].alone;
       places[k].first_track = track;
       places[k].first_slice = slice;
@@ -378,16 +381,19 @@ static enum tg_err end_questions(struct reading *r, const struct tg__columns *ru
 
 enum tg_err tg__folder_summaries(const struct tg__folder *folder, const char *path,
                                  const struct tg_open_options *options, struct tg__run_first *first,
-                                 struct tg__run_ranks *ranks, struct tg__columns **out, struct tg_error *e) {
+                                 struct tg__run_ranks *ranks, struct tg__columns **out,
+                                 struct tg__summaries **summaries, struct tg_error *e) {
   static const struct tg_open_options defaults;
   struct reading r = {.options = options ? options : &defaults, .lock = tg__lock_new(), .run = ranks, .first = first};
   enum tg_err err = add_units(&r, folder) ? tg__fail(e, TG_MEMORY, -1, "out of memory before reading the ranks")
-                                          : read_all(&r, path, out, e);
+                                          : read_all(&r, path, out, summaries, e);
   const bool is_open = !err;
-  if (!err && (r.no_memory || !gather_places(&r, *out, ranks))) err = tg__no_memory(e, "putting ranks together");
+  if (!err && (r.no_memory || !gather_places(&r, *out, *summaries, ranks)))
+    err = tg__no_memory(e, "putting ranks together");
   if (!err) err = end_questions(&r, *out, ranks, e);
   if (err && is_open) {
     tg__trace_free(*out);
+    tg__summaries_free(*summaries);
     *out = NULL;
   }
   for (size_t i = 0; i < r.count; i++) {
@@ -403,7 +409,9 @@ enum tg_err tg__folder_summaries(const struct tg__folder *folder, const char *pa
 /* ---- summaries alone ------------------------------------------------------------------------- */
 
 enum tg_err tg__read_summaries(const char *const *paths, size_t count, const struct tg_open_options *options,
-                               struct tg__columns **out, struct tg_error *e) {
+                               struct tg_trace **out, struct tg_error *e) {
+  struct tg__columns *columns;
+  struct tg__summaries *summaries;
   static const struct tg_open_options defaults;
   struct reading r = {.options = options ? options : &defaults, .lock = tg__lock_new()};
   struct tg__folder **const folders = tg__alloc((count + 1) * sizeof *folders);
@@ -414,7 +422,8 @@ enum tg_err tg__read_summaries(const char *const *paths, size_t count, const str
     err = tg__folder_open(paths[i], &folders[i], e);
     if (!err && add_units(&r, folders[i])) err = tg__fail(e, TG_MEMORY, -1, "out of memory before reading the ranks");
   }
-  if (!err) err = read_all(&r, paths[0], out, e);
+  if (!err) err = read_all(&r, paths[0], &columns, &summaries, e);
+  if (!err) err = tg__handle_new(columns, NULL, summaries, out, e);
   for (size_t i = 0; folders && i < count; i++) tg__folder_close(folders[i]);
   tg__free(folders);
   tg__free(r.units);
@@ -424,7 +433,7 @@ enum tg_err tg__read_summaries(const char *const *paths, size_t count, const str
 
 enum tg_err tg__save_summaries(struct tg_trace *t, const char *path, struct tg_error *e) {
   struct tg__columns *const trace = t->columns;
-  if (trace->summaries) return tg__summaries_save(trace->summaries, path, e);
+  if (t->summaries) return tg__summaries_save(t->summaries, path, e);
   enum tg_err err = tg__trace_load(trace, TG__COL_ALL, e);
   if (err) return err;
   struct tg__summaries *const s = tg__summaries_new();

@@ -32,7 +32,7 @@ static enum tg_err index_trace(struct tg__hosted *t, const struct tg__serve_opti
   struct tg_error *const e = &t->error;
   tg__lock_take(t->engine);
   enum tg_err err = tg__run_whole(t->trace, &t->columns, e);
-  if (!err && t->columns->summaries)
+  if (!err && t->columns->has_no_events)
     err = tg__fail(e, TG_NO_DATA, -1, "a summary of ranks has no events, so it has no timeline");
   if (!err) err = tg__trace_load(t->columns, TG__VIEW_COLUMNS, e);
   tg__lock_drop(t->engine);

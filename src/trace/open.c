@@ -52,14 +52,13 @@ void tg__trace_free(struct tg__columns *t) {
   tg__free(t->schemas);
   tg__free(t->steps);
   tg__strings_free(t->strings);
-  tg__summaries_free(t->summaries);
   tg__arena_free(&t->arena);
   tg__free(t);
 }
 
 enum tg_err tg__trace_load(struct tg__columns *t, uint32_t columns, struct tg_error *e) {
   if ((t->loaded & columns) == columns) return TG_OK;
-  if (t->summaries)
+  if (t->has_no_events)
     return tg__fail(e, TG_NO_DATA, -1,
                     "this is a summary of %u rank%s without their events: it answers the questions about ranks alone",
                     t->rank_count, t->rank_count == 1 ? "" : "s");
@@ -402,7 +401,8 @@ static int is_tacho(const char *path, int64_t *size, struct tg_error *e) {
   return n > 0 && tg__tacho_recognise(head, (size_t)n);
 }
 
-static enum tg_err open_summary(const char *path, struct tg__file *file, struct tg__columns **out, struct tg_error *e) {
+static enum tg_err open_summary(const char *path, struct tg__file *file, struct tg__columns **out,
+                                struct tg__summaries **summaries, struct tg_error *e) {
   int64_t damaged;
   struct tg__summaries *const s = tg__summaries_new();
   if (!s) {
@@ -410,18 +410,20 @@ static enum tg_err open_summary(const char *path, struct tg__file *file, struct 
     return tg__no_memory(e, "opening %s", path);
   }
   enum tg_err err = tg__summaries_read(s, path, file, &damaged, e);
+  if (!err) err = tg__trace_of_summaries(s, path, out, e);
   if (err) {
     tg__summaries_free(s);
     return err;
   }
-  err = tg__trace_of_summaries(s, path, out, e);
-  if (!err) (*out)->ranks[0].loss[TG__LOSS_skipped_file] = damaged;
-  return err;
+  (*out)->ranks[0].loss[TG__LOSS_skipped_file] = damaged;
+  *summaries = s;
+  return TG_OK;
 }
 
 /* file: its bytes, taken over; NULL: those at the path. */
-static enum tg_err open_tacho(const char *path, struct tg__file *file, struct tg__columns **out, struct tg_error *e) {
-  if (tg__summaries_recognise(path, file)) return open_summary(path, file, out, e);
+static enum tg_err open_tacho(const char *path, struct tg__file *file, struct tg__columns **out,
+                              struct tg__summaries **summaries, struct tg_error *e) {
+  if (tg__summaries_recognise(path, file)) return open_summary(path, file, out, summaries, e);
   const enum tg_err err = tg__tacho_open(path, file, out, e);
   if (err != TG_OK || (*out)->slices.count > 0 || (*out)->marks.count > 0) return err;
   tg__trace_free(*out); /* none is saved without events */
@@ -432,11 +434,11 @@ static enum tg_err open_tacho(const char *path, struct tg__file *file, struct tg
 }
 
 static enum tg_err open_any(const char *path, const struct tg_open_options *options, struct tg__columns **out,
-                            struct tg_error *e) {
+                            struct tg__summaries **summaries, struct tg_error *e) {
   int64_t size;
   const int tacho = is_tacho(path, &size, e);
   if (tacho < 0) return e->code;
-  if (tacho) return open_tacho(path, NULL, out, e);
+  if (tacho) return open_tacho(path, NULL, out, summaries, e);
   struct opening *o = tg__alloc(sizeof *o);
   if (!o) return tg__fail(e, TG_MEMORY, -1, "out of memory before reading the trace");
   o->total_bytes = tg__path_kind(path) == TG__PATH_DIR || tg__path_kind(path) == TG__PATH_NONE ? 0 : size;
@@ -445,20 +447,33 @@ static enum tg_err open_any(const char *path, const struct tg_open_options *opti
   err = opening_end(o, err, out, e);
   struct tg__file *const kept = o->kept;
   tg__free(o);
-  return kept ? open_tacho(path, kept, out, e) : err;
+  return kept ? open_tacho(path, kept, out, summaries, e) : err;
+}
+
+static enum tg_err drop(struct tg__columns **out, struct tg__summaries **summaries, enum tg_err err) {
+  tg__trace_free(*out);
+  tg__summaries_free(*summaries);
+  *out = NULL;
+  *summaries = NULL;
+  return err;
+}
+
+enum tg_err tg__trace_or_summary_open(const char *path, const struct tg_open_options *options, struct tg__columns **out,
+                                      struct tg__summaries **summaries, struct tg_error *e) {
+  struct tg_error ignored;
+  if (!e) e = &ignored;
+  *out = NULL;
+  *summaries = NULL;
+  if (open_any(path, options, out, summaries, e) != TG_OK) return name_file(e, path);
+  (*out)->path = tg__arena_copy(&(*out)->arena, path, strlen(path));
+  return (*out)->path ? TG_OK : drop(out, summaries, tg__no_memory(e, "opening %s", path));
 }
 
 enum tg_err tg__trace_open(const char *path, const struct tg_open_options *options, struct tg__columns **out,
                            struct tg_error *e) {
-  struct tg_error ignored;
-  if (!e) e = &ignored;
-  *out = NULL;
-  if (open_any(path, options, out, e) != TG_OK) return name_file(e, path);
-  (*out)->path = tg__arena_copy(&(*out)->arena, path, strlen(path));
-  if ((*out)->path) return TG_OK;
-  tg__trace_free(*out);
-  *out = NULL;
-  return tg__no_memory(e, "opening %s", path);
+  struct tg__summaries *summaries;
+  const enum tg_err err = tg__trace_or_summary_open(path, options, out, &summaries, e);
+  return err || !summaries ? err : drop(out, &summaries, tg__trace_load(*out, TG__COL_ALL, e));
 }
 
 /* ---- one rank after the other ---------------------------------------------------------------- */
@@ -515,12 +530,17 @@ int64_t tg__folder_bytes(const struct tg__folder *f, size_t i) {
 }
 
 enum tg_err tg__folder_read(const struct tg__folder *f, size_t i, const struct tg_open_options *options,
-                            struct tg__columns **out, struct tg_error *e) {
+                            struct tg__columns **out, struct tg__summaries **summaries, struct tg_error *e) {
+  struct tg__summaries *own = NULL;
   *out = NULL;
+  if (summaries) *summaries = NULL;
   const enum tg__run_part part = f->run ? tg__run_part(f->run, i) : TG__RUN_OTHER;
   if (f->run && ((!tg__is_trace_name(f->names[i]) && !tg__is_summary_name(f->names[i])) || part == TG__RUN_MORE))
     return TG_OK;
-  if (part != TG__RUN_FIRST) return tg__trace_open(f->names[i], options, out, e);
+  if (part != TG__RUN_FIRST) {
+    const enum tg_err err = tg__trace_or_summary_open(f->names[i], options, out, summaries ? summaries : &own, e);
+    return own ? drop(out, &own, err) : err;
+  }
   struct opening *const o = tg__alloc(sizeof *o);
   if (!o) return tg__fail(e, TG_MEMORY, -1, "out of memory before reading %s", f->names[i]);
   enum tg_err err = opening_begin(o, options, e);

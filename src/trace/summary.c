@@ -103,10 +103,7 @@ enum tg_err tg__trace_of_summaries(struct tg__summaries *s, const char *path, st
                                    struct tg_error *e) {
   struct tg__columns *const t = tg__trace_new();
   *out = NULL;
-  if (t)
-    t->summaries = s;
-  else
-    tg__summaries_free(s);
+  if (t) t->has_no_events = true;
   bool done = t && number_ranks(s) && tg__summaries_sort(s);
   if (done) drop_copies(s);
   if (done && fill_ranks(t, s) && (t->path = tg__arena_copy(&t->arena, path, strlen(path))) != NULL) {

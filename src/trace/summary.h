@@ -96,10 +96,13 @@ bool tg__summaries_recognise(
 /* All ranks of one list into another that may have other strings; false on no memory, and then neither is of use. */
 bool tg__summaries_move(struct tg__summaries *from, struct tg__summaries *to);
 
-/* A trace without events that answers the questions about ranks alone. Takes the summaries over, numbers ranks that
- * have none and puts them in order; also after a failure they are not the caller's any more. */
+/* Columns without events that name the ranks of the summaries, which answer the questions about ranks. Numbers ranks
+ * that have none and puts them in order. */
 enum tg_err tg__trace_of_summaries(struct tg__summaries *s, const char *path, struct tg__columns **out,
                                    struct tg_error *e);
+/* As tg__trace_open. *summaries: those of a .tsum file, the caller's; else NULL. */
+enum tg_err tg__trace_or_summary_open(const char *path, const struct tg_open_options *options, struct tg__columns **out,
+                                      struct tg__summaries **summaries, struct tg_error *e);
 enum tg_err tg__summaries_save(const struct tg__summaries *s, const char *path, struct tg_error *e);
 /* Add the ranks of a .tsum file to `s`. file: its bytes, taken over; NULL: those at the path. *damaged: how many of
  * them could not be read. */
@@ -124,8 +127,8 @@ const char *tg__folder_path(const struct tg__folder *f, size_t i);
 int64_t tg__folder_bytes(const struct tg__folder *f,
                          size_t i); /* of file i on disk; 0 when it is no trace by its name */
 /* File i as a trace of its own. *out is NULL and all is well when it is no trace by its name or part of one before
- * it. May be called from several threads. */
+ * it, or a summary and `summaries` is NULL. May be called from several threads. */
 enum tg_err tg__folder_read(const struct tg__folder *f, size_t i, const struct tg_open_options *options,
-                            struct tg__columns **out, struct tg_error *e);
+                            struct tg__columns **out, struct tg__summaries **summaries, struct tg_error *e);
 
 #endif

@@ -229,9 +229,8 @@ enum { /* columns for tg__trace_load and questions.def */
 struct tg__skipped_file {
   const char *path, *why;
 };
-struct tg__summaries; /* trace/summary.h */
-struct tg__cache;     /* below: tg__cache_find */
-struct tg__store;     /* private: what backs the columns (memory, or chunks of a .tacho file) */
+struct tg__cache; /* below: tg__cache_find */
+struct tg__store; /* private: what backs the columns (memory, or chunks of a .tacho file) */
 /* The events of a trace in columns, with what belongs to them: ranks, tracks, strings, steps. What stands above them is
  * put together in the API (struct tg_trace). */
 struct tg__columns {
@@ -262,13 +261,12 @@ struct tg__columns {
   struct tg__cache *cache;
   struct tg__skipped_file *skipped; /* the first of those that ranks[0].loss counts as skipped_file */
   uint32_t skipped_count;
-  struct tg__summaries
-      *summaries; /* NULL, or all there is: a trace without events that answers the questions about ranks alone */
+  bool has_no_events; /* its ranks alone, as a summary names them: nothing can be loaded */
 };
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
-/* path and options as tg_open. *out is NULL on failure. */
+/* path and options as tg_open. *out is NULL on failure; TG_NO_DATA of a summary. */
 enum tg_err tg__trace_open(const char *path, const struct tg_open_options *options, struct tg__columns **out,
                            struct tg_error *e);
 void tg__trace_free(struct tg__columns *t);

@@ -47,7 +47,7 @@ static struct tg_trace *open_ranks(const char *path) {
   struct tg_error e = {0};
   const enum tg_err err = tg_open(path, NULL, &t, &e);
   if (err && (t || !e.text[0] || e.code != err)) abort();
-  if (t && !t->columns->summaries) {
+  if (t && !t->summaries) {
     tg_close(t);
     t = NULL;
   }

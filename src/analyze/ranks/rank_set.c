@@ -85,7 +85,7 @@ static const struct kept *summarize(const struct tg__columns *t) {
 
 enum tg_err tg__ranks_open(struct tg__ranks *r, const struct tg__columns *t, const struct tg__ask *a, bool align,
                            struct tg_error *e) {
-  *r = (struct tg__ranks){.s = t->summaries, .only = a->rank};
+  *r = (struct tg__ranks){.s = a->job.summaries, .only = a->rank};
   const struct kept *const kept = r->s ? NULL : summarize(t);
   if (kept) {
     r->s = kept->s;

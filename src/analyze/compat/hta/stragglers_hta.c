@@ -203,7 +203,7 @@ enum tg_err tg__stragglers_hta(const struct tg__columns *t, const struct tg__ask
   struct tg__straggler_call call;
   enum tg_err err = tg__stragglers_read(a, &call, e);
   if (err) return err;
-  if (t->summaries)
+  if (a->job.summaries)
     return tg__fail(e, TG_NO_DATA, -1,
                     "rules=hta looks at single kernels, which a summary does not have: ask the folder with the traces");
   struct finding f = {.picks = &call.picks};
