@@ -326,8 +326,6 @@ const struct tg__merge_rule *tg__question_merge_rule(const struct tg__question *
 const struct tg__merge_hooks *tg__question_hooks(const struct tg__question *q);
 /* Of the first column called so; KEY of texts and flags, VALUE of numbers where there is none. */
 enum tg__role tg__catalog_role(const struct tg__catalog *c, const char *name, enum tg_type type);
-const char *tg__nearest_text(const char *wanted, const char *(*candidate)(const void *ctx, size_t k),
-                             const void *ctx); /* NULL when none is close */
 #define QUESTION(name, ...) tg__question_fn tg__answer_##name;
 #define FOLDED(question, note) tg__folded_fn tg__folded_##question;
 #define MERGED(question, note) tg__merged_fn tg__merged_##question;

@@ -116,6 +116,9 @@ unsigned tg__utf8_length(const unsigned char *p, size_t left);
 /* Of a valid sequence of n bytes: would a terminal obey it, or the reader be deceived by it? Control characters,
  * line and paragraph separators, marks that turn the direction of writing, blanks without width. */
 bool tg__utf8_steers(const unsigned char *p, unsigned n);
+/* The candidate that is nearest to what was typed (nearest.c), for "did you mean": NULL when none is close. candidate
+ * returns NULL past the last one. */
+const char *tg__nearest_text(const char *wanted, const char *(*candidate)(const void *ctx, size_t k), const void *ctx);
 
 /* ---- map (map.c) ----------------------------------------------------------------------------- */
 
