@@ -53,6 +53,11 @@ size_t tg_question_count(void) { return tg__catalog.count; }
 const char *tg_question_name(size_t i) { return i < tg__catalog.count ? tg__catalog.questions[i].name : NULL; }
 const char *tg_question_meaning(size_t i) { return i < tg__catalog.count ? tg__catalog.questions[i].meaning : NULL; }
 
+size_t tg_question_find(const char *name) {
+  const struct tg__question *const q = tg__catalog_find(&tg__catalog, name);
+  return q ? (size_t)(q - tg__catalog.questions) : tg__catalog.count;
+}
+
 static void give(const char **out, const char *value) {
   if (out) *out = value;
 }
@@ -178,6 +183,48 @@ bool tg_table_loss(const struct tg_table *t, size_t i, const char **name, int64_
   return true;
 }
 
+size_t tg_table_rows_in_all(const struct tg_table *t) { return t->rows > t->uncut ? t->rows : t->uncut; }
+
+enum tg_err tg_table_filter(struct tg_table *t, const char *expression, struct tg_error *error) {
+  return tg__where_filter(t, expression, error);
+}
+
+bool tg_table_truncate(struct tg_table *t, size_t most) {
+  if (t->rows <= most) return true;
+  uint32_t *const rows = tg__alloc((most + 1) * sizeof *rows);
+  if (!rows) return false;
+  for (size_t i = 0; i < most; i++) rows[i] = (uint32_t)i;
+  tg__table_keep_rows(t, rows, most);
+  tg__free(rows);
+  return !t->failed;
+}
+
+struct tg_table *tg_table_new(const char *name, const struct tg_column_spec *columns, size_t count) {
+  struct tg_table *const t = tg__table_new(name);
+  for (size_t i = 0; t && i < count; i++) tg__table_add_column(t, columns[i].name, columns[i].type, columns[i].unit);
+  return t;
+}
+
+static void put_cell(struct tg_table *t, enum tg_type type, const struct tg_cell *cell) {
+  if (type == TG_TEXT)
+    tg__put_cstr(t, cell->text);
+  else if (type == TG_REAL)
+    tg__put_real(t, cell->real);
+  else if (type == TG_INT)
+    tg__put_int(t, cell->number);
+  else if (cell->number < 0)
+    tg__put_null(t);
+  else
+    tg__put_bool(t, cell->number != 0);
+}
+
+void tg_table_add_row(struct tg_table *t, const struct tg_cell *cells) {
+  for (size_t c = 0; c < t->column_count && !t->failed; c++) put_cell(t, t->columns[c].type, &cells[c]);
+}
+
+void tg_table_add_note(struct tg_table *t, const char *text) { tg__table_note(t, "%s", text); }
+bool tg_table_failed(const struct tg_table *t) { return t->failed; }
+
 enum tg_err tg_table_arrow(struct tg_table *t, struct ArrowSchema *schema, struct ArrowArray *array) {
   return tg__table_arrow(t, schema, array);
 }
@@ -270,4 +317,10 @@ enum tg_err tg_report(struct tg_trace *trace, const char *format, unsigned width
   struct tg__out out = {.write = write, .ctx = ctx};
   err = f->report(trace, &options, &out, error);
   return finish(&out, err, error);
+}
+
+enum tg_err tg_findings_write(struct tg_trace *trace, double step_ns, tg_write_fn *write, void *ctx,
+                              struct tg_error *error) {
+  struct tg__out out = {.write = write, .ctx = ctx};
+  return finish(&out, tg__findings_json(trace, step_ns, &out, error), error);
 }

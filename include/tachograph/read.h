@@ -24,6 +24,8 @@ extern "C" {
 /* ---- traces ---------------------------------------------------------------------------------- */
 
 struct tg_trace;
+struct tg_table;
+struct tg_arg;
 
 struct tg_open_options {
   unsigned threads; /* workers for reading; 0 = one per usable core */
@@ -55,9 +57,59 @@ TG_API enum tg_err tg_open_ranks(const char *const *paths, size_t count, const s
 TG_API void tg_set_progress(struct tg_trace *trace, const struct tg_open_options *options);
 TG_API void tg_close(struct tg_trace *trace); /* NULL is fine */
 
+/* Open a trace for one question. The ranks of a large folder are read once, and the answer comes from that reading:
+ * then *answer is set, with at least the first most_rows rows (SIZE_MAX = all; see tg_table_rows_in_all). NULL and
+ * TG_OK: the question is still to be asked, with tg_ask. An error with *out set: the trace is open, but the question
+ * has no answer; an error without: the trace could not be opened. Both results are the caller's. */
+TG_API enum tg_err tg_open_asking(const char *path, const struct tg_open_options *options, const char *question,
+                                  const struct tg_arg *args, size_t arg_count, size_t most_rows, struct tg_trace **out,
+                                  struct tg_table **answer, struct tg_error *error);
+/* tg_open with the ranks of a folder in memory together, however large it is. */
+TG_API enum tg_err tg_open_whole(const char *path, const struct tg_open_options *options, struct tg_trace **out,
+                                 struct tg_error *error);
+/* Bytes of memory, roughly, that tg_open_asking needs because it has to hold all ranks of a large folder together for
+ * this question, or tg_open_whole, with question NULL. 0: not a large folder, or its ranks are read one by one. */
+TG_API int64_t tg_memory_needed(const char *path, const char *question, const struct tg_arg *args, size_t arg_count);
+/* Visit each file of a folder or glob as a trace of its own, one in memory at a time. visit gets the trace with all its
+ * columns, which is closed after it returns, or NULL and why it could not be read; files that are no traces are passed
+ * over. It returns false to end the visits with TG_OK. progress and part_done count over all files. */
+typedef bool tg_visit_fn(void *ctx, const char *path, struct tg_trace *trace, const struct tg_error *why);
+TG_API enum tg_err tg_open_each(const char *path, const struct tg_open_options *options, tg_visit_fn *visit, void *ctx,
+                                struct tg_error *error);
+
+/* The ranks of a trace, in the order of the files. A large folder has those that could be read. */
+TG_API size_t tg_rank_count(const struct tg_trace *trace);
+/* Number of rank i in the job, from the recording (*is_given) or made up; TG_NULL_INT: unknown. is_given may be NULL.
+ */
+TG_API int64_t tg_rank_number(const struct tg_trace *trace, size_t i, bool *is_given);
+/* How often one of the losses that the question losses lists happened in all ranks, such as skipped_file, files of the
+ * folder that could not be read; -1: there is no such name. Only what is known without reading a large folder again. */
+TG_API int64_t tg_loss_count(const struct tg_trace *trace, const char *name);
+/* Process i of those that our recorder recorded, as its file says; false past the end, and for packed files. rank: -1
+ * none of its own. was_killed: it was killed, or left without cleaning up. Any out pointer may be NULL. */
+TG_API bool tg_process(const struct tg_trace *trace, size_t i, int64_t *pid, int64_t *rank, bool *was_killed);
+/* Has the trace events? false: it is made of summaries of ranks alone, and *error says what they answer. */
+TG_API bool tg_has_events(struct tg_trace *trace, struct tg_error *error);
+TG_API bool tg_has_steps(struct tg_trace *trace); /* steps that the recording names, ProfilerStep#7 */
+/* Name of a question that this trace answers whatever it lacks: overview, or ranks for summaries. */
+TG_API const char *tg_fallback_question(const struct tg_trace *trace);
+/* Measure what this machine's CPU can do, for a second or so, and note it in a trace of this machine that names no
+ * device, for roofline and mfu; tg_save keeps it. Nothing happens where it cannot be measured. */
+TG_API void tg_add_cpu_peak(struct tg_trace *trace);
+
 /* Check every invariant of the in-memory trace. false: *error names the first that does not hold (a defect of this
  * library). */
 TG_API bool tg_trace_is_valid(struct tg_trace *trace, struct tg_error *error);
+
+/* Was everything read as written? *out: a row per rank, notes in words, the losses; the caller's. *verdict is set when
+ * TG_OK is returned. The path is opened, read and closed; options may be NULL. */
+enum tg_verdict {
+  TG_CHECK_INTACT,
+  TG_CHECK_DAMAGED, /* events or files were skipped, cut or altered: the table says which */
+  TG_CHECK_INVALID  /* an invariant of the trace in memory does not hold: a defect of this library */
+};
+TG_API enum tg_err tg_check(const char *path, const struct tg_open_options *options, enum tg_verdict *verdict,
+                            struct tg_table **out, struct tg_error *error);
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
@@ -69,14 +121,18 @@ struct tg_arg {
 TG_API size_t tg_question_count(void);
 TG_API const char *tg_question_name(size_t i);    /* NULL past the end */
 TG_API const char *tg_question_meaning(size_t i); /* one line */
+TG_API size_t tg_question_find(const char *name); /* its place in the list; tg_question_count() when unknown */
 /* k-th argument of question i; false past the end. Any out pointer may be NULL. */
 TG_API bool tg_question_argument(size_t i, size_t k, const char **name, const char **fallback, const char **meaning);
 TG_API bool tg_question_column(size_t i, size_t k, const char **name, const char **type, const char **unit,
                                const char **meaning);
 
-struct tg_table;
 TG_API enum tg_err tg_ask(struct tg_trace *trace, const char *question, const struct tg_arg *args, size_t arg_count,
                           struct tg_table **out, struct tg_error *error);
+/* The question memory_blocks, with a note per device: what its memory at the peak was made of. rank= and device= of the
+ * arguments choose the notes, too. */
+TG_API enum tg_err tg_ask_memory(struct tg_trace *trace, const struct tg_arg *args, size_t arg_count,
+                                 struct tg_table **out, struct tg_error *error);
 /* Any single SELECT over the tables slices, marks, tracks, … (tachograph sql --schema lists them). */
 TG_API enum tg_err tg_sql(struct tg_trace *trace, const char *sql, struct tg_table **out, struct tg_error *error);
 
@@ -124,6 +180,30 @@ TG_API size_t tg_table_losses(const struct tg_table *t);
 TG_API bool tg_table_loss(const struct tg_table *t, size_t i, const char **name, int64_t *count, int64_t *offset,
                           const char **meaning);
 
+/* Rows there would be, where tg_open_asking left some out; else tg_table_rows. */
+TG_API size_t tg_table_rows_in_all(const struct tg_table *t);
+/* Keep the rows for which an expression over the columns holds, such as  dur_ns > 1ms and name ~ "conv". */
+TG_API enum tg_err tg_table_filter(struct tg_table *t, const char *expression, struct tg_error *error);
+/* Keep the first rows, at most `most`. false: out of memory, and the table is of no use. */
+TG_API bool tg_table_truncate(struct tg_table *t, size_t most);
+
+/* A table of the caller's own, to be written as answers are. name must outlive it, other texts are copied. NULL: out
+ * of memory. */
+struct tg_column_spec {
+  const char *name;
+  enum tg_type type;
+  const char *unit;
+};
+struct tg_cell { /* the member of the column's type counts; unknown values are as above: TG_NULL_INT, -1, NaN, NULL */
+  const char *text;
+  int64_t number; /* TG_INT, TG_BOOL */
+  double real;
+};
+TG_API struct tg_table *tg_table_new(const char *name, const struct tg_column_spec *columns, size_t count);
+TG_API void tg_table_add_row(struct tg_table *t, const struct tg_cell *cells); /* one per column */
+TG_API void tg_table_add_note(struct tg_table *t, const char *text);
+TG_API bool tg_table_failed(const struct tg_table *t); /* out of memory meanwhile: rows or notes are missing */
+
 /* The Arrow C data interface (arrow.apache.org, "ArrowSchema" and "ArrowArray"): a struct array of the columns. The
  * numeric buffers are the table's own, not copies; the array keeps the table alive, so tg_table_free may be called
  * at once. */
@@ -156,6 +236,10 @@ TG_API enum tg_err tg_save_ranks(struct tg_trace *trace, const char *path, struc
 /* The report as text (format "text") or one JSON object ("json"). color: 1 = ANSI colours. */
 TG_API enum tg_err tg_report(struct tg_trace *trace, const char *format, unsigned width, bool color, tg_write_fn *write,
                              void *ctx, struct tg_error *error);
+/* The members "step_ms" and "findings" of a JSON object, as the report has them, without the braces. step_ns: what a
+ * step takes without recording, to which savings are scaled; NaN = as recorded. */
+TG_API enum tg_err tg_findings_write(struct tg_trace *trace, double step_ns, tg_write_fn *write, void *ctx,
+                                     struct tg_error *error);
 
 #ifdef __cplusplus
 }

@@ -3,10 +3,9 @@
 #ifndef TG_CLI_H
 #define TG_CLI_H
 
-#include "analyze/analyze.h"
-#include "ranks/ranks.h"
 #include "base/base.h"
 #include "show/show.h"
+#include "tachograph/read.h"
 
 enum { TG__EXIT_OK = 0, TG__EXIT_THRESHOLD = 1, TG__EXIT_USAGE = 2 };
 
@@ -69,6 +68,9 @@ bool tg__cli_needs(const struct tg__cli *c, size_t count);
 int tg__cli_failed(const struct tg__cli *c, const struct tg_error *e, const char *next);
 int tg__cli_usage(const struct tg__cli *c, const char *next, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+int tg__cli_no_memory(const struct tg__cli *c);
+/* A note of up to 511 bytes. */
+void tg__cli_note(struct tg_table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* To standard error, up to 2 kB, without what would steer the terminal: for texts in which names or paths stand. */
 void tg__cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The path as a word of a command to type next, quoted for a shell. Lives as long as c. */
@@ -86,10 +88,19 @@ int tg__cli_needs_events(struct tg__cli *c, struct tg_trace *t, const char *path
 enum tg_err tg__cli_open(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e);
 /* A large folder: one rank after the other, for what is asked with tg_ask and tg_report alone. */
 enum tg_err tg__cli_open_run(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e);
-/* For one question alone, which is answered while the ranks are read where it can be: then first->table or
- * first->error is set, and else neither, and it is to be asked. */
-enum tg_err tg__cli_open_asking(const struct tg__cli *c, const char *path, struct tg__run_first *first,
-                                struct tg_trace **out, struct tg_error *e);
+/* For one question alone, of which at most the first most_rows rows are needed. *trace NULL: the trace could not be
+ * opened; else it is the caller's, also when the question has no answer. */
+struct tg__cli_question {
+  const char *name;
+  const struct tg_arg *args;
+  size_t arg_count, most_rows;
+};
+enum tg_err tg__cli_ask(const struct tg__cli *c, const char *path, const struct tg__cli_question *q,
+                        struct tg_trace **trace, struct tg_table **out, struct tg_error *e);
+/* tg_check and tg_open_each; the bar of the second counts over all files. */
+enum tg_err tg__cli_check(const struct tg__cli *c, const char *path, enum tg_verdict *verdict, struct tg_table **out,
+                          struct tg_error *e);
+enum tg_err tg__cli_visit(const struct tg__cli *c, const char *path, tg_visit_fn *visit, void *ctx, struct tg_error *e);
 /* The same for tg_open_ranks. */
 enum tg_err tg__cli_open_ranks(const struct tg__cli *c, const char *const *paths, size_t count, struct tg_trace **out,
                                struct tg_error *e);
@@ -135,10 +146,6 @@ int tg__cli_each(struct tg__cli *c, const char *path, const struct tg__each *eac
 bool tg__cli_into_folder(const struct tg__cli *c);                                  /* -o FOLDER/ */
 /* The same for the ranks of one file, which is open. */
 int tg__cli_each_rank(struct tg__cli *c, const char *path, struct tg_trace *trace, const struct tg__each *each);
-/* File i of a folder, with a progress bar over all of them (screen.c); *out NULL: it is no trace. */
-enum tg_err tg__cli_open_part(const struct tg__cli *c, const struct tg__folder *folder, size_t i,
-                              struct tg__columns **out, struct tg_error *e);
-
 /* ---- commands -------------------------------------------------------------------------------- */
 
 #define OPTION(command, name, letter, value, meaning)

@@ -11,13 +11,18 @@ static const char *next_step(struct tg__cli *c, enum tg_err err, const struct tg
   return tg__cli_instead(c, err, trace, path);
 }
 
+static bool has_column(const struct tg_table *t, const char *name) {
+  size_t c = 0;
+  while (c < tg_table_columns(t) && strcmp(tg_column_name(t, c), name) != 0) c++;
+  return c < tg_table_columns(t);
+}
+
 /* --explain: the meaning of every column that the answer has, as notes. */
 static void explain(struct tg_table *t, const char *question) {
-  const size_t q = (size_t)(tg__catalog_find(&tg__catalog, question) - tg__catalog.questions);
+  const size_t q = tg_question_find(question);
   const char *name, *unit, *meaning;
   for (size_t k = 0; tg_question_column(q, k, &name, NULL, &unit, &meaning); k++)
-    if (tg__table_column_index(t, name) != SIZE_MAX)
-      tg__table_note(t, "%s%s%s%s: %s", name, *unit ? " (" : "", unit, *unit ? ")" : "", meaning);
+    if (has_column(t, name)) tg__cli_note(t, "%s%s%s%s: %s", name, *unit ? " (" : "", unit, *unit ? ")" : "", meaning);
 }
 
 /* --fail-if: does the expression hold for any row? Asked again without a limit, so that no row escapes it. */
@@ -31,8 +36,8 @@ static enum tg_err count_failing(const struct tg__cli *c, struct tg_trace *trace
     if (strcmp(c->arguments[i].name, "limit") != 0) args[count++] = c->arguments[i];
   }
   enum tg_err err = tg_ask(trace, question, args, count, &t, e);
-  if (!err) err = tg__where_filter(t, expression, e);
-  if (!err) *rows = t->rows;
+  if (!err) err = tg_table_filter(t, expression, e);
+  if (!err) *rows = tg_table_rows(t);
   tg_table_free(t);
   tg__free(args);
   return err;
@@ -56,61 +61,35 @@ static int judge(struct tg__cli *c, struct tg_trace *trace, const char *path, co
   return status;
 }
 
-/* first: the answer, or why there is none, where the ranks were read for it. */
-static int answer(struct tg__cli *c, struct tg_trace *trace, const char *path, const char *question,
-                  struct tg__run_first *first) {
-  struct tg_error e = first->error;
-  struct tg_table *t = first->table;
-  const enum tg_err err =
-      t || first->err ? first->err : tg_ask(trace, question, c->arguments, c->argument_count, &t, &e);
-  if (!err && tg__cli_setting(c, "explain")) explain(t, question);
-  int status;
-  if (err)
-    status = tg__cli_failed(c, &e, next_step(c, err, trace, path, question));
-  else
-    status = tg__cli_table(c, t, tg__cli_argument(c, "limit") || strcmp(c->format, "text") != 0 ? 0 : ROWS_AS_TEXT);
-  tg_table_free(t);
-  return status ? status : judge(c, trace, path, question);
-}
-
-/* A folder of ranks is read rank by rank for the questions that need no more than that; rules=hta looks at single
- * kernels. */
-static bool is_about_ranks(const struct tg__cli *c, const char *path, const struct tg__question *question) {
-  const char *const rules = tg__cli_argument(c, "rules");
-  const enum tg__path_kind kind = tg__path_kind(path);
-  return question->loads == TG__COL_RANKS && !(rules && strncmp(rules, "hta", 3) == 0) &&
-         (kind == TG__PATH_DIR || (kind == TG__PATH_NONE && strpbrk(path, "*?[")));
-}
-
-static enum tg_err open_for(const struct tg__cli *c, const char *path, struct tg__run_first *first,
-                            struct tg_trace **out, struct tg_error *e) {
-  if (is_about_ranks(c, path, first->call.question)) return tg__cli_open_ranks(c, &path, 1, out, e);
-  return tg__cli_open_asking(c, path, first, out, e);
-}
+static bool is_question(const char *word) { return tg_question_find(word) < tg_question_count(); }
 
 int tg__cmd_ask(struct tg__cli *c) {
   if (!tg__cli_needs(c, 2)) return TG__EXIT_USAGE;
   const char *path = c->operands[0], *question = c->operands[1];
-  if (tg__catalog_find(&tg__catalog, path) &&
-      !tg__catalog_find(&tg__catalog, question)) { /* the other way round is clear enough */
+  if (is_question(path) && !is_question(question)) { /* the other way round is clear enough */
     path = c->operands[1];
     question = c->operands[0];
   }
-  if (!tg__catalog_find(&tg__catalog, question)) { /* before a gigabyte is read for nothing */
-    struct tg_table *none = NULL;
-    struct tg_error e = {0};
-    tg_ask(NULL, question, NULL, 0, &none, &e);
+  struct tg_trace *trace = NULL;
+  struct tg_table *t = NULL;
+  struct tg_error e = {0};
+  if (!is_question(question)) { /* before a gigabyte is read for nothing */
+    tg_ask(NULL, question, NULL, 0, &t, &e);
     return tg__cli_failed(c, &e, "tachograph questions");
   }
-  struct tg_trace *trace = NULL;
-  struct tg_error e = {0};
   const bool is_short = strcmp(c->format, "text") == 0 && !tg__cli_argument(c, "limit") &&
                         !tg__cli_argument(c, "sort") && !tg__cli_argument(c, "where");
-  struct tg__run_first first = {.call = {tg__catalog_find(&tg__catalog, question), c->arguments, c->argument_count},
-                                .most = is_short ? ROWS_AS_TEXT : SIZE_MAX};
-  const enum tg_err err = open_for(c, path, &first, &trace, &e);
-  if (err) return tg__cli_failed(c, &e, NULL);
-  const int status = answer(c, trace, path, question, &first);
+  const struct tg__cli_question asked = {question, c->arguments, c->argument_count, is_short ? ROWS_AS_TEXT : SIZE_MAX};
+  const enum tg_err err = tg__cli_ask(c, path, &asked, &trace, &t, &e);
+  int status;
+  if (err) {
+    status = tg__cli_failed(c, &e, trace ? next_step(c, err, trace, path, question) : NULL);
+  } else {
+    if (tg__cli_setting(c, "explain")) explain(t, question);
+    status = tg__cli_table(c, t, tg__cli_argument(c, "limit") || strcmp(c->format, "text") != 0 ? 0 : ROWS_AS_TEXT);
+    if (!status) status = judge(c, trace, path, question);
+  }
+  tg_table_free(t);
   tg_close(trace);
   return status;
 }

@@ -6,21 +6,19 @@
 enum { ROWS_AS_TEXT = 20 };
 
 /* Where one side lacks the data, that one; where both were read, what they are said to have been made under. */
-static const char *next_step(struct tg__cli *c, enum tg_err err, const char *text,
-                             const struct tg_trace *const sides[2]) {
+static const char *next_step(struct tg__cli *c, enum tg_err err, const char *text, struct tg_trace *const sides[2]) {
   if (err == TG_USAGE) return "tachograph diff --help";
   if (err != TG_NO_DATA) return NULL;
   const int side = strncmp(text, "A: ", 3) == 0 ? 0 : strncmp(text, "B: ", 3) == 0 ? 1 : -1;
   const char *const a = tg__cli_word(c, c->operands[0]), *const b = tg__cli_word(c, c->operands[1]);
   if (side < 0) return tg__cli_command(c, "tachograph diff %s %s --by conditions", a, b);
-  const struct tg_trace *const t = sides[side];
-  if (t->summaries && !t->run) return tg__cli_instead(c, err, sides[side], c->operands[side]);
+  if (!tg_has_events(sides[side], NULL)) return tg__cli_instead(c, err, sides[side], c->operands[side]);
   return tg__cli_command(c, "tachograph report %s", side ? b : a);
 }
 
-static int failed(struct tg__cli *c, enum tg_err err, const struct tg_error *e, const struct tg_trace *a,
-                  const struct tg_trace *b) {
-  return tg__cli_failed(c, e, next_step(c, err, e->text, (const struct tg_trace *const[]){a, b}));
+static int failed(struct tg__cli *c, enum tg_err err, const struct tg_error *e, struct tg_trace *a,
+                  struct tg_trace *b) {
+  return tg__cli_failed(c, e, next_step(c, err, e->text, (struct tg_trace *const[]){a, b}));
 }
 
 /* The page of headline and sections, or the table where the diff is no such thing (--question, --by name, conditions).
@@ -68,10 +66,11 @@ static enum tg_err whole_diff(const struct tg__cli *c, struct tg_trace *a, struc
 /* One assertion: of a diff in its own words, of --question as an expression over the columns. */
 static enum tg_err judge(struct tg_table *t, const char *expression, bool *fails, struct tg_error *e) {
   if (tg__diff_is_page(t)) return tg_diff_fails(t, expression, fails, e);
-  const size_t all = t->rows;
-  const enum tg_err err = tg__where_filter(t, expression, e);
-  *fails = !err && t->rows > 0;
-  if (*fails) snprintf(e->text, sizeof e->text, "%.200s holds for %zu of %zu rows", expression, t->rows, all);
+  const size_t all = tg_table_rows(t);
+  const enum tg_err err = tg_table_filter(t, expression, e);
+  const size_t rows = tg_table_rows(t);
+  *fails = !err && rows > 0;
+  if (*fails) snprintf(e->text, sizeof e->text, "%.200s holds for %zu of %zu rows", expression, rows, all);
   return err;
 }
 

@@ -6,10 +6,7 @@
 #include <unistd.h>
 
 static void put_line(struct tg_table *t, const char *item, const char *value, bool is_fine, const char *advice) {
-  tg__put_cstr(t, item);
-  tg__put_cstr(t, value);
-  tg__put_bool(t, is_fine);
-  tg__put_cstr(t, advice);
+  tg_table_add_row(t, (struct tg_cell[]){{.text = item}, {.text = value}, {.number = is_fine}, {.text = advice}});
 }
 
 static const char *simd(void) {
@@ -116,19 +113,16 @@ static void say_counters(struct tg_table *t) {
 
 int tg__cmd_doctor(struct tg__cli *c) {
   if (!tg__cli_needs(c, 0)) return TG__EXIT_USAGE;
-  const struct tg_error e = {.code = TG_MEMORY, .offset = -1, .text = "out of memory"};
-  struct tg_table *t = tg__table_new("doctor");
-  if (!t) return tg__cli_failed(c, &e, NULL);
-  tg__table_add_column(t, "item", TG_TEXT, "");
-  tg__table_add_column(t, "value", TG_TEXT, "");
-  tg__table_add_column(t, "fine", TG_BOOL, "");
-  tg__table_add_column(t, "advice", TG_TEXT, "");
+  static const struct tg_column_spec columns[] = {
+      {"item", TG_TEXT, ""}, {"value", TG_TEXT, ""}, {"fine", TG_BOOL, ""}, {"advice", TG_TEXT, ""}};
+  struct tg_table *const t = tg_table_new("doctor", columns, sizeof columns / sizeof *columns);
+  if (!t) return tg__cli_no_memory(c);
   check_build(t);
   check_machine(t);
   measure_peak(t);
   check_recording(t);
   say_counters(t);
-  const int status = t->failed ? tg__cli_failed(c, &e, NULL) : tg__cli_table(c, t, 0);
+  const int status = tg__cli_table(c, t, 0);
   tg_table_free(t);
   return status;
 }

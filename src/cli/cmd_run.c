@@ -214,23 +214,9 @@ static enum tg_err start(struct run *r, struct tg_error *e) {
 
 /* ---- afterwards ------------------------------------------------------------------------------ */
 
-/* Without steps the answer is one row for the whole, which has another name. */
-static bool names_a_step(const struct tg_table *t) {
-  static const char prefix[] = "ProfilerStep#";
-  for (size_t c = 0; tg_table_rows(t) && c < tg_table_columns(t); c++) {
-    size_t len;
-    const char *text = strcmp(tg_column_name(t, c), "name") == 0 ? tg_cell_text(t, c, 0, &len) : NULL;
-    if (text) return len >= sizeof prefix && memcmp(text, prefix, sizeof prefix - 1) == 0;
-  }
-  return false;
-}
-
 static bool has_steps(const char *path) {
   struct tg_trace *trace = NULL;
-  struct tg_table *steps = NULL;
-  const bool has = tg_open(path, NULL, &trace, NULL) == TG_OK &&
-                   tg_ask(trace, tg__question_name(TG__Q_steps), NULL, 0, &steps, NULL) == TG_OK && names_a_step(steps);
-  tg_table_free(steps);
+  const bool has = tg_open(path, NULL, &trace, NULL) == TG_OK && tg_has_steps(trace);
   tg_close(trace);
   return has;
 }
@@ -255,38 +241,19 @@ static void drop_beginnings(const char *const *names, size_t count) {
   }
 }
 
-/* What the CPU could do, measured now that the program has ended: without it the question roofline cannot say what
- * bounds an operator. */
-static void note_cpu_peak(struct tg__columns *trace) {
-  struct tg__cpu_peak peak;
-  char text[256];
-  for (uint32_t i = 0; i < trace->rank_count; i++)
-    if (trace->ranks[i].device_count) return; /* the list of devices has theirs */
-  if (!tg__cpu_peak_measure(tg__cpu_count(), &peak)) return;
-  const int n = snprintf(text, sizeof text, "{\"fp32_flop_per_s\": %.4g, \"fp64_flop_per_s\": %.4g, ",
-                         peak.fp32_flop_per_s, peak.fp64_flop_per_s);
-  const int more = peak.bf16_flop_per_s > 0 ? snprintf(text + n, sizeof text - (size_t)n, "\"bf16_flop_per_s\": %.4g, ",
-                                                       peak.bf16_flop_per_s)
-                                            : 0;
-  snprintf(text + n + more, sizeof text - (size_t)(n + more), "\"bytes_per_s\": %.4g, \"threads\": %u}",
-           peak.bytes_per_s, peak.threads);
-  (void)tg__trace_add_meta(trace, "cpuPeak", text);
-}
-
 /* The packed file does not say any more how each process ended. */
-static void note_killed(const struct tg__columns *t, struct tg__run_log *log) {
+static void note_killed(const struct tg_trace *t, struct tg__run_log *log) {
   char text[sizeof *log->notes];
-  for (uint32_t r = 0; r < t->rank_count; r++) {
-    for (uint32_t i = 0; i < t->ranks[r].process_count; i++) {
-      const struct tg__process *const p = &t->ranks[r].processes[i];
-      char rank[32] = "";
-      if (!tg__rank_was_killed(&t->ranks[r], i)) continue;
-      if (p->rank >= 0) snprintf(rank, sizeof rank, " (rank %ld)", (long)p->rank);
-      snprintf(text, sizeof text,
-               "process %lu%s was killed, or left without cleaning up; what it had recorded until then is here",
-               (unsigned long)p->pid, rank);
-      tg__run_log_note(log, text);
-    }
+  int64_t pid, rank;
+  bool was_killed;
+  for (size_t i = 0; tg_process(t, i, &pid, &rank, &was_killed); i++) {
+    char of_rank[32] = "";
+    if (!was_killed) continue;
+    if (rank >= 0) snprintf(of_rank, sizeof of_rank, " (rank %lld)", (long long)rank);
+    snprintf(text, sizeof text,
+             "process %lld%s was killed, or left without cleaning up; what it had recorded until then is here",
+             (long long)pid, of_rank);
+    tg__run_log_note(log, text);
   }
 }
 
@@ -297,11 +264,9 @@ static void leave_nothing(struct run *r, const char *const *names, size_t count)
   tg__path_remove(r->folder); /* unless there is something else in it */
 }
 
-static void count_lost(struct run *r, const struct tg__columns *t) {
-  for (uint32_t i = 0; i < t->rank_count; i++) {
-    r->overwritten += t->ranks[i].loss[TG__LOSS_skipped_overwritten];
-    r->no_room += t->ranks[i].loss[TG__LOSS_skipped_no_room];
-  }
+static void count_lost(struct run *r, const struct tg_trace *t) {
+  r->overwritten = tg_loss_count(t, "skipped_overwritten");
+  r->no_room = tg_loss_count(t, "skipped_no_room");
 }
 
 /* Everything that was recorded becomes one packed file; the raw files go when it is written. */
@@ -320,9 +285,9 @@ static enum tg_err pack(struct run *r, struct tg__run_log *log, struct tg_error 
     drop_beginnings(names, count);
     err = tg__cli_open(r->c, r->raw, &trace, e);
   }
-  if (!err) note_killed(trace->columns, log);
-  if (!err) count_lost(r, trace->columns);
-  if (!err) note_cpu_peak(trace->columns);
+  if (!err) note_killed(trace, log);
+  if (!err) count_lost(r, trace);
+  if (!err) tg_add_cpu_peak(trace); /* the program has ended; roofline needs it */
   if (!err) err = tg_save(trace, r->file, e);
   r->packed = !err;
   for (size_t i = 0; r->packed && i < count; i++) tg__path_remove(names[i]);
@@ -446,13 +411,19 @@ static void print_end(struct run *r, struct tg__run_log *log, const struct tg_er
     tg__cli_say("files      %s, to be read with: tachograph report %s\n", r->raw, tg__cli_word(r->c, r->folder));
 }
 
+static bool to_buffer(void *ctx, const char *bytes, size_t len) {
+  struct tg__out *const out = ctx;
+  tg__out_bytes(out, bytes, len);
+  return !out->err;
+}
+
 /* What to change first, when the recording could be read. */
 static void put_findings(const struct run *r, int64_t step_ns, struct tg__out *out) {
   struct tg_error ignored;
   struct tg_trace *trace = NULL;
   if (r->packed && tg_open(r->file, NULL, &trace, &ignored) == TG_OK) {
     struct tg__out members = {0};
-    if (tg__findings_json(trace, step_ns >= 0 ? (double)step_ns : NAN, &members, &ignored) == TG_OK && !members.err) {
+    if (tg_findings_write(trace, step_ns >= 0 ? (double)step_ns : NAN, to_buffer, &members, &ignored) == TG_OK) {
       tg__out_text(out, ",\n");
       tg__out_bytes(out, members.buf, members.len);
     }

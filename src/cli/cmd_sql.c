@@ -4,24 +4,18 @@
 enum { ROWS_AS_TEXT = 20 };
 
 static void put_line(struct tg_table *t, const char *table, const char *column, const char *type, const char *meaning) {
-  tg__put_cstr(t, table);
-  tg__put_cstr(t, column);
-  tg__put_cstr(t, type);
-  tg__put_cstr(t, meaning);
+  tg_table_add_row(t, (struct tg_cell[]){{.text = table}, {.text = column}, {.text = type}, {.text = meaning}});
 }
 
 static int show_schema(const struct tg__cli *c) {
-  const struct tg_error e = {.code = TG_MEMORY, .offset = -1, .text = "out of memory"};
-  struct tg_table *t = tg__table_new("schema");
-  if (!t) return tg__cli_failed(c, &e, NULL);
-  tg__table_add_column(t, "table", TG_TEXT, "");
-  tg__table_add_column(t, "column", TG_TEXT, "");
-  tg__table_add_column(t, "type", TG_TEXT, "");
-  tg__table_add_column(t, "meaning", TG_TEXT, "");
+  static const struct tg_column_spec columns[] = {
+      {"table", TG_TEXT, ""}, {"column", TG_TEXT, ""}, {"type", TG_TEXT, ""}, {"meaning", TG_TEXT, ""}};
+  struct tg_table *const t = tg_table_new("schema", columns, sizeof columns / sizeof *columns);
+  if (!t) return tg__cli_no_memory(c);
 #define SQL_TABLE(name, meaning) put_line(t, #name, "", "", meaning);
 #define SQL_COLUMN(table, name, type, meaning) put_line(t, #table, #name, #type, meaning);
 #include "show/sql_tables.def"
-  const int status = t->failed ? tg__cli_failed(c, &e, NULL) : tg__cli_table(c, t, 0);
+  const int status = tg__cli_table(c, t, 0);
   tg_table_free(t);
   return status;
 }

@@ -7,20 +7,21 @@ int tg__cli_sum_up(struct tg__cli *c, const char *target) {
   struct tg_error e = {.code = TG_MEMORY, .offset = -1, .text = "out of memory"};
   struct tg_trace *ranks = NULL;
   if (!target || tg__cli_open_ranks(c, c->operands, c->operand_count, &ranks, &e)) return tg__cli_failed(c, &e, NULL);
-  const uint32_t count = ranks->columns->rank_count;
-  const long long unread = (long long)ranks->columns->ranks[0].loss[TG__LOSS_skipped_file];
+  const size_t count = tg_rank_count(ranks);
+  const long long unread = (long long)tg_loss_count(ranks, "skipped_file");
+  const char *const question = tg_fallback_question(ranks);
   const enum tg_err err = tg_save_ranks(ranks, target, &e);
   tg_close(ranks);
   if (err) return tg__cli_failed(c, &e, NULL);
   const int64_t size = tg__cli_size_of(target);
   if (!tg__cli_wants_json(c) && strcmp(target, "-") != 0) {
     char text[32];
-    tg__cli_say("%s: %u rank%s, %s\n", target, (unsigned)count, count == 1 ? "" : "s",
+    tg__cli_say("%s: %zu rank%s, %s\n", target, count, count == 1 ? "" : "s",
                 size == TG_NULL_INT ? "written" : tg__human_bytes(size, text));
     if (unread)
       fprintf(stderr, "  %lld file%s could not be read and %s left out\n", unread, unread == 1 ? "" : "s",
               unread == 1 ? "is" : "are");
-    tg__cli_say("  next: tachograph ask %s %s\n", tg__cli_word(c, target), tg__question_name(TG__Q_ranks));
+    tg__cli_say("  next: tachograph ask %s %s\n", tg__cli_word(c, target), question);
   }
   return tg__cli_result(c, target, "tsum", size);
 }

@@ -18,16 +18,14 @@ int tg__cmd_top(struct tg__cli *c) {
   }
   for (size_t i = 0; i < c->argument_count; i++) args[i] = c->arguments[i];
   args[c->argument_count] = (struct tg_arg){"side", device ? "device" : cpu ? "cpu" : "auto"};
-  const struct tg__question *const question = tg__catalog_question(&tg__catalog, TG__Q_top);
-  struct tg__run_first first = {.call = {question, args, c->argument_count + 1}, .most = SIZE_MAX};
-  if (tg__cli_open_asking(c, c->operands[0], &first, &trace, &e)) return tg__cli_failed(c, &e, NULL);
-  struct tg_table *t = first.table;
-  enum tg_err err = first.err;
-  e = first.error;
-  if (!t && !err) err = tg_ask(trace, question->name, args, c->argument_count + 1, &t, &e);
+  const char *const question = c->command->name; /* the question is called like the command */
+  const struct tg__cli_question asked = {question, args, c->argument_count + 1, SIZE_MAX};
+  struct tg_table *t = NULL;
+  const enum tg_err err = tg__cli_ask(c, c->operands[0], &asked, &trace, &t, &e);
+  if (!trace) return tg__cli_failed(c, &e, NULL);
   const char *next = err ? tg__cli_instead(c, err, trace, c->operands[0]) : NULL;
   args[c->argument_count].value = "cpu";
-  if (err == TG_NO_DATA && device && tg_ask(trace, question->name, args, c->argument_count + 1, &t, NULL) == TG_OK)
+  if (err == TG_NO_DATA && device && tg_ask(trace, question, args, c->argument_count + 1, &t, NULL) == TG_OK)
     next = tg__cli_command(c, "tachograph top --cpu %s", tg__cli_word(c, c->operands[0]));
   const int status = err ? tg__cli_failed(c, &e, next) : tg__cli_table(c, t, (size_t)rows);
   tg_table_free(t);

@@ -22,14 +22,16 @@ bool tg__cli_is_for_each(const struct tg__cli *c, const char *path) { return is_
 
 /* rank0003.tacho where the file says its rank; else its own name. One that was written before gets a number behind it.
  */
-static void name_target(const char *folder, const char *source, const struct tg__rank *rank, const char *suffix,
-                        char *out) {
+static void name_target(const char *folder, const char *source, const struct tg_trace *trace, size_t i,
+                        const char *suffix, char *out) {
+  bool is_given;
+  const int64_t number = tg_rank_number(trace, i, &is_given);
   const size_t len = strlen(folder);
   const char *const slash = strrchr(source, '/'), *const name = slash ? slash + 1 : source;
   const char *const between = len && folder[len - 1] == '/' ? "" : "/";
   char stem[256];
-  if (rank->number_is_given)
-    snprintf(stem, sizeof stem, "rank%04lld", (long long)rank->number);
+  if (is_given)
+    snprintf(stem, sizeof stem, "rank%04lld", (long long)number);
   else
     snprintf(stem, sizeof stem, "%.*s", (int)strcspn(name, "."), name);
   snprintf(out, PATH_BYTES, "%s%s%s%s", folder, between, stem, suffix);
@@ -43,45 +45,42 @@ static enum tg_err make_folder(const char *path, struct tg_error *e) {
 }
 
 static struct tg_table *new_table(const struct tg__cli *c) {
-  struct tg_table *const out = tg__table_new(c->command->name);
-  if (!out) return NULL;
-  tg__table_add_column(out, "rank", TG_INT, "");
-  tg__table_add_column(out, "file", TG_TEXT, "");
-  tg__table_add_column(out, "size", TG_INT, "bytes");
-  return out;
+  static const struct tg_column_spec columns[] = {
+      {"rank", TG_INT, ""}, {"file", TG_TEXT, ""}, {"size", TG_INT, "bytes"}};
+  return tg_table_new(c->command->name, columns, sizeof columns / sizeof *columns);
 }
 
-/* One file; what is no trace, or none that can be read, is passed over and named. */
-static int write_one(struct tg__cli *c, const struct tg__folder *folder, size_t i, const struct tg__each *each,
-                     struct tg_table *out) {
-  struct tg__columns *t = NULL;
-  struct tg_error e = {0};
+static void put_file(struct tg_table *out, const struct tg_trace *trace, size_t rank, const char *target) {
+  const struct tg_cell cells[] = {
+      {.number = tg_rank_number(trace, rank, NULL)}, {.text = target}, {.number = tg__cli_size_of(target)}};
+  tg_table_add_row(out, cells);
+}
+
+/* One file; what cannot be read is passed over and named. */
+struct files {
+  struct tg__cli *c;
+  const struct tg__each *each;
+  struct tg_table *out;
+  int status;
+};
+static bool write_one(void *ctx, const char *path, struct tg_trace *trace, const struct tg_error *why) {
+  struct files *const f = ctx;
   char target[PATH_BYTES];
-  int status = TG__EXIT_OK;
-  enum tg_err err = tg__cli_open_part(c, folder, i, &t, &e);
-  if (!err && t) err = tg__trace_load(t, TG__COL_ALL, &e);
-  if (err == TG_MEMORY || err == TG_INTERNAL)
-    status = tg__cli_failed(c, &e, NULL);
-  else if (err)
-    tg__table_note(out, "not read: %.300s", e.text);
-  if (!err && t) {
-    name_target(c->out_path, tg__folder_path(folder, i), &t->ranks[0], each->suffix, target);
-    status = each->write(c, each->ctx, &(struct tg_trace){.columns = t}, NULL, target);
-    tg__put_rank(out, t, 0);
-    tg__put_cstr(out, target);
-    tg__put_int(out, tg__cli_size_of(target));
+  if (trace) {
+    name_target(f->c->out_path, path, trace, 0, f->each->suffix, target);
+    f->status = f->each->write(f->c, f->each->ctx, trace, NULL, target);
+    put_file(f->out, trace, 0, target);
+  } else {
+    tg__cli_note(f->out, "not read: %.300s", why->text);
   }
-  if (t) tg__trace_free(t);
-  tg__memory_return();
-  return status;
+  return f->status == TG__EXIT_OK;
 }
 
 /* Is this rank among those that --rank names, which may be all? */
-static bool is_chosen(const struct tg__cli *c, const struct tg__rank *rank, char number[24]) {
+static bool is_chosen(const struct tg__cli *c, const char *number) {
   const char *only = NULL;
   for (size_t i = 0; i < c->argument_count; i++)
     if (strcmp(c->arguments[i].name, "rank") == 0) only = c->arguments[i].value;
-  snprintf(number, 24, "%lld", (long long)rank->number);
   return !only || strcmp(only, "all") == 0 || strcmp(only, number) == 0;
 }
 
@@ -90,42 +89,34 @@ static int say_files(const struct tg__cli *c, struct tg_table *out, int status) 
   struct tg__cli here = *c; /* the answer is about the files, and not in one of them */
   here.out_path = "-";
   if (status == TG__EXIT_OK) status = tg__cli_table(&here, out, 0);
-  if (status == TG__EXIT_OK && out->note_count) status = TG__EXIT_THRESHOLD;
-  tg__table_free(out);
+  if (status == TG__EXIT_OK && tg_table_notes(out)) status = TG__EXIT_THRESHOLD;
+  tg_table_free(out);
   return status;
 }
 
 int tg__cli_each(struct tg__cli *c, const char *path, const struct tg__each *each) {
   struct tg_error e = {0};
-  struct tg__folder *folder = NULL;
-  struct tg_table *const out = new_table(c);
-  enum tg_err err = out ? make_folder(c->out_path, &e) : tg__fail(&e, TG_MEMORY, -1, "out of memory");
-  if (!err) err = tg__folder_open(path, &folder, &e);
-  int status = TG__EXIT_OK;
-  for (size_t i = 0; !err && status == TG__EXIT_OK && i < tg__folder_count(folder); i++)
-    status = write_one(c, folder, i, each, out);
-  tg__folder_close(folder);
-  if (!err && status == TG__EXIT_OK && out->rows == 0) err = tg__no_traces(path, &e);
-  if (err) status = tg__cli_failed(c, &e, NULL);
-  return say_files(c, out, status);
+  struct files f = {c, each, new_table(c), TG__EXIT_OK};
+  enum tg_err err = f.out ? make_folder(c->out_path, &e) : tg__fail(&e, TG_MEMORY, -1, "out of memory");
+  if (!err) err = tg__cli_visit(c, path, write_one, &f, &e);
+  return say_files(c, f.out, err ? tg__cli_failed(c, &e, NULL) : f.status);
 }
 
 int tg__cli_each_rank(struct tg__cli *c, const char *path, struct tg_trace *trace, const struct tg__each *each) {
   struct tg_error e = {0};
-  const struct tg__columns *const t = trace->columns;
+  const size_t count = tg_rank_count(trace);
   struct tg_table *const out = new_table(c);
   const enum tg_err err = out ? make_folder(c->out_path, &e) : tg__fail(&e, TG_MEMORY, -1, "out of memory");
   int status = err ? tg__cli_failed(c, &e, NULL) : TG__EXIT_OK;
-  for (uint32_t r = 0; r < t->rank_count && status == TG__EXIT_OK; r++) {
+  for (size_t r = 0; r < count && status == TG__EXIT_OK; r++) {
     char number[24], target[PATH_BYTES];
-    if (!is_chosen(c, &t->ranks[r], number)) continue;
-    name_target(c->out_path, path, &t->ranks[r], each->suffix, target);
-    status = each->write(c, each->ctx, trace, t->rank_count > 1 ? number : NULL, target);
-    tg__put_rank(out, t, r);
-    tg__put_cstr(out, target);
-    tg__put_int(out, tg__cli_size_of(target));
+    snprintf(number, sizeof number, "%lld", (long long)tg_rank_number(trace, r, NULL));
+    if (!is_chosen(c, number)) continue;
+    name_target(c->out_path, path, trace, r, each->suffix, target);
+    status = each->write(c, each->ctx, trace, count > 1 ? number : NULL, target);
+    put_file(out, trace, r, target);
   }
-  if (status == TG__EXIT_OK && out->rows == 0) {
+  if (status == TG__EXIT_OK && tg_table_rows(out) == 0) {
     tg__fail(&e, TG_NO_DATA, -1, "%.300s has no such rank: --rank takes the number of one", path);
     status = tg__cli_failed(c, &e, NULL);
   }

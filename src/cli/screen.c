@@ -107,15 +107,27 @@ const char *tg__cli_command(struct tg__cli *c, const char *format, ...) {
 
 const char *tg__cli_instead(struct tg__cli *c, enum tg_err err, const struct tg_trace *t, const char *path) {
   if (err != TG_NO_DATA || strcmp(path, "-") == 0) return NULL; /* a pipe is read once */
-  return tg__cli_command(c, "tachograph ask %s %s", tg__cli_word(c, path),
-                         tg__question_name(t->summaries ? TG__Q_ranks : TG__Q_overview));
+  return tg__cli_command(c, "tachograph ask %s %s", tg__cli_word(c, path), tg_fallback_question(t));
+}
+
+void tg__cli_note(struct tg_table *t, const char *format, ...) {
+  char text[512];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  tg_table_add_note(t, text);
+}
+
+int tg__cli_no_memory(const struct tg__cli *c) {
+  const struct tg_error e = {.code = TG_MEMORY, .offset = -1, .text = "out of memory"};
+  return tg__cli_failed(c, &e, NULL);
 }
 
 int tg__cli_needs_events(struct tg__cli *c, struct tg_trace *t, const char *path) {
   struct tg_error e = {0};
-  if (!t->summaries || t->run) return TG__EXIT_OK;
-  const enum tg_err err = tg__trace_load(t->columns, TG__COL_ALL, &e);
-  return tg__cli_failed(c, &e, tg__cli_instead(c, err, t, path));
+  if (tg_has_events(t, &e)) return TG__EXIT_OK;
+  return tg__cli_failed(c, &e, tg__cli_instead(c, e.code, t, path));
 }
 
 int tg__cli_usage(const struct tg__cli *c, const char *next, const char *format, ...) {
@@ -246,7 +258,7 @@ static enum tg_err open_with(open_fn *open, const struct tg__cli *c, const char 
 }
 
 /* Before gigabytes are read: what it will take, on a terminal, or where it may be more than there is. */
-static void say_memory(const struct tg__cli *c, const char *path) {
+static void say_memory(const struct tg__cli *c, int64_t bytes) {
   static const struct {
     const char *command, *cure;
   } cures[] = {{"export", "; with -o FOLDER/ it takes one rank at a time, and writes a file for each"},
@@ -255,7 +267,7 @@ static void say_memory(const struct tg__cli *c, const char *path) {
   const char *cure = "";
   for (size_t i = 0; i < sizeof cures / sizeof *cures; i++)
     if (strcmp(c->command->name, cures[i].command) == 0) cure = cures[i].cure;
-  const int64_t bytes = tg__run_memory(path), much = INT64_C(1) << 30;
+  const int64_t much = INT64_C(1) << 30;
   char text[32];
   if (bytes > much || (bytes > 0 && tg__is_terminal(STDERR_FILENO)))
     fprintf(stderr, "reading all ranks into memory, which this needs: about %s%s\n", tg__human_bytes(bytes, text),
@@ -263,8 +275,8 @@ static void say_memory(const struct tg__cli *c, const char *path) {
 }
 
 enum tg_err tg__cli_open(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e) {
-  say_memory(c, path);
-  return open_with(tg__open_whole, c, path, out, e);
+  say_memory(c, tg_memory_needed(path, NULL, NULL, 0));
+  return open_with(tg_open_whole, c, path, out, e);
 }
 
 enum tg_err tg__cli_open_run(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e) {
@@ -273,34 +285,25 @@ enum tg_err tg__cli_open_run(const struct tg__cli *c, const char *path, struct t
   return err;
 }
 
-/* Its rows count from the first start of all ranks, which must be known before columns are left out. */
-static bool counts_from_first(const struct tg__question *q) {
-  const struct tg__column_info *info = NULL;
-  for (size_t k = 0; q && (info = tg__question_column(q, k)) && info->role != TG__ROLE_SINCE_FIRST;) k++;
-  return info != NULL;
+enum tg_err tg__cli_ask(const struct tg__cli *c, const char *path, const struct tg__cli_question *q,
+                        struct tg_trace **trace, struct tg_table **out, struct tg_error *e) {
+  struct progress p = {0};
+  say_memory(c, tg_memory_needed(path, q->name, q->args, q->arg_count));
+  const struct tg_open_options options = opening(c, &p);
+  const enum tg_err err = tg_open_asking(path, &options, q->name, q->args, q->arg_count, q->most_rows, trace, out, e);
+  wipe_line(p.shown_ns);
+  if (err && !*trace && err != TG_USAGE) name_the_file(e, path); /* else it is about the question */
+  if (*trace) watch_again(*trace);
+  return err || *out ? err : tg_ask(*trace, q->name, q->args, q->arg_count, out, e);
 }
 
-/* A question about one rank, or about none in particular, whose rows come rank by rank. */
-enum tg_err tg__cli_open_asking(const struct tg__cli *c, const char *path, struct tg__run_first *first,
-                                struct tg_trace **out, struct tg_error *e) {
-  const struct tg__call *const call = &first->call;
-  if (tg__call_has(call, "rank") || tg__call_has(call, "track") || tg__call_has(call, "event") ||
-      (tg__call_has(call, "columns") && counts_from_first(call->question)))
-    return tg__cli_open_run(c, path, out, e);
-  const bool at_once = !tg__question_joins(call->question, call->args, call->count) || !tg__run_is_large(path);
-  if (at_once) return tg__cli_open(c, path, out, e);
-  enum tg_err err = tg__ask_check(call->question, call->args, call->count, e);
-  if (err) return err;
+enum tg_err tg__cli_check(const struct tg__cli *c, const char *path, enum tg_verdict *verdict, struct tg_table **out,
+                          struct tg_error *e) {
   struct progress p = {0};
   const struct tg_open_options options = opening(c, &p);
-  err = tg__run_open(path, &options, first, out, e);
+  const enum tg_err err = tg_check(path, &options, verdict, out, e);
   wipe_line(p.shown_ns);
   if (err) name_the_file(e, path);
-  if (!err) watch_again(*out);
-  if (!err && first->table) {
-    if (!first->err) first->err = tg__ask_finish(call->question, first->table, call->args, call->count, &first->error);
-    if (first->err) tg__table_free(first->table), first->table = NULL;
-  }
   return err;
 }
 
@@ -314,31 +317,12 @@ enum tg_err tg__cli_open_ranks(const struct tg__cli *c, const char *const *paths
   return err;
 }
 
-struct whole { /* of which a file is a part */
-  struct progress shown;
-  int64_t before, total;
-};
-static bool show_part(void *ctx, int64_t done, int64_t total) {
-  struct whole *const w = ctx;
-  (void)total;
-  return show_progress(&w->shown, w->before + done, w->total);
-}
-
-enum tg_err tg__cli_open_part(const struct tg__cli *c, const struct tg__folder *folder, size_t i,
-                              struct tg__columns **out, struct tg_error *e) {
-  static struct whole all; /* from the first file on */
-  const size_t count = tg__folder_count(folder);
-  if (i == 0) {
-    all = (struct whole){.shown = {.begin_ns = tg__clock_ns(), .parts = (int64_t)count}};
-    for (size_t k = 0; k < count; k++) all.total += tg__folder_bytes(folder, k);
-  }
-  all.shown.parts_done = (int64_t)i;
-  struct tg_open_options options = {.threads = c->threads};
-  if (tg__is_terminal(STDERR_FILENO)) options.progress = show_part;
-  options.progress_ctx = &all;
-  const enum tg_err err = tg__folder_read(folder, i, &options, out, NULL, e);
-  all.before += tg__folder_bytes(folder, i);
-  if (i + 1 == count) wipe_line(all.shown.shown_ns);
+enum tg_err tg__cli_visit(const struct tg__cli *c, const char *path, tg_visit_fn *visit, void *ctx,
+                          struct tg_error *e) {
+  struct progress p = {0};
+  const struct tg_open_options options = opening(c, &p);
+  const enum tg_err err = tg_open_each(path, &options, visit, ctx, e);
+  wipe_line(p.shown_ns);
   return err;
 }
 
@@ -457,26 +441,16 @@ unsigned tg__cli_width(const struct tg__cli *c) {
   return width;
 }
 
-/* Cut the table to its first rows. false on no memory. */
-static bool keep_first(struct tg_table *t, size_t most) {
-  uint32_t *rows = tg__alloc(most * sizeof *rows);
-  if (!rows) return false;
-  for (size_t i = 0; i < most; i++) rows[i] = (uint32_t)i;
-  tg__table_keep_rows(t, rows, most);
-  tg__free(rows);
-  return !t->failed;
-}
-
 int tg__cli_table(const struct tg__cli *c, struct tg_table *t, size_t most) {
   struct tg_error e = {0};
   struct tg__sink sink;
+  if (tg_table_failed(t)) return tg__cli_no_memory(c);
   if (tg__sink_open(&sink, c->out_path, &e)) return tg__cli_failed(c, &e, NULL);
-  const size_t all = t->rows > t->uncut ? t->rows : t->uncut;
+  const size_t all = tg_table_rows_in_all(t);
   const bool cut = most && all > most;
   const struct tg__show_options options = {.width = tg__cli_width(c), .color = c->color};
-  enum tg_err err = cut && t->rows > most && !keep_first(t, most)
-                        ? TG_MEMORY
-                        : tg__format_find(c->format)->table(t, &options, &sink.out);
+  enum tg_err err =
+      cut && !tg_table_truncate(t, most) ? TG_MEMORY : tg__format_find(c->format)->table(t, &options, &sink.out);
   if (err) tg__fail(&e, err, -1, "%s while writing the answer", tg_err_text(err));
   if (cut && strcmp(c->format, "text") == 0)
     tg__out_format(&sink.out, "%zu of %zu rows; all of them: --limit all\n", most, all);
@@ -484,21 +458,19 @@ int tg__cli_table(const struct tg__cli *c, struct tg_table *t, size_t most) {
 }
 
 int tg__cli_text(const struct tg__cli *c, const char *question, struct tg__out *text) {
-  struct tg_error e = {.code = TG_MEMORY, .offset = -1, .text = "out of memory"};
   int status;
-  if (text->err) return tg__cli_failed(c, &e, NULL);
+  tg__out_char(text, 0);
+  if (text->err) return tg__cli_no_memory(c);
   if (tg__cli_wants_json(c)) {
-    struct tg_table *t = tg__table_new(question);
-    if (t) {
-      tg__table_add_column(t, "text", TG_TEXT, "");
-      tg__put_text(t, (struct tg__str){text->buf ? text->buf : "", (uint32_t)text->len});
-    }
-    status = t && !t->failed ? tg__cli_table(c, t, 0) : tg__cli_failed(c, &e, NULL);
-    tg__table_free(t);
+    struct tg_table *const t = tg_table_new(question, &(struct tg_column_spec){"text", TG_TEXT, ""}, 1);
+    if (t) tg_table_add_row(t, &(struct tg_cell){.text = text->buf});
+    status = t ? tg__cli_table(c, t, 0) : tg__cli_no_memory(c);
+    tg_table_free(t);
   } else {
     struct tg__sink sink;
+    struct tg_error e = {0};
     if (tg__sink_open(&sink, c->out_path, &e)) return tg__cli_failed(c, &e, NULL);
-    tg__out_bytes(&sink.out, text->buf, text->len);
+    tg__out_bytes(&sink.out, text->buf, text->len - 1);
     status = tg__sink_close(&sink, c, TG_OK, &e);
   }
   tg__out_free(text);
@@ -507,18 +479,14 @@ int tg__cli_text(const struct tg__cli *c, const char *question, struct tg__out *
 
 int tg__cli_result(const struct tg__cli *c, const char *path, const char *format, int64_t bytes) {
   if (!tg__cli_wants_json(c)) return TG__EXIT_OK;
-  struct tg_error e = {.code = TG_MEMORY, .offset = -1, .text = "out of memory"};
-  struct tg_table *t = tg__table_new(c->command->name);
-  if (!t) return tg__cli_failed(c, &e, NULL);
-  tg__table_add_column(t, "file", TG_TEXT, "");
-  tg__table_add_column(t, "format", TG_TEXT, "");
-  tg__table_add_column(t, "size", TG_INT, "bytes");
-  tg__put_cstr(t, path);
-  tg__put_cstr(t, format);
-  tg__put_int(t, bytes);
+  static const struct tg_column_spec columns[] = {
+      {"file", TG_TEXT, ""}, {"format", TG_TEXT, ""}, {"size", TG_INT, "bytes"}};
+  struct tg_table *const t = tg_table_new(c->command->name, columns, sizeof columns / sizeof *columns);
+  if (!t) return tg__cli_no_memory(c);
+  tg_table_add_row(t, (struct tg_cell[]){{.text = path}, {.text = format}, {.number = bytes}});
   struct tg__cli here = *c; /* the answer about the file goes to standard output, not into the file */
   here.out_path = "-";
-  const int status = t->failed ? tg__cli_failed(c, &e, NULL) : tg__cli_table(&here, t, 0);
-  tg__table_free(t);
+  const int status = tg__cli_table(&here, t, 0);
+  tg_table_free(t);
   return status;
 }

@@ -97,6 +97,11 @@ int64_t tg__run_memory(const char *path);
 bool tg__run_is_large(const char *path); /* too large to be held at once: ranks are read on demand */
 enum tg_err tg__run_open(const char *path, const struct tg_open_options *options, struct tg__run_first *first,
                          struct tg_trace **out, struct tg_error *e);
+/* open_asking.c: a handle opened for first->call. first->table or first->err is set where it was answered while the
+ * ranks were read; else it is to be asked. */
+enum tg_err tg__open_asking(const char *path, const struct tg_open_options *options, struct tg__run_first *first,
+                            struct tg_trace **out, struct tg_error *e);
+bool tg__call_needs_whole(const struct tg__call *c); /* all ranks in memory, even of a large folder */
 /* The first start of these ranks, on the common clock; 0 where nothing starts. */
 int64_t tg__run_first_ns(const struct tg__columns *run, const struct tg__run_rank *places, size_t count);
 void tg__run_close(struct tg__run_door *d);         /* NULL is fine */

@@ -1,0 +1,217 @@
+/* tg_check: was a trace read as it was written? A row per rank, and what is to be said in words. */
+#include "ranks/ranks.h"
+#include "show/show.h"
+#include "tachograph/read.h"
+
+#include <stdio.h>
+
+struct verdict {
+  int64_t read, kept, skipped, cut, bent;
+  int64_t files;      /* of the folder, that were not read */
+  int64_t unrecorded; /* of those skipped: never got into the file */
+};
+
+/* A rank as it is judged: of a trace that is here, or of a run whose ranks were read one after the other. */
+struct judged {
+  int64_t number; /* TG_NULL_INT: none */
+  struct tg__str path;
+  int64_t events_read, events_kept;
+  const int64_t *loss;
+  const struct tg__process *processes;
+  uint32_t process_count;
+};
+
+static size_t judged_count(const struct tg_trace *t) { return t->run ? t->run->ranks.count : t->columns->rank_count; }
+
+static struct judged judged(const struct tg_trace *t, size_t i) {
+  if (!t->run) {
+    const struct tg__rank *const r = &t->columns->ranks[i];
+    return (struct judged){tg__rank_number(t->columns, (uint32_t)i),
+                           tg__name(t->columns, r->path),
+                           r->events_read,
+                           r->events_kept,
+                           r->loss,
+                           r->processes,
+                           r->process_count};
+  }
+  const struct tg__run_rank *const r = &t->run->ranks.items[i];
+  const char *const path = tg__folder_path(t->run->folder, r->unit);
+  return (struct judged){
+      r->number,           {path, (uint32_t)strlen(path)}, r->health.events_read, r->health.events_kept, r->health.loss,
+      r->health.processes, r->health.process_count};
+}
+
+static void judge(const struct judged *p, struct verdict *v) {
+  v->read += p->events_read;
+  v->kept += p->events_kept;
+  for (int k = 0; k < TG__LOSS_COUNT; k++) {
+    const int64_t n = p->loss[k];
+    if (tg__loss_info[k].kind == TG__LOSS_SKIPPED)
+      v->skipped += n;
+    else if (tg__loss_info[k].kind == TG__LOSS_FILE)
+      v->files += n;
+    else if (tg__loss_info[k].kind == TG__LOSS_CUT)
+      v->cut += n;
+    else
+      v->bent += n;
+    if (k == TG__LOSS_skipped_no_room || k == TG__LOSS_skipped_overwritten || k == TG__LOSS_skipped_too_deep)
+      v->unrecorded += n;
+  }
+}
+
+static struct verdict judge_all(const struct tg_trace *t) {
+  struct verdict v = {0};
+  for (size_t i = 0; i < judged_count(t); i++) {
+    const struct judged p = judged(t, i);
+    judge(&p, &v);
+  }
+  if (t->run) v.files = t->columns->ranks[0].loss[TG__LOSS_skipped_file]; /* no rank's */
+  return v;
+}
+
+static void put_rank(struct tg_table *out, const struct judged *p, bool is_valid) {
+  struct verdict v = {0};
+  judge(p, &v);
+  tg__put_int(out, p->number);
+  tg__put_text(out, p->path);
+  tg__put_int(out, v.read);
+  tg__put_int(out, v.kept);
+  tg__put_int(out, v.skipped);
+  tg__put_int(out, v.cut);
+  tg__put_int(out, v.bent);
+  tg__put_bool(out, is_valid);
+}
+
+static struct tg_table *make_table(const struct tg_trace *t, bool is_valid) {
+  struct tg_table *out = tg__table_new("check");
+  if (!out) return NULL;
+  tg__table_add_column(out, "rank", TG_INT, "");
+  tg__table_add_column(out, "file", TG_TEXT, "");
+  tg__table_add_column(out, "events_read", TG_INT, "");
+  tg__table_add_column(out, "events_kept", TG_INT, "");
+  tg__table_add_column(out, "skipped", TG_INT, "");
+  tg__table_add_column(out, "cut", TG_INT, "");
+  tg__table_add_column(out, "bent", TG_INT, "");
+  tg__table_add_column(out, "valid", TG_BOOL, "");
+  for (size_t i = 0; i < judged_count(t); i++) {
+    const struct judged p = judged(t, i);
+    put_rank(out, &p, is_valid);
+  }
+  return out;
+}
+
+static void note_verdict(struct tg_table *out, const struct verdict *v) {
+  if (v->cut)
+    tg__table_note(out, "the input is cut or damaged in %lld place%s; everything readable was read", (long long)v->cut,
+                   v->cut == 1 ? "" : "s");
+  const int64_t damaged = v->skipped - v->unrecorded;
+  if (damaged)
+    tg__table_note(out, "%lld of %lld events are damaged and were skipped", (long long)damaged, (long long)v->read);
+  if (v->unrecorded)
+    tg__table_note(out, "%lld of %lld events did not fit into the recording", (long long)v->unrecorded,
+                   (long long)v->read);
+  if (v->bent) tg__table_note(out, "%lld events have a value that could not be kept as written", (long long)v->bent);
+  if (!v->cut && !v->skipped && !v->bent && !v->files) tg__table_note(out, "everything was read as written");
+}
+
+static void note_files(struct tg_table *out, const struct tg__columns *t, int64_t files) {
+  enum { MOST = 10 };
+  uint32_t shown = 0;
+  for (; shown < t->skipped_count && shown < MOST; shown++)
+    tg__table_note(out, "not read: %.300s", t->skipped[shown].why);
+  if (files > shown)
+    tg__table_note(out, shown ? "and %lld more files were not read" : "%lld files beside the others were not read",
+                   (long long)(files - shown));
+}
+
+/* How the recording of a process ended, and what it could not keep. */
+static void note_process(struct tg_table *out, const struct tg__process *p) {
+  char rank[32] = "", records[32], lost[48] = "none lost", span[32];
+  if (p->rank >= 0) snprintf(rank, sizeof rank, " (rank %ld)", (long)p->rank);
+  if (p->lost) snprintf(lost, sizeof lost, "%lld lost", (long long)p->lost);
+  tg__human_count(p->records, records);
+  if (p->stop_ns) {
+    tg__table_note(out, "process %lu%s: stopped after %s, %s records, %s", (unsigned long)p->pid, rank,
+                   tg__human_ns(p->stop_ns - p->start_ns, span), records, lost);
+  } else {
+    tg__table_note(out,
+                   "process %lu%s: never closed: it was killed, left without cleaning up, or is still running; what it "
+                   "had recorded is here",
+                   (unsigned long)p->pid, rank);
+  }
+}
+
+static void note_processes(struct tg_table *out, const struct tg_trace *t) {
+  enum { MOST = 20 };
+  uint32_t shown = 0, left = 0;
+  for (size_t r = 0; r < judged_count(t); r++) {
+    const struct judged p = judged(t, r);
+    for (uint32_t i = 0; i < p.process_count; i++) {
+      if (shown++ < MOST) {
+        note_process(out, &p.processes[i]);
+      } else {
+        left++;
+      }
+    }
+  }
+  if (left) tg__table_note(out, "and %lu more processes", (unsigned long)left);
+}
+
+/* The losses of the whole trace, as every answer carries them; of a run they are known from its reading. */
+static enum tg_err add_losses(struct tg_trace *t, struct tg__run_first *first, struct tg_table *out,
+                              struct tg_error *e) {
+  if (!first->table && first->err) return tg__fail(e, first->err, first->error.offset, "%s", first->error.text);
+  const enum tg_err err = first->table ? TG_OK : tg_ask(t, tg__question_name(TG__Q_losses), NULL, 0, &first->table, e);
+  if (err) return err;
+  struct tg_table *const losses = first->table;
+  out->losses = losses->losses;
+  out->loss_count = losses->loss_count;
+  losses->losses = NULL;
+  losses->loss_count = 0;
+  return TG_OK;
+}
+
+/* The table with all that is to say of it; NULL on no memory. */
+static struct tg_table *describe(const struct tg_trace *trace, const struct verdict *v, const struct tg_error *defect) {
+  struct tg_table *const t = make_table(trace, !defect->code);
+  if (!t) return NULL;
+  note_verdict(t, v);
+  note_files(t, trace->columns, v->files);
+  note_processes(t, trace);
+  tg__table_note_twins(t, trace->columns, "", TG_NULL_INT);
+  if (defect->code)
+    tg__table_note(t, "an invariant of the trace does not hold, a defect of this program: %s", defect->text);
+  return t;
+}
+
+static enum tg_verdict verdict_of(const struct verdict *v, const struct tg_error *defect) {
+  if (defect->code) return TG_CHECK_INVALID;
+  return v->cut || v->skipped || v->bent || v->files ? TG_CHECK_DAMAGED : TG_CHECK_INTACT;
+}
+
+enum tg_err tg_check(const char *path, const struct tg_open_options *options, enum tg_verdict *verdict,
+                     struct tg_table **out, struct tg_error *error) {
+  struct tg_error defect = {0};
+  struct tg_trace *trace = NULL;
+  struct tg__run_first first = {
+      .call = {.question = tg__catalog_question(&tg__catalog, TG__Q_losses)}, .most = SIZE_MAX, .checks = true};
+  *out = NULL;
+  enum tg_err err = tg__open_asking(path, options, &first, &trace, error);
+  if (err) return err;
+  if (trace->run)
+    defect = trace->run->ranks.defect;
+  else
+    tg_trace_is_valid(trace, &defect);
+  const struct verdict v = judge_all(trace);
+  *out = describe(trace, &v, &defect);
+  err = *out && !(*out)->failed ? add_losses(trace, &first, *out, error)
+                                : tg__fail(error, TG_MEMORY, -1, "out of memory");
+  if (err) {
+    tg__table_free(*out);
+    *out = NULL;
+  }
+  *verdict = verdict_of(&v, &defect);
+  tg__table_free(first.table);
+  tg_close(trace);
+  return err;
+}
