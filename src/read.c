@@ -56,7 +56,7 @@ size_t tg_question_count(void) { return tg__catalog.count; }
 const char *tg_question_name(size_t i) { return i < tg__catalog.count ? tg__catalog.questions[i].name : NULL; }
 const char *tg_question_meaning(size_t i) { return i < tg__catalog.count ? tg__catalog.questions[i].meaning : NULL; }
 
-static void give(const char **out, const char *value) {
+static void set_if_wanted(const char **out, const char *value) {
   if (out) *out = value;
 }
 
@@ -64,9 +64,9 @@ bool tg_question_argument(size_t i, size_t k, const char **name, const char **fa
   const struct tg__argument_info *a =
       i < tg__catalog.count ? tg__question_argument(&tg__catalog.questions[i], k) : NULL;
   if (!a) return false;
-  give(name, a->name);
-  give(fallback, a->fallback);
-  give(meaning, a->meaning);
+  set_if_wanted(name, a->name);
+  set_if_wanted(fallback, a->fallback);
+  set_if_wanted(meaning, a->meaning);
   return true;
 }
 
@@ -79,10 +79,10 @@ bool tg_question_column(size_t i, size_t k, const char **name, const char **type
                         const char **meaning) {
   const struct tg__column_info *c = i < tg__catalog.count ? tg__question_column(&tg__catalog.questions[i], k) : NULL;
   if (!c) return false;
-  give(name, c->name);
-  give(type, type_name(c->type));
-  give(unit, c->unit);
-  give(meaning, c->meaning);
+  set_if_wanted(name, c->name);
+  set_if_wanted(type, type_name(c->type));
+  set_if_wanted(unit, c->unit);
+  set_if_wanted(meaning, c->meaning);
   return true;
 }
 
@@ -125,9 +125,9 @@ enum tg_err tg_diff(struct tg_trace *a, struct tg_trace *b, const struct tg_arg 
 bool tg_diff_argument(size_t k, const char **name, const char **fallback, const char **meaning) {
   const struct tg__argument_info *a = tg__diff_argument(k);
   if (!a) return false;
-  give(name, a->name);
-  give(fallback, a->fallback);
-  give(meaning, a->meaning);
+  set_if_wanted(name, a->name);
+  set_if_wanted(fallback, a->fallback);
+  set_if_wanted(meaning, a->meaning);
   return true;
 }
 
@@ -174,8 +174,8 @@ bool tg_table_loss(const struct tg_table *t, size_t i, const char **name, int64_
                    const char **meaning) {
   if (i >= t->loss_count) return false;
   const struct tg__loss_row *l = &t->losses[i];
-  give(name, l->name);
-  give(meaning, l->meaning);
+  set_if_wanted(name, l->name);
+  set_if_wanted(meaning, l->meaning);
   if (count) *count = l->count;
   if (offset) *offset = l->offset;
   return true;
@@ -214,7 +214,7 @@ static enum tg_err find_format(const char *name, bool (*fits)(const struct tg__f
 }
 
 /* Flush, free, and see to it that a failure has its sentence. */
-static enum tg_err finish(struct tg__out *out, enum tg_err err, struct tg_error *error) {
+static enum tg_err finish_output(struct tg__out *out, enum tg_err err, struct tg_error *error) {
   if (!err && tg__out_flush(out)) {
     err = tg__fail(error, out->err, -1,
                    out->err == TG_MEMORY ? "out of memory while writing" : "the output could not be written");
@@ -231,7 +231,7 @@ enum tg_err tg_table_write(const struct tg_table *t, const char *format, unsigne
   struct tg__out out = {.write = write, .ctx = ctx};
   const enum tg_err err = f->table(t, &options, &out);
   if (err) tg__fail(error, err, -1, "%s while writing a table", tg_err_text(err));
-  return finish(&out, err, error);
+  return finish_output(&out, err, error);
 }
 
 enum tg_err tg_diff_write(const struct tg_table *diff, const char *format, unsigned width, bool color,
@@ -246,7 +246,7 @@ enum tg_err tg_diff_write(const struct tg_table *diff, const char *format, unsig
   struct tg__out out = {.write = write, .ctx = ctx};
   const enum tg_err err = tg__diff_page(diff, &options, markdown, &out);
   if (err) tg__fail(error, err, -1, "%s while writing a diff", tg_err_text(err));
-  return finish(&out, err, error);
+  return finish_output(&out, err, error);
 }
 
 enum tg_err tg_export(struct tg_trace *trace, const char *format, const struct tg_arg *args, size_t arg_count,
@@ -260,7 +260,7 @@ enum tg_err tg_export(struct tg_trace *trace, const char *format, const struct t
   const struct tg__show_options options = {.args = args, .arg_count = arg_count};
   struct tg__out out = {.write = write, .ctx = ctx};
   err = f->trace(columns, &options, &out, error);
-  return finish(&out, err, error);
+  return finish_output(&out, err, error);
 }
 
 enum tg_err tg_report(struct tg_trace *trace, const char *format, unsigned width, bool color, tg_write_fn *write,

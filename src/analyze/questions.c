@@ -12,7 +12,14 @@ static const struct tg__argument_info common[] = {
 const struct tg__question *tg__catalog_find(const struct tg__catalog *c, const char *name) {
   for (size_t i = 0; i < c->count; i++)
     if (strcmp(c->questions[i].name, name) == 0) return &c->questions[i];
+  for (size_t i = 0; i < c->alias_count; i++)
+    if (strcmp(c->aliases[i].name, name) == 0) return c->aliases[i].question;
   return NULL;
+}
+
+void tg__table_note_alias(struct tg_table *t, const struct tg__question *q, const char *asked) {
+  if (strcmp(q->name, asked) != 0)
+    tg__table_note(t, "%s is now called %s; the next version does not know the old name", asked, q->name);
 }
 
 const struct tg__question *tg__catalog_question(const struct tg__catalog *c, enum tg__question_id id) {
@@ -76,7 +83,7 @@ static unsigned edit_distance(const char *a, const char *b) {
 
 const char *tg__nearest_text(const char *wanted, const char *(*candidate)(const void *ctx, size_t k), const void *ctx) {
   const char *nearest = NULL;
-  unsigned best = (unsigned)strnlen(wanted, 31) / 3 + 2; /* further away than this is another word */
+  unsigned best = (unsigned)strnlen(wanted, 31) / 3 + 2; /* beyond this distance it is another word */
   const char *text;
   for (size_t k = 0; (text = candidate(ctx, k)) != NULL; k++) {
     const bool extends = *wanted && strncmp(text, wanted, strlen(wanted)) == 0; /* typed only the beginning */

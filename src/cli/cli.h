@@ -58,12 +58,12 @@ const char *tg__cli_setting(const struct tg__cli *c, const char *name);  /* NULL
 const char *tg__cli_argument(const struct tg__cli *c, const char *name); /* NULL when not given */
 bool tg__cli_wants_json(const struct tg__cli *c);
 bool tg__cli_says_dashes(const struct tg__cli *c); /* was there a -- before the operands? */
-/* The number of rows an option gives, `fallback` when it is not given; -1: it makes no sense. */
+/* The number of rows of an option, `fallback` without it; -1: not a number of rows. */
 long tg__cli_rows(const struct tg__cli *c, const char *name, long fallback);
 /* Exactly `count` operands, else a usage error is printed and false returned. */
 bool tg__cli_needs(const struct tg__cli *c, size_t count);
 
-/* ---- saying what went wrong (screen.c) ------------------------------------------------------- */
+/* ---- saying what went wrong (terminal.c) ------------------------------------------------------- */
 
 /* Print the error, and the command to type next when there is one; returns the exit status. */
 int tg__cli_failed(const struct tg__cli *c, const struct tg_error *e, const char *next);
@@ -80,7 +80,7 @@ const char *tg__cli_instead(struct tg__cli *c, enum tg_err err, const struct tg_
 /* A summary has no events: says so and returns the exit status; else 0. */
 int tg__cli_needs_events(struct tg__cli *c, struct tg_trace *t, const char *path);
 
-/* ---- input and output (screen.c) ------------------------------------------------------------- */
+/* ---- input and output (terminal.c) ------------------------------------------------------------- */
 
 /* With a progress bar, as all of these. A folder: all its ranks in memory. */
 enum tg_err tg__cli_open(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e);
@@ -88,7 +88,7 @@ enum tg_err tg__cli_open(const struct tg__cli *c, const char *path, struct tg_tr
 enum tg_err tg__cli_open_run(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e);
 /* For one question alone, which is answered while the ranks are read where it can be: then first->table or
  * first->error is set, and else neither, and it is to be asked. */
-enum tg_err tg__cli_open_asking(const struct tg__cli *c, const char *path, struct tg__run_first *first,
+enum tg_err tg__cli_open_asking(const struct tg__cli *c, const char *path, struct tg__first_question *first,
                                 struct tg_trace **out, struct tg_error *e);
 /* The same for tg_open_ranks. */
 enum tg_err tg__cli_open_ranks(const struct tg__cli *c, const char *const *paths, size_t count, struct tg_trace **out,

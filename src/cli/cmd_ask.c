@@ -39,7 +39,7 @@ static enum tg_err count_failing(const struct tg__cli *c, struct tg_trace *trace
 }
 
 /* Every --fail-if there is; says which of them hold. */
-static int judge(struct tg__cli *c, struct tg_trace *trace, const char *path, const char *question) {
+static int judge_assertion(struct tg__cli *c, struct tg_trace *trace, const char *path, const char *question) {
   int status = TG__EXIT_OK;
   for (size_t i = 0; i < c->setting_count; i++) {
     const char *const test = c->settings[i].value;
@@ -57,8 +57,8 @@ static int judge(struct tg__cli *c, struct tg_trace *trace, const char *path, co
 }
 
 /* first: the answer, or why there is none, where the ranks were read for it. */
-static int answer(struct tg__cli *c, struct tg_trace *trace, const char *path, const char *question,
-                  struct tg__run_first *first) {
+static int print_answer(struct tg__cli *c, struct tg_trace *trace, const char *path, const char *question,
+                        struct tg__first_question *first) {
   struct tg_error e = first->error;
   struct tg_table *t = first->table;
   const enum tg_err err =
@@ -70,7 +70,7 @@ static int answer(struct tg__cli *c, struct tg_trace *trace, const char *path, c
   else
     status = tg__cli_table(c, t, tg__cli_argument(c, "limit") || strcmp(c->format, "text") != 0 ? 0 : ROWS_AS_TEXT);
   tg_table_free(t);
-  return status ? status : judge(c, trace, path, question);
+  return status ? status : judge_assertion(c, trace, path, question);
 }
 
 /* A folder of ranks is read rank by rank for the questions that need no more than that; rules=hta looks at single
@@ -82,7 +82,7 @@ static bool is_about_ranks(const struct tg__cli *c, const char *path, const stru
          (kind == TG__PATH_DIR || (kind == TG__PATH_NONE && strpbrk(path, "*?[")));
 }
 
-static enum tg_err open_for(const struct tg__cli *c, const char *path, struct tg__run_first *first,
+static enum tg_err open_for(const struct tg__cli *c, const char *path, struct tg__first_question *first,
                             struct tg_trace **out, struct tg_error *e) {
   if (is_about_ranks(c, path, first->call.question)) return tg__cli_open_ranks(c, &path, 1, out, e);
   return tg__cli_open_asking(c, path, first, out, e);
@@ -106,11 +106,13 @@ int tg__cmd_ask(struct tg__cli *c) {
   struct tg_error e = {0};
   const bool is_short = strcmp(c->format, "text") == 0 && !tg__cli_argument(c, "limit") &&
                         !tg__cli_argument(c, "sort") && !tg__cli_argument(c, "where");
-  struct tg__run_first first = {.call = {tg__catalog_find(&tg__catalog, question), c->arguments, c->argument_count},
-                                .most = is_short ? ROWS_AS_TEXT : SIZE_MAX};
+  struct tg__first_question first = {
+      .call = {tg__catalog_find(&tg__catalog, question), c->arguments, c->argument_count},
+      .most = is_short ? ROWS_AS_TEXT : SIZE_MAX};
   const enum tg_err err = open_for(c, path, &first, &trace, &e);
   if (err) return tg__cli_failed(c, &e, NULL);
-  const int status = answer(c, trace, path, question, &first);
+  if (first.table) tg__table_note_alias(first.table, first.call.question, question);
+  const int status = print_answer(c, trace, path, question, &first);
   tg_close(trace);
   return status;
 }

@@ -9,7 +9,7 @@ struct verdict {
   int64_t unrecorded; /* of those skipped: never got into the file */
 };
 
-/* A rank as it is judged: of a trace that is here, or of a run whose ranks were read one after the other. */
+/* A rank as it is judged: of a trace in memory, or of a job with ranks that were read one after the other. */
 struct patient {
   int64_t number; /* TG_NULL_INT: none */
   struct tg__str path;
@@ -32,14 +32,14 @@ static struct patient patient(const struct tg_trace *t, size_t i) {
                             r->processes,
                             r->process_count};
   }
-  const struct tg__run_rank *const r = &t->run->ranks.items[i];
+  const struct tg__job_rank *const r = &t->run->ranks.items[i];
   const char *const path = tg__folder_path(t->run->folder, r->unit);
   return (struct patient){
       r->number,           {path, (uint32_t)strlen(path)}, r->health.events_read, r->health.events_kept, r->health.loss,
       r->health.processes, r->health.process_count};
 }
 
-static void judge(const struct patient *p, struct verdict *v) {
+static void judge_file(const struct patient *p, struct verdict *v) {
   v->read += p->events_read;
   v->kept += p->events_kept;
   for (int k = 0; k < TG__LOSS_COUNT; k++) {
@@ -61,15 +61,15 @@ static struct verdict judge_all(const struct tg_trace *t) {
   struct verdict v = {0};
   for (size_t i = 0; i < patient_count(t); i++) {
     const struct patient p = patient(t, i);
-    judge(&p, &v);
+    judge_file(&p, &v);
   }
   if (t->run) v.files = t->columns->ranks[0].loss[TG__LOSS_skipped_file]; /* no rank's */
   return v;
 }
 
-static void put_rank(struct tg_table *out, const struct patient *p, bool is_valid) {
+static void put_check_of_rank(struct tg_table *out, const struct patient *p, bool is_valid) {
   struct verdict v = {0};
-  judge(p, &v);
+  judge_file(p, &v);
   tg__put_int(out, p->number);
   tg__put_text(out, p->path);
   tg__put_int(out, v.read);
@@ -93,7 +93,7 @@ static struct tg_table *make_table(const struct tg_trace *t, bool is_valid) {
   tg__table_add_column(out, "valid", TG_BOOL, "");
   for (size_t i = 0; i < patient_count(t); i++) {
     const struct patient p = patient(t, i);
-    put_rank(out, &p, is_valid);
+    put_check_of_rank(out, &p, is_valid);
   }
   return out;
 }
@@ -155,8 +155,8 @@ static void note_processes(struct tg_table *out, const struct tg_trace *t) {
   if (left) tg__table_note(out, "and %lu more processes", (unsigned long)left);
 }
 
-/* The losses of the whole trace, as every answer carries them; of a run they are known from its reading. */
-static enum tg_err add_losses(struct tg_trace *t, struct tg__run_first *first, struct tg_table *out,
+/* The losses of the whole trace, as every answer has them; of a job they are known from its reading. */
+static enum tg_err add_losses(struct tg_trace *t, struct tg__first_question *first, struct tg_table *out,
                               struct tg_error *e) {
   if (!first->table && first->err) return tg__fail(e, first->err, first->error.offset, "%s", first->error.text);
   const enum tg_err err = first->table ? TG_OK : tg_ask(t, tg__question_name(TG__Q_losses), NULL, 0, &first->table, e);
@@ -186,7 +186,7 @@ int tg__cmd_check(struct tg__cli *c) {
   if (!tg__cli_needs(c, 1)) return TG__EXIT_USAGE;
   struct tg_error e = {.code = TG_MEMORY, .offset = -1, .text = "out of memory"}, defect = {0};
   struct tg_trace *trace = NULL;
-  struct tg__run_first first = {
+  struct tg__first_question first = {
       .call = {.question = tg__catalog_question(&tg__catalog, TG__Q_losses)}, .most = SIZE_MAX, .checks = true};
   if (tg__cli_open_asking(c, c->operands[0], &first, &trace, &e)) return tg__cli_failed(c, &e, NULL);
   if (trace->run)

@@ -3,7 +3,7 @@
 
 enum { ROWS = 10 };
 
-static int64_t cell(const struct tg_table *t, const char *column, size_t row) {
+static int64_t memory_cell(const struct tg_table *t, const char *column, size_t row) {
   return t->columns[tg__table_column_index(t, column)].ints[row];
 }
 static struct tg__str text(const struct tg_table *t, const char *column, size_t row) {
@@ -12,7 +12,8 @@ static struct tg__str text(const struct tg_table *t, const char *column, size_t 
 }
 
 static bool same_device(const struct tg_table *t, size_t a, size_t b) {
-  return cell(t, "rank", a) == cell(t, "rank", b) && tg__str_eq(text(t, "device", a), text(t, "device", b));
+  return memory_cell(t, "rank", a) == memory_cell(t, "rank", b) &&
+         tg__str_eq(text(t, "device", a), text(t, "device", b));
 }
 
 /* Rows [first, end) are the categories of one device: "CPU: 1.37 MB at the peak: activation 576 kB, parameter 103 kB".
@@ -22,7 +23,7 @@ static void note_device(const struct tg_table *from, size_t first, size_t end, s
   char bytes[32];
   int64_t sum = 0;
   for (size_t i = first; i < end; i++) {
-    const int64_t here = cell(from, "net_bytes", i);
+    const int64_t here = memory_cell(from, "net_bytes", i);
     if (__builtin_add_overflow(sum, here, &sum)) sum = INT64_MAX;
     if (here == 0) continue;
     const struct tg__str category = text(from, "category", i);

@@ -2,7 +2,7 @@
  * recorded.
  *
  * The program runs as it would without us: same words, same streams, same exit status. What is added is one variable
- * that says where and how to record, and a folder in front of PYTHONPATH (python/tachograph/_launch/site) whose
+ * that says where and how to record, and a folder in front of PYTHONPATH (python/tachograph/_launch/site) with a
  * sitecustomize acts on it. */
 #include "cli/cli.h"
 #include "cli/run_log.h"
@@ -82,7 +82,7 @@ static int read_options(struct run *r) {
 static const char ASK_PYTHON[] = "import os, sys; sys.path.remove('') if '' in sys.path else None; import tachograph; "
                                  "print(os.path.dirname(os.path.abspath(tachograph.__file__)))";
 
-/* The Python that has our package: the one whose console command called us, else python3. */
+/* The Python that has our package: the one of the console command that called us, else python3. */
 static enum tg_err find_python(struct run *r, struct tg_error *e) {
   const char *python = tg__getenv("TACHOGRAPH_PYTHON"), *package = tg__getenv("TACHOGRAPH_PACKAGE");
   snprintf(r->python, sizeof r->python, "%s", python && *python ? python : "python3");

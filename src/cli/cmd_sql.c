@@ -3,7 +3,8 @@
 
 enum { ROWS_AS_TEXT = 20 };
 
-static void put_line(struct tg_table *t, const char *table, const char *column, const char *type, const char *meaning) {
+static void put_sql_line(struct tg_table *t, const char *table, const char *column, const char *type,
+                         const char *meaning) {
   tg__put_cstr(t, table);
   tg__put_cstr(t, column);
   tg__put_cstr(t, type);
@@ -18,8 +19,8 @@ static int show_schema(const struct tg__cli *c) {
   tg__table_add_column(t, "column", TG_TEXT, "");
   tg__table_add_column(t, "type", TG_TEXT, "");
   tg__table_add_column(t, "meaning", TG_TEXT, "");
-#define SQL_TABLE(name, meaning) put_line(t, #name, "", "", meaning);
-#define SQL_COLUMN(table, name, type, meaning) put_line(t, #table, #name, #type, meaning);
+#define SQL_TABLE(name, meaning) put_sql_line(t, #name, "", "", meaning);
+#define SQL_COLUMN(table, name, type, meaning) put_sql_line(t, #table, #name, #type, meaning);
 #include "show/sql_tables.def"
   const int status = t->failed ? tg__cli_failed(c, &e, NULL) : tg__cli_table(c, t, 0);
   tg_table_free(t);

@@ -19,7 +19,7 @@ int tg__cmd_top(struct tg__cli *c) {
   for (size_t i = 0; i < c->argument_count; i++) args[i] = c->arguments[i];
   args[c->argument_count] = (struct tg_arg){"side", device ? "device" : cpu ? "cpu" : "auto"};
   const struct tg__question *const question = tg__catalog_question(&tg__catalog, TG__Q_top);
-  struct tg__run_first first = {.call = {question, args, c->argument_count + 1}, .most = SIZE_MAX};
+  struct tg__first_question first = {.call = {question, args, c->argument_count + 1}, .most = SIZE_MAX};
   if (tg__cli_open_asking(c, c->operands[0], &first, &trace, &e)) return tg__cli_failed(c, &e, NULL);
   struct tg_table *t = first.table;
   enum tg_err err = first.err;

@@ -147,7 +147,7 @@ static void say_stretch(const struct tg__facts *f, const struct stretch *s, stru
 void tg__judge_python(struct tg__facts *f) {
   const int64_t other = f->bare_ns;
   const double share = tg__pct(other, f->total_ns);
-  if (f->has_device_work || share <= THRESHOLD_PCT || f->steps.source == TG__STEPS_WHOLE)
+  if (f->has_device_work || share <= THRESHOLD_PCT || f->steps.source == TG__STEPS_RECORDING)
     return; /* idle-device looks at devices */
   const struct stretch s = longest_stretch(f, other);
   if (tg__pct(s.ns, f->total_ns) <= THRESHOLD_PCT) return;

@@ -77,7 +77,7 @@ void tg__cannot_judge(struct tg__facts *f, enum tg__cause cause, const char *why
 }
 
 uint32_t tg__loop_track(const struct tg__facts *f) {
-  const bool marked = f->steps.source != TG__STEPS_WHOLE && f->steps.count;
+  const bool marked = f->steps.source != TG__STEPS_RECORDING && f->steps.count;
   const uint32_t step = marked ? f->t->steps[f->steps.steps[0].step].slice : TG_NONE;
   return step == TG_NONE ? TG_NONE : tg__slice_track(f->t, step);
 }
@@ -86,7 +86,7 @@ int64_t tg__per_step(const struct tg__facts *f, int64_t sum) {
   return f->steps.count ? sum / (int64_t)f->steps.count : sum;
 }
 
-static bool has_no_steps(const struct tg__facts *f) { return f->steps.source == TG__STEPS_WHOLE; }
+static bool has_no_steps(const struct tg__facts *f) { return f->steps.source == TG__STEPS_RECORDING; }
 const char *tg__per(const struct tg__facts *f) { return has_no_steps(f) ? "in all" : "a step"; }
 const char *tg__period(const struct tg__facts *f) { return has_no_steps(f) ? "recording" : "step"; }
 const char *tg__each(const struct tg__facts *f) { return has_no_steps(f) ? "the" : "each"; }

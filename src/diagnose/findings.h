@@ -4,7 +4,7 @@
 #define TG_FINDINGS_H
 
 #include "analyze/device/gaps.h"
-#include "analyze/whole/steps.h"
+#include "analyze/overview/steps.h"
 #include "diagnose/diagnose.h"
 
 #include <math.h>

@@ -38,18 +38,18 @@ enum tg_err tg__open_whole(const char *path, const struct tg_open_options *optio
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
-void tg__run_ranks_free(struct tg__run_ranks *r) {
+void tg__job_ranks_free(struct tg__job_ranks *r) {
   for (unsigned i = 0; i < TG__READY_COUNT; i++) tg__table_free(r->ready[i]);
   for (size_t i = 0; i < r->count; i++) tg__free(r->items[i].health.processes);
   tg__free(r->items);
-  *r = (struct tg__run_ranks){0};
+  *r = (struct tg__job_ranks){0};
 }
 
-void tg__run_close(struct tg__run_door *d) {
+void tg__rank_folder_close(struct tg__rank_folder *d) {
   if (!d) return;
   for (unsigned i = 0; i < KEPT; i++) tg__trace_free(d->kept[i].trace);
   tg__trace_free(d->whole);
-  tg__run_ranks_free(&d->ranks);
+  tg__job_ranks_free(&d->ranks);
   tg__folder_close(d->folder);
   tg__free(d->path);
   tg__free(d);
@@ -89,7 +89,7 @@ int64_t tg__run_memory(const char *path) {
   return files > 1 && sum > large_bytes ? memory : 0;
 }
 
-bool tg__run_is_large(const char *path) { return tg__run_memory(path) > 0; }
+bool tg__rank_folder_is_large(const char *path) { return tg__rank_folder_memory(path) > 0; }
 
 enum tg_err tg__run_open(const char *path, const struct tg_open_options *options, struct tg__run_first *first,
                          struct tg_trace **out, struct tg_error *e) {
@@ -108,7 +108,7 @@ enum tg_err tg__run_open(const char *path, const struct tg_open_options *options
   enum tg_err err = tg__folder_open(path, &d->folder, e);
   if (!err) err = tg__folder_summaries(d->folder, path, options, first, &d->ranks, &columns, e);
   if (err) {
-    tg__run_close(d);
+    tg__rank_folder_close(d);
     return err;
   }
   d->job.is_part = columns->rank_count > 1;
@@ -143,7 +143,7 @@ enum tg_err tg__run_whole(struct tg_trace *t, struct tg__columns **out, struct t
 
 /* ---- one file -------------------------------------------------------------------------------- */
 
-int64_t tg__run_first_ns(const struct tg__columns *run, const struct tg__run_rank *places, size_t count) {
+int64_t tg__job_first_ns(const struct tg__columns *run, const struct tg__job_rank *places, size_t count) {
   int64_t least = INT64_MAX;
   for (size_t i = 0; i < count; i++)
     for (uint32_t k = 0; k < run->rank_count && places[i].first_ns != TG_NULL_INT; k++)
@@ -157,7 +157,7 @@ static void name_ranks(const struct tg_trace *trace, struct tg__columns *t, uint
   const struct tg__columns *const run = trace->columns;
   const struct tg__run_ranks *const ranks = &trace->run->ranks;
   for (size_t i = 0; i < ranks->count; i++) {
-    const struct tg__run_rank *const r = &ranks->items[i];
+    const struct tg__job_rank *const r = &ranks->items[i];
     if (r->unit != unit || r->of_unit >= t->rank_count) continue;
     t->ranks[r->of_unit].number = r->number;
     for (uint32_t k = 0; k < run->rank_count; k++)
@@ -166,7 +166,7 @@ static void name_ranks(const struct tg_trace *trace, struct tg__columns *t, uint
 }
 
 static bool report_unit(void *ctx, int64_t done, int64_t total) {
-  const struct tg__run_door *const d = ctx;
+  const struct tg__rank_folder *const d = ctx;
   const bool alone = d->total_bytes < 0;
   return d->options.progress(d->options.progress_ctx, alone ? done : d->done_bytes + done,
                              alone ? total : d->total_bytes);

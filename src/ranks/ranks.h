@@ -1,5 +1,5 @@
-/* ranks: runs of many ranks. Their files are read one after the other, summed up, asked and let go; what cannot be said
- * rank by rank needs them all in memory. Front door of the folder. */
+/* ranks: jobs of many ranks. Their files are read one after the other, summarized, asked and released; what cannot be
+ * answered rank by rank needs all of them in memory. Public header of the folder. */
 #ifndef TG_RANKS_H
 #define TG_RANKS_H
 
@@ -17,8 +17,8 @@ enum tg_err tg__handle_new(struct tg__columns *columns, struct tg__run_door *run
                            struct tg_error *e);
 void tg__handle_free(struct tg_trace *t); /* NULL is fine */
 /* tg_open, with all ranks of a folder in memory. */
-enum tg_err tg__open_whole(const char *path, const struct tg_open_options *options, struct tg_trace **out,
-                           struct tg_error *e);
+enum tg_err tg__open_in_memory(const char *path, const struct tg_open_options *options, struct tg_trace **out,
+                               struct tg_error *e);
 
 struct tg__call { /* a question with its arguments */
   const struct tg__question *question;
@@ -35,27 +35,28 @@ struct tg__rank_health {
   uint32_t process_count;
 };
 /* A rank, where it is, and what its tracks, slices and marks would be called if all ranks were in one trace. */
-struct tg__run_rank {
+struct tg__job_rank {
   uint32_t unit, of_unit; /* number of its file in the folder; which of the file's ranks */
-  int64_t number, alone;  /* as a rank of the run; as a rank of its own file */
+  int64_t number, alone;  /* as a rank of the job; as a rank of its own file */
   uint32_t tracks, slices, marks, first_track, first_slice, first_mark;
   struct tg__rank_load load;
   int64_t first_ns; /* tg__rank_first_ns */
   struct tg__rank_health health;
 };
-struct tg__run_ranks { /* in the order of the files */
-  struct tg__run_rank *items;
+struct tg__job_ranks { /* in the order of the files */
+  struct tg__job_rank *items;
   size_t count, cap;
   bool has_ready;                          /* was the first page asked? */
   struct tg_table *ready[TG__READY_COUNT]; /* as tg__ready; NULL: no rank can answer, the first one for this reason: */
   struct tg_error why_not[TG__READY_COUNT];
   struct tg_error defect; /* code 0, or an invariant that does not hold in memory, for one of them */
 };
-void tg__run_ranks_free(struct tg__run_ranks *r);
+void tg__job_ranks_free(struct tg__job_ranks *r);
 
-/* The one question that a run is opened for, in place of the first page. Rows behind the first `most` may be left out.
+/* The one question that a folder is opened for, in place of the first page. Rows behind the first `most` may be left
+ * out.
  */
-struct tg__run_first {
+struct tg__first_question {
   struct tg__call call;
   size_t most;
   bool checks;            /* the invariants are looked at as well, as for the first page */
@@ -71,11 +72,11 @@ enum tg_err tg__save_summaries(struct tg_trace *trace, const char *path, struct 
 /* The summaries of the ranks of a folder, and what stands where; the folder stays the caller's. first
  * NULL: the first page. */
 enum tg_err tg__folder_summaries(const struct tg__folder *folder, const char *path,
-                                 const struct tg_open_options *options, struct tg__run_first *first,
-                                 struct tg__run_ranks *ranks, struct tg__columns **out, struct tg_error *e);
+                                 const struct tg_open_options *options, struct tg__first_question *first,
+                                 struct tg__job_ranks *ranks, struct tg__columns **out, struct tg_error *e);
 
 /* rank_folder.c */
-struct tg__run_door {
+struct tg__rank_folder {
   struct tg__folder *folder;
   char *path;
   struct tg_open_options options; /* progress: for what is read later */

@@ -8,8 +8,8 @@ struct tg__marked {
 };
 
 /* The question sequences, with what the options say. */
-static enum tg_err ask(struct tg__columns *t, const struct tg__show_options *o, const char *by, struct tg_table **out,
-                       struct tg_error *e) {
+static enum tg_err ask_pattern(struct tg__columns *t, const struct tg__show_options *o, const char *by,
+                               struct tg_table **out, struct tg_error *e) {
   static const char *const passed[] = {"rank", "step", "rules", "min_length", "top_k"};
   struct tg_arg args[2 + sizeof passed / sizeof *passed] = {{"by", by}, {"op", tg__show_arg(o, "patterns")}};
   size_t count = 2;

@@ -224,7 +224,7 @@ static void put_health(const struct page *p) {
                    plural(work));
     plain(p);
   }
-  const int64_t duplicate = tg__twin_rank(p->r->trace);
+  const int64_t duplicate = tg__duplicate_rank(p->r->trace);
   if (duplicate != TG_NULL_INT) {
     tg__out_text(p->out, " \u00b7 ");
     ink(p, "33");
@@ -289,7 +289,7 @@ static void put_step_kind(const struct page *p, size_t n) {
 }
 
 /* false: nothing to divide */
-static bool put_steps(const struct page *p) {
+static bool put_report_steps(const struct page *p) {
   const struct tg_table *rows = p->r->parts[TG__REPORT_STEP_ROWS];
   char a[NUMBER_BYTES], b[NUMBER_BYTES], c[NUMBER_BYTES];
   put_label(p, "step");

@@ -324,7 +324,7 @@ static void test_annotation_as_step(void **state) {
   tg__table_free(t);
   struct tg__breakdown b;
   assert_int_equal(tg__steps_breakdown(trace, 0, TG__STEPS_PROFILER, &b), TG_OK);
-  assert_int_equal(b.source, TG__STEPS_WHOLE);
+  assert_int_equal(b.source, TG__STEPS_RECORDING);
   assert_int_equal(b.window.start_ns, 10);
   assert_int_equal(b.window.end_ns, 30);
   tg__breakdown_free(&b);

@@ -120,7 +120,7 @@ static void write_times(char *out, size_t room, const struct tg__diff_row *r) {
   snprintf(out, room, "%.*f → %.*f %s a step", decimals, r->a / scale, decimals, r->b / scale, unit);
 }
 
-static double pct_of(double part, double whole) { return whole ? 100 * part / whole : NAN; }
+static double pct_of(double part, double is_recording) { return is_recording ? 100 * part / is_recording : NAN; }
 
 static void put_headline(const struct tg__diff_row *p50, const struct tg__condition *deciding,
                          const struct tg__diff_side sides[TG__SIDES], struct tg_table *out) {
@@ -160,7 +160,7 @@ static void put_notes(const struct tg__diff_side sides[TG__SIDES], const struct 
     const struct tg__diff_side *s = &sides[side];
     const char letter = s->letter;
     tg__diff_note_losses(out, letter, s->loss);
-    if (s->whole) tg__table_note(out, "%c (%.120s) has no steps: it is one step as a whole", letter, path_of(s));
+    if (s->is_recording) tg__table_note(out, "%c (%.120s) has no steps: it is one step as a whole", letter, path_of(s));
     if (s->count < TG__DRAW_LEAST)
       tg__table_note(out, "%c has %zu step%s: no intervals, which need at least %d on both sides", letter, s->count,
                      s->count == 1 ? "" : "s", TG__DRAW_LEAST);
@@ -172,7 +172,7 @@ static void put_notes(const struct tg__diff_side sides[TG__SIDES], const struct 
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static void put_row(const struct tg__diff_rows *rows, const struct tg__diff_row *r, struct tg_table *out) {
+static void put_diff_row(const struct tg__diff_rows *rows, const struct tg__diff_row *r, struct tg_table *out) {
   tg__put_cstr(out, tg__diff_by_names[r->by]);
   tg__put_text(out, tg__strings_get(rows->names, r->name));
   tg__put_cstr(out, r->quantity);
@@ -186,9 +186,9 @@ static void put_row(const struct tg__diff_rows *rows, const struct tg__diff_row 
   tg__put_cstr(out, r->verdict);
 }
 
-static void put_rows(const struct tg__diff_rows *rows, const struct tg__diff_ask *ask, struct tg_table *out) {
+static void put_diff_rows(const struct tg__diff_rows *rows, const struct tg__diff_ask *ask, struct tg_table *out) {
   for (size_t i = 0; i < rows->count; i++)
-    if (ask->by >> rows->items[i].by & 1) put_row(rows, &rows->items[i], out);
+    if (ask->by >> rows->items[i].by & 1) put_diff_row(rows, &rows->items[i], out);
 }
 
 static enum tg_err add_rows(struct tg__diff_rows *rows, const struct tg__diff_side sides[TG__SIDES],
@@ -211,7 +211,7 @@ static enum tg_err add_rows(struct tg__diff_rows *rows, const struct tg__diff_si
       err = tg__diff_name_rows(rows, (enum tg__diff_by)by, &sides[0], &sides[1], ask->by == 1u << by, out);
     tg__diff_judge(rows);
   }
-  if (!err) put_rows(rows, ask, out);
+  if (!err) put_diff_rows(rows, ask, out);
   return err;
 }
 
@@ -346,7 +346,8 @@ static enum tg_err answer(const struct tg__diff_input *const inputs[TG__SIDES], 
 }
 
 /* where, sort, limit, as ask.c applies them to any answer. */
-static enum tg_err finish(const struct tg__diff_ask *ask, struct tg_table *out, struct tg_error *e) {
+static enum tg_err apply_diff_where_sort_limit(const struct tg__diff_ask *ask, struct tg_table *out,
+                                               struct tg_error *e) {
   const char *where = tg__diff_arg(ask, "where"), *sort = tg__diff_arg(ask, "sort"),
              *limit = tg__diff_arg(ask, "limit");
   enum tg_err err = *where ? tg__where_filter(out, where, e) : TG_OK;
@@ -355,7 +356,7 @@ static enum tg_err finish(const struct tg__diff_ask *ask, struct tg_table *out, 
   char *end;
   const long long most = strtoll(limit, &end, 10);
   if (end == limit || *end || most < 0)
-    return tg__fail(e, TG_USAGE, -1, "limit=%.60s is not a number of rows: give a whole number, or all", limit);
+    return tg__fail(e, TG_USAGE, -1, "limit=%.60s is not a number of rows: use a whole number, or all", limit);
   if (out->rows > (unsigned long long)most) out->rows = (size_t)most;
   return TG_OK;
 }

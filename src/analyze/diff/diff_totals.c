@@ -43,7 +43,7 @@ static enum tg_err count_exactly(struct tg__diff_totals *w) {
     if (!tg__ask_has_track(&w->pick, w->t, k)) continue;
     TG__EACH (i, tg__slices_of(&w->t->tracks[k])) {
       const enum tg__class c = tg__slice_class(w->t, i);
-      if (!counts(c) || !tg__ask_has_slice(&w->pick, w->t, k, i)) continue;
+      if (!counts(c) || !tg__ask_has_slice(&w->selection, w->t, k, i)) continue;
       if (!tg__diff_count_one(w, i, tg__class_is_device_work(c) || c == TG__CLASS_GPU_ANNOTATION,
                               w->t->slices.dur_ns[i]))
         return TG_MEMORY;
@@ -65,7 +65,7 @@ static enum tg_err count_trace(void *ctx, struct tg__columns *t, struct tg_error
   struct tg__diff_totals *const w = c->w;
   struct tg_error why = {0};
   w->t = t;
-  enum tg_err err = tg__ask_select(t, c->args, c->arg_count, &w->pick, &why);
+  enum tg_err err = tg__ask_select(t, c->args, c->arg_count, &w->selection, &why);
   const size_t texts = (size_t)tg__strings_count(t->strings) + 1;
   w->row_of = err ? NULL : tg__alloc(texts * sizeof *w->row_of);
   if (w->row_of) {
@@ -80,7 +80,7 @@ static enum tg_err count_trace(void *ctx, struct tg__columns *t, struct tg_error
   } else {
     tg__fail(e, err, why.offset, "%s", why.text);
   }
-  tg__ask_end(&w->pick);
+  tg__ask_end(&w->selection);
   tg__free(w->row_of);
   return err;
 }

@@ -109,7 +109,7 @@ static void put_group(const struct work *w, const struct group *g, struct tg_tab
   for (int k = 0; k < 4; k++) tg__put_null(out);
 }
 
-static bool put_groups(struct work *w, struct tg_table *out) {
+static bool put_block_groups(struct work *w, struct tg_table *out) {
   if (!make_groups(w)) return false;
   uint32_t *const order = tg__order_new(w->group_count, group_before, w);
   const bool sorted = order != NULL;

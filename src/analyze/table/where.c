@@ -145,7 +145,7 @@ static bool is_sign(const struct where *w, const char *sign) {
   return w->token.kind == SIGN && w->token.text.len == strlen(sign) &&
          memcmp(w->token.text.ptr, sign, w->token.text.len) == 0;
 }
-static bool is_word(const struct where *w, const char *word) {
+static bool is_word_char(const struct where *w, const char *word) {
   return w->token.kind == NAME && tg__str_eq_nocase(w->token.text, word);
 }
 
@@ -155,7 +155,7 @@ static bool take_sign(struct where *w, const char *sign) {
   return true;
 }
 static bool take_word(struct where *w, const char *word) {
-  if (!is_word(w, word)) return false;
+  if (!is_word_char(w, word)) return false;
   advance(w);
   return true;
 }
@@ -217,7 +217,7 @@ static struct number number_for(struct where *w, const struct token *token, cons
   for (size_t k = 0; k < sizeof units / sizeof *units; k++) {
     if (!tg__str_eq_nocase(unit, units[k].name)) continue;
     if (strcmp(column->unit, units[k].dimension) == 0) return scaled(number, units[k].scale);
-    fail_at(w, token->at, "%s does not fit %.60s, whose unit is %.20s", units[k].name, column->name,
+    fail_at(w, token->at, "%s does not fit %.60s, which has the unit %.20s", units[k].name, column->name,
             *column->unit ? column->unit : "none");
     return (struct number){0};
   }
@@ -250,8 +250,8 @@ static struct value read_value(struct where *w) {
     read_column(w, &v);
     break;
   case NAME:
-    v.yes = is_word(w, "true");
-    if (v.yes || is_word(w, "false")) {
+    v.yes = is_word_char(w, "true");
+    if (v.yes || is_word_char(w, "false")) {
       v.type = TG_BOOL;
     } else {
       read_column(w, &v);
@@ -304,12 +304,12 @@ static bool is_null_at(const struct tg__column *c, size_t row) {
   return c->texts[row] == TG_NONE;
 }
 
-static char fold(char c) { return (char)(c >= 'A' && c <= 'Z' ? c + 32 : c); }
+static char fold_where(char c) { return (char)(c >= 'A' && c <= 'Z' ? c + 32 : c); }
 
 static bool contains_nocase(struct tg__str s, struct tg__str part) {
   for (size_t i = 0; i + part.len <= s.len; i++) {
     size_t k = 0;
-    while (k < part.len && fold(s.ptr[i + k]) == fold(part.ptr[k])) k++;
+    while (k < part.len && fold_where(s.ptr[i + k]) == fold_where(part.ptr[k])) k++;
     if (k == part.len) return true;
   }
   return false;
@@ -377,9 +377,9 @@ static void test_columns(struct where *w, const struct tg__column *a, enum test 
 }
 
 /* TEXT, BOOL, or REAL for both kinds of number: what may be compared with what. */
-static enum tg_type kind_of(const struct value *v) { return v->type == TG_INT ? TG_REAL : v->type; }
+static enum tg_type operand_kind_of(const struct value *v) { return v->type == TG_INT ? TG_REAL : v->type; }
 
-static void compare(struct where *w, struct value a, enum test test, struct value b, int8_t *out) {
+static void compare_values(struct where *w, struct value a, enum test test, struct value b, int8_t *out) {
   static const char *const kinds[] = {
       [TG_TEXT] = "text", [TG_INT] = "a number", [TG_REAL] = "a number", [TG_BOOL] = "yes or no"};
   static const enum test mirrored[] = {
@@ -391,10 +391,11 @@ static void compare(struct where *w, struct value a, enum test test, struct valu
   }
   if (!a.column) {
     fail_at(w, a.token.at, "a comparison needs a column on one side");
-  } else if ((test == LIKE || test == UNLIKE) && (kind_of(&a) != TG_TEXT || kind_of(&b) != TG_TEXT)) {
-    fail_at(w, kind_of(&a) != TG_TEXT ? a.token.at : b.token.at, "~ compares text with text");
-  } else if (kind_of(&a) != kind_of(&b)) {
-    fail_at(w, b.token.at, "%.60s is %s, not %s", a.column->name, kinds[kind_of(&a)], kinds[kind_of(&b)]);
+  } else if ((test == LIKE || test == UNLIKE) && (operand_kind_of(&a) != TG_TEXT || operand_kind_of(&b) != TG_TEXT)) {
+    fail_at(w, operand_kind_of(&a) != TG_TEXT ? a.token.at : b.token.at, "~ compares text with text");
+  } else if (operand_kind_of(&a) != operand_kind_of(&b)) {
+    fail_at(w, b.token.at, "%.60s is %s, not %s", a.column->name, kinds[operand_kind_of(&a)],
+            kinds[operand_kind_of(&b)]);
   } else if (b.column) {
     test_columns(w, a.column, test, b.column, out);
   } else if (b.type == TG_TEXT) {
@@ -456,7 +457,7 @@ static void parse_list(struct where *w, struct value column, int8_t *out) {
   }
   do {
     int8_t *one = new_answer(w);
-    if (one) compare(w, column, EQ, read_value(w), one);
+    if (one) compare_values(w, column, EQ, read_value(w), one);
     combine(w, out, one, 1);
   } while (take_sign(w, ",") && w->err == TG_OK);
   if (!take_sign(w, ")")) fail_expected(w, "a comma or )");
@@ -483,7 +484,7 @@ static int8_t *parse_test(struct where *w) {
     parse_list(w, v, out);
     negate(w, out);
   } else if (take_operator(w, &test)) {
-    compare(w, v, test, read_value(w), out);
+    compare_values(w, v, test, read_value(w), out);
   } else if (v.column && v.type == TG_BOOL) {
     test_bool(w, v.column, EQ, true, out);
   } else {

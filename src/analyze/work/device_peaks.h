@@ -1,4 +1,4 @@
-/* device_peaks: what a device can do at most, from device_peaks.def, from a measurement the trace carries (CPUs), or
+/* device_peaks: what a device can do at most, from device_peaks.def, from a measurement in the trace (CPUs), or
  * as the user says. */
 #ifndef TG_DEVICE_PEAKS_H
 #define TG_DEVICE_PEAKS_H

@@ -255,7 +255,7 @@ static void say_memory(const struct tg__cli *c, const char *path) {
   const char *cure = "";
   for (size_t i = 0; i < sizeof cures / sizeof *cures; i++)
     if (strcmp(c->command->name, cures[i].command) == 0) cure = cures[i].cure;
-  const int64_t bytes = tg__run_memory(path), much = INT64_C(1) << 30;
+  const int64_t bytes = tg__rank_folder_memory(path), much = INT64_C(1) << 30;
   char text[32];
   if (bytes > much || (bytes > 0 && tg__is_terminal(STDERR_FILENO)))
     fprintf(stderr, "reading all ranks into memory, which this needs: about %s%s\n", tg__human_bytes(bytes, text),
@@ -264,7 +264,7 @@ static void say_memory(const struct tg__cli *c, const char *path) {
 
 enum tg_err tg__cli_open(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e) {
   say_memory(c, path);
-  return open_with(tg__open_whole, c, path, out, e);
+  return open_with(tg__open_in_memory, c, path, out, e);
 }
 
 enum tg_err tg__cli_open_run(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e) {
@@ -280,14 +280,14 @@ static bool counts_from_first(const struct tg__question *q) {
   return info != NULL;
 }
 
-/* A question about one rank, or about none in particular, whose rows come rank by rank. */
-enum tg_err tg__cli_open_asking(const struct tg__cli *c, const char *path, struct tg__run_first *first,
+/* A question about one rank, or about all, with rows rank by rank. */
+enum tg_err tg__cli_open_asking(const struct tg__cli *c, const char *path, struct tg__first_question *first,
                                 struct tg_trace **out, struct tg_error *e) {
   const struct tg__call *const call = &first->call;
   if (tg__call_has(call, "rank") || tg__call_has(call, "track") || tg__call_has(call, "event") ||
       (tg__call_has(call, "columns") && counts_from_first(call->question)))
     return tg__cli_open_run(c, path, out, e);
-  const bool at_once = !tg__question_joins(call->question, call->args, call->count) || !tg__run_is_large(path);
+  const bool at_once = !tg__question_joins(call->question, call->args, call->count) || !tg__rank_folder_is_large(path);
   if (at_once) return tg__cli_open(c, path, out, e);
   enum tg_err err = tg__ask_check(call->question, call->args, call->count, e);
   if (err) return err;
