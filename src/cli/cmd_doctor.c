@@ -47,8 +47,8 @@ static void check_build(struct tg_table *t) {
   put_doctor_line(t, "sql", "none", false, "build with SQLite (-DTG_WITH_SQLITE=ON) for tachograph sql");
 #endif
   const char *const server = tg__serve_library();
-  put_line(t, "view", server ? server : "none", server != NULL,
-           server ? NULL : "build with libwebsockets (-DTG_WITH_SERVER=ON) for tachograph view");
+  put_doctor_line(t, "view", server ? server : "none", server != NULL,
+                  server ? NULL : "build with libwebsockets (-DTG_WITH_SERVER=ON) for tachograph view");
 }
 
 static void check_machine(struct tg_table *t) {

@@ -79,7 +79,7 @@ enum tg_err tg__merged(const struct tg__rank_source *s, const struct tg__call *c
 
 void tg__add_losses_of_all(const struct tg__columns *t, struct tg_table *out) {
   tg__table_add_skipped_files(out, t);
-  tg__table_note_twins(out, t, "", TG_NULL_INT);
+  tg__table_note_duplicate_ranks(out, t, "", TG_NULL_INT);
 }
 
 /* ---- all ranks, one after the other ---------------------------------------------------------- */

@@ -198,25 +198,25 @@ enum tg_err tg__run_unit(const struct tg_trace *run, uint32_t unit, struct tg__c
   return TG_OK;
 }
 
-void tg__run_drop_caches(struct tg__run_door *d, uint32_t unit) {
+void tg__rank_folder_drop_caches(struct tg__rank_folder *d, uint32_t unit) {
   for (unsigned i = 0; i < KEPT; i++)
     if (d->kept[i].trace && d->kept[i].unit == unit) tg__cache_drop(d->kept[i].trace);
 }
 
 /* ---- progress -------------------------------------------------------------------------------- */
 
-static int64_t bytes_of(const struct tg__run_door *d, uint32_t i) {
+static int64_t bytes_of(const struct tg__rank_folder *d, uint32_t i) {
   return d->ranks.items[i].of_unit ? 0 : tg__folder_bytes(d->folder, d->ranks.items[i].unit);
 }
 
-void tg__run_pass(struct tg__run_door *d, bool begins) {
+void tg__rank_folder_pass(struct tg__rank_folder *d, bool begins) {
   if (!d) return;
   d->done_bytes = 0;
   d->total_bytes = begins ? 0 : -1;
   for (uint32_t i = 0; begins && i < d->ranks.count; i++) d->total_bytes += bytes_of(d, i);
 }
 
-void tg__run_pass_to(struct tg__run_door *d, uint32_t i) {
+void tg__rank_folder_pass_to(struct tg__rank_folder *d, uint32_t i) {
   if (!d) return;
   d->done_bytes += i ? bytes_of(d, i - 1) : 0;
   if (d->options.part_done) d->options.part_done(d->options.progress_ctx, (int64_t)i, (int64_t)d->ranks.count);

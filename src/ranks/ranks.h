@@ -107,10 +107,10 @@ enum tg_err tg__run_whole(struct tg_trace *t, struct tg__columns **out, struct t
 enum tg_err tg__run_unit(const struct tg_trace *run, uint32_t unit, struct tg__columns **out, struct tg_error *e);
 
 /* What questions cached of the trace of a file, if it is still kept. */
-void tg__run_drop_caches(struct tg__run_door *d, uint32_t unit);
+void tg__rank_folder_drop_caches(struct tg__rank_folder *d, uint32_t unit);
 /* Progress of what looks at all ranks; nothing where d is NULL. */
-void tg__run_pass(struct tg__run_door *d, bool begins);
-void tg__run_pass_to(struct tg__run_door *d, uint32_t i);
+void tg__rank_folder_pass(struct tg__rank_folder *d, bool begins);
+void tg__rank_folder_pass_to(struct tg__rank_folder *d, uint32_t i);
 
 /* rank_source.c */
 struct tg__rank_source tg__ranks_in_memory(struct tg__columns *t);

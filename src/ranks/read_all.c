@@ -73,7 +73,7 @@ static enum tg_err join_answer(struct reading *r, struct asked *a, struct unit *
   u->first_row[i] = joined ? joined->rows : 0;
   u->answers[i] = NULL;
   if (!rows && !u->why_not[i].code) return TG_OK;
-  if (rows) tg__run_number_through(rows, &a->merging.call, &r->counted);
+  if (rows) tg__renumber_rows(rows, &a->merging.call, &r->counted);
   const bool choose = rows && chooses_now(r, a, rows);
   const enum tg_err err = tg__merging_add(&a->merging, rows, &u->why_not[i], choose, (size_t)(u - r->units), e);
   joined = tg__joining_rows(a->merging.joining);
@@ -302,7 +302,7 @@ static int64_t offset_of(const struct tg__columns *run, int64_t number) {
 static void count_from_first(const struct tg__columns *run, const struct tg__job_ranks *all, struct tg_table *t) {
   const size_t us = t ? tg__table_role_index(t, TG__ROLE_SINCE_FIRST) : SIZE_MAX;
   if (us == SIZE_MAX) return;
-  const int64_t origin = tg__run_first_ns(run, all->items, all->count);
+  const int64_t origin = tg__job_first_ns(run, all->items, all->count);
   const int64_t *const start = t->columns[tg__table_role_index(t, TG__ROLE_INSTANT)].ints;
   const int64_t *const rank = t->columns[tg__table_role_index(t, TG__ROLE_RANK)].ints;
   int64_t last = TG_NULL_INT, offset = 0;

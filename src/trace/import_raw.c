@@ -149,7 +149,7 @@ static void count_losses(struct tg__raw *w, const struct jobs *jobs) {
       if (jobs->items[i].file == file && !jobs->items[i].damaged) in_heads += jobs->items[i].head.lost;
     }
     count_many_losses(w, TG__LOSS_skipped_no_room,
-                 counts[TG_RAW_C_NO_ROOM] > in_heads ? counts[TG_RAW_C_NO_ROOM] : in_heads);
+                      counts[TG_RAW_C_NO_ROOM] > in_heads ? counts[TG_RAW_C_NO_ROOM] : in_heads);
     for (int i = 0; i < TG_RAW_COUNTS; i++) {
       if (loss_of[i]) count_many_losses(w, loss_of[i], counts[i]);
     }

@@ -376,7 +376,7 @@ static enum tg_err read_path(struct opening *o, const char *path, struct tg_erro
     o->total_parts++;
     tg__file_close(f);
   }
-  struct tg__run *const run = err == TG_OK ? tg__run_new(names, count) : NULL;
+  struct tg__raw_session *const run = err == TG_OK ? tg__raw_session_new(names, count) : NULL;
   if (err == TG_OK && !run) err = tg__no_memory(e, "looking at the files of %s", path);
   if (err == TG_OK) err = read_many(o, path, run, names, count, e);
   tg__raw_session_free(run);
@@ -478,7 +478,7 @@ enum tg_err tg__folder_open(const char *path, struct tg__folder **out, struct tg
   if (!f) return tg__fail(e, err, -1, "out of memory while looking at %s", path);
   if (kind == TG__PATH_DIR || (kind == TG__PATH_NONE && strpbrk(path, "*?["))) {
     err = tg__trace_list(path, &f->arena, &f->names, &f->count, e);
-    f->run = err ? NULL : tg__run_new(f->names, f->count);
+    f->run = err ? NULL : tg__raw_session_new(f->names, f->count);
     if (!err && !f->run) err = tg__no_memory(e, "looking at the files of %s", path);
   } else if ((f->names = tg__arena_get(&f->arena, sizeof *f->names)) &&
              (f->names[0] = tg__arena_copy(&f->arena, path, strlen(path)))) {

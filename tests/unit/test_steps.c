@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "ranks/ranks.h"
-#include "analyze/whole/steps.h"
+#include "analyze/overview/steps.h"
 #include "unit/mini_trace.h"
 
 static const char *const part_columns[] = {"kernel_ns",        "memcpy_ns",  "memset_ns",

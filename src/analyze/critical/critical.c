@@ -245,7 +245,7 @@ struct groups {
   uint8_t *seen; /* by row: one bit for each bound it was counted for (by=op) */
 };
 
-static struct line *group_of(struct groups *g, uint64_t key) {
+static struct line *critical_group_of(struct groups *g, uint64_t key) {
   uint32_t *slot = tg__map_slot(&g->place, key, TG_NONE);
   if (!slot) return NULL;
   if (*slot == TG_NONE) {
@@ -265,7 +265,7 @@ static bool add_to_op(struct writer *w, struct groups *g, const struct tg__crit_
   const uint32_t slice = e->event == TG_NONE ? TG_NONE : c->rows[e->event].slice;
   const uint64_t name = slice == TG_NONE ? TG_NONE : c->t->slices.name[slice];
   const uint64_t cat = slice == TG_NONE ? 0 : c->t->slices.cat[slice];
-  struct line *l = group_of(g, name << 24 | cat << 8 | bound);
+  struct line *l = critical_group_of(g, name << 24 | cat << 8 | bound);
   if (!l) return false;
   if (slice != TG_NONE) {
     l->name = c->t->slices.name[slice];
@@ -280,7 +280,7 @@ static bool add_to_op(struct writer *w, struct groups *g, const struct tg__crit_
 }
 
 static struct line *event_line(struct writer *w, struct groups *g, uint32_t row) {
-  struct line *l = group_of(g, row);
+  struct line *l = critical_group_of(g, row);
   if (!l) return NULL;
   l->row = row;
   l->events = TG_NULL_INT;

@@ -88,7 +88,7 @@ static bool measure_device(const struct tg__columns *t, struct tg__gpu *g) {
     const struct tg__track *track = &t->tracks[k];
     if (track->device != g->device) continue;
     TG__EACH (i, tg__slices_of(track))
-      if (tg__slice_class(t, i) == TG__CLASS_KERNEL) add_kernel(&m, i, &g->window);
+      if (tg__slice_class(t, i) == TG__CLASS_KERNEL) add_gpu_kernel(&m, i, &g->window);
   }
   tg__spans_union(&m.busy);
   g->busy_ns = tg__spans_length(&m.busy);

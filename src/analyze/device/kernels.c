@@ -99,7 +99,7 @@ static uint32_t number_label(struct work *w, int64_t v) {
   return *slot;
 }
 
-static uint32_t group_of(struct work *w, uint32_t track, uint32_t op, const struct facts *f) {
+static uint32_t kernel_group_of(struct work *w, uint32_t track, uint32_t op, const struct facts *f) {
   if (w->by == BY_NAME) return 0;
   if (w->by == BY_STREAM) {
     const uint32_t device = number_label(w, w->t->tracks[track].device);
@@ -180,7 +180,7 @@ static uint32_t op_of(const struct work *w, uint32_t slice) {
 static bool count_one(struct work *w, uint32_t track, uint32_t slice) {
   const struct facts f = read_facts(w->t, slice);
   const uint32_t op = op_of(w, slice);
-  struct row *r = find_kernel_row(w, slice, group_of(w, track, op, &f));
+  struct row *r = find_kernel_row(w, slice, kernel_group_of(w, track, op, &f));
   if (!r) return false;
   r->op = op;
   const int64_t dur = w->t->slices.dur_ns[slice];

@@ -253,7 +253,7 @@ enum tg_err tg__diff_side_lacks(int side, enum tg_err err, struct tg_error *e) {
 }
 
 struct looking { /* at one file of a run after the other */
-  const struct tg__diff_doors *doors;
+  const struct tg__diff_access *access;
   const struct tg_arg *args;
   size_t arg_count;
   int side;
@@ -266,7 +266,7 @@ static enum tg_err look_at(void *ctx, struct tg__columns *t, struct tg_error *e)
   struct looking *const w = ctx;
   struct tg__diff_side part;
   struct tg_error why = {0};
-  enum tg_err err = tg__diff_side_take(t, w->doors, w->args, w->arg_count, w->side, w->kinds, &part, &why);
+  enum tg_err err = tg__diff_side_take(t, w->access, w->args, w->arg_count, w->side, w->kinds, &part, &why);
   if (err == TG_NO_DATA) {
     if (!w->why.code) w->why = why;
     err = TG_OK; /* others may have them */
@@ -288,8 +288,8 @@ static enum tg_err open_side(const struct tg__diff_input *in, const struct tg__d
     const enum tg_err err = tg__diff_side_take(t, ask->doors, args, count, side, 0, out, e);
     return err ? err : tg__diff_side_end(out, e);
   }
-  struct tg__ask pick;
-  struct looking w = {ask->doors, args + 1, 1, side, ask->by, out, {0}};
+  struct tg__ask selection;
+  struct looking w = {ask->access, args + 1, 1, side, ask->by, out, {0}};
   *out = (struct tg__diff_side){.path = t->path, .letter = "AB"[side]};
   enum tg_err err = tg__ask_select(t, args, 1, &pick, e); /* one that is not among them: what ranks there are */
   tg__ask_end(&pick);
@@ -384,7 +384,7 @@ enum tg_err tg__diff_run(const struct tg__diff_input *a, const struct tg__diff_i
   enum tg_err err = answer(inputs, &ask, table, e);
   if (!err) note_twins(inputs, &ask, table);
   if (!err && table->failed) err = tg__no_memory(e, "comparing");
-  if (!err) err = finish(&ask, table, e);
+  if (!err) err = apply_diff_where_sort_limit(&ask, table, e);
   if (!err)
     *out = table;
   else

@@ -108,7 +108,7 @@ struct tg__diff_unit { /* one step of one rank */
   int64_t reach_ns;         /* largest end of the units of this rank up to here */
 };
 struct tg__diff_side {
-  const struct tg__diff_doors *doors;
+  const struct tg__diff_access *access;
   struct tg__columns *t; /* NULL: its ranks were looked at one after the other, and let go */
   const char *path;
   char letter; /* what notes call it: A or B */
@@ -127,7 +127,7 @@ struct tg__diff_side {
   struct tg__diff_named named[TG__DIFF_BYS]; /* of a side without a trace at hand: what was asked for */
 };
 /* A trace whole, or a part of a run: kinds has the bits of those to collect now. *out is to be closed either way. */
-enum tg_err tg__diff_side_take(struct tg__columns *t, const struct tg__diff_doors *doors, const struct tg_arg *args,
+enum tg_err tg__diff_side_take(struct tg__columns *t, const struct tg__diff_access *access, const struct tg_arg *args,
                                size_t arg_count, int side, unsigned kinds, struct tg__diff_side *out,
                                struct tg_error *e);
 bool tg__diff_side_add(struct tg__diff_side *to,

@@ -245,7 +245,7 @@ static bool add_device_work(struct work *w, uint32_t track, uint32_t slice, bool
 static enum tg_err collect_device_work(struct work *w, bool family) {
   const struct tg__columns *t = w->s->t;
   for (uint32_t k = 0; k < t->track_count; k++) {
-    if (!tg__ask_has_track(&w->s->pick, t, k)) continue;
+    if (!tg__ask_has_track(&w->s->selection, t, k)) continue;
     TG__EACH (i, tg__slices_of(&t->tracks[k])) {
       if (tg__class_is_device_work(tg__slice_class(t, i)) && !add_device_work(w, k, i, family)) return TG_MEMORY;
     }
@@ -270,8 +270,8 @@ static enum tg_err collect_peaks(struct work *w) {
              (long long)(t->ranks[selection->rank].number < 0 ? 0 : t->ranks[selection->rank].number));
   const struct tg_arg rank = {"rank", number};
   struct tg_table *rows;
-  const struct tg__question *const memory = tg__catalog_question(w->s->doors->catalog, TG__Q_memory);
-  enum tg_err err = w->s->doors->ask(t, memory->name, &rank, 1, &rows, NULL);
+  const struct tg__question *const memory = tg__catalog_question(w->s->access->catalog, TG__Q_memory);
+  enum tg_err err = w->s->access->ask(t, memory->name, &rank, 1, &rows, NULL);
   if (err) return err == TG_NO_DATA ? TG_OK : err;
   for (size_t i = 0; !err && i < rows->rows; i++) {
     const struct tg__str device =

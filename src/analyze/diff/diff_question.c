@@ -70,7 +70,7 @@ static bool match_rows(struct join *j, int side, bool *repeated) {
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static void add_columns(const struct join *j, struct tg_table *out) {
+static void add_compared_columns(const struct join *j, struct tg_table *out) {
   static const char *const ends[] = {"a", "b", "delta"};
   const struct tg_table *t = j->sides[0];
   for (size_t c = 0; c < t->column_count; c++)
@@ -211,7 +211,7 @@ static enum tg_err join_sides(struct join *j, const struct tg__diff_ask *ask, st
     tg__free(order);
     return tg__no_memory(e, "sorting");
   }
-  add_columns(j, out);
+  add_compared_columns(j, out);
   for (size_t i = 0; i < j->count; i++) put_diff_question_row(j, j->pairs[order[i]], out);
   tg__free(order);
   if (repeated && !j->columns.in_order)

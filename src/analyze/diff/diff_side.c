@@ -67,11 +67,11 @@ void tg__diff_note_losses(struct tg_table *out, char letter, const int64_t loss[
   }
 }
 
-enum tg_err tg__diff_side_take(struct tg__columns *t, const struct tg__diff_doors *doors, const struct tg_arg *args,
+enum tg_err tg__diff_side_take(struct tg__columns *t, const struct tg__diff_access *access, const struct tg_arg *args,
                                size_t arg_count, int side, unsigned kinds, struct tg__diff_side *out,
                                struct tg_error *e) {
-  *out = (struct tg__diff_side){.doors = doors, .t = t, .path = t->path, .letter = "AB"[side]};
-  enum tg_err err = tg__ask_select(t, args, arg_count, &out->pick, e);
+  *out = (struct tg__diff_side){.access = access, .t = t, .path = t->path, .letter = "AB"[side]};
+  enum tg_err err = tg__ask_select(t, args, arg_count, &out->selection, e);
   if (err) return err;
   take_losses(out);
   for (uint32_t r = 0; !err && r < t->rank_count; r++)

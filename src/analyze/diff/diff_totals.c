@@ -40,7 +40,7 @@ static bool counts(enum tg__class c) { return c != TG__CLASS_SPAN && c != TG__CL
 
 static enum tg_err count_exactly(struct tg__diff_totals *w) {
   for (uint32_t k = 0; k < w->t->track_count; k++) {
-    if (!tg__ask_has_track(&w->pick, w->t, k)) continue;
+    if (!tg__ask_has_track(&w->selection, w->t, k)) continue;
     TG__EACH (i, tg__slices_of(&w->t->tracks[k])) {
       const enum tg__class c = tg__slice_class(w->t, i);
       if (!counts(c) || !tg__ask_has_slice(&w->selection, w->t, k, i)) continue;

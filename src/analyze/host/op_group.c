@@ -96,7 +96,7 @@ enum tg_err tg__op_group_open_all(struct tg__op_group *g, const struct tg__colum
           by);
     at += len + (at[len] == '+');
   }
-  return prepare(g) ? TG_OK : tg__no_memory(e, "grouping operators");
+  return prepare_op_group(g) ? TG_OK : tg__no_memory(e, "grouping operators");
 }
 
 enum tg_err tg__op_group_open(struct tg__op_group *g, const struct tg__columns *t, struct tg__reach reach,

@@ -240,7 +240,7 @@ enum tg_err tg__kernel_annotations(const struct tg__columns *t, const struct tg_
   enum tg_err err = tg__ask_choice(a, "by", bys, 2, &by, e);
   if (err) return err;
   struct work w = {.t = t, .a = a, .by = (enum by)by};
-  if (!answer(&w, annotator, &any, out)) err = tg__no_memory(e, "looking for the annotations of kernels");
+  if (!answer_annotation(&w, annotator, &any, out)) err = tg__no_memory(e, "looking for the annotations of kernels");
   if (!err && !any) err = tg__fail(e, TG_NO_DATA, -1, "%s", annotator->missing);
   tg__free(w.pieces.items);
   tg__free(w.groups);

@@ -107,7 +107,7 @@ enum tg_err tg__answer_fragmentation(const struct tg__columns *t, const struct t
   if (err) return err;
   struct work w = {.t = t, .a = a, .out = out, .by = (enum by)by};
   err = tg__memory_events_read(t, a, NULL, &events);
-  if (err || !follow(&w, &events)) err = tg__no_memory(e, "following the allocator");
+  if (err || !follow_fragmentation(&w, &events)) err = tg__no_memory(e, "following the allocator");
   if (!err && !w.count)
     err = tg__fail(e, TG_NO_DATA, -1,
                    "no memory event says what its allocator has reserved; record with profile_memory=True on a GPU: "

@@ -22,7 +22,7 @@ static bool peak_is_larger(uint32_t a, uint32_t b, const void *ctx) {
   return x->bytes != y->bytes ? x->bytes > y->bytes : a < b;
 }
 
-static void put_text(struct tg_table *out, const struct tg__blocks *b, uint32_t text) {
+static void put_peak_text(struct tg_table *out, const struct tg__blocks *b, uint32_t text) {
   if (text == TG_NONE)
     tg__put_null(out);
   else
@@ -38,8 +38,8 @@ static void put_block(struct tg__blocks *b, const struct tg__block *x, struct tg
   put_peak_nulls(out, 7);
   tg__put_cstr(out, tg__held_names[x->held]);
   tg__put_trace_text(out, b->t, x->tensor);
-  put_text(out, b, x->module);
-  put_text(out, b, tg__block_line(b, x));
+  put_peak_text(out, b, x->module);
+  put_peak_text(out, b, tg__block_line(b, x));
 }
 
 static bool put_alive(struct tg__blocks *b, struct tg_table *out) {

@@ -213,7 +213,7 @@ enum tg_err tg__answer_segments(const struct tg__columns *t, const struct tg__as
         tg__fail(e, TG_NO_DATA, -1,
                  "the trace holds no segments of an allocator: open a snapshot of torch.cuda.memory._dump_snapshot()");
   if (ok && w.by == BY_POOL) join_pools(&w);
-  if (!err) ok = ok && put_rows(&w, out);
+  if (!err) ok = ok && put_segment_rows(&w, out);
   if (!ok) err = tg__no_memory(e, "reading segments");
   tg__map_free(&w.of_address);
   tg__free(w.rows);

@@ -26,7 +26,7 @@ static void put_count(const struct view *v, const char *group, const char *quant
   put_overview_row(v, group, quantity, value == TG_NULL_INT ? NAN : (double)value, unit, (struct tg__str){0});
 }
 
-static void put_text(const struct view *v, const char *group, const char *quantity, struct tg__str text) {
+static void put_overview_text(const struct view *v, const char *group, const char *quantity, struct tg__str text) {
   put_overview_row(v, group, quantity, NAN, "", text);
 }
 
@@ -77,7 +77,7 @@ static void put_overview_steps(const struct view *v) {
   int64_t steps = 0;
   for (uint32_t i = 0; i < v->t->step_count; i++) steps += v->t->steps[i].rank == v->rank;
   put_count(v, "summary", "steps", steps, "");
-  if (steps > 0) put_text(v, "summary", "step_kind", (struct tg__str){kind, (uint32_t)strlen(kind)});
+  if (steps > 0) put_overview_text(v, "summary", "step_kind", (struct tg__str){kind, (uint32_t)strlen(kind)});
 }
 
 /* 0 stands for "the file does not say"; a file may say 0, too. */
@@ -87,7 +87,7 @@ static bool says_base_zero(const struct view *v) {
 
 static void put_overview_summary(const struct view *v, const struct counts *c) {
   const struct tg__rank *rank = &v->t->ranks[v->rank];
-  put_text(v, "summary", "file", tg__name(v->t, rank->path));
+  put_overview_text(v, "summary", "file", tg__name(v->t, rank->path));
   put_count(v, "summary", "json_bytes", rank->json_bytes, "bytes");
   put_count(v, "summary", "events", rank->events_read, "");
   put_count(v, "summary", "events_kept", rank->events_kept, "");
@@ -103,7 +103,7 @@ static void put_overview_summary(const struct view *v, const struct counts *c) {
   put_count(v, "summary", "world_size", rank->world_size < 0 ? TG_NULL_INT : rank->world_size, "");
   put_overview_steps(v);
   const struct tg__str host = tg__unquoted(tg__document_member(v->t, v->rank, "host_name"));
-  if (host.ptr) put_text(v, "summary", "host", host);
+  if (host.ptr) put_overview_text(v, "summary", "host", host);
 }
 
 static void put_categories(const struct view *v, const struct counts *c) {
@@ -144,7 +144,7 @@ static void put_devices(const struct view *v) {
     const struct tg__device *d = &rank->devices[i];
     char quantity[32];
     snprintf(quantity, sizeof quantity, "%" PRId64, d->id);
-    put_text(v, "device", quantity, d->name == TG_NONE ? (struct tg__str){0} : tg__name(v->t, d->name));
+    put_overview_text(v, "device", quantity, d->name == TG_NONE ? (struct tg__str){0} : tg__name(v->t, d->name));
   }
   for (size_t i = 0; i < rank->device_count; i++) {
     const struct tg__device *d = &rank->devices[i];

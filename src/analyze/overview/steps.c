@@ -86,7 +86,7 @@ static void gather_roles(struct work *w) {
   TG__EACH (k, tg__tracks_of(r)) {
     const struct tg__track *track = &t->tracks[k];
     TG__EACH (i, tg__slices_of(track)) {
-      const unsigned role = role_of(w, i, tg__slice_class(t, i));
+      const unsigned role = part_role_of(w, i, tg__slice_class(t, i));
       if (role != ROLE_NONE) tg__spans_add(&w->roles[role], t->slices.start_ns[i], tg__slice_end(t, i));
       w->has_kernels |= role == TG__PART_KERNEL;
     }
@@ -199,7 +199,7 @@ static bool assign_device_work(struct work *w, const struct tg__breakdown *b) {
   TG__EACH (k, tg__tracks_of(r)) {
     const struct tg__track *track = &t->tracks[k];
     TG__EACH (i, tg__slices_of(track)) {
-      if (!is_split_device_work(tg__slice_class(t, i)) || give_to_steps(w, b, i)) continue;
+      if (!is_split_device_work(tg__slice_class(t, i)) || assign_to_steps(w, b, i)) continue;
       if (!tg__grow((void **)&w->loose_ends, &w->loose_cap, w->loose_count + 1, sizeof *w->loose_ends)) return false;
       w->loose_ends[w->loose_count++] = tg__slice_end(t, i);
     }

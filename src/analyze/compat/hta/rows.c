@@ -100,7 +100,7 @@ static void put_event_int(struct tg__column *c, size_t at, int64_t v) {
 static void put_real(struct tg__column *c, size_t at, double v) {
   if (!c->is_left_out) c->reals[at] = v;
 }
-static void put_text(struct tg__column *c, size_t at, uint32_t v) {
+static void put_event_text(struct tg__column *c, size_t at, uint32_t v) {
   if (!c->is_left_out) c->texts[at] = v;
 }
 
@@ -115,8 +115,8 @@ static void put_event_row(const struct tg__rows *r, uint32_t rank, const struct 
   put_event_int(&c[TG__ROWS_SLICE], at, i);
   put_event_int(&c[TG__ROWS_TRACK], at, r->tracks[i]);
   put_event_int(&c[TG__ROWS_INDEX], at, row->index);
-  put_text(&c[TG__ROWS_CATEGORY], at, tg__table_text(out, t, t->cats[t->slices.cat[i]].name));
-  put_text(&c[TG__ROWS_NAME], at, tg__table_text(out, t, t->slices.name[i]));
+  put_event_text(&c[TG__ROWS_CATEGORY], at, tg__table_text(out, t, t->cats[t->slices.cat[i]].name));
+  put_event_text(&c[TG__ROWS_NAME], at, tg__table_text(out, t, t->slices.name[i]));
   put_event_int(&c[TG__ROWS_START], at, t->slices.start_ns[i]);
   put_real(&c[TG__ROWS_TS], at, tg__us_of(start_of(r, row)));
   put_real(&c[TG__ROWS_DUR], at, tg__us_of(r->is_exact ? t->slices.dur_ns[i] : tg__hta_dur_ns(&r->hta, of, row)));
