@@ -79,6 +79,7 @@ class StepsRow(TypedDict):
     overlap_ns: int | None  # ns: computation and communication at once
     neither_ns: int | None  # ns: neither computation nor communication
     device_events: int | None  # kernels, copies and memsets it launched
+    label_ns: int | None  # ns: of cpu_exec_ns: the host is inside labels alone, and no operator is on; a label is no work
 
 class TracksRow(TypedDict):
     """threads, streams and other tracks"""

@@ -135,7 +135,7 @@ int tg__cli_each(struct tg__cli *c, const char *path, const struct tg__each *eac
 bool tg__cli_into_folder(const struct tg__cli *c);                                  /* -o FOLDER/ */
 /* The same for the ranks of one file, which is open. */
 int tg__cli_each_rank(struct tg__cli *c, const char *path, struct tg_trace *trace, const struct tg__each *each);
-/* File i of a folder, with a progress bar over all of them (screen.c); *out NULL: it is no trace. */
+/* File i of a folder, with a progress bar over all of them (terminal.c); *out NULL: it is no trace. */
 enum tg_err tg__cli_open_part(const struct tg__cli *c, const struct tg__folder *folder, size_t i,
                               struct tg__columns **out, struct tg_error *e);
 

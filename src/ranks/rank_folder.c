@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-enum { KEPT = sizeof((struct tg__run_door *)0)->kept / sizeof((struct tg__run_door *)0)->kept[0] };
+enum { KEPT = sizeof((struct tg__rank_folder *)0)->kept / sizeof((struct tg__rank_folder *)0)->kept[0] };
 
 /* ---- handles --------------------------------------------------------------------------------- */
 
@@ -72,7 +72,7 @@ static _Atomic int64_t large_bytes = 16 << 20;
 
 void tg__ranks_large(int64_t bytes) { large_bytes = bytes; }
 
-int64_t tg__run_memory(const char *path) {
+int64_t tg__rank_folder_memory(const char *path) {
   const enum tg__path_kind kind = tg__path_kind(path);
   if (kind != TG__PATH_DIR && !(kind == TG__PATH_NONE && strpbrk(path, "*?["))) return 0;
   struct tg__folder *folder;
