@@ -132,8 +132,8 @@ void tg__view_tracks_json(const struct tg__view *v, uint32_t generation, struct 
   put_digits(w, "origin_ns", v->origin_ns);
   put_int(w, "end_ns", v->end_ns);
   put_int(w, "rows", v->row_count);
-  put_ranks(v->trace, w);
-  put_steps(v, w);
+  put_track_ranks(v->trace, w);
+  put_track_steps(v, w);
   tg__json_key(w, "tracks");
   tg__json_open(w, '[');
   for (uint32_t i = 0; i < count; i++) put_track(v, order[i], w);

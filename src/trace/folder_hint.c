@@ -83,7 +83,7 @@ enum tg_err tg__trace_list(const char *path, struct tg__arena *arena, const char
   size_t below;
   const char **const deeper = list_below(path, arena, &below);
   for (size_t i = 0; i < below; i++)
-    if (tg__is_trace_name(further[i]) && !is_in_rank_folder(further[i]) && !is_in_raw_folder(further[i])) return TG_OK;
+    if (tg__is_trace_name(deeper[i]) && !is_in_rank_folder(deeper[i]) && !is_in_raw_folder(deeper[i])) return TG_OK;
   /* nothing but other files there: those of the folder itself, if any, are named */
   if (!count_traces(deeper, below) || !holds_none(*names, *count)) return TG_OK;
   *names = deeper;

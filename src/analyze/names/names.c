@@ -47,7 +47,7 @@ bool tg__name_is_dataloader(struct tg__str annotation) {
          tg__str_has_prefix(annotation, "enumerate(DataPipe)#");
 }
 
-/* Regions of compiled code hold work that no operator shows, those of the compiler and of collectives are told by
+/* Regions of compiled code hold work that no operator shows, those of the compiler and of collectives have
  * rules of their own. */
 bool tg__name_is_label(struct tg__str annotation) {
   static const char *const work[] = {"Torch-Compiled Region", "CompiledFunction", "## Call CompiledFxGraph",
