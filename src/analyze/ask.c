@@ -470,9 +470,9 @@ static enum tg_err load_answer(struct tg__columns *t, const struct tg__question 
 }
 
 static enum tg_err check_needs(const struct tg__columns *t, const struct tg__ask *a, struct tg_error *e) {
-  char buf[WHOSE];
+  char buf[LABEL_BYTES];
   const bool is_one_of_several = !a->is_joined && (t->rank_count > 1 || a->job.is_part);
-  return tg__check_needs(t, a, whose(t, is_one_of_several ? a->rank : TG_NONE, buf), e);
+  return tg__check_needs(t, a, rank_label(t, is_one_of_several ? a->rank : TG_NONE, buf), e);
 }
 
 static enum tg_err answer_question(struct tg__columns *t, struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
@@ -525,7 +525,7 @@ enum tg_err tg__ask_rank(struct tg__columns *t, const struct tg__job_info *job, 
                          struct tg_table **out, struct tg_error *e) {
   struct tg__ask a = {
       .question = q, .args = args, .arg_count = arg_count, .job = *job, .rank = rank, .is_joined = true};
-  return ask(t, &a, out, e);
+  return ask_answer(t, &a, out, e);
 }
 
 enum tg_err tg__ask_run(const struct tg__catalog *c, struct tg__columns *t, const struct tg__job_info *job,

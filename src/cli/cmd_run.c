@@ -305,7 +305,7 @@ static void count_lost(struct run *r, const struct tg__columns *t) {
 }
 
 /* Everything that was recorded becomes one packed file; the raw files go when it is written. */
-static enum tg_err pack(struct run *r, struct tg__run_log *log, struct tg_error *e) {
+static enum tg_err pack_recording(struct run *r, struct tg__run_log *log, struct tg_error *e) {
   struct tg__arena arena = {0};
   const char **names;
   size_t count, recorded = 0;
@@ -367,7 +367,7 @@ static char when_stopped[2 * PATH_MAX + 80];
 
 static void say_and_stop(int number) {
   const ssize_t said = write(STDERR_FILENO, when_stopped, strlen(when_stopped));
-  (void)said; /* nobody to tell */
+  (void)said; /* there is no one to inform */
   _exit(STOPPED_BY_SIGNAL + number);
 }
 
@@ -529,7 +529,7 @@ int tg__cmd_run(struct tg__cli *c) {
   struct tg__run_log log;
   watch_for_stop(r);
   tg__run_log_read(&log, r->raw);
-  (void)pack(r, &log, &e);
+  (void)pack_recording(r, &log, &e);
   print_end(r, &log, &e);
   if (tg__cli_wants_json(c)) print_json(r, &log);
   tg__run_log_free(&log);

@@ -1,4 +1,4 @@
-/* What was looked at and is well, with its numbers: so that a short list of findings can be told from a short look. */
+/* What was looked at and is well, with its numbers: so that a short list of findings is not mistaken for few checks. */
 #include "diagnose/findings.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ void tg__note_checks(const struct tg__facts *f, struct tg_table *out) {
   if (!f->has_device_work)
     add_check(text, sizeof text, "in operators", tg__pct(f->part_ns[TG__PART_CPU_EXEC], f->total_ns));
   const size_t len = strlen(text);
-  if (f->steps.source != TG__STEPS_WHOLE && f->steps.count > 1)
+  if (f->steps.source != TG__STEPS_RECORDING && f->steps.count > 1)
     tg__say(text + len, sizeof text - len, "; %zu steps, median %.2f ms, mean %.2f ms", f->steps.count,
             tg__ms(f->median_ns), tg__ms(mean));
   tg__table_note(out, "checked: %s", text);

@@ -181,7 +181,7 @@ static void count_device_events(struct tg__facts *f) {
 /* What comes once is no part of a recording that is judged as a whole. */
 static void leave_out_once(struct tg__facts *f) {
   const int64_t ns = tg__spans_inside(&f->apart, f->steps.window.start_ns, f->steps.window.end_ns);
-  if (f->steps.source != TG__STEPS_WHOLE || ns >= f->total_ns) return;
+  if (f->steps.source != TG__STEPS_RECORDING || ns >= f->total_ns) return;
   f->total_ns -= ns;
   f->median_ns = f->total_ns;
 }
@@ -235,7 +235,7 @@ static enum tg_err judge_rank(const struct tg__columns *t, uint32_t rank, bool i
   if (!err && f.steps.count) tg__note_checks(&f, out);
   if (!err && f.unjudged[0]) tg__table_note(out, "not judged: %s", f.unjudged);
   if (!err && f.apart_text[0]) tg__table_note(out, "left out, as it comes once: %s", f.apart_text);
-  if (!err && f.withheld[0]) tg__table_note(out, "not told: %s", f.withheld);
+  if (!err && f.withheld[0]) tg__table_note(out, "not reported: %s", f.withheld);
   for (size_t i = 0; !err && i < f.found_count; i++) tg__put_finding(t, &f.found[i], out);
   tg__facts_close(&f);
   return err;

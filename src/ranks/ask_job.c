@@ -107,9 +107,9 @@ static enum tg_err ask_file(const struct tg_trace *run, const struct tg__run_ran
     if (numbered && strcmp(args[i].name, numbered) == 0) args[i].value = own_number;
   snprintf(number, sizeof number, "%lld", (long long)r->number);
   args[count++] = (struct tg_arg){"rank", number};
-  enum tg_err err = tg__run_unit(run, r->unit, &t, e);
+  enum tg_err err = tg__rank_folder_file(run, r->unit, &t, e);
   if (!err) err = tg__ask_run(&tg__catalog, t, &run->run->job, c->question->name, args, count, out, e);
-  tg__run_drop_caches(run->run, r->unit);
+  tg__rank_folder_drop_caches(run->run, r->unit);
   tg__free(args);
   if (!err) tg__run_renumber(run->run, (size_t)(r - run->run->ranks.items), c, *out);
   return err;

@@ -80,7 +80,7 @@ struct tg__rank_folder {
   struct tg__folder *folder;
   char *path;
   struct tg_open_options options; /* progress: for what is read later */
-  struct tg__run_ranks ranks;
+  struct tg__job_ranks ranks;
   struct tg__job_info job; /* for a file asked on its own */
   struct {
     struct tg__columns *trace;

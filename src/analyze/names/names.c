@@ -26,7 +26,7 @@ bool tg__name_is_collective_kernel(struct tg__str kernel) {
     if (matches_at(kernel, 0, comm_begins[k])) return true;
   for (size_t k = 0; k < sizeof comm_parts / sizeof *comm_parts; k++) begins[(unsigned char)comm_parts[k][0]] = true;
   for (size_t i = 0; i < kernel.len; i++) {
-    if (!begins[fold(kernel.ptr[i])]) continue;
+    if (!begins[fold_name(kernel.ptr[i])]) continue;
     for (size_t k = 0; k < sizeof comm_parts / sizeof *comm_parts; k++)
       if (matches_at(kernel, i, comm_parts[k])) return true;
   }

@@ -164,7 +164,7 @@ static enum tg_err put_mfu_of_rank(const struct tg__roof *r, const struct tg__as
                    "the model does is not "
                    "known: record "
                    "with record_shapes=True and torch 2.1 or newer",
-                   100.0 * (double)all.silent_ns / (double)all.whole_ns);
+                   100.0 * (double)all.silent_ns / (double)all.all_ns);
   tg__note_above_peak(out, "mfu_pct");
   if (*peaks.source)
     tg__table_note(out, "peaks: %s", peaks.source);

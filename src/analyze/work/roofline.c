@@ -192,7 +192,7 @@ static enum tg_err put_roofline_rows(const struct work *w, struct tg_table *out)
   }
   if (all_ns > 0)
     tg__table_note(out, "FLOPs are known for %.1f %% of the time of operators",
-                   100.0 * (double)known_ns / (double)whole_ns);
+                   100.0 * (double)known_ns / (double)all_ns);
   tg__note_above_peak(out, "peak_pct");
   if (w->peaks_differ)
     tg__table_note(out, "%s", peaks_differ);
