@@ -11,8 +11,8 @@
 
 enum tg_err tg_open(const char *path, const struct tg_open_options *options, struct tg_trace **out,
                     struct tg_error *error) {
-  if (!tg__run_is_large(path)) return tg__open_whole(path, options, out, error);
-  return tg__run_open(path, options, NULL, out, error);
+  if (!tg__rank_folder_is_large(path)) return tg__open_in_memory(path, options, out, error);
+  return tg__rank_folder_open(path, options, NULL, out, error);
 }
 
 enum tg_err tg_open_ranks(const char *const *paths, size_t count, const struct tg_open_options *options,
@@ -45,7 +45,7 @@ bool tg_trace_is_valid(struct tg_trace *trace, struct tg_error *error) {
 
 enum tg_err tg_save(struct tg_trace *trace, const char *path, struct tg_error *error) {
   struct tg__columns *columns;
-  enum tg_err err = tg__run_whole(trace, &columns, error);
+  enum tg_err err = tg__load_all_ranks(trace, &columns, error);
   if (!err) err = tg__trace_load(columns, TG__COL_ALL, error);
   return err ? err : tg__trace_save(columns, path, error);
 }
@@ -88,12 +88,14 @@ bool tg_question_column(size_t i, size_t k, const char **name, const char **type
 
 enum tg_err tg_ask(struct tg_trace *trace, const char *question, const struct tg_arg *args, size_t arg_count,
                    struct tg_table **out, struct tg_error *error) {
-  return tg__trace_ask(trace, question, args, arg_count, out, error);
+  const enum tg_err err = tg__trace_ask(trace, question, args, arg_count, out, error);
+  if (!err) tg__table_note_alias(*out, tg__catalog_find(&tg__catalog, question), question);
+  return err;
 }
 
 enum tg_err tg_sql(struct tg_trace *trace, const char *sql, struct tg_table **out, struct tg_error *error) {
   struct tg__columns *columns;
-  const enum tg_err err = tg__run_whole(trace, &columns, error);
+  const enum tg_err err = tg__load_all_ranks(trace, &columns, error);
   return err ? err : tg__sql_run(columns, sql, out, error);
 }
 
@@ -106,20 +108,20 @@ static enum tg_err open_side(struct tg_trace *t, const struct tg_arg *args, size
   const char *const number = tg__call_has(&c, own)      ? tg__call_value(&c, own)
                              : tg__call_has(&c, "rank") ? tg__call_value(&c, "rank")
                                                         : NULL;
-  const struct tg__run_rank *const r = t->run && number ? tg__run_rank_of(t->run, number) : NULL;
+  const struct tg__job_rank *const r = t->run && number ? tg__job_rank_of(t->run, number) : NULL;
   *out = (struct tg__diff_input){t->columns, t, t->run != NULL};
   if (!r || tg__call_has(&c, "question")) return TG_OK;
   out->is_run = false;
-  return tg__run_unit(t, r->unit, &out->columns, e);
+  return tg__rank_folder_file(t, r->unit, &out->columns, e);
 }
 
 enum tg_err tg_diff(struct tg_trace *a, struct tg_trace *b, const struct tg_arg *args, size_t arg_count,
                     struct tg_table **out, struct tg_error *error) {
-  static const struct tg__diff_doors doors = {&tg__catalog, tg__run_each, tg__ranks_ask, tg__trace_ask};
+  static const struct tg__diff_access access = {&tg__catalog, tg__each_rank_file, tg__ranks_ask, tg__trace_ask};
   struct tg__diff_input one, other;
   enum tg_err err = open_side(a, args, arg_count, "rank_a", &one, error);
   if (!err) err = open_side(b, args, arg_count, "rank_b", &other, error);
-  return err ? err : tg__diff_run(&one, &other, &doors, args, arg_count, out, error);
+  return err ? err : tg__diff_run(&one, &other, &access, args, arg_count, out, error);
 }
 
 bool tg_diff_argument(size_t k, const char **name, const char **fallback, const char **meaning) {
@@ -254,7 +256,7 @@ enum tg_err tg_export(struct tg_trace *trace, const char *format, const struct t
   const struct tg__format *f;
   if (find_format(format, writes_trace, "a trace", &f, error)) return TG_USAGE;
   struct tg__columns *columns;
-  enum tg_err err = tg__run_whole(trace, &columns, error);
+  enum tg_err err = tg__load_all_ranks(trace, &columns, error);
   if (!err) err = tg__trace_load(columns, TG__COL_ALL, error);
   if (err) return err;
   const struct tg__show_options options = {.args = args, .arg_count = arg_count};
@@ -272,5 +274,5 @@ enum tg_err tg_report(struct tg_trace *trace, const char *format, unsigned width
   const struct tg__show_options options = {.width = width, .color = color};
   struct tg__out out = {.write = write, .ctx = ctx};
   err = f->report(trace, &options, &out, error);
-  return finish(&out, err, error);
+  return finish_output(&out, err, error);
 }

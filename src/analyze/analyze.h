@@ -366,7 +366,7 @@ struct tg__diff_input {        /* a side */
   bool is_run;                 /* the ranks are in files */
 };
 enum tg_err tg__diff_run(const struct tg__diff_input *a, const struct tg__diff_input *b,
-                         const struct tg__diff_doors *doors, const struct tg_arg *args, size_t arg_count,
+                         const struct tg__diff_access *access, const struct tg_arg *args, size_t arg_count,
                          struct tg_table **out, struct tg_error *e);
 const struct tg__argument_info *tg__diff_argument(size_t k); /* NULL past the end */
 /* diff_fail.c: does  step.p50 > +5%  hold for a table of tg__diff_run? When it does, e->text says for which row. */

@@ -535,7 +535,5 @@ enum tg_err tg__ask_run(const struct tg__catalog *c, struct tg__columns *t, cons
   *out = NULL;
   if (!a.question) return unknown_question(c, question, e);
   enum tg_err err = tg__ask_check(a.question, args, arg_count, e);
-  err = err ? err : ask_answer(t, &a, out, e);
-  if (!err) tg__table_note_alias(*out, a.question, question);
-  return err;
+  return err ? err : ask_answer(t, &a, out, e);
 }

@@ -49,7 +49,7 @@ struct tg__cli {
   const char *out_path; /* "-" = standard output */
   unsigned threads;
   bool color;
-  unsigned width; /* that --width gives */
+  unsigned width; /* from --width */
 };
 /* Fill *c from the words after the program's name. Returns the exit status to leave with, -1 to go on. */
 int tg__cli_parse(struct tg__cli *c, int argc, char **argv);

@@ -176,7 +176,7 @@ static struct tg_table *describe(const struct tg_trace *trace, const struct verd
   note_verdict(t, v);
   note_files(t, trace->columns, v->files);
   note_processes(t, trace);
-  tg__table_note_twins(t, trace->columns, "", TG_NULL_INT);
+  tg__table_note_duplicate_ranks(t, trace->columns, "", TG_NULL_INT);
   if (defect->code)
     tg__table_note(t, "an invariant of the trace does not hold, a defect of this program: %s", defect->text);
   return t;

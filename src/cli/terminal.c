@@ -293,7 +293,7 @@ enum tg_err tg__cli_open_asking(const struct tg__cli *c, const char *path, struc
   if (err) return err;
   struct progress p = {0};
   const struct tg_open_options options = opening(c, &p);
-  err = tg__run_open(path, &options, first, out, e);
+  err = tg__rank_folder_open(path, &options, first, out, e);
   wipe_line(p.shown_ns);
   if (err) name_the_file(e, path);
   if (!err) watch_again(*out);

@@ -58,8 +58,9 @@ static const char *numbered_argument(const struct tg__call *c) {
   return tg__call_has(c, "track") ? "track" : tg__call_has(c, "event") ? "event" : NULL;
 }
 
-void tg__run_renumber(const struct tg__run_door *run, size_t i, const struct tg__call *c, struct tg_table *rows) {
-  if (run) tg__run_number_through(rows, c, first_of_file(&run->ranks, &run->ranks.items[i]));
+void tg__renumber_rank_rows(const struct tg__rank_folder *run, size_t i, const struct tg__call *c,
+                            struct tg_table *rows) {
+  if (run) tg__renumber_rows(rows, c, first_of_file(&run->ranks, &run->ranks.items[i]));
 }
 
 /* ---- one rank of a run of files ----------------------------------------------------------------- */
@@ -87,12 +88,12 @@ static const struct tg__job_rank *asked_rank(const struct tg__job_ranks *ranks, 
   return owner;
 }
 
-const struct tg__run_rank *tg__run_rank_of(const struct tg__run_door *run, const char *number) {
+const struct tg__job_rank *tg__job_rank_of(const struct tg__rank_folder *run, const char *number) {
   return rank_of(&run->ranks, number);
 }
 
 /* Rows of the rank as the run numbers them; neither chosen nor sorted. */
-static enum tg_err ask_file(const struct tg_trace *run, const struct tg__run_rank *r, const struct tg__call *c,
+static enum tg_err ask_file(const struct tg_trace *run, const struct tg__job_rank *r, const struct tg__call *c,
                             struct tg_table **out, struct tg_error *e) {
   struct tg__columns *t = NULL;
   char number[24], own_number[24], limit[24];
@@ -111,17 +112,17 @@ static enum tg_err ask_file(const struct tg_trace *run, const struct tg__run_ran
   if (!err) err = tg__ask_run(&tg__catalog, t, &run->run->job, c->question->name, args, count, out, e);
   tg__rank_folder_drop_caches(run->run, r->unit);
   tg__free(args);
-  if (!err) tg__run_renumber(run->run, (size_t)(r - run->run->ranks.items), c, *out);
+  if (!err) tg__renumber_rank_rows(run->run, (size_t)(r - run->run->ranks.items), c, *out);
   return err;
 }
 
-static enum tg_err ask_one(struct tg_trace *t, const struct tg__run_rank *r, const struct tg__call *c,
+static enum tg_err ask_one(struct tg_trace *t, const struct tg__job_rank *r, const struct tg__call *c,
                            struct tg_table **out, struct tg_error *e) {
   const struct tg__rank_source ranks = tg__ranks_of(t);
   const enum tg_err err = ask_file(t, r, c, out, e);
   if (err) return err;
   if (tg__call_has(c, "rank"))
-    tg__table_note_twins(*out, t->columns, "", r->number);
+    tg__table_note_duplicate_ranks(*out, t->columns, "", r->number);
   else
     tg__add_losses_of_all(t->columns, *out);
   return tg__merged(&ranks, c, *out, e);
@@ -171,7 +172,7 @@ static enum tg_err ask_files(struct tg_trace *t, const struct tg__call *c, bool 
 }
 
 /* What no rank in a file has to be asked for. */
-static bool is_plain(const struct tg__run_door *run, const struct tg__call *c) {
+static bool is_plain(const struct tg__rank_folder *run, const struct tg__call *c) {
   const char *const rules = tg__call_value(c, "rules");
   const bool of_ranks = c->question->loads == TG__COL_RANKS && !(rules && strncmp(rules, "hta", 3) == 0);
   bool of_all;
@@ -221,6 +222,6 @@ enum tg_err tg__trace_ask(struct tg_trace *t, const char *question, const struct
     return tg__ask_run(&tg__catalog, columns, &all_in_memory, question, args, arg_count, out, e);
   if (!t->run->whole) err = ask_files(t, &c, &whole, out, e);
   if (!t->run->whole && !whole) return finish(err, &c, out, e);
-  err = tg__run_whole(t, &columns, e);
+  err = tg__load_all_ranks(t, &columns, e);
   return err ? err : tg__ranks_ask(columns, question, args, arg_count, out, e);
 }

@@ -9,27 +9,27 @@ enum { KEPT = sizeof((struct tg__rank_folder *)0)->kept / sizeof((struct tg__ran
 
 /* ---- handles --------------------------------------------------------------------------------- */
 
-enum tg_err tg__handle_new(struct tg__columns *columns, struct tg__run_door *run, struct tg_trace **out,
+enum tg_err tg__handle_new(struct tg__columns *columns, struct tg__rank_folder *run, struct tg_trace **out,
                            struct tg_error *e) {
   *out = tg__alloc(sizeof **out);
   if (*out) {
     **out = (struct tg_trace){columns, run};
     return TG_OK;
   }
-  tg__run_close(run);
+  tg__rank_folder_close(run);
   tg__trace_free(columns);
   return tg__no_memory(e, "opening a trace");
 }
 
 void tg__handle_free(struct tg_trace *t) {
   if (!t) return;
-  tg__run_close(t->run);
+  tg__rank_folder_close(t->run);
   tg__trace_free(t->columns);
   tg__free(t);
 }
 
-enum tg_err tg__open_whole(const char *path, const struct tg_open_options *options, struct tg_trace **out,
-                           struct tg_error *e) {
+enum tg_err tg__open_in_memory(const char *path, const struct tg_open_options *options, struct tg_trace **out,
+                               struct tg_error *e) {
   struct tg__columns *columns;
   *out = NULL;
   const enum tg_err err = tg__trace_open(path, options, &columns, e);
@@ -91,10 +91,10 @@ int64_t tg__rank_folder_memory(const char *path) {
 
 bool tg__rank_folder_is_large(const char *path) { return tg__rank_folder_memory(path) > 0; }
 
-enum tg_err tg__run_open(const char *path, const struct tg_open_options *options, struct tg__run_first *first,
-                         struct tg_trace **out, struct tg_error *e) {
+enum tg_err tg__rank_folder_open(const char *path, const struct tg_open_options *options,
+                                 struct tg__first_question *first, struct tg_trace **out, struct tg_error *e) {
   struct tg__columns *columns;
-  struct tg__run_door *const d = tg__alloc(sizeof *d);
+  struct tg__rank_folder *const d = tg__alloc(sizeof *d);
   const size_t len = strlen(path);
   *out = NULL;
   if (!d || !(d->path = tg__alloc(len + 1))) {
@@ -112,7 +112,7 @@ enum tg_err tg__run_open(const char *path, const struct tg_open_options *options
     return err;
   }
   d->job.is_part = columns->rank_count > 1;
-  d->job.origin_ns = tg__run_first_ns(columns, d->ranks.items, d->ranks.count);
+  d->job.origin_ns = tg__job_first_ns(columns, d->ranks.items, d->ranks.count);
   err = tg__handle_new(columns, d, out, e);
   if (err) return err;
   const struct tg__rank_source ranks = tg__ranks_of(*out);
@@ -127,8 +127,8 @@ enum tg_err tg__run_open(const char *path, const struct tg_open_options *options
   return err;
 }
 
-enum tg_err tg__run_whole(struct tg_trace *t, struct tg__columns **out, struct tg_error *e) {
-  struct tg__run_door *const d = t->run;
+enum tg_err tg__load_all_ranks(struct tg_trace *t, struct tg__columns **out, struct tg_error *e) {
+  struct tg__rank_folder *const d = t->run;
   *out = t->columns;
   if (!d) return TG_OK;
   if (!d->whole) {
@@ -155,7 +155,7 @@ int64_t tg__job_first_ns(const struct tg__columns *run, const struct tg__job_ran
 /* The ranks of a file are called what they are called in the run, and their clocks stand as there. */
 static void name_ranks(const struct tg_trace *trace, struct tg__columns *t, uint32_t unit) {
   const struct tg__columns *const run = trace->columns;
-  const struct tg__run_ranks *const ranks = &trace->run->ranks;
+  const struct tg__job_ranks *const ranks = &trace->run->ranks;
   for (size_t i = 0; i < ranks->count; i++) {
     const struct tg__job_rank *const r = &ranks->items[i];
     if (r->unit != unit || r->of_unit >= t->rank_count) continue;
@@ -172,8 +172,9 @@ static bool report_unit(void *ctx, int64_t done, int64_t total) {
                              alone ? total : d->total_bytes);
 }
 
-enum tg_err tg__run_unit(const struct tg_trace *run, uint32_t unit, struct tg__columns **out, struct tg_error *e) {
-  struct tg__run_door *const d = run->run;
+enum tg_err tg__rank_folder_file(const struct tg_trace *run, uint32_t unit, struct tg__columns **out,
+                                 struct tg_error *e) {
+  struct tg__rank_folder *const d = run->run;
   unsigned at = 0;
   while (at < KEPT - 1 && !(d->kept[at].trace && d->kept[at].unit == unit)) at++;
   struct tg__columns *found = d->kept[at].unit == unit ? d->kept[at].trace : NULL;

@@ -10,10 +10,10 @@
 /* The public handle. */
 struct tg_trace {
   struct tg__columns *columns; /* of a run only what is known of its ranks without their events */
-  struct tg__run_door *run;    /* NULL: all ranks are in the columns */
+  struct tg__rank_folder *run; /* NULL: all ranks are in the columns */
 };
 /* Takes the columns and the run over, also where it fails. */
-enum tg_err tg__handle_new(struct tg__columns *columns, struct tg__run_door *run, struct tg_trace **out,
+enum tg_err tg__handle_new(struct tg__columns *columns, struct tg__rank_folder *run, struct tg_trace **out,
                            struct tg_error *e);
 void tg__handle_free(struct tg_trace *t); /* NULL is fine */
 /* tg_open, with all ranks of a folder in memory. */
@@ -92,19 +92,20 @@ struct tg__rank_folder {
 /* For tests: folders with more bytes of files than this are read rank by rank. Any thread, before one is opened. */
 TG_API void tg__ranks_large(int64_t bytes);
 /* What all ranks of a large folder take in memory at once, roughly; 0 when the folder is no large one. */
-int64_t tg__run_memory(const char *path);
-bool tg__run_is_large(const char *path); /* too large to be held at once: ranks are read on demand */
-enum tg_err tg__run_open(const char *path, const struct tg_open_options *options, struct tg__run_first *first,
-                         struct tg_trace **out, struct tg_error *e);
+int64_t tg__rank_folder_memory(const char *path);
+bool tg__rank_folder_is_large(const char *path); /* too large to be held at once: ranks are read on demand */
+enum tg_err tg__rank_folder_open(const char *path, const struct tg_open_options *options,
+                                 struct tg__first_question *first, struct tg_trace **out, struct tg_error *e);
 /* The first start of these ranks, on the common clock; 0 where nothing starts. */
-int64_t tg__run_first_ns(const struct tg__columns *run, const struct tg__run_rank *places, size_t count);
-void tg__run_close(struct tg__run_door *d);         /* NULL is fine */
-bool tg__ranks_are_valid(const struct tg_trace *t); /* of a run: as it was found when its ranks were read */
+int64_t tg__job_first_ns(const struct tg__columns *run, const struct tg__job_rank *places, size_t count);
+void tg__rank_folder_close(struct tg__rank_folder *d); /* NULL is fine */
+bool tg__ranks_are_valid(const struct tg_trace *t);    /* of a run: as it was found when its ranks were read */
 /* The columns, of a run those of all its ranks in memory at once, for what cannot be said rank by rank. They stay
  * there, the trace's. */
-enum tg_err tg__run_whole(struct tg_trace *t, struct tg__columns **out, struct tg_error *e);
-/* The trace of a file, from those kept or from the disk. It stays the run's. */
-enum tg_err tg__run_unit(const struct tg_trace *run, uint32_t unit, struct tg__columns **out, struct tg_error *e);
+enum tg_err tg__load_all_ranks(struct tg_trace *t, struct tg__columns **out, struct tg_error *e);
+/* The trace of a file, from those kept or from the disk. It stays the folder's. */
+enum tg_err tg__rank_folder_file(const struct tg_trace *run, uint32_t unit, struct tg__columns **out,
+                                 struct tg_error *e);
 
 /* What questions cached of the trace of a file, if it is still kept. */
 void tg__rank_folder_drop_caches(struct tg__rank_folder *d, uint32_t unit);
@@ -115,12 +116,12 @@ void tg__rank_folder_pass_to(struct tg__rank_folder *d, uint32_t i);
 /* rank_source.c */
 struct tg__rank_source tg__ranks_in_memory(struct tg__columns *t);
 struct tg__rank_source tg__ranks_of(struct tg_trace *t);
-struct tg__run_door *tg__run_of(const struct tg__rank_source *s); /* NULL: they are in memory */
+struct tg__rank_folder *tg__rank_folder_of(const struct tg__rank_source *s); /* NULL: they are in memory */
 typedef enum tg_err tg__rank_fn(void *ctx, uint32_t i, struct tg__columns *t, uint32_t rank, struct tg_error *e);
 /* Open each rank, visit it, be done with it; stops at the first error. */
 enum tg_err tg__ranks_each(const struct tg__rank_source *s, tg__rank_fn *visit, void *ctx, struct tg_error *e);
-/* Look at the files of a run, each with all its columns, one after the other; stops at the first error. */
-enum tg_err tg__run_each(struct tg_trace *run, tg__look_fn *look, void *ctx, struct tg_error *e);
+/* Visit the files of a folder, each with all its columns, one after the other; stops at the first error. */
+enum tg_err tg__each_rank_file(struct tg_trace *run, tg__look_fn *look, void *ctx, struct tg_error *e);
 
 /* merge_ranks.c. An answer about all ranks that is being put together: */
 struct tg__merging {
@@ -149,7 +150,7 @@ enum tg_err tg__merged(const struct tg__rank_source *s, const struct tg__call *c
 void tg__add_losses_of_all(const struct tg__columns *t, struct tg_table *out);
 
 /* ask_run.c */
-const struct tg__run_rank *tg__run_rank_of(const struct tg__run_door *run,
+const struct tg__job_rank *tg__job_rank_of(const struct tg__rank_folder *run,
                                            const char *number); /* NULL: there is none */
 /* t NULL: for the sentence about an unknown question. */
 enum tg_err tg__trace_ask(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count,
@@ -162,7 +163,8 @@ enum tg_err tg__part_ask(struct tg__columns *t, const struct tg__job_info *job, 
                          struct tg_table **out, struct tg_error *e);
 /* Tracks, slices and marks of a file's rows are called what they are called in the run, where the file begins at
  * `first`; of the rows of the i-th rank, which need no other numbers where run is NULL. */
-void tg__run_number_through(struct tg_table *t, const struct tg__call *c, const struct tg__run_rank *first);
-void tg__run_renumber(const struct tg__run_door *run, size_t i, const struct tg__call *c, struct tg_table *rows);
+void tg__renumber_rows(struct tg_table *t, const struct tg__call *c, const struct tg__job_rank *first);
+void tg__renumber_rank_rows(const struct tg__rank_folder *run, size_t i, const struct tg__call *c,
+                            struct tg_table *rows);
 
 #endif

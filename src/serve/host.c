@@ -31,7 +31,7 @@ static bool show_progress(void *ctx, int64_t done, int64_t total) {
 static enum tg_err index_trace(struct tg__hosted *t, const struct tg__serve_options *o) {
   struct tg_error *const e = &t->error;
   tg__lock_take(t->engine);
-  enum tg_err err = tg__run_whole(t->trace, &t->columns, e);
+  enum tg_err err = tg__load_all_ranks(t->trace, &t->columns, e);
   if (!err && t->columns->summaries)
     err = tg__fail(e, TG_NO_DATA, -1, "a summary of ranks has no events, so it has no timeline");
   if (!err) err = tg__trace_load(t->columns, TG__VIEW_COLUMNS, e);

@@ -190,6 +190,6 @@ enum tg_err tg__html_trace(struct tg__columns *t, const struct tg__show_options 
 enum tg_err tg__html_report(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
                             struct tg_error *e) {
   struct tg__columns *columns;
-  const enum tg_err err = tg__run_whole(t, &columns, e); /* the timeline holds all ranks */
+  const enum tg_err err = tg__load_all_ranks(t, &columns, e); /* the timeline holds all ranks */
   return err ? err : tg__html_trace(columns, o, out, e);
 }

@@ -285,15 +285,15 @@ static enum tg_err open_side(const struct tg__diff_input *in, const struct tg__d
   const size_t count = side_args(ask, side, args);
   struct tg__columns *const t = in->columns;
   if (!in->is_run) {
-    const enum tg_err err = tg__diff_side_take(t, ask->doors, args, count, side, 0, out, e);
+    const enum tg_err err = tg__diff_side_take(t, ask->access, args, count, side, 0, out, e);
     return err ? err : tg__diff_side_end(out, e);
   }
   struct tg__ask selection;
   struct looking w = {ask->access, args + 1, 1, side, ask->by, out, {0}};
   *out = (struct tg__diff_side){.path = t->path, .letter = "AB"[side]};
-  enum tg_err err = tg__ask_select(t, args, 1, &pick, e); /* one that is not among them: what ranks there are */
-  tg__ask_end(&pick);
-  if (!err) err = ask->doors->each(in->trace, look_at, &w, e);
+  enum tg_err err = tg__ask_select(t, args, 1, &selection, e); /* one that is not among them: what ranks there are */
+  tg__ask_end(&selection);
+  if (!err) err = ask->access->each(in->trace, look_at, &w, e);
   if (!*args[0].value) out->loss[TG__LOSS_skipped_file] += t->ranks[0].loss[TG__LOSS_skipped_file];
   if (!err && !out->ranks && w.why.code) err = tg__fail(e, w.why.code, w.why.offset, "%s", w.why.text);
   return err ? err : tg__diff_side_end(out, e);
@@ -361,28 +361,28 @@ static enum tg_err apply_diff_where_sort_limit(const struct tg__diff_ask *ask, s
   return TG_OK;
 }
 
-static void note_twins(const struct tg__diff_input *const inputs[TG__SIDES], const struct tg__diff_ask *ask,
-                       struct tg_table *out) {
+static void note_duplicate_ranks(const struct tg__diff_input *const inputs[TG__SIDES], const struct tg__diff_ask *ask,
+                                 struct tg_table *out) {
   static const char *const letters[] = {"A: ", "B: "};
   for (int side = 0; side < TG__SIDES; side++) {
     struct tg_arg args[2];
     int64_t rank;
     side_args(ask, side, args);
     const bool one = tg__str_to_int((struct tg__str){args[0].value, (uint32_t)strlen(args[0].value)}, &rank);
-    tg__table_note_twins(out, inputs[side]->columns, letters[side], one ? rank : TG_NULL_INT);
+    tg__table_note_duplicate_ranks(out, inputs[side]->columns, letters[side], one ? rank : TG_NULL_INT);
   }
 }
 
 enum tg_err tg__diff_run(const struct tg__diff_input *a, const struct tg__diff_input *b,
-                         const struct tg__diff_doors *doors, const struct tg_arg *args, size_t arg_count,
+                         const struct tg__diff_access *access, const struct tg_arg *args, size_t arg_count,
                          struct tg_table **out, struct tg_error *e) {
   const struct tg__diff_input *const inputs[TG__SIDES] = {a, b};
-  struct tg__diff_ask ask = {.args = args, .count = arg_count, .doors = doors};
+  struct tg__diff_ask ask = {.args = args, .count = arg_count, .access = access};
   *out = NULL;
   struct tg_table *table = tg__table_new("diff");
   if (!table) return tg__fail(e, TG_MEMORY, -1, "out of memory");
   enum tg_err err = answer(inputs, &ask, table, e);
-  if (!err) note_twins(inputs, &ask, table);
+  if (!err) note_duplicate_ranks(inputs, &ask, table);
   if (!err && table->failed) err = tg__no_memory(e, "comparing");
   if (!err) err = apply_diff_where_sort_limit(&ask, table, e);
   if (!err)

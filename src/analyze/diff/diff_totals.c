@@ -94,9 +94,10 @@ static enum tg_err count_side(struct tg__diff_totals *w, const struct tg__diff_i
   struct counting c = {.w = w, .args = args, .arg_count = in->is_run ? 1 : 2};
   enum tg_err err = TG_OK;
   if (in->is_run)
-    err = tg__ask_select(in->columns, args + 1, 1, &w->pick, e); /* one that is not among them: what ranks there are */
-  if (in->is_run) tg__ask_end(&w->pick);
-  if (!err) err = in->is_run ? ask->doors->each(in->trace, count_trace, &c, e) : count_trace(&c, in->columns, e);
+    err = tg__ask_select(in->columns, args + 1, 1, &w->selection,
+                         e); /* one that is not among them: what ranks there are */
+  if (in->is_run) tg__ask_end(&w->selection);
+  if (!err) err = in->is_run ? ask->access->each(in->trace, count_trace, &c, e) : count_trace(&c, in->columns, e);
   return err || c.any ? err : tg__fail(e, c.why.code, c.why.offset, "%s", c.why.text);
 }
 
