@@ -130,7 +130,7 @@ PyObject *trace_error(PyObject *object, enum tg_err code, const struct tg_error 
 void trace_release(PyObject *object) { PyThread_release_lock(((Trace *)object)->lock); }
 
 /* The text of a str, which keeps it; NULL with an error set. A zero byte would end it for C without a word. */
-static const char *text_of(PyObject *object) {
+static const char *str_text_of(PyObject *object) {
   Py_ssize_t len;
   const char *const text = PyUnicode_AsUTF8AndSize(object, &len);
   if (!text || strlen(text) == (size_t)len) return text;
@@ -146,8 +146,8 @@ bool args_from_dict(PyObject *dict, struct args *out) {
   Py_ssize_t at = 0;
   while (out->items && PyDict_Next(dict, &at, &key, &value)) {
     struct tg_arg *arg = &out->items[out->count++];
-    arg->name = text_of(key);
-    arg->value = arg->name ? text_of(value) : NULL;
+    arg->name = str_text_of(key);
+    arg->value = arg->name ? str_text_of(value) : NULL;
     if (!arg->value) break;
   }
   return !PyErr_Occurred();

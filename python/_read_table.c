@@ -48,7 +48,7 @@ static const struct tg_table *column_table(const Column *self) { return ((const 
 
 static Py_ssize_t column_length(PyObject *object) { return (Py_ssize_t)tg_table_rows(column_table((Column *)object)); }
 
-static PyObject *cell(const struct tg_table *t, size_t c, size_t row) {
+static PyObject *table_cell(const struct tg_table *t, size_t c, size_t row) {
   switch (tg_column_type(t, c)) {
   case TG_INT: {
     int64_t v = tg_column_ints(t, c)[row];
@@ -76,7 +76,7 @@ static PyObject *column_item(PyObject *object, Py_ssize_t i) {
     PyErr_SetString(PyExc_IndexError, "row out of range");
     return NULL;
   }
-  return cell(column_table(self), self->index, (size_t)i);
+  return table_cell(column_table(self), self->index, (size_t)i);
 }
 
 /* The numbers themselves, not a copy. Unknown is INT64_MIN, NaN or -1 there: a buffer has no room for None. */

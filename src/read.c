@@ -11,8 +11,8 @@
 
 enum tg_err tg_open(const char *path, const struct tg_open_options *options, struct tg_trace **out,
                     struct tg_error *error) {
-  if (!tg__run_is_large(path)) return tg__open_whole(path, options, out, error);
-  return tg__run_open(path, options, NULL, out, error);
+  if (!tg__rank_folder_is_large(path)) return tg__open_in_memory(path, options, out, error);
+  return tg__rank_folder_open(path, options, NULL, out, error);
 }
 
 enum tg_err tg_open_ranks(const char *const *paths, size_t count, const struct tg_open_options *options,
@@ -42,7 +42,7 @@ bool tg_trace_is_valid(struct tg_trace *trace, struct tg_error *error) {
 
 enum tg_err tg_save(struct tg_trace *trace, const char *path, struct tg_error *error) {
   struct tg__columns *columns;
-  enum tg_err err = tg__run_whole(trace, &columns, error);
+  enum tg_err err = tg__load_all_ranks(trace, &columns, error);
   if (!err) err = tg__trace_load(columns, TG__COL_ALL, error);
   return err ? err : tg__trace_save(columns, path, error);
 }
@@ -58,7 +58,7 @@ size_t tg_question_find(const char *name) {
   return q ? (size_t)(q - tg__catalog.questions) : tg__catalog.count;
 }
 
-static void give(const char **out, const char *value) {
+static void set_if_wanted(const char **out, const char *value) {
   if (out) *out = value;
 }
 
@@ -66,9 +66,9 @@ bool tg_question_argument(size_t i, size_t k, const char **name, const char **fa
   const struct tg__argument_info *a =
       i < tg__catalog.count ? tg__question_argument(&tg__catalog.questions[i], k) : NULL;
   if (!a) return false;
-  give(name, a->name);
-  give(fallback, a->fallback);
-  give(meaning, a->meaning);
+  set_if_wanted(name, a->name);
+  set_if_wanted(fallback, a->fallback);
+  set_if_wanted(meaning, a->meaning);
   return true;
 }
 
@@ -81,21 +81,23 @@ bool tg_question_column(size_t i, size_t k, const char **name, const char **type
                         const char **meaning) {
   const struct tg__column_info *c = i < tg__catalog.count ? tg__question_column(&tg__catalog.questions[i], k) : NULL;
   if (!c) return false;
-  give(name, c->name);
-  give(type, type_name(c->type));
-  give(unit, c->unit);
-  give(meaning, c->meaning);
+  set_if_wanted(name, c->name);
+  set_if_wanted(type, type_name(c->type));
+  set_if_wanted(unit, c->unit);
+  set_if_wanted(meaning, c->meaning);
   return true;
 }
 
 enum tg_err tg_ask(struct tg_trace *trace, const char *question, const struct tg_arg *args, size_t arg_count,
                    struct tg_table **out, struct tg_error *error) {
-  return tg__trace_ask(trace, question, args, arg_count, out, error);
+  const enum tg_err err = tg__trace_ask(trace, question, args, arg_count, out, error);
+  if (!err) tg__table_note_alias(*out, tg__catalog_find(&tg__catalog, question), question);
+  return err;
 }
 
 enum tg_err tg_sql(struct tg_trace *trace, const char *sql, struct tg_table **out, struct tg_error *error) {
   struct tg__columns *columns;
-  const enum tg_err err = tg__run_whole(trace, &columns, error);
+  const enum tg_err err = tg__load_all_ranks(trace, &columns, error);
   return err ? err : tg__sql_run(columns, sql, out, error);
 }
 
@@ -108,28 +110,28 @@ static enum tg_err open_side(struct tg_trace *t, const struct tg_arg *args, size
   const char *const number = tg__call_has(&c, own)      ? tg__call_value(&c, own)
                              : tg__call_has(&c, "rank") ? tg__call_value(&c, "rank")
                                                         : NULL;
-  const struct tg__run_rank *const r = t->run && number ? tg__run_rank_of(t->run, number) : NULL;
+  const struct tg__job_rank *const r = t->run && number ? tg__job_rank_of(t->run, number) : NULL;
   *out = (struct tg__diff_input){t->columns, t, t->run != NULL};
   if (!r || tg__call_has(&c, "question")) return TG_OK;
   out->is_run = false;
-  return tg__run_unit(t, r->unit, &out->columns, e);
+  return tg__rank_folder_file(t, r->unit, &out->columns, e);
 }
 
 enum tg_err tg_diff(struct tg_trace *a, struct tg_trace *b, const struct tg_arg *args, size_t arg_count,
                     struct tg_table **out, struct tg_error *error) {
-  static const struct tg__diff_doors doors = {&tg__catalog, tg__run_each, tg__ranks_ask, tg__trace_ask};
+  static const struct tg__diff_access access = {&tg__catalog, tg__each_rank_file, tg__ranks_ask, tg__trace_ask};
   struct tg__diff_input one, other;
   enum tg_err err = open_side(a, args, arg_count, "rank_a", &one, error);
   if (!err) err = open_side(b, args, arg_count, "rank_b", &other, error);
-  return err ? err : tg__diff_run(&one, &other, &doors, args, arg_count, out, error);
+  return err ? err : tg__diff_run(&one, &other, &access, args, arg_count, out, error);
 }
 
 bool tg_diff_argument(size_t k, const char **name, const char **fallback, const char **meaning) {
   const struct tg__argument_info *a = tg__diff_argument(k);
   if (!a) return false;
-  give(name, a->name);
-  give(fallback, a->fallback);
-  give(meaning, a->meaning);
+  set_if_wanted(name, a->name);
+  set_if_wanted(fallback, a->fallback);
+  set_if_wanted(meaning, a->meaning);
   return true;
 }
 
@@ -176,8 +178,8 @@ bool tg_table_loss(const struct tg_table *t, size_t i, const char **name, int64_
                    const char **meaning) {
   if (i >= t->loss_count) return false;
   const struct tg__loss_row *l = &t->losses[i];
-  give(name, l->name);
-  give(meaning, l->meaning);
+  set_if_wanted(name, l->name);
+  set_if_wanted(meaning, l->meaning);
   if (count) *count = l->count;
   if (offset) *offset = l->offset;
   return true;
@@ -258,7 +260,7 @@ static enum tg_err find_format(const char *name, bool (*fits)(const struct tg__f
 }
 
 /* Flush, free, and see to it that a failure has its sentence. */
-static enum tg_err finish(struct tg__out *out, enum tg_err err, struct tg_error *error) {
+static enum tg_err finish_output(struct tg__out *out, enum tg_err err, struct tg_error *error) {
   if (!err && tg__out_flush(out)) {
     err = tg__fail(error, out->err, -1,
                    out->err == TG_MEMORY ? "out of memory while writing" : "the output could not be written");
@@ -275,7 +277,7 @@ enum tg_err tg_table_write(const struct tg_table *t, const char *format, unsigne
   struct tg__out out = {.write = write, .ctx = ctx};
   const enum tg_err err = f->table(t, &options, &out);
   if (err) tg__fail(error, err, -1, "%s while writing a table", tg_err_text(err));
-  return finish(&out, err, error);
+  return finish_output(&out, err, error);
 }
 
 enum tg_err tg_diff_write(const struct tg_table *diff, const char *format, unsigned width, bool color,
@@ -290,7 +292,7 @@ enum tg_err tg_diff_write(const struct tg_table *diff, const char *format, unsig
   struct tg__out out = {.write = write, .ctx = ctx};
   const enum tg_err err = tg__diff_page(diff, &options, markdown, &out);
   if (err) tg__fail(error, err, -1, "%s while writing a diff", tg_err_text(err));
-  return finish(&out, err, error);
+  return finish_output(&out, err, error);
 }
 
 enum tg_err tg_export(struct tg_trace *trace, const char *format, const struct tg_arg *args, size_t arg_count,
@@ -298,13 +300,13 @@ enum tg_err tg_export(struct tg_trace *trace, const char *format, const struct t
   const struct tg__format *f;
   if (find_format(format, writes_trace, "a trace", &f, error)) return TG_USAGE;
   struct tg__columns *columns;
-  enum tg_err err = tg__run_whole(trace, &columns, error);
+  enum tg_err err = tg__load_all_ranks(trace, &columns, error);
   if (!err) err = tg__trace_load(columns, TG__COL_ALL, error);
   if (err) return err;
   const struct tg__show_options options = {.args = args, .arg_count = arg_count};
   struct tg__out out = {.write = write, .ctx = ctx};
   err = f->trace(columns, &options, &out, error);
-  return finish(&out, err, error);
+  return finish_output(&out, err, error);
 }
 
 enum tg_err tg_report(struct tg_trace *trace, const char *format, unsigned width, bool color, tg_write_fn *write,
@@ -316,11 +318,11 @@ enum tg_err tg_report(struct tg_trace *trace, const char *format, unsigned width
   const struct tg__show_options options = {.width = width, .color = color};
   struct tg__out out = {.write = write, .ctx = ctx};
   err = f->report(trace, &options, &out, error);
-  return finish(&out, err, error);
+  return finish_output(&out, err, error);
 }
 
 enum tg_err tg_findings_write(struct tg_trace *trace, double step_ns, tg_write_fn *write, void *ctx,
                               struct tg_error *error) {
   struct tg__out out = {.write = write, .ctx = ctx};
-  return finish(&out, tg__findings_json(trace, step_ns, &out, error), error);
+  return finish_output(&out, tg__findings_json(trace, step_ns, &out, error), error);
 }

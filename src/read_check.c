@@ -34,7 +34,7 @@ static struct judged judged(const struct tg_trace *t, size_t i) {
                            r->processes,
                            r->process_count};
   }
-  const struct tg__run_rank *const r = &t->run->ranks.items[i];
+  const struct tg__job_rank *const r = &t->run->ranks.items[i];
   const char *const path = tg__folder_path(t->run->folder, r->unit);
   return (struct judged){
       r->number,           {path, (uint32_t)strlen(path)}, r->health.events_read, r->health.events_kept, r->health.loss,
@@ -158,7 +158,7 @@ static void note_processes(struct tg_table *out, const struct tg_trace *t) {
 }
 
 /* The losses of the whole trace, as every answer carries them; of a run they are known from its reading. */
-static enum tg_err add_losses(struct tg_trace *t, struct tg__run_first *first, struct tg_table *out,
+static enum tg_err add_losses(struct tg_trace *t, struct tg__first_question *first, struct tg_table *out,
                               struct tg_error *e) {
   if (!first->table && first->err) return tg__fail(e, first->err, first->error.offset, "%s", first->error.text);
   const enum tg_err err = first->table ? TG_OK : tg_ask(t, tg__question_name(TG__Q_losses), NULL, 0, &first->table, e);
@@ -178,7 +178,7 @@ static struct tg_table *describe(const struct tg_trace *trace, const struct verd
   note_verdict(t, v);
   note_files(t, trace->columns, v->files);
   note_processes(t, trace);
-  tg__table_note_twins(t, trace->columns, "", TG_NULL_INT);
+  tg__table_note_duplicate_ranks(t, trace->columns, "", TG_NULL_INT);
   if (defect->code)
     tg__table_note(t, "an invariant of the trace does not hold, a defect of this program: %s", defect->text);
   return t;
@@ -193,7 +193,7 @@ enum tg_err tg_check(const char *path, const struct tg_open_options *options, en
                      struct tg_table **out, struct tg_error *error) {
   struct tg_error defect = {0};
   struct tg_trace *trace = NULL;
-  struct tg__run_first first = {
+  struct tg__first_question first = {
       .call = {.question = tg__catalog_question(&tg__catalog, TG__Q_losses)}, .most = SIZE_MAX, .checks = true};
   *out = NULL;
   enum tg_err err = tg__open_asking(path, options, &first, &trace, error);

@@ -17,7 +17,8 @@ static bool is_about_ranks(const char *path, const struct tg__call *c) {
 enum tg_err tg_open_asking(const char *path, const struct tg_open_options *options, const char *question,
                            const struct tg_arg *args, size_t arg_count, size_t most_rows, struct tg_trace **out,
                            struct tg_table **answer, struct tg_error *error) {
-  struct tg__run_first first = {.call = {tg__catalog_find(&tg__catalog, question), args, arg_count}, .most = most_rows};
+  struct tg__first_question first = {.call = {tg__catalog_find(&tg__catalog, question), args, arg_count},
+                                     .most = most_rows};
   *out = NULL;
   *answer = NULL;
   if (!first.call.question) return tg__trace_ask(NULL, question, NULL, 0, answer, error);
@@ -31,13 +32,13 @@ enum tg_err tg_open_asking(const char *path, const struct tg_open_options *optio
 
 enum tg_err tg_open_whole(const char *path, const struct tg_open_options *options, struct tg_trace **out,
                           struct tg_error *error) {
-  return tg__open_whole(path, options, out, error);
+  return tg__open_in_memory(path, options, out, error);
 }
 
 int64_t tg_memory_needed(const char *path, const char *question, const struct tg_arg *args, size_t arg_count) {
   const struct tg__call c = {question ? tg__catalog_find(&tg__catalog, question) : NULL, args, arg_count};
   if (question && (!c.question || is_about_ranks(path, &c) || !tg__call_needs_whole(&c))) return 0;
-  return tg__run_memory(path);
+  return tg__rank_folder_memory(path);
 }
 
 /* ---- file by file ---------------------------------------------------------------------------- */

@@ -37,7 +37,7 @@ MAY_INCLUDE = {
 # them into analyze.h would show them to everybody.
 # Summaries of ranks are made by analyze and put into files by trace; nobody else looks inside.
 SIDE_DOORS = {
-    "analyze/whole/steps.h": {"diagnose"},
+    "analyze/overview/steps.h": {"diagnose"},
     "analyze/device/gaps.h": {"diagnose"},
     "analyze/device/tensor_cores.h": {"diagnose"},
     "analyze/host/frames.h": {"diagnose"},

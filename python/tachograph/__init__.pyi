@@ -79,6 +79,10 @@ class StepsRow(TypedDict):
     overlap_ns: int | None  # ns: computation and communication at once
     neither_ns: int | None  # ns: neither computation nor communication
     device_events: int | None  # kernels, copies and memsets it launched
+    label_ns: int | None  # ns: of cpu_exec_ns: the host is inside labels alone, and no operator is on; a label is no work
+    thread_cpu_ns: int | None  # ns: time its thread was on a core; recordings of tachograph alone have this and the next two
+    core_wait_ns: int | None  # ns: time its thread was ready and had no core, as other threads had them
+    preemptions: int | None  # times its thread was put off its core for another
 
 class TracksRow(TypedDict):
     """threads, streams and other tracks"""
@@ -111,7 +115,7 @@ class EventsRow(TypedDict):
     cause: int | None  # number of the slice that made it happen
 
 class LossesRow(TypedDict):
-    """everything that was lost or bent while reading"""
+    """everything that was lost or altered while reading"""
     rank: int | None  # rank of the job
     file: str | None  # file
     loss: str | None  # what happened
@@ -127,11 +131,11 @@ class FindingsRow(TypedDict):
     rank: int | None  # rank of the job
     share_pct: float | None  # %: share of the step, or the figure the rule tests
     threshold_pct: float | None  # %: the rule fires when that is above this; unknown where something else decides
-    cost_ns: int | None  # ns: time a step; unknown where the rule gives none
+    cost_ns: int | None  # ns: time a step; unknown where the rule has none
     saving_ns: int | None  # ns: what the cure should take off a step; unknown where no estimate is made
     confidence: float | None  # 0 to 1: how sure the rule is of cause and cure; unknown where no estimate is made
     where: str | None  # operator, annotation, kernel or device, and the line of the program
-    file: str | None  # file of that line; unknown where the trace tells no line
+    file: str | None  # file of that line; unknown where the trace has no line
     line: int | None  # its number
     evidence: str | None  # the numbers, in words
     advice: str | None  # what to do
@@ -223,9 +227,9 @@ class KernelsRow(TypedDict):
     pct: float | None  # %: share of the summed durations in this table
     blocks_per_sm: float | None  # mean weighted by duration; unknown where no call states it
     occupancy_pct: float | None  # %: estimated achieved occupancy, mean weighted by duration; unknown where no call states it
-    tensor_cores: bool | None  # its name says that it uses tensor cores; unknown for a matrix kernel whose name does not tell
+    tensor_cores: bool | None  # its name says that it uses tensor cores; unknown for a matrix kernel with a name that does not say
     op_eligible: bool | None  # the launching operator's name says that its work suits tensor cores, or this kernel uses them (by=op, config)
-    low_occupancy: bool | None  # a computing kernel whose stated occupancy is below 30 %; by=config says its grid and block
+    low_occupancy: bool | None  # a computing kernel with a stated occupancy below 30 %; by=config says its grid and block
 
 class LaunchesRow(TypedDict):
     """how device work finds its host call and operator, and how long it waits to start"""
@@ -402,8 +406,8 @@ class MemoryRow(TypedDict):
     peak_net_bytes: int | None  # bytes: largest value of the running allocated-minus-freed; by=category: most of it alive at once
     peak_allocated_bytes: int | None  # bytes: largest Total Allocated the allocator reported
     peak_reserved_bytes: int | None  # bytes: largest Total Reserved the allocator reported
-    with_addr: int | None  # events that carry an address
-    paired: int | None  # frees matched to their allocation by address; none where no event carries one (with_addr), as the two that follow
+    with_addr: int | None  # events that have an address
+    paired: int | None  # frees matched to their allocation by address; none where no event has one (with_addr), as the two that follow
     never_freed: int | None  # allocations without a free in the trace
     free_without_alloc: int | None  # frees of what was allocated before the trace
     category: str | None  # what it is for (by=peak, category)
@@ -451,7 +455,7 @@ class MemoryTimelineRow(TypedDict):
     unknown: int | None  # bytes: nothing says what it is
 
 class LeaksRow(TypedDict):
-    """what steps take and never give back, by the place that took it"""
+    """what steps allocate and never free, by the place that allocated it"""
     rank: int | None  # rank of the job
     device: str | None  # CPU, GPU0, …
     op: str | None  # innermost operator that took it
@@ -481,7 +485,7 @@ class CheckpointRow(TypedDict):
     """what it would save, and cost, to keep only the inputs of layers and compute the rest again for the backward pass"""
     rank: int | None  # rank of the job
     device: str | None  # CPU, GPU0, …
-    layer: str | None  # layer; (all) = all whose names end in a number, each checkpointed by itself
+    layer: str | None  # layer; (all) = all with names that end in a number, each checkpointed by itself
     blocks: int | None  # activations made in one forward pass
     activation_bytes: int | None  # bytes: of these
     freed_bytes: int | None  # bytes: of that, what would not be alive between the layer's forward and its backward
@@ -538,7 +542,7 @@ class TotalsRow(TypedDict):
     thread_cpu_ns: int | None  # ns: the same per thread, added up over threads
     self_cpu_ns: int | None  # ns: self time of all operators, added up
     runtime_ns: int | None  # ns: runtime calls of operators; with self_cpu_ns it makes thread_cpu_ns, but for what else runs inside operators
-    nested_cpu_ns: int | None  # ns: durations of all operators added up, nested ones counted again and again: what summing the rows of a table gives
+    nested_cpu_ns: int | None  # ns: durations of all operators added up, nested ones counted again and again: the sum of the rows of a table
     ops: int | None  # operator calls
     device_ns: int | None  # ns: a device works: union over all streams and devices
     device_sum_ns: int | None  # ns: durations of kernels, copies and memsets, added up
@@ -834,11 +838,11 @@ class CollectivesRow(TypedDict):
     rank: int | None  # rank of the job; unknown where a row is about several
     kind: str | None  # all_reduce, all_gather, …; the name as written with rules=plugin
     group: str | None  # process group; empty where the trace does not name it, and where a row is about several
-    sequence: int | None  # number within the group, as the trace gives it
+    sequence: int | None  # number within the group, as in the trace
     step: str | None  # step in which the host asked for it; empty outside of steps
     calls: int | None  # collectives in this row
     ranks: int | None  # ranks that took part, of those that are here
-    missing: int | None  # members of its group that are not; unknown where the trace does not give its size
+    missing: int | None  # members of its group that are not; unknown where the trace does not state its size
     bytes: int | None  # bytes: put in by one rank, the largest; summed over the calls
     start_ns: int | None  # ns: when the first rank came, on the common clock
     skew_ns: int | None  # ns: from the first rank's coming to the last's; the largest
@@ -862,12 +866,12 @@ class StragglersRow(TypedDict):
     evidence: str | None  # the numbers, in words
 
 class ClocksRow(TypedDict):
-    """how far the ranks' clocks are apart, told by the ends of their collectives"""
+    """how far the ranks' clocks are apart, measured at the ends of their collectives"""
     rank: int | None  # rank of the job
     reference: int | None  # rank it was compared with
     files_ns: int | None  # ns: what its file says must be added to its times to get the common clock
     offset_ns: int | None  # ns: its clock is ahead by so much even then; unknown where it shares no collective with the others
-    drift_ppm: float | None  # ppm: and gains so much; 0 where there is too little to tell
+    drift_ppm: float | None  # ppm: and gains so much; 0 where there is too little data
     spread_ns: int | None  # ns: half of the ends lie closer to the alignment than this
     low_ns: int | None  # ns: the offset is no less: no collective ends on one rank before it began on another
     high_ns: int | None  # ns: and no more, for the same reason; below low_ns where the clocks went astray in between
@@ -875,7 +879,7 @@ class ClocksRow(TypedDict):
     collectives: int | None  # it rests on so many
 
 class SpreadRow(TypedDict):
-    """operators and kernels whose time differs between the ranks"""
+    """operators and kernels with different times on the ranks"""
     name: str | None  # kernel or operator; (others) where a rank has too many names
     ranks: int | None  # ranks that have it
     calls: int | None  # calls, all ranks
@@ -929,10 +933,10 @@ class CuptiRow(TypedDict):
     launch: int | None  # number of the launch call's slice
     start_ns: int | None  # ns: start of the range
 
-class DataHiddenRow(TypedDict):
+class LoaderOverlapRow(TypedDict):
     """what-if: how long a step would take if worker processes loaded the data meanwhile"""
     rank: int | None  # rank of the job
-    workers: int | None  # worker processes; unknown in the row that says what enough of them would give
+    workers: int | None  # worker processes; unknown in the row for any number of them
     step_ns: float | None  # ns: mean length of a step as it is
     data_ns: float | None  # ns: mean work to load the data of a step, in one process; unknown where workers do it
     compute_ns: float | None  # ns: mean rest of a step: its length without the part in which it only waits for data
@@ -1057,7 +1061,7 @@ class Trace(_read.Trace):
     @overload
     def ask(self, question: Literal["cupti"], *, rank: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[CuptiRow]: ...
     @overload
-    def ask(self, question: Literal["data_hidden"], *, rank: Any = ..., step: Any = ..., workers: Any = ..., workers_now: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[DataHiddenRow]: ...
+    def ask(self, question: Literal["loader_overlap"], *, rank: Any = ..., step: Any = ..., workers: Any = ..., workers_now: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[LoaderOverlapRow]: ...
     @overload
     def ask(self, question: str, **args: Any) -> Table[Any]: ...
     def sql(self, query: str) -> Table[dict[str, Any]]: ...

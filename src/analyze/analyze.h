@@ -55,7 +55,7 @@ struct tg_table {
   unsigned references; /* 1, plus one per exported Arrow array */
   struct tg__arena arena;
   uint32_t recent[64];              /* texts put last, by a cheap hash of their bytes */
-  const struct tg__columns *source; /* trace whose string ids of_source maps to this table's */
+  const struct tg__columns *source; /* trace with the string ids that of_source maps to this table's */
   uint32_t *of_source;
   uint32_t of_source_count;
 };
@@ -174,7 +174,7 @@ const struct tg__step *tg__ask_first_step(const struct tg__columns *t,
 /* Does this slice count? CPU slices by their start, device work by the start of the host call that launched it (with
  * step=, device work without a known launch belongs to no step; the table gets a note that says how much there was). */
 bool tg__ask_has_slice(const struct tg__ask *a, const struct tg__columns *t, uint32_t track, uint32_t slice);
-/* Has a rank asked for a slice of a class that fits (needs.c)? linked: one whose host call is known. */
+/* Has a rank asked for a slice of a class that fits (needs.c)? linked: one with a known host call. */
 bool tg__ask_has_class(const struct tg__columns *t, const struct tg__ask *a, bool (*fits)(enum tg__class), bool linked);
 
 /* rank= and step= alone, for what is not a question (exports, SQL); other arguments are the caller's to look at.
@@ -185,8 +185,8 @@ void tg__ask_end(struct tg__ask *a);
 void tg__table_add_skipped_files(struct tg_table *out, const struct tg__columns *t); /* which are no rank's */
 /* Files that say they are one and the same rank, where there are such: how each is counted. side: "" or such as "A:
  * " before the note; rank: TG_NULL_INT, or the number asked for. */
-void tg__table_note_twins(struct tg_table *out, const struct tg__columns *t, const char *side, int64_t rank);
-int64_t tg__twin_rank(
+void tg__table_note_duplicate_ranks(struct tg_table *out, const struct tg__columns *t, const char *side, int64_t rank);
+int64_t tg__duplicate_rank(
     const struct tg__columns *t); /* the smallest number that several files say is theirs; TG_NULL_INT: none */
 void tg__table_add_losses(struct tg_table *out, const struct tg__columns *t,
                           const struct tg__ask *a); /* those of the ranks asked for */
@@ -197,7 +197,7 @@ enum tg_err tg__ask_choice(const struct tg__ask *a, const char *arg, const char 
 
 /* The value of `arg` as a whole number of 0 and above, or as microseconds such as 30 or 0.5. TG_USAGE when it is none.
  */
-enum tg_err tg__ask_whole(const struct tg__ask *a, const char *arg, int64_t *out, struct tg_error *e);
+enum tg_err tg__ask_integer(const struct tg__ask *a, const char *arg, int64_t *out, struct tg_error *e);
 enum tg_err tg__ask_us(const struct tg__ask *a, const char *arg, int64_t *ns, struct tg_error *e);
 
 typedef enum tg_err tg__question_fn(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
@@ -220,7 +220,7 @@ enum tg__need {
 };
 /* questions.def explains these two. */
 enum tg__steps_by { TG__STEPS_BY_TIME, TG__STEPS_BY_LAUNCH, TG__STEPS_BY_EACH };
-enum tg__merge { TG__MERGE_WHOLE, TG__MERGE_EVERY, TG__MERGE_ROWS, TG__MERGE_FOLD, TG__MERGE_LATE };
+enum tg__merge { TG__MERGE_TOGETHER, TG__MERGE_EVERY, TG__MERGE_ROWS, TG__MERGE_FOLD, TG__MERGE_LATE };
 enum tg__question_id { /* of the questions of this folder; those of folders above follow from TG__Q_COUNT on */
 #define QUESTION(name, ...) TG__Q_##name,
 #include "analyze/questions.def"
@@ -305,9 +305,15 @@ struct tg__column_info {
   const char *of, *by; /* columns of the same question, "" = none */
 };
 /* All questions there are, as src/catalog puts them together. */
+struct tg__question_alias { /* a question's name in the version before */
+  const char *name;
+  const struct tg__question *question;
+};
 struct tg__catalog {
   const struct tg__question *questions;
   size_t count;
+  const struct tg__question_alias *aliases;
+  size_t alias_count;
   const struct tg__argument_info *arguments; /* of all questions, as columns and merge_rules */
   size_t argument_count;
   const struct tg__column_info *columns;
@@ -317,7 +323,10 @@ struct tg__catalog {
   const struct tg__merge_hooks *hooks; /* by question */
 };
 /* questions.c */
-const struct tg__question *tg__catalog_find(const struct tg__catalog *c, const char *name); /* NULL when unknown */
+const struct tg__question *tg__catalog_find(const struct tg__catalog *c,
+                                            const char *name); /* by name or alias; NULL when unknown */
+/* A note with the name of q, when the question was asked by an alias. */
+void tg__table_note_alias(struct tg_table *t, const struct tg__question *q, const char *asked);
 const struct tg__question *tg__catalog_question(const struct tg__catalog *c, enum tg__question_id id);
 const struct tg__argument_info *tg__question_argument(const struct tg__question *q,
                                                       size_t k); /* sort, limit, where come last; NULL past the end */
@@ -341,9 +350,9 @@ enum tg_err tg__ask_rank(struct tg__columns *t, const struct tg__job_info *job, 
                          struct tg_table **out, struct tg_error *e);
 
 /* diff.c: two traces held against each other; arguments and columns stand in diff.def. The notes of the table begin
- * with the headline. A side may be a run, whose ranks are looked at one after the other. */
+ * with the headline. A side may be a folder with ranks that are read one after the other. */
 typedef enum tg_err tg__look_fn(void *ctx, struct tg__columns *t, struct tg_error *e);
-struct tg__diff_doors {
+struct tg__diff_access {
   const struct tg__catalog *catalog;
   enum tg_err (*each)(struct tg_trace *run, tg__look_fn *look, void *ctx, struct tg_error *e); /* files of a run */
   enum tg_err (*ask)(struct tg__columns *t, const char *question, const struct tg_arg *args, size_t arg_count,
@@ -357,7 +366,7 @@ struct tg__diff_input {        /* a side */
   bool is_run;                 /* the ranks are in files */
 };
 enum tg_err tg__diff_run(const struct tg__diff_input *a, const struct tg__diff_input *b,
-                         const struct tg__diff_doors *doors, const struct tg_arg *args, size_t arg_count,
+                         const struct tg__diff_access *access, const struct tg_arg *args, size_t arg_count,
                          struct tg_table **out, struct tg_error *e);
 const struct tg__argument_info *tg__diff_argument(size_t k); /* NULL past the end */
 /* diff_fail.c: does  step.p50 > +5%  hold for a table of tg__diff_run? When it does, e->text says for which row. */
@@ -466,7 +475,7 @@ struct tg__str tg__user_frame_of_stack(
     struct tg__str stack); /* innermost such frame of "a.py(1): f;b.py(2): g", empty when there is none */
 /* The frame of the program around a slice, or the one in the stack recorded with it; empty when there is none. */
 struct tg__str tg__user_frame(const struct tg__columns *t, uint32_t slice);
-/* Append "file.py(12): function" with the line that was being run, where the trace tells it; nothing when it tells
+/* Append "file.py(12): function" with the line that was executing, where the trace has it; nothing when it has
  * no line. */
 void tg__user_line(const struct tg__columns *t, uint32_t slice, struct tg__out *out);
 

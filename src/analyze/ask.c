@@ -109,7 +109,7 @@ static bool read_number(const char *text, const char *end, int64_t *out) {
   return true;
 }
 
-enum tg_err tg__ask_whole(const struct tg__ask *a, const char *arg, int64_t *out, struct tg_error *e) {
+enum tg_err tg__ask_integer(const struct tg__ask *a, const char *arg, int64_t *out, struct tg_error *e) {
   const char *value = tg__ask_arg(a, arg);
   if (value && read_number(value, value + strlen(value), out) && *out >= 0) return TG_OK;
   return tg__fail(e, TG_USAGE, -1, "%s: %s=%.60s is not a whole number", a->question->name, arg, value ? value : "");
@@ -139,7 +139,7 @@ static enum tg_err parse_rank(const struct tg__columns *t, struct tg__ask *a, st
   a->rank = TG_NONE;
   if (tg__ask_is_all(value)) return TG_OK;
   if (!read_number(value, value + strlen(value), &number) || number < 0)
-    return tg__fail(e, TG_USAGE, -1, "rank=%.60s is not a rank: give a whole number such as 0, or all", value);
+    return tg__fail(e, TG_USAGE, -1, "rank=%.60s is not a rank: use a whole number such as 0, or all", value);
   for (uint32_t r = 0; r < t->rank_count; r++) {
     const int64_t has = t->ranks[r].number < 0 ? 0 : t->ranks[r].number; /* a single file without a rank answers as 0 */
     if (has == number) {
@@ -163,7 +163,7 @@ static enum tg_err parse_track(const struct tg__columns *t, struct tg__ask *a, s
   if (tg__ask_is_all(value)) return TG_OK;
   if (!read_number(value, value + strlen(value), &number) || number < 0)
     return tg__fail(e, TG_USAGE, -1,
-                    "track=%.60s is not a track: give a number as listed by the question tracks, or all", value);
+                    "track=%.60s is not a track: use a number as listed by the question tracks, or all", value);
   if (number >= t->track_count)
     return tg__fail(e, TG_NO_DATA, -1, "track %lld is not in the trace, which has %u; the question tracks lists them",
                     (long long)number, t->track_count);
@@ -171,21 +171,21 @@ static enum tg_err parse_track(const struct tg__columns *t, struct tg__ask *a, s
   return TG_OK;
 }
 
-enum { WHOSE = 40 };
+enum { LABEL_BYTES = 40 };
 
 /* ---- step windows ---------------------------------------------------------------------------- */
 
 /* Of one rank by its number: what it lacks another may have. */
-static const char *whose(const struct tg__columns *t, uint32_t rank, char buf[WHOSE]) {
+static const char *rank_label(const struct tg__columns *t, uint32_t rank, char buf[LABEL_BYTES]) {
   if (rank == TG_NONE || t->ranks[rank].number < 0) return "the trace";
-  snprintf(buf, WHOSE, "rank %lld", (long long)t->ranks[rank].number);
+  snprintf(buf, LABEL_BYTES, "rank %lld", (long long)t->ranks[rank].number);
   return buf;
 }
 
 static enum tg_err no_such_step(const struct tg__columns *t, const struct tg__ask *a, const char *text, int len,
                                 struct tg_error *e) {
-  char buf[WHOSE];
-  const char *const who = whose(t, a->rank == TG_NONE && t->rank_count == 1 ? 0 : a->rank, buf);
+  char buf[LABEL_BYTES];
+  const char *const who = rank_label(t, a->rank == TG_NONE && t->rank_count == 1 ? 0 : a->rank, buf);
   int64_t low = INT64_MAX, high = INT64_MIN;
   unsigned count = 0;
   for (uint32_t i = 0; i < t->step_count; i++) {
@@ -202,14 +202,14 @@ static enum tg_err no_such_step(const struct tg__columns *t, const struct tg__as
 }
 
 /* Mark the steps that one item, 5 or 5:8, names. */
-static enum tg_err pick_steps(const struct tg__columns *t, const struct tg__ask *a, const char *item, const char *end,
-                              bool *picked, struct tg_error *e) {
+static enum tg_err select_steps(const struct tg__columns *t, const struct tg__ask *a, const char *item, const char *end,
+                                bool *selected, struct tg_error *e) {
   const char *colon = memchr(item, ':', (size_t)(end - item));
   const int shown = (int)(end - item < 60 ? end - item : 60);
   int64_t first, last;
   if (!read_number(item, colon ? colon : end, &first) || !read_number(colon ? colon + 1 : item, end, &last))
     return tg__fail(e, TG_USAGE, -1,
-                    "step=%.*s is not understood: give one step (5), a range with both ends (5:8), or a list (5,7)",
+                    "step=%.*s is not understood: use one step (5), a range with both ends (5:8), or a list (5,7)",
                     shown, item);
   if (last < first)
     return tg__fail(e, TG_USAGE, -1, "step=%.*s runs backwards: the smaller number comes first", shown, item);
@@ -217,19 +217,19 @@ static enum tg_err pick_steps(const struct tg__columns *t, const struct tg__ask 
   for (uint32_t i = 0; i < t->step_count; i++) {
     const struct tg__step *s = &t->steps[i];
     if (s->number < first || s->number > last || !tg__ask_has_rank(a, s->rank)) continue;
-    picked[i] = any = true;
+    selected[i] = any = true;
   }
   return any ? TG_OK : no_such_step(t, a, item, shown, e);
 }
 
-static enum tg_err make_windows(const struct tg__columns *t, struct tg__ask *a, const bool *picked,
+static enum tg_err make_windows(const struct tg__columns *t, struct tg__ask *a, const bool *selected,
                                 struct tg_error *e) {
   size_t count = 0;
-  for (uint32_t i = 0; i < t->step_count; i++) count += picked[i];
+  for (uint32_t i = 0; i < t->step_count; i++) count += selected[i];
   a->windows = tg__alloc((count + 1) * sizeof *a->windows);
   if (!a->windows) return tg__fail(e, TG_MEMORY, -1, "out of memory");
   for (uint32_t i = 0; i < t->step_count; i++) {
-    if (!picked[i]) continue;
+    if (!selected[i]) continue;
     const struct tg__step *s = &t->steps[i];
     struct tg__window *w = &a->windows[a->window_count++];
     *w = (struct tg__window){s->start_ns, s->end_ns, s->rank, i, s->end_ns};
@@ -255,17 +255,17 @@ static enum tg_err parse_steps(const struct tg__columns *t, struct tg__ask *a, s
         "the trace has no steps, so step=%.60s selects nothing; call prof.step() once an iteration when recording",
         value);
   a->has_steps = true;
-  bool *picked = tg__alloc(t->step_count);
-  if (!picked) return tg__fail(e, TG_MEMORY, -1, "out of memory");
+  bool *selected = tg__alloc(t->step_count);
+  if (!selected) return tg__fail(e, TG_MEMORY, -1, "out of memory");
   enum tg_err err = TG_OK;
   for (const char *item = value; err == TG_OK;) {
     const char *end = strchrnul(item, ',');
-    err = pick_steps(t, a, item, end, picked, e);
+    err = select_steps(t, a, item, end, selected, e);
     if (!*end) break;
     item = end + 1;
   }
-  if (err == TG_OK) err = make_windows(t, a, picked, e);
-  tg__free(picked);
+  if (err == TG_OK) err = make_windows(t, a, selected, e);
+  tg__free(selected);
   return err;
 }
 
@@ -378,7 +378,7 @@ static void add_notes(const struct tg__columns *t, const struct tg__ask *a, stru
                    (int)tg__name(t, step->name).len, tg__name(t, step->name).ptr);
   note_unlaunched(t, a, out);
   if (!a->is_joined && t->rank_count > 1)
-    tg__table_note_twins(out, t, "", a->rank == TG_NONE ? TG_NULL_INT : t->ranks[a->rank].number);
+    tg__table_note_duplicate_ranks(out, t, "", a->rank == TG_NONE ? TG_NULL_INT : t->ranks[a->rank].number);
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -390,20 +390,21 @@ static enum tg_err parse_limit(struct tg__ask *a, size_t *limit, struct tg_error
   *limit = SIZE_MAX;
   if (tg__ask_is_all(value)) return TG_OK;
   if (!read_number(value, value + strlen(value), &number) || number < 0)
-    return tg__fail(e, TG_USAGE, -1, "limit=%.60s is not a number of rows: give a whole number, or all", value);
+    return tg__fail(e, TG_USAGE, -1, "limit=%.60s is not a number of rows: use a whole number, or all", value);
   *limit = (size_t)number;
   if ((!where || !*where) && (!sort || !*sort)) a->most_rows = *limit;
   return TG_OK;
 }
 
 /* where, sort, limit: in this order whatever the order of the arguments. */
-static enum tg_err finish(struct tg_table *out, const struct tg__ask *a, size_t limit, struct tg_error *e) {
+static enum tg_err apply_where_sort_limit(struct tg_table *out, const struct tg__ask *a, size_t limit,
+                                          struct tg_error *e) {
   const char *where = tg__ask_arg(a, "where"), *sort = tg__ask_arg(a, "sort");
   enum tg_err err = TG_OK;
   if (where && *where) err = tg__where_filter(out, where, e);
   if (err == TG_OK && sort && *sort) err = tg__sort_table(out, sort, e);
   if (err == TG_OK && out->rows > limit) out->rows = limit;
-  if (err == TG_OK) err = tg__keep_picked(a, out, e);
+  if (err == TG_OK) err = tg__keep_selected_columns(a, out, e);
   return err;
 }
 
@@ -424,8 +425,8 @@ enum tg_err tg__ask_order(const struct tg__question *q, struct tg_table *t, cons
   if (!err && sort && *sort) err = tg__sort_table(t, sort, e);
   if (!err && t->rows > limit) t->rows = limit;
   if (!err) note_nothing(&a, t);
-  if (!err) err = tg__pick_columns(&a, t, e);
-  if (!err) err = tg__keep_picked(&a, t, e);
+  if (!err) err = tg__select_columns(&a, t, e);
+  if (!err) err = tg__keep_selected_columns(&a, t, e);
   tg__ask_end(&a);
   return err ? err : t->failed ? tg__no_memory(e, "answering %s", t->question) : TG_OK;
 }
@@ -462,7 +463,7 @@ static enum tg_err only_summaries(const struct tg__columns *t, const struct tg__
 }
 
 /* Questions about ranks are answered from all columns or, where there are none, from the summaries of the ranks. */
-static enum tg_err load(struct tg__columns *t, const struct tg__ask *a, struct tg_error *e) {
+static enum tg_err load_answer(struct tg__columns *t, const struct tg__ask *a, struct tg_error *e) {
   const struct tg__question *const q = a->question;
   if (q->loads == TG__COL_RANKS) return a->job.summaries ? TG_OK : tg__trace_load(t, TG__COL_ALL, e);
   if (a->job.summaries && q->loads != TG__COL_NONE) return only_summaries(t, q, e);
@@ -470,25 +471,25 @@ static enum tg_err load(struct tg__columns *t, const struct tg__ask *a, struct t
 }
 
 static enum tg_err check_needs(const struct tg__columns *t, const struct tg__ask *a, struct tg_error *e) {
-  char buf[WHOSE];
+  char buf[LABEL_BYTES];
   const bool is_one_of_several = !a->is_joined && (t->rank_count > 1 || a->job.is_part);
-  return tg__check_needs(t, a, whose(t, is_one_of_several ? a->rank : TG_NONE, buf), e);
+  return tg__check_needs(t, a, rank_label(t, is_one_of_several ? a->rank : TG_NONE, buf), e);
 }
 
-static enum tg_err answer(struct tg__columns *t, struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
+static enum tg_err answer_question(struct tg__columns *t, struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
   size_t limit;
   enum tg_err err = check_names(a, e);
   if (err == TG_OK) err = parse_limit(a, &limit, e);
   if (err == TG_OK && !a->is_joined) err = parse_rank(t, a, e);
   if (err == TG_OK) err = parse_track(t, a, e);
-  if (err == TG_OK) err = load(t, a, e);
+  if (err == TG_OK) err = load_answer(t, a, e);
   if (err == TG_OK) err = parse_steps(t, a, e);
   if (err == TG_OK) a->policy = tg__rules_policy(a);
   if (err == TG_OK) err = check_needs(t, a, e);
   if (err == TG_OK) err = add_columns(a->question, out);
-  if (err == TG_OK) err = tg__pick_columns(a, out, e);
+  if (err == TG_OK) err = tg__select_columns(a, out, e);
   if (err == TG_OK) err = tg__rules_answer(t, a, out, e);
-  if (err == TG_OK && !out->failed) err = finish(out, a, limit, e);
+  if (err == TG_OK && !out->failed) err = apply_where_sort_limit(out, a, limit, e);
   if (err == TG_OK) {
     add_notes(t, a, out);
     tg__table_add_losses(out, t, a);
@@ -506,11 +507,11 @@ enum tg_err tg__ask_select(const struct tg__columns *t, const struct tg_arg *arg
 
 void tg__ask_end(struct tg__ask *a) { tg__free(a->windows); }
 
-static enum tg_err ask(struct tg__columns *t, struct tg__ask *a, struct tg_table **out, struct tg_error *e) {
+static enum tg_err ask_answer(struct tg__columns *t, struct tg__ask *a, struct tg_table **out, struct tg_error *e) {
   struct tg_table *const table = tg__table_new(a->question->name);
   *out = NULL;
   if (!table) return tg__fail(e, TG_MEMORY, -1, "out of memory");
-  const enum tg_err err = answer(t, a, table, e);
+  const enum tg_err err = answer_question(t, a, table, e);
   tg__ask_end(a);
   assert(err || tg__table_is_valid(table, NULL));
   if (err)
@@ -525,7 +526,7 @@ enum tg_err tg__ask_rank(struct tg__columns *t, const struct tg__job_info *job, 
                          struct tg_table **out, struct tg_error *e) {
   struct tg__ask a = {
       .question = q, .args = args, .arg_count = arg_count, .job = *job, .rank = rank, .is_joined = true};
-  return ask(t, &a, out, e);
+  return ask_answer(t, &a, out, e);
 }
 
 enum tg_err tg__ask_run(const struct tg__catalog *c, struct tg__columns *t, const struct tg__job_info *job,
@@ -535,5 +536,5 @@ enum tg_err tg__ask_run(const struct tg__catalog *c, struct tg__columns *t, cons
   *out = NULL;
   if (!a.question) return unknown_question(c, question, e);
   enum tg_err err = tg__ask_check(a.question, args, arg_count, e);
-  return err ? err : ask(t, &a, out, e);
+  return err ? err : ask_answer(t, &a, out, e);
 }

@@ -18,10 +18,10 @@ bool tg__ask_is_all(const char *value); /* an argument that chooses nothing */
  * what is asked. */
 enum tg_err tg__check_needs(const struct tg__columns *t, const struct tg__ask *a, const char *who, struct tg_error *e);
 
-/* pick.c: the argument columns=, for questions with as many rows as events. Before the answer: what neither it nor
- * where= nor sort= names is left out. Afterwards: only the columns it names are left, in its order. Without it
+/* select_columns.c: the argument columns=, for questions with as many rows as events. Before the answer: what neither
+ * it nor where= nor sort= names is left out. Afterwards: only the columns it names are left, in its order. Without it
  * nothing changes. */
-enum tg_err tg__pick_columns(const struct tg__ask *a, struct tg_table *t, struct tg_error *e);
-enum tg_err tg__keep_picked(const struct tg__ask *a, struct tg_table *t, struct tg_error *e);
+enum tg_err tg__select_columns(const struct tg__ask *a, struct tg_table *t, struct tg_error *e);
+enum tg_err tg__keep_selected_columns(const struct tg__ask *a, struct tg_table *t, struct tg_error *e);
 
 #endif

@@ -17,7 +17,7 @@ static bool is_any(enum tg__class c) {
 }
 static bool is_named(enum tg__class c) { return c == TG__CLASS_ANNOTATION || c == TG__CLASS_GPU_ANNOTATION; }
 
-/* Is there one on a track of this kind? With `linked`, one whose host call is known. */
+/* Is there one on a track of this kind? With `linked`, one with a known host call. */
 static bool stands_on(const struct tg__columns *t, const struct tg__ask *a, const uint64_t *wanted, bool linked,
                       bool devices) {
   for (uint32_t k = t->track_count; k-- > 0;) { /* the category may stand on marks alone */

@@ -12,7 +12,14 @@ static const struct tg__argument_info common[] = {
 const struct tg__question *tg__catalog_find(const struct tg__catalog *c, const char *name) {
   for (size_t i = 0; i < c->count; i++)
     if (strcmp(c->questions[i].name, name) == 0) return &c->questions[i];
+  for (size_t i = 0; i < c->alias_count; i++)
+    if (strcmp(c->aliases[i].name, name) == 0) return c->aliases[i].question;
   return NULL;
+}
+
+void tg__table_note_alias(struct tg_table *t, const struct tg__question *q, const char *asked) {
+  if (strcmp(q->name, asked) != 0)
+    tg__table_note(t, "%s is now called %s; the next version does not know the old name", asked, q->name);
 }
 
 const struct tg__question *tg__catalog_question(const struct tg__catalog *c, enum tg__question_id id) {

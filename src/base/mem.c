@@ -32,9 +32,9 @@ static const size_t BIG = SIZE_MAX; /* none: it watches the ends of malloc's blo
 static const size_t BIG = 256 << 10;
 #endif
 
-/* Big blocks are whole pages, where what one answer gave back is warm for the next (pages.c). How large each is stands
+/* Big blocks are whole pages, which pages.c keeps warm for reuse. How large each is stands
  * in this table, by address; it is searched only for addresses at which a page begins. Open addressing: no block lies
- * further from its place than `reach`. There is no lock, so that a child forked at any moment can use it. What has no
+ * farther from its place than `reach`. There is no lock, so that a child forked at any moment can use it. What has no
  * room in the table is malloc's. */
 enum { PAGE = 4096, PLACE_BITS = 13, PLACES = 1 << PLACE_BITS, MOST_BIG = PLACES / 2 };
 

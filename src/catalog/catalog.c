@@ -43,6 +43,11 @@ static const struct tg__question questions[] = {
 #include "catalog/questions_all.def"
 };
 
+static const struct tg__question_alias aliases[] = {
+#define ALIAS(old, question) {#old, &questions[AT_##question]},
+#include "catalog/questions_all.def"
+};
+
 static const struct tg__merge_hooks hooks[QUESTION_COUNT] = {
 #define FOLDED(question, note) [AT_##question] = {note, tg__folded_##question, NULL},
 #define MERGED(question, note) [AT_##question] = {note, NULL, tg__merged_##question},
@@ -75,6 +80,8 @@ static const struct tg__column_info columns[] = {
 const struct tg__catalog tg__catalog = {
     .questions = questions,
     .count = QUESTION_COUNT,
+    .aliases = aliases,
+    .alias_count = sizeof aliases / sizeof *aliases,
     .arguments = arguments,
     .argument_count = ARGUMENT_COUNT,
     .columns = columns,

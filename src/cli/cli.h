@@ -48,7 +48,7 @@ struct tg__cli {
   const char *out_path; /* "-" = standard output */
   unsigned threads;
   bool color;
-  unsigned width; /* that --width gives */
+  unsigned width; /* from --width */
 };
 /* Fill *c from the words after the program's name. Returns the exit status to leave with, -1 to go on. */
 int tg__cli_parse(struct tg__cli *c, int argc, char **argv);
@@ -57,12 +57,12 @@ const char *tg__cli_setting(const struct tg__cli *c, const char *name);  /* NULL
 const char *tg__cli_argument(const struct tg__cli *c, const char *name); /* NULL when not given */
 bool tg__cli_wants_json(const struct tg__cli *c);
 bool tg__cli_says_dashes(const struct tg__cli *c); /* was there a -- before the operands? */
-/* The number of rows an option gives, `fallback` when it is not given; -1: it makes no sense. */
+/* The number of rows of an option, `fallback` without it; -1: not a number of rows. */
 long tg__cli_rows(const struct tg__cli *c, const char *name, long fallback);
 /* Exactly `count` operands, else a usage error is printed and false returned. */
 bool tg__cli_needs(const struct tg__cli *c, size_t count);
 
-/* ---- saying what went wrong (screen.c) ------------------------------------------------------- */
+/* ---- saying what went wrong (terminal.c) ------------------------------------------------------- */
 
 /* Print the error, and the command to type next when there is one; returns the exit status. */
 int tg__cli_failed(const struct tg__cli *c, const struct tg_error *e, const char *next);
@@ -82,7 +82,7 @@ const char *tg__cli_instead(struct tg__cli *c, enum tg_err err, const struct tg_
 /* A summary has no events: says so and returns the exit status; else 0. */
 int tg__cli_needs_events(struct tg__cli *c, struct tg_trace *t, const char *path);
 
-/* ---- input and output (screen.c) ------------------------------------------------------------- */
+/* ---- input and output (terminal.c) ------------------------------------------------------------- */
 
 /* With a progress bar, as all of these. A folder: all its ranks in memory. */
 enum tg_err tg__cli_open(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e);

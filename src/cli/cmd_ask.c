@@ -44,7 +44,7 @@ static enum tg_err count_failing(const struct tg__cli *c, struct tg_trace *trace
 }
 
 /* Every --fail-if there is; says which of them hold. */
-static int judge(struct tg__cli *c, struct tg_trace *trace, const char *path, const char *question) {
+static int judge_assertion(struct tg__cli *c, struct tg_trace *trace, const char *path, const char *question) {
   int status = TG__EXIT_OK;
   for (size_t i = 0; i < c->setting_count; i++) {
     const char *const test = c->settings[i].value;
@@ -87,7 +87,7 @@ int tg__cmd_ask(struct tg__cli *c) {
   } else {
     if (tg__cli_setting(c, "explain")) explain(t, question);
     status = tg__cli_table(c, t, tg__cli_argument(c, "limit") || strcmp(c->format, "text") != 0 ? 0 : ROWS_AS_TEXT);
-    if (!status) status = judge(c, trace, path, question);
+    if (!status) status = judge_assertion(c, trace, path, question);
   }
   tg_table_free(t);
   tg_close(trace);

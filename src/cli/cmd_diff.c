@@ -45,8 +45,8 @@ static int show(const struct tg__cli *c, struct tg_table *t) {
 static bool is_assertion(const struct tg_arg *setting) { return strcmp(setting->name, "fail-if") == 0; }
 
 /* Assertions may be about rows that --by, --where or --limit do not show: they are judged on the whole. */
-static enum tg_err whole_diff(const struct tg__cli *c, struct tg_trace *a, struct tg_trace *b, struct tg_table **out,
-                              struct tg_error *e) {
+static enum tg_err diff_all_rows(const struct tg__cli *c, struct tg_trace *a, struct tg_trace *b, struct tg_table **out,
+                                 struct tg_error *e) {
   static const char *const narrow[] = {"by", "where", "sort", "limit"};
   struct tg_arg *args = tg__alloc((c->argument_count + 1) * sizeof *args);
   if (!args) return tg__fail(e, TG_MEMORY, -1, "out of memory");
@@ -64,7 +64,7 @@ static enum tg_err whole_diff(const struct tg__cli *c, struct tg_trace *a, struc
 }
 
 /* One assertion: of a diff in its own words, of --question as an expression over the columns. */
-static enum tg_err judge(struct tg_table *t, const char *expression, bool *fails, struct tg_error *e) {
+static enum tg_err judge_assertions(struct tg_table *t, const char *expression, bool *fails, struct tg_error *e) {
   if (tg__diff_is_page(t)) return tg_diff_fails(t, expression, fails, e);
   const size_t all = tg_table_rows(t);
   const enum tg_err err = tg_table_filter(t, expression, e);
@@ -81,8 +81,8 @@ static int judge_all(struct tg__cli *c, struct tg_trace *a, struct tg_trace *b) 
     struct tg_table *t = NULL;
     struct tg_error e = {0};
     bool fails = false;
-    enum tg_err err = whole_diff(c, a, b, &t, &e);
-    if (!err) err = judge(t, c->settings[i].value, &fails, &e);
+    enum tg_err err = diff_all_rows(c, a, b, &t, &e);
+    if (!err) err = judge_assertions(t, c->settings[i].value, &fails, &e);
     tg_table_free(t);
     if (err) return failed(c, err, &e, a, b);
     if (fails) tg__cli_say("tachograph: threshold failed: %s\n", e.text);
@@ -93,7 +93,7 @@ static int judge_all(struct tg__cli *c, struct tg_trace *a, struct tg_trace *b) 
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static int compare(struct tg__cli *c, struct tg_trace *a, struct tg_trace *b) {
+static int compare_traces(struct tg__cli *c, struct tg_trace *a, struct tg_trace *b) {
   struct tg_error e = {0};
   struct tg_table *t = NULL;
   const enum tg_err err = tg_diff(a, b, c->arguments, c->argument_count, &t, &e);
@@ -113,7 +113,7 @@ int tg__cmd_diff(struct tg__cli *c) {
   if (tg__cli_open_run(c, c->operands[0], &a, &e) || tg__cli_open_run(c, c->operands[1], &b, &e))
     status = tg__cli_failed(c, &e, NULL);
   else
-    status = compare(c, a, b);
+    status = compare_traces(c, a, b);
   tg_close(a);
   tg_close(b);
   return status;

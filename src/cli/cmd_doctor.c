@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static void put_line(struct tg_table *t, const char *item, const char *value, bool is_fine, const char *advice) {
+static void put_doctor_line(struct tg_table *t, const char *item, const char *value, bool is_fine, const char *advice) {
   tg_table_add_row(t, (struct tg_cell[]){{.text = item}, {.text = value}, {.number = is_fine}, {.text = advice}});
 }
 
@@ -33,32 +33,32 @@ static const char *codec_advice(void) {
 }
 
 static void check_build(struct tg_table *t) {
-  put_line(t, "version", tg_version(), true, NULL);
+  put_doctor_line(t, "version", tg_version(), true, NULL);
 #ifdef __VERSION__
-  put_line(t, "compiler", __VERSION__, true, NULL);
+  put_doctor_line(t, "compiler", __VERSION__, true, NULL);
 #endif
-  put_line(t, "compressed input", tg__input_codecs(), !strstr(tg__input_codecs(), "no "), codec_advice());
+  put_doctor_line(t, "compressed input", tg__input_codecs(), !strstr(tg__input_codecs(), "no "), codec_advice());
 #if defined(TG_WITH_SQLITE)
-  put_line(t, "sql", "SQLite", true, NULL);
+  put_doctor_line(t, "sql", "SQLite", true, NULL);
 #else
-  put_line(t, "sql", "none", false, "build with SQLite (-DTG_WITH_SQLITE=ON) for tachograph sql");
+  put_doctor_line(t, "sql", "none", false, "build with SQLite (-DTG_WITH_SQLITE=ON) for tachograph sql");
 #endif
   const char *const server = tg__serve_library();
-  put_line(t, "view", server ? server : "none", server != NULL,
-           server ? NULL : "build with libwebsockets (-DTG_WITH_SERVER=ON) for tachograph view");
+  put_doctor_line(t, "view", server ? server : "none", server != NULL,
+                  server ? NULL : "build with libwebsockets (-DTG_WITH_SERVER=ON) for tachograph view");
 }
 
 static void check_machine(struct tg_table *t) {
   char text[64], amount[32];
-  put_line(t, "processor", simd(), true, NULL);
+  put_doctor_line(t, "processor", simd(), true, NULL);
   const unsigned cores = tg__cpu_count();
   snprintf(text, sizeof text, "%u usable", cores);
-  put_line(t, "cores", text, true, cores == 1 ? "reading is about 1.7 times as fast with a second core" : NULL);
+  put_doctor_line(t, "cores", text, true, cores == 1 ? "reading is about 1.7 times as fast with a second core" : NULL);
   const int64_t page = sysconf(_SC_PAGESIZE), pages = sysconf(_SC_PHYS_PAGES);
   const int64_t bytes = page > 0 && pages > 0 ? page * pages : 0;
   const bool is_enough = bytes >= (int64_t)2 << 30;
-  put_line(t, "memory", tg__human_bytes(bytes, amount), is_enough,
-           is_enough ? NULL : "a 1 GB trace takes about 0.3 GB; convert it to .tacho elsewhere");
+  put_doctor_line(t, "memory", tg__human_bytes(bytes, amount), is_enough,
+                  is_enough ? NULL : "a 1 GB trace takes about 0.3 GB; convert it to .tacho elsewhere");
 }
 
 /* What roofline and mfu hold a trace of this CPU against that does not say it itself. */
@@ -71,18 +71,18 @@ static void measure_peak(struct tg_table *t) {
            peak.fp64_flop_per_s / 1e12, gbs, peak.threads, peak.threads == 1 ? "" : "s");
   snprintf(advice, sizeof advice,
            "for a trace of this CPU: tachograph ask FILE roofline --peak_tflops %.3g --peak_gbs %.3g", tflops, gbs);
-  put_line(t, "peak, measured now", text, true, advice);
+  put_doctor_line(t, "peak, measured now", text, true, advice);
 }
 
 /* The next cell of a line, which ends at a tab or at the end of the line. */
-static const char *cell(char **line) {
+static const char *next_cell(char **line) {
   char *const begin = *line;
   *line += strcspn(*line, "\t");
   if (**line) *(*line)++ = 0;
   return begin;
 }
 
-/* What can be recorded only Python and its torch know: python/tachograph/_doctor.py tells us, a line for each row. */
+/* What can be recorded only Python and its torch know: python/tachograph/_doctor.py prints it, a line for each row. */
 static void check_recording(struct tg_table *t) {
   static const char ask[] =
       "import sys; sys.path.remove('') if '' in sys.path else None; from tachograph._doctor import main; main()";
@@ -91,24 +91,24 @@ static void check_recording(struct tg_table *t) {
   char text[8192], value[256];
   if (!tg__program_says(question, text, sizeof text)) {
     snprintf(value, sizeof value, "no: %.200s cannot import the package tachograph", python);
-    put_line(t, "recording", value, false, "pip install tachograph; only needed to record, not to read");
+    put_doctor_line(t, "recording", value, false, "pip install tachograph; only needed to record, not to read");
     return;
   }
   for (char *at = text; *at;) {
     char *line = at;
     at += strcspn(at, "\n");
     if (*at) *at++ = 0;
-    const char *const item = cell(&line), *const said = cell(&line);
-    const bool is_fine = strcmp(cell(&line), "1") == 0;
-    const char *const advice = cell(&line);
-    put_line(t, item, said, is_fine, *advice ? advice : NULL);
+    const char *const item = next_cell(&line), *const said = next_cell(&line);
+    const bool is_fine = strcmp(next_cell(&line), "1") == 0;
+    const char *const advice = next_cell(&line);
+    put_doctor_line(t, item, said, is_fine, *advice ? advice : NULL);
   }
 }
 
 /* Nobody hands us counters, and none are made up. */
 static void say_counters(struct tg_table *t) {
-  put_line(t, "hardware counters", "unavailable", true,
-           "counters of a kernel are shown by Nsight Compute: ncu --set full python train.py");
+  put_doctor_line(t, "hardware counters", "unavailable", true,
+                  "counters of a kernel are shown by Nsight Compute: ncu --set full python train.py");
 }
 
 int tg__cmd_doctor(struct tg__cli *c) {

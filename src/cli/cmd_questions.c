@@ -10,8 +10,8 @@ static struct tg_table *list_questions(void) {
   return t;
 }
 
-static void put_line(struct tg_table *t, const char *kind, const char *name, const char *type, const char *unit,
-                     const char *fallback, const char *meaning) {
+static void put_question_line(struct tg_table *t, const char *kind, const char *name, const char *type,
+                              const char *unit, const char *fallback, const char *meaning) {
   tg_table_add_row(
       t, (struct tg_cell[]){
              {.text = kind}, {.text = name}, {.text = type}, {.text = unit}, {.text = fallback}, {.text = meaning}});
@@ -25,10 +25,10 @@ static struct tg_table *describe(size_t question) {
   if (!t) return NULL;
   const char *name, *type, *unit, *fallback, *meaning;
   for (size_t k = 0; tg_question_argument(question, k, &name, &fallback, &meaning); k++) {
-    put_line(t, "argument", name, NULL, NULL, fallback, meaning);
+    put_question_line(t, "argument", name, NULL, NULL, fallback, meaning);
   }
   for (size_t k = 0; tg_question_column(question, k, &name, &type, &unit, &meaning); k++) {
-    put_line(t, "column", name, type, unit, NULL, meaning);
+    put_question_line(t, "column", name, type, unit, NULL, meaning);
   }
   tg__cli_note(t, "%s: %s", tg_question_name(question), tg_question_meaning(question));
   tg__cli_note(t, "an argument is given as an option: tachograph ask FILE %s --limit 5", tg_question_name(question));

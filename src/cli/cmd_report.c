@@ -1,4 +1,4 @@
-/* tachograph report: the one screen. */
+/* tachograph report: the report. */
 #include "cli/cli.h"
 
 static int print(struct tg__cli *c, struct tg_trace *trace) {

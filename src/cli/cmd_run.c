@@ -2,7 +2,7 @@
  * recorded.
  *
  * The program runs as it would without us: same words, same streams, same exit status. What is added is one variable
- * that says where and how to record, and a folder in front of PYTHONPATH (python/tachograph/_launch/site) whose
+ * that says where and how to record, and a folder in front of PYTHONPATH (python/tachograph/_launch/site) with a
  * sitecustomize acts on it. */
 #include "cli/cli.h"
 #include "cli/run_log.h"
@@ -82,7 +82,7 @@ static int read_options(struct run *r) {
 static const char ASK_PYTHON[] = "import os, sys; sys.path.remove('') if '' in sys.path else None; import tachograph; "
                                  "print(os.path.dirname(os.path.abspath(tachograph.__file__)))";
 
-/* The Python that has our package: the one whose console command called us, else python3. */
+/* The Python that has our package: the one of the console command that called us, else python3. */
 static enum tg_err find_python(struct run *r, struct tg_error *e) {
   const char *python = tg__getenv("TACHOGRAPH_PYTHON"), *package = tg__getenv("TACHOGRAPH_PACKAGE");
   snprintf(r->python, sizeof r->python, "%s", python && *python ? python : "python3");
@@ -270,7 +270,7 @@ static void count_lost(struct run *r, const struct tg_trace *t) {
 }
 
 /* Everything that was recorded becomes one packed file; the raw files go when it is written. */
-static enum tg_err pack(struct run *r, struct tg__run_log *log, struct tg_error *e) {
+static enum tg_err pack_recording(struct run *r, struct tg__run_log *log, struct tg_error *e) {
   struct tg__arena arena = {0};
   const char **names;
   size_t count, recorded = 0;
@@ -332,7 +332,7 @@ static char when_stopped[2 * PATH_MAX + 80];
 
 static void say_and_stop(int number) {
   const ssize_t said = write(STDERR_FILENO, when_stopped, strlen(when_stopped));
-  (void)said; /* nobody to tell */
+  (void)said; /* there is no one to inform */
   _exit(STOPPED_BY_SIGNAL + number);
 }
 
@@ -500,7 +500,7 @@ int tg__cmd_run(struct tg__cli *c) {
   struct tg__run_log log;
   watch_for_stop(r);
   tg__run_log_read(&log, r->raw);
-  (void)pack(r, &log, &e);
+  (void)pack_recording(r, &log, &e);
   print_end(r, &log, &e);
   if (tg__cli_wants_json(c)) print_json(r, &log);
   tg__run_log_free(&log);

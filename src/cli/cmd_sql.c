@@ -3,7 +3,8 @@
 
 enum { ROWS_AS_TEXT = 20 };
 
-static void put_line(struct tg_table *t, const char *table, const char *column, const char *type, const char *meaning) {
+static void put_sql_line(struct tg_table *t, const char *table, const char *column, const char *type,
+                         const char *meaning) {
   tg_table_add_row(t, (struct tg_cell[]){{.text = table}, {.text = column}, {.text = type}, {.text = meaning}});
 }
 
@@ -12,8 +13,8 @@ static int show_schema(const struct tg__cli *c) {
       {"table", TG_TEXT, ""}, {"column", TG_TEXT, ""}, {"type", TG_TEXT, ""}, {"meaning", TG_TEXT, ""}};
   struct tg_table *const t = tg_table_new("schema", columns, sizeof columns / sizeof *columns);
   if (!t) return tg__cli_no_memory(c);
-#define SQL_TABLE(name, meaning) put_line(t, #name, "", "", meaning);
-#define SQL_COLUMN(table, name, type, meaning) put_line(t, #table, #name, #type, meaning);
+#define SQL_TABLE(name, meaning) put_sql_line(t, #name, "", "", meaning);
+#define SQL_COLUMN(table, name, type, meaning) put_sql_line(t, #table, #name, #type, meaning);
 #include "show/sql_tables.def"
   const int status = tg__cli_table(c, t, 0);
   tg_table_free(t);

@@ -22,7 +22,7 @@ static void stop_on_signals(struct tg__server *s) {
   sigaction(SIGTERM, &action, NULL);
 }
 
-/* xdg-open and open return at once; where there is no screen, as over SSH, there is nothing to open. */
+/* xdg-open and open return at once; without a display, as over SSH, there is nothing to open. */
 static void open_browser(const char *url) {
 #ifdef __APPLE__
   const char *const argv[] = {"open", url, NULL};

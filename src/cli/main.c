@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A closed standard stream would give its number to the next file opened, and output would land there. */
+/* The next file opened would take the number of a closed standard stream, and output would land there. */
 static void keep_streams_taken(void) {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
     if (fcntl(fd, F_GETFD) < 0) (void)open("/dev/null", O_RDONLY);

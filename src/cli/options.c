@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static const char *value_of(const struct tg_arg *items, size_t count, const char *name) {
+static const char *option_value_of(const struct tg_arg *items, size_t count, const char *name) {
   for (size_t i = count; i-- > 0;) { /* the last one wins */
     if (strcmp(items[i].name, name) == 0) return items[i].value;
   }
@@ -14,10 +14,10 @@ static const char *value_of(const struct tg_arg *items, size_t count, const char
 }
 
 const char *tg__cli_setting(const struct tg__cli *c, const char *name) {
-  return value_of(c->settings, c->setting_count, name);
+  return option_value_of(c->settings, c->setting_count, name);
 }
 const char *tg__cli_argument(const struct tg__cli *c, const char *name) {
-  return value_of(c->arguments, c->argument_count, name);
+  return option_value_of(c->arguments, c->argument_count, name);
 }
 bool tg__cli_wants_json(const struct tg__cli *c) { return c->format && strcmp(c->format, "json") == 0; }
 
@@ -121,7 +121,7 @@ struct words {
   int count, next;
 };
 
-static void add(struct tg_arg *items, size_t *count, const char *name, const char *value) {
+static void add_argument(struct tg_arg *items, size_t *count, const char *name, const char *value) {
   items[(*count)++] = (struct tg_arg){name, value};
 }
 
@@ -145,16 +145,16 @@ static int take_long(struct tg__cli *c, struct words *w, const char *word) {
   if (!option && !argument) return unknown_option(c, word, len + 2);
   if (option && !option->value) {
     if (glued) return tg__cli_usage(c, NULL, "--%s takes no value", option->name);
-    add(c->settings, &c->setting_count, option->name, "");
+    add_argument(c->settings, &c->setting_count, option->name, "");
     return -1;
   }
   const char *name = option ? option->name : argument;
   const char *value = take_value(w, glued);
   if (!value) return missing_value(c, name, option ? option->value : "VALUE");
   if (option && !option->is_argument)
-    add(c->settings, &c->setting_count, name, value);
+    add_argument(c->settings, &c->setting_count, name, value);
   else
-    add(c->arguments, &c->argument_count, spelled(c, name, '-', '_'), value);
+    add_argument(c->arguments, &c->argument_count, spelled(c, name, '-', '_'), value);
   return -1;
 }
 
@@ -163,12 +163,12 @@ static int take_letters(struct tg__cli *c, struct words *w, const char *word) {
     const struct tg__option *option = find_option(c->command, NULL, 0, *p);
     if (!option) return unknown_option(c, word, strlen(word));
     if (!option->value) {
-      add(c->settings, &c->setting_count, option->name, "");
+      add_argument(c->settings, &c->setting_count, option->name, "");
       continue;
     }
     const char *value = take_value(w, p[1] ? p + 1 : NULL);
     if (!value) return missing_value(c, option->name, option->value);
-    add(c->settings, &c->setting_count, option->name, value);
+    add_argument(c->settings, &c->setting_count, option->name, value);
     break;
   }
   return -1;
@@ -188,7 +188,7 @@ static int take_words(struct tg__cli *c, struct words *w) {
       c->operands[c->operand_count++] = word;
     } else if (strcmp(word, DASHES) == 0) {
       options_are_over = true;
-      add(c->settings, &c->setting_count, DASHES, "");
+      add_argument(c->settings, &c->setting_count, DASHES, "");
     } else {
       status = word[1] == '-' ? take_long(c, w, word) : take_letters(c, w, word);
     }
@@ -263,7 +263,7 @@ static int set_format(struct tg__cli *c) {
   return -1;
 }
 
-static int settle(struct tg__cli *c) {
+static int apply_global_options(struct tg__cli *c) {
   const char *out_path = tg__cli_setting(c, "output");
   c->out_path = out_path ? out_path : "-";
   int status = set_format(c);
@@ -311,5 +311,5 @@ int tg__cli_parse(struct tg__cli *c, int argc, char **argv) {
   struct words w = {argv + 1, argc > 0 ? argc - 1 : 0, 0};
   int status = choose_command(c, &w);
   if (status < 0) status = take_words(c, &w);
-  return status < 0 ? settle(c) : status;
+  return status < 0 ? apply_global_options(c) : status;
 }

@@ -29,7 +29,7 @@ void tg__run_log_note(struct tg__run_log *log, const char *text) {
     snprintf(log->notes[log->note_count++], sizeof *log->notes, "%.*s", (int)sizeof *log->notes - 1, text);
 }
 
-static bool keep(struct tg__run_steps *steps, int64_t ns) {
+static bool keep(struct tg__raw_session_steps *steps, int64_t ns) {
   void *items = steps->ns;
   if (!tg__grow(&items, &steps->cap, steps->count + 1, sizeof *steps->ns)) return false;
   steps->ns = items;
@@ -80,7 +80,7 @@ static void read_line(struct reading *r, const char *line) {
 
 static bool read_log(struct tg__run_log *log, const char *path) {
   struct reading r = {.log = log, .counts = !log->window_began, .ok = true};
-  if (r.counts) { /* what an earlier process without a window said of its steps gives way */
+  if (r.counts) { /* replaces the steps of an earlier process without a window */
     log->steps = 0;
     log->with.count = log->without.count = log->cpu_with.count = log->cpu_without.count = 0;
     log->first_step = log->last_step = -1;
@@ -136,7 +136,7 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-struct tg__run_median tg__run_median_of(struct tg__run_steps *steps) {
+struct tg__run_median tg__run_median_of(struct tg__raw_session_steps *steps) {
   const size_t n = steps->count;
   if (!n) return (struct tg__run_median){-1, -1, -1};
   qsort(steps->ns, n, sizeof *steps->ns, by_value);

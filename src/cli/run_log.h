@@ -6,7 +6,7 @@
 #include "base/base.h"
 
 enum { TG__RUN_NOTES = 8 };
-struct tg__run_steps {
+struct tg__raw_session_steps {
   int64_t *ns;
   size_t count, cap;
 };
@@ -14,9 +14,9 @@ struct tg__run_log {
   size_t pythons, processes; /* Python processes that said hello; those that had torch and were recorded */
   char source[64];           /* how steps were found, "" = none were */
   char recorder[32];
-  struct tg__run_steps with,
+  struct tg__raw_session_steps with,
       without; /* durations of steps, of the first process in the list that has a recorded window */
-  struct tg__run_steps cpu_with,
+  struct tg__raw_session_steps cpu_with,
       cpu_without;               /* CPU time of the thread in them: what the machine does besides is not in it */
   int64_t first_step, last_step; /* recorded ones, by number; -1 = none */
   int64_t steps;                 /* seen in that process */
@@ -36,7 +36,7 @@ void tg__run_log_free(struct tg__run_log *log);
 struct tg__run_median {
   int64_t median, low, high;
 };
-struct tg__run_median tg__run_median_of(struct tg__run_steps *steps);
+struct tg__run_median tg__run_median_of(struct tg__raw_session_steps *steps);
 /* By how many percent `with` is longer than `without`, and the 95 % interval of that; NaN when it is not known. */
 struct tg__run_inflation {
   double percent, low, high;

@@ -67,7 +67,7 @@ static void report_collective(struct collectives *c) {
 
 void tg__judge_buckets(struct tg__facts *f) {
   struct collectives c = {.f = f, .call = TG_NONE};
-  if (f->steps.source == TG__STEPS_WHOLE || tg__pct(f->part_ns[TG__PART_COMMUNICATION], f->total_ns) <= BUCKET_PCT)
+  if (f->steps.source == TG__STEPS_RECORDING || tg__pct(f->part_ns[TG__PART_COMMUNICATION], f->total_ns) <= BUCKET_PCT)
     return;
   tg__visit(f, visit_collective, &c);
   if (!f->failed && c.count) report_collective(&c);

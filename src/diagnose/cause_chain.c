@@ -98,7 +98,7 @@ static void report_chains(struct chains *x) {
 }
 
 void tg__judge_chains(struct tg__facts *f) {
-  struct tg__sites *s = f->steps.source == TG__STEPS_WHOLE ? NULL : tg__facts_sites(f);
+  struct tg__sites *s = f->steps.source == TG__STEPS_RECORDING ? NULL : tg__facts_sites(f);
   if (!s) return;
   struct chains x = {.s = s, .in = tg__alloc(s->count + 1), .top = TG_NONE};
   f->failed |= !x.in;

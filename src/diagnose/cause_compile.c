@@ -34,7 +34,7 @@ static void visit_compiler_frame(void *ctx, uint32_t slice, enum tg__class cls) 
 
 void tg__judge_compiling(struct tg__facts *f) {
   struct compiling c = {.f = f, .longest = TG_NONE, .track = TG_NONE};
-  if (f->steps.source == TG__STEPS_WHOLE) return;
+  if (f->steps.source == TG__STEPS_RECORDING) return;
   tg__visit(f, visit_compiler_frame, &c);
   const double share = tg__pct(c.ns, f->total_ns);
   const bool goes_on = c.steps >= TIMES && 2 * c.step > f->steps.count; /* in the second half, too */

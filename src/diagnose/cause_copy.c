@@ -38,7 +38,7 @@ static uint64_t shape_key(const struct tg__shape *x) { return tg__hash(x->dim, x
 static int64_t dimension_of(const struct tg__sites *s, uint32_t slice, struct tg__str name, unsigned rank) {
   int64_t dim = tg__str_eq(name, TG_STR("aten::hstack")) && rank > 1;
   const uint32_t values = tg__call_arg(s, slice, TG__K_CONCRETE_INPUTS);
-  if (values != TG_NONE) tg__int_pick(tg__name(s->f->t, values), 1, &dim);
+  if (values != TG_NONE) tg__list_int(tg__name(s->f->t, values), 1, &dim);
   return dim < 0 ? dim + rank : dim;
 }
 
@@ -168,7 +168,7 @@ static int64_t bytes_of(const struct tg__sites *s, uint32_t slice) {
   struct tg__shape shapes[TG_INPUTS];
   const uint32_t types = tg__call_arg(s, slice, TG__K_INPUT_TYPE);
   struct tg__str type;
-  if (types == TG_NONE || !tg__call_shapes(s, slice, shapes) || !tg__text_pick(tg__name(s->f->t, types), 0, &type))
+  if (types == TG_NONE || !tg__call_shapes(s, slice, shapes) || !tg__list_text(tg__name(s->f->t, types), 0, &type))
     return -1;
   const int64_t elements = shapes[0].rank ? tg__shape_elements(&shapes[0]) : -1, width = tg__type_bytes(type);
   return elements > 0 && elements < INT64_MAX / TG_WIDEST ? elements * (width ? width : 4) : -1;
@@ -323,7 +323,7 @@ static void judge_clones(struct tg__sites *s, bool *in) {
 }
 
 void tg__judge_copies(struct tg__facts *f) {
-  struct tg__sites *s = f->steps.source == TG__STEPS_WHOLE ? NULL : tg__facts_sites(f);
+  struct tg__sites *s = f->steps.source == TG__STEPS_RECORDING ? NULL : tg__facts_sites(f);
   if (!s) return;
   void (*const rules[])(struct tg__sites *, bool *) = {judge_growth, judge_layout, judge_model, judge_clones};
   bool *in = tg__alloc(s->count + 1);

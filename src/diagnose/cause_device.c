@@ -180,7 +180,7 @@ static bool describe_waits(struct tg__facts *f, int64_t device, int64_t idle, st
   const size_t len = strlen(x->evidence);
   if (2 * w.all_ns < idle) {
     tg__spans_free(&x->claim);
-    if (f->steps.source == TG__STEPS_WHOLE) return false;
+    if (f->steps.source == TG__STEPS_RECORDING) return false;
     describe_edges(f, device, x);
     return true;
   }
@@ -224,7 +224,7 @@ static void judge_one_device(struct tg__facts *f, int64_t device) {
   if (describe_waits(f, device, idle, x)) return;
   tg__drop_last(f);
   tg__cannot_judge(f, TG__CAUSE_IDLE_DEVICE,
-                   f->steps.source == TG__STEPS_WHOLE && f->gap_ns[TG__GAP_QUEUED] * 2 < idle
+                   f->steps.source == TG__STEPS_RECORDING && f->gap_ns[TG__GAP_QUEUED] * 2 < idle
                        ? "the device works in a part of the recording alone; record steps of it with "
                          "schedule(wait=1, warmup=2, active=5)"
                        : "it waits although work is queued, for an event, another stream or work that the trace lacks; "
@@ -266,7 +266,7 @@ static void judge_hold_up(struct tg__facts *f, enum tg__gap_cause cause, enum tg
  * again, is a toy or a cut-out: how the device is used at work does not show there. */
 bool tg__has_little_work(const struct tg__facts *f) {
   const bool is_little = 100 * f->device_busy_ns < LITTLE_PCT * f->window_ns;
-  const bool is_once = f->steps.source == TG__STEPS_WHOLE && f->device_events < RECURS * f->device_names;
+  const bool is_once = f->steps.source == TG__STEPS_RECORDING && f->device_events < RECURS * f->device_names;
   return is_little && (f->device_events < FEW_EVENTS || is_once);
 }
 

@@ -162,7 +162,7 @@ static bool is_sparse(const struct tg__sites *s, const struct tg__site *x) {
   const uint32_t values = tg__call_arg(s, x->slice, TG__K_CONCRETE_INPUTS);
   const unsigned at = tg__str_eq(tg__site_name(s, x), TG_STR("aten::embedding_bag")) ? 5 : 4;
   struct tg__str text;
-  return values != TG_NONE && tg__text_pick(tg__name(s->f->t, values), at, &text) && tg__str_eq(text, TG_STR("True"));
+  return values != TG_NONE && tg__list_text(tg__name(s->f->t, values), at, &text) && tg__str_eq(text, TG_STR("True"));
 }
 
 static void judge_table(struct tg__sites *s, uint32_t site, int64_t update_ns, int64_t all) {
@@ -201,7 +201,7 @@ static void judge_tables(struct tg__sites *s) {
 }
 
 void tg__judge_gradients(struct tg__facts *f) {
-  struct tg__sites *s = f->steps.source == TG__STEPS_WHOLE ? NULL : tg__facts_sites(f);
+  struct tg__sites *s = f->steps.source == TG__STEPS_RECORDING ? NULL : tg__facts_sites(f);
   if (!s) return;
   struct passes p = {
       .s = s, .late_by_site = tg__alloc((s->count + 1) * sizeof *p.late_by_site), .needed = tg__alloc(s->count + 1)};

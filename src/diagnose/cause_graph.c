@@ -63,7 +63,8 @@ static void report_graph_growth(struct tg__sites *s, const struct nodes *steps, 
 }
 
 void tg__judge_graph(struct tg__facts *f) {
-  struct tg__sites *s = f->steps.source == TG__STEPS_WHOLE || f->steps.count < LEAST_STEPS ? NULL : tg__facts_sites(f);
+  struct tg__sites *s =
+      f->steps.source == TG__STEPS_RECORDING || f->steps.count < LEAST_STEPS ? NULL : tg__facts_sites(f);
   if (!s) return;
   struct nodes *steps = tg__alloc(f->steps.count * sizeof *steps);
   int64_t each;

@@ -168,7 +168,7 @@ static void report_invariant(const struct invariant *v, const char *evidence, co
 }
 
 void tg__judge_invariants(struct tg__facts *f) {
-  struct tg__sites *s = f->steps.source == TG__STEPS_WHOLE || f->steps.count < 2 ? NULL : tg__facts_sites(f);
+  struct tg__sites *s = f->steps.source == TG__STEPS_RECORDING || f->steps.count < 2 ? NULL : tg__facts_sites(f);
   if (!s || !trains(s)) return;
   struct invariant v = {.s = s,
                         .in = tg__alloc(s->count + 1),

@@ -168,7 +168,7 @@ struct body { /* shares of the time of the loop */
 static void look_at_select(const struct loop *l, const struct tg__site *x, struct body *b) {
   int64_t dim;
   const uint32_t values = tg__call_arg(l->s, x->slice, TG__K_CONCRETE_INPUTS);
-  if (values == TG_NONE || !tg__int_pick(tg__name(l->s->f->t, values), 1, &dim)) return;
+  if (values == TG_NONE || !tg__list_int(tg__name(l->s->f->t, values), 1, &dim)) return;
   if (dim == 0)
     b->selects_rows = true;
   else
@@ -198,7 +198,7 @@ static int64_t rows_fed(const struct loop *l, const struct tg__site *x, int64_t 
     return 0;
   if (!tg__call_shapes(l->s, x->slice, shapes) || !shapes[0].rank) return 0;
   const uint32_t values = tg__call_arg(l->s, x->slice, TG__K_CONCRETE_INPUTS);
-  if (values != TG_NONE) tg__int_pick(tg__name(l->s->f->t, values), 1, dim);
+  if (values != TG_NONE) tg__list_int(tg__name(l->s->f->t, values), 1, dim);
   if (*dim < 0) *dim += shapes[0].rank;
   if (*dim < 0 || *dim >= (int64_t)shapes[0].rank) return 0;
   const int64_t rows = shapes[0].dim[*dim];
@@ -350,7 +350,7 @@ static void report_loop(struct loop *l) {
 }
 
 void tg__judge_loops(struct tg__facts *f) {
-  if (f->device_bound || f->steps.source == TG__STEPS_WHOLE)
+  if (f->device_bound || f->steps.source == TG__STEPS_RECORDING)
     return; /* a device that is busy does not mind how it is fed */
   struct tg__sites *s = tg__facts_sites(f);
   if (!s) return;

@@ -127,7 +127,7 @@ static struct inputs inputs_of(const struct tg__sites *s, const struct tg__site 
   const unsigned n = x->types == TG_NONE ? 0 : tg__call_shapes(s, x->slice, shapes);
   for (unsigned i = 0; i < n; i++) {
     struct tg__str type;
-    if (!shapes[i].rank || !tg__text_pick(tg__name(s->f->t, x->types), i, &type)) continue;
+    if (!shapes[i].rank || !tg__list_text(tg__name(s->f->t, x->types), i, &type)) continue;
     in.has_double |= is_double(type);
     in.has_narrow |= tg__str_eq(type, TG_STR("float")) || tg__str_eq(type, TG_STR("c10::BFloat16")) ||
                      tg__str_eq(type, TG_STR("c10::Half"));
@@ -142,7 +142,7 @@ static bool model_is_double(const struct tg__sites *s) {
     if (s->calls[i].kind != TG__CALL_ACCUMULATE) continue;
     const uint32_t types = tg__call_arg(s, s->calls[i].slice, TG__K_INPUT_TYPE);
     struct tg__str type;
-    if (types != TG_NONE && tg__text_pick(tg__name(s->f->t, types), 0, &type)) return is_double(type);
+    if (types != TG_NONE && tg__list_text(tg__name(s->f->t, types), 0, &type)) return is_double(type);
   }
   for (size_t i = 0; i < s->count; i++) {
     const struct inputs in = inputs_of(s, &s->sites[i]);

@@ -166,7 +166,7 @@ static bool lacks_device(const struct tg__facts *f) {
 void tg__judge_python(struct tg__facts *f) {
   const int64_t other = f->bare_ns;
   const double share = tg__pct(other, f->total_ns);
-  if (f->has_device_work || share <= THRESHOLD_PCT || f->steps.source == TG__STEPS_WHOLE)
+  if (f->has_device_work || share <= THRESHOLD_PCT || f->steps.source == TG__STEPS_RECORDING)
     return; /* idle-device looks at devices */
   if (lacks_device(f)) {
     tg__cannot_judge(f, TG__CAUSE_SLOW_PYTHON_TRANSFORM,

@@ -149,7 +149,7 @@ static void report_stalls(struct stalls *x) {
 }
 
 void tg__judge_stalls(struct tg__facts *f) {
-  if (f->steps.source == TG__STEPS_WHOLE || f->steps.count < STALL_STEPS) {
+  if (f->steps.source == TG__STEPS_RECORDING || f->steps.count < STALL_STEPS) {
     tg__cannot_judge(f, TG__CAUSE_PERIODIC_STALL, "fewer than 5 steps");
     return;
   }

@@ -111,7 +111,7 @@ static int64_t enough(const struct tg__facts *f, int64_t cores) {
 
 void tg__judge_threads(struct tg__facts *f) {
   const int64_t threads = condition(f, "threads"), cores = condition(f, "cpu_cores");
-  if (f->has_device_work || f->steps.source == TG__STEPS_WHOLE || threads < 1 || cores < 1) return;
+  if (f->has_device_work || f->steps.source == TG__STEPS_RECORDING || threads < 1 || cores < 1) return;
   if (threads <= cores && threads >= enough(f, cores)) return;
   const double foreign = f->noise.foreign_cores;
   const int64_t free_cores = foreign > 0 ? cores - (int64_t)ceil(foreign - SPARE_CORES) : cores;

@@ -1,4 +1,4 @@
-/* What was looked at and is well, with its numbers: so that a short list of findings can be told from a short look. */
+/* What was looked at and is well, with its numbers: so that a short list of findings is not mistaken for few checks. */
 #include "diagnose/findings.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@ static void add_check(char *text, size_t size, const char *what, double pct) {
 
 static void check_device(const struct tg__facts *f, char *text, size_t size) {
   const int64_t window = f->window_ns * (int64_t)f->gaps.device_count;
-  const bool is_whole = f->steps.source == TG__STEPS_WHOLE; /* then from the device's first work to its last */
+  const bool is_whole = f->steps.source == TG__STEPS_RECORDING; /* then from the device's first work to its last */
   const int64_t span_ns = f->gaps.span_ns - tg__spans_length(&f->apart);
   const double busy = is_whole && span_ns >= f->gaps.busy_ns ? tg__pct(f->gaps.busy_ns, span_ns)
                                                              : tg__pct(f->device_busy_ns, f->window_ns);
@@ -31,7 +31,7 @@ void tg__note_checks(const struct tg__facts *f, struct tg_table *out) {
   if (!f->has_device_work)
     add_check(text, sizeof text, "in operators", tg__pct(f->part_ns[TG__PART_CPU_EXEC], f->total_ns));
   const size_t len = strlen(text);
-  if (f->steps.source != TG__STEPS_WHOLE && f->steps.count > 1)
+  if (f->steps.source != TG__STEPS_RECORDING && f->steps.count > 1)
     tg__say(text + len, sizeof text - len, "; %zu steps, median %.2f ms, mean %.2f ms", f->steps.count,
             tg__ms(f->median_ns), tg__ms(mean));
   tg__table_note(out, "checked: %s", text);

@@ -102,7 +102,7 @@ static int64_t common_ns(struct tg__facts *f, const struct tg__spans *a, const s
 }
 
 /* The finding with most of this time says that it is this, too. */
-static void tell_owner(struct tg__facts *f, const uint32_t *kept, size_t count, const struct tg__finding *x) {
+static void report_owner(struct tg__facts *f, const uint32_t *kept, size_t count, const struct tg__finding *x) {
   struct tg__finding *owner = NULL;
   int64_t most = 0;
   for (size_t i = 0; i < count; i++) {
@@ -136,7 +136,7 @@ static bool take_time(struct tg__facts *f, const uint32_t *kept, size_t count, s
   return true;
 }
 
-static bool is_worth_telling(const struct tg__facts *f, const struct tg__finding *x) {
+static bool is_worth_reporting(const struct tg__facts *f, const struct tg__finding *x) {
   const int64_t weight = x->saving_ns != TG_NULL_INT ? x->saving_ns : x->cost_ns;
   return x->is_warning || weight == TG_NULL_INT ||
          100 * (double)weight >= LEAST_PCT * (double)tg__per_step(f, f->total_ns);
@@ -153,18 +153,18 @@ static void keep_findings(struct tg__facts *f, const uint32_t *order, uint32_t *
   for (size_t i = 0; i < f->found_count; i++) {
     struct tg__finding *const x = &f->found[order[i]];
     if (x->is_symptom && tg__spans_length(&x->claim) && !take_time(f, kept, count, x)) {
-      tell_owner(f, kept, count, x);
+      report_owner(f, kept, count, x);
       continue;
     }
     if (!x->is_symptom && !x->is_warning && !take_time(f, kept, count, x)) {
-      tell_owner(f, kept, count, x);
+      report_owner(f, kept, count, x);
       continue;
     }
     const int64_t most = most_to_save(f, x);
     if (x->saving_ns != TG_NULL_INT && x->saving_ns > most - saved)
       x->saving_ns = saved < most ? most - saved : 0; /* what is saved above cannot be saved again */
     const char *const fault = tg__finding_fault(f, x);
-    if (fault || !is_worth_telling(f, x)) {
+    if (fault || !is_worth_reporting(f, x)) {
       say_withheld(f, x, fault ? fault : "worth less than 3 % of the time");
       continue;
     }

@@ -77,7 +77,7 @@ void tg__cannot_judge(struct tg__facts *f, enum tg__cause cause, const char *why
 }
 
 uint32_t tg__loop_track(const struct tg__facts *f) {
-  const bool marked = f->steps.source != TG__STEPS_WHOLE && f->steps.count;
+  const bool marked = f->steps.source != TG__STEPS_RECORDING && f->steps.count;
   const uint32_t step = marked ? f->t->steps[f->steps.steps[0].step].slice : TG_NONE;
   return step == TG_NONE ? TG_NONE : tg__slice_track(f->t, step);
 }
@@ -86,7 +86,7 @@ int64_t tg__per_step(const struct tg__facts *f, int64_t sum) {
   return f->steps.count ? sum / (int64_t)f->steps.count : sum;
 }
 
-static bool has_no_steps(const struct tg__facts *f) { return f->steps.source == TG__STEPS_WHOLE; }
+static bool has_no_steps(const struct tg__facts *f) { return f->steps.source == TG__STEPS_RECORDING; }
 const char *tg__per(const struct tg__facts *f) { return has_no_steps(f) ? "in all" : "a step"; }
 const char *tg__period(const struct tg__facts *f) { return has_no_steps(f) ? "recording" : "step"; }
 const char *tg__each(const struct tg__facts *f) { return has_no_steps(f) ? "the" : "each"; }
@@ -181,7 +181,7 @@ static void count_device_events(struct tg__facts *f) {
 /* What comes once is no part of a recording that is judged as a whole. */
 static void leave_out_once(struct tg__facts *f) {
   const int64_t ns = tg__spans_inside(&f->apart, f->steps.window.start_ns, f->steps.window.end_ns);
-  if (f->steps.source != TG__STEPS_WHOLE || ns >= f->total_ns) return;
+  if (f->steps.source != TG__STEPS_RECORDING || ns >= f->total_ns) return;
   f->total_ns -= ns;
   f->median_ns = f->total_ns;
 }
@@ -236,7 +236,7 @@ static enum tg_err judge_rank(const struct tg__columns *t, uint32_t rank, bool i
   if (!err && f.steps.count) tg__note_checks(&f, out);
   if (!err && f.unjudged[0]) tg__table_note(out, "not judged: %s", f.unjudged);
   if (!err && f.apart_text[0]) tg__table_note(out, "left out, as it comes once: %s", f.apart_text);
-  if (!err && f.withheld[0]) tg__table_note(out, "not told: %s", f.withheld);
+  if (!err && f.withheld[0]) tg__table_note(out, "not reported: %s", f.withheld);
   for (size_t i = 0; !err && i < f.found_count; i++) tg__put_finding(t, &f.found[i], out);
   tg__facts_close(&f);
   return err;

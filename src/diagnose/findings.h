@@ -4,7 +4,7 @@
 #define TG_FINDINGS_H
 
 #include "analyze/device/gaps.h"
-#include "analyze/whole/steps.h"
+#include "analyze/overview/steps.h"
 #include "diagnose/diagnose.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ struct tg__finding {
   const char *method;     /* how the saving was estimated; NULL */
   struct tg__spans claim; /* the time it speaks of, inside the window of the steps: the host's, or in which a device
                              stands still; empty where a rule states its length alone */
-  bool is_symptom;        /* a finding that claims half of its time is its cause, and is told instead */
+  bool is_symptom;        /* a finding that claims half of its time is its cause, and is reported instead */
   bool is_on_average;     /* its time is in some steps alone, and is spread over all */
   bool is_warning;        /* speaks of memory or of measuring, not of time to be saved */
   char where[200], evidence[400], advice[400];
@@ -59,7 +59,7 @@ struct tg__facts {
   int64_t device_events;    /* in the window of the steps: kernels, copies, memsets */
   int64_t replayed;         /* of them, launched as parts of a graph */
   int64_t device_names;     /* how many names they have */
-  char withheld[400];       /* findings that are not told, and why; "; " between */
+  char withheld[400];       /* findings that are not reported, and why; "; " between */
   int64_t median_ns;        /* of the lengths of the steps */
   struct tg__sites *sites;  /* made when the first rule asks */
   bool failed;

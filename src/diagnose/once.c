@@ -1,5 +1,5 @@
 /* What comes once: calls that load code or make memory at their first use, and one wait that is longer than all others
- * of a recording without steps. It is told apart, and counts for no step. */
+ * of a recording without steps. It is reported apart, and counts for no step. */
 #include "diagnose/findings.h"
 
 enum { LEAST_NS = 1000000, TIMES_USUAL = 20, IDLE_PCT = 80, MOST_PCT = 50 };
@@ -66,7 +66,7 @@ static void add_longest_gap(struct once *o) {
   struct tg__facts *const f = o->f;
   const struct tg__gap *longest = NULL;
   int64_t sum = 0;
-  for (size_t i = 0; f->steps.source == TG__STEPS_WHOLE && i < f->gaps.count; i++) {
+  for (size_t i = 0; f->steps.source == TG__STEPS_RECORDING && i < f->gaps.count; i++) {
     const struct tg__gap *const g = &f->gaps.items[i];
     const int64_t ns = g->end_ns - g->start_ns - tg__spans_inside(&o->calls, g->start_ns, g->end_ns);
     sum += ns;

@@ -79,7 +79,7 @@ enum tg_err tg__merged(const struct tg__rank_source *s, const struct tg__call *c
 
 void tg__add_losses_of_all(const struct tg__columns *t, struct tg_table *out) {
   tg__table_add_skipped_files(out, t);
-  tg__table_note_twins(out, t, "", TG_NULL_INT);
+  tg__table_note_duplicate_ranks(out, t, "", TG_NULL_INT);
 }
 
 /* ---- all ranks, one after the other ---------------------------------------------------------- */
@@ -98,7 +98,7 @@ static enum tg_err add_rank(void *ctx, uint32_t i, struct tg__columns *t, uint32
   w->numbers[i] = w->ranks->number(w->ranks, i);
   const enum tg_err err = tg__ask_rank(t, &w->ranks->job, rank, m->call.question, m->args, m->arg_count, &rows, &why);
   if (err && err != TG_NO_DATA) return tg__fail(e, why.code, why.offset, "%s", why.text);
-  if (rows) tg__run_renumber(tg__run_of(w->ranks), i, &m->call, rows);
+  if (rows) tg__renumber_rank_rows(tg__rank_folder_of(w->ranks), i, &m->call, rows);
   return tg__merging_add(m, rows, &why, true, i, e);
 }
 

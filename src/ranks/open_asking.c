@@ -18,16 +18,16 @@ bool tg__call_needs_whole(const struct tg__call *c) {
   return !is_asked_later(c) && !tg__question_joins(c->question, c->args, c->count);
 }
 
-static enum tg_err open_handle(const char *path, const struct tg_open_options *options, struct tg__run_first *first,
-                               struct tg_trace **out, struct tg_error *e) {
+static enum tg_err open_handle(const char *path, const struct tg_open_options *options,
+                               struct tg__first_question *first, struct tg_trace **out, struct tg_error *e) {
   const struct tg__call *const call = &first->call;
-  if (!tg__run_is_large(path) || tg__call_needs_whole(call)) return tg__open_whole(path, options, out, e);
-  if (is_asked_later(call)) return tg__run_open(path, options, NULL, out, e);
+  if (!tg__rank_folder_is_large(path) || tg__call_needs_whole(call)) return tg__open_in_memory(path, options, out, e);
+  if (is_asked_later(call)) return tg__rank_folder_open(path, options, NULL, out, e);
   const enum tg_err err = tg__ask_check(call->question, call->args, call->count, e);
-  return err ? err : tg__run_open(path, options, first, out, e);
+  return err ? err : tg__rank_folder_open(path, options, first, out, e);
 }
 
-enum tg_err tg__open_asking(const char *path, const struct tg_open_options *options, struct tg__run_first *first,
+enum tg_err tg__open_asking(const char *path, const struct tg_open_options *options, struct tg__first_question *first,
                             struct tg_trace **out, struct tg_error *e) {
   const struct tg__call *const call = &first->call;
   *out = NULL;

@@ -5,18 +5,18 @@
 
 #include <stdio.h>
 
-enum { KEPT = sizeof((struct tg__run_door *)0)->kept / sizeof((struct tg__run_door *)0)->kept[0] };
+enum { KEPT = sizeof((struct tg__rank_folder *)0)->kept / sizeof((struct tg__rank_folder *)0)->kept[0] };
 
 /* ---- handles --------------------------------------------------------------------------------- */
 
-enum tg_err tg__handle_new(struct tg__columns *columns, struct tg__run_door *run, struct tg__summaries *summaries,
+enum tg_err tg__handle_new(struct tg__columns *columns, struct tg__rank_folder *run, struct tg__summaries *summaries,
                            struct tg_trace **out, struct tg_error *e) {
   *out = tg__alloc(sizeof **out);
   if (*out) {
     **out = (struct tg_trace){columns, run, summaries};
     return TG_OK;
   }
-  tg__run_close(run);
+  tg__rank_folder_close(run);
   tg__trace_free(columns);
   tg__summaries_free(summaries);
   return tg__no_memory(e, "opening a trace");
@@ -24,14 +24,14 @@ enum tg_err tg__handle_new(struct tg__columns *columns, struct tg__run_door *run
 
 void tg__handle_free(struct tg_trace *t) {
   if (!t) return;
-  tg__run_close(t->run);
+  tg__rank_folder_close(t->run);
   tg__trace_free(t->columns);
   tg__summaries_free(t->summaries);
   tg__free(t);
 }
 
-enum tg_err tg__open_whole(const char *path, const struct tg_open_options *options, struct tg_trace **out,
-                           struct tg_error *e) {
+enum tg_err tg__open_in_memory(const char *path, const struct tg_open_options *options, struct tg_trace **out,
+                               struct tg_error *e) {
   struct tg__columns *columns;
   *out = NULL;
   struct tg__summaries *summaries;
@@ -41,18 +41,18 @@ enum tg_err tg__open_whole(const char *path, const struct tg_open_options *optio
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
-void tg__run_ranks_free(struct tg__run_ranks *r) {
+void tg__job_ranks_free(struct tg__job_ranks *r) {
   for (unsigned i = 0; i < TG__READY_COUNT; i++) tg__table_free(r->ready[i]);
   for (size_t i = 0; i < r->count; i++) tg__free(r->items[i].health.processes);
   tg__free(r->items);
-  *r = (struct tg__run_ranks){0};
+  *r = (struct tg__job_ranks){0};
 }
 
-void tg__run_close(struct tg__run_door *d) {
+void tg__rank_folder_close(struct tg__rank_folder *d) {
   if (!d) return;
   for (unsigned i = 0; i < KEPT; i++) tg__trace_free(d->kept[i].trace);
   tg__trace_free(d->whole);
-  tg__run_ranks_free(&d->ranks);
+  tg__job_ranks_free(&d->ranks);
   tg__folder_close(d->folder);
   tg__free(d->path);
   tg__free(d);
@@ -75,7 +75,7 @@ static _Atomic int64_t large_bytes = 16 << 20;
 
 void tg__ranks_large(int64_t bytes) { large_bytes = bytes; }
 
-int64_t tg__run_memory(const char *path) {
+int64_t tg__rank_folder_memory(const char *path) {
   const enum tg__path_kind kind = tg__path_kind(path);
   if (kind != TG__PATH_DIR && !(kind == TG__PATH_NONE && strpbrk(path, "*?["))) return 0;
   struct tg__folder *folder;
@@ -92,13 +92,13 @@ int64_t tg__run_memory(const char *path) {
   return files > 1 && sum > large_bytes ? memory : 0;
 }
 
-bool tg__run_is_large(const char *path) { return tg__run_memory(path) > 0; }
+bool tg__rank_folder_is_large(const char *path) { return tg__rank_folder_memory(path) > 0; }
 
-enum tg_err tg__run_open(const char *path, const struct tg_open_options *options, struct tg__run_first *first,
-                         struct tg_trace **out, struct tg_error *e) {
+enum tg_err tg__rank_folder_open(const char *path, const struct tg_open_options *options,
+                                 struct tg__first_question *first, struct tg_trace **out, struct tg_error *e) {
   struct tg__columns *columns;
   struct tg__summaries *summaries;
-  struct tg__run_door *const d = tg__alloc(sizeof *d);
+  struct tg__rank_folder *const d = tg__alloc(sizeof *d);
   const size_t len = strlen(path);
   *out = NULL;
   if (!d || !(d->path = tg__alloc(len + 1))) {
@@ -112,11 +112,11 @@ enum tg_err tg__run_open(const char *path, const struct tg_open_options *options
   enum tg_err err = tg__folder_open(path, &d->folder, e);
   if (!err) err = tg__folder_summaries(d->folder, path, options, first, &d->ranks, &columns, &summaries, e);
   if (err) {
-    tg__run_close(d);
+    tg__rank_folder_close(d);
     return err;
   }
   d->job.is_part = columns->rank_count > 1;
-  d->job.origin_ns = tg__run_first_ns(columns, d->ranks.items, d->ranks.count);
+  d->job.origin_ns = tg__job_first_ns(columns, d->ranks.items, d->ranks.count);
   err = tg__handle_new(columns, d, summaries, out, e);
   if (err) return err;
   const struct tg__rank_source ranks = tg__ranks_of(*out);
@@ -131,8 +131,8 @@ enum tg_err tg__run_open(const char *path, const struct tg_open_options *options
   return err;
 }
 
-enum tg_err tg__run_whole(struct tg_trace *t, struct tg__columns **out, struct tg_error *e) {
-  struct tg__run_door *const d = t->run;
+enum tg_err tg__load_all_ranks(struct tg_trace *t, struct tg__columns **out, struct tg_error *e) {
+  struct tg__rank_folder *const d = t->run;
   *out = t->columns;
   if (!d) return TG_OK;
   if (!d->whole) {
@@ -147,7 +147,7 @@ enum tg_err tg__run_whole(struct tg_trace *t, struct tg__columns **out, struct t
 
 /* ---- one file -------------------------------------------------------------------------------- */
 
-int64_t tg__run_first_ns(const struct tg__columns *run, const struct tg__run_rank *places, size_t count) {
+int64_t tg__job_first_ns(const struct tg__columns *run, const struct tg__job_rank *places, size_t count) {
   int64_t least = INT64_MAX;
   for (size_t i = 0; i < count; i++)
     for (uint32_t k = 0; k < run->rank_count && places[i].first_ns != TG_NULL_INT; k++)
@@ -159,9 +159,9 @@ int64_t tg__run_first_ns(const struct tg__columns *run, const struct tg__run_ran
 /* The ranks of a file are called what they are called in the run, and their clocks stand as there. */
 static void name_ranks(const struct tg_trace *trace, struct tg__columns *t, uint32_t unit) {
   const struct tg__columns *const run = trace->columns;
-  const struct tg__run_ranks *const ranks = &trace->run->ranks;
+  const struct tg__job_ranks *const ranks = &trace->run->ranks;
   for (size_t i = 0; i < ranks->count; i++) {
-    const struct tg__run_rank *const r = &ranks->items[i];
+    const struct tg__job_rank *const r = &ranks->items[i];
     if (r->unit != unit || r->of_unit >= t->rank_count) continue;
     t->ranks[r->of_unit].number = r->number;
     for (uint32_t k = 0; k < run->rank_count; k++)
@@ -170,14 +170,15 @@ static void name_ranks(const struct tg_trace *trace, struct tg__columns *t, uint
 }
 
 static bool report_unit(void *ctx, int64_t done, int64_t total) {
-  const struct tg__run_door *const d = ctx;
+  const struct tg__rank_folder *const d = ctx;
   const bool alone = d->total_bytes < 0;
   return d->options.progress(d->options.progress_ctx, alone ? done : d->done_bytes + done,
                              alone ? total : d->total_bytes);
 }
 
-enum tg_err tg__run_unit(const struct tg_trace *run, uint32_t unit, struct tg__columns **out, struct tg_error *e) {
-  struct tg__run_door *const d = run->run;
+enum tg_err tg__rank_folder_file(const struct tg_trace *run, uint32_t unit, struct tg__columns **out,
+                                 struct tg_error *e) {
+  struct tg__rank_folder *const d = run->run;
   unsigned at = 0;
   while (at < KEPT - 1 && !(d->kept[at].trace && d->kept[at].unit == unit)) at++;
   struct tg__columns *found = d->kept[at].unit == unit ? d->kept[at].trace : NULL;
@@ -202,25 +203,25 @@ enum tg_err tg__run_unit(const struct tg_trace *run, uint32_t unit, struct tg__c
   return TG_OK;
 }
 
-void tg__run_drop_caches(struct tg__run_door *d, uint32_t unit) {
+void tg__rank_folder_drop_caches(struct tg__rank_folder *d, uint32_t unit) {
   for (unsigned i = 0; i < KEPT; i++)
     if (d->kept[i].trace && d->kept[i].unit == unit) tg__cache_drop(d->kept[i].trace);
 }
 
 /* ---- progress -------------------------------------------------------------------------------- */
 
-static int64_t bytes_of(const struct tg__run_door *d, uint32_t i) {
+static int64_t bytes_of(const struct tg__rank_folder *d, uint32_t i) {
   return d->ranks.items[i].of_unit ? 0 : tg__folder_bytes(d->folder, d->ranks.items[i].unit);
 }
 
-void tg__run_pass(struct tg__run_door *d, bool begins) {
+void tg__rank_folder_pass(struct tg__rank_folder *d, bool begins) {
   if (!d) return;
   d->done_bytes = 0;
   d->total_bytes = begins ? 0 : -1;
   for (uint32_t i = 0; begins && i < d->ranks.count; i++) d->total_bytes += bytes_of(d, i);
 }
 
-void tg__run_pass_to(struct tg__run_door *d, uint32_t i) {
+void tg__rank_folder_pass_to(struct tg__rank_folder *d, uint32_t i) {
   if (!d) return;
   d->done_bytes += i ? bytes_of(d, i - 1) : 0;
   if (d->options.part_done) d->options.part_done(d->options.progress_ctx, (int64_t)i, (int64_t)d->ranks.count);

@@ -35,32 +35,32 @@ struct tg__rank_source tg__ranks_in_memory(struct tg__columns *t) {
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-struct tg__run_door *tg__run_of(const struct tg__rank_source *s) {
+struct tg__rank_folder *tg__rank_folder_of(const struct tg__rank_source *s) {
   const struct tg_trace *const run = s->place;
   return run ? run->run : NULL;
 }
 
 static int64_t number_in_folder(const struct tg__rank_source *s, uint32_t i) {
-  return tg__run_of(s)->ranks.items[i].number;
+  return tg__rank_folder_of(s)->ranks.items[i].number;
 }
 
 static enum tg_err load_in_folder(const struct tg__rank_source *s, uint32_t i, struct tg__rank_load *out,
                                   struct tg_error *e) {
   (void)e;
-  *out = tg__run_of(s)->ranks.items[i].load;
+  *out = tg__rank_folder_of(s)->ranks.items[i].load;
   return TG_OK;
 }
 
 static enum tg_err open_in_folder(const struct tg__rank_source *s, uint32_t i, struct tg__columns **out, uint32_t *rank,
                                   struct tg_error *e) {
-  const struct tg__run_rank *const r = &tg__run_of(s)->ranks.items[i];
+  const struct tg__job_rank *const r = &tg__rank_folder_of(s)->ranks.items[i];
   *rank = r->of_unit;
-  return tg__run_unit(s->place, r->unit, out, e);
+  return tg__rank_folder_file(s->place, r->unit, out, e);
 }
 
 /* Two ranks stay in memory, and what questions keep of one may be as much again. */
 static void done_in_folder(const struct tg__rank_source *s, uint32_t i) {
-  tg__run_drop_caches(tg__run_of(s), tg__run_of(s)->ranks.items[i].unit);
+  tg__rank_folder_drop_caches(tg__rank_folder_of(s), tg__rank_folder_of(s)->ranks.items[i].unit);
 }
 
 struct tg__rank_source tg__ranks_of(struct tg_trace *t) {
@@ -79,16 +79,16 @@ struct tg__rank_source tg__ranks_of(struct tg_trace *t) {
 
 enum tg_err tg__ranks_each(const struct tg__rank_source *s, tg__rank_fn *visit, void *ctx, struct tg_error *e) {
   enum tg_err err = TG_OK;
-  tg__run_pass(tg__run_of(s), true);
+  tg__rank_folder_pass(tg__rank_folder_of(s), true);
   for (uint32_t i = 0; i < s->count && !err; i++) {
     struct tg__columns *t;
     uint32_t rank;
-    tg__run_pass_to(tg__run_of(s), i);
+    tg__rank_folder_pass_to(tg__rank_folder_of(s), i);
     err = s->open(s, i, &t, &rank, e);
     if (!err) err = visit(ctx, i, t, rank, e);
     s->done(s, i);
   }
-  tg__run_pass(tg__run_of(s), false);
+  tg__rank_folder_pass(tg__rank_folder_of(s), false);
   return err;
 }
 
@@ -104,7 +104,7 @@ static enum tg_err look_at_file(void *ctx, uint32_t i, struct tg__columns *t, ui
   return err ? err : w->look(w->ctx, t, e);
 }
 
-enum tg_err tg__run_each(struct tg_trace *run, tg__look_fn *look, void *ctx, struct tg_error *e) {
+enum tg_err tg__each_rank_file(struct tg_trace *run, tg__look_fn *look, void *ctx, struct tg_error *e) {
   const struct tg__rank_source s = tg__ranks_of(run);
   return tg__ranks_each(&s, look_at_file, &(struct look){look, ctx}, e);
 }

@@ -14,7 +14,7 @@ struct unit { /* a file */
   struct tg__summaries ranks; /* what became of it; the strings are everybody's */
   /* Of a run that is asked more later: what stands where, the answers of this file, and the rows they have become of
    * everybody's. */
-  struct tg__run_ranks own;
+  struct tg__job_ranks own;
   struct tg_table *answers[MOST_ASKED]; /* NULL: none, for this reason */
   struct tg_error why_not[MOST_ASKED];
   size_t first_row[MOST_ASKED], row_count[MOST_ASKED];
@@ -33,12 +33,12 @@ struct reading {
   size_t count, cap;
   struct tg__lock *lock;
   int64_t done_bytes, total_bytes, done_units, total_units;
-  struct tg__run_ranks *run; /* NULL, or what a run that is asked more later keeps */
-  struct tg__run_first *first;
+  struct tg__job_ranks *run; /* NULL, or what a run that is asked more later keeps */
+  struct tg__first_question *first;
   struct asked asked[MOST_ASKED];
   size_t asked_count;
-  size_t joined;               /* units whose answers are put together: as many as come one after the other */
-  struct tg__run_rank counted; /* how many tracks, slices and marks these have */
+  size_t joined;               /* units with merged answers: as many as come one after the other */
+  struct tg__job_rank counted; /* how many tracks, slices and marks these have */
   bool stopped, no_memory;
 };
 
@@ -73,7 +73,7 @@ static enum tg_err join_answer(struct reading *r, struct asked *a, struct unit *
   u->first_row[i] = joined ? joined->rows : 0;
   u->answers[i] = NULL;
   if (!rows && !u->why_not[i].code) return TG_OK;
-  if (rows) tg__run_number_through(rows, &a->merging.call, &r->counted);
+  if (rows) tg__renumber_rows(rows, &a->merging.call, &r->counted);
   const bool choose = rows && chooses_now(r, a, rows);
   const enum tg_err err = tg__merging_add(&a->merging, rows, &u->why_not[i], choose, (size_t)(u - r->units), e);
   joined = tg__joining_rows(a->merging.joining);
@@ -133,13 +133,13 @@ static bool note_health(const struct tg__rank *rank, struct tg__rank_health *h) 
 
 /* Before the trace of a file is let go: how many tracks and slices its ranks have, and what is asked of them. */
 static enum tg_err note_places(const struct reading *r, struct unit *u, struct tg__columns *t) {
-  struct tg__run_ranks *const own = &u->own;
+  struct tg__job_ranks *const own = &u->own;
   if (!tg__grow((void **)&own->items, &own->cap, t->rank_count, sizeof *own->items))
     return tg__no_memory(&u->error, "looking at a rank");
   for (uint32_t k = 0; k < t->rank_count; k++) {
     const struct tg__rank *const rank = &t->ranks[k];
-    struct tg__run_rank *const place = &own->items[own->count++];
-    *place = (struct tg__run_rank){
+    struct tg__job_rank *const place = &own->items[own->count++];
+    *place = (struct tg__job_rank){
         .unit = (uint32_t)u->index, .of_unit = k, .alone = rank->number, .tracks = rank->track_count};
     for (uint32_t i = 0; i < rank->track_count; i++) place->slices += t->tracks[rank->first_track + i].count;
     for (uint32_t i = 0; i < t->marks.count; i++) place->marks += t->tracks[t->marks.track[i]].rank == k;
@@ -276,14 +276,14 @@ static enum tg_err read_all(struct reading *r, const char *path, struct tg__colu
 
 /* ---- a run that is asked more later ---------------------------------------------------------- */
 
-static const struct tg__rank_summary *summary_of(const struct tg__summaries *s, const struct tg__run_rank *place) {
+static const struct tg__rank_summary *summary_of(const struct tg__summaries *s, const struct tg__job_rank *place) {
   for (uint32_t i = 0; i < s->count; i++)
     if (s->ranks[i].unit == place->unit && s->ranks[i].of_unit == place->of_unit) return &s->ranks[i];
   return NULL;
 }
 
 /* The tables of a file say what its ranks are called alone. */
-static void rename_ranks(struct tg_table *t, size_t first, size_t count, const struct tg__run_rank *places,
+static void rename_ranks(struct tg_table *t, size_t first, size_t count, const struct tg__job_rank *places,
                          size_t place_count) {
   const size_t c = t ? tg__table_role_index(t, TG__ROLE_RANK) : SIZE_MAX;
   for (size_t i = first; c != SIZE_MAX && i < first + count; i++) {
@@ -301,10 +301,10 @@ static int64_t offset_of(const struct tg__columns *run, int64_t number) {
 }
 
 /* The rows of a file count their microseconds from its own first start; in the run, from the first of all. */
-static void count_from_first(const struct tg__columns *run, const struct tg__run_ranks *all, struct tg_table *t) {
+static void count_from_first(const struct tg__columns *run, const struct tg__job_ranks *all, struct tg_table *t) {
   const size_t us = t ? tg__table_role_index(t, TG__ROLE_SINCE_FIRST) : SIZE_MAX;
   if (us == SIZE_MAX) return;
-  const int64_t origin = tg__run_first_ns(run, all->items, all->count);
+  const int64_t origin = tg__job_first_ns(run, all->items, all->count);
   const int64_t *const start = t->columns[tg__table_role_index(t, TG__ROLE_INSTANT)].ints;
   const int64_t *const rank = t->columns[tg__table_role_index(t, TG__ROLE_RANK)].ints;
   int64_t last = TG_NULL_INT, offset = 0;
@@ -317,7 +317,7 @@ static void count_from_first(const struct tg__columns *run, const struct tg__run
 
 /* What is said of ranks by their summaries says what was lost of them, too; which files were passed over is there
  * already. */
-static void give_losses(struct tg__columns *run, const struct tg__run_rank *place) {
+static void copy_losses(struct tg__columns *run, const struct tg__job_rank *place) {
   for (uint32_t r = 0; r < run->rank_count; r++)
     for (int k = 0; k < TG__LOSS_COUNT && run->ranks[r].number == place->number; k++)
       if (k != TG__LOSS_skipped_file)
@@ -326,13 +326,13 @@ static void give_losses(struct tg__columns *run, const struct tg__run_rank *plac
 
 /* Where each rank is, by what it is called now that all are known. */
 static bool gather_places(const struct reading *r, struct tg__columns *t, const struct tg__summaries *summaries,
-                          struct tg__run_ranks *all) {
+                          struct tg__job_ranks *all) {
   uint32_t track = 0, slice = 0, mark = 0;
   for (size_t i = 0; i < r->count; i++) {
-    struct tg__run_ranks *const own = &r->units[i].own;
+    struct tg__job_ranks *const own = &r->units[i].own;
     if (r->units[i].err || own->count == 0) continue;
     if (!tg__grow((void **)&all->items, &all->cap, all->count + own->count, sizeof *all->items)) return false;
-    struct tg__run_rank *const places = all->items + all->count;
+    struct tg__job_rank *const places = all->items + all->count;
     for (size_t k = 0; k < own->count; k++) {
       places[k] = own->items[k];
       const struct tg__rank_summary *const s = summary_of(summaries, &places[k]);
@@ -345,7 +345,7 @@ static bool gather_places(const struct reading *r, struct tg__columns *t, const 
       mark += places[k].marks;
     }
     all->count += own->count;
-    for (size_t k = 0; k < own->count; k++) give_losses(t, &places[k]);
+    for (size_t k = 0; k < own->count; k++) copy_losses(t, &places[k]);
     if (!all->defect.code) all->defect = own->defect;
     for (size_t n = 0; n < r->asked_count; n++)
       rename_ranks(tg__joining_rows(r->asked[n].merging.joining), r->units[i].first_row[n], r->units[i].row_count[n],
@@ -357,7 +357,7 @@ static bool gather_places(const struct reading *r, struct tg__columns *t, const 
 }
 
 /* The answers are whole, but for what is asked of all ranks together. */
-static enum tg_err end_questions(struct reading *r, const struct tg__columns *run, struct tg__run_ranks *ranks,
+static enum tg_err end_questions(struct reading *r, const struct tg__columns *run, struct tg__job_ranks *ranks,
                                  struct tg_error *e) {
   int64_t *const numbers = tg__alloc((r->count + 1) * sizeof *numbers);
   if (!numbers) return tg__no_memory(e, "putting ranks together");
@@ -380,8 +380,8 @@ static enum tg_err end_questions(struct reading *r, const struct tg__columns *ru
 }
 
 enum tg_err tg__folder_summaries(const struct tg__folder *folder, const char *path,
-                                 const struct tg_open_options *options, struct tg__run_first *first,
-                                 struct tg__run_ranks *ranks, struct tg__columns **out,
+                                 const struct tg_open_options *options, struct tg__first_question *first,
+                                 struct tg__job_ranks *ranks, struct tg__columns **out,
                                  struct tg__summaries **summaries, struct tg_error *e) {
   static const struct tg_open_options defaults;
   struct reading r = {.options = options ? options : &defaults, .lock = tg__lock_new(), .run = ranks, .first = first};
@@ -398,7 +398,7 @@ enum tg_err tg__folder_summaries(const struct tg__folder *folder, const char *pa
   }
   for (size_t i = 0; i < r.count; i++) {
     for (size_t k = 0; k < MOST_ASKED; k++) tg__table_free(r.units[i].answers[k]);
-    tg__run_ranks_free(&r.units[i].own);
+    tg__job_ranks_free(&r.units[i].own);
   }
   for (size_t i = 0; i < r.asked_count; i++) tg__merging_end(&r.asked[i].merging);
   tg__free(r.units);

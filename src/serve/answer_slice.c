@@ -140,7 +140,7 @@ static void put_near(struct tg__hosted *t, const struct tg__near *n, struct tg__
   tg__json_close(w, '}');
 }
 
-static void put_place(struct tg__hosted *t, uint32_t slice, struct tg__jsonw *w) {
+static void put_json_place(struct tg__hosted *t, uint32_t slice, struct tg__jsonw *w) {
   const struct tg__columns *const c = t->columns;
   const uint32_t step = tg__view_step(t->view, tg__view_host_of(t->view, slice)),
                  category = c->cats[c->slices.cat[slice]].name;
@@ -167,7 +167,7 @@ static void put_details(struct tg__hosted *t, uint32_t slice, struct tg__jsonw *
   put_what(t, slice, near.row, w);
   put_int(w, "self_ns", tg__view_self_ns(t->view, slice, &children));
   put_int(w, "children", children);
-  put_place(t, slice, w);
+  put_json_place(t, slice, w);
   put_args(t, slice, w);
   put_stack(t, slice, w);
   put_chain(t, "parents", t->columns->slices.parent, slice, PARENTS_MOST, w);

@@ -1,4 +1,4 @@
-/* gate: token, Host, Origin and paths. A page of another site can make a browser send requests here, and can give a
+/* gate: token, Host, Origin and paths. A page of another site can make a browser send requests here, and can set a
  * name of its own to 127.0.0.1; what it cannot do is to know the token, or to send a Host or Origin that is not its
  * own. */
 #include "serve/gate.h"

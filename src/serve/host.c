@@ -31,7 +31,7 @@ static bool show_progress(void *ctx, int64_t done, int64_t total) {
 static enum tg_err index_trace(struct tg__hosted *t, const struct tg__serve_options *o) {
   struct tg_error *const e = &t->error;
   tg__lock_take(t->engine);
-  enum tg_err err = tg__run_whole(t->trace, &t->columns, e);
+  enum tg_err err = tg__load_all_ranks(t->trace, &t->columns, e);
   if (!err && t->columns->has_no_events)
     err = tg__fail(e, TG_NO_DATA, -1, "a summary of ranks has no events, so it has no timeline");
   if (!err) err = tg__trace_load(t->columns, TG__VIEW_COLUMNS, e);
@@ -58,7 +58,7 @@ static void mark(struct tg__hosted *t, bool *what) {
 
 /* A trace that has no events, a summary for one, still answers questions: then there is no view, and `error` says why.
  */
-static void load(struct tg__hosted *t) {
+static void load_trace(struct tg__hosted *t) {
   const struct tg__serve_options *const o = t->host->options;
   const struct tg_open_options options = {.threads = o->threads, .progress = show_progress, .progress_ctx = t};
   if (tg_open(t->path, &options, &t->trace, &t->error)) {
@@ -75,12 +75,12 @@ static void load(struct tg__hosted *t) {
     set_state(t, TG__TRACE_READY);
     if (load_rest(t)) t->columns = NULL;
   }
-  mark(t, &t->is_whole);
+  mark(t, &t->is_loaded);
   set_state(t, TG__TRACE_READY);
 }
 
 void tg__host_load(struct tg__host *h) {
-  for (size_t i = 0; i < h->count && !h->is_stopping; i++) load(&h->traces[i]);
+  for (size_t i = 0; i < h->count && !h->is_stopping; i++) load_trace(&h->traces[i]);
 }
 
 void tg__host_stop(struct tg__host *h) {
@@ -90,7 +90,7 @@ void tg__host_stop(struct tg__host *h) {
   tg__lock_drop(h->lock);
 }
 
-static const char *name_of(const char *path) {
+static const char *trace_name_of(const char *path) {
   const char *name = path;
   for (const char *p = path; *p; p++)
     if (*p == '/' && p[1]) name = p + 1;
@@ -104,7 +104,7 @@ enum tg_err tg__host_open(struct tg__host *h, const struct tg__serve_options *o,
   bool ok = h->lock && h->traces;
   for (size_t i = 0; ok && i < h->count; i++) {
     h->traces[i] = (struct tg__hosted){
-        .host = h, .path = o->paths[i], .name = name_of(o->paths[i]), .bytes = -1, .engine = tg__lock_new()};
+        .host = h, .path = o->paths[i], .name = trace_name_of(o->paths[i]), .bytes = -1, .engine = tg__lock_new()};
     ok = h->traces[i].engine != NULL;
   }
   return ok ? TG_OK : tg__no_memory(e, "starting the server");

@@ -12,7 +12,7 @@ struct tg__hosted {
   enum tg__trace_state state;
   int64_t bytes_done, bytes; /* bytes: -1 unknown */
   struct tg_error error;
-  bool is_open, is_whole; /* questions can be asked; all that details need is in memory */
+  bool is_open, is_loaded; /* questions can be asked; all that details need is in memory */
   /* Written once, before state says ready; */
   struct tg_trace *trace;
   struct tg__columns *columns;

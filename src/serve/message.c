@@ -159,7 +159,7 @@ void tg__message_free(struct tg__message *m) {
 bool tg__message_is_due(struct tg__host *h, const struct tg__message *m) {
   if (m->trace >= h->count || m->kind->lane == TG__LANE_NOW) return true;
   const struct tg__hosted *const t = &h->traces[m->trace];
-  return t->state == TG__TRACE_FAILED || (m->kind->lane == TG__LANE_ASK ? t->is_open : t->is_whole) || h->is_stopping;
+  return t->state == TG__TRACE_FAILED || (m->kind->lane == TG__LANE_ASK ? t->is_open : t->is_loaded) || h->is_stopping;
 }
 
 static bool is_about_trace(const struct tg__message_kind *kind) {
@@ -237,7 +237,7 @@ struct tg__hosted *tg__reply_trace(struct tg__host *h, const struct tg__message 
   struct tg__hosted *const t = &h->traces[m->trace];
   tg__lock_take(h->lock);
   const bool failed = t->state == TG__TRACE_FAILED,
-             ready = t->state == TG__TRACE_READY && (t->is_whole || m->kind->lane == TG__LANE_NOW);
+             ready = t->state == TG__TRACE_READY && (t->is_loaded || m->kind->lane == TG__LANE_NOW);
   tg__lock_drop(h->lock);
   if (ready && t->view && t->columns) return t;
   if (failed || ready)

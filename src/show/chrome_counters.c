@@ -7,8 +7,8 @@ struct tg__counters {
   struct tg_table *queue, *bandwidth; /* NULL: not asked for */
 };
 
-static enum tg_err ask(struct tg__columns *t, const struct tg__show_options *o, enum tg__question_id question,
-                       const char *columns, struct tg_table **out, struct tg_error *e) {
+static enum tg_err ask_counter(struct tg__columns *t, const struct tg__show_options *o, enum tg__question_id question,
+                               const char *columns, struct tg_table **out, struct tg_error *e) {
   struct tg_arg args[4] = {{"by", "series"}, {"columns", columns}};
   size_t count = 2;
   if (tg__show_arg(o, "rank")) args[count++] = (struct tg_arg){"rank", tg__show_arg(o, "rank")};
@@ -28,8 +28,8 @@ enum tg_err tg__counters_new(struct tg__columns *t, const struct tg__show_option
   struct tg__counters *c = tg__alloc(sizeof *c);
   if (!c) return tg__no_memory(e, "drawing counters");
   enum tg_err err = TG_OK;
-  if (queue) err = ask(t, o, TG__Q_queue, "stream,ts_ns,length,track", &c->queue, e);
-  if (bandwidth && !err) err = ask(t, o, TG__Q_copy_bandwidth, "kind,ts_ns,gbps,track", &c->bandwidth, e);
+  if (queue) err = ask_counter(t, o, TG__Q_queue, "stream,ts_ns,length,track", &c->queue, e);
+  if (bandwidth && !err) err = ask_counter(t, o, TG__Q_copy_bandwidth, "kind,ts_ns,gbps,track", &c->bandwidth, e);
   if (err) {
     tg__counters_free(c);
     return err;

@@ -8,8 +8,8 @@ struct tg__marked {
 };
 
 /* The question sequences, with what the options say. */
-static enum tg_err ask(struct tg__columns *t, const struct tg__show_options *o, const char *by, struct tg_table **out,
-                       struct tg_error *e) {
+static enum tg_err ask_pattern(struct tg__columns *t, const struct tg__show_options *o, const char *by,
+                               struct tg_table **out, struct tg_error *e) {
   static const char *const passed[] = {"rank", "step", "rules", "min_length", "top_k"};
   struct tg_arg args[2 + sizeof passed / sizeof *passed] = {{"by", by}, {"op", tg__show_arg(o, "patterns")}};
   size_t count = 2;
@@ -63,8 +63,8 @@ enum tg_err tg__marked_new(struct tg__columns *t, const struct tg__show_options 
   *out = NULL;
   if (!tg__show_arg(o, "patterns")) return TG_OK;
   struct tg__marked *m = tg__alloc(sizeof *m);
-  enum tg_err err = m ? ask(t, o, "pattern", &patterns, e) : tg__fail(e, TG_MEMORY, -1, "out of memory");
-  if (!err) err = ask(t, o, "event", &events, e);
+  enum tg_err err = m ? ask_pattern(t, o, "pattern", &patterns, e) : tg__fail(e, TG_MEMORY, -1, "out of memory");
+  if (!err) err = ask_pattern(t, o, "event", &events, e);
   if (!err && !mark(m, t, patterns, events)) err = tg__no_memory(e, "marking sequences of kernels");
   tg__table_free(patterns);
   tg__table_free(events);

@@ -122,8 +122,8 @@ static bool is_long_number(struct tg__str s) {
   return i == s.len;
 }
 
-static void put_token(const struct tg__chrome_tracks *c, struct tg__out *out, bool is_text, int64_t v,
-                      const char *before, const char *after) {
+static void put_chrome_id(const struct tg__chrome_tracks *c, struct tg__out *out, bool is_text, int64_t v,
+                          const char *before, const char *after) {
   if (!is_text) {
     tg__out_int(out, v);
     return;
@@ -160,11 +160,12 @@ static struct tg__str render_place(struct tg__chrome_tracks *c, uint32_t k, unsi
   struct tg__out text = {0};
   if (has_id(track->pid_is_text, track->pid)) {
     tg__out_text(&text, ",\"pid\":");
-    put_token(c, &text, track->pid_is_text, c->pids[k], before, "");
+    put_chrome_id(c, &text, track->pid_is_text, c->pids[k], before, "");
   }
   if (has_id(track->tid_is_text, track->tid)) {
     tg__out_text(&text, ",\"tid\":");
-    put_token(c, &text, track->tid_is_text, lane && !track->tid_is_text ? lane_tid(c, k, lane) : track->tid, "", after);
+    put_chrome_id(c, &text, track->tid_is_text, lane && !track->tid_is_text ? lane_tid(c, k, lane) : track->tid, "",
+                  after);
   }
   const char *copy = text.err ? NULL : tg__arena_copy(&c->arena, text.buf ? text.buf : "", text.len);
   if (!copy) c->failed = true;

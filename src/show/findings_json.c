@@ -18,7 +18,7 @@ static void put_finding_text(struct tg__out *out, const struct tg_table *t, size
   tg__out_char(out, '"');
 }
 
-static void put_int(struct tg__out *out, const struct tg_table *t, size_t row, const char *column) {
+static void put_finding_int(struct tg__out *out, const struct tg_table *t, size_t row, const char *column) {
   const int64_t v = tg__cell_int(t, row, column);
   put_key(out, column);
   if (v == TG_NULL_INT)
@@ -34,9 +34,9 @@ static void put_finding(struct tg__out *out, const struct tg_table *t, size_t ro
   tg__json_body(out, tg__cell_str(t, row, "cause"));
   tg__out_char(out, '"');
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) put_finding_text(out, t, row, texts[i]);
-  put_int(out, t, row, "line");
-  put_int(out, t, row, "rank");
-  put_int(out, t, row, "cost_ns");
+  put_finding_int(out, t, row, "line");
+  put_finding_int(out, t, row, "rank");
+  put_finding_int(out, t, row, "cost_ns");
   put_key(out, "share_pct");
   tg__out_double(out, tg__cell_real(t, row, "share_pct"));
   put_key(out, "saving_ms_per_step");

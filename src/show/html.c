@@ -1,5 +1,5 @@
 /* html: one file for mail, bug reports and archives. Modules of web/ stand in it as text; a few lines of script make
- * them modules again under addresses that the browser gives, since pages from disk may load none. */
+ * them modules again under addresses from the browser, since pages from disk may load none. */
 #include "show/html.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ static bool to_buffer(void *ctx, const char *bytes, size_t len) {
   return !o->err;
 }
 
-static enum tg_err pack(const struct tg__out *plain, struct tg__out *packed, struct tg_error *e) {
+static enum tg_err pack_page(const struct tg__out *plain, struct tg__out *packed, struct tg_error *e) {
   struct tg__packer *packer = NULL;
   enum tg_err err = plain->err ? plain->err : tg__packer_new(TG__GZIP, to_buffer, packed, &packer, e);
   if (!err && (!tg__packer_write(packer, plain->buf, plain->len) || !tg__packer_end(packer))) err = TG_MEMORY;
@@ -38,7 +38,7 @@ static void put_base64(const struct tg__out *o, struct tg__out *out) {
 
 static enum tg_err put_data(const char *id, const struct tg__out *plain, struct tg__out *out, struct tg_error *e) {
   struct tg__out packed = {0};
-  const enum tg_err err = pack(plain, &packed, e);
+  const enum tg_err err = pack_page(plain, &packed, e);
   if (!err) {
     tg__out_format(out, "<script type=\"text/plain\" id=\"%s\">", id);
     put_base64(&packed, out);
@@ -162,7 +162,7 @@ static enum tg_err read_limit(const struct tg__show_options *o, uint64_t *bytes,
   const double n = strtod(text, &end);
   const double unit = *end == 'k' || *end == 'K' ? 1e3 : *end == 'M' ? 1e6 : *end == 'G' ? 1e9 : 1;
   if (end == text || n <= 0 || n * unit > 1e15 || (*end && unit == 1) || (*end && end[1]))
-    return tg__fail(e, TG_USAGE, -1, "bytes=%.60s is not a size: give a number such as 50M", text);
+    return tg__fail(e, TG_USAGE, -1, "bytes=%.60s is not a size: use a number such as 50M", text);
   *bytes = (uint64_t)(n * unit);
   return TG_OK;
 }
@@ -190,6 +190,6 @@ enum tg_err tg__html_trace(struct tg__columns *t, const struct tg__show_options 
 enum tg_err tg__html_report(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
                             struct tg_error *e) {
   struct tg__columns *columns;
-  const enum tg_err err = tg__run_whole(t, &columns, e); /* the timeline holds all ranks */
+  const enum tg_err err = tg__load_all_ranks(t, &columns, e); /* the timeline holds all ranks */
   return err ? err : tg__html_trace(columns, o, out, e);
 }

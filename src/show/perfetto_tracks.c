@@ -27,7 +27,7 @@ static void put_track_name(struct tg__perfetto *p, struct tg__out *out, unsigned
   tg__proto_utf8(out, field, s);
 }
 
-static void put_token(const struct tg__columns *t, struct tg__out *out, bool is_text, int64_t v) {
+static void put_track_token(const struct tg__columns *t, struct tg__out *out, bool is_text, int64_t v) {
   if (is_text) {
     tg__out_bytes(out, tg__name(t, (uint32_t)v).ptr, tg__name(t, (uint32_t)v).len);
   } else {
@@ -62,7 +62,7 @@ static void process_name(const struct tg__columns *t, const struct tg__track *tr
     tg__out_text(name, "process");
   }
   tg__out_char(name, ' ');
-  put_token(t, name, track->pid_is_text, track->pid);
+  put_track_token(t, name, track->pid_is_text, track->pid);
   if (track->labels != TG_NONE) {
     tg__out_text(name, " (");
     put_string(t, name, track->labels);
@@ -112,7 +112,7 @@ static void track_name(const struct tg__columns *t, const struct tg__track *trac
   tg__out_text(name, track->kind == TG__TRACK_DEVICE  ? "stream "
                      : track->kind == TG__TRACK_ASYNC ? "async "
                                                       : "thread ");
-  put_token(t, name, track->tid_is_text, track->tid);
+  put_track_token(t, name, track->tid_is_text, track->tid);
 }
 
 static void put_thread(struct tg__perfetto *p, const struct tg__track *track) {

@@ -242,7 +242,7 @@ static void put_health(const struct page *p) {
                    plural(work));
     plain(p);
   }
-  const int64_t duplicate = tg__twin_rank(p->r->trace);
+  const int64_t duplicate = tg__duplicate_rank(p->r->trace);
   if (duplicate != TG_NULL_INT) {
     tg__out_text(p->out, " \u00b7 ");
     ink(p, "33");
@@ -308,7 +308,7 @@ static void put_step_kind(const struct page *p, size_t n) {
 }
 
 /* false: nothing to divide */
-static bool put_steps(const struct page *p) {
+static bool put_report_steps(const struct page *p) {
   const struct tg_table *rows = p->r->parts[TG__REPORT_STEP_ROWS];
   char a[NUMBER_BYTES], b[NUMBER_BYTES], c[NUMBER_BYTES];
   put_label(p, "step");
@@ -555,7 +555,7 @@ void tg__report_print(const struct tg__report *r, const struct tg__show_options 
                                                        : wanted};
   put_title(&p);
   put_health(&p);
-  if (put_steps(&p)) put_parts(&p);
+  if (put_report_steps(&p)) put_parts(&p);
   put_labels(&p);
   put_tops(&p);
   put_findings(&p);

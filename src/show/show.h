@@ -19,7 +19,7 @@ struct tg__format {
   enum tg_err (*trace)(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,
                        struct tg_error *e); /* NULL: cannot */
   enum tg_err (*report)(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
-                        struct tg_error *e); /* the one screen; NULL: cannot */
+                        struct tg_error *e); /* the report; NULL: cannot */
 };
 extern const struct tg__format tg__formats[];
 size_t tg__format_count(void);

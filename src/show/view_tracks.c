@@ -16,7 +16,7 @@ static void put_int(struct tg__jsonw *w, const char *key, int64_t v) {
   tg__json_int(w, v);
 }
 
-static void put_ranks(const struct tg__columns *t, struct tg__jsonw *w) {
+static void put_track_ranks(const struct tg__columns *t, struct tg__jsonw *w) {
   tg__json_key(w, "ranks");
   tg__json_open(w, '[');
   for (uint32_t r = 0; r < t->rank_count; r++) {
@@ -34,7 +34,7 @@ static void put_ranks(const struct tg__columns *t, struct tg__jsonw *w) {
   tg__json_close(w, ']');
 }
 
-static void put_steps(const struct tg__view *v, struct tg__jsonw *w) {
+static void put_track_steps(const struct tg__view *v, struct tg__jsonw *w) {
   const struct tg__columns *const t = v->trace;
   tg__json_key(w, "steps");
   tg__json_open(w, '[');
@@ -53,7 +53,7 @@ static void put_steps(const struct tg__view *v, struct tg__jsonw *w) {
 }
 
 /* An id as it is written: a number, or a text. */
-static void put_token(const struct tg__columns *t, struct tg__out *out, bool is_text, int64_t token) {
+static void put_json_id(const struct tg__columns *t, struct tg__out *out, bool is_text, int64_t token) {
   if (!is_text)
     tg__out_int(out, token);
   else {
@@ -77,12 +77,12 @@ static void put_names(const struct tg__columns *t, const struct tg__track *track
     if (track->kind == TG__TRACK_DEVICE)
       tg__out_int(&name, track->stream);
     else
-      put_token(t, &name, track->tid_is_text, track->tid);
+      put_json_id(t, &name, track->tid_is_text, track->tid);
   }
   if (track->process_name != TG_NONE)
     tg__out_bytes(&process, tg__name(t, track->process_name).ptr, tg__name(t, track->process_name).len);
   if (process.len) tg__out_char(&process, ' ');
-  put_token(t, &process, track->pid_is_text, track->pid);
+  put_json_id(t, &process, track->pid_is_text, track->pid);
   put_built(w, "name", &name);
   put_built(w, "process", &process);
 }
@@ -132,8 +132,8 @@ void tg__view_tracks_json(const struct tg__view *v, uint32_t generation, struct 
   put_digits(w, "origin_ns", v->origin_ns);
   put_int(w, "end_ns", v->end_ns);
   put_int(w, "rows", v->row_count);
-  put_ranks(v->trace, w);
-  put_steps(v, w);
+  put_track_ranks(v->trace, w);
+  put_track_steps(v, w);
   tg__json_key(w, "tracks");
   tg__json_open(w, '[');
   for (uint32_t i = 0; i < count; i++) put_track(v, order[i], w);

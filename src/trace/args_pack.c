@@ -130,7 +130,7 @@ static void count_entries(struct packing *w, const uint8_t *block, const uint8_t
 }
 
 /* Second pass: sort the values into streams. */
-static bool gather(struct packing *w, const uint8_t *block, uint32_t bytes) {
+static bool gather_packed(struct packing *w, const uint8_t *block, uint32_t bytes) {
   const uint8_t *const end = block + bytes;
   uint64_t total = 0;
   count_entries(w, block, end);
@@ -224,7 +224,7 @@ uint8_t *tg__args_pack(const struct tg__columns *t, const uint8_t *block, uint32
                       .count = tg__alloc(schemas * sizeof *w.count),
                       .first = tg__alloc(schemas * sizeof *w.first)};
   uint8_t *payload = NULL;
-  if (!w.ids || !w.used || !w.count || !w.first || !gather(&w, block, bytes)) goto done;
+  if (!w.ids || !w.used || !w.count || !w.first || !gather_packed(&w, block, bytes)) goto done;
   w.lengths = tg__realloc(NULL, (w.streams + (size_t)1) * sizeof *w.lengths);
   w.tokens = tg__realloc(NULL, (size_t)bytes + w.streams +
                                    VARINT_MAX); /* never longer than the values, but for the byte in front */

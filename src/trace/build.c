@@ -1,7 +1,7 @@
 /* build: the records of one file become the columns of one rank.
  *
  * Records arrive in file order; slices must lie together by track. Two passes: count the slices of every track, then
- * move each record to its track's next place, giving the record's pages back as we go, so that the peak is about one
+ * move each record to its track's next place, releasing the record's pages on the way, so that the peak is about one
  * copy of the events. */
 #include "trace/import.h"
 #include "trace/store.h"
@@ -61,7 +61,7 @@ static uint32_t slot_of(const struct tg__columns *t, const struct tg__record *r)
   return r->track * SIDES + side;
 }
 
-static enum tg_err add_track(struct tg__build *b, const struct tg__track_key *key, uint32_t rank, bool async) {
+static enum tg_err add_track_to_build(struct tg__build *b, const struct tg__track_key *key, uint32_t rank, bool async) {
   struct tg__columns *t = b->trace;
   if (!tg__grow((void **)&t->tracks, &b->track_cap, t->track_count + 1u, sizeof *t->tracks)) return TG_MEMORY;
   t->tracks[t->track_count++] = (struct tg__track){.rank = rank,
@@ -111,7 +111,7 @@ static enum tg_err number_tracks(struct tg__build *b, const struct tg__import *i
     const uint32_t home = slot % SIDES == DEVICE && !plan->has_host[key] ? key * SIDES + PLAIN : slot;
     if (plan->track_of[home] == TG_NONE) {
       plan->track_of[home] = t->track_count;
-      if (add_track(b, &im->shared.tracks[key], rank, slot % SIDES == ASYNC) != TG_OK) return TG_MEMORY;
+      if (add_track_to_build(b, &im->shared.tracks[key], rank, slot % SIDES == ASYNC) != TG_OK) return TG_MEMORY;
     }
     plan->track_of[slot] = plan->track_of[home];
     t->tracks[plan->track_of[home]].count += plan->held[slot];
@@ -188,7 +188,7 @@ static enum tg_err spread(struct tg__build *b, struct tg__import *im, uint32_t r
 
 /* ---- one rank -------------------------------------------------------------------------------- */
 
-static enum tg_err add_rank(struct tg__build *b, struct tg__import *im, uint32_t path) {
+static enum tg_err add_rank_to_build(struct tg__build *b, struct tg__import *im, uint32_t path) {
   struct tg__columns *t = b->trace;
   if (!tg__grow((void **)&t->ranks, &b->rank_cap, t->rank_count + 1u, sizeof *t->ranks)) return TG_MEMORY;
   struct tg__rank *r = &t->ranks[t->rank_count];
@@ -273,7 +273,8 @@ enum tg_err tg__build_rank(struct tg__build *b, struct tg__import *im, uint32_t 
   const uint32_t r = t->rank_count, first_mark = t->marks.count;
   t->args = im->pool;
   t->args_bytes = im->pool_len;
-  if (add_rank(b, im, path) != TG_OK) return tg__fail(e, TG_MEMORY, -1, "out of memory for the rank's metadata");
+  if (add_rank_to_build(b, im, path) != TG_OK)
+    return tg__fail(e, TG_MEMORY, -1, "out of memory for the rank's metadata");
   enum tg_err err = spread(b, im, r, e);
   if (err != TG_OK) return err;
   tg__name_tracks(t, &t->ranks[r], first_mark);

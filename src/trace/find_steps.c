@@ -181,7 +181,7 @@ static int by_rank_and_time(const void *a, const void *b) {
   return (x->slice > y->slice) - (x->slice < y->slice);
 }
 
-static enum tg__step_kind kind_of(const struct tg__columns *t, const struct tg__step *s) {
+static enum tg__step_kind step_kind_of(const struct tg__columns *t, const struct tg__step *s) {
   int64_t number;
   return s->slice == TG_NONE                            ? TG__STEP_PERIOD
          : profiler_step(tg__name(t, s->name), &number) ? TG__STEP_PROFILER
@@ -191,7 +191,7 @@ static enum tg__step_kind kind_of(const struct tg__columns *t, const struct tg__
 void tg__note_step_kinds(struct tg__columns *t) {
   for (uint32_t r = 0; r < t->rank_count; r++) t->ranks[r].step_kind = TG__STEP_PROFILER;
   for (uint32_t i = t->step_count; i-- > 0;)
-    t->step_kind = t->ranks[t->steps[i].rank].step_kind = kind_of(t, &t->steps[i]);
+    t->step_kind = t->ranks[t->steps[i].rank].step_kind = step_kind_of(t, &t->steps[i]);
 }
 
 enum tg_err tg__find_steps(struct tg__build *b) {

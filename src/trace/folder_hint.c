@@ -5,7 +5,7 @@
 #include <ctype.h>
 #include <stdio.h>
 
-/* What lies one folder further down. NULL: nothing, or no memory. */
+/* The files one folder below. NULL: nothing, or no memory. */
 static const char **list_below(const char *path, struct tg__arena *arena, size_t *count) {
   const char **names = NULL;
   const size_t len = strlen(path);
@@ -81,17 +81,17 @@ enum tg_err tg__trace_list(const char *path, struct tg__arena *arena, const char
   for (size_t i = 0; i < *count; i++)
     if (tg__is_summary_name((*names)[i])) return TG_OK;
   size_t below;
-  const char **const further = list_below(path, arena, &below);
+  const char **const deeper = list_below(path, arena, &below);
   for (size_t i = 0; i < below; i++)
-    if (tg__is_trace_name(further[i]) && !is_in_rank_folder(further[i]) && !is_in_raw_folder(further[i])) return TG_OK;
+    if (tg__is_trace_name(deeper[i]) && !is_in_rank_folder(deeper[i]) && !is_in_raw_folder(deeper[i])) return TG_OK;
   /* nothing but other files there: those of the folder itself, if any, are named */
-  if (!count_traces(further, below) || !holds_none(*names, *count)) return TG_OK;
-  *names = further;
+  if (!count_traces(deeper, below) || !holds_none(*names, *count)) return TG_OK;
+  *names = deeper;
   *count = below;
   return TG_OK;
 }
 
-/* Traces one folder further down. */
+/* Traces one folder below. */
 static size_t count_below(const char *path) {
   struct tg__arena arena = {0};
   size_t count;

@@ -28,7 +28,7 @@ _Static_assert(sizeof(struct tg__record) == 32, "a record is 32 bytes");
 struct tg__losses {
   int64_t count[TG__LOSS_COUNT], offset[TG__LOSS_COUNT]; /* offset: first byte, valid when count > 0 */
 };
-void tg__lose(struct tg__losses *l, enum tg__loss what, int64_t offset); /* count one */
+void tg__count_loss(struct tg__losses *l, enum tg__loss what, int64_t offset); /* count one */
 struct tg__columns *tg__trace_new(void);           /* empty, ready to be filled (open.c); NULL on no memory */
 bool tg__add_known_strings(struct tg__strings *s); /* keys.def, so that TG__K_* are their ids; s is empty (open.c) */
 void tg__losses_add(struct tg__losses *into, const struct tg__losses *from);
@@ -104,7 +104,7 @@ struct tg__parser {
   struct {
     enum tg__loss what;
     int64_t offset;
-  } pending[TG__PENDING]; /* oddities of the event being read, counted only when it is whole */
+  } pending[TG__PENDING]; /* anomalies of the event being read, counted only when it is complete */
   size_t pending_count;
   /* result of the block */
   struct tg__record *records;
@@ -126,10 +126,11 @@ uint32_t tg__intern_track(struct tg__parser *p, const struct tg__track_key *key)
 uint32_t tg__intern_cat(struct tg__parser *p, uint32_t string_id); /* string_id TG_NONE: the event has no cat */
 const struct tg__guess *tg__intern_schema(struct tg__parser *p, bool has_args, const struct tg__packed_val *vals,
                                           size_t count);
-/* Decode a string whose raw body is [raw, end) (between the quotes) and intern it. Counts what is odd in it. */
+/* Decode a string with the raw body [raw, end) (between the quotes) and intern it. Counts its anomalies. */
 uint32_t tg__intern_escaped(struct tg__parser *p, const char *raw, const char *end);
-void tg__odd(struct tg__parser *p, enum tg__loss what, const char *at); /* the event being read has this oddity */
-void tg__count_odd(struct tg__parser *p);                               /* it is whole: count them */
+void tg__note_anomaly(struct tg__parser *p, enum tg__loss what,
+                      const char *at);          /* the event being read has this anomaly */
+void tg__count_anomalies(struct tg__parser *p); /* the event is complete: count them */
 /* Append an entry to the block's pool; returns its reference. */
 uint32_t tg__pack_args(struct tg__parser *p, uint32_t schema, const struct tg__packed_val *vals, size_t count);
 
@@ -156,7 +157,7 @@ bool tg__looks_like_event(const char *p, const char *first, const char *end);
 const char *tg__find_event(const char *p, const char *first,
                            const char *end); /* first such place at or after p; NULL */
 /* The same, of those with a phase among their first members: not just any object in the args of an event. */
-const char *tg__find_whole_event(const char *p, const char *first, const char *end);
+const char *tg__find_complete_event(const char *p, const char *first, const char *end);
 /* Has a missing or an extra quote or bracket made the nested value [p, end) run over the events behind its own? */
 bool tg__swallows_events(const char *p, const char *end);
 tg__scan_events_fn *tg__scan_events_best(const char **name); /* for this CPU; *name: "avx2", "portable" */
@@ -167,7 +168,7 @@ struct tg__segment { /* records of one block, in file order */
   struct tg__record *records;
   size_t count, bytes; /* bytes: of pages behind records */
 };
-/* Which track the framework's number of a thread is: forward threads of autograd nodes are told by it. */
+/* Which track the framework's number of a thread is: forward threads of autograd nodes refer to it. */
 struct tg__logical_thread {
   int64_t pid, number;
   uint32_t track; /* number in tg__import.shared.tracks */
@@ -186,7 +187,7 @@ struct tg__import { /* one file, read */
   int64_t text_bytes, events_read;
   /* of recordings only */
   bool is_recording;
-  int64_t rank_number; /* -1 = not told */
+  int64_t rank_number; /* -1 = unknown */
   struct tg__process *processes;
   uint32_t process_count;
   struct tg__logical_thread *logicals;
@@ -201,7 +202,8 @@ static inline void tg__row_value(struct tg__parser *p, uint32_t key, enum tg__ki
 bool tg__row_add(struct tg__parser *p, struct tg__record r, uint32_t category);
 /* What has been added becomes a block of the import, and the parser is empty again. */
 bool tg__commit_rows(struct tg__import *im, struct tg__parser *p);
-/* A block whose args are in a pool of its own: they move to the end of the import's, its records' references with them.
+/* A block with args in a pool of its own: they move to the end of the import's, and its records refer to them
+ * there.
  */
 bool tg__commit_block(struct tg__import *im, struct tg__segment *s, const uint8_t *pool, size_t len,
                       const int64_t phases[128]);
@@ -219,7 +221,7 @@ enum tg_err tg__import_text(struct tg__import *im, tg__source_fn *source, void *
                             struct tg_error *e);
 
 /* import_timeline.c: PyTorch's raw memory timeline, a list of lists of numbers. Does the text behind the first
- * bracket begin like one? undecided: there is too little of it to tell. */
+ * bracket begin like one? undecided: there is too little of it to decide. */
 bool tg__timeline_begins(const char *p, const char *end, bool *undecided);
 /* Takes whole elements and adds their events to the parser; how far it came. in_gap: it is inside of something
  * damaged. closed: the list ended. */
@@ -254,7 +256,6 @@ enum tg_err tg__read_meta(struct tg__columns *t, struct tg__rank *rank); /* meta
 void tg__name_tracks(struct tg__columns *t, struct tg__rank *rank,
                      uint32_t first_mark);       /* meta.c: process and thread names, device tracks */
 enum tg_err tg__find_steps(struct tg__build *b); /* find_steps.c */
-void tg__note_step_kinds(
-    struct tg__columns *t); /* find_steps.c: of which kind the steps of each rank are, as they tell themselves */
+void tg__note_step_kinds(struct tg__columns *t); /* find_steps.c: the kind of the steps of each rank, by their names */
 
 #endif

@@ -39,16 +39,16 @@ struct reader { /* one import; everything behind the lock */
   tg__scan_events_fn *scan;
   size_t block_bytes;
   struct tg__lock *lock;
-  size_t taken, committed; /* blocks handed out; blocks whose result is in order */
+  size_t taken, committed; /* blocks handed out; blocks committed in order */
   bool drained;            /* the source has no more */
   struct block tail;       /* text read but not handed out: it begins the next block */
   enum state state;
   bool opened;              /* saw the first byte of the document */
   bool damaged;             /* what is left over is not just incomplete */
-  bool first_is_open;       /* in a bare array whose first element was not seen yet */
+  bool first_is_open;       /* in a bare array before its first element */
   bool in_gap;              /* IN_TIMELINE: inside of something damaged */
   int64_t reread;           /* bytes looked at again because an event did not end */
-  struct block carry;       /* text left over by the last commit, to go before the next block */
+  struct block remainder;   /* text left over by the last commit, to go before the next block */
   struct tg__parser *again; /* for text that is parsed in order */
   enum tg_err err;
   struct tg_error *e;
@@ -102,7 +102,7 @@ static void take_block(struct reader *r, struct block *b) {
   while (room > 0 && !r->drained) {
     struct tg_error e;
     const int64_t n = r->source(r->source_ctx, b->text + b->len, room, &e);
-    if (n < 0) tg__lose(&r->im->losses, TG__LOSS_cut_packed, b->offset + (int64_t)b->len);
+    if (n < 0) tg__count_loss(&r->im->losses, TG__LOSS_cut_packed, b->offset + (int64_t)b->len);
     if (n <= 0)
       r->drained = true;
     else
@@ -206,11 +206,11 @@ static enum tg_err keep_member(struct reader *r, const char *key, const char *ke
   m->key = tg__intern_escaped(r->again, key, key_end);
   m->raw = tg__strings_add(strings, value, (size_t)(value_end - value));
   m->after = r->state == AT_TAIL;
-  tg__count_odd(r->again);
+  tg__count_anomalies(r->again);
   return m->key == TG_NONE || m->raw == TG_NONE ? out_of_memory(r) : TG_OK;
 }
 
-/* Does the array at p (its bracket) hold events? Then it is what we look for, even if a flipped bit gave it another
+/* Does the array at p (its bracket) hold events? Then it is what we look for, even if a flipped bit made it another
  * name. */
 static bool holds_events(const char *p, const char *end) {
   const char *first = blanks(p + 1, end);
@@ -220,7 +220,7 @@ static bool holds_events(const char *p, const char *end) {
 }
 
 /* p at a member's key. Past the member, or at the first byte of the event array (state changes); NULL: not whole,
- * *again tells. */
+ * *again says so. */
 static const char *read_member(struct reader *r, const char *p, const char *end, bool *damaged) {
   *damaged = false;
   const char *key = p + 1, *key_end = tg__skip_value(p, end);
@@ -238,7 +238,8 @@ static const char *read_member(struct reader *r, const char *p, const char *end,
     return NULL;
   }
   if (named || (*value == '[' && r->state == AT_HEAD && holds_events(value, end))) {
-    if (!named) tg__lose(&r->im->losses, TG__LOSS_bent_events_key, r->carry.offset + (key - r->carry.text));
+    if (!named)
+      tg__count_loss(&r->im->losses, TG__LOSS_bent_events_key, r->remainder.offset + (key - r->remainder.text));
     r->state = IN_ARRAY;
     r->im->saw_events = true;
     return value + 1;
@@ -252,7 +253,7 @@ static const char *read_member(struct reader *r, const char *p, const char *end,
     return NULL;
   }
   if (!strchr("\"{[-0123456789tfn", *value))
-    tg__lose(&r->im->losses, TG__LOSS_bent_not_available, r->carry.offset + (value - r->carry.text));
+    tg__count_loss(&r->im->losses, TG__LOSS_bent_not_available, r->remainder.offset + (value - r->remainder.text));
   return keep_member(r, key, key_end - 1, value, value_end) == TG_OK ? next : NULL;
 }
 
@@ -313,7 +314,7 @@ static const char *read_members(struct reader *r, const char *p, const char *end
     else if (!damaged)
       return p;
     else { /* before the array, look for it; behind it there is nothing to go on to */
-      tg__lose(&r->im->losses, TG__LOSS_skipped_syntax, r->carry.offset + (p - r->carry.text));
+      tg__count_loss(&r->im->losses, TG__LOSS_skipped_syntax, r->remainder.offset + (p - r->remainder.text));
       r->state = r->state == AT_HEAD ? IN_DAMAGED_HEAD : AT_END;
       return p;
     }
@@ -333,8 +334,8 @@ static const char *read_opening(struct reader *r, const char *p, const char *end
   if (*p == '[') {
     r->im->bare_array = r->im->saw_events = r->first_is_open = true;
     r->state = IN_ARRAY;
-  } else if (*p != '{') { /* perhaps a damaged byte: look for the events before giving up */
-    tg__lose(&r->im->losses, TG__LOSS_skipped_syntax, r->carry.offset + (p - r->carry.text));
+  } else if (*p != '{') { /* perhaps a damaged byte: look for the events before failing */
+    tg__count_loss(&r->im->losses, TG__LOSS_skipped_syntax, r->remainder.offset + (p - r->remainder.text));
     r->state = IN_DAMAGED_HEAD;
     return p;
   }
@@ -345,15 +346,15 @@ static const char *read_timeline(struct reader *r, const char *p, const char *en
   struct tg__parser *ps = r->again;
   bool closed = false;
   tg__parser_reset(ps);
-  ps->text = r->carry.text;
-  ps->text_offset = r->carry.offset;
+  ps->text = r->remainder.text;
+  ps->text_offset = r->remainder.offset;
   p = tg__timeline_scan(ps, p, end, &r->in_gap, &closed);
   keep_result(r, ps);
   if (closed) r->state = AT_TAIL;
   return p;
 }
 
-/* What does a bare array hold? false: that cannot be told yet. */
+/* What does a bare array hold? false: not known yet. */
 static bool look_at_first(struct reader *r, const char *p, const char *end) {
   bool undecided;
   const bool timeline = tg__timeline_begins(p, end, &undecided);
@@ -370,8 +371,8 @@ static const char *read_array(struct reader *r, const char *p, const char *end) 
   struct tg__parser *ps = r->again;
   const char *stop_at = p;
   tg__parser_reset(ps);
-  ps->text = r->carry.text;
-  ps->text_offset = r->carry.offset;
+  ps->text = r->remainder.text;
+  ps->text_offset = r->remainder.offset;
   const enum tg__scan_result result = r->scan(ps, p, end, &stop_at);
   if (keep_result(r, ps) != TG_OK) return p;
   r->damaged = result == TG__SCAN_DAMAGED;
@@ -384,31 +385,31 @@ static const char *read_array(struct reader *r, const char *p, const char *end) 
 
 /* What has piled up is no event and no member any more: drop it, and look for the next event. */
 static void pass_over(struct reader *r) {
-  tg__lose(&r->im->losses, TG__LOSS_skipped_too_large, r->carry.offset);
+  tg__count_loss(&r->im->losses, TG__LOSS_skipped_too_large, r->remainder.offset);
   r->state = r->state == AT_TAIL ? AT_END : IN_DAMAGE;
-  r->carry.offset += (int64_t)r->carry.len;
-  r->carry.len = 0;
+  r->remainder.offset += (int64_t)r->remainder.len;
+  r->remainder.len = 0;
 }
 
-/* The event at the start of the carry does not end. When other events begin inside it, a damaged quote or bracket
+/* The event at the start of the remainder does not end. When other events begin inside it, a damaged quote or bracket
  * has made it swallow them: drop it alone. Each try may read all that is left again, so there is a bound on the sum. */
-static bool give_up_event(struct reader *r) {
-  struct block *c = &r->carry;
+static bool skip_broken_event(struct reader *r) {
+  struct block *c = &r->remainder;
   if (r->err != TG_OK || r->state != IN_ARRAY || c->len < 2 || (r->reread += (int64_t)c->len) > MOST_REREAD)
     return false;
   block_seal(c);
-  const char *next = tg__find_whole_event(c->text + 1, c->text, c->text + c->len);
+  const char *next = tg__find_complete_event(c->text + 1, c->text, c->text + c->len);
   if (!next) return false;
-  tg__lose(&r->im->losses, TG__LOSS_skipped_syntax, c->offset);
+  tg__count_loss(&r->im->losses, TG__LOSS_skipped_syntax, c->offset);
   c->offset += next - c->text;
   c->len -= (size_t)(next - c->text);
   memmove(c->text, next, c->len);
   return true;
 }
 
-/* Parse r->carry in order, as far as it goes; what is not whole stays in it. */
-static void read_carry(struct reader *r) {
-  struct block *c = &r->carry;
+/* Parse r->remainder in order, as far as it goes; what is incomplete stays in it. */
+static void read_remainder(struct reader *r) {
+  struct block *c = &r->remainder;
   block_seal(c);
   const char *p = c->text, *end = c->text + c->len, *before;
   if (!r->opened) p = read_opening(r, p, end);
@@ -444,7 +445,7 @@ static void read_carry(struct reader *r) {
     case AT_END:
       p = blanks(p, end);
       if (p < end && !r->im->losses.count[TG__LOSS_bent_trailing])
-        tg__lose(&r->im->losses, TG__LOSS_bent_trailing, c->offset + (p - c->text));
+        tg__count_loss(&r->im->losses, TG__LOSS_bent_trailing, c->offset + (p - c->text));
       p = end;
     }
     if (state == r->state && p == before) break;
@@ -456,9 +457,9 @@ static void read_carry(struct reader *r) {
 
 static void read_in_order(struct reader *r) {
   for (;;) {
-    read_carry(r);
-    if (r->carry.len <= (r->state == IN_ARRAY ? LARGEST_EVENT : LARGEST_MEMBER)) return;
-    if (!give_up_event(r)) break;
+    read_remainder(r);
+    if (r->remainder.len <= (r->state == IN_ARRAY ? LARGEST_EVENT : LARGEST_MEMBER)) return;
+    if (!skip_broken_event(r)) break;
   }
   pass_over(r);
 }
@@ -470,17 +471,17 @@ static void commit(struct reader *r, const struct block *b, struct tg__parser *p
                    enum tg__scan_result result, const char *stop_at) {
   if (r->err != TG_OK) return;
   const char *rest = b->text;
-  if (parsed && r->state == IN_ARRAY && r->carry.len == 0 && !r->first_is_open) {
+  if (parsed && r->state == IN_ARRAY && r->remainder.len == 0 && !r->first_is_open) {
     if (keep_result(r, p) != TG_OK) return;
     rest = result == TG__SCAN_CLEAN ? b->text + b->len : stop_at;
     if (result == TG__SCAN_ARRAY) r->state = AT_TAIL, rest++;
   }
   const size_t left = (size_t)(b->text + b->len - rest);
   if (left == 0) return;
-  if (r->carry.len == 0) r->carry.offset = b->offset + (rest - b->text);
-  if (!block_append(&r->carry, rest, left)) out_of_memory(r);
+  if (r->remainder.len == 0) r->remainder.offset = b->offset + (rest - b->text);
+  if (!block_append(&r->remainder, rest, left)) out_of_memory(r);
   /* An event that was cut off waits for the next block; it is not worth another look before. */
-  else if (!(parsed && result == TG__SCAN_PARTIAL && rest == stop_at && r->carry.len == left))
+  else if (!(parsed && result == TG__SCAN_PARTIAL && rest == stop_at && r->remainder.len == left))
     read_in_order(r);
 }
 
@@ -519,11 +520,11 @@ static void work(void *ctx, size_t worker) {
 }
 
 /* What is left when the text is over, and whether there was a trace at all. */
-static enum tg_err finish(struct reader *r) {
+static enum tg_err finish_import(struct reader *r) {
   struct tg__import *im = r->im;
   if (r->err != TG_OK) return r->err;
-  if (r->carry.len) read_in_order(r);
-  while (give_up_event(r)) read_in_order(r);
+  if (r->remainder.len) read_in_order(r);
+  while (skip_broken_event(r)) read_in_order(r);
   if (r->err != TG_OK) return r->err;
   if (im->text_bytes == 0 && im->losses.count[TG__LOSS_cut_packed])
     return tg__fail(r->e, TG_DAMAGED, 0,
@@ -534,13 +535,15 @@ static enum tg_err finish(struct reader *r) {
     if (!r->opened) return not_a_trace(r, "there is nothing but blanks in it");
     if (r->state == IN_DAMAGED_HEAD && im->meta_count == 0) return not_a_trace(r, "it is no JSON and holds no events");
     return tg__fail(
-        r->e, TG_NOT_A_TRACE, r->carry.offset,
+        r->e, TG_NOT_A_TRACE, r->remainder.offset,
         "the document has no \"traceEvents\": this is JSON, but not a trace (or it was cut before its events)");
   }
-  const bool cut = r->carry.len > 0 || (im->bare_array ? r->state == IN_DAMAGE
-                                                       : r->state != AT_END); /* a bare array may lack its bracket */
+  const bool cut =
+      r->remainder.len > 0 ||
+      (im->bare_array ? r->state == IN_DAMAGE : r->state != AT_END); /* a bare array may lack its bracket */
   if (cut)
-    tg__lose(&im->losses, r->carry.len && r->damaged ? TG__LOSS_skipped_syntax : TG__LOSS_cut_end, r->carry.offset);
+    tg__count_loss(&im->losses, r->remainder.len && r->damaged ? TG__LOSS_skipped_syntax : TG__LOSS_cut_end,
+                   r->remainder.offset);
   return TG_OK;
 }
 
@@ -553,16 +556,16 @@ enum tg_err tg__import_text(struct tg__import *im, tg__source_fn *source, void *
   r.again = tg__alloc(sizeof *r.again);
   enum tg_err err = TG_MEMORY;
   if (r.lock && r.again && tg__parser_init(r.again, &im->shared) && block_reserve(&r.tail, 0) &&
-      block_reserve(&r.carry, 0)) {
+      block_reserve(&r.remainder, 0)) {
     const unsigned threads = how->threads ? how->threads : tg__cpu_count();
     tg__parallel(threads, threads, work, &r);
-    err = finish(&r);
+    err = finish_import(&r);
   } else
     tg__fail(e, TG_MEMORY, -1, "out of memory before reading the trace");
   if (r.again) tg__parser_free(r.again);
   tg__free(r.again);
   tg__pages_drop(r.tail.text, r.tail.cap);
-  tg__pages_drop(r.carry.text, r.carry.cap);
+  tg__pages_drop(r.remainder.text, r.remainder.cap);
   tg__lock_free(r.lock);
   return err;
 }

@@ -6,7 +6,7 @@
 
 static void take_process(struct tg__raw *w, struct tg__raw_file *f, const struct tg__chunk *c, const uint8_t *payload) {
   f->has_process = tg__raw_process_read(payload, c->length, &f->process);
-  if (!f->has_process) tg__raw_lose_chunk(w, f, c);
+  if (!f->has_process) tg__raw_count_lost_chunk(w, f, c);
 }
 
 static void take_chunks(struct tg__raw *w, struct tg__raw_file *f, uint16_t type) {
@@ -16,7 +16,7 @@ static void take_chunks(struct tg__raw *w, struct tg__raw_file *f, uint16_t type
     bool damaged = false;
     if (c->type != type) continue;
     uint8_t *const payload = tg__raw_fetch(f, c, &damaged);
-    if (damaged) tg__raw_lose_chunk(w, f, c);
+    if (damaged) tg__raw_count_lost_chunk(w, f, c);
     if (!payload) {
       w->no_memory |= !damaged;
       continue;
@@ -24,7 +24,7 @@ static void take_chunks(struct tg__raw *w, struct tg__raw_file *f, uint16_t type
     if (type == TG_CHUNK_RAW_PROCESS) take_process(w, f, c, payload);
     if (type == TG_CHUNK_RAW_DICTIONARY) tg__raw_take_dictionary(w, f, c, payload);
     if (type == TG_CHUNK_RAW_CLOCK && !tg__raw_clock_take(&f->clock, payload, c->length, &w->no_memory))
-      tg__raw_lose_chunk(w, f, c);
+      tg__raw_count_lost_chunk(w, f, c);
     tg__free(payload);
   }
 }
@@ -40,7 +40,7 @@ static bool add_job(struct tg__raw *w, struct jobs *jobs, struct tg__raw_file *f
   uint8_t head[TG_RAW_HEAD_BYTES];
   const struct tg__reader *const r = &f->tacho->reader;
   if (c->length < sizeof head || !r->read(r->ctx, c->offset + TG_CHUNK_HEAD_BYTES, head, sizeof head)) {
-    tg__raw_lose_chunk(w, f, c);
+    tg__raw_count_lost_chunk(w, f, c);
     return true;
   }
   if (!tg__grow((void **)&jobs->items, &jobs->cap, jobs->count + 1, sizeof *jobs->items)) return false;
@@ -104,7 +104,7 @@ static bool commit_jobs(struct tg__raw *w, struct jobs *jobs) {
     tg__losses_add(&w->im->losses, &j->losses);
     if (j->no_memory) return false;
     if (j->damaged) {
-      tg__raw_lose_chunk(w, j->file, j->chunk);
+      tg__raw_count_lost_chunk(w, j->file, j->chunk);
       continue;
     }
     if (!tg__commit_block(w->im, &j->records, j->pool, j->pool_len, j->phases)) return false;
@@ -130,9 +130,9 @@ static int64_t last_end(const struct tg__raw *w) {
 
 /* ---- losses ---------------------------------------------------------------------------------- */
 
-static void lose_many(struct tg__raw *w, enum tg__loss what, uint64_t count) {
+static void count_many_losses(struct tg__raw *w, enum tg__loss what, uint64_t count) {
   if (count == 0) return;
-  tg__lose(&w->im->losses, what, TG_GREETING_BYTES);
+  tg__count_loss(&w->im->losses, what, TG_GREETING_BYTES);
   w->im->losses.count[what] += (int64_t)(count < INT32_MAX ? count : INT32_MAX) - 1;
 }
 
@@ -148,9 +148,10 @@ static void count_losses(struct tg__raw *w, const struct jobs *jobs) {
     for (size_t i = 0; i < jobs->count; i++) {
       if (jobs->items[i].file == file && !jobs->items[i].damaged) in_heads += jobs->items[i].head.lost;
     }
-    lose_many(w, TG__LOSS_skipped_no_room, counts[TG_RAW_C_NO_ROOM] > in_heads ? counts[TG_RAW_C_NO_ROOM] : in_heads);
+    count_many_losses(w, TG__LOSS_skipped_no_room,
+                      counts[TG_RAW_C_NO_ROOM] > in_heads ? counts[TG_RAW_C_NO_ROOM] : in_heads);
     for (int i = 0; i < TG_RAW_COUNTS; i++) {
-      if (loss_of[i]) lose_many(w, loss_of[i], counts[i]);
+      if (loss_of[i]) count_many_losses(w, loss_of[i], counts[i]);
     }
   }
 }

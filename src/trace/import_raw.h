@@ -113,7 +113,7 @@ struct tg__raw {
 
 uint32_t tg__raw_intern(struct tg__raw *w, const char *text,
                         size_t len); /* any thread; TG_NONE and no_memory when out of it */
-void tg__raw_lose_chunk(struct tg__raw *w, struct tg__raw_file *f, const struct tg__chunk *c);
+void tg__raw_count_lost_chunk(struct tg__raw *w, struct tg__raw_file *f, const struct tg__chunk *c);
 /* The payload of a chunk in memory of its own; NULL when it cannot be read or is damaged (*damaged). */
 uint8_t *tg__raw_fetch(const struct tg__raw_file *f, const struct tg__chunk *c, bool *damaged);
 
@@ -138,8 +138,8 @@ static inline uint32_t tg__raw_find(const struct tg__raw_ids *s, unsigned kind, 
 }
 
 /* Of a stack given by its id. All take the lock the first time. */
-uint32_t tg__raw_whole_stack(struct tg__raw *w, const struct tg__raw_ids *s,
-                             uint32_t stack); /* text, TG_NONE = unknown */
+uint32_t tg__raw_full_stack(struct tg__raw *w, const struct tg__raw_ids *s,
+                            uint32_t stack); /* text, TG_NONE = unknown */
 uint32_t tg__raw_modules_text(struct tg__raw *w, const struct tg__raw_ids *s,
                               uint32_t stack); /* text, TG_NONE = outside modules */
 /* Path in the model of the innermost of those modules, after tg__raw_modules_text(); TG__K_EMPTY when not known. */

@@ -11,9 +11,9 @@ uint32_t tg__raw_intern(struct tg__raw *w, const char *text, size_t len) {
   return id;
 }
 
-void tg__raw_lose_chunk(struct tg__raw *w, struct tg__raw_file *f, const struct tg__chunk *c) {
+void tg__raw_count_lost_chunk(struct tg__raw *w, struct tg__raw_file *f, const struct tg__chunk *c) {
   (void)f;
-  tg__lose(&w->im->losses, TG__LOSS_cut_chunks, (int64_t)c->offset);
+  tg__count_loss(&w->im->losses, TG__LOSS_cut_chunks, (int64_t)c->offset);
 }
 
 uint8_t *tg__raw_fetch(const struct tg__raw_file *f, const struct tg__chunk *c, bool *damaged) {
@@ -235,7 +235,7 @@ void tg__raw_take_dictionary(struct tg__raw *w, struct tg__raw_file *f, const st
   struct tg__raw_part *const part = part_of(f, c->part);
   if (!part) w->no_memory = true;
   if (b.broken || kind == 0 || kind >= TG__RAW_TABLES) {
-    tg__raw_lose_chunk(w, f, c);
+    tg__raw_count_lost_chunk(w, f, c);
     return;
   }
   while (!w->no_memory && tg__raw_entry_take(&b, &entry)) {
@@ -247,9 +247,9 @@ void tg__raw_take_dictionary(struct tg__raw *w, struct tg__raw_file *f, const st
       const uint32_t number = take_entry(w, kind, &entry, &bad);
       if (!bad && (number == TG_NONE || !table_put(&part->tables[kind], entry.id, number))) w->no_memory = true;
     }
-    if (bad) tg__raw_lose_chunk(w, f, c);
+    if (bad) tg__raw_count_lost_chunk(w, f, c);
   }
-  if (b.broken) tg__raw_lose_chunk(w, f, c);
+  if (b.broken) tg__raw_count_lost_chunk(w, f, c);
 }
 
 /* ---- stacks ---------------------------------------------------------------------------------- */
@@ -321,7 +321,7 @@ static uint32_t publish(struct tg__raw *w, uint32_t *slot, struct tg__out *text,
   return id;
 }
 
-uint32_t tg__raw_whole_stack(struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack) {
+uint32_t tg__raw_full_stack(struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack) {
   struct tg__raw_frame *const frame = frame_at(w, s, stack);
   if (!frame) return TG_NONE;
   const uint32_t known = __atomic_load_n(&frame->whole, __ATOMIC_ACQUIRE);

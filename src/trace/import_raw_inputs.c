@@ -173,7 +173,7 @@ static bool put_string_list(struct tg__out *o, const struct tg__input_value *v, 
   return true;
 }
 
-/* What torch keeps of keyword values: numbers, truth values, texts and lists of texts. Others give no field. */
+/* What torch keeps of keyword values: numbers, truth values, texts and lists of texts. Others have no field. */
 static bool keyword_value(struct tg__raw *w, const struct tg__input_value *v, const uint8_t *end,
                           struct tg__packed_val *out) {
   struct tg__out text = {0};

@@ -8,13 +8,13 @@ struct allocations {            /* of one process */
   uint32_t *order; /* of items, by time */
 };
 
-static bool earlier(uint32_t a, uint32_t b, const void *items) {
+static bool alloc_is_earlier(uint32_t a, uint32_t b, const void *items) {
   const struct tg__raw_memory *const all = items;
   return all[a].ts_ns < all[b].ts_ns;
 }
 
-static bool gather(struct allocations *all, const struct tg__raw_job *jobs, size_t count,
-                   const struct tg__raw_file *file) {
+static bool gather_alloc(struct allocations *all, const struct tg__raw_job *jobs, size_t count,
+                         const struct tg__raw_file *file) {
   all->count = 0;
   for (size_t i = 0; i < count; i++) {
     if (jobs[i].file != file || !jobs[i].memory_count) continue;
@@ -23,14 +23,14 @@ static bool gather(struct allocations *all, const struct tg__raw_job *jobs, size
     all->count += jobs[i].memory_count;
   }
   tg__free(all->order);
-  all->order = tg__order_new(all->count, earlier, all->items);
+  all->order = tg__order_new(all->count, alloc_is_earlier, all->items);
   return all->order != NULL;
 }
 
-/* Give frees the size of their allocation. Of two that claim one address the older is freed first: the times of
- * allocations are a little early (EARLY in format/events.def), so a block may seem to be given away again before it
+/* Set the size of frees to that of their allocation. Of two that claim one address the older is freed first: the times
+ * of allocations are a little early (EARLY in format/events.def), so a block may seem to be given away again before it
  * was freed. */
-static bool settle_sizes(struct allocations *all) {
+static bool match_free_sizes(struct allocations *all) {
   struct tg__map oldest = {0}, newest = {0};                       /* address → allocation that is live there */
   uint32_t *const next = tg__alloc(all->count * sizeof *next + 1); /* the one after it at the same address, + 1 */
   bool ok = next != NULL;
@@ -97,7 +97,7 @@ void tg__raw_memory_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size
   struct allocations all = {0};
   w->no_memory |= !totals;
   for (size_t f = 0; f < w->file_count && !w->no_memory; f++) {
-    if (!gather(&all, jobs, count, &w->files[f]) || !settle_sizes(&all)) w->no_memory = true;
+    if (!gather_alloc(&all, jobs, count, &w->files[f]) || !match_free_sizes(&all)) w->no_memory = true;
     if (f && all.count) memset(totals, 0, ((size_t)UINT16_MAX + 1) * sizeof *totals);
     for (size_t i = 0; i < all.count && !w->no_memory; i++) {
       const struct tg__raw_memory *const m = &all.items[all.order[i]];

@@ -130,7 +130,9 @@ static inline uint8_t *put_number(uint8_t *p, uint64_t v) {
   *p++ = (uint8_t)v;
   return p;
 }
-static inline uint8_t *put_int(uint8_t *p, int64_t v) { return put_number(p, (uint64_t)v << 1 ^ (uint64_t)(v >> 63)); }
+static inline uint8_t *put_record_int(uint8_t *p, int64_t v) {
+  return put_number(p, (uint64_t)v << 1 ^ (uint64_t)(v >> 63));
+}
 
 /* The same bytes that tg__pack_args would write. */
 static uint32_t pack(struct job *j, const struct packing *v) {
@@ -146,18 +148,18 @@ static uint32_t pack(struct job *j, const struct packing *v) {
   *p++ = (uint8_t)(schema >> 8);
   *p++ = (uint8_t)(schema >> 16);
   for (uint32_t i = 0; i < inputs; i++) *p++ = v->shape->values[i];
-  if (v->set & HAS_SEQUENCE) p = put_int(put_int(p, v->seq), v->forward);
+  if (v->set & HAS_SEQUENCE) p = put_record_int(put_record_int(p, v->seq), v->forward);
   if (v->set & HAS_OVERLOAD) p = put_number(p, v->overload);
   if (v->set & HAS_MODULES) p = put_number(p, v->modules);
   if (v->set & HAS_STACK) p = put_number(p, v->stack);
-  if (v->set & HAS_MODULE_ID) p = put_int(p, v->number);
+  if (v->set & HAS_MODULE_ID) p = put_record_int(p, v->number);
   if (v->set & HAS_MODULE_PATH) p = put_number(p, v->module_path);
   if (v->set & HAS_CALLER) p = put_number(p, v->caller);
-  if (v->set & HAS_GENERATION) p = put_int(put_int(p, v->number), v->seq);
-  if (v->set & IS_COUNTER) p = put_int(p, v->number);
+  if (v->set & HAS_GENERATION) p = put_record_int(put_record_int(p, v->number), v->seq);
+  if (v->set & IS_COUNTER) p = put_record_int(p, v->number);
   if (v->set & IS_MARK) p = put_number(p, TG__K_T);
-  if (v->set & HAS_COST) p = put_int(put_int(p, v->number), v->seq);
-  if (v->set & HAS_WAIT) p = put_int(p, v->forward);
+  if (v->set & HAS_COST) p = put_record_int(put_record_int(p, v->number), v->seq);
+  if (v->set & HAS_WAIT) p = put_record_int(p, v->forward);
   while ((p - start) % 4) *p++ = 0;
   const uint32_t reference = (uint32_t)(out->pool_len / 4);
   out->pool_len += (size_t)(p - start);
@@ -168,7 +170,7 @@ static uint32_t pack(struct job *j, const struct packing *v) {
 
 static uint32_t unknown_name(struct job *j, uint32_t id, int64_t offset) {
   struct tg__out text = {0};
-  tg__lose(&j->out->losses, TG__LOSS_bent_no_dictionary, offset);
+  tg__count_loss(&j->out->losses, TG__LOSS_bent_no_dictionary, offset);
   tg__out_text(&text, "name#");
   tg__out_uint(&text, id);
   const uint32_t made = text.err ? TG_NONE : tg__raw_intern(j->raw, text.buf, text.len);
@@ -177,7 +179,7 @@ static uint32_t unknown_name(struct job *j, uint32_t id, int64_t offset) {
   return made;
 }
 
-static uint32_t name_of(struct job *j, uint32_t id, struct packing *v, int64_t offset) {
+static uint32_t record_name_of(struct job *j, uint32_t id, struct packing *v, int64_t offset) {
   const uint32_t at = tg__raw_find(&j->scope, TG_RAW_D_NAME, id);
   if (TG_UNLIKELY(at == TG_NONE)) return unknown_name(j, id, offset);
   const struct tg__raw_name *const n = &j->raw->names[at];
@@ -207,7 +209,7 @@ static void split_forward(const struct job *j, uint32_t field, uint32_t *thread,
   *stack = j->raw->forwards[at].stack;
 }
 
-/* Kineto gives both numbers when there is a sequence number; the forward thread is 0 but for autograd nodes. */
+/* Kineto writes both numbers when there is a sequence number; the forward thread is 0 but for autograd nodes. */
 static void describe_op(struct job *j, const struct tg__raw_record *r, struct packing *v, int64_t offset) {
   uint32_t stack = r->stack, forward_thread = 0;
   if (r->scope == TG_RAW_BACKWARD) split_forward(j, r->stack, &forward_thread, &stack);
@@ -218,10 +220,10 @@ static void describe_op(struct job *j, const struct tg__raw_record *r, struct pa
   }
   const uint32_t shape = r->shape ? tg__raw_find(&j->scope, TG_RAW_D_SHAPE, r->shape) : TG_NONE;
   if (shape != TG_NONE) v->shape = &j->raw->shapes[shape];
-  if (r->shape && shape == TG_NONE) tg__lose(&j->out->losses, TG__LOSS_bent_no_details, offset);
+  if (r->shape && shape == TG_NONE) tg__count_loss(&j->out->losses, TG__LOSS_bent_no_details, offset);
   if (!stack) return;
-  v->stack = tg__raw_whole_stack(j->raw, &j->scope, stack);
-  if (v->stack == TG_NONE) tg__lose(&j->out->losses, TG__LOSS_bent_no_details, offset);
+  v->stack = tg__raw_full_stack(j->raw, &j->scope, stack);
+  if (v->stack == TG_NONE) tg__count_loss(&j->out->losses, TG__LOSS_bent_no_details, offset);
   v->modules = tg__raw_modules_text(j->raw, &j->scope, stack);
   if (v->stack != TG_NONE) v->set |= HAS_STACK;
   if (v->stack != TG_NONE && j->scope.has_calls) set_caller(j, stack, v); /* else the stack itself says the line */
@@ -249,7 +251,7 @@ static uint32_t describe_module(struct job *j, uint32_t stack, struct packing *v
 static uint32_t describe_frame(struct job *j, const struct tg__raw_record *r, struct packing *v, int64_t offset) {
   if (r->scope == TG_RAW_PYTHON_C_CALL) {
     set_caller(j, r->stack, v);
-    return name_of(j, r->name, v, offset);
+    return record_name_of(j, r->name, v, offset);
   }
   const uint32_t at = tg__raw_find(&j->scope, TG_RAW_D_STACK, r->stack);
   const struct tg__raw_frame *const frame = at == TG_NONE ? NULL : &j->raw->frames[at];
@@ -258,7 +260,7 @@ static uint32_t describe_frame(struct job *j, const struct tg__raw_record *r, st
   if (module != TG_NONE) return module;
   if (frame && r->scope == TG_RAW_PYTHON_CALL)
     return frame->text; /* the line it was entered at: a generator goes on at its yield */
-  return name_of(j, r->name, v, offset);
+  return record_name_of(j, r->name, v, offset);
 }
 
 static int64_t wide(uint32_t low, uint32_t high) { return (int64_t)((uint64_t)high << 32 | low); }
@@ -275,27 +277,27 @@ static uint32_t describe(struct job *j, const struct tg__raw_record *r, struct p
     v->set |= HAS_GENERATION;
     v->number = (int64_t)r->seq - 1;
     v->seq = r->shape;
-    return name_of(j, r->name, v, offset);
+    return record_name_of(j, r->name, v, offset);
   case TG_RAW_STEP:
     if (r->seq) v->set |= r->stack == UINT32_MAX ? HAS_COST : HAS_COST | HAS_WAIT;
     v->number = r->shape;
     v->seq = (int64_t)r->seq - 1;
     v->forward = r->stack;
-    return name_of(j, r->name, v, offset);
+    return record_name_of(j, r->name, v, offset);
   case TG_RAW_COUNTER: {
-    const uint32_t name = name_of(j, r->name, v, offset);
+    const uint32_t name = record_name_of(j, r->name, v, offset);
     v->set = IS_COUNTER;
     v->number = wide(r->shape, r->stack);
     return name;
   }
   case TG_RAW_MARK: {
-    const uint32_t name = name_of(j, r->name, v, offset);
+    const uint32_t name = record_name_of(j, r->name, v, offset);
     v->set = IS_MARK;
     return name;
   }
   default:
     describe_op(j, r, v, offset);
-    return name_of(j, r->name, v, offset);
+    return record_name_of(j, r->name, v, offset);
   }
 }
 
@@ -323,7 +325,7 @@ static void take_memory(struct job *j, const struct tg__raw_record *r, int64_t t
   if (r->scope != TG_RAW_TENSOR) return;
   struct packing v = {.overload = TG_NONE};
   struct tg__raw_memory *const m = &out->memory[out->memory_count - 1];
-  m->kind = name_of(j, r->name, &v, offset);
+  m->kind = record_name_of(j, r->name, &v, offset);
   m->tensor_name = v.overload;
 }
 
@@ -333,7 +335,7 @@ static void set_times(struct job *j, const struct tg__raw_record *r, uint64_t du
   if (!tg__raw_wall_ns(&j->cursor, r->start_ticks, &out->ts_ns) ||
       __builtin_sub_overflow(out->ts_ns, j->raw->base_ns, &out->ts_ns)) {
     out->ts_ns = TG_NULL_INT;
-    tg__lose(&j->out->losses, TG__LOSS_bent_no_time, offset);
+    tg__count_loss(&j->out->losses, TG__LOSS_bent_no_time, offset);
     return;
   }
   if (out->ph != 'X') return;
@@ -341,7 +343,7 @@ static void set_times(struct job *j, const struct tg__raw_record *r, uint64_t du
       __builtin_sub_overflow(end_ns, j->raw->base_ns, &end_ns) ||
       __builtin_sub_overflow(end_ns, out->ts_ns, &out->dur_ns)) {
     out->dur_ns = TG_NULL_INT;
-    tg__lose(&j->out->losses, TG__LOSS_bent_no_duration, offset);
+    tg__count_loss(&j->out->losses, TG__LOSS_bent_no_duration, offset);
   }
 }
 
@@ -443,7 +445,7 @@ struct ordered {
   uint32_t count;
 };
 
-/* An allocation whose moment is only known to lie behind start_ticks lies behind all that had ended on the thread
+/* An allocation known only to lie behind start_ticks lies behind all that had ended on the thread
  * when it was noted. */
 static void list_keys(struct job *j, const struct tg__raw_chunk *chunk, struct ordered *o) {
   uint64_t last_end = 0;
@@ -452,7 +454,7 @@ static void list_keys(struct job *j, const struct tg__raw_chunk *chunk, struct o
     struct key key = {.at = i};
     bool torn;
     tg__raw_next(chunk, &i, &r, &key.dur, &torn);
-    if (torn) tg__lose(&j->out->losses, TG__LOSS_bent_torn_duration, offset_of(j, key.at));
+    if (torn) tg__count_loss(&j->out->losses, TG__LOSS_bent_torn_duration, offset_of(j, key.at));
     if (r.scope == TG_RAW_EXTENSION) continue;
     key.start = r.start_ticks;
     if (is_memory(&r)) {

@@ -1,5 +1,5 @@
 /* Rows of a recording that are no record of it: names of processes and threads, the recording itself, members of
- * the document; module calls where only operators tell of them. */
+ * the document; module calls where only operators have them. */
 #include "trace/import_raw.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ void tg__raw_add_event(struct tg__raw *w, struct tg__record r, const char *categ
 static void add_metadata(struct tg__raw *w, uint32_t name, uint32_t track, uint32_t key, enum tg__kind kind,
                          int64_t value) {
   tg__row_value(w->parser, key, kind, value, false);
-  const int64_t ts = w->start_ns; /* Kineto gives these a time, too */
+  const int64_t ts = w->start_ns; /* Kineto writes a time for these, too */
   tg__raw_add_event(w, (struct tg__record){.ts_ns = ts, .dur_ns = TG_NULL_INT, .name = name, .track = track, .ph = 'M'},
                     NULL);
 }
@@ -150,14 +150,14 @@ static void take_run(struct calls *c, const struct tg__raw_run *run) {
   if (c->depth && c->open[c->depth - 1].end < run->end_ticks) c->open[c->depth - 1].end = run->end_ticks;
 }
 
-static bool starts_before(uint32_t a, uint32_t b, const void *ctx) {
+static bool row_starts_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct tg__raw_run *const runs = ctx;
   return runs[a].start_ticks < runs[b].start_ticks;
 }
 
 static bool derive_calls(struct tg__raw *w, const struct tg__raw_job *job, const struct tg__raw_run *runs,
                          size_t count) {
-  uint32_t *const order = tg__order_new(count, starts_before, runs);
+  uint32_t *const order = tg__order_new(count, row_starts_before, runs);
   struct calls *const c = tg__alloc(sizeof *c);
   bool ok = order && c;
   if (ok) {

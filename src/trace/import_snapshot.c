@@ -1,7 +1,7 @@
 /* A memory snapshot becomes a trace: one track a device, an instant for each event of its history, for each segment
  * and each block. Times count from the first of them; the wall clock of that is the base of the trace.
  *
- * What a program asked for and gave back are [memory] events, as in recordings of torch.profiler, so that every
+ * What a program allocated and freed are [memory] events, as in recordings of torch.profiler, so that every
  * question about memory answers for snapshots, too. Blocks that were there before the history begins stand at its
  * beginning (Derived), so the running totals are those of the allocator, not only of what was seen. */
 #include "trace/snapshot.h"
@@ -28,7 +28,7 @@ struct importer {
   bool no_memory;
 };
 
-static uint32_t intern(struct importer *w, const char *text) {
+static uint32_t intern_snapshot(struct importer *w, const char *text) {
   const uint32_t id = tg__strings_add(w->im->shared.trace->strings, text, strlen(text));
   if (id == TG_NONE) w->no_memory = true;
   return id;
@@ -50,13 +50,13 @@ static void put_device(struct importer *w) {
 static void put_pool(struct importer *w, const int64_t pool[2]) {
   char text[48];
   snprintf(text, sizeof text, "(%lld, %lld)", (long long)pool[0], (long long)pool[1]);
-  value_text(w, w->key_pool, intern(w, text));
+  value_text(w, w->key_pool, intern_snapshot(w, text));
 }
-/* is_whole: with what stands in entries that take nothing, too. */
-static void put_context(struct importer *w, uint32_t number, bool is_whole) {
+/* is_full: with what stands in entries that take nothing, too. */
+static void put_context(struct importer *w, uint32_t number, bool is_full) {
   const struct tg__snapshot_context *const c = &w->snapshot.contexts[number];
   value(w, TG__K_STREAM, TG__KIND_INT, c->stream);
-  if (!is_whole) return;
+  if (!is_full) return;
   value_text(w, w->key_metadata, c->said);
   value_text(w, w->key_compiled, c->compiled);
   value_text(w, w->key_internal, c->internal);
@@ -117,9 +117,9 @@ static struct live set_dead(struct importer *w, const struct tg__snapshot_entry 
   return was;
 }
 
-/* Does this entry give back what the program had? free_completed counts where a history without free_requested has it.
+/* Does this entry free what the program had? free_completed counts where a history without free_requested has it.
  */
-static bool gives_back(const struct tg__snapshot_history *h, const struct tg__snapshot_entry *x) {
+static bool is_free_entry(const struct tg__snapshot_history *h, const struct tg__snapshot_entry *x) {
   return x->action == (h->has_requests ? TG__ACTION_FREE_REQUESTED : TG__ACTION_FREE_COMPLETED);
 }
 
@@ -134,12 +134,12 @@ static bool is_active(const struct importer *w, const struct tg__snapshot_block 
 }
 
 /* Freed without having been allocated, or still allocated at the end without ever having been. Emits one event for
- * each, and leaves the addresses of the history in the map. Entries tell what was asked for, so that is what counts
+ * each, and leaves the addresses of the history in the map. Entries have the requested bytes, so these count
  * of a block, too. */
 static void emit_old_blocks(struct importer *w, struct tg__snapshot_history *h, int64_t ts_ns) {
   struct tg__history_walk walk = {.history = h};
   for (struct tg__snapshot_entry x = {0}; !w->no_memory && tg__history_next(&walk, &x);) {
-    if (x.action != TG__ACTION_ALLOC && !gives_back(h, &x)) continue;
+    if (x.action != TG__ACTION_ALLOC && !is_free_entry(h, &x)) continue;
     const size_t before = w->of_addr.count;
     if (!tg__map_slot(&w->of_addr, (uint64_t)x.addr, 0))
       w->no_memory = true;
@@ -188,7 +188,7 @@ static void emit_other(struct importer *w, const struct tg__snapshot_entry *x) {
 static void emit_entry(struct importer *w, const struct tg__snapshot_history *h, const struct tg__snapshot_entry *x) {
   if (__builtin_add_overflow(w->reserved, tg__snapshot_reserved(x), &w->reserved)) w->reserved = INT64_MAX;
   const bool taken = x->action == TG__ACTION_ALLOC;
-  if (!taken && !gives_back(h, x)) {
+  if (!taken && !is_free_entry(h, x)) {
     emit_other(w, x);
     return;
   }
@@ -209,7 +209,7 @@ static void emit_history(struct importer *w, struct tg__snapshot_history *h) {
   w->reserved =
       __builtin_sub_overflow(reserved_at_the_end(w), h->reserved, &w->reserved) || w->reserved < 0 ? 0 : w->reserved;
   emit_old_blocks(w, h, first_ns);
-  struct tg__history_walk walk = {.history = h, .gives_back = true};
+  struct tg__history_walk walk = {.history = h, .release_blocks = true};
   for (struct tg__snapshot_entry x = {0}; !w->no_memory && tg__history_next(&walk, &x);) emit_entry(w, h, &x);
   tg__map_free(&w->of_addr);
   w->of_addr = (struct tg__map){0};
@@ -245,7 +245,7 @@ static void emit_block(struct importer *w, const struct tg__snapshot_block *b) {
 
 static void emit_notes(struct importer *w) {
   const struct tg__snapshot *const s = &w->snapshot;
-  const uint32_t cat = intern(w, "user_annotation");
+  const uint32_t cat = intern_snapshot(w, "user_annotation");
   for (size_t i = 0; i < s->note_count && !w->no_memory; i++) {
     const struct tg__record r = {.ts_ns = to_ns(w, s->notes[i].time_us),
                                  .dur_ns = TG_NULL_INT,
@@ -263,7 +263,7 @@ static void name_device(struct importer *w) {
   else if (w->device_type)
     snprintf(name, sizeof name, "memory of GPU%lld", (long long)w->device);
   w->track = tg__intern_track(w->parser, &(struct tg__track_key){.pid = w->device, .tid = 0});
-  value(w, TG__K_NAME, TG__KIND_STR, intern(w, name));
+  value(w, TG__K_NAME, TG__KIND_STR, intern_snapshot(w, name));
   const struct tg__record r = {
       .ts_ns = TG_NULL_INT, .dur_ns = TG_NULL_INT, .name = TG__K_PROCESS_NAME, .track = w->track, .ph = 'M'};
   if (!tg__row_add(w->parser, r, TG_NONE)) w->no_memory = true;
@@ -298,21 +298,21 @@ static void emit_device(struct importer *w, int64_t device) {
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 static void know_words(struct importer *w) {
-  w->cat = intern(w, "memory_snapshot");
-  w->key_requested = intern(w, "requested_size");
-  w->key_state = intern(w, "state");
-  w->key_type = intern(w, "segment_type");
-  w->key_pool = intern(w, "pool");
-  w->key_active = intern(w, "active_size");
-  w->key_expandable = intern(w, "is_expandable");
-  w->key_metadata = intern(w, "user_metadata");
-  w->key_segment = intern(w, "segment");
-  w->key_free = intern(w, "device_free");
-  w->key_compiled = intern(w, "compile_context");
-  w->key_internal = intern(w, "internal_metadata");
-  w->key_forward = intern(w, "forward_frames");
-  w->name_segment = intern(w, "segment");
-  w->name_block = intern(w, "block");
+  w->cat = intern_snapshot(w, "memory_snapshot");
+  w->key_requested = intern_snapshot(w, "requested_size");
+  w->key_state = intern_snapshot(w, "state");
+  w->key_type = intern_snapshot(w, "segment_type");
+  w->key_pool = intern_snapshot(w, "pool");
+  w->key_active = intern_snapshot(w, "active_size");
+  w->key_expandable = intern_snapshot(w, "is_expandable");
+  w->key_metadata = intern_snapshot(w, "user_metadata");
+  w->key_segment = intern_snapshot(w, "segment");
+  w->key_free = intern_snapshot(w, "device_free");
+  w->key_compiled = intern_snapshot(w, "compile_context");
+  w->key_internal = intern_snapshot(w, "internal_metadata");
+  w->key_forward = intern_snapshot(w, "forward_frames");
+  w->name_segment = intern_snapshot(w, "segment");
+  w->name_block = intern_snapshot(w, "block");
 }
 
 static bool add_member(struct importer *w, uint32_t key, uint32_t raw) {
@@ -335,12 +335,12 @@ static void find_base(struct importer *w) {
   w->base_us = (first - 1) / GRAIN_US * GRAIN_US;
   char text[32];
   snprintf(text, sizeof text, "%lld", (long long)w->base_us * 1000);
-  if (!add_member(w, TG__K_BASE_TIME, intern(w, text))) w->no_memory = true;
+  if (!add_member(w, TG__K_BASE_TIME, intern_snapshot(w, text))) w->no_memory = true;
 }
 
 static void lose(struct importer *w, enum tg__loss what, int64_t count) {
   if (count <= 0 || count >= INT64_C(1) << 53) return; /* more is no count */
-  tg__lose(&w->im->losses, what, 0);
+  tg__count_loss(&w->im->losses, what, 0);
   w->im->losses.count[what] += count - 1;
 }
 
@@ -368,8 +368,9 @@ static bool emit_all(struct importer *w, struct tg_error *e) {
     emit_device(w, device);
     found = true;
   }
-  if (s->settings != TG_NONE && !add_member(w, intern(w, "allocator_settings"), s->settings)) w->no_memory = true;
-  if (s->cut) tg__lose(&w->im->losses, TG__LOSS_cut_end, s->cut_offset);
+  if (s->settings != TG_NONE && !add_member(w, intern_snapshot(w, "allocator_settings"), s->settings))
+    w->no_memory = true;
+  if (s->cut) tg__count_loss(&w->im->losses, TG__LOSS_cut_end, s->cut_offset);
   lose(w, TG__LOSS_cut_history, s->overflowed);
   lose(w, TG__LOSS_skipped_overwritten, s->dropped);
   lose(w, TG__LOSS_bent_no_details, s->cut_stacks);

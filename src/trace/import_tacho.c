@@ -160,7 +160,7 @@ static enum tg_err take_summary(struct tg__tacho *f, struct tg_error *e) {
 }
 
 /* Whole row groups at the front that have all their columns. */
-static uint64_t whole_groups(const struct tg__tacho *f, bool of_marks, uint64_t rows) {
+static uint64_t full_groups(const struct tg__tacho *f, bool of_marks, uint64_t rows) {
   const uint64_t groups = (rows + f->summary.group_rows - 1) / f->summary.group_rows;
   for (uint64_t g = 0; g < groups; g++) {
     for (int c = 0; c < TG__COLUMN_COUNT; c++) {
@@ -172,7 +172,7 @@ static uint64_t whole_groups(const struct tg__tacho *f, bool of_marks, uint64_t 
 }
 
 static uint64_t rows_there(struct tg__tacho *f, bool of_marks, uint64_t rows) {
-  const uint64_t per = f->summary.group_rows, whole = whole_groups(f, of_marks, rows),
+  const uint64_t per = f->summary.group_rows, whole = full_groups(f, of_marks, rows),
                  missing = (rows + per - 1) / per - whole;
   lose(f, (int64_t)missing, f->reader.len);
   return missing ? whole * per : rows;
@@ -197,7 +197,8 @@ static enum tg_err take_table(struct tg__columns *t, struct tg__tacho *f, uint16
 
 /* Put the strings back. Those this version knows well have their places; where that moves the others, the file's ids
  * are renumbered as they are read. */
-static enum tg_err intern(struct tg__columns *t, struct tg__tacho *f, const uint32_t *lengths, const char *text) {
+static enum tg_err intern_string(struct tg__columns *t, struct tg__tacho *f, const uint32_t *lengths,
+                                 const char *text) {
   const uint64_t count = f->summary.strings;
   uint64_t left = f->summary.text_bytes;
   uint32_t *const ids = tg__arena_get(&t->arena, (size_t)(count + 1) * sizeof *ids);
@@ -229,7 +230,7 @@ static enum tg_err take_strings(struct tg__columns *t, struct tg__tacho *f, stru
     tg__free(list.items);
     failed(f, err, "string table", e);
   } else if (!(err = tg__unpack_run(&list, t, e))) {
-    err = intern(t, f, lengths, text);
+    err = intern_string(t, f, lengths, text);
     if (err) failed(f, err, "string table", e);
   }
   if (text) tg__pages_drop(text, (size_t)bytes + 1);
@@ -375,7 +376,7 @@ static enum tg_err count_phases(struct tg__columns *t, struct tg_error *e) {
   for (uint32_t r = 0; r < t->rank_count; r++) {
     struct tg__rank *const rank = &t->ranks[r];
     const bool old_async =
-        rank->phase_count['S'] > 0 && rank->phase_count['b'] == 0; /* the flags do not tell these two apart */
+        rank->phase_count['S'] > 0 && rank->phase_count['b'] == 0; /* these two have the same flags */
     memset(rank->phase_count, 0, sizeof rank->phase_count);
     for (uint32_t k = 0; k < rank->track_count; k++) {
       const struct tg__track *const track = &t->tracks[rank->first_track + k];

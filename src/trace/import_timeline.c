@@ -94,7 +94,7 @@ const char *tg__timeline_scan(struct tg__parser *p, const char *at, const char *
       if (!add_change(p, numbers)) p->no_memory = true;
       continue;
     }
-    tg__lose(&p->losses, TG__LOSS_skipped_syntax, p->text_offset + (begin - p->text));
+    tg__count_loss(&p->losses, TG__LOSS_skipped_syntax, p->text_offset + (begin - p->text));
     at = got == WHOLE ? at : begin + 1;
     *in_gap = got != WHOLE;
   }

@@ -8,7 +8,7 @@ const struct tg__loss_info tg__loss_info[TG__LOSS_COUNT] = {
 #undef LOSS
 };
 
-void tg__lose(struct tg__losses *l, enum tg__loss what, int64_t offset) {
+void tg__count_loss(struct tg__losses *l, enum tg__loss what, int64_t offset) {
   if (l->count[what]++ == 0 || offset < l->offset[what]) l->offset[what] = offset;
 }
 
@@ -20,14 +20,14 @@ void tg__losses_add(struct tg__losses *into, const struct tg__losses *from) {
   }
 }
 
-void tg__odd(struct tg__parser *p, enum tg__loss what, const char *at) {
-  if (p->pending_count == TG__PENDING) return; /* one event with more than 64 oddities: enough said */
+void tg__note_anomaly(struct tg__parser *p, enum tg__loss what, const char *at) {
+  if (p->pending_count == TG__PENDING) return; /* more than 64 anomalies in one event: the rest is not counted */
   p->pending[p->pending_count].what = what;
   p->pending[p->pending_count++].offset = p->text_offset + (at - p->text);
 }
 
-void tg__count_odd(struct tg__parser *p) {
-  for (size_t i = 0; i < p->pending_count; i++) tg__lose(&p->losses, p->pending[i].what, p->pending[i].offset);
+void tg__count_anomalies(struct tg__parser *p) {
+  for (size_t i = 0; i < p->pending_count; i++) tg__count_loss(&p->losses, p->pending[i].what, p->pending[i].offset);
   p->pending_count = 0;
 }
 
@@ -109,7 +109,7 @@ static const char *decode_escape(struct tg__parser *ps, const char *p, const cha
   }
   int c = p + 1 < end && p[1] == 'u' ? hex4(p + 2, end) : -1;
   if (c < 0) { /* \p and the like: the backslash was meant as one */
-    tg__odd(ps, TG__LOSS_bent_escape, p);
+    tg__note_anomaly(ps, TG__LOSS_bent_escape, p);
     *(*out)++ = '\\';
     return p + 1;
   }
@@ -118,7 +118,7 @@ static const char *decode_escape(struct tg__parser *ps, const char *p, const cha
     const int low = hex4(p + 2, end);
     if (low >= 0xdc00 && low < 0xe000) c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00), p += 6;
   }
-  if (c >= 0xd800 && c < 0xe000) tg__odd(ps, TG__LOSS_bent_surrogate, p - 6);
+  if (c >= 0xd800 && c < 0xe000) tg__note_anomaly(ps, TG__LOSS_bent_surrogate, p - 6);
   *out = put_utf8(*out, c);
   return p;
 }
@@ -143,8 +143,8 @@ uint32_t tg__intern_escaped(struct tg__parser *ps, const char *raw, const char *
     o += n ? n : 1;
     p += n ? n : 1;
   }
-  if (control) tg__odd(ps, TG__LOSS_bent_control, raw);
-  if (bad) tg__odd(ps, TG__LOSS_bent_bad_utf8, raw);
+  if (control) tg__note_anomaly(ps, TG__LOSS_bent_control, raw);
+  if (bad) tg__note_anomaly(ps, TG__LOSS_bent_bad_utf8, raw);
   return tg__intern_string(ps, ps->scratch, (size_t)(o - ps->scratch),
                            tg__hash(ps->scratch, (size_t)(o - ps->scratch)));
 }
@@ -230,7 +230,7 @@ static bool same_fields(const struct tg__guess *g, bool has_args, const struct t
   return true;
 }
 
-/* Keys with anything odd in them are read the slow way each time, so that the oddity is counted each time. */
+/* Keys with an anomaly take the slow path each time, so that it is counted each time. */
 static bool is_plain(struct tg__str key) {
   for (uint32_t i = 0; i < key.len; i++)
     if (key.ptr[i] < 0x20 || key.ptr[i] > 0x7e || key.ptr[i] == '"' || key.ptr[i] == '\\') return false;

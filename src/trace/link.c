@@ -173,7 +173,7 @@ static void take_ids(void *ctx, uint32_t track) {
   each_of_track(l, &l->t->tracks[track], take_id, &l->ids[track - l->rank->first_track]);
 }
 
-static void enter(struct linker *l, uint32_t slice, enum tg__class cls, void *ctx) {
+static void link_slice(struct linker *l, uint32_t slice, enum tg__class cls, void *ctx) {
   (void)ctx;
   const bool call = cls == TG__CLASS_RUNTIME;
   if (!call && cls != TG__CLASS_OP) return;
@@ -198,7 +198,7 @@ static void make_indexes(struct linker *l) {
   }
   l->ok = index_init(&l->calls, correlations.least, correlations.most, correlations.count) &&
           index_init(&l->ops, externals.least, externals.most, externals.count);
-  if (l->ok) each_slice(l, enter, NULL);
+  if (l->ok) each_slice(l, link_slice, NULL);
 }
 
 /* ---- causes ---------------------------------------------------------------------------------- */

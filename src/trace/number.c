@@ -2,7 +2,7 @@
 #include "trace/import.h"
 
 /* Digits of a decimal number without its point, and where the point stands. 64 significant digits are more than
- * int64 has room for; further ones only matter for whether the rest is zero. */
+ * int64 has room for; later ones only matter for whether the rest is zero. */
 struct decimal {
   char digit[64];
   int count, point; /* value = 0.d1 d2 … × 10^point */
@@ -59,13 +59,13 @@ static bool read_decimal(const char *p, const char *end, struct decimal *d) {
 }
 
 /* Does the part behind the point say "up"? Half goes to the even neighbour. */
-static bool rounds_up(const struct decimal *d, int whole_digits, bool odd) {
-  if (whole_digits < 0 || whole_digits >= d->count) return false;
-  const char next = d->digit[whole_digits];
+static bool rounds_up(const struct decimal *d, int integer_digits, bool last_bit_set) {
+  if (integer_digits < 0 || integer_digits >= d->count) return false;
+  const char next = d->digit[integer_digits];
   if (next != '5') return next > '5';
-  for (int i = whole_digits + 1; i < d->count; i++)
+  for (int i = integer_digits + 1; i < d->count; i++)
     if (d->digit[i] != '0') return true;
-  return d->more || odd;
+  return d->more || last_bit_set;
 }
 
 bool tg__parse_time_slow(const char *text, size_t len, int64_t *ns, bool *rounded) {

@@ -15,7 +15,7 @@ struct opening {
   int64_t total_bytes, done_bytes; /* of files on disk; total -1 = unknown */
   int64_t total_parts;             /* files of a folder */
   struct tg__input *input;         /* being read */
-  struct tg__file *kept;           /* what a pipe gave turned out to be a .tacho file: to be opened instead */
+  struct tg__file *kept;           /* the bytes of a pipe that are a .tacho file: to be opened instead */
 };
 
 /* ---- an empty trace -------------------------------------------------------------------------- */
@@ -121,7 +121,7 @@ static enum tg_err no_events(const struct tg__import *im, struct tg_error *e) {
                   "the trace holds no events: was the profiler stopped before a step was recorded?");
 }
 
-/* A source whose first bytes have been looked at. */
+/* A source after a look at its first bytes. */
 struct peeked {
   tg__source_fn *source;
   void *ctx;
@@ -138,7 +138,7 @@ static int64_t read_peeked(void *ctx, void *buf, size_t len, struct tg_error *e)
 }
 
 /* How many bytes there were, at most len; -1 = *e says why not. */
-static int64_t take(struct peeked *p, unsigned char *into, size_t len, struct tg_error *e) {
+static int64_t take_peeked(struct peeked *p, unsigned char *into, size_t len, struct tg_error *e) {
   int64_t n = 1;
   size_t at = 0;
   for (; at < len && n > 0; at += n > 0 ? (size_t)n : 0) n = read_peeked(p, into + at, len - at, e);
@@ -150,15 +150,15 @@ static int64_t take(struct peeked *p, unsigned char *into, size_t len, struct tg
 static enum tg_err read_zipped(struct opening *o, struct peeked *p, struct tg_error *e) {
   enum { HEADER = 30, METHOD = 8, NAME_LEN = 26, EXTRA_LEN = 28 };
   unsigned char head[HEADER] = {0}, text[1 << 10];
-  int64_t got = take(p, head, HEADER, e);
+  int64_t got = take_peeked(p, head, HEADER, e);
   const size_t name_len = (head[NAME_LEN] | (size_t)head[NAME_LEN + 1] << 8) % sizeof text;
-  if (got >= 0) got = take(p, text, name_len, e);
+  if (got >= 0) got = take_peeked(p, text, name_len, e);
   if (got < 0) return e->code;
   const struct tg__str name = {(char *)text, (uint32_t)got};
   if (!tg__str_has_suffix(name, ".pkl") || head[METHOD] || head[METHOD + 1])
     return tg__fail(e, TG_NOT_A_TRACE, -1, "a zip archive, but not of torch.save(): unpack it, and open what is in it");
   for (size_t left = head[EXTRA_LEN] | (size_t)head[EXTRA_LEN + 1] << 8; left > 0 && got > 0; left -= (size_t)got) {
-    got = take(p, text, left < sizeof text ? left : sizeof text, e);
+    got = take_peeked(p, text, left < sizeof text ? left : sizeof text, e);
     if (got < 0) return e->code;
   }
   return tg__import_snapshot(&o->import, read_peeked, p, &o->how, e);
@@ -217,7 +217,7 @@ static enum tg_err read_file(struct opening *o, const char *path, struct tg_erro
   o->import.packed = packing != TG__PLAIN;
   if (has_suffix(path, ".gz") != (packing == TG__GZIP) && strcmp(path, "-") != 0 &&
       (has_suffix(path, ".gz") || packing == TG__GZIP))
-    tg__lose(&o->import.losses, TG__LOSS_bent_packing_name, 0);
+    tg__count_loss(&o->import.losses, TG__LOSS_bent_packing_name, 0);
   err = read_text(o, read_input, o->input, path, e);
   const int64_t size = tg__input_file_bytes(o->input);
   o->done_bytes += size > 0 ? size : 0;
@@ -251,22 +251,22 @@ static enum tg_err read_packed(struct opening *o, const char *path, struct tg_er
   return err;
 }
 
-static enum tg_err read_recorded(struct opening *o, const struct tg__run *run, const char *const *names, size_t first,
-                                 struct tg_error *e) {
+static enum tg_err read_recorded(struct opening *o, const struct tg__raw_session *run, const char *const *names,
+                                 size_t first, struct tg_error *e) {
   reset_import(&o->import);
-  const enum tg_err err = tg__run_read(run, names, first, &o->import, o->how.threads, e);
-  const char *const leader = names[tg__run_leader(run, first)];
+  const enum tg_err err = tg__raw_session_read(run, names, first, &o->import, o->how.threads, e);
+  const char *const leader = names[tg__raw_session_leader(run, first)];
   return err ? err : build_named(o, (struct tg__str){leader, (uint32_t)strlen(leader)}, e);
 }
 
-static enum tg_err read_part(struct opening *o, const struct tg__run *run, const char *const *names, size_t i,
+static enum tg_err read_part(struct opening *o, const struct tg__raw_session *run, const char *const *names, size_t i,
                              struct tg_error *e) {
-  switch (tg__run_part(run, i)) {
-  case TG__RUN_PACKED:
+  switch (tg__raw_session_part(run, i)) {
+  case TG__RAW_SESSION_PACKED:
     return read_packed(o, names[i], e);
-  case TG__RUN_FIRST:
+  case TG__RAW_SESSION_FIRST:
     return read_recorded(o, run, names, i, e);
-  case TG__RUN_MORE:
+  case TG__RAW_SESSION_MORE:
     return TG_OK;
   default:
     return read_file(o, names[i], e);
@@ -327,7 +327,7 @@ static enum tg_err name_file(struct tg_error *e, const char *path) {
 }
 
 /* Files that are no traces (a memory timeline beside the ranks) are passed over and counted, unless none is one. */
-static enum tg_err read_many(struct opening *o, const char *path, const struct tg__run *run, const char **names,
+static enum tg_err read_many(struct opening *o, const char *path, const struct tg__raw_session *run, const char **names,
                              size_t count, struct tg_error *e) {
   int64_t passed_over = 0;
   size_t tried = 0;
@@ -375,10 +375,10 @@ static enum tg_err read_path(struct opening *o, const char *path, struct tg_erro
     o->total_parts++;
     tg__file_close(f);
   }
-  struct tg__run *const run = err == TG_OK ? tg__run_new(names, count) : NULL;
+  struct tg__raw_session *const run = err == TG_OK ? tg__raw_session_new(names, count) : NULL;
   if (err == TG_OK && !run) err = tg__no_memory(e, "looking at the files of %s", path);
   if (err == TG_OK) err = read_many(o, path, run, names, count, e);
-  tg__run_free(run);
+  tg__raw_session_free(run);
   tg__arena_free(&arena);
   return err;
 }
@@ -482,7 +482,7 @@ struct tg__folder {
   struct tg__arena arena;
   const char **names;
   size_t count;
-  struct tg__run *run; /* NULL: one file, whatever it is called */
+  struct tg__raw_session *run; /* NULL: one file, whatever it is called */
 };
 
 enum tg_err tg__folder_open(const char *path, struct tg__folder **out, struct tg_error *e) {
@@ -493,7 +493,7 @@ enum tg_err tg__folder_open(const char *path, struct tg__folder **out, struct tg
   if (!f) return tg__fail(e, err, -1, "out of memory while looking at %s", path);
   if (kind == TG__PATH_DIR || (kind == TG__PATH_NONE && strpbrk(path, "*?["))) {
     err = tg__trace_list(path, &f->arena, &f->names, &f->count, e);
-    f->run = err ? NULL : tg__run_new(f->names, f->count);
+    f->run = err ? NULL : tg__raw_session_new(f->names, f->count);
     if (!err && !f->run) err = tg__no_memory(e, "looking at the files of %s", path);
   } else if ((f->names = tg__arena_get(&f->arena, sizeof *f->names)) &&
              (f->names[0] = tg__arena_copy(&f->arena, path, strlen(path)))) {
@@ -509,7 +509,7 @@ enum tg_err tg__folder_open(const char *path, struct tg__folder **out, struct tg
 
 void tg__folder_close(struct tg__folder *f) {
   if (!f) return;
-  if (f->run) tg__run_free(f->run);
+  if (f->run) tg__raw_session_free(f->run);
   tg__arena_free(&f->arena);
   tg__free(f);
 }
@@ -534,10 +534,11 @@ enum tg_err tg__folder_read(const struct tg__folder *f, size_t i, const struct t
   struct tg__summaries *own = NULL;
   *out = NULL;
   if (summaries) *summaries = NULL;
-  const enum tg__run_part part = f->run ? tg__run_part(f->run, i) : TG__RUN_OTHER;
-  if (f->run && ((!tg__is_trace_name(f->names[i]) && !tg__is_summary_name(f->names[i])) || part == TG__RUN_MORE))
+  const enum tg__raw_session_part part = f->run ? tg__raw_session_part(f->run, i) : TG__RAW_SESSION_OTHER;
+  if (f->run &&
+      ((!tg__is_trace_name(f->names[i]) && !tg__is_summary_name(f->names[i])) || part == TG__RAW_SESSION_MORE))
     return TG_OK;
-  if (part != TG__RUN_FIRST) {
+  if (part != TG__RAW_SESSION_FIRST) {
     const enum tg_err err = tg__trace_or_summary_open(f->names[i], options, out, summaries ? summaries : &own, e);
     return own ? drop(out, &own, err) : err;
   }

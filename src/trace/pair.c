@@ -113,7 +113,7 @@ static uint64_t async_key(const struct tg__columns *t, uint32_t args, uint16_t c
   return tg__hash(parts, sizeof parts);
 }
 
-static bool gather(struct pairing *p, bool async) {
+static bool gather_ends(struct pairing *p, bool async) {
   const struct tg__columns *t = p->t;
   const struct tg__rank *r = p->rank;
   const uint8_t flag = async ? TG__F_ASYNC : TG__F_BEGIN_END;
@@ -144,7 +144,7 @@ enum tg_err tg__pair_ends(struct tg__columns *t, uint32_t r) {
   for (int async = 0; async < 2 && err == TG_OK; async++) {
     if (!wanted[async]) continue;
     struct pairing p = {.t = t, .rank = &t->ranks[r], .async = async};
-    err = gather(&p, async) ? pair_all(&p) : TG_MEMORY;
+    err = gather_ends(&p, async) ? pair_all(&p) : TG_MEMORY;
     tg__free(p.all.items);
     tg__free(p.open);
   }

@@ -28,7 +28,7 @@ static inline const char *scan_string(const char *p, bool *ascii) {
   }
 }
 
-/* Bit i of the result: an odd number of bits are set in x below or at i (so: inside a string, when x marks quotes). */
+/* Bit i of the result: parity of the bits of x below or at i (so: inside a string, when x marks quotes). */
 static inline uint32_t prefix_parity(uint32_t x) {
   x ^= x << 1;
   x ^= x << 2;

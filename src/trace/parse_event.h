@@ -132,7 +132,7 @@ static inline enum outcome parse_id(struct tg__parser *P, const char **pp, const
 }
 
 static inline void take_seen(struct tg__parser *P, struct event *ev, uint32_t bit, const char *at) {
-  if (TG_UNLIKELY(ev->seen & bit)) tg__odd(P, TG__LOSS_bent_duplicate_key, at);
+  if (TG_UNLIKELY(ev->seen & bit)) tg__note_anomaly(P, TG__LOSS_bent_duplicate_key, at);
   ev->seen |= bit;
 }
 
@@ -292,7 +292,7 @@ static void drop_duplicates(struct tg__parser *P, const char *at) {
     for (size_t j = i + 1; j < n && j < i + 64; j++)
       again |= P->vals[j].key == P->vals[i].key && P->vals[j].top == P->vals[i].top;
     if (again)
-      tg__odd(P, TG__LOSS_bent_duplicate_key, at);
+      tg__note_anomaly(P, TG__LOSS_bent_duplicate_key, at);
     else
       P->vals[kept++] = P->vals[i];
   }
@@ -331,24 +331,24 @@ static inline bool store_event(struct tg__parser *P, struct event *ev, const cha
                            .ph = ev->ph,
                            .flags = ev->flags};
   r->args = tg__pack_args(P, schema->id, P->vals, P->val_count);
-  if (TG_UNLIKELY(P->pending_count)) tg__count_odd(P);
+  if (TG_UNLIKELY(P->pending_count)) tg__count_anomalies(P);
   P->phases[ev->ph & 127]++;
   return !P->no_memory;
 }
 
-/* Count what is odd about an event, and mend what can be. */
+/* Count the anomalies of an event, and repair what can be repaired. */
 static inline void check_event(struct tg__parser *P, struct event *ev, const char *at) {
-  if (TG_UNLIKELY(!ev->ph)) tg__odd(P, TG__LOSS_bent_no_phase, at);
-  if (TG_UNLIKELY(!(ev->seen & SEEN_NAME)) && ev->ph != 'E') tg__odd(P, TG__LOSS_bent_no_name, at);
-  if (TG_UNLIKELY(ev->ts_ns == TG_NULL_INT) && ev->ph != 'M') tg__odd(P, TG__LOSS_bent_no_time, at);
-  if (ev->ph == 'X' && TG_UNLIKELY(ev->dur_ns == TG_NULL_INT)) tg__odd(P, TG__LOSS_bent_no_duration, at);
+  if (TG_UNLIKELY(!ev->ph)) tg__note_anomaly(P, TG__LOSS_bent_no_phase, at);
+  if (TG_UNLIKELY(!(ev->seen & SEEN_NAME)) && ev->ph != 'E') tg__note_anomaly(P, TG__LOSS_bent_no_name, at);
+  if (TG_UNLIKELY(ev->ts_ns == TG_NULL_INT) && ev->ph != 'M') tg__note_anomaly(P, TG__LOSS_bent_no_time, at);
+  if (ev->ph == 'X' && TG_UNLIKELY(ev->dur_ns == TG_NULL_INT)) tg__note_anomaly(P, TG__LOSS_bent_no_duration, at);
   if (TG_UNLIKELY(ev->dur_ns < 0 && ev->dur_ns != TG_NULL_INT)) {
-    tg__odd(P, TG__LOSS_bent_negative_duration, at);
+    tg__note_anomaly(P, TG__LOSS_bent_negative_duration, at);
     ev->flags |= TG__F_NEGATIVE;
     ev->dur_ns = 0;
   }
   if (TG_UNLIKELY(ev->dur_ns > 0 && ev->ts_ns > INT64_MAX - ev->dur_ns)) { /* the end would not fit */
-    tg__odd(P, TG__LOSS_bent_no_duration, at);
+    tg__note_anomaly(P, TG__LOSS_bent_no_duration, at);
     ev->dur_ns = TG_NULL_INT;
   }
 }
@@ -393,7 +393,7 @@ static const char *skip_element(struct tg__parser *P, const char *p, const char 
   const char *q = (*p == '"' || *p == '[') ? tg__skip_value(p, end) : p;
   if (q == p)
     while (q < end && *q != ',' && *q != ']' && *q != '{') q++;
-  if (q && q < end) tg__lose(&P->losses, TG__LOSS_skipped_not_object, P->text_offset + (p - P->text));
+  if (q && q < end) tg__count_loss(&P->losses, TG__LOSS_skipped_not_object, P->text_offset + (p - P->text));
   return q && q < end ? q : NULL;
 }
 
@@ -419,7 +419,7 @@ enum tg__scan_result SCAN(struct tg__parser *P, const char *text, const char *en
     if (r == SHORT) return TG__SCAN_PARTIAL;
     const char *next = tg__find_event(*stop + 1, text, end); /* a damaged event costs itself only */
     if (!next) return TG__SCAN_DAMAGED;
-    tg__lose(&P->losses, TG__LOSS_skipped_syntax, P->text_offset + (*stop - P->text));
+    tg__count_loss(&P->losses, TG__LOSS_skipped_syntax, P->text_offset + (*stop - P->text));
     p = next;
   }
   return TG__SCAN_PARTIAL;

@@ -101,7 +101,7 @@ const char *tg__find_event(const char *p, const char *first, const char *end) {
   return NULL;
 }
 
-const char *tg__find_whole_event(const char *p, const char *first, const char *end) {
+const char *tg__find_complete_event(const char *p, const char *first, const char *end) {
   enum { HEAD = 4096 };
   for (p = tg__find_event(p, first, end); p; p = tg__find_event(p + 1, first, end)) {
     const size_t near = (size_t)(end - p) < HEAD ? (size_t)(end - p) : HEAD;
@@ -132,7 +132,7 @@ static bool is_well_nested(const char *p, const char *end) {
 }
 
 bool tg__swallows_events(const char *p, const char *end) {
-  return tg__find_whole_event(p + 1, p, end) && !is_well_nested(p, end);
+  return tg__find_complete_event(p + 1, p, end) && !is_well_nested(p, end);
 }
 
 tg__scan_events_fn *tg__scan_events_best(const char **name) {

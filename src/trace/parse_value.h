@@ -63,7 +63,7 @@ static enum outcome parse_bare(struct tg__parser *P, const char **pp, const char
   v->kind = TG__KIND_RAW;
   v->i = intern(P, p, (size_t)(q - p));
   *pp = q;
-  tg__odd(P, TG__LOSS_bent_not_available, p);
+  tg__note_anomaly(P, TG__LOSS_bent_not_available, p);
   return PARSED;
 }
 
@@ -74,7 +74,7 @@ static inline uint64_t eight_digits_value(uint64_t v) {
   return (v & 0x0000ffff0000ffffu) * 42949672960001u >> 32;
 }
 
-/* Digits at p; *value wraps beyond 19 digits, which the caller tells by the count. Without a loop over digits: their
+/* Digits at p; *value wraps beyond 19 digits, which the caller detects by the count. Without a loop over digits: their
  * number changes from event to event, and a mispredicted branch costs as much as all of this. */
 static inline const char *parse_digits(const char *p, uint64_t *value) {
   static const uint32_t power[8] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000};
@@ -191,15 +191,15 @@ static inline const char *to_value(const char *p) {
 }
 
 /* A time in any spelling but the usual. The token is not interned: a trace may have millions of them. */
-static enum outcome parse_odd_time(struct tg__parser *P, const char **pp, const char *end, int64_t *ns,
-                                   uint8_t *flags) {
+static enum outcome parse_unusual_time(struct tg__parser *P, const char **pp, const char *end, int64_t *ns,
+                                       uint8_t *flags) {
   const char *text = *pp, *q = text;
   size_t len;
   if (*text == '"') {
     q = memchr(text + 1, '"', (size_t)(end - text));
     if (!q || q >= end) return SHORT;
     len = (size_t)(q++ - ++text);
-    tg__odd(P, TG__LOSS_bent_text_time, text);
+    tg__note_anomaly(P, TG__LOSS_bent_text_time, text);
   } else {
     while (q < end && !ends_value(*q) && *q != '"' && *q != '{' && *q != '[' && *q != ':') q++;
     if (q >= end) return SHORT;
@@ -210,7 +210,7 @@ static enum outcome parse_odd_time(struct tg__parser *P, const char **pp, const 
     *pp = q;
     if (!rounded) return PARSED;
     *flags |= TG__F_ROUNDED;
-    tg__odd(P, TG__LOSS_bent_rounded_time, text);
+    tg__note_anomaly(P, TG__LOSS_bent_rounded_time, text);
     return PARSED;
   }
   struct tg__packed_val value; /* null, an object, NaN …: no time */
@@ -237,5 +237,5 @@ static inline enum outcome parse_time(struct tg__parser *P, const char **pp, con
     *pp = p;
     return PARSED;
   }
-  return parse_odd_time(P, pp, end, ns, flags);
+  return parse_unusual_time(P, pp, end, ns, flags);
 }

@@ -75,7 +75,7 @@ struct reader {
   bool no_memory, is_snapshot;
 };
 
-static enum meaning kind_of(const struct tg__unpickler *u, struct tg__pickle_value v) {
+static enum meaning snapshot_kind_of(const struct tg__unpickler *u, struct tg__pickle_value v) {
   return v.kind < TG__PICKLE_TUPLE ? UNKNOWN : (enum meaning)(tg__pickle_meaning(u, v) >> KIND_SHIFT);
 }
 static uint32_t number_of(const struct tg__unpickler *u, struct tg__pickle_value v) {
@@ -104,7 +104,7 @@ static struct tg__str str_at(const struct reader *r, const struct slot *d, enum 
   return id == TG_NONE ? TG_STR("") : tg__strings_get(r->s->strings, id);
 }
 
-static uint32_t intern(struct reader *r, const char *text, size_t len) {
+static uint32_t intern_snapshot(struct reader *r, const char *text, size_t len) {
   const uint32_t id = tg__strings_add(r->s->strings, text, len);
   if (id == TG_NONE) r->no_memory = true;
   return id;
@@ -113,8 +113,8 @@ static uint32_t intern(struct reader *r, const char *text, size_t len) {
 /* ---- dicts in the making --------------------------------------------------------------------- */
 
 static struct slot *slot_of(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value dict) {
-  if (kind_of(u, dict) == OPEN_DICT) return &r->slots[number_of(u, dict)];
-  if (kind_of(u, dict) != UNKNOWN) return NULL; /* it has become a row already */
+  if (snapshot_kind_of(u, dict) == OPEN_DICT) return &r->slots[number_of(u, dict)];
+  if (snapshot_kind_of(u, dict) != UNKNOWN) return NULL; /* it has become a row already */
   uint32_t number = r->free_slot;
   if (number) {
     r->free_slot = r->slots[--number].next_free;
@@ -166,7 +166,8 @@ static void write_json(struct reader *r, const struct tg__unpickler *u, struct t
     break;
   case TG__PICKLE_DICT:
     tg__out_char(out, '{');
-    if (kind_of(u, v) == OPEN_DICT && &r->slots[number_of(u, v)].json != out) /* no dict holds itself in JSON */
+    if (snapshot_kind_of(u, v) == OPEN_DICT &&
+        &r->slots[number_of(u, v)].json != out) /* no dict holds itself in JSON */
       tg__out_bytes(out, r->slots[number_of(u, v)].json.buf, r->slots[number_of(u, v)].json.len);
     tg__out_char(out, '}');
     break;
@@ -194,7 +195,7 @@ static void add_json(struct reader *r, const struct tg__unpickler *u, struct slo
 static void add_settings(struct reader *r, const struct tg__unpickler *u, struct tg__pickle_value dict) {
   struct tg__out text = {0};
   write_json(r, u, dict, &text);
-  r->s->settings = text.err ? TG_NONE : intern(r, text.buf, text.len);
+  r->s->settings = text.err ? TG_NONE : intern_snapshot(r, text.buf, text.len);
   tg__out_free(&text);
 }
 
@@ -209,10 +210,10 @@ static uint8_t word_of(const struct reader *r, struct tg__pickle_value key) {
 static void take_top(struct reader *r, struct tg__unpickler *u, const struct slot *d, uint64_t seen) {
   const struct tg__pickle_value *const at = d->at;
   if (seen & (BIT(SEGMENTS) | BIT(DEVICE_TRACES) | BIT(HOST_TRACES))) r->is_snapshot = true;
-  if (seen & BIT(HOST_TRACES) && kind_of(u, at[W_HOST_TRACES]) == HISTORY)
+  if (seen & BIT(HOST_TRACES) && snapshot_kind_of(u, at[W_HOST_TRACES]) == HISTORY)
     r->host_history = number_of(u, at[W_HOST_TRACES]) + (size_t)1;
   if (seen & BIT(OVERFLOWED))
-    r->s->overflowed |= at[W_OVERFLOWED].kind == TG__PICKLE_TRUE || kind_of(u, at[W_OVERFLOWED]) == HOLDS_TRUE;
+    r->s->overflowed |= at[W_OVERFLOWED].kind == TG__PICKLE_TRUE || snapshot_kind_of(u, at[W_OVERFLOWED]) == HOLDS_TRUE;
   if (seen & BIT(SETTINGS) && at[W_SETTINGS].kind == TG__PICKLE_DICT) add_settings(r, u, at[W_SETTINGS]);
   if (seen & BIT(DROPPED) && r->is_snapshot && at[W_DROPPED].kind == TG__PICKLE_INT) r->s->dropped = at[W_DROPPED].i;
   if (seen & BIT(DEVICE_TYPE) && r->is_snapshot) r->s->is_cpu = tg__str_eq(str_at(r, d, W_DEVICE_TYPE), TG_STR("cpu"));
@@ -227,7 +228,7 @@ static bool take_pairs(void *ctx, struct tg__unpickler *u, struct tg__pickle_val
   bool has_others = false;
   for (size_t i = 0; i + 1 < count; i += 2) {
     const uint8_t word = word_of(r, pairs[i]);
-    has_others |= word == NO_WORD || word == W_OVERFLOWED; /* of which the settings tell, too */
+    has_others |= word == NO_WORD || word == W_OVERFLOWED; /* the settings have these, too */
     seen |= UINT64_C(1) << word;
     d->at[word] = pairs[i + 1];
   }
@@ -236,7 +237,7 @@ static bool take_pairs(void *ctx, struct tg__unpickler *u, struct tg__pickle_val
   for (size_t i = 0; has_others && !(d->seen & ROW_WORDS) && i + 1 < count; i += 2)
     if (word_of(r, pairs[i]) == NO_WORD || word_of(r, pairs[i]) == W_OVERFLOWED) add_json(r, u, d, &pairs[i]);
   for (size_t i = 1; i < count; i += 2) /* what could be said of a dict within a dict has been */
-    if (pairs[i].kind == TG__PICKLE_DICT && pairs[i].id != into.id && kind_of(u, pairs[i]) == OPEN_DICT)
+    if (pairs[i].kind == TG__PICKLE_DICT && pairs[i].id != into.id && snapshot_kind_of(u, pairs[i]) == OPEN_DICT)
       close_slot(r, u, pairs[i], DONE, 0);
   return !r->no_memory;
 }
@@ -244,7 +245,7 @@ static bool take_pairs(void *ctx, struct tg__unpickler *u, struct tg__pickle_val
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 static uint32_t stack_at(const struct tg__unpickler *u, const struct slot *d) {
-  return has(d, W_FRAMES) && kind_of(u, d->at[W_FRAMES]) == STACK ? number_of(u, d->at[W_FRAMES]) : 0;
+  return has(d, W_FRAMES) && snapshot_kind_of(u, d->at[W_FRAMES]) == STACK ? number_of(u, d->at[W_FRAMES]) : 0;
 }
 
 static uint32_t context_number(struct reader *r, const struct tg__snapshot_context *c) {
@@ -270,13 +271,13 @@ static uint32_t said_at(const struct reader *r, const struct slot *d, enum word 
 static const int64_t *pool_at(const struct reader *r, const struct tg__unpickler *u, const struct slot *d,
                               enum word w) {
   static const int64_t default_pool[2];
-  return has(d, w) && kind_of(u, d->at[w]) == POOL ? r->pools[number_of(u, d->at[w])] : default_pool;
+  return has(d, w) && snapshot_kind_of(u, d->at[w]) == POOL ? r->pools[number_of(u, d->at[w])] : default_pool;
 }
 
 /* Most entries have the same as the one before. */
 static uint32_t context_at(struct reader *r, const struct tg__unpickler *u, const struct slot *d) {
   const int64_t *const pool = pool_at(r, u, d, W_POOL_ID);
-  const bool has_forward = has(d, W_FORWARD_FRAMES) && kind_of(u, d->at[W_FORWARD_FRAMES]) == LINES;
+  const bool has_forward = has(d, W_FORWARD_FRAMES) && snapshot_kind_of(u, d->at[W_FORWARD_FRAMES]) == LINES;
   const struct tg__snapshot_context c = {.stream = int_at(d, W_STREAM),
                                          .pool = {pool[0], pool[1]},
                                          .said = said_at(r, d, W_USER_METADATA),
@@ -294,7 +295,7 @@ static uint8_t action_of(const struct tg__snapshot *s, uint32_t text) {
   return TG__ACTION_OTHER;
 }
 
-/* Of a row whose values are those of the row before it is known without a look at them. Lines of a list may have
+/* A row with the values of the row before is known without a look at them. Lines of a list may have
  * become more. */
 #define CONTEXT_WORDS                                                                                                  \
   (BIT(STREAM) | BIT(POOL_ID) | BIT(USER_METADATA) | BIT(COMPILE_CONTEXT) | BIT(INTERNAL_METADATA) |                   \
@@ -320,7 +321,7 @@ static void add_entry(struct reader *r, struct tg__unpickler *u, size_t history,
   if (!tg__history_add(&r->s->devices[history], &entry)) r->no_memory = true;
 }
 
-static void add_block(struct reader *r, const struct tg__unpickler *u, const struct slot *d) {
+static void add_snapshot_block(struct reader *r, const struct tg__unpickler *u, const struct slot *d) {
   struct tg__snapshot *const s = r->s;
   if (!tg__grow((void **)&s->blocks, &s->block_cap, s->block_count + 1, sizeof *s->blocks)) {
     r->no_memory = true;
@@ -353,7 +354,7 @@ static void add_segment(struct reader *r, const struct tg__unpickler *u, const s
                                          .is_expandable =
                                              has(d, W_EXPANDABLE) && d->at[W_EXPANDABLE].kind == TG__PICKLE_TRUE};
   memcpy(segment.pool, pool_at(r, u, d, W_SEGMENT_POOL), sizeof segment.pool);
-  if (has(d, W_BLOCKS) && kind_of(u, d->at[W_BLOCKS]) == BLOCKS) {
+  if (has(d, W_BLOCKS) && snapshot_kind_of(u, d->at[W_BLOCKS]) == BLOCKS) {
     const struct range *const list = &r->block_lists[number_of(u, d->at[W_BLOCKS])];
     for (size_t i = 0; i < list->count; i++) s->blocks[list->first + i].segment = (uint32_t)s->segment_count;
   }
@@ -375,7 +376,7 @@ static void add_note(struct reader *r, const struct slot *d) {
 /* ---- lists ----------------------------------------------------------------------------------- */
 
 static size_t history_of(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value list) {
-  if (kind_of(u, list) == HISTORY) return number_of(u, list);
+  if (snapshot_kind_of(u, list) == HISTORY) return number_of(u, list);
   struct tg__snapshot *const s = r->s;
   if (r->history_count >= 4096 ||
       !tg__grow((void **)&s->devices, &s->device_cap, r->history_count + 1, sizeof *s->devices) ||
@@ -390,7 +391,7 @@ static size_t history_of(struct reader *r, struct tg__unpickler *u, struct tg__p
 }
 
 static bool block_list_of(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value list) {
-  if (kind_of(u, list) != BLOCKS) {
+  if (snapshot_kind_of(u, list) != BLOCKS) {
     if (!tg__grow((void **)&r->block_lists, &r->block_list_cap, r->block_list_count + 1, sizeof *r->block_lists))
       return false;
     r->block_lists[r->block_list_count] = (struct range){r->s->block_count, 0};
@@ -400,7 +401,8 @@ static bool block_list_of(struct reader *r, struct tg__unpickler *u, struct tg__
   return true;
 }
 
-static void add_row(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value list, const struct slot *d) {
+static void add_snapshot_row(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value list,
+                             const struct slot *d) {
   if (has(d, W_ACTION)) {
     const size_t history = history_of(r, u, list);
     if (!r->no_memory) add_entry(r, u, history, d);
@@ -408,7 +410,7 @@ static void add_row(struct reader *r, struct tg__unpickler *u, struct tg__pickle
     add_segment(r, u, d);
   } else if (has(d, W_STATE)) {
     if (!block_list_of(r, u, list)) r->no_memory = true;
-    add_block(r, u, d);
+    add_snapshot_block(r, u, d);
   } else if (has(d, W_STAGE)) {
     add_note(r, d);
   }
@@ -425,18 +427,18 @@ static void take_dict(struct reader *r, struct tg__unpickler *u, struct tg__pick
     close_slot(r, u, dict, FRAME, text == TG_NONE ? 0 : text);
     return;
   }
-  add_row(r, u, list, d);
+  add_snapshot_row(r, u, list, d);
   close_slot(r, u, dict, DONE, 0);
 }
 
 /* A list that goes on begins with the frames it has. */
 static void take_frames(struct reader *r, struct tg__unpickler *u, struct tg__pickle_value list,
                         const struct tg__pickle_value *items, size_t count) {
-  const uint32_t before = kind_of(u, list) == STACK ? number_of(u, list) : 0;
+  const uint32_t before = snapshot_kind_of(u, list) == STACK ? number_of(u, list) : 0;
   uint32_t *const frames = tg__stacks_room(&r->stacks, before, count);
   size_t n = 0;
   for (size_t i = 0; frames && i < count; i++)
-    if (kind_of(u, items[i]) == FRAME) frames[n++] = number_of(u, items[i]);
+    if (snapshot_kind_of(u, items[i]) == FRAME) frames[n++] = number_of(u, items[i]);
   if (frames) mean(r, u, list, STACK, tg__stacks_number(&r->stacks, before, n));
 }
 
@@ -445,14 +447,14 @@ static void take_frames(struct reader *r, struct tg__unpickler *u, struct tg__pi
 static bool says_row(uint64_t seen) { return seen & ROW_WORDS && !(seen & (BIT(FILENAME) | TOP_WORDS)); }
 static bool is_row(const void *ctx, const struct tg__unpickler *u, struct tg__pickle_value dict) {
   const struct reader *const r = ctx;
-  return kind_of(u, dict) == OPEN_DICT && says_row(r->slots[number_of(u, dict)].seen);
+  return snapshot_kind_of(u, dict) == OPEN_DICT && says_row(r->slots[number_of(u, dict)].seen);
 }
 static bool take_row(void *ctx, struct tg__unpickler *u, struct tg__pickle_value list, struct tg__pickle_value dict,
                      uint64_t seen) {
   struct reader *const r = ctx;
   if (!says_row(seen)) return false;
   r->row.seen = seen;
-  add_row(r, u, list, &r->row);
+  add_snapshot_row(r, u, list, &r->row);
   mean(r, u, dict, DONE, 0);
   return !r->no_memory;
 }
@@ -478,7 +480,8 @@ static void take_lines(struct reader *r, struct tg__unpickler *u, struct tg__pic
   size_t n = 0;
   for (size_t i = 0; i < count && n < LINES_MOST; i++)
     if (items[i].kind == TG__PICKLE_TEXT) texts[n++] = items[i].id;
-  const uint32_t text = tg__stacks_join(&r->stacks, kind_of(u, list) == LINES ? number_of(u, list) : TG_NONE, texts, n);
+  const uint32_t text =
+      tg__stacks_join(&r->stacks, snapshot_kind_of(u, list) == LINES ? number_of(u, list) : TG_NONE, texts, n);
   mean(r, u, list, LINES, text == TG_NONE ? 0 : text);
 }
 
@@ -501,16 +504,16 @@ static bool take_items(void *ctx, struct tg__unpickler *u, struct tg__pickle_val
                        const struct tg__pickle_value *items, size_t count) {
   struct reader *const r = ctx;
   for (size_t i = 0; i < count && !r->no_memory; i++) {
-    const enum meaning kind = kind_of(u, items[i]);
+    const enum meaning kind = snapshot_kind_of(u, items[i]);
     if (kind == OPEN_DICT) take_dict(r, u, into, items[i]);
-    if (items[i].kind == TG__PICKLE_TRUE && kind_of(u, into) == UNKNOWN) mean(r, u, into, HOLDS_TRUE, 0);
+    if (items[i].kind == TG__PICKLE_TRUE && snapshot_kind_of(u, into) == UNKNOWN) mean(r, u, into, HOLDS_TRUE, 0);
     if (items[i].kind != TG__PICKLE_LIST || (kind != HISTORY && kind != UNKNOWN)) continue;
     if (kind == HISTORY && number_of(u, items[i]) < r->history_count)
       r->device_of[number_of(u, items[i])] = r->device_lists;
     r->device_lists++; /* lists within a list: one a device, empty where nothing was recorded */
   }
-  const enum meaning list = kind_of(u, into);
-  if (count && kind_of(u, items[0]) == FRAME && (list == UNKNOWN || list == STACK))
+  const enum meaning list = snapshot_kind_of(u, into);
+  if (count && snapshot_kind_of(u, items[0]) == FRAME && (list == UNKNOWN || list == STACK))
     take_frames(r, u, into, items, count);
   if (count && items[0].kind == TG__PICKLE_TEXT && (list == UNKNOWN || list == LINES))
     take_lines(r, u, into, items, count);
@@ -538,11 +541,11 @@ static bool is_found(const void *ctx) {
 static bool reader_begin(struct reader *r) {
   uint32_t ids[WORD_COUNT] = {0};
   for (unsigned w = 1; w < WORD_COUNT; w++) {
-    ids[w] = intern(r, word_texts[w], strlen(word_texts[w]));
+    ids[w] = intern_snapshot(r, word_texts[w], strlen(word_texts[w]));
     if (ids[w] != TG_NONE && ids[w] >= r->word_top) r->word_top = ids[w] + 1;
   }
   for (size_t i = 0; i < TG__ACTION_OTHER; i++)
-    r->s->action_texts[i] = intern(r, tg__action_texts[i], strlen(tg__action_texts[i]));
+    r->s->action_texts[i] = intern_snapshot(r, tg__action_texts[i], strlen(tg__action_texts[i]));
   r->word_of = tg__alloc(r->word_top + 1);
   for (unsigned w = 1; w < WORD_COUNT && r->word_of && !r->no_memory; w++) r->word_of[ids[w]] = (uint8_t)w;
   return r->word_of && !r->no_memory && tg__stacks_begin(&r->stacks, r->s);

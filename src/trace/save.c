@@ -153,7 +153,7 @@ static uint32_t group_rows(const struct tg__columns *t) {
   return rows;
 }
 
-static void put_summary(struct saver *s, const struct tg__columns *t, const struct tables *b) {
+static void put_trace_summary(struct saver *s, const struct tg__columns *t, const struct tables *b) {
   const struct tg__summary summary = {
       .group_rows = group_rows(t),
       .step_kind = (uint32_t)t->step_kind,
@@ -182,7 +182,7 @@ static void put_summary(struct saver *s, const struct tg__columns *t, const stru
 }
 
 /* A list of 32-bit numbers in parts of TACHO_GROUP_ROWS. */
-static void put_rows(struct saver *s, uint16_t type, const uint32_t *values, uint32_t rows) {
+static void put_number_rows(struct saver *s, uint16_t type, const uint32_t *values, uint32_t rows) {
   const struct tg__packing_plan plan = {.width = 4, .transform = TG_T_VARINT};
   for (uint64_t from = 0; from < rows; from += TACHO_GROUP_ROWS) {
     const uint64_t left = rows - from;
@@ -192,9 +192,9 @@ static void put_rows(struct saver *s, uint16_t type, const uint32_t *values, uin
 }
 
 static void put_tables(struct saver *s, const struct tg__columns *t, const struct tables *b) {
-  put_rows(s, TG_CHUNK_STRING_LENGTHS, (const uint32_t *)(const void *)b->lengths.buf,
-           (uint32_t)(b->lengths.len / sizeof(uint32_t)));
-  put_rows(s, TG_CHUNK_ARGS_STRINGS, t->args_strings, t->args_string_count);
+  put_number_rows(s, TG_CHUNK_STRING_LENGTHS, (const uint32_t *)(const void *)b->lengths.buf,
+                  (uint32_t)(b->lengths.len / sizeof(uint32_t)));
+  put_number_rows(s, TG_CHUNK_ARGS_STRINGS, t->args_strings, t->args_string_count);
   put_blob(s, TG_CHUNK_STRING_TEXT, b->text.buf, b->text.len);
   put_blob(s, TG_CHUNK_SCHEMAS, b->schemas.buf, b->schemas.len);
   put_blob(s, TG_CHUNK_CATS, b->cats.buf, b->cats.len);
@@ -203,7 +203,7 @@ static void put_tables(struct saver *s, const struct tg__columns *t, const struc
   put_blob(s, TG_CHUNK_STEPS, b->steps.buf, b->steps.len);
 }
 
-static void put_groups(struct saver *s, const struct tg__columns *t, bool of_marks, uint32_t count) {
+static void put_row_groups(struct saver *s, const struct tg__columns *t, bool of_marks, uint32_t count) {
   const uint32_t per = group_rows(t);
   for (uint64_t from = 0; from < count; from += per) {
     const uint32_t rows = count - from < per ? (uint32_t)(count - from) : per;
@@ -270,10 +270,10 @@ static void put_end(struct saver *s) {
 }
 
 static enum tg_err put_trace(struct saver *s, const struct tg__columns *t, const struct tables *b) {
-  put_summary(s, t, b);
+  put_trace_summary(s, t, b);
   put_tables(s, t, b);
-  put_groups(s, t, false, t->slices.count);
-  put_groups(s, t, true, t->marks.count);
+  put_row_groups(s, t, false, t->slices.count);
+  put_row_groups(s, t, true, t->marks.count);
   put_args(s, t);
   put_end(s);
   return s->index.err ? s->index.err : tg__out_flush(&s->out);

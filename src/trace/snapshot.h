@@ -30,7 +30,7 @@ struct tg__snapshot_context { /* what many entries share. Texts are string ids, 
   uint32_t said, compiled, internal, forward; /* user_metadata, compile_context, internal_metadata, forward_frames */
 };
 _Static_assert(sizeof(struct tg__snapshot_context) == 40, "compared as bytes");
-/* What an entry takes from the device, or gives back to it. */
+/* What an entry takes from the device, or releases. */
 static inline int64_t tg__snapshot_reserved(const struct tg__snapshot_entry *x) {
   if (x->action == TG__ACTION_SEGMENT_ALLOC || x->action == TG__ACTION_SEGMENT_MAP) return x->size;
   if (x->action != TG__ACTION_SEGMENT_FREE && x->action != TG__ACTION_SEGMENT_UNMAP) return 0;
@@ -64,7 +64,7 @@ struct tg__history_walk {
   struct tg__snapshot_history *history;
   const uint8_t *at;
   size_t block;
-  bool gives_back; /* each block when its entries have been walked over: the last walk there is */
+  bool release_blocks; /* free each block when its entries have been visited: for the last walk */
 };
 /* The next entry; *x is all zeros before the first, and is left alone in between. false after the last. */
 bool tg__history_next(struct tg__history_walk *w, struct tg__snapshot_entry *x);

@@ -4,7 +4,7 @@
  *           as differences, the size, the number of the stack and of the context; the name of an action that is none
  *           of ours
  *
- * Entries lie in blocks, so that an importer gives a block back when it has walked over it. */
+ * Entries lie in blocks, so that an importer can free a block when it has visited it. */
 #include "trace/snapshot.h"
 
 enum {
@@ -30,12 +30,12 @@ const char *const tg__action_texts[TG__ACTION_OTHER] = {[TG__ACTION_NONE] = "",
 static inline uint64_t zigzag(uint64_t v) { return v << 1 ^ (0 - (v >> 63)); }
 static inline uint64_t unzigzag(uint64_t v) { return v >> 1 ^ (0 - (v & 1)); }
 
-static inline uint8_t *put(uint8_t *p, uint64_t v) {
+static inline uint8_t *put_history(uint8_t *p, uint64_t v) {
   for (; v >= 0x80; v >>= 7) *p++ = (uint8_t)(v | 0x80);
   *p++ = (uint8_t)v;
   return p;
 }
-static inline uint64_t take(const uint8_t **p) {
+static inline uint64_t take_history(const uint8_t **p) {
   uint64_t v = 0;
   for (unsigned shift = 0;; shift += 7) {
     const uint8_t byte = *(*p)++;
@@ -44,7 +44,7 @@ static inline uint64_t take(const uint8_t **p) {
   }
 }
 
-static bool add_block(struct tg__snapshot_history *h) {
+static bool add_history_block(struct tg__snapshot_history *h) {
   if (!tg__grow((void **)&h->blocks, &h->block_cap, h->block_count + 1, sizeof *h->blocks)) return false;
   h->blocks[h->block_count] = tg__realloc(NULL, BLOCK);
   if (!h->blocks[h->block_count]) return false;
@@ -55,21 +55,21 @@ static bool add_block(struct tg__snapshot_history *h) {
 
 bool tg__history_add(struct tg__snapshot_history *h, const struct tg__snapshot_entry *x) {
   /* A block ends with the action 0, which no entry has. */
-  if ((h->block_count == 0 || h->used + ENTRY_MOST >= BLOCK) && !add_block(h)) return false;
+  if ((h->block_count == 0 || h->used + ENTRY_MOST >= BLOCK) && !add_history_block(h)) return false;
   const struct tg__snapshot_entry *const before = &h->last;
   uint8_t *const start = h->blocks[h->block_count - 1] + h->used, *p = start;
   const bool same_place = x->addr == before->addr && x->size == before->size,
              same_context = x->context == before->context;
   *p++ = (uint8_t)(x->action | (same_place ? SAME_PLACE : 0) | (same_context ? SAME_CONTEXT : 0) |
                    (x->stack ? HAS_STACK : 0));
-  p = put(p, zigzag((uint64_t)x->time_us - (uint64_t)before->time_us));
+  p = put_history(p, zigzag((uint64_t)x->time_us - (uint64_t)before->time_us));
   if (!same_place) {
-    p = put(p, zigzag((uint64_t)x->addr - (uint64_t)before->addr));
-    p = put(p, zigzag((uint64_t)x->size));
+    p = put_history(p, zigzag((uint64_t)x->addr - (uint64_t)before->addr));
+    p = put_history(p, zigzag((uint64_t)x->size));
   }
-  if (!same_context) p = put(p, x->context);
-  if (x->stack) p = put(p, x->stack);
-  if (x->action == TG__ACTION_OTHER) p = put(p, x->action_text);
+  if (!same_context) p = put_history(p, x->context);
+  if (x->stack) p = put_history(p, x->stack);
+  if (x->action == TG__ACTION_OTHER) p = put_history(p, x->action_text);
   h->used += (size_t)(p - start);
   *p = 0;
   if (h->count++ == 0) h->first_us = x->time_us;
@@ -82,7 +82,7 @@ bool tg__history_add(struct tg__snapshot_history *h, const struct tg__snapshot_e
 bool tg__history_next(struct tg__history_walk *w, struct tg__snapshot_entry *x) {
   struct tg__snapshot_history *const h = w->history;
   if (w->at && *w->at == 0) {
-    if (w->gives_back) {
+    if (w->release_blocks) {
       tg__free(h->blocks[w->block]);
       h->blocks[w->block] = NULL;
     }
@@ -96,14 +96,14 @@ bool tg__history_next(struct tg__history_walk *w, struct tg__snapshot_entry *x) 
   const uint8_t *p = w->at;
   const uint8_t head = *p++;
   x->action = head & (SAME_PLACE - 1);
-  x->time_us = (int64_t)((uint64_t)x->time_us + unzigzag(take(&p)));
+  x->time_us = (int64_t)((uint64_t)x->time_us + unzigzag(take_history(&p)));
   if (!(head & SAME_PLACE)) {
-    x->addr = (int64_t)((uint64_t)x->addr + unzigzag(take(&p)));
-    x->size = (int64_t)unzigzag(take(&p));
+    x->addr = (int64_t)((uint64_t)x->addr + unzigzag(take_history(&p)));
+    x->size = (int64_t)unzigzag(take_history(&p));
   }
-  if (!(head & SAME_CONTEXT)) x->context = (uint32_t)take(&p);
-  x->stack = head & HAS_STACK ? (uint32_t)take(&p) : 0;
-  x->action_text = x->action == TG__ACTION_OTHER ? (uint32_t)take(&p) : TG_NONE;
+  if (!(head & SAME_CONTEXT)) x->context = (uint32_t)take_history(&p);
+  x->stack = head & HAS_STACK ? (uint32_t)take_history(&p) : 0;
+  x->action_text = x->action == TG__ACTION_OTHER ? (uint32_t)take_history(&p) : TG_NONE;
   w->at = p;
   return true;
 }

@@ -8,7 +8,7 @@ enum {
   TRACE_MOST = 1 << 12, /* bytes of a trace that are looked at, from its end */
 };
 
-static uint32_t intern(struct tg__stacks *st, const struct tg__out *text) {
+static uint32_t intern_stack(struct tg__stacks *st, const struct tg__out *text) {
   const uint32_t known = tg__strings_count(st->s->strings);
   const uint32_t id = text->err ? TG_NONE : tg__strings_add(st->s->strings, text->buf ? text->buf : "", text->len);
   if (id == TG_NONE)
@@ -72,7 +72,7 @@ uint32_t tg__stacks_frame(struct tg__stacks *st, const struct tg__frame *f) {
     tg__out_bytes(&text, f->node.ptr, f->node.len);
     tg__out_char(&text, ']');
   }
-  const uint32_t id = intern(st, &text);
+  const uint32_t id = intern_stack(st, &text);
   tg__out_free(&text);
   return id;
 }
@@ -90,7 +90,7 @@ static uint32_t stack_text(struct tg__stacks *st, const uint32_t *frames, size_t
     if (i) tg__out_char(&text, ';');
     tg__out_bytes(&text, f.ptr, f.len);
   }
-  const uint32_t id = intern(st, &text);
+  const uint32_t id = intern_stack(st, &text);
   tg__out_free(&text);
   return id;
 }
@@ -145,7 +145,7 @@ uint32_t tg__stacks_join(struct tg__stacks *st, uint32_t before, const uint32_t 
     const struct tg__str line = tg__strings_get(st->s->strings, texts[i]);
     tg__out_bytes(&text, line.ptr, line.len);
   }
-  const uint32_t id = intern(st, &text);
+  const uint32_t id = intern_stack(st, &text);
   st->text_bytes += text.len; /* known or not: it was written out */
   tg__out_free(&text);
   return id;

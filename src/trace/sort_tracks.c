@@ -14,7 +14,7 @@ struct order {
   uint32_t *index, *temp;
 };
 
-static inline bool comes_before(const struct order *o, uint32_t a, uint32_t b) {
+static inline bool slice_comes_before(const struct order *o, uint32_t a, uint32_t b) {
   if (o->start[a] != o->start[b]) return o->start[a] < o->start[b];
   if (o->dur && o->dur[a] != o->dur[b]) return o->dur[a] > o->dur[b];
   return o->args[a] < o->args[b];
@@ -22,7 +22,7 @@ static inline bool comes_before(const struct order *o, uint32_t a, uint32_t b) {
 
 static bool in_order(const struct order *o, uint32_t n) {
   for (uint32_t i = 1; i < n; i++)
-    if (comes_before(o, i, i - 1)) return false;
+    if (slice_comes_before(o, i, i - 1)) return false;
   return true;
 }
 
@@ -30,16 +30,16 @@ static void insertion_sort(const struct order *o, uint32_t from, uint32_t to) {
   for (uint32_t i = from + 1; i < to; i++) {
     const uint32_t x = o->index[i];
     uint32_t j = i;
-    for (; j > from && comes_before(o, x, o->index[j - 1]); j--) o->index[j] = o->index[j - 1];
+    for (; j > from && slice_comes_before(o, x, o->index[j - 1]); j--) o->index[j] = o->index[j - 1];
     o->index[j] = x;
   }
 }
 
-/* First position in [from, to) whose element does not come before x (after = false) or comes after x (after = true). */
+/* First position in [from, to) with an element not before x (after = false) or after x (after = true). */
 static uint32_t find_place(const struct order *o, uint32_t from, uint32_t to, uint32_t x, bool after) {
   while (from < to) {
     const uint32_t mid = from + (to - from) / 2;
-    const bool left = after ? !comes_before(o, x, o->index[mid]) : comes_before(o, o->index[mid], x);
+    const bool left = after ? !slice_comes_before(o, x, o->index[mid]) : slice_comes_before(o, o->index[mid], x);
     if (left)
       from = mid + 1;
     else
@@ -50,13 +50,13 @@ static uint32_t find_place(const struct order *o, uint32_t from, uint32_t to, ui
 
 static void merge_runs(const struct order *o, uint32_t from, uint32_t mid, uint32_t to) {
   uint32_t *x = o->index;
-  if (!comes_before(o, x[mid], x[mid - 1])) return;
+  if (!slice_comes_before(o, x[mid], x[mid - 1])) return;
   from = find_place(o, from, mid, x[mid], true);
   to = find_place(o, mid, to, x[mid - 1], false);
   const uint32_t left = mid - from;
   memcpy(o->temp, x + from, left * sizeof *x);
   uint32_t i = 0, j = mid, k = from;
-  while (i < left && j < to) x[k++] = comes_before(o, x[j], o->temp[i]) ? x[j++] : o->temp[i++];
+  while (i < left && j < to) x[k++] = slice_comes_before(o, x[j], o->temp[i]) ? x[j++] : o->temp[i++];
   memcpy(x + k, o->temp + i, (left - i) * sizeof *x);
 }
 
@@ -86,7 +86,7 @@ static void permute(char *column, size_t width, const uint32_t *index, uint32_t 
   memcpy(column, temp, n * width);
 }
 
-static enum tg_err sort_rows(struct tg__columns *t, bool marks, uint32_t first, uint32_t n) {
+static enum tg_err sort_slices_or_marks(struct tg__columns *t, bool marks, uint32_t first, uint32_t n) {
   struct order o = {.start = (marks ? t->marks.ts_ns : t->slices.start_ns) + first,
                     .dur = marks ? NULL : t->slices.dur_ns + first,
                     .args = (marks ? t->marks.args : t->slices.args) + first};
@@ -112,8 +112,8 @@ static enum tg_err sort_rows(struct tg__columns *t, bool marks, uint32_t first, 
 }
 
 enum tg_err tg__sort_track(struct tg__columns *t, const struct tg__track *track) {
-  return sort_rows(t, false, track->first, track->count);
+  return sort_slices_or_marks(t, false, track->first, track->count);
 }
 enum tg_err tg__sort_marks(struct tg__columns *t, uint32_t first, uint32_t count) {
-  return sort_rows(t, true, first, count);
+  return sort_slices_or_marks(t, true, first, count);
 }

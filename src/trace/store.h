@@ -1,6 +1,6 @@
 /* store: what backs the columns of a trace. Private to trace/.
  *
- * Columns, and the args, are page memory whoever filled them; the store remembers each piece and gives all of them
+ * Columns, and the args, are page memory; the store remembers each piece and releases all of them
  * back at the end. A trace read from JSON owns nothing else. A trace opened from a .tacho file also owns the mapped
  * file, and its columns come into being one by one in tg__tacho_load. */
 #ifndef TG_STORE_H
@@ -28,7 +28,7 @@ void *tg__store_pages(struct tg__store *s,
                       size_t bytes); /* tg__pages_get, remembered; NULL on no memory. bytes may be 0 */
 bool tg__store_adopt(struct tg__store *s, void *ptr,
                      size_t bytes); /* remember pages the caller got; on false they stay the caller's */
-void tg__store_drop(struct tg__store *s, void *ptr); /* give one piece back early; NULL is fine */
+void tg__store_drop(struct tg__store *s, void *ptr); /* release one piece early; NULL is fine */
 void tg__store_free(struct tg__store *s);            /* everything, the file too; NULL is fine */
 
 /* One row per column of columns.def. */

@@ -176,7 +176,8 @@ static void put_chunk(struct tg__out *file, uint16_t type, uint32_t part, const 
   tg__out_bytes(file, zeros, (0 - len) & 7);
 }
 
-static bool put_rank(struct tg__out *file, uint32_t rank, const struct tg__out *record, uint8_t *buffers, size_t room) {
+static bool put_summary_of_rank(struct tg__out *file, uint32_t rank, const struct tg__out *record, uint8_t *buffers,
+                                size_t room) {
   for (size_t from = 0, block = 0; from < record->len; from += BLOCK, block++) {
     const size_t left = record->len - from;
     const uint32_t rows = (uint32_t)(left < BLOCK ? left : BLOCK);
@@ -188,7 +189,7 @@ static bool put_rank(struct tg__out *file, uint32_t rank, const struct tg__out *
   return true;
 }
 
-static enum tg_err put_ranks(const struct tg__summaries *s, struct tg__out *file) {
+static enum tg_err put_summary_ranks(const struct tg__summaries *s, struct tg__out *file) {
   const size_t room = tg__array_room(BLOCK, 1);
   uint8_t *const buffers = tg__pages_get(2 * room);
   uint8_t greeting[TG_GREETING_BYTES], head[HEAD_BYTES] = {0};
@@ -199,7 +200,7 @@ static enum tg_err put_ranks(const struct tg__summaries *s, struct tg__out *file
   put_chunk(file, TG_CHUNK_RANKS_HEAD, 0, head, sizeof head);
   for (uint32_t i = 0; i < s->count && done; i++) {
     struct tg__out record = {0};
-    done = encode_rank(s->strings, &s->ranks[i], &record) && put_rank(file, i, &record, buffers, room);
+    done = encode_rank(s->strings, &s->ranks[i], &record) && put_summary_of_rank(file, i, &record, buffers, room);
     tg__out_free(&record);
   }
   if (buffers) tg__pages_drop(buffers, 2 * room);
@@ -214,7 +215,7 @@ enum tg_err tg__summaries_save(const struct tg__summaries *s, const char *path, 
   enum tg_err err = tg__writer_open(path, &writer, e);
   if (err) return err;
   struct tg__out file = {.write = tg__writer_write, .ctx = writer};
-  err = put_ranks(s, &file);
+  err = put_summary_ranks(s, &file);
   tg__out_free(&file);
   if (!err) return tg__writer_commit(writer, e);
   tg__writer_abandon(writer);

@@ -32,7 +32,7 @@ static bool take_string(struct tg__bytes *b, const struct tg__columns *t, bool o
   return (or_none && *out == TG_NONE) || tg__tacho_string(t->store->tacho, out);
 }
 
-static enum tg_err finish(const struct tg__bytes *b) { return b->broken || left(b) ? TG_DAMAGED : TG_OK; }
+static enum tg_err check_end_of_table(const struct tg__bytes *b) { return b->broken || left(b) ? TG_DAMAGED : TG_OK; }
 
 /* ---- schemas and categories ------------------------------------------------------------------ */
 
@@ -57,7 +57,7 @@ enum tg_err tg__schemas_take(struct tg__bytes *b, struct tg__columns *t, uint64_
     }
     t->schemas[i] = (struct tg__schema){.count = fields, .has_args = has_args, .fields = f};
   }
-  return finish(b);
+  return check_end_of_table(b);
 }
 
 enum tg_err tg__cats_take(struct tg__bytes *b, struct tg__columns *t, uint64_t count) {
@@ -73,7 +73,7 @@ enum tg_err tg__cats_take(struct tg__bytes *b, struct tg__columns *t, uint64_t c
     if (cls >= TG__CLASS_COUNT) return TG_DAMAGED;
     t->cats[i] = (struct tg__cat){.name = name, .cls = (uint8_t)cls};
   }
-  return finish(b);
+  return check_end_of_table(b);
 }
 
 /* ---- ranks ----------------------------------------------------------------------------------- */
@@ -182,7 +182,7 @@ enum tg_err tg__ranks_take(struct tg__bytes *b, struct tg__columns *t, uint64_t 
     if ((err = take_rank(&record, t, &t->ranks[i]))) return err;
     tg__take(b, bytes - 4); /* with what a later minor version may have put behind it */
   }
-  return finish(b);
+  return check_end_of_table(b);
 }
 
 /* ---- tracks and steps ------------------------------------------------------------------------ */
@@ -236,7 +236,7 @@ enum tg_err tg__tracks_take(struct tg__bytes *b, struct tg__columns *t, uint64_t
     }
     tracks += r->track_count;
   }
-  return tracks == count ? finish(b) : TG_DAMAGED;
+  return tracks == count ? check_end_of_table(b) : TG_DAMAGED;
 }
 
 enum tg_err tg__steps_take(struct tg__bytes *b, struct tg__columns *t, uint64_t count) {
@@ -256,5 +256,5 @@ enum tg_err tg__steps_take(struct tg__bytes *b, struct tg__columns *t, uint64_t 
     if (s->slice != TG_NONE && s->slice >= t->slices.count) return TG_DAMAGED;
     if (s->end_ns < s->start_ns || (i && s->rank < s[-1].rank)) return TG_DAMAGED;
   }
-  return finish(b);
+  return check_end_of_table(b);
 }

@@ -20,7 +20,7 @@ struct tg__tacho {
 };
 
 /* import_tacho.c: open a file and list its chunks. f is zero before, but that its file may be open already;
- * tg__tacho_drop gives back what it holds, also after a failure. The path stays the caller's. */
+ * tg__tacho_drop frees what it holds, also after a failure. The path stays the caller's. */
 enum tg_err tg__tacho_list(struct tg__tacho *f, const char *path, struct tg_error *e);
 void tg__tacho_drop(struct tg__tacho *f);
 bool tg__tacho_is_raw(const struct tg__tacho *f); /* as the recorder left it */
@@ -41,7 +41,7 @@ struct tg__unpack {
   uint32_t rows, first_row;
   uint8_t width;
   bool by_field;                          /* a block of args, `rows` bytes of it: for tg__args_unpack */
-  const struct tg__stored_column *column; /* whose values are checked afterwards; NULL = no check */
+  const struct tg__stored_column *column; /* its values are checked afterwards; NULL = no check */
   enum tg_err err;
 };
 struct tg__unpack_list {
@@ -71,19 +71,20 @@ enum tg_err tg__raw_read(struct tg__import *im, struct tg__tacho *const *files, 
 /* import_packed.c: rank number `rank` of a packed trace with all columns loaded, likewise. */
 enum tg_err tg__packed_read(struct tg__import *im, const struct tg__columns *from, uint32_t rank, struct tg_error *e);
 
-/* open_run.c: the .tacho files among those of a folder, put together by rank. NULL on no memory. */
-struct tg__run;
-enum tg__run_part {
-  TG__RUN_OTHER,  /* no .tacho file, or one that cannot be opened */
-  TG__RUN_PACKED, /* a trace of its own */
-  TG__RUN_FIRST,  /* the first file of a rank as it was recorded */
-  TG__RUN_MORE,   /* belongs to one before it */
+/* open_session.c: the .tacho files among those of a folder, put together by rank. NULL on no memory. */
+struct tg__raw_session;
+enum tg__raw_session_part {
+  TG__RAW_SESSION_OTHER,  /* no .tacho file, or one that cannot be opened */
+  TG__RAW_SESSION_PACKED, /* a trace of its own */
+  TG__RAW_SESSION_FIRST,  /* the first file of a rank as it was recorded */
+  TG__RAW_SESSION_MORE,   /* belongs to one before it */
 };
-struct tg__run *tg__run_new(const char *const *names, size_t count);
-void tg__run_free(struct tg__run *r);
-enum tg__run_part tg__run_part(const struct tg__run *r, size_t i);
-size_t tg__run_leader(const struct tg__run *r, size_t first); /* the file of the process that the others come from */
-enum tg_err tg__run_read(const struct tg__run *r, const char *const *names, size_t first, struct tg__import *im,
-                         unsigned threads, struct tg_error *e);
+struct tg__raw_session *tg__raw_session_new(const char *const *names, size_t count);
+void tg__raw_session_free(struct tg__raw_session *r);
+enum tg__raw_session_part tg__raw_session_part(const struct tg__raw_session *r, size_t i);
+size_t tg__raw_session_leader(const struct tg__raw_session *r,
+                              size_t first); /* the file of the process that the others come from */
+enum tg_err tg__raw_session_read(const struct tg__raw_session *r, const char *const *names, size_t first,
+                                 struct tg__import *im, unsigned threads, struct tg_error *e);
 
 #endif

@@ -280,7 +280,7 @@ static enum tg_err add_args(struct tg__unpack_list *l, struct tg__columns *t) {
   return err;
 }
 
-static enum tg_err load(struct tg__columns *t, uint32_t fresh, struct tg_error *e) {
+static enum tg_err load_column(struct tg__columns *t, uint32_t fresh, struct tg_error *e) {
   struct tg__unpack_list list = {0};
   enum tg_err err = TG_OK;
   for (int c = 0; c < TG__COLUMN_COUNT && !err; c++) {
@@ -313,7 +313,7 @@ static void unload(struct tg__columns *t, uint32_t columns) {
 enum tg_err tg__tacho_load(struct tg__columns *t, uint32_t columns, struct tg_error *e) {
   const uint32_t fresh = columns & TG__COL_ALL & ~t->loaded;
   if (fresh == 0) return TG_OK;
-  enum tg_err err = load(t, fresh, e);
+  enum tg_err err = load_column(t, fresh, e);
   if (!err) {
     t->loaded |= fresh;
     struct tg_error why;

@@ -1,4 +1,4 @@
-/* trace: a file becomes columns. Front door of the folder; read-only once tg__trace_open has returned.
+/* trace: a file becomes columns. Public header of the folder; read-only once tg__trace_open has returned.
  *
  * A trace holds ranks (one per file), tracks (a CPU thread, a GPU stream, …) and two tables of events:
  *
@@ -175,7 +175,7 @@ struct tg__slices {
   uint32_t count;
   int64_t *start_ns, *dur_ns;
   uint32_t *name; /* string id */
-  uint32_t *args; /* reference into the packed args; also gives file order inside a rank */
+  uint32_t *args; /* reference into the packed args; also the file order inside a rank */
   uint16_t *cat;  /* index into trace->cats */
   uint8_t *flags;
   uint32_t *parent; /* innermost slice of the same track that contains it entirely, TG_NONE */
@@ -247,7 +247,7 @@ struct tg__columns {
   const uint8_t *args; /* packed args; a reference r starts at byte 4 × r. NULL until TG__COL_ARGS is loaded */
   uint64_t args_bytes;
   /* NULL, or: strings in the packed args are positions in this list of string ids. So in a .tacho file that was
-   * written by a version with other well-known strings, whose numbers are all a little off. */
+   * written by a version with other well-known strings, which shifts all numbers. */
   const uint32_t *args_strings;
   uint32_t args_string_count;
   struct tg__slices slices;
@@ -355,7 +355,7 @@ static inline int64_t tg__slice_end(const struct tg__columns *t, uint32_t slice)
   return t->slices.start_ns[slice] + t->slices.dur_ns[slice];
 }
 uint32_t tg__slice_track(const struct tg__columns *t, uint32_t slice); /* binary search over tracks */
-/* For count tracks from the first on: itself, or, of a track without slices, the one of them with slices whose ids
+/* For count tracks from the first on: itself, or, of a track without slices, the one with slices that has ids which
  * read the same, as a thread that is 77 here and "77" there. NULL on no memory; freed with tg__free. */
 uint32_t *tg__home_tracks(const struct tg__columns *t, uint32_t first, uint32_t count);
 

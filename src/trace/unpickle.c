@@ -35,7 +35,7 @@ static bool fill(struct tg__machine *m, size_t n) {
   }
   return true;
 }
-static inline const uint8_t *take(struct tg__machine *m, size_t n) {
+static inline const uint8_t *take_bytes(struct tg__machine *m, size_t n) {
   if (TG_UNLIKELY(m->end - m->at < n) && !fill(m, n)) return NULL;
   m->at += n;
   return m->buffer + m->at - n;
@@ -119,7 +119,7 @@ static enum verdict gather_tuple(struct tg__machine *m, size_t from, bool has_ma
 }
 
 /* The same for the other containers, which always have one. */
-static enum verdict gather(struct tg__machine *m, size_t from, enum tg__pickle_kind kind) {
+static enum verdict gather_bytes(struct tg__machine *m, size_t from, enum tg__pickle_kind kind) {
   const size_t count = m->depth - from;
   if (kind == TG__PICKLE_TUPLE) return gather_tuple(m, from, true);
   enum verdict v = push_container(m, kind);
@@ -217,17 +217,17 @@ static enum verdict text_number(struct tg__machine *m) {
 }
 
 static enum verdict sized_text(struct tg__machine *m, unsigned length_bytes) {
-  const uint8_t *p = take(m, length_bytes);
+  const uint8_t *p = take_bytes(m, length_bytes);
   const uint64_t len = p ? tg__pickle_number(p, length_bytes) : UINT64_MAX;
-  p = len < TEXT_MOST ? take(m, (size_t)len) : NULL;
+  p = len < TEXT_MOST ? take_bytes(m, (size_t)len) : NULL;
   return p ? push_text(m, p, (size_t)len) : CUT;
 }
 
 /* LONG1, LONG4: two's complement of any length; what lies beyond 64 bits is dropped. */
 static enum verdict long_number(struct tg__machine *m, unsigned length_bytes) {
-  const uint8_t *p = take(m, length_bytes);
+  const uint8_t *p = take_bytes(m, length_bytes);
   const uint64_t len = p ? tg__pickle_number(p, length_bytes) : UINT64_MAX;
-  p = len <= 1024 ? take(m, (size_t)len) : NULL;
+  p = len <= 1024 ? take_bytes(m, (size_t)len) : NULL;
   if (!p) return CUT;
   uint64_t v = tg__pickle_number(p, len < 8 ? (unsigned)len : 8);
   if (len && len < 8 && p[len - 1] & 0x80) v |= UINT64_MAX << 8 * len;
@@ -235,13 +235,13 @@ static enum verdict long_number(struct tg__machine *m, unsigned length_bytes) {
 }
 
 static enum verdict fixed_number(struct tg__machine *m, unsigned bytes) {
-  const uint8_t *const p = take(m, bytes);
+  const uint8_t *const p = take_bytes(m, bytes);
   if (!p) return CUT;
   return push_int(m, m->op == 'J' ? (int32_t)tg__pickle_number(p, 4) : (int64_t)tg__pickle_number(p, bytes));
 }
 
 static enum verdict binary_float(struct tg__machine *m) {
-  const uint8_t *const p = take(m, 8);
+  const uint8_t *const p = take_bytes(m, 8);
   uint64_t bits = 0;
   if (!p) return CUT;
   for (unsigned i = 0; i < 8; i++) bits = bits << 8 | p[i]; /* the one big-endian number of pickles */
@@ -249,7 +249,7 @@ static enum verdict binary_float(struct tg__machine *m) {
 }
 
 static inline enum verdict memo_number(struct tg__machine *m, unsigned bytes, bool put) {
-  const uint8_t *const p = take(m, bytes);
+  const uint8_t *const p = take_bytes(m, bytes);
   if (!p) return CUT;
   return put ? memo_put(m, tg__pickle_number(p, bytes)) : memo_get(m, tg__pickle_number(p, bytes));
 }
@@ -274,7 +274,7 @@ static enum verdict line_text(struct tg__machine *m) {
 
 static enum verdict close_marked(struct tg__machine *m, enum tg__pickle_kind kind) {
   const size_t from = above_mark(m);
-  return from == SIZE_MAX ? CUT : gather(m, from, kind);
+  return from == SIZE_MAX ? CUT : gather_bytes(m, from, kind);
 }
 static enum verdict put_marked(struct tg__machine *m) {
   const size_t from = above_mark(m);
@@ -357,7 +357,7 @@ static enum verdict rare_op(struct tg__machine *m) {
 
 static enum verdict protocol(struct tg__machine *m) {
   enum { NEWEST = 5 };
-  const uint8_t *const number = take(m, 1);
+  const uint8_t *const number = take_bytes(m, 1);
   if (!number || *number <= NEWEST) return number ? GO_ON : CUT;
   m->err = tg__fail(m->e, TG_UNSUPPORTED, m->offset,
                     "the pickle is of protocol %d, which is newer than what is known here (up to %d): "
@@ -371,7 +371,7 @@ static enum verdict run_op(struct tg__machine *m) {
   case 0x80:
     return protocol(m);
   case 0x95:
-    return take(m, 8) ? GO_ON : CUT; /* FRAME: how many bytes follow */
+    return take_bytes(m, 8) ? GO_ON : CUT; /* FRAME: how many bytes follow */
   case '.':
     return STOP;
   case 'N':
@@ -510,7 +510,7 @@ enum tg_err tg__unpickle(struct tg__unpickler *u, tg__source_fn *source, void *s
   enum verdict v = tg__grow((void **)&m.buffer, &m.buffer_cap, BUFFER, 1) ? GO_ON : no_memory(&m);
   while (v == GO_ON) {
     if ((v = run_plain(&m)) != GO_ON) break;
-    const uint8_t *const op = take(&m, 1);
+    const uint8_t *const op = take_bytes(&m, 1);
     m.op = op ? *op : 0;
     v = op ? run_op(&m) : CUT;
     if (v == STOP && begin_next(&m)) v = GO_ON;

@@ -48,7 +48,7 @@ struct tg__unpickler {
   const uint8_t *row_keys; /* by string id: below 64 */
   uint32_t row_key_count;
   struct tg__pickle_value *row_values;
-  uint64_t row_changed; /* a bit for each place whose value is another one since the taker has put a 0 here */
+  uint64_t row_changed; /* a bit for each place with a new value since the caller set this to 0 */
   /* seen: a bit for each place. false: it is none, or out of memory: read it as other dicts are. */
   bool (*row)(void *ctx, struct tg__unpickler *u, struct tg__pickle_value list, struct tg__pickle_value dict,
               uint64_t seen);

@@ -59,7 +59,7 @@ static bool learn_key(struct tg__machine *m, const uint8_t *p, struct tg__pair_g
   return true;
 }
 
-/* The pair ends at `end`. One whose value is told by a few bytes, and is no new object, may well come again. */
+/* The pair ends at `end`. One with a value of a few bytes that is no new object may well repeat. */
 static inline void learn_pair(struct tg__pair_guess *guess, const uint8_t *p, const uint8_t *end) {
   const uint8_t op = p[guess->key_len];
   const unsigned len = guess->key_len + (op == 'j' ? 5 : op == 'N' ? 1 : 2);
@@ -157,7 +157,7 @@ static inline bool same_value(const struct tg__pickle_value *a, const struct tg_
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* The pair at p, where the guess did not tell it. Behind it; from here on the guess tells nothing of the value that
+/* The pair at p, where the guess failed. Returns the place behind it; from here on the guess is void for the value that
  * is not so. */
 static const uint8_t *read_pair(struct tg__machine *m, const uint8_t *p, const uint8_t *end,
                                 struct tg__pair_guess *guess) {

@@ -1,5 +1,5 @@
 /* valid: the invariants of a trace, as code. Tests, fuzz targets, `tachograph check` and the report call it, and each
- * .tacho file whose columns are all loaded: other people may have written it. */
+ * .tacho file with all columns loaded: other people may have written it. */
 #include "trace/trace.h"
 
 #define CHECK(condition, at, ...)                                                                                      \

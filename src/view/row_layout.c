@@ -47,7 +47,7 @@ static bool find_depth(struct spread *s, struct lane *l, uint32_t slice, uint32_
   return true;
 }
 
-static bool ends_before(const struct spread *s, const struct lane *l, size_t a, size_t b) {
+static bool layout_ends_before(const struct spread *s, const struct lane *l, size_t a, size_t b) {
   return s->rows[l->rows[l->open[a]]].end_ns < s->rows[l->rows[l->open[b]]].end_ns;
 }
 
@@ -55,7 +55,7 @@ static void sift_down(const struct spread *s, struct lane *l) {
   for (size_t i = 0;;) {
     size_t least = i;
     for (size_t child = 2 * i + 1; child <= 2 * i + 2 && child < l->count; child++)
-      if (ends_before(s, l, child, least)) least = child;
+      if (layout_ends_before(s, l, child, least)) least = child;
     if (least == i) return;
     const uint32_t other = l->open[i];
     l->open[i] = l->open[least];
@@ -77,7 +77,7 @@ static bool find_free(struct spread *s, struct lane *l, uint32_t slice, uint32_t
   s->rows[l->rows[*depth]].end_ns = tg__slice_end(s->t, slice);
   size_t i = l->count++;
   l->open[i] = *depth;
-  while (i && ends_before(s, l, i, (i - 1) / 2)) {
+  while (i && layout_ends_before(s, l, i, (i - 1) / 2)) {
     const uint32_t other = l->open[i];
     l->open[i] = l->open[(i - 1) / 2];
     l->open[(i - 1) / 2] = other;

@@ -10,7 +10,7 @@ static const char *const grouping_names[GROUPINGS] = {"name",   "class", "catego
 
 struct group {
   uint64_t key;
-  int64_t calls, total_ns, self_ns, busy_ns, max_ns, whole_ns;
+  int64_t calls, total_ns, self_ns, busy_ns, max_ns, all_ns;
   int64_t covered_ns; /* on the track of now: up to where its slices cover the time */
   uint32_t covered_track;
 };
@@ -99,7 +99,7 @@ static void add_slice(struct summing *c, const struct tg__track *track, uint32_t
   g->calls++;
   g->total_ns += to - from;
   g->self_ns += to - from;
-  g->whole_ns += dur;
+  g->all_ns += dur;
   if (dur > g->max_ns) g->max_ns = dur;
   if (to > g->covered_ns) {
     g->busy_ns += to - (from > g->covered_ns ? from : g->covered_ns);
@@ -159,7 +159,7 @@ static void put_key(struct summing *c, struct tg_table *out, uint64_t key) {
   }
 }
 
-static void add_columns(struct summing *c, struct tg_table *out) {
+static void add_selection_columns(struct summing *c, struct tg_table *out) {
   static const char *const sums[] = {"calls", "total_ns", "self_ns", "busy_ns", "mean_ns", "max_ns"};
   if (c->by == BY_SHAPE) tg__table_add_column(out, "name", TG_TEXT, "");
   tg__table_add_column(out, grouping_names[c->by], c->by == BY_TRACK || c->by == BY_STEP ? TG_INT : TG_TEXT, "");
@@ -177,7 +177,7 @@ static void put_groups(struct summing *c, struct tg_table *out) {
     tg__put_int(out, g->total_ns);
     tg__put_int(out, g->self_ns);
     tg__put_int(out, g->busy_ns);
-    tg__put_real(out, (double)g->whole_ns / (double)g->calls);
+    tg__put_real(out, (double)g->all_ns / (double)g->calls);
     tg__put_int(out, g->max_ns);
     tg__put_real(out, 100.0 * (double)g->busy_ns / window);
   }
@@ -210,7 +210,7 @@ enum tg_err tg__view_aggregate(const struct tg__view *v, struct tg__looks *looks
     if (!s->tracks || s->tracks[k]) add_track(&c, k);
   if (!c.failed) {
     if (c.count) qsort(c.groups, c.count, sizeof *c.groups, by_self);
-    add_columns(&c, table);
+    add_selection_columns(&c, table);
     put_groups(&c, table);
     c.failed = table->failed;
   }

@@ -140,7 +140,7 @@ static bool find_begin(const struct tg__view *v, const struct tg__row *row, unsi
   return at > INT64_MIN && at + ((__int128)1 << (level + 10)) < INT64_MAX;
 }
 
-static void put(struct tg__out *out, const void *values, size_t bytes) { tg__out_bytes(out, values, bytes); }
+static void put_tile(struct tg__out *out, const void *values, size_t bytes) { tg__out_bytes(out, values, bytes); }
 
 void tg__view_tile(const struct tg__view *v, struct tg__looks *looks, uint32_t row, unsigned level, int32_t tile,
                    struct tg__out *out) {
@@ -155,16 +155,16 @@ void tg__view_tile(const struct tg__view *v, struct tg__looks *looks, uint32_t r
     fill_runs(&s, begin);
   }
   const uint16_t kind = 0;
-  put(out, &row, 4);
-  put(out, &tile, 4);
-  put(out, &kind, 2);
-  put(out, &runs.count, 2);
-  put(out, runs.slice, runs.count * sizeof *runs.slice);
-  put(out, runs.name, runs.count * sizeof *runs.name);
-  put(out, runs.column, runs.count * sizeof *runs.column);
-  put(out, runs.length, runs.count * sizeof *runs.length);
-  put(out, runs.density, runs.count);
-  put(out, runs.look, runs.count);
-  put(out, runs.shade, runs.count);
-  put(out, runs.flags, runs.count);
+  put_tile(out, &row, 4);
+  put_tile(out, &tile, 4);
+  put_tile(out, &kind, 2);
+  put_tile(out, &runs.count, 2);
+  put_tile(out, runs.slice, runs.count * sizeof *runs.slice);
+  put_tile(out, runs.name, runs.count * sizeof *runs.name);
+  put_tile(out, runs.column, runs.count * sizeof *runs.column);
+  put_tile(out, runs.length, runs.count * sizeof *runs.length);
+  put_tile(out, runs.density, runs.count);
+  put_tile(out, runs.look, runs.count);
+  put_tile(out, runs.shade, runs.count);
+  put_tile(out, runs.flags, runs.count);
 }

@@ -274,7 +274,7 @@ def test_collectives_called_in_another_order(tachograph, folder):
 
 def test_groups_that_the_ranks_see_differently(tachograph, folder):
     write(folder / "rank1.json", 1, size=3)
-    assert "collectives whose ranks state groups of different size: 8" in notes(tachograph, folder)
+    assert "collectives with ranks that state groups of different size: 8" in notes(tachograph, folder)
 
 
 def test_clocks_hours_apart(tachograph, folder):

@@ -38,7 +38,7 @@ static struct tg__host *host(void) {
   require(!tg__handle_new(t->columns, NULL, NULL, &t->trace, &e));
   require(!tg__view_open(t->columns, 1, &t->view, &e));
   require(tg__looks_open(&t->looks, t->columns) && tg__looks_open(&t->tile_looks, t->columns));
-  t->is_open = t->is_whole = true;
+  t->is_open = t->is_loaded = true;
   t->state = TG__TRACE_READY;
   return &h;
 }

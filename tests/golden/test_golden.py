@@ -65,7 +65,7 @@ VARIANTS = {  # of questions that are asked otherwise than with their name alone
     "call_graph": [[], ["--rules", "hta"]],
     "call_stack": [[], ["--event", "1", "--rules", "hta"]],
     "forward_backward": [[], ["--by", "call"]],
-    "data_hidden": [[], ["--workers", "1,3"]],
+    "loader_overlap": [[], ["--workers", "1,3"]],
     "ranks": [[], ["--by", "step"]],
     "collectives": [
         [],

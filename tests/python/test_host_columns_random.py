@@ -1,4 +1,4 @@
-"""Memory and tensor cores by operator, memory by category, and data_hidden: each against a slow count over the events
+"""Memory and tensor cores by operator, memory by category, and loader_overlap: each against a slow count over the events
 of random traces."""
 
 import collections
@@ -185,7 +185,7 @@ def check_memory_by_category(rank, ask):
     check_rows("memory", want, ask("memory", by="category"), lambda r: (r["device"], r["category"]))
 
 
-def check_data_hidden(rank, ask):
+def check_loader_overlap(rank, ask):
     loading = [
         e
         for e in slices(rank.events)
@@ -219,10 +219,10 @@ def check_data_hidden(rank, ask):
             "saving_ns": float(step - best),
             "bound": "data" if share > rest else "compute",
         }
-    check_rows("data_hidden", want, ask("data_hidden", workers="1,2,5"), lambda r: r["workers"])
+    check_rows("loader_overlap", want, ask("loader_overlap", workers="1,2,5"), lambda r: r["workers"])
 
 
-CHECKS = {c.__name__[6:]: c for c in (check_ops, check_memory_by_op, check_memory_by_category, check_data_hidden)}
+CHECKS = {c.__name__[6:]: c for c in (check_ops, check_memory_by_op, check_memory_by_category, check_loader_overlap)}
 
 
 @pytest.mark.parametrize("what", CHECKS)

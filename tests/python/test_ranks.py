@@ -99,7 +99,7 @@ def compare_sums(ask, folder, run, want):
     assert not rows
     whole = collections.defaultdict(
         set
-    )  # steps at the end whose device work is missing do not count; the question steps leaves them out, too
+    )  # steps at the end with missing device work do not count; the question steps leaves them out, too
     for row in ask(folder, "ranks", by="step"):
         whole[row["rank"]].add(int(row["step"]))
     common = set.intersection(*(whole[r["number"]] for r in run if r["steps"]))

@@ -68,13 +68,13 @@ static void wrong_arguments(void **state) {
   assert_string_equal(refusal(t, TG_USAGE, "events", "by", "slices"),
                       "by=slices is not known to the question events; did you mean slice? (it may be slice, mark)");
   assert_string_equal(refusal(t, TG_USAGE, "events", "limit", "-3"),
-                      "limit=-3 is not a number of rows: give a whole number, or all");
+                      "limit=-3 is not a number of rows: use a whole number, or all");
   assert_string_equal(refusal(t, TG_USAGE, "events", "rank", "x"),
-                      "rank=x is not a rank: give a whole number such as 0, or all");
+                      "rank=x is not a rank: use a whole number such as 0, or all");
   assert_string_equal(refusal(t, TG_NO_DATA, "events", "rank", "2"),
                       "rank 2 is not in the trace, which holds 2 ranks from 1 to 3");
   assert_string_equal(refusal(t, TG_USAGE, "events", "track", "-1"),
-                      "track=-1 is not a track: give a number as listed by the question tracks, or all");
+                      "track=-1 is not a track: use a number as listed by the question tracks, or all");
   assert_string_equal(refusal(t, TG_NO_DATA, "events", "track", "3"),
                       "track 3 is not in the trace, which has 3; the question tracks lists them");
   assert_string_equal(refusal(t, TG_NO_DATA, "events", "step", "9"),

@@ -143,7 +143,7 @@ static void test_only_inside_a_step(void **state) {
   mini_free(m);
 }
 
-/* The address of the object tells nothing apart that a reader wants told apart. */
+/* The address of the object has no effect that a reader wants told apart. */
 static void test_addresses_are_left_out(void **state) {
   struct mini *m = mini_new();
   const uint32_t cpu = mini_thread(m, 1, 1);

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "ranks/ranks.h"
-#include "analyze/whole/steps.h"
+#include "analyze/overview/steps.h"
 #include "unit/mini_trace.h"
 
 static const char *const part_columns[] = {"kernel_ns",        "memcpy_ns",  "memset_ns",
@@ -324,7 +324,7 @@ static void test_annotation_as_step(void **state) {
   tg__table_free(t);
   struct tg__breakdown b;
   assert_int_equal(tg__steps_breakdown(trace, 0, TG__STEPS_PROFILER, &b), TG_OK);
-  assert_int_equal(b.source, TG__STEPS_WHOLE);
+  assert_int_equal(b.source, TG__STEPS_RECORDING);
   assert_int_equal(b.window.start_ns, 10);
   assert_int_equal(b.window.end_ns, 30);
   tg__breakdown_free(&b);

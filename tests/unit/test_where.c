@@ -174,7 +174,7 @@ static void refuses(void **state) {
       {"dur_ns = 'x'", 9, "dur_ns is a number, not text"},
       {"dur_ns ~ 'x'", 0, "~ compares text with text"},
       {"ok > 5", 5, "ok is yes or no, not a number"},
-      {"dur_ns > 5MB", 9, "MB does not fit dur_ns, whose unit is ns"},
+      {"dur_ns > 5MB", 9, "MB does not fit dur_ns, which has the unit ns"},
       {"dur_ns > 5parsec", 10, "the unit parsec is not known"},
       {"name = 'x", 7, "the quote ' is never closed"},
       {"name ~ \"x\" ; drop", 11, "; has no meaning here"},

@@ -165,12 +165,12 @@ def budget_bytes(name: str, value: float | str) -> int:
     """A budget of profile(): bytes, or a size such as "64M" or "1.5G" (powers of 1024). 0 is the recorder's own."""
     found = _SIZE.fullmatch(value) if isinstance(value, str) else None
     if isinstance(value, str) and not found:
-        raise ValueError(f'{name}={value!r} is no size: give bytes, or a text such as "64M" or "1.5G"')
+        raise ValueError(f'{name}={value!r} is no size: use bytes, or a text such as "64M" or "1.5G"')
     size = int(float(found[1]) * 1024 ** " KMGT".index(found[2].upper() or " ") if found else value)
     least = _least(name)
     if size < 0 or 0 < size < least:
         raise ValueError(
-            f'{name}={value!r}: a recording takes at least {least:,} bytes; give more, such as "64M", or leave it out '
+            f'{name}={value!r}: a recording takes at least {least:,} bytes; use more, such as "64M", or leave it out '
             "for the recorder's own budget"
         )
     return size

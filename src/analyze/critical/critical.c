@@ -1,6 +1,6 @@
 /* The question critical_path: the longest way through the graph of critical.h, as rows. */
 #include "analyze/critical/critical.h"
-#include "analyze/whole/file_order.h"
+#include "analyze/overview/file_order.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static const char *const bound_names[] = {"",
 static const char *const kind_names[] = {"operator", "dependency", "launch_delay", "kernel_delay", "sync_dependency"};
 
 struct line {         /* one row of the table; TG_NULL_INT, TG_NONE and NULL stand for unknown */
-  uint32_t row;       /* the event it tells of */
+  uint32_t row;       /* the event it is about */
   uint32_t name, cat; /* string ids, where there is no such event */
   uint32_t from, to;  /* nodes */
   int8_t critical;    /* -1 = unknown */
@@ -138,7 +138,7 @@ static int64_t weight_ns(const struct tg__crit *c, int64_t weight) {
   return __builtin_mul_overflow(weight, c->rules->unit_ns, &ns) ? INT64_MAX : ns;
 }
 
-static void put_line(struct writer *w, const struct line *l) {
+static void put_critical_line(struct writer *w, const struct line *l) {
   const struct tg__crit *c = w->c;
   const struct tg__slices *s = &c->t->slices;
   const uint32_t slice = l->row == TG_NONE ? TG_NONE : c->rows[l->row].slice;
@@ -178,7 +178,7 @@ static void put_edge(struct writer *w, const struct tg__crit_edge *e) {
   l.from = e->from;
   l.to = e->to;
   l.start_ns = time_of_node(w, e->from);
-  put_line(w, &l);
+  put_critical_line(w, &l);
 }
 
 static void put_edges(struct writer *w) {
@@ -205,7 +205,7 @@ static void put_kinds(struct writer *w) {
     lines[e->kind].weight = tg__crit_sum(lines[e->kind].weight, tg__crit_weight(c, e));
   }
   for (unsigned k = 0; k < TG__CRIT_KINDS; k++)
-    if (lines[k].graph_edges) put_line(w, &lines[k]);
+    if (lines[k].graph_edges) put_critical_line(w, &lines[k]);
 }
 
 /* By what it is bound, largest first. */
@@ -233,7 +233,7 @@ static void put_bounds(struct writer *w) {
   uint32_t order[BOUND_COUNT];
   sum_bounds(w, lines, order);
   for (uint32_t k = 0; k < BOUND_COUNT; k++)
-    if (lines[order[k]].edges) put_line(w, &lines[order[k]]);
+    if (lines[order[k]].edges) put_critical_line(w, &lines[order[k]]);
 }
 
 /* ---- grouped --------------------------------------------------------------------------------- */
@@ -245,7 +245,7 @@ struct groups {
   uint8_t *seen; /* by row: one bit for each bound it was counted for (by=op) */
 };
 
-static struct line *group_of(struct groups *g, uint64_t key) {
+static struct line *critical_group_of(struct groups *g, uint64_t key) {
   uint32_t *slot = tg__map_slot(&g->place, key, TG_NONE);
   if (!slot) return NULL;
   if (*slot == TG_NONE) {
@@ -265,7 +265,7 @@ static bool add_to_op(struct writer *w, struct groups *g, const struct tg__crit_
   const uint32_t slice = e->event == TG_NONE ? TG_NONE : c->rows[e->event].slice;
   const uint64_t name = slice == TG_NONE ? TG_NONE : c->t->slices.name[slice];
   const uint64_t cat = slice == TG_NONE ? 0 : c->t->slices.cat[slice];
-  struct line *l = group_of(g, name << 24 | cat << 8 | bound);
+  struct line *l = critical_group_of(g, name << 24 | cat << 8 | bound);
   if (!l) return false;
   if (slice != TG_NONE) {
     l->name = c->t->slices.name[slice];
@@ -280,7 +280,7 @@ static bool add_to_op(struct writer *w, struct groups *g, const struct tg__crit_
 }
 
 static struct line *event_line(struct writer *w, struct groups *g, uint32_t row) {
-  struct line *l = group_of(g, row);
+  struct line *l = critical_group_of(g, row);
   if (!l) return NULL;
   l->row = row;
   l->events = TG_NULL_INT;
@@ -307,7 +307,7 @@ static bool heavier(uint32_t a, uint32_t b, const void *ctx) {
   return ((const struct line *)ctx)[a].weight > ((const struct line *)ctx)[b].weight;
 }
 
-static enum tg_err put_groups(struct writer *w) {
+static enum tg_err put_critical_groups(struct writer *w) {
   const struct tg__crit *c = w->c;
   struct groups g = {.seen = tg__alloc((size_t)c->count + 1)};
   bool ok = g.seen != NULL;
@@ -318,7 +318,7 @@ static enum tg_err put_groups(struct writer *w) {
   uint32_t *order = tg__alloc((g.count + 1) * sizeof *order);
   for (size_t i = 0; order && i < g.count; i++) order[i] = (uint32_t)i;
   ok = ok && order && (w->by != BY_OP || tg__sort_index(order, g.count, heavier, g.lines));
-  for (size_t i = 0; ok && i < g.count; i++) put_line(w, &g.lines[order[i]]);
+  for (size_t i = 0; ok && i < g.count; i++) put_critical_line(w, &g.lines[order[i]]);
   tg__free(order);
   tg__free(g.lines);
   tg__map_free(&g.place);
@@ -346,7 +346,7 @@ static bool put_rank_row(struct writer *w) {
     seen[e->to >> 1] = 1;
   }
   l.start_ns = time_of_node(w, c->edges[c->path[0]].from);
-  put_line(w, &l);
+  put_critical_line(w, &l);
   tg__free(seen);
   return true;
 }
@@ -371,11 +371,12 @@ static void put_notes(struct writer *w) {
   tg__table_note(w->out, "rank %lld: the critical path is %.3f ms long: %s", (long long)c->t->ranks[c->rank].number, ms,
                  len ? text : "nothing but order");
   if (!c->wait_count && c->inferred.count)
-    tg__table_note(w->out,
-                   "the trace has no synchronisation events: %zu waits of the host were told by the device work that "
-                   "ended under them "
-                   "(torch: _ExperimentalConfig(enable_cuda_sync_events=True) records them)",
-                   c->inferred.count);
+    tg__table_note(
+        w->out,
+        "the trace has no synchronisation events: %zu waits of the host were derived from the device work that "
+        "ended under them "
+        "(torch: _ExperimentalConfig(enable_cuda_sync_events=True) records them)",
+        c->inferred.count);
 }
 
 static enum tg_err put_answer(struct writer *w) {
@@ -383,7 +384,7 @@ static enum tg_err put_answer(struct writer *w) {
   enum tg_err err = TG_OK;
   for (size_t i = 0; i < c->path_count; i++)
     w->total = tg__crit_sum(w->total, tg__crit_weight(c, &c->edges[c->path[i]]));
-  if (w->by == BY_OP || w->by == BY_EVENT) err = put_groups(w);
+  if (w->by == BY_OP || w->by == BY_EVENT) err = put_critical_groups(w);
   if (w->by == BY_BOUND) put_bounds(w);
   if (w->by == BY_KIND) put_kinds(w);
   if (w->by == BY_EDGE) put_edges(w);
@@ -406,7 +407,7 @@ static enum tg_err refuse(const struct tg__crit *c, struct tg_error *e) {
   const long long rank = c->t->ranks[c->rank].number;
   const char *where = c->window_start == INT64_MIN ? "in the trace" : "in this window";
   if (c->refusal)
-    return tg__fail(e, TG_NO_DATA, -1, "critical_path: %s gives none for rank %lld: %s; rules=exact (the default) does",
+    return tg__fail(e, TG_NO_DATA, -1, "critical_path: %s has none for rank %lld: %s; rules=exact (the default) does",
                     c->rules->tool, rank, c->refusal);
   if (c->edge_count)
     return tg__fail(e, TG_NO_DATA, -1, "critical_path: nothing of rank %lld %s takes time: there are only waits", rank,
@@ -418,8 +419,9 @@ static enum tg_err refuse(const struct tg__crit *c, struct tg_error *e) {
                   rank, where);
 }
 
-static enum tg_err answer_rank(const struct tg__columns *t, const struct tg__ask *a, const struct wish *wish,
-                               uint32_t rank, struct tg_table *out, struct tg_error *e) {
+static enum tg_err answer_critical_of_rank(const struct tg__columns *t, const struct tg__ask *a,
+                                           const struct wish *wish, uint32_t rank, struct tg_table *out,
+                                           struct tg_error *e) {
   struct tg__crit c = {
       .t = t, .rank = rank, .rules = wish->rules, .launch_edges = wish->launch_edges, .loading = wish->loading};
   struct tg__crit_names words;
@@ -493,7 +495,7 @@ static enum tg_err parse_wish(const struct tg__ask *a, struct wish *wish, struct
   wish->loading = *loading ? loading : NULL;
   if (!parse_instance(instance, &wish->range))
     return tg__fail(e, TG_USAGE, -1,
-                    "critical_path: instance=%.60s is not understood: give one, counted from 0 (2), or a range with "
+                    "critical_path: instance=%.60s is not understood: use one, counted from 0 (2), or a range with "
                     "both ends (0:2)",
                     instance);
   if (wish->all_edges && wish->by != BY_EDGE)
@@ -515,7 +517,7 @@ enum tg_err tg__answer_critical_path(const struct tg__columns *t, const struct t
   if (err) return err;
   for (uint32_t r = 0; r < t->rank_count; r++) {
     if (!tg__ask_has_rank(a, r)) continue;
-    const enum tg_err one = answer_rank(t, a, &wish, r, out, &why);
+    const enum tg_err one = answer_critical_of_rank(t, a, &wish, r, out, &why);
     if (one == TG_MEMORY) return tg__fail(e, one, -1, "out of memory while looking for the critical path");
     answered += one == TG_OK;
     if (one != TG_OK) err = one;

@@ -79,7 +79,7 @@ struct tg__crit_rules {
                       struct tg__crit_range range, struct tg_error *e);
   unsigned (*name)(struct tg__str name);                                /* TG__CRIT_NAME_BLOCKING, COPY, LAUNCH, STEP */
   bool (*sort)(const struct tg__crit *c, uint32_t *rows, size_t count); /* device rows by time; false on no memory */
-  bool (*is_collective)(struct tg__str kernel); /* other device work computes; NULL: its type tells */
+  bool (*is_collective)(struct tg__str kernel); /* other device work computes; NULL: its type says */
   bool launch_edges;                            /* what launch_edges=auto means */
   bool infers_waits;                            /* of calls that wait for the device without saying for what */
   bool takes_steps;                             /* step= may be given */
@@ -87,7 +87,7 @@ struct tg__crit_rules {
   bool locks_weigh;     /* a call that waited for the lock has the rest of its time to itself, or waits on */
   bool ends_innermost;  /* whatever ends, it is taken for the innermost call */
   bool goes_below_zero; /* weights of edges that lead back in time */
-  bool gives_up;        /* refuses graphs with a circle and links that lead nowhere */
+  bool refuses_cycles;  /* refuses graphs with a circle and links that lead nowhere */
 };
 extern const struct tg__crit_rules tg__crit_exact;
 

@@ -122,7 +122,7 @@ static uint32_t source_end(struct pass *p, uint32_t row) {
   const uint32_t source = tg__map_get(&p->source, row);
   if (!has_node(c, source) || source == row) return TG_NONE;
   const bool same = c->rows[source].place == c->rows[row].place;
-  if (same && !c->rules->gives_up) return TG_NONE; /* a stream keeps its order anyway */
+  if (same && !c->rules->refuses_cycles) return TG_NONE; /* a stream keeps its order anyway */
   if (same) c->refusal = "it finds two kernels of one stream that wait for each other here";
   tg__crit_add_edge(c, tg__crit_end(source), tg__crit_start(row), TG__CRIT_SYNC, TG_NONE, false);
   return tg__crit_end(source);
@@ -148,7 +148,7 @@ static void take_work(struct pass *p, uint32_t row) {
   if (is_first) {
     if (has_node(c, r->link))
       tg__crit_add_edge(c, tg__crit_start(r->link), start, TG__CRIT_LAUNCH, TG_NONE, false);
-    else if (c->rules->gives_up)
+    else if (c->rules->refuses_cycles)
       c->refusal = "it finds no node for the call that launched a kernel here";
   } else if (previous != TG_NONE) {
     const bool is_near = tg__crit_span(c->rows[previous].end, r->start) < LONGEST_DELAY_NS / c->rules->unit_ns;

@@ -92,14 +92,15 @@ struct walker {
 };
 
 /* Of two that end together the inner one ends first: it lies behind. */
-static bool ends_before(const struct walker *w, uint32_t a, uint32_t b) {
+static bool host_ends_before(const struct walker *w, uint32_t a, uint32_t b) {
   const int64_t x = w->c->rows[a].end, y = w->c->rows[b].end;
   return x != y ? x < y : a > b;
 }
 
 static void heap_push(struct walker *w, uint32_t row) {
   size_t at = w->end_count++;
-  for (; at > 0 && ends_before(w, row, w->ends[(at - 1) / 2]); at = (at - 1) / 2) w->ends[at] = w->ends[(at - 1) / 2];
+  for (; at > 0 && host_ends_before(w, row, w->ends[(at - 1) / 2]); at = (at - 1) / 2)
+    w->ends[at] = w->ends[(at - 1) / 2];
   w->ends[at] = row;
 }
 
@@ -109,8 +110,8 @@ static uint32_t heap_pop(struct walker *w) {
   for (;;) {
     size_t child = 2 * at + 1;
     if (child >= w->end_count) break;
-    if (child + 1 < w->end_count && ends_before(w, w->ends[child + 1], w->ends[child])) child++;
-    if (!ends_before(w, w->ends[child], row)) break;
+    if (child + 1 < w->end_count && host_ends_before(w, w->ends[child + 1], w->ends[child])) child++;
+    if (!host_ends_before(w, w->ends[child], row)) break;
     w->ends[at] = w->ends[child];
     at = child;
   }
@@ -135,7 +136,7 @@ static void pass(struct walker *w, uint32_t node, enum tg__crit_kind kind, bool 
   tg__crit_add_edge(w->c, w->last, node, kind, event, is_free);
 }
 
-static void enter(struct walker *w, uint32_t row) {
+static void enter_row(struct walker *w, uint32_t row) {
   const uint32_t parent = innermost(w);
   w->stack[w->depth++] = row;
   heap_push(w, row);
@@ -163,7 +164,7 @@ static void walk_thread(struct walker *w, const uint32_t *rows, size_t count) {
   w->last = w->last_parent = TG_NONE;
   for (size_t i = 0; i < count; i++) {
     while (w->end_count && w->c->rows[w->ends[0]].end <= w->c->rows[rows[i]].start) leave(w);
-    enter(w, rows[i]);
+    enter_row(w, rows[i]);
   }
   while (w->end_count) leave(w);
 }

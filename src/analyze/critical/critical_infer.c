@@ -5,7 +5,7 @@
  * nothing ended waited for nothing. */
 #include "analyze/critical/critical.h"
 
-static bool ends_before(uint32_t a, uint32_t b, const void *ctx) {
+static bool inferred_ends_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct tg__crit_row *rows = ctx;
   return rows[a].end < rows[b].end;
 }
@@ -19,7 +19,7 @@ static uint32_t *work_by_end(const struct tg__crit *c, size_t *count) {
   *count = 0;
   for (uint32_t i = 0; work && i < c->count; i++)
     if ((c->rows[i].flags & (TG__CRIT_DEVICE | TG__CRIT_WAIT)) == TG__CRIT_DEVICE) work[(*count)++] = i;
-  if (work && tg__sort_index(work, *count, ends_before, c->rows)) return work;
+  if (work && tg__sort_index(work, *count, inferred_ends_before, c->rows)) return work;
   tg__free(work);
   return NULL;
 }

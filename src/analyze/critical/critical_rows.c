@@ -19,7 +19,7 @@ struct found {
 
 static bool is_host_annotation(const struct tg__track *track) { return track->kind != TG__TRACK_DEVICE; }
 
-static bool earlier(uint32_t a, uint32_t b, const void *ctx) {
+static bool critical_is_earlier(uint32_t a, uint32_t b, const void *ctx) {
   const struct found *x = &((const struct found *)ctx)[a], *y = &((const struct found *)ctx)[b];
   return x->start != y->start ? x->start < y->start : x->end > y->end;
 }
@@ -45,7 +45,7 @@ static enum tg_err window_of_annotation(struct fill *f, struct tg__crit_range ra
   struct found *found = NULL;
   size_t count = 0;
   const bool ok = find_annotated(f, &found, &count);
-  uint32_t *order = ok ? tg__order_new(count, earlier, found) : NULL;
+  uint32_t *order = ok ? tg__order_new(count, critical_is_earlier, found) : NULL;
   enum tg_err err = TG_MEMORY;
   if (!order) goto done;
   err = TG_OK;
@@ -122,7 +122,7 @@ static bool is_in_window(const struct tg__crit *c, int64_t start) {
   return start >= c->window_start && start <= c->window_end;
 }
 
-static void add_row(struct fill *f, uint32_t slice, uint32_t place, uint8_t flags) {
+static void add_critical_row(struct fill *f, uint32_t slice, uint32_t place, uint8_t flags) {
   struct tg__crit *c = f->c;
   f->row_of[slice - f->first_slice] = c->count;
   c->rows[c->count++] = (struct tg__crit_row){
@@ -137,8 +137,8 @@ static void add_row(struct fill *f, uint32_t slice, uint32_t place, uint8_t flag
 
 static void add_device(struct fill *f, uint32_t slice, enum tg__class cls, const struct tg__track *track) {
   const bool waits = cls == TG__CLASS_SYNC;
-  add_row(f, slice, stream_place(f, track->device, track->stream),
-          waits ? TG__CRIT_DEVICE | TG__CRIT_WAIT : TG__CRIT_DEVICE | TG__CRIT_NODE);
+  add_critical_row(f, slice, stream_place(f, track->device, track->stream),
+                   waits ? TG__CRIT_DEVICE | TG__CRIT_WAIT : TG__CRIT_DEVICE | TG__CRIT_NODE);
   f->has_waits |= waits;
 }
 
@@ -162,7 +162,7 @@ static void add_rows(struct fill *f) {
       if (tg__class_is_device_work(cls) ? is_work_in_window(f, i) : cls == TG__CLASS_SYNC)
         add_device(f, i, cls, track);
       else if (is_in_window(f->c, t->slices.start_ns[i]) && is_host_row(f, i, cls))
-        add_row(f, i, k, host_flags(f, i, cls));
+        add_critical_row(f, i, k, host_flags(f, i, cls));
     }
   }
   f->c->thread_count = rank->track_count;
@@ -183,7 +183,7 @@ static void index_waiting_calls(struct fill *f) {
   }
 }
 
-static uint32_t row_of(const struct fill *f, uint32_t slice) {
+static uint32_t find_critical_row(const struct fill *f, uint32_t slice) {
   return slice >= f->first_slice && slice < f->past_slice ? f->row_of[slice - f->first_slice] : TG_NONE;
 }
 
@@ -205,7 +205,7 @@ static void link_wait(struct fill *f, uint32_t row) {
   r->link = id < 0 ? TG_NONE : tg__map_get(&f->calls, (uint64_t)id);
   if (stream >= 0 && is_record(c->t, r->slice)) {
     const int64_t key[2] = {c->t->tracks[tg__slice_track(c->t, r->slice)].device, stream};
-    wait.record = row_of(f, c->t->slices.cause[r->slice]);
+    wait.record = find_critical_row(f, c->t->slices.cause[r->slice]);
     wait.record_place = tg__map_get(&f->stream, tg__hash(key, sizeof key));
   }
   tg__crit_add_wait(c, wait);
@@ -219,7 +219,7 @@ static void link_rows(struct fill *f) {
     if (r->flags & TG__CRIT_WAIT)
       link_wait(f, i);
     else
-      r->link = row_of(f, c->t->slices.cause[r->slice]);
+      r->link = find_critical_row(f, c->t->slices.cause[r->slice]);
     if (r->link == TG_NONE && !is_in_window(c, r->start)) r->flags = TG__CRIT_WAIT;
   }
 }
@@ -267,7 +267,7 @@ static uint32_t only_thread(const struct fill *f, const char *part) {
   return only;
 }
 
-/* The thread whose operators most backward operators of thread k belong to, by their forward links; TG_NONE when it
+/* The thread with the forward operators of most backward operators of thread k, by their links; TG_NONE when it
  * has none. */
 static uint32_t forward_thread(const struct fill *f, uint32_t k, uint32_t *votes) {
   const struct tg__columns *t = f->c->t;
@@ -289,8 +289,8 @@ static uint32_t forward_thread(const struct fill *f, uint32_t k, uint32_t *votes
   return best;
 }
 
-/* While autograd's thread works the thread that called backward() stands still: the two are one chain. Links tell
- * which thread that is; without any, names do where each can be told. */
+/* While autograd's thread works the thread that called backward() stands still: the two are one chain. Links say
+ * which thread that is; without any, names do where both are known. */
 static void merge_backward(struct fill *f) {
   struct tg__crit *c = f->c;
   uint32_t *into = tg__alloc(((size_t)c->thread_count + 1) * sizeof *into),

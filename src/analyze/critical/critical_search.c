@@ -54,9 +54,9 @@ static void group_by_source(struct search *s) {
   for (size_t i = 0; i < c->edge_count; i++) s->out[s->first[c->edges[i].from + 1]++] = (uint32_t)i;
 }
 
-/* A later edge between the same nodes replaces the earlier one, in whose place it then stands; who its time is
+/* A later edge between the same nodes replaces the earlier one in its place; who its time is
  * booked on stays when it does not say so itself. */
-static void replace_twins(struct search *s) {
+static void replace_duplicate_edges(struct search *s) {
   const struct tg__crit *c = s->c;
   for (uint32_t k = 0; k < c->count * 2; k++)
     s->nodes[k].best = TG_NONE; /* for now: the last edge seen into the node */
@@ -64,15 +64,15 @@ static void replace_twins(struct search *s) {
     for (uint32_t i = s->first[k]; i < s->first[k + 1]; i++) {
       struct tg__crit_edge *e = &c->edges[s->out[i]];
       struct node *to = &s->nodes[e->to];
-      struct tg__crit_edge *twin = to->best == TG_NONE ? NULL : &c->edges[to->best];
-      if (!twin || twin->from != k) {
+      struct tg__crit_edge *duplicate = to->best == TG_NONE ? NULL : &c->edges[to->best];
+      if (!duplicate || duplicate->from != k) {
         to->best = s->out[i];
         to->waiting++;
         continue;
       }
-      twin->kind = e->kind;
-      twin->is_free = e->is_free;
-      if (e->event != TG_NONE) twin->event = e->event;
+      duplicate->kind = e->kind;
+      duplicate->is_free = e->is_free;
+      if (e->event != TG_NONE) duplicate->event = e->event;
       e->is_gone = true;
     }
 }
@@ -99,7 +99,7 @@ static void find_roots(struct search *s) {
   }
 }
 
-static void follow(struct search *s, uint32_t node) {
+static void follow_edges(struct search *s, uint32_t node) {
   const struct tg__crit *c = s->c;
   for (uint32_t i = s->first[node]; i < s->first[node + 1]; i++) {
     const struct tg__crit_edge *e = &c->edges[s->out[i]];
@@ -135,20 +135,20 @@ static bool trace_back(struct search *s) {
 /* False when there is a circle. */
 static bool search_once(struct tg__crit *c) {
   struct search s;
-  bool is_whole = true;
+  bool is_complete = true;
   if (!search_open(&s, c)) {
     c->failed = true;
     goto done;
   }
   group_by_source(&s);
-  replace_twins(&s);
+  replace_duplicate_edges(&s);
   find_roots(&s);
-  for (uint32_t i = 0; i < s.ready; i++) follow(&s, s.order[i]);
-  is_whole = s.ready == c->node_count;
-  if (is_whole && s.ready && !trace_back(&s)) c->failed = true;
+  for (uint32_t i = 0; i < s.ready; i++) follow_edges(&s, s.order[i]);
+  is_complete = s.ready == c->node_count;
+  if (is_complete && s.ready && !trace_back(&s)) c->failed = true;
 done:
   search_close(&s);
-  return is_whole;
+  return is_complete;
 }
 
 static bool is_tie(const struct tg__crit *c, const struct tg__crit_edge *e) {
@@ -177,7 +177,7 @@ void tg__crit_search(struct tg__crit *c) {
     return;
   }
   if (search_once(c) || c->failed) return;
-  if (c->rules->gives_up) {
+  if (c->rules->refuses_cycles) {
     c->refusal = "its graph has a circle here";
     return;
   }

@@ -1,6 +1,6 @@
 /* The questions breakdown, overlap and kernel_types: how the time of a rank's devices divides by type of work. */
 #include "analyze/device/device_rows.h"
-#include "analyze/whole/steps.h"
+#include "analyze/overview/steps.h"
 
 #include <math.h>
 
@@ -106,7 +106,7 @@ static bool is_asked_step(const struct tg__ask *a, uint32_t step) {
   return false;
 }
 
-static void put_step(struct overlap *o, const struct tg__device_rows *d, const struct tg__step_cost *s) {
+static void put_breakdown_step(struct overlap *o, const struct tg__device_rows *d, const struct tg__step_cost *s) {
   char number[24] = "";
   struct tg__out text = {.buf = number, .cap = sizeof number};
   if (!is_asked_step(d->a, s->step)) return;
@@ -136,7 +136,7 @@ static bool overlap_of_rank(struct tg__device_rows *d, void *ctx) {
   }
   struct tg__breakdown b;
   const enum tg_err err = tg__steps_breakdown(d->t, d->rank, TG__STEPS_DETECTED, &b);
-  for (size_t i = 0; i < b.count && !err; i++) put_step(o, d, &b.steps[i]);
+  for (size_t i = 0; i < b.count && !err; i++) put_breakdown_step(o, d, &b.steps[i]);
   tg__breakdown_free(&b);
   return !err;
 }
@@ -235,7 +235,7 @@ enum tg_err tg__answer_kernel_types(const struct tg__columns *t, const struct tg
   size_t by;
   int64_t memory;
   enum tg_err err = tg__ask_choice(a, "by", choices, 2, &by, e);
-  if (!err) err = tg__ask_whole(a, "memory", &memory, e);
+  if (!err) err = tg__ask_integer(a, "memory", &memory, e);
   if (err) return err;
   w.by_rank = by == 0;
   w.count = memory ? TYPES : TYPES - 1;

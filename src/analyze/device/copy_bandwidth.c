@@ -27,7 +27,7 @@ struct copy_name { /* what the name of a copy says */
 struct work {
   struct tg_table *out;
   enum { SUMMARY, SERIES, OP } by;
-  struct tg__paths texts, keys; /* kinds as labels, lines as paths; what tells rows apart */
+  struct tg__paths texts, keys; /* kinds as labels, lines as paths; the key of a row */
   struct copy_name *names;
   struct tg__map name_of; /* string id and whether it is a memset */
   size_t name_count, name_cap;
@@ -40,7 +40,7 @@ struct work {
 
 /* ---- one copy -------------------------------------------------------------------------------- */
 
-static struct tg__str kind_of(struct tg__str name) {
+static struct tg__str copy_kind_of(struct tg__str name) {
   if (tg__str_has_prefix(name, "Memset")) return TG_STR("Memset");
   if (!tg__str_has_prefix(name, "Memcpy")) return TG_STR("Memcpy Unknown");
   return (struct tg__str){name.ptr, name.len < 11 ? name.len : 11}; /* "Memcpy HtoD" */
@@ -73,7 +73,7 @@ static __int128 bandwidth_of(const struct tg__columns *t, uint32_t args) {
   return gbps > -MOST_GBPS * UNIT && gbps < MOST_GBPS * UNIT ? gbps : 0;
 }
 
-/* The innermost Python frame with a line around the call, or the first one of the call stack its operator carries. */
+/* The innermost Python frame with a line around the call, or the first one of the call stack its operator has. */
 static uint32_t line_of(struct work *w, const struct tg__columns *t, uint32_t call, uint32_t op) {
   for (uint32_t s = call; s != TG_NONE; s = t->slices.parent[s])
     if (tg__slice_class(t, s) == TG__CLASS_PYTHON && !tg__str_has_prefix(tg__name(t, t->slices.name[s]), "<built-in"))
@@ -96,7 +96,7 @@ static struct sum *sum_of(struct work *w, const struct sum *like) {
 }
 
 /* Looked at once per distinct name. */
-static const struct copy_name *name_of(struct work *w, const struct tg__columns *t, uint32_t slice) {
+static const struct copy_name *copy_name_of(struct work *w, const struct tg__columns *t, uint32_t slice) {
   const bool is_memset = tg__slice_class(t, slice) == TG__CLASS_MEMSET;
   uint32_t *slot = tg__map_slot(&w->name_of, (uint64_t)t->slices.name[slice] << 1 | is_memset, TG_NONE);
   if (!slot) return NULL;
@@ -105,7 +105,7 @@ static const struct copy_name *name_of(struct work *w, const struct tg__columns 
     if (!tg__grow((void **)&w->names, &w->name_cap, w->name_count + 1, sizeof *w->names)) return NULL;
     *slot = (uint32_t)w->name_count;
     w->names[w->name_count++] =
-        (struct copy_name){.kind = tg__paths_label(&w->texts, kind_of(name)),
+        (struct copy_name){.kind = tg__paths_label(&w->texts, copy_kind_of(name)),
                            .direction = direction_of(name, is_memset || tg__str_has_prefix(name, "Memset"))};
   }
   return &w->names[*slot];
@@ -130,7 +130,7 @@ static bool add_to_sum(struct work *w, const struct tg__columns *t, const struct
 
 static bool add_copy(struct work *w, const struct tg__device_rows *d, const struct tg__device_row *row) {
   const struct tg__columns *t = d->t;
-  const struct copy_name *name = name_of(w, t, row->slice);
+  const struct copy_name *name = copy_name_of(w, t, row->slice);
   if (!name || (w->by != SERIES && !add_to_sum(w, t, row, name))) return false;
   if (w->by == OP) return true;
   if (!tg__grow((void **)&w->points, &w->point_cap, w->point_count + 2, sizeof *w->points)) return false;
@@ -146,7 +146,7 @@ static bool add_copy(struct work *w, const struct tg__device_rows *d, const stru
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-static void put_nulls(struct tg_table *out, unsigned count) {
+static void put_copy_nulls(struct tg_table *out, unsigned count) {
   while (count-- > 0) tg__put_null(out);
 }
 
@@ -161,7 +161,7 @@ static void put_sum(struct work *w, const struct tg__device_rows *d, const struc
     tg__put_text(w->out, (struct tg__str){line.buf, (uint32_t)line.len});
   else
     tg__put_null(w->out);
-  put_nulls(w->out, 4);
+  put_copy_nulls(w->out, 4);
   tg__put_int(w->out, s->copies);
   tg__put_int(w->out, s->bytes_ns || s->bytes ? s->bytes : TG_NULL_INT);
   tg__put_int(w->out, s->total_ns);
@@ -176,8 +176,8 @@ enum { RANK, KIND, TS = 5, GBPS, EVENT, TRACK };
 
 static double rounded(__int128 sum) { return (double)((long double)sum / (long double)UNIT); }
 
-static void put_ints(const struct work *w, const struct tg__device_rows *d, const uint32_t *order, size_t count,
-                     unsigned column, int64_t *cells) {
+static void put_copy_ints(const struct work *w, const struct tg__device_rows *d, const uint32_t *order, size_t count,
+                          unsigned column, int64_t *cells) {
   const struct tg__track *track = d->t->tracks;
   for (size_t i = 0; i < count; i++) {
     const struct point *p = &w->points[order[i]];
@@ -213,7 +213,7 @@ static bool put_series(struct work *w, const struct tg__device_rows *d, const ui
     else if (k == GBPS)
       for (size_t i = 0; i < count; i++) c->reals[out->rows + i] = rounded(running += w->points[order[i]].by);
     else if (k == RANK || k == TS || k == EVENT || k == TRACK)
-      put_ints(w, d, order, count, k, c->ints + out->rows);
+      put_copy_ints(w, d, order, count, k, c->ints + out->rows);
     else
       put_nothing(c, out->rows, count);
   }
@@ -221,7 +221,7 @@ static bool put_series(struct work *w, const struct tg__device_rows *d, const ui
   return true;
 }
 
-static bool put_summary(struct work *w, const struct tg__device_rows *d, const uint32_t *order, size_t count) {
+static bool put_copy_summary(struct work *w, const struct tg__device_rows *d, const uint32_t *order, size_t count) {
   double *above = tg__realloc(NULL, (count + 1) * sizeof *above);
   if (!above) return false;
   const struct sum like = {.kind = w->names[w->points[order[0]].name].kind, .op = TG_NONE};
@@ -291,7 +291,8 @@ static bool put_kinds(struct work *w, const struct tg__device_rows *d) {
     const size_t count = past[k] - first;
     if (count == 0) continue; /* of another rank */
     ok = tg__sort_index(order + first, count, point_before, w);
-    if (ok) ok = w->by == SERIES ? put_series(w, d, order + first, count) : put_summary(w, d, order + first, count);
+    if (ok)
+      ok = w->by == SERIES ? put_series(w, d, order + first, count) : put_copy_summary(w, d, order + first, count);
   }
   tg__free(order);
   tg__free(place);
@@ -309,7 +310,7 @@ static bool put_ops(struct work *w, const struct tg__device_rows *d) {
   bool ok = order != NULL;
   for (size_t i = 0; ok && i < w->sum_count; i++) {
     put_sum(w, d, &w->sums[order[i]]);
-    put_nulls(w->out, 8);
+    put_copy_nulls(w->out, 8);
   }
   tg__free(order);
   return ok;

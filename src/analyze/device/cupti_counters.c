@@ -38,7 +38,7 @@ static bool is_launch(const struct tg__columns *t, uint32_t slice) {
          tg__str_has_prefix(name, "cudaLaunchCooperativeKernel");
 }
 
-static bool starts_before(uint32_t a, uint32_t b, const void *ctx) {
+static bool counter_starts_before(uint32_t a, uint32_t b, const void *ctx) {
   const int64_t *start = ctx;
   return start[a] < start[b];
 }
@@ -57,8 +57,8 @@ static bool collect(struct work *w) {
         w->launches[w->launch_count++] = i;
       }
     }
-  return tg__sort_index(w->events, w->event_count, starts_before, t->slices.start_ns) &&
-         tg__sort_index(w->launches, w->launch_count, starts_before, t->slices.start_ns);
+  return tg__sort_index(w->events, w->event_count, counter_starts_before, t->slices.start_ns) &&
+         tg__sort_index(w->launches, w->launch_count, counter_starts_before, t->slices.start_ns);
 }
 
 /* Operators around a launch by containment, innermost first; the operator linked by id where none is around it. */
@@ -85,7 +85,7 @@ static int64_t flop_weight(struct tg__str counter) {
   return 0;
 }
 
-static bool value_of(const struct tg__val *v, double *out) {
+static bool counter_value_of(const struct tg__val *v, double *out) {
   if (v->kind == TG__KIND_INT)
     *out = (double)v->i;
   else if (v->kind == TG__KIND_DEC)
@@ -117,7 +117,7 @@ static void put_op_stack(struct work *w, const uint32_t *ops, size_t count) {
   tg__out_free(&text);
 }
 
-static void put_name(struct work *w, uint32_t slice) {
+static void put_counter_name(struct work *w, uint32_t slice) {
   tg__put_trace_text(w->out, w->t, slice == TG_NONE ? TG_NONE : w->t->slices.name[slice]);
 }
 
@@ -126,9 +126,9 @@ static void put_range(struct work *w, const struct range *r, uint32_t counter, d
   uint32_t ops[DEEPEST];
   const size_t count = ops_around(w->t, r->launch, ops);
   tg__put_rank(out, w->t, w->rank);
-  put_name(w, r->event);
-  put_name(w, count ? ops[0] : TG_NONE);
-  put_name(w, count ? ops[count - 1] : TG_NONE);
+  put_counter_name(w, r->event);
+  put_counter_name(w, count ? ops[0] : TG_NONE);
+  put_counter_name(w, count ? ops[count - 1] : TG_NONE);
   put_op_stack(w, ops, count);
   tg__put_trace_text(out, w->t, counter);
   tg__put_real(out, value);
@@ -176,7 +176,7 @@ static bool take_range(struct work *w, const struct range *r) {
   int64_t flops = TG_NULL_INT;
   for (tg__args_begin(w->t, w->t->slices.args[r->event], &it); tg__args_next(&it);) {
     double value;
-    if (it.field->top || !value_of(&it.val, &value)) continue;
+    if (it.field->top || !counter_value_of(&it.val, &value)) continue;
     const int64_t weight = flop_weight(tg__name(w->t, it.field->key));
     add_flops(&flops, weight, value);
     if (w->by == BY_COUNTER) {
@@ -196,7 +196,7 @@ static bool more_flops(uint32_t a, uint32_t b, const void *ctx) {
   return x->flops > y->flops; /* unknown is the least there is */
 }
 
-static bool put_sums(struct work *w) {
+static bool put_counter_sums(struct work *w) {
   uint32_t *order = tg__order_new(w->sum_count, more_flops, w->sums);
   const bool ok = order != NULL;
   for (size_t i = 0; ok && i < w->sum_count; i++) put_sum(w, &w->sums[order[i]]);
@@ -204,14 +204,14 @@ static bool put_sums(struct work *w) {
   return ok;
 }
 
-static bool answer_rank(struct work *w) {
+static bool answer_counter_of_rank(struct work *w) {
   bool ok = collect(w);
   const bool paired = w->event_count == w->launch_count;
   for (size_t i = 0; ok && i < w->event_count; i++) {
     const struct range r = {w->events[i], paired ? w->launches[i] : TG_NONE};
     ok = take_range(w, &r);
   }
-  if (ok) ok = put_sums(w);
+  if (ok) ok = put_counter_sums(w);
   if (ok && w->event_count && !paired)
     tg__table_note(w->out,
                    "rank %lld: %zu counter ranges and %zu kernel launches: which belongs to which is not known, so "
@@ -229,7 +229,7 @@ enum tg_err tg__answer_cupti(const struct tg__columns *t, const struct tg__ask *
   for (uint32_t r = 0; r < t->rank_count; r++) {
     if (!tg__ask_has_rank(a, r)) continue;
     struct work w = {.t = t, .out = out, .by = (enum by)by, .rank = r};
-    const bool ok = answer_rank(&w);
+    const bool ok = answer_counter_of_rank(&w);
     ranges += w.event_count;
     tg__free(w.events);
     tg__free(w.launches);

@@ -62,7 +62,7 @@ static double tensor_share(struct work *w, const struct tg__gpu *g) {
   return all > 0 ? (double)(tensor / all) : NAN;
 }
 
-static void put_summary(struct work *w, const struct tg__gpu *g) {
+static void put_metric_summary(struct work *w, const struct tg__gpu *g) {
   put_device(w, g);
   tg__put_int(w->out, g->window.start_ns);
   tg__put_int(w->out, g->window.end_ns - g->window.start_ns);
@@ -116,7 +116,7 @@ static void see_load(void *ctx, int64_t start, int64_t end, long double share) {
   divide(ctx, start, end, add_sm, share);
 }
 
-static void add_kernel(struct work *w, uint32_t slice) {
+static void add_metric_kernel(struct work *w, uint32_t slice) {
   const int64_t start = w->t->slices.start_ns[slice], end = tg__slice_end(w->t, slice);
   if (start < w->begin_ns || start > w->end_ns) return;
   const uint32_t args = w->t->slices.args[slice];
@@ -151,7 +151,7 @@ static enum tg_err answer_curve(struct work *w, const struct tg__gpu *g) {
   TG__EACH (k, tg__tracks_of(r)) {
     const struct tg__track *track = &w->t->tracks[k];
     for (uint32_t i = track->first; track->device == g->device && i < track->first + track->count; i++)
-      if (tg__slice_class(w->t, i) == TG__CLASS_KERNEL) add_kernel(w, i);
+      if (tg__slice_class(w->t, i) == TG__CLASS_KERNEL) add_metric_kernel(w, i);
   }
   tg__spans_union(&w->busy);
   for (size_t i = 0; i < w->busy.count; i++) divide(w, w->busy.items[i].start, w->busy.items[i].end, add_busy, 0);
@@ -201,7 +201,7 @@ static enum tg_err make_buckets(struct work *w, uint32_t rank, struct tg_error *
 
 /* ---- answering ------------------------------------------------------------------------------- */
 
-static enum tg_err answer_rank(struct work *w, uint32_t rank, bool by_time, struct tg_error *e) {
+static enum tg_err answer_metric_of_rank(struct work *w, uint32_t rank, bool by_time, struct tg_error *e) {
   struct tg__gpu *devices;
   size_t count;
   enum tg_err err = tg__gpu_measure(w->t, rank, &devices, &count);
@@ -210,7 +210,7 @@ static enum tg_err answer_rank(struct work *w, uint32_t rank, bool by_time, stru
     if (by_time)
       err = answer_curve(w, &devices[i]);
     else
-      put_summary(w, &devices[i]);
+      put_metric_summary(w, &devices[i]);
   }
   tg__free(devices);
   return err;
@@ -223,7 +223,7 @@ static enum tg_err parse_bucket(struct work *w, struct tg_error *e) {
   const double us = strtod(text, &end);
   if (*end || end == text || !(us >= 0.001) || us > 1e15)
     return tg__fail(e, TG_USAGE, -1,
-                    "bucket_us=%.60s is not a width in microseconds, from 0.001 on: give a number, or auto", text);
+                    "bucket_us=%.60s is not a width in microseconds, from 0.001 on: use a number, or auto", text);
   w->bucket_ns = llround(us * 1000);
   return TG_OK;
 }
@@ -238,7 +238,7 @@ enum tg_err tg__answer_device_metrics(const struct tg__columns *t, const struct 
   if (err) return err;
   if (!tg__tensor_names_open(&w.tensor, t, tg__tensor_rules_of(a))) err = TG_MEMORY;
   for (uint32_t r = 0; r < t->rank_count && !err; r++)
-    if (tg__ask_has_rank(a, r)) err = answer_rank(&w, r, by == 1, e);
+    if (tg__ask_has_rank(a, r)) err = answer_metric_of_rank(&w, r, by == 1, e);
   if (!err && !out->rows)
     err = tg__fail(e, TG_NO_DATA, -1,
                    "the trace holds no kernels, or neither steps nor operators that would say over what time to "

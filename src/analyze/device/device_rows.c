@@ -156,7 +156,7 @@ struct kept {
   struct tg__device_rows of_rank[]; /* rows NULL: not asked for yet */
 };
 
-static void free_kept(void *item) {
+static void free_kept_device(void *item) {
   struct kept *k = item;
   for (uint32_t r = 0; r < k->ranks; r++) {
     tg__free(k->of_rank[r].rows);
@@ -164,7 +164,7 @@ static void free_kept(void *item) {
   }
   tg__free(k);
 }
-static const struct tg__cached cached = {free_kept};
+static const struct tg__cached cached = {free_kept_device};
 
 bool tg__device_is_kept(const struct tg__device_rows *d) { return d->rules->is_kept && !d->a->has_steps; }
 

@@ -8,7 +8,7 @@
 
 struct tg__device_row {
   int64_t start_ns, end_ns; /* by other rules than the exact ones the end may lie before the start */
-  int64_t device, stream;   /* device: TG_NULL_INT where the rules tell streams by number alone */
+  int64_t device, stream;   /* device: TG_NULL_INT where the rules identify streams by number alone */
   int64_t order;            /* rises along the file */
   int64_t launch_ns;        /* start of the host call; TG_NULL_INT when there is none */
   uint32_t slice, call;     /* call: slice, TG_NONE */
@@ -53,12 +53,12 @@ struct tg__device_rules {
   void (*close)(struct tg__device_rows *d);
   bool (*load)(struct tg__device_rows *d);  /* rows of d->rank, in order, and reach_ns */
   void (*after)(struct tg__device_rows *d); /* when the rank is done; NULL: nothing */
-  /* Is there work that the categories do not tell? Not asked of the exact rules. */
+  /* Is there work that the categories do not show? Not for the exact rules. */
   bool (*has_work)(const struct tg__columns *t, const struct tg__ask *a);
   bool is_kept; /* rows of all steps are kept with the trace */
   /* Lists pairs, those of copies left out for TG__PAIRS_STATS_KERNELS; NULL: they are read off the rows. */
   bool (*pair)(struct tg__device_rows *d, enum tg__pairs_for what);
-  bool by_file;        /* events are told by their place in the file, and streams come as they first do there */
+  bool by_file;        /* events are identified by their place in the file, and streams come as they first do there */
   bool counts_overlap; /* idle: from the end of the row before, whatever ended last: below zero where work overlaps */
   int64_t shortest_ns; /* copy_bandwidth: so long does a copy of no length show */
   double std_of_one;   /* kernel_breakdown: the standard deviation of one value */

@@ -83,7 +83,7 @@ static void advance(struct finder *f, struct doing *d, int64_t to_ns) {
   d->now_ns = to_ns;
 }
 
-static bool enter(struct finder *f, struct doing *d, uint32_t slice, int64_t from_ns, int64_t to_ns) {
+static bool enter_slice(struct finder *f, struct doing *d, uint32_t slice, int64_t from_ns, int64_t to_ns) {
   const int64_t start = f->t->slices.start_ns[slice], end = tg__slice_end(f->t, slice);
   const int64_t covered = (end < to_ns ? end : to_ns) - (start > from_ns ? start : from_ns);
   if (2 * covered >= to_ns - from_ns) d->covering = slice;
@@ -106,7 +106,7 @@ static bool enter_open(struct finder *f, struct doing *d, uint32_t slice, int64_
     f->chain[n++] = s;
   }
   while (n > 0)
-    if (!enter(f, d, f->chain[--n], from_ns, to_ns)) return false;
+    if (!enter_slice(f, d, f->chain[--n], from_ns, to_ns)) return false;
   return true;
 }
 
@@ -117,7 +117,7 @@ static bool look_at_thread(struct finder *f, uint32_t track, int64_t from_ns, in
   uint32_t i = tg__first_slice_from(t, tg__slices_of(&t->tracks[track]), from_ns);
   if (i > first && !enter_open(f, d, i - 1, from_ns, to_ns)) return false;
   for (; i < past && t->slices.start_ns[i] < to_ns; i++)
-    if (!enter(f, d, i, from_ns, to_ns)) return false;
+    if (!enter_slice(f, d, i, from_ns, to_ns)) return false;
   advance(f, d, to_ns);
   return true;
 }

@@ -12,11 +12,11 @@ struct filter {
   } sum[TG__GAP_CAUSE_COUNT];
 };
 
-static void put_name(struct tg_table *out, const struct tg__columns *t, uint32_t slice) {
+static void put_gap_name(struct tg_table *out, const struct tg__columns *t, uint32_t slice) {
   tg__put_trace_text(out, t, slice == TG_NONE ? TG_NONE : t->slices.name[slice]);
 }
 
-/* The operator whose call launched this device work. */
+/* The operator that launched this device work. */
 static uint32_t launching_op(const struct tg__columns *t, uint32_t work) {
   const uint32_t call = t->slices.cause[work];
   const uint32_t op = call == TG_NONE ? TG_NONE : t->slices.cause[call];
@@ -35,10 +35,10 @@ static void put_interval(struct filter *f, const struct tg__gap *g, int64_t star
   tg__put_int(out, end - start);
   tg__put_int(out, 1);
   tg__put_cstr(out, tg__gap_cause_names[g->cause]);
-  put_name(out, f->t, g->during);
-  put_name(out, f->t, g->before);
-  put_name(out, f->t, g->after);
-  put_name(out, f->t, launching_op(f->t, g->after));
+  put_gap_name(out, f->t, g->during);
+  put_gap_name(out, f->t, g->before);
+  put_gap_name(out, f->t, g->after);
+  put_gap_name(out, f->t, launching_op(f->t, g->after));
 }
 
 /* With step= only the part inside the steps counts; what is left of a gap keeps its cause. */
@@ -55,7 +55,7 @@ static void put_gap(struct filter *f, const struct tg__gap *g) {
   }
 }
 
-static void put_sums(struct filter *f, int64_t device, struct tg_table *out) {
+static void put_gap_sums(struct filter *f, int64_t device, struct tg_table *out) {
   for (unsigned c = 0; c < TG__GAP_CAUSE_COUNT; c++) {
     if (!f->sum[c].count) continue;
     tg__put_rank(out, f->t, f->rank);
@@ -69,15 +69,15 @@ static void put_sums(struct filter *f, int64_t device, struct tg_table *out) {
   memset(f->sum, 0, sizeof f->sum);
 }
 
-static enum tg_err answer_rank(const struct tg__columns *t, const struct tg__ask *a, uint32_t rank, bool by_cause,
-                               int64_t shortest_ns, struct tg_table *out) {
+static enum tg_err answer_gap_of_rank(const struct tg__columns *t, const struct tg__ask *a, uint32_t rank,
+                                      bool by_cause, int64_t shortest_ns, struct tg_table *out) {
   struct tg__gaps gaps;
   const enum tg_err err = tg__gaps_find(t, rank, &gaps);
   struct filter f = {.t = t, .a = a, .rank = rank, .shortest_ns = shortest_ns, .out = by_cause ? NULL : out};
   for (size_t i = 0; !err && i < gaps.count; i++) {
     put_gap(&f, &gaps.items[i]);
     if (by_cause && (i + 1 == gaps.count || gaps.items[i + 1].device != gaps.items[i].device))
-      put_sums(&f, gaps.items[i].device, out);
+      put_gap_sums(&f, gaps.items[i].device, out);
   }
   if (!err && !gaps.device_count)
     tg__table_note(out,
@@ -97,7 +97,7 @@ enum tg_err tg__answer_gaps(const struct tg__columns *t, const struct tg__ask *a
   if (wrong) return wrong;
   for (uint32_t r = 0; r < t->rank_count; r++) {
     if (!tg__ask_has_rank(a, r)) continue;
-    const enum tg_err err = answer_rank(t, a, r, by_cause != 0, shortest_ns, out);
+    const enum tg_err err = answer_gap_of_rank(t, a, r, by_cause != 0, shortest_ns, out);
     if (err) return tg__fail(e, err, -1, "out of memory while looking for gaps");
   }
   return TG_OK;

@@ -1,6 +1,6 @@
 /* gpu: utilisation, SM efficiency and occupancy of each device. */
 #include "analyze/device/gpu.h"
-#include "analyze/whole/steps.h"
+#include "analyze/overview/steps.h"
 
 #include <math.h>
 
@@ -33,12 +33,12 @@ void tg__sm_load_add(struct tg__sm_load *p, int64_t start_ns, int64_t end_ns, do
   add_point(p, end_ns, -share);
 }
 
-static bool earlier(uint32_t a, uint32_t b, const void *ctx) {
+static bool gpu_is_earlier(uint32_t a, uint32_t b, const void *ctx) {
   return ((const struct tg__sm_point *)ctx)[a].ns < ((const struct tg__sm_point *)ctx)[b].ns;
 }
 
 void tg__sm_load_sweep(struct tg__sm_load *p, tg__sm_visitor *visit, void *ctx) {
-  uint32_t *order = tg__order_new(p->count, earlier, p->items);
+  uint32_t *order = tg__order_new(p->count, gpu_is_earlier, p->items);
   if (!order) {
     p->failed = true;
     tg__free(order);
@@ -65,7 +65,7 @@ static void add_area(void *area, int64_t start_ns, int64_t end_ns, long double s
 
 /* ---- one device ------------------------------------------------------------------------------ */
 
-static void add_kernel(struct measure *m, uint32_t slice, const struct tg__window *w) {
+static void add_gpu_kernel(struct measure *m, uint32_t slice, const struct tg__window *w) {
   const int64_t start = m->t->slices.start_ns[slice] > w->start_ns ? m->t->slices.start_ns[slice] : w->start_ns;
   const int64_t end = tg__slice_end(m->t, slice) < w->end_ns ? tg__slice_end(m->t, slice) : w->end_ns;
   if (start >= end) return;
@@ -88,7 +88,7 @@ static bool measure_device(const struct tg__columns *t, struct tg__gpu *g) {
     const struct tg__track *track = &t->tracks[k];
     if (track->device != g->device) continue;
     TG__EACH (i, tg__slices_of(track))
-      if (tg__slice_class(t, i) == TG__CLASS_KERNEL) add_kernel(&m, i, &g->window);
+      if (tg__slice_class(t, i) == TG__CLASS_KERNEL) add_gpu_kernel(&m, i, &g->window);
   }
   tg__spans_union(&m.busy);
   g->busy_ns = tg__spans_length(&m.busy);
@@ -150,12 +150,12 @@ struct kept {
   } of_rank[];
 };
 
-static void free_kept(void *item) {
+static void free_kept_gpu(void *item) {
   struct kept *k = item;
   for (uint32_t r = 0; r < k->ranks; r++) tg__free(k->of_rank[r].items);
   tg__free(k);
 }
-static const struct tg__cached cached = {free_kept};
+static const struct tg__cached cached = {free_kept_gpu};
 
 static struct kept *kept_of(const struct tg__columns *t) {
   struct kept *k = tg__cache_get(t, &cached, sizeof *k + t->rank_count * sizeof *k->of_rank);

@@ -20,7 +20,8 @@ struct work {
 /* ---- what is folded -------------------------------------------------------------------------- */
 
 /* Names from position `most` on, and those that come after the first `ratio` of the time. order: by falling time. */
-static void fold(struct tg__kernel_sum *sums, const uint32_t *order, size_t count, int64_t most, double ratio) {
+static void fold_breakdown(struct tg__kernel_sum *sums, const uint32_t *order, size_t count, int64_t most,
+                           double ratio) {
   long double total = 0, before = 0;
   for (size_t i = 0; i < count; i++) total += (long double)sums[order[i]].dur.sum;
   for (size_t i = 0; i < count; i++) {
@@ -32,8 +33,8 @@ static void fold(struct tg__kernel_sum *sums, const uint32_t *order, size_t coun
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static void put_row(struct work *w, uint32_t rank, uint8_t type, uint32_t name, int64_t names, int64_t calls,
-                    const struct tg__stats *dur) {
+static void put_breakdown_row(struct work *w, uint32_t rank, uint8_t type, uint32_t name, int64_t names, int64_t calls,
+                              const struct tg__stats *dur) {
   const double std = tg__stats_std(dur);
   tg__put_rank(w->out, w->t, rank);
   tg__put_cstr(w->out, tg__work_type_names[type]);
@@ -72,15 +73,15 @@ static void put_type(struct work *w, uint32_t rank, uint8_t type, const uint32_t
       names++;
       calls += r->dur.count;
     } else {
-      put_row(w, rank, type, r->name, 1, r->dur.count, shown);
+      put_breakdown_row(w, rank, type, r->name, 1, r->dur.count, shown);
     }
   }
-  if (names) put_row(w, rank, type, TG_NONE, names, calls, &rest);
+  if (names) put_breakdown_row(w, rank, type, TG_NONE, names, calls, &rest);
 }
 
 /* ---- one rank -------------------------------------------------------------------------------- */
 
-static bool add(struct work *w, const struct tg__device_rows *d, const struct tg__device_row *row) {
+static bool add_breakdown(struct work *w, const struct tg__device_rows *d, const struct tg__device_row *row) {
   const uint32_t name = d->t->slices.name[row->slice];
   uint32_t *slot = tg__map_slot(&w->row_of, (uint64_t)row->type << 32 | name, TG_NONE);
   if (!slot) return false;
@@ -121,7 +122,7 @@ static bool put_one_type(struct work *w, const struct tg__device_rows *d, uint32
   const uint8_t type = w->rows[order[0]].type;
   const bool may_fold = w->most > 0 && count > (size_t)w->most;
   if (!sort_type(w, order, count)) return false;
-  if (may_fold && !w->rules->fold) fold(w->rows, order, count, w->most, w->ratio);
+  if (may_fold && !w->rules->fold) fold_breakdown(w->rows, order, count, w->most, w->ratio);
   if (may_fold && w->rules->fold && !w->rules->fold(w->rows, order, count, w->most, w->ratio)) return false;
   put_type(w, d->rank, type, order, count, may_fold);
   return true;
@@ -135,7 +136,7 @@ static bool kernels_of_rank(struct tg__device_rows *d, void *ctx) {
   for (size_t i = 0; i < d->count; i++) {
     const struct tg__device_row *row = &d->rows[i];
     if (row->type == TG__TYPE_OTHER || (row->type == TG__TYPE_MEMORY && !w->memory)) continue;
-    if (!add(w, d, row)) return false;
+    if (!add_breakdown(w, d, row)) return false;
   }
   uint32_t *order = tg__order_new(w->count, name_before, w);
   bool ok = order != NULL;
@@ -159,8 +160,8 @@ enum tg_err tg__answer_kernel_breakdown(const struct tg__columns *t, const struc
                                         struct tg_error *e) {
   struct work w = {.out = out, .t = t};
   int64_t memory;
-  enum tg_err err = tg__ask_whole(a, "kernels", &w.most, e);
-  if (!err) err = tg__ask_whole(a, "memory", &memory, e);
+  enum tg_err err = tg__ask_integer(a, "kernels", &w.most, e);
+  if (!err) err = tg__ask_integer(a, "memory", &memory, e);
   if (!err) err = read_ratio(a, &w.ratio, e);
   if (err) return err;
   w.memory = memory != 0;

@@ -23,7 +23,7 @@ struct row {
 struct work {
   const struct tg__columns *t;
   enum by by;
-  struct tg__paths groups;  /* labels that tell calls of one name apart, in the order of the text */
+  struct tg__paths groups;  /* labels that distinguish calls of one name, in the order of the text */
   struct tg__map number_id; /* register and shared memory figures → small ids */
   int64_t *numbers;
   size_t number_count, number_cap;
@@ -45,7 +45,7 @@ static int64_t int_of(const struct tg__columns *t, uint32_t args, const struct t
   return it->val.kind == TG__KIND_INT ? it->val.i : tg__arg_int(t, args, it->field->key, TG_NULL_INT);
 }
 
-static uint32_t text_of(const struct tg__args_iter *it) {
+static uint32_t kernel_text_of(const struct tg__args_iter *it) {
   return it->val.kind == TG__KIND_RAW || it->val.kind == TG__KIND_STR ? it->val.str : TG_NONE;
 }
 
@@ -63,10 +63,10 @@ static struct facts read_facts(const struct tg__columns *t, uint32_t slice) {
       f.occupancy = real_of(t, args, &it, &f.has_occupancy);
       break;
     case TG__K_GRID:
-      f.grid = text_of(&it);
+      f.grid = kernel_text_of(&it);
       break;
     case TG__K_BLOCK:
-      f.block = text_of(&it);
+      f.block = kernel_text_of(&it);
       break;
     case TG__K_REGISTERS:
       f.registers = int_of(t, args, &it);
@@ -99,7 +99,7 @@ static uint32_t number_label(struct work *w, int64_t v) {
   return *slot;
 }
 
-static uint32_t group_of(struct work *w, uint32_t track, uint32_t op, const struct facts *f) {
+static uint32_t kernel_group_of(struct work *w, uint32_t track, uint32_t op, const struct facts *f) {
   if (w->by == BY_NAME) return 0;
   if (w->by == BY_STREAM) {
     const uint32_t device = number_label(w, w->t->tracks[track].device);
@@ -153,7 +153,7 @@ static void write_group(const struct work *w, uint32_t group, struct tg__out *ou
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static struct row *row_of(struct work *w, uint32_t slice, uint32_t group) {
+static struct row *find_kernel_row(struct work *w, uint32_t slice, uint32_t group) {
   const struct tg__slices *s = &w->t->slices;
   /* Without groups the category takes their place in the key; with them it goes in front as one more label. */
   const uint32_t second = w->by == BY_NAME ? s->cat[slice] : tg__paths_step(&w->groups, group, s->cat[slice]);
@@ -171,7 +171,7 @@ static struct row *row_of(struct work *w, uint32_t slice, uint32_t group) {
   return &w->rows[*slot];
 }
 
-/* String id of the operator that launched it, where the grouping tells operators apart. */
+/* String id of the operator that launched it, where the grouping distinguishes operators. */
 static uint32_t op_of(const struct work *w, uint32_t slice) {
   const uint32_t op = w->by == BY_OP || w->by == BY_CONFIG ? tg__launching_op(w->t, slice) : TG_NONE;
   return op == TG_NONE ? TG_NONE : w->t->slices.name[op];
@@ -180,7 +180,7 @@ static uint32_t op_of(const struct work *w, uint32_t slice) {
 static bool count_one(struct work *w, uint32_t track, uint32_t slice) {
   const struct facts f = read_facts(w->t, slice);
   const uint32_t op = op_of(w, slice);
-  struct row *r = row_of(w, slice, group_of(w, track, op, &f));
+  struct row *r = find_kernel_row(w, slice, kernel_group_of(w, track, op, &f));
   if (!r) return false;
   r->op = op;
   const int64_t dur = w->t->slices.dur_ns[slice];
@@ -209,7 +209,7 @@ static enum tg_err count_all(struct work *w, const struct tg__ask *a) {
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
+static bool kernel_row_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct work *w = ctx;
   const struct row *x = &w->rows[a], *y = &w->rows[b];
   if (x->dur.sum != y->dur.sum) return x->dur.sum > y->dur.sum;
@@ -241,8 +241,8 @@ static void put_low_occupancy(const struct row *r, const char *type, struct tg_t
     tg__put_null(out);
 }
 
-static void put_row(struct work *w, const struct row *r, const struct tg__out *group, int64_t whole,
-                    struct tg_table *out) {
+static void put_kernel_row(struct work *w, const struct row *r, const struct tg__out *group, int64_t whole,
+                           struct tg_table *out) {
   tg__put_trace_text(out, w->t, r->name);
   tg__put_trace_text(out, w->t, w->t->cats[r->cat].name);
   const char *type = tg__kernel_type(w->t, r->slice);
@@ -264,12 +264,12 @@ static void put_row(struct work *w, const struct row *r, const struct tg__out *g
   put_low_occupancy(r, type, out);
 }
 
-static enum tg_err put_rows(struct work *w, struct tg_table *out) {
+static enum tg_err put_kernel_rows(struct work *w, struct tg_table *out) {
   enum tg_err err = TG_MEMORY;
   struct tg__out text = {0};
   int64_t whole = 0;
   bool kernels = false;
-  uint32_t *order = tg__order_new(w->count, row_before, w);
+  uint32_t *order = tg__order_new(w->count, kernel_row_before, w);
   if (!order) return TG_MEMORY;
   for (uint32_t i = 0; i < w->count; i++) {
     whole += w->rows[i].dur.sum;
@@ -279,7 +279,7 @@ static enum tg_err put_rows(struct work *w, struct tg_table *out) {
     text.len = 0;
     write_group(w, w->rows[order[i]].group, &text);
     if (text.err) goto done;
-    put_row(w, &w->rows[order[i]], &text, whole, out);
+    put_kernel_row(w, &w->rows[order[i]], &text, whole, out);
   }
   if (kernels && !w->has_blocks) tg__table_note(out, "the trace does not state blocks per SM");
   if (kernels && !w->has_occupancy) tg__table_note(out, "the trace does not state occupancy");
@@ -300,7 +300,7 @@ enum tg_err tg__answer_kernels(const struct tg__columns *t, const struct tg__ask
   struct work w = {.t = t, .by = (enum by)by};
   err = tg__paths_open(&w.groups, t) && tg__tensor_names_open(&w.tensor, t, tg__tensor_rules_of(a)) ? count_all(&w, a)
                                                                                                     : TG_MEMORY;
-  if (!err) err = put_rows(&w, out);
+  if (!err) err = put_kernel_rows(&w, out);
   if (err) tg__fail(e, err, -1, "out of memory while summing up kernels");
   tg__paths_close(&w.groups);
   tg__tensor_names_close(&w.tensor);

@@ -1,4 +1,4 @@
-/* op_tensor: tensor cores by operator: whose work suits them, and how much of its device time used them. */
+/* op_tensor: tensor cores by operator: which could use them, and how much of its device time did. */
 #ifndef TG_OP_TENSOR_H
 #define TG_OP_TENSOR_H
 

@@ -17,7 +17,7 @@ static void put_stream(struct work *w, const struct tg__device_rows *d, const st
   tg__put_int(w->out, s->stream);
 }
 
-static void put_nulls(struct tg_table *out, unsigned count) {
+static void put_queue_nulls(struct tg_table *out, unsigned count) {
   while (count-- > 0) tg__put_null(out);
 }
 
@@ -95,9 +95,9 @@ static void put_full(struct work *w, const struct tg__device_rows *d, const stru
     if (i + 1 < past) full += tg__queue_ns(q, d->t, i + 1) - tg__queue_ns(q, d->t, i);
   }
   put_stream(w, d, s);
-  put_nulls(w->out, 4);
+  put_queue_nulls(w->out, 4);
   tg__put_int(w->out, points);
-  put_nulls(w->out, 9);
+  put_queue_nulls(w->out, 9);
   tg__put_int(w->out, full);
   tg__put_real(w->out, d->reach_ns ? 100.0 * (double)full / (double)d->reach_ns : NAN);
 }
@@ -116,18 +116,18 @@ static double mean_over_time(const struct tg__device_rows *d, const struct tg__q
   return before != first ? (double)((long double)area / (long double)(before - first)) : NAN;
 }
 
-static bool put_summary(struct work *w, const struct tg__device_rows *d, const struct tg__queue_changes *q,
-                        const struct tg__queue_stream *s) {
+static bool put_queue_summary(struct work *w, const struct tg__device_rows *d, const struct tg__queue_changes *q,
+                              const struct tg__queue_stream *s) {
   struct tg__spread spread;
   int64_t negative = 0;
   if (!tg__spread_small(q->length + s->first, s->count, &spread)) return false;
   for (size_t i = s->first; i < s->first + s->count; i++) negative += q->length[i] < 0;
   put_stream(w, d, s);
-  put_nulls(w->out, 4);
+  put_queue_nulls(w->out, 4);
   tg__put_spread(w->out, &spread);
   tg__put_int(w->out, negative);
   tg__put_real(w->out, mean_over_time(d, q, s));
-  put_nulls(w->out, 2);
+  put_queue_nulls(w->out, 2);
   return true;
 }
 
@@ -138,7 +138,7 @@ static bool queue_of_rank(struct tg__device_rows *d, void *ctx) {
   if (ok && w->by == SERIES) put_series(w, d, q);
   for (size_t k = 0; ok && k < q->stream_count; k++) {
     if (w->by == FULL) put_full(w, d, q, &q->streams[k]);
-    if (w->by == SUMMARY) ok = put_summary(w, d, q, &q->streams[k]);
+    if (w->by == SUMMARY) ok = put_queue_summary(w, d, q, &q->streams[k]);
   }
   return ok;
 }
@@ -149,7 +149,7 @@ enum tg_err tg__answer_queue(const struct tg__columns *t, const struct tg__ask *
   struct work w = {.out = out};
   size_t by;
   enum tg_err err = tg__ask_choice(a, "by", choices, sizeof choices / sizeof *choices, &by, e);
-  if (!err) err = tg__ask_whole(a, "max_length", &w.limit, e);
+  if (!err) err = tg__ask_integer(a, "max_length", &w.limit, e);
   if (err) return err;
   w.by = by;
   err = tg__device_each_rank(t, a, queue_of_rank, &w, e);

@@ -142,12 +142,12 @@ struct kept {
   struct tg__queue_changes of_rank[]; /* event NULL: not asked for yet */
 };
 
-static void free_kept(void *item) {
+static void free_kept_queue_changes(void *item) {
   struct kept *k = item;
   for (uint32_t r = 0; r < k->ranks; r++) tg__queue_changes_free(&k->of_rank[r]);
   tg__free(k);
 }
-static const struct tg__cached cached = {free_kept};
+static const struct tg__cached cached = {free_kept_queue_changes};
 
 const struct tg__queue_changes *tg__queue_changes(struct tg__device_rows *d, struct tg__queue_changes *own) {
   if (!tg__device_is_kept(d)) {

@@ -1,4 +1,4 @@
-/* tensor_cores: which kernels use tensor cores, and which operators could. Told by names alone: no trace states it. */
+/* tensor_cores: which kernels use tensor cores, and which operators could. Derived from names: no trace states it. */
 #ifndef TG_TENSOR_CORES_H
 #define TG_TENSOR_CORES_H
 

@@ -13,11 +13,11 @@ static double beta_fraction(double a, double b, double x) {
   d = 1 / (fabs(d) < tiny ? tiny : d);
   double h = d;
   for (int m = 1; m < MOST; m++) {
-    const double even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
-    const double odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
+    const double second_term = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
+    const double first_term = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
     double step = 1;
     for (int k = 0; k < 2; k++) {
-      const double term = k ? odd : even;
+      const double term = k ? first_term : second_term;
       d = 1 + term * d;
       d = 1 / (fabs(d) < tiny ? tiny : d);
       c = 1 + term / c;

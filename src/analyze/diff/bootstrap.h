@@ -1,7 +1,7 @@
 /* bootstrap: how far a figure over steps may be off by chance, found by drawing the steps again.
  *
  * Circular block bootstrap: a draw takes blocks of about cube-root-of-n consecutive steps, so that slow phases of a
- * machine count as one accident and not as many. Seeds are fixed: the same two traces give the same interval
+ * machine count as one accident and not as many. Seeds are fixed: the same two traces have the same interval
  * everywhere. */
 #ifndef TG_BOOTSTRAP_H
 #define TG_BOOTSTRAP_H

@@ -120,7 +120,7 @@ static void write_times(char *out, size_t room, const struct tg__diff_row *r) {
   snprintf(out, room, "%.*f → %.*f %s a step", decimals, r->a / scale, decimals, r->b / scale, unit);
 }
 
-static double pct_of(double part, double whole) { return whole ? 100 * part / whole : NAN; }
+static double pct_of(double part, double is_recording) { return is_recording ? 100 * part / is_recording : NAN; }
 
 /* Other programs stretch the time of a step by what they like; the time of its thread on a core is disturbed less. */
 static void put_noisy_headline(const struct tg__diff_rows *rows, const struct tg__diff_side sides[TG__SIDES],
@@ -176,7 +176,7 @@ static void put_notes(const struct tg__diff_side sides[TG__SIDES], const struct 
     const struct tg__diff_side *s = &sides[side];
     const char letter = s->letter;
     tg__diff_note_losses(out, letter, s->loss);
-    if (s->whole) tg__table_note(out, "%c (%.120s) has no steps: it is one step as a whole", letter, path_of(s));
+    if (s->is_recording) tg__table_note(out, "%c (%.120s) has no steps: it is one step as a whole", letter, path_of(s));
     if (s->count < TG__DRAW_LEAST)
       tg__table_note(out, "%c has %zu step%s: no intervals, which need at least %d on both sides", letter, s->count,
                      s->count == 1 ? "" : "s", TG__DRAW_LEAST);
@@ -188,7 +188,7 @@ static void put_notes(const struct tg__diff_side sides[TG__SIDES], const struct 
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static void put_row(const struct tg__diff_rows *rows, const struct tg__diff_row *r, struct tg_table *out) {
+static void put_diff_row(const struct tg__diff_rows *rows, const struct tg__diff_row *r, struct tg_table *out) {
   tg__put_cstr(out, tg__diff_by_names[r->by]);
   tg__put_text(out, tg__strings_get(rows->names, r->name));
   tg__put_cstr(out, r->quantity);
@@ -202,9 +202,9 @@ static void put_row(const struct tg__diff_rows *rows, const struct tg__diff_row 
   tg__put_cstr(out, r->verdict);
 }
 
-static void put_rows(const struct tg__diff_rows *rows, const struct tg__diff_ask *ask, struct tg_table *out) {
+static void put_diff_rows(const struct tg__diff_rows *rows, const struct tg__diff_ask *ask, struct tg_table *out) {
   for (size_t i = 0; i < rows->count; i++)
-    if (ask->by >> rows->items[i].by & 1) put_row(rows, &rows->items[i], out);
+    if (ask->by >> rows->items[i].by & 1) put_diff_row(rows, &rows->items[i], out);
 }
 
 static enum tg_err add_rows(struct tg__diff_rows *rows, const struct tg__diff_side sides[TG__SIDES],
@@ -228,7 +228,7 @@ static enum tg_err add_rows(struct tg__diff_rows *rows, const struct tg__diff_si
       err = tg__diff_name_rows(rows, (enum tg__diff_by)by, &sides[0], &sides[1], ask->by == 1u << by, out);
     tg__diff_judge(rows);
   }
-  if (!err) put_rows(rows, ask, out);
+  if (!err) put_diff_rows(rows, ask, out);
   return err;
 }
 
@@ -270,7 +270,7 @@ enum tg_err tg__diff_side_lacks(int side, enum tg_err err, struct tg_error *e) {
 }
 
 struct looking { /* at one file of a run after the other */
-  const struct tg__diff_doors *doors;
+  const struct tg__diff_access *access;
   const struct tg_arg *args;
   size_t arg_count;
   int side;
@@ -283,7 +283,7 @@ static enum tg_err look_at(void *ctx, struct tg__columns *t, struct tg_error *e)
   struct looking *const w = ctx;
   struct tg__diff_side part;
   struct tg_error why = {0};
-  enum tg_err err = tg__diff_side_take(t, w->doors, w->args, w->arg_count, w->side, w->kinds, &part, &why);
+  enum tg_err err = tg__diff_side_take(t, w->access, w->args, w->arg_count, w->side, w->kinds, &part, &why);
   if (err == TG_NO_DATA) {
     if (!w->why.code) w->why = why;
     err = TG_OK; /* others may have them */
@@ -302,15 +302,15 @@ static enum tg_err open_side(const struct tg__diff_input *in, const struct tg__d
   const size_t count = side_args(ask, side, args);
   struct tg__columns *const t = in->columns;
   if (!in->is_run) {
-    const enum tg_err err = tg__diff_side_take(t, ask->doors, args, count, side, 0, out, e);
+    const enum tg_err err = tg__diff_side_take(t, ask->access, args, count, side, 0, out, e);
     return err ? err : tg__diff_side_end(out, e);
   }
-  struct tg__ask pick;
-  struct looking w = {ask->doors, args + 1, 1, side, ask->by, out, {0}};
+  struct tg__ask selection;
+  struct looking w = {ask->access, args + 1, 1, side, ask->by, out, {0}};
   *out = (struct tg__diff_side){.path = t->path, .letter = "AB"[side]};
-  enum tg_err err = tg__ask_select(t, args, 1, &pick, e); /* one that is not among them: what ranks there are */
-  tg__ask_end(&pick);
-  if (!err) err = ask->doors->each(in->trace, look_at, &w, e);
+  enum tg_err err = tg__ask_select(t, args, 1, &selection, e); /* one that is not among them: what ranks there are */
+  tg__ask_end(&selection);
+  if (!err) err = ask->access->each(in->trace, look_at, &w, e);
   if (!*args[0].value) out->loss[TG__LOSS_skipped_file] += t->ranks[0].loss[TG__LOSS_skipped_file];
   if (!err && !out->ranks && w.why.code) err = tg__fail(e, w.why.code, w.why.offset, "%s", w.why.text);
   return err ? err : tg__diff_side_end(out, e);
@@ -363,7 +363,8 @@ static enum tg_err answer(const struct tg__diff_input *const inputs[TG__SIDES], 
 }
 
 /* where, sort, limit, as ask.c applies them to any answer. */
-static enum tg_err finish(const struct tg__diff_ask *ask, struct tg_table *out, struct tg_error *e) {
+static enum tg_err apply_diff_where_sort_limit(const struct tg__diff_ask *ask, struct tg_table *out,
+                                               struct tg_error *e) {
   const char *where = tg__diff_arg(ask, "where"), *sort = tg__diff_arg(ask, "sort"),
              *limit = tg__diff_arg(ask, "limit");
   enum tg_err err = *where ? tg__where_filter(out, where, e) : TG_OK;
@@ -372,35 +373,35 @@ static enum tg_err finish(const struct tg__diff_ask *ask, struct tg_table *out, 
   char *end;
   const long long most = strtoll(limit, &end, 10);
   if (end == limit || *end || most < 0)
-    return tg__fail(e, TG_USAGE, -1, "limit=%.60s is not a number of rows: give a whole number, or all", limit);
+    return tg__fail(e, TG_USAGE, -1, "limit=%.60s is not a number of rows: use a whole number, or all", limit);
   if (out->rows > (unsigned long long)most) out->rows = (size_t)most;
   return TG_OK;
 }
 
-static void note_twins(const struct tg__diff_input *const inputs[TG__SIDES], const struct tg__diff_ask *ask,
-                       struct tg_table *out) {
+static void note_duplicate_ranks(const struct tg__diff_input *const inputs[TG__SIDES], const struct tg__diff_ask *ask,
+                                 struct tg_table *out) {
   static const char *const letters[] = {"A: ", "B: "};
   for (int side = 0; side < TG__SIDES; side++) {
     struct tg_arg args[2];
     int64_t rank;
     side_args(ask, side, args);
     const bool one = tg__str_to_int((struct tg__str){args[0].value, (uint32_t)strlen(args[0].value)}, &rank);
-    tg__table_note_twins(out, inputs[side]->columns, letters[side], one ? rank : TG_NULL_INT);
+    tg__table_note_duplicate_ranks(out, inputs[side]->columns, letters[side], one ? rank : TG_NULL_INT);
   }
 }
 
 enum tg_err tg__diff_run(const struct tg__diff_input *a, const struct tg__diff_input *b,
-                         const struct tg__diff_doors *doors, const struct tg_arg *args, size_t arg_count,
+                         const struct tg__diff_access *access, const struct tg_arg *args, size_t arg_count,
                          struct tg_table **out, struct tg_error *e) {
   const struct tg__diff_input *const inputs[TG__SIDES] = {a, b};
-  struct tg__diff_ask ask = {.args = args, .count = arg_count, .doors = doors};
+  struct tg__diff_ask ask = {.args = args, .count = arg_count, .access = access};
   *out = NULL;
   struct tg_table *table = tg__table_new("diff");
   if (!table) return tg__fail(e, TG_MEMORY, -1, "out of memory");
   enum tg_err err = answer(inputs, &ask, table, e);
-  if (!err) note_twins(inputs, &ask, table);
+  if (!err) note_duplicate_ranks(inputs, &ask, table);
   if (!err && table->failed) err = tg__no_memory(e, "comparing");
-  if (!err) err = finish(&ask, table, e);
+  if (!err) err = apply_diff_where_sort_limit(&ask, table, e);
   if (!err)
     *out = table;
   else

@@ -8,7 +8,7 @@
 
 #include "analyze/diff/bootstrap.h"
 #include "analyze/host/op_tree.h"
-#include "analyze/whole/steps.h"
+#include "analyze/overview/steps.h"
 
 enum { TG__SIDES = 2 };
 
@@ -66,7 +66,7 @@ bool tg__diff_sorted_end(struct tg__diff_sorted *s,
                          size_t rows); /* when both sides have been sorted; false on no memory */
 void tg__diff_sorted_free(struct tg__diff_sorted *s);
 
-/* ---- what a trace tells of how it was made (diff_conditions.c, diff_shapes.c) ---------------- */
+/* ---- how a trace was recorded (diff_conditions.c, diff_shapes.c) ---------------- */
 
 enum { TG__DIFF_FACTS = 24 };
 struct tg__diff_facts {
@@ -108,27 +108,27 @@ struct tg__diff_unit { /* one step of one rank */
   int64_t reach_ns;         /* largest end of the units of this rank up to here */
 };
 struct tg__diff_side {
-  const struct tg__diff_doors *doors;
+  const struct tg__diff_access *access;
   struct tg__columns *t; /* NULL: its ranks were looked at one after the other, and let go */
   const char *path;
   char letter; /* what notes call it: A or B */
-  struct tg__ask pick;
+  struct tg__ask selection;
   struct tg__diff_unit *units; /* by rank, then start */
   struct tg__step_cost *costs; /* by unit */
   size_t unit_count, cap, cost_cap;
   size_t count;                 /* steps; each has one unit a rank */
   size_t ranks;                 /* that have units */
   int64_t loss[TG__LOSS_COUNT]; /* of the ranks asked for */
-  size_t left_out; /* units at the end: without their device work, not there in every rank, or beyond TG__DRAW_MOST */
-  bool whole;      /* some rank has no steps: all of it is one unit */
-  bool is_noisy;   /* others kept the machine busy */
+  size_t left_out;   /* units at the end: without their device work, not there in every rank, or beyond TG__DRAW_MOST */
+  bool is_recording; /* some rank has no steps: all of it is one unit */
+  bool is_noisy;     /* others kept the machine busy */
   struct tg__draws draws; /* weights NULL: too few steps for an interval */
   struct tg__diff_facts facts;
   struct tg__diff_shapes shapes;
   struct tg__diff_named named[TG__DIFF_BYS]; /* of a side without a trace at hand: what was asked for */
 };
 /* A trace whole, or a part of a run: kinds has the bits of those to collect now. *out is to be closed either way. */
-enum tg_err tg__diff_side_take(struct tg__columns *t, const struct tg__diff_doors *doors, const struct tg_arg *args,
+enum tg_err tg__diff_side_take(struct tg__columns *t, const struct tg__diff_access *access, const struct tg_arg *args,
                                size_t arg_count, int side, unsigned kinds, struct tg__diff_side *out,
                                struct tg_error *e);
 bool tg__diff_side_add(struct tg__diff_side *to,
@@ -157,7 +157,7 @@ struct tg__conditions {
   struct tg__arena arena;
   bool failed;
 };
-/* All that both traces tell of how they were made; accept: keys joined by comma, or all. */
+/* All that both traces state about their recording; accept: keys joined by comma, or all. */
 enum tg_err tg__conditions_read(const struct tg__diff_side *a, const struct tg__diff_side *b, const char *accept,
                                 struct tg__conditions *out, struct tg_error *e);
 void tg__conditions_free(struct tg__conditions *c);
@@ -170,9 +170,9 @@ tg__conditions_deciding(const struct tg__conditions *c); /* the first that withh
 struct tg__diff_ask { /* the arguments of one diff, checked */
   const struct tg_arg *args;
   size_t count;
-  const struct tg__diff_doors *doors; /* NULL: no side is a run */
-  unsigned by;                        /* bits of enum tg__diff_by */
-  double least_pct;                   /* smaller changes are none */
+  const struct tg__diff_access *access; /* NULL: no side is read rank by rank */
+  unsigned by;                          /* bits of enum tg__diff_by */
+  double least_pct;                     /* smaller changes are none */
 };
 const char *tg__diff_arg(const struct tg__diff_ask *a,
                          const char *name); /* the value given, else its default; see diff.def */

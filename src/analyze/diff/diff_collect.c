@@ -134,7 +134,7 @@ static bool open_rows(struct work *w) {
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-static bool add_node(struct work *w, const struct tg__op_node *n, uint32_t row, uint32_t step, bool inside) {
+static bool add_diff_node(struct work *w, const struct tg__op_node *n, uint32_t row, uint32_t step, bool inside) {
   struct tg__diff_entry *entry = row == TG_NONE ? NULL : entry_of(w->out, row, step);
   if (!entry) return false;
   const int64_t self_ns = tg__op_tree_self_ns(w->s->t, n);
@@ -156,7 +156,7 @@ typedef bool visit_fn(void *ctx, struct work *w, uint32_t node, uint32_t step);
 static bool each_operator(struct work *w, const struct tg__op_tree *tree, visit_fn *visit, void *ctx) {
   const struct tg__columns *t = w->s->t;
   for (uint32_t k = 0; k < t->track_count; k++) {
-    if (!tg__ask_has_track(&w->s->pick, t, k)) continue;
+    if (!tg__ask_has_track(&w->s->selection, t, k)) continue;
     for (uint32_t i = tree->first[k]; i < tree->first[k + 1]; i++) {
       const struct tg__op_node *n = &tree->nodes[i];
       if (!n->in_table || n->absorbed_by != TG_NONE) continue;
@@ -169,7 +169,7 @@ static bool each_operator(struct work *w, const struct tg__op_tree *tree, visit_
 
 static bool visit_op(void *ctx, struct work *w, uint32_t node, uint32_t step) {
   const struct tg__op_node *n = &((const struct tg__op_tree *)ctx)->nodes[node];
-  return add_node(w, n, row_of_name(w, w->s->t->slices.name[n->slice], false), step, false);
+  return add_diff_node(w, n, row_of_name(w, w->s->t->slices.name[n->slice], false), step, false);
 }
 
 /* ---- modules --------------------------------------------------------------------------------- */
@@ -203,7 +203,7 @@ static bool visit_module(void *ctx, struct work *w, uint32_t node, uint32_t step
   own->v[TG__DIFF_SELF_CPU] += tg__op_tree_self_ns(w->s->t, n);
   own->v[TG__DIFF_SELF_DEVICE] += n->device_ns;
   for (; path; path = m->group.modules.up[path])
-    if (!add_node(w, n, row_of_module(w, m, path), step, true)) return false;
+    if (!add_diff_node(w, n, row_of_module(w, m, path), step, true)) return false;
   return true;
 }
 
@@ -229,11 +229,11 @@ static bool add_device_work(struct work *w, uint32_t track, uint32_t slice, bool
   const uint32_t rank = t->tracks[track].rank, call = tg__launch_of(t, slice);
   const bool known = call != TG_NONE;
   const uint32_t step =
-      known || w->s->whole ? tg__diff_step_at(w->s, rank, t->slices.start_ns[known ? call : slice]) : TG_NONE;
-  w->out->loose += !known && !w->s->whole;
+      known || w->s->is_recording ? tg__diff_step_at(w->s, rank, t->slices.start_ns[known ? call : slice]) : TG_NONE;
+  w->out->loose += !known && !w->s->is_recording;
   if (step == TG_NONE) return true;
   const bool is_kernel =
-      tg__slice_class(t, slice) == TG__CLASS_KERNEL; /* copies are told apart by what stands in brackets */
+      tg__slice_class(t, slice) == TG__CLASS_KERNEL; /* copies are distinguished by the text in brackets */
   const uint32_t row = row_of_name(w, t->slices.name[slice], family && is_kernel);
   struct tg__diff_entry *entry = row == TG_NONE ? NULL : entry_of(w->out, row, step);
   if (!entry) return false;
@@ -245,7 +245,7 @@ static bool add_device_work(struct work *w, uint32_t track, uint32_t slice, bool
 static enum tg_err collect_device_work(struct work *w, bool family) {
   const struct tg__columns *t = w->s->t;
   for (uint32_t k = 0; k < t->track_count; k++) {
-    if (!tg__ask_has_track(&w->s->pick, t, k)) continue;
+    if (!tg__ask_has_track(&w->s->selection, t, k)) continue;
     TG__EACH (i, tg__slices_of(&t->tracks[k])) {
       if (tg__class_is_device_work(tg__slice_class(t, i)) && !add_device_work(w, k, i, family)) return TG_MEMORY;
     }
@@ -262,16 +262,16 @@ static int64_t peak_of(const struct tg_table *t, size_t row) {
 
 /* The highest peak of each device over the ranks. What was not recorded with memory has none. */
 static enum tg_err collect_peaks(struct work *w) {
-  const struct tg__ask *const pick = &w->s->pick;
+  const struct tg__ask *const selection = &w->s->selection;
   struct tg__columns *const t = w->s->t;
   char number[24] = "all";
-  if (pick->rank != TG_NONE)
+  if (selection->rank != TG_NONE)
     snprintf(number, sizeof number, "%lld",
-             (long long)(t->ranks[pick->rank].number < 0 ? 0 : t->ranks[pick->rank].number));
+             (long long)(t->ranks[selection->rank].number < 0 ? 0 : t->ranks[selection->rank].number));
   const struct tg_arg rank = {"rank", number};
   struct tg_table *rows;
-  const struct tg__question *const memory = tg__catalog_question(w->s->doors->catalog, TG__Q_memory);
-  enum tg_err err = w->s->doors->ask(t, memory->name, &rank, 1, &rows, NULL);
+  const struct tg__question *const memory = tg__catalog_question(w->s->access->catalog, TG__Q_memory);
+  enum tg_err err = w->s->access->ask(t, memory->name, &rank, 1, &rows, NULL);
   if (err) return err == TG_NO_DATA ? TG_OK : err;
   for (size_t i = 0; !err && i < rows->rows; i++) {
     const struct tg__str device =

@@ -8,12 +8,12 @@
 
 /* ---- what a column is ------------------------------------------------------------------------ */
 
-/* Names that a recording gives: another may have others for the same. */
+/* Names made by the recording: another recording may have others for the same. */
 static bool is_of_recording(enum tg__role role) {
   return role == TG__ROLE_RECORDED || role == TG__ROLE_RANK || role == TG__ROLE_PROCESS_ID || role == TG__ROLE_TRACK;
 }
 
-static enum tg__diff_role role_of(enum tg__role role, bool has_columns) {
+static enum tg__diff_role diff_role_of(enum tg__role role, bool has_columns) {
   switch (role) {
   case TG__ROLE_VALUE:
   case TG__ROLE_INSTANT:
@@ -35,7 +35,8 @@ static enum tg__diff_role role_of(enum tg__role role, bool has_columns) {
 
 /* What a cell holds, as a number that is the same on both sides; false: nothing, or on side 1 a text that side 0
  * does not have at all. */
-static bool value_of(struct tg_table *const sides[TG__SIDES], int side, size_t column, size_t row, uint64_t *value) {
+static bool diff_value_of(struct tg_table *const sides[TG__SIDES], int side, size_t column, size_t row,
+                          uint64_t *value) {
   const struct tg__column *const c = &sides[side]->columns[column];
   if (c->type == TG_INT) {
     *value = (uint64_t)c->ints[row];
@@ -51,17 +52,17 @@ static bool value_of(struct tg_table *const sides[TG__SIDES], int side, size_t c
 }
 
 /* *out: at least half of what one side holds is on the other as well. Of tracks, processes and threads it must be
- * all: which is which is not told by a number that both happen to have. false on no memory. */
+ * all: a number that both happen to have does not match them. false on no memory. */
 static bool is_shared(struct tg_table *const sides[TG__SIDES], size_t column, bool *out) {
   const struct tg__column *const c = &sides[0]->columns[column];
   struct tg__map seen[TG__SIDES] = {0};
   size_t different[TG__SIDES] = {0}, common = 0;
   bool done = true;
   for (int side = 0; side < TG__SIDES; side++) {
-    struct tg__map own = {0}; /* texts that the other side lacks are told apart by their own numbers */
+    struct tg__map own = {0}; /* texts that the other side lacks are distinguished by their own numbers */
     for (size_t row = 0; done && row < sides[side]->rows; row++) {
       uint64_t value;
-      const bool known = value_of(sides, side, column, row, &value);
+      const bool known = diff_value_of(sides, side, column, row, &value);
       if (!known && (c->type == TG_INT || sides[side]->columns[column].texts[row] == TG_NONE)) continue;
       if (!known) value = sides[side]->columns[column].texts[row];
       uint32_t *const slot = tg__map_slot(known ? &seen[side] : &own, value, 0);
@@ -81,8 +82,8 @@ static bool is_shared(struct tg_table *const sides[TG__SIDES], size_t column, bo
 
 /* ---- roles ----------------------------------------------------------------------------------- */
 
-static enum tg_err pick(const struct tg_table *t, const char *list, const char *what, enum tg__diff_role role,
-                        uint8_t *roles, struct tg_error *e) {
+static enum tg_err assign_role(const struct tg_table *t, const char *list, const char *what, enum tg__diff_role role,
+                               uint8_t *roles, struct tg_error *e) {
   for (const char *p = list; *p;) {
     const char *const end = strchrnul(p, ',');
     size_t column;
@@ -146,11 +147,11 @@ enum tg_err tg__diff_columns_choose(struct tg_table *const sides[TG__SIDES], con
   const char *const keys = tg__diff_arg(ask, "keys"), *const columns = tg__diff_arg(ask, "columns");
   *out = (struct tg__diff_columns){.roles = tg__alloc(t->column_count + 1), .by = SIZE_MAX};
   if (!out->roles) return tg__fail(e, TG_MEMORY, -1, "out of memory");
-  enum tg_err err = pick(t, keys, "keys", TG__DIFF_KEY, out->roles, e);
-  if (!err) err = pick(t, columns, "columns", TG__DIFF_VALUE, out->roles, e);
+  enum tg_err err = assign_role(t, keys, "keys", TG__DIFF_KEY, out->roles, e);
+  if (!err) err = assign_role(t, columns, "columns", TG__DIFF_VALUE, out->roles, e);
   if (err) return err;
   for (size_t c = 0; c < t->column_count; c++) {
-    const enum tg__diff_role role = role_of(t->columns[c].role, *columns);
+    const enum tg__diff_role role = diff_role_of(t->columns[c].role, *columns);
     if (out->roles[c] == TG__DIFF_LEFT_OUT && (!*keys || role == TG__DIFF_VALUE)) out->roles[c] = (uint8_t)role;
   }
   if (!*keys && !loosen(sides, out, notes)) return tg__no_memory(e, "matching rows");

@@ -12,7 +12,7 @@ enum tg__diff_role {
 };
 struct tg__diff_columns {
   uint8_t *roles; /* by column, enum tg__diff_role */
-  size_t by;      /* the column whose change rows are sorted by; SIZE_MAX = none */
+  size_t by;      /* rows are sorted by the change of this column; SIZE_MAX = none */
   bool in_order;  /* a column that names rows says other things on the two sides, so they are matched without it */
 };
 /* By keys= and columns= of the ask, else by what the columns hold. Both sides have the same columns. To be closed

@@ -1,4 +1,5 @@
-/* Whether two traces may be compared: the same work, the same machine, the same software, as far as the traces tell. */
+/* Whether two traces may be compared: the same work, the same machine, the same software, as far as the traces state
+ * it. */
 #include "analyze/diff/diff.h"
 
 #include <stdio.h>
@@ -12,15 +13,15 @@ static char *copy(struct tg__conditions *c, const struct tg__out *text) {
   return own;
 }
 
-static struct tg__condition *find(struct tg__conditions *c, const char *key) {
+static struct tg__condition *find_condition(struct tg__conditions *c, const char *key) {
   for (size_t i = 0; i < c->count; i++)
     if (strcmp(c->items[i].key, key) == 0) return &c->items[i];
   return NULL;
 }
 
 /* One side's value of a condition; takes the text over. */
-static void put(struct tg__conditions *c, int side, const char *key, bool decides, struct tg__out *text) {
-  struct tg__condition *x = find(c, key);
+static void put_condition(struct tg__conditions *c, int side, const char *key, bool decides, struct tg__out *text) {
+  struct tg__condition *x = find_condition(c, key);
   if (!x && text->len && tg__grow((void **)&c->items, &c->cap, c->count + 1, sizeof *c->items)) {
     x = &c->items[c->count++];
     *x = (struct tg__condition){.key = key, .decides = decides};
@@ -72,7 +73,7 @@ static const char times_alone[] = "times alone";
 static struct tg__str document_member(const struct tg__diff_side *s, const char *key) {
   struct tg__str value = TG_STR("");
   for (uint32_t r = 0; r < s->t->rank_count && !value.len; r++)
-    if (tg__ask_has_rank(&s->pick, r)) value = tg__document_member(s->t, r, key);
+    if (tg__ask_has_rank(&s->selection, r)) value = tg__document_member(s->t, r, key);
   return value;
 }
 
@@ -121,7 +122,7 @@ static bool take_devices(struct tg__diff_side *s) {
   struct tg__out names = {0};
   for (uint32_t r = 0; r < s->t->rank_count && !names.len;
        r++) /* one rank speaks for all: each sees the devices of its machine */
-    if (tg__ask_has_rank(&s->pick, r)) put_devices(s, &s->t->ranks[r], &names);
+    if (tg__ask_has_rank(&s->selection, r)) put_devices(s, &s->t->ranks[r], &names);
   return set_fact(&s->facts, DEVICES, &names);
 }
 
@@ -168,9 +169,9 @@ static void put_facts(struct tg__conditions *c, int side, const struct tg__diff_
   for (unsigned i = 0; i < TG__DIFF_FACTS; i++) {
     struct tg__out text = {0};
     if (i == WORLD_SIZE && s->facts.world_size > 0) tg__out_int(&text, s->facts.world_size);
-    if (i == STEP) tg__out_text(&text, s->whole ? "the whole recording" : kinds[s->facts.step_kind]);
+    if (i == STEP) tg__out_text(&text, s->is_recording ? "the whole recording" : kinds[s->facts.step_kind]);
     if (s->facts.texts[i]) tg__out_text(&text, s->facts.texts[i]);
-    put(c, side, facts[i].key, facts[i].decides, &text);
+    put_condition(c, side, facts[i].key, facts[i].decides, &text);
   }
 }
 
@@ -186,7 +187,7 @@ static bool is_batch(struct tg__str a, struct tg__str b) {
 
 static void put_shapes(struct tg__conditions *c, const struct tg__shapes_verdict *v) {
   const bool batch = v->other && is_batch(v->shape[0], v->shape[1]);
-  if (batch && find(c, "batch_size")) return; /* the recording says it itself */
+  if (batch && find_condition(c, "batch_size")) return; /* the recording says it itself */
   for (int side = 0; side < TG__SIDES; side++) {
     struct tg__out text = {0};
     const struct tg__str shape = v->shape[side];
@@ -197,7 +198,7 @@ static void put_shapes(struct tg__conditions *c, const struct tg__shapes_verdict
     else
       tg__out_format(&text, "%.*s of %.*s", (int)shape.len, shape.ptr, (int)(v->op.len < 64 ? v->op.len : 64),
                      v->op.ptr);
-    put(c, side, batch ? "batch_size" : "input_shapes", true, &text);
+    put_condition(c, side, batch ? "batch_size" : "input_shapes", true, &text);
   }
 }
 

@@ -167,7 +167,7 @@ static bool find_columns(const struct tg_table *table, struct columns *out) {
   return true;
 }
 
-static struct tg__str cell(const struct columns *c, const struct tg__column *column, size_t row) {
+static struct tg__str diff_text_cell(const struct columns *c, const struct tg__column *column, size_t row) {
   return column->texts[row] == TG_NONE ? TG_STR("") : tg__strings_get(c->table->strings, column->texts[row]);
 }
 
@@ -181,7 +181,7 @@ static bool beyond(const struct test *t, double v) {
 static bool may_be_none(const struct test *t, const struct columns *c, size_t row) {
   if (isnan(c->low->reals[row])) return false;
   if (!t->has_name && !tg__str_eq(t->kind, TG_STR("step")))
-    return tg__str_eq(cell(c, c->verdict, row), TG_STR("no difference"));
+    return tg__str_eq(diff_text_cell(c, c->verdict, row), TG_STR("no difference"));
   return c->low->reals[row] <= 0 && c->high->reals[row] >= 0;
 }
 
@@ -194,9 +194,9 @@ static bool holds(const struct test *t, const struct columns *c, size_t row) {
 }
 
 static void say_row(const struct test *t, const struct columns *c, size_t row) {
-  const struct tg__str name = cell(c, c->name, row), quantity = cell(c, c->quantity, row);
+  const struct tg__str name = diff_text_cell(c, c->name, row), quantity = diff_text_cell(c, c->quantity, row);
   const double a = c->a->reals[row], b = c->b->reals[row];
-  const struct tg__str unit = cell(c, c->unit, row);
+  const struct tg__str unit = diff_text_cell(c, c->unit, row);
   const bool time = tg__str_eq(unit, TG_STR("ns"));
   const char *const said = time ? " ms" : unit.len ? " bytes" : "";
   char share[32] = "";
@@ -224,8 +224,8 @@ static void gather_words(struct words *w, const struct columns *c, const struct 
                          const struct test *t, bool any_kind) {
   uint32_t last = TG_NONE; /* rows of one name stand together */
   for (size_t row = 0; row < c->table->rows; row++) {
-    if (column->texts[row] == last || (!any_kind && !tg__str_eq(cell(c, c->by, row), t->kind))) continue;
-    const struct tg__str s = cell(c, column, row);
+    if (column->texts[row] == last || (!any_kind && !tg__str_eq(diff_text_cell(c, c->by, row), t->kind))) continue;
+    const struct tg__str s = diff_text_cell(c, column, row);
     last = column->texts[row];
     char *own = tg__arena_copy(&w->arena, s.ptr, s.len);
     if (!own || !tg__grow((void **)&w->items, &w->cap, w->count + 1, sizeof *w->items)) return; /* fewer candidates */
@@ -268,26 +268,26 @@ static enum tg_err no_kind(const struct test *t, const struct columns *c) {
 /* ---- the test -------------------------------------------------------------------------------- */
 
 static enum tg_err check_row(const struct test *t, const struct columns *c, size_t row) {
-  const struct tg__str unit = cell(c, c->unit, row);
-  if (tg__str_eq(cell(c, c->verdict, row), TG_STR("withheld")))
+  const struct tg__str unit = diff_text_cell(c, c->unit, row);
+  if (tg__str_eq(diff_text_cell(c, c->verdict, row), TG_STR("withheld")))
     return tg__fail(t->e, TG_NO_DATA, -1,
                     "fail-if: times are not judged where conditions differ (see --accept)%s%.200s",
                     c->table->note_count ? ". " : "", c->table->note_count ? c->table->notes[0] : "");
   if (t->is_share || tg__str_eq(unit, (struct tg__str){t->dimension, (uint32_t)strlen(t->dimension)})) return TG_OK;
-  return tg__fail(t->e, TG_USAGE, -1, "fail-if: the unit of the number does not fit: %.*s is in %s, or give %%",
+  return tg__fail(t->e, TG_USAGE, -1, "fail-if: the unit of the number does not fit: %.*s is in %s, or use %%",
                   (int)(t->quantity.len ? t->quantity.len : t->kind.len),
                   t->quantity.len ? t->quantity.ptr : t->kind.ptr,
                   unit.len ? tg__str_eq(unit, TG_STR("ns")) ? "ns, us, ms or s" : "B, KB, MB or GB" : "no unit");
 }
 
-static enum tg_err judge(const struct test *t, const struct columns *c, bool *fails) {
+static enum tg_err judge_diff_fail(const struct test *t, const struct columns *c, bool *fails) {
   bool kind = false, name = false, quantity = false;
   for (size_t row = 0; row < c->table->rows; row++) {
-    if (!tg__str_eq(cell(c, c->by, row), t->kind)) continue;
+    if (!tg__str_eq(diff_text_cell(c, c->by, row), t->kind)) continue;
     kind = true;
-    if (t->has_name && !tg__str_eq(cell(c, c->name, row), t->name)) continue;
+    if (t->has_name && !tg__str_eq(diff_text_cell(c, c->name, row), t->name)) continue;
     name = true;
-    if (t->quantity.len && !tg__str_eq(cell(c, c->quantity, row), t->quantity)) continue;
+    if (t->quantity.len && !tg__str_eq(diff_text_cell(c, c->quantity, row), t->quantity)) continue;
     quantity = true;
     const enum tg_err err = check_row(t, c, row);
     if (err) return err;
@@ -322,5 +322,5 @@ enum tg_err tg__diff_fails(const struct tg_table *diff, const char *expression, 
       if (tg__str_eq(t.kind, (struct tg__str){firsts[i][0], (uint32_t)strlen(firsts[i][0])}))
         t.quantity = (struct tg__str){firsts[i][1], (uint32_t)strlen(firsts[i][1])};
   }
-  return err ? err : judge(&t, &c, fails);
+  return err ? err : judge_diff_fail(&t, &c, fails);
 }

@@ -8,7 +8,7 @@
 struct join {
   struct tg_table *sides[TG__SIDES];
   struct tg__diff_columns columns;
-  struct tg__strings *keys; /* texts of keys, the n-th occurrence told apart → position in pairs */
+  struct tg__strings *keys; /* texts of keys, the n-th occurrence counted → position in pairs */
   uint32_t (*pairs)[TG__SIDES];
   size_t count, cap;
 };
@@ -70,7 +70,7 @@ static bool match_rows(struct join *j, int side, bool *repeated) {
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static void add_columns(const struct join *j, struct tg_table *out) {
+static void add_compared_columns(const struct join *j, struct tg_table *out) {
   static const char *const ends[] = {"a", "b", "delta"};
   const struct tg_table *t = j->sides[0];
   for (size_t c = 0; c < t->column_count; c++)
@@ -102,7 +102,7 @@ static void put_cell(const struct tg_table *t, const struct tg__column *c, size_
     tg__put_bool(out, c->bools[row]);
 }
 
-static void put_ints(const int64_t v[TG__SIDES], struct tg_table *out) {
+static void put_diff_question_ints(const int64_t v[TG__SIDES], struct tg_table *out) {
   int64_t delta = TG_NULL_INT;
   if (v[0] != TG_NULL_INT && v[1] != TG_NULL_INT && __builtin_sub_overflow(v[1], v[0], &delta)) delta = TG_NULL_INT;
   for (int side = 0; side < TG__SIDES; side++) tg__put_int(out, v[side]);
@@ -110,23 +110,23 @@ static void put_ints(const int64_t v[TG__SIDES], struct tg_table *out) {
 }
 
 static void put_values(const struct join *j, const uint32_t rows[TG__SIDES], size_t column, struct tg_table *out) {
-  const bool whole = j->sides[0]->columns[column].type == TG_INT;
+  const bool is_recording = j->sides[0]->columns[column].type == TG_INT;
   int64_t ints[TG__SIDES] = {TG_NULL_INT, TG_NULL_INT};
   double reals[TG__SIDES] = {NAN, NAN};
   for (int side = 0; side < TG__SIDES; side++) {
     const struct tg__column *const c = &j->sides[side]->columns[column];
-    if (rows[side] != TG_NONE && whole) ints[side] = c->ints[rows[side]];
-    if (rows[side] != TG_NONE && !whole) reals[side] = c->reals[rows[side]];
+    if (rows[side] != TG_NONE && is_recording) ints[side] = c->ints[rows[side]];
+    if (rows[side] != TG_NONE && !is_recording) reals[side] = c->reals[rows[side]];
   }
-  if (whole) {
-    put_ints(ints, out);
+  if (is_recording) {
+    put_diff_question_ints(ints, out);
     return;
   }
   for (int side = 0; side < TG__SIDES; side++) tg__put_real(out, reals[side]);
   tg__put_real(out, reals[1] - reals[0]);
 }
 
-static void put_row(const struct join *j, const uint32_t rows[TG__SIDES], struct tg_table *out) {
+static void put_diff_question_row(const struct join *j, const uint32_t rows[TG__SIDES], struct tg_table *out) {
   const int from = rows[0] == TG_NONE;
   const struct tg_table *t = j->sides[from];
   for (size_t c = 0; c < t->column_count; c++)
@@ -170,8 +170,8 @@ static enum tg_err ask_side(const struct tg__diff_input *in, const struct tg__di
   if (*rank) args[count++] = (struct tg_arg){"rank", rank};
   if (*step) args[count++] = (struct tg_arg){"step", step};
   const char *const question = tg__diff_arg(ask, "question");
-  const enum tg_err err = in->trace ? ask->doors->ask_trace(in->trace, question, args, count, out, e)
-                                    : ask->doors->ask(in->columns, question, args, count, out, e);
+  const enum tg_err err = in->trace ? ask->access->ask_trace(in->trace, question, args, count, out, e)
+                                    : ask->access->ask(in->columns, question, args, count, out, e);
   tg__free(args);
   return err;
 }
@@ -211,8 +211,8 @@ static enum tg_err join_sides(struct join *j, const struct tg__diff_ask *ask, st
     tg__free(order);
     return tg__no_memory(e, "sorting");
   }
-  add_columns(j, out);
-  for (size_t i = 0; i < j->count; i++) put_row(j, j->pairs[order[i]], out);
+  add_compared_columns(j, out);
+  for (size_t i = 0; i < j->count; i++) put_diff_question_row(j, j->pairs[order[i]], out);
   tg__free(order);
   if (repeated && !j->columns.in_order)
     tg__table_note(out, "some rows have the same key as others: these are matched in their order");

@@ -7,8 +7,8 @@
 
 /* ---- adding rows ----------------------------------------------------------------------------- */
 
-static struct tg__diff_row *add_row(struct tg__diff_rows *rows, enum tg__diff_by by, const char *name, size_t len,
-                                    const char *quantity, const char *unit) {
+static struct tg__diff_row *add_diff_row(struct tg__diff_rows *rows, enum tg__diff_by by, const char *name, size_t len,
+                                         const char *quantity, const char *unit) {
   if (!tg__grow((void **)&rows->items, &rows->cap, rows->count + 1, sizeof *rows->items)) return NULL;
   const uint32_t id = tg__strings_add(rows->names, name, len);
   if (id == TG_NONE) return NULL;
@@ -39,7 +39,7 @@ static void put_change(struct tg__diff_row *r, const struct tg__change *c) {
 
 enum step_value { TOTAL, HOST, DEVICE_EVENTS, THREAD_CPU, FIRST_PART };
 
-static int64_t value_of(const struct tg__step_cost *c, unsigned what) {
+static int64_t diff_value_of(const struct tg__step_cost *c, unsigned what) {
   switch (what) {
   case TOTAL:
     return c->end_ns - c->start_ns;
@@ -73,7 +73,7 @@ static bool quantile_of(const int64_t *values, size_t n, double q, double *out) 
 static void mean_of_ranks(const struct tg__diff_side *s, unsigned what, int64_t *values) {
   for (size_t i = 0; i < s->unit_count; i++) {
     int64_t *const v = &values[s->units[i].step];
-    if (__builtin_add_overflow(*v, value_of(&s->costs[i], what), v)) *v = INT64_MAX;
+    if (__builtin_add_overflow(*v, diff_value_of(&s->costs[i], what), v)) *v = INT64_MAX;
   }
   for (size_t i = 0; s->ranks > 1 && i < s->count; i++) values[i] = llround((double)values[i] / (double)s->ranks);
 }
@@ -107,7 +107,7 @@ static bool measure(const struct tg__diff_side *s, unsigned what, double q, doub
 static bool add_step_figure(struct tg__diff_rows *rows, const struct tg__diff_side *const sides[TG__SIDES],
                             enum tg__diff_by by, const char *name, const char *quantity, const char *unit,
                             unsigned what, double q) {
-  struct tg__diff_row *r = add_row(rows, by, name, strlen(name), quantity, unit);
+  struct tg__diff_row *r = add_diff_row(rows, by, name, strlen(name), quantity, unit);
   if (!r || !measure(sides[0], what, q, &r->a, rows->draws[0]) || !measure(sides[1], what, q, &r->b, rows->draws[1]))
     return false;
   if (has_interval(sides[0], sides[1])) {
@@ -169,7 +169,7 @@ struct by_name {
 };
 
 /* One figure of one row on one side: its values a step, gathered; their mean over all steps. false on no memory. */
-static bool gather(struct by_name *w, int side, uint32_t row, unsigned figure, size_t *count, double *mean) {
+static bool gather_diff(struct by_name *w, int side, uint32_t row, unsigned figure, size_t *count, double *mean) {
   const struct tg__diff_sorted *entries = &w->entries[side];
   const uint32_t begin = entries->first[row], end = entries->first[row + 1];
   if (!tg__grow((void **)&w->step, &w->room, end - begin + 1, sizeof *w->step) ||
@@ -188,7 +188,7 @@ static bool gather(struct by_name *w, int side, uint32_t row, unsigned figure, s
   return true;
 }
 
-/* The same in every step: no draw can give another mean. */
+/* The same in every step: every draw has the same mean. */
 static bool is_constant(const struct by_name *w, int side, size_t count) {
   if (count && count != w->sides[side]->count) return false;
   for (size_t i = 1; i < count; i++)
@@ -210,14 +210,14 @@ static bool add_figure(struct tg__diff_rows *rows, struct by_name *w, enum tg__d
   const bool draws = has_interval(w->sides[0], w->sides[1]);
   size_t count[TG__SIDES];
   for (int side = 0; side < TG__SIDES; side++) {
-    if (!gather(w, side, row, figure, &count[side], &mean[side])) return false;
+    if (!gather_diff(w, side, row, figure, &count[side], &mean[side])) return false;
     constant[side] = is_constant(w, side, count[side]);
     if (draws) draw(w, side, count[side], constant[side], mean[side], rows->draws[side]);
   }
   if (!count[0] && !count[1]) return true;
   const struct tg__str name = tg__strings_get(w->names, row);
   struct tg__diff_row *r =
-      add_row(rows, by, name.ptr, name.len, tg__diff_figure_names[figure], figure == TG__DIFF_CALLS ? "" : "ns");
+      add_diff_row(rows, by, name.ptr, name.len, tg__diff_figure_names[figure], figure == TG__DIFF_CALLS ? "" : "ns");
   if (!r) return false;
   r->a = mean[0], r->b = mean[1];
   r->in_a = w->entries[0].first[row] < w->entries[0].first[row + 1];
@@ -243,7 +243,7 @@ static double size_of(const struct by_name *w, uint32_t row) {
   return ns;
 }
 
-static bool larger(uint32_t a, uint32_t b, const void *ctx) {
+static bool diff_is_larger(uint32_t a, uint32_t b, const void *ctx) {
   return ((const double *)ctx)[a] > ((const double *)ctx)[b];
 }
 
@@ -257,7 +257,7 @@ static uint32_t *choose_rows(const struct by_name *w, uint32_t *count) {
     sizes[i] = size_of(w, i);
   }
   if (ok && *count > MOST_NAMES) {
-    ok = tg__sort_index(order, *count, larger, sizes);
+    ok = tg__sort_index(order, *count, diff_is_larger, sizes);
     *count = MOST_NAMES;
   }
   tg__free(sizes);
@@ -320,7 +320,7 @@ static bool add_peaks(struct tg__diff_rows *rows, const struct tg__diff_named *n
   for (size_t i = 0; i < n->count; i++) {
     const struct tg__str device = tg__strings_get(n->names, n->items[i].row);
     struct tg__diff_row *r = find_row(rows, device);
-    if (!r && (r = add_row(rows, TG__DIFF_MEMORY, device.ptr, device.len, "peak", "bytes")) != NULL)
+    if (!r && (r = add_diff_row(rows, TG__DIFF_MEMORY, device.ptr, device.len, "peak", "bytes")) != NULL)
       r->in_a = r->in_b = false;
     if (!r) return false;
     *(side ? &r->b : &r->a) = (double)n->items[i].v[TG__DIFF_PEAK];

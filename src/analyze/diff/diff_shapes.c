@@ -38,7 +38,7 @@ bool tg__diff_shapes_take(struct tg__diff_side *s) {
   struct tg__op_tree tree = {0};
   bool ok = (h->names = tg__strings_new()) && !tg__op_tree_build(t, &tree);
   for (uint32_t k = 0; ok && k < t->track_count; k++) {
-    if (!tg__ask_has_track(&s->pick, t, k)) continue;
+    if (!tg__ask_has_track(&s->selection, t, k)) continue;
     for (uint32_t i = tree.first[k]; ok && i < tree.first[k + 1]; i++) {
       const struct tg__op_node *n = &tree.nodes[i];
       if (!n->is_op || n->absorbed_by != TG_NONE) continue;

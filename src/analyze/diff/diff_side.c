@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-static bool is_wanted(const struct tg__ask *a, const struct tg__step_cost *c, uint32_t rank) {
+static bool is_wanted_side(const struct tg__ask *a, const struct tg__step_cost *c, uint32_t rank) {
   if (!a->has_steps) return true;
   for (size_t i = 0; i < a->window_count; i++) {
     const struct tg__window *w = &a->windows[i];
@@ -29,19 +29,19 @@ static bool add_unit(struct tg__diff_side *s, uint32_t rank, uint32_t step, cons
   return true;
 }
 
-static enum tg_err add_rank(struct tg__diff_side *s, uint32_t rank) {
+static enum tg_err add_side_of_rank(struct tg__diff_side *s, uint32_t rank) {
   struct tg__breakdown b;
   enum tg_err err = tg__steps_breakdown(s->t, rank, TG__STEPS_DETECTED, &b);
-  const bool whole = b.source == TG__STEPS_WHOLE;
+  const bool is_recording = b.source == TG__STEPS_RECORDING;
   size_t steps = 0;
   for (size_t i = 0; !err && i < b.count; i++) {
-    if (!whole && !is_wanted(&s->pick, &b.steps[i], rank)) continue;
-    if (steps < TG__DRAW_MOST && !add_unit(s, rank, (uint32_t)steps, &b.steps[i], whole)) err = TG_MEMORY;
+    if (!is_recording && !is_wanted_side(&s->selection, &b.steps[i], rank)) continue;
+    if (steps < TG__DRAW_MOST && !add_unit(s, rank, (uint32_t)steps, &b.steps[i], is_recording)) err = TG_MEMORY;
     steps++;
   }
   if (!err && steps) {
     s->left_out += b.left_out + (steps > TG__DRAW_MOST ? steps - TG__DRAW_MOST : 0);
-    s->whole |= whole;
+    s->is_recording |= is_recording;
     s->is_noisy |= tg__noise_of(s->t, rank, &b).is_busy;
     if (steps > TG__DRAW_MOST) steps = TG__DRAW_MOST;
     s->count = s->ranks && s->count < steps ? s->count : steps;
@@ -54,8 +54,8 @@ static enum tg_err add_rank(struct tg__diff_side *s, uint32_t rank) {
 /* A file that could not be read is of no rank. */
 static void take_losses(struct tg__diff_side *s) {
   for (uint32_t r = 0; r < s->t->rank_count; r++)
-    for (int k = 0; k < TG__LOSS_COUNT && tg__ask_has_rank(&s->pick, r); k++)
-      if (k != TG__LOSS_skipped_file || s->pick.rank == TG_NONE || s->t->rank_count == 1)
+    for (int k = 0; k < TG__LOSS_COUNT && tg__ask_has_rank(&s->selection, r); k++)
+      if (k != TG__LOSS_skipped_file || s->selection.rank == TG_NONE || s->t->rank_count == 1)
         s->loss[k] += s->t->ranks[r].loss[k];
 }
 
@@ -68,15 +68,15 @@ void tg__diff_note_losses(struct tg_table *out, char letter, const int64_t loss[
   }
 }
 
-enum tg_err tg__diff_side_take(struct tg__columns *t, const struct tg__diff_doors *doors, const struct tg_arg *args,
+enum tg_err tg__diff_side_take(struct tg__columns *t, const struct tg__diff_access *access, const struct tg_arg *args,
                                size_t arg_count, int side, unsigned kinds, struct tg__diff_side *out,
                                struct tg_error *e) {
-  *out = (struct tg__diff_side){.doors = doors, .t = t, .path = t->path, .letter = "AB"[side]};
-  enum tg_err err = tg__ask_select(t, args, arg_count, &out->pick, e);
+  *out = (struct tg__diff_side){.access = access, .t = t, .path = t->path, .letter = "AB"[side]};
+  enum tg_err err = tg__ask_select(t, args, arg_count, &out->selection, e);
   if (err) return err;
   take_losses(out);
   for (uint32_t r = 0; !err && r < t->rank_count; r++)
-    if (tg__ask_has_rank(&out->pick, r)) err = add_rank(out, r);
+    if (tg__ask_has_rank(&out->selection, r)) err = add_side_of_rank(out, r);
   if (!err && (!tg__diff_facts_take(out) || !tg__diff_shapes_take(out))) err = TG_MEMORY;
   for (unsigned by = 0; !err && by < TG__DIFF_BYS; by++)
     if (kinds >> by & 1) err = tg__diff_collect(out, (enum tg__diff_by)by, &out->named[by]);
@@ -96,7 +96,7 @@ bool tg__diff_side_add(struct tg__diff_side *to, const struct tg__diff_side *par
   to->ranks += part->ranks;
   to->left_out += part->left_out;
   for (int k = 0; k < TG__LOSS_COUNT; k++) to->loss[k] += part->loss[k];
-  to->whole |= part->whole;
+  to->is_recording |= part->is_recording;
   to->is_noisy |= part->is_noisy;
   bool ok = tg__diff_facts_add(&to->facts, &part->facts) && tg__diff_shapes_add(&to->shapes, 0, &part->shapes);
   for (unsigned by = 0; ok && by < TG__DIFF_BYS; by++)
@@ -130,7 +130,7 @@ enum tg_err tg__diff_side_end(struct tg__diff_side *s, struct tg_error *e) {
 }
 
 void tg__diff_side_close(struct tg__diff_side *s) {
-  tg__ask_end(&s->pick);
+  tg__ask_end(&s->selection);
   tg__free(s->units);
   tg__free(s->costs);
   tg__draws_free(&s->draws);

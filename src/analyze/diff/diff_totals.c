@@ -40,10 +40,10 @@ static bool counts(enum tg__class c) { return c != TG__CLASS_SPAN && c != TG__CL
 
 static enum tg_err count_exactly(struct tg__diff_totals *w) {
   for (uint32_t k = 0; k < w->t->track_count; k++) {
-    if (!tg__ask_has_track(&w->pick, w->t, k)) continue;
+    if (!tg__ask_has_track(&w->selection, w->t, k)) continue;
     TG__EACH (i, tg__slices_of(&w->t->tracks[k])) {
       const enum tg__class c = tg__slice_class(w->t, i);
-      if (!counts(c) || !tg__ask_has_slice(&w->pick, w->t, k, i)) continue;
+      if (!counts(c) || !tg__ask_has_slice(&w->selection, w->t, k, i)) continue;
       if (!tg__diff_count_one(w, i, tg__class_is_device_work(c) || c == TG__CLASS_GPU_ANNOTATION,
                               w->t->slices.dur_ns[i]))
         return TG_MEMORY;
@@ -65,7 +65,7 @@ static enum tg_err count_trace(void *ctx, struct tg__columns *t, struct tg_error
   struct tg__diff_totals *const w = c->w;
   struct tg_error why = {0};
   w->t = t;
-  enum tg_err err = tg__ask_select(t, c->args, c->arg_count, &w->pick, &why);
+  enum tg_err err = tg__ask_select(t, c->args, c->arg_count, &w->selection, &why);
   const size_t texts = (size_t)tg__strings_count(t->strings) + 1;
   w->row_of = err ? NULL : tg__alloc(texts * sizeof *w->row_of);
   if (w->row_of) {
@@ -80,7 +80,7 @@ static enum tg_err count_trace(void *ctx, struct tg__columns *t, struct tg_error
   } else {
     tg__fail(e, err, why.offset, "%s", why.text);
   }
-  tg__ask_end(&w->pick);
+  tg__ask_end(&w->selection);
   tg__free(w->row_of);
   return err;
 }
@@ -94,9 +94,10 @@ static enum tg_err count_side(struct tg__diff_totals *w, const struct tg__diff_i
   struct counting c = {.w = w, .args = args, .arg_count = in->is_run ? 1 : 2};
   enum tg_err err = TG_OK;
   if (in->is_run)
-    err = tg__ask_select(in->columns, args + 1, 1, &w->pick, e); /* one that is not among them: what ranks there are */
-  if (in->is_run) tg__ask_end(&w->pick);
-  if (!err) err = in->is_run ? ask->doors->each(in->trace, count_trace, &c, e) : count_trace(&c, in->columns, e);
+    err = tg__ask_select(in->columns, args + 1, 1, &w->selection,
+                         e); /* one that is not among them: what ranks there are */
+  if (in->is_run) tg__ask_end(&w->selection);
+  if (!err) err = in->is_run ? ask->access->each(in->trace, count_trace, &c, e) : count_trace(&c, in->columns, e);
   return err || c.any ? err : tg__fail(e, c.why.code, c.why.offset, "%s", c.why.text);
 }
 

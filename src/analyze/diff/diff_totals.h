@@ -17,7 +17,7 @@ struct tg__diff_totals {
   /* one side */
   int side;
   const struct tg__columns *t;
-  struct tg__ask pick;
+  struct tg__ask selection;
   uint32_t *row_of; /* by string id of the trace */
 };
 bool tg__diff_count_one(struct tg__diff_totals *w, uint32_t slice, bool is_device,

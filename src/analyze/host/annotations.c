@@ -47,7 +47,7 @@ static void launches_of_track(const struct work *w, uint32_t track, struct launc
     if (w->device_of[i] > 0) launches_add(l, w->t->slices.start_ns[i], w->device_of[i]);
 }
 
-static bool starts_before(uint32_t a, uint32_t b, const void *ctx) {
+static bool annotation_starts_before(uint32_t a, uint32_t b, const void *ctx) {
   const int64_t *start = ctx;
   return start[a] < start[b];
 }
@@ -55,7 +55,7 @@ static bool starts_before(uint32_t a, uint32_t b, const void *ctx) {
 /* The same list by start: several threads were put into it one after the other. */
 static void sort_launches(struct launches *l) {
   struct launches sorted = {0};
-  uint32_t *order = tg__order_new(l->count, starts_before, l->start_ns);
+  uint32_t *order = tg__order_new(l->count, annotation_starts_before, l->start_ns);
   const bool done = order != NULL;
   for (size_t i = 0; done && i < l->count; i++)
     launches_add(&sorted, l->start_ns[order[i]], l->device_ns[order[i] + 1] - l->device_ns[order[i]]);
@@ -102,7 +102,7 @@ struct tg__annotation *tg__annotation_at(struct tg__annotations *s, uint32_t nam
   return &s->items[*slot];
 }
 
-static void add_track(struct work *w, uint32_t track, const struct launches *of_all) {
+static void add_annotation_of_track(struct work *w, uint32_t track, const struct launches *of_all) {
   const struct tg__columns *t = w->t;
   const struct tg__track *k = &t->tracks[track];
   struct launches own = {0};
@@ -148,8 +148,8 @@ static uint32_t most_helped(struct work *w, uint32_t track) {
   return best;
 }
 
-/* What each host call launched, which threads carry annotations, and which help which. */
-static void prepare(struct work *w) {
+/* What each host call launched, which threads have annotations, and which belong together. */
+static void prepare_annotation(struct work *w) {
   const struct tg__columns *t = w->t;
   const struct tg__reach reach = tg__reach_of(t, w->a->rank);
   for (uint32_t k = reach.first_track; k < reach.end_track; k++) {
@@ -191,7 +191,7 @@ struct by_total {
   const struct tg__annotation *items;
 };
 
-static bool comes_before(uint32_t a, uint32_t b, const void *ctx) {
+static bool annotation_comes_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct by_total *o = ctx;
   const struct tg__annotation *x = &o->items[a], *y = &o->items[b];
   if (x->rank != y->rank) return x->rank < y->rank;
@@ -203,7 +203,7 @@ static bool comes_before(uint32_t a, uint32_t b, const void *ctx) {
 bool tg__annotations_put(const struct tg__annotations *s, const struct tg__columns *t, bool knows_device,
                          struct tg_table *out) {
   const struct by_total by = {t, s->items};
-  uint32_t *order = tg__order_new(s->count, comes_before, &by);
+  uint32_t *order = tg__order_new(s->count, annotation_comes_before, &by);
   const bool ok = order != NULL;
   for (size_t i = 0; ok && i < s->count; i++) put_annotation(t, &s->items[order[i]], knows_device, out);
   if (ok && !s->count)
@@ -228,7 +228,7 @@ static void add_ranks(struct work *w) {
     launches_for_all(w, r, &of_all);
     w->failed |= of_all.failed;
     for (uint32_t k = t->ranks[r].first_track; k < t->ranks[r].first_track + t->ranks[r].track_count && !w->failed; k++)
-      add_track(w, k, &of_all);
+      add_annotation_of_track(w, k, &of_all);
     launches_free(&of_all);
   }
 }
@@ -262,7 +262,7 @@ static void add_all(struct work *w) {
   w->first_helper = tg__alloc(tracks * sizeof *w->first_helper);
   w->next_helper = tg__alloc(tracks * sizeof *w->next_helper);
   w->failed = !w->device_of || !w->annotated || !w->helps_all || !w->first_helper || !w->next_helper;
-  if (!w->failed) prepare(w);
+  if (!w->failed) prepare_annotation(w);
   if (!w->failed) add_ranks(w);
   tg__free(w->device_of);
   tg__free(w->annotated);

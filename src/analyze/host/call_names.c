@@ -28,7 +28,7 @@ void tg__call_names_close(struct tg__call_names *n) {
   *n = (struct tg__call_names){0};
 }
 
-static bool is_word(char c) {
+static bool is_call_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
@@ -42,7 +42,7 @@ static uint32_t overload_dot(struct tg__str s) {
       dot = i;
     else if (c == ':' && dot == s.len && i + 1 < s.len && s.ptr[i + 1] == ':')
       colons = true, i++;
-    else if (!is_word(c))
+    else if (!is_call_word(c))
       return s.len;
   }
   return dot;

@@ -45,7 +45,7 @@ static bool is_repeated(struct work *w, uint32_t slice, uint32_t forward) {
   return outer != TG_NONE && forward_of(w, outer) == forward;
 }
 
-static bool add_track(struct work *w, uint32_t track, struct tg__map *known) {
+static bool add_pair_of_track(struct work *w, uint32_t track, struct tg__map *known) {
   const struct tg__track *k = &w->t->tracks[track];
   const int64_t *dur = w->t->slices.dur_ns;
   TG__EACH (i, tg__slices_of(k)) {
@@ -127,7 +127,7 @@ enum tg_err tg__answer_forward_backward(const struct tg__columns *t, const struc
     if (!tg__ask_has_rank(a, r)) continue;
     struct tg__map known = {0};
     for (uint32_t k = t->ranks[r].first_track; ok && k < t->ranks[r].first_track + t->ranks[r].track_count; k++)
-      ok = add_track(&w, k, &known);
+      ok = add_pair_of_track(&w, k, &known);
     tg__map_free(&known);
   }
   ok = ok && put_pairs(&w, out);

@@ -3,7 +3,7 @@
 
 enum { WRITE_MOST = 256 }; /* labels of one path in a text: keeps the output of deep stacks linear in the input */
 
-/* ---- which events carry an argument ---------------------------------------------------------- */
+/* ---- which events have an argument ---------------------------------------------------------- */
 
 bool tg__schema_mask_make(const struct tg__columns *t, uint32_t key, struct tg__schema_mask *out) {
   *out = (struct tg__schema_mask){.key = key};

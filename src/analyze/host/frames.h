@@ -4,7 +4,7 @@
 
 #include "analyze/analyze.h"
 
-/* ---- which events carry an argument ---------------------------------------------------------- */
+/* ---- which events have an argument ---------------------------------------------------------- */
 
 /* Looking a key up in the args of every event costs; looking it up once per schema does not. */
 struct tg__schema_mask {
@@ -42,8 +42,8 @@ bool tg__paths_open(struct tg__paths *p, const struct tg__columns *t); /* false 
 void tg__paths_close(struct tg__paths *p);
 uint32_t tg__paths_step(struct tg__paths *p, uint32_t from, uint32_t label);
 uint32_t tg__paths_label(struct tg__paths *p, struct tg__str text); /* a string id of the trace is a label, too */
-/* The label of a Python frame by its string id: the name, without the address that tells one object of a built-in
- * method from the next ("<built-in method add of Tensor object at 0x7f…>"). */
+/* The label of a Python frame by its string id: the name, without the address that differs between objects of a
+ * built-in method from the next ("<built-in method add of Tensor object at 0x7f…>"). */
 uint32_t tg__paths_frame(struct tg__paths *p, uint32_t string_id);
 struct tg__str tg__paths_text(const struct tg__paths *p, uint32_t label);
 /* Labels of a path, first to last, joined. Of very long paths only the last labels are written, with … in front. */

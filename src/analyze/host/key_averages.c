@@ -67,7 +67,7 @@ static struct row *new_row(struct work *w, const struct row *first) {
 }
 
 /* The row an event belongs to, made when it is the first of its kind. */
-static struct row *row_of(struct work *w, const struct row *event) {
+static struct row *find_average_row(struct work *w, const struct row *event) {
   if (w->by_event) return new_row(w, event);
   if (event->group >> (32 - FLAG_BITS)) return NULL;
   uint32_t *slot =
@@ -95,14 +95,14 @@ static bool count_host(struct work *w, uint32_t track, uint32_t node) {
   const struct tg__op_node *n = &w->tree.nodes[node];
   const enum tg__class cls = tg__slice_class(t, n->slice);
   if (cls == TG__CLASS_PYTHON && !w->python) return true;
-  struct row *r = row_of(w, &(struct row){.name = tg__call_name(&w->names, n->slice),
-                                          .group = w->group.count ? tg__op_group_of(&w->group, node) : 0,
-                                          .flags = is_annotation(cls) ? ANNOTATION_ROW : 0,
-                                          .slice = n->slice,
-                                          .track = track,
-                                          .node = node,
-                                          .start_ns = t->slices.start_ns[n->slice],
-                                          .dur_ns = t->slices.dur_ns[n->slice]});
+  struct row *r = find_average_row(w, &(struct row){.name = tg__call_name(&w->names, n->slice),
+                                                    .group = w->group.count ? tg__op_group_of(&w->group, node) : 0,
+                                                    .flags = is_annotation(cls) ? ANNOTATION_ROW : 0,
+                                                    .slice = n->slice,
+                                                    .track = track,
+                                                    .node = node,
+                                                    .start_ns = t->slices.start_ns[n->slice],
+                                                    .dur_ns = t->slices.dur_ns[n->slice]});
   if (!r) return false;
   r->calls++;
   r->cpu_ns += t->slices.dur_ns[n->slice];
@@ -124,13 +124,13 @@ static bool count_async(struct work *w, uint32_t track, uint32_t slice) {
   const struct tg__columns *t = w->t;
   const enum tg__class cls = tg__slice_class(t, slice);
   if ((cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) || !tg__call_is_async(&w->names, slice)) return true;
-  struct row *r = row_of(w, &(struct row){.name = tg__call_name(&w->names, slice),
-                                          .flags = is_annotation(cls) ? ANNOTATION_ROW : 0,
-                                          .slice = slice,
-                                          .track = track,
-                                          .node = TG_NONE,
-                                          .start_ns = t->slices.start_ns[slice],
-                                          .dur_ns = t->slices.dur_ns[slice]});
+  struct row *r = find_average_row(w, &(struct row){.name = tg__call_name(&w->names, slice),
+                                                    .flags = is_annotation(cls) ? ANNOTATION_ROW : 0,
+                                                    .slice = slice,
+                                                    .track = track,
+                                                    .node = TG_NONE,
+                                                    .start_ns = t->slices.start_ns[slice],
+                                                    .dur_ns = t->slices.dur_ns[slice]});
   if (!r) return false;
   r->calls++;
   r->cpu_ns += t->slices.dur_ns[slice];
@@ -148,13 +148,13 @@ static bool count_device(struct work *w, uint32_t track, uint32_t slice) {
   if (!tg__class_is_device_work(cls) && cls != TG__CLASS_GPU_ANNOTATION) return true;
   if (!is_of_process(w, slice)) return true;
   const int64_t ns = t->slices.dur_ns[slice];
-  struct row *r = row_of(w, &(struct row){.name = tg__call_name(&w->names, slice),
-                                          .flags = DEVICE_ROW | (is_annotation(cls) ? ANNOTATION_ROW : 0),
-                                          .slice = slice,
-                                          .track = track,
-                                          .node = TG_NONE,
-                                          .start_ns = t->slices.start_ns[slice],
-                                          .dur_ns = ns});
+  struct row *r = find_average_row(w, &(struct row){.name = tg__call_name(&w->names, slice),
+                                                    .flags = DEVICE_ROW | (is_annotation(cls) ? ANNOTATION_ROW : 0),
+                                                    .slice = slice,
+                                                    .track = track,
+                                                    .node = TG_NONE,
+                                                    .start_ns = t->slices.start_ns[slice],
+                                                    .dur_ns = ns});
   if (!r) return false;
   r->calls++;
   r->device_ns += ns;
@@ -165,12 +165,12 @@ static bool count_device(struct work *w, uint32_t track, uint32_t slice) {
 /* Memory that no event of its thread accounts for has a row of its own, and so has every failure to get some. */
 static bool count_memory(struct work *w, uint32_t name, const struct tg__memory_event *e) {
   if (!has_track(w, e->track)) return true;
-  struct row *r = row_of(w, &(struct row){.name = name,
-                                          .flags = MEMORY_ROW,
-                                          .slice = TG_NONE,
-                                          .track = e->track,
-                                          .node = TG_NONE,
-                                          .start_ns = e->ts_ns});
+  struct row *r = find_average_row(w, &(struct row){.name = name,
+                                                    .flags = MEMORY_ROW,
+                                                    .slice = TG_NONE,
+                                                    .track = e->track,
+                                                    .node = TG_NONE,
+                                                    .start_ns = e->ts_ns});
   if (!r) return false;
   const int d = !tg__memory_is_cpu(e);
   r->calls++;
@@ -210,7 +210,7 @@ static bool count_events(struct work *w) {
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
+static bool average_row_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct work *w = ctx;
   return is_before(&w->rows[a], &w->rows[b]);
 }
@@ -232,7 +232,7 @@ static void put_group(const struct work *w, const struct row *r, struct tg__out 
 
 static int64_t or_null(uint32_t index) { return index == TG_NONE ? TG_NULL_INT : (int64_t)index; }
 
-static void put_row(const struct work *w, const struct row *r, struct tg__out *text, struct tg_table *out) {
+static void put_average_row(const struct work *w, const struct row *r, struct tg__out *text, struct tg_table *out) {
   const struct tg__columns *t = w->t;
   const uint32_t parent = r->node == TG_NONE ? TG_NONE : w->tree.nodes[r->node].parent;
   tg__put_text(out, tg__call_text(&w->names, r->name));
@@ -251,12 +251,12 @@ static void put_row(const struct work *w, const struct row *r, struct tg__out *t
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) tg__put_int(out, numbers[i]);
 }
 
-static enum tg_err put_rows(const struct work *w, struct tg_table *out) {
+static enum tg_err put_average_rows(const struct work *w, struct tg_table *out) {
   enum tg_err err = TG_MEMORY;
   struct tg__out text = {0};
-  uint32_t *order = tg__order_new(w->count, row_before, w);
+  uint32_t *order = tg__order_new(w->count, average_row_before, w);
   if (!order || !tg__table_reserve(out, w->count)) goto done;
-  for (size_t i = 0; i < w->count; i++) put_row(w, &w->rows[order[i]], &text, out);
+  for (size_t i = 0; i < w->count; i++) put_average_row(w, &w->rows[order[i]], &text, out);
   if (!w->by_event) tg__op_group_notes(&w->group, out);
   err = text.err;
 done:
@@ -277,7 +277,7 @@ static enum tg_err read_threads(struct work *w, struct tg_error *e) {
     if (end != p && !*end) return TG_OK;
     if (end == p || *end != ',')
       return tg__fail(e, TG_USAGE, -1,
-                      "thread=%.60s is no list of thread ids: give whole numbers joined by commas, or all", threads);
+                      "thread=%.60s is no list of thread ids: use whole numbers joined by commas, or all", threads);
   }
   return tg__fail(e, TG_USAGE, -1, "thread= names more than %d threads", MAX_THREADS);
 }
@@ -290,7 +290,7 @@ static enum tg_err read_arguments(struct work *w, const char **by, struct tg_err
   w->all_processes = !*pid || strcmp(pid, "all") == 0;
   w->pid = w->all_processes ? 0 : strtoll(pid, &end, 10);
   if (!w->all_processes && *end)
-    return tg__fail(e, TG_USAGE, -1, "pid=%.60s is not a process id: give a whole number, or all", pid);
+    return tg__fail(e, TG_USAGE, -1, "pid=%.60s is not a process id: use a whole number, or all", pid);
   enum tg_err err = read_threads(w, e);
   if (!err) err = tg__ask_choice(w->ask, "python", truths, 2, &python, e);
   if (err) return err;
@@ -301,7 +301,7 @@ static enum tg_err read_arguments(struct work *w, const char **by, struct tg_err
   return err;
 }
 
-static enum tg_err prepare(struct work *w, struct tg_error *e) {
+static enum tg_err prepare_average(struct work *w, struct tg_error *e) {
   const char *by = "name";
   enum tg_err err = read_arguments(w, &by, e);
   if (err) return err;
@@ -317,9 +317,9 @@ static enum tg_err prepare(struct work *w, struct tg_error *e) {
 enum tg_err tg__answer_key_averages(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                     struct tg_error *e) {
   struct work w = {.t = t, .ask = a};
-  enum tg_err err = prepare(&w, e);
+  enum tg_err err = prepare_average(&w, e);
   if (!err) {
-    err = count_events(&w) ? put_rows(&w, out) : TG_MEMORY;
+    err = count_events(&w) ? put_average_rows(&w, out) : TG_MEMORY;
     if (err)
       tg__fail(e, err, -1, "out of memory while summing up events");
     else if (!out->rows)

@@ -50,7 +50,7 @@ static uint32_t place_of_text(struct tg__modules *m, uint32_t rank, struct tg__s
   return place;
 }
 
-static uint32_t text_of(const struct tg__modules *m, uint32_t slice) {
+static uint32_t module_text_of(const struct tg__modules *m, uint32_t slice) {
   if (!tg__schema_mask_has(m->t, &m->hierarchy, slice)) return TG_NONE;
   const uint32_t text = tg__arg_str(m->t, m->t->slices.args[slice], TG__K_MODULE_HIERARCHY);
   return text == TG__K_EMPTY ? TG_NONE : text;
@@ -58,7 +58,7 @@ static uint32_t text_of(const struct tg__modules *m, uint32_t slice) {
 
 /* 0 when the operator names none; TG_NONE on no memory. */
 static uint32_t place_of_op_text(struct tg__modules *m, uint32_t rank, uint32_t slice, struct tg__map *by_text) {
-  const uint32_t text = text_of(m, slice);
+  const uint32_t text = module_text_of(m, slice);
   if (text == TG_NONE) return 0;
   uint32_t *place = tg__map_slot(by_text, (uint64_t)rank << 32 | text, TG_NONE);
   if (place && *place == TG_NONE) *place = place_of_text(m, rank, tg__name(m->t, text));

@@ -16,8 +16,8 @@ struct work {
   uint32_t *attribute;              /* by place: string id of the module's name in its parent, TG_NONE */
   int64_t *first_kid, *next_kid;    /* by place, -1 = none: in order of first arrival */
   bool has_frames;                  /* else calls and Python time are not known */
-  int64_t whole_ns;
-  bool of_device; /* whole_ns is device time */
+  int64_t all_ns;
+  bool of_device; /* all_ns is device time */
 };
 
 /* ---- counting -------------------------------------------------------------------------------- */
@@ -83,7 +83,7 @@ static void add_to(struct sums *to, const struct sums *s) {
 }
 
 /* A place has a larger number than the one it is in. */
-static void add_up(struct work *w) {
+static void sum_up_module(struct work *w) {
   const struct tg__paths *paths = &w->modules.paths;
   int64_t host_ns = 0, device_ns = 0;
   for (size_t i = paths->count; i-- > 0;) {
@@ -98,7 +98,7 @@ static void add_up(struct work *w) {
     w->first_kid[up] = (int64_t)i;
   }
   w->of_device = device_ns > 0;
-  w->whole_ns = w->of_device ? device_ns : host_ns;
+  w->all_ns = w->of_device ? device_ns : host_ns;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -116,13 +116,13 @@ static int64_t share_of(const struct work *w, const struct sums *s) {
 }
 
 static void put_pct(const struct work *w, const struct sums *s, struct tg_table *out) {
-  if (w->whole_ns > 0)
-    tg__put_real(out, 100.0 * (double)share_of(w, s) / (double)w->whole_ns);
+  if (w->all_ns > 0)
+    tg__put_real(out, 100.0 * (double)share_of(w, s) / (double)w->all_ns);
   else
     tg__put_null(out);
 }
 
-static void put_line(const struct work *w, const struct line *l, struct tg_table *out) {
+static void put_module_line(const struct work *w, const struct line *l, struct tg_table *out) {
   if (l->rank == TG_NONE)
     tg__put_null(out);
   else
@@ -151,7 +151,7 @@ static void put_line(const struct work *w, const struct line *l, struct tg_table
 
 static void put_outside(const struct work *w, struct tg_table *out) {
   const struct line l = {TG_STR("(outside of modules)"), TG_NONE, TG_NULL_INT, TG_NONE, &w->self[0], &w->total[0]};
-  put_line(w, &l, out);
+  put_module_line(w, &l, out);
 }
 
 /* Calls `see` for every place, parents first, kids in order of arrival; 1 on the way in, -1 on the way out. */
@@ -175,7 +175,7 @@ static void walk(struct work *w, void (*see)(struct work *w, uint32_t place, int
   }
 }
 
-static uint32_t rank_of(const struct work *w, uint32_t place) {
+static uint32_t module_rank_of(const struct work *w, uint32_t place) {
   const struct tg__paths *paths = &w->modules.paths;
   while (paths->up[place]) place = paths->up[place];
   return paths->label[place];
@@ -195,7 +195,7 @@ static bool is_empty(const struct sums *self, const struct sums *total) {
 static void see_for_tree(struct work *w, uint32_t place, int64_t depth, int way, void *ctx) {
   struct tree_rows *rows = ctx;
   if (way < 0) return;
-  if (depth == 0) rows->rank = rank_of(w, place);
+  if (depth == 0) rows->rank = module_rank_of(w, place);
   if (!tg__ask_has_rank(w->ask, rows->rank) || is_empty(&w->self[place], &w->total[place])) return;
   const struct line l = {tg__paths_text(&w->modules.paths, w->modules.paths.label[place]),
                          rows->rank,
@@ -203,7 +203,7 @@ static void see_for_tree(struct work *w, uint32_t place, int64_t depth, int way,
                          w->attribute[place],
                          &w->self[place],
                          &w->total[place]};
-  put_line(w, &l, rows->out);
+  put_module_line(w, &l, rows->out);
 }
 
 /* ---- by class -------------------------------------------------------------------------------- */
@@ -274,7 +274,7 @@ static enum tg_err put_classes(struct work *w, struct tg_table *out) {
   for (size_t i = 0; i < c.count; i++) {
     const struct class_row *r = &c.rows[order[i]];
     const struct line l = {r->name, TG_NONE, TG_NULL_INT, TG_NONE, &r->self, &r->total};
-    put_line(w, &l, out);
+    put_module_line(w, &l, out);
   }
   err = TG_OK;
 done:
@@ -286,7 +286,7 @@ done:
 
 /* ---- answering ------------------------------------------------------------------------------- */
 
-static enum tg_err prepare(struct work *w) {
+static enum tg_err prepare_module(struct work *w) {
   enum tg_err err = tg__op_tree_build(w->t, &w->tree);
   if (!err) err = tg__modules_open(&w->modules, w->t, tg__reach_of(w->t, w->ask->rank), &w->tree);
   if (!err) err = tg__memory_events_read(w->t, w->ask, &w->tree, &w->memory);
@@ -306,10 +306,10 @@ static enum tg_err prepare(struct work *w) {
   return TG_OK;
 }
 
-static enum tg_err answer(struct work *w, bool by_class, struct tg_table *out) {
+static enum tg_err answer_module(struct work *w, bool by_class, struct tg_table *out) {
   for (uint32_t k = 0; k < w->t->track_count; k++)
     if (tg__ask_has_rank(w->ask, w->t->tracks[k].rank)) count_track(w, k);
-  add_up(w);
+  sum_up_module(w);
   enum tg_err err = TG_OK;
   if (by_class) {
     err = put_classes(w, out);
@@ -334,7 +334,7 @@ enum tg_err tg__answer_modules(const struct tg__columns *t, const struct tg__ask
   bool any;
   err = tg__modules_have_names(t, &any);
   if (!err && any) {
-    err = prepare(&w);
+    err = prepare_module(&w);
     any = w.modules.any;
   }
   if (!err && !any)
@@ -343,7 +343,7 @@ enum tg_err tg__answer_modules(const struct tg__columns *t, const struct tg__ask
                    "with torch.profiler's "
                    "with_stack=True");
   else if (!err)
-    err = answer(&w, by == 1, out);
+    err = answer_module(&w, by == 1, out);
   if (err == TG_MEMORY) tg__fail(e, err, -1, "out of memory while adding up modules");
   tg__modules_close(&w.modules);
   tg__op_tree_free(&w.tree);

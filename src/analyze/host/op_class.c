@@ -21,7 +21,7 @@ static bool claims_all(enum tg__op_class c) {
 
 /* ---- by name --------------------------------------------------------------------------------- */
 
-static bool is_collective(struct tg__str name) {
+static bool is_collective_op(struct tg__str name) {
   static const char *const prefixes[] = {
       "nccl:", "gloo:", "mpi:", "ucc:", "hccl:", "xccl:", "c10d::", "_c10d_functional::", "c10d_functional::"};
   for (size_t k = 0; k < sizeof prefixes / sizeof *prefixes; k++)
@@ -48,7 +48,7 @@ static struct tg__str word_of(struct tg__str name, char buf[WORD_MOST]) {
 }
 
 static enum tg__op_class class_of_name(struct tg__str name) {
-  if (is_collective(name)) return TG__OPS_COMM;
+  if (is_collective_op(name)) return TG__OPS_COMM;
   char buf[WORD_MOST];
   const struct tg__str word = word_of(name, buf);
   static const struct {

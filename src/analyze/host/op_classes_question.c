@@ -54,7 +54,7 @@ static bool more_time(uint32_t a, uint32_t b, const void *ctx) {
   return x->device_ns != y->device_ns ? x->device_ns > y->device_ns : x->self_cpu_ns > y->self_cpu_ns;
 }
 
-static enum tg_err put_rows(const struct work *w, struct tg_table *out) {
+static enum tg_err put_op_class_rows(const struct work *w, struct tg_table *out) {
   uint32_t order[TG__OPS_COUNT];
   if (!tg__order(order, TG__OPS_COUNT, more_time, w)) return TG_MEMORY;
   const bool device = w->whole.device_ns > 0;
@@ -79,7 +79,7 @@ enum tg_err tg__answer_op_classes(const struct tg__columns *t, const struct tg__
   enum tg_err err = tg__op_tree_build(t, &w.tree);
   if (!err) err = tg__op_classes_open(&w.classes, t, reach, &w.tree);
   for (uint32_t k = reach.first_track; !err && k < reach.end_track; k++) count_track(&w, k);
-  if (!err) err = put_rows(&w, out);
+  if (!err) err = put_op_class_rows(&w, out);
   if (err) tg__fail(e, err, -1, "out of memory while sorting operators into classes");
   tg__op_classes_close(&w.classes);
   tg__op_tree_free(&w.tree);

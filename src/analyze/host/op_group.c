@@ -1,6 +1,6 @@
-/* What calls of one operator are told apart by. */
+/* By what calls of one operator are grouped. */
 #include "analyze/host/op_group.h"
-#include "analyze/whole/steps.h"
+#include "analyze/overview/steps.h"
 
 enum { STACK_DEFAULT = 5, STACK_MOST = 256 };
 
@@ -57,7 +57,7 @@ static uint32_t *module_paths(const struct tg__columns *t, struct tg__reach reac
   return path;
 }
 
-static bool prepare(struct tg__op_group *g) {
+static bool prepare_op_group(struct tg__op_group *g) {
   if (!tg__paths_open(&g->keys, g->t)) return false;
   if (g->names && (!tg__schema_mask_make(g->t, TG__K_FWD_THREAD_ID, &g->forward_thread) ||
                    !tg__schema_mask_make(g->t, TG__K_CALL_FROM, &g->called_from)))
@@ -96,7 +96,7 @@ enum tg_err tg__op_group_open_all(struct tg__op_group *g, const struct tg__colum
           by);
     at += len + (at[len] == '+');
   }
-  return prepare(g) ? TG_OK : tg__no_memory(e, "grouping operators");
+  return prepare_op_group(g) ? TG_OK : tg__no_memory(e, "grouping operators");
 }
 
 enum tg_err tg__op_group_open(struct tg__op_group *g, const struct tg__columns *t, struct tg__reach reach,
@@ -154,8 +154,8 @@ bool tg__op_group_is_backward(const struct tg__op_group *g, uint32_t slice) {
          tg__str_has_prefix(name, "torch::autograd::");
 }
 
-/* The slice whose stack torch shows for this node: its own, or the forward operator of the backward operator it runs
- * in. */
+/* The slice with the stack that torch shows for this node: its own, or the forward operator of the backward operator it
+ * runs in. */
 static uint32_t stack_slice(const struct tg__op_group *g, uint32_t node) {
   for (uint32_t n = node; n != TG_NONE; n = g->tree->nodes[n].parent) {
     const uint32_t slice = g->tree->nodes[n].slice;
@@ -338,14 +338,14 @@ void tg__op_group_write_part(const struct tg__op_group *g, uint32_t group, enum 
 
 void tg__op_group_notes(const struct tg__op_group *g, struct tg_table *out) {
   static const char *const cures[TG__GROUP_PARTS] = {
-      "no input shapes in this trace, so by=shape tells nothing apart: record with record_shapes=True",
-      ("no overload names in this trace, so by=overload tells nothing apart: record with "
+      "no input shapes in this trace, so by=shape has no effect: record with record_shapes=True",
+      ("no overload names in this trace, so by=overload has no effect: record with "
        "experimental_config=_ExperimentalConfig(capture_overload_names=True)"),
-      "no call stacks in this trace, so by=stack tells nothing apart: record with with_stack=True",
-      "no module frames in this trace, so by=module tells nothing apart: record with with_stack=True (or "
+      "no call stacks in this trace, so by=stack has no effect: record with with_stack=True",
+      "no module frames in this trace, so by=module has no effect: record with with_stack=True (or "
       "with_modules=True for "
       "TorchScript)",
-      "no steps in this trace, so by=step tells nothing apart: call prof.step() once per iteration while recording",
+      "no steps in this trace, so by=step has no effect: call prof.step() once per iteration while recording",
   };
   for (unsigned i = 0; i < g->count; i++)
     if (!g->found[g->parts[i]]) tg__table_note(out, "%s", cures[g->parts[i]]);

@@ -1,4 +1,4 @@
-/* op_group: what calls of one operator are told apart by: shapes, overload, stack, module, step, or several of them. */
+/* op_group: by what calls of one operator are grouped: shapes, overload, stack, module, step, or several of them. */
 #ifndef TG_OP_GROUP_H
 #define TG_OP_GROUP_H
 

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-/* What torch calls the kinds of devices whose memory it follows (c10::DeviceType). */
+/* The kinds of devices with memory that torch tracks (c10::DeviceType). */
 static const char *const kinds[] = {[1] = "GPU", [9] = "XLA", [12] = "XPU", [13] = "MPS", [15] = "HPU", [19] = "MTIA"};
 
 const char *tg__memory_device_name(int64_t type, int64_t id, char buf[TG__DEVICE_NAME]) {

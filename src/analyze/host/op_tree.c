@@ -11,7 +11,7 @@ struct builder {
   uint8_t *names;                 /* NAME_* by string id, filled as names turn up */
   struct tg__schema_mask modules; /* schemas with a Python module id */
   struct tg__call_names *calls;   /* NULL, or: nodes are all events that torch's tables show, under these names */
-  uint32_t rank;                  /* whose events become nodes; TG_NONE: all ranks' */
+  uint32_t rank;                  /* the rank with the events; TG_NONE: all ranks */
 };
 
 static uint8_t name_kind(struct builder *b, uint32_t id) {
@@ -79,7 +79,7 @@ static uint32_t enclosing(const struct builder *b, uint32_t top, uint32_t slice)
   return top;
 }
 
-static bool add_node(struct builder *b, uint32_t *top, uint32_t slice, uint8_t kind) {
+static bool add_op_tree_node(struct builder *b, uint32_t *top, uint32_t slice, uint8_t kind) {
   struct tg__op_tree *tree = b->tree;
   if (tree->count == tree->cap && !tg__grow((void **)&tree->nodes, &tree->cap, tree->count + 1, sizeof *tree->nodes))
     return false;
@@ -109,7 +109,7 @@ static bool add_together(struct builder *b, uint32_t *top, uint32_t from, uint32
     for (uint32_t i = from; i < to; i++) {
       const bool frame = to - from > 1 && !b->calls && tg__slice_class(b->t, i) == TG__CLASS_PYTHON;
       uint8_t kind;
-      if (frame == !operators && is_node(b, i, &kind) && !add_node(b, top, i, kind)) return false;
+      if (frame == !operators && is_node(b, i, &kind) && !add_op_tree_node(b, top, i, kind)) return false;
     }
   }
   return true;
@@ -219,13 +219,13 @@ done:
   return err;
 }
 
-static void free_kept(void *item) {
+static void free_kept_op_tree(void *item) {
   struct tg__op_tree *tree = item;
   tree->is_kept = false;
   tg__op_tree_free(tree);
   tg__free(tree);
 }
-static const struct tg__cached cached = {free_kept};
+static const struct tg__cached cached = {free_kept_op_tree};
 
 enum tg_err tg__op_tree_build(const struct tg__columns *t, struct tg__op_tree *out) {
   const struct tg__op_tree *kept = tg__cache_find(t, &cached);
@@ -234,7 +234,7 @@ enum tg_err tg__op_tree_build(const struct tg__columns *t, struct tg__op_tree *o
     struct tg__op_tree *tree = tg__alloc(sizeof *tree);
     if (!tree) return TG_MEMORY;
     if (build(t, NULL, TG_NONE, tree) || !tg__cache_put(t, &cached, tree)) {
-      free_kept(tree);
+      free_kept_op_tree(tree);
       return TG_MEMORY;
     }
     tree->is_kept = true;

@@ -3,7 +3,7 @@
  * Nodes are operators, steps, the annotations of data loader and optimizer, and the Python frames of modules;
  * everything else on a CPU track is passed over. Per track the tree is rebuilt from these alone, because a slice may
  * be the child of something that is no node, and because nodes that partly overlap become siblings here. An operator
- * whose only child is an operator of the same name is one call seen twice: the child is absorbed, its launches stay. */
+ * with a single child of the same name is one call seen twice: the child is absorbed, its launches stay. */
 #ifndef TG_OP_TREE_H
 #define TG_OP_TREE_H
 
@@ -54,7 +54,8 @@ uint32_t tg__launching_op(const struct tg__columns *t, uint32_t device_slice);
 
 /* ---- memory events placed in the tree (op_memory.c) ------------------------------------------ */
 
-/* Whose memory: a kind of c10's devices and a number; -1 where the trace does not say, the number of the host always.
+/* Device of the memory: a kind of c10's devices and a number; -1 where the trace does not say, the number of the host
+ * always.
  */
 struct tg__memory_device {
   int64_t type, id;

@@ -8,7 +8,7 @@ struct row {
   int64_t calls, cpu_ns, self_cpu_ns, device_ns, self_device_ns;
   int64_t bytes[2], self_bytes[2]; /* CPU, devices */
   int64_t flops;
-  bool flops_known; /* some call told */
+  bool flops_known; /* known for some call */
   int64_t tensor_ns, self_tensor_ns;
   bool eligible; /* some call is */
 };
@@ -29,7 +29,7 @@ struct work {
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static struct row *row_of(struct work *w, uint32_t name, uint32_t group) {
+static struct row *find_op_row(struct work *w, uint32_t name, uint32_t group) {
   uint32_t *slot = tg__map_slot(&w->row_of, (uint64_t)name << 32 | group, TG_NONE);
   if (!slot) return NULL;
   if (*slot == TG_NONE) {
@@ -42,7 +42,7 @@ static struct row *row_of(struct work *w, uint32_t name, uint32_t group) {
 
 static bool count_call(struct work *w, uint32_t node) {
   const struct tg__op_node *n = &w->tree.nodes[node];
-  struct row *r = row_of(w, w->t->slices.name[n->slice], w->group.count ? tg__op_group_of(&w->group, node) : 0);
+  struct row *r = find_op_row(w, w->t->slices.name[n->slice], w->group.count ? tg__op_group_of(&w->group, node) : 0);
   if (!r) return false;
   r->calls++;
   r->cpu_ns += w->t->slices.dur_ns[n->slice];
@@ -83,7 +83,7 @@ static enum tg_err count_calls(struct work *w) {
 /* ---- the table ------------------------------------------------------------------------------- */
 
 /* Most device time first, then most host time, then by name: what costs most is on top whatever the trace holds. */
-static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
+static bool op_row_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct work *w = ctx;
   const struct row *x = &w->rows[a], *y = &w->rows[b];
   if (x->self_device_ns != y->self_device_ns) return x->self_device_ns > y->self_device_ns;
@@ -98,8 +98,8 @@ static void put_share(struct tg_table *out, int64_t part, int64_t whole) {
     tg__put_null(out);
 }
 
-static void put_row(const struct work *w, const struct row *r, const char *group, size_t group_len,
-                    const int64_t whole[2], struct tg_table *out) {
+static void put_op_row(const struct work *w, const struct row *r, const char *group, size_t group_len,
+                       const int64_t whole[2], struct tg_table *out) {
   tg__put_trace_text(out, w->t, r->name);
   tg__put_text(out, (struct tg__str){group ? group : "", (uint32_t)group_len});
   tg__put_int(out, r->calls);
@@ -126,11 +126,11 @@ static void put_row(const struct work *w, const struct row *r, const char *group
   put_share(out, r->self_tensor_ns, r->self_device_ns);
 }
 
-static enum tg_err put_rows(const struct work *w, struct tg_table *out) {
+static enum tg_err put_op_rows(const struct work *w, struct tg_table *out) {
   enum tg_err err = TG_MEMORY;
   struct tg__out text = {0};
   int64_t whole[2] = {0};
-  uint32_t *order = tg__order_new(w->count, row_before, w);
+  uint32_t *order = tg__order_new(w->count, op_row_before, w);
   if (!order) return TG_MEMORY;
   for (uint32_t i = 0; i < w->count; i++) {
     whole[0] += w->rows[i].self_cpu_ns;
@@ -141,7 +141,7 @@ static enum tg_err put_rows(const struct work *w, struct tg_table *out) {
     text.len = 0;
     tg__op_group_write(&w->group, r->group, &text);
     if (text.err) goto done;
-    put_row(w, r, text.buf, text.len, whole, out);
+    put_op_row(w, r, text.buf, text.len, whole, out);
   }
   tg__op_group_notes(&w->group, out);
   err = TG_OK;
@@ -151,7 +151,7 @@ done:
   return err;
 }
 
-static enum tg_err prepare(struct work *w, struct tg_error *e) {
+static enum tg_err prepare_op(struct work *w, struct tg_error *e) {
   enum tg_err err = tg__op_tree_build(w->t, &w->tree);
   if (!err) err = tg__op_tensor_sum(w->t, w->ask, &w->tree, &w->tensor);
   if (!err) err = tg__memory_events_read(w->t, w->ask, &w->tree, &w->memory);
@@ -164,10 +164,10 @@ static enum tg_err prepare(struct work *w, struct tg_error *e) {
 enum tg_err tg__answer_ops(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                            struct tg_error *e) {
   struct work w = {.t = t, .ask = a};
-  enum tg_err err = prepare(&w, e);
+  enum tg_err err = prepare_op(&w, e);
   if (!err) {
     err = count_calls(&w);
-    if (!err) err = put_rows(&w, out);
+    if (!err) err = put_op_rows(&w, out);
     if (err) tg__fail(e, err, -1, "out of memory while summing up operators");
   }
   tg__op_group_close(&w.group);

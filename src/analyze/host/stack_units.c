@@ -1,4 +1,4 @@
-/* Python frames, or operators that carry the text of their call stack, as the units the question stacks counts. */
+/* Python frames, or operators with the text of their call stack, as the units the question stacks counts. */
 #include "analyze/host/stack_units.h"
 
 enum { TEXT_FRAMES = 1024 }; /* of one call stack given as text */
@@ -46,7 +46,7 @@ static uint32_t row_label(struct tg__stack_units *u, uint32_t label) {
 
 void tg__stack_units_write(const struct tg__stack_units *u, uint32_t row, struct tg__out *out) {
   const uint32_t name = u->row_names[row];
-  if (u->by == TG__STACK_MODULE || u->by == TG__STACK_WHOLE) {
+  if (u->by == TG__STACK_MODULE || u->by == TG__STACK_FULL) {
     tg__paths_write(&u->paths, name, u->by == TG__STACK_MODULE ? " / " : ";", out);
   } else {
     const struct tg__str s = tg__paths_text(&u->paths, name);
@@ -79,7 +79,7 @@ static bool fill_list(struct tg__stack_units *u, uint32_t key) {
   if (u->by == TG__STACK_MODULE || !u->from_text)
     return add_item(
         u, u->by == TG__STACK_LINE || u->by == TG__STACK_FUNCTION || u->by == TG__STACK_FILE ? row_label(u, key) : key);
-  if (u->by == TG__STACK_WHOLE) return add_item(u, turned(u, key));
+  if (u->by == TG__STACK_FULL) return add_item(u, turned(u, key));
   const size_t first = u->item_count;
   for (uint32_t path = key; path; path = u->paths.up[path])
     if (!add_item(u, row_label(u, u->paths.label[path]))) return false;
@@ -126,9 +126,9 @@ static void sum_device_totals(struct tg__stack_units *u) {
 static bool add_frame(struct tg__stack_units *u, uint32_t *path_of, uint32_t slice, uint32_t parent) {
   const uint32_t name = u->t->slices.name[slice];
   uint32_t key = tg__paths_frame(&u->paths, name);
-  if (u->by == TG__STACK_MODULE || u->by == TG__STACK_WHOLE) {
+  if (u->by == TG__STACK_MODULE || u->by == TG__STACK_FULL) {
     const uint32_t label =
-        u->by == TG__STACK_WHOLE ? key : tg__paths_label(&u->paths, tg__module_name(tg__name(u->t, name)));
+        u->by == TG__STACK_FULL ? key : tg__paths_label(&u->paths, tg__module_name(tg__name(u->t, name)));
     key = tg__paths_step(&u->paths, parent == TG_NONE ? 0 : path_of[parent], label);
     path_of[u->count] = key;
   }
@@ -155,7 +155,7 @@ static bool add_frames(struct tg__stack_units *u, const uint32_t *around, uint32
     frames += tg__slice_class(t, i) == TG__CLASS_PYTHON;
   if (!frames) return true;
   uint32_t *path_of = NULL; /* by unit */
-  const bool paths = u->by == TG__STACK_MODULE || u->by == TG__STACK_WHOLE;
+  const bool paths = u->by == TG__STACK_MODULE || u->by == TG__STACK_FULL;
   bool ok = u->by == TG__STACK_MODULE ||
             tg__grow((void **)&u->items, &u->cap, frames, sizeof *u->items); /* modules are few */
   if (ok && paths) ok = tg__grow((void **)&path_of, &cap, frames, sizeof *path_of);

@@ -1,11 +1,11 @@
-/* stack_units: what the question stacks counts: Python frames, or operators that carry the text of their call stack. */
+/* stack_units: what the question stacks counts: Python frames, or operators with the text of their call stack. */
 #ifndef TG_STACK_UNITS_H
 #define TG_STACK_UNITS_H
 
 #include "analyze/host/frames.h"
 #include "analyze/host/op_tree.h"
 
-enum tg__stack_by { TG__STACK_LINE, TG__STACK_FUNCTION, TG__STACK_FILE, TG__STACK_MODULE, TG__STACK_WHOLE };
+enum tg__stack_by { TG__STACK_LINE, TG__STACK_FUNCTION, TG__STACK_FILE, TG__STACK_MODULE, TG__STACK_FULL };
 
 struct tg__stack_unit {
   uint32_t slice;

@@ -41,7 +41,7 @@ static void mark_names(struct work *w, uint32_t unit, uint32_t add) {
     w->rows[w->units.list_items[list.first + k]].on += add;
 }
 
-static bool enter(struct work *w, uint32_t unit) {
+static bool enter_unit(struct work *w, uint32_t unit) {
   if (!tg__grow((void **)&w->open, &w->open_cap, w->open_count + 1, sizeof *w->open)) return false;
   w->open[w->open_count++] = unit;
   w->units.items[unit].open = true;
@@ -57,13 +57,13 @@ static void leave(struct work *w) {
 
 /* Make `unit` the top of the stack. Where frames partly overlap it may have been left already: then it is entered
  * anew, its own outer ones before it. */
-static bool settle(struct work *w, uint32_t unit) {
+static bool make_top_of_stack(struct work *w, uint32_t unit) {
   uint32_t held = unit;
   while (held != TG_NONE && !w->units.items[held].open) held = w->units.items[held].parent;
   while (w->open_count && w->open[w->open_count - 1] != held) leave(w);
   const size_t from = w->open_count;
   for (; unit != held; unit = w->units.items[unit].parent)
-    if (!enter(w, unit)) return false;
+    if (!enter_unit(w, unit)) return false;
   for (size_t i = from, k = w->open_count; i + 1 < k; i++) {
     const uint32_t other = w->open[--k];
     w->open[k] = w->open[i];
@@ -82,27 +82,27 @@ static enum tg_err count_all(struct work *w, const struct tg__ask *a) {
   w->rows = tg__alloc((w->units.row_count + 1) * sizeof *w->rows);
   if (!w->rows) return TG_MEMORY;
   for (uint32_t i = 0; i < w->units.count; i++) {
-    if (!settle(w, w->units.items[i].parent)) return TG_MEMORY;
+    if (!make_top_of_stack(w, w->units.items[i].parent)) return TG_MEMORY;
     w->units.items[i].counted = is_counted(w, a, w->units.items[i].slice);
     if (w->units.items[i].counted) count_names(w, i);
-    if (!enter(w, i)) return TG_MEMORY;
+    if (!enter_unit(w, i)) return TG_MEMORY;
   }
   return TG_OK;
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
+static bool stack_row_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct work *w = ctx;
   const struct row *x = &w->rows[a], *y = &w->rows[b];
   if (x->self_cpu_ns != y->self_cpu_ns) return x->self_cpu_ns > y->self_cpu_ns;
   return x->cpu_ns > y->cpu_ns;
 }
 
-static enum tg_err put_rows(struct work *w, struct tg_table *out) {
+static enum tg_err put_stack_rows(struct work *w, struct tg_table *out) {
   enum tg_err err = TG_MEMORY;
   struct tg__out name = {0};
-  uint32_t *order = tg__order_new(w->units.row_count, row_before, w);
+  uint32_t *order = tg__order_new(w->units.row_count, stack_row_before, w);
   if (!order) return TG_MEMORY;
   for (size_t i = 0; i < w->units.row_count; i++) {
     const struct row *r = &w->rows[order[i]];
@@ -127,7 +127,7 @@ done:
 static void add_notes(const struct work *w, struct tg_table *out) {
   if (w->units.from_text)
     tg__table_note(
-        out, "no Python frames were recorded: time is that of the operators, which carry their call stack as text");
+        out, "no Python frames were recorded: time is that of the operators, which have their call stack as text");
   else if (w->units.by == TG__STACK_LINE)
     tg__table_note(out, "the line of a recorded Python frame is the first line of its function");
 }
@@ -138,7 +138,7 @@ enum tg_err tg__answer_stacks(const struct tg__columns *t, const struct tg__ask 
                                         [TG__STACK_FUNCTION] = "function",
                                         [TG__STACK_FILE] = "file",
                                         [TG__STACK_MODULE] = "module",
-                                        [TG__STACK_WHOLE] = "stack"};
+                                        [TG__STACK_FULL] = "stack"};
   size_t by;
   enum tg_err err = tg__ask_choice(a, "by", choices, sizeof choices / sizeof *choices, &by, e);
   if (err) return err;
@@ -149,7 +149,7 @@ enum tg_err tg__answer_stacks(const struct tg__columns *t, const struct tg__ask 
                    by == TG__STACK_MODULE ? "module frames" : "call stacks");
   } else {
     if (!err) err = count_all(&w, a);
-    if (!err) err = put_rows(&w, out);
+    if (!err) err = put_stack_rows(&w, out);
     if (!err) add_notes(&w, out);
     if (err) tg__fail(e, err, -1, "out of memory while adding up call stacks");
   }

@@ -11,7 +11,7 @@ struct work {
   struct tg__map row_of; /* (name, class) → row */
   struct row *rows;
   size_t count, cap;
-  int64_t whole_ns;
+  int64_t all_ns;
 };
 
 static bool count_one(struct work *w, uint32_t slice, int64_t ns) {
@@ -27,7 +27,7 @@ static bool count_one(struct work *w, uint32_t slice, int64_t ns) {
   r->calls++;
   r->total_ns += ns;
   if (ns > r->max_ns) r->max_ns = ns;
-  w->whole_ns += ns;
+  w->all_ns += ns;
   return true;
 }
 
@@ -58,14 +58,14 @@ static enum tg_err count_host(struct work *w) {
   return err;
 }
 
-static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
+static bool top_row_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct work *w = ctx;
   const struct row *x = &w->rows[a], *y = &w->rows[b];
   if (x->total_ns != y->total_ns) return x->total_ns > y->total_ns;
   return x->name != y->name && tg__str_cmp(tg__name(w->t, x->name), tg__name(w->t, y->name)) < 0;
 }
 
-static const char *kind_of(const struct row *r) {
+static const char *top_kind_of(const struct row *r) {
   switch ((enum tg__class)r->cls) {
   case TG__CLASS_KERNEL:
     return "kernel";
@@ -80,20 +80,20 @@ static const char *kind_of(const struct row *r) {
   }
 }
 
-static enum tg_err put_rows(const struct work *w, struct tg_table *out) {
-  uint32_t *order = tg__order_new(w->count, row_before, w);
+static enum tg_err put_top_rows(const struct work *w, struct tg_table *out) {
+  uint32_t *order = tg__order_new(w->count, top_row_before, w);
   if (!order) return TG_MEMORY;
   int64_t so_far = 0;
   for (size_t i = 0; i < w->count; i++) {
     const struct row *r = &w->rows[order[i]];
     so_far += r->total_ns;
     tg__put_trace_text(out, w->t, r->name);
-    tg__put_cstr(out, kind_of(r));
+    tg__put_cstr(out, top_kind_of(r));
     tg__put_int(out, r->calls);
     tg__put_int(out, r->total_ns);
     tg__put_real(out, (double)r->total_ns / 1e6);
-    tg__put_real(out, w->whole_ns > 0 ? 100.0 * (double)r->total_ns / (double)w->whole_ns : 0);
-    tg__put_real(out, w->whole_ns > 0 ? 100.0 * (double)so_far / (double)w->whole_ns : 0);
+    tg__put_real(out, w->all_ns > 0 ? 100.0 * (double)r->total_ns / (double)w->all_ns : 0);
+    tg__put_real(out, w->all_ns > 0 ? 100.0 * (double)so_far / (double)w->all_ns : 0);
     tg__put_real(out, (double)r->total_ns / (double)r->calls);
     tg__put_int(out, r->max_ns);
   }
@@ -116,12 +116,12 @@ enum tg_err tg__answer_top(const struct tg__columns *t, const struct tg__ask *a,
         "ProfilerActivity.CUDA] on a machine with a device, or ask for side=cpu");
   struct work w = {.t = t, .ask = a};
   err = device ? count_device(&w) : count_host(&w);
-  if (!err) err = put_rows(&w, out);
+  if (!err) err = put_top_rows(&w, out);
   if (err)
     tg__fail(e, err, -1, "out of memory while adding up %s", device ? "device work" : "operators");
   else if (w.count)
     tg__table_note(out, "%s is %.3f ms in all", device ? "device work" : "self time of operators",
-                   (double)w.whole_ns / 1e6);
+                   (double)w.all_ns / 1e6);
   tg__map_free(&w.row_of);
   tg__free(w.rows);
   return err;
@@ -135,15 +135,14 @@ void tg__folded_top(struct tg__joining *j, struct tg_table *t) {
   const uint32_t op = tg__strings_find(t->strings, "operator", strlen("operator"));
   uint32_t *const rows = tg__alloc((t->rows + 1) * sizeof *rows);
   size_t kept = 0;
-  int64_t whole_ns = 0;
+  int64_t all_ns = 0;
   for (size_t i = 0; rows && i < t->rows; i++)
     if (t->columns[kind].texts[i] != op) rows[kept++] = (uint32_t)i;
   const bool device = kept > 0;
   if (rows && kept > 0 && kept < t->rows) tg__table_keep_rows(t, rows, kept);
   t->failed |= !rows;
-  for (size_t i = 0; i < t->rows; i++) whole_ns += t->columns[total].ints[i];
+  for (size_t i = 0; i < t->rows; i++) all_ns += t->columns[total].ints[i];
   if (t->rows)
-    tg__table_note(t, "%s is %.3f ms in all", device ? "device work" : "self time of operators",
-                   (double)whole_ns / 1e6);
+    tg__table_note(t, "%s is %.3f ms in all", device ? "device work" : "self time of operators", (double)all_ns / 1e6);
   tg__free(rows);
 }

@@ -46,7 +46,7 @@ static void add_nodes(const struct work *w, uint32_t track, struct sums *s, stru
   }
 }
 
-static bool add_track(const struct work *w, uint32_t track, struct sums *s) {
+static bool add_total_of_track(const struct work *w, uint32_t track, struct sums *s) {
   struct tg__spans cpu = {0};
   add_slices(w->t, track, s);
   add_nodes(w, track, s, &cpu);
@@ -59,7 +59,7 @@ static bool add_track(const struct work *w, uint32_t track, struct sums *s) {
 }
 
 /* Puts the row and empties the sums. */
-static bool put_sums(const struct work *w, uint32_t rank, uint32_t track, struct sums *s) {
+static bool put_total_sums(const struct work *w, uint32_t rank, uint32_t track, struct sums *s) {
   tg__spans_union(&s->cpu);
   tg__spans_union(&s->device);
   tg__put_rank(w->out, w->t, rank);
@@ -92,10 +92,10 @@ static bool sum_rank(const struct work *w, uint32_t rank, bool by_thread) {
   bool done = true;
   for (uint32_t k = r->first_track; done && k < r->first_track + r->track_count; k++) {
     if (w->t->tracks[k].count == 0) continue;
-    done = add_track(w, k, &s);
-    if (by_thread && !put_sums(w, rank, k, &s)) done = false;
+    done = add_total_of_track(w, k, &s);
+    if (by_thread && !put_total_sums(w, rank, k, &s)) done = false;
   }
-  if (!by_thread && !put_sums(w, rank, TG_NONE, &s)) done = false;
+  if (!by_thread && !put_total_sums(w, rank, TG_NONE, &s)) done = false;
   return done;
 }
 

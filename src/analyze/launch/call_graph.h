@@ -32,7 +32,7 @@ void tg__call_graph_free(struct tg__call_graph *g);
 
 /* ---- the exact rules ------------------------------------------------------------------------- */
 
-/* What a thread did, as far as its events tell. */
+/* What a thread did, as far as its events show. */
 enum tg__thread_role { TG__THREAD_OTHER, TG__THREAD_MAIN, TG__THREAD_BACKWARD };
 struct tg__thread_names { /* by string id: has the name been looked at, and what it says */
   const struct tg__columns *t;

@@ -43,7 +43,7 @@ struct builder {
   size_t count, cap;
 };
 
-static uint8_t role_of(struct builder *b, const struct tg__track *track) {
+static uint8_t call_graph_role_of(struct builder *b, const struct tg__track *track) {
   uint8_t role = TG__THREAD_OTHER;
   TG__EACH (i, tg__slices_of(track)) {
     const unsigned name = tg__thread_name(&b->names, b->t->slices.name[i]);
@@ -147,13 +147,13 @@ struct kept {
   uint8_t *roles;
 };
 
-static void free_kept(void *item) {
+static void free_kept_call_graph(void *item) {
   struct kept *k = item;
   tg__call_graph_free(&k->g);
   tg__free(k->roles);
   tg__free(k);
 }
-static const struct tg__cached cached = {free_kept};
+static const struct tg__cached cached = {free_kept_call_graph};
 
 static bool build(const struct tg__columns *t, struct kept *k) {
   struct builder b = {.t = t, .g = &k->g};
@@ -161,7 +161,7 @@ static bool build(const struct tg__columns *t, struct kept *k) {
   bool ok = tg__call_graph_new(b.g, t->slices.count) && tg__thread_names_open(&b.names, t) && b.roles;
   for (uint32_t i = 0; ok && i < t->track_count; i++) {
     const bool thread = t->tracks[i].kind == TG__TRACK_CPU;
-    b.roles[i] = thread ? role_of(&b, &t->tracks[i]) : TG__THREAD_OTHER;
+    b.roles[i] = thread ? call_graph_role_of(&b, &t->tracks[i]) : TG__THREAD_OTHER;
     add_nodes(&b, &t->tracks[i]);
   }
   ok = ok && connect(&b) && tg__call_graph_sum(b.g);
@@ -176,7 +176,7 @@ const struct tg__call_graph *tg__call_graph_of(const struct tg__columns *t, cons
     k = tg__alloc(sizeof *k);
     if (!k) return NULL;
     if (!build(t, k) || !tg__cache_put(t, &cached, k)) {
-      free_kept(k);
+      free_kept_call_graph(k);
       return NULL;
     }
   }

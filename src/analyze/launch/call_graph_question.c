@@ -75,7 +75,7 @@ static int64_t below_cell(const struct tg__call_graph *g, enum column c, uint32_
   return c == FIRST_NS ? g->first_ns[node] : c == LAST_NS ? g->last_ns[node] : g->last_ns[node] - g->first_ns[node];
 }
 
-/* main, bwd, or what the thread did first, which tells threads apart that have no name. */
+/* main, bwd, or what the thread did first, for threads without a name. */
 static uint32_t thread_text(const struct tg__graph_view *v, uint32_t track, struct tg_table *out) {
   const struct tg__track *k = &v->t->tracks[track];
   if (k->kind != TG__TRACK_CPU) return TG_NONE;
@@ -87,8 +87,8 @@ static uint32_t thread_text(const struct tg__graph_view *v, uint32_t track, stru
   return id;
 }
 
-static void put_texts(const struct tg__graph_view *v, const struct batch *b, enum column c, uint32_t *cells,
-                      struct tg_table *out) {
+static void put_call_graph_texts(const struct tg__graph_view *v, const struct batch *b, enum column c, uint32_t *cells,
+                                 struct tg_table *out) {
   const struct tg__slices *s = &v->t->slices;
   const uint32_t thread = c == THREAD ? thread_text(v, b->track, out) : TG_NONE;
   for (size_t i = 0; i < b->count; i++) {
@@ -106,7 +106,7 @@ static void put_nodes(const struct tg__graph_view *v, const struct batch *b, siz
     struct tg__column *column = &out->columns[first + c];
     if (column->is_left_out) continue;
     if (column->type == TG_TEXT) {
-      put_texts(v, b, c, column->texts + out->rows, out);
+      put_call_graph_texts(v, b, c, column->texts + out->rows, out);
       continue;
     }
     int64_t *cells = column->ints + out->rows;
@@ -156,8 +156,8 @@ bool tg__put_call_graph(const struct tg__graph_view *v, const struct tg__ask *a,
   return true;
 }
 
-static enum tg_err answer(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
-                          struct tg_error *e, tg__put_graph *put) {
+static enum tg_err answer_call_graph(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
+                                     struct tg_error *e, tg__put_graph *put) {
   struct tg__graph_view v = {.t = t};
   v.g = tg__call_graph_of(t, &v.roles);
   return v.g && put(&v, a, out) ? TG_OK : tg__no_memory(e, "building the call graph");
@@ -165,7 +165,7 @@ static enum tg_err answer(const struct tg__columns *t, const struct tg__ask *a, 
 
 enum tg_err tg__answer_call_graph(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                   struct tg_error *e) {
-  return answer(t, a, out, e, put_slices);
+  return answer_call_graph(t, a, out, e, put_slices);
 }
 
 /* ---- call_stack ------------------------------------------------------------------------------ */
@@ -196,7 +196,7 @@ static enum tg_err check_event(const struct tg__columns *t, const struct tg__ask
   const long long n = strtoll(text, &end, 10);
   if (*end || end == text || n < 0)
     return tg__fail(e, TG_USAGE, -1,
-                    "event=%.60s is not an event: give a number from a column id or event of another question", text);
+                    "event=%.60s is not an event: use a number from a column id or event of another question", text);
   if (n >= t->slices.count)
     return tg__fail(e, TG_NO_DATA, -1, "event %lld is not in the trace, which has %u slices", n, t->slices.count);
   return TG_OK;
@@ -266,12 +266,12 @@ enum tg_err tg__call_stack(const struct tg__columns *t, const struct tg__ask *a,
   if (!err && out->rows == 0 && (!event || !*event))
     return tg__fail(e, TG_NO_DATA, -1,
                     "the trace holds no operators or device work, of which call_stack takes the longest; record with "
-                    "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], or give event=");
+                    "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], or use event=");
   if (!err && out->rows == 0) tg__table_note(out, "this event is in no call stack");
   return err;
 }
 
 enum tg_err tg__answer_call_stack(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                   struct tg_error *e) {
-  return tg__call_stack(t, a, answer, out, e);
+  return tg__call_stack(t, a, answer_call_graph, out, e);
 }

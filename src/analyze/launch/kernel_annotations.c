@@ -45,7 +45,7 @@ static bool add_piece(struct exact *x, uint32_t slice, uint32_t label) {
 
 /* The part of a list that lies on one track, taken off its front: tracks come in order, and the list is of their rank.
  */
-static struct tg__listed take(struct tg__listed *list, const struct tg__track *track) {
+static struct tg__listed take_annotation(struct tg__listed *list, const struct tg__track *track) {
   struct tg__listed part = {.slices = list->slices};
   while (part.count < list->count && part.slices[part.count] < track->first + track->count) part.count++;
   list->slices += part.count;
@@ -78,8 +78,8 @@ static bool annotate_by_device(struct exact *x, uint32_t rank) {
   bool ok =
       tg__listed(x->t, TG__LIST_WORK, rank, &work) && tg__listed(x->t, TG__LIST_GPU_ANNOTATIONS, rank, &annotations);
   for (uint32_t k = r->first_track; ok && k < r->first_track + r->track_count; k++) {
-    const struct tg__listed pieces = take(&work, &x->t->tracks[k]);
-    ok = annotate_track(x, k, pieces, take(&annotations, &x->t->tracks[k]));
+    const struct tg__listed pieces = take_annotation(&work, &x->t->tracks[k]);
+    ok = annotate_track(x, k, pieces, take_annotation(&annotations, &x->t->tracks[k]));
   }
   return ok;
 }
@@ -144,7 +144,7 @@ static void put_short(struct work *w, uint32_t string_id, struct tg_table *out) 
 }
 
 /* Texts and their short forms are not looked up where nobody asked for them. */
-static void put_name(struct work *w, uint32_t string_id, struct tg_table *out) {
+static void put_annotation_name(struct work *w, uint32_t string_id, struct tg_table *out) {
   for (unsigned is_short = 0; is_short < 2; is_short++) {
     if (out->columns[out->cell].is_left_out)
       tg__put_null(out);
@@ -161,8 +161,8 @@ static void put_piece(struct work *w, uint32_t rank, const struct tg__piece *p, 
     w->track = &w->t->tracks[tg__slice_track(w->t, p->slice)];
   const struct tg__track *track = w->track;
   tg__put_rank(out, w->t, rank);
-  put_name(w, p->label == TG_NONE ? TG_NONE : s->name[p->label], out);
-  put_name(w, s->name[p->slice], out);
+  put_annotation_name(w, p->label == TG_NONE ? TG_NONE : s->name[p->label], out);
+  put_annotation_name(w, s->name[p->slice], out);
   tg__put_int(out, track->device < 0 ? TG_NULL_INT : track->device);
   tg__put_int(out, track->stream < 0 ? TG_NULL_INT : track->stream);
   tg__put_int(out, 1);
@@ -202,7 +202,7 @@ static bool group_before(uint32_t a, uint32_t b, const void *ctx) {
   return tg__str_cmp(tg__name(w->t, x->name), tg__name(w->t, y->name)) < 0;
 }
 
-static bool put_groups(struct work *w, struct tg_table *out) {
+static bool put_annotation_groups(struct work *w, struct tg_table *out) {
   uint32_t *order = tg__order_new(w->count, group_before, w);
   const bool ok = order != NULL;
   for (size_t i = 0; ok && i < w->count; i++) {
@@ -220,7 +220,7 @@ static bool put_groups(struct work *w, struct tg_table *out) {
   return ok;
 }
 
-static bool answer(struct work *w, const struct tg__annotator *annotator, bool *any, struct tg_table *out) {
+static bool answer_annotation(struct work *w, const struct tg__annotator *annotator, bool *any, struct tg_table *out) {
   bool ok = true;
   for (uint32_t r = 0; ok && r < w->t->rank_count; r++) {
     if (!tg__ask_has_rank(w->a, r)) continue;
@@ -229,7 +229,7 @@ static bool answer(struct work *w, const struct tg__annotator *annotator, bool *
     if (ok && w->by == BY_ANNOTATION) ok = group_pieces(w, r);
     for (size_t i = 0; ok && w->by == BY_KERNEL && i < w->pieces.count; i++) put_piece(w, r, &w->pieces.items[i], out);
   }
-  return ok && put_groups(w, out) && !w->text.err;
+  return ok && put_annotation_groups(w, out) && !w->text.err;
 }
 
 enum tg_err tg__kernel_annotations(const struct tg__columns *t, const struct tg__ask *a,
@@ -240,7 +240,7 @@ enum tg_err tg__kernel_annotations(const struct tg__columns *t, const struct tg_
   enum tg_err err = tg__ask_choice(a, "by", bys, 2, &by, e);
   if (err) return err;
   struct work w = {.t = t, .a = a, .by = (enum by)by};
-  if (!answer(&w, annotator, &any, out)) err = tg__no_memory(e, "looking for the annotations of kernels");
+  if (!answer_annotation(&w, annotator, &any, out)) err = tg__no_memory(e, "looking for the annotations of kernels");
   if (!err && !any) err = tg__fail(e, TG_NO_DATA, -1, "%s", annotator->missing);
   tg__free(w.pieces.items);
   tg__free(w.groups);

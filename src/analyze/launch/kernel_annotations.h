@@ -14,7 +14,7 @@ struct tg__label {
   uint32_t slice;
   int64_t start_ns, end_ns;
 };
-/* Gives each piece of [0, count), which are in order of their starts, the shortest label that shares time with it;
+/* Assigns to each piece of [0, count), ordered by start, the shortest label that shares time with it;
  * of equally long ones the first of the list. Near-linear. false on no memory. */
 bool tg__label_pieces(struct tg__piece *pieces, size_t count, const struct tg__label *labels, size_t label_count);
 

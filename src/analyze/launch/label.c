@@ -21,7 +21,7 @@ static bool plant(struct tree *t, const struct tg__piece *pieces, size_t count) 
   return true;
 }
 
-static void take(struct tree *t, size_t leaf) {
+static void take_leaf(struct tree *t, size_t leaf) {
   size_t node = t->leaves + leaf;
   t->end[node] = INT64_MIN;
   while (node /= 2) t->end[node] = t->end[2 * node] > t->end[2 * node + 1] ? t->end[2 * node] : t->end[2 * node + 1];
@@ -44,7 +44,7 @@ bool tg__label_pieces(struct tg__piece *pieces, size_t count, const struct tg__l
     if (l->end_ns <= l->start_ns) continue;
     for (size_t k; (k = first_beyond(&t, l->start_ns)) < count && pieces[k].start_ns < l->end_ns;) {
       pieces[k].label = l->slice;
-      take(&t, k);
+      take_leaf(&t, k);
     }
   }
   tg__free(order);

@@ -40,8 +40,8 @@ static void add_figures(struct row *to, const struct row *one) {
   to->delay_outliers += one->delay_outliers;
 }
 
-static void put_row(struct work *w, const struct tg__device_rows *d, const struct row *r, uint32_t call,
-                    uint32_t kernel) {
+static void put_launch_stats_row(struct work *w, const struct tg__device_rows *d, const struct row *r, uint32_t call,
+                                 uint32_t kernel) {
   tg__put_rank(w->out, d->t, d->rank);
   tg__put_trace_text(w->out, d->t, call);
   tg__put_trace_text(w->out, d->t, kernel);
@@ -55,7 +55,7 @@ static void put_row(struct work *w, const struct tg__device_rows *d, const struc
   tg__put_int(w->out, r->delay_outliers);
 }
 
-static struct row *row_of(struct work *w, uint32_t name) {
+static struct row *find_launch_stats_row(struct work *w, uint32_t name) {
   uint32_t *slot = tg__map_slot(&w->row_of, name, TG_NONE);
   if (!slot) return NULL;
   if (*slot == TG_NONE) {
@@ -79,12 +79,12 @@ static bool longer_first(uint32_t a, uint32_t b, const void *ctx) {
   return x->call_ns > y->call_ns;
 }
 
-static bool put_rows(struct work *w, const struct tg__device_rows *d) {
+static bool put_launch_stats_rows(struct work *w, const struct tg__device_rows *d) {
   uint32_t *order = tg__order_new(w->count, longer_first, w->rows);
   bool ok = order != NULL;
   for (size_t i = 0; ok && i < w->count; i++) {
     const struct row *r = &w->rows[order[i]];
-    put_row(w, d, r, w->by == BY_CALL ? r->name : TG_NONE, w->by == BY_KERNEL ? r->name : TG_NONE);
+    put_launch_stats_row(w, d, r, w->by == BY_CALL ? r->name : TG_NONE, w->by == BY_KERNEL ? r->name : TG_NONE);
   }
   tg__free(order);
   return ok;
@@ -133,7 +133,8 @@ static void add_to_batch(const struct work *w, struct batch *b, const struct tg_
   b->count++;
 }
 
-static void put_texts(struct work *w, const struct tg__device_rows *d, const struct batch *b, unsigned column) {
+static void put_launch_stats_texts(struct work *w, const struct tg__device_rows *d, const struct batch *b,
+                                   unsigned column) {
   uint32_t *const out = w->out->columns[column].texts + b->first;
   const uint32_t *const slices = column == CALL ? b->calls : b->slices;
   for (size_t i = 0; i < b->count; i++) out[i] = tg__table_text(w->out, d->t, d->t->slices.name[slices[i]]);
@@ -148,7 +149,8 @@ static void put_correlations(const struct tg__device_rows *d, const struct batch
     tg__arg_ints(d->t, args, b->count, TG__K_CORRELATION, -1, out);
 }
 
-static void put_ints(struct work *w, const struct tg__device_rows *d, const struct batch *b, unsigned column) {
+static void put_launch_stats_ints(struct work *w, const struct tg__device_rows *d, const struct batch *b,
+                                  unsigned column) {
   int64_t *const out = w->out->columns[column].ints + b->first;
   const int64_t number = tg__rank_number(d->t, d->rank);
   if (column == CORRELATION) put_correlations(d, b, out);
@@ -161,9 +163,9 @@ static void put_batch(struct work *w, const struct tg__device_rows *d, struct ba
   for (unsigned c = 0; c < COLUMNS; c++) {
     if (w->out->columns[c].is_left_out) continue;
     if (c == CALL || c == KERNEL)
-      put_texts(w, d, b, c);
+      put_launch_stats_texts(w, d, b, c);
     else
-      put_ints(w, d, b, c);
+      put_launch_stats_ints(w, d, b, c);
   }
   b->first += b->count;
   b->count = 0;
@@ -200,18 +202,18 @@ static bool launches_of_rank(struct tg__device_rows *d, void *ctx) {
   if (w->by == BY_EVENT) return put_events(w, d);
   w->count = 0;
   tg__map_free(&w->row_of);
-  if (w->by == BY_RANK && has_launches(d->t, d->rank) && !row_of(w, TG_NONE))
+  if (w->by == BY_RANK && has_launches(d->t, d->rank) && !find_launch_stats_row(w, TG_NONE))
     return false; /* even if none is in these steps */
   for (size_t i = 0; i < d->pair_count; i++) {
     if (is_left_out(w, d, i)) continue;
     const struct tg__launch_pair p = tg__device_pair(d, i);
     const uint32_t call = d->t->slices.name[p.call], kernel = d->t->slices.name[p.slice];
-    struct row *r = row_of(w, w->by == BY_CALL ? call : w->by == BY_KERNEL ? kernel : TG_NONE);
+    struct row *r = find_launch_stats_row(w, w->by == BY_CALL ? call : w->by == BY_KERNEL ? kernel : TG_NONE);
     if (!r) return false;
     const struct row one = figures_of(w, &p);
     add_figures(r, &one);
   }
-  return put_rows(w, d);
+  return put_launch_stats_rows(w, d);
 }
 
 enum tg_err tg__answer_launch_stats(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
@@ -224,7 +226,7 @@ enum tg_err tg__answer_launch_stats(const struct tg__columns *t, const struct tg
   enum tg_err err = tg__ask_choice(a, "by", choices, sizeof choices / sizeof *choices, &by, e);
   if (!err) err = tg__ask_us(a, "call_us", &w.call_limit_ns, e);
   if (!err) err = tg__ask_us(a, "delay_us", &w.delay_limit_ns, e);
-  if (!err) err = tg__ask_whole(a, "memory", &memory, e);
+  if (!err) err = tg__ask_integer(a, "memory", &memory, e);
   if (err) return err;
   w.by = (enum by)by;
   w.copies = memory != 0;

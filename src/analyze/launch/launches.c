@@ -49,8 +49,8 @@ static void count_into(struct row *r, const struct tg__columns *t, uint32_t devi
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static void put_row(const struct work *w, const struct row *r, uint32_t device, const int64_t *delays,
-                    struct tg_table *out) {
+static void put_launch_row(const struct work *w, const struct row *r, uint32_t device, const int64_t *delays,
+                           struct tg_table *out) {
   const struct tg__columns *t = w->t;
   const uint32_t op = device == TG_NONE ? TG_NONE : tg__launching_op(t, device);
   tg__put_rank(out, t, r->rank);
@@ -80,12 +80,12 @@ static void put_event(const struct work *w, uint32_t rank, uint32_t device, stru
   count_into(&r, w->t, device);
   r.delays = r.with_call ? 1 : 0;
   const int64_t delay = r.with_call ? r.delay.max : 0;
-  put_row(w, &r, device, &delay, out);
+  put_launch_row(w, &r, device, &delay, out);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static uint32_t row_of(struct work *w, uint32_t rank, uint32_t call) {
+static uint32_t find_launch_row(struct work *w, uint32_t rank, uint32_t call) {
   uint32_t *slot = tg__map_slot(&w->row_of, (uint64_t)rank << 32 | call, TG_NONE);
   if (!slot) return TG_NONE;
   if (*slot == TG_NONE) {
@@ -99,7 +99,7 @@ static uint32_t row_of(struct work *w, uint32_t rank, uint32_t call) {
 static bool count_one(struct work *w, uint32_t rank, uint32_t device) {
   const uint32_t call = tg__launch_of(w->t, device);
   const uint32_t name = w->by == BY_RANK || call == TG_NONE ? TG_NONE : w->t->slices.name[call];
-  const uint32_t row = row_of(w, rank, name);
+  const uint32_t row = find_launch_row(w, rank, name);
   if (row == TG_NONE) return false;
   count_into(&w->rows[row], w->t, device);
   if (call == TG_NONE) return true;
@@ -117,7 +117,7 @@ static enum tg_err count_all(struct work *w, const struct tg__ask *a, struct tg_
     if (!tg__ask_has_rank(a, track->rank)) continue;
     TG__EACH (i, tg__slices_of(track)) {
       if (!tg__class_is_device_work(tg__slice_class(w->t, i))) continue;
-      if (w->by == BY_RANK && row_of(w, track->rank, TG_NONE) == TG_NONE)
+      if (w->by == BY_RANK && find_launch_row(w, track->rank, TG_NONE) == TG_NONE)
         return TG_MEMORY; /* even if none of it is in these steps */
       if (a->has_steps && !tg__ask_has_slice(a, w->t, k, i)) continue;
       if (w->by == BY_EVENT)
@@ -134,12 +134,12 @@ static int ascending(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
+static bool launch_row_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct row *x = &((const struct work *)ctx)->rows[a], *y = &((const struct work *)ctx)->rows[b];
   return x->rank != y->rank ? x->rank < y->rank : x->events > y->events;
 }
 
-static enum tg_err put_rows(struct work *w, struct tg_table *out) {
+static enum tg_err put_launch_rows(struct work *w, struct tg_table *out) {
   int64_t *delays = tg__alloc((w->launch_count + 1) * sizeof *delays);
   uint32_t *order = tg__alloc((w->count + 1) * sizeof *order);
   enum tg_err err = TG_MEMORY;
@@ -154,11 +154,11 @@ static enum tg_err put_rows(struct work *w, struct tg_table *out) {
     struct row *r = &w->rows[w->launches[i].row];
     delays[r->first_delay + r->delays++] = w->launches[i].delay_ns;
   }
-  if (!tg__order(order, w->count, row_before, w)) goto done;
+  if (!tg__order(order, w->count, launch_row_before, w)) goto done;
   for (size_t i = 0; i < w->count; i++) {
     const struct row *r = &w->rows[order[i]];
     qsort(delays + r->first_delay, r->delays, sizeof *delays, ascending);
-    put_row(w, r, TG_NONE, delays + r->first_delay, out);
+    put_launch_row(w, r, TG_NONE, delays + r->first_delay, out);
   }
   err = TG_OK;
 done:
@@ -175,7 +175,7 @@ enum tg_err tg__answer_launches(const struct tg__columns *t, const struct tg__as
   if (err) return err;
   struct work w = {.t = t, .by = (enum by)by};
   err = count_all(&w, a, out);
-  if (!err && w.by != BY_EVENT) err = put_rows(&w, out);
+  if (!err && w.by != BY_EVENT) err = put_launch_rows(&w, out);
   if (err) tg__fail(e, err, -1, "out of memory while counting launches");
   tg__map_free(&w.row_of);
   tg__free(w.rows);

@@ -142,7 +142,7 @@ bool tg__op_kernels_group(struct tg__op_kernels *w, struct tg__op_calls *c, uint
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
+static bool op_kernels_row_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct tg__op_kernels *w = ctx;
   const struct tg__op_row *x = &w->rows[a], *y = &w->rows[b];
   if (x->rank != y->rank) return x->rank < y->rank;
@@ -153,8 +153,8 @@ static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
   return w->t->slices.args[x->first] < w->t->slices.args[y->first];
 }
 
-static void put_row(const struct tg__op_kernels *w, const struct tg__op_row *r, struct tg__out *text,
-                    struct tg_table *out) {
+static void put_op_kernels_row(const struct tg__op_kernels *w, const struct tg__op_row *r, struct tg__out *text,
+                               struct tg_table *out) {
   tg__put_trace_text(out, w->t, r->name);
   text->len = 0;
   if (r->sequence == TG_NONE) {
@@ -175,12 +175,12 @@ static void put_row(const struct tg__op_kernels *w, const struct tg__op_row *r, 
   tg__put_int(out, w->t->slices.start_ns[r->first]);
 }
 
-static bool put_rows(struct tg__op_kernels *w, struct tg_table *out) {
+static bool put_op_kernels_rows(struct tg__op_kernels *w, struct tg_table *out) {
   struct tg__out text = {0};
-  uint32_t *order = tg__order_new(w->count, row_before, w);
+  uint32_t *order = tg__order_new(w->count, op_kernels_row_before, w);
   bool ok = order != NULL;
   for (size_t i = 0; ok && i < w->count; i++) {
-    put_row(w, &w->rows[order[i]], &text, out);
+    put_op_kernels_row(w, &w->rows[order[i]], &text, out);
     ok = text.err == TG_OK;
   }
   tg__out_free(&text);
@@ -191,8 +191,7 @@ static bool put_rows(struct tg__op_kernels *w, struct tg_table *out) {
 static void add_notes(const struct tg__op_kernels *w, const char *unlinked, struct tg_table *out) {
   if (w->unlinked) tg__table_note(out, "in no row: %s: %lld", unlinked, (long long)w->unlinked);
   if (w->outside)
-    tg__table_note(out, "in no row: device work whose host call lies outside all operators: %lld",
-                   (long long)w->outside);
+    tg__table_note(out, "in no row: device work launched outside all operators: %lld", (long long)w->outside);
 }
 
 static bool add_ranks(struct tg__op_kernels *w) {
@@ -217,7 +216,7 @@ enum tg_err tg__answer_op_kernels(const struct tg__columns *t, const struct tg__
   const enum tg_err err = tg__ask_choice(a, "by", choices, sizeof choices / sizeof *choices, &by, e);
   if (err) return err;
   struct tg__op_kernels w = {.t = t, .a = a, .by = by};
-  const bool ok = rules->add_ranks(&w) && put_rows(&w, out);
+  const bool ok = rules->add_ranks(&w) && put_op_kernels_rows(&w, out);
   if (ok) add_notes(&w, rules->unlinked, out);
   tg__sequences_free(&w.sequences);
   tg__free(w.rows);

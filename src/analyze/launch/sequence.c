@@ -9,7 +9,7 @@ bool tg__launched_add(struct tg__launched_list *l, const struct tg__launched *it
   return true;
 }
 
-static bool comes_before(uint32_t a, uint32_t b, const void *ctx) {
+static bool sequence_comes_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct tg__launched *items = ctx, *x = &items[a], *y = &items[b];
   if (x->owner != y->owner) return x->owner < y->owner;
   if (x->at_ns != y->at_ns) return x->at_ns < y->at_ns;
@@ -20,7 +20,7 @@ static bool comes_before(uint32_t a, uint32_t b, const void *ctx) {
 bool tg__launched_sort(struct tg__launched_list *l) {
   tg__free(l->order);
   l->run_count = 0;
-  l->order = tg__order_new(l->count, comes_before, l->items);
+  l->order = tg__order_new(l->count, sequence_comes_before, l->items);
   if (!l->order) return false;
   for (uint32_t i = 0; i < l->count; i++) {
     const uint32_t owner = l->items[l->order[i]].owner;

@@ -148,7 +148,7 @@ void tg__patterns_free(struct tg__patterns *p) {
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-static bool comes_before(uint32_t a, uint32_t b, const void *ctx) {
+static bool occurrence_comes_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct tg__patterns *p = ctx;
   const struct tg__pattern *x = &p->items[a], *y = &p->items[b];
   if (x->rank != y->rank) return x->rank < y->rank;
@@ -169,5 +169,5 @@ size_t tg__patterns_cut(const struct tg__patterns *p, size_t most, uint32_t *ord
 }
 
 size_t tg__patterns_top(const struct tg__patterns *p, size_t most, uint32_t *order) {
-  return tg__order(order, p->count, comes_before, p) ? tg__patterns_cut(p, most, order) : SIZE_MAX;
+  return tg__order(order, p->count, occurrence_comes_before, p) ? tg__patterns_cut(p, most, order) : SIZE_MAX;
 }

@@ -36,7 +36,7 @@ struct work {
 /* ---- devices --------------------------------------------------------------------------------- */
 
 /* TG_NONE on no memory. */
-static uint32_t device_of(struct work *w, const struct tg__ask *a, const struct tg__memory_event *e) {
+static uint32_t memory_device_of(struct work *w, const struct tg__ask *a, const struct tg__memory_event *e) {
   const struct device_key key = {w->t->tracks[e->track].rank, e->device.type, e->device.id};
   const uint32_t id = tg__strings_add(w->device_keys, (const char *)&key, sizeof key);
   if (id == TG_NONE || id < w->device_count) return id;
@@ -66,7 +66,7 @@ static bool follow_address(struct device *d, const struct tg__memory_event *e, s
   return true;
 }
 
-static void add_up(struct device *d, const struct tg__memory_event *e, size_t i) {
+static void sum_up_memory(struct device *d, const struct tg__memory_event *e, size_t i) {
   d->events++;
   d->with_addr += e->has_addr;
   if (e->bytes > 0) {
@@ -92,12 +92,12 @@ static enum tg_err follow_all(struct work *w, const struct tg__ask *a) {
     const struct tg__memory_event *e = &w->events.items[i];
     w->device_of[i] = TG_NONE;
     if (!tg__ask_has_rank(a, w->t->tracks[e->track].rank)) continue;
-    const uint32_t id = device_of(w, a, e);
+    const uint32_t id = memory_device_of(w, a, e);
     if (id == TG_NONE) return TG_MEMORY;
     struct device *d = &w->devices[id];
     if (!d->wanted) continue;
     w->device_of[i] = id;
-    add_up(d, e, i);
+    sum_up_memory(d, e, i);
     if (!follow_address(d, e, i)) return TG_MEMORY;
   }
   return TG_OK;
@@ -110,7 +110,7 @@ enum {
   BLOCKS = 4
 }; /* columns that only by=device has, and those at the end that only by=peak and by=category have */
 
-static void put_nulls(struct tg_table *out, int count) {
+static void put_memory_nulls(struct tg_table *out, int count) {
   while (count-- > 0) tg__put_null(out);
 }
 
@@ -139,7 +139,7 @@ static enum tg_err put_devices(const struct work *w, struct tg_table *out) {
                              d->net,       d->peak_net,    d->peak_allocated, d->peak_reserved,
                              d->with_addr, d->paired,      d->live_count,     d->free_without_alloc};
     for (size_t k = 0; k < sizeof cells / sizeof *cells; k++) tg__put_int(out, cells[k]);
-    put_nulls(out, BLOCKS);
+    put_memory_nulls(out, BLOCKS);
   }
   tg__free(order);
   return TG_OK;
@@ -164,7 +164,7 @@ static void put_curve(struct work *w, struct tg_table *out) {
                              e->allocated,
                              e->reserved};
     for (size_t k = 0; k < sizeof cells / sizeof *cells; k++) tg__put_int(out, cells[k]);
-    put_nulls(out, PAIRED + BLOCKS);
+    put_memory_nulls(out, PAIRED + BLOCKS);
   }
 }
 
@@ -223,7 +223,7 @@ static enum tg_err put_ops(const struct work *w, struct tg_table *out) {
     const int64_t cells[] = {r->events,   r->allocations, r->alloc_bytes, r->free_bytes, r->alloc_bytes - r->free_bytes,
                              TG_NULL_INT, TG_NULL_INT,    TG_NULL_INT};
     for (size_t k = 0; k < sizeof cells / sizeof *cells; k++) tg__put_int(out, cells[k]);
-    put_nulls(out, PAIRED + BLOCKS);
+    put_memory_nulls(out, PAIRED + BLOCKS);
   }
   err = TG_OK;
 done:

@@ -1,4 +1,4 @@
-/* memory_blocks: every block of memory that a trace tells of: taken when, by which operator, given back when, and
+/* memory_blocks: every block of memory in a trace: allocated when, by which operator, freed when, and
  * what it held.
  *
  *   memory_places.c    what surrounds each slice (operator, backward node, module, optimizer), and when backward
@@ -24,7 +24,7 @@ enum { /* flags of a place */
 struct tg__place {
   uint32_t op, top;   /* innermost operator; outermost one */
   uint32_t backward;  /* outermost backward node */
-  uint32_t link;      /* innermost backward node whose forward operator is known */
+  uint32_t link;      /* innermost backward node with a known forward operator */
   uint32_t module;    /* innermost call of a module */
   uint32_t optimizer; /* the optimizer's step */
   uint8_t flags;
@@ -108,7 +108,7 @@ struct tg__block_device {
 struct tg__blocks_seen {
   int64_t events;       /* allocations and frees */
   int64_t without_addr; /* of them: say no address, so they cannot be followed */
-  int64_t registered;   /* tensors the program told of */
+  int64_t registered;   /* tensors that the program reported */
   int64_t blocks;
 };
 struct tg__blocks {

@@ -44,7 +44,7 @@ static uint32_t key_of(struct work *w, const struct tg__block *x) {
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-static uint32_t group_of(struct work *w, uint32_t block) {
+static uint32_t block_group_of(struct work *w, uint32_t block) {
   const struct tg__block *const x = &w->b->items[block];
   const uint32_t key = key_of(w, x), words[] = {x->device, key, x->held};
   const uint32_t at = tg__strings_add(w->keys, (const char *)words, sizeof words);
@@ -74,7 +74,7 @@ static bool make_groups(struct work *w) {
   for (size_t i = 0; i < w->b->count; i++) {
     w->group_of[i] = TG_NONE;
     if (!is_asked(w, &w->b->items[i])) continue;
-    w->group_of[i] = group_of(w, (uint32_t)i);
+    w->group_of[i] = block_group_of(w, (uint32_t)i);
     if (w->group_of[i] == TG_NONE) return false;
     add_to_group(w, (uint32_t)i);
   }
@@ -109,7 +109,7 @@ static void put_group(const struct work *w, const struct group *g, struct tg_tab
   for (int k = 0; k < 4; k++) tg__put_null(out);
 }
 
-static bool put_groups(struct work *w, struct tg_table *out) {
+static bool put_block_groups(struct work *w, struct tg_table *out) {
   if (!make_groups(w)) return false;
   uint32_t *const order = tg__order_new(w->group_count, group_before, w);
   const bool sorted = order != NULL;
@@ -192,7 +192,7 @@ enum tg_err tg__answer_memory_blocks(const struct tg__columns *t, const struct t
   if (!err) err = tg__blocks_read(t, a, &w.b, e);
   if (!err) {
     w.at_peak = tg__blocks_at_peak(w.b);
-    const bool done = w.at_peak && (w.by == BY_BLOCK ? put_blocks(&w, out) : put_groups(&w, out));
+    const bool done = w.at_peak && (w.by == BY_BLOCK ? put_blocks(&w, out) : put_block_groups(&w, out));
     if (!done) err = tg__no_memory(e, "listing blocks");
     tg__blocks_notes(w.b, out);
   }

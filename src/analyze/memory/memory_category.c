@@ -113,7 +113,7 @@ static bool brings_data(struct tg__str op) {
   return false;
 }
 
-static void judge(struct tg__block *x, enum tg__held held, enum tg__basis basis) {
+static void judge_category(struct tg__block *x, enum tg__held held, enum tg__basis basis) {
   x->held = (uint8_t)held;
   x->basis = (uint8_t)basis;
 }
@@ -125,27 +125,27 @@ static bool freed_in_same_op(const struct tg__block *x) {
 static void judge_backward(const struct tg__places *p, struct tg__block *x) {
   const struct tg__pass *const pass = tg__pass_during(p, x->track, x->made_ns);
   if (freed_in_same_op(x) && !(x->made.flags & TG__PLACE_RECOMPUTED))
-    judge(x, TG__HELD_TEMPORARY, TG__BASIS_LIFETIME);
+    judge_category(x, TG__HELD_TEMPORARY, TG__BASIS_LIFETIME);
   else if (x->made.flags & TG__PLACE_RECOMPUTED)
-    judge(x, freed_in_same_op(x) && x->freed.op == x->made.op ? TG__HELD_TEMPORARY : TG__HELD_ACTIVATION,
-          TG__BASIS_LIFETIME);
+    judge_category(x, freed_in_same_op(x) && x->freed.op == x->made.op ? TG__HELD_TEMPORARY : TG__HELD_ACTIVATION,
+                   TG__BASIS_LIFETIME);
   else if (pass && x->freed_ns != TG_NULL_INT && x->freed_ns <= pass->end_ns)
-    judge(x, TG__HELD_AUTOGRAD_DETAIL, TG__BASIS_LIFETIME);
+    judge_category(x, TG__HELD_AUTOGRAD_DETAIL, TG__BASIS_LIFETIME);
   else
-    judge(x, TG__HELD_GRADIENT, TG__BASIS_LIFETIME);
+    judge_category(x, TG__HELD_GRADIENT, TG__BASIS_LIFETIME);
 }
 
 static void judge_optimizer(const struct tg__columns *t, struct tg__block *x) {
   const bool outlives = x->freed_ns == TG_NULL_INT || x->freed_ns > tg__slice_end(t, x->made.optimizer);
-  judge(x, outlives ? TG__HELD_OPTIMIZER_STATE : TG__HELD_TEMPORARY, TG__BASIS_LIFETIME);
+  judge_category(x, outlives ? TG__HELD_OPTIMIZER_STATE : TG__HELD_TEMPORARY, TG__BASIS_LIFETIME);
 }
 
 static void judge_forward(const struct tg__places *p, struct tg__block *x) {
   const struct tg__pass *const pass = tg__pass_after(p, x->track, x->made_ns);
   if (pass && (x->freed_ns == TG_NULL_INT || x->freed_ns > pass->start_ns))
-    judge(x, TG__HELD_ACTIVATION, TG__BASIS_LIFETIME);
+    judge_category(x, TG__HELD_ACTIVATION, TG__BASIS_LIFETIME);
   else if (x->freed_ns != TG_NULL_INT)
-    judge(x, TG__HELD_TEMPORARY, TG__BASIS_LIFETIME);
+    judge_category(x, TG__HELD_TEMPORARY, TG__BASIS_LIFETIME);
 }
 
 static void judge_block(const struct tg__places *p, struct tg__block *x) {
@@ -153,16 +153,16 @@ static void judge_block(const struct tg__places *p, struct tg__block *x) {
   const struct tg__columns *const t = p->t;
   const struct tg__place *const made = &x->made;
   if (made->flags & TG__PLACE_COLLECTIVE)
-    judge(x, TG__HELD_COMMUNICATION, TG__BASIS_PLACE);
+    judge_category(x, TG__HELD_COMMUNICATION, TG__BASIS_PLACE);
   else if (made->backward != TG_NONE)
     judge_backward(p, x);
   else if (freed_in_same_op(x))
-    judge(x, TG__HELD_TEMPORARY, TG__BASIS_LIFETIME);
+    judge_category(x, TG__HELD_TEMPORARY, TG__BASIS_LIFETIME);
   else if (made->optimizer != TG_NONE)
     judge_optimizer(t, x);
   else if ((made->flags & TG__PLACE_LOADER) ||
            (made->top != TG_NONE && made->module == TG_NONE && brings_data(tg__name(t, t->slices.name[made->top]))))
-    judge(x, TG__HELD_INPUT, TG__BASIS_PLACE);
+    judge_category(x, TG__HELD_INPUT, TG__BASIS_PLACE);
   else if (made->op != TG_NONE)
     judge_forward(p, x);
 }

@@ -34,7 +34,7 @@ struct work {
   struct run *runs; /* by process, then forward start */
   size_t run_count, run_cap;
   struct tg__strings *keys; /* of runs */
-  uint32_t *run_of;         /* by block: the run whose forward made it */
+  uint32_t *run_of;         /* by block: the run (of a layer) that made it in its forward pass */
   struct event *events;
   size_t event_count, event_cap;
   struct layer *layers;
@@ -145,7 +145,7 @@ static bool add_event(struct work *w, int64_t ts_ns, int64_t bytes, bool passing
   return true;
 }
 
-/* The run whose forward made the block; NULL. */
+/* The run of a layer that made the block in its forward pass; NULL. */
 static struct run *maker_of(const struct work *w, const struct tg__block *x) {
   if (x->made_ns == TG_NULL_INT || x->made.backward != TG_NONE) return NULL;
   struct run *const r =
@@ -191,7 +191,7 @@ static void find_makers(struct work *w) {
   tg__free(leaves);
 }
 
-static bool add_block(struct work *w, uint32_t block) {
+static bool add_checkpoint_block(struct work *w, uint32_t block) {
   const struct tg__block *const x = &w->b->items[block];
   struct run *const maker = w->run_of[block] == TG_NONE ? NULL : &w->runs[w->run_of[block]], *const user =
                                                                                                  user_of(w, x);
@@ -255,7 +255,7 @@ static bool peak_of_events(const struct work *w, int64_t *peak) {
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static bool add_up(struct work *w) {
+static bool sum_up_checkpoint(struct work *w) {
   for (size_t i = 0; i < w->run_count; i++) {
     const struct run *const r = &w->runs[i];
     uint32_t *const at = tg__map_slot(&w->index, r->layer, TG_NONE);
@@ -276,7 +276,8 @@ static bool add_up(struct work *w) {
   return true;
 }
 
-static void put_row(const struct work *w, struct tg__str name, const int64_t cells[8], struct tg_table *out) {
+static void put_checkpoint_row(const struct work *w, struct tg__str name, const int64_t cells[8],
+                               struct tg_table *out) {
   tg__put_block_device(out, w->b, w->device);
   tg__put_text(out, name);
   for (int i = 0; i < 8; i++) tg__put_int(out, cells[i]);
@@ -292,14 +293,14 @@ static void put_layers(const struct work *w, int64_t peak_after, struct tg_table
     const int64_t cells[] = {
         l->blocks / n, l->activations / n, l->numbered ? l->freed / n : 0, l->kept / n, saving, l->compute_ns / n,
         TG_NULL_INT,   TG_NULL_INT};
-    put_row(w, tg__strings_get(w->b->texts, l->text), cells, out);
+    put_checkpoint_row(w, tg__strings_get(w->b->texts, l->text), cells, out);
     if (!l->numbered) continue;
     for (int k = 0; k < 4; k++) all[k] = tg__sum_bytes(all[k], cells[k]);
     all[4] = tg__sum_bytes(all[4], cells[5]);
   }
   const int64_t peak = w->b->devices[w->device].peak;
   const int64_t cells[] = {all[0], all[1], all[2], all[3], peak - peak_after, all[4], peak, peak_after};
-  put_row(w, (struct tg__str){"(all)", 5}, cells, out);
+  put_checkpoint_row(w, (struct tg__str){"(all)", 5}, cells, out);
 }
 
 static bool estimate(struct work *w, uint32_t device, struct tg_table *out) {
@@ -315,8 +316,8 @@ static bool estimate(struct work *w, uint32_t device, struct tg_table *out) {
   bool ok = true;
   find_makers(w);
   for (uint32_t i = 0; ok && i < w->b->count; i++)
-    if (w->b->items[i].device == device) ok = add_block(w, i);
-  ok = ok && add_forward_peaks(w) && peak_of_events(w, &peak_after) && add_up(w);
+    if (w->b->items[i].device == device) ok = add_checkpoint_block(w, i);
+  ok = ok && add_forward_peaks(w) && peak_of_events(w, &peak_after) && sum_up_checkpoint(w);
   if (ok && w->layer_count) put_layers(w, peak_after, out);
   return ok;
 }

@@ -47,13 +47,13 @@ static bool says(const struct tg__columns *t, uint32_t mark, uint32_t key, struc
   return text != TG_NONE && tg__str_eq(tg__name(t, text), wanted);
 }
 
-/* By device, as tg__alloc_history_read tells them apart. */
+/* By device, as tg__alloc_history_read distinguishes them. */
 static bool is_of(const struct tg__columns *t, uint32_t mark, const struct tg__alloc_device *d) {
   if (t->marks.track[mark] == TG_NONE || t->tracks[t->marks.track[mark]].rank != d->rank) return false;
   const uint32_t args = t->marks.args[mark];
-  const struct tg__memory_device whose =
+  const struct tg__memory_device owner =
       tg__memory_device_of(tg__arg_int(t, args, TG__K_DEVICE_TYPE, 1), tg__arg_int(t, args, TG__K_DEVICE_ID, -1));
-  return whose.type == d->type && whose.id == d->id;
+  return owner.type == d->type && owner.id == d->id;
 }
 
 static bool end_segment(const struct tg__columns *t, struct end *end, const struct words *w, uint32_t mark) {
@@ -221,7 +221,7 @@ static void end_replaced(struct replay *r, int64_t address) {
   no_longer_active(r, &r->blocks[at]);
 }
 
-static bool take(struct replay *r, const struct tg__alloc_event *x, size_t event) {
+static bool replay_event(struct replay *r, const struct tg__alloc_event *x, size_t event) {
   const struct block b = block_of(r, x, event);
   end_replaced(r, x->addr);
   change(r, TG__COUNT_ALLOCATION, b.pool, 1);
@@ -230,8 +230,8 @@ static bool take(struct replay *r, const struct tg__alloc_event *x, size_t event
          (x->addr != TG_NULL_INT || tg__map_put(&r->block_of, (uint64_t)x->addr, TG_NONE));
 }
 
-/* What is given back once more tells nothing; an event without an address is about some block of its size. */
-static bool give_back(struct replay *r, const struct tg__alloc_event *x) {
+/* A second free is ignored; an event without an address is about some block of its size. */
+static bool replay_free(struct replay *r, const struct tg__alloc_event *x) {
   const bool is_known = x->addr != TG_NULL_INT;
   const uint32_t at = is_known ? tg__map_get(&r->block_of, (uint64_t)x->addr) : TG_NONE;
   if (is_known && (at == TG_NONE || r->blocks[at].is_given_back)) return true;
@@ -266,7 +266,7 @@ static bool count(struct replay *r, const struct tg__alloc_event *x, size_t even
   const struct tg__str action = tg__name(r->t, r->t->marks.name[x->mark]);
   bool mapped;
   if (x->is_memory)
-    return x->bytes == TG_NULL_INT || !x->bytes ? true : x->bytes > 0 ? take(r, x, event) : give_back(r, x);
+    return x->bytes == TG_NULL_INT || !x->bytes ? true : x->bytes > 0 ? replay_event(r, x, event) : replay_free(r, x);
   if (r->t->marks.name[x->mark] == TG__K_OUT_OF_MEMORY) change(r, TG__COUNT_OOMS, TG__POOL_ALL, 1);
   if (tg__str_eq(action, TG_STR("free_completed"))) {
     const uint32_t at = tg__map_get(&r->block_of, (uint64_t)x->addr);
@@ -335,7 +335,7 @@ static bool begin_blocks(struct replay *r, const struct tg__alloc_history *h, ui
   return ok;
 }
 
-/* Recordings tell of no segments, but of what is reserved after each event. */
+/* Recordings have no segments, but the reserved bytes after each event. */
 static void follow_total(struct replay *r, const struct tg__alloc_event *x) {
   r->says_reserved |= x->reserved != TG_NULL_INT;
   const int64_t now = r->out->of[TG__COUNT_RESERVED_BYTES][TG__POOL_ALL].current;
@@ -346,12 +346,12 @@ static void follow_total(struct replay *r, const struct tg__alloc_event *x) {
 
 static const struct tg__alloc_counter not_known = {TG_NULL_INT, TG_NULL_INT, TG_NULL_INT, TG_NULL_INT};
 
-static void settle(struct replay *r) {
+static void finish_replay(struct replay *r) {
   for (enum tg__alloc_pool k = TG__POOL_ALL; k < TG__ALLOC_POOLS; k++) {
     struct tg__alloc_counter *const split = &r->out->of[TG__COUNT_INACTIVE_SPLIT][k],
                                     *const bytes = &r->out->of[TG__COUNT_INACTIVE_SPLIT_BYTES][k];
     *split = *bytes = not_known;
-    if (!r->end.is_snapshot) { /* recordings tell of blocks as they are, and nothing of segments */
+    if (!r->end.is_snapshot) { /* recordings have blocks, and no segments */
       r->out->of[TG__COUNT_REQUESTED_BYTES][k] = r->out->of[TG__COUNT_SEGMENT][k] = not_known;
       r->out->of[TG__COUNT_DEVICE_ALLOC][k] = r->out->of[TG__COUNT_DEVICE_FREE][k] = not_known;
       if (k != TG__POOL_ALL || !r->says_reserved) r->out->of[TG__COUNT_RESERVED_BYTES][k] = not_known;
@@ -364,7 +364,7 @@ static void settle(struct replay *r) {
   }
 }
 
-/* Which events take each address last, and whether the history tells of completions. */
+/* Which events take each address last, and whether the history has completions. */
 static bool look_ahead(struct replay *r, const struct tg__alloc_history *h, uint32_t device) {
   bool ok = true;
   for (size_t i = 0; i < h->count && ok; i++) {
@@ -388,7 +388,7 @@ bool tg__alloc_counters_of(const struct tg__columns *t, const struct tg__alloc_h
     ok = count(&r, &h->events[i], i);
     if (!r.end.is_snapshot) follow_total(&r, &h->events[i]);
   }
-  if (ok) settle(&r);
+  if (ok) finish_replay(&r);
   free_end(&r.end);
   tg__map_free(&r.block_of);
   tg__map_free(&r.last_taken);

@@ -21,7 +21,7 @@ struct work {
   struct tg__strings *space_keys, *device_keys;
   struct space *spaces;
   size_t space_count, space_cap;
-  uint32_t *home; /* by track: the one whose operators its events belong to */
+  uint32_t *home; /* by track: the track with the operators of its events */
 };
 
 /* ---- devices and address spaces -------------------------------------------------------------- */
@@ -40,7 +40,7 @@ void tg__put_block_device(struct tg_table *out, const struct tg__blocks *b, uint
   tg__put_cstr(out, tg__memory_device_name(d->type, d->id, buf));
 }
 
-static uint32_t device_of(struct work *w, int64_t rank, int64_t type, int64_t id) {
+static uint32_t block_device_of(struct work *w, int64_t rank, int64_t type, int64_t id) {
   const int64_t key[] = {rank, type, id};
   struct tg__blocks *const b = w->b;
   const uint32_t at = tg__strings_add(w->device_keys, (const char *)key, sizeof key);
@@ -54,12 +54,12 @@ static uint32_t device_of(struct work *w, int64_t rank, int64_t type, int64_t id
 
 /* NULL on no memory. */
 static struct space *space_of(struct work *w, const struct tg__memory_event *e) {
-  const struct tg__memory_device whose = tg__memory_is_cpu(e) ? tg__memory_device_of(0, -1) : e->device;
-  const int64_t key[] = {w->places.process_of[e->track], whose.type, whose.id};
+  const struct tg__memory_device owner = tg__memory_is_cpu(e) ? tg__memory_device_of(0, -1) : e->device;
+  const int64_t key[] = {w->places.process_of[e->track], owner.type, owner.id};
   const uint32_t at = tg__strings_add(w->space_keys, (const char *)key, sizeof key);
   if (at == TG_NONE || at < w->space_count) return at == TG_NONE ? NULL : &w->spaces[at];
   if (!tg__grow((void **)&w->spaces, &w->space_cap, w->space_count + 1, sizeof *w->spaces)) return NULL;
-  const uint32_t device = device_of(w, w->b->t->tracks[e->track].rank, whose.type, whose.id);
+  const uint32_t device = block_device_of(w, w->b->t->tracks[e->track].rank, owner.type, owner.id);
   if (device == TG_NONE) return NULL;
   w->spaces[w->space_count] = (struct space){.device = device};
   return &w->spaces[w->space_count++];
@@ -69,8 +69,8 @@ static struct space *space_of(struct work *w, const struct tg__memory_event *e) 
 
 static const struct tg__place unknown_place = {TG_NONE, TG_NONE, TG_NONE, TG_NONE, TG_NONE, TG_NONE, 0};
 
-static uint32_t add_block(struct work *w, const struct tg__memory_event *e, uint32_t device, int64_t made_ns,
-                          int64_t bytes) {
+static uint32_t add_block_block(struct work *w, const struct tg__memory_event *e, uint32_t device, int64_t made_ns,
+                                int64_t bytes) {
   struct tg__blocks *const b = w->b;
   if (!tg__grow((void **)&b->items, &b->cap, b->count + 1, sizeof *b->items)) return TG_NONE;
   b->items[b->count] = (struct tg__block){.bytes = bytes,
@@ -107,19 +107,19 @@ static bool end_block(struct work *w, uint32_t block, const struct tg__memory_ev
 static bool take_allocation(struct work *w, struct space *s, const struct tg__memory_event *e, uint32_t mark) {
   uint32_t *const at = tg__map_slot(&s->live, e->addr, TG_NONE);
   if (!at || (*at < FREED && !end_block(w, *at, e, false))) return false;
-  *at = add_block(w, e, s->device, e->ts_ns, e->bytes);
+  *at = add_block_block(w, e, s->device, e->ts_ns, e->bytes);
   if (*at == TG_NONE) return false;
   w->b->items[*at].mark = mark;
   w->b->items[*at].made = tg__place_at(&w->places, e->track, e->ts_ns);
   return add_change(w->b, e->ts_ns, *at, true);
 }
 
-/* A block at an address that was not seen yet was there before; at one that was freed already it is one whose
+/* A block at an address that was not seen yet was there before; at one that was freed already it is one with an
  * allocation is missing. */
 static bool take_free(struct work *w, struct space *s, const struct tg__memory_event *e) {
   uint32_t *const at = tg__map_slot(&s->live, e->addr, TG_NONE);
   if (!at || *at == FREED) return at != NULL;
-  const uint32_t block = *at != TG_NONE ? *at : add_block(w, e, s->device, TG_NULL_INT, -e->bytes);
+  const uint32_t block = *at != TG_NONE ? *at : add_block_block(w, e, s->device, TG_NULL_INT, -e->bytes);
   *at = FREED;
   return block != TG_NONE && end_block(w, block, e, true);
 }
@@ -134,9 +134,9 @@ static enum tg__held held_of(struct tg__str word) {
   return TG__HELD_UNKNOWN;
 }
 
-/* Of several things said of one block the more telling one stays: that a tensor is there says less than that it is a
+/* Of several statements about one block the more specific one stays: that a tensor is there says less than that it is a
  * parameter. */
-static int telling(enum tg__held held) {
+static int specificity(enum tg__held held) {
   switch (held) {
   case TG__HELD_GRADIENT:
     return 5;
@@ -161,12 +161,12 @@ static bool take_tensor(struct work *w, struct space *s, const struct tg__memory
   if (held == TG__HELD_UNKNOWN || e->bytes <= 0) return true;
   const bool unseen = *at == TG_NONE,
              missed = *at == FREED; /* missed: what it lies in was taken without a trace since */
-  if (unseen || missed) *at = add_block(w, e, s->device, missed ? e->ts_ns : TG_NULL_INT, e->bytes);
+  if (unseen || missed) *at = add_block_block(w, e, s->device, missed ? e->ts_ns : TG_NULL_INT, e->bytes);
   if (*at == TG_NONE || (missed && !add_change(b, e->ts_ns, *at, true))) return false;
   struct tg__block *const x = &b->items[*at];
   if (e->bytes > x->bytes) return true; /* it cannot lie in there */
   b->of_rank[b->t->tracks[e->track].rank].registered++;
-  if (x->basis == TG__BASIS_REGISTERED && telling(held) <= telling((enum tg__held)x->held)) return true;
+  if (x->basis == TG__BASIS_REGISTERED && specificity(held) <= specificity((enum tg__held)x->held)) return true;
   x->held = (uint8_t)held;
   x->basis = TG__BASIS_REGISTERED;
   x->tensor = tg__arg_str(b->t, args, TG__K_TENSOR_NAME);
@@ -251,7 +251,7 @@ static struct tg__blocks *count_events(const struct tg__columns *t) {
   return NULL;
 }
 
-static bool follow(struct work *w) {
+static bool follow_block(struct work *w) {
   struct tg__blocks *const b = w->b;
   w->space_keys = tg__strings_new();
   w->device_keys = tg__strings_new();
@@ -279,7 +279,7 @@ static const struct tg__cached cached = {free_blocks};
 /* NULL on no memory. */
 static struct tg__blocks *make_blocks(const struct tg__columns *t) {
   struct work w = {.b = count_events(t)};
-  const bool ok = w.b && (!w.b->seen.events || follow(&w)) && tg__cache_put(t, &cached, w.b);
+  const bool ok = w.b && (!w.b->seen.events || follow_block(&w)) && tg__cache_put(t, &cached, w.b);
   for (size_t i = 0; i < w.space_count; i++) tg__map_free(&w.spaces[i].live);
   tg__free(w.spaces);
   tg__free(w.home);
@@ -320,7 +320,7 @@ enum tg_err tg__blocks_read(const struct tg__columns *t, const struct tg__ask *a
                     a->question->name);
   if (!b->seen.blocks && b->seen.without_addr)
     return tg__fail(e, TG_NO_DATA, -1,
-                    "the %lld [memory] events of the trace carry no address, so blocks cannot be followed: record with "
+                    "the %lld [memory] events of the trace have no address, so blocks cannot be followed: record with "
                     "a newer torch, or "
                     "with tachograph",
                     (long long)b->seen.without_addr);
@@ -370,6 +370,6 @@ void tg__blocks_notes(const struct tg__blocks *b, struct tg_table *out) {
                         "inferred from where and when blocks were "
                         "taken and freed, and what was there before is unknown");
   if (b->seen.without_addr)
-    tg__table_note(out, "%lld memory events carry no address: their blocks cannot be followed and are left out",
+    tg__table_note(out, "%lld memory events have no address: their blocks cannot be followed and are left out",
                    (long long)b->seen.without_addr);
 }

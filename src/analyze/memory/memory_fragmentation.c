@@ -21,7 +21,7 @@ struct work {
   size_t count, cap;
 };
 
-static struct device *device_of(struct work *w, const struct tg__memory_event *e) {
+static struct device *fragmentation_device_of(struct work *w, const struct tg__memory_event *e) {
   const int64_t key[] = {w->t->tracks[e->track].rank, e->device.type, e->device.id};
   const uint32_t at = tg__strings_add(w->keys, (const char *)key, sizeof key);
   if (at == TG_NONE || at < w->count) return at == TG_NONE ? NULL : &w->devices[at];
@@ -31,7 +31,7 @@ static struct device *device_of(struct work *w, const struct tg__memory_event *e
   return &w->devices[w->count++];
 }
 
-static void put_row(const struct work *w, const struct device *d, const int64_t cells[8]) {
+static void put_fragmentation_row(const struct work *w, const struct device *d, const int64_t cells[8]) {
   char name[TG__DEVICE_NAME];
   tg__put_rank(w->out, w->t, (uint32_t)d->who.rank);
   tg__put_cstr(w->out, tg__memory_device_name(d->who.type, d->who.id, name));
@@ -66,25 +66,25 @@ static void add_event(const struct work *w, struct device *d, const struct tg__m
   d->allocated = e->allocated;
   const int64_t cells[] = {e->ts_ns,    e->reserved, e->allocated, unused,
                            TG_NULL_INT, TG_NULL_INT, TG_NULL_INT,  TG_NULL_INT};
-  if (w->by == BY_TIME) put_row(w, d, cells);
+  if (w->by == BY_TIME) put_fragmentation_row(w, d, cells);
 }
 
 static bool is_sane(const struct tg__memory_event *e) {
   return e->reserved > 0 && e->allocated >= 0 && e->allocated <= e->reserved;
 }
 
-static bool is_wanted(const struct work *w, const struct tg__memory_event *e) {
+static bool is_wanted_fragmentation(const struct work *w, const struct tg__memory_event *e) {
   return tg__ask_has_rank(w->a, w->t->tracks[e->track].rank) &&
          tg__memory_device_is_wanted(w->a, e->device.type, e->device.id);
 }
 
-static bool follow(struct work *w, const struct tg__memory_events *events) {
+static bool follow_fragmentation(struct work *w, const struct tg__memory_events *events) {
   w->keys = tg__strings_new();
   bool ok = w->keys != NULL;
   for (size_t i = 0; ok && i < events->count; i++) {
     const struct tg__memory_event *const e = &events->items[i];
-    if (!is_sane(e) || !is_wanted(w, e)) continue;
-    struct device *const d = device_of(w, e);
+    if (!is_sane(e) || !is_wanted_fragmentation(w, e)) continue;
+    struct device *const d = fragmentation_device_of(w, e);
     if (d) add_event(w, d, e);
     ok = d != NULL;
   }
@@ -93,7 +93,7 @@ static bool follow(struct work *w, const struct tg__memory_events *events) {
     const int64_t cells[] = {
         d->most_unused_ns, d->peak_reserved, d->allocated_then, d->peak_reserved - d->allocated_then,
         d->peak_allocated, d->most_unused,   d->grown,          tg__time_between(d->first_ns, d->ts_ns)};
-    put_row(w, d, cells);
+    put_fragmentation_row(w, d, cells);
   }
   return ok;
 }
@@ -107,7 +107,7 @@ enum tg_err tg__answer_fragmentation(const struct tg__columns *t, const struct t
   if (err) return err;
   struct work w = {.t = t, .a = a, .out = out, .by = (enum by)by};
   err = tg__memory_events_read(t, a, NULL, &events);
-  if (err || !follow(&w, &events)) err = tg__no_memory(e, "following the allocator");
+  if (err || !follow_fragmentation(&w, &events)) err = tg__no_memory(e, "following the allocator");
   if (!err && !w.count)
     err = tg__fail(e, TG_NO_DATA, -1,
                    "no memory event says what its allocator has reserved; record with profile_memory=True on a GPU: "

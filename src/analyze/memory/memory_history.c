@@ -5,7 +5,7 @@
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static uint32_t device_of(struct tg__alloc_history *h, uint32_t rank, int64_t type, int64_t id) {
+static uint32_t history_device_of(struct tg__alloc_history *h, uint32_t rank, int64_t type, int64_t id) {
   for (size_t i = h->device_count; i-- > 0;)
     if (h->devices[i].rank == rank && h->devices[i].type == type && h->devices[i].id == id) return (uint32_t)i;
   if (!tg__grow((void **)&h->devices, &h->device_cap, h->device_count + 1, sizeof *h->devices)) return TG_NONE;
@@ -23,7 +23,7 @@ static bool is_history(const struct tg__columns *t, uint32_t mark, uint32_t snap
          !tg__str_eq(tg__name(t, name), TG_STR("block"));
 }
 
-/* What a snapshot tells beside allocations is of the device that its track is called after. */
+/* Other entries of a snapshot belong to the device named by their track. */
 static struct tg__memory_device device_read(const struct tg__columns *t, uint32_t mark) {
   const uint32_t args = t->marks.args[mark], name = t->marks.name[mark];
   if (name == TG__K_MEMORY || name == TG__K_OUT_OF_MEMORY) return tg__memory_device_read(t, args);
@@ -51,8 +51,8 @@ enum tg_err tg__alloc_history_read(const struct tg__columns *t, const struct tg_
     if (!is_history(t, i, snapshot) || !tg__ask_has_rank(a, t->tracks[t->marks.track[i]].rank)) continue;
     const uint32_t args = t->marks.args[i];
     struct tg__alloc_event x = {.mark = i, .ts_ns = t->marks.ts_ns[i], .is_memory = t->marks.name[i] == TG__K_MEMORY};
-    const struct tg__memory_device whose = device_read(t, i);
-    x.device = device_of(out, t->tracks[t->marks.track[i]].rank, whose.type, whose.id);
+    const struct tg__memory_device owner = device_read(t, i);
+    x.device = history_device_of(out, t->tracks[t->marks.track[i]].rank, owner.type, owner.id);
     memory = x.device != TG_NONE;
     if (!memory || !tg__memory_device_is_wanted(a, out->devices[x.device].type, out->devices[x.device].id)) continue;
     struct tg__alloc_device *const d = &out->devices[x.device];
@@ -74,7 +74,7 @@ enum tg_err tg__alloc_history_read(const struct tg__columns *t, const struct tg_
   if (!memory) return tg__no_memory(e, "reading the history of allocations");
   if (out->count) return TG_OK;
   return tg__fail(e, TG_NO_DATA, -1,
-                  "the trace holds no allocations%s: record with profile_memory=True, or give a snapshot of "
+                  "the trace holds no allocations%s: record with profile_memory=True, or open a snapshot of "
                   "torch.cuda.memory._dump_snapshot()",
                   out->device_count ? " of this device" : "");
 }

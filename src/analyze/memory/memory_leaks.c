@@ -1,4 +1,4 @@
-/* The question leaks: what steps take and never give back.
+/* The question leaks: what steps allocate and never free.
  *
  * Of n steps the first may set things up, and what the last took may still be in use. A place leaks when each step
  * between them took something there that is still alive when the last step has ended. */
@@ -74,7 +74,7 @@ static bool take_block(struct work *w, uint32_t block) {
   return true;
 }
 
-static bool larger(uint32_t a, uint32_t b, const void *ctx) {
+static bool leak_is_larger(uint32_t a, uint32_t b, const void *ctx) {
   const struct site *const x = &((const struct work *)ctx)->sites[a], *const y = &((const struct work *)ctx)->sites[b];
   return x->bytes != y->bytes ? x->bytes > y->bytes : a < b;
 }
@@ -97,7 +97,7 @@ static bool put_sites(struct work *w, struct tg_table *out) {
     const struct rank_steps *const r = &w->steps[w->b->devices[w->sites[i].device].rank];
     if (w->sites[i].steps == r->count - 2) order[count++] = i;
   }
-  const bool sorted = order && tg__sort_index(order, count, larger, w);
+  const bool sorted = order && tg__sort_index(order, count, leak_is_larger, w);
   for (size_t i = 0; sorted && i < count; i++) put_site(w, &w->sites[order[i]], out);
   if (sorted && !count)
     tg__table_note(out, "nothing grows: what the steps between the first and the last took was given back, or was not "
@@ -106,7 +106,7 @@ static bool put_sites(struct work *w, struct tg_table *out) {
   return sorted;
 }
 
-/* Of the ranks whose blocks are known. */
+/* Of the ranks with known blocks. */
 static enum tg_err check_steps(const struct work *w, const struct tg__ask *a, struct tg_error *e) {
   uint32_t most = 0;
   for (size_t i = 0; i < w->b->device_count; i++) {

@@ -87,13 +87,13 @@ static void touch(struct work *w, uint32_t node) {
   }
 }
 
-static void add(struct sums *to, const struct sums *s) {
+static void add_memory_op(struct sums *to, const struct sums *s) {
   to->net_bytes += s->net_bytes;
   to->alloc_bytes += s->alloc_bytes;
   to->allocations += s->allocations;
 }
 
-static struct row *row_of(struct work *w, uint32_t device, uint32_t op) {
+static struct row *find_memory_op_row(struct work *w, uint32_t device, uint32_t op) {
   uint32_t *slot = tg__map_slot(&w->row_of, (uint64_t)device << 32 | op, TG_NONE);
   if (!slot) return NULL;
   if (*slot == TG_NONE) {
@@ -112,18 +112,18 @@ static bool higher(uint32_t a, uint32_t b, const void *ctx) {
 
 /* Children have larger numbers than their parents, so from the largest down each is complete when its parent takes
  * it in. */
-static bool add_up(struct work *w, uint32_t device) {
+static bool sum_up_memory_op(struct work *w, uint32_t device) {
   uint32_t *order = tg__order_new(w->node_count, higher, w);
   bool done = order != NULL;
   for (size_t i = 0; done && i < w->node_count; i++) {
     const uint32_t node = w->nodes[order[i]];
     const struct tg__op_node *n = &w->tree.nodes[node];
-    add(&w->total[node], &w->self[node]);
-    if (n->parent != TG_NONE) add(&w->total[n->parent], &w->total[node]);
-    struct row *r = n->in_table ? row_of(w, device, w->t->slices.name[n->slice]) : NULL;
+    add_memory_op(&w->total[node], &w->self[node]);
+    if (n->parent != TG_NONE) add_memory_op(&w->total[n->parent], &w->total[node]);
+    struct row *r = n->in_table ? find_memory_op_row(w, device, w->t->slices.name[n->slice]) : NULL;
     if (r) {
-      add(&r->self, &w->self[node]);
-      add(&r->total, &w->total[node]);
+      add_memory_op(&r->self, &w->self[node]);
+      add_memory_op(&r->total, &w->total[node]);
     }
     done = r || !n->in_table;
   }
@@ -137,7 +137,7 @@ static bool add_up(struct work *w, uint32_t device) {
   return done;
 }
 
-static bool follow(struct work *w, size_t wanted) {
+static bool follow_memory_op(struct work *w, size_t wanted) {
   const size_t nodes = w->tree.count + 1;
   w->self = tg__alloc(nodes * sizeof *w->self);
   w->total = tg__alloc(nodes * sizeof *w->total);
@@ -147,17 +147,17 @@ static bool follow(struct work *w, size_t wanted) {
   for (size_t i = 0; done && i < wanted; i++) {
     const struct tg__memory_event *e = &w->events.items[w->order[i]];
     const struct sums s = {e->bytes, e->bytes > 0 ? e->bytes : 0, e->bytes > 0};
-    add(&w->self[e->node], &s);
+    add_memory_op(&w->self[e->node], &s);
     touch(w, e->node);
     const uint32_t device = w->device_of[w->order[i]];
-    if (i + 1 == wanted || w->device_of[w->order[i + 1]] != device) done = add_up(w, device);
+    if (i + 1 == wanted || w->device_of[w->order[i + 1]] != device) done = sum_up_memory_op(w, device);
   }
   return done;
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
+static bool memory_op_row_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct work *w = ctx;
   const struct row *x = &w->rows[a], *y = &w->rows[b];
   const struct device_key *dx = &w->devices[x->device], *dy = &w->devices[y->device];
@@ -169,8 +169,8 @@ static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
   return x->op != y->op && tg__str_cmp(tg__name(w->t, x->op), tg__name(w->t, y->op)) < 0;
 }
 
-static enum tg_err put_rows(const struct work *w, struct tg_table *out) {
-  uint32_t *order = tg__order_new(w->count, row_before, w);
+static enum tg_err put_memory_op_rows(const struct work *w, struct tg_table *out) {
+  uint32_t *order = tg__order_new(w->count, memory_op_row_before, w);
   if (!order) return TG_MEMORY;
   for (size_t i = 0; i < w->count; i++) {
     const struct row *r = &w->rows[order[i]];
@@ -197,8 +197,8 @@ enum tg_err tg__answer_memory_ops(const struct tg__columns *t, const struct tg__
   size_t wanted = 0;
   enum tg_err err = tg__op_tree_build(t, &w.tree);
   if (!err) err = tg__memory_events_read(t, a, &w.tree, &w.events);
-  if (!err && (!sort_events(&w, &wanted) || !count_calls(&w) || !follow(&w, wanted))) err = TG_MEMORY;
-  if (!err) err = put_rows(&w, out);
+  if (!err && (!sort_events(&w, &wanted) || !count_calls(&w) || !follow_memory_op(&w, wanted))) err = TG_MEMORY;
+  if (!err) err = put_memory_op_rows(&w, out);
   if (err == TG_MEMORY) tg__fail(e, err, -1, "out of memory while adding up what operators allocate");
   tg__op_tree_free(&w.tree);
   tg__memory_events_free(&w.events);

@@ -5,16 +5,16 @@ struct sums { /* of one category on one device */
   int64_t events, allocations, alloc_bytes, free_bytes, at_peak, now, peak;
 };
 
-static void put_ints(struct tg_table *out, const int64_t *cells, size_t count) {
+static void put_peak_ints(struct tg_table *out, const int64_t *cells, size_t count) {
   for (size_t i = 0; i < count; i++) tg__put_int(out, cells[i]);
 }
-static void put_nulls(struct tg_table *out, int count) {
+static void put_peak_nulls(struct tg_table *out, int count) {
   while (count-- > 0) tg__put_null(out);
 }
 
 /* ---- by=peak --------------------------------------------------------------------------------- */
 
-static bool larger(uint32_t a, uint32_t b, const void *ctx) {
+static bool peak_is_larger(uint32_t a, uint32_t b, const void *ctx) {
   const struct tg__block *const x = &((const struct tg__blocks *)ctx)->items[a], *const y =
                                                                                      &((const struct tg__blocks *)ctx)
                                                                                           ->items[b];
@@ -22,7 +22,7 @@ static bool larger(uint32_t a, uint32_t b, const void *ctx) {
   return x->bytes != y->bytes ? x->bytes > y->bytes : a < b;
 }
 
-static void put_text(struct tg_table *out, const struct tg__blocks *b, uint32_t text) {
+static void put_peak_text(struct tg_table *out, const struct tg__blocks *b, uint32_t text) {
   if (text == TG_NONE)
     tg__put_null(out);
   else
@@ -34,12 +34,12 @@ static void put_block(struct tg__blocks *b, const struct tg__block *x, struct tg
   tg__put_block_device(out, b, x->device);
   tg__put_trace_text(out, b->t, x->made.op == TG_NONE ? TG_NONE : b->t->slices.name[x->made.op]);
   const int64_t cells[] = {x->made_ns, made, made, made ? x->bytes : 0, 0, x->bytes};
-  put_ints(out, cells, sizeof cells / sizeof *cells);
-  put_nulls(out, 7);
+  put_peak_ints(out, cells, sizeof cells / sizeof *cells);
+  put_peak_nulls(out, 7);
   tg__put_cstr(out, tg__held_names[x->held]);
   tg__put_trace_text(out, b->t, x->tensor);
-  put_text(out, b, x->module);
-  put_text(out, b, tg__block_line(b, x));
+  put_peak_text(out, b, x->module);
+  put_peak_text(out, b, tg__block_line(b, x));
 }
 
 static bool put_alive(struct tg__blocks *b, struct tg_table *out) {
@@ -48,7 +48,7 @@ static bool put_alive(struct tg__blocks *b, struct tg_table *out) {
   size_t count = 0;
   for (size_t i = 0; alive && order && i < b->count; i++)
     if (alive[i] && tg__block_is_counted(b, &b->items[i])) order[count++] = (uint32_t)i;
-  const bool ok = alive && order && tg__sort_index(order, count, larger, b);
+  const bool ok = alive && order && tg__sort_index(order, count, peak_is_larger, b);
   for (size_t i = 0; ok && i < count; i++) put_block(b, &b->items[order[i]], out);
   tg__free(alive);
   tg__free(order);
@@ -57,7 +57,7 @@ static bool put_alive(struct tg__blocks *b, struct tg_table *out) {
 
 /* ---- by=category ----------------------------------------------------------------------------- */
 
-static void add_up(const struct tg__blocks *b, const bool *alive, struct sums *sums) {
+static void sum_up_peak(const struct tg__blocks *b, const bool *alive, struct sums *sums) {
   for (size_t i = 0; i < b->count; i++) {
     const struct tg__block *const x = &b->items[i];
     struct sums *const s = &sums[x->device * TG__HELD_COUNT + x->held];
@@ -81,7 +81,7 @@ static bool put_categories(const struct tg__blocks *b, struct tg_table *out) {
   bool *const alive = tg__blocks_at_peak(b);
   struct sums *const sums = tg__alloc((b->device_count * TG__HELD_COUNT + 1) * sizeof *sums);
   const bool ok = alive && sums;
-  if (ok) add_up(b, alive, sums);
+  if (ok) sum_up_peak(b, alive, sums);
   for (uint32_t d = 0; ok && d < b->device_count; d++) {
     for (uint32_t h = 0; h < TG__HELD_COUNT && b->devices[d].wanted; h++) {
       const struct sums *const s = &sums[d * TG__HELD_COUNT + h];
@@ -90,10 +90,10 @@ static bool put_categories(const struct tg__blocks *b, struct tg_table *out) {
       tg__put_null(out);
       const int64_t cells[] = {b->devices[d].peak_ns, s->events,  s->allocations, s->alloc_bytes,
                                s->free_bytes,         s->at_peak, s->peak};
-      put_ints(out, cells, sizeof cells / sizeof *cells);
-      put_nulls(out, 6);
+      put_peak_ints(out, cells, sizeof cells / sizeof *cells);
+      put_peak_nulls(out, 6);
       tg__put_cstr(out, tg__held_names[h]);
-      put_nulls(out, 3);
+      put_peak_nulls(out, 3);
     }
   }
   tg__free(alive);

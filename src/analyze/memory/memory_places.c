@@ -16,7 +16,7 @@ static bool is_backward(struct tg__str op) {
          ends_in_backward(op);
 }
 
-static bool is_collective(struct tg__str op) {
+static bool is_collective_place(struct tg__str op) {
   return tg__name_is_collective_call(op) || tg__str_has_prefix(op, "c10d::") ||
          tg__str_has_prefix(op, "_c10d_functional::");
 }
@@ -37,7 +37,8 @@ static void naming_close(struct naming *n) {
 static uint8_t own_meaning(struct naming *n, uint32_t id) {
   if (!n->own[id]) {
     const struct tg__str s = tg__name(n->known.trace, id);
-    n->own[id] = (uint8_t)(NAME_SEEN | (is_backward(s) ? NAME_BACKWARD : 0) | (is_collective(s) ? NAME_COLLECTIVE : 0));
+    n->own[id] =
+        (uint8_t)(NAME_SEEN | (is_backward(s) ? NAME_BACKWARD : 0) | (is_collective_place(s) ? NAME_COLLECTIVE : 0));
   }
   return n->own[id];
 }
@@ -106,7 +107,7 @@ static bool *tracks_in_passes(const struct tg__places *p) {
   return takes_part;
 }
 
-static bool starts_before(uint32_t a, uint32_t b, const void *ctx) {
+static bool place_starts_before(uint32_t a, uint32_t b, const void *ctx) {
   const int64_t *const start = ((const struct tg__columns *)ctx)->slices.start_ns;
   return start[a] != start[b] ? start[a] < start[b] : a < b;
 }
@@ -157,7 +158,7 @@ static bool list_passes(struct tg__places *p) {
       order[count++] = i;
     }
   }
-  ok = ok && tg__sort_index(order, count, starts_before, t) && find_passes(p, order, count, track_of);
+  ok = ok && tg__sort_index(order, count, place_starts_before, t) && find_passes(p, order, count, track_of);
   tg__free(takes_part);
   tg__free(order);
   tg__free(track_of);

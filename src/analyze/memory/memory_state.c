@@ -10,7 +10,7 @@ struct blocks {           /* of one device */
 };
 
 /* gone: the event of the block that ends here, given back or, its free being missing, taken anew; TG_NONE. */
-static bool follow(struct blocks *b, const struct tg__alloc_history *h, size_t i, uint32_t *gone) {
+static bool follow_state(struct blocks *b, const struct tg__alloc_history *h, size_t i, uint32_t *gone) {
   const struct tg__alloc_event *const x = &h->events[i];
   *gone = TG_NONE;
   if (!x->is_memory || x->addr == TG_NULL_INT || !x->bytes || x->bytes == TG_NULL_INT) return true;
@@ -21,7 +21,7 @@ static bool follow(struct blocks *b, const struct tg__alloc_history *h, size_t i
   return true;
 }
 
-static bool larger(uint32_t a, uint32_t b, const void *ctx) {
+static bool state_is_larger(uint32_t a, uint32_t b, const void *ctx) {
   const struct tg__alloc_event *const events = ctx;
   return events[a].bytes != events[b].bytes ? events[a].bytes > events[b].bytes : a < b;
 }
@@ -49,13 +49,13 @@ static bool put_device(const struct tg__columns *t, const struct tg__alloc_histo
     uint32_t gone;
     if (h->events[i].device != device || h->events[i].number > at) continue;
     now_ns = h->events[i].ts_ns;
-    ok = follow(&b, h, i, &gone);
+    ok = follow_state(&b, h, i, &gone);
   }
   uint32_t *const held = ok ? tg__alloc((b.of_addr.count + 1) * sizeof *held) : NULL;
   size_t n = 0;
   for (size_t i = 0; i < b.of_addr.cap && held; i++)
     if (b.of_addr.used[i] && b.of_addr.values[i]) held[n++] = b.of_addr.values[i] - 1;
-  ok = held && tg__sort_index(held, n, larger, h->events);
+  ok = held && tg__sort_index(held, n, state_is_larger, h->events);
   for (size_t i = 0; i < n && ok; i++) {
     bytes += h->events[held[i]].bytes;
     put_block(t, h, held[i], now_ns, out);
@@ -87,7 +87,7 @@ static enum tg_err read_history(const struct tg__columns *t, const struct tg__as
   const enum tg_err err = tg__alloc_history_read(t, a, h, e);
   if (err || h->with_addr) return err;
   return tg__fail(e, TG_NO_DATA, -1,
-                  "the [memory] events of the trace carry no address, so blocks cannot be followed: record with a "
+                  "the [memory] events of the trace have no address, so blocks cannot be followed: record with a "
                   "newer torch, or with tachograph");
 }
 
@@ -120,7 +120,7 @@ struct stacks {
   size_t count, cap;
 };
 
-static struct row *row_of(struct stacks *s, const struct tg__alloc_event *x) {
+static struct row *find_state_row(struct stacks *s, const struct tg__alloc_event *x) {
   uint32_t *const slot = tg__map_slot(&s->row_of, (uint64_t)x->device << 32 | x->stack, TG_NONE);
   if (!slot) return NULL;
   if (*slot == TG_NONE) {
@@ -132,7 +132,7 @@ static struct row *row_of(struct stacks *s, const struct tg__alloc_event *x) {
 }
 
 static bool add_to_stack(struct stacks *s, const struct tg__alloc_event *block, int64_t change, bool by_peak) {
-  struct row *const r = row_of(s, block);
+  struct row *const r = find_state_row(s, block);
   if (!r) return false;
   r->end += change;
   if (by_peak) r->peak += change;
@@ -148,10 +148,10 @@ static bool count_stacks(struct stacks *s) {
     const struct tg__alloc_event *const x = &h->events[i];
     const int64_t peak = h->devices[x->device].peak_event;
     uint32_t gone;
-    ok = follow(&blocks[x->device], h, i, &gone);
+    ok = follow_state(&blocks[x->device], h, i, &gone);
     if (ok && gone != TG_NONE) ok = add_to_stack(s, &h->events[gone], -h->events[gone].bytes, x->number <= peak);
     if (!ok || !x->is_memory || x->bytes <= 0) continue;
-    struct row *const r = row_of(s, x);
+    struct row *const r = find_state_row(s, x);
     ok = r && add_to_stack(s, x, x->bytes, x->number <= peak);
     if (!ok) break;
     r->count++, r->alloc += x->bytes;
@@ -162,7 +162,7 @@ static bool count_stacks(struct stacks *s) {
   return ok;
 }
 
-static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
+static bool state_row_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct row *const x = &((const struct row *)ctx)[a], *const y = &((const struct row *)ctx)[b];
   return x->peak != y->peak ? x->peak > y->peak : x->alloc > y->alloc;
 }
@@ -173,7 +173,7 @@ enum tg_err tg__answer_memory_stacks(const struct tg__columns *t, const struct t
   enum tg_err err = read_history(t, a, &h, e);
   struct stacks s = {.h = &h};
   bool ok = err || count_stacks(&s);
-  uint32_t *const order = !err && ok ? tg__order_new(s.count, row_before, s.rows) : NULL;
+  uint32_t *const order = !err && ok ? tg__order_new(s.count, state_row_before, s.rows) : NULL;
   ok = err || order;
   for (size_t i = 0; order && ok && i < s.count; i++) {
     const struct row *const r = &s.rows[order[i]];

@@ -75,8 +75,8 @@ static void put_figure(struct tg_table *out, int64_t value, int64_t all, bool is
   tg__put_cstr(out, text);
 }
 
-static void put_summary(const struct tg__columns *t, const struct tg__ask *a, const struct tg__alloc_device *d,
-                        const struct tg__alloc_counters *counters, struct tg_table *out) {
+static void put_stats_summary(const struct tg__columns *t, const struct tg__ask *a, const struct tg__alloc_device *d,
+                              const struct tg__alloc_counters *counters, struct tg_table *out) {
   char buf[TG__DEVICE_NAME];
   const unsigned pools = strcmp(tg__ask_arg(a, "pools"), "1") == 0 ? TG__ALLOC_POOLS : 1;
   const char *const device = tg__memory_device_name(d->type, d->id, buf);
@@ -103,8 +103,8 @@ static void put_summary(const struct tg__columns *t, const struct tg__ask *a, co
 
 /* ---- the questions --------------------------------------------------------------------------- */
 
-static enum tg_err answer(const struct tg__columns *t, const struct tg__ask *a, put_fn *put, struct tg_table *out,
-                          struct tg_error *e) {
+static enum tg_err answer_stats(const struct tg__columns *t, const struct tg__ask *a, put_fn *put, struct tg_table *out,
+                                struct tg_error *e) {
   struct tg__alloc_history h;
   struct tg__alloc_counters counters;
   enum tg_err err = tg__alloc_history_read(t, a, &h, e);
@@ -126,7 +126,7 @@ static enum tg_err answer(const struct tg__columns *t, const struct tg__ask *a, 
 
 enum tg_err tg__answer_memory_stats(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                     struct tg_error *e) {
-  return answer(t, a, put_stats, out, e);
+  return answer_stats(t, a, put_stats, out, e);
 }
 
 enum tg_err tg__answer_memory_summary(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
@@ -134,5 +134,5 @@ enum tg_err tg__answer_memory_summary(const struct tg__columns *t, const struct 
   static const char *const choices[] = {"0", "1"};
   size_t pools;
   const enum tg_err err = tg__ask_choice(a, "pools", choices, 2, &pools, e);
-  return err ? err : answer(t, a, put_summary, out, e);
+  return err ? err : answer_stats(t, a, put_stats_summary, out, e);
 }

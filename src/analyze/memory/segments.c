@@ -37,7 +37,7 @@ static bool is_ours(const struct work *w, uint32_t mark, uint32_t name) {
          tg__ask_has_rank(w->ask, t->tracks[t->marks.track[mark]].rank);
 }
 
-static bool add(struct work *w, struct segment g) {
+static bool add_segment(struct work *w, struct segment g) {
   if (!tg__grow((void **)&w->rows, &w->cap, w->count + 1, sizeof *w->rows)) return false;
   w->rows[w->count++] = g;
   return true;
@@ -58,7 +58,8 @@ static bool read_segments(struct work *w) {
                               .active = number(w, i, w->key_active),
                               .requested = number(w, i, w->key_requested),
                               .segments = 1};
-    if (!add(w, g) || !tg__map_put(&w->of_address, (uint64_t)g.address ^ (uint64_t)g.rank << 56, (uint32_t)w->count))
+    if (!add_segment(w, g) ||
+        !tg__map_put(&w->of_address, (uint64_t)g.address ^ (uint64_t)g.rank << 56, (uint32_t)w->count))
       return false;
   }
   return true;
@@ -94,7 +95,7 @@ static bool read_blocks(struct work *w) {
                                 .free = is_used ? 0 : bytes,
                                 .largest_free = is_used ? 0 : bytes,
                                 .blocks = 1};
-      if (!add(w, b)) return false;
+      if (!add_segment(w, b)) return false;
     } else if (at != TG_NONE) {
       struct segment *const g = &w->rows[at - 1];
       g->blocks++;
@@ -111,7 +112,7 @@ static bool read_blocks(struct work *w) {
   return true;
 }
 
-static void add_up(struct segment *into, const struct segment *g) {
+static void sum_up_segment(struct segment *into, const struct segment *g) {
   into->total += g->total, into->allocated += g->allocated, into->active += g->active, into->requested += g->requested;
   into->free += g->free, into->blocks += g->blocks, into->segments += g->segments;
   if (g->largest_free > into->largest_free) into->largest_free = g->largest_free;
@@ -126,21 +127,21 @@ static void join_pools(struct work *w) {
                          w->rows[k].kind != g.kind))
       k++;
     if (k < pools)
-      add_up(&w->rows[k], &g);
+      sum_up_segment(&w->rows[k], &g);
     else
       w->rows[pools++] = g;
   }
   w->count = pools;
 }
 
-static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
+static bool segment_row_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct segment *const x = &((const struct segment *)ctx)[a], *const y = &((const struct segment *)ctx)[b];
   if (x->rank != y->rank) return x->rank < y->rank;
   if (x->device != y->device) return x->device < y->device;
   return x->total > y->total;
 }
 
-static void put_row(const struct work *w, const struct segment *g, struct tg_table *out) {
+static void put_segment_row(const struct work *w, const struct segment *g, struct tg_table *out) {
   char buf[TG__DEVICE_NAME];
   tg__put_rank(out, w->t, g->rank);
   tg__put_cstr(out, tg__memory_device_name(g->device_type, g->device, buf));
@@ -162,7 +163,7 @@ static void put_row(const struct work *w, const struct segment *g, struct tg_tab
   tg__put_trace_text(out, w->t, w->by == BY_POOL ? TG_NONE : text(w, g->mark, TG__K_CALL_STACK));
 }
 
-/* A note for each device, whose rows lie together. */
+/* A note for each device; its rows are adjacent. */
 static void note_device(const struct segment *all, struct tg_table *out) {
   char buf[TG__DEVICE_NAME];
   if (all->total > 0)
@@ -171,17 +172,17 @@ static void note_device(const struct segment *all, struct tg_table *out) {
                    (double)all->total / 1e6, (double)all->largest_free / 1e6);
 }
 
-static bool put_rows(struct work *w, struct tg_table *out) {
+static bool put_segment_rows(struct work *w, struct tg_table *out) {
   struct segment all = {0};
-  uint32_t *const order = tg__order_new(w->count, row_before, w->rows);
+  uint32_t *const order = tg__order_new(w->count, segment_row_before, w->rows);
   const bool ok = order != NULL;
   for (size_t i = 0; ok && i < w->count; i++) {
     const struct segment *const g = &w->rows[order[i]];
     if (i && (g->rank != all.rank || g->device != all.device)) note_device(&all, out);
     if (!i || g->rank != all.rank || g->device != all.device)
       all = (struct segment){.rank = g->rank, .device = g->device, .device_type = g->device_type};
-    put_row(w, g, out);
-    add_up(&all, g);
+    put_segment_row(w, g, out);
+    sum_up_segment(&all, g);
   }
   if (ok) note_device(&all, out);
   tg__free(order);
@@ -210,9 +211,9 @@ enum tg_err tg__answer_segments(const struct tg__columns *t, const struct tg__as
   if (ok && !w.count)
     err =
         tg__fail(e, TG_NO_DATA, -1,
-                 "the trace holds no segments of an allocator: give a snapshot of torch.cuda.memory._dump_snapshot()");
+                 "the trace holds no segments of an allocator: open a snapshot of torch.cuda.memory._dump_snapshot()");
   if (ok && w.by == BY_POOL) join_pools(&w);
-  if (!err) ok = ok && put_rows(&w, out);
+  if (!err) ok = ok && put_segment_rows(&w, out);
   if (!ok) err = tg__no_memory(e, "reading segments");
   tg__map_free(&w.of_address);
   tg__free(w.rows);

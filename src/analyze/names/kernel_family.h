@@ -9,7 +9,7 @@
  * name with nothing left is kept whole. */
 void tg__kernel_family(struct tg__str name, struct tg__out *out);
 
-/* The short name HolisticTraceAnalysis gives: what stands in closed brackets and -> go, then all up to the last
+/* The short name of HolisticTraceAnalysis: what stands in closed brackets and -> go, then all up to the last
  * blank; names of copies and names without brackets stay. Appended to `out`. */
 void tg__hta_short_name(struct tg__str name, struct tg__out *out);
 

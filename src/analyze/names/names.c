@@ -1,12 +1,12 @@
 /* names: what the name of an event says about it. */
 #include "analyze/analyze.h"
 
-static unsigned char fold(char c) { return (unsigned char)(c >= 'A' && c <= 'Z' ? c + 32 : c); }
+static unsigned char fold_name(char c) { return (unsigned char)(c >= 'A' && c <= 'Z' ? c + 32 : c); }
 
 /* Does s start with `lower` at position i, without regard to ASCII case? */
 static bool matches_at(struct tg__str s, size_t i, const char *lower) {
   for (; *lower; lower++, i++)
-    if (i >= s.len || fold(s.ptr[i]) != (unsigned char)*lower) return false;
+    if (i >= s.len || fold_name(s.ptr[i]) != (unsigned char)*lower) return false;
   return true;
 }
 
@@ -26,7 +26,7 @@ bool tg__name_is_collective_kernel(struct tg__str kernel) {
     if (matches_at(kernel, 0, comm_begins[k])) return true;
   for (size_t k = 0; k < sizeof comm_parts / sizeof *comm_parts; k++) begins[(unsigned char)comm_parts[k][0]] = true;
   for (size_t i = 0; i < kernel.len; i++) {
-    if (!begins[fold(kernel.ptr[i])]) continue;
+    if (!begins[fold_name(kernel.ptr[i])]) continue;
     for (size_t k = 0; k < sizeof comm_parts / sizeof *comm_parts; k++)
       if (matches_at(kernel, i, comm_parts[k])) return true;
   }
@@ -47,7 +47,7 @@ bool tg__name_is_dataloader(struct tg__str annotation) {
          tg__str_has_prefix(annotation, "enumerate(DataPipe)#");
 }
 
-/* Regions of compiled code hold work that no operator shows, those of the compiler and of collectives are told by
+/* Regions of compiled code hold work that no operator shows, those of the compiler and of collectives have
  * rules of their own. */
 bool tg__name_is_label(struct tg__str annotation) {
   static const char *const work[] = {"Torch-Compiled Region", "CompiledFunction", "## Call CompiledFxGraph",
@@ -83,7 +83,8 @@ static bool contains_from(struct tg__str s, size_t from, const char *part) {
   return from <= s.len && tg__str_contains((struct tg__str){s.ptr + from, s.len - (uint32_t)from}, part);
 }
 
-/* MTIA files all device work under one category, so only names tell copies, collectives and bookkeeping from kernels.
+/* MTIA files all device work under one category, so only names separate copies, collectives and bookkeeping from
+ * kernels.
  */
 const char *tg__kernel_type_by_name(struct tg__str name) {
   static const char *const comm[] = {"nccl", "hip", "hccl"};

@@ -1,4 +1,4 @@
-/* short_name: the part of an operator's or kernel's name that tells it from others, without arguments, template
+/* short_name: the part of an operator's or kernel's name that identifies it, without arguments, template
  * arguments and return type. The rules are those by which HTA shortens names, so that its tables and ours can be
  * laid side by side. */
 #include "analyze/names/short_name.h"

@@ -26,7 +26,7 @@ static enum tg_err check(const struct tg__ranks *r, struct tg_error *e) {
   return tg__fail(e, TG_NO_DATA, -1,
                   "no two ranks share a collective that ends everywhere at once (all_reduce, all_gather, "
                   "reduce_scatter, all_to_all, "
-                  "barrier), so nothing tells how far their clocks are apart");
+                  "barrier), so the offset of their clocks is unknown");
 }
 
 enum tg_err tg__answer_clocks(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,

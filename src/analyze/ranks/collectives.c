@@ -45,7 +45,7 @@ static struct row *new_row(struct answer *w, const struct tg__match *m) {
   return row;
 }
 
-static struct row *row_of(struct answer *w, const struct tg__match *m, uint64_t key) {
+static struct row *find_collective_row(struct answer *w, const struct tg__match *m, uint64_t key) {
   uint32_t *const at = tg__map_slot(&w->index, key, TG_NONE);
   if (!at) w->failed = true;
   if (!at || *at != TG_NONE) return at ? &w->rows[*at] : NULL;
@@ -127,19 +127,19 @@ static void put_maybe(struct tg_table *out, bool known, int64_t v) {
     tg__put_null(out);
 }
 
-static void put_step(struct tg_table *out, int64_t number) {
+static void put_collective_step(struct tg_table *out, int64_t number) {
   char text[24] = "";
   if (number >= 0) snprintf(text, sizeof text, "%lld", (long long)number);
   tg__put_cstr(out, text);
 }
 
-static void put_row(struct answer *w, const struct row *row, int64_t last_rank, int64_t last_calls) {
+static void put_collective_row(struct answer *w, const struct row *row, int64_t last_rank, int64_t last_calls) {
   struct tg_table *const out = w->out;
   put_maybe(out, row->rank != TG_NONE, row->rank == TG_NONE ? 0 : w->r->s->ranks[row->rank].number);
   put_text_id(w, row->kind);
   put_text_id(w, row->group);
   put_maybe(out, row->sequence >= 0, row->sequence);
-  put_step(out, row->step_number);
+  put_collective_step(out, row->step_number);
   tg__put_int(out, row->calls);
   tg__put_int(out, row->most_ranks);
   put_maybe(out, row->has_missing, row->missing);
@@ -155,12 +155,12 @@ static void put_row(struct answer *w, const struct row *row, int64_t last_rank, 
   tg__put_real(out, row->has_bytes && row->has_wait && transfer > 0 ? (double)row->bytes / transfer : NAN);
 }
 
-static void put_rows(struct answer *w) {
+static void put_collective_rows(struct answer *w) {
   for (size_t i = 0; i < w->count; i++) {
     int64_t rank, calls;
     if (w->rows[i].calls == 0) continue; /* the rank asked for has no part in it */
     most_often_last(w, &w->rows[i], &rank, &calls);
-    put_row(w, &w->rows[i], rank, calls);
+    put_collective_row(w, &w->rows[i], rank, calls);
   }
 }
 
@@ -170,7 +170,7 @@ static void sum_up(struct answer *w, bool by_group) {
   for (size_t i = 0; i < w->r->match_count && !w->failed; i++) {
     const struct tg__match *const m = &w->r->matches[i];
     const size_t before = w->count;
-    struct row *const row = row_of(w, m, by_group ? (uint64_t)m->group << 32 | m->kind : m->kind);
+    struct row *const row = find_collective_row(w, m, by_group ? (uint64_t)m->group << 32 | m->kind : m->kind);
     if (!row) return;
     if (w->count > before) row->group = m->group;
     if (row->group != m->group) row->group = TG_NONE; /* of several */
@@ -182,7 +182,7 @@ static void sum_up(struct answer *w, bool by_group) {
     }
     if (tg__match_is_shared(m) && row->seen == (uint32_t)i + 1) count_last(w, row, w->r->parts[m->last].rank);
   }
-  put_rows(w);
+  put_collective_rows(w);
 }
 
 static void by_kind(struct answer *w) { sum_up(w, false); }
@@ -205,7 +205,7 @@ static void by_collective(struct answer *w) {
     for (uint32_t k = 0; k < m->count; k++) add_part(row, m, &parts[k]);
     const bool shared = tg__match_is_shared(m);
     const int64_t last = shared ? w->r->s->ranks[w->r->parts[m->last].rank].number : TG_NULL_INT;
-    put_row(w, row, last, shared);
+    put_collective_row(w, row, last, shared);
   }
 }
 
@@ -228,8 +228,8 @@ static void by_part(struct answer *w) {
       row->has_bytes = row->bytes >= 0;
       add_part(row, m, p);
       const bool shared = tg__match_is_shared(m);
-      put_row(w, row, shared ? w->r->s->ranks[w->r->parts[m->last].rank].number : TG_NULL_INT,
-              shared && m->last == m->first + k);
+      put_collective_row(w, row, shared ? w->r->s->ranks[w->r->parts[m->last].rank].number : TG_NULL_INT,
+                         shared && m->last == m->first + k);
     }
   }
 }
@@ -245,7 +245,7 @@ static void by_rank(struct answer *w) {
     for (uint32_t k = 0; k < m->count; k++) {
       const struct tg__part *const p = &w->r->parts[m->first + k];
       if (!tg__ranks_wanted(w->r, p->rank)) continue;
-      struct row *const row = row_of(w, m, (uint64_t)p->rank << 32 | m->kind);
+      struct row *const row = find_collective_row(w, m, (uint64_t)p->rank << 32 | m->kind);
       if (!row) return;
       row->rank = p->rank;
       const int64_t bytes = row->bytes;
@@ -259,7 +259,7 @@ static void by_rank(struct answer *w) {
   uint32_t *const order = tg__order_new(w->count, rank_and_kind, w->rows);
   if (!order) w->failed = true;
   for (size_t i = 0; !w->failed && i < w->count; i++)
-    put_row(w, &w->rows[order[i]], TG_NULL_INT, w->rows[order[i]].last_calls);
+    put_collective_row(w, &w->rows[order[i]], TG_NULL_INT, w->rows[order[i]].last_calls);
   tg__free(order);
 }
 

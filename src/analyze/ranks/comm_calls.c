@@ -31,7 +31,7 @@ enum { KERNEL_ROLE = 16 };
 
 /* ---- layers on the host ---------------------------------------------------------------------- */
 
-static enum tg__comm_role role_of(const struct tg__columns *t, uint8_t *roles, uint32_t slice) {
+static enum tg__comm_role comm_role_of(const struct tg__columns *t, uint8_t *roles, uint32_t slice) {
   const uint32_t name = t->slices.name[slice];
   if (!(roles[name] & (KERNEL_ROLE - 1))) roles[name] |= (uint8_t)(tg__comm_role(tg__name(t, name), false) + 1);
   return (enum tg__comm_role)((roles[name] & (KERNEL_ROLE - 1)) - 1);
@@ -48,7 +48,7 @@ static bool is_kernel(struct gathering *g, uint32_t slice, enum tg__class cls) {
 
 static bool is_host_layer(const struct tg__columns *t, uint8_t *roles, uint32_t slice) {
   const enum tg__class cls = tg__slice_class(t, slice);
-  return (cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION) && role_of(t, roles, slice) != TG__COMM_NONE;
+  return (cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION) && comm_role_of(t, roles, slice) != TG__COMM_NONE;
 }
 
 bool tg__comm_is_layer(const struct tg__columns *t, uint8_t *roles, uint32_t slice) {
@@ -97,7 +97,7 @@ static void take_kind(struct gathering *g, struct call *c, struct tg__str name) 
   if (peers[0] && !c->peers[0]) memcpy(c->peers, peers, sizeof peers);
 }
 
-/* A group is told by its name, what it is for, and who is in it: names alone are numbers that may mean another group
+/* A group is identified by its name, purpose and members: names alone are numbers that may mean another group
  * elsewhere. */
 static void take_group(struct gathering *g, struct call *c, uint32_t args) {
   enum { MOST = 160 };
@@ -116,7 +116,7 @@ static void take_group(struct gathering *g, struct call *c, uint32_t args) {
   if (len) c->group = add_text(g, (struct tg__str){text, (uint32_t)len});
 }
 
-/* What record_param_comms, or a kernel that carries its args, says. */
+/* What record_param_comms, or a kernel with its args, says. */
 static void take_params(struct gathering *g, struct call *c, uint32_t args) {
   char number[24];
   const struct tg__str name = arg_text(g->t, args, TG__K_COLLECTIVE_NAME, number);
@@ -167,7 +167,7 @@ static void add_layer(struct gathering *g, uint32_t slice) {
   }
   const int64_t id = tg__arg_int(t, t->slices.args[slice], TG__K_EXTERNAL_ID, -1);
   if (id >= 0) g->failed |= !tg__map_put(&g->by_external_id, (uint64_t)id, (uint32_t)(c - g->calls));
-  switch (role_of(t, g->roles, slice)) {
+  switch (comm_role_of(t, g->roles, slice)) {
   case TG__COMM_PARAMS:
     take_params(g, c, t->slices.args[slice]);
     break;
@@ -197,7 +197,7 @@ static struct call *call_of_kernel(struct gathering *g, uint32_t kernel) {
   return c;
 }
 
-static void add_kernel(struct gathering *g, uint32_t slice) {
+static void add_comm_kernel(struct gathering *g, uint32_t slice) {
   const struct tg__columns *t = g->t;
   struct call *const c = call_of_kernel(g, slice);
   if (!c) return;
@@ -261,7 +261,7 @@ static void put_call(struct gathering *g, const struct call *c, struct tg__rank_
 
 /* In the order they were asked for: that is the same on all ranks, while kernels of several streams overtake one
  * another. */
-static bool earlier(uint32_t a, uint32_t b, const void *ctx) {
+static bool comm_is_earlier(uint32_t a, uint32_t b, const void *ctx) {
   const struct tg__sum_collective *const x = (const struct tg__sum_collective *)ctx + a,
                                          *const y = (const struct tg__sum_collective *)ctx + b;
   const int64_t asked = x->call_ns == TG_NULL_INT ? x->start_ns : x->call_ns,
@@ -275,13 +275,13 @@ static void name_requests(struct gathering *g, const struct tg__track *track) {
   for (uint32_t i = track->first; i < track->first + track->count && !g->failed; i++) {
     if (!is_host_layer(g->t, g->roles, i)) continue;
     const uint32_t at = tg__map_get(&g->by_slice, i);
-    if (at != TG_NONE && role_of(g->t, g->roles, i) == TG__COMM_REQUEST)
+    if (at != TG_NONE && comm_role_of(g->t, g->roles, i) == TG__COMM_REQUEST)
       take_kind(g, &g->calls[at], tg__name(g->t, g->t->slices.name[i]));
   }
 }
 
 /* record_param_comms around no collective, such as a wait, is none. */
-static bool is_collective(const struct call *c) { return c->kernels || c->has_span || c->kind != TG_NONE; }
+static bool is_collective_call(const struct call *c) { return c->kernels || c->has_span || c->kind != TG_NONE; }
 
 static void gather_tracks(struct gathering *g, struct tg__rank_summary *r) {
   const struct tg__rank *const rank = &g->t->ranks[g->rank];
@@ -295,7 +295,7 @@ static void gather_tracks(struct gathering *g, struct tg__rank_summary *r) {
       const enum tg__class cls = tg__slice_class(g->t, i);
       if (!tg__class_is_device_work(cls)) continue;
       r->has_device_work = true;
-      if (is_kernel(g, i, cls)) add_kernel(g, i);
+      if (is_kernel(g, i, cls)) add_comm_kernel(g, i);
     }
   }
 }
@@ -309,10 +309,10 @@ bool tg__comm_gather(const struct tg__columns *t, uint32_t rank, struct tg__stri
   r->collectives = g.failed ? NULL : tg__alloc((g.count + 1) * sizeof *r->collectives);
   g.failed |= !r->collectives;
   for (size_t i = 0; i < g.count && !g.failed; i++)
-    if (is_collective(&g.calls[i])) put_call(&g, &g.calls[i], r);
+    if (is_collective_call(&g.calls[i])) put_call(&g, &g.calls[i], r);
   if (!g.failed)
-    g.failed =
-        !tg__sort_items((void **)&r->collectives, r->collective_count, sizeof *r->collectives, earlier, r->collectives);
+    g.failed = !tg__sort_items((void **)&r->collectives, r->collective_count, sizeof *r->collectives, comm_is_earlier,
+                               r->collectives);
   tg__free(g.roles);
   tg__free(g.calls);
   tg__map_free(&g.by_slice);

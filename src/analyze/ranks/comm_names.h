@@ -7,7 +7,7 @@
 enum tg__comm_role { /* of a slice, by its name */
                      TG__COMM_NONE,
                      TG__COMM_REQUEST, /* c10d::allreduce_, _c10d_functional::all_reduce: the operator that asks */
-                     TG__COMM_PARAMS,  /* record_param_comms: carries group, size, sequence */
+                     TG__COMM_PARAMS,  /* record_param_comms: has group, size, sequence */
                      TG__COMM_SPAN,    /* nccl:all_reduce, gloo:broadcast: the library at work, or taking the order */
                      TG__COMM_KERNEL,  /* ncclDevKernel_AllReduce_… */
 };

@@ -11,7 +11,7 @@ enum { LEAST_FOR_DRIFT = 16 };
 #define LEAST_SPAN_NS 1000000000 /* over less, a drift of some parts in a million drowns in the ends' own spread */
 #define MOST_DRIFT 1e-3
 
-/* One collective seen by a rank and by its reference, whose clock is aligned already. */
+/* One collective on a rank and on its reference, which has an aligned clock. */
 struct sample {
   int64_t at_ns;    /* end at the reference */
   int64_t ahead_ns; /* of the rank's end */
@@ -154,7 +154,7 @@ static bool align_all(struct tg__ranks *r, const bool *together, struct samples 
   return true;
 }
 
-/* The lowest rank whose clock is not known yet and that shares a collective; TG_NONE when there is none. */
+/* The lowest rank without a known clock that shares a collective; TG_NONE when there is none. */
 static uint32_t next_reference(const struct tg__ranks *r, const bool *together) {
   uint32_t lowest = TG_NONE;
   for (size_t i = 0; i < r->match_count; i++) {

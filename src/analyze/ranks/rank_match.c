@@ -123,7 +123,7 @@ static bool number_refs(struct matching *m) {
   return true;
 }
 
-static int compare(const struct ref *a, const struct ref *b) {
+static int compare_ref(const struct ref *a, const struct ref *b) {
   if (a->group != b->group) return a->group < b->group ? -1 : 1;
   if (a->kind != b->kind) return a->kind < b->kind ? -1 : 1;
   if (a->step != b->step) return a->step < b->step ? -1 : 1;
@@ -133,7 +133,7 @@ static int compare(const struct ref *a, const struct ref *b) {
 
 static bool ref_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct ref *const refs = ctx;
-  return compare(&refs[a], &refs[b]) < 0; /* stable: equal ones stay by rank */
+  return compare_ref(&refs[a], &refs[b]) < 0; /* stable: equal ones stay by rank */
 }
 
 static void make_matches(struct matching *m) {
@@ -141,7 +141,7 @@ static void make_matches(struct matching *m) {
   for (size_t i = 0; i < m->count; i++) {
     const struct ref *const ref = &m->refs[m->order[i]], *const before = i ? &m->refs[m->order[i - 1]] : NULL;
     r->parts[i] = (struct tg__part){.rank = ref->rank, .index = ref->index};
-    if (!before || compare(before, ref) != 0) {
+    if (!before || compare_ref(before, ref) != 0) {
       r->matches[r->match_count++] = (struct tg__match){.first = (uint32_t)i,
                                                         .group = ref->group,
                                                         .kind = ref->kind,

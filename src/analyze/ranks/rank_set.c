@@ -53,13 +53,13 @@ struct kept { /* with a trace that has events */
   uint32_t *place; /* by rank of the trace: where it stands in the list */
 };
 
-static void free_kept(void *item) {
+static void free_kept_rank_set(void *item) {
   struct kept *const k = item;
   tg__summaries_free(k->s);
   tg__free(k->place);
   tg__free(k);
 }
-static const struct tg__cached cached = {free_kept};
+static const struct tg__cached cached = {free_kept_rank_set};
 
 static bool fill_kept(struct kept *k, const struct tg__columns *t) {
   struct tg__rank_summary *const unsorted = tg__alloc(((size_t)t->rank_count + 1) * sizeof *unsorted);
@@ -79,7 +79,7 @@ static const struct kept *summarize(const struct tg__columns *t) {
   if (k) return k;
   k = tg__alloc(sizeof *k);
   if (k && fill_kept(k, t) && tg__cache_put(t, &cached, k)) return k;
-  if (k) free_kept(k);
+  if (k) free_kept_rank_set(k);
   return NULL;
 }
 
@@ -120,7 +120,7 @@ static bool read_number(const char **p, int64_t *out) {
   return *p > first;
 }
 
-enum tg_err tg__step_picks_read(struct tg__step_picks *p, const struct tg__ask *a, struct tg_error *e) {
+enum tg_err tg__step_selection_read(struct tg__step_selection *p, const struct tg__ask *a, struct tg_error *e) {
   const char *const text = tg__ask_arg(a, "step"), *at = text;
   p->count = 0;
   if (!text || !*text || strcmp(text, "all") == 0) return TG_OK;
@@ -135,18 +135,18 @@ enum tg_err tg__step_picks_read(struct tg__step_picks *p, const struct tg__ask *
     if (*at++ != ',') break;
   }
   return tg__fail(e, TG_USAGE, -1,
-                  "step=%.60s is not understood: give one step (5), a range with both ends (5:8), or a list (5,7)",
+                  "step=%.60s is not understood: use one step (5), a range with both ends (5:8), or a list (5,7)",
                   text);
 }
 
-bool tg__step_picks_has(const struct tg__step_picks *p, int64_t number) {
+bool tg__step_selection_has(const struct tg__step_selection *p, int64_t number) {
   for (size_t i = 0; i < p->count; i++)
     if (number >= p->items[i].first && number <= p->items[i].last) return true;
   return p->count == 0;
 }
 
-enum tg_err tg__step_picks_check(const struct tg__step_picks *p, const struct tg__ranks *r, const bool *counting,
-                                 struct tg_error *e) {
+enum tg_err tg__step_selection_check(const struct tg__step_selection *p, const struct tg__ranks *r,
+                                     const bool *counting, struct tg_error *e) {
   size_t total = 0, any = 0;
   for (uint32_t i = 0; i < r->s->count; i++) total += r->s->ranks[i].step_count;
   for (size_t i = 0; i < total; i++) any += counting[i];
@@ -178,7 +178,7 @@ static uint32_t count_numbers(const struct tg__ranks *r, struct tg__map *seen, b
   return ranks;
 }
 
-bool *tg__ranks_common_steps(const struct tg__ranks *r, const struct tg__step_picks *picks, bool *has_common) {
+bool *tg__ranks_common_steps(const struct tg__ranks *r, const struct tg__step_selection *selection, bool *has_common) {
   size_t total = 0, at = 0;
   struct tg__map seen = {0};
   bool failed = false;
@@ -189,7 +189,7 @@ bool *tg__ranks_common_steps(const struct tg__ranks *r, const struct tg__step_pi
   for (uint32_t i = 0; common && i < r->s->count; i++) {
     const struct tg__rank_summary *const rank = &r->s->ranks[i];
     for (uint32_t k = 0; k < rank->step_count; k++, at++) {
-      common[at] = is_comparable(&rank->steps[k]) && tg__step_picks_has(picks, rank->steps[k].number) &&
+      common[at] = is_comparable(&rank->steps[k]) && tg__step_selection_has(selection, rank->steps[k].number) &&
                    tg__map_get(&seen, (uint64_t)rank->steps[k].number) == ranks;
       *has_common |= common[at];
     }
@@ -197,16 +197,17 @@ bool *tg__ranks_common_steps(const struct tg__ranks *r, const struct tg__step_pi
   tg__map_free(&seen);
   if (!common || *has_common) return common;
   tg__free(common);
-  return tg__ranks_all_steps(r, picks);
+  return tg__ranks_all_steps(r, selection);
 }
 
-bool *tg__ranks_all_steps(const struct tg__ranks *r, const struct tg__step_picks *picks) {
+bool *tg__ranks_all_steps(const struct tg__ranks *r, const struct tg__step_selection *selection) {
   size_t total = 0, at = 0;
   for (uint32_t i = 0; i < r->s->count; i++) total += r->s->ranks[i].step_count;
   bool *const all = tg__alloc(total + 1);
   for (uint32_t i = 0; all && i < r->s->count; i++)
     for (uint32_t k = 0; k < r->s->ranks[i].step_count; k++)
-      all[at++] = !r->s->ranks[i].steps[k].is_partial && tg__step_picks_has(picks, r->s->ranks[i].steps[k].number);
+      all[at++] =
+          !r->s->ranks[i].steps[k].is_partial && tg__step_selection_has(selection, r->s->ranks[i].steps[k].number);
   return all;
 }
 
@@ -278,7 +279,7 @@ static void note_clocks(const struct tg__ranks *r, struct tg_table *out) {
                    "collective, and waits are not to be trusted",
                    (unsigned)astray);
   if (aligned && alone)
-    tg__table_note(out, "ranks whose clock no collective tells, taken as the files say: %u", (unsigned)alone);
+    tg__table_note(out, "ranks without a collective to align their clock, taken as the files say: %u", (unsigned)alone);
   if (r->clock_sets > 1)
     tg__table_note(out,
                    "sets of ranks that share no collective with one another: %u; clocks are aligned within each, and "
@@ -349,7 +350,7 @@ void tg__ranks_note(const struct tg__ranks *r, struct tg_table *out) {
                    "for another elsewhere: %lld",
                    (long long)r->crossed);
   if (r->sized)
-    tg__table_note(out, "collectives whose ranks state groups of different size: %lld", (long long)r->sized);
+    tg__table_note(out, "collectives with ranks that state groups of different size: %lld", (long long)r->sized);
   if (r->crowded)
     tg__table_note(out,
                    "collectives in which more files take part than their group has ranks: %lld; files of several runs, "

@@ -1,4 +1,4 @@
-/* rank_set: what the questions about many ranks share: whose summaries they look at, which collectives are the same
+/* rank_set: what the questions about many ranks share: which summaries they use, which collectives are the same
  * one, and how the ranks' clocks lie to each other. */
 #ifndef TG_RANK_SET_H
 #define TG_RANK_SET_H
@@ -44,13 +44,13 @@ struct tg__ranks {
   size_t match_count;
   struct tg__part *parts;
   struct tg__clock *clocks; /* by rank */
-  uint32_t clock_sets; /* of ranks whose clocks are known against each other, but not against those of another set */
-  int64_t uneven;      /* groups and kinds whose number of collectives differs between ranks: matched within steps */
-  int64_t differing;   /* matches that differ in bytes */
-  int64_t unclear;     /* sends and receives of which nobody knows which belong together */
-  int64_t crossed;     /* sequence numbers of a group that stand for other kinds on other ranks */
-  int64_t sized;       /* matches whose ranks state groups of different size */
-  int64_t crowded;     /* matches with more parts than their group has ranks */
+  uint32_t clock_sets;      /* of ranks with clocks known relative to each other, but not to those of another set */
+  int64_t uneven;    /* groups and kinds with different numbers of collectives on the ranks: matched within steps */
+  int64_t differing; /* matches that differ in bytes */
+  int64_t unclear;   /* sends and receives of which nobody knows which belong together */
+  int64_t crossed;   /* sequence numbers of a group that stand for other kinds on other ranks */
+  int64_t sized;     /* matches with ranks that state groups of different size */
+  int64_t crowded;   /* matches with more parts than their group has ranks */
   bool by_order;
 };
 
@@ -66,24 +66,24 @@ int64_t tg__ranks_time(const struct tg__ranks *r, uint32_t rank,
                        int64_t ns); /* a time of this rank on the common clock */
 
 /* The numbers that step= names; TG_USAGE when it is not understood. */
-struct tg__step_picks {
+struct tg__step_selection {
   struct {
     int64_t first, last;
   } items[64];
   size_t count; /* 0 = all */
 };
-enum tg_err tg__step_picks_read(struct tg__step_picks *p, const struct tg__ask *a, struct tg_error *e);
-bool tg__step_picks_has(const struct tg__step_picks *p, int64_t number);
+enum tg_err tg__step_selection_read(struct tg__step_selection *p, const struct tg__ask *a, struct tg_error *e);
+bool tg__step_selection_has(const struct tg__step_selection *p, int64_t number);
 /* TG_NO_DATA when steps were asked for and none is among those that count. */
-enum tg_err tg__step_picks_check(const struct tg__step_picks *p, const struct tg__ranks *r, const bool *counting,
-                                 struct tg_error *e);
+enum tg_err tg__step_selection_check(const struct tg__step_selection *p, const struct tg__ranks *r,
+                                     const bool *counting, struct tg_error *e);
 
 /* May steps be compared between the ranks by their numbers? `common` gets one flag for each step of each rank, in
- * order: those that are picked and whose number every rank with steps has, or all when there is none such.
+ * order: those that are selected and that every rank with steps has, or all when there is none such.
  * *has_common: whether there was. NULL on no memory. */
-bool *tg__ranks_common_steps(const struct tg__ranks *r, const struct tg__step_picks *picks, bool *has_common);
+bool *tg__ranks_common_steps(const struct tg__ranks *r, const struct tg__step_selection *selection, bool *has_common);
 bool *tg__ranks_all_steps(const struct tg__ranks *r,
-                          const struct tg__step_picks *picks); /* the same, of every step that is whole */
+                          const struct tg__step_selection *selection); /* the same, of every step that is whole */
 
 /* What every answer about ranks should say of its data. */
 void tg__ranks_note(const struct tg__ranks *r, struct tg_table *out);

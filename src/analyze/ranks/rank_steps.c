@@ -53,9 +53,9 @@ struct adding {
 /* Where a part is added up; NULL when its step does not count. */
 static struct tg__rank_figures *place_of(const struct adding *w, const struct tg__part *p) {
   const struct tg__rank_summary *const rank = &w->r->s->ranks[p->rank];
-  const bool is_whole = rank->step_count == 0 || rank->steps[0].number < 0; /* then everything is in it */
-  const uint32_t step = is_whole ? 0 : rank->collectives[p->index].step;
-  if (!is_whole && (step == TG_NONE || !w->common[w->first_step[p->rank] + step])) return NULL;
+  const bool has_no_steps = rank->step_count == 0 || rank->steps[0].number < 0; /* then everything is in it */
+  const uint32_t step = has_no_steps ? 0 : rank->collectives[p->index].step;
+  if (!has_no_steps && (step == TG_NONE || !w->common[w->first_step[p->rank] + step])) return NULL;
   if (!w->by_step) return &w->f[p->rank];
   return rank->step_count ? &w->f[w->first_step[p->rank] + step] : NULL;
 }

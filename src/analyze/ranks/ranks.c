@@ -6,7 +6,7 @@
 
 #include "analyze/ranks/rank_steps.h"
 
-static uint32_t whole_steps(const struct tg__rank_summary *s) {
+static uint32_t count_full_steps(const struct tg__rank_summary *s) {
   uint32_t n = s->step_count;
   while (n > 0 && s->steps[n - 1].is_partial) n--;
   return n;
@@ -15,7 +15,7 @@ static uint32_t whole_steps(const struct tg__rank_summary *s) {
 static uint32_t most_steps(const struct tg__ranks *r) {
   uint32_t most = 0;
   for (uint32_t i = 0; i < r->s->count; i++)
-    if (whole_steps(&r->s->ranks[i]) > most) most = whole_steps(&r->s->ranks[i]);
+    if (count_full_steps(&r->s->ranks[i]) > most) most = count_full_steps(&r->s->ranks[i]);
   return most;
 }
 
@@ -33,8 +33,8 @@ static void put_state(const struct tg__ranks *r, uint32_t rank, struct tg_table 
     add_words(text, sizeof text, "no steps, no operators");
   else if (s->steps[0].number < 0)
     add_words(text, sizeof text, "no steps");
-  else if (whole_steps(s) < most_steps(r)) {
-    snprintf(words, sizeof words, "%u of %u steps", (unsigned)whole_steps(s), (unsigned)most_steps(r));
+  else if (count_full_steps(s) < most_steps(r)) {
+    snprintf(words, sizeof words, "%u of %u steps", (unsigned)count_full_steps(s), (unsigned)most_steps(r));
     add_words(text, sizeof text, words);
   }
   if (s->collective_count == 0) add_words(text, sizeof text, "no collectives");
@@ -45,8 +45,8 @@ static void put_mean(struct tg_table *out, int64_t sum, int64_t steps, bool know
   tg__put_real(out, known && steps > 0 ? (double)sum / (double)steps : NAN);
 }
 
-static void put_row(const struct tg__ranks *r, uint32_t rank, const char *step, const struct tg__rank_figures *f,
-                    double late_of, struct tg_table *out) {
+static void put_rank_row(const struct tg__ranks *r, uint32_t rank, const char *step, const struct tg__rank_figures *f,
+                         double late_of, struct tg_table *out) {
   const int64_t n = f->steps, *const share = f->share_ns;
   const double hidden =
       100 * (double)(f->communication_ns - share[TG__SHARE_COMMUNICATION]) / (double)f->communication_ns;
@@ -73,7 +73,7 @@ static void put_row(const struct tg__ranks *r, uint32_t rank, const char *step, 
 static void put_by_rank(const struct tg__ranks *r, const struct tg__rank_figures *f, struct tg_table *out) {
   const double late_of = tg__rank_step_mean(r, f) * (double)tg__rank_step_most(r, f);
   for (uint32_t i = 0; i < r->s->count; i++)
-    if (tg__ranks_wanted(r, i)) put_row(r, i, "", &f[i], late_of, out);
+    if (tg__ranks_wanted(r, i)) put_rank_row(r, i, "", &f[i], late_of, out);
 }
 
 static void put_by_step(const struct tg__ranks *r, const bool *steps, const struct tg__rank_figures *f,
@@ -84,7 +84,7 @@ static void put_by_step(const struct tg__ranks *r, const bool *steps, const stru
     for (uint32_t k = 0; k < rank->step_count; k++, at++) {
       char number[24] = "";
       if (rank->steps[k].number >= 0) snprintf(number, sizeof number, "%lld", (long long)rank->steps[k].number);
-      if (tg__ranks_wanted(r, i) && steps[at]) put_row(r, i, number, &f[at], (double)f[at].length_ns, out);
+      if (tg__ranks_wanted(r, i) && steps[at]) put_rank_row(r, i, number, &f[at], (double)f[at].length_ns, out);
     }
   }
 }
@@ -115,20 +115,20 @@ static void note_steps(const struct tg__ranks *r, const bool *common, bool has_c
 enum tg_err tg__answer_ranks(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                              struct tg_error *e) {
   static const char *const groupings[] = {"rank", "step"}, *const clocks[] = {"aligned", "files"};
-  struct tg__step_picks picks;
+  struct tg__step_selection selection;
   size_t by, clock;
   enum tg_err err = tg__ask_choice(a, "by", groupings, 2, &by, e);
   if (!err) err = tg__ask_choice(a, "clock", clocks, 2, &clock, e);
-  if (!err) err = tg__step_picks_read(&picks, a, e);
+  if (!err) err = tg__step_selection_read(&selection, a, e);
   if (err) return err;
   struct tg__ranks r;
   struct tg__rank_figures *f = NULL;
   bool has_common = true, *steps = NULL;
   err = tg__ranks_open(&r, t, a, clock == 0, e);
   if (!err) {
-    steps = by == 1 ? tg__ranks_all_steps(&r, &picks) : tg__ranks_common_steps(&r, &picks, &has_common);
+    steps = by == 1 ? tg__ranks_all_steps(&r, &selection) : tg__ranks_common_steps(&r, &selection, &has_common);
     f = steps ? tg__rank_figures(&r, steps, by == 1) : NULL;
-    err = f ? tg__step_picks_check(&picks, &r, steps, e) : TG_MEMORY;
+    err = f ? tg__step_selection_check(&selection, &r, steps, e) : TG_MEMORY;
   }
   if (!err) {
     if (by == 1)

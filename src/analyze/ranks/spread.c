@@ -50,7 +50,7 @@ static bool wider(uint32_t a, uint32_t b, const void *ctx) {
   return tg__str_cmp(tg__strings_get(o->s->strings, x->name), tg__strings_get(o->s->strings, y->name)) < 0;
 }
 
-static void put_name(const struct tg__ranks *r, const struct name *x, struct tg_table *out) {
+static void put_spread_name(const struct tg__ranks *r, const struct name *x, struct tg_table *out) {
   tg__put_text(out, x->name == TG_NONE ? TG_STR("(others)") : tg__strings_get(r->s->strings, x->name));
   tg__put_int(out, x->ranks);
   tg__put_int(out, x->calls);
@@ -72,7 +72,7 @@ static bool put_names(const struct tg__ranks *r, enum tg__sum_what what, struct 
   const struct order by = {&n, r->s};
   uint32_t *const order = tg__order_new(n.count, wider, &by);
   done = done && order;
-  for (size_t i = 0; done && i < n.count; i++) put_name(r, &n.items[order[i]], out);
+  for (size_t i = 0; done && i < n.count; i++) put_spread_name(r, &n.items[order[i]], out);
   tg__free(order);
   tg__free(n.items);
   tg__map_free(&n.index);

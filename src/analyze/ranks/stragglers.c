@@ -104,7 +104,7 @@ static void note_headline(const struct judging *j, const struct verdict *first, 
   }
 }
 
-static bool judge(struct judging *j, struct tg_table *out) {
+static bool judge_straggler(struct judging *j, struct tg_table *out) {
   const uint32_t ranks = j->r->s->count;
   const double mean = tg__rank_step_mean(j->r, j->f), steps = (double)tg__rank_step_most(j->r, j->f);
   uint32_t *const order = tg__alloc((size_t)ranks * sizeof *order);
@@ -126,7 +126,7 @@ static bool judge(struct judging *j, struct tg_table *out) {
 }
 
 static enum tg_err answer_exact(const struct tg__columns *t, const struct tg__ask *a,
-                                const struct tg__step_picks *picks, bool align, struct tg_table *out,
+                                const struct tg__step_selection *selection, bool align, struct tg_table *out,
                                 struct tg_error *e) {
   if (t->rank_count < 2)
     return tg__fail(e, TG_NO_DATA, -1,
@@ -136,13 +136,13 @@ static enum tg_err answer_exact(const struct tg__columns *t, const struct tg__as
   bool has_common, *steps = NULL;
   enum tg_err err = tg__ranks_open(&r, t, a, align, e);
   if (!err) {
-    steps = tg__ranks_common_steps(&r, picks, &has_common);
-    err = steps ? tg__step_picks_check(picks, &r, steps, e) : TG_MEMORY;
+    steps = tg__ranks_common_steps(&r, selection, &has_common);
+    err = steps ? tg__step_selection_check(selection, &r, steps, e) : TG_MEMORY;
   }
   if (!err) {
     f = steps ? tg__rank_figures(&r, steps, false) : NULL;
     struct judging j = {.r = &r, .f = f};
-    if (!f || !judge(&j, out)) err = TG_MEMORY;
+    if (!f || !judge_straggler(&j, out)) err = TG_MEMORY;
   }
   if (!err) tg__ranks_note(&r, out);
   tg__free(f);
@@ -156,12 +156,12 @@ enum tg_err tg__stragglers_read(const struct tg__ask *a, struct tg__straggler_ca
   size_t clock;
   char *end;
   enum tg_err err = tg__ask_choice(a, "clock", clocks, 2, &clock, e);
-  if (!err) err = tg__step_picks_read(&call->picks, a, e);
+  if (!err) err = tg__step_selection_read(&call->selection, a, e);
   if (err) return err;
   const char *const text = tg__ask_arg(a, "candidates");
   const long candidates = strtol(text, &end, 10);
   if (*end || end == text || candidates < 0 || candidates > 1000000)
-    return tg__fail(e, TG_USAGE, -1, "candidates=%.60s is not a number of ranks: give a whole number such as 2", text);
+    return tg__fail(e, TG_USAGE, -1, "candidates=%.60s is not a number of ranks: use a whole number such as 2", text);
   call->is_aligned = clock == 0;
   call->candidates = candidates < 1 ? 1 : (size_t)candidates;
   return TG_OK;
@@ -171,5 +171,5 @@ enum tg_err tg__answer_stragglers(const struct tg__columns *t, const struct tg__
                                   struct tg_error *e) {
   struct tg__straggler_call call;
   const enum tg_err err = tg__stragglers_read(a, &call, e);
-  return err ? err : answer_exact(t, a, &call.picks, call.is_aligned, out, e);
+  return err ? err : answer_exact(t, a, &call.selection, call.is_aligned, out, e);
 }

@@ -5,7 +5,7 @@
 #include "analyze/ranks/rank_set.h"
 
 struct tg__straggler_call {
-  struct tg__step_picks picks;
+  struct tg__step_selection selection;
   bool is_aligned;   /* ranks on one clock */
   size_t candidates; /* at least 1 */
 };

@@ -3,7 +3,7 @@
 #include "analyze/ranks/summarize.h"
 
 #include "analyze/ranks/comm_calls.h"
-#include "analyze/whole/steps.h"
+#include "analyze/overview/steps.h"
 
 struct work {
   const struct tg__columns *t;
@@ -149,7 +149,7 @@ static void divide_steps(struct work *w) {
 /* A collective belongs to the step in which the host asked for it, else to the one it ran in. */
 static void place_collectives(struct work *w) {
   const struct tg__breakdown *const b = &w->steps;
-  if (b->source == TG__STEPS_WHOLE) return;
+  if (b->source == TG__STEPS_RECORDING) return;
   for (uint32_t k = 0; k < w->r->collective_count; k++) {
     struct tg__sum_collective *const c = &w->r->collectives[k];
     const bool asked = c->call_ns != TG_NULL_INT;

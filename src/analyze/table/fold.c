@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { BOTH = 2 }; /* yes of some, no of others: not yet settled */
+enum { BOTH = 2 }; /* yes of some, no of others: not yet decided */
 
 struct rule {
   enum tg__fold_how how;
@@ -73,7 +73,7 @@ static void write_cell(const struct tg_table *t, size_t column, size_t row, stru
 }
 
 /* The row that this one belongs to: to->rows when it is a new one, TG_NONE on no memory. */
-static uint32_t row_of(struct tg__fold *f, const struct tg_table *from, size_t row) {
+static uint32_t find_fold_row(struct tg__fold *f, const struct tg_table *from, size_t row) {
   f->key.len = 0;
   for (size_t c = 0; c < from->column_count; c++) {
     if (f->rules[c].how == TG__FOLD_KEY) write_cell(from, c, row, &f->key);
@@ -112,7 +112,7 @@ static bool copy_cell(struct tg_table *to, size_t into, const struct tg_table *f
   return !s.ptr || c->texts[into] != TG_NONE;
 }
 
-static bool add_row(struct tg_table *to, const struct tg_table *from, size_t row) {
+static bool add_fold_row(struct tg_table *to, const struct tg_table *from, size_t row) {
   bool done = tg__table_reserve(to, to->rows + 1);
   for (size_t c = 0; done && c < from->column_count; c++) done = copy_cell(to, to->rows, from, c, row);
   if (done) tg__table_wrote(to, from->column_count);
@@ -207,10 +207,10 @@ static bool is_earlier(const struct tg__fold *f, const struct tg_table *to, size
 
 bool tg__fold_rows(struct tg__fold *f, struct tg_table *to, const struct tg_table *from) {
   for (size_t row = 0; row < from->rows && !to->failed; row++) {
-    const uint32_t into = row_of(f, from, row);
+    const uint32_t into = find_fold_row(f, from, row);
     if (into == TG_NONE) return false;
     if (into == to->rows) {
-      if (!add_row(to, from, row)) return false;
+      if (!add_fold_row(to, from, row)) return false;
       continue;
     }
     const bool earlier = is_earlier(f, to, into, from, row);
@@ -223,13 +223,13 @@ bool tg__fold_rows(struct tg__fold *f, struct tg_table *to, const struct tg_tabl
 
 /* ---- what follows from the sums -------------------------------------------------------------- */
 
-static double whole_of(const struct tg_table *t, size_t column) {
+static double sum_of_all(const struct tg_table *t, size_t column) {
   double whole = 0;
   for (size_t i = 0; i < t->rows; i++) whole += isnan(number_at(t, column, i)) ? 0 : number_at(t, column, i);
   return whole;
 }
 
-static void settle_bound(struct tg_table *t, const struct rule *r, size_t column) {
+static void finish_bound(struct tg_table *t, const struct rule *r, size_t column) {
   for (size_t i = 0; i < t->rows; i++) {
     const double intensity = number_at(t, r->of, i), ridge = number_at(t, r->by, i);
     const struct tg__str text = intensity < ridge ? TG_STR("memory") : TG_STR("compute");
@@ -240,10 +240,10 @@ static void settle_bound(struct tg_table *t, const struct rule *r, size_t column
   }
 }
 
-static void settle_share(struct tg_table *t, const struct rule *r, size_t column) {
+static void finish_share(struct tg_table *t, const struct rule *r, size_t column) {
   size_t of = r->of;
-  double whole = whole_of(t, of);
-  if (whole <= 0 && r->by != SIZE_MAX) whole = whole_of(t, of = r->by);
+  double whole = sum_of_all(t, of);
+  if (whole <= 0 && r->by != SIZE_MAX) whole = sum_of_all(t, of = r->by);
   for (size_t i = 0; i < t->rows; i++)
     t->columns[column].reals[i] =
         whole > 0 ? (r->how == TG__FOLD_PER_ONE ? 1.0 : 100.0) * number_at(t, of, i) / whole : NAN;
@@ -253,7 +253,7 @@ static bool has_formula(const struct tg_table *t, size_t name, size_t row) {
   return tg__flops_has_formula(tg__strings_get(t->strings, t->columns[name].texts[row]));
 }
 
-static void settle_column(struct tg_table *t, const struct rule *r, size_t column) {
+static void finish_column(struct tg_table *t, const struct rule *r, size_t column) {
   struct tg__column *const c = &t->columns[column];
   bool any = false;
   for (size_t i = 0; i < t->rows; i++) any |= is_known(c, i);
@@ -268,21 +268,21 @@ static void settle_column(struct tg_table *t, const struct rule *r, size_t colum
   }
 }
 
-void tg__fold_settle(const struct tg__fold *f, struct tg_table *to) {
+void tg__fold_finish(const struct tg__fold *f, struct tg_table *to) {
   for (size_t c = 0; c < to->column_count; c++) {
     if (f->rules[c].how == TG__FOLD_SHARE || f->rules[c].how == TG__FOLD_PER_ONE)
-      settle_share(to, &f->rules[c], c);
+      finish_share(to, &f->rules[c], c);
     else if (f->rules[c].how == TG__FOLD_BOUND)
-      settle_bound(to, &f->rules[c], c);
+      finish_bound(to, &f->rules[c], c);
     else
-      settle_column(to, &f->rules[c], c);
+      finish_column(to, &f->rules[c], c);
   }
 }
 
 void tg__fold_running(const struct tg__fold *f, struct tg_table *to) {
   for (size_t c = 0; c < to->column_count; c++) {
     if (f->rules[c].how != TG__FOLD_RUNNING) continue;
-    const double whole = whole_of(to, f->rules[c].of);
+    const double whole = sum_of_all(to, f->rules[c].of);
     double so_far = 0;
     for (size_t i = 0; i < to->rows; i++) {
       so_far += number_at(to, f->rules[c].of, i);

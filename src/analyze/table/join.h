@@ -17,10 +17,10 @@ struct tg__fold *
 tg__fold_new(const struct tg__question *q,
              const struct tg_table *first); /* rules of its question for its columns; NULL on no memory */
 void tg__fold_free(struct tg__fold *f);     /* NULL is fine */
-/* Rows of `from` into `to`, whose rows all came this way; false on no memory. */
+/* Rows of `from` into `to`, which has no other rows; false on no memory. */
 bool tg__fold_rows(struct tg__fold *f, struct tg_table *to, const struct tg_table *from);
 /* What follows from the sums, when all are in: to be called once before the rows are sorted, and once more after. */
-void tg__fold_settle(const struct tg__fold *f, struct tg_table *to);
+void tg__fold_finish(const struct tg__fold *f, struct tg_table *to);
 void tg__fold_running(const struct tg__fold *f, struct tg_table *to);
 
 #endif

@@ -30,7 +30,7 @@ static struct merge merge_of(const struct tg__question *q, const struct tg_arg *
   const struct tg__merge_rule *rule = NULL;
   for (size_t k = 0; q && (rule = tg__question_merge_rule(q, k)) && !is_value(&a, rule);) k++;
   if (rule) return (struct merge){rule->merge, rule->order};
-  return q ? (struct merge){q->merge, q->order} : (struct merge){TG__MERGE_WHOLE, ""};
+  return q ? (struct merge){q->merge, q->order} : (struct merge){TG__MERGE_TOGETHER, ""};
 }
 
 static bool joins(enum tg__merge how) {
@@ -193,7 +193,7 @@ enum tg_err tg__joining_end(struct tg__joining *j, const int64_t *numbers, struc
   const struct tg_error *const why = &j->why_missing;
   if (!j->out) return tg__fail(e, why->code ? why->code : TG_NO_DATA, why->offset, "%s", why->text);
   if (j->fold && j->hooks->folded) j->hooks->folded(j, j->out);
-  if (j->fold) tg__fold_settle(j->fold, j->out);
+  if (j->fold) tg__fold_finish(j->fold, j->out);
   enum tg_err err = *j->merge.order ? tg__sort_table(j->out, j->merge.order, e) : TG_OK;
   if (!err && j->fold) tg__fold_running(j->fold, j->out);
   put_notes(j, numbers);

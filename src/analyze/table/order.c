@@ -47,14 +47,14 @@ struct item {
   bool is_null;
 };
 
-static bool comes_before(uint32_t a, uint32_t b, const void *ctx) {
+static bool row_comes_before(uint32_t a, uint32_t b, const void *ctx) {
   return tg__str_cmp(tg__strings_get(ctx, a), tg__strings_get(ctx, b)) < 0;
 }
 
 /* Place of each text of the table in byte order, by string id; NULL on no memory. */
 static uint32_t *text_places(const struct tg_table *t) {
   const uint32_t count = tg__strings_count(t->strings);
-  uint32_t *order = tg__order_new(count, comes_before, t->strings),
+  uint32_t *order = tg__order_new(count, row_comes_before, t->strings),
            *places = tg__alloc(((size_t)count + 1) * sizeof *places);
   if (order && places) {
     for (uint32_t i = 0; i < count; i++) places[order[i]] = i;
@@ -141,7 +141,7 @@ static bool sort_by(const struct tg_table *t, const struct sort_key *key, struct
   return true;
 }
 
-static bool sort_rows(struct tg_table *t, const struct sort_key *keys, size_t count) {
+static bool sort_rows_by_keys(struct tg_table *t, const struct sort_key *keys, size_t count) {
   struct item *items = tg__alloc((t->rows + 1) * sizeof *items), *spare = tg__alloc((t->rows + 1) * sizeof *spare);
   uint32_t *rows = tg__alloc((t->rows + 1) * sizeof *rows);
   bool done = items && spare && rows;
@@ -197,6 +197,6 @@ enum tg_err tg__sort_table(struct tg_table *t, const char *keys, struct tg_error
     from = to;
     if (!*from) break;
   }
-  if (t->rows > UINT32_MAX || !sort_rows(t, parsed, count)) return tg__fail(e, TG_MEMORY, -1, "out of memory");
+  if (t->rows > UINT32_MAX || !sort_rows_by_keys(t, parsed, count)) return tg__fail(e, TG_MEMORY, -1, "out of memory");
   return TG_OK;
 }

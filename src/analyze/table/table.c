@@ -158,7 +158,7 @@ void tg__put_text_id(struct tg_table *t, uint32_t id) {
 }
 
 /* Interning takes a lock and a hash over the whole text; answers repeat few texts, so the last ones are tried first. */
-static uint32_t intern(struct tg_table *t, struct tg__str s) {
+static uint32_t intern_table(struct tg_table *t, struct tg__str s) {
   uint32_t edge = s.len * 0x9e3779b1u;
   if (s.len >= 4) {
     uint32_t head, tail;
@@ -175,7 +175,7 @@ static uint32_t intern(struct tg_table *t, struct tg__str s) {
   return *slot = id;
 }
 
-void tg__put_text(struct tg_table *t, struct tg__str s) { tg__put_text_id(t, s.ptr ? intern(t, s) : TG_NONE); }
+void tg__put_text(struct tg_table *t, struct tg__str s) { tg__put_text_id(t, s.ptr ? intern_table(t, s) : TG_NONE); }
 
 void tg__put_cstr(struct tg_table *t, const char *s) {
   tg__put_text(t, s ? (struct tg__str){s, (uint32_t)strlen(s)} : (struct tg__str){0});
@@ -202,7 +202,7 @@ uint32_t tg__table_text(struct tg_table *t, const struct tg__columns *trace, uin
   if (string_id == TG_NONE || !map_source(t, trace, string_id)) return TG_NONE;
   const uint32_t id = t->of_source[string_id];
   if (TG_LIKELY(id != TG_NONE)) return id;
-  return t->of_source[string_id] = intern(t, tg__name(trace, string_id));
+  return t->of_source[string_id] = intern_table(t, tg__name(trace, string_id));
 }
 
 void tg__put_trace_text(struct tg_table *t, const struct tg__columns *trace, uint32_t string_id) {
@@ -258,7 +258,7 @@ void tg__table_note(struct tg_table *t, const char *format, ...) {
 }
 
 /* Bring the cells of one column into the order of rows, through `fresh`, which has room for `count` of them. */
-static void gather(struct tg__column *c, const uint32_t *rows, size_t count, void *fresh) {
+static void gather_table(struct tg__column *c, const uint32_t *rows, size_t count, void *fresh) {
   switch (c->type) {
   case TG_INT:
     for (size_t i = 0; i < count; i++) ((int64_t *)fresh)[i] = c->ints[rows[i]];
@@ -284,7 +284,7 @@ void tg__table_keep_rows(struct tg_table *t, const uint32_t *rows, size_t count)
       return;
     }
     for (size_t c = 0; c < t->column_count; c++)
-      if (!t->columns[c].is_left_out) gather(&t->columns[c], rows, count, fresh);
+      if (!t->columns[c].is_left_out) gather_table(&t->columns[c], rows, count, fresh);
     tg__free(fresh);
   }
   t->rows = count;

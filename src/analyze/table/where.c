@@ -326,12 +326,12 @@ static bool is_null_at(const struct tg__column *c, size_t row) {
   return c->texts[row] == TG_NONE;
 }
 
-static char fold(char c) { return (char)(c >= 'A' && c <= 'Z' ? c + 32 : c); }
+static char fold_where(char c) { return (char)(c >= 'A' && c <= 'Z' ? c + 32 : c); }
 
 static bool contains_nocase(struct tg__str s, struct tg__str part) {
   for (size_t i = 0; i + part.len <= s.len; i++) {
     size_t k = 0;
-    while (k < part.len && fold(s.ptr[i + k]) == fold(part.ptr[k])) k++;
+    while (k < part.len && fold_where(s.ptr[i + k]) == fold_where(part.ptr[k])) k++;
     if (k == part.len) return true;
   }
   return false;
@@ -399,9 +399,9 @@ static void test_columns(struct where *w, const struct tg__column *a, enum test 
 }
 
 /* TEXT, BOOL, or REAL for both kinds of number: what may be compared with what. */
-static enum tg_type kind_of(const struct value *v) { return v->type == TG_INT ? TG_REAL : v->type; }
+static enum tg_type operand_kind_of(const struct value *v) { return v->type == TG_INT ? TG_REAL : v->type; }
 
-static void compare(struct where *w, struct value a, enum test test, struct value b, int8_t *out) {
+static void compare_values(struct where *w, struct value a, enum test test, struct value b, int8_t *out) {
   static const char *const kinds[] = {
       [TG_TEXT] = "text", [TG_INT] = "a number", [TG_REAL] = "a number", [TG_BOOL] = "yes or no"};
   static const enum test mirrored[] = {
@@ -413,10 +413,11 @@ static void compare(struct where *w, struct value a, enum test test, struct valu
   }
   if (!a.column) {
     tg__where_fail(w, a.token.at, "a comparison needs a column on one side");
-  } else if ((test == LIKE || test == UNLIKE) && (kind_of(&a) != TG_TEXT || kind_of(&b) != TG_TEXT)) {
-    tg__where_fail(w, kind_of(&a) != TG_TEXT ? a.token.at : b.token.at, "~ compares text with text");
-  } else if (kind_of(&a) != kind_of(&b)) {
-    tg__where_fail(w, b.token.at, "%.60s is %s, not %s", a.column->name, kinds[kind_of(&a)], kinds[kind_of(&b)]);
+  } else if ((test == LIKE || test == UNLIKE) && (operand_kind_of(&a) != TG_TEXT || operand_kind_of(&b) != TG_TEXT)) {
+    tg__where_fail(w, operand_kind_of(&a) != TG_TEXT ? a.token.at : b.token.at, "~ compares text with text");
+  } else if (operand_kind_of(&a) != operand_kind_of(&b)) {
+    tg__where_fail(w, b.token.at, "%.60s is %s, not %s", a.column->name, kinds[operand_kind_of(&a)],
+                   kinds[operand_kind_of(&b)]);
   } else if (b.column) {
     test_columns(w, a.column, test, b.column, out);
   } else if (b.type == TG_TEXT) {
@@ -479,7 +480,7 @@ static void parse_list(struct where *w, struct value column, int8_t *out) {
   do {
     int8_t *one = new_answer(w);
     struct value v = read_value(w);
-    if (one) compare(w, column, EQ, v, one);
+    if (one) compare_values(w, column, EQ, v, one);
     drop_value(&v);
     combine(w, out, one, 1);
   } while (tg__where_take_sign(w, ",") && w->err == TG_OK);
@@ -511,7 +512,7 @@ static int8_t *parse_test(struct where *w) {
     negate(w, out);
   } else if (take_operator(w, &test)) {
     with = read_value(w);
-    compare(w, v, test, with, out);
+    compare_values(w, v, test, with, out);
   } else if (v.column && v.type == TG_BOOL) {
     test_bool(w, v.column, EQ, true, out);
   } else {

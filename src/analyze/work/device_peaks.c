@@ -89,7 +89,7 @@ static void peaks_of_cpu(const struct tg__columns *t, uint32_t rank, struct tg__
            number_of(peak, "threads"));
 }
 
-/* ---- the door -------------------------------------------------------------------------------- */
+/* ---- the interface --------------------------------------------------------------------------- */
 
 static enum tg_err overrule(const struct tg__ask *a, const char *argument, double unit, double *value,
                             struct tg_error *e) {

@@ -1,4 +1,4 @@
-/* device_peaks: what a device can do at most, from device_peaks.def, from a measurement the trace carries (CPUs), or
+/* device_peaks: what a device can do at most, from device_peaks.def, from a measurement in the trace (CPUs), or
  * as the user says. */
 #ifndef TG_DEVICE_PEAKS_H
 #define TG_DEVICE_PEAKS_H
@@ -15,7 +15,7 @@ struct tg__peaks {
  * overrule what is known. TG_USAGE when they are no numbers above zero. */
 enum tg_err tg__peaks_of(const struct tg__columns *t, const struct tg__ask *a, uint32_t rank, bool on_device,
                          struct tg__peaks *out, struct tg_error *e);
-/* Nothing is faster than its peak: rows of an answer whose share of it, in this column, is above 100 % get a note that
+/* Nothing is faster than its peak: rows of an answer with a share of it, in this column, above 100 % get a note that
  * says so. */
 void tg__note_above_peak(struct tg_table *out, const char *column);
 bool tg__peaks_of_device(struct tg__str name, struct tg__peaks *out); /* by the list alone */

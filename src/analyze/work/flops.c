@@ -12,9 +12,9 @@ static int64_t elementwise(const struct tg__shape *in, unsigned count) {
   return count >= 1 ? tg__shape_elements(&in[0]) : -1;
 }
 
-static bool pick_pair(struct tg__str concrete, unsigned index, int64_t pair[2]) {
+static bool list_pair(struct tg__str concrete, unsigned index, int64_t pair[2]) {
   struct tg__shape list;
-  if (!tg__ints_pick(concrete, index, &list) || list.rank != 2) return false;
+  if (!tg__list_ints(concrete, index, &list) || list.rank != 2) return false;
   memcpy(pair, list.dim, 2 * sizeof *pair);
   return true;
 }
@@ -24,8 +24,8 @@ static int64_t convolution(const struct tg__shape *in, unsigned count, struct tg
       tg__shape_elements(&in[1]) < 0)
     return -1;
   int64_t stride[2], pad[2], dilation[2], groups;
-  if (!pick_pair(concrete, 3, stride) || !pick_pair(concrete, 4, pad) || !pick_pair(concrete, 5, dilation) ||
-      !tg__int_pick(concrete, 6, &groups) || groups < 1 || stride[0] < 1 || stride[1] < 1 || pad[0] < 0 || pad[1] < 0)
+  if (!list_pair(concrete, 3, stride) || !list_pair(concrete, 4, pad) || !list_pair(concrete, 5, dilation) ||
+      !tg__list_int(concrete, 6, &groups) || groups < 1 || stride[0] < 1 || stride[1] < 1 || pad[0] < 0 || pad[1] < 0)
     return -1;
   const int64_t *x = in[0].dim, *w = in[1].dim;
   const int64_t high = tg__conv_positions(x[2], w[2], stride[0], pad[0], dilation[0]);

@@ -3,14 +3,14 @@
 #include "analyze/work/device_peaks.h"
 #include "analyze/host/op_group.h"
 #include "analyze/work/roof.h"
-#include "analyze/whole/steps.h"
+#include "analyze/overview/steps.h"
 
 #include <stdio.h>
 
 struct sums {
   double flops[TG__PRECISION_COUNT],
       again[TG__PRECISION_COUNT]; /* again: of those, by a forward pass that is done again */
-  int64_t counted_ns, whole_ns;   /* of operators with a figure, of all */
+  int64_t counted_ns, all_ns;     /* of operators with a figure, of all */
   int64_t silent_ns;              /* of products and convolutions without one */
 };
 
@@ -74,7 +74,7 @@ static void sum_up(const struct tg__roof *r, uint32_t rank, const struct tg__bre
       }
       if (low == 0 || at >= b->steps[low - 1].host_end_ns) continue;
       struct sums *const s = &sums[low - 1];
-      s->whole_ns += c.time_ns;
+      s->all_ns += c.time_ns;
       if (!c.work) {
         s->silent_ns += r->work.silent[i] ? c.time_ns : 0;
         continue;
@@ -107,10 +107,10 @@ static double total(const double *flops) {
 /* Where more of the time than this goes to products that do not say how large they are, what the others do says
  * nothing of the model. */
 enum { MOST_SILENT_PCT = 5 };
-static bool says_enough(const struct sums *s) { return s->silent_ns <= s->whole_ns / 100 * MOST_SILENT_PCT; }
+static bool says_enough(const struct sums *s) { return s->silent_ns <= s->all_ns / 100 * MOST_SILENT_PCT; }
 
-static void put_row(const struct tg__columns *t, uint32_t rank, const char *step, int64_t time_ns, const struct sums *s,
-                    const struct tg__peaks *p, struct tg_table *out) {
+static void put_mfu_row(const struct tg__columns *t, uint32_t rank, const char *step, int64_t time_ns,
+                        const struct sums *s, const struct tg__peaks *p, struct tg_table *out) {
   const double flops = total(s->flops), again = total(s->again), seconds = (double)time_ns / 1e9;
   const bool known = says_enough(s), rate = known && flops > 0 && time_ns > 0;
   const double model_s = ideal_s(s->flops, s->again, p), done_s = ideal_s(s->flops, NULL, p);
@@ -123,15 +123,15 @@ static void put_row(const struct tg__columns *t, uint32_t rank, const char *step
   tg__put_int(out, known && flops < 9e18 ? (int64_t)(flops + 0.5) : TG_NULL_INT);
   tg__put_int(out, known && again < 9e18 ? (int64_t)(again + 0.5) : TG_NULL_INT);
   tg__put_real_if(out, known && time_ns > 0, flops / seconds);
-  tg__put_real_if(out, s->whole_ns > 0, 100.0 * (double)s->counted_ns / (double)s->whole_ns);
+  tg__put_real_if(out, s->all_ns > 0, 100.0 * (double)s->counted_ns / (double)s->all_ns);
   tg__put_cstr(out, tg__precision_names[most]);
   tg__put_real_if(out, p->flops[most] > 0, p->flops[most]);
   tg__put_real_if(out, rate && model_s >= 0, 100 * model_s / seconds);
   tg__put_real_if(out, rate && done_s >= 0, 100 * done_s / seconds);
 }
 
-static enum tg_err put_rank(const struct tg__roof *r, const struct tg__ask *a, uint32_t rank, bool by_step,
-                            struct tg_table *out, struct tg_error *e) {
+static enum tg_err put_mfu_of_rank(const struct tg__roof *r, const struct tg__ask *a, uint32_t rank, bool by_step,
+                                   struct tg_table *out, struct tg_error *e) {
   struct tg__breakdown b = {0};
   struct tg__peaks peaks = {0};
   enum tg_err err = tg__steps_breakdown(r->t, rank, TG__STEPS_DETECTED, &b);
@@ -148,23 +148,23 @@ static enum tg_err put_rank(const struct tg__roof *r, const struct tg__ask *a, u
     char number[24] = "all";
     if (b.steps[i].step != TG_NONE)
       snprintf(number, sizeof number, "%lld", (long long)r->t->steps[b.steps[i].step].number);
-    if (by_step) put_row(r->t, rank, number, b.steps[i].end_ns - b.steps[i].start_ns, &sums[i], &peaks, out);
+    if (by_step) put_mfu_row(r->t, rank, number, b.steps[i].end_ns - b.steps[i].start_ns, &sums[i], &peaks, out);
     for (unsigned k = 0; k < TG__PRECISION_COUNT; k++) {
       all.flops[k] += sums[i].flops[k];
       all.again[k] += sums[i].again[k];
     }
     all.silent_ns += sums[i].silent_ns;
     all.counted_ns += sums[i].counted_ns;
-    all.whole_ns += sums[i].whole_ns;
+    all.all_ns += sums[i].all_ns;
   }
-  if (!by_step && b.count) put_row(r->t, rank, "", b.window.end_ns - b.window.start_ns, &all, &peaks, out);
+  if (!by_step && b.count) put_mfu_row(r->t, rank, "", b.window.end_ns - b.window.start_ns, &all, &peaks, out);
   if (!says_enough(&all))
     tg__table_note(out,
                    "products and convolutions take %.1f %% of the time that do not say what they were given, so what "
                    "the model does is not "
                    "known: record "
                    "with record_shapes=True and torch 2.1 or newer",
-                   100.0 * (double)all.silent_ns / (double)all.whole_ns);
+                   100.0 * (double)all.silent_ns / (double)all.all_ns);
   tg__note_above_peak(out, "mfu_pct");
   if (*peaks.source)
     tg__table_note(out, "peaks: %s", peaks.source);
@@ -187,7 +187,7 @@ enum tg_err tg__answer_mfu(const struct tg__columns *t, const struct tg__ask *a,
   struct tg__roof roof;
   err = tg__roof_open(t, a, &roof, e);
   for (uint32_t rank = 0; rank < t->rank_count && !err; rank++)
-    if (tg__ask_has_rank(a, rank)) err = put_rank(&roof, a, rank, by == 0, out, e);
+    if (tg__ask_has_rank(a, rank)) err = put_mfu_of_rank(&roof, a, rank, by == 0, out, e);
   tg__roof_close(&roof);
   return err;
 }

@@ -19,7 +19,7 @@ void tg__op_flops_close(struct tg__op_flops *f) {
   tg__free(f->values);
 }
 
-static struct tg__str text_of(const struct tg__columns *t, uint32_t id) {
+static struct tg__str flops_text_of(const struct tg__columns *t, uint32_t id) {
   return id == TG_NONE ? TG_STR("") : tg__name(t, id);
 }
 
@@ -40,5 +40,5 @@ int64_t tg__op_flops_of(struct tg__op_flops *f, uint32_t slice, struct tg__str o
     f->signatures.failed = true;
     return -1;
   }
-  return f->values[f->count++] = tg__flops(op, tg__name(t, dims), text_of(t, concrete));
+  return f->values[f->count++] = tg__flops(op, tg__name(t, dims), flops_text_of(t, concrete));
 }

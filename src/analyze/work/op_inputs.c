@@ -76,7 +76,7 @@ bool tg__list_next(struct tg__tensor_list *l, struct tg__shape *out) {
 }
 
 /* Escapes do not occur in numbers, so they are not decoded. */
-bool tg__text_pick(struct tg__str list, unsigned index, struct tg__str *out) {
+bool tg__list_text(struct tg__str list, unsigned index, struct tg__str *out) {
   struct cursor c = {list.ptr, list.ptr + list.len};
   if (!eat(&c, '[')) return false;
   for (unsigned i = 0; eat(&c, '"'); i++) {
@@ -91,16 +91,16 @@ bool tg__text_pick(struct tg__str list, unsigned index, struct tg__str *out) {
   return false;
 }
 
-bool tg__ints_pick(struct tg__str list, unsigned index, struct tg__shape *out) {
+bool tg__list_ints(struct tg__str list, unsigned index, struct tg__shape *out) {
   struct tg__str text;
-  if (!tg__text_pick(list, index, &text)) return false;
+  if (!tg__list_text(list, index, &text)) return false;
   struct cursor c = {text.ptr, text.ptr + text.len};
   return eat(&c, '[') && read_shape(&c, out);
 }
 
-bool tg__int_pick(struct tg__str list, unsigned index, int64_t *out) {
+bool tg__list_int(struct tg__str list, unsigned index, int64_t *out) {
   struct tg__str text;
-  if (!tg__text_pick(list, index, &text)) return false;
+  if (!tg__list_text(list, index, &text)) return false;
   struct cursor c = {text.ptr, text.ptr + text.len};
   return eat_number(&c, out);
 }

@@ -23,10 +23,10 @@ bool tg__list_next(struct tg__tensor_list *l, struct tg__shape *out);
 int64_t tg__shape_elements(const struct tg__shape *s);
 
 /* The index-th string of a JSON list of strings, as it stands between its quotes. */
-bool tg__text_pick(struct tg__str list, unsigned index, struct tg__str *out);
+bool tg__list_text(struct tg__str list, unsigned index, struct tg__str *out);
 /* The same as a list of integers "[1, 2]", or as one integer. */
-bool tg__ints_pick(struct tg__str list, unsigned index, struct tg__shape *out);
-bool tg__int_pick(struct tg__str list, unsigned index, int64_t *out);
+bool tg__list_ints(struct tg__str list, unsigned index, struct tg__shape *out);
+bool tg__list_int(struct tg__str list, unsigned index, int64_t *out);
 
 /* Bytes of an element of a type as "Input type" names it, at most TG_WIDEST; 0: none that is known. (work.c) */
 enum { TG_WIDEST = 16 };

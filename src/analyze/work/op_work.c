@@ -15,7 +15,7 @@ struct reader {
 };
 enum formula { NOT_LOOKED_UP, NO_FORMULA, OF_TENSORS, OF_LISTS };
 
-static struct tg__str text_of(const struct tg__columns *t, uint32_t id) {
+static struct tg__str work_text_of(const struct tg__columns *t, uint32_t id) {
   return id == TG_NONE ? TG_STR("") : tg__name(t, id);
 }
 
@@ -53,7 +53,7 @@ static uint32_t work_of(struct reader *r, uint32_t slice, enum formula wanted) {
   uint32_t known = tg__map_get(&r->of, key);
   if (known == TG_NONE) {
     known = (uint32_t)r->out->count;
-    if (!compute(r, wanted, tg__name(t, name), tg__name(t, dims), text_of(t, types), text_of(t, concrete)) ||
+    if (!compute(r, wanted, tg__name(t, name), tg__name(t, dims), work_text_of(t, types), work_text_of(t, concrete)) ||
         !tg__map_put(&r->of, key, known)) {
       r->signatures.failed = true;
       return TG_NONE;
@@ -119,7 +119,7 @@ static bool is_broken_off(const struct inside *in, const struct tg__work *w, uin
 }
 
 /* Of an operator and what it calls the outer stands for all, unless those inside do more: with vmap an outer
- * operator tells of one element of a batch. */
+ * operator states of one element of a batch. */
 static void choose(struct reader *r, struct inside *in, const uint8_t *name_is) {
   const struct tg__op_tree *tree = r->out->tree;
   for (uint32_t i = r->end; i-- > r->first;) {
@@ -145,7 +145,7 @@ static void choose(struct reader *r, struct inside *in, const uint8_t *name_is) 
   }
 }
 
-static void settle_inside(const struct reader *r) {
+static void resolve_inside(const struct reader *r) {
   struct tg__op_work *const out = r->out;
   for (uint32_t i = r->first; i < r->end; i++) {
     const uint32_t around = node_around(&out->tree->nodes[i]);
@@ -161,7 +161,7 @@ static bool place(struct reader *r) {
   if (done) {
     look_around(r, in, name_is);
     choose(r, in, name_is);
-    settle_inside(r);
+    resolve_inside(r);
   }
   tg__free(in);
   tg__free(name_is);

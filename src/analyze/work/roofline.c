@@ -38,8 +38,8 @@ struct work {
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static struct row *row_of(struct work *w, uint32_t name, uint32_t group, enum tg__work_kind kind,
-                          enum tg__precision precision) {
+static struct row *find_roofline_row(struct work *w, uint32_t name, uint32_t group, enum tg__work_kind kind,
+                                     enum tg__precision precision) {
   const uint32_t path = tg__paths_step(&w->keys, tg__paths_step(&w->keys, 0, name), group);
   uint32_t *slot = tg__map_slot(&w->row_of, (uint64_t)path << 16 | (uint64_t)kind << 8 | precision, TG_NONE);
   if (!slot || w->keys.failed) return NULL;
@@ -53,7 +53,7 @@ static struct row *row_of(struct work *w, uint32_t name, uint32_t group, enum tg
 }
 
 /* flops, bytes: below zero when not known. */
-static void add(struct row *r, int64_t time_ns, double flops, double bytes) {
+static void add_roofline(struct row *r, int64_t time_ns, double flops, double bytes) {
   r->calls++;
   r->time_ns += time_ns;
   if (flops < 0) r->flops_known = false;
@@ -66,8 +66,8 @@ static bool add_op(struct work *w, const struct tg__counted *c) {
   const enum tg__work_kind kind = c->work ? c->work->kind : TG__WORK_UNKNOWN;
   const uint32_t name = w->by == BY_KIND ? kind : w->t->slices.name[w->roof.tree.nodes[c->node].slice];
   const uint32_t group = w->by == BY_OP && w->group.count ? tg__op_group_of(&w->group, c->node) : 0;
-  struct row *const r = row_of(w, name, group, kind, c->work ? c->precision : TG__PRECISION_UNKNOWN);
-  if (r) add(r, c->time_ns, c->work ? (double)c->work->flops : -1, c->work ? (double)c->work->bytes : -1);
+  struct row *const r = find_roofline_row(w, name, group, kind, c->work ? c->precision : TG__PRECISION_UNKNOWN);
+  if (r) add_roofline(r, c->time_ns, c->work ? (double)c->work->flops : -1, c->work ? (double)c->work->bytes : -1);
   return r != NULL;
 }
 
@@ -94,7 +94,7 @@ static double copied_bytes(const struct tg__columns *t, uint32_t slice) {
 }
 
 /* Of an operator that launched several kernels, each has the share of the work that it has of the time. */
-static bool add_kernel(struct work *w, uint32_t slice) {
+static bool add_roofline_kernel(struct work *w, uint32_t slice) {
   const struct tg__columns *t = w->t;
   const enum tg__class class = tg__slice_class(t, slice);
   const bool is_copy = class == TG__CLASS_MEMCPY || class == TG__CLASS_MEMSET;
@@ -106,13 +106,14 @@ static bool add_kernel(struct work *w, uint32_t slice) {
     if (!tg__roof_count(&w->roof, track, node, &c)) c.work = NULL;
   }
   const enum tg__work_kind kind = is_copy ? TG__WORK_COPY : c.work ? c.work->kind : TG__WORK_UNKNOWN;
-  struct row *const r = row_of(w, t->slices.name[slice], 0, kind, c.work ? c.precision : TG__PRECISION_UNKNOWN);
+  struct row *const r =
+      find_roofline_row(w, t->slices.name[slice], 0, kind, c.work ? c.precision : TG__PRECISION_UNKNOWN);
   if (!r) return false;
   const double share = c.work ? (double)dur / (double)c.time_ns : 0;
   const double bytes = is_copy                        ? copied_bytes(t, slice)
                        : c.work && c.work->bytes >= 0 ? (double)c.work->bytes * share
                                                       : -1;
-  add(r, dur, is_copy ? 0 : c.work ? (double)c.work->flops * share : -1, bytes);
+  add_roofline(r, dur, is_copy ? 0 : c.work ? (double)c.work->flops * share : -1, bytes);
   return true;
 }
 
@@ -123,7 +124,7 @@ static enum tg_err count_kernels(struct work *w) {
     TG__EACH (i, tg__slices_of(track)) {
       if (!tg__class_is_device_work(tg__slice_class(w->t, i))) continue;
       if (w->ask->has_steps && !tg__ask_has_slice(w->ask, w->t, k, i)) continue;
-      if (!add_kernel(w, i)) return TG_MEMORY;
+      if (!add_roofline_kernel(w, i)) return TG_MEMORY;
     }
   }
   return TG_OK;
@@ -147,8 +148,8 @@ static void put_roof(const struct work *w, const struct row *r, double flop_rate
   tg__put_real_if(out, known && ridge > 0, 100 * (by_memory ? byte_rate / w->peaks.bytes : flop_rate / peak));
 }
 
-static void put_row(const struct work *w, const struct row *r, const struct tg__out *group, int64_t whole_ns,
-                    struct tg_table *out) {
+static void put_roofline_row(const struct work *w, const struct row *r, const struct tg__out *group, int64_t all_ns,
+                             struct tg_table *out) {
   const double seconds = (double)r->time_ns / 1e9;
   const bool flops = r->flops_known && r->time_ns > 0, bytes = r->bytes_known && r->time_ns > 0;
   if (w->by == BY_KIND)
@@ -160,7 +161,7 @@ static void put_row(const struct work *w, const struct row *r, const struct tg__
   tg__put_cstr(out, tg__precision_names[r->precision]);
   tg__put_int(out, r->calls);
   tg__put_int(out, r->time_ns);
-  tg__put_real_if(out, whole_ns > 0, 100.0 * (double)r->time_ns / (double)whole_ns);
+  tg__put_real_if(out, all_ns > 0, 100.0 * (double)r->time_ns / (double)all_ns);
   tg__put_int(out, r->flops_known && r->flops < 9e18 ? (int64_t)(r->flops + 0.5) : TG_NULL_INT);
   tg__put_int(out, r->bytes_known && r->bytes < 9e18 ? (int64_t)(r->bytes + 0.5) : TG_NULL_INT);
   tg__put_real_if(out, flops, r->flops / seconds);
@@ -168,30 +169,30 @@ static void put_row(const struct work *w, const struct row *r, const struct tg__
   put_roof(w, r, r->flops / seconds, r->bytes / seconds, out);
 }
 
-static bool row_before(uint32_t a, uint32_t b, const void *ctx) {
+static bool roofline_row_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct row *rows = ((const struct work *)ctx)->rows;
   return rows[a].time_ns > rows[b].time_ns;
 }
 
-static enum tg_err put_rows(const struct work *w, struct tg_table *out) {
+static enum tg_err put_roofline_rows(const struct work *w, struct tg_table *out) {
   struct tg__out group = {0};
-  int64_t whole_ns = 0, known_ns = 0;
-  uint32_t *order = tg__order_new(w->count, row_before, w);
+  int64_t all_ns = 0, known_ns = 0;
+  uint32_t *order = tg__order_new(w->count, roofline_row_before, w);
   enum tg_err err = TG_MEMORY;
   if (!order) return err;
   for (uint32_t i = 0; i < w->count; i++) {
-    whole_ns += w->rows[i].time_ns;
+    all_ns += w->rows[i].time_ns;
     known_ns += w->rows[i].kind == TG__WORK_UNKNOWN ? 0 : w->rows[i].time_ns;
   }
   for (size_t i = 0; i < w->count; i++) {
     group.len = 0;
     if (w->by == BY_OP) tg__op_group_write(&w->group, w->rows[order[i]].group, &group);
     if (group.err) goto done;
-    put_row(w, &w->rows[order[i]], &group, whole_ns, out);
+    put_roofline_row(w, &w->rows[order[i]], &group, all_ns, out);
   }
-  if (whole_ns > 0)
+  if (all_ns > 0)
     tg__table_note(out, "FLOPs are known for %.1f %% of the time of operators",
-                   100.0 * (double)known_ns / (double)whole_ns);
+                   100.0 * (double)known_ns / (double)all_ns);
   tg__note_above_peak(out, "peak_pct");
   if (w->peaks_differ)
     tg__table_note(out, "%s", peaks_differ);
@@ -214,7 +215,7 @@ static bool has_operators(const struct work *w, uint32_t rank) {
 }
 
 /* Of all ranks together nothing can be held against a peak unless it is that of each: which device a row ran on is
- * not told apart. */
+ * not distinguished. */
 static enum tg_err compare_peaks(struct work *w, struct tg_error *e) {
   enum tg_err err = TG_OK;
   for (uint32_t r = 0; r < w->t->rank_count && !err && !w->peaks_differ; r++) {
@@ -227,7 +228,7 @@ static enum tg_err compare_peaks(struct work *w, struct tg_error *e) {
   return err;
 }
 
-static enum tg_err prepare(struct work *w, struct tg_error *e) {
+static enum tg_err prepare_roofline(struct work *w, struct tg_error *e) {
   const char *const by = tg__ask_arg(w->ask, "by");
   w->by = strcmp(by, "kind") == 0 ? BY_KIND : strcmp(by, "kernel") == 0 ? BY_KERNEL : BY_OP;
   enum tg_err err = tg__roof_open(w->t, w->ask, &w->roof, e);
@@ -248,10 +249,10 @@ static enum tg_err prepare(struct work *w, struct tg_error *e) {
 enum tg_err tg__answer_roofline(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                 struct tg_error *e) {
   struct work w = {.t = t, .ask = a};
-  enum tg_err err = prepare(&w, e);
+  enum tg_err err = prepare_roofline(&w, e);
   if (!err) {
     err = w.by == BY_KERNEL ? count_kernels(&w) : count_ops(&w);
-    if (!err) err = put_rows(&w, out);
+    if (!err) err = put_roofline_rows(&w, out);
     if (err) tg__fail(e, err, -1, "out of memory while summing up operators");
   }
   tg__op_group_close(&w.group);
@@ -280,13 +281,13 @@ static void fold_peaks(struct tg__joining *j, struct tg_table *t) {
 void tg__folded_roofline(struct tg__joining *j, struct tg_table *t) {
   const size_t kind = tg__table_column_index(t, "kind"), time = tg__table_column_index(t, "time_ns");
   const uint32_t unknown = tg__strings_find(t->strings, "unknown", strlen("unknown"));
-  int64_t whole_ns = 0, known_ns = 0;
+  int64_t all_ns = 0, known_ns = 0;
   for (size_t i = 0; i < t->rows; i++) {
-    whole_ns += t->columns[time].ints[i];
+    all_ns += t->columns[time].ints[i];
     known_ns += t->columns[kind].texts[i] == unknown ? 0 : t->columns[time].ints[i];
   }
-  if (whole_ns > 0)
+  if (all_ns > 0)
     tg__table_note(t, "FLOPs are known for %.1f %% of the time of operators",
-                   100.0 * (double)known_ns / (double)whole_ns);
+                   100.0 * (double)known_ns / (double)all_ns);
   fold_peaks(j, t);
 }

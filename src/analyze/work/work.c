@@ -55,7 +55,7 @@ int64_t tg__type_bytes(struct tg__str name) {
 static bool is_complex(const struct tg__work_call *c, struct tg__str types) {
   struct tg__str name;
   for (unsigned i = 0; i < c->count; i++)
-    if (c->element_bytes[i] > 0 && tg__text_pick(types, i, &name) && tg__str_has_prefix(name, "c10::complex"))
+    if (c->element_bytes[i] > 0 && tg__list_text(types, i, &name) && tg__str_has_prefix(name, "c10::complex"))
       return true;
   return false;
 }
@@ -68,7 +68,7 @@ static enum tg__precision read_types(struct tg__work_call *c, struct tg__str lis
   enum tg__precision precision = TG__PRECISION_UNKNOWN;
   for (unsigned i = 0; i < c->count; i++) {
     struct tg__str name;
-    if (!tg__text_pick(list, i, &name)) {
+    if (!tg__list_text(list, i, &name)) {
       c->element_bytes[i] = c->in[i].rank ? -1 : 0;
       continue;
     }
@@ -269,16 +269,16 @@ static const struct formula {
 #undef WORK
 };
 
-static const struct formula *find(struct tg__str op) {
+static const struct formula *find_formula(struct tg__str op) {
   for (size_t i = 0; i < sizeof formulas / sizeof *formulas; i++)
     if (tg__str_eq(op, formulas[i].op)) return &formulas[i];
   return NULL;
 }
 /* aten::exp_ is aten::exp in place; names that end in two underscores are Python's own. */
 static const struct formula *formula_of(struct tg__str op, bool *in_place) {
-  const struct formula *f = find(op);
+  const struct formula *f = find_formula(op);
   const bool may_be = op.len > 1 && op.ptr[op.len - 1] == '_' && op.ptr[op.len - 2] != '_';
-  if (!f && may_be) f = find((struct tg__str){op.ptr, op.len - 1});
+  if (!f && may_be) f = find_formula((struct tg__str){op.ptr, op.len - 1});
   *in_place = may_be;
   return f;
 }

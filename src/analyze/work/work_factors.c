@@ -24,20 +24,21 @@ static bool read_matrices(const struct tg__work_call *c, unsigned at, bool squar
 static int64_t whole(double v) { return v >= 0 && v < 9e18 ? (int64_t)(v + 0.5) : -1; }
 
 /* bytes: of elements that are read and written. */
-static void put(const struct tg__work_call *c, unsigned like, double flops, double elements, struct tg__work *w) {
+static void put_factor(const struct tg__work_call *c, unsigned like, double flops, double elements,
+                       struct tg__work *w) {
   w->flops = whole(flops);
   w->bytes = c->element_bytes[like] < 0 ? -1 : whole(elements * (double)c->element_bytes[like]);
 }
 
 static bool is_true(const struct tg__work_call *c, unsigned at) {
   struct tg__str text;
-  return tg__text_pick(c->concrete, at, &text) && tg__str_eq(text, TG_STR("True"));
+  return tg__list_text(c->concrete, at, &text) && tg__str_eq(text, TG_STR("True"));
 }
 
 /* `per` · n³ for each matrix, which is read, and as large a result written. */
 static void cubic(const struct tg__work_call *c, double per, struct tg__work *w) {
   struct matrices a;
-  if (read_matrices(c, 0, true, &a)) put(c, 0, per * a.batch * a.n * a.n * a.n, 2 * a.batch * a.n * a.n, w);
+  if (read_matrices(c, 0, true, &a)) put_factor(c, 0, per * a.batch * a.n * a.n * a.n, 2 * a.batch * a.n * a.n, w);
 }
 void tg__factor_cholesky(const struct tg__work_call *c, struct tg__work *w) { cubic(c, 1.0 / 3, w); }
 void tg__factor_cholesky_inverse(const struct tg__work_call *c, struct tg__work *w) { cubic(c, 2.0 / 3, w); }
@@ -46,7 +47,8 @@ void tg__factor_eigh(const struct tg__work_call *c, struct tg__work *w) { cubic(
 
 void tg__factor_lu(const struct tg__work_call *c, struct tg__work *w) {
   struct matrices a;
-  if (read_matrices(c, 0, false, &a)) put(c, 0, a.batch * a.n * a.n * (a.m - a.n / 3), 2 * a.batch * a.m * a.n, w);
+  if (read_matrices(c, 0, false, &a))
+    put_factor(c, 0, a.batch * a.n * a.n * (a.m - a.n / 3), 2 * a.batch * a.m * a.n, w);
 }
 
 /* Factor and the vectors of Q as the default mode has them: which one was asked for is not recorded. */
@@ -55,7 +57,7 @@ void tg__factor_qr(const struct tg__work_call *c, struct tg__work *w) {
   if (!read_matrices(c, 0, false, &a)) return;
   const bool is_tall = c->in[0].dim[c->in[0].rank - 2] >= c->in[0].dim[c->in[0].rank - 1];
   const double factor = 2 * a.n * a.n * (a.m - a.n / 3), vectors = is_tall ? factor : 4.0 / 3 * a.n * a.n * a.n;
-  put(c, 0, a.batch * (factor + vectors), a.batch * (2 * a.m * a.n + a.n * a.n), w);
+  put_factor(c, 0, a.batch * (factor + vectors), a.batch * (2 * a.m * a.n + a.n * a.n), w);
 }
 
 void tg__factor_svd(const struct tg__work_call *c, struct tg__work *w) {
@@ -63,11 +65,12 @@ void tg__factor_svd(const struct tg__work_call *c, struct tg__work *w) {
   if (!read_matrices(c, 0, false, &a)) return;
   const double m = a.m, n = a.n;
   if (!is_true(c, 2))
-    put(c, 0, a.batch * (4 * m * n * n - 4.0 / 3 * n * n * n), a.batch * (m * n + n), w);
+    put_factor(c, 0, a.batch * (4 * m * n * n - 4.0 / 3 * n * n * n), a.batch * (m * n + n), w);
   else if (is_true(c, 1))
-    put(c, 0, a.batch * (4 * m * m * n + 8 * m * n * n + 9 * n * n * n), a.batch * (m * n + m * m + n + n * n), w);
+    put_factor(c, 0, a.batch * (4 * m * m * n + 8 * m * n * n + 9 * n * n * n), a.batch * (m * n + m * m + n + n * n),
+               w);
   else
-    put(c, 0, a.batch * (14 * m * n * n + 8 * n * n * n), a.batch * (2 * m * n + n + n * n), w);
+    put_factor(c, 0, a.batch * (14 * m * n * n + 8 * n * n * n), a.batch * (2 * m * n + n + n * n), w);
 }
 
 /* ---- solving --------------------------------------------------------------------------------- */
@@ -81,7 +84,7 @@ static void solve(const struct tg__work_call *c, unsigned matrix, unsigned right
   if (elements < 0 || b->rank < 2 || batch < 0) return;
   const double results = batch && a.batch > (double)batch ? (double)elements / (double)batch * a.batch
                                                           : (double)elements; /* one for all matrices */
-  put(c, right, per * a.n * results, a.batch * a.n * a.n + (double)elements + results, w);
+  put_factor(c, right, per * a.n * results, a.batch * a.n * a.n + (double)elements + results, w);
 }
 void tg__solve_factored(const struct tg__work_call *c, struct tg__work *w) { solve(c, 0, 2, 2, w); }
 void tg__solve_cholesky(const struct tg__work_call *c, struct tg__work *w) { solve(c, 1, 0, 2, w); }
@@ -98,7 +101,7 @@ void tg__solve_least_squares(const struct tg__work_call *c, struct tg__work *w) 
   const int64_t given = tg__shape_elements(b);
   if (given < 0 || b->rank + 1 < s->rank || b->rank > s->rank) return;
   const double factor = 2 * a.n * a.n * (a.m - a.n / 3), each = 4 * a.m * a.n - 2 * a.n * a.n + a.n * a.n;
-  put(c, 0, a.batch * (factor + right * each), a.batch * (a.m * a.n + unknowns * right) + (double)given, w);
+  put_factor(c, 0, a.batch * (factor + right * each), a.batch * (a.m * a.n + unknowns * right) + (double)given, w);
 }
 
 /* ---- Fourier transforms ---------------------------------------------------------------------- */
@@ -110,7 +113,7 @@ struct transform {
 
 static bool read_transform(const struct tg__work_call *c, struct transform *out) {
   struct tg__shape axes;
-  if (!c->count || !c->element_bytes[0] || !tg__ints_pick(c->concrete, 1, &axes) || !axes.rank) return false;
+  if (!c->count || !c->element_bytes[0] || !tg__list_ints(c->concrete, 1, &axes) || !axes.rank) return false;
   *out = (struct transform){.points = 1};
   const int64_t elements = tg__shape_elements(&c->in[0]);
   for (unsigned i = 0; i < axes.rank; i++) {
@@ -132,7 +135,7 @@ void tg__fft_complex(const struct tg__work_call *c, struct tg__work *w) {
   struct transform t;
   if (!read_transform(c, &t)) return;
   const double elements = (double)t.others * (double)t.last;
-  put(c, 0, transform_flops(1, elements, t.points), 2 * elements, w);
+  put_factor(c, 0, transform_flops(1, elements, t.points), 2 * elements, w);
 }
 
 void tg__fft_of_real(const struct tg__work_call *c, struct tg__work *w) {
@@ -141,15 +144,16 @@ void tg__fft_of_real(const struct tg__work_call *c, struct tg__work *w) {
   const double elements = (double)t.others * (double)t.last;
   const int64_t half = t.last / 2 + 1;
   const double kept = is_true(c, 3) ? (double)t.others * (double)half : elements;
-  put(c, 0, transform_flops(0.5, elements, t.points), elements + 2 * kept, w); /* a complex number is two real ones */
+  put_factor(c, 0, transform_flops(0.5, elements, t.points), elements + 2 * kept,
+             w); /* a complex number is two real ones */
 }
 
 void tg__fft_to_real(const struct tg__work_call *c, struct tg__work *w) {
   struct transform t;
   int64_t length;
-  if (!read_transform(c, &t) || !tg__int_pick(c->concrete, 3, &length) || length <= 0) return;
+  if (!read_transform(c, &t) || !tg__list_int(c->concrete, 3, &length) || length <= 0) return;
   const double given = (double)t.others * (double)t.last, elements = (double)t.others * (double)length;
-  put(c, 0, transform_flops(0.5, elements, t.points / (double)t.last * (double)length), given + elements / 2, w);
+  put_factor(c, 0, transform_flops(0.5, elements, t.points / (double)t.last * (double)length), given + elements / 2, w);
 }
 
 /* ---- sampling at a grid ---------------------------------------------------------------------- */

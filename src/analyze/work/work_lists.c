@@ -23,14 +23,14 @@ static const struct list_op {
 };
 enum { LIST_OPS = sizeof list_ops / sizeof *list_ops };
 
-static const struct list_op *find(struct tg__str op) {
+static const struct list_op *find_list_op(struct tg__str op) {
   const struct list_op *last = &list_ops[LIST_OPS - 1];
   for (size_t i = 0; i + 1 < LIST_OPS; i++)
     if (tg__str_eq(op, list_ops[i].name)) return &list_ops[i];
   return op.len > last->name.len && memcmp(op.ptr, last->name.ptr, last->name.len) == 0 ? last : NULL;
 }
 
-bool tg__work_takes_lists(struct tg__str op) { return find(op) != NULL; }
+bool tg__work_takes_lists(struct tg__str op) { return find_list_op(op) != NULL; }
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
@@ -45,7 +45,7 @@ bool tg__list_types_learn(struct tg__list_types *l, struct tg__str dims, struct 
     struct tg__str name;
     int64_t bytes;
     enum tg__precision precision;
-    if (!in[i].rank || !tg__text_pick(types, i, &name) || !tg__type_read(name, &bytes, &precision) || !precision)
+    if (!in[i].rank || !tg__list_text(types, i, &name) || !tg__type_read(name, &bytes, &precision) || !precision)
       continue;
     const uint64_t key = shape_hash(&in[i]);
     const uint32_t type = 256 * (uint32_t)precision + (uint32_t)bytes, known = tg__map_get(&l->of, key);
@@ -78,7 +78,7 @@ static struct list measure(const struct tg__list_types *l, struct tg__str dims, 
 
 struct tg__work tg__work_of_lists(const struct tg__list_types *l, struct tg__str op, struct tg__str dims) {
   const struct tg__work unknown = {.flops = -1, .bytes = -1, .kind = TG__WORK_UNKNOWN};
-  const struct list_op *o = find(op);
+  const struct list_op *o = find_list_op(op);
   const struct list first = measure(l, dims, 0);
   if (!o || first.elements <= 0) return unknown;
   struct tg__work w = {.kind = o->kind, .flops = tg__product_of((const int64_t[]){o->flops, first.elements}, 2)};

@@ -10,7 +10,7 @@
 struct tg__list_types {
   struct tg__map of; /* hash of a shape → bytes of an element and precision, or that single tensors differ */
 };
-/* What the single tensors among the inputs of a call tell; false on no memory. */
+/* What the single tensors among the inputs of a call state; false on no memory. */
 bool tg__list_types_learn(struct tg__list_types *l, struct tg__str dims, struct tg__str types);
 void tg__list_types_free(struct tg__list_types *l);
 

@@ -115,7 +115,7 @@ static int64_t conv_flops(const struct conv *v, const int64_t *positions) {
 /* A list of one value per axis, or of one for all. */
 static bool per_axis(const struct tg__work_call *c, unsigned index, unsigned axes, int64_t least, int64_t *out) {
   struct tg__shape list;
-  if (!tg__ints_pick(c->concrete, index, &list) || (list.rank != axes && list.rank != 1)) return false;
+  if (!tg__list_ints(c->concrete, index, &list) || (list.rank != axes && list.rank != 1)) return false;
   for (unsigned i = 0; i < axes; i++) {
     out[i] = list.dim[list.rank == 1 ? 0 : i];
     if (out[i] < least) return false;
@@ -148,7 +148,7 @@ struct tg__cost tg__cost_conv_transpose(const struct tg__work_call *c, unsigned 
                                         unsigned dilation, unsigned output_padding, unsigned groups) {
   struct conv v;
   int64_t s[3], p[3], d[3], o[3], out[3], channel_groups;
-  if (!tg__int_pick(c->concrete, groups, &channel_groups) || !conv_of(c, 0, 1, &v) ||
+  if (!tg__list_int(c->concrete, groups, &channel_groups) || !conv_of(c, 0, 1, &v) ||
       !per_axis(c, stride, v.axes, 1, s) || !per_axis(c, padding, v.axes, 0, p) ||
       !per_axis(c, dilation, v.axes, 1, d) || !per_axis(c, output_padding, v.axes, 0, o))
     return unknown;
@@ -161,7 +161,7 @@ struct tg__cost tg__cost_conv_transpose(const struct tg__work_call *c, unsigned 
 
 static bool is_true(const struct tg__work_call *c, unsigned index) {
   struct tg__str text;
-  return tg__text_pick(c->concrete, index, &text) && text.len > 0 &&
+  return tg__list_text(c->concrete, index, &text) && text.len > 0 &&
          (*text.ptr == 'T' || *text.ptr == 't' || *text.ptr == '1');
 }
 
@@ -173,7 +173,7 @@ struct tg__cost tg__cost_convolution(const struct tg__work_call *c) {
 struct tg__cost tg__cost_convolution_backward(const struct tg__work_call *c) {
   struct conv v;
   struct tg__str mask;
-  if (!conv_of(c, 1, 2, &v) || c->in[0].rank < v.axes || !tg__text_pick(c->concrete, 10, &mask)) return unknown;
+  if (!conv_of(c, 1, 2, &v) || c->in[0].rank < v.axes || !tg__list_text(c->concrete, 10, &mask)) return unknown;
   const int64_t once = conv_flops(&v, is_true(c, 7) ? v.x : c->in[0].dim + (c->in[0].rank - v.axes));
   int64_t gradients = 0, out = 0;
   const int64_t written[] = {tg__shape_elements(&c->in[1]), tg__shape_elements(&c->in[2])};

@@ -1,4 +1,5 @@
-/* The work of operators that mostly move: look up, add or scatter rows, pool, resize, pick the loss of each target. */
+/* The work of operators that mostly move: look up, add or scatter rows, pool, resize, select the loss of each target.
+ */
 #include "analyze/work/work.h"
 
 int64_t tg__plus(int64_t a, int64_t b) {
@@ -29,7 +30,7 @@ void tg__move_embedding(const struct tg__work_call *c, struct tg__work *w) {
 static void table_gradient(const struct tg__work_call *c, unsigned rows_at, int64_t width, int64_t read,
                            struct tg__work *w) {
   int64_t rows;
-  w->bytes = tg__int_pick(c->concrete, rows_at, &rows)
+  w->bytes = tg__list_int(c->concrete, rows_at, &rows)
                  ? tg__plus(read, tg__sized(tg__sized(rows, width), c->element_bytes[0]))
                  : -1;
 }
@@ -59,7 +60,7 @@ void tg__move_gather(const struct tg__work_call *c, struct tg__work *w) {
   const struct tg__shape *x = &c->in[0], *index = &c->in[2];
   int64_t dim, elements = tg__shape_elements(index);
   if (index->rank == 1 && x->rank > 1) { /* index_select: whole rows */
-    if (!tg__int_pick(c->concrete, 1, &dim)) return;
+    if (!tg__list_int(c->concrete, 1, &dim)) return;
     if (dim < 0) dim += x->rank;
     if (dim < 0 || dim >= (int64_t)x->rank || x->dim[dim] <= 0 || tg__shape_elements(x) < 0) return;
     elements = tg__product_of((const int64_t[]){tg__shape_elements(x) / x->dim[dim], elements}, 2);
@@ -103,7 +104,7 @@ void tg__move_pool_backward(const struct tg__work_call *c, struct tg__work *w) {
  * one operation. */
 static void resized(const struct tg__work_call *c, unsigned size_at, bool of_axes, struct tg__work *w) {
   struct tg__shape size;
-  if (c->count == 0 || c->in[0].rank < 3 || !tg__ints_pick(c->concrete, size_at, &size)) return;
+  if (c->count == 0 || c->in[0].rank < 3 || !tg__list_ints(c->concrete, size_at, &size)) return;
   const struct tg__shape *x = &c->in[0];
   const unsigned kept =
       of_axes ? x->rank - 2 : x->rank; /* the list is of the axes behind batch and channels, or of all */

@@ -11,10 +11,10 @@ static bool is_product(const struct tg__work_call *c, int64_t points, int64_t ot
   enum { FEW = 25, AS_THEY_ARE = 2 };
   struct tg__str power;
   int64_t mode = 0;
-  if (!tg__text_pick(c->concrete, 2, &power) ||
+  if (!tg__list_text(c->concrete, 2, &power) ||
       (!tg__str_eq(power, TG_STR("2.")) && !tg__str_eq(power, TG_STR("2")) && !tg__str_eq(power, TG_STR("2.0"))))
     return false;
-  if (tg__int_pick(c->concrete, 3, &mode) && mode) return mode != AS_THEY_ARE;
+  if (tg__list_int(c->concrete, 3, &mode) && mode) return mode != AS_THEY_ARE;
   return points > FEW || others > FEW;
 }
 

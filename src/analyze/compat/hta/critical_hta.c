@@ -11,7 +11,7 @@ static bool is_one_of(struct tg__str name, const char *const *list, size_t count
 }
 
 /* What it counts as waiting and as launching, and no other. */
-static unsigned name_of(struct tg__str name) {
+static unsigned hta_critical_name_of(struct tg__str name) {
   static const char *const blocking[] = {
       "cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventQuery", "cudaEventSynchronize", "cudaMemcpy",
       "cudaMemcpyAsync"};
@@ -26,8 +26,8 @@ static unsigned name_of(struct tg__str name) {
   return flags;
 }
 
-/* It looks at what is left of a name without its <…> and (…), behind the last space. 256 bytes of that tell. */
-static bool is_collective(struct tg__str kernel) {
+/* It looks at what is left of a name without its <…> and (…), behind the last space. 256 bytes of that are compared. */
+static bool is_collective_kernel(struct tg__str kernel) {
   static const char *const prefixes[] = {"nccl", "hip", "hccl"};
   char word[256];
   uint32_t len = 0, depth = 0;
@@ -69,10 +69,10 @@ static bool sort_rows(const struct tg__crit *c, uint32_t *rows, size_t count) {
 const struct tg__crit_rules tg__crit_hta = {.tool = "HolisticTraceAnalysis",
                                             .unit_ns = 1000,
                                             .rows = tg__crit_rows_hta,
-                                            .name = name_of,
+                                            .name = hta_critical_name_of,
                                             .sort = sort_rows,
-                                            .is_collective = is_collective,
+                                            .is_collective = is_collective_kernel,
                                             .locks_thread = true,
                                             .ends_innermost = true,
                                             .goes_below_zero = true,
-                                            .gives_up = true};
+                                            .refuses_cycles = true};

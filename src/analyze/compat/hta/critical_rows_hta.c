@@ -1,4 +1,4 @@
-/* critical_rows_hta: the rows of the critical path as HolisticTraceAnalysis 0.6.1 picks and times them. */
+/* critical_rows_hta: the rows of the critical path as HolisticTraceAnalysis 0.6.1 selects and times them. */
 #include "analyze/compat/hta/critical_hta.h"
 #include "analyze/compat/hta/hta_rows.h"
 #include "analyze/table/numpy_sort.h"
@@ -117,7 +117,7 @@ static bool is_same_thread(const struct thread_key *x, const struct thread_key *
   return x->pid == y->pid && x->pid_is_text == y->pid_is_text && x->tid == y->tid && x->tid_is_text == y->tid_is_text;
 }
 
-/* Threads by (pid, tid). Autograd's thread is taken for the one that runs the forward pass, when each can be told. */
+/* Threads by (pid, tid). Autograd's thread is taken for the one that runs the forward pass, when both are known. */
 static bool number_threads(struct fill *f, const bool *is_in) {
   struct tg__crit *c = f->c;
   const struct tg__columns *t = c->t;
@@ -247,7 +247,7 @@ static bool find_changes(const struct fill *f, struct changes *x) {
 }
 
 /* After each change, of its stream. */
-static void add_up(const struct fill *f, const struct changes *x, const uint32_t *order, int32_t *length) {
+static void sum_up_queue(const struct fill *f, const struct changes *x, const uint32_t *order, int32_t *length) {
   struct tg__crit *c = f->c;
   for (size_t i = 0; i < x->count; i++) {
     const uint32_t row = x->row[order[i]];
@@ -269,7 +269,7 @@ static bool count_queues(struct fill *f) {
   if (ok) {
     for (uint32_t i = 0; i < c->count; i++) c->queue[i] = INT32_MIN;
     tg__numpy_argsort(x.at, order, x.count);
-    add_up(f, &x, order, length);
+    sum_up_queue(f, &x, order, length);
   }
   tg__free(x.at);
   tg__free(x.row);

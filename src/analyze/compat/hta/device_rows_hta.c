@@ -44,7 +44,7 @@ static bool sort_rows(struct tg__device_rows *d) {
   return true;
 }
 
-static bool load(struct tg__device_rows *d) {
+static bool load_hta_device(struct tg__device_rows *d) {
   if (tg__hta_load(d->state, d->rank)) return false;
   const struct tg__hta_rank *rank = rank_of(d);
   const struct tg__hta_row *first = NULL;
@@ -203,7 +203,7 @@ static int ascending(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Its rule (D2): those whose running sum lies above the `ratio` quantile of all running sums. Names with a sum below
+/* Its rule (D2): those with a running sum above the `ratio` quantile of all running sums. Names with a sum below
  * zero stay. */
 static bool fold(struct tg__kernel_sum *sums, const uint32_t *order, size_t count, int64_t most, double ratio) {
   int64_t *running = tg__alloc((2 * count + 1) * sizeof *running), sum = 0;
@@ -235,7 +235,7 @@ static void close_rows(struct tg__device_rows *d) {
 
 const struct tg__device_rules tg__device_hta = {.open = open_rows,
                                                 .close = close_rows,
-                                                .load = load,
+                                                .load = load_hta_device,
                                                 .after = drop_rank,
                                                 .has_work = has_work,
                                                 .pair = pair,

@@ -1,7 +1,7 @@
 /* A trace as HolisticTraceAnalysis sees it: which rows it keeps, how it rounds, links and numbers them, and which it
  * filters out. */
 #include "analyze/compat/hta/hta_rows.h"
-#include "analyze/whole/file_order.h"
+#include "analyze/overview/file_order.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ static bool is_rounded(const struct tg__columns *t, uint32_t rank) {
   return false;
 }
 
-/* The double that reading the text of a time in microseconds gives: of exact nanoseconds, rounded once (the quotient
+/* The double from reading the text of a time in microseconds: of exact nanoseconds, rounded once (the quotient
  * has at least 64 bits, of which the rest decides no tie). */
 static double as_double_us(int64_t ns) { return (double)((long double)ns / 1000); }
 

@@ -65,8 +65,8 @@ void tg__hta_ids(const struct tg__hta *h, uint32_t slice, int64_t *stream,
 bool tg__hta_is_gpu_row(const struct tg__hta *h, uint32_t slice, int64_t stream, int64_t correlation);
 void tg__hta_close(struct tg__hta *h);
 
-/* Its two ways to tell device from host. The first: temporal and kernel breakdown, overlap, queue, bandwidth, launch
- * statistics, diff. The second: links, step filter, annotations. */
+/* Its two ways to distinguish device from host. The first: temporal and kernel breakdown, overlap, queue, bandwidth,
+ * launch statistics, diff. The second: links, step filter, annotations. */
 static inline bool tg__hta_is_device(const struct tg__hta_row *r) { return r->stream != -1; }
 bool tg__hta_is_gpu(const struct tg__hta *h, const struct tg__hta_row *r);
 /* Kernel type by name alone. */

@@ -59,7 +59,7 @@ static void look_at_threads(struct builder *b) {
 
 /* ---- stacks of one thread -------------------------------------------------------------------- */
 
-static bool starts_before(uint32_t x, uint32_t y, const void *ctx) {
+static bool hta_starts_before(uint32_t x, uint32_t y, const void *ctx) {
   const struct builder *b = ctx;
   if (b->track_of[x] != b->track_of[y]) return b->track_of[x] < b->track_of[y];
   if (start_ns(b, x) != start_ns(b, y)) return start_ns(b, x) < start_ns(b, y);
@@ -67,18 +67,18 @@ static bool starts_before(uint32_t x, uint32_t y, const void *ctx) {
   return b->rank->rows[x].index < b->rank->rows[y].index;
 }
 
-static bool ends_before(uint32_t x, uint32_t y, const void *ctx) {
+static bool hta_ends_before(uint32_t x, uint32_t y, const void *ctx) {
   const struct builder *b = ctx;
   if (b->track_of[x] != b->track_of[y]) return b->track_of[x] < b->track_of[y];
   return end_ns(b, x) < end_ns(b, y);
 }
 
-static bool sort_rows(struct builder *b) {
+static bool sort_hta_rows(struct builder *b) {
   for (uint32_t i = 0; i < b->rank->count; i++)
     if (b->rank->rows[i].stream == -1 && !b->threads[b->track_of[i]].is_device) b->by_start[b->count++] = i;
-  if (!tg__sort_index(b->by_start, b->count, starts_before, b)) return false;
+  if (!tg__sort_index(b->by_start, b->count, hta_starts_before, b)) return false;
   memcpy(b->by_end, b->by_start, b->count * sizeof *b->by_end);
-  return tg__sort_index(b->by_end, b->count, ends_before, b);
+  return tg__sort_index(b->by_end, b->count, hta_ends_before, b);
 }
 
 static size_t push(struct builder *b, size_t depth, uint32_t row) {
@@ -209,7 +209,7 @@ bool tg__hta_call_graph(const struct tg__hta *h, uint32_t rank, struct tg__call_
   bool ok = tg__call_graph_new(g, (uint32_t)b.rank->count) && tg__thread_names_open(&b.names, h->t) && b.threads &&
             b.track_of && b.by_start && b.by_end && b.open;
   if (ok) look_at_threads(&b);
-  ok = ok && sort_rows(&b);
+  ok = ok && sort_hta_rows(&b);
   if (ok) {
     stack_all(&b);
     hang_device_work(&b);

@@ -11,7 +11,7 @@ struct view {
   uint32_t *track;          /* by piece */
 };
 
-static bool starts_before(uint32_t x, uint32_t y, const void *ctx) {
+static bool hta_starts_before(uint32_t x, uint32_t y, const void *ctx) {
   const struct view *v = ctx;
   if (v->track[x] != v->track[y]) return v->track[x] < v->track[y];
   return v->pieces[x].start_ns < v->pieces[y].start_ns;
@@ -61,7 +61,7 @@ static bool annotate(struct view *v, struct tg__piece_list *out, struct placed_l
   v->track = tg__alloc((out->count + 1) * sizeof *v->track);
   bool ok = label_order && v->track;
   for (size_t i = 0; ok && i < out->count; i++) v->track[i] = tg__slice_track(v->h->t, out->items[i].slice);
-  ok = ok && (order = tg__order_new(out->count, starts_before, v)) != NULL &&
+  ok = ok && (order = tg__order_new(out->count, hta_starts_before, v)) != NULL &&
        label_streams(v, out->count, order, labels, label_count, label_order);
   tg__free(order);
   tg__free(label_order);

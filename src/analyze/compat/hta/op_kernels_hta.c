@@ -20,7 +20,7 @@ struct finder {
 };
 enum { NAME_SEEN = 1, NAME_ATEN = 2, NAME_LAUNCH = 4 };
 
-static unsigned kind_of(struct finder *f, uint32_t row) {
+static unsigned op_kernels_hta_kind_of(struct finder *f, uint32_t row) {
   const uint32_t id = f->h->t->slices.name[f->rank->rows[row].slice];
   if (f->kinds[id]) return f->kinds[id];
   const struct tg__str s = tg__name(f->h->t, id);
@@ -36,7 +36,7 @@ static int64_t end_ns(const struct finder *f, uint32_t row) {
   return f->rank->rows[row].ts_us * 1000 + tg__hta_dur_ns(f->h, f->rank, &f->rank->rows[row]);
 }
 
-static bool starts_before(uint32_t x, uint32_t y, const void *ctx) {
+static bool op_kernels_hta_starts_before(uint32_t x, uint32_t y, const void *ctx) {
   const struct finder *f = ctx;
   if (f->rank->rows[x].ts_us != f->rank->rows[y].ts_us) return f->rank->rows[x].ts_us < f->rank->rows[y].ts_us;
   return x > y; /* so the last of several that began together is the first of the file: the one HTA takes */
@@ -44,8 +44,8 @@ static bool starts_before(uint32_t x, uint32_t y, const void *ctx) {
 
 static bool index_ops(struct finder *f) {
   for (uint32_t i = 0; i < f->rank->count; i++)
-    if (kind_of(f, i) & NAME_ATEN) f->ops[f->count++] = i;
-  if (!tg__sort_index(f->ops, f->count, starts_before, f)) return false;
+    if (op_kernels_hta_kind_of(f, i) & NAME_ATEN) f->ops[f->count++] = i;
+  if (!tg__sort_index(f->ops, f->count, op_kernels_hta_starts_before, f)) return false;
   for (f->tree.leaves = 1; f->tree.leaves < f->count; f->tree.leaves *= 2) {}
   f->tree.end = tg__alloc(2 * f->tree.leaves * sizeof *f->tree.end);
   if (!f->tree.end) return false;
@@ -130,7 +130,7 @@ static bool collect(const struct tg__hta *h, uint32_t rank, struct tg__op_calls 
   bool ok = f.kinds && f.ops && f.kernel && f.kernels && index_ops(&f);
   if (ok) find_kernels(&f);
   for (uint32_t i = 0; ok && i < f.rank->count; i++)
-    if (kind_of(&f, i) & NAME_LAUNCH) ok = add_launch(&f, i, c);
+    if (op_kernels_hta_kind_of(&f, i) & NAME_LAUNCH) ok = add_launch(&f, i, c);
   tg__free(f.kinds);
   tg__free(f.ops);
   tg__free(f.kernel);

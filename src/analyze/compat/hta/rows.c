@@ -1,7 +1,7 @@
 /* rows: the question rows, one row per complete event as frames of HolisticTraceAnalysis hold them, or those of a
  * rank, a step or a name as one. */
 #include "analyze/compat/hta/rows.h"
-#include "analyze/whole/steps.h"
+#include "analyze/overview/steps.h"
 
 static int64_t on_common_clock(const struct tg__columns *t, uint32_t track, uint32_t slice) {
   return t->slices.start_ns[slice] + t->ranks[t->tracks[track].rank].clock_offset_ns;
@@ -94,35 +94,36 @@ static int64_t start_of(const struct tg__rows *r, const struct tg__hta_row *row)
   return r->is_exact ? on_common_clock(r->t, r->tracks[row->slice], row->slice) - r->zero_ns : row->ts_us * 1000;
 }
 
-static void put_int(struct tg__column *c, size_t at, int64_t v) {
+static void put_event_int(struct tg__column *c, size_t at, int64_t v) {
   if (!c->is_left_out) c->ints[at] = v;
 }
 static void put_real(struct tg__column *c, size_t at, double v) {
   if (!c->is_left_out) c->reals[at] = v;
 }
-static void put_text(struct tg__column *c, size_t at, uint32_t v) {
+static void put_event_text(struct tg__column *c, size_t at, uint32_t v) {
   if (!c->is_left_out) c->texts[at] = v;
 }
 
-static void put_row(const struct tg__rows *r, uint32_t rank, const struct tg__hta_row *row, struct tg_table *out) {
+static void put_event_row(const struct tg__rows *r, uint32_t rank, const struct tg__hta_row *row,
+                          struct tg_table *out) {
   const struct tg__columns *const t = r->t;
   const struct tg__hta_rank *const of = &r->hta.ranks[rank];
   struct tg__column *const c = out->columns;
   const size_t at = out->rows;
   const uint32_t i = row->slice;
-  put_int(&c[TG__ROWS_RANK], at, tg__rank_number(t, rank));
-  put_int(&c[TG__ROWS_SLICE], at, i);
-  put_int(&c[TG__ROWS_TRACK], at, r->tracks[i]);
-  put_int(&c[TG__ROWS_INDEX], at, row->index);
-  put_text(&c[TG__ROWS_CATEGORY], at, tg__table_text(out, t, t->cats[t->slices.cat[i]].name));
-  put_text(&c[TG__ROWS_NAME], at, tg__table_text(out, t, t->slices.name[i]));
-  put_int(&c[TG__ROWS_START], at, t->slices.start_ns[i]);
+  put_event_int(&c[TG__ROWS_RANK], at, tg__rank_number(t, rank));
+  put_event_int(&c[TG__ROWS_SLICE], at, i);
+  put_event_int(&c[TG__ROWS_TRACK], at, r->tracks[i]);
+  put_event_int(&c[TG__ROWS_INDEX], at, row->index);
+  put_event_text(&c[TG__ROWS_CATEGORY], at, tg__table_text(out, t, t->cats[t->slices.cat[i]].name));
+  put_event_text(&c[TG__ROWS_NAME], at, tg__table_text(out, t, t->slices.name[i]));
+  put_event_int(&c[TG__ROWS_START], at, t->slices.start_ns[i]);
   put_real(&c[TG__ROWS_TS], at, tg__us_of(start_of(r, row)));
   put_real(&c[TG__ROWS_DUR], at, tg__us_of(r->is_exact ? t->slices.dur_ns[i] : tg__hta_dur_ns(&r->hta, of, row)));
-  put_int(&c[TG__ROWS_STREAM], at, stream_of(r, row));
-  put_int(&c[TG__ROWS_CORRELATION], at, row->correlation);
-  put_int(&c[TG__ROWS_INDEX_CORRELATION], at, row->index_correlation);
-  put_int(&c[TG__ROWS_ITERATION], at, tg__rows_iteration(r, rank, row));
+  put_event_int(&c[TG__ROWS_STREAM], at, stream_of(r, row));
+  put_event_int(&c[TG__ROWS_CORRELATION], at, row->correlation);
+  put_event_int(&c[TG__ROWS_INDEX_CORRELATION], at, row->index_correlation);
+  put_event_int(&c[TG__ROWS_ITERATION], at, tg__rows_iteration(r, rank, row));
   tg__table_wrote(out, TG__ROWS_WRITTEN);
   tg__put_null(out);
   tg__put_extras(t, t->slices.args[i], r->extras, out);
@@ -134,7 +135,7 @@ static size_t count_shown(const struct tg__rows *r, const struct tg__hta_rank *o
   return count;
 }
 
-static enum tg_err put_rows(const struct tg__rows *r, const struct tg__ask *a, struct tg_table *out) {
+static enum tg_err put_event_rows(const struct tg__rows *r, const struct tg__ask *a, struct tg_table *out) {
   size_t count = 0;
   for (uint32_t rank = 0; rank < r->t->rank_count; rank++) count += count_shown(r, &r->hta.ranks[rank]);
   if (!tg__table_reserve(out, count)) return TG_MEMORY;
@@ -142,7 +143,7 @@ static enum tg_err put_rows(const struct tg__rows *r, const struct tg__ask *a, s
     const struct tg__hta_rank *const of = &r->hta.ranks[rank];
     if (!tg__ask_has_rank(a, rank)) continue;
     for (size_t i = 0; i < of->count && !out->failed; i++)
-      if (tg__rows_on_side(r, &of->rows[i])) put_row(r, rank, &of->rows[i], out);
+      if (tg__rows_on_side(r, &of->rows[i])) put_event_row(r, rank, &of->rows[i], out);
   }
   return TG_OK;
 }
@@ -193,7 +194,7 @@ static enum tg_err answer_loaded(struct tg__rows *r, const struct tg__ask *a, en
   if (err == TG_OK && by == BY_RANK) put_filtered_begins(r, a, out);
   if (err == TG_OK && by == BY_STEP) err = tg__put_row_steps(r, a, out);
   if (err == TG_OK && by == BY_NAME) err = tg__put_row_names(r, a, out, e);
-  if (err == TG_OK && by == BY_EVENT) err = put_rows(r, a, out);
+  if (err == TG_OK && by == BY_EVENT) err = put_event_rows(r, a, out);
   tg__hta_close(&r->hta);
   tg__free(tracks);
   return err;

@@ -2,7 +2,7 @@
 #ifndef TG_ROWS_H
 #define TG_ROWS_H
 
-#include "analyze/whole/event_args.h"
+#include "analyze/overview/event_args.h"
 #include "analyze/compat/hta/hta_rows.h"
 
 /* The columns of questions.def, in order. */
@@ -50,7 +50,7 @@ int64_t tg__rows_zero(const struct tg__columns *t,
  * its hta is prepared. */
 enum tg_err tg__rows_exact(const struct tg__rows *r, const struct tg__ask *a, struct tg_table *out);
 
-/* rows_sums.c: by=step and by=name; "exact" with rules=exact and no step filter, where hta needs be prepared only
+/* event_sums.c: by=step and by=name; "exact" with rules=exact and no step filter, where hta needs be prepared only
  * and no row is loaded. */
 enum tg_err tg__put_exact_steps(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out);
 enum tg_err tg__put_row_steps(const struct tg__rows *r, const struct tg__ask *a, struct tg_table *out);

@@ -1,6 +1,6 @@
 /* Rows of device work for the question rows by the exact rules. They are few among the events of a rank: their
- * places in the file are told by counting, and of the host only calls that have one of their correlations are kept. */
-#include "analyze/whole/file_order.h"
+ * places in the file follow from counting, and of the host only calls that have one of their correlations are kept. */
+#include "analyze/overview/file_order.h"
 #include "analyze/compat/hta/rows_exact.h"
 
 struct listing {

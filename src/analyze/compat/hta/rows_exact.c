@@ -35,7 +35,7 @@ static void put_partners(const struct tg__exact *x, int64_t *cells) {
   }
 }
 
-static void put_texts(const struct tg__exact *x, enum tg__rows_column c, uint32_t *cells) {
+static void put_exact_texts(const struct tg__exact *x, enum tg__rows_column c, uint32_t *cells) {
   const struct tg__slices *s = &x->t->slices;
   for (size_t i = 0; i < x->shown; i++) {
     const uint32_t slice = x->slice[tg__exact_row(x, i)];
@@ -57,7 +57,7 @@ static int64_t stream_of(const struct tg__exact *x, size_t row) {
   return track->kind == TG__TRACK_DEVICE ? track->stream : -1;
 }
 
-static void put_ints(const struct tg__exact *x, enum tg__rows_column c, int64_t *cells) {
+static void put_exact_ints(const struct tg__exact *x, enum tg__rows_column c, int64_t *cells) {
   const int64_t rank = tg__rank_number(x->t, x->rank);
   switch (c) {
   case TG__ROWS_RANK:
@@ -107,11 +107,11 @@ static bool put_columns(struct tg__exact *x) {
     struct tg__column *column = &x->out->columns[c];
     if (column->is_left_out) continue;
     if (column->type == TG_TEXT)
-      put_texts(x, c, column->texts + x->out->rows);
+      put_exact_texts(x, c, column->texts + x->out->rows);
     else if (column->type == TG_REAL)
       put_reals(x, c, column->reals + x->out->rows);
     else
-      put_ints(x, c, column->ints + x->out->rows);
+      put_exact_ints(x, c, column->ints + x->out->rows);
   }
   put_args(x);
   return !x->out->failed;
@@ -151,7 +151,7 @@ static bool find_rows(struct tg__exact *x, size_t most) {
   return listed || (list_rows(x) && choose_rows(x, most) && (!links || !x->shown || tg__exact_links(x)));
 }
 
-static bool add_rank(struct tg__exact *x, uint32_t rank, size_t most_rows) {
+static bool add_exact_of_rank(struct tg__exact *x, uint32_t rank, size_t most_rows) {
   x->rank = rank;
   const bool ok = find_rows(x, most_rows - x->out->rows) && put_columns(x);
   tg__free(x->slice);
@@ -170,6 +170,7 @@ enum tg_err tg__rows_exact(const struct tg__rows *r, const struct tg__ask *a, st
   struct tg__exact x = {
       .t = r->t, .out = out, .rows = r, .hta = &r->hta, .tracks = r->tracks, .zero_ns = tg__rows_zero(r->t, a)};
   for (uint32_t rank = 0; rank < r->t->rank_count; rank++)
-    if (tg__ask_has_rank(a, rank) && out->rows < a->most_rows && !add_rank(&x, rank, a->most_rows)) return TG_MEMORY;
+    if (tg__ask_has_rank(a, rank) && out->rows < a->most_rows && !add_exact_of_rank(&x, rank, a->most_rows))
+      return TG_MEMORY;
   return TG_OK;
 }

@@ -41,7 +41,7 @@ bool tg__exact_links(
 bool tg__exact_link(struct tg__exact *x, const struct tg__wanted *w); /* the links alone */
 
 /* rows_device.c: the rows of device work, `most` of them at most, and with links the calls that may have launched
- * them, without listing the rest of the rank. *listed: false where the order of the file cannot be told without;
+ * them, without listing the rest of the rank. *listed: false where the order of the file is unknown without;
  * nothing is changed then. */
 bool tg__exact_device(struct tg__exact *x, size_t most, bool links, bool *listed);
 

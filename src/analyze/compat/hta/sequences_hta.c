@@ -1,4 +1,4 @@
-/* Patterns by HTA's rules: of all events whose name matches only those at the smallest depth among them count, and
+/* Patterns by HTA's rules: of all events with a matching name only those at the smallest depth among them count, and
  * what lies below them includes the synchronisation records of streams. */
 #include "analyze/compat/compat.h"
 #include "analyze/compat/hta/hta_stack.h"
@@ -75,7 +75,7 @@ struct by_text {
   struct tg__str *texts; /* by pattern */
 };
 
-static bool comes_before(uint32_t a, uint32_t b, const void *ctx) {
+static bool hta_comes_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct by_text *o = ctx;
   const struct tg__pattern *x = &o->p->items[a], *y = &o->p->items[b];
   if (x->rank != y->rank) return x->rank < y->rank;
@@ -97,7 +97,7 @@ static size_t order_by_text(const struct tg__patterns *p, size_t most, uint32_t 
     const size_t from = i ? ends[i - 1] : 0;
     by.texts[i] = (struct tg__str){all.buf + from, (uint32_t)(ends[i] - from)};
   }
-  ok = ok && tg__order(order, p->count, comes_before, &by);
+  ok = ok && tg__order(order, p->count, hta_comes_before, &by);
   tg__out_free(&all);
   tg__free(by.texts);
   tg__free(ends);

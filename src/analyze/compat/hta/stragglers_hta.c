@@ -1,6 +1,6 @@
 /* stragglers_hta: the straggler candidates of HolisticTraceAnalysis. Of each iteration it takes the kernel
- * ncclKernel… whose duration differs most between the ranks and flags those ranks on which it starts latest. Newer
- * kernels (ncclDevKernel…) it does not know. */
+ * ncclKernel… with the largest difference in duration between the ranks and flags those ranks on which it starts
+ * latest. Newer kernels (ncclDevKernel…) it does not know. */
 #include "analyze/compat/compat.h"
 #include "analyze/compat/hta/hta_rows.h"
 #include "analyze/ranks/stragglers.h"
@@ -14,7 +14,7 @@ struct candidate { /* the last in row order of its rank, stream, iteration and n
 };
 struct finding {
   struct tg__hta hta;
-  const struct tg__step_picks *picks; /* iterations that count */
+  const struct tg__step_selection *selection; /* iterations that count */
   struct candidate *items;
   size_t count, cap;
   double t0_us, mean_us;
@@ -36,7 +36,7 @@ static bool measure(struct finding *f) {
     const struct tg__hta_rank *const rank = &f->hta.ranks[r];
     for (size_t i = 0; i < rank->count && !failed; i++) {
       const struct tg__hta_row *const row = &rank->rows[i];
-      if (row->iteration < 0 || !tg__step_picks_has(f->picks, row->iteration)) continue;
+      if (row->iteration < 0 || !tg__step_selection_has(f->selection, row->iteration)) continue;
       const double start = (double)row->ts_us, end = start + length_us(f, rank, row);
       failed = !tg__map_put(&seen, (uint64_t)row->iteration, 1);
       if (!any || start < f->t0_us) f->t0_us = start;
@@ -65,7 +65,7 @@ static bool add_candidate(struct finding *f, struct tg__map *index, const struct
   return true;
 }
 
-static bool gather(struct finding *f) {
+static bool gather_stragglers_hta(struct finding *f) {
   struct tg__map index = {0};
   bool done = true;
   for (uint32_t r = 0; r < f->hta.t->rank_count; r++) {
@@ -74,7 +74,7 @@ static bool gather(struct finding *f) {
       const struct tg__hta_row *const row = &rank->rows[i];
       const uint32_t name = f->hta.t->slices.name[row->slice];
       const double length = length_us(f, rank, row);
-      if (row->stream <= 0 || row->iteration <= 0 || !tg__step_picks_has(f->picks, row->iteration) ||
+      if (row->stream <= 0 || row->iteration <= 0 || !tg__step_selection_has(f->selection, row->iteration) ||
           length < 0.01 * f->mean_us)
         continue;
       if (!tg__str_has_prefix(tg__name(f->hta.t, name), "ncclKernel")) continue;
@@ -124,8 +124,9 @@ static size_t kernel_end(const struct finding *f, size_t from) {
   return to;
 }
 
-/* The kernel whose duration differs most between ranks, mean over its iterations. false: none has two ranks in one. */
-static bool pick_kernel(const struct finding *f, size_t *from, size_t *to) {
+/* The kernel with the largest difference in duration between ranks, mean over its iterations. false: none has two ranks
+ * in one. */
+static bool choose_kernel(const struct finding *f, size_t *from, size_t *to) {
   double best = -1;
   for (size_t i = 0, next; i < f->count; i = next) {
     double sum = 0;
@@ -160,7 +161,7 @@ static bool flag_iterations(struct finding *f, size_t from, size_t to, size_t ca
   return true;
 }
 
-static void put_ranks(const struct finding *f, size_t candidates, struct tg_table *out) {
+static void put_stragglers_hta_ranks(const struct finding *f, size_t candidates, struct tg_table *out) {
   const struct tg__columns *const t = f->hta.t;
   for (size_t place = 1; place <= candidates && place <= t->rank_count; place++) {
     uint32_t best = TG_NONE;
@@ -176,9 +177,9 @@ static void put_ranks(const struct finding *f, size_t candidates, struct tg_tabl
   }
 }
 
-static enum tg_err find(struct finding *f, size_t candidates, struct tg_table *out, struct tg_error *e) {
+static enum tg_err find_stragglers_hta(struct finding *f, size_t candidates, struct tg_table *out, struct tg_error *e) {
   size_t from = 0, to = 0;
-  if (!measure(f) || !gather(f)) return TG_MEMORY;
+  if (!measure(f) || !gather_stragglers_hta(f)) return TG_MEMORY;
   if (f->count == 0)
     return tg__fail(e, TG_NO_DATA, -1,
                     "HolisticTraceAnalysis finds no candidates here: it needs steps and kernels called ncclKernel… "
@@ -187,14 +188,14 @@ static enum tg_err find(struct finding *f, size_t candidates, struct tg_table *o
   f->order = tg__order_new(f->count, before, f);
   f->flags = tg__alloc(((size_t)f->hta.t->rank_count + 1) * sizeof *f->flags);
   if (!f->order || !f->flags) return TG_MEMORY;
-  if (!pick_kernel(f, &from, &to))
+  if (!choose_kernel(f, &from, &to))
     return tg__fail(e, TG_NO_DATA, -1,
                     "HolisticTraceAnalysis fails here: no kernel ncclKernel… is on two ranks in one step");
   if (!flag_iterations(f, from, to, candidates))
     return tg__fail(
         e, TG_NO_DATA, -1,
         "HolisticTraceAnalysis fails here: a step has fewer ranks with the kernel than candidates are asked for");
-  put_ranks(f, candidates, out);
+  put_stragglers_hta_ranks(f, candidates, out);
   return TG_OK;
 }
 
@@ -206,9 +207,9 @@ enum tg_err tg__stragglers_hta(const struct tg__columns *t, const struct tg__ask
   if (a->job.summaries)
     return tg__fail(e, TG_NO_DATA, -1,
                     "rules=hta looks at single kernels, which a summary does not have: ask the folder with the traces");
-  struct finding f = {.picks = &call.picks};
+  struct finding f = {.selection = &call.selection};
   err = tg__hta_open(&f.hta, t, TG_NONE, tg__hta_filter_of(a));
-  if (!err) err = find(&f, call.candidates, out, e);
+  if (!err) err = find_stragglers_hta(&f, call.candidates, out, e);
   tg__hta_close(&f.hta);
   tg__free(f.items);
   tg__free(f.order);

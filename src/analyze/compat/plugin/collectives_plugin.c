@@ -12,7 +12,9 @@ struct plugin {
   bool failed;
 };
 
-static const struct tg__rank_summary *rank_of(const struct plugin *p, uint32_t rank) { return &p->r->s->ranks[rank]; }
+static const struct tg__rank_summary *plugin_rank_of(const struct plugin *p, uint32_t rank) {
+  return &p->r->s->ranks[rank];
+}
 
 /* Range k of a node: the host's, and those of its kernels, by start. The host's comes before a kernel that starts
  * with it and is shorter. */
@@ -27,9 +29,9 @@ static struct tg__sum_range range_of(const struct tg__rank_summary *rank, const 
 }
 
 static bool line_up(const struct plugin *p) {
-  const struct tg__rank_summary *const first = rank_of(p, 0);
+  const struct tg__rank_summary *const first = plugin_rank_of(p, 0);
   for (uint32_t i = 0; i < p->r->s->count; i++) {
-    const struct tg__rank_summary *const rank = rank_of(p, i);
+    const struct tg__rank_summary *const rank = plugin_rank_of(p, i);
     if (rank->node_count == 0 || rank->node_count != first->node_count) return false;
     for (uint32_t k = 0; k < rank->node_count; k++)
       if (rank->nodes[k].kernel_count != first->nodes[k].kernel_count) return false;
@@ -40,7 +42,7 @@ static bool line_up(const struct plugin *p) {
 static int64_t shortest(const struct plugin *p, uint32_t node, uint32_t k) {
   int64_t least = INT64_MAX;
   for (uint32_t i = 0; i < p->r->s->count; i++) {
-    const struct tg__sum_range range = range_of(rank_of(p, i), &rank_of(p, i)->nodes[node], k);
+    const struct tg__sum_range range = range_of(plugin_rank_of(p, i), &plugin_rank_of(p, i)->nodes[node], k);
     if (range.end_ns - range.start_ns < least) least = range.end_ns - range.start_ns;
   }
   return least;
@@ -53,10 +55,10 @@ struct sums {
   int64_t calls, bytes;
 };
 
-static void add_node(const struct plugin *p, uint32_t rank, uint32_t node, struct sums *s) {
-  const struct tg__sum_node *const n = &rank_of(p, rank)->nodes[node];
+static void add_plugin_node(const struct plugin *p, uint32_t rank, uint32_t node, struct sums *s) {
+  const struct tg__sum_node *const n = &plugin_rank_of(p, rank)->nodes[node];
   for (uint32_t k = 0; k <= n->kernel_count; k++) {
-    const struct tg__sum_range range = range_of(rank_of(p, rank), n, k);
+    const struct tg__sum_range range = range_of(plugin_rank_of(p, rank), n, k);
     tg__spans_add(&s->all, range.start_ns, range.end_ns);
     tg__spans_add(&s->transfer, range.end_ns - shortest(p, node, k), range.end_ns);
   }
@@ -64,13 +66,13 @@ static void add_node(const struct plugin *p, uint32_t rank, uint32_t node, struc
   s->bytes += n->bytes;
 }
 
-static void put_sums(struct plugin *p, uint32_t rank, struct tg__str name, const char *step, struct sums *s) {
+static void put_plugin_sums(struct plugin *p, uint32_t rank, struct tg__str name, const char *step, struct sums *s) {
   struct tg_table *const out = p->out;
   tg__spans_union(&s->all);
   tg__spans_union(&s->transfer);
   p->failed |= s->all.failed || s->transfer.failed;
   const int64_t total = tg__spans_length(&s->all), transfer = tg__spans_length(&s->transfer);
-  tg__put_int(out, rank_of(p, rank)->number);
+  tg__put_int(out, plugin_rank_of(p, rank)->number);
   tg__put_text(out, name);
   tg__put_cstr(out, "");
   tg__put_null(out);
@@ -91,15 +93,15 @@ static void put_sums(struct plugin *p, uint32_t rank, struct tg__str name, const
 /* ---- by name --------------------------------------------------------------------------------- */
 
 static void put_names(struct plugin *p, uint32_t rank) {
-  const struct tg__rank_summary *const r = rank_of(p, rank);
+  const struct tg__rank_summary *const r = plugin_rank_of(p, rank);
   for (uint32_t first = 0; first < r->node_count; first++) {
     bool is_new = true;
     for (uint32_t k = 0; k < first && is_new; k++) is_new = r->nodes[k].name != r->nodes[first].name;
     if (!is_new) continue;
     struct sums s = {0};
     for (uint32_t k = first; k < r->node_count; k++)
-      if (r->nodes[k].name == r->nodes[first].name) add_node(p, rank, k, &s);
-    put_sums(p, rank, tg__strings_get(p->r->s->strings, r->nodes[first].name), "", &s);
+      if (r->nodes[k].name == r->nodes[first].name) add_plugin_node(p, rank, k, &s);
+    put_plugin_sums(p, rank, tg__strings_get(p->r->s->strings, r->nodes[first].name), "", &s);
   }
 }
 
@@ -110,26 +112,26 @@ static bool is_inside(const struct tg__sum_node *n, const struct tg__sum_step *s
 }
 
 /* A collective belongs to the step that contains it entirely; of those in none it makes a step of their own. */
-static void put_steps(struct plugin *p, uint32_t rank) {
-  const struct tg__rank_summary *const r = rank_of(p, rank);
+static void put_plugin_steps(struct plugin *p, uint32_t rank) {
+  const struct tg__rank_summary *const r = plugin_rank_of(p, rank);
   struct sums outside = {0};
   for (uint32_t i = 0; i < r->step_count && !r->steps[i].is_partial; i++) {
     struct sums s = {0};
     char number[24];
     for (uint32_t k = 0; k < r->node_count; k++)
-      if (is_inside(&r->nodes[k], &r->steps[i])) add_node(p, rank, k, &s);
+      if (is_inside(&r->nodes[k], &r->steps[i])) add_plugin_node(p, rank, k, &s);
     snprintf(number, sizeof number, "%lld", (long long)(r->steps[i].number < 0 ? 0 : r->steps[i].number));
-    put_sums(p, rank, TG_STR(""), number, &s);
+    put_plugin_sums(p, rank, TG_STR(""), number, &s);
   }
   for (uint32_t k = 0; k < r->node_count; k++) {
     bool inside = false;
     for (uint32_t i = 0; i < r->step_count && !inside; i++) inside = is_inside(&r->nodes[k], &r->steps[i]);
-    if (!inside) add_node(p, rank, k, &outside);
+    if (!inside) add_plugin_node(p, rank, k, &outside);
   }
-  if (outside.calls) put_sums(p, rank, TG_STR(""), "", &outside);
+  if (outside.calls) put_plugin_sums(p, rank, TG_STR(""), "", &outside);
 }
 
-static enum tg_err put_ranks(const struct tg__ranks *r, bool by_step, struct tg_table *out, struct tg_error *e) {
+static enum tg_err put_plugin_ranks(const struct tg__ranks *r, bool by_step, struct tg_table *out, struct tg_error *e) {
   struct plugin p = {.r = r, .out = out};
   if (!line_up(&p))
     return tg__fail(
@@ -139,7 +141,7 @@ static enum tg_err put_ranks(const struct tg__ranks *r, bool by_step, struct tg_
   for (uint32_t i = 0; i < r->s->count; i++) {
     if (!tg__ranks_wanted(r, i)) continue;
     if (by_step)
-      put_steps(&p, i);
+      put_plugin_steps(&p, i);
     else
       put_names(&p, i);
   }
@@ -156,7 +158,7 @@ enum tg_err tg__collectives_plugin(const struct tg__columns *t, const struct tg_
   if (err) return err;
   if (by != RANK && by != STEP) return tg__fail(e, TG_USAGE, -1, "rules=plugin answers by=rank and by=step");
   err = tg__collectives_open(&r, t, a, e);
-  if (!err) err = put_ranks(&r, by == STEP, out, e);
+  if (!err) err = put_plugin_ranks(&r, by == STEP, out, e);
   tg__ranks_close(&r);
   return err;
 }

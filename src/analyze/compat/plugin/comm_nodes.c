@@ -1,6 +1,6 @@
 /* comm_nodes: collectives as the TensorBoard plugin's distributed view counts them. What it knows is ten names; a
  * collective is the range of such an operator or annotation, a copy of it on the device instead where there is one,
- * and, of nccl, the kernels that carry its external id. */
+ * and, of nccl, the kernels with its external id. */
 #include "analyze/ranks/comm_names.h"
 #include "analyze/ranks/summarize.h"
 
@@ -35,7 +35,7 @@ static int64_t plugin_bytes(const struct tg__columns *t, uint32_t args) {
   return bytes < 0 ? 0 : bytes;
 }
 
-static void add_node(struct gathering *g, uint32_t slice) {
+static void add_comm_node(struct gathering *g, uint32_t slice) {
   const struct tg__columns *const t = g->t;
   const uint32_t args = t->slices.args[slice];
   if (!tg__grow((void **)&g->nodes, &g->cap, g->count + 1, sizeof *g->nodes)) {
@@ -59,7 +59,7 @@ static void gather_nodes(struct gathering *g) {
     for (uint32_t i = track->first; i < track->first + track->count && !g->failed; i++) {
       const enum tg__class cls = tg__slice_class(g->t, i);
       if (cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION && cls != TG__CLASS_GPU_ANNOTATION) continue;
-      if (tg__names_of(&g->names, g->t->slices.name[i]) & TG__NAME_COLLECTIVE_CALL) add_node(g, i);
+      if (tg__names_of(&g->names, g->t->slices.name[i]) & TG__NAME_COLLECTIVE_CALL) add_comm_node(g, i);
     }
   }
 }

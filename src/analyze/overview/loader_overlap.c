@@ -1,10 +1,10 @@
-/* The question data_hidden: a step with its data loaded meanwhile takes the longer of the two, loading divided among
+/* The question loader_overlap: a step with its data loaded meanwhile takes the longer of the two, loading divided among
  * the workers, and all the rest. What the loader costs stands in the trace where the training process loads for
  * itself; with workers only the waiting does. */
 #include <math.h>
 #include <stdlib.h>
 
-#include "analyze/whole/steps.h"
+#include "analyze/overview/steps.h"
 
 enum { MOST_WORKERS = 32 };
 
@@ -40,7 +40,7 @@ static bool see_rank(struct loader *l, uint32_t rank) {
   return !l->spans.failed;
 }
 
-static bool is_wanted(const struct tg__ask *a, uint32_t rank, const struct tg__step_cost *s) {
+static bool is_wanted_workers(const struct tg__ask *a, uint32_t rank, const struct tg__step_cost *s) {
   if (!a->has_steps) return true;
   for (size_t i = 0; i < a->window_count; i++)
     if (a->windows[i].rank == rank && a->windows[i].start_ns == s->host_start_ns &&
@@ -55,7 +55,7 @@ static bool take_means(const struct loader *l, const struct tg__ask *a, uint32_t
   struct tg__stats step = {0}, data = {0}, waiting = {0};
   for (size_t i = 0; i < b->count; i++) {
     const struct tg__step_cost *s = &b->steps[i];
-    if (b->source != TG__STEPS_WHOLE && !is_wanted(a, rank, s)) continue;
+    if (b->source != TG__STEPS_RECORDING && !is_wanted_workers(a, rank, s)) continue;
     tg__stats_add(&step, s->end_ns - s->start_ns);
     tg__stats_add(&data, tg__spans_inside(&l->spans, s->host_start_ns, s->host_end_ns));
     tg__stats_add(&waiting, s->part_ns[TG__PART_DATALOADER]);
@@ -66,8 +66,8 @@ static bool take_means(const struct loader *l, const struct tg__ask *a, uint32_t
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static void put_row(const struct loader *l, uint32_t rank, const struct means *m, int64_t workers,
-                    struct tg_table *out) {
+static void put_workers_row(const struct loader *l, uint32_t rank, const struct means *m, int64_t workers,
+                            struct tg_table *out) {
   const double share = workers == TG_NULL_INT ? 0 : m->data_ns / (double)workers;
   const double best = fmin(m->step_ns, share > m->compute_ns ? share : m->compute_ns);
   tg__put_rank(out, l->t, rank);
@@ -81,18 +81,18 @@ static void put_row(const struct loader *l, uint32_t rank, const struct means *m
   tg__put_cstr(out, share > m->compute_ns ? "data" : "compute");
 }
 
-static void put_rank(const struct loader *l, uint32_t rank, struct means m, int64_t workers_now, const int64_t *workers,
-                     size_t count, struct tg_table *out) {
+static void put_workers_of_rank(const struct loader *l, uint32_t rank, struct means m, int64_t workers_now,
+                                const int64_t *workers, size_t count, struct tg_table *out) {
   const long long number = (long long)l->t->ranks[rank].number;
   const bool waits = m.step_ns - m.compute_ns > 0.01 * m.step_ns;
   if (l->has_workers)
     m.data_ns =
         workers_now && waits ? m.step_ns * (double)workers_now : NAN; /* they work without a pause when waited for */
-  for (size_t i = 0; i < count && !isnan(m.data_ns); i++) put_row(l, rank, &m, workers[i], out);
-  put_row(l, rank, &m, TG_NULL_INT, out);
+  for (size_t i = 0; i < count && !isnan(m.data_ns); i++) put_workers_row(l, rank, &m, workers[i], out);
+  put_workers_row(l, rank, &m, TG_NULL_INT, out);
   if (isnan(m.data_ns) && waits)
     tg__table_note(out,
-                   "rank %lld: its loader has workers, so what loading costs is not in the trace: give workers_now to "
+                   "rank %lld: its loader has workers, so what loading costs is not in the trace: pass workers_now to "
                    "see what more of them would do",
                    number);
   else if (isnan(m.data_ns))
@@ -119,8 +119,8 @@ static enum tg_err parse_workers(const char *name, const char *text, int64_t *ou
   return TG_OK;
 }
 
-enum tg_err tg__answer_data_hidden(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
-                                   struct tg_error *e) {
+enum tg_err tg__answer_loader_overlap(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
+                                      struct tg_error *e) {
   int64_t workers[MOST_WORKERS], now[MOST_WORKERS] = {0};
   size_t count, now_count;
   enum tg_err err = parse_workers("workers", tg__ask_arg(a, "workers"), workers, &count, e);
@@ -135,7 +135,7 @@ enum tg_err tg__answer_data_hidden(const struct tg__columns *t, const struct tg_
     struct means m;
     if (!see_rank(&l, r)) err = TG_MEMORY;
     if (!err && l.calls) err = tg__steps_breakdown(t, r, TG__STEPS_DETECTED, &b);
-    if (!err && l.calls && take_means(&l, a, r, &b, &m)) put_rank(&l, r, m, now[0], workers, count, out);
+    if (!err && l.calls && take_means(&l, a, r, &b, &m)) put_workers_of_rank(&l, r, m, now[0], workers, count, out);
     calls += l.calls;
     tg__breakdown_free(&b);
   }
@@ -143,7 +143,8 @@ enum tg_err tg__answer_data_hidden(const struct tg__columns *t, const struct tg_
   tg__spans_free(&l.spans);
   if (err) return tg__fail(e, err, -1, "out of memory while looking at the data loader");
   if (calls) return TG_OK;
-  return tg__fail(e, TG_NO_DATA, -1,
-                  "the trace shows no data loader (enumerate(DataLoader)#…): data_hidden needs a recording of a loop "
-                  "over a torch DataLoader");
+  return tg__fail(
+      e, TG_NO_DATA, -1,
+      "the trace shows no data loader (enumerate(DataLoader)#…): loader_overlap needs a recording of a loop "
+      "over a torch DataLoader");
 }

@@ -3,7 +3,7 @@
  *
  * Which part an instant belongs to: the first of kernel, copy, memset, communication, runtime call, data loader,
  * host work that is going on; `other` when none is. A step begins and ends where its annotation does, moved so that
- * it holds the device work it launched and none of earlier steps; steps at the end whose device work is not in the
+ * it holds the device work it launched and none of earlier steps; steps at the end without their device work in the
  * trace are left out. */
 #ifndef TG_STEPS_H
 #define TG_STEPS_H
@@ -35,16 +35,16 @@ struct tg__step_cost {
 };
 
 enum tg__step_source {
-  TG__STEPS_DETECTED, /* trace->steps whatever their kind; the whole recording when the rank has none */
-  TG__STEPS_PROFILER, /* only ProfilerStep# annotations; the whole recording when there are none */
-  TG__STEPS_WHOLE,    /* the whole recording as one step: from the first operator to the end of the last */
+  TG__STEPS_DETECTED,  /* trace->steps whatever their kind; the whole recording when the rank has none */
+  TG__STEPS_PROFILER,  /* only ProfilerStep# annotations; the whole recording when there are none */
+  TG__STEPS_RECORDING, /* the whole recording as one step: from the first operator to the end of the last */
 };
 
 struct tg__breakdown {
-  enum tg__step_source source; /* what the rows are in fact: TG__STEPS_WHOLE after a fall-back */
+  enum tg__step_source source; /* what the rows are in fact: TG__STEPS_RECORDING after a fall-back */
   struct tg__step_cost *steps; /* kept steps, by start */
   size_t count;                /* 0: the rank has neither steps nor operators */
-  size_t left_out;             /* steps at the end whose device work is missing */
+  size_t left_out;             /* steps at the end with missing device work */
   struct tg__window window;    /* from the start of the first kept step to the end of the last; empty when count is 0 */
 };
 /* rank: index into trace->ranks. TG_OK or TG_MEMORY; *out is to be freed either way. Needs TG__COL_CORE and

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "analyze/whole/steps.h"
+#include "analyze/overview/steps.h"
 
 enum { VALUE_COUNT = 2 + TG__PART_COUNT + 9 };
 
@@ -28,7 +28,8 @@ static void put_number(struct tg_table *out, int64_t number) {
   tg__put_cstr(out, text);
 }
 
-static void put_step(const struct tg__columns *t, uint32_t rank, const struct tg__step_cost *s, struct tg_table *out) {
+static void put_step_step(const struct tg__columns *t, uint32_t rank, const struct tg__step_cost *s,
+                          struct tg_table *out) {
   int64_t v[VALUE_COUNT];
   step_values(s, v);
   tg__put_rank(out, t, rank);
@@ -84,8 +85,8 @@ static bool statistics(const int64_t *values, size_t n, int64_t *sorted, uint32_
   return true;
 }
 
-static bool put_summary(const struct tg__columns *t, uint32_t rank, const struct tg__step_cost *steps, size_t n,
-                        struct tg_table *out) {
+static bool put_step_summary(const struct tg__columns *t, uint32_t rank, const struct tg__step_cost *steps, size_t n,
+                             struct tg_table *out) {
   int64_t *values = tg__alloc((VALUE_COUNT + 1) * n * sizeof *values),
           *sorted = values ? values + VALUE_COUNT * n : NULL;
   uint32_t *index = tg__alloc(n * sizeof *index);
@@ -116,21 +117,21 @@ static bool put_summary(const struct tg__columns *t, uint32_t rank, const struct
 
 /* ---- the question ---------------------------------------------------------------------------- */
 
-enum by { BY_STEP, BY_SUMMARY, BY_ANNOTATION, BY_WHOLE, BY_COUNT };
+enum by { BY_STEP, BY_SUMMARY, BY_ANNOTATION, BY_RECORDING, BY_COUNT };
 
-static bool is_wanted(const struct tg__ask *a, uint32_t rank, int64_t start_ns, int64_t end_ns) {
+static bool is_wanted_step(const struct tg__ask *a, uint32_t rank, int64_t start_ns, int64_t end_ns) {
   if (!a->has_steps) return true;
   for (size_t i = 0; i < a->window_count; i++)
     if (a->windows[i].rank == rank && a->windows[i].start_ns == start_ns && a->windows[i].end_ns == end_ns) return true;
   return false;
 }
 
-static void note_kind(const struct tg__columns *t, uint32_t rank, const struct tg__breakdown *b, bool asked_whole,
+static void note_kind(const struct tg__columns *t, uint32_t rank, const struct tg__breakdown *b, bool asked_recording,
                       struct tg_table *out) {
   const long long number = (long long)t->ranks[rank].number;
   if (!b->count) {
     tg__table_note(out, "rank %lld: no steps and no operators, so there is nothing to divide", number);
-  } else if (b->source == TG__STEPS_WHOLE && !asked_whole) {
+  } else if (b->source == TG__STEPS_RECORDING && !asked_recording) {
     tg__table_note(
         out,
         "rank %lld: no steps in the trace; the row is the whole recording (call prof.step() in the loop to get steps)",
@@ -141,26 +142,26 @@ static void note_kind(const struct tg__columns *t, uint32_t rank, const struct t
                    b->left_out, b->left_out == 1 ? "" : "s", b->left_out == 1 ? "its" : "their");
 }
 
-static enum tg_err answer_rank(const struct tg__columns *t, const struct tg__ask *a, uint32_t rank, enum by by,
-                               struct tg_table *out) {
-  const bool whole = by == BY_WHOLE;
+static enum tg_err answer_step_of_rank(const struct tg__columns *t, const struct tg__ask *a, uint32_t rank, enum by by,
+                                       struct tg_table *out) {
+  const bool is_recording = by == BY_RECORDING;
   struct tg__breakdown b;
-  enum tg_err err = tg__steps_breakdown(t, rank, whole ? TG__STEPS_WHOLE : TG__STEPS_DETECTED, &b);
+  enum tg_err err = tg__steps_breakdown(t, rank, is_recording ? TG__STEPS_RECORDING : TG__STEPS_DETECTED, &b);
   if (err) goto done;
-  note_kind(t, rank, &b, whole, out);
-  if (b.source != TG__STEPS_WHOLE) {
+  note_kind(t, rank, &b, is_recording, out);
+  if (b.source != TG__STEPS_RECORDING) {
     size_t kept = 0;
     for (size_t i = 0; i < b.count; i++)
-      if (is_wanted(a, rank, b.steps[i].host_start_ns, b.steps[i].host_end_ns)) b.steps[kept++] = b.steps[i];
+      if (is_wanted_step(a, rank, b.steps[i].host_start_ns, b.steps[i].host_end_ns)) b.steps[kept++] = b.steps[i];
     b.count = kept;
   }
   if (by == BY_SUMMARY) {
-    if (b.count && !put_summary(t, rank, b.steps, b.count, out)) err = TG_MEMORY;
+    if (b.count && !put_step_summary(t, rank, b.steps, b.count, out)) err = TG_MEMORY;
     if (b.count)
       tg__table_note(out, "rank %lld: statistics over %zu step%s, each rounded to whole ns",
                      (long long)t->ranks[rank].number, b.count, b.count == 1 ? "" : "s");
   } else {
-    for (size_t i = 0; i < b.count; i++) put_step(t, rank, &b.steps[i], out);
+    for (size_t i = 0; i < b.count; i++) put_step_step(t, rank, &b.steps[i], out);
   }
 done:
   tg__breakdown_free(&b);
@@ -175,11 +176,11 @@ enum tg_err tg__answer_steps(const struct tg__columns *t, const struct tg__ask *
   if (wrong) return wrong;
   for (uint32_t i = 0; by == BY_ANNOTATION && i < t->step_count; i++) {
     const struct tg__step *s = &t->steps[i];
-    if (tg__ask_has_rank(a, s->rank) && is_wanted(a, s->rank, s->start_ns, s->end_ns)) put_annotation(t, s, out);
+    if (tg__ask_has_rank(a, s->rank) && is_wanted_step(a, s->rank, s->start_ns, s->end_ns)) put_annotation(t, s, out);
   }
   for (uint32_t r = 0; by != BY_ANNOTATION && r < t->rank_count; r++) {
     if (!tg__ask_has_rank(a, r)) continue;
-    const enum tg_err err = answer_rank(t, a, r, (enum by)by, out);
+    const enum tg_err err = answer_step_of_rank(t, a, r, (enum by)by, out);
     if (err)
       return tg__fail(e, err, -1, "out of memory while dividing the steps of rank %lld", (long long)t->ranks[r].number);
   }

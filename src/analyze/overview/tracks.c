@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static void put_token(struct tg_table *out, const struct tg__columns *t, bool is_text, int64_t token) {
+static void put_track_token(struct tg_table *out, const struct tg__columns *t, bool is_text, int64_t token) {
   if (is_text) {
     tg__put_trace_text(out, t, (uint32_t)token);
     return;
@@ -50,8 +50,8 @@ enum tg_err tg__answer_tracks(const struct tg__columns *t, const struct tg__ask 
     tg__put_int(out, k);
     tg__put_rank(out, t, track->rank);
     tg__put_cstr(out, kinds[track->kind]);
-    put_token(out, t, track->pid_is_text, track->pid);
-    put_token(out, t, track->tid_is_text, track->tid);
+    put_track_token(out, t, track->pid_is_text, track->pid);
+    put_track_token(out, t, track->tid_is_text, track->tid);
     tg__put_trace_text(out, t, track->process_name);
     tg__put_trace_text(out, t, track->name);
     tg__put_int(out, track->count);

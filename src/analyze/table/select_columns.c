@@ -1,4 +1,4 @@
-/* pick: only the columns of a table that were asked for. */
+/* select_columns: only the requested columns of a table. */
 #include "analyze/ask.h"
 
 static const char *wanted(const struct tg__ask *a) {
@@ -7,7 +7,7 @@ static const char *wanted(const struct tg__ask *a) {
   return text ? text : "";
 }
 
-static bool is_word(char c) {
+static bool is_columns_word(char c) {
   return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
@@ -15,7 +15,7 @@ static bool is_word(char c) {
 static bool mentions(const char *text, const char *word) {
   const size_t len = strlen(word);
   for (const char *at = text ? strstr(text, word) : NULL; at; at = strstr(at + 1, word))
-    if ((at == text || !is_word(at[-1])) && !is_word(at[len])) return true;
+    if ((at == text || !is_columns_word(at[-1])) && !is_columns_word(at[len])) return true;
   return false;
 }
 
@@ -39,7 +39,7 @@ static enum tg_err find_all(const struct tg_table *t, const char *list, size_t *
   return TG_OK;
 }
 
-enum tg_err tg__pick_columns(const struct tg__ask *a, struct tg_table *t, struct tg_error *e) {
+enum tg_err tg__select_columns(const struct tg__ask *a, struct tg_table *t, struct tg_error *e) {
   const char *const list = wanted(a), *const where = tg__ask_arg(a, "where"), *const sort = tg__ask_arg(a, "sort");
   const size_t count = count_names(list);
   if (!count) return TG_OK;
@@ -53,7 +53,7 @@ enum tg_err tg__pick_columns(const struct tg__ask *a, struct tg_table *t, struct
   return err;
 }
 
-enum tg_err tg__keep_picked(const struct tg__ask *a, struct tg_table *t, struct tg_error *e) {
+enum tg_err tg__keep_selected_columns(const struct tg__ask *a, struct tg_table *t, struct tg_error *e) {
   const char *const list = wanted(a);
   const size_t count = count_names(list);
   if (!count) return TG_OK;

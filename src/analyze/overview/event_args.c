@@ -1,5 +1,5 @@
 /* event_args: args of events as columns of a table. */
-#include "analyze/whole/event_args.h"
+#include "analyze/overview/event_args.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +62,7 @@ static void find_type(const struct tg__columns *t, const bool *used, struct tg__
 }
 
 /* An arg that is called as a column of a question is taken for the same, but its numbers are not ours. */
-static enum tg__role role_of(const struct tg__ask *a, const char *name, enum tg_type type) {
+static enum tg__role arg_role_of(const struct tg__ask *a, const char *name, enum tg_type type) {
   const enum tg__role role = tg__catalog_role(a->question->catalog, name, type);
   return role == TG__ROLE_TRACK ? TG__ROLE_RECORDED : role > TG__ROLE_REFERENCE ? TG__ROLE_REFERENCE : role;
 }
@@ -81,7 +81,7 @@ static enum tg_err add_keys(const struct tg__columns *t, const struct tg__ask *a
     find_type(t, used, x);
     const bool taken = tg__table_column_index(out, name) != SIZE_MAX;
     snprintf(column, sizeof column, "%s%s", taken ? "args." : "", name);
-    tg__table_add_column_as(out, column, x->type, "", role_of(a, column, x->type));
+    tg__table_add_column_as(out, column, x->type, "", arg_role_of(a, column, x->type));
     from = *to ? to + 1 : to;
   }
   return TG_OK;

@@ -1,5 +1,5 @@
 /* Ordinals of events by counting bits: 23 bits an event or so, where sorting them takes 8 bytes each, twice. */
-#include "analyze/whole/file_order.h"
+#include "analyze/overview/file_order.h"
 
 struct reach {
   uint32_t least, most;

@@ -1,4 +1,4 @@
-/* open_run: which .tacho files of a folder belong together. Each process of a run leaves a file: those that have a
+/* open_session: which .tacho files of a folder belong together. Each process of a run leaves a file: those that have a
  * rank are one each; a process without, a worker or a subprocess, belongs to the rank of the nearest ancestor that
  * has one. */
 #include "trace/import.h"
@@ -11,7 +11,7 @@ struct member {
   bool is_raw, is_packed, has_process;
   uint32_t group; /* position of the first file of its group, TG_NONE = not looked at yet */
 };
-struct tg__run {
+struct tg__raw_session {
   struct member *members; /* by position in the list of names */
   size_t count;
 };
@@ -30,7 +30,7 @@ static void read_member(const char *path, struct member *m) {
   tg__tacho_drop(&f);
 }
 
-static const struct member *by_pid(const struct tg__run *r, const struct member *child) {
+static const struct member *by_pid(const struct tg__raw_session *r, const struct member *child) {
   for (size_t i = 0; i < r->count; i++) {
     const struct member *const m = &r->members[i];
     if (m != child && m->has_process && m->process.session == child->process.session &&
@@ -41,7 +41,7 @@ static const struct member *by_pid(const struct tg__run *r, const struct member 
 }
 
 /* The rank a process works for: its own, that of an ancestor, else the lowest of its session. */
-static int32_t rank_of(const struct tg__run *r, const struct member *m) {
+static int32_t rank_of(const struct tg__raw_session *r, const struct member *m) {
   const struct member *at = m;
   for (int i = 0; i < ANCESTORS_MAX && at && at->process.rank < 0; i++) at = by_pid(r, at);
   if (at && at->process.rank >= 0) return at->process.rank;
@@ -54,12 +54,12 @@ static int32_t rank_of(const struct tg__run *r, const struct member *m) {
   return lowest;
 }
 
-static bool belong_together(const struct tg__run *r, const struct member *a, const struct member *b) {
+static bool belong_together(const struct tg__raw_session *r, const struct member *a, const struct member *b) {
   return a->has_process && b->has_process && a->process.session == b->process.session && rank_of(r, a) == rank_of(r, b);
 }
 
-struct tg__run *tg__run_new(const char *const *names, size_t count) {
-  struct tg__run *const r = tg__alloc(sizeof *r);
+struct tg__raw_session *tg__raw_session_new(const char *const *names, size_t count) {
+  struct tg__raw_session *const r = tg__alloc(sizeof *r);
   if (!r) return NULL;
   r->count = count;
   r->members = tg__alloc((count + 1) * sizeof *r->members);
@@ -81,18 +81,18 @@ struct tg__run *tg__run_new(const char *const *names, size_t count) {
   return r;
 }
 
-void tg__run_free(struct tg__run *r) {
+void tg__raw_session_free(struct tg__raw_session *r) {
   if (r) tg__free(r->members);
   tg__free(r);
 }
 
-enum tg__run_part tg__run_part(const struct tg__run *r, size_t i) {
+enum tg__raw_session_part tg__raw_session_part(const struct tg__raw_session *r, size_t i) {
   const struct member *const m = &r->members[i];
-  if (m->is_packed) return TG__RUN_PACKED;
-  return !m->is_raw ? TG__RUN_OTHER : m->group == i ? TG__RUN_FIRST : TG__RUN_MORE;
+  if (m->is_packed) return TG__RAW_SESSION_PACKED;
+  return !m->is_raw ? TG__RAW_SESSION_OTHER : m->group == i ? TG__RAW_SESSION_FIRST : TG__RAW_SESSION_MORE;
 }
 
-size_t tg__run_leader(const struct tg__run *r, size_t first) {
+size_t tg__raw_session_leader(const struct tg__raw_session *r, size_t first) {
   for (size_t i = first; i < r->count; i++) {
     if (r->members[i].group == first && r->members[i].process.rank >= 0) return i;
   }
@@ -104,10 +104,10 @@ size_t tg__run_leader(const struct tg__run *r, size_t first) {
 }
 
 /* Files that cannot be opened by now are passed over, but for the leader's. */
-enum tg_err tg__run_read(const struct tg__run *r, const char *const *names, size_t first, struct tg__import *im,
-                         unsigned threads, struct tg_error *e) {
+enum tg_err tg__raw_session_read(const struct tg__raw_session *r, const char *const *names, size_t first,
+                                 struct tg__import *im, unsigned threads, struct tg_error *e) {
   struct tg__tacho **const files = tg__alloc((r->count + 2) * sizeof *files);
-  const size_t leader = tg__run_leader(r, first);
+  const size_t leader = tg__raw_session_leader(r, first);
   size_t count = 0;
   enum tg_err err = files ? TG_OK : tg__no_memory(e, "opening %s", names[first]);
   for (size_t k = first; !err && k <= r->count; k++) { /* the leader, then the others */

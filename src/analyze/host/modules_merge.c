@@ -1,4 +1,4 @@
-/* modules_settle: rows of the question modules that came rank by rank become those of all ranks. What is of no rank
+/* modules_merge: rows of the question modules that came rank by rank become those of all ranks. What is of no rank
  * in particular (the rows by class, and what is outside of modules) is added up, and shares are of the time of all
  * ranks. */
 #include "analyze/analyze.h"

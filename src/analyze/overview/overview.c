@@ -12,8 +12,8 @@ struct view {
   uint32_t rank;
 };
 
-static void put_row(const struct view *v, const char *group, const char *quantity, double value, const char *unit,
-                    struct tg__str text) {
+static void put_overview_row(const struct view *v, const char *group, const char *quantity, double value,
+                             const char *unit, struct tg__str text) {
   tg__put_rank(v->out, v->t, v->rank);
   tg__put_cstr(v->out, group);
   tg__put_cstr(v->out, quantity);
@@ -23,11 +23,11 @@ static void put_row(const struct view *v, const char *group, const char *quantit
 }
 
 static void put_count(const struct view *v, const char *group, const char *quantity, int64_t value, const char *unit) {
-  put_row(v, group, quantity, value == TG_NULL_INT ? NAN : (double)value, unit, (struct tg__str){0});
+  put_overview_row(v, group, quantity, value == TG_NULL_INT ? NAN : (double)value, unit, (struct tg__str){0});
 }
 
-static void put_text(const struct view *v, const char *group, const char *quantity, struct tg__str text) {
-  put_row(v, group, quantity, NAN, "", text);
+static void put_overview_text(const struct view *v, const char *group, const char *quantity, struct tg__str text) {
+  put_overview_row(v, group, quantity, NAN, "", text);
 }
 
 /* Points in time exceed what a double holds exactly, so the digits stand in the text as well. */
@@ -37,7 +37,7 @@ static void put_time(const struct view *v, const char *quantity, int64_t ns) {
   if (ns == TG_NULL_INT) {
     put_count(v, "summary", quantity, ns, "ns");
   } else {
-    put_row(v, "summary", quantity, (double)ns, "ns", (struct tg__str){digits, (uint32_t)len});
+    put_overview_row(v, "summary", quantity, (double)ns, "ns", (struct tg__str){digits, (uint32_t)len});
   }
 }
 
@@ -70,14 +70,14 @@ static void count_slices(const struct view *v, struct counts *c) {
 
 /* ---- groups of rows -------------------------------------------------------------------------- */
 
-static void put_steps(const struct view *v) {
+static void put_overview_steps(const struct view *v) {
   static const char *const kinds[] = {
       [TG__STEP_PROFILER] = "ProfilerStep", [TG__STEP_ANNOTATION] = "annotation", [TG__STEP_PERIOD] = "period"};
   const char *const kind = kinds[v->t->ranks[v->rank].step_kind];
   int64_t steps = 0;
   for (uint32_t i = 0; i < v->t->step_count; i++) steps += v->t->steps[i].rank == v->rank;
   put_count(v, "summary", "steps", steps, "");
-  if (steps > 0) put_text(v, "summary", "step_kind", (struct tg__str){kind, (uint32_t)strlen(kind)});
+  if (steps > 0) put_overview_text(v, "summary", "step_kind", (struct tg__str){kind, (uint32_t)strlen(kind)});
 }
 
 /* 0 stands for "the file does not say"; a file may say 0, too. */
@@ -85,9 +85,9 @@ static bool says_base_zero(const struct view *v) {
   return tg__str_eq(tg__document_member(v->t, v->rank, "baseTimeNanoseconds"), TG_STR("0"));
 }
 
-static void put_summary(const struct view *v, const struct counts *c) {
+static void put_overview_summary(const struct view *v, const struct counts *c) {
   const struct tg__rank *rank = &v->t->ranks[v->rank];
-  put_text(v, "summary", "file", tg__name(v->t, rank->path));
+  put_overview_text(v, "summary", "file", tg__name(v->t, rank->path));
   put_count(v, "summary", "json_bytes", rank->json_bytes, "bytes");
   put_count(v, "summary", "events", rank->events_read, "");
   put_count(v, "summary", "events_kept", rank->events_kept, "");
@@ -101,9 +101,9 @@ static void put_summary(const struct view *v, const struct counts *c) {
   put_time(v, "base_ns", rank->base_ns || says_base_zero(v) ? rank->base_ns : TG_NULL_INT);
   put_count(v, "summary", "rank", rank->number_is_given ? rank->number : TG_NULL_INT, "");
   put_count(v, "summary", "world_size", rank->world_size < 0 ? TG_NULL_INT : rank->world_size, "");
-  put_steps(v);
+  put_overview_steps(v);
   const struct tg__str host = tg__unquoted(tg__document_member(v->t, v->rank, "host_name"));
-  if (host.ptr) put_text(v, "summary", "host", host);
+  if (host.ptr) put_overview_text(v, "summary", "host", host);
 }
 
 static void put_categories(const struct view *v, const struct counts *c) {
@@ -144,7 +144,7 @@ static void put_devices(const struct view *v) {
     const struct tg__device *d = &rank->devices[i];
     char quantity[32];
     snprintf(quantity, sizeof quantity, "%" PRId64, d->id);
-    put_text(v, "device", quantity, d->name == TG_NONE ? (struct tg__str){0} : tg__name(v->t, d->name));
+    put_overview_text(v, "device", quantity, d->name == TG_NONE ? (struct tg__str){0} : tg__name(v->t, d->name));
   }
   for (size_t i = 0; i < rank->device_count; i++) {
     const struct tg__device *d = &rank->devices[i];
@@ -160,7 +160,7 @@ static void put_devices(const struct view *v) {
 static void put_measure(const struct view *v, int64_t device, const char *name, double value, const char *unit) {
   char quantity[64];
   snprintf(quantity, sizeof quantity, "%" PRId64 " %s", device, name);
-  put_row(v, "gpu", quantity, value, unit, (struct tg__str){0});
+  put_overview_row(v, "gpu", quantity, value, unit, (struct tg__str){0});
 }
 
 static enum tg_err put_gpu(const struct view *v) {
@@ -182,16 +182,16 @@ static void put_losses(const struct view *v) {
     const char *meaning = tg__loss_info[k].meaning;
     const bool is_of_rank = k != TG__LOSS_skipped_file; /* below the table it stands anyway */
     if (count > 0 && is_of_rank)
-      put_row(v, "loss", tg__loss_info[k].name, (double)count, "",
-              (struct tg__str){meaning, (uint32_t)strlen(meaning)});
+      put_overview_row(v, "loss", tg__loss_info[k].name, (double)count, "",
+                       (struct tg__str){meaning, (uint32_t)strlen(meaning)});
   }
 }
 
-static enum tg_err put_rank(const struct view *v) {
+static enum tg_err put_overview_of_rank(const struct view *v) {
   struct counts c = {.per_cat = tg__alloc(((size_t)v->t->cat_count + 1) * sizeof *c.per_cat)};
   if (!c.per_cat) return TG_MEMORY;
   count_slices(v, &c);
-  put_summary(v, &c);
+  put_overview_summary(v, &c);
   put_categories(v, &c);
   put_phases(v);
   put_devices(v);
@@ -207,7 +207,7 @@ enum tg_err tg__answer_overview(const struct tg__columns *t, const struct tg__as
   (void)e;
   for (uint32_t r = 0; r < t->rank_count && err == TG_OK; r++) {
     const struct view v = {t, out, r};
-    if (tg__ask_has_rank(a, r)) err = put_rank(&v);
+    if (tg__ask_has_rank(a, r)) err = put_overview_of_rank(&v);
   }
   return err;
 }

@@ -1,4 +1,4 @@
-/* ask_run: a question to a trace, whichever way its ranks are read: about all of them, one after the other; about one
+/* ask_job: a question to a trace, whichever way its ranks are read: about all of them, one after the other; about one
  * alone; or about all of them in memory at once. */
 #include "ranks/ranks.h"
 
@@ -7,8 +7,8 @@
 
 /* ---- numbers of tracks, slices and marks in a run of files -------------------------------------- */
 
-/* How much further a number in this column is when all ranks are counted through; 0: it counts something else. */
-static int64_t further(enum tg__role role, const struct tg__call *c, const struct tg__run_rank *r) {
+/* Offset of the numbers in this column when all ranks are numbered together; 0: other numbers. */
+static int64_t offset_in_job(enum tg__role role, const struct tg__call *c, const struct tg__job_rank *r) {
   const char *const by = tg__call_value(c, "by"), *const rules = tg__call_value(c, "rules");
   switch (role) {
   case TG__ROLE_TRACK:
@@ -24,28 +24,28 @@ static int64_t further(enum tg__role role, const struct tg__call *c, const struc
   }
 }
 
-void tg__run_number_through(struct tg_table *t, const struct tg__call *c, const struct tg__run_rank *first) {
+void tg__renumber_rows(struct tg_table *t, const struct tg__call *c, const struct tg__job_rank *first) {
   for (size_t k = 0; k < t->column_count; k++) {
     struct tg__column *const column = &t->columns[k];
-    const int64_t by = column->type == TG_INT ? further(column->role, c, first) : 0;
+    const int64_t by = column->type == TG_INT ? offset_in_job(column->role, c, first) : 0;
     for (size_t i = 0; by && i < t->rows; i++)
       if (column->ints[i] != TG_NULL_INT) column->ints[i] += by;
   }
 }
 
 /* The first rank of the same file: tracks and slices of the file are counted from there. */
-static const struct tg__run_rank *first_of_file(const struct tg__run_ranks *ranks, const struct tg__run_rank *r) {
+static const struct tg__job_rank *first_of_file(const struct tg__job_ranks *ranks, const struct tg__job_rank *r) {
   while (r > ranks->items && r->of_unit > 0 && r[-1].unit == r->unit) r--;
   return r;
 }
 
 /* The rank that has this track or slice of the run, or NULL; *own: what its file calls it. */
-static const struct tg__run_rank *owner_of(const struct tg__run_ranks *ranks, const char *number, bool is_track,
+static const struct tg__job_rank *owner_of(const struct tg__job_ranks *ranks, const char *number, bool is_track,
                                            int64_t *own) {
   char *end;
   const long long n = strtoll(number, &end, 10);
   for (size_t i = 0; *number && *end == 0 && i < ranks->count; i++) {
-    const struct tg__run_rank *const r = &ranks->items[i], *const file = first_of_file(ranks, r);
+    const struct tg__job_rank *const r = &ranks->items[i], *const file = first_of_file(ranks, r);
     const int64_t first = is_track ? r->first_track : r->first_slice, count = is_track ? r->tracks : r->slices;
     *own = n - (is_track ? file->first_track : file->first_slice);
     if (n >= first && n < first + count) return r;
@@ -58,13 +58,14 @@ static const char *numbered_argument(const struct tg__call *c) {
   return tg__call_has(c, "track") ? "track" : tg__call_has(c, "event") ? "event" : NULL;
 }
 
-void tg__run_renumber(const struct tg__run_door *run, size_t i, const struct tg__call *c, struct tg_table *rows) {
-  if (run) tg__run_number_through(rows, c, first_of_file(&run->ranks, &run->ranks.items[i]));
+void tg__renumber_rank_rows(const struct tg__rank_folder *run, size_t i, const struct tg__call *c,
+                            struct tg_table *rows) {
+  if (run) tg__renumber_rows(rows, c, first_of_file(&run->ranks, &run->ranks.items[i]));
 }
 
 /* ---- one rank of a run of files ----------------------------------------------------------------- */
 
-static const struct tg__run_rank *rank_of(const struct tg__run_ranks *ranks, const char *number) {
+static const struct tg__job_rank *rank_of(const struct tg__job_ranks *ranks, const char *number) {
   char *end;
   const long long n = strtoll(number, &end, 10);
   for (size_t i = 0; *end == 0 && i < ranks->count; i++)
@@ -72,27 +73,27 @@ static const struct tg__run_rank *rank_of(const struct tg__run_ranks *ranks, con
   return NULL;
 }
 
-/* Which one rank is it about, if any: that of rank=, or whose track or slice it is; *of_all: only all of them
+/* Which one rank is it about, if any: that of rank=, or of the track or slice; *of_all: only all of them
  * together can say. */
-static const struct tg__run_rank *asked_rank(const struct tg__run_ranks *ranks, const struct tg__call *c,
+static const struct tg__job_rank *asked_rank(const struct tg__job_ranks *ranks, const struct tg__call *c,
                                              bool *of_all) {
   const char *const numbered = numbered_argument(c);
-  const struct tg__run_rank *const r = tg__call_has(c, "rank") ? rank_of(ranks, tg__call_value(c, "rank")) : NULL;
+  const struct tg__job_rank *const r = tg__call_has(c, "rank") ? rank_of(ranks, tg__call_value(c, "rank")) : NULL;
   int64_t own;
   *of_all = tg__question_needs_all(c->question, c->args, c->count);
   if (!numbered || *of_all) return r;
-  const struct tg__run_rank *const owner =
+  const struct tg__job_rank *const owner =
       owner_of(ranks, tg__call_value(c, numbered), strcmp(numbered, "track") == 0, &own);
   *of_all = !owner || (tg__call_has(c, "rank") && owner != r);
   return owner;
 }
 
-const struct tg__run_rank *tg__run_rank_of(const struct tg__run_door *run, const char *number) {
+const struct tg__job_rank *tg__job_rank_of(const struct tg__rank_folder *run, const char *number) {
   return rank_of(&run->ranks, number);
 }
 
 /* Rows of the rank as the run numbers them; neither chosen nor sorted. */
-static enum tg_err ask_file(const struct tg_trace *run, const struct tg__run_rank *r, const struct tg__call *c,
+static enum tg_err ask_file(const struct tg_trace *run, const struct tg__job_rank *r, const struct tg__call *c,
                             struct tg_table **out, struct tg_error *e) {
   struct tg__columns *t = NULL;
   char number[24], own_number[24], limit[24];
@@ -107,21 +108,21 @@ static enum tg_err ask_file(const struct tg_trace *run, const struct tg__run_ran
     if (numbered && strcmp(args[i].name, numbered) == 0) args[i].value = own_number;
   snprintf(number, sizeof number, "%lld", (long long)r->number);
   args[count++] = (struct tg_arg){"rank", number};
-  enum tg_err err = tg__run_unit(run, r->unit, &t, e);
+  enum tg_err err = tg__rank_folder_file(run, r->unit, &t, e);
   if (!err) err = tg__ask_run(&tg__catalog, t, &run->run->job, c->question->name, args, count, out, e);
-  tg__run_drop_caches(run->run, r->unit);
+  tg__rank_folder_drop_caches(run->run, r->unit);
   tg__free(args);
-  if (!err) tg__run_renumber(run->run, (size_t)(r - run->run->ranks.items), c, *out);
+  if (!err) tg__renumber_rank_rows(run->run, (size_t)(r - run->run->ranks.items), c, *out);
   return err;
 }
 
-static enum tg_err ask_one(struct tg_trace *t, const struct tg__run_rank *r, const struct tg__call *c,
+static enum tg_err ask_one(struct tg_trace *t, const struct tg__job_rank *r, const struct tg__call *c,
                            struct tg_table **out, struct tg_error *e) {
   const struct tg__rank_source ranks = tg__ranks_of(t);
   const enum tg_err err = ask_file(t, r, c, out, e);
   if (err) return err;
   if (tg__call_has(c, "rank"))
-    tg__table_note_twins(*out, t->columns, "", r->number);
+    tg__table_note_duplicate_ranks(*out, t->columns, "", r->number);
   else
     tg__add_losses_of_all(t->columns, *out);
   return tg__merged(&ranks, c, *out, e);
@@ -130,7 +131,7 @@ static enum tg_err ask_one(struct tg_trace *t, const struct tg__run_rank *r, con
 /* ---- what was asked while the ranks were read --------------------------------------------------- */
 
 /* Which of the answers that are there is this one? TG__READY_COUNT: none. */
-static unsigned ready_answer(const struct tg__run_ranks *ranks, const struct tg__call *c) {
+static unsigned ready_answer(const struct tg__job_ranks *ranks, const struct tg__call *c) {
   unsigned i = ranks->has_ready ? 0 : TG__READY_COUNT;
   for (; i < TG__READY_COUNT; i++) {
     const char *const by = tg__ready[i].by, *const asked = tg__call_value(c, "by");
@@ -140,7 +141,7 @@ static unsigned ready_answer(const struct tg__run_ranks *ranks, const struct tg_
   return i;
 }
 
-static enum tg_err give_ready(const struct tg__run_ranks *ranks, unsigned which, struct tg_table **out,
+static enum tg_err take_ready(const struct tg__job_ranks *ranks, unsigned which, struct tg_table **out,
                               struct tg_error *e) {
   const struct tg_error *const why = &ranks->why_not[which];
   if (!ranks->ready[which]) return tg__fail(e, why->code ? why->code : TG_NO_DATA, why->offset, "%s", why->text);
@@ -157,21 +158,21 @@ static bool is_of_all(const struct tg__call *c) {
 /* Rows of ranks that are in files, as far as they can be had without all ranks in memory. *whole: they cannot. */
 static enum tg_err ask_files(struct tg_trace *t, const struct tg__call *c, bool *whole, struct tg_table **out,
                              struct tg_error *e) {
-  const struct tg__run_ranks *const ranks = &t->run->ranks;
+  const struct tg__job_ranks *const ranks = &t->run->ranks;
   const struct tg__rank_source source = tg__ranks_of(t);
   bool of_all;
-  const struct tg__run_rank *const r = asked_rank(ranks, c, &of_all);
+  const struct tg__job_rank *const r = asked_rank(ranks, c, &of_all);
   const unsigned ready = ready_answer(ranks, c);
   *whole = false;
   if (r && !of_all) return ask_one(t, r, c, out, e);
-  if (ready < TG__READY_COUNT) return give_ready(ranks, ready, out, e);
+  if (ready < TG__READY_COUNT) return take_ready(ranks, ready, out, e);
   if (!of_all && is_of_all(c)) return tg__ranks_merge(&source, c, out, e);
   *whole = true;
   return TG_OK;
 }
 
 /* What no rank in a file has to be asked for. */
-static bool is_plain(const struct tg__run_door *run, const struct tg__call *c) {
+static bool is_plain(const struct tg__rank_folder *run, const struct tg__call *c) {
   const char *const rules = tg__call_value(c, "rules");
   const bool of_ranks = c->question->loads == TG__COL_RANKS && !(rules && strncmp(rules, "hta", 3) == 0);
   bool of_all;
@@ -222,6 +223,6 @@ enum tg_err tg__trace_ask(struct tg_trace *t, const char *question, const struct
   if (is_plain(t->run, &c)) return tg__ask_run(&tg__catalog, columns, &job, question, args, arg_count, out, e);
   if (!t->run->whole) err = ask_files(t, &c, &whole, out, e);
   if (!t->run->whole && !whole) return finish(err, &c, out, e);
-  err = tg__run_whole(t, &columns, e);
+  err = tg__load_all_ranks(t, &columns, e);
   return err ? err : tg__ranks_ask(columns, question, args, arg_count, out, e);
 }

@@ -1,4 +1,4 @@
-/* rank_twins: several files that say they are one and the same rank. */
+/* duplicate_ranks: several files that say they are one and the same rank. */
 #include "analyze/analyze.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ static struct tg__str name_below(const struct tg__columns *t, struct tg__str pat
 
 /* The smallest number that several files say is theirs, of all or of one; TG_NULL_INT: none. *more: how many numbers
  * there are beside it. */
-static int64_t find_twins(const struct tg__columns *t, int64_t rank, int64_t *more) {
+static int64_t find_duplicate_ranks(const struct tg__columns *t, int64_t rank, int64_t *more) {
   struct tg__map times = {0};
   int64_t least = TG_NULL_INT;
   *more = -1;
@@ -31,15 +31,15 @@ static int64_t find_twins(const struct tg__columns *t, int64_t rank, int64_t *mo
   return least;
 }
 
-int64_t tg__twin_rank(const struct tg__columns *t) {
+int64_t tg__duplicate_rank(const struct tg__columns *t) {
   int64_t more;
-  return find_twins(t, TG_NULL_INT, &more);
+  return find_duplicate_ranks(t, TG_NULL_INT, &more);
 }
 
-void tg__table_note_twins(struct tg_table *out, const struct tg__columns *t, const char *side, int64_t rank) {
+void tg__table_note_duplicate_ranks(struct tg_table *out, const struct tg__columns *t, const char *side, int64_t rank) {
   enum { MOST = 4 };
   int64_t more;
-  const int64_t number = find_twins(t, rank, &more);
+  const int64_t number = find_duplicate_ranks(t, rank, &more);
   struct tg__out files = {0};
   unsigned count = 0;
   for (uint32_t r = 0; number != TG_NULL_INT && r < t->rank_count; r++) {

@@ -1,5 +1,5 @@
 /* events: the question events, raw rows with the args one asks for beside them. */
-#include "analyze/whole/event_args.h"
+#include "analyze/overview/event_args.h"
 
 /* ---- slices ---------------------------------------------------------------------------------- */
 
@@ -18,8 +18,8 @@ struct slices {
   uint32_t phase_x, phase_b, phase_async; /* texts */
 };
 
-static void put_texts(const struct tg__columns *t, const struct slices *b, unsigned column, uint32_t *cells,
-                      struct tg_table *out) {
+static void put_event_texts(const struct tg__columns *t, const struct slices *b, unsigned column, uint32_t *cells,
+                            struct tg_table *out) {
   const struct tg__slices *s = &t->slices;
   for (size_t i = 0; i < b->count; i++) {
     const uint32_t slice = b->items[i];
@@ -61,7 +61,7 @@ static void put_slices(const struct tg__columns *t, const struct slices *b, stru
   for (unsigned c = 0; c < OWN_COLUMNS; c++) {
     struct tg__column *column = &out->columns[c];
     if (column->type == TG_TEXT) {
-      put_texts(t, b, c, column->texts + out->rows, out);
+      put_event_texts(t, b, c, column->texts + out->rows, out);
       continue;
     }
     int64_t *cells = column->ints + out->rows;

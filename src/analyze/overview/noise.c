@@ -1,6 +1,6 @@
 /* How busy others kept the machine while a rank was recorded: what the thread of its steps waited for a core, and how
  * many cores other processes used. */
-#include "analyze/whole/steps.h"
+#include "analyze/overview/steps.h"
 
 #include <math.h>
 

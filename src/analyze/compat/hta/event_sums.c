@@ -1,4 +1,4 @@
-/* rows_sums: the question rows by=step, which steps have events, and by=name, how many events of a name there are
+/* event_sums: the question rows by=step, which steps have events, and by=name, how many events of a name there are
  * and how long. */
 #include "analyze/names/by_class.h"
 #include "analyze/compat/hta/rows.h"
@@ -8,7 +8,8 @@
 
 /* ---- by=step --------------------------------------------------------------------------------- */
 
-static void put_step(const struct tg__columns *t, uint32_t rank, uint32_t name, int64_t number, struct tg_table *out) {
+static void put_sums_step(const struct tg__columns *t, uint32_t rank, uint32_t name, int64_t number,
+                          struct tg_table *out) {
   tg__put_rank(out, t, rank);
   for (int c = 0; c < 4; c++) tg__put_null(out); /* slice to category */
   tg__put_trace_text(out, t, name);
@@ -54,7 +55,7 @@ static bool put_named(struct named *n, uint32_t rank, struct tg_table *out) {
     const uint32_t slice = steps.slices[i], name = n->t->slices.name[slice];
     if (n->seen[name] || !is_row(n->t, slice)) continue;
     n->seen[name] = 1;
-    put_step(n->t, rank, name, TG_NULL_INT, out);
+    put_sums_step(n->t, rank, name, TG_NULL_INT, out);
   }
   return true;
 }
@@ -69,7 +70,7 @@ enum tg_err tg__put_exact_steps(const struct tg__columns *t, const struct tg__as
     if (!tg__ask_has_rank(a, s->rank) || t->ranks[s->rank].step_kind != TG__STEP_PROFILER || s->end_ns <= s->start_ns)
       continue;
     if (i + 1 < t->step_count && next->rank == s->rank && next->start_ns == s->start_ns) continue;
-    put_step(t, s->rank, TG_NONE, s->number, out);
+    put_sums_step(t, s->rank, TG_NONE, s->number, out);
   }
   for (uint32_t rank = 0; ok && rank < t->rank_count; rank++)
     if (tg__ask_has_rank(a, rank)) ok = put_named(&named, rank, out);
@@ -87,7 +88,7 @@ static bool put_numbers(const struct tg__rows *r, uint32_t rank, struct tg_table
     if (number < 0 || number == before) continue;
     uint32_t *const slot = tg__map_slot(&seen, (uint64_t)number, 0);
     ok = slot != NULL;
-    if (ok && !(*slot)++) put_step(r->t, rank, TG_NONE, number, out);
+    if (ok && !(*slot)++) put_sums_step(r->t, rank, TG_NONE, number, out);
     before = number;
   }
   tg__map_free(&seen);
@@ -105,7 +106,7 @@ enum tg_err tg__put_row_steps(const struct tg__rows *r, const struct tg__ask *a,
       const uint32_t slice = r->hta.ranks[rank].rows[i].slice;
       if (!is_new_step(&named, slice)) continue;
       named.seen[r->t->slices.name[slice]] = 1;
-      put_step(r->t, rank, r->t->slices.name[slice], TG_NULL_INT, out);
+      put_sums_step(r->t, rank, r->t->slices.name[slice], TG_NULL_INT, out);
     }
   }
   close_named(&named);
@@ -146,7 +147,7 @@ static bool is_in_step(const struct sums *s, int64_t iteration) {
   return s->every_step || tg__map_get(&s->steps, (uint64_t)iteration) != TG_NONE;
 }
 
-static bool add_row(const struct tg__rows *r, struct sums *s, uint32_t rank, const struct tg__hta_row *row) {
+static bool add_sums_row(const struct tg__rows *r, struct sums *s, uint32_t rank, const struct tg__hta_row *row) {
   const struct tg__columns *const t = r->t;
   const uint32_t category = t->slices.cat[row->slice], name = t->slices.name[row->slice];
   uint32_t *const slot = tg__map_slot(&s->of, (uint64_t)category << 32 | name, (uint32_t)s->count);
@@ -174,7 +175,7 @@ static void put_sum(const struct tg__columns *t, uint32_t rank, const struct sum
   tg__put_int(out, s->events);
 }
 
-static void put_sums(const struct tg__columns *t, uint32_t rank, struct sums *s, struct tg_table *out) {
+static void put_sums_sums(const struct tg__columns *t, uint32_t rank, struct sums *s, struct tg_table *out) {
   for (size_t i = 0; i < s->count; i++) put_sum(t, rank, &s->items[i], out);
   s->count = 0;
   tg__map_free(&s->of);
@@ -221,7 +222,7 @@ static bool sum_slices(const struct tg__rows *r, struct sums *s, uint32_t rank, 
       const struct tg__hta_row row = {.slice = i};
       if (!is_row(r->t, i) || !tg__rows_on_side(r, &row)) continue;
       if (!s->every_step && !is_in_step(s, iteration_of(r, rank, last, i))) continue;
-      if (!add_row(r, s, rank, &row)) return false;
+      if (!add_sums_row(r, s, rank, &row)) return false;
     }
   return true;
 }
@@ -234,7 +235,7 @@ enum tg_err tg__put_exact_names(const struct tg__rows *r, const struct tg__ask *
     struct tg__map last[2] = {{0}, {0}};
     if (!tg__ask_has_rank(a, rank)) continue;
     if ((!s.every_step && !find_partners(r, rank, last)) || !sum_slices(r, &s, rank, last)) err = TG_MEMORY;
-    if (!err) put_sums(r->t, rank, &s, out);
+    if (!err) put_sums_sums(r->t, rank, &s, out);
     tg__map_free(&last[0]);
     tg__map_free(&last[1]);
   }
@@ -250,10 +251,11 @@ enum tg_err tg__put_row_names(const struct tg__rows *r, const struct tg__ask *a,
     if (!tg__ask_has_rank(a, rank)) continue;
     for (size_t i = 0; i < r->hta.ranks[rank].count && !err; i++) {
       const struct tg__hta_row *const row = &r->hta.ranks[rank].rows[i];
-      if (tg__rows_on_side(r, row) && is_in_step(&s, tg__rows_iteration(r, rank, row)) && !add_row(r, &s, rank, row))
+      if (tg__rows_on_side(r, row) && is_in_step(&s, tg__rows_iteration(r, rank, row)) &&
+          !add_sums_row(r, &s, rank, row))
         err = TG_MEMORY;
     }
-    if (!err) put_sums(r->t, rank, &s, out);
+    if (!err) put_sums_sums(r->t, rank, &s, out);
   }
   end_sums(&s);
   return err;

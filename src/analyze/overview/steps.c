@@ -1,5 +1,5 @@
 /* The step-time breakdown: which step each piece of device work belongs to, and which part of the step each instant. */
-#include "analyze/whole/steps.h"
+#include "analyze/overview/steps.h"
 
 enum { ROLE_LABEL = TG__PART_OTHER, ROLE_COUNT, ROLE_NONE = ROLE_COUNT }; /* labels count for TG__PART_CPU_EXEC */
 
@@ -56,7 +56,7 @@ static uint8_t name_kind(struct work *w, uint32_t id) {
   return w->names[id] = kind;
 }
 
-static unsigned role_of(struct work *w, uint32_t slice, enum tg__class cls) {
+static unsigned part_role_of(struct work *w, uint32_t slice, enum tg__class cls) {
   switch (cls) {
   case TG__CLASS_KERNEL:
     return name_kind(w, w->t->slices.name[slice]) & NAME_COLLECTIVE_KERNEL ? TG__PART_COMMUNICATION : TG__PART_KERNEL;
@@ -86,7 +86,7 @@ static void gather_roles(struct work *w) {
   TG__EACH (k, tg__tracks_of(r)) {
     const struct tg__track *track = &t->tracks[k];
     TG__EACH (i, tg__slices_of(track)) {
-      const unsigned role = role_of(w, i, tg__slice_class(t, i));
+      const unsigned role = part_role_of(w, i, tg__slice_class(t, i));
       if (role != ROLE_NONE) tg__spans_add(&w->roles[role], t->slices.start_ns[i], tg__slice_end(t, i));
       w->has_kernels |= role == TG__PART_KERNEL;
     }
@@ -100,7 +100,7 @@ static void gather_roles(struct work *w) {
 /* ---- which steps there are ------------------------------------------------------------------- */
 
 /* The whole recording as one step: operators and step annotations, as user annotations may begin long before. */
-static bool whole_recording(const struct tg__columns *t, uint32_t rank, struct tg__step_cost *out) {
+static bool recording_as_step(const struct tg__columns *t, uint32_t rank, struct tg__step_cost *out) {
   const struct tg__rank *r = &t->ranks[rank];
   bool found = false;
   TG__EACH (k, tg__tracks_of(r)) {
@@ -137,11 +137,11 @@ static bool find_steps(struct work *w, bool wanted, struct tg__breakdown *out) {
   const struct tg__columns *t = w->t;
   size_t count = 0;
   for (uint32_t i = 0; wanted && i < t->step_count; i++) count += t->steps[i].rank == w->rank;
-  out->source = count ? TG__STEPS_DETECTED : TG__STEPS_WHOLE;
+  out->source = count ? TG__STEPS_DETECTED : TG__STEPS_RECORDING;
   out->steps = tg__alloc((count ? count : 1) * sizeof *out->steps);
   if (!out->steps) return false;
   if (!count) {
-    out->count = whole_recording(t, w->rank, out->steps);
+    out->count = recording_as_step(t, w->rank, out->steps);
     read_costs(t, TG_NONE, out->steps);
     return true;
   }
@@ -180,8 +180,8 @@ size_t tg__steps_begun(const struct tg__breakdown *b, int64_t ns) {
   return low;
 }
 
-/* Give device work to every step whose annotation holds the call that launched it. false: to none. */
-static bool give_to_steps(struct work *w, const struct tg__breakdown *b, uint32_t slice) {
+/* Assign device work to every step with an annotation around the call that launched it. false: to none. */
+static bool assign_to_steps(struct work *w, const struct tg__breakdown *b, uint32_t slice) {
   const struct tg__columns *t = w->t;
   const uint32_t call = t->slices.cause[slice];
   if (call == TG_NONE || tg__slice_class(t, call) != TG__CLASS_RUNTIME) return false;
@@ -212,7 +212,7 @@ static bool assign_device_work(struct work *w, const struct tg__breakdown *b) {
   TG__EACH (k, tg__tracks_of(r)) {
     const struct tg__track *track = &t->tracks[k];
     TG__EACH (i, tg__slices_of(track)) {
-      if (!is_split_device_work(tg__slice_class(t, i)) || give_to_steps(w, b, i)) continue;
+      if (!is_split_device_work(tg__slice_class(t, i)) || assign_to_steps(w, b, i)) continue;
       if (!tg__grow((void **)&w->loose_ends, &w->loose_cap, w->loose_count + 1, sizeof *w->loose_ends)) return false;
       w->loose_ends[w->loose_count++] = tg__slice_end(t, i);
     }
@@ -337,13 +337,13 @@ struct kept { /* of each rank: as a whole, and divided by its steps */
   } of_rank[][2];
 };
 
-static void free_kept(void *item) {
+static void free_kept_steps(void *item) {
   struct kept *k = item;
   for (uint32_t r = 0; r < k->ranks; r++)
     for (int by_steps = 0; by_steps < 2; by_steps++) tg__breakdown_free(&k->of_rank[r][by_steps].breakdown);
   tg__free(k);
 }
-static const struct tg__cached cached = {free_kept};
+static const struct tg__cached cached = {free_kept_steps};
 
 static struct kept *kept_of(const struct tg__columns *t) {
   struct kept *k = tg__cache_get(t, &cached, sizeof *k + t->rank_count * sizeof *k->of_rank);
@@ -371,7 +371,7 @@ enum tg_err tg__steps_breakdown(const struct tg__columns *t, uint32_t rank, enum
   out->steps = tg__alloc((all + 1) * sizeof *out->steps);
   if (!out->steps) return TG_MEMORY;
   if (all) memcpy(out->steps, b->steps, all * sizeof *out->steps);
-  if (b->source != TG__STEPS_WHOLE) out->source = source;
+  if (b->source != TG__STEPS_RECORDING) out->source = source;
   return TG_OK;
 }
 

@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""The vocabulary, checked: words that say nothing to a reader from outside, and function names that many files share.
+
+    python3 tools/words.py             exit status 1 and one "file:line: what" per break
+    python3 tools/words.py --counts    how often each word of the list still stands in the tree, by folder
+
+docs/glossary.md says what our terms mean; every term in TERMS below must have an entry there."""
+
+import argparse
+import collections
+import fnmatch
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CHECKED = (
+    "src/**/*.[ch]",
+    "src/**/*.def",
+    "include/**/*.[ch]",
+    "include/**/*.def",
+    "python/**/*.[ch]",
+    "python/**/*.py",
+    "python/**/*.pyi",
+    "docs/*.md",
+    "examples/**/*",
+    "*.md",
+    "Makefile",
+)
+
+# Forms of a word → what to write instead. A form is matched in prose and as a part of a name: give_int has "give".
+# fmt: off
+WORDS = {
+    "settle settles settled settling": "say what is done: finish, resolve, apply",
+    "keepsake keepsakes": "cache, cached",
+    "door doors": "interface, API, header, command line",
+    "twin twins": "duplicate, replica",
+    "further": "more, next, also",
+    "give gives gave giving": "return, release, print, assign",
+    "whose": "of which, with",
+    "told tell tells telling": "passed, reported; recognised, distinguished by",
+    "odd oddity oddities": "irregular, unusual, malformed",
+    "carry carries carried carrying": "hold, contain, have",
+    "pick picks picked picking": "select",
+    "pen pens": "buffer, writer",
+    "screen screens": "terminal, page, report",
+    "guest guests": "capture, callback",
+    "victim victims": "the recorded program",
+    "sieve sieves": "candidates",
+    "strike strikes struck striking": "exclude",
+    "sight sights": "observation; first use",
+}
+# Matched as part of a name only: in a sentence they are ordinary English.
+NAME_PARTS = {
+    "whole": "all, complete, full",
+    "lose loses": "count_loss",
+}
+# Matched in text with line ends and comment marks taken out.
+PHRASES = {
+    "last word": "say what decides",
+    "query is not right": "SQL error",
+    "too uneven": "too noisy to estimate",
+    "(give|gives|gave|giving) way": "is replaced, is overwritten",
+    "hold trace": "compare",
+    "nothing lost": "no data lost",
+    "rows[_ ]sums": "say what is summed",
+    "quiet[_ ]place": "say what is found",
+    r"tg__run_(?!log|median|inflation|notes)\w+": "rank_folder, job_rank, raw_session: run is a verb and the command `tachograph run`",
+    "data_hidden": "loader_overlap",
+}
+TERMS = (
+    *("job", "rank", "session", "recording", "window", "source", "overhead", "run"),
+    *("trace", "event", "slice", "mark", "track", "lane", "step", "loss", "skipped", "cut", "bent"),
+    *("question", "finding", "site", "evidence", "saving", "straggler", "columns", "summary"),
+)
+
+# (files, regular expression on the line, reason)
+ALLOWED = (
+    ("tools/words.py", r"", "the list itself"),
+    ("docs/glossary.md", r"", "says which words mean what"),
+    ("src/analyze/overview/questions_loader.def", r"^ALIAS\(data_hidden,", "the name of the version before"),
+    ("CHANGELOG.md", r"`data_hidden`", "the name of the version before"),
+)
+
+MOST_FILES = 3  # a static function name may be defined in so many files
+# fmt: on
+SHARED_NAMES = {}  # name → reason
+
+
+def forms(table):
+    return {form: (key.split()[0], instead) for key, instead in table.items() for form in key.split()}
+
+
+WORD_FORMS, PART_FORMS = forms(WORDS), forms(NAME_PARTS)
+
+
+def is_allowed(rel, line):
+    return any(fnmatch.fnmatch(rel, files) and re.search(pattern, line) for files, pattern, _ in ALLOWED)
+
+
+def parts(name):
+    """give_intoSlot2 → give, into, slot."""
+    return [p.lower() for p in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
+
+
+def check_line(rel, number, line):
+    if is_allowed(rel, line):
+        return
+    for name in re.findall(r"[A-Za-z_]\w*", line):
+        split = parts(name)
+        for part in split:
+            found = WORD_FORMS.get(part) or (len(split) > 1 and "_" in name and PART_FORMS.get(part))
+            if found:
+                yield found[0], f"{rel}:{number}: '{name}': '{found[0]}' says nothing here: {found[1]}"
+
+
+def check_phrases(rel, text):
+    lines = text.splitlines()
+    flat, starts = "", []
+    for line in lines:
+        starts.append(len(flat))
+        flat += re.sub(r"^\s*(?:/?\*+|//|#)?\s*", "", line).rstrip() + " "
+    for pattern, instead in PHRASES.items():
+        for m in re.finditer(rf"\b{pattern}\b", flat, flags=re.I):
+            number = max(i for i, start in enumerate(starts) if start <= m.start()) + 1
+            if not is_allowed(rel, lines[number - 1]):
+                yield pattern, f"{rel}:{number}: '{m.group(0)}': {instead}"
+
+
+def static_functions():
+    """Name → the files in which a static function of that name is defined."""
+    where = collections.defaultdict(set)
+    for path in sorted([*ROOT.glob("src/**/*.[ch]"), *ROOT.glob("python/**/*.[ch]")]):
+        for m in re.finditer(r"^static (?:inline )?[\w* ]*?\b(\w+)\([^;]*?\) \{", path.read_text(), flags=re.M):
+            where[m.group(1)].add(path.name)
+    return where
+
+
+def check_functions():
+    for name, files in sorted(static_functions().items()):
+        if len(files) > MOST_FILES and name not in SHARED_NAMES:
+            yield (
+                "function",
+                f"{name}(): defined in {len(files)} files, at most {MOST_FILES} may share a name: {' '.join(sorted(files))}",
+            )
+
+
+def check_glossary():
+    text = (ROOT / "docs/glossary.md").read_text()
+    for term in TERMS:
+        if not re.search(rf"^\| \*\*{term}\*\* \|", text, flags=re.M):
+            yield "glossary", f"docs/glossary.md: no entry for '{term}'"
+
+
+def breaks():
+    for pattern in CHECKED:
+        for path in sorted(ROOT.glob(pattern)):
+            if not path.is_file():
+                continue
+            rel, text = str(path.relative_to(ROOT)), path.read_text(errors="replace")
+            for number, line in enumerate(text.splitlines(), 1):
+                yield from check_line(rel, number, line)
+            yield from check_phrases(rel, text)
+    yield from check_functions()
+    yield from check_glossary()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--counts", action="store_true", help="counts by word and folder instead of lines")
+    arguments = parser.parse_args()
+    found = list(breaks())
+    if arguments.counts:
+        table = collections.Counter((word, "/".join(text.split(":")[0].split("/")[:2])) for word, text in found)
+        for (word, folder), count in sorted(table.items()):
+            print(f"{count:5} {word:12} {folder}")
+    else:
+        for _, text in found:
+            print(text)
+    print(f"words: {len(found)} to mend" if found else "words: all in the field's terms", file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
