@@ -11,7 +11,7 @@ struct verdict {
   int64_t unrecorded; /* of those skipped: never got into the file */
 };
 
-/* A rank as it is judged: of a trace that is here, or of a run whose ranks were read one after the other. */
+/* A rank as it is judged: of a trace that is here, or of a run, its ranks read one after the other. */
 struct judged {
   int64_t number; /* TG_NULL_INT: none */
   struct tg__str path;
@@ -157,7 +157,7 @@ static void note_processes(struct tg_table *out, const struct tg_trace *t) {
   if (left) tg__table_note(out, "and %lu more processes", (unsigned long)left);
 }
 
-/* The losses of the whole trace, as every answer carries them; of a run they are known from its reading. */
+/* The losses of the whole trace, as every answer has them; of a run they are known from its reading. */
 static enum tg_err add_losses(struct tg_trace *t, struct tg__first_question *first, struct tg_table *out,
                               struct tg_error *e) {
   if (!first->table && first->err) return tg__fail(e, first->err, first->error.offset, "%s", first->error.text);

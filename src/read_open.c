@@ -30,14 +30,14 @@ enum tg_err tg_open_asking(const char *path, const struct tg_open_options *optio
   return first.err;
 }
 
-enum tg_err tg_open_whole(const char *path, const struct tg_open_options *options, struct tg_trace **out,
-                          struct tg_error *error) {
+enum tg_err tg_open_all(const char *path, const struct tg_open_options *options, struct tg_trace **out,
+                        struct tg_error *error) {
   return tg__open_in_memory(path, options, out, error);
 }
 
 int64_t tg_memory_needed(const char *path, const char *question, const struct tg_arg *args, size_t arg_count) {
   const struct tg__call c = {question ? tg__catalog_find(&tg__catalog, question) : NULL, args, arg_count};
-  if (question && (!c.question || is_about_ranks(path, &c) || !tg__call_needs_whole(&c))) return 0;
+  if (question && (!c.question || is_about_ranks(path, &c) || !tg__call_needs_all(&c))) return 0;
   return tg__rank_folder_memory(path);
 }
 

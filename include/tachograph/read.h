@@ -65,10 +65,10 @@ TG_API enum tg_err tg_open_asking(const char *path, const struct tg_open_options
                                   const struct tg_arg *args, size_t arg_count, size_t most_rows, struct tg_trace **out,
                                   struct tg_table **answer, struct tg_error *error);
 /* tg_open with the ranks of a folder in memory together, however large it is. */
-TG_API enum tg_err tg_open_whole(const char *path, const struct tg_open_options *options, struct tg_trace **out,
-                                 struct tg_error *error);
+TG_API enum tg_err tg_open_all(const char *path, const struct tg_open_options *options, struct tg_trace **out,
+                               struct tg_error *error);
 /* Bytes of memory, roughly, that tg_open_asking needs because it has to hold all ranks of a large folder together for
- * this question, or tg_open_whole, with question NULL. 0: not a large folder, or its ranks are read one by one. */
+ * this question, or tg_open_all, with question NULL. 0: not a large folder, or its ranks are read one by one. */
 TG_API int64_t tg_memory_needed(const char *path, const char *question, const struct tg_arg *args, size_t arg_count);
 /* Visit each file of a folder or glob as a trace of its own, one in memory at a time. visit gets the trace with all its
  * columns, which is closed after it returns, or NULL and why it could not be read; files that are no traces are passed

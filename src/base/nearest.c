@@ -26,7 +26,7 @@ static unsigned edit_distance(const char *a, const char *b) {
 
 const char *tg__nearest_text(const char *wanted, const char *(*candidate)(const void *ctx, size_t k), const void *ctx) {
   const char *nearest = NULL;
-  unsigned best = (unsigned)strnlen(wanted, 31) / 3 + 2; /* further away than this is another word */
+  unsigned best = (unsigned)strnlen(wanted, 31) / 3 + 2; /* more letters away than this is another word */
   const char *text;
   for (size_t k = 0; (text = candidate(ctx, k)) != NULL; k++) {
     const bool extends = *wanted && strncmp(text, wanted, strlen(wanted)) == 0; /* typed only the beginning */

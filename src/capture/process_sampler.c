@@ -20,7 +20,7 @@ static uint64_t now_ns(clockid_t clock) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* "cpu  user nice system idle iowait irq softirq steal ...", in ticks of the system; what another guest takes is not
+/* "cpu  user nice system idle iowait irq softirq steal ...", in ticks of the system; what another virtual machine takes is not
  * ours either. 0: not known. */
 static uint64_t machine_busy_ns(void) {
   char text[256];

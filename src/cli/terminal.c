@@ -276,7 +276,7 @@ static void say_memory(const struct tg__cli *c, int64_t bytes) {
 
 enum tg_err tg__cli_open(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e) {
   say_memory(c, tg_memory_needed(path, NULL, NULL, 0));
-  return open_with(tg_open_whole, c, path, out, e);
+  return open_with(tg_open_all, c, path, out, e);
 }
 
 enum tg_err tg__cli_open_run(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e) {

@@ -10,10 +10,10 @@ static void add_check(char *text, size_t size, const char *what, double pct) {
 
 static void check_device(const struct tg__facts *f, char *text, size_t size) {
   const int64_t window = f->window_ns * (int64_t)f->gaps.device_count;
-  const bool is_whole = f->steps.source == TG__STEPS_RECORDING; /* then from the device's first work to its last */
+  const bool has_no_steps = f->steps.source == TG__STEPS_RECORDING; /* then from the device's first work to its last */
   const int64_t span_ns = f->gaps.span_ns - tg__spans_length(&f->apart);
-  const double busy = is_whole && span_ns >= f->gaps.busy_ns ? tg__pct(f->gaps.busy_ns, span_ns)
-                                                             : tg__pct(f->device_busy_ns, f->window_ns);
+  const double busy = has_no_steps && span_ns >= f->gaps.busy_ns ? tg__pct(f->gaps.busy_ns, span_ns)
+                                                                 : tg__pct(f->device_busy_ns, f->window_ns);
   if (tg__has_little_work(f)) return;
   tg__say(text, size, "device busy %.1f %% (%s; idle for synchronisation %.1f %%, copies %.1f %%, launches %.1f %%)",
           busy, tg__utilisation_class(busy), tg__pct(f->gap_ns[TG__GAP_SYNC], window),

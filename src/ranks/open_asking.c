@@ -14,14 +14,14 @@ static bool is_asked_later(const struct tg__call *c) {
          (tg__call_has(c, "columns") && counts_from_first(c->question));
 }
 
-bool tg__call_needs_whole(const struct tg__call *c) {
+bool tg__call_needs_all(const struct tg__call *c) {
   return !is_asked_later(c) && !tg__question_joins(c->question, c->args, c->count);
 }
 
 static enum tg_err open_handle(const char *path, const struct tg_open_options *options,
                                struct tg__first_question *first, struct tg_trace **out, struct tg_error *e) {
   const struct tg__call *const call = &first->call;
-  if (!tg__rank_folder_is_large(path) || tg__call_needs_whole(call)) return tg__open_in_memory(path, options, out, e);
+  if (!tg__rank_folder_is_large(path) || tg__call_needs_all(call)) return tg__open_in_memory(path, options, out, e);
   if (is_asked_later(call)) return tg__rank_folder_open(path, options, NULL, out, e);
   const enum tg_err err = tg__ask_check(call->question, call->args, call->count, e);
   return err ? err : tg__rank_folder_open(path, options, first, out, e);

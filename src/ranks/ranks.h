@@ -102,7 +102,7 @@ enum tg_err tg__rank_folder_open(const char *path, const struct tg_open_options 
  * ranks were read; else it is to be asked. */
 enum tg_err tg__open_asking(const char *path, const struct tg_open_options *options, struct tg__first_question *first,
                             struct tg_trace **out, struct tg_error *e);
-bool tg__call_needs_whole(const struct tg__call *c); /* all ranks in memory, even of a large folder */
+bool tg__call_needs_all(const struct tg__call *c); /* all ranks in memory, even of a large folder */
 /* The first start of these ranks, on the common clock; 0 where nothing starts. */
 int64_t tg__job_first_ns(const struct tg__columns *run, const struct tg__job_rank *places, size_t count);
 void tg__rank_folder_close(struct tg__rank_folder *d); /* NULL is fine */

@@ -186,7 +186,7 @@ static void refuses(void **state) {
       {"name + 1 > 2", 0, "+ - * / need numbers on both sides"},
       {"(dur_ns + 1 > 2", 15, "expected and, or, or a closing ), found the end"},
       {"dur_ns / > 2", 9, "expected a column or a value, found >"},
-      {"dur_ns / bytes > 1ms", 17, "ms does not fit the expression, whose unit is none"},
+      {"dur_ns / bytes > 1ms", 17, "ms does not fit the expression, which has the unit none"},
       {"5 > 4", 0, "a comparison needs a column on one side"},
       {"5 is null", 0, "is null needs a column"},
   };

@@ -108,7 +108,7 @@ static struct number number_for(struct where *w, const struct token *token, cons
   if (strcmp(column->unit, u->dimension) == 0) return scaled(digits, u->scale);
   if (with->made && !*column->unit && strcmp(u->dimension, "%") == 0)
     return (struct number){.d = scaled(digits, 1).d / 100};
-  tg__where_fail(w, token->at, "%s does not fit %.60s, whose unit is %.20s", u->name, column->name,
+  tg__where_fail(w, token->at, "%s does not fit %.60s, which has the unit %.20s", u->name, column->name,
                  *column->unit ? column->unit : "none");
   return (struct number){0};
 }
