@@ -113,7 +113,11 @@ def test_commands(folder, tachograph):
     commands = [
         line
         for line in lines
-        if line.startswith("tachograph ") and "gaps" not in line and "demo-out" not in line and "train.py" not in line
+        if line.startswith("tachograph ")
+        and "gaps" not in line
+        and "demo-out" not in line
+        and "train.py" not in line
+        and not line.startswith("tachograph view")  # serves until it is ended: tests/cli/test_view.py
     ]
     assert len(commands) > 5
     for command in commands:
