@@ -1,4 +1,4 @@
-/* Pages for big columns. What was given back is kept for the next who asks, up to a share of what is in use: the
+/* Pages for big columns. Returned pages are kept for the next request, up to a share of what is in use: the
  * system clears every page it hands out and takes a fault for each, which costs several times what filling it does. */
 #include "base/base.h"
 

@@ -140,7 +140,7 @@ static void set_why(const char *text) {
   snprintf(tg__session.why, sizeof tg__session.why, "%.*s", (int)sizeof tg__session.why - 1, text);
 }
 
-/* What can be had of what is wanted; `why` is kept for who asks. */
+/* What can be had of what is wanted; `why` is kept for the caller. */
 static uint32_t prepare_sources(void) {
   struct tg__session *const s = &tg__session;
   struct tg_error why = {0};

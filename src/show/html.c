@@ -124,9 +124,7 @@ static enum tg_err put_page(const struct tg__html_part *p, struct tg__columns *t
 
 static uint64_t count_slices(const struct tg__html_part *p) {
   uint64_t count = 0;
-  for (uint32_t row = 0; row < p->view->row_count; row++)
-    for (uint32_t i = 0; i < p->view->rows[row].count; i++)
-      count += tg__html_has_slice(p, row, tg__view_slice(p->view, row, i));
+  for (uint32_t row = 0; row < p->view->row_count; row++) count += tg__html_count_row(p, row);
   return count;
 }
 

@@ -18,7 +18,7 @@ struct tg__html_part {
 void tg__html_meta(const struct tg__html_part *p, struct tg__columns *t, const char *note, struct tg__out *out);
 /* The byte strings of #tg-slices; returns how many slices they hold. */
 uint32_t tg__html_slices(const struct tg__html_part *p, struct tg__out *out);
-/* Would tg__html_slices take it? */
-bool tg__html_has_slice(const struct tg__html_part *p, uint32_t row, uint32_t slice);
+/* How many slices of the row tg__html_slices takes. */
+uint32_t tg__html_count_row(const struct tg__html_part *p, uint32_t row);
 
 #endif

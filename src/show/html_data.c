@@ -5,17 +5,16 @@
 
 /* ---- which slices ---------------------------------------------------------------------------- */
 
-bool tg__html_has_slice(const struct tg__html_part *p, uint32_t row, uint32_t slice) {
+static bool has_slice(const struct tg__html_part *p, uint32_t row, uint32_t slice) {
   const struct tg__columns *const t = p->view->trace;
   const uint32_t track = p->view->rows[row].track;
   if (!tg__ask_has_slice(p->selection, t, track, slice)) return false;
   return t->slices.start_ns[slice] + tg__view_shift(p->view, t->tracks[track].rank) < p->end_ns;
 }
 
-static uint32_t count_in_row(const struct tg__html_part *p, uint32_t row) {
+uint32_t tg__html_count_row(const struct tg__html_part *p, uint32_t row) {
   uint32_t count = 0;
-  for (uint32_t i = 0; i < p->view->rows[row].count; i++)
-    count += tg__html_has_slice(p, row, tg__view_slice(p->view, row, i));
+  for (uint32_t i = 0; i < p->view->rows[row].count; i++) count += has_slice(p, row, tg__view_slice(p->view, row, i));
   return count;
 }
 
@@ -35,7 +34,7 @@ static uint32_t put_row(const struct tg__html_part *p, uint32_t row, struct tg__
   uint32_t count = 0;
   for (uint32_t i = 0; i < p->view->rows[row].count; i++) {
     const uint32_t slice = tg__view_slice(p->view, row, i);
-    if (!tg__html_has_slice(p, row, slice)) continue;
+    if (!has_slice(p, row, slice)) continue;
     const int64_t start = t->slices.start_ns[slice] + shift;
     put_varint(&parts[STARTS], (uint64_t)(start - end)); /* a row's slices are disjoint */
     put_varint(&parts[DURS], (uint64_t)t->slices.dur_ns[slice]);
@@ -184,7 +183,7 @@ void tg__html_meta(const struct tg__html_part *p, struct tg__columns *t, const c
   put_texts(p, &w);
   tg__json_key(&w, "rows");
   tg__json_open(&w, '[');
-  for (uint32_t row = 0; row < p->view->row_count; row++) tg__json_int(&w, count_in_row(p, row));
+  for (uint32_t row = 0; row < p->view->row_count; row++) tg__json_int(&w, tg__html_count_row(p, row));
   tg__json_close(&w, ']');
   tg__json_key(&w, "missing");
   tg__json_cstr(&w, "tachograph view FILE");
