@@ -11,6 +11,7 @@
 #ifndef TG_CAPTURE_H
 #define TG_CAPTURE_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
 
@@ -37,6 +38,9 @@ static inline uint64_t tg__ticks(void) {
 }
 void tg__clock_decide(void);
 void tg__clock_pair(uint64_t *ticks, int64_t *wall_ns); /* read at the same moment, as near as can be */
+
+/* helper_thread.c: a thread of the recorder, with a small stack and without signals. */
+bool tg__thread_start(pthread_t *thread, void *(*work)(void *));
 
 /* ---- threads (thread.c) ---------------------------------------------------------------------- */
 

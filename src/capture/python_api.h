@@ -24,6 +24,7 @@ tg__python_register
 tg__python_register tg__python_stack_register;   /* python_stack.c: the stack of each operator */
 tg__python_register tg__python_modules_register; /* python_modules.c */
 tg__python_register tg__python_calls_register;   /* python_calls.c: every call */
+tg__python_register tg__python_samples_register; /* python_samples.c: long stretches without an operator */
 
 /* ---- names (python_names.c) ------------------------------------------------------------------ */
 

@@ -231,9 +231,8 @@ static uint32_t chain_rebuild(struct tg__chain *c, const struct tg__frame *inner
   return total - same;
 }
 
-static inline __attribute__((always_inline)) const struct tg__link *chain_look(struct tg__thread *t,
-                                                                               struct tg__chain *c, bool lines) {
-  const PyThreadState *const thread = PyGILState_GetThisThreadState();
+static inline __attribute__((always_inline)) const struct tg__link *
+chain_look_at(struct tg__thread *t, struct tg__chain *c, const PyThreadState *thread, bool lines) {
   const struct tg__frame *const innermost = TG_LIKELY(thread != NULL) ? tg__frame_innermost(thread) : NULL;
   if (!innermost) return NULL;
   uint32_t n = c->depth, fresh = 0;
@@ -259,6 +258,15 @@ static inline __attribute__((always_inline)) const struct tg__link *chain_look(s
   }
   chain_push(t, c, fresh, lines);
   return &c->links[c->depth - 1];
+}
+
+static inline __attribute__((always_inline)) const struct tg__link *chain_look(struct tg__thread *t,
+                                                                               struct tg__chain *c, bool lines) {
+  return chain_look_at(t, c, PyGILState_GetThisThreadState(), lines);
+}
+
+const struct tg__link *tg__chain_of(struct tg__thread *t, struct tg__chain *c, const PyThreadState *thread) {
+  return chain_look_at(t, c, thread, true);
 }
 
 const struct tg__link *tg__chain_now(struct tg__thread *t, struct tg__chain *c) { return chain_look(t, c, true); }

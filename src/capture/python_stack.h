@@ -45,6 +45,9 @@ static inline struct tg__chain *tg__chain(struct tg__thread *t) {
 const struct tg__link *tg__chain_now(struct tg__thread *t, struct tg__chain *c);
 const struct tg__link *
 tg__chain_look(struct tg__thread *t, struct tg__chain *c); /* the same as operators look, with lines or modules alone */
+/* The frames of another thread, with lines, numbered in the calling thread's dictionary: with the GIL, which that
+ * thread waits for or has left meanwhile. One chain follows one thread. */
+const struct tg__link *tg__chain_of(struct tg__thread *t, struct tg__chain *c, const PyThreadState *thread);
 bool tg__chain_room(struct tg__chain *c,
                     uint32_t want); /* room for `want` links; false when that is more than is followed, or no memory */
 

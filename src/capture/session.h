@@ -235,8 +235,6 @@ void tg__budget_state(uint64_t *now, uint64_t *peak);
 
 /* ---- the helper thread (helper_thread.c) ----------------------------------------------------- */
 
-/* A thread of the recorder: a small stack, no signals. */
-bool tg__thread_start(pthread_t *thread, void *(*work)(void *));
 bool tg__helper_start(void);
 void tg__helper_stop(void); /* and wait for its end */
 void tg__helper_wake(void);

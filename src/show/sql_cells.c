@@ -128,6 +128,7 @@ static const char *class_name(enum tg__class c) {
       [TG__CLASS_SPAN] = "span",
       [TG__CLASS_INSTANT] = "instant",
       [TG__CLASS_COUNTER_RANGE] = "counter_range",
+      [TG__CLASS_SAMPLE] = "sample",
   };
   return names[c];
 }

@@ -23,6 +23,7 @@ enum field_set {
   IS_MARK = 2048,    /* likewise */
   HAS_COST = 4096,   /* of a step */
   HAS_WAIT = 8192,
+  HAS_CPU = 16384, /* of a sample */
 };
 
 struct job { /* the private half of a tg__raw_job */
@@ -41,8 +42,8 @@ struct job { /* the private half of a tg__raw_job */
 struct packing {
   uint32_t set;
   const struct tg__raw_shape *shape; /* NULL = none */
-  int64_t seq, forward, number; /* number: of a module, a generation, a counter's value; of a step all three: us on a
-                                   core, preemptions, us without a core; seq: objects collected, too */
+  int64_t seq, forward, number; /* number: of a module, a generation, a counter's value, us on a core; of a step all
+                                   three: us on a core, preemptions, us without a core; seq: objects collected, too */
   uint32_t overload, modules, stack, module_path, caller;
 };
 
@@ -81,6 +82,7 @@ static const struct {
     {HAS_COST, TG__K_THREAD_CPU_US, TG__KIND_INT, false},
     {HAS_COST, TG__K_PREEMPTIONS, TG__KIND_INT, false},
     {HAS_WAIT, TG__K_CORE_WAIT_US, TG__KIND_INT, false},
+    {HAS_CPU, TG__K_THREAD_CPU_US, TG__KIND_INT, false},
 };
 
 static uint32_t make_schema(struct tg__raw *w, uint32_t layout, uint32_t set) {
@@ -160,6 +162,7 @@ static uint32_t pack(struct job *j, const struct packing *v) {
   if (v->set & IS_MARK) p = put_number(p, TG__K_T);
   if (v->set & HAS_COST) p = put_record_int(put_record_int(p, v->number), v->seq);
   if (v->set & HAS_WAIT) p = put_record_int(p, v->forward);
+  if (v->set & HAS_CPU) p = put_record_int(p, v->number);
   while ((p - start) % 4) *p++ = 0;
   const uint32_t reference = (uint32_t)(out->pool_len / 4);
   out->pool_len += (size_t)(p - start);
@@ -263,6 +266,18 @@ static uint32_t describe_frame(struct job *j, const struct tg__raw_record *r, st
   return record_name_of(j, r->name, v, offset);
 }
 
+/* Where a thread was: the innermost frame, and what it was doing is said by the name. */
+static uint32_t describe_sample(struct job *j, const struct tg__raw_record *r, struct packing *v, int64_t offset) {
+  v->set |= HAS_CPU;
+  v->number = r->shape;
+  v->stack = tg__raw_full_stack(j->raw, &j->scope, r->stack);
+  if (v->stack != TG_NONE)
+    v->set |= HAS_STACK;
+  else
+    tg__count_loss(&j->out->losses, TG__LOSS_bent_no_details, offset);
+  return record_name_of(j, r->name, v, offset);
+}
+
 static int64_t wide(uint32_t low, uint32_t high) { return (int64_t)((uint64_t)high << 32 | low); }
 
 static uint32_t describe(struct job *j, const struct tg__raw_record *r, struct packing *v, int64_t offset) {
@@ -284,6 +299,8 @@ static uint32_t describe(struct job *j, const struct tg__raw_record *r, struct p
     v->seq = (int64_t)r->seq - 1;
     v->forward = r->stack;
     return record_name_of(j, r->name, v, offset);
+  case TG_RAW_SAMPLE:
+    return describe_sample(j, r, v, offset);
   case TG_RAW_COUNTER: {
     const uint32_t name = record_name_of(j, r->name, v, offset);
     v->set = IS_COUNTER;

@@ -44,6 +44,7 @@ enum tg__class {
   TG__CLASS_SPAN,         /* the recording itself */
   TG__CLASS_INSTANT,
   TG__CLASS_COUNTER_RANGE,
+  TG__CLASS_SAMPLE, /* where a thread was seen by another, while it began no operator */
   TG__CLASS_COUNT
 };
 static inline bool tg__class_is_device_work(enum tg__class c) {

@@ -1,0 +1,260 @@
+/* Samples of the thread that began the recording: where it is, and what it waits for, while it begins no operator for
+ * long. A thread of our own looks about 200 times a second, at what costs that thread nothing: the time of its last
+ * record, its clock, the system call it is in. Only in a long stretch, and inside a label or a step, it takes the GIL
+ * and reads the stack; it spends at most a hundredth of its time on that. */
+#include "capture/python_stack.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+  PERIOD_NS = 4000000, /* and up to a third more, by chance: not in step with the program */
+  LONG_NS = 2000000,   /* a stretch without an operator */
+  WARM_NS = 20000000,  /* until the rate of the tick counter is known */
+  REST = 100,          /* times what a sample took: how long none follows */
+};
+
+static struct {
+  pthread_t thread;
+  bool runs; /* under the session's lock, as are all of these but `stops`: the thread reads what stood at its start */
+  _Atomic uint32_t stops; /* a futex */
+  struct tg__thread *of;  /* who is watched */
+  uint32_t os_thread;
+  int call_file; /* its /proc/self/task/…/syscall, -1 = not to be had */
+  clockid_t clock;
+} sampler = {.call_file = -1};
+
+struct look { /* at the watched thread, from the outside */
+  uint64_t ticks, wall_ns, cpu_ns;
+  uint64_t since;   /* ticks: when it last began or ended something */
+  bool is_in_label; /* all it has open are labels and calls of modules, at least one */
+};
+
+static uint64_t now_ns(clockid_t clock) {
+  struct timespec t;
+  return clock_gettime(clock, &t) ? 0 : (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* ---- what it is doing ------------------------------------------------------------------------ */
+
+static const char *kind_of_file(long fd) {
+  struct stat st;
+  if (fstat((int)fd, &st)) return "wait";
+  return S_ISREG(st.st_mode) || S_ISBLK(st.st_mode) || S_ISDIR(st.st_mode) ? "disk"
+         : S_ISSOCK(st.st_mode)                                            ? "socket"
+         : S_ISFIFO(st.st_mode)                                            ? "pipe"
+                                                                           : "device";
+}
+
+static const struct {
+  long number;
+  const char *doing; /* NULL: what its first argument, a descriptor, is of */
+} calls[] = {
+    {SYS_nanosleep, "sleep"},   {SYS_clock_nanosleep, "sleep"},
+    {SYS_futex, "lock"},        {SYS_wait4, "subprocess"},
+    {SYS_waitid, "subprocess"}, {SYS_ppoll, "poll"},
+    {SYS_pselect6, "poll"},     {SYS_epoll_pwait, "poll"},
+    {SYS_ioctl, "device"},      {SYS_openat, "disk"},
+    {SYS_getdents64, "disk"},   {SYS_unlinkat, "disk"},
+    {SYS_renameat, "disk"},     {SYS_sync, "disk"},
+    {SYS_fsync, "disk"},        {SYS_fdatasync, "disk"},
+    {SYS_read, NULL},           {SYS_pread64, NULL},
+    {SYS_readv, NULL},          {SYS_write, NULL},
+    {SYS_pwrite64, NULL},       {SYS_writev, NULL},
+    {SYS_recvfrom, "socket"},   {SYS_recvmsg, "socket"},
+    {SYS_sendto, "socket"},     {SYS_sendmsg, "socket"},
+    {SYS_accept, "socket"},     {SYS_accept4, "socket"},
+    {SYS_connect, "socket"},
+#ifdef SYS_poll
+    {SYS_poll, "poll"},         {SYS_select, "poll"},
+    {SYS_epoll_wait, "poll"},   {SYS_open, "disk"},
+    {SYS_stat, "disk"},         {SYS_unlink, "disk"},
+    {SYS_rename, "disk"},
+#endif
+};
+
+/* "running", or the number of the call it waits in and its arguments: "202 0x7f… 0x80 …". Where the file cannot be
+ * read, its clock says whether it works. */
+static const char *doing_now(bool is_working) {
+  char text[160];
+  const ssize_t n = sampler.call_file < 0 ? 0 : pread(sampler.call_file, text, sizeof text - 1, 0);
+  if (n <= 0) return is_working ? "running" : "wait";
+  text[n] = 0;
+  if (text[0] == 'r') return "running";
+  char *end;
+  const long number = strtol(text, &end, 10), argument = strtol(end, NULL, 16);
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+    if (calls[i].number == number) return calls[i].doing ? calls[i].doing : kind_of_file(argument);
+  return number < 0 && is_working ? "running" : "wait";
+}
+
+/* ---- looking from the outside ---------------------------------------------------------------- */
+
+static bool is_label(uint8_t scope) {
+  return scope == TG_RAW_USER || scope == TG_RAW_ANNOTATION || scope == TG_RAW_STEP || scope == TG_RAW_MODULE;
+}
+
+/* The thread may change all of it meanwhile: what is read is looked at again with the GIL, and believed when it is
+ * the same. */
+static void read_open(const struct tg__thread *t, struct look *out) {
+  const uint32_t depth = __atomic_load_n(&t->depth, __ATOMIC_RELAXED);
+  out->since = __atomic_load_n(&t->last_ticks, __ATOMIC_RELAXED);
+  out->is_in_label = depth > 0 && depth <= TG_OPEN_MAX;
+  if (!out->is_in_label) return;
+  const struct tg__open *const top = &t->open[depth - 1];
+  const uint64_t begun = __atomic_load_n(&top->start_ticks, __ATOMIC_RELAXED);
+  if (begun > out->since) out->since = begun;
+  out->is_in_label = is_label(__atomic_load_n(&top->scope, __ATOMIC_RELAXED));
+}
+
+static struct look look_now(void) {
+  struct look l = {.ticks = tg__ticks(), .wall_ns = now_ns(CLOCK_MONOTONIC), .cpu_ns = now_ns(sampler.clock)};
+  read_open(sampler.of, &l);
+  return l;
+}
+
+/* ---- a sample -------------------------------------------------------------------------------- */
+
+static const PyThreadState *state_of(uint32_t os_thread) {
+  PyThreadState *s = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
+  while (s && s->native_thread_id != os_thread) s = PyThreadState_Next(s);
+  return s;
+}
+
+/* Its stack in our dictionary; 0 = it has gone on meanwhile, or there is none to be had. */
+static uint32_t stack_now(struct tg__thread *t, const struct look *l) {
+  if (!tg__gil_take()) return 0;
+  struct look again;
+  read_open(sampler.of, &again);
+  struct tg__chain *const c = again.since == l->since && again.is_in_label ? tg__chain(t) : NULL;
+  const PyThreadState *const state = c ? state_of(sampler.os_thread) : NULL;
+  const struct tg__link *const link = state ? tg__chain_of(t, c, state) : NULL;
+  const uint32_t stack = link ? link->node : 0;
+  tg__gil_release();
+  return stack;
+}
+
+/* What ran on its core before the stretch began is no part of it. */
+static uint64_t cpu_inside(const struct look *before, const struct look *l, uint64_t ns) {
+  const uint64_t cpu = l->cpu_ns > before->cpu_ns ? l->cpu_ns - before->cpu_ns : 0;
+  const uint64_t all = l->wall_ns - before->wall_ns, outside = all > ns ? all - ns : 0;
+  return cpu <= outside ? 0 : cpu - outside < ns ? cpu - outside : ns;
+}
+
+/* From from_ticks to the look, which is ns. */
+static void take_sample(struct tg__thread *t, const struct look *before, const struct look *l, uint64_t from_ticks,
+                        uint64_t ns) {
+  const uint64_t cpu_ns = cpu_inside(before, l, ns);
+  const char *const doing = doing_now(2 * cpu_ns >= ns); /* before the GIL is taken: it may wait for that then */
+  const uint32_t stack = stack_now(t, l), name = stack ? tg__intern(t, TG_RAW_D_NAME, 0, doing, strlen(doing)) : 0;
+  if (!name || !atomic_load_explicit(&tg__running, memory_order_relaxed)) return;
+  const struct tg__open o = {.start_ticks = from_ticks,
+                             .name = name,
+                             .stack = stack,
+                             .shape = (uint32_t)(cpu_ns / 1000),
+                             .scope = TG_RAW_SAMPLE};
+  tg__record_put(t, &o, l->ticks, 0);
+}
+
+/* In ns, by how far both clocks have come since the first look. */
+static uint64_t ticks_to_ns(uint64_t ticks, const struct look *first, const struct look *l) {
+  const uint64_t span = l->ticks - first->ticks;
+  return span ? (uint64_t)((unsigned __int128)ticks * (l->wall_ns - first->wall_ns) / span) : 0;
+}
+
+static bool is_due(const struct look *first, const struct look *l) {
+  return l->wall_ns - first->wall_ns > WARM_NS && l->is_in_label && l->ticks > l->since &&
+         ticks_to_ns(l->ticks - l->since, first, l) >= LONG_NS &&
+         __atomic_load_n(&sampler.of->os_thread, __ATOMIC_RELAXED) == sampler.os_thread;
+}
+
+/* ---- the thread ------------------------------------------------------------------------------ */
+
+static void wait_ns(uint64_t ns) {
+  const struct timespec left = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+  syscall(SYS_futex, &sampler.stops, FUTEX_WAIT_PRIVATE, 0, &left, NULL, 0);
+}
+
+static void *watch(void *unused) {
+  const struct look first = look_now();
+  struct look before = first;
+  uint64_t rest_ns = 0, seed = first.ticks;
+  bool is_named = false;
+  prctl(PR_SET_NAME, "tachograph");
+  while (!atomic_load(&sampler.stops)) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    wait_ns(PERIOD_NS + (seed >> 33) % (PERIOD_NS / 3) + rest_ns);
+    rest_ns = 0;
+    const struct look l = look_now();
+    const bool is_due_now = is_due(&first, &l);
+    struct tg__thread *const t = is_due_now && !atomic_load(&sampler.stops) ? tg__thread() : NULL;
+    if (t) {
+      const uint64_t from = before.ticks > l.since ? before.ticks : l.since, used_ns = now_ns(CLOCK_THREAD_CPUTIME_ID);
+      if (!is_named) tg_thread_name("samples of Python stacks");
+      is_named = true;
+      take_sample(t, &before, &l, from, ticks_to_ns(l.ticks - from, &first, &l));
+      rest_ns = REST * (now_ns(CLOCK_THREAD_CPUTIME_ID) - used_ns);
+    }
+    before = l;
+  }
+  return NULL;
+}
+
+/* ---- the source ------------------------------------------------------------------------------ */
+
+static enum tg_err prepare_samples(uint32_t features, struct tg_error *e) { return tg__stack_prepare(e); }
+
+/* Without it nothing is missing but what long stretches are: it is no reason to refuse stacks. */
+static enum tg_err start_samples(uint32_t features, struct tg_error *e) {
+  char path[64];
+  if (features & TG_RECORD_CALLS) return TG_OK; /* every function is recorded */
+  sampler.of = tg__thread();
+  if (!sampler.of) return TG_OK;
+  sampler.os_thread = sampler.of->os_thread;
+  sampler.clock = (clockid_t)(~sampler.os_thread << 3 | 6); /* of this thread, as the kernel numbers such clocks */
+  snprintf(path, sizeof path, "/proc/self/task/%u/syscall", sampler.os_thread);
+  sampler.call_file = open(path, O_RDONLY | O_CLOEXEC);
+  atomic_store(&sampler.stops, 0);
+  sampler.runs = tg__thread_start(&sampler.thread, watch);
+  return TG_OK;
+}
+
+static void close_call_file(void) {
+  if (sampler.call_file >= 0) close(sampler.call_file);
+  sampler.call_file = -1;
+}
+
+/* Called without the GIL, which the thread may be waiting for. */
+static void stop_samples(void) {
+  if (!sampler.runs) return;
+  atomic_store(&sampler.stops, 1);
+  syscall(SYS_futex, &sampler.stops, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+  pthread_join(sampler.thread, NULL);
+  sampler.runs = false;
+  close_call_file();
+}
+
+static void fork_child(void) { /* the thread has not come along */
+  sampler.runs = false;
+  close_call_file();
+}
+
+static bool is_off(void) { return !sampler.runs; }
+
+static const struct tg__source source = {.name = "samples of Python stacks",
+                                         .features = TG_RECORD_STACKS,
+                                         .prepare = prepare_samples,
+                                         .start = start_samples,
+                                         .stop = stop_samples,
+                                         .fork_child = fork_child,
+                                         .is_off = is_off};
+
+bool tg__python_samples_register(PyObject *module) {
+  return tg__source_add(&source) || (PyErr_SetString(PyExc_RuntimeError, "too many sources"), false);
+}

@@ -1,0 +1,125 @@
+"""Samples of the stack in long stretches without an operator: which function, doing what, on a core or not; by what the
+program does there."""
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import tachograph as tg
+from tachograph import _record
+
+STACKS, CALLS = 4, 32
+pytestmark = pytest.mark.skipif(not os.access("/proc/self/syscall", os.R_OK), reason="no /proc/self/syscall")
+
+
+def record(path, work, label=True, features=STACKS):
+    """The samples of three steps of `work`, after as many in which the sampler learns the rate of the clock."""
+    _record.open(str(path), features=features)
+    try:
+        _record.resume()
+        for number in range(3):
+            if label:
+                _record.step_begin(f"ProfilerStep#{number}")
+            work()
+            if label:
+                _record.step_end()
+    finally:
+        _record.close()
+    with tg.open(path) as trace:
+        return list(trace.ask("events", where="category == 'python_sample'", args="Call stack,Thread CPU us"))
+
+
+def innermost(row):
+    return row["Call stack"].split(";")[0]
+
+
+def run_on_core():
+    end = time.thread_time() + 0.08
+    while time.thread_time() < end:
+        pass
+
+
+def sleep_long():
+    time.sleep(0.08)
+
+
+def wait_for_lock():
+    lock = threading.Lock()
+    lock.acquire()
+    lock.acquire(timeout=0.08)
+
+
+def wait_for_socket():
+    one, other = socket.socketpair()
+    threading.Timer(0.08, other.send, [b"x"]).start()
+    one.recv(1)
+    one.close()
+    other.close()
+
+
+def wait_for_pipe():
+    reading, writing = os.pipe()
+    threading.Timer(0.08, os.write, [writing, b"x"]).start()
+    os.read(reading, 1)
+    os.close(reading)
+    os.close(writing)
+
+
+def wait_for_child():
+    subprocess.run([sys.executable, "-S", "-c", "import time; time.sleep(0.08)"], check=True)
+
+
+@pytest.mark.parametrize(
+    ("work", "doing"),
+    [(run_on_core, "running"), (sleep_long, "sleep"), (wait_for_lock, "lock"), (wait_for_socket, "socket"),
+     (wait_for_pipe, "pipe"), (wait_for_child, "subprocess")],
+)  # fmt: skip
+def test_what_a_stretch_is(tmp_path, work, doing):
+    rows = record(tmp_path / "a.tacho", work)
+    ns = {}
+    for row in rows:
+        ns[row["name"]] = ns.get(row["name"], 0) + row["dur_ns"]
+    assert ns.get(doing, 0) >= 0.8 * sum(ns.values()) and ns[doing] >= 60_000_000, ns
+    inside = [r for r in rows if r["name"] == doing]
+    assert all(any(f": {work.__name__}" in frame for frame in r["Call stack"].split(";")) for r in inside)
+    if doing != "subprocess":
+        first = work.__code__.co_firstlineno
+        last = max(line for _, _, line in work.__code__.co_lines() if line)
+        places = [innermost(r) for r in inside]
+        assert all(f": {work.__name__}" in p and first < int(p.split("(")[1].split(")")[0]) <= last
+                   for p in places if "threading.py" not in p), places  # fmt: skip
+    on_core_us = sum(r["Thread CPU us"] for r in rows)
+    assert on_core_us > 100_000 if doing == "running" else on_core_us < 60_000, on_core_us  # of 3 x 80 ms
+
+
+def test_samples_do_not_overlap_and_lie_in_the_steps(tmp_path):
+    rows = record(tmp_path / "b.tacho", sleep_long)
+    spans = sorted((r["start_ns"], r["start_ns"] + r["dur_ns"]) for r in rows)
+    assert all(a[1] <= b[0] for a, b in zip(spans, spans[1:], strict=False))
+    with tg.open(tmp_path / "b.tacho") as trace:
+        steps = list(trace.ask("events", where="name ~ 'ProfilerStep'"))
+        assert all(s["start_ns"] <= a and b <= s["start_ns"] + s["dur_ns"]
+                   for a, b in spans for s in steps if s["start_ns"] <= a < s["start_ns"] + s["dur_ns"])  # fmt: skip
+        names = [t["name"] for t in trace.ask("tracks") if t["slices"] == len(rows)]
+        assert len(names) == 1 and "(samples of Python stacks)" in names[0]
+
+
+def step_then_sleep():
+    _record.step_begin("ProfilerStep#1")
+    _record.step_end()
+    time.sleep(0.08)
+
+
+def test_none_outside_labels_nor_with_every_call(tmp_path):
+    assert record(tmp_path / "c.tacho", step_then_sleep, label=False) == []
+    assert record(tmp_path / "d.tacho", sleep_long, features=STACKS | CALLS) == []
+
+
+def test_nothing_is_left(tmp_path):
+    record(tmp_path / "e.tacho", sleep_long)
+    assert _record.self_check()["samples of Python stacks"]
+    assert not any("samples" in t.name for t in threading.enumerate())
