@@ -15,9 +15,8 @@ struct c_name {
   const char *name; /* its ml_name: a method that was freed may have left its address to another */
   uint32_t id;
 };
-struct calls {       /* own[TG_SLOT_CALLS] */
-  uint64_t known;    /* session and attachment that this thread's state is of */
-  uint32_t too_deep; /* calls that found no room on the open stack and have not ended */
+struct calls {    /* own[TG_SLOT_CALLS] */
+  uint64_t known; /* session and attachment that this thread's state is of */
   uint32_t names_used;
   struct c_name names[NAMES];
 };
@@ -60,7 +59,7 @@ static void calls_insert(struct tg__thread *t, const struct tg__chain *c, uint32
   const uint32_t most = TG_OPEN_MAX - t->depth < OPEN_BEFORE_MAX ? TG_OPEN_MAX - t->depth : OPEN_BEFORE_MAX;
   uint32_t n = 0;
   for (uint32_t i = count; i-- > 0 && n < most;)
-    if (!tg__link_is_hidden(&c->links[i])) entries[n++] = call_entry(&c->links[i], start_ticks);
+    if (tg__link_is_shown(c, &c->links[i])) entries[n++] = call_entry(&c->links[i], start_ticks);
   memmove(&t->open[n], t->open, t->depth * sizeof t->open[0]);
   for (uint32_t i = 0; i < n; i++) t->open[i] = entries[n - 1 - i];
   t->depth += n;
@@ -85,7 +84,6 @@ static struct calls *calls_first(struct tg__thread *t, bool begins, uint64_t sta
   if (!k || !c) return NULL;
   if (k->known) calls_cut(t, attached.end_ticks);
   k->known = attachment_of(t);
-  k->too_deep = 0;
   c->depth = 0; /* it was not followed until now */
   if (tg__chain_now(t, c)) calls_insert(t, c, c->depth - begins, start_ticks);
   return k;
@@ -110,22 +108,18 @@ void tg__call_begin(const struct tg__frame *f) {
   struct calls *const k = t ? calls_here(t, true) : NULL;
   struct tg__chain *const c = k ? tg__chain(t) : NULL;
   const struct tg__link *const l = c ? tg__chain_enter(t, c, f) : NULL;
-  if (TG_UNLIKELY(!l)) return;
+  if (TG_UNLIKELY(!l || !tg__link_is_shown(c, l))) return;
   struct tg__open *const o = tg__open_push(t, f);
   if (TG_LIKELY(o != NULL))
     *o = call_entry(l, tg__ticks()); /* the clock last: what came before is not the function's time */
-  else
-    k->too_deep++;
 }
 
-/* Not on top: it was too deep, or entries above it never ended, or it began before all that was followed. */
-static void end_search(struct tg__thread *t, struct calls *k, const void *key, uint64_t now) {
+/* Not on top: it was too deep or is not shown, or entries above it never ended, or it began before all that was
+ * followed. */
+static void end_search(struct tg__thread *t, const void *key, uint64_t now) {
   uint32_t i = t->depth;
   while (i && t->open[i - 1].key != key) i--;
-  if (i)
-    tg__record_put(t, tg__open_pop(t, key), now, 0);
-  else if (k->too_deep)
-    k->too_deep--;
+  if (i) tg__record_put(t, tg__open_pop(t, key), now, 0);
 }
 
 static void end(const void *key) {
@@ -136,8 +130,7 @@ static void end(const void *key) {
     tg__record_put(t, o, now, 0);
     return;
   }
-  struct calls *const k = t ? calls_here(t, false) : NULL;
-  if (k) end_search(t, k, key, now);
+  if (t && calls_here(t, false)) end_search(t, key, now);
 }
 void tg__call_end(const struct tg__frame *f) { end(f); }
 
@@ -180,14 +173,12 @@ void tg__c_call_begin(const struct tg__frame *f, const PyMethodDef *method, PyOb
   struct calls *const k = t ? calls_here(t, false) : NULL;
   struct tg__chain *const c = k ? tg__chain(t) : NULL;
   const struct tg__link *const l = c ? tg__chain_caller(t, c, f) : NULL;
-  if (TG_UNLIKELY(!l)) return;
+  if (TG_UNLIKELY(!l || !tg__link_is_shown(c, l))) return;
   const uint32_t name = c_name(t, k, method, self);
   struct tg__open *const o = tg__open_push(t, c_key(f));
   if (TG_LIKELY(o != NULL))
     *o = (struct tg__open){
         .key = c_key(f), .name = name, .stack = l->node, .scope = TG_RAW_PYTHON_C_CALL, .start_ticks = tg__ticks()};
-  else
-    k->too_deep++;
 }
 void tg__c_call_end(const struct tg__frame *f) { end(c_key(f)); }
 

@@ -13,7 +13,15 @@
 
 #include <stdio.h>
 
-enum { ROOM_FIRST = 64, ROOM_MAX = 1024, ROOM_KEEP = 768, NODES_FIRST = 256, NODES_MAX = 1 << 20 };
+enum {
+  ROOM_FIRST = 64,
+  ROOM_MAX = 1024,
+  ROOM_KEEP = 768,
+  NODES_FIRST = 256,
+  NODES_MAX = 1 << 20,
+  PATH_MAX_BYTES = 1024,
+  NAME_MAX_BYTES = 512
+};
 
 const PyCodeObject *_Atomic tg__module_code;
 
@@ -23,14 +31,23 @@ const PyCodeObject *_Atomic tg__module_code;
  * orders them; an empty one ends the list. Never freed: other threads may be reading it. */
 static const char *_Atomic path_folders = "";
 
-/* The same list as torch makes for its Python tracer, so that names agree. */
+/* Folder of Tachograph's Python files, with its separator; "" = not known. Its functions are transparent: what they
+ * call has their caller's stack. Never freed. */
+static const char *_Atomic own_folder = "";
+
+/* The same list as torch makes for its Python tracer, so that names agree; and the folder of our own files. */
 static const char folders_source[] =
     "import os, site, sys\n"
     "paths = site.getsitepackages() + sys.path + [site.getuserbase(), site.getusersitepackages()]\n"
     "torch = sys.modules.get('torch')\n"
     "if getattr(torch, '__file__', None): paths.append(os.path.dirname(os.path.dirname(torch.__file__)))\n"
     "paths = sorted({os.path.abspath(p) for p in paths if isinstance(p, str)}, reverse=True)\n"
-    "folders = b''.join(os.fsencode(p + os.sep) + b'\\0' for p in paths if '\\0' not in p) + b'\\0'\n";
+    "folders = b''.join(os.fsencode(p + os.sep) + b'\\0' for p in paths if '\\0' not in p) + b'\\0'\n"
+    "own = getattr(sys.modules.get('tachograph'), '__file__', None)\n"
+    "own = os.fsencode(os.path.dirname(own) + os.sep) if own else b''\n";
+
+/* A bytes object's text, kept for ever: it changes with sys.path, rarely. */
+static const char *bytes_keep(PyObject *bytes) { return PyBytes_AS_STRING(Py_NewRef(bytes)); }
 
 static void folders_renew(void) {
   PyObject *const names = PyDict_New();
@@ -47,10 +64,12 @@ static void folders_renew(void) {
       text_len = len;
       atomic_store(&path_folders, text);
     } else if (len != text_len || memcmp(text, PyBytes_AS_STRING(folders), len) != 0) {
-      Py_INCREF(folders); /* kept for ever: sys.path rarely changes between recordings */
-      atomic_store(&path_folders, PyBytes_AS_STRING(folders));
+      atomic_store(&path_folders, bytes_keep(folders));
     }
   }
+  PyObject *const own = made ? PyDict_GetItemString(names, "own") : NULL; /* borrowed */
+  if (own && PyBytes_Check(own) && strcmp(PyBytes_AS_STRING(own), atomic_load(&own_folder)) != 0)
+    atomic_store(&own_folder, bytes_keep(own));
   PyErr_Clear();
   Py_XDECREF(made);
   Py_XDECREF(names);
@@ -64,6 +83,13 @@ static size_t folder_length(const char *path, size_t len) {
     folder += n + 1;
   }
   return 0;
+}
+
+static bool is_own(const PyCodeObject *code) {
+  const char *const folder = atomic_load_explicit(&own_folder, memory_order_acquire);
+  char path[PATH_MAX_BYTES];
+  tg__str_text(code->co_filename, path, sizeof path);
+  return *folder && strncmp(path, folder, strlen(folder)) == 0;
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
@@ -81,7 +107,6 @@ static bool nodes_grow(struct tg__chain *c) {
 }
 
 static uint32_t text_intern(struct tg__thread *t, uint32_t above, const PyCodeObject *code, int line, uint32_t module) {
-  enum { PATH_MAX_BYTES = 1024, NAME_MAX_BYTES = 512 };
   char path[PATH_MAX_BYTES], name[NAME_MAX_BYTES], text[PATH_MAX_BYTES + NAME_MAX_BYTES + 64];
   const size_t path_len = tg__str_text(code->co_filename, path, sizeof path);
   const size_t name_len = tg__str_text(code->co_name, name, sizeof name);
@@ -130,7 +155,7 @@ void tg__link_number_new(struct tg__thread *t, struct tg__chain *c, struct tg__l
   const bool cut = link == c->links && link->previous && !link->self;
   const uint32_t below = cut ? outside_number(t) : above;
   struct tg__node node = {.id = below, .call = call};
-  if (!tg__frame_is_hidden(link->frame, code)) {
+  if (!tg__frame_is_hidden(link->frame, code) && !is_own(code)) {
     const int line = link->self ? code->co_firstlineno : tg__code_line(code, tg__frame_instr(link->frame));
     node = node_make(t, code, line, link->self, below, call);
   }

@@ -63,9 +63,10 @@ void tg__gil_release(void);
 
 extern const PyCodeObject *_Atomic tg__module_code; /* of nn.Module.__call__, while modules are recorded; else NULL */
 
-/* Not a function that Python would show. */
-static inline bool tg__link_is_hidden(const struct tg__link *l) {
-  return tg__frame_is_mark(l->frame) || tg__frame_is_hidden(l->frame, tg__frame_code(l->frame));
+/* A function that is shown: not a mark, not a frame that Python hides, and none of Tachograph's own. Those have no
+ * STACK entry, as have frames that there is no room for. */
+static inline bool tg__link_is_shown(const struct tg__chain *c, const struct tg__link *l) {
+  return l->node != (l > c->links ? l[-1].node : 0);
 }
 
 static inline void tg__link_read(struct tg__link *l, const struct tg__frame *f, bool lines) {
