@@ -70,7 +70,7 @@ enum tg_err tg_ask_memory(struct tg_trace *trace, const struct tg_arg *args, siz
   return err;
 }
 
-/* ---- the CPU --------------------------------------------------------------------------------- */
+/* ---- what is noted in a trace --------------------------------------------------------------------------------- */
 
 void tg_add_cpu_peak(struct tg_trace *handle) {
   struct tg__columns *const trace = handle->columns;
@@ -87,4 +87,8 @@ void tg_add_cpu_peak(struct tg_trace *handle) {
   snprintf(text + n + more, sizeof text - (size_t)(n + more), "\"bytes_per_s\": %.4g, \"threads\": %u}",
            peak.bytes_per_s, peak.threads);
   (void)tg__trace_add_meta(trace, "cpuPeak", text);
+}
+
+bool tg_add_member(struct tg_trace *handle, const char *key, const char *json) {
+  return tg__trace_add_meta(handle->columns, key, json);
 }

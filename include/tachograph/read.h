@@ -96,6 +96,9 @@ TG_API const char *tg_fallback_question(const struct tg_trace *trace);
 /* Measure what this machine's CPU can do, for a second or so, and note it in a trace of this machine that names no
  * device, for roofline and mfu; tg_save keeps it. Nothing happens where it cannot be measured. */
 TG_API void tg_add_cpu_peak(struct tg_trace *trace);
+/* Note one more member of the document of every rank, which the question document lists and tg_save keeps; json is the
+ * text of its value. Both are copied. false: no memory. */
+TG_API bool tg_add_member(struct tg_trace *trace, const char *key, const char *json);
 
 /* Check every invariant of the in-memory trace. false: *error names the first that does not hold (a defect of this
  * library). */

@@ -52,7 +52,7 @@ class Table(_read.Table, Generic[_Row]):
 class OverviewRow(TypedDict):
     """what the trace is: one row per quantity and rank"""
     rank: int | None  # rank of the job
-    group: str | None  # summary, category, phase, device, property, gpu, loss
+    group: str | None  # summary, category, phase, device, property, gpu, loss, run
     quantity: str | None  # what is counted or measured
     value: float | None  # the number; unknown for a text
     unit: str | None  # unit of value

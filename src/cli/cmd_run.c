@@ -17,7 +17,6 @@
 
 enum { DEFAULT_STEPS = 20, DEFAULT_SECONDS = 30 };
 enum { STOPPED_BY_SIGNAL = 128 };
-enum { NOISY_PCT = 5, SAYS_NOTHING_PCT = 100 };           /* widths of an interval: the second is that of a step */
 enum { LEAST_BYTES = 256 << 10, LEAST_MEMORY = 1 << 20 }; /* of a recording: tachograph/record.h; a test compares */
 static const int64_t DEFAULT_BYTES = (int64_t)512 << 20;
 
@@ -31,6 +30,7 @@ struct run {
   int64_t steps, bytes, memory;
   double seconds;
   int status;                   /* of the program */
+  int64_t run_ns;               /* from its start to its end */
   bool packed;                  /* `file` is there */
   int64_t overwritten, no_room; /* records that are not in it */
 };
@@ -204,8 +204,10 @@ static enum tg_err start(struct run *r, struct tg_error *e) {
   if (!err) {
     const struct tg__variable variables[] = {
         {"TACHOGRAPH_RUN", text}, {"TACHOGRAPH_RUN_FOLDER", folder}, {"PYTHONPATH", path.buf}};
+    const int64_t began_ns = tg__clock_ns();
     err = tg__program_run(r->argv, variables, sizeof variables / sizeof *variables,
                           tg__cli_wants_json(r->c) ? STDERR_FILENO : -1, &r->status, e);
+    r->run_ns = tg__clock_ns() - began_ns;
   }
   tg__out_free(&settings);
   tg__out_free(&path);
@@ -269,6 +271,13 @@ static void count_lost(struct run *r, const struct tg_trace *t) {
   r->no_room = tg_loss_count(t, "skipped_no_room");
 }
 
+static void note_run(const struct run *r, struct tg__run_log *log, struct tg_trace *t) {
+  struct tg__out facts = {0};
+  tg__run_facts_put(log, r->status, r->run_ns, &facts);
+  if (!facts.err) (void)tg_add_member(t, "run", facts.buf);
+  tg__out_free(&facts);
+}
+
 /* Everything that was recorded becomes one packed file; the raw files go when it is written. */
 static enum tg_err pack_recording(struct run *r, struct tg__run_log *log, struct tg_error *e) {
   struct tg__arena arena = {0};
@@ -288,6 +297,7 @@ static enum tg_err pack_recording(struct run *r, struct tg__run_log *log, struct
   if (!err) note_killed(trace, log);
   if (!err) count_lost(r, trace);
   if (!err) tg_add_cpu_peak(trace); /* the program has ended; roofline needs it */
+  if (!err) note_run(r, log, trace);
   if (!err) err = tg_save(trace, r->file, e);
   r->packed = !err;
   for (size_t i = 0; r->packed && i < count; i++) tg__path_remove(names[i]);
@@ -301,29 +311,24 @@ static bool to_stderr(void *ctx, const char *bytes, size_t len) { return fwrite(
 
 static void print_overhead(struct tg__run_log *log) {
   const struct tg__run_median with = tg__run_median_of(&log->with), without = tg__run_median_of(&log->without);
-  const struct tg__run_inflation cost = tg__run_inflation_of(with, without);
+  const struct tg__run_inflation cost = tg__run_cost(log);
   char a[32], b[32];
   if (!log->window_began) return;
-  if (isnan(cost.percent)) {
+  if (with.low < 0 || without.low < 0) {
     fprintf(stderr,
-            "overhead   unknown: %zu steps ran with recording and %zu without, at least six of each are needed\n",
+            "overhead   could not be measured here: %zu steps ran with recording and %zu without, at least six of each "
+            "are needed\n",
             log->with.count, log->without.count);
     return;
   }
-  fprintf(stderr,
-          "overhead   a step took %s while recorded (n = %zu), %s otherwise (n = %zu): ", tg__human_ns(with.median, a),
-          log->with.count, tg__human_ns(without.median, b), log->without.count);
-  if (cost.high - cost.low < SAYS_NOTHING_PCT)
-    fprintf(stderr, "%+.1f %% (95 %% interval %+.1f to %+.1f)\n", cost.percent, cost.low, cost.high);
+  fprintf(stderr, "overhead   a step took %s while recorded (n = %zu), %s otherwise (n = %zu); ",
+          tg__human_ns(with.median, a), log->with.count, tg__human_ns(without.median, b), log->without.count);
+  if (isnan(cost.percent))
+    fputs("what recording\n           adds to a step's CPU time could not be measured here: steps differ too much\n",
+          stderr);
   else
-    fputs("too noisy to estimate\n", stderr);
-  const struct tg__run_inflation cpu =
-      tg__run_inflation_of(tg__run_median_of(&log->cpu_with), tg__run_median_of(&log->cpu_without));
-  if (cost.high - cost.low > NOISY_PCT && !isnan(cpu.percent))
-    fprintf(stderr,
-            "           the machine is busy with other work; in CPU time of the training thread it is %+.1f %% "
-            "(%+.1f to %+.1f)\n",
-            cpu.percent, cpu.low, cpu.high);
+    fprintf(stderr, "recording\n           adds %.1f %% to a step's CPU time (95 %% interval %+.1f to %+.1f)\n",
+            cost.percent, cost.low, cost.high);
 }
 
 /* Ctrl-C once more, when the program has ended and what it recorded is being packed or read: what there is, and how to
@@ -437,7 +442,7 @@ static void print_json(struct run *r, struct tg__run_log *log) {
   struct tg__out out = {0};
   struct tg__jsonw w = {.out = &out};
   const struct tg__run_median with = tg__run_median_of(&log->with), without = tg__run_median_of(&log->without);
-  const struct tg__run_inflation cost = tg__run_inflation_of(with, without);
+  const struct tg__run_inflation cost = tg__run_cost(log);
   tg__json_open(&w, '{');
   tg__json_key(&w, "file");
   tg__json_cstr(&w, r->packed ? r->file : NULL);
@@ -466,10 +471,6 @@ static void print_json(struct run *r, struct tg__run_log *log) {
   tg__json_double(&w, cost.low);
   tg__json_double(&w, cost.high);
   tg__json_close(&w, ']');
-  const struct tg__run_inflation cpu =
-      tg__run_inflation_of(tg__run_median_of(&log->cpu_with), tg__run_median_of(&log->cpu_without));
-  tg__json_key(&w, "cpu_overhead_pct");
-  tg__json_double(&w, cpu.percent);
   tg__json_key(&w, "lost");
   tg__json_int(&w, log->lost);
   tg__json_key(&w, "notes");

@@ -44,6 +44,9 @@ static void read_step(struct reading *r, const char *text) {
     return;
   struct tg__run_log *const log = r->log;
   log->steps++;
+  if (ns > log->slowest_ns) log->slowest_ns = ns, log->slowest_step = number;
+  const bool is_after = strcmp(phase, "after") == 0;
+  if (strcmp(phase, "window") != 0) r->ok = r->ok && keep(is_after ? &log->after : &log->before, ns);
   if (strcmp(phase, "window") == 0) {
     r->ok = r->ok && keep(&log->with, ns) && keep(&log->cpu_with, cpu_ns);
     if (log->first_step < 0) log->first_step = number;
@@ -62,6 +65,8 @@ static void read_line(struct reading *r, const char *line) {
     read_step(r, rest);
   else if (starts(line, "process ", &rest))
     log->processes++;
+  else if (starts(line, "exception ", &rest) && (r->counts || !*log->exception))
+    snprintf(log->exception, sizeof log->exception, "%.*s", (int)sizeof log->exception - 1, rest);
   else if (starts(line, "note ", &rest))
     tg__run_log_note(log, rest);
   else if (strcmp(line, "unrecorded option") == 0)
@@ -83,7 +88,8 @@ static bool read_log(struct tg__run_log *log, const char *path) {
   if (r.counts) { /* replaces the steps of an earlier process without a window */
     log->steps = 0;
     log->with.count = log->without.count = log->cpu_with.count = log->cpu_without.count = 0;
-    log->first_step = log->last_step = -1;
+    log->before.count = log->after.count = 0;
+    log->first_step = log->last_step = log->slowest_step = log->slowest_ns = -1;
   }
   FILE *f = fopen(path, "re");
   if (!f) return true;
@@ -106,7 +112,7 @@ static void note_bare(struct tg__run_log *log, int64_t count, const char *why) {
 }
 
 bool tg__run_log_read(struct tg__run_log *log, const char *raw_folder) {
-  *log = (struct tg__run_log){.first_step = -1, .last_step = -1};
+  *log = (struct tg__run_log){.first_step = -1, .last_step = -1, .slowest_step = -1, .slowest_ns = -1};
   struct tg__arena arena = {0};
   const char **names;
   size_t count;
@@ -127,6 +133,8 @@ void tg__run_log_free(struct tg__run_log *log) {
   tg__free(log->without.ns);
   tg__free(log->cpu_with.ns);
   tg__free(log->cpu_without.ns);
+  tg__free(log->before.ns);
+  tg__free(log->after.ns);
 }
 
 /* ---- the overhead ---------------------------------------------------------------------------- */
@@ -148,12 +156,19 @@ struct tg__run_median tg__run_median_of(struct tg__raw_session_steps *steps) {
   return (struct tg__run_median){median, steps->ns[below], steps->ns[n - 1 - below]};
 }
 
-struct tg__run_inflation tg__run_inflation_of(struct tg__run_median with, struct tg__run_median without) {
-  if (with.low < 0 || without.low < 0 || without.median <= 0) return (struct tg__run_inflation){NAN, NAN, NAN};
+enum { ANYHOW_PCT = 5 }; /* half an interval that says enough of whatever cost */
+
+struct tg__run_inflation tg__run_cost(struct tg__run_log *log) {
+  const struct tg__run_median with = tg__run_median_of(&log->cpu_with), without = tg__run_median_of(&log->cpu_without);
+  const struct tg__run_inflation unknown = {NAN, NAN, NAN};
+  if (with.low < 0 || without.low < 0 || without.median <= 0) return unknown;
   /* The two series are independent: their intervals add as the sides of a right triangle. */
-  const double ratio = (double)with.median / (double)without.median;
-  const double width = hypot((double)(with.high - with.low) / (double)without.median,
+  const double ratio = (double)with.median / (double)without.median, percent = 100 * (ratio - 1);
+  const double width = 100 *
+                       hypot((double)(with.high - with.low) / (double)without.median,
                              ratio * (double)(without.high - without.low) / (double)without.median) /
                        2;
-  return (struct tg__run_inflation){100 * (ratio - 1), 100 * (ratio - 1 - width), 100 * (ratio - 1 + width)};
+  /* Recording cannot make a step shorter: where it seems to, the program's own steps differ. */
+  if (width > fmax(ANYHOW_PCT, percent / 3) || percent + width < 0) return unknown;
+  return (struct tg__run_inflation){percent, percent - width, percent + width};
 }

@@ -17,10 +17,13 @@ struct tg__run_log {
   struct tg__raw_session_steps with,
       without; /* durations of steps, of the first process in the list that has a recorded window */
   struct tg__raw_session_steps cpu_with,
-      cpu_without;               /* CPU time of the thread in them: what the machine does besides is not in it */
-  int64_t first_step, last_step; /* recorded ones, by number; -1 = none */
-  int64_t steps;                 /* seen in that process */
-  int64_t lost;                  /* records, in all processes */
+      cpu_without; /* CPU time of the thread in them: what the machine does besides is not in it */
+  struct tg__raw_session_steps before, after; /* of `without`, those before the window, and all after it */
+  int64_t slowest_step, slowest_ns;           /* of all that were timed; -1 = none */
+  char exception[512];                        /* what ended the program, with its line; "" = nothing did */
+  int64_t first_step, last_step;              /* recorded ones, by number; -1 = none */
+  int64_t steps;                              /* seen in that process */
+  int64_t lost;                               /* records, in all processes */
   int64_t bare_option, bare_environment; /* Pythons that were started in such a way that they could not be recorded */
   bool window_began;
   char notes[TG__RUN_NOTES][256]; /* each once */
@@ -31,16 +34,20 @@ bool tg__run_log_read(struct tg__run_log *log, const char *raw_folder);
 void tg__run_log_note(struct tg__run_log *log,
                       const char *text); /* unless it is there already, or there are too many */
 void tg__run_log_free(struct tg__run_log *log);
+/* How the run went as one JSON object, for the recording's document and the question overview: run_facts.c. `out` ends
+ * with a zero byte. status: of the program; run_ns: from its start to its end. */
+void tg__run_facts_put(struct tg__run_log *log, int status, int64_t run_ns, struct tg__out *out);
 
 /* Median and the interval that holds it in 95 of 100 cases; low and high are -1 below six values. Sorts the values. */
 struct tg__run_median {
   int64_t median, low, high;
 };
 struct tg__run_median tg__run_median_of(struct tg__raw_session_steps *steps);
-/* By how many percent `with` is longer than `without`, and the 95 % interval of that; NaN when it is not known. */
+/* By how many percent recording makes the CPU time of a step's thread longer, and the 95 % interval of that. NaN when
+ * it could not be measured: fewer than six steps of a kind, or an interval that says less than a factor of 1.5. */
 struct tg__run_inflation {
   double percent, low, high;
 };
-struct tg__run_inflation tg__run_inflation_of(struct tg__run_median with, struct tg__run_median without);
+struct tg__run_inflation tg__run_cost(struct tg__run_log *log);
 
 #endif

@@ -64,6 +64,12 @@ static const struct part parts[TG__REPORT_PARTS] = {
                                {{"sort", "self_device_ns desc"}, {"limit", "5"}, {"where", "self_device_ns > 0"}}},
     [TG__REPORT_KERNELS] = {"top_kernels", TG__Q_kernels, true, {{"sort", "total_ns desc"}, {"limit", "5"}}},
     [TG__REPORT_FINDINGS] = {"findings", TG__Q_findings, true, {{0}}},
+    [TG__REPORT_THREADS] = {"threads",
+                            TG__Q_tracks,
+                            true,
+                            {{"where", "kind = 'cpu' and slices > 0"},
+                             {"sort", "busy_ns desc"},
+                             {"columns", "pid,tid,kind,name,slices,busy_ns"}}},
 };
 
 static enum tg_err ask_part(struct tg_trace *trace, const struct tg__show_options *o, enum tg__report_part which,

@@ -15,6 +15,7 @@ enum tg__report_part {
   TG__REPORT_DEVICE_OPS,
   TG__REPORT_KERNELS,
   TG__REPORT_FINDINGS,
+  TG__REPORT_THREADS, /* with events, the busiest first */
   TG__REPORT_PARTS
 };
 struct tg__report {
@@ -40,5 +41,8 @@ void tg__put_findings_json(const struct tg_table *findings, double recorded_step
 
 void tg__report_print(const struct tg__report *r, const struct tg__show_options *o,
                       struct tg__out *out); /* report_text.c */
+/* What lies around the recorded steps: the run that they are of, other threads. report_run.c */
+void tg__report_run_print(const struct tg__report *r, const struct tg__show_options *o, unsigned indent, unsigned width,
+                          struct tg__out *out);
 
 #endif

@@ -555,6 +555,7 @@ void tg__report_print(const struct tg__report *r, const struct tg__show_options 
                                                        : wanted};
   put_title(&p);
   put_health(&p);
+  tg__report_run_print(r, o, LABEL, p.width, out);
   if (put_report_steps(&p)) put_parts(&p);
   put_labels(&p);
   put_tops(&p);

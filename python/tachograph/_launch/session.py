@@ -14,8 +14,10 @@ import json
 import mmap
 import os
 import sys
+import sysconfig
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +31,8 @@ LOG_LINES = 100_000
 RECORD, REST, LEAVE = 1, 2, 3
 LOOK_SECONDS = 0.1
 LEAD_STEPS = 3  # most steps between ranks
+EXCEPTION_CHARACTERS = 160
+LIBRARIES = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 # Programs that start the ranks and are none themselves, and torch's own helpers: nothing in them is the user's work.
 STARTERS = {"torchrun", "torchrun-script", "accelerate", "deepspeed"}
@@ -100,6 +104,19 @@ def _rank() -> int:
     return -1
 
 
+def last_exception() -> str:
+    """What ended the program, with the innermost line of its own code: "ValueError: no rows (train.py:12)"; "" where
+    nothing did. Python keeps it for debuggers before functions of atexit run."""
+    error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    if not isinstance(error, BaseException):
+        return ""
+    text = (str(error).splitlines() or [""])[0][:EXCEPTION_CHARACTERS]
+    said = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    lines = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    own = [place for place in lines if not place[0].startswith(("<", *LIBRARIES))] or lines
+    return f"{said} ({os.path.relpath(own[-1][0])}:{own[-1][1]})" if own else said
+
+
 class Session:
     def __init__(self, settings: dict):
         self.settings = settings
@@ -155,6 +172,9 @@ class Session:
     def _finish(self) -> None:
         if os.getpid() != self.pid:
             return
+        exception = last_exception()
+        if exception:
+            self.log.write(f"exception {exception}")
         self._close()
         self.log.write("end")
 

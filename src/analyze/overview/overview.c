@@ -187,6 +187,33 @@ static void put_losses(const struct view *v) {
   }
 }
 
+enum { RUN_TEXT_BYTES = 640 };
+
+/* A JSON string's text without the backslash in front of quotes and backslashes. */
+static struct tg__str unescaped(struct tg__str s, char *text) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < s.len && n < RUN_TEXT_BYTES; i++) {
+    if (s.ptr[i] == '\\' && i + 1 < s.len && (s.ptr[i + 1] == '"' || s.ptr[i + 1] == '\\')) i++;
+    text[n++] = s.ptr[i];
+  }
+  return (struct tg__str){text, n};
+}
+
+/* What `tachograph run` noted of the program: the keys are the quantities (src/cli/run_facts.c). */
+static void put_run(const struct view *v) {
+  const struct tg__str run = tg__document_member(v->t, v->rank, "run");
+  for (struct tg__members m = tg__members_of(run); tg__members_next(&m);) {
+    char quantity[32], buf[RUN_TEXT_BYTES];
+    const struct tg__str text = tg__unquoted(m.value);
+    int64_t value;
+    snprintf(quantity, sizeof quantity, "%.*s", (int)m.key.len, m.key.ptr);
+    if (text.ptr)
+      put_overview_text(v, "run", quantity, unescaped(text, buf));
+    else if (tg__str_to_int(m.value, &value))
+      put_count(v, "run", quantity, value, tg__str_has_suffix(m.key, "_ns") ? "ns" : "");
+  }
+}
+
 static enum tg_err put_overview_of_rank(const struct view *v) {
   struct counts c = {.per_cat = tg__alloc(((size_t)v->t->cat_count + 1) * sizeof *c.per_cat)};
   if (!c.per_cat) return TG_MEMORY;
@@ -198,6 +225,7 @@ static enum tg_err put_overview_of_rank(const struct view *v) {
   tg__free(c.per_cat);
   const enum tg_err err = put_gpu(v);
   put_losses(v);
+  put_run(v);
   return err;
 }
 

@@ -1,0 +1,63 @@
+/* How a run went, as its recording keeps it: the end of the program, and its steps outside the window, of which
+ * nothing but the time is known. */
+#include "cli/run_log.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { STOPPED_BY_SIGNAL = 128 };
+
+static const char *signal_name(int number) {
+  static const struct {
+    int number;
+    const char *name;
+  } names[] = {{SIGKILL, "SIGKILL"}, {SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"}, {SIGSEGV, "SIGSEGV"},
+               {SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},   {SIGHUP, "SIGHUP"}, {SIGFPE, "SIGFPE"},
+               {SIGILL, "SIGILL"},   {SIGPIPE, "SIGPIPE"}};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (names[i].number == number) return names[i].name;
+  return NULL;
+}
+
+static void put_int(struct tg__jsonw *w, const char *key, int64_t value) {
+  if (value < 0) return;
+  tg__json_key(w, key);
+  tg__json_int(w, value);
+}
+
+/* "exit status 1: ValueError: no rows (train.py:12)" */
+static void put_end(struct tg__jsonw *w, const struct tg__run_log *log, int status) {
+  const int number = status > STOPPED_BY_SIGNAL ? status - STOPPED_BY_SIGNAL : 0;
+  const char *const name = signal_name(number);
+  char text[sizeof log->exception + 64];
+  const int n = name ? snprintf(text, sizeof text, "stopped by signal %d (%s)", number, name)
+                     : snprintf(text, sizeof text, "exit status %d", status);
+  if (*log->exception) snprintf(text + n, sizeof text - (size_t)n, ": %s", log->exception);
+  tg__json_key(w, "ended");
+  tg__json_cstr(w, text);
+}
+
+static void put_series(struct tg__jsonw *w, const char *steps, const char *median, struct tg__raw_session_steps *s) {
+  put_int(w, steps, (int64_t)s->count);
+  put_int(w, median, tg__run_median_of(s).median);
+}
+
+void tg__run_facts_put(struct tg__run_log *log, int status, int64_t run_ns, struct tg__out *out) {
+  struct tg__jsonw w = {.out = out};
+  tg__json_open(&w, '{');
+  put_end(&w, log, status);
+  put_int(&w, "run_ns", run_ns);
+  if (log->steps) {
+    put_int(&w, "steps_timed", log->steps);
+    put_int(&w, "first_recorded_step", log->first_step);
+    put_int(&w, "last_recorded_step", log->last_step);
+    put_series(&w, "steps_before", "step_before_ns", &log->before);
+    put_series(&w, "steps_recorded", "step_recorded_ns", &log->with);
+    put_series(&w, "steps_after", "step_after_ns", &log->after);
+    put_int(&w, "slowest_step", log->slowest_step);
+    put_int(&w, "slowest_step_ns", log->slowest_ns);
+  }
+  tg__json_close(&w, '}');
+  tg__out_char(out, 0);
+}

@@ -1,0 +1,72 @@
+"""What a report says of the run around the recorded steps: how the program ended, its other steps and threads."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("tachograph._record")
+TACHOGRAPH = os.environ.get("TACHOGRAPH", "tachograph")
+
+RAISES = """
+import threading, time, torch
+w = torch.ones(4, requires_grad=True)
+o = torch.optim.SGD([w], lr=0.1)
+def helper():
+    for _ in range(30):
+        torch.ones(3).sin()
+def train():
+    for i in range(48):
+        o.zero_grad()
+        w.sum().backward()
+        time.sleep(0.3 if i == 40 else 0.005)
+        o.step()
+        if i == 22:
+            threads = [threading.Thread(target=helper) for _ in range(5)]
+            [t.start() for t in threads]
+            [t.join() for t in threads]
+    torch.ones(2).view(7, "no \\"rows\\"" if i < 0 else 9)  # line 18
+train()
+"""
+KILLED = "import os, torch\n[torch.ones(2).sin() for _ in range(9)]\nos.kill(os.getpid(), 9)\n"
+
+
+def run(tmp_path, text):
+    (tmp_path / "program.py").write_text(text)
+    environment = {**os.environ, "TACHOGRAPH_PYTHON": sys.executable, "OMP_NUM_THREADS": "1"}
+    command = [TACHOGRAPH, "run", "-o", "out", "program.py"]
+    result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    report = [TACHOGRAPH, "report", "out"]
+    page = subprocess.run(report, cwd=tmp_path, capture_output=True, text=True, timeout=60).stdout
+    ask = [TACHOGRAPH, "ask", "out", "overview", "--where", "group = 'run'", "--json"]
+    answer = json.loads(subprocess.run(ask, cwd=tmp_path, capture_output=True, text=True, timeout=60).stdout)
+    names = [column["name"] for column in answer["columns"]]
+    rows = [dict(zip(names, row, strict=True)) for row in answer["rows"]]
+    facts = {row["quantity"]: row["text"] or row["value"] for row in rows}
+    return result, " ".join(page.split()), facts
+
+
+def test_an_exception_with_its_line_the_other_steps_and_threads(tmp_path):
+    result, page, facts = run(tmp_path, RAISES)
+    assert result.returncode == 1
+    assert (
+        facts["ended"] == "exit status 1: RuntimeError: shape '[7, 9]' is invalid for input of size 2 (program.py:18)"
+    )
+    assert facts["ended"] in page
+    # a step ends where the next zero_grad begins: 6 end after the slow one, which lies outside the window of 20
+    timed = facts["steps_timed"]
+    assert 40 < timed < 48 and facts["steps_recorded"] == 20
+    assert facts["steps_before"] + facts["steps_after"] == timed - 20
+    assert facts["slowest_step"] == timed - 1 - 6 and 300e6 < facts["slowest_step_ns"] < facts["run_ns"]
+    assert facts["last_recorded_step"] - facts["first_recorded_step"] == 19
+    assert " and 3 more threads, " in page  # of 1 + 5, three are named
+
+
+def test_a_program_that_was_killed(tmp_path):
+    result, page, facts = run(tmp_path, KILLED)
+    assert result.returncode == 128 + 9
+    assert facts["ended"] == "stopped by signal 9 (SIGKILL)" and facts["ended"] in page
+    assert "steps_timed" not in facts
