@@ -353,7 +353,7 @@ class profile(_KinetoProfile):
             or not heard()
         ):
             return
-        words = [text for text in (window.overhead_words(), self.step_times.words()) if text]
+        words = [text for text in (window.count_words(), self.step_times.words()) if text]
         if words:
             info("; ".join(words))
 

@@ -112,8 +112,8 @@ class Recording:
         """Raises when this thread cannot stop it."""
 
     def _toggle(self, enable: bool, activities: Any) -> None: ...
-    def overhead_words(self) -> str:
-        """How much was recorded, and an estimate of what that cost; empty when it is not known."""
+    def count_words(self) -> str:
+        """How much was recorded; empty when it is not known."""
         return ""
 
     def _file(self) -> str:

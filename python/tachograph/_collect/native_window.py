@@ -9,7 +9,6 @@ from .. import _record
 from .._say import warn_once
 from .backend import Recipe, Recording
 from .native import NativeRecording, RecordError
-from .overhead import per_record_ns
 
 # Without these torch's own collector does it better; the others are left out with a warning where they cannot be had.
 _MUST = _record.OPS | _record.SHAPES
@@ -49,17 +48,8 @@ class NativeWindow(Recording):
             self.why_lost = stats["why"]
         self.stats.number_of_events = max(stats["records"] - self._native.tensor_records, 0)
 
-    def overhead_words(self) -> str:
-        events, window_ns = self.stats.number_of_events, self.stats.profiling_window_duration_sec * 1e9
-        words = f"{events:,} events recorded, {self.lost:,} lost"
-        each_ns = per_record_ns(self._native.features) if events and window_ns else None
-        if each_ns is None:
-            return words
-        made = events + self.lost
-        return (
-            words
-            + f", about {min(100.0, 100 * made * each_ns / window_ns):.1f} % of the window ({each_ns:.0f} ns of CPU an event on this machine)"
-        )
+    def count_words(self) -> str:
+        return f"{self.stats.number_of_events:,} events recorded, {self.lost:,} lost"
 
     def _drop(self) -> None:
         self._native.stop()
