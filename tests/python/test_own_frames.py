@@ -8,8 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 record = pytest.importorskip("tachograph._record")
-import tachograph  # noqa: E402
-from tachograph.profiler import profile, record_function, schedule  # noqa: E402
+import tachograph
+from tachograph.profiler import profile, record_function, schedule
 
 pytestmark = pytest.mark.skipif(record.frames() is not None, reason=str(record.frames()))
 FOLDER = os.path.basename(os.path.dirname(tachograph.__file__)) + os.sep
