@@ -273,7 +273,7 @@ static void count_lost(struct run *r, const struct tg_trace *t) {
 
 static void note_run(const struct run *r, struct tg__run_log *log, struct tg_trace *t) {
   struct tg__out facts = {0};
-  tg__run_facts_put(log, r->status, r->run_ns, &facts);
+  tg__run_log_facts(log, r->status, r->run_ns, &facts);
   if (!facts.err) (void)tg_add_member(t, "run", facts.buf);
   tg__out_free(&facts);
 }
@@ -311,7 +311,7 @@ static bool to_stderr(void *ctx, const char *bytes, size_t len) { return fwrite(
 
 static void print_overhead(struct tg__run_log *log) {
   const struct tg__run_median with = tg__run_median_of(&log->with), without = tg__run_median_of(&log->without);
-  const struct tg__run_inflation cost = tg__run_cost(log);
+  const struct tg__run_inflation cost = tg__run_log_cost(log);
   char a[32], b[32];
   if (!log->window_began) return;
   if (with.low < 0 || without.low < 0) {
@@ -442,7 +442,7 @@ static void print_json(struct run *r, struct tg__run_log *log) {
   struct tg__out out = {0};
   struct tg__jsonw w = {.out = &out};
   const struct tg__run_median with = tg__run_median_of(&log->with), without = tg__run_median_of(&log->without);
-  const struct tg__run_inflation cost = tg__run_cost(log);
+  const struct tg__run_inflation cost = tg__run_log_cost(log);
   tg__json_open(&w, '{');
   tg__json_key(&w, "file");
   tg__json_cstr(&w, r->packed ? r->file : NULL);

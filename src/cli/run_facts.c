@@ -20,14 +20,14 @@ static const char *signal_name(int number) {
   return NULL;
 }
 
-static void put_int(struct tg__jsonw *w, const char *key, int64_t value) {
+static void put_count(struct tg__jsonw *w, const char *key, int64_t value) {
   if (value < 0) return;
   tg__json_key(w, key);
   tg__json_int(w, value);
 }
 
 /* "exit status 1: ValueError: no rows (train.py:12)" */
-static void put_end(struct tg__jsonw *w, const struct tg__run_log *log, int status) {
+static void put_ending(struct tg__jsonw *w, const struct tg__run_log *log, int status) {
   const int number = status > STOPPED_BY_SIGNAL ? status - STOPPED_BY_SIGNAL : 0;
   const char *const name = signal_name(number);
   char text[sizeof log->exception + 64];
@@ -38,25 +38,25 @@ static void put_end(struct tg__jsonw *w, const struct tg__run_log *log, int stat
   tg__json_cstr(w, text);
 }
 
-static void put_series(struct tg__jsonw *w, const char *steps, const char *median, struct tg__raw_session_steps *s) {
-  put_int(w, steps, (int64_t)s->count);
-  put_int(w, median, tg__run_median_of(s).median);
+static void put_steps(struct tg__jsonw *w, const char *steps, const char *median, struct tg__raw_session_steps *s) {
+  put_count(w, steps, (int64_t)s->count);
+  put_count(w, median, tg__run_median_of(s).median);
 }
 
-void tg__run_facts_put(struct tg__run_log *log, int status, int64_t run_ns, struct tg__out *out) {
+void tg__run_log_facts(struct tg__run_log *log, int status, int64_t run_ns, struct tg__out *out) {
   struct tg__jsonw w = {.out = out};
   tg__json_open(&w, '{');
-  put_end(&w, log, status);
-  put_int(&w, "run_ns", run_ns);
+  put_ending(&w, log, status);
+  put_count(&w, "run_ns", run_ns);
   if (log->steps) {
-    put_int(&w, "steps_timed", log->steps);
-    put_int(&w, "first_recorded_step", log->first_step);
-    put_int(&w, "last_recorded_step", log->last_step);
-    put_series(&w, "steps_before", "step_before_ns", &log->before);
-    put_series(&w, "steps_recorded", "step_recorded_ns", &log->with);
-    put_series(&w, "steps_after", "step_after_ns", &log->after);
-    put_int(&w, "slowest_step", log->slowest_step);
-    put_int(&w, "slowest_step_ns", log->slowest_ns);
+    put_count(&w, "steps_timed", log->steps);
+    put_count(&w, "first_recorded_step", log->first_step);
+    put_count(&w, "last_recorded_step", log->last_step);
+    put_steps(&w, "steps_before", "step_before_ns", &log->before);
+    put_steps(&w, "steps_recorded", "step_recorded_ns", &log->with);
+    put_steps(&w, "steps_after", "step_after_ns", &log->after);
+    put_count(&w, "slowest_step", log->slowest_step);
+    put_count(&w, "slowest_step_ns", log->slowest_ns);
   }
   tg__json_close(&w, '}');
   tg__out_char(out, 0);

@@ -158,7 +158,7 @@ struct tg__run_median tg__run_median_of(struct tg__raw_session_steps *steps) {
 
 enum { ANYHOW_PCT = 5 }; /* half an interval that says enough of whatever cost */
 
-struct tg__run_inflation tg__run_cost(struct tg__run_log *log) {
+struct tg__run_inflation tg__run_log_cost(struct tg__run_log *log) {
   const struct tg__run_median with = tg__run_median_of(&log->cpu_with), without = tg__run_median_of(&log->cpu_without);
   const struct tg__run_inflation unknown = {NAN, NAN, NAN};
   if (with.low < 0 || without.low < 0 || without.median <= 0) return unknown;

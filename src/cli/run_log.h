@@ -36,7 +36,7 @@ void tg__run_log_note(struct tg__run_log *log,
 void tg__run_log_free(struct tg__run_log *log);
 /* How the run went as one JSON object, for the recording's document and the question overview: run_facts.c. `out` ends
  * with a zero byte. status: of the program; run_ns: from its start to its end. */
-void tg__run_facts_put(struct tg__run_log *log, int status, int64_t run_ns, struct tg__out *out);
+void tg__run_log_facts(struct tg__run_log *log, int status, int64_t run_ns, struct tg__out *out);
 
 /* Median and the interval that holds it in 95 of 100 cases; low and high are -1 below six values. Sorts the values. */
 struct tg__run_median {
@@ -48,6 +48,6 @@ struct tg__run_median tg__run_median_of(struct tg__raw_session_steps *steps);
 struct tg__run_inflation {
   double percent, low, high;
 };
-struct tg__run_inflation tg__run_cost(struct tg__run_log *log);
+struct tg__run_inflation tg__run_log_cost(struct tg__run_log *log);
 
 #endif

@@ -20,8 +20,8 @@ static int64_t run_value(const struct tg__report *r, const char *quantity) {
 }
 
 /* ", before 31.2 ms (14 steps)" */
-static void put_series(const struct tg__report *r, const char *steps, const char *median, const char *which, bool *any,
-                       struct tg__out *text) {
+static void put_steps_of(const struct tg__report *r, const char *steps, const char *median, const char *which,
+                         bool *any, struct tg__out *text) {
   char a[NUMBER_BYTES];
   const int64_t count = run_value(r, steps), ns = run_value(r, median);
   if (count == TG_NULL_INT || count <= 0 || ns == TG_NULL_INT) return;
@@ -42,9 +42,9 @@ static void put_run_steps(const struct tg__report *r, struct tg__out *text) {
                    (long long)timed);
   else
     tg__out_format(text, "; %lld step%s timed", (long long)timed, timed == 1 ? "" : "s");
-  put_series(r, "steps_before", "step_before_ns", "before", &any, text);
-  put_series(r, "steps_recorded", "step_recorded_ns", "recorded", &any, text);
-  put_series(r, "steps_after", "step_after_ns", "after", &any, text);
+  put_steps_of(r, "steps_before", "step_before_ns", "before", &any, text);
+  put_steps_of(r, "steps_recorded", "step_recorded_ns", "recorded", &any, text);
+  put_steps_of(r, "steps_after", "step_after_ns", "after", &any, text);
   if (any && timed > 1 && slowest != TG_NULL_INT)
     tg__out_format(text, "; the longest is step %lld, %s", (long long)slowest, tg__human_ns(slowest_ns, a));
 }
