@@ -44,7 +44,7 @@ struct tg__cli {
   struct tg_arg *arguments; /* options for the question or format */
   size_t argument_count;
   struct tg__arena arena;
-  const char *format;   /* text, json or csv */
+  const char *format;   /* text, json, csv or md; of a report html too */
   const char *out_path; /* "-" = standard output */
   unsigned threads;
   bool color;

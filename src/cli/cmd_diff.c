@@ -24,9 +24,10 @@ static int failed(struct tg__cli *c, enum tg_err err, const struct tg_error *e, 
 /* The page of headline and sections, or the table where the diff is no such thing (--question, --by name, conditions).
  */
 static int show(const struct tg__cli *c, struct tg_table *t) {
-  const bool markdown = tg__cli_setting(c, "markdown") != NULL;
-  if (strcmp(c->format, "text") != 0 || !tg__diff_is_page(t)) {
-    if (markdown)
+  const bool flag = tg__cli_setting(c, "markdown") != NULL, is_md = strcmp(c->format, "md") == 0;
+  const bool markdown = flag || is_md;
+  if ((strcmp(c->format, "text") != 0 && !is_md) || !tg__diff_is_page(t)) {
+    if (flag)
       return tg__cli_usage(c, NULL,
                            "--markdown is for the diff by step, op, …; not for --question, --by name or --json");
     return tg__cli_table(c, t, tg__cli_argument(c, "limit") || strcmp(c->format, "text") != 0 ? 0 : ROWS_AS_TEXT);

@@ -12,7 +12,7 @@ static int print(struct tg__cli *c, struct tg_trace *trace) {
 int tg__cmd_report(struct tg__cli *c) {
   if (!tg__cli_needs(c, 1)) return TG__EXIT_USAGE;
   if (strcmp(c->format, "csv") == 0)
-    return tg__cli_usage(c, NULL, "the report is text, json or html; csv is for the tables of 'ask'");
+    return tg__cli_usage(c, NULL, "the report is text, json, html or md; csv is for the tables of 'ask'");
   struct tg_trace *trace = NULL;
   struct tg_error e = {0};
   int status = tg__cli_open_run(c, c->operands[0], &trace, &e) ? tg__cli_failed(c, &e, NULL)

@@ -254,11 +254,12 @@ static int set_format(struct tg__cli *c) {
   if (!given)
     given = tg__str_has_suffix(out, ".json")                ? "json"
             : tg__str_has_suffix(out, ".csv")               ? "csv"
+            : tg__str_has_suffix(out, ".md")                ? "md"
             : is_report && tg__str_has_suffix(out, ".html") ? "html"
                                                             : "text";
   const struct tg__format *format = tg__format_find(given);
   if (!format || (!format->table && !(is_report && format->report)))
-    return tg__cli_usage(c, NULL, "'%s' is no format for a table: text, json or csv", given);
+    return tg__cli_usage(c, NULL, "'%s' is no format for a table: text, json, csv or md", given);
   c->format = given;
   return -1;
 }

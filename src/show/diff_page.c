@@ -72,24 +72,6 @@ static void put_right(struct tg__out *out, const char *text, unsigned width) {
   tg__out_bytes(out, s.ptr, s.len);
 }
 
-/* A name in a code span of a Markdown table: characters that would end either are replaced. */
-static void put_code(struct tg__out *out, struct tg__str s) {
-  tg__out_char(out, '`');
-  size_t i = 0;
-  while (i < s.len && i < CODE_BYTES) {
-    const unsigned n = tg__utf8_length((const unsigned char *)s.ptr + i, s.len - i);
-    const char c = s.ptr[i];
-    if (c == '|')
-      tg__out_text(out, "\\|");
-    else if (c == '`')
-      tg__out_char(out, '\'');
-    else
-      tg__put_clean(out, (struct tg__str){s.ptr + i, n ? n : 1});
-    i += n ? n : 1;
-  }
-  tg__out_text(out, i < s.len ? "…`" : "`");
-}
-
 static const char *paint(const struct page *p, size_t row) {
   if (!p->color) return "";
   const bool good =
@@ -111,7 +93,7 @@ static void put_diff_page_row(const struct page *p, size_t row, struct tg__str l
                        quantity = show_quantity ? diff_page_cell(p, p->quantity, row) : TG_STR("");
   if (p->markdown) {
     tg__out_text(p->out, "| ");
-    put_code(p->out, label);
+    tg__put_md_code(p->out, label, CODE_BYTES);
     tg__out_format(p->out, "%s%.*s | %s | %s | %s | %s | %.*s |\n", quantity.len ? " " : "", (int)quantity.len,
                    quantity.ptr, a, b, change, interval, (int)verdict.len, verdict.ptr);
     return;
@@ -203,16 +185,12 @@ static void put_section(const struct page *p, const struct section *s) {
   if (judged && !s->all) put_rest(p, s, changed, shown, quiet);
 }
 
-/* Names of devices and operators are in it: neither a terminal nor Markdown is to take them for more than text. */
 static void put_note(const struct page *p, const char *note) {
-  for (const char *at = note; *at;) {
-    const size_t plain = p->markdown ? strcspn(at, "<*`|[") : strlen(at);
-    tg__put_clean(p->out, (struct tg__str){at, (uint32_t)plain});
-    at += plain;
-    if (!*at) break;
-    tg__out_char(p->out, '\\');
-    tg__out_char(p->out, *at++);
-  }
+  const struct tg__str text = {note, (uint32_t)strlen(note)};
+  if (p->markdown)
+    tg__put_md(p->out, text);
+  else
+    tg__put_clean(p->out, text);
 }
 
 static void put_diff_page_notes(const struct page *p) {

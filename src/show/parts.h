@@ -60,6 +60,21 @@ void tg__put_blanks(struct tg__out *out, unsigned n);
  * break; the number of lines. */
 unsigned tg__put_wrapped(struct tg__out *out, struct tg__str s, unsigned indent, unsigned width, unsigned most_lines);
 
+/* ---- text.c: cells as people read them ------------------------------------------------------- */
+
+enum { TG__CELL_BYTES = 64 }; /* room for a number and its unit */
+bool tg__cell_is_known(const struct tg__column *c, size_t row);
+/* "12.3 ms", "-" where it is unknown. Numbers are written to buf, which has TG__CELL_BYTES. */
+struct tg__str tg__cell_text(const struct tg_table *t, const struct tg__column *c, size_t row, char *buf);
+
+/* ---- md.c: text in Markdown ------------------------------------------------------------------ */
+
+/* A sentence: what Markdown would take for more than text is escaped. */
+void tg__put_md(struct tg__out *out, struct tg__str s);
+/* A name in a code span that may stand in a table; what would end either is replaced, what is beyond `most` bytes cut.
+ */
+void tg__put_md_code(struct tg__out *out, struct tg__str s, size_t most);
+
 /* ---- walk.c: all events in the order of their file ------------------------------------------- */
 
 struct tg__event {

@@ -33,6 +33,15 @@ size_t tg__find_row(const struct tg_table *t, const char *column, const char *va
   return SIZE_MAX;
 }
 
+int64_t tg__report_step(const struct tg__report *r, const char *statistic, const char *column) {
+  const struct tg_table *t = r->parts[TG__REPORT_STEPS];
+  const int64_t rank = r->trace->ranks[r->rank].number;
+  size_t i = t ? tg__find_row(t, "step", statistic, 0) : SIZE_MAX;
+  while (i != SIZE_MAX && rank >= 0 && tg__cell_int(t, i, "rank") != rank)
+    i = tg__find_row(t, "step", statistic, i + 1);
+  return i == SIZE_MAX ? TG_NULL_INT : tg__cell_int(t, i, column);
+}
+
 /* ---- asking ---------------------------------------------------------------------------------- */
 
 struct part {
@@ -169,13 +178,13 @@ static void choose_next(struct tg__report *r, struct tg_trace *t, const struct t
 
 /* ---- the public functions -------------------------------------------------------------------- */
 
-static void free_report(struct tg__report *r) {
+void tg__report_free(struct tg__report *r) {
   for (unsigned i = 0; i < TG__REPORT_PARTS; i++) tg__table_free(r->parts[i]);
   tg__out_free(&r->next);
 }
 
-static enum tg_err make_report(struct tg_trace *t, const struct tg__show_options *o, struct tg__report *r,
-                               struct tg_error *e) {
+enum tg_err tg__report_make(struct tg_trace *t, const struct tg__show_options *o, struct tg__report *r,
+                            struct tg_error *e) {
   *r = (struct tg__report){.trace = t->columns, .is_valid = tg__ranks_are_valid(t)};
   for (unsigned i = 0; i < TG__REPORT_PARTS; i++) {
     const enum tg_err err = ask_part(t, o, (enum tg__report_part)i, r, e);
@@ -189,9 +198,9 @@ static enum tg_err make_report(struct tg_trace *t, const struct tg__show_options
 enum tg_err tg__text_report(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
                             struct tg_error *e) {
   struct tg__report r;
-  const enum tg_err err = make_report(t, o, &r, e);
+  const enum tg_err err = tg__report_make(t, o, &r, e);
   if (!err) tg__report_print(&r, o, out);
-  free_report(&r);
+  tg__report_free(&r);
   return err ? err : tg__show_end(out, e);
 }
 
@@ -206,7 +215,7 @@ static double step_ns(const struct tg__report *r) {
 enum tg_err tg__json_report(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
                             struct tg_error *e) {
   struct tg__report r;
-  const enum tg_err err = make_report(t, o, &r, e);
+  const enum tg_err err = tg__report_make(t, o, &r, e);
   if (!err) {
     tg__out_text(out, "{\"report\":{");
     for (unsigned i = 0; i < TG__REPORT_PARTS; i++) {
@@ -222,6 +231,6 @@ enum tg_err tg__json_report(struct tg_trace *t, const struct tg__show_options *o
     tg__json_body(out, (struct tg__str){r.next.buf, (uint32_t)r.next.len});
     tg__out_text(out, "\"}\n");
   }
-  free_report(&r);
+  tg__report_free(&r);
   return err ? err : tg__show_end(out, e);
 }

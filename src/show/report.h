@@ -28,6 +28,13 @@ struct tg__report {
   const char *next_why;
 };
 
+/* Ask for all parts; free also after a failure. */
+enum tg_err tg__report_make(struct tg_trace *t, const struct tg__show_options *o, struct tg__report *r,
+                            struct tg_error *e);
+void tg__report_free(struct tg__report *r);
+/* The figure of a statistic ("p50", "mean") of the steps of the rank shown; TG_NULL_INT. */
+int64_t tg__report_step(const struct tg__report *r, const char *statistic, const char *column);
+
 /* Cells by name; unknown where the table has no such column. */
 int64_t tg__cell_int(const struct tg_table *t, size_t row, const char *column);
 double tg__cell_real(const struct tg_table *t, size_t row, const char *column);

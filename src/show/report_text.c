@@ -255,18 +255,8 @@ static void put_health(const struct page *p) {
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-static size_t summary_row(const struct page *p, const char *statistic) {
-  const struct tg_table *t = p->r->parts[TG__REPORT_STEPS];
-  const int64_t rank = p->r->trace->ranks[p->r->rank].number;
-  size_t i = tg__find_row(t, "step", statistic, 0);
-  while (i != SIZE_MAX && rank >= 0 && tg__cell_int(t, i, "rank") != rank)
-    i = tg__find_row(t, "step", statistic, i + 1);
-  return i;
-}
-
 static int64_t summary(const struct page *p, const char *statistic, const char *column) {
-  const size_t row = summary_row(p, statistic);
-  return row == SIZE_MAX ? TG_NULL_INT : tg__cell_int(p->r->parts[TG__REPORT_STEPS], row, column);
+  return tg__report_step(p->r, statistic, column);
 }
 
 static bool is_one_recording(const struct page *p) {
@@ -312,7 +302,7 @@ static bool put_report_steps(const struct page *p) {
   const struct tg_table *rows = p->r->parts[TG__REPORT_STEP_ROWS];
   char a[NUMBER_BYTES], b[NUMBER_BYTES], c[NUMBER_BYTES];
   put_label(p, "step");
-  if (!rows || !rows->rows || summary_row(p, "mean") == SIZE_MAX) {
+  if (!rows || !rows->rows || summary(p, "mean", "total_ns") == TG_NULL_INT) {
     tg__out_text(p->out, "the trace has neither steps nor operators\n\n");
     return false;
   }

@@ -5,9 +5,8 @@
 #include "show/parts.h"
 
 enum {
-  CELL_BYTES = 64, /* a formatted number */
-  NAME_MIN = 16,   /* a text column is not squeezed below this */
-  GAP = 2,         /* blanks between columns */
+  NAME_MIN = 16, /* a text column is not squeezed below this */
+  GAP = 2,       /* blanks between columns */
   HEADER_LINES = 8,
   SENTENCE_MIN = 40, /* a text of this width about how it went is read, not compared */
   SENTENCE_INDENT = 4,
@@ -36,7 +35,8 @@ static bool is_instant(const struct tg__column *c) { return c->role == TG__ROLE_
 static void instant_text(int64_t ns, char *buf) {
   const char *sign = ns < 0 ? "-" : "";
   const uint64_t v = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
-  snprintf(buf, CELL_BYTES, "%s%llu.%03llu us", sign, (unsigned long long)(v / 1000), (unsigned long long)(v % 1000));
+  snprintf(buf, TG__CELL_BYTES, "%s%llu.%03llu us", sign, (unsigned long long)(v / 1000),
+           (unsigned long long)(v % 1000));
 }
 
 /* "5.51 TFLOP", "1.01 TB/s": rates and counts of operations, which are large. */
@@ -48,9 +48,9 @@ static void large_text(double v, const char *unit, char *buf) {
   unsigned i = 0;
   while (fabs(v) >= 999.5 && i < sizeof prefixes - 2) v /= 1000, i++;
   if (i)
-    snprintf(buf, CELL_BYTES, "%.3g %c%s", v, prefixes[i], unit);
+    snprintf(buf, TG__CELL_BYTES, "%.3g %c%s", v, prefixes[i], unit);
   else
-    snprintf(buf, CELL_BYTES, "%.3g %s", v, unit);
+    snprintf(buf, TG__CELL_BYTES, "%.3g %s", v, unit);
 }
 
 static void int_text(const struct tg__column *c, int64_t v, char *buf) {
@@ -65,7 +65,7 @@ static void int_text(const struct tg__column *c, int64_t v, char *buf) {
   } else if (is_large_unit(c->unit)) {
     large_text((double)v, c->unit, buf);
   } else {
-    snprintf(buf, CELL_BYTES, "%lld", (long long)v);
+    snprintf(buf, TG__CELL_BYTES, "%lld", (long long)v);
   }
 }
 
@@ -78,15 +78,15 @@ static void real_text(const struct tg__column *c, double v, char *buf) {
   } else if (is_large_unit(c->unit)) {
     large_text(v, c->unit, buf);
   } else if (strcmp(c->unit, "%") == 0) {
-    snprintf(buf, CELL_BYTES, "%.2f %%", v);
+    snprintf(buf, TG__CELL_BYTES, "%.2f %%", v);
   } else if (v == floor(v) && fabs(v) < 1e15) {
-    snprintf(buf, CELL_BYTES, "%.0f", v);
+    snprintf(buf, TG__CELL_BYTES, "%.0f", v);
   } else {
-    snprintf(buf, CELL_BYTES, "%.4g", v);
+    snprintf(buf, TG__CELL_BYTES, "%.4g", v);
   }
 }
 
-static bool cell_is_known(const struct tg__column *c, size_t row) {
+bool tg__cell_is_known(const struct tg__column *c, size_t row) {
   switch (c->type) {
   case TG_INT:
     return c->ints[row] != TG_NULL_INT;
@@ -99,9 +99,8 @@ static bool cell_is_known(const struct tg__column *c, size_t row) {
   }
 }
 
-/* The cell as text; number cells are written to buf. */
-static struct tg__str cell_text(const struct tg_table *t, const struct tg__column *c, size_t row, char *buf) {
-  if (!cell_is_known(c, row)) return TG_STR("-");
+struct tg__str tg__cell_text(const struct tg_table *t, const struct tg__column *c, size_t row, char *buf) {
+  if (!tg__cell_is_known(c, row)) return TG_STR("-");
   switch (c->type) {
   case TG_INT:
     int_text(c, c->ints[row], buf);
@@ -118,11 +117,11 @@ static struct tg__str cell_text(const struct tg_table *t, const struct tg__colum
 }
 
 static bool cell_says_something(const struct tg_table *t, const struct tg__column *c, size_t row) {
-  return cell_is_known(c, row) && (c->type != TG_TEXT || tg__strings_get(t->strings, c->texts[row]).len);
+  return tg__cell_is_known(c, row) && (c->type != TG_TEXT || tg__strings_get(t->strings, c->texts[row]).len);
 }
 
 static bool cell_is_zero(const struct tg__column *c, size_t row) {
-  return !cell_is_known(c, row) || (c->type == TG_INT && c->ints[row] == 0) ||
+  return !tg__cell_is_known(c, row) || (c->type == TG_INT && c->ints[row] == 0) ||
          (c->type == TG_REAL && c->reals[row] == 0);
 }
 
@@ -156,8 +155,8 @@ static void measure_text(const struct tg_table *t, struct col *cols) {
     col->empty = t->rows > 0;
     col->zero = t->columns[i].unit[0] != '\0' && !is_instant(col->c);
     for (size_t row = 0; row < t->rows; row++) {
-      char buf[CELL_BYTES];
-      const unsigned w = tg__text_width(cell_text(t, col->c, row, buf)) + indent_of(t, col->c, row);
+      char buf[TG__CELL_BYTES];
+      const unsigned w = tg__text_width(tg__cell_text(t, col->c, row, buf)) + indent_of(t, col->c, row);
       if (w > col->width) col->width = w;
       if (col->empty && cell_says_something(t, col->c, row)) col->empty = false;
       if (col->zero && !cell_is_zero(col->c, row)) col->zero = false;
@@ -283,12 +282,12 @@ static void put_header(struct tg__out *out, const struct col *cols, size_t count
 static void put_sentences(const struct tg_table *t, struct tg__out *out, const struct col *cols, size_t row,
                           unsigned width) {
   for (size_t i = 0; i < t->column_count; i++) {
-    char buf[CELL_BYTES];
+    char buf[TG__CELL_BYTES];
     const unsigned indent = SENTENCE_INDENT + (unsigned)strlen(cols[i].c->name) + 2;
     if (!cols[i].below || !cell_says_something(t, cols[i].c, row)) continue;
     tg__put_blanks(out, SENTENCE_INDENT);
     tg__out_format(out, "%s: ", cols[i].c->name);
-    tg__put_wrapped(out, cell_text(t, cols[i].c, row, buf), indent, width > 2 * indent ? width - indent : indent,
+    tg__put_wrapped(out, tg__cell_text(t, cols[i].c, row, buf), indent, width > 2 * indent ? width - indent : indent,
                     SENTENCE_LINES);
   }
 }
@@ -298,9 +297,9 @@ static void put_text_rows(const struct tg_table *t, struct tg__out *out, const s
   const size_t last = last_shown(cols, count);
   for (size_t row = 0; row < t->rows; row++) {
     for (size_t i = 0; i < count; i++) {
-      char buf[CELL_BYTES];
+      char buf[TG__CELL_BYTES];
       if (is_shown(&cols[i]))
-        put_aligned(out, cell_text(t, cols[i].c, row, buf), indent_of(t, cols[i].c, row), &cols[i], i == last);
+        put_aligned(out, tg__cell_text(t, cols[i].c, row, buf), indent_of(t, cols[i].c, row), &cols[i], i == last);
     }
     tg__out_char(out, '\n');
     put_sentences(t, out, cols, row, width);

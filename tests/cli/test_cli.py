@@ -562,7 +562,9 @@ def test_width_of_text_in_a_pipe(tachograph, trace):
     def widest(*words, **environment):
         run = tachograph("ask", trace, "events", *words, env=environment)
         assert run.returncode == 0, run.stderr
-        return max(len(line) for line in run.stdout.splitlines() if not line.startswith(("columns left", "note", "20 ")))
+        return max(
+            len(line) for line in run.stdout.splitlines() if not line.startswith(("columns left", "note", "20 "))
+        )
 
     whole = widest()
     assert whole > 60
@@ -571,3 +573,26 @@ def test_width_of_text_in_a_pipe(tachograph, trace):
     assert widest(COLUMNS="none") == widest(COLUMNS="") == whole
     refused = tachograph("ask", trace, "events", "--width", "wide")
     assert refused.returncode == 2 and "--width needs a number of columns, 20 or more, not 'wide'" in refused.stderr
+
+
+def test_markdown_for_a_pull_request(tachograph, tmp_path):
+    """Two steps of 100 and 300 us, one operator with characters that Markdown would take."""
+    events = [
+        {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{i}", "pid": 1, "tid": 1, "ts": ts, "dur": dur}
+        for i, ts, dur in ((0, 0, 100), (1, 100, 300))
+    ]
+    events += [
+        {"ph": "X", "cat": "cpu_op", "name": "a|b`c", "pid": 1, "tid": 1, "ts": ts, "dur": 50} for ts in (10, 110)
+    ]
+    trace = tmp_path / "a.json"
+    trace.write_text(json.dumps({"traceEvents": events}))
+    page = tachograph("report", trace, "--format", "md").stdout
+    assert page.startswith(f"### 200 us a step in the median, 100 us to 300 us, 2 steps\n\n`{trace}`\n")
+    assert "\n| `a\\|b'c` | 2 | 100 us | 100.0 % |\n\n</details>\n" in page
+    tachograph("report", trace, "-o", tmp_path / "a.md")
+    assert (tmp_path / "a.md").read_text() == page
+    rows = tachograph("ask", trace, "ops", "--format", "md").stdout.splitlines()
+    assert rows[0].startswith("| name | ") and rows[1].startswith("| --- | ") and rows[2].startswith("| `a\\|b'c` | ")
+    assert rows[2].split(" | ")[rows[0].split(" | ").index("self_cpu_ns")] == "100 us"
+    both = [tachograph("diff", trace, trace, *how).stdout for how in (["--format", "md"], ["--markdown"])]
+    assert both[0] == both[1] and both[0].startswith("### ")

@@ -11,7 +11,7 @@ HOSTILE = [
     "no\u200bwidth", "\ufeffmark", "para\u2029graph", "del\x7f", "<script>x</script>", "a|b`c`d", "=1+1", "a,b\"q\"", "'; DROP TABLE x;--", "half\ud800",
 ]  # fmt: skip
 STEERS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\u0080-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
-TABLES = {"text": [], "json": ["--json"], "csv": ["--format", "csv"]}
+TABLES = {"text": [], "json": ["--json"], "csv": ["--format", "csv"], "md": ["--format", "md"]}
 
 
 def events():
@@ -100,6 +100,7 @@ def test_no_command_hands_a_name_to_the_terminal(tachograph, traces):
         for words in (
             ["report"],
             ["report", "--json"],
+            ["report", "--format", "md"],
             ["check"],
             ["top"],
             ["diff", trace],

@@ -245,7 +245,7 @@ def test_export(trace, tmp_path):
 @pytest.mark.parametrize("name", ["chrome", "csv", "no such format"])  # one of traces, one of tables too, and none
 def test_a_report_in_a_format_that_it_cannot_have(trace, name):
     with pytest.raises(
-        tg.TachographError, match=f"^'{name}' is not a format the report can be written in: text, json, html$"
+        tg.TachographError, match=f"^'{name}' is not a format the report can be written in: text, json, md, html$"
     ):
         trace.report(format=name)
 
