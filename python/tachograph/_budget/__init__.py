@@ -1,0 +1,1 @@
+"""Performance budgets as tests: limits, what is measured against them, baseline files, and the pytest plugin."""

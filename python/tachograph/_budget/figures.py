@@ -1,0 +1,75 @@
+"""What a recorded test cost, and whether the machine was quiet enough for its times to say something."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from .._launch.recorders import core_wait_ns
+from .._measure.series import percentile
+
+BUSY_PCT = 5.0  # as the report: beyond it times say as much about the machine as about the program
+
+
+class Load:
+    """What other programs did to this machine between begin() and end()."""
+
+    def begin(self) -> None:
+        self._wall_ns, self._wait_ns, self._busy_s, self._own_s = _now()
+
+    def end(self) -> None:
+        wall_ns, wait_ns, busy_s, own_s = _now()
+        spent_ns = max(wall_ns - self._wall_ns, 1)
+        known = wait_ns is not None and self._wait_ns is not None
+        self.wait_pct = 100 * (wait_ns - self._wait_ns) / spent_ns if known else 0.0  # type: ignore[operator]
+        self.others_pct: float | None = None
+        if busy_s is not None and self._busy_s is not None:
+            others_s = (busy_s - self._busy_s) - (own_s - self._own_s)
+            self.others_pct = max(0.0, 100 * others_s * 1e9 / spent_ns / (os.cpu_count() or 1))
+
+    @property
+    def busy(self) -> bool:
+        """The thread waited for a core while others used some. Threads of the program itself that wait for each other
+        are its own matter."""
+        return self.wait_pct > BUSY_PCT and (self.others_pct is None or self.others_pct > BUSY_PCT)
+
+    def words(self) -> str:
+        others = "" if self.others_pct is None else f", and other programs used {self.others_pct:.0f} % of all cores"
+        return f"the test had no core for {self.wait_pct:.0f} % of its time{others}"
+
+
+def _now() -> tuple[int, int | None, float | None, float]:
+    """Wall time, waiting of this thread for a core, CPU time of the whole machine and of this process."""
+    busy_s = None
+    try:
+        with open("/proc/stat") as file:
+            ticks = [int(word) for word in file.readline().split()[1:]]
+        busy_s = (sum(ticks[:8]) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")  # without idle and iowait
+    except (OSError, ValueError, IndexError):
+        pass
+    return time.perf_counter_ns(), core_wait_ns(), busy_s, sum(os.times()[:4])
+
+
+def figures(trace: Any, wanted: set[str]) -> dict[str, float]:
+    """The quantities by name. A recording without steps counts as one."""
+    rows = list(trace.ask("steps"))
+    steps_ns = [row["total_ns"] for row in rows]
+    count = len(steps_ns) or 1
+    found: dict[str, float] = {}
+    for name, percent in (("step_p50", 50), ("step_p90", 90), ("step_p99", 99), ("step_max", 100)):
+        if name in wanted:
+            found[name] = percentile(steps_ns, percent)
+    if "step_mean" in wanted:
+        found["step_mean"] = sum(steps_ns) / count
+    if "kernels" in wanted:
+        found["kernels"] = sum(row["device_events"] or 0 for row in rows) / count
+    if "ops" in wanted:
+        found["ops"] = sum(row["calls"] for row in trace.ask("ops")) / count
+    if wanted & {"allocs", "alloc_bytes"}:
+        devices = list(trace.ask("memory"))
+        found["allocs"] = sum(row["allocations"] or 0 for row in devices) / count
+        found["alloc_bytes"] = sum(row["alloc_bytes"] or 0 for row in devices) / count
+    if "peak_bytes" in wanted:
+        found["peak_bytes"] = max((row["peak_net_bytes"] or 0 for row in trace.ask("memory")), default=0)
+    return {name: figure for name, figure in found.items() if name in wanted}
