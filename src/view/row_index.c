@@ -33,76 +33,91 @@ void tg__track_index_close(struct tg__track_index *ix) {
   *ix = (struct tg__track_index){0};
 }
 
-/* Bytes for each distance of a block of n slices; 0: all are 1. */
-static unsigned distance_bytes(const uint32_t *ids, uint32_t n) {
-  uint32_t any = 1; /* all bits of all distances: enough to see how many bytes they need */
-  for (uint32_t i = 1; i < n; i++) any |= ids[i] - ids[i - 1];
-  return any == 1 ? 0 : any <= UINT8_MAX ? 1 : any <= UINT16_MAX ? 2 : 4;
+void tg__row_begin(struct tg__row_writer *w, const struct tg__row *row) {
+  *w = (struct tg__row_writer){.row = row, .levels = tg__node_levels_of(row)};
+  for (unsigned level = 0; level < TG__MOST_NODE_LEVELS; level++) w->sums[level].most_ns = -1;
 }
 
-static uint32_t put_distances(uint8_t *to, const uint32_t *ids, uint32_t n, unsigned bytes) {
-  if (bytes == 1)
-    for (uint32_t i = 1; i < n; i++) to[i - 1] = (uint8_t)(ids[i] - ids[i - 1]);
-  else
-    for (uint32_t i = 1; bytes && i < n; i++) {
-      const uint32_t d = ids[i] - ids[i - 1];
-      memcpy(to + (i - 1) * bytes, &d, bytes); /* little endian, as all of this project's machines */
-    }
-  return (n - 1) * bytes;
+static void put_node(struct tg__track_index *ix, struct tg__row_writer *w, uint32_t level);
+
+static void add_to_node(struct tg__track_index *ix, struct tg__row_writer *w, uint32_t level, int64_t busy_ns,
+                        int64_t most_ns, uint32_t longest) {
+  if (level == w->levels.count) return;
+  struct tg__node_sum *const s = &w->sums[level];
+  s->busy_ns += busy_ns;
+  s->longest = most_ns > s->most_ns ? longest : s->longest;
+  s->most_ns = most_ns > s->most_ns ? most_ns : s->most_ns;
+  if (++s->count == TG__FAN) put_node(ix, w, level);
 }
 
-bool tg__row_flush(struct tg__track_index *ix, const struct tg__row_writer *w, const int64_t *dur_ns) {
-  const uint32_t block = (w->written - 1) >> TG__FAN_BITS, n = w->written - (block << TG__FAN_BITS);
-  const uint32_t at = w->row->first_block + block;
-  const unsigned bytes = distance_bytes(w->ids, n);
-  int64_t busy = 0, most = -1;
-  uint32_t longest = 0;
-  if (ix->distances_len + (size_t)bytes * (TG__FAN - 1) > ix->distances_cap &&
-      !tg__grow(&ix->distances, &ix->distances_cap, ix->distances_len + (size_t)bytes * (TG__FAN - 1), 1))
-    return false;
-  for (uint32_t i = 0; i < n; i++) {
-    const int64_t dur = dur_ns[w->ids[i]];
-    busy += dur;
-    longest = dur > most ? i : longest;
-    most = dur > most ? dur : most;
+static void put_node(struct tg__track_index *ix, struct tg__row_writer *w, uint32_t level) {
+  const struct tg__node_sum s = w->sums[level];
+  const uint32_t node = w->levels.first[level] + s.done;
+  ix->busy_ns[ix->block_count + node] = s.busy_ns;
+  ix->longest[node] = s.longest;
+  w->sums[level] = (struct tg__node_sum){.most_ns = -1, .done = s.done + 1};
+  add_to_node(ix, w, level + 1, s.busy_ns, s.most_ns, s.longest);
+}
+
+struct block { /* summed up */
+  int64_t busy_ns, most_ns;
+  uint32_t longest;       /* position */
+  uint32_t all_distances; /* all their bits: enough to see how many bytes they need */
+};
+
+/* One look at each slice; distances go out as bytes, at once: a copy kept here would have to be read back. */
+static inline struct block sum_up(const uint32_t *ids, const int64_t *dur_ns, uint32_t n, uint8_t *bytes) {
+  uint32_t before = ids[0];
+  struct block b = {.busy_ns = dur_ns[before], .most_ns = dur_ns[before], .all_distances = 1};
+  for (uint32_t i = 1; i < n; i++) {
+    const uint32_t id = ids[i], distance = id - before;
+    const int64_t dur = dur_ns[id];
+    before = id;
+    b.all_distances |= distance;
+    bytes[i - 1] = (uint8_t)distance;
+    b.busy_ns += dur;
+    b.longest = dur > b.most_ns ? i : b.longest;
+    b.most_ns = dur > b.most_ns ? dur : b.most_ns;
   }
-  ix->first[at] = w->ids[0];
-  ix->busy_ns[at] = busy;
-  ix->form[at] = (uint8_t)(longest | bytes << 4);
+  return b;
+}
+
+static void put_wide_distances(uint8_t *to, const uint32_t *ids, uint32_t n, unsigned bytes) {
+  for (uint32_t i = 1; i < n; i++) {
+    const uint32_t d = ids[i] - ids[i - 1];
+    memcpy(to + (i - 1) * bytes, &d, bytes); /* little endian, as all of this project's machines */
+  }
+}
+
+static inline __attribute__((always_inline)) void put_block(struct tg__track_index *ix, struct tg__row_writer *w,
+                                                            uint32_t at, const uint32_t *ids, const int64_t *dur_ns,
+                                                            uint32_t n) {
+  uint8_t *const to = ix->distances + ix->distances_len;
+  const struct block b = sum_up(ids, dur_ns, n, to);
+  const uint32_t all = b.all_distances;
+  const unsigned bytes = all == 1 ? 0 : all <= UINT8_MAX ? 1 : all <= UINT16_MAX ? 2 : 4;
+  ix->first[at] = ids[0];
+  ix->busy_ns[at] = b.busy_ns;
+  ix->form[at] = (uint8_t)(b.longest | bytes << 4);
   ix->distances_at[at] = (uint32_t)ix->distances_len;
-  ix->distances_len += put_distances(ix->distances + ix->distances_len, w->ids, n, bytes);
+  if (bytes > 1) put_wide_distances(to, ids, n, bytes);
+  ix->distances_len += (size_t)(n - 1) * bytes;
+  add_to_node(ix, w, 0, b.busy_ns, b.most_ns, ids[b.longest]);
+}
+
+bool tg__row_write(struct tg__track_index *ix, struct tg__row_writer *w, const int64_t *dur_ns, uint32_t count) {
+  const size_t room = ix->distances_len + (size_t)TG__ROW_GATHERED * sizeof(uint32_t);
+  uint32_t at = w->row->first_block + (w->written >> TG__FAN_BITS), i = 0;
+  if (room > ix->distances_cap && !tg__grow(&ix->distances, &ix->distances_cap, room, 1)) return false;
+  for (; i + TG__FAN <= count; i += TG__FAN) put_block(ix, w, at++, w->ids + i, dur_ns, TG__FAN);
+  if (i < count) put_block(ix, w, at, w->ids + i, dur_ns, count - i);
+  w->written += count;
   return true;
 }
 
-/* The longest slice of a block or, from level 1 on, of a node. */
-static uint32_t longest_of(const struct tg__track_index *ix, struct tg__row_reader *r,
-                           const struct tg__node_levels *levels, uint32_t level, uint32_t i) {
-  if (level) return ix->longest[levels->first[level - 1] + i];
-  return tg__row_at(r, (i << TG__FAN_BITS) + (ix->form[r->row->first_block + i] & (TG__FAN - 1)));
-}
-
-void tg__row_sum_up(struct tg__track_index *ix, const struct tg__row *row, const struct tg__columns *t) {
-  const struct tg__node_levels levels = tg__node_levels_of(row);
-  struct tg__row_reader r = {.trace = t, .row = row, .index = ix, .block = TG_NONE};
-  uint32_t below = tg__blocks_of(row->count);
-  const int64_t *busy = ix->busy_ns + row->first_block;
-  for (uint32_t level = 0; level < levels.count; level++) {
-    int64_t *const sums = ix->busy_ns + ix->block_count + levels.first[level];
-    for (uint32_t node = 0; node < levels.nodes[level]; node++) {
-      int64_t sum = 0, most = -1;
-      for (uint32_t i = node << TG__FAN_BITS; i < below && i < (node + 1) << TG__FAN_BITS; i++) {
-        const uint32_t slice = longest_of(ix, &r, &levels, level, i);
-        sum += busy[i];
-        if (t->slices.dur_ns[slice] > most) {
-          most = t->slices.dur_ns[slice];
-          ix->longest[levels.first[level] + node] = slice;
-        }
-      }
-      sums[node] = sum;
-    }
-    busy = sums;
-    below = levels.nodes[level];
-  }
+void tg__row_end(struct tg__track_index *ix, struct tg__row_writer *w) {
+  for (uint32_t level = 0; level < w->levels.count; level++)
+    if (w->sums[level].count) put_node(ix, w, level);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------- */

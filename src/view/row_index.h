@@ -34,26 +34,25 @@ static inline uint32_t tg__blocks_of(uint32_t slices) {
   return (uint32_t)(((uint64_t)slices + TG__FAN - 1) >> TG__FAN_BITS);
 }
 
-/* Rows are written slice by slice, a block at a time: */
+/* Rows are written slice by slice, four blocks at a time; nodes are summed up on the way. */
+struct tg__node_sum { /* of the node being filled */
+  int64_t busy_ns, most_ns;
+  uint32_t longest, count, done; /* count: blocks or nodes in it; done: nodes before it */
+};
+enum { TG__ROW_GATHERED = 4 * TG__FAN };
 struct tg__row_writer {
-  const struct tg__row *row;
+  uint32_t ids[TG__ROW_GATHERED]; /* gathered, but not yet written; at least the last of the row */
   uint32_t written;
-  uint32_t ids[TG__FAN]; /* the block being filled */
+  const struct tg__row *row;
+  struct tg__node_levels levels;
+  struct tg__node_sum sums[TG__MOST_NODE_LEVELS];
 };
 bool tg__track_index_open(struct tg__track_index *ix, uint32_t blocks, uint32_t nodes); /* false on no memory */
 void tg__track_index_close(struct tg__track_index *ix);
-/* The last block, of `written` slices so far; false on no memory. */
-bool tg__row_flush(struct tg__track_index *ix, const struct tg__row_writer *w, const int64_t *dur_ns);
-/* The next slice of the row. */
-static inline bool tg__row_put(struct tg__track_index *ix, struct tg__row_writer *w, const int64_t *dur_ns,
-                               uint32_t slice) {
-  w->ids[w->written++ & (TG__FAN - 1)] = slice;
-  return w->written & (TG__FAN - 1) || tg__row_flush(ix, w, dur_ns);
-}
-static inline bool tg__row_end(struct tg__track_index *ix, const struct tg__row_writer *w, const int64_t *dur_ns) {
-  return !(w->written & (TG__FAN - 1)) || tg__row_flush(ix, w, dur_ns);
-}
-void tg__row_sum_up(struct tg__track_index *ix, const struct tg__row *row, const struct tg__columns *t); /* its nodes */
+void tg__row_begin(struct tg__row_writer *w, const struct tg__row *row);
+/* The next `count` of ids: only the last call of a row may have fewer than all. false on no memory. */
+bool tg__row_write(struct tg__track_index *ix, struct tg__row_writer *w, const int64_t *dur_ns, uint32_t count);
+void tg__row_end(struct tg__track_index *ix, struct tg__row_writer *w);
 
 /* Reads a row in order of positions; the numbers of a block are unpacked once. */
 struct tg__row_reader {

@@ -134,16 +134,43 @@ struct making {
   struct layout *layouts;
 };
 
+enum { FEW = 256 };
+/* Slices at each depth, most of which are few: then in four tables, so that neighbours of one depth need not wait for
+ * each other. NULL on no memory. */
+static uint32_t *count_depths(const uint16_t *depth, uint32_t count) {
+  uint32_t few[4][FEW] = {{0}}, i = 0;
+  uint64_t any = 0, four;
+  for (; i + 4 <= count; i += 4) {
+    memcpy(&four, depth + i, sizeof four);
+    any |= four;
+    few[0][four % FEW]++;
+    few[1][(four >> 16) % FEW]++;
+    few[2][(four >> 32) % FEW]++;
+    few[3][(four >> 48) % FEW]++;
+  }
+  any |= any >> 32;
+  any = (any | any >> 16) & UINT16_MAX;
+  for (; i < count; i++) {
+    any |= depth[i];
+    few[0][depth[i] % FEW]++;
+  }
+  uint32_t *const counts = tg__alloc(((size_t)UINT16_MAX + 1) * sizeof *counts);
+  if (!counts) return NULL;
+  if (any < FEW)
+    for (uint32_t d = 0; d < FEW; d++) counts[d] = few[0][d] + few[1][d] + few[2][d] + few[3][d];
+  else
+    for (i = 0; i < count; i++) counts[depth[i]]++;
+  return counts;
+}
+
 /* false: some are deeper than a depth can say. */
 static bool lay_out_depths(const struct tg__columns *t, const struct tg__track *track, struct layout *l) {
-  const uint16_t *const depth = t->slices.depth + track->first;
-  uint32_t *const counts = tg__alloc(((size_t)UINT16_MAX + 1) * sizeof *counts);
+  uint32_t *const counts = count_depths(t->slices.depth + track->first, track->count);
   l->failed = !counts;
   if (!counts) return true;
-  for (uint32_t i = 0; i < track->count; i++) counts[depth[i]]++;
   const bool fits = !counts[UINT16_MAX];
-  uint32_t rows = UINT16_MAX;
-  while (fits && !counts[rows - 1]) rows--;
+  uint32_t rows = 0;
+  for (uint32_t counted = 0; fits && counted < track->count; rows++) counted += counts[rows];
   l->rows = fits ? tg__alloc(rows * sizeof *l->rows) : NULL;
   l->failed = fits && !l->rows;
   for (uint32_t d = 0; l->rows && d < rows; d++) l->rows[d] = (struct tg__row){.depth = d, .count = counts[d]};
@@ -187,21 +214,40 @@ static bool place_rows(struct tg__track_index *ix, uint32_t track, struct layout
   return tg__track_index_open(ix, (uint32_t)blocks, (uint32_t)nodes);
 }
 
+/* The next slice of a row. next: where its number goes. */
+static inline bool put_slice(struct tg__track_index *ix, struct tg__row_writer *w, uint32_t **next,
+                             const int64_t *dur_ns, uint32_t slice) {
+  *(*next)++ = slice;
+  if (*next != w->ids + TG__ROW_GATHERED) return true;
+  *next = w->ids;
+  return tg__row_write(ix, w, dur_ns, TG__ROW_GATHERED);
+}
+
 static bool fill_rows(struct tg__track_index *ix, const struct tg__columns *t, const struct tg__track *track,
-                      const struct layout *l, struct tg__row_writer *writers) {
+                      const struct layout *l, struct tg__row_writer *writers, uint32_t **next) {
   const int64_t *const dur = t->slices.dur_ns;
   const uint16_t *const depth = t->slices.depth;
   const uint32_t past = track->first + track->count;
-  for (uint32_t r = 0; r < l->row_count; r++) writers[r].row = &l->rows[r];
+  for (uint32_t r = 0; r < l->row_count; r++) {
+    tg__row_begin(&writers[r], &l->rows[r]);
+    next[r] = writers[r].ids;
+  }
   bool ok = true;
   if (l->spread)
-    for (uint32_t i = track->first; i < past && ok; i++)
-      ok = tg__row_put(ix, &writers[l->row_of_spread[l->spread->row_of[i - track->first]]], dur, i);
+    for (uint32_t i = track->first; i < past && ok; i++) {
+      const uint32_t r = l->row_of_spread[l->spread->row_of[i - track->first]];
+      ok = put_slice(ix, &writers[r], &next[r], dur, i);
+    }
   else
-    for (uint32_t i = track->first; i < past && ok; i++) ok = tg__row_put(ix, &writers[depth[i]], dur, i);
+    for (uint32_t i = track->first; i < past && ok; i++)
+      ok = put_slice(ix, &writers[depth[i]], &next[depth[i]], dur, i);
   for (uint32_t r = 0; r < l->row_count && ok; r++) {
-    ok = tg__row_end(ix, &writers[r], dur);
-    if (ok) tg__row_sum_up(ix, &l->rows[r], t);
+    struct tg__row_writer *const w = &writers[r];
+    const uint32_t left = (uint32_t)(next[r] - w->ids);
+    ok = !left || tg__row_write(ix, w, dur, left);
+    tg__row_end(ix, w);
+    /* a row may be empty: depths of a file are not checked */
+    l->rows[r].end_ns = w->written ? tg__slice_end(t, w->ids[(w->written - 1) % TG__ROW_GATHERED]) : INT64_MIN;
   }
   return ok;
 }
@@ -213,15 +259,12 @@ static void index_track(void *ctx, size_t i) {
   struct tg__track_index *const ix = &m->v->tracks[i];
   if (!l->row_count || l->failed) return;
   struct tg__row_writer *const writers = tg__alloc(l->row_count * sizeof *writers);
-  l->failed = !writers || !place_rows(ix, (uint32_t)i, l) || !fill_rows(ix, t, &t->tracks[i], l, writers);
+  uint32_t **const next = tg__alloc(l->row_count * sizeof *next);
+  l->failed =
+      !writers || !next || !place_rows(ix, (uint32_t)i, l) || !fill_rows(ix, t, &t->tracks[i], l, writers, next);
   tg__free(writers);
+  tg__free(next);
   if (l->failed) return;
-  for (uint32_t r = 0; r < l->row_count; r++) {
-    l->rows[r].end_ns = INT64_MIN;
-    if (!l->rows[r].count) continue; /* a file may say so, and depths of a file are not checked */
-    struct tg__row_reader reader = {.trace = t, .row = &l->rows[r], .index = ix, .block = TG_NONE};
-    l->rows[r].end_ns = tg__slice_end(t, tg__row_at(&reader, l->rows[r].count - 1));
-  }
   void *const less = tg__realloc(ix->distances, ix->distances_len ? ix->distances_len : 1);
   if (less) {
     ix->distances = less;
