@@ -7,10 +7,7 @@ const COUNT_UNITS = [["P", 1e15], ["T", 1e12], ["G", 1e9], ["M", 1e6], ["k", 1e3
 /* The scale of a column: one unit for all its cells, taken from its largest magnitude. unit: that of the question
  * ("ns", "bytes", "FLOP", "%", ""). Returns {unit, divisor}. */
 export function scaleOf(unit, largest) {
-  const list = unit === "ns"     ? TIME_UNITS :
-      unit === "bytes"           ? BYTE_UNITS :
-      /FLOP|bytes\/s/.test(unit) ? COUNT_UNITS :
-                                   null;
+  const list = unit === "ns" ? TIME_UNITS : unit === "bytes" ? BYTE_UNITS : /FLOP|B\/s/.test(unit) ? COUNT_UNITS : null;
   if (!list) return {unit, divisor: 1};
   const step = list.find(([, size]) => largest >= size) ?? list[list.length - 1];
   const suffix = list === COUNT_UNITS ? step[0] + unit : step[0];

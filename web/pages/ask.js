@@ -43,6 +43,7 @@ export const ask = {
             answers.ask(trace, name, args), (table) => boundTable(withMeanings(table, rows), context, {
                                               id: "ask-table",
                                               label: name,
+                                              columns: table.columns.map((column) => column.name),
                                               open: table.has("name") ?
                                                   (record) => {
                                                     location.hash = State.link("timeline", {find: record.name});
@@ -89,6 +90,9 @@ export const sql = {
         area, h("div", {class: "tools"}, h("button", {onclick: run}, "run")),
         later(
             context.answers.ask(context.trace, "sql", {query}),
-            (table) => boundTable(table, context, {id: "sql-table", label: "result"}), {id: "sql-answer"}));
+            (table) => boundTable(
+                table, context,
+                {id: "sql-table", label: "result", columns: table.columns.map((column) => column.name)}),
+            {id: "sql-answer"}));
   },
 };

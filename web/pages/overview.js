@@ -38,12 +38,7 @@ export async function draw(context) {
           later(
               ask("ranks"), (table) => (table.rows.length > 1 ? rankList(table) : null),
               {id: "ranks-short", quiet: true}),
-          later(ask("ops", {limit: 8}), (table) => opsList(table), {
-            id: "ops-short",
-            title: "operators, own time on the host",
-            quiet: true,
-            href: State.link("operators")
-          }))));
+          later(ask("ops", {limit: 8}), opsList, {id: "ops-short", quiet: true}))));
 }
 
 const statistic = (table, step) => table?.records().find((row) => row.step === step);
@@ -118,7 +113,7 @@ function findingList(table) {
   const line = (row) =>
       h("tr", {}, h("td", {class: `grade ${row.severity}`}, row.severity),
         h("td", {class: "nowrap"}, h("a", {href: State.link("findings")}, row.cause)),
-        h("td", {class: "muted", title: row.where}, place(row)), h("td", {class: "num"}, saved(row)));
+        h("td", {class: "muted place", title: row.where}, place(row)), h("td", {class: "num"}, saved(row)));
   const more = table.rows.length - 3;
   return [
     h("table", {class: "facts-table"}, table.records().slice(0, 3).map(line)),
@@ -149,9 +144,14 @@ function rankList(table) {
              row.straggler_pct ? `costs others ${percent(row.straggler_pct)}` : ""]))
   ];
 }
+/* In the order of the question: by own time on the device where there is any, else on the host. */
 function opsList(table) {
-  return factTable(table.records().map(
-      (row) =>
-          [h("a", {class: "mono", href: timelineOf(row.name)}, row.name), number(row.calls), duration(row.self_cpu_ns),
-           percent(row.self_cpu_pct)]));
+  const rows = table.records(), device = rows.some((row) => row.self_device_ns > 0), at = device ? "device" : "cpu";
+  return [
+    h("h2", {}, h("a", {href: State.link("operators")}, `operators, own time on the ${device ? "device" : "host"}`)),
+    factTable(rows.map(
+        (row) =>
+            [h("a", {class: "mono", href: timelineOf(row.name)}, row.name), number(row.calls),
+             duration(row[`self_${at}_ns`]), percent(row[`self_${at}_pct`])]))
+  ];
 }

@@ -252,6 +252,7 @@ export function logScatterView(points, xUnit, yUnit, lines, id, table) {
   return picture(id, 320, "roofline", (width, height) => {
     const left = 72, x = (v) => left + ((v - x0) / (x1 - x0 || 1)) * (width - left - 8),
           y = (v) => 8 + (1 - (v - y0) / (y1 - y0 || 1)) * (height - 40);
+    const power = (v) => `10${String(v).replace(/./g, (digit) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(digit)])}`;
     const decades = (a, b) => Array.from({length: b - a + 1}, (_, i) => a + i);
     return s(
         "svg", {width, height, viewBox: `0 0 ${width} ${height}`},
@@ -259,11 +260,11 @@ export function logScatterView(points, xUnit, yUnit, lines, id, table) {
           decades(x0, x1).map(
               (v) =>
                   [s("line", {x1: x(v), x2: x(v), y1: 8, y2: height - 32}),
-                   s("text", {x: x(v), y: height - 18, "text-anchor": "middle"}, `10^${v}`)]),
+                   s("text", {x: x(v), y: height - 18, "text-anchor": v === x1 ? "end" : "middle"}, power(v))]),
           decades(y0, y1).map(
               (v) =>
                   [s("line", {x1: left, x2: width - 8, y1: y(v), y2: y(v)}),
-                   s("text", {x: left - 6, y: y(v) + 4, "text-anchor": "end"}, `10^${v}`)]),
+                   s("text", {x: left - 6, y: y(v) + 4, "text-anchor": "end"}, power(v))]),
           s("text", {x: width - 8, y: height - 4, "text-anchor": "end"}, xUnit),
           s("text", {x: left, y: height - 4}, `up: ${yUnit}`)),
         lines.map(

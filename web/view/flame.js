@@ -4,6 +4,7 @@
 import {quantity} from "../model/format.js";
 
 import {announce, h, hideTip, showTip} from "./dom.js";
+import {inkOn} from "./strips.js";
 
 const ROW = 20;
 
@@ -104,7 +105,8 @@ function drawFlame(canvas, box, tree, state, options, depth) {
   c.font = `11px ${style.getPropertyValue("--mono")}`;
   c.textBaseline = "middle";
   state.boxes = [];
-  const paint = {c, style, options, state, height, charWidth: c.measureText("m").width, colors: new Map()};
+  const page = getComputedStyle(document.body).backgroundColor;
+  const paint = {c, style, options, state, height, charWidth: c.measureText("m").width, colors: new Map(), page};
   const chain = [];
   for (let node = state.root; node && node !== tree; node = parentOf(tree, node)) chain.unshift(parentOf(tree, node));
   chain.forEach((node, d) => putBox(paint, node, 0, d, width));
@@ -122,12 +124,20 @@ function putTree(paint, node, x, d, w) {
     at += share;
   }
 }
-function putBox({c, style, options, state, height, charWidth, colors}, node, x, d, w) {
+const channels = (text) => /(\d+),?\s*(\d+),?\s*(\d+)/.exec(text).slice(1, 4).map(Number);
+/* A colour on another as it is seen, as one word: red lowest. */
+function blend(color, below, alpha) {
+  const under = channels(below);
+  const [r, g, b] = channels(color).map((v, i) => Math.round(v * alpha + under[i] * (1 - alpha)));
+  return (b << 16) | (g << 8) | r;
+}
+function putBox({c, style, options, state, height, charWidth, colors, page}, node, x, d, w) {
   const y = options.up ? height - (d + 1) * ROW : d * ROW;
   const cls = node.cls ?? "python";
   if (!colors.has(cls)) colors.set(cls, resolve(style, cls));
   const found = !state.search || node.name.toLowerCase().includes(state.search);
-  c.globalAlpha = found ? (node.shade ?? 0.55) : 0.12;
+  const alpha = found ? (node.shade ?? 0.55) : 0.12;
+  c.globalAlpha = alpha;
   c.fillStyle = colors.get(cls);
   c.fillRect(x, y, Math.max(w - 0.5, 0.5), ROW - 1);
   c.globalAlpha = 1;
@@ -136,7 +146,9 @@ function putBox({c, style, options, state, height, charWidth, colors}, node, x, 
     c.strokeRect(x + 0.5, y + 0.5, Math.max(w - 1.5, 0.5), ROW - 2);
   }
   if (w > 24) {
-    c.fillStyle = style.color;
+    const key = `${cls} ${alpha}`;
+    if (!colors.has(key)) colors.set(key, inkOn(blend(colors.get(cls), page, alpha)));
+    c.fillStyle = colors.get(key);
     const most = Math.floor((w - 6) / charWidth);
     c.fillText(
         node.name.length > most ? node.name.slice(0, Math.max(most - 1, 1)) + "…" : node.name, x + 3, y + ROW / 2);

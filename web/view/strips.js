@@ -24,6 +24,14 @@ export function makePalette(classColors, background) {
 export const paletteAt = (palette, cls, shade, density) =>
     palette[(cls * SHADES + (shade & 7)) * DENSITIES + (density >> 4)];
 
+/* Ink that can be read on a colour: black where the colour is light (WCAG's relative luminance), else white. One of the
+ * two always has a contrast of 4.5:1. */
+export function inkOn(word) {
+  const linear = (v) => (v <= 10 ? v / 3295 : ((v / 255 + 0.055) / 1.055) ** 2.4);
+  const light = 0.2126 * linear(word & 255) + 0.7152 * linear((word >> 8) & 255) + 0.0722 * linear((word >> 16) & 255);
+  return light > 0.179 ? "#000" : "#fff";
+}
+
 export const gray = (word) => {
   const v = Math.round(((word & 255) * 3 + ((word >> 8) & 255) * 6 + ((word >> 16) & 255)) / 10);
   return ((255 << 24) | (v << 16) | (v << 8) | v) >>> 0;
@@ -57,7 +65,8 @@ export function paintTile(words, seen, tile, level, view, palette, keep) {
   }
 }
 
-/* Adds the slices of a tile to out: {slice, name, cls, flags, x0, x1 in device pixels}; runs of one slice become one.
+/* Adds the slices of a tile to out: {slice, name, cls, shade, density, flags, x0, x1 in device pixels}; runs of one
+ * slice become one.
  */
 export function joinRuns(tile, level, view, out) {
   const col = columnNs(level), origin = tile.tile * tileNs(level) - view.t0, scale = 1 / view.nsPerPx;
@@ -65,9 +74,18 @@ export function joinRuns(tile, level, view, out) {
   for (let i = 0; i < tile.n; i++) {
     const x0 = (origin + tile.column[i] * col) * scale, x1 = (origin + (tile.column[i] + tile.length[i]) * col) * scale;
     if (last && last.slice === tile.slice[i] && x0 - last.x1 < 2)
-      last.x1 = x1;
+      Object.assign(last, {x1, density: Math.max(last.density, tile.density[i])});
     else {
-      last = {slice: tile.slice[i], name: tile.name[i], cls: tile.cls[i], x0, x1, flags: tile.flags[i]};
+      last = {
+        slice: tile.slice[i],
+        name: tile.name[i],
+        cls: tile.cls[i],
+        x0,
+        x1,
+        flags: tile.flags[i],
+        shade: tile.shade[i],
+        density: tile.density[i]
+      };
       out.push(last);
     }
   }

@@ -237,11 +237,13 @@ class TableView {
   }
 }
 
+/* A moment of the file, 19 digits long, says nothing to a reader; the menu shows it. */
+const MOMENT = /^(ts|start|end|first|last)_ns$/;
 function chooseColumns(table, names) {
   const telling = new Set(table.telling());
   const wanted = names ? names.map((name) => table.index.get(name)).filter((i) => i !== undefined) :
                          table.columns.map((_, i) => i);
-  const shown = wanted.filter((i) => telling.has(i));
+  const shown = wanted.filter((i) => telling.has(i) && (names || !MOMENT.test(table.columns[i].name)));
   return shown.length ? shown : wanted;
 }
 

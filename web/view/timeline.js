@@ -7,7 +7,7 @@ import {columnNs, tileNs, TileStore} from "../model/tiles.js";
 
 import {h, hideTip, showTip} from "./dom.js";
 import {Minimap} from "./minimap.js";
-import {joinRuns, makePalette, paintTile, tilesInView} from "./strips.js";
+import {inkOn, joinRuns, makePalette, paintTile, paletteAt, tilesInView} from "./strips.js";
 
 const RULER = 34, MOST_LABELS = 800;
 
@@ -50,6 +50,7 @@ export class Timeline {
     this.idle = colors[0];
     this.text = text;
     this.palette = makePalette(colors, this.background);
+    this.inks = new Map();
     const css = (name) => {
       const probe = h("span", {style: {color: `var(${name})`}});
       document.body.append(probe);
@@ -65,8 +66,6 @@ export class Timeline {
       select: css("--select"),
       page: style.backgroundColor
     };
-    const dark = this.background[0] + this.background[1] + this.background[2] < 384;
-    this.labelColor = dark ? "#fff" : "#000";
     this.later();
   }
 
@@ -254,12 +253,16 @@ export class Timeline {
     c.fillText(quantity(line.track.max ?? 0, line.track.unit ?? ""), this.gutter + 4, y + 11);
   }
 
+  inkOf(slice) {
+    const word = paletteAt(this.palette, slice.cls, slice.shade, slice.density);
+    if (!this.inks.has(word)) this.inks.set(word, inkOn(word));
+    return this.inks.get(word);
+  }
   drawLabels(c, labels) {
     labels.sort((a, b) => b[1].x1 - b[1].x0 - (a[1].x1 - a[1].x0));
     labels.length = Math.min(labels.length, MOST_LABELS);
     c.font = `11px ${getComputedStyle(document.body).getPropertyValue("--mono")}`;
     c.textBaseline = "middle";
-    c.fillStyle = this.labelColor;
     this.charWidth = this.charWidth ?? c.measureText("mmmmmmmmmm").width / 10;
     const missing = [];
     for (const [line, slice] of labels) {
@@ -272,6 +275,7 @@ export class Timeline {
         missing.push(slice.name);
         continue;
       }
+      c.fillStyle = this.inkOf(slice);
       c.fillText(shorten(name, most), x0 + 3, line.y - this.sight.scroll + RULER + line.height / 2);
     }
     if (missing.length) this.names.want(missing, () => this.later());
@@ -289,7 +293,7 @@ export class Timeline {
         c.fillStyle = this.text;
         c.font = "600 12px system-ui, sans-serif";
         c.fillText(
-            `${line.folded ? "▸" : "▾"} ${shorten(line.text, Math.floor((this.gutter - 24) / 7))}`, 8,
+            `${line.folded ? "▸" : "▾"} ${shorten(line.text, Math.floor((this.gutter - 28) / 8))}`, 8,
             y + line.height / 2);
         c.fillStyle = this.css.muted;
         c.font = "11px system-ui, sans-serif";
