@@ -66,7 +66,7 @@ struct block { /* summed up */
 };
 
 /* One look at each slice; distances go out as bytes, at once: a copy kept here would have to be read back. */
-static inline struct block sum_up(const uint32_t *ids, const int64_t *dur_ns, uint32_t n, uint8_t *bytes) {
+static inline struct block sum_up_block(const uint32_t *ids, const int64_t *dur_ns, uint32_t n, uint8_t *bytes) {
   uint32_t before = ids[0];
   struct block b = {.busy_ns = dur_ns[before], .most_ns = dur_ns[before], .all_distances = 1};
   for (uint32_t i = 1; i < n; i++) {
@@ -93,7 +93,7 @@ static inline __attribute__((always_inline)) void put_block(struct tg__track_ind
                                                             uint32_t at, const uint32_t *ids, const int64_t *dur_ns,
                                                             uint32_t n) {
   uint8_t *const to = ix->distances + ix->distances_len;
-  const struct block b = sum_up(ids, dur_ns, n, to);
+  const struct block b = sum_up_block(ids, dur_ns, n, to);
   const uint32_t all = b.all_distances;
   const unsigned bytes = all == 1 ? 0 : all <= UINT8_MAX ? 1 : all <= UINT16_MAX ? 2 : 4;
   ix->first[at] = ids[0];
