@@ -468,6 +468,22 @@ unsigned tg__names_of(struct tg__names *n, uint32_t string_id);         /* TG__N
 const char *tg__names_kernel_type(struct tg__names *n, uint32_t slice); /* equals tg__kernel_type */
 void tg__names_close(struct tg__names *n);
 
+/* ---- devices of memory events (op_memory.c) ------------------------------------------------------ */
+
+/* Device of the memory: a kind of c10's devices and a number; -1 where the trace does not say, the number of the host
+ * always.
+ */
+struct tg__memory_device {
+  int64_t type, id;
+};
+static inline struct tg__memory_device tg__memory_device_of(int64_t type, int64_t id) {
+  return (struct tg__memory_device){type, type == 0 ? -1 : id};
+}
+struct tg__memory_device tg__memory_device_read(const struct tg__columns *t, uint32_t args);
+/* CPU, GPU0, type6:0 (HIP); type-1:-1 where the trace says nothing. buf is not always used. */
+enum { TG__DEVICE_NAME = 64 };
+const char *tg__memory_device_name(int64_t type, int64_t id, char buf[TG__DEVICE_NAME]);
+
 /* ---- the program's own lines (user_frame.c) -------------------------------------------------- */
 
 bool tg__is_user_frame(struct tg__str name); /* of the program, neither of torch nor of another package */

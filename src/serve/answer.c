@@ -228,16 +228,22 @@ void tg__reply_tiles(struct tg__host *h, const struct tg__message *m, struct tg_
     tg__reply_error(r, m, "usage", "level is a number from 0 to 44");
     return;
   }
+  tg__lock_take(h->lock);
+  const uint32_t rows = t->view->row_count + (t->is_loaded ? tg__series_count(t->series) : 0);
+  tg__lock_drop(h->lock);
   uint32_t count = 0;
   const uint32_t head[] = {m->id, 0, m->trace, 1, (uint32_t)level, 0};
   r->is_binary = true;
   tg__out_bytes(&r->out, head, sizeof head);
   for (struct tg__members all = tg__members_of(tg__message_raw(m, "tiles")); next_pair(&all, &row, &tile);) {
-    if (row < 0 || row >= t->view->row_count || tile < INT32_MIN || tile > INT32_MAX || ++count > TG__TILES_MOST) {
+    if (row < 0 || row >= rows || tile < INT32_MIN || tile > INT32_MAX || ++count > TG__TILES_MOST) {
       tg__reply_error(r, m, "usage", "tiles are at most 1024 pairs of a row and the number of a tile");
       return;
     }
-    tg__view_tile(t->view, &t->tile_looks, (uint32_t)row, (unsigned)level, (int32_t)tile, &r->out);
+    if (row < t->view->row_count)
+      tg__view_tile(t->view, &t->tile_looks, (uint32_t)row, (unsigned)level, (int32_t)tile, &r->out);
+    else
+      tg__series_tile(t->series, (uint32_t)row, (unsigned)level, (int32_t)tile, &r->out);
   }
   if (r->out.err) return;
   const uint32_t bytes = (uint32_t)r->out.len;
@@ -276,6 +282,6 @@ void tg__reply_tracks(struct tg__host *h, const struct tg__message *m, struct tg
   struct tg__hosted *const t = tg__reply_trace(h, m, r);
   if (!t) return;
   struct tg__jsonw w = tg__reply_begin(r, m);
-  tg__view_tracks_json(t->view, 1, &w);
+  tg__view_tracks_json(t->view, t->series, 1, &w);
   tg__reply_end(r, &w);
 }

@@ -3,7 +3,7 @@
 
 #include "ranks/ranks.h"
 
-enum { LATER_COLUMNS = TG__COL_PARENT | TG__COL_ARGS };
+enum { LATER_COLUMNS = TG__COL_PARENT | TG__COL_ARGS | TG__COL_MARKS };
 
 static void say_changed(struct tg__host *h) {
   if (h->changed) h->changed(h->ctx);
@@ -44,8 +44,9 @@ static enum tg_err index_trace(struct tg__hosted *t, const struct tg__serve_opti
 
 static enum tg_err load_rest(struct tg__hosted *t) {
   tg__lock_take(t->engine);
-  const enum tg_err err = tg__trace_load(t->columns, LATER_COLUMNS, &t->error);
+  enum tg_err err = tg__trace_load(t->columns, LATER_COLUMNS, &t->error);
   tg__lock_drop(t->engine);
+  if (!err) err = tg__series_open(t->view, &t->series, &t->error);
   return err;
 }
 
@@ -113,6 +114,7 @@ enum tg_err tg__host_open(struct tg__host *h, const struct tg__serve_options *o,
 void tg__host_close(struct tg__host *h) {
   for (size_t i = 0; h->traces && i < h->count; i++) {
     struct tg__hosted *const t = &h->traces[i];
+    tg__series_close(t->series);
     tg__view_close(t->view);
     tg__looks_close(&t->tile_looks);
     tg__looks_close(&t->looks);

@@ -17,6 +17,7 @@ struct tg__hosted {
   struct tg_trace *trace;
   struct tg__columns *columns;
   struct tg__view *view;
+  struct tg__series_set *series;
   struct tg__looks tile_looks, looks; /* of the thread that answers tiles; of the one that looks */
   struct tg__lock *engine;            /* held while a question is answered and while columns are loaded */
 };

@@ -178,7 +178,7 @@ void tg__html_meta(const struct tg__html_part *p, struct tg__columns *t, const c
   tg__json_open(&w, '{');
   put_state(p, note, &w);
   tg__json_key(&w, "tracks");
-  tg__view_tracks_json(p->view, 0, &w);
+  tg__view_tracks_json(p->view, NULL, 0, &w);
   put_answers(t, &w);
   put_texts(p, &w);
   tg__json_key(&w, "rows");

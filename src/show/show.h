@@ -62,7 +62,9 @@ extern const struct tg__web_file tg__web_files[];
 
 /* view_tracks.c: the result of the call `tracks` of docs/viewer-api.md, as one JSON object. On no memory w->out->err is
  * set. */
-void tg__view_tracks_json(const struct tg__view *v, uint32_t generation, struct tg__jsonw *w);
+/* series: NULL where there are none. */
+void tg__view_tracks_json(const struct tg__view *v, const struct tg__series_set *series, uint32_t generation,
+                          struct tg__jsonw *w);
 
 /* Numbers for people (human.c): "1.23 ms", "4.5 MB", "1 234 567". buf has room for 32 bytes; returns buf. */
 char *tg__human_ns(int64_t ns, char *buf);

@@ -68,21 +68,29 @@ static void put_built(struct tg__jsonw *w, const char *key, struct tg__out *text
   tg__out_free(text);
 }
 
+static void put_track_name(const struct tg__columns *t, const struct tg__track *track, struct tg__out *name) {
+  if (track->name != TG_NONE && tg__name(t, track->name).len) {
+    tg__out_bytes(name, tg__name(t, track->name).ptr, tg__name(t, track->name).len);
+    return;
+  }
+  tg__out_text(name, track->kind == TG__TRACK_DEVICE ? "stream " : track->kind == TG__TRACK_CPU ? "thread " : "");
+  if (track->kind == TG__TRACK_DEVICE)
+    tg__out_int(name, track->stream);
+  else
+    put_json_id(t, name, track->tid_is_text, track->tid);
+}
+
+static void put_process(const struct tg__columns *t, const struct tg__track *track, struct tg__out *process) {
+  if (track->process_name != TG_NONE)
+    tg__out_bytes(process, tg__name(t, track->process_name).ptr, tg__name(t, track->process_name).len);
+  if (process->len) tg__out_char(process, ' ');
+  put_json_id(t, process, track->pid_is_text, track->pid);
+}
+
 static void put_names(const struct tg__columns *t, const struct tg__track *track, struct tg__jsonw *w) {
   struct tg__out name = {0}, process = {0};
-  if (track->name != TG_NONE && tg__name(t, track->name).len)
-    tg__out_bytes(&name, tg__name(t, track->name).ptr, tg__name(t, track->name).len);
-  else {
-    tg__out_text(&name, track->kind == TG__TRACK_DEVICE ? "stream " : track->kind == TG__TRACK_CPU ? "thread " : "");
-    if (track->kind == TG__TRACK_DEVICE)
-      tg__out_int(&name, track->stream);
-    else
-      put_json_id(t, &name, track->tid_is_text, track->tid);
-  }
-  if (track->process_name != TG_NONE)
-    tg__out_bytes(&process, tg__name(t, track->process_name).ptr, tg__name(t, track->process_name).len);
-  if (process.len) tg__out_char(&process, ' ');
-  put_json_id(t, &process, track->pid_is_text, track->pid);
+  put_track_name(t, track, &name);
+  put_process(t, track, &process);
   put_built(w, "name", &name);
   put_built(w, "process", &process);
 }
@@ -119,7 +127,73 @@ static void put_track(const struct tg__view *v, uint32_t k, struct tg__jsonw *w)
   tg__json_close(w, '}');
 }
 
-void tg__view_tracks_json(const struct tg__view *v, uint32_t generation, struct tg__jsonw *w) {
+/* ---- counters and instants --------------------------------------------------------------------------- */
+
+static void put_series_name(const struct tg__columns *t, const struct tg__series *s, struct tg__jsonw *w) {
+  static const char *const sizes[] = {
+      [TG__SERIES_ALLOCATED] = " allocated", [TG__SERIES_RESERVED] = " reserved", [TG__SERIES_NET] = " taken"};
+  char buffer[TG__DEVICE_NAME];
+  struct tg__out name = {0};
+  if (s->what == TG__SERIES_INSTANTS) {
+    struct tg__out track = {0};
+    put_track_name(t, &t->tracks[s->track], &track);
+    tg__out_text(&name, track.len ? "instants of " : "instants");
+    if (track.len) tg__out_bytes(&name, track.buf, track.len);
+    tg__out_free(&track);
+  } else if (s->what != TG__SERIES_COUNTER) {
+    tg__out_text(&name, tg__memory_device_name(s->device.type, s->device.id, buffer));
+    tg__out_text(&name, sizes[s->what]);
+  } else {
+    const struct tg__str text = tg__name(t, s->name), key = tg__name(t, s->key);
+    tg__out_bytes(&name, text.ptr, text.len);
+    if (!tg__str_eq(text, key)) tg__out_text(&name, ": ");
+    if (!tg__str_eq(text, key)) tg__out_bytes(&name, key.ptr, key.len);
+  }
+  put_built(w, "name", &name);
+}
+
+/* Numbers of tracks go on behind those of the trace. */
+static void put_series(const struct tg__view *v, const struct tg__series *s, uint32_t i, struct tg__jsonw *w) {
+  const struct tg__track *const track = &v->trace->tracks[s->track];
+  const bool is_memory = s->what >= TG__SERIES_ALLOCATED && s->what <= TG__SERIES_NET;
+  struct tg__out process = {0};
+  tg__json_open(w, '{');
+  put_int(w, "track", (int64_t)v->trace->track_count + i);
+  tg__json_key(w, "kind");
+  tg__json_cstr(w, s->what == TG__SERIES_INSTANTS ? "marks" : "counter");
+  put_int(w, "rank", track->rank);
+  put_series_name(v->trace, s, w);
+  if (s->what == TG__SERIES_INSTANTS) put_process(v->trace, track, &process);
+  if (!process.len)
+    tg__out_text(&process, is_memory ? "device memory" : s->what == TG__SERIES_COUNTER ? "counters" : "instants");
+  put_built(w, "process", &process);
+  put_int(w, "slices", s->count);
+  put_int(w, "row", (int64_t)v->row_count + i);
+  tg__json_key(w, "lanes");
+  tg__json_open(w, '[');
+  tg__json_int(w, 1);
+  tg__json_close(w, ']');
+  if (s->what != TG__SERIES_INSTANTS) {
+    tg__json_key(w, "unit");
+    tg__json_cstr(w, is_memory ? "bytes" : "");
+    tg__json_key(w, "min");
+    tg__json_double(w, s->least);
+    tg__json_key(w, "max");
+    tg__json_double(w, s->most);
+  }
+  tg__json_close(w, '}');
+}
+
+static void put_series_of_rank(const struct tg__view *v, const struct tg__series_set *series, uint32_t rank,
+                               struct tg__jsonw *w) {
+  for (uint32_t i = 0; i < tg__series_count(series); i++) {
+    const struct tg__series *const s = tg__series_at(series, i);
+    if (v->trace->tracks[s->track].rank == rank) put_series(v, s, i, w);
+  }
+}
+
+void tg__view_tracks_json(const struct tg__view *v, const struct tg__series_set *series, uint32_t generation,
+                          struct tg__jsonw *w) {
   uint32_t *const order = tg__alloc((v->trace->track_count + 1) * sizeof *order);
   const uint32_t count = order ? tg__view_order(v, order) : TG_NONE;
   if (count == TG_NONE) {
@@ -131,12 +205,15 @@ void tg__view_tracks_json(const struct tg__view *v, uint32_t generation, struct 
   put_int(w, "generation", generation);
   put_digits(w, "origin_ns", v->origin_ns);
   put_int(w, "end_ns", v->end_ns);
-  put_int(w, "rows", v->row_count);
+  put_int(w, "rows", (int64_t)v->row_count + tg__series_count(series));
   put_track_ranks(v->trace, w);
   put_track_steps(v, w);
   tg__json_key(w, "tracks");
   tg__json_open(w, '[');
-  for (uint32_t i = 0; i < count; i++) put_track(v, order[i], w);
+  for (uint32_t i = 0, rank = 0; rank < v->trace->rank_count; rank++) {
+    for (; i < count && v->trace->tracks[order[i]].rank == rank; i++) put_track(v, order[i], w);
+    put_series_of_rank(v, series, rank, w);
+  }
   tg__json_close(w, ']');
   tg__json_close(w, '}');
   tg__free(order);

@@ -3,6 +3,7 @@
  * Each column takes from the index as large a piece as lies inside it, so its cost is a few dozen looks however many
  * slices it holds, and a slice that fills many columns costs one. */
 #include "view/row_index.h"
+#include "view/tile.h"
 
 struct runs {
   uint32_t slice[TG__TILE_COLUMNS], name[TG__TILE_COLUMNS];
@@ -131,16 +132,18 @@ static void fill_runs(struct sweep *s, int64_t begin) {
   }
 }
 
-/* Does the tile lie where times can be? Then *begin is where, as in the file of the row's rank. */
-static bool find_begin(const struct tg__view *v, const struct tg__row *row, unsigned level, int32_t tile,
-                       int64_t *begin) {
-  const int64_t shift = tg__view_shift(v, v->trace->tracks[row->track].rank);
+bool tg__tile_begin(int64_t shift, unsigned level, int32_t tile, int64_t *begin) {
   const __int128 at = ((__int128)tile << (level + 10)) - shift;
   *begin = (int64_t)at;
   return at > INT64_MIN && at + ((__int128)1 << (level + 10)) < INT64_MAX;
 }
 
-static void put_tile(struct tg__out *out, const void *values, size_t bytes) { tg__out_bytes(out, values, bytes); }
+void tg__tile_head(struct tg__out *out, uint32_t row, int32_t tile, uint16_t kind, uint16_t count) {
+  tg__out_bytes(out, &row, sizeof row);
+  tg__out_bytes(out, &tile, sizeof tile);
+  tg__out_bytes(out, &kind, sizeof kind);
+  tg__out_bytes(out, &count, sizeof count);
+}
 
 void tg__view_tile(const struct tg__view *v, struct tg__looks *looks, uint32_t row, unsigned level, int32_t tile,
                    struct tg__out *out) {
@@ -148,23 +151,20 @@ void tg__view_tile(const struct tg__view *v, struct tg__looks *looks, uint32_t r
   runs.count = 0;
   struct sweep s = {.row = tg__row_read(v, row), .looks = looks, .runs = &runs, .level = level};
   int64_t begin;
-  if (s.row.row->count && find_begin(v, s.row.row, level, tile, &begin)) {
+  const int64_t shift = tg__view_shift(v, v->trace->tracks[s.row.row->track].rank);
+  if (s.row.row->count && tg__tile_begin(shift, level, tile, &begin)) {
     s.levels = tg__node_levels_of(s.row.row);
     s.position = tg__row_position(&s.row, begin);
     if (s.position && tg__slice_end(v->trace, tg__row_at(&s.row, s.position - 1)) > begin) s.position--;
     fill_runs(&s, begin);
   }
-  const uint16_t kind = 0;
-  put_tile(out, &row, 4);
-  put_tile(out, &tile, 4);
-  put_tile(out, &kind, 2);
-  put_tile(out, &runs.count, 2);
-  put_tile(out, runs.slice, runs.count * sizeof *runs.slice);
-  put_tile(out, runs.name, runs.count * sizeof *runs.name);
-  put_tile(out, runs.column, runs.count * sizeof *runs.column);
-  put_tile(out, runs.length, runs.count * sizeof *runs.length);
-  put_tile(out, runs.density, runs.count);
-  put_tile(out, runs.look, runs.count);
-  put_tile(out, runs.shade, runs.count);
-  put_tile(out, runs.flags, runs.count);
+  tg__tile_head(out, row, tile, 0, runs.count);
+  tg__out_bytes(out, runs.slice, runs.count * sizeof *runs.slice);
+  tg__out_bytes(out, runs.name, runs.count * sizeof *runs.name);
+  tg__out_bytes(out, runs.column, runs.count * sizeof *runs.column);
+  tg__out_bytes(out, runs.length, runs.count * sizeof *runs.length);
+  tg__out_bytes(out, runs.density, runs.count);
+  tg__out_bytes(out, runs.look, runs.count);
+  tg__out_bytes(out, runs.shade, runs.count);
+  tg__out_bytes(out, runs.flags, runs.count);
 }

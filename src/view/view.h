@@ -82,6 +82,34 @@ enum { TG__TILE_OPEN = 1, TG__TILE_CAUSED = 2, TG__TILE_MORE = 4 }; /* flags of 
 void tg__view_tile(const struct tg__view *v, struct tg__looks *looks, uint32_t row, unsigned level, int32_t tile,
                    struct tg__out *out);
 
+/* ---- counters and instants (series.c) ------------------------------------------------------------- */
+
+enum tg__series_what {
+  TG__SERIES_COUNTER,   /* name and key: string ids */
+  TG__SERIES_ALLOCATED, /* of a device, as its allocator reports */
+  TG__SERIES_RESERVED,
+  TG__SERIES_NET,      /* of a device without such reports: taken and not given back since the first event */
+  TG__SERIES_INSTANTS, /* of a track */
+};
+struct tg__series {
+  enum tg__series_what what;
+  uint32_t track; /* of instants theirs, else one of their process */
+  uint32_t name, key;
+  struct tg__memory_device device;
+  uint32_t first, count; /* points */
+  double least, most, sum;
+};
+struct tg__series_set;
+/* Needs TG__COL_MARKS and TG__COL_ARGS. Free with tg__series_close; the view must outlive it. *out is NULL on failure.
+ */
+enum tg_err tg__series_open(const struct tg__view *v, struct tg__series_set **out, struct tg_error *e);
+void tg__series_close(struct tg__series_set *s); /* NULL is fine */
+/* Series i is row view->row_count + i. */
+uint32_t tg__series_count(const struct tg__series_set *s); /* 0 of NULL */
+const struct tg__series *tg__series_at(const struct tg__series_set *s, uint32_t i);
+/* As tg__view_tile, for such a row. */
+void tg__series_tile(const struct tg__series_set *s, uint32_t row, unsigned level, int32_t tile, struct tg__out *out);
+
 /* ---- one slice (details.c) ----------------------------------------------------------------------- */
 
 struct tg__near {                                                                /* TG_NONE: there is none */

@@ -342,6 +342,49 @@ def find(page, text):
     return page.result("search", text=text, kind="exact")["hits"]
 
 
+def test_counters_memory_and_instants_have_rows(tmp_path):
+    memory = {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 10, "s": "t"}
+    totals = [(20, 512, 4096), (60, -512, 3584)]
+    events = [
+        *({**memory, "ts": ts, "args": memory_args(size, total)} for ts, size, total in totals),
+        {"ph": "C", "name": "load", "pid": 1, "tid": 0, "ts": 30, "args": {"load": 0.25}},
+        {"ph": "C", "name": "load", "pid": 1, "tid": 0, "ts": 50, "args": {"load": 0.75}},
+        {"ph": "i", "name": "saved", "pid": 1, "tid": 10, "ts": 90, "s": "t"},
+    ]
+    file = tmp_path / "t.json"
+    file.write_text(json.dumps({"traceEvents": EVENTS + events}))
+    viewer = Viewer(file)
+    page = Socket(viewer.url)
+    tracks = page.result("tracks")
+    shown = [(t["kind"], t["process"], t["name"], t.get("unit"), t.get("max"), t["slices"]) for t in tracks["tracks"]]
+    assert shown[2:] == [
+        ("counter", "device memory", "GPU0 allocated", "bytes", 4096, 2),
+        ("counter", "device memory", "GPU0 reserved", "bytes", 8192, 2),
+        ("counter", "counters", "load", "", 0.75, 2),
+        ("marks", "1", "instants of thread 10", None, None, 1),
+    ]
+    rows = [t["row"] for t in tracks["tracks"][2:]]
+    assert tracks["rows"] == rows[-1] + 1
+    kinds = []
+    for row in rows:
+        reply = page.call("tiles", level=7, tiles=[row, 0])  # a column is 128 ns
+        kind, n = struct.unpack_from("<HH", reply, 32)
+        kinds.append((kind, n))
+    assert kinds == [(1, 2), (1, 2), (1, 2), (2, 1)]
+    least, most, last = (
+        struct.unpack_from("<2f", page.call("tiles", level=7, tiles=[rows[2], 0]), 36 + 8 * k) for k in range(3)
+    )
+    assert least == most == last == (0.25, 0.75)
+    (column,) = struct.unpack_from("<H", page.call("tiles", level=7, tiles=[rows[3], 0]), 36 + 8)
+    assert column == 90000 // 128
+    page.close()
+    viewer.stop()
+
+
+def memory_args(size, total):
+    return {"Device Type": 1, "Device Id": 0, "Bytes": size, "Total Allocated": total, "Total Reserved": 8192}
+
+
 def test_details_of_a_kernel_walk_back_to_the_line(page):
     (gemm,) = find(page, "gemm<4>")
     d = page.result("slice", slice=gemm["slice"])

@@ -322,6 +322,113 @@ static void a_view_without_memory(void **state) {
   tg__trace_free(t);
 }
 
+/* ---- counters and instants --------------------------------------------------------------------------- */
+
+enum { POINTS = 900 };
+struct drawn { /* a column of a tile, from all points one by one */
+  float least, most, last;
+  unsigned points;
+};
+
+/* Points of the counter "load" of key "a", at any times; some fall on one another. */
+static struct tg__columns *trace_of_points(uint64_t seed, int64_t *ts, double *values) {
+  struct tg__out o = {0};
+  int64_t at = 1000000;
+  tg__out_text(&o, "[");
+  random_slice(&o, "cpu_op", 1, 1, 1000000, 50);
+  for (int i = 0; i < POINTS; i++) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    at += (int64_t)(seed >> 40) % (i % 50 == 0 ? 900000 : 700);
+    ts[i] = at;
+    values[i] = (double)((int64_t)(seed >> 20) % 2000 - 1000) / 4;
+    tg__out_format(
+        &o,
+        ",{\"ph\":\"C\",\"pid\":1,\"tid\":%d,\"name\":\"load\",\"ts\":%lld.%03d,\"args\":{\"a\":%.2f,\"b\":%d}}"
+        ",{\"ph\":\"i\",\"pid\":1,\"tid\":1,\"name\":\"now\",\"ts\":%lld.%03d,\"s\":\"t\"}",
+        i % 2, (long long)(at / 1000), (int)(at % 1000), values[i], i, (long long)(at / 1000), (int)(at % 1000));
+  }
+  return close_text(&o);
+}
+
+static void read_array(const char **p, void *to, size_t bytes) {
+  memcpy(to, *p, bytes);
+  *p += bytes;
+}
+
+/* Row 1 is the first key of the counter. The first column of a tile says what was before. */
+static void check_counter_tile(const struct tg__series_set *set, uint32_t row, unsigned level, int32_t tile,
+                               const int64_t *ts, const double *values) {
+  struct tg__out o = {0};
+  struct drawn want[TG__TILE_COLUMNS] = {{0}};
+  float least[TG__TILE_COLUMNS], most[TG__TILE_COLUMNS], last[TG__TILE_COLUMNS];
+  uint16_t column[TG__TILE_COLUMNS], points[TG__TILE_COLUMNS], n, kind;
+  int before = -1;
+  for (int i = 0; i < POINTS; i++) {
+    const int64_t at = ts[i] - 1000000 - ((int64_t)tile << (level + 10));
+    if (at < 0) before = i;
+    if (at < 0 || at >> level >= TG__TILE_COLUMNS) continue;
+    struct drawn *const d = &want[at >> level];
+    const float v = (float)values[i];
+    d->least = d->points && d->least < v ? d->least : v;
+    d->most = d->points && d->most > v ? d->most : v;
+    d->last = v;
+    d->points++;
+  }
+  tg__series_tile(set, row, level, tile, &o);
+  const char *p = o.buf + 8;
+  read_array(&p, &kind, 2);
+  read_array(&p, &n, 2);
+  assert_int_equal(kind, 1);
+  read_array(&p, least, n * sizeof *least);
+  read_array(&p, most, n * sizeof *most);
+  read_array(&p, last, n * sizeof *last);
+  read_array(&p, column, n * sizeof *column);
+  read_array(&p, points, n * sizeof *points);
+  assert_int_equal(p - o.buf, o.len);
+  uint16_t at = 0;
+  if (!want[0].points && before >= 0) {
+    assert_true(n > 0 && column[0] == 0 && points[0] == 0 && last[0] == (float)values[before]);
+    at = 1;
+  }
+  for (unsigned c = 0; c < TG__TILE_COLUMNS; c++) {
+    if (!want[c].points) continue;
+    assert_true(at < n && column[at] == c && points[at] == want[c].points);
+    assert_true(least[at] == want[c].least && most[at] == want[c].most && last[at] == want[c].last);
+    at++;
+  }
+  assert_int_equal(at, n);
+  tg__out_free(&o);
+}
+
+static void tiles_of_counters_equal_those_from_all_points(void **state) {
+  (void)state;
+  int64_t ts[POINTS];
+  double values[POINTS];
+  struct tg__columns *t = trace_of_points(7, ts, values);
+  struct tg__view *v = open_view(t);
+  struct tg__series_set *set;
+  struct tg_error e;
+  assert_int_equal(tg__series_open(v, &set, &e), TG_OK);
+  assert_int_equal(tg__series_count(set), 3); /* a, b and the instants; two threads say one counter */
+  assert_int_equal(tg__series_at(set, 0)->count, POINTS);
+  assert_int_equal(tg__series_at(set, 2)->what, TG__SERIES_INSTANTS);
+  for (unsigned level = 0; level <= 20; level += 2)
+    for (int32_t tile = 0; tile < 40 && ((int64_t)tile << (level + 10)) < ts[POINTS - 1]; tile++)
+      check_counter_tile(set, v->row_count, level, tile, ts, values);
+  struct tg__out o = {0};
+  tg__series_tile(set, v->row_count + 2, TG__LEVEL_MOST, 0, &o);
+  uint16_t head[2], count;
+  memcpy(head, o.buf + 8, sizeof head);
+  memcpy(&count, o.buf + o.len - 2, sizeof count);
+  assert_int_equal(head[0], 2);
+  assert_int_equal(head[1], 1); /* one column has them all */
+  assert_int_equal(count, POINTS);
+  tg__out_free(&o);
+  tg__series_close(set);
+  tg__view_close(v);
+  tg__trace_free(t);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_slice_stands_on_one_row),
@@ -331,6 +438,7 @@ int main(void) {
       cmocka_unit_test(tiles_hold_what_all_slices_say),
       cmocka_unit_test(a_tile_by_hand),
       cmocka_unit_test(the_last_slice_stands_where_a_column_begins),
+      cmocka_unit_test(tiles_of_counters_equal_those_from_all_points),
       cmocka_unit_test(a_view_without_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

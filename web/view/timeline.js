@@ -3,7 +3,7 @@
 import {resolveColors} from "../model/classes.js";
 import {moment, quantity, shorten, ticks} from "../model/format.js";
 import {inSight, layOut, lineAt} from "../model/layout.js";
-import {columnNs, tileNs, TileStore} from "../model/tiles.js";
+import {columnNs, tileAt, tileNs, TileStore} from "../model/tiles.js";
 
 import {h, hideTip, showTip} from "./dom.js";
 import {Minimap} from "./minimap.js";
@@ -233,14 +233,16 @@ export class Timeline {
     let x = this.gutter, value = null;
     const to = (next) => {
       if (value !== null && next > x) c.fillRect(x, yOf(value), next - x, y + 2 + height - yOf(value));
-      x = next;
+      x = Math.max(x, next);
     };
+    const whole = (at) => Math.round(at * this.ratio) / this.ratio; /* a part of a pixel would be painted twice */
     for (let number = first; number <= last; number++) {
       const tile = this.store.get(level, line.row, number);
       if (!tile || tile.kind !== 1) continue;
       for (let i = 0; i < tile.n; i++) {
         const next = Math.max(
-            this.gutter, Math.min(this.width, this.xOf(tile.tile * tileNs(level) + tile.column[i] * columnNs(level))));
+            this.gutter,
+            Math.min(this.width, whole(this.xOf(tile.tile * tileNs(level) + tile.column[i] * columnNs(level)))));
         to(next);
         value = tile.last[i];
         if (tile.max[i] > value) c.fillRect(next, yOf(tile.max[i]), 1, yOf(value) - yOf(tile.max[i]));
@@ -524,8 +526,40 @@ export class Timeline {
     near.sort((a, b) => Math.abs((a.x0 + a.x1) / 2 - at) - Math.abs((b.x0 + b.x1) / 2 - at));
     return {line, slice: near.find((s) => at >= s.x0 && at <= s.x1) ?? near[0] ?? null};
   }
+  /* The column of a counter or of marks at a time: {tile, at}; null: there is none, or not yet. */
+  columnAt(line, ns) {
+    const level = tilesInView({t0: this.t0, nsPerPx: this.nsPerPx / this.ratio, width: 1}).level;
+    const tile = this.store.get(level, line.row, tileAt(level, ns));
+    if (!tile?.column) return null;
+    const column = Math.floor((ns - tile.tile * tileNs(level)) / columnNs(level));
+    let at = -1;
+    while (at + 1 < tile.n && tile.column[at + 1] <= column) at++;
+    return at < 0 ? null : {tile, at, exact: tile.column[at] >= column - 3};
+  }
+  hoverSeries(e, line) {
+    const ns = this.nsAt(this.localX(e)), found = this.columnAt(line, ns);
+    if (!found || (line.track.kind === "marks" && !found.exact)) {
+      hideTip();
+      return;
+    }
+    const {tile, at} = found, unit = line.track.unit ?? "";
+    const name = tile.kind === 2 ? this.names.get(tile.name[at]) : null;
+    if (tile.kind === 2 && name === undefined) this.names.want([tile.name[at]], () => {});
+    showTip(
+        e.clientX, e.clientY, h("b", {}, line.track.name),
+        h("div", {},
+          tile.kind === 2 ?
+              `${name ?? ""}${tile.count[at] > 1 ? ` and ${tile.count[at] - 1} more` : ""}` :
+                                                   `${quantity(tile.last[at], unit)}${
+                  tile.points[at] > 1 ? `, ${quantity(tile.min[at], unit)} to ${quantity(tile.max[at], unit)} here` :
+                                                                             ""                                     }`));
+  }
   hover(e) {
     const hit = this.hit(e);
+    if (hit && (hit.line.track.kind === "counter" || hit.line.track.kind === "marks")) {
+      this.hoverSeries(e, hit.line);
+      return;
+    }
     if (!hit?.slice) {
       hideTip();
       return;

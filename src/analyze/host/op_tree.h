@@ -54,19 +54,6 @@ uint32_t tg__launching_op(const struct tg__columns *t, uint32_t device_slice);
 
 /* ---- memory events placed in the tree (op_memory.c) ------------------------------------------ */
 
-/* Device of the memory: a kind of c10's devices and a number; -1 where the trace does not say, the number of the host
- * always.
- */
-struct tg__memory_device {
-  int64_t type, id;
-};
-static inline struct tg__memory_device tg__memory_device_of(int64_t type, int64_t id) {
-  return (struct tg__memory_device){type, type == 0 ? -1 : id};
-}
-struct tg__memory_device tg__memory_device_read(const struct tg__columns *t, uint32_t args);
-/* CPU, GPU0, type6:0 (HIP); type-1:-1 where the trace says nothing. buf is not always used. */
-enum { TG__DEVICE_NAME = 64 };
-const char *tg__memory_device_name(int64_t type, int64_t id, char buf[TG__DEVICE_NAME]);
 bool tg__memory_device_is_wanted(const struct tg__ask *a, int64_t type,
                                  int64_t id); /* by the question's argument `device`, where it has one */
 
