@@ -20,8 +20,8 @@ static uint64_t now_ns(clockid_t clock) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* "cpu  user nice system idle iowait irq softirq steal ...", in ticks of the system; what another virtual machine takes is not
- * ours either. 0: not known. */
+/* "cpu  user nice system idle iowait irq softirq steal ...", in ticks of the system; time that another virtual machine
+ * takes (steal) is not ours either. 0: not known. */
 static uint64_t machine_busy_ns(void) {
   char text[256];
   const ssize_t n = machine < 0 ? 0 : pread(machine, text, sizeof text - 1, 0);

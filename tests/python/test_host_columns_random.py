@@ -1,5 +1,5 @@
-"""Memory and tensor cores by operator, memory by category, and loader_overlap: each against a slow count over the events
-of random traces."""
+"""Memory and tensor cores by operator, memory by category, and loader_overlap: each against a slow count over the
+events of random traces."""
 
 import collections
 import random
