@@ -95,6 +95,7 @@ def pytest(name, build, *arguments):
         os.environ, TACHOGRAPH=str(build / "tachograph"), TACHOGRAPH_LIBRARY=str(build / "libtachograph.so")
     )
     environment.setdefault("OMP_NUM_THREADS", "1")  # torch's threads would take the processors from the other workers
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # without bytecode each process compiles torch again: 1.3 s or more
     command = [sys.executable, "-m", "pytest", "-q", "--junit-xml", str(junit), *arguments]
     return Part(name, command, junit=junit, env=environment)
 
