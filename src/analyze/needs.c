@@ -60,32 +60,37 @@ static bool has_shapes(const struct tg__columns *t, const struct tg__ask *a) {
 }
 
 static const struct {
-  enum tg__need first;          /* looked for before; NOTHING = none */
   bool (*fits)(enum tg__class); /* NULL: memory events */
+  const char *what, *cure;      /* what is missing, and what to do for it */
+  enum tg__need first;          /* looked for before; NOTHING = none */
   bool linked;
-  const char *what, *cure; /* what is missing, and what to do for it */
 } kinds[TG__NEED_COUNT] = {
-    [TG__NEED_DEVICE] = {TG__NEED_NOTHING, tg__class_is_device_work, false, "device work (kernels, copies, memsets)",
+    [TG__NEED_DEVICE] = {tg__class_is_device_work, "device work (kernels, copies, memsets)",
                          "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] on a machine with a "
-                         "device"},
-    [TG__NEED_BUSY] = {TG__NEED_NOTHING, tg__class_is_device_work, false, "device work (kernels, copies, memsets)",
+                         "device",
+                         TG__NEED_NOTHING, false},
+    [TG__NEED_BUSY] = {tg__class_is_device_work, "device work (kernels, copies, memsets)",
                        "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] on a machine with a "
-                       "device"},
-    [TG__NEED_LAUNCHES] = {TG__NEED_DEVICE, tg__class_is_device_work, true, "host call that launched device work",
-                           "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] together"},
-    [TG__NEED_CALLERS] = {TG__NEED_DEVICE, is_caller, false, "operators that device work could lie below",
-                          "record with ProfilerActivity.CPU among the activities"},
-    [TG__NEED_OPERATORS] = {TG__NEED_NOTHING, is_operator, false, "operators",
-                            "record with ProfilerActivity.CPU among the activities"},
-    [TG__NEED_WORK] = {TG__NEED_NOTHING, is_work, false, "operators, host calls or device work",
-                       "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"},
-    [TG__NEED_TIMED] = {TG__NEED_NOTHING, is_timed, false, "operators or device work",
-                        "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"},
-    [TG__NEED_SLICES] = {TG__NEED_NOTHING, is_any, false, "events that take time",
-                         "record with ProfilerActivity.CPU among the activities"},
-    [TG__NEED_NAMED] = {TG__NEED_NOTHING, is_named, false, "user annotations",
-                        "wrap parts of the program in torch.profiler.record_function(\"name\")"},
-    [TG__NEED_MEMORY] = {TG__NEED_NOTHING, NULL, false, "[memory] events", "record with profile_memory=True"},
+                       "device",
+                       TG__NEED_NOTHING, false},
+    [TG__NEED_LAUNCHES] = {tg__class_is_device_work, "host call that launched device work",
+                           "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] together",
+                           TG__NEED_DEVICE, true},
+    [TG__NEED_CALLERS] = {is_caller, "operators that device work could lie below",
+                          "record with ProfilerActivity.CPU among the activities", TG__NEED_DEVICE, false},
+    [TG__NEED_OPERATORS] = {is_operator, "operators", "record with ProfilerActivity.CPU among the activities",
+                            TG__NEED_NOTHING, false},
+    [TG__NEED_WORK] = {is_work, "operators, host calls or device work",
+                       "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]", TG__NEED_NOTHING, false},
+    [TG__NEED_TIMED] = {is_timed, "operators or device work",
+                        "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]", TG__NEED_NOTHING,
+                        false},
+    [TG__NEED_SLICES] = {is_any, "events that take time", "record with ProfilerActivity.CPU among the activities",
+                         TG__NEED_NOTHING, false},
+    [TG__NEED_NAMED] = {is_named, "user annotations",
+                        "wrap parts of the program in torch.profiler.record_function(\"name\")", TG__NEED_NOTHING,
+                        false},
+    [TG__NEED_MEMORY] = {NULL, "[memory] events", "record with profile_memory=True", TG__NEED_NOTHING, false},
 };
 
 static enum tg_err check_shapes(const struct tg__columns *t, const struct tg__ask *a, struct tg_error *e) {
