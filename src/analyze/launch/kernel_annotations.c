@@ -116,7 +116,10 @@ static bool annotate_exactly(void *ctx, uint32_t rank, struct tg__piece_list *ou
   struct exact *const x = ctx;
   x->pieces = out;
   x->any = any;
-  return x->cpu ? annotate_by_host(x, &x->t->ranks[rank], x->around) : annotate_by_device(x, rank);
+  const bool ok = x->cpu ? annotate_by_host(x, &x->t->ranks[rank], x->around) : annotate_by_device(x, rank);
+  x->pieces = NULL; /* both are the caller's */
+  x->any = NULL;
+  return ok;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
