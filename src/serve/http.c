@@ -108,12 +108,17 @@ static struct client *find_client(struct tg__server *s, uint64_t number) {
   return NULL;
 }
 
+/* Without waiting until it can be written to: a client that does not read never can. */
+static void close_soon(struct client *c) {
+  c->is_over = true;
+  lws_set_timeout(c->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
+}
+
 /* false: it is to be closed. */
 static bool post(struct client *c, const char *bytes, size_t len, bool is_binary) {
   struct parcel *const p = c->unread + len > UNREAD_MOST ? NULL : tg__alloc(sizeof *p + LWS_PRE + len);
   if (!p) {
-    c->is_over = true;
-    lws_callback_on_writable(c->wsi);
+    close_soon(c);
     return false;
   }
   memcpy(p->bytes + LWS_PRE, bytes, len);
@@ -256,7 +261,7 @@ static void hand_out_replies(struct tg__server *s) {
     struct client *const c = find_client(s, job->client);
     if (c) {
       c->under_way--;
-      if (send_reply(c, &job->reply, HTTP_STATUS_OK)) c->is_over = true;
+      if (send_reply(c, &job->reply, HTTP_STATUS_OK)) close_soon(c);
     }
     tg__job_free(job);
   }

@@ -263,12 +263,13 @@ def test_a_65th_call_under_way_is_refused_and_a_cancelled_one_says_so(viewer):
 def test_a_client_that_never_reads_is_dropped_and_the_others_are_served(viewer):
     deaf = Socket(viewer.url)
     deaf.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    deaf.sock.settimeout(5)
+    for i in range(60):  # each reply is 2 MB
+        deaf.send(id=i, call="ask", question="sql", args={"query": "SELECT hex(zeroblob(1000000)) AS zeros"})
+    end = time.monotonic() + 60
     with pytest.raises(OSError):
-        for i in range(100000):
-            deaf.send(id=i, call="ask", question="questions")
-            if i % 50 == 0:
-                time.sleep(0.02)
+        while time.monotonic() < end:
+            deaf.send(id=60, call="state")
+            time.sleep(0.1)
     s = Socket(viewer.url)
     assert s.result("state")["traces"][0]["state"] == "ready"
     s.close()
