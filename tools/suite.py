@@ -95,7 +95,9 @@ def pytest(name, build, *arguments):
         os.environ, TACHOGRAPH=str(build / "tachograph"), TACHOGRAPH_LIBRARY=str(build / "libtachograph.so")
     )
     environment.setdefault("OMP_NUM_THREADS", "1")  # torch's threads would take the processors from the other workers
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # without bytecode each process compiles torch again: 1.3 s or more
+    environment.pop(
+        "PYTHONDONTWRITEBYTECODE", None
+    )  # without bytecode each process compiles torch again: 1.3 s or more
     command = [sys.executable, "-m", "pytest", "-q", "--junit-xml", str(junit), *arguments]
     return Part(name, command, junit=junit, env=environment)
 
@@ -121,7 +123,8 @@ def run(build, shared, jobs, more):
     ]
     if shared and (shared / "traces").is_dir() and (shared / "oracle").is_dir():
         together.append(conformance(build, shared))
-    return [*(part.wait() for part in together), pytest("timing", build, "-m", "timing", *more).wait()]
+    timed = [str(path) for path in sorted((ROOT / "tests").rglob("test_*.py")) if "mark.timing" in path.read_text()]
+    return [*(part.wait() for part in together), pytest("timing", build, "-m", "timing", *timed, *more).wait()]
 
 
 def main():

@@ -331,7 +331,6 @@ def run_on_a_terminal(command, feed, **kwargs):
     return status, shown.decode()
 
 
-@pytest.mark.timing
 def test_progress_is_shown_on_a_terminal_once_a_second_has_passed(tachograph_path):
     text = trace_text(100_000).encode()
 

@@ -27,7 +27,7 @@ PROGRAM = """
             else:
                 while not os.path.exists(f"arrived_{i}"):  # a busy machine may let rank 0 come late
                     time.sleep(0.001)
-                time.sleep(0.05)
+                time.sleep(0.2)  # longer than a busy machine makes rank 0 wait for a core
             dist.all_reduce(torch.ones(1000))
             dist.broadcast(torch.ones(250, dtype=torch.float64), 0)
         dist.destroy_process_group()
@@ -58,7 +58,6 @@ def ask(tachograph, recording):
     return rows
 
 
-@pytest.mark.timing
 def test_both_ranks_are_in_one_report_on_one_clock(ask, recording):
     assert "2 ranks of 2" in recording[1]
     ranks = ask("ranks")
@@ -73,7 +72,6 @@ def test_both_ranks_are_in_one_report_on_one_clock(ask, recording):
     )
 
 
-@pytest.mark.timing
 def test_spans_are_listed_with_their_bytes(ask):
     spans = [(r["kind"], r["bytes"]) for r in ask("collectives", "--by", "part", "--rank", "0")]
     assert sorted(spans) == [("all_reduce", 4000)] * 6 + [("broadcast", 2000)] * 6
@@ -83,7 +81,6 @@ def test_spans_are_listed_with_their_bytes(ask):
     ] == [("gloo:all_reduce", 6, 24000), ("gloo:broadcast", 6, 12000)]
 
 
-@pytest.mark.timing
 def test_the_rank_that_sleeps_is_named(ask):
     worst = ask("stragglers")[0]
     assert worst["rank"] == 1 and worst["cause"] == "host" and worst["last"] >= 5

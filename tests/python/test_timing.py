@@ -118,7 +118,6 @@ def test_timer_measures_a_block_on_the_host_clock():
     assert len(timer.series) == 2
 
 
-@pytest.mark.timing
 def test_the_host_clock_is_a_real_one(monkeypatch):
     monkeypatch.undo()
     with tg.timer(device="cpu") as timer:
