@@ -11,12 +11,17 @@ from hypothesis import HealthCheck, settings
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "conformance"))
 from engine import Package, open_engine
 
-# No verdict of hypothesis' hangs on how long something took; where nobody looks at a failure twice, the examples are
-# always the same.
+# No verdict of hypothesis depends on how long something took. In CI the examples are always the same, so that a failure
+# belongs to the change; make check, with TG_LONG=1, draws more.
 settings.register_profile(
-    "tests", deadline=None, suppress_health_check=list(HealthCheck), derandomize="CI" in os.environ
+    "ci",
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    derandomize="CI" in os.environ,
+    max_examples=12,
 )
-settings.load_profile("tests")
+settings.register_profile("long", settings.get_profile("ci"), max_examples=100)
+settings.load_profile("long" if "TG_LONG" in os.environ else "ci")
 
 
 @pytest.fixture(scope="module")

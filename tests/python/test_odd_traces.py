@@ -1,8 +1,6 @@
-"""Every question with a slow reference on the traces of odd_traces.py, and what those showed to be wrong, by hand.
-TG_EXAMPLES: how many traces (12)."""
+"""Every question with a slow reference on the traces of odd_traces.py, and what those showed to be wrong, by hand."""
 
 import json
-import os
 
 import odd_traces
 import pytest
@@ -17,7 +15,7 @@ import test_property
 from hypothesis import given, settings, strategies as st
 from test_property import SETTINGS, Written
 
-SOME = settings(SETTINGS, max_examples=int(os.environ.get("TG_EXAMPLES", "12")))
+SOME = settings(SETTINGS, max_examples=settings.default.max_examples)
 CONTENT = st.fixed_dictionaries(
     {
         "seed": st.integers(0, 2**32),

@@ -5,7 +5,6 @@ order."""
 import collections
 import copy
 import json
-import os
 import pathlib
 import random
 import sys
@@ -20,7 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "conformanc
 from engine import Refused
 
 SETTINGS = settings(
-    max_examples=int(os.environ.get("TG_EXAMPLES", "12")),
+    max_examples=settings.default.max_examples,
     deadline=None,
     report_multiple_bugs=False,
     print_blob=False,

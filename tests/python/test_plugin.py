@@ -4,7 +4,6 @@ traces, what must not change, and what must change how."""
 import collections
 import copy
 import json
-import os
 
 import pytest
 import reference_plugin as reference
@@ -12,7 +11,7 @@ import traces
 from hypothesis import given, settings, strategies as st
 from test_property import CONTENT, SETTINGS, Written, answers, assert_same, check_rows
 
-FEW = settings(SETTINGS, max_examples=int(os.environ.get("TG_EXAMPLES", "12")))
+FEW = settings(SETTINGS, max_examples=settings.default.max_examples)
 
 
 def has_kernels(rank):

@@ -1,11 +1,9 @@
 """Random valid traces with a known answer by construction: every question against the slow reference, and what must not
-change when the same content is written, ordered, shifted or named differently. TG_EXAMPLES: how many traces a test
-tries (25)."""
+change when the same content is written, ordered, shifted or named differently."""
 
 import collections
 import copy
 import math
-import os
 import pathlib
 import sys
 import tempfile
@@ -20,7 +18,7 @@ import shape
 from run import Asker
 
 SETTINGS = settings(
-    max_examples=int(os.environ.get("TG_EXAMPLES", "25")),
+    max_examples=max(25, settings.default.max_examples),
     deadline=None,
     report_multiple_bugs=False,
     print_blob=False,

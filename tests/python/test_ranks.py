@@ -1,12 +1,10 @@
 """Many ranks: matching, clocks, waiting and stragglers against reference_ranks.py on random runs, by hand on small
-ones; what must not change when a clock is shifted or ranks are summed up one by one; and runs that are not whole.
-TG_EXAMPLES: tries (12)."""
+ones; what must not change when a clock is shifted or ranks are summed up one by one; and runs that are not whole."""
 
 import collections
 import copy
 import json
 import math
-import os
 import random
 import statistics
 
@@ -18,9 +16,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from rank_runs import KERNEL, Asker, collective, make_run, simple_run, write
 from reference import slices as reference_slices
 
-SETTINGS = settings(
-    max_examples=int(os.environ.get("TG_EXAMPLES", "12")), deadline=None, suppress_health_check=list(HealthCheck)
-)
+SETTINGS = settings(max_examples=settings.default.max_examples, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(scope="session")
