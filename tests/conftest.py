@@ -14,6 +14,11 @@ def pytest_addoption(parser):
     parser.addoption("--accept", action="store_true", help="rewrite golden files instead of comparing")
 
 
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("long") and "TG_LONG" not in os.environ:
+        pytest.skip("a long test: make check runs it, with TG_LONG=1")
+
+
 def find_command_line():
     """TACHOGRAPH in the environment, else the build folder's, else the installed one."""
     for candidate in (os.environ.get("TACHOGRAPH"), ROOT / "build" / "tachograph", shutil.which("tachograph")):

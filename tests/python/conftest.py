@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "conformance"))
 from engine import Package, open_engine
+from forks import Forks
 
 # No verdict of hypothesis depends on how long something took. In CI the examples are always the same, so that a failure
 # belongs to the change; make check, with TG_LONG=1, draws more.
@@ -22,6 +23,16 @@ settings.register_profile(
 )
 settings.register_profile("long", settings.get_profile("ci"), max_examples=100)
 settings.load_profile("long" if "TG_LONG" in os.environ else "ci")
+
+
+@pytest.fixture(scope="session")
+def forks():
+    """forks.run(program): a process that has imported torch and our profiler. torch's collector loads
+    torch._inductor.config at its first start, which takes longer than most programs. test_usage's scripts import their
+    shim from the path."""
+    usage = pathlib.Path(__file__).with_name("usage")
+    with Forks("torch._inductor.config", "tachograph.profiler", path=[usage]) as forks:
+        yield forks
 
 
 @pytest.fixture(scope="module")

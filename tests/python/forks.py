@@ -46,7 +46,7 @@ class Forks:
             env=environment,
         )
 
-    def run(self, code=None, script=None, cwd=None, env=None):
+    def run(self, code=None, script=None, arguments=(), cwd=None, env=None):
         """Runs code, or the script; env is added to the environment. Ends with SIGALRM after TIMEOUT_S."""
         if self.process is None:
             self.start()
@@ -55,6 +55,7 @@ class Forks:
             request = {
                 "code": code,
                 "script": script and str(script),
+                "arguments": [str(word) for word in arguments],
                 "cwd": str(cwd or os.getcwd()),
                 "env": env or {},
                 "out": out,
@@ -74,7 +75,7 @@ def run_program(request):
         os.dup2(os.open(request[stream], os.O_WRONLY | os.O_CREAT, 0o644), number)
     os.environ.update(request["env"])
     os.chdir(request["cwd"])
-    sys.argv = [request["script"] or "-c"]
+    sys.argv = [request["script"] or "-c", *request["arguments"]]
     if request["script"]:
         runpy.run_path(request["script"], run_name="__main__")
     else:

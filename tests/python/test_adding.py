@@ -144,7 +144,7 @@ def slice_event(category, name, ts, dur):
     return {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": 1, "ts": ts, "dur": dur}
 
 
-@pytest.mark.skipif("TG_LONG" not in os.environ, reason="builds the tree: make check sets TG_LONG=1")
+@pytest.mark.long
 def test_following_the_page_adds_what_it_says(tmp_path):
     tree = tmp_path / "tree"
     tree.mkdir()

@@ -7,7 +7,6 @@ import pickle
 import re
 import shutil
 import subprocess
-import sys
 
 import pytest
 
@@ -61,11 +60,10 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize("document", ["README.md", "docs/api.md"])
-def test_python(folder, document):
+def test_python(folder, forks, document):
+    pytest.importorskip("torch")
     for program in blocks(document, "python"):
-        if "import torch" in program:
-            pytest.importorskip("torch")
-        done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True)
+        done = forks.run(program, cwd=folder)
         assert done.returncode == 0, done.stderr
 
 

@@ -11,19 +11,27 @@ import tachograph as tg
 STUB = pathlib.Path(tg.__file__).with_name("__init__.pyi")
 
 
-def modules_loaded(first, then):
-    """Names that `then` adds to sys.modules after `first`, in a process of its own."""
-    code = f"import sys\n{first}\nbefore = set(sys.modules)\n{then}\nprint(*sorted(set(sys.modules) - before))"
-    return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
+def modules_loaded(first, *then):
+    """For each of `then`: names that it adds to sys.modules after `first`, all in one process of their own."""
+    code = f"import sys\n{first}\nbefore = set(sys.modules)"
+    for text in then:
+        code += f"\n{text}\nprint(*sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return [set(line.split()) for line in done.stdout.splitlines()]
 
 
-def test_import_loads_two_modules_beyond_those_of_torch():
+def test_import_beside_torch_loads_two_modules_and_recording_neither_hta_nor_timing():
     pytest.importorskip("torch")
-    assert modules_loaded("import torch", "import tachograph") == {"tachograph", "tachograph._read"}
+    imported, recording = modules_loaded("import torch", "import tachograph", "tachograph.profile")
+    assert imported == {"tachograph", "tachograph._read"}
+    assert "tachograph.profiler" in recording
+    assert not {
+        name for name in recording if name.startswith(("tachograph.hta", "tachograph.timing", "tachograph.memory"))
+    }
 
 
 def test_import_without_torch_loads_nothing_of_others():
-    loaded = modules_loaded("", "import tachograph")
+    (loaded,) = modules_loaded("", "import tachograph")
     ours = {name for name in loaded if name.split(".")[0] == "tachograph"}
     assert ours == {"tachograph", "tachograph._read"}
     assert {name.split(".")[0] for name in loaded - ours} <= {*sys.stdlib_module_names, "__mp_main__"}
@@ -34,22 +42,13 @@ def test_reading_needs_neither_torch_nor_the_tools_around_it(tmp_path):
         '{"traceEvents": [{"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 2}]}'
     )
     read = f"import tachograph\nrepr(tachograph.open({str(tmp_path / 'a.json')!r}).ask('events'))"
-    loaded = modules_loaded("", read)
+    (loaded,) = modules_loaded("", read)
     assert {name for name in loaded if name.startswith("tachograph")} == {
         "tachograph",
         "tachograph._read",
         "tachograph._progress",
     }
     assert not {"torch", "numpy", "pandas"} & loaded
-
-
-def test_recording_needs_neither_hta_nor_timing():
-    pytest.importorskip("torch")
-    loaded = modules_loaded("import torch", "import tachograph\ntachograph.profile")
-    assert "tachograph.profiler" in loaded
-    assert not {
-        name for name in loaded if name.startswith(("tachograph.hta", "tachograph.timing", "tachograph.memory"))
-    }
 
 
 def names_in_stub():

@@ -11,7 +11,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import tachograph as tg
-from forks import Forks
 from recording import BACKENDS, CPU, loop, names, steps
 
 pytestmark = pytest.mark.filterwarnings("ignore:Warning. Profiler clears events")
@@ -33,12 +32,6 @@ def a_recording_works_afterwards(profile):
     with profile() as prof:
         torch.ones(2).erf()
     assert "aten::erf" in names(prof)
-
-
-@pytest.fixture(scope="module")
-def forks():
-    with Forks("torch._inductor.config", "tachograph.profiler") as forks:
-        yield forks
 
 
 @pytest.fixture

@@ -6,8 +6,6 @@ import logging
 import os
 import pathlib
 import re
-import subprocess
-import sys
 import warnings
 
 import pytest
@@ -276,15 +274,15 @@ def test_one_line_for_each_file(profile, tmp_path, caplog):
     assert lines == [f"{tmp_path}/trace.json ({shown}, {count} events); see tachograph report {tmp_path}/trace.json"]
 
 
-def test_line_reaches_standard_error_alone(tmp_path):
+def test_line_reaches_standard_error_alone(forks, tmp_path):
     program = (
         "import torch, tachograph as tg\nwith tg.profile(activities=[tg.ProfilerActivity.CPU], backend='kineto') as p: torch.ones(2)\n"
         f"p.export_chrome_trace({str(tmp_path / 'a.json')!r})"
     )
     program += f"\nimport os; os.environ['TACHOGRAPH_QUIET'] = '1'; tg.log.handlers.clear(); p.export_chrome_trace({str(tmp_path / 'b.json')!r})"
     program = program.replace("tg.log", "__import__('logging').getLogger('tachograph')")
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "" and os.path.exists(tmp_path / "b.json")
+    done = forks.run(program)
+    assert done.returncode == 0 and done.stdout == "" and os.path.exists(tmp_path / "b.json")
     assert [line.split(" (")[0] for line in done.stderr.splitlines() if line.startswith("tachograph:")] == [
         f"tachograph: {tmp_path}/a.json"
     ]

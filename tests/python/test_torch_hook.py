@@ -3,7 +3,6 @@ and that programs of every kind say the same as under torch.profiler."""
 
 import collections
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -582,16 +581,8 @@ print("lost", r.close()["lost"])
 """
 
 
-def test_odd_programs_survive(tmp_path):
-    path = tmp_path / "odd.py"
-    path.write_text(ODD)
-    done = subprocess.run(
-        [sys.executable, str(path), str(tmp_path / "odd.tacho")],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        env={**os.environ, "PYTHONFAULTHANDLER": "1"},
-    )
+def test_odd_programs_survive(forks, tmp_path):
+    done = forks.run("import faulthandler; faulthandler.enable()" + ODD, arguments=[tmp_path / "odd.tacho"])
     assert (done.returncode, done.stdout) == (0, "lost 0\n"), done.stderr[-3000:]
     with tg.open(tmp_path / "odd.tacho") as trace:
         assert len(trace.sql("SELECT name FROM slices WHERE name = 'aten::add'")["name"]) > 900

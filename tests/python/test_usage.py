@@ -12,14 +12,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import tachograph as tg
-from forks import Forks
 from recording import BACKENDS, load, names, steps
 
 FOLDER = pathlib.Path(__file__).parent / "usage"
 SCRIPTS = sorted(
     p.stem for p in FOLDER.glob("[el][0-9]*.py")
 )  # e: from texts about the profiler, l: as libraries use it
-TIMED = {"e36_warm_up"}  # it needs the processor at the moments when it asks for it
+TIMED = {"e36_warm_up"}  # it needs the processor at the moments when it asks for it, and records nothing
 CHECKS = {}
 
 
@@ -52,16 +51,9 @@ def check(function):
     return function
 
 
-@pytest.fixture(scope="module")
-def forks():
-    # torch's collector loads torch._inductor.config at its first start, which takes longer than most scripts
-    with Forks("shim", "torch._inductor.config", "tachograph.profiler", path=[FOLDER]) as forks:
-        yield forks
-
-
 def run_script(forks, script, folder, backend):
     path, environment = FOLDER / f"{script}.py", {"TACHOGRAPH_BACKEND": backend}
-    if not script.endswith("_ranks"):
+    if not script.endswith("_ranks") and script not in TIMED:
         return forks.run(script=path, cwd=folder, env=environment)
     environment = {**os.environ, **environment, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(FOLDER)}
     return subprocess.run(
@@ -69,8 +61,21 @@ def run_script(forks, script, folder, backend):
     )
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("script", [pytest.param(s, marks=pytest.mark.timing) if s in TIMED else s for s in SCRIPTS])
+def marks(script, backend):
+    """Two ranks under torch's collector are a long test: two processes that import torch and all of its collector."""
+    if script in TIMED:
+        return [pytest.mark.timing]
+    return [pytest.mark.long] if script.endswith("_ranks") and backend == "kineto" and len(BACKENDS) > 1 else []
+
+
+@pytest.mark.parametrize(
+    ("script", "backend"),
+    [
+        pytest.param(script, backend, marks=marks(script, backend))
+        for script in SCRIPTS
+        for backend in (BACKENDS[:1] if script in TIMED else BACKENDS)
+    ],
+)
 def test_script(forks, script, backend, tmp_path):
     done = run_script(forks, script, tmp_path, backend)
     assert done.returncode == 0, done.stderr
