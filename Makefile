@@ -18,7 +18,7 @@ CONFIGURE = $(CMAKE) -S . -DCMAKE_RULE_MESSAGES=$(if $(V),ON,OFF) $(if $(CC_GIVE
 CC_GIVEN := $(filter-out default,$(origin CC))
 BUILD = MAKEFLAGS= $(CMAKE) --build $(1) -j$(J) $(if $(V),--verbose,-- --no-print-directory -s)
 
-.PHONY: help all demo test check bench fuzz accept fmt dist deps check-arm matrix clean layers venv venv-check build-tests package ready
+.PHONY: help all demo test check bench fuzz accept fmt dist deps check-arm matrix clean browser layers venv venv-check build-tests package ready
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -35,7 +35,7 @@ demo: package ## record a small training loop, report what slows it down, correc
 test: ready ## everything a change must pass; installs what it needs; about 2 min after that
 	$(Q)$(VENV)/python tools/suite.py --build $(O) $(if $(SHARED),--shared $(SHARED))
 
-check: deps-check layers venv-check ready ## layers, formats, types, sanitizers, clang, clang-tidy, every test; 20 min
+check: deps-check browser layers venv-check ready ## layers, formats, types, sanitizers, clang, clang-tidy, every test; 20 min
 	$(Q)bash tools/check.sh
 
 bench: package ## side by side with other tools (docs/performance.md)
@@ -74,11 +74,9 @@ matrix: all ## the recorder's tests on other versions of torch and Python (sever
 clean: ## remove everything that was built (.venv stays)
 	rm -rf build build-* dist demo-out .pytest_cache .hypothesis
 
-# Without chromium or Playwright the browser tests say that they are skipped, and why.
-browser: venv
+# Without chromium the browser tests say that they are skipped, and why.
+browser:
 	$(Q)[ "$(DEPS)" = 0 ] || command -v chromium >/dev/null || bash tools/deps.sh browser >browser.log 2>&1 || echo "browser: no chromium, see browser.log"
-	$(Q)$(VENV)/python -c 'import playwright' 2>/dev/null || [ "$(DEPS)" = 0 ] || \
-	  $(VENV)/python -m pip install -q --disable-pip-version-check playwright </dev/null || echo "browser: no Playwright"
 
 layers: ## the laws of includes and of links; builds the archives it looks at
 	$(Q)[ -e $(O)/CMakeCache.txt ] || $(CONFIGURE) -B $(O) $(QUIET_CMAKE)
