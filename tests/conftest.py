@@ -32,9 +32,18 @@ def tachograph_path():
     return find_command_line()
 
 
-@pytest.fixture
-def tachograph(tachograph_path, tmp_path):
-    """tachograph("ask", file, "steps") → CompletedProcess with text in stdout and stderr. Runs in an empty folder."""
+@pytest.fixture(scope="session")
+def by_rank_path(tachograph_path):
+    """The same command line, which reads every folder of ranks as it reads those of more than 16 MB: rank by rank."""
+    found = pathlib.Path(tachograph_path).with_name("tachograph-by-rank")
+    if not found.exists():
+        raise FileNotFoundError(f"no {found}: run `make build-tests`")
+    return str(found)
+
+
+def command_line(program, tmp_path):
+    """command_line(…)("ask", file, "steps") → CompletedProcess with text in stdout and stderr. Runs in an empty
+    folder."""
 
     def run(*args, **kwargs):
         environment = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", **kwargs.pop("env", {})}
@@ -43,7 +52,7 @@ def tachograph(tachograph_path, tmp_path):
         if "input" not in kwargs:
             kwargs.setdefault("stdin", subprocess.DEVNULL)
         return subprocess.run(
-            [tachograph_path, *map(str, args)],
+            [program, *map(str, args)],
             capture_output=True,
             text=kwargs.pop("text", True),
             env=environment,
@@ -51,6 +60,16 @@ def tachograph(tachograph_path, tmp_path):
         )
 
     return run
+
+
+@pytest.fixture
+def tachograph(tachograph_path, tmp_path):
+    return command_line(tachograph_path, tmp_path)
+
+
+@pytest.fixture
+def tachograph_by_rank(by_rank_path, tmp_path):
+    return command_line(by_rank_path, tmp_path)
 
 
 @pytest.fixture

@@ -1,55 +1,15 @@
-"""One folder, one answer: every question to ranks that are held at once and to the same ranks read one after the other,
-down to order and notes."""
+"""One folder, one answer: ranks that are held at once and the same ranks read one after the other, down to order and
+notes."""
 
-import ctypes
-import itertools
+import functools
 import json
 import math
-import os
-import pathlib
 
 import pytest
 import tachograph as tg
 import traces
+from by_rank import open_by_rank
 
-VALUES = {  # of the argument by
-    "steps": "step summary annotation whole",
-    "events": "slice mark",
-    "gaps": "gap cause",
-    "breakdown": "rank device",
-    "overlap": "rank step",
-    "kernel_types": "rank all",
-    "idle": "stream cause interval",
-    "queue": "summary series full",
-    "copy_bandwidth": "summary series op",
-    "device_metrics": "device time",
-    "totals": "rank track",
-    "mfu": "step rank",
-    "memory": "device time peak op category",
-    "memory_blocks": "block category op module layer line",
-    "memory_timeline": "time peak final",
-    "fragmentation": "device time",
-    "segments": "segment block pool",
-    "op_kernels": "sequence op call",
-    "sequences": "pattern event",
-    "kernel_annotations": "kernel annotation",
-    "forward_backward": "op call",
-    "critical_path": "op bound kind event edge rank",
-    "cupti": "range counter op total",
-    "launches": "rank call event",
-    "launch_stats": "rank kernel call event",
-    "ops": "name shape overload stack module step name+step",
-    "kernels": "name op config stream",
-    "stacks": "line function file module stack",
-    "roofline": "name shape module step kind kernel",
-    "rows": "event rank step name",
-    "key_averages": "name shape+overload event step stack module",
-    "modules": "tree class",
-    "ranks": "rank step",
-    "collectives": "kind group collective part rank step",
-    "spread": "kernel op",
-}
-QUESTIONS = list(tg.questions())
 KINDS = {  # of ranks: what each has
     "even": [dict(steps=2), dict(steps=2), dict(steps=2)],
     "no steps": [dict(steps=0), dict(steps=0, gpu=False), dict(steps=0)],
@@ -67,66 +27,39 @@ def shapes(rank, has):
             event.args.update({"Input Dims": [[8, 4], [4, 8]], "Input type": ["float", "float"]})
 
 
-LIBRARY = ctypes.CDLL(str(pathlib.Path(tg.__file__).parent / "lib" / "libtachograph.so"))
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """written(kind): a folder of these ranks and a file that is no trace."""
 
-
-def open_folder(folder, large):
-    """large: read rank by rank, as folders of more than 16 MB are."""
-    LIBRARY.tg__ranks_large(ctypes.c_int64(0 if large else 16 << 20))
-    try:
-        return tg.open(folder)
-    finally:
-        LIBRARY.tg__ranks_large(ctypes.c_int64(16 << 20))
-
-
-@pytest.fixture(scope="module", params=KINDS)
-def written(request, tmp_path_factory):
-    ranks = []
-    for number, kind in enumerate(KINDS[request.param]):
-        (rank,) = traces.build(70 + 10 * number + len(request.param), size=90, grain=(7, 1000)[number % 2], **kind)
-        rank.number, rank.world = (
-            (0 if number == 1 and request.param == "two say they are one" else number),
-            len(KINDS[request.param]),
-        )
-        rank.devices[:1] = (
-            [{**rank.devices[0], "name": "NVIDIA H100"}] if rank.devices and number != 2 else rank.devices[:1]
-        )
-        shapes(rank, has=number == 1)
-        ranks.append(rank)
-    small, large = (tmp_path_factory.mktemp(name) for name in ("small", "large"))
-    traces.write(ranks, small, 1, plain=True)
-    if request.param == "one is damaged":
-        text = (file := sorted(small.iterdir())[1]).read_bytes()
-        file.write_bytes(text[: 2 * len(text) // 3])
-    for path in small.iterdir():
-        os.link(path, large / path.name)
-    for folder in (small, large):
+    @functools.cache
+    def write(kind):
+        ranks, folder = [], tmp_path_factory.mktemp("ranks")
+        for number, has in enumerate(KINDS[kind]):
+            (rank,) = traces.build(70 + 10 * number + len(kind), size=90, grain=(7, 1000)[number % 2], **has)
+            rank.number, rank.world = (
+                (0 if number == 1 and kind == "two say they are one" else number),
+                len(KINDS[kind]),
+            )
+            if rank.devices and number != 2:
+                rank.devices[0] = {**rank.devices[0], "name": "NVIDIA H100"}
+            shapes(rank, has=number == 1)
+            ranks.append(rank)
+        traces.write(ranks, folder, 1, plain=True)
+        if kind == "one is damaged":
+            text = (file := sorted(folder.iterdir())[1]).read_bytes()
+            file.write_bytes(text[: 2 * len(text) // 3])
         (folder / "zz.json").write_bytes(b" " * 10)
-    return small, large
+        return folder
+
+    return write
 
 
-@pytest.fixture
-def folders(written):
-    """Opened anew for each test: a question that needs all ranks at once leaves them in memory for those that
-    follow."""
-    return [(open_folder(folder, large), str(folder)) for folder, large in zip(written, (False, True))]
-
-
-def said(folder, question, **arguments):
-    trace, path = folder
+def said(trace, question, **arguments):
     try:
         table = trace.ask(question, **arguments)
     except tg.TachographError as e:
-        return {"error": (e.code, str(e).replace(path, ""))}
-    rows = json.loads(json.dumps(table.to_dicts()).replace(path, ""))
-    if question == "overview":
-        rows = [row for row in rows if row["quantity"] != "path" or row.pop("text", None)]
-    return {
-        "columns": table.columns,
-        "rows": rows,
-        "notes": [note.replace(path, "") for note in table.notes],
-        "losses": table.losses,
-    }
+        return {"error": (e.code, str(e))}
+    return {"columns": table.columns, "rows": table.to_dicts(), "notes": table.notes, "losses": table.losses}
 
 
 def is_same(a, b):
@@ -135,35 +68,46 @@ def is_same(a, b):
     return a == b
 
 
-def compare(small, large):
-    assert small.get("error") == large.get("error")
-    if "error" in small:
+def compare(at_once, one_by_one):
+    assert at_once.get("error") == one_by_one.get("error")
+    if "error" in at_once:
         return
-    assert [small[k] for k in ("columns", "notes", "losses")] == [large[k] for k in ("columns", "notes", "losses")]
-    assert len(small["rows"]) == len(large["rows"])
-    for a, b in zip(small["rows"], large["rows"]):
+    for part in ("columns", "notes", "losses"):
+        assert at_once[part] == one_by_one[part]
+    assert len(at_once["rows"]) == len(one_by_one["rows"])
+    for a, b in zip(at_once["rows"], one_by_one["rows"]):
         assert [(name, a[name], b[name]) for name in a if not is_same(a[name], b[name])] == [], (a, b)
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_whichever_way_the_ranks_are_read(folders, question):
-    takes = {a.name for a in tg.questions()[question].arguments}
-    more = [
-        {},
-        {"rank": "1"},
-        {"step": "1"},
-        {"step": "99"},
-        {"limit": "3"},
-        {"sort": "-" + tg.questions()[question].columns[-1].name},
-    ]
-    for by, arguments in itertools.product(VALUES.get(question, "").split() or [None], more):
-        if set(arguments) <= takes:
-            arguments = {**arguments, **({"by": by} if by else {})}
-            compare(*(said(folder, question, **arguments) for folder in folders))
+LACKS, EVEN = "each lacks something", "even"
 
 
-def test_what_a_rank_lacks_is_said_whether_or_not_others_have_it(folders):
-    for folder in folders:
+@pytest.mark.parametrize(
+    "rule, kind, question, arguments",
+    [
+        ("the rows of a rank follow those of the one before", LACKS, "events", {"by": "mark"}),
+        ("rows with the same key become one", EVEN, "ops", {"by": "name+step"}),
+        ("what is worked out from sums is worked out at the end", LACKS, "roofline", {}),
+        ("only the end knows which rows stay", LACKS, "modules", {"by": "tree"}),
+        ("what shows between the ranks comes last", EVEN, "findings", {}),
+        ("only all ranks together can say", EVEN, "clocks", {}),
+        ("the first page is asked while ranks are read", LACKS, "overview", {}),
+        ("a rank is numbered as in the job", "two say they are one", "launches", {"by": "event", "rank": "0"}),
+        ("rows count from the first start of all", "another first", "rows", {"where": "ts_us > 1", "limit": "9"}),
+        ("a step is each rank's own", "another first", "stacks", {"step": "1", "sort": "-self_cpu_ns"}),
+        ("steps of ranks that have none", "no steps", "steps", {"by": "whole"}),
+        ("a damaged rank has rows and losses", "one is damaged", "losses", {}),
+    ],
+)
+def test_whichever_way_the_ranks_are_read(written, rule, kind, question, arguments):
+    """A case guards a rule of the one road; what each question makes of many ranks is guarded by tests/golden."""
+    folder = written(kind)
+    compare(*(said(open_folder(folder), question, **arguments) for open_folder in (tg.open, open_by_rank)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_rank_lacks_is_said_whether_or_not_others_have_it(written, kind):
+    for folder in (open_folder(written(kind)) for open_folder in (tg.open, open_by_rank)):
         ranks = [r["rank"] for r in said(folder, "overview")["rows"] if r["quantity"] == "events"]
         answers = [said(folder, "kernels", rank=str(r)) for r in ranks]
         lacking = [a for a in answers if "error" in a]
@@ -191,21 +135,15 @@ def test_steps_are_found_rank_by_rank(tmp_path):
             for i in range(count)
         ]
 
-    for folder in ("small", "large"):
-        (tmp_path / folder).mkdir()
-        for rank, (name, count) in enumerate([(lambda i: f"ProfilerStep#{i + 3}", 4), (lambda i: "turn", 6)]):
-            (tmp_path / folder / f"rank{rank}.json").write_text(
-                json.dumps({"distributedInfo": {"rank": rank, "world_size": 2}, "traceEvents": events(name, count)})
-            )
-        (tmp_path / folder / "zz.json").write_bytes(b" " * 10)
-        table = open_folder(tmp_path / folder, folder == "large").ask("steps")
+    for rank, (name, count) in enumerate([(lambda i: f"ProfilerStep#{i + 3}", 4), (lambda i: "turn", 6)]):
+        document = {"distributedInfo": {"rank": rank, "world_size": 2}, "traceEvents": events(name, count)}
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps(document))
+    for open_folder in (tg.open, open_by_rank):
+        table = open_folder(tmp_path).ask("steps")
         assert [(r["rank"], int(r["step"])) for r in table.to_dicts()] == [(0, n) for n in (3, 4, 5, 6)] + [
             (1, n) for n in range(6)
         ]
         assert "rank 1: the trace has no ProfilerStep: the annotation turn is taken as the step" in table.notes
-        kinds = {
-            r["rank"]: r["text"]
-            for r in open_folder(tmp_path / folder, folder == "large").ask("overview").to_dicts()
-            if r["quantity"] == "step_kind"
-        }
+        rows = open_folder(tmp_path).ask("overview").to_dicts()
+        kinds = {r["rank"]: r["text"] for r in rows if r["quantity"] == "step_kind"}
         assert kinds == {0: "ProfilerStep", 1: "annotation"}

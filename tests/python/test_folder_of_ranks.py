@@ -5,8 +5,6 @@ import json
 
 import pytest
 
-PADDING = "x" * 17_000_000  # a folder of more than 16 MB is read rank by rank
-
 
 def slice_(category, name, ts, dur, tid=1, **args):
     return {
@@ -87,23 +85,27 @@ def test_a_trace_of_the_folder_itself_comes_before_rank_folders(tachograph, tmp_
         assert [row["rank"] for row in table(tachograph, "ask", tmp_path, "totals")[0]] == [5]
 
 
-@pytest.mark.parametrize("padding", ["", PADDING], ids=["at once", "one by one"])
+@pytest.fixture(params=["tachograph", "tachograph_by_rank"], ids=["at once", "one by one"])
+def either(request):
+    return request.getfixturevalue(request.param)
+
+
 class TestRanksOfWhichSomeLackIt:
     @pytest.mark.parametrize("question", ["launches", "launch_stats"])
-    def test_ranks_without_device_work_have_no_row(self, tachograph, tmp_path, padding, question):
-        write(tmp_path / "rank0.json", 0, steps(2) + OPERATORS, padding=padding)
+    def test_ranks_without_device_work_have_no_row(self, either, tmp_path, question):
+        write(tmp_path / "rank0.json", 0, steps(2) + OPERATORS)
         write(tmp_path / "rank1.json", 1, steps(2) + KERNELS)
-        assert [row["rank"] for row in table(tachograph, "ask", tmp_path, question)[0]] == [1]
+        assert [row["rank"] for row in table(either, "ask", tmp_path, question)[0]] == [1]
         # a rank that launches, though not in this step, has one
-        rows = table(tachograph, "ask", tmp_path, question, "--step", "1")[0]
+        rows = table(either, "ask", tmp_path, question, "--step", "1")[0]
         assert [(row["rank"], row["device_events" if question == "launches" else "launches"]) for row in rows] == [
             (1, 0)
         ]
 
-    def test_leaks_need_steps_of_the_rank_whose_memory_is_known(self, tachograph, tmp_path, padding):
-        write(tmp_path / "rank0.json", 0, steps(2) + OPERATORS + MEMORY, padding=padding)
+    def test_leaks_need_steps_of_the_rank_whose_memory_is_known(self, either, tmp_path):
+        write(tmp_path / "rank0.json", 0, steps(2) + OPERATORS + MEMORY)
         write(tmp_path / "rank1.json", 1, steps(6) + OPERATORS)
-        done = tachograph("ask", tmp_path, "leaks")
+        done = either("ask", tmp_path, "leaks")
         assert done.returncode == 3 and "the trace has 2 steps" in done.stderr
 
     @pytest.mark.parametrize(
@@ -114,14 +116,14 @@ class TestRanksOfWhichSomeLackIt:
             (("NVIDIA H100", "AMD X"), False),
         ],
     )
-    def test_no_peak_is_held_against_work_on_another_device(self, tachograph, tmp_path, padding, devices, share):
+    def test_no_peak_is_held_against_work_on_another_device(self, either, tmp_path, devices, share):
         for rank, device in enumerate(devices):
-            write(tmp_path / f"rank{rank}.json", rank, KERNELS, device=device, padding=padding * (1 - rank))
-        rows, notes = table(tachograph, "ask", tmp_path, "roofline")
+            write(tmp_path / f"rank{rank}.json", rank, KERNELS, device=device)
+        rows, notes = table(either, "ask", tmp_path, "roofline")
         assert (rows[0]["name"], rows[0].get("peak_pct") is not None, rows[0].get("bound") is not None) == (
             "aten::mm",
             share,
             share,
         )
         assert share or any("peaks" in note for note in notes)
-        assert table(tachograph, "ask", tmp_path, "roofline", "--rank", "0")[0][0]["peak_pct"] is not None
+        assert table(either, "ask", tmp_path, "roofline", "--rank", "0")[0][0]["peak_pct"] is not None
