@@ -5,13 +5,9 @@
 
 /* ---- for one question ------------------------------------------------------------------------ */
 
-/* A folder of ranks is summarized rank by rank for the questions that need no more than that; rules=hta looks at single
- * kernels. */
+/* A folder of ranks is summarized rank by rank for the questions that need no more than that. */
 static bool is_about_ranks(const char *path, const struct tg__call *c) {
-  const char *const rules = tg__call_value(c, "rules");
-  const enum tg__path_kind kind = tg__path_kind(path);
-  return c->question->loads == TG__COL_RANKS && !(rules && strncmp(rules, "hta", 3) == 0) &&
-         (kind == TG__PATH_DIR || (kind == TG__PATH_NONE && strpbrk(path, "*?[")));
+  return tg__summaries_answer(c->question, c->args, c->count) && tg__path_is_of_many(path);
 }
 
 enum tg_err tg_open_asking(const char *path, const struct tg_open_options *options, const char *question,

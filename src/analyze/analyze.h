@@ -107,6 +107,10 @@ struct tg__question;
 bool tg__question_joins(const struct tg__question *q, const struct tg_arg *args, size_t count);
 bool tg__question_needs_all(const struct tg__question *q, const struct tg_arg *args,
                             size_t count); /* even when it is about one rank */
+/* compat.c: do the rules asked for number events as rows of another tool's table? */
+bool tg__rules_go_by_row(const struct tg_arg *args, size_t count);
+/* The summaries of the ranks answer it: no event is read. */
+bool tg__summaries_answer(const struct tg__question *q, const struct tg_arg *args, size_t count);
 bool tg__is_for_all_ranks(
     const char *argument); /* about the rows of all ranks together, so that no single rank is asked it */
 struct tg__joining;

@@ -228,6 +228,7 @@ int tg__writer_error(const struct tg__writer *w); /* errno of the first write th
 
 enum tg__path_kind { TG__PATH_NONE, TG__PATH_FILE, TG__PATH_DIR, TG__PATH_OTHER };
 enum tg__path_kind tg__path_kind(const char *path);
+bool tg__path_is_of_many(const char *path); /* a folder, or a pattern that is no file's name */
 /* Paths of the regular files in a directory (hidden ones left out), or matching a glob, sorted by bytes;
  * NUL-terminated copies in the arena. A glob without a match is TG_NOT_FOUND, an empty directory is not an error. */
 enum tg_err tg__path_list(const char *dir_or_glob, struct tg__arena *a, const char ***names, size_t *count,

@@ -244,6 +244,11 @@ enum tg__path_kind tg__path_kind(const char *path) {
   return S_ISREG(st.st_mode) ? TG__PATH_FILE : S_ISDIR(st.st_mode) ? TG__PATH_DIR : TG__PATH_OTHER;
 }
 
+bool tg__path_is_of_many(const char *path) {
+  const enum tg__path_kind kind = tg__path_kind(path);
+  return kind == TG__PATH_DIR || (kind == TG__PATH_NONE && strpbrk(path, "*?["));
+}
+
 struct names {
   struct tg__arena *arena;
   const char **items;

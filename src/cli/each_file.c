@@ -8,17 +8,14 @@
 
 enum { PATH_BYTES = 4096 };
 
-static bool is_many(const char *path) {
-  const enum tg__path_kind kind = tg__path_kind(path);
-  return kind == TG__PATH_DIR || (kind == TG__PATH_NONE && strpbrk(path, "*?[") != NULL);
-}
-
 bool tg__cli_into_folder(const struct tg__cli *c) {
   const size_t len = strlen(c->out_path);
   return len > 0 && (c->out_path[len - 1] == '/' || tg__path_kind(c->out_path) == TG__PATH_DIR);
 }
 
-bool tg__cli_is_for_each(const struct tg__cli *c, const char *path) { return is_many(path) && tg__cli_into_folder(c); }
+bool tg__cli_is_for_each(const struct tg__cli *c, const char *path) {
+  return tg__path_is_of_many(path) && tg__cli_into_folder(c);
+}
 
 /* rank0003.tacho where the file says its rank; else its own name. One that was written before gets a number behind it.
  */

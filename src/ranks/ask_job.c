@@ -9,14 +9,14 @@
 
 /* Offset of the numbers in this column when all ranks are numbered together; 0: other numbers. */
 static int64_t offset_in_job(enum tg__role role, const struct tg__call *c, const struct tg__job_rank *r) {
-  const char *const by = tg__call_value(c, "by"), *const rules = tg__call_value(c, "rules");
+  const char *const by = tg__call_value(c, "by");
   switch (role) {
   case TG__ROLE_TRACK:
     return r->first_track;
   case TG__ROLE_SLICE:
     return r->first_slice;
   case TG__ROLE_EVENT:
-    return rules && strncmp(rules, "hta", 3) == 0 ? 0 : r->first_slice;
+    return tg__rules_go_by_row(c->args, c->count) ? 0 : r->first_slice;
   case TG__ROLE_SLICE_OR_MARK:
     return by && strcmp(by, "mark") == 0 ? r->first_mark : r->first_slice;
   default:
@@ -173,10 +173,9 @@ static enum tg_err ask_files(struct tg_trace *t, const struct tg__call *c, bool 
 
 /* What no rank in a file has to be asked for. */
 static bool is_plain(const struct tg__rank_folder *run, const struct tg__call *c) {
-  const char *const rules = tg__call_value(c, "rules");
-  const bool of_ranks = c->question->loads == TG__COL_RANKS && !(rules && strncmp(rules, "hta", 3) == 0);
   bool of_all;
-  return of_ranks || (tg__call_has(c, "rank") && !asked_rank(&run->ranks, c, &of_all) && !of_all);
+  return tg__summaries_answer(c->question, c->args, c->count) ||
+         (tg__call_has(c, "rank") && !asked_rank(&run->ranks, c, &of_all) && !of_all);
 }
 
 /* The last steps of an answer that was put together. */

@@ -76,8 +76,7 @@ static _Atomic int64_t large_bytes = 16 << 20;
 void tg__ranks_large(int64_t bytes) { large_bytes = bytes; }
 
 int64_t tg__rank_folder_memory(const char *path) {
-  const enum tg__path_kind kind = tg__path_kind(path);
-  if (kind != TG__PATH_DIR && !(kind == TG__PATH_NONE && strpbrk(path, "*?["))) return 0;
+  if (!tg__path_is_of_many(path)) return 0;
   struct tg__folder *folder;
   if (tg__folder_open(path, &folder, &(struct tg_error){0})) return 0;
   int64_t sum = 0, memory = 0;

@@ -362,8 +362,7 @@ static enum tg_err read_many(struct opening *o, const char *path, const struct t
 }
 
 static enum tg_err read_path(struct opening *o, const char *path, struct tg_error *e) {
-  const bool pattern = strpbrk(path, "*?[") != NULL && tg__path_kind(path) == TG__PATH_NONE;
-  if (!pattern && tg__path_kind(path) != TG__PATH_DIR) return read_file(o, path, e);
+  if (!tg__path_is_of_many(path)) return read_file(o, path, e);
   struct tg__arena arena = {0};
   const char **names;
   size_t count;

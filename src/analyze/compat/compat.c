@@ -50,6 +50,22 @@ enum tg_err tg__rules_answer(const struct tg__columns *t, const struct tg__ask *
   return which == 0 ? a->question->answer(t, a, out, e) : c.rules[which]->answer(t, a, out, e);
 }
 
+bool tg__rules_go_by_row(const struct tg_arg *args, size_t count) {
+  static const char *const prefixes[] = {
+#define BY_ROW(value) value,
+#include "analyze/compat/compat.def"
+  };
+  for (size_t i = 0; i < count; i++)
+    for (size_t k = 0; k < sizeof prefixes / sizeof *prefixes && args[i].name && args[i].value; k++)
+      if (strcmp(args[i].name, "rules") == 0 && strncmp(args[i].value, prefixes[k], strlen(prefixes[k])) == 0)
+        return true;
+  return false;
+}
+
+bool tg__summaries_answer(const struct tg__question *q, const struct tg_arg *args, size_t count) {
+  return q->loads == TG__COL_RANKS && !tg__rules_go_by_row(args, count);
+}
+
 enum tg_err tg__diff_rules(const char *rules, tg__diff_count **count, struct tg_error *e) {
   static const struct {
     const char *value;

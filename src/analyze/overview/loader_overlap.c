@@ -141,7 +141,7 @@ enum tg_err tg__answer_loader_overlap(const struct tg__columns *t, const struct 
   }
   tg__names_close(&l.names);
   tg__spans_free(&l.spans);
-  if (err) return tg__fail(e, err, -1, "out of memory while looking at the data loader");
+  if (err) return tg__no_memory(e, "looking at the data loader");
   if (calls) return TG_OK;
   return tg__fail(
       e, TG_NO_DATA, -1,

@@ -181,8 +181,7 @@ enum tg_err tg__answer_steps(const struct tg__columns *t, const struct tg__ask *
   for (uint32_t r = 0; by != BY_ANNOTATION && r < t->rank_count; r++) {
     if (!tg__ask_has_rank(a, r)) continue;
     const enum tg_err err = answer_step_of_rank(t, a, r, (enum by)by, out);
-    if (err)
-      return tg__fail(e, err, -1, "out of memory while dividing the steps of rank %lld", (long long)t->ranks[r].number);
+    if (err) return tg__no_memory(e, "dividing the steps of rank %lld", (long long)t->ranks[r].number);
   }
   if (!out->rows && !tg__ask_first_step(t, a))
     return tg__fail(e, TG_NO_DATA, -1, "the trace marks no steps%s; %scall prof.step() in the loop that is recorded",
