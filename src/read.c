@@ -262,8 +262,8 @@ static enum tg_err find_format(const char *name, bool (*fits)(const struct tg__f
 /* Flush, free, and see to it that a failure has its sentence. */
 static enum tg_err finish_output(struct tg__out *out, enum tg_err err, struct tg_error *error) {
   if (!err && tg__out_flush(out)) {
-    err = tg__fail(error, out->err, -1,
-                   out->err == TG_MEMORY ? "out of memory while writing" : "the output could not be written");
+    err = out->err == TG_MEMORY ? tg__no_memory(error, "writing")
+                                : tg__fail(error, out->err, -1, "the output could not be written");
   }
   tg__out_free(out);
   return err;

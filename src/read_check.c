@@ -204,8 +204,7 @@ enum tg_err tg_check(const char *path, const struct tg_open_options *options, en
     tg_trace_is_valid(trace, &defect);
   const struct verdict v = judge_all(trace);
   *out = describe(trace, &v, &defect);
-  err = *out && !(*out)->failed ? add_losses(trace, &first, *out, error)
-                                : tg__fail(error, TG_MEMORY, -1, "out of memory");
+  err = *out && !(*out)->failed ? add_losses(trace, &first, *out, error) : tg__no_memory(error, "checking a trace");
   if (err) {
     tg__table_free(*out);
     *out = NULL;

@@ -227,7 +227,7 @@ static enum tg_err make_windows(const struct tg__columns *t, struct tg__ask *a, 
   size_t count = 0;
   for (uint32_t i = 0; i < t->step_count; i++) count += selected[i];
   a->windows = tg__alloc((count + 1) * sizeof *a->windows);
-  if (!a->windows) return tg__fail(e, TG_MEMORY, -1, "out of memory");
+  if (!a->windows) return tg__no_memory(e, "reading the arguments of a question");
   for (uint32_t i = 0; i < t->step_count; i++) {
     if (!selected[i]) continue;
     const struct tg__step *s = &t->steps[i];
@@ -256,7 +256,7 @@ static enum tg_err parse_steps(const struct tg__columns *t, struct tg__ask *a, s
         value);
   a->has_steps = true;
   bool *selected = tg__alloc(t->step_count);
-  if (!selected) return tg__fail(e, TG_MEMORY, -1, "out of memory");
+  if (!selected) return tg__no_memory(e, "reading the arguments of a question");
   enum tg_err err = TG_OK;
   for (const char *item = value; err == TG_OK;) {
     const char *end = strchrnul(item, ',');
@@ -510,7 +510,7 @@ void tg__ask_end(struct tg__ask *a) { tg__free(a->windows); }
 static enum tg_err ask_answer(struct tg__columns *t, struct tg__ask *a, struct tg_table **out, struct tg_error *e) {
   struct tg_table *const table = tg__table_new(a->question->name);
   *out = NULL;
-  if (!table) return tg__fail(e, TG_MEMORY, -1, "out of memory");
+  if (!table) return tg__no_memory(e, "answering %s", a->question->name);
   const enum tg_err err = answer_question(t, a, table, e);
   tg__ask_end(a);
   assert(err || tg__table_is_valid(table, NULL));

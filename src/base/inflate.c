@@ -227,7 +227,7 @@ enum tg_err tg__input_open(const char *path, struct tg__input **out, struct tg_e
   return TG_OK;
 failed:
   tg__input_close(in);
-  return err == TG_MEMORY ? tg__fail(e, err, -1, "out of memory while opening '%s'", path) : err;
+  return err == TG_MEMORY ? tg__no_memory(e, "opening '%s'", path) : err;
 }
 
 void tg__input_close(struct tg__input *in) {
@@ -441,7 +441,7 @@ enum tg_err tg__packer_new(enum tg__packing packing, bool (*write)(void *ctx, co
   struct tg__packer *p = tg__alloc(sizeof *p);
   *out = NULL;
   enum tg_err err = TG_MEMORY;
-  if (!p) return tg__fail(e, err, -1, "out of memory for compressing");
+  if (!p) return tg__no_memory(e, "compressing");
   p->write = write;
   p->ctx = ctx;
   p->out = tg__alloc(BUFFER);
@@ -452,7 +452,7 @@ enum tg_err tg__packer_new(enum tg__packing packing, bool (*write)(void *ctx, co
     return TG_OK;
   }
   tg__packer_free(p);
-  if (err == TG_MEMORY) return tg__fail(e, err, -1, "out of memory for compressing");
+  if (err == TG_MEMORY) return tg__no_memory(e, "compressing");
   return tg__fail(e, err, -1, "this build cannot write %s: use another extension",
                   packing == TG__ZSTD ? "zstd" : "gzip");
 }

@@ -30,7 +30,7 @@ static enum tg_err count_failing(const struct tg__cli *c, struct tg_trace *trace
                                  const char *expression, size_t *rows, struct tg_error *e) {
   struct tg_table *t = NULL;
   struct tg_arg *args = tg__alloc((c->argument_count + 1) * sizeof *args);
-  if (!args) return tg__fail(e, TG_MEMORY, -1, "out of memory");
+  if (!args) return tg__no_memory(e, "reading the arguments");
   size_t count = 0;
   for (size_t i = 0; i < c->argument_count; i++) {
     if (strcmp(c->arguments[i].name, "limit") != 0) args[count++] = c->arguments[i];

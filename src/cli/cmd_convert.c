@@ -18,9 +18,10 @@ int tg__cmd_convert(struct tg__cli *c) {
     target = tg__cli_beside(c, path, ".tacho");
   }
   if (tg__cli_is_for_each(c, path)) return tg__cli_each(c, path, &(struct tg__each){save_one, NULL, ".tacho"});
-  struct tg_error e = {.code = TG_MEMORY, .offset = -1, .text = "out of memory"};
+  if (!target) return tg__cli_no_memory(c);
+  struct tg_error e = {0};
   struct tg_trace *trace = NULL;
-  if (!target || tg__cli_open(c, path, &trace, &e)) return tg__cli_failed(c, &e, NULL);
+  if (tg__cli_open(c, path, &trace, &e)) return tg__cli_failed(c, &e, NULL);
   const int refused = tg__cli_needs_events(c, trace, path);
   const enum tg_err err = refused ? TG_OK : tg_save(trace, target, &e);
   tg_close(trace);

@@ -50,7 +50,7 @@ static enum tg_err diff_all_rows(const struct tg__cli *c, struct tg_trace *a, st
                                  struct tg_error *e) {
   static const char *const narrow[] = {"by", "where", "sort", "limit"};
   struct tg_arg *args = tg__alloc((c->argument_count + 1) * sizeof *args);
-  if (!args) return tg__fail(e, TG_MEMORY, -1, "out of memory");
+  if (!args) return tg__no_memory(e, "reading the arguments");
   const bool question = tg__cli_argument(c, "question") != NULL;
   size_t count = 0;
   for (size_t i = 0; i < c->argument_count; i++) {

@@ -34,11 +34,11 @@ static int unknown_format(const struct tg__cli *c, const char *name) {
 
 static int export_to(const struct tg__cli *c, struct tg_trace *trace, const struct tg__format *format, const char *rank,
                      const char *target, int64_t *bytes) {
-  struct tg_error e = {.code = TG_MEMORY, .offset = -1, .text = "out of memory"};
+  struct tg_error e = {0};
   struct tg__sink sink;
   const bool to_file = strcmp(target, "-") != 0;
   struct tg_arg *const args = tg__alloc((c->argument_count + 2) * sizeof *args);
-  if (!args) return tg__cli_failed(c, &e, NULL);
+  if (!args) return tg__cli_no_memory(c);
   size_t count = 0;
   for (size_t i = 0; i < c->argument_count; i++) {
     if (!rank || strcmp(c->arguments[i].name, "rank") != 0) args[count++] = c->arguments[i];

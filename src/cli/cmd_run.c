@@ -200,7 +200,7 @@ static enum tg_err start(struct run *r, struct tg_error *e) {
   char folder[PATH_MAX];
   enum tg_err err = text && !path.err && tg__path_absolute(r->folder, folder, sizeof folder)
                         ? TG_OK
-                        : tg__fail(e, TG_MEMORY, -1, "out of memory");
+                        : tg__no_memory(e, "starting the program");
   if (!err) {
     const struct tg__variable variables[] = {
         {"TACHOGRAPH_RUN", text}, {"TACHOGRAPH_RUN_FOLDER", folder}, {"PYTHONPATH", path.buf}};
@@ -486,8 +486,8 @@ static void print_json(struct run *r, struct tg__run_log *log) {
 
 int tg__cmd_run(struct tg__cli *c) {
   struct run *r = tg__arena_get(&c->arena, sizeof *r);
-  struct tg_error e = {.code = TG_MEMORY, .offset = -1, .text = "out of memory"};
-  if (!r) return tg__cli_failed(c, &e, NULL);
+  struct tg_error e = {0};
+  if (!r) return tg__cli_no_memory(c);
   *r = (struct run){.c = c};
   int status = read_options(r);
   if (status < 0) status = choose_program(r);

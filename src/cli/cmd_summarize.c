@@ -4,9 +4,10 @@
 #include <stdio.h>
 
 int tg__cli_sum_up(struct tg__cli *c, const char *target) {
-  struct tg_error e = {.code = TG_MEMORY, .offset = -1, .text = "out of memory"};
+  if (!target) return tg__cli_no_memory(c);
+  struct tg_error e = {0};
   struct tg_trace *ranks = NULL;
-  if (!target || tg__cli_open_ranks(c, c->operands, c->operand_count, &ranks, &e)) return tg__cli_failed(c, &e, NULL);
+  if (tg__cli_open_ranks(c, c->operands, c->operand_count, &ranks, &e)) return tg__cli_failed(c, &e, NULL);
   const size_t count = tg_rank_count(ranks);
   const long long unread = (long long)tg_loss_count(ranks, "skipped_file");
   const char *const question = tg_fallback_question(ranks);

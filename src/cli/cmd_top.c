@@ -12,10 +12,7 @@ int tg__cmd_top(struct tg__cli *c) {
   struct tg_trace *trace = NULL;
   struct tg_error e = {0};
   struct tg_arg *const args = tg__arena_get(&c->arena, (c->argument_count + 1) * sizeof *args);
-  if (!args) {
-    tg__fail(&e, TG_MEMORY, -1, "out of memory");
-    return tg__cli_failed(c, &e, NULL);
-  }
+  if (!args) return tg__cli_no_memory(c);
   for (size_t i = 0; i < c->argument_count; i++) args[i] = c->arguments[i];
   args[c->argument_count] = (struct tg_arg){"side", device ? "device" : cpu ? "cpu" : "auto"};
   const char *const question = c->command->name; /* the question is called like the command */

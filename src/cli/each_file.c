@@ -94,7 +94,7 @@ static int say_files(const struct tg__cli *c, struct tg_table *out, int status) 
 int tg__cli_each(struct tg__cli *c, const char *path, const struct tg__each *each) {
   struct tg_error e = {0};
   struct files f = {c, each, new_table(c), TG__EXIT_OK};
-  enum tg_err err = f.out ? make_folder(c->out_path, &e) : tg__fail(&e, TG_MEMORY, -1, "out of memory");
+  enum tg_err err = f.out ? make_folder(c->out_path, &e) : tg__no_memory(&e, "writing a file for each rank");
   if (!err) err = tg__cli_visit(c, path, write_one, &f, &e);
   return say_files(c, f.out, err ? tg__cli_failed(c, &e, NULL) : f.status);
 }
@@ -103,7 +103,7 @@ int tg__cli_each_rank(struct tg__cli *c, const char *path, struct tg_trace *trac
   struct tg_error e = {0};
   const size_t count = tg_rank_count(trace);
   struct tg_table *const out = new_table(c);
-  const enum tg_err err = out ? make_folder(c->out_path, &e) : tg__fail(&e, TG_MEMORY, -1, "out of memory");
+  const enum tg_err err = out ? make_folder(c->out_path, &e) : tg__no_memory(&e, "writing a file for each rank");
   int status = err ? tg__cli_failed(c, &e, NULL) : TG__EXIT_OK;
   for (size_t r = 0; r < count && status == TG__EXIT_OK; r++) {
     char number[24], target[PATH_BYTES];

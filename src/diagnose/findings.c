@@ -275,7 +275,7 @@ enum tg_err tg__answer_findings(const struct tg__columns *t, const struct tg__as
   enum tg_err err = TG_OK;
   for (uint32_t r = 0; !err && r < t->rank_count; r++)
     if (tg__ask_has_rank(a, r)) err = judge_rank(t, r, a->job.is_part || t->rank_count > 1, out, &judged);
-  if (err) return tg__fail(e, err, -1, "out of memory while looking for causes");
+  if (err) return tg__no_memory(e, "looking for causes");
   if (!a->is_joined && compare_ranks(t, out)) return tg__no_memory(e, "looking for causes");
   if (judged) return TG_OK;
   return tg__fail(e, TG_NO_DATA, -1,

@@ -100,7 +100,7 @@ static enum tg_err ask_file(const struct tg_trace *run, const struct tg__job_ran
   int64_t own = 0;
   const char *const numbered = numbered_argument(c);
   struct tg_arg *const args = tg__alloc((c->count + 2) * sizeof *args);
-  if (!args) return tg__fail(e, TG_MEMORY, -1, "out of memory");
+  if (!args) return tg__no_memory(e, "asking a rank");
   size_t count = tg__call_of_each(c, c->question->merge != TG__MERGE_LATE, limit, args);
   if (numbered) (void)owner_of(&run->run->ranks, tg__call_value(c, numbered), strcmp(numbered, "track") == 0, &own);
   snprintf(own_number, sizeof own_number, "%lld", (long long)own);

@@ -102,7 +102,7 @@ enum tg_err tg__rank_folder_open(const char *path, const struct tg_open_options 
   *out = NULL;
   if (!d || !(d->path = tg__alloc(len + 1))) {
     tg__free(d);
-    return tg__fail(e, TG_MEMORY, -1, "out of memory before reading the ranks");
+    return tg__no_memory(e, "reading the ranks");
   }
   memcpy(d->path, path, len);
   d->options.threads = options ? options->threads : 0;

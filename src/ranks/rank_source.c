@@ -8,7 +8,7 @@ static int64_t number_in_memory(const struct tg__rank_source *s, uint32_t i) { r
 static enum tg_err load_in_memory(const struct tg__rank_source *s, uint32_t i, struct tg__rank_load *out,
                                   struct tg_error *e) {
   const enum tg_err err = tg__rank_load(s->t, i, out);
-  return err ? tg__fail(e, err, -1, "out of memory while comparing the ranks") : TG_OK;
+  return err ? tg__no_memory(e, "comparing the ranks") : TG_OK;
 }
 
 static enum tg_err open_in_memory(const struct tg__rank_source *s, uint32_t i, struct tg__columns **out, uint32_t *rank,

@@ -250,7 +250,7 @@ static enum tg_err read_all(struct reading *r, const char *path, struct tg__colu
   struct tg__summaries *const s = tg__summaries_new();
   if (!s || !r->lock || !prepare_questions(r)) {
     tg__summaries_free(s);
-    return tg__fail(e, TG_MEMORY, -1, "out of memory before reading the ranks");
+    return tg__no_memory(e, "reading the ranks");
   }
   const unsigned threads = r->options->threads ? r->options->threads : tg__cpu_count();
   const unsigned at_once = threads < AT_ONCE || r->count < AT_ONCE ? 1 : AT_ONCE;
@@ -385,8 +385,8 @@ enum tg_err tg__folder_summaries(const struct tg__folder *folder, const char *pa
                                  struct tg__summaries **summaries, struct tg_error *e) {
   static const struct tg_open_options defaults;
   struct reading r = {.options = options ? options : &defaults, .lock = tg__lock_new(), .run = ranks, .first = first};
-  enum tg_err err = add_units(&r, folder) ? tg__fail(e, TG_MEMORY, -1, "out of memory before reading the ranks")
-                                          : read_all(&r, path, out, summaries, e);
+  enum tg_err err =
+      add_units(&r, folder) ? tg__no_memory(e, "reading the ranks") : read_all(&r, path, out, summaries, e);
   const bool is_open = !err;
   if (!err && (r.no_memory || !gather_places(&r, *out, *summaries, ranks)))
     err = tg__no_memory(e, "putting ranks together");
@@ -415,12 +415,12 @@ enum tg_err tg__read_summaries(const char *const *paths, size_t count, const str
   static const struct tg_open_options defaults;
   struct reading r = {.options = options ? options : &defaults, .lock = tg__lock_new()};
   struct tg__folder **const folders = tg__alloc((count + 1) * sizeof *folders);
-  enum tg_err err = folders ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory before reading the ranks");
+  enum tg_err err = folders ? TG_OK : tg__no_memory(e, "reading the ranks");
   *out = NULL;
   if (!err && count == 0) err = tg__fail(e, TG_USAGE, -1, "there are no ranks to open: name their files or folder");
   for (size_t i = 0; i < count && !err; i++) {
     err = tg__folder_open(paths[i], &folders[i], e);
-    if (!err && add_units(&r, folders[i])) err = tg__fail(e, TG_MEMORY, -1, "out of memory before reading the ranks");
+    if (!err && add_units(&r, folders[i])) err = tg__no_memory(e, "reading the ranks");
   }
   if (!err) err = read_all(&r, paths[0], &columns, &summaries, e);
   if (!err) err = tg__handle_new(columns, NULL, summaries, out, e);

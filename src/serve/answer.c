@@ -97,7 +97,7 @@ static enum tg_err read_asking(const struct tg__message *m, struct asking *a, st
     a->texts[2 * a->count] = name;
     a->texts[2 * a->count + 1] = value;
     a->count++;
-    if (!name || !value) return tg__fail(e, TG_MEMORY, -1, "out of memory for the arguments of a question");
+    if (!name || !value) return tg__no_memory(e, "reading the arguments of a question");
     memcpy(name, all.key.ptr, all.key.len);
     a->args[a->count - 1] = (struct tg_arg){name, value};
   }
@@ -152,7 +152,7 @@ static void put_kind_row(struct tg_table *t, const char *question, const char *k
 static enum tg_err ask_questions(struct tg_table **out, struct tg_error *e) {
   static const char *const columns[] = {"question", "kind", "name", "type", "unit", "default", "meaning"};
   struct tg_table *const t = *out = tg__table_new("questions");
-  if (!t) return tg__fail(e, TG_MEMORY, -1, "out of memory for the list of questions");
+  if (!t) return tg__no_memory(e, "listing the questions");
   for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) tg__table_add_column(t, columns[i], TG_TEXT, "");
   for (size_t i = 0; i < tg_question_count(); i++) {
     const char *const q = tg_question_name(i), *name, *second, *unit, *meaning;
@@ -162,7 +162,7 @@ static enum tg_err ask_questions(struct tg_table **out, struct tg_error *e) {
     for (size_t k = 0; tg_question_column(i, k, &name, &second, &unit, &meaning); k++)
       put_kind_row(t, q, "column", name, second, unit, NULL, meaning);
   }
-  return t->failed ? tg__fail(e, TG_MEMORY, -1, "out of memory for the list of questions") : TG_OK;
+  return t->failed ? tg__no_memory(e, "listing the questions") : TG_OK;
 }
 
 static enum tg_err ask_any(struct tg__host *h, struct tg__hosted *t, struct asking *a, struct tg_table **out,

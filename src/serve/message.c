@@ -131,7 +131,7 @@ enum tg_err tg__message_read(const char *text, size_t len, struct tg__message *m
   *m = (struct tg__message){0};
   if (len > TG__MESSAGE_MOST) return tg__fail(e, TG_USAGE, -1, "a call has at most %d bytes", TG__MESSAGE_MOST);
   m->text = tg__alloc(len + 1);
-  if (!m->text) return tg__fail(e, TG_MEMORY, -1, "out of memory for a call of %zu bytes", len);
+  if (!m->text) return tg__no_memory(e, "reading a call of %zu bytes", len);
   memcpy(m->text, text, len);
   m->len = (uint32_t)len;
   int64_t id, trace;

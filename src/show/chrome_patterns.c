@@ -63,7 +63,7 @@ enum tg_err tg__marked_new(struct tg__columns *t, const struct tg__show_options 
   *out = NULL;
   if (!tg__show_arg(o, "patterns")) return TG_OK;
   struct tg__marked *m = tg__alloc(sizeof *m);
-  enum tg_err err = m ? ask_pattern(t, o, "pattern", &patterns, e) : tg__fail(e, TG_MEMORY, -1, "out of memory");
+  enum tg_err err = m ? ask_pattern(t, o, "pattern", &patterns, e) : tg__no_memory(e, "reading patterns");
   if (!err) err = ask_pattern(t, o, "event", &events, e);
   if (!err && !mark(m, t, patterns, events)) err = tg__no_memory(e, "marking sequences of kernels");
   tg__table_free(patterns);

@@ -55,7 +55,7 @@ enum tg_err tg__folded_trace(struct tg__columns *t, const struct tg__show_option
   for (size_t i = 0; !err && i < stacks.count; i++) {
     if (stacks.nodes[i].self_ns > 0 && !put_stack(t, &stacks, (uint32_t)i, &chain, &cap, out)) err = TG_MEMORY;
   }
-  err = err ? tg__fail(e, err, -1, "out of memory while folding stacks") : tg__show_end(out, e);
+  err = err ? tg__no_memory(e, "folding stacks") : tg__show_end(out, e);
 done:
   tg__ask_end(&selection);
   tg__free(chain);

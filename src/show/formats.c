@@ -64,7 +64,6 @@ bool tg__show_has_mark(const struct tg__ask *selection, const struct tg__columns
 
 enum tg_err tg__show_end(struct tg__out *out, struct tg_error *e) {
   if (tg__out_flush(out) == TG_OK) return TG_OK;
-  return tg__fail(e, out->err, -1,
-                  out->err == TG_MEMORY ? "out of memory while writing"
-                                        : "the output could not be written: is the disk full?");
+  return out->err == TG_MEMORY ? tg__no_memory(e, "writing")
+                               : tg__fail(e, out->err, -1, "the output could not be written: is the disk full?");
 }

@@ -20,7 +20,7 @@ static enum tg_err pack_page(const struct tg__out *plain, struct tg__out *packed
   enum tg_err err = plain->err ? plain->err : tg__packer_new(TG__GZIP, to_buffer, packed, &packer, e);
   if (!err && (!tg__packer_write(packer, plain->buf, plain->len) || !tg__packer_end(packer))) err = TG_MEMORY;
   tg__packer_free(packer);
-  return err == TG_MEMORY ? tg__fail(e, err, -1, "out of memory while packing the page's data") : err;
+  return err == TG_MEMORY ? tg__no_memory(e, "packing the page's data") : err;
 }
 
 static void put_base64(const struct tg__out *o, struct tg__out *out) {

@@ -113,7 +113,7 @@ enum tg_err tg__stacktree_build(const struct tg__columns *t, const struct tg__as
   tg__free(above);
   if (ok && (metric == TG__STACK_CPU || has_time(out))) return TG_OK;
   tg__stacktree_free(out);
-  if (!ok) return tg__fail(e, TG_MEMORY, -1, "out of memory while collecting stacks");
+  if (!ok) return tg__no_memory(e, "collecting stacks");
   return tg__fail(e, TG_NO_DATA, -1,
                   "no device work was launched in what is selected, so there is nothing to write; metric=cpu has the "
                   "host's stacks");

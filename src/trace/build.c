@@ -178,7 +178,7 @@ static enum tg_err spread(struct tg__build *b, struct tg__import *im, uint32_t r
     if (err == TG_OK) err = number_tracks(b, im, rank, &plan);
     if (err == TG_OK) err = move_records(b, im, &plan, first_track);
   }
-  if (err == TG_MEMORY) tg__fail(e, TG_MEMORY, -1, "out of memory for the tracks and columns");
+  if (err == TG_MEMORY) tg__no_memory(e, "building the tracks and columns");
   t->ranks[rank].first_track = first_track;
   t->ranks[rank].track_count = t->track_count - first_track;
   tg__free(numbers);
@@ -273,8 +273,7 @@ enum tg_err tg__build_rank(struct tg__build *b, struct tg__import *im, uint32_t 
   const uint32_t r = t->rank_count, first_mark = t->marks.count;
   t->args = im->pool;
   t->args_bytes = im->pool_len;
-  if (add_rank_to_build(b, im, path) != TG_OK)
-    return tg__fail(e, TG_MEMORY, -1, "out of memory for the rank's metadata");
+  if (add_rank_to_build(b, im, path) != TG_OK) return tg__no_memory(e, "keeping the rank's metadata");
   enum tg_err err = spread(b, im, r, e);
   if (err != TG_OK) return err;
   tg__name_tracks(t, &t->ranks[r], first_mark);
@@ -282,7 +281,7 @@ enum tg_err tg__build_rank(struct tg__build *b, struct tg__import *im, uint32_t 
   if (err == TG_OK) err = order_tracks(b, &t->ranks[r]);
   if (err == TG_OK) err = tg__sort_marks(t, first_mark, t->marks.count - first_mark);
   if (err == TG_OK) err = tg__link_rank(t, r, im, first_mark, b->threads);
-  return err == TG_OK ? err : tg__fail(e, err, -1, "out of memory while ordering and linking events");
+  return err == TG_OK ? err : tg__no_memory(e, "ordering and linking events");
 }
 
 /* ---- all ranks ------------------------------------------------------------------------------- */
@@ -339,7 +338,7 @@ enum tg_err tg__build_finish(struct tg__build *b, struct tg_error *e) {
   align_clocks(t);
   if (grow_columns(b, t->slices.count, t->marks.count) != TG_OK || tg__find_steps(b) != TG_OK ||
       (t->cat_count > 0 && number_cats(t) != TG_OK))
-    return tg__fail(e, TG_MEMORY, -1, "out of memory for the steps");
+    return tg__no_memory(e, "finding the steps");
   for (size_t c = 0; c < TG__COLUMN_COUNT; c++) { /* pages past the last row may be resident: huge pages come whole */
     const struct tg__stored_column *info = &tg__stored_columns[c];
     const size_t used = (size_t)(info->of_marks ? t->marks.count : t->slices.count) * info->width;

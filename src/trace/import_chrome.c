@@ -561,7 +561,7 @@ enum tg_err tg__import_text(struct tg__import *im, tg__source_fn *source, void *
     tg__parallel(threads, threads, work, &r);
     err = finish_import(&r);
   } else
-    tg__fail(e, TG_MEMORY, -1, "out of memory before reading the trace");
+    tg__no_memory(e, "reading the trace");
   if (r.again) tg__parser_free(r.again);
   tg__free(r.again);
   tg__pages_drop(r.tail.text, r.tail.cap);

@@ -266,7 +266,7 @@ enum tg_err tg__raw_import(struct tg__columns *t, struct tg__tacho *f, struct tg
   struct tg__import im = {.shared = {.trace = t, .lock = tg__lock_new()}, .rank_number = -1};
   enum tg_err err = TG_MEMORY;
   if (!im.shared.lock || !tg__add_known_strings(t->strings)) {
-    tg__fail(e, err, -1, "out of memory while opening %s", f->path);
+    tg__no_memory(e, "opening %s", f->path);
   } else {
     err = tg__raw_read(&im, &f, 1, tg__cpu_count(), e);
   }

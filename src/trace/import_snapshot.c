@@ -386,7 +386,7 @@ enum tg_err tg__import_snapshot(struct tg__import *im, tg__source_fn *source, vo
                                 const struct tg__import_how *how, struct tg_error *e) {
   struct importer w = {.im = im, .parser = tg__alloc(sizeof *w.parser)};
   enum tg_err err = w.parser && tg__parser_init(w.parser, &im->shared) ? TG_OK : TG_MEMORY;
-  if (err) tg__fail(e, err, -1, "out of memory while reading the snapshot");
+  if (err) tg__no_memory(e, "reading the snapshot");
   if (!err) err = tg__snapshot_read(&w.snapshot, im->shared.trace->strings, source, ctx, how, e);
   if (!err && !emit_all(&w, e)) err = e->code;
   if (!err && (w.no_memory || !tg__commit_rows(im, w.parser))) err = tg__no_memory(e, "reading the snapshot");

@@ -137,7 +137,7 @@ static enum tg_err damaged(const struct tg__tacho *f, const char *what, struct t
 }
 
 static enum tg_err failed(const struct tg__tacho *f, enum tg_err err, const char *what, struct tg_error *e) {
-  return err == TG_MEMORY ? tg__fail(e, err, -1, "out of memory while opening %s", f->path) : damaged(f, what, e);
+  return err == TG_MEMORY ? tg__no_memory(e, "opening %s", f->path) : damaged(f, what, e);
 }
 
 static enum tg_err take_summary(struct tg__tacho *f, struct tg_error *e) {

@@ -196,7 +196,7 @@ static enum tg_err read_text(struct opening *o, tg__source_fn *source, void *ctx
   if (err != TG_OK) return err;
   if (im->events_read == im->phases['M']) return no_events(im, e);
   const uint32_t name = tg__strings_add(o->trace->strings, path, strlen(path));
-  if (name == TG_NONE) return tg__fail(e, TG_MEMORY, -1, "out of memory");
+  if (name == TG_NONE) return tg__no_memory(e, "keeping the name of a file");
   return tg__build_rank(&o->build, im, name, e);
 }
 
@@ -230,7 +230,7 @@ static enum tg_err read_file(struct opening *o, const char *path, struct tg_erro
 
 static enum tg_err build_named(struct opening *o, struct tg__str path, struct tg_error *e) {
   const uint32_t name = tg__strings_add(o->trace->strings, path.ptr, path.len);
-  if (name == TG_NONE) return tg__fail(e, TG_MEMORY, -1, "out of memory");
+  if (name == TG_NONE) return tg__no_memory(e, "keeping the name of a file");
   return tg__build_rank(&o->build, &o->import, name, e);
 }
 
@@ -281,7 +281,7 @@ static enum tg_err opening_begin(struct opening *o, const struct tg_open_options
   o->trace = o->build.trace = tg__trace_new();
   o->import.shared.trace = o->trace;
   o->import.shared.lock = tg__lock_new();
-  if (!o->trace || !o->import.shared.lock) return tg__fail(e, TG_MEMORY, -1, "out of memory before reading the trace");
+  if (!o->trace || !o->import.shared.lock) return tg__no_memory(e, "reading the trace");
   o->how.threads = o->options->threads ? o->options->threads : tg__cpu_count();
   if (o->options->progress) o->how.progress = report_progress, o->how.progress_ctx = o;
   o->build.threads = o->how.threads;
@@ -298,7 +298,7 @@ static enum tg_err opening_end(struct opening *o, enum tg_err err, struct tg__co
     o->trace->args_bytes = im->pool_len;
     if (im->pool && !tg__store_adopt(o->trace->store, im->pool, im->pool_cap)) {
       tg__pages_drop(im->pool, im->pool_cap);
-      err = tg__fail(e, TG_MEMORY, -1, "out of memory at the end of reading the trace");
+      err = tg__no_memory(e, "reading the trace");
     }
   }
   tg__import_release(im);
@@ -439,7 +439,7 @@ static enum tg_err open_any(const char *path, const struct tg_open_options *opti
   if (tacho < 0) return e->code;
   if (tacho) return open_tacho(path, NULL, out, summaries, e);
   struct opening *o = tg__alloc(sizeof *o);
-  if (!o) return tg__fail(e, TG_MEMORY, -1, "out of memory before reading the trace");
+  if (!o) return tg__no_memory(e, "reading the trace");
   o->total_bytes = tg__path_kind(path) == TG__PATH_DIR || tg__path_kind(path) == TG__PATH_NONE ? 0 : size;
   enum tg_err err = opening_begin(o, options, e);
   if (err == TG_OK) err = read_path(o, path, e);
@@ -486,11 +486,10 @@ struct tg__folder {
 
 enum tg_err tg__folder_open(const char *path, struct tg__folder **out, struct tg_error *e) {
   struct tg__folder *const f = tg__alloc(sizeof *f);
-  const enum tg__path_kind kind = tg__path_kind(path);
   enum tg_err err = TG_MEMORY;
   *out = NULL;
-  if (!f) return tg__fail(e, err, -1, "out of memory while looking at %s", path);
-  if (kind == TG__PATH_DIR || (kind == TG__PATH_NONE && strpbrk(path, "*?["))) {
+  if (!f) return tg__no_memory(e, "looking at %s", path);
+  if (tg__path_is_of_many(path)) {
     err = tg__trace_list(path, &f->arena, &f->names, &f->count, e);
     f->run = err ? NULL : tg__raw_session_new(f->names, f->count);
     if (!err && !f->run) err = tg__no_memory(e, "looking at the files of %s", path);
@@ -542,7 +541,7 @@ enum tg_err tg__folder_read(const struct tg__folder *f, size_t i, const struct t
     return own ? drop(out, &own, err) : err;
   }
   struct opening *const o = tg__alloc(sizeof *o);
-  if (!o) return tg__fail(e, TG_MEMORY, -1, "out of memory before reading %s", f->names[i]);
+  if (!o) return tg__no_memory(e, "reading %s", f->names[i]);
   enum tg_err err = opening_begin(o, options, e);
   if (err == TG_OK) err = read_recorded(o, f->run, f->names, i, e);
   err = opening_end(o, err, out, e);
@@ -572,7 +571,7 @@ enum tg_err tg__trace_open_bytes(const void *bytes, size_t len, unsigned threads
   struct opening *o = tg__alloc(sizeof *o);
   struct bytes source = {bytes, len};
   struct tg_open_options options = {.threads = threads};
-  if (!o) return tg__fail(e, TG_MEMORY, -1, "out of memory before reading the trace");
+  if (!o) return tg__no_memory(e, "reading the trace");
   enum tg_err err = opening_begin(o, &options, e);
   o->how.block_bytes = block_bytes;
   o->how.scan = portable ? tg__scan_events_portable : NULL;

@@ -288,7 +288,7 @@ enum tg_err tg__trace_save(const struct tg__columns *t, const char *path, struct
   enum tg_err err = s ? TG_OK : TG_MEMORY;
   if (!err) err = gather_tables(t, &tables);
   if (err) {
-    tg__fail(e, err, -1, "out of memory while saving %s", path);
+    tg__no_memory(e, "saving %s", path);
     goto done;
   }
   if ((err = tg__writer_open(path, &writer, e))) goto done;
@@ -299,7 +299,7 @@ enum tg_err tg__trace_save(const struct tg__columns *t, const char *path, struct
   } else if (err == TG_IO) {
     tg__fail(e, err, -1, "could not write %s: is the disk full?", path);
   } else {
-    tg__fail(e, err, -1, "out of memory while saving %s", path);
+    tg__no_memory(e, "saving %s", path);
   }
 done:
   if (writer) tg__writer_abandon(writer);

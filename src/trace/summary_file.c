@@ -219,8 +219,8 @@ enum tg_err tg__summaries_save(const struct tg__summaries *s, const char *path, 
   tg__out_free(&file);
   if (!err) return tg__writer_commit(writer, e);
   tg__writer_abandon(writer);
-  return tg__fail(e, err, -1, err == TG_IO ? "could not write %s: is the disk full?" : "out of memory while saving %s",
-                  path);
+  return err == TG_IO ? tg__fail(e, err, -1, "could not write %s: is the disk full?", path)
+                      : tg__no_memory(e, "saving %s", path);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -383,10 +383,8 @@ static enum tg_err take_ranks(struct tg__tacho *f, struct tg__summaries *s, int6
       continue;
     }
     tg__rank_summary_free(&r);
-    if (err != TG_DAMAGED)
-      return tg__fail(
-          e, err == TG_UNSUPPORTED ? err : TG_MEMORY, -1,
-          err == TG_UNSUPPORTED ? "this build has no zstd to read %s with" : "out of memory while reading %s", f->path);
+    if (err == TG_UNSUPPORTED) return tg__fail(e, err, -1, "this build has no zstd to read %s with", f->path);
+    if (err != TG_DAMAGED) return tg__no_memory(e, "reading %s", f->path);
     ++*damaged;
   }
   if (s->count == before)

@@ -105,7 +105,7 @@ enum tg_err tg__unpack_run(struct tg__unpack_list *l, struct tg__columns *t, str
     const int64_t at = (int64_t)u->chunk->offset;
     const char *const name = tg__chunk_name(u->chunk->type);
     err = u->err;
-    if (err == TG_MEMORY) tg__fail(e, err, at, "out of memory while reading %s", f->path);
+    if (err == TG_MEMORY) tg__no_memory(e, "reading %s", f->path);
     if (err == TG_IO) tg__fail(e, err, at, "%s could not be read: did it shrink meanwhile?", f->path);
     if (err == TG_UNSUPPORTED) {
       tg__fail(e, err, at, "%s: this build cannot unpack its chunk %s %u: use a build with zstd, or a newer one",
@@ -289,8 +289,9 @@ static enum tg_err load_column(struct tg__columns *t, uint32_t fresh, struct tg_
   if (!err && (fresh & TG__COL_ARGS)) err = add_args(&list, t);
   if (err) {
     tg__free(list.items);
-    return tg__fail(e, err, -1, err == TG_MEMORY ? "out of memory while reading %s" : "%s lacks chunks it says it has",
-                    t->store->tacho->path);
+    const char *const path = t->store->tacho->path;
+    return err == TG_MEMORY ? tg__no_memory(e, "reading %s", path)
+                            : tg__fail(e, err, -1, "%s lacks chunks it says it has", path);
   }
   if ((err = tg__unpack_run(&list, t, e))) return err;
   return check_rows(t, fresh, e);

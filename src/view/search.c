@@ -189,7 +189,7 @@ enum tg_err tg__view_search(const struct tg__view *v, const struct tg__search *s
   tg__map_free(&c.group_of);
   tg__free(c.fits);
   tg__free(c.heap);
-  if (!err && c.failed) err = tg__fail(e, TG_MEMORY, -1, "out of memory while searching");
+  if (!err && c.failed) err = tg__no_memory(e, "searching");
   if (err) tg__found_free(out);
   return err;
 }

@@ -224,5 +224,5 @@ enum tg_err tg__view_aggregate(const struct tg__view *v, struct tg__looks *looks
     return TG_OK;
   }
   tg__table_free(table);
-  return tg__fail(e, TG_MEMORY, -1, "out of memory while summing up a selection");
+  return tg__no_memory(e, "summing up a selection");
 }

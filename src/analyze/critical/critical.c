@@ -518,7 +518,7 @@ enum tg_err tg__answer_critical_path(const struct tg__columns *t, const struct t
   for (uint32_t r = 0; r < t->rank_count; r++) {
     if (!tg__ask_has_rank(a, r)) continue;
     const enum tg_err one = answer_critical_of_rank(t, a, &wish, r, out, &why);
-    if (one == TG_MEMORY) return tg__fail(e, one, -1, "out of memory while looking for the critical path");
+    if (one == TG_MEMORY) return tg__no_memory(e, "looking for the critical path");
     answered += one == TG_OK;
     if (one != TG_OK) err = one;
     if (one != TG_OK && t->rank_count > 1 && a->rank == TG_NONE) tg__table_note(out, "%s", why.text);

@@ -98,7 +98,7 @@ enum tg_err tg__answer_gaps(const struct tg__columns *t, const struct tg__ask *a
   for (uint32_t r = 0; r < t->rank_count; r++) {
     if (!tg__ask_has_rank(a, r)) continue;
     const enum tg_err err = answer_gap_of_rank(t, a, r, by_cause != 0, shortest_ns, out);
-    if (err) return tg__fail(e, err, -1, "out of memory while looking for gaps");
+    if (err) return tg__no_memory(e, "looking for gaps");
   }
   return TG_OK;
 }

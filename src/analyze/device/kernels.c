@@ -301,7 +301,7 @@ enum tg_err tg__answer_kernels(const struct tg__columns *t, const struct tg__ask
   err = tg__paths_open(&w.groups, t) && tg__tensor_names_open(&w.tensor, t, tg__tensor_rules_of(a)) ? count_all(&w, a)
                                                                                                     : TG_MEMORY;
   if (!err) err = put_kernel_rows(&w, out);
-  if (err) tg__fail(e, err, -1, "out of memory while summing up kernels");
+  if (err) tg__no_memory(e, "summing up kernels");
   tg__paths_close(&w.groups);
   tg__tensor_names_close(&w.tensor);
   tg__map_free(&w.number_id);

@@ -321,7 +321,7 @@ static enum tg_err compare(const struct tg__diff_input *const inputs[TG__SIDES],
   struct tg__diff_side sides[TG__SIDES] = {0};
   struct tg__conditions conditions = {0};
   struct tg__diff_rows *rows = tg__alloc(sizeof *rows);
-  enum tg_err err = rows && (rows->names = tg__strings_new()) ? TG_OK : tg__fail(e, TG_MEMORY, -1, "out of memory");
+  enum tg_err err = rows && (rows->names = tg__strings_new()) ? TG_OK : tg__no_memory(e, "comparing");
   for (int side = 0; !err && side < TG__SIDES; side++)
     err = tg__diff_side_lacks(side, open_side(inputs[side], ask, side, &sides[side], e), e);
   if (!err) err = tg__conditions_read(&sides[0], &sides[1], tg__diff_arg(ask, "accept"), &conditions, e);
@@ -332,7 +332,7 @@ static enum tg_err compare(const struct tg__diff_input *const inputs[TG__SIDES],
       put_conditions(&conditions, out);
     else
       err = add_rows(rows, sides, &conditions, ask, out);
-    if (err) tg__fail(e, err, -1, "out of memory while comparing");
+    if (err) tg__no_memory(e, "comparing");
   }
   for (int side = 0; side < TG__SIDES; side++) tg__diff_side_close(&sides[side]);
   tg__conditions_free(&conditions);
@@ -397,7 +397,7 @@ enum tg_err tg__diff_run(const struct tg__diff_input *a, const struct tg__diff_i
   struct tg__diff_ask ask = {.args = args, .count = arg_count, .access = access};
   *out = NULL;
   struct tg_table *table = tg__table_new("diff");
-  if (!table) return tg__fail(e, TG_MEMORY, -1, "out of memory");
+  if (!table) return tg__no_memory(e, "comparing");
   enum tg_err err = answer(inputs, &ask, table, e);
   if (!err) note_duplicate_ranks(inputs, &ask, table);
   if (!err && table->failed) err = tg__no_memory(e, "comparing");

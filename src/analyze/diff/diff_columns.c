@@ -146,7 +146,7 @@ enum tg_err tg__diff_columns_choose(struct tg_table *const sides[TG__SIDES], con
   const struct tg_table *const t = sides[0];
   const char *const keys = tg__diff_arg(ask, "keys"), *const columns = tg__diff_arg(ask, "columns");
   *out = (struct tg__diff_columns){.roles = tg__alloc(t->column_count + 1), .by = SIZE_MAX};
-  if (!out->roles) return tg__fail(e, TG_MEMORY, -1, "out of memory");
+  if (!out->roles) return tg__no_memory(e, "comparing");
   enum tg_err err = assign_role(t, keys, "keys", TG__DIFF_KEY, out->roles, e);
   if (!err) err = assign_role(t, columns, "columns", TG__DIFF_VALUE, out->roles, e);
   if (err) return err;

@@ -157,7 +157,7 @@ static enum tg_err ask_side(const struct tg__diff_input *in, const struct tg__di
   static const char *const ours[] = {"question", "columns", "keys",  "rank_a", "rank_b", "step_a",
                                      "step_b",   "accept",  "least", "where",  "sort",   "limit"};
   struct tg_arg *args = tg__alloc((ask->count + 2) * sizeof *args);
-  if (!args) return tg__fail(e, TG_MEMORY, -1, "out of memory");
+  if (!args) return tg__no_memory(e, "comparing");
   const char *const rank = tg__diff_arg(ask, side ? "rank_b" : "rank_a"), *const step = tg__diff_arg(
                                                                               ask, side ? "step_b" : "step_a");
   size_t count = 0;

@@ -80,7 +80,7 @@ enum tg_err tg__diff_side_take(struct tg__columns *t, const struct tg__diff_acce
   if (!err && (!tg__diff_facts_take(out) || !tg__diff_shapes_take(out))) err = TG_MEMORY;
   for (unsigned by = 0; !err && by < TG__DIFF_BYS; by++)
     if (kinds >> by & 1) err = tg__diff_collect(out, (enum tg__diff_by)by, &out->named[by]);
-  return err ? tg__fail(e, err, -1, "out of memory while dividing the steps") : TG_OK;
+  return err ? tg__no_memory(e, "dividing the steps") : TG_OK;
 }
 
 bool tg__diff_side_add(struct tg__diff_side *to, const struct tg__diff_side *part) {

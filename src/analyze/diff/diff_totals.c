@@ -73,7 +73,7 @@ static enum tg_err count_trace(void *ctx, struct tg__columns *t, struct tg_error
     c->any = true;
     if (w->count_trace(w) != TG_OK) err = tg__no_memory(e, "adding up names");
   } else if (!err) {
-    err = tg__fail(e, TG_MEMORY, -1, "out of memory");
+    err = tg__no_memory(e, "comparing");
   } else if (err == TG_NO_DATA) {
     if (!c->why.code) c->why = why;
     err = TG_OK; /* others may have them */
@@ -164,7 +164,7 @@ static enum tg_err parse(struct tg__diff_totals *w, const struct tg__diff_ask *a
 enum tg_err tg__diff_totals(const struct tg__diff_input *const sides[TG__SIDES], const struct tg__diff_ask *ask,
                             struct tg_table *out, struct tg_error *e) {
   struct tg__diff_totals w = {.names = tg__strings_new()};
-  enum tg_err err = w.names ? parse(&w, ask, e) : tg__fail(e, TG_MEMORY, -1, "out of memory");
+  enum tg_err err = w.names ? parse(&w, ask, e) : tg__no_memory(e, "comparing");
   for (int side = 0; !err && side < TG__SIDES; side++) {
     w.side = side;
     err = tg__diff_side_lacks(side, count_side(&w, sides[side], ask, e), e);

@@ -310,7 +310,7 @@ static enum tg_err prepare_average(struct work *w, struct tg_error *e) {
   if (!err) err = tg__memory_events_read(w->t, w->ask, &w->tree, &w->memory);
   if (!err) err = tg__memory_sum(&w->tree, tg__reach_of(w->t, w->ask->rank), &w->memory, &w->bytes);
   if (!err && !tg__op_flops_open(&w->flops, w->t)) err = TG_MEMORY;
-  if (err) return tg__fail(e, err, -1, "out of memory while building the tree of events");
+  if (err) return tg__no_memory(e, "building the tree of events");
   return tg__op_group_open_all(&w->group, w->t, tg__reach_of(w->t, w->ask->rank), &w->tree, &w->names, by, e);
 }
 
@@ -321,7 +321,7 @@ enum tg_err tg__answer_key_averages(const struct tg__columns *t, const struct tg
   if (!err) {
     err = count_events(&w) ? put_average_rows(&w, out) : TG_MEMORY;
     if (err)
-      tg__fail(e, err, -1, "out of memory while summing up events");
+      tg__no_memory(e, "summing up events");
     else if (!out->rows)
       tg__table_note(out, "no operators, annotations, host calls or device work%s",
                      w.python ? "" : "; python=1 shows Python frames, where there are any");

@@ -344,7 +344,7 @@ enum tg_err tg__answer_modules(const struct tg__columns *t, const struct tg__ask
                    "with_stack=True");
   else if (!err)
     err = answer_module(&w, by == 1, out);
-  if (err == TG_MEMORY) tg__fail(e, err, -1, "out of memory while adding up modules");
+  if (err == TG_MEMORY) tg__no_memory(e, "adding up modules");
   tg__modules_close(&w.modules);
   tg__op_tree_free(&w.tree);
   tg__memory_events_free(&w.memory);

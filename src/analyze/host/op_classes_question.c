@@ -80,7 +80,7 @@ enum tg_err tg__answer_op_classes(const struct tg__columns *t, const struct tg__
   if (!err) err = tg__op_classes_open(&w.classes, t, reach, &w.tree);
   for (uint32_t k = reach.first_track; !err && k < reach.end_track; k++) count_track(&w, k);
   if (!err) err = put_op_class_rows(&w, out);
-  if (err) tg__fail(e, err, -1, "out of memory while sorting operators into classes");
+  if (err) tg__no_memory(e, "sorting operators into classes");
   tg__op_classes_close(&w.classes);
   tg__op_tree_free(&w.tree);
   return err;

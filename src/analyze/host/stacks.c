@@ -151,7 +151,7 @@ enum tg_err tg__answer_stacks(const struct tg__columns *t, const struct tg__ask 
     if (!err) err = count_all(&w, a);
     if (!err) err = put_stack_rows(&w, out);
     if (!err) add_notes(&w, out);
-    if (err) tg__fail(e, err, -1, "out of memory while adding up call stacks");
+    if (err) tg__no_memory(e, "adding up call stacks");
   }
   tg__stack_units_free(&w.units);
   tg__free(w.rows);

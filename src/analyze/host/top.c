@@ -118,7 +118,7 @@ enum tg_err tg__answer_top(const struct tg__columns *t, const struct tg__ask *a,
   err = device ? count_device(&w) : count_host(&w);
   if (!err) err = put_top_rows(&w, out);
   if (err)
-    tg__fail(e, err, -1, "out of memory while adding up %s", device ? "device work" : "operators");
+    tg__no_memory(e, "adding up %s", device ? "device work" : "operators");
   else if (w.count)
     tg__table_note(out, "%s is %.3f ms in all", device ? "device work" : "self time of operators",
                    (double)w.all_ns / 1e6);

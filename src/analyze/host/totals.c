@@ -109,7 +109,7 @@ enum tg_err tg__answer_totals(const struct tg__columns *t, const struct tg__ask 
   err = tg__op_tree_build(t, &w.tree);
   for (uint32_t r = 0; !err && r < t->rank_count; r++)
     if (tg__ask_has_rank(a, r) && !sum_rank(&w, r, by == 1)) err = TG_MEMORY;
-  if (err) tg__fail(e, err, -1, "out of memory while adding up the run");
+  if (err) tg__no_memory(e, "adding up the run");
   tg__op_tree_free(&w.tree);
   return err;
 }

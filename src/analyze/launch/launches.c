@@ -176,7 +176,7 @@ enum tg_err tg__answer_launches(const struct tg__columns *t, const struct tg__as
   struct work w = {.t = t, .by = (enum by)by};
   err = count_all(&w, a, out);
   if (!err && w.by != BY_EVENT) err = put_launch_rows(&w, out);
-  if (err) tg__fail(e, err, -1, "out of memory while counting launches");
+  if (err) tg__no_memory(e, "counting launches");
   tg__map_free(&w.row_of);
   tg__free(w.rows);
   tg__free(w.launches);

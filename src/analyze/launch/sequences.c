@@ -99,7 +99,7 @@ enum tg_err tg__sequences(const struct tg__columns *t, const struct tg__ask *a, 
                    "none of these operators launched as many kernels, copies and memsets as min_length=%zu asks for",
                    how.min_length);
   tg__patterns_free(&p);
-  return err ? tg__fail(e, err, -1, "out of memory while counting sequences of kernels") : TG_OK;
+  return err ? tg__no_memory(e, "counting sequences of kernels") : TG_OK;
 }
 
 enum tg_err tg__answer_sequences(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,

@@ -261,7 +261,7 @@ enum tg_err tg__answer_memory(const struct tg__columns *t, const struct tg__ask 
   if (!err) err = tg__memory_events_read(t, a, ops ? &w.tree : NULL, &w.events);
   if (!err) err = follow_all(&w, a);
   if (!err) err = put_table(&w, out);
-  if (err) tg__fail(e, err, -1, "out of memory while following memory events");
+  if (err) tg__no_memory(e, "following memory events");
   for (size_t i = 0; i < w.device_count; i++) tg__map_free(&w.devices[i].live);
   tg__op_tree_free(&w.tree);
   tg__memory_events_free(&w.events);

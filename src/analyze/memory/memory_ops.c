@@ -199,7 +199,7 @@ enum tg_err tg__answer_memory_ops(const struct tg__columns *t, const struct tg__
   if (!err) err = tg__memory_events_read(t, a, &w.tree, &w.events);
   if (!err && (!sort_events(&w, &wanted) || !count_calls(&w) || !follow_memory_op(&w, wanted))) err = TG_MEMORY;
   if (!err) err = put_memory_op_rows(&w, out);
-  if (err == TG_MEMORY) tg__fail(e, err, -1, "out of memory while adding up what operators allocate");
+  if (err == TG_MEMORY) tg__no_memory(e, "adding up what operators allocate");
   tg__op_tree_free(&w.tree);
   tg__memory_events_free(&w.events);
   if (w.keys) tg__strings_free(w.keys);

@@ -197,6 +197,6 @@ enum tg_err tg__sort_table(struct tg_table *t, const char *keys, struct tg_error
     from = to;
     if (!*from) break;
   }
-  if (t->rows > UINT32_MAX || !sort_rows_by_keys(t, parsed, count)) return tg__fail(e, TG_MEMORY, -1, "out of memory");
+  if (t->rows > UINT32_MAX || !sort_rows_by_keys(t, parsed, count)) return tg__no_memory(e, "sorting rows");
   return TG_OK;
 }

@@ -35,7 +35,7 @@ struct value {
 };
 
 static void out_of_memory(struct where *w) {
-  if (w->err == TG_OK) w->err = tg__fail(w->e, TG_MEMORY, -1, "out of memory");
+  if (w->err == TG_OK) w->err = tg__no_memory(w->e, "reading where=");
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */

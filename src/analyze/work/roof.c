@@ -50,7 +50,7 @@ enum tg_err tg__roof_open(const struct tg__columns *t, const struct tg__ask *a, 
   enum tg_err err = tg__op_work_has_shapes(t, &any_shapes);
   if (!err && any_shapes) err = tg__op_tree_build(t, &out->tree);
   if (!err && any_shapes) err = tg__op_work_build(t, reach, &out->tree, &out->work);
-  if (err) return tg__fail(e, err, -1, "out of memory while reading shapes");
+  if (err) return tg__no_memory(e, "reading shapes");
   if (!any_shapes)
     return tg__fail(
         e, TG_NO_DATA, -1,

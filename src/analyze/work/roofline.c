@@ -253,7 +253,7 @@ enum tg_err tg__answer_roofline(const struct tg__columns *t, const struct tg__as
   if (!err) {
     err = w.by == BY_KERNEL ? count_kernels(&w) : count_ops(&w);
     if (!err) err = put_roofline_rows(&w, out);
-    if (err) tg__fail(e, err, -1, "out of memory while summing up operators");
+    if (err) tg__no_memory(e, "summing up operators");
   }
   tg__op_group_close(&w.group);
   tg__roof_close(&w.roof);

@@ -101,7 +101,7 @@ enum tg_err tg__kernel_annotations_hta(const struct tg__columns *t, const struct
     return tg__fail(e, TG_USAGE, -1,
                     "HTA has no such numbers for annotations of the CPU: leave out side=cpu or rules=hta");
   err = tg__hta_open(&h, t, a->rank, tg__hta_filter_of(a));
-  if (err) tg__fail(e, err, -1, "out of memory while looking for the annotations of kernels");
+  if (err) tg__no_memory(e, "looking for the annotations of kernels");
   if (!err)
     err = tg__kernel_annotations(t, a, &(struct tg__annotator){annotate_rank, &h, TG__NO_DEVICE_ANNOTATIONS}, out, e);
   tg__hta_close(&h);

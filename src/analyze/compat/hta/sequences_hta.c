@@ -109,7 +109,7 @@ enum tg_err tg__sequences_hta(const struct tg__columns *t, const struct tg__ask 
   struct tg__hta h;
   enum tg_err err = tg__hta_open(&h, t, a->rank, tg__hta_filter_of(a));
   if (err)
-    tg__fail(e, err, -1, "out of memory while counting sequences of kernels");
+    tg__no_memory(e, "counting sequences of kernels");
   else
     err = tg__sequences(t, a, &(struct tg__pattern_source){work_of_rank, owner_of, &h}, order_by_text, out, e);
   tg__hta_close(&h);
