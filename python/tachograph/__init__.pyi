@@ -945,6 +945,15 @@ class LoaderOverlapRow(TypedDict):
     saving_pct: float | None  # %: of step_ns
     bound: str | None  # data or compute: which of the two is the longer
 
+class PluginAdviceRow(TypedDict):
+    """the recommendations of the TensorBoard plugin, by its own rules; ours are in findings"""
+    rank: int | None  # rank of the job
+    rule: str | None  # loader, data_parallel, backend, communication, utilization, tensor_cores or memory
+    is_made: bool | None  # does the plugin recommend it?
+    share_pct: float | None  # %: what the rule looks at: of the mean step; of the window on the least busy device; of kernel time; of the device's memory
+    threshold_pct: float | None  # %: above it the rule speaks, utilization below it; tensor_cores whenever no kernel uses them
+    recommendation: str | None  # what it recommends
+
 class Trace(_read.Trace):
     questions: dict[str, Question]
     losses: Table[LossesRow]
@@ -1062,6 +1071,8 @@ class Trace(_read.Trace):
     def ask(self, question: Literal["cupti"], *, rank: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[CuptiRow]: ...
     @overload
     def ask(self, question: Literal["loader_overlap"], *, rank: Any = ..., step: Any = ..., workers: Any = ..., workers_now: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[LoaderOverlapRow]: ...
+    @overload
+    def ask(self, question: Literal["plugin_advice"], *, rank: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[PluginAdviceRow]: ...
     @overload
     def ask(self, question: str, **args: Any) -> Table[Any]: ...
     def sql(self, query: str) -> Table[dict[str, Any]]: ...

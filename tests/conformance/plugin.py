@@ -9,16 +9,15 @@ from engine import Refused
 from shape import us
 
 NO_DATA = 3
-# what the plugin's text holds → our causes for the same rule, in its order. Where one rank has more work, ours names it
-# instead of the communication that the others spend waiting for it.
+# what the plugin's text holds → the row of plugin_advice for the same rule, in its order
 RULES = {
-    "data loading": ("loader-in-main-process", "loader-too-slow"),
-    "DistributedDataParallel instead": ("data-parallel-threads",),
-    "Nccl backend": ("slow-collective-backend",),
-    "cost on communication": ("communication-not-overlapped", "rank-straggler"),
-    "low utilization": ("idle-device",),
-    "Tensor Cores eligible": ("mixed-precision-unused",),
-    "GPU memory": ("device-memory-nearly-full",),
+    "data loading": "loader",
+    "DistributedDataParallel instead": "data_parallel",
+    "Nccl backend": "backend",
+    "cost on communication": "communication",
+    "low utilization": "utilization",
+    "Tensor Cores eligible": "tensor_cores",
+    "GPU memory": "memory",
 }
 COUNTS = {"occurences": "calls", "operators": "ops"}
 TIMES = {"host": "cpu_ns", "self_host": "python_ns", "device": "device_ns", "self_device": "self_device_ns"}
@@ -65,10 +64,10 @@ def modules(want, engine, path, rank):
 
 
 def recommendations(want, engine, path, rank):
-    causes = {row["cause"] for row in ask_all(engine, path, "findings", rank)}
+    made = {row["rule"]: row["is_made"] for row in ask_all(engine, path, "plugin_advice", rank)}
     return (
         {rule: any(rule in text for text in want) for rule in RULES},
-        {rule: bool(causes & set(ours)) for rule, ours in RULES.items()},
+        {rule: made[ours] for rule, ours in RULES.items()},
     )
 
 

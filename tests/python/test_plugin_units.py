@@ -910,3 +910,73 @@ def test_distributed_gloo_of_two(engine, tmp_path, on_device):
         (1, "broadcast"): [3, 637440, 212480, 44, 15, 44, 15],
         (1, "all_reduce"): [2, 16392000, 8196000, 54, 27, 34, 17],
     }
+
+
+# ---- recommendations
+
+
+def advice(case, **document):
+    case.path.write_text(json.dumps({"traceEvents": case.events, **document}))
+    rows = case.engine.ask(case.path, "plugin_advice")
+    assert [r["rule"] for r in rows] == [
+        "loader",
+        "data_parallel",
+        "backend",
+        "communication",
+        "utilization",
+        "tensor_cores",
+        "memory",
+    ]
+    return {r["rule"]: r["share_pct"] for r in rows if r["is_made"]}
+
+
+V100 = {"id": 0, "name": "V100", "computeMajor": 7, "computeMinor": 0, "totalGlobalMem": 1000}
+
+
+@pytest.mark.parametrize("wait, made", [(50, {}), (51, {"loader": 5.1})])
+def test_advice_on_the_loader(case, wait, made):
+    """Above 5 % of the mean step, of 1000 us."""
+    case.step(1, 0, 1000)
+    case.op(LOADER, 100, wait)
+    assert advice(case) == pytest.approx(made)
+
+
+@pytest.mark.parametrize("name, made", [("gloo:all_reduce", {"communication": 20.0}), ("my_all_reduce", {})])
+def test_advice_on_communication_knows_ten_calls(case, name, made):
+    case.step(1, 0, 1000)
+    case.op(name, 100, 200, cat="user_annotation")
+    assert advice(case) == pytest.approx(made)
+
+
+def test_advice_judges_a_single_kernel(case):
+    """100 of 1000 us: below half. Launched by aten::mm with the id of its call, and h884 is not in its name: all of the
+    kernel time is eligible. 901 of 1000 bytes."""
+    case.step(1, 0, 1000)
+    case.op("aten::mm", 10, 50, 1)
+    case.call(20, 5, 1, (100, 100))
+    case.memory("GPU", [(200, 901)])
+    case.events[-1]["args"]["Total Allocated"] = 901
+    assert advice(case, deviceProperties=[V100]) == pytest.approx(
+        {"utilization": 10.0, "tensor_cores": 100.0, "memory": 90.1}
+    )
+    assert [r["cause"] for r in case.engine.ask(case.path, "findings") if r["cause"] == "idle-device"] == []
+    case.events[-2]["name"] = "volta_h884_gemm"
+    assert advice(case, deviceProperties=[{**V100, "totalGlobalMem": 2000}]) == pytest.approx({"utilization": 10.0})
+
+
+@pytest.mark.parametrize("minor, others, made", [(4, [], {}), (5, [], {"backend": None}), (5, ["nccl:all_reduce"], {})])
+def test_advice_on_the_backend_looks_at_the_devices_there_are(case, minor, others, made):
+    case.step(1, 0, 100)
+    case.op("DistributedDataParallel.forward", 10, 80)
+    for name in others:
+        case.op(name, 20, 1)
+    assert advice(case, deviceProperties=[{**V100, "computeMajor": 3, "computeMinor": minor}]) == made
+
+
+@pytest.mark.parametrize("devices, made", [((0, 0), set()), ((0, 1), {"data_parallel"})])
+def test_advice_on_data_parallel_of_several_devices(case, devices, made):
+    case.step(1, 0, 100)
+    case.op("DataParallel.forward", 10, 80)
+    for device in devices:
+        case.work(20, 60, device=device)
+    assert set(advice(case)) == made
