@@ -16,7 +16,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# folder below src/ → folders whose front door (folder/folder.h) and .def lists it may include, besides its own headers
+# folder below src/ → folders of which it may include the public header (folder/folder.h) and .def lists, besides its
+# own headers
 MAY_INCLUDE = {
     "base": set(),
     "format": {"base"},
@@ -33,10 +34,10 @@ MAY_INCLUDE = {
     "": {"base", "trace", "analyze", "diagnose", "catalog", "ranks", "show"},  # src/read*.c
 }
 
-# A header that is neither a front door nor private: what diagnose judges is what these declare, and putting
+# A header that is neither public nor private: what diagnose judges is what these declare, and putting
 # them into analyze.h would show them to everybody.
 # Summaries of ranks are made by analyze and put into files by trace; nobody else looks inside.
-SIDE_DOORS = {
+SHARED_HEADERS = {
     "analyze/overview/steps.h": {"diagnose"},
     "analyze/device/gaps.h": {"diagnose"},
     "analyze/device/tensor_cores.h": {"diagnose"},
@@ -159,8 +160,22 @@ def check_include(path, rel, number, header, quoted):
         return
     if other not in MAY_INCLUDE.get(mine, set()):
         yield f"{rel}:{number}: {mine or 'src'} must not include {other} ({header})"
-    elif header != f"{other}/{other}.h" and not header.endswith(".def") and mine not in SIDE_DOORS.get(header, ()):
+    elif header != f"{other}/{other}.h" and not header.endswith(".def") and mine not in SHARED_HEADERS.get(header, ()):
         yield f"{rel}:{number}: {header} is private to {other}; include {other}/{other}.h"
+
+
+def check_seen(path, known):
+    """What the command line includes brings in no folder that it may not include: their types stay opaque to it."""
+    rel, seen, todo = path.relative_to(ROOT).as_posix(), set(), [path]
+    while todo:
+        for _, header, quoted in includes(todo.pop().read_text(encoding="utf-8")):
+            target = ROOT / "src" / header
+            if not quoted or header in seen or target not in known:
+                continue
+            seen.add(header)
+            todo.append(target)
+            if header.split("/")[0] not in MAY_INCLUDE["cli"] | {"cli"}:
+                yield f"{rel}:1: what it includes brings in {header}"
 
 
 def check_words(rel, folder, name, code):
@@ -238,22 +253,22 @@ def check_tags(sources):
             seen.setdefault(m.group(1), where)
 
 
-def check_side_doors(sources):
-    """SIDE_DOORS is CONTRIBUTING.md's table, and each of them is used."""
+def check_shared_headers(sources):
+    """SHARED_HEADERS is CONTRIBUTING.md's table, and each of them is used."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     used = {
         (header, folder_of(path)) for path in sources for _, header, _ in includes(path.read_text(encoding="utf-8"))
     }
-    for header, folders in SIDE_DOORS.items():
+    for header, folders in SHARED_HEADERS.items():
         line = f"| `{header}` | {', '.join(f'`{f}`' if f else '`src/read*.c`' for f in sorted(folders))} |"
         if line not in text.splitlines():
-            yield f"CONTRIBUTING.md:1: the table of side doors lacks the line {line}"
+            yield f"CONTRIBUTING.md:1: the table of shared headers lacks the line {line}"
         for folder in sorted(folders):
             if (header, folder) not in used:
-                yield f"tools/layers.py:1: {folder or 'src'} does not use its side door {header}"
+                yield f"tools/layers.py:1: {folder or 'src'} does not use its shared header {header}"
     for header in re.findall(r"^\| `(\w+/\S+\.h)` \|", text, flags=re.M):
-        if header not in SIDE_DOORS:
-            yield f"CONTRIBUTING.md:1: {header} is no side door"
+        if header not in SHARED_HEADERS:
+            yield f"CONTRIBUTING.md:1: {header} is no shared header"
 
 
 def check_source(path, sizes):
@@ -272,10 +287,10 @@ def check_source(path, sizes):
 def check_binding(path):
     """python/_read*.[ch], _record*.[ch]: Python.h, system headers, one public header with its list, its own header."""
     rel = path.relative_to(ROOT).as_posix()
-    door = re.match(r"_(read|record)", path.stem).group(1)
+    public = re.match(r"_(read|record)", path.stem).group(1)
     for number, header, quoted in includes(path.read_text(encoding="utf-8")):
         yield from check_gates(rel, number, header)
-        if quoted and header not in (f"tachograph/{door}.h", "tachograph/err.def", f"_{door}.h"):
+        if quoted and header not in (f"tachograph/{public}.h", "tachograph/err.def", f"_{public}.h"):
             yield f"{rel}:{number}: a binding includes one public header only, not {header}"
 
 
@@ -328,7 +343,8 @@ def main():
         )
     headers = [*sorted((ROOT / "include").rglob("*.h")), *sorted((ROOT / "python").rglob("*.[ch]"))]
     breaks.extend(check_tags([p for p in [*sources, *headers] if p.suffix != ".def"]))
-    breaks.extend(check_side_doors(sources))
+    breaks.extend(check_shared_headers(sources))
+    breaks.extend(b for p in sources if folder_of(p) == "cli" for b in check_seen(p, set(sources)))
     breaks.extend(check_names())
     if options.build:
         breaks.extend(check_links(options.build))

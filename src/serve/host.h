@@ -3,6 +3,7 @@
 #define TG_HOST_H
 
 #include "serve/serve.h"
+#include "view/view.h"
 
 enum tg__trace_state { TG__TRACE_READING, TG__TRACE_INDEXING, TG__TRACE_READY, TG__TRACE_FAILED };
 struct tg__hosted {

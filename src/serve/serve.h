@@ -3,8 +3,8 @@
 #ifndef TG_SERVE_H
 #define TG_SERVE_H
 
+#include "base/base.h"
 #include "tachograph/read.h"
-#include "view/view.h"
 
 struct tg__serve_options {
   const char *const *paths; /* traces, as tg_open takes them */

@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+#include "analyze/analyze.h"
+#include "ranks/ranks.h"
 #include "show/show.h"
 
 /* ---- formats.c ------------------------------------------------------------------------------- */

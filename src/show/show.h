@@ -1,11 +1,13 @@
-/* show: tables and traces become bytes. One ops struct per output; adding one touches formats.def and its own file. */
+/* show: tables and traces become bytes. One ops struct per output; adding one touches formats.def and its own file.
+ * What a trace is made of is opaque here, so that the command line sees nothing of it. */
 #ifndef TG_SHOW_H
 #define TG_SHOW_H
 
-#include "analyze/analyze.h"
-#include "ranks/ranks.h"
-#include "view/view.h"
+#include "base/base.h"
+#include "tachograph/read.h"
 
+struct tg__columns;
+struct tg__view;
 struct tg__show_options {
   unsigned width; /* columns of the terminal, 0 = unlimited */
   bool color;

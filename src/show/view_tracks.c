@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "show/show.h"
+#include "view/view.h"
 
 static void put_digits(struct tg__jsonw *w, const char *key, int64_t v) { /* exact in a page, whatever its size */
   char text[24];

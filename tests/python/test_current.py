@@ -57,13 +57,13 @@ def test_documents_name_what_exists(document):
 
 def broken_tree(tmp_path, table=None, **files):
     """A copy of tools/ and of CONTRIBUTING.md (or of table) beside made-up sources, name__with__slashes_c="text", and
-    beside headers that are side doors and files that use them."""
+    beside shared headers and files that use them."""
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools" / "layers.py").write_text((ROOT / "tools" / "layers.py").read_text())
     (tmp_path / "CONTRIBUTING.md").write_text(table or (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
     made = {name.replace("__", "/")[:-2] + "." + name[-1]: text for name, text in files.items()}
-    for header, folders in layers.SIDE_DOORS.items():
-        made.setdefault(header, "/* side door */\n")
+    for header, folders in layers.SHARED_HEADERS.items():
+        made.setdefault(header, "/* shared header */\n")
         for folder in folders:
             user = f"{folder}/uses_{header.replace('/', '_')[:-2]}_in_{folder or 'src'}.c"
             made.setdefault(user, f'/* user */\n#include "{header}"\n')
@@ -78,6 +78,14 @@ BREAKS = {
     "upward include": (
         {"base__x_c": '/* x */\n#include "trace/trace.h"\n', "trace__trace_h": "/* t */\n"},
         "src/base/x.c:2: base must not include trace",
+    ),
+    "types that the command line must not see": (
+        {
+            "cli__x_c": '/* x */\n#include "show/show.h"\n',
+            "show__show_h": '/* s */\n#include "trace/trace.h"\n',
+            "trace__trace_h": "/* t */\n",
+        },
+        "src/cli/x.c:1: what it includes brings in trace/trace.h",
     ),
     "private header": (
         {"trace__x_c": '/* x */\n#include "base/inner.h"\n', "base__inner_h": "/* i */\n"},
@@ -110,7 +118,7 @@ def test_layers_names_the_line(tmp_path, case):
     assert done.stdout.splitlines()[0].startswith(expected) and ", 1 breaks," in done.stdout
 
 
-def test_layers_knows_side_doors(tmp_path):
+def test_layers_knows_shared_headers(tmp_path):
     """A line that the table in CONTRIBUTING.md lacks, one that it has too much, and a header that nobody includes."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     line = "| `analyze/device/gaps.h` | `diagnose` |"
@@ -118,9 +126,9 @@ def test_layers_knows_side_doors(tmp_path):
     unused = {"diagnose__uses_analyze_host_frames_in_diagnose_c": "/* includes nothing */\n"}
     done = broken_tree(tmp_path, table=text.replace(line, "| `analyze/device/holes.h` | `diagnose` |"), **unused)
     assert sorted(done.stdout.splitlines()[:3]) == [
-        "CONTRIBUTING.md:1: analyze/device/holes.h is no side door",
-        f"CONTRIBUTING.md:1: the table of side doors lacks the line {line}",
-        "tools/layers.py:1: diagnose does not use its side door analyze/host/frames.h",
+        "CONTRIBUTING.md:1: analyze/device/holes.h is no shared header",
+        f"CONTRIBUTING.md:1: the table of shared headers lacks the line {line}",
+        "tools/layers.py:1: diagnose does not use its shared header analyze/host/frames.h",
     ]
 
 

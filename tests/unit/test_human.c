@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "ranks/ranks.h"
 #include "show/show.h"
 
 static void expect(char *(*write)(int64_t, char *), int64_t v, const char *text) {

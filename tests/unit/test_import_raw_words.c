@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "ranks/ranks.h"
 #include "show/show.h"
 #include "tachograph/record.h"
 #include "unit/raw_file.h"
