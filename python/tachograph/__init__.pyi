@@ -948,7 +948,7 @@ class LoaderOverlapRow(TypedDict):
 class PluginAdviceRow(TypedDict):
     """the recommendations of the TensorBoard plugin, by its own rules; ours are in findings"""
     rank: int | None  # rank of the job
-    rule: str | None  # loader, data_parallel, backend, communication, utilization, tensor_cores or memory
+    rule: str | None  # loader, data_parallel, backend, communication, utilization, tensor_cores or device_memory
     is_made: bool | None  # does the plugin recommend it?
     share_pct: float | None  # %: what the rule looks at: of the mean step; of the window on the least busy device; of kernel time; of the device's memory
     threshold_pct: float | None  # %: above it the rule speaks, utilization below it; tensor_cores whenever no kernel uses them

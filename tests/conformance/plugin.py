@@ -17,7 +17,7 @@ RULES = {
     "cost on communication": "communication",
     "low utilization": "utilization",
     "Tensor Cores eligible": "tensor_cores",
-    "GPU memory": "memory",
+    "GPU memory": "device_memory",
 }
 COUNTS = {"occurences": "calls", "operators": "ops"}
 TIMES = {"host": "cpu_ns", "self_host": "python_ns", "device": "device_ns", "self_device": "self_device_ns"}

@@ -925,7 +925,7 @@ def advice(case, **document):
         "communication",
         "utilization",
         "tensor_cores",
-        "memory",
+        "device_memory",
     ]
     return {r["rule"]: r["share_pct"] for r in rows if r["is_made"]}
 
@@ -957,7 +957,7 @@ def test_advice_judges_a_single_kernel(case):
     case.memory("GPU", [(200, 901)])
     case.events[-1]["args"]["Total Allocated"] = 901
     assert advice(case, deviceProperties=[V100]) == pytest.approx(
-        {"utilization": 10.0, "tensor_cores": 100.0, "memory": 90.1}
+        {"utilization": 10.0, "tensor_cores": 100.0, "device_memory": 90.1}
     )
     assert [r["cause"] for r in case.engine.ask(case.path, "findings") if r["cause"] == "idle-device"] == []
     case.events[-2]["name"] = "volta_h884_gemm"

@@ -146,7 +146,7 @@ static enum tg_err put_rank_advice(struct advised *d, struct tg_table *out) {
     put_rule(d, out, "tensor_cores",
              r->device_count && r->devices[0].compute_major >= VOLTA && d->kernel_ns && !d->tensor_ns && d->eligible_ns,
              eligible, NAN, "use automatic mixed precision");
-    put_rule(d, out, "memory", memory > MEMORY_PCT, memory, MEMORY_PCT,
+    put_rule(d, out, "device_memory", memory > MEMORY_PCT, memory, MEMORY_PCT,
              "checkpoint activations, or use automatic mixed precision");
   }
   tg__breakdown_free(&steps);
