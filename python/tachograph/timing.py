@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -30,6 +31,14 @@ __all__ = [
     "Stats",
     "percentile",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Names of the version before."""
+    if name != "settled":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn("settled is now is_stable; the next version does not know the old name", FutureWarning, stacklevel=2)
+    return is_stable
 
 
 class timer:

@@ -1,4 +1,4 @@
-"""The recording door: what is marked from Python is in the file, and nothing is left behind. No torch needed."""
+"""The recording API: what is marked from Python is in the file, and nothing is left behind. No torch needed."""
 
 import asyncio
 import collections

@@ -228,6 +228,13 @@ def test_when_times_agree(times, agrees):
     assert timing.is_stable(times, 5, 0.1) is agrees
 
 
+def test_the_name_of_the_version_before_answers_once_more():
+    with pytest.warns(FutureWarning, match="settled is now is_stable"):
+        assert timing.settled([100, 101, 99, 100, 101, 100, 99], 5, 0.1) is True
+    with pytest.raises(AttributeError, match="has no attribute 'unsettled'"):
+        timing.unsettled
+
+
 def test_warm_up_gives_up():
     state = [1]
 

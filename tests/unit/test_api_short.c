@@ -1,5 +1,5 @@
-/* The public doors with an allocation failing at every point: what tachograph/error.h promises holds each time. A
- * failure has its code and a sentence and gives nothing out; a success gives something out. */
+/* The calls of the public API with an allocation failing at every point: what tachograph/error.h promises holds each
+ * time. A failure has its code and a sentence and gives nothing out; a success gives something out. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -71,8 +71,8 @@ static void opening_fails_with_a_sentence(void **state) {
 }
 
 static void no_memory_is_never_success(void **state) {
-  enum { EXPORT, REPORT, SAVE, SAVE_RANKS, SQL, DIFF, DOORS };
-  for (int door = 0; door < DOORS; door++) {
+  enum { EXPORT, REPORT, SAVE, SAVE_RANKS, SQL, DIFF, CALLS };
+  for (int call = 0; call < CALLS; call++) {
     bool done = false;
     for (long calls = 1; !done && calls < MOST_CALLS; calls++) {
       struct tg_trace *t = NULL;
@@ -82,14 +82,14 @@ static void no_memory_is_never_success(void **state) {
       enum tg_err err = TG_OK;
       assert_int_equal(tg_open(json, &one_thread, &t, &e), TG_OK);
       tg__alloc_fail_after(calls);
-      if (door == EXPORT) err = tg_export(t, "chrome", NULL, 0, take_all, &bytes, &e);
-      if (door == REPORT) err = tg_report(t, "text", 0, false, take_all, &bytes, &e);
-      if (door == SAVE) err = tg_save(t, tacho, &e);
-      if (door == SAVE_RANKS) err = tg_save_ranks(t, summary, &e);
-      if (door == SQL) err = tg_sql(t, "SELECT name, count(*) FROM slices GROUP BY name", &table, &e);
-      if (door == DIFF) err = tg_diff(t, t, NULL, 0, &table, &e);
+      if (call == EXPORT) err = tg_export(t, "chrome", NULL, 0, take_all, &bytes, &e);
+      if (call == REPORT) err = tg_report(t, "text", 0, false, take_all, &bytes, &e);
+      if (call == SAVE) err = tg_save(t, tacho, &e);
+      if (call == SAVE_RANKS) err = tg_save_ranks(t, summary, &e);
+      if (call == SQL) err = tg_sql(t, "SELECT name, count(*) FROM slices GROUP BY name", &table, &e);
+      if (call == DIFF) err = tg_diff(t, t, NULL, 0, &table, &e);
       tg__alloc_fail_after(-1);
-      done = kept_its_word(err, &e, door < SQL ? err == TG_OK : table != NULL);
+      done = kept_its_word(err, &e, call < SQL ? err == TG_OK : table != NULL);
       tg_table_free(table);
       tg_close(t);
     }
@@ -101,7 +101,7 @@ static int make_files(void **state) {
   struct tg_trace *t;
   struct tg_error e;
   char second[96];
-  snprintf(folder, sizeof folder, "/tmp/doors-XXXXXX");
+  snprintf(folder, sizeof folder, "/tmp/calls-XXXXXX");
   if (!mkdtemp(folder)) return -1;
   snprintf(json, sizeof json, "%s/a.json", folder);
   snprintf(second, sizeof second, "%s/b.json", folder);

@@ -12,7 +12,7 @@
 #include "analyze/names/kernel_family.h"
 #include "mini_trace.h"
 
-static const struct tg__diff_access doors = {.catalog = &tg__catalog, .ask = tg__ranks_ask};
+static const struct tg__diff_access access = {.catalog = &tg__catalog, .ask = tg__ranks_ask};
 
 typedef void name_fn(struct tg__str name, struct tg__out *out);
 
@@ -101,7 +101,7 @@ static struct mini *loop(const char *op, int64_t op_ns) {
 static struct tg_table *diff_of(struct mini *a, struct mini *b, enum tg_err want, struct tg_error *e) {
   struct tg_table *t = NULL;
   assert_int_equal(tg__diff_run(&(struct tg__diff_input){mini_finish(a), NULL, false},
-                                &(struct tg__diff_input){mini_finish(b), NULL, false}, &doors, NULL, 0, &t, e),
+                                &(struct tg__diff_input){mini_finish(b), NULL, false}, &access, NULL, 0, &t, e),
                    want);
   return t;
 }
@@ -141,7 +141,7 @@ static struct tg_table *one_against_itself(struct mini *m, const char *step) {
   const struct tg__diff_input side = {mini_finish(m), NULL, false};
   struct tg_table *t = NULL;
   struct tg_error e = {0};
-  assert_int_equal(tg__diff_run(&side, &side, &doors, args, step ? 2 : 1, &t, &e), TG_OK);
+  assert_int_equal(tg__diff_run(&side, &side, &access, args, step ? 2 : 1, &t, &e), TG_OK);
   return t;
 }
 
@@ -213,7 +213,7 @@ static void no_memory(void **state) {
       struct tg_table *t = NULL;
       struct tg_error e = {0};
       tg__alloc_fail_after(calls);
-      err = tg__diff_run(&(struct tg__diff_input){x, NULL, false}, &(struct tg__diff_input){y, NULL, false}, &doors,
+      err = tg__diff_run(&(struct tg__diff_input){x, NULL, false}, &(struct tg__diff_input){y, NULL, false}, &access,
                          kinds[k], 1, &t, &e);
       tg__alloc_fail_after(-1);
       assert_true(err == TG_OK || (err == TG_MEMORY && e.text[0] && !t));
