@@ -1,7 +1,9 @@
 /* Samples of the thread that began the recording: where it is, and what it waits for, while it begins no operator for
  * long. A thread of our own looks about 200 times a second, at what costs that thread nothing: the time of its last
- * record, its clock, the system call it is in. Only in a long stretch, and inside a label or a step, it takes the GIL
- * and reads the stack; it spends at most a hundredth of its time on that. */
+ * record, its clock, the system call it is in, and in a long stretch, inside a label or a step, its frames. These are
+ * read as another process would read them: the thread may change them meanwhile, so that they are read twice, and what
+ * differs is left out; an address that is none is an error and no fault. The GIL is taken only for a place that was not
+ * seen before. It spends at most a hundredth of its time on samples. */
 #include "capture/python_stack.h"
 
 #include <fcntl.h>
@@ -11,6 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 enum {
@@ -18,6 +21,8 @@ enum {
   LONG_NS = 2000000,   /* a stretch without an operator */
   WARM_NS = 20000000,  /* until the rate of the tick counter is known */
   REST = 100,          /* times what a sample took: how long none follows */
+  FRAMES_MOST = 64,
+  TRIES = 3,
 };
 
 static struct {
@@ -25,6 +30,7 @@ static struct {
   bool runs; /* under the session's lock, as are all of these but `stops`: the thread reads what stood at its start */
   _Atomic uint32_t stops; /* a futex */
   struct tg__thread *of;  /* who is watched */
+  const PyThreadState *state;
   uint32_t os_thread;
   int call_file; /* its /proc/self/task/…/syscall, -1 = not to be had */
   clockid_t clock;
@@ -121,43 +127,132 @@ static struct look look_now(void) {
 
 /* ---- a sample -------------------------------------------------------------------------------- */
 
-static const PyThreadState *state_of(uint32_t os_thread) {
-  PyThreadState *s = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
-  while (s && s->native_thread_id != os_thread) s = PyThreadState_Next(s);
-  return s;
-}
-
-/* Its stack in our dictionary; 0 = it has gone on meanwhile, or there is none to be had. */
-static uint32_t stack_now(struct tg__thread *t, const struct look *l) {
-  if (!tg__gil_take()) return 0;
+static bool is_still(const struct look *l) {
   struct look again;
   read_open(sampler.of, &again);
-  struct tg__chain *const c = again.since == l->since && again.is_in_label ? tg__chain(t) : NULL;
-  const PyThreadState *const state = c ? state_of(sampler.os_thread) : NULL;
-  const struct tg__link *const link = state ? tg__chain_of(t, c, state) : NULL;
-  const uint32_t stack = link ? link->node : 0;
-  tg__gil_release();
-  return stack;
+  return again.since == l->since && again.is_in_label;
 }
 
-/* What ran on its core before the stretch began is no part of it. */
-static uint64_t cpu_inside(const struct look *before, const struct look *l, uint64_t ns) {
+static bool read_memory(const void *from, void *to, size_t len) {
+  const struct iovec local = {to, len}, remote = {(void *)(uintptr_t)from, len};
+  return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)len;
+}
+
+struct frames { /* from the inside out */
+  struct {
+    const struct tg__frame *at;
+    const PyCodeObject *code;
+    const void *instr;
+  } items[FRAMES_MOST];
+  uint32_t count;
+  bool is_complete; /* the last is the outermost */
+};
+
+static const struct tg__frame *innermost(void) {
+  const void *frame = NULL;
+#if !TG_FRAMES_KNOWN
+#elif PY_VERSION_HEX < 0x030d0000
+  const char *inner = NULL;
+  if (read_memory(&sampler.state->cframe, &inner, sizeof inner))
+    if (!read_memory(inner + offsetof(_PyCFrame, current_frame), &frame, sizeof frame)) frame = NULL;
+#else
+  if (!read_memory(&sampler.state->current_frame, &frame, sizeof frame)) frame = NULL;
+#endif
+  return frame;
+}
+
+static void read_frames(struct frames *out) {
+  out->count = 0;
+  const struct tg__frame *f = innermost();
+  while (f && out->count < FRAMES_MOST) {
+    union {
+      char bytes[TG_FRAME_LOCALS];
+      const void *aligned;
+    } copy;
+    if (!read_memory(f, copy.bytes, sizeof copy.bytes)) break;
+    const struct tg__frame *const same = (const struct tg__frame *)copy.bytes;
+    if (!tg__frame_is_mark(same)) {
+      out->items[out->count].at = f;
+      out->items[out->count].code = tg__frame_code(same);
+      out->items[out->count++].instr = tg__frame_instr(same);
+    }
+    f = tg__frame_previous(same);
+  }
+  out->is_complete = !f;
+}
+
+/* Outer frames that two readings have alike; the innermost of them may run on meanwhile. false: none, or no end. */
+static bool read_steady_frames(struct frames *out) {
+  struct frames before;
+  for (int i = 0; i < TRIES; i++) {
+    read_frames(&before);
+    read_frames(out);
+    uint32_t same = 0;
+    while (same < before.count && same < out->count &&
+           before.items[before.count - 1 - same].at == out->items[out->count - 1 - same].at &&
+           before.items[before.count - 1 - same].code == out->items[out->count - 1 - same].code)
+      same++;
+    if (!before.is_complete || !out->is_complete || !same) continue;
+    memmove(out->items, out->items + (out->count - same), same * sizeof *out->items);
+    out->count = same;
+    return true;
+  }
+  return false;
+}
+
+/* A code object that was freed since has a pointer of the allocator where the count of references was. */
+static bool is_code(const PyCodeObject *code, const void *instr) {
+#if TG_FRAMES_KNOWN
+  PyCodeObject copy;
+  if (!read_memory(code, &copy, sizeof copy) || Py_TYPE(&copy) != &PyCode_Type) return false;
+  const char *const first = code->co_code_adaptive;
+  return Py_REFCNT(&copy) > 0 && Py_REFCNT(&copy) < INT32_MAX && (const char *)instr >= first - 2 &&
+         (const char *)instr < first + 2 * Py_SIZE(&copy);
+#else
+  return false;
+#endif
+}
+
+/* Number of the stack in the calling thread's dictionary; 0 = none to be had. */
+static uint32_t number_frames(struct tg__thread *t, const struct frames *f) {
+  struct tg__chain *const c = tg__chain(t);
+  bool has_gil = false;
+  uint32_t above = 0;
+  for (uint32_t i = f->count; c && i-- > 0;) {
+    const void *const instr = f->items[i].instr;
+    if (tg__place_known(c, &above, instr)) continue;
+    if (!has_gil && !(has_gil = tg__gil_take())) return 0;
+    if (is_code(f->items[i].code, instr)) tg__place_new(t, c, &above, f->items[i].code, instr);
+  }
+  if (has_gil) tg__gil_release();
+  return above;
+}
+
+static uint32_t stack_now(struct tg__thread *t, const struct look *l) {
+  struct frames frames;
+  return read_steady_frames(&frames) && is_still(l) ? number_frames(t, &frames) : 0;
+}
+
+/* Of the time since the look before the part in the stretch, which is ns: who runs now did so before as well; who
+ * waits ran on its core before the stretch began. */
+static uint64_t cpu_inside(const struct look *before, const struct look *l, uint64_t ns, bool is_running) {
   const uint64_t cpu = l->cpu_ns > before->cpu_ns ? l->cpu_ns - before->cpu_ns : 0;
   const uint64_t all = l->wall_ns - before->wall_ns, outside = all > ns ? all - ns : 0;
+  if (is_running && all) return cpu < all ? (uint64_t)((unsigned __int128)cpu * ns / all) : ns;
   return cpu <= outside ? 0 : cpu - outside < ns ? cpu - outside : ns;
 }
 
 /* From from_ticks to the look, which is ns. */
 static void take_sample(struct tg__thread *t, const struct look *before, const struct look *l, uint64_t from_ticks,
                         uint64_t ns) {
-  const uint64_t cpu_ns = cpu_inside(before, l, ns);
-  const char *const doing = doing_now(2 * cpu_ns >= ns); /* before the GIL is taken: it may wait for that then */
+  const char *const doing = doing_now(2 * cpu_inside(before, l, ns, false) >= ns);
+  const bool is_running = doing[0] == 'r';
   const uint32_t stack = stack_now(t, l), name = stack ? tg__intern(t, TG_RAW_D_NAME, 0, doing, strlen(doing)) : 0;
   if (!name || !atomic_load_explicit(&tg__running, memory_order_relaxed)) return;
   const struct tg__open o = {.start_ticks = from_ticks,
                              .name = name,
                              .stack = stack,
-                             .shape = (uint32_t)(cpu_ns / 1000),
+                             .shape = (uint32_t)(cpu_inside(before, l, ns, is_running) / 1000),
                              .scope = TG_RAW_SAMPLE};
   tg__record_put(t, &o, l->ticks, 0);
 }
@@ -215,7 +310,8 @@ static enum tg_err start_samples(uint32_t features, struct tg_error *e) {
   char path[64];
   if (features & TG_RECORD_CALLS) return TG_OK; /* every function is recorded */
   sampler.of = tg__thread();
-  if (!sampler.of) return TG_OK;
+  sampler.state = PyGILState_GetThisThreadState();
+  if (!sampler.of || !sampler.state) return TG_OK;
   sampler.os_thread = sampler.of->os_thread;
   sampler.clock = (clockid_t)(~sampler.os_thread << 3 | 6); /* of this thread, as the kernel numbers such clocks */
   snprintf(path, sizeof path, "/proc/self/task/%u/syscall", sampler.os_thread);

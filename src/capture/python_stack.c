@@ -164,6 +164,21 @@ void tg__link_number_new(struct tg__thread *t, struct tg__chain *c, struct tg__l
   node_put(c, node, above, key);
 }
 
+/* ---- places of another thread ---------------------------------------------------------------- */
+
+bool tg__place_known(const struct tg__chain *c, uint32_t *above, const void *instr) {
+  const struct tg__node *const known = tg__node_find(c, *above, (uint64_t)(uintptr_t)instr);
+  if (known->key) *above = known->id;
+  return known->key != 0;
+}
+
+void tg__place_new(struct tg__thread *t, struct tg__chain *c, uint32_t *above, const PyCodeObject *code,
+                   const void *instr) {
+  const struct tg__node node = node_make(t, code, tg__code_line(code, instr), NULL, *above, 0);
+  node_put(c, node, *above, (uint64_t)(uintptr_t)instr);
+  *above = node.id;
+}
+
 /* ---- the chain ------------------------------------------------------------------------------- */
 
 bool tg__chain_room(struct tg__chain *c, uint32_t want) {
@@ -256,8 +271,9 @@ static uint32_t chain_rebuild(struct tg__chain *c, const struct tg__frame *inner
   return total - same;
 }
 
-static inline __attribute__((always_inline)) const struct tg__link *
-chain_look_at(struct tg__thread *t, struct tg__chain *c, const PyThreadState *thread, bool lines) {
+static inline __attribute__((always_inline)) const struct tg__link *chain_look(struct tg__thread *t,
+                                                                               struct tg__chain *c, bool lines) {
+  const PyThreadState *const thread = PyGILState_GetThisThreadState();
   const struct tg__frame *const innermost = TG_LIKELY(thread != NULL) ? tg__frame_innermost(thread) : NULL;
   if (!innermost) return NULL;
   uint32_t n = c->depth, fresh = 0;
@@ -283,15 +299,6 @@ chain_look_at(struct tg__thread *t, struct tg__chain *c, const PyThreadState *th
   }
   chain_push(t, c, fresh, lines);
   return &c->links[c->depth - 1];
-}
-
-static inline __attribute__((always_inline)) const struct tg__link *chain_look(struct tg__thread *t,
-                                                                               struct tg__chain *c, bool lines) {
-  return chain_look_at(t, c, PyGILState_GetThisThreadState(), lines);
-}
-
-const struct tg__link *tg__chain_of(struct tg__thread *t, struct tg__chain *c, const PyThreadState *thread) {
-  return chain_look_at(t, c, thread, true);
 }
 
 const struct tg__link *tg__chain_now(struct tg__thread *t, struct tg__chain *c) { return chain_look(t, c, true); }

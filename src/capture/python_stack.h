@@ -45,9 +45,6 @@ static inline struct tg__chain *tg__chain(struct tg__thread *t) {
 const struct tg__link *tg__chain_now(struct tg__thread *t, struct tg__chain *c);
 const struct tg__link *
 tg__chain_look(struct tg__thread *t, struct tg__chain *c); /* the same as operators look, with lines or modules alone */
-/* The frames of another thread, with lines, numbered in the calling thread's dictionary: with the GIL, which that
- * thread waits for or has left meanwhile. One chain follows one thread. */
-const struct tg__link *tg__chain_of(struct tg__thread *t, struct tg__chain *c, const PyThreadState *thread);
 bool tg__chain_room(struct tg__chain *c,
                     uint32_t want); /* room for `want` links; false when that is more than is followed, or no memory */
 
@@ -163,6 +160,11 @@ static inline const struct tg__link *tg__module_link(const struct tg__chain *c, 
 /* STACK entry of the call of module `self` that the calling thread's innermost frame makes, as operators in it have
  * it; 0 = none to be had. */
 uint32_t tg__module_node(struct tg__thread *t, struct tg__chain *c, const void *self);
+/* For who numbers the frames of another thread from the outside in, in its own chain: *above becomes the STACK entry
+ * of the place below it. A place that was not seen before needs the GIL, and a code object that is alive. */
+bool tg__place_known(const struct tg__chain *c, uint32_t *above, const void *instr);
+void tg__place_new(struct tg__thread *t, struct tg__chain *c, uint32_t *above, const PyCodeObject *code,
+                   const void *instr);
 
 /* ---- modules (python_modules.c) -------------------------------------------------------------- */
 

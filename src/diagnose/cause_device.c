@@ -1,5 +1,5 @@
 /* A device that waits: idle for a part of the step, held up by synchronisation or copies. */
-#include "diagnose/findings.h"
+#include "diagnose/samples.h"
 
 enum {
   IDLE_PCT = 20,
@@ -173,6 +173,22 @@ static struct waits waits_of(struct tg__facts *f, int64_t device, struct tg__fin
   return w;
 }
 
+/* What the host does there, where the recorder looked. */
+static void say_sampled(const struct tg__facts *f, int64_t device, struct tg__finding *x) {
+  struct tg__spans gaps = {0};
+  struct tg__sampled seen;
+  tg__gap_spans(f, device, TG__GAP_PYTHON, &gaps);
+  tg__sample_stretches(f, &gaps, &seen);
+  tg__spans_free(&gaps);
+  if (!seen.is_known) return;
+  const size_t len = strlen(x->evidence);
+  TG_SAY(x->where, "%.*s", (int)seen.frame.len, seen.frame.ptr);
+  tg__say(x->evidence + len, sizeof x->evidence - len,
+          "; by %zu samples of the stack it %s there for %.0f %% of the time", seen.count, tg__doing_words(seen.most),
+          tg__pct(seen.doing_ns[seen.most], seen.ns));
+  TG_SAY(x->advice, "%s", tg__doing_advice(seen.most));
+}
+
 /* idle: without a kernel in usual steps. Part of it may lie outside the device's first and last work, part in copies.
  */
 static bool describe_waits(struct tg__facts *f, int64_t device, int64_t idle, struct tg__finding *x) {
@@ -189,6 +205,7 @@ static bool describe_waits(struct tg__facts *f, int64_t device, int64_t idle, st
           "; between its work it stands still for %.2f ms %s, %.0f %% of that %s", tg__ms(tg__per_step(f, w.all_ns)),
           tg__per(f), tg__pct(w.ns[w.most], w.all_ns), while_doing[w.most]);
   TG_SAY(x->advice, "%s", idle_advice(f, w.most));
+  if (w.most == TG__GAP_PYTHON) say_sampled(f, device, x);
   expect_of_waits(f, x, w.most, w.all_ns);
   return true;
 }

@@ -1,5 +1,5 @@
 /* A program without a device spends its step in Python: which function, and what it is likely to be doing. */
-#include "diagnose/findings.h"
+#include "diagnose/samples.h"
 
 enum { THRESHOLD_PCT = 10, EXPLAINS = 10 }; /* a function with less than a tenth of the time does not explain it */
 
@@ -77,16 +77,16 @@ static uint32_t busiest_frame(struct tg__facts *f, int64_t *own_ns) {
   return best;
 }
 
-static enum tg__cause cause_of(const struct tg__facts *f, uint32_t frame) {
-  const struct tg__str name = frame == TG_NONE ? TG_STR("") : tg__name(f->t, f->t->slices.name[frame]);
+static enum tg__cause cause_of_frame(const struct tg__facts *f, uint32_t frame) {
+  const struct tg__str name = tg__name(f->t, f->t->slices.name[frame]);
   if (tg__str_contains(name, "fsync") || tg__str_contains(name, "method flush of")) return TG__CAUSE_SYNC_LOGGING;
-  if (frame != TG_NONE && f->t->slices.name[frame] == TG__K_PYTHON_GC) return TG__CAUSE_GC_PRESSURE;
+  if (f->t->slices.name[frame] == TG__K_PYTHON_GC) return TG__CAUSE_GC_PRESSURE;
   if (tg__str_contains(name, "function collect>") || tg__str_contains(name, "method collect of module"))
     return TG__CAUSE_GC_PRESSURE;
-  return TG__CAUSE_SLOW_PYTHON_TRANSFORM;
+  return tg__doing_of_call(name) == TG__DOING_COMPUTE ? TG__CAUSE_SLOW_PYTHON_TRANSFORM : TG__CAUSE_HOST_WAITS;
 }
 
-static const char *advice_for(enum tg__cause cause) {
+static const char *advice_for(enum tg__cause cause, enum tg__doing doing) {
   switch (cause) {
   case TG__CAUSE_SYNC_LOGGING:
     return "Write records through a buffer and flush it every N-th step: logging.handlers.MemoryHandler, or no "
@@ -96,8 +96,7 @@ static const char *advice_for(enum tg__cause cause) {
   case TG__CAUSE_REPEATED_FILE_LOAD:
     return "Read and parse the file once, before the loop, and keep what was read.";
   default:
-    return "Replace the Python loop by tensor or array operations on the whole batch, or move it into DataLoader "
-           "workers.";
+    return tg__doing_advice(doing);
   }
 }
 
@@ -105,6 +104,7 @@ struct stretch { /* of Python: a function that was recorded, or what lies betwee
   uint32_t frame;
   int64_t ns;
   struct tg__pause pause;
+  struct tg__sampled seen; /* of the pause */
 };
 
 /* What the collector takes away from a stretch of Python that makes much garbage goes with that stretch. */
@@ -124,15 +124,44 @@ static struct stretch longest_stretch(struct tg__facts *f, int64_t other_ns) {
   if (collects && !is_part_of(&s)) return s;
   s.frame = TG_NONE;
   s.ns = collects ? s.pause.all_ns : s.pause.usual_ns;
+  tg__sample_stretches(f, &s.pause.when, &s.seen);
   return s;
+}
+
+static enum tg__cause cause_of(const struct tg__facts *f, const struct stretch *s) {
+  if (s->frame != TG_NONE) return cause_of_frame(f, s->frame);
+  if (s->pause.read != TG_NONE) return TG__CAUSE_REPEATED_FILE_LOAD;
+  return s->seen.is_known && s->seen.most != TG__DOING_COMPUTE ? TG__CAUSE_HOST_WAITS : TG__CAUSE_SLOW_PYTHON_TRANSFORM;
+}
+
+static enum tg__doing doing_in(const struct tg__facts *f, const struct stretch *s) {
+  if (s->frame != TG_NONE) return tg__doing_of_call(tg__name(f->t, f->t->slices.name[s->frame]));
+  return s->seen.is_known ? s->seen.most : TG__DOING_COMPUTE;
+}
+
+static void say_seen(const struct tg__sampled *seen, struct tg__finding *x) {
+  const size_t len = strlen(x->evidence);
+  TG_SAY(x->where, "%.*s", (int)seen->frame.len, seen->frame.ptr);
+  tg__say(
+      x->evidence + len, sizeof x->evidence - len,
+      "%.2f ms of them there: %zu samples of the stack, %.0f %% of their time in this function; it %s for %.0f %% of "
+      "it, and is on a core for %.0f %%",
+      tg__ms(x->cost_ns), seen->count, tg__pct(seen->function_ns, seen->ns), tg__doing_words(seen->most),
+      tg__pct(seen->doing_ns[seen->most], seen->ns), tg__pct(seen->cpu_ns, seen->ns));
 }
 
 static void say_stretch(const struct tg__facts *f, const struct stretch *s, struct tg__finding *x) {
   const size_t len = strlen(x->evidence);
   if (s->frame != TG_NONE) {
+    const enum tg__doing doing = doing_in(f, s);
     tg__where_slice(f, s->frame, x);
-    tg__say(x->evidence + len, sizeof x->evidence - len, "the Python function with most own time takes %.2f ms of it",
-            tg__ms(tg__per_step(f, s->ns)));
+    tg__say(x->evidence + len, sizeof x->evidence - len,
+            "the Python function with most own time takes %.2f ms of it%s%s", tg__ms(tg__per_step(f, s->ns)),
+            doing == TG__DOING_COMPUTE ? "" : "; it ", doing == TG__DOING_COMPUTE ? "" : tg__doing_words(doing));
+    return;
+  }
+  if (s->pause.read == TG_NONE && s->seen.is_known) {
+    say_seen(&s->seen, x);
     return;
   }
   TG_SAY(x->where, "%s", s->pause.where);
@@ -160,6 +189,24 @@ static bool lacks_device(const struct tg__facts *f) {
   return u.is_used;
 }
 
+static void report_stretch(struct tg__facts *f, const struct stretch *s, int64_t other) {
+  const enum tg__cause cause = cause_of(f, s);
+  const int64_t cost = s->ns < other ? s->ns : other;
+  struct tg__finding *x = tg__find(f, cause, tg__pct(cost, f->total_ns), THRESHOLD_PCT, tg__per_step(f, cost));
+  TG_SAY(x->evidence, "no operator runs during %.2f ms of each %.2f ms step (%.1f %%); ",
+         tg__ms(tg__per_step(f, other)), tg__ms(tg__per_step(f, f->total_ns)), tg__pct(other, f->total_ns));
+  TG_SAY(x->advice, "%s", advice_for(cause, doing_in(f, s)));
+  say_stretch(f, s, x);
+  for (size_t i = 0; i < s->pause.when.count; i++)
+    tg__claim(f, x, s->pause.when.items[i].start, s->pause.when.items[i].end);
+  const bool has_place = s->frame != TG_NONE || strstr(x->where, ".py(");
+  tg__expect(f, x, cost - cost / 10,
+             !has_place                                 ? 0.3
+             : cause == TG__CAUSE_SLOW_PYTHON_TRANSFORM ? 0.6
+                                                        : 0.85,
+             "the time without operators there, but for a tenth");
+}
+
 /* Where operators wait longest for Python: a function that was recorded, else two lines that operators are called
  * from. The pauses between operators in general are not meant: each is short, and together they are the price of
  * Python. */
@@ -173,21 +220,8 @@ void tg__judge_python(struct tg__facts *f) {
                      "a device is used and was not recorded; add ProfilerActivity.CUDA to the activities");
     return;
   }
-  const struct stretch s = longest_stretch(f, other);
-  if (tg__pct(s.ns, f->total_ns) <= THRESHOLD_PCT) return;
-  const bool reads = s.frame == TG_NONE && s.pause.read != TG_NONE;
-  const enum tg__cause cause = reads ? TG__CAUSE_REPEATED_FILE_LOAD : cause_of(f, s.frame);
-  if (2 * tg__marked_waits(f) > s.ns) return; /* reported as a wait */
-  const int64_t cost = s.ns < other ? s.ns : other;
-  struct tg__finding *x = tg__find(f, cause, tg__pct(cost, f->total_ns), THRESHOLD_PCT, tg__per_step(f, cost));
-  TG_SAY(x->evidence, "no operator runs during %.2f ms of each %.2f ms step (%.1f %%); ",
-         tg__ms(tg__per_step(f, other)), tg__ms(tg__per_step(f, f->total_ns)), share);
-  TG_SAY(x->advice, "%s", advice_for(cause));
-  say_stretch(f, &s, x);
-  const bool has_place = s.frame != TG_NONE || strstr(x->where, ".py(");
-  tg__expect(f, x, cost - cost / 10,
-             !has_place                                 ? 0.3
-             : cause == TG__CAUSE_SLOW_PYTHON_TRANSFORM ? 0.6
-                                                        : 0.85,
-             "the time without operators there, but for a tenth");
+  struct stretch s = longest_stretch(f, other);
+  const bool is_long = tg__pct(s.ns, f->total_ns) > THRESHOLD_PCT;
+  if (is_long && 2 * tg__marked_waits(f) <= s.ns) report_stretch(f, &s, other); /* else reported as a wait */
+  tg__spans_free(&s.pause.when);
 }

@@ -61,10 +61,18 @@ static int classify_wait(struct tg__str name) {
   return -1;
 }
 
+/* A thread of a pool waits for work between two requests, which keeps nobody waiting. */
+static bool is_in_step(const struct waits *w, uint32_t slice) {
+  const int64_t start_ns = w->f->t->slices.start_ns[slice];
+  const size_t begun = w->loop == TG_NONE ? 0 : tg__steps_begun(&w->f->steps, start_ns);
+  return begun && start_ns < w->f->steps.steps[begun - 1].host_end_ns;
+}
+
 static void see_wait(void *ctx, uint32_t slice, enum tg__class cls) {
   struct waits *w = ctx;
   const struct tg__columns *t = w->f->t;
-  const int k = cls == TG__CLASS_ANNOTATION ? classify_wait(tg__name(t, t->slices.name[slice])) : -1;
+  const int named = cls == TG__CLASS_ANNOTATION ? classify_wait(tg__name(t, t->slices.name[slice])) : -1;
+  const int k = named >= 0 && kinds[named].cause == TG__CAUSE_LOADER_TOO_SLOW && !is_in_step(w, slice) ? -1 : named;
   const bool loads = cls == TG__CLASS_ANNOTATION && (tg__meaning(w->f, slice) & TG__NAME_DATALOADER);
   const uint32_t track = k < 0 && !loads ? TG_NONE : tg__slice_track(t, slice);
   if (track == TG_NONE || (w->loop != TG_NONE && track != w->loop) || t->slices.start_ns[slice] < w->until_ns) return;

@@ -20,16 +20,23 @@ static void check_device(const struct tg__facts *f, char *text, size_t size) {
           tg__pct(f->gap_ns[TG__GAP_COPY], window), tg__pct(f->gap_ns[TG__GAP_LAUNCH], window));
 }
 
+/* Labels are no work, nor are calls that `tachograph run` marks because they wait. */
+static void check_host(struct tg__facts *f, char *text, size_t size) {
+  const int64_t labels = f->bare_ns - f->part_ns[TG__PART_OTHER], waits = tg__marked_waits(f),
+                inside = f->part_ns[TG__PART_CPU_EXEC] - labels - waits;
+  add_check(text, size, "in operators", tg__pct(inside > 0 ? inside : 0, f->total_ns));
+  if (waits) add_check(text, size, "in calls that wait", tg__pct(waits, f->total_ns));
+}
+
 /* Two numbers of steps say whether they are alike: the median, and the mean that one long step moves. */
-void tg__note_checks(const struct tg__facts *f, struct tg_table *out) {
+void tg__note_checks(struct tg__facts *f, struct tg_table *out) {
   char text[400] = "";
   const int64_t mean = tg__per_step(f, f->total_ns);
   if (f->total_ns <= 0) return;
   if (f->has_device_work) check_device(f, text, sizeof text);
   add_check(text, sizeof text, "data loader", tg__pct(f->part_ns[TG__PART_DATALOADER], f->total_ns));
   add_check(text, sizeof text, "exposed communication", tg__pct(f->part_ns[TG__PART_COMMUNICATION], f->total_ns));
-  if (!f->has_device_work)
-    add_check(text, sizeof text, "in operators", tg__pct(f->part_ns[TG__PART_CPU_EXEC], f->total_ns));
+  if (!f->has_device_work) check_host(f, text, sizeof text);
   const size_t len = strlen(text);
   if (f->steps.source != TG__STEPS_RECORDING && f->steps.count > 1)
     tg__say(text + len, sizeof text - len, "; %zu steps, median %.2f ms, mean %.2f ms", f->steps.count,

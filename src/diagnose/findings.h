@@ -120,6 +120,7 @@ struct tg__pause {
   char where[sizeof((struct tg__finding *)0)->where];
   int64_t usual_ns, all_ns; /* what usual steps spend there, times the steps; all of it */
   uint32_t read;            /* a call that opens a file there, where half of the steps do so; TG_NONE */
+  struct tg__spans when;    /* joined; to be freed */
 };
 void tg__find_longest_pause(struct tg__facts *f, struct tg__pause *out);
 static inline unsigned tg__meaning(struct tg__facts *f, uint32_t slice) { /* TG__NAME_* of a slice's name */
@@ -149,7 +150,7 @@ void tg__facts_close(struct tg__facts *f);
 
 bool tg__is_compiling(struct tg__str name); /* cause_compile.c: a range in which torch.compile works */
 
-void tg__note_checks(const struct tg__facts *f, struct tg_table *out); /* checks.c: what was looked at, in numbers */
+void tg__note_checks(struct tg__facts *f, struct tg_table *out); /* checks.c: what was looked at, in numbers */
 
 /* finding_rows.c */
 const char *tg__cause_name(enum tg__cause cause);

@@ -14,6 +14,7 @@ struct pause {
   int64_t *ns;                      /* by step */
   size_t read_steps, last_step;     /* steps in which a file is opened to be read there; the last of them, and one */
   uint32_t read;                    /* such a call, TG_NONE */
+  struct tg__spans when;
 };
 struct search {
   struct tg__facts *f;
@@ -57,7 +58,7 @@ static void look_for_read(struct search *s, struct pause *p, uint32_t next) {
   p->last_step = s->step + 1;
 }
 
-static void add_pause(struct search *s, uint32_t next, int64_t ns) {
+static void add_pause(struct search *s, uint32_t next, int64_t from_ns, int64_t ns) {
   const struct tg__step_cost *steps = s->f->steps.steps;
   const uint32_t *names = s->f->t->slices.name;
   struct pause at = {.before = tg__user_frame(s->f->t, s->last),
@@ -73,6 +74,7 @@ static void add_pause(struct search *s, uint32_t next, int64_t ns) {
     s->step++;
   struct pause *p = find_pause(s, &at);
   if (p) p->ns[s->step] += ns;
+  if (p) tg__spans_add(&p->when, from_ns, s->f->t->slices.start_ns[next]);
   if (p) look_for_read(s, p, next);
 }
 
@@ -113,7 +115,7 @@ static void visit_slice(void *ctx, uint32_t slice, enum tg__class cls) {
   const int64_t from = s->update_until_ns > s->end_ns && s->update_until_ns <= start ? s->update_until_ns : s->end_ns,
                 pause_ns = start - from;
   if (s->last != TG_NONE && pause_ns >= s->least_ns && !in_update)
-    add_pause(s, slice, pause_ns - USUAL_NS - tg__spans_inside(&s->others, from, start));
+    add_pause(s, slice, from, pause_ns - USUAL_NS - tg__spans_inside(&s->others, from, start));
   if (is_optimizer && !in_update) s->update_until_ns = end;
   if (s->last != TG_NONE && (is_optimizer ? start : end) <= s->end_ns) return;
   s->last = slice;
@@ -179,6 +181,10 @@ static int64_t beside(const struct search *s, const int64_t *usual, const struct
   return sum;
 }
 
+static void add_spans(struct tg__spans *to, const struct tg__spans *from) {
+  for (size_t i = 0; i < from->count; i++) tg__spans_add(to, from->items[i].start, from->items[i].end);
+}
+
 static void fill_pause(const struct search *s, const struct pause *best, struct tg__pause *out) {
   say_pause(best, out->where, sizeof out->where);
   for (size_t i = 0; i < s->count; i++) {
@@ -186,6 +192,7 @@ static void fill_pause(const struct search *s, const struct pause *best, struct 
     if (!is_between(p, best)) continue;
     if (2 * p->read_steps >= s->f->steps.count) out->read = p->read;
     for (size_t k = 0; k < s->f->steps.count; k++) out->all_ns += p->ns[k];
+    add_spans(&out->when, &p->when);
   }
 }
 
@@ -205,6 +212,7 @@ static void choose_longest_pause(struct search *s, struct tg__pause *out) {
     out->usual_ns += beside(s, usual, best);
   } else { /* those that are long */
     out->usual_ns = out->all_ns = nowhere;
+    for (size_t i = 0; i < s->count; i++) add_spans(&out->when, &s->pauses[i].when);
     TG_SAY(out->where, "Python, between operators; record with with_stack=True to see where");
   }
 }
@@ -222,7 +230,13 @@ void tg__find_longest_pause(struct tg__facts *f, struct tg__pause *out) {
   tg__spans_union(&s.others);
   tg__visit(f, visit_slice, &s);
   choose_longest_pause(&s, out);
-  for (size_t i = 0; i < s.count; i++) tg__free(s.pauses[i].ns);
+  tg__spans_union(&out->when);
+  f->failed |= out->when.failed;
+  for (size_t i = 0; i < s.count; i++) {
+    f->failed |= s.pauses[i].when.failed;
+    tg__spans_free(&s.pauses[i].when);
+    tg__free(s.pauses[i].ns);
+  }
   tg__free(s.reads);
   f->failed |= s.others.failed;
   tg__spans_free(&s.others);

@@ -344,6 +344,27 @@ static void test_pipeline(void **state) {
   expect(&s, "loader-too-slow", 4000, 3600, "queue.Queue.get at train.py(30): train", 30);
 }
 
+/* A thread of a pool that waits for requests: 9 ms of 10. No steps, or steps that are the requests, each with a wait
+ * behind it. */
+static void test_pool_without_work(void **state) {
+  for (int has_steps = 0; has_steps < 2; has_steps++) {
+    struct mini *m = mini_new();
+    mini_rank(m, 0);
+    const uint32_t thread = mini_thread(m, 1, 10);
+    for (int i = 0; i < STEPS; i++) {
+      char name[32];
+      snprintf(name, sizeof name, "ProfilerStep#%d", i + 1);
+      if (has_steps) mini_slice(m, thread, "user_annotation", name, i * STEP, 1000 * US);
+      mini_slice(m, thread, "cpu_op", "aten::conv2d", i * STEP, 1000 * US);
+      mini_slice(m, thread, "user_annotation", "queue.Queue.get", i * STEP + 1000 * US, 9000 * US);
+    }
+    struct tg_table *t = mini_ask(mini_finish(m), "findings", NULL);
+    mini_free(m);
+    assert_int_equal(count(t, "loader-too-slow"), 0);
+    tg__table_free(t);
+  }
+}
+
 /* ---- with a device --------------------------------------------------------------------------- */
 
 static void launch(struct scene *s, uint32_t gpu, const char *op, int64_t us, int64_t host_us, int64_t from_us,
@@ -385,11 +406,14 @@ static void test_device(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_growth),     cmocka_unit_test(test_layout),    cmocka_unit_test(test_layout_in_words),
-      cmocka_unit_test(test_model_copy), cmocka_unit_test(test_clones),    cmocka_unit_test(test_chain),
-      cmocka_unit_test(test_graph),      cmocka_unit_test(test_compiling), cmocka_unit_test(test_breaks),
-      cmocka_unit_test(test_buckets),    cmocka_unit_test(test_threads),   cmocka_unit_test(test_threads_in_pieces),
-      cmocka_unit_test(test_pipeline),   cmocka_unit_test(test_device),
+      cmocka_unit_test(test_growth),          cmocka_unit_test(test_layout),
+      cmocka_unit_test(test_layout_in_words), cmocka_unit_test(test_model_copy),
+      cmocka_unit_test(test_clones),          cmocka_unit_test(test_chain),
+      cmocka_unit_test(test_graph),           cmocka_unit_test(test_compiling),
+      cmocka_unit_test(test_breaks),          cmocka_unit_test(test_buckets),
+      cmocka_unit_test(test_threads),         cmocka_unit_test(test_threads_in_pieces),
+      cmocka_unit_test(test_pipeline),        cmocka_unit_test(test_pool_without_work),
+      cmocka_unit_test(test_device),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

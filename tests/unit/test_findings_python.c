@@ -149,6 +149,107 @@ static void test_stretch_that_calls_an_operator_now_and_then(void **state) {
   expect(&s, "slow-python-transform", 1980 + 980, 2664, "between train.py(9) and (12): fit", 9);
 }
 
+/* ---- stretches that were sampled --------------------------------------------------------------- */
+
+struct seen {
+  const char *doing, *stack;
+  int64_t from_us, us, cpu_us;
+};
+
+/* Each step 4 ms between lines 9 and 12, in which the recorder saw the thread. */
+static struct scene sampled(const struct seen *seen, size_t count) {
+  struct scene s = begin();
+  const uint32_t watch = mini_thread(s.m, 1, 99);
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    call(&s, "aten::conv2d", 0, 5000, "train.py(9): fit");
+    call(&s, "aten::relu", 9000, 1000, "train.py(12): fit");
+    for (size_t k = 0; k < count; k++) {
+      mini_slice(s.m, watch, "python_sample", seen[k].doing, s.at + seen[k].from_us * US, seen[k].us * US);
+      mini_arg_str(s.m, "Call stack", seen[k].stack);
+      mini_arg_int(s.m, "Thread CPU us", seen[k].cpu_us);
+    }
+  }
+  return s;
+}
+
+static void test_what_a_sampled_stretch_is(void **state) {
+  const struct {
+    struct seen seen;
+    const char *cause, *where, *words;
+    int64_t line;
+  } cases[] = {
+      {{"running", "train.py(7): parse;train.py(10): fit", 5500, 3000, 2700},
+       "slow-python-transform",
+       "train.py(7): parse",
+       "it computes in Python for 100 % of it, and is on a core for 90 %",
+       7},
+      {{"running", "json/decoder.py(353): raw_decode;train.py(20): parse;train.py(10): fit", 5500, 3000, 3000},
+       "slow-python-transform",
+       "train.py(20): parse",
+       "on a core for 100 %",
+       20},
+      {{"sleep", "train.py(7): pause;train.py(10): fit", 5500, 3000, 0},
+       "host-waits",
+       "train.py(7): pause",
+       "it sleeps for 100 % of it, and is on a core for 0 %",
+       7},
+      {{"lock", "threading.py(327): wait;queue.py(171): get;train.py(8): next;train.py(10): fit", 5500, 3000, 0},
+       "host-waits",
+       "train.py(8): next",
+       "it waits for a lock or a queue",
+       8},
+      {{"poll", "socket.py(706): readinto;http/client.py(283): begin;train.py(30): fetch;train.py(10): fit", 5500, 3000,
+        0},
+       "host-waits",
+       "train.py(30): fetch",
+       "it waits for a socket",
+       30},
+      {{"poll", "selectors.py(415): select;subprocess.py(2108): _communicate;train.py(31): child;train.py(10): fit",
+        5500, 3000, 0},
+       "host-waits",
+       "train.py(31): child",
+       "it waits for a program that it started",
+       31},
+      {{"disk", "train.py(33): load;train.py(10): fit", 5500, 3000, 0},
+       "host-waits",
+       "train.py(33): load",
+       "it waits for a file",
+       33},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct scene s = sampled(&cases[i].seen, 1);
+    struct tg_table *t = ask(&s);
+    const size_t row = mini_row(t, "cause", cases[i].cause);
+    assert_string_equal(mini_cell(t, row, "where"), cases[i].where);
+    assert_int_equal(mini_int(t, row, "line"), cases[i].line);
+    assert_int_equal(mini_int(t, row, "cost_ns"), 3980 * US); /* 4 ms but for 20 us */
+    assert_non_null(strstr(mini_cell(t, row, "evidence"), cases[i].words));
+    assert_int_equal(t->rows, 1);
+    tg__table_free(t);
+  }
+}
+
+/* 1 ms on line 7 and 1 on line 8 of one function are more than 1.9 ms on line 40 of another: 2 of 3.9, 51 %. */
+static void test_function_with_most_samples(void **state) {
+  const struct seen seen[] = {{"running", "train.py(7): parse;train.py(10): fit", 5000, 1000, 1000},
+                              {"running", "train.py(8): parse;train.py(10): fit", 6000, 1000, 1000},
+                              {"running", "train.py(40): pack;train.py(11): fit", 7000, 1900, 1900}};
+  struct scene s = sampled(seen, 3);
+  struct tg_table *t = ask(&s);
+  const size_t row = mini_row(t, "cause", "slow-python-transform");
+  assert_string_equal(mini_cell(t, row, "where"), "train.py(7): parse");
+  assert_non_null(strstr(mini_cell(t, row, "evidence"), "9 samples of the stack, 51 % of their time"));
+  tg__table_free(t);
+}
+
+/* Beside the stretch: no word on it. */
+static void test_samples_elsewhere(void **state) {
+  const struct seen seen = {"sleep", "train.py(7): pause;train.py(10): fit", 1000, 3000, 0};
+  struct scene s = sampled(&seen, 1);
+  expect(&s, "slow-python-transform", 3980, 3582, "between train.py(9) and (12): fit", 9);
+}
+
 /* ---- a machine that others keep busy --------------------------------------------------------- */
 
 enum { MANY = 20 };
@@ -219,6 +320,9 @@ int main(void) {
       cmocka_unit_test(test_function_with_a_label_in_it),
       cmocka_unit_test(test_compiled_region_is_no_label),
       cmocka_unit_test(test_stretch_that_calls_an_operator_now_and_then),
+      cmocka_unit_test(test_what_a_sampled_stretch_is),
+      cmocka_unit_test(test_function_with_most_samples),
+      cmocka_unit_test(test_samples_elsewhere),
       cmocka_unit_test(test_thread_without_a_core),
       cmocka_unit_test(test_checkpoint_that_is_forced_to_disk),
   };

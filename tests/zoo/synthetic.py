@@ -6,7 +6,7 @@ linked to its kernel by a correlation.
 
 import json
 
-THREAD, STREAM, COMM_STREAM = 10, 7, 20
+THREAD, SAMPLER, STREAM, COMM_STREAM = 10, 11, 7, 20
 
 
 class Program:
@@ -270,13 +270,18 @@ def two_streams(steps=6, step=20000):
     return p
 
 
-def python_gap(share=0.4, steps=6, step=20000):
-    """The host computes in Python between launches, in a function of the program, while the device waits."""
+def python_gap(share=0.4, steps=6, step=20000, seen=None):
+    """The host is in Python between launches, in a function of the program, while the device waits; seen: what samples
+    of its stack say it does there (a word, a stack), where functions are not recorded."""
     p = Program()
     for i in range(steps):
         at, busy = i * step, step * (1 - share)
         p.step(i + 1, at, step)
         for k in range(20):
             p.launch("sm80_xmma_gemm_bf16", at + 10 + k * 10, at + 300 + k * (busy - 300) / 20, (busy - 300) / 20 - 1)
-        p.host("train.py(31): metrics", at + busy, step * share - 100, "python_function", **{"Python id": i})
+        if seen:
+            p.host(seen[0], at + busy + 100, step * share - 300, "python_sample", SAMPLER,
+                   **{"Call stack": seen[1], "Thread CPU us": 0})  # fmt: skip
+        else:
+            p.host("train.py(31): metrics", at + busy, step * share - 100, "python_function", **{"Python id": i})
     return p

@@ -137,6 +137,14 @@ SECOND_HALF = [
 ]  # fmt: skip
 
 
+def test_a_device_that_waits_for_python_says_where_and_why(tmp_path):
+    stack = "socket.py(706): readinto;train.py(31): fetch;train.py(50): train"
+    rows, _ = ask(tmp_path, zoo.python_gap(seen=("socket", stack)))
+    assert [(r["cause"], r["where"], r["line"]) for r in rows] == [("idle-device", "train.py(31): fetch", 31)]
+    assert "by 5 samples of the stack it waits for a socket there for 100 % of the time" in rows[0]["evidence"]
+    assert rows[0]["advice"].startswith("Ask for it before it is needed")
+
+
 @pytest.mark.parametrize(("name", "program", "cause"), SECOND_HALF, ids=[n for n, _, _ in SECOND_HALF])
 def test_second_half(tmp_path, name, program, cause):
     made = program()

@@ -5,13 +5,15 @@
  * modules that call back into a program, or make tensors for it, are known by name. */
 static bool is_of_library(struct tg__str frame) {
   static const char *const files[] = {
-      "contextlib.py(",   "copy.py(",   "functools.py(", "threading.py(", "queue.py(",      "runpy.py(",
-      "random.py(",       "pickle.py(", "copyreg.py(",   "abc.py(",       "enum.py(",       "dataclasses.py(",
-      "types.py(",        "typing.py(", "weakref.py(",   "warnings.py(",  "timeit.py(",     "inspect.py(",
-      "socketserver.py(", "sched.py(",  "heapq.py(",     "pathlib.py(",   "codecs.py(",     "gzip.py(",
-      "zipfile.py(",      "csv.py(",    "tempfile.py(",  "shutil.py(",    "subprocess.py(", "concurrent/",
-      "multiprocessing/", "asyncio/",   "logging/",      "json/",         "importlib/",     "collections/",
-      "unittest/"};
+      "contextlib.py(",     "copy.py(",    "functools.py(", "threading.py(", "queue.py(",       "runpy.py(",
+      "random.py(",         "pickle.py(",  "copyreg.py(",   "abc.py(",       "enum.py(",        "dataclasses.py(",
+      "types.py(",          "typing.py(",  "weakref.py(",   "warnings.py(",  "timeit.py(",      "inspect.py(",
+      "socketserver.py(",   "sched.py(",   "heapq.py(",     "pathlib.py(",   "codecs.py(",      "gzip.py(",
+      "zipfile.py(",        "csv.py(",     "tempfile.py(",  "shutil.py(",    "subprocess.py(",  "concurrent/",
+      "multiprocessing/",   "asyncio/",    "logging/",      "json/",         "importlib/",      "collections/",
+      "unittest/",          "socket.py(",  "ssl.py(",       "selectors.py(", "http/client.py(", "http/server.py(",
+      "urllib/request.py(", "os.py(",      "re/",           "sqlite3/",      "encodings/",      "statistics.py(",
+      "fractions.py(",      "tarfile.py(", "glob.py(",      "posixpath.py(", "hashlib.py(",     "uuid.py("};
   for (size_t i = 0; i < sizeof files / sizeof *files; i++)
     if (tg__str_has_prefix(frame, files[i])) return true;
   return false;

@@ -1,0 +1,177 @@
+/* samples: what the thread of the loop does in stretches without an operator, as the recorder sampled it: in which
+ * function, on a core or waiting, and for what. */
+#include "diagnose/samples.h"
+
+#include "diagnose/sites.h"
+
+enum { PLACES = 64, LEAST_SAMPLES = 3, LEAST_PART = 10 };
+
+/* ---- what it does ---------------------------------------------------------------------------- */
+
+static const struct {
+  const char *text; /* of a frame anywhere in the stack, or of what C is called there */
+  enum tg__doing doing;
+} marks[] = {
+    {"subprocess.py(", TG__DOING_SUBPROCESS},
+    {"multiprocessing/connection.py(", TG__DOING_PIPE},
+    {"multiprocessing/queues.py(", TG__DOING_PIPE},
+    {"socket.py(", TG__DOING_SOCKET},
+    {"ssl.py(", TG__DOING_SOCKET},
+    {"http/client.py(", TG__DOING_SOCKET},
+};
+
+/* Calls of C that wait, as Python and the profilers of torch name them. */
+static const struct {
+  const char *name;
+  enum tg__doing doing;
+} waits[] = {
+    {"function sleep>", TG__DOING_SLEEP},
+    {"method sleep of", TG__DOING_SLEEP},
+    {"method 'acquire' of", TG__DOING_LOCK},
+    {"method acquire of", TG__DOING_LOCK},
+    {"function waitpid>", TG__DOING_SUBPROCESS},
+    {"method waitpid of", TG__DOING_SUBPROCESS},
+    {"'_socket.socket'", TG__DOING_SOCKET},
+    {"of socket object", TG__DOING_SOCKET},
+    {"method recv of", TG__DOING_SOCKET},
+    {"function select>", TG__DOING_SOCKET},
+    {"'select.poll'", TG__DOING_SOCKET},
+    {"'select.epoll'", TG__DOING_SOCKET},
+    {"'_io.FileIO'", TG__DOING_DISK},
+    {"'_io.BufferedReader'", TG__DOING_DISK},
+};
+
+enum tg__doing tg__doing_of_call(struct tg__str frame) {
+  if (!tg__str_has_prefix(frame, "<")) return TG__DOING_COMPUTE;
+  for (size_t i = 0; i < sizeof waits / sizeof *waits; i++)
+    if (tg__str_contains(frame, waits[i].name)) return waits[i].doing;
+  return TG__DOING_COMPUTE;
+}
+
+/* The recorder's word for the system call, and the modules of the standard library on the way to it. */
+static enum tg__doing doing_of(struct tg__str name, struct tg__str stack) {
+  static const struct {
+    const char *name;
+    enum tg__doing doing;
+  } names[] = {{"running", TG__DOING_COMPUTE}, {"sleep", TG__DOING_SLEEP},           {"lock", TG__DOING_LOCK},
+               {"socket", TG__DOING_SOCKET},   {"poll", TG__DOING_SOCKET},           {"pipe", TG__DOING_PIPE},
+               {"disk", TG__DOING_DISK},       {"subprocess", TG__DOING_SUBPROCESS}, {"device", TG__DOING_WAIT}};
+  enum tg__doing doing = TG__DOING_WAIT;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (tg__str_eq(name, (struct tg__str){names[i].name, (uint32_t)strlen(names[i].name)})) doing = names[i].doing;
+  if (doing != TG__DOING_SOCKET && doing != TG__DOING_PIPE) return doing;
+  for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+    if (tg__str_contains(stack, marks[i].text)) return marks[i].doing;
+  return doing;
+}
+
+const char *tg__doing_words(enum tg__doing doing) {
+  static const char *const words[TG__DOING_COUNT] = {
+      [TG__DOING_COMPUTE] = "computes in Python",
+      [TG__DOING_SLEEP] = "sleeps",
+      [TG__DOING_LOCK] = "waits for a lock or a queue",
+      [TG__DOING_SOCKET] = "waits for a socket",
+      [TG__DOING_PIPE] = "waits for another process through a pipe",
+      [TG__DOING_DISK] = "waits for a file",
+      [TG__DOING_SUBPROCESS] = "waits for a program that it started",
+      [TG__DOING_WAIT] = "waits",
+  };
+  return words[doing];
+}
+
+const char *tg__doing_advice(enum tg__doing doing) {
+  static const char *const advice[TG__DOING_COUNT] = {
+      [TG__DOING_COMPUTE] = "Replace the Python loop by tensor or array operations on the whole batch, or move it into "
+                            "DataLoader workers.",
+      [TG__DOING_SLEEP] =
+          "Take the sleep out of the loop; where it waits for something, wait for that itself: an event, or "
+          "a queue with a timeout.",
+      [TG__DOING_LOCK] =
+          "Let what it waits for be made ahead: a queue that another thread or process keeps filled, and "
+          "locks that are not held while that works.",
+      [TG__DOING_SOCKET] =
+          "Ask for it before it is needed, from a thread that runs ahead; ask for several at a time, or "
+          "keep what came.",
+      [TG__DOING_PIPE] = "Let the other process run ahead of the loop, with more than one result in the queue.",
+      [TG__DOING_DISK] =
+          "Read ahead in DataLoader workers or a thread and keep what is read again; write in a thread of "
+          "its own.",
+      [TG__DOING_SUBPROCESS] =
+          "Start the program once and keep it, start the next run before its result is needed, or call "
+          "a library in its place.",
+      [TG__DOING_WAIT] = "Let what it waits for go on beside the loop, in a thread or process that runs ahead.",
+  };
+  return advice[doing];
+}
+
+/* ---- where ----------------------------------------------------------------------------------- */
+
+struct place {
+  struct tg__str frame, file, function;
+  int64_t ns;
+};
+struct look {
+  const struct tg__spans *when;
+  struct tg__sampled *out;
+  struct place places[PLACES]; /* lines of the program */
+  size_t count;
+};
+
+static void add_place(struct look *l, struct tg__str frame, int64_t ns) {
+  size_t i = 0;
+  struct tg__frame_parts p;
+  while (i < l->count && !tg__str_eq(l->places[i].frame, frame)) i++;
+  if (i == PLACES || (i == l->count && !tg__frame_split(frame, &p))) return;
+  if (i == l->count) l->places[l->count++] = (struct place){.frame = frame, .file = p.file, .function = p.function};
+  l->places[i].ns += ns;
+}
+
+static void add_sample(struct look *l, const struct tg__columns *t, uint32_t slice) {
+  const int64_t dur_ns = t->slices.dur_ns[slice],
+                ns = tg__spans_inside(l->when, t->slices.start_ns[slice], tg__slice_end(t, slice));
+  if (ns <= 0) return;
+  const uint32_t text = tg__arg_str(t, t->slices.args[slice], TG__K_CALL_STACK);
+  const struct tg__str stack = text == TG_NONE ? TG_STR("") : tg__name(t, text);
+  const int64_t cpu_us = tg__arg_int(t, t->slices.args[slice], TG__K_THREAD_CPU_US, 0);
+  l->out->count++;
+  l->out->ns += ns;
+  l->out->cpu_ns += cpu_us >= 0 && cpu_us < dur_ns / 1000 ? cpu_us * 1000 / (dur_ns / 1000 + 1) * (ns / 1000) : ns;
+  l->out->doing_ns[doing_of(tg__name(t, t->slices.name[slice]), stack)] += ns;
+  const struct tg__str frame = tg__user_frame_of_stack(stack);
+  if (frame.len) add_place(l, frame, ns);
+}
+
+static bool is_same_function(const struct place *a, const struct place *b) {
+  return tg__str_eq(a->file, b->file) && tg__str_eq(a->function, b->function);
+}
+
+/* The function with most of the time, at its line with most. */
+static void choose_place(const struct look *l) {
+  int64_t at_line = 0;
+  for (size_t i = 0; i < l->count; i++) {
+    int64_t ns = 0;
+    for (size_t k = 0; k < l->count; k++) ns += is_same_function(&l->places[i], &l->places[k]) ? l->places[k].ns : 0;
+    if (ns < l->out->function_ns || (ns == l->out->function_ns && l->places[i].ns <= at_line)) continue;
+    l->out->function_ns = ns;
+    at_line = l->places[i].ns;
+    l->out->frame = l->places[i].frame;
+  }
+}
+
+void tg__sample_stretches(const struct tg__facts *f, const struct tg__spans *when, struct tg__sampled *out) {
+  const struct tg__columns *const t = f->t;
+  const uint32_t loop = tg__loop_track(f);
+  struct look l = {.when = when, .out = out};
+  *out = (struct tg__sampled){.frame = TG_STR("")};
+  TG__EACH (k, tg__tracks_of(&t->ranks[f->rank])) {
+    const struct tg__track *const track = &t->tracks[k];
+    const bool has_samples = track->count && tg__slice_class(t, track->first) == TG__CLASS_SAMPLE;
+    if (!has_samples || (loop != TG_NONE && track->pid != t->tracks[loop].pid)) continue;
+    TG__EACH (i, tg__slices_of(track)) add_sample(&l, t, i);
+  }
+  for (enum tg__doing d = 0; d < TG__DOING_COUNT; d++)
+    if (out->doing_ns[d] > out->doing_ns[out->most]) out->most = d;
+  choose_place(&l);
+  const int64_t all_ns = tg__spans_length(when);
+  out->is_known = out->frame.len && (out->count >= LEAST_SAMPLES || LEAST_PART * out->ns >= all_ns);
+}
