@@ -263,6 +263,20 @@ class GapsRow(TypedDict):
     after: str | None  # device work that ended the gap
     op: str | None  # operator that launched what came after
 
+class SyncsRow(TypedDict):
+    """where the program makes the host wait for a device, by line and kind"""
+    rank: int | None  # rank of the job
+    where: str | None  # line of the program that waits, as file(line): function; empty where the trace has no stacks
+    kind: str | None  # .item(), .cpu(), .numpy(), .tolist(), print of a tensor, if tensor, metric, size that depends on data (nonzero and the like), torch.cuda.synchronize, stream.synchronize, event.synchronize, copy that waits, other
+    op: str | None  # outermost operator around the wait, else the call itself
+    calls: int | None  # how often
+    calls_per_step: float | None  # the same in each of the steps that count; unknown without steps
+    wait_ns: int | None  # ns: time inside calls that wait
+    wait_per_step_ns: float | None  # ns: the same in each of the steps that count; unknown without steps
+    max_ns: int | None  # ns: longest wait
+    idle_ns: int | None  # ns: the device stands still around the ends of these waits, until its next work; each gap once
+    waits_for: str | None  # device work that ended last before the end of the longest wait
+
 class BreakdownRow(TypedDict):
     """how the time from the first to the last device work divides into computing, other work and idle"""
     rank: int | None  # rank of the job
@@ -983,6 +997,8 @@ class Trace(_read.Trace):
     def ask(self, question: Literal["launches"], *, rank: Any = ..., step: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[LaunchesRow]: ...
     @overload
     def ask(self, question: Literal["gaps"], *, rank: Any = ..., step: Any = ..., by: Any = ..., min_us: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[GapsRow]: ...
+    @overload
+    def ask(self, question: Literal["syncs"], *, rank: Any = ..., step: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[SyncsRow]: ...
     @overload
     def ask(self, question: Literal["breakdown"], *, rank: Any = ..., step: Any = ..., by: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[BreakdownRow]: ...
     @overload

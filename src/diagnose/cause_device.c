@@ -309,10 +309,6 @@ void tg__judge_idle_device(struct tg__facts *f) {
     if (next == INT64_MAX) break;
     judge_one_device(f, last = next);
   }
-  judge_hold_up(f, TG__GAP_SYNC, TG__CAUSE_HOST_SYNCHRONISATION, "waited for it before launching more",
-                "Keep values on the device: drop .item(), .cpu(), print(tensor) and torch.cuda.synchronize() in the "
-                "loop, or do them every "
-                "N-th step.");
   judge_hold_up(f, TG__GAP_COPY, TG__CAUSE_BLOCKING_COPY, "was inside a copy call",
                 "Copy from pinned memory without waiting: DataLoader(..., pin_memory=True) and tensor.to(device, "
                 "non_blocking=True).");

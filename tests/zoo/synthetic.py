@@ -285,3 +285,24 @@ def python_gap(share=0.4, steps=6, step=20000, seen=None):
         else:
             p.host("train.py(31): metrics", at + busy, step * share - 100, "python_function", **{"Python id": i})
     return p
+
+
+def reads(op="aten::item", inner=(), call="cudaStreamSynchronize", stack="train.py(40): train", busy=0.6, steps=6,
+          step=20000):  # fmt: skip
+    """The host waits for the kernels of a step in one call, and then computes until the next step: the device stands
+    still from the end of the copy that was waited for to the next step's first kernel."""
+    p = Program()
+    for i in range(steps):
+        at, until = i * step, i * step + 300 + step * busy
+        p.step(i + 1, at, step)
+        each = (until - at - 300) / 20
+        for k in range(20):
+            p.launch("sm80_xmma_gemm_bf16", at + 10 + k * 10, at + 300 + k * each, each, op="aten::mm")
+        if op:
+            for level, name in enumerate((op, *inner)):
+                p.host(name, at + 500 + level, until + 100 - at - 500 - 2 * level, **{"Call stack": stack})
+        p.next_id += 1
+        p.host("cudaMemcpyAsync", at + 510, 10, "cuda_runtime", correlation=p.next_id)
+        p.device("Memcpy DtoH (Device -> Pinned)", until, 10, p.next_id, cat="gpu_memcpy")
+        p.host(call, at + 530, until + 20 - at - 530, "cuda_runtime", **{"Call stack": stack})
+    return p

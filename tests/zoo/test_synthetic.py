@@ -113,6 +113,57 @@ def test_utilisation_has_one_class(tmp_path, busy, words):
     assert any(n.startswith("checked: device busy") and f"({words};" in n for n in notes), notes
 
 
+ITEM = ("aten::item", "aten::_local_scalar_dense")
+SYNCS = [
+    (dict(op="aten::item", inner=ITEM[1:]), ".item()", "aten::item", ".item() every N-th step"),
+    (dict(op="aten::is_nonzero", inner=ITEM), "if tensor", "aten::is_nonzero", "torch.where or a mask"),
+    (dict(op="aten::to", inner=("aten::_to_copy", "aten::copy_")), ".cpu()", "aten::to", "non_blocking=True"),
+    (dict(op="aten::to", stack="<built-in method tolist of Tensor object at 0x7f>;train.py(40): train"), ".tolist()",
+     "aten::to", ".tolist() once"),
+    (dict(op="aten::to", stack="<built-in method numpy of Tensor object at 0x7f>;train.py(40): train"), ".numpy()",
+     "aten::to", "Stay with tensors"),
+    (dict(inner=ITEM[1:], stack="torch/_tensor_str.py(140): __init__;torch/_tensor.py(590): __repr__;train.py(40): train"),
+     "print of a tensor", "aten::item", "Print every N-th step"),
+    (dict(inner=ITEM[1:], stack="torchmetrics/metric.py(300): compute;train.py(40): train"), "metric", "aten::item",
+     "once an epoch"),
+    (dict(op="aten::nonzero"), "size that depends on data", "aten::nonzero", "of a fixed size"),
+    (dict(op=None, call="cudaDeviceSynchronize"), "torch.cuda.synchronize", "cudaDeviceSynchronize",
+     "Take torch.cuda.synchronize() out"),
+    (dict(op=None, call="hipDeviceSynchronize"), "torch.cuda.synchronize", "hipDeviceSynchronize",
+     "Take torch.cuda.synchronize() out"),
+    (dict(op=None), "stream.synchronize", "cudaStreamSynchronize", "wait_event"),
+    (dict(op=None, call="cudaEventSynchronize"), "event.synchronize", "cudaEventSynchronize", "Ask the event later"),
+    (dict(op="mylib::step"), "other", "mylib::step", "or do them every N-th step"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("how", "kind", "op", "advice"), SYNCS, ids=[f"{s[1]} {s[2]}" for s in SYNCS])
+def test_what_waits_for_the_device(tmp_path, how, kind, op, advice):
+    """Kernels run from 300 to 12300, the copy to 12310, and the call waits from 530 to 12320: 11790 us of each 20000.
+    The device stands still from 12310 to 300 of the next step, 7990 us, five times in six
+    steps: 6658 us a step."""
+    rows, _ = ask(tmp_path, zoo.reads(**how), "syncs")
+    assert len(rows) == 1
+    row = rows[0]
+    assert (row["where"], row["kind"], row["op"]) == ("train.py(40): train", kind, op)
+    assert (row["calls"], row["calls_per_step"], row["max_ns"]) == (6, 1, 11_790_000)
+    assert (row["wait_ns"], row["wait_per_step_ns"], row["idle_ns"]) == (6 * 11_790_000, 11_790_000, 5 * 7_990_000)
+    assert row["waits_for"] == "Memcpy DtoH (Device -> Pinned)"
+    found, _ = ask(tmp_path, zoo.reads(**how))
+    assert [(f["cause"], f["where"], f["line"]) for f in found] == [
+        ("host-synchronisation", f"{op} at train.py(40): train", 40)
+    ]
+    assert found[0]["cost_ns"] == 5 * 7_990_000 // 6 and advice in found[0]["advice"]
+    assert kind == "other" or f"100 % of that by {kind}" in found[0]["evidence"]
+
+
+def test_waits_that_cost_nothing(tmp_path):
+    """The same call where the next step's kernels follow at once: it is in the table, and no finding."""
+    rows, _ = ask(tmp_path, zoo.reads(busy=0.97), "syncs")
+    assert [(r["kind"], r["calls"]) for r in rows] == [(".item()", 6)]
+    assert ask(tmp_path, zoo.reads(busy=0.97))[0] == []
+
+
 # Written after the rules were frozen; docs/findings.md keeps what each gave when it was run first.
 SECOND_HALF = [
     ("loader with workers too slow", lambda: zoo.loader_wait(), "loader-too-slow"),

@@ -36,4 +36,28 @@ struct tg__gaps {
 enum tg_err tg__gaps_find(const struct tg__columns *t, uint32_t rank, struct tg__gaps *out);
 void tg__gaps_free(struct tg__gaps *g);
 
+/* sync_kind.c: by what the program makes the host wait for a device. */
+enum tg__sync_kind {
+  TG__SYNC_NONE,
+  TG__SYNC_ITEM,
+  TG__SYNC_CPU,
+  TG__SYNC_NUMPY,
+  TG__SYNC_TOLIST,
+  TG__SYNC_PRINT,
+  TG__SYNC_TRUTH, /* `if tensor` */
+  TG__SYNC_METRIC,
+  TG__SYNC_SIZE, /* nonzero and the like */
+  TG__SYNC_DEVICE,
+  TG__SYNC_STREAM,
+  TG__SYNC_EVENT,
+  TG__SYNC_COPY,
+  TG__SYNC_OTHER,
+  TG__SYNC_KIND_COUNT,
+};
+extern const char *const tg__sync_kind_names[TG__SYNC_KIND_COUNT];
+/* Of a call that waits or an operator around it, and the device work that it waits for; either may be TG_NONE. */
+enum tg__sync_kind tg__sync_kind_behind(const struct tg__columns *t, uint32_t slice, uint32_t work);
+uint32_t tg__sync_unit(const struct tg__columns *t, uint32_t call); /* the outermost operator around it, else itself */
+bool tg__call_waits(struct tg__str name); /* a runtime call that returns when the device is done */
+
 #endif
