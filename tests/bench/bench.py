@@ -219,6 +219,20 @@ class Bench:
                 "%d MB: gain of the second core" % size, times.ratio("one", "two"), "x", None, 1.7, lower=False
             )
 
+    def findings(self, size, path):
+        """Rules look at everything that was recorded; what they take beyond reading the file twice."""
+        command = [self.binary, "ask", str(path), "findings", "--json"]
+        times = alternate({"findings": command, "overview": self.overview(path)}, self.args.rounds, self.cores)
+        self.raw["%d MB, findings and overview" % size] = times.raw()
+        found, overview = median(times.cpu["findings"]), median(times.cpu["overview"])
+        self.table.add(
+            "%d MB: CPU time of findings beyond 2 x overview" % size,
+            max(0.0, found - 2 * overview),
+            "s",
+            1.0,
+            note="findings %.2f s, overview %.2f s" % (found, overview),
+        )
+
     def memory(self, size, path):
         text = path.stat().st_size
         for name, file, must, aim in (
@@ -358,6 +372,7 @@ class Bench:
             self.against_simdjson(size, path, peer)
             self.against_gzip(size, path)
             self.one_and_two(size, path)
+            self.findings(size, path)
             self.memory(size, path)
             tacho = self.work / (path.stem + ".tacho")
             subprocess.run([self.binary, "convert", str(path), "-o", str(tacho)], check=True, stdout=subprocess.DEVNULL)
