@@ -20,8 +20,11 @@ static void visit_loader_call(void *ctx, uint32_t slice, enum tg__class cls) {
 }
 
 void tg__judge_loader(struct tg__facts *f) {
-  const int64_t wait = f->part_ns[TG__PART_DATALOADER];
+  const bool seems_long = tg__pct(f->part_ns[TG__PART_DATALOADER], f->total_ns) > THRESHOLD_PCT;
+  const int64_t wait = tg__certain_part(f, TG__PART_DATALOADER);
   const double share = tg__pct(wait, f->total_ns);
+  if (seems_long && share <= THRESHOLD_PCT)
+    tg__cannot_judge(f, TG__CAUSE_LOADER_TOO_SLOW, "other programs kept the machine busy");
   if (share <= THRESHOLD_PCT) return;
   struct loader l = {.f = f, .longest = TG_NONE};
   tg__visit(f, visit_loader_call, &l);

@@ -53,7 +53,7 @@ static void expect_of_overlap(const struct tg__facts *f, struct tg__finding *x, 
     if (more > 0) left += more;
   }
   x->saving_ns = tg__per_step(f, tg__shortened(f, 0, left < exposed ? exposed - left : 0, 0));
-  x->confidence = 0.4;
+  x->confidence = f->t->ranks[f->rank].world_size > 1 && !f->is_of_several ? 0.3 : 0.4; /* it may wait for others */
   x->method = "all communication goes on beside computation, as far as there is enough of it";
 }
 
@@ -87,8 +87,11 @@ static const char *advice_for(struct tg__str collective) {
 }
 
 void tg__judge_communication(struct tg__facts *f) {
-  const int64_t exposed = f->part_ns[TG__PART_COMMUNICATION];
+  const int64_t seen = f->part_ns[TG__PART_COMMUNICATION],
+                exposed = f->has_device_work ? seen : tg__certain_part(f, TG__PART_COMMUNICATION);
   const double share = tg__pct(exposed, f->total_ns);
+  if (exposed < seen && share <= COMMUNICATION_PCT && tg__pct(seen, f->total_ns) > COMMUNICATION_PCT)
+    tg__cannot_judge(f, TG__CAUSE_COMMUNICATION_NOT_OVERLAPPED, "other programs kept the machine busy");
   if (share <= COMMUNICATION_PCT || tg__has_found(f, TG__CAUSE_UNBUCKETED_COMMUNICATION)) return;
   struct collectives c = {.f = f, .longest = TG_NONE, .call = TG_NONE};
   tg__visit(f, see_collective, &c);

@@ -234,6 +234,8 @@ static enum tg_err judge_rank(const struct tg__columns *t, uint32_t rank, bool i
     tg__table_note(out, "a rank has neither steps nor operators, so nothing was judged there");
   *judged += f.steps.count > 0;
   if (!err && f.steps.count) tg__note_checks(&f, out);
+  if (!err && f.steps.count) tg__note_limits(&f, out);
+  if (!err && f.failed) err = TG_MEMORY;
   if (!err && f.unjudged[0]) tg__table_note(out, "not judged: %s", f.unjudged);
   if (!err && f.apart_text[0]) tg__table_note(out, "left out, as it comes once: %s", f.apart_text);
   if (!err && f.withheld[0]) tg__table_note(out, "not reported: %s", f.withheld);
@@ -250,6 +252,7 @@ enum tg_err tg__merged_findings(const struct tg__rank_source *ranks, struct tg_t
   struct tg__rank_load *const loads = tg__alloc(((size_t)ranks->count + 1) * sizeof *loads);
   enum tg_err err = loads ? TG_OK : tg__no_memory(e, "looking for causes");
   for (uint32_t r = 0; !err && r < ranks->count && ranks->count > 1; r++) err = ranks->load(ranks, r, &loads[r], e);
+  if (!err) tg__note_missing_ranks(ranks->t, ranks->count, rows);
   if (!err && tg__find_straggler(loads, ranks->count, &s)) err = ranks->open(ranks, (uint32_t)s.which, &slow, &rank, e);
   if (!err && slow) err = tg__trace_load(slow, TG__COL_ALL, e);
   tg__free(loads);
@@ -264,6 +267,7 @@ static enum tg_err compare_ranks(const struct tg__columns *t, struct tg_table *r
   enum tg_err err = loads ? TG_OK : TG_MEMORY;
   for (uint32_t r = 0; !err && r < t->rank_count && t->rank_count > 1; r++) err = tg__rank_load(t, r, &loads[r]);
   const bool is_slow = !err && tg__find_straggler(loads, t->rank_count, &s);
+  tg__note_missing_ranks(t, t->rank_count, rows);
   if (!err) err = tg__findings_of_ranks(rows, is_slow ? t : NULL, is_slow ? (uint32_t)s.which : 0, &s);
   tg__free(loads);
   return err;

@@ -84,6 +84,9 @@ void tg__expect_at_sites(struct tg__facts *f, struct tg__finding *x, int64_t sav
                          const char *method);
 /* The gaps of a device with one cause, joined and without what comes once; *out is to be freed. */
 void tg__gap_spans(const struct tg__facts *f, int64_t device, enum tg__gap_cause cause, struct tg__spans *out);
+/* Time between a step and the next that is as long as a hundred steps: the clock jumped, or the program stood still;
+ * 0. */
+int64_t tg__jump_after(const struct tg__facts *f, size_t step);
 void tg__find_once(struct tg__facts *f); /* once.c: fills apart and apart_text */
 /* bounds.c: what the steps become shorter by when the host has so much less to do, the device so much, and the host
  * waits so much less for it. Without device work there is the host alone. */
@@ -135,6 +138,9 @@ bool tg__is_of_closure(const struct tg__columns *t, uint32_t slice);
 uint32_t
 tg__loop_track(const struct tg__facts *f); /* of the thread on which the steps are marked; TG_NONE: not known */
 int64_t tg__per_step(const struct tg__facts *f, int64_t sum);
+/* What all steps spend in this part of theirs. On a busy machine what nine of ten of them spend at least, times the
+ * steps: a thread that waits for another waits longer there, whatever the program does. */
+int64_t tg__certain_part(struct tg__facts *f, enum tg__step_part part);
 /* What the figures are of: "a step", "step", "each"; without steps "in all", "recording", "the". */
 const char *tg__per(const struct tg__facts *f);
 const char *tg__period(const struct tg__facts *f);
@@ -151,6 +157,9 @@ void tg__facts_close(struct tg__facts *f);
 bool tg__is_compiling(struct tg__str name); /* cause_compile.c: a range in which torch.compile works */
 
 void tg__note_checks(struct tg__facts *f, struct tg_table *out); /* checks.c: what was looked at, in numbers */
+/* limits.c: what the recording leaves open, and which one would show it; of one rank, and of `count` ranks together. */
+void tg__note_limits(struct tg__facts *f, struct tg_table *out);
+void tg__note_missing_ranks(const struct tg__columns *t, uint32_t count, struct tg_table *out);
 
 /* finding_rows.c */
 const char *tg__cause_name(enum tg__cause cause);

@@ -82,7 +82,16 @@ static void add_longest_gap(struct once *o) {
           during.ptr);
 }
 
+int64_t tg__jump_after(const struct tg__facts *f, size_t step) {
+  enum { TIMES_STEP = 100 };
+  const struct tg__step_cost *const steps = f->steps.steps;
+  const int64_t ns = step + 1 < f->steps.count ? steps[step + 1].start_ns - steps[step].end_ns : 0;
+  return f->median_ns > 0 && ns / TIMES_STEP >= f->median_ns ? ns : 0;
+}
+
 void tg__find_once(struct tg__facts *f) {
+  for (size_t i = 0; i < f->steps.count; i++)
+    if (tg__jump_after(f, i)) tg__spans_add(&f->apart, f->steps.steps[i].end_ns, f->steps.steps[i + 1].start_ns);
   struct once o = {.f = f, .usual = tg__alloc((tg__strings_count(f->t->strings) + 1) * sizeof *o.usual)};
   f->failed |= !o.usual;
   if (!f->gaps.device_count || f->failed) {

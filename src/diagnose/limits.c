@@ -1,0 +1,129 @@
+/* What the recording does not let anybody judge, and which recording would: one step, ranks that are missing, steps
+ * that still warm up, clocks of host and device that disagree. */
+#include "diagnose/findings.h"
+
+enum { USUAL_STEPS = 5, WARM_STEPS = 4, WARM_TIMES = 2, EARLY_PCT = 1, COMPILING_PCT = 20 };
+
+static void note_few_steps(const struct tg__facts *f, struct tg_table *out) {
+  const struct tg__breakdown *const b = &f->steps;
+  if (b->source == TG__STEPS_RECORDING)
+    tg__table_note(out,
+                   "no steps are marked, so figures are of the whole recording and nothing is said of single steps; "
+                   "call prof.step() once an iteration");
+  else if (b->count < USUAL_STEPS)
+    tg__table_note(out, "%zu step%s: whether %s usual is not known; record %d or more", b->count,
+                   b->count == 1 ? " alone" : "s", b->count == 1 ? "it is" : "they are", USUAL_STEPS);
+  if (b->left_out)
+    tg__table_note(out, "left out: %zu step%s at the end, cut before %s device work ended", b->left_out,
+                   b->left_out == 1 ? "" : "s", b->left_out == 1 ? "its" : "their");
+}
+
+/* The median length of steps from to until; 0 on no memory, which f then says. */
+static int64_t median_between(struct tg__facts *f, size_t from, size_t until) {
+  int64_t *const lengths = tg__alloc((until - from + 1) * sizeof *lengths), median = 0;
+  for (size_t i = from; lengths && i < until; i++) lengths[i - from] = tg__own_length(&f->steps.steps[i]);
+  f->failed |= !lengths || !tg__median_of(lengths, until - from, &median);
+  tg__free(lengths);
+  return median;
+}
+
+/* Where the first half takes much longer than what ends the recording, it is not what the program goes on with. */
+static void note_warm_up(struct tg__facts *f, struct tg_table *out) {
+  const size_t n = f->steps.count;
+  if (f->steps.source == TG__STEPS_RECORDING || n < WARM_STEPS) return;
+  const int64_t first = median_between(f, 0, n / 2), last = median_between(f, n - n / 4, n);
+  if (f->failed || first <= WARM_TIMES * last) return;
+  tg__table_note(
+      out,
+      "the first half of the steps takes %.2f ms each, the last quarter %.2f ms: the program was still warming "
+      "up, and figures are of that; record later steps (schedule(wait=…, warmup=…))",
+      tg__ms(first), tg__ms(last));
+}
+
+struct compiled {
+  const struct tg__facts *f;
+  int64_t ns, until_ns;
+};
+
+static void see_compiling(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct compiled *const c = ctx;
+  const struct tg__columns *const t = c->f->t;
+  const int64_t start = t->slices.start_ns[slice];
+  if ((cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) || start < c->until_ns ||
+      !tg__is_compiling(tg__name(t, t->slices.name[slice])))
+    return;
+  c->until_ns = tg__slice_end(t, slice);
+  c->ns += t->slices.dur_ns[slice];
+}
+
+static void note_compiling(const struct tg__facts *f, struct tg_table *out) {
+  struct compiled c = {.f = f, .until_ns = INT64_MIN};
+  if (tg__has_found(f, TG__CAUSE_RECOMPILATION)) return;
+  tg__visit(f, see_compiling, &c);
+  const double share = tg__pct(c.ns, f->total_ns);
+  if (share > COMPILING_PCT)
+    tg__table_note(out,
+                   "torch.compile works for %.1f %% of the time, so other shares are of what it leaves; record steps "
+                   "after the last compilation",
+                   share < 100 ? share : 100);
+}
+
+static void note_ranks(const struct tg__facts *f, struct tg_table *out) {
+  const int64_t world = f->t->ranks[f->rank].world_size;
+  if (world > 1 && !f->is_of_several)
+    tg__table_note(out,
+                   "1 of %lld ranks: whether a collective is slow or waits for another rank is not known; record all "
+                   "ranks and open their folder",
+                   (long long)world);
+}
+
+/* Work cannot begin before the call that launches it. */
+static void note_clocks(const struct tg__facts *f, struct tg_table *out) {
+  const struct tg__slices *const s = &f->t->slices;
+  const struct tg__rank *const r = &f->t->ranks[f->rank];
+  int64_t launched = 0, early = 0, most_ns = 0;
+  TG__EACH (k, tg__tracks_of(r)) {
+    TG__EACH (i, tg__slices_of(&f->t->tracks[k])) {
+      if (!tg__class_is_device_work(tg__slice_class(f->t, i)) || s->cause[i] == TG_NONE) continue;
+      const int64_t ns = s->start_ns[s->cause[i]] - s->start_ns[i];
+      launched++;
+      early += ns > 0;
+      if (ns > most_ns) most_ns = ns;
+    }
+  }
+  if (100 * early > EARLY_PCT * launched)
+    tg__table_note(out,
+                   "%lld of %lld kernels and copies begin before the call that launches them, by up to %.2f ms: the "
+                   "clocks of host and device disagree, and what the device waits for cannot be judged; record anew",
+                   (long long)early, (long long)launched, tg__ms(most_ns));
+}
+
+static void note_jumps(const struct tg__facts *f, struct tg_table *out) {
+  size_t i = 0;
+  while (i < f->steps.count && !tg__jump_after(f, i)) i++;
+  if (i < f->steps.count)
+    tg__table_note(
+        out,
+        "%.2f s lie between two steps: the clock jumped, or the program stood still; what goes on there is not judged",
+        (double)tg__jump_after(f, i) / 1e9);
+}
+
+void tg__note_limits(struct tg__facts *f, struct tg_table *out) {
+  note_few_steps(f, out);
+  note_warm_up(f, out);
+  note_compiling(f, out);
+  note_ranks(f, out);
+  note_clocks(f, out);
+  note_jumps(f, out);
+}
+
+void tg__note_missing_ranks(const struct tg__columns *t, uint32_t count, struct tg_table *out) {
+  int64_t world = -1;
+  for (uint32_t r = 0; r < t->rank_count; r++)
+    if (t->ranks[r].world_size > world) world = t->ranks[r].world_size;
+  if (count > 1 && world > count)
+    tg__table_note(out,
+                   "%u of %lld ranks: whether a rank that is missing holds up the others is not known; open all of "
+                   "them together",
+                   (unsigned)count, (long long)world);
+}
