@@ -166,9 +166,11 @@ struct body { /* shares of the time of the loop */
 };
 
 static void look_at_select(const struct loop *l, const struct tg__site *x, struct body *b) {
-  int64_t dim;
+  int64_t dim, at;
   const uint32_t values = tg__call_arg(l->s, x->slice, TG__K_CONCRETE_INPUTS);
   if (values == TG_NONE || !tg__list_int(tg__name(l->s->f->t, values), 1, &dim)) return;
+  if (tg__list_int(tg__name(l->s->f->t, values), 2, &at) && at < 0)
+    return; /* counted from the end: the same place in each turn */
   if (dim == 0)
     b->selects_rows = true;
   else
@@ -188,14 +190,21 @@ static void look_at_site(const struct loop *l, const struct tg__site *x, struct 
   if (!x->backward_calls) b->no_gradient_ns += ns;
 }
 
+/* Inside the function that loops; or, as a comprehension is a function of its own, at the line that calls it. */
+static bool is_before_loop(const struct loop *l, const struct tg__site *x) {
+  const uint32_t loop = l->frame ? tg__site_in_frame(l->s, &l->s->sites[l->top], l->frame) : 0;
+  uint32_t at;
+  if (tg__site_in_frame(l->s, x, l->frame)) return true;
+  return loop && tg__site_function(l->s, x, &at) && at == l->s->paths.up[loop];
+}
+
 /* `for row in tensor` takes the tensor apart once: into as many rows as the loop has turns, or about so, where it
  * leaves early; a place of the loop may be called up to four times a turn. Returns the rows, and along which dimension
  * they lie; 0: it does not feed the loop. */
 static int64_t rows_fed(const struct loop *l, const struct tg__site *x, int64_t *dim) {
   struct tg__shape shapes[TG_INPUTS];
   *dim = 0;
-  if (!x->calls || !tg__str_eq(tg__site_name(l->s, x), TG_STR("aten::unbind")) || !tg__site_in_frame(l->s, x, l->frame))
-    return 0;
+  if (!x->calls || !tg__str_eq(tg__site_name(l->s, x), TG_STR("aten::unbind")) || !is_before_loop(l, x)) return 0;
   if (!tg__call_shapes(l->s, x->slice, shapes) || !shapes[0].rank) return 0;
   const uint32_t values = tg__call_arg(l->s, x->slice, TG__K_CONCRETE_INPUTS);
   if (values != TG_NONE) tg__list_int(tg__name(l->s->f->t, values), 1, dim);

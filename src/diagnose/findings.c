@@ -32,6 +32,7 @@ struct tg__finding *tg__find(struct tg__facts *f, enum tg__cause cause, double s
                               .threshold_pct = threshold_pct,
                               .cost_ns = cost_ns,
                               .saving_ns = TG_NULL_INT,
+                              .is_in_noise = f->noise.is_busy,
                               .confidence = NAN};
   return new;
 }

@@ -28,6 +28,7 @@ struct tg__finding {
                              stands still; empty where a rule states its length alone */
   bool is_symptom;        /* a finding that claims half of its time is its cause, and is reported instead */
   bool is_on_average;     /* its time is in some steps alone, and is spread over all */
+  bool is_in_noise;       /* other programs kept the machine busy: it is never graded high */
   bool is_warning;        /* speaks of memory or of measuring, not of time to be saved */
   char where[200], evidence[400], advice[400];
 };

@@ -108,7 +108,13 @@ static void note_jumps(const struct tg__facts *f, struct tg_table *out) {
         (double)tg__jump_after(f, i) / 1e9);
 }
 
+static void note_noise(const struct tg__facts *f, struct tg_table *out) {
+  if (f->noise.is_busy)
+    tg__table_note(out, "other programs kept the machine busy, so nothing is graded high; record on a quiet machine");
+}
+
 void tg__note_limits(struct tg__facts *f, struct tg_table *out) {
+  note_noise(f, out);
   note_few_steps(f, out);
   note_warm_up(f, out);
   note_compiling(f, out);

@@ -134,6 +134,59 @@ static void test_loop_over_pieces_of_derived_modules(void **state) {
   expect(&s, "tiny-batches", 1950, 1852.5, "aten::linear at train.py(31): train", 31);
 }
 
+/* A comprehension is a function of its own: what it goes over is taken apart at the line that calls it. */
+static struct scene comprehension(const char *unbind_at) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    call(&s, "aten::unbind", 0, 20, unbind_at);
+    inputs(&s, "[[20, 5, 8], []]", NULL, "[\"\", \"0\"]");
+    for (int k = 0; k < 20; k++) {
+      call(&s, "aten::mv", 100 + 100 * k, k ? 90 : 10, "train.py(31): <listcomp>;train.py(31): train");
+      inputs(&s, "[[5, 8], [8]]", NULL, NULL);
+    }
+    call(&s, "aten::conv2d", 5000, 4000, "train.py(33): train");
+  }
+  return s;
+}
+
+static void test_loop_in_a_comprehension(void **state) {
+  struct scene s = comprehension("train.py(31): train");
+  expect(&s, "per-sample-loop", 1720 + 20 + 230, 1632.366 + 20 + 218.5, "aten::mv at train.py(31): <listcomp>", 31);
+  s = comprehension("train.py(29): train");
+  expect_absent(&s, "per-sample-loop");
+}
+
+/* A turn takes a row and works on it; the row counted from the end is the same place in each turn. */
+static struct scene takes_row(const char *row) {
+  struct scene s = begin();
+  char values[64];
+  snprintf(values, sizeof values, "[\"\", \"0\", \"%s\", \"\", \"1\"]", row);
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    for (int k = 0; k < 20; k++) {
+      call(&s, "aten::slice", 100 + 100 * k, 9, "train.py(12): pool;train.py(30): train");
+      inputs(&s, "[[20, 5, 8], [], [], [], []]", NULL, values);
+      call(&s, "aten::mv", 110 + 100 * k, k ? 80 : 10, "train.py(12): pool;train.py(30): train");
+      inputs(&s, "[[5, 8], [8]]", NULL, NULL);
+    }
+    call(&s, "aten::conv2d", 5000, 4000, "train.py(33): train");
+  }
+  return s;
+}
+
+static void test_the_same_row_in_each_turn(void **state) {
+  struct scene s = takes_row("3");
+  struct tg_table *t = ask(&s);
+  assert_int_equal(count(t, "per-sample-loop"), 1);
+  tg__table_free(t);
+  s = takes_row("-1");
+  t = ask(&s);
+  assert_int_equal(count(t, "per-sample-loop"), 0);
+  assert_int_equal(count(t, "many-small-ops"), 1);
+  tg__table_free(t);
+}
+
 static void test_loop_over_pieces(void **state) {
   const struct turn layer = {"aten::linear",        "train.py(5): forward;train.py(31): train",
                              "[[2, 8], [8, 8]]",    NULL,
@@ -514,6 +567,8 @@ int main(void) {
       cmocka_unit_test(test_loop_over_elements),
       cmocka_unit_test(test_loop_over_parameters),
       cmocka_unit_test(test_loop_over_pieces),
+      cmocka_unit_test(test_loop_in_a_comprehension),
+      cmocka_unit_test(test_the_same_row_in_each_turn),
       cmocka_unit_test(test_loop_once_for_each_parameter),
       cmocka_unit_test(test_loop_over_pieces_of_derived_modules),
       cmocka_unit_test(test_attention),

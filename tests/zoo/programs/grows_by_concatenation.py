@@ -13,12 +13,12 @@ def decode(layer, x):
 
 
 torch.set_num_threads(1)
-model = nn.Linear(2000, 2000, bias=False)
+model = nn.Linear(6000, 6000, bias=False)
 nn.init.eye_(model.weight)
 model.weight.requires_grad_(False)
-head = nn.Linear(2000, 2)
+head = nn.Linear(6000, 2)
 optimizer = torch.optim.SGD(head.parameters(), lr=0.01, foreach=True)
 for _ in range(45):
     optimizer.zero_grad()
-    head(decode(lambda row: row.roll(1, 1), torch.randn(8, 2000))).square().mean().backward()
+    head(decode(lambda row: row.roll(1, 1), torch.randn(8, 6000))).square().mean().backward()
     optimizer.step()

@@ -4,11 +4,11 @@
 import torch
 from torch import nn
 
-model = nn.Sequential(nn.Linear(320, 700), nn.ReLU(), nn.Linear(700, 320))
+model = nn.Sequential(nn.Linear(256, 400), nn.ReLU(), nn.Linear(400, 256))
 optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-data = torch.randn(4096, 320)
-for step in range(60):
-    rows = data[(step % 14) * 256 : (step % 14) * 256 + 256]
+data = torch.randn(2048, 256)
+for step in range(48):
+    rows = data[(step % 14) * 128 : (step % 14) * 128 + 128]
     optimizer.zero_grad()
     (model(rows) - rows).square().mean().backward()
     optimizer.step()

@@ -14,10 +14,10 @@ def train(rank, port):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     dist.init_process_group("gloo", rank=rank, world_size=2)
     torch.set_num_threads(1)
-    model = nn.Sequential(nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 64))
+    model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 64))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, fused=True)
-    rows = torch.randn(900, 64)
-    for _ in range(50):
+    rows = torch.randn(700, 64)
+    for _ in range(46):
         optimizer.zero_grad()
         (model(rows) - rows).square().mean().backward()
         flat = torch.cat([p.grad.flatten() for p in model.parameters()])

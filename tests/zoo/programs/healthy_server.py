@@ -18,10 +18,11 @@ def serve_rare_requests():
 
 for _ in range(4):
     threading.Thread(target=serve_rare_requests, daemon=True).start()
-model = nn.Sequential(nn.Linear(500, 1500), nn.ReLU(), nn.Linear(1500, 500)).eval()
-request = torch.randn(200, 500)
+torch.set_num_threads(1)
+model = nn.Sequential(nn.Linear(200, 200), nn.ReLU(), nn.Linear(200, 200), nn.ReLU(), nn.Linear(200, 200)).eval()
+request = torch.randn(60, 200)
 with torch.inference_mode():
-    for _ in range(90):
+    for _ in range(60):
         answer = model(request)
         tachograph.step()
 for _ in range(4):
