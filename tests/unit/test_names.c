@@ -139,9 +139,6 @@ static void frames_of_the_program(void **state) {
       {"train.py(12): step", true},
       {"pytorch/train.py(12): step", true}, /* a folder whose name ends like torch's */
       {"lightning/pytorch/trainer/call.py(49): _call", true},
-      {"numpy/lib/_npyio_impl.py(454): load", false},
-      {"numpy_helpers/load.py(3): load", true},
-      {"datasets/mine.py(3): load", true}, /* may be the program's own */
       {"torch/nn/modules/linear.py(134): forward", false},
       {"/src/torch/nn/modules/linear.py(134): forward", false},
       {"/usr/lib/python3.11/random.py(3): seed", false},

@@ -79,20 +79,11 @@ static bool is_generated(struct tg__str path) {
   return false;
 }
 
-/* Recorders cut off the folder of the packages, too: what programs with torch call most is known by its name. A folder
- * such as pytorch/ or datasets/ may be the program's own. */
-static bool is_of_package(struct tg__str path) {
-  static const char *const folders[] = {"torch/",   "numpy/", "scipy/", "pandas/",     "sklearn/",
-                                        "pyarrow/", "PIL/",   "tqdm/",  "torchvision/"};
-  for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
-    if (tg__str_has_prefix(path, folders[i])) return true;
-  return false;
-}
-
-/* Installed or generated. */
+/* Installed or generated. Recorders cut the folder of the packages off, too: of those torch alone is known by its
+ * name, and a folder such as pytorch/ is not it. */
 static bool is_foreign(struct tg__str path) {
-  return tg__str_contains(path, "site-packages/") || tg__str_contains(path, "dist-packages/") || is_of_package(path) ||
-         tg__str_contains(path, "/torch/") || tg__str_contains(path, "<frozen") ||
+  return tg__str_contains(path, "site-packages/") || tg__str_contains(path, "dist-packages/") ||
+         tg__str_has_prefix(path, "torch/") || tg__str_contains(path, "/torch/") || tg__str_contains(path, "<frozen") ||
          tg__str_contains(path, "lib/python") || is_generated(path);
 }
 

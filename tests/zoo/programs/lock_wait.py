@@ -1,6 +1,6 @@
 """Another thread holds the lock of a shared table for most of the time."""
 
-# expect: lock
+# expect: host-waits
 import threading
 import time
 

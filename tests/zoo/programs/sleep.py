@@ -1,6 +1,6 @@
 """The loop polls an outside condition and sleeps in every step."""
 
-# expect: sleep
+# expect: host-waits
 import time
 
 import torch

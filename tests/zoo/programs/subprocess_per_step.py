@@ -1,6 +1,6 @@
 """A program is started in every step, and its answer waited for."""
 
-# expect: subprocess
+# expect: host-waits
 import subprocess
 
 import torch
