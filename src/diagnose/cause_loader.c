@@ -1,7 +1,7 @@
 /* The loop waits for its data loader. */
 #include "diagnose/findings.h"
 
-enum { THRESHOLD_PCT = 5, WORKERS = 2 };
+enum { THRESHOLD_PCT = 5, NOISY_PCT = 30, WORKERS = 2 };
 
 struct loader {
   struct tg__facts *f;
@@ -19,17 +19,27 @@ static void visit_loader_call(void *ctx, uint32_t slice, enum tg__class cls) {
   if (l->longest == TG_NONE || dur[slice] > dur[l->longest]) l->longest = slice;
 }
 
+/* Where other programs keep the machine busy, workers get fewer cores than they would: it takes a wait of that share
+ * in nine of ten steps to say that there are too few. */
+static bool is_certain(struct tg__facts *f, bool has_workers, double share) {
+  if (share > (has_workers && f->noise.is_busy ? NOISY_PCT : THRESHOLD_PCT)) return true;
+  tg__cannot_judge(f, has_workers ? TG__CAUSE_LOADER_TOO_SLOW : TG__CAUSE_LOADER_IN_MAIN_PROCESS,
+                   "other programs kept the machine busy");
+  return false;
+}
+
 void tg__judge_loader(struct tg__facts *f) {
-  const bool seems_long = tg__pct(f->part_ns[TG__PART_DATALOADER], f->total_ns) > THRESHOLD_PCT;
   const int64_t wait = tg__certain_part(f, TG__PART_DATALOADER);
   const double share = tg__pct(wait, f->total_ns);
-  if (seems_long && share <= THRESHOLD_PCT)
-    tg__cannot_judge(f, TG__CAUSE_LOADER_TOO_SLOW, "other programs kept the machine busy");
-  if (share <= THRESHOLD_PCT) return;
+  if (tg__pct(f->part_ns[TG__PART_DATALOADER], f->total_ns) <= THRESHOLD_PCT) return;
   struct loader l = {.f = f, .longest = TG_NONE};
   tg__visit(f, visit_loader_call, &l);
   if (l.longest == TG_NONE) return; /* one that began before the steps: none was added */
   const bool has_workers = tg__str_contains(tg__name(f->t, f->t->slices.name[l.longest]), "MultiProcess");
+  if (!is_certain(f, has_workers, share)) {
+    tg__spans_free(&l.spans);
+    return;
+  }
   struct tg__finding *x = tg__find(f, has_workers ? TG__CAUSE_LOADER_TOO_SLOW : TG__CAUSE_LOADER_IN_MAIN_PROCESS, share,
                                    THRESHOLD_PCT, tg__per_step(f, wait));
   tg__spans_free(&x->claim);

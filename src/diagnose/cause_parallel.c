@@ -87,11 +87,12 @@ static const char *advice_for(struct tg__str collective) {
 }
 
 void tg__judge_communication(struct tg__facts *f) {
-  const int64_t seen = f->part_ns[TG__PART_COMMUNICATION],
-                exposed = f->has_device_work ? seen : tg__certain_part(f, TG__PART_COMMUNICATION);
+  const int64_t exposed = f->part_ns[TG__PART_COMMUNICATION];
   const double share = tg__pct(exposed, f->total_ns);
-  if (exposed < seen && share <= COMMUNICATION_PCT && tg__pct(seen, f->total_ns) > COMMUNICATION_PCT)
+  if (share > COMMUNICATION_PCT && f->noise.is_busy && !f->has_device_work) { /* a rank without a core is waited for */
     tg__cannot_judge(f, TG__CAUSE_COMMUNICATION_NOT_OVERLAPPED, "other programs kept the machine busy");
+    return;
+  }
   if (share <= COMMUNICATION_PCT || tg__has_found(f, TG__CAUSE_UNBUCKETED_COMMUNICATION)) return;
   struct collectives c = {.f = f, .longest = TG_NONE, .call = TG_NONE};
   tg__visit(f, see_collective, &c);

@@ -123,7 +123,8 @@ static bool is_regular(const struct stalls *x) {
 static void report_stalls(struct stalls *x) {
   struct tg__facts *f = x->s->f;
   const double share = tg__pct(x->excess_ns, f->total_ns);
-  const uint32_t work = is_computed(x) ? extra_work(x) : TG_NONE, stop = work == TG_NONE ? common_stop(x) : TG_NONE,
+  const uint32_t work = is_computed(x) ? extra_work(x) : TG_NONE,
+                 stop = work == TG_NONE && !f->noise.is_busy ? common_stop(x) : TG_NONE,
                  place = work == TG_NONE ? stop : work;
   if (place == TG_NONE && f->noise.is_busy) {
     tg__cannot_judge(f, TG__CAUSE_PERIODIC_STALL, "other programs kept the machine busy");

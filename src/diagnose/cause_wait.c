@@ -3,7 +3,7 @@
 #include "diagnose/pipeline.h"
 #include "diagnose/sites.h"
 
-enum { WAIT_PCT = 5, KINDS = 5, NAMES = 8, OFTEN = 10 };
+enum { WAIT_PCT = 5, KINDS = 5, NAMES = 8, OFTEN = 10, RECURS_STEPS = 5 };
 
 static const struct {
   enum tg__cause cause;
@@ -49,6 +49,7 @@ static const struct {
 struct waits {
   struct tg__facts *f;
   int64_t ns[KINDS], calls[KINDS];
+  size_t steps[KINDS], last_step[KINDS]; /* in which it is called; the last of them, and one */
   uint32_t longest[KINDS], loop; /* loop: track of the steps; what other threads wait for keeps nobody waiting */
   int64_t until_ns; /* end of the wait the walk is in: torch.save may force to disk, too; or of the loader's next; its
                        waits are its own */
@@ -80,6 +81,9 @@ static void see_wait(void *ctx, uint32_t slice, enum tg__class cls) {
   if (k < 0) return;
   w->ns[k] += t->slices.dur_ns[slice];
   w->calls[k]++;
+  const size_t step = tg__steps_begun(&w->f->steps, t->slices.start_ns[slice]);
+  w->steps[k] += step != w->last_step[k];
+  w->last_step[k] = step;
   if (w->longest[k] == TG_NONE || t->slices.dur_ns[slice] > t->slices.dur_ns[w->longest[k]]) w->longest[k] = slice;
 }
 
@@ -125,12 +129,22 @@ static void join_checkpoint(struct tg__facts *f, struct waits *w) {
   w->ns[LOGGING] = 0;
 }
 
+/* What one step of several does alone may come every hundredth time, or never again. */
+static bool comes_once(struct tg__facts *f, const struct waits *w, int k) {
+  char why[100];
+  if (f->steps.source == TG__STEPS_RECORDING || f->steps.count < RECURS_STEPS || w->steps[k] != 1) return false;
+  TG_SAY(why, "in one of %zu steps, %.2f ms: whether it comes again is not known; record more steps", f->steps.count,
+         tg__ms(w->ns[k]));
+  tg__cannot_judge(f, kinds[k].cause, why);
+  return true;
+}
+
 void tg__judge_waits(struct tg__facts *f) {
   struct waits w = look(f);
   join_checkpoint(f, &w);
   for (int k = 0; k < KINDS; k++) {
     const double share = tg__pct(w.ns[k], f->total_ns);
-    if (share <= WAIT_PCT) continue;
+    if (share <= WAIT_PCT || comes_once(f, &w, k)) continue;
     struct tg__finding *x = tg__find(f, kinds[k].cause, share, WAIT_PCT, tg__per_step(f, w.ns[k]));
     tg__where_slice(f, w.longest[k], x);
     TG_SAY(x->evidence, "%lld calls in %zu steps %s: %.2f ms %s (%.1f %%), the longest %.2f ms", (long long)w.calls[k],
