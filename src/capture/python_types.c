@@ -6,6 +6,7 @@
  * the two are descriptors that return the object itself, and the object, when it is called, decides by the number of
  * arguments what is meant: none = enter, three = exit, one = decorate. */
 #include "capture/python_api.h"
+#include "capture/torch.h"
 
 #include <structmember.h>
 
@@ -13,6 +14,7 @@ typedef struct {
   PyObject_HEAD vectorcallfunc vectorcall;
   PyObject *name, *args; /* str; args may be NULL */
   struct tg__python_span span;
+  PyObject *theirs;           /* torch's own label of the same block, while somebody else watches this thread */
   char run_callbacks_on_exit; /* torch's name for it: false once a future will end the span */
 } Annotation;
 
@@ -22,6 +24,10 @@ static struct {
   Annotation *free[FREE_MAX];
   unsigned count;
   PyObject *elsewhere; /* what makes annotations while torch's own collector records; else NULL */
+  /* Other profilers than ours, which see torch's own labels alone. */
+  PyObject *make_theirs;              /* torch's record_function; NULL: torch is not loaded */
+  bool (*has_thread_callbacks)(void); /* torch's: does a profiler watch the calling thread? */
+  long observers;                     /* that watch all threads, as execution traces do */
 } annotations;
 
 static PyObject *annotation_called(PyObject *object, PyObject *const *values, size_t flags, PyObject *keywords);
@@ -96,6 +102,7 @@ static void annotation_dealloc(PyObject *object) {
   if (TG_UNLIKELY(self->span.thread != NULL)) tg__python_span_forget(&self->span);
   Py_CLEAR(self->name);
   Py_CLEAR(self->args);
+  Py_CLEAR(self->theirs);
   if (TG_LIKELY(type == annotations.type && annotations.count < FREE_MAX))
     annotations.free[annotations.count++] = self;
   else
@@ -105,8 +112,36 @@ static void annotation_dealloc(PyObject *object) {
 
 /* ---- as a context manager -------------------------------------------------------------------- */
 
+static bool is_watched(void) {
+  return annotations.make_theirs && (annotations.observers || annotations.has_thread_callbacks());
+}
+
+/* torch's own label for the block. true: our recorder sees that one as it sees operators, and needs none of ours. */
+__attribute__((noinline)) static bool theirs_begin(Annotation *self) {
+  if (self->theirs) return false;
+  PyObject *const label =
+      PyObject_CallFunctionObjArgs(annotations.make_theirs, self->name, self->args ? self->args : Py_None, NULL);
+  PyObject *const entered = label ? PyObject_CallMethod(label, "__enter__", NULL) : NULL;
+  if (entered)
+    self->theirs = Py_NewRef(label);
+  else
+    PyErr_Clear(); /* the label is for others: the program goes on without it */
+  Py_XDECREF(entered);
+  Py_XDECREF(label);
+  return self->theirs && atomic_load_explicit(&tg__features, memory_order_relaxed) & TG_RECORD_OPS;
+}
+
+__attribute__((noinline)) static void theirs_end(Annotation *self) {
+  PyObject *const label = self->theirs;
+  self->theirs = NULL;
+  PyObject *const done = PyObject_CallMethod(label, "__exit__", "OOO", Py_None, Py_None, Py_None);
+  if (!done) PyErr_Clear();
+  Py_XDECREF(done);
+  Py_DECREF(label);
+}
+
 static PyObject *annotation_enter(Annotation *self) {
-  if (TG_LIKELY(self->name != NULL))
+  if (TG_LIKELY(self->name != NULL) && !(TG_UNLIKELY(is_watched()) && theirs_begin(self)))
     tg__python_span_begin(&self->span, self->name, TG_RAW_ANNOTATION, self->args, NULL);
   return Py_NewRef((PyObject *)self);
 }
@@ -116,6 +151,7 @@ static PyObject *annotation_exit(Annotation *self) {
     tg__python_span_end(&self->span, self->name);
   else
     tg__python_span_detach(&self->span); /* what follows on this thread is not inside it */
+  if (TG_UNLIKELY(self->theirs != NULL)) theirs_end(self);
   Py_RETURN_NONE;
 }
 
@@ -227,6 +263,20 @@ static PyObject *annotations_forward(PyObject *module, PyObject *make) {
   Py_RETURN_NONE;
 }
 
+/* watch(make): torch is loaded, and make is its record_function. */
+static PyObject *annotations_watch(PyObject *module, PyObject *make) {
+  annotations.has_thread_callbacks = tg__torch_find_thread_callbacks();
+  if (annotations.has_thread_callbacks) Py_XSETREF(annotations.make_theirs, Py_NewRef(make));
+  Py_RETURN_NONE;
+}
+
+static PyObject *annotations_observed(PyObject *module, PyObject *more) {
+  const long count = PyLong_AsLong(more);
+  if (count == -1 && PyErr_Occurred()) return NULL;
+  annotations.observers += count;
+  Py_RETURN_NONE;
+}
+
 bool tg__python_labels_are_ours(void) { return annotations.elsewhere == NULL; }
 
 /* ---- the type -------------------------------------------------------------------------------- */
@@ -265,6 +315,10 @@ static PyType_Spec annotation_spec = {
 static PyMethodDef annotation_functions[] = {
     {"forward", annotations_forward, METH_O,
      "forward(make): from now on record_function(…) is make(…); None ends that"},
+    {"watch", annotations_watch, METH_O,
+     "watch(make): torch is loaded; where its profilers watch, record_function is make, torch's label, as well"},
+    {"observed", annotations_observed, METH_O,
+     "observed(more): so many more observers watch all threads; fewer, where it is negative"},
     {0},
 };
 

@@ -1,5 +1,5 @@
 /* torch, seen from plain C: what its objects look like and which of its functions we call. Private to
- * capture/torch_*.c, memory_hook.c and python_torch.c.
+ * capture/torch_*.c, memory_hook.c, python_torch.c and python_types.c.
  *
  * torch_symbols.c finds the exported functions, torch_calibrate.c the layouts, torch_selftest.c proves both end to end,
  * torch_hook.c records, torch_inputs.c reads the inputs of an operation, torch_lock.c takes torch's own lock. */
@@ -45,6 +45,9 @@ struct tg__torch_allocator {
   void (*free)(void *block);
 };
 enum tg_err tg__torch_find_allocator(struct tg__torch_allocator *out, struct tg_error *e);
+/* at::hasThreadLocalCallbacks: does a profiler watch the calling thread? Ours watches all threads and does not count.
+ * NULL: torch is not loaded, or does not export it. */
+bool (*tg__torch_find_thread_callbacks(void))(void);
 
 /* ---- what was found out (torch_calibrate.c) -------------------------------------------------- */
 

@@ -73,6 +73,15 @@ done: /* the handles only count references: torch itself is never unloaded */
   return err;
 }
 
+bool (*tg__torch_find_thread_callbacks(void))(void) {
+  bool (*found)(void) = NULL;
+  void *const cpu = dlopen("libtorch_cpu.so", RTLD_NOLOAD | RTLD_LAZY);
+  if (!cpu) return NULL;
+  if (!find_symbol(cpu, "_ZN2at23hasThreadLocalCallbacksEv", &found)) found = NULL;
+  dlclose(cpu);
+  return found;
+}
+
 enum tg_err tg__torch_find_allocator(struct tg__torch_allocator *out, struct tg_error *e) {
   void *const c10 = dlopen("libc10.so", RTLD_NOLOAD | RTLD_LAZY);
   if (!c10) return tg__fail(e, TG_NO_DATA, -1, "allocations: torch is not loaded yet");

@@ -4,9 +4,10 @@
 
 struct tg__recorded {
   const struct tg__columns *t;
-  uint32_t *frames;    /* by slice: Python id, 0 = no frame; NULL when there are none */
-  uint32_t *flows;     /* by slice: of the flow that begins there or ends there, 0 = none; NULL likewise */
-  int64_t events, ops; /* written so far */
+  uint32_t *ids;        /* by slice: Python id of a frame, external id of an operator or annotation; else 0 */
+  uint32_t *flows;      /* by slice: of the flow that begins there or ends there, 0 = none; NULL likewise */
+  uint32_t frames, ops; /* how many have ids */
+  int64_t instants;     /* written so far */
 };
 
 bool tg__recorded_any(const struct tg__columns *t) {
@@ -20,14 +21,16 @@ static bool is_frame(const struct tg__columns *t, uint32_t slice) {
   return tg__slice_class(t, slice) == TG__CLASS_PYTHON;
 }
 
-/* Numbered in the order of the slices, so that callers come before what they call. */
-static bool number_frames(struct tg__recorded *r) {
+static bool is_operation(enum tg__class cls) { return cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION; }
+
+/* Numbered in the order of the slices, so that callers come before what they call; Python numbers them likewise
+ * (python/tachograph/_events/recorded_ids.py). */
+static bool number_events(struct tg__recorded *r) {
   const struct tg__columns *const t = r->t;
-  uint32_t count = 0;
+  if (!(r->ids = tg__alloc(((size_t)t->slices.count + 1) * sizeof *r->ids))) return false;
   for (uint32_t i = 0; i < t->slices.count; i++) {
-    if (!is_frame(t, i)) continue;
-    if (!r->frames && !(r->frames = tg__alloc((size_t)t->slices.count * sizeof *r->frames))) return false;
-    r->frames[i] = ++count;
+    if (is_frame(t, i)) r->ids[i] = ++r->frames;
+    if (is_operation(tg__slice_class(t, i))) r->ids[i] = ++r->ops;
   }
   return true;
 }
@@ -59,14 +62,14 @@ struct tg__recorded *tg__recorded_new(const struct tg__columns *t, const struct 
   struct tg__recorded *const r = tg__alloc(sizeof *r);
   if (!r) return NULL;
   r->t = t;
-  if (number_frames(r) && number_flows(r, events, count)) return r;
+  if (number_events(r) && number_flows(r, events, count)) return r;
   tg__recorded_free(r);
   return NULL;
 }
 
 void tg__recorded_free(struct tg__recorded *r) {
   if (!r) return;
-  tg__free(r->frames);
+  tg__free(r->ids);
   tg__free(r->flows);
   tg__free(r);
 }
@@ -75,8 +78,8 @@ void tg__recorded_free(struct tg__recorded *r) {
 
 static uint32_t caller_of(const struct tg__recorded *r, uint32_t slice) {
   uint32_t up = r->t->slices.parent[slice];
-  while (up != TG_NONE && !r->frames[up]) up = r->t->slices.parent[up];
-  return up == TG_NONE ? 0 : r->frames[up];
+  while (up != TG_NONE && !is_frame(r->t, up)) up = r->t->slices.parent[up];
+  return up == TG_NONE ? 0 : r->ids[up];
 }
 
 static char *put_member(char *p, bool *any, const char *key, size_t len, int64_t value) {
@@ -92,8 +95,7 @@ static char *put_member(char *p, bool *any, const char *key, size_t len, int64_t
 
 void tg__recorded_args(struct tg__recorded *r, struct tg__buffer *buffer, uint32_t slice, enum tg__class cls) {
   enum { ROOM = 256 };
-  const bool frame = cls == TG__CLASS_PYTHON && slice != TG_NONE,
-             op = cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION;
+  const bool frame = cls == TG__CLASS_PYTHON && slice != TG_NONE, op = is_operation(cls) && slice != TG_NONE;
   if (!frame && !op && cls != TG__CLASS_INSTANT) return;
   if (!buffer->p || buffer->p == buffer->start || buffer->p[-1] != '}') return; /* an event without args */
   buffer->p--;
@@ -103,12 +105,15 @@ void tg__recorded_args(struct tg__recorded *r, struct tg__buffer *buffer, uint32
   if (frame) {
     const uint32_t caller = caller_of(r, slice);
     if (caller) p = PUT_MEMBER(p, &any, "Python parent id", caller);
-    p = PUT_MEMBER(p, &any, "Python id", r->frames[slice]);
+    p = PUT_MEMBER(p, &any, "Python id", r->ids[slice]);
+    p = PUT_MEMBER(p, &any, "Ev Idx", (int64_t)r->ops + r->ids[slice] - 1);
   } else if (op) {
-    p = PUT_MEMBER(p, &any, "External id", ++r->ops);
+    p = PUT_MEMBER(p, &any, "External id", r->ids[slice]);
     p = PUT_MEMBER(p, &any, "Record function id", 0);
+    p = PUT_MEMBER(p, &any, "Ev Idx", (int64_t)r->ids[slice] - 1);
+  } else {
+    p = PUT_MEMBER(p, &any, "Ev Idx", (int64_t)r->ops + r->frames + r->instants++);
   }
-  p = PUT_MEMBER(p, &any, "Ev Idx", r->events++);
   *p++ = '}';
   buffer->p = p;
 }

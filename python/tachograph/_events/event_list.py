@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from .._say import warn
-from .event_source import EventSource, Kernel, is_user_frame
+from .event_source import EventSource, Kernel, is_user_frame, scope_of
 from .function_event import (
     DeviceType as DeviceType,
     EventMetadata,
@@ -95,6 +95,8 @@ class EventList(list):
             EventSource(trace, shown.use_device, start if len(traces) == 1 else None, scope(trace))
             for trace in reversed(traces)
         ]
+        for source in events._sources:
+            source.shows_metadata = getattr(profile, "_shows_event_metadata", False)
         return events
 
     # ---- the list ----
@@ -451,7 +453,7 @@ def _average(
         input_shapes=json.loads(row["shapes"]) if row["shapes"] else [],
         overload_name=row["overload"] or "",
         stack=[frame for frame in (row["stack"] or "").split(";") if frame and is_user_frame(frame)],
-        scope=row["scope"],
+        scope=scope_of(row["name"], row["scope"]),
         device_type=device_type(row["device"], use_device),
         is_user_annotation=row["category"] in ("user_annotation", "gpu_user_annotation"),
         is_python_function=row["category"] == "python_function",

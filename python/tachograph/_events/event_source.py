@@ -3,10 +3,13 @@ may be asked for, fetched when it is."""
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
+
+from .recorded_ids import RecordedIds
 
 # Names of arguments in a Kineto trace, and what FunctionEvent calls them where it keeps them apart.
 _ARGS = (
@@ -99,6 +102,22 @@ def plain_shapes(dims: Any) -> list:
     )
 
 
+def scope_of(name: str, scope: int) -> int:
+    """torch's RecordScope of an event: what runs an autograd node is a function, and the node in it is backward."""
+    return 0 if name.startswith("autograd::engine::evaluate_function: ") else scope
+
+
+def python_value(text: str) -> Any:
+    """One of an operator's Concrete Inputs, as torch gives it: None for a tensor or None, numbers, bools and lists of
+    them; what has no such spelling stays a text."""
+    if not text:
+        return None
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
 def _unpacked(value: Any) -> Any:
     """A list or an object is kept as its JSON text."""
     return json.loads(value) if isinstance(value, str) and value[:1] in ("[", "{") else value
@@ -109,6 +128,7 @@ class EventSource:
 
     def __init__(self, trace: Any, use_device: str | None, start_ns: int | None, scope: dict[str, Any]) -> None:
         self.trace, self.use_device = trace, use_device
+        self.shows_metadata = False  # expose_kineto_event_metadata of the experimental configuration
         self.scope = scope  # arguments of the question: of which process and threads
         self._start_ns = start_ns
 
@@ -145,6 +165,44 @@ class EventSource:
     def thread(self, row: int) -> Any:
         tid = self.tracks[self.columns["track"][row]]["tid"]
         return int(tid) if tid.lstrip("-").isdigit() else tid
+
+    def process(self, row: int) -> int:
+        pid = self.tracks[self.columns["track"][row]]["pid"]
+        return int(pid) if pid.lstrip("-").isdigit() else 0
+
+    # ---- ids ----
+
+    @cached_property
+    def ids(self) -> RecordedIds | None:
+        """Of a trace that has no ids in its args, as our recorder's; None: it has."""
+        has_ids = any(any(v is not None for v in self.slices[name]) for name in ("External id", "Python id"))
+        return None if has_ids else RecordedIds(self.slices)
+
+    def external_id(self, row: int) -> int:
+        number = self.table["event"][row]
+        if number is None:
+            return 0
+        return self.slices["External id"][number] or 0 if self.ids is None else self.ids.external_id(number)
+
+    def python_ids(self, row: int) -> tuple[int, int]:
+        """(id, that of the function around it); -1: none."""
+        number = self.table["event"][row]
+        if number is None:
+            return -1, -1
+        if self.ids is not None:
+            return self.ids.python_id(number), self.ids.python_parent_id(number)
+        own, around = (self.slices[name][number] for name in ("Python id", "Python parent id"))
+        return -1 if own is None else own, -1 if around is None else around
+
+    def flow(self, row: int) -> tuple[int, int, bool]:
+        """(id, type, does it start here); zeros: none."""
+        number = self.table["event"][row]
+        return (0, 0, False) if number is None or self.ids is None else self.ids.flow(number)
+
+    def index(self, row: int) -> int | None:
+        """The export's "Ev Idx"; None: it writes none, or the trace is not our recorder's."""
+        number = self.table["event"][row]
+        return None if number is None or self.ids is None else self.ids.index(number)
 
     # ---- the tree ----
 

@@ -12,7 +12,7 @@ from collections import namedtuple
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .event_source import METADATA, EventSource, Kernel, plain_shapes
+from .event_source import METADATA, EventSource, Kernel, plain_shapes, python_value, scope_of
 from .table import format_time
 
 try:
@@ -104,8 +104,18 @@ class FormattedTimesMixin:
     self_cuda_time_total_str = _deprecated("self_cuda_time_total_str", "self_device_time_total_str")
 
 
-def _lazy_list(source: EventSource, row: int, name: str) -> list:
-    return source.argument(row, name) or []
+def _lazy_list(source: EventSource, row: int, name: str) -> list | None:
+    return None if _is_memory(source, row) else source.argument(row, name) or []
+
+
+def _is_memory(source: EventSource, row: int) -> bool:
+    """An allocation or free outside of all operators: torch gives such an event few attributes."""
+    return source.table["event"][row] is None and source.table["name"][row] == "[memory]"
+
+
+def _concrete_inputs(source: EventSource, row: int) -> list | None:
+    texts = _lazy_list(source, row, "Concrete Inputs")
+    return None if texts is None else [python_value(text) for text in texts]
 
 
 # What an event of a trace is asked for by name, and how it is had. Read once, then kept on the event.
@@ -119,7 +129,7 @@ _LAZY: dict[str, Callable[[FunctionEvent, EventSource, int], Any]] = {
         (s.columns["start_ns"][row] + s.columns["dur_ns"][row] - s.start_ns) / 1000,
     ),
     "thread": lambda e, s, row: s.thread(row),
-    "fwd_thread": lambda e, s, row: s.argument(row, "Fwd thread id") or 0,
+    "fwd_thread": lambda e, s, row: s.thread(row) if _is_memory(s, row) else s.argument(row, "Fwd thread id") or 0,
     "kernels": lambda e, s, row: s.kernels.get(row, []),
     "cpu_children": lambda e, s, row: [e._siblings[child] for child in s.children.get(row, ())],
     "cpu_parent": lambda e, s, row: None if s.parent(row) is None else e._siblings[s.parent(row)],
@@ -127,9 +137,10 @@ _LAZY: dict[str, Callable[[FunctionEvent, EventSource, int], Any]] = {
     "structured_input_shapes": lambda e, s, row: _lazy_list(s, row, "Input Dims"),
     "structured_input_strides": lambda e, s, row: _lazy_list(s, row, "Input Strides"),
     "input_dtypes": lambda e, s, row: _lazy_list(s, row, "Input type"),
-    "concrete_inputs": lambda e, s, row: _lazy_list(s, row, "Concrete Inputs"),
+    "concrete_inputs": lambda e, s, row: _concrete_inputs(s, row),
+    "kwinputs": lambda e, s, row: None if _is_memory(s, row) else {},
     "stack": lambda e, s, row: s.stack(row),
-    "scope": lambda e, s, row: s.columns["scope"][row],
+    "scope": lambda e, s, row: scope_of(s.table["name"][row], s.columns["scope"][row]),
     "use_device": lambda e, s, row: s.use_device,
     "cpu_memory_usage": lambda e, s, row: s.columns["cpu_memory_bytes"][row],
     "device_memory_usage": lambda e, s, row: s.columns["device_memory_bytes"][row],
@@ -137,17 +148,22 @@ _LAZY: dict[str, Callable[[FunctionEvent, EventSource, int], Any]] = {
         -1 if s.argument(row, "Sequence number") is None else s.argument(row, "Sequence number")
     ),
     "device_type": lambda e, s, row: device_type(s.table["device"][row], s.use_device),
-    "device_index": lambda e, s, row: s.argument(row, "device") or 0,
+    "device_index": lambda e, s, row: (
+        0 if _is_memory(s, row) else s.argument(row, "device") or 0 if s.table["device"][row] else s.process(row)
+    ),
     "device_resource_id": lambda e, s, row: s.argument(row, "stream") if s.table["device"][row] else s.thread(row),
     "is_async": lambda e, s, row: s.table["async"][row],
-    "flops": lambda e, s, row: s.columns["flops"][row],
+    "flops": lambda e, s, row: None if _is_memory(s, row) else s.columns["flops"][row],
     "is_user_annotation": lambda e, s, row: s.table["category"][row] in ("user_annotation", "gpu_user_annotation"),
     "is_python_function": lambda e, s, row: s.table["category"][row] == "python_function",
     "activity_type": lambda e, s, row: s.table["category"][row],
-    "external_id": lambda e, s, row: s.argument(row, "External id") or 0,
+    "external_id": lambda e, s, row: s.external_id(row),
+    "flow_id": lambda e, s, row: None if _is_memory(s, row) else s.flow(row)[0],
+    "flow_type": lambda e, s, row: None if _is_memory(s, row) else s.flow(row)[1],
+    "flow_start": lambda e, s, row: None if _is_memory(s, row) else s.flow(row)[2],
     "linked_correlation_id": lambda e, s, row: s.argument(row, "External id") or 0 if s.table["device"][row] else 0,
-    "python_id": lambda e, s, row: _or(s.argument(row, "Python id"), -1),
-    "python_parent_id": lambda e, s, row: _or(s.argument(row, "Python parent id"), -1),
+    "python_id": lambda e, s, row: s.python_ids(row)[0],
+    "python_parent_id": lambda e, s, row: s.python_ids(row)[1],
     "python_module_id": lambda e, s, row: _or(s.argument(row, "Python module id"), -1),
     "module_path": lambda e, s, row: s.argument(row, "Module path"),
     "metadata": lambda e, s, row: s.metadata(row),
@@ -159,7 +175,7 @@ _LAZY: dict[str, Callable[[FunctionEvent, EventSource, int], Any]] = {
 
 def _event_id(event: FunctionEvent, source: EventSource, row: int) -> int:
     """The trace's own number; where it has none, one that no other event has. Python functions have 0, as in torch."""
-    given = source.argument(row, "External id") or source.argument(row, "correlation")
+    given = source.external_id(row) or source.argument(row, "correlation")
     return given or (0 if event.is_python_function else row + 1)
 
 
@@ -177,10 +193,6 @@ class FunctionEvent(FormattedTimesMixin):
     _source: EventSource | None = None  # where the rest is fetched from; None when made by hand
     _row = -1
     node_id, count, is_remote, is_legacy = -1, 1, False, False
-    kwinputs: dict | None = None
-    flow_id: int | None = None
-    flow_type: int | None = None
-    flow_start: bool | None = None
     self_cpu_percent = total_cpu_percent = total_device_percent = -1
 
     def __init__(
@@ -352,11 +364,17 @@ class FunctionEvent(FormattedTimesMixin):
 
     @property
     def metadata_json(self) -> str | None:
-        """The old name of `metadata`, as JSON text."""
+        """The old name of `metadata`, as the members of a JSON object. Of a host event it is empty, or its number with
+        expose_kineto_event_metadata."""
         warnings.warn("`metadata_json` is deprecated. Use `metadata` instead.", FutureWarning, stacklevel=2)
         if self._source is None:
             return self._metadata_json
-        return None if self.metadata is None else json.dumps(self.metadata)
+        if self.metadata is not None:
+            return ", ".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in self.metadata.items())
+        if _is_memory(self._source, self._row):
+            return None
+        index = self._source.index(self._row) if self._source.shows_metadata and not self.is_python_function else None
+        return "" if index is None else f'"Ev Idx": {index}'
 
     @property
     def event_metadata(self) -> tuple | None:

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 
 from torch.profiler import ExecutionTraceObserver as _TorchObserver
 
+from .._labels.annotate import observed
 from .._say import warn
 
 
@@ -26,6 +27,20 @@ class ITraceObserver(ABC):
 
 class ExecutionTraceObserver(_TorchObserver):
     """Writes a PyTorch execution trace: register_callback(path), then start() and stop(), or hand it to profile(…)."""
+
+    _observes = False
+
+    def start(self) -> None:
+        super().start()
+        if not self._observes:
+            self._observes = True
+            observed(1)
+
+    def stop(self) -> None:
+        super().stop()
+        if self._observes:
+            self._observes = False
+            observed(-1)
 
     @staticmethod
     def build_execution_trace_obs_from_env() -> ExecutionTraceObserver | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
+import time
 import uuid
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -23,6 +25,7 @@ from .._collect.config import (
     preset_flags,
     read_experimental,
 )
+from .._labels.annotate import observed
 from .._say import info, warn_once
 from .graph_lanes import bake_annotations, check_lanes
 from .nvtx import NvtxRanges
@@ -100,6 +103,7 @@ class _KinetoProfile:
         self._recording: Recording | None = None  # the window that is prepared or running
         self._windows: list[Recording] = []  # finished ones: the last, or all with acc_events
         self._events: Any = None
+        self._observes = False  # the observer watches the window that runs
 
     @property
     def activity_filters(self) -> dict[Any, set[str]]:
@@ -150,6 +154,8 @@ class _KinetoProfile:
             raise AssertionError("Profiler must be initialized before starting trace")
         if self.execution_trace_observer:
             self.execution_trace_observer.start()
+            observed(1)
+            self._observes = True
         for key, text in {**_metadata.automatic(self), **self.preset_metadata, **self._early_metadata}.items():
             self._recording.add_metadata(key, text)
         self._early_metadata.clear()
@@ -159,6 +165,9 @@ class _KinetoProfile:
 
     def stop_trace(self) -> None:
         if self.execution_trace_observer:
+            if self._observes:
+                observed(-1)
+                self._observes = False
             self.execution_trace_observer.stop()
         if self._recording is None:
             raise AssertionError("Profiler must be initialized before stopping trace")
@@ -219,6 +228,10 @@ class _KinetoProfile:
         return self._experimental.capture_overload_names
 
     @property
+    def _shows_event_metadata(self) -> bool:
+        return self._experimental.expose_kineto_event_metadata
+
+    @property
     def profiler(self) -> Any:
         """The finished windows as an autograd profiler has them; None before the first window."""
         if not self._windows:
@@ -238,7 +251,15 @@ class _KinetoProfile:
         if self._events is None:
             from .._events.event_list import EventList
 
+            began_s = time.perf_counter()
             self._events = EventList.from_traces([w.trace() for w in self._windows], self)
+            limit_s = self.post_processing_timeout_s
+            if limit_s is not None and time.perf_counter() - began_s >= limit_s:
+                logging.getLogger("torch.autograd.profiler").warning(
+                    "Profiler post-processing took longer than %.3f seconds; all %d events are there all the same",
+                    limit_s,
+                    len(self._events),
+                )
         return self._events
 
     def key_averages(
