@@ -270,8 +270,10 @@ class Trace(_read.Trace):
         return self.ask("losses")
 
     def report(self, format: str = "text", width: int = 0, color: bool = False) -> str:
-        """The report: "text", or "json" for one object with the same figures."""
-        return self._report(format, width, color)
+        """The report: "text", or "json" for one object with the same figures. A notebook shows it as a page."""
+        from ._notebook import Page
+
+        return Page(self._report(format, width, color))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a native .tacho file, which opens at once; with a name in .tsum, what the questions about ranks need
@@ -299,6 +301,13 @@ class Trace(_read.Trace):
 
     def __exit__(self, *_: Any) -> None:
         self.close()
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """%load_ext tachograph: the cell magic %%tachograph."""
+    from ._notebook import load_ipython_extension as load
+
+    load(shell)
 
 
 def _format_of(path: str) -> str:

@@ -1,5 +1,7 @@
-/* tachograph questions: the list, or all about one. */
+/* tachograph questions: the list, all about one, or where to look for the cause of a complaint. */
 #include "cli/cli.h"
+
+#include <stdio.h>
 
 static struct tg_table *list_questions(void) {
   static const struct tg_column_spec columns[] = {{"question", TG_TEXT, ""}, {"meaning", TG_TEXT, ""}};
@@ -35,7 +37,39 @@ static struct tg_table *describe(size_t question) {
   return t;
 }
 
+/* NULL: nothing is known of it, or no memory. */
+static struct tg_table *list_symptoms(const char *words) {
+  enum { MOST = 5 };
+  static const struct tg_column_spec columns[] = {
+      {"complaint", TG_TEXT, ""}, {"command", TG_TEXT, ""}, {"answers", TG_TEXT, ""}};
+  const char *complaint, *command, *answers;
+  if (!tg_symptom(words, 0, &complaint, &command, &answers)) return NULL;
+  struct tg_table *const t = tg_table_new("questions", columns, sizeof columns / sizeof *columns);
+  for (size_t i = 0; t && i < MOST && tg_symptom(words, i, &complaint, &command, &answers); i++)
+    tg_table_add_row(t,
+                     (struct tg_cell[]){{.text = complaint}, {.text = *command ? command : NULL}, {.text = answers}});
+  return t;
+}
+
+/* All operands as one text. NULL on no memory. */
+static const char *complaint_of(struct tg__cli *c) {
+  size_t size = 1;
+  for (size_t i = 0; i < c->operand_count; i++) size += strlen(c->operands[i]) + 1;
+  char *const words = tg__arena_get(&c->arena, size);
+  for (size_t i = 0, n = 0; words && i < c->operand_count; i++)
+    n += (size_t)snprintf(words + n, size - n, "%s ", c->operands[i]);
+  return words;
+}
+
 int tg__cmd_questions(struct tg__cli *c) {
+  const bool is_name = c->operand_count == 1 && tg_question_find(c->operands[0]) < tg_question_count();
+  const char *const complaint = c->operand_count && !is_name ? complaint_of(c) : NULL;
+  struct tg_table *const symptoms = complaint ? list_symptoms(complaint) : NULL;
+  if (symptoms) {
+    const int status = tg__cli_table(c, symptoms, 0);
+    tg_table_free(symptoms);
+    return status;
+  }
   if (c->operand_count > 1 && !tg__cli_needs(c, 1)) return TG__EXIT_USAGE;
   const size_t question = c->operand_count ? tg_question_find(c->operands[0]) : 0;
   if (c->operand_count && question == tg_question_count()) {

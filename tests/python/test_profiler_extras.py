@@ -59,7 +59,10 @@ def test_session(backend, tmp_path):
     assert sorted(os.listdir(folder)) == ["conditions.json", "report.txt", "summary.json", "trace.json.gz"]
     assert "aten::addmm" in names(folder / "trace.json.gz", "cpu_op")
     assert json.loads((folder / "conditions.json").read_text()) and json.loads((folder / "summary.json").read_text())
-    assert (folder / "report.txt").read_text() == prof.trace.report()
+    with tg.open(folder / "trace.json.gz") as trace:
+        assert (folder / "report.txt").read_text() == trace.report()
+    command = (folder / "report.txt").read_text().splitlines()[-1].split()  # of what to type next
+    assert command[:2] == ["tachograph", "ask"] and os.path.exists(command[2])
 
 
 def told(caplog):

@@ -108,7 +108,7 @@ def scope_of(name: str, scope: int) -> int:
 
 
 def python_value(text: str) -> Any:
-    """One of an operator's Concrete Inputs, as torch gives it: None for a tensor or None, numbers, bools and lists of
+    """One of an operator's Concrete Inputs, as torch has it: None for a tensor or None, numbers, bools and lists of
     them; what has no such spelling stays a text."""
     if not text:
         return None

@@ -109,7 +109,7 @@ def _lazy_list(source: EventSource, row: int, name: str) -> list | None:
 
 
 def _is_memory(source: EventSource, row: int) -> bool:
-    """An allocation or free outside of all operators: torch gives such an event few attributes."""
+    """An allocation or free outside of all operators: in torch such an event has few attributes."""
     return source.table["event"][row] is None and source.table["name"][row] == "[memory]"
 
 

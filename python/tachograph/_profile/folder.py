@@ -7,6 +7,7 @@ import os
 import pathlib
 from typing import Any
 
+from .. import open as open_trace
 from .._measure.conditions import conditions
 from .._say import info
 from ..profiler import profile
@@ -26,10 +27,13 @@ class session(profile):
     def stop_trace(self) -> None:
         super().stop_trace()
         window = self._windows[-1]
-        window.export_chrome(str(self.folder / "trace.json.gz"))
+        file = self.folder / "trace.json.gz"
+        window.export_chrome(str(file))
+        with open_trace(file) as trace:  # what the folder keeps: the report's commands name a file that stays
+            report, summary = trace.report(), trace.report("json")
         for name, text in (
-            ("report.txt", window.trace().report()),
-            ("summary.json", window.trace().report("json")),
+            ("report.txt", report),
+            ("summary.json", summary),
             ("conditions.json", json.dumps(conditions(self._model), indent=2, default=str) + "\n"),
         ):
             (self.folder / name).write_text(text, encoding="utf-8")

@@ -276,6 +276,12 @@ class _KinetoProfile:
             group_by_input_shape, group_by_stack_n, group_by_overload_name, include_python_functions
         )
 
+    def _repr_html_(self) -> str:
+        """The report of the last window, for notebooks."""
+        from .._notebook import page_html
+
+        return page_html(self.trace.report() if self._windows else f"{type(self).__name__}: nothing is recorded yet")
+
     def totals(self) -> Any:
         """Times of the whole window, of all threads and children, that count nothing twice: wall_ms, cpu_ms, device_ms
         and more; see Totals."""
