@@ -56,6 +56,13 @@ void floor_off(void) {
     if (handle[k]) drop(handle[k]);
 }
 
+/* ---- calls of functions ----------------------------------------------------------------------- */
+
+static int profile_empty(PyObject *self, PyFrameObject *frame, int what, PyObject *arg) { return 0; }
+
+/* A profile function of the calling thread. With the GIL. */
+void floor_profile(int on) { PyEval_SetProfile(on ? profile_empty : NULL, NULL); }
+
 /* ---- calls of modules ------------------------------------------------------------------------ */
 
 static vectorcallfunc original;
