@@ -228,6 +228,7 @@ static int add_numbers(PyObject *module) {
                  {"GC", TG_RECORD_GC},
                  {"PROCESS", TG_RECORD_PROCESS},
                  {"MODULE_SPANS", TG_RECORD_MODULE_SPANS},
+                 {"CUDA", TG_RECORD_CUDA},
                  {"LEAN", TG_RECORD_LEAN},
                  {"DEFAULT", TG_RECORD_DEFAULT},
                  {"DEEP", TG_RECORD_DEEP},

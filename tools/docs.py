@@ -164,6 +164,11 @@ def raw_inputs():
     return table(["input", "number", "bytes behind the number", "meaning"], rows)
 
 
+def raw_launch():
+    rows = [(f"`{name}`", number, meaning) for _, (name, number, meaning) in defs.read("src/format/launch.def")]
+    return table(["field", "number", "meaning"], rows)
+
+
 def columns():
     rows = []
     for _, (_, of, field, chunk, width, how) in defs.read("src/trace/columns.def"):
@@ -182,6 +187,7 @@ TABLES = {
     "raw-dictionaries": raw("RAW_DICTIONARY", ["dictionary", "number", "meaning"]),
     "raw-counts": raw("RAW_COUNT", ["counter", "position", "loss it is added to", "meaning"]),
     "raw-inputs": raw_inputs,
+    "raw-launch": raw_launch,
     "questions": questions,
     "question-names": question_names,
     "common-arguments": common_arguments,

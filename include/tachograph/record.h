@@ -34,6 +34,7 @@ enum tg_record_feature {
   TG_RECORD_PROCESS = 128, /* CPU time and resident memory of the process, ten times a second */
   TG_RECORD_MODULE_SPANS =
       256, /* start and end of module calls; without them a reader has them from the first to the last operator */
+  TG_RECORD_CUDA = 512, /* what CUDA devices did, and the calls of their runtime and driver */
   TG_RECORD_LEAN = TG_RECORD_OPS | TG_RECORD_GC | TG_RECORD_PROCESS,
   TG_RECORD_DEFAULT = TG_RECORD_LEAN | TG_RECORD_SHAPES | TG_RECORD_STACKS | TG_RECORD_MODULES,
   TG_RECORD_DEEP = TG_RECORD_DEFAULT | TG_RECORD_MEMORY | TG_RECORD_CALLS | TG_RECORD_MODULE_SPANS,
@@ -77,6 +78,23 @@ struct tg_record_stats {
 /* End the recording and close its file: bounded time, whatever was recorded. stats: what it was, may be NULL. */
 TG_API enum tg_err tg_record_close(struct tg_record_stats *stats, struct tg_error *error);
 TG_API void tg_record_state(struct tg_record_stats *stats);
+
+/* What the source of TG_RECORD_CUDA did in the recording that is open, or in the last one. Any thread; numbers of one
+ * that runs may not fit each other. */
+struct tg_record_cuda_stats {
+  char path[256];             /* of the libcupti that was found; empty = none was looked for */
+  uint32_t version;           /* of its interface: 18 to 28 are CUDA 12, from 130000 on CUDA 13 */
+  bool is_proven;             /* known work came back as what it was */
+  bool has_our_clock;         /* CUPTI stamps its records by the recorder's clock: no conversion */
+  uint64_t clock_error_ticks; /* where it does not: the error of the conversion, in ticks of the recorder's clock */
+  uint64_t converted_times;   /* that came by CUPTI's own clock */
+  uint64_t kernels, copies, fills, calls, waits; /* records of each */
+  uint64_t lost;                                 /* dropped by CUPTI, or for want of a buffer */
+  uint64_t late;                                 /* came when nothing was recorded, in this process; not in a file */
+  uint64_t callbacks;                            /* by CUPTI into the recorder, in this process: none for a launch */
+  uint64_t buffer_bytes;                         /* memory of the buffers at the moment */
+};
+TG_API void tg_record_cuda(struct tg_record_cuda_stats *stats);
 
 /* A member of the document, as a Kineto trace has them ("distributedInfo"): value is JSON text. While a recording is
  * open. */

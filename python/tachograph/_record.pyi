@@ -14,6 +14,7 @@ CALLS: int
 GC: int
 PROCESS: int
 MODULE_SPANS: int
+CUDA: int
 LEAN: int
 DEFAULT: int
 DEEP: int

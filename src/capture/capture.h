@@ -191,6 +191,7 @@ struct tg__source {
   void (*stop)(void);         /* no new events from here on; late ends may still come */
   void (*flush)(void);        /* before the file closes: write what is pending. NULL = nothing */
   void (*tick)(void);         /* on the helper thread ten times a second. NULL = nothing */
+  void (*serve)(void);        /* on the helper thread each time it was woken. NULL = nothing */
   void (*fork_hold)(void);    /* before a fork: take the locks that the child must find free. NULL = none */
   void (*fork_release)(void); /* after it, in parent and child: release it */
   void (*fork_child)(void);   /* in the child of a fork, started or not, one thread, no allocation. NULL = nothing */
@@ -199,6 +200,7 @@ struct tg__source {
 extern const struct tg__source tg__source_torch;   /* torch_hook.c */
 extern const struct tg__source tg__source_memory;  /* memory_hook.c */
 extern const struct tg__source tg__source_process; /* process_sampler.c */
+extern const struct tg__source tg__source_cuda;    /* cuda_source.c */
 /* Sources that only the Python extension has join at import: python_*.c. false when there are too many. */
 bool tg__source_add(const struct tg__source *s);
 const struct tg__source *tg__source_at(size_t i); /* sources.c: all sources there are; NULL behind the last */

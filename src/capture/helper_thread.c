@@ -53,6 +53,12 @@ static void serve_threads(uint32_t generation) {
   }
 }
 
+static void serve_sources(void) {
+  if (pthread_mutex_trylock(&ticks_lock)) return; /* sources are being started or stopped */
+  if (atomic_load(&tg__running)) tg__sources_serve();
+  pthread_mutex_unlock(&ticks_lock);
+}
+
 /* Ten times a second. Clock pairs once a second for a minute, later every ten seconds: they are for slow drift. */
 static void tick(uint64_t n, uint64_t used_before_ns) {
   const uint64_t second = n / 10;
@@ -73,6 +79,7 @@ static void *run(void *unused) {
   while (!atomic_load(&helper.stops)) {
     const uint32_t seen = atomic_load(&helper.bell);
     serve_threads(generation);
+    serve_sources();
     if (now_ns(CLOCK_MONOTONIC) >= next_tick) {
       tick(++n, used_ns);
       used_ns = now_ns(CLOCK_THREAD_CPUTIME_ID);

@@ -84,6 +84,12 @@ void tg__sources_tick(void) {
   }
 }
 
+void tg__sources_serve(void) {
+  for (int i = 0; i < SOURCES_MOST + OWN; i++) {
+    if (is_running[i] && source(i)->serve) source(i)->serve();
+  }
+}
+
 void tg__sources_fork_hold(void) {
   for (int i = 0; i < SOURCES_MOST + OWN; i++) {
     if (source(i) && source(i)->fork_hold) source(i)->fork_hold();

@@ -182,6 +182,12 @@ enum tg__raw_dictionary {
 #include "format/events.def"
 };
 
+enum tg__launch_field {
+#define LAUNCH_FIELD(name, number, meaning) TG_LAUNCH_##name = number,
+#include "format/launch.def"
+};
+enum { TG_LAUNCH_FIELD_BYTES = 9 };
+
 #define TG_RAW_FORWARD_ENTRY                                                                                           \
   (UINT32_C(1) << 31) /* in the stack of a BACKWARD record: the rest is an id in the FORWARD dictionary */
 

@@ -139,8 +139,10 @@ static void count_many_losses(struct tg__raw *w, enum tg__loss what, uint64_t co
 /* Counted twice by the recorder, in the heads of chunks and for the process; a killed one may not have come to the
  * second. */
 static void count_losses(struct tg__raw *w, const struct jobs *jobs) {
-  static const enum tg__loss loss_of[TG_RAW_COUNTS] = {
-      [TG_RAW_C_OVERWRITTEN] = TG__LOSS_skipped_overwritten, [TG_RAW_C_TOO_DEEP] = TG__LOSS_skipped_too_deep};
+  static const enum tg__loss loss_of[TG_RAW_COUNTS] = {[TG_RAW_C_OVERWRITTEN] = TG__LOSS_skipped_overwritten,
+                                                       [TG_RAW_C_TOO_DEEP] = TG__LOSS_skipped_too_deep,
+                                                       [TG_RAW_C_DEVICE_LOST] = TG__LOSS_skipped_device_lost,
+                                                       [TG_RAW_C_DEVICE_UNREAD] = TG__LOSS_skipped_device_unread};
   for (size_t f = 0; f < w->file_count; f++) {
     const struct tg__raw_file *const file = &w->files[f];
     const uint64_t *const counts = file->process.counts;
@@ -189,6 +191,7 @@ static bool read_rank(struct tg__raw *w, struct jobs *jobs) {
     take_chunks(w, &w->files[f], TG_CHUNK_RAW_DICTIONARY);
   }
   if (w->no_memory || !list_jobs(w, jobs) || !keep_processes(w)) return false;
+  tg__raw_pack_launches(w);
   find_modules(w, jobs);
   tg__raw_document(w);
   tg__parallel(w->threads, jobs->count, tg__raw_job_run, jobs->items);
@@ -196,6 +199,7 @@ static bool read_rank(struct tg__raw *w, struct jobs *jobs) {
     if (!note_logical(w, &jobs->items[i])) return false;
   }
   tg__raw_head_rows(w, jobs->items, jobs->count);
+  tg__raw_device_rows(w, jobs->items, jobs->count);
   tg__raw_module_rows(w, jobs->items, jobs->count); /* before operators: a call of the same extent is around them */
   if (w->no_memory || !tg__commit_rows(w->im, w->parser) || !commit_jobs(w, jobs)) return false;
   tg__raw_memory_rows(w, jobs->items, jobs->count);
@@ -216,6 +220,8 @@ static void release(struct tg__raw *w, struct jobs *jobs) {
   tg__free(w->modules);
   tg__free(w->forwards);
   tg__free(w->layouts);
+  tg__free(w->launches);
+  tg__free(w->devices);
   tg__map_free(&w->layout_index);
   tg__lock_free(w->lock);
   if (w->parser) tg__parser_free(w->parser);

@@ -46,7 +46,7 @@ struct tg__raw_table { /* id → number */
   size_t near_cap, seen;
   struct tg__map far; /* ids that are not dense */
 };
-enum { TG__RAW_TABLES = TG_RAW_D_FORWARD + 1 };
+enum { TG__RAW_TABLES = TG_RAW_D_DEVICE + 1 };
 struct tg__raw_part { /* dictionaries of one thread, or of all threads of a file */
   uint32_t number;
   struct tg__raw_table tables[TG__RAW_TABLES];
@@ -73,6 +73,31 @@ struct tg__raw_forward {
 struct tg__raw_module {
   uint32_t name, path; /* nn.Module: Linear_0; path TG__K_EMPTY when not known */
   uint32_t number;
+};
+struct tg__raw_launch {        /* where and how a device did something */
+  struct tg__raw_shape values; /* after tg__raw_pack_launches */
+  int64_t device, stream;
+  struct tg__str blob; /* the entry */
+};
+struct tg__raw_device {
+  int64_t number;
+  struct tg__str name;
+#define DEVICE_LIMITS(LIMIT)                                                                                           \
+  LIMIT(MEMORY_BYTES)                                                                                                  \
+  LIMIT(MULTIPROCESSORS)                                                                                               \
+  LIMIT(WARP)                                                                                                          \
+  LIMIT(MOST_WARPS)                                                                                                    \
+  LIMIT(MOST_BLOCKS)                                                                                                   \
+  LIMIT(MOST_SHARED)                                                                                                   \
+  LIMIT(MOST_REGISTERS)                                                                                                \
+  LIMIT(BLOCK_REGISTERS)                                                                                               \
+  LIMIT(BLOCK_SHARED)                                                                                                  \
+  LIMIT(BLOCK_THREADS)                                                                                                 \
+  LIMIT(COMPUTE_MAJOR)                                                                                                 \
+  LIMIT(COMPUTE_MINOR)
+#define LIMIT(name) int64_t name;
+  DEVICE_LIMITS(LIMIT)
+#undef LIMIT
 };
 struct tg__raw_layout {
   struct tg__packed_val *fields; /* keys and kinds */
@@ -103,6 +128,9 @@ struct tg__raw {
   struct tg__raw_module *modules;
   struct tg__raw_forward *forwards;
   struct tg__raw_layout *layouts;
+  struct tg__raw_launch *launches;
+  struct tg__raw_device *devices;
+  size_t launch_count, launch_cap, device_count, device_cap;
   size_t name_count, name_cap, shape_count, shape_cap, frame_count, frame_cap, module_count, module_cap, forward_count,
       forward_cap, layout_count, layout_cap;
   struct tg__map layout_index; /* hash of fields → layout, chained */
@@ -151,6 +179,19 @@ uint32_t tg__raw_called_at(struct tg__raw *w, const struct tg__raw_ids *s,
 
 /* import_raw_inputs.c: a SHAPE entry. false: not readable. */
 bool tg__raw_take_shape(struct tg__raw *w, struct tg__str blob, struct tg__raw_shape *out);
+/* The values of an event's args, packed once for all events that have them; false on no memory. */
+bool tg__raw_pack_values(struct tg__raw *w, const struct tg__packed_val *vals, size_t count, struct tg__raw_shape *out);
+
+/* ---- devices (import_raw_device.c) ----------------------------------------------------------- */
+
+/* The number of a LAUNCH or DEVICE entry in w->launches or w->devices; TG_NONE: not taken (out of memory, or, *bad, not
+ * readable). */
+uint32_t tg__raw_take_launch(struct tg__raw *w, struct tg__str blob, bool *bad);
+uint32_t tg__raw_take_device(struct tg__raw *w, struct tg__str blob, bool *bad);
+void tg__raw_pack_launches(struct tg__raw *w); /* when all dictionaries are read: devices may come behind launches */
+/* As the args of such an event say it: bytes in a time, in GB/s, as a decimal number. */
+struct tg__packed_val tg__raw_bandwidth(int64_t bytes, int64_t dur_ns);
+void tg__raw_device_member(struct tg__raw *w, struct tg__out *json); /* deviceProperties, as Kineto writes it */
 
 /* ---- records (import_raw_records.c) ---------------------------------------------------------- */
 
@@ -166,6 +207,11 @@ struct tg__raw_memory { /* an allocation, a free, one that failed, or what a blo
 struct tg__raw_run { /* operators under the same module, one after the other */
   uint64_t start_ticks, end_ticks;
   uint32_t module; /* id of the STACK entry, 0 = none */
+};
+struct tg__raw_place { /* a stream of a device, or a thread that called its driver */
+  int64_t pid, tid;
+  uint32_t track;
+  bool is_device;
 };
 struct tg__raw_job { /* one chunk of records */
   struct tg__raw *raw;
@@ -183,20 +229,34 @@ struct tg__raw_job { /* one chunk of records */
   size_t memory_count, memory_cap;
   struct tg__raw_run *runs;
   size_t run_count, run_cap;
+  struct tg__raw_place *places; /* of devices, where its records lie */
+  size_t place_count, place_cap;
+  struct tg__map place_of;
   bool damaged, no_memory;
 };
 void tg__raw_job_run(void *jobs, size_t i);
 void tg__raw_job_free(struct tg__raw_job *j);
 const char *tg__raw_category(uint8_t scope);
 
+/* import_raw_order.c: positions of keys by start, longer ones first; false on no memory. */
+struct tg__raw_key {
+  uint64_t start, dur;
+  uint32_t at; /* position of the record in its chunk */
+};
+bool tg__raw_order_keys(uint32_t *order, const struct tg__raw_key *keys, uint32_t count);
+
 /* ---- rows (import_raw_rows.c) ---------------------------------------------------------------- */
 
 /* Append one event with the values that stand in w->parser; false on no memory. */
 void tg__raw_add_event(struct tg__raw *w, struct tg__record r, const char *category);
 
+void tg__raw_add_metadata(struct tg__raw *w, uint32_t name, uint32_t track, uint32_t key, enum tg__kind kind,
+                          int64_t value);
 void tg__raw_head_rows(struct tg__raw *w, const struct tg__raw_job *jobs,
                        size_t count); /* names of processes and threads */
 void tg__raw_memory_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t count); /* import_raw_memory.c */
+void tg__raw_device_rows(struct tg__raw *w, const struct tg__raw_job *jobs,
+                         size_t count); /* names of devices and streams: import_raw_device.c */
 void tg__raw_module_rows(struct tg__raw *w, const struct tg__raw_job *jobs,
                          size_t count);                     /* where none were recorded */
 void tg__raw_tail_rows(struct tg__raw *w, int64_t last_ns); /* the recording itself */

@@ -216,6 +216,10 @@ static uint32_t take_entry(struct tg__raw *w, uint32_t kind, const struct tg__ra
     return take_module(w, entry);
   case TG_RAW_D_FORWARD:
     return take_forward(w, entry, bad);
+  case TG_RAW_D_LAUNCH:
+    return tg__raw_take_launch(w, entry->text, bad);
+  case TG_RAW_D_DEVICE:
+    return tg__raw_take_device(w, entry->text, bad);
   case TG_RAW_D_THREAD:
     return tg__raw_intern(w, entry->text.ptr, entry->text.len);
   default: /* SHAPE */

@@ -262,15 +262,17 @@ static uint32_t layout_of(struct tg__raw *w, const struct tg__packed_val *vals, 
   return (uint32_t)w->layout_count++;
 }
 
-static bool pack(struct tg__raw *w, const struct tg__packed_val *vals, size_t count, struct tg__raw_shape *out) {
-  uint8_t *const start = tg__arena_get(&w->trace->arena, count * 10 + 1);
+bool tg__raw_pack_values(struct tg__raw *w, const struct tg__packed_val *vals, size_t count,
+                         struct tg__raw_shape *out) {
+  uint8_t *const start = tg__arena_get(&w->trace->arena, count * 11 + 1);
   uint8_t *p = start;
   out->layout = layout_of(w, vals, count);
   if (!start || !out->layout) return false;
   for (size_t i = 0; i < count; i++) {
     if (vals[i].kind > TG__KIND_RAW) continue;
     uint64_t v = (uint64_t)vals[i].i;
-    if (vals[i].kind == TG__KIND_INT) v = v << 1 ^ (uint64_t)(vals[i].i >> 63);
+    if (vals[i].kind == TG__KIND_DEC) *p++ = vals[i].decimals;
+    if (vals[i].kind <= TG__KIND_DEC) v = v << 1 ^ (uint64_t)(vals[i].i >> 63);
     for (; v >= 0x80; v >>= 7) *p++ = (uint8_t)(v | 0x80);
     *p++ = (uint8_t)v;
   }
@@ -304,7 +306,7 @@ bool tg__raw_take_shape(struct tg__raw *w, struct tg__str blob, struct tg__raw_s
     if (ok) vals[i].i = close_list(w, order[i]);
     tg__out_free(order[i]);
   }
-  if (ok && !w->no_memory && !pack(w, vals, count, out)) w->no_memory = true;
+  if (ok && !w->no_memory && !tg__raw_pack_values(w, vals, count, out)) w->no_memory = true;
   if (w->no_memory) *out = (struct tg__raw_shape){0};
   return ok;
 }

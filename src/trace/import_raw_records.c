@@ -24,6 +24,11 @@ enum field_set {
   HAS_COST = 4096,   /* of a step */
   HAS_WAIT = 8192,
   HAS_CPU = 16384, /* of a sample */
+  HAS_CORRELATION = 1 << 15,
+  HAS_BYTES = 1 << 16, /* of a copy */
+  HAS_BANDWIDTH = 1 << 17,
+  HAS_FUNCTION = 1 << 18, /* of a call of a device's driver */
+  HAS_WAIT_RECORD = 1 << 19,
 };
 
 struct job { /* the private half of a tg__raw_job */
@@ -45,6 +50,8 @@ struct packing {
   int64_t seq, forward, number; /* number: of a module, a generation, a counter's value, us on a core; of a step all
                                    three: us on a core, preemptions, us without a core; seq: objects collected, too */
   uint32_t overload, modules, stack, module_path, caller;
+  int64_t correlation, bytes, function, wait_record; /* of devices */
+  struct tg__packed_val bandwidth;
 };
 
 const char *tg__raw_category(uint8_t scope) {
@@ -83,6 +90,11 @@ static const struct {
     {HAS_COST, TG__K_PREEMPTIONS, TG__KIND_INT, false},
     {HAS_WAIT, TG__K_CORE_WAIT_US, TG__KIND_INT, false},
     {HAS_CPU, TG__K_THREAD_CPU_US, TG__KIND_INT, false},
+    {HAS_FUNCTION, TG__K_CBID, TG__KIND_INT, false},
+    {HAS_CORRELATION, TG__K_CORRELATION, TG__KIND_INT, false},
+    {HAS_BYTES, TG__K_BYTES, TG__KIND_INT, false},
+    {HAS_BANDWIDTH, TG__K_BANDWIDTH, TG__KIND_DEC, false},
+    {HAS_WAIT_RECORD, TG__K_WAIT_ON_RECORD, TG__KIND_INT, false},
 };
 
 static uint32_t make_schema(struct tg__raw *w, uint32_t layout, uint32_t set) {
@@ -163,6 +175,11 @@ static uint32_t pack(struct job *j, const struct packing *v) {
   if (v->set & HAS_COST) p = put_record_int(put_record_int(p, v->number), v->seq);
   if (v->set & HAS_WAIT) p = put_record_int(p, v->forward);
   if (v->set & HAS_CPU) p = put_record_int(p, v->number);
+  if (v->set & HAS_FUNCTION) p = put_record_int(p, v->function);
+  if (v->set & HAS_CORRELATION) p = put_record_int(p, v->correlation);
+  if (v->set & HAS_BYTES) p = put_record_int(p, v->bytes);
+  if (v->set & HAS_BANDWIDTH) *p++ = v->bandwidth.decimals, p = put_record_int(p, v->bandwidth.i);
+  if (v->set & HAS_WAIT_RECORD) p = put_record_int(p, v->wait_record);
   while ((p - start) % 4) *p++ = 0;
   const uint32_t reference = (uint32_t)(out->pool_len / 4);
   out->pool_len += (size_t)(p - start);
@@ -364,6 +381,66 @@ static void set_times(struct job *j, const struct tg__raw_record *r, uint64_t du
   }
 }
 
+/* ---- records of devices ---------------------------------------------------------------------- */
+
+static bool is_of_device(const struct tg__raw_record *r) {
+  return r->scope >= TG_RAW_KERNEL && r->scope <= TG_RAW_DEVICE_OVERHEAD;
+}
+
+/* The track of a stream, or of another thread than the chunk's. */
+static uint32_t track_at(struct job *j, int64_t pid, int64_t tid, bool is_device) {
+  struct tg__raw_job *const out = j->out;
+  const uint64_t key = ((uint64_t)pid * UINT64_C(0x9e3779b97f4a7c15)) ^ (uint64_t)tid;
+  const uint32_t known = tg__map_get(&out->place_of, key);
+  if (known != TG_NONE && out->places[known].pid == pid && out->places[known].tid == tid)
+    return out->places[known].track;
+  if (!tg__grow((void **)&out->places, &out->place_cap, out->place_count + 1, sizeof *out->places) ||
+      !tg__map_put(&out->place_of, key, (uint32_t)out->place_count)) {
+    out->no_memory = true;
+    return out->track;
+  }
+  tg__lock_take(j->raw->lock);
+  const uint32_t track = tg__intern_track(j->raw->parser, &(struct tg__track_key){.pid = pid, .tid = tid});
+  tg__lock_drop(j->raw->lock);
+  out->places[out->place_count++] = (struct tg__raw_place){pid, tid, track, is_device};
+  return track;
+}
+
+static void describe_work(struct job *j, const struct tg__raw_record *r, struct tg__record *record, struct packing *v,
+                          int64_t offset) {
+  const uint32_t at = tg__raw_find(&j->scope, TG_RAW_D_LAUNCH, r->shape);
+  const struct tg__raw_launch *const launch = at == TG_NONE ? NULL : &j->raw->launches[at];
+  if (launch) v->shape = &launch->values;
+  if (!launch) tg__count_loss(&j->out->losses, TG__LOSS_bent_no_details, offset);
+  record->track = track_at(j, launch ? launch->device : 0, launch ? launch->stream : -1, true);
+  if (r->scope == TG_RAW_DEVICE_SYNC && r->seq) {
+    v->set |= HAS_WAIT_RECORD;
+    v->wait_record = r->seq;
+  }
+  if (r->scope != TG_RAW_COPY && r->scope != TG_RAW_FILL) return;
+  v->set |= HAS_BYTES;
+  v->bytes = (int64_t)((uint64_t)r->depth << 32 | r->seq);
+  if (record->dur_ns <= 0) return;
+  v->set |= HAS_BANDWIDTH;
+  v->bandwidth = tg__raw_bandwidth(v->bytes, record->dur_ns);
+}
+
+static void describe_device(struct job *j, const struct tg__raw_record *r, struct tg__record *record, struct packing *v,
+                            int64_t offset) {
+  record->name = record_name_of(j, r->name, v, offset);
+  v->set |= HAS_CORRELATION;
+  v->correlation = r->stack;
+  if (r->scope == TG_RAW_DEVICE_OVERHEAD) {
+    record->track = track_at(j, -1, 0, false); /* where Kineto puts it */
+  } else if (r->scope == TG_RAW_RUNTIME_CALL || r->scope == TG_RAW_DRIVER_CALL) {
+    record->track = track_at(j, j->out->head.process, r->seq, false);
+    v->set |= HAS_FUNCTION;
+    v->function = r->depth;
+  } else {
+    describe_work(j, r, record, v, offset);
+  }
+}
+
 static void take_record(struct job *j, const struct tg__raw_record *r, uint64_t dur_ticks, int64_t offset) {
   struct tg__raw_job *const out = j->out;
   const bool memory = is_memory(r);
@@ -375,7 +452,11 @@ static void take_record(struct job *j, const struct tg__raw_record *r, uint64_t 
     return;
   }
   struct packing v = {0};
-  record.name = describe(j, r, &v, offset);
+  if (is_of_device(r)) {
+    describe_device(j, r, &record, &v, offset);
+  } else {
+    record.name = describe(j, r, &v, offset);
+  }
   record.cat = category_of(j, r->scope);
   record.args = pack(j, &v);
   out->records.records[out->records.count++] = record;
@@ -431,33 +512,8 @@ static bool make_room(struct tg__raw_job *out, uint32_t records) {
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-struct key {
-  uint64_t start, dur;
-  uint32_t at; /* position of the record in its chunk */
-};
-
-static bool key_before(const struct key *a, const struct key *b) {
-  if (a->start != b->start) return a->start < b->start;
-  if (a->dur != b->dur) return a->dur > b->dur;
-  return a->at > b->at; /* what ended later lies around the other */
-}
-static bool key_less(uint32_t a, uint32_t b, const void *ctx) {
-  return key_before((const struct key *)ctx + a, (const struct key *)ctx + b);
-}
-
-/* Records lie in the order of their ends, so one goes back over all that ran inside it: few, but for a chunk made to
- * hurt. */
-static void insert_by_start(uint32_t *order, const struct key *keys, uint32_t count) {
-  for (uint32_t i = 0; i < count; i++) {
-    uint32_t place = i;
-    while (place > 0 && key_before(&keys[i], &keys[order[place - 1]])) place--;
-    memmove(order + place + 1, order + place, (i - place) * sizeof *order);
-    order[place] = i;
-  }
-}
-
 struct ordered {
-  struct key *keys;
+  struct tg__raw_key *keys;
   uint32_t *order; /* positions in keys, by start, longer ones first; extensions left out */
   uint32_t count;
 };
@@ -468,7 +524,7 @@ static void list_keys(struct job *j, const struct tg__raw_chunk *chunk, struct o
   uint64_t last_end = 0;
   for (uint32_t i = 0; i < chunk->count;) {
     struct tg__raw_record r;
-    struct key key = {.at = i};
+    struct tg__raw_key key = {.at = i};
     bool torn;
     tg__raw_next(chunk, &i, &r, &key.dur, &torn);
     if (torn) tg__count_loss(&j->out->losses, TG__LOSS_bent_torn_duration, offset_of(j, key.at));
@@ -485,16 +541,11 @@ static void list_keys(struct job *j, const struct tg__raw_chunk *chunk, struct o
 }
 
 static bool order_by_start(struct job *j, const struct tg__raw_chunk *chunk, struct ordered *o) {
-  enum { INSERT_MOST = 1 << 14 };
   *o = (struct ordered){.keys = tg__realloc(NULL, (chunk->count + (size_t)1) * sizeof *o->keys),
                         .order = tg__realloc(NULL, (chunk->count + (size_t)1) * sizeof *o->order)};
   if (!o->keys || !o->order) return false;
   list_keys(j, chunk, o);
-  if (o->count <= INSERT_MOST) {
-    insert_by_start(o->order, o->keys, o->count);
-    return true;
-  }
-  return tg__order(o->order, o->count, key_less, o->keys);
+  return tg__raw_order_keys(o->order, o->keys, o->count);
 }
 
 static void take_chunk(struct job *j, const struct tg__raw_chunk *chunk) {
@@ -504,7 +555,7 @@ static void take_chunk(struct job *j, const struct tg__raw_chunk *chunk) {
   bool torn;
   if (!order_by_start(j, chunk, &o) || !make_room(j->out, o.count)) j->out->no_memory = true;
   for (uint32_t k = 0; k < o.count && !j->out->no_memory; k++) {
-    const struct key *const key = &o.keys[o.order[k]];
+    const struct tg__raw_key *const key = &o.keys[o.order[k]];
     uint32_t i = key->at;
     tg__raw_next(chunk, &i, &r, &dur, &torn);
     r.start_ticks = key->start;
@@ -543,4 +594,6 @@ void tg__raw_job_free(struct tg__raw_job *j) {
   tg__free(j->pool);
   tg__free(j->memory);
   tg__free(j->runs);
+  tg__free(j->places);
+  tg__map_free(&j->place_of);
 }

@@ -17,8 +17,8 @@ void tg__raw_add_event(struct tg__raw *w, struct tg__record r, const char *categ
 
 /* ---- processes and threads ------------------------------------------------------------------- */
 
-static void add_metadata(struct tg__raw *w, uint32_t name, uint32_t track, uint32_t key, enum tg__kind kind,
-                         int64_t value) {
+void tg__raw_add_metadata(struct tg__raw *w, uint32_t name, uint32_t track, uint32_t key, enum tg__kind kind,
+                          int64_t value) {
   tg__row_value(w->parser, key, kind, value, false);
   const int64_t ts = w->start_ns; /* Kineto writes a time for these, too */
   tg__raw_add_event(w, (struct tg__record){.ts_ns = ts, .dur_ns = TG_NULL_INT, .name = name, .track = track, .ph = 'M'},
@@ -37,9 +37,9 @@ static uint32_t process_name(struct tg__raw *w) {
 
 static void add_process(struct tg__raw *w, uint32_t pid, uint32_t name) {
   const uint32_t track = tg__intern_track(w->parser, &(struct tg__track_key){.pid = pid});
-  add_metadata(w, TG__K_PROCESS_NAME, track, TG__K_NAME, TG__KIND_STR, name);
-  add_metadata(w, TG__K_PROCESS_LABELS, track, TG__K_LABELS, TG__KIND_STR, tg__raw_intern(w, "CPU", 3));
-  add_metadata(w, TG__K_PROCESS_SORT_INDEX, track, TG__K_SORT_INDEX, TG__KIND_INT, pid);
+  tg__raw_add_metadata(w, TG__K_PROCESS_NAME, track, TG__K_NAME, TG__KIND_STR, name);
+  tg__raw_add_metadata(w, TG__K_PROCESS_LABELS, track, TG__K_LABELS, TG__KIND_STR, tg__raw_intern(w, "CPU", 3));
+  tg__raw_add_metadata(w, TG__K_PROCESS_SORT_INDEX, track, TG__K_SORT_INDEX, TG__KIND_INT, pid);
 }
 
 /* thread 4242 (pt_autograd_0), as Kineto names them. */
@@ -57,8 +57,9 @@ static void add_thread(struct tg__raw *w, const struct tg__raw_job *j) {
   if (text.err) {
     w->no_memory = true;
   } else {
-    add_metadata(w, TG__K_THREAD_NAME, j->track, TG__K_NAME, TG__KIND_STR, tg__raw_intern(w, text.buf, text.len));
-    add_metadata(w, TG__K_THREAD_SORT_INDEX, j->track, TG__K_SORT_INDEX, TG__KIND_INT, j->head.thread);
+    tg__raw_add_metadata(w, TG__K_THREAD_NAME, j->track, TG__K_NAME, TG__KIND_STR,
+                         tg__raw_intern(w, text.buf, text.len));
+    tg__raw_add_metadata(w, TG__K_THREAD_SORT_INDEX, j->track, TG__K_SORT_INDEX, TG__KIND_INT, j->head.thread);
   }
   tg__out_free(&text);
 }
@@ -234,8 +235,8 @@ void tg__raw_tail_rows(struct tg__raw *w, int64_t last_ns) {
                                         .track = text_track(w, "Spans", "PyTorch Profiler"),
                                         .ph = 'X'},
                     "Trace");
-  add_metadata(w, TG__K_PROCESS_SORT_INDEX, text_track(w, "Spans", NULL), TG__K_SORT_INDEX, TG__KIND_INT,
-               KINETO_SPANS_INDEX);
+  tg__raw_add_metadata(w, TG__K_PROCESS_SORT_INDEX, text_track(w, "Spans", NULL), TG__K_SORT_INDEX, TG__KIND_INT,
+                       KINETO_SPANS_INDEX);
   add_instant(w, "Iteration Start: PyTorch Profiler", text_track(w, "Traces", "Trace PyTorch Profiler"), start);
   add_instant(w, "Record Window End", text_track(w, "", ""), stop);
 }
@@ -274,12 +275,15 @@ static void set_base(struct tg__raw *w) {
 /* In Kineto's order: version and devices first, then what the program said, then the unit and the base of the times. */
 void tg__raw_document(struct tg__raw *w) {
   char text[64];
+  struct tg__out devices = {0};
   const struct tg__raw_process *const p = &w->files[0].process;
   set_base(w);
   int n = snprintf(text, sizeof text, "\"%016llX%016llX\"", (unsigned long long)p->session,
                    (unsigned long long)p->start_ns);
   add_member(w, TG__K_TRACE_ID, text, (size_t)n, true);
-  add_member(w, TG__K_DEVICE_PROPERTIES, "[]", 2, true);
+  tg__raw_device_member(w, &devices);
+  if (!devices.err) add_member(w, TG__K_DEVICE_PROPERTIES, devices.buf, devices.len, true);
+  tg__out_free(&devices);
   add_member(w, TG__K_SCHEMA_VERSION, "1", 1, true);
   add_member(w, TG__K_DISPLAY_TIME_UNIT, "\"ms\"", 4, false);
   n = snprintf(text, sizeof text, "%lld", (long long)w->base_ns);

@@ -1,0 +1,260 @@
+/* cuda_decode: a buffer of CUPTI's becomes events. Every record begins with its kind; CUPTI's own function walks from
+ * one to the next, and the distance must be a size that cuda_layouts.def lists for that kind. */
+#include "capture/cuda.h"
+
+enum { LAST_KIND = 63, LEAST_BYTES = 8 };
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+static const struct {
+  uint8_t kind;
+  uint16_t bytes;
+} sizes[] = {
+#define CUPTI_SIZE(name, bytes, type) {TG_CUPTI_##name, bytes},
+#include "capture/cuda_layouts.def"
+};
+
+/* The largest listed size of that kind up to `bytes`; 0 = none. */
+static size_t known_size(uint32_t kind, size_t bytes) {
+  size_t found = 0;
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    if (sizes[i].kind == kind && sizes[i].bytes <= bytes) found = sizes[i].bytes;
+  return found;
+}
+
+/* Sizes are looked up once per kind and buffer: all records of a kind are alike there. */
+struct walk {
+  uint8_t *at, *end;
+  uint16_t known[LAST_KIND + 1];
+};
+
+/* The last record of a buffer may have room behind it. */
+static size_t size_here(struct walk *w, uint32_t kind, size_t distance, bool is_last) {
+  if (kind > LAST_KIND) return 0;
+  if (w->known[kind] == distance) return distance;
+  const size_t size = known_size(kind, distance);
+  if (size != distance && !is_last) return 0;
+  if (size) w->known[kind] = (uint16_t)size;
+  return size;
+}
+
+/* ---- fields ---------------------------------------------------------------------------------- */
+
+enum {
+#define CUPTI_FIELD(kind, field, offset, type, member, since) AT_##kind##_##field = offset,
+#include "capture/cuda_layouts.def"
+};
+enum {
+#define CUPTI_FIELD(kind, field, offset, type, member, since) SINCE_##kind##_##field = since,
+#include "capture/cuda_layouts.def"
+};
+
+static inline uint16_t half_at(const uint8_t *p) {
+  uint16_t v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+static inline uint32_t word_at(const uint8_t *p) {
+  uint32_t v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+static inline uint64_t long_at(const uint8_t *p) {
+  uint64_t v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+static inline const char *text_at(const uint8_t *p) {
+  uintptr_t v;
+  memcpy(&v, p, sizeof v);
+  return (const char *)v;
+}
+#define WORD(kind, field) word_at(r + AT_##kind##_##field)
+#define LONG(kind, field) long_at(r + AT_##kind##_##field)
+
+/* What work on a stream has, at different places. */
+#define TAKE_WORK(k)                                                                                                   \
+  e->start = LONG(k, START), e->end = LONG(k, END), e->device = WORD(k, DEVICE), e->context = WORD(k, CONTEXT),        \
+  e->stream = WORD(k, STREAM), e->correlation = WORD(k, CORRELATION), e->node = LONG(k, NODE),                         \
+  e->graph = WORD(k, GRAPH)
+
+static void take_kernel(const uint8_t *r, size_t size, struct tg__cuda_event *e) {
+  TAKE_WORK(CONCURRENT_KERNEL);
+  e->name = text_at(r + AT_CONCURRENT_KERNEL_NAME);
+  memcpy(e->grid, r + AT_CONCURRENT_KERNEL_GRID_X, sizeof e->grid);
+  memcpy(e->block, r + AT_CONCURRENT_KERNEL_BLOCK_X, sizeof e->block);
+  e->registers = half_at(r + AT_CONCURRENT_KERNEL_REGISTERS);
+  e->shared = WORD(CONCURRENT_KERNEL, STATIC_SHARED) + WORD(CONCURRENT_KERNEL, DYNAMIC_SHARED);
+  e->has_priority = size >= SINCE_CONCURRENT_KERNEL_PRIORITY;
+  if (e->has_priority) e->priority = (int32_t)WORD(CONCURRENT_KERNEL, PRIORITY);
+}
+
+static void take_copy(const uint8_t *r, struct tg__cuda_event *e) {
+  TAKE_WORK(MEMCPY);
+  e->bytes = LONG(MEMCPY, BYTES);
+  e->copy_kind = r[AT_MEMCPY_COPY_KIND];
+  e->from = r[AT_MEMCPY_FROM];
+  e->to = r[AT_MEMCPY_TO];
+}
+
+static void take_peer_copy(const uint8_t *r, struct tg__cuda_event *e) {
+  TAKE_WORK(MEMCPY2);
+  e->bytes = LONG(MEMCPY2, BYTES);
+  e->copy_kind = r[AT_MEMCPY2_COPY_KIND];
+  e->from = r[AT_MEMCPY2_FROM];
+  e->to = r[AT_MEMCPY2_TO];
+  e->from_device = WORD(MEMCPY2, FROM_DEVICE);
+  e->to_device = WORD(MEMCPY2, TO_DEVICE);
+}
+
+static void take_fill(const uint8_t *r, struct tg__cuda_event *e) {
+  TAKE_WORK(MEMSET);
+  e->bytes = LONG(MEMSET, BYTES);
+  e->to = (uint8_t)half_at(r + AT_MEMSET_TO);
+}
+
+static void take_call(const uint8_t *r, struct tg__cuda_event *e) {
+  e->start = LONG(RUNTIME, START);
+  e->end = LONG(RUNTIME, END);
+  e->function = WORD(RUNTIME, FUNCTION);
+  e->thread = WORD(RUNTIME, THREAD);
+  e->correlation = WORD(RUNTIME, CORRELATION);
+  e->result = WORD(RUNTIME, RESULT);
+}
+
+static void take_wait(const uint8_t *r, struct tg__cuda_event *e) {
+  e->start = LONG(SYNCHRONIZATION, START);
+  e->end = LONG(SYNCHRONIZATION, END);
+  e->type = WORD(SYNCHRONIZATION, TYPE);
+  e->correlation = WORD(SYNCHRONIZATION, CORRELATION);
+  e->context = WORD(SYNCHRONIZATION, CONTEXT);
+  e->stream = WORD(SYNCHRONIZATION, STREAM);
+  e->event = WORD(SYNCHRONIZATION, EVENT);
+}
+
+static void take_event(const uint8_t *r, struct tg__cuda_event *e) {
+  e->correlation = WORD(CUDA_EVENT, CORRELATION);
+  e->context = WORD(CUDA_EVENT, CONTEXT);
+  e->stream = WORD(CUDA_EVENT, STREAM);
+  e->event = WORD(CUDA_EVENT, EVENT);
+}
+
+static void take_overhead(const uint8_t *r, size_t size, struct tg__cuda_event *e) {
+  e->start = LONG(OVERHEAD, START);
+  e->end = LONG(OVERHEAD, END);
+  e->type = WORD(OVERHEAD, TYPE);
+  e->thread = WORD(OVERHEAD, THREAD);
+  if (size >= SINCE_OVERHEAD_CORRELATION) e->correlation = WORD(OVERHEAD, CORRELATION);
+}
+
+static void take_environment(const uint8_t *r, struct tg__cuda_event *e) {
+  e->device = WORD(ENVIRONMENT, DEVICE);
+  e->start = e->end = LONG(ENVIRONMENT, START);
+  e->type = WORD(ENVIRONMENT, TYPE);
+  e->first = WORD(ENVIRONMENT, FIRST);
+  e->second = WORD(ENVIRONMENT, SECOND);
+}
+
+static void take_record(const uint8_t *r, size_t size, struct tg__cuda_event *e) {
+  switch (e->kind) {
+  case TG_CUPTI_CONCURRENT_KERNEL:
+    take_kernel(r, size, e);
+    break;
+  case TG_CUPTI_RUNTIME:
+  case TG_CUPTI_DRIVER:
+    take_call(r, e);
+    break;
+  case TG_CUPTI_MEMCPY:
+    take_copy(r, e);
+    break;
+  case TG_CUPTI_MEMCPY2:
+    take_peer_copy(r, e);
+    break;
+  case TG_CUPTI_MEMSET:
+    take_fill(r, e);
+    break;
+  case TG_CUPTI_SYNCHRONIZATION:
+    take_wait(r, e);
+    break;
+  case TG_CUPTI_CUDA_EVENT:
+    take_event(r, e);
+    break;
+  case TG_CUPTI_OVERHEAD:
+    take_overhead(r, size, e);
+    break;
+  case TG_CUPTI_ENVIRONMENT:
+    take_environment(r, e);
+    break;
+  case TG_CUPTI_CONTEXT:
+    e->context = WORD(CONTEXT, CONTEXT);
+    e->device = WORD(CONTEXT, DEVICE);
+    break;
+  case TG_CUPTI_DEVICE:
+    e->device = WORD(DEVICE, DEVICE);
+    e->name = text_at(r + AT_DEVICE_NAME);
+    break;
+  }
+}
+
+int64_t tg__cuda_device_value(const uint8_t *r, unsigned field) {
+  switch (field) {
+  case TG_LAUNCH_MEMORY_BYTES:
+    return (int64_t)LONG(DEVICE, MEMORY_BYTES);
+#define CASE(name)                                                                                                     \
+  case TG_LAUNCH_##name:                                                                                               \
+    return (int64_t)WORD(DEVICE, name);
+    CASE(DEVICE)
+    CASE(WARP)
+    CASE(MULTIPROCESSORS)
+    CASE(MOST_WARPS)
+    CASE(MOST_BLOCKS)
+    CASE(MOST_SHARED)
+    CASE(MOST_REGISTERS)
+    CASE(BLOCK_REGISTERS)
+    CASE(BLOCK_SHARED)
+    CASE(BLOCK_THREADS)
+    CASE(COMPUTE_MAJOR)
+    CASE(COMPUTE_MINOR)
+#undef CASE
+  default:
+    return 0;
+  }
+}
+
+/* ---- the walk -------------------------------------------------------------------------------- */
+
+/* The record behind `at`, NULL = none. What does not lie behind it and inside the buffer ends the walk. */
+static uint8_t *next_record(const struct walk *w, uint8_t *buffer, size_t valid, tg__cuda_next *next) {
+  void *record = w->at;
+  if (next(buffer, valid, &record) || !record) return NULL;
+  uint8_t *const r = record;
+  const bool fits = r >= buffer && r < w->end && (size_t)(w->end - r) >= LEAST_BYTES;
+  return fits && (!w->at || (r > w->at && (size_t)(r - w->at) >= LEAST_BYTES)) ? r : NULL;
+}
+
+uint64_t tg__cuda_decode(uint8_t *buffer, size_t valid, tg__cuda_next *next, tg__cuda_sink *sink, void *context) {
+  struct walk w = {.end = buffer + valid};
+  uint64_t unread = 0;
+  w.at = next_record(&w, buffer, valid, next);
+  while (w.at) {
+    uint8_t *const r = w.at, *const following = next_record(&w, buffer, valid, next);
+    const uint32_t kind = word_at(r);
+    const size_t size = size_here(&w, kind, (size_t)((following ? following : w.end) - r), !following);
+    if (size) {
+      struct tg__cuda_event e = {.kind = kind};
+      take_record(r, size, &e);
+      sink(context, &e, r);
+    } else {
+      unread++;
+    }
+    w.at = following;
+  }
+  return unread;
+}
+
+uint64_t tg__cuda_count(uint8_t *buffer, size_t valid, tg__cuda_next *next) {
+  struct walk w = {.end = buffer + valid};
+  uint64_t n = 0;
+  while ((w.at = next_record(&w, buffer, valid, next))) n++;
+  return n;
+}

@@ -1,0 +1,482 @@
+/* cuda_write: events of CUDA become records. Runs on the recorder's helper thread, and on the thread that stops the
+ * recording for what is left then; never on both. A record has 32 bytes whatever it describes: where and how a kernel
+ * ran is an entry of the LAUNCH dictionary, which a program that repeats itself writes once. */
+#include <dlfcn.h>
+#include <stdio.h>
+
+#include "capture/cuda.h"
+#include "capture/session.h"
+
+enum {
+  NAMES = 1024,
+  LAUNCHES = 2048,
+  FUNCTIONS = 1024,
+  EVENTS = 1024,
+  CONTEXTS = 64,
+  ENTRY_BYTES = 512,
+  TEXT_BYTES = 4096
+};
+
+/* What a LAUNCH entry is made of; compared as bytes, so it has no padding. */
+struct launch {
+  uint64_t node;
+  uint32_t kind, device, context, stream, registers, shared, graph, type, event, from_device, to_device;
+  uint32_t grid[3], block[3];
+  int32_t priority;
+  uint32_t has_priority, event_stream;
+};
+_Static_assert(sizeof(struct launch) == 8 + 4 * 20, "compared as bytes");
+
+struct known_launch {
+  struct launch key;
+  uint32_t id; /* 0 = empty */
+};
+struct known_name {
+  const char *pointer; /* CUPTI's, which may point to another text later */
+  uint32_t length, id;
+  uint64_t head; /* first bytes of the text */
+};
+struct known_function {
+  uint32_t id; /* 0 = not asked yet */
+  bool is_noise;
+};
+struct known_event { /* the last record of a CUDA event */
+  uint32_t context, event, correlation, stream;
+};
+static struct caches {
+  struct known_launch launches[LAUNCHES];
+  struct known_name names[NAMES];
+  struct known_function functions[2][FUNCTIONS];
+  struct known_event events[EVENTS];
+  struct {
+    uint32_t context, device;
+  } contexts[CONTEXTS];
+} *caches;
+static struct tg__thread *owner; /* the ids are of its dictionaries */
+static uint32_t owner_generation;
+static struct tg__cuda_written written;
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+typedef char *demangle_fn(const char *mangled, char *out, size_t *len, int *status);
+typedef void free_fn(void *p);
+
+/* The C++ runtime of the program, if it has one. What it allocates is released at once. */
+static uint32_t demangled_name(struct tg__thread *t, const char *mangled) {
+  static demangle_fn *demangle;
+  static free_fn *release;
+  static bool was_sought;
+  if (!was_sought) {
+    void *const runtime = dlopen("libstdc++.so.6", RTLD_NOLOAD | RTLD_LAZY),
+                *p = runtime ? dlsym(runtime, "__cxa_demangle") : NULL;
+    void *const q = dlsym(RTLD_DEFAULT, "free");
+    memcpy(&demangle, &p, sizeof p);
+    memcpy(&release, &q, sizeof q);
+    was_sought = true;
+  }
+  int status = -1;
+  char *const text = demangle && release ? demangle(mangled, NULL, NULL, &status) : NULL;
+  const char *const name = text && status == 0 ? text : mangled;
+  const uint32_t id = tg__intern(t, TG_RAW_D_NAME, 0, name, strlen(name));
+  if (text) release(text);
+  return id;
+}
+
+static uint64_t head_of(const char *text, uint32_t length) {
+  uint64_t head = 0;
+  memcpy(&head, text, length < sizeof head ? length : sizeof head);
+  return head;
+}
+
+/* By address, compared with the length and the first bytes: a library that was unloaded may have made room for another.
+ */
+static uint32_t kernel_name(struct tg__thread *t, const char *name) {
+  if (!name) return tg__name_intern(t, "kernel without a name");
+  struct known_name *const c = caches ? &caches->names[((uintptr_t)name ^ (uintptr_t)name >> 10) % NAMES] : NULL;
+  const bool is_known = c && c->pointer == name;
+  if (!is_known && !tg__capture_can_read(name, 1)) return tg__name_intern(t, "kernel without a name");
+  const uint32_t length = (uint32_t)strnlen(name, TEXT_BYTES);
+  if (is_known && c->length == length && c->head == head_of(name, length)) return c->id;
+  const uint32_t id =
+      name[0] == '_' && name[1] == 'Z' ? demangled_name(t, name) : tg__intern(t, TG_RAW_D_NAME, 0, name, length);
+  if (c && id) *c = (struct known_name){name, length, id, head_of(name, length)};
+  return id;
+}
+
+static const char *copy_kind(uint8_t kind) {
+  static const char *const names[] = {"Unknown", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
+                                      "AtoD",    "DtoA", "DtoD", "HtoH", "PtoP"};
+  return kind < sizeof names / sizeof *names ? names[kind] : names[0];
+}
+
+static const char *memory_kind(uint8_t kind) {
+  static const char *const names[] = {"Unknown", "Pageable", "Pinned",        "Device",
+                                      "Array",   "Managed",  "Device Static", "Managed Static"};
+  return kind < sizeof names / sizeof *names ? names[kind] : names[0];
+}
+
+static const char *wait_kind(uint32_t type) {
+  static const char *const names[] = {"Unknown Sync", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync"};
+  return type < sizeof names / sizeof *names ? names[type] : names[0];
+}
+
+static const char *overhead_kind(uint32_t type) {
+  static const char *const names[] = {"Unknown",
+                                      "Buffer Flush",
+                                      "Instrumentation",
+                                      "Resource",
+                                      "Runtime Triggered Module Loading",
+                                      "Lazy Function Loading",
+                                      "Command Buffer Full",
+                                      "Activity Buffer Request",
+                                      "UVM Activity Init"};
+  if (type == 1) return "Driver Compiler";
+  const uint32_t n = type >> 16;
+  return (type & 0xffff) == 0 && n < sizeof names / sizeof *names ? names[n] : names[0];
+}
+
+/* As Kineto writes them, so that every reader knows them. */
+static uint32_t work_name(struct tg__thread *t, const struct tg__cuda_event *e) {
+  char text[96];
+  switch (e->kind) {
+  case TG_CUPTI_CONCURRENT_KERNEL:
+    return kernel_name(t, e->name);
+  case TG_CUPTI_MEMSET:
+    snprintf(text, sizeof text, "Memset (%s)", memory_kind(e->to));
+    break;
+  case TG_CUPTI_SYNCHRONIZATION:
+    return tg__name_intern(t, wait_kind(e->type));
+  case TG_CUPTI_OVERHEAD:
+    return tg__name_intern(t, overhead_kind(e->type));
+  default:
+    snprintf(text, sizeof text, "Memcpy %s (%s -> %s)", copy_kind(e->copy_kind), memory_kind(e->from),
+             memory_kind(e->to));
+  }
+  return tg__intern(t, TG_RAW_D_NAME, 0, text, strlen(text));
+}
+
+/* Calls that are made between any two others and say nothing: Kineto leaves them out, too. Of the driver's functions
+ * those stay that do work. */
+static bool is_noise(bool is_driver, const char *name) {
+  static const char *const quiet[] = {"cudaGetDevice",           "cudaSetDevice",   "cudaGetLastError",
+                                      "cudaPeekAtLastError",     "cudaEventCreate", "cudaEventDestroy",
+                                      "cudaEventCreateWithFlags"};
+  static const char *const kept[] = {"cuLaunchKernel",
+                                     "cuLaunchKernelEx",
+                                     "cuLaunchCooperativeKernel",
+                                     "cuGraphLaunch",
+                                     "cuMemCreate",
+                                     "cuMemMap",
+                                     "cuMemUnmap",
+                                     "cuMemRelease",
+                                     "cuMemExportToShareableHandle",
+                                     "cuMemImportFromShareableHandle"};
+  const char *const *const list = is_driver ? kept : quiet;
+  const size_t count = is_driver ? sizeof kept / sizeof *kept : sizeof quiet / sizeof *quiet;
+  for (size_t i = 0; i < count; i++)
+    if (strcmp(list[i], name) == 0) return !is_driver;
+  return is_driver;
+}
+
+/* Without the version: cudaLaunchKernel_v7000 → cudaLaunchKernel, cuLaunchKernel_ptsz as it is. */
+static size_t plain_length(const char *name) {
+  const size_t len = strlen(name);
+  size_t digits = 0;
+  while (digits < len && name[len - 1 - digits] >= '0' && name[len - 1 - digits] <= '9') digits++;
+  return digits >= 4 && len > digits + 2 && strncmp(name + len - digits - 2, "_v", 2) == 0 ? len - digits - 2 : len;
+}
+
+static struct known_function find_function(struct tg__thread *t, bool is_driver, uint32_t number) {
+  enum { DRIVER_API = 1, RUNTIME_API = 2 };
+  struct known_function unknown = {0}, *const f = caches && number < FUNCTIONS ? &caches->functions[is_driver][number]
+                                                                               : &unknown;
+  if (f->id) return *f;
+  const char *name = NULL;
+  char text[96];
+  if (tg__cupti.cuptiGetCallbackName(is_driver ? DRIVER_API : RUNTIME_API, number, &name) || !name) {
+    snprintf(text, sizeof text, "%s function %u", is_driver ? "driver" : "runtime", number);
+  } else {
+    snprintf(text, sizeof text, "%.*s", (int)plain_length(name), name);
+  }
+  f->is_noise = is_noise(is_driver, text);
+  f->id = tg__intern(t, TG_RAW_D_NAME, 0, text, strlen(text));
+  return *f;
+}
+
+/* ---- entries --------------------------------------------------------------------------------- */
+
+struct entry {
+  uint8_t bytes[ENTRY_BYTES];
+  size_t len;
+};
+static void put_field(struct entry *x, enum tg__launch_field field, int64_t value) {
+  if (x->len + TG_LAUNCH_FIELD_BYTES > sizeof x->bytes) return;
+  x->bytes[x->len] = (uint8_t)field;
+  tg__set64(x->bytes + x->len + 1, (uint64_t)value);
+  x->len += TG_LAUNCH_FIELD_BYTES;
+}
+
+static void put_kernel(struct entry *x, const struct launch *l) {
+  put_field(x, TG_LAUNCH_REGISTERS, l->registers);
+  put_field(x, TG_LAUNCH_SHARED_MEMORY, l->shared);
+  for (int i = 0; i < 3; i++) put_field(x, TG_LAUNCH_GRID_X + (unsigned)i, l->grid[i]);
+  for (int i = 0; i < 3; i++) put_field(x, TG_LAUNCH_BLOCK_X + (unsigned)i, l->block[i]);
+  if (l->has_priority) put_field(x, TG_LAUNCH_PRIORITY, l->priority);
+}
+
+static void put_wait(struct entry *x, const struct launch *l) {
+  enum { EVENT_SYNC = 1, STREAM_WAIT_EVENT = 2 };
+  put_field(x, TG_LAUNCH_SYNC_KIND, l->type);
+  if (l->type != EVENT_SYNC && l->type != STREAM_WAIT_EVENT) return;
+  put_field(x, TG_LAUNCH_EVENT, l->event);
+  put_field(x, TG_LAUNCH_EVENT_STREAM, (int32_t)l->event_stream);
+}
+
+static uint32_t write_launch(struct tg__thread *t, const struct launch *l) {
+  struct entry x = {.len = 0};
+  put_field(&x, TG_LAUNCH_DEVICE, l->device);
+  put_field(&x, TG_LAUNCH_CONTEXT, l->context);
+  put_field(&x, TG_LAUNCH_STREAM, (int32_t)l->stream);
+  if (l->kind == TG_CUPTI_CONCURRENT_KERNEL) put_kernel(&x, l);
+  if (l->kind == TG_CUPTI_SYNCHRONIZATION) put_wait(&x, l);
+  if (l->kind == TG_CUPTI_MEMCPY2) {
+    put_field(&x, TG_LAUNCH_FROM_DEVICE, l->from_device);
+    put_field(&x, TG_LAUNCH_TO_DEVICE, l->to_device);
+  }
+  if (l->graph || l->node) {
+    put_field(&x, TG_LAUNCH_GRAPH, l->graph);
+    put_field(&x, TG_LAUNCH_GRAPH_NODE, (int64_t)l->node);
+  }
+  return tg__intern(t, TG_RAW_D_LAUNCH, 0, x.bytes, x.len);
+}
+
+static uint64_t hash_launch(const struct launch *l) {
+  uint64_t words[sizeof *l / 8], h = 0;
+  memcpy(words, l, sizeof words);
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    h = (h ^ words[i]) * UINT64_C(0x9e3779b97f4a7c15), h ^= h >> 32;
+  return h;
+}
+
+static uint32_t launch_of(struct tg__thread *t, const struct tg__cuda_event *e, uint32_t event_stream) {
+  struct launch l = {.node = e->node,
+                     .kind = e->kind,
+                     .device = e->device,
+                     .context = e->context,
+                     .stream = e->stream,
+                     .registers = e->registers,
+                     .shared = e->shared,
+                     .graph = e->graph,
+                     .type = e->type,
+                     .event = e->event,
+                     .from_device = e->from_device,
+                     .to_device = e->to_device,
+                     .priority = e->priority,
+                     .has_priority = e->has_priority,
+                     .event_stream = event_stream};
+  memcpy(l.grid, e->grid, sizeof l.grid);
+  memcpy(l.block, e->block, sizeof l.block);
+  struct known_launch *const c = caches ? &caches->launches[hash_launch(&l) % LAUNCHES] : NULL;
+  if (c && c->id && memcmp(&c->key, &l, sizeof l) == 0) return c->id;
+  const uint32_t id = write_launch(t, &l);
+  if (c) *c = (struct known_launch){l, id};
+  return id;
+}
+
+static void write_device(const struct tg__cuda_event *e, const uint8_t *record) {
+  static const uint8_t fields[] = {TG_LAUNCH_DEVICE,       TG_LAUNCH_MEMORY_BYTES,   TG_LAUNCH_MULTIPROCESSORS,
+                                   TG_LAUNCH_WARP,         TG_LAUNCH_MOST_WARPS,     TG_LAUNCH_MOST_BLOCKS,
+                                   TG_LAUNCH_MOST_SHARED,  TG_LAUNCH_MOST_REGISTERS, TG_LAUNCH_BLOCK_REGISTERS,
+                                   TG_LAUNCH_BLOCK_SHARED, TG_LAUNCH_BLOCK_THREADS,  TG_LAUNCH_COMPUTE_MAJOR,
+                                   TG_LAUNCH_COMPUTE_MINOR};
+  enum { NAME_MOST = 128 };
+  struct entry x = {.len = 0};
+  for (size_t i = 0; i < sizeof fields; i++) put_field(&x, fields[i], tg__cuda_device_value(record, fields[i]));
+  const bool has_name = e->name && tg__capture_can_read(e->name, 1);
+  const size_t len = has_name ? strnlen(e->name, NAME_MOST) : 0;
+  put_field(&x, TG_LAUNCH_NAME, (int64_t)len);
+  if (len) memcpy(x.bytes + x.len, e->name, len);
+  tg__dictionary_write(TG_RAW_EVERY_THREAD, TG_RAW_D_DEVICE, e->device + 1, 0, x.bytes, x.len + len);
+}
+
+/* ---- events that are waited for -------------------------------------------------------------- */
+
+static struct known_event *event_slot(uint32_t context, uint32_t event) {
+  return caches ? &caches->events[(context * 31 + event) % EVENTS] : NULL;
+}
+
+static void note_event(const struct tg__cuda_event *e) {
+  struct known_event *const slot = event_slot(e->context, e->event);
+  if (slot) *slot = (struct known_event){e->context, e->event, e->correlation, e->stream};
+}
+
+static struct known_event event_of(const struct tg__cuda_event *e) {
+  const struct known_event none = {.stream = UINT32_MAX}, *const slot = event_slot(e->context, e->event);
+  return slot && slot->context == e->context && slot->event == e->event && slot->correlation ? *slot : none;
+}
+
+/* Records of waits do not say the device; those of work and of contexts do. */
+static void note_context(const struct tg__cuda_event *e) {
+  if (!caches) return;
+  caches->contexts[e->context % CONTEXTS].context = e->context;
+  caches->contexts[e->context % CONTEXTS].device = e->device;
+}
+
+static uint32_t device_of(uint32_t context) {
+  const bool is_known = caches && caches->contexts[context % CONTEXTS].context == context;
+  return is_known ? caches->contexts[context % CONTEXTS].device : 0;
+}
+
+/* ---- one record ------------------------------------------------------------------------------ */
+
+static bool set_time(struct tg__thread *t, const struct tg__cuda_event *e, struct tg__open *o, uint64_t *end) {
+  if (e->start && e->end >= e->start && tg__cuda_ticks(e->start, &o->start_ticks) && tg__cuda_ticks(e->end, end))
+    return true;
+  tg__count(t, TG_RAW_C_DEVICE_UNREAD, 1);
+  written.unread++;
+  return false;
+}
+
+/* `depth` holds a value here, and the thread's own state stays as it is. */
+static void put_record(struct tg__thread *t, const struct tg__open *o, uint64_t end, uint16_t depth) {
+  const uint32_t own_depth = t->depth;
+  const uint64_t own_ticks = t->last_ticks;
+  t->depth = depth;
+  tg__record_put(t, o, end, 0);
+  t->depth = own_depth;
+  t->last_ticks = own_ticks;
+}
+
+static void write_work(struct tg__thread *t, const struct tg__cuda_event *e, uint8_t scope) {
+  struct tg__open o = {.scope = scope, .stack = e->correlation, .seq = (uint32_t)e->bytes};
+  uint64_t end;
+  if (!set_time(t, e, &o, &end)) return;
+  note_context(e);
+  o.name = work_name(t, e);
+  o.shape = launch_of(t, e, 0);
+  put_record(t, &o, end, (uint16_t)(e->bytes >> 32));
+}
+
+static void write_wait(struct tg__thread *t, const struct tg__cuda_event *e) {
+  enum { EVENT_SYNC = 1, STREAM_WAIT_EVENT = 2 };
+  const bool is_event = e->type == EVENT_SYNC || e->type == STREAM_WAIT_EVENT;
+  const struct known_event recorded = event_of(e);
+  struct tg__open o = {
+      .scope = TG_RAW_DEVICE_SYNC, .stack = e->correlation, .seq = is_event ? recorded.correlation : 0};
+  uint64_t end;
+  if (!set_time(t, e, &o, &end)) return;
+  o.name = work_name(t, e);
+  struct tg__cuda_event wait = *e;
+  wait.device = device_of(e->context);
+  o.shape = launch_of(t, &wait, is_event ? recorded.stream : UINT32_MAX);
+  put_record(t, &o, end, 0);
+}
+
+static void write_call(struct tg__thread *t, const struct tg__cuda_event *e) {
+  const bool is_driver = e->kind == TG_CUPTI_DRIVER;
+  const struct known_function f = find_function(t, is_driver, e->function);
+  if (f.is_noise) return;
+  struct tg__open o = {.scope = is_driver ? TG_RAW_DRIVER_CALL : TG_RAW_RUNTIME_CALL,
+                       .name = f.id,
+                       .stack = e->correlation,
+                       .seq = e->thread,
+                       .shape = e->result};
+  uint64_t end;
+  if (!set_time(t, e, &o, &end)) return;
+  put_record(t, &o, end, (uint16_t)e->function);
+  written.calls++;
+}
+
+static void write_overhead(struct tg__thread *t, const struct tg__cuda_event *e) {
+  struct tg__open o = {.scope = TG_RAW_DEVICE_OVERHEAD, .stack = e->correlation, .seq = e->thread};
+  uint64_t end;
+  if (!set_time(t, e, &o, &end)) return;
+  o.name = work_name(t, e);
+  put_record(t, &o, end, 0);
+}
+
+static void put_sample(struct tg__thread *t, const struct tg__cuda_event *e, const char *what, uint32_t value) {
+  char name[64];
+  struct tg__open o = {.scope = TG_RAW_COUNTER, .shape = value};
+  uint64_t end;
+  snprintf(name, sizeof name, "GPU %u %s", e->device, what);
+  if (!set_time(t, e, &o, &end)) return;
+  o.name = tg__intern(t, TG_RAW_D_NAME, 0, name, strlen(name));
+  put_record(t, &o, end, 0);
+}
+
+static void write_environment(struct tg__thread *t, const struct tg__cuda_event *e) {
+  enum { SPEED = 1, TEMPERATURE = 2, POWER = 3, COOLING = 4 };
+  if (e->type == SPEED) {
+    put_sample(t, e, "SM clock MHz", e->first);
+    put_sample(t, e, "memory clock MHz", e->second);
+  }
+  if (e->type == TEMPERATURE) put_sample(t, e, "temperature C", e->first);
+  if (e->type == POWER) put_sample(t, e, "power mW", e->first);
+  if (e->type == COOLING) put_sample(t, e, "fan %", e->first);
+}
+
+/* ---- every event ----------------------------------------------------------------------------- */
+
+/* The ids in the caches are of one thread's dictionaries in one file. */
+static void take_over(struct tg__thread *t) {
+  const uint32_t generation = tg__generation_now();
+  if (owner == t && owner_generation == generation) return;
+  if (!caches) caches = tg__capture_pages(sizeof *caches);
+  if (caches) memset(caches->launches, 0, sizeof caches->launches);
+  if (caches) memset(caches->names, 0, sizeof caches->names);
+  if (caches) memset(caches->functions, 0, sizeof caches->functions);
+  owner = t;
+  owner_generation = generation;
+}
+
+void tg__cuda_write_start(void) {
+  written = (struct tg__cuda_written){0};
+  if (caches) memset(caches->events, 0, sizeof caches->events);
+}
+
+void tg__cuda_write(void *unused, const struct tg__cuda_event *e, const uint8_t *record) {
+  struct tg__thread *const t = tg__thread();
+  if (!t) return;
+  take_over(t);
+  switch (e->kind) {
+  case TG_CUPTI_CONCURRENT_KERNEL:
+    written.kernels++;
+    write_work(t, e, TG_RAW_KERNEL);
+    break;
+  case TG_CUPTI_MEMCPY:
+  case TG_CUPTI_MEMCPY2:
+    written.copies++;
+    write_work(t, e, TG_RAW_COPY);
+    break;
+  case TG_CUPTI_MEMSET:
+    written.fills++;
+    write_work(t, e, TG_RAW_FILL);
+    break;
+  case TG_CUPTI_SYNCHRONIZATION:
+    written.waits++;
+    write_wait(t, e);
+    break;
+  case TG_CUPTI_RUNTIME:
+  case TG_CUPTI_DRIVER:
+    write_call(t, e);
+    break;
+  case TG_CUPTI_CUDA_EVENT:
+    note_event(e);
+    break;
+  case TG_CUPTI_OVERHEAD:
+    write_overhead(t, e);
+    break;
+  case TG_CUPTI_ENVIRONMENT:
+    write_environment(t, e);
+    break;
+  case TG_CUPTI_CONTEXT:
+    note_context(e);
+    break;
+  case TG_CUPTI_DEVICE:
+    write_device(e, record);
+    break;
+  }
+}
+
+struct tg__cuda_written tg__cuda_written_now(void) { return written; }

@@ -1,0 +1,363 @@
+/* The source of CUDA against libraries that play scripts (tests/fake): what CUPTI said is in the trace, linked, on its
+ * streams and at its times; what was lost is counted; and nothing is left when it is off. */
+#include <dlfcn.h>
+#include <math.h>
+#include <sys/syscall.h>
+
+#include "capture/cuda.h"
+#include "capture/session.h"
+#include "unit/recording.h"
+
+static int (*fake_run)(const char *script);
+static void (*fake_reset)(void);
+static uint64_t (*fake_number)(const char *what);
+
+static void *fake_symbol(void *library, const char *name) {
+  void *const p = dlsym(library, name);
+  if (!p) fail_msg("%s: %s", name, dlerror());
+  return p;
+}
+
+static int load_fakes(void **state) {
+  void *const cupti = dlopen(TG_FAKE_DIR "/libcupti.so.12", RTLD_NOW), *const driver = dlopen(
+                                                                           TG_FAKE_DIR "/libcuda.so.1", RTLD_NOW);
+  if (!cupti || !driver) return 1;
+  void *const run = fake_symbol(cupti, "fake_run"), *const reset = fake_symbol(cupti, "fake_reset"),
+              *const number = fake_symbol(cupti, "fake_number");
+  memcpy(&fake_run, &run, sizeof run);
+  memcpy(&fake_reset, &reset, sizeof reset);
+  memcpy(&fake_number, &number, sizeof number);
+  return recording_setup(state);
+}
+
+static int reset(void **state) {
+  fake_reset();
+  return 0;
+}
+
+static void play(const char *script) { assert_int_equal(fake_run(script), 0); }
+
+static void start(void) {
+  recording_start((struct tg_record_options){.rank = -1, .features = TG_RECORD_CUDA, .required = TG_RECORD_CUDA});
+}
+
+static int64_t lost_in(const struct tg__columns *t, enum tg__loss what) {
+  int64_t n = 0;
+  for (uint32_t r = 0; r < t->rank_count; r++) n += t->ranks[r].loss[what];
+  return n;
+}
+
+static const struct tg__track *track_of(const struct tg__columns *t, uint32_t slice) {
+  for (uint32_t k = 0; k < t->track_count; k++)
+    if (slice >= t->tracks[k].first && slice < t->tracks[k].first + t->tracks[k].count) return &t->tracks[k];
+  return NULL;
+}
+
+static int64_t arg_of(const struct tg__columns *t, uint32_t slice, uint32_t key) {
+  return tg__arg_int(t, t->slices.args[slice], key, -999);
+}
+
+static void assert_raw(const struct tg__columns *t, uint32_t slice, uint32_t key, const char *text) {
+  struct tg__val v;
+  assert_true(tg__arg(t, t->slices.args[slice], key, false, &v));
+  const struct tg__str s = tg__name(t, v.str);
+  assert_int_equal(s.len, strlen(text));
+  assert_memory_equal(s.ptr, text, s.len);
+}
+
+/* ---- what is recorded ------------------------------------------------------------------------ */
+
+/* One operator around two launches; times as in the script. */
+static void test_everything(void **state) {
+  char script[2048];
+  const int thread = (int)syscall(SYS_gettid);
+  start();
+  tg_range_begin("forward");
+  usleep(3000);
+  snprintf(script, sizeof script,
+           "runtime -2000000 -1900000 211 %d 501\n"
+           "kernel -1500000 -1000000 0 1 7 501 0 0 80 2 1 256 1 1 32 1000 24 _Z4gemmPf\n"
+           "memcpy -900000 -800000 0 1 8 502 4096 1 2 3\n"
+           "memset -700000 -690000 0 1 8 503 1024 3\n"
+           "peer -600000 -500000 0 1 9 504 8192 0 1\n"
+           "event 1 7 33 501\n"
+           "sync -400000 -300000 1 1 4294967295 33 505\n"
+           "runtime -450000 -290000 131 %d 505\n"
+           "runtime -250000 -240000 17 %d 506 # noise\n"
+           "overhead -200000 -100000 65536 %d\n"
+           "sample -100000 0 3 350000 0\n",
+           thread, thread, thread, thread);
+  play(script);
+  tg_range_end();
+  const struct tg_record_stats stats = recording_close();
+  assert_int_equal(stats.lost, 0);
+  assert_int_equal(stats.missing, 0);
+  struct tg__columns *const t = recording_read(recording_path);
+  uint32_t kernel, launch, copy, fill, peer, wait, range;
+  assert_int_equal(recording_count(t, "gemm(float*)", &kernel) + recording_count(t, "_Z4gemmPf", &kernel), 1);
+  if (kernel == TG_NONE) recording_count(t, "gemm(float*)", &kernel);
+  assert_int_equal(recording_count(t, "cudaLaunchKernel", &launch), 1);
+  assert_int_equal(recording_count(t, "Memcpy HtoD (Pinned -> Device)", &copy), 1);
+  assert_int_equal(recording_count(t, "Memset (Device)", &fill), 1);
+  assert_int_equal(recording_count(t, "Memcpy PtoP (Device -> Device)", &peer), 1);
+  assert_int_equal(recording_count(t, "Event Sync", &wait), 1);
+  assert_int_equal(recording_count(t, "cudaGetDevice", NULL), 0);
+  assert_int_equal(recording_count(t, "Buffer Flush", NULL), 1);
+  assert_int_equal(recording_count(t, "forward", &range), 1);
+  assert_int_equal(t->slices.cause[kernel], launch);
+  assert_int_equal(t->slices.cause[wait], launch); /* that recorded the event */
+  assert_int_equal(tg__slice_class(t, kernel), TG__CLASS_KERNEL);
+  assert_int_equal(track_of(t, kernel)->pid, 0);
+  assert_int_equal(track_of(t, kernel)->tid, 7);
+  assert_int_equal(track_of(t, copy)->tid, 8);
+  assert_int_equal(track_of(t, wait)->tid, -1);
+  assert_int_equal(track_of(t, launch)->tid, thread);
+  assert_ptr_equal(track_of(t, launch), track_of(t, range));
+  assert_int_equal(t->slices.parent[launch], range);
+  assert_in_range(t->slices.dur_ns[kernel], 499950, 500050);
+  assert_in_range(t->slices.start_ns[kernel] - t->slices.start_ns[launch], 499950, 500050);
+  assert_int_equal(arg_of(t, kernel, TG__K_REGISTERS), 32);
+  assert_int_equal(arg_of(t, kernel, TG__K_SHARED_MEMORY), 1024);
+  assert_raw(t, kernel, TG__K_GRID, "[80, 2, 1]");
+  assert_raw(t, kernel, TG__K_BLOCK, "[256, 1, 1]");
+  assert_true(fabs(tg__arg_real(t, t->slices.args[kernel], TG__K_BLOCKS_PER_SM, 0) - 160.0 / 132) < 1e-6);
+  /* 160 blocks of 256 threads on 132 multiprocessors of 2048: 15.15 % */
+  assert_int_equal(arg_of(t, kernel, TG__K_OCCUPANCY), 15);
+  assert_int_equal(arg_of(t, copy, TG__K_BYTES), 4096);
+  assert_int_equal(arg_of(t, fill, TG__K_BYTES), 1024);
+  assert_int_equal(arg_of(t, peer, TG__K_TO_DEVICE), 1);
+  assert_int_equal(arg_of(t, wait, TG__K_WAIT_ON_RECORD), 501);
+  assert_int_equal(arg_of(t, wait, TG__K_WAIT_ON_STREAM), 7);
+  assert_int_equal(arg_of(t, launch, TG__K_CBID), 211);
+  assert_int_equal(t->ranks[0].device_count, 1);
+  assert_int_equal(t->ranks[0].devices[0].sm_count, 132);
+  tg__trace_free(t);
+}
+
+static void test_off_is_off(void **state) {
+  start();
+  assert_true(fake_number("enabled") > 5);
+  assert_int_equal(fake_number("subscribed"), 1);
+  assert_false(tg__source_cuda.is_off());
+  play("kernels 1000 2000 1000 2");
+  recording_close();
+  assert_true(tg__source_cuda.is_off());
+  assert_int_equal(fake_number("enabled"), 0);
+  assert_int_equal(fake_number("subscribed"), 0);
+  struct tg_record_cuda_stats stats;
+  tg_record_cuda(&stats);
+  assert_int_equal(stats.kernels, 1000);
+  assert_int_equal(stats.calls, 1000);
+  assert_int_equal(stats.callbacks, 0); /* none a launch */
+  assert_int_equal(stats.buffer_bytes, 0);
+  assert_true(strstr(stats.path, "fake") != NULL);
+}
+
+/* Not asked for: nothing is loaded, called or allocated. */
+static void test_unused(void **state) {
+  const uint64_t requests = fake_number("requested"), flushes = fake_number("flushed");
+  recording_start((struct tg_record_options){.rank = -1, .features = TG_RECORD_LEAN});
+  recording_make("range", 10);
+  recording_close();
+  assert_int_equal(fake_number("requested"), requests);
+  assert_int_equal(fake_number("flushed"), flushes);
+}
+
+/* ---- what is lost ---------------------------------------------------------------------------- */
+
+static void test_losses(void **state) {
+  start();
+  play("kernel 1000 2000 0 1 7 1 0 0 1 1 1 32 1 1 8 0 0 one\n"
+       "unknown 51 48\n"                                         /* a kind that is not read */
+       "unknown 62 16\n"                                         /* one that nobody knows */
+       "kernel 0 0 0 1 7 2 0 0 1 1 1 32 1 1 8 0 0 without_end\n" /* never ended */
+       "kernel 3000 2000 0 1 7 3 0 0 1 1 1 32 1 1 8 0 0 reversed\n"
+       "drop 7\n"
+       "flush\n"
+       "grow 10 4\n" /* records of a size that no version has: what lies between two of them does not fit */
+       "kernel 4000 5000 0 1 7 4 0 0 1 1 1 32 1 1 8 0 0 grown\n"
+       "kernel 6000 7000 0 1 7 5 0 0 1 1 1 32 1 1 8 0 0 grown\n"
+       "memset 8000 9000 0 1 7 6 16 3\n");
+  recording_close();
+  struct tg__columns *const t = recording_read(recording_path);
+  assert_int_equal(recording_count(t, "one", NULL), 1);
+  assert_int_equal(recording_count(t, "Memset (Device)", NULL), 1);
+  assert_int_equal(recording_count(t, "grown", NULL), 0);
+  assert_int_equal(lost_in(t, TG__LOSS_skipped_device_lost), 7);
+  assert_int_equal(lost_in(t, TG__LOSS_skipped_device_unread), 6);
+  tg__trace_free(t);
+}
+
+/* More than the pool holds, with a helper that cannot keep up as nobody wakes it in time: every record is in the file,
+ * or counted.
+ */
+static void test_flood(void **state) {
+  enum { MADE = 200000 };
+  struct tg_record_cuda_stats cuda;
+  start();
+  play("kernels 200000 100 50 4");
+  recording_close();
+  tg_record_cuda(&cuda);
+  struct tg__columns *const t = recording_read(recording_path);
+  const int64_t lost = lost_in(t, TG__LOSS_skipped_device_lost);
+  assert_int_equal(cuda.kernels + cuda.calls + (uint64_t)lost, 2 * MADE);
+  assert_int_equal(lost_in(t, TG__LOSS_skipped_device_unread), 0);
+  tg__trace_free(t);
+}
+
+/* Records that come when the recording is over are in no file, and harm nothing. */
+static void test_late(void **state) {
+  struct tg_record_cuda_stats before, after;
+  tg_record_cuda(&before);
+  start();
+  play("hold\nkernels 10 1000 500 1");
+  recording_close();
+  play("release");
+  tg_record_cuda(&after);
+  assert_int_equal(after.late - before.late, 22); /* and the device and its context */
+  start();
+  play("kernels 5 1000 500 1");
+  recording_close();
+  struct tg__columns *const t = recording_read(recording_path);
+  assert_int_equal(recording_count(t, "cudaLaunchKernel", NULL), 5);
+  tg__trace_free(t);
+}
+
+/* ---- clocks ---------------------------------------------------------------------------------- */
+
+/* How far the kernel lies from the range that was on at its time, which is timed by our own clock. */
+static void assert_times(const char *name, int64_t allowed_ns) {
+  struct tg__columns *const t = recording_read(recording_path);
+  uint32_t kernel, range;
+  assert_int_equal(recording_count(t, name, &kernel), 1);
+  assert_int_equal(recording_count(t, "range", &range), 1);
+  assert_in_range(t->slices.dur_ns[kernel], 1000000 - allowed_ns / 10, 1000000 + allowed_ns / 10);
+  assert_true(t->slices.start_ns[kernel] + allowed_ns >= t->slices.start_ns[range]);
+  assert_true(tg__slice_end(t, kernel) <= tg__slice_end(t, range) + allowed_ns);
+  tg__trace_free(t);
+}
+
+static void play_timed(const char *before) {
+  start();
+  usleep(250000); /* some readings */
+  if (*before) play(before);
+  tg_range_begin("range");
+  usleep(1200);
+  play("kernel -1000000 0 0 1 7 1 0 0 1 1 1 32 1 1 8 0 0 timed\nflush");
+  tg_range_end();
+  recording_close();
+}
+
+static void test_our_clock(void **state) {
+  play_timed("");
+  struct tg_record_cuda_stats stats;
+  tg_record_cuda(&stats);
+  assert_true(stats.has_our_clock);
+  assert_times("timed", 200000);
+}
+
+/* A version that stamps a record by its own clock although it has ours. */
+static void test_strange_clock(void **state) {
+  play_timed("strange_clock 2");
+  struct tg_record_cuda_stats stats;
+  tg_record_cuda(&stats);
+  assert_int_equal(stats.converted_times, 2);
+  assert_times("timed", 200000);
+}
+
+/* ---- refusals -------------------------------------------------------------------------------- */
+
+static void refused(const char *script, const char *words) {
+  struct tg_error e = {0};
+  const struct tg_record_options options = {
+      .path = recording_path, .rank = -1, .features = TG_RECORD_CUDA, .required = TG_RECORD_CUDA};
+  play(script);
+  assert_int_equal(tg_record_open(&options, &e), TG_UNSUPPORTED);
+  if (!strstr(e.text, words)) fail_msg("\"%s\" does not say \"%s\"", e.text, words);
+  assert_true(tg__source_cuda.is_off());
+  assert_int_equal(fake_number("enabled"), 0);
+  assert_int_equal(fake_number("subscribed"), 0);
+  fake_reset();
+}
+
+/* Before any of the other tests: once proven, the source believes itself. */
+static void test_proof(void **state) {
+  refused("driver 100\ndevices 0", "shows no device");
+  refused("driver 3", "forked");
+  refused("busy 39", "another profiler holds CUPTI");
+  refused("refuse 10 35", "NVreg_RestrictProfilingToAdminUsers=0");
+  refused("refuse 5 15", "does not fit the driver");
+  refused("spoil kernel", "a kernel that was launched has no record");
+  refused("spoil grid", "another grid");
+  refused("spoil copy", "a copy to the device has no record");
+  refused("spoil direction", "names another direction");
+  refused("spoil fill", "memory that was set on the device has no record");
+  refused("spoil wait", "a wait for the device has no record");
+  refused("spoil thread", "names another thread");
+  refused("spoil correlation", "no record with its correlation");
+  refused("spoil time", "times outside");
+}
+
+/* Somebody else subscribes between the proof and the start: the recording goes on without. */
+static void test_busy_at_start(void **state) {
+  struct tg_error e;
+  const struct tg_record_options options = {.path = recording_path, .rank = -1, .features = TG_RECORD_CUDA};
+  assert_int_equal(tg_record_open(&options, &e), TG_OK);
+  play("busy 39");
+  assert_int_equal(tg_record_resume(&e), TG_OK);
+  recording_make("range", 3);
+  const struct tg_record_stats stats = recording_close();
+  assert_non_null(strstr(stats.why, "another profiler holds CUPTI"));
+  struct tg__columns *const t = recording_read(recording_path);
+  assert_int_equal(recording_count(t, "range", NULL), 3);
+  tg__trace_free(t);
+}
+
+/* ---- graphs ---------------------------------------------------------------------------------- */
+
+static void test_graph(void **state) {
+  char script[512];
+  snprintf(script, sizeof script,
+           "runtime 0 1000 311 %d 900\n"
+           "kernel 2000 3000 0 1 7 900 5 21474836481 1 1 1 32 1 1 8 0 0 first\n"
+           "kernel 3000 4000 0 1 7 900 5 21474836482 1 1 1 32 1 1 8 0 0 second\n",
+           (int)syscall(SYS_gettid));
+  start();
+  play(script);
+  recording_close();
+  struct tg__columns *const t = recording_read(recording_path);
+  uint32_t first, second, launch;
+  assert_int_equal(recording_count(t, "first", &first), 1);
+  assert_int_equal(recording_count(t, "second", &second), 1);
+  assert_int_equal(recording_count(t, "cudaGraphLaunch", &launch), 1);
+  assert_int_equal(t->slices.cause[first], launch);
+  assert_int_equal(t->slices.cause[second], launch);
+  assert_int_equal(arg_of(t, first, TG__K_GRAPH_ID), 5);
+  assert_int_equal(arg_of(t, second, TG__K_GRAPH_NODE_ID), 21474836482);
+  tg__trace_free(t);
+}
+
+/* CUDA 13: longer records, the same fields. */
+static void test_version_13(void **state) {
+  play("version 130500");
+  start();
+  play("kernel 1000 2000 0 1 7 1 0 0 3 1 1 32 1 1 8 0 0 longer\nmemcpy 3000 4000 0 1 7 2 64 2 3 1\n");
+  recording_close();
+  struct tg__columns *const t = recording_read(recording_path);
+  assert_int_equal(recording_count(t, "longer", NULL), 1);
+  assert_int_equal(recording_count(t, "Memcpy DtoH (Device -> Pageable)", NULL), 1);
+  assert_int_equal(lost_in(t, TG__LOSS_skipped_device_unread), 0);
+  tg__trace_free(t);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup(test_proof, reset),         cmocka_unit_test_setup(test_everything, reset),
+      cmocka_unit_test_setup(test_off_is_off, reset),    cmocka_unit_test_setup(test_unused, reset),
+      cmocka_unit_test_setup(test_losses, reset),        cmocka_unit_test_setup(test_flood, reset),
+      cmocka_unit_test_setup(test_late, reset),          cmocka_unit_test_setup(test_our_clock, reset),
+      cmocka_unit_test_setup(test_strange_clock, reset), cmocka_unit_test_setup(test_busy_at_start, reset),
+      cmocka_unit_test_setup(test_graph, reset),         cmocka_unit_test_setup(test_version_13, reset),
+  };
+  return cmocka_run_group_tests_name("CUDA", tests, load_fakes, recording_teardown);
+}
