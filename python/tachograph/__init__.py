@@ -60,9 +60,10 @@ _RECORDING = {
     "_measure.conditions": ("conditions", "baseline"),
     "_launch": ("step",),
     "_diff": ("diff", "Diff"),
+    "_flight.ring_recorder": ("flight_recorder",),
     "_execution_trace": ("load_execution_trace", "ExecutionTrace"),
 }
-_MODULES = ("profiler", "autograd", "timing", "memory", "hta")
+_MODULES = ("profiler", "autograd", "timing", "memory", "hta", "serving", "trainers")
 _HOME = {name: module for module, names in _RECORDING.items() for name in names}
 
 __all__ = [  # noqa: PLE0604  names of a dict of texts
@@ -315,3 +316,7 @@ def _format_of(path: str) -> str:
     if name is None:
         raise ValueError(f"{path}: unknown extension; pass to=, one of {', '.join(formats())}")
     return name
+
+
+if os.environ.get("TACHOGRAPH_FLIGHT"):
+    importlib.import_module("._flight.ring_recorder", __name__).from_environment(os.environ["TACHOGRAPH_FLIGHT"])

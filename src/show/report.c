@@ -42,6 +42,24 @@ int64_t tg__report_step(const struct tg__report *r, const char *statistic, const
   return i == SIZE_MAX ? TG_NULL_INT : tg__cell_int(t, i, column);
 }
 
+/* ---- flight recorders ------------------------------------------------------------------------ */
+
+static struct tg__str member(const struct tg__columns *t, const char *key) {
+  const struct tg__rank *const rank = &t->ranks[0];
+  for (size_t i = 0; i < rank->meta_count; i++)
+    if (tg__str_eq(tg__name(t, rank->meta[i].key), (struct tg__str){key, (uint32_t)strlen(key)}))
+      return tg__name(t, rank->meta[i].raw);
+  return (struct tg__str){0};
+}
+
+struct tg__str tg__report_why(const struct tg__report *r) {
+  if (!member(r->trace, "flight_recorder").len) return TG_STR("");
+  const struct tg__str said = tg__unquoted(member(r->trace, "flight_trigger"));
+  return said.len
+             ? said
+             : TG_STR("no trigger: the process was killed, or still runs; this is the ring of its flight recorder");
+}
+
 /* ---- asking ---------------------------------------------------------------------------------- */
 
 struct part {
@@ -226,6 +244,11 @@ enum tg_err tg__json_report(struct tg_trace *t, const struct tg__show_options *o
         tg__out_text(out, "null\n");
     }
     tg__out_text(out, "},\n");
+    if (tg__report_why(&r).len) {
+      tg__out_text(out, "\"why\":\"");
+      tg__json_body(out, tg__report_why(&r));
+      tg__out_text(out, "\",\n");
+    }
     tg__put_findings_json(r.parts[TG__REPORT_FINDINGS], step_ns(&r), NAN, out);
     tg__out_text(out, ",\n\"next\":\"");
     tg__json_body(out, (struct tg__str){r.next.buf, (uint32_t)r.next.len});

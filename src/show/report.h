@@ -35,6 +35,9 @@ void tg__report_free(struct tg__report *r);
 /* The figure of a statistic ("p50", "mean") of the steps of the rank shown; TG_NULL_INT. */
 int64_t tg__report_step(const struct tg__report *r, const char *statistic, const char *column);
 
+/* Why a flight recorder wrote this file; empty: it was not one. */
+struct tg__str tg__report_why(const struct tg__report *r);
+
 /* Cells by name; unknown where the table has no such column. */
 int64_t tg__cell_int(const struct tg_table *t, size_t row, const char *column);
 double tg__cell_real(const struct tg_table *t, size_t row, const char *column);

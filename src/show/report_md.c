@@ -29,6 +29,10 @@ static void put_headline(const struct tg__report *r, struct tg__out *out) {
   if (!r->is_valid) tg__out_text(out, ". **Invariants broken: please report**");
   const struct tg_table *const losses = r->parts[TG__REPORT_LOSSES];
   if (losses && losses->rows) tg__out_format(out, ". %zu kinds of loss: see below", losses->rows);
+  if (tg__report_why(r).len) {
+    tg__out_text(out, "\n\n**Why it was written:** ");
+    tg__put_md(out, tg__report_why(r));
+  }
   tg__out_text(out, "\n\n");
 }
 

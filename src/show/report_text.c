@@ -166,6 +166,14 @@ static void put_title(const struct page *p) {
   tg__out_char(p->out, '\n');
 }
 
+/* Of a flight recorder. */
+static void put_why(const struct page *p) {
+  const struct tg__str why = tg__report_why(p->r);
+  if (!why.len) return;
+  put_label(p, "why");
+  tg__put_wrapped(p->out, why, LABEL, p->width - LABEL, 4);
+}
+
 static int64_t count_losses(const struct tg_table *t, const char *kind) {
   int64_t sum = 0;
   for (size_t i = t ? tg__find_row(t, "kind", kind, 0) : SIZE_MAX; i != SIZE_MAX;
@@ -544,6 +552,7 @@ void tg__report_print(const struct tg__report *r, const struct tg__show_options 
                                   : wanted > WIDTH_MAX ? WIDTH_MAX
                                                        : wanted};
   put_title(&p);
+  put_why(&p);
   put_health(&p);
   tg__report_run_print(r, o, LABEL, p.width, out);
   if (put_report_steps(&p)) put_parts(&p);

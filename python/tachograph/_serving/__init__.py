@@ -1,0 +1,1 @@
+"""Requests to a server: measuring, middleware, metrics, replay."""

@@ -1,0 +1,1 @@
+"""What trainers call: when to record, and where the answer goes."""

@@ -1,0 +1,267 @@
+"""The flight recorder: what triggers it, what its copies hold and say, and what it leaves behind."""
+
+import glob
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import tachograph as tg
+from forks import Forks
+from tachograph import _record
+from tachograph._flight import ring_recorder, triggers
+
+
+@pytest.fixture(scope="module")
+def forks():
+    with Forks("torch", "tachograph.profiler", "tachograph._flight.ring_recorder") as forks:
+        yield forks
+
+
+class Program:
+    """Steps of an optimizer."""
+
+    def __init__(self):
+        self.model = torch.nn.Linear(4, 4)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def step(self, count=1):
+        for _ in range(count):
+            self.optimizer.zero_grad()
+            self.model(torch.ones(2, 4)).sum().backward()
+            self.optimizer.step()
+
+
+def wait_for(condition):
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def why(path):
+    return next(r["json"] for r in tg.open(path).ask("document") if r["member"] == "flight_trigger").strip('"')
+
+
+# ---- triggers ------------------------------------------------------------------------------------------------
+
+
+def test_a_time_is_held_against_the_median_of_those_before():
+    _, watched = triggers.parse(["step > 3x", "request > 2s"])
+    times = watched["step"]
+    assert [times.observe(ms * 1_000_000) for ms in range(1, 17)] == [""] * 16  # 1 to 16 ms: the median is 9
+    assert times.observe(27_000_000) == ""
+    assert times.observe(27_000_001) == "a step took 27 ms, 3.0 x the median of 9 ms (limit 3 x)"
+    assert watched["request"].observe(2_000_000_000) == ""
+    assert watched["request"].observe(2_000_000_001) == "a request took 2 s, the limit is 2 s"
+
+
+def test_a_median_forgets():
+    times = triggers.parse(["step > 2x"])[1]["step"]
+    for _ in range(triggers.KEPT):
+        times.observe(1000)
+    assert times.observe(5000)
+    for _ in range(triggers.KEPT):
+        times.observe(4000)
+    assert times.observe(5000) == ""
+
+
+@pytest.mark.parametrize("word", ["step", "step > x", "requests > 3x", "Nan", "step > 3 %"])
+def test_what_is_no_trigger_is_refused(word):
+    with pytest.raises(ValueError, match="is no trigger: there are 'step > 5x'"):
+        triggers.parse([word])
+
+
+def test_times_are_read():
+    assert [triggers.seconds("last", t) for t in ("30s", 5, "2min", "500ms", "1.5")] == [30, 5, 120, 0.5, 1.5]
+    for wrong in ("soon", "0s", 0, -1):
+        with pytest.raises(ValueError, match="last="):
+            triggers.seconds("last", wrong)
+
+
+def test_a_slow_step_nan_file_and_signal_make_copies_that_say_why(tmp_path, tachograph):
+    before = signal.getsignal(signal.SIGUSR2), sys.excepthook, threading.excepthook
+    program = Program()
+    on = ["step > 300ms", "nan", "file", "signal", "exception"]
+    with tg.flight_recorder(on=on, folder=tmp_path, rest="1ms", dumps=2, budget="1M") as recorder:
+        program.step(5)
+        time.sleep(0.4)
+        program.step(2)
+        wait_for(lambda: len(recorder.dumps) == 1)
+        recorder.loss(1.0)
+        recorder.loss(torch.tensor(float("nan")))
+        wait_for(lambda: len(recorder.dumps) == 2)
+        recorder.loss(float("inf"))  # two were noticed: there are no more of this kind
+        os.kill(os.getpid(), signal.SIGUSR2)
+        wait_for(lambda: len(recorder.dumps) == 3)
+        (tmp_path / "dump").write_text('look at "this"\n')
+        wait_for(lambda: len(recorder.dumps) == 4)
+        assert recorder.suppressed == 1 and not (tmp_path / "dump").exists()
+    kinds = [os.path.basename(path).split("-")[0] for path in recorder.dumps]
+    assert kinds == ["step", "nan", "signal", "file"]
+    assert sorted(os.listdir(tmp_path)) == sorted(map(os.path.basename, recorder.dumps))  # and no ring
+    reasons = list(map(why, recorder.dumps))
+    assert "the limit is 300 ms, step " in reasons[0] and reasons[1].startswith("the loss is nan in step ")
+    assert reasons[3].endswith("dump was written: look at 'this'")
+    steps = tg.open(recorder.dumps[0]).ask("steps").to_dicts()
+    assert max(row["total_ns"] for row in steps) > 300e6 and tg.open(recorder.dumps[0]).ask("ops")
+    for words in ([], ["--format", "md"]):
+        assert f"{reasons[0][:40]}" in " ".join(tachograph("report", recorder.dumps[0], *words).stdout.split())
+    assert json.loads(tachograph("report", recorder.dumps[3], "--json").stdout)["why"] == reasons[3]
+    assert (signal.getsignal(signal.SIGUSR2), sys.excepthook, threading.excepthook) == before
+    assert all(_record.self_check().values())
+    assert not [t for t in threading.enumerate() if t.name.startswith("tachograph")]
+
+
+def test_http_takes_requests_with_the_token_from_this_machine(tmp_path):
+    def post(headers=None, body=b"", path="/dump"):
+        request = urllib.request.Request(address["url"].replace("/dump", path), data=body, headers=headers or {})
+        try:
+            return urllib.request.urlopen(request, timeout=30).status
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    with tg.flight_recorder(on=["http"], folder=tmp_path, rest="1ms", dumps=1, budget="1M") as recorder:
+        (path,) = glob.glob(str(tmp_path / "http-*.json"))
+        assert os.stat(path).st_mode & 0o777 == 0o600
+        with open(path) as file:
+            address = json.load(file)
+        token = {"Authorization": f"Bearer {address['token']}"}
+        assert address["url"].startswith("http://127.0.0.1:")
+        assert post() == 401 and post({"Authorization": "Bearer x"}) == 401
+        assert post({**token, "Host": "evil.example"}) == 403
+        assert post(token, b"x" * 1001) == 413 and post(token, path="/other") == 404
+        assert recorder.dumps == []
+        torch.ones(1).add(1)
+        assert post(token, b"p99 \x1b[2J jumped") == 202
+        wait_for(lambda: recorder.dumps)
+        assert why(recorder.dumps[0]) == "asked for over HTTP: p99 ?[2J jumped"
+        assert post(token) == 429
+    assert not glob.glob(str(tmp_path / "http-*.json"))
+
+
+def test_only_one_recorder_at_a_time(tmp_path):
+    with tg.flight_recorder(on=[], folder=tmp_path, budget="1M") as recorder:
+        with pytest.raises(RuntimeError, match="this process is being recorded already"):
+            tg.flight_recorder(on=[], folder=tmp_path)
+        with pytest.raises(RuntimeError, match="this process is being recorded already"):
+            tg.profile(backend="native").start()
+        assert recorder.dump("still there")
+    assert recorder.dump() is None
+
+
+def test_a_full_disk_costs_the_copy_and_nothing_else(tmp_path, monkeypatch):
+    def full(source, target):
+        open(target, "wb").write(b"half")
+        raise OSError(28, "No space left on device")
+
+    with tg.flight_recorder(on=[], folder=tmp_path, rest="1ms", budget="1M") as recorder:
+        monkeypatch.setattr(shutil, "copyfile", full)
+        with pytest.warns(UserWarning, match="no copy of the ring was made for this reason: first: .*No space left"):
+            assert recorder.dump("first") is None
+            time.sleep(0.01)
+        monkeypatch.undo()
+        assert recorder.dump("second") and not glob.glob(str(tmp_path / "*.part"))
+
+
+def test_a_copy_says_how_little_the_ring_holds(tmp_path):
+    with tg.flight_recorder(last="1h", on=[], folder=tmp_path, budget="256K") as recorder:
+        tensor = torch.ones(4)
+        for _ in range(4):
+            time.sleep(triggers.seconds("", "0.6"))
+            for _ in range(3000):
+                tensor.add(tensor)
+        assert "of 3600: a budget of " in why(recorder.dump("now"))
+
+
+def test_folders_keep_the_newest(tmp_path):
+    for i in range(6):
+        for name in (f"step-{i}-host-1.tacho", f"ring-{ring_recorder._who().rsplit('-', 1)[0]}-{10**9 + i}.tacho"):
+            (tmp_path / name).write_text("")
+            os.utime(tmp_path / name, (i, i))
+    (tmp_path / "mine.tacho").write_text("")
+    with tg.flight_recorder(on=[], folder=tmp_path, dumps=1, budget="1M") as recorder:
+        recorder.dump()
+    left = sorted(os.path.basename(p) for p in glob.glob(str(tmp_path / "*.tacho")))
+    assert left == sorted(
+        ["mine.tacho", "step-3-host-1.tacho", "step-4-host-1.tacho", "step-5-host-1.tacho", os.path.basename(recorder.dumps[0])]
+        + [f"ring-{ring_recorder._who().rsplit('-', 1)[0]}-{10**9 + 5}.tacho"]
+    )  # fmt: skip
+
+
+# ---- the end of a program ------------------------------------------------------------------------------------
+
+BEGIN = """
+import os, torch, tachograph as tg
+recorder = tg.flight_recorder(folder="flight", budget="1M", rest="1ms")
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(8):
+    optimizer.zero_grad(); model(torch.ones(2, 4)).sum().backward(); optimizer.step()
+"""
+
+
+def test_a_killed_program_leaves_its_ring(forks, tmp_path, tachograph):
+    done = forks.run(BEGIN + "os.kill(os.getpid(), 9)", cwd=tmp_path)
+    assert done.returncode != 0
+    (ring,) = (tmp_path / "flight").iterdir()
+    assert ring.name.startswith("ring-")
+    assert len(tg.open(ring).ask("steps")) >= 6
+    assert "no trigger: the process was killed, or still runs" in tachograph("report", ring).stdout
+
+
+@pytest.mark.parametrize(
+    ("end", "kind", "said"),
+    [
+        ("raise ValueError('it\\nbroke')", "exception", "ValueError: it broke"),
+        ("raise MemoryError('no room')", "oom", "MemoryError: no room"),
+        ("import threading; t = threading.Thread(target=lambda: 1 / 0); t.start(); t.join()", "exception", "ZeroDivisionError: division by zero"),
+    ],
+)  # fmt: skip
+def test_an_exception_that_nobody_caught(forks, tmp_path, end, kind, said):
+    done = forks.run(BEGIN + end, cwd=tmp_path)
+    assert said.split(":")[0] in done.stderr and "Traceback" in done.stderr
+    (path,) = (tmp_path / "flight").iterdir()
+    assert path.name.startswith(f"{kind}-1-") and why(path) == said
+
+
+def test_a_child_has_no_triggers_and_leaves_nothing(forks, tmp_path):
+    child = """
+pid = os.fork()
+if not pid:
+    assert tg.flight_recorder and recorder.dump() is None and recorder.request("signal", "x")
+    torch.ones(4).add_(1)
+    os._exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+recorder.close()
+print(os.listdir("flight"))
+"""
+    done = forks.run(BEGIN + child, cwd=tmp_path)
+    assert done.stdout == "[]\n", done
+
+
+def test_the_variable_starts_one_and_never_ends_a_program(tmp_path):
+    code = "import tachograph, os; print(sorted(n.split('-')[0] for n in os.listdir('.')))"
+
+    def run(text):
+        environment = {**os.environ, "TACHOGRAPH_FLIGHT": text}
+        return subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+
+    done = run("last=5s,budget=1M,on=step > 3x|oom,folder=.")
+    assert (done.returncode, done.stdout) == (0, "['ring']\n"), done.stderr
+    done = run("budget=64Q")
+    assert (
+        done.returncode == 0 and "TACHOGRAPH_FLIGHT='budget=64Q': not recorded: budget='64Q' is no size" in done.stderr
+    )
+    assert list(tmp_path.iterdir()) == []
