@@ -189,10 +189,18 @@ def test_wsgi_requests_end_with_their_body_or_when_it_is_closed(requests):
     assert requests.active == 1 and list(body) == [b"a", b"b"] and requests.active == 0
     body.close()
     body = call("/bad")
-    body.close()  # by a server whose client has gone
+    body.close()  # by a server that lost its client
+    begun = iter(call("/left"))
+    next(begun)
+    begun.close()
     with pytest.raises(KeyError):
         call("/raise")
-    assert [(r.name, r.ok) for r in requests.kept] == [("GET /whole", True), ("GET /bad", False), ("GET /raise", False)]
+    assert [(r.name, r.ok) for r in requests.kept] == [
+        ("GET /whole", True),
+        ("GET /bad", False),
+        ("GET /left", True),
+        ("GET /raise", False),
+    ]
     assert closed == [1, 1] and requests.active == 0
 
 
@@ -296,6 +304,36 @@ def test_saved_requests_are_sent_again_without_credentials(tmp_path):
         server.shutdown()
     assert seen == [("/a?q=1", "text/plain", b"\xff\x00a"), ("/a?q=1", "text/plain", b"b")]
     assert len(found.latencies_ms) == 1 and found.failed == 1 and "status 500" in found.first_error
+
+
+def test_the_command_replays_and_says_what_is_wrong(tachograph, tmp_path):
+    import http.server
+    import sys
+
+    path = tmp_path / "r.jsonl"
+    path.write_text(json.dumps({"method": "GET", "target": "/a"}) + "\n")
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    env = {"TACHOGRAPH_PYTHON": sys.executable}
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        done = tachograph("replay", path, url, "--repeat", "3", env=env)
+        assert done.returncode == 0 and done.stdout.startswith("3 requests at 1 at once in "), done
+        server.shutdown()
+    done = tachograph("replay", path, url, env=env)  # nobody listens any more
+    assert done.returncode == 1 and done.stdout.startswith("no request was answered, 1 failed; the first failure: ")
+    assert json.loads(tachograph("replay", path, url, "--json", env=env).stdout)["failed"] == 1
+    assert "begins with http" in tachograph("replay", path, "x", env=env).stderr
+    done = tachograph("replay", "none", url, env=env)
+    assert done.returncode == 4 and "none: No such file" in done.stderr
 
 
 @pytest.mark.parametrize("line", ["{", "[]", '{"method": "GET"}', '{"method": "GET", "target": "/", "body": "%"}'])

@@ -84,6 +84,9 @@ class _Body:
     def __iter__(self) -> Iterator[bytes]:
         try:
             yield from self._body
+        except GeneratorExit:  # the client has gone; that is no failure of the application
+            self._end(None)
+            raise
         except BaseException as error:
             self._end(error)
             raise

@@ -33,6 +33,8 @@ class Replay(NamedTuple):
     def __str__(self) -> str:
         rate = (len(self.latencies_ms) + self.failed) / max(self.seconds, 1e-9)
         error = f"; the first failure: {self.first_error}" if self.failed else ""
+        if not self.latencies_ms:
+            return f"no request was answered, {self.failed} failed{error}"
         return (
             f"{len(self.latencies_ms)} requests at {self.concurrency} at once in {self.seconds:.3g} s ({rate:.1f} a second): "
             f"p50 {self.percentile(50):.3g} ms, p95 {self.percentile(95):.3g} ms, p99 {self.percentile(99):.3g} ms, "

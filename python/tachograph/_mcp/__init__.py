@@ -1,0 +1,1 @@
+"""`tachograph mcp`: the questions as tools of the Model Context Protocol."""
