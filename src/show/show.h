@@ -8,6 +8,7 @@
 
 struct tg__columns;
 struct tg__view;
+struct tg__series_set;
 struct tg__show_options {
   unsigned width; /* columns of the terminal, 0 = unlimited */
   bool color;
