@@ -37,8 +37,9 @@ def find_browser():
     return path, None if path else "no chromium is installed (tools/deps.sh browser)"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
+    """Ends with the module: else Playwright's event loop runs in all later tests of the process, also asyncio's."""
     path, missing = find_browser()
     if missing:
         pytest.skip(missing)
