@@ -439,7 +439,9 @@ def test_steps_are_found_recorded_and_priced(program, tmp_path):
     assert ops["aten::addmm"] == 2 * 12  # two layers a step, in the window and nowhere else
 
 
-@pytest.mark.parametrize("end, status", [("raise", 1), ("kill", 128 + signal.SIGKILL)])
+@pytest.mark.parametrize(
+    "end, status", [pytest.param("raise", 1, marks=pytest.mark.long), ("kill", 128 + signal.SIGKILL)]
+)
 def test_what_was_recorded_survives_the_end_of_the_program(program, tmp_path, end, status):
     pytest.importorskip("torch")
     native_or_skip(end)

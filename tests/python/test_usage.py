@@ -61,11 +61,17 @@ def run_script(forks, script, folder, backend):
     )
 
 
+# Scripts that every run makes under torch's collector too, where there is another: a window, steps, exports, tables,
+# labels of modules, an import in torch's place.
+KINETO = {"e01_whole_epoch", "e03_scheduled", "e04_three_exports", "e06_two_tables", "l01_names_in_torch"}
+
+
 def marks(script, backend):
-    """Two ranks under torch's collector are a long test: two processes that import torch and all of its collector."""
+    """Two ranks are a long test: processes that import torch each. So is what torch's collector records once more."""
     if script in TIMED:
         return [pytest.mark.timing]
-    return [pytest.mark.long] if script.endswith("_ranks") and backend == "kineto" and len(BACKENDS) > 1 else []
+    is_second = backend == "kineto" and len(BACKENDS) > 1 and script not in KINETO
+    return [pytest.mark.long] if is_second or script.endswith("_ranks") else []
 
 
 @pytest.mark.parametrize(
