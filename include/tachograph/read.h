@@ -248,6 +248,23 @@ TG_API enum tg_err tg_report(struct tg_trace *trace, const char *format, unsigne
 TG_API enum tg_err tg_findings_write(struct tg_trace *trace, double step_ns, tg_write_fn *write, void *ctx,
                                      struct tg_error *error);
 
+/* ---- what recording costs -------------------------------------------------------------------- */
+
+/* Median of some values, and the interval that holds it in 95 of 100 cases: low and high are -1 below six values, all
+ * three without any. Sorts the values. */
+struct tg_median {
+  int64_t median, low, high;
+};
+TG_API struct tg_median tg_median_of(int64_t *values, size_t count);
+/* By how many percent steps take longer with recording than without, from durations of both, and the 95 % interval of
+ * that. NaN where they do not say: fewer than six steps of a kind, an interval wider than 5 points and a third of the
+ * overhead to each side, or steps that are shorter with recording. Sorts both. */
+struct tg_overhead {
+  double percent, low, high;
+};
+TG_API struct tg_overhead tg_overhead_of(int64_t *with_ns, size_t with_count, int64_t *without_ns,
+                                         size_t without_count);
+
 #ifdef __cplusplus
 }
 #endif

@@ -309,9 +309,15 @@ static enum tg_err pack_recording(struct run *r, struct tg__run_log *log, struct
 
 static bool to_stderr(void *ctx, const char *bytes, size_t len) { return fwrite(bytes, 1, len, stderr) == len; }
 
+/* Of the CPU time of the steps' thread: what else the machine does is not in it. */
+static struct tg_overhead overhead_of(const struct tg__run_log *log) {
+  return tg_overhead_of(log->cpu_with.ns, log->cpu_with.count, log->cpu_without.ns, log->cpu_without.count);
+}
+
 static void print_overhead(struct tg__run_log *log) {
-  const struct tg__run_median with = tg__run_median_of(&log->with), without = tg__run_median_of(&log->without);
-  const struct tg__run_inflation cost = tg__run_log_cost(log);
+  const struct tg_median with = tg_median_of(log->with.ns, log->with.count);
+  const struct tg_median without = tg_median_of(log->without.ns, log->without.count);
+  const struct tg_overhead cost = overhead_of(log);
   char a[32], b[32];
   if (!log->window_began) return;
   if (with.low < 0 || without.low < 0) {
@@ -441,8 +447,9 @@ static void put_findings(const struct run *r, int64_t step_ns, struct tg__out *o
 static void print_json(struct run *r, struct tg__run_log *log) {
   struct tg__out out = {0};
   struct tg__jsonw w = {.out = &out};
-  const struct tg__run_median with = tg__run_median_of(&log->with), without = tg__run_median_of(&log->without);
-  const struct tg__run_inflation cost = tg__run_log_cost(log);
+  const struct tg_median with = tg_median_of(log->with.ns, log->with.count);
+  const struct tg_median without = tg_median_of(log->without.ns, log->without.count);
+  const struct tg_overhead cost = overhead_of(log);
   tg__json_open(&w, '{');
   tg__json_key(&w, "file");
   tg__json_cstr(&w, r->packed ? r->file : NULL);

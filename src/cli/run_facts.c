@@ -1,6 +1,7 @@
 /* How a run went, as its recording keeps it: the end of the program, and its steps outside the window, of which
  * nothing but the time is known. */
 #include "cli/run_log.h"
+#include "tachograph/read.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -40,7 +41,7 @@ static void put_ending(struct tg__jsonw *w, const struct tg__run_log *log, int s
 
 static void put_steps(struct tg__jsonw *w, const char *steps, const char *median, struct tg__raw_session_steps *s) {
   put_count(w, steps, (int64_t)s->count);
-  put_count(w, median, tg__run_median_of(s).median);
+  put_count(w, median, tg_median_of(s->ns, s->count).median);
 }
 
 void tg__run_log_facts(struct tg__run_log *log, int status, int64_t run_ns, struct tg__out *out) {

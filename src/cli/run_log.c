@@ -1,7 +1,6 @@
 /* The logs of a run's processes, read and reduced to what its end says: which steps, at what cost, what went wrong. */
 #include "cli/run_log.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -135,40 +134,4 @@ void tg__run_log_free(struct tg__run_log *log) {
   tg__free(log->cpu_without.ns);
   tg__free(log->before.ns);
   tg__free(log->after.ns);
-}
-
-/* ---- the overhead ---------------------------------------------------------------------------- */
-
-static int by_value(const void *a, const void *b) {
-  const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return (x > y) - (x < y);
-}
-
-struct tg__run_median tg__run_median_of(struct tg__raw_session_steps *steps) {
-  const size_t n = steps->count;
-  if (!n) return (struct tg__run_median){-1, -1, -1};
-  qsort(steps->ns, n, sizeof *steps->ns, by_value);
-  const int64_t median = n % 2 ? steps->ns[n / 2] : (steps->ns[n / 2 - 1] + steps->ns[n / 2]) / 2;
-  if (n < 6)
-    return (struct tg__run_median){median, -1,
-                                   -1}; /* all of them together hold the median in less than 95 of 100 cases */
-  const size_t below = (size_t)(((double)n - 1.96 * sqrt((double)n)) / 2);
-  return (struct tg__run_median){median, steps->ns[below], steps->ns[n - 1 - below]};
-}
-
-enum { ANYHOW_PCT = 5 }; /* half an interval that says enough of whatever cost */
-
-struct tg__run_inflation tg__run_log_cost(struct tg__run_log *log) {
-  const struct tg__run_median with = tg__run_median_of(&log->cpu_with), without = tg__run_median_of(&log->cpu_without);
-  const struct tg__run_inflation unknown = {NAN, NAN, NAN};
-  if (with.low < 0 || without.low < 0 || without.median <= 0) return unknown;
-  /* The two series are independent: their intervals add as the sides of a right triangle. */
-  const double ratio = (double)with.median / (double)without.median, percent = 100 * (ratio - 1);
-  const double width = 100 *
-                       hypot((double)(with.high - with.low) / (double)without.median,
-                             ratio * (double)(without.high - without.low) / (double)without.median) /
-                       2;
-  /* Recording cannot make a step shorter: where it seems to, the program's own steps differ. */
-  if (width > fmax(ANYHOW_PCT, percent / 3) || percent + width < 0) return unknown;
-  return (struct tg__run_inflation){percent, percent - width, percent + width};
 }

@@ -38,16 +38,4 @@ void tg__run_log_free(struct tg__run_log *log);
  * with a zero byte. status: of the program; run_ns: from its start to its end. */
 void tg__run_log_facts(struct tg__run_log *log, int status, int64_t run_ns, struct tg__out *out);
 
-/* Median and the interval that holds it in 95 of 100 cases; low and high are -1 below six values. Sorts the values. */
-struct tg__run_median {
-  int64_t median, low, high;
-};
-struct tg__run_median tg__run_median_of(struct tg__raw_session_steps *steps);
-/* By how many percent recording makes the CPU time of a step's thread longer, and the 95 % interval of that. NaN when
- * it could not be measured: fewer than six steps of a kind, or an interval that says less than a factor of 1.5. */
-struct tg__run_inflation {
-  double percent, low, high;
-};
-struct tg__run_inflation tg__run_log_cost(struct tg__run_log *log);
-
 #endif

@@ -84,6 +84,18 @@ def build_c(folder, number, library):
     )
 
 
+def test_every_function_that_reads_is_listed_and_tested():
+    """The table of "Reading from C" has each function of the two headers, and a test in C calls it."""
+    headers = "".join((ROOT / "include/tachograph" / name).read_text() for name in ("read.h", "error.h"))
+    code = re.sub(r"/\*.*?\*/", "", headers, flags=re.S)
+    declared = set(re.findall(r"TG_API[^;(]*?\b(tg_\w+)\s*\(", code))
+    section = (ROOT / "docs/api.md").read_text(encoding="utf-8").split("## Reading from C")[1].split("\n## ")[0]
+    assert set(re.findall(r"`(tg_\w+)`", section)) == declared
+    tests = "".join(p.read_text(encoding="utf-8") for p in sorted((ROOT / "tests").glob("[tu]*/*.c")))
+    untested = {name for name in declared if not re.search(rf"\b{name}\(", tests)}
+    assert untested == {"tg_table_arrow"}  # test_show_arrow.c has what it calls
+
+
 def test_c_that_reads(folder):
     run = build_c(folder, 0, "libtachograph.so")
     done = run("trace.json.gz")
