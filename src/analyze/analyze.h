@@ -426,6 +426,8 @@ void tg__spans_add(struct tg__spans *s, int64_t start, int64_t end); /* any orde
 void tg__spans_union(struct tg__spans *s);                           /* sort and join */
 void tg__spans_intersect(const struct tg__spans *a, const struct tg__spans *b, struct tg__spans *out);
 void tg__spans_subtract(const struct tg__spans *a, const struct tg__spans *b, struct tg__spans *out);
+/* Move what of `left` lies in `s` to *part, which is empty. false: out of memory. */
+bool tg__spans_take(struct tg__spans *left, const struct tg__spans *s, struct tg__spans *part);
 int64_t tg__spans_length(const struct tg__spans *s);
 int64_t tg__spans_inside(const struct tg__spans *s, int64_t start,
                          int64_t end); /* length of the part inside a window */

@@ -24,6 +24,15 @@ enum tg_err tg__fail(struct tg_error *e, enum tg_err code, int64_t offset, const
     __attribute__((format(printf, 4, 5)));
 enum tg_err tg__no_memory(struct tg_error *e, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* TG_MEMORY: "out of memory while" doing so */
+/* In a function that checks invariants, with struct tg_error *e: return false with this sentence where one does not
+ * hold. */
+#define TG__CHECK(condition, ...)                                                                                      \
+  do {                                                                                                                 \
+    if (!(condition)) {                                                                                                \
+      tg__fail(e, TG_INTERNAL, -1, __VA_ARGS__);                                                                       \
+      return false;                                                                                                    \
+    }                                                                                                                  \
+  } while (0)
 
 /* ---- memory (mem.c, pages.c) ----------------------------------------------------------------- */
 

@@ -302,31 +302,23 @@ uint32_t tg__strings_find(const struct tg__strings *s, const char *ptr, size_t l
   return id;
 }
 
-#define CHECK(condition, ...)                                                                                          \
-  do {                                                                                                                 \
-    if (!(condition)) {                                                                                                \
-      tg__fail(e, TG_INTERNAL, -1, __VA_ARGS__);                                                                       \
-      return false;                                                                                                    \
-    }                                                                                                                  \
-  } while (0)
-
 bool tg__strings_is_valid(const struct tg__strings *s, struct tg_error *e) {
   const uint32_t count = tg__strings_count(s);
   uint64_t in_shards = 0;
   for (int i = 0; i < SHARDS; i++) {
     const struct shard *const h = &s->shards[i];
-    CHECK(!(h->cap & (h->cap - 1)) && h->count <= h->cap / 4 * 3, "strings: shard %d is too full", i);
+    TG__CHECK(!(h->cap & (h->cap - 1)) && h->count <= h->cap / 4 * 3, "strings: shard %d is too full", i);
     in_shards += h->count;
   }
-  CHECK(in_shards == count, "strings: %u ids, but %llu texts in the tables", count, (unsigned long long)in_shards);
+  TG__CHECK(in_shards == count, "strings: %u ids, but %llu texts in the tables", count, (unsigned long long)in_shards);
   for (uint32_t id = 0; id < count; id++) {
     const struct place at = probe_place_of(id);
     const struct tg__str *const block = atomic_load_explicit(&s->blocks[at.block], memory_order_acquire);
-    CHECK(block && block[at.in_block].ptr, "strings: id %u has no text", id);
+    TG__CHECK(block && block[at.in_block].ptr, "strings: id %u has no text", id);
     const struct tg__str text = block[at.in_block];
-    CHECK(text.ptr[text.len] == 0, "strings: no zero behind text %u", id);
+    TG__CHECK(text.ptr[text.len] == 0, "strings: no zero behind text %u", id);
     const uint32_t found = tg__strings_find(s, text.ptr, text.len);
-    CHECK(found == id, "strings: text %u is found as %u", id, found);
+    TG__CHECK(found == id, "strings: text %u is found as %u", id, found);
   }
   return true;
 }

@@ -143,28 +143,15 @@ static bool start_array(struct ArrowArray *a, struct tg_table *t, int64_t buffer
   return true;
 }
 
-static bool is_known(const struct tg__column *c, size_t row) {
-  switch (c->type) {
-  case TG_INT:
-    return c->ints[row] != TG_NULL_INT;
-  case TG_REAL:
-    return !isnan(c->reals[row]);
-  case TG_BOOL:
-    return c->bools[row] >= 0;
-  default:
-    return c->texts[row] != TG_NONE;
-  }
-}
-
 /* One bit a row, made only when something is unknown. */
 static bool set_validity(const struct tg__column *c, struct ArrowArray *a, struct held *h) {
   const size_t rows = (size_t)a->length;
-  for (size_t row = 0; row < rows; row++) a->null_count += !is_known(c, row);
+  for (size_t row = 0; row < rows; row++) a->null_count += !tg__cell_is_known(c, row);
   if (!a->null_count) return true;
   h->validity = tg__alloc(rows / 8 + 1);
   if (!h->validity) return false;
   for (size_t row = 0; row < rows; row++) {
-    if (is_known(c, row)) h->validity[row / 8] |= (uint8_t)(1u << row % 8);
+    if (tg__cell_is_known(c, row)) h->validity[row / 8] |= (uint8_t)(1u << row % 8);
   }
   h->buffers[0] = h->validity;
   return true;

@@ -255,10 +255,8 @@ static void divide_parts(struct work *w, struct tg__breakdown *b) {
   for (size_t i = 0; i < b->count; i++) tg__spans_add(&left, b->steps[i].start_ns, b->steps[i].end_ns);
   tg__spans_union(&left);
   for (unsigned r = 0; r < ROLE_COUNT; r++) {
-    struct tg__spans part = {0}, rest = {0};
-    tg__spans_intersect(&left, &w->roles[r], &part);
-    tg__spans_subtract(&left, &part, &rest);
-    w->failed |= left.failed || part.failed || rest.failed;
+    struct tg__spans part = {0};
+    w->failed |= !tg__spans_take(&left, &w->roles[r], &part);
     for (size_t i = 0; i < b->count; i++) {
       struct tg__step_cost *const s = &b->steps[i];
       const int64_t ns = tg__spans_inside(&part, s->start_ns, s->end_ns);
@@ -266,8 +264,6 @@ static void divide_parts(struct work *w, struct tg__breakdown *b) {
       if (r == ROLE_LABEL) s->label_ns = ns;
     }
     tg__spans_free(&part);
-    tg__spans_free(&left);
-    left = rest;
   }
   for (size_t i = 0; i < b->count; i++)
     b->steps[i].part_ns[TG__PART_OTHER] = tg__spans_inside(&left, b->steps[i].start_ns, b->steps[i].end_ns);

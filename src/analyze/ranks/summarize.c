@@ -131,15 +131,11 @@ static void divide_steps(struct work *w) {
   for (uint32_t i = 0; i < r->step_count; i++) tg__spans_add(&left, r->steps[i].start_ns, r->steps[i].end_ns);
   tg__spans_union(&left);
   for (unsigned s = 0; s < TG__SHARE_REST; s++) {
-    struct tg__spans part = {0}, rest = {0};
-    tg__spans_intersect(&left, &w->shares[s], &part);
-    tg__spans_subtract(&left, &part, &rest);
-    w->failed |= left.failed || part.failed || rest.failed;
+    struct tg__spans part = {0};
+    w->failed |= !tg__spans_take(&left, &w->shares[s], &part);
     for (uint32_t i = 0; i < r->step_count; i++)
       r->steps[i].share_ns[s] = tg__spans_inside(&part, r->steps[i].start_ns, r->steps[i].end_ns);
     tg__spans_free(&part);
-    tg__spans_free(&left);
-    left = rest;
   }
   for (uint32_t i = 0; i < r->step_count; i++)
     r->steps[i].share_ns[TG__SHARE_REST] = tg__spans_inside(&left, r->steps[i].start_ns, r->steps[i].end_ns);

@@ -105,6 +105,16 @@ void tg__spans_subtract(const struct tg__spans *a, const struct tg__spans *b, st
   }
 }
 
+bool tg__spans_take(struct tg__spans *left, const struct tg__spans *s, struct tg__spans *part) {
+  struct tg__spans rest = {0};
+  tg__spans_intersect(left, s, part);
+  tg__spans_subtract(left, part, &rest);
+  const bool ok = !left->failed && !part->failed && !rest.failed;
+  tg__spans_free(left);
+  *left = rest;
+  return ok;
+}
+
 int64_t tg__spans_length(const struct tg__spans *s) {
   uint64_t length = 0;
   for (size_t i = 0; i < s->count; i++) length += (uint64_t)s->items[i].end - (uint64_t)s->items[i].start;
