@@ -21,7 +21,9 @@ static bool kernel_spans(const struct tg__facts *f, int64_t device, struct tg__s
     const struct tg__track *track = &t->tracks[k];
     if (track->device != device) continue;
     TG__EACH (i, tg__slices_of(track)) {
-      if (tg__slice_class(t, i) != TG__CLASS_KERNEL) continue;
+      const enum tg__class cls = tg__slice_class(t, i);
+      const bool is_other = cls == TG__CLASS_DEVICE_OTHER && strcmp(tg__kernel_type(t, i), "MEMORY") != 0;
+      if (cls != TG__CLASS_KERNEL && !is_other) continue;
       tg__spans_add(out, t->slices.start_ns[i], tg__slice_end(t, i));
       any = true;
     }

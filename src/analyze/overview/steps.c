@@ -9,7 +9,9 @@ enum {
   NAME_STEP = 4,
   NAME_COLLECTIVE = 8,
   NAME_COLLECTIVE_KERNEL = 16,
-  NAME_LABEL = 32
+  NAME_LABEL = 32,
+  NAME_OTHER_COPY = 64, /* of a vendor without finer categories: what its name says it is */
+  NAME_OTHER_COLLECTIVE = 128
 };
 
 /* What one step launched on devices. */
@@ -28,6 +30,8 @@ struct work {
   int64_t *loose_ends; /* ends of device work that no step launched */
   size_t loose_count, loose_cap;
   bool has_kernels; /* even if they took no time */
+  bool has_others;  /* device work without finer categories counts: not where the whole recording is the step, as the
+                       TensorBoard view has it, which knew no such devices */
   bool failed;
 };
 
@@ -53,6 +57,9 @@ static uint8_t name_kind(struct work *w, uint32_t id) {
   if (is_host_collective(name)) kind |= NAME_COLLECTIVE;
   if (tg__name_is_label(name)) kind |= NAME_LABEL;
   if (tg__name_is_collective_kernel(name)) kind |= NAME_COLLECTIVE_KERNEL;
+  const char *const type = tg__kernel_type_by_name(name);
+  if (strcmp(type, "MEMORY") == 0) kind |= NAME_OTHER_COPY;
+  if (strcmp(type, "COMMUNICATION") == 0) kind |= NAME_OTHER_COLLECTIVE;
   return w->names[id] = kind;
 }
 
@@ -60,6 +67,13 @@ static unsigned part_role_of(struct work *w, uint32_t slice, enum tg__class cls)
   switch (cls) {
   case TG__CLASS_KERNEL:
     return name_kind(w, w->t->slices.name[slice]) & NAME_COLLECTIVE_KERNEL ? TG__PART_COMMUNICATION : TG__PART_KERNEL;
+  case TG__CLASS_DEVICE_OTHER: {
+    const uint8_t kind = name_kind(w, w->t->slices.name[slice]);
+    if (!w->has_others) return ROLE_NONE;
+    return kind & NAME_OTHER_COPY         ? TG__PART_MEMCPY
+           : kind & NAME_OTHER_COLLECTIVE ? TG__PART_COMMUNICATION
+                                          : TG__PART_KERNEL;
+  }
   case TG__CLASS_MEMCPY:
     return TG__PART_MEMCPY;
   case TG__CLASS_MEMSET:
@@ -162,10 +176,6 @@ static bool find_steps(struct work *w, bool wanted, struct tg__breakdown *out) {
 
 /* ---- device work belongs to the step that launched it ---------------------------------------- */
 
-static bool is_split_device_work(enum tg__class c) { /* vendors without kernels and copies apart have no device parts */
-  return c == TG__CLASS_KERNEL || c == TG__CLASS_MEMCPY || c == TG__CLASS_MEMSET;
-}
-
 uint32_t tg__step_at(const struct tg__columns *t, uint32_t rank, int64_t ns) {
   uint32_t low = 0; /* first step that starts after ns, by (rank, start) */
   TG__PARTITION(low, t->step_count, i,
@@ -212,7 +222,9 @@ static bool assign_device_work(struct work *w, const struct tg__breakdown *b) {
   TG__EACH (k, tg__tracks_of(r)) {
     const struct tg__track *track = &t->tracks[k];
     TG__EACH (i, tg__slices_of(track)) {
-      if (!is_split_device_work(tg__slice_class(t, i)) || assign_to_steps(w, b, i)) continue;
+      const enum tg__class cls = tg__slice_class(t, i);
+      const bool counts = tg__class_is_device_work(cls) && (w->has_others || cls != TG__CLASS_DEVICE_OTHER);
+      if (!counts || assign_to_steps(w, b, i)) continue;
       if (!tg__grow((void **)&w->loose_ends, &w->loose_cap, w->loose_count + 1, sizeof *w->loose_ends)) return false;
       w->loose_ends[w->loose_count++] = tg__slice_end(t, i);
     }
@@ -298,7 +310,7 @@ static void divide_communication(struct work *w, struct tg__breakdown *b) {
 
 static enum tg_err break_down(const struct tg__columns *t, uint32_t rank, bool by_steps, struct tg__breakdown *out) {
   *out = (struct tg__breakdown){.window = {.rank = rank}};
-  struct work w = {.t = t, .rank = rank};
+  struct work w = {.t = t, .rank = rank, .has_others = by_steps};
   enum tg_err err = TG_MEMORY;
   w.names = tg__alloc((size_t)tg__strings_count(t->strings) + 1);
   if (!w.names || !find_steps(&w, by_steps, out)) goto done;
