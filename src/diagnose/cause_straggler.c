@@ -1,5 +1,6 @@
 /* One rank of a job has more work, and the others wait for it in collectives. Shows in what all of them work and
  * wait; the events of the slow one say where. */
+#include "diagnose/samples.h"
 #include "diagnose/sites.h"
 
 enum { EXCESS_PCT = 10 };
@@ -30,11 +31,29 @@ static void say_place(struct tg__facts *f, struct tg__finding *x) {
   if (longest != TG_NONE) tg__say_site(s, longest, 0, x);
 }
 
+/* Where half of what it works longer passes between two operators, that is the place: the line that was seen there, or
+ * the two lines around. */
+static bool say_stretch(struct tg__facts *f, struct tg__finding *x) {
+  struct tg__pause pause;
+  struct tg__sampled seen;
+  if (f->has_device_work || f->steps.source == TG__STEPS_RECORDING) return false;
+  tg__find_longest_pause(f, &pause);
+  tg__sample_stretches(f, &pause.when, &seen);
+  tg__spans_free(&pause.when);
+  const bool is_it =
+      2 * tg__per_step(f, pause.usual_ns) >= x->cost_ns && (seen.is_known || strstr(pause.where, ".py("));
+  if (is_it && seen.is_known)
+    TG_SAY(x->where, "%.*s", (int)seen.frame.len, seen.frame.ptr);
+  else if (is_it)
+    TG_SAY(x->where, "%s", pause.where);
+  return is_it;
+}
+
 static void report_straggler(struct tg__facts *f, const struct tg__straggler *s) {
   struct tg__finding *x =
       tg__find(f, TG__CAUSE_RANK_STRAGGLER, 100 * (s->own.busy_ns - s->others_busy_ns) / s->own.total_ns, EXCESS_PCT,
                (int64_t)(s->own.busy_ns - s->others_busy_ns));
-  say_place(f, x);
+  if (!say_stretch(f, x)) say_place(f, x);
   TG_SAY(x->evidence,
          "rank %lld works %.2f ms of a step and waits %.2f ms in collectives; the others work %.2f ms and wait %.2f ms "
          "for it",

@@ -94,11 +94,13 @@ const char *tg__each(const struct tg__facts *f) { return has_no_steps(f) ? "the"
 
 void tg__where_slice(const struct tg__facts *f, uint32_t slice, struct tg__finding *out) {
   const struct tg__str name = tg__name(f->t, f->t->slices.name[slice]);
-  const struct tg__str frame = tg__is_user_frame(name) ? (struct tg__str){"", 0} : tg__user_frame(f->t, slice);
-  if (frame.len)
-    TG_SAY(out->where, "%.*s at %.*s", (int)(name.len < 90 ? name.len : 90), name.ptr, (int)frame.len, frame.ptr);
+  struct tg__out line = {0};
+  if (!tg__is_user_frame(name)) tg__user_line(f->t, slice, &line);
+  if (line.len)
+    TG_SAY(out->where, "%.*s at %.*s", (int)(name.len < 90 ? name.len : 90), name.ptr, (int)line.len, line.buf);
   else
     TG_SAY(out->where, "%.*s", (int)name.len, name.ptr);
+  tg__out_free(&line);
 }
 
 void tg__visit(const struct tg__facts *f, tg__visitor *visit, void *ctx) {

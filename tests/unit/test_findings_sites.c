@@ -495,14 +495,23 @@ static void test_waits(void **state) {
   expect_absent(&s, "sync-logging");
 }
 
-/* Two ranks, steps of 10 ms, of which each waits so long in a collective. */
-static struct tg_table *two_ranks(int64_t first_wait_us, int64_t second_wait_us) {
+/* 4.5 ms without an operator, in which the thread was seen. */
+static void sleep_in_step(struct scene *s, uint32_t watch) {
+  call(s, "aten::relu", 5500, 10, "train.py(40): train");
+  mini_slice(s->m, watch, "python_sample", "sleep", s->at + 1100 * US, 4300 * US);
+  mini_arg_str(s->m, "Call stack", "train.py(25): pause;train.py(39): train");
+}
+
+/* Two ranks, steps of 10 ms, of which each waits so long in a collective. The second may sleep in between. */
+static struct tg_table *two_ranks(int64_t first_wait_us, int64_t second_wait_us, bool sleeps) {
   struct scene s = begin();
   const int64_t wait[2] = {first_wait_us, second_wait_us};
+  uint32_t watch = 0;
   for (int r = 0; r < 2; r++) {
     if (r) {
       mini_rank(s.m, 1);
       s.thread = mini_thread(s.m, 2, 20);
+      watch = sleeps ? mini_thread(s.m, 2, 21) : 0;
     }
     for (int i = 0; i < STEPS; i++) {
       s.at = i * STEP;
@@ -513,6 +522,7 @@ static struct tg_table *two_ranks(int64_t first_wait_us, int64_t second_wait_us)
       }
       call(&s, "aten::pad", 0, 1000, "train.py(20): load;train.py(30): train");
       inputs(&s, i ? "[[24, 90]]" : "[[24, 40]]", NULL, NULL);
+      if (r && sleeps) sleep_in_step(&s, watch);
       mini_slice(s.m, s.thread, "user_annotation", "gloo:all_reduce", s.at + STEP - wait[r] * US, wait[r] * US);
     }
   }
@@ -545,7 +555,7 @@ static void test_communication_of_the_host(void **state) {
 }
 
 static void test_straggler(void **state) {
-  struct tg_table *t = two_ranks(5000, 1000);
+  struct tg_table *t = two_ranks(5000, 1000, false);
   const size_t row = mini_row(t, "cause", "rank-straggler");
   assert_int_equal(mini_int(t, row, "rank"), 1);
   assert_int_equal(mini_int(t, row, "cost_ns"), 4000 * US);
@@ -553,14 +563,25 @@ static void test_straggler(void **state) {
   assert_string_equal(mini_cell(t, row, "where"), "aten::pad at train.py(20): load");
   assert_int_equal(count(t, "communication-not-overlapped"), 0); /* rank 0 waits for rank 1 */
   tg__table_free(t);
-  t = two_ranks(4000, 3500);
+  t = two_ranks(4000, 3500, false);
   assert_int_equal(count(t, "rank-straggler"), 0);
   assert_int_equal(count(t, "communication-not-overlapped"), 2);
   tg__table_free(t);
 }
 
+/* The cause's line, in the rank that is late. */
+static void test_straggler_that_sleeps(void **state) {
+  struct tg_table *t = two_ranks(5000, 1000, true);
+  const size_t row = mini_row(t, "cause", "rank-straggler");
+  assert_int_equal(mini_int(t, row, "rank"), 1);
+  assert_string_equal(mini_cell(t, row, "where"), "train.py(25): pause");
+  assert_int_equal(mini_int(t, row, "line"), 25);
+  tg__table_free(t);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_straggler_that_sleeps),
       cmocka_unit_test(test_loop_over_samples),
       cmocka_unit_test(test_loop_over_indexes),
       cmocka_unit_test(test_loop_of_a_worker),
