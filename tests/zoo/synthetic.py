@@ -11,7 +11,7 @@ THREAD, SAMPLER, STREAM, COMM_STREAM = 10, 11, 7, 20
 
 class Program:
     def __init__(self, device="NVIDIA A100-SXM4-80GB", capability=(8, 0)):
-        self.events, self.next_id = [], 1
+        self.events, self.next_id, self.members = [], 1, {}
         self.properties = [{
             "id": 0, "name": device, "totalGlobalMem": 80 << 30, "computeMajor": capability[0],
             "computeMinor": capability[1], "numSms": 108,
@@ -40,7 +40,7 @@ class Program:
         self.device(name, kernel_at, kernel_dur, self.next_id, **args)
 
     def write(self, path):
-        document = {"schemaVersion": 1, "deviceProperties": self.properties, "traceEvents": self.events}
+        document = {"schemaVersion": 1, "deviceProperties": self.properties, **self.members, "traceEvents": self.events}
         path.write_text(json.dumps(document))
         return path
 
@@ -305,4 +305,30 @@ def reads(op="aten::item", inner=(), call="cudaStreamSynchronize", stack="train.
         p.host("cudaMemcpyAsync", at + 510, 10, "cuda_runtime", correlation=p.next_id)
         p.device("Memcpy DtoH (Device -> Pinned)", until, 10, p.next_id, cat="gpu_memcpy")
         p.host(call, at + 530, until + 20 - at - 530, "cuda_runtime", **{"Call stack": stack})
+    return p
+
+
+def vendor_device(busy=0.5, steps=6, step=20000):
+    """A device whose work has no categories but one: computing for a part of each step, then 1 ms of copies."""
+    p = Program()
+    for i in range(steps):
+        at = i * step
+        p.step(i + 1, at, step)
+        p.host("aten::linear", at + 5, 100)
+        for name, work_at, dur in (("merge", at + 200, step * busy), ("dma_request", at + 200 + step * busy, 1000)):
+            p.next_id += 1
+            p.host("mtiaLaunch", at + 10, 5, "mtia_runtime", correlation=p.next_id)
+            p.device(name, work_at, dur, p.next_id, cat="mtia_ccp_events")
+        p.host("train.py(31): metrics", at + 200 + step * busy + 1000, step * (1 - busy) - 1300, "python_function")
+    return p
+
+
+def products_on_a_cpu(of_step=1.0, steps=6, step=10000):
+    """A product of 2 x 1000^3 operations in each step, on a CPU that does 1e12 a second."""
+    p = Program()
+    p.properties, p.members = [], {"cpuPeak": {"fp32_flop_per_s": 1e12, "bytes_per_s": 1e11, "threads": 4}}
+    for i in range(steps):
+        p.step(i + 1, i * step, step)
+        p.host("aten::mm", i * step, step * of_step,
+               **{"Input Dims": [[1000, 1000], [1000, 1000]], "Input type": ["float", "float"]})  # fmt: skip
     return p

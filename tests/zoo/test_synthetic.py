@@ -164,6 +164,40 @@ def test_waits_that_cost_nothing(tmp_path):
     assert ask(tmp_path, zoo.reads(busy=0.97))[0] == []
 
 
+def test_a_device_without_finer_categories_has_its_parts(tmp_path):
+    """10 ms of computing and 1 ms of copies in each step of 20: for 9 ms the device stands still, in Python."""
+    steps, _ = ask(tmp_path, zoo.vendor_device(), "steps")
+    assert [(s["kernel_ns"], s["memcpy_ns"], s["device_events"]) for s in steps] == [(10_000_000, 1_000_000, 2)] * 6
+    rows, _ = ask(tmp_path, zoo.vendor_device())
+    assert [r["cause"] for r in rows] == ["idle-device"] and "50.0 % of the time" in rows[0]["evidence"]
+    rows, _ = ask(tmp_path, zoo.vendor_device(busy=0.93))
+    assert rows == []
+
+
+@pytest.mark.parametrize(("name", "units", "minor", "gib", "words"), [
+    ("AMD Radeon Graphics", 104, 0, 64, "MI250"), ("", 304, 4, 192, "MI300X"), ("", 304, 4, 256, "MI325X"),
+    ("gfx942:sramecc+:xnack-", 228, 4, 128, "MI300A"), ("", 132, 0, 80, None),
+])  # fmt: skip
+def test_devices_without_a_name(tmp_path, name, units, minor, gib, words):
+    p = zoo.steady()
+    p.properties[0].update(name=name, computeMajor=9, computeMinor=minor, numSms=units, totalGlobalMem=gib << 30,
+                           warpSize=64)  # fmt: skip
+    for e in p.events:
+        if e["cat"] == "cpu_op":
+            e["args"].update({"Input Dims": [[64, 64], [64, 64]], "Input type": ["float", "float"]})
+    _, notes = ask(tmp_path, p, "roofline")
+    assert any(n.startswith(f"peaks: {words} (data sheet") for n in notes) == (words is not None), notes
+
+
+def test_all_is_well_says_what_of_the_peak(tmp_path):
+    """2e9 operations in each 10 ms are 2e11 of 1e12 a second, a fifth; in each 20 ms a tenth."""
+    rows, notes = ask(tmp_path, zoo.products_on_a_cpu())
+    assert rows == []
+    assert any("; compute-bound, at 20.0 % of the peak of the CPU, measured" in n for n in notes), notes
+    rows, notes = ask(tmp_path, zoo.products_on_a_cpu(step=20000))
+    assert any("; at 10.0 % of the peak of the CPU, measured" in n for n in notes), notes
+
+
 # Written after the rules were frozen; docs/findings.md keeps what each gave when it was run first.
 SECOND_HALF = [
     ("loader with workers too slow", lambda: zoo.loader_wait(), "loader-too-slow"),

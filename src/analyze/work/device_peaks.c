@@ -12,7 +12,6 @@ struct peak {
 static const struct peak known[] = {
 #define PEAK(...) {__VA_ARGS__},
 #include "analyze/work/device_peaks.def"
-#undef PEAK
 };
 
 /* ---- the list -------------------------------------------------------------------------------- */
@@ -104,6 +103,22 @@ static enum tg_err overrule(const struct tg__ask *a, const char *argument, doubl
   return TG_OK;
 }
 
+/* Of one that has AMD's 64 threads a warp and a name that is none. */
+static struct tg__str name_of_unnamed(const struct tg__device *d) {
+  static const struct {
+    int64_t major, minor, units, least_gib, most_gib;
+    const char *words;
+  } all[] = {
+#define UNNAMED(...) {__VA_ARGS__},
+#include "analyze/work/device_peaks.def"
+  };
+  for (size_t i = 0; d->warp_size == 64 && i < sizeof all / sizeof *all; i++)
+    if (d->compute_major == all[i].major && d->compute_minor == all[i].minor && d->sm_count == all[i].units &&
+        d->total_memory_bytes >= all[i].least_gib << 30 && d->total_memory_bytes <= all[i].most_gib << 30)
+      return (struct tg__str){all[i].words, (uint32_t)strlen(all[i].words)};
+  return TG_STR("");
+}
+
 /* The device with most entries is the first: devices of one process are alike. */
 static void peaks_of_gpu(const struct tg__columns *t, uint32_t rank, struct tg__peaks *out) {
   const struct tg__rank *r = &t->ranks[rank];
@@ -117,16 +132,20 @@ static void peaks_of_gpu(const struct tg__columns *t, uint32_t rank, struct tg__
     const int len = snprintf(text, sizeof text, "%.*s 80GB", (int)name.len, name.ptr);
     name = (struct tg__str){text, (uint32_t)len};
   }
-  tg__peaks_of_device(name, out);
+  if (!tg__peaks_of_device(name, out)) tg__peaks_of_device(name_of_unnamed(&r->devices[0]), out);
 }
 
-enum tg_err tg__peaks_of(const struct tg__columns *t, const struct tg__ask *a, uint32_t rank, bool on_device,
-                         struct tg__peaks *out, struct tg_error *e) {
+void tg__peaks_known(const struct tg__columns *t, uint32_t rank, bool on_device, struct tg__peaks *out) {
   *out = (struct tg__peaks){0};
   if (on_device)
     peaks_of_gpu(t, rank, out);
   else
     peaks_of_cpu(t, rank, out);
+}
+
+enum tg_err tg__peaks_of(const struct tg__columns *t, const struct tg__ask *a, uint32_t rank, bool on_device,
+                         struct tg__peaks *out, struct tg_error *e) {
+  tg__peaks_known(t, rank, on_device, out);
   double given = 0;
   enum tg_err err = overrule(a, "peak_tflops", 1e12, &given, e);
   for (size_t k = 1; k < TG__PRECISION_COUNT && given > 0; k++) out->flops[k] = given;

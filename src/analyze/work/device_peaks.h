@@ -15,6 +15,7 @@ struct tg__peaks {
  * overrule what is known. TG_USAGE when they are no numbers above zero. */
 enum tg_err tg__peaks_of(const struct tg__columns *t, const struct tg__ask *a, uint32_t rank, bool on_device,
                          struct tg__peaks *out, struct tg_error *e);
+void tg__peaks_known(const struct tg__columns *t, uint32_t rank, bool on_device, struct tg__peaks *out);
 /* Nothing is faster than its peak: rows of an answer with a share of it, in this column, above 100 % get a note that
  * says so. */
 void tg__note_above_peak(struct tg_table *out, const char *column);

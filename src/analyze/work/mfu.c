@@ -2,6 +2,7 @@
  * convolutions and attention, as is the custom; each precision against its own peak. */
 #include "analyze/work/device_peaks.h"
 #include "analyze/host/op_group.h"
+#include "analyze/work/flops.h"
 #include "analyze/work/roof.h"
 #include "analyze/overview/steps.h"
 
@@ -176,6 +177,40 @@ done:
   tg__breakdown_free(&b);
   tg__free(sums);
   return err;
+}
+
+static bool share_of_peak(const struct tg__roof *r, uint32_t rank, double *pct, struct tg__peaks *peaks) {
+  struct tg__breakdown b = {0};
+  struct sums *const sums =
+      tg__steps_breakdown(r->t, rank, TG__STEPS_DETECTED, &b) || !b.count ? NULL : tg__alloc(b.count * sizeof *sums);
+  struct sums all = {0};
+  if (sums) sum_up(r, rank, &b, sums);
+  for (size_t i = 0; sums && i < b.count; i++) {
+    for (unsigned k = 0; k < TG__PRECISION_COUNT; k++) {
+      all.flops[k] += sums[i].flops[k];
+      all.again[k] += sums[i].again[k];
+    }
+    all.silent_ns += sums[i].silent_ns;
+    all.all_ns += sums[i].all_ns;
+  }
+  tg__peaks_known(r->t, rank, r->on_device[rank], peaks);
+  const double model_s = ideal_s(all.flops, all.again, peaks),
+               seconds = (double)(b.window.end_ns - b.window.start_ns) / 1e9;
+  *pct = seconds > 0 ? 100 * model_s / seconds : 0;
+  const bool is_known = sums && says_enough(&all) && total(all.flops) > 0 && model_s >= 0 && *pct <= 100;
+  tg__breakdown_free(&b);
+  tg__free(sums);
+  return is_known;
+}
+
+bool tg__mfu_of(const struct tg__columns *t, uint32_t rank, double *pct, char *of, size_t size) {
+  const struct tg__ask a = {.rank = rank};
+  struct tg__roof roof;
+  struct tg__peaks peaks = {0};
+  const bool is_known = !tg__roof_open(t, &a, &roof, NULL) && share_of_peak(&roof, rank, pct, &peaks);
+  if (is_known) snprintf(of, size, "%s", peaks.source);
+  tg__roof_close(&roof);
+  return is_known;
 }
 
 enum tg_err tg__answer_mfu(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
