@@ -83,7 +83,9 @@ def test_what_a_stretch_is(tmp_path, work, doing):
     ns = {}
     for row in rows:
         ns[row["name"]] = ns.get(row["name"], 0) + row["dur_ns"]
-    assert ns.get(doing, 0) >= 0.8 * sum(ns.values()) and ns[doing] >= 60_000_000, ns
+    assert max(ns, key=lambda what: ns[what]) == doing and ns[doing] >= 60_000_000, (
+        ns
+    )  # a busy machine shows others, too
     inside = [r for r in rows if r["name"] == doing]
     assert all(any(f": {work.__name__}" in frame for frame in r["Call stack"].split(";")) for r in inside)
     if doing != "subprocess":
