@@ -18,7 +18,8 @@ struct host {
   int64_t update_from_ns,
       update_until_ns; /* the optimizer step the walk is in: what lies inside is the optimizer's, but for its closure */
   uint32_t update_track;
-  bool after_closure;
+  bool after_closure, has_closure;
+  struct tg__spans update_spans, read_spans; /* to be freed */
 };
 
 static void keep_longest(const struct tg__columns *t, uint32_t *longest, uint32_t slice) {
@@ -27,6 +28,7 @@ static void keep_longest(const struct tg__columns *t, uint32_t *longest, uint32_
 
 static void see_update(struct host *h, uint32_t slice) {
   h->updates++;
+  tg__spans_add(&h->update_spans, h->t->slices.start_ns[slice], tg__slice_end(h->t, slice));
   h->update_ns += h->t->slices.dur_ns[slice];
   h->update_from_ns = h->t->slices.start_ns[slice];
   h->update_until_ns = tg__slice_end(h->t, slice);
@@ -57,7 +59,7 @@ static void see_in_update(struct host *h, uint32_t slice, struct tg__str name) {
   const int64_t start_ns = h->t->slices.start_ns[slice];
   if (tg__is_of_closure(h->t, slice)) {
     h->gradients += tg__str_eq(name, TG_STR("torch::autograd::AccumulateGrad"));
-    h->after_closure = true;
+    h->after_closure = h->has_closure = true;
     leave_closure(h, tg__slice_end(h->t, slice));
     return;
   }
@@ -87,6 +89,7 @@ static void see_host(void *ctx, uint32_t slice, enum tg__class cls) {
   } else if (cls == TG__CLASS_OP && tg__str_eq(name, TG_STR("aten::item"))) {
     h->reads++;
     h->read_ns += h->t->slices.dur_ns[slice];
+    tg__spans_add(&h->read_spans, h->t->slices.start_ns[slice], tg__slice_end(h->t, slice));
     keep_longest(h->t, &h->read, slice);
   }
 }
@@ -98,20 +101,35 @@ static struct host look_at_host(struct tg__facts *f) {
   return h;
 }
 
-void tg__judge_scalar_reads(struct tg__facts *f) {
-  const struct host h = look_at_host(f);
-  const double share = tg__pct(h.read_ns, f->total_ns);
-  if (tg__per_step(f, h.reads) < READS_PER_STEP || share <= READS_PCT || tg__has_found(f, TG__CAUSE_PER_ELEMENT_ITEM))
-    return;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_PER_ELEMENT_ITEM, share, READS_PCT, tg__per_step(f, h.read_ns));
-  tg__where_slice(f, h.read, x);
+static void free_host(struct tg__facts *f, struct host *h) {
+  f->failed |= h->update_spans.failed || h->read_spans.failed;
+  tg__spans_free(&h->update_spans);
+  tg__spans_free(&h->read_spans);
+}
+
+static void claim_spans(const struct tg__facts *f, const struct tg__spans *s, struct tg__finding *x) {
+  for (size_t i = 0; i < s->count; i++) tg__claim(f, x, s->items[i].start, s->items[i].end);
+}
+
+static void report_scalar_reads(struct tg__facts *f, const struct host *h, double share) {
+  struct tg__finding *x = tg__find(f, TG__CAUSE_PER_ELEMENT_ITEM, share, READS_PCT, tg__per_step(f, h->read_ns));
+  tg__where_slice(f, h->read, x);
   TG_SAY(x->evidence, "%lld values %s are read with .item() or the like, %.2f ms (%.1f %%), the longest %.2f ms",
-         (long long)tg__per_step(f, h.reads), tg__per(f), tg__ms(x->cost_ns), share,
-         tg__ms(f->t->slices.dur_ns[h.read]));
+         (long long)tg__per_step(f, h->reads), tg__per(f), tg__ms(x->cost_ns), share,
+         tg__ms(f->t->slices.dur_ns[h->read]));
   TG_SAY(
       x->advice,
       "Reduce on the tensor and read once: one .tolist() or .item() after the loop instead of one for each element.");
-  tg__expect(f, x, h.read_ns, 0.7, "the time of the reads");
+  claim_spans(f, &h->read_spans, x);
+  tg__expect(f, x, h->read_ns, 0.7, "the time of the reads");
+}
+
+void tg__judge_scalar_reads(struct tg__facts *f) {
+  struct host h = look_at_host(f);
+  const double share = tg__pct(h.read_ns, f->total_ns);
+  if (tg__per_step(f, h.reads) >= READS_PER_STEP && share > READS_PCT && !tg__has_found(f, TG__CAUSE_PER_ELEMENT_ITEM))
+    report_scalar_reads(f, &h, share);
+  free_host(f, &h);
 }
 
 /* One fused call does the work of the operators of all parameters: about two and a half of them each are left in time.
@@ -123,22 +141,26 @@ static void expect_of_fused(const struct host *h, struct tg__finding *x) {
                "of the operators for each parameter, the time of two and a half is left");
 }
 
-void tg__judge_optimizer(struct tg__facts *f) {
-  const struct host h = look_at_host(f);
-  const double share = tg__pct(h.update_ns, f->total_ns);
-  if (!h.updates) {
-    tg__cannot_judge(f, TG__CAUSE_SINGLE_TENSOR_OPTIMIZER, "no Optimizer.step in the trace");
-    return;
-  }
-  if (h.sum.multi_tensor || h.sum.ops < OPTIMIZER_OPS * h.updates || share <= OPTIMIZER_PCT) return;
+static void report_optimizer(struct tg__facts *f, const struct host *h, double share) {
   struct tg__finding *x =
-      tg__find(f, TG__CAUSE_SINGLE_TENSOR_OPTIMIZER, share, OPTIMIZER_PCT, tg__per_step(f, h.update_ns));
-  tg__where_slice(f, h.update, x);
+      tg__find(f, TG__CAUSE_SINGLE_TENSOR_OPTIMIZER, share, OPTIMIZER_PCT, tg__per_step(f, h->update_ns));
+  tg__where_slice(f, h->update, x);
   TG_SAY(x->evidence,
          "the update takes %.2f ms %s (%.1f %%) in %lld operators, none of them for several tensors at once",
-         tg__ms(x->cost_ns), tg__per(f), share, (long long)tg__per_step(f, h.sum.ops));
+         tg__ms(x->cost_ns), tg__per(f), share, (long long)tg__per_step(f, h->sum.ops));
   TG_SAY(x->advice, "Build the optimizer with fused=True, or foreach=True where fused is not available.");
-  expect_of_fused(&h, x);
+  if (!f->device_bound && !h->has_closure) claim_spans(f, &h->update_spans, x);
+  expect_of_fused(h, x);
+}
+
+void tg__judge_optimizer(struct tg__facts *f) {
+  struct host h = look_at_host(f);
+  const double share = tg__pct(h.update_ns, f->total_ns);
+  if (!h.updates)
+    tg__cannot_judge(f, TG__CAUSE_SINGLE_TENSOR_OPTIMIZER, "no Optimizer.step in the trace");
+  else if (!h.sum.multi_tensor && h.sum.ops >= OPTIMIZER_OPS * h.updates && share > OPTIMIZER_PCT)
+    report_optimizer(f, &h, share);
+  free_host(f, &h);
 }
 
 /* ---- the recorder ---------------------------------------------------------------------------- */

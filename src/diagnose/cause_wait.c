@@ -51,6 +51,8 @@ struct waits {
   int64_t ns[KINDS], calls[KINDS];
   size_t steps[KINDS], last_step[KINDS]; /* in which it is called; the last of them, and one */
   uint32_t longest[KINDS], loop; /* loop: track of the steps; what other threads wait for keeps nobody waiting */
+  struct tg__finding *claimed;   /* by this finding, of this kind; NULL: only look */
+  int claimed_kind;
   int64_t until_ns; /* end of the wait the walk is in: torch.save may force to disk, too; or of the loader's next; its
                        waits are its own */
 };
@@ -79,6 +81,7 @@ static void see_wait(void *ctx, uint32_t slice, enum tg__class cls) {
   if (track == TG_NONE || (w->loop != TG_NONE && track != w->loop) || t->slices.start_ns[slice] < w->until_ns) return;
   w->until_ns = tg__slice_end(t, slice);
   if (k < 0) return;
+  if (w->claimed && k == w->claimed_kind) tg__claim(w->f, w->claimed, t->slices.start_ns[slice], w->until_ns);
   w->ns[k] += t->slices.dur_ns[slice];
   w->calls[k]++;
   const size_t step = tg__steps_begun(&w->f->steps, t->slices.start_ns[slice]);
@@ -99,6 +102,12 @@ int64_t tg__marked_waits(struct tg__facts *f) {
   int64_t sum = 0;
   for (int k = 0; k < KINDS; k++) sum += w.ns[k];
   return sum;
+}
+
+static void claim_waits(struct tg__facts *f, int kind, struct tg__finding *x) {
+  struct waits w = {.f = f, .loop = tg__loop_track(f), .until_ns = INT64_MIN, .claimed = x, .claimed_kind = kind};
+  for (int k = 0; k < KINDS; k++) w.longest[k] = TG_NONE;
+  tg__visit(f, see_wait, &w);
 }
 
 /* Waiting for another thread: where several make what is waited for, and only one of them works at any time, that is
@@ -153,6 +162,7 @@ void tg__judge_waits(struct tg__facts *f) {
     TG_SAY(x->advice, "%s", kinds[k].advice);
     if (kinds[k].cause == TG__CAUSE_LOADER_TOO_SLOW) name_turns(f, w.loop, x);
     x->is_on_average = true;
+    claim_waits(f, k, x);
     tg__expect(f, x, w.ns[k] - w.ns[k] / kinds[k].left, 0.9, kinds[k].method);
   }
 }
