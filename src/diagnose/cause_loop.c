@@ -269,6 +269,18 @@ static bool goes_over_parameters(const struct loop *l, const struct body *b) {
   return 2 * b->no_gradient_ns >= l->ns && (once_each || 2 * b->varied_ns >= l->ns);
 }
 
+/* Is a module around the loop, called more rarely than it turns? Then a cell goes along a sequence. Batches are taken
+ * apart outside of the model. */
+static bool is_in_module(const struct loop *l) {
+  const struct tg__columns *const t = l->s->f->t;
+  const struct tg__site *const top = &l->s->sites[l->top];
+  for (uint32_t i = t->slices.parent[top->slice]; i != TG_NONE; i = t->slices.parent[i]) {
+    if (tg__slice_class(t, i) != TG__CLASS_PYTHON || !(tg__meaning(l->s->f, i) & TG__NAME_MODULE)) continue;
+    if (2 * (int64_t)tg__map_get(&l->s->modules, t->slices.name[i]) < top->calls) return true;
+  }
+  return false;
+}
+
 static enum tg__cause classify_loop(const struct loop *l) {
   struct body b = {0};
   for (uint32_t i = 0; i < l->s->count; i++) {
@@ -278,9 +290,11 @@ static enum tg__cause classify_loop(const struct loop *l) {
       look_at_unbind(l, &l->s->sites[i], &b);
   }
   if (4 * b.read_ns >= l->ns) return TG__CAUSE_PER_ELEMENT_ITEM;
-  if (2 * b.module_ns >= l->ns && (2 * backward_passes(l) >= l->times || 2 * b.few_rows_ns >= b.module_ns))
+  const bool is_outside = !is_in_module(l);
+  if (2 * b.module_ns >= l->ns &&
+      (2 * backward_passes(l) >= l->times || (is_outside && 2 * b.few_rows_ns >= b.module_ns)))
     return TG__CAUSE_TINY_BATCHES;
-  if (4 * b.few_rows_ns >= l->ns && 2 * b.few_ns >= l->ns)
+  if (is_outside && 4 * b.few_rows_ns >= l->ns && 2 * b.few_ns >= l->ns)
     return TG__CAUSE_TINY_BATCHES; /* what is done with the result beside it */
   if (2 * b.module_ns >= l->ns)
     return TG__CAUSE_MANY_SMALL_OPS; /* a cell that is called for each element of a sequence */

@@ -187,6 +187,25 @@ static void test_the_same_row_in_each_turn(void **state) {
   tg__table_free(t);
 }
 
+/* The same calls inside a module that is entered once a step: a cell that goes along a sequence. */
+static void test_loop_of_a_cell(void **state) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    mini_slice(s.m, s.thread, "python_function", "nn.Module: Recurrent_0", s.at + 50 * US, 3000 * US);
+    for (int k = 0; k < 20; k++) {
+      mini_slice(s.m, s.thread, "python_function", "nn.Module: Linear_0", s.at + (100 + 100 * k) * US, 95 * US);
+      call(&s, "aten::linear", 100 + 100 * k, k ? 90 : 10, "train.py(5): forward;train.py(31): train");
+      inputs(&s, "[[2, 8], [8, 8]]", NULL, NULL);
+    }
+    call(&s, "aten::conv2d", 5000, 4000, "train.py(33): train");
+  }
+  struct tg_table *t = ask(&s);
+  assert_int_equal(count(t, "tiny-batches"), 0);
+  assert_int_equal(count(t, "many-small-ops"), 1);
+  tg__table_free(t);
+}
+
 static void test_loop_over_pieces(void **state) {
   const struct turn layer = {"aten::linear",        "train.py(5): forward;train.py(31): train",
                              "[[2, 8], [8, 8]]",    NULL,
@@ -588,6 +607,7 @@ int main(void) {
       cmocka_unit_test(test_loop_over_elements),
       cmocka_unit_test(test_loop_over_parameters),
       cmocka_unit_test(test_loop_over_pieces),
+      cmocka_unit_test(test_loop_of_a_cell),
       cmocka_unit_test(test_loop_in_a_comprehension),
       cmocka_unit_test(test_the_same_row_in_each_turn),
       cmocka_unit_test(test_loop_once_for_each_parameter),
