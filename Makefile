@@ -18,7 +18,7 @@ CONFIGURE = $(CMAKE) -S . -DCMAKE_RULE_MESSAGES=$(if $(V),ON,OFF) $(if $(CC_GIVE
 CC_GIVEN := $(filter-out default,$(origin CC))
 BUILD = MAKEFLAGS= $(CMAKE) --build $(1) -j$(J) $(if $(V),--verbose,-- --no-print-directory -s)
 
-.PHONY: help all demo test check bench fuzz accept fmt dist deps check-arm matrix clean browser layers venv venv-check build-tests package ready
+.PHONY: help all demo test check bench bars fuzz accept fmt dist deps check-arm matrix clean browser layers venv venv-check build-tests package ready
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -44,6 +44,9 @@ bench: package ## side by side with other tools (docs/performance.md)
 	$(Q)$(VENV)/python tests/bench/hta_answers.py
 	$(Q)$(VENV)/python tests/bench/recorder.py
 	$(Q)$(VENV)/python tests/bench/snapshot.py --bin $(O)/tachograph
+
+bars: ready ## record programs with a known answer, quietly and beside a busy neighbour; 40 min; PUBLIC=dir more of them
+	$(Q)TACHOGRAPH=$(abspath $(O))/tachograph $(VENV)/python tests/zoo/bars.py $(if $(PUBLIC),--public $(PUBLIC)) $(BARS)
 
 fuzz: deps-check ## libFuzzer on every target, FUZZ_SECONDS each
 	$(Q)bash tools/fuzz.sh $(FUZZ_SECONDS)
