@@ -26,6 +26,7 @@ from ._read import Column, TachographError
 
 if TYPE_CHECKING:
     from ._progress import Progress
+    from ._view import Page
 
 __version__ = _read.version
 
@@ -148,7 +149,9 @@ def open(path: str | os.PathLike[str], threads: int = 0, progress: Progress = No
     again, with bytes on disk, total -1 when unknown; when it returns False, reading stops and TachographError (code
     CANCELLED) is raised. True shows a line on standard error once a second has passed, None does so on a terminal,
     False shows nothing."""
-    return _read.open(Trace, (os.fsencode(path),), False, threads, _progress_callback(progress))
+    trace = _read.open(Trace, (os.fsencode(path),), False, threads, _progress_callback(progress))
+    trace._path = path
+    return trace
 
 
 def open_ranks(*paths: str | os.PathLike[str], threads: int = 0, progress: Progress = None) -> Trace:
@@ -253,6 +256,8 @@ class Table(_read.Table):
 class Trace(_read.Trace):
     """An open trace. Use as a context manager, or call close(). Tables stay usable after that."""
 
+    _path: str | os.PathLike[str] | None = None  # as open() was called
+
     def ask(self, question: str, **args: Any) -> Table:
         """Answer a question, e.g. ask("ops", by="shape", step="5:8", sort="self_cpu_ns", limit=10)."""
         return self._ask(Table, question, _texts(args))
@@ -275,6 +280,18 @@ class Trace(_read.Trace):
         from ._notebook import Page
 
         return Page(self._report(format, width, color))
+
+    def view(self, height: int = 720, port: int = 0) -> Page:
+        """Open the page of `tachograph view` on the trace's file: p.url for a browser on this machine; in a notebook
+        the page shows itself, so many pixels high. p.close() ends it. port: 0 = one that is free."""
+        from ._view import page_of
+
+        return page_of(self._path, height, port)
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<pre>{escape(self.report(width=110))}</pre>"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a native .tacho file, which opens at once; with a name in .tsum, what the questions about ranks need

@@ -512,5 +512,8 @@ int tg__cmd_run(struct tg__cli *c) {
   print_end(r, &log, &e);
   if (tg__cli_wants_json(c)) print_json(r, &log);
   tg__run_log_free(&log);
+  fflush(stdout);
+  const char *const file = r->file;
+  if (r->packed && tg__cli_setting(c, "view")) tg__cli_serve(c, &file, 1, 0);
   return r->status;
 }

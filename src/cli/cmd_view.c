@@ -57,6 +57,20 @@ static void say_where(const struct tg__cli *c, const struct tg__server *s) {
   fflush(stdout);
 }
 
+int tg__cli_serve(struct tg__cli *c, const char *const *paths, size_t count, int port) {
+  const struct tg__serve_options o = {
+      .paths = paths, .path_count = count, .threads = c->threads, .port = port, .web = tg__cli_setting(c, "web")};
+  struct tg_error e = {0};
+  struct tg__server *s;
+  if (tg__serve_open(&o, &s, &e)) return tg__cli_failed(c, &e, tg__serve_library() ? NULL : "tachograph report");
+  stop_on_signals(s);
+  say_where(c, s);
+  if (!tg__cli_setting(c, "no-browser") && !tg__cli_wants_json(c)) open_browser(tg__serve_url(s));
+  tg__serve_run(s);
+  tg__serve_close(s);
+  return TG__EXIT_OK;
+}
+
 int tg__cmd_view(struct tg__cli *c) {
   const char *const port = tg__cli_setting(c, "port");
   int64_t number = 0;
@@ -70,17 +84,5 @@ int tg__cmd_view(struct tg__cli *c) {
       tg__fail(&e, TG_NOT_FOUND, -1, "%s: there is no such file", c->operands[i]);
       return tg__cli_failed(c, &e, NULL);
     }
-  const struct tg__serve_options o = {.paths = c->operands,
-                                      .path_count = c->operand_count,
-                                      .threads = c->threads,
-                                      .port = (int)number,
-                                      .web = tg__cli_setting(c, "web")};
-  struct tg__server *s;
-  if (tg__serve_open(&o, &s, &e)) return tg__cli_failed(c, &e, tg__serve_library() ? NULL : "tachograph report");
-  stop_on_signals(s);
-  say_where(c, s);
-  if (!tg__cli_setting(c, "no-browser") && !tg__cli_wants_json(c)) open_browser(tg__serve_url(s));
-  tg__serve_run(s);
-  tg__serve_close(s);
-  return TG__EXIT_OK;
+  return tg__cli_serve(c, c->operands, c->operand_count, (int)number);
 }

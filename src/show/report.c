@@ -192,6 +192,9 @@ static void choose_next(struct tg__report *r, struct tg_trace *t, const struct t
   tg__out_text(&r->next, "tachograph ask ");
   put_path(r->trace, &r->next);
   tg__out_format(&r->next, " %s%s%s", tg__question_name(next.question), *next.words ? " " : "", next.words);
+  if (!r->trace->path || strcmp(r->trace->path, "-") == 0) return;
+  tg__out_text(&r->page, "tachograph view ");
+  put_path(r->trace, &r->page);
 }
 
 /* ---- the public functions -------------------------------------------------------------------- */
@@ -199,6 +202,7 @@ static void choose_next(struct tg__report *r, struct tg_trace *t, const struct t
 void tg__report_free(struct tg__report *r) {
   for (unsigned i = 0; i < TG__REPORT_PARTS; i++) tg__table_free(r->parts[i]);
   tg__out_free(&r->next);
+  tg__out_free(&r->page);
 }
 
 enum tg_err tg__report_make(struct tg_trace *t, const struct tg__show_options *o, struct tg__report *r,
@@ -210,7 +214,7 @@ enum tg_err tg__report_make(struct tg_trace *t, const struct tg__show_options *o
     if (i == TG__REPORT_STEPS) r->rank = slowest_rank(r->trace, r->parts[i]);
   }
   choose_next(r, t, o);
-  return r->next.err ? tg__no_memory(e, "reporting") : TG_OK;
+  return r->next.err || r->page.err ? tg__no_memory(e, "reporting") : TG_OK;
 }
 
 enum tg_err tg__text_report(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,

@@ -26,6 +26,7 @@ struct tg__report {
                     are its */
   struct tg__out next; /* the command to type next */
   const char *next_why;
+  struct tg__out page; /* the command that opens its page; empty where no file can be opened again */
 };
 
 /* Ask for all parts; free also after a failure. */

@@ -565,4 +565,10 @@ void tg__report_print(const struct tg__report *r, const struct tg__show_options 
   tg__put_blanks(out, LABEL);
   put_clean_in(&p, "1;36", (struct tg__str){r->next.buf, (uint32_t)r->next.len}); /* never broken: it is to be copied */
   tg__out_char(out, '\n');
+  if (!r->page.len) return;
+  tg__put_blanks(out, LABEL);
+  tg__out_text(out, "all of it and the timeline in the browser\n");
+  tg__put_blanks(out, LABEL);
+  put_clean_in(&p, "1;36", (struct tg__str){r->page.buf, (uint32_t)r->page.len});
+  tg__out_char(out, '\n');
 }

@@ -5,6 +5,7 @@ import json
 import pickle
 import re
 import shlex
+import subprocess
 
 import pytest
 
@@ -92,22 +93,36 @@ COMMANDS = [
 ]
 
 
+def serve(tachograph_path, folder, call):
+    """`view` serves on: it has worked when it prints its address, and is ended then."""
+    command = [tachograph_path, *call, "--json"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": folder}
+    with subprocess.Popen(command, **pipes) as server:
+        address = server.stdout.readline()
+        server.terminate()
+        rest, errors = server.communicate(timeout=20)
+    assert not address or json.loads(address)["url"].startswith("http://127.0.0.1:")
+    return subprocess.CompletedProcess(command, server.returncode, address + rest, errors)
+
+
 def suggested(done):
     return set(re.findall(r"(?:next: |^ *|`)(tachograph [^`\n]*)", done.stdout + done.stderr, re.M)) - {""}
 
 
 @pytest.fixture
-def try_all(tachograph, tmp_path):
+def try_all(tachograph, tachograph_path, tmp_path):
     """Type a call and what it suggests; what is suggested once is tried once."""
     tried = {}
 
-    def type_it(*call):
-        done = tachograph(*call)
-        assert done.returncode in range(5), (call, done.returncode)
+    def type_it(*typed):
+        done = tachograph(*typed)
+        assert done.returncode in range(5), (typed, done.returncode)
         for words in suggested(done):
             if words not in tried:
-                tried[words] = tachograph(*shlex.split(words)[1:])
-            assert tried[words].returncode == 0, f"{call} suggests {words}, which says: {tried[words].stderr}"
+                call = shlex.split(words)[1:]
+                views = call[0] == "view"
+                tried[words] = serve(tachograph_path, tmp_path, call) if views else tachograph(*call)
+            assert tried[words].returncode == 0, f"{typed} suggests {words}, which says: {tried[words].stderr}"
         return done
 
     return type_it, tried
