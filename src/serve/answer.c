@@ -1,4 +1,5 @@
 /* answer: the calls about the server, questions, tracks, tiles and names. */
+#include "ranks/ranks.h"
 #include "serve/host.h"
 #include "show/show.h"
 
@@ -165,13 +166,34 @@ static enum tg_err ask_questions(struct tg_table **out, struct tg_error *e) {
   return t->failed ? tg__no_memory(e, "listing the questions") : TG_OK;
 }
 
-static enum tg_err ask_any(struct tg__host *h, struct tg__hosted *t, struct asking *a, struct tg_table **out,
+/* Of the call that is being answered. */
+struct answering {
+  const struct tg__host *host;
+  const struct tg__message *message;
+};
+static bool goes_on(void *ctx) {
+  const struct answering *const a = ctx;
+  return !a->message->is_cancelled && !a->host->is_stopping;
+}
+static bool goes_on_reading(void *ctx, int64_t done, int64_t total) {
+  (void)done, (void)total;
+  return goes_on(ctx);
+}
+
+enum { SQL_STEPS_MOST = 2000000000 }; /* a minute or two */
+static enum tg_err ask_sql(struct tg__hosted *t, const char *query, struct answering *now, struct tg_table **out,
                            struct tg_error *e) {
+  const struct tg__sql_limit limit = {SQL_STEPS_MOST, goes_on, now};
+  struct tg__columns *columns;
+  if (!query) return tg__fail(e, TG_USAGE, -1, "sql needs query, a SELECT");
+  const enum tg_err err = tg__load_all_ranks(t->trace, &columns, e);
+  return err ? err : tg__sql_run_limited(columns, query, &limit, out, e);
+}
+
+static enum tg_err ask_any(struct tg__host *h, struct tg__hosted *t, struct asking *a, struct answering *now,
+                           struct tg_table **out, struct tg_error *e) {
   if (strcmp(a->question, "diff") == 0) return ask_diff(h, t, a, out, e);
-  if (strcmp(a->question, "sql") == 0) {
-    const char *const query = take_arg(a, "query");
-    return query ? tg_sql(t->trace, query, out, e) : tg__fail(e, TG_USAGE, -1, "sql needs query, a SELECT");
-  }
+  if (strcmp(a->question, "sql") == 0) return ask_sql(t, take_arg(a, "query"), now, out, e);
   return tg_ask(t->trace, a->question, a->args, a->count, out, e);
 }
 
@@ -200,8 +222,12 @@ void tg__reply_ask(struct tg__host *h, const struct tg__message *m, struct tg__r
     e = t->error;
     err = e.code ? e.code : tg__fail(&e, TG_NO_DATA, -1, "the trace is not there");
   } else if (!err) {
+    struct answering now = {h, m};
+    const struct tg_open_options watched = {.progress = goes_on_reading, .progress_ctx = &now};
     tg__lock_take(t->engine);
-    err = ask_any(h, t, &a, &table, &e);
+    tg_set_progress(t->trace, &watched);
+    err = ask_any(h, t, &a, &now, &table, &e);
+    tg_set_progress(t->trace, NULL);
     tg__lock_drop(t->engine);
   }
   if (err)

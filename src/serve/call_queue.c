@@ -50,9 +50,11 @@ void tg__queue_work(struct tg__queue *q, enum tg__lane lane) {
       tg__lock_wait(q->host->lock);
       continue;
     }
+    q->running[lane] = job;
     tg__lock_drop(q->host->lock);
     tg__message_answer(q->host, &job->message, &job->reply);
     tg__lock_take(q->host->lock);
+    q->running[lane] = NULL;
     job->next = q->done;
     q->done = job;
     tg__lock_drop(q->host->lock);
@@ -70,12 +72,17 @@ struct tg__job *tg__queue_take(struct tg__queue *q) {
   return done;
 }
 
-/* Takes waiting calls out that fit and puts them to *out. */
+static bool fits(const struct tg__job *job, uint64_t client, uint32_t id) {
+  return job->client == client && (id == TG_NONE || job->message.id == id);
+}
+
+/* Takes waiting calls out that fit and puts them to *out; those being answered are told to stop. */
 static void pull(struct tg__queue *q, uint64_t client, uint32_t id, struct tg__job **out) {
-  for (int lane = 0; lane < TG__LANES; lane++)
+  for (int lane = 0; lane < TG__LANES; lane++) {
+    if (q->running[lane] && fits(q->running[lane], client, id)) q->running[lane]->message.is_cancelled = true;
     for (struct tg__job **at = &q->waiting[lane]; *at;) {
       struct tg__job *const job = *at;
-      if (job->client != client || (id != TG_NONE && job->message.id != id)) {
+      if (!fits(job, client, id)) {
         at = &job->next;
         continue;
       }
@@ -83,6 +90,7 @@ static void pull(struct tg__queue *q, uint64_t client, uint32_t id, struct tg__j
       job->next = *out;
       *out = job;
     }
+  }
 }
 
 void tg__queue_cancel(struct tg__queue *q, uint64_t client, uint32_t id) {

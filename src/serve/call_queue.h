@@ -12,7 +12,7 @@ struct tg__job {
 };
 struct tg__queue { /* all under host->lock */
   struct tg__host *host;
-  struct tg__job *waiting[TG__LANES], *done;
+  struct tg__job *waiting[TG__LANES], *running[TG__LANES], *done;
   void (*ready)(void *ctx); /* a reply is there; from any thread, without the lock */
   void *ctx;
 };
@@ -21,7 +21,8 @@ void tg__queue_put(struct tg__queue *q, struct tg__job *job);
 /* Answers the calls of one lane until the host is stopping. */
 void tg__queue_work(struct tg__queue *q, enum tg__lane lane);
 struct tg__job *tg__queue_take(struct tg__queue *q); /* all replies so far, in no order; the caller's */
-/* A call of this client that no thread has begun: it replies with `cancelled`. */
+/* A call of this client: one that no thread has begun replies with `cancelled` at once, one that is being answered as
+ * soon as it can be stopped. */
 void tg__queue_cancel(struct tg__queue *q, uint64_t client, uint32_t id);
 void tg__queue_forget(struct tg__queue *q, uint64_t client); /* it is gone */
 void tg__job_free(struct tg__job *job);

@@ -52,6 +52,7 @@ struct tg__message {
   uint32_t id, trace;
   bool has_id;
   const struct tg__message_kind *kind;
+  volatile bool is_cancelled; /* set while it is answered: what can be stopped stops */
 };
 struct tg__reply {
   struct tg__out out;

@@ -48,6 +48,15 @@ bool tg__diff_is_page(const struct tg_table *t); /* has it? */
 
 /* sql.c: SQLite over the columns. Only the sql_*.c files and it include sqlite3.h. */
 enum tg_err tg__sql_run(struct tg__columns *t, const char *sql, struct tg_table **out, struct tg_error *e);
+/* The same, stopping with TG_CANCELLED after `steps` steps of SQLite's machine (0 = never), or when goes_on, if there
+ * is one, says false; it is asked every 100,000 steps. */
+struct tg__sql_limit {
+  uint64_t steps;
+  bool (*goes_on)(void *ctx);
+  void *ctx;
+};
+enum tg_err tg__sql_run_limited(struct tg__columns *t, const char *sql, const struct tg__sql_limit *limit,
+                                struct tg_table **out, struct tg_error *e);
 const char *tg__sql_schema(void); /* the tables and their columns, as text */
 
 /* arrow.c */

@@ -28,14 +28,21 @@ static int allow_reading(void *ctx, int action, const char *a, const char *b, co
   }
 }
 
-static int count_down(void *ctx) {
-  uint64_t *left = ctx;
-  if (*left <= STEPS_A_CALL) return 1;
-  *left -= STEPS_A_CALL;
-  return 0;
+/* Of a query that runs. */
+struct budget {
+  const struct tg__sql_limit *limit;
+  uint64_t taken; /* steps */
+  bool is_used_up;
+};
+
+static int take_steps(void *ctx) {
+  struct budget *const b = ctx;
+  b->taken += STEPS_A_CALL;
+  b->is_used_up = b->limit->steps && b->taken >= b->limit->steps;
+  return b->is_used_up || (b->limit->goes_on && !b->limit->goes_on(b->limit->ctx));
 }
 
-static sqlite3 *connect(struct tg__sql_data *data, uint64_t *steps) {
+static sqlite3 *connect(struct tg__sql_data *data, struct budget *budget) {
   sqlite3 *db = NULL;
   if (sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_MEMORY | SQLITE_OPEN_NOMUTEX, NULL) !=
       SQLITE_OK)
@@ -49,7 +56,7 @@ static sqlite3 *connect(struct tg__sql_data *data, uint64_t *steps) {
   if (sqlite3_exec(db, "PRAGMA temp_store=MEMORY", NULL, NULL, NULL) != SQLITE_OK || !tg__sql_add_tables(db, data))
     goto failed;
   sqlite3_set_authorizer(db, allow_reading, data);
-  if (*steps) sqlite3_progress_handler(db, STEPS_A_CALL, count_down, steps);
+  if (budget->limit) sqlite3_progress_handler(db, STEPS_A_CALL, take_steps, budget);
   return db;
 failed:
   sqlite3_close(db);
@@ -69,8 +76,7 @@ static enum tg_err sql_error(sqlite3 *db, struct tg_error *e) {
   case SQLITE_NOMEM:
     return tg__no_memory(e, "answering the query");
   case SQLITE_INTERRUPT:
-    return tg__fail(e, TG_CANCELLED, -1,
-                    "the query took too many steps and was stopped: narrow it by track, id or time");
+    return tg__fail(e, TG_CANCELLED, -1, "the query was stopped: narrow it by track, id or time");
   case SQLITE_AUTH:
     return tg__fail(e, TG_USAGE, -1, "only a SELECT can be run on a trace (%s)", sqlite3_errmsg(db));
   default:
@@ -225,15 +231,16 @@ static enum tg_err prepare_query(sqlite3 *db, const char *sql, sqlite3_stmt **st
   return TG_OK;
 }
 
-enum tg_err tg__sql_run_bounded(struct tg__columns *t, const char *sql, uint64_t steps, struct tg_table **out,
-                                struct tg_error *e) {
+enum tg_err tg__sql_run_limited(struct tg__columns *t, const char *sql, const struct tg__sql_limit *limit,
+                                struct tg_table **out, struct tg_error *e) {
   *out = NULL;
   const enum tg_err loaded = tg__trace_load(t, TG__COL_ALL, e);
   if (loaded) return loaded;
   struct tg__sql_data data = {.t = t};
   struct rows rows = {0};
   sqlite3_stmt *st = NULL;
-  sqlite3 *const db = connect(&data, &steps);
+  struct budget budget = {.limit = limit};
+  sqlite3 *const db = connect(&data, &budget);
   struct tg_table *const table = tg__table_new("sql");
   enum tg_err err = TG_OK;
   if (!db || !table) {
@@ -251,6 +258,9 @@ enum tg_err tg__sql_run_bounded(struct tg__columns *t, const char *sql, uint64_t
   sqlite3_close(db);
   tg__sql_data_free(&data);
   tg__free(rows.cells);
+  if (err == TG_CANCELLED && budget.is_used_up)
+    err =
+        tg__fail(e, TG_CANCELLED, -1, "the query took too many steps and was stopped: narrow it by track, id or time");
   if (err) {
     tg__table_free(table);
   } else {
@@ -261,8 +271,9 @@ enum tg_err tg__sql_run_bounded(struct tg__columns *t, const char *sql, uint64_t
 
 #else
 
-enum tg_err tg__sql_run_bounded(struct tg__columns *t, const char *sql, uint64_t steps, struct tg_table **out,
-                                struct tg_error *e) {
+enum tg_err tg__sql_run_limited(struct tg__columns *t, const char *sql, const struct tg__sql_limit *limit,
+                                struct tg_table **out, struct tg_error *e) {
+  (void)t, (void)sql, (void)limit;
   *out = NULL;
   return tg__fail(e, TG_UNSUPPORTED, -1, "this build has no SQL: build with TG_WITH_SQLITE=ON");
 }
@@ -270,5 +281,5 @@ enum tg_err tg__sql_run_bounded(struct tg__columns *t, const char *sql, uint64_t
 #endif
 
 enum tg_err tg__sql_run(struct tg__columns *t, const char *sql, struct tg_table **out, struct tg_error *e) {
-  return tg__sql_run_bounded(t, sql, 0, out, e);
+  return tg__sql_run_limited(t, sql, NULL, out, e);
 }

@@ -35,10 +35,6 @@ struct tg__sql_data {
 bool tg__sql_add_tables(struct sqlite3 *db, struct tg__sql_data *data);
 void tg__sql_data_free(struct tg__sql_data *data);
 
-/* The same as tg__sql_run, stopping with TG_CANCELLED after `steps` steps of SQLite's machine (0 = never). */
-enum tg_err tg__sql_run_bounded(struct tg__columns *t, const char *sql, uint64_t steps, struct tg_table **out,
-                                struct tg_error *e);
-
 /* ---- sql_cells.c ----------------------------------------------------------------------------- */
 
 void tg__sql_cell(struct sqlite3_context *x, struct tg__sql_data *d, enum tg__sql_table table, uint64_t row,

@@ -260,6 +260,30 @@ def test_a_65th_call_under_way_is_refused_and_a_cancelled_one_says_so(viewer):
     s.close()
 
 
+ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c"
+
+
+def test_a_query_that_never_ends_is_stopped_on_request_and_with_its_client(viewer, page):
+    if page.call("ask", question="sql", args={"query": "SELECT 1"}).get("error", {}).get("code") == "unsupported":
+        pytest.skip("a build without SQLite")
+    page.send(id=50, call="ask", question="sql", args={"query": ENDLESS})
+    time.sleep(0.3)  # it runs
+    page.send(id=51, call="cancel", of=50)
+    replies = {}
+    while len(replies) < 2:
+        reply = page.receive()
+        if "event" not in reply:
+            replies[reply["id"]] = reply
+    assert replies[51]["result"] == {} and replies[50]["error"]["code"] == "cancelled"
+    other = Socket(viewer.url)
+    other.send(id=1, call="ask", question="sql", args={"query": ENDLESS})
+    time.sleep(0.3)
+    other.close()
+    began = time.monotonic()
+    assert page.result("ask", question="sql", args={"query": "SELECT 7"})["rows"] == [[7]]
+    assert time.monotonic() - began < 10  # the query alone would have taken a minute
+
+
 def test_a_client_that_never_reads_is_dropped_and_the_others_are_served(viewer):
     deaf = Socket(viewer.url)
     deaf.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

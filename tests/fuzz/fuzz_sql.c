@@ -48,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (strcasestr(sql, "printf") || strcasestr(sql, "format")) return 0;
   struct tg_table *table;
   struct tg_error e = {0};
-  const enum tg_err err = tg__sql_run_bounded(trace(), sql, MOST_STEPS, &table, &e);
+  const enum tg_err err = tg__sql_run_limited(trace(), sql, &(struct tg__sql_limit){.steps = MOST_STEPS}, &table, &e);
   if (err == TG_INTERNAL || (err && (table || !e.text[0]))) abort();
   if (!err && !tg__table_is_valid(table, &e)) abort();
   if (!err) write_everywhere(table);

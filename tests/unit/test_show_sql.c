@@ -257,13 +257,22 @@ static void only_reading_is_allowed(void **state) {
   assert_int_equal(number("SELECT 1;"), 1);
 }
 
+static bool twice(void *ctx) { return ++*(int *)ctx <= 2; }
+
 static void a_runaway_query_is_stopped(void **state) {
   struct tg_table *t;
   struct tg_error e = {0};
   const char *endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c";
-  assert_int_equal(tg__sql_run_bounded(trace, endless, 1000000, &t, &e), TG_CANCELLED);
+  const struct tg__sql_limit million = {.steps = 1000000};
+  assert_int_equal(tg__sql_run_limited(trace, endless, &million, &t, &e), TG_CANCELLED);
   assert_null(t);
-  assert_int_equal(tg__sql_run_bounded(trace, "SELECT hex(zeroblob(60000000))", 1000000, &t, &e),
+  assert_non_null(strstr(e.text, "too many steps"));
+  int asked = 0;
+  const struct tg__sql_limit watched = {.goes_on = twice, .ctx = &asked};
+  assert_int_equal(tg__sql_run_limited(trace, endless, &watched, &t, &e), TG_CANCELLED);
+  assert_int_equal(asked, 3);
+  assert_null(strstr(e.text, "too many steps"));
+  assert_int_equal(tg__sql_run_limited(trace, "SELECT hex(zeroblob(60000000))", &million, &t, &e),
                    TG_USAGE); /* beyond 64 MiB a value */
 }
 

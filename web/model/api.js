@@ -99,6 +99,7 @@ export class Server {
     this.next = (this.next % 0xffffffff) + 1;
     const text = JSON.stringify({id, ...message});
     const promise = new Promise((resolve, reject) => this.waiting.set(id, {resolve, reject, message: text}));
+    promise.id = id;
     if (!this.socket)
       this.post(id, text);
     else if (this.socket.readyState === WebSocket.OPEN)
@@ -136,6 +137,10 @@ export class Server {
   }
 
   call(name, members = {}) { return this.send({call: name, ...members}); }
+  /* A call that is not needed any more: it fails with `cancelled`, if it can be stopped. */
+  stop(call) {
+    if (this.waiting.has(call.id)) this.send({call: "cancel", of: call.id}).catch(() => {});
+  }
   /* members: {trace, level, tiles: [row, tile, …]}. {generation, level, tiles} as decode() of tiles.js gives it. */
   async tiles(members) {
     const reply = decode(await this.send({call: "tiles", ...members}));
@@ -159,7 +164,9 @@ export class Answers {
                                                                                                 v]) => [k, String(v)]));
     const key = JSON.stringify([trace, question, Object.entries(given).sort()]);
     if (!this.kept.has(key)) {
-      const answer = this.server.call("ask", {trace, question, args: given}).then((result) => new Table(result));
+      const call = this.server.call("ask", {trace, question, args: given});
+      const answer = call.then((result) => new Table(result));
+      answer.stop = () => this.server.stop?.(call);
       answer.catch(() => this.kept.delete(key));
       this.kept.set(key, answer);
     }

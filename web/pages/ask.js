@@ -84,12 +84,16 @@ export const sql = {
       State.set({sql: area.value}, true);
       context.redraw();
     };
+    const answer = context.answers.ask(context.trace, "sql", {query});
+    const stop = h("button", {onclick: () => answer.stop()}, "stop");
+    answer.finally(() => stop.remove()).catch(() => {});
+    context.cleanup(() => answer.stop());
     return sheet(
         "SQL",
         "One SELECT over the tables of the trace; Ctrl+Enter runs it. tachograph sql --schema lists tables and columns.",
-        area, h("div", {class: "tools"}, h("button", {onclick: run}, "run")),
+        area, h("div", {class: "tools"}, h("button", {onclick: run}, "run"), stop),
         later(
-            context.answers.ask(context.trace, "sql", {query}),
+            answer,
             (table) => boundTable(
                 table, context,
                 {id: "sql-table", label: "result", columns: table.columns.map((column) => column.name)}),
