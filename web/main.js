@@ -124,12 +124,20 @@ class App {
     this.drawTop();
     this.drawNav();
   }
+  /* Bytes read of bytes, and how long the rest takes at the rate so far. */
+  reading(now) {
+    const text = `${size(now.bytes_done)}${now.bytes ? ` of ${size(now.bytes)}` : ""} read`, at = performance.now();
+    if (this.begin?.trace !== now.trace) this.begin = {trace: now.trace, at, bytes: now.bytes_done};
+    const seconds = (at - this.begin.at) / 1000, rate = (now.bytes_done - this.begin.bytes) / seconds;
+    if (!now.bytes || seconds < 0.5 || !(rate > 0)) return text;
+    return `${text}, about ${number(Math.ceil((now.bytes - now.bytes_done) / rate))} s left`;
+  }
   drawTop() {
     const now = this.shared.traces[this.trace];
     const progress = !now || now.state === "ready" ? null :
         now.state === "failed"                     ? now.error?.text ?? "could not be read" :
-        now.state === "indexing"                   ? "building the timeline" :
-                                   `${size(now.bytes_done)}${now.bytes ? ` of ${size(now.bytes)}` : ""} read`;
+        now.state === "indexing"                   ? "building the timeline; tables are there" :
+                                                     this.reading(now);
     const choice = this.shared.traces.length > 1 ?
         h("select", {
           "aria-label": "trace",
@@ -159,6 +167,16 @@ class App {
                       h("button", {onclick: () => this.command(), title: "Ctrl+K"}, "search"),
                       h("button", {"aria-label": "theme", title: "system, light or dark", onclick: () => this.nextTheme()},
                         {light: "☀", dark: "☾"}[State.get().theme] ?? "◐"));
+    if (now?.state === "reading" && now.bytes)
+      document.getElementById("top").append(h("div", {
+        class: "progress",
+        role: "progressbar",
+        "aria-label": "reading",
+        "aria-valuemin": 0,
+        "aria-valuemax": 100,
+        "aria-valuenow": Math.floor((100 * now.bytes_done) / now.bytes),
+        style: {width: `${(100 * now.bytes_done) / now.bytes}%`}
+      }));
     document.title = now ? `${now.name} – tachograph` : "tachograph";
   }
   drawNav() {

@@ -29,7 +29,7 @@ static void put_trace(const struct tg__hosted *t, size_t i, struct tg__jsonw *w)
   tg__json_bool(w, false);
   tg__json_key(w, "error");
   if (t->state == TG__TRACE_FAILED)
-    tg__json_cstr(w, t->error.text);
+    tg__reply_error_object(&t->error, w);
   else
     tg__json_null(w);
   tg__json_close(w, '}');

@@ -84,6 +84,7 @@ char *tg__json_text(struct tg__str raw, size_t *len);
 /* What the answers share: how a reply begins and ends. */
 struct tg__jsonw tg__reply_begin(struct tg__reply *r, const struct tg__message *m);
 void tg__reply_end(struct tg__reply *r, struct tg__jsonw *w);
+void tg__reply_error_object(const struct tg_error *e, struct tg__jsonw *w); /* {"code": …, "text": …} */
 void tg__reply_failed(struct tg__reply *r, const struct tg__message *m, const struct tg_error *e);
 /* The trace a call is about, in the state it needs: tiles=true: its index; else all that details need. NULL: refused.
  */

@@ -208,29 +208,43 @@ void tg__reply_end(struct tg__reply *r, struct tg__jsonw *w) {
   tg__json_close(w, '}');
 }
 
+static void put_error(struct tg__jsonw *w, const char *code, const char *text) {
+  tg__json_open(w, '{');
+  tg__json_key(w, "code");
+  tg__json_cstr(w, code);
+  tg__json_key(w, "text");
+  tg__json_cstr(w, text);
+  tg__json_close(w, '}');
+}
+
 void tg__reply_error(struct tg__reply *r, const struct tg__message *m, const char *code, const char *text) {
   struct tg__jsonw w = {.out = &r->out};
   r->out.len = 0;
   r->is_binary = false;
   begin(&w, m);
   tg__json_key(&w, "error");
-  tg__json_open(&w, '{');
-  tg__json_key(&w, "code");
-  tg__json_cstr(&w, code);
-  tg__json_key(&w, "text");
-  tg__json_cstr(&w, text);
-  tg__json_close(&w, '}');
+  put_error(&w, code, text);
   tg__json_close(&w, '}');
 }
 
-void tg__reply_failed(struct tg__reply *r, const struct tg__message *m, const struct tg_error *e) {
-  char code[32];
-  const char *const name = code_name(e->code);
+enum { CODE_MOST = 32 };
+static const char *small_letters(const char *name, char code[CODE_MOST]) {
   size_t i = 0;
-  for (; name[i] && i + 1 < sizeof code; i++)
-    code[i] = (char)(name[i] >= 'A' && name[i] <= 'Z' ? name[i] + 32 : name[i]);
+  for (; name[i] && i + 1 < CODE_MOST; i++) code[i] = (char)(name[i] >= 'A' && name[i] <= 'Z' ? name[i] + 32 : name[i]);
   code[i] = 0;
-  tg__reply_error(r, m, code, e->text[0] ? e->text : tg_err_text(e->code));
+  return code;
+}
+
+static const char *error_text(const struct tg_error *e) { return e->text[0] ? e->text : tg_err_text(e->code); }
+
+void tg__reply_error_object(const struct tg_error *e, struct tg__jsonw *w) {
+  char code[CODE_MOST];
+  put_error(w, small_letters(code_name(e->code), code), error_text(e));
+}
+
+void tg__reply_failed(struct tg__reply *r, const struct tg__message *m, const struct tg_error *e) {
+  char code[CODE_MOST];
+  tg__reply_error(r, m, small_letters(code_name(e->code), code), error_text(e));
 }
 
 struct tg__hosted *tg__reply_trace(struct tg__host *h, const struct tg__message *m, struct tg__reply *r) {
