@@ -1,5 +1,6 @@
 /* diff: two traces, B against A. */
 
+import {quantity} from "../model/format.js";
 import * as State from "../model/state.js";
 import {h} from "../view/dom.js";
 
@@ -37,11 +38,19 @@ export function draw(context) {
       later(
           answers.ask(trace, "diff", {against, by: state.by}),
           (table) =>
-              [h("p", {class: "verdict", style: {minHeight: "0"}}, table.notes[0] ?? ""),
-               boundTable(table, context, {id: "diff-table", label: "differences", cell: {change_pct: signed}})],
+              [h("p", {class: "verdict", style: {minHeight: "0", marginBottom: "12px"}}, table.notes[0] ?? ""),
+               boundTable(table, context, {
+                 id: "diff-table",
+                 label: "differences",
+                 columns: table.columns.map((column) => column.name).filter((name) => name !== "unit"),
+                 cell: {a: withUnit, b: withUnit, delta: withUnit, delta_pct: signed}
+               })],
           {id: "diff"}));
 }
-const signed = (value) =>
-    (value === null ?
-         "" :
-         h("span", {class: value > 0 ? "bad" : "good"}, `${value > 0 ? "+" : "−"}${Math.abs(value).toFixed(1)}`));
+/* A figure a row: each has a unit of its own. */
+const withUnit = (value, row) => (value === null ? "" : quantity(value, row.unit));
+const signed = (value, row) => {
+  if (value === null) return "";
+  const means = /^(slower|more)/.test(row.verdict) ? "bad" : /^(faster|fewer)/.test(row.verdict) ? "good" : "muted";
+  return h("span", {class: means}, `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(value).toFixed(1)}`);
+};

@@ -127,7 +127,9 @@ function deviceList(table) {
   return factTable(table.records().map(
       (row) =>
           [row.device === null ? `rank ${row.rank}` : `device ${row.device}`, `${percent(row.busy_pct)} busy`,
-           `${percent(row.compute_pct)} computing`, `${percent(row.idle_pct)} idle`]));
+           `${percent(row.compute_pct)} computing`,
+           h("a", {href: State.link("ask", {q: "gaps", "a.by": "cause"}), title: "what the device waits for"},
+             `${percent(row.idle_pct)} idle`)]));
 }
 function memoryList(table) {
   return factTable(table.records().map(

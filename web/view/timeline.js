@@ -295,7 +295,7 @@ export class Timeline {
         c.fillStyle = this.text;
         c.font = "600 12px system-ui, sans-serif";
         c.fillText(
-            `${line.folded ? "▸" : "▾"} ${shorten(line.text, Math.floor((this.gutter - 28) / 8))}`, 8,
+            `${line.folded ? "▸" : "▾"} ${shorten(line.text, Math.floor((this.gutter - 26) / 7.8))}`, 8,
             y + line.height / 2);
         c.fillStyle = this.css.muted;
         c.font = "11px system-ui, sans-serif";
@@ -303,7 +303,7 @@ export class Timeline {
       } else if (line.first) {
         c.fillStyle = this.text;
         c.font = "12px system-ui, sans-serif";
-        const most = Math.floor((this.gutter - 30) / 6.2);
+        const most = Math.floor((this.gutter - 30) / 6.5);
         const folds = line.track.lanes.length > 1 || line.track.lanes[0] > 1;
         c.fillText(
             `${folds ? (line.folded ? "▸ " : "▾ ") : "   "}${shorten(line.track.name || line.track.process, most)}`, 14,
@@ -336,13 +336,17 @@ export class Timeline {
     c.fillStyle = this.css.muted;
     c.fillText(`${quantity(this.t1 - this.t0, "ns")} in view`, 8, 25);
     this.stepsInView = 0;
+    let labelled = 0;
     for (const [number, start, end] of this.info.steps) {
       const x0 = Math.max(this.gutter, this.xOf(start)), x1 = Math.min(this.width, this.xOf(end));
       if (x1 <= this.gutter || x0 >= this.width) continue;
       c.fillStyle = this.stepsInView++ % 2 ? this.css.line : this.css.select;
       c.fillRect(x0, 2, Math.max(x1 - x0 - 1, 1), 13);
       c.fillStyle = this.text;
-      if (x1 - x0 > 26) c.fillText(`#${number}`, x0 + 3, 9);
+      if (x1 - x0 > 26 && x0 >= labelled) {
+        c.fillText(`#${number}`, x0 + 3, 9);
+        labelled = x0 + 26; /* steps of several ranks overlap */
+      }
     }
     c.fillStyle = this.css.line;
     c.fillRect(0, RULER - 1, this.width, 1);
