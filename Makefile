@@ -38,8 +38,9 @@ test: ready ## everything a change must pass; installs what it needs; about 2 mi
 check: deps-check browser layers venv-check ready ## layers, formats, types, sanitizers, clang, clang-tidy, every test; 20 min
 	$(Q)bash tools/check.sh
 
-bench: package ## side by side with other tools (docs/performance.md)
+bench: package build-tests ## side by side with other tools (docs/performance.md)
 	$(Q)$(VENV)/python tests/bench/bench.py
+	$(Q)$(VENV)/python tests/bench/bench_page.py --view-bench $(O)/view_bench
 	$(Q)$(VENV)/python tests/bench/every_question.py
 	$(Q)$(VENV)/python tests/bench/hta_answers.py
 	$(Q)$(VENV)/python tests/bench/recorder.py

@@ -1,6 +1,6 @@
 /* The index of rows and the tiles of a trace, timed: view_bench TRACE [threads]. Prints one JSON object: bytes a slice,
- * the time to build the index against one pass over the columns it is made from, batches of 64 tiles. Build it like a
- * unit test. */
+ * the time to build the index against one pass over the columns it is made from, batches of 64 tiles, a selection of
+ * everything, memory of the columns. Build it like a unit test. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -43,12 +43,49 @@ static void time_batches(const struct tg__view *v, struct tg__looks *looks) {
   tg__out_free(&o);
 }
 
+/* The sums of a selection of everything by name, against one pass that only adds durations by name. */
+static bool time_aggregate(const struct tg__view *v, struct tg__looks *looks) {
+  const struct tg__columns *const t = v->trace;
+  const struct tg__selection all = {.start_ns = 0, .end_ns = v->end_ns + 1, .by = "name", .limit = 500};
+  const size_t names = tg__strings_count(t->strings);
+  int64_t *const sums = tg__alloc((names + 1) * sizeof *sums), sum_ns = INT64_MAX, aggregate_ns = INT64_MAX, check = 0;
+  bool ok = sums != NULL;
+  for (int k = 0; k < ROUNDS && ok; k++) {
+    int64_t begin = tg__clock_ns();
+    for (uint32_t i = 0; i < t->slices.count; i++) sums[t->slices.name[i]] += t->slices.dur_ns[i];
+    int64_t took = tg__clock_ns() - begin;
+    check += sums[k % names];
+    if (took < sum_ns) sum_ns = took;
+    struct tg_table *table = NULL;
+    begin = tg__clock_ns();
+    ok = !tg__view_aggregate(v, looks, &all, &table, NULL);
+    took = tg__clock_ns() - begin;
+    if (took < aggregate_ns) aggregate_ns = took;
+    tg__table_free(table);
+  }
+  printf(",\"aggregate_ms\":%.2f,\"sum_by_name_ms\":%.2f,\"aggregate_over_sum\":%.2f,\"sums\":%lld",
+         (double)aggregate_ns / 1e6, (double)sum_ns / 1e6, (double)aggregate_ns / (double)sum_ns, (long long)check);
+  tg__free(sums);
+  return ok;
+}
+
+/* Of this process, as the system counts it; -1: it does not say. */
+static long anonymous_kib(void) {
+  FILE *const f = fopen("/proc/self/status", "r");
+  char line[256];
+  long kib = -1;
+  while (f && fgets(line, sizeof line, f)) sscanf(line, "RssAnon: %ld", &kib);
+  if (f) fclose(f);
+  return kib;
+}
+
 int main(int argc, char **argv) {
   struct tg__columns *t;
   struct tg_error e;
   const unsigned threads = argc > 2 ? (unsigned)atoi(argv[2]) : 1;
-  if (argc < 2 || tg__trace_open(argv[1], NULL, &t, &e) || tg__trace_load(t, TG__VIEW_COLUMNS, &e))
+  if (argc < 2 || tg__trace_open(argv[1], NULL, &t, &e) || tg__trace_load(t, TG__COL_ALL, &e))
     return fprintf(stderr, "view_bench: %s\n", argc < 2 ? "TRACE [threads]" : e.text), 1;
+  const long columns_kib = anonymous_kib();
   int64_t pass_ns = INT64_MAX, build_ns = INT64_MAX, sum = 0;
   struct tg__view *v = NULL;
   for (int k = 0; k < ROUNDS; k++) {
@@ -69,6 +106,8 @@ int main(int argc, char **argv) {
       t->slices.count, v->row_count, (double)tg__view_bytes(v) / t->slices.count, (double)build_ns / 1e6,
       (double)pass_ns / 1e6, (double)build_ns / (double)pass_ns);
   time_batches(v, &looks);
+  if (!time_aggregate(v, &looks)) return 1;
+  printf(",\"columns_kib\":%ld,\"index_bytes\":%zu", columns_kib, tg__view_bytes(v));
   printf(",\"checked\":%lld}\n", (long long)sum);
   tg__looks_close(&looks);
   tg__view_close(v);
