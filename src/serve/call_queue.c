@@ -76,7 +76,7 @@ static bool fits(const struct tg__job *job, uint64_t client, uint32_t id) {
   return job->client == client && (id == TG_NONE || job->message.id == id);
 }
 
-/* Takes waiting calls out that fit and puts them to *out; those being answered are told to stop. */
+/* Takes waiting calls out that fit and puts them to *out; those being answered are asked to stop. */
 static void pull(struct tg__queue *q, uint64_t client, uint32_t id, struct tg__job **out) {
   for (int lane = 0; lane < TG__LANES; lane++) {
     if (q->running[lane] && fits(q->running[lane], client, id)) q->running[lane]->message.is_cancelled = true;
