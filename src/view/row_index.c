@@ -19,8 +19,10 @@ bool tg__track_index_open(struct tg__track_index *ix, uint32_t blocks, uint32_t 
   ix->first = tg__alloc(blocks * sizeof *ix->first);
   ix->distances_at = tg__alloc(blocks * sizeof *ix->distances_at);
   ix->longest = tg__alloc(nodes * sizeof *ix->longest);
+  ix->most_ns = tg__alloc(blocks * sizeof *ix->most_ns);
   ix->form = tg__alloc(blocks);
-  return !blocks || (ix->busy_ns && ix->first && ix->distances_at && (ix->longest || !nodes) && ix->form);
+  return !blocks ||
+         (ix->busy_ns && ix->first && ix->distances_at && (ix->longest || !nodes) && ix->most_ns && ix->form);
 }
 
 void tg__track_index_close(struct tg__track_index *ix) {
@@ -28,6 +30,7 @@ void tg__track_index_close(struct tg__track_index *ix) {
   tg__free(ix->first);
   tg__free(ix->distances_at);
   tg__free(ix->longest);
+  tg__free(ix->most_ns);
   tg__free(ix->form);
   tg__free(ix->distances);
   *ix = (struct tg__track_index){0};
@@ -98,6 +101,7 @@ static inline __attribute__((always_inline)) void put_block(struct tg__track_ind
   const unsigned bytes = all == 1 ? 0 : all <= UINT8_MAX ? 1 : all <= UINT16_MAX ? 2 : 4;
   ix->first[at] = ids[0];
   ix->busy_ns[at] = b.busy_ns;
+  ix->most_ns[at] = b.most_ns < 0 || b.most_ns >= UINT32_MAX ? UINT32_MAX : (uint32_t)b.most_ns;
   ix->form[at] = (uint8_t)(b.longest | bytes << 4);
   ix->distances_at[at] = (uint32_t)ix->distances_len;
   if (bytes > 1) put_wide_distances(to, ids, n, bytes);

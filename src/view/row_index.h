@@ -4,7 +4,7 @@
  * The slices of a row are numbered 0 … count−1 in order of time: their *positions*. Blocks of 16 positions hold the
  * number of their first slice, the distances between the others (1, 2 or 4 bytes each, none where all are 1), their
  * busy time and which of them is longest; above them nodes of 16 blocks, of 16 nodes, …: busy time and longest slice.
- * Together 2 to 2.2 bytes a slice, 1.1 on a track of one row. */
+ * Together 2.2 to 2.4 bytes a slice, 1.4 on a track of one row. */
 #ifndef TG_ROW_INDEX_H
 #define TG_ROW_INDEX_H
 
@@ -17,6 +17,7 @@ struct tg__track_index {  /* of all rows of a track, one after the other */
   uint32_t *first;        /* slice of each block */
   uint32_t *distances_at; /* in `distances`, of each block */
   uint32_t *longest;      /* slice of each node */
+  uint32_t *most_ns;      /* of each block: its longest slice; UINT32_MAX: that or more */
   uint8_t *form; /* of each block: position of the longest (4 bits), bytes a distance 0, 1, 2, 4 (bits 4 to 6) */
   uint8_t *distances;
   size_t distances_len, distances_cap;

@@ -358,7 +358,8 @@ size_t tg__view_bytes(const struct tg__view *v) {
                  (v->trace->track_count + 1) * (sizeof *v->first_row + sizeof *v->tracks);
   for (uint32_t k = 0; k < v->trace->track_count; k++) {
     const struct tg__track_index *const ix = &v->tracks[k];
-    bytes += ix->block_count * (sizeof *ix->busy_ns + sizeof *ix->first + sizeof *ix->distances_at + sizeof *ix->form) +
+    bytes += ix->block_count * (sizeof *ix->busy_ns + sizeof *ix->first + sizeof *ix->distances_at +
+                                sizeof *ix->most_ns + sizeof *ix->form) +
              ix->node_count * (sizeof *ix->busy_ns + sizeof *ix->longest) + ix->distances_cap;
   }
   return bytes;

@@ -20,7 +20,9 @@ struct summing {
   const struct tg__selection *s;
   enum grouping by;
   struct tg__map group_of, text_of_parent; /* key → group; slice → text */
-  struct tg__strings *texts;               /* of modules and lines */
+  uint32_t *group_of_small;                /* of keys below small_count, which need no map */
+  uint64_t small_count;
+  struct tg__strings *texts; /* of modules and lines */
   struct group *groups;
   size_t count, cap;
   uint32_t *group_at; /* of each slice of the track of now */
@@ -72,8 +74,32 @@ static uint64_t key_of(struct summing *c, uint32_t slice, uint32_t track) {
   }
 }
 
+/* How many keys there can be, where they are counted from 0; else 0. */
+static uint64_t count_keys(const struct summing *c) {
+  const struct tg__columns *const t = c->v->trace;
+  switch (c->by) {
+  case BY_NAME:
+    return tg__strings_count(t->strings);
+  case BY_CLASS:
+    return TG__LOOK_COUNT;
+  case BY_CATEGORY:
+    return t->cat_count;
+  case BY_TRACK:
+    return t->track_count;
+  default:
+    return 0;
+  }
+}
+
+static bool open_small(struct summing *c) {
+  c->small_count = count_keys(c);
+  c->group_of_small = tg__alloc((c->small_count + 1) * sizeof *c->group_of_small);
+  for (uint64_t i = 0; c->group_of_small && i < c->small_count; i++) c->group_of_small[i] = TG_NONE;
+  return c->group_of_small != NULL;
+}
+
 static uint32_t group_of(struct summing *c, uint64_t key) {
-  uint32_t *const group = tg__map_slot(&c->group_of, key, TG_NONE);
+  uint32_t *const group = key < c->small_count ? &c->group_of_small[key] : tg__map_slot(&c->group_of, key, TG_NONE);
   if (group && *group != TG_NONE) return *group;
   if (!group || !tg__grow(&c->groups, &c->cap, c->count + 1, sizeof *c->groups)) {
     c->failed = true;
@@ -205,7 +231,7 @@ enum tg_err tg__view_aggregate(const struct tg__view *v, struct tg__looks *looks
   c.texts = tg__strings_new();
   c.group_at = tg__alloc(((size_t)longest_track(v->trace) + 1) * sizeof *c.group_at);
   struct tg_table *const table = tg__table_new("selection");
-  c.failed = !c.texts || !c.group_at || !table;
+  c.failed = !c.texts || !c.group_at || !table || !open_small(&c);
   for (uint32_t k = 0; k < v->trace->track_count && !c.failed; k++)
     if (!s->tracks || s->tracks[k]) add_track(&c, k);
   if (!c.failed) {
@@ -216,6 +242,7 @@ enum tg_err tg__view_aggregate(const struct tg__view *v, struct tg__looks *looks
   }
   tg__map_free(&c.group_of);
   tg__map_free(&c.text_of_parent);
+  tg__free(c.group_of_small);
   if (c.texts) tg__strings_free(c.texts);
   tg__free(c.group_at);
   tg__free(c.groups);

@@ -39,49 +39,71 @@ static void count_in(struct column *c, uint32_t slice, int64_t busy_ns, int64_t 
   c->dominant = slice;
 }
 
-/* Do the slices from the position on, `count` of them, lie inside the column? They are disjoint and in order, so it is
- * enough that the one behind them begins in it. */
-static bool lies_inside(struct sweep *s, const struct column *c, uint64_t count) {
-  const uint64_t past = s->position + count;
-  if (past >= s->row.row->count) return s->row.row->end_ns < c->end;
-  return s->row.trace->slices.start_ns[tg__row_block_first(&s->row, (uint32_t)(past >> TG__FAN_BITS))] < c->end;
+/* The first position from the sweep's on where a slice begins at ns or later: in steps that double, so that what is
+ * near costs little. */
+static uint32_t position_from(struct sweep *s, int64_t ns) {
+  const int64_t *const start = s->row.trace->slices.start_ns;
+  const uint32_t blocks = tg__blocks_of(s->row.row->count);
+  uint32_t low = (s->position >> TG__FAN_BITS) + 1, high = low; /* blocks before `low` begin before ns */
+  for (uint32_t step = 1; high < blocks && start[tg__row_block_first(&s->row, high)] < ns; step *= 2) {
+    low = high + 1;
+    high = blocks - high > step ? high + step : blocks;
+  }
+  TG__PARTITION(low, high, i, start[tg__row_block_first(&s->row, i)] < ns);
+  uint32_t p = (low - 1) << TG__FAN_BITS;
+  if (p < s->position) p = s->position;
+  while (p < s->row.row->count && p < low << TG__FAN_BITS && start_of(s, p) < ns) p++;
+  return p;
 }
 
-/* The largest block or node that begins at the position and lies inside the column; false: not even the block does. */
-static bool take_group(struct sweep *s, struct column *c) {
-  if (s->position & (TG__FAN - 1) || !lies_inside(s, c, TG__FAN)) return false;
+/* The block at the position, or the largest node that begins with it and ends before `past`. */
+static void take_group(struct sweep *s, struct column *c, uint32_t past) {
   const struct tg__track_index *const ix = s->row.index;
   const struct tg__row *const row = s->row.row;
-  uint32_t level = 0, at = s->position >> TG__FAN_BITS;
-  while (level < s->levels.count && !(at & (TG__FAN - 1)) &&
-         lies_inside(s, c, (uint64_t)1 << TG__FAN_BITS * (level + 2))) {
+  uint32_t level = 0, at = s->position >> TG__FAN_BITS, size = TG__FAN;
+  while (level < s->levels.count && !(at & (TG__FAN - 1)) && past - s->position >= (uint64_t)size << TG__FAN_BITS) {
     at >>= TG__FAN_BITS;
+    size <<= TG__FAN_BITS;
     level++;
   }
-  const uint64_t past = s->position + ((uint64_t)1 << TG__FAN_BITS * (level + 1));
   const uint32_t node = level ? s->levels.first[level - 1] + at : row->first_block + at;
-  const uint32_t longest =
-      level ? ix->longest[node] : tg__row_at(&s->row, s->position + (ix->form[node] & (TG__FAN - 1)));
   const int64_t busy = ix->busy_ns[level ? ix->block_count + node : node];
-  const bool is_one = s->position + 1 == row->count;
-  count_in(c, longest, busy, s->row.trace->slices.dur_ns[longest], is_one);
-  s->position = past < row->count ? (uint32_t)past : row->count;
+  const bool is_shorter = !level && ix->most_ns[node] != UINT32_MAX && ix->most_ns[node] <= c->most_ns;
+  const uint32_t longest = is_shorter ? c->dominant
+                           : level    ? ix->longest[node]
+                                      : tg__row_at(&s->row, s->position + (ix->form[node] & (TG__FAN - 1)));
+  count_in(c, longest, busy, is_shorter ? c->most_ns : s->row.trace->slices.dur_ns[longest], false);
+  s->position += size;
+}
+
+/* The part of the slice at the position that lies inside the column; false: it goes on behind it. */
+static bool take_part(struct sweep *s, struct column *c) {
+  const struct tg__slices *const sl = &s->row.trace->slices;
+  const uint32_t slice = tg__row_at(&s->row, s->position);
+  const int64_t start = sl->start_ns[slice], end = start + sl->dur_ns[slice];
+  const int64_t from = start > c->begin ? start : c->begin, to = end < c->end ? end : c->end;
+  count_in(c, slice, to - from, to - from, true);
+  if (end > c->end) return false;
+  s->position++;
   return true;
 }
 
-/* Everything of the row inside the column; the position stays at a slice that goes on behind it. */
+/* Everything of the row inside the column; the position stays at a slice that goes on behind it. Slices are disjoint
+ * and in order: of those that begin before its end all but the first and the last lie in it whole. */
 static void fill_column(struct sweep *s, struct column *c) {
   const struct tg__slices *const sl = &s->row.trace->slices;
-  while (s->position < s->row.row->count) {
-    const uint32_t slice = tg__row_at(&s->row, s->position);
-    const int64_t start = sl->start_ns[slice], end = start + sl->dur_ns[slice];
-    if (start >= c->end) return;
-    if (start >= c->begin && take_group(s, c)) continue;
-    const int64_t from = start > c->begin ? start : c->begin, to = end < c->end ? end : c->end;
-    count_in(c, slice, to - from, to - from, true);
-    if (end > c->end) return;
+  const uint32_t past = position_from(s, c->end);
+  if (s->position == past || !take_part(s, c)) return;
+  while (s->position + 1 < past) {
+    if (!(s->position & (TG__FAN - 1)) && past - 1 - s->position >= TG__FAN) {
+      take_group(s, c, past - 1);
+      continue;
+    }
+    const int64_t dur = sl->dur_ns[tg__row_at(&s->row, s->position)];
+    count_in(c, tg__row_at(&s->row, s->position), dur, dur, true);
     s->position++;
   }
+  if (s->position < past) take_part(s, c);
 }
 
 static void put_run(struct sweep *s, unsigned column, unsigned length, const struct column *c) {
