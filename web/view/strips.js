@@ -91,6 +91,28 @@ export function joinRuns(tile, level, view, out) {
   }
 }
 
+/* The same for slices of at least `least` pixels alone, as labels need them: most runs are narrow, and cost no object.
+ */
+export function joinWide(tile, level, view, least, out) {
+  const col = columnNs(level), origin = tile.tile * tileNs(level) - view.t0, scale = 1 / view.nsPerPx;
+  const {slice, column, length, density, n} = tile, columns = least / (col * scale);
+  let last = out[out.length - 1];
+  for (let i = 0, next; i < n; i = next) {
+    let dense = density[i];
+    for (next = i + 1; next < n && slice[next] === slice[i]; next++) dense = Math.max(dense, density[next]);
+    const past = column[next - 1] + length[next - 1];
+    const goesOn = i === 0 && last?.slice === slice[0];
+    if (past - column[i] < columns && !goesOn) continue;
+    const x0 = (origin + column[i] * col) * scale, x1 = (origin + past * col) * scale;
+    if (goesOn && x0 - last.x1 < 2)
+      Object.assign(last, {x1, density: Math.max(last.density, dense)});
+    else if (x1 - x0 > least) {
+      last = {slice: slice[i], name: tile.name[i], cls: tile.cls[i], shade: tile.shade[i], density: dense, x0, x1};
+      out.push(last);
+    }
+  }
+}
+
 /* The run of a tile at a time, or -1. */
 export function runAt(tile, level, ns) {
   const at = Math.floor((ns - tile.tile * tileNs(level)) / columnNs(level));

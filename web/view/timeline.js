@@ -7,7 +7,7 @@ import {columnNs, tileAt, tileNs, TileStore} from "../model/tiles.js";
 
 import {h, hideTip, showTip} from "./dom.js";
 import {Minimap} from "./minimap.js";
-import {inkOn, joinRuns, makePalette, paintTile, paletteAt, tilesInView} from "./strips.js";
+import {inkOn, joinRuns, joinWide, makePalette, paintTile, paletteAt, tilesInView} from "./strips.js";
 
 const RULER = 34, MOST_LABELS = 800;
 
@@ -182,11 +182,11 @@ export class Timeline {
       const row = words.subarray(k * pixels, (k + 1) * pixels);
       row.fill(background);
       seen.fill(0);
-      line.joined = [];
-      for (let tile = first; tile <= last; tile++) this.drawTile(line, level, tile, view, row, seen, keep, wanted);
-      if (!line.thin && line.track.kind !== "counter")
-        for (const slice of line.joined)
-          if (slice.x1 - slice.x0 > 34 * this.ratio) labels.push([line, slice]);
+      line.parts = [];
+      const wide = line.thin ? null : [];
+      for (let tile = first; tile <= last; tile++)
+        this.drawTile(line, level, tile, view, row, seen, keep, wanted, wide);
+      for (const slice of wide ?? []) labels.push([line, slice]);
     });
     for (const line of lines)
       for (const tile of [first - 1, last + 1]) wanted.push([level, line.row, tile]); /* one ahead on each side */
@@ -203,7 +203,7 @@ export class Timeline {
             line.thin ? line.height : line.height - 1);
     });
   }
-  drawTile(line, level, number, view, row, seen, keep, wanted) {
+  drawTile(line, level, number, view, row, seen, keep, wanted, wide) {
     let tile = this.store.get(level, line.row, number), at = level;
     if (!tile) {
       wanted.push([level, line.row, number]);
@@ -214,7 +214,8 @@ export class Timeline {
     }
     if (tile.kind === 0) {
       paintTile(row, seen, tile, at, view, this.palette, keep);
-      joinRuns(tile, at, view, line.joined);
+      line.parts.push([tile, at]);
+      if (wide) joinWide(tile, at, view, 34 * this.ratio, wide);
     } else if (tile.kind === 2)
       this.paintMarks(row, tile, at, view);
   }
@@ -526,7 +527,10 @@ export class Timeline {
     const line = lineAt(this.layout.lines, y);
     if (!line || line.kind !== "row") return null;
     const at = (x - this.gutter) * this.ratio;
-    const near = (line.joined ?? []).filter((s) => at >= s.x0 - 2 && at <= s.x1 + 2);
+    const joined = [], pixels = Math.max(1, Math.round((this.width - this.gutter) * this.ratio));
+    const view = {t0: this.t0, nsPerPx: (this.t1 - this.t0) / pixels, width: pixels};
+    for (const [tile, level] of line.parts ?? []) joinRuns(tile, level, view, joined);
+    const near = joined.filter((s) => at >= s.x0 - 2 && at <= s.x1 + 2);
     near.sort((a, b) => Math.abs((a.x0 + a.x1) / 2 - at) - Math.abs((b.x0 + b.x1) / 2 - at));
     return {line, slice: near.find((s) => at >= s.x0 && at <= s.x1) ?? near[0] ?? null};
   }
