@@ -80,8 +80,9 @@ const char *tg__cli_command(struct tg__cli *c, const char *format, ...) __attrib
 /* Where a trace lacks what was asked of it: what it does answer. NULL: err is another. */
 const char *tg__cli_instead(struct tg__cli *c, enum tg_err err, const struct tg_trace *t, const char *path);
 /* A summary has no events: says so and returns the exit status; else 0. */
-/* Serves the page of these traces until a signal ends it; the exit status. port 0: any that is free (cmd_view.c). */
-int tg__cli_serve(struct tg__cli *c, const char *const *paths, size_t count, int port);
+/* Serves the page of these traces until a signal ends it; the exit status. port 0: any that is free; slices 0: as usual
+ * (cmd_view.c). */
+int tg__cli_serve(struct tg__cli *c, const char *const *paths, size_t count, int port, int64_t slices);
 int tg__cli_needs_events(struct tg__cli *c, struct tg_trace *t, const char *path);
 
 /* ---- input and output (terminal.c) ------------------------------------------------------------- */

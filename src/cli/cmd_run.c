@@ -514,6 +514,6 @@ int tg__cmd_run(struct tg__cli *c) {
   tg__run_log_free(&log);
   fflush(stdout);
   const char *const file = r->file;
-  if (r->packed && tg__cli_setting(c, "view")) tg__cli_serve(c, &file, 1, 0);
+  if (r->packed && tg__cli_setting(c, "view")) tg__cli_serve(c, &file, 1, 0, 0);
   return r->status;
 }

@@ -57,9 +57,13 @@ static void say_where(const struct tg__cli *c, const struct tg__server *s) {
   fflush(stdout);
 }
 
-int tg__cli_serve(struct tg__cli *c, const char *const *paths, size_t count, int port) {
-  const struct tg__serve_options o = {
-      .paths = paths, .path_count = count, .threads = c->threads, .port = port, .web = tg__cli_setting(c, "web")};
+int tg__cli_serve(struct tg__cli *c, const char *const *paths, size_t count, int port, int64_t slices) {
+  const struct tg__serve_options o = {.paths = paths,
+                                      .path_count = count,
+                                      .threads = c->threads,
+                                      .slices = slices,
+                                      .port = port,
+                                      .web = tg__cli_setting(c, "web")};
   struct tg_error e = {0};
   struct tg__server *s;
   if (tg__serve_open(&o, &s, &e)) return tg__cli_failed(c, &e, tg__serve_library() ? NULL : "tachograph report");
@@ -72,17 +76,19 @@ int tg__cli_serve(struct tg__cli *c, const char *const *paths, size_t count, int
 }
 
 int tg__cmd_view(struct tg__cli *c) {
-  const char *const port = tg__cli_setting(c, "port");
-  int64_t number = 0;
+  const char *const port = tg__cli_setting(c, "port"), *const slices = tg__cli_setting(c, "slices");
+  int64_t number = 0, most = 0;
   if (!c->operand_count) return tg__cli_usage(c, "tachograph help view", "view needs a trace");
   if (port &&
       (!tg__str_to_int((struct tg__str){port, (uint32_t)strlen(port)}, &number) || number < 0 || number > 65535))
     return tg__cli_usage(c, "tachograph help view", "--port is a number from 0 to 65535, not '%s'", port);
+  if (slices && (!tg__str_to_int((struct tg__str){slices, (uint32_t)strlen(slices)}, &most) || most < 1))
+    return tg__cli_usage(c, "tachograph help view", "--slices is a number above 0, not '%s'", slices);
   struct tg_error e = {0};
   for (size_t i = 0; i < c->operand_count; i++) /* what is not there is said here, not in a page */
     if (!strpbrk(c->operands[i], "*?[") && tg__path_kind(c->operands[i]) == TG__PATH_NONE) {
       tg__fail(&e, TG_NOT_FOUND, -1, "%s: there is no such file", c->operands[i]);
       return tg__cli_failed(c, &e, NULL);
     }
-  return tg__cli_serve(c, c->operands, c->operand_count, (int)number);
+  return tg__cli_serve(c, c->operands, c->operand_count, (int)number, most);
 }

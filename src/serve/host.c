@@ -3,7 +3,7 @@
 
 #include "ranks/ranks.h"
 
-enum { LATER_COLUMNS = TG__COL_PARENT | TG__COL_ARGS | TG__COL_MARKS };
+enum { LATER_COLUMNS = TG__COL_PARENT | TG__COL_ARGS | TG__COL_MARKS, SLICES_MOST = 20000000 };
 
 static void say_changed(struct tg__host *h) {
   if (h->changed) h->changed(h->ctx);
@@ -28,10 +28,24 @@ static bool show_progress(void *ctx, int64_t done, int64_t total) {
   return goes_on;
 }
 
+/* A folder of ranks is read rank by rank for its questions; its timeline needs all of them in memory. */
+static enum tg_err check_size(const struct tg__hosted *t, const struct tg__serve_options *o, struct tg_error *e) {
+  const struct tg__rank_folder *const run = t->trace->run;
+  const int64_t most = o->slices ? o->slices : SLICES_MOST;
+  int64_t slices = 0;
+  for (size_t i = 0; run && i < run->ranks.count; i++) slices += run->ranks.items[i].slices;
+  if (slices <= most) return TG_OK;
+  return tg__fail(e, TG_NO_DATA, -1,
+                  "the ranks of this folder have %lld slices, and the timeline shows %lld at most (--slices): open the "
+                  "file of one rank to see its timeline",
+                  (long long)slices, (long long)most);
+}
+
 static enum tg_err index_trace(struct tg__hosted *t, const struct tg__serve_options *o) {
   struct tg_error *const e = &t->error;
   tg__lock_take(t->engine);
-  enum tg_err err = tg__load_all_ranks(t->trace, &t->columns, e);
+  enum tg_err err = check_size(t, o, e);
+  if (!err) err = tg__load_all_ranks(t->trace, &t->columns, e);
   if (!err && t->columns->has_no_events)
     err = tg__fail(e, TG_NO_DATA, -1, "a summary of ranks has no events, so it has no timeline");
   if (!err) err = tg__trace_load(t->columns, TG__VIEW_COLUMNS, e);

@@ -10,6 +10,7 @@ struct tg__serve_options {
   const char *const *paths; /* traces, as tg_open takes them */
   size_t path_count;
   unsigned threads; /* for reading; 0 = one per usable core */
+  int64_t slices;   /* most on the timeline of a folder that is read rank by rank; 0 = 20 million */
   int port;         /* 0 = any that is free */
   const char *web;  /* a folder to serve in place of the pages inside the program; NULL = those */
 };

@@ -525,6 +525,29 @@ def test_a_trace_that_is_none_fails_in_the_page(tmp_path):
     v.stop()
 
 
+def test_a_large_folder_of_ranks_is_not_read_whole(tmp_path):
+    """Above 16 MB a folder is read rank by rank; its questions are answered, its timeline is refused with the way."""
+    note = "x" * 20000
+    for rank in range(2):
+        events = [event("cpu_op", f"op{i % 5}", rank, 1, 10 * i, 5, note=note) for i in range(450)]
+        text = json.dumps({"traceEvents": events, "distributedInfo": {"rank": rank, "world_size": 2}})
+        (tmp_path / f"rank{rank}.json").write_text(text)
+    v = Viewer(tmp_path, "--slices", "899")
+    s = Socket(v.url)
+    answer = s.result("ask", question="ops")
+    at = [column["name"] for column in answer["columns"]].index("calls")
+    assert sum(row[at] for row in answer["rows"]) == 900
+    error = s.call("tracks")["error"]
+    assert error["code"] == "no_data" and "900 slices" in error["text"] and "one rank" in error["text"]
+    s.close()
+    v.stop()
+    v = Viewer(tmp_path, "--slices", "900")
+    s = Socket(v.url)
+    assert sum(t["slices"] for t in s.result("tracks")["tracks"]) == 900
+    s.close()
+    v.stop()
+
+
 def test_what_is_not_there_is_said_at_once(tmp_path):
     run = subprocess.run([BIN, "view", str(tmp_path / "none")], capture_output=True, text=True, timeout=20)
     assert run.returncode == 4 and "there is no such file" in run.stderr

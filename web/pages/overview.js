@@ -13,7 +13,9 @@ export const title = "Overview";
 export async function draw(context) {
   const {answers, trace, state} = context, args = rankArgs(state);
   const ask = (question, more = {}) => answers.ask(trace, question, {...args, ...more});
-  const findings = ask("findings"), summary = ask("steps", {by: "summary"}), steps = ask("steps");
+  /* Questions are answered in their order: what takes longest is asked last. */
+  const summary = ask("steps", {by: "summary"}), steps = ask("steps"), devices = ask("breakdown", {by: "device"}),
+        memory = ask("memory"), ranks = ask("ranks"), ops = ask("ops", {limit: 8}), findings = ask("findings");
   return h(
       "div", {class: "sheet"},
       later(
@@ -29,16 +31,10 @@ export async function draw(context) {
               findings, (table) => findingList(table),
               {id: "findings-short", title: "findings", height: 60, href: State.link("findings")})),
         h("div", {},
-          later(
-              ask("breakdown", {by: "device"}), deviceList,
-              {id: "devices", title: "devices", quiet: true, href: State.link("kernels")}),
-          later(
-              ask("memory"), memoryList,
-              {id: "memory-short", title: "memory", quiet: true, href: State.link("memory")}),
-          later(
-              ask("ranks"), (table) => (table.rows.length > 1 ? rankList(table) : null),
-              {id: "ranks-short", quiet: true}),
-          later(ask("ops", {limit: 8}), opsList, {id: "ops-short", quiet: true}))));
+          later(devices, deviceList, {id: "devices", title: "devices", quiet: true, href: State.link("kernels")}),
+          later(memory, memoryList, {id: "memory-short", title: "memory", quiet: true, href: State.link("memory")}),
+          later(ranks, (table) => (table.rows.length > 1 ? rankList(table) : null), {id: "ranks-short", quiet: true}),
+          later(ops, opsList, {id: "ops-short", quiet: true}))));
 }
 
 const statistic = (table, step) => table?.records().find((row) => row.step === step);
