@@ -146,11 +146,19 @@ static void put_series_name(const struct tg__columns *t, const struct tg__series
     tg__out_text(&name, sizes[s->what]);
   } else {
     const struct tg__str text = tg__name(t, s->name), key = tg__name(t, s->key);
+    const bool says_more = !tg__str_eq(text, key) && !tg__str_eq(key, TG_STR("value"));
     tg__out_bytes(&name, text.ptr, text.len);
-    if (!tg__str_eq(text, key)) tg__out_text(&name, ": ");
-    if (!tg__str_eq(text, key)) tg__out_bytes(&name, key.ptr, key.len);
+    if (says_more) tg__out_text(&name, ": ");
+    if (says_more) tg__out_bytes(&name, key.ptr, key.len);
   }
   put_built(w, "name", &name);
+}
+
+/* The name of a counter may end in its unit, as those of our own recordings do. */
+static const char *unit_of_series(const struct tg__columns *t, const struct tg__series *s) {
+  if (s->what != TG__SERIES_COUNTER) return "bytes";
+  const struct tg__str name = tg__name(t, s->name);
+  return tg__str_has_suffix(name, " bytes") ? "bytes" : tg__str_has_suffix(name, " %") ? "%" : "";
 }
 
 /* Numbers of tracks go on behind those of the trace. */
@@ -176,7 +184,7 @@ static void put_series(const struct tg__view *v, const struct tg__series *s, uin
   tg__json_close(w, ']');
   if (s->what != TG__SERIES_INSTANTS) {
     tg__json_key(w, "unit");
-    tg__json_cstr(w, is_memory ? "bytes" : "");
+    tg__json_cstr(w, unit_of_series(v->trace, s));
     tg__json_key(w, "min");
     tg__json_double(w, s->least);
     tg__json_key(w, "max");

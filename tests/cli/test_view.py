@@ -374,6 +374,7 @@ def test_counters_memory_and_instants_have_rows(tmp_path):
         *({**memory, "ts": ts, "args": memory_args(size, total)} for ts, size, total in totals),
         {"ph": "C", "name": "load", "pid": 1, "tid": 0, "ts": 30, "args": {"load": 0.25}},
         {"ph": "C", "name": "load", "pid": 1, "tid": 0, "ts": 50, "args": {"load": 0.75}},
+        {"ph": "C", "name": "process RSS bytes", "pid": 1, "tid": 0, "ts": 50, "args": {"value": 4096}},
         {"ph": "i", "name": "saved", "pid": 1, "tid": 10, "ts": 90, "s": "t"},
     ]
     file = tmp_path / "t.json"
@@ -386,6 +387,7 @@ def test_counters_memory_and_instants_have_rows(tmp_path):
         ("counter", "device memory", "GPU0 allocated", "bytes", 4096, 2),
         ("counter", "device memory", "GPU0 reserved", "bytes", 8192, 2),
         ("counter", "counters", "load", "", 0.75, 2),
+        ("counter", "counters", "process RSS bytes", "bytes", 4096, 1),
         ("marks", "1", "instants of thread 10", None, None, 1),
     ]
     rows = [t["row"] for t in tracks["tracks"][2:]]
@@ -395,12 +397,12 @@ def test_counters_memory_and_instants_have_rows(tmp_path):
         reply = page.call("tiles", level=7, tiles=[row, 0])  # a column is 128 ns
         kind, n = struct.unpack_from("<HH", reply, 32)
         kinds.append((kind, n))
-    assert kinds == [(1, 2), (1, 2), (1, 2), (2, 1)]
+    assert kinds == [(1, 2), (1, 2), (1, 2), (1, 1), (2, 1)]
     least, most, last = (
         struct.unpack_from("<2f", page.call("tiles", level=7, tiles=[rows[2], 0]), 36 + 8 * k) for k in range(3)
     )
     assert least == most == last == (0.25, 0.75)
-    (column,) = struct.unpack_from("<H", page.call("tiles", level=7, tiles=[rows[3], 0]), 36 + 8)
+    (column,) = struct.unpack_from("<H", page.call("tiles", level=7, tiles=[rows[4], 0]), 36 + 8)
     assert column == 90000 // 128
     page.close()
     viewer.stop()
