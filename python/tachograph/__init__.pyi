@@ -246,7 +246,7 @@ class LaunchesRow(TypedDict):
     op_by_containment: int | None  # operator found as the innermost one around the call
     op_by_none: int | None  # host call outside any operator
     match_pct: float | None  # %: share of device events with a host call
-    call_ns: int | None  # ns: time inside the calls, summed over device events
+    call_ns: int | None  # ns: time inside the calls, each once, whatever it launched; by=event: of the event's call
     delay_mean_ns: float | None  # ns: end of the call to start on the device (never below 0), mean
     delay_p50_ns: float | None  # ns: median of the same
     delay_p99_ns: float | None  # ns: 99th percentile of the same
@@ -401,7 +401,7 @@ class LaunchStatsRow(TypedDict):
     kernel: str | None  # device work, with by=kernel, event
     correlation: int | None  # what links them, with by=event
     launches: int | None  # device work with a known call
-    call_ns: int | None  # ns: durations of the calls, once for each piece of device work
+    call_ns: int | None  # ns: durations of the calls, each once, whatever it launched; by=event and rules=hta: once for each piece of device work
     device_ns: int | None  # ns: durations of the device work
     delay_ns: int | None  # ns: end of the call to start on the device, never below 0
     short_kernels: int | None  # device work shorter than its call, where the call is no outlier

@@ -23,6 +23,7 @@ struct work {
   size_t count, cap;
   struct launch *launches;
   size_t launch_count, launch_cap;
+  uint8_t *seen; /* by slice, a bit: the call is counted; one call of a graph launches many pieces of device work */
 };
 
 /* ---- one device event ------------------------------------------------------------------------ */
@@ -32,12 +33,13 @@ static int64_t delay_of(const struct tg__columns *t, uint32_t call, uint32_t dev
   return wait > 0 ? wait : 0; /* the device may start before the call has returned */
 }
 
-static void count_into(struct row *r, const struct tg__columns *t, uint32_t device) {
+/* is_first: of the device events of its call. */
+static void count_into(struct row *r, const struct tg__columns *t, uint32_t device, bool is_first) {
   const uint32_t call = tg__launch_of(t, device);
   r->events++;
   if (call == TG_NONE) return;
   r->with_call++;
-  r->call_ns += t->slices.dur_ns[call];
+  if (is_first) r->call_ns += t->slices.dur_ns[call];
   if (t->slices.cause[call] != TG_NONE) {
     if (t->slices.flags[call] & TG__F_CAUSE_BY_ID)
       r->by_id++;
@@ -77,7 +79,7 @@ static void put_launch_row(const struct work *w, const struct row *r, uint32_t d
 static void put_event(const struct work *w, uint32_t rank, uint32_t device, struct tg_table *out) {
   const uint32_t call = tg__launch_of(w->t, device);
   struct row r = {.rank = rank, .call = call == TG_NONE ? TG_NONE : w->t->slices.name[call]};
-  count_into(&r, w->t, device);
+  count_into(&r, w->t, device, true);
   r.delays = r.with_call ? 1 : 0;
   const int64_t delay = r.with_call ? r.delay.max : 0;
   put_launch_row(w, &r, device, &delay, out);
@@ -96,12 +98,19 @@ static uint32_t find_launch_row(struct work *w, uint32_t rank, uint32_t call) {
   return *slot;
 }
 
+static bool see_call(struct work *w, uint32_t call) {
+  const uint8_t bit = (uint8_t)(1u << call % 8);
+  const bool is_first = !(w->seen[call / 8] & bit);
+  w->seen[call / 8] |= bit;
+  return is_first;
+}
+
 static bool count_one(struct work *w, uint32_t rank, uint32_t device) {
   const uint32_t call = tg__launch_of(w->t, device);
   const uint32_t name = w->by == BY_RANK || call == TG_NONE ? TG_NONE : w->t->slices.name[call];
   const uint32_t row = find_launch_row(w, rank, name);
   if (row == TG_NONE) return false;
-  count_into(&w->rows[row], w->t, device);
+  count_into(&w->rows[row], w->t, device, call != TG_NONE && see_call(w, call));
   if (call == TG_NONE) return true;
   if (w->launch_count == w->launch_cap &&
       !tg__grow((void **)&w->launches, &w->launch_cap, w->launch_count + 1, sizeof *w->launches))
@@ -173,12 +182,13 @@ enum tg_err tg__answer_launches(const struct tg__columns *t, const struct tg__as
   size_t by;
   enum tg_err err = tg__ask_choice(a, "by", choices, sizeof choices / sizeof *choices, &by, e);
   if (err) return err;
-  struct work w = {.t = t, .by = (enum by)by};
-  err = count_all(&w, a, out);
+  struct work w = {.t = t, .by = (enum by)by, .seen = tg__alloc((size_t)t->slices.count / 8 + 1)};
+  err = w.seen ? count_all(&w, a, out) : TG_MEMORY;
   if (!err && w.by != BY_EVENT) err = put_launch_rows(&w, out);
   if (err) tg__no_memory(e, "counting launches");
   tg__map_free(&w.row_of);
   tg__free(w.rows);
   tg__free(w.launches);
+  tg__free(w.seen);
   return err;
 }
