@@ -97,12 +97,22 @@ static const struct part parts[TG__REPORT_PARTS] = {
                             {{"where", "kind = 'cpu' and slices > 0"},
                              {"sort", "busy_ns desc"},
                              {"columns", "pid,tid,kind,name,slices,busy_ns"}}},
+    [TG__REPORT_FRAGMENTATION] = {"fragmentation", TG__Q_fragmentation, true, {{0}}},
+    [TG__REPORT_OOMS] = {"out_of_memory",
+                         TG__Q_memory_stats,
+                         true,
+                         {{"where", "metric = 'num_ooms' and pool = 'all'"}}},
+    [TG__REPORT_MEMORY_STACKS] = {"memory_stacks",
+                                  TG__Q_memory_stacks,
+                                  true,
+                                  {{"sort", "peak_bytes desc"}, {"limit", "5"}, {"where", "peak_bytes > 0"}}},
 };
 
 static enum tg_err ask_part(struct tg_trace *trace, const struct tg__show_options *o, enum tg__report_part which,
                             struct tg__report *r, struct tg_error *e) {
   const struct part *p = &parts[which];
   const struct tg__columns *const t = trace->columns;
+  if (which >= TG__REPORT_FRAGMENTATION && !tg__is_snapshot(t)) return TG_OK;
   struct tg_arg args[5];
   size_t count = 0;
   char rank[24];
@@ -118,6 +128,12 @@ static enum tg_err ask_part(struct tg_trace *trace, const struct tg__show_option
   if (err != TG_NO_DATA) return err;
   r->parts[which] = NULL; /* a CPU trace has no launches: its part is left out */
   return TG_OK;
+}
+
+bool tg__is_snapshot(const struct tg__columns *t) {
+  for (uint32_t i = 0; i < t->cat_count; i++)
+    if (t->cats[i].name != TG_NONE && tg__str_eq(tg__name(t, t->cats[i].name), TG_STR("memory_snapshot"))) return true;
+  return false;
 }
 
 /* The rank with the longest steps on average: the one that the others wait for. */
@@ -241,6 +257,7 @@ enum tg_err tg__json_report(struct tg_trace *t, const struct tg__show_options *o
   if (!err) {
     tg__out_text(out, "{\"report\":{");
     for (unsigned i = 0; i < TG__REPORT_PARTS; i++) {
+      if (i >= TG__REPORT_FRAGMENTATION && !tg__is_snapshot(r.trace)) break;
       tg__out_format(out, "%s\"%s\":", i ? "," : "", parts[i].name);
       if (r.parts[i])
         tg__json_table(r.parts[i], o, out);

@@ -15,7 +15,10 @@ enum tg__report_part {
   TG__REPORT_DEVICE_OPS,
   TG__REPORT_KERNELS,
   TG__REPORT_FINDINGS,
-  TG__REPORT_THREADS, /* with events, the busiest first */
+  TG__REPORT_THREADS,       /* with events, the busiest first */
+  TG__REPORT_FRAGMENTATION, /* this and the next two of memory snapshots alone */
+  TG__REPORT_OOMS,
+  TG__REPORT_MEMORY_STACKS,
   TG__REPORT_PARTS
 };
 struct tg__report {
@@ -55,5 +58,9 @@ void tg__report_print(const struct tg__report *r, const struct tg__show_options 
 /* What lies around the recorded steps: the run that they are of, other threads. report_run.c */
 void tg__report_run_print(const struct tg__report *r, const struct tg__show_options *o, unsigned indent, unsigned width,
                           struct tg__out *out);
+/* Of a memory snapshot, in the place of steps and operators. report_memory.c */
+void tg__report_memory_print(const struct tg__report *r, const struct tg__show_options *o, unsigned indent,
+                             unsigned width, struct tg__out *out);
+bool tg__is_snapshot(const struct tg__columns *t); /* is the trace a memory snapshot? */
 
 #endif

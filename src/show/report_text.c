@@ -96,12 +96,6 @@ static bool names_row_before(const struct tg_table *t, size_t row, struct tg__st
   return false;
 }
 
-static bool is_snapshot(const struct tg__columns *t) {
-  for (uint32_t i = 0; i < t->cat_count; i++)
-    if (t->cats[i].name != TG_NONE && tg__str_eq(tg__name(t, t->cats[i].name), TG_STR("memory_snapshot"))) return true;
-  return false;
-}
-
 /* "4 × Tesla V100", for each name of a device; devices of one host are listed by each of its ranks, so one rank's
  * are counted. */
 static void put_report_devices(const struct page *p) {
@@ -123,9 +117,9 @@ static void put_report_devices(const struct page *p) {
   const struct tg_table *launches = p->r->parts[TG__REPORT_LAUNCHES];
   const bool has_device_work = launches && launches->rows && tg__cell_int(launches, 0, "device_events") > 0;
   if (any) return;
-  tg__out_text(p->out, has_device_work            ? ", a device without a name"
-                       : is_snapshot(p->r->trace) ? ", a memory snapshot"
-                                                  : ", CPU only");
+  tg__out_text(p->out, has_device_work                ? ", a device without a name"
+                       : tg__is_snapshot(p->r->trace) ? ", a memory snapshot"
+                                                      : ", CPU only");
 }
 
 static struct tg__str last_part(struct tg__str path) {
@@ -555,10 +549,14 @@ void tg__report_print(const struct tg__report *r, const struct tg__show_options 
   put_why(&p);
   put_health(&p);
   tg__report_run_print(r, o, LABEL, p.width, out);
-  if (put_report_steps(&p)) put_parts(&p);
-  put_labels(&p);
-  put_tops(&p);
-  put_findings(&p);
+  if (tg__is_snapshot(r->trace)) {
+    tg__report_memory_print(r, o, LABEL, p.width, out);
+  } else {
+    if (put_report_steps(&p)) put_parts(&p);
+    put_labels(&p);
+    put_tops(&p);
+    put_findings(&p);
+  }
   tg__out_char(out, '\n');
   put_label(&p, "next");
   tg__out_format(out, "%s\n", r->next_why);

@@ -52,12 +52,13 @@ static void add_event(const struct work *w, struct device *d, const struct tg__m
     d->reserved_by_ns += span * (long double)d->reserved;
     d->grown += e->bytes > 0 && e->reserved > d->reserved && d->reserved - d->allocated >= e->bytes;
   }
-  if (e->reserved > d->peak_reserved) {
+  const bool is_first = e->ts_ns == d->first_ns; /* what was there before a history stands at its first moment */
+  if (e->reserved > d->peak_reserved || (is_first && e->reserved == d->peak_reserved)) {
     d->peak_reserved = e->reserved;
     d->allocated_then = e->allocated;
   }
   if (e->allocated > d->peak_allocated) d->peak_allocated = e->allocated;
-  if (unused > d->most_unused || d->reserved == TG_NULL_INT) {
+  if (unused > d->most_unused || is_first) {
     d->most_unused = unused;
     d->most_unused_ns = e->ts_ns;
   }
