@@ -53,9 +53,19 @@ static bool is_one_word(const char *words) {
   return next_word(&words, word) && !next_word(&words, word);
 }
 
+/* The beginning of a question's name: then the question is meant. */
+static bool begins_question(const char *words) {
+  char word[WORD_MOST];
+  if (!next_word(&words, word)) return false;
+  for (size_t i = 0; i < tg_question_count(); i++)
+    if (strncmp(tg_question_name(i), word, strlen(word)) == 0) return true;
+  return false;
+}
+
 bool tg_symptom(const char *words, size_t i, const char **complaint, const char **command, const char **answers) {
   const bool exactly = is_one_word(words); /* a single word may be the name of a question, misspelt */
   int scores[SYMPTOMS_MOST];
+  if (exactly && begins_question(words)) return false;
   for (size_t k = 0; k < SYMPTOM_COUNT; k++) scores[k] = score_of(&symptoms[k], words, exactly);
   for (;; i--) {
     size_t best = 0;

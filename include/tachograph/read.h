@@ -139,6 +139,10 @@ TG_API enum tg_err tg_ask_memory(struct tg_trace *trace, const struct tg_arg *ar
 /* Any single SELECT over the tables slices, marks, tracks, … (tachograph sql --schema lists them). */
 TG_API enum tg_err tg_sql(struct tg_trace *trace, const char *sql, struct tg_table **out, struct tg_error *error);
 
+/* What of a systematic profile is there, a row an item: a file of the folder `path`, or an answer of its trace.
+ * *missing counts the others. The caller's; NULL on no memory. */
+TG_API struct tg_table *tg_checklist(struct tg_trace *trace, const char *path, size_t *missing);
+
 /* What people complain of, and the command that looks into it: match i of a complaint in words, the best first.
  * *command is empty where a profile does not help. false: there are no more. Constants of the library. */
 TG_API bool tg_symptom(const char *words, size_t i, const char **complaint, const char **command, const char **answers);

@@ -48,8 +48,8 @@ void tg__report_memory_print(const struct tg__report *r, const struct tg__show_o
   for (size_t i = 0; devices && i < devices->rows; i++) {
     struct tg__out text = {0};
     put_device_memory(r, i, &text);
-    tg__out_format(out, "%s%s%s", bold, i ? "" : "memory", plain);
-    tg__put_blanks(out, i ? indent : indent - 6);
+    tg__out_format(out, "%s%s%s", bold, i ? "" : "devices", plain);
+    tg__put_blanks(out, i ? indent : indent - 7);
     if (text.err) out->err = text.err;
     tg__put_wrapped(out, (struct tg__str){text.buf, (uint32_t)text.len}, indent, width - indent, 3);
     tg__out_free(&text);
