@@ -78,7 +78,10 @@ static enum tg_err load_cupti(struct tg_error *e) {
   if (missing) return tg__fail(e, TG_UNSUPPORTED, -1, "CUDA: this libcupti has no %s", missing);
   note_path(&found);
   const int result = found.cuptiGetVersion(&found.version);
-  if (result || found.version < OLDEST)
+  if (result)
+    return tg__fail(e, TG_UNSUPPORTED, -1, "CUDA: %s answers with error %d: does it fit the driver?", found.path,
+                    result);
+  if (found.version < OLDEST)
     return tg__fail(e, TG_UNSUPPORTED, -1, "CUDA: %s is version %u of CUPTI's interface; CUDA 12 has %d", found.path,
                     found.version, OLDEST);
   tg__cupti = found;
