@@ -119,6 +119,19 @@ static PyObject *record_state(PyObject *module, PyObject *unused) {
   Py_END_ALLOW_THREADS return state_dict(&stats);
 }
 
+static PyObject *record_cuda(PyObject *module, PyObject *unused) {
+  struct tg_record_cuda_stats s;
+  tg_record_cuda(&s);
+  return Py_BuildValue("{sssIsOsOsKsKsKsKsKsKsKsKsKsKsK}", "library", s.path, "version", s.version, "proven",
+                       s.is_proven ? Py_True : Py_False, "own_clock", s.has_our_clock ? Py_True : Py_False,
+                       "clock_error_ticks", (unsigned long long)s.clock_error_ticks, "converted_times",
+                       (unsigned long long)s.converted_times, "kernels", (unsigned long long)s.kernels, "copies",
+                       (unsigned long long)s.copies, "fills", (unsigned long long)s.fills, "calls",
+                       (unsigned long long)s.calls, "waits", (unsigned long long)s.waits, "lost",
+                       (unsigned long long)s.lost, "late", (unsigned long long)s.late, "callbacks",
+                       (unsigned long long)s.callbacks, "buffer_bytes", (unsigned long long)s.buffer_bytes);
+}
+
 static PyObject *record_meta(PyObject *module, PyObject *args) {
   const char *name, *json;
   if (!PyArg_ParseTuple(args, "ss:meta", &name, &json)) return NULL;
@@ -193,6 +206,7 @@ static PyMethodDef module_methods[] = {
     {"toggle", record_toggle, METH_VARARGS, "toggle(features, on): switch single features of the running recording"},
     {"close", record_close, METH_NOARGS, "close() -> what it was, as state() says it"},
     {"state", record_state, METH_NOARGS, "state() -> dict of struct tg_record_stats"},
+    {"cuda", record_cuda, METH_NOARGS, "cuda() -> dict of struct tg_record_cuda_stats"},
     {"meta", record_meta, METH_VARARGS, "meta(name, json text): a member of the document"},
     {"step_begin", record_step_begin, METH_O, "step_begin(name)"},
     {"step_end", record_step_end, METH_NOARGS, "step_end()"},

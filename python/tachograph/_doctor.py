@@ -26,7 +26,13 @@ def rows() -> list[Row]:
             ("torch", f"not found ({e})", False, "only needed to record, not to read: pip install torch"),
             _recorder(None),
         ]
-    return [("torch", torch.__version__, True, ""), _recorder(torch), _collector(torch), *_devices(torch)]
+    return [
+        ("torch", torch.__version__, True, ""),
+        _recorder(torch),
+        _collector(torch),
+        ("our recorder of CUDA", *_cuda(torch)),
+        *_devices(torch),
+    ]
 
 
 def _recorder(torch: Any) -> Row:
@@ -97,6 +103,22 @@ def _gpu(torch: Any) -> tuple[str, bool, str]:
         device,
         None if is_known else "the collector of this torch has no activity for them",
         "install a torch that has Kineto with CUPTI or roctracer; times of launches are recorded",
+    )
+
+
+def _cuda(torch: Any) -> tuple[str, bool, str]:
+    """What opening a recording of CUDA says: the driver, libcupti, who else holds it, and the proof."""
+    with tempfile.TemporaryDirectory(prefix="tachograph-") as folder:
+        try:
+            _record.open(os.path.join(folder, "try.tacho"), features=_record.CUDA, required=_record.CUDA)
+            _record.close()
+        except _record.RecordError as e:
+            return f"no: {e}", not torch.cuda.is_available(), "torch's own collector records CUDA instead"
+    found = _record.cuda()
+    return (
+        f"yes, {found['library']} (CUPTI {found['version']}) passed its proof",
+        True,
+        "choose it with backend='native'",
     )
 
 

@@ -19,6 +19,8 @@ from .config import ExperimentalConfig, ProfilerActivityConfig
 from .export import write_chrome
 
 BACKENDS = ("auto", "native", "kineto")
+# Does "auto" record CUDA devices with our recorder? docs/gpu.md says what has been measured on a device.
+NATIVE_CUDA = False
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Recipe:
 
     def only_kineto(self) -> str | None:
         """Why this cannot be recorded by our own recorder, None if it can."""
-        if self.use_device:
+        if self.use_device and not (NATIVE_CUDA and self.use_device == "cuda"):
             return f"work on {self.use_device} is collected by torch's own collector"
         if any(c.activity_types is not None for c in self.activity_configs.values()):
             return "single activity types are selected by torch's own collector"

@@ -116,6 +116,7 @@ class NativeRecording:
                     _open_ones.remove(self)
                 is_ours = os.getpid() == self._pid and _record.state()["open"]
                 if is_ours:
+                    self._wait_for_device()
                     _record.pause()
                 if self._torch:
                     self._torch.leave()
@@ -124,9 +125,17 @@ class NativeRecording:
                 self.stats = dict(_record.close())
             return self.stats
 
+    def _wait_for_device(self) -> None:
+        """What was launched in the recording belongs to it: a kernel that still runs would have no end."""
+        torch = sys.modules.get("torch")
+        if self.features & _record.CUDA and torch is not None and torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+
     def _write_end(self) -> None:
         if self.features & _record.MEMORY:
             self.tensor_records += record_tensors(_record.tensor)
+        if self.features & _record.CUDA:
+            self._write({"cudaRecorder": json.dumps(_record.cuda())})
         self._write({**self._known(), **self._recorded()})
 
     def _known(self) -> dict[str, str]:

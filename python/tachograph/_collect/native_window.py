@@ -11,7 +11,7 @@ from .backend import Recipe, Recording
 from .native import NativeRecording, RecordError
 
 # Without these torch's own collector does it better; the others are left out with a warning where they cannot be had.
-_MUST = _record.OPS | _record.SHAPES
+_MUST = _record.OPS | _record.SHAPES | _record.CUDA
 
 
 class NativeWindow(Recording):
@@ -86,5 +86,6 @@ def _features(recipe: Recipe) -> int:
         _record.MEMORY: recipe.profile_memory,
         _record.GC: recipe.process or recipe.experimental.record_python_gc_info,
         _record.PROCESS: recipe.process,
+        _record.CUDA: recipe.use_device == "cuda",
     }
     return sum(feature for feature, on in wanted.items() if on)
