@@ -14,7 +14,6 @@ enum {
   EVENTS = 1024,
   CONTEXTS = 64,
   ENTRY_BYTES = 512,
-  TEXT_BYTES = 4096
 };
 
 /* What a LAUNCH entry is made of; compared as bytes, so it has no padding. */
@@ -95,7 +94,7 @@ static uint32_t kernel_name(struct tg__thread *t, const char *name) {
   struct known_name *const c = caches ? &caches->names[((uintptr_t)name ^ (uintptr_t)name >> 10) % NAMES] : NULL;
   const bool is_known = c && c->pointer == name;
   if (!is_known && !tg__capture_can_read(name, 1)) return tg__name_intern(t, "kernel without a name");
-  const uint32_t length = (uint32_t)strnlen(name, TEXT_BYTES);
+  const uint32_t length = (uint32_t)strnlen(name, TG_TEXT_MOST);
   if (is_known && c->length == length && c->head == head_of(name, length)) return c->id;
   const uint32_t id =
       name[0] == '_' && name[1] == 'Z' ? demangled_name(t, name) : tg__intern(t, TG_RAW_D_NAME, 0, name, length);
@@ -312,7 +311,7 @@ static void note_event(const struct tg__cuda_event *e) {
 
 static struct known_event event_of(const struct tg__cuda_event *e) {
   const struct known_event none = {.stream = UINT32_MAX}, *const slot = event_slot(e->context, e->event);
-  return slot && slot->context == e->context && slot->event == e->event && slot->correlation ? *slot : none;
+  return slot && slot->context == e->context && slot->event == e->event && slot->context ? *slot : none;
 }
 
 /* Records of waits do not say the device; those of work and of contexts do. */

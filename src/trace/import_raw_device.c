@@ -98,10 +98,11 @@ static void add_loads(struct values *v, const struct tg__raw_device *d, const st
   add_value(v, TG__K_WARPS_PER_SM, TG__KIND_DEC, millionths(blocks * threads, d->MULTIPROCESSORS * d->WARP), 6);
   const int64_t active = active_blocks(d, threads, f->value[TG_LAUNCH_REGISTERS], f->value[TG_LAUNCH_SHARED_MEMORY]);
   if (!active) return;
-  const double present = (double)(int64_t)blocks / (double)d->MULTIPROCESSORS,
-               held = present < (double)active ? present : (double)active,
-               percent = held * (double)threads / (double)(d->MOST_WARPS * d->WARP) * 100;
-  add_value(v, TG__K_OCCUPANCY, TG__KIND_INT, (int64_t)(percent + 0.5), 0);
+  /* The share in single precision, as torch's collector computes it: what is nearly a half rounds as it does there. */
+  const float present = (float)(int64_t)blocks / (float)d->MULTIPROCESSORS,
+              held = present < (float)active ? present : (float)active,
+              share = held * (float)threads / (float)(d->MOST_WARPS * d->WARP);
+  add_value(v, TG__K_OCCUPANCY, TG__KIND_INT, (int64_t)((double)share * 100 + 0.5), 0);
 }
 
 static void add_kernel(struct tg__raw *w, struct values *v, const struct fields *f) {

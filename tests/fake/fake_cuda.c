@@ -24,7 +24,7 @@ enum {
   OVERHEAD = 17,
   ENVIRONMENT = 20
 };
-enum { PEER = 22, EVENT = 36, SYNC = 38, KINDS = 64, NAMES = 64, OFFSETS = 1 << 16, BUFFERS = 256 };
+enum { PEER = 22, EVENT = 36, SYNC = 38, KINDS = 64, NAMES = 512, OFFSETS = 1 << 16, BUFFERS = 256 };
 
 struct buffer {
   uint8_t *bytes;
@@ -299,21 +299,22 @@ static void put_sample(uint64_t time, const int64_t *n) {
   for (int i = 0; i < 3; i++) put32(r, 16 + 4 * (size_t)i, (uint64_t)n[1 + i]);
 }
 
-static void put_device(uint32_t number, uint32_t sms, const char *name) {
+/* number, multiprocessors, warps and blocks of one, its shared memory, compute capability */
+static void put_device(const int64_t *n, const char *name) {
   uint8_t *const r = record_of(DEVICE, size_of(DEVICE));
   if (!r) return;
   put64(r, 16, UINT64_C(85018279936));
   put32(r, 32, 32); /* threads of a warp */
-  put32(r, 44, sms);
-  put32(r, 52, 64);     /* warps a multiprocessor */
-  put32(r, 56, 32);     /* blocks */
-  put32(r, 60, 233472); /* shared memory */
-  put32(r, 64, 65536);  /* registers */
+  put32(r, 44, (uint64_t)n[1]);
+  put32(r, 52, (uint64_t)n[2]);
+  put32(r, 56, (uint64_t)n[3]);
+  put32(r, 60, (uint64_t)n[4]);
+  put32(r, 64, 65536); /* registers */
   put32(r, 68, 65536);
   put32(r, 72, 49152);
   put32(r, 76, 1024);
-  put32(r, 104, 9);
-  put32(r, 112, number);
+  put32(r, 104, (uint64_t)n[5]);
+  put32(r, 112, (uint64_t)n[0]);
   put64(r, 136, (uint64_t)(uintptr_t)kept_text(name));
 }
 
@@ -387,7 +388,7 @@ static bool put_one(const char *word, const int64_t *n, const char *text) {
   if (is_word(word, "event")) return put_event(n), true;
   if (is_word(word, "overhead")) return put_overhead(start, end, n + 2), true;
   if (is_word(word, "sample")) return put_sample(start, n + 1), true;
-  if (is_word(word, "device")) return put_device((uint32_t)n[0], (uint32_t)n[1], text), true;
+  if (is_word(word, "device")) return put_device(n, text), true;
   if (is_word(word, "context")) return put_context(n), true;
   if (is_word(word, "kernels")) return put_kernels(n[0], n[1], n[2], n[3]), true;
   if (is_word(word, "unknown")) return record_of((uint32_t)n[0], (size_t)n[1]), true;
@@ -406,7 +407,7 @@ static bool run_line(char *line) {
   const char *text = "";
   if (space) *space = 0;
   /* A kernel's name, or a device's, may begin with a digit. */
-  const int most = is_word(word, "kernel") ? 17 : is_word(word, "device") || is_word(word, "function") ? 2 : 20;
+  const int most = is_word(word, "kernel") ? 17 : is_word(word, "device") ? 6 : is_word(word, "function") ? 2 : 20;
   if (space) numbers_of(space + 1, n, most, &text);
   return set_one(word, n, text) || put_one(word, n, text);
 }
@@ -491,7 +492,7 @@ EXPORT int cuptiActivityEnable(uint32_t kind) {
   if (kind >= KINDS) return 1;
   if (set.refuse[kind]) return set.refuse[kind];
   enabled[kind] = true;
-  if (kind == DEVICE) put_device(0, 132, "NVIDIA H100 80GB HBM3");
+  if (kind == DEVICE) put_device((const int64_t[]){0, 132, 64, 32, 233472, 9}, "NVIDIA H100 80GB HBM3");
   if (kind == CONTEXT) put_context((const int64_t[]){1, 0});
   return 0;
 }
