@@ -44,7 +44,7 @@ static const char *sync_advice(enum tg__sync_kind kind) {
                "the loop, or do them every N-th step.";
 }
 
-static void see_call(void *ctx, uint32_t slice, enum tg__class cls) {
+static void see_waiting_call(void *ctx, uint32_t slice, enum tg__class cls) {
   struct syncs *const s = ctx;
   const struct tg__columns *const t = s->f->t;
   const bool copies_back = cls == TG__CLASS_MEMCPY && t->slices.cause[slice] != TG_NONE &&
@@ -166,7 +166,7 @@ void tg__judge_syncs(struct tg__facts *f) {
   struct syncs s = {.f = f};
   for (enum tg__sync_kind k = 0; k < TG__SYNC_KIND_COUNT; k++) s.longest[k] = TG_NONE;
   if (!f->has_device_work || !f->gaps.count || tg__has_little_work(f)) return;
-  tg__visit(f, see_call, &s);
+  tg__visit(f, see_waiting_call, &s);
   f->failed |= !tg__sort_index(s.calls, s.count, starts_earlier, f->t);
   if (!f->failed) report_syncs(&s);
   tg__free(s.calls);

@@ -53,7 +53,7 @@ def test_all_modules(backend):
 
 def test_session(backend, tmp_path):
     model = torch.nn.Linear(4, 4)
-    with tg.session(tmp_path / "runs" / "a", model, activities=[CPU], backend=backend) as prof:
+    with tg.session(tmp_path / "runs" / "a", model, activities=[CPU], backend=backend):
         model(torch.ones(2, 4)).sum().backward()
     folder = tmp_path / "runs" / "a"
     assert sorted(os.listdir(folder)) == ["conditions.json", "report.txt", "summary.json", "trace.json.gz"]

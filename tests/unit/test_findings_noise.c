@@ -125,7 +125,7 @@ static void test_waiting_for_workers(void **state) {
   }
 }
 
-/* A checkpoint of 6 ms in one step of twelve: whether it comes again is not known. In two of them: it does. */
+/* A checkpoint of 6.4 ms, 5.3 % of all, in one step of twelve: whether it comes again is not known. In two: it does. */
 static void expect_saves(int first, int second, size_t count_wanted) {
   struct mini *m = mini_new();
   mini_rank(m, 0);
@@ -134,14 +134,14 @@ static void expect_saves(int first, int second, size_t count_wanted) {
     char name[32];
     snprintf(name, sizeof name, "ProfilerStep#%d", i + 1);
     mini_slice(m, thread, "user_annotation", name, i * STEP, STEP);
-    mini_slice(m, thread, "cpu_op", "aten::conv2d", i * STEP, 3000 * US);
-    if (i == first || i == second)
-      mini_slice(m, thread, "user_annotation", "torch.save", i * STEP + 3500 * US, 6000 * US);
+    const bool saves = i == first || i == second;
+    mini_slice(m, thread, "cpu_op", "aten::conv2d", i * STEP, (saves ? 3400 : 9900) * US);
+    if (saves) mini_slice(m, thread, "user_annotation", "torch.save", i * STEP + 3500 * US, 6400 * US);
   }
   struct tg_table *t = mini_ask(mini_finish(m), "findings", NULL);
   mini_free(m);
   assert_int_equal(count(t, "sync-checkpoint"), count_wanted);
-  assert_int_equal(has_note(t, "sync-checkpoint (in one of 12 steps, 6.00 ms"), !count_wanted);
+  assert_int_equal(has_note(t, "sync-checkpoint (in one of 12 steps, 6.40 ms"), !count_wanted);
   tg__table_free(t);
 }
 
