@@ -23,8 +23,9 @@ class Watch:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name != self.name:
             return None
-        for finder in list(sys.meta_path):
-            spec = finder.find_spec(name, path, target) if finder is not self and hasattr(finder, "find_spec") else None
+        finders = list(sys.meta_path)
+        for finder in finders[finders.index(self) + 1 :]:  # another Watch may stand before this one, and asks it
+            spec = finder.find_spec(name, path, target) if hasattr(finder, "find_spec") else None
             if spec is not None:
                 self._follow(spec)
                 return spec
@@ -37,7 +38,7 @@ class Watch:
             return
 
         def exec_module(module: Any) -> None:
-            del loader.exec_module  # the loader is itself again
+            vars(loader).pop("exec_module", None)  # the loader is itself again
             run(module)
             if self in sys.meta_path:
                 self.cancel()

@@ -56,7 +56,7 @@ def check_launches_by_call(rank, ask):
         delays = [max(0, w.ts - c.end) for w, c in pairs if c]
         want[name] = {
             "device_events": len(pairs),
-            "call_ns": sum(c.dur for _, c in pairs if c),
+            "call_ns": sum({c.i: c.dur for _, c in pairs if c}.values()),
             "delay_max_ns": max(delays, default=None),
             "delay_p50_ns": quantile(delays, reference.fractions.Fraction(1, 2)) if delays else None,
         }

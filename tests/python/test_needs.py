@@ -49,7 +49,17 @@ CURE = re.compile(
     r"record (with|a|while|more|them)|record_function\(|_dump_snapshot|prof\.step\(\)|open the folder|by=op|needs a recording|_experimental_config|experimental_config"
 )
 # answers that may be empty: nothing of the kind happened, or was looked for, in what was recorded
-NONE_IS_AN_ANSWER = {"losses", "findings", "gaps", "copy_bandwidth", "sequences", "document", "key_averages", "events"}
+NONE_IS_AN_ANSWER = {
+    "losses",
+    "findings",
+    "gaps",
+    "copy_bandwidth",
+    "sequences",
+    "document",
+    "key_averages",
+    "events",
+    "syncs",
+}
 
 
 def questions(tachograph):

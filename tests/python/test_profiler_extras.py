@@ -62,7 +62,7 @@ def test_session(backend, tmp_path):
     with tg.open(folder / "trace.json.gz") as trace:
         assert (folder / "report.txt").read_text() == trace.report()
     command = (folder / "report.txt").read_text().splitlines()[-1].split()  # of what to type next
-    assert command[:2] == ["tachograph", "ask"] and os.path.exists(command[2])
+    assert command[:2] == ["tachograph", "view"] and os.path.exists(command[2])
 
 
 def told(caplog):

@@ -276,6 +276,40 @@ static void overhead_where_the_steps_say_so(void **state) {
   assert_true(isnan(tg_overhead_of(with, 6, without, 6).percent));
 }
 
+static const char *state_of(const struct tg_table *t, const char *item) {
+  for (size_t row = 0; row < tg_table_rows(t); row++)
+    if (strcmp(tg_cell_text(t, 1, row), item) == 0) return tg_cell_text(t, 2, row);
+  return "";
+}
+
+/* The folder has operators and no measured baseline, until there is a file of that name. */
+static void a_checklist_names_what_is_missing(void **state) {
+  struct tg_trace *const t = open_all();
+  size_t before, after;
+  struct tg_table *list = tg_checklist(t, folder, &before);
+  assert_string_equal(state_of(list, "operators"), "pass");
+  assert_string_equal(state_of(list, "a measured baseline, with its target"), "missing");
+  tg_table_free(list);
+  char baseline[64];
+  snprintf(baseline, sizeof baseline, "%s/baseline.json", folder);
+  FILE *const f = fopen(baseline, "w");
+  assert_true(f && fputs("{}", f) >= 0 && fclose(f) == 0);
+  list = tg_checklist(t, folder, &after);
+  unlink(baseline);
+  assert_string_equal(state_of(list, "a measured baseline, with its target"), "pass");
+  assert_int_equal(after, before - 1);
+  tg_table_free(list);
+  tg_close(t);
+}
+
+static void a_complaint_leads_to_a_command(void **state) {
+  const char *complaint, *command, *answers;
+  assert_true(tg_symptom("my training is slow", 0, &complaint, &command, &answers));
+  assert_string_equal(command, "tachograph report FILE");
+  assert_true(complaint[0] != 0 && answers[0] != 0);
+  assert_false(tg_symptom("xyzzy", 0, &complaint, &command, &answers));
+}
+
 static int make_files(void **state) {
   snprintf(folder, sizeof folder, "/tmp/read-XXXXXX");
   if (!mkdtemp(folder)) return -1;
@@ -311,6 +345,8 @@ int main(void) {
       cmocka_unit_test(tables_of_ones_own),
       cmocka_unit_test(medians_with_the_interval_that_holds_them),
       cmocka_unit_test(overhead_where_the_steps_say_so),
+      cmocka_unit_test(a_checklist_names_what_is_missing),
+      cmocka_unit_test(a_complaint_leads_to_a_command),
   };
   return cmocka_run_group_tests(tests, make_files, drop_files);
 }

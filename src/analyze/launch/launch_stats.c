@@ -14,7 +14,6 @@ struct work {
   int64_t call_limit_ns, delay_limit_ns;
   struct row *rows;
   struct tg__map row_of;
-  struct tg__map counted; /* by row and call: one call of a graph launches many pieces of device work */
   size_t count, cap;
 };
 
@@ -78,17 +77,6 @@ static bool is_left_out(const struct work *w, const struct tg__device_rows *d, s
 static bool longer_first(uint32_t a, uint32_t b, const void *ctx) {
   const struct row *x = &((const struct row *)ctx)[a], *y = &((const struct row *)ctx)[b];
   return x->call_ns > y->call_ns;
-}
-
-/* A call counts once in a row. Rules that list pairs count it for each. false on no memory. */
-static bool count_call_once(struct work *w, const struct tg__device_rows *d, uint32_t row, uint32_t call,
-                            struct row *figures) {
-  if (d->rules->pair) return true;
-  uint32_t *const slot = tg__map_slot(&w->counted, (uint64_t)row << 32 | call, 0);
-  if (!slot) return false;
-  if (*slot) figures->call_ns = figures->call_outliers = 0;
-  *slot = 1;
-  return true;
 }
 
 static bool put_launch_stats_rows(struct work *w, const struct tg__device_rows *d) {
@@ -214,7 +202,6 @@ static bool launches_of_rank(struct tg__device_rows *d, void *ctx) {
   if (w->by == BY_EVENT) return put_events(w, d);
   w->count = 0;
   tg__map_free(&w->row_of);
-  tg__map_free(&w->counted);
   if (w->by == BY_RANK && has_launches(d->t, d->rank) && !find_launch_stats_row(w, TG_NONE))
     return false; /* even if none is in these steps */
   for (size_t i = 0; i < d->pair_count; i++) {
@@ -223,8 +210,7 @@ static bool launches_of_rank(struct tg__device_rows *d, void *ctx) {
     const uint32_t call = d->t->slices.name[p.call], kernel = d->t->slices.name[p.slice];
     struct row *r = find_launch_stats_row(w, w->by == BY_CALL ? call : w->by == BY_KERNEL ? kernel : TG_NONE);
     if (!r) return false;
-    struct row one = figures_of(w, &p);
-    if (!count_call_once(w, d, (uint32_t)(r - w->rows), p.call, &one)) return false;
+    const struct row one = figures_of(w, &p);
     add_figures(r, &one);
   }
   return put_launch_stats_rows(w, d);
@@ -246,7 +232,6 @@ enum tg_err tg__answer_launch_stats(const struct tg__columns *t, const struct tg
   w.copies = memory != 0;
   err = tg__device_each_rank(t, a, launches_of_rank, &w, e);
   tg__map_free(&w.row_of);
-  tg__map_free(&w.counted);
   tg__free(w.rows);
   return err;
 }
