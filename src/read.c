@@ -11,7 +11,7 @@
 
 enum tg_err tg_open(const char *path, const struct tg_open_options *options, struct tg_trace **out,
                     struct tg_error *error) {
-  if (!tg__rank_folder_is_large(path)) return tg__open_in_memory(path, options, out, error);
+  if (!tg__rank_folder_memory(path)) return tg__open_in_memory(path, options, out, error);
   return tg__rank_folder_open(path, options, NULL, out, error);
 }
 
@@ -110,7 +110,7 @@ static enum tg_err open_side(struct tg_trace *t, const struct tg_arg *args, size
   const char *const number = tg__call_has(&c, own)      ? tg__call_value(&c, own)
                              : tg__call_has(&c, "rank") ? tg__call_value(&c, "rank")
                                                         : NULL;
-  const struct tg__job_rank *const r = t->run && number ? tg__job_rank_of(t->run, number) : NULL;
+  const struct tg__job_rank *const r = t->run && number ? tg__job_rank_of(&t->run->ranks, number) : NULL;
   *out = (struct tg__diff_input){t->columns, t, t->run != NULL};
   if (!r || tg__call_has(&c, "question")) return TG_OK;
   out->is_run = false;

@@ -65,7 +65,7 @@ void tg__renumber_rank_rows(const struct tg__rank_folder *run, size_t i, const s
 
 /* ---- one rank of a run of files ----------------------------------------------------------------- */
 
-static const struct tg__job_rank *rank_of(const struct tg__job_ranks *ranks, const char *number) {
+const struct tg__job_rank *tg__job_rank_of(const struct tg__job_ranks *ranks, const char *number) {
   char *end;
   const long long n = strtoll(number, &end, 10);
   for (size_t i = 0; *end == 0 && i < ranks->count; i++)
@@ -78,7 +78,8 @@ static const struct tg__job_rank *rank_of(const struct tg__job_ranks *ranks, con
 static const struct tg__job_rank *asked_rank(const struct tg__job_ranks *ranks, const struct tg__call *c,
                                              bool *of_all) {
   const char *const numbered = numbered_argument(c);
-  const struct tg__job_rank *const r = tg__call_has(c, "rank") ? rank_of(ranks, tg__call_value(c, "rank")) : NULL;
+  const struct tg__job_rank *const r =
+      tg__call_has(c, "rank") ? tg__job_rank_of(ranks, tg__call_value(c, "rank")) : NULL;
   int64_t own;
   *of_all = tg__question_needs_all(c->question, c->args, c->count);
   if (!numbered || *of_all) return r;
@@ -86,10 +87,6 @@ static const struct tg__job_rank *asked_rank(const struct tg__job_ranks *ranks, 
       owner_of(ranks, tg__call_value(c, numbered), strcmp(numbered, "track") == 0, &own);
   *of_all = !owner || (tg__call_has(c, "rank") && owner != r);
   return owner;
-}
-
-const struct tg__job_rank *tg__job_rank_of(const struct tg__rank_folder *run, const char *number) {
-  return rank_of(&run->ranks, number);
 }
 
 /* Rows of the rank as the run numbers them; neither chosen nor sorted. */

@@ -21,7 +21,7 @@ bool tg__call_needs_all(const struct tg__call *c) {
 static enum tg_err open_handle(const char *path, const struct tg_open_options *options,
                                struct tg__first_question *first, struct tg_trace **out, struct tg_error *e) {
   const struct tg__call *const call = &first->call;
-  if (!tg__rank_folder_is_large(path) || tg__call_needs_all(call)) return tg__open_in_memory(path, options, out, e);
+  if (!tg__rank_folder_memory(path) || tg__call_needs_all(call)) return tg__open_in_memory(path, options, out, e);
   if (is_asked_later(call)) return tg__rank_folder_open(path, options, NULL, out, e);
   const enum tg_err err = tg__ask_check(call->question, call->args, call->count, e);
   return err ? err : tg__rank_folder_open(path, options, first, out, e);

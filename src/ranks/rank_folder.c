@@ -1,5 +1,5 @@
 /* rank_folder: a folder of ranks that together would fill the memory. Opening it reads one rank after the other and
- * keeps their summaries and what the first page asks; what is asked later reads ranks again (ask_run.c), of
+ * keeps their summaries and what the first page asks; what is asked later reads ranks again (ask_job.c), of
  * which two files stay in memory. What cannot be said rank by rank needs them all, and then they all stay. */
 #include "ranks/ranks.h"
 
@@ -91,8 +91,6 @@ int64_t tg__rank_folder_memory(const char *path) {
   return files > 1 && sum > large_bytes ? memory : 0;
 }
 
-bool tg__rank_folder_is_large(const char *path) { return tg__rank_folder_memory(path) > 0; }
-
 enum tg_err tg__rank_folder_open(const char *path, const struct tg_open_options *options,
                                  struct tg__first_question *first, struct tg_trace **out, struct tg_error *e) {
   struct tg__columns *columns;
@@ -146,12 +144,19 @@ enum tg_err tg__load_all_ranks(struct tg_trace *t, struct tg__columns **out, str
 
 /* ---- one file -------------------------------------------------------------------------------- */
 
+int64_t tg__job_clock_offset(const struct tg__columns *run, int64_t number) {
+  for (uint32_t k = 0; k < run->rank_count; k++)
+    if (run->ranks[k].number == number) return run->ranks[k].clock_offset_ns;
+  return 0;
+}
+
 int64_t tg__job_first_ns(const struct tg__columns *run, const struct tg__job_rank *places, size_t count) {
   int64_t least = INT64_MAX;
-  for (size_t i = 0; i < count; i++)
-    for (uint32_t k = 0; k < run->rank_count && places[i].first_ns != TG_NULL_INT; k++)
-      if (run->ranks[k].number == places[i].number && places[i].first_ns + run->ranks[k].clock_offset_ns < least)
-        least = places[i].first_ns + run->ranks[k].clock_offset_ns;
+  for (size_t i = 0; i < count; i++) {
+    if (places[i].first_ns == TG_NULL_INT) continue;
+    const int64_t first = places[i].first_ns + tg__job_clock_offset(run, places[i].number);
+    if (first < least) least = first;
+  }
   return least == INT64_MAX ? 0 : least;
 }
 
@@ -163,8 +168,7 @@ static void name_ranks(const struct tg_trace *trace, struct tg__columns *t, uint
     const struct tg__job_rank *const r = &ranks->items[i];
     if (r->unit != unit || r->of_unit >= t->rank_count) continue;
     t->ranks[r->of_unit].number = r->number;
-    for (uint32_t k = 0; k < run->rank_count; k++)
-      if (run->ranks[k].number == r->number) t->ranks[r->of_unit].clock_offset_ns = run->ranks[k].clock_offset_ns;
+    t->ranks[r->of_unit].clock_offset_ns = tg__job_clock_offset(run, r->number);
   }
 }
 

@@ -93,9 +93,9 @@ struct tg__rank_folder {
 };
 /* For tests: folders with more bytes of files than this are read rank by rank. Any thread, before one is opened. */
 TG_API void tg__ranks_large(int64_t bytes);
-/* What all ranks of a large folder take in memory at once, roughly; 0 when the folder is no large one. */
+/* What all ranks of a large folder take in memory at once, roughly; 0 when the folder is no large one: then all are
+ * held at once, else ranks are read on demand. */
 int64_t tg__rank_folder_memory(const char *path);
-bool tg__rank_folder_is_large(const char *path); /* too large to be held at once: ranks are read on demand */
 enum tg_err tg__rank_folder_open(const char *path, const struct tg_open_options *options,
                                  struct tg__first_question *first, struct tg_trace **out, struct tg_error *e);
 /* open_asking.c: a handle opened for first->call. first->table or first->err is set where it was answered while the
@@ -103,6 +103,8 @@ enum tg_err tg__rank_folder_open(const char *path, const struct tg_open_options 
 enum tg_err tg__open_asking(const char *path, const struct tg_open_options *options, struct tg__first_question *first,
                             struct tg_trace **out, struct tg_error *e);
 bool tg__call_needs_all(const struct tg__call *c); /* all ranks in memory, even of a large folder */
+/* What to add to a time of the rank of this number to get the common clock. */
+int64_t tg__job_clock_offset(const struct tg__columns *run, int64_t number);
 /* The first start of these ranks, on the common clock; 0 where nothing starts. */
 int64_t tg__job_first_ns(const struct tg__columns *run, const struct tg__job_rank *places, size_t count);
 void tg__rank_folder_close(struct tg__rank_folder *d); /* NULL is fine */
@@ -156,9 +158,8 @@ enum tg_err tg__merged(const struct tg__rank_source *s, const struct tg__call *c
 /* What no rank says: which files could not be read, and which say that they are the same rank. */
 void tg__add_losses_of_all(const struct tg__columns *t, struct tg_table *out);
 
-/* ask_run.c */
-const struct tg__job_rank *tg__job_rank_of(const struct tg__rank_folder *run,
-                                           const char *number); /* NULL: there is none */
+/* ask_job.c. The rank of that number; NULL: there is none. */
+const struct tg__job_rank *tg__job_rank_of(const struct tg__job_ranks *ranks, const char *number);
 /* t NULL: for the sentence about an unknown question. */
 enum tg_err tg__trace_ask(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count,
                           struct tg_table **out, struct tg_error *e);

@@ -294,12 +294,6 @@ static void rename_ranks(struct tg_table *t, size_t first, size_t count, const s
   }
 }
 
-static int64_t offset_of(const struct tg__columns *run, int64_t number) {
-  for (uint32_t k = 0; k < run->rank_count; k++)
-    if (run->ranks[k].number == number) return run->ranks[k].clock_offset_ns;
-  return 0;
-}
-
 /* The rows of a file count their microseconds from its own first start; in the run, from the first of all. */
 static void count_from_first(const struct tg__columns *run, const struct tg__job_ranks *all, struct tg_table *t) {
   const size_t us = t ? tg__table_role_index(t, TG__ROLE_SINCE_FIRST) : SIZE_MAX;
@@ -309,7 +303,7 @@ static void count_from_first(const struct tg__columns *run, const struct tg__job
   const int64_t *const rank = t->columns[tg__table_role_index(t, TG__ROLE_RANK)].ints;
   int64_t last = TG_NULL_INT, offset = 0;
   for (size_t i = 0; i < t->rows; i++) {
-    if (rank[i] != last) offset = offset_of(run, rank[i]);
+    if (rank[i] != last) offset = tg__job_clock_offset(run, rank[i]);
     last = rank[i];
     if (start[i] != TG_NULL_INT) t->columns[us].reals[i] = tg__us_of(start[i] + offset - origin);
   }
