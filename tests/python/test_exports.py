@@ -492,7 +492,7 @@ def test_perfetto_has_every_event(tachograph, tmp_path, seed):
     assert sorted(got.counters) == wanted
 
 
-def test_perfetto_tracks_flows_and_odd_values(tachograph, tmp_path):
+def test_perfetto_tracks_flows_and_unusual_values(tachograph, tmp_path):
     events = [
         {"ph": "M", "name": "process_name", "pid": 100, "tid": 0, "args": {"name": "python"}},
         {"ph": "M", "name": "thread_name", "pid": 100, "tid": 101, "args": {"name": "main"}},

@@ -44,7 +44,7 @@ def test_paths_may_be_objects(prof, tmp_path):
     )
 
 
-def test_a_folder_that_is_not_there_is_told_by_the_path_given(prof, tmp_path):
+def test_a_folder_that_is_not_there_is_named_by_the_path_given(prof, tmp_path):
     path = str(tmp_path / "no" / "trace.json")
     with pytest.raises(FileNotFoundError) as caught:
         prof.export_chrome_trace(path)

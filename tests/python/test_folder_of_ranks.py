@@ -102,7 +102,7 @@ class TestRanksOfWhichSomeLackIt:
             (1, 0)
         ]
 
-    def test_leaks_need_steps_of_the_rank_whose_memory_is_known(self, either, tmp_path):
+    def test_leaks_need_steps_of_the_rank_with_known_memory(self, either, tmp_path):
         write(tmp_path / "rank0.json", 0, steps(2) + OPERATORS + MEMORY)
         write(tmp_path / "rank1.json", 1, steps(6) + OPERATORS)
         done = either("ask", tmp_path, "leaks")

@@ -128,7 +128,7 @@ def test_peak_of_the_process_sees_what_came_and_went():
     assert "MB resident" in str(after) or "GB resident" in str(after)
 
 
-def test_stages_of_a_step_are_told_apart():
+def test_stages_of_a_step_are_distinguished():
     model = torch.nn.Sequential(
         torch.nn.Linear(500, 1000, bias=False), torch.nn.ReLU(), torch.nn.Linear(1000, 10, bias=False)
     )

@@ -215,7 +215,7 @@ def test_counters(opened, seed):
         assert (row["current"], row["peak"], row["allocated"]) == (now[1], most[1], came[1])
 
 
-def test_a_block_whose_free_is_missing_ends_where_its_place_is_taken(opened):
+def test_a_block_without_a_free_ends_where_its_place_is_taken(opened):
     def event(ts, size):
         return {
             "ph": "i",

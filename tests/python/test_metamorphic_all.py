@@ -171,7 +171,7 @@ def ask(engine, path, question, args, without=()):
     return [{k: v for k, v in row.items() if k not in PROSE and k not in without} for row in rows]
 
 
-def settled(rows):
+def canonical(rows):
     """In an order of their own; sums of reals in another order differ in their last digits."""
     return sorted(
         repr(sorted((k, float("%.10g" % v) if isinstance(v, float) else v) for k, v in row.items())) for row in rows
@@ -251,7 +251,7 @@ def compare(engine, paths, questions, after, without=(), ways=lambda question, a
         for k, path in enumerate(paths)
     )
     for (question, args), before, now in zip(questions, left, right):
-        assert settled(after(question, row) for row in before) == settled(now), (question, args)
+        assert canonical(after(question, row) for row in before) == canonical(now), (question, args)
     assert sum("refused" not in row for rows in left for row in rows) > 100
 
 

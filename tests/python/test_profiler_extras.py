@@ -71,7 +71,7 @@ def told(caplog):
     ]
 
 
-def test_price_of_steps_is_told(backend, caplog, monkeypatch):
+def test_overhead_of_steps_is_reported(backend, caplog, monkeypatch):
     """Steps of 4 ms without recording and 6 ms with it, 2 and 3 ms of them on a core: half as long again."""
     caplog.set_level(logging.INFO, "tachograph")
     clock = types.SimpleNamespace(
@@ -204,7 +204,7 @@ def test_a_budget_too_small_is_never_none(name, value, monkeypatch):
         tg.profile(activities=[CPU], **{name: value})
 
 
-def test_budgets_without_effect_are_told():
+def test_budgets_without_effect_are_reported():
     _say._said.clear()
     with pytest.warns(UserWarning, match="torch's own collector has no budgets"):
         with tg.profile(activities=[CPU], backend="kineto", memory_budget="20M"):

@@ -253,7 +253,7 @@ def test_keep_last(profile, tmp_path):
         profile(keep_last=0)
 
 
-def test_endless_schedule_is_told(profile, tmp_path):
+def test_endless_schedule_is_reported(profile, tmp_path):
     with pytest.warns(UserWarning, match=r"the schedule has no end \(repeat=0\)") as caught:
         with profile(
             activities=[CPU], schedule=tg.schedule(wait=0, warmup=1, active=2), on_trace_ready=Files(tmp_path)

@@ -249,14 +249,14 @@ def answers(ranks, leave_out=(), questions=QUESTIONS):
     return out
 
 
-def settled(value):
+def canonical(value):
     """Means and shares are sums in some order: compare 12 digits."""
     return float("%.12g" % value) if isinstance(value, float) else value
 
 
 def assert_same(a, b):
     for (question, left), (_, right) in zip(a, b):
-        left, right = ([{k: settled(v) for k, v in r.items()} for r in rows] for rows in (left, right))
+        left, right = ([{k: canonical(v) for k, v in r.items()} for r in rows] for rows in (left, right))
         assert sorted(left, key=repr) == sorted(right, key=repr), question
 
 

@@ -318,7 +318,7 @@ def test_help_has_an_example_and_the_options(tmp_path):
 # ---- nothing to record, and why
 
 
-def test_a_program_without_torch_is_told_so(program, tmp_path):
+def test_a_program_without_torch_is_reported_as_such(program, tmp_path):
     under = run("-o", "out", program("print('done')"), cwd=tmp_path)
     assert under.stdout == "done\n" and "never imported torch" in under.stderr and not (tmp_path / "out").exists()
     (tmp_path / "out").mkdir()
@@ -328,7 +328,7 @@ def test_a_program_without_torch_is_told_so(program, tmp_path):
         assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]
 
 
-def test_an_isolated_python_is_told_so(program, tmp_path):
+def test_an_isolated_python_is_reported_as_such(program, tmp_path):
     under = run("-o", "out", "--", sys.executable, "-I", program("print('done')"), cwd=tmp_path)
     assert under.stdout == "done\n" and "-I, -S or -E" in under.stderr
 

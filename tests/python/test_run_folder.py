@@ -129,7 +129,7 @@ def test_what_sums_over_the_ranks_sees_them_all(folder):
     assert track == 9
 
 
-def test_what_cannot_be_asked_is_told(run):
+def test_what_cannot_be_asked_is_an_error(run):
     with pytest.raises(tg.TachographError, match="rank 9 is not in the trace, which holds 4 ranks from 0 to 3"):
         run.ask("ops", rank=9)
     with pytest.raises(tg.TachographError, match="takes no argument 'tank'"):

@@ -245,7 +245,7 @@ def test_shares_stay_below_100_where_what_lies_in_a_step_has_no_row(opened):
     assert averages.table().endswith("Self CPU time total: 10.000us\n") and averages[0].self_cpu_percent == "100.00%"
 
 
-def test_call_sites_are_told_apart(opened):
+def test_call_sites_are_distinguished(opened):
     rows = EventList.from_trace(opened(PYTHON)).key_averages(group_by_stack_n=2)
     assert [(e.key, e.count, e.stack) for e in rows] == [
         ("aten::add", 1, ["train.py(7): left", "train.py(1): <module>"]),

@@ -319,7 +319,7 @@ def test_throughput_counts_the_batches_there_were_and_the_time_to_fetch_them():
         tg.throughput(lambda batch: None, [])
 
 
-def test_throughput_of_a_loader_whose_last_batch_is_short():
+def test_throughput_of_a_loader_with_a_short_last_batch():
     loader = torch.utils.data.DataLoader(torch.arange(10.0), batch_size=4)
     result = tg.throughput(lambda batch: busy(0.0005), loader)
     assert (result.batches, result.samples) == (3, 10)
@@ -516,7 +516,7 @@ def test_phases_of_three_requests():
         tg.request_phases(Sleeper(0.001), [])
 
 
-def test_bursts_of_a_trainer_are_told_apart(capsys):
+def test_bursts_of_a_trainer_are_distinguished(capsys):
     callback = tg.TrainerCallback()
     callback.on_train_begin()
     for number in range(1, 61):

@@ -581,7 +581,7 @@ print("lost", r.close()["lost"])
 """
 
 
-def test_odd_programs_survive(forks, tmp_path):
+def test_unusual_programs_survive(forks, tmp_path):
     done = forks.run("import faulthandler; faulthandler.enable()" + ODD, arguments=[tmp_path / "odd.tacho"])
     assert (done.returncode, done.stdout) == (0, "lost 0\n"), done.stderr[-3000:]
     with tg.open(tmp_path / "odd.tacho") as trace:

@@ -40,7 +40,7 @@ static bool take_all(void *ctx, const char *bytes, size_t len) {
 }
 
 /* true: it has had all the memory it wants. */
-static bool kept_its_word(enum tg_err err, const struct tg_error *e, bool gave) {
+static bool keeps_the_contract(enum tg_err err, const struct tg_error *e, bool gave) {
   assert_int_equal(gave, err == TG_OK);
   if (err == TG_OK) return true;
   assert_int_equal(err, TG_MEMORY);
@@ -57,7 +57,7 @@ static void starve_open(const char *path) {
     tg__alloc_fail_after(calls);
     const enum tg_err err = tg_open(path, &one_thread, &t, &e);
     tg__alloc_fail_after(-1);
-    done = kept_its_word(err, &e, t != NULL);
+    done = keeps_the_contract(err, &e, t != NULL);
     tg_close(t);
   }
   assert_true(done);
@@ -89,7 +89,7 @@ static void no_memory_is_never_success(void **state) {
       if (call == SQL) err = tg_sql(t, "SELECT name, count(*) FROM slices GROUP BY name", &table, &e);
       if (call == DIFF) err = tg_diff(t, t, NULL, 0, &table, &e);
       tg__alloc_fail_after(-1);
-      done = kept_its_word(err, &e, call < SQL ? err == TG_OK : table != NULL);
+      done = keeps_the_contract(err, &e, call < SQL ? err == TG_OK : table != NULL);
       tg_table_free(table);
       tg_close(t);
     }

@@ -64,7 +64,7 @@ static void test_slots(void **state) {
   free(allocators[0](1, 1));
 }
 
-static void test_guest_pages(void **state) {
+static void test_pages_are_counted_and_zeroed(void **state) {
   struct tg_record_stats before, now;
   struct tg_error e;
   const struct tg_record_options options = {.path = recording_path, .memory_bytes = 8 << 20, .rank = -1};
@@ -229,7 +229,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_slots),
       cmocka_unit_test_setup_teardown(test_can_read, recording_setup, recording_teardown),
-      cmocka_unit_test_setup_teardown(test_guest_pages, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_pages_are_counted_and_zeroed, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_clock, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_numbers_of_texts, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_long_durations, recording_setup, recording_teardown),

@@ -40,7 +40,7 @@ static void test_convolution(void **state) {
                    2 * 2 * 8 * 3 * 3 * 3 * 128 * 128 / 32);
 }
 
-static void test_what_cannot_be_told(void **state) {
+static void test_what_is_unknown(void **state) {
   static const char same[] = "[\"\", \"\", \"\", \"[1, 1]\", \"same\", \"[1, 1]\", \"1\"]";
   static const char no_stride[] = "[\"\", \"\", \"\", \"[0, 1]\", \"[0, 0]\", \"[1, 1]\", \"1\"]";
   assert_int_equal(flops("aten::conv2d", "[[8, 3, 8, 8], [4, 3, 3, 3]]", ""), -1);
@@ -89,9 +89,8 @@ static void test_hostile_text(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_matrix_products), cmocka_unit_test(test_elementwise),
-      cmocka_unit_test(test_convolution),     cmocka_unit_test(test_what_cannot_be_told),
-      cmocka_unit_test(test_hostile_text),
+      cmocka_unit_test(test_matrix_products), cmocka_unit_test(test_elementwise),  cmocka_unit_test(test_convolution),
+      cmocka_unit_test(test_what_is_unknown), cmocka_unit_test(test_hostile_text),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -134,7 +134,7 @@ static struct mini *everything(void) {
   return m;
 }
 
-static void test_fits_the_screen(void **state) {
+static void test_fits_the_terminal(void **state) {
   struct mini *m = everything();
   struct tg__columns *t = mini_finish(m);
   for (unsigned width = 80; width <= 130; width += 10) {
@@ -177,7 +177,7 @@ int main(void) {
       cmocka_unit_test(test_slow_loader),
       cmocka_unit_test(test_json),
       cmocka_unit_test(test_no_steps_and_nothing_found),
-      cmocka_unit_test(test_fits_the_screen),
+      cmocka_unit_test(test_fits_the_terminal),
       cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

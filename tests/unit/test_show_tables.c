@@ -243,7 +243,7 @@ static void is_valid(const char *raw, bool want) {
   if (tg__json_is_valid(s) != want) fail_msg("%s: want %d", raw, want);
 }
 
-static void json_is_told_from_what_is_not(void **state) {
+static void json_is_distinguished_from_what_is_not(void **state) {
   static const char *const good[] = {
       "1", "-0", "1.5e-3", "\"a\\u00e9\"", "[]", "{}", " [1, {\"a\": [null, true, false]}, \"\"] ", "\"\xc3\xa9\""};
   static const char *const bad[] = {"",           "01",       "1.",      ".5",   "-",       "+1",
@@ -316,7 +316,7 @@ int main(void) {
       cmocka_unit_test(csv_quotes_what_must_be_quoted),
       cmocka_unit_test(csv_disarms_formulas),
       cmocka_unit_test(csv_never_disarms_numbers),
-      cmocka_unit_test(json_is_told_from_what_is_not),
+      cmocka_unit_test(json_is_distinguished_from_what_is_not),
       cmocka_unit_test(nesting_has_a_limit),
       cmocka_unit_test(values_that_are_no_json_become_strings),
       cmocka_unit_test(string_bodies_are_valid_utf8),

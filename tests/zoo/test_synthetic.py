@@ -68,18 +68,18 @@ def test_first_half(tmp_path, name, program, cause):
     assert [r["cause"] for r in rows][:1] == ([cause] if cause else []), (rows, notes)
 
 
-def test_an_idle_device_is_told_once(tmp_path):
+def test_an_idle_device_is_reported_once(tmp_path):
     rows, _ = ask(tmp_path, zoo.waits_in("cudaDeviceSynchronize"))
     assert [r["cause"] for r in rows] == ["host-synchronisation"]
     assert "the same time is idle-device" in rows[0]["evidence"]
 
 
-def test_a_graph_is_not_told_to_become_one(tmp_path):
+def test_a_graph_is_not_advised_to_become_one(tmp_path):
     rows, _ = ask(tmp_path, zoo.graph_replay())
     assert "CUDAGraph" not in rows[0]["advice"] and "replayed as a graph already" in rows[0]["advice"]
 
 
-def test_first_use_is_told_apart(tmp_path):
+def test_first_use_is_distinguished(tmp_path):
     _, notes = ask(tmp_path, zoo.warm_up())
     assert any(n.startswith("left out, as it comes once: 1 calls load code") for n in notes), notes
 
