@@ -143,6 +143,42 @@ static void test_only_inside_a_step(void **state) {
   mini_free(m);
 }
 
+static void called_from(struct mini *m, uint32_t track, const char *cat, const char *name, int64_t at, int64_t dur,
+                        const char *from) {
+  mini_slice(m, track, cat, name, at, dur);
+  if (from) mini_arg_str(m, "CallFrom", from);
+}
+
+/* f calls an operator of 20 in line 3, C for 5 in line 4, and in line 5 g, which takes 40 and calls an operator of 20
+ * in line 9: 100 - 20 - 5 - 40 are its own. The operator inside another is part of that one. */
+static void test_lines_that_call(void **state) {
+  struct mini *m = mini_new();
+  const uint32_t cpu = mini_thread(m, 1, 1), gpu = mini_stream(m, 0, 7);
+  called_from(m, cpu, "python_function", "a.py(1): f", 0, 100, NULL);
+  called_from(m, cpu, "cpu_op", "aten::add", 10, 20, "a.py:3");
+  called_from(m, cpu, "cpu_op", "aten::add_", 12, 10, "a.py:3");
+  const int call = mini_slice(m, cpu, "cuda_runtime", "cudaLaunchKernel", 14, 2);
+  mini_cause(m, mini_slice(m, gpu, "kernel", "gemm", 200, 70), call);
+  called_from(m, cpu, "python_function", "<built-in len>", 40, 5, "a.py:4");
+  called_from(m, cpu, "python_function", "a.py(8): g", 50, 40, "a.py:5");
+  called_from(m, cpu, "cpu_op", "aten::mul", 60, 20, "a.py:9");
+  struct tg__columns *trace = mini_finish(m);
+  struct tg_table *t = mini_ask(trace, "stacks", NULL);
+  assert_int_equal(t->rows, 6);
+  expect(t, "a.py(1): f", 1, 100, 35, 70, 0);
+  expect(t, "a.py(3): f", 1, 20, 20, 70, 70);
+  expect(t, "a.py(4): f", 1, 5, 5, 0, 0);
+  expect(t, "a.py(5): f", 1, 40, 0, 0, 0);
+  expect(t, "a.py(8): g", 1, 40, 20, 0, 0);
+  expect(t, "a.py(9): g", 1, 20, 20, 0, 0);
+  tg__table_free(t);
+  t = mini_ask(trace, "stacks", "by", "function", NULL);
+  assert_int_equal(t->rows, 3);
+  expect(t, "a.py(1): f", 1, 100, 100 - 5 - 40, 70, 70);
+  tg__table_free(t);
+  mini_free(m);
+}
+
 /* The address of the object has no effect that a reader wants told apart. */
 static void test_addresses_are_left_out(void **state) {
   struct mini *m = mini_new();
@@ -177,6 +213,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_by_line),
       cmocka_unit_test(test_by_file),
+      cmocka_unit_test(test_lines_that_call),
       cmocka_unit_test(test_by_module),
       cmocka_unit_test(test_whole_stacks),
       cmocka_unit_test(test_stacks_given_as_text),

@@ -76,7 +76,7 @@ static uint32_t turned(struct tg__stack_units *u, uint32_t path) {
 }
 
 static bool fill_list(struct tg__stack_units *u, uint32_t key) {
-  if (u->by == TG__STACK_MODULE || !u->from_text)
+  if (u->by == TG__STACK_MODULE || (!u->from_text && !u->has_lines))
     return add_item(
         u, u->by == TG__STACK_LINE || u->by == TG__STACK_FUNCTION || u->by == TG__STACK_FILE ? row_label(u, key) : key);
   if (u->by == TG__STACK_FULL) return add_item(u, turned(u, key));
@@ -123,9 +123,42 @@ static void sum_device_totals(struct tg__stack_units *u) {
 
 /* ---- from recorded frames -------------------------------------------------------------------- */
 
+/* The line that made this call, "file(12): function"; 0 where the trace does not say. */
+static uint32_t calling_line(struct tg__stack_units *u, uint32_t slice, uint32_t parent) {
+  const uint32_t from = parent == TG_NONE ? TG_NONE : tg__arg_str(u->t, u->t->slices.args[slice], TG__K_CALL_FROM);
+  if (from == TG_NONE) return 0;
+  struct tg__str file, function, place = tg__name(u->t, from);
+  const char *const colon = place.len ? memrchr(place.ptr, ':', place.len) : NULL;
+  const struct tg__str frame = tg__name(u->t, u->t->slices.name[u->items[parent].slice]);
+  if (!colon || !split_frame(frame, &file, &function) ||
+      !tg__str_eq(file, (struct tg__str){place.ptr, (uint32_t)(colon - place.ptr)}))
+    return 0;
+  struct tg__out text = {0};
+  tg__out_bytes(&text, file.ptr, file.len);
+  tg__out_char(&text, '(');
+  tg__out_bytes(&text, colon + 1, place.len - file.len - 1);
+  tg__out_text(&text, "): ");
+  tg__out_bytes(&text, function.ptr, function.len);
+  const uint32_t label = text.err ? 0 : tg__paths_label(&u->paths, (struct tg__str){text.buf, (uint32_t)text.len});
+  u->paths.failed |= text.err;
+  tg__out_free(&text);
+  return label;
+}
+
+/* What a call counts for where lines are known: a function for itself, as its own lines are known only
+ * where it calls something; a call of C, or an operator, for the line. All of it is time of the line. */
+static uint32_t key_with_line(struct tg__stack_units *u, uint32_t slice, uint32_t parent, uint32_t own) {
+  struct tg__str file, function;
+  const uint32_t line = calling_line(u, slice, parent);
+  const bool has_own = own && (!line || split_frame(tg__paths_text(&u->paths, own), &file, &function));
+  const uint32_t path = has_own ? tg__paths_step(&u->paths, 0, own) : 0;
+  return line ? tg__paths_step(&u->paths, path, line) : path;
+}
+
 static bool add_frame(struct tg__stack_units *u, uint32_t *path_of, uint32_t slice, uint32_t parent) {
   const uint32_t name = u->t->slices.name[slice];
   uint32_t key = tg__paths_frame(&u->paths, name);
+  if (u->has_lines) key = key_with_line(u, slice, parent, key);
   if (u->by == TG__STACK_MODULE || u->by == TG__STACK_FULL) {
     const uint32_t label =
         u->by == TG__STACK_FULL ? key : tg__paths_label(&u->paths, tg__module_name(tg__name(u->t, name)));
@@ -146,7 +179,27 @@ static bool has_frames(const struct tg__stack_units *u, const struct tg__schema_
   return false;
 }
 
-/* unit_at: by Python slice, the innermost unit at it: itself when it is one. */
+/* An operator that a frame calls, and that calls no function itself. */
+static bool is_leaf_operator(const struct tg__columns *t, uint32_t slice, uint32_t end_slice) {
+  const uint32_t parent = t->slices.parent[slice];
+  const int64_t end = tg__slice_end(t, slice);
+  if (tg__slice_class(t, slice) != TG__CLASS_OP || (parent != TG_NONE && tg__slice_class(t, parent) == TG__CLASS_OP))
+    return false;
+  for (uint32_t i = slice + 1;
+       i < end_slice && t->slices.start_ns[i] < end && t->slices.start_ns[i] >= t->slices.start_ns[slice]; i++)
+    if (tg__slice_class(t, i) == TG__CLASS_PYTHON) return false;
+  return true;
+}
+
+static bool add_operator(struct tg__stack_units *u, const uint32_t *around, uint32_t *unit_at, uint32_t slice) {
+  const uint32_t parent = around[slice] == TG_NONE ? TG_NONE : unit_at[around[slice]];
+  unit_at[slice] = TG_NONE;
+  if (!is_leaf_operator(u->t, slice, u->reach.end_slice) || !calling_line(u, slice, parent)) return true;
+  unit_at[slice] = (uint32_t)u->count;
+  return add_unit(u, slice, parent, key_with_line(u, slice, parent, 0));
+}
+
+/* unit_at: by Python slice, the innermost unit at it: itself when it is one; by operator, itself where it is one. */
 static bool add_frames(struct tg__stack_units *u, const uint32_t *around, uint32_t *unit_at,
                        const struct tg__schema_mask *module) {
   const struct tg__columns *t = u->t;
@@ -160,6 +213,7 @@ static bool add_frames(struct tg__stack_units *u, const uint32_t *around, uint32
             tg__grow((void **)&u->items, &u->cap, frames, sizeof *u->items); /* modules are few */
   if (ok && paths) ok = tg__grow((void **)&path_of, &cap, frames, sizeof *path_of);
   for (uint32_t i = u->reach.first_slice; ok && i < u->reach.end_slice; i++) {
+    if (u->has_lines && tg__slice_class(t, i) == TG__CLASS_OP) ok = add_operator(u, around, unit_at, i);
     if (tg__slice_class(t, i) != TG__CLASS_PYTHON) continue;
     unit_at[i] = around[i] == TG_NONE ? TG_NONE : unit_at[around[i]];
     if (u->by == TG__STACK_MODULE && !tg__schema_mask_has(t, module, i)) continue;
@@ -176,7 +230,9 @@ static void attach_device_work(struct tg__stack_units *u, const uint32_t *around
     if (!tg__class_is_device_work(tg__slice_class(t, i))) continue;
     const uint32_t call = tg__launch_of(t, i);
     const uint32_t frame = call == TG_NONE ? TG_NONE : around[call];
-    const uint32_t unit = frame == TG_NONE ? TG_NONE : unit_at[frame];
+    uint32_t unit = frame == TG_NONE ? TG_NONE : unit_at[frame];
+    for (uint32_t s = u->has_lines ? call : TG_NONE; s != TG_NONE; s = t->slices.parent[s])
+      if (tg__slice_class(t, s) == TG__CLASS_OP && unit_at[s] != TG_NONE) unit = unit_at[s];
     if (unit != TG_NONE) u->items[unit].device_ns += t->slices.dur_ns[i];
   }
 }
@@ -186,6 +242,10 @@ static enum tg_err build_from_frames(struct tg__stack_units *u) {
   uint32_t *around = tg__frames_around(u->t, u->reach);
   uint32_t *unit_at = tg__alloc(((size_t)u->t->slices.count + 1) * sizeof *unit_at);
   bool ok = around && unit_at && tg__schema_mask_make(u->t, TG__K_PYTHON_MODULE_ID, &module);
+  struct tg__schema_mask from = {0};
+  ok = ok && tg__schema_mask_make(u->t, TG__K_CALL_FROM, &from);
+  u->has_lines = u->by == TG__STACK_LINE && from.any;
+  tg__schema_mask_free(&from);
   if (ok && (u->by == TG__STACK_MODULE || has_frames(u, &module))) {
     ok = add_frames(u, around, unit_at, &module);
     if (ok) attach_device_work(u, around, unit_at);

@@ -23,6 +23,7 @@ struct tg__stack_units {
   struct tg__reach reach;
   enum tg__stack_by by;
   bool from_text;               /* units are operators: no Python frames were recorded */
+  bool has_lines;               /* by line, and calls say which line makes them: operators are units beside frames */
   struct tg__stack_unit *items; /* in slice order */
   size_t count, cap;
   /* The rows a unit counts for, innermost frame first. One frame is one row; a call stack given as text is several. */

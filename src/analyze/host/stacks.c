@@ -128,6 +128,9 @@ static void add_notes(const struct work *w, struct tg_table *out) {
   if (w->units.from_text)
     tg__table_note(
         out, "no Python frames were recorded: time is that of the operators, which have their call stack as text");
+  else if (w->units.has_lines)
+    tg__table_note(out, "operators and calls of C count for the line that calls them; what a function does itself, for "
+                        "the first line of the function");
   else if (w->units.by == TG__STACK_LINE)
     tg__table_note(out, "the line of a recorded Python frame is the first line of its function");
 }
