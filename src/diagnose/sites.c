@@ -131,15 +131,14 @@ static uint32_t site_of(struct walk *w, uint32_t slice, enum tg__call_kind kind)
 }
 
 static void count_forward(struct tg__sites *s, struct tg__site *x, const struct tg__site_call *c) {
-  const struct tg__columns *t = s->f->t;
   const uint32_t slice = c->slice, dims = tg__call_arg(s, slice, TG__K_INPUT_DIMS);
   const int64_t dur = tg__call_ns(s, c);
   if (!x->calls || dur < x->shortest_ns) x->shortest_ns = dur;
-  if (!x->calls || t->slices.dur_ns[slice] > t->slices.dur_ns[x->slice]) {
+  if (!x->calls) {
     x->slice = slice;
     x->types = tg__call_arg(s, slice, TG__K_INPUT_TYPE);
+    x->dims = dims;
   }
-  if (!x->calls) x->dims = dims;
   if (x->calls && dims != x->dims && x->other_dims == TG_NONE) x->other_dims = dims;
   x->calls++;
   x->forward_ns += dur;
@@ -187,12 +186,51 @@ static void add_device_work(struct walk *w, const struct tg__track *track) {
   }
 }
 
+static bool is_counted(const struct tg__site_call *c) {
+  const bool later = c->kind == TG__CALL_BACKWARD || c->kind == TG__CALL_ACCUMULATE;
+  return !later && c->site != TG_NONE && c->counted;
+}
+
+struct inputs { /* calls of a site with the same shapes */
+  uint32_t site, slice;
+  int64_t ns;
+};
+
+/* Sites with different shapes stand for those with most time of all calls: the longest call is a matter of chance. */
+static void choose_inputs(struct tg__sites *s) {
+  struct tg__map index = {0};
+  struct inputs *all = NULL;
+  size_t count = 0, cap = 0;
+  int64_t *const most_ns = tg__alloc((s->count + 1) * sizeof *most_ns);
+  bool ok = most_ns != NULL;
+  for (size_t i = 0; ok && i < s->call_count; i++) {
+    const struct tg__site_call *const c = &s->calls[i];
+    if (!is_counted(c) || s->sites[c->site].other_dims == TG_NONE) continue;
+    const uint64_t key = (uint64_t)c->site << 32 | tg__call_arg(s, c->slice, TG__K_INPUT_DIMS);
+    uint32_t *const slot = tg__map_slot(&index, key, (uint32_t)count);
+    ok = slot && (*slot < count || tg__grow((void **)&all, &cap, count + 1, sizeof *all));
+    if (ok && *slot == count) all[count++] = (struct inputs){c->site, c->slice, 0};
+    if (ok) all[*slot].ns += tg__call_ns(s, c);
+  }
+  for (size_t i = 0; ok && i < count; i++) {
+    struct tg__site *const x = &s->sites[all[i].site];
+    if (all[i].ns <= most_ns[all[i].site]) continue;
+    most_ns[all[i].site] = all[i].ns;
+    x->slice = all[i].slice;
+    x->types = tg__call_arg(s, all[i].slice, TG__K_INPUT_TYPE);
+  }
+  s->failed |= !ok;
+  tg__map_free(&index);
+  tg__free(all);
+  tg__free(most_ns);
+}
+
 static void count_site_calls(struct tg__sites *s) {
   for (size_t i = 0; i < s->call_count; i++) {
     const struct tg__site_call *c = &s->calls[i];
-    const bool later = c->kind == TG__CALL_BACKWARD || c->kind == TG__CALL_ACCUMULATE;
-    if (!later && c->site != TG_NONE && c->counted) count_forward(s, &s->sites[c->site], c);
+    if (is_counted(c)) count_forward(s, &s->sites[c->site], c);
   }
+  choose_inputs(s);
 }
 
 static bool is_operator(const struct walk *w, uint32_t slice) {

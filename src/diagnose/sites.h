@@ -26,9 +26,9 @@ struct tg__site {
   uint32_t path;             /* of frames with their lines, outermost first, in tg__sites.paths; 0 = unknown */
   uint32_t name;             /* of the operator */
   uint32_t module;           /* name of the innermost nn.Module around it, TG_NONE */
-  uint32_t slice;            /* its longest call in the window */
+  uint32_t slice;            /* in the window, its first call with the shapes that take most time of all */
   uint32_t dims, other_dims; /* texts of input shapes: those of its first call, and the first that differ; TG_NONE */
-  uint32_t types;            /* of the inputs of its longest call */
+  uint32_t types;            /* of the inputs of that call */
   int64_t calls, forward_ns, shortest_ns;
   int64_t backward_calls, backward_ns, shortest_backward_ns;
   enum tg__call_kind kind;
