@@ -159,8 +159,8 @@ static int64_t pauses(const struct loop *l) {
 /* ---- what kind of loop ----------------------------------------------------------------------- */
 
 static const char *const reads[] = {"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero"};
-struct body { /* shares of the time of the loop */
-  int64_t read_ns, select_ns, module_ns, few_rows_ns, few_ns, varied_ns,
+struct body { /* shares of the time of the loop, as its calls take at least */
+  int64_t all_ns, read_ns, select_ns, module_ns, few_rows_ns, few_ns, varied_ns,
       no_gradient_ns;                 /* few_rows: of modules; few: of anything */
   bool selects_rows, selects_columns; /* goes along the first dimension of a tensor; along another */
 };
@@ -177,9 +177,16 @@ static void look_at_select(const struct loop *l, const struct tg__site *x, struc
     b->selects_columns = true;
 }
 
+/* Each call as short as the shortest: a thread that loses its core for a while does so in any of them, and what kind
+ * of loop it is does not depend on which. */
+static int64_t least_ns(const struct tg__site *x) {
+  return x->calls * x->shortest_ns + x->backward_calls * x->shortest_backward_ns;
+}
+
 static void look_at_site(const struct loop *l, const struct tg__site *x, struct body *b) {
   const struct tg__str name = tg__site_name(l->s, x);
-  const int64_t ns = tg__site_ns(x);
+  const int64_t ns = least_ns(x);
+  b->all_ns += ns;
   if (TG__IS_ONE_OF(name, reads)) b->read_ns += ns;
   if (TG__IS_ONE_OF(name, select_ops)) b->select_ns += ns;
   if (tg__str_eq(name, TG_STR("aten::select")) || tg__str_eq(name, TG_STR("aten::slice"))) look_at_select(l, x, b);
@@ -266,7 +273,7 @@ static bool goes_over_parameters(const struct loop *l, const struct body *b) {
   for (size_t i = 0; i < l->s->call_count; i++)
     gradients += l->s->calls[i].counted && l->s->calls[i].kind == TG__CALL_ACCUMULATE;
   const bool once_each = gradients && gradients / l->steps == l->times && b->varied_ns > 0;
-  return 2 * b->no_gradient_ns >= l->ns && (once_each || 2 * b->varied_ns >= l->ns);
+  return 2 * b->no_gradient_ns >= b->all_ns && (once_each || 2 * b->varied_ns >= b->all_ns);
 }
 
 /* Is a module around the loop, called more rarely than it turns? Then a cell goes along a sequence. Batches are taken
@@ -289,16 +296,15 @@ static enum tg__cause classify_loop(const struct loop *l) {
     else
       look_at_unbind(l, &l->s->sites[i], &b);
   }
-  if (4 * b.read_ns >= l->ns) return TG__CAUSE_PER_ELEMENT_ITEM;
+  if (4 * b.read_ns >= b.all_ns) return TG__CAUSE_PER_ELEMENT_ITEM;
   const bool is_outside = !is_in_module(l);
-  if (2 * b.module_ns >= l->ns &&
+  if (2 * b.module_ns >= b.all_ns &&
       (2 * backward_passes(l) >= l->times || (is_outside && 2 * b.few_rows_ns >= b.module_ns)))
     return TG__CAUSE_TINY_BATCHES;
-  if (is_outside && 4 * b.few_rows_ns >= l->ns && 2 * b.few_ns >= l->ns)
-    return TG__CAUSE_TINY_BATCHES; /* what is done with the result beside it */
-  if (2 * b.module_ns >= l->ns)
-    return TG__CAUSE_MANY_SMALL_OPS; /* a cell that is called for each element of a sequence */
-  if (5 * b.select_ns >= 2 * l->ns || (b.selects_columns && 5 * b.select_ns >= l->ns))
+  const bool is_cell = 4 * b.few_rows_ns >= b.all_ns && 2 * b.few_ns >= b.all_ns; /* with what is done with results */
+  if (is_outside && is_cell) return TG__CAUSE_TINY_BATCHES;
+  if (is_cell || 2 * b.module_ns >= b.all_ns) return TG__CAUSE_MANY_SMALL_OPS; /* one that goes along a sequence */
+  if (5 * b.select_ns >= 2 * b.all_ns || (b.selects_columns && 5 * b.select_ns >= b.all_ns))
     return TG__CAUSE_TENSOR_INDEX_LOOP;
   if (b.selects_rows) return TG__CAUSE_PER_SAMPLE_LOOP;
   if (goes_over_parameters(l, &b)) return TG__CAUSE_PER_PARAMETER_LOOP;

@@ -187,6 +187,26 @@ static void test_the_same_row_in_each_turn(void **state) {
   tg__table_free(t);
 }
 
+/* A turn selects a column in 5 us and adds in 5; one call of add loses its core for 4 ms. By the sums selecting is a
+ * fiftieth of the loop, and by what each call takes at least half of it. */
+static void test_a_lost_core_is_no_other_loop(void **state) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    for (int k = 0; k < 20; k++) {
+      const int64_t at = 100 + 30 * k;
+      call(&s, "aten::select", at, 5, "train.py(12): pool;train.py(30): train");
+      inputs(&s, "[[20, 5], [], []]", NULL, "[\"\", \"1\", \"3\"]");
+      call(&s, "aten::add", at + 10, k == 19 ? 4000 : 5, "train.py(12): pool;train.py(30): train");
+      inputs(&s, "[[20], [20], []]", NULL, NULL);
+    }
+    call(&s, "aten::conv2d", 5000, 4000, "train.py(33): train");
+  }
+  struct tg_table *t = ask(&s);
+  assert_int_equal(count(t, "tensor-index-loop"), 1);
+  tg__table_free(t);
+}
+
 /* The same calls inside a module that is entered once a step: a cell that goes along a sequence. */
 static void test_loop_of_a_cell(void **state) {
   struct scene s = begin();
@@ -608,6 +628,7 @@ int main(void) {
       cmocka_unit_test(test_loop_over_parameters),
       cmocka_unit_test(test_loop_over_pieces),
       cmocka_unit_test(test_loop_of_a_cell),
+      cmocka_unit_test(test_a_lost_core_is_no_other_loop),
       cmocka_unit_test(test_loop_in_a_comprehension),
       cmocka_unit_test(test_the_same_row_in_each_turn),
       cmocka_unit_test(test_loop_once_for_each_parameter),
