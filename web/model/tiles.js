@@ -148,6 +148,7 @@ export class TileStore {
     const key = this.key(level, tile.row, tile.tile);
     if (this.kept.has(key)) return;
     this.kept.set(key, tile);
+    this.version = (this.version ?? 0) + 1;
     this.bytes += 64 + tile.n * 16;
     for (const [old, gone] of this.kept) {
       if (this.bytes <= this.mostBytes) break;

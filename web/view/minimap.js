@@ -31,7 +31,10 @@ export class Minimap {
     const c = this.canvas.getContext("2d");
     c.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     c.clearRect(0, 0, this.width, HEIGHT);
-    this.drawStrips(c, end);
+    this.drawStrips(end);
+    c.setTransform(1, 0, 0, 1, 0, 0);
+    c.drawImage(this.picture, 0, 0);
+    c.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     const scale = (this.width - gutter) / end, x0 = gutter + t0 * scale, wide = Math.max((t1 - t0) * scale, 2);
     c.fillStyle = css.select;
     c.fillRect(x0, 0, wide, HEIGHT);
@@ -44,8 +47,14 @@ export class Minimap {
     c.fillText(quantity(end, "ns"), 8, 28);
   }
 
-  drawStrips(c, end) {
-    const {gutter, store, palette, idle} = this.timeline;
+  /* The strips change when tiles come or colours do, and not with each frame. */
+  drawStrips(end) {
+    const {gutter, store, palette, idle} = this.timeline, made = [store.version, palette, this.canvas.width, gutter];
+    if (this.made?.every((value, i) => value === made[i])) return;
+    this.picture = this.picture ?? document.createElement("canvas");
+    this.picture.width = this.canvas.width; /* this clears it, too */
+    this.picture.height = this.canvas.height;
+    const c = this.picture.getContext("2d");
     const pixels = Math.max(1, Math.round((this.width - gutter) * this.ratio));
     const view = {t0: 0, nsPerPx: end / pixels, width: pixels}, {level, first, last} = tilesInView(view);
     const image = c.createImageData(pixels, 1), words = new Uint32Array(image.data.buffer);
@@ -64,6 +73,7 @@ export class Minimap {
       const x = Math.round(gutter * this.ratio), y = Math.round((3 + k * each) * this.ratio);
       for (let line = 0; line < (each - 1) * this.ratio; line++) c.putImageData(image, x, y + line);
     });
+    this.made = wanted.length ? null : made;
     store.wantAlso(level, wanted);
   }
 

@@ -64,7 +64,8 @@ export class Timeline {
       accent: css("--accent"),
       panel: css("--panel"),
       select: css("--select"),
-      page: style.backgroundColor
+      page: style.backgroundColor,
+      code: `11px ${style.getPropertyValue("--mono")}`
     };
     this.later();
   }
@@ -264,7 +265,7 @@ export class Timeline {
   drawLabels(c, labels) {
     labels.sort((a, b) => b[1].x1 - b[1].x0 - (a[1].x1 - a[1].x0));
     labels.length = Math.min(labels.length, MOST_LABELS);
-    c.font = `11px ${getComputedStyle(document.body).getPropertyValue("--mono")}`;
+    c.font = this.css.code;
     c.textBaseline = "middle";
     this.charWidth = this.charWidth ?? c.measureText("mmmmmmmmmm").width / 10;
     const missing = [];
