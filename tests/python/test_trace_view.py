@@ -1,7 +1,13 @@
 """trace.view() and what a trace shows in a notebook."""
 
 import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
 import urllib.request
+from types import SimpleNamespace
 
 import pytest
 import tachograph as tg
@@ -35,9 +41,6 @@ def test_a_page_is_served_until_it_is_closed(file):
 
 
 def tg_doctor():
-    import pathlib
-    import subprocess
-
     binary = pathlib.Path(tg.__file__).parent / "bin" / "tachograph"
     return subprocess.run([binary, "doctor", "--json"], capture_output=True, text=True, timeout=60).stdout
 
@@ -53,3 +56,19 @@ def test_a_notebook_shows_the_report_and_no_markup_of_the_trace(file):
     with tg.open(file) as trace:
         shown = trace._repr_html_()
     assert shown.startswith("<pre>") and "aten::&lt;b&gt;mm" in shown and "<b>" not in shown
+
+
+def test_run_opens_the_page_when_the_program_has_ended(tmp_path):
+    pytest.importorskip("torch")
+    if ["view", "none"] in [row[:2] for row in json.loads(tg_doctor())["rows"]]:
+        pytest.skip("a build without libwebsockets")
+    (tmp_path / "program.py").write_text("import torch\nfor _ in range(9):\n    torch.ones(8, 8) @ torch.ones(8, 8)\n")
+    command = [sys.executable, "-m", "tachograph", "run", "--view", "-o", "out", "program.py"]
+    bare = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY")}  # no browser opens
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    with subprocess.Popen(command, cwd=tmp_path, env=bare, **pipes) as run:
+        url = run.stdout.readline().strip()
+        trace = state_of(SimpleNamespace(url=url))["traces"][0]
+        run.send_signal(signal.SIGINT)
+        assert run.wait(timeout=20) == 0
+    assert trace["name"] == "trace.tacho"
