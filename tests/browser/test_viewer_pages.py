@@ -1,6 +1,7 @@
 """Every page of the viewer opens, fits, shows the numbers of `tachograph ask`, and says what is missing."""
 
 import json
+from urllib.parse import quote
 
 import pytest
 
@@ -187,3 +188,19 @@ def test_a_question_without_an_answer_says_what_to_record(shared_view, open_page
     if refused.returncode == 0:
         pytest.skip("the trace has segments")
     assert json.loads(refused.stdout)["error"]["text"] in p.page.inner_text("#page")
+
+
+def test_a_query_shows_its_rows_and_one_that_never_ends_can_be_stopped(shared_view, open_page, until):
+    p = open_page(shared_view.url).go("#/sql?sql=" + quote("SELECT count(*) AS n FROM slices"))
+    if "no SQL" in p.page.inner_text("#page"):
+        pytest.skip("a build without SQLite")
+    assert p.page.locator("#sql-table tbody tr").count() == 1
+    assert p.page.get_by_role("button", name="stop").count() == 0
+    endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c"
+    p.page.get_by_label("SQL").fill(endless)
+    p.page.get_by_role("button", name="run").click()
+    p.page.get_by_role("button", name="stop").click()
+    until(p.page, "document.querySelector('#sql-answer').innerText.includes('stopped')")
+    assert p.page.get_by_role("button", name="stop").count() == 0
+    p.go("#/operators")
+    assert p.page.locator("#operators-table tbody tr").count() > 0
