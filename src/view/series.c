@@ -238,18 +238,23 @@ static void put_points(const struct tg__series_set *s, struct points *p, uint16_
   p->points[n] = (uint16_t)(points < UINT16_MAX ? points : UINT16_MAX);
 }
 
+/* ns is not before begin; their distance may exceed an int64. */
+static uint64_t column_of(int64_t ns, int64_t begin, unsigned level) {
+  return ((uint64_t)ns - (uint64_t)begin) >> level;
+}
+
 static void fill_points(const struct tg__series_set *s, const struct tg__series *series, unsigned level, int64_t begin,
                         struct points *p) {
   const int64_t *const ts = s->v->trace->marks.ts_ns;
   const uint32_t first = series->first, past = first + series->count;
   uint32_t at = point_from(s, first, past, begin);
   const bool is_counter = series->what != TG__SERIES_INSTANTS;
-  if (is_counter && at > first && (at == past || (ts[s->marks[at]] - begin) >> level > 0))
+  if (is_counter && at > first && (at == past || column_of(ts[s->marks[at]], begin, level) > 0))
     put_points(s, p, 0, at - 1, at, 0); /* the value before the tile */
   while (at < past) {
-    const int64_t column = (ts[s->marks[at]] - begin) >> level;
+    const uint64_t column = column_of(ts[s->marks[at]], begin, level);
     if (column >= TG__TILE_COLUMNS) return;
-    const uint32_t next = point_from(s, at, past, begin + ((column + 1) << level));
+    const uint32_t next = point_from(s, at, past, begin + (int64_t)((column + 1) << level));
     put_points(s, p, (uint16_t)column, at, next > at ? next : at + 1, next - at);
     at = next > at ? next : at + 1; /* a file may say that its marks are in order, and lie */
   }

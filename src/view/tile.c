@@ -155,7 +155,7 @@ static void fill_runs(struct sweep *s, int64_t begin) {
 }
 
 bool tg__tile_begin(int64_t shift, unsigned level, int32_t tile, int64_t *begin) {
-  const __int128 at = ((__int128)tile << (level + 10)) - shift;
+  const __int128 at = (__int128)tile * ((__int128)1 << (level + 10)) - shift;
   *begin = (int64_t)at;
   return at > INT64_MIN && at + ((__int128)1 << (level + 10)) < INT64_MAX;
 }

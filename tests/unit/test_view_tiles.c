@@ -429,6 +429,28 @@ static void tiles_of_counters_equal_those_from_all_points(void **state) {
   tg__trace_free(t);
 }
 
+static void series_without_memory(void **state) {
+  (void)state;
+  int64_t ts[POINTS];
+  double values[POINTS];
+  struct tg__columns *t = trace_of_points(9, ts, values);
+  struct tg__view *v = open_view(t);
+  struct tg__series_set *set = NULL;
+  struct tg_error e;
+  enum tg_err err = TG_MEMORY;
+  long n = 0;
+  while (err == TG_MEMORY) {
+    tg__alloc_fail_after(n++);
+    err = tg__series_open(v, &set, &e);
+    tg__alloc_fail_after(-1);
+    assert_true(err == TG_OK || (err == TG_MEMORY && !set));
+  }
+  assert_true(n > 10);
+  tg__series_close(set);
+  tg__view_close(v);
+  tg__trace_free(t);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_slice_stands_on_one_row),
@@ -439,6 +461,7 @@ int main(void) {
       cmocka_unit_test(a_tile_by_hand),
       cmocka_unit_test(the_last_slice_stands_where_a_column_begins),
       cmocka_unit_test(tiles_of_counters_equal_those_from_all_points),
+      cmocka_unit_test(series_without_memory),
       cmocka_unit_test(a_view_without_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
