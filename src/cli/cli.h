@@ -129,6 +129,8 @@ int64_t tg__cli_size_of(const char *path); /* TG_NULL_INT when unknown */
 unsigned tg__cli_width(const struct tg__cli *c); /* columns of the terminal output goes to, 0 = not a terminal */
 /* A number of columns; false: it is none. */
 bool tg__cli_read_width(const char *text, unsigned *width);
+/* --explain: the meaning of every column that the answer has, as notes. */
+void tg__cli_explain(const struct tg__cli *c, struct tg_table *t);
 /* Write the table where and how the options say, at most `most` rows of it (0 = all); text says how many are left out.
  */
 int tg__cli_table(const struct tg__cli *c, struct tg_table *t, size_t most);

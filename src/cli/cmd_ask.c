@@ -11,20 +11,6 @@ static const char *next_step(struct tg__cli *c, enum tg_err err, const struct tg
   return tg__cli_instead(c, err, trace, path);
 }
 
-static bool has_column(const struct tg_table *t, const char *name) {
-  size_t c = 0;
-  while (c < tg_table_columns(t) && strcmp(tg_column_name(t, c), name) != 0) c++;
-  return c < tg_table_columns(t);
-}
-
-/* --explain: the meaning of every column that the answer has, as notes. */
-static void explain(struct tg_table *t, const char *question) {
-  const size_t q = tg_question_find(question);
-  const char *name, *unit, *meaning;
-  for (size_t k = 0; tg_question_column(q, k, &name, NULL, &unit, &meaning); k++)
-    if (has_column(t, name)) tg__cli_note(t, "%s%s%s%s: %s", name, *unit ? " (" : "", unit, *unit ? ")" : "", meaning);
-}
-
 /* --fail-if: does the expression hold for any row? Asked again without a limit, so that no row escapes it. */
 static enum tg_err count_failing(const struct tg__cli *c, struct tg_trace *trace, const char *question,
                                  const char *expression, size_t *rows, struct tg_error *e) {
@@ -85,7 +71,7 @@ int tg__cmd_ask(struct tg__cli *c) {
   if (err) {
     status = tg__cli_failed(c, &e, trace ? next_step(c, err, trace, path, question) : NULL);
   } else {
-    if (tg__cli_setting(c, "explain")) explain(t, question);
+    tg__cli_explain(c, t);
     status = tg__cli_table(c, t, tg__cli_argument(c, "limit") || strcmp(c->format, "text") != 0 ? 0 : ROWS_AS_TEXT);
     if (!status) status = judge_assertion(c, trace, path, question);
   }

@@ -14,6 +14,7 @@ int tg__cmd_memory(struct tg__cli *c) {
   enum tg_err err = tg__cli_open_run(c, c->operands[0], &trace, &e);
   if (!err) err = tg_ask_memory(trace, c->arguments, c->argument_count, &t, &e);
   const char *const next = err && trace ? tg__cli_instead(c, err, trace, c->operands[0]) : NULL;
+  if (!err) tg__cli_explain(c, t);
   const int status =
       err ? tg__cli_failed(c, &e, next) : tg__cli_table(c, t, tg__cli_argument(c, "limit") ? 0 : (size_t)rows);
   tg_table_free(t);

@@ -24,6 +24,7 @@ int tg__cmd_top(struct tg__cli *c) {
   args[c->argument_count].value = "cpu";
   if (err == TG_NO_DATA && device && tg_ask(trace, question, args, c->argument_count + 1, &t, NULL) == TG_OK)
     next = tg__cli_command(c, "tachograph top --cpu %s", tg__cli_word(c, c->operands[0]));
+  if (t) tg__cli_explain(c, t);
   const int status = err ? tg__cli_failed(c, &e, next) : tg__cli_table(c, t, (size_t)rows);
   tg_table_free(t);
   tg_close(trace);

@@ -441,6 +441,20 @@ unsigned tg__cli_width(const struct tg__cli *c) {
   return width;
 }
 
+static bool has_column(const struct tg_table *t, const char *name) {
+  size_t c = 0;
+  while (c < tg_table_columns(t) && strcmp(tg_column_name(t, c), name) != 0) c++;
+  return c < tg_table_columns(t);
+}
+
+void tg__cli_explain(const struct tg__cli *c, struct tg_table *t) {
+  const size_t q = tg_question_find(tg_table_question(t));
+  const char *name, *unit, *meaning;
+  if (!tg__cli_setting(c, "explain")) return;
+  for (size_t k = 0; tg_question_column(q, k, &name, NULL, &unit, &meaning); k++)
+    if (has_column(t, name)) tg__cli_note(t, "%s%s%s%s: %s", name, *unit ? " (" : "", unit, *unit ? ")" : "", meaning);
+}
+
 int tg__cli_table(const struct tg__cli *c, struct tg_table *t, size_t most) {
   struct tg_error e = {0};
   struct tg__sink sink;

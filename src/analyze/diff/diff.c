@@ -168,9 +168,10 @@ static void put_notes(const struct tg__diff_side sides[TG__SIDES], const struct 
     const struct tg__condition *x = &c->items[i];
     if (tg__condition_differs(x))
       tg__table_note(out, "%s: %s in A, %s in B%s", x->key, x->a, x->b,
-                     x->accepted  ? " (accepted)"
-                     : x->decides ? ": other work, so times are not judged (accept= if they may be)"
-                                  : "");
+                     x->accepted ? " (accepted)"
+                     : x->decides
+                         ? ": other work, so times are not judged (--accept, or accept= in Python, if they may be)"
+                         : "");
   }
   for (int side = 0; side < TG__SIDES; side++) {
     const struct tg__diff_side *s = &sides[side];
