@@ -63,14 +63,28 @@ static size_t head_bytes(struct tg__str s, unsigned width) {
   return i;
 }
 
-/* Names differ at both ends (namespace in front, shape or type behind), so the middle is cut. */
-unsigned tg__put_fitted(struct tg__out *out, struct tg__str s, unsigned width) {
-  const unsigned full = tg__text_width(s);
-  if (full <= width) {
-    tg__put_clean(out, s);
-    return full;
-  }
-  const unsigned tail_width = (width - 1) / 2, head_width = width - 1 - tail_width;
+static bool is_of_name(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* Where the name of a C++ template begins that has a namespace or a type in front, and its length; 0: it is none. */
+static uint32_t template_name(struct tg__str s, uint32_t *len) {
+  uint32_t end = 0;
+  while (end < s.len && s.ptr[end] != '<') end++;
+  uint32_t at = end;
+  while (at > 0 && is_of_name(s.ptr[at - 1])) at--;
+  *len = end - at;
+  const bool is_qualified = at > 2 && s.ptr[at - 1] == ':' && s.ptr[at - 2] == ':';
+  return end < s.len && *len && (is_qualified || (at > 1 && s.ptr[at - 1] == ' ')) ? at : 0;
+}
+
+/* At most `width` columns of a text that has more, without its middle. Of its beginning `kept` stay at least. */
+static unsigned put_ends(struct tg__out *out, struct tg__str s, unsigned width, unsigned kept) {
+  enum { LEAST_TAIL = 4 };
+  const unsigned full = tg__text_width(s), half = width - 1 - (width - 1) / 2;
+  const unsigned most = width > 1 + LEAST_TAIL ? width - 1 - LEAST_TAIL : half;
+  const unsigned head_width = kept > half && half < most ? (kept < most ? kept : most) : half;
+  const unsigned tail_width = width - 1 - head_width;
   const size_t head = head_bytes(s, head_width);
   const struct tg__str front = {s.ptr, (uint32_t)head};
   unsigned rest = full - tg__text_width(front);
@@ -84,6 +98,26 @@ unsigned tg__put_fitted(struct tg__out *out, struct tg__str s, unsigned width) {
   tg__out_text(out, "\xe2\x80\xa6");
   tg__put_clean(out, (struct tg__str){s.ptr + at, (uint32_t)(s.len - at)});
   return tg__text_width(front) + 1 + rest;
+}
+
+/* Names differ at both ends (namespace in front, shape or type behind), so the middle is cut; of a template its name
+ * says most, so what stands in front of it goes first. */
+unsigned tg__put_fitted(struct tg__out *out, struct tg__str s, unsigned width) {
+  const unsigned full = tg__text_width(s);
+  uint32_t len;
+  if (full <= width) {
+    tg__put_clean(out, s);
+    return full;
+  }
+  const uint32_t at = template_name(s, &len);
+  const struct tg__str name = {s.ptr + at, s.len - at};
+  if (!at || width < len + 2) return put_ends(out, s, width, 0);
+  tg__out_text(out, "\xe2\x80\xa6");
+  if (tg__text_width(name) < width) {
+    tg__put_clean(out, name);
+    return 1 + tg__text_width(name);
+  }
+  return 1 + put_ends(out, name, width - 1, len);
 }
 
 void tg__put_blanks(struct tg__out *out, unsigned n) {
