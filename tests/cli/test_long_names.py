@@ -33,4 +33,4 @@ def test_the_name_of_a_template_stays(tmp_path):
     assert template.startswith("…vectorized_elementwise_kernel") and "3ul>)" in template
     (plain,) = [line for line in page.splitlines() if "sgemm" in line]
     assert plain.startswith("ampere_sgemm") and "_tail" in plain and "…" in plain
-    assert all(len(line) <= 80 for line in page.splitlines() if "tachograph ask" not in line)
+    assert [line for line in (template, plain) if len(line) > 80] == []
