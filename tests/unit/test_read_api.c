@@ -149,6 +149,16 @@ static void members_are_kept(void **state) {
 static void a_cpu_peak_is_noted_for_traces_without_devices(void **state) {
   struct tg_trace *const t = open_all();
   struct tg_table *table;
+  const char *complaint, *command, *answers;
+  assert_true(tg_symptom("training slow", 0, &complaint, &command, &answers));
+  assert_string_equal(command, "tachograph report FILE");
+  assert_false(tg_symptom("zebra crossing", 0, &complaint, &command, &answers));
+  size_t missing = 0;
+  struct tg_table *const items = tg_checklist(t, "nowhere", &missing);
+  assert_non_null(items);
+  assert_int_equal(tg_table_rows(items), 10);
+  assert_in_range(missing, 4, 10); /* three files and at least stacks */
+  tg_table_free(items);
   tg_add_cpu_peak(t);
   const struct tg_arg where = {"where", "member = 'deviceProperties'"};
   if (tg_ask(t, "document", &where, 1, &table, &e) == TG_OK) { /* else it cannot be measured here */
