@@ -146,9 +146,8 @@ static void members_are_kept(void **state) {
   tg_close(t);
 }
 
-static void a_cpu_peak_is_noted_for_traces_without_devices(void **state) {
+static void a_complaint_names_a_command_and_a_checklist_what_is_missing(void **state) {
   struct tg_trace *const t = open_all();
-  struct tg_table *table;
   const char *complaint, *command, *answers;
   assert_true(tg_symptom("training slow", 0, &complaint, &command, &answers));
   assert_string_equal(command, "tachograph report FILE");
@@ -159,6 +158,12 @@ static void a_cpu_peak_is_noted_for_traces_without_devices(void **state) {
   assert_int_equal(tg_table_rows(items), 10);
   assert_in_range(missing, 4, 10); /* three files and at least stacks */
   tg_table_free(items);
+  tg_close(t);
+}
+
+static void a_cpu_peak_is_noted_for_traces_without_devices(void **state) {
+  struct tg_trace *const t = open_all();
+  struct tg_table *table;
   tg_add_cpu_peak(t);
   const struct tg_arg where = {"where", "member = 'deviceProperties'"};
   if (tg_ask(t, "document", &where, 1, &table, &e) == TG_OK) { /* else it cannot be measured here */
@@ -346,6 +351,7 @@ int main(void) {
       cmocka_unit_test(questions_are_found_by_name),
       cmocka_unit_test(a_check_names_what_was_not_read),
       cmocka_unit_test(members_are_kept),
+      cmocka_unit_test(a_complaint_names_a_command_and_a_checklist_what_is_missing),
       cmocka_unit_test(a_cpu_peak_is_noted_for_traces_without_devices),
       cmocka_unit_test(memory_is_asked_with_notes),
       cmocka_unit_test(findings_are_members_of_an_object),
