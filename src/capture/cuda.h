@@ -88,6 +88,7 @@ int64_t tg__cuda_device_value(const uint8_t *record, unsigned field);        /* 
 
 void tg__cuda_clock_start(void); /* registers our clock with CUPTI, once per process */
 void tg__cuda_clock_tick(void);  /* compares both clocks again; from one thread */
+void tg__cuda_clock_look(void);  /* before a buffer is decoded: what is in the future is no time of this recording */
 /* false: no time of this recording. */
 bool tg__cuda_ticks(uint64_t time, uint64_t *ticks);
 struct tg__cuda_clock_state {

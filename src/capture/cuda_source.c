@@ -32,6 +32,7 @@ static void count_lost(void) {
 }
 
 static void take_buffer(uint8_t *buffer, size_t valid) {
+  tg__cuda_clock_look();
   const uint64_t unread = tg__cuda_decode(buffer, valid, tg__cupti.cuptiActivityGetNextRecord, tg__cuda_write, NULL);
   struct tg__thread *const t = unread ? tg__thread() : NULL;
   if (t) tg__count(t, TG_RAW_C_DEVICE_UNREAD, unread);
