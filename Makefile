@@ -18,7 +18,7 @@ CONFIGURE = $(CMAKE) -S . -DCMAKE_RULE_MESSAGES=$(if $(V),ON,OFF) $(if $(CC_GIVE
 CC_GIVEN := $(filter-out default,$(origin CC))
 BUILD = MAKEFLAGS= $(CMAKE) --build $(1) -j$(J) $(if $(V),--verbose,-- --no-print-directory -s)
 
-.PHONY: help all demo test check bench bars fuzz accept fmt dist deps check-arm matrix clean browser layers venv venv-check build-tests package ready
+.PHONY: help all demo test check bench bars fuzz accept fmt dist deps check-arm matrix gpu clean browser layers venv venv-check build-tests package ready
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -74,6 +74,9 @@ check-arm: ## cross-build for aarch64 without codecs, unit tests under qemu
 
 matrix: all ## the recorder's tests on other versions of torch and Python (several GB)
 	$(Q)bash tools/matrix.sh
+
+gpu: package ## the CUDA recorder's promises on a GPU (docs/gpu.md); refuses without one. PART=name for one of them
+	$(Q)$(VENV)/python tests/gpu/gpu_promises.py $(PART)
 
 clean: ## remove everything that was built (.venv stays)
 	rm -rf build build-* dist demo-out .pytest_cache .hypothesis
