@@ -149,21 +149,21 @@ static void put_event(struct chrome *c, const struct event *ev, bool first) {
   if (tg__buffer_room(&c->buffer, 1)) *c->buffer.p++ = '}';
 }
 
-/* Kineto writes the flow from a forward operator to its autograd node as two events, each behind the operator it is
- * tied to. */
+/* Kineto writes the flow from a forward operator to its autograd node, and from a launch to what the device did, as two
+ * events, each behind the one it is tied to. */
 static void put_flow(struct chrome *c, const struct event *ev) {
-  bool is_end;
-  const uint32_t id = tg__recorded_flow(c->recorded, ev->slice, &is_end);
+  const struct tg__flow flow = tg__recorded_flow(c->recorded, ev->slice);
   const uint32_t rank = c->t->tracks[ev->track].rank;
-  if (!id || !tg__buffer_room(&c->buffer, (size_t)EVENT_FIXED + ev->place.len)) return;
+  if (!flow.id || !tg__buffer_room(&c->buffer, (size_t)EVENT_FIXED + ev->place.len)) return;
   char *p = TG__BUFFER_LITERAL(c->buffer.p, ",\n{\"ph\":\"");
-  *p++ = is_end ? 'f' : 's';
-  p = TG__BUFFER_LITERAL(p, "\",\"cat\":\"fwdbwd\",\"name\":\"fwdbwd\"");
+  *p++ = flow.is_end ? 'f' : 's';
+  p = flow.is_launch ? TG__BUFFER_LITERAL(p, "\",\"cat\":\"ac2g\",\"name\":\"ac2g\"")
+                     : TG__BUFFER_LITERAL(p, "\",\"cat\":\"fwdbwd\",\"name\":\"fwdbwd\"");
   p = tg__buffer_copy(p, ev->place.ptr, ev->place.len);
   p = put_us(TG__BUFFER_LITERAL(p, ",\"ts\":"), ev->ts_ns, c->styles[rank].ts);
   p = TG__BUFFER_LITERAL(p, ",\"id\":");
-  p = tg__buffer_int(p, (int64_t)id | (c->merged ? (int64_t)(rank & 0x3fffff) << 40 : 0));
-  if (is_end) p = TG__BUFFER_LITERAL(p, ",\"bp\":\"e\"");
+  p = tg__buffer_int(p, (int64_t)flow.id | (c->merged ? (int64_t)(rank & 0x3fffff) << 40 : 0));
+  if (flow.is_end) p = TG__BUFFER_LITERAL(p, ",\"bp\":\"e\"");
   *p++ = '}';
   c->buffer.p = p;
 }

@@ -6,6 +6,7 @@ struct tg__recorded {
   const struct tg__columns *t;
   uint32_t *ids;        /* by slice: Python id of a frame, external id of an operator or annotation; else 0 */
   uint32_t *flows;      /* by slice: of the flow that begins there or ends there, 0 = none; NULL likewise */
+  bool *launches;       /* by slice: a call that launched work of a device; NULL where a recording has no such work */
   uint32_t frames, ops; /* how many have ids */
   int64_t instants;     /* written so far */
 };
@@ -58,11 +59,35 @@ static bool number_flows(struct tg__recorded *r, const struct tg__event *events,
   return true;
 }
 
+static bool is_work(const struct tg__columns *t, uint32_t slice) {
+  return tg__class_is_device_work(tg__slice_class(t, slice));
+}
+
+static bool find_launches(struct tg__recorded *r, const struct tg__event *events, uint32_t count) {
+  const struct tg__columns *const t = r->t;
+  for (uint32_t i = 0; i < count; i++) {
+    const uint32_t slice = events[i].id;
+    if (events[i].is_mark || !is_work(t, slice) || !t->ranks[t->tracks[tg__slice_track(t, slice)].rank].is_recording)
+      continue;
+    if (!r->launches && !(r->launches = tg__alloc((size_t)t->slices.count * sizeof *r->launches))) return false;
+    if (t->slices.cause[slice] != TG_NONE) r->launches[t->slices.cause[slice]] = true;
+  }
+  return true;
+}
+
+/* The id of the operator that a call, or work of a device, belongs to; 0 = none. */
+static uint32_t external_of(const struct tg__recorded *r, uint32_t slice) {
+  const struct tg__columns *const t = r->t;
+  for (int step = 0; step < 3 && slice != TG_NONE; step++, slice = t->slices.cause[slice])
+    if (is_operation(tg__slice_class(t, slice))) return r->ids[slice];
+  return 0;
+}
+
 struct tg__recorded *tg__recorded_new(const struct tg__columns *t, const struct tg__event *events, uint32_t count) {
   struct tg__recorded *const r = tg__alloc(sizeof *r);
   if (!r) return NULL;
   r->t = t;
-  if (number_events(r) && number_flows(r, events, count)) return r;
+  if (number_events(r) && number_flows(r, events, count) && find_launches(r, events, count)) return r;
   tg__recorded_free(r);
   return NULL;
 }
@@ -71,6 +96,7 @@ void tg__recorded_free(struct tg__recorded *r) {
   if (!r) return;
   tg__free(r->ids);
   tg__free(r->flows);
+  tg__free(r->launches);
   tg__free(r);
 }
 
@@ -93,10 +119,15 @@ static char *put_member(char *p, bool *any, const char *key, size_t len, int64_t
 }
 #define PUT_MEMBER(p, any, key, value) put_member(p, any, key, sizeof(key) - 1, value)
 
+static bool is_linked(const struct tg__recorded *r, uint32_t slice, enum tg__class cls) {
+  return r->launches && slice != TG_NONE && (cls == TG__CLASS_RUNTIME || tg__class_is_device_work(cls));
+}
+
 void tg__recorded_args(struct tg__recorded *r, struct tg__buffer *buffer, uint32_t slice, enum tg__class cls) {
   enum { ROOM = 256 };
   const bool frame = cls == TG__CLASS_PYTHON && slice != TG_NONE, op = is_operation(cls) && slice != TG_NONE;
-  if (!frame && !op && cls != TG__CLASS_INSTANT) return;
+  const uint32_t external = is_linked(r, slice, cls) ? external_of(r, slice) : 0;
+  if (!frame && !op && !external && cls != TG__CLASS_INSTANT) return;
   if (!buffer->p || buffer->p == buffer->start || buffer->p[-1] != '}') return; /* an event without args */
   buffer->p--;
   bool any = buffer->p == buffer->start || buffer->p[-1] != '{'; /* an empty object is written in one piece */
@@ -111,6 +142,8 @@ void tg__recorded_args(struct tg__recorded *r, struct tg__buffer *buffer, uint32
     p = PUT_MEMBER(p, &any, "External id", r->ids[slice]);
     p = PUT_MEMBER(p, &any, "Record function id", 0);
     p = PUT_MEMBER(p, &any, "Ev Idx", (int64_t)r->ids[slice] - 1);
+  } else if (external) {
+    p = PUT_MEMBER(p, &any, "External id", external);
   } else {
     p = PUT_MEMBER(p, &any, "Ev Idx", (int64_t)r->ops + r->frames + r->instants++);
   }
@@ -118,10 +151,18 @@ void tg__recorded_args(struct tg__recorded *r, struct tg__buffer *buffer, uint32
   buffer->p = p;
 }
 
-uint32_t tg__recorded_flow(const struct tg__recorded *r, uint32_t slice, bool *is_end) {
+static struct tg__flow launch_flow(const struct tg__recorded *r, uint32_t slice) {
+  const struct tg__columns *const t = r->t;
+  const bool is_end = is_work(t, slice);
+  if (!is_end && (tg__slice_class(t, slice) != TG__CLASS_RUNTIME || !r->launches[slice])) return (struct tg__flow){0};
+  if (is_end && t->slices.cause[slice] == TG_NONE) return (struct tg__flow){0};
+  const int64_t id = tg__arg_int(t, t->slices.args[slice], TG__K_CORRELATION, 0);
+  return (struct tg__flow){id > 0 && id <= UINT32_MAX ? (uint32_t)id : 0, is_end, true};
+}
+
+struct tg__flow tg__recorded_flow(const struct tg__recorded *r, uint32_t slice) {
   const uint32_t id = r->flows[slice];
-  if (!id) return 0;
+  if (!id) return r->launches ? launch_flow(r, slice) : (struct tg__flow){0};
   const uint32_t forward = r->t->slices.cause[slice];
-  *is_end = forward != TG_NONE && r->flows[forward] == id;
-  return id;
+  return (struct tg__flow){id, forward != TG_NONE && r->flows[forward] == id, false};
 }

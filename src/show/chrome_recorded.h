@@ -1,6 +1,6 @@
 /* show, private: what Kineto counts up while it writes, for ranks that our own recorder made (chrome_recorded.c):
- * ids of events and of Python frames, flows from forward to backward. A recording does not store them, as they
- * follow from the order of its events. */
+ * ids of events and of Python frames, flows from forward to backward and from launches to devices. A recording does not
+ * store them, as they follow from the order of its events. */
 #ifndef TG_SHOW_CHROME_RECORDED_H
 #define TG_SHOW_CHROME_RECORDED_H
 
@@ -15,7 +15,11 @@ void tg__recorded_free(struct tg__recorded *r);
 
 /* Add to the args object that was just written, when there is one. slice TG_NONE: a mark. */
 void tg__recorded_args(struct tg__recorded *r, struct tg__buffer *buffer, uint32_t slice, enum tg__class cls);
-/* The flow that begins or, *is_end, ends at a slice; 0 = none. */
-uint32_t tg__recorded_flow(const struct tg__recorded *r, uint32_t slice, bool *is_end);
+/* The flow that begins or ends at a slice: from forward to backward, or from a launch to what a device did. */
+struct tg__flow {
+  uint32_t id; /* 0 = none */
+  bool is_end, is_launch;
+};
+struct tg__flow tg__recorded_flow(const struct tg__recorded *r, uint32_t slice);
 
 #endif
