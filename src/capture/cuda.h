@@ -5,6 +5,7 @@
  *   cuda_decode.c   a buffer becomes events, as cuda_layouts.def says; what it does not know is counted
  *   cuda_clock.c    CUPTI's times become ticks
  *   cuda_write.c    an event becomes a record of the recording, on the recorder's helper thread
+ *   cuda_nvml.c     load, memory, clocks and power of the devices
  *   cuda_proof.c    work that we know must come back as what it was, before any of it is believed
  *   cuda_source.c   the source: start, stop, and what became of it */
 #ifndef TG_CAPTURE_CUDA_H
@@ -32,6 +33,7 @@ struct tg__cuda_driver {
 extern struct tg__cupti tg__cupti;             /* all zeros until it was found */
 extern struct tg__cuda_driver tg__cuda_driver; /* likewise */
 
+bool tg__cuda_find(void *library, const char *name, void *function); /* function: the address of a pointer to one */
 /* Load both; again: nothing. TG_NO_DATA where there is no driver or no libcupti, with the sentence. */
 enum tg_err tg__cuda_load(struct tg_error *e);
 /* TG_UNSUPPORTED, saying what was being done, CUPTI's words for the result, and the cure where there is one. */
@@ -106,6 +108,11 @@ struct tg__cuda_written {
   uint64_t kernels, copies, fills, calls, waits, unread;
 };
 struct tg__cuda_written tg__cuda_written_now(void);
+
+/* ---- devices as a whole (cuda_nvml.c) -------------------------------------------------------- */
+
+void tg__cuda_nvml_start(void);
+void tg__cuda_nvml_tick(void); /* counters, once a second */
 
 /* ---- proof (cuda_proof.c) -------------------------------------------------------------------- */
 

@@ -9,7 +9,7 @@ struct tg__cupti tg__cupti;
 struct tg__cuda_driver tg__cuda_driver;
 
 /* POSIX lets a function come out of dlsym as a data pointer; C wants it copied. */
-static bool find_function(void *library, const char *name, void *function) {
+bool tg__cuda_find(void *library, const char *name, void *function) {
   void *const p = dlsym(library, name);
   memcpy(function, &p, sizeof p);
   return p != NULL;
@@ -54,7 +54,7 @@ static void *open_cupti(void) {
 static const char *find_cupti(void *library, struct tg__cupti *c) {
   enum { MAY, NEED };
 #define CUPTI(need, name, arguments)                                                                                   \
-  if (!find_function(library, #name, &c->name) && need) return #name;
+  if (!tg__cuda_find(library, #name, &c->name) && need) return #name;
 #include "capture/cuda_symbols.def"
   return NULL;
 }
@@ -92,7 +92,7 @@ static enum tg_err load_cupti(struct tg_error *e) {
 
 static const char *find_driver(void *library, struct tg__cuda_driver *d) {
 #define DRIVER(name, exported, arguments)                                                                              \
-  if (!find_function(library, exported, &d->name)) return exported;
+  if (!tg__cuda_find(library, exported, &d->name)) return exported;
 #include "capture/cuda_symbols.def"
   return NULL;
 }

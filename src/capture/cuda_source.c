@@ -108,6 +108,7 @@ static enum tg_err start_cuda(uint32_t features, struct tg_error *e) {
   atomic_store(&lost, 0);
   const enum tg_err err = open_cuda(e);
   if (err) close_cuda(drop_buffer);
+  if (!err) tg__cuda_nvml_start();
   return err;
 }
 
@@ -123,6 +124,7 @@ static void tick_cuda(void) {
   tg__cuda_clock_tick();
   tg__cuda_pool_drain(take_buffer);
   count_lost();
+  tg__cuda_nvml_tick();
 }
 
 static void fork_cuda(void) {
