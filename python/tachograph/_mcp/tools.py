@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import os
 import threading
 from typing import Any
@@ -202,8 +203,8 @@ class Traces:
                 raise Refused(str(error)) from None
         return [
             {
-                "cause": row["cause"],
-                "severity": row["severity"],
+                "cause": row["cause"] or "",
+                "severity": row["severity"] or "",
                 "share_of_step_pct": row["share_pct"],
                 "cost_ns_a_step": row["cost_ns"],
                 "saving_ns_a_step": row["saving_ns"],
@@ -222,11 +223,10 @@ class Traces:
                 found = trace.ask("findings").to_dicts()
             except TachographError as error:
                 raise Refused(str(error)) from None
-            try:
-                loading = trace.ask("loader_overlap").to_dicts()
-            except TachographError:  # no loader in this trace
-                loading = []
-        step_ns = max((row["total_ns"] for row in steps), default=None)
+            loading: list[dict[str, Any]] = []
+            with contextlib.suppress(TachographError):  # no loader in this trace
+                loading += [{**row} for row in trace.ask("loader_overlap")]
+        step_ns = max((row["total_ns"] for row in steps if row["total_ns"] is not None), default=None)
         cures = [
             {
                 "cause": row["cause"],
