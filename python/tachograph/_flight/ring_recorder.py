@@ -39,6 +39,16 @@ def current() -> FlightRecorder | None:
     return _current if _current is not None and _current.is_on else None
 
 
+def _forked() -> None:
+    """A child has a ring of its own, which the recorder makes, and no triggers: the threads behind them are the
+    parent's."""
+    if _current is not None:
+        _current.is_on = False
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
 class FlightRecorder:
     """What flight_recorder() returns; see there. A context manager; all methods may be called from any thread."""
 
@@ -114,7 +124,6 @@ class FlightRecorder:
             self._undo.append(watch.cancel)
         self._thread = threading.Thread(target=self._work, name="tachograph-flight", daemon=True)
         self._thread.start()
-        os.register_at_fork(after_in_child=self._forked)
         atexit.register(self.close)
 
     def close(self) -> None:
@@ -135,13 +144,6 @@ class FlightRecorder:
         for path in [self.ring, *glob.glob(f"{glob.escape(stem)}.*.tacho")]:  # of forked children that ended before
             with contextlib.suppress(OSError):
                 os.unlink(path)
-
-    def _forked(self) -> None:
-        """A child has a ring of its own, which the recorder makes, and no triggers: the parent's threads are not in
-        it."""
-        if self.is_on:
-            self.is_on = False
-            self._undo.clear()
 
     def __enter__(self) -> FlightRecorder:
         return self
