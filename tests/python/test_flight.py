@@ -198,6 +198,17 @@ def test_folders_keep_the_newest(tmp_path):
     )  # fmt: skip
 
 
+def test_calls_of_modules_are_left_alone_once_an_optimizer_steps(tmp_path):
+    from torch.nn.modules import module
+
+    program = Program()  # before the recorder, which therefore begins with calls of modules
+    before = dict(module._global_forward_pre_hooks)
+    with tg.flight_recorder(on=[], folder=tmp_path, budget="1M"):
+        program.step(3)
+        assert dict(module._global_forward_pre_hooks) == before
+    assert not program.model._forward_pre_hooks
+
+
 # ---- the end of a program ------------------------------------------------------------------------------------
 
 BEGIN = """

@@ -158,11 +158,16 @@ class FlightRecorder:
     def _find_steps(self) -> None:
         from .._launch.steps import StepFinder
 
-        self._finder = StepFinder(sys.modules["torch"], self._new_kind, self._boundary, self._new_kind)
+        self._finder = StepFinder(sys.modules["torch"], self._new_kind, self._boundary, self._no_step)
         self._undo.append(self._finder.remove)
 
     def _new_kind(self) -> None:
-        """Steps follow from another sign from now on, or what began is none."""
+        """Steps follow from another sign from now on."""
+        self._step_ns = 0
+        self._finder.drop_module_hook()
+
+    def _no_step(self) -> None:
+        """What began is none."""
         self._step_ns = 0
 
     def _boundary(self) -> None:
