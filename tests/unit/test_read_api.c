@@ -293,7 +293,7 @@ static void overhead_where_the_steps_say_so(void **state) {
 
 static const char *state_of(const struct tg_table *t, const char *item) {
   for (size_t row = 0; row < tg_table_rows(t); row++)
-    if (strcmp(tg_cell_text(t, 1, row), item) == 0) return tg_cell_text(t, 2, row);
+    if (strcmp(tg_cell_text(t, 1, row, NULL), item) == 0) return tg_cell_text(t, 2, row, NULL);
   return "";
 }
 
@@ -305,7 +305,7 @@ static void a_checklist_names_what_is_missing(void **state) {
   assert_string_equal(state_of(list, "operators"), "pass");
   assert_string_equal(state_of(list, "a measured baseline, with its target"), "missing");
   tg_table_free(list);
-  char baseline[64];
+  char baseline[sizeof folder + 16];
   snprintf(baseline, sizeof baseline, "%s/baseline.json", folder);
   FILE *const f = fopen(baseline, "w");
   assert_true(f && fputs("{}", f) >= 0 && fclose(f) == 0);
