@@ -401,7 +401,7 @@ class LaunchStatsRow(TypedDict):
     kernel: str | None  # device work, with by=kernel, event
     correlation: int | None  # what links them, with by=event
     launches: int | None  # device work with a known call
-    call_ns: int | None  # ns: durations of the calls, each once, whatever it launched; by=event and rules=hta: once for each piece of device work
+    call_ns: int | None  # ns: durations of the calls, once for each piece of device work
     device_ns: int | None  # ns: durations of the device work
     delay_ns: int | None  # ns: end of the call to start on the device, never below 0
     short_kernels: int | None  # device work shorter than its call, where the call is no outlier

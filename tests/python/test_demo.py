@@ -58,11 +58,19 @@ def loader_ns(trace):
     return mean["dataloader_ns"], mean["total_ns"]
 
 
+def certain_loader_pct(trace):
+    """The loader's share; beside other programs, what nine of ten steps wait at least."""
+    part, whole = loader_ns(trace)
+    if any("nothing is graded high" in note for note in trace.ask("findings").notes):
+        steps = sorted(row["dataloader_ns"] for row in trace.ask("steps"))
+        part = steps[(len(steps) - 1) // 10]
+    return 100 * part / whole
+
+
 def test_first_finding_is_the_planted_one(slow):
     first = slow.ask("findings").to_dicts()[0]
-    part, whole = loader_ns(slow)
     assert first["cause"] == "loader-in-main-process"
-    assert first["share_pct"] == pytest.approx(100 * part / whole, abs=0.01)
+    assert first["share_pct"] == pytest.approx(certain_loader_pct(slow), abs=0.01)
     assert first["share_pct"] > 30
     assert "train_cnn.py" in first["where"]
 

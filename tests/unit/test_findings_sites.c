@@ -165,7 +165,7 @@ static struct scene takes_row(const char *row) {
   for (int i = 0; i < STEPS; i++) {
     s.at = i * STEP;
     for (int k = 0; k < 20; k++) {
-      call(&s, "aten::slice", 100 + 100 * k, 9, "train.py(12): pool;train.py(30): train");
+      call(&s, "aten::slice", 100 + 100 * k, k ? 9 : 1, "train.py(12): pool;train.py(30): train");
       inputs(&s, "[[20, 5, 8], [], [], [], []]", NULL, values);
       call(&s, "aten::mv", 110 + 100 * k, k ? 80 : 10, "train.py(12): pool;train.py(30): train");
       inputs(&s, "[[5, 8], [8]]", NULL, NULL);

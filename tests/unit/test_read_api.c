@@ -292,8 +292,9 @@ static void overhead_where_the_steps_say_so(void **state) {
 }
 
 static const char *state_of(const struct tg_table *t, const char *item) {
+  size_t len;
   for (size_t row = 0; row < tg_table_rows(t); row++)
-    if (strcmp(tg_cell_text(t, 1, row, NULL), item) == 0) return tg_cell_text(t, 2, row, NULL);
+    if (strcmp(tg_cell_text(t, 1, row, &len), item) == 0) return tg_cell_text(t, 2, row, &len);
   return "";
 }
 
