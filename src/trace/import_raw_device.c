@@ -203,7 +203,7 @@ void tg__raw_device_member(struct tg__raw *w, struct tg__out *o) {
         "\"warpSize\": %lld, \"sharedMemPerBlock\": %lld, \"numSms\": %lld, \"regsPerMultiprocessor\": %lld, "
         "\"sharedMemPerMultiprocessor\": %lld}",
         (long long)d->MEMORY_BYTES, (long long)d->COMPUTE_MAJOR, (long long)d->COMPUTE_MINOR,
-        (long long)d->BLOCK_THREADS, (long long)(d->MOST_WARPS * d->WARP), (long long)d->BLOCK_REGISTERS,
+        (long long)d->BLOCK_THREADS, (long long)d->MOST_WARPS * d->WARP, (long long)d->BLOCK_REGISTERS,
         (long long)d->WARP, (long long)d->BLOCK_SHARED, (long long)d->MULTIPROCESSORS, (long long)d->MOST_REGISTERS,
         (long long)d->MOST_SHARED);
   }
