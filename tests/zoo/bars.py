@@ -73,10 +73,12 @@ def of_public(folder, plain_folder):
 
 
 def record(command, program, folder, steps, limit_s=120):
-    """One recording: what was found, in the order of the report."""
+    """One recording: what was found, in the order of the report. With as many threads as torch takes by itself."""
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
     cut = subprocess.run(
         [command, "run", "--json", "--steps", str(steps), "-o", folder, program.path],
         capture_output=True, text=True, cwd=program.path.parent, timeout=limit_s, stdin=subprocess.DEVNULL,
+        env=environment,
     )  # fmt: skip
     at = cut.stdout.find('{"file"')
     if at < 0:
