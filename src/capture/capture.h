@@ -42,6 +42,29 @@ void tg__clock_pair(uint64_t *ticks, int64_t *wall_ns); /* read at the same mome
 /* helper_thread.c: a thread of the recorder, with a small stack and without signals. */
 bool tg__thread_start(pthread_t *thread, void *(*work)(void *));
 
+/* ---- numbers in the layouts of others, wherever they lie ---------------------------------------- */
+
+static inline uint16_t tg__at16(const void *p) {
+  uint16_t v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+static inline uint32_t tg__at32(const void *p) {
+  uint32_t v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+static inline uint64_t tg__at64(const void *p) {
+  uint64_t v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+static inline const uint8_t *tg__at_pointer(const void *p) {
+  const uint8_t *v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+
 /* ---- threads (thread.c) ---------------------------------------------------------------------- */
 
 enum { TG_OPEN_MAX = 512, TG_SOURCE_SLOTS = 8 };

@@ -49,28 +49,8 @@ enum {
 #include "capture/cuda_layouts.def"
 };
 
-static inline uint16_t half_at(const uint8_t *p) {
-  uint16_t v;
-  memcpy(&v, p, sizeof v);
-  return v;
-}
-static inline uint32_t word_at(const uint8_t *p) {
-  uint32_t v;
-  memcpy(&v, p, sizeof v);
-  return v;
-}
-static inline uint64_t long_at(const uint8_t *p) {
-  uint64_t v;
-  memcpy(&v, p, sizeof v);
-  return v;
-}
-static inline const char *text_at(const uint8_t *p) {
-  uintptr_t v;
-  memcpy(&v, p, sizeof v);
-  return (const char *)v;
-}
-#define WORD(kind, field) word_at(r + AT_##kind##_##field)
-#define LONG(kind, field) long_at(r + AT_##kind##_##field)
+#define WORD(kind, field) tg__at32(r + AT_##kind##_##field)
+#define LONG(kind, field) tg__at64(r + AT_##kind##_##field)
 
 /* What work on a stream has, at different places. */
 #define TAKE_WORK(k)                                                                                                   \
@@ -80,10 +60,10 @@ static inline const char *text_at(const uint8_t *p) {
 
 static void take_kernel(const uint8_t *r, size_t size, struct tg__cuda_event *e) {
   TAKE_WORK(CONCURRENT_KERNEL);
-  e->name = text_at(r + AT_CONCURRENT_KERNEL_NAME);
+  e->name = (const char *)tg__at_pointer(r + AT_CONCURRENT_KERNEL_NAME);
   memcpy(e->grid, r + AT_CONCURRENT_KERNEL_GRID_X, sizeof e->grid);
   memcpy(e->block, r + AT_CONCURRENT_KERNEL_BLOCK_X, sizeof e->block);
-  e->registers = half_at(r + AT_CONCURRENT_KERNEL_REGISTERS);
+  e->registers = tg__at16(r + AT_CONCURRENT_KERNEL_REGISTERS);
   e->shared = WORD(CONCURRENT_KERNEL, STATIC_SHARED) + WORD(CONCURRENT_KERNEL, DYNAMIC_SHARED);
   e->has_priority = size >= SINCE_CONCURRENT_KERNEL_PRIORITY;
   if (e->has_priority) e->priority = (int32_t)WORD(CONCURRENT_KERNEL, PRIORITY);
@@ -110,7 +90,7 @@ static void take_peer_copy(const uint8_t *r, struct tg__cuda_event *e) {
 static void take_fill(const uint8_t *r, struct tg__cuda_event *e) {
   TAKE_WORK(MEMSET);
   e->bytes = LONG(MEMSET, BYTES);
-  e->to = (uint8_t)half_at(r + AT_MEMSET_TO);
+  e->to = (uint8_t)tg__at16(r + AT_MEMSET_TO);
 }
 
 static void take_call(const uint8_t *r, struct tg__cuda_event *e) {
@@ -191,7 +171,7 @@ static void take_record(const uint8_t *r, size_t size, struct tg__cuda_event *e)
     break;
   case TG_CUPTI_DEVICE:
     e->device = WORD(DEVICE, DEVICE);
-    e->name = text_at(r + AT_DEVICE_NAME);
+    e->name = (const char *)tg__at_pointer(r + AT_DEVICE_NAME);
     break;
   }
 }
@@ -238,7 +218,7 @@ uint64_t tg__cuda_decode(uint8_t *buffer, size_t valid, tg__cuda_next *next, tg_
   w.at = next_record(&w, buffer, valid, next);
   while (w.at) {
     uint8_t *const r = w.at, *const following = next_record(&w, buffer, valid, next);
-    const uint32_t kind = word_at(r);
+    const uint32_t kind = tg__at32(r);
     const size_t size = size_here(&w, kind, (size_t)((following ? following : w.end) - r), !following);
     if (size) {
       struct tg__cuda_event e = {.kind = kind};

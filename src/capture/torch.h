@@ -150,26 +150,6 @@ bool tg__torch_trial_begin(uint32_t features);
 void tg__torch_trial_end(void);
 void tg__torch_forget_caches(struct tg__thread *t);
 
-static inline uint16_t tg__at16(const void *p) {
-  uint16_t v;
-  memcpy(&v, p, sizeof v);
-  return v;
-}
-static inline uint32_t tg__at32(const void *p) {
-  uint32_t v;
-  memcpy(&v, p, sizeof v);
-  return v;
-}
-static inline uint64_t tg__at64(const void *p) {
-  uint64_t v;
-  memcpy(&v, p, sizeof v);
-  return v;
-}
-static inline const uint8_t *tg__at_pointer(const void *p) {
-  const uint8_t *v;
-  memcpy(&v, p, sizeof v);
-  return v;
-}
 /* Well mixed from two words: the halves of their product, folded. */
 static inline uint64_t tg__mix(uint64_t a, uint64_t b) {
   const unsigned __int128 product = (unsigned __int128)(a ^ 0x9e3779b97f4a7c15u) * (b ^ 0xe7037ed1a0b428dbu);
