@@ -1,10 +1,12 @@
 /* cuda: work of CUDA devices, through NVIDIA's CUPTI. What the cuda_*.c files share; private to them.
  *
  *   cuda_library.c  finds libcupti and libcuda, without their headers and without linking them
+ *   cuda_holder.c   which other profiler holds CUPTI
  *   cuda_pool.c     CUPTI asks for buffers and returns them full, on threads of its own or of the program
  *   cuda_decode.c   a buffer becomes events, as cuda_layouts.def says; what it does not know is counted
  *   cuda_clock.c    CUPTI's times become ticks
  *   cuda_write.c    an event becomes a record of the recording, on the recorder's helper thread
+ *   cuda_device.c   what a device is
  *   cuda_nvml.c     load, memory, clocks and power of the devices
  *   cuda_proof.c    work that we know must come back as what it was, before any of it is believed
  *   cuda_source.c   the source: start, stop, and what became of it */
@@ -39,6 +41,12 @@ enum tg_err tg__cuda_load(struct tg_error *e);
 /* TG_UNSUPPORTED, saying what was being done, CUPTI's words for the result, and the cure where there is one. */
 enum tg_err tg__cupti_fail(struct tg_error *e, const char *doing, int result);
 
+/* ---- other profilers (cuda_holder.c) --------------------------------------------------------- */
+
+enum { TG_CUDA_HOLDER_BYTES = 256 };
+/* Is there a profiler of CUDA in this process that is not torch's own? `name`: how it is known. */
+bool tg__cuda_holder(char name[TG_CUDA_HOLDER_BYTES]);
+
 /* ---- buffers (cuda_pool.c) ------------------------------------------------------------------- */
 
 enum { TG_CUDA_BUFFER_BYTES = 1 << 20, TG_CUDA_BUFFERS = 16, TG_CUDA_REFUSE_FROM = 27 };
@@ -53,6 +61,7 @@ void tg__cuda_pool_abandon(void);       /* in the child of a fork */
 uint64_t tg__cuda_pool_take_lost(void); /* records lost since it was last asked */
 uint64_t tg__cuda_pool_late(void);      /* records that came when nothing was recorded, in this process */
 uint64_t tg__cuda_pool_bytes(void);     /* memory of its buffers at the moment */
+uint32_t tg__cuda_pool_lent(void);      /* buffers that CUPTI has not returned */
 void tg__cuda_requested(uint8_t **buffer, size_t *bytes, size_t *most_records);
 void tg__cuda_completed(void *context, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid);
 
@@ -68,7 +77,7 @@ struct tg__cuda_event {
   enum tg__cupti_kind kind;
   uint64_t start, end; /* by CUPTI's clock */
   uint64_t bytes, node;
-  const char *name; /* of a kernel or device: CUPTI's own text, NULL = none */
+  const char *name; /* of a kernel: CUPTI's own text, NULL = none */
   uint32_t correlation, device, context, stream, thread, function, result, graph, event;
   uint32_t type;          /* of a wait, an overhead, an environment sample */
   uint32_t first, second; /* of an environment sample */
@@ -77,20 +86,20 @@ struct tg__cuda_event {
   uint8_t copy_kind, from, to;
   bool has_priority;
 };
-typedef void tg__cuda_sink(void *context, const struct tg__cuda_event *event, const uint8_t *record);
+typedef void tg__cuda_sink(void *context, const struct tg__cuda_event *event);
 typedef int tg__cuda_next(uint8_t *buffer, size_t valid, void **record); /* as cuptiActivityGetNextRecord */
 
 /* Call the sink for every record of a buffer. Returns the number of those left out, because their kind or size is not
  * known. Reads no byte outside of the first `valid`. */
 uint64_t tg__cuda_decode(uint8_t *buffer, size_t valid, tg__cuda_next *next, tg__cuda_sink *sink, void *context);
 uint64_t tg__cuda_count(uint8_t *buffer, size_t valid, tg__cuda_next *next); /* records in it */
-int64_t tg__cuda_device_value(const uint8_t *record, unsigned field);        /* TG_LAUNCH_* of a DEVICE record */
 
 /* ---- time (cuda_clock.c) --------------------------------------------------------------------- */
 
-void tg__cuda_clock_start(void); /* registers our clock with CUPTI, once per process */
-void tg__cuda_clock_tick(void);  /* compares both clocks again; from one thread */
-void tg__cuda_clock_look(void);  /* before a buffer is decoded: what is in the future is no time of this recording */
+void tg__cuda_clock_start(void);  /* registers our clock with CUPTI, once per process */
+void tg__cuda_clock_forget(void); /* CUPTI was finalized, and with it what was registered */
+void tg__cuda_clock_tick(void);   /* compares both clocks again; from one thread */
+void tg__cuda_clock_look(void);   /* before a buffer is decoded: what is in the future is no time of this recording */
 /* false: no time of this recording. */
 bool tg__cuda_ticks(uint64_t time, uint64_t *ticks);
 struct tg__cuda_clock_state {
@@ -103,11 +112,25 @@ struct tg__cuda_clock_state tg__cuda_clock_now(void);
 /* ---- writing (cuda_write.c) ------------------------------------------------------------------ */
 
 void tg__cuda_write_start(void); /* numbers of names start again */
-void tg__cuda_write(void *unused, const struct tg__cuda_event *event, const uint8_t *record);
+void tg__cuda_write_stop(void);  /* an overhead that begins later is our own flush, and left out */
+void tg__cuda_write(void *unused, const struct tg__cuda_event *event);
 struct tg__cuda_written {
   uint64_t kernels, copies, fills, calls, waits, unread;
 };
 struct tg__cuda_written tg__cuda_written_now(void);
+
+/* One entry of a dictionary of launches: fields, each TG_LAUNCH_FIELD_BYTES; what has no room is left out. */
+enum { TG_CUDA_ENTRY_BYTES = 512 };
+struct tg__cuda_entry {
+  uint8_t bytes[TG_CUDA_ENTRY_BYTES];
+  size_t len;
+};
+void tg__cuda_put_field(struct tg__cuda_entry *entry, enum tg__launch_field field, int64_t value);
+
+/* ---- what a device is (cuda_device.c) -------------------------------------------------------- */
+
+/* CUPTI describes a device only to those who were there when its context was made, so the driver is asked. */
+void tg__cuda_devices_write(void);
 
 /* ---- devices as a whole (cuda_nvml.c) -------------------------------------------------------- */
 

@@ -65,6 +65,8 @@ void tg__cuda_clock_tick(void) {
     clock_state.nominal = (double)(best.ticks - at(0)->ticks) / (double)(best.time - at(0)->time);
 }
 
+void tg__cuda_clock_forget(void) { clock_state.is_registered = false; }
+
 void tg__cuda_clock_start(void) {
   const bool is_registered = clock_state.is_registered;
   memset(&clock_state, 0, sizeof clock_state);

@@ -169,35 +169,6 @@ static void take_record(const uint8_t *r, size_t size, struct tg__cuda_event *e)
     e->context = WORD(CONTEXT, CONTEXT);
     e->device = WORD(CONTEXT, DEVICE);
     break;
-  case TG_CUPTI_DEVICE:
-    e->device = WORD(DEVICE, DEVICE);
-    e->name = (const char *)tg__at_pointer(r + AT_DEVICE_NAME);
-    break;
-  }
-}
-
-int64_t tg__cuda_device_value(const uint8_t *r, unsigned field) {
-  switch (field) {
-  case TG_LAUNCH_MEMORY_BYTES:
-    return (int64_t)LONG(DEVICE, MEMORY_BYTES);
-#define CASE(name)                                                                                                     \
-  case TG_LAUNCH_##name:                                                                                               \
-    return (int64_t)WORD(DEVICE, name);
-    CASE(DEVICE)
-    CASE(WARP)
-    CASE(MULTIPROCESSORS)
-    CASE(MOST_WARPS)
-    CASE(MOST_BLOCKS)
-    CASE(MOST_SHARED)
-    CASE(MOST_REGISTERS)
-    CASE(BLOCK_REGISTERS)
-    CASE(BLOCK_SHARED)
-    CASE(BLOCK_THREADS)
-    CASE(COMPUTE_MAJOR)
-    CASE(COMPUTE_MINOR)
-#undef CASE
-  default:
-    return 0;
   }
 }
 
@@ -223,7 +194,7 @@ uint64_t tg__cuda_decode(uint8_t *buffer, size_t valid, tg__cuda_next *next, tg_
     if (size) {
       struct tg__cuda_event e = {.kind = kind};
       take_record(r, size, &e);
-      sink(context, &e, r);
+      sink(context, &e);
     } else {
       unread++;
     }

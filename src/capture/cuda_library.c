@@ -132,9 +132,6 @@ enum tg_err tg__cuda_load(struct tg_error *e) {
 
 static const char *cure_of(int result) {
   switch (result) {
-  case 39: /* MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED */
-    return "another profiler holds CUPTI in this process (Nsight, compute-sanitizer, DCGM's injection or torch's own "
-           "collector): end it, or record with backend=\"kineto\"";
   case 35: /* INSUFFICIENT_PRIVILEGES */
   case 40:
     return "the driver lets only administrators profile: load it with NVreg_RestrictProfilingToAdminUsers=0";

@@ -113,6 +113,12 @@ void tg__cuda_pool_abandon(void) {
 uint64_t tg__cuda_pool_take_lost(void) { return atomic_exchange(&lost, 0); }
 uint64_t tg__cuda_pool_late(void) { return atomic_load(&late); }
 
+uint32_t tg__cuda_pool_lent(void) {
+  uint32_t n = 0;
+  for (int i = 0; i < TG_CUDA_BUFFERS; i++) n += atomic_load(&buffers[i].state) == LENT;
+  return n;
+}
+
 uint64_t tg__cuda_pool_bytes(void) {
   uint64_t n = 0;
   for (int i = 0; i < TG_CUDA_BUFFERS; i++) n += atomic_load(&buffers[i].bytes) ? TG_CUDA_BUFFER_BYTES : 0;

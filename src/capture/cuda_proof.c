@@ -23,7 +23,7 @@ static struct proof {
   uint64_t from, to; /* ticks around the work */
 } proof;
 
-static void take_proof(void *unused, const struct tg__cuda_event *e, const uint8_t *record) {
+static void take_proof(void *unused, const struct tg__cuda_event *e) {
   proof.records++;
   if (e->kind == TG_CUPTI_CONCURRENT_KERNEL && e->name && tg__capture_can_read(e->name, sizeof "tachograph_proof") &&
       strncmp(e->name, "tachograph_proof", sizeof "tachograph_proof") == 0)
@@ -34,7 +34,7 @@ static void take_proof(void *unused, const struct tg__cuda_event *e, const uint8
 }
 
 /* The call of the launch, once the kernel is known. */
-static void take_call(void *unused, const struct tg__cuda_event *e, const uint8_t *record) {
+static void take_call(void *unused, const struct tg__cuda_event *e) {
   if (e->kind != TG_CUPTI_DRIVER && e->kind != TG_CUPTI_RUNTIME) return;
   proof.calls++;
   if (e->correlation == proof.kernel.correlation) proof.call = *e;

@@ -13,7 +13,6 @@ enum {
   FUNCTIONS = 1024,
   EVENTS = 1024,
   CONTEXTS = 64,
-  ENTRY_BYTES = 512,
 };
 
 /* What a LAUNCH entry is made of; compared as bytes, so it has no padding. */
@@ -54,6 +53,7 @@ static struct caches {
 static struct tg__thread *owner; /* the ids are of its dictionaries */
 static uint32_t owner_generation;
 static struct tg__cuda_written written;
+static uint64_t stop_ticks; /* 0 = it goes on; what CUPTI spends on our flush after it is none of the program's */
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
@@ -204,47 +204,43 @@ static struct known_function find_function(struct tg__thread *t, bool is_driver,
 
 /* ---- entries --------------------------------------------------------------------------------- */
 
-struct entry {
-  uint8_t bytes[ENTRY_BYTES];
-  size_t len;
-};
-static void put_field(struct entry *x, enum tg__launch_field field, int64_t value) {
+void tg__cuda_put_field(struct tg__cuda_entry *x, enum tg__launch_field field, int64_t value) {
   if (x->len + TG_LAUNCH_FIELD_BYTES > sizeof x->bytes) return;
   x->bytes[x->len] = (uint8_t)field;
   tg__set64(x->bytes + x->len + 1, (uint64_t)value);
   x->len += TG_LAUNCH_FIELD_BYTES;
 }
 
-static void put_kernel(struct entry *x, const struct launch *l) {
-  put_field(x, TG_LAUNCH_REGISTERS, l->registers);
-  put_field(x, TG_LAUNCH_SHARED_MEMORY, l->shared);
-  for (int i = 0; i < 3; i++) put_field(x, TG_LAUNCH_GRID_X + (unsigned)i, l->grid[i]);
-  for (int i = 0; i < 3; i++) put_field(x, TG_LAUNCH_BLOCK_X + (unsigned)i, l->block[i]);
-  if (l->has_priority) put_field(x, TG_LAUNCH_PRIORITY, l->priority);
+static void put_kernel(struct tg__cuda_entry *x, const struct launch *l) {
+  tg__cuda_put_field(x, TG_LAUNCH_REGISTERS, l->registers);
+  tg__cuda_put_field(x, TG_LAUNCH_SHARED_MEMORY, l->shared);
+  for (int i = 0; i < 3; i++) tg__cuda_put_field(x, TG_LAUNCH_GRID_X + (unsigned)i, l->grid[i]);
+  for (int i = 0; i < 3; i++) tg__cuda_put_field(x, TG_LAUNCH_BLOCK_X + (unsigned)i, l->block[i]);
+  if (l->has_priority) tg__cuda_put_field(x, TG_LAUNCH_PRIORITY, l->priority);
 }
 
-static void put_wait(struct entry *x, const struct launch *l) {
+static void put_wait(struct tg__cuda_entry *x, const struct launch *l) {
   enum { EVENT_SYNC = 1, STREAM_WAIT_EVENT = 2 };
-  put_field(x, TG_LAUNCH_SYNC_KIND, l->type);
+  tg__cuda_put_field(x, TG_LAUNCH_SYNC_KIND, l->type);
   if (l->type != EVENT_SYNC && l->type != STREAM_WAIT_EVENT) return;
-  put_field(x, TG_LAUNCH_EVENT, l->event);
-  put_field(x, TG_LAUNCH_EVENT_STREAM, (int32_t)l->event_stream);
+  tg__cuda_put_field(x, TG_LAUNCH_EVENT, l->event);
+  tg__cuda_put_field(x, TG_LAUNCH_EVENT_STREAM, (int32_t)l->event_stream);
 }
 
 static uint32_t write_launch(struct tg__thread *t, const struct launch *l) {
-  struct entry x = {.len = 0};
-  put_field(&x, TG_LAUNCH_DEVICE, l->device);
-  put_field(&x, TG_LAUNCH_CONTEXT, l->context);
-  put_field(&x, TG_LAUNCH_STREAM, (int32_t)l->stream);
+  struct tg__cuda_entry x = {.len = 0};
+  tg__cuda_put_field(&x, TG_LAUNCH_DEVICE, l->device);
+  tg__cuda_put_field(&x, TG_LAUNCH_CONTEXT, l->context);
+  tg__cuda_put_field(&x, TG_LAUNCH_STREAM, (int32_t)l->stream);
   if (l->kind == TG_CUPTI_CONCURRENT_KERNEL) put_kernel(&x, l);
   if (l->kind == TG_CUPTI_SYNCHRONIZATION) put_wait(&x, l);
   if (l->kind == TG_CUPTI_MEMCPY2) {
-    put_field(&x, TG_LAUNCH_FROM_DEVICE, l->from_device);
-    put_field(&x, TG_LAUNCH_TO_DEVICE, l->to_device);
+    tg__cuda_put_field(&x, TG_LAUNCH_FROM_DEVICE, l->from_device);
+    tg__cuda_put_field(&x, TG_LAUNCH_TO_DEVICE, l->to_device);
   }
   if (l->graph || l->node) {
-    put_field(&x, TG_LAUNCH_GRAPH, l->graph);
-    put_field(&x, TG_LAUNCH_GRAPH_NODE, (int64_t)l->node);
+    tg__cuda_put_field(&x, TG_LAUNCH_GRAPH, l->graph);
+    tg__cuda_put_field(&x, TG_LAUNCH_GRAPH_NODE, (int64_t)l->node);
   }
   return tg__intern(t, TG_RAW_D_LAUNCH, 0, x.bytes, x.len);
 }
@@ -280,22 +276,6 @@ static uint32_t launch_of(struct tg__thread *t, const struct tg__cuda_event *e, 
   const uint32_t id = write_launch(t, &l);
   if (c) *c = (struct known_launch){l, id};
   return id;
-}
-
-static void write_device(const struct tg__cuda_event *e, const uint8_t *record) {
-  static const uint8_t fields[] = {TG_LAUNCH_DEVICE,       TG_LAUNCH_MEMORY_BYTES,   TG_LAUNCH_MULTIPROCESSORS,
-                                   TG_LAUNCH_WARP,         TG_LAUNCH_MOST_WARPS,     TG_LAUNCH_MOST_BLOCKS,
-                                   TG_LAUNCH_MOST_SHARED,  TG_LAUNCH_MOST_REGISTERS, TG_LAUNCH_BLOCK_REGISTERS,
-                                   TG_LAUNCH_BLOCK_SHARED, TG_LAUNCH_BLOCK_THREADS,  TG_LAUNCH_COMPUTE_MAJOR,
-                                   TG_LAUNCH_COMPUTE_MINOR};
-  enum { NAME_MOST = 128 };
-  struct entry x = {.len = 0};
-  for (size_t i = 0; i < sizeof fields; i++) put_field(&x, fields[i], tg__cuda_device_value(record, fields[i]));
-  const bool has_name = e->name && tg__capture_can_read(e->name, 1);
-  const size_t len = has_name ? strnlen(e->name, NAME_MOST) : 0;
-  put_field(&x, TG_LAUNCH_NAME, (int64_t)len);
-  if (len) memcpy(x.bytes + x.len, e->name, len);
-  tg__dictionary_write(TG_RAW_EVERY_THREAD, TG_RAW_D_DEVICE, e->device + 1, 0, x.bytes, x.len + len);
 }
 
 /* ---- events that are waited for -------------------------------------------------------------- */
@@ -389,7 +369,7 @@ static void write_call(struct tg__thread *t, const struct tg__cuda_event *e) {
 static void write_overhead(struct tg__thread *t, const struct tg__cuda_event *e) {
   struct tg__open o = {.scope = TG_RAW_DEVICE_OVERHEAD, .stack = e->correlation, .seq = e->thread};
   uint64_t end;
-  if (!set_time(t, e, &o, &end)) return;
+  if (!set_time(t, e, &o, &end) || (stop_ticks && o.start_ticks > stop_ticks)) return;
   o.name = work_name(t, e);
   put_record(t, &o, end, 0);
 }
@@ -431,10 +411,13 @@ static void take_over(struct tg__thread *t) {
 
 void tg__cuda_write_start(void) {
   written = (struct tg__cuda_written){0};
+  stop_ticks = 0;
   if (caches) memset(caches->events, 0, sizeof caches->events);
 }
 
-void tg__cuda_write(void *unused, const struct tg__cuda_event *e, const uint8_t *record) {
+void tg__cuda_write_stop(void) { stop_ticks = tg__ticks(); }
+
+void tg__cuda_write(void *unused, const struct tg__cuda_event *e) {
   struct tg__thread *const t = tg__thread();
   if (!t) return;
   take_over(t);
@@ -471,9 +454,6 @@ void tg__cuda_write(void *unused, const struct tg__cuda_event *e, const uint8_t 
     break;
   case TG_CUPTI_CONTEXT:
     note_context(e);
-    break;
-  case TG_CUPTI_DEVICE:
-    write_device(e, record);
     break;
   }
 }

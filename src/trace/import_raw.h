@@ -92,6 +92,7 @@ struct tg__raw_device {
   LIMIT(MOST_REGISTERS)                                                                                                \
   LIMIT(BLOCK_REGISTERS)                                                                                               \
   LIMIT(BLOCK_SHARED)                                                                                                  \
+  LIMIT(BLOCK_OPTIN)                                                                                                   \
   LIMIT(BLOCK_THREADS)                                                                                                 \
   LIMIT(COMPUTE_MAJOR)                                                                                                 \
   LIMIT(COMPUTE_MINOR)

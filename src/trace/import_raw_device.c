@@ -107,6 +107,7 @@ static void add_loads(struct values *v, const struct tg__raw_device *d, const st
 
 static void add_kernel(struct tg__raw *w, struct values *v, const struct fields *f) {
   const int64_t *const grid = &f->value[TG_LAUNCH_GRID_X], *const block = &f->value[TG_LAUNCH_BLOCK_X];
+  add_value(v, TG__K_QUEUED, TG__KIND_INT, 0, 0); /* torch's collector never asks CUPTI for that time either */
   add_value(v, TG__K_REGISTERS, TG__KIND_INT, f->value[TG_LAUNCH_REGISTERS], 0);
   add_value(v, TG__K_SHARED_MEMORY, TG__KIND_INT, f->value[TG_LAUNCH_SHARED_MEMORY], 0);
   add_loads(v, find_device(w, f->value[TG_LAUNCH_DEVICE]), f, grid, block);
@@ -201,11 +202,11 @@ void tg__raw_device_member(struct tg__raw *w, struct tg__out *o) {
         "\", \"totalGlobalMem\": %lld, \"computeMajor\": %lld, \"computeMinor\": %lld, "
         "\"maxThreadsPerBlock\": %lld, \"maxThreadsPerMultiprocessor\": %lld, \"regsPerBlock\": %lld, "
         "\"warpSize\": %lld, \"sharedMemPerBlock\": %lld, \"numSms\": %lld, \"regsPerMultiprocessor\": %lld, "
-        "\"sharedMemPerMultiprocessor\": %lld}",
+        "\"sharedMemPerBlockOptin\": %lld, \"sharedMemPerMultiprocessor\": %lld}",
         (long long)d->MEMORY_BYTES, (long long)d->COMPUTE_MAJOR, (long long)d->COMPUTE_MINOR,
         (long long)d->BLOCK_THREADS, (long long)d->MOST_WARPS * d->WARP, (long long)d->BLOCK_REGISTERS,
         (long long)d->WARP, (long long)d->BLOCK_SHARED, (long long)d->MULTIPROCESSORS, (long long)d->MOST_REGISTERS,
-        (long long)d->MOST_SHARED);
+        (long long)d->BLOCK_OPTIN, (long long)d->MOST_SHARED);
   }
   tg__out_char(o, ']');
   if (o->err) w->no_memory = true;

@@ -13,23 +13,17 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum {
-  MEMCPY = 1,
-  MEMSET = 2,
-  DRIVER = 4,
-  RUNTIME = 5,
-  DEVICE = 8,
-  CONTEXT = 9,
-  KERNEL = 10,
-  OVERHEAD = 17,
-  ENVIRONMENT = 20
-};
+enum { MEMCPY = 1, MEMSET = 2, DRIVER = 4, RUNTIME = 5, CONTEXT = 9, KERNEL = 10, OVERHEAD = 17, ENVIRONMENT = 20 };
 enum { PEER = 22, EVENT = 36, SYNC = 38, KINDS = 64, NAMES = 512, OFFSETS = 1 << 16, BUFFERS = 256 };
 
 struct buffer {
   uint8_t *bytes;
   size_t room, used, count;
   uint32_t *at; /* of its records */
+};
+struct device {
+  int attribute[128]; /* by the driver's numbers */
+  char name[64];
 };
 static struct {
   uint32_t version;
@@ -44,12 +38,14 @@ static struct {
     char name[64];
   } names[NAMES];
   size_t name_count;
+  struct device device[8];
 } set;
-static bool enabled[KINDS], is_subscribed;
+static bool enabled[KINDS], is_subscribed, is_domain_on;
+static void (*call_back)(void *, uint32_t, uint32_t, const void *);
 static void (*requested)(uint8_t **, size_t *, size_t *);
 static void (*completed)(void *, uint32_t, uint8_t *, size_t, size_t);
 static uint64_t (*stamp)(void);
-static uint64_t requests, refusals, registrations, flushes, correlations;
+static uint64_t requests, refusals, registrations, flushes, finals, correlations;
 static struct buffer buffers[BUFFERS], *current;
 static int64_t play_ns, wall_at_play, first_ns, skew_from;
 static uint64_t ticks_at_play, first_ticks;
@@ -152,9 +148,9 @@ static size_t size_of(uint32_t kind) {
   static const struct {
     uint32_t kind;
     uint16_t bytes_12, bytes_13;
-  } sizes[] = {{MEMCPY, 96, 112},     {MEMSET, 88, 104}, {DRIVER, 40, 40},   {RUNTIME, 40, 40},
-               {DEVICE, 184, 192},    {CONTEXT, 32, 40}, {KERNEL, 208, 248}, {OVERHEAD, 56, 56},
-               {ENVIRONMENT, 40, 40}, {PEER, 96, 96},    {EVENT, 56, 80},    {SYNC, 56, 56}};
+  } sizes[] = {{MEMCPY, 96, 112}, {MEMSET, 88, 104},  {DRIVER, 40, 40},   {RUNTIME, 40, 40},
+               {CONTEXT, 32, 40}, {KERNEL, 208, 248}, {OVERHEAD, 56, 56}, {ENVIRONMENT, 40, 40},
+               {PEER, 96, 96},    {EVENT, 56, 80},    {SYNC, 56, 56}};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
     if (sizes[i].kind == kind) return (is_13 ? sizes[i].bytes_13 : sizes[i].bytes_12) + set.grow[kind];
   return 0;
@@ -300,22 +296,16 @@ static void put_sample(uint64_t time, const int64_t *n) {
 }
 
 /* number, multiprocessors, warps and blocks of one, its shared memory, compute capability */
-static void put_device(const int64_t *n, const char *name) {
-  uint8_t *const r = record_of(DEVICE, size_of(DEVICE));
-  if (!r) return;
-  put64(r, 16, UINT64_C(85018279936));
-  put32(r, 32, 32); /* threads of a warp */
-  put32(r, 44, (uint64_t)n[1]);
-  put32(r, 52, (uint64_t)n[2]);
-  put32(r, 56, (uint64_t)n[3]);
-  put32(r, 60, (uint64_t)n[4]);
-  put32(r, 64, 65536); /* registers */
-  put32(r, 68, 65536);
-  put32(r, 72, 49152);
-  put32(r, 76, 1024);
-  put32(r, 104, (uint64_t)n[5]);
-  put32(r, 112, (uint64_t)n[0]);
-  put64(r, 136, (uint64_t)(uintptr_t)kept_text(name));
+static void set_device(const int64_t *n, const char *name) {
+  struct device *const d = &set.device[n[0] & 7];
+  *d = (struct device){{[1] = 1024, [8] = 49152, [10] = 32, [12] = 65536, [82] = 65536, [97] = 232448}, ""};
+  d->attribute[16] = (int)n[1];
+  d->attribute[39] = (int)n[2] * 32;
+  d->attribute[106] = (int)n[3];
+  d->attribute[81] = (int)n[4];
+  d->attribute[75] = (int)n[5];
+  snprintf(d->name, sizeof d->name, "%s", name);
+  if (set.devices <= n[0]) set.devices = (int)n[0] + 1;
 }
 
 static void put_context(const int64_t *n) {
@@ -388,7 +378,7 @@ static bool put_one(const char *word, const int64_t *n, const char *text) {
   if (is_word(word, "event")) return put_event(n), true;
   if (is_word(word, "overhead")) return put_overhead(start, end, n + 2), true;
   if (is_word(word, "sample")) return put_sample(start, n + 1), true;
-  if (is_word(word, "device")) return put_device(n, text), true;
+  if (is_word(word, "device")) return set_device(n, text), true;
   if (is_word(word, "context")) return put_context(n), true;
   if (is_word(word, "kernels")) return put_kernels(n[0], n[1], n[2], n[3]), true;
   if (is_word(word, "unknown")) return record_of((uint32_t)n[0], (size_t)n[1]), true;
@@ -441,6 +431,7 @@ EXPORT void fake_reset(void) {
   memset(&set, 0, sizeof set);
   set.version = 28;
   set.devices = 1;
+  set_device((const int64_t[]){0, 132, 64, 32, 233472, 9}, "NVIDIA H100 80GB HBM3");
   requests = refusals = flushes = 0;
   fake_run("function 2 211 cudaLaunchKernel_v7000\nfunction 2 41 cudaMemcpyAsync_v3020\n"
            "function 2 51 cudaMemsetAsync_v3020\nfunction 2 131 cudaStreamSynchronize_v3020\n"
@@ -462,6 +453,7 @@ EXPORT uint64_t fake_number(const char *what) {
   if (is_word(what, "refused")) return refusals;
   if (is_word(what, "registered")) return registrations;
   if (is_word(what, "flushed")) return flushes;
+  if (is_word(what, "finalized")) return finals;
   return n;
 }
 
@@ -471,7 +463,17 @@ EXPORT int cuptiGetVersion(uint32_t *version) { return *version = set.version, 0
 EXPORT int cuptiSubscribe(void **subscriber, void *callback, void *context) {
   if (set.busy || is_subscribed) return set.busy ? set.busy : 39;
   is_subscribed = true;
+  call_back = (void (*)(void *, uint32_t, uint32_t, const void *))callback;
   *subscriber = &is_subscribed;
+  return 0;
+}
+EXPORT int cuptiEnableDomain(uint32_t enable, void *subscriber, uint32_t domain) { return is_domain_on = enable, 0; }
+EXPORT int cuptiFinalize(void) {
+  is_subscribed = is_domain_on = false;
+  requested = NULL;
+  completed = NULL;
+  stamp = NULL;
+  finals++;
   return 0;
 }
 EXPORT int cuptiUnsubscribe(void *subscriber) { return is_subscribed = false, 0; }
@@ -492,7 +494,6 @@ EXPORT int cuptiActivityEnable(uint32_t kind) {
   if (kind >= KINDS) return 1;
   if (set.refuse[kind]) return set.refuse[kind];
   enabled[kind] = true;
-  if (kind == DEVICE) put_device((const int64_t[]){0, 132, 64, 32, 233472, 9}, "NVIDIA H100 80GB HBM3");
   if (kind == CONTEXT) put_context((const int64_t[]){1, 0});
   return 0;
 }
@@ -552,9 +553,22 @@ static uint32_t called(uint32_t function, uint64_t *from) {
 }
 
 EXPORT int cuInit(unsigned flags) { return set.init; }
+EXPORT int cuDriverGetVersion(int *version) { return *version = 13000, 0; }
 EXPORT int cuDeviceGetCount(int *count) { return *count = set.devices, 0; }
 EXPORT int cuDeviceGet(int *device, int number) { return *device = number, 0; }
-EXPORT int cuCtxGetCurrent(void **out) { return *out = NULL, 0; }
+EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device) {
+  return *value = set.device[device & 7].attribute[attribute & 127], 0;
+}
+EXPORT int cuDeviceTotalMem_v2(size_t *bytes, int device) { return *bytes = UINT64_C(85018279936), 0; }
+EXPORT int cuDeviceGetName(char *text, int room, int device) {
+  snprintf(text, (size_t)room, "%s", set.device[device & 7].name);
+  return 0;
+}
+EXPORT int cuCtxGetCurrent(void **out) {
+  for (uint32_t site = 0; site < 2; site++) /* as the call begins and as it ends */
+    if (is_domain_on) call_back(NULL, 1, 304, &(uint32_t[]){site});
+  return *out = NULL, 0;
+}
 EXPORT int cuCtxPushCurrent_v2(void *c) { return 0; }
 EXPORT int cuCtxPopCurrent_v2(void **c) { return 0; }
 EXPORT int cuDevicePrimaryCtxRetain(void **out, int device) { return *out = &context, 0; }

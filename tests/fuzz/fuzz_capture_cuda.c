@@ -26,9 +26,7 @@ static int next(uint8_t *buffer, size_t valid, void **record) {
 
 static uint64_t events;
 
-static void take(void *context, const struct tg__cuda_event *e, const uint8_t *record) {
-  if (record < begin || record >= end) abort();
-  if (e->kind == TG_CUPTI_DEVICE && tg__cuda_device_value(record, TG_LAUNCH_WARP) < 0) abort();
+static void take(void *context, const struct tg__cuda_event *e) {
   events++;
 }
 

@@ -14,10 +14,13 @@ ctypes.CDLL(f"{fakes}/libcuda.so.1")
 from tachograph import _record
 from tachograph._collect.native import NativeRecording
 
-recording = NativeRecording(out, _record.CUDA, required=_record.CUDA)
+text = pathlib.Path(script).read_text()
+machine = "\n".join(line for line in text.splitlines() if line.startswith("device "))
+cupti.fake_run(machine.encode())  # what is there before anything is recorded
+recording = NativeRecording(out, _record.CUDA | _record.CUDA_WAITS, required=_record.CUDA)
 recording.start()
 time.sleep(0.03)  # what the rate of the clock is measured over
-line = cupti.fake_run(pathlib.Path(script).read_bytes())
+line = cupti.fake_run(text.encode())
 if line:
     sys.exit(f"line {line} of the script is no command")
 _record.range_begin("work")
