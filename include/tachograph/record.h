@@ -34,7 +34,8 @@ enum tg_record_feature {
   TG_RECORD_PROCESS = 128, /* CPU time and resident memory of the process, ten times a second */
   TG_RECORD_MODULE_SPANS =
       256, /* start and end of module calls; without them a reader has them from the first to the last operator */
-  TG_RECORD_CUDA = 512, /* what CUDA devices did, and the calls of their runtime and driver */
+  TG_RECORD_CUDA = 512,        /* what CUDA devices did, and the calls of their runtime and driver */
+  TG_RECORD_CUDA_WAITS = 1024, /* with TG_RECORD_CUDA: records of each wait for a stream, an event or the device */
   TG_RECORD_LEAN = TG_RECORD_OPS | TG_RECORD_GC | TG_RECORD_PROCESS,
   TG_RECORD_DEFAULT = TG_RECORD_LEAN | TG_RECORD_SHAPES | TG_RECORD_STACKS | TG_RECORD_MODULES,
   TG_RECORD_DEEP = TG_RECORD_DEFAULT | TG_RECORD_MEMORY | TG_RECORD_CALLS | TG_RECORD_MODULE_SPANS,
@@ -84,7 +85,10 @@ TG_API void tg_record_state(struct tg_record_stats *stats);
 struct tg_record_cuda_stats {
   char path[256];             /* of the libcupti that was found; empty = none was looked for */
   uint32_t version;           /* of its interface: 18 to 28 are CUDA 12, from 130000 on CUDA 13 */
+  uint32_t driver_version;    /* 13000 is CUDA 13.0; 0 = not known */
   bool is_proven;             /* known work came back as what it was */
+  bool has_subscriber;        /* now; false while recording: torch's collector has kept CUPTI's one subscriber */
+  bool was_taken;             /* at the last stop buffers were missing: another profiler registered its own meanwhile */
   bool has_our_clock;         /* CUPTI stamps its records by the recorder's clock: no conversion */
   uint64_t clock_error_ticks; /* where it does not: the error of the conversion, in ticks of the recorder's clock */
   uint64_t converted_times;   /* that came by CUPTI's own clock */

@@ -7,21 +7,29 @@
 /* What is asked of CUPTI. Without a kind that is not needed the recording goes on. */
 static const struct {
   uint32_t kind;
-  bool is_needed;
-} kinds[] = {{TG_CUPTI_CONCURRENT_KERNEL, true}, {TG_CUPTI_MEMCPY, true},      {TG_CUPTI_MEMSET, true},
-             {TG_CUPTI_RUNTIME, true},           {TG_CUPTI_DRIVER, true},      {TG_CUPTI_SYNCHRONIZATION, true},
-             {TG_CUPTI_MEMCPY2, false},          {TG_CUPTI_CUDA_EVENT, false}, {TG_CUPTI_OVERHEAD, false},
-             {TG_CUPTI_DEVICE, false},           {TG_CUPTI_CONTEXT, false}};
+  bool is_needed, is_of_waits;
+} kinds[] = {
+    {TG_CUPTI_CONCURRENT_KERNEL, true, false}, {TG_CUPTI_MEMCPY, true, false},   {TG_CUPTI_MEMSET, true, false},
+    {TG_CUPTI_RUNTIME, true, false},           {TG_CUPTI_DRIVER, true, false},   {TG_CUPTI_SYNCHRONIZATION, true, true},
+    {TG_CUPTI_CUDA_EVENT, false, true},        {TG_CUPTI_MEMCPY2, false, false}, {TG_CUPTI_OVERHEAD, false, false},
+    {TG_CUPTI_CONTEXT, false, false}};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-static bool is_enabled[KINDS], is_proven, is_registered, was_forked;
+static bool is_enabled[KINDS], is_proven, is_registered, was_forked, was_taken;
 static void *subscriber;
 static _Atomic uint64_t callbacks, lost;
 
-/* No function is switched on for it: it is the sign that this process is being recorded, which other profilers respect.
- */
+static _Thread_local bool is_detaching;
+
+/* No function is switched on for it while we record: the subscriber is the sign that this process is being recorded,
+ * which other profilers respect. When we detach, it is called as a function of the driver begins and as it ends. */
 static void called_back(void *unused, uint32_t domain, uint32_t function, const void *data) {
-  atomic_fetch_add(&callbacks, 1);
+  enum { AT_EXIT = 1 };
+  if (!is_detaching) {
+    atomic_fetch_add(&callbacks, 1);
+  } else if (data && tg__at32(data) == AT_EXIT) {
+    is_detaching = tg__cupti.cuptiFinalize() != 0;
+  }
 }
 
 static void count_lost(void) {
@@ -40,28 +48,67 @@ static void take_buffer(uint8_t *buffer, size_t valid) {
 
 /* ---- on and off ------------------------------------------------------------------------------ */
 
+/* CUPTI stays in every call of the driver, also when it records nothing, until it is finalized; NVIDIA says that the
+ * end of a call is the place for it. Not where torch's collector has the subscriber: it would lose it. */
+static void detach(void) {
+  enum {
+    DRIVER_API = 1,
+    SAFE_FROM = 24, /* CUDA 12.6: before it, graphs that were captured meanwhile broke */
+    MOST = 64       /* CUPTI 13.0 loses 75 kB at each */
+  };
+  static int times;
+  void *context;
+  if (times >= MOST || !subscriber || was_taken || !tg__cupti.cuptiFinalize || !tg__cupti.cuptiEnableDomain ||
+      tg__cupti.version < SAFE_FROM || tg__cupti.cuptiEnableDomain(1, subscriber, DRIVER_API))
+    return;
+  is_detaching = true;
+  tg__cuda_driver.context_now(&context);
+  if (!is_detaching) {
+    times++;
+    subscriber = NULL;
+    is_registered = false;
+    tg__cuda_clock_forget();
+  }
+  is_detaching = false;
+}
+
 static void disable(void) {
   for (int i = 0; i < KINDS; i++) {
     if (is_enabled[i]) tg__cupti.cuptiActivityDisable(kinds[i].kind);
     is_enabled[i] = false;
   }
+}
+
+static void unsubscribe(void) {
   if (subscriber) tg__cupti.cuptiUnsubscribe(subscriber);
   subscriber = NULL;
 }
 
-static enum tg_err enable(struct tg_error *e) {
+/* Without a subscriber of ours where torch's collector has kept the one there is. */
+static enum tg_err subscribe(struct tg_error *e) {
+  enum { MULTIPLE_SUBSCRIBERS = 39 };
+  char holder[TG_CUDA_HOLDER_BYTES];
+  const int result = tg__cupti.cuptiSubscribe(&subscriber, called_back, NULL);
+  if (result == 0) return TG_OK;
+  subscriber = NULL;
+  if (result != MULTIPLE_SUBSCRIBERS) return tg__cupti_fail(e, "subscribing", result);
+  if (!tg__cuda_holder(holder)) return TG_OK;
+  return tg__fail(e, TG_UNSUPPORTED, -1,
+                  "CUDA: another profiler holds CUPTI in this process (%s): end it, or record with backend=\"kineto\"",
+                  holder);
+}
+
+static enum tg_err enable(bool with_waits, struct tg_error *e) {
   enum { SYSTEM_THREADS = 1 };
-  int result = tg__cupti.cuptiSubscribe(&subscriber, called_back, NULL);
-  if (result) {
-    subscriber = NULL;
-    return tg__cupti_fail(e, "subscribing", result);
-  }
+  const enum tg_err err = subscribe(e);
+  if (err) return err;
   /* Again for each recording: another profiler may have put its own functions there meanwhile. */
-  result = tg__cupti.cuptiActivityRegisterCallbacks(tg__cuda_requested, tg__cuda_completed);
+  int result = tg__cupti.cuptiActivityRegisterCallbacks(tg__cuda_requested, tg__cuda_completed);
   if (result) return tg__cupti_fail(e, "registering buffers", result);
   is_registered = true;
   if (tg__cupti.cuptiSetThreadIdType) tg__cupti.cuptiSetThreadIdType(SYSTEM_THREADS);
   for (int i = 0; i < KINDS; i++) {
+    if (kinds[i].is_of_waits && !with_waits) continue;
     result = tg__cupti.cuptiActivityEnable(kinds[i].kind);
     is_enabled[i] = result == 0;
     if (result && kinds[i].is_needed) return tg__cupti_fail(e, "switching on a kind of record", result);
@@ -71,19 +118,22 @@ static enum tg_err enable(struct tg_error *e) {
 
 /* ---- the source ------------------------------------------------------------------------------ */
 
-static enum tg_err open_cuda(struct tg_error *e) {
+static enum tg_err open_cuda(bool with_waits, struct tg_error *e) {
   tg__cuda_pool_start();
-  const enum tg_err err = enable(e);
+  const enum tg_err err = enable(with_waits, e);
   if (!err) tg__cuda_clock_start();
   return err;
 }
 
-static void close_cuda(tg__cuda_take *take) {
+static void close_cuda(tg__cuda_take *take, bool goes_on) {
   if (is_registered) tg__cupti.cuptiActivityFlushAll(1);
+  was_taken = is_registered && tg__cuda_pool_lent() > 0; /* somebody registered buffers after us and has ours */
   disable();
   tg__cuda_pool_drain(take);
   if (is_registered) tg__cuda_pool_ask_dropped();
   tg__cuda_pool_stop();
+  if (!goes_on) detach();
+  unsubscribe();
 }
 
 static void drop_buffer(uint8_t *buffer, size_t valid) {}
@@ -95,9 +145,9 @@ static enum tg_err prepare_cuda(uint32_t features, struct tg_error *e) {
                     "method spawn");
   enum tg_err err = tg__cuda_load(e);
   if (err || is_proven) return err;
-  err = open_cuda(e);
+  err = open_cuda(true, e);
   if (!err) err = tg__cuda_prove(e);
-  close_cuda(drop_buffer);
+  close_cuda(drop_buffer, !err);
   is_proven = !err;
   return err;
 }
@@ -106,15 +156,17 @@ static enum tg_err start_cuda(uint32_t features, struct tg_error *e) {
   tg__cuda_write_start();
   tg__cuda_pool_take_lost(); /* of before */
   atomic_store(&lost, 0);
-  const enum tg_err err = open_cuda(e);
-  if (err) close_cuda(drop_buffer);
+  const enum tg_err err = open_cuda(features & TG_RECORD_CUDA_WAITS, e);
+  if (err) close_cuda(drop_buffer, false);
+  if (!err) tg__cuda_devices_write();
   if (!err) tg__cuda_nvml_start();
   return err;
 }
 
 static void stop_cuda(void) {
+  tg__cuda_write_stop();
   tg__cuda_clock_tick();
-  close_cuda(take_buffer);
+  close_cuda(take_buffer, false);
   count_lost();
 }
 
@@ -142,7 +194,7 @@ static bool is_off_cuda(void) {
 }
 
 const struct tg__source tg__source_cuda = {.name = "CUDA",
-                                           .features = TG_RECORD_CUDA,
+                                           .features = TG_RECORD_CUDA | TG_RECORD_CUDA_WAITS,
                                            .prepare = prepare_cuda,
                                            .start = start_cuda,
                                            .stop = stop_cuda,
@@ -154,8 +206,13 @@ const struct tg__source tg__source_cuda = {.name = "CUDA",
 void tg_record_cuda(struct tg_record_cuda_stats *out) {
   const struct tg__cuda_written w = tg__cuda_written_now();
   const struct tg__cuda_clock_state clock = tg__cuda_clock_now();
+  int driver = 0;
+  if (tg__cuda_driver.version) tg__cuda_driver.version(&driver);
   *out = (struct tg_record_cuda_stats){.version = tg__cupti.version,
+                                       .driver_version = (uint32_t)driver,
                                        .is_proven = is_proven,
+                                       .has_subscriber = subscriber != NULL,
+                                       .was_taken = was_taken,
                                        .has_our_clock = clock.is_ours,
                                        .clock_error_ticks = clock.error,
                                        .converted_times = clock.converted,

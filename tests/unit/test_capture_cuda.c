@@ -38,7 +38,8 @@ static int reset(void **state) {
 static void play(const char *script) { assert_int_equal(fake_run(script), 0); }
 
 static void start(void) {
-  recording_start((struct tg_record_options){.rank = -1, .features = TG_RECORD_CUDA, .required = TG_RECORD_CUDA});
+  recording_start((struct tg_record_options){
+      .rank = -1, .features = TG_RECORD_CUDA | TG_RECORD_CUDA_WAITS, .required = TG_RECORD_CUDA});
 }
 
 static int64_t lost_in(const struct tg__columns *t, enum tg__loss what) {
@@ -135,6 +136,7 @@ static void test_everything(void **state) {
 }
 
 static void test_off_is_off(void **state) {
+  const uint64_t finalized = fake_number("finalized");
   start();
   assert_true(fake_number("enabled") > 5);
   assert_int_equal(fake_number("subscribed"), 1);
@@ -142,6 +144,7 @@ static void test_off_is_off(void **state) {
   play("kernels 1000 2000 1000 2");
   recording_close();
   assert_true(tg__source_cuda.is_off());
+  assert_int_equal(fake_number("finalized"), finalized + 1); /* nothing of CUPTI stays in the driver */
   assert_int_equal(fake_number("enabled"), 0);
   assert_int_equal(fake_number("subscribed"), 0);
   struct tg_record_cuda_stats stats;
@@ -214,7 +217,7 @@ static void test_late(void **state) {
   recording_close();
   play("release");
   tg_record_cuda(&after);
-  assert_int_equal(after.late - before.late, 22); /* and the device and its context */
+  assert_int_equal(after.late - before.late, 21); /* and the context */
   start();
   play("kernels 5 1000 500 1");
   recording_close();
@@ -269,8 +272,10 @@ static void test_strange_clock(void **state) {
 
 static void refused(const char *script, const char *words) {
   struct tg_error e = {0};
-  const struct tg_record_options options = {
-      .path = recording_path, .rank = -1, .features = TG_RECORD_CUDA, .required = TG_RECORD_CUDA};
+  const struct tg_record_options options = {.path = recording_path,
+                                            .rank = -1,
+                                            .features = TG_RECORD_CUDA | TG_RECORD_CUDA_WAITS,
+                                            .required = TG_RECORD_CUDA};
   play(script);
   assert_int_equal(tg_record_open(&options, &e), TG_UNSUPPORTED);
   if (!strstr(e.text, words)) fail_msg("\"%s\" does not say \"%s\"", e.text, words);
@@ -284,7 +289,10 @@ static void refused(const char *script, const char *words) {
 static void test_proof(void **state) {
   refused("driver 100\ndevices 0", "shows no device");
   refused("driver 3", "forked");
-  refused("busy 39", "another profiler holds CUPTI");
+  setenv("CUDA_INJECTION64_PATH", "/opt/profiler/inject.so", 1);
+  refused("busy 39", "another profiler holds CUPTI in this process (CUDA_INJECTION64_PATH=/opt/profiler/inject.so)");
+  unsetenv("CUDA_INJECTION64_PATH");
+  refused("busy 36", "subscribing");
   refused("refuse 10 35", "NVreg_RestrictProfilingToAdminUsers=0");
   refused("refuse 5 15", "does not fit the driver");
   refused("spoil kernel", "a kernel that was launched has no record");
@@ -298,13 +306,59 @@ static void test_proof(void **state) {
   refused("spoil time", "times outside");
 }
 
-/* Somebody else subscribes between the proof and the start: the recording goes on without. */
+/* Flushing at the stop costs CUPTI time that is none of the program's; waits come only where they are wanted. */
+static void test_of_the_program_alone(void **state) {
+  char script[256];
+  recording_start((struct tg_record_options){.rank = -1, .features = TG_RECORD_CUDA});
+  snprintf(script, sizeof script, "overhead -200000 -100000 65536 %d\noverhead 5000000000 5000100000 65536 %d",
+           (int)gettid(), (int)gettid());
+  play(script);
+  play("sync -400000 -300000 3 1 7 0 505");
+  recording_close();
+  struct tg__columns *const t = recording_read(recording_path);
+  assert_int_equal(recording_count(t, "Buffer Flush", NULL), 1);
+  assert_int_equal(recording_count(t, "Stream Sync", NULL), 0);
+  tg__trace_free(t);
+}
+
+/* Torch's collector keeps the subscriber it once had: records need none. */
+static void test_kept_subscriber(void **state) {
+  const uint64_t finalized = fake_number("finalized");
+  play("busy 39");
+  start();
+  assert_int_equal(fake_number("subscribed"), 0);
+  play("kernels 1000 2000 1000 2");
+  recording_close();
+  struct tg_record_cuda_stats stats;
+  tg_record_cuda(&stats);
+  assert_int_equal(stats.kernels, 1000);
+  assert_false(stats.has_subscriber);
+  assert_false(stats.was_taken);
+  assert_true(tg__source_cuda.is_off());
+  assert_int_equal(fake_number("finalized"), finalized); /* torch's collector needs it */
+}
+
+/* Who registers buffers after us gets those that CUPTI has of ours: they do not come back. */
+static void test_taken_over(void **state) {
+  start();
+  play("kernels 10 2000 1000 2\nhold");
+  recording_close();
+  struct tg_record_cuda_stats stats;
+  tg_record_cuda(&stats);
+  assert_true(stats.was_taken);
+  play("release");
+}
+
+/* Another profiler subscribes between the proof and the start: the recording goes on without the device. */
 static void test_busy_at_start(void **state) {
   struct tg_error e;
-  const struct tg_record_options options = {.path = recording_path, .rank = -1, .features = TG_RECORD_CUDA};
+  const struct tg_record_options options = {
+      .path = recording_path, .rank = -1, .features = TG_RECORD_CUDA | TG_RECORD_CUDA_WAITS};
   assert_int_equal(tg_record_open(&options, &e), TG_OK);
   play("busy 39");
+  setenv("CUDA_INJECTION64_PATH", "/opt/profiler/inject.so", 1);
   assert_int_equal(tg_record_resume(&e), TG_OK);
+  unsetenv("CUDA_INJECTION64_PATH");
   recording_make("range", 3);
   const struct tg_record_stats stats = recording_close();
   assert_non_null(strstr(stats.why, "another profiler holds CUPTI"));
@@ -378,12 +432,20 @@ static void test_version_13(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup(test_proof, reset),         cmocka_unit_test_setup(test_everything, reset),
-      cmocka_unit_test_setup(test_off_is_off, reset),    cmocka_unit_test_setup(test_unused, reset),
-      cmocka_unit_test_setup(test_losses, reset),        cmocka_unit_test_setup(test_flood, reset),
-      cmocka_unit_test_setup(test_late, reset),          cmocka_unit_test_setup(test_our_clock, reset),
-      cmocka_unit_test_setup(test_strange_clock, reset), cmocka_unit_test_setup(test_busy_at_start, reset),
-      cmocka_unit_test_setup(test_counters, reset),      cmocka_unit_test_setup(test_graph, reset),
+      cmocka_unit_test_setup(test_proof, reset),
+      cmocka_unit_test_setup(test_everything, reset),
+      cmocka_unit_test_setup(test_of_the_program_alone, reset), cmocka_unit_test_setup(test_kept_subscriber, reset),
+      cmocka_unit_test_setup(test_taken_over, reset),
+      cmocka_unit_test_setup(test_off_is_off, reset),
+      cmocka_unit_test_setup(test_unused, reset),
+      cmocka_unit_test_setup(test_losses, reset),
+      cmocka_unit_test_setup(test_flood, reset),
+      cmocka_unit_test_setup(test_late, reset),
+      cmocka_unit_test_setup(test_our_clock, reset),
+      cmocka_unit_test_setup(test_strange_clock, reset),
+      cmocka_unit_test_setup(test_busy_at_start, reset),
+      cmocka_unit_test_setup(test_counters, reset),
+      cmocka_unit_test_setup(test_graph, reset),
       cmocka_unit_test_setup(test_version_13, reset),
   };
   return cmocka_run_group_tests_name("CUDA", tests, load_fakes, recording_teardown);
