@@ -12,7 +12,9 @@ torch = pytest.importorskip("torch")
 import tachograph as tg
 import tachograph._say
 from recording import BACKENDS, CPU, names
-from tachograph import _doctor
+from tachograph import _doctor, _record
+from tachograph._collect.native import NativeRecording
+from tachograph._collect.torch_side import TorchSide
 
 native = pytest.mark.skipif("native" not in BACKENDS, reason="this build has no recorder")
 
@@ -104,6 +106,28 @@ def test_process_that_is_recorded_already(tmp_path):
 
 
 @native
+@native
+def test_cupti_goes_to_torchs_profiler(monkeypatch):
+    """Torch's collector finds nothing while CUPTI has our buffers: it is free before theirs prepares, for CUDA."""
+    order = []
+    monkeypatch.setattr(torch.autograd.profiler, "_prepare_profiler", lambda *given: order.append("torch"))
+    before = torch.autograd.profiler._prepare_profiler
+    side = TorchSide(lambda: None, lambda: order.append("released"))
+    side.enter()
+    try:
+        torch.autograd.profiler._prepare_profiler(None, {torch.profiler.ProfilerActivity.CPU})
+        torch.autograd.profiler._prepare_profiler(None, {torch.profiler.ProfilerActivity.CUDA})
+    finally:
+        side.leave()
+    assert order == ["torch", "released", "torch"] and torch.autograd.profiler._prepare_profiler is before
+
+
+@native
+def test_cuda_is_refused_inside_torchs_window(tmp_path):
+    with torch.profiler.profile(), pytest.raises(RuntimeError, match="torch.profiler is recording on this thread"):
+        NativeRecording(tmp_path / "cuda.tacho", _record.CUDA)
+
+
 def test_feature_that_cannot_be_had(monkeypatch):
     """Operators are recorded without it, and a warning says what is missing."""
     from tachograph import _record

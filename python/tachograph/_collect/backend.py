@@ -20,7 +20,7 @@ from .export import write_chrome
 
 BACKENDS = ("auto", "native", "kineto")
 # Does "auto" record CUDA devices with our recorder? docs/gpu.md says what has been measured on a device.
-NATIVE_CUDA = False
+NATIVE_CUDA = True
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import uuid
 from typing import Any
 
 from .. import _record
+from .._say import warn
 from .live_tensors import record_tensors
 from .torch_side import TorchSide
 from .worker_end import at_worker_end
@@ -66,7 +67,11 @@ class NativeRecording:
         self._written: set[str] = set()
         self._lock = threading.RLock()
         self._pid = os.getpid()
-        self._torch = TorchSide(self._torch_came) if features & _record.OPS else None
+        if features & _record.CUDA:
+            _refuse_beside_torch()
+        self._yielded = False  # CUDA, to torch's own profiler
+        release = self._release_cuda if features & _record.CUDA else None
+        self._torch = TorchSide(self._torch_came, release) if features & _record.OPS else None
         _record.open(
             self.path,
             features=features,
@@ -123,6 +128,8 @@ class NativeRecording:
                 if is_ours:
                     self._write_end()
                 self.stats = dict(_record.close())
+                if self.features & _record.CUDA and not self._yielded and _record.cuda()["taken"]:
+                    warn("another profiler took CUPTI over during the recording: device work from then on is missing")
             return self.stats
 
     def _wait_for_device(self) -> None:
@@ -131,11 +138,19 @@ class NativeRecording:
         if self.features & _record.CUDA and torch is not None and torch.cuda.is_initialized():
             torch.cuda.synchronize()
 
+    def _release_cuda(self) -> None:
+        if not self._yielded:
+            self._yielded = True
+            _record.toggle(_record.CUDA | _record.CUDA_WAITS, False)
+            warn(
+                "torch.profiler starts to record CUDA, and CUPTI serves one profiler: ours stops recording device work"
+            )
+
     def _write_end(self) -> None:
         if self.features & _record.MEMORY:
             self.tensor_records += record_tensors(_record.tensor)
         if self.features & _record.CUDA:
-            self._write({"cudaRecorder": json.dumps(_record.cuda())})
+            self._write(_cuda_members(self._yielded))
         self._write({**self._known(), **self._recorded()})
 
     def _known(self) -> dict[str, str]:
@@ -176,6 +191,24 @@ class NativeRecording:
 # ---- the process -------------------------------------------------------------------------------------------
 
 _open_ones: list[NativeRecording] = []
+
+
+def _cuda_members(yielded: bool) -> dict[str, str]:
+    """What our recorder of CUDA did, and the versions as torch's collector writes them."""
+    own = {**_record.cuda(), "yielded": yielded}
+    members = {"cudaRecorder": own, "cupti_version": own["version"], "cuda_driver_version": own["driver"]}
+    torch = sys.modules.get("torch")
+    major, _, minor = str(torch.version.cuda if torch is not None else "").partition(".")
+    if major.isdigit() and minor.isdigit():  # "13.0", which CUDA's runtime calls 13000
+        members["cuda_runtime_version"] = int(major) * 1000 + int(minor) * 10
+    return {name: json.dumps(value) for name, value in members.items()}
+
+
+def _refuse_beside_torch() -> None:
+    """Torch's collector gets no record any more once another has registered its buffers with CUPTI."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch._C._autograd._profiler_enabled():
+        raise RuntimeError("torch.profiler is recording on this thread, and CUPTI serves one profiler: stop it first")
 
 
 @atexit.register

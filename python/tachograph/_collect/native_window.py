@@ -87,5 +87,6 @@ def _features(recipe: Recipe) -> int:
         _record.GC: recipe.process or recipe.experimental.record_python_gc_info,
         _record.PROCESS: recipe.process,
         _record.CUDA: recipe.use_device == "cuda",
+        _record.CUDA_WAITS: recipe.use_device == "cuda" and recipe.experimental.enable_cuda_sync_events,
     }
     return sum(feature for feature, on in wanted.items() if on)

@@ -1,5 +1,5 @@
 """What has to be said to torch while we record: that somebody profiles, who takes its fast annotations and NVTX ranges,
-and the kernels it compiled. All of it is undone by leave()."""
+the kernels it compiled, and that CUPTI is free for torch's own profiler. All of it is undone by leave()."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ _KERNELS = ("cpp_fused_", "triton_")
 
 
 class TorchSide:
-    """enter() … leave(), any number of times. torch_came: called when torch is imported only after enter()."""
+    """enter() … leave(), any number of times. torch_came: called when torch is imported only after enter().
+    release_cuda: called before torch's own profiler starts to record CUDA; None where we do not."""
 
-    def __init__(self, torch_came: Callable[[], None]) -> None:
-        self._torch_came = torch_came
+    def __init__(self, torch_came: Callable[[], None], release_cuda: Callable[[], None] | None = None) -> None:
+        self._torch_came, self._release_cuda = torch_came, release_cuda
+        self._prepare: Any = None  # torch.autograd.profiler's own _prepare_profiler
         self._is_in = False
         self._watches: list[Watch] = []
         self._nvtx = NvtxLabels()
@@ -44,6 +46,7 @@ class TorchSide:
             watch.cancel()
         self._watches.clear()
         self._kernels_out()
+        self._cuda_out()
         self._nvtx.leave()
         self._annotations_out()
 
@@ -58,6 +61,7 @@ class TorchSide:
 
     def _torch_in(self) -> None:
         self._annotations_in()
+        self._cuda_in()
         self._nvtx.enter()
         self._watch("torch._inductor.codecache", self._kernels_in)
 
@@ -80,6 +84,27 @@ class TorchSide:
         self._fast = None
         if not torch._C._autograd._profiler_enabled():  # torch.profiler may be running as well
             _set_profiler_state(torch.autograd.profiler, False)
+
+    # ---- CUPTI: torch's collector finds nothing in buffers that are ours -------------------------------------
+
+    def _cuda_in(self) -> None:
+        profiler = sys.modules["torch"].autograd.profiler
+        prepare = getattr(profiler, "_prepare_profiler", None)
+        if self._release_cuda is None or self._prepare is not None or prepare is None:
+            return
+
+        def prepare_profiler(config: Any, activities: Any, *rest: Any) -> Any:
+            if self._is_in and self._release_cuda is not None and any(a.name == "CUDA" for a in activities):
+                self._release_cuda()
+            return prepare(config, activities, *rest)
+
+        self._prepare = prepare
+        profiler._prepare_profiler = prepare_profiler
+
+    def _cuda_out(self) -> None:
+        if self._prepare is not None:
+            sys.modules["torch"].autograd.profiler._prepare_profiler = self._prepare
+            self._prepare = None
 
     # ---- kernels compiled by inductor ----------------------------------------------------------------------
 

@@ -54,7 +54,7 @@ def core_wait_ns() -> int | None:
 class NativeRecorder(Recorder):
     name = "native"
 
-    def __init__(self, path: str, phase: str, settings: dict, rank: int):
+    def __init__(self, path: str, phase: str, settings: dict, rank: int, cuda: bool = False):
         from tachograph import _record
         from tachograph._collect import native
 
@@ -63,7 +63,8 @@ class NativeRecorder(Recorder):
         features = getattr(_record, FEATURES[settings["preset"]])
         self._recording = native.NativeRecording(
             path,
-            features=features,
+            features=features | (_record.CUDA | _record.CUDA_WAITS if cuda else 0),
+            required=_record.CUDA if cuda else 0,
             memory_bytes=settings["memory"],
             disk_bytes=settings["bytes"],
             keep="last" if phase == "start" else "first",
@@ -162,13 +163,21 @@ class KinetoRecorder(Recorder):
 def open_recorder(path: str, phase: str, settings: dict, rank: int, say: Callable[[str], None]) -> Recorder:
     try:
         from tachograph._collect import native
+        from tachograph._collect.backend import NATIVE_CUDA
 
         usable, reason = native.available()
     except ImportError as error:
         usable, reason = False, f"this build has no recorder ({error})"
-    if usable and phase == "window" and sys.modules["torch"].cuda.is_initialized():
-        usable, reason = False, "the program works on a GPU"  # our recorder does not record kernels yet
+    # Before the window the program may not have come to its GPU yet, and must not be brought there by us.
+    cuda = usable and phase == "window" and sys.modules["torch"].cuda.is_initialized()
+    if cuda and not NATIVE_CUDA:
+        usable, reason = False, "the program works on a GPU"
     if usable:
-        return NativeRecorder(path, phase, settings, rank)
+        try:
+            return NativeRecorder(path, phase, settings, rank, cuda)
+        except RuntimeError as error:
+            if not cuda:
+                raise
+            reason = str(error)
     say(f"note recording with torch's own collector: {reason}")
     return Recorder(path, phase) if phase == "start" else KinetoRecorder(path, phase, settings)
