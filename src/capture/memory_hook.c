@@ -1,20 +1,25 @@
-/* memory_hook: allocations and frees of CPU tensors, on every thread. libc10 and libtorch_cpu call c10::alloc_cpu
+/* memory_hook: allocations and frees of tensors, on every thread. On a CPU: libc10 and libtorch_cpu call c10::alloc_cpu
  * and c10::free_cpu through slots of theirs; ours stand there while we record. Needs no layout of torch, sees frees
  * of blocks that were there before, and costs one record and one reading of the clock each.
  *
  * A free does not say how large the block was. Keeping a table of sizes would cost more than all the rest, so the
  * reader looks the size up from the allocation in the recording; what the allocator says of the block stands in for
- * it where there is none. */
+ * it where there is none.
+ *
+ * Allocators of devices (libc10_cuda and its kind) report each change through slots of the same sort, with its size and
+ * what they hold; a library without them, or an allocator that reports nothing, has no memory in the recording. */
 #include <malloc.h>
 
 #include "capture/elf_slots.h"
 #include "capture/torch.h"
 
 enum { SLOTS_MAX = 64 };
+enum which { ALLOC, RELEASE, CHANGE, FAILURE, FUNCTIONS };
 static struct hook {
   struct tg__torch_allocator real;
-  struct tg__elf_slot slots[2][SLOTS_MAX]; /* of alloc, of free */
-  size_t count[2];
+  struct tg__torch_reports reports; /* all NULL: this torch has none */
+  struct tg__elf_slot slots[FUNCTIONS][SLOTS_MAX];
+  size_t count[FUNCTIONS];
   uint64_t epoch; /* of the loaded libraries when they were searched last */
   bool is_on;
 } hook;
@@ -29,20 +34,32 @@ static uint64_t moment(struct tg__thread *t, bool allocates, uint8_t *flags) {
   return t->last_ticks = tg__ticks();
 }
 
+struct change {
+  uint64_t value, amount; /* as the scope's description says */
+  uint16_t device;        /* type << 8 | number; 0 = the processor */
+  uint8_t scope, flags;
+};
+
+static void write_change(struct tg__thread *t, uint64_t ticks, const struct change *c) {
+  struct tg__raw_record *const r = tg__record_claim(t);
+  if (!r) return;
+  r->start_ticks = ticks;
+  r->dur_ticks = (uint32_t)c->amount;
+  r->seq = (uint32_t)(c->amount >> 32);
+  r->shape = (uint32_t)c->value;
+  r->stack = (uint32_t)(c->value >> 32);
+  r->name = tg__innermost_name(t);
+  r->depth = c->device;
+  r->scope = c->scope;
+  tg__record_publish(r, c->flags);
+}
+
 static void note(uint8_t scope, const void *block, int64_t bytes) {
   struct tg__thread *const t = tg__thread();
-  struct tg__raw_record *const r = t ? tg__record_claim(t) : NULL;
-  uint8_t flags;
-  if (!r) return;
-  r->start_ticks = moment(t, bytes > 0, &flags);
-  r->dur_ticks = (uint32_t)(uint64_t)bytes;
-  r->seq = (uint32_t)((uint64_t)bytes >> 32);
-  r->shape = (uint32_t)(uintptr_t)block;
-  r->stack = (uint32_t)((uint64_t)(uintptr_t)block >> 32);
-  r->name = tg__innermost_name(t);
-  r->depth = 0; /* type CPU */
-  r->scope = scope;
-  tg__record_publish(r, flags);
+  if (!t) return;
+  struct change c = {.value = (uintptr_t)block, .amount = (uint64_t)bytes, .scope = scope};
+  const uint64_t ticks = moment(t, bytes > 0, &c.flags);
+  write_change(t, ticks, &c);
 }
 
 /* Out of memory is thrown, in C++: the cleanup sees it pass, the exception goes on (this file is compiled with
@@ -69,12 +86,42 @@ static void recorded_free(void *block) {
   hook.real.free(block);
 }
 
+/* ---- devices --------------------------------------------------------------------------------- */
+
+static void note_of_device(const struct change *change, size_t allocated, size_t reserved) {
+  struct tg__thread *const t = tg__thread();
+  if (!t) return;
+  struct change c = *change, totals = {allocated, reserved, change->device, TG_RAW_MEMORY_TOTALS, 0};
+  const uint64_t ticks = moment(t, (int64_t)c.amount > 0, &c.flags);
+  totals.flags = c.flags;
+  write_change(t, ticks, &c);
+  write_change(t, ticks, &totals);
+}
+
+static uint16_t device_of(uint16_t device) { return (uint16_t)(device << 8 | device >> 8); } /* torch: type first */
+
+/* The processor's allocator reports here as well, only while torch's own profiler runs; its slots are taken above. */
+static void recorded_change(void *block, int64_t bytes, size_t allocated, size_t reserved, uint16_t device) {
+  const struct change c = {(uintptr_t)block, (uint64_t)bytes, device_of(device), TG_RAW_MEMORY, 0};
+  if (device & 0xff) note_of_device(&c, allocated, reserved);
+  hook.reports.change(block, bytes, allocated, reserved, device);
+}
+
+static void recorded_failure(int64_t bytes, size_t allocated, size_t reserved, uint16_t device) {
+  const struct change c = {0, (uint64_t)bytes, device_of(device), TG_RAW_OUT_OF_MEMORY, 0};
+  if (device & 0xff) note_of_device(&c, allocated, reserved);
+  hook.reports.failure(bytes, allocated, reserved, device);
+}
+
+/* ---- on and off ------------------------------------------------------------------------------ */
+
 static enum tg_err memory_prepare(uint32_t features, struct tg_error *e) {
+  if (!hook.reports.change && !tg__torch_find_reports(&hook.reports)) hook.reports = (struct tg__torch_reports){0};
   return hook.real.alloc ? TG_OK : tg__torch_find_allocator(&hook.real, e);
 }
 
 /* Put `to` into every slot for the symbol. */
-static bool redirect(int which, const char *symbol, void *to) {
+static bool redirect(enum which which, const char *symbol, void *to) {
   size_t found = tg__elf_slots_find(symbol, hook.slots[which], SLOTS_MAX);
   bool done = found > 0;
   if (found > SLOTS_MAX) found = SLOTS_MAX;
@@ -83,18 +130,34 @@ static bool redirect(int which, const char *symbol, void *to) {
   return done;
 }
 
+static void restore(enum which which, void *real) {
+  for (size_t i = 0; i < hook.count[which]; i++) tg__elf_slot_set(&hook.slots[which][i], real);
+  hook.count[which] = 0;
+}
+
 static void memory_stop(void) {
   hook.is_on = false;
-  for (size_t i = 0; i < hook.count[0]; i++) tg__elf_slot_set(&hook.slots[0][i], *(void **)&hook.real.alloc);
-  for (size_t i = 0; i < hook.count[1]; i++) tg__elf_slot_set(&hook.slots[1][i], *(void **)&hook.real.free);
-  hook.count[0] = hook.count[1] = 0;
+  restore(ALLOC, *(void **)&hook.real.alloc);
+  restore(RELEASE, *(void **)&hook.real.free);
+  restore(CHANGE, *(void **)&hook.reports.change);
+  restore(FAILURE, *(void **)&hook.reports.failure);
+}
+
+static void redirect_reports(void) {
+  void (*const change)(void *, int64_t, size_t, size_t, uint16_t) = recorded_change;
+  void (*const failure)(int64_t, size_t, size_t, uint16_t) = recorded_failure;
+  if (!hook.reports.change) return;
+  redirect(CHANGE, TG_TORCH_REPORT, *(void *const *)&change);
+  redirect(FAILURE, TG_TORCH_REPORT_FAILED, *(void *const *)&failure);
 }
 
 static enum tg_err memory_start(uint32_t features, struct tg_error *e) {
   void *(*const alloc)(size_t) = recorded_alloc;
   void (*const release)(void *) = recorded_free;
   hook.epoch = tg__elf_slots_epoch();
-  if (redirect(0, TG_TORCH_ALLOC, *(void *const *)&alloc) && redirect(1, TG_TORCH_FREE, *(void *const *)&release)) {
+  redirect_reports();
+  if (redirect(ALLOC, TG_TORCH_ALLOC, *(void *const *)&alloc) &&
+      redirect(RELEASE, TG_TORCH_FREE, *(void *const *)&release)) {
     hook.is_on = true;
     return TG_OK;
   }

@@ -45,6 +45,17 @@ struct tg__torch_allocator {
   void (*free)(void *block);
 };
 enum tg_err tg__torch_find_allocator(struct tg__torch_allocator *out, struct tg_error *e);
+
+/* What allocators of devices report to: each allocation and free, and each that failed. c10::Device is two bytes, type
+ * and number, passed in a register. The allocator's lock is held meanwhile. */
+#define TG_TORCH_REPORT "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"
+#define TG_TORCH_REPORT_FAILED "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE"
+struct tg__torch_reports {
+  void (*change)(void *block, int64_t bytes, size_t allocated, size_t reserved, uint16_t device);
+  void (*failure)(int64_t bytes, size_t allocated, size_t reserved, uint16_t device);
+};
+/* false: this torch lacks one of them, and memory of devices is not recorded. */
+bool tg__torch_find_reports(struct tg__torch_reports *out);
 /* at::hasThreadLocalCallbacks: does a profiler watch the calling thread? Ours watches all threads and does not count.
  * NULL: torch is not loaded, or does not export it. */
 bool (*tg__torch_find_thread_callbacks(void))(void);

@@ -93,3 +93,11 @@ enum tg_err tg__torch_find_allocator(struct tg__torch_allocator *out, struct tg_
   *out = found;
   return TG_OK;
 }
+
+bool tg__torch_find_reports(struct tg__torch_reports *out) {
+  void *const c10 = dlopen("libc10.so", RTLD_NOLOAD | RTLD_LAZY);
+  const bool both =
+      c10 && find_symbol(c10, TG_TORCH_REPORT, &out->change) && find_symbol(c10, TG_TORCH_REPORT_FAILED, &out->failure);
+  if (c10) dlclose(c10);
+  return both;
+}

@@ -202,6 +202,8 @@ struct tg__raw_memory { /* an allocation, a free, one that failed, or what a blo
   uint32_t track;
   uint16_t device; /* type << 8 | index */
   bool failed;
+  bool has_totals; /* the allocator's own, after it: */
+  uint64_t allocated, reserved;
   bool is_tensor;             /* a tensor lies in the block at this address: */
   uint32_t kind, tensor_name; /* string ids; the name TG_NONE = none */
 };
@@ -235,6 +237,9 @@ struct tg__raw_job { /* one chunk of records */
   struct tg__map place_of;
   bool damaged, no_memory;
 };
+/* What the allocator says, in the record behind that of the change. Where that one begins another chunk, the sum of the
+ * changes stands in for it. */
+void tg__raw_take_totals(struct tg__raw_job *out, const struct tg__raw_chunk *chunk, uint32_t at);
 void tg__raw_job_run(void *jobs, size_t i);
 void tg__raw_job_free(struct tg__raw_job *j);
 const char *tg__raw_category(uint8_t scope);

@@ -2,6 +2,18 @@
  * says of the block; where the recording has the allocation too, its size counts. */
 #include "trace/import_raw.h"
 
+void tg__raw_take_totals(struct tg__raw_job *out, const struct tg__raw_chunk *chunk, uint32_t at) {
+  struct tg__raw_memory *const m = out->memory_count ? &out->memory[out->memory_count - 1] : NULL;
+  struct tg__raw_record r;
+  uint64_t dur;
+  bool torn;
+  if (!m || m->is_tensor || !tg__raw_next(chunk, &at, &r, &dur, &torn)) return;
+  if (r.scope != TG_RAW_MEMORY_TOTALS || r.depth != m->device) return;
+  m->has_totals = true;
+  m->allocated = r.shape | (uint64_t)r.stack << 32;
+  m->reserved = r.dur_ticks | (uint64_t)r.seq << 32;
+}
+
 struct allocations {            /* of one process */
   struct tg__raw_memory *items; /* thread after thread, each in its own order */
   size_t count, cap;
@@ -37,7 +49,7 @@ static bool match_free_sizes(struct allocations *all) {
   for (size_t i = 0; i < all->count && ok; i++) {
     const uint32_t at = all->order[i];
     struct tg__raw_memory *const m = &all->items[at];
-    if (m->failed || m->is_tensor) continue;
+    if (m->failed || m->is_tensor || m->device) continue; /* allocators of devices say how much is freed */
     const uint32_t first = tg__map_get(&oldest, m->address);
     if (m->bytes > 0) {
       if (first == TG_NONE) {
@@ -57,12 +69,26 @@ static bool match_free_sizes(struct allocations *all) {
   return ok;
 }
 
-static void add_memory(struct tg__raw *w, const struct tg__raw_memory *m, int64_t total) {
+struct totals {
+  int64_t allocated, reserved;
+};
+
+static int64_t as_signed(uint64_t n) { return n <= INT64_MAX ? (int64_t)n : INT64_MAX; }
+
+static void follow_totals(struct totals *total, const struct tg__raw_memory *m) {
+  if (m->has_totals) {
+    *total = (struct totals){as_signed(m->allocated), as_signed(m->reserved)};
+  } else if (!m->failed && __builtin_add_overflow(total->allocated, m->bytes, &total->allocated)) {
+    total->allocated = INT64_MAX;
+  }
+}
+
+static void add_memory(struct tg__raw *w, const struct tg__raw_memory *m, const struct totals *total) {
   struct tg__parser *const p = w->parser;
   const int type = m->device >> 8, index = m->device & 0xff;
   tg__row_value(p, TG__K_S, TG__KIND_STR, TG__K_T, true);
-  tg__row_value(p, TG__K_TOTAL_RESERVED, TG__KIND_INT, 0, false);
-  tg__row_value(p, TG__K_TOTAL_ALLOCATED, TG__KIND_INT, total, false);
+  tg__row_value(p, TG__K_TOTAL_RESERVED, TG__KIND_INT, total->reserved, false);
+  tg__row_value(p, TG__K_TOTAL_ALLOCATED, TG__KIND_INT, total->allocated, false);
   tg__row_value(p, TG__K_BYTES_MEMORY, TG__KIND_INT, m->bytes, false);
   tg__row_value(p, TG__K_DEVICE_ID, TG__KIND_INT, type == 0 ? -1 : index, false); /* processors have no number */
   tg__row_value(p, TG__K_DEVICE_TYPE, TG__KIND_INT, type, false);
@@ -89,10 +115,10 @@ static void add_tensor(struct tg__raw *w, const struct tg__raw_memory *m) {
       "cpu_instant_event");
 }
 
-/* Running sums per device, from zero where the recording begins: below zero when more of what was there before was
- * freed than taken. */
+/* Running sums per device, from zero where the recording begins (below zero when more of what was there before was
+ * freed than taken); what the allocator of a device says itself takes their place. */
 void tg__raw_memory_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t count) {
-  int64_t *const totals =
+  struct totals *const totals =
       tg__alloc(((size_t)UINT16_MAX + 1) * sizeof *totals); /* by device; zeroed pages, few of which are touched */
   struct allocations all = {0};
   w->no_memory |= !totals;
@@ -101,13 +127,13 @@ void tg__raw_memory_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size
     if (f && all.count) memset(totals, 0, ((size_t)UINT16_MAX + 1) * sizeof *totals);
     for (size_t i = 0; i < all.count && !w->no_memory; i++) {
       const struct tg__raw_memory *const m = &all.items[all.order[i]];
-      int64_t *const total = &totals[m->device];
+      struct totals *const total = &totals[m->device];
       if (m->is_tensor) {
         add_tensor(w, m);
         continue;
       }
-      if (!m->failed && __builtin_add_overflow(*total, m->bytes, total)) *total = INT64_MAX;
-      add_memory(w, m, *total);
+      follow_totals(total, m);
+      add_memory(w, m, total);
     }
   }
   tg__free(all.items);

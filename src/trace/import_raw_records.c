@@ -528,7 +528,7 @@ static void list_keys(struct job *j, const struct tg__raw_chunk *chunk, struct o
     bool torn;
     tg__raw_next(chunk, &i, &r, &key.dur, &torn);
     if (torn) tg__count_loss(&j->out->losses, TG__LOSS_bent_torn_duration, offset_of(j, key.at));
-    if (r.scope == TG_RAW_EXTENSION) continue;
+    if (r.scope == TG_RAW_EXTENSION || r.scope == TG_RAW_MEMORY_TOTALS) continue;
     key.start = r.start_ticks;
     if (is_memory(&r)) {
       key.dur = 0;
@@ -560,6 +560,7 @@ static void take_chunk(struct job *j, const struct tg__raw_chunk *chunk) {
     tg__raw_next(chunk, &i, &r, &dur, &torn);
     r.start_ticks = key->start;
     take_record(j, &r, dur, offset_of(j, key->at));
+    if (is_memory(&r)) tg__raw_take_totals(j->out, chunk, i);
   }
   tg__free(o.keys);
   tg__free(o.order);
