@@ -6,6 +6,7 @@
     history.dump("mem.pickle")                                # as torch's snapshots, for the viewers of those
     print(tg.memory.stages(model, loss_fn, optimizer, batch)) # one training step, stage by stage
     tg.memory.reset_peak(); work(); print(tg.memory.peak())
+    with tg.memory.snapshot_at_oom("oom.pickle"): train()     # what the device held when it was full
 
 On the CPU, allocations are those of tensors. What is alive without a recording is not known there; peak() is then the
 process'."""
@@ -19,8 +20,21 @@ from typing import Any, NamedTuple
 from ._measure.device import resolve, torch_module
 from ._measure.phases import loss_of, split_batch
 from ._memory.history import Entry, base_ns, cpu_entries, live_at_end, snapshot_of
+from ._memory.snapshots import memory_snapshot as snapshot, snapshot_at_oom
 
-__all__ = ["history", "dump", "summary", "peak", "reset_peak", "stages", "History", "Peak", "Stages"]
+__all__ = [
+    "history",
+    "dump",
+    "summary",
+    "peak",
+    "reset_peak",
+    "snapshot",
+    "snapshot_at_oom",
+    "stages",
+    "History",
+    "Peak",
+    "Stages",
+]
 
 _last: History | None = None
 
