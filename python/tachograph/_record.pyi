@@ -15,6 +15,7 @@ GC: int
 PROCESS: int
 MODULE_SPANS: int
 CUDA: int
+CUDA_WAITS: int
 LEAN: int
 DEFAULT: int
 DEEP: int

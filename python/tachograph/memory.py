@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 from ._measure.device import resolve, torch_module
 from ._measure.phases import loss_of, split_batch
+from ._memory.device_snapshots import memory_snapshot as snapshot, snapshot_at_oom
 from ._memory.history import Entry, base_ns, cpu_entries, live_at_end, snapshot_of
-from ._memory.snapshots import memory_snapshot as snapshot, snapshot_at_oom
 
 __all__ = [
     "history",

@@ -6,7 +6,7 @@ import types
 
 import pytest
 import tachograph as tg
-from tachograph._memory import snapshots
+from tachograph._memory import device_snapshots as snapshots
 
 STATE = {
     "segments": [
