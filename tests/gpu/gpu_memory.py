@@ -28,7 +28,8 @@ def memory_events(module: Any, work: Any, path: Path, **options: Any) -> list[di
         torch.cuda.synchronize()
     profile.export_chrome_trace(str(path))
     events = json.loads(path.read_text())["traceEvents"]
-    return [e for e in events if e["name"] in ("[memory]", "[OutOfMemory]") and e["args"]["Device Type"] != 0]
+    found = [e for e in events if e["name"] in ("[memory]", "[OutOfMemory]") and e["args"]["Device Type"] != 0]
+    return sorted(found, key=lambda e: e["ts"])
 
 
 def both(work: Any, folder: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
