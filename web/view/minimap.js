@@ -3,7 +3,7 @@
 import {quantity} from "../model/format.js";
 
 import {h} from "./dom.js";
-import {paintTile, tilesInView} from "./strips.js";
+import {Colors, columnsOfPixels, paintTile, tilesInView} from "./strips.js";
 
 const HEIGHT = 40, MOST_STRIPS = 4;
 
@@ -58,7 +58,8 @@ export class Minimap {
     const pixels = Math.max(1, Math.round((this.width - gutter) * this.ratio));
     const view = {t0: 0, nsPerPx: end / pixels, width: pixels}, {level, first, last} = tilesInView(view);
     const image = c.createImageData(pixels, 1), words = new Uint32Array(image.data.buffer);
-    const seen = new Uint8Array(pixels), wanted = [];
+    const seen = new Uint8Array(pixels), wanted = [], colors = new Colors();
+    colors.use(palette, null);
     const each = Math.floor((HEIGHT - 6) / Math.max(1, this.rows.length));
     this.rows.forEach((row, k) => {
       words.fill((255 << 24) | (idle[2] << 16) | (idle[1] << 8) | idle[0]);
@@ -68,7 +69,7 @@ export class Minimap {
         if (!tile)
           wanted.push([level, row, number]);
         else if (tile.kind === 0)
-          paintTile(words, seen, tile, level, view, palette, null);
+          paintTile(words, seen, colors.of(tile), columnsOfPixels(level, number, view));
       }
       const x = Math.round(gutter * this.ratio), y = Math.round((3 + k * each) * this.ratio);
       for (let line = 0; line < (each - 1) * this.ratio; line++) c.putImageData(image, x, y + line);

@@ -1,7 +1,7 @@
 /* strips: rows of tiles become pixels. A row is one line of an image as wide as the screen, stretched to its height:
  * the cost is that of the pixels, whatever the number of events. */
 
-import {columnNs, levelOf, tileAt, tileNs} from "../model/tiles.js";
+import {columnNs, levelOf, TILE_COLUMNS, tileAt, tileNs} from "../model/tiles.js";
 
 const SHADES = 8, DENSITIES = 16;
 
@@ -32,7 +32,7 @@ export function inkOn(word) {
   return light > 0.179 ? "#000" : "#fff";
 }
 
-export const gray = (word) => {
+const gray = (word) => {
   const v = Math.round(((word & 255) * 3 + ((word >> 8) & 255) * 6 + ((word >> 16) & 255)) / 10);
   return ((255 << 24) | (v << 16) | (v << 8) | v) >>> 0;
 };
@@ -43,25 +43,56 @@ export function tilesInView(view) {
   return {level, first: tileAt(level, view.t0), last: tileAt(level, view.t0 + view.nsPerPx * view.width)};
 }
 
-/* Paints a tile into words[0..width): denser runs win where several share a pixel. seen: density so far, a byte a
- * pixel. keep(slice, name): false paints it grey. */
-export function paintTile(words, seen, tile, level, view, palette, keep) {
-  const col = columnNs(level), origin = tile.tile * tileNs(level) - view.t0, scale = 1 / view.nsPerPx;
-  const {column, length, density, cls, shade, name, n} = tile;
-  for (let i = 0; i < n; i++) {
-    let x0 = Math.floor((origin + column[i] * col) * scale),
-        x1 = Math.ceil((origin + (column[i] + length[i]) * col) * scale);
-    if (x1 <= 0 || x0 >= view.width) continue;
-    if (x0 < 0) x0 = 0;
-    if (x1 > view.width) x1 = view.width;
-    if (x1 <= x0) x1 = x0 + 1;
-    let word = paletteAt(palette, cls[i], shade[i], density[i]);
-    if (keep && !keep(name[i])) word = gray(word);
-    for (let x = x0; x < x1; x++)
-      if (density[i] >= seen[x]) {
-        words[x] = word;
-        seen[x] = density[i];
-      }
+/* Tiles as the colours of their columns: worked out once for a tile, and stretched to the pixels of each frame, so that
+ * a frame costs its pixels and not the runs of its tiles. */
+const MOST_COLORED = 1024; /* tiles, of 5 kB each: more than a screen shows */
+export class Colors {
+  /* highlight: names that keep their colour; null = all. */
+  use(palette, highlight) {
+    if (this.palette === palette && this.highlight === highlight) return;
+    Object.assign(this, {palette, highlight, kept: new Map()});
+  }
+  /* {words, dense: one for each column, wide: what wideRuns found} */
+  of(tile) {
+    let found = this.kept.get(tile);
+    if (found) return found;
+    const {column, length, density, cls, shade, name, n} = tile;
+    found = {words: new Uint32Array(TILE_COLUMNS), dense: new Uint8Array(TILE_COLUMNS), wide: null};
+    for (let i = 0; i < n; i++) {
+      const word = paletteAt(this.palette, cls[i], shade[i], density[i]), past = column[i] + length[i];
+      found.words.fill(this.highlight && !this.highlight.has(name[i]) ? gray(word) : word, column[i], past);
+      found.dense.fill(density[i], column[i], past);
+    }
+    if (this.kept.size >= MOST_COLORED) this.kept.clear();
+    this.kept.set(tile, found);
+    return found;
+  }
+}
+
+/* The columns of a tile that each pixel of a view touches, the same for all rows: {from, past (pixels), low, high
+ * (columns, inclusive)}. */
+export function columnsOfPixels(level, number, view) {
+  const col = columnNs(level), begin = number * tileNs(level) - view.t0;
+  const from = Math.max(0, Math.floor(begin / view.nsPerPx)),
+        past = Math.max(from, Math.min(view.width, Math.ceil((begin + tileNs(level)) / view.nsPerPx)));
+  const low = new Uint16Array(past - from), high = new Uint16Array(past - from);
+  for (let k = 0, x = from; x < past; k++, x++) {
+    low[k] = Math.min(TILE_COLUMNS - 1, Math.max(0, Math.floor((x * view.nsPerPx - begin) / col)));
+    high[k] = Math.max(low[k], Math.min(TILE_COLUMNS, Math.ceil(((x + 1) * view.nsPerPx - begin) / col)) - 1);
+  }
+  return {from, past, low, high};
+}
+
+/* Paints a tile's colours into words[0..width): denser columns win where several share a pixel. seen: density so far,
+ * a byte a pixel. */
+export function paintTile(words, seen, {words: colors, dense}, {from, past, low, high}) {
+  for (let k = 0, x = from; x < past; k++, x++) {
+    let best = low[k];
+    for (let column = best + 1; column <= high[k]; column++)
+      if (dense[column] >= dense[best]) best = column;
+    if (!dense[best] || dense[best] < seen[x]) continue;
+    words[x] = colors[best];
+    seen[x] = dense[best];
   }
 }
 
@@ -91,40 +122,35 @@ export function joinRuns(tile, level, view, out) {
   }
 }
 
-/* The same for slices of at least `least` pixels alone, as labels need them: most runs are narrow, and cost no object.
- */
-export function joinWide(tile, level, view, least, out) {
-  const col = columnNs(level), origin = tile.tile * tileNs(level) - view.t0, scale = 1 / view.nsPerPx;
-  const {slice, column, length, density, n} = tile, columns = least / (col * scale);
-  let last = out[out.length - 1];
+/* Runs of a tile that together are one slice of at least `least` columns, or touch an edge of the tile, where a slice
+ * may go on in the next one: [[first run, past, densest], …]. Most runs are narrow, so these are few. */
+function wideRuns(tile, least) {
+  const {slice, column, length, density, n} = tile, out = [];
   for (let i = 0, next; i < n; i = next) {
     let dense = density[i];
     for (next = i + 1; next < n && slice[next] === slice[i]; next++) dense = Math.max(dense, density[next]);
     const past = column[next - 1] + length[next - 1];
-    const goesOn = i === 0 && last?.slice === slice[0];
-    if (past - column[i] < columns && !goesOn) continue;
-    const x0 = (origin + column[i] * col) * scale, x1 = (origin + past * col) * scale;
-    if (goesOn && x0 - last.x1 < 2)
+    if (past - column[i] >= least || i === 0 || past === TILE_COLUMNS) out.push([i, next, dense]);
+  }
+  return {least, runs: out};
+}
+
+/* The same as joinRuns for slices of at least `least` pixels alone, as labels need them. colored: the tile's, of
+ * Colors.
+ */
+export function joinWide(tile, colored, level, view, least, out) {
+  const col = columnNs(level), origin = tile.tile * tileNs(level) - view.t0, scale = 1 / view.nsPerPx;
+  const columns = 2 ** Math.floor(Math.log2(Math.max(1, least / (col * scale)))); /* zooming keeps it for a while */
+  if (colored.wide?.least !== columns) colored.wide = wideRuns(tile, columns);
+  let last = out[out.length - 1];
+  for (const [i, next, dense] of colored.wide.runs) {
+    const x0 = (origin + tile.column[i] * col) * scale,
+          x1 = (origin + (tile.column[next - 1] + tile.length[next - 1]) * col) * scale;
+    if (last && last.slice === tile.slice[i] && x0 - last.x1 < 2)
       Object.assign(last, {x1, density: Math.max(last.density, dense)});
     else if (x1 - x0 > least) {
-      last = {slice: slice[i], name: tile.name[i], cls: tile.cls[i], shade: tile.shade[i], density: dense, x0, x1};
+      last = {slice: tile.slice[i], name: tile.name[i], cls: tile.cls[i], shade: tile.shade[i], density: dense, x0, x1};
       out.push(last);
     }
   }
-}
-
-/* The run of a tile at a time, or -1. */
-export function runAt(tile, level, ns) {
-  const at = Math.floor((ns - tile.tile * tileNs(level)) / columnNs(level));
-  let low = 0, high = tile.n - 1;
-  while (low <= high) {
-    const middle = (low + high) >> 1;
-    if (tile.column[middle] + tile.length[middle] <= at)
-      low = middle + 1;
-    else if (tile.column[middle] > at)
-      high = middle - 1;
-    else
-      return middle;
-  }
-  return -1;
 }

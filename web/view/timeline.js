@@ -3,11 +3,12 @@
 import {resolveColors} from "../model/classes.js";
 import {moment, quantity, shorten, ticks} from "../model/format.js";
 import {inSight, layOut, lineAt} from "../model/layout.js";
-import {columnNs, tileAt, tileNs, TileStore} from "../model/tiles.js";
+import {TileStore} from "../model/tiles.js";
 
 import {h, hideTip, showTip} from "./dom.js";
 import {Minimap} from "./minimap.js";
-import {inkOn, joinRuns, joinWide, makePalette, paintTile, paletteAt, tilesInView} from "./strips.js";
+import {drawCounter, paintMarks, showColumn} from "./series.js";
+import {Colors, columnsOfPixels, inkOn, joinRuns, joinWide, makePalette, paintTile, paletteAt, tilesInView} from "./strips.js";
 
 const RULER = 34, MOST_LABELS = 800;
 
@@ -22,6 +23,7 @@ export class Timeline {
     this.selected = null;
     this.highlight = null;
     this.meter = [];
+    this.colors = new Colors();
     this.canvas = h("canvas", {"aria-hidden": "true"});
     this.spacer = h("div", {class: "spacer"});
     this.minimap = new Minimap(this);
@@ -178,15 +180,15 @@ export class Timeline {
           seen = (this.seen && this.seen.length === pixels ? this.seen : (this.seen = new Uint8Array(pixels)));
     const background = (255 << 24) | (this.idle[2] << 16) | (this.idle[1] << 8) | this.idle[0];
     const wanted = [];
-    const keep = this.highlight ? (name) => this.highlight.has(name) : null;
+    this.colors.use(this.palette, this.highlight);
+    this.touched = new Map(); /* the columns of each pixel, by level and tile */
     lines.forEach((line, k) => {
       const row = words.subarray(k * pixels, (k + 1) * pixels);
       row.fill(background);
       seen.fill(0);
       line.parts = [];
       const wide = line.thin ? null : [];
-      for (let tile = first; tile <= last; tile++)
-        this.drawTile(line, level, tile, view, row, seen, keep, wanted, wide);
+      for (let tile = first; tile <= last; tile++) this.drawTile(line, level, tile, view, row, seen, wanted, wide);
       for (const slice of wide ?? []) labels.push([line, slice]);
     });
     for (const line of lines)
@@ -197,14 +199,14 @@ export class Timeline {
     lines.forEach((line, k) => {
       const y = line.y - this.sight.scroll + RULER;
       if (line.track.kind === "counter")
-        this.drawCounter(c, line, y, level, first, last);
+        drawCounter(this, c, line, y, {level, first, last});
       else
         c.drawImage(
             this.strip, 0, k, pixels, 1, this.gutter, y, this.width - this.gutter,
             line.thin ? line.height : line.height - 1);
     });
   }
-  drawTile(line, level, number, view, row, seen, keep, wanted, wide) {
+  drawTile(line, level, number, view, row, seen, wanted, wide) {
     let tile = this.store.get(level, line.row, number), at = level;
     if (!tile) {
       wanted.push([level, line.row, number]);
@@ -214,47 +216,13 @@ export class Timeline {
       at = up.level;
     }
     if (tile.kind === 0) {
-      paintTile(row, seen, tile, at, view, this.palette, keep);
+      const key = `${at}/${tile.tile}`, colored = this.colors.of(tile);
+      if (!this.touched.has(key)) this.touched.set(key, columnsOfPixels(at, tile.tile, view));
+      paintTile(row, seen, colored, this.touched.get(key));
       line.parts.push([tile, at]);
-      if (wide) joinWide(tile, at, view, 34 * this.ratio, wide);
+      if (wide) joinWide(tile, colored, at, view, 34 * this.ratio, wide);
     } else if (tile.kind === 2)
-      this.paintMarks(row, tile, at, view);
-  }
-  paintMarks(row, tile, level, view) {
-    for (let i = 0; i < tile.n; i++) {
-      const x = Math.floor((tile.tile * tileNs(level) + tile.column[i] * columnNs(level) - view.t0) / view.nsPerPx);
-      if (x >= 0 && x < view.width) row[x] = 0xff808080;
-    }
-  }
-  drawCounter(c, line, y, level, first, last) {
-    const low = Math.min(0, line.track.min ?? 0), high = Math.max(line.track.max ?? 1, low + 1e-9),
-          height = line.height - 4;
-    const yOf = (v) => y + 2 + (1 - (v - low) / (high - low)) * height;
-    c.fillStyle = this.css.accent;
-    c.globalAlpha = 0.45;
-    let x = this.gutter, value = null;
-    const to = (next) => {
-      if (value !== null && next > x) c.fillRect(x, yOf(value), next - x, y + 2 + height - yOf(value));
-      x = Math.max(x, next);
-    };
-    const whole = (at) => Math.round(at * this.ratio) / this.ratio; /* a part of a pixel would be painted twice */
-    for (let number = first; number <= last; number++) {
-      const tile = this.store.get(level, line.row, number);
-      if (!tile || tile.kind !== 1) continue;
-      for (let i = 0; i < tile.n; i++) {
-        const next = Math.max(
-            this.gutter,
-            Math.min(this.width, whole(this.xOf(tile.tile * tileNs(level) + tile.column[i] * columnNs(level)))));
-        to(next);
-        value = tile.last[i];
-        if (tile.max[i] > value) c.fillRect(next, yOf(tile.max[i]), 1, yOf(value) - yOf(tile.max[i]));
-      }
-    }
-    to(this.width);
-    c.globalAlpha = 1;
-    c.fillStyle = this.css.muted;
-    c.font = "10px system-ui";
-    c.fillText(quantity(line.track.max ?? 0, line.track.unit ?? ""), this.gutter + 4, y + 11);
+      paintMarks(row, tile, at, view);
   }
 
   inkOf(slice) {
@@ -535,38 +503,10 @@ export class Timeline {
     near.sort((a, b) => Math.abs((a.x0 + a.x1) / 2 - at) - Math.abs((b.x0 + b.x1) / 2 - at));
     return {line, slice: near.find((s) => at >= s.x0 && at <= s.x1) ?? near[0] ?? null};
   }
-  /* The column of a counter or of marks at a time: {tile, at}; null: there is none, or not yet. */
-  columnAt(line, ns) {
-    const level = tilesInView({t0: this.t0, nsPerPx: this.nsPerPx / this.ratio, width: 1}).level;
-    const tile = this.store.get(level, line.row, tileAt(level, ns));
-    if (!tile?.column) return null;
-    const column = Math.floor((ns - tile.tile * tileNs(level)) / columnNs(level));
-    let at = -1;
-    while (at + 1 < tile.n && tile.column[at + 1] <= column) at++;
-    return at < 0 ? null : {tile, at, exact: tile.column[at] >= column - 3};
-  }
-  hoverSeries(e, line) {
-    const ns = this.nsAt(this.localX(e)), found = this.columnAt(line, ns);
-    if (!found || (line.track.kind === "marks" && !found.exact)) {
-      hideTip();
-      return;
-    }
-    const {tile, at} = found, unit = line.track.unit ?? "";
-    const name = tile.kind === 2 ? this.names.get(tile.name[at]) : null;
-    if (tile.kind === 2 && name === undefined) this.names.want([tile.name[at]], () => {});
-    showTip(
-        e.clientX, e.clientY, h("b", {}, line.track.name),
-        h("div", {},
-          tile.kind === 2 ?
-              `${name ?? ""}${tile.count[at] > 1 ? ` and ${tile.count[at] - 1} more` : ""}` :
-                                                   `${quantity(tile.last[at], unit)}${
-                  tile.points[at] > 1 ? `, ${quantity(tile.min[at], unit)} to ${quantity(tile.max[at], unit)} here` :
-                                                                             ""                                     }`));
-  }
   hover(e) {
     const hit = this.hit(e);
     if (hit && (hit.line.track.kind === "counter" || hit.line.track.kind === "marks")) {
-      this.hoverSeries(e, hit.line);
+      showColumn(this, e, hit.line);
       return;
     }
     if (!hit?.slice) {
