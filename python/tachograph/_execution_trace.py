@@ -6,8 +6,10 @@ profiler trace is.
     rows = et.correlate(tg.open("trace.json.gz"))
     et.nodes[rows[0]["et_node"]].input_shapes
 
-Both files count the calls of record functions: "External id" here, rf_id there. The file comes from somebody else: it
-is parsed as JSON and nothing else, its size is bounded, and what is no node is left out and counted.
+Both files count the calls of record functions: "Record function id" (of older torch: "External id") here, rf_id there.
+Our recorder stores no ids: the calls of one thread are those of the thread that made the same calls in the same order.
+The file comes from somebody else: it is parsed as JSON and nothing else, its size is bounded, and what is no node is
+left out and counted.
 """
 
 from __future__ import annotations
@@ -16,12 +18,13 @@ import gzip
 import json
 import os
 import zlib
-from collections.abc import Iterator
 from typing import IO, Any
 
 CATEGORIES = ("cpu_op", "user_annotation")
 _MARKS = ("execution_trace|thread", "execution_trace|process")  # nodes that stand for threads, not for calls
 _PIECE = 1 << 20
+_IDS = ["Record function id", "External id", "external id"]
+_EDGE = 64  # calls that one of the two saw before the other began
 
 
 class Node:
@@ -43,7 +46,7 @@ class Node:
     )
 
     def __init__(self, raw: dict[str, Any]) -> None:
-        found = raw.get("attr")
+        found = raw.get("attrs", raw.get("attr"))  # torch has written "attrs" since 2.1
         attributes = (
             {a["name"]: a.get("value") for a in found if isinstance(a, dict) and isinstance(a.get("name"), str)}
             if isinstance(found, list)
@@ -105,17 +108,56 @@ class ExecutionTrace:
     def correlate(self, trace: Any, rank: int | None = None) -> list[dict[str, Any]]:
         """The operators and annotations of a trace, each with the id of its node, None where it has none.
 
-        ValueError when the trace does not cover the calls of the execution trace, or says no external ids."""
-        rows = [r for key in ("External id", "external id") for r in _events(trace, key, rank)]
-        ids = [r["external_id"] for r in rows]
-        if not ids:
-            raise ValueError('the trace has no operators with an "External id"')
-        if not self.overlaps(min(ids), max(ids)):
+        ValueError when the trace does not cover the calls of the execution trace."""
+        rows = [r for r in trace.ask("events", by="slice", args=_IDS, rank=rank) if r["category"] in CATEGORIES]
+        called, *external = ([_number(row[key]) or 0 for row in rows] for key in _IDS)
+        numbers = [first or second for first, second in zip(*external)]
+        found = self._by_number(rows, called if any(called) else numbers)
+        if not found and not any(called):
+            found = self._by_order(rows)
+        if not found:
+            ids = [n for n in (called if any(called) else numbers) if n]
+            counted = f" counts calls from {min(ids)} to {max(ids)}, which" if ids else ""
             raise ValueError(
-                f"the trace counts calls from {min(ids)} to {max(ids)}, which does not enclose those of the execution trace: "
-                "they were not recorded together"
+                f"the trace{counted} does not enclose the calls of the execution trace: they were not recorded together"
             )
-        return [{**r, "et_node": self.node_of(r["external_id"])} for r in rows if r["category"] in CATEGORIES]
+        return [
+            {
+                "event": row["id"],
+                "name": row["name"],
+                "category": row["category"],
+                "external_id": number or None,
+                "et_node": found.get(row["id"]),
+            }
+            for row, number in zip(rows, numbers)
+        ]
+
+    def _by_number(self, rows: list[dict[str, Any]], numbers: list[int]) -> dict[int, int]:
+        """Event → node of the same number and name; empty where the numbers are of another count."""
+        if not any(numbers) or not self.overlaps(min(filter(None, numbers)), max(numbers)):
+            return {}
+        pairs = [(row, self.node_of(number)) for row, number in zip(rows, numbers) if number]
+        found = {row["id"]: node for row, node in pairs if node is not None}
+        same = all(self.nodes[node].name == row["name"] for row, node in pairs if node is not None)
+        return found if same else {}
+
+    def _by_order(self, rows: list[dict[str, Any]]) -> dict[int, int]:
+        """Event → node, by the calls of each thread in their order."""
+        threads: dict[Any, list[Node]] = {}
+        for node in sorted((n for n in self.nodes.values() if n.rf_id), key=lambda n: n.rf_id or 0):
+            if not any(mark in node.name for mark in _MARKS):
+                threads.setdefault(node.attributes.get("tid"), []).append(node)
+        tracks: dict[int, list[dict[str, Any]]] = {}
+        for row in rows:
+            tracks.setdefault(row["track"], []).append(row)
+        found: dict[int, int] = {}
+        for nodes in threads.values():
+            names = [node.name for node in nodes]
+            places = [(track, at) for track in tracks.values() if (at := _overlap(names, track)) is not None]
+            if len(places) == 1:  # of two threads that did the same, neither can be distinguished
+                track, at = places[0]
+                found.update((row["id"], node.id) for row, node in zip(track[max(-at, 0) :], nodes[max(at, 0) :]))
+        return found
 
 
 def load_execution_trace(path: str | os.PathLike[str], most_bytes: int = 4 << 30) -> ExecutionTrace:
@@ -152,12 +194,19 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _events(trace: Any, key: str, rank: int | None) -> Iterator[dict[str, Any]]:
-    """All slices that have this id."""
-    table = trace.ask("events", by="slice", args=key, rank=rank)
-    for row in table.to_dicts():
-        number = row[key]
-        if isinstance(number, str) and number.lstrip("-").isdigit():
-            number = int(number)
-        if _is_count(number):
-            yield {"event": row["id"], "name": row["name"], "category": row["category"], "external_id": number}
+def _number(value: Any) -> int | None:
+    if isinstance(value, str) and value.lstrip("-").isdigit():
+        return int(value)
+    return value if _is_count(value) else None
+
+
+def _overlap(names: list[str], track: list[dict[str, Any]]) -> int | None:
+    """How many of names come before the track's first, where all that both have is equal; negative: how many of the
+    track's come before. The nearest place is taken; None: there is none."""
+    calls = [row["name"] for row in track]
+    for at in sorted(range(-_EDGE, _EDGE + 1), key=abs):
+        ours, theirs = calls[max(-at, 0) :], names[max(at, 0) :]
+        both = min(len(ours), len(theirs))
+        if both > max(len(calls), len(names)) // 2 and ours[:both] == theirs[:both]:
+            return at
+    return None

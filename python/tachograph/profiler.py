@@ -15,6 +15,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from torch.autograd import DeviceType, ProfilerActivity
@@ -132,6 +133,10 @@ class profile(_KinetoProfile):
         self.step_num = 0
         self.step_rec_fn: Any = None
         self.current_action = as_action(self.schedule(0))
+        self.action_map: dict[tuple[ProfilerAction, ProfilerAction | None], list[Callable[[], Any]]] = {
+            between: [getattr(self, what) if hasattr(self, what) else partial(warn, what) for what in whats]
+            for between, whats in TRANSITIONS.items()
+        }
         if self.record_steps:
             self._budgets["keep"] = "first"
         self._lock = threading.RLock()
@@ -251,13 +256,10 @@ class profile(_KinetoProfile):
         if before is ProfilerAction.RECORD_AND_SAVE:
             self._complete += 1
         try:
-            for action in TRANSITIONS[before, after]:
+            for act in self.action_map[before, after]:
                 if self._stop_asked:
                     break
-                if hasattr(self, action):
-                    getattr(self, action)()
-                else:
-                    warn(action)
+                act()
         except BaseException:
             if self._recording is None and after is not None:
                 self.current_action = (

@@ -108,14 +108,18 @@ static uint32_t caller_of(const struct tg__recorded *r, uint32_t slice) {
   return up == TG_NONE ? 0 : r->ids[up];
 }
 
-static char *put_member(char *p, bool *any, const char *key, size_t len, int64_t value) {
+static char *begin_member(char *p, bool *any, const char *key, size_t len) {
   if (*any) *p++ = ',';
   *any = true;
   *p++ = '"';
   p = tg__buffer_copy(p, key, len);
   *p++ = '"';
   *p++ = ':';
-  return tg__buffer_int(p, value);
+  return p;
+}
+
+static char *put_member(char *p, bool *any, const char *key, size_t len, int64_t value) {
+  return tg__buffer_int(begin_member(p, any, key, len), value);
 }
 #define PUT_MEMBER(p, any, key, value) put_member(p, any, key, sizeof(key) - 1, value)
 
@@ -145,6 +149,7 @@ void tg__recorded_args(struct tg__recorded *r, struct tg__buffer *buffer, uint32
   } else if (external) {
     p = PUT_MEMBER(p, &any, "External id", external);
   } else {
+    p = tg__buffer_copy(begin_member(p, &any, "finished", 8), "false", 5); /* as torch writes of each allocation */
     p = PUT_MEMBER(p, &any, "Ev Idx", (int64_t)r->ops + r->frames + r->instants++);
   }
   *p++ = '}';

@@ -126,7 +126,7 @@ def test_a_device_that_is_not_there():
 
 def test_the_profiler_of_a_profile():
     with tg.profile() as outer:
-        assert outer.profiler is None
+        assert "unfinished" in repr(outer.profiler)  # as in torch, which makes it when it prepares
         torch.ones(3).add(1)
     inner = outer.profiler
     assert inner.key_averages().table() == outer.key_averages().table() and inner.kineto_results.events()

@@ -127,6 +127,23 @@ def test_ids_are_those_of_the_exported_trace(pair, tmp_path):
     assert len({row[1] for row in exported if row[1]}) == sum(e["cat"] != "python_function" for e in own)
 
 
+def test_fields_of_memory_events(pair, tmp_path):
+    fields = []
+    for number, prof in enumerate(pair):
+        prof.export_chrome_trace(str(tmp_path / f"{number}.json"))
+        written = json.loads((tmp_path / f"{number}.json").read_text())["traceEvents"]
+        fields.append(
+            {
+                (key, value if key in ("finished", "Device Id", "Device Type", "Total Reserved") else type(value))
+                for event in written
+                if event["name"] == "[memory]"
+                for key, value in event["args"].items()
+            }
+        )
+    assert fields[0] <= fields[1]
+    assert bool(fields[0]) == pair[0].profile_memory
+
+
 def test_metadata_json(pair):
     event = next(e for e in pair[1].events() if e.name == "aten::t")
     theirs_too = next(e for e in pair[0].events() if e.name == "aten::t")

@@ -147,3 +147,29 @@ def test_packed_files_that_are_cut_or_huge(tmp_path):
         tachograph.load_execution_trace(path)
     with pytest.raises(ValueError, match="more than 1000000 bytes"):
         tachograph.load_execution_trace(put(tmp_path, b" " * 5_000_000, pack=True), most_bytes=1_000_000)
+
+
+@pytest.mark.parametrize("window", (1, 2))
+@pytest.mark.parametrize("whose", ("torch", "ours", "exported"))
+def test_a_real_one(tmp_path, whose, window):
+    """The calls in order, by name: what torch's observer wrote beside either profiler, in a first window and a later
+    one, in which torch counts on."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("tachograph._record")
+    package = torch.profiler if whose == "torch" else tachograph
+    model, x = torch.nn.Linear(4, 2), torch.randn(3, 4)
+    for _ in range(window):
+        observer = package.ExecutionTraceObserver().register_callback(str(tmp_path / "et.json"))
+        kept = {"record_shapes": True, "execution_trace_observer": observer}
+        with package.profile(activities=[torch.profiler.ProfilerActivity.CPU], **kept) as prof:
+            with torch.profiler.record_function("label"):
+                model(x).sum().backward()
+        observer.unregister_callback()
+    if whose != "ours":
+        prof.export_chrome_trace(str(tmp_path / "trace.json"))
+    et = tachograph.load_execution_trace(tmp_path / "et.json")
+    rows = et.correlate(prof.trace if whose == "ours" else tachograph.open(tmp_path / "trace.json"))
+    calls = [node for node in et.nodes.values() if "execution_trace" not in node.name]
+    assert {node.rf_id for node in calls} and all(node.op_schema for node in calls if node.name.startswith("aten::"))
+    in_order = sorted(calls, key=lambda node: node.rf_id)
+    assert [(r["name"], r["et_node"]) for r in rows] == [(node.name, node.id) for node in in_order]

@@ -95,7 +95,7 @@ class Recording:
         self._trace: Trace | None = None
         self._first_path: str | None = None
         self._written: set[str] = set()  # metadata that is in the file already
-        self._started_s = 0.0
+        self.began_ns = self.ended_ns = 0  # of the window, by time.perf_counter_ns
         self.directory = tempfile.mkdtemp(prefix=f"tachograph-{self.pid}-")
         self._remove = weakref.finalize(self, _remove_directory, self.directory, self.pid)
         _claim(self)
@@ -126,11 +126,12 @@ class Recording:
         self.thread = threading.get_native_id()
         self.stats.profiler_enable_call_duration_us = _timed(self._start)
         self.running = True
-        self._started_s = time.perf_counter()
+        self.began_ns = time.perf_counter_ns()
 
     def stop(self) -> None:
         self.check_stop()
-        self.stats.profiling_window_duration_sec = time.perf_counter() - self._started_s
+        self.ended_ns = time.perf_counter_ns()
+        self.stats.profiling_window_duration_sec = (self.ended_ns - self.began_ns) / 1e9
         self.running = False
         try:
             self.stats.profiler_disable_call_duration_us = _timed(self._stop)

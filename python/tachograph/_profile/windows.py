@@ -70,11 +70,9 @@ class _KinetoProfile:
             supported_activities() if activities is None else activities, ProfilerActivity
         )
         self.activities = set(self.activity_configs)
-        self._usable, self.use_device = available_activities(
-            self.activities, supported_activities(), ProfilerActivity.CPU
-        )
-        if nvtx and self.use_device is not None:  # one collector at a time can have the device
-            self._usable, self.use_device = {ProfilerActivity.CPU}, None
+        self._usable, use_device = available_activities(self.activities, supported_activities(), ProfilerActivity.CPU)
+        if nvtx and use_device is not None:  # one collector at a time can have the device
+            self._usable, use_device = {ProfilerActivity.CPU}, None
             info("nvtx=True: work on the device is left to the recorder of the NVTX ranges; the CPU is recorded here")
         self.record_shapes = record_shapes or "record_shapes" in flags
         self._nvtx = NvtxRanges(self.record_shapes) if nvtx else None
@@ -89,9 +87,10 @@ class _KinetoProfile:
         self.acc_events = acc_events
         self.custom_trace_id_callback = custom_trace_id_callback
         self.post_processing_timeout_s = post_processing_timeout_s
-        self.preset_metadata: dict[str, str] = {}
         self.has_cudagraphs = False
         self.mem_tl: Any = None
+        self.use_device = use_device
+        self.preset_metadata: dict[str, str] = {}
         self.preset, self.backend = preset, backend
         self._calls = with_stack or "with_stack" in flags
         self._budgets: dict[str, Any] = {
@@ -146,8 +145,10 @@ class _KinetoProfile:
                 "Warning: Profiler clears events at the end of each cycle. Only events from the current cycle will be reported. "
                 "To keep events across cycles, set acc_events=True."
             )
-        trace_id = self.custom_trace_id_callback() if self.custom_trace_id_callback else uuid.uuid4().hex.upper()
-        self._recording = new_recording(self._recipe(), str(trace_id), self.backend)
+        self._recording = new_recording(self._recipe(), self._new_trace_id(), self.backend)
+
+    def _new_trace_id(self) -> str:
+        return str(self.custom_trace_id_callback()) if self.custom_trace_id_callback else default_trace_id()
 
     def start_trace(self) -> None:
         if self._recording is None:
@@ -233,8 +234,8 @@ class _KinetoProfile:
 
     @property
     def profiler(self) -> Any:
-        """The finished windows as an autograd profiler has them; None before the first window."""
-        if not self._windows:
+        """The windows as an autograd profiler has them, from when the first is prepared; None before."""
+        if not self._windows and self._recording is None:
             return None
         from ..autograd.profiler import profile
 
@@ -380,6 +381,11 @@ class _KinetoProfile:
 
     def _get_distributed_info(self) -> dict[str, Any] | None:
         return _metadata.distributed_info()
+
+
+def default_trace_id() -> str:
+    """A new random name for a window."""
+    return uuid.uuid4().hex.upper()
 
 
 def supported_activities() -> set[Any]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from torch.autograd import DeviceType as DeviceType, ProfilerActivity
+from torch.autograd import DeviceType as DeviceType, ProfilerActivity, ProfilerState
 from torch.autograd.profiler import (
     EnforceUnique,
     KinetoStepTracker,
@@ -20,10 +20,11 @@ from torch.autograd.profiler import (
 
 from .. import _torch_own
 from .._collect.backend import ProfilerStats as _ProfilerStats  # noqa: F401  used by this private name
+from .._collect.config import ExperimentalConfig
 from .._events.event_list import EventList, FunctionEvent, FunctionEventAvg, Interval as Interval, Kernel as Kernel
 from .._events.kineto_results import KinetoResults
 from .._labels.annotate import record_function
-from .._profile.windows import _KinetoProfile
+from .._profile.windows import _KinetoProfile, default_trace_id
 
 __all__ = [
     "profile",
@@ -39,6 +40,17 @@ __all__ = [
     "MemRecordsAcc",
 ]
 
+_OPTIONS = (  # attributes that are those of its windows
+    "acc_events",
+    "activity_filters",
+    "custom_trace_id_callback",
+    "post_processing_timeout_s",
+    "profile_memory",
+    "use_device",
+    "with_flops",
+    "with_modules",
+    "with_stack",
+)
 _DEVICES = {"cuda": "CUDA", "xpu": "XPU", "mtia": "MTIA", "hpu": "HPU"}
 
 
@@ -108,7 +120,7 @@ class profile:
 
     @classmethod
     def _of_windows(cls, windows: _KinetoProfile) -> profile:
-        """The face of a finished tachograph.profile, its attribute `profiler`."""
+        """The face of a tachograph.profile, its attribute `profiler`."""
         prof = cls.__new__(cls)
         prof.enabled, prof.entered, prof._windows = True, True, windows
         prof.use_cpu = ProfilerActivity.CPU in windows.activities
@@ -119,6 +131,9 @@ class profile:
         if name.startswith("__") or "_windows" not in vars(self):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         return getattr(self._windows, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *(_OPTIONS if "_windows" in vars(self) else ())})
 
     def __enter__(self) -> profile | None:
         if not self.enabled:
@@ -167,6 +182,44 @@ class profile:
     def trace_id(self) -> str:
         """Of the last window; empty before there is one."""
         return self._windows._windows[-1].trace_id if self._finished else ""
+
+    @property
+    def experimental_config(self) -> ExperimentalConfig:
+        """What is in force, never None."""
+        return self._windows._experimental
+
+    @property
+    def profiling_start_time_ns(self) -> int:
+        """When the last window began, by time.perf_counter_ns(); 0 before there is one."""
+        return self._windows._windows[-1].began_ns if self._finished else 0
+
+    @property
+    def profiling_end_time_ns(self) -> int:
+        """When the last window ended, by the same clock."""
+        return self._windows._windows[-1].ended_ns if self._finished else 0
+
+    @property
+    def kineto_activities(self) -> set[Any]:
+        """The activities recorded: those asked for that this machine has."""
+        return set(self._windows._usable)
+
+    @property
+    def record_shapes(self) -> bool:
+        """Whether shapes are recorded: asked for, or needed for FLOPs."""
+        return self._windows.record_shapes or self._windows.with_flops
+
+    @property
+    def profiler_kind(self) -> Any:
+        """What torch calls a profiler that hands its events on as a trace."""
+        return ProfilerState.KINETO
+
+    def default_trace_id(self) -> str:
+        """A new random name for a window."""
+        return default_trace_id()
+
+    def create_trace_id(self) -> str:
+        """A new name for a window: from custom_trace_id_callback where there is one."""
+        return self._windows._new_trace_id()
 
     @property
     def use_cuda(self) -> bool:
