@@ -48,6 +48,23 @@ def test_cpu_and_wait_are_those_of_the_clocks(tmp_path):
     assert steps[1]["thread_cpu_ns"] < 5_000_000 < 30_000_000 <= steps[1]["host_ns"]
 
 
+@pytest.mark.parametrize("first_s, left_out", [(0.03, True), (0.01, False)])
+def test_a_dear_first_step_is_no_part_of_averages(tmp_path, first_s, left_out):
+    """A recording costs most where it begins. 3 times the others is above 1.5, once is not."""
+    steps = [lambda: work(first_s)] + [lambda: work(0.01)] * 3
+    _, seen, rows = record(tmp_path / "c.tacho", *steps)
+    with tg.open(tmp_path / "c.tacho") as trace:
+        summary = trace.ask("steps", by="summary")
+        named = trace.ask("steps", by="summary", step="0:3")
+    assert [row["step"] for row in rows] == ["0", "1", "2", "3"]  # it stays a row
+    mean = {row["step"]: row for row in summary}["mean"]["thread_cpu_ns"]
+    kept = rows[1:] if left_out else rows
+    assert mean == round(sum(row["thread_cpu_ns"] for row in kept) / len(kept))
+    assert any("the first step is left out: its CPU time is" in note for note in summary.notes) == left_out
+    assert any(f"statistics over {len(kept)} steps" in note for note in summary.notes)
+    assert not any("left out" in note for note in named.notes)  # who names steps gets them
+
+
 def test_not_recorded_is_unknown(tmp_path):
     _record.open(str(tmp_path / "b.tacho"), features=0)
     _record.step_begin("ProfilerStep#0")  # begins before anything is recorded
