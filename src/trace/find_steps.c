@@ -64,10 +64,15 @@ struct families {
   size_t count, cap;
 };
 
-/* Spans of a loop belong to its parts, not to its steps. */
+/* Spans of a loop belong to its parts, not to its steps; so do the calls that `tachograph run` labels
+ * (python/tachograph/_launch/waits.py): a program that only waits has no steps. */
 static bool is_part_of_step(struct tg__str s) {
-  return tg__str_has_prefix(s, "enumerate(Data") || tg__str_has_prefix(s, "Optimizer.") ||
-         tg__str_contains(s, "nccl:") || tg__str_contains(s, "gloo:");
+  static const char *const parts[] = {
+      "enumerate(Data", "Optimizer.", "os.f",       "torch.save",   "torch.load", "numpy.",    "json.",
+      "pickle.",        "pandas.",    "gc.collect", "queue.Queue.", "threading.", "builtins.", "concurrent.futures."};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    if (tg__str_has_prefix(s, parts[i])) return true;
+  return tg__str_contains(s, "nccl:") || tg__str_contains(s, "gloo:");
 }
 
 static bool note_annotation(const struct tg__columns *t, struct families *f, uint32_t slice) {

@@ -381,6 +381,63 @@ def test_words_that_cannot_be_started_are_refused_as_before(program, tmp_path):
     assert "not recorded" not in under.stderr
 
 
+def test_another_python_without_the_package_is_named(program, tmp_path):
+    """It imports a torch (a stand-in beside the script), and nothing of it can be recorded."""
+    other = os.path.join(sys.base_prefix, "bin", f"python{sys.version_info.major}")
+    there = subprocess.run([other, "-Ic", "import tachograph"], capture_output=True).returncode == 0
+    if sys.prefix == sys.base_prefix or there:
+        pytest.skip("every Python here has the package")
+    program("", "torch.py")
+    script = program("""
+        import subprocess, sys, torch
+        print("done")
+    """)
+    under = run("-o", "out", "--", other, script, cwd=tmp_path)
+    assert under.stdout == "done\n" and under.returncode == 0
+    assert re.search(r"not recorded: \S+ has no usable tachograph", under.stderr), under.stderr
+
+
+def test_two_hundred_threads(program, tmp_path):
+    """All are counted; that the first waits for them is no step of anything."""
+    pytest.importorskip("torch")
+    under = run("-o", "out", program("""
+        import threading, torch
+        together = threading.Barrier(200)
+        def work():
+            together.wait()
+            for _ in range(5): torch.ones(4).add(1)
+            together.wait()
+        threads = [threading.Thread(target=work) for _ in range(199)]
+        for thread in threads: thread.start()
+        work()
+        for thread in threads: thread.join()
+    """), cwd=tmp_path)  # fmt: skip
+    assert "no steps were found" in under.stderr and "197 more threads" in under.stderr, under.stderr
+    assert "steps: threading" not in under.stderr
+    with tg.open(tmp_path / "out" / "trace.tacho") as trace:
+        assert [row["name"] for row in trace.ask("steps")] == ["whole recording"]
+        adds = trace.ask("events", where="name = 'aten::add'")
+        assert len(adds) == 1000 and len({row["track"] for row in adds}) == 200
+
+
+def test_a_profiler_of_the_programs_own_is_noted(program, tmp_path):
+    """Both record; its six steps are longer by its cost, which the times then have in them."""
+    pytest.importorskip("torch")
+    under = run("-o", "out", "--steps", "40", program("""
+        import torch
+        from torch.profiler import profile, ProfilerActivity
+        model = torch.nn.Linear(8, 8)
+        prof = profile(activities=[ProfilerActivity.CPU])
+        for step in range(120):
+            if step == 45: prof.start()
+            model(torch.ones(2, 8)).sum().backward()
+            if step == 50: prof.stop()
+        print(sum(event.name == "aten::addmm" for event in prof.events()))
+    """), cwd=tmp_path)  # fmt: skip
+    assert under.stdout == "6\n", under.stderr
+    assert re.search(r"the program's own profiler ran in [67] recorded steps: times there include", under.stderr)
+
+
 # ---- training
 
 

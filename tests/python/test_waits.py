@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("torch")
 import torch
-from tachograph._launch.waits import Waits
+from tachograph._launch.waits import WAITS, Waits
 
 
 class Recorded:
@@ -117,3 +117,15 @@ def test_waiting_for_a_condition_is_marked():
     waits.remove()
     assert threading.Condition.wait is before
     assert record.events == [(what, "threading.Condition.wait") for _ in range(2) for what in ("begin", "end")]
+
+
+@pytest.mark.parametrize("name", sorted({f"{module}.{function}" for module, function in WAITS} - {"io.open"}))
+def test_what_comes_again_and_again_is_no_step(opened, name):
+    """A program that only waits has no steps, though one label covers it; one of its own would be a step."""
+    for label, steps in ((name, ["whole recording"]), ("epoch", ["epoch"] * 4)):
+        events = [("user_annotation", label, 10 * n, 9) for n in range(4)] + [("cpu_op", "aten::add", 2, 3)]
+        document = [
+            {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": 1, "ts": ts, "dur": dur}
+            for cat, name, ts, dur in events
+        ]
+        assert [row["name"] for row in opened({"traceEvents": document}).ask("steps")] == steps

@@ -129,6 +129,7 @@ class Session:
         self._number = 0
         self._last_ns: int | None = None
         self._last_cpu_ns = 0
+        self._other_runs, self._others = False, 0  # the program's own profiler: now, and in how many recorded steps
         self._meet: int | None = None
         self._shared_state = mmap.mmap(-1, 1)  # seen by forked children: do they record now?
         self.log.write(f"process {os.getppid()} {self.rank} {sys.argv[0] if getattr(sys, 'argv', None) else ''}")
@@ -155,6 +156,10 @@ class Session:
             self.log.write(f"closed {recorder.phase} {records} {lost}")
             if recorder.why:
                 self.log.write(f"note {recorder.why}")
+            if self._others:
+                steps = f"{self._others} recorded step{'s' * (self._others > 1)}"
+                self.log.write(f"note the program's own profiler ran in {steps}: times there include what it costs")
+                self._others = 0
             left = recorder.left_behind()
             if left:
                 self.log.write(f"note off is not off: still installed after the recording: {', '.join(left)}")
@@ -222,6 +227,7 @@ class Session:
         if dur_ns is not None:
             self.log.write(f"step {phase} {self._number} {dur_ns} {cpu_ns - self._last_cpu_ns}")
             self._number += 1
+            self._look_for_others()
         disk_bytes = self.recorder.disk_bytes() if self.window.bytes and self.recorder is not None else 0
         next_phase = self.window.boundary(dur_ns, disk_bytes, self._number)
         if next_phase != phase:
@@ -236,6 +242,12 @@ class Session:
         self._last_ns, self._last_cpu_ns = (
             (time.perf_counter_ns(), time.thread_time_ns()) if changed else (now_ns, cpu_ns)
         )
+
+    def _look_for_others(self) -> None:
+        """A step in which the program's own torch.profiler runs is longer by what that costs."""
+        before, self._other_runs = self._other_runs, bool(self.torch.autograd._profiler_enabled())
+        if self.recorder is not None and self.recorder.phase == "window" and self.recorder.name == "native":
+            self._others += before or self._other_runs
 
     def _change(self, phase: str) -> None:
         if phase == "window":
@@ -260,7 +272,7 @@ class Session:
         self.log = Log(self.settings["dir"])
         self.log.write(f"process {os.getppid()} {self.rank} (forked)")
         self.window = self._new_window()
-        self._number, self._last_ns = 0, None
+        self._number, self._last_ns, self._others = 0, None, 0
         self.finder.forked()
         if self.recorder is not None:
             self.recorder.forked()
