@@ -236,3 +236,29 @@ def test_a_block_without_a_free_ends_where_its_place_is_taken(opened):
         1024,
         2,
     )
+
+
+def test_allocations_have_the_stacks_of_their_operators(opened):
+    """main calls grow twice and look once: 100 + 50 bytes are taken in grow, 30 in look, 7 outside of any operator."""
+
+    def piece(cat, name, ts, dur, **args):
+        return {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": 1, "ts": ts, "dur": dur, "args": args}
+
+    def memory(ts, size, addr):
+        args = {"Bytes": size, "Addr": addr, "Device Type": 0, "Device Id": -1}
+        return {"ph": "i", "s": "t", "name": "[memory]", "pid": 1, "tid": 1, "ts": ts, "args": args}
+
+    trace = opened({"traceEvents": [
+        piece("python_function", "train.py(9): main", 0, 100),
+        *(piece("python_function", "train.py(3): grow", ts, 20) for ts in (10, 40)),
+        piece("python_function", "train.py(6): look", 70, 20),
+        *(piece("cpu_op", "aten::empty", ts, 10) for ts in (12, 42, 72)),
+        memory(13, 100, 1), memory(43, 50, 2), memory(73, 30, 3), memory(75, -30, 3), memory(95, 7, 4),
+    ]})  # fmt: skip
+    rows = trace.ask("memory_stacks")
+    assert [(r["stack"], r["alloc_bytes"], r["allocations"], r["peak_bytes"], r["end_bytes"]) for r in rows] == [
+        ("train.py(3): grow;train.py(9): main", 150, 2, 150, 150),
+        ("train.py(6): look;train.py(9): main", 30, 1, 30, 0),
+        (None, 7, 1, 0, 7),
+    ]
+    assert not rows.notes

@@ -1,4 +1,6 @@
 /* The questions memory_state and memory_stacks: which blocks are in use at a moment, and who took them. */
+#include "analyze/host/op_group.h"
+#include "analyze/memory/memory_blocks.h"
 #include "analyze/memory/memory_history.h"
 
 #include <stdlib.h>
@@ -162,6 +164,61 @@ static bool count_stacks(struct stacks *s) {
   return ok;
 }
 
+/* Allocations of a trace have no stack of their own: theirs is that of the operator they were made in. */
+struct op_stacks {
+  uint32_t own; /* smaller numbers are strings of the trace, larger ones groups */
+  struct tg__op_tree tree;
+  struct tg__op_group group;
+  struct tg__places places;
+};
+
+static bool lacks_stack(const struct tg__alloc_event *x) { return x->is_memory && x->bytes > 0 && x->stack == TG_NONE; }
+
+static enum tg_err add_op_stacks(const struct tg__columns *t, const struct tg__ask *a, struct op_stacks *s,
+                                 struct tg__alloc_history *h, struct tg_table *out, struct tg_error *e) {
+  s->own = tg__strings_count(t->strings);
+  size_t lacking = 0;
+  for (size_t i = 0; i < h->count; i++) lacking += lacks_stack(&h->events[i]);
+  if (!lacking) return TG_OK;
+  if (tg__op_tree_build(t, &s->tree)) return tg__no_memory(e, "building the operator tree");
+  const enum tg_err err = tg__op_group_open(&s->group, t, tg__reach_of(t, a->rank), &s->tree, "stack:64", e);
+  if (err) return err;
+  if (!tg__places_open(&s->places, t)) return tg__no_memory(e, "finding operators around allocations");
+  for (size_t i = 0; i < h->count; i++) {
+    struct tg__alloc_event *const x = &h->events[i];
+    if (!lacks_stack(x)) continue;
+    const uint32_t op = tg__place_at(&s->places, t->marks.track[x->mark], x->ts_ns).op;
+    const uint32_t node = op == TG_NONE ? TG_NONE : s->tree.node_of[op];
+    if (node != TG_NONE) x->stack = s->own + tg__op_group_of(&s->group, node);
+  }
+  if (tg__op_group_failed(&s->group)) return tg__no_memory(e, "summing up call stacks");
+  if (!s->group.found[TG__GROUP_STACK])
+    tg__table_note(out, "the allocations of this trace have no call stacks: record with with_stack=True");
+  return TG_OK;
+}
+
+static void op_stacks_free(struct op_stacks *s) {
+  tg__places_close(&s->places);
+  tg__op_group_close(&s->group);
+  tg__op_tree_free(&s->tree);
+}
+
+static bool put_stack(const struct tg__columns *t, const struct op_stacks *s, uint32_t stack, struct tg_table *out) {
+  if (stack == TG_NONE || stack < s->own) {
+    tg__put_trace_text(out, t, stack);
+    return true;
+  }
+  struct tg__out text = {0};
+  tg__op_group_write(&s->group, stack - s->own, &text);
+  if (text.len)
+    tg__put_text(out, (struct tg__str){text.buf, (uint32_t)text.len});
+  else
+    tg__put_null(out);
+  const bool ok = !text.err;
+  tg__out_free(&text);
+  return ok;
+}
+
 static bool state_row_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct row *const x = &((const struct row *)ctx)[a], *const y = &((const struct row *)ctx)[b];
   return x->peak != y->peak ? x->peak > y->peak : x->alloc > y->alloc;
@@ -170,7 +227,9 @@ static bool state_row_before(uint32_t a, uint32_t b, const void *ctx) {
 enum tg_err tg__answer_memory_stacks(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                      struct tg_error *e) {
   struct tg__alloc_history h = {0};
+  struct op_stacks ops = {0};
   enum tg_err err = read_history(t, a, &h, e);
+  if (!err) err = add_op_stacks(t, a, &ops, &h, out, e);
   struct stacks s = {.h = &h};
   bool ok = err || count_stacks(&s);
   uint32_t *const order = !err && ok ? tg__order_new(s.count, state_row_before, s.rows) : NULL;
@@ -185,12 +244,13 @@ enum tg_err tg__answer_memory_stacks(const struct tg__columns *t, const struct t
     tg__put_int(out, r->alloc);
     tg__put_int(out, r->count);
     tg__put_int(out, r->largest);
-    tg__put_trace_text(out, t, r->stack);
+    ok = put_stack(t, &ops, r->stack, out);
   }
   if (!ok) err = tg__no_memory(e, "summing up call stacks");
   tg__free(order);
   tg__map_free(&s.row_of);
   tg__free(s.rows);
+  op_stacks_free(&ops);
   tg__alloc_history_free(&h);
   return err;
 }
