@@ -105,6 +105,20 @@ def test_files_are_marked_when_they_are_opened_to_be_read(tmp_path):
     assert record.events == [(what, "builtins.open") for _ in range(4) for what in ("begin", "end")]
 
 
+def test_what_is_open_already_is_no_file_to_be_read():
+    reading, writing = os.pipe()
+    os.write(writing, b"x")
+    os.close(writing)
+    record = Recorded()
+    waits = Waits(record)
+    try:
+        with open(reading, "rb") as pipe:  # as subprocess does with what a child writes
+            assert pipe.read() == b"x"
+    finally:
+        waits.remove()
+    assert record.events == []
+
+
 def test_waiting_for_a_condition_is_marked():
     import threading
 

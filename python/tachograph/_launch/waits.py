@@ -45,12 +45,13 @@ def _ranged(original: Callable[..., Any], name: str, record: Any) -> Callable[..
 
 
 def _reading(original: Callable[..., Any], record: Any) -> Callable[..., Any]:
-    """Files that are opened to be read alone: what is written has marks of its own. pathlib opens by the name in io."""
+    """Files that are opened to be read alone: what is written has marks of its own. pathlib opens by the name in io. A
+    number is of something open already: the pipe of a child, a socket."""
     label = record.record_function
 
     @functools.wraps(original)
     def recorded(file: Any, mode: Any = "r", *args: Any, **kwargs: Any) -> Any:
-        if not isinstance(mode, str) or any(c in mode for c in "wax+"):
+        if isinstance(file, int) or not isinstance(mode, str) or any(c in mode for c in "wax+"):
             return original(file, mode, *args, **kwargs)
         with label(OPENS):
             return original(file, mode, *args, **kwargs)
