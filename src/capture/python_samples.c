@@ -1,9 +1,10 @@
 /* Samples of the thread that began the recording: where it is, and what it waits for, while it begins no operator for
- * long. A thread of our own looks about 200 times a second, at what costs that thread nothing: the time of its last
- * record, its clock, the system call it is in, and in a long stretch, inside a label or a step, its frames. These are
- * read as another process would read them: the thread may change them meanwhile, so that they are read twice, and what
- * differs is left out; an address that is none is an error and no fault. The GIL is taken only for a place that was not
- * seen before. It spends at most a hundredth of its time on samples. */
+ * long. A thread of our own looks about 200 times a second, and at first 800 times, at what costs that thread nothing:
+ * the time of its last record, its clock, the system call it is in, and in a long stretch, inside a label or a step,
+ * its frames. These are read as another process would read them: the thread may change them meanwhile, so that they are
+ * read twice, and what differs is left out; an address that is none is an error and no fault. The GIL is taken only for
+ * a place that was not seen before. But for the first half of a millisecond it spends at most a hundredth of its time
+ * on samples. */
 #include "capture/python_stack.h"
 
 #include <fcntl.h>
@@ -17,10 +18,13 @@
 #include <unistd.h>
 
 enum {
-  PERIOD_NS = 4000000, /* and up to a third more, by chance: not in step with the program */
-  LONG_NS = 2000000,   /* a stretch without an operator */
-  WARM_NS = 20000000,  /* until the rate of the tick counter is known */
-  REST = 100,          /* times what a sample took: how long none follows */
+  PERIOD_NS = 4000000,       /* and up to a third more, by chance: not in step with the program */
+  FIRST_PERIOD_NS = 1000000, /* for so long: a few short steps are often all that is recorded */
+  FIRST_NS = 200000000,
+  LONG_NS = 500000,   /* a stretch without an operator */
+  WARM_NS = 3000000,  /* until the rate of the tick counter is known: two readings 0.1 us apart are 3e-5 of it */
+  REST = 100,         /* of the time one part of so many may go into samples, */
+  FREE_NS = 50000000, /* as if it were so much more: the first makes its thread and its places known, 0.3 ms */
   FRAMES_MOST = 64,
   TRIES = 3,
 };
@@ -279,22 +283,24 @@ static void wait_ns(uint64_t ns) {
 static void *watch(void *unused) {
   const struct look first = look_now();
   struct look before = first;
-  uint64_t rest_ns = 0, seed = first.ticks;
+  uint64_t used_ns = 0, seed = first.ticks;
   bool is_named = false;
   prctl(PR_SET_NAME, "tachograph");
   while (!atomic_load(&sampler.stops)) {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
-    wait_ns(PERIOD_NS + (seed >> 33) % (PERIOD_NS / 3) + rest_ns);
-    rest_ns = 0;
+    const uint64_t gone_ns = before.wall_ns - first.wall_ns, due_ns = REST * used_ns,
+                   period_ns = gone_ns < FIRST_NS ? FIRST_PERIOD_NS : PERIOD_NS;
+    const uint64_t rest_ns = due_ns > gone_ns + FREE_NS ? due_ns - gone_ns - FREE_NS : 0;
+    wait_ns(period_ns + (seed >> 33) % (period_ns / 3) + rest_ns);
     const struct look l = look_now();
     const bool is_due_now = is_due(&first, &l);
     struct tg__thread *const t = is_due_now && !atomic_load(&sampler.stops) ? tg__thread() : NULL;
     if (t) {
-      const uint64_t from = before.ticks > l.since ? before.ticks : l.since, used_ns = now_ns(CLOCK_THREAD_CPUTIME_ID);
+      const uint64_t from = before.ticks > l.since ? before.ticks : l.since, begun_ns = now_ns(CLOCK_THREAD_CPUTIME_ID);
       if (!is_named) tg_thread_name("samples of Python stacks");
       is_named = true;
       take_sample(t, &before, &l, from, ticks_to_ns(l.ticks - from, &first, &l));
-      rest_ns = REST * (now_ns(CLOCK_THREAD_CPUTIME_ID) - used_ns);
+      used_ns += now_ns(CLOCK_THREAD_CPUTIME_ID) - begun_ns;
     }
     before = l;
   }

@@ -110,6 +110,24 @@ def test_samples_do_not_overlap_and_lie_in_the_steps(tmp_path):
         assert len(names) == 1 and "(samples of Python stacks)" in names[0]
 
 
+def test_short_stretches_are_seen_too(tmp_path):
+    """30 times 1.5 ms in one function, between the ends of labels: a few short steps are often all that is recorded."""
+
+    def compute():
+        end = time.perf_counter() + 0.0015
+        while time.perf_counter() < end:
+            pass
+
+    def work():
+        for _ in range(10):
+            with _record.record_function("part"):
+                compute()
+
+    rows = [r for r in record(tmp_path / "f.tacho", work) if r["name"] == "running"]
+    assert len(rows) >= 3 and all(r["dur_ns"] >= 500_000 for r in rows), rows
+    assert sum(": compute" in r["Call stack"] for r in rows) >= len(rows) - 1, rows
+
+
 def step_then_sleep():
     _record.step_begin("ProfilerStep#1")
     _record.step_end()
