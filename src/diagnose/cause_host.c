@@ -1,5 +1,5 @@
 /* Time lost on the host: values read one by one, an optimizer that goes parameter by parameter, the recorder itself. */
-#include "diagnose/findings.h"
+#include "diagnose/sites.h"
 
 static const double LEFT_OF_FUSED = 2.5;
 enum { READS_PER_STEP = 20, READS_PCT = 5, OPTIMIZER_OPS = 30, OPTIMIZER_PCT = 5, OVERHEAD_PCT = 5 };
@@ -171,9 +171,17 @@ struct overhead {
   uint32_t longest;
 };
 
+/* CUPTI's kinds of overhead that come without a recording, too: a full queue of launches keeps the host waiting while
+ * it is ahead of the device; code is compiled and loaded at its first use. */
+static bool is_of_program(struct tg__str kind) {
+  static const char *const kinds[] = {"Command Buffer Full", "Driver Compiler", "Lazy Function Loading",
+                                      "Runtime Triggered Module Loading"};
+  return TG__IS_ONE_OF(kind, kinds);
+}
+
 static void see_overhead(void *ctx, uint32_t slice, enum tg__class cls) {
   struct overhead *o = ctx;
-  if (cls != TG__CLASS_OVERHEAD) return;
+  if (cls != TG__CLASS_OVERHEAD || is_of_program(tg__name(o->t, o->t->slices.name[slice]))) return;
   tg__spans_add(&o->spans, o->t->slices.start_ns[slice], tg__slice_end(o->t, slice));
   keep_longest(o->t, &o->longest, slice);
 }

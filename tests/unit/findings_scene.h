@@ -23,17 +23,22 @@ struct scene {
   int64_t at; /* of the step being written */
 };
 
-static inline struct scene begin(void) {
+/* Step i of a thread, from 0 on. */
+static inline void mark_step(struct scene *s, int i) {
+  char name[32];
+  snprintf(name, sizeof name, "ProfilerStep#%d", i + 1);
+  mini_slice(s->m, s->thread, "user_annotation", name, i * STEP, STEP);
+}
+
+static inline struct scene begin_of(int steps) {
   struct scene s = {.m = mini_new()};
   mini_rank(s.m, 0);
   s.thread = mini_thread(s.m, 1, 10);
-  for (int i = 0; i < STEPS; i++) {
-    char name[32];
-    snprintf(name, sizeof name, "ProfilerStep#%d", i + 1);
-    mini_slice(s.m, s.thread, "user_annotation", name, i * STEP, STEP);
-  }
+  for (int i = 0; i < steps; i++) mark_step(&s, i);
   return s;
 }
+
+static inline struct scene begin(void) { return begin_of(STEPS); }
 
 static inline int call(struct scene *s, const char *name, int64_t us, int64_t dur_us, const char *stack) {
   const int slice = mini_slice(s->m, s->thread, "cpu_op", name, s->at + us * US, dur_us * US);
@@ -73,6 +78,14 @@ static inline size_t count(const struct tg_table *t, const char *cause) {
   return n;
 }
 
+/* How many findings of the scene name this cause. */
+static inline size_t count_of(struct scene *s, const char *cause) {
+  struct tg_table *t = ask(s);
+  const size_t n = count(t, cause);
+  tg__table_free(t);
+  return n;
+}
+
 static inline void expect(struct scene *s, const char *cause, int64_t cost_us, double saving_us, const char *where,
                           int64_t line) {
   struct tg_table *t = ask(s);
@@ -87,10 +100,6 @@ static inline void expect(struct scene *s, const char *cause, int64_t cost_us, d
   tg__table_free(t);
 }
 
-static inline void expect_absent(struct scene *s, const char *cause) {
-  struct tg_table *t = ask(s);
-  assert_int_equal(count(t, cause), 0);
-  tg__table_free(t);
-}
+static inline void expect_absent(struct scene *s, const char *cause) { assert_int_equal(count_of(s, cause), 0); }
 
 #endif

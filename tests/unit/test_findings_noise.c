@@ -64,25 +64,29 @@ static void test_wait_is_a_column(void **state) {
   tg__table_free(t);
 }
 
+static struct scene many_steps(int64_t core_wait_us) {
+  struct scene s = {.m = mini_new()};
+  mini_rank(s.m, 0);
+  s.thread = mini_thread(s.m, 1, 10);
+  for (int i = 0; i < MANY; i++) {
+    mark_step(&s, i);
+    mini_arg_int(s.m, "Thread CPU us", 5000);
+    mini_arg_int(s.m, "Core wait us", core_wait_us);
+    mini_arg_int(s.m, "Preemptions", 0);
+  }
+  return s;
+}
+
 /* Steps of 10 ms that begin with a wait for the loader, but for the first few. On a busy machine the thread
  * has no core for 1 ms of each. */
 static struct tg_table *loader_waits(bool is_busy, int without, const char *next, int64_t us) {
-  struct mini *m = mini_new();
-  mini_rank(m, 0);
-  const uint32_t thread = mini_thread(m, 1, 10);
+  struct scene s = many_steps(is_busy ? 1000 : 0);
   for (int i = 0; i < MANY; i++) {
-    char name[32];
-    snprintf(name, sizeof name, "ProfilerStep#%d", i + 1);
-    mini_slice(m, thread, "user_annotation", name, i * STEP, STEP);
-    mini_arg_int(m, "Thread CPU us", 5000);
-    mini_arg_int(m, "Core wait us", is_busy ? 1000 : 0);
-    mini_arg_int(m, "Preemptions", 0);
-    if (i >= without) mini_slice(m, thread, "user_annotation", next, i * STEP, us * US);
-    mini_slice(m, thread, "cpu_op", "aten::conv2d", i * STEP + 4500 * US, 5000 * US);
+    s.at = i * STEP;
+    if (i >= without) mini_slice(s.m, s.thread, "user_annotation", next, s.at, us * US);
+    call(&s, "aten::conv2d", 4500, 5000, NULL);
   }
-  struct tg_table *t = mini_ask(mini_finish(m), "findings", NULL);
-  mini_free(m);
-  return t;
+  return ask(&s);
 }
 
 static bool has_note(const struct tg_table *t, const char *words) {
@@ -127,19 +131,14 @@ static void test_waiting_for_workers(void **state) {
 
 /* A checkpoint of 6.4 ms, 5.3 % of all, in one step of twelve: whether it comes again is not known. In two: it does. */
 static void expect_saves(int first, int second, size_t count_wanted) {
-  struct mini *m = mini_new();
-  mini_rank(m, 0);
-  const uint32_t thread = mini_thread(m, 1, 10);
+  struct scene s = begin_of(MANY);
   for (int i = 0; i < MANY; i++) {
-    char name[32];
-    snprintf(name, sizeof name, "ProfilerStep#%d", i + 1);
-    mini_slice(m, thread, "user_annotation", name, i * STEP, STEP);
     const bool saves = i == first || i == second;
-    mini_slice(m, thread, "cpu_op", "aten::conv2d", i * STEP, (saves ? 3400 : 9900) * US);
-    if (saves) mini_slice(m, thread, "user_annotation", "torch.save", i * STEP + 3500 * US, 6400 * US);
+    s.at = i * STEP;
+    call(&s, "aten::conv2d", 0, saves ? 3400 : 9900, NULL);
+    if (saves) mini_slice(s.m, s.thread, "user_annotation", "torch.save", s.at + 3500 * US, 6400 * US);
   }
-  struct tg_table *t = mini_ask(mini_finish(m), "findings", NULL);
-  mini_free(m);
+  struct tg_table *t = ask(&s);
   assert_int_equal(count(t, "sync-checkpoint"), count_wanted);
   assert_int_equal(has_note(t, "sync-checkpoint (in one of 12 steps, 6.40 ms"), !count_wanted);
   tg__table_free(t);
