@@ -19,13 +19,15 @@ enum {
   FLOPS_PER_NS = 10,
   ELEMENTS_PER_NS = 4,
   SHORT_ON_FEW_ROWS_NS = 1000000,
-  LOOPS = 3
+  LOOPS = 3,
+  QUARTER = 4
 };
 
 struct loop {
   struct tg__sites *s;
   int64_t steps;
   bool *in, *taken; /* by site: of this loop; of a loop found before */
+  int64_t *usual;   /* by site of this loop: a low quartile of its calls, times their number; with backward */
   uint64_t frame;   /* key of the frame that loops */
   uint32_t top;     /* the site that costs most */
   int64_t times, ns, saving_ns,
@@ -158,8 +160,12 @@ static int64_t pauses(const struct loop *l) {
 
 /* ---- what kind of loop ----------------------------------------------------------------------- */
 
+static bool is_less(uint32_t a, uint32_t b, const void *ctx) {
+  return ((const int64_t *)ctx)[a] < ((const int64_t *)ctx)[b];
+}
+
 static const char *const reads[] = {"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero"};
-struct body { /* shares of the time of the loop, as its calls take at least */
+struct body { /* shares of the time of the loop, as its calls usually take */
   int64_t all_ns, read_ns, select_ns, module_ns, few_rows_ns, few_ns, varied_ns,
       no_gradient_ns;                 /* few_rows: of modules; few: of anything */
   bool selects_rows, selects_columns; /* goes along the first dimension of a tensor; along another */
@@ -177,15 +183,44 @@ static void look_at_select(const struct loop *l, const struct tg__site *x, struc
     b->selects_columns = true;
 }
 
-/* Each call as short as the shortest: a thread that loses its core for a while does so in any of them, and what kind
- * of loop it is does not depend on which. */
-static int64_t least_ns(const struct tg__site *x) {
-  return x->calls * x->shortest_ns + x->backward_calls * x->shortest_backward_ns;
+static bool is_of_backward(const struct tg__site_call *c) {
+  return c->kind == TG__CALL_BACKWARD || c->kind == TG__CALL_ACCUMULATE;
 }
 
-static void look_at_site(const struct loop *l, const struct tg__site *x, struct body *b) {
+/* Adds of each site of the loop its forward or backward calls, each as long as the call at a quarter of them from the
+ * shortest: a thread that loses its core for a while does so in any of them, and one call may do less. What kind of
+ * loop it is depends on neither. */
+static bool add_usual(struct loop *l, bool backward) {
+  const struct tg__sites *const s = l->s;
+  size_t *const end = tg__alloc((s->count + 1) * sizeof *end);
+  int64_t *const ns = tg__alloc((s->call_count + 1) * sizeof *ns);
+  bool ok = end && ns;
+  for (int pass = 0; ok && pass < 2; pass++) { /* how many each site has; then where its calls end */
+    for (size_t i = 0; i < s->call_count; i++) {
+      const struct tg__site_call *const c = &s->calls[i];
+      if (!c->counted || c->site == TG_NONE || !l->in[c->site] || is_of_backward(c) != backward) continue;
+      if (pass) ns[end[c->site]] = tg__call_ns(s, c);
+      end[c->site]++;
+    }
+    for (size_t i = 0, at = 0; !pass && i < s->count; i++) at += end[i], end[i] = at - end[i];
+  }
+  for (size_t i = 0, from = 0; ok && i < s->count; from = end[i++]) {
+    const size_t n = end[i] - from;
+    if (!n) continue;
+    uint32_t *const order = tg__order_new(n, is_less, ns + from);
+    ok = order != NULL;
+    if (order) l->usual[i] += (int64_t)n * ns[from + order[(n - 1) / QUARTER]];
+    tg__free(order);
+  }
+  tg__free(end);
+  tg__free(ns);
+  return ok;
+}
+
+static void look_at_site(const struct loop *l, uint32_t site, struct body *b) {
+  const struct tg__site *const x = &l->s->sites[site];
   const struct tg__str name = tg__site_name(l->s, x);
-  const int64_t ns = least_ns(x);
+  const int64_t ns = l->usual[site];
   b->all_ns += ns;
   if (TG__IS_ONE_OF(name, reads)) b->read_ns += ns;
   if (TG__IS_ONE_OF(name, select_ops)) b->select_ns += ns;
@@ -288,11 +323,13 @@ static bool is_in_module(const struct loop *l) {
   return false;
 }
 
-static enum tg__cause classify_loop(const struct loop *l) {
+static enum tg__cause classify_loop(struct loop *l) {
   struct body b = {0};
+  memset(l->usual, 0, (l->s->count + 1) * sizeof *l->usual);
+  l->s->f->failed |= !add_usual(l, false) || !add_usual(l, true);
   for (uint32_t i = 0; i < l->s->count; i++) {
     if (l->in[i])
-      look_at_site(l, &l->s->sites[i], &b);
+      look_at_site(l, i, &b);
     else
       look_at_unbind(l, &l->s->sites[i], &b);
   }
@@ -386,11 +423,13 @@ void tg__judge_loops(struct tg__facts *f) {
   struct loop l = {.s = s, .steps = (int64_t)f->steps.count};
   l.in = tg__alloc(s->count + 1);
   l.taken = tg__alloc(s->count + 1);
-  if (!l.in || !l.taken) f->failed = true;
+  l.usual = tg__alloc((s->count + 1) * sizeof *l.usual);
+  if (!l.in || !l.taken || !l.usual) f->failed = true;
   for (int i = 0; !f->failed && i < LOOPS && find_top(&l); i++) {
     gather_loop_body(&l);
     report_loop(&l);
   }
   tg__free(l.in);
   tg__free(l.taken);
+  tg__free(l.usual);
 }
