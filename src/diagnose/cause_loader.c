@@ -1,7 +1,7 @@
 /* The loop waits for its data loader. */
-#include "diagnose/findings.h"
+#include "diagnose/samples.h"
 
-enum { THRESHOLD_PCT = 5, NOISY_PCT = 30, WORKERS = 2 };
+enum { THRESHOLD_PCT = 5, NOISY_PCT = 30, WORKERS = 2, LEAST_WAIT_NS = 1000000 };
 
 struct loader {
   struct tg__facts *f;
@@ -23,19 +23,37 @@ static void visit_loader_call(void *ctx, uint32_t slice, enum tg__class cls) {
  * in nine of ten steps to say that there are too few. */
 static bool is_certain(struct tg__facts *f, bool has_workers, double share) {
   if (share > (has_workers && f->noise.is_busy ? NOISY_PCT : THRESHOLD_PCT)) return true;
-  tg__cannot_judge(f, has_workers ? TG__CAUSE_LOADER_TOO_SLOW : TG__CAUSE_LOADER_IN_MAIN_PROCESS,
-                   "other programs kept the machine busy");
+  if (f->noise.is_busy)
+    tg__cannot_judge(f, has_workers ? TG__CAUSE_LOADER_TOO_SLOW : TG__CAUSE_LOADER_IN_MAIN_PROCESS,
+                     "other programs kept the machine busy");
   return false;
 }
 
+/* Of the time inside the loader's next the part in which workers keep the loop waiting. The rest is the loop's own: the
+ * batch is there, and is handed over, which takes some round trips between the processes for each tensor. Without
+ * samples that cannot be distinguished where a call takes no longer than that. */
+static int64_t wait_for_workers(struct tg__facts *f, const struct loader *l, int64_t wait) {
+  struct tg__sampled seen;
+  tg__sample_stretches(f, &l->spans, &seen);
+  if (seen.is_known)
+    return (int64_t)((double)(seen.ns - seen.doing_ns[TG__DOING_COMPUTE] - seen.receiving_ns) / (double)seen.ns *
+                     (double)wait);
+  if (wait / l->calls >= LEAST_WAIT_NS) return wait;
+  if (!f->noise.is_busy)
+    tg__cannot_judge(f, TG__CAUSE_LOADER_TOO_SLOW, "too short to be distinguished from handing a batch over");
+  return 0;
+}
+
 void tg__judge_loader(struct tg__facts *f) {
-  const int64_t wait = tg__certain_part(f, TG__PART_DATALOADER);
-  const double share = tg__pct(wait, f->total_ns);
+  int64_t wait = tg__certain_part(f, TG__PART_DATALOADER);
   if (tg__pct(f->part_ns[TG__PART_DATALOADER], f->total_ns) <= THRESHOLD_PCT) return;
   struct loader l = {.f = f, .longest = TG_NONE};
   tg__visit(f, visit_loader_call, &l);
   if (l.longest == TG_NONE) return; /* one that began before the steps: none was added */
   const bool has_workers = tg__str_contains(tg__name(f->t, f->t->slices.name[l.longest]), "MultiProcess");
+  tg__spans_union(&l.spans);
+  if (has_workers) wait = wait_for_workers(f, &l, wait);
+  const double share = tg__pct(wait, f->total_ns);
   if (!is_certain(f, has_workers, share)) {
     tg__spans_free(&l.spans);
     return;

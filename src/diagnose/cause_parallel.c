@@ -86,8 +86,12 @@ static const char *advice_for(struct tg__str collective) {
          "register_comm_hook(None, bf16_compress_hook).";
 }
 
+/* A collective of the host lasts until the last rank has come, and ranks that share cores come now sooner, now later:
+ * what steps have more of it than others is waiting for a rank that computes, and no communication. Kernels of
+ * collectives wait as well, but for ranks with a device each. */
 void tg__judge_communication(struct tg__facts *f) {
-  const int64_t exposed = f->part_ns[TG__PART_COMMUNICATION];
+  const int64_t exposed =
+      f->has_device_work ? f->part_ns[TG__PART_COMMUNICATION] : tg__least_part(f, TG__PART_COMMUNICATION);
   const double share = tg__pct(exposed, f->total_ns);
   if (share > COMMUNICATION_PCT && f->noise.is_busy && !f->has_device_work) { /* a rank without a core is waited for */
     tg__cannot_judge(f, TG__CAUSE_COMMUNICATION_NOT_OVERLAPPED, "other programs kept the machine busy");
@@ -108,8 +112,8 @@ void tg__judge_communication(struct tg__facts *f) {
          tg__ms(x->cost_ns), share);
   if (!f->has_device_work) /* collectives of the CPU are not hidden behind operators: other threads may or may not
                               compute */
-    TG_SAY(x->evidence, "the host is inside collectives for %.2f ms of %s %.2f ms %s (%.1f %%)", tg__ms(x->cost_ns),
-           tg__each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period(f), share);
+    TG_SAY(x->evidence, "the host is inside collectives for at least %.2f ms of %s %.2f ms %s (%.1f %%)",
+           tg__ms(x->cost_ns), tg__each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period(f), share);
   TG_SAY(x->advice, "%s", advice_for(tg__name(f->t, f->t->slices.name[c.longest])));
   if (f->has_device_work)
     expect_of_overlap(f, x, exposed);

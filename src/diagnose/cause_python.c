@@ -100,6 +100,41 @@ static const char *advice_for(enum tg__cause cause, enum tg__doing doing) {
   }
 }
 
+/* Where the function works itself: its calls without what they call, but for labels. */
+struct own_time {
+  const struct frames *of;
+  uint32_t name;
+  struct tg__spans calls, inside;
+};
+
+static void see_own_time(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct own_time *const o = ctx;
+  const struct tg__slices *s = &o->of->t->slices;
+  const uint32_t track = tg__slice_track(o->of->t, slice);
+  const uint32_t loop = o->of->loop_track;
+  if (is_label(o->of, slice, cls) || (loop != TG_NONE && o->of->t->tracks[track].pid != o->of->t->tracks[loop].pid))
+    return;
+  const uint32_t parent = parent_of(o->of, slice);
+  if (parent != TG_NONE && s->name[parent] == o->name && s->name[slice] != o->name)
+    tg__spans_add(&o->inside, s->start_ns[slice], tg__slice_end(o->of->t, slice));
+  if (s->name[slice] == o->name) tg__spans_add(&o->calls, s->start_ns[slice], tg__slice_end(o->of->t, slice));
+}
+
+static void claim_function(struct tg__facts *f, uint32_t frame, struct tg__finding *x) {
+  const struct frames of = {.facts = f, .t = f->t, .loop_track = tg__loop_track(f)};
+  struct own_time o = {.of = &of, .name = f->t->slices.name[frame]};
+  struct tg__spans own = {0};
+  tg__visit(f, see_own_time, &o);
+  tg__spans_union(&o.calls);
+  tg__spans_union(&o.inside);
+  tg__spans_subtract(&o.calls, &o.inside, &own);
+  for (size_t i = 0; i < own.count; i++) tg__claim(f, x, own.items[i].start, own.items[i].end);
+  f->failed |= o.calls.failed || o.inside.failed || own.failed;
+  tg__spans_free(&o.calls);
+  tg__spans_free(&o.inside);
+  tg__spans_free(&own);
+}
+
 struct stretch { /* of Python: a function that was recorded, or what lies between two lines that call operators */
   uint32_t frame;
   int64_t ns;
@@ -128,9 +163,15 @@ static struct stretch longest_stretch(struct tg__facts *f, int64_t other_ns) {
   return s;
 }
 
+/* Reading a file computes, or waits for the disk: what was seen waiting for something else reads none. */
+static bool reads_file(const struct stretch *s) {
+  return s->pause.read != TG_NONE &&
+         (!s->seen.is_known || s->seen.most == TG__DOING_COMPUTE || s->seen.most == TG__DOING_DISK);
+}
+
 static enum tg__cause cause_of(const struct tg__facts *f, const struct stretch *s) {
   if (s->frame != TG_NONE) return cause_of_frame(f, s->frame);
-  if (s->pause.read != TG_NONE) return TG__CAUSE_REPEATED_FILE_LOAD;
+  if (reads_file(s)) return TG__CAUSE_REPEATED_FILE_LOAD;
   return s->seen.is_known && s->seen.most != TG__DOING_COMPUTE ? TG__CAUSE_HOST_WAITS : TG__CAUSE_SLOW_PYTHON_TRANSFORM;
 }
 
@@ -160,14 +201,14 @@ static void say_stretch(const struct tg__facts *f, const struct stretch *s, stru
             doing == TG__DOING_COMPUTE ? "" : "; it ", doing == TG__DOING_COMPUTE ? "" : tg__doing_words(doing));
     return;
   }
-  if (s->pause.read == TG_NONE && s->seen.is_known) {
+  if (!reads_file(s) && s->seen.is_known) {
     say_seen(&s->seen, x);
     return;
   }
   TG_SAY(x->where, "%s", s->pause.where);
-  if (s->pause.read != TG_NONE) tg__where_slice(f, s->pause.read, x);
+  if (reads_file(s)) tg__where_slice(f, s->pause.read, x);
   tg__say(x->evidence + len, sizeof x->evidence - len, "%.2f ms of them %s", tg__ms(x->cost_ns),
-          s->pause.read != TG_NONE ? "from a file that is opened there, in most steps, to the next operator" : "there");
+          reads_file(s) ? "from a file that is opened there, in most steps, to the next operator" : "there");
 }
 
 struct unseen {
@@ -199,6 +240,7 @@ static void report_stretch(struct tg__facts *f, const struct stretch *s, int64_t
   say_stretch(f, s, x);
   for (size_t i = 0; i < s->pause.when.count; i++)
     tg__claim(f, x, s->pause.when.items[i].start, s->pause.when.items[i].end);
+  if (s->frame != TG_NONE) claim_function(f, s->frame, x);
   const bool has_place = s->frame != TG_NONE || strstr(x->where, ".py(");
   tg__expect(f, x, cost - cost / 10,
              !has_place                                 ? 0.3

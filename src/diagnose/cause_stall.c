@@ -1,6 +1,7 @@
 /* A few steps are much longer than the others, and it is the program's doing: they hold work that the others lack,
  * or stand still at one place, or come at equal distances. A machine that is busy with something else makes long
  * steps too, of the same work, at no place in particular: of those nothing is said. */
+#include "diagnose/samples.h"
 #include "diagnose/sites.h"
 
 enum { STALL_STEPS = 5, STALL_PCT = 5, MORE_PCT = 150 };
@@ -19,8 +20,10 @@ struct stalls {
   struct tally *sites;
 };
 
-/* Without what the thread waited for a core: that is the machine's doing. */
-static int64_t length_of(const struct tg__breakdown *b, size_t i) { return tg__own_length(&b->steps[i]); }
+/* Without what the thread waited for a core, which is the machine's doing, and for other ranks. */
+static int64_t length_of(const struct tg__breakdown *b, size_t i) {
+  return tg__own_length(&b->steps[i]) - b->steps[i].part_ns[TG__PART_COMMUNICATION];
+}
 
 static bool is_shorter(uint32_t a, uint32_t b, const void *ctx) { return length_of(ctx, a) < length_of(ctx, b); }
 
@@ -49,6 +52,15 @@ static size_t step_at(const struct tg__breakdown *b, int64_t ns) {
   return begun && ns < b->steps[begun - 1].host_end_ns ? begun - 1 : SIZE_MAX;
 }
 
+/* Of the stop before this call of a long step the length, where that is half of what the step is too long by; 0. */
+static int64_t stop_before(const struct stalls *x, size_t call, size_t step) {
+  const struct tg__columns *t = x->s->f->t;
+  const uint32_t slice = x->s->calls[call].slice, last = call ? x->s->calls[call - 1].slice : TG_NONE;
+  if (last == TG_NONE || !x->is_long[step] || tg__slice_track(t, last) != tg__slice_track(t, slice)) return 0;
+  const int64_t ns = t->slices.start_ns[slice] - tg__slice_end(t, last);
+  return 2 * ns < length_of(x->b, step) - x->typical_ns ? 0 : ns;
+}
+
 /* On the thread of the loop, where that is known: others may work ahead as they like. */
 static void tally_calls(struct stalls *x) {
   const struct tg__columns *t = x->s->f->t;
@@ -61,10 +73,8 @@ static void tally_calls(struct stalls *x) {
     struct tally *y = &x->sites[c->site];
     y->calls[x->is_long[step]]++;
     y->ns[x->is_long[step]] += t->slices.dur_ns[c->slice];
-    if (!x->is_long[step] || !i || tg__slice_track(t, x->s->calls[i - 1].slice) != tg__slice_track(t, c->slice))
-      continue;
-    const int64_t stop = start - tg__slice_end(t, x->s->calls[i - 1].slice);
-    if (2 * stop < length_of(x->b, step) - x->typical_ns) continue;
+    const int64_t stop = stop_before(x, i, step);
+    if (!stop) continue;
     y->stops++;
     if (stop > y->longest_stop_ns) y->longest_stop_ns = stop;
   }
@@ -120,6 +130,28 @@ static bool is_regular(const struct stalls *x) {
   return count > 2;
 }
 
+/* Where long steps stand still before calls of a site: that is what is claimed. What the thread was seen waiting for
+ * there is the cause, but for a file: what saves and logs in some steps waits for one. */
+static void name_wait(const struct stalls *x, uint32_t site, struct tg__finding *y) {
+  struct tg__facts *const f = x->s->f;
+  struct tg__sampled seen;
+  for (size_t i = 0; i < x->s->call_count; i++) {
+    const int64_t at = f->t->slices.start_ns[x->s->calls[i].slice];
+    const size_t step = x->s->calls[i].site == site ? step_at(x->b, at) : SIZE_MAX;
+    const int64_t stop = step == SIZE_MAX ? 0 : stop_before(x, i, step);
+    if (stop) tg__claim(f, y, at - stop, at);
+  }
+  tg__spans_union(&y->claim);
+  tg__sample_stretches(f, &y->claim, &seen);
+  if (!seen.is_known || seen.most == TG__DOING_COMPUTE || seen.most == TG__DOING_DISK) return;
+  const size_t len = strlen(y->evidence);
+  y->cause = TG__CAUSE_HOST_WAITS;
+  TG_SAY(y->where, "%.*s", (int)seen.frame.len, seen.frame.ptr);
+  tg__say(y->evidence + len, sizeof y->evidence - len, ", and %s there in %zu samples of the stack",
+          tg__doing_words(seen.most), seen.count);
+  TG_SAY(y->advice, "%s", tg__doing_advice(seen.most));
+}
+
 static void report_stalls(struct stalls *x) {
   struct tg__facts *f = x->s->f;
   const double share = tg__pct(x->excess_ns, f->total_ns);
@@ -145,6 +177,7 @@ static void report_stalls(struct stalls *x) {
                            : "; they come at equal distances");
   TG_SAY(y->advice, "Evaluate, save and log less often, or off the loop: torch.distributed.checkpoint.async_save "
                     "writes checkpoints in the background.");
+  if (stop != TG_NONE) name_wait(x, stop, y);
   y->is_on_average = true;
   tg__expect(f, y, x->excess_ns - x->excess_ns / 10, 0.7, "nine of ten of the long steps become like the others");
 }

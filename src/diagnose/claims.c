@@ -52,10 +52,10 @@ int64_t tg__usual_inside(struct tg__facts *f, const struct tg__spans *s) {
   return !s || median < mean ? median : mean;
 }
 
-int64_t tg__certain_part(struct tg__facts *f, enum tg__step_part part) {
+int64_t tg__least_part(struct tg__facts *f, enum tg__step_part part) {
   enum { OF_TEN_STEPS = 10 };
   const size_t n = f->steps.count;
-  if (!f->noise.is_busy || !n) return f->part_ns[part];
+  if (!n) return f->part_ns[part];
   int64_t *const values = tg__alloc(n * sizeof *values), least = 0;
   for (size_t i = 0; values && i < n; i++) values[i] = f->steps.steps[i].part_ns[part];
   uint32_t *const order = values ? tg__order_new(n, is_less, values) : NULL;
@@ -64,6 +64,10 @@ int64_t tg__certain_part(struct tg__facts *f, enum tg__step_part part) {
   tg__free(order);
   tg__free(values);
   return least * (int64_t)n;
+}
+
+int64_t tg__certain_part(struct tg__facts *f, enum tg__step_part part) {
+  return f->noise.is_busy ? tg__least_part(f, part) : f->part_ns[part];
 }
 
 /* ---- what must hold -------------------------------------------------------------------------- */

@@ -139,8 +139,10 @@ bool tg__is_of_closure(const struct tg__columns *t, uint32_t slice);
 uint32_t
 tg__loop_track(const struct tg__facts *f); /* of the thread on which the steps are marked; TG_NONE: not known */
 int64_t tg__per_step(const struct tg__facts *f, int64_t sum);
-/* What all steps spend in this part of theirs. On a busy machine what nine of ten of them spend at least, times the
- * steps: a thread that waits for another waits longer there, whatever the program does. */
+/* What nine of ten steps spend in this part of theirs at least, times the steps: a thread that waits for another waits
+ * longer there in some, whatever the program does. */
+int64_t tg__least_part(struct tg__facts *f, enum tg__step_part part);
+/* The same on a busy machine; else what all steps spend there. */
 int64_t tg__certain_part(struct tg__facts *f, enum tg__step_part part);
 /* What the figures are of: "a step", "step", "each"; without steps "in all", "recording", "the". */
 const char *tg__per(const struct tg__facts *f);

@@ -136,7 +136,10 @@ static void add_sample(struct look *l, const struct tg__columns *t, uint32_t sli
   l->out->count++;
   l->out->ns += ns;
   l->out->cpu_ns += cpu_us >= 0 && cpu_us < dur_ns / 1000 ? cpu_us * 1000 / (dur_ns / 1000 + 1) * (ns / 1000) : ns;
-  l->out->doing_ns[doing_of(tg__name(t, t->slices.name[slice]), stack)] += ns;
+  const enum tg__doing doing = doing_of(tg__name(t, t->slices.name[slice]), stack);
+  l->out->doing_ns[doing] += ns;
+  if (doing != TG__DOING_COMPUTE && tg__str_contains(stack, "torch/multiprocessing/reductions.py("))
+    l->out->receiving_ns += ns;
   const struct tg__str frame = tg__user_frame_of_stack(stack);
   if (frame.len) add_place(l, frame, ns);
 }

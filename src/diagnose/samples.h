@@ -19,6 +19,7 @@ enum tg__doing {
 struct tg__sampled {
   int64_t ns, cpu_ns; /* of the samples, inside the stretches; of it on a core */
   int64_t doing_ns[TG__DOING_COUNT];
+  int64_t receiving_ns; /* waiting, while a tensor of another process is handed over that has made it already */
   enum tg__doing most;
   struct tg__str frame; /* of the program: in the function with most of the time, the line with most */
   int64_t function_ns;  /* of that function */

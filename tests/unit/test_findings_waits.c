@@ -1,0 +1,189 @@
+/* Who waits for what: workers of a loader or this thread itself, a rank that computes or communication, a lock in some
+ * steps, a child whose pipe is opened. Steps of 10 ms; figures added up by hand. */
+#include "diagnose/findings.h"
+#include "unit/findings_scene.h"
+
+enum { MANY = 12 };
+
+static void sample(struct scene *s, uint32_t watch, const char *doing, int64_t us, int64_t dur_us, const char *stack) {
+  mini_slice(s->m, watch, "python_sample", doing, s->at + us * US, dur_us * US);
+  mini_arg_str(s->m, "Call stack", stack);
+  mini_arg_int(s->m, "Thread CPU us", strcmp(doing, "running") == 0 ? dur_us : 0);
+}
+
+/* ---- the loader ------------------------------------------------------------------------------ */
+
+#define GET "multiprocessing/queues.py(113): get;torch/utils/data/dataloader.py(1291): _try_get_data;train.py(9): fit"
+#define REBUILD                                                                                                        \
+  "multiprocessing/connection.py(395): _recv;torch/multiprocessing/reductions.py(538): rebuild_storage_fd;" GET
+
+/* Each step is 2 ms inside the next of a loader with workers, seen for 0.5 ms doing each of these. */
+static struct scene loader(const char *first, const char *first_at, const char *second, const char *second_at) {
+  struct scene s = begin_of(MANY);
+  const uint32_t watch = mini_thread(s.m, 1, 99);
+  for (int i = 0; i < MANY; i++) {
+    s.at = i * STEP;
+    mini_slice(s.m, s.thread, "user_annotation", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", s.at,
+               2000 * US);
+    if (first) sample(&s, watch, first, 200, 500, first_at);
+    if (second) sample(&s, watch, second, 900, 500, second_at);
+    call(&s, "aten::conv2d", 2000, 7900, "train.py(10): fit");
+  }
+  return s;
+}
+
+static void test_workers_or_the_loop_itself(void **state) {
+  struct scene s = loader(NULL, NULL, NULL, NULL); /* 2 ms, and nothing was seen */
+  assert_int_equal(count_of(&s, "loader-too-slow"), 1);
+  s = loader("poll", GET, "poll", GET);
+  struct tg_table *t = ask(&s);
+  assert_int_equal(mini_int(t, mini_row(t, "cause", "loader-too-slow"), "cost_ns"), 2000 * US);
+  tg__table_free(t);
+  s = loader("poll", GET, "running", GET); /* half of it is the loop's own */
+  t = ask(&s);
+  assert_int_equal(mini_int(t, mini_row(t, "cause", "loader-too-slow"), "cost_ns"), 1000 * US);
+  tg__table_free(t);
+  s = loader("socket", REBUILD, "running", GET); /* the batch is there, and is handed over */
+  expect_absent(&s, "loader-too-slow");
+}
+
+/* 0.9 ms of each step: handing a batch over takes as long. */
+static void test_a_short_next_is_not_judged(void **state) {
+  struct scene s = begin_of(MANY);
+  for (int i = 0; i < MANY; i++) {
+    s.at = i * STEP;
+    mini_slice(s.m, s.thread, "user_annotation", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", s.at,
+               900 * US);
+    call(&s, "aten::conv2d", 900, 9000, "train.py(10): fit");
+  }
+  struct tg_table *t = ask(&s);
+  bool says = false;
+  for (size_t i = 0; i < t->note_count; i++)
+    says |= strstr(t->notes[i], "loader-too-slow (too short to be distinguished") != NULL;
+  assert_int_equal(count(t, "loader-too-slow"), 0);
+  assert_true(says);
+  tg__table_free(t);
+}
+
+/* ---- ranks ----------------------------------------------------------------------------------- */
+
+/* Two of twelve steps are 0.4 ms inside a collective, the others `us`. */
+static struct scene collective(int64_t us) {
+  struct scene s = begin_of(MANY);
+  const uint32_t gloo = mini_thread(s.m, 1, 11);
+  for (int i = 0; i < MANY; i++) {
+    s.at = i * STEP;
+    call(&s, "aten::linear", 0, 5000, "train.py(30): train");
+    mini_slice(s.m, gloo, "user_annotation", "gloo:all_reduce", s.at + 5000 * US, (i % 6 == 5 ? 400 : us) * US);
+  }
+  return s;
+}
+
+/* The collective itself takes no longer than in the steps where nobody was waited for: 4 %. */
+static void test_waiting_for_a_rank_is_no_communication(void **state) {
+  struct scene s = collective(4000);
+  expect_absent(&s, "communication-not-overlapped");
+  s = collective(400);
+  expect_absent(&s, "communication-not-overlapped");
+}
+
+/* ---- a lock in some steps -------------------------------------------------------------------- */
+
+/* Three of twelve steps stand still for 20 ms more before line 12, and the thread was seen there. */
+static struct tg_table *long_stops(const char *doing) {
+  struct scene s = {.m = mini_new()};
+  mini_rank(s.m, 0);
+  s.thread = mini_thread(s.m, 1, 10);
+  const uint32_t watch = mini_thread(s.m, 1, 99);
+  for (int i = 0; i < MANY; i++) {
+    char name[32];
+    const int64_t stop_us = i == 2 || i == 3 || i == 8 ? 20000 : 0;
+    snprintf(name, sizeof name, "ProfilerStep#%d", i + 1);
+    mini_slice(s.m, s.thread, "user_annotation", name, s.at, STEP + stop_us * US);
+    call(&s, "aten::conv2d", 0, 5000, "train.py(9): fit");
+    if (stop_us) sample(&s, watch, doing, 6000, 18000, "train.py(11): fit");
+    call(&s, "aten::relu", 5000 + stop_us, 5000, "train.py(12): fit");
+    s.at += STEP + stop_us * US;
+  }
+  return ask(&s);
+}
+
+/* 60 of 180 ms; nine of ten parts of 5 ms a step. */
+static void test_a_lock_in_some_steps(void **state) {
+  struct tg_table *t = long_stops("lock");
+  const size_t row = mini_row(t, "cause", "host-waits");
+  assert_string_equal(mini_cell(t, row, "where"), "train.py(11): fit");
+  assert_int_equal(mini_int(t, row, "cost_ns"), 5000 * US);
+  assert_int_equal(mini_int(t, row, "saving_ns"), 4500 * US);
+  assert_non_null(strstr(mini_cell(t, row, "evidence"), "waits for a lock or a queue there in 3 samples"));
+  assert_int_equal(count(t, "periodic-stall"), 0);
+  tg__table_free(t);
+  t = long_stops("disk"); /* as what saves or logs now and then does */
+  assert_int_equal(count(t, "periodic-stall"), 1);
+  assert_int_equal(count(t, "host-waits"), 0);
+  tg__table_free(t);
+}
+
+/* ---- a child --------------------------------------------------------------------------------- */
+
+/* Each step 4 ms between two lines; a file is opened there, and the thread was seen for 3 ms behind it. */
+static struct scene opens(const char *doing, const char *stack) {
+  struct scene s = begin();
+  const uint32_t watch = mini_thread(s.m, 1, 99);
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    call(&s, "aten::conv2d", 0, 5000, "train.py(9): fit");
+    mini_slice(s.m, s.thread, "user_annotation", "builtins.open", s.at + 5100 * US, 50 * US);
+    mini_arg_str(s.m, "Call stack", "train.py(7): child;train.py(10): fit");
+    sample(&s, watch, doing, 5500, 3000, stack);
+    call(&s, "aten::relu", 9000, 1000, "train.py(12): fit");
+  }
+  return s;
+}
+
+static void test_a_file_that_is_opened_is_not_the_wait(void **state) {
+  struct scene s = opens("subprocess", "subprocess.py(1200): wait;train.py(7): child;train.py(10): fit");
+  expect(&s, "host-waits", 3980, 3582, "train.py(7): child", 7);
+  s = opens("running", "json/decoder.py(353): raw_decode;train.py(8): parse;train.py(10): fit");
+  assert_int_equal(count_of(&s, "repeated-file-load"), 1);
+  s = opens("disk", "train.py(8): parse;train.py(10): fit");
+  assert_int_equal(count_of(&s, "repeated-file-load"), 1);
+}
+
+/* ---- a function and its time ------------------------------------------------------------------ */
+
+/* A function that was recorded takes 4.5 ms of each step, 0.5 of them in an operator: it claims the 1 ms before that
+ * and the 3 behind it. */
+static void test_a_function_claims_its_own_time(void **state) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    call(&s, "aten::conv2d", 0, 5000, "train.py(9): fit");
+    mini_slice(s.m, s.thread, "python_function", "train.py(20): count", s.at + 5000 * US, 4500 * US);
+    call(&s, "aten::add", 6000, 500, "train.py(21): count;train.py(9): fit");
+  }
+  struct tg__facts f;
+  assert_int_equal(tg__facts_open(mini_finish(s.m), 0, &f), TG_OK);
+  tg__judge_python(&f);
+  assert_int_equal(f.found_count, 1);
+  const struct tg__spans *const claim = &f.found[0].claim;
+  assert_int_equal(claim->count, 2 * STEPS);
+  for (size_t i = 0; i < claim->count; i++) {
+    assert_int_equal(claim->items[i].start, (int64_t)(i / 2) * STEP + (i % 2 ? 6500 : 5000) * US);
+    assert_int_equal(claim->items[i].end, (int64_t)(i / 2) * STEP + (i % 2 ? 9500 : 6000) * US);
+  }
+  tg__facts_close(&f);
+  mini_free(s.m);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_workers_or_the_loop_itself),
+      cmocka_unit_test(test_a_short_next_is_not_judged),
+      cmocka_unit_test(test_waiting_for_a_rank_is_no_communication),
+      cmocka_unit_test(test_a_lock_in_some_steps),
+      cmocka_unit_test(test_a_file_that_is_opened_is_not_the_wait),
+      cmocka_unit_test(test_a_function_claims_its_own_time),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
