@@ -203,7 +203,8 @@ static void op_stacks_free(struct op_stacks *s) {
   tg__op_tree_free(&s->tree);
 }
 
-static bool put_stack(const struct tg__columns *t, const struct op_stacks *s, uint32_t stack, struct tg_table *out) {
+static bool put_block_stack(const struct tg__columns *t, const struct op_stacks *s, uint32_t stack,
+                            struct tg_table *out) {
   if (stack == TG_NONE || stack < s->own) {
     tg__put_trace_text(out, t, stack);
     return true;
@@ -244,7 +245,7 @@ enum tg_err tg__answer_memory_stacks(const struct tg__columns *t, const struct t
     tg__put_int(out, r->alloc);
     tg__put_int(out, r->count);
     tg__put_int(out, r->largest);
-    ok = put_stack(t, &ops, r->stack, out);
+    ok = put_block_stack(t, &ops, r->stack, out);
   }
   if (!ok) err = tg__no_memory(e, "summing up call stacks");
   tg__free(order);
