@@ -118,7 +118,7 @@ def _cuda(torch: Any) -> tuple[str, bool, str]:
     return (
         f"yes, {found['library']} (CUPTI {found['version']}) passed its proof",
         True,
-        "choose it with backend='native'",
+        "it records CUDA; backend='kineto' takes torch's collector",
     )
 
 
