@@ -13,6 +13,7 @@ import tachograph as tg
 import tachograph._say
 from recording import BACKENDS, CPU, names
 from tachograph import _doctor, _record
+from tachograph._collect.backend import Recipe
 from tachograph._collect.native import NativeRecording
 from tachograph._collect.torch_side import TorchSide
 
@@ -66,6 +67,13 @@ def test_what_only_torch_has():
 def test_why_it_is_torch(more, why):
     reason = tg.profile(**{"activities": [CPU], **more})._recipe().only_kineto()
     assert reason is None if why is None else reason.startswith(why)
+
+
+def test_amd_devices_are_torchs(monkeypatch):
+    recipe = Recipe(activities=frozenset([CPU]), use_device="cuda")
+    assert recipe.only_kineto() is None
+    monkeypatch.setattr(torch.version, "hip", "7.0")
+    assert recipe.only_kineto() == "work on cuda is collected by torch's own collector"
 
 
 @native

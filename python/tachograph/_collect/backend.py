@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 import threading
 import time
@@ -21,6 +22,12 @@ from .export import write_chrome
 BACKENDS = ("auto", "native", "kineto")
 # Does "auto" record CUDA devices with our recorder? docs/gpu.md says what has been measured on a device.
 NATIVE_CUDA = True
+
+
+def records_cuda() -> bool:
+    """Does our recorder take work on torch's device "cuda"? Not where that is an AMD device."""
+    torch = sys.modules.get("torch")
+    return NATIVE_CUDA and not getattr(getattr(torch, "version", None), "hip", None)
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,7 @@ class Recipe:
 
     def only_kineto(self) -> str | None:
         """Why this cannot be recorded by our own recorder, None if it can."""
-        if self.use_device and not (NATIVE_CUDA and self.use_device == "cuda"):
+        if self.use_device and not (self.use_device == "cuda" and records_cuda()):
             return f"work on {self.use_device} is collected by torch's own collector"
         if any(c.activity_types is not None for c in self.activity_configs.values()):
             return "single activity types are selected by torch's own collector"

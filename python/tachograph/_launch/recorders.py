@@ -163,14 +163,14 @@ class KinetoRecorder(Recorder):
 def open_recorder(path: str, phase: str, settings: dict, rank: int, say: Callable[[str], None]) -> Recorder:
     try:
         from tachograph._collect import native
-        from tachograph._collect.backend import NATIVE_CUDA
+        from tachograph._collect.backend import records_cuda
 
         usable, reason = native.available()
     except ImportError as error:
         usable, reason = False, f"this build has no recorder ({error})"
     # Before the window the program may not have come to its GPU yet, and must not be brought there by us.
     cuda = usable and phase == "window" and sys.modules["torch"].cuda.is_initialized()
-    if cuda and not NATIVE_CUDA:
+    if cuda and not records_cuda():
         usable, reason = False, "the program works on a GPU"
     if usable:
         try:
