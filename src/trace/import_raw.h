@@ -211,6 +211,12 @@ struct tg__raw_run { /* operators under the same module, one after the other */
   uint64_t start_ticks, end_ticks;
   uint32_t module; /* id of the STACK entry, 0 = none */
 };
+enum tg__raw_span_kind { TG__RAW_SPAN_LABEL, TG__RAW_SPAN_CALL, TG__RAW_SPAN_WORK };
+struct tg__raw_span { /* of a recording with device work: a label, a call of the driver, work of a device */
+  int64_t start_ns, end_ns;
+  uint32_t track, value; /* value: the label's name, else the correlation */
+  enum tg__raw_span_kind kind;
+};
 struct tg__raw_place { /* a stream of a device, or a thread that called its driver */
   int64_t pid, tid;
   uint32_t track;
@@ -232,6 +238,8 @@ struct tg__raw_job { /* one chunk of records */
   size_t memory_count, memory_cap;
   struct tg__raw_run *runs;
   size_t run_count, run_cap;
+  struct tg__raw_span *spans;
+  size_t span_count, span_cap;
   struct tg__raw_place *places; /* of devices, where its records lie */
   size_t place_count, place_cap;
   struct tg__map place_of;
@@ -240,6 +248,10 @@ struct tg__raw_job { /* one chunk of records */
 /* What the allocator says, in the record behind that of the change. Where that one begins another chunk, the sum of the
  * changes stands in for it. */
 void tg__raw_take_totals(struct tg__raw_job *out, const struct tg__raw_chunk *chunk, uint32_t at);
+/* What spans of labels on a device are made of. false on no memory. */
+bool tg__raw_note_span(struct tg__raw_job *j, const struct tg__raw_record *r, const struct tg__record *record);
+/* Rows gpu_user_annotation of all jobs; the jobs of a file lie side by side. */
+void tg__raw_label_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t count);
 void tg__raw_job_run(void *jobs, size_t i);
 void tg__raw_job_free(struct tg__raw_job *j);
 const char *tg__raw_category(uint8_t scope);

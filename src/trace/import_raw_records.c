@@ -461,6 +461,7 @@ static void take_record(struct job *j, const struct tg__raw_record *r, uint64_t 
   record.args = pack(j, &v);
   out->records.records[out->records.count++] = record;
   out->phases[ph]++;
+  if (j->raw->launch_count && !tg__raw_note_span(out, r, &record)) out->no_memory = true;
 }
 
 /* ---- modules, where none were recorded ------------------------------------------------------- */
@@ -594,6 +595,7 @@ void tg__raw_job_free(struct tg__raw_job *j) {
   tg__pages_drop(j->records.records, j->records.bytes);
   tg__free(j->pool);
   tg__free(j->memory);
+  tg__free(j->spans);
   tg__free(j->runs);
   tg__free(j->places);
   tg__map_free(&j->place_of);

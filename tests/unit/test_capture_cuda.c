@@ -104,7 +104,8 @@ static void test_everything(void **state) {
   assert_int_equal(recording_count(t, "Event Sync", &wait), 1);
   assert_int_equal(recording_count(t, "cudaGetDevice", NULL), 0);
   assert_int_equal(recording_count(t, "Buffer Flush", NULL), 1);
-  assert_int_equal(recording_count(t, "forward", &range), 1);
+  assert_true(recording_count(t, "forward", NULL) > 1); /* and on the streams */
+  for (range = 0; tg__slice_class(t, range) != TG__CLASS_ANNOTATION; range++) assert_true(range + 1 < t->slices.count);
   assert_int_equal(t->slices.cause[kernel], launch);
   assert_int_equal(t->slices.cause[wait], launch); /* that recorded the event */
   assert_int_equal(tg__slice_class(t, kernel), TG__CLASS_KERNEL);
@@ -306,6 +307,46 @@ static void test_proof(void **state) {
   refused("spoil time", "times outside");
 }
 
+/* A label's span on a stream: from the first work that was launched inside it and in no label within, to the last. */
+static void test_labels_on_streams(void **state) {
+  char script[1024];
+  const int thread = (int)gettid();
+  start();
+  tg_range_begin("outer");
+  usleep(3000);
+  snprintf(script, sizeof script,
+           "runtime -1000000 -990000 211 %d 1\nkernel -700000 -650000 0 1 7 1 0 0 1 1 1 32 1 1 8 0 0 a", thread);
+  play(script);
+  tg_range_begin("inner");
+  usleep(3000);
+  snprintf(script, sizeof script,
+           "runtime -1000000 -990000 211 %d 2\nruntime -900000 -890000 211 %d 3\nruntime -800000 -790000 211 %d 4\n"
+           "kernel -600000 -500000 0 1 7 2 0 0 1 1 1 32 1 1 8 0 0 b\n"
+           "kernel -400000 -300000 0 1 7 3 0 0 1 1 1 32 1 1 8 0 0 c\nmemset -450000 -350000 0 1 8 4 1024 3\n"
+           "kernel -200000 -100000 0 1 7 99 0 0 1 1 1 32 1 1 8 0 0 d",
+           thread, thread, thread);
+  play(script);
+  tg_range_end();
+  tg_range_end();
+  recording_close();
+  struct tg__columns *const t = recording_read(recording_path);
+  int64_t dur[2] = {0}; /* of inner, by stream 7 and 8 */
+  uint32_t inner = 0, outer = 0;
+  for (uint32_t i = 0; i < t->slices.count; i++) {
+    if (tg__slice_class(t, i) != TG__CLASS_GPU_ANNOTATION) continue;
+    const bool is_inner = recording_name_is(t, t->slices.name[i], "inner");
+    inner += is_inner;
+    outer += !is_inner;
+    if (is_inner) dur[track_of(t, i)->tid == 8] = t->slices.dur_ns[i];
+    if (!is_inner) assert_in_range(t->slices.dur_ns[i], 50000 - 10, 50002 + 10);
+  }
+  assert_int_equal(inner, 2);
+  assert_int_equal(outer, 1);
+  assert_in_range(dur[0], 300002 - 10, 300002 + 10); /* b to c, and 1 ns on each side */
+  assert_in_range(dur[1], 100002 - 10, 100002 + 10);
+  tg__trace_free(t);
+}
+
 /* Flushing at the stop costs CUPTI time that is none of the program's; waits come only where they are wanted. */
 static void test_of_the_program_alone(void **state) {
   char script[256];
@@ -434,7 +475,9 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(test_proof, reset),
       cmocka_unit_test_setup(test_everything, reset),
-      cmocka_unit_test_setup(test_of_the_program_alone, reset), cmocka_unit_test_setup(test_kept_subscriber, reset),
+      cmocka_unit_test_setup(test_labels_on_streams, reset),
+      cmocka_unit_test_setup(test_of_the_program_alone, reset),
+      cmocka_unit_test_setup(test_kept_subscriber, reset),
       cmocka_unit_test_setup(test_taken_over, reset),
       cmocka_unit_test_setup(test_off_is_off, reset),
       cmocka_unit_test_setup(test_unused, reset),

@@ -100,6 +100,7 @@ class NativeRecording:
 
     def pause(self) -> None:
         with self._lock:
+            self._wait_for_device()
             if self._torch:
                 self._torch.leave()
             _record.pause()
