@@ -116,7 +116,8 @@ class App {
                                   .reduce((total, row) => total + (row.value ?? 0), 0);
     const several = new Set(rows.map((row) => row.rank)).size;
     this.facts = [
-      `${number(sum("steps"))} steps`, several > 1 ? `${several} ranks` : null, `${number(sum("slices"))} slices`
+      `${number(sum("steps"))} step${sum("steps") === 1 ? "" : "s"}`, several > 1 ? `${several} ranks` : null,
+      `${number(sum("slices"))} slices`
     ].filter(Boolean).join(" · ");
     this.lost = losses.rows.length;
     this.found = found ? found.rows.length : null;
@@ -162,10 +163,10 @@ class App {
         progress ? h("span", {role: "status", class: now.state === "failed" ? "bad" : "muted"}, progress) :
             this.lost === undefined ? null :
             this.lost               ? h("a", {class: "health bad", href: State.link("losses")},
-                                        `${number(this.lost)} kinds of loss`) :
+                                        `${number(this.lost)} kind${this.lost === 1 ? "" : "s"              } of loss`) :
                                       h("span", {class: "health muted"}, "no data lost"),
-                      h("button", {onclick: () => this.command(), title: "Ctrl+K"}, "search"),
-                      h("button", {"aria-label": "theme", title: "system, light or dark", onclick: () => this.nextTheme()},
+        h("button", {onclick: () => this.command(), title: "Ctrl+K"}, "search"),
+        h("button", {"aria-label": "theme", title: "system, light or dark", onclick: () => this.nextTheme()},
                         {light: "☀", dark: "☾"}[State.get().theme] ?? "◐"));
     if (now?.state === "reading" && now.bytes)
       document.getElementById("top").append(h("div", {

@@ -715,6 +715,7 @@ class RooflineRow(TypedDict):
     ridge: float | None  # FLOP/B: peak FLOP/s / peak bytes/s of the device: below it memory bounds, above it computation
     bound: str | None  # memory or compute, by intensity against ridge
     peak_pct: float | None  # %: of the roof at this intensity: flop_per_s against the peak, or bytes_per_s against that of memory
+    peak_flop_per_s: float | None  # FLOP/s: peak of the device for operations of this kind and precision
 
 class MfuRow(TypedDict):
     """how much of the device's peak the model's operations use, step by step"""

@@ -1,5 +1,6 @@
 """Every page of the viewer opens, fits, shows the numbers of `tachograph ask`, and says what is missing."""
 
+import csv
 import json
 from urllib.parse import quote
 
@@ -85,8 +86,6 @@ def test_tables_show_what_ask_says(shared_view, open_page, tachograph, page, que
     assert set(heads) <= set(names)
     assert len(lines) - 1 == len(answer["rows"])
     whole = [n for n in heads if answer["columns"][names.index(n)]["type"] == "int"]
-    import csv
-
     for row, want in zip(csv.DictReader(lines), answer["rows"], strict=True):
         for name in whole:
             value = want[names.index(name)]
@@ -94,6 +93,89 @@ def test_tables_show_what_ask_says(shared_view, open_page, tachograph, page, que
     calls = answer["columns"][names.index("calls")]
     first = p.page.locator(f"#{page}-table tbody tr").first.locator("td").nth(heads.index("calls")).inner_text()
     assert first == shown(answer["rows"][0][names.index("calls")], calls["unit"], 1)
+
+
+def copied(p, table):
+    """The CSV of a table of the page as [{column: text}]."""
+    p.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    section = p.page.locator("section", has=p.page.locator(f"#{table}")).last
+    section.get_by_role("button", name="copy CSV").click()
+    return list(csv.DictReader(p.page.evaluate("navigator.clipboard.readText()").splitlines()))
+
+
+def check_table(p, table, answer, by):
+    """Every whole number and text of the page's table against the answer's, row by row of the key."""
+    names = [c["name"] for c in answer["columns"]]
+    want = {str(row[names.index(by)]): dict(zip(names, row, strict=True)) for row in answer["rows"]}
+    rows = copied(p, table)
+    assert sorted(row[by] for row in rows) == sorted(want)
+    for row in rows:
+        for column in answer["columns"]:
+            value = want[row[by]][column["name"]]
+            if column["name"] in row and column["type"] != "real":
+                assert row[column["name"]] == ("" if value is None else str(value)), column
+
+
+TABLES = [
+    ("stacks", "stacks-table", ["stacks", "--by", "line"], "name", "python_stacks.json"),
+    ("memory", "memory-devices", ["memory"], "device", "memory_training.json"),
+    ("memory", "memory-categories", ["memory", "--by", "category"], "category", "memory_training.json"),
+    ("memory", "memory-ops", ["memory_ops"], "op", "memory_training.json"),
+    ("ranks", "ranks-table", ["ranks"], "rank", "two_ranks"),
+    ("ranks", "stragglers-table", ["stragglers"], "rank", "two_ranks"),
+    ("ranks", "collectives-table", ["collectives"], "kind", "two_ranks"),
+]
+
+
+@pytest.mark.parametrize(("page", "table", "question", "by", "trace"), TABLES)
+def test_pages_of_several_tables_show_what_ask_says(
+    view, open_page, tachograph, traces, page, table, question, by, trace
+):
+    answer = json.loads(tachograph("ask", traces / trace, *question, "--limit", "all", "--json").stdout)
+    assert answer["rows"]
+    check_table(open_page(view(traces / trace).url).go(f"#/{page}"), table, answer, by)
+
+
+def test_findings_show_what_ask_says(view, open_page, tachograph, traces):
+    answer = json.loads(tachograph("ask", traces / "gpu_training.json", "findings", "--json").stdout)
+    names = [c["name"] for c in answer["columns"]]
+    p = open_page(view(traces / "gpu_training.json").url).go("#/findings")
+    articles = p.page.locator("#findings-list article")
+    assert articles.count() == len(answer["rows"]) > 0
+    for i, values in enumerate(answer["rows"]):
+        row, text = dict(zip(names, values, strict=True)), articles.nth(i).inner_text()
+        for part in ("severity", "cause", "evidence", "advice", "where", "method"):
+            assert (row[part] or "") in text, part
+
+
+def test_the_peak_of_memory_is_the_same_on_both_pages(view, open_page, tachograph, traces):
+    """3.07 kB = 3 KiB, which the allocator of memory_events.json reports."""
+    answer = json.loads(tachograph("ask", traces / "memory_events.json", "memory", "--json").stdout)
+    row = dict(zip([c["name"] for c in answer["columns"]], answer["rows"][0], strict=True))
+    assert row["peak_allocated_bytes"] == 3072
+    p = open_page(view(traces / "memory_events.json").url).go("#/overview")
+    assert "peak 3 KiB allocated" in p.page.inner_text("#memory-short").replace("\u00a0", " ")
+    p.go("#/memory")
+    assert copied(p, "memory-devices")[0]["peak_allocated_bytes"] == "3072"
+
+
+def test_a_known_device_has_its_roof(view, open_page, tmp_path):
+    """An H100 SXM multiplies fp16 with 989 TFLOP/s on its matrix units (data sheet, dense)."""
+
+    def slice_(cat, name, ts, dur, tid, **args):
+        return {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": ts, "dur": dur, "args": args}
+
+    shapes = {"Input Dims": [[512, 512], [512, 512]], "Input type": ["c10::Half", "c10::Half"]}
+    events = [
+        slice_("cpu_op", "aten::mm", 10, 20, 1, **{"External id": 1, "Input Strides": [[512, 1], [512, 1]], **shapes}),
+        slice_("cuda_runtime", "cudaLaunchKernel", 12, 2, 1, correlation=1),
+        slice_("kernel", "hgemm", 20, 40, 7, device=0, stream=7, correlation=1),
+    ]
+    device = {"id": 0, "name": "NVIDIA H100 80GB HBM3"}
+    (tmp_path / "mm.json").write_text(json.dumps({"deviceProperties": [device], "traceEvents": events}))
+    p = open_page(view(tmp_path / "mm.json").url).go("#/roofline")
+    assert p.page.locator("#roofline-plot .roof").count() == 1
+    assert p.page.locator("#roofline-plot .roof-label").text_content().replace("\u00a0", " ") == "989 TFLOP/s"
 
 
 def test_the_address_holds_the_state(shared_view, open_page, until):

@@ -17,6 +17,11 @@ export function draw(context) {
       title, "Bytes alive over time by what they are for, and who allocated what was alive at the peak.",
       later(ask("memory_timeline"), curves, {id: "memory-curve", title: "bytes alive by category", height: 240}),
       later(
+          ask("memory"),
+          (table) => boundTable(
+              table, context, {id: "memory-devices", label: "allocated and reserved by device", prefix: "d."}),
+          {title: "allocated and reserved, by device", quiet: true}),
+      later(
           ask("memory", {by: "category"}),
           (table) =>
               boundTable(table, context, {id: "memory-categories", label: "at the peak by category", prefix: "c."}),
@@ -61,8 +66,8 @@ function curves(table) {
     return h(
         "section", {class: "section"},
         h("h2", {},
-          `${rows[0].device ?? "device"}${devices.size > 1 ? ` of rank ${rows[0].rank}` : ""}: peak ${
-              size(peak.total)}`),
+          `${rows[0].device ?? "device"}${devices.size > 1 ? ` of rank ${rows[0].rank}` : ""}: at most ${
+              size(peak.total)} of blocks seen alive`),
         legend(parts.map(([name, cls]) => [name.replaceAll("_", " "), cls])),
         areasView(
             kept.map((row) => Number(row.ts_ns)),

@@ -37,6 +37,8 @@ export async function draw(context) {
           later(ops, opsList, {id: "ops-short", quiet: true}))));
 }
 
+const UNIT = /(\d) (%|[mun]?s\b|[kMGT]?i?B\b)/g;
+
 const statistic = (table, step) => table?.records().find((row) => row.step === step);
 
 function verdict(findings, summary) {
@@ -61,7 +63,9 @@ function verdict(findings, summary) {
     h("p", {class: "verdict-links"}, links)
   ];
 }
-const sentence = (text) => (text ? text[0].toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".") : "");
+/* A number and its unit stay on one line. */
+const sentence = (text) => (
+    text ? (text[0].toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".")).replace(UNIT, "$1\u00a0$2") : "");
 export const operatorOf = (where) => where.split(" at ")[0].split(",")[0];
 
 function stepsChart(table, context) {
@@ -130,7 +134,9 @@ function deviceList(table) {
 function memoryList(table) {
   return factTable(table.records().map(
       (row) =>
-          [row.device, `peak ${size(row.peak_allocated_bytes ?? row.peak_net_bytes)}`,
+          [row.device,
+           `peak ${size(row.peak_allocated_bytes ?? row.peak_net_bytes)} ${
+               row.peak_allocated_bytes === null ? "of blocks seen" : "allocated"}`,
            `${number(row.events)} events`]));
 }
 function rankList(table) {

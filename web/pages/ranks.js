@@ -58,6 +58,6 @@ function heat(table, context) {
         location.hash = State.link("timeline", {step: steps[c], rank: ranks[r]});
       }
     }),
-    h("p", {class: "notes"}, `light ${duration(Math.min(...known))}, dark ${duration(Math.max(...known))}`)
+    h("p", {class: "notes"}, `faint ${duration(Math.min(...known))}, strong ${duration(Math.max(...known))}`)
   ];
 }

@@ -19,6 +19,15 @@ export function draw(context) {
           {id: "roofline", height: 340}));
 }
 
+/* One roof for each peak: sloped by the memory's bandwidth up to the ridge, flat from there. */
+function roofs(rows) {
+  const seen = new Map();
+  for (const {peak_flop_per_s: peak, ridge} of rows)
+    if (peak > 0 && ridge > 0 && !seen.has(peak)) seen.set(peak, ridge);
+  return [...seen].map(
+      ([peak, ridge]) => ({label: quantity(peak, "FLOP/s"), peak, ridge, f: (x) => peak * Math.min(1, x / ridge)}));
+}
+
 function plot(table) {
   const rows = table.records().filter((row) => row.intensity > 0 && row.flop_per_s > 0);
   if (!rows.length) return h("p", {class: "empty"}, "No operator here has known operations and bytes.");
@@ -30,5 +39,5 @@ function plot(table) {
                  label: `${row.name} ${row.group ?? ""}: ${quantity(row.flop_per_s, "FLOP/s")} at ${
                      number(row.intensity)} FLOP a byte${row.bound ? `, bound by ${row.bound}` : ""}`
                })),
-      "FLOP a byte", "FLOP/s", [], "roofline-plot", table);
+      "FLOP a byte", "FLOP/s", roofs(table.records()), "roofline-plot", table);
 }

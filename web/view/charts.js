@@ -141,8 +141,8 @@ export function areasView(times, layers, unit, id, options = {}) {
         up += `${i ? "L" : "M"}${px} ${high}L${next} ${high}`;
         down = `L${next} ${low}L${px} ${low}` + down;
       }
-      const path = s("path", {d: up + down + "Z"});
-      path.style.fill = cssColor(layer.cls);
+      const path = s("path", {class: "area", d: up + down + "Z"});
+      path.style.fill = path.style.stroke = cssColor(layer.cls); /* stroked, a peak of less than a pixel is seen */
       return path;
     });
     const line = s("line", {y1: 8, y2: height - 18, stroke: "currentColor", visibility: "hidden"});
@@ -242,11 +242,11 @@ export function heatView(rowLabels, columnLabels, cells, unit, id, options = {})
   }, options.table);
 }
 
-/* points: [{x, y, label, cls}] on log axes. lines: [{label, f(x)}] */
+/* points: [{x, y, label, cls}] on log axes. lines: [{label, peak, ridge, f(x)}]: roofs */
 export function logScatterView(points, xUnit, yUnit, lines, id, table) {
   const xs = points.map((p) => Math.log10(p.x)), ys = points.map((p) => Math.log10(p.y));
   const bounds = (list, extra) => [Math.floor(Math.min(...list, ...extra)), Math.ceil(Math.max(...list, ...extra))];
-  const [x0, x1] = bounds(xs, []),
+  const [x0, x1] = bounds(xs, lines.map((line) => Math.log10(line.ridge))),
              [y0, y1] =
                  bounds(ys, lines.flatMap((line) => [Math.log10(line.f(10 ** x0)), Math.log10(line.f(10 ** x1))]));
   return picture(id, 320, "roofline", (width, height) => {
@@ -268,13 +268,19 @@ export function logScatterView(points, xUnit, yUnit, lines, id, table) {
           s("text", {x: width - 8, y: height - 4, "text-anchor": "end"}, xUnit),
           s("text", {x: left, y: height - 4}, `up: ${yUnit}`)),
         lines.map(
-            (line) => s("path", {
-              fill: "none",
-              stroke: "currentColor",
-              d: Array.from({length: 60}, (_, i) => x0 + ((x1 - x0) * i) / 59)
-                     .map((v, i) => `${i ? "L" : "M"}${x(v).toFixed(1)} ${y(Math.log10(line.f(10 ** v))).toFixed(1)}`)
-                     .join("")
-            })),
+            (line) =>
+                [s("path", {
+                   class: "roof",
+                   fill: "none",
+                   stroke: "currentColor",
+                   d: Array.from({length: 60}, (_, i) => x0 + ((x1 - x0) * i) / 59)
+                          .map(
+                              (v, i) =>
+                                  `${i ? "L" : "M"}${x(v).toFixed(1)} ${y(Math.log10(line.f(10 ** v))).toFixed(1)}`)
+                          .join("")
+                 }),
+                 s("text", {x: left + 6, y: Math.max(20, y(Math.log10(line.peak)) - 4), class: "roof-label"},
+                   line.label)]),
         points.map((p, i) => {
           const dot = s("circle", {
             cx: x(xs[i]),

@@ -146,6 +146,7 @@ static void put_roof(const struct work *w, const struct row *r, double flop_rate
   tg__put_real_if(out, ridge > 0 && r->kind != TG__WORK_UNKNOWN, ridge);
   tg__put_cstr(out, !known || ridge <= 0 ? NULL : by_memory ? "memory" : "compute");
   tg__put_real_if(out, known && ridge > 0, 100 * (by_memory ? byte_rate / w->peaks.bytes : flop_rate / peak));
+  tg__put_real_if(out, ridge > 0 && r->kind != TG__WORK_UNKNOWN, peak);
 }
 
 static void put_roofline_row(const struct work *w, const struct row *r, const struct tg__out *group, int64_t all_ns,
@@ -272,8 +273,11 @@ static bool is_about_peaks(const char *note) {
 /* Ranks each with peaks of their own: no row of all of them is held against any. */
 static void fold_peaks(struct tg__joining *j, struct tg_table *t) {
   if (tg__joining_notes(j, is_about_peaks) < 2) return;
-  const size_t ridge = tg__table_column_index(t, "ridge"), peak_pct = tg__table_column_index(t, "peak_pct");
-  for (size_t i = 0; i < t->rows; i++) t->columns[ridge].reals[i] = t->columns[peak_pct].reals[i] = NAN;
+  static const char *const against_peaks[] = {"ridge", "peak_pct", "peak_flop_per_s"};
+  for (size_t k = 0; k < sizeof against_peaks / sizeof *against_peaks; k++) {
+    double *const values = t->columns[tg__table_column_index(t, against_peaks[k])].reals;
+    for (size_t i = 0; i < t->rows; i++) values[i] = NAN;
+  }
   tg__joining_drop_notes(j, is_about_peaks);
   tg__table_note(t, "%s", peaks_differ);
 }
