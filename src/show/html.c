@@ -65,7 +65,7 @@ static const char loader[] =
     "};\n"
     "const packed = (id) => document.getElementById(id).text;\n"
     "const {openOffline} = await import(address('model/offline.js'));\n"
-    "globalThis.tachographSource = await openOffline(packed('tg-meta'), packed('tg-slices'));\n"
+    "globalThis.tachographSource = await openOffline(packed('tg-meta'), packed('tg-slices'), packed('tg-series'));\n"
     "await import(address('main.js'));\n";
 
 static void put_file(const struct tg__web_file *f, struct tg__out *out) {
@@ -101,7 +101,7 @@ static enum tg_err put_summary(struct tg__columns *t, struct tg__out *out, struc
 
 static enum tg_err put_page(const struct tg__html_part *p, struct tg__columns *t, const char *note, struct tg__out *out,
                             struct tg_error *e) {
-  struct tg__out meta = {0}, slices = {0};
+  struct tg__out meta = {0}, slices = {0}, series = {0};
   tg__out_text(out, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
                     "content=\"width=device-width, initial-scale=1\">\n<title>tachograph</title>\n");
   for (const struct tg__web_file *f = tg__web_files; f->path; f++) put_file(f, out);
@@ -112,11 +112,14 @@ static enum tg_err put_page(const struct tg__html_part *p, struct tg__columns *t
                     "<div id=\"live\" class=\"visually-hidden\" aria-live=\"polite\"></div>\n");
   tg__html_meta(p, t, note, &meta);
   tg__html_slices(p, &slices);
+  tg__html_series(p, &series);
   if (!err) err = put_data("tg-meta", &meta, out, e);
   if (!err) err = put_data("tg-slices", &slices, out, e);
+  if (!err) err = put_data("tg-series", &series, out, e);
   tg__out_format(out, "<script type=\"module\">\n%s</script>\n</body>\n</html>\n", loader);
   tg__out_free(&meta);
   tg__out_free(&slices);
+  tg__out_free(&series);
   return err;
 }
 
@@ -169,17 +172,20 @@ enum tg_err tg__html_trace(struct tg__columns *t, const struct tg__show_options 
                            struct tg_error *e) {
   struct tg__ask selection = {0};
   struct tg__view *view = NULL;
+  struct tg__series_set *series = NULL;
   uint64_t bytes;
   char note[160] = "";
   enum tg_err err = read_limit(o, &bytes, e);
   if (!err) err = tg__show_begin(t, o, TG__COL_ALL, &selection, e);
   if (!err) err = tg__view_open(t, 0, &view, e);
+  if (!err) err = tg__series_open(view, &series, e);
   if (!err) {
-    struct tg__html_part part = {.view = view, .selection = &selection, .end_ns = INT64_MAX};
+    struct tg__html_part part = {.view = view, .series = series, .selection = &selection, .end_ns = INT64_MAX};
     fit(&part, bytes / BYTES_A_SLICE, note, sizeof note);
     err = put_page(&part, t, *note ? note : NULL, out, e);
   }
   if (!err) err = tg__show_end(out, e);
+  tg__series_close(series);
   tg__view_close(view);
   tg__ask_end(&selection);
   return err;

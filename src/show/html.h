@@ -11,6 +11,7 @@
 /* Steps or ranks chosen by arguments, and the slices that fit the limit. */
 struct tg__html_part {
   const struct tg__view *view;
+  const struct tg__series_set *series; /* counters and instants */
   const struct tg__ask *selection;
   int64_t end_ns; /* slices that start at or behind this time since the origin are left out; INT64_MAX: none */
 };
@@ -18,6 +19,8 @@ struct tg__html_part {
 void tg__html_meta(const struct tg__html_part *p, struct tg__columns *t, const char *note, struct tg__out *out);
 /* The byte strings of #tg-slices; returns how many slices they hold. */
 uint32_t tg__html_slices(const struct tg__html_part *p, struct tg__out *out);
+/* #tg-series: counters and instants of the whole trace in 2048 to 4096 columns, as a reply to the call tiles. */
+void tg__html_series(const struct tg__html_part *p, struct tg__out *out);
 /* How many slices of the row tg__html_slices takes. */
 uint32_t tg__html_count_row(const struct tg__html_part *p, uint32_t row);
 

@@ -134,6 +134,8 @@ static void put_texts(const struct tg__html_part *p, struct tg__jsonw *w) {
     return;
   }
   for (uint32_t i = 0; i < p->view->trace->slices.count; i++) used[p->view->trace->slices.name[i]] = 1;
+  for (uint32_t i = 0; i < p->view->trace->marks.count; i++)
+    if (p->view->trace->marks.name[i] != TG_NONE) used[p->view->trace->marks.name[i]] = 1;
   tg__json_key(w, "texts");
   tg__json_open(w, '[');
   for (uint32_t i = 0; i < count; i++) tg__json_str(w, used[i] ? tg__name(p->view->trace, i) : (struct tg__str){"", 0});
@@ -144,6 +146,22 @@ static void put_texts(const struct tg__html_part *p, struct tg__jsonw *w) {
   tg__json_close(w, ']');
   tg__looks_close(&looks);
   tg__free(used);
+}
+
+/* ---- #tg-series ------------------------------------------------------------------------------ */
+
+enum { SERIES_TILES = 4 };
+void tg__html_series(const struct tg__html_part *p, struct tg__out *out) {
+  const uint32_t count = tg__series_count(p->series);
+  unsigned level = 0;
+  while (level < TG__LEVEL_MOST && p->view->end_ns >> level >= SERIES_TILES * TG__TILE_COLUMNS) level++;
+  const uint32_t head[] = {0, 0, 0, 0, level, count * SERIES_TILES}; /* length: below */
+  tg__out_bytes(out, head, sizeof head);
+  for (uint32_t i = 0; i < count; i++)
+    for (int32_t tile = 0; tile < SERIES_TILES; tile++)
+      tg__series_tile(p->series, p->view->row_count + i, level, tile, out);
+  const uint32_t length = (uint32_t)out->len;
+  if (!out->err) memcpy(out->buf + sizeof length, &length, sizeof length);
 }
 
 static void put_state(const struct tg__html_part *p, const char *note, struct tg__jsonw *w) {
@@ -178,7 +196,7 @@ void tg__html_meta(const struct tg__html_part *p, struct tg__columns *t, const c
   tg__json_open(&w, '{');
   put_state(p, note, &w);
   tg__json_key(&w, "tracks");
-  tg__view_tracks_json(p->view, NULL, 0, &w);
+  tg__view_tracks_json(p->view, p->series, 0, &w);
   put_answers(t, &w);
   put_texts(p, &w);
   tg__json_key(&w, "rows");

@@ -80,6 +80,41 @@ def test_a_limit_keeps_whole_steps_and_says_so(page_file, tachograph, open_page,
     assert "the timeline holds the first" in p.page.inner_text("#top")
 
 
+LOOK = """async ([row, level, count]) => {
+  const out = [];
+  for (let tile = 0; tile < count; tile++) {
+    const {tiles: [t]} = await tachograph.server.tiles({trace: 0, level, tiles: [row, tile]});
+    out.push(["column", "points", "min", "max", "last", "count", "name"].map((key) => [key, t[key] ? [...t[key]] : null]));
+  }
+  return JSON.stringify(out);
+}"""
+
+
+def test_counters_and_instants_of_the_file_are_those_of_the_server(tachograph, view, open_page, tmp_path):
+    """10 ms in columns of 4.096 us, the smallest power of two of which 4096 hold them: 65 us apart none share one."""
+    events = [{"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": 0, "dur": 10000}]
+    for i in range(150):
+        at = {"pid": 1, "tid": 1, "ts": 20 + 65 * i}
+        events.append({"ph": "C", "name": "queue", "args": {"value": i % 7}, **at})
+        events.append({"ph": "i", "s": "t", "name": f"mark {i % 3}", **at})
+    source, target = tmp_path / "t.json", tmp_path / "t.html"
+    source.write_text(json.dumps({"traceEvents": events}))
+    assert tachograph("export", source, "--to", "html", "-o", target).returncode == 0
+    served = open_page(view(source).url).go("#/timeline").page
+    held = open_page(target.as_uri()).go("#/timeline").page
+    tracks = [p.evaluate("tachograph.info().then((i) => i.tracks)") for p in (served, held)]
+    assert tracks[0] == tracks[1]
+    rows = {t["name"]: t["row"] for t in tracks[0] if t["kind"] in ("counter", "marks")}
+    assert len(rows) == 2
+    for row in rows.values():
+        for level in (12, 13, 16, 20):
+            count = -(-10_000_000 // (1024 << level))
+            assert held.evaluate(LOOK, [row, level, count]) == served.evaluate(LOOK, [row, level, count])
+    # one point a column where columns are narrower than the file's; what it says is what was written
+    (low,) = [json.loads(held.evaluate(LOOK, [rows["queue"], 8, 1]))[0]]
+    assert dict(low)["last"] == [0, 1, 2, 3][: len(dict(low)["last"])] and len(dict(low)["last"]) == 4
+
+
 @pytest.mark.brief
 def test_a_size_that_is_none_is_refused(page_file, tachograph, tmp_path):
     done = tachograph("export", page_file[0], "--to", "html", "--bytes", "much", "-o", tmp_path / "x.html")

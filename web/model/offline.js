@@ -1,7 +1,7 @@
 /* offline: the page's data when there is no server: all of it stands in the file. Answers of questions were asked when
  * the file was written; tiles, details, search and sums are worked out here from the slices.
  *
- * The file holds two script elements, each gzip in base64.
+ * The file holds three script elements, each gzip in base64.
  *
  * #tg-meta is JSON {state, tracks, answers: {key: result}, texts, shades: [a byte a text], rows: [number of slices],
  * missing: "what to type for what is not here"}.
@@ -15,10 +15,13 @@
  *   looks   a byte each: position in state.classes
  *   flags   a byte each, as in a tile
  *
- * A slice's number is its position in these. */
+ * A slice's number is its position in these.
+ *
+ * #tg-series is a reply to the call tiles: counters and instants of the whole trace, 2048 to 4096 columns of each. */
 
 import {ApiError, parseJson} from "./api.js";
-import {firstFrom, makeTile} from "./tilemaker.js";
+import {firstFrom, makeSeriesTile, makeTile} from "./tilemaker.js";
+import {decode} from "./tiles.js";
 
 export const keyOf = (question, args = {}) => JSON.stringify([question, Object.entries(args).sort()]);
 
@@ -28,14 +31,15 @@ async function unzip(base64) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-/* meta, slices: the texts of #tg-meta and #tg-slices. */
-export async function openOffline(meta, slices) {
-  return new Offline(parseJson(new TextDecoder().decode(await unzip(meta))), await unzip(slices));
+/* meta, slices, series: the texts of #tg-meta, #tg-slices and #tg-series. */
+export async function openOffline(meta, slices, series) {
+  const columns = decode((await unzip(series)).buffer);
+  return new Offline(parseJson(new TextDecoder().decode(await unzip(meta))), await unzip(slices), columns);
 }
 
 export class Offline {
-  constructor(meta, bytes) {
-    Object.assign(this, {meta, texts: meta.texts});
+  constructor(meta, bytes, series) {
+    Object.assign(this, {meta, texts: meta.texts, series});
     this.unpack(bytes);
   }
 
@@ -48,7 +52,12 @@ export class Offline {
   }
   async tiles({trace, level, tiles}) {
     const out = [];
-    for (let i = 0; i < tiles.length; i += 2) out.push(makeTile(this.rows[tiles[i]], tiles[i], level, tiles[i + 1]));
+    for (let i = 0; i < tiles.length; i += 2) {
+      const [row, tile] = [tiles[i], tiles[i + 1]];
+      out.push(
+          row < this.rows.length ? makeTile(this.rows[row], row, level, tile) :
+                                   makeSeriesTile(this.series, row, level, tile));
+    }
     return {trace, generation: 0, level, tiles: out};
   }
   async call(name, members = {}) {

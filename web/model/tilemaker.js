@@ -1,7 +1,7 @@
 /* tilemaker: tiles of a row worked out in the page, for the offline page. The same rule as src/view/tile.c, and the
  * same bytes: docs/viewer-api.md says what a run is. */
 
-import {TILE_COLUMNS} from "./tiles.js";
+import {columnNs, TILE_COLUMNS, tileNs} from "./tiles.js";
 
 export const OPEN = 1, CAUSED = 2, MORE = 4; /* flags of a run */
 
@@ -82,4 +82,57 @@ function toTile(row, rowNumber, tile, runs, width) {
     shade: pick(Uint8Array, ([c]) => row.shade[c.dominant]),
     flags: pick(Uint8Array, ([c]) => (row.flags[c.dominant] & (OPEN | CAUSED)) | (c.more ? MORE : 0)),
   };
+}
+
+/* A tile of counters or instants from those that the file holds: {level, tiles}. What stands in one of their columns
+ * is at its begin. */
+export function makeSeriesTile(held, row, level, tile) {
+  const columns = [], begin = tile * tileNs(level), end = begin + tileNs(level);
+  let kind = 1, before = null;
+  for (const from of held.tiles) {
+    if (from.row !== row) continue;
+    kind = from.kind;
+    for (let i = 0; i < from.n; i++) {
+      const ns = from.tile * tileNs(held.level) + from.column[i] * columnNs(held.level);
+      const count = kind === 1 ? from.points[i] : from.count[i];
+      if (ns >= end || (!count && from.tile)) continue; /* none: the value before a tile */
+      if (ns < begin)
+        before = {from, i};
+      else
+        addColumn(columns, Math.floor((ns - begin) / columnNs(level)), from, i, count);
+    }
+  }
+  if (kind === 1 && before && columns[0]?.column !== 0) {
+    const value = before.from.last[before.i];
+    columns.unshift({column: 0, min: value, max: value, last: value, count: 0});
+  }
+  return toSeriesTile(columns, kind, row, tile);
+}
+
+function addColumn(columns, column, from, i, count) {
+  const last = columns[columns.length - 1];
+  if (last?.column !== column) {
+    const what = from.kind === 1 ? {min: from.min[i], max: from.max[i], last: from.last[i]} :
+                                   {mark: from.mark[i], name: from.name[i]};
+    columns.push({column, count, ...what});
+    return;
+  }
+  last.count += count;
+  if (from.kind !== 1) return;
+  last.min = Math.min(last.min, from.min[i]);
+  last.max = Math.max(last.max, from.max[i]);
+  last.last = from.last[i];
+}
+
+function toSeriesTile(columns, kind, row, tile) {
+  const pick = (Type, key) => Type.from(columns, (c) => c[key]);
+  const counts = Uint16Array.from(columns, (c) => Math.min(c.count, 65535));
+  const arrays = kind === 1 ? {
+    min: pick(Float32Array, "min"),
+    max: pick(Float32Array, "max"),
+    last: pick(Float32Array, "last"),
+    points: counts
+  } :
+                              {mark: pick(Uint32Array, "mark"), name: pick(Uint32Array, "name"), count: counts};
+  return {row, tile, kind, n: columns.length, column: pick(Uint16Array, "column"), ...arrays};
 }
