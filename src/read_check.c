@@ -105,12 +105,13 @@ static void note_verdict(struct tg_table *out, const struct verdict *v) {
     tg__table_note(out, "the input is cut or damaged in %lld place%s; everything readable was read", (long long)v->cut,
                    v->cut == 1 ? "" : "s");
   const int64_t damaged = v->skipped - v->unrecorded;
-  if (damaged)
-    tg__table_note(out, "%lld of %lld events are damaged and were skipped", (long long)damaged, (long long)v->read);
+  if (damaged) tg__table_note(out, "%lld of %lld events damaged and skipped", (long long)damaged, (long long)v->read);
   if (v->unrecorded)
     tg__table_note(out, "%lld of %lld events did not fit into the recording", (long long)v->unrecorded,
                    (long long)v->read);
-  if (v->bent) tg__table_note(out, "%lld events have a value that could not be kept as written", (long long)v->bent);
+  if (v->bent)
+    tg__table_note(out, "%lld event%s a value that could not be kept as written", (long long)v->bent,
+                   v->bent == 1 ? " has" : "s have");
   if (!v->cut && !v->skipped && !v->bent && !v->files) tg__table_note(out, "everything was read as written");
 }
 
@@ -120,7 +121,7 @@ static void note_files(struct tg_table *out, const struct tg__columns *t, int64_
   for (; shown < t->skipped_count && shown < MOST; shown++)
     tg__table_note(out, "not read: %.300s", t->skipped[shown].why);
   if (files > shown)
-    tg__table_note(out, shown ? "and %lld more files were not read" : "%lld files beside the others were not read",
+    tg__table_note(out, shown ? "and %lld more not read" : "%lld beside the others not read",
                    (long long)(files - shown));
 }
 

@@ -21,6 +21,19 @@ static int failed(struct tg__cli *c, enum tg_err err, const struct tg_error *e, 
   return tg__cli_failed(c, e, next_step(c, err, e->text, (struct tg_trace *const[]){a, b}));
 }
 
+/* Of the answers to one question, side by side: calls_a, calls_b and calls_delta are its column calls. */
+static void explain_columns(const struct tg__cli *c, struct tg_table *t) {
+  const char *const question = tg__cli_argument(c, "question"), *name, *unit, *meaning;
+  const size_t q = question ? tg_question_find(question) : tg_question_count();
+  for (size_t k = 0; tg_question_column(q, k, &name, NULL, &unit, &meaning); k++) {
+    char side[64];
+    snprintf(side, sizeof side, "%s_a", name);
+    for (size_t i = 0; i < tg_table_columns(t); i++)
+      if (strcmp(tg_column_name(t, i), side) == 0 || strcmp(tg_column_name(t, i), name) == 0)
+        tg__cli_note(t, "%s%s%s%s: %s", name, *unit ? " (" : "", unit, *unit ? ")" : "", meaning);
+  }
+}
+
 /* The page of headline and sections, or the table where the diff is no such thing (--question, --by name, conditions).
  */
 static int show(const struct tg__cli *c, struct tg_table *t) {
@@ -30,6 +43,7 @@ static int show(const struct tg__cli *c, struct tg_table *t) {
     if (flag)
       return tg__cli_usage(c, NULL,
                            "--markdown is for the diff by step, op, …; not for --question, --by name or --json");
+    if (tg__cli_setting(c, "explain")) explain_columns(c, t);
     return tg__cli_table(c, t, tg__cli_argument(c, "limit") || strcmp(c->format, "text") != 0 ? 0 : ROWS_AS_TEXT);
   }
   struct tg_error e = {0};
@@ -38,6 +52,7 @@ static int show(const struct tg__cli *c, struct tg_table *t) {
   const struct tg__show_options options = {.width = tg__cli_width(c), .color = c->color};
   const enum tg_err err = tg__diff_page(t, &options, markdown, &sink.out);
   if (err) tg__fail(&e, err, -1, "%s while writing the diff", tg_err_text(err));
+  if (!err && tg__cli_setting(c, "explain")) tg__diff_explain(&sink.out);
   return tg__sink_close(&sink, c, err == TG_IO ? TG_OK : err, &e);
 }
 
@@ -108,6 +123,8 @@ int tg__cmd_diff(struct tg__cli *c) {
   if (!tg__cli_needs(c, 2)) return TG__EXIT_USAGE;
   if (tg__cli_setting(c, "markdown") && tg__cli_wants_json(c))
     return tg__cli_usage(c, NULL, "--markdown and --json contradict each other");
+  if (tg__cli_setting(c, "explain") && tg__cli_wants_json(c))
+    return tg__cli_usage(c, NULL, "--explain is for text and md");
   struct tg_trace *a = NULL, *b = NULL;
   struct tg_error e = {0};
   int status;

@@ -1,11 +1,41 @@
 /* tachograph report: the report. */
 #include "cli/cli.h"
 
+/* --explain: the words of the report, and the column that each figure is. */
+static void explain(struct tg__out *out) {
+  static const struct {
+    const char *word, *question, *column;
+  } shown[] = {{"step", "steps", "total_ns"},
+               {"kernels", "steps", "kernel_ns"},
+               {"copies", "steps", "memcpy_ns"},
+               {"memsets", "steps", "memset_ns"},
+               {"communication", "steps", "communication_ns"},
+               {"runtime calls", "steps", "runtime_ns"},
+               {"data loader", "steps", "dataloader_ns"},
+               {"CPU operators", "steps", "cpu_exec_ns"},
+               {"other", "steps", "other_ns"},
+               {"labels", "annotations", "total_ns"},
+               {"own time on the host", "ops", "self_cpu_ns"},
+               {"own time on the device", "ops", "self_device_ns"},
+               {"time of a kernel", "kernels", "total_ns"},
+               {"share of a finding", "findings", "share_pct"},
+               {"saves", "findings", "saving_ns"}};
+  tg__out_text(out, "\nexplained: what a figure means, and the question and column that it is\n");
+  for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
+    const size_t q = tg_question_find(shown[i].question);
+    const char *name, *meaning;
+    size_t k = 0;
+    while (tg_question_column(q, k, &name, NULL, NULL, &meaning) && strcmp(name, shown[i].column) != 0) k++;
+    tg__out_format(out, "- %s: %s (%s.%s)\n", shown[i].word, meaning, shown[i].question, name);
+  }
+}
+
 static int print(struct tg__cli *c, struct tg_trace *trace) {
   struct tg__sink sink;
   struct tg_error e = {0};
   if (tg__sink_open(&sink, c->out_path, &e)) return tg__cli_failed(c, &e, NULL);
   const enum tg_err err = tg_report(trace, c->format, tg__cli_width(c), c->color, sink.out.write, sink.out.ctx, &e);
+  if (!err && tg__cli_setting(c, "explain")) explain(&sink.out);
   return tg__sink_close(&sink, c, err, &e);
 }
 
@@ -13,6 +43,8 @@ int tg__cmd_report(struct tg__cli *c) {
   if (!tg__cli_needs(c, 1)) return TG__EXIT_USAGE;
   if (strcmp(c->format, "csv") == 0)
     return tg__cli_usage(c, NULL, "the report is text, json, html or md; csv is for the tables of 'ask'");
+  if (tg__cli_setting(c, "explain") && (tg__cli_wants_json(c) || strcmp(c->format, "html") == 0))
+    return tg__cli_usage(c, NULL, "--explain is for the report as text or md");
   struct tg_trace *trace = NULL;
   struct tg_error e = {0};
   int status = tg__cli_open_run(c, c->operands[0], &trace, &e) ? tg__cli_failed(c, &e, NULL)

@@ -322,9 +322,9 @@ static void print_overhead(struct tg__run_log *log) {
   if (!log->window_began) return;
   if (with.low < 0 || without.low < 0) {
     fprintf(stderr,
-            "overhead   could not be measured here: %zu steps ran with recording and %zu without, at least six of each "
-            "are needed\n",
-            log->with.count, log->without.count);
+            "overhead   could not be measured here: %zu step%s ran with recording and %zu without, at least six of "
+            "each are needed\n",
+            log->with.count, log->with.count == 1 ? "" : "s", log->without.count);
     return;
   }
   fprintf(stderr, "overhead   a step took %s while recorded (n = %zu), %s otherwise (n = %zu); ",

@@ -296,8 +296,8 @@ void tg__judge_idle_device(struct tg__facts *f) {
   }
   if (tg__has_little_work(f)) {
     char why[160];
-    TG_SAY(why, "%lld kernels and copies that run %.1f %% of the time are too few; record steps of the real work",
-           (long long)f->device_events, tg__pct(f->device_busy_ns, f->window_ns));
+    TG_SAY(why, "%lld piece%s of device work in %.1f %% of the time: too few; record steps of the real work",
+           (long long)f->device_events, f->device_events == 1 ? "" : "s", tg__pct(f->device_busy_ns, f->window_ns));
     tg__cannot_judge(f, TG__CAUSE_IDLE_DEVICE, why);
     return;
   }

@@ -105,10 +105,9 @@ void tg__find_once(struct tg__facts *f) {
   tg__spans_union(&o.calls);
   const struct tg__str name = o.count ? tg__name(f->t, f->t->slices.name[o.longest]) : TG_STR("");
   if (o.count)
-    TG_SAY(f->apart_text,
-           "%lld calls load code or make memory for the first time, %.2f ms, the longest %.*s of %.2f ms",
-           (long long)o.count, tg__ms(tg__spans_length(&o.calls)), (int)(name.len < 60 ? name.len : 60), name.ptr,
-           tg__ms(o.longest_ns));
+    TG_SAY(f->apart_text, "%lld call%s code or %s memory for the first time, %.2f ms, the longest %.*s of %.2f ms",
+           (long long)o.count, o.count == 1 ? " loads" : "s load", o.count == 1 ? "makes" : "make",
+           tg__ms(tg__spans_length(&o.calls)), (int)(name.len < 60 ? name.len : 60), name.ptr, tg__ms(o.longest_ns));
   for (size_t i = 0; i < o.calls.count; i++) tg__spans_add(&f->apart, o.calls.items[i].start, o.calls.items[i].end);
   add_longest_gap(&o);
   tg__spans_union(&f->apart);

@@ -245,3 +245,16 @@ enum tg_err tg__diff_page(const struct tg_table *t, const struct tg__show_option
   }
   return out->err;
 }
+
+void tg__diff_explain(struct tg__out *out) {
+  static const struct {
+    const char *column, *meaning;
+  } columns[] = {
+#define DIFF_ARGUMENT(name, fallback, meaning)
+#define DIFF_COLUMN(name, type, unit, meaning) {#name, meaning},
+#include "analyze/diff/diff.def"
+  };
+  tg__out_char(out, '\n');
+  for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+    tg__out_format(out, "- %s: %s\n", columns[i].column, columns[i].meaning);
+}

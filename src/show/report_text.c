@@ -370,7 +370,7 @@ static void put_labels(const struct page *p) {
     if (any) tg__put_blanks(p->out, LABEL);
     put_left(p, tg__cell_str(t, i, "name"), p->width - LABEL - 30);
     put_right(p, tg__human_count(tg__cell_int(t, i, "calls"), buf), 7);
-    tg__out_text(p->out, " calls");
+    tg__out_text(p->out, tg__cell_int(t, i, "calls") == 1 ? " call " : " calls");
     put_right(p, tg__human_ns(ns, buf), 10);
     put_pct(p, ns <= all_ns ? 100 * (double)ns / (double)all_ns : NAN, 7); /* of several threads it has no share */
     tg__out_char(p->out, '\n');
@@ -442,7 +442,7 @@ static void put_tops(const struct page *p) {
 
 /* ---- findings -------------------------------------------------------------------------------- */
 
-enum { FINDINGS = 3 };
+enum { FINDINGS = 3, WHOLE = 20 }; /* WHOLE: lines, more than any sentence has */
 
 /* The line of the program says more than the name in front of it, and is kept whole while the width allows. */
 static void put_place(const struct page *p, struct tg__str where) {
@@ -471,7 +471,7 @@ static void put_saving(const struct page *p, const struct tg_table *t, size_t ro
   if (method.len) tg__out_format(&text, ": %.*s", (int)method.len, method.ptr);
   if (!text.err) {
     tg__put_blanks(p->out, LABEL + 2);
-    tg__put_wrapped(p->out, (struct tg__str){text.buf, (uint32_t)text.len}, LABEL + 2, p->width - LABEL - 2, 2);
+    tg__put_wrapped(p->out, (struct tg__str){text.buf, (uint32_t)text.len}, LABEL + 2, p->width - LABEL - 2, WHOLE);
   }
   tg__out_free(&text);
 }
@@ -483,7 +483,6 @@ static void put_finding(const struct page *p, const struct tg_table *t, size_t r
                      : tg__str_eq(severity, TG_STR("medium")) ? "1;33"
                                                               : "1";
   const struct tg__str where = tg__cell_str(t, row, "where");
-  const unsigned lines = p->width < WIDTH_DEFAULT ? 3 : 2;
   char buf[NUMBER_BYTES];
   put_left(p, severity, LABEL);
   ink(p, code);
@@ -501,10 +500,10 @@ static void put_finding(const struct page *p, const struct tg_table *t, size_t r
     tg__out_char(p->out, '\n');
   }
   tg__put_blanks(p->out, LABEL);
-  tg__put_wrapped(p->out, tg__cell_str(t, row, "evidence"), LABEL, p->width - LABEL, lines);
+  tg__put_wrapped(p->out, tg__cell_str(t, row, "evidence"), LABEL, p->width - LABEL, WHOLE);
   tg__put_blanks(p->out, LABEL);
   tg__out_text(p->out, "\u2192 ");
-  tg__put_wrapped(p->out, tg__cell_str(t, row, "advice"), LABEL + 2, p->width - LABEL - 2, lines);
+  tg__put_wrapped(p->out, tg__cell_str(t, row, "advice"), LABEL + 2, p->width - LABEL - 2, WHOLE);
   put_saving(p, t, row);
 }
 
@@ -516,7 +515,7 @@ static void put_note(const struct page *p, const struct tg_table *t, const char 
     tg__out_char(p->out, '\n');
     put_in(p, "2", label);
     tg__put_blanks(p->out, strlen(label) < LABEL ? LABEL - (unsigned)strlen(label) : 1);
-    tg__put_wrapped(p->out, view(text), LABEL, p->width - LABEL, 2);
+    tg__put_wrapped(p->out, view(text), LABEL, p->width - LABEL, WHOLE);
     return;
   }
 }

@@ -21,7 +21,8 @@ struct col {
   unsigned header; /* of the longest word of the name */
   bool empty;      /* no row has a value: not shown */
   bool zero;       /* a quantity that is 0 in every row: the first to go where the table is too wide */
-  bool left_out;   /* and it went */
+  bool answers;    /* one that goes last */
+  bool left_out;   /* it went */
   bool below;      /* sentences, where the table is too wide: below each row, whole */
 };
 
@@ -171,14 +172,56 @@ static unsigned total_width(const struct col *cols, size_t count) {
   return total > GAP ? total - GAP : 0;
 }
 
+static bool is_listed(const char *list, const char *name) {
+  const size_t len = strlen(name);
+  for (; *list; list += *list == ',') {
+    const size_t n = strcspn(list, ",");
+    if (n == len && memcmp(list, name, n) == 0) return true;
+    list += n;
+  }
+  return false;
+}
+
+static const char *answers_of(const char *question) {
+  static const struct {
+    const char *question, *columns;
+  } answers[] = {
+#define ANSWER(question, columns) {#question, columns},
+#include "show/answers.def"
+  };
+  for (size_t i = 0; question && i < sizeof answers / sizeof *answers; i++)
+    if (strcmp(answers[i].question, question) == 0) return answers[i].columns;
+  return "";
+}
+
+static void find_answers(const struct tg_table *t, struct col *cols) {
+  const char *const listed = answers_of(t->question);
+  for (size_t i = 0; i < t->column_count; i++)
+    cols[i].answers =
+        !i || is_listed(listed, cols[i].c->name) || (cols[i].c->type == TG_TEXT && cols[i].c->role == TG__ROLE_OUTCOME);
+}
+
+/* The column that is missed least: the last of those that do not answer, else the last. NULL: one alone is left. */
+static struct col *least_missed(struct col *cols, size_t count) {
+  struct col *last = NULL, *least = NULL;
+  size_t shown = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (!is_shown(&cols[i])) continue;
+    shown++;
+    last = &cols[i];
+    if (!cols[i].answers) least = &cols[i];
+  }
+  return shown < 2 ? NULL : least ? least : last;
+}
+
 static bool has_sentences(const struct col *col) {
   return col->c->type == TG_TEXT && col->c->role == TG__ROLE_OUTCOME && col->width >= SENTENCE_MIN;
 }
 
 /* Make the columns fit: first sentences go below the rows and quantities that are 0 everywhere go, then the widest text
- * columns are cut, then whole columns go from the right. Returns how many stay. */
-static size_t fit(struct col *cols, size_t count, unsigned width) {
-  if (!width) return count;
+ * columns are cut, then whole columns go, from the right, those that answer the question last. */
+static void fit(struct col *cols, size_t count, unsigned width) {
+  if (!width) return;
   const bool is_tight = total_width(cols, count) > width;
   const unsigned name_min =
       width / 6 > NAME_MIN ? width / 6 : NAME_MIN; /* names that look alike are worth less than the last columns */
@@ -198,13 +241,12 @@ static size_t fit(struct col *cols, size_t count, unsigned width) {
       /* take from the widest only down to a little above the others, so that two long columns share the loss */
       const unsigned take = excess < slack ? excess : slack;
       widest->width -= take > 8 ? take / 2 : take;
-    } else if (count > 1) {
-      count--;
     } else {
-      break;
+      struct col *const goes = least_missed(cols, count);
+      if (!goes) break;
+      goes->left_out = true;
     }
   }
-  return count;
 }
 
 /* The part of a name that stands in one header line: as many words as fit. Moves *p behind it. */
@@ -307,10 +349,10 @@ static void put_text_rows(const struct tg_table *t, struct tg__out *out, const s
 }
 
 /* The names of columns that found no room; zeros: of those that are 0 everywhere, else of the others. */
-static void put_left_out(struct tg__out *out, const struct col *cols, size_t shown, size_t count, bool zeros) {
+static void put_left_out(struct tg__out *out, const struct col *cols, size_t count, bool zeros) {
   const char *before = zeros ? "columns of zeros left out for lack of width: " : "columns left out for lack of width: ";
   for (size_t i = 0; i < count; i++) {
-    if (cols[i].empty || cols[i].below || (zeros ? !cols[i].left_out : cols[i].left_out || i < shown)) continue;
+    if (!cols[i].left_out || cols[i].zero != zeros) continue;
     tg__out_text(out, before);
     tg__out_text(out, cols[i].c->name);
     before = ", ";
@@ -336,12 +378,13 @@ enum tg_err tg__text_table(const struct tg_table *t, const struct tg__show_optio
   struct col *const cols = tg__alloc((t->column_count + 1) * sizeof *cols);
   if (!cols) return TG_MEMORY;
   measure_text(t, cols);
-  const size_t shown = fit(cols, t->column_count, o ? o->width : 0);
-  put_header(out, cols, shown, o && o->color);
-  put_text_rows(t, out, cols, shown, o ? o->width : 0);
+  find_answers(t, cols);
+  fit(cols, t->column_count, o ? o->width : 0);
+  put_header(out, cols, t->column_count, o && o->color);
+  put_text_rows(t, out, cols, t->column_count, o ? o->width : 0);
   if (t->rows == 0) tg__out_text(out, "(no rows)\n");
-  put_left_out(out, cols, shown, t->column_count, false);
-  put_left_out(out, cols, shown, t->column_count, true);
+  put_left_out(out, cols, t->column_count, false);
+  put_left_out(out, cols, t->column_count, true);
   put_below(t, out);
   tg__free(cols);
   return tg__out_flush(out);

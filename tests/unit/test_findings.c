@@ -222,7 +222,7 @@ static void test_little_device_work(void **state) {
   struct scene s = waiting_scene(MS / 10, "cpu_op", "aten::sort");
   struct tg_table *t = ask(&s);
   assert_false(has(t, "idle-device"));
-  assert_true(says(t, "idle-device (3 kernels and copies that run 1.0 % of the time are too few"));
+  assert_true(says(t, "idle-device (3 pieces of device work in 1.0 % of the time: too few"));
   tg__table_free(t);
 }
 

@@ -72,7 +72,9 @@ static void test_slow_loader(void **state) {
             "          4 steps, median 20.00 ms, mean 20.00 ms\n"
             "\n"
             "unknown   idle-device (no device work in the trace); single-tensor-optimizer (no\n"
-            "          Optimizer.step in the trace); mixed\u2026eriodic-stall (fewer than 5 steps)\n"
+            "          Optimizer.step in the trace); mixed-precision-unused (no device work\n"
+            "          in the trace); device-memory-nearly-full (no device memory events with\n"
+            "          totals); periodic-stall (fewer than 5 steps)\n"
             "\n"
             "next      how much of each step the loader takes\n"
             "          tachograph ask mini.json steps\n");

@@ -87,7 +87,7 @@ def test_first_use_is_distinguished(tmp_path):
 def test_a_toy_is_not_judged(tmp_path):
     rows, notes = ask(tmp_path, zoo.toy())
     assert not rows and any(
-        "idle-device (14 kernels and copies that run 1.0 % of the time are too few" in n for n in notes
+        "idle-device (14 pieces of device work in 1.0 % of the time: too few" in n for n in notes
     )
 
 

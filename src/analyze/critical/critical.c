@@ -373,10 +373,10 @@ static void put_notes(struct writer *w) {
   if (!c->wait_count && c->inferred.count)
     tg__table_note(
         w->out,
-        "the trace has no synchronisation events: %zu waits of the host were derived from the device work that "
-        "ended under them "
+        "the trace has no synchronisation events: %zu wait%s of the host %s derived from the device work that ended "
+        "meanwhile "
         "(torch: _ExperimentalConfig(enable_cuda_sync_events=True) records them)",
-        c->inferred.count);
+        c->inferred.count, c->inferred.count == 1 ? "" : "s", c->inferred.count == 1 ? "was" : "were");
 }
 
 static enum tg_err put_answer(struct writer *w) {

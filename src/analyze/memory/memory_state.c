@@ -64,9 +64,9 @@ static bool put_device(const struct tg__columns *t, const struct tg__alloc_histo
   }
   char buf[TG__DEVICE_NAME];
   if (ok && at >= 0)
-    tg__table_note(out, "%s after event %lld: %lld bytes in %zu blocks",
+    tg__table_note(out, "%s after event %lld: %lld bytes in %zu block%s",
                    tg__memory_device_name(h->devices[device].type, h->devices[device].id, buf), (long long)at,
-                   (long long)bytes, n);
+                   (long long)bytes, n, n == 1 ? "" : "s");
   tg__free(held);
   tg__map_free(&b.of_addr);
   return ok;
@@ -203,8 +203,7 @@ static void op_stacks_free(struct op_stacks *s) {
   tg__op_tree_free(&s->tree);
 }
 
-static bool put_block_stack(const struct tg__columns *t, const struct op_stacks *s, uint32_t stack,
-                            struct tg_table *out) {
+static bool put_stack_of(const struct tg__columns *t, const struct op_stacks *s, uint32_t stack, struct tg_table *out) {
   if (stack == TG_NONE || stack < s->own) {
     tg__put_trace_text(out, t, stack);
     return true;
@@ -245,7 +244,7 @@ enum tg_err tg__answer_memory_stacks(const struct tg__columns *t, const struct t
     tg__put_int(out, r->alloc);
     tg__put_int(out, r->count);
     tg__put_int(out, r->largest);
-    ok = put_block_stack(t, &ops, r->stack, out);
+    ok = put_stack_of(t, &ops, r->stack, out);
   }
   if (!ok) err = tg__no_memory(e, "summing up call stacks");
   tg__free(order);

@@ -69,7 +69,8 @@ static bool costs_more(uint32_t a, uint32_t b, const void *ctx) {
 
 static void say_evidence(const struct judging *j, const struct verdict *v, char *text, size_t size) {
   const struct tg__rank_figures *const f = &j->f[v->rank];
-  const int len = snprintf(text, size, "last in %lld of %lld collectives", (long long)f->last, (long long)f->matched);
+  const int len = snprintf(text, size, "last in %lld of %lld collective%s", (long long)f->last, (long long)f->matched,
+                           f->matched == 1 ? "" : "s");
   if (f->steps && v->own_ns > v->middle_ns)
     snprintf(text + len, size - (size_t)len, "; %s takes %.3f ms a step, with the middle one of the others %.3f ms",
              cause_names[v->cause], v->own_ns / 1e6, v->middle_ns / 1e6);
