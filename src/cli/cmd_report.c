@@ -3,30 +3,14 @@
 
 /* --explain: the words of the report, and the column that each figure is. */
 static void explain(struct tg__out *out) {
-  static const struct {
-    const char *word, *question, *column;
-  } shown[] = {{"step", "steps", "total_ns"},
-               {"kernels", "steps", "kernel_ns"},
-               {"copies", "steps", "memcpy_ns"},
-               {"memsets", "steps", "memset_ns"},
-               {"communication", "steps", "communication_ns"},
-               {"runtime calls", "steps", "runtime_ns"},
-               {"data loader", "steps", "dataloader_ns"},
-               {"CPU operators", "steps", "cpu_exec_ns"},
-               {"other", "steps", "other_ns"},
-               {"labels", "annotations", "total_ns"},
-               {"own time on the host", "ops", "self_cpu_ns"},
-               {"own time on the device", "ops", "self_device_ns"},
-               {"time of a kernel", "kernels", "total_ns"},
-               {"share of a finding", "findings", "share_pct"},
-               {"saves", "findings", "saving_ns"}};
   tg__out_text(out, "\nexplained: what a figure means, and the question and column that it is\n");
-  for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
-    const size_t q = tg_question_find(shown[i].question);
+  struct tg__report_figure f;
+  for (size_t i = 0; tg__report_figure(i, &f); i++) {
+    const size_t q = tg_question_find(f.question);
     const char *name, *meaning;
     size_t k = 0;
-    while (tg_question_column(q, k, &name, NULL, NULL, &meaning) && strcmp(name, shown[i].column) != 0) k++;
-    tg__out_format(out, "- %s: %s (%s.%s)\n", shown[i].word, meaning, shown[i].question, name);
+    while (tg_question_column(q, k, &name, NULL, NULL, &meaning) && strcmp(name, f.column) != 0) k++;
+    tg__out_format(out, "- %s: %s (%s.%s)\n", f.word, meaning, f.question, name);
   }
 }
 

@@ -278,3 +278,28 @@ enum tg_err tg__json_report(struct tg_trace *t, const struct tg__show_options *o
   tg__report_free(&r);
   return err ? err : tg__show_end(out, e);
 }
+
+bool tg__report_figure(size_t i, struct tg__report_figure *out) {
+  static const struct {
+    const char *word;
+    enum tg__question_id question;
+    const char *column;
+  } figures[] = {{"step", TG__Q_steps, "total_ns"},
+                 {"kernels of a step", TG__Q_steps, "kernel_ns"},
+                 {"copies", TG__Q_steps, "memcpy_ns"},
+                 {"memsets", TG__Q_steps, "memset_ns"},
+                 {"communication", TG__Q_steps, "communication_ns"},
+                 {"runtime calls", TG__Q_steps, "runtime_ns"},
+                 {"data loader", TG__Q_steps, "dataloader_ns"},
+                 {"CPU operators", TG__Q_steps, "cpu_exec_ns"},
+                 {"other", TG__Q_steps, "other_ns"},
+                 {"labels", TG__Q_annotations, "total_ns"},
+                 {"own time on the host", TG__Q_ops, "self_cpu_ns"},
+                 {"own time on the device", TG__Q_ops, "self_device_ns"},
+                 {"time of a kernel", TG__Q_kernels, "total_ns"},
+                 {"share of a finding", TG__Q_findings, "share_pct"},
+                 {"saves", TG__Q_findings, "saving_ns"}};
+  if (i >= sizeof figures / sizeof *figures) return false;
+  *out = (struct tg__report_figure){figures[i].word, tg__question_name(figures[i].question), figures[i].column};
+  return true;
+}

@@ -44,7 +44,12 @@ enum tg_err tg__findings_json(struct tg_trace *t, double step_ns, struct tg__out
 /* diff_page.c: a table of tg__diff_run for a person; TG_USAGE for one that has not its columns. */
 enum tg_err tg__diff_page(const struct tg_table *t, const struct tg__show_options *o, bool markdown,
                           struct tg__out *out);
-void tg__diff_explain(struct tg__out *out); /* what each column of a diff means */
+/* The i-th figure of a report, the question that has it, and its column there; false past the last. */
+struct tg__report_figure {
+  const char *word, *question, *column;
+};
+bool tg__report_figure(size_t i, struct tg__report_figure *out);
+void tg__diff_explain(struct tg__out *out);      /* what each column of a diff means */
 bool tg__diff_is_page(const struct tg_table *t); /* has it? */
 
 /* sql.c: SQLite over the columns. Only the sql_*.c files and it include sqlite3.h. */

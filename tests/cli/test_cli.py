@@ -523,7 +523,7 @@ def test_bash_completion_completes(tachograph, tmp_path):
         )
         return run.stdout.split()
 
-    assert complete("ex") == ["export"]
+    assert complete("exp") == ["export"]
     assert complete("ask", "x.json", "ste") == ["steps"]
     assert complete("ask", "x.json", "steps", "--lim") == ["--limit"]
     assert "chrome" in complete("export", "x.json", "--to", "c")

@@ -86,9 +86,7 @@ def test_first_use_is_distinguished(tmp_path):
 
 def test_a_toy_is_not_judged(tmp_path):
     rows, notes = ask(tmp_path, zoo.toy())
-    assert not rows and any(
-        "idle-device (14 pieces of device work in 1.0 % of the time: too few" in n for n in notes
-    )
+    assert not rows and any("idle-device (14 pieces of device work in 1.0 % of the time: too few" in n for n in notes)
 
 
 def test_what_saves_less_than_3_pct_is_withheld(tmp_path):
