@@ -58,7 +58,13 @@ def test_a_report_is_explained(trace, form):
     plain, explained = tachograph("report", trace, *form).stdout, tachograph("report", trace, "--explain", *form).stdout
     assert explained.startswith(plain)
     lines = [line for line in explained[len(plain) :].splitlines() if line.startswith("- ")]
-    assert {line[2:].split(":")[0] for line in lines} >= {"step", "kernels of a step", "CPU operators", "other", "saves"}
+    assert {line[2:].split(":")[0] for line in lines} >= {
+        "step",
+        "kernels of a step",
+        "CPU operators",
+        "other",
+        "saves",
+    }
     for line in lines:
         body, _, place = line.rpartition(" (")
         question, column = place.rstrip(")").split(".")
