@@ -9,11 +9,13 @@ struct sides {
   struct tg__spans device, host, waits;
 };
 
-/* A launch takes some ten microseconds: one that takes longer waits for room in the queue, a copy for the device. */
+/* A launch takes some ten microseconds: one that takes longer waits for room in the queue, a copy for the device. So
+ * does giving memory back: it may still be in use. */
 static bool waits_for_device(const struct tg__columns *t, uint32_t slice) {
   const struct tg__str call = tg__name(t, t->slices.name[slice]);
   if (tg__str_contains(call, "Synchronize")) return true;
-  return t->slices.dur_ns[slice] > LAUNCH_NS && (tg__str_contains(call, "Launch") || tg__str_contains(call, "Memcpy"));
+  return t->slices.dur_ns[slice] > LAUNCH_NS &&
+         (tg__str_contains(call, "Launch") || tg__str_contains(call, "Memcpy") || tg__call_frees(call));
 }
 
 static void visit_bound(void *ctx, uint32_t slice, enum tg__class cls) {

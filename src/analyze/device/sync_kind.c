@@ -16,6 +16,7 @@ const char *const tg__sync_kind_names[TG__SYNC_KIND_COUNT] = {
     [TG__SYNC_STREAM] = "stream.synchronize",
     [TG__SYNC_EVENT] = "event.synchronize",
     [TG__SYNC_COPY] = "copy that waits",
+    [TG__SYNC_FREE] = "memory given back",
     [TG__SYNC_OTHER] = "other",
 };
 
@@ -25,8 +26,14 @@ static bool is_any(struct tg__str name, const char *const *names, size_t count) 
   return false;
 }
 
+/* cudaFree and hipFree, which wait for the device; those of a stream, of pinned memory and of arrays are other calls.
+ */
+bool tg__call_frees(struct tg__str name) {
+  return tg__str_eq(name, TG_STR("cudaFree")) || tg__str_eq(name, TG_STR("hipFree"));
+}
+
 bool tg__call_waits(struct tg__str name) {
-  return tg__str_contains(name, "Synchronize") ||
+  return tg__str_contains(name, "Synchronize") || tg__call_frees(name) ||
          (tg__str_contains(name, "Memcpy") && !tg__str_contains(name, "Async") && !tg__str_contains(name, "Peer"));
 }
 
@@ -35,6 +42,7 @@ static enum tg__sync_kind kind_of_call(struct tg__str name) {
          : tg__str_contains(name, "EventSynchronize") ? TG__SYNC_EVENT
          : tg__str_contains(name, "Synchronize")      ? TG__SYNC_DEVICE
          : tg__str_contains(name, "Memcpy")           ? TG__SYNC_COPY
+         : tg__call_frees(name)                       ? TG__SYNC_FREE
                                                       : TG__SYNC_NONE;
 }
 
@@ -78,9 +86,9 @@ static enum tg__sync_kind kind_of_frame(struct tg__str name) {
 /* print and metrics read values one by one, and `if` reads one: the more special name is the better one. */
 static enum tg__sync_kind more_special(enum tg__sync_kind a, enum tg__sync_kind b) {
   static const uint8_t order[TG__SYNC_KIND_COUNT] = {
-      [TG__SYNC_OTHER] = 1, [TG__SYNC_COPY] = 2,    [TG__SYNC_STREAM] = 3, [TG__SYNC_DEVICE] = 4, [TG__SYNC_EVENT] = 4,
-      [TG__SYNC_CPU] = 5,   [TG__SYNC_ITEM] = 6,    [TG__SYNC_NUMPY] = 7,  [TG__SYNC_SIZE] = 8,   [TG__SYNC_TOLIST] = 8,
-      [TG__SYNC_TRUTH] = 9, [TG__SYNC_METRIC] = 10, [TG__SYNC_PRINT] = 11};
+      [TG__SYNC_OTHER] = 1,  [TG__SYNC_FREE] = 2,  [TG__SYNC_COPY] = 2,    [TG__SYNC_STREAM] = 3, [TG__SYNC_DEVICE] = 4,
+      [TG__SYNC_EVENT] = 4,  [TG__SYNC_CPU] = 5,   [TG__SYNC_ITEM] = 6,    [TG__SYNC_NUMPY] = 7,  [TG__SYNC_SIZE] = 8,
+      [TG__SYNC_TOLIST] = 8, [TG__SYNC_TRUTH] = 9, [TG__SYNC_METRIC] = 10, [TG__SYNC_PRINT] = 11};
   return order[b] > order[a] ? b : a;
 }
 
