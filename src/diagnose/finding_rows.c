@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-enum { HIGH_PCT = 30, MEDIUM_PCT = 10, LOWEST_PCT = 5, MOST_ROWS = 10 };
+enum { HIGH_PCT = 30, MEDIUM_PCT = 10, LOWEST_PCT = 5, NOISY_PCT = 30, MOST_ROWS = 10 };
 
 static const double SURE = 0.4;
 
@@ -139,9 +139,13 @@ enum tg_err tg__findings_of_ranks(struct tg_table *rows, const struct tg__column
   drop_nothing_found(rows);
   if (slow) {
     struct tg__finding x;
-    const enum tg_err err = tg__judge_straggler(slow, rank, s, &x);
-    if (err || !take_back(rows)) return TG_MEMORY;
-    tg__put_finding(slow, &x, rows);
+    if (tg__judge_straggler(slow, rank, s, &x)) return TG_MEMORY;
+    if (x.is_in_noise && x.share_pct <= NOISY_PCT) { /* one rank gets slower cores than another */
+      tg__table_note(rows, "not judged: %s (other programs kept the machine busy)", cause_names[x.cause]);
+    } else {
+      if (!take_back(rows)) return TG_MEMORY;
+      tg__put_finding(slow, &x, rows);
+    }
   }
   if (!put_in_order(rows)) return TG_MEMORY;
   if (!rows->rows) tg__table_note(rows, "nothing found above %d %%", LOWEST_PCT);
