@@ -111,6 +111,16 @@ static void claim_spans(const struct tg__facts *f, const struct tg__spans *s, st
   for (size_t i = 0; i < s->count; i++) tg__claim(f, x, s->items[i].start, s->items[i].end);
 }
 
+/* A device stands still behind such reads: where host-synchronisation has found that at the same place, it is one
+ * finding, which speaks of that time, too. */
+static void claim_waits_at(struct tg__facts *f, struct tg__finding *x) {
+  for (size_t i = 0; i < f->found_count; i++) {
+    const struct tg__finding *const other = &f->found[i];
+    if (other->cause == TG__CAUSE_HOST_SYNCHRONISATION && strcmp(other->where, x->where) == 0)
+      claim_spans(f, &other->claim, x);
+  }
+}
+
 static void report_scalar_reads(struct tg__facts *f, const struct host *h, double share) {
   struct tg__finding *x = tg__find(f, TG__CAUSE_PER_ELEMENT_ITEM, share, READS_PCT, tg__per_step(f, h->read_ns));
   tg__where_slice(f, h->read, x);
@@ -121,6 +131,7 @@ static void report_scalar_reads(struct tg__facts *f, const struct host *h, doubl
       x->advice,
       "Reduce on the tensor and read once: one .tolist() or .item() after the loop instead of one for each element.");
   claim_spans(f, &h->read_spans, x);
+  claim_waits_at(f, x);
   tg__expect(f, x, h->read_ns, 0.7, "the time of the reads");
 }
 

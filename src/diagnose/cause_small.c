@@ -61,6 +61,7 @@ static void judge_small_kernels(struct tg__facts *f, int64_t pieces, int64_t typ
   TG_SAY(x->advice, "Put more work into each launch: torch.compile(model, mode=\"reduce-overhead\") fuses kernels and "
                     "replays them as a CUDA "
                     "graph; or a larger batch.");
+  x->is_general = true;
   claim_gaps(f, x);
   tg__expect(f, x, wait - wait / 10, 0.5,
              "launches cost the host nothing, and kernels follow each other, but for a tenth of the waiting");

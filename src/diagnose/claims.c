@@ -101,12 +101,12 @@ double tg__expected_ns(int64_t saving_ns, double confidence, int64_t cost_ns) {
 
 struct rank { /* of a finding among the others */
   double expected_ns;
-  bool is_symptom;
+  int level; /* 0: names a place; 1: of the whole step; 2: a symptom */
 };
 
 static bool ranks_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct rank *const x = (const struct rank *)ctx + a, *const y = (const struct rank *)ctx + b;
-  if (x->is_symptom != y->is_symptom) return y->is_symptom;
+  if (x->level != y->level) return x->level < y->level;
   return x->expected_ns != y->expected_ns ? x->expected_ns > y->expected_ns : a < b;
 }
 
@@ -203,7 +203,9 @@ void tg__resolve_claims(struct tg__facts *f) {
     is_kept[i] = false;
     tg__spans_union(&x->claim);
     ok = !x->claim.failed;
-    ranks[i] = (struct rank){tg__expected_ns(x->saving_ns, x->confidence, x->cost_ns), x->is_symptom};
+    ranks[i] = (struct rank){tg__expected_ns(x->saving_ns, x->confidence, x->cost_ns), x->is_symptom   ? 2
+                                                                                       : x->is_general ? 1
+                                                                                                       : 0};
   }
   ok = ok && tg__order(order, n, ranks_before, ranks);
   if (ok) keep_findings(f, order, kept, is_kept);

@@ -27,6 +27,7 @@ struct tg__finding {
   struct tg__spans claim; /* the time it speaks of, inside the window of the steps: the host's, or in which a device
                              stands still; empty where a rule states its length alone */
   bool is_symptom;        /* a finding that claims half of its time is its cause, and is reported instead */
+  bool is_general;        /* of the step as a whole: what names a place in it keeps its time */
   bool is_on_average;     /* its time is in some steps alone, and is spread over all */
   bool is_in_noise;       /* other programs kept the machine busy: it is never graded high */
   bool is_warning;        /* speaks of memory or of measuring, not of time to be saved */

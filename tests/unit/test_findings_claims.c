@@ -66,6 +66,30 @@ static void test_a_symptom_goes_with_its_cause(void **state) {
   end(&f);
 }
 
+/* Half of what the whole step is said to lose is the optimizer's: that keeps it, though less is expected of it. */
+static void test_a_place_goes_before_the_whole_step(void **state) {
+  (void)state;
+  for (int half = 40; half <= 60; half += 20) {
+    struct tg__facts f = facts();
+    struct tg__finding *x = add(&f, TG__CAUSE_MANY_SMALL_OPS, 80, 0.5); /* 40 expected */
+    x->is_general = true;
+    tg__claim(&f, x, 0, 100);
+    x = add(&f, TG__CAUSE_SINGLE_TENSOR_OPTIMIZER, 30, 0.8); /* 24 */
+    tg__claim(&f, x, 0, half);
+    tg__resolve_claims(&f);
+    if (half < 50) {
+      assert_int_equal(f.found_count, 2);
+      assert_int_equal(f.found[0].saving_ns, 48); /* of 80 what the other has left: 60 of 100 */
+      assert_int_equal(f.found[1].saving_ns, 30);
+    } else {
+      assert_int_equal(f.found_count, 1);
+      assert_int_equal(f.found[0].cause, TG__CAUSE_SINGLE_TENSOR_OPTIMIZER);
+      assert_non_null(strstr(f.found[0].evidence, "the same time is many-small-ops (80.0 %)"));
+    }
+    end(&f);
+  }
+}
+
 static void test_no_more_than_a_step(void **state) {
   (void)state;
   struct tg__facts f = facts();
@@ -126,6 +150,7 @@ int main(void) {
       cmocka_unit_test(test_two_of_the_same_time),
       cmocka_unit_test(test_a_part_of_the_time),
       cmocka_unit_test(test_a_symptom_goes_with_its_cause),
+      cmocka_unit_test(test_a_place_goes_before_the_whole_step),
       cmocka_unit_test(test_no_more_than_a_step),
       cmocka_unit_test(test_what_makes_a_finding_impossible),
       cmocka_unit_test(test_without_estimate),

@@ -308,6 +308,22 @@ def reads(op="aten::item", inner=(), call="cudaStreamSynchronize", stack="train.
     return p
 
 
+def norms_of_each_layer(layers=24, steps=6):
+    """Each layer's norm is read in one line: the host waits for a kernel of 100 us, and the next begins 100 us later."""
+    p = Program()
+    step = layers * 200
+    for i in range(steps):
+        p.step(i + 1, i * step, step)
+        for k in range(layers):
+            at = i * step + k * 200
+            p.launch("reduce_kernel", at + 90, at + 100, 100, op="aten::norm")
+            stack = {"Call stack": "train.py(11): norms;train.py(40): train"}
+            p.host("aten::item", at + 98, 104, **stack)
+            p.next_id += 1
+            p.host("cudaStreamSynchronize", at + 99, 102, "cuda_runtime", **stack)
+    return p
+
+
 def vendor_device(busy=0.5, steps=6, step=20000):
     """A device whose work has no categories but one: computing for a part of each step, then 1 ms of copies."""
     p = Program()

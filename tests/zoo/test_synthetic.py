@@ -131,6 +131,7 @@ SYNCS = [
      "Take torch.cuda.synchronize() out"),
     (dict(op=None), "stream.synchronize", "cudaStreamSynchronize", "wait_event"),
     (dict(op=None, call="cudaEventSynchronize"), "event.synchronize", "cudaEventSynchronize", "Ask the event later"),
+    (dict(op=None, call="cudaFree"), "memory given back", "cudaFree", "no torch.cuda.empty_cache()"),
     (dict(op="mylib::step"), "other", "mylib::step", "or do them every N-th step"),
 ]  # fmt: skip
 
@@ -153,6 +154,13 @@ def test_what_waits_for_the_device(tmp_path, how, kind, op, advice):
     ]
     assert found[0]["cost_ns"] == 5 * 7_990_000 // 6 and advice in found[0]["advice"]
     assert kind == "other" or f"100 % of that by {kind}" in found[0]["evidence"]
+
+
+def test_values_read_one_by_one_are_one_finding(tmp_path):
+    """24 values in 4800 us, each read in 104 us: 2496; the gaps of 100 us behind the reads are the same thing."""
+    rows, _ = ask(tmp_path, zoo.norms_of_each_layer())
+    assert [(r["cause"], r["where"]) for r in rows] == [("per-element-item", "aten::item at train.py(11): norms")]
+    assert rows[0]["cost_ns"] == 2_496_000 and "the same time is host-synchronisation" in rows[0]["evidence"]
 
 
 def test_waits_that_cost_nothing(tmp_path):
