@@ -309,7 +309,7 @@ def reads(op="aten::item", inner=(), call="cudaStreamSynchronize", stack="train.
 
 
 def norms_of_each_layer(layers=24, steps=6):
-    """Each layer's norm is read in one line: the host waits for a kernel of 100 us, and the next begins 100 us later."""
+    """Each layer's norm is read in one line: the host waits for a kernel of 100 us, and the next comes 100 us later."""
     p = Program()
     step = layers * 200
     for i in range(steps):
