@@ -270,7 +270,7 @@ class SyncsRow(TypedDict):
     """where the program makes the host wait for a device, by line and kind"""
     rank: int | None  # rank of the job
     where: str | None  # line of the program that waits, as file(line): function; empty where the trace has no stacks
-    kind: str | None  # .item(), .cpu(), .numpy(), .tolist(), print of a tensor, if tensor, metric, size that depends on data (nonzero and the like), torch.cuda.synchronize, stream.synchronize, event.synchronize, copy that waits, memory given back, other
+    kind: str | None  # .item(), .cpu(), .numpy(), .tolist(), print of a tensor, if tensor, metric, size that depends on data (nonzero and the like), torch.cuda.synchronize, stream.synchronize, event.synchronize, copy that waits, memory released, other
     op: str | None  # outermost operator around the wait, else the call itself
     calls: int | None  # how often
     calls_per_step: float | None  # the same in each of the steps that count; unknown without steps

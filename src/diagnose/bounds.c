@@ -10,7 +10,7 @@ struct sides {
 };
 
 /* A launch takes some ten microseconds: one that takes longer waits for room in the queue, a copy for the device. So
- * does giving memory back: it may still be in use. */
+ * does releasing memory: it may still be in use. */
 static bool waits_for_device(const struct tg__columns *t, uint32_t slice) {
   const struct tg__str call = tg__name(t, t->slices.name[slice]);
   if (tg__str_contains(call, "Synchronize")) return true;

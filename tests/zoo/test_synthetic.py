@@ -131,7 +131,7 @@ SYNCS = [
      "Take torch.cuda.synchronize() out"),
     (dict(op=None), "stream.synchronize", "cudaStreamSynchronize", "wait_event"),
     (dict(op=None, call="cudaEventSynchronize"), "event.synchronize", "cudaEventSynchronize", "Ask the event later"),
-    (dict(op=None, call="cudaFree"), "memory given back", "cudaFree", "no torch.cuda.empty_cache()"),
+    (dict(op=None, call="cudaFree"), "memory released", "cudaFree", "no torch.cuda.empty_cache()"),
     (dict(op="mylib::step"), "other", "mylib::step", "or do them every N-th step"),
 ]  # fmt: skip
 

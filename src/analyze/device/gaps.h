@@ -59,7 +59,7 @@ extern const char *const tg__sync_kind_names[TG__SYNC_KIND_COUNT];
 /* Of a call that waits or an operator around it, and the device work that it waits for; either may be TG_NONE. */
 enum tg__sync_kind tg__sync_kind_behind(const struct tg__columns *t, uint32_t slice, uint32_t work);
 uint32_t tg__sync_unit(const struct tg__columns *t, uint32_t call); /* the outermost operator around it, else itself */
-bool tg__call_frees(struct tg__str name); /* a runtime call that gives memory of a device back */
+bool tg__call_frees(struct tg__str name); /* a runtime call that releases memory of a device */
 bool tg__call_waits(struct tg__str name); /* a runtime call that returns when the device is done */
 
 #endif
