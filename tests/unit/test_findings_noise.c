@@ -149,6 +149,36 @@ static void test_one_checkpoint(void **state) {
   expect_saves(3, 7, 1);
 }
 
+/* Rank 1 works 8 of each 10 ms and rank 0 waits for it from 6 on: 20 % of a step. Slower cores may be all of that. */
+static void expect_straggler(const char *core_wait_pct, size_t count_wanted) {
+  struct scene s = begin_of(MANY);
+  for (int r = 0; r < 2; r++) {
+    if (r) {
+      mini_rank(s.m, 1);
+      s.thread = mini_thread(s.m, 2, 20);
+    }
+    for (int i = 0; i < MANY; i++) {
+      if (r) mark_step(&s, i);
+      s.at = i * STEP;
+      call(&s, "aten::conv2d", 0, r ? 8000 : 6000, "train.py(9): fit");
+      mini_slice(s.m, s.thread, "user_annotation", "gloo:all_reduce", s.at + (r ? 8000 : 6000) * US,
+                 (r ? 2000 : 4000) * US);
+    }
+  }
+  struct tg__columns *const trace = mini_finish(s.m);
+  if (core_wait_pct) assert_true(tg__trace_add_meta(trace, "core_wait_pct", core_wait_pct));
+  struct tg_table *t = mini_ask(trace, "findings", NULL);
+  mini_free(s.m);
+  assert_int_equal(count(t, "rank-straggler"), count_wanted);
+  assert_int_equal(has_note(t, "not judged: rank-straggler (other programs"), !count_wanted);
+  tg__table_free(t);
+}
+
+static void test_a_rank_on_slower_cores(void **state) {
+  expect_straggler(NULL, 1);
+  expect_straggler("40", 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_long_steps),
@@ -156,6 +186,7 @@ int main(void) {
       cmocka_unit_test(test_waiting_for_the_loader),
       cmocka_unit_test(test_waiting_for_workers),
       cmocka_unit_test(test_one_checkpoint),
+      cmocka_unit_test(test_a_rank_on_slower_cores),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
