@@ -75,9 +75,26 @@ static bool find_launches(struct tg__recorded *r, const struct tg__event *events
   return true;
 }
 
+/* The id of the annotation that a span on a stream is the label of: it was open where the work that the span begins
+ * with was launched. 0 = that work is not in the document. */
+static uint32_t label_of(const struct tg__recorded *r, uint32_t span) {
+  const struct tg__columns *const t = r->t;
+  for (uint32_t i = span + 1; i < t->slices.count && tg__slice_track(t, i) == tg__slice_track(t, span) &&
+                              (uint64_t)t->slices.start_ns[i] - (uint64_t)t->slices.start_ns[span] <= 1;
+       i++) {
+    uint32_t up = is_work(t, i) ? t->slices.cause[i] : TG_NONE;
+    while (up != TG_NONE &&
+           (tg__slice_class(t, up) != TG__CLASS_ANNOTATION || t->slices.name[up] != t->slices.name[span]))
+      up = t->slices.parent[up];
+    if (up != TG_NONE) return r->ids[up];
+  }
+  return 0;
+}
+
 /* The id of the operator that a call, or work of a device, belongs to; 0 = none. */
 static uint32_t external_of(const struct tg__recorded *r, uint32_t slice) {
   const struct tg__columns *const t = r->t;
+  if (tg__slice_class(t, slice) == TG__CLASS_GPU_ANNOTATION) return label_of(r, slice);
   for (int step = 0; step < 3 && slice != TG_NONE; step++, slice = t->slices.cause[slice])
     if (is_operation(tg__slice_class(t, slice))) return r->ids[slice];
   return 0;
@@ -124,7 +141,8 @@ static char *put_member(char *p, bool *any, const char *key, size_t len, int64_t
 #define PUT_MEMBER(p, any, key, value) put_member(p, any, key, sizeof(key) - 1, value)
 
 static bool is_linked(const struct tg__recorded *r, uint32_t slice, enum tg__class cls) {
-  return r->launches && slice != TG_NONE && (cls == TG__CLASS_RUNTIME || tg__class_is_device_work(cls));
+  return r->launches && slice != TG_NONE &&
+         (cls == TG__CLASS_RUNTIME || cls == TG__CLASS_GPU_ANNOTATION || tg__class_is_device_work(cls));
 }
 
 void tg__recorded_args(struct tg__recorded *r, struct tg__buffer *buffer, uint32_t slice, enum tg__class cls) {

@@ -200,10 +200,10 @@ static bool read_rank(struct tg__raw *w, struct jobs *jobs) {
   }
   tg__raw_head_rows(w, jobs->items, jobs->count);
   tg__raw_device_rows(w, jobs->items, jobs->count);
+  tg__raw_label_rows(w, jobs->items, jobs->count);
   tg__raw_module_rows(w, jobs->items, jobs->count); /* before operators: a call of the same extent is around them */
   if (w->no_memory || !tg__commit_rows(w->im, w->parser) || !commit_jobs(w, jobs)) return false;
   tg__raw_memory_rows(w, jobs->items, jobs->count);
-  tg__raw_label_rows(w, jobs->items, jobs->count);
   if (w->no_memory || !tg__commit_rows(w->im, w->parser)) return false;
   if (w->im->events_read > w->im->phases['M']) tg__raw_tail_rows(w, last_end(w));
   count_losses(w, jobs);

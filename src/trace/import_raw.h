@@ -211,16 +211,16 @@ struct tg__raw_run { /* operators under the same module, one after the other */
   uint64_t start_ticks, end_ticks;
   uint32_t module; /* id of the STACK entry, 0 = none */
 };
-enum tg__raw_span_kind { TG__RAW_SPAN_LABEL, TG__RAW_SPAN_CALL, TG__RAW_SPAN_WORK };
-struct tg__raw_span { /* of a recording with device work: a label, a call of the driver, work of a device */
-  int64_t start_ns, end_ns;
-  uint32_t track, value; /* value: the label's name, else the correlation */
-  enum tg__raw_span_kind kind;
-};
 struct tg__raw_place { /* a stream of a device, or a thread that called its driver */
   int64_t pid, tid;
   uint32_t track;
   bool is_device;
+};
+enum tg__raw_point_kind { TG__RAW_LABEL, TG__RAW_CALL, TG__RAW_WORK };
+struct tg__raw_point { /* what says which label of the program made a device work */
+  int64_t start_ns, end_ns;
+  uint32_t track, name; /* string id of a label; correlation id of a call, and of work */
+  enum tg__raw_point_kind kind;
 };
 struct tg__raw_job { /* one chunk of records */
   struct tg__raw *raw;
@@ -238,23 +238,22 @@ struct tg__raw_job { /* one chunk of records */
   size_t memory_count, memory_cap;
   struct tg__raw_run *runs;
   size_t run_count, run_cap;
-  struct tg__raw_span *spans;
-  size_t span_count, span_cap;
   struct tg__raw_place *places; /* of devices, where its records lie */
   size_t place_count, place_cap;
   struct tg__map place_of;
+  struct tg__raw_point *points; /* only where devices were recorded */
+  size_t point_count, point_cap;
   bool damaged, no_memory;
 };
 /* What the allocator says, in the record behind that of the change. Where that one begins another chunk, the sum of the
  * changes stands in for it. */
 void tg__raw_take_totals(struct tg__raw_job *out, const struct tg__raw_chunk *chunk, uint32_t at);
-/* What spans of labels on a device are made of. false on no memory. */
-bool tg__raw_note_span(struct tg__raw_job *j, const struct tg__raw_record *r, const struct tg__record *record);
-/* Rows gpu_user_annotation of all jobs; the jobs of a file lie side by side. */
-void tg__raw_label_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t count);
 void tg__raw_job_run(void *jobs, size_t i);
 void tg__raw_job_free(struct tg__raw_job *j);
 const char *tg__raw_category(uint8_t scope);
+
+/* import_raw_labels.c: keep of a record what its labels on devices follow from. */
+void tg__raw_note_label(struct tg__raw_job *j, const struct tg__raw_record *r, const struct tg__record *record);
 
 /* import_raw_order.c: positions of keys by start, longer ones first; false on no memory. */
 struct tg__raw_key {
@@ -275,6 +274,8 @@ void tg__raw_head_rows(struct tg__raw *w, const struct tg__raw_job *jobs,
 void tg__raw_memory_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t count); /* import_raw_memory.c */
 void tg__raw_device_rows(struct tg__raw *w, const struct tg__raw_job *jobs,
                          size_t count); /* names of devices and streams: import_raw_device.c */
+void tg__raw_label_rows(struct tg__raw *w, const struct tg__raw_job *jobs,
+                        size_t count); /* labels on streams: import_raw_labels.c */
 void tg__raw_module_rows(struct tg__raw *w, const struct tg__raw_job *jobs,
                          size_t count);                     /* where none were recorded */
 void tg__raw_tail_rows(struct tg__raw *w, int64_t last_ns); /* the recording itself */

@@ -3,7 +3,6 @@
 #include "trace/import_raw.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 enum { SCHEMA_CACHE = 64, RECORD_FIELD_BYTES = 96 /* of a record's own args, without its inputs */ };
 
@@ -457,11 +456,11 @@ static void take_record(struct job *j, const struct tg__raw_record *r, uint64_t 
   } else {
     record.name = describe(j, r, &v, offset);
   }
+  tg__raw_note_label(out, r, &record);
   record.cat = category_of(j, r->scope);
   record.args = pack(j, &v);
   out->records.records[out->records.count++] = record;
   out->phases[ph]++;
-  if (j->raw->launch_count && !tg__raw_note_span(out, r, &record)) out->no_memory = true;
 }
 
 /* ---- modules, where none were recorded ------------------------------------------------------- */
@@ -595,8 +594,8 @@ void tg__raw_job_free(struct tg__raw_job *j) {
   tg__pages_drop(j->records.records, j->records.bytes);
   tg__free(j->pool);
   tg__free(j->memory);
-  tg__free(j->spans);
   tg__free(j->runs);
   tg__free(j->places);
+  tg__free(j->points);
   tg__map_free(&j->place_of);
 }

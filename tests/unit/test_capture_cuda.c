@@ -58,6 +58,21 @@ static int64_t arg_of(const struct tg__columns *t, uint32_t slice, uint32_t key)
   return tg__arg_int(t, t->slices.args[slice], key, -999);
 }
 
+/* The only slice of that name and class on that thread or stream. */
+static uint32_t find_slice(const struct tg__columns *t, const char *name, enum tg__class cls, int64_t tid) {
+  uint32_t found = TG_NONE;
+  for (uint32_t i = 0; i < t->slices.count; i++) {
+    const struct tg__str s = tg__name(t, t->slices.name[i]);
+    if (tg__slice_class(t, i) != cls || track_of(t, i)->tid != tid || s.len != strlen(name) ||
+        memcmp(s.ptr, name, s.len))
+      continue;
+    assert_int_equal(found, TG_NONE);
+    found = i;
+  }
+  assert_int_not_equal(found, TG_NONE);
+  return found;
+}
+
 static void assert_raw(const struct tg__columns *t, uint32_t slice, uint32_t key, const char *text) {
   struct tg__val v;
   assert_true(tg__arg(t, t->slices.args[slice], key, false, &v));
@@ -104,8 +119,8 @@ static void test_everything(void **state) {
   assert_int_equal(recording_count(t, "Event Sync", &wait), 1);
   assert_int_equal(recording_count(t, "cudaGetDevice", NULL), 0);
   assert_int_equal(recording_count(t, "Buffer Flush", NULL), 1);
-  assert_true(recording_count(t, "forward", NULL) > 1); /* and on the streams */
-  for (range = 0; tg__slice_class(t, range) != TG__CLASS_ANNOTATION; range++) assert_true(range + 1 < t->slices.count);
+  assert_int_equal(recording_count(t, "forward", NULL), 2);
+  range = find_slice(t, "forward", TG__CLASS_ANNOTATION, thread);
   assert_int_equal(t->slices.cause[kernel], launch);
   assert_int_equal(t->slices.cause[wait], launch); /* that recorded the event */
   assert_int_equal(tg__slice_class(t, kernel), TG__CLASS_KERNEL);
@@ -307,46 +322,6 @@ static void test_proof(void **state) {
   refused("spoil time", "times outside");
 }
 
-/* A label's span on a stream: from the first work that was launched inside it and in no label within, to the last. */
-static void test_labels_on_streams(void **state) {
-  char script[1024];
-  const int thread = (int)gettid();
-  start();
-  tg_range_begin("outer");
-  usleep(3000);
-  snprintf(script, sizeof script,
-           "runtime -1000000 -990000 211 %d 1\nkernel -700000 -650000 0 1 7 1 0 0 1 1 1 32 1 1 8 0 0 a", thread);
-  play(script);
-  tg_range_begin("inner");
-  usleep(3000);
-  snprintf(script, sizeof script,
-           "runtime -1000000 -990000 211 %d 2\nruntime -900000 -890000 211 %d 3\nruntime -800000 -790000 211 %d 4\n"
-           "kernel -600000 -500000 0 1 7 2 0 0 1 1 1 32 1 1 8 0 0 b\n"
-           "kernel -400000 -300000 0 1 7 3 0 0 1 1 1 32 1 1 8 0 0 c\nmemset -450000 -350000 0 1 8 4 1024 3\n"
-           "kernel -200000 -100000 0 1 7 99 0 0 1 1 1 32 1 1 8 0 0 d",
-           thread, thread, thread);
-  play(script);
-  tg_range_end();
-  tg_range_end();
-  recording_close();
-  struct tg__columns *const t = recording_read(recording_path);
-  int64_t dur[2] = {0}; /* of inner, by stream 7 and 8 */
-  uint32_t inner = 0, outer = 0;
-  for (uint32_t i = 0; i < t->slices.count; i++) {
-    if (tg__slice_class(t, i) != TG__CLASS_GPU_ANNOTATION) continue;
-    const bool is_inner = recording_name_is(t, t->slices.name[i], "inner");
-    inner += is_inner;
-    outer += !is_inner;
-    if (is_inner) dur[track_of(t, i)->tid == 8] = t->slices.dur_ns[i];
-    if (!is_inner) assert_in_range(t->slices.dur_ns[i], 50000 - 10, 50002 + 10);
-  }
-  assert_int_equal(inner, 2);
-  assert_int_equal(outer, 1);
-  assert_in_range(dur[0], 300002 - 10, 300002 + 10); /* b to c, and 1 ns on each side */
-  assert_in_range(dur[1], 100002 - 10, 100002 + 10);
-  tg__trace_free(t);
-}
-
 /* Flushing at the stop costs CUPTI time that is none of the program's; waits come only where they are wanted. */
 static void test_of_the_program_alone(void **state) {
   char script[256];
@@ -458,6 +433,54 @@ static void test_graph(void **state) {
   tg__trace_free(t);
 }
 
+/* From the start of one to the end of the other, and 1 ns around, as Kineto has it. */
+static void assert_around(const struct tg__columns *t, uint32_t label, const char *first, const char *last) {
+  uint32_t a, b;
+  assert_int_equal(recording_count(t, first, &a), 1);
+  assert_int_equal(recording_count(t, last, &b), 1);
+  assert_int_equal(t->slices.start_ns[label], t->slices.start_ns[a] - 1);
+  assert_int_equal(t->slices.start_ns[label] + t->slices.dur_ns[label],
+                   t->slices.start_ns[b] + t->slices.dur_ns[b] + 1);
+}
+
+/* A label stands on each stream that it launched work on, around that work alone: not around what an inner label
+ * launched, nor what another thread did meanwhile. */
+static void test_labels(void **state) {
+  char script[2048];
+  const int thread = (int)syscall(SYS_gettid);
+  start();
+  tg_step_begin("ProfilerStep#3");
+  usleep(30000);
+  tg_range_begin("forward");
+  usleep(10000);
+  snprintf(script, sizeof script,
+           "runtime -5000000 -4900000 211 %d 601\nruntime -4800000 -4700000 211 %d 602\n"
+           "runtime -4600000 -4500000 211 %d 603\nruntime -4600000 -4500000 211 %d 604\n"
+           "kernel -1500000 -1000000 0 1 7 602 0 0 1 1 1 32 1 1 8 0 0 later\n"
+           "kernel -3000000 -2000000 0 1 7 601 0 0 1 1 1 32 1 1 8 0 0 sooner\n"
+           "memset -900000 -800000 0 1 8 603 16 3\n"
+           "kernel -700000 -600000 0 1 9 604 0 0 1 1 1 32 1 1 8 0 0 of_another\n",
+           thread, thread, thread, thread + 1);
+  play(script);
+  tg_range_end();
+  usleep(10000);
+  snprintf(script, sizeof script,
+           "runtime -5000000 -4900000 211 %d 605\n"
+           "kernel -3000000 -2000000 0 1 7 605 0 0 1 1 1 32 1 1 8 0 0 of_step\n",
+           thread);
+  play(script);
+  tg_step_end();
+  recording_close();
+  struct tg__columns *const t = recording_read(recording_path);
+  assert_around(t, find_slice(t, "forward", TG__CLASS_GPU_ANNOTATION, 7), "sooner", "later");
+  assert_around(t, find_slice(t, "forward", TG__CLASS_GPU_ANNOTATION, 8), "Memset (Device)", "Memset (Device)");
+  assert_around(t, find_slice(t, "ProfilerStep#3", TG__CLASS_GPU_ANNOTATION, 7), "of_step", "of_step");
+  int labels = 0;
+  for (uint32_t i = 0; i < t->slices.count; i++) labels += tg__slice_class(t, i) == TG__CLASS_GPU_ANNOTATION;
+  assert_int_equal(labels, 3);
+  tg__trace_free(t);
+}
+
 /* CUDA 13: longer records, the same fields. */
 static void test_version_13(void **state) {
   play("version 130500");
@@ -475,7 +498,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(test_proof, reset),
       cmocka_unit_test_setup(test_everything, reset),
-      cmocka_unit_test_setup(test_labels_on_streams, reset),
+      cmocka_unit_test_setup(test_labels, reset),
       cmocka_unit_test_setup(test_of_the_program_alone, reset),
       cmocka_unit_test_setup(test_kept_subscriber, reset),
       cmocka_unit_test_setup(test_taken_over, reset),
