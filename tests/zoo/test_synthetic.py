@@ -81,7 +81,7 @@ def test_a_graph_is_not_advised_to_become_one(tmp_path):
 
 def test_first_use_is_distinguished(tmp_path):
     _, notes = ask(tmp_path, zoo.warm_up())
-    assert any(n.startswith("left out, as it comes once: 1 calls load code") for n in notes), notes
+    assert any(n.startswith("left out, as it comes once: 1 call loads code") for n in notes), notes
 
 
 def test_a_toy_is_not_judged(tmp_path):
