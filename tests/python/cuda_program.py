@@ -1,4 +1,4 @@
-"""An operator that launches, with the stand-ins of tests/fake, recorded and exported: cuda_program.py FAKES OUT."""
+"""An operator in a label that launches, with the stand-ins of tests/fake: cuda_program.py FAKES OUT."""
 
 import ctypes
 import sys
@@ -35,6 +35,7 @@ library.impl("work", work, "CPU")
 recording = NativeRecording(out, _record.OPS | _record.CUDA, required=_record.OPS | _record.CUDA)
 recording.start()
 time.sleep(0.03)
-torch.ops.gpu.work(torch.zeros(2))
+with torch.profiler.record_function("batch"):
+    torch.ops.gpu.work(torch.zeros(2))
 recording.stop()
 tg.open(out).export(f"{out}.json")

@@ -40,6 +40,15 @@ def test_external_ids(events):
     assert len(set(ids)) == len(ids)
 
 
+def test_label_on_its_stream(events):
+    label, span = (one(events, cat=cat, name="batch") for cat in ("user_annotation", "gpu_user_annotation"))
+    first, second = one(events, name="first"), one(events, name="second")
+    assert (span["pid"], span["tid"]) == (0, 7)
+    assert span["args"]["External id"] == label["args"]["External id"] > 0
+    assert first["ts"] - span["ts"] == pytest.approx(0.001, abs=0.0006)  # a double is 0.0002 us coarse there
+    assert span["ts"] + span["dur"] - second["ts"] - second["dur"] == pytest.approx(0.001, abs=0.0006)
+
+
 def test_flows(events):
     launch = one(events, name="cudaLaunchKernel")
     start = one(events, cat="ac2g", ph="s")
