@@ -79,6 +79,7 @@ matrix: all ## the recorder's tests on other versions of torch and Python (sever
 gpu: package ## the CUDA recorder's promises on a GPU (docs/gpu.md); refuses without one. PART=name for one of them
 	$(Q)$(VENV)/python tests/gpu/gpu_promises.py $(PART)
 	$(Q)$(if $(PART),:,$(VENV)/python tests/gpu/gpu_memory.py)
+	$(Q)$(if $(PART),:,$(VENV)/python tests/gpu/gpu_ranges.py)
 
 clean: ## remove everything that was built (.venv stays)
 	rm -rf build build-* dist demo-out .pytest_cache .hypothesis

@@ -265,10 +265,7 @@ def export(folder: str) -> Any:
     for _ in range(3):
         step()
     ours, theirs = events_of("native", step, folder), events_of("torch", step, folder)
-    labels = [sorted(e["dur"] for e in x if e.get("cat") == "gpu_user_annotation") for x in (theirs, ours)]
-    near = len(labels[0]) == len(labels[1]) > 0 and all(abs(a - b) < 3 for a, b in zip(*labels, strict=True))
-    yield "gpu_user_annotation: lengths within 3 us", labels if not near else len(labels[1]), near
-    for category in (*DEVICE_WORK, "gpu_user_annotation", "cuda_runtime", "cuda_driver"):
+    for category in (*DEVICE_WORK, "cuda_runtime", "cuda_driver"):
         a, b = ([e for e in events if e.get("cat") == category] for events in (theirs, ours))
         for what, of in (
             ("names", lambda e: e["name"]),
