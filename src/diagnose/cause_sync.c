@@ -37,9 +37,8 @@ static const char *sync_advice(enum tg__sync_kind kind) {
           "Ask the event later (event.query), or let the stream wait for it (stream.wait_event), not the "
           "host.",
       [TG__SYNC_COPY] = "Copy from pinned memory with tensor.to(device, non_blocking=True).",
-      [TG__SYNC_FREE] =
-          "Keep the memory: no torch.cuda.empty_cache() in the loop; where the allocator releases it by "
-          "itself, less of it in use, or PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
+      [TG__SYNC_FREE] = "Keep the memory: no torch.cuda.empty_cache() in the loop; where the allocator releases it by "
+                        "itself, less of it in use, or PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
   };
   return advice[kind]
              ? advice[kind]

@@ -26,9 +26,7 @@ static int next(uint8_t *buffer, size_t valid, void **record) {
 
 static uint64_t events;
 
-static void take(void *context, const struct tg__cuda_event *e) {
-  events++;
-}
+static void take(void *context, const struct tg__cuda_event *e) { events++; }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
