@@ -129,7 +129,8 @@ static double first_over_next(const struct tg__step_cost *steps, size_t n) {
     sorted[at] = steps[i].thread_cpu_ns;
   }
   if (count < 2 || steps[0].thread_cpu_ns == TG_NULL_INT || sorted[0] == TG_NULL_INT) return 0;
-  const double median = ((double)sorted[(count - 1) / 2] + (double)sorted[count / 2]) / 2;
+  const size_t low = (count - 1) / 2, high = count / 2;
+  const double median = ((double)sorted[low] + (double)sorted[high]) / 2;
   return median > 0 ? (double)steps[0].thread_cpu_ns / median : 0;
 }
 
