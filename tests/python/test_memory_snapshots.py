@@ -88,6 +88,13 @@ def test_at_oom(cuda, tmp_path, caplog):
         assert len(cuda.observers) == 1
 
 
+def test_history_of_the_program_stays(cuda, tmp_path, monkeypatch):
+    snapshots.torch_module()._C._cuda_isHistoryEnabled = lambda: True
+    with tg.memory.snapshot_at_oom(tmp_path / "oom.pickle"):
+        pass
+    assert cuda.history == []
+
+
 def test_no_room(cuda, tmp_path, caplog):
     """Neither a large snapshot nor a folder that is not there reaches the program."""
     with caplog.at_level(logging.WARNING, "tachograph"):

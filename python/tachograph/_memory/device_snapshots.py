@@ -126,7 +126,8 @@ def snapshot_at_oom(
     with tg.memory.snapshot_at_oom("oom.pickle"):
         train()
 
-    max_entries: of the allocator's history before it, with Python stacks (0 = none); most_bytes: a larger snapshot is
+    max_entries: of the allocator's history before it, with Python stacks (0 = none; a history that is on already stays
+    as it is); most_bytes: a larger snapshot is
     left out. The program gets its own error as ever. Raises RuntimeError without a CUDA device."""
     global _target, _is_attached
     torch = _cuda()
@@ -135,12 +136,14 @@ def snapshot_at_oom(
     if not _is_attached:  # torch has no way to take an observer off again: without a target ours does nothing
         torch._C._cuda_attach_out_of_memory_observer(_observe)
         _is_attached = True
-    if max_entries:
+    is_recorded = getattr(torch._C, "_cuda_isHistoryEnabled", lambda: False)()  # by the program: it goes on as it is
+    ours = max_entries > 0 and not is_recorded
+    if ours:
         torch.cuda.memory._record_memory_history(max_entries=max_entries, stacks="python")
     _target = _Target(os.fspath(path), most_bytes)
     try:
         yield
     finally:
         _target = None
-        if max_entries:
+        if ours:
             torch.cuda.memory._record_memory_history(enabled=None)
