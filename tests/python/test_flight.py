@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 import urllib.error
 import urllib.request
 
@@ -276,3 +277,20 @@ def test_the_variable_starts_one_and_never_ends_a_program(tmp_path):
         done.returncode == 0 and "TACHOGRAPH_FLIGHT='budget=64Q': not recorded: budget='64Q' is no size" in done.stderr
     )
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_device_without_memory_that_the_program_catches(monkeypatch):
+    """Torch calls observers at each allocation that has no room: the recorder that runs is asked for a copy."""
+    observers, asked = [], []
+    torch = types.SimpleNamespace(
+        cuda=types.SimpleNamespace(is_initialized=lambda: True),
+        _C=types.SimpleNamespace(_cuda_attach_out_of_memory_observer=observers.append),
+    )
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setattr(ring_recorder, "_device_memory_watched", False)
+    monkeypatch.setattr(ring_recorder, "current", lambda: types.SimpleNamespace(request=lambda *w: asked.append(w)))
+    ring_recorder._watch_device_memory()
+    ring_recorder._watch_device_memory()
+    assert len(observers) == 1  # there is no way to take one off again
+    observers[0](0, 1 << 20, 512, 4096)
+    assert asked == [("oom", "device 0 has no memory: 1,048,576 bytes were asked for, 4,096 are free")]

@@ -379,8 +379,9 @@ def _watch_device_memory() -> None:
                 "oom", f"device {device} has no memory: {wanted:,} bytes were asked for, {free:,} are free"
             )
 
-    with contextlib.suppress(AttributeError):
-        torch._C._cuda_attachOutOfMemoryObserver(no_memory)
+    attach = getattr(torch._C, "_cuda_attach_out_of_memory_observer", None)  # a torch without CUDA has none
+    if attach is not None:
+        attach(no_memory)
 
 
 # ---- the public name, and the variable -----------------------------------------------------------------------
