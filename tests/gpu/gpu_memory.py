@@ -8,12 +8,11 @@ from __future__ import annotations
 import collections
 import json
 import sys
-import tempfile
 import threading
 from pathlib import Path
 from typing import Any
 
-from gpu_promises import train
+from gpu_promises import run_parts, train
 
 FIELDS = ("Device Type", "Device Id", "Bytes")
 
@@ -86,14 +85,5 @@ def promises(folder: str) -> Any:
     yield "memory: every thread", len(ours), len(ours) == 2000
 
 
-def main() -> int:
-    broken = 0
-    with tempfile.TemporaryDirectory() as folder:
-        for promise, figure, kept in promises(folder):
-            print(json.dumps({"part": "memory", "promise": promise, "figure": figure, "kept": kept}), flush=True)
-            broken += not kept
-    return int(broken > 0)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_parts({"memory": promises}, sys.argv[1:]))

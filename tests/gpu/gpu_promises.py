@@ -417,22 +417,28 @@ PARTS = {
 }
 
 
-def main(names: list[str]) -> int:
-    if names[:1] == ["--call"]:
-        globals()[names[1]](*names[2:])
-        return 0
-    unknown = [name for name in names if name not in PARTS]
-    reason = f"no such part: {unknown[0]}; there are {', '.join(PARTS)}" if unknown else refusal()
+def run_parts(parts: dict[str, Any], names: list[str]) -> int:
+    """Prints each promise of the parts named, or of all, as a line of JSON. → the exit status: 1 when one is broken, 2
+    where nothing can be measured."""
+    unknown = [name for name in names if name not in parts]
+    reason = f"no such part: {unknown[0]}; there are {', '.join(parts)}" if unknown else refusal()
     if reason:
         print(f"make gpu: {reason}", file=sys.stderr)
         return 2
     broken = 0
     with tempfile.TemporaryDirectory() as folder:
-        for name in names or PARTS:
-            for promise, figure, kept in PARTS[name](folder):
+        for name in names or parts:
+            for promise, figure, kept in parts[name](folder):
                 print(json.dumps({"part": name, "promise": promise, "figure": figure, "kept": kept}), flush=True)
                 broken += not kept
     return int(broken > 0)
+
+
+def main(names: list[str]) -> int:
+    if names[:1] == ["--call"]:
+        globals()[names[1]](*names[2:])
+        return 0
+    return run_parts(PARTS, names)
 
 
 if __name__ == "__main__":

@@ -9,11 +9,10 @@ from __future__ import annotations
 import collections
 import json
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
-from gpu_promises import DEVICE_WORK, recorded, refusal
+from gpu_promises import DEVICE_WORK, recorded, run_parts
 
 STEPS, WITHIN_US = 10, 10.0
 Spans = dict[tuple[str, int, int], list[tuple[float, float]]]
@@ -124,18 +123,5 @@ def promises(folder: str) -> Any:
     yield "labels on streams: carry the id of their label", [carried, len(spans)], carried == len(spans) > 0
 
 
-def main() -> int:
-    reason = refusal()
-    if reason:
-        print(f"gpu_ranges: {reason}", file=sys.stderr)
-        return 2
-    broken = 0
-    with tempfile.TemporaryDirectory() as folder:
-        for promise, figure, kept in promises(folder):
-            print(json.dumps({"part": "labels", "promise": promise, "figure": figure, "kept": kept}), flush=True)
-            broken += not kept
-    return int(broken > 0)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_parts({"labels": promises}, sys.argv[1:]))
