@@ -2,8 +2,8 @@
  *
  *   dictionaries (import_raw_dict.c, import_raw_inputs.c) → texts, shapes, frames, each resolved once
  *   record chunks (import_raw_records.c), many at a time  → import records and their packed args
- *   import_raw_rows.c                                     → memory totals, module spans, names of threads, the
- *                                                         recording itself
+ *   import_raw_modules.c                                  → calls of modules, where none were recorded
+ *   import_raw_rows.c                                     → names of threads, the recording itself
  *
  * What comes out is what Kineto would have written, as far as it does not depend on the order of all events: ids of
  * events and flows are added by the exporter. */
@@ -276,8 +276,9 @@ void tg__raw_device_rows(struct tg__raw *w, const struct tg__raw_job *jobs,
                          size_t count); /* names of devices and streams: import_raw_device.c */
 void tg__raw_label_rows(struct tg__raw *w, const struct tg__raw_job *jobs,
                         size_t count); /* labels on streams: import_raw_labels.c */
+void tg__raw_gather_runs(struct tg__raw_job *out, const struct tg__raw_chunk *chunk); /* import_raw_modules.c */
 void tg__raw_module_rows(struct tg__raw *w, const struct tg__raw_job *jobs,
-                         size_t count);                     /* where none were recorded */
+                         size_t count);                     /* of the runs of all chunks: where none were recorded */
 void tg__raw_tail_rows(struct tg__raw *w, int64_t last_ns); /* the recording itself */
 void tg__raw_document(struct tg__raw *w);                   /* members beside the events */
 

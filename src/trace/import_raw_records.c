@@ -39,7 +39,6 @@ struct job { /* the private half of a tg__raw_job */
     uint32_t layout, set, schema; /* schema TG_NONE = empty */
   } schemas[SCHEMA_CACHE];
   uint16_t cats[256]; /* by scope; UINT16_MAX = not known yet */
-  uint64_t top_start; /* of the operator around the records being gathered into runs */
 };
 
 /* The values of one event on their way into the pool. */
@@ -463,39 +462,6 @@ static void take_record(struct job *j, const struct tg__raw_record *r, uint64_t 
   out->phases[ph]++;
 }
 
-/* ---- modules, where none were recorded ------------------------------------------------------- */
-
-static bool add_run(struct tg__raw_job *out, uint32_t module, const struct tg__raw_record *r, uint64_t dur_ticks) {
-  struct tg__raw_run *const last = out->run_count ? &out->runs[out->run_count - 1] : NULL;
-  if (last && last->module == module) { /* going back in time */
-    if (r->start_ticks < last->start_ticks) last->start_ticks = r->start_ticks;
-    return true;
-  }
-  if (!tg__grow((void **)&out->runs, &out->run_cap, out->run_count + 1, sizeof *out->runs)) return false;
-  out->runs[out->run_count++] = (struct tg__raw_run){r->start_ticks, r->start_ticks + dur_ticks, module};
-  return true;
-}
-
-/* Records lie in the order of their ends, so going back through them an operator comes before what ran inside it,
- * which is passed over: its module is that of the outer one. What runs outside of all frames ends the calls before
- * it. */
-static void gather_runs(struct job *j, const struct tg__raw_chunk *chunk) {
-  struct tg__raw_record r;
-  uint64_t dur, inside_from = UINT64_MAX;
-  bool torn;
-  for (uint32_t i = chunk->count; i-- > 0 && !j->out->no_memory;) {
-    tg__raw_record_read(chunk->records + (size_t)i * TG_RAW_RECORD_BYTES, &r);
-    const bool op = r.scope == TG_RAW_OP || r.scope == TG_RAW_SCRIPT || r.scope == TG_RAW_USER;
-    if (!op || r.start_ticks >= inside_from) continue;
-    uint32_t at = i;
-    tg__raw_next(chunk, &at, &r, &dur, &torn);
-    if (dur > UINT64_MAX - r.start_ticks) continue;
-    if (r.scope == TG_RAW_OP && r.stack) inside_from = r.start_ticks;
-    const uint32_t module = r.stack ? tg__raw_module_frame(j->raw, &j->scope, r.stack) : 0;
-    if (!add_run(j->out, module, &r, dur)) j->out->no_memory = true;
-  }
-}
-
 /* ---- one chunk ------------------------------------------------------------------------------- */
 
 static int64_t offset_of(const struct job *j, uint32_t record) {
@@ -564,7 +530,7 @@ static void take_chunk(struct job *j, const struct tg__raw_chunk *chunk) {
   }
   tg__free(o.keys);
   tg__free(o.order);
-  if (j->raw->module_count && !j->out->file->has_modules) gather_runs(j, chunk);
+  if (j->raw->module_count && !j->out->file->has_modules) tg__raw_gather_runs(j->out, chunk);
 }
 
 void tg__raw_job_run(void *jobs, size_t i) {

@@ -351,6 +351,32 @@ static void test_modules_from_operators(void **state) {
   tg__trace_free(t);
 }
 
+/* A model that does everything inside of itself is called once a step: the start of a step ends the call. */
+static void test_modules_from_operators_of_steps(void **state) {
+  begin_program(TG_RECORD_MODULES);
+  const struct tg__raw_record r[] = {
+      {.start_ticks = 300, .dur_ticks = 20, .name = 1, .stack = 3, .flags = VALID},
+      {.start_ticks = 330, .dur_ticks = 10, .name = 2, .stack = 2, .flags = VALID},
+      {.start_ticks = 290, .dur_ticks = 60, .name = 4, .scope = TG_RAW_STEP, .flags = VALID},
+      {.start_ticks = 360, .dur_ticks = 20, .name = 1, .stack = 3, .flags = VALID},
+      {.start_ticks = 385, .dur_ticks = 5, .name = 2, .stack = 3, .flags = VALID},
+      {.start_ticks = 350, .dur_ticks = 50, .name = 5, .scope = TG_RAW_STEP, .flags = VALID},
+  };
+  static const int64_t start[] = {300, 360}, dur[] = {40, 30};
+  raw_records(&file, 0, 6, r, 6, true);
+  struct tg__columns *const t = open_file();
+  uint32_t nets = 0;
+  for (uint32_t i = 0; i < t->slices.count; i++) {
+    if (!tg__str_eq(tg__name(t, t->slices.name[i]), TG_STR("nn.Module: Net_0"))) continue;
+    assert_true(nets < 2);
+    assert_int_equal(t->slices.start_ns[i], start[nets]);
+    assert_int_equal(t->slices.dur_ns[i], dur[nets]);
+    nets++;
+  }
+  assert_int_equal(nets, 2);
+  tg__trace_free(t);
+}
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 static void assert_memory(const struct tg__columns *t, int64_t ts, int64_t bytes, int64_t total, int64_t device,
@@ -553,6 +579,7 @@ int main(void) {
       cmocka_unit_test(test_details_that_are_missing),
       cmocka_unit_test(test_lines_of_stacks),
       cmocka_unit_test(test_modules_from_operators),
+      cmocka_unit_test(test_modules_from_operators_of_steps),
       cmocka_unit_test(test_memory_totals),
       cmocka_unit_test(test_early_allocation),
       cmocka_unit_test(test_forward_thread),
