@@ -315,8 +315,34 @@ static void test_checkpoint_that_is_forced_to_disk(void **state) {
   expect(&s, "sync-logging", 2000, 2000, "os.fsync at train.py(31): log", 31);
 }
 
+/* Steps of 300 us with 70 us of Python, in the middle of a step or where one ends and the next begins: there 30 us are
+ * the profiler's, and what is left is less than a place takes. */
+static struct scene short_steps(int64_t pause_at_us) {
+  struct scene s = {.m = mini_new()};
+  mini_rank(s.m, 0);
+  s.thread = mini_thread(s.m, 1, 10);
+  for (int i = 0; i < 4; i++) {
+    char name[32];
+    snprintf(name, sizeof name, "ProfilerStep#%d", i + 1);
+    s.at = i * 300 * US;
+    mini_slice(s.m, s.thread, "user_annotation", name, s.at, 300 * US);
+    call(&s, "aten::conv2d", pause_at_us + 70, 230, "train.py(9): serve");
+  }
+  return s;
+}
+
+static void test_profiler_between_steps(void **state) {
+  struct scene s = short_steps(-30);
+  expect_absent(&s, "slow-python-transform");
+  s = short_steps(100);
+  struct tg_table *t = ask(&s);
+  assert_int_equal(count(t, "slow-python-transform"), 1);
+  tg__table_free(t);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_profiler_between_steps),
       cmocka_unit_test(test_rows_of_a_batch),
       cmocka_unit_test(test_tiny_batches_with_what_follows),
       cmocka_unit_test(test_file_that_is_read_again),

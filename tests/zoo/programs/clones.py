@@ -17,7 +17,6 @@ class Careful(nn.Module):
         return x
 
 
-torch.set_num_threads(1)
 model = Careful()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.0, foreach=True)
 data = torch.randn(900, 500)
