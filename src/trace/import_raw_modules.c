@@ -1,6 +1,6 @@
 /* Calls of modules, where none were recorded: derived from the operators. Each operator's STACK entry names the module
  * that it ran in; a call lasts from the first to the last of the operators in a row that have it. Two calls one after
- * the other are told apart by what runs between them outside, or by the start of a step. */
+ * the other are distinguished by what runs between them outside, or by the start of a step. */
 #include "trace/import_raw.h"
 
 /* ---- runs of operators in one module, by chunk ----------------------------------------------- */
