@@ -80,6 +80,7 @@ gpu: package ## the CUDA recorder's promises on a GPU (docs/gpu.md); refuses wit
 	$(Q)$(VENV)/python tests/gpu/gpu_promises.py $(PART)
 	$(Q)$(if $(PART),:,$(VENV)/python tests/gpu/gpu_memory.py)
 	$(Q)$(if $(PART),:,$(VENV)/python tests/gpu/gpu_ranges.py)
+	$(Q)$(if $(PART),:,$(VENV)/python tests/gpu/gpu_graphs.py)
 
 clean: ## remove everything that was built (.venv stays)
 	rm -rf build build-* dist demo-out .pytest_cache .hypothesis

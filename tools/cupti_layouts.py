@@ -61,6 +61,15 @@ def layouts():
         )
 
 
+def callbacks():
+    """{struct: [(field, offset, member)]} of what callbacks are handed, and [(name, number)] of the callbacks."""
+    rows = defs.read(LIST)
+    structs = {}
+    for of, field, offset, member in (a for m, a in rows if m == "CUPTI_CALLBACK"):
+        structs.setdefault(of, []).append((field, int(offset), member))
+    return structs, [(name, int(number)) for name, number in (a for m, a in rows if m == "CUPTI_RESOURCE")]
+
+
 def program(header):
     """A program that prints the line of every struct that this header has."""
     text = (
@@ -75,6 +84,17 @@ def program(header):
         for name, _, _, member in fields:
             text += f'printf(" {name}=%zu:%zu", offsetof({c}, {member}), sizeof((({c} *)0)->{member}));\n'
         text += 'puts("");\n'
+    structs, functions = callbacks()
+    for struct, fields in structs.items():
+        c = f"CUpti_{struct}"
+        text += f'printf("%d CALLBACK {struct} %zu", CUPTI_API_VERSION, sizeof({c}));\n'
+        for name, _, member in fields:
+            text += f'printf(" {name}=%zu:%zu", offsetof({c}, {member}), sizeof((({c} *)0)->{member}));\n'
+        text += 'puts("");\n'
+    text += 'printf("%d RESOURCE CallbackIdResource 4", CUPTI_API_VERSION);\n'
+    for name, _ in functions:
+        text += f'printf(" {name}=%d:4", (int)CUPTI_CBID_RESOURCE_{name});\n'
+    text += 'puts("");\n'
     return text + "return 0;\n}\n"
 
 

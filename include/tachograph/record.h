@@ -93,6 +93,7 @@ struct tg_record_cuda_stats {
   uint64_t clock_error_ticks; /* where it does not: the error of the conversion, in ticks of the recorder's clock */
   uint64_t converted_times;   /* that came by CUPTI's own clock */
   uint64_t kernels, copies, fills, calls, waits; /* records of each */
+  uint64_t graph_nodes;                          /* of CUDA graphs that were captured or cloned meanwhile */
   uint64_t lost;                                 /* dropped by CUPTI, or for want of a buffer */
   uint64_t late;                                 /* came when nothing was recorded, in this process; not in a file */
   uint64_t callbacks;                            /* by CUPTI into the recorder, in this process: none for a launch */

@@ -7,6 +7,7 @@
  *   cuda_clock.c    CUPTI's times become ticks
  *   cuda_write.c    an event becomes a record of the recording, on the recorder's helper thread
  *   cuda_device.c   what a device is
+ *   cuda_graph.c    which operator captured a node of a CUDA graph
  *   cuda_nvml.c     load, memory, clocks and power of the devices
  *   cuda_proof.c    work that we know must come back as what it was, before any of it is believed
  *   cuda_source.c   the source: start, stop, and what became of it */
@@ -131,6 +132,15 @@ void tg__cuda_put_field(struct tg__cuda_entry *entry, enum tg__launch_field fiel
 
 /* CUPTI describes a device only to those who were there when its context was made, so the driver is asked. */
 void tg__cuda_devices_write(void);
+
+/* ---- CUDA graphs (cuda_graph.c) -------------------------------------------------------------- */
+
+enum { TG_CUPTI_RESOURCE = 3 }; /* the domain of callbacks about contexts, streams and graphs */
+/* From now on the capture of a node is noted. Without the subscriber, or in a CUPTI that cannot: nothing. */
+void tg__cuda_graph_start(void *subscriber);
+void tg__cuda_graph_stop(void *subscriber);
+void tg__cuda_graph_called(uint32_t function, const void *data); /* by CUPTI, on the thread that captures */
+uint64_t tg__cuda_graph_nodes(void);                             /* noted since the recording started */
 
 /* ---- devices as a whole (cuda_nvml.c) -------------------------------------------------------- */
 

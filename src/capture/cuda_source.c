@@ -21,11 +21,14 @@ static _Atomic uint64_t callbacks, lost;
 
 static _Thread_local bool is_detaching;
 
-/* No function is switched on for it while we record: the subscriber is the sign that this process is being recorded,
- * which other profilers respect. When we detach, it is called as a function of the driver begins and as it ends. */
+/* The subscriber is the sign that this process is being recorded, which other profilers respect. It is called when a
+ * node of a graph is captured, never for a launch; and when we detach, as a function of the driver begins and as it
+ * ends. */
 static void called_back(void *unused, uint32_t domain, uint32_t function, const void *data) {
   enum { AT_EXIT = 1 };
-  if (!is_detaching) {
+  if (domain == TG_CUPTI_RESOURCE) {
+    tg__cuda_graph_called(function, data);
+  } else if (!is_detaching) {
     atomic_fetch_add(&callbacks, 1);
   } else if (data && tg__at32(data) == AT_EXIT) {
     is_detaching = tg__cupti.cuptiFinalize() != 0;
@@ -158,12 +161,14 @@ static enum tg_err start_cuda(uint32_t features, struct tg_error *e) {
   atomic_store(&lost, 0);
   const enum tg_err err = open_cuda(features & TG_RECORD_CUDA_WAITS, e);
   if (err) close_cuda(drop_buffer, false);
+  if (!err) tg__cuda_graph_start(subscriber);
   if (!err) tg__cuda_devices_write();
   if (!err) tg__cuda_nvml_start();
   return err;
 }
 
 static void stop_cuda(void) {
+  tg__cuda_graph_stop(subscriber);
   tg__cuda_write_stop();
   tg__cuda_clock_tick();
   close_cuda(take_buffer, false);
@@ -221,6 +226,7 @@ void tg_record_cuda(struct tg_record_cuda_stats *out) {
                                        .fills = w.fills,
                                        .calls = w.calls,
                                        .waits = w.waits,
+                                       .graph_nodes = tg__cuda_graph_nodes(),
                                        .lost = atomic_load(&lost),
                                        .late = tg__cuda_pool_late(),
                                        .callbacks = atomic_load(&callbacks),

@@ -139,7 +139,7 @@ struct tg__words { /* the dictionaries of a thread (dictionary.c) */
   struct tg__word *table;
   uint32_t cap, count;
   struct tg__words_block *text, *stacks; /* of the words; those of stacks apart, so that they can be dropped */
-  uint32_t next_id[TG_RAW_D_DEVICE + 1];
+  uint32_t next_id[TG_RAW_D_GRAPH_NODE + 1];
   uint64_t no_room[2]; /* tg__session.room when there was none; [1]: for stacks */
   /* Where they begin: a thread that has a state has room for some names, whatever the budget says. */
   struct tg__word first_table[TG_FIRST_WORDS];

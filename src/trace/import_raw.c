@@ -223,6 +223,8 @@ static void release(struct tg__raw *w, struct jobs *jobs) {
   tg__free(w->layouts);
   tg__free(w->launches);
   tg__free(w->devices);
+  tg__free(w->nodes);
+  tg__map_free(&w->node_of);
   tg__map_free(&w->layout_index);
   tg__lock_free(w->lock);
   if (w->parser) tg__parser_free(w->parser);

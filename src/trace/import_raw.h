@@ -46,7 +46,7 @@ struct tg__raw_table { /* id → number */
   size_t near_cap, seen;
   struct tg__map far; /* ids that are not dense */
 };
-enum { TG__RAW_TABLES = TG_RAW_D_DEVICE + 1 };
+enum { TG__RAW_TABLES = TG_RAW_D_GRAPH_NODE + 1 };
 struct tg__raw_part { /* dictionaries of one thread, or of all threads of a file */
   uint32_t number;
   struct tg__raw_table tables[TG__RAW_TABLES];
@@ -77,7 +77,14 @@ struct tg__raw_module {
 struct tg__raw_launch {        /* where and how a device did something */
   struct tg__raw_shape values; /* after tg__raw_pack_launches */
   int64_t device, stream;
+  const struct tg__raw_file *file;
   struct tg__str blob; /* the entry */
+};
+struct tg__raw_node { /* of a CUDA graph */
+  const struct tg__raw_file *file;
+  uint64_t number, from;      /* from: the node that it was cloned from, 0 = none */
+  uint32_t part, name, stack; /* of the operator that captured it: ids in the dictionaries of that thread */
+  uint32_t next;              /* node of the same number in another file, TG_NONE = none */
 };
 struct tg__raw_device {
   int64_t number;
@@ -131,7 +138,9 @@ struct tg__raw {
   struct tg__raw_layout *layouts;
   struct tg__raw_launch *launches;
   struct tg__raw_device *devices;
-  size_t launch_count, launch_cap, device_count, device_cap;
+  struct tg__raw_node *nodes;
+  struct tg__map node_of; /* number → the newest of that number */
+  size_t launch_count, launch_cap, device_count, device_cap, node_count, node_cap;
   size_t name_count, name_cap, shape_count, shape_cap, frame_count, frame_cap, module_count, module_cap, forward_count,
       forward_cap, layout_count, layout_cap;
   struct tg__map layout_index; /* hash of fields → layout, chained */
@@ -187,12 +196,32 @@ bool tg__raw_pack_values(struct tg__raw *w, const struct tg__packed_val *vals, s
 
 /* The number of a LAUNCH or DEVICE entry in w->launches or w->devices; TG_NONE: not taken (out of memory, or, *bad, not
  * readable). */
-uint32_t tg__raw_take_launch(struct tg__raw *w, struct tg__str blob, bool *bad);
+uint32_t tg__raw_take_launch(struct tg__raw *w, const struct tg__raw_file *f, struct tg__str blob, bool *bad);
 uint32_t tg__raw_take_device(struct tg__raw *w, struct tg__str blob, bool *bad);
+struct tg__raw_fields { /* of an entry */
+  int64_t value[64];    /* by enum tg__launch_field */
+  uint64_t present;     /* bits */
+  struct tg__str name;
+};
+static inline bool tg__raw_has(const struct tg__raw_fields *f, enum tg__launch_field field) {
+  return f->present >> field & 1;
+}
+bool tg__raw_read_fields(struct tg__str blob, struct tg__raw_fields *f); /* false: not readable */
 void tg__raw_pack_launches(struct tg__raw *w); /* when all dictionaries are read: devices may come behind launches */
 /* As the args of such an event say it: bytes in a time, in GB/s, as a decimal number. */
 struct tg__packed_val tg__raw_bandwidth(int64_t bytes, int64_t dur_ns);
 void tg__raw_device_member(struct tg__raw *w, struct tg__out *json); /* deviceProperties, as Kineto writes it */
+
+/* ---- CUDA graphs (import_raw_graph.c) -------------------------------------------------------- */
+
+/* A GRAPH_NODE entry in w->nodes; as tg__raw_take_launch. part: of the thread that captured it. */
+uint32_t tg__raw_take_node(struct tg__raw *w, const struct tg__raw_file *f, uint32_t part,
+                           const struct tg__raw_entry *entry, bool *bad);
+struct tg__raw_captured { /* string ids, TG_NONE = not known */
+  uint32_t op, module, stack;
+};
+/* What captured the node that this one was cloned from. When all dictionaries are read. */
+struct tg__raw_captured tg__raw_captured_by(struct tg__raw *w, const struct tg__raw_file *f, uint64_t node);
 
 /* ---- records (import_raw_records.c) ---------------------------------------------------------- */
 

@@ -4,18 +4,11 @@
 
 /* ---- entries --------------------------------------------------------------------------------- */
 
-enum { FIELDS = 64 };
-struct fields {
-  int64_t value[FIELDS];
-  uint64_t present; /* bits */
-  struct tg__str name;
-};
+enum { FIELDS = sizeof((struct tg__raw_fields *)0)->value / sizeof(int64_t) };
 
-static bool has(const struct fields *f, enum tg__launch_field field) { return f->present >> field & 1; }
-
-static bool read_fields(struct tg__str blob, struct fields *f) {
+bool tg__raw_read_fields(struct tg__str blob, struct tg__raw_fields *f) {
   struct tg__bytes b = {.p = (const uint8_t *)blob.ptr, .end = (const uint8_t *)blob.ptr + blob.len};
-  *f = (struct fields){0};
+  *f = (struct tg__raw_fields){0};
   while (b.p < b.end && !b.broken) {
     const uint8_t field = tg__take8(&b);
     const int64_t value = (int64_t)tg__take64(&b);
@@ -86,8 +79,8 @@ static int64_t millionths(__int128 n, int64_t of) {
 static bool is_size(int64_t n) { return n > 0 && n <= INT32_MAX; }
 
 /* blocks per SM, warps per SM, est. achieved occupancy %: as torch's collector computes them. */
-static void add_loads(struct values *v, const struct tg__raw_device *d, const struct fields *f, const int64_t grid[3],
-                      const int64_t block[3]) {
+static void add_loads(struct values *v, const struct tg__raw_device *d, const struct tg__raw_fields *f,
+                      const int64_t grid[3], const int64_t block[3]) {
   bool are_sizes = true;
   for (int i = 0; i < 3; i++) are_sizes = are_sizes && is_size(grid[i]) && is_size(block[i]);
   if (!d || !are_sizes || !is_size(d->MULTIPROCESSORS) || !is_size(d->WARP) || !is_size(d->MOST_WARPS)) return;
@@ -105,7 +98,7 @@ static void add_loads(struct values *v, const struct tg__raw_device *d, const st
   add_value(v, TG__K_OCCUPANCY, TG__KIND_INT, (int64_t)((double)share * 100 + 0.5), 0);
 }
 
-static void add_kernel(struct tg__raw *w, struct values *v, const struct fields *f) {
+static void add_kernel(struct tg__raw *w, struct values *v, const struct tg__raw_fields *f) {
   const int64_t *const grid = &f->value[TG_LAUNCH_GRID_X], *const block = &f->value[TG_LAUNCH_BLOCK_X];
   add_value(v, TG__K_QUEUED, TG__KIND_INT, 0, 0); /* torch's collector never asks CUPTI for that time either */
   add_value(v, TG__K_REGISTERS, TG__KIND_INT, f->value[TG_LAUNCH_REGISTERS], 0);
@@ -113,49 +106,57 @@ static void add_kernel(struct tg__raw *w, struct values *v, const struct fields 
   add_loads(v, find_device(w, f->value[TG_LAUNCH_DEVICE]), f, grid, block);
   add_three(w, v, TG__K_GRID, grid);
   add_three(w, v, TG__K_BLOCK, block);
-  if (has(f, TG_LAUNCH_PRIORITY)) add_value(v, TG__K_PRIORITY, TG__KIND_INT, f->value[TG_LAUNCH_PRIORITY], 0);
+  if (tg__raw_has(f, TG_LAUNCH_PRIORITY)) add_value(v, TG__K_PRIORITY, TG__KIND_INT, f->value[TG_LAUNCH_PRIORITY], 0);
 }
 
-static void add_wait(struct values *v, const struct fields *f) {
+static void add_wait(struct values *v, const struct tg__raw_fields *f) {
   static const uint32_t kinds[] = {TG__K_UNKNOWN_SYNC, TG__K_EVENT_SYNC, TG__K_STREAM_WAIT_EVENT, TG__K_STREAM_SYNC,
                                    TG__K_CONTEXT_SYNC};
   const int64_t kind = f->value[TG_LAUNCH_SYNC_KIND];
   const bool is_known = kind >= 0 && kind < (int64_t)(sizeof kinds / sizeof *kinds);
   add_value(v, TG__K_CUDA_SYNC_KIND, TG__KIND_STR, kinds[is_known ? kind : 0], 0);
-  if (!has(f, TG_LAUNCH_EVENT)) return;
+  if (!tg__raw_has(f, TG_LAUNCH_EVENT)) return;
   add_value(v, TG__K_WAIT_ON_STREAM, TG__KIND_INT, f->value[TG_LAUNCH_EVENT_STREAM], 0);
   add_value(v, TG__K_WAIT_ON_EVENT, TG__KIND_INT, f->value[TG_LAUNCH_EVENT], 0);
 }
 
-uint32_t tg__raw_take_launch(struct tg__raw *w, struct tg__str blob, bool *bad) {
-  struct fields f;
-  *bad = !read_fields(blob, &f);
+uint32_t tg__raw_take_launch(struct tg__raw *w, const struct tg__raw_file *file, struct tg__str blob, bool *bad) {
+  struct tg__raw_fields f;
+  *bad = !tg__raw_read_fields(blob, &f);
   if (*bad || !tg__grow((void **)&w->launches, &w->launch_cap, w->launch_count + 1, sizeof *w->launches))
     return TG_NONE;
   char *const copy = tg__arena_get(&w->trace->arena, blob.len + 1);
   if (!copy) return TG_NONE;
   memcpy(copy, blob.ptr, blob.len);
   w->launches[w->launch_count] = (struct tg__raw_launch){
-      .device = f.value[TG_LAUNCH_DEVICE], .stream = f.value[TG_LAUNCH_STREAM], .blob = {copy, blob.len}};
+      .device = f.value[TG_LAUNCH_DEVICE], .stream = f.value[TG_LAUNCH_STREAM], .file = file, .blob = {copy, blob.len}};
   return (uint32_t)w->launch_count++;
 }
 
+static void add_captured(struct tg__raw *w, struct values *v, const struct tg__raw_launch *launch, uint64_t node) {
+  const struct tg__raw_captured c = tg__raw_captured_by(w, launch->file, node);
+  if (c.op != TG_NONE) add_value(v, TG__K_CAPTURED_OP, TG__KIND_STR, c.op, 0);
+  if (c.module != TG_NONE) add_value(v, TG__K_CAPTURED_MODULE, TG__KIND_STR, c.module, 0);
+  if (c.stack != TG_NONE) add_value(v, TG__K_CAPTURED_STACK, TG__KIND_STR, c.stack, 0);
+}
+
 static void pack_launch(struct tg__raw *w, struct tg__raw_launch *launch) {
-  struct fields f;
+  struct tg__raw_fields f;
   struct values v = {.count = 0};
-  if (!read_fields(launch->blob, &f)) return;
+  if (!tg__raw_read_fields(launch->blob, &f)) return;
   add_value(&v, TG__K_DEVICE, TG__KIND_INT, launch->device, 0);
   add_value(&v, TG__K_CONTEXT, TG__KIND_INT, f.value[TG_LAUNCH_CONTEXT], 0);
   add_value(&v, TG__K_STREAM, TG__KIND_INT, launch->stream, 0);
-  if (has(&f, TG_LAUNCH_GRID_X)) add_kernel(w, &v, &f);
-  if (has(&f, TG_LAUNCH_SYNC_KIND)) add_wait(&v, &f);
-  if (has(&f, TG_LAUNCH_FROM_DEVICE)) {
+  if (tg__raw_has(&f, TG_LAUNCH_GRID_X)) add_kernel(w, &v, &f);
+  if (tg__raw_has(&f, TG_LAUNCH_SYNC_KIND)) add_wait(&v, &f);
+  if (tg__raw_has(&f, TG_LAUNCH_FROM_DEVICE)) {
     add_value(&v, TG__K_FROM_DEVICE, TG__KIND_INT, f.value[TG_LAUNCH_FROM_DEVICE], 0);
     add_value(&v, TG__K_TO_DEVICE, TG__KIND_INT, f.value[TG_LAUNCH_TO_DEVICE], 0);
   }
-  if (has(&f, TG_LAUNCH_GRAPH)) {
+  if (tg__raw_has(&f, TG_LAUNCH_GRAPH)) {
     add_value(&v, TG__K_GRAPH_ID, TG__KIND_INT, f.value[TG_LAUNCH_GRAPH], 0);
     add_value(&v, TG__K_GRAPH_NODE_ID, TG__KIND_INT, f.value[TG_LAUNCH_GRAPH_NODE], 0);
+    add_captured(w, &v, launch, (uint64_t)f.value[TG_LAUNCH_GRAPH_NODE]);
   }
   if (!w->no_memory && !tg__raw_pack_values(w, v.list, v.count, &launch->values)) w->no_memory = true;
 }
@@ -165,8 +166,8 @@ void tg__raw_pack_launches(struct tg__raw *w) {
 }
 
 uint32_t tg__raw_take_device(struct tg__raw *w, struct tg__str blob, bool *bad) {
-  struct fields f;
-  *bad = !read_fields(blob, &f);
+  struct tg__raw_fields f;
+  *bad = !tg__raw_read_fields(blob, &f);
   if (*bad || !tg__grow((void **)&w->devices, &w->device_cap, w->device_count + 1, sizeof *w->devices)) return TG_NONE;
   const uint32_t name = tg__raw_intern(w, f.name.len ? f.name.ptr : "", f.name.len);
   if (name == TG_NONE) return TG_NONE;

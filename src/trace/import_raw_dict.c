@@ -205,7 +205,8 @@ static uint32_t take_forward(struct tg__raw *w, const struct tg__raw_entry *entr
 }
 
 /* The number of an entry in its list; TG_NONE: not taken (out of memory, or, *bad, not readable). */
-static uint32_t take_entry(struct tg__raw *w, uint32_t kind, const struct tg__raw_entry *entry, bool *bad) {
+static uint32_t take_entry(struct tg__raw *w, const struct tg__raw_file *f, const struct tg__chunk *c, uint32_t kind,
+                           const struct tg__raw_entry *entry, bool *bad) {
   struct tg__raw_shape shape;
   switch (kind) {
   case TG_RAW_D_NAME:
@@ -217,9 +218,11 @@ static uint32_t take_entry(struct tg__raw *w, uint32_t kind, const struct tg__ra
   case TG_RAW_D_FORWARD:
     return take_forward(w, entry, bad);
   case TG_RAW_D_LAUNCH:
-    return tg__raw_take_launch(w, entry->text, bad);
+    return tg__raw_take_launch(w, f, entry->text, bad);
   case TG_RAW_D_DEVICE:
     return tg__raw_take_device(w, entry->text, bad);
+  case TG_RAW_D_GRAPH_NODE:
+    return tg__raw_take_node(w, f, c->part, entry, bad);
   case TG_RAW_D_THREAD:
     return tg__raw_intern(w, entry->text.ptr, entry->text.len);
   default: /* SHAPE */
@@ -248,7 +251,7 @@ void tg__raw_take_dictionary(struct tg__raw *w, struct tg__raw_file *f, const st
     if (kind == TG_RAW_D_META) {
       bad = !take_meta(w, entry.text);
     } else {
-      const uint32_t number = take_entry(w, kind, &entry, &bad);
+      const uint32_t number = take_entry(w, f, c, kind, &entry, &bad);
       if (!bad && (number == TG_NONE || !table_put(&part->tables[kind], entry.id, number))) w->no_memory = true;
     }
     if (bad) tg__raw_count_lost_chunk(w, f, c);

@@ -40,7 +40,7 @@ static struct {
   size_t name_count;
   struct device device[8];
 } set;
-static bool enabled[KINDS], is_subscribed, is_domain_on;
+static bool enabled[KINDS], is_subscribed, is_domain_on, is_called[32]; /* by function of the resource domain */
 static void (*call_back)(void *, uint32_t, uint32_t, const void *);
 static void (*requested)(uint8_t **, size_t *, size_t *);
 static void (*completed)(void *, uint32_t, uint8_t *, size_t, size_t);
@@ -327,6 +327,13 @@ static void put_kernels(int64_t count, int64_t every, int64_t dur, int64_t strea
   }
 }
 
+/* A node's address is its number. */
+static void call_of_graph(uint32_t function, uint64_t node, uint64_t from, uint64_t type) {
+  const uint64_t graph[7] = {1, from ? 1 : 0, node, from, type, 0, 0};
+  const uint64_t resource[3] = {1, 0, (uintptr_t)graph};
+  if (is_subscribed && is_called[function]) call_back(NULL, 3, function, resource);
+}
+
 /* ---- scripts --------------------------------------------------------------------------------- */
 
 static bool is_word(const char *word, const char *command) { return strcmp(word, command) == 0; }
@@ -357,6 +364,8 @@ static bool set_one(const char *word, const int64_t *n, const char *text) {
   if (is_word(word, "drop")) return set.drop = (size_t)n[0], true;
   if (is_word(word, "grow")) return set.grow[n[0] & 63] = (uint16_t)n[1], true;
   if (is_word(word, "hold")) return set.hold = true, true;
+  if (is_word(word, "capture")) return call_of_graph(13, (uint64_t)n[0], 0, (uint64_t)n[1]), true;
+  if (is_word(word, "clone")) return call_of_graph(20, (uint64_t)n[0], (uint64_t)n[1], (uint64_t)n[2]), true;
   if (!is_word(word, "function") || set.name_count == NAMES) return false;
   set.names[set.name_count].domain = (uint32_t)n[0];
   set.names[set.name_count].number = (uint32_t)n[1];
@@ -449,6 +458,7 @@ EXPORT uint64_t fake_number(const char *what) {
   uint64_t n = 0;
   for (int i = 0; i < KINDS && is_word(what, "enabled"); i++) n += enabled[i];
   if (is_word(what, "subscribed")) return is_subscribed;
+  for (int i = 0; i < 32 && is_word(what, "called"); i++) n += is_called[i];
   if (is_word(what, "requested")) return requests;
   if (is_word(what, "refused")) return refusals;
   if (is_word(what, "registered")) return registrations;
@@ -468,8 +478,17 @@ EXPORT int cuptiSubscribe(void **subscriber, void *callback, void *context) {
   return 0;
 }
 EXPORT int cuptiEnableDomain(uint32_t enable, void *subscriber, uint32_t domain) { return is_domain_on = enable, 0; }
+EXPORT int cuptiEnableCallback(uint32_t enable, void *subscriber, uint32_t domain, uint32_t function) {
+  if (domain == 3 && function < 32) is_called[function] = enable;
+  return 0;
+}
+EXPORT int cuptiGetGraphNodeId(const void *node, uint64_t *number) {
+  *number = (uintptr_t)node;
+  return node ? 0 : 1;
+}
 EXPORT int cuptiFinalize(void) {
   is_subscribed = is_domain_on = false;
+  memset(is_called, 0, sizeof is_called);
   requested = NULL;
   completed = NULL;
   stamp = NULL;

@@ -57,5 +57,7 @@ int main(int argc, char **argv) {
   write_input("raw-cut", 0, raw.bytes, open_at + 70);
   raw_file_make_full(&raw);
   write_input("raw-full", 0, raw.bytes, raw.len);
+  raw_file_make_device(&raw);
+  write_input("raw-device", 0, raw.bytes, raw.len);
   return 0;
 }

@@ -193,9 +193,9 @@ def one_inflation(who: str, folder: str) -> None:
     print(json.dumps([plain, on, statistics.median(step_ms(step) for _ in range(3))]))
 
 
-def in_a_process(function: str, *arguments: str) -> Any:
-    """What one of the functions here prints last, called in a process of its own; its status where it fails."""
-    command = [sys.executable, __file__, "--call", function, *arguments]
+def in_a_process(function: str, *arguments: str, script: str = __file__) -> Any:
+    """What a function of the script prints last, called in a process of its own; its status where it fails."""
+    command = [sys.executable, script, "--call", function, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     if done.returncode:
         raise RuntimeError(f"{function} ended with status {done.returncode}: {done.stderr[-600:]}")

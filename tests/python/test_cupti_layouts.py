@@ -9,7 +9,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
-from cupti_layouts import TABLE, layouts
+from cupti_layouts import TABLE, callbacks, layouts
 
 WIDTHS = {"uint8_t": 1, "uint16_t": 2, "uint32_t": 4, "uint64_t": 8, "uintptr_t": 8}
 WIDER = {("ENVIRONMENT", "FIRST")}  # the first word of a union
@@ -34,6 +34,15 @@ def test_layout(kind, struct, size, fields):
             at, width = places[name]
             assert at == offset, (version, name)
             assert width == WIDTHS[type_name] or (kind, name) in WIDER, (version, name)
+
+
+def test_callbacks():
+    structs, functions = callbacks()
+    for struct, fields in structs.items():
+        for version, _, places in measured()["CALLBACK", struct]:
+            assert {name: at for name, at, _ in fields} == {name: at for name, (at, _) in places.items()}, version
+    for version, _, numbers in measured()["RESOURCE", "CallbackIdResource"]:
+        assert dict(functions) == {name: number for name, (number, _) in numbers.items()}, version
 
 
 def test_both_versions_are_measured():

@@ -186,4 +186,89 @@ static inline void raw_file_make_full(struct raw_file *f) {
   raw_records(f, 1, 2, autograd, 1, false);
 }
 
+struct raw_fields { /* of a LAUNCH, DEVICE or GRAPH_NODE entry */
+  uint8_t bytes[256];
+  uint32_t len;
+};
+static inline void raw_field(struct raw_fields *x, enum tg__launch_field field, int64_t value) {
+  if (x->len + TG_LAUNCH_FIELD_BYTES > sizeof x->bytes) abort();
+  x->bytes[x->len] = (uint8_t)field;
+  tg__set64(x->bytes + x->len + 1, (uint64_t)value);
+  x->len += TG_LAUNCH_FIELD_BYTES;
+}
+static inline void raw_fields_entry(struct raw_file *f, uint32_t kind, uint32_t id, uint32_t parent,
+                                    const struct raw_fields *x) {
+  const struct tg__raw_entry entry = {id, parent, {(const char *)x->bytes, x->len}};
+  raw_dictionary(f, 0, kind, &entry, 1);
+}
+
+/* What a device did: a kernel of a graph whose node was captured and cloned, one whose node is a clone of itself, a
+ * copy, a wait, the call that launched. */
+static inline void raw_file_make_device(struct raw_file *f) {
+  enum { VALID = TG_RAW_F_VALID };
+  static const uint64_t clock[4] = {1000, 1000000, 3000, 1002000};
+  static const struct tg__raw_process process = {
+      .session = 5, .process = 4242, .parent = 1, .features = 8, .start_ns = 1000000, .stop_ns = 1003000};
+  static const struct tg__raw_entry names[] = {
+      {1, 0, TG_STR("aten::mm")}, {2, 0, TG_STR("gemm")}, {3, 0, TG_STR("cudaGraphLaunch")}};
+  static const struct tg__raw_entry frames[] = {{1, 0, TG_STR("a.py(3): f")}};
+  static const int64_t nodes[][2] = {{21, 11}, {60, 60}};
+  struct raw_fields device = {.len = 0}, captured = {.len = 0}, wait = {.len = 0};
+  raw_begin(f);
+  raw_process(f, &process);
+  raw_clock(f, clock, 2);
+  raw_dictionary(f, 0, TG_RAW_D_NAME, names, 3);
+  raw_dictionary(f, 0, TG_RAW_D_STACK, frames, 1);
+  raw_field(&device, TG_LAUNCH_DEVICE, 0);
+  raw_field(&device, TG_LAUNCH_MULTIPROCESSORS, 132);
+  raw_field(&device, TG_LAUNCH_WARP, 32);
+  raw_fields_entry(f, TG_RAW_D_DEVICE, 1, 0, &device);
+  raw_field(&captured, TG_LAUNCH_GRAPH_NODE, 11);
+  raw_field(&captured, TG_LAUNCH_OPERATOR, 1);
+  raw_fields_entry(f, TG_RAW_D_GRAPH_NODE, 1, 1, &captured);
+  for (uint32_t i = 0; i < 2; i++) {
+    struct raw_fields clone = {.len = 0}, launch = {.len = 0};
+    raw_field(&clone, TG_LAUNCH_GRAPH_NODE, nodes[i][0]);
+    raw_field(&clone, TG_LAUNCH_CLONED_FROM, nodes[i][1]);
+    raw_fields_entry(f, TG_RAW_D_GRAPH_NODE, i + 2, 0, &clone);
+    raw_field(&launch, TG_LAUNCH_DEVICE, 0);
+    raw_field(&launch, TG_LAUNCH_STREAM, 7);
+    raw_field(&launch, TG_LAUNCH_GRID_X, 4);
+    raw_field(&launch, TG_LAUNCH_GRAPH, 2);
+    raw_field(&launch, TG_LAUNCH_GRAPH_NODE, nodes[i][0]);
+    raw_fields_entry(f, TG_RAW_D_LAUNCH, i + 1, 0, &launch);
+  }
+  raw_field(&wait, TG_LAUNCH_DEVICE, 0);
+  raw_field(&wait, TG_LAUNCH_SYNC_KIND, 3);
+  raw_field(&wait, TG_LAUNCH_STREAM, 7);
+  raw_fields_entry(f, TG_RAW_D_LAUNCH, 3, 0, &wait);
+  const struct tg__raw_record records[] = {
+      {.start_ticks = 1100,
+       .dur_ticks = 50,
+       .name = 3,
+       .stack = 9,
+       .seq = 100,
+       .scope = TG_RAW_RUNTIME_CALL,
+       .flags = VALID},
+      {.start_ticks = 1200, .dur_ticks = 50, .name = 2, .shape = 1, .stack = 9, .scope = TG_RAW_KERNEL, .flags = VALID},
+      {.start_ticks = 1300, .dur_ticks = 50, .name = 2, .shape = 2, .stack = 9, .scope = TG_RAW_KERNEL, .flags = VALID},
+      {.start_ticks = 1400,
+       .dur_ticks = 50,
+       .name = 2,
+       .shape = 1,
+       .stack = 9,
+       .seq = 64,
+       .scope = TG_RAW_COPY,
+       .flags = VALID},
+      {.start_ticks = 1500,
+       .dur_ticks = 50,
+       .name = 2,
+       .shape = 3,
+       .stack = 9,
+       .scope = TG_RAW_DEVICE_SYNC,
+       .flags = VALID},
+  };
+  raw_records(f, 0, 8, records, 5, true);
+}
+
 #endif

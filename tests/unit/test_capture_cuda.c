@@ -12,6 +12,8 @@ static int (*fake_run)(const char *script);
 static void (*fake_reset)(void);
 static uint64_t (*fake_number)(const char *what);
 
+static const char op_key; /* its address is the key of an operator */
+
 static void *fake_symbol(void *library, const char *name) {
   void *const p = dlsym(library, name);
   if (!p) fail_msg("%s: %s", name, dlerror());
@@ -284,6 +286,65 @@ static void test_strange_clock(void **state) {
   assert_times("timed", 200000);
 }
 
+/* ---- graphs ---------------------------------------------------------------------------------- */
+
+static struct tg__str text_arg(const struct tg__columns *t, uint32_t slice, uint32_t key) {
+  return tg__name(t, tg__arg_str(t, t->slices.args[slice], key));
+}
+
+/* Node 11 is captured inside an operator, 12 outside of all; 21 and 31 are clones, 31 of a clone; 40 was captured
+ * before the recording; 50 is an empty node; a clone of itself ends nowhere. */
+static void test_nodes_of_graphs(void **state) {
+  start();
+  struct tg__thread *const thread = tg__thread();
+  struct tg__open *const op = tg__open_push(thread, &op_key);
+  assert_non_null(op);
+  *op = (struct tg__open){.key = &op_key,
+                          .start_ticks = tg__ticks(),
+                          .name = tg__name_intern(thread, "aten::mm"),
+                          .stack = tg__intern(thread, TG_RAW_D_STACK, 0, "net.py(3): forward", 18)};
+  play("capture 11 0\ncapture 50 5");
+  tg__record_put(thread, tg__open_pop(thread, &op_key), tg__ticks(), 0);
+  play("capture 12 0\nclone 21 11 0\nclone 31 21 0\nclone 60 60 0\n"
+       "kernel -9000 -8000 0 1 7 1 2 21 1 1 1 32 1 1 8 0 0 first\n"
+       "kernel -7000 -6000 0 1 7 1 3 31 1 1 1 32 1 1 8 0 0 second\n"
+       "kernel -5000 -4000 0 1 7 1 3 12 1 1 1 32 1 1 8 0 0 outside\n"
+       "kernel -3000 -2000 0 1 7 1 4 40 1 1 1 32 1 1 8 0 0 before\n"
+       "kernel -1000 -500 0 1 7 1 4 60 1 1 1 32 1 1 8 0 0 circle\nflush");
+  struct tg_record_cuda_stats stats;
+  tg_record_cuda(&stats);
+  assert_int_equal(stats.graph_nodes, 4); /* nothing is known of what ran around 12, and 50 does nothing */
+  assert_int_equal(stats.callbacks, 0);
+  assert_int_equal(fake_number("called"), 2);
+  recording_close();
+  assert_int_equal(fake_number("called"), 0);
+  struct tg__columns *const t = recording_read(recording_path);
+  static const char *const known[] = {"first", "second"}, *const unknown[] = {"outside", "before", "circle"};
+  for (int i = 0; i < 2; i++) {
+    const uint32_t k = find_slice(t, known[i], TG__CLASS_KERNEL, 7);
+    assert_true(tg__str_eq(text_arg(t, k, TG__K_CAPTURED_OP), TG_STR("aten::mm")));
+    assert_true(tg__str_eq(text_arg(t, k, TG__K_CAPTURED_STACK), TG_STR("net.py(3): forward")));
+  }
+  for (int i = 0; i < 3; i++) {
+    const uint32_t k = find_slice(t, unknown[i], TG__CLASS_KERNEL, 7);
+    assert_int_equal(tg__arg_str(t, t->slices.args[k], TG__K_CAPTURED_OP), TG_NONE);
+  }
+  tg__trace_free(t);
+}
+
+/* Torch's collector has CUPTI's one subscriber: kernels are recorded, and nothing is known of their nodes. */
+static void test_nodes_without_a_subscriber(void **state) {
+  play("busy 39");
+  start();
+  play("capture 11 0\nclone 21 11 0\nkernel -9000 -8000 0 1 7 1 2 21 1 1 1 32 1 1 8 0 0 first\nflush");
+  recording_close();
+  struct tg__columns *const t = recording_read(recording_path);
+  const uint32_t k = find_slice(t, "first", TG__CLASS_KERNEL, 7);
+  assert_int_equal(arg_of(t, k, TG__K_GRAPH_NODE_ID), 21);
+  assert_int_equal(tg__arg_str(t, t->slices.args[k], TG__K_CAPTURED_OP), TG_NONE);
+  tg__trace_free(t);
+}
+
 /* ---- refusals -------------------------------------------------------------------------------- */
 
 static void refused(const char *script, const char *words) {
@@ -499,6 +560,8 @@ int main(void) {
       cmocka_unit_test_setup(test_proof, reset),
       cmocka_unit_test_setup(test_everything, reset),
       cmocka_unit_test_setup(test_labels, reset),
+      cmocka_unit_test_setup(test_nodes_of_graphs, reset),
+      cmocka_unit_test_setup(test_nodes_without_a_subscriber, reset),
       cmocka_unit_test_setup(test_of_the_program_alone, reset),
       cmocka_unit_test_setup(test_kept_subscriber, reset),
       cmocka_unit_test_setup(test_taken_over, reset),

@@ -32,6 +32,7 @@ struct work {
   size_t count, cap;
   bool has_blocks, has_occupancy; /* some kernel states it */
   struct tg__tensor_names tensor;
+  struct tg__schema_mask captured; /* which events name the operator that captured them */
 };
 
 /* ---- args ------------------------------------------------------------------------------------ */
@@ -171,9 +172,12 @@ static struct row *find_kernel_row(struct work *w, uint32_t slice, uint32_t grou
   return &w->rows[*slot];
 }
 
-/* String id of the operator that launched it, where the grouping distinguishes operators. */
+/* String id of the operator that launched it, or captured it in a graph, where the grouping distinguishes operators. */
 static uint32_t op_of(const struct work *w, uint32_t slice) {
-  const uint32_t op = w->by == BY_OP || w->by == BY_CONFIG ? tg__launching_op(w->t, slice) : TG_NONE;
+  if (w->by != BY_OP && w->by != BY_CONFIG) return TG_NONE;
+  if (w->captured.any && tg__schema_mask_has(w->t, &w->captured, slice))
+    return tg__arg_str(w->t, w->t->slices.args[slice], TG__K_CAPTURED_OP);
+  const uint32_t op = tg__launching_op(w->t, slice);
   return op == TG_NONE ? TG_NONE : w->t->slices.name[op];
 }
 
@@ -298,12 +302,14 @@ enum tg_err tg__answer_kernels(const struct tg__columns *t, const struct tg__ask
   enum tg_err err = tg__ask_choice(a, "by", choices, sizeof choices / sizeof *choices, &by, e);
   if (err) return err;
   struct work w = {.t = t, .by = (enum by)by};
-  err = tg__paths_open(&w.groups, t) && tg__tensor_names_open(&w.tensor, t, tg__tensor_rules_of(a)) ? count_all(&w, a)
-                                                                                                    : TG_MEMORY;
+  const bool ready = tg__paths_open(&w.groups, t) && tg__tensor_names_open(&w.tensor, t, tg__tensor_rules_of(a)) &&
+                     tg__schema_mask_make(t, TG__K_CAPTURED_OP, &w.captured);
+  err = ready ? count_all(&w, a) : TG_MEMORY;
   if (!err) err = put_kernel_rows(&w, out);
   if (err) tg__no_memory(e, "summing up kernels");
   tg__paths_close(&w.groups);
   tg__tensor_names_close(&w.tensor);
+  tg__schema_mask_free(&w.captured);
   tg__map_free(&w.number_id);
   tg__map_free(&w.row_of);
   tg__free(w.numbers);

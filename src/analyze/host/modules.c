@@ -153,6 +153,26 @@ static void place_backward(struct tg__modules *m, uint32_t track) {
   }
 }
 
+/* ---- graphs ---------------------------------------------------------------------------------- */
+
+static uint64_t captured_key(const struct tg__modules *m, uint32_t slice) {
+  const uint32_t text = tg__arg_str(m->t, m->t->slices.args[slice], TG__K_CAPTURED_MODULE);
+  return (uint64_t)m->t->tracks[tg__slice_track(m->t, slice)].rank << 32 | text;
+}
+
+/* What a launched graph does was captured by operators of a step long before: their modules, as texts. */
+static bool place_captured(struct tg__modules *m, struct tg__reach reach) {
+  for (uint32_t i = reach.first_slice; m->captured.any && i < reach.end_slice; i++) {
+    if (!tg__schema_mask_has(m->t, &m->captured, i)) continue;
+    const uint64_t key = captured_key(m, i);
+    uint32_t *const place = tg__map_slot(&m->captured_place, key, TG_NONE);
+    if (!place) return false;
+    if (*place == TG_NONE && (uint32_t)key != TG_NONE)
+      *place = place_of_text(m, (uint32_t)(key >> 32), tg__name(m->t, (uint32_t)key));
+  }
+  return true;
+}
+
 /* ---- all together ---------------------------------------------------------------------------- */
 
 /* For what is no node, such as runtime calls outside of operators. */
@@ -185,8 +205,9 @@ enum tg_err tg__modules_open(struct tg__modules *m, const struct tg__columns *t,
   m->around = tg__alloc(((size_t)t->slices.count + 1) * sizeof *m->around);
   const bool ready = m->place && m->in_backward && m->around && tg__paths_open(&m->paths, t) &&
                      tg__schema_mask_make(t, TG__K_PYTHON_MODULE_ID, &m->module_id) &&
-                     tg__schema_mask_make(t, TG__K_MODULE_HIERARCHY, &m->hierarchy);
-  if (!ready || !place_forward(m, reach)) return TG_MEMORY;
+                     tg__schema_mask_make(t, TG__K_MODULE_HIERARCHY, &m->hierarchy) &&
+                     tg__schema_mask_make(t, TG__K_CAPTURED_MODULE, &m->captured);
+  if (!ready || !place_forward(m, reach) || !place_captured(m, reach)) return TG_MEMORY;
   for (uint32_t k = reach.first_track; k < reach.end_track; k++) place_backward(m, k);
   place_slices(m, reach);
   return m->paths.failed ? TG_MEMORY : TG_OK;
@@ -196,6 +217,8 @@ void tg__modules_close(struct tg__modules *m) {
   tg__paths_close(&m->paths);
   tg__schema_mask_free(&m->module_id);
   tg__schema_mask_free(&m->hierarchy);
+  tg__schema_mask_free(&m->captured);
+  tg__map_free(&m->captured_place);
   tg__free(m->place);
   tg__free(m->in_backward);
   tg__free(m->around);
@@ -206,6 +229,10 @@ void tg__modules_close(struct tg__modules *m) {
  */
 uint32_t tg__modules_of_device_work(const struct tg__modules *m, uint32_t slice, bool *backward) {
   *backward = false;
+  if (m->captured.any && tg__schema_mask_has(m->t, &m->captured, slice)) {
+    const uint32_t place = tg__map_get(&m->captured_place, captured_key(m, slice));
+    return place == TG_NONE ? 0 : place;
+  }
   const uint32_t call = tg__launch_of(m->t, slice), op = tg__launching_op(m->t, slice);
   uint32_t node = op == TG_NONE ? TG_NONE : m->tree->node_of[op];
   if (node == TG_NONE && call != TG_NONE)

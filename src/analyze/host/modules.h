@@ -12,11 +12,12 @@ struct tg__modules {
   const struct tg__columns *t;
   const struct tg__op_tree *tree;
   struct tg__paths paths;
-  struct tg__schema_mask module_id, hierarchy;
-  uint32_t *place;   /* by node: where it belongs */
-  bool *in_backward; /* by node: it does so by way of autograd */
-  uint32_t *around;  /* by slice: node of the innermost module frame around it, itself when it is one; TG_NONE */
-  bool any;          /* some frame or operator names a module */
+  struct tg__schema_mask module_id, hierarchy, captured;
+  struct tg__map captured_place; /* rank << 32 | text of the modules that captured a node of a graph → place */
+  uint32_t *place;               /* by node: where it belongs */
+  bool *in_backward;             /* by node: it does so by way of autograd */
+  uint32_t *around; /* by slice: node of the innermost module frame around it, itself when it is one; TG_NONE */
+  bool any;         /* some frame or operator names a module */
 };
 /* Might some event name a module? Seen without looking at events. */
 enum tg_err tg__modules_have_names(const struct tg__columns *t, bool *any);
