@@ -15,6 +15,7 @@
 
 #define TG_LIKELY(x) __builtin_expect(!!(x), 1)
 #define TG_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define TG_INLINE static inline __attribute__((always_inline))
 #define TG_NONE UINT32_MAX /* "no such index" in every uint32_t column */
 
 /* ---- errors (err.c) -------------------------------------------------------------------------- */

@@ -227,7 +227,7 @@ struct tg__chain *tg__chain_slow(struct tg__thread *t) {
 /* Are links 0…n-1 still what they were? The innermost of them is known to be a live frame, which makes its
  * `previous` one, and so on outwards: no address is followed before it is known to hold. Returns the outermost link
  * that runs elsewhere now (n = none), or TG_NONE when the frames themselves are others. */
-static inline __attribute__((always_inline)) uint32_t chain_check(const struct tg__chain *c, uint32_t n, bool lines) {
+TG_INLINE uint32_t chain_check(const struct tg__chain *c, uint32_t n, bool lines) {
   const struct tg__link *const links = c->links;
   uint32_t changed = n;
   for (uint32_t i = n; i-- > 0;) {
@@ -271,8 +271,7 @@ static uint32_t chain_rebuild(struct tg__chain *c, const struct tg__frame *inner
   return total - same;
 }
 
-static inline __attribute__((always_inline)) const struct tg__link *chain_look(struct tg__thread *t,
-                                                                               struct tg__chain *c, bool lines) {
+TG_INLINE const struct tg__link *chain_look(struct tg__thread *t, struct tg__chain *c, bool lines) {
   const PyThreadState *const thread = PyGILState_GetThisThreadState();
   const struct tg__frame *const innermost = TG_LIKELY(thread != NULL) ? tg__frame_innermost(thread) : NULL;
   if (!innermost) return NULL;

@@ -9,8 +9,6 @@
 
 #include <stdio.h>
 
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-
 /* ---- names ----------------------------------------------------------------------------------- */
 
 /* Per thread and session: numbers of the names that were met. Both tables in sets of four, a set of schemas is one
@@ -87,7 +85,7 @@ __attribute__((noinline)) static struct op_name schema_learn(struct tg__thread *
   return (struct op_name){fresh.id, fresh.inputs};
 }
 
-ALWAYS_INLINE bool same_text(const char *a, const char *b, size_t len) {
+TG_INLINE bool same_text(const char *a, const char *b, size_t len) {
   if (len < 8) return memcmp(a, b, len) == 0;
   for (size_t i = 0; i + 8 < len; i += 8)
     if (tg__at64(a + i) != tg__at64(b + i)) return false;
@@ -95,7 +93,7 @@ ALWAYS_INLINE bool same_text(const char *a, const char *b, size_t len) {
 }
 
 /* Distinguishes most texts: both ends and the length. */
-ALWAYS_INLINE uint64_t hash_ends(const char *text, size_t len) {
+TG_INLINE uint64_t hash_ends(const char *text, size_t len) {
   if (len >= 16) return tg__mix(tg__at64(text + len - 16) ^ tg__at64(text) ^ len << 56, tg__at64(text + len - 8));
   if (len >= 8) return tg__mix(tg__at64(text) ^ len << 56, tg__at64(text + len - 8));
   uint64_t word = 0;
@@ -119,7 +117,7 @@ __attribute__((noinline)) static uint32_t text_slow(struct tg__thread *t, struct
   return id;
 }
 
-ALWAYS_INLINE uint32_t text_id(struct tg__thread *t, struct names *n, const char *text, size_t len) {
+TG_INLINE uint32_t text_id(struct tg__thread *t, struct names *n, const char *text, size_t len) {
   const uint64_t hash = hash_ends(text, len);
   if (TG_LIKELY(n && len)) {
     const struct text_name *const set = n->texts[hash % TEXT_SETS];
@@ -131,7 +129,7 @@ ALWAYS_INLINE uint32_t text_id(struct tg__thread *t, struct names *n, const char
 }
 
 /* The std::string inside the object. Its text is the operation's own and gone when it ends. */
-ALWAYS_INLINE uint32_t string_id(struct tg__thread *t, struct names *n, const uint8_t *string, bool careful) {
+TG_INLINE uint32_t string_id(struct tg__thread *t, struct names *n, const uint8_t *string, bool careful) {
   const char *const text = (const char *)tg__at_pointer(string);
   const uint8_t *const length =
       TG_FACT(string_length) > 0 ? string + TG_FACT(string_length) : (const uint8_t *)text + TG_FACT(string_length);
@@ -141,7 +139,7 @@ ALWAYS_INLINE uint32_t string_id(struct tg__thread *t, struct names *n, const ui
   return text_id(t, n, text, len);
 }
 
-ALWAYS_INLINE struct op_name name_of(struct tg__thread *t, struct names *n, const uint8_t *rf, bool careful) {
+TG_INLINE struct op_name name_of(struct tg__thread *t, struct names *n, const uint8_t *rf, bool careful) {
   if (rf[TG_FACT(name_kind)] != 1) return (struct op_name){string_id(t, n, rf + TG_FACT(name), careful), UINT32_MAX};
   const void *const schema = tg__at_pointer(rf + TG_FACT(name));
   struct schema_name *const set = n ? n->schemas[((uintptr_t)schema * 0x9e3779b97f4a7c15u) >> 57] : NULL;
@@ -163,7 +161,7 @@ enum {
 
 /* Forward thread and Python stack of an autograd node as one number. One pass backward is one call in Python: mostly
  * the same pair again. */
-ALWAYS_INLINE uint32_t forward_entry(struct tg__thread *t, struct names *n, uint32_t thread, uint32_t stack) {
+TG_INLINE uint32_t forward_entry(struct tg__thread *t, struct names *n, uint32_t thread, uint32_t stack) {
   if (TG_LIKELY(n && n->forward_id && n->forward_thread == thread && n->forward_stack == stack)) return n->forward_id;
   char digits[16];
   const int len = snprintf(digits, sizeof digits, "%u", thread);
@@ -178,7 +176,7 @@ ALWAYS_INLINE uint32_t forward_entry(struct tg__thread *t, struct names *n, uint
 }
 
 /* The autograd engine puts a record of its own around each node; it lacks the sequence number of that node. */
-ALWAYS_INLINE void mark_engine_record(struct tg__thread *t, const struct tg__open *node) {
+TG_INLINE void mark_engine_record(struct tg__thread *t, const struct tg__open *node) {
   struct tg__open *const engine = t->depth > 1 ? &t->open[t->depth - 2] : NULL;
   if (!engine || engine->scope != TG_RAW_OP || engine->seq) return;
   engine->scope = TG_RAW_BACKWARD;
@@ -186,7 +184,7 @@ ALWAYS_INLINE void mark_engine_record(struct tg__thread *t, const struct tg__ope
   engine->stack = node->stack;
 }
 
-ALWAYS_INLINE void begin(const uint8_t *rf, const uint8_t scope, const int how) {
+TG_INLINE void begin(const uint8_t *rf, const uint8_t scope, const int how) {
   if ((how & TRIAL) && tg__torch_self() != tg__torch_trial.owner) return;
   struct tg__thread *const t = (how & TRIAL) ? tg__torch_trial.thread : tg__thread();
   struct tg__open *const o = t ? tg__open_push(t, rf) : NULL;

@@ -6,8 +6,6 @@
  * Layout of the result: format/inputs.def. */
 #include "capture/torch.h"
 
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-
 enum {
   SETS = 256, /* 8 bits of a key */
   WAYS = 8,
@@ -49,7 +47,7 @@ struct input_cursor {
 };
 enum { COMPARE = 1, CAREFUL = 2 }; /* how it walks; known when compiled */
 
-ALWAYS_INLINE bool put(struct input_cursor *w, const void *bytes, size_t len, int how) {
+TG_INLINE bool put(struct input_cursor *w, const void *bytes, size_t len, int how) {
   if (TG_UNLIKELY((size_t)(w->end - w->p) < len)) return false;
   if (how & COMPARE) {
     if (memcmp(w->p, bytes, len) != 0) return false;
@@ -59,12 +57,10 @@ ALWAYS_INLINE bool put(struct input_cursor *w, const void *bytes, size_t len, in
   w->p += len;
   return true;
 }
-ALWAYS_INLINE bool put8(struct input_cursor *w, uint8_t v, int how) { return put(w, &v, 1, how); }
-ALWAYS_INLINE bool put16(struct input_cursor *w, uint16_t v, int how) { return put(w, &v, 2, how); }
+TG_INLINE bool put8(struct input_cursor *w, uint8_t v, int how) { return put(w, &v, 1, how); }
+TG_INLINE bool put16(struct input_cursor *w, uint16_t v, int how) { return put(w, &v, 2, how); }
 
-ALWAYS_INLINE bool readable(const void *p, size_t len, int how) {
-  return !(how & CAREFUL) || tg__capture_can_read(p, len);
-}
+TG_INLINE bool readable(const void *p, size_t len, int how) { return !(how & CAREFUL) || tg__capture_can_read(p, len); }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
@@ -76,7 +72,7 @@ static bool is_strided(const void *class) {
   return false;
 }
 
-ALWAYS_INLINE bool put_words(struct input_cursor *w, const uint8_t *words, size_t count, int how) {
+TG_INLINE bool put_words(struct input_cursor *w, const uint8_t *words, size_t count, int how) {
   for (size_t i = 0; i < count; i++, words += 8, w->p += 8) {
     const uint64_t v = tg__at64(words);
     if (!(how & COMPARE))
@@ -87,7 +83,7 @@ ALWAYS_INLINE bool put_words(struct input_cursor *w, const uint8_t *words, size_
   return true;
 }
 
-ALWAYS_INLINE bool put_tensor(struct input_cursor *w, const uint8_t *impl, int how) {
+TG_INLINE bool put_tensor(struct input_cursor *w, const uint8_t *impl, int how) {
   if (!readable(impl, TENSOR_BYTES, how)) return put8(w, TG_INPUT_UNDEFINED, how);
   const uint8_t *const dims_at = impl + TG_FACT(tensor_dims);
   const uint64_t dims = tg__at64(dims_at);
@@ -137,10 +133,10 @@ void tg__torch_inputs_learn(void) {
     if ((uint32_t)list[i].kind < KINDS) kinds[list[i].kind] = list[i].input;
 }
 
-ALWAYS_INLINE uint8_t input_of(const uint8_t *value) { return kinds[tg__at32(value + TG_FACT(value_kind)) % KINDS]; }
+TG_INLINE uint8_t input_of(const uint8_t *value) { return kinds[tg__at32(value + TG_FACT(value_kind)) % KINDS]; }
 
 /* The text of an object; NULL when there is none that can be kept. */
-ALWAYS_INLINE const uint8_t *text_of(const uint8_t *object, uint64_t *len, int how) {
+TG_INLINE const uint8_t *text_of(const uint8_t *object, uint64_t *len, int how) {
   const uint8_t *const string = object + TG_FACT(string_text);
   *len = 0;
   if (!readable(string, 16, how)) return NULL;
@@ -152,7 +148,7 @@ ALWAYS_INLINE const uint8_t *text_of(const uint8_t *object, uint64_t *len, int h
   return text;
 }
 
-ALWAYS_INLINE bool put_string(struct input_cursor *w, const uint8_t *object, int how) {
+TG_INLINE bool put_string(struct input_cursor *w, const uint8_t *object, int how) {
   uint64_t len;
   const uint8_t *const text = text_of(object, &len, how);
   if (!text) return put8(w, TG_INPUT_OTHER, how);
@@ -161,15 +157,15 @@ ALWAYS_INLINE bool put_string(struct input_cursor *w, const uint8_t *object, int
 
 /* Once the values of a name are not kept any more, "some number" is equal to every number; what is compared may be
  * another name's. */
-ALWAYS_INLINE bool drops(const struct input_cursor *w, uint8_t dropped, int how) {
+TG_INLINE bool drops(const struct input_cursor *w, uint8_t dropped, int how) {
   return (how & COMPARE) ? w->p < w->end && *w->p == dropped && *w->fresh >= NEW_MAX : w->drop;
 }
 
-ALWAYS_INLINE bool put_bare_number(struct input_cursor *w, const uint8_t *value, uint8_t input, int how) {
+TG_INLINE bool put_bare_number(struct input_cursor *w, const uint8_t *value, uint8_t input, int how) {
   return input == TG_INPUT_BOOL ? put8(w, *value != 0, how) : put(w, value, 8, how);
 }
 
-ALWAYS_INLINE bool put_number(struct input_cursor *w, const uint8_t *value, uint8_t input, int how) {
+TG_INLINE bool put_number(struct input_cursor *w, const uint8_t *value, uint8_t input, int how) {
   if (TG_UNLIKELY(drops(w, TG_INPUT_SCALAR, how))) return put8(w, TG_INPUT_SCALAR, how);
   return put8(w, input, how) && put_bare_number(w, value, input, how);
 }
@@ -183,7 +179,7 @@ static bool all_are(const uint8_t *item, uint64_t count, uint8_t input) {
   return !count;
 }
 
-ALWAYS_INLINE bool put_numbers(struct input_cursor *w, const uint8_t *item, uint64_t count, uint8_t input, int how) {
+TG_INLINE bool put_numbers(struct input_cursor *w, const uint8_t *item, uint64_t count, uint8_t input, int how) {
   const uint8_t tag = input == TG_INPUT_INT      ? TG_INPUT_INT_LIST
                       : input == TG_INPUT_DOUBLE ? TG_INPUT_DOUBLE_LIST
                                                  : TG_INPUT_BOOL_LIST;
@@ -195,7 +191,7 @@ ALWAYS_INLINE bool put_numbers(struct input_cursor *w, const uint8_t *item, uint
   return true;
 }
 
-ALWAYS_INLINE bool put_strings(struct input_cursor *w, const uint8_t *item, uint64_t count, int how) {
+TG_INLINE bool put_strings(struct input_cursor *w, const uint8_t *item, uint64_t count, int how) {
   if (count > LIST_MAX || !all_are(item, count, TG_INPUT_STRING)) return put8(w, TG_INPUT_OTHER, how);
   if (!put8(w, TG_INPUT_STRING_LIST, how) || !put16(w, (uint16_t)count, how)) return false;
   for (; count; count--, item += VALUE) {
@@ -206,7 +202,7 @@ ALWAYS_INLINE bool put_strings(struct input_cursor *w, const uint8_t *item, uint
   return true;
 }
 
-ALWAYS_INLINE bool put_tensors(struct input_cursor *w, const uint8_t *item, uint64_t count, int how) {
+TG_INLINE bool put_tensors(struct input_cursor *w, const uint8_t *item, uint64_t count, int how) {
   if (!put8(w, TG_INPUT_TENSOR_LIST, how) || !put16(w, (uint16_t)count, how)) return false;
   for (; count; count--, item += VALUE)
     if (!put_tensor(w, tg__at_pointer(item), how)) return false;
@@ -215,7 +211,7 @@ ALWAYS_INLINE bool put_tensors(struct input_cursor *w, const uint8_t *item, uint
 
 /* Of lists of anything else only that they are something. torch calls every empty list but one of tensors a list of
  * numbers. */
-ALWAYS_INLINE bool put_list(struct input_cursor *w, const uint8_t *object, int how) {
+TG_INLINE bool put_list(struct input_cursor *w, const uint8_t *object, int how) {
   if (!readable(object + TG_FACT(list_items), 16, how) || !readable(object + TG_FACT(list_type), 8, how))
     return put8(w, TG_INPUT_OTHER, how);
   const uint8_t *const item = tg__at_pointer(object + TG_FACT(list_items));
@@ -228,7 +224,7 @@ ALWAYS_INLINE bool put_list(struct input_cursor *w, const uint8_t *object, int h
   return put8(w, input == TG_INPUT_SCALAR ? TG_INPUT_SCALAR_LIST : TG_INPUT_OTHER, how);
 }
 
-ALWAYS_INLINE bool put_value(struct input_cursor *w, const uint8_t *value, int how) {
+TG_INLINE bool put_value(struct input_cursor *w, const uint8_t *value, int how) {
   const uint8_t input = input_of(value);
   if (input == TG_INPUT_TENSOR) return put_tensor(w, tg__at_pointer(value), how);
   if (is_number(input)) return put_number(w, value, input, how);
@@ -239,9 +235,9 @@ ALWAYS_INLINE bool put_value(struct input_cursor *w, const uint8_t *value, int h
 
 /* ---- the walks ------------------------------------------------------------------------------- */
 
-ALWAYS_INLINE struct seen *seen_at(const struct inputs *c, uint32_t at) { return (struct seen *)(c->bytes + at); }
+TG_INLINE struct seen *seen_at(const struct inputs *c, uint32_t at) { return (struct seen *)(c->bytes + at); }
 
-ALWAYS_INLINE bool same_values(const uint8_t *value, uint32_t count, struct seen *s, const uint16_t *fresh) {
+TG_INLINE bool same_values(const uint8_t *value, uint32_t count, struct seen *s, const uint16_t *fresh) {
   struct input_cursor w = {.p = s->bytes, .end = s->bytes + s->len, .fresh = fresh};
   for (; count; count--, value += VALUE)
     if (!put_value(&w, value, COMPARE)) return false;
@@ -263,7 +259,7 @@ static bool write_values(const uint8_t *value, uint32_t count, struct input_curs
 
 /* A word that usually differs between inputs of one name, without looking at all of them. Only what has a meaning may
  * count: behind the last size of a tensor stands whatever was there before. */
-ALWAYS_INLINE uint64_t glance_at_tensor(const uint8_t *impl) {
+TG_INLINE uint64_t glance_at_tensor(const uint8_t *impl) {
   const uint8_t *const dims = impl + TG_FACT(tensor_dims);
   const uint64_t n = tg__at64(dims);
   if (TG_UNLIKELY(n * 8 + 8 > (uint64_t)TG_FACT(tensor_strides))) return n; /* the sizes lie elsewhere */
@@ -271,7 +267,7 @@ ALWAYS_INLINE uint64_t glance_at_tensor(const uint8_t *impl) {
          tg__at64(dims + (n + 1) / 2 * 8) << 32; /* the last one and the one in the middle */
 }
 
-ALWAYS_INLINE uint64_t glance_at_list(const uint8_t *object, bool tensors_only) {
+TG_INLINE uint64_t glance_at_list(const uint8_t *object, bool tensors_only) {
   const uint8_t *const item = tg__at_pointer(object + TG_FACT(list_items));
   const uint64_t bytes = (uint64_t)(tg__at_pointer(object + TG_FACT(list_items) + 8) - item);
   const uint8_t input = bytes ? input_of(item) : TG_INPUT_NONE;
@@ -280,14 +276,14 @@ ALWAYS_INLINE uint64_t glance_at_list(const uint8_t *object, bool tensors_only) 
                                                : bytes ^ tg__at64(item) << 8 ^ tg__at64(item + bytes - VALUE) << 32;
 }
 
-ALWAYS_INLINE uint64_t glance_at(const uint8_t *value, bool tensors_only) {
+TG_INLINE uint64_t glance_at(const uint8_t *value, bool tensors_only) {
   const uint8_t input = input_of(value);
   if (input == TG_INPUT_TENSOR) return glance_at_tensor(tg__at_pointer(value));
   if (input == TG_INPUT_INT_LIST) return glance_at_list(tg__at_pointer(value), tensors_only);
   return (input == TG_INPUT_INT || input == TG_INPUT_DOUBLE) && !tensors_only ? tg__at64(value) : 0;
 }
 
-ALWAYS_INLINE uint32_t key_of(const uint8_t *value, uint32_t count, uint32_t name, bool tensors_only) {
+TG_INLINE uint32_t key_of(const uint8_t *value, uint32_t count, uint32_t name, bool tensors_only) {
   uint64_t mixed = (uint64_t)name << 32 | count;
   for (uint32_t i = 0; i < count && i < 3; i++)
     mixed = (mixed << 21 | mixed >> 43) ^ glance_at(value + i * VALUE, tensors_only);

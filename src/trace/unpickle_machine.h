@@ -70,8 +70,7 @@ static inline bool tg__memo_find(const struct tg__machine *m, uint64_t at, struc
 
 /* One value without content of its own, from bytes that are all there; how many they are, 0 for another opcode.
  * LONG1 of a full word's bytes is one of them: addresses and times. */
-static inline __attribute__((always_inline)) size_t tg__plain_value(const struct tg__machine *m, const uint8_t *p,
-                                                                    struct tg__pickle_value *out) {
+TG_INLINE size_t tg__plain_value(const struct tg__machine *m, const uint8_t *p, struct tg__pickle_value *out) {
   *out = (struct tg__pickle_value){.kind = TG__PICKLE_INT};
   switch (*p) {
   case 'h':

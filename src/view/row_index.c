@@ -92,9 +92,8 @@ static void put_wide_distances(uint8_t *to, const uint32_t *ids, uint32_t n, uns
   }
 }
 
-static inline __attribute__((always_inline)) void put_block(struct tg__track_index *ix, struct tg__row_writer *w,
-                                                            uint32_t at, const uint32_t *ids, const int64_t *dur_ns,
-                                                            uint32_t n) {
+TG_INLINE void put_block(struct tg__track_index *ix, struct tg__row_writer *w, uint32_t at, const uint32_t *ids,
+                         const int64_t *dur_ns, uint32_t n) {
   uint8_t *const to = ix->distances + ix->distances_len;
   const struct block b = sum_up_block(ids, dur_ns, n, to);
   const uint32_t all = b.all_distances;
