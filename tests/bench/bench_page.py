@@ -7,13 +7,18 @@ Needs Playwright and chromium for what stands on the screen; without them those 
 its bound is measured three times and the best counts."""
 
 import argparse
+import base64
+import hashlib
 import json
 import os
 import pathlib
+import socket
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -201,6 +206,85 @@ class PageBench:
             self.ratio("frame, over one that draws 64 strips (p95)", figure, 3, "of work on the main thread")
             page.close()
 
+    def tiles_on_screen(self, browser, path):
+        """From the request for about 64 tiles, which a new view of so many rows needs, to the picture; beside an echo
+        of as many bytes."""
+
+        def figure():
+            with Server(self.binary, path) as server:
+                page = browser.new_page(viewport={"width": 1280, "height": 560})
+                page.goto(server.url + "#/timeline")
+                page.wait_for_selector(READY, timeout=120000)
+                page.locator(".timeline .rows").focus()
+                page.evaluate("tachographMeter.onScreen.length = 0")
+                for key in "wwdddwwaaawddddwaassddddssaa" * 2:
+                    page.keyboard.press(key)
+                    page.wait_for_timeout(150)
+                batches = [b for b in page.evaluate("tachographMeter.onScreen") if 48 <= b["tiles"] <= 80]
+                page.close()
+            size = int(statistics.median(b["bytes"] for b in batches))
+            return p95([b["ms"] for b in batches]) / 1000, self.echo(browser, size) + 0.03
+
+        self.ratio("tiles of a new view on screen, over an echo of them + 30 ms (p95)", figure, 1)
+
+    @staticmethod
+    def echo(browser, size):
+        """Seconds (p95) in which a page gets so many bytes from a server that has them ready."""
+        with EchoServer(size) as server:
+            page = browser.new_page()
+            took = p95(page.evaluate(ECHO, server.port))
+            page.close()
+        return took / 1000
+
+
+class EchoServer(threading.Thread):
+    """Answers every message on a WebSocket with the same bytes, for one client."""
+
+    GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # of RFC 6455
+
+    def __init__(self, size):
+        super().__init__(daemon=True)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.reply = struct.pack(">BBQ", 0x82, 127, size) + bytes(size)
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.listener.close()
+
+    def run(self):
+        client = self.listener.accept()[0]
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            head += client.recv(4096)
+        key = next(
+            line.split(b":")[1].strip() for line in head.split(b"\r\n") if line.lower().startswith(b"sec-websocket-key")
+        )
+        accept = base64.b64encode(hashlib.sha1(key + self.GUID).digest())
+        client.sendall(
+            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            b"Sec-WebSocket-Accept: " + accept + b"\r\n\r\n"
+        )
+        while client.recv(4096):  # a request is one short frame
+            client.sendall(self.reply)
+
+
+ECHO = """async port => {
+  const socket = new WebSocket(`ws://127.0.0.1:${port}`), times = [];
+  socket.binaryType = "arraybuffer";
+  await new Promise(done => socket.onopen = done);
+  for (let i = 0; i < 60; i++) {
+    const begin = performance.now();
+    await new Promise(done => { socket.onmessage = done; socket.send("x".repeat(100)); });
+    times.push(performance.now() - begin);
+  }
+  socket.close();
+  return times;
+}"""
 
 STRIPS = """() => {
   const canvas = document.createElement("canvas"), strips = document.createElement("canvas"), times = [];
@@ -257,7 +341,9 @@ def main():
         browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
         bench.load(browser, packed)  # warms the browser
         bench.overview(browser, grown, packed)
-        bench.frames(browser, bench.convert(bench.made("tracks-64.json", write_tracks)))
+        tracks = bench.convert(bench.made("tracks-64.json", write_tracks))
+        bench.frames(browser, tracks)
+        bench.tiles_on_screen(browser, tracks)
         browser.close()
 
 

@@ -18,6 +18,7 @@ export function decode(buffer) {
   const view = new DataView(buffer);
   if (buffer.byteLength < 24 || view.getUint32(4, true) !== buffer.byteLength) return null;
   const out = {
+    bytes: buffer.byteLength,
     trace: view.getUint32(8, true),
     generation: view.getUint32(12, true),
     level: view.getUint32(16, true),
@@ -78,6 +79,8 @@ export class TileStore {
     Object.assign(
         this,
         {server, trace, changed, mostBytes, bytes: 0, kept: new Map(), asked: new Set(), inFlight: 0, wanted: []});
+    this.arrived = [];  /* when the batches were asked for that have come and are not drawn yet */
+    this.onScreen = []; /* of the last batches: tiles, bytes, and ms from the request to the picture that has them */
   }
   key(level, row, tile) { return `${level}/${row}/${tile}`; }
 
@@ -134,6 +137,7 @@ export class TileStore {
           await this.server.tiles({trace: this.trace, level, tiles: batch.flatMap(([, row, tile]) => [row, tile])});
       for (const tile of reply.tiles) this.keep(level, tile);
       this.lastBatchMs = performance.now() - begin;
+      this.arrived.push({tiles: reply.tiles.length, bytes: reply.bytes, begin});
     } catch (error) {
       if (error.code === "loading") setTimeout(() => this.changed(), 200);
     } finally {
@@ -142,6 +146,14 @@ export class TileStore {
       this.changed();
       this.pump();
     }
+  }
+
+  /* The page has drawn everything that has come. */
+  drawn() {
+    const now = performance.now();
+    for (const {tiles, bytes, begin} of this.arrived) this.onScreen.push({tiles, bytes, ms: now - begin});
+    this.arrived = [];
+    if (this.onScreen.length > 200) this.onScreen.splice(0, this.onScreen.length - 200);
   }
 
   keep(level, tile) {

@@ -155,10 +155,12 @@ export class Timeline {
   measure(ms) {
     this.meter.push(ms);
     if (this.meter.length > 600) this.meter.shift();
+    this.store.drawn();
     globalThis.tachographMeter = {
       frames: this.meter,
       tiles: this.store.kept.size,
       batchMs: this.store.lastBatchMs,
+      onScreen: this.store.onScreen,
       inFlight: this.store.inFlight
     };
   }
