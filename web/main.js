@@ -84,10 +84,80 @@ class App {
     if (before && now && before.generation !== now.generation) {
       this.answers.forget();
       this.infos.clear();
-      this.show();
+      if (before.generation)
+        this.renew();
+      else
+        this.show();
     }
     if (now?.state === "ready" && before?.state !== "ready") this.loadFacts();
+    this.stateAt = performance.now();
+    this.remark(now?.remark);
+    if (now?.recording && !this.ticking) this.ticking = setInterval(() => this.drawBadge(), 1000);
     this.drawTop();
+  }
+
+  /* ---- a recording that goes on ---- */
+  /* It was read again: the page takes what is new and stays where it is. One at a time, and not under someone's hands.
+   */
+  async renew() {
+    this.renewDue = true;
+    if (this.renewing) return;
+    this.renewing = true;
+    while (this.renewDue) {
+      if (this.isInUse()) {
+        await new Promise((done) => setTimeout(done, 300));
+        continue;
+      }
+      this.renewDue = false;
+      this.loadFacts();
+      try {
+        await (this.renewPage ? this.renewPage(await this.info()) : this.redrawInPlace());
+      } catch (error) {
+        this.renewDue = error.code === "stale"; /* the next reading has come meanwhile */
+      }
+    }
+    this.renewing = false;
+  }
+  isInUse() {
+    const page = document.getElementById("page"), focus = document.activeElement;
+    return Boolean(
+        document.querySelector("dialog[open]") || (page.contains(focus) && focus.matches("input,textarea,select")) ||
+        (!getSelection().isCollapsed && page.contains(getSelection().anchorNode)));
+  }
+  async redrawInPlace() {
+    const round = this.round, page = PAGES[this.shownPage] ?? overview, box = document.getElementById("page");
+    if (page.stays) return;
+    const element = await page.draw(this.context());
+    await Promise.allSettled([...element.querySelectorAll("section")].map((section) => section.done));
+    if (round !== this.round) return;
+    const opened = [...box.querySelectorAll(".toggle-table[aria-expanded=true]")].map((b) => b.closest("[id]").id);
+    const scrolled = [box, ...box.querySelectorAll("[id]")]
+                         .filter((e) => e.scrollTop || e.scrollLeft)
+                         .map((e) => [e.id, e.scrollTop, e.scrollLeft]);
+    const focus = box.contains(document.activeElement) ? document.activeElement.closest("[id]")?.id : null;
+    replace(box, element);
+    for (const id of opened) document.getElementById(id)?.querySelector(".toggle-table")?.click();
+    for (const [id, top, left] of scrolled) document.getElementById(id)?.scrollTo({top, left, behavior: "instant"});
+    if (focus) document.getElementById(focus)?.focus({preventScroll: true});
+  }
+  remark(text) {
+    if (text === this.remarked) return;
+    this.remarked = text;
+    document.querySelector(".remark")?.remove();
+    if (text) document.getElementById("top").after(h("div", {class: "banner remark", role: "status"}, text));
+  }
+  drawBadge() {
+    const now = this.shared.traces[this.trace], badge = document.getElementById("recording");
+    if (!now?.recording) {
+      clearInterval(this.ticking);
+      this.ticking = null;
+    }
+    if (badge && now?.recording) badge.textContent = this.badgeText(now);
+  }
+  badgeText(now) {
+    if (now.read_ms_ago === null) return "recording · waiting for its first operation";
+    const seconds = Math.floor((now.read_ms_ago + performance.now() - this.stateAt) / 1000);
+    return ["recording", this.steps, seconds < 2 ? "now" : `${seconds} s ago`].filter(Boolean).join(" · ");
   }
 
   info() {
@@ -115,9 +185,9 @@ class App {
           sum = (quantity) => rows.filter((row) => row.quantity === quantity && row.group === "summary")
                                   .reduce((total, row) => total + (row.value ?? 0), 0);
     const several = new Set(rows.map((row) => row.rank)).size;
+    this.steps = `${number(sum("steps"))} step${sum("steps") === 1 ? "" : "s"}`;
     this.facts = [
-      `${number(sum("steps"))} step${sum("steps") === 1 ? "" : "s"}`, several > 1 ? `${several} ranks` : null,
-      `${number(sum("slices"))} slices`
+      this.steps, several > 1 ? `${several} ranks` : null, `${number(sum("slices"))} slices`
     ].filter(Boolean).join(" · ");
     this.lost = losses.rows.length;
     this.found = found ? found.rows.length : null;
@@ -160,7 +230,9 @@ class App {
         h("span", {class: "trace", title: now?.path}, choice),
         h("span", {class: "facts muted", title: now?.note}, [this.facts, now?.note].filter(Boolean).join(" · ")),
         h("span", {class: "space"}),
-        progress ? h("span", {role: "status", class: now.state === "failed" ? "bad" : "muted"}, progress) :
+        now?.recording ? h("span", {id: "recording", class: "recording"}, this.badgeText(now)) : null,
+        progress && !now?.recording ?
+            h("span", {role: "status", class: now.state === "failed" ? "bad" : "muted"}, progress) :
             this.lost === undefined ? null :
             this.lost               ? h("a", {class: "health bad", href: State.link("losses")},
                                         `${number(this.lost)} kind${this.lost === 1 ? "" : "s"              } of loss`) :
@@ -211,21 +283,11 @@ class App {
     if (!box.childElementCount || box.dataset.page !== state.page)
       replace(box, h("p", {class: "loading"}, "reading …"));
     box.dataset.page = state.page;
-    const context = {
-      server: this.server,
-      answers: this.answers,
-      trace: this.trace,
-      state: {...state},
-      shared: this.shared,
-      several: this.several,
-      info: () => this.info(),
-      redraw: () => this.show(),
-      cleanup: (f) => this.cleanups.push(f)
-    };
+    this.renewPage = null;
     let element;
     await this.stated; /* names of classes, list of traces */
     try {
-      element = await page.draw(context);
+      element = await page.draw(this.context());
     } catch (error) {
       element = h("div", {class: "sheet"}, problem(error));
     }
@@ -234,6 +296,25 @@ class App {
     await Promise.allSettled([...box.querySelectorAll("section")].map((section) => section.done));
     await painted();
     if (round === this.round) document.body.dataset.ready = "true";
+  }
+
+  /* What a page gets. renewed(f): f(info) takes in what is new of a recording that goes on; without it the page is
+   * drawn anew. */
+  context() {
+    return {
+      server: this.server,
+      answers: this.answers,
+      trace: this.trace,
+      state: {...State.get()},
+      shared: this.shared,
+      several: this.several,
+      info: () => this.info(),
+      redraw: () => this.show(),
+      cleanup: (f) => this.cleanups.push(f),
+      renewed: (f) => {
+        this.renewPage = f;
+      }
+    };
   }
 
   theme() {

@@ -244,8 +244,9 @@ bool tg__path_is_of_many(const char *path); /* a folder, or a pattern that is no
 enum tg_err tg__path_list(const char *dir_or_glob, struct tg__arena *a, const char ***names, size_t *count,
                           struct tg_error *e);
 
-int64_t tg__clock_ns(void);   /* monotonic */
-unsigned tg__cpu_count(void); /* usable by this process, at least 1 */
+int64_t tg__clock_ns(void);    /* monotonic */
+int64_t tg__cpu_used_ns(void); /* CPU time of this process */
+unsigned tg__cpu_count(void);  /* usable by this process, at least 1 */
 bool tg__is_terminal(int fd);
 unsigned tg__terminal_width(int fd); /* columns; 0 when not a terminal */
 const char *tg__getenv(const char *name);
@@ -256,7 +257,8 @@ void tg__lock_free(struct tg__lock *l);
 void tg__lock_take(struct tg__lock *l);
 void tg__lock_drop(struct tg__lock *l);
 void tg__lock_wait(struct tg__lock *l); /* drop, sleep until woken, take again; may wake without cause */
-void tg__lock_wake(struct tg__lock *l); /* wake all sleepers */
+void tg__lock_wait_for(struct tg__lock *l, int64_t ns); /* the same, and not longer than this */
+void tg__lock_wake(struct tg__lock *l);                 /* wake all sleepers */
 /* Run body(ctx, 0..count-1) once each on up to `threads` threads, the caller's among them; returns when all are
  * done. When threads cannot be had the caller does all the work itself. */
 void tg__parallel(unsigned threads, size_t count, void (*body)(void *ctx, size_t i), void *ctx);
@@ -282,6 +284,7 @@ enum tg_err tg__program_run(const char *const *argv, const struct tg__variable *
 /* Its standard output as text without the last line end; false when it failed or said nothing. */
 bool tg__program_says(const char *const *argv, char *text, size_t size);
 uint64_t tg__process_number(void);
+bool tg__process_runs(uint64_t number);                           /* on this machine, as far as this process can see */
 void tg__local_time(const char *format, char *text, size_t size); /* as strftime; "" when it does not fit */
 enum tg_err tg__folder_make(const char *path,
                             struct tg_error *e); /* with those above it; one that is there is no error */

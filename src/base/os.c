@@ -317,11 +317,13 @@ enum tg_err tg__path_list(const char *dir_or_glob, struct tg__arena *a, const ch
 
 /* ---- clock, machine, terminal ---------------------------------------------------------------- */
 
-int64_t tg__clock_ns(void) {
+static int64_t read_clock(clockid_t clock) {
   struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
+  clock_gettime(clock, &now);
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
+int64_t tg__clock_ns(void) { return read_clock(CLOCK_MONOTONIC); }
+int64_t tg__cpu_used_ns(void) { return read_clock(CLOCK_PROCESS_CPUTIME_ID); }
 
 /* Cores a container's quota pays for (cgroup v2), 0 when there is no quota. More threads than that only get throttled.
  */
@@ -383,6 +385,14 @@ void tg__lock_free(struct tg__lock *l) {
 void tg__lock_take(struct tg__lock *l) { pthread_mutex_lock(&l->mutex); }
 void tg__lock_drop(struct tg__lock *l) { pthread_mutex_unlock(&l->mutex); }
 void tg__lock_wait(struct tg__lock *l) { pthread_cond_wait(&l->changed, &l->mutex); }
+void tg__lock_wait_for(struct tg__lock *l, int64_t ns) {
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  const int64_t at = until.tv_nsec + ns;
+  until.tv_sec += (time_t)(at / 1000000000);
+  until.tv_nsec = (long)(at % 1000000000);
+  pthread_cond_timedwait(&l->changed, &l->mutex, &until);
+}
 void tg__lock_wake(struct tg__lock *l) { pthread_cond_broadcast(&l->changed); }
 
 struct work {

@@ -17,7 +17,7 @@ static void put_trace(const struct tg__hosted *t, size_t i, struct tg__jsonw *w)
   tg__json_key(w, "state");
   tg__json_cstr(w, states[t->state]);
   tg__json_key(w, "generation");
-  tg__json_int(w, t->view ? 1 : 0);
+  tg__json_int(w, t->state == TG__TRACE_READY && t->now->view ? t->now->number : 0);
   tg__json_key(w, "bytes_done");
   tg__json_int(w, t->bytes_done);
   tg__json_key(w, "bytes");
@@ -26,10 +26,20 @@ static void put_trace(const struct tg__hosted *t, size_t i, struct tg__jsonw *w)
   else
     tg__json_int(w, t->bytes);
   tg__json_key(w, "recording");
-  tg__json_bool(w, false);
+  tg__json_bool(w, t->is_recording);
+  tg__json_key(w, "read_ms_ago");
+  if (t->read_ns)
+    tg__json_int(w, (tg__clock_ns() - t->read_ns) / 1000000);
+  else
+    tg__json_null(w);
+  tg__json_key(w, "remark");
+  if (t->remark.text[0])
+    tg__json_cstr(w, t->remark.text);
+  else
+    tg__json_null(w);
   tg__json_key(w, "error");
   if (t->state == TG__TRACE_FAILED)
-    tg__reply_error_object(&t->error, w);
+    tg__reply_error_object(&t->now->error, w);
   else
     tg__json_null(w);
   tg__json_close(w, '}');
@@ -122,24 +132,25 @@ static const char *take_arg(struct asking *a, const char *name) {
   return NULL;
 }
 
-static enum tg_err ask_diff(struct tg__host *h, struct tg__hosted *t, struct asking *a, struct tg_table **out,
+static enum tg_err ask_diff(struct tg__host *h, struct tg__loaded *t, struct asking *a, struct tg_table **out,
                             struct tg_error *e) {
   const char *const against = take_arg(a, "against");
   int64_t other;
   if (!against || !tg__str_to_int((struct tg__str){against, (uint32_t)strlen(against)}, &other) || other < 0 ||
       (size_t)other >= h->count)
     return tg__fail(e, TG_USAGE, -1, "diff needs against, the number of the trace to hold against this one");
-  struct tg__hosted *const b = &h->traces[other];
-  if (b == t) return tg__fail(e, TG_USAGE, -1, "diff needs two different traces");
+  struct tg__hosted *const hosted = &h->traces[other];
+  if (hosted->name == t->name) return tg__fail(e, TG_USAGE, -1, "diff needs two different traces");
   tg__lock_take(h->lock);
-  while (!b->is_open && b->state != TG__TRACE_FAILED && !h->is_stopping) tg__lock_wait(h->lock);
-  const bool open = b->is_open;
+  while (!hosted->now->is_open && hosted->state != TG__TRACE_FAILED && !h->is_stopping) tg__lock_wait(h->lock);
   tg__lock_drop(h->lock);
-  if (!open)
-    return tg__fail(e, TG_NO_DATA, -1, "%s", b->error.text[0] ? b->error.text : "the other trace is not there");
+  struct tg__loaded *const b = tg__loaded_hold(hosted);
   tg__lock_take(b->engine); /* only the thread of questions ever takes two */
-  const enum tg_err err = tg_diff(t->trace, b->trace, a->args, a->count - 1, out, e);
+  const enum tg_err err =
+      b->is_open ? tg_diff(t->trace, b->trace, a->args, a->count - 1, out, e)
+                 : tg__fail(e, TG_NO_DATA, -1, "%s", b->error.text[0] ? b->error.text : "the other trace is not there");
   tg__lock_drop(b->engine);
+  tg__loaded_drop(h, b);
   return err;
 }
 
@@ -181,7 +192,7 @@ static bool goes_on_reading(void *ctx, int64_t done, int64_t total) {
 }
 
 enum { SQL_STEPS_MOST = 2000000000 }; /* a minute or two */
-static enum tg_err ask_sql(struct tg__hosted *t, const char *query, struct answering *now, struct tg_table **out,
+static enum tg_err ask_sql(struct tg__loaded *t, const char *query, struct answering *now, struct tg_table **out,
                            struct tg_error *e) {
   const struct tg__sql_limit limit = {SQL_STEPS_MOST, goes_on, now};
   struct tg__columns *columns;
@@ -190,7 +201,7 @@ static enum tg_err ask_sql(struct tg__hosted *t, const char *query, struct answe
   return err ? err : tg__sql_run_limited(columns, query, &limit, out, e);
 }
 
-static enum tg_err ask_any(struct tg__host *h, struct tg__hosted *t, struct asking *a, struct answering *now,
+static enum tg_err ask_any(struct tg__host *h, struct tg__loaded *t, struct asking *a, struct answering *now,
                            struct tg_table **out, struct tg_error *e) {
   if (strcmp(a->question, "diff") == 0) return ask_diff(h, t, a, out, e);
   if (strcmp(a->question, "sql") == 0) return ask_sql(t, take_arg(a, "query"), now, out, e);
@@ -211,7 +222,7 @@ void tg__reply_table(struct tg__reply *r, const struct tg__message *m, const str
 }
 
 void tg__reply_ask(struct tg__host *h, const struct tg__message *m, struct tg__reply *r) {
-  struct tg__hosted *const t = &h->traces[m->trace];
+  struct tg__loaded *const t = m->loaded;
   struct tg_error e = {0};
   struct tg_table *table = NULL;
   struct asking a;
@@ -247,7 +258,7 @@ static bool next_pair(struct tg__members *all, int64_t *row, int64_t *tile) {
 }
 
 void tg__reply_tiles(struct tg__host *h, const struct tg__message *m, struct tg__reply *r) {
-  struct tg__hosted *const t = tg__reply_trace(h, m, r);
+  struct tg__loaded *const t = tg__reply_trace(h, m, r);
   if (!t) return;
   int64_t level, row, tile;
   if (!tg__message_int(m, "level", -1, &level) || level < 0 || level > TG__LEVEL_MOST) {
@@ -258,7 +269,7 @@ void tg__reply_tiles(struct tg__host *h, const struct tg__message *m, struct tg_
   const uint32_t rows = t->view->row_count + (t->is_loaded ? tg__series_count(t->series) : 0);
   tg__lock_drop(h->lock);
   uint32_t count = 0;
-  const uint32_t head[] = {m->id, 0, m->trace, 1, (uint32_t)level, 0};
+  const uint32_t head[] = {m->id, 0, m->trace, t->number, (uint32_t)level, 0};
   r->is_binary = true;
   tg__out_bytes(&r->out, head, sizeof head);
   for (struct tg__members all = tg__members_of(tg__message_raw(m, "tiles")); next_pair(&all, &row, &tile);) {
@@ -280,7 +291,7 @@ void tg__reply_tiles(struct tg__host *h, const struct tg__message *m, struct tg_
 enum { NAME_SHOWN = 256 };
 
 void tg__reply_names(struct tg__host *h, const struct tg__message *m, struct tg__reply *r) {
-  struct tg__hosted *const t = tg__reply_trace(h, m, r);
+  struct tg__loaded *const t = tg__reply_trace(h, m, r);
   if (!t) return;
   const uint32_t count = tg__strings_count(t->columns->strings);
   struct tg__jsonw w = tg__reply_begin(r, m);
@@ -305,9 +316,9 @@ void tg__reply_names(struct tg__host *h, const struct tg__message *m, struct tg_
 }
 
 void tg__reply_tracks(struct tg__host *h, const struct tg__message *m, struct tg__reply *r) {
-  struct tg__hosted *const t = tg__reply_trace(h, m, r);
+  struct tg__loaded *const t = tg__reply_trace(h, m, r);
   if (!t) return;
   struct tg__jsonw w = tg__reply_begin(r, m);
-  tg__view_tracks_json(t->view, t->series, 1, &w);
+  tg__view_tracks_json(t->view, t->series, t->number, &w);
   tg__reply_end(r, &w);
 }

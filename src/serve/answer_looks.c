@@ -12,7 +12,7 @@ enum {
   PATH_MOST = 4096
 };
 
-bool tg__message_window(const struct tg__message *m, const struct tg__hosted *t, struct tg__window_of *out) {
+bool tg__message_window(const struct tg__message *m, const struct tg__loaded *t, struct tg__window_of *out) {
   const struct tg__str tracks = tg__message_raw(m, "tracks");
   const uint32_t count = t->columns->track_count;
   out->tracks = NULL;
@@ -40,7 +40,7 @@ static void put_int(struct tg__jsonw *w, const char *key, int64_t v) {
   tg__json_int(w, v);
 }
 
-static void put_found(struct tg__hosted *t, const struct tg__search *s, const struct tg__found *f,
+static void put_found(struct tg__loaded *t, const struct tg__search *s, const struct tg__found *f,
                       struct tg__jsonw *w) {
   tg__json_open(w, '{');
   put_int(w, "count", (int64_t)f->count);
@@ -69,7 +69,7 @@ static void put_found(struct tg__hosted *t, const struct tg__search *s, const st
   tg__json_close(w, '}');
 }
 
-static enum tg_err read_search(const struct tg__message *m, const struct tg__hosted *t,
+static enum tg_err read_search(const struct tg__message *m, const struct tg__loaded *t,
                                const struct tg__window_of *window, const char *kind, struct tg__search *s,
                                struct tg_error *e) {
   static const char *const kinds[] = {"contains", "exact", "regex"};
@@ -94,7 +94,7 @@ static enum tg_err read_search(const struct tg__message *m, const struct tg__hos
 }
 
 void tg__reply_search(struct tg__host *h, const struct tg__message *m, struct tg__reply *r) {
-  struct tg__hosted *const t = tg__reply_trace(h, m, r);
+  struct tg__loaded *const t = tg__reply_trace(h, m, r);
   if (!t) return;
   struct tg__window_of window = {0};
   struct tg__search s;
@@ -125,7 +125,7 @@ void tg__reply_search(struct tg__host *h, const struct tg__message *m, struct tg
 /* ---- a selection ------------------------------------------------------------------------------------- */
 
 void tg__reply_aggregate(struct tg__host *h, const struct tg__message *m, struct tg__reply *r) {
-  struct tg__hosted *const t = tg__reply_trace(h, m, r);
+  struct tg__loaded *const t = tg__reply_trace(h, m, r);
   if (!t) return;
   struct tg__window_of window = {0};
   struct tg_error e = {0};
@@ -170,7 +170,7 @@ static bool is_named(const struct tg__columns *c, const char *file) {
 }
 
 /* As it is named, from where the server runs; else beside the trace. */
-static enum tg_err open_source(const struct tg__hosted *t, const char *file, struct tg__file **f, struct tg_error *e) {
+static enum tg_err open_source(const struct tg__loaded *t, const char *file, struct tg__file **f, struct tg_error *e) {
   char beside[PATH_MOST];
   const int folder = (int)(t->name - t->path);
   if (tg__path_kind(file) == TG__PATH_FILE) return tg__file_open(file, f, e);
@@ -201,7 +201,7 @@ static void put_lines(const char *text, size_t len, int64_t line, int64_t around
 }
 
 void tg__reply_source(struct tg__host *h, const struct tg__message *m, struct tg__reply *r) {
-  struct tg__hosted *const t = tg__reply_trace(h, m, r);
+  struct tg__loaded *const t = tg__reply_trace(h, m, r);
   if (!t) return;
   char *const file = tg__message_text(m, "file");
   int64_t line, around;

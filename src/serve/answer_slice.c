@@ -26,7 +26,7 @@ static void put_text(struct tg__jsonw *w, const char *key, struct tg__str s) {
 }
 
 /* The members that a reference and the details share. */
-static void put_what(struct tg__hosted *t, uint32_t slice, uint32_t row, struct tg__jsonw *w) {
+static void put_what(struct tg__loaded *t, uint32_t slice, uint32_t row, struct tg__jsonw *w) {
   const struct tg__columns *const c = t->columns;
   const uint32_t track = tg__slice_track(c, slice);
   put_int(w, "slice", slice);
@@ -39,7 +39,7 @@ static void put_what(struct tg__hosted *t, uint32_t slice, uint32_t row, struct 
   put_int(w, "dur_ns", c->slices.dur_ns[slice]);
 }
 
-void tg__reply_reference(struct tg__hosted *t, uint32_t slice, struct tg__jsonw *w) {
+void tg__reply_reference(struct tg__loaded *t, uint32_t slice, struct tg__jsonw *w) {
   if (slice >= t->columns->slices.count) {
     tg__json_null(w);
     return;
@@ -49,13 +49,13 @@ void tg__reply_reference(struct tg__hosted *t, uint32_t slice, struct tg__jsonw 
   tg__json_close(w, '}');
 }
 
-static void put_reference(struct tg__hosted *t, const char *key, uint32_t slice, struct tg__jsonw *w) {
+static void put_reference(struct tg__loaded *t, const char *key, uint32_t slice, struct tg__jsonw *w) {
   tg__json_key(w, key);
   tg__reply_reference(t, slice, w);
 }
 
 /* From one slice to the next along a column, such as parent or cause. */
-static void put_chain(struct tg__hosted *t, const char *key, const uint32_t *next, uint32_t slice, int most,
+static void put_chain(struct tg__loaded *t, const char *key, const uint32_t *next, uint32_t slice, int most,
                       struct tg__jsonw *w) {
   tg__json_key(w, key);
   tg__json_open(w, '[');
@@ -63,7 +63,7 @@ static void put_chain(struct tg__hosted *t, const char *key, const uint32_t *nex
   tg__json_close(w, ']');
 }
 
-static void put_args(struct tg__hosted *t, uint32_t slice, struct tg__jsonw *w) {
+static void put_args(struct tg__loaded *t, uint32_t slice, struct tg__jsonw *w) {
   struct tg__args_iter it;
   bool cut = false;
   const size_t begin = w->out->len;
@@ -84,7 +84,7 @@ static void put_args(struct tg__hosted *t, uint32_t slice, struct tg__jsonw *w) 
 }
 
 /* The Python frames around it, from the outermost in; or those recorded with it. */
-static void put_stack(struct tg__hosted *t, uint32_t slice, struct tg__jsonw *w) {
+static void put_stack(struct tg__loaded *t, uint32_t slice, struct tg__jsonw *w) {
   const struct tg__columns *const c = t->columns;
   uint32_t frames[PARENTS_MOST];
   size_t count = 0;
@@ -112,7 +112,7 @@ static bool is_op(const struct tg__columns *c, uint32_t slice) {
   return slice < c->slices.count && tg__slice_class(c, slice) == TG__CLASS_OP;
 }
 
-static void put_effects(struct tg__hosted *t, uint32_t slice, struct tg__jsonw *w) {
+static void put_effects(struct tg__loaded *t, uint32_t slice, struct tg__jsonw *w) {
   const struct tg__columns *const c = t->columns;
   uint32_t effects[EFFECTS_MOST];
   const uint32_t count = tg__view_effects(t->view, slice, effects, EFFECTS_MOST),
@@ -129,7 +129,7 @@ static void put_effects(struct tg__hosted *t, uint32_t slice, struct tg__jsonw *
                 w);
 }
 
-static void put_near(struct tg__hosted *t, const struct tg__near *n, struct tg__jsonw *w) {
+static void put_near(struct tg__loaded *t, const struct tg__near *n, struct tg__jsonw *w) {
   tg__json_key(w, "near");
   tg__json_open(w, '{');
   put_reference(t, "first_child", n->first_child, w);
@@ -140,7 +140,7 @@ static void put_near(struct tg__hosted *t, const struct tg__near *n, struct tg__
   tg__json_close(w, '}');
 }
 
-static void put_json_place(struct tg__hosted *t, uint32_t slice, struct tg__jsonw *w) {
+static void put_json_place(struct tg__loaded *t, uint32_t slice, struct tg__jsonw *w) {
   const struct tg__columns *const c = t->columns;
   const uint32_t step = tg__view_step(t->view, tg__view_host_of(t->view, slice)),
                  category = c->cats[c->slices.cat[slice]].name;
@@ -159,7 +159,7 @@ static void put_json_place(struct tg__hosted *t, uint32_t slice, struct tg__json
   put_text(w, "module", tg__view_module(t->view, slice));
 }
 
-static void put_details(struct tg__hosted *t, uint32_t slice, struct tg__jsonw *w) {
+static void put_details(struct tg__loaded *t, uint32_t slice, struct tg__jsonw *w) {
   const struct tg__near near = tg__view_near(t->view, slice);
   const struct tg__same_name same = tg__view_same_name(t->view, slice);
   uint32_t children;
@@ -184,7 +184,7 @@ static void put_details(struct tg__hosted *t, uint32_t slice, struct tg__jsonw *
 }
 
 void tg__reply_slice(struct tg__host *h, const struct tg__message *m, struct tg__reply *r) {
-  struct tg__hosted *const t = tg__reply_trace(h, m, r);
+  struct tg__loaded *const t = tg__reply_trace(h, m, r);
   if (!t) return;
   int64_t slice, row, at, reach;
   if (!tg__message_int(m, "slice", -1, &slice) || !tg__message_int(m, "row", -1, &row) ||
@@ -211,7 +211,7 @@ static const char *kind_of(const struct tg__columns *c, uint32_t slice) {
   return cls == TG__CLASS_OP ? "gradient" : "call";
 }
 
-static void put_flow(struct tg__hosted *t, uint32_t slice, struct tg__jsonw *w) {
+static void put_flow(struct tg__loaded *t, uint32_t slice, struct tg__jsonw *w) {
   const struct tg__columns *const c = t->columns;
   const uint32_t ends[] = {c->slices.cause[slice], slice};
   tg__json_open(w, '[');
@@ -225,7 +225,7 @@ static void put_flow(struct tg__hosted *t, uint32_t slice, struct tg__jsonw *w) 
 }
 
 void tg__reply_flows(struct tg__host *h, const struct tg__message *m, struct tg__reply *r) {
-  struct tg__hosted *const t = tg__reply_trace(h, m, r);
+  struct tg__loaded *const t = tg__reply_trace(h, m, r);
   if (!t) return;
   struct tg__window_of window;
   int64_t limit;

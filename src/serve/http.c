@@ -216,8 +216,7 @@ static int send_reply(struct client *c, struct tg__reply *r, unsigned status) {
                  r->is_binary);
 }
 
-static int answer_now(struct client *c, const struct tg__message *m, const char *code, const char *text,
-                      unsigned status) {
+static int answer_now(struct client *c, struct tg__message *m, const char *code, const char *text, unsigned status) {
   struct tg__reply r = {0};
   if (code)
     tg__reply_error(&r, m, code, text);

@@ -159,19 +159,23 @@ void tg__message_free(struct tg__message *m) {
 bool tg__message_is_due(struct tg__host *h, const struct tg__message *m) {
   if (m->trace >= h->count || m->kind->lane == TG__LANE_NOW) return true;
   const struct tg__hosted *const t = &h->traces[m->trace];
-  return t->state == TG__TRACE_FAILED || (m->kind->lane == TG__LANE_ASK ? t->is_open : t->is_loaded) || h->is_stopping;
+  return t->state == TG__TRACE_FAILED || (m->kind->lane == TG__LANE_ASK ? t->now->is_open : t->now->is_loaded) ||
+         h->is_stopping;
 }
 
 static bool is_about_trace(const struct tg__message_kind *kind) {
   return kind->answer != tg__reply_state && kind->answer != reply_cancel;
 }
 
-void tg__message_answer(struct tg__host *h, const struct tg__message *m, struct tg__reply *r) {
+void tg__message_answer(struct tg__host *h, struct tg__message *m, struct tg__reply *r) {
   if (m->trace >= h->count && is_about_trace(m->kind)) {
     tg__reply_error(r, m, "usage", "there is no trace of this number");
     return;
   }
+  m->loaded = m->trace < h->count ? tg__loaded_hold(&h->traces[m->trace]) : NULL;
   m->kind->answer(h, m, r);
+  if (m->loaded) tg__loaded_drop(h, m->loaded);
+  m->loaded = NULL;
   if (!r->out.err) return;
   tg__out_free(&r->out);
   *r = (struct tg__reply){0};
@@ -247,14 +251,19 @@ void tg__reply_failed(struct tg__reply *r, const struct tg__message *m, const st
   tg__reply_error(r, m, small_letters(code_name(e->code), code), error_text(e));
 }
 
-struct tg__hosted *tg__reply_trace(struct tg__host *h, const struct tg__message *m, struct tg__reply *r) {
-  struct tg__hosted *const t = &h->traces[m->trace];
+struct tg__loaded *tg__reply_trace(struct tg__host *h, const struct tg__message *m, struct tg__reply *r) {
+  struct tg__loaded *const t = m->loaded;
+  int64_t generation;
   tg__lock_take(h->lock);
-  const bool failed = t->state == TG__TRACE_FAILED,
-             ready = t->state == TG__TRACE_READY && (t->is_loaded || m->kind->lane == TG__LANE_NOW);
+  const enum tg__trace_state state = h->traces[m->trace].state;
+  const bool ready = state == TG__TRACE_READY && (t->is_loaded || m->kind->lane == TG__LANE_NOW);
   tg__lock_drop(h->lock);
+  if (!tg__message_int(m, "generation", t->number, &generation) || (ready && generation != t->number)) {
+    tg__reply_error(r, m, "stale", "the trace was read again since: its numbers are new");
+    return NULL;
+  }
   if (ready && t->view && t->columns) return t;
-  if (failed || ready)
+  if (state == TG__TRACE_FAILED || ready)
     tg__reply_failed(r, m, &t->error);
   else
     tg__reply_error(r, m, "loading", "the trace is still being read");

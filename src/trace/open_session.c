@@ -2,12 +2,14 @@
  * rank are one each; a process without, a worker or a subprocess, belongs to the rank of the nearest ancestor that
  * has one. */
 #include "trace/import.h"
+#include "trace/summary.h"
 #include "trace/tacho.h"
 
 enum { NO_RANK = -1, ANCESTORS_MAX = 64 /* pids may run in circles when they were used again */ };
 
 struct member {
   struct tg__raw_process process;
+  int64_t bytes;
   bool is_raw, is_packed, has_process;
   uint32_t group; /* position of the first file of its group, TG_NONE = not looked at yet */
 };
@@ -19,6 +21,7 @@ struct tg__raw_session {
 static void read_member(const char *path, struct member *m) {
   struct tg__tacho f = {0};
   if (tg__tacho_list(&f, path, NULL) == TG_OK) {
+    m->bytes = (int64_t)f.reader.len;
     m->is_raw = tg__tacho_is_raw(&f);
     m->is_packed = !m->is_raw;
     const struct tg__chunk *const c = m->is_raw ? tg__tacho_find(&f, TG_CHUNK_RAW_PROCESS, 0) : NULL;
@@ -128,4 +131,44 @@ enum tg_err tg__raw_session_read(const struct tg__raw_session *r, const char *co
   }
   tg__free(files);
   return err;
+}
+
+/* ---- one that goes on ------------------------------------------------------------------------ */
+
+/* The folder in which `tachograph run` lets a program record, until it makes one file of it. */
+static bool is_run_folder(const char *path) {
+  const size_t len = strlen(path);
+  char raw[4096];
+  if (tg__path_kind(path) != TG__PATH_DIR || len + sizeof "/raw" > sizeof raw) return false;
+  memcpy(raw, path, len);
+  memcpy(raw + len, "/raw", sizeof "/raw");
+  if (tg__path_kind(raw) == TG__PATH_DIR) return true;
+  return (len == 3 || (len > 3 && path[len - 4] == '/')) && strcmp(path + len - 3, "raw") == 0;
+}
+
+/* A worker that was not closed says nothing: it may have been killed by the process that started it. */
+static void add_member(const struct tg__raw_session *r, const struct member *m, struct tg__recording *out) {
+  if (!m->is_raw) return;
+  out->files++;
+  out->bytes += m->bytes;
+  if (!m->has_process) return;
+  out->has_process |= tg__process_runs(m->process.process);
+  out->has_parent |= tg__process_runs(m->process.parent);
+  out->is_open |= !m->process.stop_ns && !by_pid(r, m);
+  const uint64_t *const counts = m->process.counts;
+  for (int k = 0; k < TG_RAW_COUNTS; k++) out->pulse = (out->pulse ^ counts[k]) * 0x100000001b3ull;
+}
+
+void tg__recording_look(const char *path, struct tg__recording *out) {
+  struct tg__arena arena = {0};
+  const char **names = &path;
+  size_t count = 1;
+  const bool is_one = !tg__path_is_of_many(path);
+  *out = (struct tg__recording){.is_run = is_run_folder(path), .pulse = 0xcbf29ce484222325ull};
+  if (is_one || tg__trace_list(path, &arena, &names, &count, NULL) == TG_OK) {
+    struct tg__raw_session *const r = tg__raw_session_new(names, count);
+    for (size_t i = 0; r && i < count; i++) add_member(r, &r->members[i], out);
+    tg__raw_session_free(r);
+  }
+  tg__arena_free(&arena);
 }

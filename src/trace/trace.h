@@ -284,6 +284,17 @@ void tg__trace_add_skipped(struct tg__columns *t, const char *path,
 /* Was process i of the rank killed, or left without cleaning up? Workers, which have a parent here, are often ended
  * like that on purpose. */
 bool tg__rank_was_killed(const struct tg__rank *rank, uint32_t i);
+/* A recording as its files say it now, for one who follows it (open_session.c). */
+struct tg__recording {
+  uint32_t files;   /* as they are recorded */
+  bool is_open;     /* one was not closed, and it is not that of a worker */
+  bool has_process; /* one of their processes runs on this machine */
+  bool has_parent;  /* or one that started them: that of `tachograph run` ends after them */
+  bool is_run;      /* `tachograph run` will make one file of them */
+  uint64_t pulse;   /* another value whenever a recorder has written its counts: ten times a second */
+  int64_t bytes;
+};
+void tg__recording_look(const char *path, struct tg__recording *out);
 /* One more member of every rank's document, for tg__trace_save and exports to write: raw is the JSON text of its
  * value. false on no memory. */
 bool tg__trace_add_meta(struct tg__columns *t, const char *key, const char *raw);

@@ -33,13 +33,13 @@ static struct tg__host *host(void) {
   struct tg_error e;
   options = (struct tg__serve_options){.paths = paths, .path_count = 1};
   require(!tg__host_open(&h, &options, &e));
-  struct tg__hosted *const t = &h.traces[0];
+  struct tg__loaded *const t = h.traces[0].now;
   require(!tg__trace_open_bytes(trace_text, sizeof trace_text - 1, 1, 0, false, &t->columns, &e));
   require(!tg__handle_new(t->columns, NULL, NULL, &t->trace, &e));
   require(!tg__view_open(t->columns, 1, &t->view, &e));
   require(tg__looks_open(&t->looks, t->columns) && tg__looks_open(&t->tile_looks, t->columns));
   t->is_open = t->is_loaded = true;
-  t->state = TG__TRACE_READY;
+  h.traces[0].state = TG__TRACE_READY;
   return &h;
 }
 

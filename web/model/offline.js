@@ -58,7 +58,7 @@ export class Offline {
           row < this.rows.length ? makeTile(this.rows[row], row, level, tile) :
                                    makeSeriesTile(this.series, row, level, tile));
     }
-    return {trace, generation: 0, level, tiles: out};
+    return {trace, generation: this.meta.tracks.generation, level, tiles: out};
   }
   async call(name, members = {}) {
     const calls = {

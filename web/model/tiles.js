@@ -135,7 +135,8 @@ export class TileStore {
     try {
       const reply =
           await this.server.tiles({trace: this.trace, level, tiles: batch.flatMap(([, row, tile]) => [row, tile])});
-      for (const tile of reply.tiles) this.keep(level, tile);
+      if (this.generation === undefined || reply.generation === this.generation)
+        for (const tile of reply.tiles) this.keep(level, tile);
       this.lastBatchMs = performance.now() - begin;
       this.arrived.push({tiles: reply.tiles.length, bytes: reply.bytes, begin});
     } catch (error) {

@@ -69,6 +69,7 @@ const EXAMPLE =
     "SELECT name, count(*) AS calls, sum(dur_ns) AS total_ns\nFROM slices GROUP BY name ORDER BY total_ns DESC LIMIT 50";
 export const sql = {
   title: "SQL",
+  stays: true, /* a query runs when someone says so */
   draw(context) {
     const query = context.state.sql ?? EXAMPLE;
     const area = h("textarea", {

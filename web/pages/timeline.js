@@ -7,6 +7,7 @@ import {Table, toMarkdown} from "../model/table.js";
 import {openKeys} from "../view/command.js";
 import {detailsView, frameOf, sourceView} from "../view/details.js";
 import {announce, copyText, h, problem, replace} from "../view/dom.js";
+import {Moved, renew} from "../view/renew.js";
 import {tableView} from "../view/table.js";
 import {Timeline} from "../view/timeline.js";
 
@@ -46,6 +47,7 @@ class TimelinePage {
     this.element =
         h("div", {class: "timeline", id: "timeline"}, this.toolbar(), this.timeline.mini, this.body, this.areaBox);
     context.cleanup(() => clearTimeout(this.saving));
+    context.renewed((now) => this.renew(now));
     this.restore(state);
   }
 
@@ -163,6 +165,43 @@ class TimelinePage {
     this.menu.open = true;
     this.element.append(this.menu);
   }
+  /* A recording that goes on was read again. */
+  async renew(info) {
+    const moved = new Moved(this.info, info), {slice} = this, {pinned, hidden, folded} = this.settings;
+    const move = (set, to) => {
+      const kept = [...set].map(to).filter((v) => v !== undefined);
+      set.clear();
+      for (const v of kept) set.add(v);
+    };
+    await renew(this.timeline, info, moved);
+    this.info = info;
+    move(pinned, (track) => moved.track(track));
+    move(hidden, (track) => moved.track(track));
+    move(folded, (key) => {
+      const number = /^track (\d+)$/.exec(key);
+      const track = number && moved.track(Number(number[1]));
+      return !number ? key : track === undefined ? undefined : `track ${track}`;
+    });
+    this.saveSettings();
+    if (this.timeline.area) this.select(...this.timeline.area);
+    if (this.find.value) this.search(this.find.value);
+    if (slice) await this.chooseAgain(slice, moved);
+  }
+  async chooseAgain(slice, moved) {
+    const row = moved.row(slice.row);
+    const now = row === undefined ?
+        null :
+        await this.server.call(
+            "slice",
+            {trace: this.trace, generation: this.info.generation, row, at_ns: slice.start_ns + moved.ns, reach_ns: 0});
+    if (now?.name !== slice.name || now.start_ns !== slice.start_ns + moved.ns) {
+      this.clear();
+      return;
+    }
+    this.slice = this.timeline.selected = now;
+    State.set({slice: now.slice});
+    this.timeline.later();
+  }
   whole() { this.timeline.show(0, this.info.end_ns, true); }
 
   /* ---- one slice ---- */
@@ -172,10 +211,11 @@ class TimelinePage {
       return;
     }
     try {
-      const slice = await this.server.call("slice", {trace: this.trace, slice: number_});
+      const slice = await this.server.call(
+          "slice", {trace: this.trace, generation: this.info.generation || undefined, slice: number_});
       if (slice) this.showSlice(slice, push);
     } catch (error) {
-      this.openDetails(problem(error));
+      if (error.code !== "stale") this.openDetails(problem(error));
     }
   }
   showSlice(slice, push) {

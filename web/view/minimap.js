@@ -87,7 +87,7 @@ export class Minimap {
 }
 
 /* The outermost row of each stream, and of the first thread of each rank the row below the steps. */
-function chooseRows(tracks) {
+export function chooseRows(tracks) {
   const rows = [], seen = new Set();
   for (const track of tracks) {
     const key = track.kind === "device" ? `${track.rank}/${track.device}/${track.stream}` : `${track.rank}`;

@@ -20,6 +20,7 @@ export class Timeline {
     this.t0 = 0;
     this.t1 = Math.max(1, this.info.end_ns);
     this.store = new TileStore(this.server, this.traceNumber, () => this.later());
+    this.store.generation = this.info.generation;
     this.selected = null;
     this.highlight = null;
     this.meter = [];
