@@ -698,6 +698,19 @@ class MemorySummaryRow(TypedDict):
     allocated: str | None  # sum of what came
     freed: str | None  # sum of what went
 
+class MemoryMapRow(TypedDict):
+    """blocks over time, as a map: the largest in a range of events, or how much is in use over it"""
+    rank: int | None  # rank of the job
+    device: str | None  # CPU, GPU0, …
+    event: int | None  # event that took the block; by=level: that of the column after which most is in use
+    until: int | None  # event that freed it, empty: none; by=level: event behind the last one of the column
+    ts_ns: int | None  # ns: time of the event
+    bytes: int | None  # bytes: size of the block; by=level: in use after the event, in blocks that can be followed
+    held_ns: int | None  # ns: from then until it was freed, or to the last event (by=block)
+    step: int | None  # number of the step in which that was
+    address: str | None  # hexadecimal (by=block)
+    stack: str | None  # frames, innermost first, joined by ; (by=block)
+
 class RooflineRow(TypedDict):
     """operators by the work they do: FLOP/s and bytes/s against the device's peaks, and what bounds them"""
     name: str | None  # operator, kind or kernel
@@ -1059,6 +1072,8 @@ class Trace(_read.Trace):
     def ask(self, question: Literal["memory_stats"], *, rank: Any = ..., device: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[MemoryStatsRow]: ...
     @overload
     def ask(self, question: Literal["memory_summary"], *, rank: Any = ..., device: Any = ..., pools: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[MemorySummaryRow]: ...
+    @overload
+    def ask(self, question: Literal["memory_map"], *, rank: Any = ..., device: Any = ..., by: Any = ..., first: Any = ..., past: Any = ..., blocks: Any = ..., parts: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[MemoryMapRow]: ...
     @overload
     def ask(self, question: Literal["roofline"], *, rank: Any = ..., step: Any = ..., by: Any = ..., peak_tflops: Any = ..., peak_gbs: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[RooflineRow]: ...
     @overload

@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import pathlib
+import pickle
 import socket
 import statistics
 import struct
@@ -25,6 +26,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 REPO = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(REPO / "tests" / "conformance"), str(REPO / "tests" / "cli"), str(REPO / "tests")]
 import grow
+import snapshot
 from bench import Bench, Table
 from browser.conftest import find_browser
 from engine import find_binary
@@ -148,7 +150,7 @@ class PageBench:
 
     # ---- on the screen -----------------------------------------------------------------------------------
 
-    def load(self, browser, path, hash_="#/overview", ready=READY, options=()):
+    def load(self, browser, path, hash_="#/overview", ready=READY, options=(), heap=None):
         """Seconds from the request to the page that is ready; the browser is open and has shown a page before."""
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         with Server(self.binary, path, *options) as server:
@@ -157,6 +159,9 @@ class PageBench:
             if ready:
                 page.wait_for_selector(ready, timeout=120000)
             took = time.perf_counter() - begin
+            if heap is not None:
+                page.wait_for_selector(READY, timeout=120000)
+                heap.append(page.context.new_cdp_session(page).send("Runtime.getHeapUsage")["usedSize"])
         page.close()
         return took
 
@@ -178,6 +183,20 @@ class PageBench:
             return self.load(browser, packed), nothing + 3 * timed(ask)[0] + 0.4
 
         self.ratio(".tacho to overview, over an empty page + 3 x ask + 0.4 s", figure, 1)
+
+    def memory_map(self, browser):
+        """A snapshot of a million events: its map on the screen, and what the page holds of it."""
+        path = self.made("snapshot-1M.pickle", write_snapshot)
+        ask = [self.binary, "ask", str(path), "memory_state", "--json"]
+        timed(ask)
+        bands, heaps = "#block-map canvas", []
+
+        def figure():
+            took = self.load(browser, path, "#/memory", bands, heap=heaps)
+            return took, 1.5 * timed(ask)[0] + 2
+
+        self.ratio("snapshot of 1 M events to its map, over 1.5 x ask memory_state + 2 s", figure, 1)
+        self.table.add("heap of that page", max(heaps) / 2**20, "MiB", must=300)
 
     @staticmethod
     def strips(browser):
@@ -301,6 +320,10 @@ STRIPS = """() => {
 }"""
 
 
+def write_snapshot(path):
+    path.write_bytes(pickle.dumps(snapshot.make(1_000_000, 8), protocol=4))
+
+
 def write_tracks(path):
     """64 threads with 3 M slices in all, three deep."""
     each = SLICES // TRACKS // 3
@@ -341,6 +364,7 @@ def main():
         browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
         bench.load(browser, packed)  # warms the browser
         bench.overview(browser, grown, packed)
+        bench.memory_map(browser)
         tracks = bench.convert(bench.made("tracks-64.json", write_tracks))
         bench.frames(browser, tracks)
         bench.tiles_on_screen(browser, tracks)

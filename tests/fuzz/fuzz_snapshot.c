@@ -8,8 +8,9 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void ask_all(struct tg__columns *t) {
-  static const char *const questions[] = {"segments",     "memory_history", "memory_state", "memory_stacks",
-                                          "memory_stats", "memory",         "tracks",       "losses"};
+  static const char *const questions[] = {"segments",      "memory_history", "memory_state",
+                                          "memory_stacks", "memory_map",     "memory_stats",
+                                          "memory",        "tracks",         "losses"};
   static const struct tg_arg by_block = {"by", "block"}, by_pool = {"by", "pool"}, at_end = {"at", "end"};
   struct tg_table *table;
   struct tg_error e;

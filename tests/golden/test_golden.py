@@ -34,6 +34,7 @@ VARIANTS = {  # of questions that are asked otherwise than with their name alone
     "copy_bandwidth": [[], ["--by", "series"], ["--by", "op"], ["--rules", "hta"]],
     "launch_stats": [[], ["--by", "kernel", "--call-us", "4"], ["--by", "call"], ["--by", "event"], ["--rules", "hta"]],
     "memory_state": [[], ["--at", "end"]],
+    "memory_map": [[], ["--by", "level", "--parts", "5"]],
     "roofline": [[], ["--by", "kind"]],
     "memory": [[], ["--by", "time"], ["--by", "peak"], ["--by", "op"], ["--by", "category"]],
     "memory_blocks": [

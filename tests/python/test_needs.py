@@ -174,7 +174,8 @@ def memory(ts, size, tid=77, **args):
 
 
 @pytest.mark.parametrize(
-    "question", ["memory_blocks", "memory_timeline", "memory_state", "memory_stacks", "leaks", "checkpoint"]
+    "question",
+    ["memory_blocks", "memory_timeline", "memory_state", "memory_map", "memory_stacks", "leaks", "checkpoint"],
 )
 def test_memory_without_addresses(tachograph, tmp_path, question):
     """As torch of 2021 wrote it: what was taken and given back can be summed, but not matched."""

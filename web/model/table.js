@@ -24,6 +24,11 @@ export class Table {
       if (typeof row[at] === "number" && Math.abs(row[at]) > most) most = Math.abs(row[at]);
     return most;
   }
+  /* The rows that have this value. */
+  only(name, value) {
+    const at = this.index.get(name);
+    return new Table({...this, rows: this.rows.filter((row) => row[at] === value)});
+  }
   isNumeric(at) { return this.columns[at].type === "int" || this.columns[at].type === "real"; }
   /* Columns in which something is known and not everything is zero. */
   telling() {

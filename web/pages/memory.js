@@ -1,7 +1,9 @@
 /* memory: the curve by category, what was alive at the peak, what operators allocate, the allocator's segments. */
 
 import {MEMORY_PARTS} from "../model/classes.js";
-import {size} from "../model/format.js";
+import {number, size} from "../model/format.js";
+import * as State from "../model/state.js";
+import {blockMapView} from "../view/blockmap.js";
 import {areasView, legend} from "../view/charts.js";
 import {h} from "../view/dom.js";
 
@@ -10,7 +12,93 @@ import {boundTable, later, rankArgs, sheet} from "./common.js";
 export const title = "Memory";
 const MOST_POINTS = 4000;
 
-export function draw(context) {
+/* A snapshot has blocks and no operators: a map and who took them, in place of categories. */
+export async function draw(context) {
+  const pools =
+      await context.answers.ask(context.trace, "segments", {...rankArgs(context.state), by: "pool"}).catch(() => null);
+  return pools ? drawSnapshot(context, pools) : drawRecording(context);
+}
+
+function drawSnapshot(context, pools) {
+  const {answers, trace, state} = context, args = rankArgs(state);
+  const ask = (question, more = {}) => answers.ask(trace, question, {...args, ...more});
+  return sheet(
+      title, "Which blocks were in use, event by event, and who took them.",
+      later(drawMap(context), (content) => content, {id: "memory-map", title: "blocks in use", height: 420}),
+      later(
+          ask("memory_stacks"),
+          (table) => boundTable(
+              table, context, {id: "memory-stacks", label: "call stacks that allocate", prefix: "k.", most: 90}),
+          {title: "call stacks that allocate", quiet: true}),
+      later(
+          ask("memory_state", {limit: MOST_ROWS}),
+          (table) =>
+              boundTable(table, context, {id: "memory-peak", label: "alive at the peak", prefix: "p.", most: 90}),
+          {title: "alive at the peak", quiet: true}),
+      later(
+          Promise.resolve(pools),
+          (table) => boundTable(table, context, {id: "memory-pools", label: "pools of the allocator", prefix: "q."}),
+          {title: "pools of the allocator"}),
+      later(
+          ask("segments"),
+          (table) => boundTable(table, context, {id: "segments", label: "segments of the allocator", prefix: "s."}),
+          {title: "segments of the allocator", quiet: true}));
+}
+
+const MOST_ROWS = 2000;
+/* One device at a time: that of the URL, else the first. m0, m1: the range of events. */
+async function drawMap(context) {
+  const {answers, trace, state} = context, rank = rankArgs(state);
+  const whole = await answers.ask(trace, "memory_map", {...rank, by: "level"});
+  const devices =
+      [...new Set(whole.records().map((row) => row.device))].sort((a, b) => a.localeCompare(b, "en", {numeric: true}));
+  const device = devices.includes(state.mdev) ? state.mdev : devices[0];
+  const last = Math.max(...whole.records().filter((row) => row.device === device).map((row) => row.until));
+  const from = Math.max(0, Math.min(Number(state.m0 ?? 0), last - 1)),
+        to = Math.min(last, Math.max(Number(state.m1 ?? last), from + 1));
+  const isWhole = from === 0 && to === last, args = isWhole ? rank : {...rank, device, first: from, past: to};
+  const [levels, bands] =
+      (await Promise.all([
+        answers.ask(trace, "memory_map", {...args, by: "level"}), answers.ask(trace, "memory_map", args)
+      ])).map((table) => table.only("device", device));
+  const zoom = (m0, m1) => {
+    State.set({m0: m0 || undefined, m1: m1 === null || m1 >= last ? undefined : m1}, true);
+    context.redraw();
+  };
+  const button = (text, label, go, off) => h("button", {"aria-label": label, disabled: off, onclick: go}, text);
+  const middle = (from + to) / 2, half = (to - from) / 2;
+  return [
+    h("div", {class: "tools"},
+      devices.length > 1 ? devices.map(
+                               (name) =>
+                                   h("button", {
+                                     "aria-pressed": String(name === device),
+                                     onclick: () => {
+                                       State.set({mdev: name, m0: undefined, m1: undefined}, true);
+                                       context.redraw();
+                                     }
+                                   },
+                                     name)) :
+                           h("b", {}, device),
+      h("span", {class: "muted"}, `events ${number(from)} to ${number(to)} of ${number(last)}`),
+      button(
+          "−", "zoom out", () => zoom(Math.max(0, Math.floor(middle - 2 * half)), Math.ceil(middle + 2 * half)),
+          isWhole),
+      button("+", "zoom in", () => zoom(Math.floor(middle - half / 2), Math.ceil(middle + half / 2))),
+      button("all", "the whole history", () => zoom(null, null), isWhole)),
+    blockMapView(levels.records(), bands.records(), [from, to], {zoom}),
+    h("p", {class: "notes"},
+      `The ${
+          number(
+              bands.rows
+                  .length)} largest blocks of this range are bands, the oldest at the bottom; grey is what is in smaller ones. Drag to zoom.`),
+    boundTable(
+        bands, context,
+        {id: "block-table", label: "the largest blocks of this range", prefix: "b.", sort: "-bytes", most: 90})
+  ];
+}
+
+function drawRecording(context) {
   const {answers, trace, state} = context, args = rankArgs(state);
   const ask = (question, more = {}) => answers.ask(trace, question, {...args, ...more});
   return sheet(

@@ -65,7 +65,7 @@ function tableToggle(table, id) {
   return box;
 }
 
-function axisY(low, high, height, width, unit, top = 8, bottom = 18) {
+export function axisY(low, high, height, width, unit, top = 8, bottom = 18, left = 44) {
   const scale = scaleOf(unit, high);
   const y = (v) => top + (1 - (v - low) / (high - low || 1)) * (height - top - bottom);
   const marks = ticks(low / scale.divisor, high / scale.divisor, 3).map((v) => v * scale.divisor);
@@ -73,8 +73,8 @@ function axisY(low, high, height, width, unit, top = 8, bottom = 18) {
       s("g", {class: "axis"},
         marks.map(
             (v, i) =>
-                [s("line", {x1: 44, x2: width, y1: y(v), y2: y(v)}),
-                 s("text", {x: 40, y: y(v) + 4, "text-anchor": "end"},
+                [s("line", {x1: left, x2: width, y1: y(v), y2: y(v)}),
+                 s("text", {x: left - 4, y: y(v) + 4, "text-anchor": "end"},
                    number(v / scale.divisor) + (i === marks.length - 1 ? ` ${scale.unit}` : ""))]));
   return {y, group};
 }

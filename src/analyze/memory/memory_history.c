@@ -79,6 +79,26 @@ enum tg_err tg__alloc_history_read(const struct tg__columns *t, const struct tg_
                   out->device_count ? " of this device" : "");
 }
 
+enum tg_err tg__alloc_blocks_read(const struct tg__columns *t, const struct tg__ask *a, struct tg__alloc_history *out,
+                                  struct tg_error *e) {
+  const enum tg_err err = tg__alloc_history_read(t, a, out, e);
+  if (err || out->with_addr) return err;
+  return tg__fail(e, TG_NO_DATA, -1,
+                  "the [memory] events of the trace have no address, so blocks cannot be followed: record with a "
+                  "newer torch, or with tachograph");
+}
+
+bool tg__alloc_blocks_follow(struct tg__alloc_blocks *b, const struct tg__alloc_history *h, size_t i, uint32_t *gone) {
+  const struct tg__alloc_event *const x = &h->events[i];
+  *gone = TG_NONE;
+  if (!x->is_memory || x->addr == TG_NULL_INT || !x->bytes || x->bytes == TG_NULL_INT) return true;
+  uint32_t *const slot = tg__map_slot(&b->of_addr, (uint64_t)x->addr, 0);
+  if (!slot) return false;
+  if (*slot) *gone = *slot - 1;
+  *slot = x->bytes < 0 ? 0 : (uint32_t)i + 1;
+  return true;
+}
+
 void tg__alloc_history_free(struct tg__alloc_history *h) {
   tg__free(h->events);
   tg__free(h->devices);

@@ -30,6 +30,17 @@ struct tg__alloc_history {
 enum tg_err tg__alloc_history_read(const struct tg__columns *t, const struct tg__ask *a, struct tg__alloc_history *out,
                                    struct tg_error *e);
 void tg__alloc_history_free(struct tg__alloc_history *h);
+/* As tg__alloc_history_read, and TG_NO_DATA too where the events do not say which blocks they are about. */
+enum tg_err tg__alloc_blocks_read(const struct tg__columns *t, const struct tg__ask *a, struct tg__alloc_history *out,
+                                  struct tg_error *e);
+/* Which blocks are in use, event by event, on one device: address → index of the event that took it + 1; 0 = given
+ * back. */
+struct tg__alloc_blocks {
+  struct tg__map of_addr;
+};
+/* gone: the event of the block that ends with event i, given back or, its free being missing, taken anew; TG_NONE.
+ * false on no memory. */
+bool tg__alloc_blocks_follow(struct tg__alloc_blocks *b, const struct tg__alloc_history *h, size_t i, uint32_t *gone);
 void tg__put_address(struct tg_table *out, int64_t address); /* 0x7f… */
 
 #endif

@@ -5,23 +5,7 @@
 
 #include <stdlib.h>
 
-/* ---- blocks in use, followed through the history --------------------------------------------- */
-
-struct blocks {           /* of one device */
-  struct tg__map of_addr; /* address → index of its event + 1; 0 = given back */
-};
-
-/* gone: the event of the block that ends here, given back or, its free being missing, taken anew; TG_NONE. */
-static bool follow_state(struct blocks *b, const struct tg__alloc_history *h, size_t i, uint32_t *gone) {
-  const struct tg__alloc_event *const x = &h->events[i];
-  *gone = TG_NONE;
-  if (!x->is_memory || x->addr == TG_NULL_INT || !x->bytes || x->bytes == TG_NULL_INT) return true;
-  uint32_t *const slot = tg__map_slot(&b->of_addr, (uint64_t)x->addr, 0);
-  if (!slot) return false;
-  if (*slot) *gone = *slot - 1;
-  *slot = x->bytes < 0 ? 0 : (uint32_t)i + 1;
-  return true;
-}
+/* ---- the blocks at a moment ------------------------------------------------------------------- */
 
 static bool state_is_larger(uint32_t a, uint32_t b, const void *ctx) {
   const struct tg__alloc_event *const events = ctx;
@@ -44,14 +28,14 @@ static void put_block(const struct tg__columns *t, const struct tg__alloc_histor
 /* at: number of the last event that counts on this device. */
 static bool put_device(const struct tg__columns *t, const struct tg__alloc_history *h, uint32_t device, int64_t at,
                        struct tg_table *out) {
-  struct blocks b = {0};
+  struct tg__alloc_blocks b = {0};
   int64_t now_ns = 0, bytes = 0;
   bool ok = true;
   for (size_t i = 0; i < h->count && ok; i++) {
     uint32_t gone;
     if (h->events[i].device != device || h->events[i].number > at) continue;
     now_ns = h->events[i].ts_ns;
-    ok = follow_state(&b, h, i, &gone);
+    ok = tg__alloc_blocks_follow(&b, h, i, &gone);
   }
   uint32_t *const held = ok ? tg__alloc((b.of_addr.count + 1) * sizeof *held) : NULL;
   size_t n = 0;
@@ -83,23 +67,13 @@ static enum tg_err read_at(const struct tg__ask *a, int64_t *number, bool *peak,
   return tg__fail(e, TG_USAGE, -1, "at=%.60s: peak, end, or the number of an event of memory_history is wanted", at);
 }
 
-/* The events of allocators, when they say which blocks they are about. */
-static enum tg_err read_history(const struct tg__columns *t, const struct tg__ask *a, struct tg__alloc_history *h,
-                                struct tg_error *e) {
-  const enum tg_err err = tg__alloc_history_read(t, a, h, e);
-  if (err || h->with_addr) return err;
-  return tg__fail(e, TG_NO_DATA, -1,
-                  "the [memory] events of the trace have no address, so blocks cannot be followed: record with a "
-                  "newer torch, or with tachograph");
-}
-
 enum tg_err tg__answer_memory_state(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                     struct tg_error *e) {
   struct tg__alloc_history h = {0};
   int64_t number;
   bool peak;
   enum tg_err err = read_at(a, &number, &peak, e);
-  if (!err) err = read_history(t, a, &h, e);
+  if (!err) err = tg__alloc_blocks_read(t, a, &h, e);
   for (uint32_t d = 0; d < h.device_count && !err; d++) {
     const int64_t last = h.devices[d].events - 1;
     if (!put_device(t, &h, d, peak ? h.devices[d].peak_event : number < last ? number : last, out))
@@ -144,13 +118,13 @@ static bool add_to_stack(struct stacks *s, const struct tg__alloc_event *block, 
 /* A block counts at the peak when it was taken by then and not given back until after. */
 static bool count_stacks(struct stacks *s) {
   const struct tg__alloc_history *const h = s->h;
-  struct blocks *const blocks = tg__alloc((h->device_count + 1) * sizeof *blocks);
+  struct tg__alloc_blocks *const blocks = tg__alloc((h->device_count + 1) * sizeof *blocks);
   bool ok = blocks != NULL;
   for (size_t i = 0; i < h->count && ok; i++) {
     const struct tg__alloc_event *const x = &h->events[i];
     const int64_t peak = h->devices[x->device].peak_event;
     uint32_t gone;
-    ok = follow_state(&blocks[x->device], h, i, &gone);
+    ok = tg__alloc_blocks_follow(&blocks[x->device], h, i, &gone);
     if (ok && gone != TG_NONE) ok = add_to_stack(s, &h->events[gone], -h->events[gone].bytes, x->number <= peak);
     if (!ok || !x->is_memory || x->bytes <= 0) continue;
     struct row *const r = find_state_row(s, x);
@@ -228,7 +202,7 @@ enum tg_err tg__answer_memory_stacks(const struct tg__columns *t, const struct t
                                      struct tg_error *e) {
   struct tg__alloc_history h = {0};
   struct op_stacks ops = {0};
-  enum tg_err err = read_history(t, a, &h, e);
+  enum tg_err err = tg__alloc_blocks_read(t, a, &h, e);
   if (!err) err = add_op_stacks(t, a, &ops, &h, out, e);
   struct stacks s = {.h = &h};
   bool ok = err || count_stacks(&s);
