@@ -186,3 +186,54 @@ def test_a_report_in_html_is_the_same_file(page_file, tachograph, tmp_path):
     target = tmp_path / "report.html"
     assert tachograph("report", page_file[0], "-o", target).returncode == 0
     assert target.read_text(encoding="utf-8") == page_file[1].read_text(encoding="utf-8")
+
+
+def shown(p):
+    """What someone sees of a state: the window, the chosen slice, the search, the table of the selection."""
+    return p.page.evaluate(
+        """() => ({
+          details: document.querySelector(".details:not([hidden])")?.innerText ?? null,
+          find: document.getElementById("find")?.value, hits: document.querySelector(".bar [role=status]")?.innerText,
+          area: document.querySelector("#aggregate-table")?.innerText ?? null,
+          window: ["t0", "t1"].map((k) => new URLSearchParams(location.hash.split("?")[1]).get(k))})"""
+    )
+
+
+@pytest.mark.parametrize("theme", ["", "&theme=dark"])
+def test_the_address_of_a_view_shows_it_again(offline, page_file, open_page, until, theme):
+    """Selection, chosen slice, search, window and theme: all from the part of the address behind #."""
+    offline.go("#/overview")
+    offline.page.evaluate("location.hash = '#/timeline'" + (f" + '?{theme[1:]}'" if theme else ""))
+    offline.page.wait_for_selector(".timeline .rows")
+    offline.ready()
+    offline.page.fill("#find", "a")
+    offline.page.keyboard.press("Enter")
+    until(offline.page, "location.hash.includes('slice=')")
+    offline.page.locator(".timeline .rows").focus()
+    for key in "mf":
+        offline.page.keyboard.press(key)
+    until(offline.page, "location.hash.includes('s0=') && document.querySelector('#aggregate-table') !== null")
+    offline.page.wait_for_timeout(400)
+    address, before = offline.page.evaluate("location.href"), shown(offline)
+    assert before["details"] and before["area"] and before["find"] == "a" and before["window"][0] is not None
+    again = open_page(address)
+    again.go("")
+    until(again.page, "document.querySelector('#aggregate-table') !== null")
+    again.page.wait_for_timeout(400)
+    after = shown(again)
+    del before["hits"], after["hits"]  # walking says which hit it is
+    assert after == before
+    assert bool(theme) == (again.page.evaluate("document.documentElement.dataset.theme") == "dark")
+    # filters and order of a table, a page by a link, and the way back
+    again.page.get_by_role("link", name="Operators").click()
+    again.page.wait_for_selector("#operators-table")
+    again.page.locator("#operators-table th button").nth(1).click()
+    until(again.page, "location.hash.includes('sort=')")
+    rows = "[...document.querySelectorAll('#operators-table tbody tr')].map((r) => r.innerText)"
+    sorted_rows, at = again.page.evaluate(rows), again.page.evaluate("location.href")
+    third = open_page(at)
+    third.go("")
+    assert third.page.evaluate(rows) == sorted_rows
+    again.page.go_back()
+    again.page.wait_for_selector(".timeline .rows")
+    assert offline.errors == again.errors == third.errors == []
