@@ -162,6 +162,8 @@ static PyObject *with_text(PyObject *text, void (*act)(const char *)) {
   Py_RETURN_NONE;
 }
 
+static PyObject *record_nvtx(PyObject *module, PyObject *unused) { return PyLong_FromUnsignedLong(tg_record_nvtx()); }
+
 static PyObject *record_step_begin(PyObject *module, PyObject *name) { return with_text(name, tg_step_begin); }
 static PyObject *record_range_begin(PyObject *module, PyObject *name) { return with_text(name, tg_range_begin); }
 static PyObject *record_mark(PyObject *module, PyObject *name) { return with_text(name, tg_mark); }
@@ -208,6 +210,7 @@ static PyMethodDef module_methods[] = {
     {"close", record_close, METH_NOARGS, "close() -> what it was, as state() says it"},
     {"state", record_state, METH_NOARGS, "state() -> dict of struct tg_record_stats"},
     {"cuda", record_cuda, METH_NOARGS, "cuda() -> dict of struct tg_record_cuda_stats"},
+    {"nvtx", record_nvtx, METH_NOARGS, "nvtx() -> how many libraries of the process send their calls of NVTX here"},
     {"meta", record_meta, METH_VARARGS, "meta(name, json text): a member of the document"},
     {"step_begin", record_step_begin, METH_O, "step_begin(name)"},
     {"step_end", record_step_end, METH_NOARGS, "step_end()"},
@@ -245,6 +248,7 @@ static int add_numbers(PyObject *module) {
                  {"MODULE_SPANS", TG_RECORD_MODULE_SPANS},
                  {"CUDA", TG_RECORD_CUDA},
                  {"CUDA_WAITS", TG_RECORD_CUDA_WAITS},
+                 {"NVTX", TG_RECORD_NVTX},
                  {"LEAN", TG_RECORD_LEAN},
                  {"DEFAULT", TG_RECORD_DEFAULT},
                  {"DEEP", TG_RECORD_DEEP},

@@ -169,6 +169,11 @@ def raw_launch():
     return table(["field", "number", "meaning"], rows)
 
 
+def raw_label():
+    rows = [(f"`{name}`", number, meaning) for _, (name, number, meaning) in defs.read("src/format/label.def")]
+    return table(["field", "number", "meaning"], rows)
+
+
 def columns():
     rows = []
     for _, (_, of, field, chunk, width, how) in defs.read("src/trace/columns.def"):
@@ -188,6 +193,7 @@ TABLES = {
     "raw-counts": raw("RAW_COUNT", ["counter", "position", "loss it is added to", "meaning"]),
     "raw-inputs": raw_inputs,
     "raw-launch": raw_launch,
+    "raw-label": raw_label,
     "questions": questions,
     "question-names": question_names,
     "common-arguments": common_arguments,

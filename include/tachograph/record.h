@@ -36,7 +36,8 @@ enum tg_record_feature {
       256, /* start and end of module calls; without them a reader has them from the first to the last operator */
   TG_RECORD_CUDA = 512,        /* what CUDA devices did, and the calls of their runtime and driver */
   TG_RECORD_CUDA_WAITS = 1024, /* with TG_RECORD_CUDA: records of each wait for a stream, an event or the device */
-  TG_RECORD_LEAN = TG_RECORD_OPS | TG_RECORD_GC | TG_RECORD_PROCESS,
+  TG_RECORD_NVTX = 2048,       /* ranges and marks of NVTX, where NVTX_INJECTION64_PATH names this library */
+  TG_RECORD_LEAN = TG_RECORD_OPS | TG_RECORD_GC | TG_RECORD_PROCESS | TG_RECORD_NVTX,
   TG_RECORD_DEFAULT = TG_RECORD_LEAN | TG_RECORD_SHAPES | TG_RECORD_STACKS | TG_RECORD_MODULES,
   TG_RECORD_DEEP = TG_RECORD_DEFAULT | TG_RECORD_MEMORY | TG_RECORD_CALLS | TG_RECORD_MODULE_SPANS,
 };
@@ -100,6 +101,9 @@ struct tg_record_cuda_stats {
   uint64_t buffer_bytes;                         /* memory of the buffers at the moment */
 };
 TG_API void tg_record_cuda(struct tg_record_cuda_stats *stats);
+
+/* How many libraries of this process send their calls of NVTX here, since each made its first one. */
+TG_API uint32_t tg_record_nvtx(void);
 
 /* A member of the document, as a Kineto trace has them ("distributedInfo"): value is JSON text. While a recording is
  * open. */

@@ -224,6 +224,7 @@ extern const struct tg__source tg__source_torch;   /* torch_hook.c */
 extern const struct tg__source tg__source_memory;  /* memory_hook.c */
 extern const struct tg__source tg__source_process; /* process_sampler.c */
 extern const struct tg__source tg__source_cuda;    /* cuda_source.c */
+extern const struct tg__source tg__source_nvtx;    /* nvtx_record.c */
 /* Sources that only the Python extension has join at import: python_*.c. false when there are too many. */
 bool tg__source_add(const struct tg__source *s);
 const struct tg__source *tg__source_at(size_t i); /* sources.c: all sources there are; NULL behind the last */

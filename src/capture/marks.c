@@ -6,23 +6,28 @@ static const char range_key, step_key;
 
 bool tg__is_mark(const struct tg__open *o) { return o->key == &range_key || o->key == &step_key; }
 
-static void begin_mark(const void *key, uint8_t scope, const char *name) {
-  struct tg__thread *const t = tg__thread();
-  if (TG_LIKELY(!t)) return;
+struct tg__open *tg__span_push(struct tg__thread *t, const void *key, uint8_t scope, bool records) {
   struct tg__open *const o = tg__open_push(t, key);
   if (TG_UNLIKELY(!o)) {
     t->more->too_deep++; /* its end will come too */
-    return;
+    return NULL;
   }
+  o->scope = records ? scope : TG_SCOPE_NOT_RECORDED;
+  o->name = o->shape = o->stack = o->seq = 0;
+  return o;
+}
+
+static void begin_mark(const void *key, uint8_t scope, const char *name) {
+  struct tg__thread *const t = tg__thread();
+  if (TG_LIKELY(!t)) return;
   const bool records = atomic_load_explicit(&tg__running, memory_order_relaxed);
-  o->scope =
-      records ? scope : TG_SCOPE_NOT_RECORDED; /* followed all the same: its end must not end one that is recorded */
-  o->name = records ? tg__name_intern(t, name ? name : "") : 0;
-  o->shape = o->stack = o->seq = 0;
+  struct tg__open *const o = tg__span_push(t, key, scope, records);
+  if (TG_UNLIKELY(!o)) return;
+  if (records) o->name = tg__name_intern(t, name ? name : "");
   o->start_ticks = tg__ticks();
 }
 
-static void end(const void *key) {
+void tg__span_end(const void *key) {
   struct tg__thread *const t = tg__thread_here;
   if (!t || t->generation != atomic_load_explicit(&tg__generation, memory_order_relaxed)) return;
   const uint64_t now = tg__ticks();
@@ -36,7 +41,7 @@ static void end(const void *key) {
 }
 
 void tg_range_begin(const char *name) { begin_mark(&range_key, TG_RAW_ANNOTATION, name); }
-void tg_range_end(void) { end(&range_key); }
+void tg_range_end(void) { tg__span_end(&range_key); }
 
 /* A step that is still open was none: its end never came. What the program opened within it stays open. */
 static void forget_step(struct tg__thread *t) {
@@ -54,7 +59,7 @@ void tg_step_begin(const char *name) {
   if (t && atomic_load_explicit(&tg__running, memory_order_relaxed)) tg__cost_begin(t);
   begin_mark(&step_key, TG_RAW_STEP, name);
 }
-void tg_step_end(void) { end(&step_key); }
+void tg_step_end(void) { tg__span_end(&step_key); }
 
 /* A moment: a record that takes no time. */
 static void put_moment(const char *name, uint8_t scope, int64_t value) {

@@ -107,7 +107,8 @@ static const char *doing_now(bool is_working) {
 /* ---- looking from the outside ---------------------------------------------------------------- */
 
 static bool is_label(uint8_t scope) {
-  return scope == TG_RAW_USER || scope == TG_RAW_ANNOTATION || scope == TG_RAW_STEP || scope == TG_RAW_MODULE;
+  return scope == TG_RAW_USER || scope == TG_RAW_ANNOTATION || scope == TG_RAW_NVTX_RANGE || scope == TG_RAW_STEP ||
+         scope == TG_RAW_MODULE;
 }
 
 /* The thread may change all of it meanwhile: what is read is looked at again with the GIL, and believed when it is

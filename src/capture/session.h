@@ -139,7 +139,7 @@ struct tg__words { /* the dictionaries of a thread (dictionary.c) */
   struct tg__word *table;
   uint32_t cap, count;
   struct tg__words_block *text, *stacks; /* of the words; those of stacks apart, so that they can be dropped */
-  uint32_t next_id[TG_RAW_D_GRAPH_NODE + 1];
+  uint32_t next_id[TG_RAW_D_LABEL + 1];
   uint64_t no_room[2]; /* tg__session.room when there was none; [1]: for stacks */
   /* Where they begin: a thread that has a state has room for some names, whatever the budget says. */
   struct tg__word first_table[TG_FIRST_WORDS];
@@ -194,7 +194,8 @@ void tg__threads_forked(void);
 bool tg__threads_prepare(
     void); /* once: the key with the destructor that runs at the end of a thread. false = no key left */
 void tg__thread_name_write(struct tg__thread *t, const char *name);
-void tg__thread_name_look(struct tg__thread *t); /* write the system's name for it when that is new */
+const char *tg__nvtx_thread_name(uint32_t os_thread); /* nvtx_names.c: that the program chose; NULL = none */
+void tg__thread_name_look(struct tg__thread *t);      /* write the system's name for it when that is new */
 
 /* thread_cost.c: at the edges of a step, on the thread itself. The end puts into the record what the step used. */
 void tg__cost_begin(struct tg__thread *t);
@@ -221,7 +222,14 @@ void tg__window_reset(struct tg__thread *t); /* its slots are of no session */
 void tg__words_clear(struct tg__words *w);
 uint32_t tg__name_intern(struct tg__thread *t,
                          const char *name); /* of a NUL-terminated NAME, with a cache by its address */
-bool tg__is_mark(const struct tg__open *o); /* marks.c: a range or step of the program */
+
+/* ---- spans of the program (marks.c) ---------------------------------------------------------- */
+
+bool tg__is_mark(const struct tg__open *o); /* a range or step of the program */
+/* An entry for what begins now; its name, its fields and then its time are the caller's to set. NULL: too deep. Without
+ * `records` it is followed all the same: its end must not end one that is recorded. */
+struct tg__open *tg__span_push(struct tg__thread *t, const void *key, uint8_t scope, bool records);
+void tg__span_end(const void *key); /* on the calling thread; writes the record */
 
 /* ---- memory (budget.c) ----------------------------------------------------------------------- */
 

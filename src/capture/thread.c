@@ -46,6 +46,11 @@ void tg__thread_name_write(struct tg__thread *t, const char *name) {
 
 void tg__thread_name_look(struct tg__thread *t) {
   char name[17] = "";
+  const char *const given = t->more->named ? NULL : tg__nvtx_thread_name(t->os_thread);
+  if (given) {
+    t->more->named = true;
+    tg__thread_name_write(t, given);
+  }
   if (t->more->named || prctl(PR_GET_NAME, name) || strcmp(name, t->more->name) == 0) return;
   tg__thread_name_write(t, name);
 }

@@ -188,6 +188,13 @@ enum tg__launch_field {
 };
 enum { TG_LAUNCH_FIELD_BYTES = 9 };
 
+enum tg__label_field {
+#define LABEL_FIELD(name, number, meaning) TG_LABEL_##name = number,
+#include "format/label.def"
+};
+enum tg__label_payload { TG_PAYLOAD_NONE, TG_PAYLOAD_UNSIGNED, TG_PAYLOAD_SIGNED, TG_PAYLOAD_REAL };
+enum { TG_LABEL_FIELD_BYTES = 9, TG_LABEL_FIRST_TEXT = 128 };
+
 #define TG_RAW_FORWARD_ENTRY                                                                                           \
   (UINT32_C(1) << 31) /* in the stack of a BACKWARD record: the rest is an id in the FORWARD dictionary */
 

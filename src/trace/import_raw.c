@@ -222,6 +222,7 @@ static void release(struct tg__raw *w, struct jobs *jobs) {
   tg__free(w->forwards);
   tg__free(w->layouts);
   tg__free(w->launches);
+  tg__free(w->labels);
   tg__free(w->devices);
   tg__free(w->nodes);
   tg__map_free(&w->node_of);

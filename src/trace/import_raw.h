@@ -46,7 +46,7 @@ struct tg__raw_table { /* id → number */
   size_t near_cap, seen;
   struct tg__map far; /* ids that are not dense */
 };
-enum { TG__RAW_TABLES = TG_RAW_D_GRAPH_NODE + 1 };
+enum { TG__RAW_TABLES = TG_RAW_D_LABEL + 1 };
 struct tg__raw_part { /* dictionaries of one thread, or of all threads of a file */
   uint32_t number;
   struct tg__raw_table tables[TG__RAW_TABLES];
@@ -107,6 +107,10 @@ struct tg__raw_device {
   DEVICE_LIMITS(LIMIT)
 #undef LIMIT
 };
+struct tg__raw_label { /* what a range or mark of NVTX says beside its name */
+  struct tg__raw_shape values;
+  enum tg__label_payload payload_type;
+};
 struct tg__raw_layout {
   struct tg__packed_val *fields; /* keys and kinds */
   size_t count;
@@ -140,7 +144,8 @@ struct tg__raw {
   struct tg__raw_device *devices;
   struct tg__raw_node *nodes;
   struct tg__map node_of; /* number → the newest of that number */
-  size_t launch_count, launch_cap, device_count, device_cap, node_count, node_cap;
+  struct tg__raw_label *labels;
+  size_t launch_count, launch_cap, device_count, device_cap, node_count, node_cap, label_count, label_cap;
   size_t name_count, name_cap, shape_count, shape_cap, frame_count, frame_cap, module_count, module_cap, forward_count,
       forward_cap, layout_count, layout_cap;
   struct tg__map layout_index; /* hash of fields → layout, chained */
@@ -191,6 +196,12 @@ uint32_t tg__raw_called_at(struct tg__raw *w, const struct tg__raw_ids *s,
 bool tg__raw_take_shape(struct tg__raw *w, struct tg__str blob, struct tg__raw_shape *out);
 /* The values of an event's args, packed once for all events that have them; false on no memory. */
 bool tg__raw_pack_values(struct tg__raw *w, const struct tg__packed_val *vals, size_t count, struct tg__raw_shape *out);
+
+/* import_raw_nvtx.c: the number of a LABEL entry in w->labels; TG_NONE: not taken (out of memory, or, *bad, not
+ * readable). */
+uint32_t tg__raw_take_label(struct tg__raw *w, struct tg__str blob, bool *bad);
+/* A payload that is no 64-bit integer, as JSON text. Any thread; TG_NONE: no memory. */
+uint32_t tg__raw_payload_text(struct tg__raw *w, enum tg__label_payload type, uint64_t bits);
 
 /* ---- devices (import_raw_device.c) ----------------------------------------------------------- */
 

@@ -223,6 +223,8 @@ static uint32_t take_entry(struct tg__raw *w, const struct tg__raw_file *f, cons
     return tg__raw_take_device(w, entry->text, bad);
   case TG_RAW_D_GRAPH_NODE:
     return tg__raw_take_node(w, f, c->part, entry, bad);
+  case TG_RAW_D_LABEL:
+    return tg__raw_take_label(w, entry->text, bad);
   case TG_RAW_D_THREAD:
     return tg__raw_intern(w, entry->text.ptr, entry->text.len);
   default: /* SHAPE */

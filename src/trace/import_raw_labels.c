@@ -6,7 +6,8 @@
 enum { AROUND_NS = 1 };
 
 void tg__raw_note_label(struct tg__raw_job *j, const struct tg__raw_record *r, const struct tg__record *record) {
-  const bool is_label = r->scope == TG_RAW_USER || r->scope == TG_RAW_STEP || r->scope == TG_RAW_ANNOTATION,
+  const bool is_label = r->scope == TG_RAW_USER || r->scope == TG_RAW_STEP || r->scope == TG_RAW_ANNOTATION ||
+                        r->scope == TG_RAW_NVTX_RANGE,
              is_call = r->scope == TG_RAW_RUNTIME_CALL || r->scope == TG_RAW_DRIVER_CALL,
              is_work = r->scope == TG_RAW_KERNEL || r->scope == TG_RAW_COPY || r->scope == TG_RAW_FILL;
   struct tg__raw_point p = {.start_ns = record->ts_ns, .track = record->track};

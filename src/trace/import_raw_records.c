@@ -19,7 +19,7 @@ enum field_set {
   IS_ASYNC = 256,
   IS_CUT = 512,
   IS_COUNTER = 1024, /* has nothing else */
-  IS_MARK = 2048,    /* likewise */
+  IS_MARK = 2048,    /* likewise, but for those of NVTX */
   HAS_COST = 4096,   /* of a step */
   HAS_WAIT = 8192,
   HAS_CPU = 16384, /* of a sample */
@@ -28,6 +28,8 @@ enum field_set {
   HAS_BANDWIDTH = 1 << 17,
   HAS_FUNCTION = 1 << 18, /* of a call of a device's driver */
   HAS_WAIT_RECORD = 1 << 19,
+  HAS_PAYLOAD = 1 << 20, /* of a range or mark of NVTX */
+  HAS_PAYLOAD_TEXT = 1 << 21,
 };
 
 struct job { /* the private half of a tg__raw_job */
@@ -47,7 +49,7 @@ struct packing {
   const struct tg__raw_shape *shape; /* NULL = none */
   int64_t seq, forward, number; /* number: of a module, a generation, a counter's value, us on a core; of a step all
                                    three: us on a core, preemptions, us without a core; seq: objects collected, too */
-  uint32_t overload, modules, stack, module_path, caller;
+  uint32_t overload, modules, stack, module_path, caller, payload;
   int64_t correlation, bytes, function, wait_record; /* of devices */
   struct tg__packed_val bandwidth;
 };
@@ -93,6 +95,8 @@ static const struct {
     {HAS_BYTES, TG__K_BYTES, TG__KIND_INT, false},
     {HAS_BANDWIDTH, TG__K_BANDWIDTH, TG__KIND_DEC, false},
     {HAS_WAIT_RECORD, TG__K_WAIT_ON_RECORD, TG__KIND_INT, false},
+    {HAS_PAYLOAD, TG__K_NVTX_PAYLOAD, TG__KIND_INT, false},
+    {HAS_PAYLOAD_TEXT, TG__K_NVTX_PAYLOAD, TG__KIND_RAW, false},
 };
 
 static uint32_t make_schema(struct tg__raw *w, uint32_t layout, uint32_t set) {
@@ -107,7 +111,7 @@ static uint32_t make_schema(struct tg__raw *w, uint32_t layout, uint32_t set) {
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
       if (set & fields[i].set) tg__row_value(p, fields[i].key, fields[i].kind, 0, fields[i].top);
     }
-    const struct tg__guess *const schema = tg__intern_schema(p, !(set & IS_MARK), p->vals, p->val_count);
+    const struct tg__guess *const schema = tg__intern_schema(p, set != IS_MARK || inputs->count, p->vals, p->val_count);
     if (schema) id = schema->id;
   }
   p->val_count = 0;
@@ -178,6 +182,8 @@ static uint32_t pack(struct job *j, const struct packing *v) {
   if (v->set & HAS_BYTES) p = put_record_int(p, v->bytes);
   if (v->set & HAS_BANDWIDTH) *p++ = v->bandwidth.decimals, p = put_record_int(p, v->bandwidth.i);
   if (v->set & HAS_WAIT_RECORD) p = put_record_int(p, v->wait_record);
+  if (v->set & HAS_PAYLOAD) p = put_record_int(p, v->number);
+  if (v->set & HAS_PAYLOAD_TEXT) p = put_number(p, v->payload);
   while ((p - start) % 4) *p++ = 0;
   const uint32_t reference = (uint32_t)(out->pool_len / 4);
   out->pool_len += (size_t)(p - start);
@@ -295,6 +301,24 @@ static uint32_t describe_sample(struct job *j, const struct tg__raw_record *r, s
 
 static int64_t wide(uint32_t low, uint32_t high) { return (int64_t)((uint64_t)high << 32 | low); }
 
+static uint32_t describe_nvtx(struct job *j, const struct tg__raw_record *r, struct packing *v, int64_t offset) {
+  const uint32_t name = record_name_of(j, r->name, v, offset),
+                 at = r->shape ? tg__raw_find(&j->scope, TG_RAW_D_LABEL, r->shape) : TG_NONE;
+  const struct tg__raw_label *const label = at == TG_NONE ? NULL : &j->raw->labels[at];
+  if (r->scope == TG_RAW_NVTX_MARK) v->set |= IS_MARK;
+  if (r->shape && !label) tg__count_loss(&j->out->losses, TG__LOSS_bent_no_details, offset);
+  if (!label) return name;
+  if (label->values.layout) v->shape = &label->values;
+  v->number = wide(r->stack, r->seq);
+  if (label->payload_type == TG_PAYLOAD_SIGNED || (label->payload_type == TG_PAYLOAD_UNSIGNED && v->number >= 0)) {
+    v->set |= HAS_PAYLOAD;
+  } else if (label->payload_type) {
+    v->payload = tg__raw_payload_text(j->raw, label->payload_type, (uint64_t)v->number);
+    if (v->payload != TG_NONE) v->set |= HAS_PAYLOAD_TEXT;
+  }
+  return name;
+}
+
 static uint32_t describe(struct job *j, const struct tg__raw_record *r, struct packing *v, int64_t offset) {
   if (r->flags & TG_RAW_F_ASYNC) v->set |= IS_ASYNC;
   if (r->flags & TG_RAW_F_CUT) v->set |= IS_CUT;
@@ -316,6 +340,9 @@ static uint32_t describe(struct job *j, const struct tg__raw_record *r, struct p
     return record_name_of(j, r->name, v, offset);
   case TG_RAW_SAMPLE:
     return describe_sample(j, r, v, offset);
+  case TG_RAW_NVTX_RANGE:
+  case TG_RAW_NVTX_MARK:
+    return describe_nvtx(j, r, v, offset);
   case TG_RAW_COUNTER: {
     const uint32_t name = record_name_of(j, r->name, v, offset);
     v->set = IS_COUNTER;
@@ -336,6 +363,8 @@ static uint32_t describe(struct job *j, const struct tg__raw_record *r, struct p
 static bool is_memory(const struct tg__raw_record *r) {
   return r->scope == TG_RAW_MEMORY || r->scope == TG_RAW_OUT_OF_MEMORY || r->scope == TG_RAW_TENSOR;
 }
+
+static bool is_mark(const struct tg__raw_record *r) { return r->scope == TG_RAW_MARK || r->scope == TG_RAW_NVTX_MARK; }
 
 static void take_memory(struct job *j, const struct tg__raw_record *r, int64_t ts_ns, int64_t offset) {
   struct tg__raw_job *const out = j->out;
@@ -442,7 +471,7 @@ static void describe_device(struct job *j, const struct tg__raw_record *r, struc
 static void take_record(struct job *j, const struct tg__raw_record *r, uint64_t dur_ticks, int64_t offset) {
   struct tg__raw_job *const out = j->out;
   const bool memory = is_memory(r);
-  const uint8_t ph = memory || r->scope == TG_RAW_MARK ? 'i' : r->scope == TG_RAW_COUNTER ? 'C' : 'X';
+  const uint8_t ph = memory || is_mark(r) ? 'i' : r->scope == TG_RAW_COUNTER ? 'C' : 'X';
   struct tg__record record = {.ts_ns = TG_NULL_INT, .dur_ns = TG_NULL_INT, .track = out->track, .ph = ph};
   set_times(j, r, dur_ticks, &record, offset);
   if (memory) {
