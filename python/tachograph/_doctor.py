@@ -25,12 +25,14 @@ def rows() -> list[Row]:
         return [
             ("torch", f"not found ({e})", False, "only needed to record, not to read: pip install torch"),
             _recorder(None),
+            ("NVTX", *_nvtx()),
         ]
     return [
         ("torch", torch.__version__, True, ""),
         _recorder(torch),
         _collector(torch),
         ("our recorder of CUDA", *_cuda(torch)),
+        ("NVTX", *_nvtx()),
         *_devices(torch),
     ]
 
@@ -63,6 +65,22 @@ def _collector(torch: Any) -> Row:
         "yes, for " + ", ".join(sorted(a.name for a in torch.profiler.supported_activities())),
         True,
         "",
+    )
+
+
+def _nvtx() -> tuple[str, bool, str]:
+    """Who gets the ranges and marks of NVTX: one tool, which the variable names."""
+    taken = os.environ.get("NVTX_INJECTION64_PATH")
+    if taken and not (os.path.exists(taken) and os.path.samefile(taken, _record.__file__)):
+        return (
+            f"no: NVTX_INJECTION64_PATH names {taken}",
+            False,
+            "that tool gets the ranges of NVTX; unset the variable, and they are recorded",
+        )
+    return (
+        "yes, in tachograph run" if not taken else "yes, NVTX_INJECTION64_PATH names our recorder",
+        True,
+        f"for a program that records itself: export NVTX_INJECTION64_PATH={_record.__file__}" if not taken else "",
     )
 
 

@@ -295,12 +295,27 @@ const char *tg__raw_category(uint8_t scope);
 /* import_raw_labels.c: keep of a record what its labels on devices follow from. */
 void tg__raw_note_label(struct tg__raw_job *j, const struct tg__raw_record *r, const struct tg__record *record);
 
-/* import_raw_order.c: positions of keys by start, longer ones first; false on no memory. */
+/* ---- order (import_raw_order.c) -------------------------------------------------------------- */
+
 struct tg__raw_key {
   uint64_t start, dur;
   uint32_t at; /* position of the record in its chunk */
 };
-bool tg__raw_order_keys(uint32_t *order, const struct tg__raw_key *keys, uint32_t count);
+struct tg__raw_ordered {
+  struct tg__raw_key *keys;
+  uint32_t *order; /* positions in keys, by start, longer ones first; extensions left out */
+  uint32_t count;
+};
+/* The caller frees keys and order, also where it is false: no memory. */
+bool tg__raw_order_chunk(struct tg__raw_job *j, const struct tg__raw_chunk *chunk, struct tg__raw_ordered *o);
+
+static inline bool tg__raw_is_memory(const struct tg__raw_record *r) {
+  return r->scope == TG_RAW_MEMORY || r->scope == TG_RAW_OUT_OF_MEMORY || r->scope == TG_RAW_TENSOR;
+}
+/* Where a record of the job's chunk stands in its file. */
+static inline int64_t tg__raw_offset(const struct tg__raw_job *j, uint32_t record) {
+  return (int64_t)(j->chunk->offset + TG_CHUNK_HEAD_BYTES + TG_RAW_HEAD_BYTES + (uint64_t)record * TG_RAW_RECORD_BYTES);
+}
 
 /* ---- rows (import_raw_rows.c) ---------------------------------------------------------------- */
 

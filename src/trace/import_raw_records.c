@@ -360,10 +360,6 @@ static uint32_t describe(struct job *j, const struct tg__raw_record *r, struct p
   }
 }
 
-static bool is_memory(const struct tg__raw_record *r) {
-  return r->scope == TG_RAW_MEMORY || r->scope == TG_RAW_OUT_OF_MEMORY || r->scope == TG_RAW_TENSOR;
-}
-
 static bool is_mark(const struct tg__raw_record *r) { return r->scope == TG_RAW_MARK || r->scope == TG_RAW_NVTX_MARK; }
 
 static void take_memory(struct job *j, const struct tg__raw_record *r, int64_t ts_ns, int64_t offset) {
@@ -470,7 +466,7 @@ static void describe_device(struct job *j, const struct tg__raw_record *r, struc
 
 static void take_record(struct job *j, const struct tg__raw_record *r, uint64_t dur_ticks, int64_t offset) {
   struct tg__raw_job *const out = j->out;
-  const bool memory = is_memory(r);
+  const bool memory = tg__raw_is_memory(r);
   const uint8_t ph = memory || is_mark(r) ? 'i' : r->scope == TG_RAW_COUNTER ? 'C' : 'X';
   struct tg__record record = {.ts_ns = TG_NULL_INT, .dur_ns = TG_NULL_INT, .track = out->track, .ph = ph};
   set_times(j, r, dur_ticks, &record, offset);
@@ -493,11 +489,6 @@ static void take_record(struct job *j, const struct tg__raw_record *r, uint64_t 
 
 /* ---- one chunk ------------------------------------------------------------------------------- */
 
-static int64_t offset_of(const struct job *j, uint32_t record) {
-  return (int64_t)(j->out->chunk->offset + TG_CHUNK_HEAD_BYTES + TG_RAW_HEAD_BYTES +
-                   (uint64_t)record * TG_RAW_RECORD_BYTES);
-}
-
 static bool make_room(struct tg__raw_job *out, uint32_t records) {
   out->records.bytes = (records + (size_t)1) * sizeof *out->records.records;
   out->records.records = tg__pages_get(out->records.bytes);
@@ -505,57 +496,19 @@ static bool make_room(struct tg__raw_job *out, uint32_t records) {
          tg__grow((void **)&out->pool, &out->pool_cap, (size_t)records * 24 + RECORD_FIELD_BYTES, 1);
 }
 
-/* ---- order ----------------------------------------------------------------------------------- */
-
-struct ordered {
-  struct tg__raw_key *keys;
-  uint32_t *order; /* positions in keys, by start, longer ones first; extensions left out */
-  uint32_t count;
-};
-
-/* An allocation known only to lie behind start_ticks lies behind all that had ended on the thread
- * when it was noted. */
-static void list_keys(struct job *j, const struct tg__raw_chunk *chunk, struct ordered *o) {
-  uint64_t last_end = 0;
-  for (uint32_t i = 0; i < chunk->count;) {
-    struct tg__raw_record r;
-    struct tg__raw_key key = {.at = i};
-    bool torn;
-    tg__raw_next(chunk, &i, &r, &key.dur, &torn);
-    if (torn) tg__count_loss(&j->out->losses, TG__LOSS_bent_torn_duration, offset_of(j, key.at));
-    if (r.scope == TG_RAW_EXTENSION || r.scope == TG_RAW_MEMORY_TOTALS) continue;
-    key.start = r.start_ticks;
-    if (is_memory(&r)) {
-      key.dur = 0;
-      if (r.flags & TG_RAW_F_EARLY && key.start < last_end) key.start = last_end;
-    } else if (key.dur <= UINT64_MAX - key.start && key.start + key.dur > last_end) {
-      last_end = key.start + key.dur;
-    }
-    o->keys[o->count++] = key;
-  }
-}
-
-static bool order_by_start(struct job *j, const struct tg__raw_chunk *chunk, struct ordered *o) {
-  *o = (struct ordered){.keys = tg__realloc(NULL, (chunk->count + (size_t)1) * sizeof *o->keys),
-                        .order = tg__realloc(NULL, (chunk->count + (size_t)1) * sizeof *o->order)};
-  if (!o->keys || !o->order) return false;
-  list_keys(j, chunk, o);
-  return tg__raw_order_keys(o->order, o->keys, o->count);
-}
-
 static void take_chunk(struct job *j, const struct tg__raw_chunk *chunk) {
   struct tg__raw_record r;
-  struct ordered o;
+  struct tg__raw_ordered o;
   uint64_t dur;
   bool torn;
-  if (!order_by_start(j, chunk, &o) || !make_room(j->out, o.count)) j->out->no_memory = true;
+  if (!tg__raw_order_chunk(j->out, chunk, &o) || !make_room(j->out, o.count)) j->out->no_memory = true;
   for (uint32_t k = 0; k < o.count && !j->out->no_memory; k++) {
     const struct tg__raw_key *const key = &o.keys[o.order[k]];
     uint32_t i = key->at;
     tg__raw_next(chunk, &i, &r, &dur, &torn);
     r.start_ticks = key->start;
-    take_record(j, &r, dur, offset_of(j, key->at));
-    if (is_memory(&r)) tg__raw_take_totals(j->out, chunk, i);
+    take_record(j, &r, dur, tg__raw_offset(j->out, key->at));
+    if (tg__raw_is_memory(&r)) tg__raw_take_totals(j->out, chunk, i);
   }
   tg__free(o.keys);
   tg__free(o.order);

@@ -49,12 +49,11 @@ static struct {
 
 static inline const void *nvtx_tables(uint32_t id) { return id == 1 ? &nvtx_callbacks : NULL; }
 
-extern int InitializeInjectionNvtx2(const void *(*tables)(uint32_t));
-
-static inline int nvtx_attach(void) {
+/* initialize: what the library of the tool is asked for, InitializeInjectionNvtx2. */
+static inline int nvtx_attach(int (*initialize)(const void *(*tables)(uint32_t))) {
   for (int i = 1; i < NVTX_CORE_SIZE; i++) nvtx_core_slots[i] = &nvtx_core_now[i];
   for (int i = 1; i < NVTX_CORE2_SIZE; i++) nvtx_core2_slots[i] = &nvtx_core2_now[i];
-  return InitializeInjectionNvtx2(nvtx_tables);
+  return initialize(nvtx_tables);
 }
 
 #define NVTX_CALL(slot, result, ...) ((result(*)(__VA_ARGS__))(slot))

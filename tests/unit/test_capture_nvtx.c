@@ -7,6 +7,8 @@
 #include "unit/nvtx_client.h"
 #include "unit/recording.h"
 
+extern int InitializeInjectionNvtx2(const void *(*tables)(uint32_t));
+
 static void start(void) {
   recording_start((struct tg_record_options){.rank = -1, .features = TG_RECORD_NVTX, .required = TG_RECORD_NVTX});
 }
@@ -408,14 +410,14 @@ static void test_attach(void **state) {
   assert_int_equal(InitializeInjectionNvtx2(short_table), 1);
   assert_non_null(nvtx_core_now[2]);
   assert_null(nvtx_core_now[3]);
-  assert_int_equal(nvtx_attach(), 1);
+  assert_int_equal(nvtx_attach(InitializeInjectionNvtx2), 1);
   assert_int_equal(tg_record_nvtx(), before + 2);
   assert_non_null(nvtx_core_now[15]);
   assert_non_null(nvtx_core2_now[14]);
   assert_null(nvtx_core2_now[6]); /* resources stay as NVTX has them */
 }
 
-static int attach(void **state) { return nvtx_attach() ? 0 : 1; }
+static int attach(void **state) { return nvtx_attach(InitializeInjectionNvtx2) ? 0 : 1; }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, recording_setup, recording_teardown)
 int main(void) {

@@ -86,6 +86,7 @@ def _features(recipe: Recipe) -> int:
         _record.MEMORY: recipe.profile_memory,
         _record.GC: recipe.process or recipe.experimental.record_python_gc_info,
         _record.PROCESS: recipe.process,
+        _record.NVTX: recipe.records_cpu,
         _record.CUDA: recipe.use_device == "cuda",
         _record.CUDA_WAITS: recipe.use_device == "cuda" and recipe.experimental.enable_cuda_sync_events,
     }

@@ -7,11 +7,18 @@ import sys
 import threading
 from typing import Any
 
+from .. import _record
 from .._labels.annotate import record_function
 
 
+def _is_recorded() -> bool:
+    """The recorder itself has the call: NVTX hands it over (src/capture/nvtx_table.c)."""
+    return _record.nvtx() > 0 and bool(_record.state()["features"] & _record.NVTX)
+
+
 class _Labelled:
-    """torch's NVTX functions, which are called first, and a label for each range of a thread."""
+    """torch's NVTX functions, which are called first, and a label for each range of a thread that the recorder does not
+    get from NVTX."""
 
     def __init__(self, native: Any) -> None:
         self.native = native
@@ -22,20 +29,25 @@ class _Labelled:
 
     def rangePushA(self, message: str) -> Any:
         depth = self.native.rangePushA(message)
-        label = record_function(str(message))
-        label.__enter__()
+        label = None if _is_recorded() else record_function(str(message))
+        if label is not None:
+            label.__enter__()
         vars(self._open).setdefault("labels", []).append(label)
         return depth
 
     def rangePop(self) -> Any:
         labels = vars(self._open).get("labels")
-        if labels:  # else it was pushed before the window began
-            labels.pop().__exit__(None, None, None)
+        label = labels.pop() if labels else None  # empty: it was pushed before the window began
+        if label is not None:
+            label.__exit__(None, None, None)
         return self.native.rangePop()
 
     def markA(self, message: str) -> Any:
-        with record_function(str(message)):
-            return self.native.markA(message)
+        marked = self.native.markA(message)
+        if not _is_recorded():
+            with record_function(str(message)):
+                pass
+        return marked
 
 
 class NvtxLabels:

@@ -191,8 +191,24 @@ def _users_own():
     spec.loader.exec_module(module)
 
 
+def _take_nvtx():
+    """NVTX reads this variable at its first call in the process. One that names another tool stays."""
+    from _imp import extension_suffixes
+
+    package = os.path.dirname(os.path.dirname(_HERE))
+    taken = os.environ.get("NVTX_INJECTION64_PATH")
+    if taken and not os.path.basename(taken).startswith("_record."):  # ours, of another Python, is replaced
+        return
+    for suffix in extension_suffixes():
+        path = os.path.join(package, "_record" + suffix)
+        if os.path.isfile(path):
+            os.environ["NVTX_INJECTION64_PATH"] = path
+            return
+
+
 if os.environ.get("TACHOGRAPH_RUN"):
     _log("")  # an empty one: the parent then knows that a Python was started, though with -I or -S
     sys.meta_path.insert(0, Watcher("torch", _begin))
+    _take_nvtx()
     _watch_starts()
 _users_own()
