@@ -82,6 +82,7 @@ gpu: package ## the CUDA recorder's promises on a GPU (docs/gpu.md); refuses wit
 	$(Q)$(if $(PART),:,$(VENV)/python tests/gpu/gpu_memory.py)
 	$(Q)$(if $(PART),:,$(VENV)/python tests/gpu/gpu_ranges.py)
 	$(Q)$(if $(PART),:,$(VENV)/python tests/gpu/gpu_graphs.py)
+	$(Q)$(if $(PART),:,$(VENV)/python tests/gpu/gpu_nvtx.py)
 
 clean: ## remove everything that was built (.venv stays)
 	rm -rf build build-* dist demo-out .pytest_cache .hypothesis

@@ -70,8 +70,10 @@ def _collector(torch: Any) -> Row:
 
 def _nvtx() -> tuple[str, bool, str]:
     """Who gets the ranges and marks of NVTX: one tool, which the variable names."""
-    taken = os.environ.get("NVTX_INJECTION64_PATH")
-    if taken and not (os.path.exists(taken) and os.path.samefile(taken, _record.__file__)):
+    from ._collect.nvtx_ranges import named_tool
+
+    taken, is_ours = named_tool()
+    if taken and not is_ours:
         return (
             f"no: NVTX_INJECTION64_PATH names {taken}",
             False,

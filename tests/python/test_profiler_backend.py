@@ -174,7 +174,7 @@ def test_doctor_gives_the_reason_of_the_self_test(monkeypatch):
 def test_doctor_without_torch(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     rows = _doctor.rows()
-    assert [row[0] for row in rows] == ["torch", "our recorder"] and rows[0][1].startswith("not found")
+    assert [row[0] for row in rows] == ["torch", "our recorder", "NVTX"] and rows[0][1].startswith("not found")
 
 
 def devices(cuda=None, hip=None, cuda_here=False, activities=(), mps=(False, False), xpu=(False, False)):

@@ -3,12 +3,19 @@ Nsight sees them as before. On a build without NVTX the calls go on raising what
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from typing import Any
 
 from .. import _record
 from .._labels.annotate import record_function
+
+
+def named_tool() -> tuple[str | None, bool]:
+    """The library that NVTX hands its calls to in this process, None if there is none; and whether it is ours."""
+    path = os.environ.get("NVTX_INJECTION64_PATH") or None
+    return path, path is not None and os.path.exists(path) and os.path.samefile(path, _record.__file__)
 
 
 def _is_recorded() -> bool:

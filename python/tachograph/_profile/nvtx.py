@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from .._collect.nvtx_ranges import named_tool
 from .._say import warn, warn_once
 
 
@@ -29,6 +30,8 @@ class NvtxRanges:
     def begin(self, kind: str) -> None:
         """kind: who records the window."""
         reason = unavailable()
+        if named_tool()[1]:
+            reason = reason or "NVTX_INJECTION64_PATH names our recorder, which records the operators themselves"
         if kind == "kineto":
             reason = reason or "torch's own collector records, and it makes either a recording or ranges"
         if reason:
