@@ -185,13 +185,15 @@ class App {
           sum = (quantity) => rows.filter((row) => row.quantity === quantity && row.group === "summary")
                                   .reduce((total, row) => total + (row.value ?? 0), 0);
     const several = new Set(rows.map((row) => row.rank)).size;
-    this.steps = `${number(sum("steps"))} step${sum("steps") === 1 ? "" : "s"}`;
+    /* Ranks do the same steps. */
+    const steps = Math.max(
+        0, ...rows.filter((row) => row.quantity === "steps" && row.group === "summary").map((row) => row.value ?? 0));
+    this.steps = `${number(steps)} step${steps === 1 ? "" : "s"}`;
     this.facts = [
       this.steps, several > 1 ? `${several} ranks` : null, `${number(sum("slices"))} slices`
     ].filter(Boolean).join(" · ");
     this.lost = losses.rows.length;
     this.found = found ? found.rows.length : null;
-    this.several = several > 1;
     this.drawTop();
     this.drawNav();
   }
@@ -307,7 +309,8 @@ class App {
       trace: this.trace,
       state: {...State.get()},
       shared: this.shared,
-      several: this.several,
+      several: () => this.answers.ask(this.trace, "overview")
+                         .then((table) => new Set(table.records().map((row) => row.rank)).size > 1, () => false),
       info: () => this.info(),
       redraw: () => this.show(),
       cleanup: (f) => this.cleanups.push(f),

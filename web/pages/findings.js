@@ -11,20 +11,21 @@ import {operatorOf} from "./overview.js";
 
 export const title = "Findings";
 
-export function draw(context) {
+export async function draw(context) {
+  const several = await context.several();
   return sheet(
       title, "What to change first, ordered by what it gives. Savings are of a step.",
       later(
           context.answers.ask(context.trace, "findings", rankArgs(context.state)),
           (table) =>
               [table.rows.length ?
-                   h("div", {id: "findings-list"}, table.records().map((row) => finding(row, context))) :
+                   h("div", {id: "findings-list"}, table.records().map((row) => finding(row, context, several))) :
                    h("p", {class: "empty"}, "Nothing to change was found."),
                notesView(table)],
           {id: "findings", waiting: "looking for causes …"}));
 }
 
-function finding(row, context) {
+function finding(row, context, several) {
   const source = h("div", {});
   const facts = [];
   const put = (label, ...value) => facts.push(h("dt", {}, label), h("dd", {}, ...value));
@@ -41,7 +42,7 @@ function finding(row, context) {
   if (row.confidence !== null) put("confidence", number(row.confidence));
   return h(
       "article", {class: "finding", "aria-label": row.cause}, h("span", {class: `grade ${row.severity}`}, row.severity),
-      h("h3", {}, row.cause, context.several ? ` · rank ${row.rank}` : ""),
+      h("h3", {}, row.cause, several ? ` · rank ${row.rank}` : ""),
       h("span", {class: "saves"}, row.saving_ns > 0 ? `saves ${duration(row.saving_ns)}` : "",
         row.share_pct !== null ? h("span", {class: "muted"}, ` ${percent(row.share_pct)} of the step`) : null),
       h("dl", {}, facts, h("dt", {}, "more"), h("dd", {}, h("a", {href: State.link("timeline")}, "timeline"))), source);

@@ -28,7 +28,7 @@ export async function draw(context) {
         h("div", {},
           later(summary, (table) => parts(table, context), {id: "parts", title: "where a step goes", height: 120}),
           later(
-              findings, (table) => findingList(table),
+              findings, async (table) => findingList(table, await context.several()),
               {id: "findings-short", title: "findings", height: 60, href: State.link("findings")})),
         h("div", {},
           later(devices, deviceList, {id: "devices", title: "devices", quiet: true, href: State.link("kernels")}),
@@ -42,9 +42,11 @@ const UNIT = /(\d) (%|[mun]?s\b|[kMGT]?i?B\b)/g;
 const statistic = (table, step) => table?.records().find((row) => row.step === step);
 
 function verdict(findings, summary) {
-  const p50 = statistic(summary, "p50");
-  const first = findings.records()[0];
-  const step = p50 ? `A step takes ${duration(p50.total_ns)}. ` : "";
+  const first = findings.records()[0], several = new Set(summary?.records().map((row) => row.rank)).size > 1;
+  const medians = summary?.records().filter((row) => row.step === "p50") ?? [];
+  const p50 = medians.find((row) => row.rank === first?.rank) ?? medians[0];
+  const step =
+      !p50 ? "" : `A step${several ? ` of rank ${p50.rank}` : ""} takes ${duration(p50.total_ns)} in the median. `;
   const links = [h("a", {href: State.link("timeline")}, "timeline")];
   let text, second = null;
   if (first) {
@@ -87,7 +89,7 @@ function stepsChart(table, context) {
 
 function parts(summary, context) {
   const p50 = statistic(summary, "p50");
-  const mean = statistic(summary, "mean");
+  const mean = statistic(summary, "mean"), several = new Set(summary.records().map((row) => row.rank)).size > 1;
   if (!p50) return h("p", {class: "empty"}, "The trace has no steps.");
   const items =
       PARTS.filter(([column]) => mean[column] > 0).map(([column, label, cls]) => ({
@@ -100,19 +102,20 @@ function parts(summary, context) {
   return [
     partsView(items, "ns", mean.total_ns, "parts-bars"),
     h("p", {class: "notes"},
-      `mean of a step ${duration(mean.total_ns)}; shares are of it. Median ${duration(p50.total_ns)}, 90 % within ${
-          duration(statistic(summary, "p90").total_ns)}`)
+      `mean of a step${several ? ` of rank ${mean.rank}` : ""} ${duration(mean.total_ns)}; shares are of it. Median ${
+          duration(p50.total_ns)}, 90 % within ${duration(statistic(summary, "p90").total_ns)}`)
   ];
 }
 
-function findingList(table) {
+function findingList(table, several) {
   if (!table.rows.length)
     return h("p", {class: "muted"}, table.notes.find((note) => note.startsWith("nothing found")) ?? "nothing found");
   const saved = (row) => (row.saving_ns > 0 ? `saves ${duration(row.saving_ns)}` : percent(row.share_pct));
   const place = (row) => (row.file ? `${row.file.split("/").pop()}:${row.line}` : shorten(row.where ?? "", 40));
   const line = (row) =>
       h("tr", {}, h("td", {class: `grade ${row.severity}`}, row.severity),
-        h("td", {class: "nowrap"}, h("a", {href: State.link("findings")}, row.cause)),
+        h("td", {class: "nowrap"}, h("a", {href: State.link("findings")}, row.cause),
+          several ? h("span", {class: "muted"}, ` rank\u00a0${row.rank}`) : null),
         h("td", {class: "muted place", title: row.where}, place(row)), h("td", {class: "num"}, saved(row)));
   const more = table.rows.length - 3;
   return [
