@@ -69,3 +69,13 @@ export function ticks(low, high, count) {
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) out.push(i * step);
   return out;
 }
+
+/* A name in a box: what tells frames apart is the function, then the file; folders go first. */
+export function fitName(name, most) {
+  let text = name;
+  for (const less of [/^[^\s(]*\/(?=[^/\s]+\(\d+\): )/, /^[^\s(]+\(\d+\): /, /^nn\.Module: /]) {
+    if (text.length <= most) return text;
+    text = text.replace(less, "");
+  }
+  return shorten(text, most);
+}

@@ -116,7 +116,7 @@ function findingList(table, several) {
       h("tr", {}, h("td", {class: `grade ${row.severity}`}, row.severity),
         h("td", {class: "nowrap"}, h("a", {href: State.link("findings")}, row.cause),
           several ? h("span", {class: "muted"}, ` rank\u00a0${row.rank}`) : null),
-        h("td", {class: "muted place", title: row.where}, place(row)), h("td", {class: "num"}, saved(row)));
+        h("td", {class: "muted place long", title: row.where}, place(row)), h("td", {class: "num"}, saved(row)));
   const more = table.rows.length - 3;
   return [
     h("table", {class: "facts-table"}, table.records().slice(0, 3).map(line)),
@@ -125,7 +125,10 @@ function findingList(table, several) {
 }
 const factTable = (rows) =>
     h("table", {class: "facts-table"},
-      rows.map(([label, ...values]) => h("tr", {}, h("td", {}, label), values.map((v) => h("td", {class: "num"}, v)))));
+      rows.map(
+          ([label, ...values]) =>
+              h("tr", {}, h("td", {class: typeof label === "string" ? "first" : "long", title: label.title}, label),
+                values.map((v) => h("td", {class: "num"}, v)))));
 function deviceList(table) {
   return factTable(table.records().map(
       (row) =>
@@ -158,7 +161,7 @@ function opsList(table) {
     h("h2", {}, h("a", {href: State.link("operators")}, `operators, own time on the ${device ? "device" : "host"}`)),
     factTable(rows.map(
         (row) =>
-            [h("a", {class: "mono", href: timelineOf(row.name)}, row.name), number(row.calls),
+            [h("a", {class: "mono", href: timelineOf(row.name), title: row.name}, row.name), number(row.calls),
              duration(row[`self_${at}_ns`]), percent(row[`self_${at}_pct`])]))
   ];
 }

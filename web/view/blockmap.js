@@ -146,7 +146,12 @@ class BlockMap {
           s("g", {class: "axis"}, marks.map((event, i) => {
             const x = LEFT + ((event - this.range[0]) / this.span) * this.width;
             return s(
-                "text", {x, y: HEIGHT - 4, "text-anchor": x > wide - 40 ? "end" : i ? "middle" : "start"},
+                "text",
+                {x,
+                 y: HEIGHT - 4,
+                 "text-anchor": x > wide - 40 ? "end" :
+                     i                        ? "middle" :
+                                                "start"},
                 `${i ? "" : "event "}${number(event)}`);
           }))));
   }

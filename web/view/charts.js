@@ -65,7 +65,8 @@ function tableToggle(table, id) {
   return box;
 }
 
-export function axisY(low, high, height, width, unit, top = 8, bottom = 18, left = 44) {
+const LEFT = 60; /* room for "1000 MiB" */
+export function axisY(low, high, height, width, unit, top = 8, bottom = 18, left = LEFT) {
   const scale = scaleOf(unit, high);
   const y = (v) => top + (1 - (v - low) / (high - low || 1)) * (height - top - bottom);
   const marks = ticks(low / scale.divisor, high / scale.divisor, 3).map((v) => v * scale.divisor);
@@ -84,7 +85,7 @@ export function stepsView(steps, unit, id, table) {
   const most = Math.max(...steps.map((step) => step.value), 1);
   return picture(id, 120, "length of each step", (width, height) => {
     const {y, group} = axisY(0, most, height, width, unit);
-    const left = 48, each = (width - left) / steps.length, gap = each > 4 ? 1 : 0;
+    const left = LEFT + 4, each = (width - left) / steps.length, gap = each > 4 ? 1 : 0;
     const labels =
         ticks(0, steps.length - 1, Math.max(2, Math.floor(width / 90))).filter((i) => Number.isInteger(i) && steps[i]);
     return s(
@@ -128,7 +129,7 @@ export function areasView(times, layers, unit, id, options = {}) {
   const most = Math.max(...totals, 1);
   return picture(id, options.height ?? 180, options.label ?? "over time", (width, height) => {
     const {y, group} = axisY(0, most, height, width, unit);
-    const left = 48, t0 = times[0], span = times[times.length - 1] - t0 || 1;
+    const left = LEFT + 4, t0 = times[0], span = times[times.length - 1] - t0 || 1;
     const x = (t) => left + ((t - t0) / span) * (width - left - 4);
     const base = new Float64Array(times.length);
     const shapes = layers.map((layer) => {

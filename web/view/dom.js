@@ -1,5 +1,7 @@
 /* dom: elements made in one call. Texts are always set as text, never as markup: names of a trace are hostile. */
 
+import {shorten} from "../model/format.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 function fill(element, attributes, children) {
@@ -75,4 +77,18 @@ export function problem(error) {
   return h(
       "div", {class: "empty", role: error.code === "no_data" ? null : "alert"}, h("p", {}, error.message),
       error.next ? h("p", {}, "next: ", h("code", {}, error.next)) : null);
+}
+
+/* A text on a canvas that is not wider than this: its middle is left out. */
+export function fitText(c, text, width) {
+  if (c.measureText(text).width <= width) return text;
+  let low = 2, high = text.length;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (c.measureText(shorten(text, middle)).width <= width)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return shorten(text, low);
 }

@@ -1,7 +1,7 @@
 /* flame: a flame graph or an icicle on a canvas. Click zooms, Escape goes out, search shades. The tree comes with its
  * totals; widths are all that is worked out here. */
 
-import {quantity} from "../model/format.js";
+import {fitName, quantity} from "../model/format.js";
 
 import {announce, h, hideTip, showTip} from "./dom.js";
 import {inkOn} from "./strips.js";
@@ -150,8 +150,7 @@ function putBox({c, style, options, state, height, charWidth, colors, page}, nod
     if (!colors.has(key)) colors.set(key, inkOn(blend(colors.get(cls), page, alpha)));
     c.fillStyle = colors.get(key);
     const most = Math.floor((w - 6) / charWidth);
-    c.fillText(
-        node.name.length > most ? node.name.slice(0, Math.max(most - 1, 1)) + "…" : node.name, x + 3, y + ROW / 2);
+    c.fillText(fitName(node.name, most), x + 3, y + ROW / 2);
   }
   state.boxes.push({node, x, y, w});
 }

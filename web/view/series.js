@@ -41,9 +41,14 @@ export function drawCounter(t, c, line, y, tiles) {
   }
   to(t.width);
   c.globalAlpha = 1;
-  c.fillStyle = t.css.muted;
   c.font = "10px system-ui";
-  c.fillText(quantity(line.track.max ?? 0, line.track.unit ?? ""), t.gutter + 4, y + 11);
+  const most = quantity(line.track.max ?? 0, line.track.unit ?? "");
+  c.fillStyle = t.css.page;
+  c.globalAlpha = 0.8;
+  c.fillRect(t.gutter, y + 4, c.measureText(most).width + 8, 13);
+  c.globalAlpha = 1;
+  c.fillStyle = t.css.muted;
+  c.fillText(most, t.gutter + 4, y + 11);
 }
 
 /* The column of a counter or of marks at a time: {tile, at, exact}; null: there is none, or not yet. */

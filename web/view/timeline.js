@@ -1,11 +1,11 @@
 /* timeline: the canvas with all tracks, its gutter of names and ruler, and what fingers do on it. */
 
 import {resolveColors} from "../model/classes.js";
-import {moment, quantity, shorten, ticks} from "../model/format.js";
+import {fitName, moment, quantity, shorten, ticks} from "../model/format.js";
 import {inSight, layOut, lineAt} from "../model/layout.js";
 import {TileStore} from "../model/tiles.js";
 
-import {h, hideTip, showTip} from "./dom.js";
+import {fitText, h, hideTip, showTip} from "./dom.js";
 import {Minimap} from "./minimap.js";
 import {drawCounter, paintMarks, showColumn} from "./series.js";
 import {Colors, columnsOfPixels, inkOn, joinRuns, joinWide, makePalette, paintTile, paletteAt, tilesInView} from "./strips.js";
@@ -251,7 +251,7 @@ export class Timeline {
         continue;
       }
       c.fillStyle = this.inkOf(slice);
-      c.fillText(shorten(name, most), x0 + 3, line.y - this.sight.scroll + RULER + line.height / 2);
+      c.fillText(fitName(name, most), x0 + 3, line.y - this.sight.scroll + RULER + line.height / 2);
     }
     if (missing.length) this.names.want(missing, () => this.later());
   }
@@ -267,24 +267,26 @@ export class Timeline {
         c.fillRect(0, y, this.width, line.height);
         c.fillStyle = this.text;
         c.font = "600 12px system-ui, sans-serif";
-        c.fillText(
-            `${line.folded ? "▸" : "▾"} ${shorten(line.text, Math.floor((this.gutter - 26) / 7.8))}`, 8,
-            y + line.height / 2);
+        const text = fitText(c, `${line.folded ? "▸" : "▾"} ${line.text}`, this.width - 90);
+        const past = 8 + c.measureText(text).width;
+        c.fillText(text, 8, y + line.height / 2);
         c.fillStyle = this.css.muted;
         c.font = "11px system-ui, sans-serif";
-        c.fillText(`${line.count} track${line.count === 1 ? "" : "s"}`, this.gutter + 6, y + line.height / 2);
+        c.fillText(
+            `${line.count} track${line.count === 1 ? "" : "s"}`, Math.max(this.gutter + 6, past + 12),
+            y + line.height / 2);
       } else if (line.first) {
         c.fillStyle = this.text;
         c.font = "12px system-ui, sans-serif";
-        const most = Math.floor((this.gutter - 30) / 6.5);
-        const folds = line.track.lanes.length > 1 || line.track.lanes[0] > 1;
+        const folds = line.track.lanes.length > 1 || line.track.lanes[0] > 1, x = this.gutter < 120 ? 4 : 14;
+        if (folds) c.fillText(line.folded ? "▸" : "▾", x, y + Math.min(line.height, 20) / 2);
         c.fillText(
-            `${folds ? (line.folded ? "▸ " : "▾ ") : "   "}${shorten(line.track.name || line.track.process, most)}`, 14,
+            fitText(c, line.track.name || line.track.process, this.gutter - x - 18), x + 14,
             y + Math.min(line.height, 20) / 2);
       } else if (line.depth === 0 && !line.thin && line.lane > 0) {
         c.fillStyle = this.css.muted;
         c.font = "10px system-ui, sans-serif";
-        c.fillText("overlaps", 40, y + line.height / 2);
+        c.fillText("overlaps", Math.min(40, this.gutter - 56), y + line.height / 2);
       }
     }
     c.fillStyle = this.css.line;
@@ -304,10 +306,11 @@ export class Timeline {
       c.fillStyle = this.css.line;
       c.fillRect(x, 16, 1, this.height);
       c.fillStyle = this.css.muted;
-      c.fillText(moment(ns, resolution), x + 3, 25);
+      const text = moment(ns, resolution);
+      if (x + 3 + c.measureText(text).width < this.width) c.fillText(text, x + 3, 25);
     }
     c.fillStyle = this.css.muted;
-    c.fillText(`${quantity(this.t1 - this.t0, "ns")} in view`, 8, 25);
+    c.fillText(`${quantity(this.t1 - this.t0, "ns")}${this.gutter < 120 ? "" : " in view"}`, 8, 25);
     this.stepsInView = 0;
     let labelled = 0;
     for (const [number, start, end] of this.info.steps) {
