@@ -3,12 +3,14 @@
 #include "show/show.h"
 #include "tachograph/read.h"
 
+#include <math.h>
 #include <stdio.h>
 
 struct verdict {
   int64_t read, kept, skipped, cut, bent;
   int64_t files;      /* of the folder, that were not read */
   int64_t unrecorded; /* of those skipped: never got into the file */
+  struct tg__links links;
 };
 
 /* A rank as it is judged: of a trace that is here, or of a run, its ranks read one after the other. */
@@ -59,11 +61,22 @@ static void judge(const struct judged *p, struct verdict *v) {
   }
 }
 
+/* Of a rank of the trace, or of a run as it was read; nothing where columns could not be loaded. */
+static struct tg__links links_of(const struct tg_trace *t, size_t i) {
+  if (t->run) return t->run->ranks.items[i].health.links;
+  const bool has_all = (t->columns->loaded & TG__COL_ALL) == TG__COL_ALL;
+  return has_all ? tg__links_of(t->columns, (uint32_t)i) : (struct tg__links){0};
+}
+
 static struct verdict judge_all(const struct tg_trace *t) {
   struct verdict v = {0};
   for (size_t i = 0; i < judged_count(t); i++) {
     const struct judged p = judged(t, i);
+    const struct tg__links links = links_of(t, i);
     judge(&p, &v);
+    v.links.device_events += links.device_events;
+    v.links.with_call += links.with_call;
+    v.links.with_op += links.with_op;
   }
   if (t->run) v.files = t->columns->ranks[0].loss[TG__LOSS_skipped_file]; /* no rank's */
   return v;
@@ -113,6 +126,18 @@ static void note_verdict(struct tg_table *out, const struct verdict *v) {
     tg__table_note(out, "%lld event%s a value that could not be kept as written", (long long)v->bent,
                    v->bent == 1 ? " has" : "s have");
   if (!v->cut && !v->skipped && !v->bent && !v->files) tg__table_note(out, "everything was read as written");
+}
+
+/* Down to a tenth, so that only all of them are 100 %. */
+static double share_pct(int64_t part, int64_t all) { return floor(1000.0 * (double)part / (double)all) / 10; }
+
+static void note_links(struct tg_table *out, const struct tg__links *l) {
+  if (l->with_call < l->device_events)
+    tg__table_note(out, "%lld of %lld device events are linked to the call that launched them (%.1f %%)",
+                   (long long)l->with_call, (long long)l->device_events, share_pct(l->with_call, l->device_events));
+  if (l->with_op < l->with_call)
+    tg__table_note(out, "%lld of %lld linked device events are linked to an operator (%.1f %%)", (long long)l->with_op,
+                   (long long)l->with_call, share_pct(l->with_op, l->with_call));
 }
 
 static void note_files(struct tg_table *out, const struct tg__columns *t, int64_t files) {
@@ -177,6 +202,7 @@ static struct tg_table *describe(const struct tg_trace *trace, const struct verd
   struct tg_table *const t = make_table(trace, !defect->code);
   if (!t) return NULL;
   note_verdict(t, v);
+  note_links(t, &v->links);
   note_files(t, trace->columns, v->files);
   note_processes(t, trace);
   tg__table_note_duplicate_ranks(t, trace->columns, "", TG_NULL_INT);

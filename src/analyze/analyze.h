@@ -181,6 +181,13 @@ bool tg__ask_has_slice(const struct tg__ask *a, const struct tg__columns *t, uin
 /* Has a rank asked for a slice of a class that fits (needs.c)? linked: one with a known host call. */
 bool tg__ask_has_class(const struct tg__columns *t, const struct tg__ask *a, bool (*fits)(enum tg__class), bool linked);
 
+/* How much of a rank's device work is linked (launches.c): to the call that launched it, and through it to an operator.
+ * All columns are loaded. */
+struct tg__links {
+  int64_t device_events, with_call, with_op;
+};
+struct tg__links tg__links_of(const struct tg__columns *t, uint32_t rank);
+
 /* rank= and step= alone, for what is not a question (exports, SQL); other arguments are the caller's to look at.
  * tg__ask_end after use, after a failure too. */
 enum tg_err tg__ask_select(const struct tg__columns *t, const struct tg_arg *args, size_t arg_count,

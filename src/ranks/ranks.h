@@ -34,6 +34,7 @@ struct tg__rank_health {
   int64_t events_read, events_kept, loss[TG__LOSS_COUNT], loss_offset[TG__LOSS_COUNT];
   struct tg__process *processes;
   uint32_t process_count;
+  struct tg__links links;
 };
 /* A rank, where it is, and what its tracks, slices and marks would be called if all ranks were in one trace. */
 struct tg__job_rank {

@@ -144,6 +144,7 @@ static enum tg_err note_places(const struct reading *r, struct unit *u, struct t
     for (uint32_t i = 0; i < rank->track_count; i++) place->slices += t->tracks[rank->first_track + i].count;
     for (uint32_t i = 0; i < t->marks.count; i++) place->marks += t->tracks[t->marks.track[i]].rank == k;
     place->first_ns = tg__rank_first_ns(t, k);
+    place->health.links = tg__links_of(t, k);
     if (!note_health(rank, &place->health) || tg__rank_load(t, k, &place->load))
       return tg__no_memory(&u->error, "looking at a rank");
     struct tg__rank_summary *const summary = &u->ranks.ranks[k];

@@ -225,23 +225,50 @@ static void put_noise(const struct page *p) {
   plain(p);
 }
 
+/* Down to a tenth, so that only all of them are 100 %. */
+static double share_pct(int64_t part, int64_t all) { return floor(1000.0 * (double)part / (double)all) / 10; }
+
+/* Device work that is linked to its launch, and through it to an operator. */
+struct links {
+  int64_t work, with_call, with_op;
+};
+static struct links links_of(const struct page *p) {
+  const struct tg_table *t = p->r->parts[TG__REPORT_LAUNCHES];
+  struct links l = {0};
+  for (size_t i = 0; t && i < t->rows; i++) {
+    const int64_t with_call = tg__cell_int(t, i, "with_host_call");
+    l.work += tg__cell_int(t, i, "device_events");
+    l.with_call += with_call;
+    l.with_op += with_call - tg__cell_int(t, i, "op_by_none");
+  }
+  return l;
+}
+
+/* A line of its own where a share is below 100 %. */
+static void put_shares(const struct page *p, const struct links *l) {
+  const bool has_lone_work = l->with_call < l->work;
+  if (!has_lone_work && l->with_op == l->with_call) return;
+  put_label(p, "links");
+  if (has_lone_work)
+    tg__out_format(p->out, "%.1f %% of device events to their launch", share_pct(l->with_call, l->work));
+  if (l->with_op < l->with_call)
+    tg__out_format(p->out, "%s%.1f %% of %s to an operator", has_lone_work ? ", " : "",
+                   share_pct(l->with_op, l->with_call), has_lone_work ? "them" : "device events");
+  tg__out_char(p->out, '\n');
+}
+
 static void put_health(const struct page *p) {
   put_label(p, "health");
   put_losses(p);
   tg__out_text(p->out, " \u00b7 ");
   put_in(p, p->is_valid ? "32" : "31", p->is_valid ? "invariants hold" : "invariants broken: please report");
-  const struct tg_table *t = p->r->parts[TG__REPORT_LAUNCHES];
-  int64_t work = 0, linked = 0;
-  for (size_t i = 0; t && i < t->rows; i++) {
-    work += tg__cell_int(t, i, "device_events");
-    linked += tg__cell_int(t, i, "with_host_call");
-  }
+  const struct links links = links_of(p);
   char a[NUMBER_BYTES], b[NUMBER_BYTES];
-  if (work) {
+  if (links.work) {
     tg__out_text(p->out, " \u00b7 ");
-    ink(p, linked == work ? "32" : "33");
-    tg__out_format(p->out, "%s of %s device event%s linked", tg__human_count(linked, a), tg__human_count(work, b),
-                   plural(work));
+    ink(p, links.with_call == links.work ? "32" : "33");
+    tg__out_format(p->out, "%s of %s device event%s linked", tg__human_count(links.with_call, a),
+                   tg__human_count(links.work, b), plural(links.work));
     plain(p);
   }
   const int64_t duplicate = tg__duplicate_rank(p->r->trace);
@@ -252,7 +279,9 @@ static void put_health(const struct page *p) {
     plain(p);
   }
   put_noise(p);
-  tg__out_text(p->out, "\n\n");
+  tg__out_char(p->out, '\n');
+  put_shares(p, &links);
+  tg__out_char(p->out, '\n');
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */

@@ -359,3 +359,34 @@ def test_a_diff_of_one_rank_of_a_large_folder(tachograph, tachograph_by_rank, tm
     )
     run = tachograph_by_rank("diff", tmp_path / "a", tmp_path / "b", "--rank", "1", "--json")
     assert run.returncode == 0 and json.loads(run.stdout)["rows"] == alone["rows"] != []
+
+
+def test_the_share_of_links(tachograph, tachograph_by_rank, tmp_path):
+    """A rank with four kernels: two inside an operator, one launched outside of any, one without its launch. Beside it
+    one with its only kernel linked: 4 of 5, and 3 of these 4."""
+
+    def x(cat, name, tid, ts, **args):
+        return {"ph": "X", "cat": cat, "name": name, "pid": 0, "tid": tid, "ts": ts, "dur": 10, "args": args}
+
+    def launch(ts, correlation):
+        return [
+            x("cuda_runtime", "cudaLaunchKernel", 1, ts, correlation=correlation),
+            x("kernel", "gemm", 7, ts + 100, correlation=correlation, device=0, stream=7),
+        ]
+
+    op = {**x("cpu_op", "aten::mm", 1, 0), "dur": 50}
+    lone = x("kernel", "gemm", 7, 900, correlation=99, device=0, stream=7)
+    for rank, events in enumerate(([op, *launch(10, 1), *launch(30, 2), *launch(60, 3), lone], [op, *launch(10, 1)])):
+        (tmp_path / "run").mkdir(exist_ok=True)
+        (tmp_path / "run" / f"rank{rank}.json").write_text(
+            json.dumps({"schemaVersion": 1, "distributedInfo": {"rank": rank}, "traceEvents": events})
+        )
+    for program in (tachograph, tachograph_by_rank):
+        notes = json.loads(program("check", tmp_path / "run", "--json").stdout)["notes"]
+        assert "4 of 5 device events are linked to the call that launched them (80.0 %)" in notes
+        assert "3 of 4 linked device events are linked to an operator (75.0 %)" in notes
+    report = tachograph("report", tmp_path / "run").stdout
+    assert "4 of 5 device events linked" in report
+    assert "links     80.0 % of device events to their launch, 75.0 % of them to an operator\n" in report
+    alone = tachograph("report", tmp_path / "run" / "rank1.json").stdout
+    assert "1 of 1 device event linked" in alone and "links " not in alone

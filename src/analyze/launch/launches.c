@@ -49,6 +49,18 @@ static void count_into(struct row *r, const struct tg__columns *t, uint32_t devi
   tg__stats_add(&r->delay, delay_of(t, call, device));
 }
 
+struct tg__links tg__links_of(const struct tg__columns *t, uint32_t rank) {
+  const struct tg__reach reach = tg__reach_of(t, rank);
+  struct tg__links links = {0};
+  for (uint32_t i = reach.first_slice; i < reach.end_slice; i++) {
+    if (!tg__class_is_device_work(tg__slice_class(t, i))) continue;
+    links.device_events++;
+    links.with_call += tg__launch_of(t, i) != TG_NONE;
+    links.with_op += tg__launching_op(t, i) != TG_NONE;
+  }
+  return links;
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static void put_launch_row(const struct work *w, const struct row *r, uint32_t device, const int64_t *delays,
