@@ -133,6 +133,10 @@ static PyObject *record_cuda(PyObject *module, PyObject *unused) {
       "callbacks", (unsigned long long)s.callbacks, "buffer_bytes", (unsigned long long)s.buffer_bytes);
 }
 
+static PyObject *record_device_memory(PyObject *module, PyObject *unused) {
+  return Py_BuildValue("z", tg_record_device_memory());
+}
+
 static PyObject *record_meta(PyObject *module, PyObject *args) {
   const char *name, *json;
   if (!PyArg_ParseTuple(args, "ss:meta", &name, &json)) return NULL;
@@ -211,6 +215,8 @@ static PyMethodDef module_methods[] = {
     {"state", record_state, METH_NOARGS, "state() -> dict of struct tg_record_stats"},
     {"cuda", record_cuda, METH_NOARGS, "cuda() -> dict of struct tg_record_cuda_stats"},
     {"nvtx", record_nvtx, METH_NOARGS, "nvtx() -> how many libraries of the process send their calls of NVTX here"},
+    {"device_memory", record_device_memory, METH_NOARGS,
+     "device_memory() -> None, or why allocations of devices are not recorded"},
     {"meta", record_meta, METH_VARARGS, "meta(name, json text): a member of the document"},
     {"step_begin", record_step_begin, METH_O, "step_begin(name)"},
     {"step_end", record_step_end, METH_NOARGS, "step_end()"},

@@ -101,6 +101,9 @@ struct tg_record_cuda_stats {
   uint64_t buffer_bytes;                         /* memory of the buffers at the moment */
 };
 TG_API void tg_record_cuda(struct tg_record_cuda_stats *stats);
+/* NULL: TG_RECORD_MEMORY includes what allocators of devices report to torch, in the recording that is open or in the
+ * last one that had it. Else why not, one sentence, which stays valid. Any thread. */
+TG_API const char *tg_record_device_memory(void);
 
 /* How many libraries of this process send their calls of NVTX here, since each made its first one. */
 TG_API uint32_t tg_record_nvtx(void);

@@ -11,6 +11,10 @@ from . import _record
 
 Row = tuple[str, str, bool, str]
 
+NVIDIA_DRIVER, AMD_DRIVER = "/dev/nvidiactl", "/dev/kfd"  # what their kernel modules make
+AMD_TOOLS = ("ROCP_TOOL_LIBRARIES", "HSA_TOOLS_LIB")  # rocprofiler-sdk and its predecessors
+INTEL_TOOLS = ("XPTI_SUBSCRIBERS",)  # of the SYCL runtime
+
 
 def main() -> None:
     for row in rows():
@@ -90,12 +94,29 @@ def _nvtx() -> tuple[str, bool, str]:
 
 
 def _devices(torch: Any) -> list[Row]:
-    """A device that this machine does not have is nothing to mend; one that it has and that cannot be recorded is."""
+    """A device that this machine does not have is nothing to mend; one that it has and that cannot be recorded is, and
+    so is one whose driver is here and that this torch cannot use."""
     return [
         ("NVIDIA, AMD devices", *_gpu(torch)),
         ("Intel devices (XPU)", *_xpu(torch)),
         ("Apple devices (MPS)", *_mps(torch)),
     ]
+
+
+def _holder(variables: tuple[str, ...]) -> str:
+    """The other profiler that a variable brings into each program: of a device it may be the only one."""
+    return ", ".join(f"{name}={os.environ[name]}" for name in variables if os.environ.get(name))
+
+
+def _unused(torch: Any, driver: str, kind: str, package: str) -> tuple[str, bool, str] | None:
+    """A driver is here, and torch finds no device of that kind."""
+    if not os.path.exists(driver):
+        return None
+    return (
+        f"no: the driver of {kind} is here ({driver}), and torch {torch.__version__} finds no device",
+        False,
+        f"install a torch for {package}; where it is one, look at the rights to {driver} and at *_VISIBLE_DEVICES",
+    )
 
 
 def _answer(no_device: str | None, device: str, unsupported: str | None, advice: str) -> tuple[str, bool, str]:
@@ -112,12 +133,23 @@ def _gpu(torch: Any) -> tuple[str, bool, str]:
         if torch.version.hip
         else None
     )
+    if not torch.cuda.is_available():
+        unused = _unused(torch, NVIDIA_DRIVER, "NVIDIA", "CUDA") or _unused(torch, AMD_DRIVER, "AMD", "ROCm")
+        if unused:
+            return unused
     if platform is None:
         return _answer("this torch is built without CUDA and ROCm", "", None, "")
     if not torch.cuda.is_available():
         return _answer(f"built for {platform}, and no device of that kind can be used here", "", None, "")
     device = f"{platform}: {torch.cuda.device_count()} × {torch.cuda.get_device_name(0)}"
     is_known = torch.profiler.ProfilerActivity.CUDA in torch.profiler.supported_activities()
+    holder = _holder(AMD_TOOLS) if torch.version.hip else ""
+    if holder:
+        return (
+            f"{device}, and another profiler comes first ({holder})",
+            False,
+            f"unset {holder.split('=')[0]} to record",
+        )
     return _answer(
         None,
         device,
@@ -130,11 +162,19 @@ def _cuda(torch: Any) -> tuple[str, bool, str]:
     """What opening a recording of CUDA says: the driver, libcupti, who else holds it, and the proof."""
     with tempfile.TemporaryDirectory(prefix="tachograph-") as folder:
         try:
-            _record.open(os.path.join(folder, "try.tacho"), features=_record.CUDA, required=_record.CUDA)
+            _record.open(
+                os.path.join(folder, "try.tacho"), features=_record.CUDA | _record.MEMORY, required=_record.CUDA
+            )
             _record.close()
         except _record.RecordError as e:
             return f"no: {e}", not torch.cuda.is_available(), "torch's own collector records CUDA instead"
-    found = _record.cuda()
+    found, memory = _record.cuda(), _record.device_memory()
+    if memory:
+        return (
+            f"in part: {found['library']} (CUPTI {found['version']}) passed its proof; without allocations: {memory}",
+            False,
+            "with profile_memory=True, backend='kineto' takes torch's collector, which records them",
+        )
     return (
         f"yes, {found['library']} (CUPTI {found['version']}) passed its proof",
         True,
@@ -149,6 +189,9 @@ def _xpu(torch: Any) -> tuple[str, bool, str]:
     if not xpu.is_available():
         return _answer("built for XPU, and no device of that kind can be used here", "", None, "")
     is_known = any(a.name == "XPU" for a in torch.profiler.supported_activities())
+    holder = _holder(INTEL_TOOLS)
+    if holder:
+        return f"another profiler comes first ({holder})", False, f"unset {holder.split('=')[0]} to record"
     return _answer(
         None,
         f"{xpu.device_count()} × {xpu.get_device_name(0)}",

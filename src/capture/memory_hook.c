@@ -8,6 +8,7 @@
  *
  * Allocators of devices (libc10_cuda and its kind) report each change through slots of the same sort, with its size and
  * what they hold; a library without them, or an allocator that reports nothing, has no memory in the recording. */
+#include <dlfcn.h>
 #include <malloc.h>
 
 #include "capture/elf_slots.h"
@@ -23,6 +24,9 @@ static struct hook {
   uint64_t epoch; /* of the loaded libraries when they were searched last */
   bool is_on;
 } hook;
+static const char *_Atomic devices_why_not = "no recording had allocations among its features";
+
+const char *tg_record_device_memory(void) { return atomic_load(&devices_why_not); }
 
 /* When an allocation happened. Reading the clock is half of what a record costs here (10 ns on the machine this was
  * measured on), and an operator that allocates has just begun, or has just seen a smaller one end: that moment is
@@ -143,25 +147,39 @@ static void memory_stop(void) {
   restore(FAILURE, *(void **)&hook.reports.failure);
 }
 
-static void redirect_reports(void) {
+/* libc10 and libtorch_cpu report of the processor; whoever else has a slot is the allocator of a device. */
+static bool is_of_device(const struct tg__elf_slot *s) {
+  Dl_info library;
+  if (!dladdr(s->at, &library) || !library.dli_fname) return false;
+  const char *const slash = strrchr(library.dli_fname, '/'), *const name = slash ? slash + 1 : library.dli_fname;
+  return strcmp(name, "libc10.so") != 0 && strcmp(name, "libtorch_cpu.so") != 0;
+}
+
+/* NULL, or why allocations of devices are not recorded. */
+static const char *redirect_reports(void) {
   void (*const change)(void *, int64_t, size_t, size_t, uint16_t) = recorded_change;
   void (*const failure)(int64_t, size_t, size_t, uint16_t) = recorded_failure;
-  if (!hook.reports.change) return;
-  redirect(CHANGE, TG_TORCH_REPORT, *(void *const *)&change);
-  redirect(FAILURE, TG_TORCH_REPORT_FAILED, *(void *const *)&failure);
+  bool has_device = false;
+  if (!hook.reports.change) return "this torch has no c10::reportMemoryUsageToProfiler to watch";
+  const bool sees_changes = redirect(CHANGE, TG_TORCH_REPORT, *(void *const *)&change);
+  const bool sees_failures = redirect(FAILURE, TG_TORCH_REPORT_FAILED, *(void *const *)&failure);
+  for (size_t i = 0; i < hook.count[CHANGE]; i++) has_device = has_device || is_of_device(&hook.slots[CHANGE][i]);
+  if (!has_device) return "no allocator of a device that reports to torch's profiler is loaded";
+  return sees_changes && sees_failures ? NULL : "slots of c10::reportMemoryUsageToProfiler cannot be written";
 }
 
 static enum tg_err memory_start(uint32_t features, struct tg_error *e) {
   void *(*const alloc)(size_t) = recorded_alloc;
   void (*const release)(void *) = recorded_free;
   hook.epoch = tg__elf_slots_epoch();
-  redirect_reports();
+  atomic_store(&devices_why_not, redirect_reports());
   if (redirect(ALLOC, TG_TORCH_ALLOC, *(void *const *)&alloc) &&
       redirect(RELEASE, TG_TORCH_FREE, *(void *const *)&release)) {
     hook.is_on = true;
     return TG_OK;
   }
   memory_stop();
+  atomic_store(&devices_why_not, "allocations are not recorded at all");
   return tg__fail(e, TG_UNSUPPORTED, -1,
                   "allocations: torch's libraries do not call c10::alloc_cpu through slots that can be written");
 }

@@ -4,6 +4,7 @@ library that calls torch's own function through its slot stands in for libc10_cu
 import ctypes
 import json
 import subprocess
+import sys
 import threading
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 torch = pytest.importorskip("torch")
 import tachograph as tg
 from recording import BACKENDS, CPU
+from tachograph import _record
+from tachograph._collect import native
 
 pytestmark = pytest.mark.skipif("native" not in BACKENDS, reason="this build has no recorder")
 
@@ -100,3 +103,28 @@ def test_peak_of_each_device(allocator, tmp_path):
     table = profile.trace.ask("memory")
     peaks = {d: p for d, *p in zip(*(table[c] for c in ("device", "peak_allocated_bytes", "peak_reserved_bytes")))}
     assert peaks == {"GPU0": [4608 + (1 << 33), 10 << 30], "GPU1": [1024, 2 << 20]}
+
+
+def test_says_whether_devices_are_recorded(allocator):
+    """With an allocator that reports, yes; in a process without one, why not."""
+    with tg.profile(activities=[CPU], profile_memory=True, backend="native"):
+        assert _record.device_memory() is None
+    program = (
+        "import tachograph as tg, torch\n"
+        "from tachograph import _record\n"
+        "print(_record.device_memory())\n"
+        "with tg.profile(activities=[tg.ProfilerActivity.CPU], profile_memory=True, backend='native'): pass\n"
+        "print(_record.device_memory())\n"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    before, after = run.stdout.splitlines()
+    assert before == "no recording had allocations among its features"
+    if not torch.version.cuda and not torch.version.hip:
+        assert after == "no allocator of a device that reports to torch's profiler is loaded"
+
+
+@pytest.mark.parametrize("why, said", [(None, "recorded"), ("no slot", "no slot")])
+def test_the_recording_says_it(why, said, monkeypatch):
+    monkeypatch.setattr(_record, "device_memory", lambda: why)
+    assert json.loads(native._cuda_members(False, True)["cudaRecorder"])["memory"] == said
+    assert "memory" not in json.loads(native._cuda_members(False, False)["cudaRecorder"])

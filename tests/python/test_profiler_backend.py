@@ -183,6 +183,7 @@ def devices(cuda=None, hip=None, cuda_here=False, activities=(), mps=(False, Fal
     kinds = named(CUDA=named(name="CUDA"))
     usable = [kinds.CUDA if name == "CUDA" else named(name=name) for name in activities]
     return named(
+        __version__="2.13.0",
         version=named(cuda=cuda, hip=hip),
         profiler=named(ProfilerActivity=kinds, supported_activities=lambda: usable),
         cuda=named(is_available=lambda: cuda_here, device_count=lambda: 2, get_device_name=lambda i: "H"),
@@ -209,6 +210,50 @@ def devices(cuda=None, hip=None, cuda_here=False, activities=(), mps=(False, Fal
         ({"mps": (True, True)}, 2, "no: torch's collector has no activity for them", False),
     ],
 )
-def test_doctor_on_devices(given, row, value, fine):
+def test_doctor_on_devices(given, row, value, fine, monkeypatch):
+    monkeypatch.setattr(_doctor, "NVIDIA_DRIVER", "/nowhere")
+    monkeypatch.setattr(_doctor, "AMD_DRIVER", "/nowhere")
     _, said, is_fine, advice = _doctor._devices(devices(**given))[row]
     assert (said, is_fine) == (value, fine) and bool(advice) != is_fine
+
+
+@pytest.mark.parametrize("name, kind, package", [("NVIDIA_DRIVER", "NVIDIA", "CUDA"), ("AMD_DRIVER", "AMD", "ROCm")])
+def test_doctor_on_a_driver_without_its_torch(name, kind, package, monkeypatch, tmp_path):
+    for driver in ("NVIDIA_DRIVER", "AMD_DRIVER"):
+        monkeypatch.setattr(_doctor, driver, "/nowhere")
+    (tmp_path / "driver").touch()
+    monkeypatch.setattr(_doctor, name, str(tmp_path / "driver"))
+    _, said, is_fine, advice = _doctor._devices(devices())[0]
+    assert said.startswith(f"no: the driver of {kind} is here ({tmp_path}/driver), and torch") and not is_fine
+    assert advice.startswith(f"install a torch for {package};")
+
+
+@pytest.mark.parametrize(
+    "variable, given, row",
+    [
+        ("ROCP_TOOL_LIBRARIES", {"hip": "7.0", "cuda_here": True, "activities": ["CUDA"]}, 0),
+        ("XPTI_SUBSCRIBERS", {"xpu": (True, True), "activities": ["XPU"]}, 1),
+    ],
+)
+def test_doctor_names_the_profiler_that_comes_first(variable, given, row, monkeypatch):
+    monkeypatch.setenv(variable, "libother.so")
+    _, said, is_fine, advice = _doctor._devices(devices(**given))[row]
+    assert f"another profiler comes first ({variable}=libother.so)" in said and not is_fine
+    assert advice == f"unset {variable} to record"
+
+
+def test_doctor_says_that_memory_of_devices_is_missing(monkeypatch):
+    found = {"library": "libcupti.so.13", "version": 130500}
+    record = types.SimpleNamespace(
+        open=lambda *a, **k: None,
+        close=lambda: None,
+        cuda=lambda: found,
+        device_memory=lambda: "no slot",
+        CUDA=1,
+        MEMORY=2,
+    )
+    record.RecordError = _record.RecordError
+    monkeypatch.setattr(_doctor, "_record", record)
+    said, is_fine, advice = _doctor._cuda(devices(cuda="13.2", cuda_here=True))
+    assert said == "in part: libcupti.so.13 (CUPTI 130500) passed its proof; without allocations: no slot"
+    assert not is_fine and "backend='kineto'" in advice

@@ -131,6 +131,8 @@ class NativeRecording:
                 self.stats = dict(_record.close())
                 if self.features & _record.CUDA and not self._yielded and _record.cuda()["taken"]:
                     warn("another profiler took CUPTI over during the recording: device work from then on is missing")
+                if self.features & _record.CUDA and self.features & _record.MEMORY and _record.device_memory():
+                    warn(f"memory of devices is not recorded: {_record.device_memory()}")
             return self.stats
 
     def _wait_for_device(self) -> None:
@@ -151,7 +153,7 @@ class NativeRecording:
         if self.features & _record.MEMORY:
             self.tensor_records += record_tensors(_record.tensor)
         if self.features & _record.CUDA:
-            self._write(_cuda_members(self._yielded))
+            self._write(_cuda_members(self._yielded, bool(self.features & _record.MEMORY)))
         self._write({**self._known(), **self._recorded()})
 
     def _known(self) -> dict[str, str]:
@@ -194,9 +196,11 @@ class NativeRecording:
 _open_ones: list[NativeRecording] = []
 
 
-def _cuda_members(yielded: bool) -> dict[str, str]:
+def _cuda_members(yielded: bool, with_memory: bool) -> dict[str, str]:
     """What our recorder of CUDA did, and the versions as torch's collector writes them."""
     own = {**_record.cuda(), "yielded": yielded}
+    if with_memory:
+        own["memory"] = _record.device_memory() or "recorded"
     members = {"cudaRecorder": own, "cupti_version": own["version"], "cuda_driver_version": own["driver"]}
     torch = sys.modules.get("torch")
     major, _, minor = str(torch.version.cuda if torch is not None else "").partition(".")
