@@ -26,6 +26,7 @@ static size_t known_size(uint32_t kind, size_t bytes) {
 struct walk {
   uint8_t *at, *end;
   uint16_t known[LAST_KIND + 1];
+  struct tg__cuda_event events[LAST_KIND + 1]; /* of each kind the newest: it has set what the next one sets */
 };
 
 /* The last record of a buffer may have room behind it. */
@@ -66,7 +67,7 @@ static void take_kernel(const uint8_t *r, size_t size, struct tg__cuda_event *e)
   e->registers = tg__at16(r + AT_CONCURRENT_KERNEL_REGISTERS);
   e->shared = WORD(CONCURRENT_KERNEL, STATIC_SHARED) + WORD(CONCURRENT_KERNEL, DYNAMIC_SHARED);
   e->has_priority = size >= SINCE_CONCURRENT_KERNEL_PRIORITY;
-  if (e->has_priority) e->priority = (int32_t)WORD(CONCURRENT_KERNEL, PRIORITY);
+  e->priority = e->has_priority ? (int32_t)WORD(CONCURRENT_KERNEL, PRIORITY) : 0;
 }
 
 static void take_copy(const uint8_t *r, struct tg__cuda_event *e) {
@@ -124,7 +125,7 @@ static void take_overhead(const uint8_t *r, size_t size, struct tg__cuda_event *
   e->end = LONG(OVERHEAD, END);
   e->type = WORD(OVERHEAD, TYPE);
   e->thread = WORD(OVERHEAD, THREAD);
-  if (size >= SINCE_OVERHEAD_CORRELATION) e->correlation = WORD(OVERHEAD, CORRELATION);
+  e->correlation = size >= SINCE_OVERHEAD_CORRELATION ? WORD(OVERHEAD, CORRELATION) : 0;
 }
 
 static void take_environment(const uint8_t *r, struct tg__cuda_event *e) {
@@ -135,6 +136,7 @@ static void take_environment(const uint8_t *r, struct tg__cuda_event *e) {
   e->second = WORD(ENVIRONMENT, SECOND);
 }
 
+/* Sets every field that the kind has, whatever the size: the others stay 0. */
 static void take_record(const uint8_t *r, size_t size, struct tg__cuda_event *e) {
   switch (e->kind) {
   case TG_CUPTI_CONCURRENT_KERNEL:
@@ -192,9 +194,10 @@ uint64_t tg__cuda_decode(uint8_t *buffer, size_t valid, tg__cuda_next *next, tg_
     const uint32_t kind = tg__at32(r);
     const size_t size = size_here(&w, kind, (size_t)((following ? following : w.end) - r), !following);
     if (size) {
-      struct tg__cuda_event e = {.kind = kind};
-      take_record(r, size, &e);
-      sink(context, &e);
+      struct tg__cuda_event *const e = &w.events[kind];
+      e->kind = kind;
+      take_record(r, size, e);
+      sink(context, e);
     } else {
       unread++;
     }

@@ -245,13 +245,23 @@ static uint32_t write_launch(struct tg__thread *t, const struct launch *l) {
   return tg__intern(t, TG_RAW_D_LAUNCH, 0, x.bytes, x.len);
 }
 
-/* Each word by a factor of its own: the products need not wait for each other. */
-static uint64_t hash_launch(const struct launch *l) {
-  uint64_t words[sizeof *l / 8], factor = UINT64_C(0x9e3779b97f4a7c15), h = 0;
-  memcpy(words, l, sizeof words);
-  for (size_t i = 0; i < sizeof words / sizeof *words; i++, factor += UINT64_C(0xc2b2ae3d27d4eb4e))
-    h += words[i] * factor;
-  return h ^ h >> 32;
+/* A sum of products, none of which waits for the one before it; by the four bytes in which the key was just written,
+ * because a wider load would wait until they are in the cache. */
+static uint32_t hash_launch(const struct launch *l) {
+  uint64_t h = 0, factor = UINT64_C(0x9e3779b97f4a7c15);
+  for (size_t i = 0; i < sizeof *l; i += 4, factor += UINT64_C(0xbf58476d1ce4e5ba))
+    h += tg__at32((const uint8_t *)l + i) * factor;
+  return (uint32_t)(h >> 40);
+}
+
+/* Where a launch is or may be kept: one of two places, so that two that meet do not drive each other out. */
+static struct known_launch *find_launch(const struct launch *l) {
+  struct known_launch *const first = &caches->launches[hash_launch(l) % LAUNCHES & ~1u], *const second = first + 1;
+  if (first->id && memcmp(&first->key, l, sizeof *l) == 0) return first;
+  if (second->id && memcmp(&second->key, l, sizeof *l) == 0) return second;
+  if (first->id) *second = *first;
+  first->id = 0;
+  return first;
 }
 
 static uint32_t launch_of(struct tg__thread *t, const struct tg__cuda_event *e, uint32_t event_stream) {
@@ -267,13 +277,13 @@ static uint32_t launch_of(struct tg__thread *t, const struct tg__cuda_event *e, 
                      .event = e->event,
                      .from_device = e->from_device,
                      .to_device = e->to_device,
+                     .grid = {e->grid[0], e->grid[1], e->grid[2]},
+                     .block = {e->block[0], e->block[1], e->block[2]},
                      .priority = e->priority,
                      .has_priority = e->has_priority,
                      .event_stream = event_stream};
-  memcpy(l.grid, e->grid, sizeof l.grid);
-  memcpy(l.block, e->block, sizeof l.block);
-  struct known_launch *const c = caches ? &caches->launches[hash_launch(&l) % LAUNCHES] : NULL;
-  if (c && c->id && memcmp(&c->key, &l, sizeof l) == 0) return c->id;
+  struct known_launch *const c = caches ? find_launch(&l) : NULL;
+  if (c && c->id) return c->id;
   const uint32_t id = write_launch(t, &l);
   if (c) *c = (struct known_launch){l, id};
   return id;
