@@ -95,7 +95,7 @@ def _nvtx() -> tuple[str, bool, str]:
 
 def _devices(torch: Any) -> list[Row]:
     """A device that this machine does not have is nothing to mend; one that it has and that cannot be recorded is, and
-    so is one whose driver is here and that this torch cannot use."""
+    so is a driver that is here and that this torch does not use."""
     return [
         ("NVIDIA, AMD devices", *_gpu(torch)),
         ("Intel devices (XPU)", *_xpu(torch)),

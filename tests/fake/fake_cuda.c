@@ -26,6 +26,7 @@ struct device {
   char name[64];
 };
 static struct {
+  int broken;
   uint32_t version;
   int devices, init, busy, strange, refuse[KINDS];
   bool own_clock, hold;
@@ -355,6 +356,7 @@ static bool set_one(const char *word, const int64_t *n, const char *text) {
   if (is_word(word, "devices")) return set.devices = (int)n[0], true;
   if (is_word(word, "driver")) return set.init = (int)n[0], true;
   if (is_word(word, "busy")) return set.busy = (int)n[0], true;
+  if (is_word(word, "broken")) return set.broken = (int)n[0], true;
   if (is_word(word, "refuse")) return set.refuse[n[0] & 63] = (int)n[1], true;
   if (is_word(word, "own_clock")) return set.own_clock = true, true;
   if (is_word(word, "strange_clock")) return set.strange = (int)n[0], true;
@@ -519,8 +521,8 @@ EXPORT int cuptiActivityEnable(uint32_t kind) {
 EXPORT int cuptiActivityDisable(uint32_t kind) { return kind < KINDS ? (enabled[kind] = false, 0) : 1; }
 EXPORT int cuptiActivityFlushAll(uint32_t flag) {
   flushes++;
-  if (!set.hold) complete();
-  return 0;
+  if (!set.hold && !set.broken) complete();
+  return set.broken;
 }
 EXPORT int cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, void **record) {
   const struct buffer *const b = buffer_at(buffer);
@@ -574,7 +576,7 @@ static uint32_t called(uint32_t function, uint64_t *from) {
 EXPORT int cuInit(unsigned flags) { return set.init; }
 EXPORT int cuDriverGetVersion(int *version) { return *version = 13000, 0; }
 EXPORT int cuDeviceGetCount(int *count) { return *count = set.devices, 0; }
-EXPORT int cuDeviceGet(int *device, int number) { return *device = number, 0; }
+EXPORT int cuDeviceGet(int *device, int number) { return *device = number, set.broken; }
 EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device) {
   return *value = set.device[device & 7].attribute[attribute & 127], 0;
 }
@@ -586,7 +588,7 @@ EXPORT int cuDeviceGetName(char *text, int room, int device) {
 EXPORT int cuCtxGetCurrent(void **out) {
   for (uint32_t site = 0; site < 2; site++) /* as the call begins and as it ends */
     if (is_domain_on) call_back(NULL, 1, 304, &(uint32_t[]){site});
-  return *out = NULL, 0;
+  return *out = NULL, set.broken;
 }
 EXPORT int cuCtxPushCurrent_v2(void *c) { return 0; }
 EXPORT int cuCtxPopCurrent_v2(void **c) { return 0; }

@@ -1,64 +1,12 @@
 /* The source of CUDA against libraries that play scripts (tests/fake): what CUPTI said is in the trace, linked, on its
  * streams and at its times; what was lost is counted; and nothing is left when it is off. */
-#include <dlfcn.h>
 #include <math.h>
 #include <sys/syscall.h>
 
-#include "capture/cuda.h"
 #include "capture/session.h"
-#include "unit/recording.h"
-
-static int (*fake_run)(const char *script);
-static void (*fake_reset)(void);
-static uint64_t (*fake_number)(const char *what);
+#include "unit/cuda_fakes.h"
 
 static const char op_key; /* its address is the key of an operator */
-
-static void *fake_symbol(void *library, const char *name) {
-  void *const p = dlsym(library, name);
-  if (!p) fail_msg("%s: %s", name, dlerror());
-  return p;
-}
-
-static int load_fakes(void **state) {
-  void *const cupti = dlopen(TG_FAKE_DIR "/libcupti.so.12", RTLD_NOW);
-  if (!cupti || !dlopen(TG_FAKE_DIR "/libcuda.so.1", RTLD_NOW) || !dlopen(TG_FAKE_DIR "/libnvidia-ml.so.1", RTLD_NOW))
-    return 1;
-  void *const run = fake_symbol(cupti, "fake_run"), *const reset = fake_symbol(cupti, "fake_reset"),
-              *const number = fake_symbol(cupti, "fake_number");
-  memcpy(&fake_run, &run, sizeof run);
-  memcpy(&fake_reset, &reset, sizeof reset);
-  memcpy(&fake_number, &number, sizeof number);
-  return recording_setup(state);
-}
-
-static int reset(void **state) {
-  fake_reset();
-  return 0;
-}
-
-static void play(const char *script) { assert_int_equal(fake_run(script), 0); }
-
-static void start(void) {
-  recording_start((struct tg_record_options){
-      .rank = -1, .features = TG_RECORD_CUDA | TG_RECORD_CUDA_WAITS, .required = TG_RECORD_CUDA});
-}
-
-static int64_t lost_in(const struct tg__columns *t, enum tg__loss what) {
-  int64_t n = 0;
-  for (uint32_t r = 0; r < t->rank_count; r++) n += t->ranks[r].loss[what];
-  return n;
-}
-
-static const struct tg__track *track_of(const struct tg__columns *t, uint32_t slice) {
-  for (uint32_t k = 0; k < t->track_count; k++)
-    if (slice >= t->tracks[k].first && slice < t->tracks[k].first + t->tracks[k].count) return &t->tracks[k];
-  return NULL;
-}
-
-static int64_t arg_of(const struct tg__columns *t, uint32_t slice, uint32_t key) {
-  return tg__arg_int(t, t->slices.args[slice], key, -999);
-}
 
 /* The only slice of that name and class on that thread or stream. */
 static uint32_t find_slice(const struct tg__columns *t, const char *name, enum tg__class cls, int64_t tid) {
@@ -381,6 +329,8 @@ static void test_proof(void **state) {
   refused("spoil thread", "names another thread");
   refused("spoil correlation", "no record with its correlation");
   refused("spoil time", "times outside");
+  fake_reset();
+  refused("broken 709", "no context can be made on the first device (CUDA error 709)");
 }
 
 /* Flushing at the stop costs CUPTI time that is none of the program's; waits come only where they are wanted. */

@@ -130,7 +130,10 @@ class NativeRecording:
                     self._write_end()
                 self.stats = dict(_record.close())
                 if self.features & _record.CUDA and not self._yielded and _record.cuda()["taken"]:
-                    warn("another profiler took CUPTI over during the recording: device work from then on is missing")
+                    warn(
+                        "another profiler took CUPTI over during the recording, or the device was reset: "
+                        "device work from then on is missing"
+                    )
                 if self.features & _record.CUDA and self.features & _record.MEMORY and _record.device_memory():
                     warn(f"memory of devices is not recorded: {_record.device_memory()}")
             return self.stats
