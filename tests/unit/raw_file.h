@@ -271,4 +271,40 @@ static inline void raw_file_make_device(struct raw_file *f) {
   raw_records(f, 0, 8, records, 5, true);
 }
 
+/* Ranges and a mark of NVTX: a payload over INT64_MAX, fields that no reader knows, an entry that is cut off, and one
+ * that is not there. */
+static inline void raw_file_make_labels(struct raw_file *f) {
+  enum { VALID = TG_RAW_F_VALID };
+  static const struct tg__raw_process process = {
+      .session = 5, .process = 4242, .rank = -1, .start_ns = 1, .stop_ns = 9000};
+  static const struct tg__raw_entry names[] = {
+      {1, 0, TG_STR("whole")}, {2, 0, TG_STR("strange")}, {3, 0, TG_STR("cut")}};
+  static const struct tg__raw_entry labels[] = {
+      {1, 0,
+       TG_STR("\200\1\0\0\0\0\0\0\0d\201\2\0\0\0\0\0\0\0cc\1\3\0\0\0\0\0\0\0\2\4\3\2\1\0\0\0\0\3\1\0\0\0\0\0\0"
+              "\0")},
+      {2, 0, TG_STR("\11\7\0\0\0\0\0\0\0\310\2\0\0\0\0\0\0\0zz\1\5\0\0\0\0\0\0\0\3\11\0\0\0\0\0\0\0")},
+      {3, 0, TG_STR("\200\377\0\0\0\0\0\0\0d")},
+  };
+  static const struct tg__raw_record records[] = {
+      {.start_ticks = 1000,
+       .dur_ticks = 9,
+       .name = 1,
+       .shape = 1,
+       .stack = 7,
+       .seq = UINT32_MAX,
+       .scope = TG_RAW_NVTX_RANGE,
+       .flags = VALID},
+      {.start_ticks = 1010, .name = 1, .shape = 1, .stack = 7, .scope = TG_RAW_NVTX_MARK, .flags = VALID},
+      {.start_ticks = 1020, .dur_ticks = 9, .name = 2, .shape = 2, .scope = TG_RAW_NVTX_RANGE, .flags = VALID},
+      {.start_ticks = 1030, .dur_ticks = 9, .name = 3, .shape = 3, .scope = TG_RAW_NVTX_RANGE, .flags = VALID},
+      {.start_ticks = 1040, .dur_ticks = 9, .name = 3, .shape = 4, .scope = TG_RAW_NVTX_RANGE, .flags = VALID},
+  };
+  raw_begin(f);
+  raw_process(f, &process);
+  raw_dictionary(f, TG_RAW_EVERY_THREAD, TG_RAW_D_NAME, names, 3);
+  raw_dictionary(f, 0, TG_RAW_D_LABEL, labels, 3);
+  raw_records(f, 0, 5, records, 5, true);
+}
+
 #endif

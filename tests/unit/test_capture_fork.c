@@ -3,7 +3,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "unit/nvtx_client.h"
 #include "unit/recording.h"
+
+extern int InitializeInjectionNvtx2(const void *(*tables)(uint32_t));
 
 static struct tg__columns *read_child(pid_t pid) {
   char path[128];
@@ -185,12 +188,39 @@ static void test_session_in_a_child(void **state) {
   assert_int_equal(files(), 2);
 }
 
+static void test_ranges_of_nvtx(void **state) {
+  char path[128];
+  assert_int_equal(nvtx_attach(InitializeInjectionNvtx2), 1);
+  recording_start((struct tg_record_options){.rank = -1, .features = TG_RECORD_NVTX});
+  nvtx_push_a("around the fork");
+  const uint64_t range = nvtx_start_a("span over the fork");
+  const pid_t child = fork_at_rest();
+  if (child == 0) {
+    nvtx_end(range); /* the parent's */
+    nvtx_pop();
+    nvtx_push_a("in the child");
+    nvtx_pop();
+    struct tg_error e;
+    _exit(tg_record_close(NULL, &e) ? 1 : 0);
+  }
+  assert_exits_with_zero(child);
+  nvtx_end(range);
+  nvtx_pop();
+  assert_int_equal(recording_close().records, 2);
+  snprintf(path, sizeof path, "%s/run.%d.tacho", recording_dir, (int)child);
+  struct tg__columns *const t = recording_read(path);
+  recording_find(t, "in the child");
+  assert_int_equal(recording_slices(t), 1);
+  tg__trace_free(t);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_fork, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_meta_of_a_child, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_fork_while_threads_record, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_session_in_a_child, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_ranges_of_nvtx, recording_setup, recording_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -304,7 +304,7 @@ static void test_too_many_names(void **state) {
   tg__trace_free(t);
 }
 
-/* ---- many threads, and a fork ---------------------------------------------------------------- */
+/* ---- many threads ---------------------------------------------------------------- */
 
 enum { THREADS = 8, EACH = 2000 };
 
@@ -342,31 +342,6 @@ static void test_threads(void **state) {
     assert_int_equal(recording_count(t, name, &first), EACH);
     assert_int_equal(t->tracks[tg__slice_track(t, first)].count, 2 * EACH);
   }
-  tg__trace_free(t);
-}
-
-static void test_fork(void **state) {
-  char path[128];
-  start();
-  nvtx_push_a("around the fork");
-  const uint64_t range = nvtx_start_a("span over the fork");
-  const pid_t child = fork();
-  if (child == 0) {
-    nvtx_end(range); /* the parent's */
-    nvtx_pop();
-    nvtx_push_a("in the child");
-    nvtx_pop();
-    struct tg_error e;
-    _exit(tg_record_close(NULL, &e) ? 1 : 0);
-  }
-  assert_exits_with_zero(child);
-  nvtx_end(range);
-  nvtx_pop();
-  assert_int_equal(recording_close().records, 2);
-  snprintf(path, sizeof path, "%s/run.%d.tacho", recording_dir, (int)child);
-  struct tg__columns *const t = recording_read(path);
-  recording_find(t, "in the child");
-  assert_int_equal(recording_slices(t), 1);
   tg__trace_free(t);
 }
 
@@ -432,7 +407,7 @@ int main(void) {
       TEST(test_wrong_calls),
       TEST(test_too_many),
       TEST(test_threads),
-      TEST(test_fork),
+
       TEST(test_too_many_names),
   };
   return cmocka_run_group_tests(tests, attach, NULL);

@@ -454,6 +454,28 @@ static void test_early_allocation(void **state) {
   tg__trace_free(t);
 }
 
+/* ---- ranges of NVTX -------------------------------------------------------------------------- */
+
+static void test_labels(void **state) {
+  raw_file_make_labels(&file);
+  struct tg__columns *const t = open_file();
+  const uint32_t whole = t->slices.args[find(t, "whole")], strange = t->slices.args[find(t, "strange")];
+  assert_arg(t, whole, "domain", "\"d\"");
+  assert_arg(t, whole, "category", "\"cc\"");
+  assert_arg(t, whole, "color", "\"#01020304\"");
+  assert_arg(t, whole, "payload", "18446744069414584327"); /* 2^64 - 2^32 + 7 */
+  assert_int_equal(tg__arg_int(t, strange, TG__K_NVTX_CATEGORY, 0), 5);
+  assert_int_equal(tg__arg_int(t, strange, TG__K_NVTX_PAYLOAD, -999), -999);
+  for (uint32_t i = 0; i < t->marks.count; i++) {
+    if (t->marks.name[i] != t->slices.name[find(t, "whole")]) continue;
+    assert_int_equal(tg__arg_int(t, t->marks.args[i], TG__K_NVTX_PAYLOAD, 0), 7);
+    assert_arg(t, t->marks.args[i], "domain", "\"d\"");
+  }
+  assert_int_equal(t->ranks[0].loss[TG__LOSS_bent_no_details], 2);
+  assert_int_equal(t->ranks[0].loss[TG__LOSS_cut_chunks], 1);
+  tg__trace_free(t);
+}
+
 /* ---- forward and backward, and the whole document -------------------------------------------- */
 
 static void begin_two_threads(void) {
@@ -582,6 +604,7 @@ int main(void) {
       cmocka_unit_test(test_modules_from_operators_of_steps),
       cmocka_unit_test(test_memory_totals),
       cmocka_unit_test(test_early_allocation),
+      cmocka_unit_test(test_labels),
       cmocka_unit_test(test_forward_thread),
       cmocka_unit_test(test_document),
   };
