@@ -274,6 +274,17 @@ static void index_track(void *ctx, size_t i) {
 
 /* ---- the whole ------------------------------------------------------------------------------------ */
 
+/* Of a trace without slices, such as a memory snapshot, where its marks are loaded. */
+static void find_marks(const struct tg__columns *t, int64_t *first, int64_t *last) {
+  for (uint32_t i = 0; i < t->marks.count; i++) {
+    const uint32_t track = t->marks.track[i];
+    if (track >= t->track_count || t->marks.ts_ns[i] == TG_NULL_INT) continue;
+    const int64_t at = t->marks.ts_ns[i] + t->ranks[t->tracks[track].rank].clock_offset_ns;
+    if (at < *first) *first = at;
+    if (at > *last) *last = at;
+  }
+}
+
 static void find_origin(struct tg__view *v) {
   const struct tg__columns *const t = v->trace;
   int64_t first = INT64_MAX, last = INT64_MIN;
@@ -287,6 +298,7 @@ static void find_origin(struct tg__view *v) {
     const int64_t end = v->rows[r].end_ns + t->ranks[t->tracks[v->rows[r].track].rank].clock_offset_ns;
     if (end > last) last = end;
   }
+  if (!t->slices.count && t->loaded & TG__COL_MARKS) find_marks(t, &first, &last);
   v->origin_ns = first == INT64_MAX ? 0 : first;
   v->end_ns = last == INT64_MIN ? 0 : last - v->origin_ns;
 }

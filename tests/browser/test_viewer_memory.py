@@ -80,3 +80,16 @@ def test_a_drag_zooms_and_back_returns(snapshot, view, open_page, until):
     assert p.page.get_by_role("button", name="the whole history").is_enabled()
     p.page.go_back()
     until(p.page, "!location.hash.includes('m0')")
+
+
+def test_a_snapshot_has_an_extent_on_the_timeline(tmp_path, view, open_page, tachograph):
+    """Without annotations it has no slices: its events say how long it is."""
+    path = tmp_path / "bare.pickle"
+    content = {**snapshots.snapshot([snapshots.Device(0, 5, 500)]), "external_annotations": []}
+    path.write_bytes(pickle.dumps(content))
+    p = open_page(view(path).url).go("#/timeline")
+    answer = json.loads(tachograph("ask", path, "memory_history", "--json").stdout)
+    at = [c["name"] for c in answer["columns"]].index("ts_ns")
+    times = [int(row[at]) for row in answer["rows"]]
+    assert p.page.evaluate("tachograph.info().then((i) => i.end_ns)") == max(times) - min(times)
+    assert p.errors == []

@@ -25,7 +25,7 @@ PAGES = [
 
 CLIPPED = """() => {
   const out = [];
-  for (const e of document.querySelectorAll("#top *, #nav *, h1, h2, .verdict, .finding *, .tools *")) {
+  for (const e of document.querySelectorAll("#top *, #nav *, h1, h2, .verdict, .finding *, .tools *, .facts-table td")) {
     const r = e.getBoundingClientRect();
     if (r.width && (r.right > innerWidth + 1 || r.left < -1) && !e.closest(".table, .menu, #nav")) out.push(e.className || e.tagName);
   }

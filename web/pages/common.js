@@ -51,7 +51,14 @@ export function boundTable(table, context, options = {}) {
           ...Object.fromEntries(Object.entries(now).map(([k, v]) => [`${prefix}f.${k}`, v || undefined]))
         }),
       }),
-      notesView(table));
+      notesView(table, saidOn(context)));
+}
+
+/* Notes that a page says already: several tables of it may have the same. */
+const said = new WeakMap();
+function saidOn(context) {
+  if (!said.has(context)) said.set(context, new Set());
+  return said.get(context);
 }
 
 /* A choice of an argument of a question: a row of buttons that writes it into the URL. */

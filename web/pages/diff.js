@@ -43,7 +43,7 @@ export function draw(context) {
                  id: "diff-table",
                  label: "differences",
                  columns: table.columns.map((column) => column.name).filter((name) => name !== "unit"),
-                 cell: {a: withUnit, b: withUnit, delta: withUnit, delta_pct: signed}
+                 cell: {a: withUnit, b: withUnit, delta: withUnit, low: withUnit, high: withUnit, delta_pct: signed}
                })],
           {id: "diff"}));
 }

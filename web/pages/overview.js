@@ -23,13 +23,15 @@ export async function draw(context) {
           {id: "verdict", height: 100, waiting: "looking for causes …"}),
       later(
           steps, (table) => stepsChart(table, context),
-          {id: "steps", title: "steps", height: 150, href: State.link("ask", {q: "steps"})}),
+          {id: "steps", title: "steps", height: 150, quiet: true, href: State.link("ask", {q: "steps"})}),
       h("div", {class: "columns"},
         h("div", {},
-          later(summary, (table) => parts(table, context), {id: "parts", title: "where a step goes", height: 120}),
+          later(
+              summary, (table) => parts(table, context),
+              {id: "parts", title: "where a step goes", height: 120, quiet: true}),
           later(
               findings, async (table) => findingList(table, await context.several()),
-              {id: "findings-short", title: "findings", height: 60, href: State.link("findings")})),
+              {id: "findings-short", title: "findings", height: 60, quiet: true, href: State.link("findings")})),
         h("div", {},
           later(devices, deviceList, {id: "devices", title: "devices", quiet: true, href: State.link("kernels")}),
           later(memory, memoryList, {id: "memory-short", title: "memory", quiet: true, href: State.link("memory")}),
@@ -116,19 +118,21 @@ function findingList(table, several) {
       h("tr", {}, h("td", {class: `grade ${row.severity}`}, row.severity),
         h("td", {class: "nowrap"}, h("a", {href: State.link("findings")}, row.cause),
           several ? h("span", {class: "muted"}, ` rank\u00a0${row.rank}`) : null),
-        h("td", {class: "muted place long", title: row.where}, place(row)), h("td", {class: "num"}, saved(row)));
+        h("td", {class: "muted place long", title: row.where}, place(row)),
+        h("td", {class: "num"}, together(saved(row))));
   const more = table.rows.length - 3;
   return [
     h("table", {class: "facts-table"}, table.records().slice(0, 3).map(line)),
     more > 0 ? h("p", {}, h("a", {href: State.link("findings")}, `${more} more`)) : null
   ];
 }
+const together = (v) => (typeof v === "string" ? v.replace(UNIT, "$1\u00a0$2") : v);
 const factTable = (rows) =>
     h("table", {class: "facts-table"},
       rows.map(
           ([label, ...values]) =>
               h("tr", {}, h("td", {class: typeof label === "string" ? "first" : "long", title: label.title}, label),
-                values.map((v) => h("td", {class: "num"}, v)))));
+                values.map((v) => h("td", {class: "num"}, together(v))))));
 function deviceList(table) {
   return factTable(table.records().map(
       (row) =>

@@ -155,7 +155,8 @@ class TimelinePage {
                         checked: !this.settings.hidden.has(track.track),
                         onchange: toggle(this.settings.hidden, track.track)
                       }),
-                      `${track.name || track.process} `, h("span", {class: "muted"}, number(track.slices))),
+                      `${this.rankOf(track)}${track.name || track.process} `,
+                      h("span", {class: "muted"}, number(track.slices))),
                     h("label", {}, h("input", {
                         type: "checkbox",
                         checked: this.settings.pinned.has(track.track),
@@ -201,6 +202,9 @@ class TimelinePage {
     this.slice = this.timeline.selected = now;
     State.set({slice: now.slice});
     this.timeline.later();
+  }
+  rankOf(track) {
+    return this.info.ranks.length > 1 ? `rank ${this.info.ranks[track.rank]?.number ?? track.rank} · ` : "";
   }
   whole() { this.timeline.show(0, this.info.end_ns, true); }
 

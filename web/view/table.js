@@ -256,9 +256,10 @@ export function cellText(value, column, scale, most) {
   return number(Number(value) / scale.divisor);
 }
 
-/* Notes and losses below a table. */
-export function notesView(table) {
+/* Notes and losses below a table. said: what stands on the page already; what is shown now is added. */
+export function notesView(table, said = new Set()) {
   const losses = table.losses.map((loss) => `${loss.name}: ${number(loss.count)} – ${loss.meaning}`);
-  const lines = [...table.notes, ...losses];
+  const lines = [...table.notes, ...losses].filter((line) => !said.has(line));
+  for (const line of lines) said.add(line);
   return lines.length ? h("ul", {class: "notes"}, lines.map((line) => h("li", {}, line))) : null;
 }
