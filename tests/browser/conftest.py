@@ -111,8 +111,8 @@ def shared_view(tachograph_path, traces):
 class Page:
     """A page of the viewer with what went wrong in it."""
 
-    def __init__(self, browser, url, width=1280, height=900, theme="light"):
-        self.page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=theme)
+    def __init__(self, browser, url, width=1280, height=900, theme="light", touch=False):
+        self.page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=theme, has_touch=touch)
         self.errors = []
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("console", lambda m: self.errors.append(m.text) if m.type == "error" else None)

@@ -86,6 +86,40 @@ def test_a_drag_with_shift_adds_up_the_window(timeline):
     assert shown[0].split("…")[0] in direct["rows"][0][0]
 
 
+def test_the_timeline_moves_while_a_selection_is_added_up(timeline, until):
+    """The answer is kept back until the test lets it go; each key draws a frame meanwhile."""
+    rows = timeline.page.locator(".timeline .rows")
+    rows.focus()
+    timeline.page.keyboard.press("w")
+    timeline.page.evaluate(
+        """() => {
+          const s = tachograph.server, call = s.call.bind(s);
+          s.call = async (name, members) => {
+            const reply = await call(name, members);
+            if (name === "aggregate") await new Promise((done) => { globalThis.letGo = done; });
+            return reply;
+          };
+        }"""
+    )
+    box = rows.bounding_box()
+    timeline.page.mouse.move(box["x"] + 300, box["y"] + 10)
+    timeline.page.mouse.down()
+    timeline.page.mouse.move(box["x"] + 700, box["y"] + 10, steps=4)
+    timeline.page.mouse.up()
+    until(timeline.page, "globalThis.letGo !== undefined")
+    assert rows.get_attribute("aria-busy") == "true"
+    t0, t1 = window(timeline)
+    frames = timeline.page.evaluate("tachographMeter.frames.length")
+    timeline.page.keyboard.press("w")
+    u0, u1 = window(timeline)
+    assert u1 - u0 < t1 - t0
+    assert timeline.page.evaluate("tachographMeter.frames.length") > frames
+    assert timeline.page.locator("#aggregate-table").count() == 0
+    timeline.page.evaluate("letGo()")
+    timeline.page.wait_for_selector("#aggregate-table")
+    until(timeline.page, "document.querySelector('.timeline .rows').ariaBusy === 'false'")
+
+
 TILES = """async ([level, row, number]) => {
   const make = await import(new URL("model/tilemaker.js", location.href.split("#")[0]).href);
   const reply = await tachograph.server.tiles({trace: 0, level, tiles: [row, number]});

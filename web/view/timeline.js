@@ -1,4 +1,4 @@
-/* timeline: the canvas with all tracks, its gutter of names and ruler, and what fingers do on it. */
+/* timeline: the canvas with all tracks, its gutter of names and ruler, and what keys and pointers do on it. */
 
 import {resolveColors} from "../model/classes.js";
 import {fitName, moment, quantity, shorten, ticks} from "../model/format.js";
@@ -6,6 +6,7 @@ import {inSight, layOut, lineAt} from "../model/layout.js";
 import {TileStore} from "../model/tiles.js";
 
 import {fitText, h, hideTip, showTip} from "./dom.js";
+import {Gestures} from "./gestures.js";
 import {Minimap} from "./minimap.js";
 import {drawCounter, paintMarks, showColumn} from "./series.js";
 import {Colors, columnsOfPixels, inkOn, joinRuns, joinWide, makePalette, paintTile, paletteAt, tilesInView} from "./strips.js";
@@ -339,7 +340,7 @@ export class Timeline {
       c.fillRect(x0, 0, 1, this.height);
       c.fillRect(x1, 0, 1, this.height);
       c.font = "600 11px system-ui, sans-serif";
-      c.fillText(quantity(Math.abs(b - a), "ns"), x0 + 4, RULER + 10);
+      c.fillText(`${quantity(Math.abs(b - a), "ns")}${this.adding ? ", adding up …" : ""}`, x0 + 4, RULER + 10);
     };
     if (this.area) band(...this.area, true);
     if (!this.selected) return;
@@ -395,10 +396,14 @@ export class Timeline {
     const rows = this.rows;
     rows.addEventListener("wheel", (e) => this.wheel(e), {passive: false});
     rows.addEventListener("scroll", () => this.draw(), {passive: true});
-    rows.addEventListener("pointerdown", (e) => this.down(e));
-    rows.addEventListener("pointermove", (e) => this.move(e));
-    rows.addEventListener("pointerup", (e) => this.up(e));
-    rows.addEventListener("pointercancel", (e) => this.up(e));
+    this.gestures = new Gestures(rows, {
+      selects: (e, x, y) => e.shiftKey || y < RULER,
+      pan: (dx, dy, x0) => this.panBy(dx, dy, x0),
+      zoom: (factor, x) => this.zoom(factor, x),
+      tap: (e) => this.click(e),
+      select: (x0, x1, state) => this.selectBetween(x0, x1, state),
+      hover: (e) => this.hover(e)
+    });
     rows.addEventListener("mouseleave", hideTip);
     rows.addEventListener("dblclick", (e) => {
       const hit = this.hit(e);
@@ -407,7 +412,6 @@ export class Timeline {
             this.t0 + (hit.slice.x0 / this.ratio) * this.nsPerPx, this.t0 + (hit.slice.x1 / this.ratio) * this.nsPerPx);
     });
     rows.addEventListener("keydown", (e) => this.hooks.key(e));
-    this.fingers = new Map();
   }
   wheel(e) {
     const x = e.clientX - this.rows.getBoundingClientRect().left;
@@ -419,61 +423,29 @@ export class Timeline {
       return; /* the browser scrolls the tracks */
     e.preventDefault();
   }
-  down(e) {
-    this.rows.setPointerCapture(e.pointerId);
-    this.fingers.set(e.pointerId, {x: e.offsetX, y: e.offsetY});
-    const x = this.localX(e);
-    this.drag = {
-      x,
-      t0: this.t0,
-      t1: this.t1,
-      moved: false,
-      select: e.shiftKey || this.localY(e) < RULER,
-      from: this.nsAt(x),
-      y: e.clientY,
-      scroll: this.rows.scrollTop
-    };
-  }
   localX(e) { return e.clientX - this.rows.getBoundingClientRect().left; }
   localY(e) { return e.clientY - this.rows.getBoundingClientRect().top; }
-  move(e) {
-    if (!this.drag || !this.fingers.has(e.pointerId)) {
-      this.hover(e);
-      return;
-    }
-    const before = [...this.fingers.values()];
-    this.fingers.set(e.pointerId, {x: e.offsetX, y: e.offsetY});
-    const x = this.localX(e);
-    if (this.fingers.size === 2) {
-      this.pinch(before);
-      return;
-    }
-    if (Math.abs(x - this.drag.x) > 3 || Math.abs(e.clientY - this.drag.y) > 3) this.drag.moved = true;
-    if (!this.drag.moved || this.drag.x < this.gutter) return;
-    if (this.drag.select) {
-      this.area = [this.drag.from, this.nsAt(x)];
-      this.later();
-      return;
-    }
-    const by = (this.drag.x - x) * ((this.drag.t1 - this.drag.t0) / (this.width - this.gutter));
-    this.show(this.drag.t0 + by, this.drag.t1 + by);
-    this.rows.scrollTop = this.drag.scroll + this.drag.y - e.clientY;
+  panBy(dx, dy, x0) {
+    if (x0 >= this.gutter) this.pan(-dx / (this.width - this.gutter));
+    this.rows.scrollTop -= dy;
   }
-  pinch(before) {
-    const now = [...this.fingers.values()], gap = (list) => Math.max(8, Math.abs(list[0].x - list[1].x));
-    this.zoom(gap(before) / gap(now), (now[0].x + now[1].x) / 2);
+  selectBetween(x0, x1, state) {
+    if (x0 < this.gutter) return;
+    this.before = this.before ?? {area: this.area};
+    this.area = state === "drops" ? this.before.area : [this.nsAt(x0), this.nsAt(x1)].sort((a, b) => a - b);
+    if (state !== "moves") this.before = null;
+    if (state === "ends") this.addUp();
+    this.later();
   }
-  up(e) {
-    this.fingers.delete(e.pointerId);
-    const drag = this.drag;
-    this.drag = null;
-    if (!drag || e.type === "pointercancel") return;
-    if (drag.moved && drag.select && this.area) {
-      this.area.sort((a, b) => a - b);
-      this.hooks.area(...this.area);
-      return;
-    }
-    if (!drag.moved) this.click(e);
+  /* The band says that its numbers are not there yet; drawing and panning go on meanwhile. */
+  async addUp() {
+    const area = (this.adding = this.area);
+    this.rows.ariaBusy = "true";
+    await this.hooks.area(...area);
+    if (this.adding !== area) return; /* a newer one is on its way */
+    this.adding = null;
+    this.rows.ariaBusy = "false";
+    this.later();
   }
   click(e) {
     const y = this.localY(e), x = this.localX(e);
@@ -481,7 +453,7 @@ export class Timeline {
       const step = this.stepAt(this.nsAt(x));
       if (step) {
         this.area = [step[1], step[2]];
-        this.hooks.area(...this.area);
+        this.addUp();
         this.later();
       }
       return;
