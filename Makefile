@@ -43,8 +43,8 @@ bench: package build-tests ## side by side with other tools (docs/performance.md
 	$(Q)$(VENV)/python tests/bench/bench_page.py --view-bench $(O)/view_bench
 	$(Q)$(VENV)/python tests/bench/every_question.py
 	$(Q)$(VENV)/python tests/bench/hta_answers.py
-	$(Q)$(VENV)/python tests/bench/recorder.py
-	$(Q)$(VENV)/python tests/bench/cuda_recorder.py --build $(O)
+	$(Q)$(VENV)/python tests/bench/recorder.py --build $(O)
+	$(Q)$(VENV)/python tests/bench/cuda.py --build $(O)
 	$(Q)$(VENV)/python tests/bench/ring_cost.py
 	$(Q)$(VENV)/python tests/bench/snapshot.py --bin $(O)/tachograph
 

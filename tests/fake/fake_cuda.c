@@ -316,15 +316,25 @@ static void put_context(const int64_t *n) {
   put32(r, 8, (uint64_t)n[1]);
 }
 
+/* From 0 to below `limit`, the same in every process. */
+static int64_t jitter_of(int64_t limit) {
+  static uint64_t state = 88172645463325252u;
+  state ^= state << 13;
+  state ^= state >> 7;
+  state ^= state << 17;
+  return limit > 0 ? (int64_t)(state >> 33) % limit : 0;
+}
+
 /* Kernels and their launches by this thread, on streams in turn. */
-static void put_kernels(int64_t count, int64_t every, int64_t dur, int64_t streams) {
+static void put_kernels(int64_t count, int64_t every, int64_t dur, int64_t streams, int64_t jitter) {
   static const char *const names[] = {"gemm", "softmax", "layer_norm", "add"};
   const uint32_t thread = (uint32_t)syscall(SYS_gettid);
   for (int64_t i = 0; i < count; i++) {
-    const int64_t stream = 7 + (streams > 0 ? i % streams : 0);
+    const int64_t stream = 7 + (streams > 0 ? i % streams : 0), call = i * every + jitter_of(jitter),
+                  start = call + every / 2 - jitter_of(jitter) / 2, end = start + dur + jitter_of(jitter);
     const int64_t n[] = {0, 1, stream, 1000 + i, 0, 0, 8 * (i % 4 + 1), 4, 1, 256, 1, 1, 32, 0, 1024};
-    put_call(RUNTIME, time_of(i * every), time_of(i * every + every / 2), 211, thread, (uint32_t)(1000 + i));
-    put_kernel(time_of(i * every + every / 2), time_of(i * every + every / 2 + dur), n, names[i % 4]);
+    put_call(RUNTIME, time_of(call), time_of(start), 211, thread, (uint32_t)(1000 + i));
+    put_kernel(time_of(start), time_of(end), n, names[i % 4]);
   }
 }
 
@@ -391,7 +401,7 @@ static bool put_one(const char *word, const int64_t *n, const char *text) {
   if (is_word(word, "sample")) return put_sample(start, n + 1), true;
   if (is_word(word, "device")) return set_device(n, text), true;
   if (is_word(word, "context")) return put_context(n), true;
-  if (is_word(word, "kernels")) return put_kernels(n[0], n[1], n[2], n[3]), true;
+  if (is_word(word, "kernels")) return put_kernels(n[0], n[1], n[2], n[3], n[4]), true;
   if (is_word(word, "unknown")) return record_of((uint32_t)n[0], (size_t)n[1]), true;
   if (is_word(word, "flush") || is_word(word, "release")) return set.hold = false, complete(), true;
   return false;
