@@ -155,7 +155,7 @@ def rows_of_recordings(table, args):
     )
     table.add(
         "file, raw, %d kernels and launches" % long,
-        round(last["bytes"] / last["records"], 1),
+        last["bytes"] / last["records"],
         "B/record",
         must=32,
         aim=24,
