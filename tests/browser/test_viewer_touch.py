@@ -117,3 +117,41 @@ def test_a_tap_chooses(timeline):
             break
     assert timeline.page.inner_text(".details h3")
     assert address(timeline, "s0") == [None]
+
+
+def test_fingers_widen_a_flame_graph(view, traces, open_page):
+    """Widened twice around the middle m, what stood at m + d/2 stands at m + d."""
+    p = open_page(view(traces / "python_stacks.json").url, touch=True).go("#/stacks")
+    canvas, path = p.page.locator("#stacks-flame canvas"), p.page.locator("#stacks-flame .muted")
+    canvas.scroll_into_view_if_needed()
+    box, fingers = canvas.bounding_box(), Fingers(p.page)
+    middle, m = box["x"] + box["width"] / 2, box["width"] / 2
+
+    def name_at(x, y):
+        """What a tap zooms to there; Escape goes out again."""
+        fingers.send("touchStart", (box["x"] + x, box["y"] + y))
+        fingers.send("touchEnd")
+        p.page.wait_for_timeout(50)
+        return path.inner_text().split(" – ")[0]
+
+    def out():
+        canvas.focus()
+        while path.inner_text():
+            p.page.keyboard.press("Escape")
+
+    def find():
+        for y in range(30, int(box["height"]), 20):
+            for d in (-300, -200, 200, 300):
+                names = []
+                for x in (m + d / 2, m + d):
+                    names.append(name_at(x, y))
+                    out()
+                if names[0] and names[0] != names[1]:
+                    return d, y, names[0]
+        raise AssertionError("all rows of the graph have one box")
+
+    d, y, name = find()
+    across = box["y"] + 30
+    fingers.slide([(middle - 60, across), (middle + 60, across)], [(middle - 120, across), (middle + 120, across)])
+    assert name_at(m + d, y) == name
+    assert p.errors == []

@@ -1,16 +1,18 @@
-/* flame: a flame graph or an icicle on a canvas. Click zooms, Escape goes out, search shades. The tree comes with its
- * totals; widths are all that is worked out here. */
+/* flame: a flame graph or an icicle on a canvas. Click zooms, Escape goes out, search shades; two fingers widen it and
+ * one moves it sideways. The tree comes with its totals; widths are all that is worked out here. */
 
 import {fitName, quantity} from "../model/format.js";
 
 import {announce, h, hideTip, showTip} from "./dom.js";
+import {Gestures} from "./gestures.js";
 import {inkOn} from "./strips.js";
 
-const ROW = 20;
+const ROW = 20, MOST_WIDENED = 1000;
 
 /* tree: {name, value, self, children, cls, record}; options: {id, unit, up: roots below, open(node), leftHeavy} */
 export function flameView(tree, options) {
   const canvas = h("canvas", {
+    class: "flame",
     tabindex: 0,
     role: "img",
     "aria-label": `${
@@ -18,37 +20,51 @@ export function flameView(tree, options) {
   });
   const path = h("div", {class: "muted", style: {minHeight: "20px"}});
   const box = h("div", {class: "chart", id: options.id}, path, canvas);
-  const state = {root: tree, at: tree, search: null, boxes: []};
+  /* widened: how often the width of the canvas the root is; left: what of that is left of the canvas, in pixels */
+  const state = {root: tree, at: tree, search: null, boxes: [], widened: 1, left: 0};
   const depth = depthOf(tree, 0);
   canvas.style.height = `${(depth + 1) * ROW}px`; /* before it is drawn, so that nothing moves */
   const draw = () => drawFlame(canvas, box, tree, state, options, depth);
   const zoom = (node) => {
     state.root = node;
+    state.widened = 1;
+    state.left = 0;
     path.textContent = node === tree ? "" : `${node.name} – ${quantity(node.value, options.unit)}; Escape goes out`;
     draw();
   };
-  canvas.addEventListener("mousemove", (e) => {
+  const tell = (e) => {
     const hit = hitAt(state.boxes, canvas, e);
     canvas.style.cursor = hit ? "pointer" : "default";
     if (hit)
-      showTip(
-          e.clientX, e.clientY, h("b", {}, hit.node.name),
-          h("div", {},
-            `${quantity(hit.node.value, options.unit)}${
-                tree.value ? `, ${((100 * hit.node.value) / tree.value).toFixed(1)} % of all` : ""}`),
-          h("div", {}, `own: ${quantity(hit.node.self ?? 0, options.unit)}`));
+      tellOf(hit.node, e, tree, options);
     else
       hideTip();
-  });
-  canvas.addEventListener("mouseleave", hideTip);
-  canvas.addEventListener("click", (e) => {
-    const hit = hitAt(state.boxes, canvas, e);
-    if (hit) {
+  };
+  const widen = (factor, x) => {
+    const before = state.widened;
+    state.widened = Math.min(Math.max(before * factor, 1), MOST_WIDENED);
+    move((state.left + x) * (state.widened / before) - x);
+  };
+  const move = (left) => {
+    state.left = Math.max(0, Math.min(left, (state.widened - 1) * box.clientWidth));
+    hideTip();
+    draw();
+  };
+  new Gestures(canvas, {
+    selects: () => false,
+    pan: (dx) => move(state.left - dx),
+    zoom: (factor, x) => widen(1 / factor, x),
+    tap: (e) => {
+      const hit = hitAt(state.boxes, canvas, e);
+      if (!hit) return;
       state.at = hit.node;
       zoom(hit.node);
       options.open?.(hit.node);
-    }
+    },
+    select: (x0, x1, state, e) => state === "moves" ? tell(e) : hideTip(),
+    hover: tell
   });
+  canvas.addEventListener("mouseleave", hideTip);
   canvas.addEventListener("keydown", (e) => walk(e, tree, state, zoom, draw, options));
   new ResizeObserver(draw).observe(box);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
@@ -60,6 +76,12 @@ export function flameView(tree, options) {
   return box;
 }
 
+function tellOf(node, e, tree, options) {
+  const share = tree.value ? `, ${((100 * node.value) / tree.value).toFixed(1)} % of all` : "";
+  showTip(
+      e.clientX, e.clientY, h("b", {}, node.name), h("div", {}, `${quantity(node.value, options.unit)}${share}`),
+      h("div", {}, `own: ${quantity(node.self ?? 0, options.unit)}`));
+}
 function depthOf(node, d) { return node.children.reduce((most, child) => Math.max(most, depthOf(child, d + 1)), d); }
 function parentOf(tree, node) {
   for (const child of tree.children) {
@@ -106,15 +128,16 @@ function drawFlame(canvas, box, tree, state, options, depth) {
   c.textBaseline = "middle";
   state.boxes = [];
   const page = getComputedStyle(document.body).backgroundColor;
-  const paint = {c, style, options, state, height, charWidth: c.measureText("m").width, colors: new Map(), page};
+  const paint = {c, style, options, state, width, height, charWidth: c.measureText("m").width, colors: new Map(), page};
   const chain = [];
   for (let node = state.root; node && node !== tree; node = parentOf(tree, node)) chain.unshift(parentOf(tree, node));
   chain.forEach((node, d) => putBox(paint, node, 0, d, width));
-  putTree(paint, state.root, 0, chain.length, width);
+  putTree(paint, state.root, -state.left, chain.length, width * state.widened);
 }
 function putTree(paint, node, x, d, w) {
-  if (w < 0.5) return;
-  putBox(paint, node, x, d, w);
+  if (w < 0.5 || x >= paint.width || x + w <= 0) return;
+  const from = Math.max(x, 0);
+  putBox(paint, node, from, d, Math.min(x + w, paint.width) - from);
   let at = x;
   const kids = paint.options.leftHeavy ? node.children.slice().sort((a, b) => b.value - a.value) : node.children;
   const sum = Math.max(node.value, kids.reduce((total, child) => total + child.value, 0)) || 1;

@@ -1,14 +1,20 @@
 /* gestures: mouse and fingers on a picture. One finger or the mouse pans, two fingers zoom, a tap chooses, and a finger
  * that rests selects what it is drawn over next. */
 
-const SLACK = {mouse: 3, pen: 6, touch: 8}, REST_MS = 400, LEAST_GAP = 8;
+const SLACK = {
+  mouse: 3,
+  pen: 6,
+  touch: 8
+},
+      REST_MS = 400, LEAST_GAP = 8;
 
 /* The pointers of an element, as calls of `actions`; x and y are pixels from its left and top edge:
  *   selects(event, x, y)        whether a drag of the mouse that begins here selects; else it pans
  *   pan(dx, dy, x0)             moved since the last call; x0: where the drag began
  *   zoom(factor, x)             above 1: out, around x
  *   tap(event)                  pressed and released in one place
- *   select(x0, x1, state)       "moves", "ends" or "drops" (a second finger, or the browser took the pointer)
+ *   select(x0, x1, state, event)  "moves", "ends" or "drops" (a second finger, or the browser took the pointer); the
+ *                               event of "moves"
  *   hover(event)                a pointer that is not pressed */
 export class Gestures {
   constructor(element, actions) {
@@ -33,11 +39,11 @@ export class Gestures {
     const touch = e.pointerType === "touch";
     const select = !touch && this.actions.selects(e, at.x, at.y);
     this.drag = {x: at.x, y: at.y, touch, select, moved: this.fingers.size > 1};
-    if (touch && this.fingers.size === 1) this.timer = setTimeout(() => this.rest(), REST_MS);
+    if (touch && this.fingers.size === 1) this.timer = setTimeout(() => this.rest(e), REST_MS);
   }
-  rest() {
+  rest(e) {
     this.drag.select = true;
-    this.actions.select(this.drag.x, this.drag.x, "moves");
+    this.actions.select(this.drag.x, this.drag.x, "moves", e);
   }
   /* Forget a selection that has begun, and one that a resting finger would begin. */
   drop() {
@@ -64,7 +70,7 @@ export class Gestures {
     }
     this.fingers.set(e.pointerId, at);
     if (drag.select)
-      this.actions.select(drag.x, at.x, "moves");
+      this.actions.select(drag.x, at.x, "moves", e);
     else
       this.actions.pan(at.x - last.x, at.y - last.y, drag.x);
   }
