@@ -267,7 +267,7 @@ class App {
                          PAGES[name].title, count[name] ? h("span", {class: "count"}, number(count[name])) : null))]));
   }
   banner(text) {
-    document.querySelector(".banner")?.remove();
+    document.querySelector(".banner:not(.remark)")?.remove();
     if (text) document.getElementById("top").after(h("div", {class: "banner", role: "alert"}, text));
   }
 

@@ -286,3 +286,23 @@ def test_a_query_shows_its_rows_and_one_that_never_ends_can_be_stopped(shared_vi
     assert p.page.get_by_role("button", name="stop").count() == 0
     p.go("#/operators")
     assert p.page.locator("#operators-table tbody tr").count() > 0
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_a_recording_and_what_is_said_of_it_fit(shared_view, open_page, width):
+    """Both banners and the badge: nothing is covered, nothing runs over the edge."""
+    p = open_page(shared_view.url, width=width).go("#/overview")
+    p.page.evaluate(
+        """() => { tachograph.event({event: "state", result: {traces: [{...tachograph.shared.traces[0], recording: true,
+          read_ms_ago: 2100, remark: "the program has recorded nothing for 7 s"}]}});
+          tachograph.event({event: "disconnected"}); }"""
+    )
+    boxes = p.page.evaluate(
+        """[...document.querySelectorAll("#top, .banner, #page")].map((e) => e.getBoundingClientRect())
+          .map((r) => [r.top, r.bottom])"""
+    )
+    assert len(boxes) == 4
+    assert all(above[1] <= below[0] + 0.5 for above, below in zip(boxes, boxes[1:], strict=False))
+    assert all(bottom - top > 20 for top, bottom in boxes)
+    assert p.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert p.page.evaluate(CLIPPED) == []
