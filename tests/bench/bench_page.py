@@ -244,7 +244,7 @@ class PageBench:
             size = int(statistics.median(b["bytes"] for b in batches))
             return p95([b["ms"] for b in batches]) / 1000, self.echo(browser, size) + 0.03
 
-        self.ratio("tiles of a new view on screen, over an echo of them + 30 ms (p95)", figure, 1)
+        self.ratio("tiles of a new view in the page, over an echo of them + 30 ms (p95)", figure, 1)
 
     @staticmethod
     def echo(browser, size):

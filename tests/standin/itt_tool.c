@@ -1,5 +1,5 @@
-/* A collector of Intel's ITT, for the tests: writes tasks, a line each, to the file ITT_TOOL_FILE. The static part of ITT
- * asks a collector for functions by name. */
+/* A collector of Intel's ITT, for the tests: writes tasks, a line each, to the file ITT_TOOL_FILE. The static part of
+ * ITT asks a collector for functions by name. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
