@@ -44,7 +44,7 @@ export const kernels = {
             "name"),
         later(
             context.answers.ask(context.trace, "kernels", {by, ...rankArgs(context.state)}),
-            (table) => boundTable(table, context, {id: "kernels-table", label: "kernels", open, most: 72}),
+            (table) => boundTable(table, context, {id: "kernels-table", label: "kernels", open, most: 62}),
             {id: "kernels"}));
   },
 };
