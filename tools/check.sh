@@ -38,7 +38,7 @@ step "the recorder, and pages that threads share, under the thread sanitizer" # 
 cmake -S . -B build-tsan -DCMAKE_BUILD_TYPE=Debug -DTG_SANITIZE=thread -DTG_BUILD_TESTS=ON >build-tsan.log
 cmake --build build-tsan -j"$jobs" --target test_capture_parts test_capture_records test_capture_limits test_capture_faults test_capture_nvtx test_base_pages >>build-tsan.log 2>&1 ||
   { tail -n 40 build-tsan.log; exit 1; }
-TG_ANY_RESIDENT=1 ctest --test-dir build-tsan -R 'test_(capture_(parts|records|limits|faults|nvtx)|base_pages)' --output-on-failure --timeout 300 -Q \
+TG_ANY_RESIDENT=1 TSAN_OPTIONS=suppressions=$PWD/tools/tsan.supp ctest --test-dir build-tsan -R 'test_(capture_(parts|records|limits|faults|nvtx)|base_pages)' --output-on-failure --timeout 300 -Q \
   --output-log build-tsan/ctest.log || { tail -n 100 build-tsan/ctest.log; exit 1; }
 grep 'tests passed' build-tsan/ctest.log
 
