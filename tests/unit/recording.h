@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,16 +16,13 @@
 
 #include "tachograph/record.h"
 #include "trace/trace.h"
+#include "unit/scratch.h"
 
 static char recording_dir[64];
 static char recording_path[96];
 
 static inline int recording_setup(void **state) {
-  /* In memory where there is enough of it: making and removing a thousand files is slow on a disk. */
-  struct statvfs shm;
-  const bool is_roomy =
-      access("/dev/shm", W_OK) == 0 && statvfs("/dev/shm", &shm) == 0 && (uint64_t)shm.f_bavail * shm.f_frsize >> 30;
-  strcpy(recording_dir, is_roomy ? "/dev/shm/tg_capture_XXXXXX" : "/tmp/tg_capture_XXXXXX");
+  snprintf(recording_dir, sizeof recording_dir, "%s/tg_capture_XXXXXX", scratch_folder());
   if (!mkdtemp(recording_dir)) return 1;
   snprintf(recording_path, sizeof recording_path, "%s/run.tacho", recording_dir);
   return 0;

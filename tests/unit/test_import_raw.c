@@ -11,6 +11,7 @@
 
 #include "trace/store.h"
 #include "unit/raw_file.h"
+#include "unit/scratch.h"
 
 static char path[64];
 static struct raw_file file;
@@ -265,7 +266,7 @@ static void test_no_memory(void **state) {
 }
 
 int main(void) {
-  snprintf(path, sizeof path, "/tmp/test_import_raw.%d.tacho", (int)getpid());
+  snprintf(path, sizeof path, "%s/test_import_raw.%d.tacho", scratch_folder(), (int)getpid());
   fd = open(path, O_CREAT | O_TRUNC | O_RDWR, 0600);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_whole_file),

@@ -13,6 +13,7 @@
 #include "show/show.h"
 #include "tachograph/record.h"
 #include "unit/raw_file.h"
+#include "unit/scratch.h"
 
 enum { VALID = TG_RAW_F_VALID };
 static char path[64];
@@ -590,7 +591,7 @@ static void test_document(void **state) {
 }
 
 int main(void) {
-  snprintf(path, sizeof path, "/tmp/test_import_raw_words.%d.tacho", (int)getpid());
+  snprintf(path, sizeof path, "%s/test_import_raw_words.%d.tacho", scratch_folder(), (int)getpid());
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_tensors),
       cmocka_unit_test(test_long_lists),

@@ -12,6 +12,7 @@
 
 #include "format/format.h"
 #include "unit/sample_trace.h"
+#include "unit/scratch.h"
 
 static char path[64];
 
@@ -494,7 +495,7 @@ static void test_unwritable(void **state) {
 }
 
 int main(void) {
-  snprintf(path, sizeof path, "/tmp/test_tacho.%d.tacho", (int)getpid());
+  snprintf(path, sizeof path, "%s/test_tacho.%d.tacho", scratch_folder(), (int)getpid());
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_round_trip),
       cmocka_unit_test(test_one_column_at_a_time),
