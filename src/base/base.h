@@ -262,6 +262,8 @@ void tg__lock_wake(struct tg__lock *l);                 /* wake all sleepers */
 /* Run body(ctx, 0..count-1) once each on up to `threads` threads, the caller's among them; returns when all are
  * done. When threads cannot be had the caller does all the work itself. */
 void tg__parallel(unsigned threads, size_t count, void (*body)(void *ctx, size_t i), void *ctx);
+/* How many threads, up to `most`, work on so many bytes is worth: starting one costs about what 256 KiB do. */
+unsigned tg__threads_worth(size_t bytes, unsigned most);
 
 /* What this CPU can do at most on so many threads, measured in some tenths of a second (cpu_peak.c); bf16: 0 where
  * it has nothing of its own for that, or more than vectors. false: no memory for it. */

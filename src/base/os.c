@@ -408,6 +408,11 @@ static void *work_on(void *arg) {
   return NULL;
 }
 
+unsigned tg__threads_worth(size_t bytes, unsigned most) {
+  enum { BYTES_PER_THREAD = 256 << 10 };
+  return bytes / BYTES_PER_THREAD < most ? 1 + (unsigned)(bytes / BYTES_PER_THREAD) : most;
+}
+
 void tg__parallel(unsigned threads, size_t count, void (*body)(void *ctx, size_t i), void *ctx) {
   enum { MOST = 255 };
   struct work w = {.body = body, .ctx = ctx, .count = count};

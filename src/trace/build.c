@@ -239,13 +239,17 @@ static bool larger_track(uint32_t a, uint32_t b, const void *ctx) {
   return t->tracks[a].count > t->tracks[b].count;
 }
 
+enum { SLICE_BYTES = 32 }; /* of the columns that such work goes over */
+
 enum tg_err tg__parallel_tracks(const struct tg__columns *t, const struct tg__rank *r, unsigned threads,
                                 void (*body)(void *ctx, uint32_t track), void *ctx) {
   struct track_work w = {t, tg__alloc((r->track_count + 1u) * sizeof *w.tracks), body, ctx};
   if (!w.tracks) return TG_MEMORY;
   for (uint32_t i = 0; i < r->track_count; i++) w.tracks[i] = r->first_track + i;
   const bool sorted = tg__sort_index(w.tracks, r->track_count, larger_track, t);
-  if (sorted) tg__parallel(threads, r->track_count, work_on_track, &w);
+  size_t slices = 0;
+  for (uint32_t i = 0; i < r->track_count; i++) slices += t->tracks[r->first_track + i].count;
+  if (sorted) tg__parallel(tg__threads_worth(slices * SLICE_BYTES, threads), r->track_count, work_on_track, &w);
   tg__free(w.tracks);
   return sorted ? TG_OK : TG_MEMORY;
 }

@@ -184,6 +184,12 @@ static bool keep_processes(struct tg__raw *w) {
 
 /* ---- the whole rank -------------------------------------------------------------------------- */
 
+static size_t bytes_of(const struct jobs *jobs) {
+  size_t bytes = 0;
+  for (size_t i = 0; i < jobs->count; i++) bytes += jobs->items[i].chunk->length;
+  return bytes;
+}
+
 static bool read_rank(struct tg__raw *w, struct jobs *jobs) {
   for (size_t f = 0; f < w->file_count; f++) {
     take_chunks(w, &w->files[f], TG_CHUNK_RAW_PROCESS);
@@ -194,7 +200,7 @@ static bool read_rank(struct tg__raw *w, struct jobs *jobs) {
   tg__raw_pack_launches(w);
   find_modules(w, jobs);
   tg__raw_document(w);
-  tg__parallel(w->threads, jobs->count, tg__raw_job_run, jobs->items);
+  tg__parallel(tg__threads_worth(bytes_of(jobs), w->threads), jobs->count, tg__raw_job_run, jobs->items);
   for (size_t i = 0; i < jobs->count; i++) {
     if (!note_logical(w, &jobs->items[i])) return false;
   }

@@ -85,20 +85,16 @@ static void unpack_one(void *ctx, size_t i) {
   if (w->items[i].err) __atomic_store_n(&w->failed, true, __ATOMIC_RELAXED);
 }
 
-/* Starting a thread costs about what unpacking this much does. */
-enum { BYTES_PER_THREAD = 256 << 10 };
-
-static unsigned threads_worth(const struct tg__unpack_list *l) {
-  const unsigned most = tg__cpu_count();
+static unsigned threads_for(const struct tg__unpack_list *l) {
   size_t bytes = 0;
   for (size_t i = 0; i < l->count; i++) bytes += (size_t)l->items[i].rows * l->items[i].width;
-  return bytes / BYTES_PER_THREAD < most ? 1 + (unsigned)(bytes / BYTES_PER_THREAD) : most;
+  return tg__threads_worth(bytes, tg__cpu_count());
 }
 
 enum tg_err tg__unpack_run(struct tg__unpack_list *l, struct tg__columns *t, struct tg_error *e) {
   const struct tg__tacho *const f = t->store->tacho;
   struct unpacking w = {.trace = t, .file = f, .items = l->items};
-  tg__parallel(threads_worth(l), l->count, unpack_one, &w);
+  tg__parallel(threads_for(l), l->count, unpack_one, &w);
   enum tg_err err = TG_OK;
   for (size_t i = 0; i < l->count && !err; i++) {
     const struct tg__unpack *const u = &l->items[i];
