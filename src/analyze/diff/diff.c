@@ -135,8 +135,17 @@ static void put_noisy_headline(const struct tg__diff_rows *rows, const struct tg
                  times, cpu);
 }
 
+static void put_pace_headline(const struct tg__diff_pace *pace, const char *times, struct tg_table *out) {
+  tg__table_note(out,
+                 "No verdict: the same work goes at another pace: %zu operators that both call as often take %.2f x as "
+                 "long in B%s at the median, so it is the machine, or something that holds for all of them; %s. Record "
+                 "both again, or accept the pace (--accept pace)",
+                 pace->operators, pace->factor, pace->of_device ? " on the device" : "", times);
+}
+
 static void put_headline(const struct tg__diff_rows *rows, const struct tg__condition *deciding,
-                         const struct tg__diff_side sides[TG__SIDES], struct tg_table *out) {
+                         const struct tg__diff_pace *pace, const struct tg__diff_side sides[TG__SIDES],
+                         struct tg_table *out) {
   const struct tg__diff_row *const p50 = &rows->items[0];
   char times[96], interval[96] = "";
   write_times(times, sizeof times, p50);
@@ -146,8 +155,10 @@ static void put_headline(const struct tg__diff_rows *rows, const struct tg__cond
     tg__table_note(out, "No verdict: %s %s, %s in A and %s in B; %s", deciding->key,
                    deciding->key[strlen(deciding->key) - 1] == 's' ? "differ" : "differs", deciding->a, deciding->b,
                    times);
-  else if (rows->withheld)
+  else if (sides[0].is_noisy || sides[1].is_noisy)
     put_noisy_headline(rows, sides, times, out);
+  else if (pace)
+    put_pace_headline(pace, times, out);
   else if (faster || strcmp(p50->verdict, "slower") == 0)
     tg__table_note(out, "B is %.1f %% %s: %s (95 %%: %.1f … %.1f %%)", fabs(pct), p50->verdict, times,
                    faster ? -high : low, faster ? -low : high);
@@ -212,12 +223,22 @@ static enum tg_err add_rows(struct tg__diff_rows *rows, const struct tg__diff_si
                             const struct tg__conditions *conditions, const struct tg__diff_ask *ask,
                             struct tg_table *out) {
   const bool is_noisy = sides[0].is_noisy || sides[1].is_noisy;
-  rows->withheld = is_noisy || tg__conditions_deciding(conditions);
+  const struct tg__diff_side *const both[TG__SIDES] = {&sides[0], &sides[1]};
+  struct tg__diff_pace pace;
   enum tg_err err = tg__diff_step_rows(rows, &sides[0], &sides[1]);
+  if (!err && !tg__diff_pace_find(both, &pace)) err = TG_MEMORY;
   if (err) return err;
+  rows->withheld = is_noisy || tg__conditions_deciding(conditions);
   rows->step_ns = rows->items[0].a;
   tg__diff_judge(rows);
-  put_headline(rows, tg__conditions_deciding(conditions), sides, out);
+  const bool is_pace = rows->items[0].changed && !tg__conditions_accept(tg__diff_arg(ask, "accept"), "pace") &&
+                       tg__diff_pace_explains(&pace, rows->items[0].a, rows->items[0].b);
+  if (is_pace) {
+    rows->withheld = true;
+    rows->kind_begin = 0;
+    tg__diff_judge(rows);
+  }
+  put_headline(rows, tg__conditions_deciding(conditions), is_pace ? &pace : NULL, sides, out);
   put_notes(sides, conditions, out);
   for (unsigned by = TG__DIFF_CATEGORY; !err && by < TG__DIFF_BYS; by++) {
     if (!(ask->by >> by & 1)) continue;

@@ -79,9 +79,13 @@ bool tg__diff_facts_add(struct tg__diff_facts *to, const struct tg__diff_facts *
 void tg__diff_facts_free(struct tg__diff_facts *f);
 
 /* By operator and shape of its first input: how much time goes there. */
+struct tg__shape_cost {
+  double ns;                        /* with what it calls and launches; 0 where no shape is known */
+  double calls, self_ns, device_ns; /* its own, and what it launched itself */
+};
 struct tg__shape_row {
   uint32_t op, shape; /* in names */
-  double ns[TG__SIDES];
+  struct tg__shape_cost of[TG__SIDES];
 };
 struct tg__diff_shapes {
   struct tg__strings *names;
@@ -99,6 +103,19 @@ struct tg__shapes_verdict {
 };
 bool tg__diff_shapes_compare(const struct tg__diff_side *const sides[TG__SIDES], struct tg__diff_shapes *both,
                              struct tg__shapes_verdict *out);
+
+/* How long equal work takes in B, as a multiple of A: the median over operators of one shape that are called as often
+ * on both sides, each counted once, however long it is. A change of the program moves some of them, another pace of
+ * the machine moves all. diff_pace.c */
+struct tg__diff_pace {
+  double factor;    /* NaN = not known */
+  size_t operators; /* that it is the median of */
+  bool of_device;   /* of what they launched, not of the host */
+};
+bool tg__diff_pace_find(const struct tg__diff_side *const sides[TG__SIDES],
+                        struct tg__diff_pace *out); /* false on no memory */
+/* Does it explain a third and more of the change from a to b? */
+bool tg__diff_pace_explains(const struct tg__diff_pace *p, double a, double b);
 
 /* ---- one side (diff_side.c) ------------------------------------------------------------------ */
 
@@ -160,6 +177,7 @@ struct tg__conditions {
 /* All that both traces state about their recording; accept: keys joined by comma, or all. */
 enum tg_err tg__conditions_read(const struct tg__diff_side *a, const struct tg__diff_side *b, const char *accept,
                                 struct tg__conditions *out, struct tg_error *e);
+bool tg__conditions_accept(const char *accept, const char *key); /* does the list name it, or all? */
 void tg__conditions_free(struct tg__conditions *c);
 bool tg__condition_differs(const struct tg__condition *c); /* both known, and not equal */
 const struct tg__condition *

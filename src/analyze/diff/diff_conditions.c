@@ -219,7 +219,7 @@ static const char *const all_keys[] = {"all",         "devices",    "world_size"
                                        "cuda",        "cudnn",      "threads",     "interop_threads",
                                        "cpu",         "cpu_cores",  "preset",      "cudnn_benchmark",
                                        "num_workers", "dtype",      "mode",        "backend",
-                                       "host",        "recorded",   NULL};
+                                       "host",        "recorded",   "pace",        NULL};
 
 static const char *key_name(const void *ctx, size_t k) {
   (void)ctx;
@@ -233,6 +233,15 @@ static bool same_key(const char *key, const char *word, size_t len) {
 static bool is_key(const char *word, size_t len) {
   for (size_t k = 0; all_keys[k]; k++)
     if (same_key(all_keys[k], word, len)) return true;
+  return false;
+}
+
+bool tg__conditions_accept(const char *accept, const char *key) {
+  for (const char *word = accept; *word;) {
+    const char *const end = strchrnul(word, ',');
+    if (same_key(key, word, (size_t)(end - word)) || same_key("all", word, (size_t)(end - word))) return true;
+    word = *end ? end + 1 : end;
+  }
   return false;
 }
 

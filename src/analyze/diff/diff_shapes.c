@@ -18,7 +18,8 @@ static uint32_t shape_id(struct tg__diff_shapes *h, struct tg__str dims) {
   return tg__strings_add(h->names, text, n);
 }
 
-static bool add_shape(struct tg__diff_shapes *h, int side, struct tg__str op, uint32_t shape, double ns) {
+static bool add_shape(struct tg__diff_shapes *h, int side, struct tg__str op, uint32_t shape,
+                      const struct tg__shape_cost *cost) {
   const uint32_t name = tg__strings_add(h->names, op.ptr, op.len);
   if (name == TG_NONE || shape == TG_NONE) return false;
   uint32_t *slot = tg__map_slot(&h->at, (uint64_t)name << 32 | shape, TG_NONE);
@@ -28,7 +29,11 @@ static bool add_shape(struct tg__diff_shapes *h, int side, struct tg__str op, ui
     *slot = (uint32_t)h->count;
     h->rows[h->count++] = (struct tg__shape_row){.op = name, .shape = shape};
   }
-  h->rows[*slot].ns[side] += ns;
+  struct tg__shape_cost *const sum = &h->rows[*slot].of[side];
+  sum->ns += cost->ns;
+  sum->calls += cost->calls;
+  sum->self_ns += cost->self_ns;
+  sum->device_ns += cost->device_ns;
   return true;
 }
 
@@ -44,9 +49,13 @@ bool tg__diff_shapes_take(struct tg__diff_side *s) {
       if (!n->is_op || n->absorbed_by != TG_NONE) continue;
       const uint32_t dims = tg__arg_dims(t, t->slices.args[n->slice]);
       const struct tg__str input = dims == TG_NONE ? TG_STR("") : first_input(tg__name(t, dims));
-      if (!input.len || tg__diff_step_at(s, t->tracks[k].rank, t->slices.start_ns[n->slice]) == TG_NONE) continue;
-      ok = add_shape(h, 0, tg__name(t, t->slices.name[n->slice]), shape_id(h, input),
-                     (double)(t->slices.dur_ns[n->slice] + n->device_total_ns + 1));
+      if (tg__diff_step_at(s, t->tracks[k].rank, t->slices.start_ns[n->slice]) == TG_NONE) continue;
+      const struct tg__shape_cost cost = {
+          .ns = input.len ? (double)(t->slices.dur_ns[n->slice] + n->device_total_ns + 1) : 0,
+          .calls = 1,
+          .self_ns = (double)tg__op_tree_self_ns(t, n),
+          .device_ns = (double)n->device_ns};
+      ok = add_shape(h, 0, tg__name(t, t->slices.name[n->slice]), shape_id(h, input), &cost);
     }
   }
   tg__op_tree_free(&tree);
@@ -58,7 +67,7 @@ bool tg__diff_shapes_add(struct tg__diff_shapes *to, int side, const struct tg__
   for (size_t i = 0; i < from->count; i++) {
     const struct tg__str shape = tg__strings_get(from->names, from->rows[i].shape);
     const uint32_t id = tg__strings_add(to->names, shape.ptr, shape.len);
-    if (!add_shape(to, side, tg__strings_get(from->names, from->rows[i].op), id, from->rows[i].ns[0])) return false;
+    if (!add_shape(to, side, tg__strings_get(from->names, from->rows[i].op), id, &from->rows[i].of[0])) return false;
   }
   return true;
 }
@@ -81,11 +90,11 @@ static struct verdict compare_shapes(const struct tg__diff_shapes *h, const bool
   for (size_t i = 0; i < h->count; i++) {
     const struct tg__shape_row *r = &h->rows[i];
     if (!in_both[r->op]) continue;
-    v.common += r->ns[0];
-    if (r->ns[1] > 0) continue;
-    v.differs += r->ns[0];
-    if (r->ns[0] > v.most) {
-      v.most = r->ns[0];
+    v.common += r->of[0].ns;
+    if (r->of[1].ns > 0) continue;
+    v.differs += r->of[0].ns;
+    if (r->of[0].ns > v.most) {
+      v.most = r->of[0].ns;
       v.op = r->op;
     }
   }
@@ -97,15 +106,22 @@ static struct tg__str main_shape(const struct tg__diff_shapes *h, uint32_t op, i
   const struct tg__shape_row *best = NULL;
   for (size_t i = 0; i < h->count; i++) {
     const struct tg__shape_row *r = &h->rows[i];
-    if (r->op == op && r->ns[1 - side] == 0 && r->ns[side] > 0 && (!best || r->ns[side] > best->ns[side])) best = r;
+    if (r->op == op && r->of[1 - side].ns == 0 && r->of[side].ns > 0 && (!best || r->of[side].ns > best->of[side].ns))
+      best = r;
   }
   return best ? tg__strings_get(h->names, best->shape) : TG_STR("?");
+}
+
+static bool has_shapes(const struct tg__diff_shapes *h) {
+  size_t i = 0;
+  while (i < h->count && h->rows[i].of[0].ns == 0) i++;
+  return i < h->count;
 }
 
 bool tg__diff_shapes_compare(const struct tg__diff_side *const sides[TG__SIDES], struct tg__diff_shapes *both,
                              struct tg__shapes_verdict *out) {
   enum { OTHER_WORK_PCT = 20 }; /* below that it is a layer that was changed, not the work */
-  *out = (struct tg__shapes_verdict){.known = sides[0]->shapes.count && sides[1]->shapes.count};
+  *out = (struct tg__shapes_verdict){.known = has_shapes(&sides[0]->shapes) && has_shapes(&sides[1]->shapes)};
   bool ok = true;
   for (int side = 0; ok && side < TG__SIDES; side++) ok = tg__diff_shapes_add(both, side, &sides[side]->shapes);
   const size_t texts = ok ? tg__strings_count(both->names) : 0;
@@ -113,7 +129,7 @@ bool tg__diff_shapes_compare(const struct tg__diff_side *const sides[TG__SIDES],
   bool *const in_both = tg__alloc((texts + 1) * sizeof *in_both);
   ok = ok && seen && in_both;
   for (size_t i = 0; ok && i < both->count; i++)
-    seen[both->rows[i].op] |= (uint8_t)((both->rows[i].ns[0] > 0) | (both->rows[i].ns[1] > 0) << 1);
+    seen[both->rows[i].op] |= (uint8_t)((both->rows[i].of[0].ns > 0) | (both->rows[i].of[1].ns > 0) << 1);
   for (size_t i = 0; ok && i < texts; i++) in_both[i] = seen[i] == 3;
   if (ok && out->known) {
     const struct verdict v = compare_shapes(both, in_both);
