@@ -46,6 +46,7 @@ bench: package build-tests ## side by side with other tools (docs/performance.md
 	$(Q)$(VENV)/python tests/bench/recorder.py --build $(O)
 	$(Q)$(VENV)/python tests/bench/cuda.py --build $(O)
 	$(Q)$(VENV)/python tests/bench/ring_cost.py
+	$(Q)TACHOGRAPH=$(abspath $(O))/tachograph $(VENV)/python tests/bench/attach.py
 	$(Q)$(VENV)/python tests/bench/snapshot.py --bin $(O)/tachograph
 
 bars: ready ## record programs with a known answer, quietly and beside a busy neighbour; 40 min; PUBLIC=dir more of them

@@ -29,7 +29,8 @@ MAY_INCLUDE = {
     "ranks": {"base", "trace", "analyze", "catalog"},
     "show": {"base", "trace", "analyze", "diagnose", "catalog", "ranks", "view"},
     "serve": {"base", "trace", "analyze", "diagnose", "catalog", "ranks", "view", "show"},
-    "cli": {"base", "show", "serve"},
+    "attach": {"base"},
+    "cli": {"base", "show", "serve", "attach"},
     "capture": {"base", "format"},
     "": {"base", "trace", "analyze", "diagnose", "catalog", "ranks", "show"},  # src/read*.c
 }
@@ -58,7 +59,7 @@ GATES = {
     r"libwebsockets\.h": r"src/serve/http\.c",
     r"Python\.h": r"python/_re(ad|cord)\w*\.[ch]|src/capture/python_\w+\.[ch]",
     r"tachograph/record\.h": r"src/capture/.*|python/_record\.c|src/trace/import_raw\w*\.c",  # a recording says in these bits what it has
-    r"(sys/.*|fcntl|unistd|dirent|glob|dlfcn)(\.h)?": r"src/base/(os|pages)\w*\.c|src/cli/.*|src/capture/.*|python/.*",
+    r"(sys/.*|fcntl|unistd|dirent|glob|dlfcn)(\.h)?": r"src/base/(os|pages)\w*\.c|src/attach/.*|src/cli/.*|src/capture/.*|python/.*",
     r"pthread\.h": r"src/base/.*|src/capture/.*",
 }
 

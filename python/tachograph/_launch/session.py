@@ -45,13 +45,13 @@ def begin() -> None:
     global _session
     try:
         settings = json.loads(os.environ["TACHOGRAPH_RUN"])
-        if _session is None and not _is_starter():
+        if _session is None and not is_starter():
             _session = Session(settings)
     except Exception as error:
         _say(os.environ.get("TACHOGRAPH_RUN", ""), error)
 
 
-def _is_starter() -> bool:
+def is_starter() -> bool:
     words = getattr(sys, "orig_argv", [])
     modules = {words[i + 1] for i, word in enumerate(words[:-1]) if word == "-m"}
     name = os.path.basename(sys.argv[0] if getattr(sys, "argv", None) else "")
@@ -67,6 +67,19 @@ def current() -> Session | None:
     return _session
 
 
+def set_current(session: Session | None) -> None:
+    global _session
+    _session = session
+
+
+def _forked() -> None:
+    if _session is not None:
+        _session.forked()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
 class Log:
     """Facts about this process, one line each, each written at once and whole."""
 
@@ -79,6 +92,10 @@ class Log:
         if self._left > 0:
             self._left -= 1
             os.write(self._fd, line.replace("\n", " ").encode("utf-8", "replace") + b"\n")
+
+    def close(self) -> None:
+        self._left = 0
+        os.close(self._fd)
 
 
 def _harmless(method: Callable) -> Callable:
@@ -118,6 +135,8 @@ def last_exception() -> str:
 
 
 class Session:
+    first_phase = "start"
+
     def __init__(self, settings: dict):
         self.settings = settings
         self.torch = sys.modules["torch"]
@@ -133,12 +152,11 @@ class Session:
         self._meet: int | None = None
         self._shared_state = mmap.mmap(-1, 1)  # seen by forked children: do they record now?
         self.log.write(f"process {os.getppid()} {self.rank} {sys.argv[0] if getattr(sys, 'argv', None) else ''}")
-        self._open("start")
+        self._open(self.first_phase)
         self.finder = StepFinder(self.torch, self._kind, self._boundary, self._break)
         self._watch_rank()
         atexit.register(self._finish)
         at_worker_end(self, Session._finish)
-        os.register_at_fork(after_in_child=self._forked)
 
     # ---- the recording
 
@@ -265,7 +283,7 @@ class Session:
     # ---- other processes
 
     @_harmless
-    def _forked(self) -> None:
+    def forked(self) -> None:
         """In the child of a fork: the recorder goes on in a file of its own, by itself; the steps and the log are
         new."""
         self.pid = os.getpid()

@@ -23,6 +23,15 @@ UNSTEPPED = 2  # so often gradients may be cleared before the first step of an o
 PATIENCE = 64  # an optimizer that exists may gather gradients over so many batches before its first step
 
 
+def _is_inner() -> bool:
+    """Is the module that is called a part of one that is called? So it may be where we came to a program that runs."""
+    frame, calls = sys._getframe(2), 0
+    while frame is not None:
+        calls += frame.f_code.co_name == "_call_impl"
+        frame = frame.f_back  # type: ignore[assignment]
+    return calls > 1
+
+
 class StepFinder:
     """Calls, in the program's thread: on_kind() when steps follow from another kind of event from now on, on_boundary()
     where one step ends and the next begins, on_break() when what was begun is no step."""
@@ -60,6 +69,18 @@ class StepFinder:
         """Where a better sign than calls of modules was found: each of these calls takes the longer path no more, 3 us
         each. Code that torch.compile made meanwhile is compiled again once."""
         if self.kind is not None and self.kind < MODULE:
+            self._forget_modules()
+
+    def join_running(self) -> None:
+        """The program was not watched from its start: optimizers that it made show by the step of their class, which
+        torch replaces when the first is made."""
+        from torch.optim.optimizer import Optimizer
+
+        kinds = [Optimizer]
+        for kind in kinds:
+            kinds += kind.__subclasses__()
+        if any(getattr(kind.step, "hooked", False) for kind in kinds):
+            self._optimizer_made = True
             self._forget_modules()
 
     def forked(self) -> None:
@@ -241,6 +262,8 @@ class StepFinder:
 
         def any_module(module: Any, _inputs: Any) -> None:
             if compiling() or in_worker() is not None or next(module.parameters(), None) is None:
+                return
+            if MODULE not in self._owner and _is_inner():
                 return
             if "torch._dynamo" in sys.modules:
                 self.sign(MODULE, id(module))

@@ -74,3 +74,25 @@ class Window:
     def _enter(self, phase: str) -> None:
         self.phase = phase
         self._times, self._spent_ns = [], 0
+
+
+class AttachedWindow(Window):
+    """The same for a program that is joined while it runs: the window is now, and there is nothing before it."""
+
+    def __init__(self, steps: int = 20, seconds: float = 30.0, bytes: int = 0):
+        super().__init__(steps, seconds, bytes)
+        self._enter("window")
+        self.count = 0  # steps that were timed
+
+    def boundary(self, dur_ns: int | None, disk_bytes: int = 0, number: int = 0) -> str:
+        self.count += dur_ns is not None
+        phase = super().boundary(dur_ns, disk_bytes, number)
+        self.done = self.done or (phase == "after" and len(self._times) >= BASE_STEPS)
+        return phase
+
+    def end(self) -> None:
+        """The window ends here, whatever it holds."""
+        self._enter("after")
+
+    def restart(self) -> None:
+        self._times, self._spent_ns = [], 0

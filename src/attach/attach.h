@@ -1,0 +1,75 @@
+/* attach: have the interpreter of a process that runs already execute a piece of Python. Linux, x86-64 and aarch64.
+ *
+ * One thread of the process is stopped for a fraction of a millisecond. In it, memory for the text is mapped, the text
+ * is written there and `Py_AddPendingCall(PyRun_SimpleString, text)` is called, which puts the call on a list and does
+ * nothing more. The interpreter makes the call in its main thread, between two bytecodes, as it calls handlers of
+ * signals. Nothing of ours is loaded into the process by this. */
+#ifndef TG_ATTACH_H
+#define TG_ATTACH_H
+
+#include "base/base.h"
+
+/* ---- symbols of a file (elf_file.c) ----------------------------------------------------------- */
+
+enum { TG__ELF_SYMBOLS = 6 };
+struct tg__elf_file {
+  uint64_t base;                    /* address of its first byte in its own count: the least p_vaddr - p_offset */
+  uint64_t values[TG__ELF_SYMBOLS]; /* of the names asked for; 0 = it defines no such */
+};
+/* Look names up in a 64-bit ELF file of this machine's byte order. false: it is none, or damaged. */
+bool tg__elf_file_read(struct tg__file *f, const char *const *names, size_t count, struct tg__elf_file *out);
+
+/* ---- a process (target.c) ---------------------------------------------------------------------- */
+
+enum tg__target_symbol {
+  TG__TARGET_ADD_PENDING_CALL,
+  TG__TARGET_RUN_STRING,
+  TG__TARGET_VERSION, /* Py_Version, from 3.11 on */
+  TG__TARGET_MMAP,
+  TG__TARGET_MUNMAP,
+  TG__TARGET_SYMBOLS,
+};
+struct tg__target_span {
+  uint64_t from, to;
+};
+struct tg__target {
+  int pid;
+  uint32_t user, group;
+  char name[64];                         /* of its script or program, for people */
+  uint64_t address[TG__TARGET_SYMBOLS];  /* 0 = not found */
+  uint64_t trap;                         /* address of a breakpoint instruction in its code */
+  struct tg__target_span interpreter[8]; /* code of Python, libc and the loader: no place to call from */
+  size_t interpreter_count;
+  unsigned version;          /* of Python: major << 8 | minor; 0 = older than 3.11 */
+  bool is_elsewhere;         /* it sees another file system */
+  uint64_t text, text_bytes; /* where the Python text lies in it; 0 = nowhere */
+  int64_t stopped_ns;        /* how long its thread stood still, at most */
+};
+/* What there is to know of a process before it is touched. An error says in one sentence why it cannot be attached to,
+ * and what would help. */
+enum tg_err tg__target_read(int pid, struct tg__target *out, struct tg_error *e);
+bool tg__target_lives(const struct tg__target *t);
+/* What the main thread waits in, "" when it computes; for a sentence. */
+void tg__target_waits_in(const struct tg__target *t, char *text, size_t size);
+
+/* ---- a stopped thread (stopped.c) -------------------------------------------------------------- */
+
+struct tg__stopped;
+/* Stop the main thread at a place from which functions can be called. */
+enum tg_err tg__stopped_take(const struct tg__target *t, struct tg__stopped **out, struct tg_error *e);
+/* Call a function of at most six numbers in it. */
+enum tg_err tg__stopped_call(struct tg__stopped *s, uint64_t function, const uint64_t args[6], uint64_t *result,
+                             struct tg_error *e);
+/* As it was, and running. Returns how long it stood, in ns. */
+int64_t tg__stopped_release(struct tg__stopped *s);
+
+/* ---- the whole (attach.c) ---------------------------------------------------------------------- */
+
+/* Have the interpreter run a text when it comes to it. */
+enum tg_err tg__attach_queue(struct tg__target *t, const char *text, struct tg_error *e);
+/* The text has run: take its memory away again. */
+void tg__attach_forget(struct tg__target *t);
+/* The text has not run: make one of it that does nothing. It stays mapped, as the interpreter may still come to it. */
+void tg__attach_cancel(struct tg__target *t);
+
+#endif

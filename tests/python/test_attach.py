@@ -1,0 +1,233 @@
+"""`tachograph attach`: a program that runs already is recorded, computes what it would have computed, and is afterwards
+as it was; what cannot be attached to is said in a sentence."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import tachograph as tg
+
+pytest.importorskip("torch")
+
+LOOP = """
+import json, os, pathlib, sys, threading, time
+import torch
+torch.manual_seed(0)
+torch.set_num_threads(1)
+model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+x, y = torch.randn(8, 16), torch.randn(8, 1)
+losses, end, most = [], pathlib.Path("end"), int(sys.argv[1])
+threads = len(os.listdir("/proc/self/task"))
+while len(losses) < most and not end.exists():
+    optimizer.zero_grad()
+    loss = torch.nn.functional.mse_loss(model(x), y)
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+    if len(losses) == 5:
+        pathlib.Path("runs").touch()
+    time.sleep(0.002)
+from torch.nn.modules import module
+from torch.optim import optimizer as optim
+record = sys.modules.get("tachograph._record")
+left = {
+    "threads": [t.name for t in threading.enumerate()],
+    "tasks": len(os.listdir("/proc/self/task")) - threads,
+    "files": [os.readlink(f"/proc/self/fd/{n}") for n in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{n}")],
+    "hooks": len(module._global_forward_pre_hooks) + len(optim._global_optimizer_post_hooks)
+    + ("_zero_grad_profile_name" in vars(optim.Optimizer)),
+    "on": [what for what, off in record.self_check().items() if not off and what != "clean"] if record else [],
+    "path": sys.path, "names": sorted(globals()),
+}
+print(json.dumps({"losses": losses, "left": left}))
+"""
+
+
+class Target:
+    """A program that runs in a folder of its own until it is told to end."""
+
+    def __init__(self, folder, text=LOOP, words=("1000000",), wait="runs", **options):
+        self.folder = folder
+        folder.mkdir(exist_ok=True)
+        (folder / "loop.py").write_text(text)
+        self.process = subprocess.Popen(
+            [sys.executable, "loop.py", *words], cwd=folder, stdout=subprocess.PIPE, text=True, **options
+        )
+        self.pid = str(self.process.pid)
+        for _ in range(3000):
+            if not wait or (folder / wait).exists():
+                return
+            assert self.process.poll() is None, "the program ended early"
+            time.sleep(0.01)
+        pytest.fail("the program does not come to run")
+
+    def end(self):
+        (self.folder / "end").touch()
+        out, _ = self.process.communicate(timeout=60)
+        return json.loads(out) if out else None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+
+def attached(tachograph, *words, **options):
+    done = tachograph("attach", *words, env={"TACHOGRAPH_PYTHON": sys.executable}, **options)
+    if "does not let this user look into" in done.stderr or "lets nobody look into" in done.stderr:
+        pytest.skip(done.stderr.strip())
+    return done
+
+
+def test_three_times_and_nothing_is_left(tmp_path, tachograph):
+    with Target(tmp_path / "run") as target:
+        for i in range(3):
+            done = attached(tachograph, target.pid, "--steps", "6", "-o", tmp_path / str(i))
+            assert done.returncode == 0, done.stderr
+            assert re.search(r"attached +to process \d+ \(loop.py\), which stood still for [\d.]+ ms", done.stderr)
+            assert "recorded   steps 0 to 5 of" in done.stderr and "(optimizer steps)" in done.stderr
+            assert sorted(p.name for p in (tmp_path / str(i)).iterdir()) == ["trace.tacho"]
+            with tg.open(tmp_path / str(i) / "trace.tacho") as trace:
+                rows = [row for row in trace.ask("ops", by="step") if row["name"] == "aten::addmm"]
+                assert [row["calls"] for row in rows if "ProfilerStep" in row["group"]] == [2] * 6
+        ended = target.end()
+    left = ended["left"]
+    assert left["threads"] == ["MainThread"] and left["tasks"] == 0 and left["hooks"] == 0 and left["on"] == []
+    assert not [file for file in left["files"] if str(tmp_path) in file]
+    assert not [name for name in left["names"] if name in ("home", "settings", "begin", "tachograph")]
+    with Target(tmp_path / "alone", words=(str(len(ended["losses"])),), wait="") as alone:
+        alone.process.wait(timeout=600)
+        assert alone.end()["losses"] == ended["losses"]
+
+
+def test_seconds_without_steps_and_ctrl_c(tmp_path, tachograph):
+    text = "import pathlib, time, torch\npathlib.Path('runs').touch()\nwhile not pathlib.Path('end').exists():\n    torch.ones(3) + 1\n    time.sleep(0.005)\n"
+    with Target(tmp_path / "run", text) as target:
+        done = attached(tachograph, target.pid, "--seconds", "0.5", "-o", tmp_path / "a")
+        assert done.returncode == 0 and "no steps were found" in done.stderr, done.stderr
+        with tg.open(tmp_path / "a" / "trace.tacho") as trace:
+            assert sum(r["calls"] for r in trace.ask("ops") if r["name"] == "aten::add") > 20
+        command = subprocess.Popen(
+            [sys.executable, "-m", "tachograph", "attach", target.pid, "-o", str(tmp_path / "b")],
+            stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        while "attached" not in command.stderr.readline():
+            assert command.poll() is None
+        time.sleep(0.2)
+        command.send_signal(signal.SIGINT)
+        assert command.wait(timeout=30) == 0
+        assert (tmp_path / "b" / "trace.tacho").exists()
+
+
+def test_a_forward_in_the_middle_is_no_step(tmp_path, tachograph):
+    text = """
+import pathlib, time, torch
+class Slow(torch.nn.Linear):
+    def forward(self, x):
+        time.sleep(0.01)
+        return super().forward(x)
+model = torch.nn.Sequential(*[Slow(4, 4) for _ in range(10)])
+pathlib.Path('runs').touch()
+with torch.no_grad():
+    while not pathlib.Path('end').exists():
+        model(torch.ones(1, 4))
+"""
+    with Target(tmp_path / "run", text) as target:
+        done = attached(tachograph, target.pid, "--steps", "4", "-o", tmp_path / "a")
+        assert done.returncode == 0 and "(calls of the model)" in done.stderr, done.stderr
+        with tg.open(tmp_path / "a" / "trace.tacho") as trace:
+            rows = [
+                row["calls"]
+                for row in trace.ask("ops", by="step")
+                if row["name"] == "aten::linear" and "Step" in row["group"]
+            ]
+        assert rows == [10] * 4
+
+
+# ---- what cannot be attached to --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "word, said",
+    [("4194305", "there is no process 4194305"), ("train.py", "attach needs the number of a process, not 'train.py'")],
+)
+def test_no_process(tachograph, word, said):
+    done = tachograph("attach", word)
+    assert done.returncode and said in done.stderr
+
+
+def test_other_programs(tmp_path, tachograph):
+    with Target(
+        tmp_path / "no_torch", "import pathlib, time\npathlib.Path('runs').touch()\ntime.sleep(60)\n"
+    ) as target:
+        done = attached(tachograph, target.pid)
+        assert done.returncode and "(loop.py) has not loaded torch, so there is nothing to record" in done.stderr
+    sleeper = subprocess.Popen(["sleep", "60"])
+    try:
+        time.sleep(0.1)
+        done = attached(tachograph, str(sleeper.pid))
+        assert done.returncode and "is no Python, or one without symbols" in done.stderr
+        os.kill(sleeper.pid, signal.SIGSTOP)
+        time.sleep(0.1)
+        done = attached(tachograph, str(sleeper.pid))
+        assert f"let it go on with: kill -CONT {sleeper.pid}" in done.stderr
+    finally:
+        sleeper.kill()
+    time.sleep(0.1)  # not waited for: a zombie
+    done = attached(tachograph, str(sleeper.pid))
+    assert "has ended, and its parent has not asked for its exit status yet" in done.stderr
+    sleeper.wait()
+
+
+def test_a_program_that_is_recorded_already(tmp_path, tachograph):
+    with Target(tmp_path / "run", "import tachograph as tg\ntg.flight_recorder()\n" + LOOP) as target:
+        done = attached(tachograph, target.pid, "-o", tmp_path / "a")
+        assert done.returncode and "not recorded:" in done.stderr and "already" in done.stderr, done.stderr
+        assert not (tmp_path / "a").exists()
+        left = target.end()["left"]
+        assert left["hooks"] == 2  # the flight recorder's own
+
+
+def test_a_main_thread_that_does_not_come_back(tmp_path, tachograph):
+    """Giving up leaves the program as it was: what was queued does nothing when the interpreter comes to it."""
+    text = "import torch, pathlib, time\npathlib.Path('runs').touch()\ntime.sleep(5)\n" + LOOP
+    with Target(tmp_path / "run", text, words=("20",)) as target:
+        command = subprocess.Popen(
+            [sys.executable, "-m", "tachograph", "attach", target.pid, "-o", str(tmp_path / "a")],
+            stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        said = command.stderr.readline()
+        if "look into" in said:
+            pytest.skip(said)
+        assert said.startswith(f"waiting    for the main thread of process {target.pid}, which is in "), said
+        command.send_signal(signal.SIGINT)
+        assert command.wait(timeout=30) and f"stopped before process {target.pid} was recorded" in command.stderr.read()
+        assert not (tmp_path / "a").exists()
+        target.process.wait(timeout=60)
+        assert len(target.end()["losses"]) == 20
+
+
+def test_a_program_that_dies_meanwhile(tmp_path, tachograph):
+    with Target(tmp_path / "run") as target:
+        command = subprocess.Popen(
+            [sys.executable, "-m", "tachograph", "attach", target.pid, "--steps", "100000", "-o", str(tmp_path / "a")],
+            stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        said = command.stderr.readline()
+        if "look into" in said:
+            pytest.skip(said)
+        time.sleep(0.5)
+        target.process.kill()
+        said = command.stderr.read()
+        assert command.wait(timeout=30) == 0 and "was killed, or left without cleaning up" in said, said
+    with tg.open(tmp_path / "a" / "trace.tacho") as trace:
+        assert len(trace.ask("steps")) > 10
