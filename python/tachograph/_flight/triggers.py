@@ -30,7 +30,11 @@ def seconds(name: str, value: float | str) -> float:
 
 
 class Times:
-    """Steps or requests, one after the other, from any thread."""
+    """Steps or requests, one after the other, from any thread.
+
+    A time that cannot be too long is only put down: sorting it in waits until WARM of them have come, or until one may
+    be. So many can move the median WARM places at most, which `_sure_ns` allows for. Of two threads that put down in
+    the same moment as a third sorts in, one time may be forgotten."""
 
     def __init__(self, what: str) -> None:
         self.what = what
@@ -38,15 +42,24 @@ class Times:
         self.most_ns: float | None = None
         self._order: collections.deque[int] = collections.deque()
         self._sorted: list[int] = []
+        self._new: list[int] = []  # put down, and not sorted in
+        self._sure_ns = 0.0  # up to here none is too long
         self._lock = threading.Lock()
 
     def observe(self, dur_ns: int) -> str:
         """A sentence when this one is too long, else empty. It is compared with those before it, then is one of
         them."""
+        if dur_ns <= self._sure_ns and len(self._new) < WARM:
+            self._new.append(dur_ns)
+            return ""
         with self._lock:
+            new, self._new = self._new, []
+            for ns in new:
+                self._add(ns)
             count = len(self._sorted)
             median_ns = self._sorted[count // 2] if count else 0
             self._add(dur_ns)
+            self._sure_ns = self._find_sure()
         if self.most_ns is not None and dur_ns > self.most_ns:
             return f"a {self.what} took {_shown(dur_ns)}, the limit is {_shown(self.most_ns)}"
         if self.factor is not None and count >= WARM and dur_ns > self.factor * median_ns:
@@ -55,6 +68,14 @@ class Times:
                 f"{_shown(median_ns)} (limit {self.factor:g} x)"
             )
         return ""
+
+    def _find_sure(self) -> float:
+        count = len(self._sorted)
+        if count < WARM:
+            return 0.0
+        least = self._sorted[max(0, count // 2 - WARM)]
+        limits = [self.factor * least] if self.factor is not None else []
+        return min(limits + ([self.most_ns] if self.most_ns is not None else []))
 
     def _add(self, dur_ns: int) -> None:
         if len(self._order) == KEPT:
