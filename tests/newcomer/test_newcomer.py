@@ -18,12 +18,21 @@ import tachograph as tg
 pytest.importorskip("torch")
 HERE = pathlib.Path(__file__).parent
 SITE = pathlib.Path(os.environ.get("NEWCOMER_SITE", HERE.parents[1] / "build" / "newcomer"))
-# program → the package that it needs, how many steps it has in all
+# program → how many steps it has in all, an operator that each step calls equally often; none where what the profiler
+# is stepped by and what `tachograph run` takes for steps differ
 PROGRAMS = {
-    "transformers_gpt2": ("transformers", 10),
-    "transformers_bert_eval": ("transformers", 10),
-    "accelerate_loop": ("accelerate", 10),
-    "lightning_fit": ("lightning", 16),
+    "transformers_gpt2": (10, "aten::addmm"),
+    "transformers_bert_eval": (10, "aten::addmm"),
+    "accelerate_loop": (10, "aten::addmm"),
+    "accelerate_profile": (10, "aten::addmm"),
+    "lightning_fit": (16, "aten::addmm"),
+    "lightning_profiler": (16, "aten::addmm"),
+    "timm_vit": (10, "aten::addmm"),
+    "diffusers_denoise": (10, "aten::convolution"),
+    "pyg_gcn": (10, "aten::scatter_add_"),
+    "sb3_ppo": (10, None),
+    "engine_pattern": (10, "aten::addmm"),
+    "trainer_pattern": (10, "aten::convolution"),
 }
 pytestmark = pytest.mark.skipif(not os.environ.get("TG_LONG"), reason="real libraries: asked for with TG_LONG=1")
 
@@ -69,6 +78,8 @@ def started(*words, cwd, profiler=""):
     done = subprocess.run(
         [sys.executable, *map(str, words)], cwd=cwd, env=env, capture_output=True, text=True, timeout=300
     )
+    if "operator torchvision::" in done.stderr or "No module named 'torchvision'" in done.stderr:
+        pytest.skip("timm needs a torchvision that was built for this torch")
     assert done.returncode == 0, done.stderr[-2000:]
     return done
 
@@ -96,10 +107,13 @@ def test_run(name, tmp_path, tmp_path_factory):
     assert json.loads(under.stdout.splitlines()[-1]) == {"done": True}
     assert re.search(r"^file +out/trace.tacho$", under.stderr, re.M), under.stderr
     steps = PROGRAMS[name][1]
+    steps, operator = PROGRAMS[name]
+    if operator is None:
+        return
     with tg.open(tmp_path / "out" / "trace.tacho") as trace:
-        adds = [row for row in trace.ask("ops", by="step") if row["name"] == "aten::addmm"]
-    per_step = theirs["counts"]["aten::addmm"] / 3
-    whole, rest = divmod(sum(row["calls"] for row in adds), per_step)
+        rows = [row for row in trace.ask("ops", by="step") if row["name"] == operator]
+    per_step = theirs["counts"][operator] / 3
+    whole, rest = divmod(sum(row["calls"] for row in rows), per_step)
     assert 3 < whole <= steps and not rest  # three alike are waited for
-    labelled = [row["calls"] for row in adds if "ProfilerStep" in row["group"]]
+    labelled = [row["calls"] for row in rows if "ProfilerStep" in row["group"]]
     assert len(labelled) >= 2 and set(labelled) == {per_step}

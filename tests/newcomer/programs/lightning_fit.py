@@ -31,5 +31,6 @@ torch.manual_seed(0)
 data = torch.utils.data.TensorDataset(torch.randn(64, 16), torch.randint(0, 4, (64,)))
 loader = torch.utils.data.DataLoader(data, batch_size=4)
 quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
-with window() as prof:
-    L.Trainer(max_epochs=1, accelerator="cpu", devices=1, callbacks=[Stepped(prof)], **quiet).fit(Net(), loader)
+if __name__ == "__main__":
+    with window() as prof:
+        L.Trainer(max_epochs=1, accelerator="cpu", devices=1, callbacks=[Stepped(prof)], **quiet).fit(Net(), loader)

@@ -4,7 +4,18 @@ import contextlib
 import importlib
 import json
 import os
+import sys
 import time
+
+import torch
+
+
+def give_to_libraries():
+    """The profiler named in PROFILER in the place of torch's, for libraries that make one themselves; its name."""
+    name = os.environ.get("PROFILER", "")
+    if name:
+        sys.modules["torch.profiler"] = torch.profiler = importlib.import_module(name)
+    return name
 
 
 class Nothing:
@@ -24,8 +35,12 @@ def window():
     began = time.perf_counter()
     with profiler.profile(activities=[profiler.ProfilerActivity.CPU], schedule=plan, record_shapes=True) as prof:
         yield prof
+    say(prof.key_averages(group_by_input_shape=True), began)
+
+
+def say(averages, began):
+    """What was counted since `began`, as the last line of the output."""
     elapsed_us = 1e6 * (time.perf_counter() - began)
-    averages = prof.key_averages(group_by_input_shape=True)
     counts = {}
     for row in averages:
         counts[row.key] = counts.get(row.key, 0) + row.count
