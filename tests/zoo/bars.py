@@ -133,13 +133,16 @@ def first_of(row):
 
 def is_right(program, row):
     first = first_of(row)
+    if "findings" not in row:
+        return False  # it was not recorded at all
     return first is None if program.is_healthy else first is not None and first["cause"] in program.causes
 
 
 def is_at_place(program, row):
     first = first_of(row)
-    return program.is_healthy or (
-        is_right(program, row) and first.get("line") is not None and program.is_near(first.get("file"), first["line"])
+    return is_right(program, row) and (
+        program.is_healthy
+        or first.get("line") is not None and program.is_near(first.get("file"), first["line"])
     )
 
 
