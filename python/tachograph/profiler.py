@@ -284,7 +284,7 @@ class profile(_KinetoProfile):
         steps = max((row["calls"] or 0 for row in named if (row["name"] or "").startswith(marks)), default=0)
         if steps > 10:
             info(
-                f"one window holds {steps} steps ({window.stats.number_of_events:,} events); 3 to 10 are enough to see where the "
+                f"one window holds {steps} steps ({window.event_count:,} events); 3 to 10 are enough to see where the "
                 "time goes: schedule=schedule(wait=1, warmup=2, active=3, repeat=1), and step() in the loop"
             )
 

@@ -103,7 +103,7 @@ def test_few_steps_say_nothing_of_the_price(caplog):
     ) as prof:
         loop(prof, 5)
     (line,) = told(caplog)
-    assert line == f"{prof._windows[-1].stats.number_of_events} events recorded, 0 lost"
+    assert line == f"{prof._windows[-1].event_count} events recorded, 0 lost"
 
 
 def test_names_of_memory_are_no_events():
@@ -112,7 +112,7 @@ def test_names_of_memory_are_no_events():
     with tg.profile(activities=[CPU], profile_memory=True, backend="native") as prof:
         with tg.record_function("the one"):
             pass
-    assert prof._windows[-1].stats.number_of_events == len(prof.events()) == 1
+    assert prof._windows[-1].event_count == len(prof.events()) == 1
     labels = prof.trace.ask("events", by="mark", where='name == "[tensor]"')
     assert len(labels) >= 2 * len(list(model.parameters()))
 

@@ -501,9 +501,15 @@ def test_stats(profile):
     assert prof._stats() is None
     with prof:
         torch.ones(3).add(1)
-    prof.trace
+    events_of(prof)
+    assert prof._stats().number_of_events == 0  # as in torch, until somebody asks for the events
+    with torch.profiler.profile(activities=[CPU]) as beside:
+        torch.ones(3).add(1)
+    assert beside._stats().number_of_events == 0 and len(beside.events()) == beside._stats().number_of_events
+    events = prof.events()
     stats = prof._stats()
-    assert stats.number_of_events == len(events_of(prof))
+    assert stats.number_of_events == len(events) == len(beside.events())
+    assert stats.parse_kineto_call_duration_us > 0 and stats.function_events_build_tree_call_duration_us > 0
     assert 0 < stats.profiling_window_duration_sec < 60
     assert set(vars(stats)) == set(vars(torch.autograd.profiler._ProfilerStats()))
     assert prof.wait_for_exports() is None and prof.take_pending_cuspy_export() is None

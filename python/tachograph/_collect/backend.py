@@ -91,7 +91,7 @@ class Recording:
         self.recipe, self.trace_id = recipe, trace_id
         self.stats = ProfilerStats()
         self.metadata: dict[str, str] = {}
-        self.lost = 0
+        self.event_count = self.lost = 0
         kept = "newest" if recipe.keep == "last" else "first"
         self.why_lost = (
             f"the budget was used up (memory_budget=, disk_budget= of profile()); the {kept} events are kept"
@@ -181,7 +181,7 @@ class Recording:
                 if e.code != "NO_EVENTS":
                     raise
                 self._trace = open_trace(self._nothing())
-            self.stats.number_of_events = sum(self._trace.ask("tracks")["slices"])
+            self.event_count = sum(self._trace.ask("tracks")["slices"])
             self.stats.parse_kineto_call_duration_us = int((time.perf_counter() - began) * 1e6)
         return self._trace
 
@@ -202,7 +202,7 @@ class Recording:
         self._first_path = self._first_path or path
         late = {key: text for key, text in self.metadata.items() if key not in self._written}
         size = write_chrome(trace, path, self._first_path, late)
-        info(f"{path} ({size}, {self.stats.number_of_events:,} events); see tachograph report {path}")
+        info(f"{path} ({size}, {self.event_count:,} events); see tachograph report {path}")
 
 
 def _timed(step: Any) -> int:

@@ -46,10 +46,10 @@ class NativeWindow(Recording):
         self.lost = stats["lost"]
         if stats["why"] and not stats["missing"]:  # the disk
             self.why_lost = stats["why"]
-        self.stats.number_of_events = max(stats["records"] - self._native.tensor_records, 0)
+        self.event_count = max(stats["records"] - self._native.tensor_records, 0)
 
     def count_words(self) -> str:
-        return f"{self.stats.number_of_events:,} events recorded, {self.lost:,} lost"
+        return f"{self.event_count:,} events recorded, {self.lost:,} lost"
 
     def _drop(self) -> None:
         self._native.stop()

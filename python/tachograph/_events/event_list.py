@@ -101,6 +101,10 @@ class EventList(list):
 
     # ---- the list ----
 
+    def newest_count(self) -> int:
+        """How many events the newest recording has."""
+        return len(self._sources[0]) if self._sources else len(self)
+
     def _look(self) -> None:
         """Room for every event. From now on len() is right for list's own code, too."""
         if self._sources and not self._parts:
