@@ -50,6 +50,7 @@ void tg__run_log_facts(struct tg__run_log *log, int status, int64_t run_ns, stru
   put_ending(&w, log, status);
   put_count(&w, "run_ns", run_ns);
   if (log->steps) {
+    if (log->step_processes > 1) put_count(&w, "steps_pid", log->step_pid);
     put_count(&w, "steps_timed", log->steps);
     put_count(&w, "first_recorded_step", log->first_step);
     put_count(&w, "last_recorded_step", log->last_step);

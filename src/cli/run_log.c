@@ -9,7 +9,10 @@ enum { LINE_MOST = 4096 };
 /* One process' log while it is read. */
 struct reading {
   struct tg__run_log *log;
-  bool counts; /* its steps are the ones to show: no earlier log had a window */
+  int64_t pid;
+  bool counts;     /* its steps are the ones to show: no earlier log had a window */
+  bool has_steps;  /* at least one was read */
+  char source[64]; /* how they were found */
   bool ok;
 };
 
@@ -36,11 +39,32 @@ static bool keep(struct tg__raw_session_steps *steps, int64_t ns) {
   return true;
 }
 
+/* They replace those of an earlier process without a window. */
+static void begin_steps(struct reading *r) {
+  struct tg__run_log *const log = r->log;
+  r->has_steps = true;
+  log->step_processes++;
+  if (!r->counts) return;
+  log->step_pid = r->pid;
+  memcpy(log->source, r->source, sizeof log->source);
+  log->steps = 0;
+  log->with.count = log->without.count = log->cpu_with.count = log->cpu_without.count = 0;
+  log->before.count = log->after.count = 0;
+  log->first_step = log->last_step = log->slowest_step = log->slowest_ns = -1;
+}
+
+/* Of a process without steps it says nothing. */
+static void read_source(struct reading *r, const char *text) {
+  snprintf(r->source, sizeof r->source, "%.*s", (int)sizeof r->source - 1, text);
+  if (r->counts && r->has_steps) memcpy(r->log->source, r->source, sizeof r->log->source);
+}
+
 static void read_step(struct reading *r, const char *text) {
   char phase[16];
   long long number, ns, cpu_ns;
-  if (!r->counts || sscanf(text, "%15s %lld %lld %lld", phase, &number, &ns, &cpu_ns) != 4 || ns < 0 || cpu_ns < 0)
-    return;
+  if (sscanf(text, "%15s %lld %lld %lld", phase, &number, &ns, &cpu_ns) != 4 || ns < 0 || cpu_ns < 0) return;
+  if (!r->has_steps) begin_steps(r);
+  if (!r->counts) return;
   struct tg__run_log *const log = r->log;
   log->steps++;
   if (ns > log->slowest_ns) log->slowest_ns = ns, log->slowest_step = number;
@@ -72,8 +96,8 @@ static void read_line(struct reading *r, const char *line) {
     log->bare_option++;
   else if (strcmp(line, "unrecorded environment") == 0)
     log->bare_environment++;
-  else if (starts(line, "source ", &rest) && r->counts)
-    snprintf(log->source, sizeof log->source, "%.*s", (int)sizeof log->source - 1, rest);
+  else if (starts(line, "source ", &rest))
+    read_source(r, rest);
   else if (starts(line, "closed ", &rest) && sscanf(rest, "%15s %lld %lld", phase, &records, &lost) == 3)
     log->lost += lost > 0 ? lost : 0;
   else if (starts(line, "phase ", &rest) && sscanf(rest, "%15s %*d %31s", phase, recorder) >= 1) {
@@ -84,12 +108,8 @@ static void read_line(struct reading *r, const char *line) {
 
 static bool read_log(struct tg__run_log *log, const char *path) {
   struct reading r = {.log = log, .counts = !log->window_began, .ok = true};
-  if (r.counts) { /* replaces the steps of an earlier process without a window */
-    log->steps = 0;
-    log->with.count = log->without.count = log->cpu_with.count = log->cpu_without.count = 0;
-    log->before.count = log->after.count = 0;
-    log->first_step = log->last_step = log->slowest_step = log->slowest_ns = -1;
-  }
+  const char *const pid = strrchr(path, '-') + 1;
+  (void)tg__str_to_int((struct tg__str){pid, (uint32_t)strlen(pid)}, &r.pid);
   FILE *f = fopen(path, "re");
   if (!f) return true;
   char line[LINE_MOST];

@@ -33,10 +33,11 @@ static void put_steps_of(const struct tg__report *r, const char *steps, const ch
 static void put_run_steps(const struct tg__report *r, struct tg__out *text) {
   const int64_t timed = run_value(r, "steps_timed"), first = run_value(r, "first_recorded_step"),
                 last = run_value(r, "last_recorded_step"), slowest = run_value(r, "slowest_step"),
-                slowest_ns = run_value(r, "slowest_step_ns");
+                slowest_ns = run_value(r, "slowest_step_ns"), pid = run_value(r, "steps_pid");
   char a[NUMBER_BYTES];
   bool any = false;
   if (timed == TG_NULL_INT) return;
+  if (pid != TG_NULL_INT) tg__out_format(text, "; of process %lld, one of several with steps", (long long)pid);
   if (first != TG_NULL_INT)
     tg__out_format(text, "; steps %lld to %lld recorded of %lld timed", (long long)first, (long long)last,
                    (long long)timed);

@@ -73,3 +73,47 @@ def test_a_program_that_was_killed(tmp_path):
     assert result.returncode == 128 + 9
     assert facts["ended"] == "stopped by signal 9 (SIGKILL)" and facts["ended"] in page
     assert "steps_timed" not in facts
+
+
+LOADER = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+model = torch.nn.Linear(4, 4)
+o = torch.optim.SGD(model.parameters(), 0.1)
+for (x,) in DataLoader(TensorDataset(torch.randn(64, 4)), batch_size=8, num_workers=1):
+    o.zero_grad()
+    model(x).sum().backward()
+    o.step()
+"""
+
+
+def test_a_worker_without_steps_hides_none(tmp_path):
+    """The process that a loader forks comes after its parent and has no steps: those told are the parent's seven."""
+    result, page, facts = run(tmp_path, LOADER)
+    assert "recorded   the first steps of 7 (optimizer steps)" in result.stderr, result.stderr
+    assert facts["steps_timed"] == 7 and "steps_pid" not in facts and "of process" not in page
+
+
+TWO = """
+import os, sys, time, torch
+child = os.fork()
+print(os.getpid())
+o = torch.optim.SGD([torch.ones(4, requires_grad=True)], lr=0.1)
+for i in range(60 if child else 45):
+    o.zero_grad()
+    time.sleep(0.005)
+    o.step()
+if child:
+    os.waitpid(child, 0)
+else:
+    sys.stdout.flush()
+    os._exit(0)
+"""
+
+
+def test_of_several_processes_with_steps_it_says_whose_they_are(tmp_path):
+    result, page, facts = run(tmp_path, TWO)
+    pid, timed = int(facts["steps_pid"]), facts["steps_timed"]
+    assert str(pid) in result.stdout.split() and 40 < timed < 60
+    assert f"of {timed} in process {pid} (optimizer steps)" in result.stderr, result.stderr
+    assert f"of process {pid}, one of several with steps; steps " in page
