@@ -216,6 +216,7 @@ class profile(_KinetoProfile):
 
     def _finish(self) -> None:
         self._owner, self._stop_asked = None, False
+        self.step_times.window_ended()
         _running.discard(self)
 
     def _runs(self, what: str) -> bool:

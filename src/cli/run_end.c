@@ -112,7 +112,7 @@ static void print_overhead(struct tg__run_log *log) {
   const struct tg_median with = tg_median_of(log->with.ns, log->with.count);
   const struct tg_median without = tg_median_of(log->without.ns, log->without.count);
   const struct tg_overhead cost = overhead_of(log);
-  char a[32], b[32];
+  char a[32], b[32], first[80] = "";
   if (!log->window_began) return;
   if (with.low < 0 || without.low < 0) {
     fprintf(stderr,
@@ -121,8 +121,11 @@ static void print_overhead(struct tg__run_log *log) {
             log->with.count, log->with.count == 1 ? "" : "s", log->without.count);
     return;
   }
-  fprintf(stderr, "overhead   a step took %s while recorded (n = %zu), %s otherwise (n = %zu); ",
-          tg__human_ns(with.median, a), log->with.count, tg__human_ns(without.median, b), log->without.count);
+  if (log->dear_first_ns >= 0)
+    snprintf(first, sizeof first, " the first recorded step,\n           %s, is left out;",
+             tg__human_ns(log->dear_first_ns, a));
+  fprintf(stderr, "overhead   a step took %s while recorded (n = %zu), %s otherwise (n = %zu);%s ",
+          tg__human_ns(with.median, a), log->with.count, tg__human_ns(without.median, b), log->without.count, first);
   if (isnan(cost.percent))
     fputs("what recording\n           adds to a step's CPU time could not be measured here: steps differ too much\n",
           stderr);
@@ -258,7 +261,7 @@ static void print_json(struct tg__cli_recording *r, struct tg__run_log *log) {
   tg__json_key(&w, "steps");
   tg__json_int(&w, log->steps);
   tg__json_key(&w, "recorded_steps");
-  tg__json_int(&w, (int64_t)log->with.count);
+  tg__json_int(&w, (int64_t)log->with.count + (log->dear_first_ns >= 0));
   tg__json_key(&w, "step_recorded_ns");
   if (with.median >= 0)
     tg__json_int(&w, with.median);

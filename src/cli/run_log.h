@@ -25,7 +25,9 @@ struct tg__run_log {
   char exception[512];                        /* what ended the program, with its line; "" = nothing did */
   int64_t first_step, last_step;              /* recorded ones, by number; -1 = none */
   int64_t steps;                              /* seen in that process */
-  int64_t lost;                               /* records, in all processes */
+  int64_t dear_first_ns;                 /* the first recorded step, where it costs far more than those after it and
+                                            is not in `with`; -1 = it is */
+  int64_t lost;                          /* records, in all processes */
   int64_t bare_option, bare_environment; /* Pythons that were started in such a way that they could not be recorded */
   bool window_began;
   char notes[TG__RUN_NOTES][256]; /* each once */

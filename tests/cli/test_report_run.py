@@ -117,3 +117,27 @@ def test_of_several_processes_with_steps_it_says_whose_they_are(tmp_path):
     assert str(pid) in result.stdout.split() and 40 < timed < 60
     assert f"of {timed} in process {pid} (optimizer steps)" in result.stderr, result.stderr
     assert f"of process {pid}, one of several with steps; steps " in page
+
+
+DEAR = """
+import os, time, torch
+o = torch.optim.SGD([torch.ones(4, requires_grad=True)], lr=0.1)
+seen = False
+for i in range(90):
+    o.zero_grad()
+    now = seen or any(name.startswith("window-") for name in os.listdir("out/raw"))
+    end = time.thread_time() + (0.2 if now and not seen else 0.004)
+    seen = now
+    while time.thread_time() < end:
+        pass
+    o.step()
+"""
+
+
+def test_a_dear_first_recorded_step_is_told_and_left_out(tmp_path):
+    """Of 20 recorded steps the first takes 0.2 s on a core, the others 4 ms."""
+    result, page, facts = run(tmp_path, DEAR)
+    said = " ".join(result.stderr.split())
+    assert "while recorded (n = 19), " in said, result.stderr
+    first_ms = float(said.split("the first recorded step, ")[1].split(" ms, is left out")[0])
+    assert 200 <= first_ms < 2000 and facts["steps_recorded"] == 20

@@ -134,6 +134,7 @@ def test_step_times(monkeypatch):
         times.ended(action)
         if action is tg.ProfilerAction.WARMUP:
             continue
+    times.window_ended()
     # First step: not counted, and its end is not looked at; so the clock runs 0 | 100..200 | 210..300 | 312 | 400..499.
     assert times.without_ns == [100, 90] and times.with_ns == [99]
     assert times.inflation_pct() is None and times.interval_pct() is None  # no CPU time at all
@@ -153,6 +154,25 @@ def test_step_times(monkeypatch):
         assert times.words().endswith("could not be measured here: steps differ too much")
     times.cpu_with_ns = [130] * 3 + [150] * 3  # half a width 10 %, a quarter of what it is about
     assert times.interval_pct() == pytest.approx((30, 50))
+
+
+@pytest.mark.parametrize("first_ms, left_out", [(31, True), (29, False)])
+def test_a_dear_first_step_of_a_window_is_left_out(monkeypatch, first_ms, left_out):
+    """Two windows whose first step takes about 1.5 times the 20 ms of the others: above that it is no part of it."""
+    clock = types.SimpleNamespace(now=0, perf_counter_ns=lambda: clock.now, thread_time_ns=lambda: clock.now)
+    monkeypatch.setattr("tachograph._profile.step_times.time", clock)
+    times, act = StepTimes(), tg.ProfilerAction
+    cycle = [(act.NONE, 10)] * 4 + [(act.WARMUP, 90), (act.RECORD, first_ms)] + [(act.RECORD, 20)] * 12
+    cycle += [(act.RECORD_AND_SAVE, 20)]
+    for action, ms in [(act.NONE, 500), *cycle, *cycle]:
+        times.began()
+        clock.now += ms * 1_000_000
+        times.ended(action)
+    words = times.words()
+    assert times.left_out == (2 if left_out else 0) and times.without_ns == [10_000_000] * 8
+    assert sorted(times.with_ns) == [20_000_000] * 26 + [first_ms * 1_000_000] * (0 if left_out else 2)
+    assert ("(n = 26, without the first of each window), 10.000 ms otherwise (n = 8)" in words) == left_out, words
+    assert "recording adds 100.0 %" in words
 
 
 def test_advice_after_a_long_window(backend, caplog):

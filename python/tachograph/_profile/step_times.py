@@ -11,14 +11,23 @@ from .schedule import ProfilerAction
 
 _RECORDED = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 _ANYHOW_PCT = 5  # half an interval that says enough of whatever cost
+_DEAR = (
+    1.5  # a window's first step costs more than this times the median of those after it: it is no part of the figures
+)
+_AFTER = 10
 
 
 class StepTimes:
     """began() when a step begins, ended(action) when it ends. A first step is left out: it pays for what the program
-    does only once."""
+    does only once; so is a first step of a window that costs far more than those after it, as a recording begins
+    there."""
 
     def __init__(self) -> None:
         self._begin: tuple[int, int] | None = None  # ns: by the clock, CPU time of the thread
+        self._first: tuple[int, int] | None = None  # of the window, until those after it are known
+        self._after: list[int] = []  # CPU time of those after it
+        self._in_window = False
+        self.left_out = 0  # first steps of windows
         self._seen = 0
         self.with_ns: list[int] = []
         self.without_ns: list[int] = []
@@ -33,10 +42,41 @@ class StepTimes:
             return
         self._seen += 1
         if self._seen > 1 and action is not ProfilerAction.WARMUP:
-            recorded = action in _RECORDED
-            _keep(self.with_ns if recorded else self.without_ns, time.perf_counter_ns() - self._begin[0])
-            _keep(self.cpu_with_ns if recorded else self.cpu_without_ns, time.thread_time_ns() - self._begin[1])
+            self._add(
+                action in _RECORDED, time.perf_counter_ns() - self._begin[0], time.thread_time_ns() - self._begin[1]
+            )
+        if action is ProfilerAction.RECORD_AND_SAVE:
+            self.window_ended()
         self._begin = None
+
+    def _add(self, recorded: bool, ns: int, cpu_ns: int) -> None:
+        if recorded and not self._in_window:
+            self._first, self._in_window = (ns, cpu_ns), True
+            return
+        if recorded and len(self._after) < _AFTER:
+            self._after.append(cpu_ns)
+        _keep(self.with_ns if recorded else self.without_ns, ns)
+        _keep(self.cpu_with_ns if recorded else self.cpu_without_ns, cpu_ns)
+        if len(self._after) == _AFTER:
+            self._judge_first()
+        if not recorded:
+            self.window_ended()
+
+    def window_ended(self) -> None:
+        """After its last step: what comes is another window."""
+        self._judge_first()
+        self._in_window = False
+
+    def _judge_first(self) -> None:
+        """With nothing after it, it is all there is."""
+        if self._first is not None:
+            ns, cpu_ns = self._first
+            if self._after and cpu_ns > _DEAR * percentile(self._after, 50):
+                self.left_out += 1
+            else:
+                _keep(self.with_ns, ns)
+                _keep(self.cpu_with_ns, cpu_ns)
+        self._first, self._after = None, []
 
     def inflation_pct(self) -> float | None:
         """By how much recording adds to the CPU time of the median step; None where one of both kinds is missing."""
@@ -76,8 +116,9 @@ class StepTimes:
                 else "six of each are needed"
             )
         )
+        first = "" if not self.left_out else f", without the first of {'a' if self.left_out == 1 else 'each'} window"
         return (
-            f"a step took {percentile(self.with_ns, 50) / 1e6:.3f} ms while recorded (n = {len(self.with_ns)}), "
+            f"a step took {percentile(self.with_ns, 50) / 1e6:.3f} ms while recorded (n = {len(self.with_ns)}{first}), "
             f"{percentile(self.without_ns, 50) / 1e6:.3f} ms otherwise (n = {len(self.without_ns)}); {result}"
         )
 
