@@ -158,16 +158,17 @@ static void watch_for_stop(const struct tg__cli_recording *r) {
 }
 
 static void print_what(const struct tg__cli_recording *r, const struct tg__run_log *log) {
-  char count[32];
+  char count[32], process[64] = "";
+  if (log->step_processes > 1) snprintf(process, sizeof process, " in process %lld", (long long)log->step_pid);
   if (log->window_began && log->first_step >= 0)
-    fprintf(stderr, "recorded   steps %lld to %lld of %lld (%s), %s preset\n", (long long)log->first_step,
-            (long long)log->last_step, (long long)log->steps, log->source, r->preset);
+    fprintf(stderr, "recorded   steps %lld to %lld of %lld%s (%s), %s preset\n", (long long)log->first_step,
+            (long long)log->last_step, (long long)log->steps, process, log->source, r->preset);
   else if (r->attached)
     fprintf(stderr, "recorded   %.1f s of process %d, %s preset: no steps were found\n", (double)r->run_ns / 1e9,
             r->attached, r->preset);
   else if (*log->source)
-    fprintf(stderr, "recorded   the first steps of %lld (%s): the program ended before steady steps were recorded\n",
-            (long long)log->steps, log->source);
+    fprintf(stderr, "recorded   the first steps of %lld%s (%s): the program ended before steady steps were recorded\n",
+            (long long)log->steps, process, log->source);
   else
     fprintf(stderr,
             "recorded   the %s run, %s preset: no steps were found (no step(), optimizer, DataLoader or model calls)\n",

@@ -109,7 +109,7 @@ static void read_line(struct reading *r, const char *line) {
 }
 
 /* A recording costs most where it begins: a first step that takes more than 1.5 times the CPU time of the ten after it
- * is told, and no part of the figures. */
+ * is named, and no part of the figures. */
 static void leave_out_dear_first(struct tg__run_log *log) {
   enum { AFTER = 10 };
   int64_t after[AFTER];

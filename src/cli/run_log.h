@@ -20,7 +20,7 @@ struct tg__run_log {
       cpu_without; /* CPU time of the thread in them: what the machine does besides is not in it */
   struct tg__raw_session_steps before, after; /* of `without`, those before the window, and all after it */
   size_t step_processes;                      /* that had steps */
-  int64_t step_pid;                           /* the process whose steps these are */
+  int64_t step_pid;                           /* the process that had these steps */
   int64_t slowest_step, slowest_ns;           /* of all that were timed; -1 = none */
   char exception[512];                        /* what ended the program, with its line; "" = nothing did */
   int64_t first_step, last_step;              /* recorded ones, by number; -1 = none */

@@ -4,7 +4,7 @@
  *   memory_places.c    what surrounds each slice (operator, backward node, module, optimizer), and when backward
  *                      passes ran
  *   memory_follow.c    allocations and frees become blocks; what the program said of its tensors is laid over them
- *   memory_category.c  what each block was for
+ *   memory_category.c  what each block was for; memory_stack_category.c: those of memory snapshots
  *
  * Everything is linear in the events, but for sorting. */
 #ifndef TG_MEMORY_BLOCKS_H
@@ -151,6 +151,7 @@ enum tg_err tg__memory_put_peak(const struct tg__columns *t, const struct tg__as
 
 /* Sets held, basis and module of all blocks. false on no memory. */
 bool tg__blocks_judge(struct tg__blocks *b, const struct tg__places *p);
+bool tg__blocks_judge_by_stacks(struct tg__blocks *b); /* of those around which there is no operator */
 uint32_t tg__block_module(struct tg__blocks *b, const struct tg__places *p,
                           uint32_t module_slice); /* text of its path; TG_NONE for none, or on no memory */
 /* The layer of a module path: up to its first number ("encoder.layers.3.linear" is of encoder.layers.3), else its

@@ -176,5 +176,5 @@ bool tg__blocks_judge(struct tg__blocks *b, const struct tg__places *p) {
     else if (x->made_ns != TG_NULL_INT)
       x->module = module_around(b, p, x);
   }
-  return true;
+  return tg__blocks_judge_by_stacks(b);
 }

@@ -151,8 +151,11 @@ static bool lacks_stack(const struct tg__alloc_event *x) { return x->is_memory &
 static enum tg_err add_op_stacks(const struct tg__columns *t, const struct tg__ask *a, struct op_stacks *s,
                                  struct tg__alloc_history *h, struct tg_table *out, struct tg_error *e) {
   s->own = tg__strings_count(t->strings);
-  size_t lacking = 0;
-  for (size_t i = 0; i < h->count; i++) lacking += lacks_stack(&h->events[i]);
+  size_t lacking = 0, having = 0;
+  for (size_t i = 0; i < h->count; i++) {
+    lacking += lacks_stack(&h->events[i]);
+    having += h->events[i].is_memory && h->events[i].bytes > 0 && h->events[i].stack != TG_NONE;
+  }
   if (!lacking) return TG_OK;
   if (tg__op_tree_build(t, &s->tree)) return tg__no_memory(e, "building the operator tree");
   const enum tg_err err = tg__op_group_open(&s->group, t, tg__reach_of(t, a->rank), &s->tree, "stack:64", e);
@@ -166,7 +169,9 @@ static enum tg_err add_op_stacks(const struct tg__columns *t, const struct tg__a
     if (node != TG_NONE) x->stack = s->own + tg__op_group_of(&s->group, node);
   }
   if (tg__op_group_failed(&s->group)) return tg__no_memory(e, "summing up call stacks");
-  if (!s->group.found[TG__GROUP_STACK])
+  if (having && !s->group.found[TG__GROUP_STACK])
+    tg__table_note(out, "%zu of %zu allocations have no call stack", lacking, lacking + having);
+  else if (!s->group.found[TG__GROUP_STACK])
     tg__table_note(out, "the allocations of this trace have no call stacks: record with with_stack=True");
   return TG_OK;
 }
