@@ -364,7 +364,30 @@ uint32_t tg__block_line(struct tg__blocks *b, const struct tg__block *x) {
   return *known != TG_NONE && tg__strings_get(b->texts, *known).len ? *known : TG_NONE;
 }
 
+/* Of blocks that have no operator around them, as in a memory snapshot: a stack alone says what they were for. */
+static size_t count_without_stack(const struct tg__blocks *b, size_t *of) {
+  size_t lacking = 0;
+  *of = 0;
+  for (size_t i = 0; i < b->count; i++) {
+    const struct tg__block *const x = &b->items[i];
+    if (x->made_ns == TG_NULL_INT || x->mark == TG_NONE || x->made.op != TG_NONE || !tg__block_is_counted(b, x))
+      continue;
+    lacking += tg__arg_str(b->t, b->t->marks.args[x->mark], TG__K_CALL_STACK) == TG_NONE;
+    (*of)++;
+  }
+  return lacking;
+}
+
 void tg__blocks_notes(const struct tg__blocks *b, struct tg_table *out) {
+  size_t of = 0;
+  const size_t lacking =
+      tg__strings_find(b->t->strings, "memory_snapshot", 15) != TG_NONE ? count_without_stack(b, &of) : 0;
+  if (lacking)
+    tg__table_note(out,
+                   "%zu of %zu allocations of the snapshot have no stack, so their category is unknown: "
+                   "torch.cuda.memory._record_memory_history(context='all', stacks='all') records them, those of the "
+                   "autograd engine too",
+                   lacking, of);
   if (!b->seen.registered)
     tg__table_note(out, "the trace does not say what its tensors are (tachograph's recordings do): categories are "
                         "inferred from where and when blocks were "
