@@ -61,6 +61,8 @@ void tg__report_run_print(const struct tg__report *r, const struct tg__show_opti
 /* Of a memory snapshot, in the place of steps and operators. report_memory.c */
 void tg__report_memory_print(const struct tg__report *r, const struct tg__show_options *o, unsigned indent,
                              unsigned width, struct tg__out *out);
+/* One line, to be wrapped; ends with a zero byte. */
+void tg__report_extent(const struct tg__report *r, struct tg__out *out);
 bool tg__is_snapshot(const struct tg__columns *t); /* is the trace a memory snapshot? */
 
 #endif

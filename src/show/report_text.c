@@ -71,57 +71,6 @@ static void put_bar(const struct page *p, double share, unsigned width, const ch
 
 /* ---- what the trace is ----------------------------------------------------------------------- */
 
-/* Sum (or largest) over ranks of a quantity of the overview. */
-static int64_t overall(const struct page *p, const char *quantity, bool largest) {
-  const struct tg_table *t = p->r->parts[TG__REPORT_OVERVIEW];
-  int64_t all = TG_NULL_INT;
-  for (size_t i = tg__find_row(t, "quantity", quantity, 0); i != SIZE_MAX;
-       i = tg__find_row(t, "quantity", quantity, i + 1)) {
-    const int64_t v = tg__cell_int(t, i, "value");
-    if (v == TG_NULL_INT || !tg__str_eq(tg__cell_str(t, i, "group"), TG_STR("summary"))) continue;
-    if (all == TG_NULL_INT)
-      all = v;
-    else if (largest)
-      all = v > all ? v : all;
-    else if (__builtin_add_overflow(all, v, &all))
-      all = INT64_MAX;
-  }
-  return all;
-}
-
-static bool names_row_before(const struct tg_table *t, size_t row, struct tg__str name) {
-  for (size_t i = 0; i < row; i++)
-    if (tg__str_eq(tg__cell_str(t, i, "group"), TG_STR("device")) && tg__str_eq(tg__cell_str(t, i, "text"), name))
-      return true;
-  return false;
-}
-
-/* "4 × Tesla V100", for each name of a device; devices of one host are listed by each of its ranks, so one rank's
- * are counted. */
-static void put_report_devices(const struct page *p) {
-  const struct tg_table *t = p->r->parts[TG__REPORT_OVERVIEW];
-  bool any = false;
-  for (size_t i = tg__find_row(t, "group", "device", 0); i != SIZE_MAX; i = tg__find_row(t, "group", "device", i + 1)) {
-    const struct tg__str name = tg__cell_str(t, i, "text");
-    if (!name.len || names_row_before(t, i, name)) continue;
-    unsigned count = 0;
-    for (size_t k = i; k < t->rows; k++)
-      count += tg__cell_int(t, k, "rank") == tg__cell_int(t, i, "rank") &&
-               tg__str_eq(tg__cell_str(t, k, "group"), TG_STR("device")) &&
-               tg__str_eq(tg__cell_str(t, k, "text"), name);
-    tg__out_text(p->out, ", ");
-    if (count > 1) tg__out_format(p->out, "%u \u00d7 ", count);
-    tg__put_fitted(p->out, name, p->width < WIDTH_DEFAULT ? 20 : 32);
-    any = true;
-  }
-  const struct tg_table *launches = p->r->parts[TG__REPORT_LAUNCHES];
-  const bool has_device_work = launches && launches->rows && tg__cell_int(launches, 0, "device_events") > 0;
-  if (any) return;
-  tg__out_text(p->out, has_device_work                ? ", a device without a name"
-                       : tg__is_snapshot(p->r->trace) ? ", a memory snapshot"
-                                                      : ", CPU only");
-}
-
 static struct tg__str last_part(struct tg__str path) {
   while (path.len > 1 && path.ptr[path.len - 1] == '/') path.len--;
   for (uint32_t i = path.len; i > 0; i--)
@@ -137,27 +86,20 @@ static void put_title(const struct page *p) {
   if (t->rank_count == 1 || is_ours)
     path = opened; /* a packed file knows where its ranks once lay, and holds them all */
   path = last_part(path);
-  char a[NUMBER_BYTES], b[NUMBER_BYTES], c[NUMBER_BYTES];
   ink(p, "1;36");
   tg__put_fitted(p->out, path, p->width - 20);
   plain(p);
   if (t->rank_count > 1 && !is_ours) tg__out_format(p->out, " and %u more", t->rank_count - 1);
   tg__out_char(p->out, '\n');
+}
+
+static void put_extent(const struct page *p) {
+  struct tg__out text = {0};
+  tg__report_extent(p->r, &text);
+  if (text.err) p->out->err = text.err;
   put_label(p, "trace");
-  tg__human_ns(overall(p, "span_ns", true), a);
-  const int64_t events = overall(p, "events", false);
-  tg__human_count(events, b);
-  const int64_t bytes = overall(p, "json_bytes", false);
-  tg__out_format(p->out, "%s, %s event%s", a, b, events == 1 ? "" : "s");
-  if (bytes > 0) tg__out_format(p->out, ", %s of text", tg__human_bytes(bytes, c));
-  const int64_t world = overall(p, "world_size", true), number = t->ranks[0].number;
-  if (t->rank_count > 1)
-    tg__out_format(p->out, ", %u ranks", t->rank_count);
-  else if (number >= 0 && t->ranks[0].number_is_given)
-    tg__out_format(p->out, ", rank %lld", (long long)number);
-  if (world > 0) tg__out_format(p->out, " of %lld", (long long)world);
-  put_report_devices(p);
-  tg__out_char(p->out, '\n');
+  if (!text.err) tg__put_wrapped(p->out, view(text.buf), LABEL, p->width - LABEL, 4);
+  tg__out_free(&text);
 }
 
 /* Of a flight recorder. */
@@ -328,6 +270,19 @@ static void put_step_kind(const struct page *p, size_t n) {
   }
 }
 
+/* The figures are those of the others then. */
+static void put_first_left_out(const struct page *p) {
+  static const char what[] = "the first step is left out: ";
+  const struct tg_table *const t = p->r->parts[TG__REPORT_STEPS];
+  for (size_t i = 0; t && i < t->note_count; i++) {
+    const char *const at = strstr(t->notes[i], what);
+    if (!at) continue;
+    tg__put_blanks(p->out, LABEL);
+    tg__put_wrapped(p->out, view(at), LABEL, p->width - LABEL, 4);
+    return;
+  }
+}
+
 /* false: nothing to divide */
 static bool put_report_steps(const struct page *p) {
   const struct tg_table *rows = p->r->parts[TG__REPORT_STEP_ROWS];
@@ -341,7 +296,7 @@ static bool put_report_steps(const struct page *p) {
   tg__out_text(p->out, tg__human_ns(summary(p, "p50", "total_ns"), a));
   plain(p);
   if (is_one_recording(p)) {
-    tg__out_text(p->out, ", the whole recording; it marks no steps (prof.step() would)");
+    tg__out_text(p->out, ", first operator to last; it marks no steps (prof.step() would)");
   } else {
     const bool many = rows->rows >= 10; /* of fewer a tenth means nothing */
     tg__human_ns(summary(p, many ? "p10" : "min", "total_ns"), b);
@@ -350,9 +305,10 @@ static bool put_report_steps(const struct page *p) {
     put_step_kind(p, rows->rows);
   }
   tg__out_char(p->out, '\n');
+  put_first_left_out(p);
   if (p->r->trace->rank_count > 1) {
     tg__put_blanks(p->out, LABEL);
-    tg__out_format(p->out, "of rank %lld, which has the longest steps; the rest of this page is about it\n",
+    tg__out_format(p->out, "of rank %lld, which has the longest steps, as is the rest of this page\n",
                    (long long)p->r->trace->ranks[p->r->rank].number);
   }
   return true;
@@ -480,9 +436,10 @@ static void put_place(const struct page *p, struct tg__str where) {
   for (uint32_t i = 0; i + 4 < where.len; i++)
     if (memcmp(where.ptr + i, " at ", 4) == 0) at = i;
   const struct tg__str line = {where.ptr + at, where.len - at};
+  const struct tg__str line_alone = {where.ptr + at + (at > 0), where.len - at - (at > 0)};
   const unsigned needed = tg__text_width(line);
   if (!at || tg__text_width(where) <= room || needed + 8 > room) {
-    tg__put_fitted(p->out, tg__text_width(where) <= room || !at ? where : line, room);
+    tg__put_fitted(p->out, tg__text_width(where) <= room || !at ? where : line_alone, room);
     return;
   }
   tg__put_fitted(p->out, (struct tg__str){where.ptr, at}, room - needed);
@@ -574,6 +531,7 @@ void tg__report_print(const struct tg__report *r, const struct tg__show_options 
                                   : wanted > WIDTH_MAX ? WIDTH_MAX
                                                        : wanted};
   put_title(&p);
+  put_extent(&p);
   put_why(&p);
   put_health(&p);
   tg__report_run_print(r, o, LABEL, p.width, out);

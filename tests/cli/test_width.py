@@ -159,3 +159,21 @@ def test_one_of_a_thing_is_not_several(answers, traces):
             if match.group(2) not in NOT_PLURAL and number_of not in ("rank", "step"):
                 found.setdefault(match.group(0), key)
     assert not found
+
+
+def test_no_line_of_a_report_is_wider(tmp_path, traces):
+    """Two devices with long names, a world of ranks, and a finding whose line of code is all that fits."""
+    path = tmp_path / "wide.json"
+    devices = [{"id": i, "name": f"Some Vendor Accelerator-{i} SXM2-32GB"} for i in (0, 1)]
+    document = {"traceEvents": one_of_each(), "deviceProperties": devices}
+    document["distributedInfo"] = {"backend": "nccl", "rank": 1, "world_size": 16}
+    path.write_text(json.dumps(document))
+    seen = 0
+    for trace in [*traces, path]:
+        for line in ask("report", trace, "--width", WIDTH).splitlines():
+            command_or_losses = (" " * 10 + "tachograph ", "health ")  # to be copied; one line
+            if not line.startswith(command_or_losses):
+                assert len(line) <= WIDTH, (trace.name, line)
+                assert not line.startswith(" " * 11 + "at "), (trace.name, line)
+                seen += 1
+    assert seen > 100
