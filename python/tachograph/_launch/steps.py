@@ -261,7 +261,9 @@ class StepFinder:
                 self.sign(MODULE, id(_module))
 
         def any_module(module: Any, _inputs: Any) -> None:
-            if compiling() or in_worker() is not None or next(module.parameters(), None) is None:
+            if compiling() or self._owner.get(MODULE, id(module)) != id(module):  # of all calls, nearly every one
+                return
+            if in_worker() is not None or next(module.parameters(), None) is None:
                 return
             if MODULE not in self._owner and _is_inner():
                 return
@@ -273,9 +275,13 @@ class StepFinder:
             self.sign(MODULE, id(module))
 
         self._module_hook = register_module_forward_pre_hook(any_module)
-        self._undo.append(self._forget_modules)
+        self._undo.append(self._unhook_modules)
 
     def _forget_modules(self) -> None:
+        if self.kind != MODULE:
+            self._unhook_modules()
+
+    def _unhook_modules(self) -> None:
         hook, self._module_hook = self._module_hook, None
-        if hook is not None and self.kind != MODULE:
+        if hook is not None:
             hook.remove()
