@@ -61,6 +61,7 @@ def test_activity_types():
     assert prof.activity_filters == {CPU: {"CPU_OP", "USER_ANNOTATION"}}
     assert prof.activity_configs[CPU].profiler_configs == [tg.CuspyConfig()]
     assert tg.profile(activities=[{CPU: None}]).activity_filters == {}
+    assert tg.profile(activities=[CPU]).activity_configs == {}
     with prof:
         with tg.record_function("label"):
             torch.ones(2).add(1)

@@ -27,8 +27,8 @@ class PerformanceMetricsConfig:
     """Hardware counters of the current device, sampled."""
 
     metric_names: list[str]
-    sampling_interval_ms: int | None = None
-    lookback_window_ms: int | None = None
+    sampling_interval_ms: float | None = None
+    lookback_window_ms: float | None = None
 
 
 @dataclass(frozen=True)
@@ -98,25 +98,29 @@ def _as_text(value: Any) -> Any:
     return [_as_text(v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
-def parse_activities(activities: Iterable[Any], known: type) -> dict[Any, ProfilerActivityConfig]:
-    """Every activity asked for with its configuration. known: the class ProfilerActivity."""
+def parse_activities(activities: Iterable[Any], known: type) -> tuple[set[Any], dict[Any, ProfilerActivityConfig]]:
+    """Every activity asked for, and the configurations of those that came with one. known: the class
+    ProfilerActivity."""
+    parsed: set[Any] = set()
     configs: dict[Any, ProfilerActivityConfig] = {}
     for item in activities:
         if isinstance(item, known):
-            pairs = [(item, ProfilerActivityConfig())]
+            keys: Iterable[Any] = [item]
         elif isinstance(item, dict):
-            pairs = [(key, _activity_config(value)) for key, value in item.items()]
+            keys = item
         else:
             raise TypeError(f"Expected ProfilerActivity or dict, got {type(item)}")
-        for key, config in pairs:
+        for key in keys:
             if not isinstance(key, known):
                 raise TypeError(f"Expected ProfilerActivity or dict, got {type(key)}")
-            if key in configs:
+            if key in parsed:
                 raise ValueError(f"Activity {key} specified more than once")
-            configs[key] = config
-    if not configs:
+            parsed.add(key)
+            if isinstance(item, dict):
+                configs[key] = _activity_config(item[key])
+    if not parsed:
         raise AssertionError("No valid profiler activities found")
-    return configs
+    return parsed, configs
 
 
 def _activity_config(value: Any) -> ProfilerActivityConfig:

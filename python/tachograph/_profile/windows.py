@@ -66,10 +66,9 @@ class _KinetoProfile:
         if backend not in BACKENDS:
             raise ValueError(f"backend={backend!r}: there are {', '.join(BACKENDS)}")
         flags = preset_flags(preset)
-        self.activity_configs = parse_activities(
+        self.activities, self.activity_configs = parse_activities(
             supported_activities() if activities is None else activities, ProfilerActivity
         )
-        self.activities = set(self.activity_configs)
         self._usable, use_device = available_activities(self.activities, supported_activities(), ProfilerActivity.CPU)
         if nvtx and use_device is not None:  # one collector at a time can have the device
             self._usable, use_device = {ProfilerActivity.CPU}, None

@@ -227,6 +227,11 @@ class profile:
         return self._windows.use_device == "cuda"
 
     @property
+    def use_mtia(self) -> bool:
+        """The old way to ask whether use_device is "mtia"."""
+        return self._windows.use_device == "mtia"
+
+    @property
     def self_cpu_time_total(self) -> float:
         """Microseconds of the host, over all events, each counted without its children."""
         return self.function_events.self_cpu_time_total
