@@ -10,8 +10,10 @@ import pytest
 torch = pytest.importorskip("torch")
 import tachograph as tg
 from tachograph import profiler
+from tachograph.autograd import profiler as autograd_profiler
 
 NOTHING = inspect.Parameter.empty
+GONE = {"metadata_json"}  # parameters that 2.15 no longer has: here they come last
 PROFILE = {
     "activities": None,
     "schedule": None,
@@ -165,6 +167,25 @@ def test_nothing_of_the_installed_torch_is_missing():
         ours if hasattr(torch.profiler.ProfilerAction, "DEVICE_STOPPED") else ours[:4]
     )  # torch 2.4 has four
     assert tg.ProfilerActivity is torch.profiler.ProfilerActivity
+
+
+@pytest.mark.parametrize("name", ["FunctionEvent", "FunctionEventAvg", "EventList", "Interval", "Kernel", "profile"])
+def test_methods_of_the_installed_torch(name):
+    """Of the classes that events come in: each method, with the parameters and defaults of this torch, in their order.
+    `profile.config` has a row in docs/tables.md."""
+    theirs, ours = (getattr(module, name, None) for module in (torch.autograd.profiler_util, autograd_profiler))
+    theirs = theirs or getattr(torch.autograd.profiler, name)
+    methods = {n: f for n, f in inspect.getmembers(theirs, inspect.isfunction) if n == "__init__" or n[0] != "_"}
+    assert "__init__" in methods or issubclass(theirs, tuple)
+    for method, function in methods.items() - {("config", getattr(theirs, "config", None))}:
+        given, own = (inspect.signature(f).parameters for f in (function, getattr(ours, method)))
+        given = {n: p for n, p in given.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+        for parameter, value in given.items():
+            assert own[parameter].kind == value.kind, (method, parameter)
+            assert value.default in (own[parameter].default, NOTHING), (method, parameter)
+        by_place = [n for n, p in given.items() if p.kind is p.POSITIONAL_OR_KEYWORD and n not in GONE]
+        assert [n for n in own if n in by_place] == by_place, method
+    assert list(inspect.signature(ours).parameters)[-1:] == ["metadata_json"] or name != "FunctionEvent"
 
 
 def test_import_is_cheap():

@@ -225,7 +225,6 @@ class FunctionEvent(FormattedTimesMixin):
         is_user_annotation: Any = False,
         is_python_function: Any = False,
         activity_type: Any = None,
-        metadata_json: Any = None,
         flow_id: Any = None,
         flow_type: Any = None,
         flow_start: Any = None,
@@ -239,6 +238,7 @@ class FunctionEvent(FormattedTimesMixin):
         python_parent_id: Any = -1,
         python_module_id: Any = -1,
         typed_metadata: Any = None,
+        metadata_json: Any = None,
     ):
         given = dict(locals())
         for name_ in ("self", "start_us", "end_us", "metadata_json", "extra_meta", "typed_metadata"):
