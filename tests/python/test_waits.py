@@ -1,7 +1,11 @@
 """What a recording marks as waiting for files: functions are replaced while it runs, and are what they were
 afterwards."""
 
+import gc
+import json
 import os
+import pickle
+import queue
 import sys
 
 import pytest
@@ -81,7 +85,6 @@ def test_modules_are_not_imported_for_it(monkeypatch):
 def test_files_are_marked_when_they_are_opened_to_be_read(tmp_path):
     import builtins
     import io
-    import pickle
 
     before, record = (builtins.open, io.open), Recorded()
     waits = Waits(record)
@@ -103,6 +106,23 @@ def test_files_are_marked_when_they_are_opened_to_be_read(tmp_path):
         waits.remove()
     assert (builtins.open, io.open) == before
     assert record.events == [(what, "builtins.open") for _ in range(4) for what in ("begin", "end")]
+
+
+def test_what_takes_the_place_of_a_function_can_be_pickled():
+    """By its name, so that it is the function itself where nothing is recorded."""
+
+    def functions():
+        return [os.fsync, open, torch.save, json.load, pickle.dump, gc.collect, queue.Queue.get]
+
+    waits = Waits(Recorded())
+    try:
+        replaced = functions()
+        texts = [pickle.dumps(function) for function in replaced]
+        assert [pickle.loads(text) for text in texts] == replaced
+    finally:
+        waits.remove()
+    assert [pickle.loads(text) for text in texts] == functions()
+    assert not set(functions()) & set(replaced)
 
 
 def test_what_is_open_already_is_no_file_to_be_read():

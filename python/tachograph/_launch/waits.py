@@ -74,6 +74,7 @@ class Waits:
                 made[id(original)] = (
                     _reading(original, record) if name == "open" else _ranged(original, f"{module_name}.{name}", record)
                 )
+                made[id(original)].__module__ = module_name  # where pickle finds it: open is of _io, os.fsync of posix
             ours = made[id(original)]
             setattr(module, function, ours)
             self._replaced.append((module, function, original, ours))
