@@ -13,7 +13,8 @@ results=()
 
 set_up() { # python torch folder
   [ -x "$3/bin/python" ] || "$1" -m venv "$3" || return 1
-  [ "$2" = none ] || "$3/bin/python" -c "import torch" 2>/dev/null || "$3/bin/python" -m pip install -q "torch==$2" || return 1
+  [ "$2" = none ] || "$3/bin/python" -c "import torch; assert torch.__version__.split('+')[0] == '$2'" 2>/dev/null ||
+    "$3/bin/python" -m pip install -q "torch==$2" || return 1
   "$3/bin/python" -c "import numpy, pytest, hypothesis, pandas, pyarrow, scikit_build_core, ninja" 2>/dev/null ||
     "$3/bin/python" -m pip install -q numpy pytest hypothesis pandas pyarrow scikit-build-core ninja 'cmake>=3.18' || return 1
   "$3/bin/python" -m pip install -q --no-deps --no-build-isolation --force-reinstall .
