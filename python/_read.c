@@ -203,6 +203,16 @@ static PyObject *trace_save(PyObject *object, PyObject *path) { /* path: bytes *
   Py_RETURN_NONE;
 }
 
+static PyObject *trace_add_missing(PyObject *object, PyObject *args) {
+  const char *path, *why;
+  if (!PyArg_ParseTuple(args, "ss", &path, &why)) return NULL;
+  struct tg_trace *trace = trace_take(object);
+  if (!trace) return NULL;
+  tg_add_missing(trace, path, why);
+  trace_release(object);
+  Py_RETURN_NONE;
+}
+
 /* _export(format, {name: value}, file descriptor) */
 static PyObject *trace_export(PyObject *object, PyObject *python_args) {
   const char *format;
@@ -249,6 +259,8 @@ static PyMethodDef trace_methods[] = {
     {"_ask", trace_ask, METH_VARARGS, "_ask(table class, question, arguments) -> table"},
     {"_sql", trace_sql, METH_VARARGS, "_sql(table class, query) -> table"},
     {"_save", trace_save, METH_O, "_save(path)"},
+    {"_add_missing", trace_add_missing, METH_VARARGS,
+     "_add_missing(path, why): a file of the job that could not be read"},
     {"_export", trace_export, METH_VARARGS, "_export(format, arguments, file descriptor)"},
     {"_report", trace_report, METH_VARARGS, "_report(format, width, color) -> str"},
     {0},

@@ -37,6 +37,11 @@ int64_t tg_memory_needed(const char *path, const char *question, const struct tg
   return tg__rank_folder_memory(path);
 }
 
+bool tg_summaries_answer(const char *question, const struct tg_arg *args, size_t arg_count) {
+  const struct tg__question *const q = tg__catalog_find(&tg__catalog, question);
+  return q && tg__summaries_answer(q, args, arg_count);
+}
+
 /* ---- file by file ---------------------------------------------------------------------------- */
 
 struct visits {

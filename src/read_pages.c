@@ -92,3 +92,17 @@ void tg_add_cpu_peak(struct tg_trace *handle) {
 bool tg_add_member(struct tg_trace *handle, const char *key, const char *json) {
   return tg__trace_add_meta(handle->columns, key, json);
 }
+
+void tg_add_missing(struct tg_trace *handle, const char *path, const char *why) {
+  struct tg__rank *const first = &handle->columns->ranks[0];
+  tg__trace_add_skipped(handle->columns, path, why);
+  if (first->loss[TG__LOSS_skipped_file]++ == 0) first->loss_offset[TG__LOSS_skipped_file] = -1;
+}
+
+bool tg_missing(const struct tg_trace *handle, size_t i, const char **path, const char **why) {
+  const struct tg__columns *const trace = handle->columns;
+  if (i >= trace->skipped_count) return false;
+  *path = trace->skipped[i].path;
+  *why = trace->skipped[i].why;
+  return true;
+}

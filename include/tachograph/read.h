@@ -99,6 +99,11 @@ TG_API void tg_add_cpu_peak(struct tg_trace *trace);
 /* Note one more member of the document of every rank, which the question document lists and tg_save keeps; json is the
  * text of its value. Both are copied. false: no memory. */
 TG_API bool tg_add_member(struct tg_trace *trace, const char *key, const char *json);
+/* Note a file of the job that another reader of it could not read: answers count it among the skipped files, and the
+ * question losses names it. Both texts are copied. */
+TG_API void tg_add_missing(struct tg_trace *trace, const char *path, const char *why);
+/* File i of those that could not be read, of which the first hundred are named; false past the end. */
+TG_API bool tg_missing(const struct tg_trace *trace, size_t i, const char **path, const char **why);
 
 /* Check every invariant of the in-memory trace. false: *error names the first that does not hold (a defect of this
  * library). */
@@ -124,6 +129,9 @@ struct tg_arg {
 TG_API size_t tg_question_count(void);
 TG_API const char *tg_question_name(size_t i);    /* NULL past the end */
 TG_API const char *tg_question_meaning(size_t i); /* one line */
+/* Do summaries of ranks (.tsum) answer this, without their events? args may be NULL. false also where the question is
+ * unknown. */
+TG_API bool tg_summaries_answer(const char *question, const struct tg_arg *args, size_t arg_count);
 TG_API size_t tg_question_find(const char *name); /* its place in the list; tg_question_count() when unknown */
 /* k-th argument of question i; false past the end. Any out pointer may be NULL. */
 TG_API bool tg_question_argument(size_t i, size_t k, const char **name, const char **fallback, const char **meaning);

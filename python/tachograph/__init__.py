@@ -65,7 +65,7 @@ _RECORDING = {
     "_flight.ring_recorder": ("flight_recorder",),
     "_execution_trace": ("load_execution_trace", "ExecutionTrace"),
 }
-_MODULES = ("profiler", "autograd", "timing", "memory", "hta", "serving", "trainers")
+_MODULES = ("profiler", "autograd", "timing", "memory", "hta", "serving", "trainers", "cluster")
 _HOME = {name: module for module, names in _RECORDING.items() for name in names}
 
 __all__ = [  # noqa: PLE0604  names of a dict of texts

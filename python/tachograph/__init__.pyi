@@ -6,7 +6,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypedDict, TypeVar, overlo
 from . import _read
 from ._read import Column as Column, Loss as Loss, TachographError as TachographError
 from ._view import Page
-from . import profiler as profiler, autograd as autograd, timing as timing, memory as memory, hta as hta, serving as serving, trainers as trainers
+from . import profiler as profiler, autograd as autograd, timing as timing, memory as memory, hta as hta, serving as serving, trainers as trainers, cluster as cluster
 from .profiler import profile as profile, _KinetoProfile as _KinetoProfile, schedule as schedule, supported_activities as supported_activities, tensorboard_trace_handler as tensorboard_trace_handler, ProfilerAction as ProfilerAction, ProfilerActivity as ProfilerActivity, kineto_available as kineto_available, DeviceType as DeviceType, record_function as record_function, ExecutionTraceObserver as ExecutionTraceObserver, CuspyConfig as CuspyConfig, PerformanceMetricsConfig as PerformanceMetricsConfig, ProfilerActivityConfig as ProfilerActivityConfig, _ExperimentalConfig as _ExperimentalConfig, KinetoStepTracker as KinetoStepTracker, RecordScope as RecordScope, itt as itt
 from ._events.event_list import EventList as EventList, FunctionEvent as FunctionEvent, FunctionEventAvg as FunctionEventAvg
 from ._labels.module_labels import modules as modules

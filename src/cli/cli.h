@@ -155,6 +155,15 @@ int tg__cli_each_rank(struct tg__cli *c, const char *path, struct tg_trace *trac
  */
 int tg__cli_in_python(struct tg__cli *c, const char *module, const char *const *words, size_t count);
 
+/* on_cluster.c: --on ENGINE, by which the ranks are summarized elsewhere and the answer is given here. */
+#define TG__CLI_ON_ASKS                                                                                                \
+  "--on answers ranks, collectives, stragglers, clocks and spread; %s needs the events: leave out --on"
+bool tg__cli_is_elsewhere(const struct tg__cli *c);
+/* The ranks of these paths. Says what fails; the exit status. */
+int tg__cli_gather(struct tg__cli *c, const char *const *paths, size_t count, struct tg_trace **out);
+/* Which of them are missing, as notes: of the table, or, with NULL, on standard error. */
+void tg__cli_note_missing(const struct tg_trace *ranks, const char *side, struct tg_table *t);
+
 /* ---- commands -------------------------------------------------------------------------------- */
 
 #define OPTION(command, name, letter, value, meaning)

@@ -47,6 +47,13 @@ static int judge_assertion(struct tg__cli *c, struct tg_trace *trace, const char
   return status;
 }
 
+/* --on: the ranks are gathered as summaries, which do not answer everything. */
+static int gather_for(struct tg__cli *c, const char *path, const char *question, struct tg_trace **out) {
+  if (!tg_summaries_answer(question, c->arguments, c->argument_count))
+    return tg__cli_usage(c, "tachograph help ask", TG__CLI_ON_ASKS, question);
+  return tg__cli_gather(c, &path, 1, out);
+}
+
 static bool is_question(const char *word) { return tg_question_find(word) < tg_question_count(); }
 
 int tg__cmd_ask(struct tg__cli *c) {
@@ -66,11 +73,14 @@ int tg__cmd_ask(struct tg__cli *c) {
   const bool is_short = strcmp(c->format, "text") == 0 && !tg__cli_argument(c, "limit") &&
                         !tg__cli_argument(c, "sort") && !tg__cli_argument(c, "where");
   const struct tg__cli_question asked = {question, c->arguments, c->argument_count, is_short ? ROWS_AS_TEXT : SIZE_MAX};
-  const enum tg_err err = tg__cli_ask(c, path, &asked, &trace, &t, &e);
-  int status;
+  int status = tg__cli_is_elsewhere(c) ? gather_for(c, path, question, &trace) : TG__EXIT_OK;
+  if (status) return status;
+  const enum tg_err err = trace ? tg_ask(trace, question, c->arguments, c->argument_count, &t, &e)
+                                : tg__cli_ask(c, path, &asked, &trace, &t, &e);
   if (err) {
     status = tg__cli_failed(c, &e, trace ? next_step(c, err, trace, path, question) : NULL);
   } else {
+    if (tg__cli_is_elsewhere(c)) tg__cli_note_missing(trace, "", t);
     tg__cli_explain(c, t);
     status = tg__cli_table(c, t, tg__cli_argument(c, "limit") || strcmp(c->format, "text") != 0 ? 0 : ROWS_AS_TEXT);
     if (!status) status = judge_assertion(c, trace, path, question);

@@ -114,9 +114,25 @@ static int compare_traces(struct tg__cli *c, struct tg_trace *a, struct tg_trace
   struct tg_table *t = NULL;
   const enum tg_err err = tg_diff(a, b, c->arguments, c->argument_count, &t, &e);
   if (err) return failed(c, err, &e, a, b);
+  for (int side = 0; tg__cli_is_elsewhere(c) && side < 2; side++)
+    tg__cli_note_missing(side ? b : a, side ? "B: " : "A: ", t);
   const int status = show(c, t);
   tg_table_free(t);
   return status ? status : judge_all(c, a, b);
+}
+
+/* --on: summaries of the ranks, which are compared by the questions that they answer. */
+static int compare_gathered(struct tg__cli *c, struct tg_trace **a, struct tg_trace **b) {
+  const char *const question = tg__cli_argument(c, "question");
+  if (!question)
+    return tg__cli_usage(
+        c, "tachograph help diff",
+        "diff --on compares answers about ranks: say --question ranks, collectives, stragglers, clocks or spread");
+  if (!tg_summaries_answer(question, c->arguments, c->argument_count))
+    return tg__cli_usage(c, "tachograph help diff", TG__CLI_ON_ASKS, question);
+  int status = tg__cli_gather(c, &c->operands[0], 1, a);
+  if (!status) status = tg__cli_gather(c, &c->operands[1], 1, b);
+  return status ? status : compare_traces(c, *a, *b);
 }
 
 int tg__cmd_diff(struct tg__cli *c) {
@@ -128,7 +144,9 @@ int tg__cmd_diff(struct tg__cli *c) {
   struct tg_trace *a = NULL, *b = NULL;
   struct tg_error e = {0};
   int status;
-  if (tg__cli_open_run(c, c->operands[0], &a, &e) || tg__cli_open_run(c, c->operands[1], &b, &e))
+  if (tg__cli_is_elsewhere(c))
+    status = compare_gathered(c, &a, &b);
+  else if (tg__cli_open_run(c, c->operands[0], &a, &e) || tg__cli_open_run(c, c->operands[1], &b, &e))
     status = tg__cli_failed(c, &e, NULL);
   else
     status = compare_traces(c, a, b);

@@ -7,11 +7,17 @@ int tg__cli_sum_up(struct tg__cli *c, const char *target) {
   if (!target) return tg__cli_no_memory(c);
   struct tg_error e = {0};
   struct tg_trace *ranks = NULL;
-  if (tg__cli_open_ranks(c, c->operands, c->operand_count, &ranks, &e)) return tg__cli_failed(c, &e, NULL);
+  if (tg__cli_is_elsewhere(c)) {
+    const int status = tg__cli_gather(c, c->operands, c->operand_count, &ranks);
+    if (status) return status;
+  } else if (tg__cli_open_ranks(c, c->operands, c->operand_count, &ranks, &e)) {
+    return tg__cli_failed(c, &e, NULL);
+  }
   const size_t count = tg_rank_count(ranks);
   const long long unread = (long long)tg_loss_count(ranks, "skipped_file");
   const char *const question = tg_fallback_question(ranks);
   const enum tg_err err = tg_save_ranks(ranks, target, &e);
+  if (unread && !err) tg__cli_note_missing(ranks, "", NULL);
   tg_close(ranks);
   if (err) return tg__cli_failed(c, &e, NULL);
   const int64_t size = tg__cli_size_of(target);
@@ -31,7 +37,8 @@ int tg__cmd_summarize(struct tg__cli *c) {
   if (c->operand_count == 0)
     return tg__cli_usage(c, "tachograph help summarize", "name the files or folders of the ranks");
   const char *target = tg__cli_setting(c, "output") ? c->out_path : NULL;
-  if (!target && (c->operand_count > 1 || strpbrk(c->operands[0], "*?[") || strcmp(c->operands[0], "-") == 0))
+  if (!target && (c->operand_count > 1 || strstr(c->operands[0], "://") || strpbrk(c->operands[0], "*?[") ||
+                  strcmp(c->operands[0], "-") == 0))
     return tg__cli_usage(c, NULL, "say where to save: -o run.tsum");
   return tg__cli_sum_up(c, target ? target : tg__cli_beside(c, c->operands[0], ".tsum"));
 }

@@ -241,6 +241,7 @@ static enum tg_err gather(struct reading *r, const char *path, struct tg__summar
   if (r->stopped) return tg__fail(e, TG_CANCELLED, -1, "stopped on request");
   if (s->count) return TG_OK;
   if (!bad) return tg__no_traces(path, e);
+  if (r->count == 1) return tg__fail(e, bad->error.code, bad->error.offset, "%s", bad->error.text);
   return tg__fail(e, bad->error.code, bad->error.offset, "no file could be read; the first that failed says: %s",
                   bad->error.text);
 }
