@@ -48,6 +48,7 @@ bench: package build-tests ## side by side with other tools (docs/performance.md
 	$(Q)$(VENV)/python tests/bench/ring_cost.py
 	$(Q)TACHOGRAPH=$(abspath $(O))/tachograph $(VENV)/python tests/bench/attach.py
 	$(Q)$(VENV)/python tests/bench/snapshot.py --bin $(O)/tachograph
+	$(Q)$(VENV)/python tests/bench/cluster.py
 
 bars: ready ## record programs with a known answer, quietly and beside a busy neighbour; 40 min; PUBLIC=dir more of them
 	$(Q)TACHOGRAPH=$(abspath $(O))/tachograph $(VENV)/python tests/zoo/bars.py $(if $(PUBLIC),--public $(PUBLIC)) $(BARS)

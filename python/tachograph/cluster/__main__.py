@@ -12,7 +12,9 @@ def main() -> int:
     try:
         found = gather(folder, tuple(paths), on, int(threads), None)
     except ClusterError as error:
-        (pathlib.Path(folder) / "error").write_text(f"{error}\n", encoding="utf-8", errors="surrogateescape")
+        (pathlib.Path(folder) / "error").write_text(
+            f"{' '.join(str(error).split())}\n", encoding="utf-8", errors="surrogateescape"
+        )
         return error.status
     except KeyboardInterrupt:
         return 130

@@ -86,15 +86,26 @@ class Ray:
         host, _, port = address.removeprefix("ray://").partition(":")
         try:
             socket.create_connection((host, int(port)), timeout=10).close()
-            self.ray.init(address, log_to_driver=False, logging_level="ERROR")
+            self._init(address)
         except ValueError:
             raise ClusterError(f"'{address}' is no address of a cluster: ray://HOST:PORT", 2) from None
-        except (OSError, ConnectionError) as error:
+        except OSError as error:
             raise ClusterError(
-                f"no Ray cluster answers at {host}:{port} ({error}): `ray start --head --ray-client-server-port {port}` on {host} starts one"
+                f"no Ray cluster answers at {host}:{port} ({sentence_of(error)}): `ray start --head --ray-client-server-port {port}` on {host} starts one"
             ) from None
         except Exception as error:  # Ray says so where the versions of Python or Ray differ
             raise ClusterError(f"{address}: {sentence_of(error)}") from None
+
+    def _init(self, address: str) -> None:
+        """Ray's server starts a process for each client, which at times dies as it begins."""
+        for left in reversed(range(self.REPEAT)):
+            try:
+                self.ray.init(address, log_to_driver=False, logging_level="ERROR")
+            except ConnectionError:
+                if left:
+                    continue
+                raise
+            return
 
     def _compare_versions(self) -> None:
         """One look at each node. What looks travels as code, for nodes without our package."""
