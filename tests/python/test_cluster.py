@@ -4,6 +4,7 @@ one sentence. Ray itself: tests/field/test_real_ray.py."""
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 
@@ -194,6 +195,28 @@ def test_a_full_disk_is_told_apart_from_a_bad_trace(run, monkeypatch):
     monkeypatch.setattr(tg.Trace, "save", save)
     with pytest.raises(OSError, match="is the disk full"):
         _work.summarize_rank(0, (str(run / "rank000.json"),))
+
+
+def test_a_full_disk_names_the_rank_and_the_machine(run):
+    """No file may grow beyond 100 bytes, so no summary can be kept."""
+    code = f"""
+import resource
+from tachograph import cluster
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+try:
+    cluster.open_ranks({str(run)!r})
+except cluster.ClusterError as error:
+    print(error)"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(
+        f"none of the 40 ranks could be read; {run}/rank000.json says: {socket.gethostname()}: "
+    )
+    assert "could not write" in done.stdout or "too large" in done.stdout
+
+
+def test_a_folder_that_takes_no_file_is_named(run):
+    with pytest.raises(cluster.ClusterError, match="goes to /nowhere first; TMPDIR names another place"):
+        cluster.gather("/nowhere", (run,), "local", 1, False)
 
 
 def test_versions_that_differ_are_named():

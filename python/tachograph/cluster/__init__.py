@@ -6,8 +6,9 @@
 
 Each rank becomes a summary (.tsum, at most a megabyte) by a task, and sixteen summaries become one by another, until
 one is left. on: "ray://HOST:PORT" = tasks of a Ray cluster, which places them and repeats what a dead node took along
-(pip install 'tachograph[ray]'), over the program's own connection where it has one; "local" = threads of this process. Paths are files, folders, globs and .tsum files, as
-those who run the tasks see them: plain paths, or URLs that fsspec reads (s3://, gs://, hdfs://).
+(pip install 'tachograph[ray]'), over the program's own connection where it has one; "local" = threads of this process.
+Paths are files, folders, globs and .tsum files, as those who run the tasks see them: plain paths, or URLs that fsspec
+reads (s3://, gs://, hdfs://).
 
 A rank that could not be read is left out and named: ask("losses") has them, every answer counts them."""
 
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from . import _engines, _tree
 from ._engines import ClusterError as ClusterError
+from ._work import sentence_of
 
 if TYPE_CHECKING:
     from .. import Trace
@@ -43,5 +45,15 @@ def gather(
     """The summary of all ranks as a file in this folder, and which could not be read."""
     from .._progress import RanksLine, chosen
 
-    with _engines.engine_of(on, threads) as engine:
-        return _tree.gather(folder, [os.fspath(path) for path in paths], engine, chosen(progress, RanksLine))
+    names = [os.fspath(path) for path in paths]
+    if on != "local":
+        names = [name if "://" in name else os.path.abspath(name) for name in names]
+    try:
+        with _engines.engine_of(on, threads) as engine:
+            return _tree.gather(folder, names, engine, chosen(progress, RanksLine))
+    except ConnectionError as error:
+        raise ClusterError(f"the connection to {on} was lost ({sentence_of(error)}): ask again") from error
+    except OSError as error:
+        raise ClusterError(
+            f"{sentence_of(error)}: the summary goes to {folder} first; TMPDIR names another place"
+        ) from error

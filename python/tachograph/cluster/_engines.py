@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import os
 import platform
+import queue
 import socket
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -25,12 +26,12 @@ class ClusterError(RuntimeError):
 
 
 class Engine(Protocol):
-    """A task is what submit() returns. parts: tasks that made what is handed over as the last
-    arguments."""
+    """A task is what submit() returns. parts: tasks that made what is handed over as the last arguments; no other may
+    have them. ended(): those of the tasks that have ended since, maybe none, with what they could not read or, as a
+    text, how they broke."""
 
     def submit(self, work: Work, *args: Any, parts: tuple[Any, ...] = ()) -> Any: ...
-    def ended(self, tasks: list[Any]) -> list[Any]: ...  # at least one of them, unless it says later
-    def trouble(self, task: Any) -> Missing | str | None: ...  # of one that has ended: str = it broke, and how
+    def ended(self, tasks: list[Any]) -> list[tuple[Any, Missing | str | None]]: ...
     def result(self, task: Any) -> Any: ...
     def __enter__(self) -> Engine: ...
     def __exit__(self, *_: object) -> None: ...
@@ -41,17 +42,17 @@ class Local:
 
     def __init__(self, threads: int) -> None:
         self.pool = concurrent.futures.ThreadPoolExecutor(threads or len(os.sched_getaffinity(0)))
+        self.done: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def submit(self, work: Work, *args: Any, parts: tuple[Any, ...] = ()) -> Any:
-        return self.pool.submit(lambda: work(*args, *(part.result()[0] for part in parts)))
+        task = self.pool.submit(lambda: work(*args, *(part.result()[0] for part in parts)))
+        task.add_done_callback(self.done.put)
+        return task
 
-    def ended(self, tasks: list[Any]) -> list[Any]:
-        return list(concurrent.futures.wait(tasks, return_when=concurrent.futures.FIRST_COMPLETED).done)
-
-    def trouble(self, task: Any) -> Missing | str | None:
+    def ended(self, tasks: list[Any]) -> list[tuple[Any, Missing | str | None]]:
+        task = self.done.get()
         error = task.exception()
-        found: Missing | None = None if error else task.result()[1]
-        return sentence_of(error) if error else found
+        return [(task, sentence_of(error) if error else task.result()[1])]
 
     def result(self, task: Any) -> Any:
         return task.result()[0]
@@ -108,7 +109,7 @@ class Ray:
             return
 
     def _compare_versions(self) -> None:
-        """One look at each node. What looks travels as code, for nodes without our package."""
+        """One look at each node that takes tasks. What looks travels as code, for nodes without our package."""
 
         def look() -> tuple[str, str]:
             import platform
@@ -121,7 +122,7 @@ class Ray:
 
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as On
 
-        nodes = [node for node in self.ray.nodes() if node["Alive"]]
+        nodes = [node for node in self.ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
         remote = self.ray.remote(look)
         looks = [remote.options(num_cpus=0, scheduling_strategy=On(n["NodeID"], soft=True)).remote() for n in nodes]
         for node, (python, ours) in zip(nodes, self.ray.get(looks)):
@@ -132,15 +133,18 @@ class Ray:
         if work not in self.remotes:
             options = {"num_returns": 2, "max_retries": self.REPEAT, "retry_exceptions": [OSError]}
             self.remotes[work] = self.ray.remote(**options)(work)
-        value, said = self.remotes[work].remote(*args, *(self.tasks[part] for part in parts))
+        value, said = self.remotes[work].remote(*args, *(self.tasks.pop(part) for part in parts))
         self.tasks[said] = value
         return said
 
-    def ended(self, tasks: list[Any]) -> list[Any]:
-        found: list[Any] = self.ray.wait(tasks, num_returns=len(tasks), timeout=0.2, fetch_local=False)[0]
-        return found
+    def ended(self, tasks: list[Any]) -> list[tuple[Any, Missing | str | None]]:
+        done = self.ray.wait(tasks, num_returns=len(tasks), timeout=0.2, fetch_local=False)[0]
+        try:
+            return list(zip(done, self.ray.get(done)))
+        except self.ray.exceptions.RayError:  # of one of them
+            return [(task, self._trouble(task)) for task in done]
 
-    def trouble(self, task: Any) -> Missing | str | None:
+    def _trouble(self, task: Any) -> Missing | str | None:
         try:
             found: Missing | None = self.ray.get(task)
         except self.ray.exceptions.RayTaskError as error:

@@ -39,9 +39,8 @@ class Tree:
     def run(self, progress: Progress | None) -> Any:
         """The task that has the summary of all; None: no rank could be read."""
         while self.running:
-            for task in self.engine.ended(list(self.running)):
+            for task, trouble in self.engine.ended(list(self.running)):
                 level, place = self.running.pop(task)
-                trouble = self.engine.trouble(task)
                 if trouble and level:
                     raise ClusterError(f"summaries could not be merged: {trouble}")
                 if trouble:
@@ -64,6 +63,7 @@ class Tree:
         parts = tuple(here[i] for i in places if here[i] is not None)
         if len(parts) > 1:
             self.running[self.engine.submit(merge_summaries, parts=parts)] = level + 1, block
+            here.update(dict.fromkeys(places))  # or all summaries would stay in memory
         else:
             self.put(level + 1, block, parts[0] if parts else None)
 
@@ -71,9 +71,9 @@ class Tree:
 def _find(engine: Engine, paths: list[str]) -> list[Rank]:
     """The ranks, as they are seen where the work runs."""
     task = engine.submit(list_ranks, paths)
-    while not engine.ended([task]):
+    while not (ended := engine.ended([task])):
         continue
-    trouble = engine.trouble(task)
+    ((_, trouble),) = ended
     if isinstance(trouble, Missing):
         raise ClusterError(f"{trouble.path} cannot be listed: {trouble.why}")
     if trouble:

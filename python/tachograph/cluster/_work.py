@@ -136,27 +136,28 @@ def _here(rank: Rank, folder: str) -> Iterator[str]:
 
 
 def _summary_of(paths: Iterable[str], folder: str) -> bytes:
+    """What may go well elsewhere or later, a full disk or a connection, is an OSError that names this machine."""
     made = os.path.join(folder, "made.tsum")
-    with open_ranks(*paths, threads=1, progress=False) as ranks:
-        ranks.save(made)
-    with open(made, "rb") as file:
-        return file.read()
+    try:
+        with open_ranks(*paths, threads=1, progress=False) as ranks:
+            ranks.save(made)
+        with open(made, "rb") as file:
+            return file.read()
+    except TachographError as error:
+        if error.code not in ("IO", "NO_ROOM"):
+            raise
+        raise OSError(f"{socket.gethostname()}: {error}") from error
 
 
 def summarize_rank(place: int, rank: Rank) -> Made:
-    """place: of the rank among all; ranks with one number stay in that order. What may go well elsewhere or later, a
-    full disk or a connection, is an OSError."""
+    """place: of the rank among all; ranks with one number stay in that order."""
     with tempfile.TemporaryDirectory(prefix=f"tachograph-{place:06d}-") as folder:
         try:
             with _here(rank, folder) as path:
                 return _summary_of([path], folder), None
         except FileNotFoundError:
             return None, Missing(rank[0], "it is not there any more")
-        except TachographError as error:
-            if error.code in ("IO", "NO_ROOM"):
-                raise OSError(f"{socket.gethostname()}: {error}") from error
-            return None, Missing(rank[0], str(error))
-        except ImportError as error:
+        except (TachographError, ImportError) as error:
             return None, Missing(rank[0], sentence_of(error))
 
 
