@@ -143,6 +143,12 @@ def test_without_ray_the_sentence_says_how_to_get_it():
     assert "Ray is not installed here: pip install 'tachograph[ray]', or use --on local" in done.stderr
 
 
+def test_without_fsspec_a_url_says_what_reads_it():
+    code = "import sys; sys.modules['fsspec.core'] = None\nfrom tachograph import cluster\ncluster.open_ranks('s3://b/run')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "s3://b/run cannot be listed: fsspec is not installed, which reads URLs: pip install fsspec" in done.stderr
+
+
 def test_json_has_the_error(command):
     done = command("ask", "/nowhere/*.json", "ranks", "--on", "local", "--json")
     assert json.loads(done.stdout)["error"]["text"].startswith("no ranks match")

@@ -73,6 +73,7 @@ class Ray:
     def __init__(self, address: str) -> None:
         try:
             import ray
+            import ray.exceptions  # /tmp/ray, which Ray leaves, is a package without contents where /tmp is on the path
         except ImportError:
             raise ClusterError(f"Ray is not installed here: {INSTALL}, or use --on local") from None
         self.ray: Any = ray

@@ -50,8 +50,10 @@ class Store:
     """What fsspec reads by URL."""
 
     def __init__(self, url: str) -> None:
-        from fsspec.core import url_to_fs
-
+        try:
+            from fsspec.core import url_to_fs
+        except ImportError:
+            raise ImportError("fsspec is not installed, which reads URLs: pip install fsspec") from None
         self.system: Any = url_to_fs(url)[0]
 
     def matching(self, pattern: str) -> list[str]:
