@@ -32,8 +32,8 @@ from .nvtx import NvtxRanges
 from .observer import ITraceObserver
 
 # Threads that torch makes for work it was given by another one: of autograd and of its pools; not those of a
-# DataLoader.
-_HELPER = re.compile(r"\(pt_(?!data)")
+# DataLoader. torch 2.4 names the main thread so, too, and threads of the program inherit that.
+_HELPER = re.compile(r"\(pt_(?!data|main_thread)")
 
 
 class _KinetoProfile:
