@@ -80,6 +80,8 @@ def record():
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_operations_are_those_of_the_flop_counter(record, name):
+    if name == "compiled" and torch.__version__.startswith("2.4."):
+        pytest.skip("its flop_counter cannot count while torch.compile traces the backward pass")
     body = PROGRAMS[name]
     with FlopCounterMode(display=False) as counter:
         body()

@@ -124,6 +124,7 @@ def test_state_after_any_event_is_the_allocators(seed):
         assert {int(r["address"], 16): r["bytes"] for r in end} == a.live
 
 
+@pytest.mark.skipif(not hasattr(viz, "filter_alloc_free_pairs"), reason="this torch filters no pairs")
 @runs
 @given(st.integers(0, 1 << 30))
 def test_what_is_never_freed_is_what_torch_leaves_after_filtering(seed):
