@@ -106,6 +106,8 @@ PROGRAMS = {  # made when asked for, or its tensors would stay: model, inputs, o
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(name):
+    if name == "grouped queries" and "enable_gqa" not in F.scaled_dot_product_attention.__doc__:
+        pytest.skip("this torch has no grouped queries")
     model, shapes, unseen = PROGRAMS[name]()
     inputs = [torch.randn(*s) for s in shapes]
     optimizer = torch.optim.SGD(model.parameters(), 1e-3)
