@@ -34,7 +34,7 @@ HOMONYMS = {
     ("kernels", "diff_page.c"): "a word",
     ("kernels", "report_text.c"): "a word",
     ("collectives", "op_classes.def"): "a class of operators",
-    ("events", "report_text.c"): "a quantity",
+    ("events", "report_extent.c"): "a quantity",
     ("events", "python_monitor.c"): "an attribute of sys.monitoring",
     ("modules", "python_modules.c"): "a source",
     ("queue", "chrome_counters.c"): "a value of counters=",

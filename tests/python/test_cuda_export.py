@@ -1,6 +1,7 @@
 """A recording of CUDA as tools see it that read the traces of Kineto: ids of operators on calls and kernels, flows."""
 
 import json
+import math
 import pathlib
 import subprocess
 import sys
@@ -47,7 +48,7 @@ def test_label_on_its_stream(events):
     first, second = one(events, name="first"), one(events, name="second")
     assert (span["pid"], span["tid"]) == (0, 7)
     assert span["args"]["External id"] == label["args"]["External id"] > 0
-    assert first["ts"] - span["ts"] == pytest.approx(0.001, abs=0.0006)  # a double is 0.0002 us coarse there
+    assert first["ts"] - span["ts"] == pytest.approx(0.001, abs=math.ulp(first["ts"]))  # both are rounded
     assert span["ts"] + span["dur"] - second["ts"] - second["dur"] == pytest.approx(0.001, abs=0.0006)
 
 

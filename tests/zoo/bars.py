@@ -141,8 +141,7 @@ def is_right(program, row):
 def is_at_place(program, row):
     first = first_of(row)
     return is_right(program, row) and (
-        program.is_healthy
-        or first.get("line") is not None and program.is_near(first.get("file"), first["line"])
+        program.is_healthy or first.get("line") is not None and program.is_near(first.get("file"), first["line"])
     )
 
 
