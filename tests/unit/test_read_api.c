@@ -146,6 +146,31 @@ static void members_are_kept(void **state) {
   tg_close(t);
 }
 
+static void files_that_are_missing_are_named_and_counted(void **state) {
+  struct tg_trace *const t = open_all();
+  const int64_t before = tg_loss_count(t, "skipped_file");
+  const char *path, *why;
+  size_t named = 0;
+  while (tg_missing(t, named, &path, &why)) named++;
+  assert_int_equal(named, before);
+  tg_add_missing(t, "s3://run/rank7.json", "it is not there any more");
+  assert_int_equal(tg_loss_count(t, "skipped_file"), before + 1);
+  assert_true(tg_missing(t, named, &path, &why));
+  assert_string_equal(path, "s3://run/rank7.json");
+  assert_string_equal(why, "it is not there any more");
+  assert_false(tg_missing(t, named + 1, &path, &why));
+  tg_close(t);
+}
+
+static void summaries_answer_what_is_about_ranks(void **state) {
+  const struct tg_arg by_row = {"rules", "hta"}, part = {"by", "part"};
+  assert_true(tg_summaries_answer("stragglers", NULL, 0));
+  assert_true(tg_summaries_answer("collectives", &part, 1));
+  assert_false(tg_summaries_answer("ops", NULL, 0));
+  assert_false(tg_summaries_answer("ops", &by_row, 1));
+  assert_false(tg_summaries_answer("zebra", NULL, 0));
+}
+
 static void a_complaint_names_a_command_and_a_checklist_what_is_missing(void **state) {
   struct tg_trace *const t = open_all();
   const char *complaint, *command, *answers;
@@ -351,6 +376,8 @@ int main(void) {
       cmocka_unit_test(opened_for_a_question),
       cmocka_unit_test(questions_are_found_by_name),
       cmocka_unit_test(a_check_names_what_was_not_read),
+      cmocka_unit_test(files_that_are_missing_are_named_and_counted),
+      cmocka_unit_test(summaries_answer_what_is_about_ranks),
       cmocka_unit_test(members_are_kept),
       cmocka_unit_test(a_complaint_names_a_command_and_a_checklist_what_is_missing),
       cmocka_unit_test(a_cpu_peak_is_noted_for_traces_without_devices),
