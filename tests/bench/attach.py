@@ -50,7 +50,9 @@ def to_first_record(pid, folder):
     """Seconds from the start of the command until the recording runs."""
     out = folder / f"a{time.monotonic_ns()}"
     began = time.time()
-    command = subprocess.Popen([TACHOGRAPH, "attach", str(pid), "--steps", "5", "-o", out], stderr=subprocess.DEVNULL)
+    env = {**os.environ, "TACHOGRAPH_PYTHON": sys.executable}
+    words = ["attach", str(pid), "--steps", "5", "-o", str(out)]
+    command = subprocess.Popen([TACHOGRAPH, *words], stderr=subprocess.DEVNULL, env=env)
     log = out / "raw" / f"log-{pid}"
     while not (log.exists() and "phase window" in log.read_text()):
         if command.poll() is not None:
