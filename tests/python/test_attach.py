@@ -88,6 +88,19 @@ def attached(tachograph, *words, **options):
     return done
 
 
+def begun(target, folder, *words):
+    """The command, started, and the first line that it says."""
+    command = subprocess.Popen(
+        [sys.executable, "-m", "tachograph", "attach", target.pid, *words, "-o", str(folder)],
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    said = command.stderr.readline()
+    if "look into" in said:
+        command.communicate()
+        pytest.skip(said)
+    return command, said
+
+
 def test_three_times_and_nothing_is_left(tmp_path, tachograph):
     with Target(tmp_path / "run") as target:
         for i in range(3):
@@ -116,12 +129,10 @@ def test_seconds_without_steps_and_ctrl_c(tmp_path, tachograph):
         assert done.returncode == 0 and "no steps were found" in done.stderr, done.stderr
         with tg.open(tmp_path / "a" / "trace.tacho") as trace:
             assert sum(r["calls"] for r in trace.ask("ops") if r["name"] == "aten::add") > 20
-        command = subprocess.Popen(
-            [sys.executable, "-m", "tachograph", "attach", target.pid, "-o", str(tmp_path / "b")],
-            stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        while "attached" not in command.stderr.readline():
+        command, said = begun(target, tmp_path / "b")
+        while "attached" not in said:
             assert command.poll() is None
+            said = command.stderr.readline()
         time.sleep(0.2)
         command.send_signal(signal.SIGINT)
         assert command.wait(timeout=30) == 0
@@ -201,13 +212,7 @@ def test_a_main_thread_that_does_not_come_back(tmp_path, tachograph):
     """Giving up leaves the program as it was: what was queued does nothing when the interpreter comes to it."""
     text = "import torch, pathlib, time\npathlib.Path('runs').touch()\ntime.sleep(5)\n" + LOOP
     with Target(tmp_path / "run", text, words=("20",)) as target:
-        command = subprocess.Popen(
-            [sys.executable, "-m", "tachograph", "attach", target.pid, "-o", str(tmp_path / "a")],
-            stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        said = command.stderr.readline()
-        if "look into" in said:
-            pytest.skip(said)
+        command, said = begun(target, tmp_path / "a")
         assert said.startswith(f"waiting    for the main thread of process {target.pid}, which is in "), said
         command.send_signal(signal.SIGINT)
         assert command.wait(timeout=30) and f"stopped before process {target.pid} was recorded" in command.stderr.read()
@@ -218,13 +223,7 @@ def test_a_main_thread_that_does_not_come_back(tmp_path, tachograph):
 
 def test_a_program_that_dies_meanwhile(tmp_path, tachograph):
     with Target(tmp_path / "run") as target:
-        command = subprocess.Popen(
-            [sys.executable, "-m", "tachograph", "attach", target.pid, "--steps", "100000", "-o", str(tmp_path / "a")],
-            stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        said = command.stderr.readline()
-        if "look into" in said:
-            pytest.skip(said)
+        command, _ = begun(target, tmp_path / "a", "--steps", "100000")
         time.sleep(0.5)
         target.process.kill()
         said = command.stderr.read()

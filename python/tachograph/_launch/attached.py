@@ -24,27 +24,28 @@ def record(text: str) -> None:
     """The whole recording, in the thread that calls. text: the settings, as `tachograph run` has them. An error is a
     line of the log."""
     settings = json.loads(text)
+    log = session.Log(settings["dir"])
     try:
         if session.current() is not None:
             raise RuntimeError("tachograph run or attach records this process already")
         if session.is_starter():
             raise RuntimeError("this process starts the ranks and computes nothing: attach to one of its children")
-        AttachedSession(settings).follow()
+        AttachedSession(settings, log).follow()
     except Exception as error:
-        log = session.Log(settings["dir"])
         log.write(f"note not recorded: {error}")
         log.write("end")
+    finally:
         log.close()
 
 
 class AttachedSession(Session):
     first_phase = "window"
 
-    def __init__(self, settings: dict):
+    def __init__(self, settings: dict, log: session.Log):
         self._lock = threading.RLock()
         self._since_s = time.monotonic()
         self._stop = os.path.join(settings["dir"], "stop")
-        super().__init__(settings)
+        super().__init__(settings, log)
         session.set_current(self)
         self.finder.join_running()
 
@@ -64,6 +65,10 @@ class AttachedSession(Session):
     def _finish(self) -> None:
         with self._lock:
             super()._finish()
+
+    def forked(self) -> None:
+        self._lock = threading.RLock()  # a thread that the child lacks may hold the parent's
+        super().forked()
 
     def follow(self) -> None:
         """Until the recording is over, by its steps, its time, or as the other side asks for it."""
@@ -88,4 +93,3 @@ class AttachedSession(Session):
             super()._finish()
         atexit.unregister(self._finish)
         session.set_current(None)
-        self.log.close()

@@ -137,10 +137,10 @@ def last_exception() -> str:
 class Session:
     first_phase = "start"
 
-    def __init__(self, settings: dict):
+    def __init__(self, settings: dict, log: Log | None = None):
         self.settings = settings
         self.torch = sys.modules["torch"]
-        self.log = Log(settings["dir"])
+        self.log = log or Log(settings["dir"])
         self.pid = os.getpid()
         self.rank = _rank()
         self.recorder: Recorder | None = None

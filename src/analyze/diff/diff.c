@@ -226,13 +226,13 @@ static enum tg_err add_rows(struct tg__diff_rows *rows, const struct tg__diff_si
   const struct tg__diff_side *const both[TG__SIDES] = {&sides[0], &sides[1]};
   struct tg__diff_pace pace;
   enum tg_err err = tg__diff_step_rows(rows, &sides[0], &sides[1]);
-  if (!err && !tg__diff_pace_find(both, &pace)) err = TG_MEMORY;
   if (err) return err;
   rows->withheld = is_noisy || tg__conditions_deciding(conditions);
   rows->step_ns = rows->items[0].a;
   tg__diff_judge(rows);
-  const bool is_pace = rows->items[0].changed && !tg__conditions_accept(tg__diff_arg(ask, "accept"), "pace") &&
-                       tg__diff_pace_explains(&pace, rows->items[0].a, rows->items[0].b);
+  const bool needs_pace = rows->items[0].changed && !tg__conditions_accept(tg__diff_arg(ask, "accept"), "pace");
+  if (needs_pace && !tg__diff_pace_find(both, &pace)) return TG_MEMORY;
+  const bool is_pace = needs_pace && tg__diff_pace_explains(&pace, rows->items[0].a, rows->items[0].b);
   if (is_pace) {
     rows->withheld = true;
     rows->kind_begin = 0;

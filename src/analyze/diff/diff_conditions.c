@@ -256,10 +256,9 @@ static enum tg_err accept_keys(struct tg__conditions *c, const char *accept, str
       return tg__fail(e, TG_USAGE, -1, "accept: there is no condition '%s'%s%s%s", text, near ? "; did you mean " : "",
                       near ? near : "", near ? "?" : "");
     }
-    for (size_t i = 0; i < c->count; i++)
-      c->items[i].accepted |= same_key(c->items[i].key, word, len) || same_key("all", word, len);
     word = *end ? end + 1 : end;
   }
+  for (size_t i = 0; i < c->count; i++) c->items[i].accepted = tg__conditions_accept(accept, c->items[i].key);
   return TG_OK;
 }
 
