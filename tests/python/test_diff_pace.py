@@ -16,7 +16,7 @@ OPERATORS = {
 }
 
 
-def recorded(path, factors, calls=1, steps=12):
+def recorded(path, factors, calls=1, steps=12, sleep=0):
     """Operators one after the other, with a hundredth of noise; factors: name → how much longer than in OPERATORS."""
     events, at = [], 1000.0
     for step in range(steps):
@@ -29,6 +29,7 @@ def recorded(path, factors, calls=1, steps=12):
                     {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": at, "dur": dur, "args": args}
                 )
                 at += dur + 1
+        at += sleep
         label = {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1, "tid": 1}
         events.append({**label, "ts": begin, "dur": at - begin})
         at += 5
@@ -62,6 +63,21 @@ def test_one_operator_is_a_change(tmp_path):
 def test_a_change_larger_than_the_pace(tmp_path):
     """A tenth slower all over, and one operator that takes five times as long: the pace is less than a third of it."""
     a, b = recorded(tmp_path / "a.json", {}), recorded(tmp_path / "b.json", {"all": 1.1, "aten::mm": 5})
+    assert verdict(a, b)[0] == "slower"
+
+
+def test_a_large_change_beside_another_pace(tmp_path):
+    """Everything in half the time, and one operator in a twenty-fourth: 299 us against 42. The pace of 0.5 is 0.36 of
+    that change, and leaves a factor of 3.5, which is the program's."""
+    a = recorded(tmp_path / "a.json", {"aten::mm": 6})
+    b = recorded(tmp_path / "b.json", {"all": 0.5, "aten::mm": 0.25})
+    assert verdict(a, b)[0] == "faster"
+
+
+def test_the_pace_of_a_step_that_sleeps(tmp_path):
+    """93 us of operators in steps of 1 and 1.1 ms: how fast they go says nothing about the rest."""
+    a = recorded(tmp_path / "a.json", {}, sleep=900)
+    b = recorded(tmp_path / "b.json", {"all": 1.05}, sleep=1000)
     assert verdict(a, b)[0] == "slower"
 
 

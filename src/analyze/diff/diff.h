@@ -109,12 +109,14 @@ bool tg__diff_shapes_compare(const struct tg__diff_side *const sides[TG__SIDES],
  * the machine moves all. diff_pace.c */
 struct tg__diff_pace {
   double factor;    /* NaN = not known */
+  double step_ns;   /* of a step of A, in the time that it is of */
   size_t operators; /* that it is the median of */
   bool of_device;   /* of what they launched, not of the host */
 };
 bool tg__diff_pace_find(const struct tg__diff_side *const sides[TG__SIDES],
                         struct tg__diff_pace *out); /* false on no memory */
-/* Does it explain a third and more of the change from a to b? */
+/* Does it explain a third and more of the change from a to b, leave less than a factor of 1.5, and hold for a fifth and
+ * more of a step? */
 bool tg__diff_pace_explains(const struct tg__diff_pace *p, double a, double b);
 
 /* ---- one side (diff_side.c) ------------------------------------------------------------------ */

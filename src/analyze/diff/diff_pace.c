@@ -6,6 +6,8 @@
 
 enum { LEAST_OPERATORS = 5 }; /* of fewer a change of the program may be the most */
 static const double LEAST_SHARE = 0.002, SAME_CALLS = 0.001, EXPLAINED = 1.0 / 3;
+static const double LEAST_OF_STEP = 0.2; /* a step that sleeps goes on at the same pace whatever the machine does */
+static const double LEFT = 1.5;          /* by so much what goes at one pace was never seen to differ */
 
 static double time_of(const struct tg__shape_cost *c, bool of_device) { return of_device ? c->device_ns : c->self_ns; }
 
@@ -40,6 +42,7 @@ bool tg__diff_pace_find(const struct tg__diff_side *const sides[TG__SIDES], stru
   for (size_t i = 0; i < both.count; i++) device_ns += both.rows[i].of[0].device_ns;
   out->of_device = device_ns > 0;
   for (size_t i = 0; i < both.count; i++) total_ns += time_of(&both.rows[i].of[0], out->of_device);
+  out->step_ns = total_ns / steps[0];
   double *const ratios = tg__alloc((both.count + 1) * sizeof *ratios);
   ok = ok && ratios;
   for (size_t i = 0; ok && i < both.count; i++) {
@@ -53,5 +56,6 @@ bool tg__diff_pace_find(const struct tg__diff_side *const sides[TG__SIDES], stru
 }
 
 bool tg__diff_pace_explains(const struct tg__diff_pace *p, double a, double b) {
-  return p->factor > 0 && a > 0 && b > 0 && a != b && log(p->factor) / log(b / a) >= EXPLAINED;
+  if (!(p->factor > 0 && a > 0 && b > 0 && a != b) || p->step_ns < LEAST_OF_STEP * a) return false;
+  return log(p->factor) / log(b / a) >= EXPLAINED && fabs(log(b / a / p->factor)) < log(LEFT);
 }
