@@ -12,11 +12,23 @@ static bool write_to(const struct tg__target *t, uint64_t at, const char *bytes,
   return process_vm_writev(t->pid, &from, 1, &to, 1, 0) == (ssize_t)len;
 }
 
-static enum tg_err map_text(struct tg__target *t, struct tg__stopped *s, const char *text, struct tg_error *e) {
+/* One call, for which the thread is held once: it stands still for as long as one call takes, and never for several. */
+static enum tg_err call_once(struct tg__target *t, enum tg__target_symbol function, const uint64_t args[6],
+                             uint64_t *result, struct tg_error *e) {
+  struct tg__stopped *s = NULL;
+  enum tg_err err = tg__stopped_take(t, &s, e);
+  if (err) return err;
+  err = tg__stopped_call(s, t->address[function], args, result, e);
+  const int64_t stopped_ns = tg__stopped_release(s);
+  if (stopped_ns > t->stopped_ns) t->stopped_ns = stopped_ns;
+  return err;
+}
+
+static enum tg_err map_text(struct tg__target *t, const char *text, struct tg_error *e) {
   const size_t len = strlen(text) + 1;
   const uint64_t args[6] = {0, page_span(len), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, UINT64_MAX, 0};
   uint64_t at = 0;
-  const enum tg_err err = tg__stopped_call(s, t->address[TG__TARGET_MMAP], args, &at, e);
+  const enum tg_err err = call_once(t, TG__TARGET_MMAP, args, &at, e);
   if (err) return err;
   if (!at || at == UINT64_MAX || at % 4096)
     return tg__fail(e, TG_MEMORY, -1, "process %d has no memory left for a page", t->pid);
@@ -27,40 +39,29 @@ static enum tg_err map_text(struct tg__target *t, struct tg__stopped *s, const c
              : tg__fail(e, TG_IO, -1, "process %d: its memory cannot be written: %s", t->pid, strerror(errno));
 }
 
-static void unmap_text(struct tg__target *t, struct tg__stopped *s) {
+void tg__attach_forget(struct tg__target *t) {
   const uint64_t args[6] = {t->text, t->text_bytes};
   uint64_t result;
   struct tg_error ignored;
-  if (t->text && tg__stopped_call(s, t->address[TG__TARGET_MUNMAP], args, &result, &ignored) == TG_OK) t->text = 0;
-}
-
-enum tg_err tg__attach_queue(struct tg__target *t, const char *text, struct tg_error *e) {
-  struct tg__stopped *s = NULL;
-  uint64_t result = 0;
-  enum tg_err err = tg__stopped_take(t, &s, e);
-  if (err) return err;
-  err = map_text(t, s, text, e);
-  if (!err) {
-    const uint64_t args[6] = {t->address[TG__TARGET_RUN_STRING], t->text};
-    err = tg__stopped_call(s, t->address[TG__TARGET_ADD_PENDING_CALL], args, &result, e);
-  }
-  if (!err && (int32_t)result != 0)
-    err =
-        tg__fail(e, TG_BUSY, -1, "the interpreter of process %d has its list of pending calls full: try again", t->pid);
-  if (err) unmap_text(t, s);
-  t->stopped_ns = tg__stopped_release(s);
-  return err;
-}
-
-void tg__attach_forget(struct tg__target *t) {
-  struct tg__stopped *s = NULL;
-  struct tg_error ignored;
-  if (!t->text || tg__stopped_take(t, &s, &ignored)) return;
-  unmap_text(t, s);
-  const int64_t stopped_ns = tg__stopped_release(s);
-  if (stopped_ns > t->stopped_ns) t->stopped_ns = stopped_ns;
+  if (t->text && call_once(t, TG__TARGET_MUNMAP, args, &result, &ignored) == TG_OK) t->text = 0;
 }
 
 void tg__attach_cancel(struct tg__target *t) {
   if (t->text) write_to(t, t->text, "0", 2);
+}
+
+enum tg_err tg__attach_queue(struct tg__target *t, const char *text, struct tg_error *e) {
+  uint64_t result = 0;
+  enum tg_err err = map_text(t, text, e);
+  if (err) {
+    tg__attach_forget(t);
+    return err;
+  }
+  const uint64_t args[6] = {t->address[TG__TARGET_RUN_STRING], t->text};
+  err = call_once(t, TG__TARGET_ADD_PENDING_CALL, args, &result, e);
+  if (err) tg__attach_cancel(t); /* it may be on the list all the same */
+  if (err || (int32_t)result == 0) return err;
+  tg__attach_forget(t);
+  return tg__fail(e, TG_BUSY, -1, "the interpreter of process %d has its list of pending calls full: try again",
+                  t->pid);
 }

@@ -1,9 +1,9 @@
 /* attach: have the interpreter of a process that runs already execute a piece of Python. Linux, x86-64 and aarch64.
  *
- * One thread of the process is stopped for a fraction of a millisecond. In it, memory for the text is mapped, the text
- * is written there and `Py_AddPendingCall(PyRun_SimpleString, text)` is called, which puts the call on a list and does
- * nothing more. The interpreter makes the call in its main thread, between two bytecodes, as it calls handlers of
- * signals. Nothing of ours is loaded into the process by this. */
+ * One thread of the process is stopped twice, for a fraction of a millisecond each: memory for the text is mapped, and
+ * `Py_AddPendingCall(PyRun_SimpleString, text)` is called, which puts the call on a list and does nothing more. The
+ * interpreter makes the call in its main thread, between two bytecodes, as it calls handlers of signals. Nothing of
+ * ours is loaded into the process by this. */
 #ifndef TG_ATTACH_H
 #define TG_ATTACH_H
 
@@ -41,7 +41,6 @@ struct tg__target {
   struct tg__target_span interpreter[8]; /* code of Python, libc and the loader: no place to call from */
   size_t interpreter_count;
   unsigned version;          /* of Python: major << 8 | minor; 0 = older than 3.11 */
-  bool is_elsewhere;         /* it sees another file system */
   uint64_t text, text_bytes; /* where the Python text lies in it; 0 = nowhere */
   int64_t stopped_ns;        /* how long its thread stood still, at most */
 };

@@ -54,6 +54,7 @@ static void name_of_program(int pid, char *name, size_t size) {
   }
   const char *word = words;
   for (const char *next = words; (next += strlen(next) + 1) < words + len;) {
+    if (strcmp(next, "-c") == 0) break; /* a text has no name */
     const bool is_module = strcmp(next, "-m") == 0 && next + 3 < words + len;
     if (*next == '-' && !is_module) continue;
     word = is_module ? next + 3 : next;
@@ -105,7 +106,7 @@ static enum tg_err check_status(struct tg__target *t, const char *status, struct
   return TG_OK;
 }
 
-/* Its files are not ours: the path of our package means another folder there. */
+/* Its files are not ours: the paths of its libraries and of our package mean something else there. */
 static bool is_elsewhere(int pid) {
   char path[64];
   struct stat ours, theirs;
@@ -253,6 +254,11 @@ enum tg_err tg__target_read(int pid, struct tg__target *out, struct tg_error *e)
   name_of_program(pid, out->name, sizeof out->name);
   enum tg_err err = check_status(out, status, e);
   if (err) return err;
+  if (is_elsewhere(pid))
+    return tg__fail(e, TG_UNSUPPORTED, -1,
+                    "process %d runs in a container and sees other files: run tachograph attach inside of it, where "
+                    "tachograph is installed",
+                    pid);
   struct look l = {.target = out};
   snprintf(path, sizeof path, "/proc/%d/exe", pid);
   const ssize_t n = readlink(path, l.program, sizeof l.program - 1);
@@ -270,6 +276,5 @@ enum tg_err tg__target_read(int pid, struct tg__target *out, struct tg_error *e)
   err = check_code(&l, e);
   tg__free(maps);
   read_version(out);
-  out->is_elsewhere = is_elsewhere(pid);
   return err;
 }

@@ -219,11 +219,6 @@ static enum tg_err check(struct tg__cli_recording *r, struct tg__target *t, stru
   const enum tg_err err = tg__target_read(r->attached, t, e);
   if (err) return err;
   r->program = t->name;
-  if (t->is_elsewhere)
-    return tg__fail(e, TG_UNSUPPORTED, -1,
-                    "process %d runs in a container and sees other files: run tachograph attach inside of it, where "
-                    "tachograph is installed",
-                    t->pid);
   return tg__cli_recording_find_python(r, e);
 }
 

@@ -3,10 +3,12 @@ as it was; what cannot be attached to is said in a sentence."""
 
 import json
 import os
+import pathlib
 import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
@@ -182,6 +184,14 @@ def test_other_programs(tmp_path, tachograph):
     ) as target:
         done = attached(tachograph, target.pid)
         assert done.returncode and "(loop.py) has not loaded torch, so there is nothing to record" in done.stderr
+    text = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)  # and/or"])
+    try:
+        time.sleep(0.5)
+        done = attached(tachograph, str(text.pid))
+        assert f"process {text.pid} ({pathlib.Path(sys.executable).name}) has not loaded torch" in done.stderr
+    finally:
+        text.kill()
+        text.wait()
     sleeper = subprocess.Popen(["sleep", "60"])
     try:
         time.sleep(0.1)
@@ -197,6 +207,72 @@ def test_other_programs(tmp_path, tachograph):
     done = attached(tachograph, str(sleeper.pid))
     assert "has ended, and its parent has not asked for its exit status yet" in done.stderr
     sleeper.wait()
+
+
+NOBODY = 65534
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+
+
+@as_root
+def test_another_user(tmp_path, tachograph):
+    with Target(tmp_path / "run", "import pathlib, time\npathlib.Path('runs').touch()\ntime.sleep(60)\n") as target:
+        done = tachograph("attach", target.pid, user=NOBODY, extra_groups=[])
+        assert done.returncode and (
+            f"process {target.pid} belongs to user 0, and you are user {NOBODY}: run tachograph as that user, or with sudo"
+            in done.stderr
+        ), done.stderr
+
+
+@as_root
+def test_a_user_without_privileges(tachograph):
+    """Who may look into a process is the system's choice, and not root's alone."""
+    try:
+        subprocess.run(
+            [sys.executable, "-c", "import torch"], user=NOBODY, extra_groups=[], check=True, capture_output=True
+        )
+    except (PermissionError, subprocess.CalledProcessError):
+        pytest.skip("other users cannot run this Python")
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        folder.chmod(0o777)
+        (folder / "run").mkdir()
+        (folder / "run").chmod(0o777)
+        with Target(folder / "run", user=NOBODY, extra_groups=[], env={**os.environ, "HOME": name}) as target:
+            done = attached(tachograph, target.pid, "--steps", "5", "-o", folder / "a", user=NOBODY, extra_groups=[])
+            assert done.returncode == 0 and f"attached   to process {target.pid}" in done.stderr, done.stderr
+            assert target.end()["left"]["hooks"] == 0
+        with tg.open(folder / "a" / "trace.tacho") as trace:
+            assert len(trace.ask("steps")) == 5
+
+
+OTHER_FILES = """
+mount -t tmpfs none "$1" || exit 77
+for d in /*; do
+    if [ -L "$d" ]; then cp -a "$d" "$1"; elif [ -d "$d" ]; then mkdir -p "$1$d"; mount --rbind "$d" "$1$d" || exit 77; fi
+done
+exec chroot "$1" "$2" -c 'import os, pathlib, time, torch; os.chdir("'"$3"'"); pathlib.Path("runs").touch(); time.sleep(60)'
+"""
+
+
+@as_root
+def test_a_program_that_sees_other_files(tmp_path, tachograph):
+    """As in a container: its root is a file system of its own."""
+    (tmp_path / "root").mkdir()
+    words = ["unshare", "-m", "sh", "-c", OTHER_FILES, "sh", str(tmp_path / "root"), sys.executable, str(tmp_path)]
+    target = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+    try:
+        while not (tmp_path / "runs").exists():
+            if target.poll() is not None:
+                pytest.skip("no file system can be mounted here")
+            time.sleep(0.01)
+        done = attached(tachograph, str(target.pid))
+        assert (
+            done.returncode
+            and "runs in a container and sees other files: run tachograph attach inside of it" in done.stderr
+        )
+    finally:
+        target.kill()
+        target.wait()
 
 
 def test_a_program_that_is_recorded_already(tmp_path, tachograph):
