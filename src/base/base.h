@@ -259,6 +259,11 @@ void tg__lock_drop(struct tg__lock *l);
 void tg__lock_wait(struct tg__lock *l); /* drop, sleep until woken, take again; may wake without cause */
 void tg__lock_wait_for(struct tg__lock *l, int64_t ns); /* the same, and not longer than this */
 void tg__lock_wake(struct tg__lock *l);                 /* wake all sleepers */
+/* Call body(ctx) at intervals of every_ns (below 1 s), from a thread of its own and never after stop has returned.
+ * NULL: no thread could be had; stop does nothing then. */
+struct tg__beat;
+struct tg__beat *tg__beat_start(int64_t every_ns, void (*body)(void *ctx), void *ctx);
+void tg__beat_stop(struct tg__beat *b);
 /* Run body(ctx, 0..count-1) once each on up to `threads` threads, the caller's among them; returns when all are
  * done. When threads cannot be had the caller does all the work itself. */
 void tg__parallel(unsigned threads, size_t count, void (*body)(void *ctx, size_t i), void *ctx);

@@ -395,6 +395,53 @@ void tg__lock_wait_for(struct tg__lock *l, int64_t ns) {
 }
 void tg__lock_wake(struct tg__lock *l) { pthread_cond_broadcast(&l->changed); }
 
+struct tg__beat {
+  struct tg__lock *lock;
+  pthread_t thread;
+  bool stop; /* under the lock */
+  int64_t every_ns;
+  void (*body)(void *ctx);
+  void *ctx;
+};
+
+static void *beat_until_stopped(void *arg) {
+  struct tg__beat *const b = arg;
+  int64_t next = tg__clock_ns() + b->every_ns;
+  tg__lock_take(b->lock);
+  while (!b->stop) {
+    const int64_t now = tg__clock_ns();
+    if (now < next) {
+      tg__lock_wait_for(b->lock, next - now);
+      continue;
+    }
+    next = now + b->every_ns;
+    b->body(b->ctx);
+  }
+  tg__lock_drop(b->lock);
+  return NULL;
+}
+
+struct tg__beat *tg__beat_start(int64_t every_ns, void (*body)(void *ctx), void *ctx) {
+  struct tg__beat *const b = tg__alloc(sizeof *b);
+  if (!b) return NULL;
+  *b = (struct tg__beat){.lock = tg__lock_new(), .every_ns = every_ns, .body = body, .ctx = ctx};
+  if (b->lock && pthread_create(&b->thread, NULL, beat_until_stopped, b) == 0) return b;
+  tg__lock_free(b->lock);
+  tg__free(b);
+  return NULL;
+}
+
+void tg__beat_stop(struct tg__beat *b) {
+  if (!b) return;
+  tg__lock_take(b->lock);
+  b->stop = true;
+  tg__lock_wake(b->lock);
+  tg__lock_drop(b->lock);
+  pthread_join(b->thread, NULL);
+  tg__lock_free(b->lock);
+  tg__free(b);
+}
+
 struct work {
   void (*body)(void *ctx, size_t i);
   void *ctx;

@@ -85,6 +85,25 @@ const char *tg__cli_instead(struct tg__cli *c, enum tg_err err, const struct tg_
 int tg__cli_serve(struct tg__cli *c, const char *const *paths, size_t count, int port, int64_t slices);
 int tg__cli_needs_events(struct tg__cli *c, struct tg_trace *t, const char *path);
 
+/* ---- how far it has come (progress.c) ---------------------------------------------------------- */
+
+struct tg__sink;
+struct tg__reading {
+  int64_t begin_ns, shown_ns; /* shown_ns 0: not yet */
+  int64_t last;               /* bytes done when it was called last */
+  int64_t parts, parts_done;  /* files of a folder; parts 0: of one file */
+};
+/* What to open with, so that it shows how much is read. *p must live until tg__reading_end. */
+struct tg_open_options tg__reading_begin(const struct tg__cli *c, struct tg__reading *p);
+void tg__reading_end(const struct tg__reading *p);
+void tg__watch_again(struct tg_trace *t); /* the same for what a question reads after the opening */
+void tg__writing_shown(struct tg__sink *s);
+void tg__writing_end(const struct tg__sink *s);
+/* What is computed, of which no share is known: "computing the answer  3 s". Between the two nothing else may be
+ * printed to standard error; the second may come more than once. */
+void tg__work_begin(const char *what);
+void tg__work_end(void);
+
 /* ---- input and output (terminal.c) ------------------------------------------------------------- */
 
 /* With a progress bar, as all of these. A folder: all its ranks in memory. */

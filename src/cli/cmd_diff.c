@@ -74,7 +74,9 @@ static enum tg_err diff_all_rows(const struct tg__cli *c, struct tg_trace *a, st
       drop |= strcmp(c->arguments[i].name, narrow[k]) == 0;
     if (!drop) args[count++] = c->arguments[i];
   }
+  tg__work_begin("comparing");
   const enum tg_err err = tg_diff(a, b, args, count, out, e);
+  tg__work_end();
   tg__free(args);
   return err;
 }
@@ -112,7 +114,9 @@ static int judge_all(struct tg__cli *c, struct tg_trace *a, struct tg_trace *b) 
 static int compare_traces(struct tg__cli *c, struct tg_trace *a, struct tg_trace *b) {
   struct tg_error e = {0};
   struct tg_table *t = NULL;
+  tg__work_begin("comparing");
   const enum tg_err err = tg_diff(a, b, c->arguments, c->argument_count, &t, &e);
+  tg__work_end();
   if (err) return failed(c, err, &e, a, b);
   for (int side = 0; tg__cli_is_elsewhere(c) && side < 2; side++)
     tg__cli_note_missing(side ? b : a, side ? "B: " : "A: ", t);

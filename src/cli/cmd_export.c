@@ -49,7 +49,9 @@ static int export_to(const struct tg__cli *c, struct tg_trace *trace, const stru
   if (tg__sink_open(&sink, target, &e)) {
     status = tg__cli_failed(c, &e, NULL);
   } else {
+    tg__work_begin("exporting");
     const enum tg_err err = tg_export(trace, format->name, args, count, sink.out.write, sink.out.ctx, &e);
+    tg__work_end();
     status = tg__sink_close(&sink, c, err, &e);
     *bytes = sink.bytes;
   }

@@ -18,7 +18,9 @@ static int print(struct tg__cli *c, struct tg_trace *trace) {
   struct tg__sink sink;
   struct tg_error e = {0};
   if (tg__sink_open(&sink, c->out_path, &e)) return tg__cli_failed(c, &e, NULL);
+  tg__work_begin("making the report");
   const enum tg_err err = tg_report(trace, c->format, tg__cli_width(c), c->color, sink.out.write, sink.out.ctx, &e);
+  tg__work_end();
   if (!err && tg__cli_setting(c, "explain")) explain(&sink.out);
   return tg__sink_close(&sink, c, err, &e);
 }

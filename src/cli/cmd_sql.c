@@ -33,9 +33,12 @@ int tg__cmd_sql(struct tg__cli *c) {
   struct tg_error e = {0};
   int status = tg__cli_open(c, c->operands[0], &trace, &e) ? tg__cli_failed(c, &e, NULL)
                                                            : tg__cli_needs_events(c, trace, c->operands[0]);
-  if (!status)
-    status = tg_sql(trace, c->operands[1], &t, &e) ? tg__cli_failed(c, &e, "tachograph sql --schema")
-                                                   : tg__cli_table(c, t, (size_t)most);
+  if (!status) {
+    tg__work_begin("running the query");
+    const enum tg_err err = tg_sql(trace, c->operands[1], &t, &e);
+    tg__work_end();
+    status = err ? tg__cli_failed(c, &e, "tachograph sql --schema") : tg__cli_table(c, t, (size_t)most);
+  }
   tg_table_free(t);
   tg_close(trace);
   return status;

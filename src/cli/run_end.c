@@ -101,7 +101,10 @@ static enum tg_err pack_recording(struct tg__cli_recording *r, struct tg__run_lo
   return err;
 }
 
-static bool to_stderr(void *ctx, const char *bytes, size_t len) { return fwrite(bytes, 1, len, stderr) == len; }
+static bool to_stderr(void *ctx, const char *bytes, size_t len) {
+  tg__work_end(); /* its line must not stand in the output */
+  return fwrite(bytes, 1, len, stderr) == len;
+}
 
 /* Of the CPU time of the steps' thread: what else the machine does is not in it. */
 static struct tg_overhead overhead_of(const struct tg__run_log *log) {
@@ -207,7 +210,9 @@ static void print_end(struct tg__cli_recording *r, struct tg__run_log *log, cons
   fputs("\n", stderr);
   if (r->packed && tg_open(r->file, NULL, &trace, &ignored) == TG_OK) {
     const bool color = tg__is_terminal(STDERR_FILENO) && !tg__getenv("NO_COLOR");
+    tg__work_begin("making the report");
     tg_report(trace, "text", tg__terminal_width(STDERR_FILENO), color, to_stderr, NULL, &ignored);
+    tg__work_end();
     fputs("\n", stderr);
     print_what(r, log);
     print_overhead(log);

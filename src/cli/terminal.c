@@ -1,4 +1,4 @@
-/* What the user sees: errors, the progress bar, tables; and where output goes. */
+/* What the user sees: errors, tables; and where output goes. */
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -141,85 +141,7 @@ int tg__cli_usage(const struct tg__cli *c, const char *next, const char *format,
   return tg__cli_failed(c, &e, next ? next : help);
 }
 
-/* ---- progress -------------------------------------------------------------------------------- */
-
-enum { BAR_WIDTH = 24 };
-static const int64_t SECOND_NS = 1000000000;
-
-struct progress {
-  int64_t begin_ns, shown_ns; /* shown_ns 0: not yet */
-  int64_t last;               /* bytes done when it was called last */
-  int64_t parts, parts_done;  /* files of a folder; parts 0: of one file */
-};
-static struct progress again; /* of what a question reads after the opening */
-
-/* Ten times a second, and only once the work has taken a second. */
-static bool is_time_to_show(int64_t begin_ns, int64_t *shown_ns) {
-  const int64_t now = tg__clock_ns();
-  if (now - begin_ns < SECOND_NS || now - *shown_ns < SECOND_NS / 10) return false;
-  *shown_ns = now;
-  return true;
-}
-
-static double seconds_since(int64_t begin_ns) { return (double)(tg__clock_ns() - begin_ns) / (double)SECOND_NS; }
-
-/* One line: how much of how much, how fast, how long still. total below 1: unknown. */
-static void print_progress(const char *what, int64_t done, int64_t total, int64_t begin_ns,
-                           const struct progress *files) {
-  char amount[32];
-  fprintf(stderr, "\r%s %s", what, tg__human_bytes(done, amount));
-  const double seconds = seconds_since(begin_ns);
-  if (total > 0 && done <= total) {
-    const double share = (double)done / (double)total;
-    const int filled = (int)(share * BAR_WIDTH);
-    fprintf(stderr, " of %s [%.*s%*s] %2d %%", tg__human_bytes(total, amount), filled, "########################",
-            BAR_WIDTH - filled, "", (int)(share * 100));
-  }
-  fprintf(stderr, "  %s/s", tg__human_bytes((int64_t)((double)done / seconds), amount));
-  if (total > 0 && done > 0 && done <= total)
-    fprintf(stderr, "  %.0f s left", seconds * (double)(total - done) / (double)done);
-  if (files && files->parts > 1)
-    fprintf(stderr, "  %lld of %lld files done", (long long)files->parts_done, (long long)files->parts);
-  fputs("\033[K", stderr);
-  fflush(stderr);
-}
-
-static bool show_progress(void *ctx, int64_t done, int64_t total) {
-  struct progress *p = ctx;
-  if (is_time_to_show(p->begin_ns, &p->shown_ns)) print_progress("reading", done, total, p->begin_ns, p);
-  return true;
-}
-
-static void count_parts(void *ctx, int64_t done, int64_t total) {
-  struct progress *p = ctx;
-  p->parts_done = done;
-  p->parts = total;
-}
-
-static void wipe_line(int64_t shown_ns) {
-  if (shown_ns) fputs("\r\033[K", stderr);
-}
-
-/* The same for what is read after the opening: each time the bytes begin anew it is another reading, and at its end
- * the line goes. */
-static bool show_again(void *ctx, int64_t done, int64_t total) {
-  struct progress *p = ctx;
-  if (done < p->last || !p->begin_ns)
-    *p = (struct progress){.begin_ns = tg__clock_ns(), .parts = p->parts, .parts_done = p->parts_done};
-  p->last = done;
-  show_progress(p, done, total);
-  if (done < total || !p->shown_ns) return true;
-  wipe_line(p->shown_ns);
-  *p = (struct progress){0};
-  return true;
-}
-
-static void watch_again(struct tg_trace *t) {
-  again = (struct progress){0};
-  if (tg__is_terminal(STDERR_FILENO))
-    tg_set_progress(
-        t, &(struct tg_open_options){.progress = show_again, .part_done = count_parts, .progress_ctx = &again});
-}
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* Which file it was, where the sentence does not say. */
 static void name_the_file(struct tg_error *e, const char *path) {
@@ -233,26 +155,15 @@ static void name_the_file(struct tg_error *e, const char *path) {
   snprintf(e->text, sizeof e->text, "%.160s: %.300s", strcmp(path, "-") == 0 ? name : path, said.text);
 }
 
-static struct tg_open_options opening(const struct tg__cli *c, struct progress *p) {
-  struct tg_open_options options = {.threads = c->threads};
-  p->begin_ns = tg__clock_ns();
-  if (tg__is_terminal(STDERR_FILENO)) {
-    options.progress = show_progress;
-    options.part_done = count_parts;
-    options.progress_ctx = p;
-  }
-  return options;
-}
-
 typedef enum tg_err open_fn(const char *path, const struct tg_open_options *options, struct tg_trace **out,
                             struct tg_error *e);
 
 static enum tg_err open_with(open_fn *open, const struct tg__cli *c, const char *path, struct tg_trace **out,
                              struct tg_error *e) {
-  struct progress p = {0};
-  const struct tg_open_options options = opening(c, &p);
+  struct tg__reading p;
+  const struct tg_open_options options = tg__reading_begin(c, &p);
   const enum tg_err err = open(path, &options, out, e);
-  wipe_line(p.shown_ns);
+  tg__reading_end(&p);
   if (err) name_the_file(e, path);
   return err;
 }
@@ -281,48 +192,52 @@ enum tg_err tg__cli_open(const struct tg__cli *c, const char *path, struct tg_tr
 
 enum tg_err tg__cli_open_run(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e) {
   const enum tg_err err = open_with(tg_open, c, path, out, e);
-  if (!err) watch_again(*out);
+  if (!err) tg__watch_again(*out);
   return err;
 }
 
 enum tg_err tg__cli_ask(const struct tg__cli *c, const char *path, const struct tg__cli_question *q,
                         struct tg_trace **trace, struct tg_table **out, struct tg_error *e) {
-  struct progress p = {0};
+  struct tg__reading p;
   say_memory(c, tg_memory_needed(path, q->name, q->args, q->arg_count));
-  const struct tg_open_options options = opening(c, &p);
+  const struct tg_open_options options = tg__reading_begin(c, &p);
   const enum tg_err err = tg_open_asking(path, &options, q->name, q->args, q->arg_count, q->most_rows, trace, out, e);
-  wipe_line(p.shown_ns);
+  tg__reading_end(&p);
   if (err && !*trace && err != TG_USAGE) name_the_file(e, path); /* else it is about the question */
-  if (*trace) watch_again(*trace);
-  return err || *out ? err : tg_ask(*trace, q->name, q->args, q->arg_count, out, e);
+  if (*trace) tg__watch_again(*trace);
+  if (err || *out) return err;
+  tg__work_begin("computing the answer");
+  const enum tg_err answered = tg_ask(*trace, q->name, q->args, q->arg_count, out, e);
+  tg__work_end();
+  return answered;
 }
 
 enum tg_err tg__cli_check(const struct tg__cli *c, const char *path, enum tg_verdict *verdict, struct tg_table **out,
                           struct tg_error *e) {
-  struct progress p = {0};
-  const struct tg_open_options options = opening(c, &p);
+  struct tg__reading p;
+  const struct tg_open_options options = tg__reading_begin(c, &p);
   const enum tg_err err = tg_check(path, &options, verdict, out, e);
-  wipe_line(p.shown_ns);
+  tg__reading_end(&p);
   if (err) name_the_file(e, path);
   return err;
 }
 
 enum tg_err tg__cli_open_ranks(const struct tg__cli *c, const char *const *paths, size_t count, struct tg_trace **out,
                                struct tg_error *e) {
-  struct progress p = {0};
-  const struct tg_open_options options = opening(c, &p);
+  struct tg__reading p;
+  const struct tg_open_options options = tg__reading_begin(c, &p);
   const enum tg_err err = tg_open_ranks(paths, count, &options, out, e);
-  wipe_line(p.shown_ns);
+  tg__reading_end(&p);
   if (err && count == 1) name_the_file(e, paths[0]);
   return err;
 }
 
 enum tg_err tg__cli_visit(const struct tg__cli *c, const char *path, tg_visit_fn *visit, void *ctx,
                           struct tg_error *e) {
-  struct progress p = {0};
-  const struct tg_open_options options = opening(c, &p);
+  struct tg__reading p;
+  const struct tg_open_options options = tg__reading_begin(c, &p);
   const enum tg_err err = tg_open_each(path, &options, visit, ctx, e);
-  wipe_line(p.shown_ns);
+  tg__reading_end(&p);
   return err;
 }
 
@@ -344,10 +259,10 @@ static void watch_for_stop(void) {
 
 static bool to_writer(void *ctx, const char *bytes, size_t len) {
   struct tg__sink *s = ctx;
+  if (!s->to_file) tg__work_end(); /* its line must not stand in the output */
   if (stop_asked || !tg__writer_write(s->writer, bytes, len)) return false;
   s->bytes += (int64_t)len;
-  if (s->counts_aloud && is_time_to_show(s->begin_ns, &s->shown_ns))
-    print_progress("writing", s->bytes, -1, s->begin_ns, NULL);
+  if (s->counts_aloud) tg__writing_shown(s);
   return true;
 }
 
@@ -382,7 +297,7 @@ static int sink_end(struct tg__sink *s, const struct tg__cli *c, enum tg_err err
   if (!written && !err && s->packer && !tg__packer_end(s->packer)) written = TG_IO;
   tg__packer_free(s->packer);
   tg__out_free(&s->out);
-  wipe_line(s->shown_ns);
+  tg__writing_end(s);
   if (stop_asked) {
     tg__writer_abandon(s->writer);
     return 130;

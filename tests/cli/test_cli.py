@@ -357,6 +357,19 @@ def test_progress_is_shown_on_a_terminal_once_a_second_has_passed(tachograph_pat
     assert (status, shown) == (0, "")
 
 
+def test_what_is_computed_shows_its_time_on_a_terminal(tachograph_path, trace):
+    count, took = 1_000_000, 0
+    while took < 1.5:
+        query = (
+            f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count}) SELECT max(i) FROM n"
+        )
+        began = time.monotonic()
+        status, shown = run_on_a_terminal([tachograph_path, "sql", trace, query], lambda stdin: stdin.close())
+        took, count = time.monotonic() - began, 2 * count
+        assert status == 0
+    assert "\rrunning the query  1 s" in shown and shown.endswith("\r\x1b[K")
+
+
 # ---- where output goes
 
 
