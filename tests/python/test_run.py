@@ -65,7 +65,7 @@ def await_file(path, text="", seconds=600):
 
 def steps_of(folder):
     with tg.open(folder / "trace.tacho") as trace:
-        return [row["name"] for row in trace.ask("steps") if str(row["step"]).isdigit()]
+        return [row for row in trace.ask("steps") if str(row["step"]).isdigit()]
 
 
 # ---- the program does not notice
@@ -477,7 +477,7 @@ def test_steps_are_found_recorded_and_priced(program, tmp_path):
     pytest.importorskip("torch")
     under = run("-o", "out", "--steps", "12", program(TRAINS), "70", cwd=tmp_path)
     assert under.returncode == 0 and under.stdout == "trained\n", under.stderr
-    names = steps_of(tmp_path / "out")
+    names = [step["name"] for step in steps_of(tmp_path / "out")]
     assert len(names) == 12 and re.fullmatch(r"ProfilerStep#\d+", names[0])
     first, last = (int(name.split("#")[1]) for name in (names[0], names[-1]))
     assert last == first + 11
@@ -634,7 +634,9 @@ def test_it_says_how_it_found_steps(program, tmp_path, kind, said):
         with tg.open(tmp_path / "out" / "trace.tacho") as trace:
             assert {row["name"]: row["calls"] for row in trace.ask("ops")}["aten::add"] == 50
     else:
-        assert len(steps_of(tmp_path / "out")) == 20
+        steps = steps_of(tmp_path / "out")
+        assert len(steps) == 20
+        assert all(step["total_ns"] >= 1e6 for step in steps)  # each of them sleeps once
 
 
 def test_of_a_long_run_without_steps_the_end_is_kept(program, tmp_path):

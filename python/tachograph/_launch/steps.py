@@ -50,6 +50,7 @@ class StepFinder:
         ] = {}  # data set → weak reference to its iterator: fetched from with gradients on, in this order
         self._optimizer_made = False
         self._over = False  # the optimizer has stepped, and the next step has not begun
+        self._zero_read_at = sys.maxsize  # where in zero_grad its name was read last
         self._thread = threading.get_ident()
         self._undo: list[Callable[[], None]] = []
         self._watch_steps()
@@ -213,6 +214,10 @@ class StepFinder:
         def zeroed(optimizer: Any) -> None:
             if compiling():
                 return
+            at, before = sys._getframe(2).f_lasti, self._zero_read_at
+            self._zero_read_at = at
+            if at > before:
+                return  # farther on in the same zero_grad, which asks for the attribute before it takes it
             if self._owner.get(OPTIMIZER) == id(optimizer):
                 self._next_begins()
             if not self._seen[OPTIMIZER]:
