@@ -29,6 +29,19 @@ static bool is_certain(struct tg__facts *f, bool has_workers, double share) {
   return false;
 }
 
+/* A thread that waits for workers is on no core and ready for none. Handing a batch over takes a core for most of its
+ * time. */
+static int64_t off_core(const struct tg__facts *f, int64_t wait) {
+  int64_t sum = 0;
+  for (size_t i = 0; i < f->steps.count; i++) {
+    const struct tg__step_cost *const s = &f->steps.steps[i];
+    if (s->thread_cpu_ns == TG_NULL_INT || s->core_wait_ns == TG_NULL_INT) return wait;
+    const int64_t ns = s->end_ns - s->start_ns - s->thread_cpu_ns - s->core_wait_ns;
+    if (ns > 0) sum += ns;
+  }
+  return f->steps.count && sum < wait ? sum : wait;
+}
+
 /* Of the time inside the loader's next the part in which workers keep the loop waiting. The rest is the loop's own: the
  * batch is there, and is handed over, which takes some round trips between the processes for each tensor. Without
  * samples that cannot be distinguished where a call takes no longer than that. */
@@ -52,7 +65,7 @@ void tg__judge_loader(struct tg__facts *f) {
   if (l.longest == TG_NONE) return; /* one that began before the steps: none was added */
   const bool has_workers = tg__str_contains(tg__name(f->t, f->t->slices.name[l.longest]), "MultiProcess");
   tg__spans_union(&l.spans);
-  if (has_workers) wait = wait_for_workers(f, &l, wait);
+  if (has_workers) wait = wait_for_workers(f, &l, off_core(f, wait));
   const double share = tg__pct(wait, f->total_ns);
   if (!is_certain(f, has_workers, share)) {
     tg__spans_free(&l.spans);

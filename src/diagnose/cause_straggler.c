@@ -59,11 +59,26 @@ static void report_straggler(struct tg__facts *f, const struct tg__straggler *s)
          "for it",
          (long long)f->t->ranks[f->rank].number, s->own.busy_ns / 1e6, s->own.wait_ns / 1e6, s->others_busy_ns / 1e6,
          s->others_wait_ns / 1e6);
-  TG_SAY(x->advice, "Deal the work out evenly: the same mix of lengths for each rank (a strided or bucketed sampler), "
-                    "the same host for each.");
+  TG_SAY(x->advice, "%s",
+         s->is_equal_work
+             ? "Its operators and their shapes are those of the others, so look at what it runs on: other programs "
+               "there, clock and temperature, cores that it shares with another rank."
+             : "Deal the work out evenly: the same mix of lengths for each rank (a strided or bucketed sampler), "
+               "the same host for each.");
   x->saving_ns = (int64_t)(s->own.busy_ns - s->mean_busy_ns);
   x->confidence = 0.75;
   x->method = "each rank works as long as they do on average";
+}
+
+/* Does it do the same work as the others, in operators that take longer there? */
+static bool is_equal_work(const struct tg__rank_load *loads, size_t count, const struct tg__straggler *s) {
+  double operators_ns = 0;
+  bool is_equal = s->own.work != 0;
+  for (size_t r = 0; r < count; r++) {
+    is_equal = is_equal && loads[r].work == s->own.work;
+    if (r != s->which) operators_ns += loads[r].operators_ns / (double)(count - 1);
+  }
+  return is_equal && 2 * (s->own.operators_ns - operators_ns) > s->own.busy_ns - s->others_busy_ns;
 }
 
 /* The rank that works longest, when it works longer than the others by a tenth of a step and they wait the longer
@@ -84,6 +99,7 @@ bool tg__find_straggler(const struct tg__rank_load *loads, size_t count, struct 
                                 .others_busy_ns = (busy - loads[slow].busy_ns) / others,
                                 .others_wait_ns = (wait - loads[slow].wait_ns) / others,
                                 .mean_busy_ns = busy / (double)count};
+  out->is_equal_work = is_equal_work(loads, count, out);
   const double excess = loads[slow].busy_ns - out->others_busy_ns;
   return 100 * excess > EXCESS_PCT * loads[slow].total_ns && out->others_wait_ns - loads[slow].wait_ns > excess / 2;
 }

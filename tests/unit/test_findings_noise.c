@@ -64,13 +64,13 @@ static void test_wait_is_a_column(void **state) {
   tg__table_free(t);
 }
 
-static struct scene many_steps(int64_t core_wait_us) {
+static struct scene many_steps(int64_t cpu_us, int64_t core_wait_us) {
   struct scene s = {.m = mini_new()};
   mini_rank(s.m, 0);
   s.thread = mini_thread(s.m, 1, 10);
   for (int i = 0; i < MANY; i++) {
     mark_step(&s, i);
-    mini_arg_int(s.m, "Thread CPU us", 5000);
+    mini_arg_int(s.m, "Thread CPU us", cpu_us);
     mini_arg_int(s.m, "Core wait us", core_wait_us);
     mini_arg_int(s.m, "Preemptions", 0);
   }
@@ -80,7 +80,7 @@ static struct scene many_steps(int64_t core_wait_us) {
 /* Steps of 10 ms that begin with a wait for the loader, but for the first few. On a busy machine the thread
  * has no core for 1 ms of each. */
 static struct tg_table *loader_waits(bool is_busy, int without, const char *next, int64_t us) {
-  struct scene s = many_steps(is_busy ? 1000 : 0);
+  struct scene s = many_steps(5000, is_busy ? 1000 : 0);
   for (int i = 0; i < MANY; i++) {
     s.at = i * STEP;
     if (i >= without) mini_slice(s.m, s.thread, "user_annotation", next, s.at, us * US);
@@ -125,6 +125,23 @@ static void test_waiting_for_workers(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct tg_table *t = loader_waits(cases[i].is_busy, 0, next, cases[i].us);
     assert_int_equal(count(t, "loader-too-slow"), cases[i].count);
+    tg__table_free(t);
+  }
+}
+
+/* 2 of 10 ms in the loader's next, while the thread is on a core for all but 0.4 ms, or 1.5, of each step. */
+static void test_time_on_a_core_is_no_wait(void **state) {
+  for (int waits = 0; waits < 2; waits++) {
+    struct scene s = many_steps(waits ? 8500 : 9600, 0);
+    for (int i = 0; i < MANY; i++) {
+      s.at = i * STEP;
+      mini_slice(s.m, s.thread, "user_annotation", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__",
+                 s.at, 2000 * US);
+      call(&s, "aten::conv2d", 4500, 5000, NULL);
+    }
+    struct tg_table *t = ask(&s);
+    assert_int_equal(count(t, "loader-too-slow"), waits);
+    if (waits) assert_int_equal(mini_int(t, mini_row(t, "cause", "loader-too-slow"), "cost_ns"), 1500 * US);
     tg__table_free(t);
   }
 }
@@ -179,14 +196,51 @@ static void test_a_rank_on_slower_cores(void **state) {
   expect_straggler("40", 0);
 }
 
+/* Rank 1 works 8 of each 10 ms and rank 0 4, in the same operator: 40 % of a step, which cores alone explain where the
+ * shapes are the same. The advice is then about what the rank runs on. */
+static void expect_shapes_to_tell(const char *core_wait_pct, const char *dims_of_slow, size_t count_wanted,
+                                  bool is_about_machine) {
+  struct scene s = begin_of(MANY);
+  for (int r = 0; r < 2; r++) {
+    if (r) {
+      mini_rank(s.m, 1);
+      s.thread = mini_thread(s.m, 2, 20);
+    }
+    for (int i = 0; i < MANY; i++) {
+      if (r) mark_step(&s, i);
+      mini_slice(s.m, s.thread, "cpu_op", "aten::conv2d", i * STEP, (r ? 8000 : 4000) * US);
+      mini_arg_raw(s.m, "Input Dims", r ? dims_of_slow : "[[300,3]]");
+      mini_slice(s.m, s.thread, "user_annotation", "gloo:all_reduce", i * STEP + (r ? 8000 : 4000) * US,
+                 (r ? 2000 : 6000) * US);
+    }
+  }
+  struct tg__columns *const trace = mini_finish(s.m);
+  if (core_wait_pct) assert_true(tg__trace_add_meta(trace, "core_wait_pct", core_wait_pct));
+  struct tg_table *t = mini_ask(trace, "findings", NULL);
+  mini_free(s.m);
+  assert_int_equal(count(t, "rank-straggler"), count_wanted);
+  if (count_wanted)
+    assert_int_equal(strstr(mini_cell(t, 0, "advice"), "look at what it runs on") != NULL, is_about_machine);
+  tg__table_free(t);
+}
+
+static void test_equal_work_on_slower_cores(void **state) {
+  expect_shapes_to_tell(NULL, "[[1500,3]]", 1, false);
+  expect_shapes_to_tell(NULL, "[[300,3]]", 1, true);
+  expect_shapes_to_tell("40", "[[1500,3]]", 1, false);
+  expect_shapes_to_tell("40", "[[300,3]]", 0, false);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_long_steps),
       cmocka_unit_test(test_wait_is_a_column),
       cmocka_unit_test(test_waiting_for_the_loader),
       cmocka_unit_test(test_waiting_for_workers),
+      cmocka_unit_test(test_time_on_a_core_is_no_wait),
       cmocka_unit_test(test_one_checkpoint),
       cmocka_unit_test(test_a_rank_on_slower_cores),
+      cmocka_unit_test(test_equal_work_on_slower_cores),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,12 +88,30 @@ def record(command, program, folder, steps, limit_s=120):
             "reasons": [n for n in answer["notes"] if "other programs" in n]}  # fmt: skip
 
 
+def found_now(command, row):
+    """What the rules say of a kept recording today."""
+    asked = subprocess.run(
+        [command, "ask", row["file"], "findings", "--json"], capture_output=True, text=True, check=True
+    )
+    answer = json.loads(asked.stdout)
+    names = [column["name"] for column in answer["columns"]]
+    findings = [dict(zip(names, values, strict=True)) for values in answer["rows"]]
+    for finding in findings:
+        saving = finding.pop("saving_ns")
+        finding["saving_ms_per_step"] = None if saving is None else saving / 1e6
+    notes = answer["notes"]
+    return {**row, "notes": notes, "findings": findings, "reasons": [n for n in notes if "other programs" in n]}
+
+
 class Results:
     """Every recording that was made, by program and bed; those of an earlier call are read again."""
 
     def __init__(self, folder):
         self.folder, self.path = folder, folder / "results.jsonl"
         self.rows = [json.loads(line) for line in self.path.read_text().splitlines()] if self.path.exists() else []
+
+    def judge_again(self, command):
+        self.rows = [found_now(command, r) if "findings" in r and os.path.exists(r["file"]) else r for r in self.rows]
 
     def of(self, program, bed):
         return [r for r in self.rows if r["program"] == program.name and r["bed"] == bed]
@@ -274,6 +292,7 @@ def parse():
     p.add_argument("--only", default="", help="names of programs, joined by commas")
     p.add_argument("--folder", type=pathlib.Path, help="where recordings are kept (a temporary folder)")
     p.add_argument("--show", action="store_true", help="record nothing, judge what is in --folder")
+    p.add_argument("--again", action="store_true", help="judge what is in --folder by the rules as they are now")
     p.add_argument("--quiet", dest="verbose", action="store_false", help="do not print each recording")
     p.add_argument("--tachograph", default=os.environ.get("TACHOGRAPH", "tachograph"))
     options = p.parse_args()
@@ -294,6 +313,8 @@ def main():
         own = [p for p in own if not wanted or p.name in wanted]
         public = [p for p in public if not wanted or p.name in wanted]
         results = Results(folder)
+        if options.again:
+            results.judge_again(options.tachograph)
         for bed in options.beds if not options.show else []:
             with neighbour.Neighbour() if bed == "neighbour" else open(os.devnull):
                 for p in public + own:
