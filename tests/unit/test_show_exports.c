@@ -9,6 +9,7 @@
 #include "show/parts.h"
 #include "show/buffer.h"
 #include "unit/mini_trace.h"
+#include "unit/sweep.h"
 
 static struct mini *scene(void) {
   struct mini *m = mini_new();
@@ -82,7 +83,7 @@ static void no_memory_is_an_error(void **state) {
   for (size_t f = 0; f < tg__format_count(); f++) {
     if (!tg__formats[f].trace) continue;
     long calls = 0;
-    for (enum tg_err err = TG_MEMORY; err; calls++) {
+    for (enum tg_err err = TG_MEMORY; err; calls += (long)sweep_step()) {
       struct tg__out out = {0};
       struct tg_error e = {0};
       tg__alloc_fail_after(calls);
