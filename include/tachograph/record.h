@@ -37,6 +37,8 @@ enum tg_record_feature {
   TG_RECORD_CUDA = 512,        /* what CUDA devices did, and the calls of their runtime and driver */
   TG_RECORD_CUDA_WAITS = 1024, /* with TG_RECORD_CUDA: records of each wait for a stream, an event or the device */
   TG_RECORD_NVTX = 2048,       /* ranges and marks of NVTX, where NVTX_INJECTION64_PATH names this library */
+  TG_RECORD_CUDA_MEMORY =
+      4096, /* with TG_RECORD_CUDA: each allocation and release by CUDA itself, and what it did with memory pools */
   TG_RECORD_LEAN = TG_RECORD_OPS | TG_RECORD_GC | TG_RECORD_PROCESS | TG_RECORD_NVTX,
   TG_RECORD_DEFAULT = TG_RECORD_LEAN | TG_RECORD_SHAPES | TG_RECORD_STACKS | TG_RECORD_MODULES,
   TG_RECORD_DEEP = TG_RECORD_DEFAULT | TG_RECORD_MEMORY | TG_RECORD_CALLS | TG_RECORD_MODULE_SPANS,
@@ -93,12 +95,12 @@ struct tg_record_cuda_stats {
   bool has_our_clock;         /* CUPTI stamps its records by the recorder's clock: no conversion */
   uint64_t clock_error_ticks; /* where it does not: the error of the conversion, in ticks of the recorder's clock */
   uint64_t converted_times;   /* that came by CUPTI's own clock */
-  uint64_t kernels, copies, fills, calls, waits; /* records of each */
-  uint64_t graph_nodes;                          /* of CUDA graphs that were captured or cloned meanwhile */
-  uint64_t lost;                                 /* dropped by CUPTI, or for want of a buffer */
-  uint64_t late;                                 /* came when nothing was recorded, in this process; not in a file */
-  uint64_t callbacks;                            /* by CUPTI into the recorder, in this process: none for a launch */
-  uint64_t buffer_bytes;                         /* memory of the buffers at the moment */
+  uint64_t kernels, copies, fills, calls, waits, memory; /* records of each */
+  uint64_t graph_nodes;                                  /* of CUDA graphs that were captured or cloned meanwhile */
+  uint64_t lost;                                         /* dropped by CUPTI, or for want of a buffer */
+  uint64_t late;         /* came when nothing was recorded, in this process; not in a file */
+  uint64_t callbacks;    /* by CUPTI into the recorder, in this process: none for a launch */
+  uint64_t buffer_bytes; /* memory of the buffers at the moment */
 };
 TG_API void tg_record_cuda(struct tg_record_cuda_stats *stats);
 /* NULL: TG_RECORD_MEMORY includes what allocators of devices report to torch, in the recording that is open or in the

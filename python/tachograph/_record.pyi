@@ -16,6 +16,7 @@ PROCESS: int
 MODULE_SPANS: int
 CUDA: int
 CUDA_WAITS: int
+CUDA_MEMORY: int
 NVTX: int
 LEAN: int
 DEFAULT: int

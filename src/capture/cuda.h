@@ -78,14 +78,19 @@ struct tg__cuda_event {
   enum tg__cupti_kind kind;
   uint64_t start, end; /* by CUPTI's clock */
   uint64_t bytes, node;
-  const char *name; /* of a kernel: CUPTI's own text, NULL = none */
+  const char *name; /* of a kernel, or of a variable in memory: CUPTI's own text, NULL = none */
   uint32_t correlation, device, context, stream, thread, function, result, graph, event;
-  uint32_t type;          /* of a wait, an overhead, an environment sample */
+  uint32_t type;          /* of a wait, an overhead, an environment sample; the operation on memory or on a pool */
   uint32_t first, second; /* of an environment sample */
   uint32_t grid[3], block[3], registers, shared, from_device, to_device;
   int32_t priority;
-  uint8_t copy_kind, from, to;
-  bool has_priority;
+  uint8_t copy_kind, from, to; /* to: also the kind of memory that is filled, allocated or released */
+  bool has_priority, is_async;
+  uint64_t address; /* of memory, or of the pool that the record is about */
+  struct {          /* type 0 = none */
+    uint64_t address, bytes, threshold, used, least;
+    uint32_t type, process; /* process: that a pool was imported from */
+  } pool;
 };
 typedef void tg__cuda_sink(void *context, const struct tg__cuda_event *event);
 typedef int tg__cuda_next(uint8_t *buffer, size_t valid, void **record); /* as cuptiActivityGetNextRecord */
@@ -116,7 +121,7 @@ void tg__cuda_write_start(void); /* numbers of names start again */
 void tg__cuda_write_stop(void);  /* an overhead that begins later is our own flush, and left out */
 void tg__cuda_write(void *unused, const struct tg__cuda_event *event);
 struct tg__cuda_written {
-  uint64_t kernels, copies, fills, calls, waits, unread;
+  uint64_t kernels, copies, fills, calls, waits, memory, unread;
 };
 struct tg__cuda_written tg__cuda_written_now(void);
 

@@ -136,6 +136,40 @@ static void take_environment(const uint8_t *r, struct tg__cuda_event *e) {
   e->second = WORD(ENVIRONMENT, SECOND);
 }
 
+/* What a pool of another process holds is not known; its size is that process's number. */
+static void take_memory(const uint8_t *r, struct tg__cuda_event *e) {
+  e->type = WORD(MEMORY2, OPERATION);
+  e->to = (uint8_t)WORD(MEMORY2, MEMORY_KIND);
+  e->correlation = WORD(MEMORY2, CORRELATION);
+  e->address = LONG(MEMORY2, ADDRESS);
+  e->bytes = LONG(MEMORY2, BYTES);
+  e->start = e->end = LONG(MEMORY2, TIME);
+  e->device = WORD(MEMORY2, DEVICE);
+  e->context = WORD(MEMORY2, CONTEXT);
+  e->stream = WORD(MEMORY2, STREAM);
+  e->name = (const char *)tg__at_pointer(r + AT_MEMORY2_NAME);
+  e->is_async = WORD(MEMORY2, IS_ASYNC) != 0;
+  e->pool.type = WORD(MEMORY2, POOL_TYPE);
+  e->pool.address = LONG(MEMORY2, POOL_ADDRESS);
+  e->pool.threshold = LONG(MEMORY2, POOL_THRESHOLD);
+  e->pool.bytes = LONG(MEMORY2, POOL_BYTES);
+  e->pool.process = (uint32_t)e->pool.bytes;
+}
+
+static void take_pool(const uint8_t *r, size_t size, struct tg__cuda_event *e) {
+  e->type = WORD(MEMORY_POOL, OPERATION);
+  e->correlation = WORD(MEMORY_POOL, CORRELATION);
+  e->address = LONG(MEMORY_POOL, ADDRESS);
+  e->start = e->end = LONG(MEMORY_POOL, TIME);
+  e->device = WORD(MEMORY_POOL, DEVICE);
+  e->pool.type = WORD(MEMORY_POOL, TYPE);
+  e->pool.process = WORD(MEMORY_POOL, PROCESS);
+  e->pool.least = LONG(MEMORY_POOL, LEAST);
+  e->pool.bytes = LONG(MEMORY_POOL, BYTES);
+  e->pool.threshold = LONG(MEMORY_POOL, THRESHOLD);
+  e->pool.used = size >= SINCE_MEMORY_POOL_USED ? LONG(MEMORY_POOL, USED) : 0;
+}
+
 /* Sets every field that the kind has, whatever the size: the others stay 0. */
 static void take_record(const uint8_t *r, size_t size, struct tg__cuda_event *e) {
   switch (e->kind) {
@@ -166,6 +200,12 @@ static void take_record(const uint8_t *r, size_t size, struct tg__cuda_event *e)
     break;
   case TG_CUPTI_ENVIRONMENT:
     take_environment(r, e);
+    break;
+  case TG_CUPTI_MEMORY2:
+    take_memory(r, e);
+    break;
+  case TG_CUPTI_MEMORY_POOL:
+    take_pool(r, size, e);
     break;
   case TG_CUPTI_CONTEXT:
     e->context = WORD(CONTEXT, CONTEXT);

@@ -4,15 +4,22 @@
 
 #include "capture/cuda.h"
 
-/* What is asked of CUPTI. Without a kind that is not needed the recording goes on. */
+/* What is asked of CUPTI, and for which feature. Without a kind that is not needed the recording goes on. */
 static const struct {
-  uint32_t kind;
-  bool is_needed, is_of_waits;
-} kinds[] = {
-    {TG_CUPTI_CONCURRENT_KERNEL, true, false}, {TG_CUPTI_MEMCPY, true, false},   {TG_CUPTI_MEMSET, true, false},
-    {TG_CUPTI_RUNTIME, true, false},           {TG_CUPTI_DRIVER, true, false},   {TG_CUPTI_SYNCHRONIZATION, true, true},
-    {TG_CUPTI_CUDA_EVENT, false, true},        {TG_CUPTI_MEMCPY2, false, false}, {TG_CUPTI_OVERHEAD, false, false},
-    {TG_CUPTI_CONTEXT, false, false}};
+  uint32_t kind, feature;
+  bool is_needed;
+} kinds[] = {{TG_CUPTI_CONCURRENT_KERNEL, TG_RECORD_CUDA, true},
+             {TG_CUPTI_MEMCPY, TG_RECORD_CUDA, true},
+             {TG_CUPTI_MEMSET, TG_RECORD_CUDA, true},
+             {TG_CUPTI_RUNTIME, TG_RECORD_CUDA, true},
+             {TG_CUPTI_DRIVER, TG_RECORD_CUDA, true},
+             {TG_CUPTI_SYNCHRONIZATION, TG_RECORD_CUDA_WAITS, true},
+             {TG_CUPTI_CUDA_EVENT, TG_RECORD_CUDA_WAITS, false},
+             {TG_CUPTI_MEMCPY2, TG_RECORD_CUDA, false},
+             {TG_CUPTI_OVERHEAD, TG_RECORD_CUDA, false},
+             {TG_CUPTI_CONTEXT, TG_RECORD_CUDA, false},
+             {TG_CUPTI_MEMORY2, TG_RECORD_CUDA_MEMORY, false},
+             {TG_CUPTI_MEMORY_POOL, TG_RECORD_CUDA_MEMORY, false}};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static bool is_enabled[KINDS], is_proven, is_registered, was_forked, was_taken;
@@ -101,7 +108,7 @@ static enum tg_err subscribe(struct tg_error *e) {
                   holder);
 }
 
-static enum tg_err enable(bool with_waits, struct tg_error *e) {
+static enum tg_err enable(uint32_t features, struct tg_error *e) {
   enum { SYSTEM_THREADS = 1 };
   const enum tg_err err = subscribe(e);
   if (err) return err;
@@ -111,7 +118,7 @@ static enum tg_err enable(bool with_waits, struct tg_error *e) {
   is_registered = true;
   if (tg__cupti.cuptiSetThreadIdType) tg__cupti.cuptiSetThreadIdType(SYSTEM_THREADS);
   for (int i = 0; i < KINDS; i++) {
-    if (kinds[i].is_of_waits && !with_waits) continue;
+    if (!(kinds[i].feature & features)) continue;
     result = tg__cupti.cuptiActivityEnable(kinds[i].kind);
     is_enabled[i] = result == 0;
     if (result && kinds[i].is_needed) return tg__cupti_fail(e, "switching on a kind of record", result);
@@ -121,9 +128,9 @@ static enum tg_err enable(bool with_waits, struct tg_error *e) {
 
 /* ---- the source ------------------------------------------------------------------------------ */
 
-static enum tg_err open_cuda(bool with_waits, struct tg_error *e) {
+static enum tg_err open_cuda(uint32_t features, struct tg_error *e) {
   tg__cuda_pool_start();
-  const enum tg_err err = enable(with_waits, e);
+  const enum tg_err err = enable(features, e);
   if (!err) tg__cuda_clock_start();
   return err;
 }
@@ -148,7 +155,7 @@ static enum tg_err prepare_cuda(uint32_t features, struct tg_error *e) {
                     "method spawn");
   enum tg_err err = tg__cuda_load(e);
   if (err || is_proven) return err;
-  err = open_cuda(true, e);
+  err = open_cuda(TG_RECORD_CUDA | TG_RECORD_CUDA_WAITS, e);
   if (!err) err = tg__cuda_prove(e);
   close_cuda(drop_buffer, !err);
   is_proven = !err;
@@ -159,7 +166,7 @@ static enum tg_err start_cuda(uint32_t features, struct tg_error *e) {
   tg__cuda_write_start();
   tg__cuda_pool_take_lost(); /* of before */
   atomic_store(&lost, 0);
-  const enum tg_err err = open_cuda(features & TG_RECORD_CUDA_WAITS, e);
+  const enum tg_err err = open_cuda(features | TG_RECORD_CUDA, e);
   if (err) close_cuda(drop_buffer, false);
   if (!err) tg__cuda_graph_start(subscriber);
   if (!err) tg__cuda_devices_write();
@@ -199,7 +206,7 @@ static bool is_off_cuda(void) {
 }
 
 const struct tg__source tg__source_cuda = {.name = "CUDA",
-                                           .features = TG_RECORD_CUDA | TG_RECORD_CUDA_WAITS,
+                                           .features = TG_RECORD_CUDA | TG_RECORD_CUDA_WAITS | TG_RECORD_CUDA_MEMORY,
                                            .prepare = prepare_cuda,
                                            .start = start_cuda,
                                            .stop = stop_cuda,
@@ -226,6 +233,7 @@ void tg_record_cuda(struct tg_record_cuda_stats *out) {
                                        .fills = w.fills,
                                        .calls = w.calls,
                                        .waits = w.waits,
+                                       .memory = w.memory,
                                        .graph_nodes = tg__cuda_graph_nodes(),
                                        .lost = atomic_load(&lost),
                                        .late = tg__cuda_pool_late(),

@@ -406,6 +406,68 @@ static void write_environment(struct tg__thread *t, const struct tg__cuda_event 
   if (e->type == COOLING) put_sample(t, e, "fan %", e->first);
 }
 
+/* ---- memory of the driver -------------------------------------------------------------------- */
+
+static uint32_t memory_name(struct tg__thread *t, const struct tg__cuda_event *e) {
+  static const char *const operations[] = {"Operation", "Allocation", "Release"};
+  static const char *const of_pools[] = {"Operation", "Created", "Destroyed", "Trimmed"};
+  char text[96];
+  if (e->kind == TG_CUPTI_MEMORY_POOL) {
+    snprintf(text, sizeof text, "Memory Pool %s", of_pools[e->type < sizeof of_pools / sizeof *of_pools ? e->type : 0]);
+  } else {
+    snprintf(text, sizeof text, "Memory %s (%s)",
+             operations[e->type < sizeof operations / sizeof *operations ? e->type : 0], memory_kind(e->to));
+  }
+  return tg__intern(t, TG_RAW_D_NAME, 0, text, strlen(text));
+}
+
+static void put_variable(struct tg__cuda_entry *x, const char *name) {
+  enum { MOST = 128 };
+  if (!name || !tg__capture_can_read(name, 1)) return;
+  const size_t len = strnlen(name, MOST);
+  if (!len || x->len + TG_LAUNCH_FIELD_BYTES + len > sizeof x->bytes) return;
+  tg__cuda_put_field(x, TG_LAUNCH_NAME, (int64_t)len);
+  memcpy(x->bytes + x->len, name, len);
+  x->len += len;
+}
+
+static void put_pool(struct tg__cuda_entry *x, const struct tg__cuda_event *e) {
+  enum { LOCAL = 1, IMPORTED = 2, TRIMMED = 3 };
+  const bool is_operation = e->kind == TG_CUPTI_MEMORY_POOL;
+  tg__cuda_put_field(x, TG_LAUNCH_POOL_TYPE, e->pool.type);
+  if (!is_operation) tg__cuda_put_field(x, TG_LAUNCH_POOL_ADDRESS, (int64_t)e->pool.address);
+  if (e->pool.type == IMPORTED) tg__cuda_put_field(x, TG_LAUNCH_POOL_PROCESS, e->pool.process);
+  if (e->pool.type == LOCAL) {
+    tg__cuda_put_field(x, TG_LAUNCH_POOL_BYTES, (int64_t)e->pool.bytes);
+    tg__cuda_put_field(x, TG_LAUNCH_POOL_THRESHOLD, (int64_t)e->pool.threshold);
+    if (is_operation) tg__cuda_put_field(x, TG_LAUNCH_POOL_USED, (int64_t)e->pool.used);
+  }
+  if (is_operation && e->type == TRIMMED) tg__cuda_put_field(x, TG_LAUNCH_POOL_LEAST, (int64_t)e->pool.least);
+}
+
+/* Addresses are in the records, so that a program that repeats itself writes few entries. */
+static uint32_t memory_entry(struct tg__thread *t, const struct tg__cuda_event *e) {
+  struct tg__cuda_entry x = {.len = 0};
+  tg__cuda_put_field(&x, TG_LAUNCH_DEVICE, e->device);
+  if (e->kind == TG_CUPTI_MEMORY2) {
+    tg__cuda_put_field(&x, TG_LAUNCH_CONTEXT, e->context);
+    tg__cuda_put_field(&x, TG_LAUNCH_IS_ASYNC, e->is_async);
+    if (e->is_async) tg__cuda_put_field(&x, TG_LAUNCH_STREAM, (int32_t)e->stream);
+  }
+  if (e->pool.type) put_pool(&x, e);
+  if (e->kind == TG_CUPTI_MEMORY2) put_variable(&x, e->name);
+  return tg__intern(t, TG_RAW_D_LAUNCH, 0, x.bytes, x.len);
+}
+
+static void write_memory(struct tg__thread *t, const struct tg__cuda_event *e, uint8_t scope) {
+  struct tg__open o = {.scope = scope, .stack = e->correlation, .seq = (uint32_t)e->bytes};
+  uint64_t end;
+  if (!set_time(t, e, &o, &end)) return;
+  o.name = memory_name(t, e);
+  o.shape = memory_entry(t, e);
+  put_record(t, &o, o.start_ticks + e->address, (uint16_t)(e->bytes >> 32));
+}
+
 /* ---- every event ----------------------------------------------------------------------------- */
 
 /* The ids in the caches are of one thread's dictionaries in one file. */
@@ -462,6 +524,14 @@ void tg__cuda_write(void *unused, const struct tg__cuda_event *e) {
     break;
   case TG_CUPTI_ENVIRONMENT:
     write_environment(t, e);
+    break;
+  case TG_CUPTI_MEMORY2:
+    written.memory++;
+    write_memory(t, e, TG_RAW_DEVICE_MEMORY);
+    break;
+  case TG_CUPTI_MEMORY_POOL:
+    written.memory++;
+    write_memory(t, e, TG_RAW_DEVICE_POOL);
     break;
   case TG_CUPTI_CONTEXT:
     note_context(e);

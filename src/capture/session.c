@@ -12,7 +12,7 @@
 
 #define DEFAULT_MEMORY ((uint64_t)64 << 20)
 #define DEFAULT_DISK ((uint64_t)4 << 30)
-enum { RESERVE_MOST = 4 << 20, EVERY_FEATURE = 2 * TG_RECORD_NVTX - 1 };
+enum { RESERVE_MOST = 4 << 20, EVERY_FEATURE = 2 * TG_RECORD_CUDA_MEMORY - 1 };
 
 _Atomic bool tg__running;
 _Atomic uint32_t tg__features;

@@ -312,6 +312,9 @@ bool tg__raw_order_chunk(struct tg__raw_job *j, const struct tg__raw_chunk *chun
 static inline bool tg__raw_is_memory(const struct tg__raw_record *r) {
   return r->scope == TG_RAW_MEMORY || r->scope == TG_RAW_OUT_OF_MEMORY || r->scope == TG_RAW_TENSOR;
 }
+static inline bool tg__raw_is_driver_memory(const struct tg__raw_record *r) {
+  return r->scope == TG_RAW_DEVICE_MEMORY || r->scope == TG_RAW_DEVICE_POOL;
+}
 /* Where a record of the job's chunk stands in its file. */
 static inline int64_t tg__raw_offset(const struct tg__raw_job *j, uint32_t record) {
   return (int64_t)(j->chunk->offset + TG_CHUNK_HEAD_BYTES + TG_RAW_HEAD_BYTES + (uint64_t)record * TG_RAW_RECORD_BYTES);

@@ -140,13 +140,34 @@ static void add_captured(struct tg__raw *w, struct values *v, const struct tg__r
   if (c.stack != TG_NONE) add_value(v, TG__K_CAPTURED_STACK, TG__KIND_STR, c.stack, 0);
 }
 
+/* Of an allocation, a release, or a pool. */
+static void add_driver_memory(struct tg__raw *w, struct values *v, const struct tg__raw_fields *f) {
+  static const struct {
+    enum tg__launch_field field;
+    uint32_t key;
+  } numbers[] = {{TG_LAUNCH_POOL_ADDRESS, TG__K_POOL_ADDRESS}, {TG_LAUNCH_POOL_BYTES, TG__K_POOL_BYTES},
+                 {TG_LAUNCH_POOL_USED, TG__K_POOL_USED},       {TG_LAUNCH_POOL_THRESHOLD, TG__K_POOL_THRESHOLD},
+                 {TG_LAUNCH_POOL_LEAST, TG__K_POOL_LEAST},     {TG_LAUNCH_POOL_PROCESS, TG__K_POOL_PROCESS}};
+  if (tg__raw_has(f, TG_LAUNCH_IS_ASYNC))
+    add_value(v, TG__K_IS_ASYNC, f->value[TG_LAUNCH_IS_ASYNC] ? TG__KIND_TRUE : TG__KIND_FALSE, 0, 0);
+  if (f->name.len) add_value(v, TG__K_VARIABLE, TG__KIND_STR, tg__raw_intern(w, f->name.ptr, f->name.len), 0);
+  const int64_t type = f->value[TG_LAUNCH_POOL_TYPE];
+  if (type == 1 || type == 2)
+    add_value(v, TG__K_POOL_TYPE, TG__KIND_STR, type == 1 ? TG__K_LOCAL : TG__K_POOL_IMPORTED, 0);
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    if (tg__raw_has(f, numbers[i].field)) add_value(v, numbers[i].key, TG__KIND_INT, f->value[numbers[i].field], 0);
+}
+
 static void pack_launch(struct tg__raw *w, struct tg__raw_launch *launch) {
   struct tg__raw_fields f;
   struct values v = {.count = 0};
   if (!tg__raw_read_fields(launch->blob, &f)) return;
   add_value(&v, TG__K_DEVICE, TG__KIND_INT, launch->device, 0);
-  add_value(&v, TG__K_CONTEXT, TG__KIND_INT, f.value[TG_LAUNCH_CONTEXT], 0);
-  add_value(&v, TG__K_STREAM, TG__KIND_INT, launch->stream, 0);
+  const bool is_memory = tg__raw_has(&f, TG_LAUNCH_IS_ASYNC) || tg__raw_has(&f, TG_LAUNCH_POOL_TYPE);
+  if (!is_memory || tg__raw_has(&f, TG_LAUNCH_CONTEXT))
+    add_value(&v, TG__K_CONTEXT, TG__KIND_INT, f.value[TG_LAUNCH_CONTEXT], 0);
+  if (!is_memory || tg__raw_has(&f, TG_LAUNCH_STREAM)) add_value(&v, TG__K_STREAM, TG__KIND_INT, launch->stream, 0);
+  if (is_memory) add_driver_memory(w, &v, &f);
   if (tg__raw_has(&f, TG_LAUNCH_GRID_X)) add_kernel(w, &v, &f);
   if (tg__raw_has(&f, TG_LAUNCH_SYNC_KIND)) add_wait(&v, &f);
   if (tg__raw_has(&f, TG_LAUNCH_FROM_DEVICE)) {

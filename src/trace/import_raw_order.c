@@ -40,6 +40,7 @@ static void list_keys(struct tg__raw_job *j, const struct tg__raw_chunk *chunk, 
     if (torn) tg__count_loss(&j->losses, TG__LOSS_bent_torn_duration, tg__raw_offset(j, key.at));
     if (r.scope == TG_RAW_EXTENSION || r.scope == TG_RAW_MEMORY_TOTALS) continue;
     key.start = r.start_ticks;
+    if (tg__raw_is_driver_memory(&r)) key.dur = 0; /* it stands for an address */
     if (tg__raw_is_memory(&r)) {
       key.dur = 0;
       if (r.flags & TG_RAW_F_EARLY && key.start < last_end) key.start = last_end;

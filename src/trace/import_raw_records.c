@@ -19,7 +19,7 @@ enum field_set {
   IS_ASYNC = 256,
   IS_CUT = 512,
   IS_COUNTER = 1024, /* has nothing else */
-  IS_MARK = 2048,    /* likewise, but for those of NVTX */
+  IS_MARK = 2048,    /* likewise, but for those of NVTX and of devices */
   HAS_COST = 4096,   /* of a step */
   HAS_WAIT = 8192,
   HAS_CPU = 16384, /* of a sample */
@@ -30,6 +30,7 @@ enum field_set {
   HAS_WAIT_RECORD = 1 << 19,
   HAS_PAYLOAD = 1 << 20, /* of a range or mark of NVTX */
   HAS_PAYLOAD_TEXT = 1 << 21,
+  HAS_ADDRESS = 1 << 22, /* of memory that a driver allocates */
 };
 
 struct job { /* the private half of a tg__raw_job */
@@ -50,7 +51,7 @@ struct packing {
   int64_t seq, forward, number; /* number: of a module, a generation, a counter's value, us on a core; of a step all
                                    three: us on a core, preemptions, us without a core; seq: objects collected, too */
   uint32_t overload, modules, stack, module_path, caller, payload;
-  int64_t correlation, bytes, function, wait_record; /* of devices */
+  int64_t correlation, bytes, function, wait_record, address; /* of devices */
   struct tg__packed_val bandwidth;
 };
 
@@ -97,6 +98,7 @@ static const struct {
     {HAS_WAIT_RECORD, TG__K_WAIT_ON_RECORD, TG__KIND_INT, false},
     {HAS_PAYLOAD, TG__K_NVTX_PAYLOAD, TG__KIND_INT, false},
     {HAS_PAYLOAD_TEXT, TG__K_NVTX_PAYLOAD, TG__KIND_RAW, false},
+    {HAS_ADDRESS, TG__K_ADDR, TG__KIND_INT, false},
 };
 
 static uint32_t make_schema(struct tg__raw *w, uint32_t layout, uint32_t set) {
@@ -184,6 +186,7 @@ static uint32_t pack(struct job *j, const struct packing *v) {
   if (v->set & HAS_WAIT_RECORD) p = put_record_int(p, v->wait_record);
   if (v->set & HAS_PAYLOAD) p = put_record_int(p, v->number);
   if (v->set & HAS_PAYLOAD_TEXT) p = put_number(p, v->payload);
+  if (v->set & HAS_ADDRESS) p = put_record_int(p, v->address);
   while ((p - start) % 4) *p++ = 0;
   const uint32_t reference = (uint32_t)(out->pool_len / 4);
   out->pool_len += (size_t)(p - start);
@@ -360,7 +363,9 @@ static uint32_t describe(struct job *j, const struct tg__raw_record *r, struct p
   }
 }
 
-static bool is_mark(const struct tg__raw_record *r) { return r->scope == TG_RAW_MARK || r->scope == TG_RAW_NVTX_MARK; }
+static bool is_mark(const struct tg__raw_record *r) {
+  return r->scope == TG_RAW_MARK || r->scope == TG_RAW_NVTX_MARK || tg__raw_is_driver_memory(r);
+}
 
 static void take_memory(struct job *j, const struct tg__raw_record *r, int64_t ts_ns, int64_t offset) {
   struct tg__raw_job *const out = j->out;
@@ -407,7 +412,7 @@ static void set_times(struct job *j, const struct tg__raw_record *r, uint64_t du
 /* ---- records of devices ---------------------------------------------------------------------- */
 
 static bool is_of_device(const struct tg__raw_record *r) {
-  return r->scope >= TG_RAW_KERNEL && r->scope <= TG_RAW_DEVICE_OVERHEAD;
+  return (r->scope >= TG_RAW_KERNEL && r->scope <= TG_RAW_DEVICE_OVERHEAD) || tg__raw_is_driver_memory(r);
 }
 
 /* The track of a stream, or of another thread than the chunk's. */
@@ -435,12 +440,13 @@ static void describe_work(struct job *j, const struct tg__raw_record *r, struct 
   const struct tg__raw_launch *const launch = at == TG_NONE ? NULL : &j->raw->launches[at];
   if (launch) v->shape = &launch->values;
   if (!launch) tg__count_loss(&j->out->losses, TG__LOSS_bent_no_details, offset);
-  record->track = track_at(j, launch ? launch->device : 0, launch ? launch->stream : -1, true);
+  const bool is_on_stream = launch && !tg__raw_is_driver_memory(r); /* else it is timed by the host, for the device */
+  record->track = track_at(j, launch ? launch->device : 0, is_on_stream ? launch->stream : -1, true);
   if (r->scope == TG_RAW_DEVICE_SYNC && r->seq) {
     v->set |= HAS_WAIT_RECORD;
     v->wait_record = r->seq;
   }
-  if (r->scope != TG_RAW_COPY && r->scope != TG_RAW_FILL) return;
+  if (r->scope != TG_RAW_COPY && r->scope != TG_RAW_FILL && r->scope != TG_RAW_DEVICE_MEMORY) return;
   v->set |= HAS_BYTES;
   v->bytes = (int64_t)((uint64_t)r->depth << 32 | r->seq);
   if (record->dur_ns <= 0) return;
@@ -448,8 +454,8 @@ static void describe_work(struct job *j, const struct tg__raw_record *r, struct 
   v->bandwidth = tg__raw_bandwidth(v->bytes, record->dur_ns);
 }
 
-static void describe_device(struct job *j, const struct tg__raw_record *r, struct tg__record *record, struct packing *v,
-                            int64_t offset) {
+static void describe_device(struct job *j, const struct tg__raw_record *r, uint64_t dur_ticks,
+                            struct tg__record *record, struct packing *v, int64_t offset) {
   record->name = record_name_of(j, r->name, v, offset);
   v->set |= HAS_CORRELATION;
   v->correlation = r->stack;
@@ -462,6 +468,9 @@ static void describe_device(struct job *j, const struct tg__raw_record *r, struc
   } else {
     describe_work(j, r, record, v, offset);
   }
+  if (!tg__raw_is_driver_memory(r)) return;
+  v->set |= IS_MARK | HAS_ADDRESS;
+  v->address = (int64_t)dur_ticks;
 }
 
 static void take_record(struct job *j, const struct tg__raw_record *r, uint64_t dur_ticks, int64_t offset) {
@@ -476,7 +485,7 @@ static void take_record(struct job *j, const struct tg__raw_record *r, uint64_t 
   }
   struct packing v = {0};
   if (is_of_device(r)) {
-    describe_device(j, r, &record, &v, offset);
+    describe_device(j, r, dur_ticks, &record, &v, offset);
   } else {
     record.name = describe(j, r, &v, offset);
   }

@@ -14,7 +14,17 @@
 #define EXPORT __attribute__((visibility("default")))
 
 enum { MEMCPY = 1, MEMSET = 2, DRIVER = 4, RUNTIME = 5, CONTEXT = 9, KERNEL = 10, OVERHEAD = 17, ENVIRONMENT = 20 };
-enum { PEER = 22, EVENT = 36, SYNC = 38, KINDS = 64, NAMES = 512, OFFSETS = 1 << 16, BUFFERS = 256 };
+enum {
+  PEER = 22,
+  EVENT = 36,
+  SYNC = 38,
+  MEMORY = 49,
+  POOL = 50,
+  KINDS = 64,
+  NAMES = 512,
+  OFFSETS = 1 << 16,
+  BUFFERS = 256
+};
 
 struct buffer {
   uint8_t *bytes;
@@ -149,9 +159,9 @@ static size_t size_of(uint32_t kind) {
   static const struct {
     uint32_t kind;
     uint16_t bytes_12, bytes_13;
-  } sizes[] = {{MEMCPY, 96, 112}, {MEMSET, 88, 104},  {DRIVER, 40, 40},   {RUNTIME, 40, 40},
-               {CONTEXT, 32, 40}, {KERNEL, 208, 248}, {OVERHEAD, 56, 56}, {ENVIRONMENT, 40, 40},
-               {PEER, 96, 96},    {EVENT, 56, 80},    {SYNC, 56, 56}};
+  } sizes[] = {{MEMCPY, 96, 112},  {MEMSET, 88, 104},  {DRIVER, 40, 40},      {RUNTIME, 40, 40}, {CONTEXT, 32, 40},
+               {KERNEL, 208, 248}, {OVERHEAD, 56, 56}, {ENVIRONMENT, 40, 40}, {PEER, 96, 96},    {EVENT, 56, 80},
+               {SYNC, 56, 56},     {MEMORY, 120, 128}, {POOL, 72, 80}};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
     if (sizes[i].kind == kind) return (is_13 ? sizes[i].bytes_13 : sizes[i].bytes_12) + set.grow[kind];
   return 0;
@@ -296,6 +306,34 @@ static void put_sample(uint64_t time, const int64_t *n) {
   for (int i = 0; i < 3; i++) put32(r, 16 + 4 * (size_t)i, (uint64_t)n[1 + i]);
 }
 
+/* operation, memory kind, correlation, address, bytes, device, context, stream, async, pool's type, address, threshold
+ * and size */
+static void put_memory(uint64_t time, const int64_t *n, const char *name) {
+  uint8_t *const r = record_of(MEMORY, size_of(MEMORY));
+  if (!r) return;
+  for (int i = 0; i < 3; i++) put32(r, 4 + 4 * (size_t)i, (uint64_t)n[i]);
+  put64(r, 16, (uint64_t)n[3]);
+  put64(r, 24, (uint64_t)n[4]);
+  put64(r, 32, time);
+  put64(r, 40, 0xdeadbeef); /* where the program called */
+  put32(r, 48, (uint64_t)getpid());
+  for (int i = 0; i < 3; i++) put32(r, 52 + 4 * (size_t)i, (uint64_t)n[5 + i]);
+  put64(r, 64, *name ? (uint64_t)(uintptr_t)kept_text(name) : 0);
+  put32(r, 72, (uint64_t)n[8]);
+  put32(r, 80, (uint64_t)n[9]);
+  for (int i = 0; i < 3; i++) put64(r, 88 + 8 * (size_t)i, (uint64_t)n[10 + i]);
+}
+
+/* operation, type, correlation, process, device, bytes to keep, address, bytes, threshold, bytes in use */
+static void put_pool(uint64_t time, const int64_t *n) {
+  uint8_t *const r = record_of(POOL, size_of(POOL));
+  if (!r) return;
+  for (int i = 0; i < 5; i++) put32(r, 4 + 4 * (size_t)i, (uint64_t)n[i]);
+  for (int i = 0; i < 4; i++) put64(r, 24 + 8 * (size_t)i, (uint64_t)n[5 + i]);
+  put64(r, 56, time);
+  put64(r, 64, (uint64_t)n[9]);
+}
+
 /* number, multiprocessors, warps and blocks of one, its shared memory, compute capability */
 static void set_device(const int64_t *n, const char *name) {
   struct device *const d = &set.device[n[0] & 7];
@@ -398,6 +436,8 @@ static bool put_one(const char *word, const int64_t *n, const char *text) {
   if (is_word(word, "sync")) return put_sync(start, end, n + 2), true;
   if (is_word(word, "event")) return put_event(n), true;
   if (is_word(word, "overhead")) return put_overhead(start, end, n + 2), true;
+  if (is_word(word, "memory")) return put_memory(start, n + 1, text), true;
+  if (is_word(word, "pool")) return put_pool(start, n + 1), true;
   if (is_word(word, "sample")) return put_sample(start, n + 1), true;
   if (is_word(word, "device")) return set_device(n, text), true;
   if (is_word(word, "context")) return put_context(n), true;
@@ -418,7 +458,11 @@ static bool run_line(char *line) {
   const char *text = "";
   if (space) *space = 0;
   /* A kernel's name, or a device's, may begin with a digit. */
-  const int most = is_word(word, "kernel") ? 17 : is_word(word, "device") ? 6 : is_word(word, "function") ? 2 : 20;
+  const int most = is_word(word, "kernel")     ? 17
+                   : is_word(word, "memory")   ? 14
+                   : is_word(word, "device")   ? 6
+                   : is_word(word, "function") ? 2
+                                               : 20;
   if (space) numbers_of(space + 1, n, most, &text);
   return set_one(word, n, text) || put_one(word, n, text);
 }

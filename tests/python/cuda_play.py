@@ -17,7 +17,7 @@ from tachograph._collect.native import NativeRecording
 text = pathlib.Path(script).read_text()
 machine = "\n".join(line for line in text.splitlines() if line.startswith("device "))
 cupti.fake_run(machine.encode())  # what is there before anything is recorded
-recording = NativeRecording(out, _record.CUDA | _record.CUDA_WAITS, required=_record.CUDA)
+recording = NativeRecording(out, _record.CUDA | _record.CUDA_WAITS | _record.CUDA_MEMORY, required=_record.CUDA)
 recording.start()
 time.sleep(0.03)  # what the rate of the clock is measured over
 line = cupti.fake_run(text.encode())

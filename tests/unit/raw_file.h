@@ -271,6 +271,52 @@ static inline void raw_file_make_device(struct raw_file *f) {
   raw_records(f, 0, 8, records, 5, true);
 }
 
+/* Memory of a device's driver: an allocation whose address has its own extension, one whose address is torn off, one of
+ * an entry that is not there, and a pool that was trimmed. */
+static inline void raw_file_make_driver_memory(struct raw_file *f) {
+  enum { VALID = TG_RAW_F_VALID };
+  static const struct tg__raw_process process = {
+      .session = 5, .process = 4242, .rank = -1, .start_ns = 1, .stop_ns = 9000};
+  static const struct tg__raw_entry names[] = {{1, 0, TG_STR("allocated")}, {2, 0, TG_STR("trimmed")}};
+  struct raw_fields memory = {.len = 0}, pool = {.len = 0};
+  raw_begin(f);
+  raw_process(f, &process);
+  raw_dictionary(f, TG_RAW_EVERY_THREAD, TG_RAW_D_NAME, names, 2);
+  raw_field(&memory, TG_LAUNCH_DEVICE, 1);
+  raw_field(&memory, TG_LAUNCH_CONTEXT, 3);
+  raw_field(&memory, TG_LAUNCH_IS_ASYNC, 1);
+  raw_field(&memory, TG_LAUNCH_STREAM, 7);
+  raw_field(&memory, TG_LAUNCH_POOL_TYPE, 1);
+  raw_field(&memory, TG_LAUNCH_POOL_ADDRESS, -1);
+  raw_field(&memory, TG_LAUNCH_POOL_BYTES, 1 << 20);
+  raw_fields_entry(f, TG_RAW_D_LAUNCH, 1, 0, &memory);
+  raw_field(&pool, TG_LAUNCH_DEVICE, 1);
+  raw_field(&pool, TG_LAUNCH_POOL_TYPE, 3);
+  raw_field(&pool, TG_LAUNCH_POOL_LEAST, 4096);
+  raw_fields_entry(f, TG_RAW_D_LAUNCH, 2, 0, &pool);
+  const struct tg__raw_record records[] = {
+      {.start_ticks = 1000,
+       .dur_ticks = 0x2000,
+       .name = 1,
+       .shape = 1,
+       .stack = 9,
+       .seq = 512,
+       .depth = 1,
+       .scope = TG_RAW_DEVICE_MEMORY,
+       .flags = VALID | TG_RAW_F_LONG},
+      {.start_ticks = 0x7f0000002000, .scope = TG_RAW_EXTENSION, .flags = VALID},
+      {.start_ticks = 1100,
+       .dur_ticks = 0x4000,
+       .name = 1,
+       .shape = 1,
+       .scope = TG_RAW_DEVICE_MEMORY,
+       .flags = VALID | TG_RAW_F_LONG},
+      {.start_ticks = 1200, .name = 1, .shape = 9, .scope = TG_RAW_DEVICE_MEMORY, .flags = VALID},
+      {.start_ticks = 1300, .dur_ticks = 64, .name = 2, .shape = 2, .scope = TG_RAW_DEVICE_POOL, .flags = VALID},
+  };
+  raw_records(f, 0, 8, records, 5, true);
+}
+
 /* Ranges and a mark of NVTX: a payload over INT64_MAX, fields that no reader knows, an entry that is cut off, and one
  * that is not there. */
 static inline void raw_file_make_labels(struct raw_file *f) {

@@ -225,11 +225,11 @@ static void test_bounds_of_options(void **state) {
   assert_int_equal(open_and_close(&o), TG_OK);
   o.disk_bytes--;
   assert_int_equal(open_and_close(&o), TG_USAGE);
-  o = (struct tg_record_options){.path = recording_path, .rank = -1, .features = 2 * TG_RECORD_NVTX - 1};
+  o = (struct tg_record_options){.path = recording_path, .rank = -1, .features = 2 * TG_RECORD_CUDA_MEMORY - 1};
   assert_int_equal(open_and_close(&o), TG_OK); /* what is not to be had here is missing */
   o.features++;
   assert_int_equal(open_and_close(&o), TG_USAGE);
-  o = (struct tg_record_options){.path = recording_path, .rank = -1, .required = 2 * TG_RECORD_NVTX};
+  o = (struct tg_record_options){.path = recording_path, .rank = -1, .required = 2 * TG_RECORD_CUDA_MEMORY};
   assert_int_equal(open_and_close(&o), TG_USAGE);
   o = (struct tg_record_options){.path = recording_path, .rank = -1, .keep = TG_KEEP_LAST};
   assert_int_equal(open_and_close(&o), TG_OK);

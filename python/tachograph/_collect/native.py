@@ -147,7 +147,7 @@ class NativeRecording:
     def _release_cuda(self) -> None:
         if not self._yielded:
             self._yielded = True
-            _record.toggle(_record.CUDA | _record.CUDA_WAITS, False)
+            _record.toggle(_record.CUDA | _record.CUDA_WAITS | _record.CUDA_MEMORY, False)
             warn(
                 "torch.profiler starts to record CUDA, and CUPTI serves one profiler: ours stops recording device work"
             )

@@ -89,5 +89,6 @@ def _features(recipe: Recipe) -> int:
         _record.NVTX: recipe.records_cpu,
         _record.CUDA: recipe.use_device == "cuda",
         _record.CUDA_WAITS: recipe.use_device == "cuda" and recipe.experimental.enable_cuda_sync_events,
+        _record.CUDA_MEMORY: recipe.use_device == "cuda" and recipe.profile_memory,
     }
     return sum(feature for feature, on in wanted.items() if on)

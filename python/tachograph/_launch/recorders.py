@@ -61,9 +61,11 @@ class NativeRecorder(Recorder):
         super().__init__(path, phase)
         self._record = _record
         features = getattr(_record, FEATURES[settings["preset"]])
+        if cuda:
+            features |= _record.CUDA | _record.CUDA_WAITS | (_record.CUDA_MEMORY if features & _record.MEMORY else 0)
         self._recording = native.NativeRecording(
             path,
-            features=features | (_record.CUDA | _record.CUDA_WAITS if cuda else 0),
+            features=features,
             required=_record.CUDA if cuda else 0,
             memory_bytes=settings["memory"],
             disk_bytes=settings["bytes"],
