@@ -90,6 +90,31 @@ static bool finding_is_before(uint32_t a, uint32_t b, const void *ctx) {
   return x->share_pct != y->share_pct ? x->share_pct > y->share_pct : a < b;
 }
 
+/* One cause at one place is one finding, on however many ranks it was found: the first in the order stays, and says on
+ * how many others. Returns how many of the order stay. */
+static size_t merge_ranks(struct tg_table *t, uint32_t *order) {
+  const uint32_t *const cause = t->columns[tg__table_column_index(t, "cause")].texts,
+                        *const where = t->columns[tg__table_column_index(t, "where")].texts;
+  uint32_t *const evidence = t->columns[tg__table_column_index(t, "evidence")].texts;
+  size_t kept = 0;
+  for (size_t i = 0; i < t->rows; i++) {
+    const uint32_t row = order[i];
+    size_t others = 0, first = 0;
+    while (first < kept && (cause[order[first]] != cause[row] || where[order[first]] != where[row])) first++;
+    if (first < kept) continue;
+    for (size_t k = i + 1; k < t->rows; k++) others += cause[order[k]] == cause[row] && where[order[k]] == where[row];
+    order[kept++] = row;
+    if (!others) continue;
+    char text[500];
+    const struct tg__str said = tg__strings_get(t->strings, evidence[row]);
+    const int len = snprintf(text, sizeof text, "%.*s; the same on %zu more rank%s", (int)said.len, said.ptr, others,
+                             others == 1 ? "" : "s");
+    evidence[row] = tg__strings_add(t->strings, text, (size_t)len < sizeof text ? (size_t)len : sizeof text - 1);
+    t->failed |= evidence[row] == TG_NONE;
+  }
+  return kept;
+}
+
 static bool put_in_order(struct tg_table *t) {
   struct place *const places = tg__alloc((t->rows + 1) * sizeof *places);
   uint32_t *const order = tg__alloc((t->rows + 1) * sizeof *order);
@@ -102,8 +127,9 @@ static bool put_in_order(struct tg_table *t) {
     places[i] = (struct place){tg__expected_ns(saving->ints[i], confidence->reals[i], cost->ints[i]), share->reals[i]};
   }
   done = done && tg__order(order, t->rows, finding_is_before, places);
-  if (done && t->rows > MOST_ROWS) tg__table_note(t, "%zu more are worth less", t->rows - MOST_ROWS);
-  if (done) tg__table_keep_rows(t, order, t->rows < MOST_ROWS ? t->rows : MOST_ROWS);
+  const size_t kept = done ? merge_ranks(t, order) : 0;
+  if (kept > MOST_ROWS) tg__table_note(t, "%zu more are worth less", kept - MOST_ROWS);
+  if (done) tg__table_keep_rows(t, order, kept < MOST_ROWS ? kept : MOST_ROWS);
   tg__free(places);
   tg__free(order);
   return done && !t->failed;

@@ -40,7 +40,6 @@ def test_often(tmp_path, tachograph, text, cycles):
     left, losses, times = ended["left"], ended["losses"], ended["times"]
     assert left["tasks"] == 0 and left["hooks"] == 0 and left["on"] == []
     with Target(tmp_path / "alone", words=(str(len(losses)),), wait="") as alone:
-        alone.process.wait(timeout=900)
-        assert alone.end()["losses"] == losses
+        assert alone.result()["losses"] == losses
     if text is TIMED:
         assert cpu_of_steps(times, len(times) - 40, 40) < 1.5 * cpu_of_steps(times, 5, 40)

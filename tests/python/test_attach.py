@@ -69,10 +69,13 @@ class Target:
             time.sleep(0.01)
         pytest.fail("the program does not come to run")
 
+    def result(self, timeout=600):
+        out, _ = self.process.communicate(timeout=timeout)
+        return json.loads(out) if out else None
+
     def end(self):
         (self.folder / "end").touch()
-        out, _ = self.process.communicate(timeout=60)
-        return json.loads(out) if out else None
+        return self.result(60)
 
     def __enter__(self):
         return self
@@ -120,8 +123,7 @@ def test_three_times_and_nothing_is_left(tmp_path, tachograph):
     assert not [file for file in left["files"] if str(tmp_path) in file]
     assert not [name for name in left["names"] if name in ("home", "settings", "begin", "tachograph")]
     with Target(tmp_path / "alone", words=(str(len(ended["losses"])),), wait="") as alone:
-        alone.process.wait(timeout=600)
-        assert alone.end()["losses"] == ended["losses"]
+        assert alone.result()["losses"] == ended["losses"]
 
 
 def test_seconds_without_steps_and_ctrl_c(tmp_path, tachograph):
@@ -293,8 +295,7 @@ def test_a_main_thread_that_does_not_come_back(tmp_path, tachograph):
         command.send_signal(signal.SIGINT)
         assert command.wait(timeout=30) and f"stopped before process {target.pid} was recorded" in command.stderr.read()
         assert not (tmp_path / "a").exists()
-        target.process.wait(timeout=60)
-        assert len(target.end()["losses"]) == 20
+        assert len(target.result()["losses"]) == 20
 
 
 def test_a_program_that_dies_meanwhile(tmp_path, tachograph):

@@ -82,8 +82,9 @@ static void test_layout(void **state) {
   expect_absent(&s, "layout-conversion");
 }
 
-/* Parameters of 400 and 80 bytes; the second copy is of a storage, as deepcopy makes them. */
-static struct scene model(const char *second) {
+/* Parameters of 400 and 80 bytes; the second copy is of a storage, as deepcopy makes them. sent: the dimensions of what
+ * a collective sends in each step; NULL: there is none. */
+static struct scene model(const char *second, const char *sent) {
   struct scene s = begin();
   for (int i = 0; i < STEPS; i++) {
     s.at = i * STEP;
@@ -95,15 +96,21 @@ static struct scene model(const char *second) {
     inputs(&s, "[[10, 10], []]", "[\"float\", \"\"]", NULL);
     call(&s, "aten::copy_", 5600, 300, "copy.py(153): deepcopy;train.py(50): keep;train.py(31): train");
     inputs(&s, second, "[\"unsigned char\", \"unsigned char\", \"Scalar\"]", NULL);
+    if (sent) call(&s, "c10d::allreduce_", 6000, 100, "train.py(49): keep;train.py(31): train");
+    if (sent) inputs(&s, sent, NULL, NULL);
   }
   return s;
 }
 
 static void test_model_copy(void **state) {
-  struct scene s = model("[[80], [80], []]"); /* and 100 us of Python between the two */
+  struct scene s = model("[[80], [80], []]", NULL); /* and 100 us of Python between the two */
   expect(&s, "full-model-copy", 900, 900, "aten::clone at train.py(50): keep", 50);
-  s = model("[[60], [60], []]"); /* no parameter is of that size */
+  s = model("[[60], [60], []]", NULL); /* no parameter is of that size */
   expect_absent(&s, "full-model-copy");
+  s = model("[[80], [80], []]", "[[[120]], []]"); /* gradients on their way to the other ranks */
+  expect_absent(&s, "full-model-copy");
+  s = model("[[80], [80], []]", "[[[1]], []]"); /* a loss that is averaged */
+  expect(&s, "full-model-copy", 900, 900, "aten::clone at train.py(50): keep", 50);
 }
 
 static struct scene clones(const char *then) {
