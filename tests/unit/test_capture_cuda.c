@@ -319,6 +319,8 @@ static void test_proof(void **state) {
   unsetenv("CUDA_INJECTION64_PATH");
   refused("busy 36", "subscribing");
   refused("refuse 10 35", "NVreg_RestrictProfilingToAdminUsers=0");
+  refused("refuse 10 43", "virtual or partitioned devices");
+  refused("refuse 1 41", "confidential-computing mode");
   refused("refuse 5 15", "does not fit the driver");
   refused("spoil kernel", "a kernel that was launched has no record");
   refused("spoil grid", "another grid");

@@ -113,8 +113,22 @@ static void test_forked(void **state) {
   tg__trace_free(t);
 }
 
+/* The first that is loaded is too old; the driver may be updated while the program runs. */
+static void test_old_library(void **state) {
+  struct tg_error e = {0};
+  const struct tg_record_options options = {
+      .path = recording_path, .rank = -1, .features = TG_RECORD_CUDA, .required = TG_RECORD_CUDA};
+  play("version 17");
+  assert_int_equal(tg_record_open(&options, &e), TG_UNSUPPORTED);
+  assert_non_null(strstr(e.text, "is version 17 of CUPTI's interface; CUDA 12 has 18"));
+  play("version 28");
+  start();
+  recording_close();
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup(test_old_library, reset),
       cmocka_unit_test_setup(test_devices, reset),
       cmocka_unit_test_setup(test_contexts, reset),
       cmocka_unit_test_setup(test_reset, reset),

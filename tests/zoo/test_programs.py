@@ -14,19 +14,11 @@ TACHOGRAPH = os.environ.get("TACHOGRAPH", "tachograph")
 PROGRAMS = [bars.of_zoo(path) for path in sorted((bars.HERE / "programs").glob("*.py"))]
 # What these give does not depend on how busy the machine is: they are told by what is called how often.
 SHORT = {"numpy_doubles", "optimizer_one_by_one"}
-# Was wrong on a quiet machine, and was recorded in noise alone since the rule was changed (docs/findings.md).
-OPEN = {"healthy_ranks"}
 CHOSEN = [p for p in PROGRAMS if p.name in SHORT or os.environ.get("TG_LONG")]
 
 
 @pytest.mark.timing
-@pytest.mark.parametrize(
-    "program",
-    [
-        pytest.param(p, id=p.name, marks=[pytest.mark.xfail(reason="open, see docs/findings.md")] * (p.name in OPEN))
-        for p in CHOSEN
-    ],
-)
+@pytest.mark.parametrize("program", CHOSEN, ids=lambda p: p.name)
 def test_first_finding(tmp_path, program, monkeypatch):
     monkeypatch.setenv("PATH", os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ["PATH"]]))
     row = bars.record(shutil.which(TACHOGRAPH) or TACHOGRAPH, program, tmp_path / "out", steps=8)
