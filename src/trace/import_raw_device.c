@@ -55,7 +55,7 @@ static int64_t active_blocks(const struct tg__raw_device *d, int64_t threads, in
 }
 
 struct values {
-  struct tg__packed_val list[24];
+  struct tg__packed_val list[32]; /* an entry that has every field fills 31 */
   size_t count;
 };
 static void add_value(struct values *v, uint32_t key, enum tg__kind kind, int64_t i, uint8_t decimals) {

@@ -187,7 +187,7 @@ static inline void raw_file_make_full(struct raw_file *f) {
 }
 
 struct raw_fields { /* of a LAUNCH, DEVICE or GRAPH_NODE entry */
-  uint8_t bytes[256];
+  uint8_t bytes[384];
   uint32_t len;
 };
 static inline void raw_field(struct raw_fields *x, enum tg__launch_field field, int64_t value) {
@@ -272,13 +272,15 @@ static inline void raw_file_make_device(struct raw_file *f) {
 }
 
 /* Memory of a device's driver: an allocation whose address has its own extension, one whose address is torn off, one of
- * an entry that is not there, and a pool that was trimmed. */
+ * an entry that is not there, a pool that was trimmed, and an entry with the fields of everything that devices do, on a
+ * device whose limits are known, of a node that was captured. */
 static inline void raw_file_make_driver_memory(struct raw_file *f) {
   enum { VALID = TG_RAW_F_VALID };
   static const struct tg__raw_process process = {
       .session = 5, .process = 4242, .rank = -1, .start_ns = 1, .stop_ns = 9000};
   static const struct tg__raw_entry names[] = {{1, 0, TG_STR("allocated")}, {2, 0, TG_STR("trimmed")}};
-  struct raw_fields memory = {.len = 0}, pool = {.len = 0};
+  static const struct tg__raw_entry frames[] = {{1, 0, TG_STR("a.py(3): f")}};
+  struct raw_fields memory = {.len = 0}, pool = {.len = 0}, all = {.len = 0}, device = {.len = 0}, node = {.len = 0};
   raw_begin(f);
   raw_process(f, &process);
   raw_dictionary(f, TG_RAW_EVERY_THREAD, TG_RAW_D_NAME, names, 2);
@@ -294,6 +296,20 @@ static inline void raw_file_make_driver_memory(struct raw_file *f) {
   raw_field(&pool, TG_LAUNCH_POOL_TYPE, 3);
   raw_field(&pool, TG_LAUNCH_POOL_LEAST, 4096);
   raw_fields_entry(f, TG_RAW_D_LAUNCH, 2, 0, &pool);
+  for (unsigned i = TG_LAUNCH_DEVICE; i <= TG_LAUNCH_POOL_PROCESS; i++) raw_field(&all, (enum tg__launch_field)i, 1);
+  raw_field(&all, TG_LAUNCH_NAME, 0);
+  raw_field(&all, TG_LAUNCH_NAME, TG_LAUNCH_FIELD_BYTES);
+  raw_field(&all, TG_LAUNCH_DEVICE, 1); /* read as the name */
+  raw_fields_entry(f, TG_RAW_D_LAUNCH, 3, 0, &all);
+  raw_field(&device, TG_LAUNCH_DEVICE, 1);
+  for (unsigned i = TG_LAUNCH_MEMORY_BYTES; i <= TG_LAUNCH_BLOCK_OPTIN; i++)
+    raw_field(&device, (enum tg__launch_field)i, 2048);
+  raw_field(&device, TG_LAUNCH_WARP, 32);
+  raw_fields_entry(f, TG_RAW_D_DEVICE, 2, 0, &device);
+  raw_dictionary(f, 0, TG_RAW_D_STACK, frames, 1);
+  raw_field(&node, TG_LAUNCH_GRAPH_NODE, 1);
+  raw_field(&node, TG_LAUNCH_OPERATOR, 1);
+  raw_fields_entry(f, TG_RAW_D_GRAPH_NODE, 1, 1, &node);
   const struct tg__raw_record records[] = {
       {.start_ticks = 1000,
        .dur_ticks = 0x2000,
@@ -313,8 +329,9 @@ static inline void raw_file_make_driver_memory(struct raw_file *f) {
        .flags = VALID | TG_RAW_F_LONG},
       {.start_ticks = 1200, .name = 1, .shape = 9, .scope = TG_RAW_DEVICE_MEMORY, .flags = VALID},
       {.start_ticks = 1300, .dur_ticks = 64, .name = 2, .shape = 2, .scope = TG_RAW_DEVICE_POOL, .flags = VALID},
+      {.start_ticks = 1400, .dur_ticks = 96, .name = 1, .shape = 3, .scope = TG_RAW_DEVICE_MEMORY, .flags = VALID},
   };
-  raw_records(f, 0, 8, records, 5, true);
+  raw_records(f, 0, 8, records, 6, true);
 }
 
 /* Ranges and a mark of NVTX: a payload over INT64_MAX, fields that no reader knows, an entry that is cut off, and one

@@ -266,6 +266,46 @@ static void test_no_memory(void **state) {
   }
 }
 
+/* ---- memory of a device's driver ------------------------------------------------------------- */
+
+static void test_driver_memory(void **state) {
+  raw_file_make_driver_memory(&file);
+  struct tg_error e;
+  struct tg__columns *const t = open_file(file.len, &e);
+  assert_non_null(t);
+  static const struct {
+    int64_t ts_ns, addr, bytes, pid;
+  } expected[] = {{1000, 0x7f0000002000, (INT64_C(1) << 32) + 512, 1},
+                  {1100, 0x4000, 0, 1},
+                  {1200, 0, 0, 0},
+                  {1300, 64, -999, 1},
+                  {1400, 96, 0, 1}};
+  int64_t first_ns = 0;
+  uint32_t found = 0, all = TG_NONE;
+  for (uint32_t i = 0; i < t->marks.count; i++) {
+    const struct tg__str cat = tg__name(t, t->cats[t->marks.cat[i]].name);
+    if (cat.len != 10 || memcmp(cat.ptr, "gpu_memory", 10) != 0) continue;
+    assert_int_equal(t->marks.ph[i], 'i');
+    assert_true(found < 5);
+    if (!found) first_ns = t->marks.ts_ns[i];
+    const uint32_t args = all = t->marks.args[i];
+    assert_int_equal(tg__arg_int(t, args, TG__K_ADDR, -999), expected[found].addr);
+    assert_int_equal(tg__arg_int(t, args, TG__K_BYTES, -999), expected[found].bytes);
+    assert_int_equal(t->tracks[t->marks.track[i]].pid, expected[found].pid);
+    assert_int_equal(t->marks.ts_ns[i] - first_ns, expected[found].ts_ns - 1000);
+    found++;
+  }
+  assert_int_equal(found, 5);
+  assert_int_equal(tg__arg_int(t, all, TG__K_POOL_PROCESS, -999), 1);
+  assert_int_equal(tg__arg_int(t, all, TG__K_TO_DEVICE, -999), 1);
+  assert_int_not_equal(tg__arg_int(t, all, TG__K_OCCUPANCY, -999), -999);
+  assert_text(t, tg__arg_str(t, all, TG__K_CAPTURED_OP), "allocated");
+  assert_text(t, tg__arg_str(t, all, TG__K_CAPTURED_STACK), "a.py(3): f");
+  assert_int_equal(t->ranks[0].loss[TG__LOSS_bent_no_details], 1);
+  assert_int_equal(t->ranks[0].loss[TG__LOSS_bent_torn_duration], 1);
+  tg__trace_free(t);
+}
+
 int main(void) {
   snprintf(path, sizeof path, "%s/test_import_raw.%d.tacho", scratch_folder(), (int)getpid());
   fd = open(path, O_CREAT | O_TRUNC | O_RDWR, 0600);
@@ -282,6 +322,7 @@ int main(void) {
       cmocka_unit_test(test_stack_that_runs_in_circles),
       cmocka_unit_test(test_entries_that_cannot_be_read),
       cmocka_unit_test(test_no_records),
+      cmocka_unit_test(test_driver_memory),
       cmocka_unit_test(test_no_memory),
   };
   const int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -477,36 +477,6 @@ static void test_labels(void **state) {
   tg__trace_free(t);
 }
 
-/* ---- memory of a device's driver ------------------------------------------------------------- */
-
-static void test_driver_memory(void **state) {
-  raw_file_make_driver_memory(&file);
-  struct tg__columns *const t = open_file();
-  static const struct {
-    int64_t ts_ns, addr, bytes, pid;
-  } expected[] = {
-      {1000, 0x7f0000002000, (INT64_C(1) << 32) + 512, 1}, {1100, 0x4000, 0, 1}, {1200, 0, 0, 0}, {1300, 64, -999, 1}};
-  int64_t first_ns = 0;
-  uint32_t found = 0;
-  for (uint32_t i = 0; i < t->marks.count; i++) {
-    const struct tg__str cat = tg__name(t, t->cats[t->marks.cat[i]].name);
-    if (cat.len != 10 || memcmp(cat.ptr, "gpu_memory", 10) != 0) continue;
-    assert_int_equal(t->marks.ph[i], 'i');
-    assert_true(found < 4);
-    if (!found) first_ns = t->marks.ts_ns[i];
-    const uint32_t args = t->marks.args[i];
-    assert_int_equal(tg__arg_int(t, args, TG__K_ADDR, -999), expected[found].addr);
-    assert_int_equal(tg__arg_int(t, args, TG__K_BYTES, -999), expected[found].bytes);
-    assert_int_equal(t->tracks[t->marks.track[i]].pid, expected[found].pid);
-    assert_int_equal(t->marks.ts_ns[i] - first_ns, expected[found].ts_ns - 1000);
-    found++;
-  }
-  assert_int_equal(found, 4);
-  assert_int_equal(t->ranks[0].loss[TG__LOSS_bent_no_details], 1);
-  assert_int_equal(t->ranks[0].loss[TG__LOSS_bent_torn_duration], 1);
-  tg__trace_free(t);
-}
-
 /* ---- forward and backward, and the whole document -------------------------------------------- */
 
 static void begin_two_threads(void) {
@@ -636,7 +606,6 @@ int main(void) {
       cmocka_unit_test(test_memory_totals),
       cmocka_unit_test(test_early_allocation),
       cmocka_unit_test(test_labels),
-      cmocka_unit_test(test_driver_memory),
       cmocka_unit_test(test_forward_thread),
       cmocka_unit_test(test_document),
   };
