@@ -17,8 +17,8 @@ from gpu_promises import run_parts, train
 FIELDS = ("Device Type", "Device Id", "Bytes")
 
 
-def memory_events(module: Any, work: Any, path: Path, **options: Any) -> list[dict[str, Any]]:
-    """What an export of module.profile holds of the memory of devices while work() runs."""
+def events_of(module: Any, work: Any, path: Path, **options: Any) -> list[dict[str, Any]]:
+    """An export of module.profile while work() runs."""
     import torch
 
     kinds = torch.profiler.ProfilerActivity
@@ -26,7 +26,13 @@ def memory_events(module: Any, work: Any, path: Path, **options: Any) -> list[di
         work()
         torch.cuda.synchronize()
     profile.export_chrome_trace(str(path))
-    events = json.loads(path.read_text())["traceEvents"]
+    events: list[dict[str, Any]] = json.loads(path.read_text())["traceEvents"]
+    return events
+
+
+def memory_events(module: Any, work: Any, path: Path, **options: Any) -> list[dict[str, Any]]:
+    """What it holds of the memory of devices."""
+    events = events_of(module, work, path, **options)
     found = [e for e in events if e["name"] in ("[memory]", "[OutOfMemory]") and e["args"]["Device Type"] != 0]
     return sorted(found, key=lambda e: e["ts"])
 
@@ -47,6 +53,28 @@ def out_of_memory() -> None:
     except torch.cuda.OutOfMemoryError:
         return
     raise AssertionError("a petabyte was to be had")
+
+
+def from_the_driver(folder: str) -> tuple[list[int], list[int]]:
+    """Segments that torch's allocator says it took from the driver and gave back, and those that the driver reports."""
+    import tachograph
+    import torch
+
+    size, counts = 64 << 20, ("num_device_alloc", "num_device_free")
+
+    def work() -> None:
+        blocks = [torch.empty(size, dtype=torch.uint8, device="cuda") for _ in range(3)]
+        del blocks
+        torch.cuda.empty_cache()
+
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_stats()
+    events = events_of(tachograph, work, Path(folder, "driver.json"), backend="native")
+    after = torch.cuda.memory_stats()
+    taken = [e for e in events if e["name"] == "Memory Allocation (Device)" and e["args"]["bytes"] == size]
+    addresses = {e["args"]["Addr"] for e in taken}
+    given = [e for e in events if e["name"] == "Memory Release (Device)" and e["args"]["Addr"] in addresses]
+    return [after[c] - before[c] for c in counts], [len(taken), len(given)]
 
 
 def promises(folder: str) -> Any:
@@ -83,6 +111,8 @@ def promises(folder: str) -> Any:
 
     _, ours = both(threads, folder)
     yield "memory: every thread", len(ours), len(ours) == 2000
+    asked_for, reported = from_the_driver(folder)
+    yield "memory: segments taken from the driver and given back", reported, reported == asked_for == [3, 3]
 
 
 if __name__ == "__main__":
