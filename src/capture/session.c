@@ -194,6 +194,7 @@ static void start_sources(uint32_t features) {
   struct tg_error why = {0};
   const uint32_t had = tg__sources_start(features, &why);
   atomic_fetch_or(&tg__features, had);
+  s->missing |= features & ~had;
   if (why.text[0] && !s->why[0]) set_why(why.text);
   if (s->page) s->page->features |= had;
 }

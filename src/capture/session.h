@@ -254,7 +254,7 @@ void tg__ticks_release(void);
 
 /* What of `wanted` can be recorded; *why: the first reason something cannot. */
 uint32_t tg__sources_prepare(uint32_t wanted, struct tg_error *why);
-/* Start what serves `features`; what failed is left out of the result. */
+/* Start what serves `features` and does not run yet; what failed is left out of the result. */
 uint32_t tg__sources_start(uint32_t features, struct tg_error *why);
 void tg__sources_stop(void);
 void tg__sources_flush(void);

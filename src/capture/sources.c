@@ -57,8 +57,8 @@ uint32_t tg__sources_start(uint32_t features, struct tg_error *why) {
   uint32_t had = 0;
   for (int i = 0; i < SOURCES_MOST + OWN; i++) {
     const struct tg__source *const s = source(i);
-    if (!s || !is_ready[i] || is_running[i] || !(s->features & features)) continue;
-    is_running[i] = s->start(features, why) == TG_OK;
+    if (!s || !is_ready[i] || !(s->features & features)) continue;
+    if (!is_running[i]) is_running[i] = s->start(features, why) == TG_OK;
     if (is_running[i]) had |= s->features & features;
   }
   return had;
