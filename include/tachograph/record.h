@@ -92,6 +92,7 @@ struct tg_record_cuda_stats {
   bool is_proven;             /* known work came back as what it was */
   bool has_subscriber;        /* now; false while recording: torch's collector has kept CUPTI's one subscriber */
   bool was_taken;             /* at the last stop buffers were missing: another profiler registered its own meanwhile */
+  bool was_reset;             /* … or they went with a context that was destroyed, or with the device */
   bool has_our_clock;         /* CUPTI stamps its records by the recorder's clock: no conversion */
   uint64_t clock_error_ticks; /* where it does not: the error of the conversion, in ticks of the recorder's clock */
   uint64_t converted_times;   /* that came by CUPTI's own clock */

@@ -62,7 +62,7 @@ void tg__cuda_pool_abandon(void);       /* in the child of a fork */
 uint64_t tg__cuda_pool_take_lost(void); /* records lost since it was last asked */
 uint64_t tg__cuda_pool_late(void);      /* records that came when nothing was recorded, in this process */
 uint64_t tg__cuda_pool_bytes(void);     /* memory of its buffers at the moment */
-uint32_t tg__cuda_pool_lent(void);      /* buffers that CUPTI has not returned */
+uint32_t tg__cuda_pool_missing(void);   /* buffers that CUPTI took since the start and has not returned */
 void tg__cuda_requested(uint8_t **buffer, size_t *bytes, size_t *most_records);
 void tg__cuda_completed(void *context, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid);
 

@@ -14,6 +14,7 @@ struct buffer {
   _Atomic(uint8_t *) bytes; /* NULL = no memory yet */
   _Atomic uint64_t order;   /* of its completion */
   size_t valid;
+  _Atomic bool is_stray; /* CUPTI has had it since before this recording */
 };
 static struct buffer buffers[TG_CUDA_BUFFERS];
 static _Atomic uint64_t completed, lost, late;
@@ -69,6 +70,7 @@ void tg__cuda_completed(void *context, uint32_t stream, uint8_t *buffer, size_t 
     struct buffer *const b = &buffers[i];
     if (atomic_load(&b->bytes) != buffer || atomic_load(&b->state) != LENT) continue;
     b->valid = valid <= TG_CUDA_BUFFER_BYTES ? valid : TG_CUDA_BUFFER_BYTES;
+    atomic_store(&b->is_stray, false);
     atomic_store(&b->order, atomic_fetch_add(&completed, 1));
     const bool is_late = !atomic_load(&is_open);
     if (is_late) atomic_fetch_add(&late, tg__cuda_count(buffer, b->valid, tg__cupti.cuptiActivityGetNextRecord));
@@ -91,7 +93,10 @@ void tg__cuda_pool_drain(tg__cuda_take *take) {
   }
 }
 
-void tg__cuda_pool_start(void) { atomic_store(&is_open, true); }
+void tg__cuda_pool_start(void) {
+  for (int i = 0; i < TG_CUDA_BUFFERS; i++) atomic_store(&buffers[i].is_stray, atomic_load(&buffers[i].state) == LENT);
+  atomic_store(&is_open, true);
+}
 
 void tg__cuda_pool_stop(void) {
   atomic_store(&is_open, false);
@@ -113,9 +118,10 @@ void tg__cuda_pool_abandon(void) {
 uint64_t tg__cuda_pool_take_lost(void) { return atomic_exchange(&lost, 0); }
 uint64_t tg__cuda_pool_late(void) { return atomic_load(&late); }
 
-uint32_t tg__cuda_pool_lent(void) {
+uint32_t tg__cuda_pool_missing(void) {
   uint32_t n = 0;
-  for (int i = 0; i < TG_CUDA_BUFFERS; i++) n += atomic_load(&buffers[i].state) == LENT;
+  for (int i = 0; i < TG_CUDA_BUFFERS; i++)
+    n += atomic_load(&buffers[i].state) == LENT && !atomic_load(&buffers[i].is_stray);
   return n;
 }
 

@@ -22,18 +22,24 @@ static const struct {
              {TG_CUPTI_MEMORY_POOL, TG_RECORD_CUDA_MEMORY, false}};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-static bool is_enabled[KINDS], is_proven, is_registered, was_forked, was_taken;
+static bool is_enabled[KINDS], is_proven, is_registered, was_forked, was_taken, was_reset;
 static void *subscriber;
-static _Atomic uint64_t callbacks, lost;
+static _Atomic uint64_t callbacks, lost, destroyed; /* contexts, in this recording */
+enum {
+#define CUPTI_RESOURCE(name, number) name = number,
+#include "capture/cuda_layouts.def"
+};
 
 static _Thread_local bool is_detaching;
 
 /* The subscriber is the sign that this process is being recorded, which other profilers respect. It is called when a
- * node of a graph is captured, never for a launch; and when we detach, as a function of the driver begins and as it
- * ends. */
+ * node of a graph is captured and when a context is destroyed, never for a launch; and when we detach, as a function of
+ * the driver begins and as it ends. */
 static void called_back(void *unused, uint32_t domain, uint32_t function, const void *data) {
   enum { AT_EXIT = 1 };
-  if (domain == TG_CUPTI_RESOURCE) {
+  if (domain == TG_CUPTI_RESOURCE && function == CONTEXT_DESTROY_STARTING) {
+    atomic_fetch_add(&destroyed, 1);
+  } else if (domain == TG_CUPTI_RESOURCE) {
     tg__cuda_graph_called(function, data);
   } else if (!is_detaching) {
     atomic_fetch_add(&callbacks, 1);
@@ -68,8 +74,9 @@ static void detach(void) {
   };
   static int times;
   void *context;
-  if (times >= MOST || !subscriber || was_taken || !tg__cupti.cuptiFinalize || !tg__cupti.cuptiEnableDomain ||
-      tg__cupti.version < SAFE_FROM || tg__cupti.cuptiEnableDomain(1, subscriber, DRIVER_API))
+  if (times >= MOST || !subscriber || was_taken || was_reset || !tg__cupti.cuptiFinalize ||
+      !tg__cupti.cuptiEnableDomain || tg__cupti.version < SAFE_FROM ||
+      tg__cupti.cuptiEnableDomain(1, subscriber, DRIVER_API))
     return;
   is_detaching = true;
   tg__cuda_driver.context_now(&context);
@@ -135,9 +142,17 @@ static enum tg_err open_cuda(uint32_t features, struct tg_error *e) {
   return err;
 }
 
+/* A flush returns every buffer. One that stays out went with its context, which CUPTI's result or the end of a context
+ * shows; else whoever registered buffers after us has it. */
+static void flush(void) {
+  const int result = is_registered ? tg__cupti.cuptiActivityFlushAll(1) : 0;
+  const bool is_missing = is_registered && tg__cuda_pool_missing() > 0;
+  was_reset = is_missing && (result || atomic_load(&destroyed));
+  was_taken = is_missing && !was_reset;
+}
+
 static void close_cuda(tg__cuda_take *take, bool goes_on) {
-  if (is_registered) tg__cupti.cuptiActivityFlushAll(1);
-  was_taken = is_registered && tg__cuda_pool_lent() > 0; /* somebody registered buffers after us and has ours */
+  flush();
   disable();
   tg__cuda_pool_drain(take);
   if (is_registered) tg__cuda_pool_ask_dropped();
@@ -162,12 +177,20 @@ static enum tg_err prepare_cuda(uint32_t features, struct tg_error *e) {
   return err;
 }
 
+/* Without the subscriber, or in a CUPTI that cannot: contexts end unseen. */
+static void watch_contexts(bool is_on) {
+  if (is_on) atomic_store(&destroyed, 0);
+  if (subscriber && tg__cupti.cuptiEnableCallback)
+    tg__cupti.cuptiEnableCallback(is_on, subscriber, TG_CUPTI_RESOURCE, CONTEXT_DESTROY_STARTING);
+}
+
 static enum tg_err start_cuda(uint32_t features, struct tg_error *e) {
   tg__cuda_write_start();
   tg__cuda_pool_take_lost(); /* of before */
   atomic_store(&lost, 0);
   const enum tg_err err = open_cuda(features | TG_RECORD_CUDA, e);
   if (err) close_cuda(drop_buffer, false);
+  if (!err) watch_contexts(true);
   if (!err) tg__cuda_graph_start(subscriber);
   if (!err) tg__cuda_devices_write();
   if (!err) tg__cuda_nvml_start();
@@ -175,6 +198,7 @@ static enum tg_err start_cuda(uint32_t features, struct tg_error *e) {
 }
 
 static void stop_cuda(void) {
+  watch_contexts(false);
   tg__cuda_graph_stop(subscriber);
   tg__cuda_write_stop();
   tg__cuda_clock_tick();
@@ -225,6 +249,7 @@ void tg_record_cuda(struct tg_record_cuda_stats *out) {
                                        .is_proven = is_proven,
                                        .has_subscriber = subscriber != NULL,
                                        .was_taken = was_taken,
+                                       .was_reset = was_reset,
                                        .has_our_clock = clock.is_ours,
                                        .clock_error_ticks = clock.error,
                                        .converted_times = clock.converted,

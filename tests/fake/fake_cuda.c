@@ -383,6 +383,20 @@ static void call_of_graph(uint32_t function, uint64_t node, uint64_t from, uint6
   if (is_subscribed && is_called[function]) call_back(NULL, 3, function, resource);
 }
 
+/* A context ends: who asked is called, as CUPTI does before it. */
+static void destroy_context(uint32_t number) {
+  const uint64_t resource[3] = {number, 0, 0};
+  if (is_subscribed && is_called[2]) call_back(NULL, 3, 2, resource);
+}
+
+/* Another profiler registers buffers of its own: what CUPTI has of ours goes to it. */
+static void request_other(uint8_t **buffer, size_t *bytes, size_t *most) { *buffer = NULL, *bytes = 0, *most = 0; }
+static void complete_other(void *of, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid) {}
+static void take_over(void) {
+  requested = request_other;
+  completed = complete_other;
+}
+
 /* ---- scripts --------------------------------------------------------------------------------- */
 
 static bool is_word(const char *word, const char *command) { return strcmp(word, command) == 0; }
@@ -443,6 +457,8 @@ static bool put_one(const char *word, const int64_t *n, const char *text) {
   if (is_word(word, "context")) return put_context(n), true;
   if (is_word(word, "kernels")) return put_kernels(n[0], n[1], n[2], n[3], n[4]), true;
   if (is_word(word, "unknown")) return record_of((uint32_t)n[0], (size_t)n[1]), true;
+  if (is_word(word, "destroy")) return destroy_context((uint32_t)n[0]), true;
+  if (is_word(word, "takeover")) return take_over(), true;
   if (is_word(word, "flush") || is_word(word, "release")) return set.hold = false, complete(), true;
   return false;
 }

@@ -70,7 +70,8 @@ static void test_reset(void **state) {
   recording_close();
   struct tg_record_cuda_stats stats;
   tg_record_cuda(&stats);
-  assert_true(stats.was_taken);
+  assert_true(stats.was_reset);
+  assert_false(stats.was_taken);
   assert_true(tg__source_cuda.is_off());
   struct tg__columns *t = recording_read(recording_path);
   assert_int_equal(recording_count(t, "before", NULL), 1);

@@ -129,11 +129,8 @@ class NativeRecording:
                 if is_ours:
                     self._write_end()
                 self.stats = dict(_record.close())
-                if self.features & _record.CUDA and not self._yielded and _record.cuda()["taken"]:
-                    warn(
-                        "another profiler took CUPTI over during the recording, or the device was reset: "
-                        "device work from then on is missing"
-                    )
+                if self.features & _record.CUDA and not self._yielded:
+                    _warn_of_device()
                 if self.features & _record.CUDA and self.features & _record.MEMORY and _record.device_memory():
                     warn(f"memory of devices is not recorded: {_record.device_memory()}")
             return self.stats
@@ -197,6 +194,14 @@ class NativeRecording:
 # ---- the process -------------------------------------------------------------------------------------------
 
 _open_ones: list[NativeRecording] = []
+
+
+def _warn_of_device() -> None:
+    source = _record.cuda()
+    if source["taken"]:
+        warn("another profiler took CUPTI over during the recording: device work from then on is missing")
+    if source["reset"]:
+        warn("a device was reset, or a context destroyed, during the recording: the last device work before is missing")
 
 
 def _cuda_members(yielded: bool, with_memory: bool) -> dict[str, str]:
