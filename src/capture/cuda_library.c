@@ -97,8 +97,28 @@ static const char *find_driver(void *library, struct tg__cuda_driver *d) {
   return NULL;
 }
 
+/* What cuInit says: by the numbers of CUresult. */
+static const char *cure_of_driver(int result) {
+  switch (result) {
+  case 3: /* NOT_INITIALIZED */
+    return "this process was forked from one that uses CUDA, so it cannot use it: start it with the method spawn";
+  case 34: /* STUB_LIBRARY */
+    return "libcuda.so.1 is the toolkit's stub: take its folder out of LD_LIBRARY_PATH";
+  case 802: /* SYSTEM_NOT_READY */
+    return "the driver is not ready: start nvidia-fabricmanager, or wait for it";
+  case 803: /* SYSTEM_DRIVER_MISMATCH */
+    return "libcuda.so.1 and the driver in the kernel have different versions: restart the machine";
+  case 804: /* COMPAT_NOT_SUPPORTED_ON_DEVICE */
+    return "this device cannot use CUDA's compatibility libraries: take them out of LD_LIBRARY_PATH, or install a "
+           "newer "
+           "driver";
+  default:
+    return NULL;
+  }
+}
+
 static enum tg_err load_driver(struct tg_error *e) {
-  enum { NO_DEVICE = 100, NOT_INITIALISED = 3 };
+  enum { NO_DEVICE = 100 };
   struct tg__cuda_driver found = {0};
   int devices = 0;
   void *const library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
@@ -109,10 +129,8 @@ static enum tg_err load_driver(struct tg_error *e) {
   const char *const missing = find_driver(library, &found);
   if (missing) return tg__fail(e, TG_UNSUPPORTED, -1, "CUDA: the driver has no %s: install a newer one", missing);
   const int result = found.init(0);
-  if (result == NOT_INITIALISED)
-    return tg__fail(e, TG_UNSUPPORTED, -1,
-                    "CUDA: this process was forked from one that uses CUDA, so it cannot use it: start it with the "
-                    "method spawn");
+  const char *const cure = cure_of_driver(result);
+  if (cure) return tg__fail(e, TG_UNSUPPORTED, -1, "CUDA: %s (cuInit says %d)", cure, result);
   if (result || found.device_count(&devices) || devices == 0)
     return tg__fail(e, TG_NO_DATA, -1,
                     "CUDA: the driver shows no device (cuInit says %d%s): see nvidia-smi and CUDA_VISIBLE_DEVICES",
@@ -135,8 +153,10 @@ static const char *cure_of(int result) {
   case 35: /* INSUFFICIENT_PRIVILEGES */
   case 40:
     return "the driver lets only administrators profile: load it with NVreg_RestrictProfilingToAdminUsers=0";
+  case 14: /* NOT_COMPATIBLE */
   case 15: /* NOT_INITIALIZED */
-    return "libcupti does not fit the driver: an LD_LIBRARY_PATH with another CUDA's libraries is the usual cause";
+    return "libcupti does not fit the driver: a driver older than libcupti, or an LD_LIBRARY_PATH with "
+           "another CUDA's libraries, is the usual cause";
   case 33:
   case 43: /* VIRTUALIZED_DEVICE, MIG_DEVICE */
     return "the driver does not let virtual or partitioned devices be profiled: see the hypervisor's settings";
