@@ -149,6 +149,7 @@ uint64_t tg__cuda_graph_nodes(void);                             /* noted since 
 
 /* ---- devices as a whole (cuda_nvml.c) -------------------------------------------------------- */
 
+bool tg__cuda_nvml_is_there(void); /* loads it, once per process */
 void tg__cuda_nvml_start(void);
 void tg__cuda_nvml_tick(void); /* counters, once a second */
 

@@ -18,6 +18,7 @@ static const struct {
              {TG_CUPTI_MEMCPY2, TG_RECORD_CUDA, false},
              {TG_CUPTI_OVERHEAD, TG_RECORD_CUDA, false},
              {TG_CUPTI_CONTEXT, TG_RECORD_CUDA, false},
+             {TG_CUPTI_ENVIRONMENT, TG_RECORD_CUDA, false}, /* where NVML is missing */
              {TG_CUPTI_MEMORY2, TG_RECORD_CUDA_MEMORY, false},
              {TG_CUPTI_MEMORY_POOL, TG_RECORD_CUDA_MEMORY, false}};
 enum { KINDS = sizeof kinds / sizeof *kinds };
@@ -115,6 +116,10 @@ static enum tg_err subscribe(struct tg_error *e) {
                   holder);
 }
 
+static bool is_wanted(int i, uint32_t features) {
+  return kinds[i].feature & features && (kinds[i].kind != TG_CUPTI_ENVIRONMENT || !tg__cuda_nvml_is_there());
+}
+
 static enum tg_err enable(uint32_t features, struct tg_error *e) {
   enum { SYSTEM_THREADS = 1 };
   const enum tg_err err = subscribe(e);
@@ -125,7 +130,7 @@ static enum tg_err enable(uint32_t features, struct tg_error *e) {
   is_registered = true;
   if (tg__cupti.cuptiSetThreadIdType) tg__cupti.cuptiSetThreadIdType(SYSTEM_THREADS);
   for (int i = 0; i < KINDS; i++) {
-    if (!(kinds[i].feature & features)) continue;
+    if (!is_wanted(i, features)) continue;
     result = tg__cupti.cuptiActivityEnable(kinds[i].kind);
     is_enabled[i] = result == 0;
     if (result && kinds[i].is_needed) return tg__cupti_fail(e, "switching on a kind of record", result);

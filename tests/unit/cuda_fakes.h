@@ -57,4 +57,11 @@ static inline int64_t arg_of(const struct tg__columns *t, uint32_t slice, uint32
   return tg__arg_int(t, t->slices.args[slice], key, -999);
 }
 
+static inline int64_t counter_of(const struct tg__columns *t, const char *name) {
+  for (uint32_t i = 0; i < t->marks.count; i++)
+    if (t->marks.ph[i] == 'C' && recording_name_is(t, t->marks.name[i], name))
+      return tg__arg_int(t, t->marks.args[i], TG__K_VALUE, -1);
+  return -2;
+}
+
 #endif

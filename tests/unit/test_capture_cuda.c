@@ -397,13 +397,6 @@ static void test_busy_at_start(void **state) {
 
 /* ---- devices as a whole ---------------------------------------------------------------------- */
 
-static int64_t counter_of(const struct tg__columns *t, const char *name) {
-  for (uint32_t i = 0; i < t->marks.count; i++)
-    if (t->marks.ph[i] == 'C' && recording_name_is(t, t->marks.name[i], name))
-      return tg__arg_int(t, t->marks.args[i], TG__K_VALUE, -1);
-  return -2;
-}
-
 /* Two devices, which the bus has the other way round. */
 static void test_counters(void **state) {
   play("devices 2");
