@@ -401,7 +401,7 @@ enum tg_err tg__where_filter(struct tg_table *t, const char *expression, struct 
 struct tg__rank_load {
   double total_ns, busy_ns, wait_ns;
   double operators_ns; /* of busy_ns, in operators of the host */
-  uint64_t work;       /* the same for ranks whose middle steps have the same operators on the same shapes, in whatever
+  uint64_t work;       /* equal for ranks that have the same operators on the same shapes in their middle step, in any
                           order; 0: not known */
 };
 enum tg_err tg__rank_load(const struct tg__columns *t, uint32_t rank,
