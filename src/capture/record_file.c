@@ -145,7 +145,7 @@ void tg__recording_close(bool keep_number) {
   tg__recording_clock();
   tg__recording_counts();
   clock_gettime(CLOCK_REALTIME, &now);
-  s->page->features = s->wanted & ~s->missing;
+  s->page->features = s->wanted & (~s->missing | s->ran);
   s->page->stop_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
   munmap((uint8_t *)s->page - TG_GREETING_BYTES - TG_CHUNK_HEAD_BYTES, s->page_bytes);
   if (!keep_number) close(s->fd);

@@ -120,6 +120,7 @@ static void set_options(const struct tg_record_options *o) {
   s->record_limit = s->disk_bytes - reserve_for_texts(s->disk_bytes, o->keep);
   s->chunk_most = largest_chunk(memory, s->disk_bytes);
   s->wanted = o->features | o->required;
+  s->ran = 0;
   s->id = o->session ? o->session : choose_id();
   s->rank = o->rank;
   s->process = getpid();
@@ -195,6 +196,7 @@ static void start_sources(uint32_t features) {
   const uint32_t had = tg__sources_start(features, &why);
   atomic_fetch_or(&tg__features, had);
   s->missing |= features & ~had;
+  s->ran |= had;
   if (why.text[0] && !s->why[0]) set_why(why.text);
   if (s->page) s->page->features |= had;
 }

@@ -68,6 +68,7 @@ struct tg__session {
   _Atomic uint32_t state;
   uint32_t wanted;
   uint32_t missing;
+  uint32_t ran; /* features that were recorded in this recording, now or before a pause */
   char why[240];
   uint64_t id;
   int32_t rank;

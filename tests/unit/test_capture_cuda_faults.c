@@ -15,6 +15,7 @@ static void assert_host_alone(const struct tg_record_stats *stats, const char *w
   struct tg__columns *const t = recording_read(recording_path);
   assert_int_equal(recording_count(t, "range", NULL), 3);
   assert_int_equal(t->ranks[0].device_count, 0);
+  assert_int_equal(t->ranks[0].processes[0].features & TG_RECORD_CUDA, 0);
   tg__trace_free(t);
 }
 
@@ -125,6 +126,25 @@ static void test_refused_at_a_start(void **state) {
   refuse_each(true);
 }
 
+/* What was recorded before a pause stays in the file, which says that it could have device work. */
+static void test_refused_at_a_second_start(void **state) {
+  struct tg_error e;
+  recording_start((struct tg_record_options){.rank = -1, .features = TG_RECORD_CUDA});
+  play("kernel 1000 2000 0 1 7 1 0 0 1 1 1 32 1 1 8 0 0 before\nflush");
+  assert_int_equal(tg_record_pause(&e), TG_OK);
+  play("refuse 10 35");
+  assert_int_equal(tg_record_resume(&e), TG_OK);
+  recording_make("range", 3);
+  const struct tg_record_stats stats = recording_close();
+  assert_int_equal(stats.missing, TG_RECORD_CUDA);
+  assert_non_null(strstr(stats.why, "NVreg_RestrictProfilingToAdminUsers=0"));
+  struct tg__columns *const t = recording_read(recording_path);
+  assert_int_equal(recording_count(t, "before", NULL), 1);
+  assert_int_equal(recording_count(t, "range", NULL), 3);
+  assert_int_equal(t->ranks[0].processes[0].features & TG_RECORD_CUDA, TG_RECORD_CUDA);
+  tg__trace_free(t);
+}
+
 /* ---- gone meanwhile -------------------------------------------------------------------------- */
 
 enum end { COMPLETE, TAKEN, RESET };
@@ -180,6 +200,7 @@ int main(void) {
       cmocka_unit_test_setup(test_refused_at_the_proof, reset),
       cmocka_unit_test_setup(test_another_subscriber, reset),
       cmocka_unit_test_setup(test_refused_at_a_start, reset),
+      cmocka_unit_test_setup(test_refused_at_a_second_start, reset),
       cmocka_unit_test_setup(test_taken_or_reset, reset),
       cmocka_unit_test_setup(test_destroyed, reset),
   };
