@@ -129,10 +129,8 @@ static void test_old_library(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup(test_old_library, reset),
-      cmocka_unit_test_setup(test_devices, reset),
-      cmocka_unit_test_setup(test_contexts, reset),
-      cmocka_unit_test_setup(test_reset, reset),
+      cmocka_unit_test_setup(test_old_library, reset), cmocka_unit_test_setup(test_devices, reset),
+      cmocka_unit_test_setup(test_contexts, reset),    cmocka_unit_test_setup(test_reset, reset),
       cmocka_unit_test_setup(test_forked, reset),
   };
   return cmocka_run_group_tests_name("CUDA devices", tests, load_fakes, recording_teardown);
