@@ -348,44 +348,66 @@ static void put_text_rows(const struct tg_table *t, struct tg__out *out, const s
   }
 }
 
+/* A sentence below the rows, in lines of the width; 0: in one. Its first word stands out. */
+static void put_line_below(struct tg__out *out, const struct tg__out *text, unsigned width) {
+  enum { BEHIND_WORD = 6, ANY_LINES = 1000 };
+  const struct tg__str s = {text->buf, (uint32_t)text->len};
+  if (text->err) out->err = text->err;
+  if (text->err || !s.len) return;
+  if (width > 2 * BEHIND_WORD) {
+    tg__put_wrapped(out, s, BEHIND_WORD, width - BEHIND_WORD, ANY_LINES);
+  } else {
+    tg__put_clean(out, s);
+    tg__out_char(out, '\n');
+  }
+}
+
 /* The names of columns that found no room; zeros: of those that are 0 everywhere, else of the others. */
-static void put_left_out(struct tg__out *out, const struct col *cols, size_t count, bool zeros) {
+static void put_left_out(struct tg__out *out, const struct col *cols, size_t count, bool zeros, unsigned width) {
+  struct tg__out text = {0};
   const char *before = zeros ? "columns of zeros left out for lack of width: " : "columns left out for lack of width: ";
   for (size_t i = 0; i < count; i++) {
     if (!cols[i].left_out || cols[i].zero != zeros) continue;
-    tg__out_text(out, before);
-    tg__out_text(out, cols[i].c->name);
+    tg__out_text(&text, before);
+    tg__out_text(&text, cols[i].c->name);
     before = ", ";
   }
-  if (*before == ',') tg__out_text(out, " (a wider terminal, json or csv has them)\n");
+  if (*before == ',') tg__out_text(&text, " (a wider terminal, json or csv has them)");
+  put_line_below(out, &text, width);
+  tg__out_free(&text);
 }
 
-static void put_below(const struct tg_table *t, struct tg__out *out) {
+static void put_below(const struct tg_table *t, struct tg__out *out, unsigned width) {
   for (size_t i = 0; i < t->note_count; i++) {
-    tg__out_text(out, "note: ");
-    tg__put_clean(out, (struct tg__str){t->notes[i], (uint32_t)strlen(t->notes[i])});
-    tg__out_char(out, '\n');
+    struct tg__out text = {0};
+    tg__out_format(&text, "note: %s", t->notes[i]);
+    put_line_below(out, &text, width);
+    tg__out_free(&text);
   }
   for (size_t i = 0; i < t->loss_count; i++) {
     const struct tg__loss_row *l = &t->losses[i];
-    tg__out_format(out, "loss: %s %lld", l->name, (long long)l->count);
-    if (l->offset >= 0) tg__out_format(out, ", first at byte %lld", (long long)l->offset);
-    tg__out_format(out, " (%s)\n", l->meaning);
+    struct tg__out text = {0};
+    tg__out_format(&text, "loss: %s %lld", l->name, (long long)l->count);
+    if (l->offset >= 0) tg__out_format(&text, ", first at byte %lld", (long long)l->offset);
+    tg__out_format(&text, " (%s)", l->meaning);
+    put_line_below(out, &text, width);
+    tg__out_free(&text);
   }
 }
 
 enum tg_err tg__text_table(const struct tg_table *t, const struct tg__show_options *o, struct tg__out *out) {
   struct col *const cols = tg__alloc((t->column_count + 1) * sizeof *cols);
+  const unsigned width = o ? o->width : 0;
   if (!cols) return TG_MEMORY;
   measure_text(t, cols);
   find_answers(t, cols);
-  fit(cols, t->column_count, o ? o->width : 0);
+  fit(cols, t->column_count, width);
   put_header(out, cols, t->column_count, o && o->color);
-  put_text_rows(t, out, cols, t->column_count, o ? o->width : 0);
+  put_text_rows(t, out, cols, t->column_count, width);
   if (t->rows == 0) tg__out_text(out, "(no rows)\n");
-  put_left_out(out, cols, t->column_count, false);
-  put_left_out(out, cols, t->column_count, true);
-  put_below(t, out);
+  put_left_out(out, cols, t->column_count, false, width);
+  put_left_out(out, cols, t->column_count, true, width);
+  put_below(t, out, width);
   tg__free(cols);
   return tg__out_flush(out);
 }

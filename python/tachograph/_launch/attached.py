@@ -10,7 +10,6 @@ import os
 import sys
 import threading
 import time
-from typing import Any
 
 from . import session
 from .session import Session
@@ -40,6 +39,7 @@ def record(text: str) -> None:
 
 class AttachedSession(Session):
     first_phase = "window"
+    window: AttachedWindow
 
     def __init__(self, settings: dict, log: session.Log):
         self._lock = threading.RLock()
@@ -49,7 +49,7 @@ class AttachedSession(Session):
         session.set_current(self)
         self.finder.join_running()
 
-    def _new_window(self) -> Any:
+    def _new_window(self) -> AttachedWindow:
         return AttachedWindow(self.settings["steps"], self.settings["seconds"], self.settings["bytes"])
 
     def _watch_rank(self) -> None:
