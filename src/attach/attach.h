@@ -59,7 +59,7 @@ enum tg_err tg__stopped_take(const struct tg__target *t, struct tg__stopped **ou
 /* Call a function of at most six numbers in it. */
 enum tg_err tg__stopped_call(struct tg__stopped *s, uint64_t function, const uint64_t args[6], uint64_t *result,
                              struct tg_error *e);
-/* As it was, and running. Returns how long it stood, in ns. */
+/* As it was, and running. Returns how long it stood at most, in ns: from when it was asked to stop. */
 int64_t tg__stopped_release(struct tg__stopped *s);
 
 /* ---- the whole (attach.c) ---------------------------------------------------------------------- */

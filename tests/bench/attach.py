@@ -91,12 +91,12 @@ def main():
     figures = [
         ("until it records", 1e3 * took, "a fresh process imports and starts", 1e3 * beside, "ms", 5),
         ("stands still", queued["median_ns"] / 1e3, "held and let go", empty["median_ns"] / 1e3, "us", 3),
+        ("stands still at most", queued["most_ns"] / 1e3, "held and let go", empty["most_ns"] / 1e3, "us", 3),
     ]
     for what, value, other, other_value, unit, must in figures:
         ratio = value / other_value
         failed += ratio > must
         print(f"attach, {what}: {value:.0f} {unit}; {other}: {other_value:.0f} {unit}; {ratio:.2f} x, must {must} x")
-    print(f"attach, longest: {queued['most_ns'] / 1e3:.0f} us; held and let go: {empty['most_ns'] / 1e3:.0f} us")
     return failed > 0
 
 
