@@ -193,7 +193,7 @@ enum tg_err tg__stopped_take(const struct tg__target *t, struct tg__stopped **ou
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, &s->ours);
   for (int tries = 0; tries < TRIES; tries++) {
-    s->since_ns = tg__clock_ns(); /* it stops between this and what tells us */
+    s->since_ns = tg__clock_ns(); /* it stops between this and the wait that reports it */
     if (!interrupt(s->tid, &status) || !get_registers(s->tid, &s->saved)) break;
     const int number = signal_of(status);
     if (!number && (is_place_to_call_from(s) || is_last_resort(s, tries)) && save(s)) {

@@ -207,8 +207,8 @@ static enum tg_err attach(struct tg__cli_recording *r, struct tg__target *t, str
     tg__cli_recording_drop_folder(r);
     return err;
   }
-  tg__cli_say("attached   to process %d (%s), which stood still for %.2f ms; Ctrl-C ends the recording\n", t->pid,
-              t->name, (double)t->stopped_ns / 1e6);
+  tg__cli_say("attached   to process %d (%s), which stood still for at most %.2f ms; Ctrl-C ends the recording\n",
+              t->pid, t->name, (double)t->stopped_ns / 1e6);
   tg__attach_forget(t);
   wait_for_end(r, t);
   remove_helpers(r);
