@@ -130,7 +130,8 @@ static void text_leaves_zeros_out_first(void **state) {
       {36, "name  aaaaaa  bbbbbb  cccccc  counts\nabcd    0 ns    5 ns    0 ns       0\nabcd       -    6 ns    0 ns   "
            "    0\n"},
       {35, "name  bbbbbb  counts\nabcd    5 ns       0\nabcd    6 ns       0\n"
-           "columns of zeros left out for lack of width: aaaaaa, cccccc (a wider terminal, json or csv has them)\n"},
+           "columns of zeros left out for\n      lack of width: aaaaaa, cccccc\n"
+           "      (a wider terminal, json or\n      csv has them)\n"},
       {12, "name  bbbbbb\nabcd    5 ns\nabcd    6 ns\n"
            "columns left out for lack of width: counts (a wider terminal, json or csv has them)\n"
            "columns of zeros left out for lack of width: aaaaaa, cccccc (a wider terminal, json or csv has them)\n"},
