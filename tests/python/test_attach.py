@@ -111,7 +111,9 @@ def test_three_times_and_nothing_is_left(tmp_path, tachograph):
         for i in range(3):
             done = attached(tachograph, target.pid, "--steps", "6", "-o", tmp_path / str(i))
             assert done.returncode == 0, done.stderr
-            assert re.search(r"attached +to process \d+ \(loop.py\), which stood still for at most [\d.]+ ms", done.stderr)
+            assert re.search(
+                r"attached +to process \d+ \(loop.py\), which stood still for at most [\d.]+ ms", done.stderr
+            )
             assert "recorded   steps 0 to 5 of" in done.stderr and "(optimizer steps)" in done.stderr
             assert sorted(p.name for p in (tmp_path / str(i)).iterdir()) == ["trace.tacho"]
             with tg.open(tmp_path / str(i) / "trace.tacho") as trace:
