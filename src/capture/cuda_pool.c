@@ -11,10 +11,10 @@
 enum buffer_state { FREE, LENT, FULL, BUSY };
 struct buffer {
   _Atomic uint32_t state;
+  _Atomic bool is_stray;    /* CUPTI has had it since before this recording */
   _Atomic(uint8_t *) bytes; /* NULL = no memory yet */
   _Atomic uint64_t order;   /* of its completion */
   size_t valid;
-  _Atomic bool is_stray; /* CUPTI has had it since before this recording */
 };
 static struct buffer buffers[TG_CUDA_BUFFERS];
 static _Atomic uint64_t completed, lost, late;
