@@ -15,7 +15,7 @@ began = time.perf_counter()
 profiler = None
 if name:
     plan = torch.profiler.schedule(wait=2, warmup=1, active=3, repeat=1)
-    profiler = PyTorchProfiler(schedule=plan, record_shapes=True, export_to_chrome=False)
+    profiler = PyTorchProfiler(schedule=plan, record_shapes=True, export_to_chrome=False, row_limit=-1)
 L.Trainer(max_epochs=1, accelerator="cpu", devices=1, profiler=profiler, **quiet).fit(Net(), loader)
 if name:
     assert "aten::addmm" in profiler.summary()
