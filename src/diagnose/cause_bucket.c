@@ -15,14 +15,10 @@ struct collectives {
 /* c10d::allreduce_ is given a list of tensors. */
 static void see_call(struct collectives *c, uint32_t slice) {
   const uint32_t dims = tg__arg_str(c->f->t, c->f->t->slices.args[slice], TG__K_INPUT_DIMS);
-  struct tg__tensor_list list;
-  struct tg__shape shape;
   if (c->call == TG_NONE) c->call = slice;
   if (dims == TG_NONE || c->f->has_device_work) return;
-  for (tg__list_begin(&list, tg__name(c->f->t, dims), 0); tg__list_next(&list, &shape);) {
-    const int64_t elements = tg__shape_elements(&shape);
-    if (elements > 0 && c->elements < INT64_MAX / 8 - elements) c->elements += elements;
-  }
+  const int64_t elements = tg__list_elements(tg__name(c->f->t, dims), 0);
+  if (c->elements < INT64_MAX / 8 - elements) c->elements += elements;
 }
 
 static void visit_collective(void *ctx, uint32_t slice, enum tg__class cls) {

@@ -193,29 +193,17 @@ static void learn_model(struct model *m) {
   }
 }
 
-static int64_t elements_of_list(const struct tg__sites *s, uint32_t slice) {
-  const uint32_t dims = tg__call_arg(s, slice, TG__K_INPUT_DIMS);
-  struct tg__tensor_list list;
-  struct tg__shape shape;
-  int64_t sum = 0;
-  if (dims == TG_NONE) return 0;
-  for (tg__list_begin(&list, tg__name(s->f->t, dims), 0); tg__list_next(&list, &shape);) {
-    const int64_t elements = tg__shape_elements(&shape);
-    if (elements > 0 && sum < INT64_MAX / 8 - elements) sum += elements;
-  }
-  return sum;
-}
-
 /* Gradients that the program sends itself are copied into one tensor and back. */
-static bool is_for_sending(const struct model *m) { return 8 * m->sent >= m->bytes; }
+static bool is_for_sending(const struct model *m) { return m->sent >= (m->bytes + 7) / 8; }
 
 static void find_model_copies(struct model *m, bool *in) {
   for (size_t i = 0; i < m->s->call_count; i++) {
     const struct tg__site_call *c = &m->s->calls[i];
     if (!c->counted || c->kind != TG__CALL_FORWARD || c->site == TG_NONE) continue;
     const struct tg__site *x = &m->s->sites[c->site];
-    if (tg__str_has_prefix(tg__site_name(m->s, x), "c10d::") && m->sent < INT64_MAX / 16)
-      m->sent += elements_of_list(m->s, c->slice);
+    const uint32_t given =
+        tg__str_has_prefix(tg__site_name(m->s, x), "c10d::") ? tg__call_arg(m->s, c->slice, TG__K_INPUT_DIMS) : TG_NONE;
+    if (given != TG_NONE && m->sent < INT64_MAX / 16) m->sent += tg__list_elements(tg__name(m->s->f->t, given), 0);
     if (x->backward_calls || x->module != TG_NONE || !TG__IS_ONE_OF(tg__site_name(m->s, x), copies)) continue;
     const int64_t bytes = bytes_of(m->s, c->slice);
     if (bytes < 0 || tg__map_get(&m->sizes, (uint64_t)bytes) == TG_NONE) continue;

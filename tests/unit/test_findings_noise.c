@@ -166,10 +166,11 @@ static void test_one_checkpoint(void **state) {
   expect_saves(3, 7, 1);
 }
 
-/* Rank 1 works 8 of each 10 ms and rank 0 waits for it from 6 on: 20 % of a step. Slower cores may be all of that. */
-static void expect_straggler(const char *core_wait_pct, size_t count_wanted) {
+/* Rank 1 works 8 of each 10 ms in one operator, and rank 0 waits for it from quick_us on. */
+static struct tg_table *two_ranks(int64_t quick_us, const char *dims_of_slow, const char *core_wait_pct) {
   struct scene s = begin_of(MANY);
   for (int r = 0; r < 2; r++) {
+    const int64_t us = r ? 8000 : quick_us;
     if (r) {
       mini_rank(s.m, 1);
       s.thread = mini_thread(s.m, 2, 20);
@@ -177,15 +178,21 @@ static void expect_straggler(const char *core_wait_pct, size_t count_wanted) {
     for (int i = 0; i < MANY; i++) {
       if (r) mark_step(&s, i);
       s.at = i * STEP;
-      call(&s, "aten::conv2d", 0, r ? 8000 : 6000, "train.py(9): fit");
-      mini_slice(s.m, s.thread, "user_annotation", "gloo:all_reduce", s.at + (r ? 8000 : 6000) * US,
-                 (r ? 2000 : 4000) * US);
+      call(&s, "aten::conv2d", 0, us, "train.py(9): fit");
+      if (dims_of_slow) mini_arg_raw(s.m, "Input Dims", r ? dims_of_slow : "[[300,3]]");
+      mini_slice(s.m, s.thread, "user_annotation", "gloo:all_reduce", s.at + us * US, STEP - us * US);
     }
   }
   struct tg__columns *const trace = mini_finish(s.m);
   if (core_wait_pct) assert_true(tg__trace_add_meta(trace, "core_wait_pct", core_wait_pct));
   struct tg_table *t = mini_ask(trace, "findings", NULL);
   mini_free(s.m);
+  return t;
+}
+
+/* 20 % of a step: slower cores may be all of that. */
+static void expect_straggler(const char *core_wait_pct, size_t count_wanted) {
+  struct tg_table *t = two_ranks(6000, NULL, core_wait_pct);
   assert_int_equal(count(t, "rank-straggler"), count_wanted);
   assert_int_equal(has_note(t, "not judged: rank-straggler (other programs"), !count_wanted);
   tg__table_free(t);
@@ -196,28 +203,11 @@ static void test_a_rank_on_slower_cores(void **state) {
   expect_straggler("40", 0);
 }
 
-/* Rank 1 works 8 of each 10 ms and rank 0 4, in the same operator: 40 % of a step, which cores alone explain where the
- * shapes are the same. The advice is then about what the rank runs on. */
+/* 40 % of a step, which cores alone explain where the shapes are the same. The advice is then about what the rank runs
+ * on. */
 static void expect_shapes_to_tell(const char *core_wait_pct, const char *dims_of_slow, size_t count_wanted,
                                   bool is_about_machine) {
-  struct scene s = begin_of(MANY);
-  for (int r = 0; r < 2; r++) {
-    if (r) {
-      mini_rank(s.m, 1);
-      s.thread = mini_thread(s.m, 2, 20);
-    }
-    for (int i = 0; i < MANY; i++) {
-      if (r) mark_step(&s, i);
-      mini_slice(s.m, s.thread, "cpu_op", "aten::conv2d", i * STEP, (r ? 8000 : 4000) * US);
-      mini_arg_raw(s.m, "Input Dims", r ? dims_of_slow : "[[300,3]]");
-      mini_slice(s.m, s.thread, "user_annotation", "gloo:all_reduce", i * STEP + (r ? 8000 : 4000) * US,
-                 (r ? 2000 : 6000) * US);
-    }
-  }
-  struct tg__columns *const trace = mini_finish(s.m);
-  if (core_wait_pct) assert_true(tg__trace_add_meta(trace, "core_wait_pct", core_wait_pct));
-  struct tg_table *t = mini_ask(trace, "findings", NULL);
-  mini_free(s.m);
+  struct tg_table *t = two_ranks(4000, dims_of_slow, core_wait_pct);
   assert_int_equal(count(t, "rank-straggler"), count_wanted);
   if (count_wanted)
     assert_int_equal(strstr(mini_cell(t, 0, "advice"), "look at what it runs on") != NULL, is_about_machine);

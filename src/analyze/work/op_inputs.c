@@ -127,6 +127,17 @@ int64_t tg__matrix_product(const struct tg__shape *a, const struct tg__shape *b,
   return tg__narrow((__int128)2 * (left / shared / batch) * right);
 }
 
+int64_t tg__list_elements(struct tg__str dims, unsigned index) {
+  struct tg__tensor_list list;
+  struct tg__shape shape;
+  int64_t sum = 0;
+  for (tg__list_begin(&list, dims, index); tg__list_next(&list, &shape);) {
+    const int64_t elements = tg__shape_elements(&shape);
+    if (elements > 0 && sum < INT64_MAX / 8 - elements) sum += elements;
+  }
+  return sum;
+}
+
 int64_t tg__conv_positions(int64_t size, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation) {
   const __int128 reach = (__int128)size + (__int128)2 * pad - (__int128)dilation * (kernel - 1) - 1;
   return reach < 0 ? 0 : tg__narrow(reach / stride + 1);

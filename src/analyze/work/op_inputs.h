@@ -19,6 +19,7 @@ struct tg__tensor_list {
 };
 void tg__list_begin(struct tg__tensor_list *l, struct tg__str dims, unsigned index);
 bool tg__list_next(struct tg__tensor_list *l, struct tg__shape *out);
+int64_t tg__list_elements(struct tg__str dims, unsigned index); /* of all its tensors; an eighth of what fits at most */
 /* -1 when it does not fit or a dimension is negative; 1 for rank 0. */
 int64_t tg__shape_elements(const struct tg__shape *s);
 
