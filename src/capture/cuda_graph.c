@@ -55,7 +55,8 @@ void tg__cuda_graph_called(uint32_t function, const void *data) {
     if (!put_number(&entry, TG_LAUNCH_CLONED_FROM, tg__at_pointer(graph + AT_ORIGINAL_NODE))) return;
   } else {
     const struct tg__open *const op = open_operator(t);
-    stack = op && op->stack ? op->stack : tg__stack_now()(t);
+    const bool is_thread = op && op->scope == TG_RAW_BACKWARD && !(op->stack & TG_RAW_CONTEXT_ENTRY);
+    stack = op && op->stack && !is_thread ? op->stack : tg__stack_now()(t);
     if (op) tg__cuda_put_field(&entry, TG_LAUNCH_OPERATOR, op->name);
     if (!op && !stack) return;
   }

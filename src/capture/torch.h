@@ -2,7 +2,8 @@
  * capture/torch_*.c, memory_hook.c, python_torch.c and python_types.c.
  *
  * torch_symbols.c finds the exported functions, torch_calibrate.c the layouts, torch_selftest.c proves both end to end,
- * torch_hook.c records, torch_inputs.c reads the inputs of an operation, torch_lock.c takes torch's own lock. */
+ * torch_hook.c records, torch_inputs.c reads the inputs of an operation, torch_script.c the modules of TorchScript,
+ * torch_lock.c takes torch's own lock. */
 #ifndef TG_CAPTURE_TORCH_H
 #define TG_CAPTURE_TORCH_H
 
@@ -20,6 +21,10 @@ struct tg__torch_callback {
   uint8_t rest[27];
 };
 
+struct tg__torch_texts { /* std::vector<std::string>, by value */
+  uint8_t *first, *end, *room;
+};
+
 extern struct tg__torch_symbols {
   uint64_t (*add_callback)(struct tg__torch_callback callback);
   void (*remove_callback)(uint64_t handle);
@@ -29,7 +34,9 @@ extern struct tg__torch_symbols {
   uint64_t (*thread_id)(void);
   uint64_t (*sequence_peek)(void);
   size_t (*num_inputs)(const void *rf);
-  const void *undefined_tensor;   /* the object that stands for no tensor */
+  struct tg__torch_texts (*module_hierarchy)(void); /* NULL: before torch 2.6, which has strings of another layout */
+  void (*delete)(void *block);                      /* frees memory of C++ */
+  const void *undefined_tensor;                     /* the object that stands for no tensor */
   const void *strided_classes[5]; /* what objects of the classes with strides begin with, c10::TensorImpl first; 0 = not
                                      there */
 } tg__torch_symbols;
@@ -143,6 +150,13 @@ void tg__torch_forget_inputs(struct tg__thread *t); /* of the trial's thread */
 
 /* Says whether SHAPES can be had; joins with Python, without which nothing is understood of torch. */
 extern const struct tg__source tg__source_torch_inputs; /* torch_hook.c */
+
+/* ---- TorchScript (torch_script.c) ------------------------------------------------------------ */
+
+/* Modules of TorchScript around what the calling thread is doing, outermost first, each with a dot behind it, as
+ * torch writes them: TOP(Net)::forward.linear(Linear)::forward. Bytes written; 0 = runs no TorchScript. Functions
+ * that do not fit `room` are left out. */
+size_t tg__torch_script_modules(char *text, size_t room);
 
 /* ---- torch's lock (torch_lock.c) ------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* torch_hook: one record per operation, autograd node and annotation of torch, on every thread. torch calls a pair
  * of functions around each; which pair is chosen at the start, so that nothing is asked where it costs. The kind of
- * record is known from which of three registrations the call comes.
+ * record is known from which of four registrations the call comes.
  *
  * C++ returns the start's result through a hidden slot: on x86-64 that is a first argument, on aarch64 the register x8.
  */
@@ -165,14 +165,30 @@ TG_INLINE uint32_t forward_entry(struct tg__thread *t, struct names *n, uint32_t
   if (TG_LIKELY(n && n->forward_id && n->forward_thread == thread && n->forward_stack == stack)) return n->forward_id;
   char digits[16];
   const int len = snprintf(digits, sizeof digits, "%u", thread);
-  const uint32_t id = tg__intern(t, TG_RAW_D_FORWARD, stack, digits, (size_t)len);
-  const uint32_t field = id ? id | TG_RAW_FORWARD_ENTRY : thread & ~TG_RAW_FORWARD_ENTRY;
+  const uint32_t id = tg__intern(t, TG_RAW_D_CONTEXT, stack, digits, (size_t)len);
+  const uint32_t field = id ? id | TG_RAW_CONTEXT_ENTRY : thread & ~TG_RAW_CONTEXT_ENTRY;
   if (n && id) {
     n->forward_thread = thread;
     n->forward_stack = stack;
     n->forward_id = field;
   }
   return field;
+}
+
+/* A record of the framework just below the top of the stack says that TorchScript runs on this thread. */
+TG_INLINE bool is_in_script(const struct tg__thread *t) {
+  const struct tg__open *const below = t->depth > 1 ? &t->open[t->depth - 2] : NULL;
+  if (!below || (below->scope != TG_RAW_OP && below->scope != TG_RAW_USER))
+    return below && below->scope == TG_RAW_SCRIPT;
+  return below->stack & TG_RAW_CONTEXT_ENTRY;
+}
+
+/* TorchScript's modules and the Python stack around an operator as one number. */
+__attribute__((noinline)) static uint32_t script_entry(struct tg__thread *t, uint32_t stack) {
+  char text[TEXT_MAX];
+  const size_t len = tg__torch_script_modules(text, sizeof text);
+  const uint32_t id = len ? tg__intern(t, TG_RAW_D_CONTEXT, stack, text, len) : 0;
+  return id ? id | TG_RAW_CONTEXT_ENTRY : stack;
 }
 
 /* The autograd engine puts a record of its own around each node; it lacks the sequence number of that node. */
@@ -183,6 +199,8 @@ TG_INLINE void mark_engine_record(struct tg__thread *t, const struct tg__open *n
   engine->seq = node->seq;
   engine->stack = node->stack;
 }
+
+static bool script_modules; /* TorchScript's modules are recorded; set before torch calls us */
 
 TG_INLINE void begin(const uint8_t *rf, const uint8_t scope, const int how) {
   if ((how & TRIAL) && tg__torch_self() != tg__torch_trial.owner) return;
@@ -205,7 +223,10 @@ TG_INLINE void begin(const uint8_t *rf, const uint8_t scope, const int how) {
   }
   if (how & STACK) {
     const uint32_t stack = tg__stack_now()(t);
-    o->stack = scope == TG_RAW_BACKWARD ? forward_entry(t, n, o->stack, stack) : stack;
+    if (scope == TG_RAW_BACKWARD)
+      o->stack = forward_entry(t, n, o->stack, stack);
+    else
+      o->stack = script_modules && (scope == TG_RAW_SCRIPT || is_in_script(t)) ? script_entry(t, stack) : stack;
   }
   if (!(how & (TRIAL | BARE)) && scope == TG_RAW_BACKWARD) mark_engine_record(t, o);
   o->start_ticks = tg__ticks();
@@ -236,7 +257,7 @@ __attribute__((noinline)) static void end_out_of_order(struct tg__thread *t, con
   if (i == 0 && take_from_others(t, rf, &o)) {
     o.name = intern_op(t, rf);
     o.shape = 0;
-    if (o.scope != TG_RAW_BACKWARD || o.stack & TG_RAW_FORWARD_ENTRY) o.stack = 0;
+    if (o.scope != TG_RAW_BACKWARD || o.stack & TG_RAW_CONTEXT_ENTRY) o.stack = 0;
     tg__record_put(t, &o, now, TG_RAW_F_ASYNC);
     return;
   }
@@ -296,19 +317,22 @@ static void end_watch(const void *rf, void *context) {}
 
 KIND(op, TG_RAW_OP)
 KIND(backward, TG_RAW_BACKWARD)
+KIND(script, TG_RAW_SCRIPT)
 KIND(user, TG_RAW_USER)
 START_WITH(tg__watch, tg__torch_observe(rf))
 
 /* ---- registration ---------------------------------------------------------------------------- */
 
-enum { KINDS = 3, VARIANTS = 8 };
-/* The numbers of the format are torch's own; the self-test sees whether they still are. */
-static const uint8_t kind_scope[KINDS] = {TG_RAW_OP, TG_RAW_BACKWARD, TG_RAW_USER};
+enum { KINDS = 4, VARIANTS = 8 };
+/* The numbers of the format are torch's own; the self-test sees whether those of operators, nodes and annotations
+ * still are. */
+static const uint8_t kind_scope[KINDS] = {TG_RAW_OP, TG_RAW_BACKWARD, TG_RAW_SCRIPT, TG_RAW_USER};
 typedef void *start_fn(void **context, const void *rf);
 #define VARIANTS_OF(name)                                                                                              \
   {tg__##name,        tg__##name##_shapes,     tg__##name##_stack, tg__##name##_shapes_stack,                          \
    tg__##name##_bare, tg__##name##_bare_stack, tg__##name##_trial, tg__##name##_trial_shapes}
-static start_fn *const starts[KINDS][VARIANTS] = {VARIANTS_OF(op), VARIANTS_OF(backward), VARIANTS_OF(user)};
+static start_fn *const starts[KINDS][VARIANTS] = {VARIANTS_OF(op), VARIANTS_OF(backward), VARIANTS_OF(script),
+                                                  VARIANTS_OF(user)};
 
 static uint64_t handles[KINDS], trial_handles[KINDS], watch_handle[KINDS];
 
@@ -338,7 +362,9 @@ static bool add_callbacks(size_t variant, void (*ended)(const void *, void *), b
     c.scopes[kind_scope[k]] = true;
     handle[k] = add_callback(c);
   }
-  return handle[0] && handle[1] && handle[2];
+  for (size_t k = 0; k < KINDS; k++)
+    if (!handle[k]) return false;
+  return true;
 }
 
 /* torch says so on its log when a callback is not there any more because somebody removed all: ask first. */
@@ -381,6 +407,7 @@ static enum tg_err torch_start(uint32_t features, struct tg_error *e) {
   remove_callbacks(handles);
   chosen.variant = bare ? 4u + stack : (size_t)shapes + 2 * stack;
   chosen.inputs = shapes && !bare;
+  script_modules = features & TG_RECORD_MODULES && tg__torch_symbols.module_hierarchy;
   if (add_callbacks(chosen.variant, end, chosen.inputs, handles)) return TG_OK;
   torch_stop();
   return tg__fail(e, TG_UNSUPPORTED, -1, "operators: torch did not take the callback");
@@ -391,7 +418,11 @@ static void torch_tick(void) {
   if (handles[0] && !any_callbacks()) add_callbacks(chosen.variant, end, chosen.inputs, handles);
 }
 
-static bool torch_is_off(void) { return !(handles[0] | handles[1] | handles[2]); }
+static bool torch_is_off(void) {
+  for (size_t k = 0; k < KINDS; k++)
+    if (handles[k]) return false;
+  return true;
+}
 
 const struct tg__source tg__source_torch = {
     .name = "torch",

@@ -39,6 +39,14 @@ static const char *find_functions(void *cpu, struct tg__torch_symbols *s) {
   return NULL;
 }
 
+/* The operator may be the program's own, and is torch's otherwise. */
+static void find_script(void *cpu, struct tg__torch_symbols *s) {
+  const char *const deletes = "_ZdlPv";
+  const bool both = (find_symbol(RTLD_DEFAULT, deletes, &s->delete) || find_symbol(cpu, deletes, &s->delete)) &&
+                    find_symbol(cpu, "_ZN5torch3jit22currentModuleHierarchyB5cxx11Ev", &s->module_hierarchy);
+  if (!both) s->module_hierarchy = NULL;
+}
+
 static const char *find_classes(void *cpu, void *c10, struct tg__torch_symbols *s) {
   s->undefined_tensor = dlsym(c10, "_ZN3c1019UndefinedTensorImpl10_singletonE");
   s->strided_classes[0] = find_class(c10, "_ZTVN3c1010TensorImplE");
@@ -63,6 +71,7 @@ enum tg_err tg__torch_find_symbols(struct tg_error *e) {
   }
   missing = find_functions(cpu, &found);
   if (!missing) missing = find_classes(cpu, c10, &found);
+  find_script(cpu, &found);
   if (missing)
     err = tg__fail(e, TG_UNSUPPORTED, -1, "operators: this torch does not export %s", missing);
   else

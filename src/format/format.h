@@ -195,8 +195,8 @@ enum tg__label_field {
 enum tg__label_payload { TG_PAYLOAD_NONE, TG_PAYLOAD_UNSIGNED, TG_PAYLOAD_SIGNED, TG_PAYLOAD_REAL };
 enum { TG_LABEL_FIELD_BYTES = 9, TG_LABEL_FIRST_TEXT = 128 };
 
-#define TG_RAW_FORWARD_ENTRY                                                                                           \
-  (UINT32_C(1) << 31) /* in the stack of a BACKWARD record: the rest is an id in the FORWARD dictionary */
+#define TG_RAW_CONTEXT_ENTRY                                                                                           \
+  (UINT32_C(1) << 31) /* in the stack of a record of the framework: the rest is an id in the CONTEXT dictionary */
 
 /* Head of a record chunk's payload; then `capacity` records. Sealing stores the checksum first and `sealed` last. */
 struct tg__raw_head {

@@ -225,7 +225,7 @@ static void release(struct tg__raw *w, struct jobs *jobs) {
   tg__free(w->shapes);
   tg__free(w->frames);
   tg__free(w->modules);
-  tg__free(w->forwards);
+  tg__free(w->contexts);
   tg__free(w->layouts);
   tg__free(w->launches);
   tg__free(w->labels);

@@ -67,8 +67,10 @@ struct tg__raw_frame {
   uint32_t module_path;    /* of the innermost of those modules; known when `modules` is */
   uint32_t called_at;      /* text file:line, TG_NONE until asked for */
 };
-struct tg__raw_forward {
-  uint32_t thread, stack; /* number of the thread as the framework counts; id in the STACK dictionary, 0 = none */
+struct tg__raw_context { /* of an operator */
+  uint32_t stack;        /* id in the STACK dictionary, 0 = none */
+  uint32_t thread;       /* forward thread of an autograd node, as the framework counts; 0 = none */
+  uint32_t modules;      /* text of TorchScript's modules; TG_NONE = none */
 };
 struct tg__raw_module {
   uint32_t name, path; /* nn.Module: Linear_0; path TG__K_EMPTY when not known */
@@ -138,7 +140,7 @@ struct tg__raw {
   struct tg__raw_shape *shapes;
   struct tg__raw_frame *frames;
   struct tg__raw_module *modules;
-  struct tg__raw_forward *forwards;
+  struct tg__raw_context *contexts;
   struct tg__raw_layout *layouts;
   struct tg__raw_launch *launches;
   struct tg__raw_device *devices;
@@ -146,8 +148,8 @@ struct tg__raw {
   struct tg__map node_of; /* number → the newest of that number */
   struct tg__raw_label *labels;
   size_t launch_count, launch_cap, device_count, device_cap, node_count, node_cap, label_count, label_cap;
-  size_t name_count, name_cap, shape_count, shape_cap, frame_count, frame_cap, module_count, module_cap, forward_count,
-      forward_cap, layout_count, layout_cap;
+  size_t name_count, name_cap, shape_count, shape_cap, frame_count, frame_cap, module_count, module_cap, context_count,
+      context_cap, layout_count, layout_cap;
   struct tg__map layout_index; /* hash of fields → layout, chained */
   unsigned threads;
   int64_t base_ns, start_ns; /* taken off all times; when recording began, after that. TG_NULL_INT = not known */
@@ -180,6 +182,9 @@ static inline uint32_t tg__raw_find(const struct tg__raw_ids *s, unsigned kind, 
   return own != TG_NONE || !s->all ? own : tg__raw_table_get(&s->all->tables[kind], id);
 }
 
+/* What the stack field of a framework's record stands for, but for a BACKWARD record's that is a thread. An entry that
+ * is missing stands for a stack that is missing. */
+struct tg__raw_context tg__raw_context_of(const struct tg__raw *w, const struct tg__raw_ids *s, uint32_t field);
 /* Of a stack given by its id. All take the lock the first time. */
 uint32_t tg__raw_full_stack(struct tg__raw *w, const struct tg__raw_ids *s,
                             uint32_t stack); /* text, TG_NONE = unknown */

@@ -190,18 +190,22 @@ static uint32_t take_module(struct tg__raw *w, const struct tg__raw_entry *entry
   return (uint32_t)w->module_count++;
 }
 
-static uint32_t take_forward(struct tg__raw *w, const struct tg__raw_entry *entry, bool *bad) {
-  struct tg__raw_forward forward = {.stack = entry->parent};
-  *bad = entry->text.len == 0 || entry->text.len > 9;
-  for (uint32_t i = 0; i < entry->text.len && !*bad; i++) {
-    const unsigned digit = (unsigned char)entry->text.ptr[i] - '0';
+/* Digits are a forward thread; TorchScript's modules begin with "TOP". */
+static uint32_t take_context(struct tg__raw *w, const struct tg__raw_entry *entry, bool *bad) {
+  struct tg__raw_context context = {.stack = entry->parent, .modules = TG_NONE};
+  const struct tg__str text = entry->text;
+  const bool is_thread = text.len && text.ptr[0] >= '0' && text.ptr[0] <= '9';
+  *bad = text.len == 0 || (is_thread && text.len > 9);
+  for (uint32_t i = 0; is_thread && i < text.len && !*bad; i++) {
+    const unsigned digit = (unsigned char)text.ptr[i] - '0';
     *bad = digit > 9;
-    forward.thread = forward.thread * 10 + digit;
+    context.thread = context.thread * 10 + digit;
   }
-  if (*bad || !tg__grow((void **)&w->forwards, &w->forward_cap, w->forward_count + 1, sizeof *w->forwards))
+  if (*bad || !tg__grow((void **)&w->contexts, &w->context_cap, w->context_count + 1, sizeof *w->contexts))
     return TG_NONE;
-  w->forwards[w->forward_count] = forward;
-  return (uint32_t)w->forward_count++;
+  if (!is_thread) context.modules = tg__raw_intern(w, text.ptr, text.len);
+  w->contexts[w->context_count] = context;
+  return (uint32_t)w->context_count++;
 }
 
 /* The number of an entry in its list; TG_NONE: not taken (out of memory, or, *bad, not readable). */
@@ -215,8 +219,8 @@ static uint32_t take_entry(struct tg__raw *w, const struct tg__raw_file *f, cons
     return take_frame(w, entry);
   case TG_RAW_D_MODULE:
     return take_module(w, entry);
-  case TG_RAW_D_FORWARD:
-    return take_forward(w, entry, bad);
+  case TG_RAW_D_CONTEXT:
+    return take_context(w, entry, bad);
   case TG_RAW_D_LAUNCH:
     return tg__raw_take_launch(w, f, entry->text, bad);
   case TG_RAW_D_DEVICE:
@@ -328,6 +332,12 @@ static uint32_t publish(struct tg__raw *w, uint32_t *slot, struct tg__out *text,
   __atomic_store_n(slot, id, __ATOMIC_RELEASE);
   tg__out_free(text);
   return id;
+}
+
+struct tg__raw_context tg__raw_context_of(const struct tg__raw *w, const struct tg__raw_ids *s, uint32_t field) {
+  const bool is_entry = field & TG_RAW_CONTEXT_ENTRY;
+  const uint32_t at = is_entry ? tg__raw_find(s, TG_RAW_D_CONTEXT, field & ~TG_RAW_CONTEXT_ENTRY) : TG_NONE;
+  return at == TG_NONE ? (struct tg__raw_context){.stack = field, .modules = TG_NONE} : w->contexts[at];
 }
 
 uint32_t tg__raw_full_stack(struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack) {

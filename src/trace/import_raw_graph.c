@@ -46,8 +46,10 @@ struct tg__raw_captured tg__raw_captured_by(struct tg__raw *w, const struct tg__
   const struct tg__raw_ids ids = tg__raw_ids_of(f, node->part);
   const uint32_t name = node->name ? tg__raw_find(&ids, TG_RAW_D_NAME, node->name) : TG_NONE;
   if (name != TG_NONE) c.op = w->names[name].text;
-  if (!node->stack) return c;
-  c.stack = tg__raw_full_stack(w, &ids, node->stack);
-  c.module = tg__raw_modules_text(w, &ids, node->stack);
+  const struct tg__raw_context around = tg__raw_context_of(w, &ids, node->stack);
+  c.module = around.modules;
+  if (!around.stack) return c;
+  c.stack = tg__raw_full_stack(w, &ids, around.stack);
+  if (c.module == TG_NONE) c.module = tg__raw_modules_text(w, &ids, around.stack);
   return c;
 }

@@ -34,7 +34,8 @@ void tg__raw_gather_runs(struct tg__raw_job *out, const struct tg__raw_chunk *ch
     tg__raw_next(chunk, &at, &r, &dur, &torn);
     if (dur > UINT64_MAX - r.start_ticks) continue;
     if (r.scope == TG_RAW_OP && r.stack) inside_from = r.start_ticks;
-    const uint32_t module = r.stack ? tg__raw_module_frame(out->raw, &scope, r.stack) : 0;
+    const uint32_t stack = tg__raw_context_of(out->raw, &scope, r.stack).stack,
+                   module = stack ? tg__raw_module_frame(out->raw, &scope, stack) : 0;
     if (!add_run(out, module, &r, dur)) out->no_memory = true;
   }
 }

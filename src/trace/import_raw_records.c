@@ -222,42 +222,35 @@ static void set_caller(struct job *j, uint32_t stack, struct packing *v) {
   if (v->caller != TG_NONE) v->set |= HAS_CALLER;
 }
 
-/* What the stack field of an autograd node says. */
-static void split_forward(const struct job *j, uint32_t field, uint32_t *thread, uint32_t *stack) {
-  *thread = field;
-  *stack = 0;
-  if (!(field & TG_RAW_FORWARD_ENTRY)) return;
-  const uint32_t at = tg__raw_find(&j->scope, TG_RAW_D_FORWARD, field & ~TG_RAW_FORWARD_ENTRY);
-  if (at == TG_NONE) {
-    *thread = 0;
-    return;
-  }
-  *thread = j->raw->forwards[at].thread;
-  *stack = j->raw->forwards[at].stack;
+/* Modules of Python stand back where TorchScript says its own. */
+static void describe_stack(struct job *j, uint32_t stack, struct packing *v, int64_t offset) {
+  v->stack = tg__raw_full_stack(j->raw, &j->scope, stack);
+  if (v->stack == TG_NONE) tg__count_loss(&j->out->losses, TG__LOSS_bent_no_details, offset);
+  const uint32_t modules = tg__raw_modules_text(j->raw, &j->scope, stack);
+  v->module_path = modules == TG_NONE ? TG__K_EMPTY : tg__raw_module_path(j->raw, &j->scope, stack);
+  if (v->stack != TG_NONE) v->set |= HAS_STACK;
+  if (v->stack != TG_NONE && j->scope.has_calls) set_caller(j, stack, v); /* else the stack itself says the line */
+  if (v->modules == TG_NONE) v->modules = modules;
+  if (v->module_path != TG__K_EMPTY) v->set |= HAS_MODULE_PATH;
 }
 
 /* Kineto writes both numbers when there is a sequence number; the forward thread is 0 but for autograd nodes. */
 static void describe_op(struct job *j, const struct tg__raw_record *r, struct packing *v, int64_t offset) {
-  uint32_t stack = r->stack, forward_thread = 0;
-  if (r->scope == TG_RAW_BACKWARD) split_forward(j, r->stack, &forward_thread, &stack);
+  struct tg__raw_context around = tg__raw_context_of(j->raw, &j->scope, r->stack);
+  if (r->scope == TG_RAW_BACKWARD && !(r->stack & TG_RAW_CONTEXT_ENTRY))
+    around = (struct tg__raw_context){.thread = r->stack, .modules = TG_NONE};
+  const uint32_t stack = around.stack;
   if (r->seq) {
     v->set |= HAS_SEQUENCE;
     v->seq = (int64_t)r->seq - 1;
-    v->forward = forward_thread;
+    v->forward = around.thread;
   }
   const uint32_t shape = r->shape ? tg__raw_find(&j->scope, TG_RAW_D_SHAPE, r->shape) : TG_NONE;
   if (shape != TG_NONE) v->shape = &j->raw->shapes[shape];
   if (r->shape && shape == TG_NONE) tg__count_loss(&j->out->losses, TG__LOSS_bent_no_details, offset);
-  if (!stack) return;
-  v->stack = tg__raw_full_stack(j->raw, &j->scope, stack);
-  if (v->stack == TG_NONE) tg__count_loss(&j->out->losses, TG__LOSS_bent_no_details, offset);
-  v->modules = tg__raw_modules_text(j->raw, &j->scope, stack);
-  if (v->stack != TG_NONE) v->set |= HAS_STACK;
-  if (v->stack != TG_NONE && j->scope.has_calls) set_caller(j, stack, v); /* else the stack itself says the line */
-  if (v->modules == TG_NONE) return;
-  v->set |= HAS_MODULES;
-  v->module_path = tg__raw_module_path(j->raw, &j->scope, stack);
-  if (v->module_path != TG__K_EMPTY) v->set |= HAS_MODULE_PATH;
+  v->modules = around.modules;
+  if (stack) describe_stack(j, stack, v, offset);
+  if (v->modules != TG_NONE) v->set |= HAS_MODULES;
 }
 
 /* The call of a module, by the module its STACK entry has; TG_NONE when it has none. */

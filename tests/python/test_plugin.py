@@ -293,6 +293,24 @@ def test_modules_of_hierarchy_texts(engine, tmp_path):
     ]
 
 
+def test_script_modules_lie_inside_what_python_called(engine, tmp_path):
+    inner = "TOP(Net)::forward.conv1(Conv2d)::forward."
+    events = [
+        op("nn.Module: Script_0", 0, 100, cat="python_function", **{"Python module id": 0}),
+        op("forward", 5, 90, **{"Module Hierarchy": "TOP(Net)::forward."}),
+        op("aten::conv2d", 10, 50, **{"Module Hierarchy": inner}),
+        op("aten::convolution", 15, 40, **{"Module Hierarchy": inner}),
+        op("aten::relu", 65, 20, **{"Module Hierarchy": "TOP(Net)::forward."}),
+    ]
+    rows = engine.ask(write(tmp_path / "t.json", events), "modules")
+    assert [(r["name"], r["depth"], r["cpu_ns"], r["self_cpu_ns"]) for r in rows] == [
+        ("Script_0", 0, 100_000, 10_000),
+        ("TOP(Net)::forward", 1, 90_000, 40_000),
+        ("conv1(Conv2d)::forward", 2, 50_000, 50_000),
+        ("(outside of modules)", None, 0, 0),
+    ]
+
+
 def test_module_and_operator_of_one_extent(engine, tmp_path):
     """Where frames are derived, a call begins and ends with its operators, and stands behind them in the file."""
     events = [

@@ -274,7 +274,7 @@ def script():
         f(torch.ones(4), torch.ones(4))
 
 
-PROGRAMS = [layouts, types, numbers, lists, strides, undefined, functorch, exceptions, annotations]
+PROGRAMS = [layouts, types, numbers, lists, strides, undefined, functorch, exceptions, annotations, script]
 
 
 def told(e):
@@ -310,14 +310,57 @@ def ends_with(whole, end):
     return whole[len(whole) - len(end) :] == end
 
 
-def test_torchscript(tmp_path):
-    """The profiler marks the calls of a scripted function too; the operators in it are the same."""
-    script()
-    theirs = collections.Counter(
-        e["name"] for e in ops(under_torch(tmp_path, script)) if e["name"].startswith("aten::")
-    )
-    _, events, _ = recorded(tmp_path, script)
-    assert collections.Counter(e["name"] for e in ops(events) if e["name"].startswith("aten::")) == theirs
+@pytest.mark.filterwarnings("ignore")
+def test_modules_of_torchscript(tmp_path):
+    """As torch has them; but torch forgets autograd nodes when it counts, and gives what follows one another's."""
+
+    class Inner(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(4, 4)
+
+        def forward(self, x):
+            return torch.relu(self.linear(x))
+
+    class Outer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = Inner(), Inner()
+
+        def forward(self, x):
+            return self.second(self.first(x)) + 1
+
+    class Holder(torch.nn.Module):
+        def __init__(self, scripted):
+            super().__init__()
+            self.scripted = scripted
+
+        def forward(self, x):
+            return torch.sin(self.scripted(x))
+
+    model, x = Holder(torch.jit.script(Outer())), torch.ones(2, 4)
+    for _ in range(4):
+        model(x).sum().backward()
+
+    def hierarchies(events, names=None):
+        in_order = sorted(ops(events), key=lambda e: (e["ts"], -e["dur"]))
+        return [(e["name"], e["args"].get("Module Hierarchy", "")) for e in in_order if not names or e["name"] in names]
+
+    theirs = hierarchies(under_torch(tmp_path, lambda: model(x), with_modules=True))
+    ours = hierarchies(recorded(tmp_path, lambda: model(x), features=OPS | record.MODULES)[1])
+    assert [name for name, _ in ours] == [name for name, _ in theirs] and len(ours) > 30
+    if torch._C._GLIBCXX_USE_CXX11_ABI:  # the strings that the recorder can read
+        inside = [(name, text) for name, text in ours if text.startswith("TOP(")]
+        assert (
+            inside == [(name, text) for name, text in theirs if text] and ("forward", "TOP(Outer)::forward.") in inside
+        )
+        assert dict(inside)["aten::addmm"].endswith("second(Inner)::forward.linear(Linear)::forward.")
+        _, events, _ = recorded(tmp_path, lambda: model(x).sum().backward(), features=OPS | record.MODULES)
+        of_nodes = [e for e in ops(events) if e["name"].startswith("autograd::engine")]
+        assert of_nodes and not any("Module Hierarchy" in e["args"] for e in of_nodes)
+        backward = dict(hierarchies(events, ("<backward op>", "aten::mm")))
+        assert backward == {"<backward op>": "TOP()::<backward op>.", "aten::mm": "TOP()::<backward op>."}
+    assert dict(ours)["aten::sin"] == "Holder_0"
 
 
 def test_sequence_numbers_and_forward_threads(tmp_path):

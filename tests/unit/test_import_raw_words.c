@@ -298,6 +298,45 @@ static void test_frames(void **state) {
   tg__trace_free(t);
 }
 
+/* What TorchScript says of an operator goes before the modules of Python; stack, path and caller stay. */
+static void test_contexts(void **state) {
+  static const struct tg__raw_entry contexts[] = {
+      {1, 3, TG_STR("TOP(Net)::forward.fc(Linear)::forward.")}, {2, 1, TG_STR("12")}, {3, 0, TG_STR("TOP()::f.")}};
+  const struct tg__raw_record r[] = {
+      {.start_ticks = 300, .dur_ticks = 10, .name = 1, .stack = TG_RAW_CONTEXT_ENTRY | 1, .flags = VALID},
+      {.start_ticks = 400,
+       .dur_ticks = 10,
+       .name = 2,
+       .seq = 8,
+       .stack = TG_RAW_CONTEXT_ENTRY | 2,
+       .scope = TG_RAW_BACKWARD,
+       .flags = VALID},
+      {.start_ticks = 500,
+       .dur_ticks = 10,
+       .name = 6,
+       .stack = TG_RAW_CONTEXT_ENTRY | 3,
+       .scope = TG_RAW_SCRIPT,
+       .flags = VALID},
+      {.start_ticks = 600, .dur_ticks = 10, .name = 3, .stack = TG_RAW_CONTEXT_ENTRY | 4, .flags = VALID},
+  };
+  begin_program(TG_RECORD_STACKS | TG_RECORD_MODULES);
+  raw_dictionary(&file, 0, TG_RAW_D_CONTEXT, contexts, 3);
+  raw_records(&file, 0, 4, r, 4, true);
+  struct tg__columns *const t = open_file();
+  const uint32_t mm = t->slices.args[find(t, "aten::mm")], node = t->slices.args[find(t, "aten::relu")],
+                 script = t->slices.args[find(t, "here")];
+  assert_arg(t, mm, "Module Hierarchy", "\"TOP(Net)::forward.fc(Linear)::forward.\"");
+  assert_arg(t, mm, "Module path", "\"model.fc\"");
+  assert_arg(t, mm, "Call stack", "\"nn.Module: Linear_3;nn.Module: Net_0;train.py(10): main\"");
+  assert_arg(t, node, "Fwd thread id", "12");
+  assert_arg(t, node, "Module Hierarchy", NULL);
+  assert_arg(t, node, "Call stack", "\"train.py(10): main\"");
+  assert_arg(t, script, "Module Hierarchy", "\"TOP()::f.\"");
+  assert_arg(t, script, "Call stack", NULL);
+  assert_int_equal(t->ranks[0].loss[TG__LOSS_bent_no_details], 1); /* an entry that is missing */
+  tg__trace_free(t);
+}
+
 /* Numbers that no dictionary has: the operator is there without them, and they are counted. */
 static void test_details_that_are_missing(void **state) {
   const struct tg__raw_record r[] = {
@@ -599,6 +638,7 @@ int main(void) {
       cmocka_unit_test(test_lists_of_scalars),
       cmocka_unit_test(test_keywords),
       cmocka_unit_test(test_frames),
+      cmocka_unit_test(test_contexts),
       cmocka_unit_test(test_details_that_are_missing),
       cmocka_unit_test(test_lines_of_stacks),
       cmocka_unit_test(test_modules_from_operators),

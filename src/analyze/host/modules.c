@@ -36,10 +36,9 @@ static uint32_t first_module(struct tg__str s, bool slashes, uint32_t *skip) {
   return s.len;
 }
 
-/* The place a text such as "Net_0 / Linear_1" names. */
-static uint32_t place_of_text(struct tg__modules *m, uint32_t rank, struct tg__str s) {
+/* The place a text such as "Net_0 / Linear_1" names inside `place`. */
+static uint32_t place_of_text(struct tg__modules *m, uint32_t place, uint32_t rank, struct tg__str s) {
   const bool slashes = tg__str_contains(s, " / ");
-  uint32_t place = 0;
   while (s.len) {
     uint32_t skip;
     const uint32_t n = first_module(s, slashes, &skip);
@@ -56,23 +55,34 @@ static uint32_t module_text_of(const struct tg__modules *m, uint32_t slice) {
   return text == TG__K_EMPTY ? TG_NONE : text;
 }
 
-/* 0 when the operator names none; TG_NONE on no memory. */
-static uint32_t place_of_op_text(struct tg__modules *m, uint32_t rank, uint32_t slice, struct tg__map *by_text) {
-  const uint32_t text = module_text_of(m, slice);
-  if (text == TG_NONE) return 0;
-  uint32_t *place = tg__map_slot(by_text, (uint64_t)rank << 32 | text, TG_NONE);
-  if (place && *place == TG_NONE) *place = place_of_text(m, rank, tg__name(m->t, text));
+/* A place alone says the rank, too. TG_NONE on no memory. */
+static uint32_t place_inside(struct tg__modules *m, uint32_t around, uint32_t rank, uint32_t text,
+                             struct tg__map *by_text) {
+  if (!around) around = tg__paths_step(&m->paths, 0, rank);
+  uint32_t *place = around == TG_NONE ? NULL : tg__map_slot(by_text, (uint64_t)around << 32 | text, TG_NONE);
+  if (place && *place == TG_NONE) *place = place_of_text(m, around, rank, tg__name(m->t, text));
   return place ? *place : TG_NONE;
+}
+
+/* The place of the nearest frame around a node, 0 = none. */
+static uint32_t frame_place(const struct tg__modules *m, uint32_t node) {
+  while (node != TG_NONE && !tg__modules_is_frame(m, m->tree->nodes[node].slice)) node = m->tree->nodes[node].parent;
+  return node == TG_NONE ? 0 : m->place[node];
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-/* Frames go before texts, which repeat what the frames say where both are there. */
+/* Frames go before texts, which repeat what the frames say where both are there. TorchScript's modules have no frames:
+ * they lie inside the frame of the module that Python called. */
 static uint32_t forward_place(struct tg__modules *m, uint32_t rank, uint32_t node, struct tg__map *by_text) {
   const struct tg__op_node *n = &m->tree->nodes[node];
   const uint32_t around = n->parent == TG_NONE ? 0 : m->place[n->parent];
   if (tg__modules_is_frame(m, n->slice)) return step_into_frame(m, around, rank, n->slice);
-  return around || !n->is_op ? around : place_of_op_text(m, rank, n->slice, by_text);
+  const uint32_t text = n->is_op ? module_text_of(m, n->slice) : TG_NONE;
+  if (text == TG_NONE) return around;
+  if (tg__str_has_prefix(tg__name(m->t, text), "TOP("))
+    return place_inside(m, frame_place(m, n->parent), rank, text, by_text);
+  return around ? around : place_inside(m, 0, rank, text, by_text);
 }
 
 static bool accumulates(const struct tg__modules *m, const struct tg__op_node *n) {
@@ -87,7 +97,7 @@ static bool is_autograd(const struct tg__modules *m, const struct tg__op_node *n
 
 /* Everything outside of autograd's nodes. Parents stand before their children. */
 static bool place_forward(struct tg__modules *m, struct tg__reach reach) {
-  struct tg__map by_text = {0}; /* (rank, string id) → place */
+  struct tg__map by_text = {0}; /* (place around, string id) → place */
   bool done = true;
   for (uint32_t k = reach.first_track; done && k < reach.end_track; k++) {
     for (uint32_t i = m->tree->first[k]; done && i < m->tree->first[k + 1]; i++) {
@@ -168,7 +178,7 @@ static bool place_captured(struct tg__modules *m, struct tg__reach reach) {
     uint32_t *const place = tg__map_slot(&m->captured_place, key, TG_NONE);
     if (!place) return false;
     if (*place == TG_NONE && (uint32_t)key != TG_NONE)
-      *place = place_of_text(m, (uint32_t)(key >> 32), tg__name(m->t, (uint32_t)key));
+      *place = place_of_text(m, 0, (uint32_t)(key >> 32), tg__name(m->t, (uint32_t)key));
   }
   return true;
 }
