@@ -7,7 +7,8 @@ profiler trace is.
     et.nodes[rows[0]["et_node"]].input_shapes
 
 Both files count the calls of record functions: "Record function id" (of older torch: "External id") here, rf_id there.
-Our recorder stores no ids: the calls of one thread are those of the thread that made the same calls in the same order.
+A recording without ids (of a torch that does not show them): the calls of one thread are those of the thread that made
+the same calls in the same order.
 The file comes from somebody else: it is parsed as JSON and nothing else, its size is bounded, and what is no node is
 left out and counted.
 """

@@ -82,6 +82,7 @@ struct tg__open {
   const void *key; /* what its end will name: the framework's object, or the address of a token */
   uint64_t start_ticks;
   uint32_t name, shape, stack, seq; /* as in the record */
+  uint64_t call; /* number torch has for this call, 0 = none; of torch's own records alone, else undefined */
   uint8_t scope;
 };
 
@@ -156,11 +157,13 @@ static inline void tg__record_publish(struct tg__raw_record *r, uint8_t flags) {
   atomic_store_explicit((_Atomic uint8_t *)&r->flags, (uint8_t)(flags | TG_RAW_F_VALID), memory_order_release);
 }
 /* Write the record of what was open and ended at end_ticks. Its depth is the number of entries below it now. */
-void tg__record_put_long(struct tg__thread *t, const struct tg__open *o, uint64_t end_ticks, uint8_t flags);
+/* Likewise with an extension, which has the whole duration and `call`. */
+void tg__record_put_long(struct tg__thread *t, const struct tg__open *o, uint64_t end_ticks, uint8_t flags,
+                         uint64_t call);
 static inline void tg__record_put(struct tg__thread *t, const struct tg__open *o, uint64_t end_ticks, uint8_t flags) {
   const uint64_t dur = end_ticks > o->start_ticks ? end_ticks - o->start_ticks : 0;
   if (TG_UNLIKELY(dur > UINT32_MAX)) {
-    tg__record_put_long(t, o, end_ticks, flags);
+    tg__record_put_long(t, o, end_ticks, flags, 0);
     return;
   }
   struct tg__raw_record *const r = tg__record_claim(t);

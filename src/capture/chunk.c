@@ -293,16 +293,19 @@ struct tg__raw_record *tg__chunk_next(struct tg__thread *t) {
   return NULL;
 }
 
-/* The whole duration goes into a record of its own behind this one, and is written first. */
-void tg__record_put_long(struct tg__thread *t, const struct tg__open *o, uint64_t end_ticks, uint8_t flags) {
-  const uint64_t dur = end_ticks - o->start_ticks;
+/* The extension is a record of its own behind this one, and is written first. */
+void tg__record_put_long(struct tg__thread *t, const struct tg__open *o, uint64_t end_ticks, uint8_t flags,
+                         uint64_t call) {
+  const uint64_t dur = end_ticks > o->start_ticks ? end_ticks - o->start_ticks : 0;
   if (t->end - t->next < 2 && !make_room_for_records(t, 2)) {
     if (is_of_now(t)) tg__count(t, TG_RAW_C_NO_ROOM, 1);
     return;
   }
   struct tg__raw_record *const r = t->next, *const extension = r + 1;
   t->next += 2;
-  *extension = (struct tg__raw_record){.start_ticks = dur, .scope = TG_RAW_EXTENSION};
+  t->last_ticks = end_ticks;
+  *extension = (struct tg__raw_record){
+      .start_ticks = dur, .stack = (uint32_t)(call >> 32), .seq = (uint32_t)call, .scope = TG_RAW_EXTENSION};
   tg__record_publish(extension, 0);
   *r = (struct tg__raw_record){.start_ticks = o->start_ticks,
                                .dur_ticks = (uint32_t)dur,

@@ -131,7 +131,10 @@ extern struct tg__torch_trial {
   uint64_t forward_thread[TG_TRIAL_ROUNDS]; /* what torch said that they are */
   int64_t forward_sequence[TG_TRIAL_ROUNDS], op_sequence[TG_TRIAL_ROUNDS];
   uint32_t forward_notes, op_notes;
+  uint64_t last_call;            /* number of the call that began last */
+  bool calls_rise, calls_follow; /* each is greater than the one before; some one is the next */
 } tg__torch_trial;
+void tg__torch_trial_call(uint64_t call); /* number of the call that begins */
 uint32_t tg__torch_trial_intern(enum tg__raw_dictionary kind, const void *bytes, size_t len);
 
 /* Who is calling: differs between threads that live at the same time. */

@@ -19,6 +19,7 @@ static struct candidates {
   uintptr_t owner;                      /* the thread that is observed: others continue to work */
   const uint8_t *schema_at[PLACES / 8]; /* pointers of the operation that was seen first */
   uint64_t forward_thread;
+  uint64_t calls[PLACES / 8]; /* what stood there at the observation before */
   uint32_t value_kinds[16];
   const uint8_t *tensor_type;
 } candidates;
@@ -66,6 +67,18 @@ static void check_words(const uint8_t *rf, int64_t sequence, uint64_t forward, u
   candidates.observations[TG_TORCH_sequence]++;
   candidates.observations[TG_TORCH_forward_thread]++;
   candidates.observations[TG_TORCH_name_kind]++;
+}
+
+/* The number of the call: small, and greater each time. */
+static void check_call(const uint8_t *rf) {
+  const uint64_t most = UINT64_C(1) << 40;
+  for (size_t i = 0; i < PLACES; i++) {
+    const bool aligned = i % 8 == 0 && i + 8 <= OBJECT_BYTES;
+    const uint64_t word = aligned ? tg__at64(rf + i) : 0;
+    exclude_unless(TG_TORCH_call, i, aligned && word > candidates.calls[i / 8] && word < most);
+    if (aligned) candidates.calls[i / 8] = word;
+  }
+  candidates.observations[TG_TORCH_call]++;
 }
 
 /* The schema: one pointer for all calls of an operation, another for another operation. */
@@ -230,6 +243,7 @@ void tg__torch_observe(const uint8_t *rf) {
     return;
   const enum tg__torch_probe what = candidates.announced;
   candidates.announced = TG_PROBE_NOTHING;
+  check_call(rf);
   switch (what) {
   case TG_PROBE_OP:
   case TG_PROBE_OTHER_OP:
@@ -342,6 +356,9 @@ enum tg_err tg__torch_calibrate(uint32_t *known, struct tg_error *e) {
   tg__torch_watch_end();
   candidates.announced = TG_PROBE_NOTHING;
   if (err) return err;
+  size_t left;
+  const int32_t call = only_place(TG_TORCH_call, &left);
+  TG_FACT(call) = call < 0 ? 0 : call;
   if (!take_ops(e)) return TG_UNSUPPORTED;
   *known = TG_RECORD_OPS;
   if (!take_shapes(e)) return TG_UNSUPPORTED;

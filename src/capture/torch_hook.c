@@ -152,6 +152,10 @@ _Static_assert(SCHEMA_SETS == 1 << (64 - 57), "the shift in name_of");
 
 /* ---- start and end --------------------------------------------------------------------------- */
 
+/* The number torch has for this call, where somebody asked torch for numbers: an execution trace names its nodes by
+ * it. */
+TG_INLINE uint64_t call_of(const uint8_t *rf) { return TG_FACT(call) ? tg__at64(rf + TG_FACT(call)) : 0; }
+
 enum {
   BARE = 1,
   SHAPES = 2,
@@ -211,6 +215,8 @@ TG_INLINE void begin(const uint8_t *rf, const uint8_t scope, const int how) {
   if (TG_UNLIKELY(!n || t->own_generation[TG_SLOT_TORCH] != t->generation)) n = names_enter(t);
   o->scope = scope;
   o->shape = o->stack = o->seq = 0;
+  o->call = how & BARE ? 0 : call_of(rf);
+  if (how & TRIAL) tg__torch_trial_call(o->call);
   if (how & BARE) {
     const char *const name = tg__torch_symbols.name(rf);
     o->name = text_id(t, n, name, strlen(name));
@@ -230,6 +236,13 @@ TG_INLINE void begin(const uint8_t *rf, const uint8_t scope, const int how) {
   }
   if (!(how & (TRIAL | BARE)) && scope == TG_RAW_BACKWARD) mark_engine_record(t, o);
   o->start_ticks = tg__ticks();
+}
+
+TG_INLINE void put(struct tg__thread *t, const struct tg__open *o, uint64_t now, uint8_t flags) {
+  if (TG_LIKELY(!o->call))
+    tg__record_put(t, o, now, flags);
+  else
+    tg__record_put_long(t, o, now, flags, o->call);
 }
 
 /* The entry of an operation that began on another thread. It stays in that thread's stack until the thread removes it;
@@ -258,18 +271,18 @@ __attribute__((noinline)) static void end_out_of_order(struct tg__thread *t, con
     o.name = intern_op(t, rf);
     o.shape = 0;
     if (o.scope != TG_RAW_BACKWARD || o.stack & TG_RAW_CONTEXT_ENTRY) o.stack = 0;
-    tg__record_put(t, &o, now, TG_RAW_F_ASYNC);
+    put(t, &o, now, TG_RAW_F_ASYNC);
     return;
   }
   const struct tg__open *const own = tg__open_pop_search(t, rf);
-  if (own) tg__record_put(t, own, now, 0);
+  if (own) put(t, own, now, 0);
 }
 
 static void end(const void *rf, void *context) {
   const uint64_t now = tg__ticks();
   struct tg__thread *const t = tg__thread();
   if (TG_LIKELY(t && t->depth && t->open[t->depth - 1].key == rf))
-    tg__record_put(t, &t->open[--t->depth], now, 0);
+    put(t, &t->open[--t->depth], now, 0);
   else if (t)
     end_out_of_order(t, rf, now);
 }
@@ -356,9 +369,16 @@ static bool any_callbacks(void) {
   return any;
 }
 
-static bool add_callbacks(size_t variant, void (*ended)(const void *, void *), bool inputs, uint64_t *handle) {
+struct needs {
+  bool inputs, calls;
+};
+static bool add_callbacks(size_t variant, void (*ended)(const void *, void *), struct needs needs, uint64_t *handle) {
   for (size_t k = 0; k < KINDS; k++) {
-    struct tg__torch_callback c = {.start = starts[k][variant], .end = ended, .probability = 1, .needs_inputs = inputs};
+    struct tg__torch_callback c = {.start = starts[k][variant],
+                                   .end = ended,
+                                   .probability = 1,
+                                   .needs_inputs = needs.inputs,
+                                   .needs_ids = needs.calls};
     c.scopes[kind_scope[k]] = true;
     handle[k] = add_callback(c);
   }
@@ -377,7 +397,8 @@ static void remove_callbacks(uint64_t *handle) {
 }
 
 bool tg__torch_watch_begin(void) {
-  struct tg__torch_callback c = {.start = tg__watch, .end = end_watch, .probability = 1, .needs_inputs = true};
+  struct tg__torch_callback c = {
+      .start = tg__watch, .end = end_watch, .probability = 1, .needs_inputs = true, .needs_ids = true};
   for (size_t k = 0; k < KINDS; k++) c.scopes[kind_scope[k]] = true;
   watch_handle[0] = add_callback(c);
   return watch_handle[0] != 0;
@@ -385,7 +406,8 @@ bool tg__torch_watch_begin(void) {
 void tg__torch_watch_end(void) { remove_callbacks(watch_handle); }
 
 bool tg__torch_trial_begin(uint32_t features) {
-  return add_callbacks(features & TG_RECORD_SHAPES ? 7 : 6, end_trial, features & TG_RECORD_SHAPES, trial_handles);
+  const struct needs needs = {.inputs = features & TG_RECORD_SHAPES, .calls = TG_FACT(call) != 0};
+  return add_callbacks(features & TG_RECORD_SHAPES ? 7 : 6, end_trial, needs, trial_handles);
 }
 void tg__torch_trial_end(void) { remove_callbacks(trial_handles); }
 
@@ -394,7 +416,7 @@ void tg__torch_trial_end(void) { remove_callbacks(trial_handles); }
 static uint32_t known; /* of this torch: TG_RECORD_OPS, TG_RECORD_SHAPES */
 static struct {
   size_t variant;
-  bool inputs;
+  struct needs needs;
 } chosen;
 
 static enum tg_err torch_prepare(uint32_t features, struct tg_error *e) { return tg__torch_understand(&known, e); }
@@ -406,16 +428,16 @@ static enum tg_err torch_start(uint32_t features, struct tg_error *e) {
              bare = !(known & TG_RECORD_OPS);
   remove_callbacks(handles);
   chosen.variant = bare ? 4u + stack : (size_t)shapes + 2 * stack;
-  chosen.inputs = shapes && !bare;
+  chosen.needs.inputs = shapes && !bare;
   script_modules = features & TG_RECORD_MODULES && tg__torch_symbols.module_hierarchy;
-  if (add_callbacks(chosen.variant, end, chosen.inputs, handles)) return TG_OK;
+  if (add_callbacks(chosen.variant, end, chosen.needs, handles)) return TG_OK;
   torch_stop();
   return tg__fail(e, TG_UNSUPPORTED, -1, "operators: torch did not take the callback");
 }
 
 /* Somebody may have removed all callbacks there are, as tests of torch do: ours come back. */
 static void torch_tick(void) {
-  if (handles[0] && !any_callbacks()) add_callbacks(chosen.variant, end, chosen.inputs, handles);
+  if (handles[0] && !any_callbacks()) add_callbacks(chosen.variant, end, chosen.needs, handles);
 }
 
 static bool torch_is_off(void) {

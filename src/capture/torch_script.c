@@ -1,5 +1,5 @@
-/* torch_script: which modules of TorchScript run on the calling thread, from torch itself. Its answer is C++: a vector
- * of strings, given back in a hidden slot as C gives back a structure of its size, and freed here. */
+/* torch_script: which modules of TorchScript run on the calling thread, from torch itself. The result is a C++ vector
+ * of strings; it is returned as C returns a structure of that size, and freed here. */
 #include "capture/torch.h"
 
 enum { STRING_BYTES = 32, AT_LENGTH = 8, AT_SHORT = 16 }; /* std::string: text, length, a short text's bytes */

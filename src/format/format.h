@@ -226,6 +226,8 @@ void tg__raw_record_read(const uint8_t in[TG_RAW_RECORD_BYTES], struct tg__raw_r
  * extension is missing. */
 bool tg__raw_next(const struct tg__raw_chunk *c, uint32_t *i, struct tg__raw_record *r, uint64_t *dur_ticks,
                   bool *torn);
+/* Number that the framework has for the call of the record at i; 0 = none. */
+uint64_t tg__raw_call_number(const struct tg__raw_chunk *c, uint32_t i);
 
 /* A dictionary chunk: its part says which thread the ids belong to, its payload begins with which dictionary (32 bits)
  * and 32 bits of zero, then come entries up to the end. */

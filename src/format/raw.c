@@ -107,6 +107,15 @@ bool tg__raw_next(const struct tg__raw_chunk *c, uint32_t *i, struct tg__raw_rec
   return true;
 }
 
+uint64_t tg__raw_call_number(const struct tg__raw_chunk *c, uint32_t i) {
+  struct tg__raw_record r, next;
+  if (i + 1 >= c->count) return 0;
+  tg__raw_record_read(c->records + (size_t)i * TG_RAW_RECORD_BYTES, &r);
+  tg__raw_record_read(c->records + ((size_t)i + 1) * TG_RAW_RECORD_BYTES, &next);
+  const bool has_extension = r.flags & TG_RAW_F_LONG && next.scope == TG_RAW_EXTENSION;
+  return has_extension ? (uint64_t)next.stack << 32 | next.seq : 0;
+}
+
 /*  0    4        8        12
  *  | id | parent | length | text, zeros up to a multiple of 4 */
 void tg__raw_entry_put(struct tg__out *o, const struct tg__raw_entry *entry) {

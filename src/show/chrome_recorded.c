@@ -6,6 +6,7 @@ struct tg__recorded {
   const struct tg__columns *t;
   uint32_t *ids;        /* by slice: Python id of a frame, external id of an operator or annotation; else 0 */
   uint32_t *flows;      /* by slice: of the flow that begins there or ends there, 0 = none; NULL likewise */
+  bool any_calls;       /* torch numbered the calls */
   bool *launches;       /* by slice: a call that launched work of a device; NULL where a recording has no such work */
   uint32_t frames, ops; /* how many have ids */
   int64_t instants;     /* written so far */
@@ -100,10 +101,22 @@ static uint32_t external_of(const struct tg__recorded *r, uint32_t slice) {
   return 0;
 }
 
+static bool any_call_numbers(const struct tg__columns *t) {
+  for (uint32_t i = 0; i < t->schema_count; i++)
+    for (uint16_t k = 0; k < t->schemas[i].count; k++)
+      if (t->schemas[i].fields[k].key == TG__K_RECORD_FUNCTION_ID) return true;
+  return false;
+}
+/* It is among the event's own args. */
+static bool has_call_number(const struct tg__recorded *r, uint32_t slice) {
+  return r->any_calls && tg__arg_int(r->t, r->t->slices.args[slice], TG__K_RECORD_FUNCTION_ID, 0);
+}
+
 struct tg__recorded *tg__recorded_new(const struct tg__columns *t, const struct tg__event *events, uint32_t count) {
   struct tg__recorded *const r = tg__alloc(sizeof *r);
   if (!r) return NULL;
   r->t = t;
+  r->any_calls = any_call_numbers(t);
   if (number_events(r) && number_flows(r, events, count) && find_launches(r, events, count)) return r;
   tg__recorded_free(r);
   return NULL;
@@ -162,7 +175,7 @@ void tg__recorded_args(struct tg__recorded *r, struct tg__buffer *buffer, uint32
     p = PUT_MEMBER(p, &any, "Ev Idx", (int64_t)r->ops + r->ids[slice] - 1);
   } else if (op) {
     p = PUT_MEMBER(p, &any, "External id", r->ids[slice]);
-    p = PUT_MEMBER(p, &any, "Record function id", 0);
+    if (!has_call_number(r, slice)) p = PUT_MEMBER(p, &any, "Record function id", 0);
     p = PUT_MEMBER(p, &any, "Ev Idx", (int64_t)r->ids[slice] - 1);
   } else if (external) {
     p = PUT_MEMBER(p, &any, "External id", external);

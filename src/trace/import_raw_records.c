@@ -31,6 +31,7 @@ enum field_set {
   HAS_PAYLOAD = 1 << 20, /* of a range or mark of NVTX */
   HAS_PAYLOAD_TEXT = 1 << 21,
   HAS_ADDRESS = 1 << 22, /* of memory that a driver allocates */
+  HAS_CALL = 1 << 23,    /* of an operation: the number that an execution trace has for it */
 };
 
 struct job { /* the private half of a tg__raw_job */
@@ -52,6 +53,7 @@ struct packing {
                                    three: us on a core, preemptions, us without a core; seq: objects collected, too */
   uint32_t overload, modules, stack, module_path, caller, payload;
   int64_t correlation, bytes, function, wait_record, address; /* of devices */
+  int64_t call;
   struct tg__packed_val bandwidth;
 };
 
@@ -99,6 +101,7 @@ static const struct {
     {HAS_PAYLOAD, TG__K_NVTX_PAYLOAD, TG__KIND_INT, false},
     {HAS_PAYLOAD_TEXT, TG__K_NVTX_PAYLOAD, TG__KIND_RAW, false},
     {HAS_ADDRESS, TG__K_ADDR, TG__KIND_INT, false},
+    {HAS_CALL, TG__K_RECORD_FUNCTION_ID, TG__KIND_INT, false},
 };
 
 static uint32_t make_schema(struct tg__raw *w, uint32_t layout, uint32_t set) {
@@ -187,6 +190,7 @@ static uint32_t pack(struct job *j, const struct packing *v) {
   if (v->set & HAS_PAYLOAD) p = put_record_int(p, v->number);
   if (v->set & HAS_PAYLOAD_TEXT) p = put_number(p, v->payload);
   if (v->set & HAS_ADDRESS) p = put_record_int(p, v->address);
+  if (v->set & HAS_CALL) p = put_record_int(p, v->call);
   while ((p - start) % 4) *p++ = 0;
   const uint32_t reference = (uint32_t)(out->pool_len / 4);
   out->pool_len += (size_t)(p - start);
@@ -466,7 +470,9 @@ static void describe_device(struct job *j, const struct tg__raw_record *r, uint6
   v->address = (int64_t)dur_ticks;
 }
 
-static void take_record(struct job *j, const struct tg__raw_record *r, uint64_t dur_ticks, int64_t offset) {
+/* call: number of the call, 0 = none. */
+static void take_record(struct job *j, const struct tg__raw_record *r, uint64_t dur_ticks, uint64_t call,
+                        int64_t offset) {
   struct tg__raw_job *const out = j->out;
   const bool memory = tg__raw_is_memory(r);
   const uint8_t ph = memory || is_mark(r) ? 'i' : r->scope == TG_RAW_COUNTER ? 'C' : 'X';
@@ -481,6 +487,8 @@ static void take_record(struct job *j, const struct tg__raw_record *r, uint64_t 
     describe_device(j, r, dur_ticks, &record, &v, offset);
   } else {
     record.name = describe(j, r, &v, offset);
+    v.call = (int64_t)call;
+    if (v.call > 0 && r->scope < TG_RAW_MODULE) v.set |= HAS_CALL;
   }
   tg__raw_note_label(out, r, &record);
   record.cat = category_of(j, r->scope);
@@ -509,7 +517,8 @@ static void take_chunk(struct job *j, const struct tg__raw_chunk *chunk) {
     uint32_t i = key->at;
     tg__raw_next(chunk, &i, &r, &dur, &torn);
     r.start_ticks = key->start;
-    take_record(j, &r, dur, tg__raw_offset(j->out, key->at));
+    const uint64_t call = r.flags & TG_RAW_F_LONG ? tg__raw_call_number(chunk, key->at) : 0;
+    take_record(j, &r, dur, call, tg__raw_offset(j->out, key->at));
     if (tg__raw_is_memory(&r)) tg__raw_take_totals(j->out, chunk, i);
   }
   tg__free(o.keys);

@@ -165,11 +165,15 @@ def test_a_real_one(tmp_path, whose, window):
             with torch.profiler.record_function("label"):
                 model(x).sum().backward()
         observer.unregister_callback()
-    if whose != "ours":
-        prof.export_chrome_trace(str(tmp_path / "trace.json"))
+    prof.export_chrome_trace(str(tmp_path / "trace.json"))
     et = tachograph.load_execution_trace(tmp_path / "et.json")
     rows = et.correlate(prof.trace if whose == "ours" else tachograph.open(tmp_path / "trace.json"))
     calls = [node for node in et.nodes.values() if "execution_trace" not in node.name]
     assert {node.rf_id for node in calls} and all(node.op_schema for node in calls if node.name.startswith("aten::"))
     in_order = sorted(calls, key=lambda node: node.rf_id)
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    numbers = {
+        e["args"]["Record function id"]: e["name"] for e in events if e.get("cat") in ("cpu_op", "user_annotation")
+    }
+    assert numbers == {node.rf_id: node.name for node in calls}  # what other readers of both files link by
     assert [(r["name"], r["et_node"]) for r in rows] == [(node.name, node.id) for node in in_order]

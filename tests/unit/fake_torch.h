@@ -12,7 +12,7 @@
 /* Where things are in this torch. */
 struct fake_layout {
   bool old_string;
-  int name, name_kind, sequence, inputs, forward_thread;                       /* RecordFunction */
+  int name, name_kind, sequence, inputs, forward_thread, call;                 /* RecordFunction; call 0 = has none */
   uint32_t none, tensor, real, complex_number, integer, boolean, string, list; /* kinds of values */
   int dims, type, policy;                                                      /* TensorImpl; policy in bits */
   bool sequence_is_noise; /* of this torch nothing can be found out */
@@ -25,6 +25,7 @@ static const struct fake_layout fake_new = {.name = 160,
                                             .sequence = 200,
                                             .inputs = 208,
                                             .forward_thread = 304,
+                                            .call = 312,
                                             .tensor = 1,
                                             .real = 3,
                                             .complex_number = 4,
@@ -41,6 +42,7 @@ static const struct fake_layout fake_old = {.old_string = true,
                                             .sequence = 176,
                                             .inputs = 184,
                                             .forward_thread = 280,
+                                            .call = 288,
                                             .tensor = 1,
                                             .real = 3,
                                             .complex_number = 4,
@@ -56,6 +58,7 @@ static const struct fake_layout fake_other = {.name = 88,
                                               .sequence = 240,
                                               .inputs = 136,
                                               .forward_thread = 264,
+                                              .call = 40,
                                               .tensor = 2,
                                               .real = 9,
                                               .complex_number = 8,
@@ -83,7 +86,7 @@ struct fake_op {
 static struct fake {
   struct fake_layout at;
   struct tg__torch_callback callbacks[8];
-  uint64_t handles[8], last_handle, sequence, threads;
+  uint64_t handles[8], last_handle, sequence, threads, calls;
   uint64_t noise;
   size_t margin;
 } fake;
@@ -238,6 +241,13 @@ static void *fake_start(void *(*start)(void **, const void *), void **result, co
 #endif
 }
 
+/* Numbers are given out while some callback asks for them. */
+static uint64_t fake_call_number(void) {
+  for (size_t i = 0; i < 8; i++)
+    if (fake.handles[i] && fake.callbacks[i].needs_ids) return ++fake.calls;
+  return 0;
+}
+
 /* schema: what identifies an operator; NULL = the name is a text. */
 static struct fake_op *fake_op_make(const void *schema, const char *name, const char *overload, int64_t sequence,
                                     uint64_t forward, const struct fake_value *values, size_t count) {
@@ -255,6 +265,7 @@ static struct fake_op *fake_op_make(const void *schema, const char *name, const 
   if (fake.at.remains) op->bytes[fake.at.name + fake.at.remains] = schema && strcmp(name, "aten::clone") != 0;
   if (!fake.at.sequence_is_noise) fake_put64(op->bytes, fake.at.sequence, (uint64_t)sequence);
   fake_put64(op->bytes, fake.at.forward_thread, forward);
+  if (fake.at.call) fake_put64(op->bytes, fake.at.call, fake_call_number());
   fake_put64(op->bytes, fake.at.inputs, (uint64_t)(uintptr_t)op->values);
   fake_put64(op->bytes, fake.at.inputs + 8, count);
   return op;

@@ -18,6 +18,7 @@ static void check_layout(const struct fake_layout *at) {
   assert_int_equal(known, TG_RECORD_OPS | TG_RECORD_SHAPES);
   assert_int_equal(TG_FACT(sequence), at->sequence);
   assert_int_equal(TG_FACT(forward_thread), at->forward_thread);
+  assert_int_equal(TG_FACT(call), at->call);
   assert_int_equal(TG_FACT(name), at->name);
   assert_int_equal(TG_FACT(name_kind), at->name_kind);
   assert_int_equal(TG_FACT(string_length), at->old_string ? -24 : 8);
@@ -44,6 +45,13 @@ static void test_layouts(void **state) {
 static void test_remains_on_the_stack(void **state) {
   struct fake_layout at = fake_new;
   at.remains = 17;
+  check_layout(&at);
+}
+
+/* Without a number of calls all else is known. */
+static void test_calls_without_numbers(void **state) {
+  struct fake_layout at = fake_new;
+  at.call = 0;
   check_layout(&at);
 }
 
@@ -363,6 +371,35 @@ static void test_recording(void **state) {
   tg__trace_free(t);
 }
 
+/* Somebody asks torch for numbers: they are in the file, each with its call, and in no other. */
+static void *start_nothing(void **context, const void *rf) {
+  *context = NULL;
+  return context;
+}
+static void end_nothing(const void *rf, void *context) {}
+static void test_numbers_of_calls(void **state) {
+  recording_start((struct tg_record_options){.features = TG_RECORD_OPS, .required = TG_RECORD_OPS, .rank = -1});
+  fake_call(fake_op_make(add_schema, "aten::add", "Tensor", 3, 0, NULL, 0), OP);
+  const uint64_t observer = fake_add_callback(
+      (struct tg__torch_callback){.start = start_nothing, .end = end_nothing, .probability = 1, .needs_ids = true});
+  struct fake_op *const node = fake_op_make(NULL, "AddBackward0", "", 3, 77, NULL, 0);
+  const uint64_t number = fake.calls;
+  fake_begin(node, NODE);
+  fake_put64(node->bytes, fake.at.call, 0); /* it is read at the beginning */
+  fake_end(node, NODE);
+  fake.calls = UINT64_C(5) << 32;
+  fake_call(fake_op_make(NULL, "label", "", -1, 0, NULL, 0), USER);
+  fake_remove_callback(observer);
+  assert_int_equal(recording_close().records, 3);
+  struct tg__columns *const t = recording_read(recording_path);
+  const uint32_t *const args = t->slices.args;
+  assert_int_equal(tg__arg_int(t, args[recording_find(t, "AddBackward0")], TG__K_RECORD_FUNCTION_ID, -1), number);
+  assert_int_equal(tg__arg_int(t, args[recording_find(t, "label")], TG__K_RECORD_FUNCTION_ID, -1),
+                   (INT64_C(5) << 32) + 1);
+  assert_int_equal(tg__arg_int(t, args[recording_find(t, "aten::add")], TG__K_RECORD_FUNCTION_ID, -1), -1);
+  tg__trace_free(t);
+}
+
 /* ---- forks ----------------------------------------------------------------------------------- */
 
 static void test_the_lock_is_found(void **state) {
@@ -453,6 +490,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_teardown(test_layouts, teardown),
       cmocka_unit_test_teardown(test_remains_on_the_stack, teardown),
+      cmocka_unit_test_teardown(test_calls_without_numbers, teardown),
       cmocka_unit_test_teardown(test_nothing_to_be_found, teardown),
       cmocka_unit_test_setup_teardown(test_a_torch_that_is_not_understood, recording_setup, recording_teardown),
       cmocka_unit_test_teardown(test_wrong_facts_are_refused, teardown), /* from here on this torch is the process' */
@@ -464,6 +502,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_stacks_are_switched_while_operations_run, recording_setup,
                                       recording_teardown),
       cmocka_unit_test_setup_teardown(test_recording, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_numbers_of_calls, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_forks_while_the_recording_changes, recording_setup, recording_teardown),
   };
   tg__source_add(&tg__source_torch_inputs);
