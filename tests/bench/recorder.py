@@ -144,35 +144,39 @@ class Floor:
                 per_record(table, "%s: %s" % (label, text), extra, count, name)
 
 
+def warm_block(run, clock):
+    run()  # warms what opening or closing made cold
+    begin = clock()
+    run()
+    return clock() - begin
+
+
 def compare(run, contenders, rounds, clock=time.thread_time_ns):
-    """Of each contender: median extra ns over the bare block of the same round and its quartiles, the median ns of its
-    blocks, and the median of how many times as long they are as the bare block of the same round."""
+    """Of each contender: median extra ns over the bare block just before it and its quartiles, the median ns of its
+    blocks, and the median of how many times as long they are as that bare block. The pace of a virtual machine changes
+    from second to second, so what is compared lies next to each other."""
     times = {name: [] for name in contenders}
+    before = {name: [] for name in contenders}
     names = list(contenders)
     for around in contenders.values():
         with around():
             run()
     for _ in range(rounds):
         random.shuffle(names)
-        seen = {}
         for name in names:
+            before[name].append(warm_block(run, clock))
             with contenders[name]():
-                run()  # warms what opening made cold
-                begin = clock()
-                run()
-                seen[name] = clock() - begin
-        for name in names:
-            times[name].append(seen[name])
+                times[name].append(warm_block(run, clock))
     extra = {}
     for name in names:
-        differences = sorted(t - b for t, b in zip(times[name], times["bare"]))
+        differences = sorted(t - b for t, b in zip(times[name], before[name]))
         quarter = len(differences) // 4
         extra[name] = (
             median(differences),
             differences[quarter],
             differences[-quarter - 1],
             median(times[name]),
-            median([t / b for t, b in zip(times[name], times["bare"])]),
+            median([t / b for t, b in zip(times[name], before[name])]),
         )
     return extra
 
