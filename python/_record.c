@@ -122,16 +122,17 @@ static PyObject *record_state(PyObject *module, PyObject *unused) {
 static PyObject *record_cuda(PyObject *module, PyObject *unused) {
   struct tg_record_cuda_stats s;
   tg_record_cuda(&s);
-  return Py_BuildValue(
-      "{sssIsIsOsOsOsOsOsKsKsKsKsKsKsKsKsKsKsKsKsK}", "library", s.path, "version", s.version, "driver",
-      s.driver_version, "proven", s.is_proven ? Py_True : Py_False, "subscriber", s.has_subscriber ? Py_True : Py_False,
-      "taken", s.was_taken ? Py_True : Py_False, "reset", s.was_reset ? Py_True : Py_False, "own_clock",
-      s.has_our_clock ? Py_True : Py_False, "clock_error_ticks", (unsigned long long)s.clock_error_ticks,
-      "converted_times", (unsigned long long)s.converted_times, "kernels", (unsigned long long)s.kernels, "copies",
-      (unsigned long long)s.copies, "fills", (unsigned long long)s.fills, "calls", (unsigned long long)s.calls, "waits",
-      (unsigned long long)s.waits, "memory_records", (unsigned long long)s.memory, "graph_nodes",
-      (unsigned long long)s.graph_nodes, "lost", (unsigned long long)s.lost, "late", (unsigned long long)s.late,
-      "callbacks", (unsigned long long)s.callbacks, "buffer_bytes", (unsigned long long)s.buffer_bytes);
+  return Py_BuildValue("{sssssIsIsOsOsOsOsOsKsKsKsKsKsKsKsKsKsKsKsKsK}", "library", s.path, "refused", s.refused,
+                       "version", s.version, "driver", s.driver_version, "proven", s.is_proven ? Py_True : Py_False,
+                       "subscriber", s.has_subscriber ? Py_True : Py_False, "taken", s.was_taken ? Py_True : Py_False,
+                       "reset", s.was_reset ? Py_True : Py_False, "own_clock", s.has_our_clock ? Py_True : Py_False,
+                       "clock_error_ticks", (unsigned long long)s.clock_error_ticks, "converted_times",
+                       (unsigned long long)s.converted_times, "kernels", (unsigned long long)s.kernels, "copies",
+                       (unsigned long long)s.copies, "fills", (unsigned long long)s.fills, "calls",
+                       (unsigned long long)s.calls, "waits", (unsigned long long)s.waits, "memory_records",
+                       (unsigned long long)s.memory, "graph_nodes", (unsigned long long)s.graph_nodes, "lost",
+                       (unsigned long long)s.lost, "late", (unsigned long long)s.late, "callbacks",
+                       (unsigned long long)s.callbacks, "buffer_bytes", (unsigned long long)s.buffer_bytes);
 }
 
 static PyObject *record_device_memory(PyObject *module, PyObject *unused) {

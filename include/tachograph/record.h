@@ -86,14 +86,16 @@ TG_API void tg_record_state(struct tg_record_stats *stats);
 /* What the source of TG_RECORD_CUDA did in the recording that is open, or in the last one. Any thread; numbers of one
  * that runs may not fit each other. */
 struct tg_record_cuda_stats {
-  char path[256];             /* of the libcupti that was found; empty = none was looked for */
-  uint32_t version;           /* of its interface: 18 to 28 are CUDA 12, from 130000 on CUDA 13 */
-  uint32_t driver_version;    /* 13000 is CUDA 13.0; 0 = not known */
-  bool is_proven;             /* known work came back as what it was */
-  bool has_subscriber;        /* now; false while recording: torch's collector has kept CUPTI's one subscriber */
-  bool was_taken;             /* at the last stop buffers were missing: another profiler registered its own meanwhile */
-  bool was_reset;             /* … or they went with a context that was destroyed, or with the device */
-  bool has_our_clock;         /* CUPTI stamps its records by the recorder's clock: no conversion */
+  char path[256];          /* of the libcupti that was found; empty = none was looked for */
+  char refused[160];       /* kinds of record that CUPTI refused at the last start and that others do without, separated
+                              by blanks: "MEMORY2 MEMORY_POOL" */
+  uint32_t version;        /* of its interface: 18 to 28 are CUDA 12, from 130000 on CUDA 13 */
+  uint32_t driver_version; /* 13000 is CUDA 13.0; 0 = not known */
+  bool is_proven;          /* known work came back as what it was */
+  bool has_subscriber;     /* now; false while recording: torch's collector has kept CUPTI's one subscriber */
+  bool was_taken;          /* at the last stop buffers were missing: another profiler registered its own meanwhile */
+  bool was_reset;          /* … or they went with a context that was destroyed, or with the device */
+  bool has_our_clock;      /* CUPTI stamps its records by the recorder's clock: no conversion */
   uint64_t clock_error_ticks; /* where it does not: the error of the conversion, in ticks of the recorder's clock */
   uint64_t converted_times;   /* that came by CUPTI's own clock */
   uint64_t kernels, copies, fills, calls, waits, memory; /* records of each */

@@ -21,9 +21,16 @@ static const struct {
              {TG_CUPTI_ENVIRONMENT, TG_RECORD_CUDA, false}, /* where NVML is missing */
              {TG_CUPTI_MEMORY2, TG_RECORD_CUDA_MEMORY, false},
              {TG_CUPTI_MEMORY_POOL, TG_RECORD_CUDA_MEMORY, false}};
+static const struct {
+  uint32_t kind;
+  const char *name;
+} kind_names[] = {
+#define CUPTI_KIND(name, number) {number, #name},
+#include "capture/cuda_layouts.def"
+};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-static bool is_enabled[KINDS], is_proven, is_registered, was_forked, was_taken, was_reset;
+static bool is_enabled[KINDS], is_refused[KINDS], is_proven, is_registered, was_forked, was_taken, was_reset;
 static void *subscriber;
 static _Atomic uint64_t callbacks, lost, destroyed; /* contexts, in this recording */
 enum {
@@ -129,10 +136,12 @@ static enum tg_err enable(uint32_t features, struct tg_error *e) {
   if (result) return tg__cupti_fail(e, "registering buffers", result);
   is_registered = true;
   if (tg__cupti.cuptiSetThreadIdType) tg__cupti.cuptiSetThreadIdType(SYSTEM_THREADS);
+  memset(is_refused, 0, sizeof is_refused);
   for (int i = 0; i < KINDS; i++) {
     if (!is_wanted(i, features)) continue;
     result = tg__cupti.cuptiActivityEnable(kinds[i].kind);
     is_enabled[i] = result == 0;
+    is_refused[i] = result != 0;
     if (result && kinds[i].is_needed) return tg__cupti_fail(e, "switching on a kind of record", result);
   }
   return TG_OK;
@@ -244,6 +253,15 @@ const struct tg__source tg__source_cuda = {.name = "CUDA",
                                            .fork_child = fork_cuda,
                                            .is_off = is_off_cuda};
 
+/* Names of the refused kinds, separated by blanks. */
+static void list_refused(char *out, size_t room) {
+  size_t len = 0;
+  for (int i = 0; i < KINDS; i++)
+    for (size_t k = 0; is_refused[i] && k < sizeof kind_names / sizeof *kind_names && len < room; k++)
+      if (kind_names[k].kind == kinds[i].kind)
+        len += (size_t)snprintf(out + len, room - len, "%s%s", len ? " " : "", kind_names[k].name);
+}
+
 void tg_record_cuda(struct tg_record_cuda_stats *out) {
   const struct tg__cuda_written w = tg__cuda_written_now();
   const struct tg__cuda_clock_state clock = tg__cuda_clock_now();
@@ -270,4 +288,5 @@ void tg_record_cuda(struct tg_record_cuda_stats *out) {
                                        .callbacks = atomic_load(&callbacks),
                                        .buffer_bytes = tg__cuda_pool_bytes()};
   snprintf(out->path, sizeof out->path, "%s", tg__cupti.path);
+  list_refused(out->refused, sizeof out->refused);
 }

@@ -10,8 +10,10 @@ from test_cuda_traces import FAKES
 PROGRAM = """
 import ctypes, sys
 fakes, out, script = sys.argv[1:]
+before, _, script = script.rpartition("|")
 cupti = ctypes.CDLL(f"{fakes}/libcupti.so.12")
 ctypes.CDLL(f"{fakes}/libcuda.so.1")
+assert cupti.fake_run(before.encode()) == 0
 import tachograph as tg
 from tachograph import _record
 from tachograph._collect.native import NativeRecording
@@ -36,6 +38,7 @@ tg.open(out).export(f"{out}.json")
             "another profiler took CUPTI over during the recording: device work from then on is missing",
         ),
         ("destroy 1\nhold", "reset", "a device was reset, or a context destroyed, during the recording"),
+        ("refuse 17 12|", "refused", "CUPTI refused some kinds of record, which are missing: OVERHEAD"),
         ("broken 700", "reset", "a device was reset, or a context destroyed, during the recording"),
     ],
 )
@@ -50,6 +53,6 @@ def test_lost_device(tmp_path, script, member, words):
     assert done.stderr.count("Warning") == (1 if member else 0) and words in done.stderr
     document = json.loads((tmp_path / "run.tacho.json").read_text())
     recorder = document["cudaRecorder"]
-    assert [name for name in ("taken", "reset") if recorder[name]] == ([member] if member else [])
+    assert [name for name in ("taken", "reset", "refused") if recorder[name]] == ([member] if member else [])
     names = [e.get("name") for e in document["traceEvents"]]
-    assert names.count("host") == 1 and names.count("behind") == (0 if member else 1)
+    assert names.count("host") == 1 and names.count("behind") == (0 if member in ("taken", "reset") else 1)

@@ -145,6 +145,23 @@ static void test_refused_at_a_second_start(void **state) {
   tg__trace_free(t);
 }
 
+/* Kinds without which the rest is recorded, by name; a later recording that gets them says nothing. */
+static void test_kinds_that_are_refused(void **state) {
+  struct tg_record_cuda_stats stats;
+  const uint32_t features = TG_RECORD_CUDA | TG_RECORD_CUDA_MEMORY;
+  for (int i = 0; i < 2; i++) {
+    play(i ? "refuse 49 0\nrefuse 50 0\nrefuse 17 0" : "refuse 49 12\nrefuse 50 12\nrefuse 17 12");
+    recording_start((struct tg_record_options){.rank = -1, .features = features});
+    play("kernel 1000 2000 0 1 7 1 0 0 1 1 1 32 1 1 8 0 0 before");
+    assert_int_equal(recording_close().missing, 0);
+    tg_record_cuda(&stats);
+    assert_string_equal(stats.refused, i ? "" : "OVERHEAD MEMORY2 MEMORY_POOL");
+    struct tg__columns *const t = recording_read(recording_path);
+    assert_int_equal(recording_count(t, "before", NULL), 1);
+    tg__trace_free(t);
+  }
+}
+
 /* ---- gone meanwhile -------------------------------------------------------------------------- */
 
 enum end { COMPLETE, TAKEN, RESET };
@@ -199,6 +216,7 @@ int main(void) {
   const struct CMUnitTest with[] = {
       cmocka_unit_test_setup(test_refused_at_the_proof, reset),
       cmocka_unit_test_setup(test_another_subscriber, reset),
+      cmocka_unit_test_setup(test_kinds_that_are_refused, reset),
       cmocka_unit_test_setup(test_refused_at_a_start, reset),
       cmocka_unit_test_setup(test_refused_at_a_second_start, reset),
       cmocka_unit_test_setup(test_taken_or_reset, reset),

@@ -202,6 +202,8 @@ def _warn_of_device() -> None:
         warn("another profiler took CUPTI over during the recording: device work from then on is missing")
     if source["reset"]:
         warn("a device was reset, or a context destroyed, during the recording: the last device work before is missing")
+    if source["refused"]:
+        warn(f"CUPTI refused some kinds of record, which are missing: {source['refused']}")
 
 
 def _cuda_members(yielded: bool, with_memory: bool) -> dict[str, str]:
