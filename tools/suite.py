@@ -119,7 +119,8 @@ def run(build, shared, jobs, more):
     """The finished parts. What needs the processors runs together; what compares clocks, alone."""
     together = [
         ctest(build, jobs),
-        pytest("python", build, "-n", str(jobs), "--dist", "worksteal", "-m", "not timing", *more),
+        # One more than processors: programs that tests start, stop and wait for leave a sixth of the time unused.
+        pytest("python", build, "-n", str(jobs + 1), "--dist", "worksteal", "-m", "not timing", *more),
     ]
     if shared and (shared / "traces").is_dir() and (shared / "oracle").is_dir():
         together.append(conformance(build, shared))
