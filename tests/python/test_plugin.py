@@ -303,11 +303,11 @@ def test_script_modules_lie_inside_what_python_called(engine, tmp_path):
         op("aten::relu", 65, 20, **{"Module Hierarchy": "TOP(Net)::forward."}),
     ]
     rows = engine.ask(write(tmp_path / "t.json", events), "modules")
-    assert [(r["name"], r["depth"], r["cpu_ns"], r["self_cpu_ns"]) for r in rows] == [
-        ("Script_0", 0, 100_000, 10_000),
-        ("TOP(Net)::forward", 1, 90_000, 40_000),
-        ("conv1(Conv2d)::forward", 2, 50_000, 50_000),
-        ("(outside of modules)", None, 0, 0),
+    assert [(r["name"], r["depth"], r["calls"], r["cpu_ns"], r["self_cpu_ns"]) for r in rows] == [
+        ("Script_0", 0, 1, 100_000, 10_000),
+        ("TOP(Net)::forward", 1, None, 90_000, 40_000),
+        ("conv1(Conv2d)::forward", 2, None, 50_000, 50_000),
+        ("(outside of modules)", None, None, 0, 0),
     ]
 
 

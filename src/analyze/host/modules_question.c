@@ -130,7 +130,8 @@ static void put_module_line(const struct work *w, const struct line *l, struct t
   tg__put_text(out, l->name);
   tg__put_int(out, l->depth);
   tg__put_trace_text(out, w->t, l->attribute);
-  const bool frames = w->has_frames && l->self != &w->self[0];
+  const bool is_script = tg__str_contains(l->name, "::"); /* modules of TorchScript have no frames */
+  const bool frames = w->has_frames && l->self != &w->self[0] && !is_script;
   tg__put_int(out, frames ? l->self->calls : TG_NULL_INT);
   tg__put_int(out, frames && l->self->recomputed ? l->self->recomputed : TG_NULL_INT);
   put_pct(w, l->total, out);
