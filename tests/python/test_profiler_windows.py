@@ -505,7 +505,9 @@ def test_stats(profile):
     assert prof._stats().number_of_events == 0  # as in torch, until somebody asks for the events
     with torch.profiler.profile(activities=[CPU]) as beside:
         torch.ones(3).add(1)
-    assert beside._stats().number_of_events == 0 and len(beside.events()) == beside._stats().number_of_events
+    asked = [beside._stats().number_of_events]
+    asked += [len(beside.events()), beside._stats().number_of_events]
+    assert asked[1:] == [asked[1]] * 2 and asked[0] in (0, asked[1])  # 2.4 builds the events at the stop
     events = prof.events()
     stats = prof._stats()
     assert stats.number_of_events == len(events) == len(beside.events())
