@@ -61,6 +61,8 @@ int main(int argc, char **argv) {
   write_input("raw-device", 0, raw.bytes, raw.len);
   raw_file_make_driver_memory(&raw);
   write_input("raw-driver-memory", 0, raw.bytes, raw.len);
+  raw_file_make_contexts(&raw);
+  write_input("raw-contexts", 0, raw.bytes, raw.len);
   raw_file_make_labels(&raw);
   write_input("raw-labels", 0, raw.bytes, raw.len);
   return 0;

@@ -334,6 +334,45 @@ static inline void raw_file_make_driver_memory(struct raw_file *f) {
   raw_records(f, 0, 8, records, 6, true);
 }
 
+/* Operators with contexts of all kinds, one that is missing and two that cannot be read, and a numbered call. */
+static inline void raw_file_make_contexts(struct raw_file *f) {
+  enum { VALID = TG_RAW_F_VALID };
+  static const struct tg__raw_process process = {
+      .session = 5, .process = 4242, .rank = -1, .start_ns = 1, .stop_ns = 9000};
+  static const struct tg__raw_entry names[] = {{1, 0, TG_STR("aten::mm")}, {2, 0, TG_STR("Mm0")}};
+  static const struct tg__raw_entry frames[] = {{1, 0, TG_STR("train.py(10): main")}};
+  static const struct tg__raw_entry contexts[] = {{1, 1, TG_STR("TOP(Net)::forward.fc(Linear)::forward.")},
+                                                  {2, 1, TG_STR("12")},
+                                                  {3, 77, TG_STR("TOP()::f.")},
+                                                  {4, 0, TG_STR("1x")},
+                                                  {5, 0, TG_STR("")}};
+  static const struct tg__raw_record records[] = {
+      {.start_ticks = 1000, .dur_ticks = 9, .name = 1, .stack = TG_RAW_CONTEXT_ENTRY | 1, .flags = VALID},
+      {.start_ticks = 1010,
+       .dur_ticks = 9,
+       .name = 2,
+       .seq = 3,
+       .stack = TG_RAW_CONTEXT_ENTRY | 2,
+       .scope = TG_RAW_BACKWARD,
+       .flags = VALID | TG_RAW_F_LONG},
+      {.start_ticks = 9, .stack = 1, .seq = 4711, .scope = TG_RAW_EXTENSION, .flags = VALID},
+      {.start_ticks = 1020,
+       .dur_ticks = 9,
+       .name = 1,
+       .stack = TG_RAW_CONTEXT_ENTRY | 3,
+       .scope = TG_RAW_SCRIPT,
+       .flags = VALID},
+      {.start_ticks = 1030, .dur_ticks = 9, .name = 1, .stack = TG_RAW_CONTEXT_ENTRY | 9, .flags = VALID},
+      {.start_ticks = 1040, .dur_ticks = 9, .name = 1, .flags = VALID | TG_RAW_F_LONG},
+  };
+  raw_begin(f);
+  raw_process(f, &process);
+  raw_dictionary(f, TG_RAW_EVERY_THREAD, TG_RAW_D_NAME, names, 2);
+  raw_dictionary(f, 0, TG_RAW_D_STACK, frames, 1);
+  raw_dictionary(f, 0, TG_RAW_D_CONTEXT, contexts, 5);
+  raw_records(f, 0, 6, records, 6, true);
+}
+
 /* Ranges and a mark of NVTX: a payload over INT64_MAX, fields that no reader knows, an entry that is cut off, and one
  * that is not there. */
 static inline void raw_file_make_labels(struct raw_file *f) {

@@ -337,6 +337,17 @@ static void test_contexts(void **state) {
   tg__trace_free(t);
 }
 
+/* The last record says that an extension follows, and none does. */
+static void test_contexts_that_are_damaged(void **state) {
+  raw_file_make_contexts(&file);
+  struct tg__columns *const t = open_file();
+  const int64_t *const loss = t->ranks[0].loss;
+  assert_int_equal(loss[TG__LOSS_bent_no_details], 2); /* the stack of entry 3, entry 9 */
+  assert_int_equal(loss[TG__LOSS_bent_torn_duration], 1);
+  assert_arg(t, t->slices.args[find(t, "Mm0")], "Record function id", "4294972007"); /* 2^32 + 4711 */
+  tg__trace_free(t);
+}
+
 /* Numbers that no dictionary has: the operator is there without them, and they are counted. */
 static void test_details_that_are_missing(void **state) {
   const struct tg__raw_record r[] = {
@@ -639,6 +650,7 @@ int main(void) {
       cmocka_unit_test(test_keywords),
       cmocka_unit_test(test_frames),
       cmocka_unit_test(test_contexts),
+      cmocka_unit_test(test_contexts_that_are_damaged),
       cmocka_unit_test(test_details_that_are_missing),
       cmocka_unit_test(test_lines_of_stacks),
       cmocka_unit_test(test_modules_from_operators),
