@@ -5,29 +5,25 @@
 #include "capture/cuda.h"
 
 /* What is asked of CUPTI, and for which feature. Without a kind that is not needed the recording goes on. */
+#define KIND(name) #name, TG_CUPTI_##name
 static const struct {
+  const char *name;
   uint32_t kind, feature;
   bool is_needed;
-} kinds[] = {{TG_CUPTI_CONCURRENT_KERNEL, TG_RECORD_CUDA, true},
-             {TG_CUPTI_MEMCPY, TG_RECORD_CUDA, true},
-             {TG_CUPTI_MEMSET, TG_RECORD_CUDA, true},
-             {TG_CUPTI_RUNTIME, TG_RECORD_CUDA, true},
-             {TG_CUPTI_DRIVER, TG_RECORD_CUDA, true},
-             {TG_CUPTI_SYNCHRONIZATION, TG_RECORD_CUDA_WAITS, true},
-             {TG_CUPTI_CUDA_EVENT, TG_RECORD_CUDA_WAITS, false},
-             {TG_CUPTI_MEMCPY2, TG_RECORD_CUDA, false},
-             {TG_CUPTI_OVERHEAD, TG_RECORD_CUDA, false},
-             {TG_CUPTI_CONTEXT, TG_RECORD_CUDA, false},
-             {TG_CUPTI_ENVIRONMENT, TG_RECORD_CUDA, false}, /* where NVML is missing */
-             {TG_CUPTI_MEMORY2, TG_RECORD_CUDA_MEMORY, false},
-             {TG_CUPTI_MEMORY_POOL, TG_RECORD_CUDA_MEMORY, false}};
-static const struct {
-  uint32_t kind;
-  const char *name;
-} kind_names[] = {
-#define CUPTI_KIND(name, number) {number, #name},
-#include "capture/cuda_layouts.def"
-};
+} kinds[] = {{KIND(CONCURRENT_KERNEL), TG_RECORD_CUDA, true},
+             {KIND(MEMCPY), TG_RECORD_CUDA, true},
+             {KIND(MEMSET), TG_RECORD_CUDA, true},
+             {KIND(RUNTIME), TG_RECORD_CUDA, true},
+             {KIND(DRIVER), TG_RECORD_CUDA, true},
+             {KIND(SYNCHRONIZATION), TG_RECORD_CUDA_WAITS, true},
+             {KIND(CUDA_EVENT), TG_RECORD_CUDA_WAITS, false},
+             {KIND(MEMCPY2), TG_RECORD_CUDA, false},
+             {KIND(OVERHEAD), TG_RECORD_CUDA, false},
+             {KIND(CONTEXT), TG_RECORD_CUDA, false},
+             {KIND(ENVIRONMENT), TG_RECORD_CUDA, false}, /* where NVML is missing */
+             {KIND(MEMORY2), TG_RECORD_CUDA_MEMORY, false},
+             {KIND(MEMORY_POOL), TG_RECORD_CUDA_MEMORY, false}};
+#undef KIND
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static bool is_enabled[KINDS], is_refused[KINDS], is_proven, is_registered, was_forked, was_taken, was_reset;
@@ -257,9 +253,8 @@ const struct tg__source tg__source_cuda = {.name = "CUDA",
 static void list_refused(char *out, size_t room) {
   size_t len = 0;
   for (int i = 0; i < KINDS; i++)
-    for (size_t k = 0; is_refused[i] && k < sizeof kind_names / sizeof *kind_names && len < room; k++)
-      if (kind_names[k].kind == kinds[i].kind)
-        len += (size_t)snprintf(out + len, room - len, "%s%s", len ? " " : "", kind_names[k].name);
+    if (is_refused[i] && len < room)
+      len += (size_t)snprintf(out + len, room - len, "%s%s", len ? " " : "", kinds[i].name);
 }
 
 void tg_record_cuda(struct tg_record_cuda_stats *out) {
