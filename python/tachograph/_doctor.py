@@ -165,6 +165,7 @@ def _cuda(torch: Any) -> tuple[str, bool, str]:
             _record.open(
                 os.path.join(folder, "try.tacho"), features=_record.CUDA | _record.MEMORY, required=_record.CUDA
             )
+            _record.resume()  # what allocators report is found out at the start
             _record.close()
         except _record.RecordError as e:
             return f"no: {e}", not torch.cuda.is_available(), "torch's own collector records CUDA instead"

@@ -242,18 +242,29 @@ def test_doctor_names_the_profiler_that_comes_first(variable, given, row, monkey
     assert advice == f"unset {variable} to record"
 
 
-def test_doctor_says_that_memory_of_devices_is_missing(monkeypatch):
-    found = {"library": "libcupti.so.13", "version": 130500}
+def doctor_of_cuda(monkeypatch, after_resume):
+    """What doctor says where memory of devices is found out when the recording starts, as our recorder does."""
+    found, why_not = {"library": "libcupti.so.13", "version": 130500}, ["no recording had allocations"]
     record = types.SimpleNamespace(
         open=lambda *a, **k: None,
+        resume=lambda: why_not.append(after_resume),
         close=lambda: None,
         cuda=lambda: found,
-        device_memory=lambda: "no slot",
+        device_memory=lambda: why_not[-1],
         CUDA=1,
         MEMORY=2,
     )
     record.RecordError = _record.RecordError
     monkeypatch.setattr(_doctor, "_record", record)
-    said, is_fine, advice = _doctor._cuda(devices(cuda="13.2", cuda_here=True))
+    return _doctor._cuda(devices(cuda="13.2", cuda_here=True))
+
+
+def test_doctor_says_that_memory_of_devices_is_missing(monkeypatch):
+    said, is_fine, advice = doctor_of_cuda(monkeypatch, "no slot")
     assert said == "in part: libcupti.so.13 (CUPTI 130500) passed its proof; without allocations: no slot"
     assert not is_fine and "backend='kineto'" in advice
+
+
+def test_doctor_starts_a_recording_to_see_the_memory_of_devices(monkeypatch):
+    said, is_fine, _ = doctor_of_cuda(monkeypatch, None)
+    assert said == "yes, libcupti.so.13 (CUPTI 130500) passed its proof" and is_fine

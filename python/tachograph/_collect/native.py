@@ -109,6 +109,22 @@ class NativeRecording:
         """Switch single features off and on again while it runs."""
         _record.toggle(features, on)
 
+    def add_cuda(self, features: int) -> str:
+        """Record device work too, from now on. → why it cannot be recorded, "" where it is."""
+        with self._lock:
+            if self.stats is not None or self.features & _record.CUDA:
+                return ""
+            _refuse_beside_torch()
+            _record.toggle(features, True)
+            state = _record.state()
+            if state["missing"] & _record.CUDA:
+                _record.toggle(features, False)
+                return str(state["why"])
+            self.features |= features
+            if self._torch:
+                self._torch.watch_cuda(self._release_cuda)
+            return ""
+
     def add_metadata(self, name: str, json_text: str) -> None:
         """A member of the document; written at once."""
         self._written.add(name)

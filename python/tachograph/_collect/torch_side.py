@@ -38,6 +38,12 @@ class TorchSide:
         else:
             self._watch("torch", self._torch_late)
 
+    def watch_cuda(self, release_cuda: Callable[[], None]) -> None:
+        """We record CUDA too, from now on."""
+        self._release_cuda = release_cuda
+        if self._is_in and "torch" in sys.modules:
+            self._cuda_in()
+
     def leave(self) -> None:
         if not self._is_in:
             return

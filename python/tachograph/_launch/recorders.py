@@ -54,15 +54,18 @@ def core_wait_ns() -> int | None:
 class NativeRecorder(Recorder):
     name = "native"
 
-    def __init__(self, path: str, phase: str, settings: dict, rank: int, cuda: bool = False):
+    def __init__(
+        self, path: str, phase: str, settings: dict, rank: int, say: Callable[[str], None], cuda: bool = False
+    ):
         from tachograph import _record
         from tachograph._collect import native
 
         super().__init__(path, phase)
-        self._record = _record
+        self._record, self._say = _record, say
         features = getattr(_record, FEATURES[settings["preset"]])
+        self._cuda = _record.CUDA | _record.CUDA_WAITS | (_record.CUDA_MEMORY if features & _record.MEMORY else 0)
         if cuda:
-            features |= _record.CUDA | _record.CUDA_WAITS | (_record.CUDA_MEMORY if features & _record.MEMORY else 0)
+            features |= self._cuda
         self._recording = native.NativeRecording(
             path,
             features=features,
@@ -80,6 +83,26 @@ class NativeRecorder(Recorder):
             core_wait_ns(),
         )
         self._waits = Waits(_record) if settings["preset"] != "lean" else None
+        if not cuda:
+            self._await_cuda(sys.modules["torch"])
+
+    def _await_cuda(self, torch: Any) -> None:
+        """The program must not be brought to its GPU by us: torch calls us when the program has come there, before any
+        work."""
+        from tachograph._collect.backend import records_cuda
+
+        if torch.version.cuda and records_cuda() and hasattr(torch.cuda, "_lazy_call"):
+            torch.cuda._lazy_call(self._cuda_came)
+
+    def _cuda_came(self) -> None:
+        if os.environ.get("LOCAL_RANK", "0") != "0" and sys.modules["torch"].cuda.device_count() > 1:
+            return  # its device is not chosen yet, and the proof would go to the first one
+        try:
+            reason = self._recording.add_cuda(self._cuda)
+        except Exception as error:  # torch would end the program with it
+            reason = str(error)
+        if reason:
+            self._say(f"note device work is not recorded: {reason}")
 
     def step_begin(self, number: int) -> None:
         self._record.step_begin(f"ProfilerStep#{number}")
@@ -176,7 +199,7 @@ def open_recorder(path: str, phase: str, settings: dict, rank: int, say: Callabl
         usable, reason = False, "the program works on a GPU"
     if usable:
         try:
-            return NativeRecorder(path, phase, settings, rank, cuda)
+            return NativeRecorder(path, phase, settings, rank, say, cuda)
         except RuntimeError as error:
             if not cuda:
                 raise
