@@ -80,8 +80,7 @@ struct tg__cuda_event {
   uint64_t bytes, node;
   const char *name; /* of a kernel, or of a variable in memory: CUPTI's own text, NULL = none */
   uint32_t correlation, device, context, stream, thread, function, result, graph, event;
-  uint32_t type;          /* of a wait, an overhead, an environment sample; the operation on memory or on a pool */
-  uint32_t first, second; /* of an environment sample */
+  uint32_t type; /* of a wait, an overhead; the operation on memory or on a pool */
   uint32_t grid[3], block[3], registers, shared, from_device, to_device;
   int32_t priority;
   uint8_t copy_kind, from, to; /* to: also the kind of memory that is filled, allocated or released */
@@ -149,7 +148,6 @@ uint64_t tg__cuda_graph_nodes(void);                             /* noted since 
 
 /* ---- devices as a whole (cuda_nvml.c) -------------------------------------------------------- */
 
-bool tg__cuda_nvml_is_there(void); /* loads it, once per process */
 void tg__cuda_nvml_start(void);
 void tg__cuda_nvml_tick(void); /* counters, once a second */
 

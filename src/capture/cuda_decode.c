@@ -128,14 +128,6 @@ static void take_overhead(const uint8_t *r, size_t size, struct tg__cuda_event *
   e->correlation = size >= SINCE_OVERHEAD_CORRELATION ? WORD(OVERHEAD, CORRELATION) : 0;
 }
 
-static void take_environment(const uint8_t *r, struct tg__cuda_event *e) {
-  e->device = WORD(ENVIRONMENT, DEVICE);
-  e->start = e->end = LONG(ENVIRONMENT, START);
-  e->type = WORD(ENVIRONMENT, TYPE);
-  e->first = WORD(ENVIRONMENT, FIRST);
-  e->second = WORD(ENVIRONMENT, SECOND);
-}
-
 /* What a pool of another process holds is not known; its size is that process's number. */
 static void take_memory(const uint8_t *r, struct tg__cuda_event *e) {
   e->type = WORD(MEMORY2, OPERATION);
@@ -197,9 +189,6 @@ static void take_record(const uint8_t *r, size_t size, struct tg__cuda_event *e)
     break;
   case TG_CUPTI_OVERHEAD:
     take_overhead(r, size, e);
-    break;
-  case TG_CUPTI_ENVIRONMENT:
-    take_environment(r, e);
     break;
   case TG_CUPTI_MEMORY2:
     take_memory(r, e);

@@ -15,7 +15,7 @@ static void *devices[DEVICES]; /* by the number that CUDA has for them */
 static int count;
 static uint32_t ticks;
 
-bool tg__cuda_nvml_is_there(void) {
+static bool is_there(void) {
   static bool was_tried;
   if (nvml.init || was_tried) return nvml.init != NULL;
   was_tried = true;
@@ -34,7 +34,7 @@ void tg__cuda_nvml_start(void) {
   int all = 0;
   count = 0;
   ticks = 0;
-  if (!tg__cuda_nvml_is_there() || tg__cuda_driver.device_count(&all)) return;
+  if (!is_there() || tg__cuda_driver.device_count(&all)) return;
   for (int i = 0; i < all && i < DEVICES; i++) {
     char bus[BUS_BYTES] = "";
     devices[i] = NULL;

@@ -20,7 +20,6 @@ static const struct {
              {KIND(MEMCPY2), TG_RECORD_CUDA, false},
              {KIND(OVERHEAD), TG_RECORD_CUDA, false},
              {KIND(CONTEXT), TG_RECORD_CUDA, false},
-             {KIND(ENVIRONMENT), TG_RECORD_CUDA, false}, /* where NVML is missing */
              {KIND(MEMORY2), TG_RECORD_CUDA_MEMORY, false},
              {KIND(MEMORY_POOL), TG_RECORD_CUDA_MEMORY, false}};
 #undef KIND
@@ -119,10 +118,6 @@ static enum tg_err subscribe(struct tg_error *e) {
                   holder);
 }
 
-static bool is_wanted(int i, uint32_t features) {
-  return kinds[i].feature & features && (kinds[i].kind != TG_CUPTI_ENVIRONMENT || !tg__cuda_nvml_is_there());
-}
-
 static enum tg_err enable(uint32_t features, struct tg_error *e) {
   enum { SYSTEM_THREADS = 1 };
   const enum tg_err err = subscribe(e);
@@ -134,7 +129,7 @@ static enum tg_err enable(uint32_t features, struct tg_error *e) {
   if (tg__cupti.cuptiSetThreadIdType) tg__cupti.cuptiSetThreadIdType(SYSTEM_THREADS);
   memset(is_refused, 0, sizeof is_refused);
   for (int i = 0; i < KINDS; i++) {
-    if (!is_wanted(i, features)) continue;
+    if (!(kinds[i].feature & features)) continue;
     result = tg__cupti.cuptiActivityEnable(kinds[i].kind);
     is_enabled[i] = result == 0;
     is_refused[i] = result != 0;

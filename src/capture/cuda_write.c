@@ -385,27 +385,6 @@ static void write_overhead(struct tg__thread *t, const struct tg__cuda_event *e)
   put_record(t, &o, end, 0);
 }
 
-static void put_sample(struct tg__thread *t, const struct tg__cuda_event *e, const char *what, uint32_t value) {
-  char name[64];
-  struct tg__open o = {.scope = TG_RAW_COUNTER, .shape = value};
-  uint64_t end;
-  snprintf(name, sizeof name, "GPU %u %s", e->device, what);
-  if (!set_time(t, e, &o, &end)) return;
-  o.name = tg__intern(t, TG_RAW_D_NAME, 0, name, strlen(name));
-  put_record(t, &o, end, 0);
-}
-
-static void write_environment(struct tg__thread *t, const struct tg__cuda_event *e) {
-  enum { SPEED = 1, TEMPERATURE = 2, POWER = 3, COOLING = 4 };
-  if (e->type == SPEED) {
-    put_sample(t, e, "SM clock MHz", e->first);
-    put_sample(t, e, "memory clock MHz", e->second);
-  }
-  if (e->type == TEMPERATURE) put_sample(t, e, "temperature C", e->first);
-  if (e->type == POWER) put_sample(t, e, "power mW", e->first);
-  if (e->type == COOLING) put_sample(t, e, "fan %", e->first);
-}
-
 /* ---- memory of the driver -------------------------------------------------------------------- */
 
 static uint32_t memory_name(struct tg__thread *t, const struct tg__cuda_event *e) {
@@ -521,9 +500,6 @@ void tg__cuda_write(void *unused, const struct tg__cuda_event *e) {
     break;
   case TG_CUPTI_OVERHEAD:
     write_overhead(t, e);
-    break;
-  case TG_CUPTI_ENVIRONMENT:
-    write_environment(t, e);
     break;
   case TG_CUPTI_MEMORY2:
     written.memory++;

@@ -13,7 +13,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { MEMCPY = 1, MEMSET = 2, DRIVER = 4, RUNTIME = 5, CONTEXT = 9, KERNEL = 10, OVERHEAD = 17, ENVIRONMENT = 20 };
+enum { MEMCPY = 1, MEMSET = 2, DRIVER = 4, RUNTIME = 5, CONTEXT = 9, KERNEL = 10, OVERHEAD = 17 };
 enum {
   PEER = 22,
   EVENT = 36,
@@ -159,9 +159,9 @@ static size_t size_of(uint32_t kind) {
   static const struct {
     uint32_t kind;
     uint16_t bytes_12, bytes_13;
-  } sizes[] = {{MEMCPY, 96, 112},  {MEMSET, 88, 104},  {DRIVER, 40, 40},      {RUNTIME, 40, 40}, {CONTEXT, 32, 40},
-               {KERNEL, 208, 248}, {OVERHEAD, 56, 56}, {ENVIRONMENT, 40, 40}, {PEER, 96, 96},    {EVENT, 56, 80},
-               {SYNC, 56, 56},     {MEMORY, 120, 128}, {POOL, 72, 80}};
+  } sizes[] = {{MEMCPY, 96, 112}, {MEMSET, 88, 104},  {DRIVER, 40, 40},   {RUNTIME, 40, 40},
+               {CONTEXT, 32, 40}, {KERNEL, 208, 248}, {OVERHEAD, 56, 56}, {PEER, 96, 96},
+               {EVENT, 56, 80},   {SYNC, 56, 56},     {MEMORY, 120, 128}, {POOL, 72, 80}};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
     if (sizes[i].kind == kind) return (is_13 ? sizes[i].bytes_13 : sizes[i].bytes_12) + set.grow[kind];
   return 0;
@@ -296,14 +296,6 @@ static void put_overhead(uint64_t start, uint64_t end, const int64_t *n) {
   put32(r, 16, (uint64_t)n[1]);
   put64(r, 24, start);
   put64(r, 32, end);
-}
-
-static void put_sample(uint64_t time, const int64_t *n) {
-  uint8_t *const r = record_of(ENVIRONMENT, size_of(ENVIRONMENT));
-  if (!r) return;
-  put32(r, 4, (uint64_t)n[0]);
-  put64(r, 8, time);
-  for (int i = 0; i < 3; i++) put32(r, 16 + 4 * (size_t)i, (uint64_t)n[1 + i]);
 }
 
 /* operation, memory kind, correlation, address, bytes, device, context, stream, async, pool's type, address, threshold
@@ -452,7 +444,6 @@ static bool put_one(const char *word, const int64_t *n, const char *text) {
   if (is_word(word, "overhead")) return put_overhead(start, end, n + 2), true;
   if (is_word(word, "memory")) return put_memory(start, n + 1, text), true;
   if (is_word(word, "pool")) return put_pool(start, n + 1), true;
-  if (is_word(word, "sample")) return put_sample(start, n + 1), true;
   if (is_word(word, "device")) return set_device(n, text), true;
   if (is_word(word, "context")) return put_context(n), true;
   if (is_word(word, "kernels")) return put_kernels(n[0], n[1], n[2], n[3], n[4]), true;

@@ -50,8 +50,7 @@ static void test_everything(void **state) {
            "sync -400000 -300000 1 1 4294967295 33 505\n"
            "runtime -450000 -290000 131 %d 505\n"
            "runtime -250000 -240000 17 %d 506 # noise\n"
-           "overhead -200000 -100000 65536 %d\n"
-           "sample -100000 0 3 350000 0\n",
+           "overhead -200000 -100000 65536 %d\n",
            thread, thread, thread, thread);
   play(script);
   tg_range_end();

@@ -52,28 +52,6 @@ static void test_driver_of_long_ago(void **state) {
   tg__trace_free(t);
 }
 
-/* CUPTI's own samples stand in for NVML's, as in a container that has no libnvidia-ml. */
-static void test_no_nvml(void **state) {
-  if (dlopen("libnvidia-ml.so.1", RTLD_LAZY)) skip();
-  const pid_t child = fork();
-  if (child == 0) {
-    struct tg_error e;
-    const struct tg_record_options options = {.path = recording_path, .rank = -1, .features = TG_RECORD_CUDA};
-    void *const cupti = dlopen(TG_FAKE_DIR "/libcupti.so.12", RTLD_NOW), *const run = fake_symbol(cupti, "fake_run");
-    memcpy(&fake_run, &run, sizeof run);
-    bool ok = dlopen(TG_FAKE_DIR "/libcuda.so.1", RTLD_NOW) && !tg_record_open(&options, &e) && !tg_record_resume(&e);
-    ok = ok && !fake_run("sample 1000 0 1 1980 2619\nsample 2000 0 2 54 0\nsample 3000 0 3 350000 0\n");
-    _exit(ok && !tg_record_close(NULL, &e) ? 0 : 1);
-  }
-  assert_exits_with_zero(child);
-  struct tg__columns *const t = recording_read(recording_path);
-  assert_int_equal(counter_of(t, "GPU 0 SM clock MHz"), 1980);
-  assert_int_equal(counter_of(t, "GPU 0 memory clock MHz"), 2619);
-  assert_int_equal(counter_of(t, "GPU 0 temperature C"), 54);
-  assert_int_equal(counter_of(t, "GPU 0 power mW"), 350000);
-  tg__trace_free(t);
-}
-
 static const struct {
   const char *script, *words;
 } refusals[] = {
@@ -211,8 +189,7 @@ static void test_destroyed(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest without[] = {cmocka_unit_test(test_no_driver), cmocka_unit_test(test_driver_of_long_ago),
-                                       cmocka_unit_test(test_no_nvml)};
+  const struct CMUnitTest without[] = {cmocka_unit_test(test_no_driver), cmocka_unit_test(test_driver_of_long_ago)};
   const struct CMUnitTest with[] = {
       cmocka_unit_test_setup(test_refused_at_the_proof, reset),
       cmocka_unit_test_setup(test_another_subscriber, reset),
