@@ -853,8 +853,8 @@ class RanksRow(TypedDict):
     communication_ns: float | None  # ns: a collective runs on the device; in the host's library where the rank has no device work
     exposed_ns: float | None  # ns: of it, not hidden behind computation
     overlap_pct: float | None  # %: share of the communication that computation hides
-    wait_ns: float | None  # ns: in its collectives, until the last rank had come; summed, unknown where no other rank takes part
-    transfer_ns: float | None  # ns: in its collectives, from then on; summed
+    wait_ns: float | None  # ns: in its collectives, of which none transfers as the last rank has not come; unknown where no other rank takes part
+    transfer_ns: float | None  # ns: in its collectives, of which one or more transfer
     copy_ns: float | None  # ns: copies and memsets, outside of the above
     data_ns: float | None  # ns: the data loader, outside of the above
     host_ns: float | None  # ns: operators and runtime calls, outside of the above
@@ -888,8 +888,8 @@ class StragglersRow(TypedDict):
     """which rank holds up the others, by how much a step, and what it does longer than they"""
     place: int | None  # 1 = costs most
     rank: int | None  # rank of the job
-    straggler_pct: float | None  # %: late_ns by the mean length of a step of all ranks
-    late_ns: float | None  # ns: a step: in collectives where it came last, how much later than the middle one of the others
+    straggler_pct: float | None  # %: late_ns by the mean length of its steps
+    late_ns: float | None  # ns: a step: time in which a collective waits for it alone to come, and the middle one of the others is there
     last: int | None  # how often it came last; rules=hta: how often it was among the latest
     collectives: int | None  # matched collectives it took part in
     cause: str | None  # what it does longer than the others: compute, copy, data, host; empty where it is never late

@@ -154,8 +154,25 @@ def parts(run):
                     "is_last": i == last,
                     "step": step_of(run[i], c),
                     "late": came - low_median(others) if i == last and others else 0,
+                    "own_start": c["start"],
                 }
             )
+    return out
+
+
+def moments(mine, start, end):
+    """{wait, transfer, late: ns} of [start, end) on the clock of one rank's file, of its parts that are shared: each
+    moment counts once, for a transfer where one transfers."""
+    spans = [("wait", p["own_start"], p["own_start"] + p["wait"]) for p in mine if p["shared"]]
+    spans += [("transfer", p["own_start"] + p["wait"], p["own_start"] + p["total"]) for p in mine if p["shared"]]
+    late = [("late", p["own_start"] - p["late"], p["own_start"]) for p in mine if p["shared"]]
+    out = {"wait": 0, "transfer": 0, "late": 0}
+    edges = sorted({start, end, *(e for _, a, b in spans + late for e in (a, b) if start < e < end)})
+    for a, b in zip(edges, edges[1:]):
+        there = {what for what, from_, to in spans if from_ <= a and to >= b}
+        if there:
+            out["transfer" if "transfer" in there else "wait"] += b - a
+        out["late"] += (b - a) * any(from_ <= a and to >= b for _, from_, to in late)
     return out
 
 

@@ -101,12 +101,28 @@ def compare_sums(ask, folder, run, want):
     common = set.intersection(*(whole[r["number"]] for r in run if r["steps"]))
     if not common:
         return
-    late = collections.Counter()
-    for w in want:
-        if w["shared"] and w["is_last"] and w["step"] in common:
-            late[w["rank"]] += w["late"]
+    windows = collections.defaultdict(dict)
+    for row in ask(folder, "steps"):
+        windows[row["rank"]][int(row["step"])] = (row["start_ns"], row["start_ns"] + row["total_ns"])
+    compare_moments(ask, folder, want, windows, common)
+
+
+def compare_moments(ask, folder, want, windows, common):
+    """wait, transfer and what coming last costs, a step and all together."""
+    sums = collections.defaultdict(collections.Counter)
+    for row in ask(folder, "ranks", by="step"):
+        rank, step = row["rank"], int(row["step"])
+        expected = reference.moments([w for w in want if w["rank"] == rank], *windows[rank][step])
+        if step in common:
+            sums[rank].update(expected)
+        if row["wait_ns"] is not None:
+            assert (row["wait_ns"], row["transfer_ns"]) == (expected["wait"], expected["transfer"])
+            assert row["wait_ns"] + row["transfer_ns"] <= row["communication_ns"] <= row["step_ns"]
+            assert row["straggler_pct"] == pytest.approx(100 * expected["late"] / row["step_ns"], rel=1e-12)
     for row in ask(folder, "stragglers"):
-        assert row["late_ns"] is None or row["late_ns"] == pytest.approx(late[row["rank"]] / len(common), rel=1e-12)
+        late = sums[row["rank"]]["late"] / len(common)
+        assert row["late_ns"] is None or row["late_ns"] == pytest.approx(late, rel=1e-12)
+        assert row["straggler_pct"] is None or row["straggler_pct"] <= 100
 
 
 @SETTINGS
@@ -539,6 +555,66 @@ def test_steps_that_do_not_line_up(ask, tmp_path):
     run[1]["steps"] = [(n + 1, a, b) for n, a, b in run[1]["steps"]]
     notes = ask.notes(write(tmp_path / "astray", run), "ranks")
     assert f"do not line up: {shared} of {shared} collectives" in notes
+
+
+def together(start_of):
+    """Four collectives of gloo in a step of 100 us that run at the same time: rank r comes to number k of step n at
+    start_of(r, n, k), and all end 60 us into the step."""
+    return [
+        {
+            "number": r,
+            "base": 0,
+            "steps": [(n, 1_000_000 + 100_000 * n, 1_100_000 + 100_000 * n) for n in range(4)],
+            "collectives": [
+                collective(1_000_000 + 100_000 * n + start_of(r, n, k), 1_060_000 + 100_000 * n)
+                for n in range(4)
+                for k in range(4)
+            ],
+        }
+        for r in range(2)
+    ]
+
+
+def test_collectives_at_the_same_time_count_each_moment_once(ask, tmp_path):
+    """The second rank comes 40 us late to all four of them: the first waits 40 us of its 50 in them, not 160."""
+    run = together(lambda r, n, k: 10_000 + 40_000 * r)
+    folder = write(tmp_path / "run", run, device=False)
+    first, second = ask(folder, "ranks")
+    assert [first[c] for c in ("communication_ns", "wait_ns", "transfer_ns")] == [50_000, 40_000, 10_000]
+    assert [second[c] for c in ("communication_ns", "wait_ns", "transfer_ns")] == [10_000, 0, 10_000]
+    worst = ask(folder, "stragglers")[0]
+    assert (worst["rank"], worst["late_ns"], worst["straggler_pct"]) == (1, 40_000, 40)
+    assert "rank 1 comes last and costs the others up to 0.040 ms a step (40.0 %)" in ask.notes(folder, "stragglers")
+
+
+def test_coming_last_costs_no_more_than_a_step(ask, tmp_path):
+    """The second rank does something else for 150 us before its step of 100 us begins, and comes 45 us into it: the
+    first, which waits in a longer step, has waited for 185 us."""
+    run = [
+        {
+            "number": r,
+            "base": 0,
+            "steps": [(0, 1_000_000, 1_100_000), (1, 1_200_000 + 150_000 * r, 1_450_000)],
+            "collectives": [
+                collective(1_010_000, 1_060_000),
+                collective(1_210_000 + 185_000 * r, 1_440_000),
+            ],
+        }
+        for r in range(2)
+    ]
+    folder = write(tmp_path / "run", run, device=False)
+    rows = {(r["rank"], r["step"]): r for r in ask(folder, "ranks", by="step")}
+    assert (rows[1, "1"]["step_ns"], rows[1, "1"]["straggler_pct"], rows[0, "1"]["wait_ns"]) == (100_000, 45, 185_000)
+    assert [(r["rank"], r["late_ns"], r["straggler_pct"]) for r in ask(folder, "stragglers")] == [
+        (1, 22_500, 22.5),
+        (0, 0, 0),
+    ]
+
+
+def test_jitter_is_no_straggler(ask, tmp_path):
+    run = together(lambda r, n, k: 10_000 + (20_000 if (n + r) % 2 else 0))
+    notes = ask.notes(write(tmp_path / "run", run, device=False), "stragglers")
+    assert "the ranks hold each other up in turn" in notes and "comes last and costs" not in notes
 
 
 @pytest.mark.parametrize("astray, shared", [(1, 2), (2, 3), (1, 3)])

@@ -46,7 +46,7 @@ static void put_mean(struct tg_table *out, int64_t sum, int64_t steps, bool know
 }
 
 static void put_rank_row(const struct tg__ranks *r, uint32_t rank, const char *step, const struct tg__rank_figures *f,
-                         double late_of, struct tg_table *out) {
+                         struct tg_table *out) {
   const int64_t n = f->steps, *const share = f->share_ns;
   const double hidden =
       100 * (double)(f->communication_ns - share[TG__SHARE_COMMUNICATION]) / (double)f->communication_ns;
@@ -58,22 +58,21 @@ static void put_rank_row(const struct tg__ranks *r, uint32_t rank, const char *s
   put_mean(out, f->communication_ns, n, true);
   put_mean(out, share[TG__SHARE_COMMUNICATION], n, true);
   tg__put_real(out, f->communication_ns > 0 ? hidden : NAN);
-  put_mean(out, f->wait_ns, n, f->has_wait);
-  put_mean(out, f->transfer_ns, n, f->has_wait);
+  put_mean(out, f->wait_ns, n, f->matched > 0);
+  put_mean(out, f->transfer_ns, n, f->matched > 0);
   put_mean(out, share[TG__SHARE_COPY], n, true);
   put_mean(out, share[TG__SHARE_DATA], n, true);
   put_mean(out, share[TG__SHARE_HOST], n, true);
   put_mean(out, share[TG__SHARE_REST], n, true);
   tg__put_int(out, f->collectives);
   tg__put_int(out, f->last);
-  tg__put_real(out, f->matched && late_of > 0 ? 100 * (double)f->late_ns / late_of : NAN);
+  tg__put_real(out, tg__rank_late_pct(f));
   put_state(r, rank, out);
 }
 
 static void put_by_rank(const struct tg__ranks *r, const struct tg__rank_figures *f, struct tg_table *out) {
-  const double late_of = tg__rank_step_mean(r, f) * (double)tg__rank_step_most(r, f);
   for (uint32_t i = 0; i < r->s->count; i++)
-    if (tg__ranks_wanted(r, i)) put_rank_row(r, i, "", &f[i], late_of, out);
+    if (tg__ranks_wanted(r, i)) put_rank_row(r, i, "", &f[i], out);
 }
 
 static void put_by_step(const struct tg__ranks *r, const bool *steps, const struct tg__rank_figures *f,
@@ -84,7 +83,7 @@ static void put_by_step(const struct tg__ranks *r, const bool *steps, const stru
     for (uint32_t k = 0; k < rank->step_count; k++, at++) {
       char number[24] = "";
       if (rank->steps[k].number >= 0) snprintf(number, sizeof number, "%lld", (long long)rank->steps[k].number);
-      if (tg__ranks_wanted(r, i) && steps[at]) put_rank_row(r, i, number, &f[at], (double)f[at].length_ns, out);
+      if (tg__ranks_wanted(r, i) && steps[at]) put_rank_row(r, i, number, &f[at], out);
     }
   }
 }

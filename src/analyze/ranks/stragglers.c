@@ -92,34 +92,44 @@ static void put_verdict(const struct judging *j, const struct verdict *v, int64_
   tg__put_cstr(out, text);
 }
 
-static void note_headline(const struct judging *j, const struct verdict *first, struct tg_table *out) {
+/* Where others cost half as much or more, the ranks hold each other up in turn, as jitter does. */
+static void note_headline(const struct judging *j, const uint32_t *order, struct tg_table *out) {
+  const struct tg__rank_summary *const ranks = j->r->s->ranks;
+  const struct verdict *const first = &j->verdicts[order[0]];
+  const struct verdict *const second = j->r->s->count > 1 ? &j->verdicts[order[1]] : NULL;
   int64_t matched = 0;
   for (uint32_t i = 0; i < j->r->s->count; i++) matched += j->f[i].matched;
   if (matched == 0) {
     tg__table_note(out, "no collective has several ranks: ranked by what takes longer than with the others");
-  } else if (first->pct >= 1) {
-    tg__table_note(out, "rank %lld comes last and costs the others up to %.3f ms a step (%.1f %%)",
-                   (long long)j->r->s->ranks[first->rank].number, first->late_ns / 1e6, first->pct);
-  } else {
+  } else if (!(first->pct >= 1)) {
     tg__table_note(out, "no rank costs the others more than 1 %% of a step");
+  } else if (second && second->late_ns * 2 >= first->late_ns) {
+    tg__table_note(out,
+                   "the ranks hold each other up in turn: rank %lld costs the others up to %.3f ms a step (%.1f %%), "
+                   "rank %lld up to %.3f ms",
+                   (long long)ranks[first->rank].number, first->late_ns / 1e6, first->pct,
+                   (long long)ranks[second->rank].number, second->late_ns / 1e6);
+  } else {
+    tg__table_note(out, "rank %lld comes last and costs the others up to %.3f ms a step (%.1f %%)",
+                   (long long)ranks[first->rank].number, first->late_ns / 1e6, first->pct);
   }
 }
 
 static bool judge_straggler(struct judging *j, struct tg_table *out) {
   const uint32_t ranks = j->r->s->count;
-  const double mean = tg__rank_step_mean(j->r, j->f), steps = (double)tg__rank_step_most(j->r, j->f);
   uint32_t *const order = tg__alloc((size_t)ranks * sizeof *order);
   j->verdicts = tg__alloc((size_t)ranks * sizeof *j->verdicts);
   j->others = tg__alloc((size_t)ranks * sizeof *j->others);
   bool done = order && j->verdicts && j->others;
   for (uint32_t i = 0; done && i < ranks; i++) {
-    const double late = (double)j->f[i].late_ns / steps;
-    j->verdicts[i] = (struct verdict){.rank = i, .late_ns = late, .pct = mean > 0 ? 100 * late / mean : NAN};
+    const struct tg__rank_figures *const f = &j->f[i];
+    const double late = (double)f->late_ns / (double)(f->steps ? f->steps : 1);
+    j->verdicts[i] = (struct verdict){.rank = i, .late_ns = late, .pct = tg__rank_late_pct(f)};
   }
   if (done) judge_causes(j);
   done = done && tg__order(order, ranks, costs_more, j);
   for (uint32_t i = 0; done && i < ranks; i++) put_verdict(j, &j->verdicts[order[i]], (int64_t)i + 1, out);
-  if (done) note_headline(j, &j->verdicts[order[0]], out);
+  if (done) note_headline(j, order, out);
   tg__free(order);
   tg__free(j->verdicts);
   tg__free(j->others);
