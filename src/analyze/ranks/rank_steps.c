@@ -60,9 +60,9 @@ static bool has_numbers(const struct tg__rank_summary *r) { return r->step_count
 /* Where a part is counted; NULL when its step does not count. */
 static struct tg__rank_figures *place_of(const struct adding *w, const struct tg__part *p) {
   const struct tg__rank_summary *const rank = &w->r->s->ranks[p->rank];
-  const bool is_whole = !has_numbers(rank); /* then everything is in it */
-  const uint32_t step = is_whole ? 0 : rank->collectives[p->index].step;
-  if (!is_whole && (step == TG_NONE || !w->common[w->first_step[p->rank] + step])) return NULL;
+  const bool is_one = !has_numbers(rank); /* then everything is in it */
+  const uint32_t step = is_one ? 0 : rank->collectives[p->index].step;
+  if (!is_one && (step == TG_NONE || !w->common[w->first_step[p->rank] + step])) return NULL;
   if (!w->by_step) return &w->f[p->rank];
   return rank->step_count ? &w->f[w->first_step[p->rank] + step] : NULL;
 }
