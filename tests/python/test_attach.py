@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -218,9 +219,17 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebod
 
 
 @as_root
-def test_another_user(tmp_path, tachograph):
-    with Target(tmp_path / "run", "import pathlib, time\npathlib.Path('runs').touch()\ntime.sleep(60)\n") as target:
-        done = tachograph("attach", target.pid, user=NOBODY, extra_groups=[])
+def test_another_user(tmp_path, tachograph_path):
+    with (
+        tempfile.TemporaryDirectory(dir="/tmp") as name,
+        Target(tmp_path / "run", "import pathlib, time\npathlib.Path('runs').touch()\ntime.sleep(60)\n") as target,
+    ):
+        program = shutil.copy(tachograph_path, name)  # the other user may not be able to enter the build folder
+        for path in (name, program):
+            os.chmod(path, 0o755)
+        done = subprocess.run(
+            [program, "attach", target.pid], cwd=name, user=NOBODY, extra_groups=[], capture_output=True, text=True
+        )
         assert done.returncode and (
             f"process {target.pid} belongs to user 0, and you are user {NOBODY}: run tachograph as that user, or with sudo"
             in done.stderr
