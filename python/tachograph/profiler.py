@@ -14,7 +14,6 @@ import atexit
 import os
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -60,20 +59,13 @@ def __getattr__(name: str) -> Any:
     return getattr(_torch_own.profiler, name)
 
 
-@dataclass
-class _Written:
-    """The files that the handler wrote of a window."""
-
-    complete: bool  # it got all its steps
-    paths: list[str] = field(default_factory=list)
-
-
 class profile(_KinetoProfile):
     """Records what torch does, all the time or in the steps that a schedule selects; on_trace_ready is called after
     each window.
 
     All of torch.profiler.profile; beyond it keep_last=n (of the files that handlers write, only those of the last n
-    complete windows stay) and what _KinetoProfile adds."""
+    windows stay, and a window that the loop's end cuts short is dropped where a complete one is there) and what
+    _KinetoProfile adds."""
 
     def __init__(
         self,
@@ -145,8 +137,8 @@ class profile(_KinetoProfile):
         self._advised = False
         self.step_times = StepTimes()
         self._complete = 0  # windows that got all their steps
-        self._written = 0  # of those, when the handler was last called
-        self._files: list[_Written] = []  # by the handler, by window
+        self._drops_window = False  # the one that ends now: keep_last wants complete ones
+        self._files: list[list[str]] = []  # by the handler, by window
         KinetoStepTracker.init_step_count(PROFILER_STEP_NAME)
 
     def __enter__(self) -> profile:
@@ -207,10 +199,13 @@ class profile(_KinetoProfile):
             action = self.current_action
             self._check_stop(action, None)
             self._leave_step()
+            is_cut_short = self.record_steps and action is ProfilerAction.RECORD
+            self._drops_window = is_cut_short and self.keep_last is not None and self._complete > 0
             try:
                 self._transit(action, None)
             finally:
                 self._finish()
+                self._drops_window = False
             self._warn_incomplete(action)
             self._log_overhead()
 
@@ -289,18 +284,23 @@ class profile(_KinetoProfile):
                 "time goes: schedule=schedule(wait=1, warmup=2, active=3, repeat=1), and step() in the loop"
             )
 
+    def stop_trace(self) -> None:
+        before = self._windows
+        super().stop_trace()
+        if self._drops_window:
+            self._windows = before
+
     def _trace_ready(self) -> None:
-        if self.on_trace_ready is None:
+        if self.on_trace_ready is None or self._drops_window:
             return
         self._in_handler = True
-        self._files.append(_Written(complete=not self.record_steps or self._complete > self._written))
-        self._written = self._complete
+        self._files.append([])
         try:
             self.on_trace_ready(self)
         finally:
             self._in_handler = False
             self._prune_files()
-        if len(self._files) == 2 and self.keep_last is None and self._endless() and self._files[-1].paths:
+        if len(self._files) == 2 and self.keep_last is None and self._endless() and self._files[-1]:
             warn(
                 "the schedule has no end (repeat=0): a file is written every cycle for as long as the program runs; "
                 "pass schedule(repeat=…), or profile(keep_last=…) to keep the newest only"
@@ -310,9 +310,8 @@ class profile(_KinetoProfile):
         return isinstance(self.schedule, Schedule) and self.schedule.repeat == 0
 
     def _prune_files(self) -> None:
-        """One that was cut short does not take the place of a complete one: it stays beside it."""
-        while self.keep_last is not None and sum(w.complete for w in self._files) > self.keep_last:
-            for path in self._files.pop(0).paths:
+        while self.keep_last is not None and len(self._files) > self.keep_last:
+            for path in self._files.pop(0):
                 if os.path.exists(path):
                     os.unlink(path)
 
@@ -326,7 +325,7 @@ class profile(_KinetoProfile):
     ) -> None:
         super().export_chrome_trace(path, use_python_export, cuda_graph_annotations, graph_lanes, default_stream)
         if self._in_handler:
-            self._files[-1].paths.append(os.path.abspath(path))
+            self._files[-1].append(os.path.abspath(path))
 
     def _warn_incomplete(self, action: ProfilerAction) -> None:
         """The loop ended before a window of the schedule was complete: say so, loudly if there is no complete one at
@@ -343,7 +342,11 @@ class profile(_KinetoProfile):
         elif action is ProfilerAction.RECORD:
             info(
                 f"the last window is incomplete: the loop ended at step {self.step_num}; "
-                f"with schedule(..., repeat={self._complete}) a complete one is the last, which is what an export writes"
+                + (
+                    f"with schedule(..., repeat={self._complete}) a complete one is the last, which is what an export writes"
+                    if self.keep_last is None
+                    else f"keep_last={self.keep_last} drops it, and tables and exports are of the last complete one"
+                )
             )
 
     def _log_overhead(self) -> None:

@@ -236,7 +236,7 @@ def test_handler_names_and_errors(tmp_path):
 
 
 def test_keep_last(profile, tmp_path):
-    """The last window, cut short, does not take the place of the last complete one."""
+    """The last window is cut short, so its file goes; disk, tables and exports have the last complete one."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with profile(
@@ -248,9 +248,31 @@ def test_keep_last(profile, tmp_path):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 loop(prof, 12)
-    assert sorted(steps(tmp_path / name) for name in os.listdir(tmp_path)) == [[7, 8, 9], [12]]
+    assert [steps(tmp_path / name) for name in os.listdir(tmp_path)] == [[7, 8, 9]]
+    rows = {row.key: row.count for row in prof.key_averages() if row.key.startswith("ProfilerStep")}
+    assert set(rows) in ({"ProfilerStep*"}, {"ProfilerStep#7", "ProfilerStep#8", "ProfilerStep#9"})
+    assert sum(rows.values()) == 3
+    prof.export_chrome_trace(str(tmp_path / "again.json"))
+    assert steps(tmp_path / "again.json") == [7, 8, 9]
     with pytest.raises(ValueError, match="keep_last=0"):
         profile(keep_last=0)
+
+
+@pytest.mark.parametrize(
+    "loop_steps, kept", [(3, [[2, 3]]), (10, [[2, 3, 4], [7, 8, 9]]), (12, [[2, 3, 4], [7, 8, 9]])]
+)
+def test_keep_last_of_two(profile, tmp_path, loop_steps, kept):
+    """Steps 2 to 4, 7 to 9 and 12 to 14 are recorded: a window that is cut short stays only where none is complete."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with profile(
+            activities=[CPU],
+            schedule=tg.schedule(wait=1, warmup=1, active=3),
+            keep_last=2,
+            on_trace_ready=tg.tensorboard_trace_handler(str(tmp_path)),
+        ) as prof:
+            loop(prof, loop_steps)
+    assert sorted(steps(tmp_path / name) for name in os.listdir(tmp_path)) == kept
 
 
 def test_endless_schedule_is_reported(profile, tmp_path):
