@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 import textwrap
 import warnings
 
@@ -238,6 +239,15 @@ def test_shares_stay_below_100_where_what_lies_in_a_step_has_no_row(opened):
         ("aten::add", "10.00%", "10.00%"),
     ]
     assert text.endswith("Self CPU time total: 100.000us\n")
+    # The rows that the text shows add up to that total: 80 of the 100 us are the Python function's own.
+    rows = [re.split(r" {2,}", line.strip()) for line in text.splitlines() if "%" in line and "Self CPU %" not in line]
+    assert [row[:3] for row in rows] == [
+        ["ProfilerStep*", "10.00%", "10.000us"],
+        ["aten::add", "10.00%", "10.000us"],
+        ["Python, left out", "80.00%", "80.000us"],
+    ]
+    assert rows[-1][3:] == ["--"] * 4
+    assert "left out" not in events.key_averages(include_python_functions=True).table()
     # Of what is shown where that can be: as in torch 2.15.
     averages = EventList.from_trace(
         opened([{**op("train.py(3): step", 0, 90), "cat": "python_function"}, op("aten::add", 10, 10)])

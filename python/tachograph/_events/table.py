@@ -1,7 +1,7 @@
 """The text of torch.profiler's tables: EventList.table(). Byte for byte torch 2.15's, but for two things. With stacks
 and FLOPs together torch prints the two last columns under each other's header; here each stands under its own. Where a
 row's total time is more than the self times of all rows, because Python functions inside it have no row, torch prints
-shares far above 100 %; here they, and the footer, are of everything recorded."""
+shares far above 100 %; here they, and the footer, are of everything recorded, and one row more has the rest."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 _WIDTH, _GAP = 12, "  "
+_LEFT_OUT = "Python, left out"  # as wide as torch's column of names is beside a step, which stays as it is
 _ACCELERATORS = ("cuda", "xpu", "privateuse1", "mtia", "hpu")
 # What people write, beside the attributes themselves: texts of several years and other profilers.
 _MEANT = {
@@ -127,8 +128,9 @@ class _Layout:
             raise RuntimeError("use_device is None, but there is device performance data.")
         self.device_name = self.use_device.upper() if self.use_device is not None else "None"
         self.cpu_total = sum(e.self_cpu_time_total for e in events)
-        if any(e.cpu_time_total > self.cpu_total for e in events if not e.is_async):
-            self.cpu_total += left_out()
+        is_impossible = any(e.cpu_time_total > self.cpu_total for e in events if not e.is_async)
+        self.left_out = left_out() if is_impossible else 0.0
+        self.cpu_total += self.left_out
         self.device_total = sum(e.self_device_time_total for e in events if _counts_for_device(e))
         self.time_unit = time_unit
         self.source: _Column | None = None
@@ -225,6 +227,15 @@ class _Layout:
         self.set_shares(event)
         return "".join([c.put(c.cell(event)) for c in self.columns])
 
+    def rest(self) -> list[str]:
+        """The row of what has no other row and is in the total."""
+        known = {
+            "Name": self._cut(_LEFT_OUT),
+            "Self CPU %": format_share(self.left_out, self.cpu_total),
+            "Self CPU": self.time(self.left_out),
+        }
+        return ["".join(c.put(known.get(c.header, "--")) for c in self.columns)] if self.left_out else []
+
     def below(self, event: Any) -> list[str]:
         """The rest of the stack, one frame a line, and an empty line."""
         if self.source is None:
@@ -303,7 +314,7 @@ def build_table(
         shown += 1
         lines.append(layout.line(event))
         lines += layout.below(event)
-    lines += [rule, f"Self CPU time total: {layout.time(layout.cpu_total)}"]
+    lines += [*layout.rest(), rule, f"Self CPU time total: {layout.time(layout.cpu_total)}"]
     if layout.has_device_time:
         lines.append(f"Self {layout.device_name} time total: {layout.time(layout.device_total)}")
     return "\n".join(lines) + "\n"
