@@ -34,3 +34,10 @@ struct tg_overhead tg_overhead_of(int64_t *with, size_t with_count, int64_t *wit
   if (width > fmax(ANYHOW_PCT, percent / 3) || percent + width < 0) return unknown;
   return (struct tg_overhead){percent, percent - width, percent + width};
 }
+
+struct tg_overhead tg_overhead_of_pairs(int64_t *extra_ns, int64_t *bare_ns, size_t count) {
+  const struct tg_median extra = tg_median_of(extra_ns, count), bare = tg_median_of(bare_ns, count);
+  if (count < LEAST_VALUES || bare.median <= 0) return (struct tg_overhead){NAN, NAN, NAN};
+  const double one = 100 / (double)bare.median;
+  return (struct tg_overhead){one * (double)extra.median, one * (double)extra.low, one * (double)extra.high};
+}

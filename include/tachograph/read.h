@@ -268,12 +268,17 @@ struct tg_median {
   int64_t median, low, high;
 };
 TG_API struct tg_median tg_median_of(int64_t *values, size_t count);
-/* By how many percent steps take longer with recording than without, from durations of both, and the 95 % interval of
- * that. NaN where they do not say: fewer than six steps of a kind, an interval wider than 5 points and a third of the
- * overhead to each side, or steps that are shorter with recording. Sorts both. */
+/* By how many percent steps take longer with recording than without, and between which it is in 95 of 100 cases. All
+ * NaN: not known. */
 struct tg_overhead {
   double percent, low, high;
 };
+/* From neighbouring steps, one bare and one recorded: how much longer the recorded one is, and what the bare one takes.
+ * NaN below six pairs. Sorts both. */
+TG_API struct tg_overhead tg_overhead_of_pairs(int64_t *extra_ns, int64_t *bare_ns, size_t count);
+/* From durations of steps of both kinds, wherever they were. NaN where they do not say: fewer than six steps of a kind,
+ * an interval wider than 5 points and a third of the overhead to each side, or steps that are shorter with recording.
+ * Sorts both. */
 TG_API struct tg_overhead tg_overhead_of(int64_t *with_ns, size_t with_count, int64_t *without_ns,
                                          size_t without_count);
 

@@ -359,7 +359,11 @@ class profile(_KinetoProfile):
             or not heard()
         ):
             return
-        words = [text for text in (window.count_words(), self.step_times.words()) if text]
+        price = window.price(self.step_times.window_steps if self.record_steps else 1)
+        cost = self.step_times.words(price)
+        if not cost and price is not None and window.cpu_ns:
+            cost = price.words(window.cpu_ns, False, "the CPU time of the process meanwhile")
+        words = [text for text in (window.count_words(), cost) if text]
         if words:
             info("; ".join(words))
 

@@ -106,21 +106,53 @@ static bool to_stderr(void *ctx, const char *bytes, size_t len) {
   return fwrite(bytes, 1, len, stderr) == len;
 }
 
-/* Of the CPU time of the steps' thread: what else the machine does is not in it. */
-static struct tg_overhead overhead_of(const struct tg__run_log *log) {
-  return tg_overhead_of(log->cpu_with.ns, log->cpu_with.count, log->cpu_without.ns, log->cpu_without.count);
+/* What recording adds to a step, of the CPU time of its thread: what else the machine does is not in it. */
+struct price {
+  struct tg_overhead cost;
+  bool by_records; /* the number of records times what one costs; low and high: the least and the most of that */
+  double records;  /* of a step */
+};
+
+static struct price price_of(struct tg__run_log *log) {
+  struct price p = {.cost = tg_overhead_of_pairs(log->pair_extra.ns, log->pair_bare.ns, log->pair_extra.count)};
+  const size_t steps = log->with.count + (log->dear_first_ns >= 0);
+  const int64_t bare_ns = tg_median_of(log->cpu_without.ns, log->cpu_without.count).median;
+  if (!isnan(p.cost.percent)) return p;
+  if (!(log->record_least_ns > 0) || !steps || bare_ns <= 0) {
+    p.cost = tg_overhead_of(log->cpu_with.ns, log->cpu_with.count, log->cpu_without.ns, log->cpu_without.count);
+    return p;
+  }
+  p.by_records = true;
+  p.records = (double)log->window_records / (double)steps;
+  p.cost.low = 100 * p.records * log->record_least_ns / (double)bare_ns;
+  p.cost.high = 100 * p.records * log->record_most_ns / (double)bare_ns;
+  p.cost.percent = sqrt(p.cost.low * p.cost.high);
+  return p;
+}
+
+static void print_price(const struct tg__run_log *log, const struct price *p) {
+  if (isnan(p->cost.percent))
+    fputs("what recording\n           adds to a step's CPU time could not be measured here: steps differ too much\n",
+          stderr);
+  else if (p->by_records)
+    fprintf(stderr,
+            "recording\n           adds about %.2g %% to a step's CPU time (%.2g to %.2g %%: %.0f records of %.2g to "
+            "%.2g us)\n",
+            p->cost.percent, p->cost.low, p->cost.high, p->records, log->record_least_ns / 1e3,
+            log->record_most_ns / 1e3);
+  else
+    fprintf(stderr, "recording\n           adds %.1f %% to a step's CPU time (95 %% interval %+.1f to %+.1f)\n",
+            p->cost.percent, p->cost.low, p->cost.high);
 }
 
 static void print_overhead(struct tg__run_log *log) {
   const struct tg_median with = tg_median_of(log->with.ns, log->with.count);
   const struct tg_median without = tg_median_of(log->without.ns, log->without.count);
-  const struct tg_overhead cost = overhead_of(log);
+  const struct price price = price_of(log);
   char a[32], b[32], first[80] = "";
   if (!log->window_began) return;
-  if (with.low < 0 || without.low < 0) {
-    fprintf(stderr,
-            "overhead   could not be measured here: %zu step%s ran with recording and %zu without, at least six of "
-            "each are needed\n",
+  if (with.median < 0 || without.median < 0) {
+    fprintf(stderr, "overhead   could not be measured here: %zu step%s ran with recording and %zu without\n",
             log->with.count, log->with.count == 1 ? "" : "s", log->without.count);
     return;
   }
@@ -129,12 +161,7 @@ static void print_overhead(struct tg__run_log *log) {
              tg__human_ns(log->dear_first_ns, a));
   fprintf(stderr, "overhead   a step took %s while recorded (n = %zu), %s otherwise (n = %zu);%s ",
           tg__human_ns(with.median, a), log->with.count, tg__human_ns(without.median, b), log->without.count, first);
-  if (isnan(cost.percent))
-    fputs("what recording\n           adds to a step's CPU time could not be measured here: steps differ too much\n",
-          stderr);
-  else
-    fprintf(stderr, "recording\n           adds %.1f %% to a step's CPU time (95 %% interval %+.1f to %+.1f)\n",
-            cost.percent, cost.low, cost.high);
+  print_price(log, &price);
 }
 
 /* Ctrl-C once more, when the program has ended and what it recorded is being packed or read: what there is, and how to
@@ -256,7 +283,7 @@ static void print_json(struct tg__cli_recording *r, struct tg__run_log *log) {
   struct tg__jsonw w = {.out = &out};
   const struct tg_median with = tg_median_of(log->with.ns, log->with.count);
   const struct tg_median without = tg_median_of(log->without.ns, log->without.count);
-  const struct tg_overhead cost = overhead_of(log);
+  const struct tg_overhead cost = price_of(log).cost;
   tg__json_open(&w, '{');
   tg__json_key(&w, "file");
   tg__json_cstr(&w, r->packed ? r->file : NULL);

@@ -51,7 +51,9 @@ static void begin_steps(struct reading *r) {
   memcpy(log->source, r->source, sizeof log->source);
   log->steps = 0;
   log->with.count = log->without.count = log->cpu_with.count = log->cpu_without.count = 0;
-  log->before.count = log->after.count = 0;
+  log->before.count = log->after.count = log->pair_extra.count = log->pair_bare.count = 0;
+  log->record_least_ns = log->record_most_ns = 0;
+  log->window_records = 0;
   log->first_step = log->last_step = log->slowest_step = log->slowest_ns = -1;
 }
 
@@ -69,6 +71,7 @@ static void read_step(struct reading *r, const char *text) {
   if (!r->counts) return;
   struct tg__run_log *const log = r->log;
   log->steps++;
+  if (strcmp(phase, "probe") == 0) return; /* recorded into nothing: in a pair */
   if (ns > log->slowest_ns) log->slowest_ns = ns, log->slowest_step = number;
   const bool is_after = strcmp(phase, "after") == 0;
   if (strcmp(phase, "window") != 0) r->ok = r->ok && keep(is_after ? &log->after : &log->before, ns);
@@ -81,11 +84,31 @@ static void read_step(struct reading *r, const char *text) {
   }
 }
 
+static void read_pair(struct reading *r, const char *text) {
+  long long bare_ns, recorded_ns;
+  if (!r->counts || sscanf(text, "%lld %lld", &bare_ns, &recorded_ns) != 2 || bare_ns < 0 || recorded_ns < 0) return;
+  r->ok = r->ok && keep(&r->log->pair_extra, recorded_ns - bare_ns) && keep(&r->log->pair_bare, bare_ns);
+}
+
+static void read_cost(struct reading *r, const char *text) {
+  double least, most;
+  if (!r->counts || sscanf(text, "%lf %lf", &least, &most) != 2 || !(least > 0 && most >= least)) return;
+  r->log->record_least_ns = least;
+  r->log->record_most_ns = most;
+}
+
+static void read_closed(struct reading *r, const char *text) {
+  char phase[16];
+  long long records, lost;
+  if (sscanf(text, "%15s %lld %lld", phase, &records, &lost) != 3) return;
+  r->log->lost += lost > 0 ? lost : 0;
+  if (r->counts && strcmp(phase, "window") == 0) r->log->window_records = records;
+}
+
 static void read_line(struct reading *r, const char *line) {
   struct tg__run_log *const log = r->log;
   const char *rest;
   char phase[16], recorder[32] = "";
-  long long records, lost;
   if (starts(line, "step ", &rest))
     read_step(r, rest);
   else if (starts(line, "process ", &rest))
@@ -100,8 +123,12 @@ static void read_line(struct reading *r, const char *line) {
     log->bare_environment++;
   else if (starts(line, "source ", &rest))
     read_source(r, rest);
-  else if (starts(line, "closed ", &rest) && sscanf(rest, "%15s %lld %lld", phase, &records, &lost) == 3)
-    log->lost += lost > 0 ? lost : 0;
+  else if (starts(line, "closed ", &rest))
+    read_closed(r, rest);
+  else if (starts(line, "pair ", &rest))
+    read_pair(r, rest);
+  else if (starts(line, "cost ", &rest))
+    read_cost(r, rest);
   else if (starts(line, "phase ", &rest) && sscanf(rest, "%15s %*d %31s", phase, recorder) >= 1) {
     if (*recorder && strcmp(recorder, "nothing") != 0) snprintf(log->recorder, sizeof log->recorder, "%s", recorder);
     if (r->counts && strcmp(phase, "window") == 0) log->window_began = true;
@@ -170,6 +197,8 @@ void tg__run_log_free(struct tg__run_log *log) {
   tg__free(log->without.ns);
   tg__free(log->cpu_with.ns);
   tg__free(log->cpu_without.ns);
+  tg__free(log->pair_extra.ns);
+  tg__free(log->pair_bare.ns);
   tg__free(log->before.ns);
   tg__free(log->after.ns);
 }

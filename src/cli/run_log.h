@@ -18,6 +18,10 @@ struct tg__run_log {
       without; /* durations of steps, of the first process in the list that has a recorded window */
   struct tg__raw_session_steps cpu_with,
       cpu_without; /* CPU time of the thread in them: what the machine does besides is not in it */
+  struct tg__raw_session_steps pair_extra,
+      pair_bare; /* CPU time of neighbouring blocks: how much longer a step is with recording, and what it takes bare */
+  double record_least_ns, record_most_ns;     /* what one record costs; 0 = not known, as the pairs are enough */
+  int64_t window_records;                     /* in the window of the process that had the steps */
   struct tg__raw_session_steps before, after; /* of `without`, those before the window, and all after it */
   size_t step_processes;                      /* that had steps */
   int64_t step_pid;                           /* the process that had these steps */

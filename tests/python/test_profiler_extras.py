@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import re
 import threading
 import time
 import types
@@ -13,6 +14,7 @@ torch = pytest.importorskip("torch")
 import tachograph as tg
 from recording import BACKENDS, CPU, CUDA, loop, names, needs_no_cuda, quiet_schedule
 from tachograph import _say
+from tachograph._collect.record_cost import Price
 from tachograph._profile import nvtx as _nvtx, windows as _window
 from tachograph._profile.step_times import StepTimes
 
@@ -78,6 +80,7 @@ def test_overhead_of_steps_is_reported(backend, caplog, monkeypatch):
         now=0, perf_counter_ns=lambda: clock.now, thread_time_ns=lambda: clock.now // 2, sleep=time.sleep
     )
     monkeypatch.setattr("tachograph._profile.step_times.time", clock)
+    monkeypatch.setattr("tachograph._collect.record_cost.record_cost_ns", lambda features: (1e5, 1e6))
     prof = tg.profile(activities=[CPU], backend=backend, schedule=tg.schedule(wait=7, warmup=1, active=6, repeat=1))
     with prof:
         for _ in range(14):
@@ -95,15 +98,67 @@ def test_overhead_of_steps_is_reported(backend, caplog, monkeypatch):
     )
 
 
-def test_few_steps_say_nothing_of_the_price(caplog):
-    """One step outside the window is no measure."""
+def test_few_steps_have_a_price_by_their_records(caplog, monkeypatch):
+    """One step outside the window is no measure: three recorded ones have so many records, of 10 to 40 ns each."""
+    monkeypatch.setattr("tachograph._collect.record_cost.record_cost_ns", lambda features: (10.0, 40.0))
     caplog.set_level(logging.INFO, "tachograph")
     with tg.profile(
         activities=[CPU], schedule=tg.schedule(wait=1, warmup=1, active=3, repeat=1), backend="native"
     ) as prof:
         loop(prof, 5)
     (line,) = told(caplog)
-    assert line == f"{prof._windows[-1].event_count} events recorded, 0 lost"
+    count = prof._windows[-1].event_count
+    step_ns = sorted(prof.step_times.cpu_with_ns)[len(prof.step_times.cpu_with_ns) // 2]
+    first, low, high = re.fullmatch(
+        rf"{count} events recorded, 0 lost; recording is about (\S+) % of a recorded step's CPU time "
+        rf"\((\S+) to (\S+) %: {count / 3:,.0f} records of 0.01 to 0.04 us\)",
+        line,
+    ).groups()
+    if len(prof.step_times.cpu_with_ns) == 3:  # else the first is left out, and the median is a mean
+        assert float(low) == pytest.approx(100 * count / 3 * 10 / step_ns, rel=0.06)
+    assert float(high) == pytest.approx(4 * float(low), rel=0.11)
+    assert float(first) == pytest.approx(2 * float(low), rel=0.11)
+
+
+def test_a_block_without_steps_has_a_price(caplog, monkeypatch):
+    monkeypatch.setattr("tachograph._collect.record_cost.record_cost_ns", lambda features: (100.0, 400.0))
+    monkeypatch.setattr("tachograph.profiler._WORTH_A_LINE_S", 0)
+    caplog.set_level(logging.INFO, "tachograph")
+    with tg.profile(activities=[CPU], backend="native") as prof:
+        for _ in range(1000):
+            torch.ones(2)
+    (line,) = told(caplog)
+    window = prof._windows[-1]
+    low = re.search(r"recording is about \S+ % of the CPU time of the process meanwhile \((\S+) to \S+ %: ", line)
+    assert float(low.group(1)) == pytest.approx(min(100 * window.event_count * 100 / window.cpu_ns, 100), rel=0.06)
+
+
+def test_what_a_record_costs_is_measured():
+    """A pair of callbacks and two readings of the clock take more than 10 ns on any machine, and less than 0.1 ms."""
+    from tachograph import _record
+    from tachograph._collect.record_cost import record_cost_ns
+
+    torch.manual_seed(5)
+    before = torch.random.get_rng_state()
+    for features in (_record.LEAN, _record.DEEP):
+        least, most = record_cost_ns(features)
+        assert 10 < least < most < 100_000
+    assert torch.equal(torch.random.get_rng_state(), before)  # it draws no numbers
+    assert not _record.state()["open"]
+
+
+def test_steps_beside_a_drift_do_not_count(monkeypatch):
+    """All recorded steps took 3.3 times as long, as others came meanwhile: their records cannot cost that."""
+    price = Price(1000, 100.0, 500.0)  # 0.1 to 0.5 ms of a step of 10 ms
+    times = StepTimes()
+    times.cpu_with_ns, times.cpu_without_ns = [33_000_000] * 6, [10_000_000] * 6
+    times.with_ns, times.without_ns = times.cpu_with_ns, times.cpu_without_ns
+    assert "recording adds 230.0 % to a step's CPU time (95 % interval" in times.words()
+    assert times.words(price).endswith(
+        "recording adds about 2.2 % to a step's CPU time (1 to 5 %: 1,000 records of 0.1 to 0.5 us)"
+    )
+    times.cpu_with_ns = [10_300_000] * 6
+    assert times.words(price).endswith("recording adds 3.0 % to a step's CPU time (95 % interval +3.0 to +3.0)")
 
 
 def test_names_of_memory_are_no_events():
@@ -173,6 +228,7 @@ def test_a_dear_first_step_of_a_window_is_left_out(monkeypatch, first_ms, left_o
     assert sorted(times.with_ns) == [20_000_000] * 26 + [first_ms * 1_000_000] * (0 if left_out else 2)
     assert ("(n = 26, without the first of each window), 10.000 ms otherwise (n = 8)" in words) == left_out, words
     assert "recording adds 100.0 %" in words
+    assert times.window_steps == 14  # of the last window
 
 
 def test_advice_after_a_long_window(backend, caplog):

@@ -473,6 +473,28 @@ TRAINS = """
 """
 
 
+def test_a_program_without_steps_to_compare_has_a_price_by_its_records(program, tmp_path):
+    """It ends in its window: the number of records of a step, and the least and the most that one costs."""
+    pytest.importorskip("torch")
+    under = run("-o", "out", "--steps", "12", "--json", program(TRAINS), "32", cwd=tmp_path)
+    assert under.returncode == 0, under.stderr
+    said = re.search(
+        r"recording adds about (\S+) % to a step's CPU time \((\S+) to (\S+) %: (\d+) records of (\S+) to (\S+) us\)",
+        " ".join(under.stderr.split()),
+    )
+    assert said, under.stderr
+    about, low, high, records, least, most = (float(text) for text in said.groups())
+    answer = json.loads(under.stdout)
+    assert 0 < low < about < high and about == pytest.approx((low * high) ** 0.5, rel=0.06)
+    assert answer["overhead_pct"] == pytest.approx(about, rel=0.06) and high / low == pytest.approx(
+        most / least, rel=0.2
+    )
+    assert answer["overhead_interval_pct"] == [pytest.approx(low, rel=0.06), pytest.approx(high, rel=0.06)]
+    with tg.open(tmp_path / "out" / "trace.tacho") as trace:
+        events = sum(trace.ask("tracks")["slices"])
+    assert records == pytest.approx(events / answer["recorded_steps"], rel=0.2)  # and some are marks
+
+
 def test_steps_are_found_recorded_and_priced(program, tmp_path):
     pytest.importorskip("torch")
     under = run("-o", "out", "--steps", "12", program(TRAINS), "70", cwd=tmp_path)
@@ -487,6 +509,8 @@ def test_steps_are_found_recorded_and_priced(program, tmp_path):
     )
     left_out = bool(re.search(r"the first recorded step,\s+\S+ \w+, is left out", under.stderr))
     assert price and int(price.group(1)) == 12 - left_out and int(price.group(2)) >= 10, under.stderr
+    said = " ".join(under.stderr.split())
+    assert re.search(r"recording adds -?\d+\.\d % to a step's CPU time \(95 % interval [+-]\d+\.\d to [+-]", said), said
     assert "tachograph ask out/trace.tacho" in under.stderr
     assert not (tmp_path / "out" / "raw").exists()
     for folder in ("out", "out/", "./out//"):  # the page is headed by what was asked about

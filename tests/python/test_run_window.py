@@ -1,7 +1,7 @@
 """When `tachograph run` records: decided from step times alone, so it is tested with step times alone."""
 
 import pytest
-from tachograph._launch.window import Window
+from tachograph._launch.window import Pairs, Window
 
 MS = 1_000_000
 
@@ -79,3 +79,51 @@ def test_ranks_begin_together():
             if window.boundary(ms * MS, 0, number) == "window":
                 began.setdefault(window, number)
     assert began == {steady: 17, unsteady: 17}  # 4 steps to be stable, 10 timed, 3 ahead
+
+
+def alternating(times_ms, steps=20):
+    """The phases of steps where those behind the window can be recorded in turn, as letters: P for a probe."""
+    window, seen = Window(steps=steps), ""
+    window.boundary(None)
+    for ms in times_ms:
+        if window.done:
+            break
+        seen += {"start": "s", "base": "b", "window": "w", "after": "-", "probe": "P"}[window.phase]
+        if window.pairs is not None:
+            window.pairs.add(int(ms * MS))
+        window.boundary(int(ms * MS))
+        if window.phase == "after" and window.pairs is None and "P" not in seen:
+            window.alternate()
+    return seen.lstrip("sbw")
+
+
+def test_steps_behind_the_window_are_recorded_in_turn():
+    """The first counts for nothing, then pairs of a bare and a recorded step, the next pair the other way round."""
+    assert alternating([9] * 500) == "P" + ("-PP-" * 25)[:99]
+    blocks = alternating([2] * 500)  # three steps are 5 ms and more
+    assert blocks == "".join(3 * phase for phase in "P" + ("-PP-" * 25)[:99])
+    assert len(alternating([0.01] * 900)) == 500  # five at most
+    long = alternating([4000] * 200)  # for 20 s no more than that: the fifth step is over then
+    assert long == "P-PP-" + "-" * 95
+
+
+def test_pairs_stay_beside_a_drift_and_a_jump():
+    """A recorded step takes 10 % more; the machine becomes twice as slow on the way, and at one step by a half at
+    once."""
+    pairs, found = Pairs(1), []
+    for number in range(101):
+        bare = 1000 + 10 * number + (800 if number >= 57 else 0)
+        pair = pairs.add(round(bare * 1.1) if pairs.is_recorded() else bare)
+        found += [pair] if pair else []
+    assert len(found) == pairs.count == 50
+    extra = sorted(recorded - bare for bare, recorded in found)
+    share = [(recorded - bare) / bare for bare, recorded in found]
+    assert sum(0.08 < s < 0.12 for s in share) >= 49  # all but the pair with the jump in it
+    assert 0.09 < sum(extra[20:30]) / 10 / sorted(bare for bare, _ in found)[25] < 0.11
+    blocks = Pairs(2)
+    assert [blocks.add(ns) for ns in (9, 9, 10, 12, 20, 24, 30, 32, 15, 17)] == [
+        *[None] * 5,
+        (11, 22),  # bare block, then recorded
+        *[None] * 3,
+        (16, 31),  # the other way round
+    ]

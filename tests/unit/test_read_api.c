@@ -316,6 +316,18 @@ static void overhead_where_the_steps_say_so(void **state) {
   assert_true(isnan(tg_overhead_of(with, 6, without, 6).percent));
 }
 
+/* Whatever load there was in one pair, it was in both steps: 10 of 100 more each time, but for two pairs. */
+static void overhead_of_pairs_stays_beside_a_drift(void **state) {
+  int64_t extra[] = {10, 12, 14, 16, 18, 20, 90, -40}, bare[] = {100, 120, 140, 160, 180, 200, 100, 100};
+  const struct tg_overhead o = tg_overhead_of_pairs(extra, bare, 8);
+  /* Sorted: -40 10 12 14 16 18 20 90, median 15; bare 130; (8 - 1.96 * 2.83) / 2 = 1.2: from the second to the last but
+   * one. */
+  assert_true(fabs(o.percent - 100 * 15.0 / 130) < 1e-9);
+  assert_true(fabs(o.low - 100 * 10.0 / 130) < 1e-9 && fabs(o.high - 100 * 20.0 / 130) < 1e-9);
+  assert_true(isnan(tg_overhead_of_pairs(extra, bare, 5).percent));
+  assert_true(isnan(tg_overhead_of_pairs(NULL, NULL, 0).percent));
+}
+
 static const char *state_of(const struct tg_table *t, const char *item) {
   size_t len;
   for (size_t row = 0; row < tg_table_rows(t); row++)
@@ -389,6 +401,7 @@ int main(void) {
       cmocka_unit_test(tables_of_ones_own),
       cmocka_unit_test(medians_with_the_interval_that_holds_them),
       cmocka_unit_test(overhead_where_the_steps_say_so),
+      cmocka_unit_test(overhead_of_pairs_stays_beside_a_drift),
       cmocka_unit_test(a_checklist_names_what_is_missing),
       cmocka_unit_test(a_complaint_leads_to_a_command),
   };

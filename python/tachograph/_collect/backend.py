@@ -12,12 +12,15 @@ import threading
 import time
 import weakref
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import TachographError, Trace, open as open_trace
 from .._say import info, log, warn_once
 from .config import ExperimentalConfig, ProfilerActivityConfig
 from .export import write_chrome
+
+if TYPE_CHECKING:
+    from .record_cost import Price
 
 BACKENDS = ("auto", "native", "kineto")
 # Does "auto" record CUDA devices with our recorder? docs/gpu.md says what has been measured on a device.
@@ -103,6 +106,7 @@ class Recording:
         self._first_path: str | None = None
         self._written: set[str] = set()  # metadata that is in the file already
         self.began_ns = self.ended_ns = 0  # of the window, by time.perf_counter_ns
+        self.cpu_ns = 0  # that the process used in the window
         self.directory = tempfile.mkdtemp(prefix=f"tachograph-{self.pid}-")
         self._remove = weakref.finalize(self, _remove_directory, self.directory, self.pid)
         _claim(self)
@@ -125,6 +129,10 @@ class Recording:
         """How much was recorded; empty when it is not known."""
         return ""
 
+    def price(self, parts: int) -> Price | None:
+        """What recording costs each of so many equal parts of the window; None where that is not known."""
+        return None
+
     def _file(self) -> str:
         """The finished file or folder; written now if need be."""
         raise NotImplementedError
@@ -133,11 +141,12 @@ class Recording:
         self.thread = threading.get_native_id()
         self.stats.profiler_enable_call_duration_us = _timed(self._start)
         self.running = True
-        self.began_ns = time.perf_counter_ns()
+        self.began_ns, self.cpu_ns = time.perf_counter_ns(), -time.process_time_ns()
 
     def stop(self) -> None:
         self.check_stop()
         self.ended_ns = time.perf_counter_ns()
+        self.cpu_ns += time.process_time_ns()
         self.stats.profiling_window_duration_sec = (self.ended_ns - self.began_ns) / 1e9
         self.running = False
         try:

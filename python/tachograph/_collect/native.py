@@ -96,7 +96,12 @@ class NativeRecording:
             _record.resume()
             self._write(self._recorded())
 
-    resume = start
+    def resume(self) -> None:
+        """Go on after pause()."""
+        with self._lock:
+            if self._torch:
+                self._torch.enter()
+            _record.resume()
 
     def pause(self) -> None:
         with self._lock:

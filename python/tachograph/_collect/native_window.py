@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import _record
 from .._say import warn_once
 from .backend import Recipe, Recording
 from .native import NativeRecording, RecordError
+
+if TYPE_CHECKING:
+    from .record_cost import Price
 
 # Without these torch's own collector does it better; the others are left out with a warning where they cannot be had.
 _MUST = _record.OPS | _record.SHAPES | _record.CUDA
@@ -50,6 +53,12 @@ class NativeWindow(Recording):
 
     def count_words(self) -> str:
         return f"{self.event_count:,} events recorded, {self.lost:,} lost"
+
+    def price(self, parts: int) -> Price | None:
+        from .record_cost import Price, record_cost_ns
+
+        cost = record_cost_ns(self._native.features) if self.event_count and parts else None
+        return Price(self.event_count / parts, *cost) if cost is not None else None
 
     def _drop(self) -> None:
         self._native.stop()

@@ -39,6 +39,7 @@ def record(text: str) -> None:
 
 class AttachedSession(Session):
     first_phase = "window"
+    alternates = False  # one recording, and the program is left as it was
     window: AttachedWindow
 
     def __init__(self, settings: dict, log: session.Log):

@@ -11,6 +11,7 @@ from typing import Any
 
 from .waits import Waits
 
+PROBE_BYTES = 64 << 20
 FEATURES = {"lean": "LEAN", "default": "DEFAULT", "deep": "DEEP"}
 
 
@@ -61,7 +62,7 @@ class NativeRecorder(Recorder):
         from tachograph._collect import native
 
         super().__init__(path, phase)
-        self._record, self._say = _record, say
+        self._record, self._say, self.has_cuda = _record, say, cuda
         features = getattr(_record, FEATURES[settings["preset"]])
         self._cuda = _record.CUDA | _record.CUDA_WAITS | (_record.CUDA_MEMORY if features & _record.MEMORY else 0)
         if cuda:
@@ -72,7 +73,7 @@ class NativeRecorder(Recorder):
             required=_record.CUDA if cuda else 0,
             memory_bytes=settings["memory"],
             disk_bytes=settings["bytes"],
-            keep="last" if phase == "start" else "first",
+            keep="first" if phase == "window" else "last",
             session=settings["session"],
             rank=rank,
         )
@@ -101,6 +102,7 @@ class NativeRecorder(Recorder):
             reason = self._recording.add_cuda(self._cuda)
         except Exception as error:  # torch would end the program with it
             reason = str(error)
+        self.has_cuda = not reason
         if reason:
             self._say(f"note device work is not recorded: {reason}")
 
@@ -183,6 +185,19 @@ class KinetoRecorder(Recorder):
         self._profile.stop()
         self._profile.export_chrome_trace(self.path)
         return 0, 0
+
+
+class Probe(NativeRecorder):
+    """Records into nothing, to see what that adds to a step: its file has no name any more once it is open."""
+
+    def __init__(self, path: str, settings: dict, rank: int):
+        super().__init__(path, "probe", {**settings, "bytes": PROBE_BYTES}, rank)
+        os.unlink(path)
+
+
+def can_probe(recorder: Recorder) -> bool:
+    """Can recording be switched on and off between steps? CUPTI, which records devices, must not be."""
+    return isinstance(recorder, NativeRecorder) and not recorder.has_cuda
 
 
 def open_recorder(path: str, phase: str, settings: dict, rank: int, say: Callable[[str], None]) -> Recorder:

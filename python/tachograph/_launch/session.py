@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._collect.worker_end import at_worker_end
-from .recorders import Recorder, open_recorder
+from .recorders import FEATURES, Probe, Recorder, can_probe, open_recorder
 from .steps import StepFinder
 from .window import Window
 
@@ -30,6 +30,7 @@ _session: Session | None = None
 LOG_LINES = 100_000
 RECORD, REST, LEAVE = 1, 2, 3
 LOOK_SECONDS = 0.1
+LEAST_PAIRS = 6  # fewer say nothing for sure
 LEAD_STEPS = 3  # most steps between ranks
 EXCEPTION_CHARACTERS = 160
 LIBRARIES = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
@@ -136,6 +137,7 @@ def last_exception() -> str:
 
 class Session:
     first_phase = "start"
+    alternates = True
 
     def __init__(self, settings: dict, log: Log | None = None):
         self.settings = settings
@@ -144,6 +146,8 @@ class Session:
         self.pid = os.getpid()
         self.rank = _rank()
         self.recorder: Recorder | None = None
+        self._probe: Probe | None = None
+        self._is_priced = True  # nothing is left to find out for it
         self.window = self._new_window()
         self._number = 0
         self._last_ns: int | None = None
@@ -187,6 +191,7 @@ class Session:
             self.window.done = True
             self.log.write(f"note recording ended early: {reason}")
             self.finder.remove()
+            self._end_probe()
             self._close()
         except Exception:
             pass  # the log or the recorder is what is broken
@@ -198,8 +203,41 @@ class Session:
         exception = last_exception()
         if exception:
             self.log.write(f"exception {exception}")
+        self._end_probe()
         self._close()
+        if not self._is_priced:
+            self._price_records()
         self.log.write("end")
+
+    # ---- what recording adds to a step
+
+    def _begin_probe(self) -> None:
+        """From here on steps are recorded in turn with others."""
+        path = os.path.join(self.settings["dir"], "raw", f"probe-{self.pid}.tacho")
+        self._probe = Probe(path, self.settings, self.rank)
+        self.window.alternate()
+
+    def _end_probe(self) -> None:
+        probe, self._probe = self._probe, None
+        if probe is not None:
+            probe.close()
+
+    def _time_pair(self, cpu_ns: int) -> None:
+        pairs = self.window.pairs
+        pair = pairs.add(cpu_ns) if pairs is not None and self._probe is not None else None
+        if pairs is not None and pair is not None:
+            self.log.write(f"pair {pair[0]} {pair[1]}")
+            self._is_priced = pairs.count >= LEAST_PAIRS
+
+    def _price_records(self) -> None:
+        """The program has too few steps to compare: what a record costs says what they all do."""
+        from .. import _record
+        from .._collect.record_cost import record_cost_ns  # loaded already
+
+        self._is_priced = True
+        cost = record_cost_ns(getattr(_record, FEATURES[self.settings["preset"]]))
+        if cost is not None:
+            self.log.write(f"cost {cost[0]:.3f} {cost[1]:.3f}")
 
     # ---- steps
 
@@ -245,12 +283,14 @@ class Session:
         if dur_ns is not None:
             self.log.write(f"step {phase} {self._number} {dur_ns} {cpu_ns - self._last_cpu_ns}")
             self._number += 1
+            self._time_pair(cpu_ns - self._last_cpu_ns)
             self._look_for_others()
         disk_bytes = self.recorder.disk_bytes() if self.window.bytes and self.recorder is not None else 0
         next_phase = self.window.boundary(dur_ns, disk_bytes, self._number)
         if next_phase != phase:
             self._change(next_phase)
         if self.window.done:
+            self._end_probe()
             self.finder.remove()
             self.log.write("phase none")
             return
@@ -271,10 +311,21 @@ class Session:
         if phase == "window":
             self.finder.locked = True
             self._open("window")
+            self._is_priced = self.recorder is None or self.recorder.name != "native"
+            if not self._is_priced:
+                # Now, as Python ends by the signal of a Ctrl-C only where no source text is evaluated after it, and
+                # a module with a named tuple does that.
+                from .._collect import record_cost  # noqa: F401
             return
+        if self._probe is not None:
+            self._probe.pause(phase != "probe")
+            return
+        recorder = self.recorder
         self._close()
         self._shared_state[0] = REST if phase == "base" else LEAVE
         self.log.write(f"phase {phase} {self._number}")
+        if phase == "after" and recorder is not None and can_probe(recorder) and self.alternates:
+            self._begin_probe()
 
     @_harmless
     def _break(self) -> None:
@@ -290,7 +341,8 @@ class Session:
         self.log = Log(self.settings["dir"])
         self.log.write(f"process {os.getppid()} {self.rank} (forked)")
         self.window = self._new_window()
-        self._number, self._last_ns, self._others = 0, None, 0
+        self._number, self._last_ns, self._others, self._is_priced = 0, None, 0, True
+        self._end_probe()
         self.finder.forked()
         if self.recorder is not None:
             self.recorder.forked()

@@ -3,7 +3,8 @@
 start   from the import of torch: recorded, in case there are no steps or the program ends soon; until step times agree
 base    ten steps that are timed and not recorded
 window  so many steps, seconds or bytes, whichever comes first: this is the recording
-after   timed and not recorded; then the program is left alone
+after   timed; blocks of them not recorded ("after") and recorded into nothing ("probe") in turn, which is what says how
+        much recording adds: whatever else the machine does, it does to both. Then the program is left alone
 """
 
 from __future__ import annotations
@@ -13,7 +14,38 @@ from collections.abc import Callable
 WARM_LEAST, WARM_MOST = 3, 20  # steps before the times are taken to be stable
 AGREE = 0.15  # the last WARM_LEAST steps lie so near their median
 BASE_STEPS, BASE_SECONDS = 10, 10.0
-AFTER_STEPS = 100  # enough for an interval; what is left of the program then runs without a hook
+AFTER_STEPS = 100  # or so many blocks, enough for an interval; what is left of the program then runs without a hook
+PROBE_NS = 20_000_000_000  # so long steps are recorded in turn with others
+BLOCK_NS, BLOCK_MOST = 5_000_000, 5  # a block of shorter steps has several
+
+
+class Pairs:
+    """CPU times of neighbouring blocks of steps, one recorded and one not. The order turns around from pair to pair, so
+    a machine that becomes slower or faster all the time cancels out."""
+
+    def __init__(self, block: int):
+        self.block = block
+        self.count = 0  # of whole pairs
+        self._steps = self._sum_ns = 0
+        self._first_ns = 0
+
+    def is_recorded(self) -> bool:
+        """The step that comes. The very first block is recorded and counts for nothing: all texts are new in it."""
+        number = self._steps // self.block
+        return number == 0 or number % 4 in (2, 3)
+
+    def add(self, cpu_ns: int) -> tuple[int, int] | None:
+        """A step's; the end of a pair: what a step of it takes without recording, and with."""
+        was_recorded, number = self.is_recorded(), self._steps // self.block
+        self._steps, self._sum_ns = self._steps + 1, self._sum_ns + cpu_ns
+        if self._steps % self.block:
+            return None
+        block_ns, self._sum_ns = self._sum_ns // self.block, 0
+        if number == 0 or number % 2:
+            self._first_ns = block_ns
+            return None
+        self.count += 1
+        return (self._first_ns, block_ns) if was_recorded else (block_ns, self._first_ns)
 
 
 class Window:
@@ -31,7 +63,9 @@ class Window:
     ):
         self.steps, self.seconds, self.bytes, self.meeting = steps, seconds, bytes, meeting
         self.phase = "start"
+        self._window_ns = [1]  # the recorded steps
         self.done = False  # nothing more is to be decided or timed
+        self.pairs: Pairs | None = None  # after the window, where steps can be recorded in turn
         self._times: list[int] = []  # of the current phase
         self._spent_ns = 0
 
@@ -51,9 +85,18 @@ class Window:
             n >= self.steps or spent_s >= self.seconds or (self.bytes and disk_bytes >= self.bytes)
         ):
             self._enter("after")
-        elif self.phase == "after" and n >= AFTER_STEPS:
-            self.done = True
+        elif self.phase in ("after", "probe"):
+            self.done = n >= AFTER_STEPS * (self.pairs.block if self.pairs is not None else 1)
+            if self._spent_ns >= PROBE_NS:
+                self.pairs = None
+            self.phase = "probe" if self.pairs is not None and self.pairs.is_recorded() else "after"
         return self.phase
+
+    def alternate(self) -> None:
+        """Steps that come are recorded in turn with others."""
+        step_ns = max(sorted(self._window_ns)[len(self._window_ns) // 2], 1)
+        self.pairs = Pairs(min(BLOCK_MOST, -(-BLOCK_NS // step_ns)))
+        self.phase = "probe"
 
     def _begins(self, ready: bool, number: int) -> bool:
         if self.meeting is None:
@@ -72,6 +115,8 @@ class Window:
         return len(self._times) > WARM_LEAST and all(abs(t - median) <= AGREE * median for t in last)
 
     def _enter(self, phase: str) -> None:
+        if self.phase == "window":
+            self._window_ns = self._times or [1]
         self.phase = phase
         self._times, self._spent_ns = [], 0
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 
 import math
 import time
+from typing import TYPE_CHECKING
 
 from .._measure.series import median_interval, percentile
 from .schedule import ProfilerAction
+
+if TYPE_CHECKING:
+    from .._collect.record_cost import Price
 
 _RECORDED = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 _ANYHOW_PCT = 5  # half an interval that says enough of whatever cost
@@ -26,7 +30,8 @@ class StepTimes:
         self._begin: tuple[int, int] | None = None  # ns: by the clock, CPU time of the thread
         self._first: tuple[int, int] | None = None  # of the window, until those after it are known
         self._after: list[int] = []  # CPU time of those after it
-        self._in_window = False
+        self._in_window = self._counts = False
+        self.window_steps = 0  # of the last window
         self.left_out = 0  # first steps of windows
         self._seen = 0
         self.with_ns: list[int] = []
@@ -41,6 +46,8 @@ class StepTimes:
         if self._begin is None:
             return
         self._seen += 1
+        if action in _RECORDED:
+            self.window_steps, self._counts = self.window_steps * self._counts + 1, True
         if self._seen > 1 and action is not ProfilerAction.WARMUP:
             self._add(
                 action in _RECORDED, time.perf_counter_ns() - self._begin[0], time.thread_time_ns() - self._begin[1]
@@ -65,7 +72,7 @@ class StepTimes:
     def window_ended(self) -> None:
         """After its last step: what comes is another window."""
         self._judge_first()
-        self._in_window = False
+        self._in_window = self._counts = False
 
     def _judge_first(self) -> None:
         """With nothing after it, it is all there is."""
@@ -100,22 +107,34 @@ class StepTimes:
             return None
         return inflation - width, inflation + width
 
-    def words(self) -> str:
-        """As part of a sentence; empty where steps of one kind are missing."""
+    def price_words(self, price: Price | None) -> str:
+        """What recording adds: by the steps where these are alike, else by the price of the records of a step."""
+        interval = self.interval_pct()
+        without = percentile(self.cpu_without_ns, 50) if self.cpu_without_ns else 0
+        if interval is not None and price is not None:  # other programs came or went between steps of the two kinds
+            low, high = price.added_pct(without)
+            interval = interval if low <= interval[1] and interval[0] <= high else None
+        if interval is not None:
+            return (
+                f"recording adds {self.inflation_pct():.1f} % to a step's CPU time "
+                f"(95 % interval {interval[0]:+.1f} to {interval[1]:+.1f})"
+            )
+        if price is not None and without:
+            return price.words(without, True, "a step's CPU time")
+        if price is not None and self.cpu_with_ns and percentile(self.cpu_with_ns, 50):
+            return price.words(percentile(self.cpu_with_ns, 50), False, "a recorded step's CPU time")
         if not self.with_ns or not self.without_ns:
             return ""
-        inflation, interval = self.inflation_pct(), self.interval_pct()
-        result = (
-            f"recording adds {inflation:.1f} % to a step's CPU time "
-            f"(95 % interval {interval[0]:+.1f} to {interval[1]:+.1f})"
-            if interval is not None
-            else "what recording adds to a step's CPU time could not be measured here: "
-            + (
-                "steps differ too much"
-                if min(len(self.with_ns), len(self.without_ns)) >= 6
-                else "six of each are needed"
-            )
+        enough = min(len(self.with_ns), len(self.without_ns)) >= 6
+        return "what recording adds to a step's CPU time could not be measured here: " + (
+            "steps differ too much" if enough else "six of each are needed"
         )
+
+    def words(self, price: Price | None = None) -> str:
+        """As part of a sentence; empty without recorded steps, and where nothing is known of their price."""
+        result = self.price_words(price)
+        if not self.with_ns or not self.without_ns:
+            return result
         first = "" if not self.left_out else f", without the first of {'a' if self.left_out == 1 else 'each'} window"
         return (
             f"a step took {percentile(self.with_ns, 50) / 1e6:.3f} ms while recorded (n = {len(self.with_ns)}{first}), "
