@@ -101,26 +101,78 @@ def test_a_slow_step_nan_file_and_signal_make_copies_that_say_why(tmp_path, tach
         recorder.loss(1.0)
         recorder.loss(torch.tensor(float("nan")))
         wait_for(lambda: len(recorder.dumps) == 2)
-        recorder.loss(float("inf"))  # two were noticed: there are no more of this kind
-        os.kill(os.getpid(), signal.SIGUSR2)
+        time.sleep(0.01)
+        recorder.loss(float("inf"))
         wait_for(lambda: len(recorder.dumps) == 3)
-        (tmp_path / "dump").write_text('look at "this"\n')
+        time.sleep(0.01)
+        recorder.loss(float("inf"))  # there are two: there will be no more of this kind
+        os.kill(os.getpid(), signal.SIGUSR2)
         wait_for(lambda: len(recorder.dumps) == 4)
+        (tmp_path / "dump").write_text('look at "this"\n')
+        wait_for(lambda: len(recorder.dumps) == 5)
         assert recorder.suppressed == 1 and not (tmp_path / "dump").exists()
     kinds = [os.path.basename(path).split("-")[0] for path in recorder.dumps]
-    assert kinds == ["step", "nan", "signal", "file"]
+    assert kinds == ["step", "nan", "nan", "signal", "file"]
     assert sorted(os.listdir(tmp_path)) == sorted(map(os.path.basename, recorder.dumps))  # and no ring
     reasons = list(map(why, recorder.dumps))
     assert "the limit is 300 ms, step " in reasons[0] and reasons[1].startswith("the loss is nan in step ")
-    assert reasons[3].endswith("dump was written: look at 'this'")
+    assert reasons[4].endswith("dump was written: look at 'this'")
     steps = tg.open(recorder.dumps[0]).ask("steps").to_dicts()
     assert max(row["total_ns"] for row in steps) > 300e6 and tg.open(recorder.dumps[0]).ask("ops")
     for words in ([], ["--format", "md"]):
         assert f"{reasons[0][:40]}" in " ".join(tachograph("report", recorder.dumps[0], *words).stdout.split())
-    assert json.loads(tachograph("report", recorder.dumps[3], "--json").stdout)["why"] == reasons[3]
+    assert json.loads(tachograph("report", recorder.dumps[4], "--json").stdout)["why"] == reasons[4]
     assert (signal.getsignal(signal.SIGUSR2), sys.excepthook, threading.excepthook) == before
     assert all(_record.self_check().values())
     assert not [t for t in threading.enumerate() if t.name.startswith("tachograph")]
+
+
+def test_kinds_rest_by_themselves_and_a_longer_step_takes_the_place_of_a_shorter_one(tmp_path, caplog):
+    """With the rest of 10 s that is the default: a small step, NaN and a long step within one second."""
+    caplog.set_level("INFO", "tachograph")
+    program = Program()
+    with tg.flight_recorder(on=["step > 100ms", "nan"], folder=tmp_path, budget="1M") as recorder:
+        program.step(5)
+        time.sleep(0.12)
+        program.step(2)
+        recorder.loss(torch.tensor(float("nan"), requires_grad=True))
+        time.sleep(0.6)
+        program.step(2)
+        time.sleep(0.3)
+        program.step(2)
+        recorder.loss(float("nan"))
+    kinds = sorted(os.path.basename(path).split("-")[0] for path in recorder.dumps)
+    assert kinds == ["nan", "step"] and sorted(map(str, tmp_path.iterdir())) == sorted(recorder.dumps)
+    (step,) = (path for path in recorder.dumps if "step-" in os.path.basename(path))
+    assert why(step).startswith("a step took 6") and max(r["total_ns"] for r in tg.open(step).ask("steps")) > 600e6
+    assert recorder.suppressed == 2
+    assert "2 triggers made no copy: step 1, nan 1" in caplog.text
+
+
+def test_a_quota_of_copies():
+    quota = triggers.Quota(most=2, rest_s=10)
+    assert quota.take(1, now_s=0, dur_ns=52) == ("", 0)
+    assert quota.take(2, now_s=1, dur_ns=77) == ("the last copy of this kind is less than 10 s old", 0)
+    assert quota.take(2, now_s=2, dur_ns=78) == ("", 1)  # half as long again takes the place of copy 1
+    assert quota.take(3, now_s=11, dur_ns=100)[0]
+    assert quota.take(3, now_s=12, dur_ns=60) == ("", 0)
+    assert quota.take(4, now_s=30, dur_ns=60) == ("this process has made its 2 copies of this kind", 0)
+    assert quota.take(4, now_s=30, dur_ns=61) == ("", 3)  # the shortest of those that are kept
+    assert quota.take(5, now_s=50, dur_ns=70) == ("", 4)
+    assert quota.take(6, now_s=51, dur_ns=200) == ("", 5)  # the last one, not the shortest
+    assert quota.refused == 3
+    plain = triggers.Quota(most=2, rest_s=1)
+    made = [plain.take(i, now_s=now_s)[0] == "" for i, now_s in enumerate((0, 0.5, 1, 9), 1)]
+    assert made == [True, False, True, False]
+
+
+def test_a_loss_with_a_gradient_is_looked_at_without_a_warning(tmp_path, recwarn):
+    torch.set_warn_always(True)
+    with tg.flight_recorder(on=["nan"], folder=tmp_path, budget="1M") as recorder:
+        for value in (torch.ones(1, requires_grad=True).sum(), torch.nn.Parameter(torch.tensor(2.0)), 1.5):
+            recorder.loss(value)
+    torch.set_warn_always(False)
+    assert not recwarn.list and recorder.dumps == []
 
 
 def test_http_takes_requests_with_the_token_from_this_machine(tmp_path):

@@ -66,12 +66,9 @@ class FlightRecorder:
         self.most, self._kinds, self._watched = _positive(dumps), *triggers.parse(on)
         self.folder = os.path.abspath(os.fspath(folder))
         self.dumps: list[str] = []  # paths of the copies
-        self.suppressed = 0  # triggers that made none, as there were enough or the last was too recent
         self._pid = os.getpid()
-        self._made = {
-            True: (0, -math.inf),
-            False: (0, -math.inf),
-        }  # noticed by itself, or asked for: how many, when last
+        self._quotas: dict[str, triggers.Quota] = {}  # of each kind that was triggered
+        self._copies = 0  # number of the last
         self._lock, self._queue = threading.RLock(), queue.SimpleQueue[Any]()
         self._samples: collections.deque[tuple[float, int]] = collections.deque()  # when, records so far
         self._losses: list[Any] = []
@@ -79,6 +76,11 @@ class FlightRecorder:
         self._undo: list[Callable[[], None]] = []
         self.is_on = False
         self._open()
+
+    @property
+    def suppressed(self) -> int:
+        """Triggers that made no copy, as there were enough of their kind or the last was too recent."""
+        return sum(quota.refused for quota in self._quotas.values())
 
     # ---- beginning and end -----------------------------------------------------------------------------------
 
@@ -140,6 +142,10 @@ class FlightRecorder:
             self._queue.put(None)
             thread.join()  # a copy that is being made is finished
         self._recording.stop()
+        if self.suppressed:
+            each = ", ".join(f"{kind} {quota.refused}" for kind, quota in self._quotas.items() if quota.refused)
+            limits = f"dumps={self.most}, rest={self.rest_s:g} s"
+            info(f"flight_recorder: {self.suppressed} triggers made no copy: {each} ({limits})")
         stem = self.ring.removesuffix(".tacho")
         for path in [self.ring, *glob.glob(f"{glob.escape(stem)}.*.tacho")]:  # of forked children that ended before
             with contextlib.suppress(OSError):
@@ -184,7 +190,7 @@ class FlightRecorder:
         if before_ns and "step" in self._watched:
             reason = self._watched["step"].observe(now_ns - before_ns)
             if reason:
-                self.request("step", f"{reason}, step {self._number - 1}")
+                self.request("step", f"{reason}, step {self._number - 1}", dur_ns=now_ns - before_ns)
         if not self._finder.labelled:
             _record.step_begin(f"ProfilerStep#{self._number}")
         if "oom" in self._kinds:
@@ -195,8 +201,10 @@ class FlightRecorder:
         when the step after this one begins, so that nothing waits for it."""
         if not self.is_on or "nan" not in self._kinds:
             return
+        if hasattr(value, "detach"):  # torch warns of a number that is taken from what has a gradient
+            value = value.detach()
         if getattr(getattr(value, "device", None), "type", "cpu") != "cpu":
-            self._losses.append(value.detach())
+            self._losses.append(value)
         elif not math.isfinite(float(value)):
             self.request("nan", f"the loss is {float(value)} in step {self._number}")
 
@@ -211,7 +219,7 @@ class FlightRecorder:
         times = self._watched.get("request")
         reason = times.observe(dur_ns) if times is not None and self.is_on else ""
         if reason:
-            self.request("request", f"{reason}{f': {what}' if what else ''}")
+            self.request("request", f"{reason}{f': {what}' if what else ''}", dur_ns=dur_ns)
 
     # ---- triggers --------------------------------------------------------------------------------------------
 
@@ -227,21 +235,19 @@ class FlightRecorder:
         self.request("call", reason, wait=True)
         return self.dumps[-1] if len(self.dumps) > made else None
 
-    def request(self, kind: str, reason: str, wait: bool = False) -> str:
-        """Make a copy, by the recorder's own thread unless wait is set. Empty, or why there will be none."""
+    def request(self, kind: str, reason: str, wait: bool = False, dur_ns: int = 0) -> str:
+        """Make a copy, by the recorder's own thread unless wait is set. dur_ns: how long the step or request was.
+        Empty, or why there will be none."""
         done = threading.Event()
         with self._lock:
             if not self.is_on or os.getpid() != self._pid:
                 return "this flight recorder is closed"
-            noticed, now_s = kind in ("step", "request", "nan"), time.monotonic()
-            count, last_s = self._made[noticed]
-            if count >= self.most or now_s - last_s < self.rest_s:
-                self.suppressed += 1
-                too_many = f"this process has made its {self.most} copies"
-                return too_many if count >= self.most else f"the last copy is less than {self.rest_s:g} s old"
-            self._made[noticed] = count + 1, now_s
-            number = sum(made for made, _ in self._made.values())
-            self._queue.put((kind, _clean(reason), number, done))
+            quota = self._quotas.setdefault(kind, triggers.Quota(self.most, self.rest_s))
+            refusal, instead = quota.take(self._copies + 1, time.monotonic(), dur_ns)
+            if refusal:
+                return refusal
+            self._copies += 1
+            self._queue.put((kind, _clean(reason), self._copies, instead, done))
         if wait:
             done.wait(timeout=60)
         return ""
@@ -259,9 +265,9 @@ class FlightRecorder:
                 continue
             if asked is None:
                 return
-            kind, reason, number, done = asked
+            kind, reason, number, instead, done = asked
             try:
-                self._copy(kind, reason, number)
+                self._copy(kind, reason, number, instead)
             except (OSError, native.RecordError) as error:
                 warn(f"flight_recorder: no copy of the ring was made for this reason: {reason}: {error}")
             finally:
@@ -282,12 +288,12 @@ class FlightRecorder:
             return None
         return now_s - max(when for when, records in self._samples if records < lost)
 
-    def _copy(self, kind: str, reason: str, number: int) -> None:
+    def _copy(self, kind: str, reason: str, number: int, instead: int) -> None:
         held_s = self._held_s()
         if held_s is not None:
             more = self.budget * self.last_s / max(held_s, 0.1) / (1 << 20)
             reason += f". The ring holds the last {held_s:.0f} s of {self.last_s:g}: a budget of {more:.0f}M holds them"
-        path = os.path.join(self.folder, f"{kind}-{number}-{_who()}.tacho")
+        path, former = (os.path.join(self.folder, f"{kind}-{n}-{_who()}.tacho") for n in (number, instead))
         draft = f"{path}.part"
         _prune(self.folder, FOLDER_HOLDS * self.most - 1)
         try:
@@ -301,6 +307,11 @@ class FlightRecorder:
         finally:
             self._recording.add_metadata("flight_trigger", '""')  # of what comes after, this is not the reason
         self.dumps.append(path)
+        if former in self.dumps:
+            self.dumps.remove(former)
+            with contextlib.suppress(OSError):
+                os.unlink(former)
+            reason += f" (in place of {os.path.basename(former)})"
         info(f"{path}: {reason}")
 
 
@@ -401,9 +412,9 @@ def flight_recorder(
     last: how far the ring shall reach back; a copy says so where the budget is too small for that. on: triggers:
     "step > 5x" (its median) or "step > 500ms", the same for "request" (of tachograph.serving), "exception" (that nobody
     caught), "oom", "nan" (of what loss() gets), "signal" (SIGUSR2), "file" (one named dump in the folder), "http"
-    (POST on loopback; address and token in http-*.json there). dumps: most copies of what it notices by itself (step,
-    request, nan), and as many of the other kinds; none sooner than `rest` after another. A process that is killed
-    leaves its ring, ring-*.tacho."""
+    (POST on loopback; address and token in http-*.json there). dumps: most copies of each kind of trigger, none sooner
+    than `rest` after another of its kind; of steps and requests the longest are kept. A process that is killed leaves
+    its ring, ring-*.tacho."""
     return FlightRecorder(last, budget, on, folder, dumps, rest)
 
 

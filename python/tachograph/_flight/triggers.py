@@ -1,9 +1,11 @@
-"""What makes a flight recorder keep its ring: the words of `on`, and times held against their median."""
+"""What makes a flight recorder keep its ring: the words of `on`, times held against their median, and how many copies
+of a kind there may be."""
 
 from __future__ import annotations
 
 import bisect
 import collections
+import math
 import re
 import threading
 from collections.abc import Iterable
@@ -82,6 +84,39 @@ class Times:
             del self._sorted[bisect.bisect_left(self._sorted, self._order.popleft())]
         self._order.append(dur_ns)
         bisect.insort(self._sorted, dur_ns)
+
+
+LONGER = 1.5  # times the step of the last copy: a slowdown that creeps makes few copies
+
+
+class Quota:
+    """The copies of one kind of trigger: at most `most`, none sooner than rest_s after another. Of steps and requests
+    the longest are kept: in the rest of a copy one that is LONGER takes its place, and with `most` copies one that is
+    longer than the shortest."""
+
+    def __init__(self, most: int, rest_s: float) -> None:
+        self.refused = 0
+        self._most, self._rest_s = most, rest_s
+        self._kept: dict[int, int] = {}  # number of the copy -> how long the step or request was; the last made is last
+        self._last_s = -math.inf
+
+    def take(self, number: int, now_s: float, dur_ns: int = 0) -> tuple[str, int]:
+        """Why copy `number` is not made, empty when it is; and which copy it replaces, 0 for none."""
+        instead, refusal = 0, ""
+        if now_s - self._last_s < self._rest_s:
+            instead = next(reversed(self._kept))
+            if dur_ns == 0 or dur_ns < LONGER * self._kept[instead]:
+                refusal = f"the last copy of this kind is less than {self._rest_s:g} s old"
+        elif len(self._kept) >= self._most:
+            instead = min(self._kept, key=self._kept.__getitem__)
+            if dur_ns <= self._kept[instead]:
+                refusal = f"this process has made its {self._most} copies of this kind"
+        if refusal:
+            self.refused += 1
+            return refusal, 0
+        self._kept.pop(instead, None)
+        self._kept[number], self._last_s = dur_ns, now_s
+        return "", instead
 
 
 def _shown(ns: float) -> str:
