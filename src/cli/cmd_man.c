@@ -69,7 +69,7 @@ static void put_statuses(struct tg__out *out) {
   static const char *const statuses[] = {"answered",
                                          "a threshold failed, or check found losses",
                                          "wrong usage",
-                                         "the trace lacks the data",
+                                         "the trace lacks the data, or a --fail-if of diff cannot be judged",
                                          "unreadable or unwritable",
                                          "internal"};
   tg__out_text(out, ".SH EXIT STATUS\n");

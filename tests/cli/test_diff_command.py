@@ -5,8 +5,8 @@ import json
 import pytest
 
 
-def loop(path, us, name="aten::mm", steps=5, batch=8):
-    """Steps of `us` + 10 µs with one operator of `us`, no noise at all."""
+def loop(path, us, name="aten::mm", steps=5, batch=8, **members):
+    """Steps of `us` + 10 µs with one operator of `us`, no noise at all. members: of the document."""
     events = []
     for k in range(steps):
         at = 1000 + k * (us + 20)
@@ -33,7 +33,7 @@ def loop(path, us, name="aten::mm", steps=5, batch=8):
                 "args": {"Input Dims": [[batch, 4], [4, 4]]},
             }
         )
-    path.write_text(json.dumps({"traceEvents": events}))
+    path.write_text(json.dumps({**members, "traceEvents": events}))
     return path
 
 
@@ -108,6 +108,41 @@ def test_other_work_is_not_judged(tachograph, tmp_path):
     assert tachograph("diff", a, b, "--fail-if", "step.p50 > +5%", "--accept", "batch_size").returncode == 1
     done = tachograph("diff", a, b, "--accept", "batchsize")
     assert done.returncode == 2 and "did you mean batch_size?" in done.stderr
+
+
+def test_a_change_between_too_few_steps_is_not_judged(tachograph, tmp_path):
+    a, b = loop(tmp_path / "a.json", 90, steps=2), loop(tmp_path / "b.json", 180, steps=5)
+    for test in ("step.p50 > +5%", "step.p50 > +500%", "op > +1ms"):
+        done = tachograph("diff", a, b, "--fail-if", test)
+        assert done.returncode == 3
+        assert f"fail-if: not judged: {test}: a change of times needs 3 steps on both sides" in done.stderr
+    assert tachograph("diff", a, b, "--fail-if", "step.p50 > 150us").returncode == 1  # no change, no noise
+    assert tachograph("diff", a, b, "--fail-if", "step.p50 > 250us").returncode == 0
+    assert tachograph("diff", a, b, "--fail-if", "op.calls > +5%").returncode == 0
+
+
+def test_a_gate_is_not_judged_where_others_kept_the_machine_busy(tachograph, tmp_path):
+    a, b = loop(tmp_path / "a.json", 90), loop(tmp_path / "b.json", 180, core_wait_pct=40)
+    for test in ("step.p50 > +5%", "step.p50 < -5%", "category.time > 1s"):
+        done = tachograph("diff", a, b, "--fail-if", test)
+        assert done.returncode == 3, done
+        assert f"fail-if: not judged: {test}: other programs kept the machine busy during B; 100" in done.stderr
+        assert "; record both again on a quiet machine" in done.stderr
+
+
+def test_a_gate_that_fails_outweighs_one_that_cannot_be_judged(tachograph, tmp_path):
+    a, b = loop(tmp_path / "a.json", 90, batch=8), loop(tmp_path / "b.json", 180, batch=16)
+    unjudged, holds, passes = "step.p50 > +5%", "op.calls >= 1", "op.calls > 5"
+    for tests, status in (
+        ((unjudged, holds), 1),
+        ((holds, unjudged), 1),
+        ((unjudged, passes), 3),
+        ((passes, unjudged), 3),
+    ):
+        done = tachograph("diff", a, b, *(word for test in tests for word in ("--fail-if", test)))
+        assert done.returncode == status, tests
+        assert f"not judged: {unjudged}: batch_size differs, 8 in A and 16 in B" in done.stderr
+        assert ("threshold failed: op.calls >= 1 holds" in done.stderr) == (holds in tests)
 
 
 @pytest.mark.parametrize(

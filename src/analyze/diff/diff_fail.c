@@ -6,7 +6,8 @@
  * kind and word are the columns by and quantity, text in quotes a name; without a name any row of the kind may make
  * it hold, and `kernels` is short for step.kernels; a kind without a word means its p50, time, self_cpu, cpu, device
  * or peak. A bound with a sign or in % is held against the change, any other against the figure of B. Noise makes
- * nothing fail: a change that may be none (see verdict) holds only where no change at all would hold, too. */
+ * nothing fail: a change that may be none (see verdict) holds only where no change at all would hold, too. A time
+ * without a verdict is TG_NO_DATA: neither holds nor fails. */
 #include "analyze/analyze.h"
 
 #include <math.h>
@@ -267,12 +268,24 @@ static enum tg_err no_kind(const struct test *t, const struct columns *c) {
 
 /* ---- the test -------------------------------------------------------------------------------- */
 
+/* A gate that cannot be judged neither holds nor fails: the reason of the diff, and what to do. */
+static enum tg_err not_judged(const struct test *t, const struct columns *c, bool too_few) {
+  static const char prefix[] = "No verdict: ", busy[] = "other programs ";
+  const char *reason = "the diff withholds its verdict on times", *cure = "; see --accept";
+  if (c->table->note_count && strncmp(c->table->notes[0], prefix, sizeof prefix - 1) == 0)
+    reason = c->table->notes[0] + sizeof prefix - 1;
+  if (strncmp(reason, busy, sizeof busy - 1) == 0) cure = "; record both again on a quiet machine";
+  if (too_few) {
+    reason = "a change of times needs 3 steps on both sides";
+    cure = "; record more steps";
+  }
+  return tg__fail(t->e, TG_NO_DATA, -1, "fail-if: not judged: %.120s: %s%s", t->text, reason, cure);
+}
+
 static enum tg_err check_row(const struct test *t, const struct columns *c, size_t row) {
-  const struct tg__str unit = diff_text_cell(c, c->unit, row);
-  if (tg__str_eq(diff_text_cell(c, c->verdict, row), TG_STR("withheld")))
-    return tg__fail(t->e, TG_NO_DATA, -1,
-                    "fail-if: times are not judged where conditions differ (see --accept)%s%.200s",
-                    c->table->note_count ? ". " : "", c->table->note_count ? c->table->notes[0] : "");
+  const struct tg__str unit = diff_text_cell(c, c->unit, row), verdict = diff_text_cell(c, c->verdict, row);
+  if (tg__str_eq(verdict, TG_STR("withheld"))) return not_judged(t, c, false);
+  if (t->is_change && tg__str_eq(verdict, TG_STR("too few steps"))) return not_judged(t, c, true);
   if (t->is_share || tg__str_eq(unit, (struct tg__str){t->dimension, (uint32_t)strlen(t->dimension)})) return TG_OK;
   return tg__fail(t->e, TG_USAGE, -1, "fail-if: the unit of the number does not fit: %.*s is in %s, or use %%",
                   (int)(t->quantity.len ? t->quantity.len : t->kind.len),
@@ -290,6 +303,7 @@ static enum tg_err judge_diff_fail(const struct test *t, const struct columns *c
     if (t->quantity.len && !tg__str_eq(diff_text_cell(c, c->quantity, row), t->quantity)) continue;
     quantity = true;
     const enum tg_err err = check_row(t, c, row);
+    if (err) *fails = false;
     if (err) return err;
     if (*fails || !holds(t, c, row)) continue;
     *fails = true;
