@@ -71,10 +71,19 @@ def test_figures_of_a_trace_are_a_step(opened):
 
 def test_only_a_machine_that_others_use_is_busy():
     load = figures.Load()
-    for wait_pct, others_pct, busy in ((20, 40, True), (20, 0, False), (2, 90, False), (20, None, True)):
-        load.wait_pct, load.others_pct = wait_pct, others_pct
-        assert load.busy == busy, (wait_pct, others_pct)
-    load.wait_pct, load.others_pct = 20, 40
+    for wait_pct, cores, others_cores, own_cores, busy in (
+        (20, 2, 0.8, 1.0, True),
+        (20, 2, 0.0, 1.9, False),  # the program's own threads wait for each other
+        (2, 16, 14.4, 1.0, False),  # there is a core left
+        (2, 2, 1.4, 0.5, True),  # there is none: what the test does beside them is not its own pace
+        (2, 2, 0.3, 1.5, True),
+        (2, 2, 0.2, 1.8, False),  # what runs on any machine
+        (20, 2, None, 1.0, True),
+        (2, 2, None, 1.0, False),
+    ):
+        load.wait_pct, load.cores, load.others_cores, load.own_cores = wait_pct, cores, others_cores, own_cores
+        assert load.busy == busy, (wait_pct, cores, others_cores, own_cores)
+    load.wait_pct, load.cores, load.others_cores = 20, 2, 0.8
     assert load.words() == "the test had no core for 20 % of its time, and other programs used 40 % of all cores"
 
 
@@ -175,6 +184,26 @@ def test_the_plugin_judges_marked_tests(pytester):
     summary = (pytester.path / "summary.md").read_text()
     assert summary.startswith("### Performance budgets: 5 kept, 2 exceeded")
     assert "| ❌ | `test_program.py::test_too_many` | allocs | 1 | &lt; 1 |  |  |" in summary
+
+
+def test_a_busy_machine_writes_no_baseline_that_holds_times(pytester):
+    """Also where other limits of the test are counts, which a busy machine does not change."""
+    body = """(tachograph_steps):
+    for _ in tachograph_steps(2):
+        step()
+"""
+    tests = f"""
+@pytest.mark.tachograph(allocs="baseline", step_p50="baseline +10%")
+def test_busy_time_and_count{body}
+@pytest.mark.tachograph(allocs="baseline")
+def test_busy_count{body}
+"""
+    pytester.makepyfile(test_program=PROGRAM + tests)
+    done = pytester.runpytest_inprocess("--tachograph-update", "-k", "busy and count", "-rs")
+    done.assert_outcomes(passed=1, skipped=1)
+    written = sorted(path.name for path in pytester.path.rglob("*.json"))
+    assert written == ["test_busy_count.json"]
+    assert "its time; no baseline written" in done.stdout.str()
 
 
 def test_a_baseline_is_written_and_held_against(pytester):

@@ -9,7 +9,9 @@ from typing import Any
 from .._launch.recorders import core_wait_ns
 from .._measure.series import percentile
 
-BUSY_PCT = 5.0  # as the report: beyond it times say as much about the machine as about the program
+# As the report: beyond these, times depend on the machine as much as on the program.
+BUSY_PCT = 5.0
+LEAST_FOREIGN, LEAST_FREE = 0.25, 0.5  # cores: what runs on any machine, and what others leave beside the program
 
 
 class Load:
@@ -23,19 +25,28 @@ class Load:
         spent_ns = max(wall_ns - self._wall_ns, 1)
         known = wait_ns is not None and self._wait_ns is not None
         self.wait_pct = 100 * (wait_ns - self._wait_ns) / spent_ns if known else 0.0  # type: ignore[operator]
-        self.others_pct: float | None = None
+        self.cores = os.cpu_count() or 1
+        self.own_cores = (own_s - self._own_s) * 1e9 / spent_ns
+        self.others_cores: float | None = None
         if busy_s is not None and self._busy_s is not None:
-            others_s = (busy_s - self._busy_s) - (own_s - self._own_s)
-            self.others_pct = max(0.0, 100 * others_s * 1e9 / spent_ns / (os.cpu_count() or 1))
+            self.others_cores = max(0.0, (busy_s - self._busy_s) * 1e9 / spent_ns - self.own_cores)
 
     @property
     def busy(self) -> bool:
-        """The thread waited for a core while others used some. Threads of the program itself that wait for each other
-        are its own matter."""
-        return self.wait_pct > BUSY_PCT and (self.others_pct is None or self.others_pct > BUSY_PCT)
+        """The thread waited for a core while others used some, or they left less than half a core free. Threads of the
+        program itself that wait for each other are its own matter."""
+        waited = self.wait_pct > BUSY_PCT
+        if self.others_cores is None:
+            return waited
+        is_full = self.others_cores + self.own_cores > self.cores - LEAST_FREE
+        return (waited and self.others_pct > BUSY_PCT) or (is_full and self.others_cores > LEAST_FOREIGN)
+
+    @property
+    def others_pct(self) -> float:
+        return 100 * (self.others_cores or 0.0) / self.cores
 
     def words(self) -> str:
-        others = "" if self.others_pct is None else f", and other programs used {self.others_pct:.0f} % of all cores"
+        others = "" if self.others_cores is None else f", and other programs used {self.others_pct:.0f} % of all cores"
         return f"the test had no core for {self.wait_pct:.0f} % of its time{others}"
 
 
