@@ -151,7 +151,7 @@ def open(path: str | os.PathLike[str], threads: int = 0, progress: Progress = No
     CANCELLED) is raised. True shows a line on standard error once a second has passed, None does so on a terminal,
     False shows nothing."""
     trace = _read.open(Trace, (os.fsencode(path),), False, threads, _progress_callback(progress))
-    trace._path = path
+    trace._path, trace._paths = path, (path,)
     return trace
 
 
@@ -161,7 +161,9 @@ def open_ranks(*paths: str | os.PathLike[str], threads: int = 0, progress: Progr
     megabyte a rank at most.
 
     threads and progress are as in open()."""
-    return _read.open(Trace, tuple(map(os.fsencode, paths)), True, threads, _progress_callback(progress))
+    trace = _read.open(Trace, tuple(map(os.fsencode, paths)), True, threads, _progress_callback(progress))
+    trace._paths = paths
+    return trace
 
 
 def _progress_callback(progress: Progress) -> Callable[[int, int], Any] | None:
@@ -182,6 +184,12 @@ def _texts(args: dict[str, Any]) -> dict[str, str]:
     return result
 
 
+class NoColumn(KeyError):
+    """A KeyError that shows its sentence as it is, without quotes around it."""
+
+    __str__ = Exception.__str__
+
+
 class Table(_read.Table):
     """An answer. Column-wise: table["dur_ns"] is a Column, which numpy.asarray takes without a copy. Row-wise:
     to_dicts().
@@ -191,6 +199,17 @@ class Table(_read.Table):
 
     def __getitem__(self, name: str) -> Column:
         return self.column(name)
+
+    def column(self, name: str | int, /) -> Column:
+        """By its name, or its number."""
+        try:
+            return super().column(name)
+        except KeyError:
+            import difflib
+
+            near = difflib.get_close_matches(str(name), self.columns, 1)
+            hint = f"did you mean {near[0]!r}? It" if near else "it"
+            raise NoColumn(f"{self.question} has no column {name!r}; {hint} has {', '.join(self.columns)}") from None
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         columns = [self.column(name) for name in self.columns]
@@ -258,6 +277,7 @@ class Trace(_read.Trace):
     """An open trace. Use as a context manager, or call close(). Tables stay usable after that."""
 
     _path: str | os.PathLike[str] | None = None  # as open() was called
+    _paths: tuple[str | os.PathLike[str], ...] = ()  # as open() or open_ranks() was called
 
     def ask(self, question: str, **args: Any) -> Table:
         """Answer a question, e.g. ask("ops", by="shape", step="5:8", sort="self_cpu_ns", limit=10)."""
@@ -314,6 +334,9 @@ class Trace(_read.Trace):
             if isinstance(error, OSError) and error.filename == draft:
                 error.filename = target  # the name that the caller knows
             raise
+
+    def __repr__(self) -> str:
+        return f"<tachograph.Trace {', '.join(repr(os.fspath(path)) for path in self._paths)}>"
 
     def __enter__(self) -> Trace:
         return self

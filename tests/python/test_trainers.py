@@ -1,13 +1,25 @@
 """Callbacks of trainers: when steps are recorded, what is written and said. The trainers themselves: tests/field."""
 
+import inspect
 import os
+import threading
+import time
 
 import pytest
 
 torch = pytest.importorskip("torch")
 import tachograph as tg
 from tachograph import trainers
-from tachograph._trainers import adapters
+from tachograph._trainers import adapters, step_windows
+
+
+class Slow(torch.utils.data.Dataset):
+    def __len__(self):
+        return 9
+
+    def __getitem__(self, index):
+        time.sleep(0.02)
+        return index
 
 
 class Program:
@@ -24,6 +36,8 @@ def train(windows, steps):
         windows.begin()
         program.step()
         windows.end()
+        if windows._writer is not None:
+            windows._writer.join()  # beside the reading of a window no step is slow
     windows.finish()
 
 
@@ -86,6 +100,83 @@ def test_a_folder_that_cannot_be_written_costs_the_file_alone(tmp_path):
 def test_wrong_arguments(tmp_path, wrong):
     with pytest.raises(ValueError):
         trainers.StepWindows(tmp_path, **wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong, said", [({"evry": 3}, "did you mean 'every'?"), ({"with_stak": True}, "did you mean 'with_stack'?"), ({"x": 1}, "it takes acc_events, ")]
+)  # fmt: skip
+def test_an_option_that_there_is_not_is_refused_where_it_is_written(tmp_path, wrong, said):
+    """And not when the training has begun, or at its first window."""
+    option = next(iter(wrong))
+    for make in (
+        lambda: trainers.StepWindows(tmp_path, **wrong),
+        lambda: trainers.composer(str(tmp_path), **wrong),
+        lambda: trainers.accelerate(None, str(tmp_path), **wrong),
+        lambda: trainers.transformers(**wrong),
+        lambda: trainers.lightning(**wrong),
+        lambda: trainers.ignite(None, **wrong),
+    ):
+        with pytest.raises(TypeError, match=f"no option '{option}'") as refused:
+            make()
+        assert said in str(refused.value)
+
+
+def test_the_options_of_a_window_are_those_of_profile():
+    from tachograph._trainers.step_windows import Options
+
+    own = {"every", "steps", "on", "most"}
+    of_many_windows = {"schedule", "on_trace_ready", "keep_last", "use_cuda", "self"}
+    assert (
+        set(Options.__annotations__) - own == set(inspect.signature(tg.profile.__init__).parameters) - of_many_windows
+    )
+    assert own | {"preset", "log"} < set(inspect.signature(trainers.StepWindows.__init__).parameters)
+
+
+def test_steps_beside_the_reading_of_a_window_trigger_none(tmp_path, monkeypatch):
+    """A window's findings are worked out on a thread that takes time from the steps after it."""
+    reading, read = threading.Event(), threading.Event()
+
+    def findings(trace):
+        reading.set()
+        assert read.wait(30)
+        return []
+
+    monkeypatch.setattr(step_windows, "findings", findings)
+    windows = trainers.StepWindows(tmp_path, every=0, steps=1, on=["step > 100ms"], most=9)
+    program = Program()
+
+    def step(ms=0):
+        windows.begin()
+        program.step()
+        time.sleep(ms / 1000)
+        windows.end()
+
+    windows.ask()
+    step()
+    assert reading.wait(30)
+    step(150)  # made slow by the window before it
+    step()
+    assert len(windows.files) == 1 and windows._windows == 1
+    read.set()
+    windows._writer.join()
+    step(150)
+    step()
+    windows.finish()
+    assert windows._windows == 2 and recorded(windows.files[1]) == ["4"]
+
+
+def test_the_log_names_the_line_of_a_finding(tmp_path):
+    loader = torch.utils.data.DataLoader(Slow())
+    windows = trainers.StepWindows(tmp_path, every=2, steps=6, on=(), preset="default")
+    program = Program()
+    windows.begin()
+    for _ in loader:
+        program.step()
+        windows.step()
+    windows.finish()
+    line = next(n for n, text in enumerate(open(__file__), 1) if "for _ in loader:" in text)
+    (of_loader,) = (text for text in windows.findings if "loader" in text)
+    assert f"{os.path.basename(__file__)}({line})" in of_loader
 
 
 def test_composers_protocol_is_whole(tmp_path):

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .step_windows import StepWindows, log_to_wandb, log_to_writer
+from .step_windows import StepWindows, check, log_to_wandb, log_to_writer
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .step_windows import Options
 
 SUBFOLDER = "tachograph"
 
 
-def transformers(folder: str | None = None, **options: Any) -> Any:
+def transformers(folder: str | None = None, **options: Unpack[Options]) -> Any:
     """A TrainerCallback for transformers' Trainer and its likes (TRL). folder: by default `tachograph` in the output
     folder. options: of StepWindows. Text goes to TensorBoard and W&B where report_to names them."""
+    check("transformers", options)
     from transformers import TrainerCallback
 
     class Tachograph(TrainerCallback):  # type: ignore[misc]
@@ -50,11 +56,12 @@ def transformers(folder: str | None = None, **options: Any) -> Any:
     return Tachograph()
 
 
-def lightning(folder: str | None = None, **options: Any) -> Any:
+def lightning(folder: str | None = None, **options: Unpack[Options]) -> Any:
     """A Callback for Lightning's Trainer, of the package `lightning` or `pytorch_lightning`, whichever is imported.
     folder: by default `tachograph` in the trainer's log folder."""
     import sys
 
+    check("lightning", options)
     if "pytorch_lightning" in sys.modules and "lightning.pytorch" not in sys.modules:
         from pytorch_lightning import Callback
     else:
@@ -93,9 +100,11 @@ def lightning(folder: str | None = None, **options: Any) -> Any:
     return Tachograph()
 
 
-def accelerate(accelerator: Any, folder: str | None = None, **options: Any) -> StepWindows:
+def accelerate(accelerator: Any, folder: str | None = None, **options: Unpack[Options]) -> StepWindows:
     """For a loop around accelerate's Accelerator: call step() at the end of each turn and finish() after the last.
     folder: by default `tachograph` in the accelerator's logging folder. Text goes to its trackers."""
+
+    check("accelerate", options)
 
     def log(text: str, step: int) -> None:
         log_to_wandb(text)
@@ -108,9 +117,10 @@ def accelerate(accelerator: Any, folder: str | None = None, **options: Any) -> S
     return windows
 
 
-def ignite(engine: Any, folder: str = SUBFOLDER, writer: Any = None, **options: Any) -> StepWindows:
+def ignite(engine: Any, folder: str = SUBFOLDER, writer: Any = None, **options: Unpack[Options]) -> StepWindows:
     """Attach to an Engine of Ignite: its iterations are the steps. writer: a SummaryWriter, or an ignite
     TensorboardLogger, that takes the text."""
+    check("ignite", options)
     from ignite.engine import Events
 
     def log(text: str, step: int) -> None:
@@ -143,8 +153,9 @@ COMPOSER_EVENTS = (
 ).split()
 
 
-def composer(folder: str = SUBFOLDER, **options: Any) -> Any:
+def composer(folder: str = SUBFOLDER, **options: Unpack[Options]) -> Any:
     """A Callback for Composer's Trainer. Text goes to the loggers of the run that take text."""
+    check("composer", options)
     try:
         from composer.core import Callback as Base
     except ImportError:

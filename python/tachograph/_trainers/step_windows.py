@@ -7,12 +7,57 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from .._flight import triggers
 from .._say import info, warn_once
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 FINDINGS = 3
+
+
+class ProfileOptions(TypedDict, total=False):
+    """Of tachograph.profile: those of one window."""
+
+    activities: Iterable[Any] | None
+    record_shapes: bool
+    profile_memory: bool
+    with_stack: bool
+    with_flops: bool
+    with_modules: bool
+    experimental_config: Any
+    execution_trace_observer: Any
+    acc_events: bool
+    custom_trace_id_callback: Callable[[], str] | None
+    post_processing_timeout_s: float | None
+    memory_budget: float | str
+    disk_budget: float | str
+    backend: str
+    nvtx: bool
+
+
+class Options(ProfileOptions, total=False):
+    """What each trainer's function takes beside its own arguments; see StepWindows."""
+
+    every: int
+    steps: int
+    on: Iterable[str]
+    most: int
+    preset: str
+
+
+def check(name: str, options: Iterable[str]) -> None:
+    """Refuse an option that there is not, where it is written: the window that would need it comes hours later."""
+    there = list(Options.__annotations__)
+    for option in options:
+        if option not in there:
+            import difflib
+
+            near = difflib.get_close_matches(option, there, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(sorted(there))}"
+            raise TypeError(f"{name} has no option {option!r}; {hint}")
 
 
 class StepWindows:
@@ -33,8 +78,9 @@ class StepWindows:
         most: int = 20,
         log: Callable[[str, int], Any] | None = None,
         preset: str = "default",
-        **options: Any,
+        **options: Unpack[ProfileOptions],
     ) -> None:
+        check("StepWindows", options)
         if every < 0 or steps < 1 or most < 1:
             raise ValueError(f"every={every}, steps={steps}, most={most}: every is 0 or more, the others at least 1")
         self.folder = os.fspath(folder)
@@ -45,8 +91,9 @@ class StepWindows:
         self._times = watched.get("step")
         self.files: list[str] = []
         self.findings: list[str] = []  # of the last window
-        self._options = {"preset": preset, **options}
+        self._options: dict[str, Any] = {"preset": preset, **options}
         self._step, self._windows, self._began_ns = 0, 0, 0
+        self._is_disturbed = False  # the step that goes on, by the reading of the last window
         self._profile: Any = None
         self._label: Any = None
         self._until, self._why, self._asked = 0, "", ""
@@ -66,6 +113,7 @@ class StepWindows:
 
             self._label = record_function(f"ProfilerStep#{self._step}")
             self._label.__enter__()
+        self._is_disturbed = self._writer is not None and self._writer.is_alive()
         self._began_ns = time.perf_counter_ns()
 
     def end(self) -> None:
@@ -80,7 +128,9 @@ class StepWindows:
         if self._profile is not None:
             if self._step >= self._until:
                 self._stop()
-            return  # a recorded step says nothing about the others
+            return
+        if self._is_disturbed:
+            return  # like a recorded step it says nothing about the others
         slow = self._times.observe(dur_ns) if self._times is not None else ""
         if slow:
             self._asked = f"{slow}, step {self._step - 1}"
@@ -154,9 +204,13 @@ def findings(trace: Any) -> list[str]:
     if not rows:
         return ["nothing found that takes 5 % of a step"]
     return [
-        f"{row['severity']}: {row['cause']}, {row['share_pct']:.0f} %: {row['evidence']}. {row['advice']}"
+        f"{row['severity']}: {row['cause']}, {row['share_pct']:.0f} %{_place(row)}: {row['evidence']}. {row['advice']}"
         for row in rows
     ]
+
+
+def _place(row: dict[str, Any]) -> str:
+    return f", {row['where']}" if row["where"] else ""
 
 
 # ---- where text is logged ------------------------------------------------------------------------------------
