@@ -95,6 +95,21 @@ def test_failed_self_test(monkeypatch):
     assert kind() == "kineto"
 
 
+def test_torchs_collector_prints_none_of_its_log(capfd):
+    """torch 2.13 prints a line at each start and stop. Its level is left as it was."""
+    prof = tg.profile(backend="kineto")
+    prof.start()
+    torch.erf(torch.ones(3))
+    prof.stop()
+    assert [e.name for e in prof.events()].count("aten::erf") == 1
+    out, err = capfd.readouterr()
+    assert "profiler_st" not in out + err, err
+    with torch.profiler.profile():
+        torch.erf(torch.ones(3))
+    if torch.__version__.startswith("2.13"):
+        assert "profiler_start" in capfd.readouterr().err  # torch's own windows are torch's own
+
+
 @native
 def test_process_that_is_recorded_already(tmp_path):
     """As under `tachograph run`: the script's own profiler works beside it, by torch's collector, and the labels reach

@@ -438,6 +438,35 @@ def test_a_profiler_of_the_programs_own_is_noted(program, tmp_path):
     assert re.search(r"the program's own profiler ran in [67] recorded steps: times there include", under.stderr)
 
 
+@pytest.mark.parametrize("when", ["start", "base", "window"])
+def test_a_window_of_the_programs_own_tachograph(program, tmp_path, when):
+    """33 steps. Begun while we record it is torch's collector that records it; begun between, it has our recorder, and
+    our window comes after it."""
+    pytest.importorskip("torch")
+    under = run("-o", "out", "--steps", "20", program(f"""
+        import os, torch, tachograph as tg
+        model = torch.nn.Linear(8, 8)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        prof, began, step = tg.profile(), None, 0
+        while began is None or step < began + 100:
+            optimizer.zero_grad(); model(torch.ones(2, 8)).sum().backward(); optimizer.step()
+            log = open(f"out/raw/log-{{os.getpid()}}").read()
+            if began is None and log.split("phase ")[-1].startswith("{when}"):
+                began = step
+                prof.start()
+            if began is not None and step == began + 33: prof.stop()
+            step += 1
+        print(sum(event.name == "aten::addmm" for event in prof.events()), prof._windows[0].kind)
+    """), cwd=tmp_path)  # fmt: skip
+    assert under.stdout == ("33 native\n" if when == "base" else "33 kineto\n"), under.stderr
+    assert re.search(r"recorded   steps \d+ to \d+ of", under.stderr), under.stderr
+    assert "off is not off" not in under.stderr and "RecordError" not in under.stderr, under.stderr
+    assert "USDT" not in under.stderr and "close it first" not in under.stderr, under.stderr
+    said = "`tachograph run` or `attach` records this process already"
+    assert (said in under.stderr) == (when != "base"), under.stderr
+    assert ("waited for the program's own tachograph profiler" in under.stderr) == (when == "base"), under.stderr
+
+
 # ---- training
 
 

@@ -54,6 +54,16 @@ def test_done_means_done():
     assert window.done and window.boundary(5 * MS) == "after"
 
 
+def test_a_program_that_records_itself_is_waited_for():
+    taken = [True]
+    window = Window(is_taken=lambda: taken[0])
+    assert phases(window, [5] * 40) == [("start", 4), ("base", 36)] and window.waited
+    taken[0] = False
+    assert phases(window, [5] * 30) == [("base", 1), ("window", 20), ("after", 9)]
+    window = Window(is_taken=lambda: False)
+    assert phases(window, [5] * 20)[1] == ("base", 10) and not window.waited
+
+
 @pytest.mark.parametrize("phase, steps, begins_anew", [("start", 2, True), ("base", 6, True), ("window", 20, False)])
 def test_a_better_sign_begins_anew_before_the_window_only(phase, steps, begins_anew):
     window = Window()

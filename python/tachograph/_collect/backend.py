@@ -279,6 +279,14 @@ def _kineto_window(recipe: Recipe, trace_id: str) -> Recording:
     return KinetoWindow(recipe, trace_id)
 
 
+def _recorded_by_us() -> str:
+    session = sys.modules.get("tachograph._launch.session")
+    recorder = session.current().recorder if session is not None and session.current() is not None else None
+    if recorder is None:
+        return ""
+    return "`tachograph run` or `attach` records this process already; times of both include what the other costs"
+
+
 def new_recording(recipe: Recipe, trace_id: str, backend: str = "auto") -> Recording:
     """A prepared window. backend: "native", "kineto", or "auto": what TACHOGRAPH_BACKEND says, else ours where it can,
     else torch's collector, and one line says why."""
@@ -297,7 +305,7 @@ def new_recording(recipe: Recipe, trace_id: str, backend: str = "auto") -> Recor
         except RuntimeError as e:
             if backend == "native" or isinstance(e, Busy):  # torch's collector would be refused, too
                 raise
-            reason = str(e)
+            reason = _recorded_by_us() or str(e)
     if backend == "native":
         raise RuntimeError(f"backend='native' cannot be had here: {reason}")
     warn_once(f"recording with torch's own collector: {reason}")

@@ -3,6 +3,7 @@ engine."""
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
 import os
@@ -19,6 +20,7 @@ from .._say import warn
 from .backend import Busy, Recipe, Recording
 from .config import ExperimentalConfig
 from .export import finish_document
+from .kineto_log import silent
 from .nvtx_ranges import NvtxLabels
 
 _CLOCK_SLACK_NS = 1_000_000  # torch's clock and the system's differ by less
@@ -44,7 +46,8 @@ class KinetoWindow(Recording):
     def _start(self) -> None:
         _refuse_second_profiler()
         self._thread = threading.get_ident()
-        self._torch.start_trace()
+        with self._log():
+            self._torch.start_trace()
         self._begun_ns = (
             time.time_ns() if torch._C._autograd._profiler_enabled() else 0
         )  # of all threads it does not say so
@@ -62,7 +65,8 @@ class KinetoWindow(Recording):
         forward(None)
         self._taken = self._begun_ns != 0 and not torch._C._autograd._profiler_enabled()
         try:
-            self._torch.stop_trace()
+            with self._log():
+                self._torch.stop_trace()
         except RuntimeError:
             if not self._taken:
                 raise
@@ -81,8 +85,13 @@ class KinetoWindow(Recording):
         return 0 < self._begun_ns < begin_ns - _CLOCK_SLACK_NS
 
     def _drop(self) -> None:
-        self._torch.start_trace()
-        self._torch.stop_trace()
+        with self._log():
+            self._torch.start_trace()
+            self._torch.stop_trace()
+
+    def _log(self) -> contextlib.AbstractContextManager[None]:
+        """Of a device it may say why there is nothing, so then it is heard."""
+        return contextlib.nullcontext() if self.recipe.use_device else silent()
 
     def _toggle(self, enable: bool, activities: Any) -> None:
         if not hasattr(self._torch, "toggle_collection_dynamic"):

@@ -142,7 +142,10 @@ class NativeRecorder(Recorder):
             )
 
     def left_behind(self) -> list[str]:
-        return [what for what, is_off in self._record.self_check().items() if not is_off and what != "clean"]
+        from tachograph._collect import backend
+
+        others = {"clean"} if backend.current() is None else {"clean", "labels"}  # those of the program's own window
+        return [what for what, is_off in self._record.self_check().items() if not is_off and what not in others]
 
 
 class KinetoRecorder(Recorder):

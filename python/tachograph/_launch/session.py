@@ -135,6 +135,14 @@ def last_exception() -> str:
     return f"{said} ({os.path.relpath(own[-1][0])}:{own[-1][1]})" if own else said
 
 
+def own_window() -> bool:
+    """Does the program record itself, with tg.profile or a flight recorder? There is one recorder in a process."""
+    backend = sys.modules.get("tachograph._collect.backend")
+    window = backend.current() if backend is not None else None
+    flight = sys.modules.get("tachograph._flight.ring_recorder")
+    return (window is not None and window.kind == "native") or (flight is not None and flight.current() is not None)
+
+
 class Session:
     first_phase = "start"
     alternates = True
@@ -203,6 +211,10 @@ class Session:
         exception = last_exception()
         if exception:
             self.log.write(f"exception {exception}")
+        if self.window.waited and self.window.phase == "base":
+            self.log.write(
+                "note the program's own tachograph profiler recorded to the end: no steps were recorded beside it"
+            )
         self._end_probe()
         self._close()
         if not self._is_priced:
@@ -242,7 +254,9 @@ class Session:
     # ---- steps
 
     def _new_window(self) -> Window:
-        return Window(self.settings["steps"], self.settings["seconds"], self.settings["bytes"], self._meeting)
+        return Window(
+            self.settings["steps"], self.settings["seconds"], self.settings["bytes"], self._meeting, own_window
+        )
 
     def _meeting(self, ready: bool, number: int) -> int | None:
         """Ranks of a job record the same steps: the first that is ready names one a little ahead, and all others go by
@@ -310,6 +324,8 @@ class Session:
     def _change(self, phase: str) -> None:
         if phase == "window":
             self.finder.locked = True
+            if self.window.waited:
+                self.log.write("note the recording waited for the program's own tachograph profiler to end")
             self._open("window")
             self._is_priced = self.recorder is None or self.recorder.name != "native"
             if not self._is_priced:

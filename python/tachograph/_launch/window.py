@@ -52,7 +52,7 @@ class Window:
     """boundary() takes each step's time and returns the phase that the next step belongs to.
 
     meeting(ready, number): where several processes work in step, the number of the step at which all of them begin to
-    record, None as long as none was ready for it."""
+    record, None as long as none was ready for it. is_taken(): the program records itself, and there is one recorder."""
 
     def __init__(
         self,
@@ -60,8 +60,11 @@ class Window:
         seconds: float = 30.0,
         bytes: int = 0,
         meeting: Callable[[bool, int], int | None] | None = None,
+        is_taken: Callable[[], bool] | None = None,
     ):
         self.steps, self.seconds, self.bytes, self.meeting = steps, seconds, bytes, meeting
+        self.is_taken = is_taken
+        self.waited = False  # the window began later, as the recorder was taken
         self.phase = "start"
         self._window_ns = [1]  # the recorded steps
         self.done = False  # nothing more is to be decided or timed
@@ -99,10 +102,13 @@ class Window:
         self.phase = "probe"
 
     def _begins(self, ready: bool, number: int) -> bool:
-        if self.meeting is None:
+        if self.meeting is not None:
+            at = self.meeting(ready, number)
+            ready = at is not None and number >= at
+        if not ready or self.is_taken is None or not self.is_taken():
             return ready
-        at = self.meeting(ready, number)
-        return at is not None and number >= at
+        self.waited = True
+        return False
 
     def restart(self) -> None:
         """Another kind of step is counted from here on."""
