@@ -67,6 +67,26 @@ static bool holds_none(const char *const *names, size_t count) {
   return true;
 }
 
+/* What tachograph itself writes beside a trace: a session, a baseline, a diff, a flight recorder. */
+static bool is_own_json(const char *path) {
+  static const char *const names[] = {"baseline.json", "conditions.json", "diff.json", "summary.json"},
+                           http[] = "http-";
+  const char *const slash = strrchr(path, '/'), *const name = slash ? slash + 1 : path;
+  bool is_own = strncmp(name, http, sizeof http - 1) == 0;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) is_own |= strcmp(name, names[i]) == 0;
+  return is_own && is_other_json(path);
+}
+
+/* Leaves them out, unless there is nothing else: then they are what the error is about. */
+static void drop_own(const char **names, size_t *count) {
+  size_t kept = 0;
+  for (size_t i = 0; i < *count; i++) kept += !is_own_json(names[i]);
+  if (kept == *count || count_traces(names, *count) == *count - kept) return;
+  for (size_t i = kept = 0; i < *count; i++)
+    if (!is_own_json(names[i])) names[kept++] = names[i];
+  *count = kept;
+}
+
 /* Is this …/raw/FILE? There a recording lies until it has ended and become one file: that of a program which was killed
  * together with the one that records it stays there. */
 static bool is_in_raw_folder(const char *path) {
@@ -78,6 +98,7 @@ enum tg_err tg__trace_list(const char *path, struct tg__arena *arena, const char
                            struct tg_error *e) {
   const enum tg_err err = tg__path_list(path, arena, names, count, e);
   if (err || tg__path_kind(path) != TG__PATH_DIR) return err;
+  drop_own(*names, count);
   for (size_t i = 0; i < *count; i++)
     if (tg__is_summary_name((*names)[i])) return TG_OK;
   size_t below;

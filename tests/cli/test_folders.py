@@ -196,6 +196,30 @@ def test_what_lies_beside_the_ranks_does_no_harm(tachograph, folder):
     assert [row[0] for row in rows] == [0, 1]
 
 
+def test_what_we_write_beside_a_trace_is_not_counted(tachograph, tachograph_by_rank, folder):
+    """conditions, baseline, summary, diff, and the address of a flight recorder; a trace of such a name is read, and
+    what is no trace and not ours is counted as before."""
+    for name in ("conditions.json", "baseline.json", "summary.json", "diff.json", "http-node-12.json"):
+        (folder / name).write_text('{"question": "report", "rows": [], "note": "a \\"traceEvents\\" is none"}')
+    for run in (tachograph, tachograph_by_rank):
+        done = run("check", folder)
+        assert done.returncode == 0 and "not read" not in done.stdout, done.stdout
+        assert "not read" not in run("report", folder).stdout
+    write(folder / "summary.json", 2, world=3)
+    (folder / "config.json").write_text("{}")
+    done = tachograph("check", folder)
+    assert done.returncode == 1 and "summary.json  " in done.stdout
+    assert done.stdout.count("note: not read:") == 1 and "config.json" in done.stdout
+    done = tachograph("report", folder / "conditions.json")  # named itself, it says what is wrong with it
+    assert done.returncode == 4 and "not a trace" in done.stderr
+
+
+def test_a_folder_with_nothing_but_our_own_files_says_so(tachograph, tmp_path):
+    (tmp_path / "conditions.json").write_text("{}")
+    done = tachograph("report", tmp_path)
+    assert done.returncode == 4 and "conditions.json" in done.stderr
+
+
 def test_ranks_of_two_runs_in_one_folder(tachograph, folder):
     write(folder / "other.json", 1, late_us=40)
     said = notes(tachograph, folder)

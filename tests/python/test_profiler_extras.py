@@ -63,6 +63,8 @@ def test_session(backend, tmp_path):
     assert json.loads((folder / "conditions.json").read_text()) and json.loads((folder / "summary.json").read_text())
     with tg.open(folder / "trace.json.gz") as trace:
         assert (folder / "report.txt").read_text() == trace.report()
+    with tg.open(folder) as trace:  # the folder itself is as good a name of it
+        assert not trace.losses and "not read" not in trace.report()
     command = (folder / "report.txt").read_text().splitlines()[-1].split()  # of what to type next
     assert command[:2] == ["tachograph", "view"] and os.path.exists(command[2])
 
