@@ -206,7 +206,7 @@ def is_operator(e):
 
 class Node:
     def __init__(self, event):
-        self.event, self.parent, self.children, self.calls = event, None, [], []
+        self.event, self.parent, self.children, self.calls, self.call_ns = event, None, [], [], 0
 
 
 def op_forest(rank_events, belongs=in_op_tree):
@@ -245,6 +245,25 @@ def owner(nodes, call):
         and is_operator(n.event)
     ]
     return ("containment", around[-1]) if around else ("none", None)  # the one that began last
+
+
+def time_in_calls(rank_events, nodes):
+    """Fills in call_ns of each node: how long its thread is inside a runtime call while the node is the innermost one.
+    A call takes nothing from a node that begins during it."""
+    for track in group_by([e for e in slices(rank_events) if is_call(e)], track_of).values():
+        here = [n for n in nodes if track_of(n.event) == track_of(track[0])]
+        for a, b in pairwise_ends([n.event for n in here] + track):
+            on = [n for n in here if n.event.ts <= a and b <= n.event.end]
+            inner = on[-1] if on else None
+            if inner and any(
+                c.ts <= a and b <= c.end and (c.ts, -c.dur) >= (inner.event.ts, -inner.event.dur) for c in track
+            ):
+                inner.call_ns += b - a
+
+
+def pairwise_ends(events):
+    points = sorted({p for e in events for p in (e.ts, e.end)})
+    return list(zip(points, points[1:]))
 
 
 def host_call(rank_events, work):
@@ -299,6 +318,7 @@ def merge_doubles(node):
     ):
         only = node.children[0]
         node.calls += only.calls
+        node.call_ns += only.call_ns
         node.children = only.children
     for child in node.children:
         merge_doubles(child)
@@ -320,12 +340,13 @@ def ops(rank_events):
                     ]
                 )
                 taken.add(correlation)
-                node.calls.append((call.dur, sum(work)))
+                node.calls.append(sum(work))
+    time_in_calls(rank_events, nodes)
     roots = [n for n in nodes if n.parent is None]
     table = {}
 
     def visit(node):
-        own = sum(device for _, device in node.calls)
+        own = sum(node.calls)
         device = own + sum(visit(c) for c in node.children)
         e = node.event
         if is_operator(e) and e.name not in DDP and not e.name.startswith("Optimizer."):
@@ -334,7 +355,7 @@ def ops(rank_events):
             )
             row["calls"] += 1
             row["cpu_ns"] += e.dur
-            row["self_cpu_ns"] += e.dur - sum(c.event.dur for c in node.children) - sum(host for host, _ in node.calls)
+            row["self_cpu_ns"] += e.dur - sum(c.event.dur for c in node.children) - node.call_ns
             row["device_ns"] += device
             row["self_device_ns"] += own
         return device

@@ -71,8 +71,8 @@ def device_curve(rank_events, width):
 
 
 def forest(rank_events):
-    """Nodes after repeats were merged, outer before inner, their host calls attached; and what each merged node is now
-    part of."""
+    """Nodes after repeats were merged, outer before inner, with the device work of their host calls; and what each
+    merged node is now part of."""
     nodes, taken = op_forest(rank_events), set()
     for call in slices(rank_events):
         if reference.is_call(call):
@@ -85,7 +85,8 @@ def forest(rank_events):
                     else [e for e in slices(rank_events) if e.cat in DEVICE and arg(e, "correlation") == correlation]
                 )
                 taken.add(correlation)
-                node.calls.append((call, work))
+                node.calls.append(work)
+    reference.time_in_calls(rank_events, nodes)
     stands_for = {}
     for n in nodes:
         if n not in stands_for:
@@ -99,6 +100,7 @@ def forest(rank_events):
                 only = n.children[0]
                 stands_for[only] = n
                 n.calls += only.calls
+                n.call_ns += only.call_ns
                 n.children = only.children
             for child in n.children:
                 child.parent = n
@@ -117,7 +119,7 @@ def totals(rank_events):
         covered([(n.event.ts, n.event.end) for n in group])
         for group in group_by(nodes, lambda n: track_of(n.event)).values()
     ]
-    runtime = sum(call.dur for n in nodes for call, _ in n.calls)
+    runtime = sum(n.call_ns for n in nodes)
     return {
         "wall_ns": max(e.end for e in everything) - min(e.ts for e in everything) if everything else 0,
         "cpu_ns": covered([(n.event.ts, n.event.end) for n in nodes]),
@@ -143,7 +145,7 @@ def top(rank_events, device):
     else:
         for n in forest(rank_events)[0]:
             if in_table(n.event):
-                own = n.event.dur - sum(c.event.dur for c in n.children) - sum(call.dur for call, _ in n.calls)
+                own = n.event.dur - sum(c.event.dur for c in n.children) - n.call_ns
                 rows.setdefault((n.event.name, "operator"), []).append(own)
     whole = sum(map(sum, rows.values()))
     return {
@@ -265,7 +267,7 @@ def modules(rank_events):
             r["python_ns"] += 0 if backward else own
         else:
             r[side + "ops"] += in_table(n.event) and (n.parent is None or not is_operator(n.parent.event))
-            for _, work in n.calls:
+            for work in n.calls:
                 for e in work:
                     lost = backward and e.cat == "kernel" and e.name.startswith("nccl")
                     row(() if lost else place)[("" if lost else side) + "self_device_ns"] += e.dur

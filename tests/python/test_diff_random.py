@@ -110,8 +110,8 @@ def in_modules(events):
             if around.cat == "python_function" and reference.arg(around, "Python module id") is not None:
                 path.insert(0, around.name.removeprefix("nn.Module: "))
             around = up[around.i]
-        host = n.event.dur - sum(c.event.dur for c in n.children) - sum(call.dur for call, _ in n.calls)
-        device = sum(e.dur for _, work in n.calls for e in work)
+        host = n.event.dur - sum(c.event.dur for c in n.children) - n.call_ns
+        device = sum(e.dur for work in n.calls for e in work)
         own = {"calls": 1, "self_cpu": host, "self_device": device}
         figures = [
             (k, {"cpu": host, "device": device} | (own if k == len(path) else {})) for k in range(1, len(path) + 1)

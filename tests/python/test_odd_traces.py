@@ -188,3 +188,35 @@ def test_an_empty_step_is_over_when_the_next_begins(engine, tmp_path):
         ("aten::a", "cpu_op", 6, 9, {}),
     )
     assert [(r["step"], r["total_ns"]) for r in rows] == [("1", 0), ("2", 45_000)]
+
+
+def test_a_runtime_call_comes_off_the_operator_it_runs_in(engine, tmp_path):
+    """Its external id names the operator that launched, which may be on another thread, be over, or have others in it:
+    device work follows the id, host time does not."""
+    rows = asked(
+        engine,
+        tmp_path,
+        "ops",
+        ("outer", "cpu_op", 0, 100, {"External id": 1}),
+        ("inner", "cpu_op", 10, 90, {"External id": 2}),
+        ("cudaMalloc", "cuda_runtime", 20, 80, {"External id": 1, "correlation": 7}),
+        ("cuMemAlloc", "cuda_driver", 30, 70, {"External id": 1, "correlation": 8}),  # the same time once more
+        ("short", "cpu_op", 200, 203, {"External id": 3}),
+        ("cudaStreamSynchronize", "cuda_runtime", 210, 240, {"External id": 3, "correlation": 9}),  # behind it
+        ("late", "cpu_op", 300, 310, {"External id": 4}),
+        ("cudaLaunchKernel", "cuda_runtime", 305, 320, {"External id": 4, "correlation": 10}),  # ends behind it
+        ("around", "cpu_op", 400, 450, {"External id": 5}),
+        ("cudaGraphLaunch", "cuda_runtime", 410, 440, {"External id": 5, "correlation": 11}),
+        ("back", "cpu_op", 415, 425, {"External id": 6}),  # called by the runtime
+        ("k", "kernel", 500, 505, {"device": 0, "stream": 7, "correlation": 9}),
+    )
+    assert {r["name"]: (r["self_cpu_ns"] // 1000, r["self_device_ns"] // 1000) for r in rows} == {
+        "outer": (20, 0),
+        "inner": (20, 0),
+        "short": (3, 5),
+        "late": (5, 0),
+        "around": (20, 0),
+        "back": (10, 0),
+    }
+    totals = engine.ask(tmp_path / "trace.json", "totals")[0]
+    assert totals["self_cpu_ns"] == 78_000 and totals["self_cpu_ns"] + totals["runtime_ns"] == totals["thread_cpu_ns"]

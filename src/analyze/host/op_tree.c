@@ -12,6 +12,7 @@ struct builder {
   struct tg__schema_mask modules; /* schemas with a Python module id */
   struct tg__call_names *calls;   /* NULL, or: nodes are all events that torch's tables show, under these names */
   uint32_t rank;                  /* the rank with the events; TG_NONE: all ranks */
+  int64_t *in_calls_until;        /* by node: up to when its calls_ns has it */
 };
 
 static uint8_t name_kind(struct builder *b, uint32_t id) {
@@ -132,26 +133,65 @@ static bool add_tracks(struct builder *b) {
   return true;
 }
 
+/* Nodes [first, end) of a track begin after the call, in it or later. */
+static void take_off_call(const struct builder *b, uint32_t call, uint32_t first, uint32_t end) {
+  struct tg__op_node *const nodes = b->tree->nodes;
+  const int64_t *const start = b->t->slices.start_ns, call_end = tg__slice_end(b->t, call);
+  int64_t from = start[call];
+  for (uint32_t next = first, top = first - 1; from < call_end; top = next++) {
+    const bool more = next < end && start[nodes[next].slice] < call_end;
+    const int64_t until = more ? start[nodes[next].slice] : call_end;
+    for (uint32_t n = top; n != TG_NONE && from < until; n = nodes[n].parent) {
+      const int64_t node_end = tg__slice_end(b->t, nodes[n].slice), to = until < node_end ? until : node_end;
+      if (to <= from) continue;
+      const int64_t seen = b->in_calls_until[n];
+      if (n < first && to > seen) nodes[n].calls_ns += to - (from > seen ? from : seen);
+      if (n < first && to > seen) b->in_calls_until[n] = to;
+      from = to;
+    }
+    from = until;
+  }
+}
+
+/* The time of a runtime call comes off the innermost node around it, whatever operator its external id names: only that
+ * node was on. What begins during the call loses nothing to it, and no time comes off twice. */
+static bool take_off_calls(struct builder *b) {
+  const struct tg__slices *s = &b->t->slices;
+  const struct tg__op_tree *tree = b->tree;
+  b->in_calls_until = tg__alloc((tree->count + 1) * sizeof *b->in_calls_until);
+  if (!b->in_calls_until) return false;
+  for (size_t n = 0; n < tree->count; n++) b->in_calls_until[n] = INT64_MIN;
+  for (uint32_t k = 0; k < b->t->track_count; k++) {
+    const uint32_t end = tree->first[k + 1];
+    uint32_t next = tree->first[k];
+    if (next == end) continue;
+    TG__EACH (i, tg__slices_of(&b->t->tracks[k])) {
+      if (tg__slice_class(b->t, i) != TG__CLASS_RUNTIME) continue;
+      for (; next < end; next++) {
+        const uint32_t node = tree->nodes[next].slice;
+        if (s->start_ns[node] > s->start_ns[i]) break;
+        if (s->start_ns[node] == s->start_ns[i] && s->dur_ns[node] < s->dur_ns[i]) break;
+      }
+      if (next > tree->first[k]) take_off_call(b, i, next, end);
+    }
+  }
+  return true;
+}
+
 uint32_t tg__launching_op(const struct tg__columns *t, uint32_t device_slice) {
   const uint32_t call = tg__launch_of(t, device_slice);
   return call == TG_NONE ? TG_NONE : t->slices.cause[call];
 }
 
-/* Runtime calls and device work go to the operator that the links name. */
+/* Device work goes to the operator that the links name. */
 static void attach(const struct builder *b) {
   const struct tg__columns *t = b->t;
-  const struct tg__slices *s = &t->slices;
   struct tg__op_tree *tree = b->tree;
   const struct tg__reach reach = tg__reach_of(t, b->rank);
   for (uint32_t i = reach.first_slice; i < reach.end_slice; i++) {
-    const enum tg__class cls = tg__slice_class(t, i);
-    const bool call = cls == TG__CLASS_RUNTIME;
-    if (call && b->calls) continue; /* a node of its own */
-    if (!call && !tg__class_is_device_work(cls)) continue;
-    const uint32_t op = call ? s->cause[i] : tg__launching_op(t, i);
-    if (op == TG_NONE || tree->node_of[op] == TG_NONE) continue;
-    struct tg__op_node *n = &tree->nodes[tree->node_of[op]];
-    *(call ? &n->calls_ns : &n->device_ns) += s->dur_ns[i];
+    if (!tg__class_is_device_work(tg__slice_class(t, i))) continue;
+    const uint32_t op = tg__launching_op(t, i);
+    if (op != TG_NONE && tree->node_of[op] != TG_NONE) tree->nodes[tree->node_of[op]].device_ns += t->slices.dur_ns[i];
   }
 }
 
@@ -207,7 +247,7 @@ static enum tg_err build(const struct tg__columns *t, struct tg__call_names *nam
   if (!b.names || !out->first || !out->node_of || !tg__schema_mask_make(t, TG__K_PYTHON_MODULE_ID, &b.modules))
     goto done;
   memset(out->node_of, 0xff, (size_t)t->slices.count * sizeof *out->node_of);
-  if (!add_tracks(&b)) goto done;
+  if (!add_tracks(&b) || (!names && !take_off_calls(&b))) goto done; /* else calls are nodes of their own */
   attach(&b);
   absorb_repeats(&b);
   sum_device_totals(out);
@@ -215,6 +255,7 @@ static enum tg_err build(const struct tg__columns *t, struct tg__call_names *nam
   err = TG_OK;
 done:
   tg__free(b.names);
+  tg__free(b.in_calls_until);
   tg__schema_mask_free(&b.modules);
   return err;
 }

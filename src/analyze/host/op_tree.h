@@ -19,8 +19,8 @@ struct tg__op_node {
   bool is_op;              /* an operator, not a step, data loader or optimizer wearing its category */
   bool in_table;           /* gets a row in tables of operators */
   int64_t kids_ns;         /* durations of the direct children, summed */
-  int64_t calls_ns;        /* durations of the runtime calls that belong to it */
-  int64_t device_ns;       /* device work those calls launched */
+  int64_t calls_ns;        /* time inside runtime calls on its thread, in it and in none of its children */
+  int64_t device_ns;       /* device work that it launched */
   int64_t device_total_ns; /* children's included */
 };
 struct tg__op_tree {
