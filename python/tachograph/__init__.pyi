@@ -377,7 +377,7 @@ class CopyBandwidthRow(TypedDict):
     kind: str | None  # Memset, Memcpy and its direction, Memcpy Unknown
     direction: str | None  # host to device, device to host, device to device, peer to peer, set; empty when the name does not say
     op: str | None  # operator behind the call, by=op only
-    line: str | None  # innermost Python frame around it that is no built-in, by=op only
+    line: str | None  # line of the call, else the innermost Python frame around it that is no built-in, by=op only
     ts_ns: int | None  # ns: when the bandwidth changed, by=series only
     gbps: float | None  # GB/s: bandwidth of all copies of this kind that run from then on, by=series only
     event: int | None  # the copy that began or ended: number of the slice; rules=hta: ordinal in its file

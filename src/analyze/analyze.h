@@ -507,6 +507,9 @@ struct tg__str tg__user_frame_of_stack(
     struct tg__str stack); /* innermost such frame of "a.py(1): f;b.py(2): g", empty when there is none */
 /* The frame of the program around a slice, or the one in the stack recorded with it; empty when there is none. */
 struct tg__str tg__user_frame(const struct tg__columns *t, uint32_t slice);
+/* Append the line that made this call, or the call around it that says so, as "file.py(12): function", whoever's code
+ * it is; false where none says so. */
+bool tg__call_line(const struct tg__columns *t, uint32_t slice, struct tg__out *out);
 /* Append "file.py(12): function" with the line that was executing, where the trace has it; nothing when it has
  * no line. */
 void tg__user_line(const struct tg__columns *t, uint32_t slice, struct tg__out *out);

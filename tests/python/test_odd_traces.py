@@ -220,3 +220,34 @@ def test_a_runtime_call_comes_off_the_operator_it_runs_in(engine, tmp_path):
     }
     totals = engine.ask(tmp_path / "trace.json", "totals")[0]
     assert totals["self_cpu_ns"] == 78_000 and totals["self_cpu_ns"] + totals["runtime_ns"] == totals["thread_cpu_ns"]
+
+
+def test_every_question_has_the_line_of_the_call(engine, tmp_path):
+    """Frames have the first lines of their functions, as torch writes them; what was called from where is beside."""
+    trained = "train.py(1): <module>"
+    path = tmp_path / "trace.json"
+    asked(
+        engine,
+        tmp_path,
+        "ops",
+        (trained, "python_function", 0, 100, {"Python id": 1}),
+        ("net.py(5): forward", "python_function", 10, 90, {"Python id": 2, "CallFrom": "train.py:40"}),
+        ("torch/nn/linear.py(100): call", "python_function", 20, 80, {"Python id": 3, "CallFrom": "net.py:12"}),
+        ("aten::copy_", "cpu_op", 30, 70, {"External id": 1, "CallFrom": "torch/nn/linear.py:114"}),
+        ("cudaMemcpyAsync", "cuda_runtime", 35, 40, {"External id": 1, "correlation": 7}),
+        ("cudaStreamSynchronize", "cuda_runtime", 45, 65, {"External id": 1, "correlation": 8}),
+        ("Memcpy DtoH (Device -> Pinned)", "gpu_memcpy", 42, 60, {"device": 0, "stream": 7, "correlation": 7}),
+    )
+    document = json.loads(path.read_text())
+    memory = {"Addr": 4096, "Bytes": 64, "Device Type": 0, "Device Id": -1, "Total Allocated": 64, "Total Reserved": 64}
+    document["traceEvents"].append(
+        {"ph": "i", "name": "[memory]", "cat": "cpu_instant_event", "pid": 9, "tid": 9, "ts": 50, "args": memory}
+    )
+    path.write_text(json.dumps(document))
+    stack = "torch/nn/linear.py(114): call;net.py(12): forward;train.py(40): <module>"
+    assert [r["group"] for r in engine.ask(path, "ops", by="stack")] == [stack]
+    assert [r["stack"] for r in engine.ask(path, "memory_stacks")] == [stack]
+    assert [r["line"] for r in engine.ask(path, "copy_bandwidth", by="op")] == ["torch/nn/linear.py(114): call"]
+    assert [r["where"] for r in engine.ask(path, "syncs")] == ["net.py(12): forward"]  # the innermost of the program
+    lines = {r["name"] for r in engine.ask(path, "stacks", by="line")}
+    assert {"torch/nn/linear.py(114): call", "net.py(12): forward", "train.py(40): <module>"} <= lines

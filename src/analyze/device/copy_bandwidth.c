@@ -73,8 +73,16 @@ static __int128 bandwidth_of(const struct tg__columns *t, uint32_t args) {
   return gbps > -MOST_GBPS * UNIT && gbps < MOST_GBPS * UNIT ? gbps : 0;
 }
 
-/* The innermost Python frame with a line around the call, or the first one of the call stack its operator has. */
+/* The line of the call where the trace says it; else the innermost Python frame around it, or the first one of the
+ * call stack its operator has. */
 static uint32_t line_of(struct work *w, const struct tg__columns *t, uint32_t call, uint32_t op) {
+  struct tg__out text = {0};
+  if (tg__call_line(t, call, &text) || (op != TG_NONE && tg__call_line(t, op, &text))) {
+    const uint32_t label = tg__paths_label(&w->texts, (struct tg__str){text.buf, (uint32_t)text.len});
+    w->texts.failed |= text.err;
+    tg__out_free(&text);
+    return tg__paths_step(&w->texts, 0, label);
+  }
   for (uint32_t s = call; s != TG_NONE; s = t->slices.parent[s])
     if (tg__slice_class(t, s) == TG__CLASS_PYTHON && !tg__str_has_prefix(tg__name(t, t->slices.name[s]), "<built-in"))
       return tg__paths_step(&w->texts, 0, tg__paths_frame(&w->texts, t->slices.name[s]));

@@ -59,9 +59,7 @@ static uint32_t *module_paths(const struct tg__columns *t, struct tg__reach reac
 
 static bool prepare_op_group(struct tg__op_group *g) {
   if (!tg__paths_open(&g->keys, g->t)) return false;
-  if (g->names && (!tg__schema_mask_make(g->t, TG__K_FWD_THREAD_ID, &g->forward_thread) ||
-                   !tg__schema_mask_make(g->t, TG__K_CALL_FROM, &g->called_from)))
-    return false;
+  if (g->names && !tg__schema_mask_make(g->t, TG__K_FWD_THREAD_ID, &g->forward_thread)) return false;
   const bool stack = asks_for(g, TG__GROUP_STACK), module = asks_for(g, TG__GROUP_MODULE);
   if (!stack && !module) return true;
   g->around = tg__frames_around(g->t, g->reach);
@@ -71,7 +69,9 @@ static bool prepare_op_group(struct tg__op_group *g) {
     return false;
   if (stack) {
     const size_t bytes = ((size_t)g->t->slices.count + 1) * sizeof *g->stack_of;
-    if (!tg__paths_open(&g->stacks, g->t) || !(g->stack_of = tg__alloc(bytes))) return false;
+    if (!tg__schema_mask_make(g->t, TG__K_CALL_FROM, &g->called_from) || !tg__paths_open(&g->stacks, g->t) ||
+        !(g->stack_of = tg__alloc(bytes)))
+      return false;
     memset(g->stack_of, 0xff, bytes); /* filled when asked for */
   }
   if (module) {
@@ -127,13 +127,13 @@ static uint32_t text_arg(const struct tg__columns *t, const struct tg__schema_ma
   return id == TG__K_EMPTY ? TG_NONE : id;
 }
 
-/* The innermost Python frame an operator runs in. Backward operators run where no frame is: theirs is that of the
+/* The slice with the Python frames of an operator: itself. Backward operators run where no frame is: for them the
  * forward operator which the operator itself, or one around it, belongs to. */
-static uint32_t frame_of(const struct tg__op_group *g, uint32_t node) {
-  const uint32_t own = g->around[g->tree->nodes[node].slice];
-  for (; own == TG_NONE && node != TG_NONE; node = g->tree->nodes[node].parent) {
+static uint32_t slice_in_frames(const struct tg__op_group *g, uint32_t node) {
+  const uint32_t own = g->tree->nodes[node].slice;
+  for (; g->around[own] == TG_NONE && node != TG_NONE; node = g->tree->nodes[node].parent) {
     const uint32_t forward = g->t->slices.cause[g->tree->nodes[node].slice];
-    if (forward != TG_NONE && g->around[forward] != TG_NONE) return g->around[forward];
+    if (forward != TG_NONE && g->around[forward] != TG_NONE) return forward;
   }
   return own;
 }
@@ -205,22 +205,28 @@ static uint32_t stack_by_lines(struct tg__op_group *g, uint32_t slice) {
   return path;
 }
 
+static uint32_t stack_in_frames(struct tg__op_group *g, uint32_t slice) {
+  const uint32_t frame = g->around[slice];
+  if (frame == TG_NONE) return 0;
+  const bool by_lines =
+      tg__slice_class(g->t, slice) != TG__CLASS_PYTHON && tg__schema_mask_has(g->t, &g->called_from, slice);
+  return by_lines ? stack_by_lines(g, slice) : stack_on(g, frame);
+}
+
+/* A text beside frames has the first lines of functions; without frames it has the lines of the calls. */
 static uint32_t stack_of(struct tg__op_group *g, uint32_t node) {
   const uint32_t slice = g->names ? stack_slice(g, node) : g->tree->nodes[node].slice;
   if (slice == TG_NONE) return 0;
-  const bool by_lines = g->names && g->around[slice] != TG_NONE && tg__slice_class(g->t, slice) != TG__CLASS_PYTHON &&
-                        tg__schema_mask_has(g->t, &g->called_from, slice);
-  if (by_lines) return stack_by_lines(g, slice);
-  const uint32_t text = text_arg(g->t, &g->call_stack, slice);
+  const bool has_lines = g->around[slice] != TG_NONE && tg__schema_mask_has(g->t, &g->called_from, slice);
+  const uint32_t text = has_lines ? TG_NONE : text_arg(g->t, &g->call_stack, slice);
   if (text != TG_NONE) return tg__paths_split(&g->stacks, text, g->stack_limit);
-  const uint32_t frame = g->names ? g->around[slice] : frame_of(g, node);
-  return frame == TG_NONE ? 0 : stack_on(g, frame);
+  return stack_in_frames(g, g->names ? slice : slice_in_frames(g, node));
 }
 
 static uint32_t module_of(struct tg__op_group *g, uint32_t node) {
   const uint32_t text = text_arg(g->t, &g->hierarchy, g->tree->nodes[node].slice);
   if (text != TG_NONE) return tg__paths_step(&g->modules, 0, text);
-  const uint32_t frame = frame_of(g, node);
+  const uint32_t frame = g->around[slice_in_frames(g, node)];
   return frame == TG_NONE ? 0 : g->module_of[frame];
 }
 

@@ -94,6 +94,16 @@ static void put_place(const struct tg__columns *t, uint32_t slice, struct tg__st
   tg__out_bytes(out, function.ptr, function.len);
 }
 
+bool tg__call_line(const struct tg__columns *t, uint32_t slice, struct tg__out *out) {
+  for (uint32_t s = slice; s != TG_NONE; s = t->slices.parent[s]) {
+    const uint32_t from = tg__arg_str(t, t->slices.args[s], TG__K_CALL_FROM);
+    if (from == TG_NONE || !tg__str_contains(tg__name(t, from), ".py:")) continue;
+    put_place(t, s, tg__name(t, from), out);
+    return true;
+  }
+  return false;
+}
+
 void tg__user_line(const struct tg__columns *t, uint32_t slice, struct tg__out *out) {
   for (uint32_t s = slice; s != TG_NONE; s = t->slices.parent[s]) {
     const uint32_t from = tg__arg_str(t, t->slices.args[s], TG__K_CALL_FROM);
