@@ -396,10 +396,13 @@ enum tg_err tg__ask_order(const struct tg__question *q, struct tg_table *t, cons
 /* where.c: keeps the rows for which an expression over the columns holds, such as  dur_ns > 1ms and name ~ "conv". */
 enum tg_err tg__where_filter(struct tg_table *t, const char *expression, struct tg_error *e);
 
-/* rank_load.c: what a rank works and what it waits in collectives, means of a step: all that shows whether one holds
- * the others up. */
+/* rank_load.c: what a rank works and what it waits in collectives, means of a step without the longest: all that shows
+ * whether one holds the others up. */
 struct tg__rank_load {
   double total_ns, busy_ns, wait_ns;
+  double error_ns; /* standard error of busy_ns */
+  /* Of busy_ns, on no core and ready for none, without the loader: nine of ten steps have no less, no more; NaN */
+  double least_still_ns, most_still_ns;
   double operators_ns; /* of busy_ns, in operators of the host */
   uint64_t work;       /* equal for ranks that have the same operators on the same shapes in their middle step, in any
                           order; 0: not known */

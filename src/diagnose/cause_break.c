@@ -13,7 +13,8 @@ struct breaks {
   struct tg__facts *f;
   uint32_t track;
   int64_t outer_end, graph_end; /* of the call that is looked at, and of the last graph in it, INT64_MIN = none yet */
-  int64_t ns, times;
+  struct tg__tally ns;
+  int64_t times;
   bool is_broken;             /* since that graph a part has begun anew */
   struct tg__str op, resumed; /* frames since that graph: of the first operator, of what called the new part */
   struct place places[PLACES];
@@ -35,11 +36,11 @@ static struct tg__str function_name(struct tg__str name) {
   return name;
 }
 
-static void count_break(struct breaks *b, int64_t ns) {
+static void count_break(struct breaks *b, uint32_t slice, int64_t ns) {
   const struct tg__str frame = b->op.len ? b->op : b->resumed;
   size_t i = 0;
   while (i < b->count && !tg__str_eq(b->places[i].frame, frame)) i++;
-  b->ns += ns;
+  tg__tally(b->f, &b->ns, slice, ns);
   b->times++;
   if (i == PLACES) return;
   if (i == b->count) b->places[b->count++] = (struct place){.frame = frame};
@@ -71,7 +72,7 @@ static void visit_break(void *ctx, uint32_t slice, enum tg__class cls) {
     b->is_broken = true;
     b->resumed = tg__user_frame(t, slice);
   } else if (is_graph(name)) {
-    if (b->is_broken && b->graph_end != INT64_MIN) count_break(b, start - b->graph_end);
+    if (b->is_broken && b->graph_end != INT64_MIN) count_break(b, slice, start - b->graph_end);
     next_graph(b, end);
   } else if (tg__is_compiling(name)) {
     next_graph(b, end);
@@ -83,9 +84,10 @@ static void visit_break(void *ctx, uint32_t slice, enum tg__class cls) {
 void tg__judge_breaks(struct tg__facts *f) {
   struct breaks b = {.f = f, .track = TG_NONE, .outer_end = INT64_MIN};
   tg__visit(f, visit_break, &b);
-  const double share = tg__pct(b.ns, f->total_ns);
+  const int64_t ns = tg__tallied(f, &b.ns);
+  const double share = tg__pct(ns, f->total_ns);
   if (share <= BREAK_PCT) return;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_GRAPH_BREAK, share, BREAK_PCT, tg__per_step(f, b.ns));
+  struct tg__finding *x = tg__find(f, TG__CAUSE_GRAPH_BREAK, share, BREAK_PCT, tg__per_step(f, ns));
   const struct place *top = b.places;
   for (size_t i = 1; i < b.count; i++) top = b.places[i].ns > top->ns ? &b.places[i] : top;
   struct tg__frame_parts p;
@@ -102,5 +104,5 @@ void tg__judge_breaks(struct tg__facts *f) {
   TG_SAY(x->advice, "TORCH_LOGS=graph_breaks names the reasons. Take print(), .item(), NumPy and branches on values "
                     "(torch.where instead of if) out of "
                     "what is compiled.");
-  tg__expect(f, x, b.ns, 0.7, "the time between the graphs of one call; what more could be fused comes on top");
+  tg__expect(f, x, ns, 0.7, "the time between the graphs of one call; what more could be fused comes on top");
 }

@@ -41,7 +41,7 @@ static void visit_collective(void *ctx, uint32_t slice, enum tg__class cls) {
 static void report_collective(struct collectives *c) {
   struct tg__facts *f = c->f;
   const int64_t each = tg__per_step(f, (int64_t)c->count), bytes = 4 * tg__per_step(f, c->elements);
-  const int64_t exposed = f->part_ns[TG__PART_COMMUNICATION], buckets = bytes / BUCKET_BYTES + 1;
+  const int64_t exposed = tg__usual_part(f, TG__PART_COMMUNICATION), buckets = bytes / BUCKET_BYTES + 1;
   if (each < MANY || bytes <= 0 || bytes / each >= SMALL_BYTES) return;
   const int64_t sending = bytes / BYTES_PER_US * 1000 * (int64_t)f->steps.count; /* that stays: 1 GB/s is slow */
   const int64_t saving =
@@ -63,7 +63,7 @@ static void report_collective(struct collectives *c) {
 
 void tg__judge_buckets(struct tg__facts *f) {
   struct collectives c = {.f = f, .call = TG_NONE};
-  if (f->steps.source == TG__STEPS_RECORDING || tg__pct(f->part_ns[TG__PART_COMMUNICATION], f->total_ns) <= BUCKET_PCT)
+  if (f->steps.source == TG__STEPS_RECORDING || tg__pct(f->part_ns[TG__PART_COMMUNICATION], f->sum_ns) <= BUCKET_PCT)
     return;
   tg__visit(f, visit_collective, &c);
   if (!f->failed && c.count) report_collective(&c);

@@ -15,9 +15,10 @@ static const char *const elementwise[] = {
 
 struct chains {
   struct tg__sites *s;
-  bool *in;                          /* by site */
-  int64_t ns, saving, count, length; /* of all; length: of the longest */
-  uint32_t top;                      /* site of the chain that costs most */
+  bool *in;                    /* by site */
+  struct tg__tally ns, saving; /* of all */
+  int64_t count, length;       /* length: of the longest */
+  uint32_t top;                /* site of the chain that costs most */
   int64_t most;
 };
 
@@ -54,8 +55,8 @@ static void add_chain(struct chains *x, size_t from, size_t to) {
     if (!is_power && back > backward) backward = back;
     if (ahead + back > most) most = ahead + back, top = site;
   }
-  x->ns += ns;
-  x->saving += ns - forward - backward;
+  tg__tally(x->s->f, &x->ns, x->s->calls[from].slice, ns);
+  tg__tally(x->s->f, &x->saving, x->s->calls[from].slice, ns - forward - backward);
   x->count++;
   if ((int64_t)(to - from) > x->length) x->length = (int64_t)(to - from);
   if (ns > x->most) x->most = ns, x->top = top;
@@ -81,9 +82,10 @@ static void find_chains(struct chains *x) {
 
 static void report_chains(struct chains *x) {
   struct tg__facts *f = x->s->f;
-  const double share = tg__pct(x->ns, f->total_ns);
+  const int64_t ns = tg__tallied(f, &x->ns);
+  const double share = tg__pct(ns, f->total_ns);
   if (!x->count || share <= CHAIN_PCT) return;
-  struct tg__finding *y = tg__find(f, TG__CAUSE_UNFUSED_ELEMENTWISE, share, CHAIN_PCT, tg__per_step(f, x->ns));
+  struct tg__finding *y = tg__find(f, TG__CAUSE_UNFUSED_ELEMENTWISE, share, CHAIN_PCT, tg__per_step(f, ns));
   tg__say_site(x->s, x->top, 0, y);
   TG_SAY(y->evidence,
          "%lld times %s a function calls up to %lld operators in a row that go through the same large tensor element "
@@ -92,7 +94,8 @@ static void report_chains(struct chains *x) {
          tg__if_backward(x->s, x->in, " with backward"), share);
   TG_SAY(y->advice, "Use the one operator that does all of it (F.gelu, F.silu, F.layer_norm, torch.addcmul, …), or "
                     "torch.compile the function, which makes one.");
-  tg__expect_at_sites(f, y, x->saving, 0.6, "all but the longest operator of each chain, forward and backward");
+  tg__expect_at_sites(f, y, tg__tallied(f, &x->saving), 0.6,
+                      "all but the longest operator of each chain, forward and backward");
   tg__claim_sites(x->s, x->in, y);
   for (size_t i = 0; i < x->s->count; i++) x->s->sites[i].reported |= x->in[i];
 }

@@ -36,7 +36,7 @@ void tg__judge_compiling(struct tg__facts *f) {
   struct compiling c = {.f = f, .longest = TG_NONE, .track = TG_NONE};
   if (f->steps.source == TG__STEPS_RECORDING) return;
   tg__visit(f, visit_compiler_frame, &c);
-  const double share = tg__pct(c.ns, f->total_ns);
+  const double share = tg__pct(c.ns, f->sum_ns);
   const bool goes_on = c.steps >= TIMES && 2 * c.step > f->steps.count; /* in the second half, too */
   if (share <= COMPILE_PCT || !goes_on) return;
   struct tg__finding *x = tg__find(f, TG__CAUSE_RECOMPILATION, share, COMPILE_PCT, tg__per_step(f, c.ns));

@@ -14,11 +14,11 @@ static bool is_added(const struct tg__sites *s, uint32_t node) {
 
 struct passes {
   struct tg__sites *s;
-  int64_t count, mixed;  /* backward passes; those in which some gradients are added and others put in place */
-  int64_t added, placed; /* gradients in mixed passes */
-  int64_t all_added;     /* gradients that were added, in all passes */
-  int64_t added_ns;      /* of gradients that were added, in all passes */
-  int64_t late_ns;       /* of mixed passes, behind the last gradient that was put in place */
+  int64_t count, mixed;      /* backward passes; those in which some gradients are added and others put in place */
+  int64_t added, placed;     /* gradients in mixed passes */
+  int64_t all_added;         /* gradients that were added, in all passes */
+  struct tg__tally added_ns; /* of gradients that were added, in all passes */
+  struct tg__tally late_ns;  /* of mixed passes, behind the last gradient that was put in place */
   int64_t *late_by_site;
   bool *needed; /* by site: its backward comes before that */
 };
@@ -35,7 +35,7 @@ static void look_at_pass(struct passes *p, size_t from, size_t to) {
     if (is_added(p->s, c->slice)) {
       added++;
       p->all_added++;
-      p->added_ns += tg__call_ns(p->s, c);
+      tg__tally(p->s->f, &p->added_ns, c->slice, tg__call_ns(p->s, c));
     } else {
       placed++;
       last = i;
@@ -49,7 +49,7 @@ static void look_at_pass(struct passes *p, size_t from, size_t to) {
   for (size_t i = from; i < to; i++) {
     const struct tg__site_call *c = &p->s->calls[i];
     const int64_t dur = tg__call_ns(p->s, c);
-    if (i > last) p->late_ns += dur;
+    if (i > last) tg__tally(p->s->f, &p->late_ns, c->slice, dur);
     if (c->site == TG_NONE) continue;
     if (i > last)
       p->late_by_site[c->site] += dur;
@@ -82,13 +82,14 @@ static uint64_t fork_of(const struct passes *p, uint32_t site) {
 
 static void judge_unneeded(struct passes *p) {
   struct tg__facts *f = p->s->f;
-  const double share = tg__pct(p->late_ns, f->total_ns);
+  const int64_t late_ns = tg__tallied(f, &p->late_ns);
+  const double share = tg__pct(late_ns, f->total_ns);
   /* several passes a step add up on purpose: accumulation over small batches */
   if (share <= GRADIENT_PCT || p->mixed != p->count || p->count > (int64_t)f->steps.count + 1) return;
   uint32_t top = TG_NONE;
   for (uint32_t i = 0; i < p->s->count; i++)
     if (p->late_by_site[i] && (top == TG_NONE || p->late_by_site[i] > p->late_by_site[top])) top = i;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_UNNEEDED_GRADIENT, share, GRADIENT_PCT, tg__per_step(f, p->late_ns));
+  struct tg__finding *x = tg__find(f, TG__CAUSE_UNNEEDED_GRADIENT, share, GRADIENT_PCT, tg__per_step(f, late_ns));
   if (top != TG_NONE) tg__say_site(p->s, top, fork_of(p, top), x);
   TG_SAY(x->evidence,
          "of %lld gradients %s %lld are added to what is there and never cleared, so no optimizer uses them; after the "
@@ -98,7 +99,7 @@ static void judge_unneeded(struct passes *p) {
          tg__ms(x->cost_ns), share);
   TG_SAY(x->advice,
          "Run the part that is not trained under torch.no_grad(), or set requires_grad_(False) on its parameters.");
-  tg__expect_at_sites(f, x, p->late_ns, 0.85, "the time of backward behind the last gradient that is used");
+  tg__expect_at_sites(f, x, late_ns, 0.85, "the time of backward behind the last gradient that is used");
 }
 
 /* ---- zeros ----------------------------------------------------------------------------------- */
@@ -120,7 +121,7 @@ static bool clears_gradients(const struct passes *of, const struct tg__site *x) 
 
 static void judge_zero_fill(struct passes *p) {
   struct tg__facts *f = p->s->f;
-  int64_t fill_ns = 0, calls = 0, most = -1;
+  int64_t fill_ns = 0, calls = 0, most = -1, added_ns = tg__tallied(f, &p->added_ns);
   uint32_t top = TG_NONE;
   for (uint32_t i = 0; i < p->s->count; i++) {
     const struct tg__site *x = &p->s->sites[i];
@@ -129,17 +130,17 @@ static void judge_zero_fill(struct passes *p) {
     calls += x->calls;
     if (x->forward_ns > most) most = x->forward_ns, top = i;
   }
-  const double share = tg__pct(fill_ns + p->added_ns, f->total_ns);
+  const double share = tg__pct(fill_ns + added_ns, f->total_ns);
   if (top == TG_NONE || share <= GRADIENT_PCT) return;
   struct tg__finding *x =
-      tg__find(f, TG__CAUSE_GRADIENT_ZERO_FILL, share, GRADIENT_PCT, tg__per_step(f, fill_ns + p->added_ns));
+      tg__find(f, TG__CAUSE_GRADIENT_ZERO_FILL, share, GRADIENT_PCT, tg__per_step(f, fill_ns + added_ns));
   tg__say_site(p->s, top, 0, x);
   TG_SAY(x->evidence,
          "%lld calls %s fill gradients with zeros, %.2f ms, and backward adds to them, %.2f ms (together %.1f %%)",
          (long long)tg__per_step(f, calls), tg__per(f), tg__ms(tg__per_step(f, fill_ns)),
-         tg__ms(tg__per_step(f, p->added_ns)), share);
+         tg__ms(tg__per_step(f, added_ns)), share);
   TG_SAY(x->advice, "Release gradients instead: optimizer.zero_grad(set_to_none=True), which is the default.");
-  tg__expect_at_sites(f, x, fill_ns + p->added_ns, 0.85, "the fills, and the additions that become assignments");
+  tg__expect_at_sites(f, x, fill_ns + added_ns, 0.85, "the fills, and the additions that become assignments");
 }
 
 /* ---- large tables ---------------------------------------------------------------------------- */

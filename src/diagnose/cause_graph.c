@@ -43,12 +43,15 @@ static uint32_t top_site(const struct tg__sites *s) {
 static void report_graph_growth(struct tg__sites *s, const struct nodes *steps, int64_t each) {
   struct tg__facts *f = s->f;
   const size_t n = f->steps.count;
-  double old = 0; /* of a step's own nodes there are `each` */
+  struct tg__tally of_earlier = {0}; /* of a step's own nodes there are `each` */
   for (size_t i = 0; i < n; i++)
-    if (steps[i].count > each) old += (double)steps[i].ns * (double)(steps[i].count - each) / (double)steps[i].count;
-  const double share = tg__pct((int64_t)old, f->total_ns);
+    if (steps[i].count > each)
+      tg__tally_in(&of_earlier, i + 1,
+                   (int64_t)((double)steps[i].ns * (double)(steps[i].count - each) / (double)steps[i].count));
+  const int64_t old = tg__tallied(f, &of_earlier);
+  const double share = tg__pct(old, f->total_ns);
   if (share <= GRAPH_PCT) return;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_GRAPH_RETENTION, share, GRAPH_PCT, tg__per_step(f, (int64_t)old));
+  struct tg__finding *x = tg__find(f, TG__CAUSE_GRAPH_RETENTION, share, GRAPH_PCT, tg__per_step(f, old));
   const uint32_t top = top_site(s);
   if (top != TG_NONE) tg__say_site(s, top, 0, x);
   TG_SAY(x->evidence,
@@ -58,8 +61,7 @@ static void report_graph_growth(struct tg__sites *s, const struct nodes *steps, 
          (long long)steps[0].count, n, (long long)steps[n - 1].count, (long long)each, tg__ms(x->cost_ns), share);
   TG_SAY(x->advice, "Cut what is kept from one step to the next loose from its graph: hidden = hidden.detach(), losses "
                     "as .item(), no retain_graph=True.");
-  tg__expect_at_sites(f, x, (int64_t)old, 0.9,
-                      "the part of backward for nodes of earlier steps; it grows with every step");
+  tg__expect_at_sites(f, x, old, 0.9, "the part of backward for nodes of earlier steps; it grows with every step");
 }
 
 void tg__judge_graph(struct tg__facts *f) {

@@ -17,7 +17,8 @@ static const struct tg__device *find_device(const struct tg__facts *f, int64_t i
 
 struct matrix_work {
   const struct tg__facts *f;
-  int64_t all_ns, plain_ns, tensor_ns, matrix_ns;
+  int64_t all_ns, tensor_ns, matrix_ns;
+  struct tg__tally plain_ns;
   uint32_t longest;   /* plain kernel */
   bool has_new_types; /* bfloat16 and TF32: from capability 8 on */
   struct tg__tensor_names names;
@@ -46,7 +47,7 @@ static void see_kernel(void *ctx, uint32_t slice, enum tg__class cls) {
   if (op == TG_NONE || !tg__tensor_op(&m->names, t->slices.name[op])) return;
   m->matrix_ns += dur;
   if (unit != TG__UNIT_PLAIN || has_narrow_type(tg__name(t, t->slices.name[slice]))) return;
-  m->plain_ns += dur;
+  tg__tally(m->f, &m->plain_ns, slice, dur);
   m->has_new_types = d->compute_major >= 8;
   if (m->longest == TG_NONE || dur > t->slices.dur_ns[m->longest]) m->longest = slice;
 }
@@ -65,10 +66,10 @@ void tg__judge_precision(struct tg__facts *f) {
   if (f->failed) return;
   if (!m.all_ns)
     tg__cannot_judge(f, TG__CAUSE_MIXED_PRECISION_UNUSED, "no kernel on a device known to have tensor cores");
-  const double share = tg__pct(m.plain_ns, f->total_ns);
+  const int64_t plain_ns = tg__tallied(f, &m.plain_ns);
+  const double share = tg__pct(plain_ns, f->total_ns);
   if (m.tensor_ns || share <= ELIGIBLE_PCT) return;
-  struct tg__finding *x =
-      tg__find(f, TG__CAUSE_MIXED_PRECISION_UNUSED, share, ELIGIBLE_PCT, tg__per_step(f, m.plain_ns));
+  struct tg__finding *x = tg__find(f, TG__CAUSE_MIXED_PRECISION_UNUSED, share, ELIGIBLE_PCT, tg__per_step(f, plain_ns));
   tg__where_slice(f, m.longest, x);
   TG_SAY(x->evidence,
          "matrix operators launch %.1f %% of the kernel time; kernels known to do without tensor cores run %.2f ms %s "
@@ -80,7 +81,7 @@ void tg__judge_precision(struct tg__facts *f) {
              ? "Compute under torch.autocast(\"cuda\", dtype=torch.bfloat16), or allow TF32 with "
                "torch.set_float32_matmul_precision(\"high\")."
              : "Compute under torch.autocast(\"cuda\", dtype=torch.float16) with torch.amp.GradScaler(\"cuda\").");
-  x->saving_ns = tg__per_step(f, tg__shortened(f, 0, m.plain_ns / 2, 0));
+  x->saving_ns = tg__per_step(f, tg__shortened(f, 0, plain_ns / 2, 0));
   x->confidence = 0.5;
   x->method = "these kernels take half as long, as far as the host is quick enough";
 }
@@ -90,7 +91,8 @@ void tg__judge_precision(struct tg__facts *f) {
 struct occupancy {
   struct tg__facts *f;
   struct tg__tensor_names names;
-  int64_t low_ns, count;
+  struct tg__tally low_ns;
+  int64_t count;
   uint32_t longest;
   bool stated; /* some kernel's */
 };
@@ -105,7 +107,7 @@ static void see_occupancy(void *ctx, uint32_t slice, enum tg__class cls) {
   if (pct <= 0 || pct >= TG__LOW_OCCUPANCY_PCT || tg__tensor_unit(&o->names, t->slices.name[slice]) != TG__UNIT_NONE)
     return;
   if (tg__meaning(o->f, slice) & TG__NAME_COLLECTIVE_KERNEL) return;
-  o->low_ns += t->slices.dur_ns[slice];
+  tg__tally(o->f, &o->low_ns, slice, t->slices.dur_ns[slice]);
   o->count++;
   if (o->longest == TG_NONE || t->slices.dur_ns[slice] > t->slices.dur_ns[o->longest]) o->longest = slice;
 }
@@ -123,10 +125,9 @@ static void describe_occupancy(const struct occupancy *o, struct tg__finding *x)
          "%lld kernels %s are estimated to occupy less than %d %% of the multiprocessors' threads; they take %.2f ms "
          "(%.1f %%); the longest: "
          "%.0f %%, grid %.*s, block %.*s",
-         (long long)tg__per_step(o->f, o->count), tg__per(o->f), TG__LOW_OCCUPANCY_PCT,
-         tg__ms(tg__per_step(o->f, o->low_ns)), x->share_pct,
-         tg__arg_real(t, t->slices.args[o->longest], TG__K_OCCUPANCY, 0), (int)grid.len, grid.ptr, (int)block.len,
-         block.ptr);
+         (long long)tg__per_step(o->f, o->count), tg__per(o->f), TG__LOW_OCCUPANCY_PCT, tg__ms(x->cost_ns),
+         x->share_pct, tg__arg_real(t, t->slices.args[o->longest], TG__K_OCCUPANCY, 0), (int)grid.len, grid.ptr,
+         (int)block.len, block.ptr);
   TG_SAY(x->advice, "Launch more blocks: a larger batch, or fused kernels by torch.compile(model). In a kernel "
                     "of one's own: more threads a "
                     "block, fewer registers, less shared memory.");
@@ -139,14 +140,15 @@ void tg__judge_occupancy(struct tg__facts *f) {
   else
     f->failed = true;
   tg__tensor_names_close(&o.names);
-  const double share = tg__pct(o.low_ns, f->total_ns);
+  const int64_t low_ns = tg__tallied(f, &o.low_ns);
+  const double share = tg__pct(low_ns, f->total_ns);
   if (f->has_device_work && !o.stated) tg__cannot_judge(f, TG__CAUSE_LOW_OCCUPANCY, "no kernel states its occupancy");
   if (f->failed || o.longest == TG_NONE || share <= LOW_TIME_PCT) return;
   if (!f->device_bound) { /* the step would wait for the host all the same */
     tg__cannot_judge(f, TG__CAUSE_LOW_OCCUPANCY, "the host is the slower side");
     return;
   }
-  describe_occupancy(&o, tg__find(f, TG__CAUSE_LOW_OCCUPANCY, share, LOW_TIME_PCT, tg__per_step(f, o.low_ns)));
+  describe_occupancy(&o, tg__find(f, TG__CAUSE_LOW_OCCUPANCY, share, LOW_TIME_PCT, tg__per_step(f, low_ns)));
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */

@@ -9,8 +9,12 @@ enum { READS_PER_STEP = 20, READS_PCT = 5, OPTIMIZER_OPS = 30, OPTIMIZER_PCT = 5
 struct host {
   struct tg__facts *f;
   const struct tg__columns *t;
-  uint32_t read, update;                                 /* the longest aten::item, the longest Optimizer.step */
-  int64_t reads, read_ns, updates, update_ns, gradients; /* gradients that arrive */
+  uint32_t read, update;             /* the longest aten::item, the longest Optimizer.step */
+  int64_t reads, updates, gradients; /* gradients that arrive */
+  struct tg__tally reads_ns, updates_ns;
+  int64_t read_ns, update_ns; /* without what one step alone has */
+  int64_t here_ns;            /* of the update the walk is in */
+  uint32_t here_slice;
   struct calls {
     int64_t ops, outermost, multi_tensor;
   } sum, here; /* of all updates; of the one the walk is in */
@@ -26,10 +30,18 @@ static void keep_longest(const struct tg__columns *t, uint32_t *longest, uint32_
   if (*longest == TG_NONE || t->slices.dur_ns[slice] > t->slices.dur_ns[*longest]) *longest = slice;
 }
 
+/* What the update that the walk was in took, without its closure. */
+static void end_update(struct host *h) {
+  if (h->here_ns) tg__tally(h->f, &h->updates_ns, h->here_slice, h->here_ns);
+  h->here_ns = 0;
+}
+
 static void see_update(struct host *h, uint32_t slice) {
   h->updates++;
   tg__spans_add(&h->update_spans, h->t->slices.start_ns[slice], tg__slice_end(h->t, slice));
-  h->update_ns += h->t->slices.dur_ns[slice];
+  end_update(h);
+  h->here_ns = h->t->slices.dur_ns[slice];
+  h->here_slice = slice;
   h->update_from_ns = h->t->slices.start_ns[slice];
   h->update_until_ns = tg__slice_end(h->t, slice);
   h->update_track = tg__slice_track(h->t, slice);
@@ -41,7 +53,7 @@ static void see_update(struct host *h, uint32_t slice) {
 /* The update begins anew where something of a closure ends. */
 static void leave_closure(struct host *h, int64_t until_ns) {
   if (until_ns <= h->update_from_ns) return;
-  h->update_ns -= until_ns - h->update_from_ns;
+  h->here_ns -= until_ns - h->update_from_ns;
   h->update_from_ns = until_ns;
   h->sum.ops -= h->here.ops;
   h->sum.outermost -= h->here.outermost;
@@ -88,7 +100,7 @@ static void see_host(void *ctx, uint32_t slice, enum tg__class cls) {
     h->gradients++;
   } else if (cls == TG__CLASS_OP && tg__str_eq(name, TG_STR("aten::item"))) {
     h->reads++;
-    h->read_ns += h->t->slices.dur_ns[slice];
+    tg__tally(h->f, &h->reads_ns, slice, h->t->slices.dur_ns[slice]);
     tg__spans_add(&h->read_spans, h->t->slices.start_ns[slice], tg__slice_end(h->t, slice));
     keep_longest(h->t, &h->read, slice);
   }
@@ -98,6 +110,9 @@ static struct host look_at_host(struct tg__facts *f) {
   struct host h = {
       .f = f, .t = f->t, .read = TG_NONE, .update = TG_NONE, .update_track = TG_NONE, .call_until_ns = INT64_MIN};
   tg__visit(f, see_host, &h);
+  end_update(&h);
+  h.read_ns = tg__tallied(f, &h.reads_ns);
+  h.update_ns = tg__tallied(f, &h.updates_ns);
   return h;
 }
 
@@ -201,7 +216,7 @@ void tg__judge_overhead(struct tg__facts *f) {
   struct overhead o = {.t = f->t, .longest = TG_NONE};
   tg__visit(f, see_overhead, &o);
   tg__spans_union(&o.spans);
-  const int64_t inside = tg__spans_inside(&o.spans, f->steps.window.start_ns, f->steps.window.end_ns);
+  const int64_t inside = tg__usual_inside(f, &o.spans) * (int64_t)f->steps.count;
   const double share = tg__pct(inside, f->steps.window.end_ns - f->steps.window.start_ns);
   f->failed |= o.spans.failed;
   if (share > OVERHEAD_PCT) {

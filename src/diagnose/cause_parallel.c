@@ -47,11 +47,12 @@ static void expect_of_host_overlap(struct tg__facts *f, struct tg__finding *x, i
 
 /* Communication goes on beside what is computed in the same step; where there is more of it, the rest stays. */
 static void expect_of_overlap(const struct tg__facts *f, struct tg__finding *x, int64_t exposed) {
-  int64_t left = 0;
+  struct tg__tally more_ns = {0};
   for (size_t i = 0; i < f->steps.count; i++) {
     const int64_t more = f->steps.steps[i].communication_ns - f->steps.steps[i].computation_ns;
-    if (more > 0) left += more;
+    if (more > 0) tg__tally_in(&more_ns, i + 1, more);
   }
+  const int64_t left = tg__tallied(f, &more_ns);
   x->saving_ns = tg__per_step(f, tg__shortened(f, 0, left < exposed ? exposed - left : 0, 0));
   x->confidence = f->t->ranks[f->rank].world_size > 1 && !f->is_of_several ? 0.3 : 0.4; /* it may wait for others */
   x->method = "all communication goes on beside computation, as far as there is enough of it";
@@ -91,7 +92,7 @@ static const char *advice_for(struct tg__str collective) {
  * collectives wait as well, but for ranks with a device each. */
 void tg__judge_communication(struct tg__facts *f) {
   const int64_t exposed =
-      f->has_device_work ? f->part_ns[TG__PART_COMMUNICATION] : tg__least_part(f, TG__PART_COMMUNICATION);
+      f->has_device_work ? tg__usual_part(f, TG__PART_COMMUNICATION) : tg__least_part(f, TG__PART_COMMUNICATION);
   const double share = tg__pct(exposed, f->total_ns);
   if (share > COMMUNICATION_PCT && f->noise.is_busy && !f->has_device_work) { /* a rank without a core is waited for */
     tg__cannot_judge(f, TG__CAUSE_COMMUNICATION_NOT_OVERLAPPED, "other programs kept the machine busy");
@@ -101,15 +102,15 @@ void tg__judge_communication(struct tg__facts *f) {
   struct collectives c = {.f = f, .longest = TG_NONE, .call = TG_NONE};
   tg__visit(f, see_collective, &c);
   if (c.longest == TG_NONE) return;
-  int64_t all = 0;
-  for (size_t i = 0; i < f->steps.count; i++) all += f->steps.steps[i].communication_ns;
+  struct tg__tally all = {0};
+  for (size_t i = 0; i < f->steps.count; i++) tg__tally_in(&all, i + 1, f->steps.steps[i].communication_ns);
   struct tg__finding *x =
       tg__find(f, TG__CAUSE_COMMUNICATION_NOT_OVERLAPPED, share, COMMUNICATION_PCT, tg__per_step(f, exposed));
   tg__where_slice(f, f->has_device_work || c.call == TG_NONE ? c.longest : c.call, x);
   TG_SAY(x->evidence,
          "collectives take %.2f ms of %s %.2f ms %s, and nothing is computed during %.2f ms of that (%.1f %%)",
-         tg__ms(tg__per_step(f, all)), tg__each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period(f),
-         tg__ms(x->cost_ns), share);
+         tg__ms(tg__per_step(f, tg__tallied(f, &all))), tg__each(f), tg__ms(tg__per_step(f, f->total_ns)),
+         tg__period(f), tg__ms(x->cost_ns), share);
   if (!f->has_device_work) /* collectives of the CPU are not hidden behind operators: other threads may or may not
                               compute */
     TG_SAY(x->evidence, "the host is inside collectives for at least %.2f ms of %s %.2f ms %s (%.1f %%)",
@@ -126,7 +127,7 @@ void tg__judge_communication(struct tg__facts *f) {
 struct wrappers {
   struct tg__facts *f;
   uint32_t data_parallel, distributed;
-  int64_t data_parallel_ns;
+  struct tg__tally data_parallel_ns;
   bool has_nccl;
 };
 
@@ -139,7 +140,7 @@ static void see_wrapper(void *ctx, uint32_t slice, enum tg__class cls) {
   if (tg__str_has_prefix(name, "nccl:")) w->has_nccl = true;
   if (tg__str_eq(name, TG_STR("DataParallel.forward"))) {
     w->data_parallel = slice;
-    w->data_parallel_ns += t->slices.dur_ns[slice];
+    tg__tally(w->f, &w->data_parallel_ns, slice, t->slices.dur_ns[slice]);
   }
   if (tg__str_eq(name, TG_STR("DistributedDataParallel.forward"))) w->distributed = slice;
 }
@@ -159,8 +160,9 @@ void tg__judge_parallel_wrapper(struct tg__facts *f) {
   struct wrappers w = {.f = f, .data_parallel = TG_NONE, .distributed = TG_NONE};
   tg__visit(f, see_wrapper, &w);
   if (w.data_parallel != TG_NONE && f->gaps.device_count > 1) {
-    struct tg__finding *x = tg__find(f, TG__CAUSE_DATA_PARALLEL_THREADS, tg__pct(w.data_parallel_ns, f->total_ns),
-                                     TG__NO_THRESHOLD, tg__per_step(f, w.data_parallel_ns));
+    const int64_t ns = tg__tallied(f, &w.data_parallel_ns);
+    struct tg__finding *x =
+        tg__find(f, TG__CAUSE_DATA_PARALLEL_THREADS, tg__pct(ns, f->total_ns), TG__NO_THRESHOLD, tg__per_step(f, ns));
     tg__where_slice(f, w.data_parallel, x);
     TG_SAY(x->evidence, "one process drives %zu devices through DataParallel.forward, which takes %.2f ms %s",
            f->gaps.device_count, tg__ms(x->cost_ns), tg__per(f));
@@ -169,7 +171,7 @@ void tg__judge_parallel_wrapper(struct tg__facts *f) {
   }
   if (w.distributed != TG_NONE && !w.has_nccl && has_nccl_device(f)) {
     struct tg__finding *x =
-        tg__find(f, TG__CAUSE_SLOW_COLLECTIVE_BACKEND, tg__pct(f->part_ns[TG__PART_COMMUNICATION], f->total_ns),
+        tg__find(f, TG__CAUSE_SLOW_COLLECTIVE_BACKEND, tg__pct(f->part_ns[TG__PART_COMMUNICATION], f->sum_ns),
                  TG__NO_THRESHOLD, TG_NULL_INT);
     tg__where_slice(f, w.distributed, x);
     TG_SAY(x->evidence,

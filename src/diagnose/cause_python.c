@@ -120,24 +120,30 @@ static void see_own_time(void *ctx, uint32_t slice, enum tg__class cls) {
   if (s->name[slice] == o->name) tg__spans_add(&o->calls, s->start_ns[slice], tg__slice_end(o->of->t, slice));
 }
 
-static void claim_function(struct tg__facts *f, uint32_t frame, struct tg__finding *x) {
+static void find_own_time(struct tg__facts *f, uint32_t frame, struct tg__spans *own) {
   const struct frames of = {.facts = f, .t = f->t, .loop_track = tg__loop_track(f)};
   struct own_time o = {.of = &of, .name = f->t->slices.name[frame]};
-  struct tg__spans own = {0};
   tg__visit(f, see_own_time, &o);
   tg__spans_union(&o.calls);
   tg__spans_union(&o.inside);
-  tg__spans_subtract(&o.calls, &o.inside, &own);
-  for (size_t i = 0; i < own.count; i++) tg__claim(f, x, own.items[i].start, own.items[i].end);
-  f->failed |= o.calls.failed || o.inside.failed || own.failed;
+  tg__spans_subtract(&o.calls, &o.inside, own);
+  f->failed |= o.calls.failed || o.inside.failed || own->failed;
   tg__spans_free(&o.calls);
   tg__spans_free(&o.inside);
-  tg__spans_free(&own);
+}
+
+/* Without what one step alone has. */
+static int64_t tally_spans(const struct tg__facts *f, const struct tg__spans *spans) {
+  struct tg__tally all = {0};
+  for (size_t i = 0; i < spans->count; i++)
+    tg__tally_in(&all, tg__steps_begun(&f->steps, spans->items[i].start), spans->items[i].end - spans->items[i].start);
+  return tg__tallied(f, &all);
 }
 
 struct stretch { /* of Python: a function that was recorded, or what lies between two lines that call operators */
   uint32_t frame;
   int64_t ns;
+  struct tg__spans own; /* of the frame */
   struct tg__pause pause;
   struct tg__sampled seen; /* of the pause */
 };
@@ -150,6 +156,9 @@ static bool is_part_of(const struct stretch *s) {
 static struct stretch longest_stretch(struct tg__facts *f, int64_t other_ns) {
   struct stretch s = {.pause = {.read = TG_NONE}};
   s.frame = busiest_frame(f, &s.ns);
+  if (s.frame != TG_NONE) find_own_time(f, s.frame, &s.own);
+  const int64_t tallied = tally_spans(f, &s.own);
+  if (tallied < s.ns) s.ns = tallied;
   if (s.ns < other_ns / EXPLAINS || tg__pct(s.ns, f->total_ns) <= THRESHOLD_PCT)
     s.frame =
         TG_NONE; /* some frame is always the busiest: of modules or of the collector, where calls are not recorded */
@@ -238,9 +247,8 @@ static void report_stretch(struct tg__facts *f, const struct stretch *s, int64_t
          tg__ms(tg__per_step(f, other)), tg__ms(tg__per_step(f, f->total_ns)), tg__pct(other, f->total_ns));
   TG_SAY(x->advice, "%s", advice_for(cause, doing_in(f, s)));
   say_stretch(f, s, x);
-  for (size_t i = 0; i < s->pause.when.count; i++)
-    tg__claim(f, x, s->pause.when.items[i].start, s->pause.when.items[i].end);
-  if (s->frame != TG_NONE) claim_function(f, s->frame, x);
+  const struct tg__spans *const when = s->frame != TG_NONE ? &s->own : &s->pause.when;
+  for (size_t i = 0; i < when->count; i++) tg__claim(f, x, when->items[i].start, when->items[i].end);
   const bool has_place = s->frame != TG_NONE || strstr(x->where, ".py(");
   tg__expect(f, x, cost - cost / 10,
              !has_place                                 ? 0.3
@@ -253,7 +261,10 @@ static void report_stretch(struct tg__facts *f, const struct stretch *s, int64_t
  * from. The pauses between operators in general are not meant: each is short, and together they are the price of
  * Python. */
 void tg__judge_python(struct tg__facts *f) {
-  const int64_t other = f->bare_ns;
+  struct tg__tally bare = {0};
+  for (size_t i = 0; i < f->steps.count; i++)
+    tg__tally_in(&bare, i + 1, f->steps.steps[i].part_ns[TG__PART_OTHER] + f->steps.steps[i].label_ns);
+  const int64_t other = tg__tallied(f, &bare);
   const double share = tg__pct(other, f->total_ns);
   if (f->has_device_work || share <= THRESHOLD_PCT || f->steps.source == TG__STEPS_RECORDING)
     return; /* idle-device looks at devices */
@@ -267,5 +278,6 @@ void tg__judge_python(struct tg__facts *f) {
   if (is_long && 2 * tg__marked_waits(f) <= s.ns) report_stretch(f, &s, other); /* else reported as a wait */
   if (!is_long && f->noise.is_busy)
     tg__cannot_judge(f, TG__CAUSE_SLOW_PYTHON_TRANSFORM, "other programs kept the machine busy");
+  tg__spans_free(&s.own);
   tg__spans_free(&s.pause.when);
 }

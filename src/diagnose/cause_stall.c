@@ -154,7 +154,7 @@ static void name_wait(const struct stalls *x, uint32_t site, struct tg__finding 
 
 static void report_stalls(struct stalls *x) {
   struct tg__facts *f = x->s->f;
-  const double share = tg__pct(x->excess_ns, f->total_ns);
+  const double share = tg__pct(x->excess_ns, f->sum_ns);
   const uint32_t work = is_computed(x) ? extra_work(x) : TG_NONE,
                  stop = work == TG_NONE && !f->noise.is_busy ? common_stop(x) : TG_NONE,
                  place = work == TG_NONE ? stop : work;
@@ -190,7 +190,7 @@ void tg__judge_stalls(struct tg__facts *f) {
   struct stalls x = {.b = &f->steps, .is_long = tg__alloc(f->steps.count * sizeof *x.is_long)};
   f->failed |= !x.is_long || !median_step(x.b, &x.typical_ns);
   if (!f->failed) find_long_steps(&x);
-  if (!f->failed && x.count > 1 && tg__pct(x.excess_ns, f->total_ns) > STALL_PCT && 2 * x.count < x.b->count) {
+  if (!f->failed && x.count > 1 && tg__pct(x.excess_ns, f->sum_ns) > STALL_PCT && 2 * x.count < x.b->count) {
     x.s = tg__facts_sites(f);
     x.sites = x.s ? tg__alloc((x.s->count + 1) * sizeof *x.sites) : NULL;
     f->failed |= !x.sites;

@@ -81,6 +81,24 @@ static bool is_equal_work(const struct tg__rank_load *loads, size_t count, const
   return is_equal && 2 * (s->own.operators_ns - operators_ns) > s->own.busy_ns - s->others_busy_ns;
 }
 
+/* Is it more than steps differ by anyway? */
+static bool is_beyond_jitter(const struct tg__rank_load *loads, size_t count, size_t slow, double excess_ns) {
+  enum { ERRORS = 3 };
+  const double others = (double)(count - 1);
+  double variance = loads[slow].error_ns * loads[slow].error_ns;
+  for (size_t r = 0; r < count; r++)
+    if (r != slow) variance += loads[r].error_ns * loads[r].error_ns / (others * others);
+  return excess_ns > ERRORS * sqrt(variance);
+}
+
+/* Slower cores, or none, do not explain a thread that is on none and ready for none. */
+static bool stands_still(const struct tg__rank_load *loads, size_t count, size_t slow, double excess_ns) {
+  double most_ns = 0;
+  for (size_t r = 0; r < count; r++)
+    if (r != slow && !(loads[r].most_still_ns <= most_ns)) most_ns = loads[r].most_still_ns; /* NaN: not known */
+  return loads[slow].least_still_ns - most_ns > excess_ns / 2;
+}
+
 /* The rank that works longest, when it works longer than the others by a tenth of a step and they wait the longer
  * for it. */
 bool tg__find_straggler(const struct tg__rank_load *loads, size_t count, struct tg__straggler *out) {
@@ -99,9 +117,11 @@ bool tg__find_straggler(const struct tg__rank_load *loads, size_t count, struct 
                                 .others_busy_ns = (busy - loads[slow].busy_ns) / others,
                                 .others_wait_ns = (wait - loads[slow].wait_ns) / others,
                                 .mean_busy_ns = busy / (double)count};
-  out->is_equal_work = is_equal_work(loads, count, out);
   const double excess = loads[slow].busy_ns - out->others_busy_ns;
-  return 100 * excess > EXCESS_PCT * loads[slow].total_ns && out->others_wait_ns - loads[slow].wait_ns > excess / 2;
+  out->is_equal_work = is_equal_work(loads, count, out);
+  out->stands_still = stands_still(loads, count, slow, excess);
+  return 100 * excess > EXCESS_PCT * loads[slow].total_ns && out->others_wait_ns - loads[slow].wait_ns > excess / 2 &&
+         is_beyond_jitter(loads, count, slow, excess);
 }
 
 enum tg_err tg__judge_straggler(const struct tg__columns *t, uint32_t rank, const struct tg__straggler *s,

@@ -50,14 +50,15 @@ static int64_t long_inside(const struct tg__sites *s, const struct tg__site_call
 /* Of all calls of the steps, and the site that has most of it. */
 static int64_t shared_out(struct tg__sites *s, uint32_t *top) {
   struct own own = {0};
-  int64_t sum = 0, *by_site = tg__alloc((s->count + 1) * sizeof *by_site);
+  struct tg__tally all = {0};
+  int64_t *by_site = tg__alloc((s->count + 1) * sizeof *by_site);
   *top = TG_NONE;
   s->f->failed |= !by_site;
   for (size_t i = 0; by_site && i < s->call_count; i++) {
     const struct tg__site_call *c = &s->calls[i];
     if (!c->counted || c->kind == TG__CALL_LOAD || s->f->t->slices.dur_ns[c->slice] < SHARED_OUT_NS) continue;
     const int64_t ns = long_inside(s, c, &own);
-    sum += ns;
+    tg__tally(s->f, &all, c->slice, ns);
     if (c->site == TG_NONE || !ns) continue;
     by_site[c->site] += ns;
     if (s->sites[c->site].kind == TG__CALL_FORWARD && (*top == TG_NONE || by_site[c->site] > by_site[*top]))
@@ -65,6 +66,7 @@ static int64_t shared_out(struct tg__sites *s, uint32_t *top) {
   }
   tg__free(by_site);
   tg__free(own.ns);
+  const int64_t sum = tg__tallied(s->f, &all);
   return sum < s->f->total_ns ? sum : s->f->total_ns; /* several threads may be at it */
 }
 

@@ -3,7 +3,7 @@
 #include "diagnose/pipeline.h"
 #include "diagnose/sites.h"
 
-enum { WAIT_PCT = 5, KINDS = 5, NAMES = 8, OFTEN = 10, RECURS_STEPS = 5 };
+enum { WAIT_PCT = 5, KINDS = 5, NAMES = 8, OFTEN = 10 };
 
 static const struct {
   enum tg__cause cause;
@@ -48,10 +48,10 @@ static const struct {
 
 struct waits {
   struct tg__facts *f;
-  int64_t ns[KINDS], calls[KINDS];
-  size_t steps[KINDS], last_step[KINDS]; /* in which it is called; the last of them, and one */
-  uint32_t longest[KINDS], loop; /* loop: track of the steps; what other threads wait for keeps nobody waiting */
-  struct tg__finding *claimed;   /* by this finding, of this kind; NULL: only look */
+  struct tg__tally all[KINDS];
+  int64_t ns[KINDS], calls[KINDS]; /* ns: without what one step alone has */
+  uint32_t longest[KINDS], loop;   /* loop: track of the steps; what other threads wait for keeps nobody waiting */
+  struct tg__finding *claimed;     /* by this finding, of this kind; NULL: only look */
   int claimed_kind;
   int64_t until_ns; /* end of the wait the walk is in: torch.save may force to disk, too; or of the loader's next; its
                        waits are its own */
@@ -82,11 +82,8 @@ static void see_wait(void *ctx, uint32_t slice, enum tg__class cls) {
   w->until_ns = tg__slice_end(t, slice);
   if (k < 0) return;
   if (w->claimed && k == w->claimed_kind) tg__claim(w->f, w->claimed, t->slices.start_ns[slice], w->until_ns);
-  w->ns[k] += t->slices.dur_ns[slice];
+  tg__tally(w->f, &w->all[k], slice, t->slices.dur_ns[slice]);
   w->calls[k]++;
-  const size_t step = tg__steps_begun(&w->f->steps, t->slices.start_ns[slice]);
-  w->steps[k] += step != w->last_step[k];
-  w->last_step[k] = step;
   if (w->longest[k] == TG_NONE || t->slices.dur_ns[slice] > t->slices.dur_ns[w->longest[k]]) w->longest[k] = slice;
 }
 
@@ -94,13 +91,14 @@ static struct waits look(struct tg__facts *f) {
   struct waits w = {.f = f, .loop = tg__loop_track(f), .until_ns = INT64_MIN};
   for (int k = 0; k < KINDS; k++) w.longest[k] = TG_NONE;
   tg__visit(f, see_wait, &w);
+  for (int k = 0; k < KINDS; k++) w.ns[k] = tg__tallied(f, &w.all[k]);
   return w;
 }
 
 int64_t tg__marked_waits(struct tg__facts *f) {
   const struct waits w = look(f);
   int64_t sum = 0;
-  for (int k = 0; k < KINDS; k++) sum += w.ns[k];
+  for (int k = 0; k < KINDS; k++) sum += w.all[k].sum_ns;
   return sum;
 }
 
@@ -135,17 +133,16 @@ static void join_checkpoint(struct tg__facts *f, struct waits *w) {
                      tg__frame_split(tg__user_frame(f->t, w->longest[CHECKPOINT]), &b);
   if (!known || !tg__str_eq(a.file, b.file) || !tg__str_eq(a.function, b.function)) return;
   w->ns[CHECKPOINT] += w->ns[LOGGING];
-  w->ns[LOGGING] = 0;
+  w->ns[LOGGING] = w->all[LOGGING].sum_ns = 0;
 }
 
 /* What one step of several does alone may come every hundredth time, or never again. */
-static bool comes_once(struct tg__facts *f, const struct waits *w, int k) {
+static void name_what_comes_once(struct tg__facts *f, const struct waits *w, int k) {
   char why[100];
-  if (f->steps.source == TG__STEPS_RECORDING || f->steps.count < RECURS_STEPS || w->steps[k] != 1) return false;
+  if (tg__pct(w->all[k].sum_ns, f->sum_ns) <= WAIT_PCT) return;
   TG_SAY(why, "in one of %zu steps, %.2f ms: whether it comes again is not known; record more steps", f->steps.count,
-         tg__ms(w->ns[k]));
+         tg__ms(w->all[k].most_ns));
   tg__cannot_judge(f, kinds[k].cause, why);
-  return true;
 }
 
 void tg__judge_waits(struct tg__facts *f) {
@@ -153,7 +150,10 @@ void tg__judge_waits(struct tg__facts *f) {
   join_checkpoint(f, &w);
   for (int k = 0; k < KINDS; k++) {
     const double share = tg__pct(w.ns[k], f->total_ns);
-    if (share <= WAIT_PCT || comes_once(f, &w, k)) continue;
+    if (share <= WAIT_PCT) {
+      name_what_comes_once(f, &w, k);
+      continue;
+    }
     struct tg__finding *x = tg__find(f, kinds[k].cause, share, WAIT_PCT, tg__per_step(f, w.ns[k]));
     tg__where_slice(f, w.longest[k], x);
     TG_SAY(x->evidence, "%lld calls in %zu steps %s: %.2f ms %s (%.1f %%), the longest %.2f ms", (long long)w.calls[k],

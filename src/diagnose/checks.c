@@ -32,8 +32,8 @@ static void check_device(const struct tg__facts *f, char *text, size_t size) {
 static void check_host(struct tg__facts *f, char *text, size_t size) {
   const int64_t labels = f->bare_ns - f->part_ns[TG__PART_OTHER], waits = tg__marked_waits(f),
                 inside = f->part_ns[TG__PART_CPU_EXEC] - labels - waits;
-  add_check(text, size, "in operators", tg__pct(inside > 0 ? inside : 0, f->total_ns));
-  if (waits) add_check(text, size, "in calls that wait", tg__pct(waits, f->total_ns));
+  add_check(text, size, "in operators", tg__pct(inside > 0 ? inside : 0, f->sum_ns));
+  if (waits) add_check(text, size, "in calls that wait", tg__pct(waits, f->sum_ns));
 }
 
 /* Where nothing is to be found the question is what the machine could do. Bound by computing: the device, or the host's
@@ -41,7 +41,7 @@ static void check_host(struct tg__facts *f, char *text, size_t size) {
 static void say_peak(const struct tg__facts *f, char *text, size_t size) {
   const int64_t labels = f->bare_ns - f->part_ns[TG__PART_OTHER];
   const double busy =
-      f->has_device_work ? device_busy_pct(f) : tg__pct(f->part_ns[TG__PART_CPU_EXEC] - labels, f->total_ns);
+      f->has_device_work ? device_busy_pct(f) : tg__pct(f->part_ns[TG__PART_CPU_EXEC] - labels, f->sum_ns);
   const size_t len = strlen(text);
   double pct;
   char of[160];
@@ -53,11 +53,11 @@ static void say_peak(const struct tg__facts *f, char *text, size_t size) {
 /* Two numbers of steps say whether they are alike: the median, and the mean that one long step moves. */
 void tg__note_checks(struct tg__facts *f, struct tg_table *out) {
   char text[600] = "";
-  const int64_t mean = tg__per_step(f, f->total_ns);
-  if (f->total_ns <= 0) return;
+  const int64_t mean = tg__per_step(f, f->sum_ns);
+  if (f->sum_ns <= 0) return;
   if (f->has_device_work) check_device(f, text, sizeof text);
-  add_check(text, sizeof text, "data loader", tg__pct(f->part_ns[TG__PART_DATALOADER], f->total_ns));
-  add_check(text, sizeof text, "exposed communication", tg__pct(f->part_ns[TG__PART_COMMUNICATION], f->total_ns));
+  add_check(text, sizeof text, "data loader", tg__pct(f->part_ns[TG__PART_DATALOADER], f->sum_ns));
+  add_check(text, sizeof text, "exposed communication", tg__pct(f->part_ns[TG__PART_COMMUNICATION], f->sum_ns));
   if (!f->has_device_work) check_host(f, text, sizeof text);
   const size_t len = strlen(text);
   if (f->steps.source != TG__STEPS_RECORDING && f->steps.count > 1)

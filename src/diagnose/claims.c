@@ -25,55 +25,10 @@ void tg__claim_sites(const struct tg__sites *s, const bool *in, struct tg__findi
   }
 }
 
-/* ---- per step -------------------------------------------------------------------------------- */
-
-static bool is_less(uint32_t a, uint32_t b, const void *ctx) {
-  return ((const int64_t *)ctx)[a] < ((const int64_t *)ctx)[b];
-}
-
-bool tg__median_of(const int64_t *values, size_t n, int64_t *out) {
-  uint32_t *const order = tg__order_new(n, is_less, values);
-  *out = 0;
-  if (order && n) *out = n % 2 ? values[order[n / 2]] : values[order[n / 2 - 1]] / 2 + values[order[n / 2]] / 2;
-  tg__free(order);
-  return order != NULL;
-}
-
-int64_t tg__usual_inside(struct tg__facts *f, const struct tg__spans *s) {
-  const size_t n = f->steps.count;
-  int64_t *const values = tg__alloc((n + 1) * sizeof *values), median = 0, sum = 0;
-  for (size_t i = 0; values && i < n; i++) {
-    const struct tg__step_cost *const step = &f->steps.steps[i];
-    sum += values[i] = s ? tg__spans_inside(s, step->start_ns, step->end_ns) : step->end_ns - step->start_ns;
-  }
-  f->failed |= !values || !tg__median_of(values, n, &median) || (s && s->failed);
-  tg__free(values);
-  const int64_t mean = n ? sum / (int64_t)n : 0;
-  return !s || median < mean ? median : mean;
-}
-
-int64_t tg__least_part(struct tg__facts *f, enum tg__step_part part) {
-  enum { OF_TEN_STEPS = 10 };
-  const size_t n = f->steps.count;
-  if (!n) return f->part_ns[part];
-  int64_t *const values = tg__alloc(n * sizeof *values), least = 0;
-  for (size_t i = 0; values && i < n; i++) values[i] = f->steps.steps[i].part_ns[part];
-  uint32_t *const order = values ? tg__order_new(n, is_less, values) : NULL;
-  if (order) least = values[order[(n - 1) / OF_TEN_STEPS]];
-  f->failed |= !order;
-  tg__free(order);
-  tg__free(values);
-  return least * (int64_t)n;
-}
-
-int64_t tg__certain_part(struct tg__facts *f, enum tg__step_part part) {
-  return f->noise.is_busy ? tg__least_part(f, part) : f->part_ns[part];
-}
-
 /* ---- what must hold -------------------------------------------------------------------------- */
 
 static int64_t most_to_save(const struct tg__facts *f, const struct tg__finding *x) {
-  const int64_t mean = tg__per_step(f, f->total_ns);
+  const int64_t mean = tg__per_step(f, f->sum_ns);
   return x->is_on_average && mean > f->median_ns ? mean : f->median_ns;
 }
 

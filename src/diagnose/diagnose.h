@@ -17,6 +17,7 @@ struct tg__straggler {
   struct tg__rank_load own;
   double others_busy_ns, others_wait_ns, mean_busy_ns;
   bool is_equal_work; /* it does what the others do, and takes longer for that */
+  bool stands_still;  /* half of what it takes longer, in nearly all steps, for no want of a core */
 };
 bool tg__find_straggler(const struct tg__rank_load *loads, size_t count,
                         struct tg__straggler *out); /* false: there is none */

@@ -166,7 +166,9 @@ enum tg_err tg__findings_of_ranks(struct tg_table *rows, const struct tg__column
   if (slow) {
     struct tg__finding x;
     if (tg__judge_straggler(slow, rank, s, &x)) return TG_MEMORY;
-    if (x.is_in_noise && (x.share_pct <= NOISY_PCT || s->is_equal_work)) { /* one rank gets slower cores than another */
+    const bool may_be_noise =
+        x.share_pct <= NOISY_PCT || s->is_equal_work; /* one rank gets slower cores than another */
+    if (x.is_in_noise && may_be_noise && !s->stands_still) {
       tg__table_note(rows, "not judged: %s (other programs kept the machine busy)", cause_names[x.cause]);
     } else {
       if (!take_back(rows)) return TG_MEMORY;

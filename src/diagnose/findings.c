@@ -123,14 +123,17 @@ bool tg__is_of_closure(const struct tg__columns *t, uint32_t slice) {
 /* ---- facts ----------------------------------------------------------------------------------- */
 
 static void sum_up(struct tg__facts *f) {
+  struct tg__tally all = {0};
   for (size_t i = 0; i < f->steps.count; i++) {
     const struct tg__step_cost *s = &f->steps.steps[i];
-    f->total_ns += s->end_ns - s->start_ns;
+    tg__tally_in(&all, i + 1, s->end_ns - s->start_ns);
     for (unsigned p = 0; p < TG__PART_COUNT; p++) f->part_ns[p] += s->part_ns[p];
     f->bare_ns += s->part_ns[TG__PART_OTHER] + s->label_ns;
   }
+  f->total_ns = tg__tallied(f, &all);
+  f->sum_ns = all.sum_ns;
   f->has_device_work = f->gaps.device_count > 0;
-  f->median_ns = tg__usual_inside(f, NULL);
+  f->median_ns = tg__usual_length(f);
 }
 
 /* Gaps of one cause on one device, without what comes once. */
@@ -186,7 +189,7 @@ static void leave_out_once(struct tg__facts *f) {
   const int64_t ns = tg__spans_inside(&f->apart, f->steps.window.start_ns, f->steps.window.end_ns);
   if (f->steps.source != TG__STEPS_RECORDING || ns >= f->total_ns) return;
   f->total_ns -= ns;
-  f->median_ns = f->total_ns;
+  f->sum_ns = f->median_ns = f->total_ns;
 }
 
 enum tg_err tg__facts_open(const struct tg__columns *t, uint32_t rank, struct tg__facts *f) {

@@ -34,7 +34,8 @@ struct tg__finding {
   char where[200], evidence[400], advice[400];
 };
 
-/* The facts of one rank. Sums are over the kept steps (the whole recording counts as one). */
+/* The facts of one rank. Sums are over the kept steps (the whole recording counts as one); total_ns is without what one
+ * step alone has, as figures of usual steps are, sum_ns and part_ns are with it. */
 struct tg__facts {
   const struct tg__columns *t;
   uint32_t rank;
@@ -42,7 +43,7 @@ struct tg__facts {
   struct tg__names names;
   struct tg__breakdown steps;
   struct tg__gaps gaps;
-  int64_t total_ns, part_ns[TG__PART_COUNT];
+  int64_t total_ns, sum_ns, part_ns[TG__PART_COUNT];
   int64_t gap_ns[TG__GAP_CAUSE_COUNT]; /* inside the window of the steps, over all devices: of usual steps, times the
                                           steps, without what comes once */
   int64_t bare_ns;                     /* nothing of the eight parts is on, or labels alone, which are no work */
@@ -100,10 +101,25 @@ int64_t tg__marked_waits(struct tg__facts *f); /* time inside calls that only wa
 struct tg__sites;
 void tg__claim(const struct tg__facts *f, struct tg__finding *x, int64_t start_ns, int64_t end_ns);
 void tg__claim_sites(const struct tg__sites *s, const bool *in, struct tg__finding *x);
-/* What a usual step holds of these (joined) intervals: the median over the steps, or the mean where that is less;
- * NULL: the median of the lengths of the steps. */
+/* usual.c. What a usual step holds of these (joined) intervals: the median over the steps, or the mean where that is
+ * less; of a part, times the steps; and the median of the lengths of the steps. */
 int64_t tg__usual_inside(struct tg__facts *f, const struct tg__spans *s);
+int64_t tg__usual_part(struct tg__facts *f, enum tg__step_part part);
+int64_t tg__usual_length(struct tg__facts *f);
 bool tg__median_of(const int64_t *values, size_t n, int64_t *out); /* 0 of none; false on no memory */
+/* What nine of ten steps spend in this part of theirs at least, times the steps: a thread that waits for another waits
+ * longer there in some, whatever the program does. */
+int64_t tg__least_part(struct tg__facts *f, enum tg__step_part part);
+/* The sum of what need not come in each step, as what is saved now and then, or by one of many places. From five steps
+ * on the step with most of it counts as the one with most of the others, so that one alone says nothing. Begin with
+ * zeros; add by track, then start. */
+struct tg__tally {
+  int64_t sum_ns, here_ns, most_ns, next_ns; /* in all; in the step under way, in the one with most, in the next */
+  size_t step, most_step;                    /* steps that had begun */
+};
+void tg__tally_in(struct tg__tally *y, size_t step, int64_t ns);
+void tg__tally(const struct tg__facts *f, struct tg__tally *y, uint32_t slice, int64_t ns);
+int64_t tg__tallied(const struct tg__facts *f, const struct tg__tally *y);
 /* What makes a finding impossible, in words; NULL where it is sound: nothing saves more than the median step, and no
  * share is above 100 %. */
 const char *tg__finding_fault(const struct tg__facts *f, const struct tg__finding *x);
@@ -140,11 +156,6 @@ bool tg__is_of_closure(const struct tg__columns *t, uint32_t slice);
 uint32_t
 tg__loop_track(const struct tg__facts *f); /* of the thread on which the steps are marked; TG_NONE: not known */
 int64_t tg__per_step(const struct tg__facts *f, int64_t sum);
-/* What nine of ten steps spend in this part of theirs at least, times the steps: a thread that waits for another waits
- * longer there in some, whatever the program does. */
-int64_t tg__least_part(struct tg__facts *f, enum tg__step_part part);
-/* The same on a busy machine; else what all steps spend there. */
-int64_t tg__certain_part(struct tg__facts *f, enum tg__step_part part);
 /* What the figures are of: "a step", "step", "each"; without steps "in all", "recording", "the". */
 const char *tg__per(const struct tg__facts *f);
 const char *tg__period(const struct tg__facts *f);

@@ -141,13 +141,14 @@ static void count_forward(struct tg__sites *s, struct tg__site *x, const struct 
   }
   if (x->calls && dims != x->dims && x->other_dims == TG_NONE) x->other_dims = dims;
   x->calls++;
-  x->forward_ns += dur;
+  tg__tally(s->f, &x->forward, slice, dur);
 }
 
-static void count_backward(struct tg__site *x, int64_t dur) {
+static void count_backward(const struct tg__sites *s, struct tg__site *x, const struct tg__site_call *c) {
+  const int64_t dur = tg__call_ns(s, c);
   if (!x->backward_calls || dur < x->shortest_backward_ns) x->shortest_backward_ns = dur;
   x->backward_calls++;
-  x->backward_ns += dur;
+  tg__tally(s->f, &x->backward, c->slice, dur);
 }
 
 /* The call of the operator that made this node of autograd; TG_NONE. */
@@ -274,7 +275,7 @@ static void follow_backward(struct walk *w) {
     const uint32_t call = c->kind == TG__CALL_BACKWARD ? call_behind(w, c->slice) : TG_NONE;
     if (call != TG_NONE) last = s->calls[call].site;
     c->site = last;
-    if (last != TG_NONE && c->counted) count_backward(&s->sites[last], tg__call_ns(s, c));
+    if (last != TG_NONE && c->counted) count_backward(s, &s->sites[last], c);
   }
 }
 
@@ -307,6 +308,10 @@ void tg__sites_open(struct tg__facts *f, struct tg__sites *out) {
     if (t->tracks[r->first_track + k].kind == TG__TRACK_DEVICE) add_device_work(&w, &t->tracks[r->first_track + k]);
   if (!out->failed) count_site_calls(out);
   if (!out->failed) follow_backward(&w);
+  for (size_t i = 0; i < out->count; i++) {
+    out->sites[i].forward_ns = tg__tallied(f, &out->sites[i].forward);
+    out->sites[i].backward_ns = tg__tallied(f, &out->sites[i].backward);
+  }
   out->failed |= out->paths.failed;
   tg__map_free(&w.by_key);
   tg__map_free(&w.by_path);

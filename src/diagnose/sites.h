@@ -29,8 +29,9 @@ struct tg__site {
   uint32_t slice;            /* in the window, its first call with the shapes that take most time of all */
   uint32_t dims, other_dims; /* texts of input shapes: those of its first call, and the first that differ; TG_NONE */
   uint32_t types;            /* of the inputs of that call */
-  int64_t calls, forward_ns, shortest_ns;
+  int64_t calls, forward_ns, shortest_ns; /* both times without what one step alone has */
   int64_t backward_calls, backward_ns, shortest_backward_ns;
+  struct tg__tally forward, backward; /* what these times are worked out from */
   enum tg__call_kind kind;
   bool reported; /* a finding exists for it: general rules for loops skip it */
 };
