@@ -21,11 +21,12 @@ static void visit_loader_call(void *ctx, uint32_t slice, enum tg__class cls) {
 
 /* Where other programs keep the machine busy, workers get fewer cores than they would: it takes a wait of that share
  * in nine of ten steps to say that there are too few. */
-static bool is_certain(struct tg__facts *f, bool has_workers, double share) {
-  if (share > (has_workers && f->noise.is_busy ? NOISY_PCT : THRESHOLD_PCT)) return true;
-  if (f->noise.is_busy)
-    tg__cannot_judge(f, has_workers ? TG__CAUSE_LOADER_TOO_SLOW : TG__CAUSE_LOADER_IN_MAIN_PROCESS,
-                     "other programs kept the machine busy");
+static bool is_certain(struct tg__facts *f, enum tg__cause cause, double share) {
+  char why[100];
+  if (share > (cause == TG__CAUSE_LOADER_TOO_SLOW && f->noise.is_busy ? NOISY_PCT : THRESHOLD_PCT)) return true;
+  TG_SAY(why, "of usual steps %.1f %% is waiting for it", share);
+  tg__withhold(f, cause, tg__pct(f->part_ns[TG__PART_DATALOADER], f->sum_ns),
+               f->noise.is_busy ? tg__busy_machine : why);
   return false;
 }
 
@@ -43,18 +44,15 @@ static int64_t off_core(const struct tg__facts *f, int64_t wait) {
 }
 
 /* Of the time inside the loader's next the part in which workers keep the loop waiting. The rest is the loop's own: the
- * batch is there, and is handed over, which takes some round trips between the processes for each tensor. Without
- * samples that cannot be distinguished where a call takes no longer than that. */
+ * batch is there, and is handed over, which takes some round trips between the processes for each tensor. -1: without
+ * samples that cannot be distinguished, as a call takes no longer than that. */
 static int64_t wait_for_workers(struct tg__facts *f, const struct loader *l, int64_t wait) {
   struct tg__sampled seen;
   tg__sample_stretches(f, &l->spans, &seen);
   if (seen.is_known)
     return (int64_t)((double)(seen.ns - seen.doing_ns[TG__DOING_COMPUTE] - seen.receiving_ns) / (double)seen.ns *
                      (double)wait);
-  if (wait / l->calls >= LEAST_WAIT_NS) return wait;
-  if (!f->noise.is_busy)
-    tg__cannot_judge(f, TG__CAUSE_LOADER_TOO_SLOW, "too short to be distinguished from handing a batch over");
-  return 0;
+  return wait / l->calls >= LEAST_WAIT_NS ? wait : -1;
 }
 
 /* What usual steps wait, times the steps; on a busy machine what nine of ten do. Workers hand over their batches
@@ -67,8 +65,9 @@ static int64_t waited(struct tg__facts *f, bool has_workers) {
   return tg__tallied(f, &all);
 }
 
-static void report_loader(struct loader *l, bool has_workers, int64_t wait, double share) {
+static void report_loader(struct loader *l, enum tg__cause cause, int64_t wait, double share) {
   struct tg__facts *const f = l->f;
+  const bool has_workers = cause == TG__CAUSE_LOADER_TOO_SLOW;
   struct tg__finding *const x = tg__find(f, has_workers ? TG__CAUSE_LOADER_TOO_SLOW : TG__CAUSE_LOADER_IN_MAIN_PROCESS,
                                          share, THRESHOLD_PCT, tg__per_step(f, wait));
   for (size_t i = 0; i < l->spans.count; i++) tg__claim(f, x, l->spans.items[i].start, l->spans.items[i].end);
@@ -100,10 +99,16 @@ void tg__judge_loader(struct tg__facts *f) {
   if (l.longest == TG_NONE) return; /* one that began before the steps: none was added */
   tg__spans_union(&l.spans);
   const bool has_workers = tg__str_contains(tg__name(f->t, f->t->slices.name[l.longest]), "MultiProcess");
+  const enum tg__cause cause = has_workers ? TG__CAUSE_LOADER_TOO_SLOW : TG__CAUSE_LOADER_IN_MAIN_PROCESS;
+  f->waits_for_workers = has_workers;
   int64_t wait = waited(f, has_workers);
   if (has_workers) wait = wait_for_workers(f, &l, off_core(f, wait));
   const double share = tg__pct(wait, f->total_ns);
-  if (is_certain(f, has_workers, share)) report_loader(&l, has_workers, wait, share);
+  if (wait < 0 && !f->noise.is_busy)
+    tg__withhold(f, cause, tg__pct(f->part_ns[TG__PART_DATALOADER], f->sum_ns),
+                 "too short to be distinguished from handing a batch over");
+  else if (is_certain(f, cause, share))
+    report_loader(&l, cause, wait, share);
   f->failed |= l.spans.failed;
   tg__spans_free(&l.spans);
 }

@@ -93,12 +93,15 @@ static const char *advice_for(struct tg__str collective) {
 void tg__judge_communication(struct tg__facts *f) {
   const int64_t exposed =
       f->has_device_work ? tg__usual_part(f, TG__PART_COMMUNICATION) : tg__least_part(f, TG__PART_COMMUNICATION);
-  const double share = tg__pct(exposed, f->total_ns);
-  if (share > COMMUNICATION_PCT && f->noise.is_busy && !f->has_device_work) { /* a rank without a core is waited for */
-    tg__cannot_judge(f, TG__CAUSE_COMMUNICATION_NOT_OVERLAPPED, "other programs kept the machine busy");
+  const double share = tg__pct(exposed, f->total_ns), mean = tg__pct(f->part_ns[TG__PART_COMMUNICATION], f->sum_ns);
+  if (mean <= COMMUNICATION_PCT || tg__has_found(f, TG__CAUSE_UNBUCKETED_COMMUNICATION)) return;
+  const bool is_noise = f->noise.is_busy && !f->has_device_work; /* a rank without a core is waited for */
+  if (share <= COMMUNICATION_PCT || is_noise) {
+    char why[100];
+    TG_SAY(why, "%s steps have %.1f %% of it", f->has_device_work ? "usual" : "nine of ten", share);
+    tg__withhold(f, TG__CAUSE_COMMUNICATION_NOT_OVERLAPPED, mean, is_noise ? tg__busy_machine : why);
     return;
   }
-  if (share <= COMMUNICATION_PCT || tg__has_found(f, TG__CAUSE_UNBUCKETED_COMMUNICATION)) return;
   struct collectives c = {.f = f, .longest = TG_NONE, .call = TG_NONE};
   tg__visit(f, see_collective, &c);
   if (c.longest == TG_NONE) return;

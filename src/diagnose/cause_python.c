@@ -276,8 +276,7 @@ void tg__judge_python(struct tg__facts *f) {
   struct stretch s = longest_stretch(f, other);
   const bool is_long = tg__pct(s.ns, f->total_ns) > THRESHOLD_PCT;
   if (is_long && 2 * tg__marked_waits(f) <= s.ns) report_stretch(f, &s, other); /* else reported as a wait */
-  if (!is_long && f->noise.is_busy)
-    tg__cannot_judge(f, TG__CAUSE_SLOW_PYTHON_TRANSFORM, "other programs kept the machine busy");
+  if (!is_long && f->noise.is_busy) tg__withhold(f, TG__CAUSE_SLOW_PYTHON_TRANSFORM, share, tg__busy_machine);
   tg__spans_free(&s.own);
   tg__spans_free(&s.pause.when);
 }

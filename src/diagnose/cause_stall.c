@@ -12,6 +12,7 @@ struct tally { /* [0] in usual steps, [1] in long ones */
   uint32_t stops;          /* long steps that stand still before it for at least half of what they are too long by */
 };
 struct stalls {
+  struct tg__facts *f;
   struct tg__sites *s;
   const struct tg__breakdown *b;
   bool *is_long; /* by step */
@@ -20,24 +21,27 @@ struct stalls {
   struct tally *sites;
 };
 
-/* Without what the thread waited for a core, which is the machine's doing, and for other ranks. */
-static int64_t length_of(const struct tg__breakdown *b, size_t i) {
-  return tg__own_length(&b->steps[i]) - b->steps[i].part_ns[TG__PART_COMMUNICATION];
+/* Without what the thread waited for a core, which is the machine's doing, for other ranks, and for workers, which
+ * make their batches several at a time. */
+static int64_t length_of(const struct tg__facts *f, size_t i) {
+  const struct tg__step_cost *const s = &f->steps.steps[i];
+  return tg__own_length(s) - s->part_ns[TG__PART_COMMUNICATION] -
+         (f->waits_for_workers ? s->part_ns[TG__PART_DATALOADER] : 0);
 }
 
 static bool is_shorter(uint32_t a, uint32_t b, const void *ctx) { return length_of(ctx, a) < length_of(ctx, b); }
 
-static bool median_step(const struct tg__breakdown *b, int64_t *out) {
-  uint32_t *const order = tg__order_new(b->count, is_shorter, b);
+static bool median_step(const struct tg__facts *f, int64_t *out) {
+  uint32_t *const order = tg__order_new(f->steps.count, is_shorter, f);
   if (!order) return false;
-  *out = length_of(b, order[b->count / 2]);
+  *out = length_of(f, order[f->steps.count / 2]);
   tg__free(order);
   return true;
 }
 
 static void find_long_steps(struct stalls *x) {
   for (size_t i = 0; i < x->b->count; i++) {
-    const int64_t total = length_of(x->b, i);
+    const int64_t total = length_of(x->f, i);
     if (total <= 2 * x->typical_ns) continue;
     x->is_long[i] = true;
     x->count++;
@@ -58,7 +62,7 @@ static int64_t stop_before(const struct stalls *x, size_t call, size_t step) {
   const uint32_t slice = x->s->calls[call].slice, last = call ? x->s->calls[call - 1].slice : TG_NONE;
   if (last == TG_NONE || !x->is_long[step] || tg__slice_track(t, last) != tg__slice_track(t, slice)) return 0;
   const int64_t ns = t->slices.start_ns[slice] - tg__slice_end(t, last);
-  return 2 * ns < length_of(x->b, step) - x->typical_ns ? 0 : ns;
+  return 2 * ns < length_of(x->f, step) - x->typical_ns ? 0 : ns;
 }
 
 /* On the thread of the loop, where that is known: others may work ahead as they like. */
@@ -159,7 +163,7 @@ static void report_stalls(struct stalls *x) {
                  stop = work == TG_NONE && !f->noise.is_busy ? common_stop(x) : TG_NONE,
                  place = work == TG_NONE ? stop : work;
   if (place == TG_NONE && f->noise.is_busy) {
-    tg__cannot_judge(f, TG__CAUSE_PERIODIC_STALL, "other programs kept the machine busy");
+    tg__withhold(f, TG__CAUSE_PERIODIC_STALL, share, tg__busy_machine);
     return;
   }
   if (place == TG_NONE && !is_regular(x)) return;
@@ -187,8 +191,8 @@ void tg__judge_stalls(struct tg__facts *f) {
     tg__cannot_judge(f, TG__CAUSE_PERIODIC_STALL, "fewer than 5 steps");
     return;
   }
-  struct stalls x = {.b = &f->steps, .is_long = tg__alloc(f->steps.count * sizeof *x.is_long)};
-  f->failed |= !x.is_long || !median_step(x.b, &x.typical_ns);
+  struct stalls x = {.f = f, .b = &f->steps, .is_long = tg__alloc(f->steps.count * sizeof *x.is_long)};
+  f->failed |= !x.is_long || !median_step(f, &x.typical_ns);
   if (!f->failed) find_long_steps(&x);
   if (!f->failed && x.count > 1 && tg__pct(x.excess_ns, f->sum_ns) > STALL_PCT && 2 * x.count < x.b->count) {
     x.s = tg__facts_sites(f);

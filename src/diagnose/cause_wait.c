@@ -139,10 +139,11 @@ static void join_checkpoint(struct tg__facts *f, struct waits *w) {
 /* What one step of several does alone may come every hundredth time, or never again. */
 static void name_what_comes_once(struct tg__facts *f, const struct waits *w, int k) {
   char why[100];
-  if (tg__pct(w->all[k].sum_ns, f->sum_ns) <= WAIT_PCT) return;
+  const double share = tg__pct(w->all[k].sum_ns, f->sum_ns);
+  if (share <= WAIT_PCT) return;
   TG_SAY(why, "in one of %zu steps, %.2f ms: whether it comes again is not known; record more steps", f->steps.count,
          tg__ms(w->all[k].most_ns));
-  tg__cannot_judge(f, kinds[k].cause, why);
+  tg__withhold(f, kinds[k].cause, share, why);
 }
 
 void tg__judge_waits(struct tg__facts *f) {

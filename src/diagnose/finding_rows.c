@@ -160,6 +160,30 @@ static void drop_nothing_found(struct tg_table *t) {
   t->note_count = kept;
 }
 
+/* Such a list is short for a reason that belongs beside it: what was held back, or rules that had no steps to judge. */
+static void note_nothing_found(struct tg_table *t) {
+  static const char withheld[] = "withheld: ", no_steps[] = "no steps are marked";
+  char text[500];
+  size_t others = 0;
+  TG_SAY(text, "nothing found above %d %%", LOWEST_PCT);
+  const size_t begin = strlen(text);
+  for (size_t i = 0; i < t->note_count; i++) {
+    if (strncmp(t->notes[i], withheld, sizeof withheld - 1) != 0) continue;
+    if (text[begin])
+      others++;
+    else
+      tg__say(text + begin, sizeof text - begin, "; %s", t->notes[i]);
+  }
+  size_t len = strlen(text);
+  if (others) tg__say(text + len, sizeof text - len, "; the like on %zu more rank%s", others, others == 1 ? "" : "s");
+  len = strlen(text);
+  for (size_t i = 0; i < t->note_count; i++)
+    if (strncmp(t->notes[i], no_steps, sizeof no_steps - 1) == 0)
+      tg__say(text + len, sizeof text - len,
+              "; without steps, loops, copies, waits, threads and Python between operators of the host are not judged");
+  tg__table_note(t, "%s", text);
+}
+
 enum tg_err tg__findings_of_ranks(struct tg_table *rows, const struct tg__columns *slow, uint32_t rank,
                                   const struct tg__straggler *s) {
   drop_nothing_found(rows);
@@ -169,13 +193,13 @@ enum tg_err tg__findings_of_ranks(struct tg_table *rows, const struct tg__column
     const bool may_be_noise =
         x.share_pct <= NOISY_PCT || s->is_equal_work; /* one rank gets slower cores than another */
     if (x.is_in_noise && may_be_noise && !s->stands_still) {
-      tg__table_note(rows, "not judged: %s (other programs kept the machine busy)", cause_names[x.cause]);
+      tg__table_note(rows, "withheld: %s, %.1f %% (%s)", cause_names[x.cause], x.share_pct, tg__busy_machine);
     } else {
       if (!take_back(rows)) return TG_MEMORY;
       tg__put_finding(slow, &x, rows);
     }
   }
   if (!put_in_order(rows)) return TG_MEMORY;
-  if (!rows->rows) tg__table_note(rows, "nothing found above %d %%", LOWEST_PCT);
+  if (!rows->rows) note_nothing_found(rows);
   return rows->failed ? TG_MEMORY : TG_OK;
 }

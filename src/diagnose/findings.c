@@ -77,6 +77,14 @@ void tg__cannot_judge(struct tg__facts *f, enum tg__cause cause, const char *why
   tg__say(f->unjudged + len, sizeof f->unjudged - len, "%s%s (%s)", len ? "; " : "", tg__cause_name(cause), why);
 }
 
+const char tg__busy_machine[] = "other programs kept the machine busy";
+
+void tg__withhold(struct tg__facts *f, enum tg__cause cause, double share_pct, const char *why) {
+  const size_t len = strlen(f->uncertain);
+  tg__say(f->uncertain + len, sizeof f->uncertain - len, "%s%s, %.1f %% (%s)", len ? "; " : "", tg__cause_name(cause),
+          share_pct, why);
+}
+
 uint32_t tg__loop_track(const struct tg__facts *f) {
   const bool marked = f->steps.source != TG__STEPS_RECORDING && f->steps.count;
   const uint32_t step = marked ? f->t->steps[f->steps.steps[0].step].slice : TG_NONE;
@@ -245,6 +253,7 @@ static enum tg_err judge_rank(const struct tg__columns *t, uint32_t rank, bool i
   if (!err && f.unjudged[0]) tg__table_note(out, "not judged: %s", f.unjudged);
   if (!err && f.apart_text[0]) tg__table_note(out, "left out, as it comes once: %s", f.apart_text);
   if (!err && f.withheld[0]) tg__table_note(out, "not reported: %s", f.withheld);
+  if (!err && f.uncertain[0]) tg__table_note(out, "withheld: %s", f.uncertain);
   for (size_t i = 0; !err && i < f.found_count; i++) tg__put_finding(t, &f.found[i], out);
   tg__facts_close(&f);
   return err;

@@ -63,6 +63,8 @@ struct tg__facts {
   int64_t replayed;         /* of them, launched as parts of a graph */
   int64_t device_names;     /* how many names they have */
   char withheld[400];       /* findings that are not reported, and why; "; " between */
+  char uncertain[400];      /* those that the recording does not bear out, with their shares; "; " between */
+  bool waits_for_workers;   /* of its loader, which tg__judge_loader looks at */
   int64_t median_ns;        /* of the lengths of the steps */
   struct tg__sites *sites;  /* made when the first rule asks */
   bool failed;
@@ -133,6 +135,9 @@ void tg__resolve_claims(struct tg__facts *f);
 bool tg__has_found(const struct tg__facts *f, enum tg__cause cause);
 struct tg__sites *tg__facts_sites(struct tg__facts *f); /* NULL on no memory: f->failed */
 void tg__cannot_judge(struct tg__facts *f, enum tg__cause cause, const char *why);
+/* The time is there, and whether this is the cause is not sure. */
+void tg__withhold(struct tg__facts *f, enum tg__cause cause, double share_pct, const char *why);
+extern const char tg__busy_machine[]; /* a reason for both */
 /* "name", and " at file.py(12): function" behind it when a Python frame of the user's is around the slice. */
 void tg__where_slice(const struct tg__facts *f, uint32_t slice, struct tg__finding *out);
 /* Between which lines of the program most time passes without an operator. Where the trace has no lines: all long

@@ -513,11 +513,15 @@ static void put_findings(const struct page *p) {
   if (t->rows > FINDINGS) tg__out_format(p->out, ", %d of %zu", FINDINGS, t->rows);
   if (!t->rows) {
     tg__put_blanks(p->out, LABEL - 8);
-    put_clean_in(p, "32", view(t->note_count ? t->notes[t->note_count - 1] : "none"));
+    ink(p, "32");
+    tg__put_wrapped(p->out, view(t->note_count ? t->notes[t->note_count - 1] : "none"), LABEL, p->width - LABEL, WHOLE);
+    plain(p);
+  } else {
+    tg__out_char(p->out, '\n');
   }
-  tg__out_char(p->out, '\n');
   for (size_t i = 0; i < t->rows && i < FINDINGS; i++) put_finding(p, t, i);
   put_note(p, t, "checked: ", "checked");
+  if (t->rows) put_note(p, t, "withheld: ", "withheld"); /* else the sentence above has it */
   put_note(p, t, "not judged: ", "unknown");
 }
 

@@ -146,6 +146,48 @@ static void test_time_on_a_core_is_no_wait(void **state) {
   }
 }
 
+/* ---- processes of the job itself ------------------------------------------------------------- */
+
+/* Ten times a second, what a process used and what all others did, in hundredths of a core. */
+static void counters(struct scene *s, uint32_t track, int64_t own, int64_t others) {
+  for (int i = 0; i < MANY; i++) {
+    mini_mark(s->m, track, "", "process CPU %", 'C', i * STEP);
+    mini_arg_int(s->m, "value", own);
+    if (others < 0) continue;
+    mini_mark(s->m, track, "", "other processes CPU %", 'C', i * STEP);
+    mini_arg_int(s->m, "value", others);
+  }
+}
+
+/* Two workers use 0.7 of two cores each, and the loop has none for a tenth of its time. Beside them another program may
+ * use 0.4, and in the second case the workers are somebody else's. */
+static void expect_workers(bool are_recorded, int64_t others, size_t count_wanted) {
+  static const char next[] = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__";
+  struct scene s = many_steps(3000, 1000);
+  counters(&s, s.thread, 30, others);
+  for (int i = 0; i < MANY; i++) {
+    s.at = i * STEP;
+    mini_slice(s.m, s.thread, "user_annotation", next, s.at, 2500 * US);
+    call(&s, "aten::conv2d", 2500, 7400, NULL);
+  }
+  for (int i = 0; are_recorded && i < 2; i++) counters(&s, mini_thread(s.m, 20 + i, 20 + i), 70, 100);
+  struct tg__columns *const trace = mini_finish(s.m);
+  assert_true(tg__trace_add_meta(trace, "conditions", "{\"cpu_cores\": 2}"));
+  struct tg_table *t = mini_ask(trace, "findings", NULL);
+  mini_free(s.m);
+  assert_int_equal(count(t, "loader-too-slow"), count_wanted);
+  assert_int_equal(has_note(t, "other programs kept the machine busy"), !count_wanted);
+  assert_int_equal(has_note(t, "nothing found above 5 %; withheld: loader-too-slow, 25.0 % (other programs"),
+                   !count_wanted);
+  tg__table_free(t);
+}
+
+static void test_workers_are_no_other_programs(void **state) {
+  expect_workers(true, 140, 1);
+  expect_workers(true, 180, 0);
+  expect_workers(false, 140, 0);
+}
+
 /* A checkpoint of 6.4 ms, 5.3 % of all, in one step of twelve: whether it comes again is not known. In two: it does. */
 static void expect_saves(int first, int second, size_t count_wanted) {
   struct scene s = begin_of(MANY);
@@ -157,7 +199,7 @@ static void expect_saves(int first, int second, size_t count_wanted) {
   }
   struct tg_table *t = ask(&s);
   assert_int_equal(count(t, "sync-checkpoint"), count_wanted);
-  assert_int_equal(has_note(t, "sync-checkpoint (in one of 12 steps, 6.40 ms"), !count_wanted);
+  assert_int_equal(has_note(t, "sync-checkpoint, 5.3 % (in one of 12 steps, 6.40 ms"), !count_wanted);
   tg__table_free(t);
 }
 
@@ -194,7 +236,7 @@ static struct tg_table *two_ranks(int64_t quick_us, const char *dims_of_slow, co
 static void expect_straggler(const char *core_wait_pct, size_t count_wanted) {
   struct tg_table *t = two_ranks(6000, NULL, core_wait_pct);
   assert_int_equal(count(t, "rank-straggler"), count_wanted);
-  assert_int_equal(has_note(t, "not judged: rank-straggler (other programs"), !count_wanted);
+  assert_int_equal(has_note(t, "withheld: rank-straggler, 20.0 % (other programs"), !count_wanted);
   tg__table_free(t);
 }
 
@@ -229,6 +271,7 @@ int main(void) {
       cmocka_unit_test(test_waiting_for_workers),
       cmocka_unit_test(test_time_on_a_core_is_no_wait),
       cmocka_unit_test(test_one_checkpoint),
+      cmocka_unit_test(test_workers_are_no_other_programs),
       cmocka_unit_test(test_a_rank_on_slower_cores),
       cmocka_unit_test(test_equal_work_on_slower_cores),
   };

@@ -25,29 +25,83 @@ static double core_wait_pct(const struct tg__columns *t, uint32_t rank, const st
   return tg__str_to_int(tg__document_member(t, rank, "core_wait_pct"), &noted_pct) ? (double)noted_pct : NAN;
 }
 
-/* The mean of a counter that is sampled at equal distances, in cores. */
-static double mean_cores(const struct tg__columns *t, uint32_t rank, const char *counter) {
-  const struct tg__marks *const m = &t->marks;
-  const uint32_t name = m->count ? tg__strings_find(t->strings, counter, (uint32_t)strlen(counter)) : TG_NONE;
-  double sum = 0;
-  int64_t count = 0;
-  for (uint32_t i = 0; name != TG_NONE && i < m->count; i++) {
-    if (m->name[i] != name || m->ph[i] != 'C' || m->track[i] == TG_NONE || t->tracks[m->track[i]].rank != rank)
-      continue;
-    sum += (double)tg__arg_int(t, m->args[i], TG__K_VALUE, 0);
-    count++;
-  }
-  return count ? sum / (double)count / 100 : NAN;
+struct process {
+  int64_t pid;
+  double own, others; /* sums of the samples, in hundredths of a core */
+  int64_t own_count, others_count;
+};
+struct processes {
+  const struct tg__columns *t;
+  struct process items[64]; /* more than cores: what is left out counts as other programs */
+  size_t count;
+};
+
+static bool is_on_host_of(const struct tg__columns *t, uint32_t a, uint32_t b) {
+  if (a == b) return true;
+  const struct tg__str x = tg__document_member(t, a, "host_name"), y = tg__document_member(t, b, "host_name");
+  return x.len && tg__str_eq(x, y);
 }
 
+static void add_sample(struct processes *p, uint32_t mark, bool is_own) {
+  const struct tg__columns *const t = p->t;
+  const int64_t pid = t->tracks[t->marks.track[mark]].pid, value = tg__arg_int(t, t->marks.args[mark], TG__K_VALUE, 0);
+  size_t i = 0;
+  while (i < p->count && p->items[i].pid != pid) i++;
+  if (i == sizeof p->items / sizeof *p->items) return;
+  if (i == p->count) p->items[p->count++] = (struct process){.pid = pid};
+  *(is_own ? &p->items[i].own : &p->items[i].others) += (double)value;
+  ++*(is_own ? &p->items[i].own_count : &p->items[i].others_count);
+}
+
+/* Of the rank, and of others on the same machine. */
+static void find_processes(struct processes *p, uint32_t rank) {
+  static const char own_name[] = "process CPU %", others_name[] = "other processes CPU %";
+  const struct tg__marks *const m = &p->t->marks;
+  const uint32_t own = tg__strings_find(p->t->strings, own_name, sizeof own_name - 1),
+                 others = tg__strings_find(p->t->strings, others_name, sizeof others_name - 1);
+  for (uint32_t i = 0; own != TG_NONE && i < m->count; i++) {
+    if ((m->name[i] != own && m->name[i] != others) || m->ph[i] != 'C' || m->track[i] == TG_NONE) continue;
+    if (is_on_host_of(p->t, rank, p->t->tracks[m->track[i]].rank)) add_sample(p, i, m->name[i] == own);
+  }
+}
+
+static double cores(double sum, int64_t count) { return count ? sum / (double)count / 100 : NAN; }
+
+/* The process of the steps, else the one with most samples of others. */
+static size_t main_process(const struct processes *p, const struct tg__breakdown *b) {
+  const bool has_steps = b->source != TG__STEPS_RECORDING && b->count;
+  const uint32_t slice = has_steps ? p->t->steps[b->steps[0].step].slice : TG_NONE;
+  size_t best = 0;
+  for (size_t i = 0; i < p->count; i++) {
+    if (slice != TG_NONE && p->items[i].pid == p->t->tracks[tg__slice_track(p->t, slice)].pid) return i;
+    if (p->items[i].others_count > p->items[best].others_count) best = i;
+  }
+  return best;
+}
+
+/* What a process calls others are the job's own workers and ranks, too: these are taken off. */
+static void find_use(struct tg__noise *n, double *own, const struct processes *p, size_t of) {
+  double all = 0;
+  for (size_t i = 0; i < p->count; i++)
+    if (p->items[i].own_count) all += cores(p->items[i].own, p->items[i].own_count);
+  *own = p->count ? all : NAN;
+  n->foreign_cores = NAN;
+  if (!p->count || !p->items[of].own_count || !p->items[of].others_count) return;
+  const double rest = all - cores(p->items[of].own, p->items[of].own_count),
+               others = cores(p->items[of].others, p->items[of].others_count);
+  n->foreign_cores = others > rest ? others - rest : 0;
+}
+
+/* A thread without a core is held up by others, unless those are of the job itself. */
 struct tg__noise tg__noise_of(const struct tg__columns *t, uint32_t rank, const struct tg__breakdown *b) {
-  struct tg__noise n = {.core_wait_pct = core_wait_pct(t, rank, b),
-                        .foreign_cores = mean_cores(t, rank, "other processes CPU %")};
-  const double own = mean_cores(t, rank, "process CPU %");
-  int64_t cores;
-  const struct tg__str conditions = tg__document_member(t, rank, "conditions");
-  const bool is_known = tg__str_to_int(tg__member(conditions, "cpu_cores"), &cores);
-  n.is_busy = n.core_wait_pct > WAIT_PCT ||
-              (is_known && n.foreign_cores > LEAST_FOREIGN && n.foreign_cores + own > (double)cores - LEAST_FREE);
+  struct tg__noise n = {.core_wait_pct = core_wait_pct(t, rank, b)};
+  struct processes p = {.t = t};
+  double own;
+  int64_t cpu_cores;
+  find_processes(&p, rank);
+  find_use(&n, &own, &p, main_process(&p, b));
+  const bool is_known = tg__str_to_int(tg__member(tg__document_member(t, rank, "conditions"), "cpu_cores"), &cpu_cores);
+  n.is_busy = (n.core_wait_pct > WAIT_PCT && !(n.foreign_cores <= LEAST_FOREIGN)) ||
+              (is_known && n.foreign_cores > LEAST_FOREIGN && n.foreign_cores + own > (double)cpu_cores - LEAST_FREE);
   return n;
 }
