@@ -149,6 +149,45 @@ static PyObject *record_meta(PyObject *module, PyObject *args) {
   Py_RETURN_NONE;
 }
 
+/* Entries one behind the other, each with its length before it. */
+struct frame_texts {
+  char *bytes;
+  size_t len, room;
+};
+enum { FRAME_TEXTS_MOST = 16 << 20 };
+
+static void take_frame(void *ctx, const char *text, size_t len) {
+  struct frame_texts *const all = ctx;
+  const size_t need = all->len + sizeof len + len;
+  if (need > FRAME_TEXTS_MOST) return;
+  if (need > all->room) {
+    const size_t room = need * 2;
+    char *const bytes = PyMem_RawRealloc(all->bytes, room);
+    if (!bytes) return;
+    all->bytes = bytes;
+    all->room = room;
+  }
+  memcpy(all->bytes + all->len, &len, sizeof len);
+  memcpy(all->bytes + all->len + sizeof len, text, len);
+  all->len = need;
+}
+
+static PyObject *record_frame_texts(PyObject *module, PyObject *unused) {
+  struct frame_texts all = {0};
+  struct tg_error e = {0};
+  enum tg_err err;
+  Py_BEGIN_ALLOW_THREADS err = tg_record_frames(take_frame, &all, &e);
+  Py_END_ALLOW_THREADS PyObject *list = err ? raise_error(err, &e) : PyList_New(0);
+  for (size_t at = 0, len; list && at < all.len; at += sizeof len + len) {
+    memcpy(&len, all.bytes + at, sizeof len);
+    PyObject *const text = PyBytes_FromStringAndSize(all.bytes + at + sizeof len, (Py_ssize_t)len);
+    if (!text || PyList_Append(list, text)) Py_CLEAR(list);
+    Py_XDECREF(text);
+  }
+  PyMem_RawFree(all.bytes);
+  return list;
+}
+
 /* ---- marks ----------------------------------------------------------------------------------- */
 
 /* The text of a str; one with halves of surrogates is recorded with question marks in their place. */
@@ -220,6 +259,9 @@ static PyMethodDef module_methods[] = {
     {"device_memory", record_device_memory, METH_NOARGS,
      "device_memory() -> None, or why allocations of devices are not recorded"},
     {"meta", record_meta, METH_VARARGS, "meta(name, json text): a member of the document"},
+    {"frame_texts", record_frame_texts, METH_NOARGS,
+     "frame_texts() -> list of the frames of Python that the file names so far, bytes as docs/format.md has a STACK "
+     "entry"},
     {"step_begin", record_step_begin, METH_O, "step_begin(name)"},
     {"step_end", record_step_end, METH_NOARGS, "step_end()"},
     {"range_begin", record_range_begin, METH_O, "range_begin(name): a span of the calling thread"},

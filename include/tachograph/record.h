@@ -117,6 +117,11 @@ TG_API uint32_t tg_record_nvtx(void);
  * open. */
 TG_API enum tg_err tg_record_meta(const char *name, const char *json, struct tg_error *error);
 
+/* The frames of Python that the file of the open recording names so far, each as docs/format.md has a STACK entry: the
+ * same frame below another caller comes again. It reads the file: not while something is waited for. */
+typedef void tg_frame_visitor(void *ctx, const char *text, size_t len);
+TG_API enum tg_err tg_record_frames(tg_frame_visitor *visit, void *ctx, struct tg_error *error);
+
 /* ---- marks of the program itself ------------------------------------------------------------- */
 
 TG_API void tg_range_begin(const char *name); /* a span on the calling thread … */

@@ -275,6 +275,14 @@ enum tg_err tg_record_meta(const char *name, const char *json, struct tg_error *
   return err;
 }
 
+enum tg_err tg_record_frames(tg_frame_visitor *visit, void *ctx, struct tg_error *error) {
+  const enum tg_err err = take_turn_open(error);
+  if (err) return err;
+  if (atomic_load(&tg__session.state) == TG_SESSION_OPEN) tg__frames_of_file(tg__session.fd, visit, ctx);
+  end_turn();
+  return TG_OK;
+}
+
 /* ---- state ----------------------------------------------------------------------------------- */
 
 static uint64_t sum(enum tg__raw_count which) {

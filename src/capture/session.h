@@ -224,6 +224,11 @@ void tg__words_clear(struct tg__words *w);
 uint32_t tg__name_intern(struct tg__thread *t,
                          const char *name); /* of a NUL-terminated NAME, with a cache by its address */
 
+/* ---- frames in the file (frame_list.c) ------------------------------------------------------- */
+
+void tg__frames_visit(const struct tg__reader *r, tg_frame_visitor *visit, void *ctx);
+void tg__frames_of_file(int fd, tg_frame_visitor *visit, void *ctx);
+
 /* ---- spans of the program (marks.c) ---------------------------------------------------------- */
 
 bool tg__is_mark(const struct tg__open *o); /* a range or step of the program */

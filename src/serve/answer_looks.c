@@ -1,16 +1,9 @@
-/* answer_looks: search, the totals of a selection, lines of source. */
+/* answer_looks: search, the totals of a selection. */
 #include <stdlib.h>
 
 #include "serve/host.h"
 
-enum {
-  ROWS_DEFAULT = 500,
-  ROWS_MOST = 100000,
-  HITS_DEFAULT = 100,
-  SOURCE_MOST = 4 << 20,
-  AROUND_MOST = 50,
-  PATH_MOST = 4096
-};
+enum { ROWS_DEFAULT = 500, ROWS_MOST = 100000, HITS_DEFAULT = 100 };
 
 bool tg__message_window(const struct tg__message *m, const struct tg__loaded *t, struct tg__window_of *out) {
   const struct tg__str tracks = tg__message_raw(m, "tracks");
@@ -149,87 +142,4 @@ void tg__reply_aggregate(struct tg__host *h, const struct tg__message *m, struct
   tg__table_free(table);
   tg__free(window.tracks);
   tg__free(by);
-}
-
-/* ---- source ------------------------------------------------------------------------------------------ */
-
-/* Is there a frame "file(12): …" in the trace? No other file is read. */
-static bool is_named(const struct tg__columns *c, const char *file) {
-  const size_t len = strlen(file);
-  const uint32_t count = tg__strings_count(c->strings);
-  if (len < 4 || strcmp(file + len - 3, ".py") != 0) return false;
-  for (uint32_t i = 0; i < count; i++) {
-    const struct tg__str s = tg__name(c, i);
-    for (const char *p = s.ptr, *const end = s.ptr + s.len; (size_t)(end - p) > len; p++) { /* in a stack, too */
-      p = memmem(p, (size_t)(end - p), file, len);
-      if (!p) break;
-      if ((p == s.ptr || p[-1] == ';') && p + len < end && (p[len] == '(' || p[len] == ':')) return true;
-    }
-  }
-  return false;
-}
-
-/* As it is named, from where the server runs; else beside the trace. */
-static enum tg_err open_source(const struct tg__loaded *t, const char *file, struct tg__file **f, struct tg_error *e) {
-  char beside[PATH_MOST];
-  const int folder = (int)(t->name - t->path);
-  if (tg__path_kind(file) == TG__PATH_FILE) return tg__file_open(file, f, e);
-  struct tg__out path = {0};
-  tg__out_format(&path, "%.*s%s", folder, t->path, file);
-  const bool fits = !path.err && path.len < sizeof beside;
-  if (fits) memcpy(beside, path.buf, path.len);
-  beside[fits ? path.len : 0] = 0;
-  tg__out_free(&path);
-  if (fits && tg__path_kind(beside) == TG__PATH_FILE) return tg__file_open(beside, f, e);
-  return tg__fail(e, TG_NOT_FOUND, -1, "%.200s is not on this machine", file);
-}
-
-static void put_lines(const char *text, size_t len, int64_t line, int64_t around, struct tg__jsonw *w) {
-  const int64_t first = line - around > 1 ? line - around : 1;
-  tg__json_open(w, '{');
-  put_int(w, "first", first);
-  tg__json_key(w, "lines");
-  tg__json_open(w, '[');
-  int64_t number = 1;
-  for (const char *p = text, *const end = text + len; p < end && number <= line + around; number++) {
-    const char *const newline = memchr(p, '\n', (size_t)(end - p)), *const stop = newline ? newline : end;
-    if (number >= first) tg__json_str(w, (struct tg__str){p, (uint32_t)(stop - p)});
-    p = stop + 1;
-  }
-  tg__json_close(w, ']');
-  tg__json_close(w, '}');
-}
-
-void tg__reply_source(struct tg__host *h, const struct tg__message *m, struct tg__reply *r) {
-  struct tg__loaded *const t = tg__reply_trace(h, m, r);
-  if (!t) return;
-  char *const file = tg__message_text(m, "file");
-  int64_t line, around;
-  struct tg_error e = {0};
-  struct tg__file *f = NULL;
-  enum tg_err err =
-      file && tg__message_int(m, "line", 1, &line) && line > 0 && line < INT32_MAX &&
-              tg__message_int(m, "around", 5, &around) && around >= 0 && around <= AROUND_MOST
-          ? TG_OK
-          : tg__fail(&e, TG_USAGE, -1, "file is a Python file, line a number of 1 and above, around at most %d",
-                     AROUND_MOST);
-  if (!err && !is_named(t->columns, file))
-    err = tg__fail(&e, TG_NOT_FOUND, -1, "no frame of the trace names the Python file %.200s", file);
-  if (!err) err = open_source(t, file, &f, &e);
-  const int64_t size = err ? -1 : tg__file_size(f);
-  if (!err && (size < 0 || size > SOURCE_MOST))
-    err = tg__fail(&e, TG_UNSUPPORTED, -1, "%.200s is longer than 4 MiB", file);
-  char *const text = err ? NULL : tg__alloc((size_t)size + 1);
-  const int64_t got = text ? tg__file_read_at(f, text, (size_t)size, 0) : -1;
-  if (!err && got < 0) err = tg__fail(&e, TG_IO, -1, "%.200s could not be read", file);
-  if (err)
-    tg__reply_failed(r, m, &e);
-  else {
-    struct tg__jsonw w = tg__reply_begin(r, m);
-    put_lines(text, (size_t)got, line, around, &w);
-    tg__reply_end(r, &w);
-  }
-  if (f) tg__file_close(f);
-  tg__free(text);
-  tg__free(file);
 }

@@ -129,5 +129,6 @@ void tg__reply_search(struct tg__host *h, const struct tg__message *m, struct tg
 void tg__reply_flows(struct tg__host *h, const struct tg__message *m, struct tg__reply *r);
 void tg__reply_aggregate(struct tg__host *h, const struct tg__message *m, struct tg__reply *r);
 void tg__reply_source(struct tg__host *h, const struct tg__message *m, struct tg__reply *r);
+void tg__reply_save(struct tg__host *h, const struct tg__message *m, struct tg__reply *r);
 
 #endif

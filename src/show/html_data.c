@@ -191,6 +191,16 @@ static void put_state(const struct tg__html_part *p, const char *note, struct tg
   tg__json_close(w, '}');
 }
 
+static void put_sources(const struct tg__columns *t, struct tg__jsonw *w) {
+  tg__json_key(w, "sources");
+  tg__json_open(w, '[');
+  for (uint32_t rank = 0; rank < t->rank_count; rank++)
+    for (size_t i = 0; i < t->ranks[rank].meta_count; i++)
+      if (tg__str_has_prefix(tg__name(t, t->ranks[rank].meta[i].key), "source_lines."))
+        tg__json_raw(w, tg__name(t, t->ranks[rank].meta[i].raw));
+  tg__json_close(w, ']');
+}
+
 void tg__html_meta(const struct tg__html_part *p, struct tg__columns *t, const char *note, struct tg__out *out) {
   struct tg__jsonw w = {.out = out};
   tg__json_open(&w, '{');
@@ -203,6 +213,7 @@ void tg__html_meta(const struct tg__html_part *p, struct tg__columns *t, const c
   tg__json_open(&w, '[');
   for (uint32_t row = 0; row < p->view->row_count; row++) tg__json_int(&w, tg__html_count_row(p, row));
   tg__json_close(&w, ']');
+  put_sources(t, &w);
   tg__json_key(&w, "missing");
   tg__json_cstr(&w, "tachograph view FILE");
   tg__json_close(&w, '}');

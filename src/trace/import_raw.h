@@ -13,6 +13,7 @@
 #include "trace/import.h"
 #include "trace/tacho.h"
 
+enum { TG__RAW_FOLDERS_MOST = 64 };
 enum { TG__RAW_STACK_MAX = 128 }; /* frames of one call stack: more than the recorder collects */
 
 /* ---- clock (import_raw_clock.c) -------------------------------------------------------------- */
@@ -147,6 +148,8 @@ struct tg__raw {
   struct tg__raw_node *nodes;
   struct tg__map node_of; /* number → the newest of that number */
   struct tg__raw_label *labels;
+  uint32_t folders[TG__RAW_FOLDERS_MOST]; /* texts that were cut off the front of paths of source, each once */
+  uint32_t folder_count;
   size_t launch_count, launch_cap, device_count, device_cap, node_count, node_cap, label_count, label_cap;
   size_t name_count, name_cap, shape_count, shape_cap, frame_count, frame_cap, module_count, module_cap, context_count,
       context_cap, layout_count, layout_cap;

@@ -157,9 +157,19 @@ static uint32_t with_line(struct tg__raw *w, struct tg__str frame, struct tg__st
   return id;
 }
 
+/* A program has few; those past the limit are not kept, and their files are then found beside the trace or not. */
+static void keep_folder(struct tg__raw *w, struct tg__str folder) {
+  if (!folder.len || w->folder_count == TG__RAW_FOLDERS_MOST) return;
+  const uint32_t id = tg__raw_intern(w, folder.ptr, folder.len);
+  for (uint32_t i = 0; i < w->folder_count; i++)
+    if (w->folders[i] == id) return;
+  w->folders[w->folder_count++] = id;
+}
+
 static uint32_t take_frame(struct tg__raw *w, const struct tg__raw_entry *entry) {
-  struct tg__str more, rest;
+  struct tg__str more, rest, module;
   const struct tg__str text = split(entry->text, &more), first_line = split(more, &rest);
+  keep_folder(w, split(rest, &module));
   if (!tg__grow((void **)&w->frames, &w->frame_cap, w->frame_count + 1, sizeof *w->frames)) return TG_NONE;
   w->frames[w->frame_count] = (struct tg__raw_frame){.text = tg__raw_intern(w, text.ptr, text.len),
                                                      .name = with_line(w, text, first_line),

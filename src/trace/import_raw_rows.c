@@ -160,6 +160,20 @@ static void set_base(struct tg__raw *w) {
   w->start_ns = start == INT64_MAX ? TG_NULL_INT : start - w->base_ns;
 }
 
+/* Where the files were that frames name by what is behind these folders. */
+static void add_folders(struct tg__raw *w) {
+  struct tg__out text = {0};
+  struct tg__jsonw json = {.out = &text};
+  tg__json_open(&json, '[');
+  for (uint32_t i = 0; i < w->folder_count; i++) tg__json_str(&json, tg__name(w->trace, w->folders[i]));
+  tg__json_close(&json, ']');
+  if (text.err)
+    w->no_memory = true;
+  else if (w->folder_count)
+    add_member(w, tg__raw_intern(w, "source_folders", sizeof "source_folders" - 1), text.buf, text.len, false);
+  tg__out_free(&text);
+}
+
 /* In Kineto's order: version and devices first, then what the program said, then the unit and the base of the times. */
 void tg__raw_document(struct tg__raw *w) {
   char text[64];
@@ -173,6 +187,7 @@ void tg__raw_document(struct tg__raw *w) {
   if (!devices.err) add_member(w, TG__K_DEVICE_PROPERTIES, devices.buf, devices.len, true);
   tg__out_free(&devices);
   add_member(w, TG__K_SCHEMA_VERSION, "1", 1, true);
+  add_folders(w);
   add_member(w, TG__K_DISPLAY_TIME_UNIT, "\"ms\"", 4, false);
   n = snprintf(text, sizeof text, "%lld", (long long)w->base_ns);
   add_member(w, TG__K_BASE_TIME, text, (size_t)n, false);

@@ -500,11 +500,46 @@ def test_links_are_given_or_counted(page):
     assert page.result("flows", start_ns=0, end_ns=100000, limit=1) == {"count": 2, "flows": []}
 
 
-def test_source_is_read_where_a_frame_names_it(page):
+def test_source_is_read_where_a_frame_names_it(page, trace):
     source = page.result("source", file="train.py", line=3, around=1)
-    assert source == {"first": 2, "lines": ["", "def main():", "    pass"]}
+    path = str(trace.parent / "train.py")
+    lines = ["", "def main():", "    pass"]
+    assert source == {"first": 2, "from": "file", "path": path, "changed": False, "lines": lines}
     for other in ("/etc/passwd", "rain.py", "../train.py", "setup.py"):
         assert page.call("source", file=other, line=1)["error"]["code"] == "not_found"
+
+
+def source_of(path, **members):
+    v = Viewer(path)
+    s = Socket(v.url)
+    reply = s.call("source", **{"file": "train.py", "line": 3, "around": 1, **members})
+    s.close()
+    v.stop()
+    return reply.get("result") or reply["error"]
+
+
+def test_source_is_found_where_it_was_and_else_as_recorded(tmp_path):
+    """source_folders names the folder that was cut off the path; source_lines has the lines, a member a process."""
+    here, away = tmp_path / "here", tmp_path / "away"
+    here.mkdir()
+    away.mkdir()
+    document = {
+        "source_folders": ["/nowhere/", f"{here}/"],
+        "source_lines.7": {"train.py": {"3": "def main():"}, "other.py": {"3": "no"}},
+        "source_lines.8": {"train.py": {"2": '# a \u00e9 "comment"'}, "far\\away.py": {"3": "x = 1"}},
+        "traceEvents": [*EVENTS, event("python_function", "far\\away.py(3): f", 1, 10, 99, 1)],
+    }
+    path = away / "trace.json"
+    path.write_text(json.dumps(document))
+    recorded = {"first": 2, "from": "recording", "path": None, "changed": False}
+    assert source_of(path) == {**recorded, "lines": ['# a \u00e9 "comment"', "def main():"]}
+    assert source_of(path, file="far\\away.py")["lines"] == [None, "x = 1"]
+    assert source_of(path, line=4)["code"] == "not_found"
+    (here / "train.py").write_text("import torch\r\n\r\ndef main():\r\n    pass\r\n")
+    on_disk = {"first": 2, "from": "file", "path": f"{here}/train.py", "changed": False}
+    assert source_of(path) == {**on_disk, "lines": ["", "def main():", "    pass"]}
+    (here / "train.py").write_text("import torch\n\ndef main(arguments):\n    pass\n")
+    assert source_of(path) == {**recorded, "changed": True, "lines": ['# a \u00e9 "comment"', "def main():"]}
 
 
 def test_hostile_names_stay_text(page):

@@ -93,12 +93,19 @@ export function frameOf(text) {
 /* Lines of source around a frame, or the reason why there are none. */
 export async function sourceView(server, trace, file, line) {
   try {
-    const {first, lines} = await server.call("source", {trace, file, line, around: 4});
+    const {first, lines, from, path, changed} = await server.call("source", {trace, file, line, around: 4});
+    const origin = changed   ? "as recorded: the file on this machine has changed since" :
+        from === "recording" ? "as recorded: the file is not on this machine" :
+                               path;
     return h(
-        "div", {class: "source"},
-        lines.map(
-            (text, i) =>
-                h("span", {class: first + i === line ? "here" : null}, `${String(first + i).padStart(5)}  ${text}\n`)));
+        "div", {},
+        h("div", {class: "source"},
+          lines.map(
+              (text, i) =>
+                  (text === null ? null :
+                                   h("span", {class: first + i === line ? "here" : null},
+                                     `${String(first + i).padStart(5)}  ${text}\n`)))),
+        h("p", {class: "notes"}, origin));
   } catch (error) {
     return h("p", {class: "muted"}, error.message);
   }

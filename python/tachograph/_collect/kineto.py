@@ -22,6 +22,7 @@ from .config import ExperimentalConfig
 from .export import finish_document
 from .kineto_log import silent
 from .nvtx_ranges import NvtxLabels
+from .source_lines import source_folders
 
 _CLOCK_SLACK_NS = 1_000_000  # torch's clock and the system's differ by less
 
@@ -36,6 +37,8 @@ class KinetoWindow(Recording):
             "custom_trace_id_callback" not in inspect.signature(_torch_own._KinetoProfile).parameters
         ):  # then its file has no id
             self.add_metadata("trace_id", json.dumps(self.trace_id))
+        if self.recipe.with_stack:
+            self.add_metadata("source_folders", source_folders())
         self._nvtx = NvtxLabels()
         self._path = os.path.join(self.directory, "kineto.json")
         self._thread: int | None = None

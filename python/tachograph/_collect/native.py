@@ -18,6 +18,7 @@ from typing import Any
 from .. import _record
 from .._say import warn
 from .live_tensors import record_tensors
+from .source_lines import source_lines
 from .torch_side import TorchSide
 from .worker_end import at_worker_end
 
@@ -149,6 +150,7 @@ class NativeRecording:
                     self._torch.leave()
                 if is_ours:
                     self._write_end()
+                self._write_source()
                 self.stats = dict(_record.close())
                 if self.features & _record.CUDA and not self._yielded:
                     _warn_of_device()
@@ -176,6 +178,13 @@ class NativeRecording:
         if self.features & _record.CUDA:
             self._write(_cuda_members(self._yielded, bool(self.features & _record.MEMORY)))
         self._write({**self._known(), **self._recorded()})
+
+    def _write_source(self) -> None:
+        """A forked worker has lines of its own: each process writes a member."""
+        if self.features & (_record.STACKS | _record.CALLS) and _record.state()["open"]:
+            lines = source_lines(_record.frame_texts())
+            if lines:
+                _record.meta(f"source_lines.{os.getpid()}", lines)
 
     def _known(self) -> dict[str, str]:
         """Members of the document that do not depend on what can be recorded. What takes a look at the machine is not
