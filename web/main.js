@@ -16,6 +16,7 @@ import * as tables from "./pages/tables.js";
 import * as timeline from "./pages/timeline.js";
 import {openCommand} from "./view/command.js";
 import {h, problem, replace} from "./view/dom.js";
+import {openShare} from "./view/share.js";
 
 const PAGES = {
   overview,
@@ -239,6 +240,7 @@ class App {
             this.lost               ? h("a", {class: "health bad", href: State.link("losses")},
                                         `${number(this.lost)} kind${this.lost === 1 ? "" : "s"              } of loss`) :
                                       h("span", {class: "health muted"}, "no data lost"),
+        h("button", {onclick: () => this.share(), disabled: now?.state !== "ready"}, "share"),
         h("button", {onclick: () => this.command(), title: "Ctrl+K"}, "search"),
         h("button", {"aria-label": "theme", title: "system, light or dark", onclick: () => this.nextTheme()},
                         {light: "☀", dark: "☾"}[State.get().theme] ?? "◐"));
@@ -345,6 +347,7 @@ class App {
       e.preventDefault();
     }
   }
+  share() { openShare({server: this.server, trace: this.trace, names: this.shared.traces.map((t) => t.name)}); }
   command() {
     const go = (hash) => () => {
       location.hash = hash;

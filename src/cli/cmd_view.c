@@ -34,13 +34,13 @@ static void open_browser(const char *url) {
   tg__program_says(argv, said, sizeof said);
 }
 
-static void say_where(const struct tg__cli *c, const struct tg__server *s) {
+static void say_where(const struct tg__cli *c, const struct tg__server *s, const char *url) {
   if (tg__cli_wants_json(c)) {
     struct tg__out out = {0};
     struct tg__jsonw w = {.out = &out};
     tg__json_open(&w, '{');
     tg__json_key(&w, "url");
-    tg__json_cstr(&w, tg__serve_url(s));
+    tg__json_cstr(&w, url);
     tg__json_key(&w, "port");
     tg__json_int(&w, tg__serve_port(s));
     tg__json_key(&w, "process");
@@ -49,7 +49,7 @@ static void say_where(const struct tg__cli *c, const struct tg__server *s) {
     printf("%.*s\n", (int)out.len, out.buf);
     tg__out_free(&out);
   } else {
-    printf("%s\n", tg__serve_url(s));
+    printf("%s\n", url);
     tg__cli_say(
         "From another machine: ssh -L %d:127.0.0.1:%d THIS-MACHINE, then open the address there. Ctrl-C ends it.\n",
         tg__serve_port(s), tg__serve_port(s));
@@ -68,9 +68,16 @@ int tg__cli_serve(struct tg__cli *c, const char *const *paths, size_t count, int
   struct tg__server *s;
   if (tg__serve_open(&o, &s, &e)) return tg__cli_failed(c, &e, tg__serve_library() ? NULL : "tachograph report");
   stop_on_signals(s);
-  say_where(c, s);
-  if (!tg__cli_setting(c, "no-browser") && !tg__cli_wants_json(c)) open_browser(tg__serve_url(s));
-  tg__serve_run(s);
+  const char *const view = tg__cli_setting(c, "at");
+  struct tg__out url = {0};
+  tg__out_format(&url, "%s%s", tg__serve_url(s), view ? view : "");
+  tg__out_char(&url, 0);
+  if (!url.err) {
+    say_where(c, s, url.buf);
+    if (!tg__cli_setting(c, "no-browser") && !tg__cli_wants_json(c)) open_browser(url.buf);
+    tg__serve_run(s);
+  }
+  tg__out_free(&url);
   tg__serve_close(s);
   return TG__EXIT_OK;
 }
@@ -84,6 +91,9 @@ int tg__cmd_view(struct tg__cli *c) {
     return tg__cli_usage(c, "tachograph help view", "--port is a number from 0 to 65535, not '%s'", port);
   if (slices && (!tg__str_to_int((struct tg__str){slices, (uint32_t)strlen(slices)}, &most) || most < 1))
     return tg__cli_usage(c, "tachograph help view", "--slices is a number above 0, not '%s'", slices);
+  const char *const view = tg__cli_setting(c, "at");
+  if (view && strncmp(view, "#/", 2) != 0)
+    return tg__cli_usage(c, "tachograph help view", "--at is a view such as '#/timeline?step=5', not '%s'", view);
   struct tg_error e = {0};
   for (size_t i = 0; i < c->operand_count; i++) /* what is not there is said here, not in a page */
     if (!strpbrk(c->operands[i], "*?[") && tg__path_kind(c->operands[i]) == TG__PATH_NONE) {

@@ -249,6 +249,33 @@ void tg__reply_ask(struct tg__host *h, const struct tg__message *m, struct tg__r
   asking_free(&a);
 }
 
+/* ---- the page as one file ----------------------------------------------------------------------------- */
+
+void tg__reply_save(struct tg__host *h, const struct tg__message *m, struct tg__reply *r) {
+  static const struct tg_arg args[] = {{"bytes", "32M"}}; /* with its answers it fits what may wait for a client */
+  (void)h;
+  struct tg__loaded *const t = m->loaded;
+  struct tg_error e = {0};
+  const uint32_t head[] = {m->id, 0};
+  enum tg_err err = t->is_open ? TG_OK : tg__fail(&e, TG_NO_DATA, -1, "the trace is not there");
+  r->is_binary = true;
+  tg__out_bytes(&r->out, head, sizeof head);
+  if (!err) {
+    tg__lock_take(t->engine);
+    err = tg_export(t->trace, "html", args, 1, put_piece, &r->out, &e);
+    tg__lock_drop(t->engine);
+  }
+  if (err) {
+    tg__out_free(&r->out);
+    *r = (struct tg__reply){0};
+    tg__reply_failed(r, m, &e);
+    return;
+  }
+  if (r->out.err) return;
+  const uint32_t bytes = (uint32_t)r->out.len;
+  memcpy(r->out.buf + 4, &bytes, sizeof bytes);
+}
+
 /* ---- tiles and names --------------------------------------------------------------------------------- */
 
 /* The next pair of numbers; false: there is none. */

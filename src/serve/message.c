@@ -21,6 +21,7 @@ static const struct tg__message_kind kinds[] = {
     {"flows", TG__LANE_LOOK, tg__reply_flows},
     {"aggregate", TG__LANE_LOOK, tg__reply_aggregate},
     {"source", TG__LANE_LOOK, tg__reply_source},
+    {"save", TG__LANE_ASK, tg__reply_save},
     {"cancel", TG__LANE_NOW, reply_cancel},
 };
 

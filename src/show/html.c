@@ -66,6 +66,8 @@ static const char loader[] =
     "const packed = (id) => document.getElementById(id).text;\n"
     "const {openOffline} = await import(address('model/offline.js'));\n"
     "globalThis.tachographSource = await openOffline(packed('tg-meta'), packed('tg-slices'), packed('tg-series'));\n"
+    "const saved = document.getElementById('tg-view')?.text;\n"
+    "if (saved && !location.hash) history.replaceState(null, '', saved);\n"
     "await import(address('main.js'));\n";
 
 static void put_file(const struct tg__web_file *f, struct tg__out *out) {

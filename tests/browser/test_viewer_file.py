@@ -208,7 +208,7 @@ def test_the_address_of_a_view_shows_it_again(offline, page_file, open_page, unt
     offline.ready()
     offline.page.fill("#find", "a")
     offline.page.keyboard.press("Enter")
-    until(offline.page, "location.hash.includes('slice=')")
+    until(offline.page, "location.hash.includes('at=')")
     offline.page.locator(".timeline .rows").focus()
     for key in "mf":
         offline.page.keyboard.press(key)

@@ -141,6 +141,8 @@ export class Server {
   stop(call) {
     if (this.waiting.has(call.id)) this.send({call: "cancel", of: call.id}).catch(() => {});
   }
+  /* The page of a trace as one file: its bytes. */
+  async save(members) { return (await this.send({call: "save", ...members})).slice(8); }
   /* members: {trace, level, tiles: [row, tile, …]}. {generation, level, tiles} as decode() of tiles.js gives it. */
   async tiles(members) {
     const reply = decode(await this.send({call: "tiles", ...members}));

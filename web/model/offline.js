@@ -4,7 +4,7 @@
  * The file holds three script elements, each gzip in base64.
  *
  * #tg-meta is JSON {state, tracks, answers: {key: result}, texts, shades: [a byte a text], rows: [number of slices],
- * missing: "what to type for what is not here"}.
+ * sources: [source_lines of each process], missing: "what to type for what is not here"}.
  *
  * #tg-slices is five byte strings one after the other, each with its length as a u32 before it; in each the slices of
  * row 0, then those of row 1, and so on:
@@ -60,15 +60,24 @@ export class Offline {
     }
     return {trace, generation: this.meta.tracks.generation, level, tiles: out};
   }
+  /* This file again: what stands in it is still in the document. */
+  async save() {
+    const kept = (query) => [...document.querySelectorAll(query)].map((e) => e.outerHTML).join("\n");
+    return `<!doctype html>\n<html lang="en">\n<head>\n${kept("head > :not(title)")}\n</head>\n<body>\n${
+        kept(
+            "noscript")}\n<div id="app"><header id="top"></header><nav id="nav" aria-label="pages"></nav><main id="page" tabindex="-1"></main></div>\n<div id="live" class="visually-hidden" aria-live="polite"></div>\n${
+        kept("body > script:not(#tg-view)")}\n</body>\n</html>\n`;
+  }
   async call(name, members = {}) {
     const calls = {
       state: () => this.meta.state,
       ask: (m) => this.ask(m),
       tracks: () => this.meta.tracks,
       names: (m) => ({texts: m.names.map((n) => this.texts[n])}),
-      slice: (m) => this.details(m.slice),
+      slice: (m) => this.details(m.slice ?? this.sliceAt(m)),
       search: (m) => this.search(m),
-      aggregate: (m) => this.aggregate(m)
+      aggregate: (m) => this.aggregate(m),
+      source: (m) => this.source(m)
     };
     if (!calls[name])
       throw new ApiError({code: "unsupported", text: `this file does not hold that; ${this.meta.missing}`});
@@ -85,6 +94,17 @@ export class Offline {
       });
     if (found.error) throw new ApiError(found.error);
     return found;
+  }
+
+  /* Lines as they were recorded; each process of the program kept its own. */
+  source({file, line, around = 5}) {
+    const known = Object.assign({}, ...(this.meta.sources ?? []).map((files) => files?.[file]));
+    if (typeof known[line] !== "string")
+      throw new ApiError({code: "not_found", text: `the recording does not hold line ${line} of ${file}`});
+    const first = Math.max(1, line - around), text = (i) => known[first + i] ?? null;
+    const lines = Array.from({length: line + around + 1 - first}, (_, i) => text(i));
+    while (lines[lines.length - 1] === null) lines.pop();
+    return {first, lines, from: "recording", path: null, changed: false};
   }
 
   /* ---- slices ---- */
@@ -182,8 +202,14 @@ export class Offline {
     return out;
   }
 
+  sliceAt({row, at_ns}) {
+    const at = this.rows[row], i = at ? firstFrom(at.start, at_ns + 1) - 1 : -1;
+    return i >= 0 && at.start[i] + at.dur[i] >= at_ns ? at.first + i : null;
+  }
   details(slice) {
+    if (slice === null || !(slice < this.meta.rows.reduce((sum, count) => sum + count, 0))) return null;
     const r = this.rowOf(slice), row = this.rows[r], i = slice - row.first;
+    const around = this.parents(r, i), python = this.meta.state.classes.indexOf("python");
     const kids = this.children(r, i), below = this.rows[r + 1];
     const same = this.all((name) => name === row.name[i]), position = same.findIndex(([a, b]) => a === r && b === i);
     const at = (k) => (k >= 0 && k < row.start.length ? this.reference(r, k) : null),
@@ -196,11 +222,11 @@ export class Offline {
       unfinished: Boolean(row.flags[i] & 1),
       args: [],
       args_cut: false,
-      stack: [],
+      stack: [this.reference(r, i), ...around].filter((ref) => ref.class === python).map((ref) => ref.name).reverse(),
       line: null,
       module: null,
       phase: null,
-      parents: this.parents(r, i),
+      parents: around,
       children: kids.length,
       causes: [],
       effects: [],
@@ -294,7 +320,7 @@ export class Offline {
       return [key, g.calls, g.total, g.self, union, g.total / g.calls, g.most, (100 * union) / (t1 - t0)];
     });
     rows.sort((a, b) => b[3] - a[3]);
-    const ns = ["total_ns", "self_ns", "union_ns"].map((name) => ({name, type: "int", unit: "ns"}));
+    const ns = ["total_ns", "self_ns", "busy_ns"].map((name) => ({name, type: "int", unit: "ns"}));
     return {
       question: "aggregate",
       columns: [

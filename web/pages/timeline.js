@@ -19,6 +19,9 @@ export async function draw(context) {
   return new TimelinePage(context, info).element;
 }
 
+/* A slice by its place: its number is another one in a file, and when a recording is read again. */
+const placeOf = (slice) => `${slice.row},${slice.start_ns}`;
+
 const numbers = (text) => new Set((text ?? "").split(",").filter(Boolean).map(Number));
 
 class TimelinePage {
@@ -38,7 +41,7 @@ class TimelinePage {
         {server: this.server, traceNumber: this.trace, info, classes: context.shared.classes, names: this.names},
         this.settings, {
           window: (t0, t1) => this.saveWindow(t0, t1),
-          chose: (slice) => this.choose(slice),
+          chose: (slice) => this.choose(slice === null ? null : {slice}),
           area: (a, b) => this.select(a, b),
           key: (e) => this.key(e),
           fold: (line) => this.fold(line)
@@ -72,15 +75,10 @@ class TimelinePage {
         button("‹", "previous hit", () => this.walkHits(-1)), button("›", "next hit", () => this.walkHits(1)),
         this.hitText, h("span", {class: "grow"}), button("−", "zoom out", () => this.timeline.zoom(2)),
         button("+", "zoom in", () => this.timeline.zoom(0.5)), button("all", "the whole trace", () => this.whole()),
-        button("tracks", "show and hide tracks", (e) => this.trackMenu(e.target)),
-        button(
-            "wide", "taller rows",
-            () => {
-              this.settings.wide = !this.settings.wide;
-              this.saveSettings();
-            }),
-        button("copy link", "copy the address of this view", () => copyText(location.href)),
-        button("?", "all keys", openKeys));
+        button("tracks", "show and hide tracks", (e) => this.trackMenu(e.target)), button("wide", "taller rows", () => {
+          this.settings.wide = !this.settings.wide;
+          this.saveSettings();
+        }), button("?", "all keys", openKeys));
   }
 
   restore(state) {
@@ -97,7 +95,11 @@ class TimelinePage {
       }
     }
     if (state.s0 !== undefined && state.s1 !== undefined) this.select(Number(state.s0), Number(state.s1));
-    if (state.slice !== undefined) this.choose(Number(state.slice), false);
+    if (state.at !== undefined) {
+      const [row, at_ns] = state.at.split(",").map(Number);
+      this.choose({row, at_ns}, false);
+    } else if (state.slice !== undefined)
+      this.choose({slice: Number(state.slice)}, false);
     if (state.find) this.search(state.find, state.t0 === undefined && state.step === undefined);
   }
   saveWindow(t0, t1) {
@@ -200,7 +202,7 @@ class TimelinePage {
       return;
     }
     this.slice = this.timeline.selected = now;
-    State.set({slice: now.slice});
+    State.set({at: placeOf(now)});
     this.timeline.later();
   }
   rankOf(track) {
@@ -209,14 +211,15 @@ class TimelinePage {
   whole() { this.timeline.show(0, this.info.end_ns, true); }
 
   /* ---- one slice ---- */
-  async choose(number_, push = true) {
-    if (number_ === null) {
+  /* which: {slice}, or {row, at_ns}; null: none. */
+  async choose(which, push = true) {
+    if (which === null) {
       this.clear();
       return;
     }
     try {
-      const slice = await this.server.call(
-          "slice", {trace: this.trace, generation: this.info.generation || undefined, slice: number_});
+      const slice =
+          await this.server.call("slice", {trace: this.trace, generation: this.info.generation || undefined, ...which});
       if (slice) this.showSlice(slice, push);
     } catch (error) {
       if (error.code !== "stale") this.openDetails(problem(error));
@@ -225,14 +228,14 @@ class TimelinePage {
   showSlice(slice, push) {
     this.slice = slice;
     this.timeline.selected = slice;
-    State.set({slice: slice.slice}, push);
+    State.set({at: placeOf(slice), slice: undefined}, push);
     this.timeline.reveal(slice);
     announce(`${slice.name}, ${quantity(slice.dur_ns, "ns")}${
         slice.same_name ? `, ${slice.same_name.position + 1} of ${slice.same_name.count}` :
                           ""}${slice.step != null ? `, step ${slice.step}` : ""}`);
     this.openDetails(detailsView(slice, {
       classes: this.context.shared.classes,
-      go: (ref) => this.choose(ref.slice),
+      go: (ref) => this.choose({slice: ref.slice}),
       search: (name) => {
         this.find.value = name;
         this.search(name);
@@ -256,7 +259,7 @@ class TimelinePage {
     this.slice = this.timeline.selected = this.timeline.area = null;
     this.details.hidden = this.areaBox.hidden = true;
     this.body.classList.remove("with-details");
-    State.set({slice: undefined, s0: undefined, s1: undefined});
+    State.set({at: undefined, slice: undefined, s0: undefined, s1: undefined});
     this.timeline.later();
   }
 
@@ -344,7 +347,7 @@ class TimelinePage {
           "no hit";
       announce(this.hitText.textContent);
       this.timeline.later();
-      if (jump && found.hits[0]) this.choose(found.hits[0].slice, false);
+      if (jump && found.hits[0]) this.choose({slice: found.hits[0].slice}, false);
     } catch (error) {
       if (round === this.searchRound) this.hitText.textContent = error.message;
     }
@@ -370,14 +373,14 @@ class TimelinePage {
       return;
     }
     this.hitText.textContent = `${number(found.position + 1)} of ${number(found.count)}`;
-    this.choose(hit.slice);
+    this.choose({slice: hit.slice});
   }
 
   /* ---- keys ---- */
   key(e) {
     if (e.ctrlKey || e.metaKey) return;
     const t = this.timeline, near = this.slice?.near ?? {}, go = (ref) => {
-      if (ref) this.choose(ref.slice);
+      if (ref) this.choose({slice: ref.slice});
     };
     const byCode =
         {KeyW: () => t.zoom(0.7), KeyS: () => t.zoom(1.43), KeyA: () => t.pan(-0.15), KeyD: () => t.pan(0.15)};
