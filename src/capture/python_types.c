@@ -25,9 +25,9 @@ static struct {
   unsigned count;
   PyObject *elsewhere; /* what makes annotations while torch's own collector records; else NULL */
   /* Other profilers than ours, which see torch's own labels alone. */
-  PyObject *make_theirs;              /* torch's record_function; NULL: torch is not loaded */
-  bool (*has_thread_callbacks)(void); /* torch's: does a profiler watch the calling thread? */
-  long observers;                     /* that watch all threads, as execution traces do */
+  PyObject *make_theirs; /* torch's record_function; NULL: torch is not loaded */
+  struct tg__torch_observers torch;
+  long observers; /* that watch all threads while ours records, as execution traces do */
 } annotations;
 
 static PyObject *annotation_called(PyObject *object, PyObject *const *values, size_t flags, PyObject *keywords);
@@ -112,8 +112,13 @@ static void annotation_dealloc(PyObject *object) {
 
 /* ---- as a context manager -------------------------------------------------------------------- */
 
+/* Our own callback is one for all threads: while it is there, only `observers` tells whether there are others. */
+static bool is_ours_on(void) { return atomic_load_explicit(&tg__features, memory_order_relaxed) & TG_RECORD_OPS; }
+
 static bool is_watched(void) {
-  return annotations.make_theirs && (annotations.observers || annotations.has_thread_callbacks());
+  return annotations.make_theirs &&
+         (annotations.observers || annotations.torch.on_thread() ||
+          (!is_ours_on() && annotations.torch.on_all_threads && annotations.torch.on_all_threads()));
 }
 
 /* torch's own label for the block. true: our recorder sees that one as it sees operators, and needs none of ours. */
@@ -128,7 +133,7 @@ __attribute__((noinline)) static bool theirs_begin(Annotation *self) {
     PyErr_Clear(); /* the label is for others: the program goes on without it */
   Py_XDECREF(entered);
   Py_XDECREF(label);
-  return self->theirs && atomic_load_explicit(&tg__features, memory_order_relaxed) & TG_RECORD_OPS;
+  return self->theirs && is_ours_on();
 }
 
 __attribute__((noinline)) static void theirs_end(Annotation *self) {
@@ -265,8 +270,7 @@ static PyObject *annotations_forward(PyObject *module, PyObject *make) {
 
 /* watch(make): torch is loaded, and make is its record_function. */
 static PyObject *annotations_watch(PyObject *module, PyObject *make) {
-  annotations.has_thread_callbacks = tg__torch_find_thread_callbacks();
-  if (annotations.has_thread_callbacks) Py_XSETREF(annotations.make_theirs, Py_NewRef(make));
+  if (tg__torch_find_observers(&annotations.torch)) Py_XSETREF(annotations.make_theirs, Py_NewRef(make));
   Py_RETURN_NONE;
 }
 

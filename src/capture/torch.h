@@ -63,9 +63,14 @@ struct tg__torch_reports {
 };
 /* false: this torch lacks one of them, and memory of devices is not recorded. */
 bool tg__torch_find_reports(struct tg__torch_reports *out);
-/* at::hasThreadLocalCallbacks: does a profiler watch the calling thread? Ours watches all threads and does not count.
- * NULL: torch is not loaded, or does not export it. */
-bool (*tg__torch_find_thread_callbacks(void))(void);
+/* Whether some profiler's callbacks observe the calling thread only, or all threads. Ours is one of the latter while it
+ * records operators. */
+struct tg__torch_observers {
+  bool (*on_thread)(void);
+  bool (*on_all_threads)(void); /* NULL in a torch that does not export it */
+};
+/* false: torch is not loaded, or does not export the first. */
+bool tg__torch_find_observers(struct tg__torch_observers *out);
 
 /* ---- what was found out (torch_calibrate.c) -------------------------------------------------- */
 

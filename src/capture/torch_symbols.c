@@ -82,13 +82,14 @@ done: /* the handles only count references: torch itself is never unloaded */
   return err;
 }
 
-bool (*tg__torch_find_thread_callbacks(void))(void) {
-  bool (*found)(void) = NULL;
+bool tg__torch_find_observers(struct tg__torch_observers *out) {
+  struct tg__torch_observers found;
   void *const cpu = dlopen("libtorch_cpu.so", RTLD_NOLOAD | RTLD_LAZY);
-  if (!cpu) return NULL;
-  if (!find_symbol(cpu, "_ZN2at23hasThreadLocalCallbacksEv", &found)) found = NULL;
-  dlclose(cpu);
-  return found;
+  const bool ok = cpu && find_symbol(cpu, "_ZN2at23hasThreadLocalCallbacksEv", &found.on_thread);
+  if (ok) find_symbol(cpu, "_ZN2at18hasGlobalCallbacksEv", &found.on_all_threads);
+  if (cpu) dlclose(cpu);
+  if (ok) *out = found;
+  return ok;
 }
 
 enum tg_err tg__torch_find_allocator(struct tg__torch_allocator *out, struct tg_error *e) {

@@ -184,17 +184,18 @@ def test_other_profilers_see_our_labels(tmp_path):
         assert [e.name for e in events].count("ours") == 1
     assert [e.name for e in beside.events() if e.cpu_parent and e.cpu_parent.name == "ours"]
 
-    alone = tachograph.ExecutionTraceObserver().register_callback(str(tmp_path / "alone.json"))
-    alone.start()
-    work()
-    alone.stop()
-    alone.unregister_callback()
+    for name, package in (("alone", tachograph), ("torch", theirs)):
+        alone = package.ExecutionTraceObserver().register_callback(str(tmp_path / f"{name}.json"))
+        alone.start()
+        work()
+        alone.stop()
+        alone.unregister_callback()
     observer = theirs.ExecutionTraceObserver().register_callback(str(tmp_path / "beside.json"))
     with ours.profile(activities=[CPU], backend="native", execution_trace_observer=observer) as prof:
         work()
     observer.unregister_callback()
     assert [e.name for e in prof.events()].count("ours") == 1
-    for name in ("alone", "beside"):
+    for name in ("alone", "torch", "beside"):
         nodes = json.loads((tmp_path / f"{name}.json").read_text())["nodes"]
         assert [n["name"] for n in nodes].count("ours") == 1
         assert "[pytorch|profiler|execution_trace|process]" in [n["name"] for n in nodes]
@@ -211,3 +212,4 @@ def test_no_time_for_post_processing(caplog):
         names = [e.name for e in prof.events()]
     assert "aten::sin" in names
     assert [r.name for r in caplog.records] == ["torch.autograd.profiler"]
+    assert "timed out" in caplog.text and "partial results" in caplog.text  # torch's words

@@ -524,7 +524,8 @@ def test_stats(profile):
     with prof:
         torch.ones(3).add(1)
     events_of(prof)
-    assert prof._stats().number_of_events == 0  # as in torch, until somebody asks for the events
+    early = prof._stats()
+    assert early.number_of_events == 0  # as in torch, until somebody asks for the events
     with torch.profiler.profile(activities=[CPU]) as beside:
         torch.ones(3).add(1)
     asked = [beside._stats().number_of_events]
@@ -533,6 +534,7 @@ def test_stats(profile):
     events = prof.events()
     stats = prof._stats()
     assert stats.number_of_events == len(events) == len(beside.events())
+    assert early.number_of_events == len(events) and early.function_events_build_tree_call_duration_us > 0
     assert stats.parse_kineto_call_duration_us > 0 and stats.function_events_build_tree_call_duration_us > 0
     assert 0 < stats.profiling_window_duration_sec < 60
     assert set(vars(stats)) == set(vars(torch.autograd.profiler._ProfilerStats()))

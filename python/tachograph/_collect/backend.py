@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -68,12 +69,26 @@ class Recipe:
         return None
 
 
+class _CountWhenRead:
+    """A field that holds a number, or a function that counts when the field is first read."""
+
+    def __get__(self, stats: Any, owner: type) -> int:
+        if stats is None:
+            return 0  # the default of the field
+        if callable(value := vars(stats)["number_of_events"]):
+            value = vars(stats)["number_of_events"] = value()
+        return value
+
+    def __set__(self, stats: Any, value: int | Callable[[], int]) -> None:
+        vars(stats)["number_of_events"] = value
+
+
 @dataclass
 class ProfilerStats:
     """Timing of the profiler itself, with the fields of torch's _ProfilerStats."""
 
     profiling_window_duration_sec: float = 0
-    number_of_events: int = 0
+    number_of_events: Any = _CountWhenRead()  # of the newest window; 0 until its events are built
     profiler_prepare_call_duration_us: int = 0
     profiler_enable_call_duration_us: int = 0
     profiler_disable_call_duration_us: int = 0

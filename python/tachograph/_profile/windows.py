@@ -254,11 +254,13 @@ class _KinetoProfile:
             began_s = time.perf_counter()
             self._events = EventList.from_traces([w.trace() for w in self._windows], self)
             took_s = time.perf_counter() - began_s
-            self._windows[-1].stats.function_events_build_tree_call_duration_us = int(took_s * 1e6)
+            stats = self._windows[-1].stats
+            stats.function_events_build_tree_call_duration_us = int(took_s * 1e6)
+            stats.number_of_events = self._events.newest_count
             limit_s = self.post_processing_timeout_s
             if limit_s is not None and took_s >= limit_s:
                 logging.getLogger("torch.autograd.profiler").warning(
-                    "Profiler post-processing took longer than %.3f seconds; all %d events are there all the same",
+                    "Profiler post-processing timed out after %.3f seconds; instead of partial results all %d events are there",
                     limit_s,
                     len(self._events),
                 )
@@ -358,10 +360,6 @@ class _KinetoProfile:
 
     def _stats(self) -> ProfilerStats | None:
         recording = self._recording or (self._windows[-1] if self._windows else None)
-        if (
-            recording and self._recording is None and self._events is not None
-        ):  # as in torch, 0 until somebody asks for the events
-            recording.stats.number_of_events = self._events.newest_count()
         return recording.stats if recording else None
 
     # ---- metadata ----
