@@ -38,6 +38,7 @@ def rows() -> list[Row]:
         ("our recorder of CUDA", *_cuda(torch)),
         ("NVTX", *_nvtx()),
         *_devices(torch),
+        *_replaced(),
     ]
 
 
@@ -70,6 +71,21 @@ def _collector(torch: Any) -> Row:
         True,
         "",
     )
+
+
+def _replaced() -> list[Row]:
+    """A row where TACHOGRAPH_REPLACE is set, or did its work."""
+    from ._replace import is_replaced
+
+    item, asked = "torch.profiler names", os.environ.get("TACHOGRAPH_REPLACE", "0") not in ("", "0")
+    if is_replaced():
+        return [(item, "ours in every Python process that inherits TACHOGRAPH_REPLACE", True, "")]
+    if asked:
+        advice = (
+            "install tachograph into a folder whose .pth files Python reads (site-packages), and do not start with -S"
+        )
+        return [(item, "torch's own, although TACHOGRAPH_REPLACE is set", False, advice)]
+    return []
 
 
 def _nvtx() -> tuple[str, bool, str]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from importlib.machinery import ModuleSpec
-from typing import Any
+
+TYPE_CHECKING = False  # typing's, which is not imported: _tachograph_replace.py runs this file at the start of Python
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from importlib.machinery import ModuleSpec
+    from typing import Any
 
 
 class Watch:
