@@ -52,10 +52,15 @@ class Watch:
         loader.exec_module = exec_module
 
 
+def is_imported(name: str) -> bool:
+    """Is the module there, and to its end?"""
+    module = sys.modules.get(name)
+    return module is not None and not getattr(getattr(module, "__spec__", None), "_initializing", False)
+
+
 def when_imported(name: str, action: Callable[[], None]) -> Watch | None:
     """action() now when the module is there, else after its import; then what is returned can be cancelled."""
-    module = sys.modules.get(name)
-    if module is None or getattr(getattr(module, "__spec__", None), "_initializing", False):
+    if not is_imported(name):
         return Watch(name, action)
     action()
     return None

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
 import warnings
+from collections.abc import Callable, Iterator
 
 log = logging.getLogger("tachograph")
 _said: set[str] = set()
+_elsewhere: Callable[[str], None] | None = None  # takes what would be printed
 _PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
+
+
+@contextlib.contextmanager
+def diverted(take: Callable[[str], None]) -> Iterator[None]:
+    """Nothing is printed meanwhile: take() gets the warnings, and the logger says nothing."""
+    global _elsewhere
+    before, _elsewhere = (_elsewhere, log.disabled), take
+    log.disabled = True
+    try:
+        yield
+    finally:
+        _elsewhere, log.disabled = before
 
 
 def info(line: str) -> None:
@@ -21,6 +36,8 @@ def info(line: str) -> None:
 
 def heard() -> bool:
     """Whether messages of info() are shown."""
+    if log.disabled:
+        return False
     if not log.hasHandlers() and not os.environ.get("TACHOGRAPH_QUIET"):
         handler = logging.StreamHandler()
         handler.setFormatter(logging.Formatter("tachograph: %(message)s"))
@@ -32,6 +49,9 @@ def heard() -> bool:
 
 def warn(text: str, category: type[Warning] = UserWarning) -> None:
     """A warning that names the caller's line, however deep in this package it arose."""
+    if _elsewhere is not None:
+        _elsewhere(text)
+        return
     depth, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame, depth = frame.f_back, depth + 1

@@ -9,7 +9,6 @@ import json
 import os
 import platform
 import sys
-import sysconfig
 import tempfile
 import threading
 import uuid
@@ -37,7 +36,8 @@ class NativeRecording:
     process.
 
     path: a file, or a folder, in which it becomes main.tacho, or rank<N>.tacho in a job of several. rank: None finds
-    out. In a forked child the object goes on: it then stands for the child's own file."""
+    out. In a forked child the object goes on: it then stands for the child's own file. joined: the program has run
+    already, and its import system and its children are left alone; look() is called now and then instead."""
 
     def __init__(
         self,
@@ -51,8 +51,10 @@ class NativeRecording:
         session: int = 0,
         rank: int | None = None,
         metadata: dict[str, str] | None = None,
+        joined: bool = False,
     ) -> None:
         self.features = features
+        self.joined = joined
         self.rank = job_rank() if rank is None else rank
         self.path = os.fspath(path)
         if os.path.isdir(self.path):
@@ -72,7 +74,7 @@ class NativeRecording:
             _refuse_beside_torch()
         self._yielded = False  # CUDA, to torch's own profiler
         release = self._release_cuda if features & _record.CUDA else None
-        self._torch = TorchSide(self._torch_came, release) if features & _record.OPS else None
+        self._torch = TorchSide(self._torch_came, release, not joined) if features & _record.OPS else None
         _record.open(
             self.path,
             features=features,
@@ -110,6 +112,12 @@ class NativeRecording:
             if self._torch:
                 self._torch.leave()
             _record.pause()
+
+    def look(self) -> None:
+        """Where imports are not watched: has something come that is to be recorded?"""
+        with self._lock:
+            if self._torch:
+                self._torch.look()
 
     def toggle(self, features: int, on: bool) -> None:
         """Switch single features off and on again while it runs."""
@@ -268,7 +276,7 @@ _workers_asked = False
 
 def _ask_workers() -> None:
     global _workers_asked
-    if _open_ones and not _workers_asked:
+    if not _workers_asked and not all(recording.joined for recording in _open_ones):
         _workers_asked = at_worker_end(_close_at_exit, lambda close: close())
 
 
@@ -320,7 +328,7 @@ def job_rank() -> int:
 
 def available() -> tuple[bool, str]:
     """Can this Python and this torch be recorded by our own recorder? If not: the reason, in one sentence."""
-    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+    if "t" in sys.abiflags:
         return False, "this Python is built without the GIL, which the recorder of Python code needs"
     if "torch" not in sys.modules:
         return True, ""

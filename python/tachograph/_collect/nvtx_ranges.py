@@ -9,7 +9,7 @@ import threading
 from typing import Any
 
 from .. import _record
-from .._labels.annotate import record_function
+from .._record import record_function
 
 
 def named_tool() -> tuple[str | None, bool]:

@@ -8,21 +8,30 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _record
-from .._imports import Watch, when_imported
+from .._imports import Watch, is_imported, when_imported
 from .nvtx_ranges import NvtxLabels
 
+_CODE_CACHE = "torch._inductor.codecache"
 _KERNELS = ("cpp_fused_", "triton_")
 
 
 class TorchSide:
     """enter() … leave(), any number of times. torch_came: called when torch is imported only after enter().
-    release_cuda: called before torch's own profiler starts to record CUDA; None where we do not."""
+    release_cuda: called before torch's own profiler starts to record CUDA; None where we do not. watch_imports: False:
+    Python's import system stays as it is, and look() is called now and then."""
 
-    def __init__(self, torch_came: Callable[[], None], release_cuda: Callable[[], None] | None = None) -> None:
-        self._torch_came, self._release_cuda = torch_came, release_cuda
+    def __init__(
+        self,
+        torch_came: Callable[[], None],
+        release_cuda: Callable[[], None] | None = None,
+        watch_imports: bool = True,
+    ) -> None:
+        self._torch_came, self._release_cuda, self._watch_imports = torch_came, release_cuda, watch_imports
         self._prepare: Any = None  # torch.autograd.profiler's own _prepare_profiler
         self._is_in = False
         self._watches: list[Watch] = []
+        if watch_imports:
+            from .._labels import annotate  # noqa: F401  teaches dynamo our labels
         self._nvtx = NvtxLabels()
         self._fast: Any = None  # torch's own _RecordFunctionFast
         # Where it stands, its name there, what we put in its place.
@@ -56,8 +65,12 @@ class TorchSide:
         self._nvtx.leave()
         self._annotations_out()
 
+    def look(self) -> None:
+        if self._is_in and not self._watch_imports and self._load is None and is_imported(_CODE_CACHE):
+            self._kernels_in()
+
     def _watch(self, name: str, action: Callable[[], None]) -> None:
-        watch = when_imported(name, action)
+        watch = when_imported(name, action) if self._watch_imports or is_imported(name) else None
         if watch is not None:
             self._watches.append(watch)
 
@@ -69,7 +82,7 @@ class TorchSide:
         self._annotations_in()
         self._cuda_in()
         self._nvtx.enter()
-        self._watch("torch._inductor.codecache", self._kernels_in)
+        self._watch(_CODE_CACHE, self._kernels_in)
 
     # ---- annotations made by torch and by code it generated ------------------------------------------------
 
@@ -115,7 +128,7 @@ class TorchSide:
     # ---- kernels compiled by inductor ----------------------------------------------------------------------
 
     def _kernels_in(self) -> None:
-        cache = getattr(sys.modules["torch._inductor.codecache"], "PyCodeCache", None)
+        cache = getattr(sys.modules[_CODE_CACHE], "PyCodeCache", None)
         if cache is None or not self._is_in:
             return
         loaded = getattr(cache, "modules", None)
@@ -155,7 +168,7 @@ class TorchSide:
                 names[name] = wrapped.__wrapped__
         self._kernels.clear()
         if self._load is not None:
-            sys.modules["torch._inductor.codecache"].PyCodeCache.load_by_key_path = self._load
+            sys.modules[_CODE_CACHE].PyCodeCache.load_by_key_path = self._load
             self._load = None
 
 

@@ -11,15 +11,19 @@ from __future__ import annotations
 import functools
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 from .. import _launch
+from .._imports import is_imported
 
 KINDS = ("step() calls", "optimizer steps", "zero_grad calls", "DataLoader iterations", "calls of the model")
 STEP, OPTIMIZER, ZERO_GRAD, LOADER, MODULE = range(len(KINDS))
 UNSTEPPED = 2  # so often gradients may be cleared before the first step of an optimizer
+EVAL_FRAME = "torch._dynamo.eval_frame"
+REMOVE_TRIES, REMOVE_SECONDS = 500, 0.002  # for a moment in which nothing iterates over what is changed
 PATIENCE = 64  # an optimizer that exists may gather gradients over so many batches before its first step
 
 
@@ -32,12 +36,33 @@ def _is_inner() -> bool:
     return calls > 1
 
 
+def _is_in(path: str | None) -> bool:
+    """Does any thread run a function of this file now, or wait for one it called?"""
+    frames = list(sys._current_frames().values())
+    while frames:
+        frame = frames.pop()
+        if frame.f_code.co_filename == path:
+            return True
+        if frame.f_back is not None:
+            frames.append(frame.f_back)
+    return False
+
+
 class StepFinder:
     """Calls, in the program's thread: on_kind() when steps follow from another kind of event from now on, on_boundary()
-    where one step ends and the next begins, on_break() when what was begun is no step."""
+    where one step ends and the next begins, on_break() when what was begun is no step. joins: the program runs already;
+    hooks are put on and taken off by another thread than its own, and none becomes a part of its models, which it may
+    save, copy or compile meanwhile.
+
+    Nothing is imported: what torch has not loaded at its own import is not watched."""
 
     def __init__(
-        self, torch: Any, on_kind: Callable[[], None], on_boundary: Callable[[], None], on_break: Callable[[], None]
+        self,
+        torch: Any,
+        on_kind: Callable[[], None],
+        on_boundary: Callable[[], None],
+        on_break: Callable[[], None],
+        joins: bool = False,
     ):
         self.torch, self.on_kind, self.on_boundary, self.on_break = torch, on_kind, on_boundary, on_break
         self.kind: int | None = None
@@ -53,18 +78,30 @@ class StepFinder:
         self._zero_read_at = sys.maxsize  # where in zero_grad its name was read last
         self._thread = threading.get_ident()
         self._undo: list[Callable[[], None]] = []
-        self._watch_steps()
-        self._watch_optimizers()
-        self._watch_loaders()
-        self._watch_modules()
+        self._joins = joins
+        self._module_hook: Any = None
+        try:
+            self._watch_steps()
+            self._watch_optimizers()
+            self._watch_loaders()
+            self._watch_modules()
+        except BaseException:
+            self.remove()
+            raise
 
     @property
     def name(self) -> str:
         return "" if self.kind is None else KINDS[self.kind]
 
     def remove(self) -> None:
+        failed: Exception | None = None
         while self._undo:
-            self._undo.pop()()
+            try:
+                self._undo.pop()()
+            except Exception as error:
+                failed = error
+        if failed is not None:
+            raise failed
 
     def drop_module_hook(self) -> None:
         """Where a better sign than calls of modules was found: each of these calls takes the longer path no more, 3 us
@@ -75,9 +112,9 @@ class StepFinder:
     def join_running(self) -> None:
         """The program was not watched from its start: optimizers that it made show by the step of their class, which
         torch replaces when the first is made."""
-        from torch.optim.optimizer import Optimizer
-
-        kinds = [Optimizer]
+        if not is_imported("torch.optim.optimizer"):
+            return
+        kinds = [sys.modules["torch.optim.optimizer"].Optimizer]
         for kind in kinds:
             kinds += kind.__subclasses__()
         if any(getattr(kind.step, "hooked", False) for kind in kinds):
@@ -194,8 +231,10 @@ class StepFinder:
         self.sign(STEP)
 
     def _watch_optimizers(self) -> None:
-        from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
-
+        if not is_imported("torch.optim.optimizer"):
+            return
+        optim = sys.modules["torch.optim.optimizer"]
+        Optimizer = optim.Optimizer
         compiling = self.torch.compiler.is_compiling
 
         def stepped(optimizer: Any, _args: Any, _kwargs: Any) -> None:
@@ -224,12 +263,24 @@ class StepFinder:
 
         self._replace(Optimizer, "__init__", wrap)
         self._notice(Optimizer, "_zero_grad_profile_name", read=zeroed)  # read where zero_grad begins
-        self._undo.append(register_optimizer_step_post_hook(stepped).remove)
+        others = getattr(optim, "_global_optimizer_post_hooks", {})
+        # torch calls them one after the other out of a dict: where it has more than one, it must not change meanwhile.
+        if not self._joins or not others:
+            hook = optim.register_optimizer_step_post_hook(stepped)
+            self._undo.append(lambda: self._unhook_optimizer(hook, others))
+
+    def _unhook_optimizer(self, hook: Any, others: Any) -> None:
+        for _ in range(REMOVE_TRIES if self._joins else 0):
+            if len(others) <= 1 or not _is_in(sys.modules["torch.optim.optimizer"].__file__):
+                break
+            time.sleep(REMOVE_SECONDS)
+        hook.remove()
 
     def _watch_loaders(self) -> None:
-        from torch.utils.data import get_worker_info
-        from torch.utils.data.dataloader import _BaseDataLoaderIter
-
+        if not is_imported("torch.utils.data") or not is_imported("torch.utils.data.dataloader"):
+            return
+        get_worker_info = self.torch.utils.data.get_worker_info
+        _BaseDataLoaderIter = self.torch.utils.data.dataloader._BaseDataLoaderIter
         grad_on = self.torch.is_grad_enabled
 
         def fetches(loader: Any) -> None:
@@ -254,10 +305,11 @@ class StepFinder:
     # compiled again when it goes. So it goes before any model runs when there is an optimizer or a loader, and else at
     # the first call of a model.
     def _watch_modules(self) -> None:
-        from torch.nn.modules.module import register_module_forward_pre_hook
-
+        if self._joins and is_imported(EVAL_FRAME):
+            self._watch_compiled()
+            if getattr(sys.modules[EVAL_FRAME], "cached_backends", True):
+                return  # code may be compiled with the hook in it, and again without
         compiling = self.torch.compiler.is_compiling
-        self._module_hook: Any = None
         in_worker = self.torch.utils.data.get_worker_info
 
         def own(_module: Any, _inputs: Any) -> None:
@@ -271,15 +323,35 @@ class StepFinder:
                 return
             if MODULE not in self._owner and _is_inner():
                 return
-            if "torch._dynamo" in sys.modules:
+            if self._joins or "torch._dynamo" in sys.modules:
                 self.sign(MODULE, id(module))
                 return
             self._forget_modules()
             self._undo.append(module.register_forward_pre_hook(own).remove)
             self.sign(MODULE, id(module))
 
-        self._module_hook = register_module_forward_pre_hook(any_module)
+        self._module_hook = self.torch.nn.modules.module.register_module_forward_pre_hook(any_module)
         self._undo.append(self._unhook_modules)
+
+    def _watch_compiled(self) -> None:
+        """What torch.compile made of a module warns when it is called and there is a global hook."""
+
+        def wrap(original: Callable) -> Callable:
+            def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:
+                self._unhook_modules()
+                self.sign(MODULE, id(module))
+                return original(module, *args, **kwargs)
+
+            return __call__
+
+        kind = getattr(sys.modules[EVAL_FRAME], "OptimizedModule", None)
+        if kind is not None and "__call__" in vars(kind):
+            self._replace(kind, "__call__", wrap)
+
+    def look(self) -> None:
+        """Now and then, by another thread: the program begins to import torch's compiler."""
+        if self._module_hook is not None and not is_imported(EVAL_FRAME) and "torch._dynamo" in sys.modules:
+            self._unhook_modules()
 
     def _forget_modules(self) -> None:
         if self.kind != MODULE:
