@@ -50,9 +50,20 @@ void tg__attach_cancel(struct tg__target *t) {
   if (t->text) write_to(t, t->text, "0", 2);
 }
 
+/* Its answer stays true for as long as the main thread runs Python: the next call comes a millisecond later, and one
+ * that is queued in between runs first. */
+static enum tg_err check_python(struct tg__target *t, struct tg_error *e) {
+  const uint64_t args[6] = {0};
+  uint64_t is_initialized = 0;
+  const enum tg_err err = call_once(t, TG__TARGET_IS_INITIALIZED, args, &is_initialized, e);
+  if (err || (int32_t)is_initialized) return err;
+  return tg__fail(e, TG_BUSY, -1, "the Python of process %d does not run yet, or is ending", t->pid);
+}
+
 enum tg_err tg__attach_queue(struct tg__target *t, const char *text, struct tg_error *e) {
   uint64_t result = 0;
-  enum tg_err err = map_text(t, text, e);
+  enum tg_err err = check_python(t, e);
+  if (!err) err = map_text(t, text, e);
   if (err) {
     tg__attach_forget(t);
     return err;

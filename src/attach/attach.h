@@ -1,9 +1,10 @@
 /* attach: have the interpreter of a process that runs already execute a piece of Python. Linux, x86-64 and aarch64.
  *
- * One thread of the process is stopped twice, for a fraction of a millisecond each: memory for the text is mapped, and
- * `Py_AddPendingCall(PyRun_SimpleString, text)` is called, which puts the call on a list and does nothing more. The
- * interpreter makes the call in its main thread, between two bytecodes, as it calls handlers of signals. Nothing of
- * ours is loaded into the process by this. */
+ * One thread of the process is stopped three times, for a fraction of a millisecond each: memory for the text is
+ * mapped, and `Py_AddPendingCall(PyRun_SimpleString, text)` is called, which puts the call on a list and does nothing
+ * more; before both, Py_IsInitialized: a Python that has not begun or is ending has no such list. The interpreter makes
+ * the call in its main thread, between two bytecodes, as it calls handlers of signals. Nothing of ours is loaded into
+ * the process by this. */
 #ifndef TG_ATTACH_H
 #define TG_ATTACH_H
 
@@ -24,6 +25,7 @@ bool tg__elf_file_read(struct tg__file *f, const char *const *names, size_t coun
 enum tg__target_symbol {
   TG__TARGET_ADD_PENDING_CALL,
   TG__TARGET_RUN_STRING,
+  TG__TARGET_IS_INITIALIZED,
   TG__TARGET_VERSION, /* Py_Version, from 3.11 on */
   TG__TARGET_MMAP,
   TG__TARGET_MUNMAP,
@@ -40,9 +42,10 @@ struct tg__target {
   uint64_t trap;                         /* address of a breakpoint instruction in its code */
   struct tg__target_span interpreter[8]; /* code of Python, libc and the loader: no place to call from */
   size_t interpreter_count;
-  unsigned version;          /* of Python: major << 8 | minor; 0 = older than 3.11 */
-  uint64_t text, text_bytes; /* where the Python text lies in it; 0 = nowhere */
-  int64_t stopped_ns;        /* how long its thread stood still, at most */
+  struct tg__target_span loader; /* its code is in `interpreter`, too */
+  unsigned version;              /* of Python: major << 8 | minor; 0 = older than 3.11 */
+  uint64_t text, text_bytes;     /* where the Python text lies in it; 0 = nowhere */
+  int64_t stopped_ns;            /* how long its thread stood still, at most */
 };
 /* What there is to know of a process before it is touched. An error says in one sentence why it cannot be attached to,
  * and what would help. */

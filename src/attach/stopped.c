@@ -131,16 +131,19 @@ static bool interrupt(int tid, int *status) {
 /* A signal that came first is for the program. */
 static int signal_of(int status) { return status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status); }
 
+static bool is_in(const struct tg__target_span *span, uint64_t at) { return at >= span->from && at < span->to; }
+
 /* In code of the interpreter or of libc the thread may hold the lock that the call takes. In a system call, or in any
- * other library, it does not. */
+ * other library, it does not; but a loader that reads a library is in the middle of changing what a first call of a
+ * function is looked up in. */
 static bool is_place_to_call_from(const struct tg__stopped *s) {
   const uint64_t at = program_counter(&s->saved);
+  if (is_in(&s->target->loader, at)) return false;
 #if defined(__x86_64__)
   if (s->saved.orig_rax != UINT64_MAX) return true;
 #endif
   for (size_t i = 0; i < s->target->interpreter_count; i++) {
-    const struct tg__target_span *const span = &s->target->interpreter[i];
-    if (at >= span->from && at < span->to) return false;
+    if (is_in(&s->target->interpreter[i], at)) return false;
   }
   return true;
 }
@@ -150,7 +153,7 @@ static bool is_place_to_call_from(const struct tg__stopped *s) {
 static bool is_last_resort(const struct tg__stopped *s, int tries) {
   const struct tg__target_span *const python = &s->target->interpreter[0];
   const uint64_t at = program_counter(&s->saved);
-  return tries > TRIES / 2 && at >= python->from && at < python->to;
+  return tries > TRIES / 2 && is_in(python, at);
 }
 
 static enum tg_err refused(const struct tg__target *t, struct tg_error *e) {

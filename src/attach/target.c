@@ -9,9 +9,9 @@
 
 enum { MAPS_MOST = 8 << 20, CODE_MOST = 1 << 20 };
 
-static const char *const symbols[TG__TARGET_SYMBOLS] = {"Py_AddPendingCall", "PyRun_SimpleString", "Py_Version", "mmap",
-                                                        "munmap"};
-enum { OF_PYTHON = 3 }; /* the first three; the others are libc's */
+static const char *const symbols[TG__TARGET_SYMBOLS] = {
+    "Py_AddPendingCall", "PyRun_SimpleString", "Py_IsInitialized", "Py_Version", "mmap", "munmap"};
+enum { OF_PYTHON = 4 }; /* the first four; the others are libc's */
 
 /* ---- /proc ----------------------------------------------------------------------------------- */
 
@@ -219,6 +219,7 @@ static void look_at(struct look *l, const struct mapping *m) {
   if (!m->is_code || !(of_python || is_libc(m->path) || is_named(m->path, "ld-"))) return;
   const struct tg__target_span code = {m->from, m->to};
   add_span(t, code, of_python);
+  if (is_named(m->path, "ld-")) t->loader = code;
   if (!t->trap && is_libc(m->path)) t->trap = find_trap(t, code);
 }
 
@@ -232,7 +233,8 @@ static void read_version(struct tg__target *t) {
 
 static enum tg_err check_code(const struct look *l, struct tg_error *e) {
   const struct tg__target *const t = l->target;
-  if (!t->address[TG__TARGET_ADD_PENDING_CALL] || !t->address[TG__TARGET_RUN_STRING])
+  if (!t->address[TG__TARGET_ADD_PENDING_CALL] || !t->address[TG__TARGET_RUN_STRING] ||
+      !t->address[TG__TARGET_IS_INITIALIZED])
     return tg__fail(e, TG_UNSUPPORTED, -1, "process %d (%s) is no Python, or one without symbols", t->pid, t->name);
   if (!l->has_torch)
     return tg__fail(e, TG_UNSUPPORTED, -1,

@@ -1,8 +1,9 @@
 /* tachograph attach: have a program that runs already begin a recording, wait until it is over, pack and report it.
  *
- * The program's interpreter is given a piece of Python (src/attach), which starts a thread that imports
- * python/tachograph/_launch/attached.py. From then on the two sides see each other through the folder of the recording
- * alone: raw/log-PID is written there, and `stop` made here ends the recording early. */
+ * The program's interpreter is given a piece of Python (src/attach), which starts a thread that waits until no thread
+ * of the program imports anything, and records (python/tachograph/_launch/enter.py). From then on the two sides see
+ * each other through the folder of the recording only: raw/log-PID is written there, and `stop` made here ends the
+ * recording early. */
 #include "attach/attach.h"
 #include "cli/run_recording.h"
 
@@ -19,32 +20,14 @@ enum { LOOK_NS = 5000000, SAY_NS = 2000000000 };
 static const int64_t ENTRY_NS = 30000000000; /* longest that is waited for the interpreter to come to the text */
 static const int64_t SPARE_NS = 20000000000; /* beyond the seconds that were asked for */
 
-/* Runs in the main thread at whatever place that is, which may hold a lock of `threading`: so it starts a bare thread,
- * and that one a proper one. */
-static const char TEXT[] =
-    "import _thread\n"
-    "def work():\n"
-    "    import json, os, sys\n"
-    "    try:\n"
-    "        sys.path.append(home)\n"
-    "        try:\n"
-    "            from tachograph._launch import attached\n"
-    "        finally:\n"
-    "            sys.path.remove(home)\n"
-    "    except BaseException as error:\n"
-    "        said = 'Python %d.%d of the program (%s) cannot load tachograph: %s' % "
-    "(*sys.version_info[:2], sys.executable, error)\n"
-    "        with open(os.path.join(json.loads(settings)['dir'], 'raw', 'log-%d' % os.getpid()), 'a') as log:\n"
-    "            log.write('note not recorded: %s\\nend\\n' % said.replace('\\n', ' '))\n"
-    "    else:\n"
-    "        attached.record(settings)\n"
-    "def begin():\n"
-    "    import threading\n"
-    "    threading.Thread(target=work, name='tachograph-attach', daemon=True).start()\n"
-    "try:\n"
-    "    _thread.start_new_thread(begin, ())\n"
-    "except Exception:\n"
-    "    pass\n";
+/* Runs in the main thread at whatever place that is: in the middle of an import, with a lock held. So it starts a bare
+ * thread and does nothing more. No name of the program is read or made: it may have an `exec` of its own. What comes
+ * in between from a handler of a signal is handed on where it is Ctrl-C. */
+static const char BEGIN[] = "try:\n __import__('_thread').start_new_thread(__import__('builtins').exec, (",
+                  END[] = "))\n"
+                          "except __import__('builtins').KeyboardInterrupt:\n __import__('_thread').interrupt_main()\n"
+                          "except:\n pass\n";
+static const char CALL[] = "\nenter(home, folder, settings)\n";
 
 static volatile sig_atomic_t is_stopped;
 static void stop(int number) {
@@ -52,26 +35,53 @@ static void stop(int number) {
   is_stopped = 1;
 }
 
-/* exec(text, {names}): nothing of it lands in the program's own names. */
-static const char *text_for(struct tg__cli_recording *r, struct tg__out *out) {
-  struct tg__out settings = {0};
-  char home[PATH_MAX];
-  const char *const text = tg__cli_recording_settings(r, &settings);
+static void put_name(struct tg__out *out, const char *name, const char *text) {
+  struct tg__jsonw w = {.out = out};
+  tg__out_format(out, ", '%s': ", name);
+  tg__json_cstr(&w, text);
+}
+
+/* The file of the package that is run, and the call of its function. */
+static enum tg_err read_entry(const struct tg__cli_recording *r, struct tg__out *out, struct tg_error *e) {
+  char path[PATH_MAX + 32], piece[4096];
+  struct tg__file *f;
+  int64_t n = 0;
+  snprintf(path, sizeof path, "%s/_launch/enter.py", r->package);
+  if (tg__file_open(path, &f, NULL))
+    return tg__fail(e, TG_NOT_FOUND, -1,
+                    "'%s' is missing: the package tachograph of %s is of another version than this command", path,
+                    r->python);
+  while (!out->err && (n = tg__file_read(f, piece, sizeof piece)) > 0) tg__out_bytes(out, piece, (size_t)n);
+  tg__file_close(f);
+  if (n < 0) return tg__fail(e, TG_IO, -1, "'%s' cannot be read", path);
+  tg__out_text(out, CALL);
+  tg__out_char(out, 0);
+  return out->err ? tg__no_memory(e, "attaching") : TG_OK;
+}
+
+/* A thread that runs exec(entry, {names}): nothing of it becomes a name of the program. */
+static enum tg_err make_text(struct tg__cli_recording *r, struct tg__out *out, struct tg_error *e) {
+  struct tg__out settings = {0}, entry = {0};
+  char home[PATH_MAX], folder[PATH_MAX];
+  const enum tg_err err = read_entry(r, &entry, e);
+  const char *const text = err ? NULL : tg__cli_recording_settings(r, &settings);
   char *const slash = strrchr(strcpy(home, r->package), '/');
   if (slash) *slash = 0;
-  tg__out_text(out, "exec(");
-  struct tg__jsonw w = {.out = out};
-  tg__json_cstr(&w, TEXT);
-  tg__out_text(out, ", {'home': ");
-  w = (struct tg__jsonw){.out = out};
-  tg__json_cstr(&w, home);
-  tg__out_text(out, ", 'settings': ");
-  w = (struct tg__jsonw){.out = out};
-  tg__json_cstr(&w, text ? text : "");
-  tg__out_text(out, "})");
-  tg__out_char(out, 0);
+  if (text && tg__path_absolute(r->folder, folder, sizeof folder)) {
+    struct tg__jsonw w = {.out = out};
+    tg__out_text(out, BEGIN);
+    tg__json_cstr(&w, entry.buf);
+    tg__out_text(out, ", {'__name__': 'tachograph_attach'");
+    put_name(out, "home", home);
+    put_name(out, "folder", folder);
+    put_name(out, "settings", text);
+    tg__out_text(out, "}");
+    tg__out_text(out, END);
+    tg__out_char(out, 0);
+  }
   tg__out_free(&settings);
-  return text && !out->err ? out->buf : NULL;
+  tg__out_free(&entry);
+  return err ? err : out->err || !out->len ? tg__no_memory(e, "attaching") : TG_OK;
 }
 
 /* From 3.14 on Python reads a file itself when it is asked to, and comes to a safe place first. */
@@ -97,41 +107,39 @@ static enum tg_err ask_python(struct tg__cli_recording *r, const char *text, str
 
 static enum tg_err enter(struct tg__cli_recording *r, struct tg__target *t, struct tg_error *e) {
   struct tg__out out = {0};
-  const char *const text = text_for(r, &out);
-  enum tg_err err = text ? TG_OK : tg__no_memory(e, "attaching");
+  enum tg_err err = make_text(r, &out, e);
   if (!err && geteuid() == 0 && t->user != 0 &&
       (chown(r->folder, t->user, t->group) || chown(r->raw, t->user, t->group)))
     err = tg__fail(e, TG_IO, -1, "'%s' cannot be given to user %u, whom the process belongs to: %s", r->folder, t->user,
                    strerror(errno));
-  if (!err) err = t->version >= PYTHON_WITH_ITS_OWN ? ask_python(r, text, e) : tg__attach_queue(t, text, e);
+  if (!err) err = t->version >= PYTHON_WITH_ITS_OWN ? ask_python(r, out.buf, e) : tg__attach_queue(t, out.buf, e);
   tg__out_free(&out);
   return err;
 }
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-/* Does one of the logs end in this? NULL: is there a log? */
-static bool log_says(const struct tg__cli_recording *r, const char *line) {
-  struct tg__arena arena = {0};
-  const char **names;
-  size_t count = 0;
-  bool found = false;
-  if (tg__path_list(r->raw, &arena, &names, &count, NULL)) count = 0;
-  for (size_t i = 0; i < count && !found; i++) {
-    char last[64] = "";
-    struct tg__file *f;
-    if (!strstr(names[i], "/log-")) continue;
-    if (!line || tg__file_open(names[i], &f, NULL)) {
-      found = !line;
-      continue;
-    }
-    const int64_t size = tg__file_size(f), len = (int64_t)strlen(line);
-    if (size >= len) (void)tg__file_read_at(f, last, (size_t)len, size - len);
-    found = strcmp(last, line) == 0;
-    tg__file_close(f);
-  }
-  tg__arena_free(&arena);
-  return found;
+static void log_path(const struct tg__cli_recording *r, char path[PATH_MAX + 32]) {
+  snprintf(path, PATH_MAX + 32, "%s/log-%d", r->raw, r->attached);
+}
+
+/* The last whole line of the log, "" before the first. false: there is no log yet. */
+static bool read_last_line(const struct tg__cli_recording *r, char *line, size_t size) {
+  char path[PATH_MAX + 32], end[512];
+  struct tg__file *f;
+  log_path(r, path);
+  line[0] = 0;
+  if (tg__file_open(path, &f, NULL)) return false;
+  const int64_t bytes = tg__file_size(f), from = bytes < (int64_t)sizeof end ? 0 : bytes - (int64_t)sizeof end + 1;
+  const int64_t n = tg__file_read_at(f, end, sizeof end - 1, from);
+  tg__file_close(f);
+  end[n > 0 ? n : 0] = 0;
+  char *const stop = strrchr(end, '\n');
+  if (!stop) return true;
+  *stop = 0;
+  const char *const begin = strrchr(end, '\n');
+  snprintf(line, size, "%s", begin ? begin + 1 : end);
+  return true;
 }
 
 static void nap(void) { nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL); }
@@ -139,9 +147,9 @@ static void nap(void) { nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
 /* Until the interpreter has come to the text. */
 static enum tg_err wait_for_entry(struct tg__cli_recording *r, const struct tg__target *t, struct tg_error *e) {
   const int64_t since_ns = tg__clock_ns();
-  char where[64];
+  char where[64], line[8];
   bool is_said = false;
-  while (!log_says(r, NULL)) {
+  while (!read_last_line(r, line, sizeof line)) {
     const int64_t waited_ns = tg__clock_ns() - since_ns;
     if (!tg__target_lives(t)) return tg__fail(e, TG_NOT_FOUND, -1, "process %d ended before it was recorded", t->pid);
     if (is_stopped)
@@ -170,11 +178,39 @@ static void request_stop(const struct tg__cli_recording *r) {
   if (tg__writer_open(path, &w, &ignored) == TG_OK) (void)tg__writer_commit(w, &ignored);
 }
 
+/* Until the thread in the process has waited for the program's imports and records, or says why it does not. */
+static enum tg_err wait_for_begin(struct tg__cli_recording *r, const struct tg__target *t, struct tg_error *e) {
+  static const char waits[] = "waits ";
+  const int64_t since_ns = tg__clock_ns();
+  char line[256];
+  bool is_said = false, is_asked = false;
+  while (read_last_line(r, line, sizeof line) && tg__target_lives(t)) {
+    const bool is_waiting = !*line || strncmp(line, waits, sizeof waits - 1) == 0;
+    const int64_t waited_ns = tg__clock_ns() - since_ns;
+    if (!is_waiting) return TG_OK;
+    if (is_stopped && !is_asked) request_stop(r);
+    is_asked = is_stopped;
+    if (waited_ns > ENTRY_NS + SPARE_NS)
+      return tg__fail(
+          e, TG_BUSY, -1,
+          "process %d has not let another thread of Python run for %d s: nothing was recorded, and it goes on "
+          "as before; try again when it works",
+          t->pid, (int)(waited_ns / 1000000000));
+    if (!is_said && waited_ns > SAY_NS)
+      tg__cli_say("waiting    for process %d, which %s; Ctrl-C ends the wait\n", t->pid,
+                  *line ? line + sizeof waits - 1 : "holds the lock of its interpreter");
+    is_said = is_said || waited_ns > SAY_NS;
+    nap();
+  }
+  return TG_OK;
+}
+
 /* Until the recording is over, or the process. */
 static void wait_for_end(struct tg__cli_recording *r, const struct tg__target *t) {
   const int64_t since_ns = tg__clock_ns(), most_ns = (int64_t)(r->seconds * 1e9) + SPARE_NS;
   bool is_asked = false;
-  while (!log_says(r, "\nend\n") && tg__target_lives(t)) {
+  char line[8];
+  while (read_last_line(r, line, sizeof line) && strcmp(line, "end") != 0 && tg__target_lives(t)) {
     if ((is_stopped || tg__clock_ns() - since_ns > most_ns) && !is_asked) {
       request_stop(r);
       is_asked = true;
@@ -194,22 +230,37 @@ static void remove_helpers(const struct tg__cli_recording *r) {
   }
 }
 
+/* Where the thread runs after all, it finds no folder and ends. */
+static void abandon(const struct tg__cli_recording *r) {
+  char path[PATH_MAX + 32];
+  log_path(r, path);
+  tg__path_remove(path);
+  remove_helpers(r);
+  tg__cli_recording_drop_folder(r);
+}
+
 /* ---- the command ----------------------------------------------------------------------------- */
 
 static enum tg_err attach(struct tg__cli_recording *r, struct tg__target *t, struct tg_error *e) {
+  char line[8];
   enum tg_err err = tg__cli_recording_make_folder(r, e);
   if (err) return err;
   err = enter(r, t, e);
   if (!err) err = wait_for_entry(r, t, e);
   if (err) {
     tg__attach_cancel(t);
-    remove_helpers(r);
-    tg__cli_recording_drop_folder(r);
+    abandon(r);
     return err;
   }
-  tg__cli_say("attached   to process %d (%s), which stood still for at most %.2f ms; Ctrl-C ends the recording\n",
-              t->pid, t->name, (double)t->stopped_ns / 1e6);
   tg__attach_forget(t);
+  err = wait_for_begin(r, t, e);
+  if (err) {
+    abandon(r);
+    return err;
+  }
+  if (read_last_line(r, line, sizeof line) && strcmp(line, "end") != 0 && tg__target_lives(t))
+    tg__cli_say("attached   to process %d (%s), which stood still for at most %.2f ms; Ctrl-C ends the recording\n",
+                t->pid, t->name, (double)t->stopped_ns / 1e6);
   wait_for_end(r, t);
   remove_helpers(r);
   return TG_OK;

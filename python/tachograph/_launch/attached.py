@@ -1,39 +1,47 @@
-"""What `tachograph attach` starts in a program that runs already: a recording that begins at once, and after which
-nothing is left: no thread, no hook, no open file. It works in a thread of its own; the program's threads are never
-held."""
+"""The recording that `tachograph attach` makes in a program that runs already (enter.py loads this): it begins at once,
+and after it nothing is left, no thread, no hook, no open file.
+
+It works in a thread of its own. The program's threads come here at the end of a step and when they fork; they never
+wait for a file to be opened, closed or written out. Everything that changes the program is an assignment to one
+attribute; nothing is imported from torch, and Python's import system is left as it is."""
 
 from __future__ import annotations
 
-import atexit
+import contextlib
 import json
 import os
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 
+from .. import _say
 from . import session
+from .recorders import Recorder
 from .session import Session
 from .window import AttachedWindow
 
 LOOK_SECONDS = 0.02
 REST_SECONDS = 2.0  # most that is spent on steps that are not recorded, to compare with
+FORK_SECONDS = 5.0  # longest that a fork waits until a file is opened or closed
 
 
-def record(text: str) -> None:
-    """The whole recording, in the thread that calls. text: the settings, as `tachograph run` has them. An error is a
-    line of the log."""
-    settings = json.loads(text)
+def record(text: str, pause: Callable[[float], bool]) -> None:
+    """The whole recording, in the thread that calls. text: the settings, as `tachograph run` has them. pause(seconds)
+    is True when the program ends. An error is a line of the log."""
+    settings = {**json.loads(text), "attached": True}
     log = session.Log(settings["dir"])
     try:
-        if session.current() is not None:
-            raise RuntimeError("tachograph run or attach records this process already")
-        if session.is_starter():
-            raise RuntimeError("this process starts the ranks and computes nothing: attach to one of its children")
-        AttachedSession(settings, log).follow()
+        with _say.diverted(lambda said: log.write(f"note {said}")):
+            if session.current() is not None:
+                raise RuntimeError("tachograph run or attach records this process already")
+            if session.is_starter():
+                raise RuntimeError("this process starts the ranks and computes nothing: attach to one of its children")
+            AttachedSession(settings, log).follow(pause)
     except Exception as error:
         log.write(f"note not recorded: {error}")
-        log.write("end")
     finally:
+        log.write("end")
         log.close()
 
 
@@ -43,18 +51,25 @@ class AttachedSession(Session):
     window: AttachedWindow
 
     def __init__(self, settings: dict, log: session.Log):
-        self._lock = threading.RLock()
+        self._lock = threading.RLock()  # what a step's end and our thread both change
+        self._file = threading.RLock()  # held by our thread while it opens or closes
         self._since_s = time.monotonic()
         self._stop = os.path.join(settings["dir"], "stop")
-        super().__init__(settings, log)
+        self._ended: Recorder | None = None  # paused, and to be closed
         session.set_current(self)
-        self.finder.join_running()
+        try:
+            with self._file:
+                super().__init__(settings, log)
+            self.finder.join_running()
+        except BaseException:
+            self._leave()
+            raise
 
     def _new_window(self) -> AttachedWindow:
         return AttachedWindow(self.settings["steps"], self.settings["seconds"], self.settings["bytes"])
 
-    def _watch_rank(self) -> None:
-        """The ranks have met long ago."""
+    def _watch(self) -> None:
+        """The ranks have met long ago, and the end of the program is watched by enter.py."""
         distributed = sys.modules.get("torch.distributed")
         if self.rank < 0 and distributed is not None and distributed.is_available() and distributed.is_initialized():
             self.rank = distributed.get_rank()
@@ -63,34 +78,117 @@ class AttachedSession(Session):
         with self._lock:
             super()._boundary()
 
-    def _finish(self) -> None:
-        with self._lock:
-            super()._finish()
+    def _change(self, phase: str) -> None:
+        """The window is over: what comes now is not recorded any more. The file is closed by our thread."""
+        self._ended, self.recorder = self.recorder, None
+        if self._ended is not None:
+            self._ended.pause(True)
+        self.log.write(f"phase {phase} {self._number}")
 
-    def forked(self) -> None:
-        self._lock = threading.RLock()  # a thread that the child lacks may hold the parent's
-        super().forked()
+    def _unwatch(self) -> None:
+        """Hooks are taken off by our thread: one that removed itself would change what torch iterates over."""
 
-    def follow(self) -> None:
-        """Until the recording is over, by its steps, its time, or as the other side asks for it."""
+    def abandon(self, reason: str) -> None:
+        with contextlib.suppress(Exception):
+            self.window.done = True
+            self.log.write(f"note recording ended early: {reason}")
+
+    def follow(self, pause: Callable[[float], bool]) -> None:
+        """Until the recording is over, by its steps, its time, the end of the program, or as the other side asks."""
         rest_until_s: float | None = None
-        while not self.window.done:
-            time.sleep(LOOK_SECONDS)
-            now_s, is_stopped = time.monotonic(), os.path.exists(self._stop)
-            with self._lock:
-                if self.window.phase == "window" and (is_stopped or now_s - self._since_s >= self.settings["seconds"]):
-                    self.window.end()
-                    self._change(self.window.phase)
-            if self.window.phase == "after" and rest_until_s is None:
-                rest_until_s = now_s + REST_SECONDS
-            if rest_until_s is not None and (is_stopped or now_s >= rest_until_s or not self.window.count):
-                break
-        self._leave()
+        try:
+            while not self.window.done:
+                is_stopped = pause(LOOK_SECONDS) or os.path.exists(self._stop)
+                now_s = time.monotonic()
+                with self._lock:
+                    self.finder.look()
+                    if self.recorder is not None:
+                        self.recorder.look()
+                    over = is_stopped or now_s - self._since_s >= self.settings["seconds"]
+                    if self.window.phase == "window" and over:
+                        self.window.end()
+                        self._change(self.window.phase)
+                self._close_ended()
+                if self.window.phase == "after" and rest_until_s is None:
+                    rest_until_s = now_s + REST_SECONDS
+                if rest_until_s is not None and (is_stopped or now_s >= rest_until_s or not self.window.count):
+                    break
+        finally:
+            self._leave()
+
+    def _close_ended(self) -> None:
+        with self._lock:
+            ended, self._ended = self._ended, None
+        if ended is not None:
+            with self._file:
+                self._close_recorder(ended)
 
     def _leave(self) -> None:
-        with self._lock:
-            self.window.done = True
-            self.finder.remove()
-            super()._finish()
-        atexit.unregister(self._finish)
+        """Each of these though another fails."""
+        self.window.done = True
+        finder = getattr(self, "finder", None)
+        for step in (finder.remove if finder else None, self._end_recording, self._close_ended):
+            try:
+                if step is not None:
+                    step()
+            except Exception as error:
+                self.log.write(f"note {type(error).__name__} at the end of the recording: {error}")
         session.set_current(None)
+
+    def _end_recording(self) -> None:
+        with self._lock:
+            if self.recorder is not None:
+                self._change("after")
+
+    # ---- forks of the program
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """No file is being opened or closed, and no step ends, in here; or one of them takes very long."""
+        taken = [lock for lock in (self._file, self._lock) if lock.acquire(timeout=FORK_SECONDS)]
+        try:
+            yield
+        finally:
+            for lock in taken:
+                lock.release()
+
+    def forked(self) -> None:
+        """In the child, which is not recorded: it has none of our threads, and keeps none of our hooks."""
+        self._lock, self._file = threading.RLock(), threading.RLock()
+        self.window.done = True
+        session.set_current(None)
+        with contextlib.suppress(Exception):
+            self.finder.remove()
+        for recorder in (self.recorder, self._ended):
+            if recorder is not None:
+                with contextlib.suppress(Exception):
+                    recorder.forget()
+        self.recorder = self._ended = None
+        with contextlib.suppress(OSError):
+            self.log.close()
+
+
+_holding: contextlib.ExitStack | None = None
+
+
+def _before_fork() -> None:
+    global _holding
+    attached = session.current()
+    if isinstance(attached, AttachedSession):
+        _holding = contextlib.ExitStack()
+        _holding.enter_context(attached.held())
+
+
+def _after_fork() -> None:
+    global _holding
+    holding, _holding = _holding, None
+    if holding is not None:
+        holding.close()
+
+
+def _in_child() -> None:
+    global _holding
+    _holding = None
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)

@@ -27,6 +27,11 @@ class Recorder:
     def step_end(self) -> None: ...
     def forked(self) -> None: ...
     def pause(self, rest: bool) -> None: ...
+    def look(self) -> None:
+        """Called now and then where imports of the program are not watched."""
+
+    def forget(self) -> None:
+        """In a forked child that is not recorded: take everything off."""
 
     def disk_bytes(self) -> int:
         return 0
@@ -63,6 +68,7 @@ class NativeRecorder(Recorder):
 
         super().__init__(path, phase)
         self._record, self._say, self.has_cuda = _record, say, cuda
+        self._joined = settings.get("attached", False)
         features = getattr(_record, FEATURES[settings["preset"]])
         self._cuda = _record.CUDA | _record.CUDA_WAITS | (_record.CUDA_MEMORY if features & _record.MEMORY else 0)
         if cuda:
@@ -76,6 +82,7 @@ class NativeRecorder(Recorder):
             keep="first" if phase == "window" else "last",
             session=settings["session"],
             rank=rank,
+            joined=self._joined,
         )
         self._recording.start()
         self._thread, self._since_ns, self._waited_ns = (
@@ -117,6 +124,14 @@ class NativeRecorder(Recorder):
             self._recording.pause()
         else:
             self._recording.resume()
+
+    def look(self) -> None:
+        self._recording.look()
+
+    def forget(self) -> None:
+        if self._waits is not None:
+            self._waits.remove()
+        self._recording.stop()
 
     def disk_bytes(self) -> int:
         return self._record.state()["disk_bytes"]
@@ -222,5 +237,7 @@ def open_recorder(path: str, phase: str, settings: dict, rank: int, say: Callabl
             if not cuda:
                 raise
             reason = str(error)
+    if settings.get("attached"):  # torch's would see our thread alone, and write on the program's standard error
+        raise RuntimeError(f"the recorder cannot be used in this program: {reason}")
     say(f"note recording with torch's own collector: {reason}")
     return Recorder(path, phase) if phase == "start" else KinetoRecorder(path, phase, settings)

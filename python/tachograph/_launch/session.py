@@ -14,7 +14,6 @@ import json
 import mmap
 import os
 import sys
-import sysconfig
 import threading
 import time
 import traceback
@@ -33,7 +32,6 @@ LOOK_SECONDS = 0.1
 LEAST_PAIRS = 6  # fewer say nothing for sure
 LEAD_STEPS = 3  # most steps between ranks
 EXCEPTION_CHARACTERS = 160
-LIBRARIES = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 # Programs that start the ranks and are none themselves, and torch's own helpers: nothing in them is the user's work.
 STARTERS = {"torchrun", "torchrun-script", "accelerate", "deepspeed"}
@@ -96,7 +94,9 @@ class Log:
 
     def close(self) -> None:
         self._left = 0
-        os.close(self._fd)
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
 
 
 def _harmless(method: Callable) -> Callable:
@@ -122,6 +122,13 @@ def _rank() -> int:
     return -1
 
 
+@functools.cache
+def _libraries() -> tuple[str, ...]:
+    import sysconfig  # here: a program that is attached to does not import it for us
+
+    return tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
 def last_exception() -> str:
     """What ended the program, with the innermost line of its own code: "ValueError: no rows (train.py:12)"; "" where
     nothing did. Python keeps it for debuggers before functions of atexit run."""
@@ -131,7 +138,7 @@ def last_exception() -> str:
     text = (str(error).splitlines() or [""])[0][:EXCEPTION_CHARACTERS]
     said = f"{type(error).__name__}: {text}" if text else type(error).__name__
     lines = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    own = [place for place in lines if not place[0].startswith(("<", *LIBRARIES))] or lines
+    own = [place for place in lines if not place[0].startswith(("<", *_libraries()))] or lines
     return f"{said} ({os.path.relpath(own[-1][0])}:{own[-1][1]})" if own else said
 
 
@@ -165,7 +172,12 @@ class Session:
         self._shared_state = mmap.mmap(-1, 1)  # seen by forked children: do they record now?
         self.log.write(f"process {os.getppid()} {self.rank} {sys.argv[0] if getattr(sys, 'argv', None) else ''}")
         self._open(self.first_phase)
-        self.finder = StepFinder(self.torch, self._kind, self._boundary, self._break)
+        self.finder = StepFinder(
+            self.torch, self._kind, self._boundary, self._break, joins=self.first_phase == "window"
+        )
+        self._watch()
+
+    def _watch(self) -> None:
         self._watch_rank()
         atexit.register(self._finish)
         at_worker_end(self, Session._finish)
@@ -182,17 +194,20 @@ class Session:
     def _close(self) -> None:
         recorder, self.recorder = self.recorder, None
         if recorder is not None:
-            lost, records = recorder.close()
-            self.log.write(f"closed {recorder.phase} {records} {lost}")
-            if recorder.why:
-                self.log.write(f"note {recorder.why}")
-            if self._others:
-                steps = f"{self._others} recorded step{'s' * (self._others > 1)}"
-                self.log.write(f"note the program's own profiler ran in {steps}: times there include what it costs")
-                self._others = 0
-            left = recorder.left_behind()
-            if left:
-                self.log.write(f"note off is not off: still installed after the recording: {', '.join(left)}")
+            self._close_recorder(recorder)
+
+    def _close_recorder(self, recorder: Recorder) -> None:
+        lost, records = recorder.close()
+        self.log.write(f"closed {recorder.phase} {records} {lost}")
+        if recorder.why:
+            self.log.write(f"note {recorder.why}")
+        if self._others:
+            steps = f"{self._others} recorded step{'s' * (self._others > 1)}"
+            self.log.write(f"note the program's own profiler ran in {steps}: times there include what it costs")
+            self._others = 0
+        left = recorder.left_behind()
+        if left:
+            self.log.write(f"note off is not off: still installed after the recording: {', '.join(left)}")
 
     def abandon(self, reason: str) -> None:
         try:
@@ -305,7 +320,7 @@ class Session:
             self._change(next_phase)
         if self.window.done:
             self._end_probe()
-            self.finder.remove()
+            self._unwatch()
             self.log.write("phase none")
             return
         if self.recorder is not None and not self.finder.labelled:
@@ -314,6 +329,9 @@ class Session:
         self._last_ns, self._last_cpu_ns = (
             (time.perf_counter_ns(), time.thread_time_ns()) if changed else (now_ns, cpu_ns)
         )
+
+    def _unwatch(self) -> None:
+        self.finder.remove()
 
     def _look_for_others(self) -> None:
         """A step in which the program's own torch.profiler runs is longer by what that costs."""
