@@ -1,0 +1,116 @@
+"""Programs that are attached to at given moments, and what must be as it is without us: exit status, output, what they
+computed; and, as long as they live, their threads and open files."""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+TARGETS = pathlib.Path(__file__).with_name("attach_targets")
+KINDS = sorted(path.stem.removeprefix("target_") for path in TARGETS.glob("target_*.py") if path.stem != "target_state")
+COMMAND = os.environ.get("TACHOGRAPH")
+LEAVE_SECONDS = 20  # a thread that has ended is listed for a moment longer
+
+
+class Life:
+    """A target from its start to its end."""
+
+    def __init__(self, kind, folder):
+        self.kind, self.folder = kind, folder
+        folder.mkdir(parents=True)
+        environment = {**os.environ, "TARGET_MARKS": str(folder), "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        self.begun = time.monotonic()
+        with open(folder / "out", "wb") as out, open(folder / "err", "wb") as err:
+            self.process = subprocess.Popen(
+                [sys.executable, TARGETS / f"target_{kind}.py"], stdout=out, stderr=err, env=environment, cwd=folder
+            )
+        self.pid = self.process.pid
+
+    def lives(self):
+        return self.process.poll() is None
+
+    def wait_until(self, seconds):
+        """Of its life; or until it ends."""
+        while self.lives() and time.monotonic() - self.begun < seconds:
+            time.sleep(0.002)
+
+    def wait_for(self, mark, seconds=0.0):
+        """Until it has come to a mark, and so long after it."""
+        while self.lives() and not (self.folder / mark).exists():
+            time.sleep(0.002)
+        self.wait_until(time.monotonic() - self.begun + seconds)
+
+    def result(self):
+        status = self.process.wait(timeout=600)
+        self.seconds = time.monotonic() - self.begun
+        return status, (self.folder / "out").read_text(), (self.folder / "err").read_text()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.lives():
+            self.process.kill()
+            self.process.wait()
+
+
+def traces_of_us(pid, folder):
+    """Threads of ours and open files of the recording, in the process and in those it has forked."""
+    found, open_ones = [], [str(pid)]
+    for name in open_ones:
+        process = pathlib.Path("/proc", name)
+        try:
+            for task in (process / "task").iterdir():
+                if (task / "comm").read_text().startswith("tachograph"):
+                    found.append(f"{name}: thread {(task / 'comm').read_text().strip()}")
+                open_ones += (task / "children").read_text().split()
+            for fd in (process / "fd").iterdir():
+                if str(folder) in os.readlink(fd):
+                    found.append(f"{name}: {os.readlink(fd)}")
+        except OSError:
+            pass  # it ended meanwhile, or the thread or the file went
+    return found
+
+
+OUTCOMES = {
+    "recorded": r"\nfile  ",
+    "ended": r"ended before|has ended|there is no process|is ending",
+    "no torch": r"has not loaded torch",
+    "busy": r"is importing|is compiling|has not imported torch|try again",
+}
+
+
+def attach(life, folder, *words):
+    """Attach to it and return what came of it, one of OUTCOMES."""
+    if not life.lives():
+        return "ended"
+    done = subprocess.run(
+        [COMMAND, "attach", str(life.pid), "--steps", "3", "--seconds", "0.4", *words, "-o", str(folder)],
+        capture_output=True, text=True, timeout=300, env={**os.environ, "TACHOGRAPH_PYTHON": sys.executable},
+    )  # fmt: skip
+    if "look into" in done.stderr:
+        pytest.skip(done.stderr.strip())
+    assert done.returncode >= 0, f"attach itself: {done.returncode}: {done.stderr}"
+    outcome = next((name for name, text in OUTCOMES.items() if re.search(text, done.stderr)), None)
+    assert outcome, f"attach came to an end it does not know: {done.returncode}: {done.stderr}"
+    until = time.monotonic() + LEAVE_SECONDS
+    while (left := traces_of_us(life.pid, folder)) and life.lives():
+        assert time.monotonic() < until, f"left in the program: {left}"
+        time.sleep(0.02)
+    return outcome
+
+
+def harm(life, expected):
+    """What is different from the program alone; None if nothing is."""
+    status, out, err = life.result()
+    if status < 0:
+        return f"killed by {signal.Signals(-status).name}; {err}"
+    if (status, out, err) == expected:
+        return None
+    return f"{(status, out, err)} instead of {expected}"

@@ -1,0 +1,45 @@
+"""`tachograph attach` at sixteen moments of eight programs: they end as they do without us. tests/field has the same at
+300 moments drawn by chance."""
+
+import attach_moments
+import pytest
+from attach_moments import KINDS, TARGETS, Life, attach, harm
+from forks import Forks
+
+pytest.importorskip("torch")
+
+# kind → two moments: a mark that the program has come to, and so many seconds after it
+MOMENTS = {
+    "asyncio": [("torch", 0.0), ("loops", 0.05)],
+    "background": [("begins", 0.6), ("torch", 0.1)],
+    "compiled": [("compiles", 0.1), ("works", 0.0)],
+    "plain": [("begins", 0.0), ("works", 0.0)],
+    "server": [("begins", 0.4), ("serves", 0.05)],
+    "short": [("begins", 0.7), ("ends", 0.0)],
+    "train": [("begins", 0.9), ("optimizer", 0.02)],
+    "workers": [("torch", 0.0), ("forks", 0.05)],
+}
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """alone(kind): the program's exit status and output without us."""
+    with Forks("torch", "torch._dynamo", path=[TARGETS]) as forks:
+
+        def run(kind):
+            done = forks.run(script=TARGETS / f"target_{kind}.py")
+            return done.returncode, done.stdout, done.stderr
+
+        yield run
+
+
+@pytest.mark.skipif(attach_moments.COMMAND is None, reason="no command: TACHOGRAPH")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_program_does_not_notice(kind, tmp_path, alone):
+    outcomes = []
+    with Life(kind, tmp_path / "life") as life:
+        for mark, seconds in MOMENTS[kind]:
+            life.wait_for(mark, seconds)
+            outcomes.append(attach(life, tmp_path / f"attach{len(outcomes)}"))
+        assert harm(life, alone(kind)) is None, outcomes
+    assert (kind == "plain") == ("no torch" in outcomes), outcomes
