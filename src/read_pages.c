@@ -78,7 +78,7 @@ void tg_add_cpu_peak(struct tg_trace *handle) {
   char text[256];
   for (uint32_t i = 0; i < trace->rank_count; i++)
     if (trace->ranks[i].device_count) return; /* the list of devices has theirs */
-  if (!tg__cpu_peak_measure(tg__cpu_count(), &peak)) return;
+  if (!tg__cpu_peak_measure(tg__core_count(), &peak)) return;
   const int n = snprintf(text, sizeof text, "{\"fp32_flop_per_s\": %.4g, \"fp64_flop_per_s\": %.4g, ",
                          peak.fp32_flop_per_s, peak.fp64_flop_per_s);
   const int more = peak.bf16_flop_per_s > 0 ? snprintf(text + n, sizeof text - (size_t)n, "\"bf16_flop_per_s\": %.4g, ",

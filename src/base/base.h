@@ -244,9 +244,11 @@ bool tg__path_is_of_many(const char *path); /* a folder, or a pattern that is no
 enum tg_err tg__path_list(const char *dir_or_glob, struct tg__arena *a, const char ***names, size_t *count,
                           struct tg_error *e);
 
-int64_t tg__clock_ns(void);    /* monotonic */
-int64_t tg__cpu_used_ns(void); /* CPU time of this process */
-unsigned tg__cpu_count(void);  /* usable by this process, at least 1 */
+int64_t tg__clock_ns(void);       /* monotonic */
+int64_t tg__cpu_used_ns(void);    /* CPU time of this process */
+int64_t tg__thread_used_ns(void); /* of this thread */
+unsigned tg__cpu_count(void);     /* usable by this process, at least 1 */
+unsigned tg__core_count(void);    /* the same without second threads of one core */
 bool tg__is_terminal(int fd);
 unsigned tg__terminal_width(int fd); /* columns; 0 when not a terminal */
 const char *tg__getenv(const char *name);
@@ -270,10 +272,11 @@ void tg__parallel(unsigned threads, size_t count, void (*body)(void *ctx, size_t
 /* How many threads, up to `most`, work on so many bytes is worth: starting one costs about what 256 KiB do. */
 unsigned tg__threads_worth(size_t bytes, unsigned most);
 
-/* What this CPU can do at most on so many threads, measured in some tenths of a second (cpu_peak.c); bf16: 0 where
- * it has nothing of its own for that, or more than vectors. false: no memory for it. */
+/* What this CPU can do at most on so many threads, one a core, measured in some tenths of a second (cpu_peak.c); bf16:
+ * 0 where it has nothing of its own for that, or more than vectors. Errors: how much less the truth may be. false: no
+ * memory for it. */
 struct tg__cpu_peak {
-  double fp32_flop_per_s, fp64_flop_per_s, bf16_flop_per_s, bytes_per_s;
+  double fp32_flop_per_s, fp64_flop_per_s, bf16_flop_per_s, bytes_per_s, flops_error_pct, bytes_error_pct;
   unsigned threads;
 };
 bool tg__cpu_peak_measure(unsigned threads, struct tg__cpu_peak *out);

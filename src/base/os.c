@@ -324,6 +324,7 @@ static int64_t read_clock(clockid_t clock) {
 }
 int64_t tg__clock_ns(void) { return read_clock(CLOCK_MONOTONIC); }
 int64_t tg__cpu_used_ns(void) { return read_clock(CLOCK_PROCESS_CPUTIME_ID); }
+int64_t tg__thread_used_ns(void) { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
 
 /* Cores a container's quota pays for (cgroup v2), 0 when there is no quota. More threads than that only get throttled.
  */
@@ -349,6 +350,36 @@ unsigned tg__cpu_count(void) {
   }
   const unsigned quota = quota_cores();
   return quota && quota < cores ? quota : cores;
+}
+
+#ifdef __linux__
+/* The first of the threads of a core, by one of them; -1 where the system does not say. */
+static int first_sibling(int cpu) {
+  char path[96];
+  int first = -1;
+  snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
+  FILE *const f = fopen(path, "re");
+  if (f && fscanf(f, "%d", &first) != 1) first = -1;
+  if (f) fclose(f);
+  return first;
+}
+#endif
+
+unsigned tg__core_count(void) {
+  const unsigned cpus = tg__cpu_count();
+  unsigned cores = 0;
+#ifdef __linux__
+  cpu_set_t set, seen;
+  CPU_ZERO(&seen);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return cpus;
+  for (int i = 0; i < CPU_SETSIZE; i++) {
+    const int core = CPU_ISSET(i, &set) ? first_sibling(i) : -1;
+    if (core < 0 || core >= CPU_SETSIZE || CPU_ISSET(core, &seen)) continue;
+    CPU_SET(core, &seen);
+    cores++;
+  }
+#endif
+  return cores && cores < cpus ? cores : cpus;
 }
 
 bool tg__is_terminal(int fd) { return isatty(fd) == 1; }

@@ -64,11 +64,12 @@ static void check_machine(struct tg_table *t) {
 /* What roofline and mfu hold a trace of this CPU against that does not say it itself. */
 static void measure_peak(struct tg_table *t) {
   struct tg__cpu_peak peak;
-  char text[128], advice[128];
-  if (!tg__cpu_peak_measure(tg__cpu_count(), &peak)) return;
+  char text[160], advice[128];
+  if (!tg__cpu_peak_measure(tg__core_count(), &peak)) return;
   const double tflops = peak.fp32_flop_per_s / 1e12, gbs = peak.bytes_per_s / 1e9;
-  snprintf(text, sizeof text, "%.3g TFLOP/s in fp32, %.3g in fp64, %.3g GB/s, on %u thread%s", tflops,
-           peak.fp64_flop_per_s / 1e12, gbs, peak.threads, peak.threads == 1 ? "" : "s");
+  snprintf(text, sizeof text, "%.3g TFLOP/s in fp32, %.3g in fp64 (to %.0f %%), %.3g GB/s (to %.0f %%), on %u core%s",
+           tflops, peak.fp64_flop_per_s / 1e12, peak.flops_error_pct, gbs, peak.bytes_error_pct, peak.threads,
+           peak.threads == 1 ? "" : "s");
   snprintf(advice, sizeof advice,
            "for a trace of this CPU: tachograph ask FILE roofline --peak_tflops %.3g --peak_gbs %.3g", tflops, gbs);
   put_doctor_line(t, "peak, measured now", text, true, advice);

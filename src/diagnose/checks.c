@@ -1,4 +1,4 @@
-/* What was looked at and is well, with its numbers: so that a short list of findings is not mistaken for few checks. */
+/* What was measured, whether it is well or not: so that a short list of findings is not mistaken for few checks. */
 #include "diagnose/findings.h"
 
 #include "analyze/work/flops.h"
@@ -44,15 +44,19 @@ static void say_peak(const struct tg__facts *f, char *text, size_t size) {
       f->has_device_work ? device_busy_pct(f) : tg__pct(f->part_ns[TG__PART_CPU_EXEC] - labels, f->sum_ns);
   const size_t len = strlen(text);
   double pct;
-  char of[160];
-  if (f->found_count || f->t->slices.count > SLICES_MOST || !tg__mfu_of(f->t, f->rank, &pct, of, sizeof of)) return;
+  char of[240];
+  if (f->found_count || f->t->slices.count > SLICES_MOST) return;
+  if (!tg__mfu_of(f->t, f->rank, &pct, of, sizeof of)) {
+    if (*of) tg__say(text + len, size - len, "; %s", of);
+    return;
+  }
   tg__say(text + len, size - len, "; %s%.1f %% of the peak of %s",
           busy >= BUSY_PCT && pct >= FAIR_PCT ? "compute-bound, at " : "at ", pct, of);
 }
 
 /* Two numbers of steps say whether they are alike: the median, and the mean that one long step moves. */
 void tg__note_checks(struct tg__facts *f, struct tg_table *out) {
-  char text[600] = "";
+  char text[900] = "";
   const int64_t mean = tg__per_step(f, f->sum_ns);
   if (f->sum_ns <= 0) return;
   if (f->has_device_work) check_device(f, text, sizeof text);

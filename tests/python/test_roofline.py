@@ -299,6 +299,62 @@ def test_the_peaks_of_a_cpu_are_those_that_were_measured(tmp_path):
         assert rows["aten::mm"]["peak_pct"] == (None if share is None else pytest.approx(share))
 
 
+def cpu_trace(tmp_path, peak, *events):
+    path = tmp_path / "cpu.json"
+    path.write_text(json.dumps({"cpuPeak": {"threads": 4, **peak}, "traceEvents": events}))
+    return tg.open(path)
+
+
+def matmul(name, start, us, n=1000):
+    return slice_of("cpu_op", name, start, us, **{"Input Dims": [[n, n], [n, n]], "Input type": ["float", "float"]})
+
+
+def test_a_measured_peak_below_what_the_program_reached_is_not_taken(tmp_path):
+    """2e9 operations in 10 ms are 200 GFLOP/s; a busy machine measured 14."""
+    trace = cpu_trace(tmp_path, {"fp32_flop_per_s": 14e9, "bytes_per_s": 1e11}, matmul("aten::mm", 10, 10000))
+    too_low = "the peak of the CPU was measured too low: aten::mm does 200 GFLOP/s, the measurement 14"
+    answer = trace.ask("roofline")
+    (row,) = answer
+    assert (row["peak_pct"], row["peak_flop_per_s"], row["bound"]) == (None, None, None)
+    assert too_low in answer.notes and not any(n.startswith("peaks: ") for n in answer.notes)
+    answer = trace.ask("mfu")
+    assert [r["mfu_pct"] for r in answer] == [None] and too_low in answer.notes
+    (measured,) = (n for n in trace.ask("findings").notes if n.startswith("checked: "))
+    assert measured.endswith("; " + too_low)
+    answer = trace.ask("roofline", peak_tflops="1", peak_gbs="100")  # who gives peaks is believed
+    assert [r["peak_pct"] for r in answer] == [pytest.approx(20)] and too_low not in answer.notes
+
+
+def test_a_peak_measured_on_a_busy_machine_is_not_taken(tmp_path):
+    peak = {"fp32_flop_per_s": 1e12, "bytes_per_s": 1e11, "flops_error_pct": 3.0, "bytes_error_pct": 75.0}
+    trace = cpu_trace(tmp_path, peak, matmul("aten::mm", 10, 10000))
+    answer = trace.ask("roofline")
+    assert [(r["peak_pct"], r["ridge"]) for r in answer] == [(None, None)]
+    assert any("peak of its memory was measured (the rounds differ by 75 %)" in n for n in answer.notes)
+    answer = trace.ask("mfu")  # operations are as certain as before
+    assert [r["mfu_pct"] for r in answer] == [pytest.approx(20)] and any(", to 3 %" in n for n in answer.notes)
+    peak = {**peak, "flops_error_pct": 40.0, "bytes_error_pct": 2.0}
+    answer = cpu_trace(tmp_path, peak, matmul("aten::mm", 10, 10000)).ask("mfu")
+    assert [r["mfu_pct"] for r in answer] == [None]
+    assert any("peak of its CPU was measured (the rounds differ by 40 %)" in n for n in answer.notes)
+
+
+def test_what_comes_from_caches_has_no_share_of_the_memory(tmp_path):
+    """12 MB in 24 us are 500 GB/s, five times the memory's."""
+    add = slice_of(
+        "cpu_op",
+        "aten::add",
+        20000,
+        24,
+        **{"Input Dims": [[1000, 1000], [1000, 1000]], "Input type": ["float", "float"]},
+    )
+    peak = {"fp32_flop_per_s": 1e12, "bytes_per_s": 1e11}
+    answer = cpu_trace(tmp_path, peak, matmul("aten::mm", 10, 10000), add).ask("roofline")
+    shares = {r["name"]: r["peak_pct"] for r in answer}
+    assert shares == {"aten::mm": pytest.approx(20), "aten::add": None}
+    assert any(n.startswith("1 row has no share of the peak: faster than it") for n in answer.notes)
+
+
 def test_an_unknown_device_says_so(tmp_path):
     trace = opened(
         tmp_path,

@@ -257,6 +257,36 @@ static void a_cpu_is_measured(void **state) {
   assert_true(tg__cpu_peak_measure(1, &peak));
   assert_true(peak.fp32_flop_per_s > 1e6 && peak.fp64_flop_per_s > 1e6 && peak.bytes_per_s > 1e6 && peak.threads == 1);
   assert_true(peak.bf16_flop_per_s == 0 || peak.bf16_flop_per_s > 1e6);
+  assert_true(peak.flops_error_pct >= 0 && peak.flops_error_pct <= 100);
+  assert_true(peak.bytes_error_pct >= 0 && peak.bytes_error_pct <= 100);
+  assert_in_range(tg__core_count(), 1, tg__cpu_count());
+}
+
+static void spin(void *until) {
+  while (tg__clock_ns() < *(const int64_t *)until) continue;
+}
+struct neighbours {
+  int64_t until;
+  struct tg__cpu_peak peak;
+};
+static void measure_or_spin(void *ctx, size_t i) {
+  struct neighbours *const n = ctx;
+  if (i == 0)
+    assert_true(tg__cpu_peak_measure(1, &n->peak));
+  else
+    spin(&n->until);
+}
+
+/* With several others on each core the same is measured as without, or the error says so. */
+static void a_busy_cpu_measures_the_same(void **state) {
+  struct tg__cpu_peak quiet;
+  const unsigned others = 4 * tg__cpu_count();
+  struct neighbours n = {0};
+  assert_true(tg__cpu_peak_measure(1, &quiet));
+  n.until = tg__clock_ns() + 1500000000;
+  tg__parallel(others + 1, others + 1, measure_or_spin, &n);
+  const double ratio = n.peak.fp32_flop_per_s / quiet.fp32_flop_per_s;
+  assert_true((ratio > 0.75 && ratio < 1.33) || n.peak.flops_error_pct > 20 || quiet.flops_error_pct > 20);
 }
 
 int main(void) {
@@ -273,6 +303,7 @@ int main(void) {
       cmocka_unit_test(locks_hand_over),
       cmocka_unit_test(machine_facts),
       cmocka_unit_test(a_cpu_is_measured),
+      cmocka_unit_test(a_busy_cpu_measures_the_same),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,7 +53,15 @@ bool tg__peaks_of_device(struct tg__str name, struct tg__peaks *out) {
   return false;
 }
 
-void tg__note_above_peak(struct tg_table *out, const char *column) {
+void tg__peaks_withhold(struct tg__peaks *p, struct tg__str faster, double flop_per_s, double peak) {
+  for (unsigned k = 0; k < TG__PRECISION_COUNT; k++) p->flops[k] = 0;
+  snprintf(p->withheld, sizeof p->withheld,
+           "the peak of the CPU was measured too low: %.*s does %.4g GFLOP/s, the measurement %.4g",
+           (int)(faster.len < 60 ? faster.len : 60), faster.ptr, flop_per_s / 1e9, peak / 1e9);
+  p->source[0] = 0;
+}
+
+static void note_above_peak(struct tg_table *out, const char *column) {
   const struct tg__column *const c = &out->columns[tg__table_column_index(out, column)];
   size_t above = 0;
   double most = 100;
@@ -69,7 +77,16 @@ void tg__note_above_peak(struct tg_table *out, const char *column) {
         above, above == 1 ? " is" : "s are", most);
 }
 
+void tg__note_peaks(const struct tg__peaks *p, const char *column, const char *unknown, struct tg_table *out) {
+  note_above_peak(out, column);
+  if (*p->source) tg__table_note(out, "peaks: %s", p->source);
+  if (*p->withheld) tg__table_note(out, "%s", p->withheld);
+  if (!*p->source && !*p->withheld) tg__table_note(out, "%s", unknown);
+}
+
 /* ---- the CPU a trace was recorded on --------------------------------------------------------- */
+
+enum { MOST_ERROR_PCT = 20 }; /* of a measurement that shares are taken of */
 
 /* A member of the object that `tachograph run` writes; 0 when it is not there, or no number that could be one. */
 static double number_of(struct tg__str object, const char *key) {
@@ -77,15 +94,31 @@ static double number_of(struct tg__str object, const char *key) {
   return tg__str_to_real(tg__member(object, key), &v) && v > 0 && v < 1e30 ? v : 0;
 }
 
+/* Older files do not say how far the measurement can be trusted: only what the program reached can tell. */
 static void peaks_of_cpu(const struct tg__columns *t, uint32_t rank, struct tg__peaks *out) {
   const struct tg__str peak = tg__document_member(t, rank, "cpuPeak");
   if (!peak.len) return;
-  out->flops[TG__FP32] = number_of(peak, "fp32_flop_per_s");
-  out->flops[TG__FP64] = number_of(peak, "fp64_flop_per_s");
-  out->flops[TG__FP16] = number_of(peak, "bf16_flop_per_s");
-  out->bytes = number_of(peak, "bytes_per_s");
-  snprintf(out->source, sizeof out->source, "the CPU, measured after the recording on %.0f threads",
-           number_of(peak, "threads"));
+  const double flops_error = number_of(peak, "flops_error_pct"), bytes_error = number_of(peak, "bytes_error_pct");
+  const bool has_flops = flops_error <= MOST_ERROR_PCT, has_bytes = bytes_error <= MOST_ERROR_PCT;
+  out->is_measured = true;
+  if (has_flops) {
+    out->flops[TG__FP32] = number_of(peak, "fp32_flop_per_s");
+    out->flops[TG__FP64] = number_of(peak, "fp64_flop_per_s");
+    out->flops[TG__FP16] = number_of(peak, "bf16_flop_per_s");
+  }
+  if (has_bytes) out->bytes = number_of(peak, "bytes_per_s");
+  if (!has_flops || !has_bytes)
+    snprintf(
+        out->withheld, sizeof out->withheld,
+        "the machine was busy when the peak of its %s was measured (the rounds differ by %.0f %%), so there are no "
+        "shares of it",
+        has_flops ? "memory" : "CPU", has_flops ? bytes_error : flops_error);
+  if (has_flops || has_bytes)
+    snprintf(out->source, sizeof out->source, "the CPU, measured after the recording on %.0f threads",
+             number_of(peak, "threads"));
+  const double error = has_flops && has_bytes && bytes_error > flops_error ? bytes_error : flops_error;
+  const size_t len = strlen(out->source);
+  if (len && error >= 1) snprintf(out->source + len, sizeof out->source - len, ", to %.0f %%", error);
 }
 
 /* ---- the interface --------------------------------------------------------------------------- */
@@ -150,6 +183,10 @@ enum tg_err tg__peaks_of(const struct tg__columns *t, const struct tg__ask *a, u
   enum tg_err err = overrule(a, "peak_tflops", 1e12, &given, e);
   for (size_t k = 1; k < TG__PRECISION_COUNT && given > 0; k++) out->flops[k] = given;
   if (!err) err = overrule(a, "peak_gbs", 1e9, &out->bytes, e);
-  if (given > 0 || *tg__ask_arg(a, "peak_gbs")) snprintf(out->source, sizeof out->source, "as given");
+  if (given > 0 || *tg__ask_arg(a, "peak_gbs")) {
+    snprintf(out->source, sizeof out->source, "as given");
+    out->withheld[0] = 0;
+    out->is_measured = false;
+  }
   return err;
 }

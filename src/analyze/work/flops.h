@@ -10,8 +10,8 @@ bool tg__flops_has_formula(struct tg__str op);
 int64_t tg__flops(struct tg__str op, struct tg__str dims, struct tg__str concrete);
 
 /* mfu.c: what share of its peak the device of a rank, or its CPU, uses in the steps, as the question mfu says; `of`:
- * the device and where its peak is from. false where the trace does not say, or the figure is above 100 % and so wrong.
- */
+ * the device and where its peak is from. false where the trace does not say, or the figure is above 100 % and so wrong;
+ * `of` is then empty, or says why a measured peak is not taken. */
 bool tg__mfu_of(const struct tg__columns *t, uint32_t rank, double *pct, char *of, size_t size);
 
 #endif

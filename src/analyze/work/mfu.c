@@ -143,6 +143,7 @@ static enum tg_err put_mfu_of_rank(const struct tg__roof *r, const struct tg__as
   }
   err = tg__peaks_of(r->t, a, rank, r->on_device[rank], &peaks, e);
   if (err) goto done;
+  tg__roof_try_peaks(r, rank, &peaks);
   sum_up(r, rank, &b, sums);
   struct sums all = {0};
   for (size_t i = 0; i < b.count; i++) {
@@ -166,13 +167,11 @@ static enum tg_err put_mfu_of_rank(const struct tg__roof *r, const struct tg__as
                    "known: record "
                    "with record_shapes=True and torch 2.1 or newer",
                    100.0 * (double)all.silent_ns / (double)all.all_ns);
-  tg__note_above_peak(out, "mfu_pct");
-  if (*peaks.source)
-    tg__table_note(out, "peaks: %s", peaks.source);
-  else
-    tg__table_note(out, "the peak of the device is not known: with the argument peak_tflops each row has its share of "
-                        "it; that of a CPU tachograph "
-                        "doctor measures where it runs");
+  tg__note_peaks(
+      &peaks, "mfu_pct",
+      "the peak of the device is not known: with the argument peak_tflops each row has its share of it; that "
+      "of a CPU tachograph doctor measures where it runs",
+      out);
 done:
   tg__breakdown_free(&b);
   tg__free(sums);
@@ -194,6 +193,7 @@ static bool share_of_peak(const struct tg__roof *r, uint32_t rank, double *pct, 
     all.all_ns += sums[i].all_ns;
   }
   tg__peaks_known(r->t, rank, r->on_device[rank], peaks);
+  tg__roof_try_peaks(r, rank, peaks);
   const double model_s = ideal_s(all.flops, all.again, peaks),
                seconds = (double)(b.window.end_ns - b.window.start_ns) / 1e9;
   *pct = seconds > 0 ? 100 * model_s / seconds : 0;
@@ -208,7 +208,7 @@ bool tg__mfu_of(const struct tg__columns *t, uint32_t rank, double *pct, char *o
   struct tg__roof roof;
   struct tg__peaks peaks = {0};
   const bool is_known = !tg__roof_open(t, &a, &roof, NULL) && share_of_peak(&roof, rank, pct, &peaks);
-  if (is_known) snprintf(of, size, "%s", peaks.source);
+  snprintf(of, size, "%s", is_known ? peaks.source : peaks.withheld);
   tg__roof_close(&roof);
   return is_known;
 }

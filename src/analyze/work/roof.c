@@ -83,3 +83,23 @@ bool tg__roof_count(const struct tg__roof *r, uint32_t track, uint32_t node, str
   out->time_ns = on_device ? n->device_total_ns : r->t->slices.dur_ns[n->slice];
   return out->time_ns > 0;
 }
+
+/* Calls shorter than this are timed too coarsely to prove anything. */
+enum { LEAST_PROOF_NS = 100000, PROOF_PCT = 105 };
+
+void tg__roof_try_peaks(const struct tg__roof *r, uint32_t rank, struct tg__peaks *peaks) {
+  const struct tg__rank *const of = &r->t->ranks[rank];
+  double most = 0, rate = 0, peak = 0;
+  uint32_t fastest = TG_NONE;
+  if (!peaks->is_measured) return;
+  for (uint32_t k = of->first_track; k < of->first_track + of->track_count; k++)
+    for (uint32_t i = r->tree.first[k]; i < r->tree.first[k + 1]; i++) {
+      struct tg__counted c;
+      if (!tg__roof_count(r, k, i, &c) || !c.work || c.time_ns < LEAST_PROOF_NS) continue;
+      const double limit = peaks->flops[c.precision], flops = 1e9 * (double)c.work->flops / (double)c.time_ns;
+      if (limit <= 0 || 100 * flops <= PROOF_PCT * limit || flops / limit <= most) continue;
+      most = flops / limit, rate = flops, peak = limit;
+      fastest = r->t->slices.name[r->tree.nodes[i].slice];
+    }
+  if (fastest != TG_NONE) tg__peaks_withhold(peaks, tg__name(r->t, fastest), rate, peak);
+}

@@ -2,6 +2,7 @@
 #ifndef TG_ROOF_H
 #define TG_ROOF_H
 
+#include "analyze/work/device_peaks.h"
 #include "analyze/work/op_work.h"
 
 struct tg__counted {
@@ -26,5 +27,8 @@ void tg__roof_close(struct tg__roof *r);
 bool tg__roof_count(const struct tg__roof *r, uint32_t track, uint32_t node, struct tg__counted *out);
 /* The counted node behind a slice of device work, TG_NONE. */
 uint32_t tg__roof_behind(const struct tg__roof *r, uint32_t device_slice);
+/* Compares a peak that was measured with what the operators of the rank reach, and withholds it where one of them is
+ * faster. */
+void tg__roof_try_peaks(const struct tg__roof *r, uint32_t rank, struct tg__peaks *peaks);
 
 #endif

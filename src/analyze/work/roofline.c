@@ -145,7 +145,8 @@ static void put_roof(const struct work *w, const struct row *r, double flop_rate
   tg__put_real_if(out, known, r->flops / r->bytes);
   tg__put_real_if(out, ridge > 0 && r->kind != TG__WORK_UNKNOWN, ridge);
   tg__put_cstr(out, !known || ridge <= 0 ? NULL : by_memory ? "memory" : "compute");
-  tg__put_real_if(out, known && ridge > 0, 100 * (by_memory ? byte_rate / w->peaks.bytes : flop_rate / peak));
+  const double share = 100 * (by_memory ? byte_rate / w->peaks.bytes : flop_rate / peak);
+  tg__put_real_if(out, known && ridge > 0 && (share <= 100 || !w->peaks.is_measured), share);
   tg__put_real_if(out, ridge > 0 && r->kind != TG__WORK_UNKNOWN, peak);
 }
 
@@ -175,6 +176,19 @@ static bool roofline_row_before(uint32_t a, uint32_t b, const void *ctx) {
   return rows[a].time_ns > rows[b].time_ns;
 }
 
+/* Their data comes from caches, or their calls are too short to time. */
+static void note_faster(const struct work *w, struct tg_table *out) {
+  const double *const intensity = out->columns[tg__table_column_index(out, "intensity")].reals,
+                      *const ridge = out->columns[tg__table_column_index(out, "ridge")].reals,
+                      *const share = out->columns[tg__table_column_index(out, "peak_pct")].reals;
+  size_t faster = 0;
+  for (size_t i = 0; w->peaks.is_measured && i < out->rows; i++)
+    faster += !isnan(intensity[i]) && !isnan(ridge[i]) && isnan(share[i]);
+  if (faster)
+    tg__table_note(out, "%zu row%s no share of the peak: faster than it, as data from caches and very short calls are",
+                   faster, faster == 1 ? " has" : "s have");
+}
+
 static enum tg_err put_roofline_rows(const struct work *w, struct tg_table *out) {
   struct tg__out group = {0};
   int64_t all_ns = 0, known_ns = 0;
@@ -194,13 +208,8 @@ static enum tg_err put_roofline_rows(const struct work *w, struct tg_table *out)
   if (all_ns > 0)
     tg__table_note(out, "FLOPs are known for %.1f %% of the time of operators",
                    100.0 * (double)known_ns / (double)all_ns);
-  tg__note_above_peak(out, "peak_pct");
-  if (w->peaks_differ)
-    tg__table_note(out, "%s", peaks_differ);
-  else if (*w->peaks.source)
-    tg__table_note(out, "peaks: %s", w->peaks.source);
-  else
-    tg__table_note(out, "%s", peaks_unknown);
+  tg__note_peaks(&w->peaks, "peak_pct", w->peaks_differ ? peaks_differ : peaks_unknown, out);
+  note_faster(w, out);
   err = TG_OK;
 done:
   tg__out_free(&group);
@@ -223,6 +232,7 @@ static enum tg_err compare_peaks(struct work *w, struct tg_error *e) {
     struct tg__peaks other;
     if (!tg__ask_has_rank(w->ask, r) || !has_operators(w, r)) continue;
     err = tg__peaks_of(w->t, w->ask, r, w->roof.on_device[r], &other, e);
+    if (!err) tg__roof_try_peaks(&w->roof, r, &other);
     w->peaks_differ = strcmp(w->peaks.source, other.source) != 0; /* CPUs are measured, each a little otherwise */
   }
   if (w->peaks_differ) w->peaks = (struct tg__peaks){0};
@@ -244,6 +254,7 @@ static enum tg_err prepare_roofline(struct work *w, struct tg_error *e) {
                     "the trace holds no device work, which by=kernel is about; record with ProfilerActivity.CUDA");
   if (!tg__paths_open(&w->keys, w->t)) return tg__no_memory(e, "grouping operators");
   err = tg__peaks_of(w->t, w->ask, rank, w->roof.on_device[rank], &w->peaks, e);
+  if (!err) tg__roof_try_peaks(&w->roof, rank, &w->peaks);
   return err || w->ask->rank != TG_NONE ? err : compare_peaks(w, e);
 }
 
