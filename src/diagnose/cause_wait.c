@@ -3,7 +3,8 @@
 #include "diagnose/pipeline.h"
 #include "diagnose/sites.h"
 
-enum { WAIT_PCT = 5, KINDS = 5, NAMES = 8, OFTEN = 10 };
+/* LOOK_BACK: of so many median steps ago may be a step of another thread that is still under way. */
+enum { WAIT_PCT = 5, KINDS = 6, QUEUE = 4, NAMES = 8, OFTEN = 10, LOOK_BACK = 100 };
 
 static const struct {
   enum tg__cause cause;
@@ -37,11 +38,18 @@ static const struct {
      "the time of these calls",
      INT64_MAX},
     {TG__CAUSE_LOADER_TOO_SLOW,
-     {"queue.Queue.get", "concurrent.futures.Future.result", "threading.Condition.wait"},
+     {"queue.Queue.get", "threading.Condition.wait"},
      "wait for what another thread makes",
      "Let the threads that fill the queue work at the same time: more of them, no lock held while they work, processes "
      "where Python "
      "itself computes.",
+     "the time of these calls, but for a tenth",
+     OFTEN},
+    {TG__CAUSE_HOST_WAITS,
+     {"concurrent.futures.Future.result"},
+     "wait for what another thread was asked to do",
+     "Ask for it earlier, so that it is done when the loop comes to it, or make what the other thread does cheaper; "
+     "where that is Python, use a process: threads take turns.",
      "the time of these calls, but for a tenth",
      OFTEN},
 };
@@ -51,6 +59,8 @@ struct waits {
   struct tg__tally all[KINDS];
   int64_t ns[KINDS], calls[KINDS]; /* ns: without what one step alone has */
   uint32_t longest[KINDS], loop;   /* loop: track of the steps; what other threads wait for keeps nobody waiting */
+  uint32_t gradient;               /* name of the node of a leaf; TG_NONE */
+  bool trains;                     /* gradients, or an optimizer */
   struct tg__finding *claimed;     /* by this finding, of this kind; NULL: only look */
   int claimed_kind;
   int64_t until_ns; /* end of the wait the walk is in: torch.save may force to disk, too; or of the loader's next; its
@@ -64,18 +74,28 @@ static int classify_wait(struct tg__str name) {
   return -1;
 }
 
-/* A thread of a pool waits for work between two requests, which keeps nobody waiting. */
+/* A thread of a pool that waits for work between two requests keeps nobody waiting, though a step may be under way on
+ * another thread. */
 static bool is_in_step(const struct waits *w, uint32_t slice) {
-  const int64_t start_ns = w->f->t->slices.start_ns[slice];
-  const size_t begun = w->loop == TG_NONE ? 0 : tg__steps_begun(&w->f->steps, start_ns);
-  return begun && start_ns < w->f->steps.steps[begun - 1].host_end_ns;
+  const struct tg__columns *const t = w->f->t;
+  const int64_t start_ns = t->slices.start_ns[slice];
+  size_t begun = w->loop == TG_NONE ? 0 : tg__steps_begun(&w->f->steps, start_ns);
+  for (; begun; begun--) {
+    const struct tg__step_cost *const s = &w->f->steps.steps[begun - 1];
+    if (start_ns - s->host_start_ns > LOOK_BACK * w->f->median_ns) return false;
+    const uint32_t step = t->steps[s->step].slice;
+    const bool is_here = step == TG_NONE || tg__slice_track(t, step) == tg__slice_track(t, slice);
+    if (is_here && start_ns < s->host_end_ns) return true;
+  }
+  return false;
 }
 
 static void see_wait(void *ctx, uint32_t slice, enum tg__class cls) {
   struct waits *w = ctx;
   const struct tg__columns *t = w->f->t;
   const int named = cls == TG__CLASS_ANNOTATION ? classify_wait(tg__name(t, t->slices.name[slice])) : -1;
-  const int k = named >= 0 && kinds[named].cause == TG__CAUSE_LOADER_TOO_SLOW && !is_in_step(w, slice) ? -1 : named;
+  const int k = named >= QUEUE && !is_in_step(w, slice) ? -1 : named;
+  w->trains |= t->slices.name[slice] == w->gradient || (tg__meaning(w->f, slice) & TG__NAME_OPTIMIZER_STEP);
   const bool loads = cls == TG__CLASS_ANNOTATION && (tg__meaning(w->f, slice) & TG__NAME_DATALOADER);
   const uint32_t track = k < 0 && !loads ? TG_NONE : tg__slice_track(t, slice);
   if (track == TG_NONE || (w->loop != TG_NONE && track != w->loop) || t->slices.start_ns[slice] < w->until_ns) return;
@@ -87,8 +107,14 @@ static void see_wait(void *ctx, uint32_t slice, enum tg__class cls) {
   if (w->longest[k] == TG_NONE || t->slices.dur_ns[slice] > t->slices.dur_ns[w->longest[k]]) w->longest[k] = slice;
 }
 
-static struct waits look(struct tg__facts *f) {
-  struct waits w = {.f = f, .loop = tg__loop_track(f), .until_ns = INT64_MIN};
+static struct waits walk(struct tg__facts *f, int kind, struct tg__finding *claimed) {
+  static const char gradient[] = "torch::autograd::AccumulateGrad";
+  struct waits w = {.f = f,
+                    .loop = tg__loop_track(f),
+                    .until_ns = INT64_MIN,
+                    .gradient = tg__strings_find(f->t->strings, gradient, sizeof gradient - 1),
+                    .claimed = claimed,
+                    .claimed_kind = kind};
   for (int k = 0; k < KINDS; k++) w.longest[k] = TG_NONE;
   tg__visit(f, see_wait, &w);
   for (int k = 0; k < KINDS; k++) w.ns[k] = tg__tallied(f, &w.all[k]);
@@ -96,16 +122,42 @@ static struct waits look(struct tg__facts *f) {
 }
 
 int64_t tg__marked_waits(struct tg__facts *f) {
-  const struct waits w = look(f);
+  const struct waits w = walk(f, 0, NULL);
   int64_t sum = 0;
   for (int k = 0; k < KINDS; k++) sum += w.all[k].sum_ns;
   return sum;
 }
 
-static void claim_waits(struct tg__facts *f, int kind, struct tg__finding *x) {
-  struct waits w = {.f = f, .loop = tg__loop_track(f), .until_ns = INT64_MIN, .claimed = x, .claimed_kind = kind};
-  for (int k = 0; k < KINDS; k++) w.longest[k] = TG_NONE;
-  tg__visit(f, see_wait, &w);
+/* ---- another thread -------------------------------------------------------------------------- */
+
+struct others {
+  const struct tg__columns *t;
+  uint32_t loop;
+  struct tg__spans work; /* operators on other threads of the process */
+};
+
+static void see_others(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct others *const o = ctx;
+  const uint32_t track = cls == TG__CLASS_OP ? tg__slice_track(o->t, slice) : o->loop;
+  if (track != o->loop && o->t->tracks[track].pid == o->t->tracks[o->loop].pid)
+    tg__spans_add(&o->work, o->t->slices.start_ns[slice], tg__slice_end(o->t, slice));
+}
+
+/* A loop that trains waits for nothing but what its program makes. One that answers waits for requests as well: unless
+ * other threads of the program are at work for half of the time, that is what the queue is empty for. */
+static bool is_of_program(struct tg__facts *f, const struct waits *w, struct tg__finding *x) {
+  struct others o = {.t = f->t, .loop = w->loop};
+  struct tg__spans both = {0};
+  if (w->trains) return true;
+  tg__visit(f, see_others, &o);
+  tg__spans_union(&o.work);
+  tg__spans_union(&x->claim);
+  tg__spans_intersect(&x->claim, &o.work, &both);
+  const bool is_made = 2 * tg__spans_length(&both) >= tg__spans_length(&x->claim);
+  f->failed |= o.work.failed || both.failed;
+  tg__spans_free(&o.work);
+  tg__spans_free(&both);
+  return is_made;
 }
 
 /* Waiting for another thread: where several make what is waited for, and only one of them works at any time, that is
@@ -146,8 +198,28 @@ static void name_what_comes_once(struct tg__facts *f, const struct waits *w, int
   tg__withhold(f, kinds[k].cause, share, why);
 }
 
+static void report_wait(struct tg__facts *f, const struct waits *w, int k, double share) {
+  struct tg__finding *const x = tg__find(f, kinds[k].cause, share, WAIT_PCT, tg__per_step(f, w->ns[k]));
+  walk(f, k, x);
+  if (k == QUEUE && !is_of_program(f, w, x)) {
+    tg__drop_last(f);
+    tg__withhold(f, kinds[k].cause, share,
+                 "it waits for a queue, and no thread of this program is seen to fill it: for requests, or for threads "
+                 "that call no operator");
+    return;
+  }
+  tg__where_slice(f, w->longest[k], x);
+  TG_SAY(x->evidence, "%lld calls in %zu steps %s: %.2f ms %s (%.1f %%), the longest %.2f ms", (long long)w->calls[k],
+         f->steps.count, kinds[k].evidence, tg__ms(x->cost_ns), tg__per(f), share,
+         tg__ms(f->t->slices.dur_ns[w->longest[k]]));
+  TG_SAY(x->advice, "%s", kinds[k].advice);
+  if (k == QUEUE) name_turns(f, w->loop, x);
+  x->is_on_average = true;
+  tg__expect(f, x, w->ns[k] - w->ns[k] / kinds[k].left, 0.9, kinds[k].method);
+}
+
 void tg__judge_waits(struct tg__facts *f) {
-  struct waits w = look(f);
+  struct waits w = walk(f, 0, NULL);
   join_checkpoint(f, &w);
   for (int k = 0; k < KINDS; k++) {
     const double share = tg__pct(w.ns[k], f->total_ns);
@@ -155,15 +227,6 @@ void tg__judge_waits(struct tg__facts *f) {
       name_what_comes_once(f, &w, k);
       continue;
     }
-    struct tg__finding *x = tg__find(f, kinds[k].cause, share, WAIT_PCT, tg__per_step(f, w.ns[k]));
-    tg__where_slice(f, w.longest[k], x);
-    TG_SAY(x->evidence, "%lld calls in %zu steps %s: %.2f ms %s (%.1f %%), the longest %.2f ms", (long long)w.calls[k],
-           f->steps.count, kinds[k].evidence, tg__ms(x->cost_ns), tg__per(f), share,
-           tg__ms(f->t->slices.dur_ns[w.longest[k]]));
-    TG_SAY(x->advice, "%s", kinds[k].advice);
-    if (kinds[k].cause == TG__CAUSE_LOADER_TOO_SLOW) name_turns(f, w.loop, x);
-    x->is_on_average = true;
-    claim_waits(f, k, x);
-    tg__expect(f, x, w.ns[k] - w.ns[k] / kinds[k].left, 0.9, kinds[k].method);
+    report_wait(f, &w, k, share);
   }
 }

@@ -343,6 +343,13 @@ static void find_steps(struct mini *m) {
           tg__name_is_profiler_step(tg__name(t, t->slices.name[i]), &number))
         add_step(m, (struct tg__step){t->tracks[k].rank, i, t->slices.name[i], number, t->slices.start_ns[i],
                                       tg__slice_end(t, i)});
+  for (uint32_t i = 1; i < t->step_count; i++) /* by rank, then start, on whatever track they are */
+    for (uint32_t k = i;
+         k && t->steps[k].rank == t->steps[k - 1].rank && t->steps[k].start_ns < t->steps[k - 1].start_ns; k--) {
+      const struct tg__step later = t->steps[k - 1];
+      t->steps[k - 1] = t->steps[k];
+      t->steps[k] = later;
+    }
 }
 
 struct tg__columns *mini_finish(struct mini *m) {

@@ -89,6 +89,77 @@ static void test_batches_come_several_at_a_time(void **state) {
   tg__table_free(t);
 }
 
+/* ---- queues ---------------------------------------------------------------------------------- */
+
+/* Each step waits 4 of 10 ms for a queue. It may train; another thread calls an operator that ends the wait, and takes
+ * `work_us`. */
+static struct tg_table *queue(const char *wait, bool trains, int64_t work_us) {
+  struct scene s = begin_of(MANY);
+  const uint32_t other = mini_thread(s.m, 1, 11);
+  for (int i = 0; i < MANY; i++) {
+    s.at = i * STEP;
+    mini_slice(s.m, s.thread, "user_annotation", wait, s.at, 4000 * US);
+    mini_arg_str(s.m, "Call stack", "serve.py(30): answer");
+    mini_slice(s.m, other, "cpu_op", "aten::randn", s.at + (4000 - work_us) * US, work_us * US);
+    call(&s, "aten::linear", 4000, 5800, "serve.py(31): answer");
+    if (trains) call(&s, "torch::autograd::AccumulateGrad", 9900, 50, NULL);
+  }
+  return ask(&s);
+}
+
+/* What a loop that trains waits for is made by its program. What one that answers waits for may be a request: its
+ * maker then has little to do. */
+static void test_whose_queue_it_is(void **state) {
+  static const struct {
+    bool trains;
+    int64_t work_us;
+    size_t count;
+  } cases[] = {{true, 20, 1}, {false, 20, 0}, {false, 1900, 0}, {false, 2100, 1}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct tg_table *t = queue("queue.Queue.get", cases[i].trains, cases[i].work_us);
+    assert_int_equal(t->rows, cases[i].count);
+    assert_int_equal(count(t, "loader-too-slow"), cases[i].count);
+    bool says = false;
+    for (size_t k = 0; k < t->note_count; k++)
+      says |= strstr(t->notes[k], "nothing found above 5 %; withheld: loader-too-slow, 40.0 % (it waits for a queue, "
+                                  "and no thread of this program is seen to fill it") != NULL;
+    assert_int_equal(says, !cases[i].count);
+    tg__table_free(t);
+  }
+}
+
+/* What a thread is asked for is nobody's request, and no loader. */
+static void test_what_a_thread_is_asked_for(void **state) {
+  struct tg_table *t = queue("concurrent.futures.Future.result", false, 20);
+  const size_t row = mini_row(t, "cause", "host-waits");
+  assert_int_equal(t->rows, 1);
+  assert_int_equal(mini_int(t, row, "cost_ns"), 4000 * US);
+  assert_string_equal(mini_cell(t, row, "where"), "concurrent.futures.Future.result at serve.py(30): answer");
+  assert_non_null(strstr(mini_cell(t, row, "evidence"), "wait for what another thread was asked to do"));
+  tg__table_free(t);
+}
+
+/* Two threads of a pool answer by turns, 5 ms each: while one works the other's queue is empty. Its steps are its
+ * answers, and those of the other say nothing of it. */
+static void test_idle_while_another_thread_answers(void **state) {
+  struct scene s = {.m = mini_new()};
+  mini_rank(s.m, 0);
+  uint32_t threads[2] = {mini_thread(s.m, 1, 10), mini_thread(s.m, 1, 11)};
+  for (int i = 0; i < 2 * MANY; i++) {
+    char name[32];
+    snprintf(name, sizeof name, "ProfilerStep#%d", i + 1);
+    s.thread = threads[i % 2];
+    s.at = i * STEP / 2;
+    mini_slice(s.m, s.thread, "user_annotation", name, s.at, STEP / 2);
+    call(&s, "aten::linear", 0, 4900, "serve.py(31): answer");
+    mini_slice(s.m, s.thread, "user_annotation", "queue.Queue.get", s.at + STEP / 2, STEP / 2);
+  }
+  struct tg_table *t = ask(&s);
+  assert_int_equal(t->rows, 0);
+  for (size_t k = 0; k < t->note_count; k++) assert_null(strstr(t->notes[k], "withheld"));
+  tg__table_free(t);
+}
+
 /* ---- ranks ----------------------------------------------------------------------------------- */
 
 /* Two of twelve steps are 0.4 ms inside a collective, the others `us`. */
@@ -205,6 +276,9 @@ int main(void) {
       cmocka_unit_test(test_workers_or_the_loop_itself),
       cmocka_unit_test(test_a_short_next_is_not_judged),
       cmocka_unit_test(test_batches_come_several_at_a_time),
+      cmocka_unit_test(test_whose_queue_it_is),
+      cmocka_unit_test(test_what_a_thread_is_asked_for),
+      cmocka_unit_test(test_idle_while_another_thread_answers),
       cmocka_unit_test(test_waiting_for_a_rank_is_no_communication),
       cmocka_unit_test(test_a_lock_in_some_steps),
       cmocka_unit_test(test_a_file_that_is_opened_is_not_the_wait),
