@@ -162,21 +162,34 @@ static void judge_layout(struct tg__sites *s, bool *in) {
 
 /* ---- the whole model ------------------------------------------------------------------------- */
 
-/* Bytes of a call's first input; -1 when it states none. A storage is copied as bytes, so shapes do not show what it
- * is of. A type that is not known counts as float. */
-static int64_t bytes_of(const struct tg__sites *s, uint32_t slice) {
+struct input {
+  int64_t bytes; /* -1: not stated */
+  uint64_t kind; /* equal for tensors of one type and shape */
+  bool is_storage;
+};
+
+/* Of a call's first. A storage is copied as bytes, so shapes do not show what it is of. A type that is not known counts
+ * as float. */
+static struct input first_input(const struct tg__sites *s, uint32_t slice) {
+  struct input in = {.bytes = -1};
   struct tg__shape shapes[TG_INPUTS];
   const uint32_t types = tg__call_arg(s, slice, TG__K_INPUT_TYPE);
   struct tg__str type;
   if (types == TG_NONE || !tg__call_shapes(s, slice, shapes) || !tg__list_text(tg__name(s->f->t, types), 0, &type))
-    return -1;
+    return in;
   const int64_t elements = shapes[0].rank ? tg__shape_elements(&shapes[0]) : -1, width = tg__type_bytes(type);
-  return elements > 0 && elements < INT64_MAX / TG_WIDEST ? elements * (width ? width : 4) : -1;
+  const uint64_t parts[2] = {tg__hash(type.ptr, type.len), shape_key(&shapes[0])};
+  in.kind = tg__hash(parts, sizeof parts);
+  in.is_storage = shapes[0].rank == 1 && tg__str_eq(type, TG_STR("unsigned char"));
+  if (elements > 0 && elements < INT64_MAX / TG_WIDEST) in.bytes = elements * (width ? width : 4);
+  return in;
 }
 
 struct model {
   struct tg__sites *s;
-  struct tg__map sizes;  /* bytes of a gradient → 1, 2 when something of that size was copied */
+  struct tg__map sizes; /* bytes of a gradient → 1, 2 when something of that size was copied */
+  struct tg__map kinds; /* of gradients → 1 */
+  int64_t gradients;
   int64_t bytes, copied; /* in the window: of gradients; of copies of their sizes */
   int64_t sent;          /* elements given to collectives */
 };
@@ -186,10 +199,12 @@ static const char *const copies[] = {"aten::clone", "aten::copy_", "aten::to", "
 static void learn_model(struct model *m) {
   for (size_t i = 0; i < m->s->call_count; i++) {
     const struct tg__site_call *c = &m->s->calls[i];
-    const int64_t bytes = c->kind == TG__CALL_ACCUMULATE && c->counted ? bytes_of(m->s, c->slice) : -1;
-    if (bytes < 0) continue;
-    if (!tg__map_put(&m->sizes, (uint64_t)bytes, 1)) m->s->f->failed = true;
-    if (m->bytes < INT64_MAX / 2 - bytes) m->bytes += bytes;
+    if (c->kind != TG__CALL_ACCUMULATE || !c->counted) continue;
+    const struct input in = first_input(m->s, c->slice);
+    if (in.bytes < 0) continue;
+    m->gradients++;
+    m->s->f->failed |= !tg__map_put(&m->sizes, (uint64_t)in.bytes, 1) || !tg__map_put(&m->kinds, in.kind, 1);
+    if (m->bytes < INT64_MAX / 2 - in.bytes) m->bytes += in.bytes;
   }
 }
 
@@ -205,15 +220,18 @@ static void find_model_copies(struct model *m, bool *in) {
         tg__str_has_prefix(tg__site_name(m->s, x), "c10d::") ? tg__call_arg(m->s, c->slice, TG__K_INPUT_DIMS) : TG_NONE;
     if (given != TG_NONE && m->sent < INT64_MAX / 16) m->sent += tg__list_elements(tg__name(m->s->f->t, given), 0);
     if (x->backward_calls || x->module != TG_NONE || !TG__IS_ONE_OF(tg__site_name(m->s, x), copies)) continue;
-    const int64_t bytes = bytes_of(m->s, c->slice);
-    if (bytes < 0 || tg__map_get(&m->sizes, (uint64_t)bytes) == TG_NONE) continue;
-    tg__map_put(&m->sizes, (uint64_t)bytes, 2);
-    if (m->copied < INT64_MAX / 2 - bytes) m->copied += bytes;
+    const struct input of = first_input(m->s, c->slice);
+    if (of.bytes < 0 || tg__map_get(&m->sizes, (uint64_t)of.bytes) == TG_NONE) continue;
+    if (!of.is_storage && tg__map_get(&m->kinds, of.kind) == TG_NONE) continue; /* data that is as large by chance */
+    tg__map_put(&m->sizes, (uint64_t)of.bytes, 2);
+    if (m->copied < INT64_MAX / 2 - of.bytes) m->copied += of.bytes;
     in[c->site] = true;
   }
 }
 
+/* Of a model with one parameter that proves nothing: data may well have its size. */
 static bool has_all_sizes(const struct model *m) {
+  if (m->gradients < 2 * (int64_t)m->s->f->steps.count) return false;
   for (size_t i = 0; i < m->sizes.cap; i++)
     if (m->sizes.used[i] && m->sizes.values[i] != 2) return false;
   return m->sizes.count > 0;
@@ -248,6 +266,7 @@ static void judge_model(struct tg__sites *s, bool *in) {
   uint32_t top = sum_up_sites(s, in, &ns, &calls);
   const bool is_full_copy = has_all_sizes(&m) && 10 * (m.copied / 9) >= m.bytes && !is_for_sending(&m);
   tg__map_free(&m.sizes);
+  tg__map_free(&m.kinds);
   if (top == TG_NONE || !is_full_copy) return;
   const int64_t pauses = around(s, top, in);
   top = sum_up_sites(s, in, &ns, &calls);

@@ -102,6 +102,41 @@ static struct scene model(const char *second, const char *sent) {
   return s;
 }
 
+/* A model of 128 x 128 floats, of which `gradients` arrive each step, is given data of as many bytes, in another type
+ * or another shape, or of its very own. */
+static struct tg_table *data_like_the_weight(const char *dims, const char *types, int gradients) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    call(&s, "aten::to", 1000, 2000, "train.py(50): load;train.py(31): train");
+    inputs(&s, dims, types, NULL);
+    call(&s, "aten::linear", 3000, 5000, "train.py(32): train");
+    for (int k = 0; k < gradients; k++) {
+      node(&s, "torch::autograd::AccumulateGrad", 9000 + 100 * k, 10, -1);
+      inputs(&s, "[[128, 128]]", "[\"float\"]", NULL);
+      call(&s, "aten::clone", 9500 + 100 * k, 50, "train.py(50): load;train.py(31): train");
+      inputs(&s, "[[128, 128]]", gradients > 1 ? "[\"float\"]" : "[\"long int\"]", NULL);
+    }
+  }
+  return ask(&s);
+}
+
+static void test_data_of_the_bytes_of_the_weight(void **state) {
+  struct tg_table *t = data_like_the_weight("[[64, 128], []]", "[\"double\", \"\"]", 1);
+  assert_int_equal(count(t, "full-model-copy"), 0);
+  assert_int_equal(mini_int(t, mini_row(t, "cause", "dtype-promotion"), "cost_ns"), 2000 * US);
+  tg__table_free(t);
+  t = data_like_the_weight("[[64, 256], []]", "[\"float\", \"\"]", 1); /* its type */
+  assert_int_equal(count(t, "full-model-copy"), 0);
+  tg__table_free(t);
+  t = data_like_the_weight("[[128, 128], []]", "[\"float\", \"\"]", 1); /* and its shape: one of one is chance */
+  assert_int_equal(count(t, "full-model-copy"), 0);
+  tg__table_free(t);
+  t = data_like_the_weight("[[128, 128], []]", "[\"float\", \"\"]", 2);
+  assert_int_equal(count(t, "full-model-copy"), 1);
+  tg__table_free(t);
+}
+
 static void test_model_copy(void **state) {
   struct scene s = model("[[80], [80], []]", NULL); /* and 100 us of Python between the two */
   expect(&s, "full-model-copy", 900, 900, "aten::clone at train.py(50): keep", 50);
@@ -428,6 +463,7 @@ int main(void) {
       cmocka_unit_test(test_layout),
       cmocka_unit_test(test_layout_in_words),
       cmocka_unit_test(test_model_copy),
+      cmocka_unit_test(test_data_of_the_bytes_of_the_weight),
       cmocka_unit_test(test_clones),
       cmocka_unit_test(test_one_long_call_of_a_site),
       cmocka_unit_test(test_chain),
