@@ -146,6 +146,7 @@ struct stretch { /* of Python: a function that was recorded, or what lies betwee
   struct tg__spans own; /* of the frame */
   struct tg__pause pause;
   struct tg__sampled seen; /* of the pause */
+  int64_t still_ns; /* of the steps, on no core and ready for none: where nothing was seen, and that is half of it; 0 */
 };
 
 /* What the collector takes away from a stretch of Python that makes much garbage goes with that stretch. */
@@ -172,6 +173,27 @@ static struct stretch longest_stretch(struct tg__facts *f, int64_t other_ns) {
   return s;
 }
 
+/* Of usual steps, without waiting for other ranks, the loader and what is marked; 0: not known. */
+static int64_t time_off_core(struct tg__facts *f) {
+  struct tg__tally all = {0};
+  for (size_t i = 0; i < f->steps.count; i++) {
+    const struct tg__step_cost *const s = &f->steps.steps[i];
+    if (s->thread_cpu_ns == TG_NULL_INT || s->core_wait_ns == TG_NULL_INT) return 0;
+    const int64_t ns = s->end_ns - s->start_ns - s->thread_cpu_ns - s->core_wait_ns -
+                       s->part_ns[TG__PART_COMMUNICATION] - s->part_ns[TG__PART_DATALOADER];
+    if (ns > 0) tg__tally_in(&all, i + 1, ns);
+  }
+  return tg__tallied(f, &all) - tg__marked_waits(f);
+}
+
+/* The clock of the thread says that it waits, not what for. Operators compute. */
+static void look_at_clock(struct tg__facts *f, struct stretch *s) {
+  const bool is_named = s->frame != TG_NONE && cause_of_frame(f, s->frame) != TG__CAUSE_SLOW_PYTHON_TRANSFORM;
+  if (is_named || s->seen.is_known) return;
+  const int64_t still_ns = time_off_core(f);
+  if (2 * still_ns >= s->ns) s->still_ns = still_ns;
+}
+
 /* Reading a file computes, or waits for the disk: what was seen waiting for something else reads none. */
 static bool reads_file(const struct stretch *s) {
   return s->pause.read != TG_NONE &&
@@ -179,12 +201,14 @@ static bool reads_file(const struct stretch *s) {
 }
 
 static enum tg__cause cause_of(const struct tg__facts *f, const struct stretch *s) {
+  if (s->frame == TG_NONE && reads_file(s)) return TG__CAUSE_REPEATED_FILE_LOAD;
+  if (s->still_ns) return TG__CAUSE_HOST_WAITS;
   if (s->frame != TG_NONE) return cause_of_frame(f, s->frame);
-  if (reads_file(s)) return TG__CAUSE_REPEATED_FILE_LOAD;
   return s->seen.is_known && s->seen.most != TG__DOING_COMPUTE ? TG__CAUSE_HOST_WAITS : TG__CAUSE_SLOW_PYTHON_TRANSFORM;
 }
 
 static enum tg__doing doing_in(const struct tg__facts *f, const struct stretch *s) {
+  if (s->still_ns) return TG__DOING_WAIT;
   if (s->frame != TG_NONE) return tg__doing_of_call(tg__name(f->t, f->t->slices.name[s->frame]));
   return s->seen.is_known ? s->seen.most : TG__DOING_COMPUTE;
 }
@@ -247,6 +271,12 @@ static void report_stretch(struct tg__facts *f, const struct stretch *s, int64_t
          tg__ms(tg__per_step(f, other)), tg__ms(tg__per_step(f, f->total_ns)), tg__pct(other, f->total_ns));
   TG_SAY(x->advice, "%s", advice_for(cause, doing_in(f, s)));
   say_stretch(f, s, x);
+  const size_t len = strlen(x->evidence);
+  if (s->still_ns)
+    tg__say(
+        x->evidence + len, sizeof x->evidence - len,
+        "; the thread is on no core, and ready for none, for %.2f ms of a step: it waits, for what was not recorded",
+        tg__ms(tg__per_step(f, s->still_ns)));
   const struct tg__spans *const when = s->frame != TG_NONE ? &s->own : &s->pause.when;
   for (size_t i = 0; i < when->count; i++) tg__claim(f, x, when->items[i].start, when->items[i].end);
   const bool has_place = s->frame != TG_NONE || strstr(x->where, ".py(");
@@ -275,6 +305,7 @@ void tg__judge_python(struct tg__facts *f) {
   }
   struct stretch s = longest_stretch(f, other);
   const bool is_long = tg__pct(s.ns, f->total_ns) > THRESHOLD_PCT;
+  if (is_long) look_at_clock(f, &s);
   if (is_long && 2 * tg__marked_waits(f) <= s.ns) report_stretch(f, &s, other); /* else reported as a wait */
   if (!is_long && f->noise.is_busy) tg__withhold(f, TG__CAUSE_SLOW_PYTHON_TRANSFORM, share, tg__busy_machine);
   tg__spans_free(&s.own);

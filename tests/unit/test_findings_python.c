@@ -340,6 +340,45 @@ static void test_profiler_between_steps(void **state) {
   tg__table_free(t);
 }
 
+/* Each step 4 ms between lines 9 and 12, without samples, as where the recorder was attached; its thread is on a core
+ * for so long, and waits for one for so long. */
+static struct tg_table *attached(int64_t cpu_us, int64_t core_wait_us, bool with_calls) {
+  struct scene s = {.m = mini_new()};
+  mini_rank(s.m, 0);
+  s.thread = mini_thread(s.m, 1, 10);
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    mark_step(&s, i);
+    mini_arg_int(s.m, "Thread CPU us", cpu_us);
+    mini_arg_int(s.m, "Core wait us", core_wait_us);
+    mini_arg_int(s.m, "Preemptions", 0);
+    call(&s, "aten::conv2d", 0, 5000, "train.py(9): fit");
+    if (with_calls) mini_slice(s.m, s.thread, "python_function", "train.py(10): fetch", s.at + 5000 * US, 3980 * US);
+    call(&s, "aten::relu", 9000, 1000, "train.py(12): fit");
+  }
+  return ask(&s);
+}
+
+/* Of 4 ms at least half is spent on no core: it waits. What waits for a core does not. */
+static void test_the_clock_of_the_thread(void **state) {
+  static const struct {
+    int64_t cpu_us, core_wait_us;
+    const char *cause, *advice;
+  } cases[] = {{6000, 0, "host-waits", "Let what it waits for go on beside the loop"},
+               {7900, 0, "host-waits", "Let what it waits for go on beside the loop"},
+               {8100, 0, "slow-python-transform", "Replace the Python loop"},
+               {7800, 300, "slow-python-transform", "Replace the Python loop"},
+               {9900, 0, "slow-python-transform", "Replace the Python loop"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    for (int with_calls = 0; with_calls < 2; with_calls++) {
+      struct tg_table *t = attached(cases[i].cpu_us, cases[i].core_wait_us, with_calls);
+      const size_t row = mini_row(t, "cause", cases[i].cause);
+      assert_non_null(strstr(mini_cell(t, row, "advice"), cases[i].advice));
+      assert_int_equal(strstr(mini_cell(t, row, "evidence"), "the thread is on no core") != NULL, i < 2);
+      tg__table_free(t);
+    }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_profiler_between_steps),
@@ -354,6 +393,7 @@ int main(void) {
       cmocka_unit_test(test_function_with_most_samples),
       cmocka_unit_test(test_samples_elsewhere),
       cmocka_unit_test(test_thread_without_a_core),
+      cmocka_unit_test(test_the_clock_of_the_thread),
       cmocka_unit_test(test_checkpoint_that_is_forced_to_disk),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
