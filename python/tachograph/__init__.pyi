@@ -127,6 +127,15 @@ class LossesRow(TypedDict):
     offset: int | None  # first byte it happened at, of the unpacked text
     meaning: str | None  # in words; of a file that was passed over, why
 
+class PhasesRow(TypedDict):
+    """host time of a step in loading data, forward, loss, backward and the optimizer, without labels"""
+    rank: int | None  # rank of the job
+    phase: str | None  # data, forward, loss, backward, optimizer; other: Python between operators, and waiting
+    host_ns: float | None  # ns: of the mean step: the loop's thread is in the phase, or autograd's in backward; the phases add up to the step
+    share_pct: float | None  # %: of the steps
+    device_ns: float | None  # ns: device work that a call in the phase launched, durations added up, of the mean step
+    steps: int | None  # steps that were divided; 0 = none is marked, and the recording counts as one
+
 class FindingsRow(TypedDict):
     """what to change first, with the evidence"""
     cause: str | None  # stable name of the cause
@@ -998,6 +1007,8 @@ class Trace(_read.Trace):
     def ask(self, question: Literal["events"], *, rank: Any = ..., step: Any = ..., track: Any = ..., by: Any = ..., args: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[EventsRow]: ...
     @overload
     def ask(self, question: Literal["losses"], *, rank: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[LossesRow]: ...
+    @overload
+    def ask(self, question: Literal["phases"], *, rank: Any = ..., step: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[PhasesRow]: ...
     @overload
     def ask(self, question: Literal["findings"], *, rank: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[FindingsRow]: ...
     @overload

@@ -81,6 +81,7 @@ static const struct part parts[TG__REPORT_PARTS] = {
          {{"sort", "total_ns desc"},
           {"limit", "8"},
           {"where", "side = 'cpu' and name !~ 'ProfilerStep#' and name !~ 'enumerate(Data' and total_ns > 0"}}},
+    [TG__REPORT_PHASES] = {"phases", TG__Q_phases, true, {{0}}},
     [TG__REPORT_HOST_OPS] = {"top_host_ops",
                              TG__Q_ops,
                              true,

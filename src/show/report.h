@@ -11,6 +11,7 @@ enum tg__report_part {
   TG__REPORT_STEPS,     /* by=summary, all ranks */
   TG__REPORT_STEP_ROWS, /* those of the rank shown */
   TG__REPORT_LABELS,    /* of the program, on the host: by time */
+  TG__REPORT_PHASES,    /* that need no labels */
   TG__REPORT_HOST_OPS,
   TG__REPORT_DEVICE_OPS,
   TG__REPORT_KERNELS,

@@ -364,6 +364,32 @@ static void put_labels(const struct page *p) {
   if (any) tg__out_char(p->out, '\n');
 }
 
+/* Host time of a step by phase, in one line; of a program that trains: else nearly all is forward. */
+static void put_phases(const struct page *p) {
+  const struct tg_table *const t = p->r->parts[TG__REPORT_PHASES];
+  struct tg__out text = {0};
+  bool trains = false;
+  for (size_t i = 0; t && i < t->rows; i++) {
+    const struct tg__str name = tg__cell_str(t, i, "phase");
+    const bool is_other = tg__str_eq(name, TG_STR("other")); /* not the same as the bar of that name */
+    const struct tg__str phase = is_other ? TG_STR("the rest") : name;
+    const int64_t ns = tg__cell_int(t, i, "host_ns");
+    char buf[NUMBER_BYTES];
+    if (ns <= 0) continue;
+    trains |= tg__str_eq(phase, TG_STR("backward")) || tg__str_eq(phase, TG_STR("optimizer"));
+    tg__out_format(&text, "%s%.*s\u00a0%s\u00a0(%.1f\u00a0%%)", text.len ? ", " : "", (int)phase.len, phase.ptr,
+                   tg__human_ns(ns, buf), tg__cell_real(t, i, "share_pct"));
+  }
+  tg__out_char(&text, 0);
+  if (text.err) p->out->err = text.err;
+  if (trains && !text.err) {
+    put_label(p, "phases");
+    tg__put_wrapped(p->out, view(text.buf), LABEL, p->width - LABEL, 4);
+    tg__out_char(p->out, '\n');
+  }
+  tg__out_free(&text);
+}
+
 /* ---- tops ------------------------------------------------------------------------------------ */
 
 static void put_op(const struct page *p, const struct tg_table *t, size_t row, const char *ns, const char *pct,
@@ -544,6 +570,7 @@ void tg__report_print(const struct tg__report *r, const struct tg__show_options 
   } else {
     if (put_report_steps(&p)) put_parts(&p);
     put_labels(&p);
+    put_phases(&p);
     put_tops(&p);
     put_findings(&p);
   }

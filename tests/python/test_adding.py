@@ -47,6 +47,8 @@ HOMONYMS = {
     ("launches", "report.c"): "a member of the report's JSON",
     ("findings", "report.c"): "a member of the report's JSON",
     ("findings", "report_text.c"): "a heading",
+    ("phases", "report.c"): "a member of the report's JSON",
+    ("phases", "report_text.c"): "a heading",
     ("forward_backward", "keys.def"): "a key of a trace",
     ("segments", "snapshot_words.def"): "a key of a snapshot",
 }

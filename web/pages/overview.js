@@ -15,7 +15,7 @@ export async function draw(context) {
   const ask = (question, more = {}) => answers.ask(trace, question, {...args, ...more});
   /* Questions are answered in their order: what takes longest is asked last. */
   const summary = ask("steps", {by: "summary"}), steps = ask("steps"), devices = ask("breakdown", {by: "device"}),
-        memory = ask("memory"), ranks = ask("ranks"), ops = ask("ops", {limit: 8}), findings = ask("findings");
+        memory = ask("memory"), ranks = ask("ranks"), phases = ask("phases"), ops = ask("ops", {limit: 8}), findings = ask("findings");
   return h(
       "div", {class: "sheet"},
       later(
@@ -29,6 +29,7 @@ export async function draw(context) {
           later(
               summary, (table) => parts(table, context),
               {id: "parts", title: "where a step goes", height: 120, quiet: true}),
+          later(phases, phaseList, {id: "phases-short", quiet: true}),
           later(
               findings, async (table) => findingList(table, await context.several()),
               {id: "findings-short", title: "findings", height: 60, quiet: true, href: State.link("findings")})),
@@ -109,6 +110,17 @@ function parts(summary, context) {
   ];
 }
 
+/* Of a program that trains: else nearly all is forward. */
+function phaseList(table) {
+  const rows = table.records(), several = new Set(rows.map((row) => row.rank)).size > 1;
+  const shown = rows.filter((row) => row.host_ns > 0 && (!several || row.rank === rows[0].rank));
+  if (!shown.some((row) => row.phase === "backward" || row.phase === "optimizer")) return null;
+  return [
+    h("h2", {}, h("a", {href: State.link("ask", {q: "phases"})},
+                  `phases, host time of a step${several ? ` of rank ${rows[0].rank}` : ""}`)),
+    factTable(shown.map((row) => [row.phase === "other" ? "the rest" : row.phase, duration(row.host_ns), percent(row.share_pct)]))
+  ];
+}
 function findingList(table, several) {
   if (!table.rows.length)
     return h("p", {class: "muted"}, table.notes.find((note) => note.startsWith("nothing found")) ?? "nothing found");

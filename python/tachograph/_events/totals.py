@@ -35,16 +35,17 @@ class PhaseTimes(NamedTuple):
     """Host time of a step by phase, in milliseconds; `other` is the rest: Python between operators, and waiting."""
 
     data: float  # in the DataLoader
-    forward: float  # operators outside the other phases, with the loss
+    forward: float  # operators outside the other phases
+    loss: float  # in operators of a loss
     backward: float  # in autograd nodes
     optimizer: float  # in an optimizer's step() and zero_grad()
     other: float
-    steps: int
+    steps: int  # 0: none is marked, and the recording counts as one
 
     @property
     def percent(self) -> dict[str, float]:
-        total = sum(self[:5]) or 1.0
-        return {name: 100 * ms / total for name, ms in zip(self._fields, self[:5])}
+        total = sum(self[:6]) or 1.0
+        return {name: 100 * ms / total for name, ms in zip(self._fields, self[:6])}
 
     def __str__(self) -> str:
         return "\n".join(
@@ -52,50 +53,8 @@ class PhaseTimes(NamedTuple):
         )
 
 
-_MARKS = (
-    ("enumerate(DataLoader)#", "data"),
-    ("Optimizer.", "optimizer"),
-    ("autograd::engine::evaluate_function", "backward"),
-)
-_STEP = "ProfilerStep#"
-
-
 def phases(trace: Any) -> PhaseTimes:
-    """From what every recording has: no labels are needed. Where steps are marked what lies outside of them does not
-    count."""
-    table = trace.ask("events", where='category == "cpu_op" or category == "user_annotation"')
-    rows = list(zip(table["name"], table["category"], table["track"], table["start_ns"], table["dur_ns"]))
-    steps = [(start, start + dur) for name, _, _, start, dur in rows if name.startswith(_STEP) and dur is not None]
-    spans: dict[str, list[tuple[int, int]]] = {"data": [], "forward": [], "backward": [], "optimizer": []}
-    busy_until: dict[int, int] = {}  # by track: what begins before is inside of a phase
-    for name, category, track, start, dur in rows:
-        phase = next(
-            (phase for mark, phase in _MARKS if name.startswith(mark)), "forward" if category == "cpu_op" else None
-        )
-        if phase and dur is not None and start >= busy_until.get(track, start):
-            busy_until[track] = start + dur
-            spans[phase].append((start, start + dur))
-    everything = [span for of_phase in spans.values() for span in of_phase]
-    within = steps or [(min(s for s, _ in everything), max(e for _, e in everything))] if everything else []
-    ms = {phase: _covered(of_phase, within) / 1e6 for phase, of_phase in spans.items()}
-    whole = sum(end - start for start, end in within) / 1e6
-    count = max(len(steps), 1)
-    data, forward, backward, optimizer = (value / count for value in ms.values())
-    rest = max(whole - sum(ms.values()), 0.0) / count
-    return PhaseTimes(data, forward, backward, optimizer, rest, len(steps))
-
-
-def _covered(spans: list[tuple[int, int]], within: list[tuple[int, int]]) -> int:
-    """Nanoseconds of `within` (in order, disjoint) that some span covers."""
-    total, at = 0, 0
-    until = None
-    for start, end in sorted(spans):
-        start = start if until is None else max(start, until)
-        while at < len(within) and within[at][1] <= start:
-            at += 1
-        for low, high in within[at:]:
-            if low >= end:
-                break
-            total += max(min(end, high) - max(start, low), 0)
-        until = end if until is None else max(until, end)
-    return total
+    """The answer to the question phases, of the first rank."""
+    rows = trace.ask("phases").to_dicts()
+    ms = {row["phase"]: row["host_ns"] / 1e6 for row in reversed(rows)}
+    return PhaseTimes(**ms, steps=rows[0]["steps"])

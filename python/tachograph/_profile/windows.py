@@ -302,7 +302,7 @@ class _KinetoProfile:
         return by_class(self._finished("sorting operators into classes").trace(), device)
 
     def phases(self) -> Any:
-        """Host time of a step in the DataLoader, forward, backward and the optimizer, without labels; see
+        """Host time of a step in the DataLoader, forward, loss, backward and the optimizer, without labels; see
         PhaseTimes."""
         from .._events.totals import phases
 
