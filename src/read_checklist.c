@@ -1,11 +1,15 @@
 /* The checklist of a systematic profile: what of it is there, and what is missing. Each item names the artefact that
- * proves it. */
+ * proves it. A conclusion takes a baseline, steps behind the warm-up and a look at the loader; a target that is met
+ * takes none. */
 #include "base/base.h"
 #include "catalog/catalog.h"
 #include "tachograph/read.h"
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
+
+enum { BASELINE_MOST = 1 << 16 }; /* bytes of baseline.json */
 
 /* An item is a file of the folder, or a question that the trace answers with so many rows at least. */
 static const struct item {
@@ -14,6 +18,8 @@ static const struct item {
   struct tg_arg args[2];
   size_t least;
   const char *cure;
+  const char *without;  /* where= of the question, of which there must be no row; NULL = none */
+  const char *decisive; /* what no conclusion is drawn without, by its name; NULL = it can be missing */
 } items[] = {
     {"baseline",
      "a measured baseline, with its target",
@@ -21,7 +27,9 @@ static const struct item {
      TG__Q_overview,
      {{0}},
      0,
-     "tachograph.baseline(values, metric=…, target=…).save(\"baseline.json\")"},
+     "tachograph.baseline(values, metric=…, target=…).save(\"baseline.json\")",
+     NULL,
+     "a baseline"},
     {"baseline",
      "the conditions it was measured under",
      "conditions.json",
@@ -36,6 +44,24 @@ static const struct item {
      {{"where", "name != \"whole recording\""}},
      10,
      "record more steps: tachograph run --steps 20"},
+    {"baseline",
+     "steps behind the warm-up",
+     NULL,
+     TG__Q_steps,
+     {{"where", "name != \"whole recording\""}},
+     2,
+     "leave out the first steps, which allocate, tune and compile: tachograph run, or schedule(wait=1, warmup=2, …)",
+     "name == \"ProfilerStep#0\"",
+     "a warm-up"},
+    {"baseline",
+     "the data loader, recorded with the steps",
+     NULL,
+     TG__Q_annotations,
+     {{"where", "name ~ \"enumerate(Data\""}},
+     1,
+     "record the program's own loop over its DataLoader, not one batch again and again",
+     NULL,
+     "a check of the loader"},
     {"type",
      "what bounds the program: host, device, memory or input",
      NULL,
@@ -87,14 +113,64 @@ static bool has_file(const char *folder, const char *name) {
   return tg__path_kind(path) == TG__PATH_FILE;
 }
 
-static bool has_answer(struct tg_trace *trace, const struct item *i) {
+static size_t count_rows(struct tg_trace *trace, enum tg__question_id question, const struct tg_arg *args,
+                         size_t count) {
   struct tg_table *rows = NULL;
+  const bool ok = tg_ask(trace, tg__question_name(question), args, count, &rows, NULL) == TG_OK;
+  const size_t n = ok ? tg_table_rows(rows) : 0;
+  tg_table_free(rows);
+  return n;
+}
+
+static bool has_answer(struct tg_trace *trace, const struct item *i) {
   size_t args = 0;
   while (args < 2 && i->args[args].name) args++;
-  const bool has = tg_ask(trace, tg__question_name(i->question), i->args, args, &rows, NULL) == TG_OK &&
-                   tg_table_rows(rows) >= i->least;
-  tg_table_free(rows);
-  return has;
+  const struct tg_arg without = {"where", i->without};
+  return count_rows(trace, i->question, i->args, args) >= i->least &&
+         !(i->without && count_rows(trace, i->question, &without, 1));
+}
+
+/* ---- the target ---------------------------------------------------------------------------------- */
+
+/* The value behind a key of the flat object that tachograph.baseline(…).save() writes; NULL: there is none. */
+static const char *value_of(const char *json, const char *key) {
+  char quoted[32];
+  snprintf(quoted, sizeof quoted, "\"%s\"", key);
+  const char *at = strstr(json, quoted);
+  if (!at) return NULL;
+  at += strlen(quoted);
+  while (*at == ' ' || *at == ':') at++;
+  return *at ? at : NULL;
+}
+
+static void note_target(struct tg_table *t, const char *folder) {
+  char path[PATH_MAX];
+  snprintf(path, sizeof path, "%s/baseline.json", folder);
+  struct tg__file *f = NULL;
+  char *const json = tg__alloc(BASELINE_MOST + 1);
+  const int64_t n = json && tg__file_open(path, &f, NULL) == TG_OK ? tg__file_read(f, json, BASELINE_MOST) : -1;
+  if (f) tg__file_close(f);
+  if (n >= 0) {
+    json[n] = 0;
+    const char *const met = value_of(json, "met"), *const median = value_of(json, "median"),
+                      *const target = value_of(json, "target");
+    if (met && median && target && strncmp(met, "true", 4) == 0)
+      tg__table_note(t,
+                     "the target is met: a median of %.4g, and a target of %.4g (baseline.json). Stop here: no profile "
+                     "is needed",
+                     strtod(median, NULL), strtod(target, NULL));
+    else if (met && median && target && strncmp(met, "false", 5) == 0)
+      tg__table_note(t, "the target is not met: a median of %.4g, and a target of %.4g (baseline.json)",
+                     strtod(median, NULL), strtod(target, NULL));
+  }
+  tg__free(json);
+}
+
+/* ---- the list ------------------------------------------------------------------------------------ */
+
+static void add_name(char *text, size_t size, const char *name) {
+  const size_t len = strlen(text);
+  snprintf(text + len, size - len, "%s%s", len ? ", " : "", name);
 }
 
 struct tg_table *tg_checklist(struct tg_trace *trace, const char *path, size_t *missing) {
@@ -104,6 +180,7 @@ struct tg_table *tg_checklist(struct tg_trace *trace, const char *path, size_t *
                                                   {"artefact", TG_TEXT, ""},
                                                   {"cure", TG_TEXT, ""}};
   struct tg_table *const t = tg_table_new("checklist", columns, sizeof columns / sizeof *columns);
+  char undecided[200] = "";
   *missing = 0;
   for (size_t k = 0; t && k < sizeof items / sizeof *items; k++) {
     const struct item *const i = &items[k];
@@ -119,6 +196,9 @@ struct tg_table *tg_checklist(struct tg_trace *trace, const char *path, size_t *
                                            {.text = has ? proof : NULL},
                                            {.text = has ? NULL : i->cure}});
     *missing += !has;
+    if (!has && i->decisive) add_name(undecided, sizeof undecided, i->decisive);
   }
+  if (t) note_target(t, path);
+  if (t && *undecided) tg__table_note(t, "no conclusion yet: %s missing", undecided);
   return t;
 }

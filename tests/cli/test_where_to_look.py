@@ -22,6 +22,9 @@ def tachograph(*words, **options):
         ("which part is the bottleneck?", "tachograph ask FILE modules"),
         ("did the change help", "tachograph diff BEFORE AFTER"),
         ("memory is too high", "tachograph memory FILE"),
+        ("memory grows every step", "tachograph ask FILE leaks"),
+        ("a memory leak", "tachograph ask FILE leaks"),
+        ("which phase is slow, forward or backward?", "tachograph ask FILE phases"),
         ("the first iteration is slow", "tachograph ask FILE steps"),
         ("it is fast enough", None),
         ("the results are wrong", None),
@@ -52,6 +55,9 @@ def test_checklist(tmp_path):
     events = []
     for i in range(12):
         events.append(event(f"ProfilerStep#{i}", "user_annotation", 100 * i, 90))
+        events.append(
+            event("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "user_annotation", 100 * i, 1)
+        )
         events.append(event("forward", "user_annotation", 100 * i + 1, 50))
         events.append(event("aten::mm", "cpu_op", 100 * i + 2, 40, **{"Input Dims": [[2, 3], [3, 4]]}))
     folder = tmp_path / "a"
@@ -69,6 +75,7 @@ def test_checklist(tmp_path):
     assert missing == {
         "a measured baseline, with its target",
         "the conditions it was measured under",
+        "steps behind the warm-up",
         "modules of the model",
         "lines of the program",
         "a comparison with the run before the change",
@@ -79,7 +86,37 @@ def test_checklist(tmp_path):
         (folder / name).write_text("{}")
     status, state, rows = states()
     assert {item for item, found in state.items() if found == "missing"} == {
+        "steps behind the warm-up",
         "modules of the model",
         "lines of the program",
     }
     assert pathlib.Path(rows[0][3]) == folder / "baseline.json"
+
+
+@pytest.mark.parametrize(
+    "first, loader, met, undecided, target",
+    [
+        (0, False, None, "a baseline, a warm-up, a check of the loader", None),
+        (3, True, None, "a baseline", None),
+        (3, False, False, "a check of the loader", "the target is not met: a median of 20, and a target of 15"),
+        (3, True, True, None, "the target is met: a median of 20, and a target of 25"),
+    ],
+)
+def test_no_conclusion_without_what_it_stands_on(tmp_path, first, loader, met, undecided, target):
+    events = []
+    for i in range(4):
+        events.append(event(f"ProfilerStep#{first + i}", "user_annotation", 100 * i, 90))
+        events.append(event("aten::mm", "cpu_op", 100 * i + 20, 40))
+        if loader:
+            name = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+            events.append(event(name, "user_annotation", 100 * i + 1, 9))
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}))
+    if met is not None:
+        sheet = {"metric": "step_ms", "median": 20.0, "target": 25.0 if met else 15.0, "met": met}
+        (tmp_path / "baseline.json").write_text(json.dumps(sheet, indent=2))
+    notes = json.loads(tachograph("checklist", tmp_path, "--json").stdout)["notes"]
+    said = [note for note in notes if note.startswith("no conclusion yet")]
+    assert said == ([f"no conclusion yet: {undecided} missing"] if undecided else [])
+    said = [note for note in notes if note.startswith("the target is")]
+    assert len(said) == bool(target) and (not target or said[0].startswith(target))
+    assert not met or "Stop here" in said[0]

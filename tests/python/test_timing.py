@@ -475,11 +475,28 @@ def test_conditions_of_nothing_are_unknown():
     assert sheet["model"] is sheet["mode"] is sheet["device"] is None and sheet["cpu_cores"] >= 1
 
 
+@pytest.mark.parametrize(
+    "metric, target, met",
+    [
+        ("step_ms", 21, True),  # 20 of at most 21
+        ("step_ms", 19, False),
+        ("step_ms", 20, None),  # within the interval of the median
+        ("samples_per_s", 19, True),  # 20 of at least 19
+        ("samples_per_s", 21, False),
+        ("step_ms", None, None),
+    ],
+)
+def test_a_baseline_knows_whether_its_target_is_met(metric, target, met):
+    values = [19.5 + 0.1 * (i % 11) for i in range(44)]  # the median is 20
+    assert tg.baseline(values, metric=metric, target=target)["met"] is met
+    assert tg.baseline(values[:3], metric=metric, target=target)["met"] is None  # too few for an interval
+
+
 def test_baseline_has_an_interval_and_says_when_it_is_no_use(tmp_path):
     source = random.Random(4)
     values = [20 + source.gauss(0, 0.2) for _ in range(40)]
     result = tg.baseline(values, metric="samples_per_s", target=25)
-    assert list(result)[:8] == ["metric", "mean", "std", "median", "p95", "p99", "n", "target"]
+    assert list(result)[:9] == ["metric", "mean", "std", "median", "p95", "p99", "n", "target", "met"]
     assert result["median"] == numpy.median(values) and result["p99"] == numpy.percentile(values, 99)
     assert result["ci95"][0] < result["median"] < result["ci95"][1] and result["stable"]
     assert (result["n"], result["target"], result["metric"]) == (40, 25, "samples_per_s")

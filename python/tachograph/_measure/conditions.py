@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .device import device_of, tensors_in
-from .series import Series, stats_of, verdict
+from .series import Series, Stats, stats_of, verdict
 
 __all__ = ["conditions", "baseline", "Record"]
 
@@ -150,10 +150,24 @@ def conditions(model: Any = None, *, batch: Any = None, loader: Any = None, **mo
 # ---- baseline ----------------------------------------------------------------------------------------------
 
 
+_RATES = ("per_s", "throughput", "fps", "qps")
+
+
+def _meets(s: Stats, metric: str, target: float | None) -> bool | None:
+    if target is None or not s.n or s.ci95 is None:
+        return None
+    low, high = s.ci95
+    is_rate = any(word in metric for word in _RATES)
+    reached, missed = (low >= target, high < target) if is_rate else (high <= target, low > target)
+    return True if reached else False if missed else None
+
+
 def baseline(values: Series | Iterable[float], *, metric: str, target: float | None = None, **more: Any) -> Record:
     """The figures of a series to compare with later: mean, std, median, p95, p99, n, ci95 (of the median), and in
     `verdict` whether the series is stable enough to be compared with. values: a Series, or numbers in the unit that
-    `metric` names."""
+    `metric` names. `met`: does the median reach the target? It is the least of a rate (a metric with per_s, throughput,
+    fps or qps in its name) and the most of anything else. Where the interval of the median holds the target, or there
+    is none, it is None: not known."""
     numbers = [float(value) for value in values]
     s, judged = stats_of(numbers), verdict(numbers, " ms" if isinstance(values, Series) else "")
     return Record(
@@ -166,6 +180,7 @@ def baseline(values: Series | Iterable[float], *, metric: str, target: float | N
             "p99": s.p99,
             "n": s.n,
             "target": target,
+            "met": _meets(s, metric, target),
             "ci95": list(s.ci95) if s.ci95 else None,
             "stable": judged == "stable",
             "verdict": judged,
