@@ -82,7 +82,6 @@ struct tg__open {
   const void *key; /* what its end will name: the framework's object, or the address of a token */
   uint64_t start_ticks;
   uint32_t name, shape, stack, seq; /* as in the record */
-  uint64_t call; /* number torch has for this call, 0 = none; of torch's own records alone, else undefined */
   uint8_t scope;
 };
 

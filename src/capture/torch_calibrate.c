@@ -36,6 +36,13 @@ static int32_t only_place(enum tg__torch_fact fact, size_t *left) {
   return *left == 1 && candidates.observations[fact] ? place : -1;
 }
 
+/* Of what can be done without: 0 = not found. */
+static int32_t place_or_0(enum tg__torch_fact fact) {
+  size_t left;
+  const int32_t place = only_place(fact, &left);
+  return place < 0 ? 0 : place;
+}
+
 /* ---- RecordFunction -------------------------------------------------------------------------- */
 
 /* Is this the std::string `text`? Learns from the first where the length stands. */
@@ -57,16 +64,19 @@ static bool is_tensor(const uint8_t *impl) {
   return tg__capture_can_read(impl, 176) && tg__at_pointer(impl) == tg__torch_symbols.strided_classes[0];
 }
 
-static void check_words(const uint8_t *rf, int64_t sequence, uint64_t forward, uint8_t name_kind) {
+static void check_words(const uint8_t *rf, uint8_t scope, int64_t sequence, uint64_t forward) {
+  const uint8_t name_kind = scope == TG_RAW_OP;
   for (size_t i = 0; i < PLACES; i++) {
     const bool aligned = i % 8 == 0 && i + 8 <= OBJECT_BYTES;
     exclude_unless(TG_TORCH_sequence, i, aligned && (int64_t)tg__at64(rf + i) == sequence);
     exclude_unless(TG_TORCH_forward_thread, i, aligned && tg__at64(rf + i) == forward);
     exclude_unless(TG_TORCH_name_kind, i, rf[i] == name_kind);
+    exclude_unless(TG_TORCH_scope, i, rf[i] == scope);
   }
   candidates.observations[TG_TORCH_sequence]++;
   candidates.observations[TG_TORCH_forward_thread]++;
   candidates.observations[TG_TORCH_name_kind]++;
+  candidates.observations[TG_TORCH_scope]++;
 }
 
 /* The number of the call: small, and greater each time. */
@@ -247,16 +257,16 @@ void tg__torch_observe(const uint8_t *rf) {
   switch (what) {
   case TG_PROBE_OP:
   case TG_PROBE_OTHER_OP:
-    check_words(rf, (int64_t)tg__torch_symbols.sequence_peek(), 0, 1);
+    check_words(rf, TG_RAW_OP, (int64_t)tg__torch_symbols.sequence_peek(), 0);
     check_schema(rf, what == TG_PROBE_OTHER_OP);
     check_inputs(rf, (uint64_t)candidates.extra);
     break;
   case TG_PROBE_NODE:
-    check_words(rf, candidates.extra, candidates.forward_thread, 0);
+    check_words(rf, TG_RAW_BACKWARD, candidates.extra, candidates.forward_thread);
     check_text(rf);
     break;
   case TG_PROBE_TEXT:
-    check_words(rf, -1, 0, 0);
+    check_words(rf, TG_RAW_USER, -1, 0);
     check_text(rf);
     break;
   case TG_PROBE_TENSORS:
@@ -356,11 +366,10 @@ enum tg_err tg__torch_calibrate(uint32_t *known, struct tg_error *e) {
   tg__torch_watch_end();
   candidates.announced = TG_PROBE_NOTHING;
   if (err) return err;
-  size_t left;
-  const int32_t call = only_place(TG_TORCH_call, &left);
-  TG_FACT(call) = call < 0 ? 0 : call;
   if (!take_ops(e)) return TG_UNSUPPORTED;
   *known = TG_RECORD_OPS;
+  TG_FACT(scope) = place_or_0(TG_TORCH_scope);
+  TG_FACT(call) = place_or_0(TG_TORCH_call);
   if (!take_shapes(e)) return TG_UNSUPPORTED;
   *known |= TG_RECORD_SHAPES;
   return TG_OK;

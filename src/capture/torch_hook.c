@@ -1,6 +1,7 @@
 /* torch_hook: one record per operation, autograd node and annotation of torch, on every thread. torch calls a pair
- * of functions around each; which pair is chosen at the start, so that nothing is asked where it costs. The kind of
- * record is known from which of four registrations the call comes.
+ * of functions around each; which pair is chosen at the start, so that nothing is asked where it costs. One pair is
+ * registered for all kinds of records, as torch goes through its list twice for each autograd node; where the kind
+ * cannot be read from torch's object, a pair for each kind.
  *
  * C++ returns the start's result through a hidden slot: on x86-64 that is a first argument, on aarch64 the register x8.
  */
@@ -156,6 +157,8 @@ _Static_assert(SCHEMA_SETS == 1 << (64 - 57), "the shift in name_of");
  * it. */
 TG_INLINE uint64_t call_of(const uint8_t *rf) { return TG_FACT(call) ? tg__at64(rf + TG_FACT(call)) : 0; }
 
+TG_INLINE uint8_t scope_of(const uint8_t *rf) { return rf[TG_FACT(scope)]; }
+
 enum {
   BARE = 1,
   SHAPES = 2,
@@ -215,8 +218,7 @@ TG_INLINE void begin(const uint8_t *rf, const uint8_t scope, const int how) {
   if (TG_UNLIKELY(!n || t->own_generation[TG_SLOT_TORCH] != t->generation)) n = names_enter(t);
   o->scope = scope;
   o->shape = o->stack = o->seq = 0;
-  o->call = how & BARE ? 0 : call_of(rf);
-  if (how & TRIAL) tg__torch_trial_call(o->call);
+  if (how & TRIAL) tg__torch_trial_call(call_of(rf));
   if (how & BARE) {
     const char *const name = tg__torch_symbols.name(rf);
     o->name = text_id(t, n, name, strlen(name));
@@ -238,11 +240,12 @@ TG_INLINE void begin(const uint8_t *rf, const uint8_t scope, const int how) {
   o->start_ticks = tg__ticks();
 }
 
-TG_INLINE void put(struct tg__thread *t, const struct tg__open *o, uint64_t now, uint8_t flags) {
-  if (TG_LIKELY(!o->call))
+TG_INLINE void put(struct tg__thread *t, const struct tg__open *o, const uint8_t *rf, uint64_t now, uint8_t flags) {
+  const uint64_t call = call_of(rf);
+  if (TG_LIKELY(!call))
     tg__record_put(t, o, now, flags);
   else
-    tg__record_put_long(t, o, now, flags, o->call);
+    tg__record_put_long(t, o, now, flags, call);
 }
 
 /* The entry of an operation that began on another thread. It stays in that thread's stack until the thread removes it;
@@ -271,18 +274,18 @@ __attribute__((noinline)) static void end_out_of_order(struct tg__thread *t, con
     o.name = intern_op(t, rf);
     o.shape = 0;
     if (o.scope != TG_RAW_BACKWARD || o.stack & TG_RAW_CONTEXT_ENTRY) o.stack = 0;
-    put(t, &o, now, TG_RAW_F_ASYNC);
+    put(t, &o, rf, now, TG_RAW_F_ASYNC);
     return;
   }
   const struct tg__open *const own = tg__open_pop_search(t, rf);
-  if (own) put(t, own, now, 0);
+  if (own) put(t, own, rf, now, 0);
 }
 
 static void end(const void *rf, void *context) {
   const uint64_t now = tg__ticks();
   struct tg__thread *const t = tg__thread();
   if (TG_LIKELY(t && t->depth && t->open[t->depth - 1].key == rf))
-    put(t, &t->open[--t->depth], now, 0);
+    put(t, &t->open[--t->depth], rf, now, 0);
   else if (t)
     end_out_of_order(t, rf, now);
 }
@@ -332,11 +335,12 @@ KIND(op, TG_RAW_OP)
 KIND(backward, TG_RAW_BACKWARD)
 KIND(script, TG_RAW_SCRIPT)
 KIND(user, TG_RAW_USER)
+KIND(any, scope_of(rf))
 START_WITH(tg__watch, tg__torch_observe(rf))
 
 /* ---- registration ---------------------------------------------------------------------------- */
 
-enum { KINDS = 4, VARIANTS = 8 };
+enum { KINDS = 4, ANY = KINDS, VARIANTS = 8 };
 /* The numbers of the format are torch's own; the self-test sees whether those of operators, nodes and annotations
  * still are. */
 static const uint8_t kind_scope[KINDS] = {TG_RAW_OP, TG_RAW_BACKWARD, TG_RAW_SCRIPT, TG_RAW_USER};
@@ -344,8 +348,8 @@ typedef void *start_fn(void **context, const void *rf);
 #define VARIANTS_OF(name)                                                                                              \
   {tg__##name,        tg__##name##_shapes,     tg__##name##_stack, tg__##name##_shapes_stack,                          \
    tg__##name##_bare, tg__##name##_bare_stack, tg__##name##_trial, tg__##name##_trial_shapes}
-static start_fn *const starts[KINDS][VARIANTS] = {VARIANTS_OF(op), VARIANTS_OF(backward), VARIANTS_OF(script),
-                                                  VARIANTS_OF(user)};
+static start_fn *const starts[KINDS + 1][VARIANTS] = {VARIANTS_OF(op), VARIANTS_OF(backward), VARIANTS_OF(script),
+                                                      VARIANTS_OF(user), VARIANTS_OF(any)};
 
 static uint64_t handles[KINDS], trial_handles[KINDS], watch_handle[KINDS];
 
@@ -373,17 +377,17 @@ struct needs {
   bool inputs, calls;
 };
 static bool add_callbacks(size_t variant, void (*ended)(const void *, void *), struct needs needs, uint64_t *handle) {
-  for (size_t k = 0; k < KINDS; k++) {
-    struct tg__torch_callback c = {.start = starts[k][variant],
+  const size_t count = TG_FACT(scope) ? 1 : KINDS;
+  for (size_t i = 0; i < count; i++) {
+    struct tg__torch_callback c = {.start = starts[count == 1 ? ANY : i][variant],
                                    .end = ended,
                                    .probability = 1,
                                    .needs_inputs = needs.inputs,
                                    .needs_ids = needs.calls};
-    c.scopes[kind_scope[k]] = true;
-    handle[k] = add_callback(c);
+    for (size_t k = 0; k < KINDS; k++) c.scopes[kind_scope[k]] = count == 1 || k == i;
+    handle[i] = add_callback(c);
+    if (!handle[i]) return false;
   }
-  for (size_t k = 0; k < KINDS; k++)
-    if (!handle[k]) return false;
   return true;
 }
 

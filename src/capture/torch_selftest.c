@@ -271,8 +271,10 @@ enum tg_err tg__torch_understand(uint32_t *known, struct tg_error *e) {
   while (found) {
     err = tg__torch_self_test(found, &why);
     if (!err) break;
-    if (TG_FACT(call))
-      TG_FACT(call) = 0; /* the least of all: try the rest without it */
+    if (TG_FACT(call)) /* the least of all: try the rest without it */
+      TG_FACT(call) = 0;
+    else if (TG_FACT(scope))
+      TG_FACT(scope) = 0;
     else
       found = found & TG_RECORD_SHAPES ? TG_RECORD_OPS : 0;
   }

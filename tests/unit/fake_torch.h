@@ -12,7 +12,7 @@
 /* Where things are in this torch. */
 struct fake_layout {
   bool old_string;
-  int name, name_kind, sequence, inputs, forward_thread, call;                 /* RecordFunction; call 0 = has none */
+  int name, name_kind, sequence, inputs, forward_thread, call, scope; /* RecordFunction; call, scope: 0 = has none */
   uint32_t none, tensor, real, complex_number, integer, boolean, string, list; /* kinds of values */
   int dims, type, policy;                                                      /* TensorImpl; policy in bits */
   bool sequence_is_noise; /* of this torch nothing can be found out */
@@ -26,6 +26,7 @@ static const struct fake_layout fake_new = {.name = 160,
                                             .inputs = 208,
                                             .forward_thread = 304,
                                             .call = 312,
+                                            .scope = 64,
                                             .tensor = 1,
                                             .real = 3,
                                             .complex_number = 4,
@@ -43,6 +44,7 @@ static const struct fake_layout fake_old = {.old_string = true,
                                             .inputs = 184,
                                             .forward_thread = 280,
                                             .call = 288,
+                                            .scope = 56,
                                             .tensor = 1,
                                             .real = 3,
                                             .complex_number = 4,
@@ -59,6 +61,7 @@ static const struct fake_layout fake_other = {.name = 88,
                                               .inputs = 136,
                                               .forward_thread = 264,
                                               .call = 40,
+                                              .scope = 303,
                                               .tensor = 2,
                                               .real = 9,
                                               .complex_number = 8,
@@ -271,7 +274,8 @@ static struct fake_op *fake_op_make(const void *schema, const char *name, const 
   return op;
 }
 
-static void fake_begin(const struct fake_op *op, uint8_t scope) {
+static void fake_begin(struct fake_op *op, uint8_t scope) {
+  if (fake.at.scope) op->bytes[fake.at.scope] = scope;
   for (size_t i = 0; i < 8; i++) {
     void *result = &fake;
     if (!fake.handles[i] || !fake.callbacks[i].scopes[scope]) continue;
@@ -283,7 +287,7 @@ static void fake_end(const struct fake_op *op, uint8_t scope) {
   for (size_t i = 0; i < 8; i++)
     if (fake.handles[i] && fake.callbacks[i].scopes[scope]) fake.callbacks[i].end(op, NULL);
 }
-static void fake_call(const struct fake_op *op, uint8_t scope) {
+static void fake_call(struct fake_op *op, uint8_t scope) {
   fake_begin(op, scope);
   fake_end(op, scope);
 }

@@ -19,6 +19,7 @@ static void check_layout(const struct fake_layout *at) {
   assert_int_equal(TG_FACT(sequence), at->sequence);
   assert_int_equal(TG_FACT(forward_thread), at->forward_thread);
   assert_int_equal(TG_FACT(call), at->call);
+  assert_int_equal(TG_FACT(scope), at->scope);
   assert_int_equal(TG_FACT(name), at->name);
   assert_int_equal(TG_FACT(name_kind), at->name_kind);
   assert_int_equal(TG_FACT(string_length), at->old_string ? -24 : 8);
@@ -48,10 +49,12 @@ static void test_remains_on_the_stack(void **state) {
   check_layout(&at);
 }
 
-/* Without a number of calls all else is known. */
-static void test_calls_without_numbers(void **state) {
+/* Without a number of calls, or the kind of an operation, all else is known. */
+static void test_facts_that_are_not_needed(void **state) {
   struct fake_layout at = fake_new;
   at.call = 0;
+  check_layout(&at);
+  at.scope = 0;
   check_layout(&at);
 }
 
@@ -270,7 +273,8 @@ static void check_choice(uint32_t features, bool with_stacks, bool inputs) {
   atomic_store(&tg__stack_of, with_stacks ? count_stack : tg__stack_none);
   stacks_asked = 0;
   recording_start((struct tg_record_options){.features = features, .required = TG_RECORD_OPS, .rank = -1});
-  for (size_t i = 0; i < 3; i++) assert_int_equal(fake.callbacks[i].needs_inputs, inputs);
+  for (size_t i = 0; i < 8; i++)
+    if (fake.handles[i]) assert_int_equal(fake.callbacks[i].needs_inputs, inputs);
   fake_call(add, OP);
   atomic_store(&tg__stack_of, tg__stack_none);
   assert_int_equal(recording_close().records, 1);
@@ -282,6 +286,41 @@ static void test_torch_is_asked_for_what_is_recorded(void **state) {
   check_choice(TG_RECORD_OPS, true, false);
   check_choice(TG_RECORD_OPS | TG_RECORD_SHAPES, false, true);
   check_choice(TG_RECORD_OPS | TG_RECORD_SHAPES, true, true);
+}
+
+/* Records of all kinds, from so many callbacks. */
+static void check_callbacks(size_t callbacks) {
+  static const uint8_t scopes[] = {OP, NODE, TG_RAW_SCRIPT, USER};
+  static const char *const names[] = {"aten::add", "AddBackward0", "forward", "label"};
+  size_t registered = 0;
+  recording_start((struct tg_record_options){.features = TG_RECORD_OPS, .required = TG_RECORD_OPS, .rank = -1});
+  for (size_t i = 0; i < 8; i++) registered += fake.handles[i] != 0;
+  assert_int_equal(registered, callbacks);
+  for (size_t i = 0; i < 4; i++) fake_call(fake_op_make(NULL, names[i], "", 6, 77, NULL, 0), scopes[i]);
+  assert_int_equal(recording_close().records, 4);
+  struct tg__columns *const t = recording_read(recording_path);
+  for (size_t i = 0; i < 4; i++) {
+    const uint32_t at = recording_find(t, names[i]);
+    assert_int_equal(tg__slice_class(t, at), scopes[i] == USER ? TG__CLASS_ANNOTATION : TG__CLASS_OP);
+    assert_int_equal(tg__arg_int(t, t->slices.args[at], TG__K_FWD_THREAD_ID, 0), scopes[i] == NODE ? 77 : 0);
+  }
+  tg__trace_free(t);
+}
+
+/* torch goes through its list of callbacks twice for each autograd node: ours is one. */
+static void test_one_callback_for_all_kinds(void **state) { check_callbacks(1); }
+
+/* In a child, as in test_a_torch_that_is_not_understood. */
+static void test_a_torch_without_the_kind_of_an_operation(void **state) {
+  const pid_t child = fork();
+  if (child == 0) {
+    struct fake_layout at = fake_new;
+    at.scope = 0;
+    fake_install(&at);
+    check_callbacks(4);
+    _exit(0);
+  }
+  assert_exits_with_zero(child);
 }
 
 /* Stacks of another recorder in this process begin and end while operations run; the thread sanitizer looks on. */
@@ -385,7 +424,6 @@ static void test_numbers_of_calls(void **state) {
   struct fake_op *const node = fake_op_make(NULL, "AddBackward0", "", 3, 77, NULL, 0);
   const uint64_t number = fake.calls;
   fake_begin(node, NODE);
-  fake_put64(node->bytes, fake.at.call, 0); /* it is read at the beginning */
   fake_end(node, NODE);
   fake.calls = UINT64_C(5) << 32;
   fake_call(fake_op_make(NULL, "label", "", -1, 0, NULL, 0), USER);
@@ -490,15 +528,18 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_teardown(test_layouts, teardown),
       cmocka_unit_test_teardown(test_remains_on_the_stack, teardown),
-      cmocka_unit_test_teardown(test_calls_without_numbers, teardown),
+      cmocka_unit_test_teardown(test_facts_that_are_not_needed, teardown),
       cmocka_unit_test_teardown(test_nothing_to_be_found, teardown),
       cmocka_unit_test_setup_teardown(test_a_torch_that_is_not_understood, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_a_torch_without_the_kind_of_an_operation, recording_setup,
+                                      recording_teardown),
       cmocka_unit_test_teardown(test_wrong_facts_are_refused, teardown), /* from here on this torch is the process' */
       cmocka_unit_test(test_the_lock_is_found),
       cmocka_unit_test(test_another_lock_is_not_believed),
       cmocka_unit_test_setup_teardown(test_inputs_and_their_numbers, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_lists_of_every_kind, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_torch_is_asked_for_what_is_recorded, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_one_callback_for_all_kinds, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_stacks_are_switched_while_operations_run, recording_setup,
                                       recording_teardown),
       cmocka_unit_test_setup_teardown(test_recording, recording_setup, recording_teardown),
