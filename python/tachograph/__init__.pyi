@@ -238,7 +238,7 @@ class KernelsRow(TypedDict):
     max_ns: int | None  # ns: longest
     pct: float | None  # %: share of the summed durations in this table
     blocks_per_sm: float | None  # mean weighted by duration; unknown where no call states it
-    occupancy_pct: float | None  # %: estimated achieved occupancy, mean weighted by duration; unknown where no call states it
+    occupancy_pct: float | None  # %: estimated achieved occupancy, mean weighted by duration; unknown where no call states it, and where it could not be estimated
     tensor_cores: bool | None  # its name says that it uses tensor cores; unknown for a matrix kernel with a name that does not say
     op_eligible: bool | None  # the launching operator's name says that its work suits tensor cores, or this kernel uses them (by=op, config)
     low_occupancy: bool | None  # a computing kernel with a stated occupancy below 30 %; by=config says its grid and block

@@ -456,6 +456,11 @@ double tg__stats_mean(const struct tg__stats *s); /* NaN when empty */
 double tg__stats_std(const struct tg__stats *s);  /* NaN below two values; computed from integers, rounded once */
 double tg__quantile(const int64_t *sorted, size_t n, double q); /* linear interpolation at q × (n−1); NaN when empty */
 
+/* The estimated achieved occupancy of a kernel in percent (gpu.c); NaN where its args do not state it, or state that it
+ * could not be estimated. */
+double tg__kernel_occupancy(const struct tg__columns *t, uint32_t args);
+bool tg__is_occupancy_estimated(double pct, double warps_per_sm);
+
 /* Names with a meaning (names.c). */
 bool tg__name_is_collective_kernel(struct tg__str kernel);
 bool tg__name_is_collective_call(struct tg__str op);    /* nccl:all_reduce, gloo:broadcast, … */

@@ -1,4 +1,6 @@
 /* What the device could do and does not: tensor cores, full multiprocessors; and what it soon cannot: memory. */
+#include <math.h>
+
 #include "analyze/device/tensor_cores.h"
 #include "diagnose/findings.h"
 
@@ -102,10 +104,9 @@ static void see_occupancy(void *ctx, uint32_t slice, enum tg__class cls) {
   struct occupancy *o = ctx;
   const struct tg__columns *t = o->f->t;
   if (cls != TG__CLASS_KERNEL) return;
-  const double pct = tg__arg_real(t, t->slices.args[slice], TG__K_OCCUPANCY, -1);
-  o->stated |= pct > 0; /* Kineto writes 0 where it could not estimate */
-  if (pct <= 0 || pct >= TG__LOW_OCCUPANCY_PCT || tg__tensor_unit(&o->names, t->slices.name[slice]) != TG__UNIT_NONE)
-    return;
+  const double pct = tg__kernel_occupancy(t, t->slices.args[slice]);
+  o->stated |= !isnan(pct);
+  if (!(pct < TG__LOW_OCCUPANCY_PCT) || tg__tensor_unit(&o->names, t->slices.name[slice]) != TG__UNIT_NONE) return;
   if (tg__meaning(o->f, slice) & TG__NAME_COLLECTIVE_KERNEL) return;
   tg__tally(o->f, &o->low_ns, slice, t->slices.dur_ns[slice]);
   o->count++;

@@ -110,11 +110,13 @@ class Builder:
         dur = self.rnd.choice((0, self.rnd.randint(0, 50), 50, 300)) * self.grain
         if cat == "kernel":
             name = name or self.rnd.choice(traces.KERNELS)[0]
+            blocks = self.rnd.choice((0.25, 1, 12))
             args.update(
                 {
                     "grid": [2, 1, 1],
-                    "block": [64, 1, 1],
-                    "blocks per SM": self.rnd.choice((0.25, 1, 12)),
+                    "block": [32, 1, 1],
+                    "blocks per SM": blocks,
+                    "warps per SM": blocks,
                     "est. achieved occupancy %": self.rnd.choice((0, 25, 60)),
                 }
             )

@@ -122,6 +122,16 @@ def tracks(rank_events):
 # ---- kernels, annotations, memory --------------------------------------------------------------------------
 
 
+OCCUPANCY = "est. achieved occupancy %"
+
+
+def is_estimated(e):
+    """Kineto writes 0 too where it cannot estimate; rounded to 0 are those of less than half a percent of the 2,048
+    threads of a multiprocessor."""
+    warps = arg(e, "warps per SM")
+    return arg(e, OCCUPANCY) != 0 or (warps is not None and 100 * warps * 32 / 2048 < 0.5)
+
+
 def weighted(work, key):
     time = sum(e.dur for e in work)
     is_stated = any(e.dur > 0 and arg(e, key) is not None for e in work)
@@ -141,7 +151,7 @@ def kernels(rank_events):
         if cat == "kernel":
             out[(cat, name)].update(
                 blocks_per_sm=weighted(group, "blocks per SM"),
-                occupancy_pct=weighted(group, "est. achieved occupancy %"),
+                occupancy_pct=weighted([e for e in group if is_estimated(e)], OCCUPANCY),
             )
     return out
 

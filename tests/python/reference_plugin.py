@@ -19,9 +19,9 @@ def measure(kernels, start, end):
         busy += (b - a) * bool(running)
         sm += (b - a) * min(1, sum(arg(e, "blocks per SM", 0) for e in running))
         for e in running:
-            if arg(e, "est. achieved occupancy %") is not None:
+            if arg(e, reference.OCCUPANCY) is not None and reference.is_estimated(e):
                 occupied += b - a
-                weighted += (b - a) * arg(e, "est. achieved occupancy %")
+                weighted += (b - a) * arg(e, reference.OCCUPANCY)
     inside = [e for e in kernels if max(e.ts, start) < min(e.end, end) and arg(e, "blocks per SM", 0) > 0]
     return {
         "busy_ns": busy,

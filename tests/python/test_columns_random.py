@@ -86,12 +86,13 @@ def check_gaps(rank, ask):
 
 
 def check_kernels_by_stream(rank, ask):
-    """A kernel that states no occupancy counts as 0 in the mean, as with the plugin, and not at all in what is low."""
-    want, said = {}, "est. achieved occupancy %"
+    """A kernel that states no occupancy counts as 0 in the mean, as with the plugin, and not at all in what is low; one
+    that could not be estimated in neither."""
+    want, said = {}, reference.OCCUPANCY
     for (device, stream, name, cat), work in reference.group_by(
         device_work(rank), lambda e: (arg(e, "device"), arg(e, "stream"), e.name, e.cat)
     ).items():
-        stated = [e for e in work if arg(e, said) is not None]
+        stated = [e for e in work if arg(e, said) is not None and reference.is_estimated(e)]
         time, area = sum(e.dur for e in stated), sum(e.dur * arg(e, said) for e in stated)
         low = 1.0 * area / time < 30 if time and reference.TYPE_OF.get(name) == "COMPUTATION" else None
         want[("device %d stream %d" % (device, stream), cat, name)] = {

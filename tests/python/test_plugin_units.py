@@ -440,17 +440,29 @@ def test_group_by_kernel_columns_invalid_input(case):
 
 
 def test_what_kernels_do_not_state_is_unknown(case):
-    """Where others of its name state it, it counts as 0 in the mean, as in the plugin, which shows 0 for B."""
+    """Where others of its name state it, it counts as 0 in the mean, as in the plugin, which shows 0 for B. A 0 with
+    warps enough for more, or without a number of them, could not be estimated; one of few warps is rounded."""
     case.op("aten::add", 0, 90, 1)
     for name, dur, more in (
         ("A", 10, {"blocks per SM": 10, "est. achieved occupancy %": 40}),
         ("A", 10, {}),
         ("B", 5, {}),
         ("C", 5, {"blocks per SM": 0, "est. achieved occupancy %": 0}),
+        ("D", 5, {"blocks per SM": 12, "warps per SM": 48, "est. achieved occupancy %": 0}),
+        ("E", 5, {"blocks per SM": 12, "warps per SM": 48, "est. achieved occupancy %": 0}),
+        ("E", 15, {"blocks per SM": 12, "warps per SM": 48, "est. achieved occupancy %": 60}),
+        ("F", 5, {"blocks per SM": 0.01, "warps per SM": 0.03, "est. achieved occupancy %": 0}),
     ):
         case.call(50, 1, 1, (1000, dur, {"name": name, **more}))
     got = {r["name"]: (r["blocks_per_sm"], r["occupancy_pct"], r["low_occupancy"]) for r in case.ask("kernels")}
-    assert got == {"A": (5, 20, False), "B": (None, None, None), "C": (0, 0, True)}
+    assert got == {
+        "A": (5, 20, False),
+        "B": (None, None, None),
+        "C": (0, None, None),
+        "D": (12, None, None),
+        "E": (12, 60, False),
+        "F": (0.01, 0, True),
+    }
 
 
 @pytest.mark.parametrize("rules, share, eligible", [("exact", 80, True), ("plugin", 50, False)])

@@ -629,10 +629,11 @@ static void test_device_memory(void **state) {
 }
 
 /* One step of 10 ms in which this kernel runs for `dur`, with this occupancy, and another one fills the rest. */
-static struct tg_table *occupancy(const char *kernel, int64_t dur, int64_t pct) {
+static struct tg_table *occupancy(const char *kernel, int64_t dur, int64_t pct, int64_t warps) {
   struct scene s = begin(1, 10 * MS);
   work(&s, 100, 100, MS, dur, kernel);
   mini_arg_int(s.m, "est. achieved occupancy %", pct);
+  mini_arg_int(s.m, "warps per SM", warps);
   mini_arg_raw(s.m, "grid", "[8, 1, 1]");
   mini_arg_raw(s.m, "block", "[32, 1, 1]");
   work(&s, 300, 100, MS + dur, 9 * MS - dur, "full");
@@ -642,18 +643,21 @@ static struct tg_table *occupancy(const char *kernel, int64_t dur, int64_t pct) 
 
 static void test_occupancy(void **state) {
   const char *cause = "low-occupancy";
-  struct tg_table *t = occupancy("index_kernel", 2 * MS, 20);
+  struct tg_table *t = occupancy("index_kernel", 2 * MS, 20, 12);
   const size_t row = mini_row(t, "cause", cause);
   assert_float_equal(mini_real(t, row, "share_pct"), 20, 1e-9);
   assert_float_equal(mini_real(t, row, "threshold_pct"), 10, 0);
   assert_string_equal(mini_cell(t, row, "where"), "index_kernel");
   assert_non_null(strstr(mini_cell(t, row, "evidence"), "the longest: 20 %, grid [8, 1, 1], block [32, 1, 1]"));
   tg__table_free(t);
+  t = occupancy("index_kernel", 2 * MS, 0, 0); /* a grid of a few warps: rounded to 0 */
+  assert_true(has(t, cause));
+  tg__table_free(t);
   const struct {
     const char *kernel;
     int64_t dur, pct;
   } silent[] = {
-      {"index_kernel", 2 * MS, 0},                            /* 0: not estimated */
+      {"index_kernel", 2 * MS, 0},                            /* 0 with 12 warps: not estimated */
       {"deep_ep::intranode::dispatch<8>", 2 * MS, 3},         /* sends, and lives with few threads */
       {"index_kernel", MS, 20},                               /* 10 % of the step exactly */
       {"index_kernel", 2 * MS, 30},                           /* 30 % exactly */
@@ -662,7 +666,7 @@ static void test_occupancy(void **state) {
       {"ncclDevKernel_AllReduce_Sum_f32_RING_LL", 2 * MS, 1}, /* a collective needs no more */
   };
   for (size_t i = 0; i < sizeof silent / sizeof *silent; i++) {
-    t = occupancy(silent[i].kernel, silent[i].dur, silent[i].pct);
+    t = occupancy(silent[i].kernel, silent[i].dur, silent[i].pct, 12);
     assert_false(has(t, cause));
     tg__table_free(t);
   }

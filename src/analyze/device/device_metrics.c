@@ -120,12 +120,12 @@ static void add_metric_kernel(struct work *w, uint32_t slice) {
   const int64_t start = w->t->slices.start_ns[slice], end = tg__slice_end(w->t, slice);
   if (start < w->begin_ns || start > w->end_ns) return;
   const uint32_t args = w->t->slices.args[slice];
-  const double occupancy = tg__arg_real(w->t, args, TG__K_OCCUPANCY, -1);
+  const double occupancy = tg__kernel_occupancy(w->t, args);
   bucket_at(w, start)->kernels++;
   tg__spans_add(&w->busy, start, end);
   tg__sm_load_add(&w->load, start, end, tg__arg_real(w->t, args, TG__K_BLOCKS_PER_SM, 0));
   divide(w, start, end, add_kernel_time, tg__tensor_unit(&w->tensor, w->t->slices.name[slice]) == TG__UNIT_TENSOR_CORE);
-  if (occupancy >= 0) divide(w, start, end, add_occupancy, occupancy);
+  if (!isnan(occupancy)) divide(w, start, end, add_occupancy, occupancy);
 }
 
 static void put_curve(struct work *w, const struct tg__gpu *g) {

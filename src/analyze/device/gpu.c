@@ -63,6 +63,22 @@ static void add_area(void *area, int64_t start_ns, int64_t end_ns, long double s
   *(long double *)area += share * (long double)(end_ns - start_ns);
 }
 
+/* ---- occupancy ------------------------------------------------------------------------------- */
+
+/* Kineto writes 0 for a block with more shared memory than its calculator allows, and for a grid so small that less
+ * than half a percent is rounded. The warps say which: a third of one is half a percent of 64, the most that a
+ * multiprocessor holds. Without them nothing is known. */
+bool tg__is_occupancy_estimated(double pct, double warps_per_sm) {
+  const double rounded_to_0 = 0.005 * 64;
+  return pct > 0 || (pct == 0 && warps_per_sm < rounded_to_0);
+}
+
+double tg__kernel_occupancy(const struct tg__columns *t, uint32_t args) {
+  const double pct = tg__arg_real(t, args, TG__K_OCCUPANCY, NAN);
+  if (isnan(pct) || pct > 0) return pct;
+  return tg__is_occupancy_estimated(pct, tg__arg_real(t, args, TG__K_WARPS_PER_SM, NAN)) ? pct : NAN;
+}
+
 /* ---- one device ------------------------------------------------------------------------------ */
 
 static void add_gpu_kernel(struct measure *m, uint32_t slice, const struct tg__window *w) {
@@ -70,11 +86,10 @@ static void add_gpu_kernel(struct measure *m, uint32_t slice, const struct tg__w
   const int64_t end = tg__slice_end(m->t, slice) < w->end_ns ? tg__slice_end(m->t, slice) : w->end_ns;
   if (start >= end) return;
   const uint32_t args = m->t->slices.args[slice];
-  const double blocks = tg__arg_real(m->t, args, TG__K_BLOCKS_PER_SM, 0),
-               occupancy = tg__arg_real(m->t, args, TG__K_OCCUPANCY, -1);
+  const double blocks = tg__arg_real(m->t, args, TG__K_BLOCKS_PER_SM, 0), occupancy = tg__kernel_occupancy(m->t, args);
   tg__spans_add(&m->busy, start, end);
   tg__sm_load_add(&m->load, start, end, blocks);
-  if (occupancy >= 0) {
+  if (!isnan(occupancy)) {
     m->occupancy += (long double)occupancy * (long double)(end - start);
     m->occupied_ns += (long double)(end - start);
   }

@@ -1,4 +1,6 @@
 /* The question kernels: device work by kernel, and by what launched or configured it. */
+#include <math.h>
+
 #include "analyze/host/frames.h"
 #include "analyze/host/op_tree.h"
 #include "analyze/device/tensor_cores.h"
@@ -7,8 +9,8 @@ enum by { BY_NAME, BY_OP, BY_CONFIG, BY_STREAM };
 
 /* What a kernel's args say about it; string ids TG_NONE and numbers TG_NULL_INT when they do not. */
 struct facts {
-  double blocks_per_sm, occupancy; /* 0 when not stated */
-  bool has_blocks, has_occupancy;
+  double blocks_per_sm, occupancy;                /* 0 when not stated */
+  bool has_blocks, has_occupancy, is_unestimated; /* it states that its occupancy could not be estimated */
   uint32_t grid, block;
   int64_t registers, shared_memory;
 };
@@ -18,6 +20,7 @@ struct row {
   struct tg__stats dur;
   double blocks_area, occupancy_area; /* value × ns */
   int64_t blocks_ns, occupancy_ns;    /* of the calls that state it */
+  int64_t unestimated_ns;
   bool is_kernel;
 };
 struct work {
@@ -54,6 +57,8 @@ static struct facts read_facts(const struct tg__columns *t, uint32_t slice) {
   struct facts f = {.grid = TG_NONE, .block = TG_NONE, .registers = TG_NULL_INT, .shared_memory = TG_NULL_INT};
   const uint32_t args = t->slices.args[slice];
   struct tg__args_iter it;
+  double warps = NAN;
+  bool has_warps;
   for (tg__args_begin(t, args, &it); tg__args_next(&it);) {
     if (it.field->top) continue;
     switch (it.field->key) {
@@ -62,6 +67,9 @@ static struct facts read_facts(const struct tg__columns *t, uint32_t slice) {
       break;
     case TG__K_OCCUPANCY:
       f.occupancy = real_of(t, args, &it, &f.has_occupancy);
+      break;
+    case TG__K_WARPS_PER_SM:
+      warps = real_of(t, args, &it, &has_warps);
       break;
     case TG__K_GRID:
       f.grid = kernel_text_of(&it);
@@ -79,6 +87,8 @@ static struct facts read_facts(const struct tg__columns *t, uint32_t slice) {
       break;
     }
   }
+  f.is_unestimated = f.has_occupancy && !tg__is_occupancy_estimated(f.occupancy, warps);
+  f.has_occupancy &= !f.is_unestimated;
   return f;
 }
 
@@ -190,9 +200,10 @@ static bool count_one(struct work *w, uint32_t track, uint32_t slice) {
   const int64_t dur = w->t->slices.dur_ns[slice];
   if (f.has_blocks) r->blocks_ns += dur;
   if (f.has_occupancy) r->occupancy_ns += dur;
+  if (f.is_unestimated) r->unestimated_ns += dur;
   tg__stats_add(&r->dur, dur);
   r->blocks_area += f.blocks_per_sm * (double)dur;
-  r->occupancy_area += f.occupancy * (double)dur;
+  if (f.has_occupancy) r->occupancy_area += f.occupancy * (double)dur;
   w->has_blocks |= f.has_blocks;
   w->has_occupancy |= f.has_occupancy;
   return true;
@@ -221,8 +232,8 @@ static bool kernel_row_before(uint32_t a, uint32_t b, const void *ctx) {
 }
 
 /* A call that does not state it counts as 0 if any does; copies and memsets never do. */
-static void put_mean(struct tg_table *out, const struct row *r, double area, int64_t stated_ns) {
-  tg__put_real_if(out, stated_ns > 0, area / (double)r->dur.sum);
+static void put_mean(struct tg_table *out, double area, int64_t stated_ns, int64_t all_ns) {
+  tg__put_real_if(out, stated_ns > 0, area / (double)all_ns);
 }
 
 static void put_tensor_cores(struct work *w, const struct row *r, struct tg_table *out) {
@@ -262,8 +273,8 @@ static void put_kernel_row(struct work *w, const struct row *r, const struct tg_
     tg__put_real(out, 100.0 * (double)r->dur.sum / (double)whole);
   else
     tg__put_null(out);
-  put_mean(out, r, r->blocks_area, r->blocks_ns);
-  put_mean(out, r, r->occupancy_area, r->occupancy_ns);
+  put_mean(out, r->blocks_area, r->blocks_ns, r->dur.sum);
+  put_mean(out, r->occupancy_area, r->occupancy_ns, r->dur.sum - r->unestimated_ns);
   put_tensor_cores(w, r, out);
   put_low_occupancy(r, type, out);
 }
