@@ -1,10 +1,10 @@
-/* Samples of the thread that began the recording: where it is, and what it waits for, while it begins no operator for
- * long. A thread of our own looks about 200 times a second, and at first 800 times, at what costs that thread nothing:
- * the time of its last record, its clock, the system call it is in, and in a long stretch, inside a label or a step,
- * its frames. These are read as another process would read them: the thread may change them meanwhile, so that they are
- * read twice, and what differs is left out; an address that is none is an error and no fault. The GIL is taken only for
- * a place that was not seen before. But for the first half of a millisecond it spends at most a hundredth of its time
- * on samples. */
+/* Samples of the thread that began the recording, or the one that asked for them since: where it is, and what it waits
+ * for, while it begins no operator for long. A thread of our own looks about 200 times a second, and at first 800
+ * times, at what costs that thread nothing: the time of its last record, its clock, the system call it is in, and in a
+ * long stretch, inside a label or a step, its frames. These are read as another process would read them: the thread may
+ * change them meanwhile, so that they are read twice, and what differs is left out; an address that is none is an error
+ * and no fault. The GIL is taken only for a place that was not seen before. But for the first half of a millisecond it
+ * spends at most a hundredth of its time on samples. */
 #include "capture/python_stack.h"
 
 #include <fcntl.h>
@@ -31,7 +31,7 @@ enum {
 
 static struct {
   pthread_t thread;
-  bool runs; /* under the session's lock, as are all of these but `stops`: the thread reads what stood at its start */
+  bool runs; /* under tg__ticks_hold, as are all of these but `stops`: the thread reads what stood at its start */
   _Atomic uint32_t stops; /* a futex */
   struct tg__thread *of;  /* who is watched */
   const PyThreadState *state;
@@ -358,6 +358,24 @@ static const struct tg__source source = {.name = "samples of Python stacks",
                                          .fork_child = fork_child,
                                          .is_off = is_off};
 
+/* ---- for Python ------------------------------------------------------------------------------ */
+
+/* sample_here(): from now on the calling thread is watched, if samples are taken at all */
+static PyObject *sample_here(PyObject *module, PyObject *unused) {
+  struct tg_error ignored;
+  Py_BEGIN_ALLOW_THREADS tg__ticks_hold();
+  if (sampler.runs && sampler.of != tg__thread()) {
+    stop_samples();
+    (void)start_samples(TG_RECORD_STACKS, &ignored);
+  }
+  tg__ticks_release();
+  Py_END_ALLOW_THREADS Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"sample_here", sample_here, METH_NOARGS, "sample_here(): samples are of the calling thread from now on"}, {0}};
+
 bool tg__python_samples_register(PyObject *module) {
-  return tg__source_add(&source) || (PyErr_SetString(PyExc_RuntimeError, "too many sources"), false);
+  if (!tg__source_add(&source)) return PyErr_SetString(PyExc_RuntimeError, "too many sources"), false;
+  return PyModule_AddFunctions(module, methods) == 0;
 }

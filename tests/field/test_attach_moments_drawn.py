@@ -10,7 +10,7 @@ from attach_moments import COMMAND, KINDS, Life, attach, harm
 
 pytest.importorskip("torch")
 
-MOMENTS, OF_ONE_LIFE = 300, 3
+MOMENTS, OF_ONE_LIFE = 300, 6
 SEED = os.environ.get("TG_SEED", "tachograph")
 
 

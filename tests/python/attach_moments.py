@@ -91,7 +91,7 @@ def attach(life, folder, *words):
     if not life.lives():
         return "ended"
     done = subprocess.run(
-        [COMMAND, "attach", str(life.pid), "--steps", "3", "--seconds", "0.4", *words, "-o", str(folder)],
+        [COMMAND, "attach", str(life.pid), "--steps", "3", "--seconds", "0.2", *words, "-o", str(folder)],
         capture_output=True, text=True, timeout=300, env={**os.environ, "TACHOGRAPH_PYTHON": sys.executable},
     )  # fmt: skip
     if "look into" in done.stderr:

@@ -171,6 +171,31 @@ with torch.no_grad():
         assert rows == [10] * 4
 
 
+@pytest.mark.skipif(not os.access("/proc/self/syscall", os.R_OK), reason="no /proc/self/syscall")
+def test_what_the_program_waits_for(tmp_path, tachograph):
+    """Samples are of the thread whose steps are recorded: time that Python sleeps is not judged as work."""
+    text = """
+import pathlib, time, torch
+def slow_read():
+    time.sleep(0.03)
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+while not pathlib.Path('end').exists():
+    slow_read()
+    optimizer.zero_grad(); model(torch.ones(2, 4)).sum().backward(); optimizer.step()
+    pathlib.Path('runs').touch()
+"""
+    with Target(tmp_path / "run", text) as target:
+        done = attached(tachograph, target.pid, "--steps", "12", "-o", tmp_path / "a")
+        assert done.returncode == 0, done.stderr
+        target.end()
+    assert "Python loop" not in done.stderr, done.stderr
+    with tg.open(tmp_path / "a" / "trace.tacho") as trace:
+        rows = list(trace.ask("events", where="category == 'python_sample'", args="Call stack"))
+    slept = sum(row["dur_ns"] for row in rows if row["name"] == "sleep" and "slow_read" in row["Call stack"])
+    assert slept > 0.5 * 11 * 30e6, rows
+
+
 # ---- what cannot be attached to --------------------------------------------------------------
 
 

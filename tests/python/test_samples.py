@@ -98,6 +98,36 @@ def test_what_a_stretch_is(tmp_path, work, doing):
     assert on_core_us > 100_000 if doing == "running" else on_core_us < 60_000, on_core_us  # of 3 x 80 ms
 
 
+def test_another_thread_than_the_one_that_began(tmp_path):
+    """As where a program is attached to: the thread that begins the recording sleeps, and steps are another's."""
+    opened, done = threading.Event(), threading.Event()
+
+    def begin():
+        _record.open(str(tmp_path / "a.tacho"), features=STACKS)
+        _record.resume()
+        opened.set()
+        done.wait()
+
+    thread = threading.Thread(target=begin)
+    thread.start()
+    opened.wait()
+    try:
+        for number in range(4):
+            _record.step_begin(f"ProfilerStep#{number}")
+            _record.sample_here()
+            sleep_long()
+            _record.step_end()
+    finally:
+        _record.close()
+        done.set()
+        thread.join()
+    with tg.open(tmp_path / "a.tacho") as trace:
+        rows = list(trace.ask("events", where="category == 'python_sample'", args="Call stack,Thread CPU us"))
+    slept = [row for row in rows if row["name"] == "sleep" and "sleep_long" in innermost(row)]
+    assert sum(row["dur_ns"] for row in slept) > 0.15e9, rows
+    assert not [row for row in rows if "begin" in row["Call stack"]]
+
+
 def test_samples_do_not_overlap_and_lie_in_the_steps(tmp_path):
     rows = record(tmp_path / "b.tacho", sleep_long)
     spans = sorted((r["start_ns"], r["start_ns"] + r["dur_ns"]) for r in rows)

@@ -47,11 +47,11 @@ class Recorder:
         return []
 
 
-def core_wait_ns() -> int | None:
-    """How long this thread was ready and had no core, as other programs had them. None where the system does not
-    say."""
+def core_wait_ns(thread: int | None = None) -> int | None:
+    """How long this thread, or the one of that number, was ready and had no core, as other programs had them. None
+    where the system does not say."""
     try:
-        with open("/proc/thread-self/schedstat") as file:
+        with open(f"/proc/self/task/{thread}/schedstat" if thread else "/proc/thread-self/schedstat") as file:
             return int(file.read().split()[1])
     except (OSError, IndexError, ValueError):
         return None
@@ -85,11 +85,7 @@ class NativeRecorder(Recorder):
             joined=self._joined,
         )
         self._recording.start()
-        self._thread, self._since_ns, self._waited_ns = (
-            (os.getpid(), threading.get_ident()),
-            time.perf_counter_ns(),
-            core_wait_ns(),
-        )
+        self._follow_thread()
         self._waits = Waits(_record) if settings["preset"] != "lean" else None
         if not cuda:
             self._await_cuda(sys.modules["torch"])
@@ -113,8 +109,16 @@ class NativeRecorder(Recorder):
         if reason:
             self._say(f"note device work is not recorded: {reason}")
 
+    def _follow_thread(self) -> None:
+        """The conditions of the recording are those of the calling thread."""
+        self._pid, self._thread = os.getpid(), threading.get_native_id()
+        self._since_ns, self._waited_ns = time.perf_counter_ns(), core_wait_ns()
+
     def step_begin(self, number: int) -> None:
         self._record.step_begin(f"ProfilerStep#{number}")
+        if self._joined and threading.get_native_id() != self._thread:
+            self._follow_thread()
+            self._record.sample_here()
 
     def step_end(self) -> None:
         self._record.step_end()
@@ -150,8 +154,8 @@ class NativeRecorder(Recorder):
 
     def _record_core_wait(self) -> None:
         """How busy others kept the machine is a condition of what was recorded."""
-        before, now = self._waited_ns, core_wait_ns()
-        if before is not None and now is not None and self._thread == (os.getpid(), threading.get_ident()):
+        before, now = self._waited_ns, core_wait_ns(self._thread)
+        if before is not None and now is not None and self._pid == os.getpid():
             self._recording.add_metadata(
                 "core_wait_pct", str(round(100 * (now - before) / max(time.perf_counter_ns() - self._since_ns, 1)))
             )
