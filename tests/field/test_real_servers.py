@@ -149,6 +149,7 @@ def test_prometheus(every):
     for ok in (True, True, False):
         with every.serve("a") as opened:
             opened.ok = ok
+    assert "step_seconds" not in client.generate_latest(registry).decode()  # no step, no figure of steps
     step_seconds(0.02)
     text = client.generate_latest(registry).decode()
     assert 'tachograph_request_seconds_count{name="a",ok="true"} 2.0' in text

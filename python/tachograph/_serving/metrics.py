@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,8 +16,8 @@ def prometheus(
 ) -> Callable[[float], None]:
     """From now on requests go into histograms of prometheus_client: tachograph_request_seconds by name and outcome,
     tachograph_request_part_seconds by part, and the gauge tachograph_requests_active. Returns a function that takes the
-    seconds of a training step into tachograph_step_seconds. registry: prometheus_client's own by default, which
-    start_http_server(port) and make_asgi_app() serve."""
+    seconds of a training step into tachograph_step_seconds, which is there from the first step on. registry:
+    prometheus_client's own by default, which start_http_server(port) and make_asgi_app() serve."""
     import prometheus_client as client
 
     measured = requests or every_request
@@ -27,7 +28,6 @@ def prometheus(
     parts = client.Histogram(
         "tachograph_request_part_seconds", "Where the time of requests went", ["part"], buckets=buckets, **where
     )
-    steps = client.Histogram("tachograph_step_seconds", "Length of steps", buckets=buckets, **where)
     active = client.Gauge("tachograph_requests_active", "Requests that are being served", **where)
     active.set_function(lambda: measured.active)
 
@@ -36,8 +36,12 @@ def prometheus(
         for part, ns in request.parts().items():
             parts.labels(part).observe(ns / 1e9)
 
+    @functools.cache
+    def steps() -> Any:
+        return client.Histogram("tachograph_step_seconds", "Length of steps", buckets=buckets, **where)
+
     measured.listeners.append(listen)
-    return steps.observe
+    return lambda seconds: steps().observe(seconds)
 
 
 def opentelemetry(tracer: Any = None, requests: Requests | None = None) -> None:
