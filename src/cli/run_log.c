@@ -70,15 +70,15 @@ static void read_step(struct reading *r, const char *text) {
   if (!r->has_steps) begin_steps(r);
   if (!r->counts) return;
   struct tg__run_log *const log = r->log;
-  log->steps++;
+  log->steps = log->steps > number ? log->steps + 1 : number + 1; /* one that was never over has a number, too */
   if (strcmp(phase, "probe") == 0) return; /* recorded into nothing: in a pair */
   if (ns > log->slowest_ns) log->slowest_ns = ns, log->slowest_step = number;
   const bool is_after = strcmp(phase, "after") == 0;
   if (strcmp(phase, "window") != 0) r->ok = r->ok && keep(is_after ? &log->after : &log->before, ns);
   if (strcmp(phase, "window") == 0) {
     r->ok = r->ok && keep(&log->with, ns) && keep(&log->cpu_with, cpu_ns);
-    if (log->first_step < 0) log->first_step = number;
-    log->last_step = number;
+    if (log->first_step < 0 || number < log->first_step) log->first_step = number;
+    if (number > log->last_step) log->last_step = number;
   } else if (strcmp(phase, "start") != 0) {
     r->ok = r->ok && keep(&log->without, ns) && keep(&log->cpu_without, cpu_ns);
   }

@@ -196,6 +196,41 @@ while not pathlib.Path('end').exists():
     assert slept > 0.5 * 11 * 30e6, rows
 
 
+def test_a_server_with_a_thread_for_each_request(tmp_path, tachograph):
+    """Each call of the model is a step, on its own thread; all of them are counted."""
+    text = """
+import pathlib, threading, time, torch
+torch.set_num_threads(1)
+model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh())
+def serve():
+    with torch.no_grad():
+        model(torch.ones(1, 4))
+while not pathlib.Path('end').exists():
+    threads = [threading.Thread(target=serve) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    pathlib.Path('runs').touch()
+    time.sleep(0.02)
+"""
+    with Target(tmp_path / "run", text) as target:
+        done = attached(tachograph, target.pid, "--steps", "20", "-o", tmp_path / "a")
+        assert done.returncode == 0, done.stderr
+        target.end()
+    said = re.search(r"recorded   steps (\d+) to (\d+) of (\d+) \((.*?)\)", done.stderr)
+    assert said, done.stderr
+    first, last, count = map(int, said.groups()[:3])
+    assert last < count and last - first + 1 >= 20 and said[4] == "calls of the model on several threads"
+    with tg.open(tmp_path / "a" / "trace.tacho") as trace:
+        rows = [
+            row["calls"]
+            for row in trace.ask("ops", by="step")
+            if row["name"] == "aten::addmm" and "Step" in row["group"]
+        ]
+    assert len(rows) >= 19 and set(rows) == {1}, rows
+
+
 # ---- what cannot be attached to --------------------------------------------------------------
 
 

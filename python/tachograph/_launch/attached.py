@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator
 from .. import _say
 from . import session
 from .recorders import Recorder
-from .session import Session
+from .session import Session, harmless
+from .steps import StepFinder
 from .window import AttachedWindow
 
 LOOK_SECONDS = 0.02
@@ -56,6 +57,7 @@ class AttachedSession(Session):
         self._since_s = time.monotonic()
         self._stop = os.path.join(settings["dir"], "stop")
         self._ended: Recorder | None = None  # paused, and to be closed
+        self._calls: dict[int, tuple[int, str, int, int]] = {}  # thread → number of its step, phase, wall and CPU ns
         session.set_current(self)
         try:
             with self._file:
@@ -77,6 +79,33 @@ class AttachedSession(Session):
     def _boundary(self) -> None:
         with self._lock:
             super()._boundary()
+
+    def _new_finder(self) -> StepFinder:
+        return StepFinder(self.torch, self._kind, self._boundary, self._break, joins=True, on_call=self._call)
+
+    @harmless
+    def _call(self, begins: bool) -> None:
+        """A step that is one call, on one of several threads. One that the window's end cuts off is none."""
+        thread, now_ns, cpu_ns = threading.get_native_id(), time.perf_counter_ns(), time.thread_time_ns()
+        with self._lock:
+            if self.window.done:
+                return
+            if begins:
+                self._calls[thread] = self._number, self.window.phase, now_ns, cpu_ns
+                if self.recorder is not None:
+                    self.recorder.step_begin(self._number)
+                self._number += 1
+                return
+            number, phase, begun_ns, begun_cpu_ns = self._calls.pop(thread, (0, "", 0, 0))
+            if phase != self.window.phase:
+                return
+            if self.recorder is not None:
+                self.recorder.step_end()
+            self.log.write(f"step {phase} {number} {now_ns - begun_ns} {cpu_ns - begun_cpu_ns}")
+            disk_bytes = self.recorder.disk_bytes() if self.window.bytes and self.recorder is not None else 0
+            next_phase = self.window.boundary(now_ns - begun_ns, disk_bytes, self._number)
+            if next_phase != phase:
+                self._change(next_phase)
 
     def _change(self, phase: str) -> None:
         """The window is over: what comes now is not recorded any more. The file is closed by our thread."""

@@ -69,6 +69,7 @@ class NativeRecorder(Recorder):
         super().__init__(path, phase)
         self._record, self._say, self.has_cuda = _record, say, cuda
         self._joined = settings.get("attached", False)
+        self._followed = False  # a thread that steps
         features = getattr(_record, FEATURES[settings["preset"]])
         self._cuda = _record.CUDA | _record.CUDA_WAITS | (_record.CUDA_MEMORY if features & _record.MEMORY else 0)
         if cuda:
@@ -116,7 +117,8 @@ class NativeRecorder(Recorder):
 
     def step_begin(self, number: int) -> None:
         self._record.step_begin(f"ProfilerStep#{number}")
-        if self._joined and threading.get_native_id() != self._thread:
+        if self._joined and not self._followed:
+            self._followed = True
             self._follow_thread()
             self._record.sample_here()
 

@@ -99,7 +99,7 @@ class Log:
             os.close(fd)
 
 
-def _harmless(method: Callable) -> Callable:
+def harmless(method: Callable) -> Callable:
     """An error of ours ends the recording and is noted; the program does not notice."""
 
     @functools.wraps(method)
@@ -172,9 +172,7 @@ class Session:
         self._shared_state = mmap.mmap(-1, 1)  # seen by forked children: do they record now?
         self.log.write(f"process {os.getppid()} {self.rank} {sys.argv[0] if getattr(sys, 'argv', None) else ''}")
         self._open(self.first_phase)
-        self.finder = StepFinder(
-            self.torch, self._kind, self._boundary, self._break, joins=self.first_phase == "window"
-        )
+        self.finder = self._new_finder()
         self._watch()
 
     def _watch(self) -> None:
@@ -219,7 +217,7 @@ class Session:
         except Exception:
             pass  # the log or the recorder is what is broken
 
-    @_harmless
+    @harmless
     def _finish(self) -> None:
         if os.getpid() != self.pid:
             return
@@ -268,6 +266,9 @@ class Session:
 
     # ---- steps
 
+    def _new_finder(self) -> StepFinder:
+        return StepFinder(self.torch, self._kind, self._boundary, self._break)
+
     def _new_window(self) -> Window:
         return Window(
             self.settings["steps"], self.settings["seconds"], self.settings["bytes"], self._meeting, own_window
@@ -294,13 +295,13 @@ class Session:
                 return None
         return self._meet
 
-    @_harmless
+    @harmless
     def _kind(self) -> None:
         self.log.write(f"source {self.finder.name}")
         self.window.restart()
         self._last_ns = None
 
-    @_harmless
+    @harmless
     def _boundary(self) -> None:
         now_ns, cpu_ns = time.perf_counter_ns(), time.thread_time_ns()
         if self.window.done:
@@ -361,13 +362,13 @@ class Session:
         if phase == "after" and recorder is not None and can_probe(recorder) and self.alternates:
             self._begin_probe()
 
-    @_harmless
+    @harmless
     def _break(self) -> None:
         self._last_ns = None
 
     # ---- other processes
 
-    @_harmless
+    @harmless
     def forked(self) -> None:
         """In the child of a fork: the recorder goes on in a file of its own, by itself; the steps and the log are
         new."""
@@ -383,7 +384,7 @@ class Session:
             threading.Thread(target=self._follow, args=(self._shared_state,), name="tachograph", daemon=True).start()
         self._shared_state = mmap.mmap(-1, 1)
 
-    @_harmless
+    @harmless
     def _follow(self, shared_state: mmap.mmap) -> None:
         """In a forked child without steps of its own, as a DataLoader's worker is: record when the parent does."""
         state = RECORD
@@ -412,7 +413,7 @@ class Session:
 
         distributed.init_process_group = init_process_group
 
-    @_harmless
+    @harmless
     def _ranked(self, distributed: Any) -> None:
         rank = distributed.get_rank()
         if self.rank < 0 <= rank and self.window.phase == "start":

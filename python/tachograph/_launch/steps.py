@@ -20,6 +20,7 @@ from .. import _launch
 from .._imports import is_imported
 
 KINDS = ("step() calls", "optimizer steps", "zero_grad calls", "DataLoader iterations", "calls of the model")
+CALLS = "calls of the model on several threads"
 STEP, OPTIMIZER, ZERO_GRAD, LOADER, MODULE = range(len(KINDS))
 UNSTEPPED = 2  # so often gradients may be cleared before the first step of an optimizer
 EVAL_FRAME = "torch._dynamo.eval_frame"
@@ -52,7 +53,8 @@ class StepFinder:
     """Calls, in the program's thread: on_kind() when steps follow from another kind of event from now on, on_boundary()
     where one step ends and the next begins, on_break() when what was begun is no step. joins: the program runs already;
     hooks are put on and taken off by another thread than its own, and none becomes a part of its models, which it may
-    save, copy or compile meanwhile.
+    save, copy or compile meanwhile. Then, where several threads call the model, as those of a server do, each call is a
+    step by itself: on_call(True) where one begins, on_call(False) where it ends, on its thread.
 
     Nothing is imported: what torch has not loaded at its own import is not watched."""
 
@@ -63,9 +65,12 @@ class StepFinder:
         on_boundary: Callable[[], None],
         on_break: Callable[[], None],
         joins: bool = False,
+        on_call: Callable[[bool], None] = lambda begins: None,
     ):
         self.torch, self.on_kind, self.on_boundary, self.on_break = torch, on_kind, on_boundary, on_break
+        self.on_call = on_call
         self.kind: int | None = None
+        self.calls = False  # each call of the model is a step
         self.locked = False  # the kind is final: the recording has begun
         self.labelled = False  # the program puts labels on its steps itself
         self._seen = [0] * len(KINDS)
@@ -76,7 +81,7 @@ class StepFinder:
         self._optimizer_made = False
         self._over = False  # the optimizer has stepped, and the next step has not begun
         self._zero_read_at = sys.maxsize  # where in zero_grad its name was read last
-        self._thread = threading.get_ident()
+        self._thread = threading.get_native_id()
         self._undo: list[Callable[[], None]] = []
         self._joins = joins
         self._module_hook: Any = None
@@ -91,7 +96,7 @@ class StepFinder:
 
     @property
     def name(self) -> str:
-        return "" if self.kind is None else KINDS[self.kind]
+        return "" if self.kind is None else CALLS if self.calls else KINDS[self.kind]
 
     def remove(self) -> None:
         failed: Exception | None = None
@@ -125,11 +130,17 @@ class StepFinder:
         """In a child: steps are found anew, by the thread that lives."""
         self.kind, self.locked = None, False
         self._seen, self._owner, self._fed, self._over = [0] * len(KINDS), {}, {}, False
-        self._thread = threading.get_ident()
+        self._thread = threading.get_native_id()
 
     def sign(self, kind: int, owner: Any = None) -> None:
         """Something happened that may be a boundary."""
-        if threading.get_ident() != self._thread and self.kind is not None:
+        if self.kind == kind == MODULE and self._joins and self._owner[kind] == owner:
+            self._split_calls()
+        if self.calls:
+            if kind == MODULE and self._owner[kind] == owner:
+                self.on_call(True)
+            return
+        if threading.get_native_id() != self._thread and self.kind is not None:
             return
         if kind in self._owner and self._owner[kind] != owner:
             return
@@ -138,7 +149,7 @@ class StepFinder:
         if kind != self.kind:
             if self.locked or (self.kind is not None and kind > self.kind) or not self._may_lead(kind):
                 return
-            self.kind, self._thread, self._over = kind, threading.get_ident(), False
+            self.kind, self._thread, self._over = kind, threading.get_native_id(), False
             if kind == OPTIMIZER:
                 self._choose_loader()
             self.on_kind()
@@ -147,8 +158,22 @@ class StepFinder:
         else:
             self.on_boundary()
 
+    def _split_calls(self) -> None:
+        """Is it a call on another thread than before?"""
+        if self.calls or threading.get_native_id() == self._thread:
+            return
+        self.calls = True
+        hooks = self.torch.nn.modules.module
+        if self._module_hook is not None:
+            self._undo.append(hooks.register_module_forward_hook(self._called).remove)
+        self.on_kind()
+
+    def _called(self, module: Any, _inputs: Any, _output: Any) -> None:
+        if self._owner.get(MODULE) == id(module) and not self.torch.compiler.is_compiling():
+            self.on_call(False)
+
     def _next_begins(self) -> None:
-        if self._over and threading.get_ident() == self._thread:
+        if self._over and threading.get_native_id() == self._thread:
             self._over = False
             self.on_boundary()
 
@@ -340,7 +365,11 @@ class StepFinder:
             def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:
                 self._unhook_modules()
                 self.sign(MODULE, id(module))
-                return original(module, *args, **kwargs)
+                try:
+                    return original(module, *args, **kwargs)
+                finally:
+                    if self.calls and self._owner.get(MODULE) == id(module):
+                        self.on_call(False)
 
             return __call__
 
