@@ -81,7 +81,7 @@ def traces_of_us(pid, folder):
 OUTCOMES = {
     "recorded": r"\nfile  ",
     "ended": r"ended before|has ended|there is no process|is ending",
-    "no torch": r"has not loaded torch",
+    "no torch": r"has not loaded torch|is no Python",  # of the latter kind is a process until Python is loaded
     "busy": r"is importing|is compiling|has not imported torch|try again",
 }
 
