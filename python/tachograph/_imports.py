@@ -8,6 +8,7 @@ TYPE_CHECKING = False  # typing's, which is not imported: _tachograph_replace.py
 if TYPE_CHECKING:
     from collections.abc import Callable
     from importlib.machinery import ModuleSpec
+    from types import ModuleType
     from typing import Any
 
 
@@ -56,6 +57,19 @@ def is_imported(name: str) -> bool:
     """Is the module there, and to its end?"""
     module = sys.modules.get(name)
     return module is not None and not getattr(getattr(module, "__spec__", None), "_initializing", False)
+
+
+def put_back(known: set[str], originals: list[tuple[Any, Any]]) -> None:
+    """Modules that were imported since sys.modules had the known ones may have taken what stood in the place of
+    something: `from json import load`. originals: pairs of what stood there and what it stood for."""
+    for name in set(sys.modules) - known:
+        module = sys.modules.get(name)
+        if isinstance(module, ModuleType):  # a lazy one would be loaded by a plain look at its names
+            names = ModuleType.__getattribute__(module, "__dict__")
+            for taken, value in list(names.items()):
+                for ours, original in originals:
+                    if value is ours:
+                        names[taken] = original
 
 
 def when_imported(name: str, action: Callable[[], None]) -> Watch | None:

@@ -2,6 +2,7 @@
 afterwards."""
 
 import gc
+import importlib
 import json
 import os
 import pickle
@@ -123,6 +124,23 @@ def test_what_takes_the_place_of_a_function_can_be_pickled():
         waits.remove()
     assert [pickle.loads(text) for text in texts] == functions()
     assert not set(functions()) & set(replaced)
+
+
+def test_a_module_that_is_imported_meanwhile_does_not_keep_ours(tmp_path, monkeypatch):
+    (tmp_path / "waits_taken.py").write_text(
+        "from json import load\nfrom gc import collect as tidy\nfrom os import fsync\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    waits = Waits(Recorded())
+    try:
+        taken = importlib.import_module("waits_taken")
+        taken.fsync = mine = lambda fd: None
+        assert taken.load is json.load
+    finally:
+        waits.remove()
+    sys.modules.pop("waits_taken")
+    assert taken.load is json.load and taken.tidy is gc.collect and taken.fsync is mine
+    assert not hasattr(taken.load, "__wrapped__")
 
 
 def test_what_is_open_already_is_no_file_to_be_read():

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _record
-from .._imports import Watch, is_imported, when_imported
+from .._imports import Watch, is_imported, put_back, when_imported
 from .nvtx_ranges import NvtxLabels
 
 _CODE_CACHE = "torch._inductor.codecache"
@@ -34,6 +34,7 @@ class TorchSide:
             from .._labels import annotate  # noqa: F401  teaches dynamo our labels
         self._nvtx = NvtxLabels()
         self._fast: Any = None  # torch's own _RecordFunctionFast
+        self._known: set[str] = set()  # names of the modules that were there before ours took its place
         # Where it stands, its name there, what we put in its place.
         self._kernels: list[tuple[dict[str, Any], str, _record.Kernel]] = []
         self._load: Any = None  # PyCodeCache.load_by_key_path as it was
@@ -91,6 +92,7 @@ class TorchSide:
 
         native: Any = torch._C._profiler
         if self._fast is None and hasattr(native, "_RecordFunctionFast"):
+            self._known = set(sys.modules)
             self._fast, native._RecordFunctionFast = native._RecordFunctionFast, _record.RecordFunctionFast
         _set_profiler_state(torch.autograd.profiler, True)
 
@@ -100,6 +102,7 @@ class TorchSide:
             return
         if torch._C._profiler._RecordFunctionFast is _record.RecordFunctionFast:
             torch._C._profiler._RecordFunctionFast = self._fast
+        put_back(self._known, [(_record.RecordFunctionFast, self._fast)])
         self._fast = None
         if not torch._C._autograd._profiler_enabled():  # torch.profiler may be running as well
             _set_profiler_state(torch.autograd.profiler, False)

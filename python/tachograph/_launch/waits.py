@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from .._imports import put_back
+
 # module, function or class.method. Modules the program has not imported are not imported for this.
 WAITS = (
     ("os", "fsync"),
@@ -61,6 +63,7 @@ def _reading(original: Callable[..., Any], record: Any) -> Callable[..., Any]:
 
 class Waits:
     def __init__(self, record: Any):
+        self._known = set(sys.modules)
         self._replaced: list[tuple[Any, str, Any, Any]] = []
         made: dict[int, Any] = {}  # one function under two names stays one: io.open is open
         for module_name, name in WAITS:
@@ -81,7 +84,11 @@ class Waits:
 
     def remove(self) -> None:
         """What the program itself has put in the place of ours since then stays."""
+        originals = []
         while self._replaced:
             module, name, original, ours = self._replaced.pop()
+            originals.append((ours, original))
             if getattr(module, name, None) is ours:
                 setattr(module, name, original)
+        if originals:
+            put_back(self._known, originals)
