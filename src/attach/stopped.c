@@ -165,7 +165,7 @@ static enum tg_err refused(const struct tg__target *t, struct tg_error *e) {
     scope[n > 0 ? n : 0] = 0;
     tg__file_close(f);
   }
-  if (error == ESRCH) return tg__fail(e, TG_NOT_FOUND, -1, "process %d has ended", t->pid);
+  if (error == ESRCH || !tg__target_lives(t)) return tg__fail(e, TG_NOT_FOUND, -1, "process %d has ended", t->pid);
   if (scope[0] == '3')
     return tg__fail(e, TG_UNSUPPORTED, -1,
                     "this system lets nobody look into running processes until it is started again "

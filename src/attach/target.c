@@ -64,12 +64,14 @@ static void name_of_program(int pid, char *name, size_t size) {
   snprintf(name, size, "%.63s", slash && slash[1] ? slash + 1 : word);
 }
 
-bool tg__target_lives(const struct tg__target *t) {
-  char status[2048];
+/* A process that ends has no memory any more some time before its state is that of one that ended. */
+static bool has_memory(int pid) {
+  char status[4096];
   size_t len;
-  return read_proc(t->pid, "status", status, sizeof status, &len) && *status_value(status, "State") != 'Z' &&
-         *status_value(status, "State") != 'X';
+  return read_proc(pid, "status", status, sizeof status, &len) && *status_value(status, "VmSize");
 }
+
+bool tg__target_lives(const struct tg__target *t) { return has_memory(t->pid); }
 
 void tg__target_waits_in(const struct tg__target *t, char *text, size_t size) {
   size_t len;
@@ -268,6 +270,7 @@ enum tg_err tg__target_read(int pid, struct tg__target *out, struct tg_error *e)
   if (!maps) return tg__no_memory(e, "attaching");
   if (n <= 0 || !read_proc(pid, "maps", maps, MAPS_MOST, &len) || !len) {
     tg__free(maps);
+    if (!has_memory(pid)) return tg__fail(e, TG_NOT_FOUND, -1, "process %d has ended", pid);
     return tg__fail(e, TG_UNSUPPORTED, -1,
                     "the system does not let this user look into process %d: in a container, start it with "
                     "--cap-add=SYS_PTRACE; else run tachograph with sudo",

@@ -35,20 +35,23 @@ class Life:
     def lives(self):
         return self.process.poll() is None
 
+    def age(self):
+        return time.monotonic() - self.begun
+
     def wait_until(self, seconds):
         """Of its life; or until it ends."""
-        while self.lives() and time.monotonic() - self.begun < seconds:
+        while self.lives() and self.age() < seconds:
             time.sleep(0.002)
 
     def wait_for(self, mark, seconds=0.0):
         """Until it has come to a mark, and so long after it."""
         while self.lives() and not (self.folder / mark).exists():
             time.sleep(0.002)
-        self.wait_until(time.monotonic() - self.begun + seconds)
+        self.wait_until(self.age() + seconds)
 
     def result(self):
         status = self.process.wait(timeout=600)
-        self.seconds = time.monotonic() - self.begun
+        self.seconds = self.age()
         return status, (self.folder / "out").read_text(), (self.folder / "err").read_text()
 
     def __enter__(self):
@@ -87,14 +90,12 @@ OUTCOMES = {
 
 
 def attach(life, folder, *words):
-    """Attach to it and return what came of it, one of OUTCOMES."""
-    if not life.lives():
-        return "ended"
+    """Attach to it, which may end meanwhile, and return what came of it, one of OUTCOMES."""
     done = subprocess.run(
         [COMMAND, "attach", str(life.pid), "--steps", "3", "--seconds", "0.2", *words, "-o", str(folder)],
         capture_output=True, text=True, timeout=300, env={**os.environ, "TACHOGRAPH_PYTHON": sys.executable},
     )  # fmt: skip
-    if "look into" in done.stderr:
+    if "look into" in done.stderr and life.lives():
         pytest.skip(done.stderr.strip())
     assert done.returncode >= 0, f"attach itself: {done.returncode}: {done.stderr}"
     outcome = next((name for name, text in OUTCOMES.items() if re.search(text, done.stderr)), None)

@@ -40,6 +40,7 @@ def test_a_program_does_not_notice(kind, tmp_path, alone):
     with Life(kind, tmp_path / "life") as life:
         for mark, seconds in MOMENTS[kind]:
             life.wait_for(mark, seconds)
+            assert life.lives() or mark == "ends", mark
             outcomes.append(attach(life, tmp_path / f"attach{len(outcomes)}"))
         assert harm(life, alone(kind)) is None, outcomes
     assert (kind == "plain") == ("no torch" in outcomes), outcomes

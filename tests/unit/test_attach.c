@@ -62,6 +62,9 @@ static void test_processes_that_are_refused(void **state) {
   siginfo_t info;
   waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT);
   refused(child, "has ended");
+  const struct tg__target ended = {.pid = child}, ours = {.pid = getpid()};
+  assert_false(tg__target_lives(&ended));
+  assert_true(tg__target_lives(&ours));
   waitpid(child, &status, 0);
   refused(child, "there is no process");
 }
