@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
     from typing import Any
+else:
+    ModuleType = type(sys)
 
 
 class Watch:
