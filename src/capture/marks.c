@@ -111,11 +111,3 @@ void tg_tensor(const char *kind, const char *name, const void *address, int64_t 
   r->scope = TG_RAW_TENSOR;
   tg__record_publish(r, 0);
 }
-
-void tg_thread_name(const char *name) {
-  struct tg__thread *const t = name ? tg__thread() : NULL;
-  if (!t || !tg__busy_enter(t)) return;
-  t->more->named = true;
-  tg__thread_name_write(t, name);
-  tg__busy_leave(t);
-}

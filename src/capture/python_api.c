@@ -42,7 +42,21 @@ static PyObject *report_self_check(PyObject *module, PyObject *unused) {
   return NULL;
 }
 
+/* name_thread(number of the system, bytes, if_recorded) → is it written? bytes, as a str with halves of surrogates has
+ * no UTF-8 */
+static PyObject *name_thread(PyObject *module, PyObject *args) {
+  unsigned os_thread;
+  const char *name;
+  int if_recorded;
+  if (!PyArg_ParseTuple(args, "Iyp:name_thread", &os_thread, &name, &if_recorded)) return NULL;
+  const bool writes = !if_recorded || tg__thread_recorded(os_thread);
+  if (writes) tg__thread_name_of(os_thread, name);
+  return PyBool_FromLong(writes);
+}
+
 static PyMethodDef module_methods[] = {
+    {"name_thread", name_thread, METH_VARARGS,
+     "name_thread(number of the system, bytes, if_recorded) -> is it written? if_recorded: of a thread with records"},
     {"self_check", report_self_check, METH_NOARGS,
      "self_check() -> {what: True when nothing of it is installed}; \"clean\": all of them"},
     {0},

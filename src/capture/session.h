@@ -194,9 +194,10 @@ struct tg__thread *tg__threads_first(void); /* the list of all states; next in -
 void tg__threads_forked(void);
 bool tg__threads_prepare(
     void); /* once: the key with the destructor that runs at the end of a thread. false = no key left */
-void tg__thread_name_write(struct tg__thread *t, const char *name);
-const char *tg__nvtx_thread_name(uint32_t os_thread); /* nvtx_names.c: that the program chose; NULL = none */
-void tg__thread_name_look(struct tg__thread *t);      /* write the system's name for it when that is new */
+void tg__thread_name_of(uint32_t os_thread, const char *name); /* from any thread */
+bool tg__thread_recorded(uint32_t os_thread);                  /* anything, in this recording, and it has not ended */
+const char *tg__nvtx_thread_name(uint32_t os_thread);          /* nvtx_names.c: that the program chose; NULL = none */
+void tg__thread_name_look(struct tg__thread *t);               /* write the system's name for it when that is new */
 
 /* thread_cost.c: at the edges of a step, on the thread itself. The end puts into the record what the step used. */
 void tg__cost_begin(struct tg__thread *t);

@@ -36,12 +36,25 @@ void tg__busy_leave(struct tg__thread *t) { atomic_fetch_sub(&t->more->busy, 1);
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-void tg__thread_name_write(struct tg__thread *t, const char *name) {
-  struct tg__thread_private *const p = t->more;
+void tg__thread_name_of(uint32_t os_thread, const char *name) {
   const size_t len = strlen(name);
-  snprintf(p->name, sizeof p->name, "%s", name);
-  tg__dictionary_write(TG_RAW_EVERY_THREAD, TG_RAW_D_THREAD, t->number, 0, name,
+  tg__dictionary_write(TG_RAW_EVERY_THREAD, TG_RAW_D_GIVEN_THREAD, os_thread, 0, name,
                        len < TG_TEXT_MOST ? len : TG_TEXT_MOST);
+}
+
+bool tg__thread_recorded(uint32_t os_thread) {
+  const uint32_t generation = tg__generation_now();
+  for (const struct tg__thread *t = tg__threads_first(); t; t = t->more->next)
+    if (atomic_load(&t->more->thread_generation) == generation && t->os_thread == os_thread) return true;
+  return false;
+}
+
+void tg_thread_name(const char *name) {
+  struct tg__thread *const t = name ? tg__thread() : NULL;
+  if (!t || !tg__busy_enter(t)) return;
+  t->more->named = true;
+  tg__thread_name_of(t->os_thread, name);
+  tg__busy_leave(t);
 }
 
 void tg__thread_name_look(struct tg__thread *t) {
@@ -49,10 +62,11 @@ void tg__thread_name_look(struct tg__thread *t) {
   const char *const given = t->more->named ? NULL : tg__nvtx_thread_name(t->os_thread);
   if (given) {
     t->more->named = true;
-    tg__thread_name_write(t, given);
+    tg__thread_name_of(t->os_thread, given);
   }
   if (t->more->named || prctl(PR_GET_NAME, name) || strcmp(name, t->more->name) == 0) return;
-  tg__thread_name_write(t, name);
+  memcpy(t->more->name, name, sizeof t->more->name);
+  tg__dictionary_write(TG_RAW_EVERY_THREAD, TG_RAW_D_THREAD, t->number, 0, name, strlen(name));
 }
 
 /* ---- states ---------------------------------------------------------------------------------- */

@@ -47,7 +47,7 @@ struct tg__raw_table { /* id → number */
   size_t near_cap, seen;
   struct tg__map far; /* ids that are not dense */
 };
-enum { TG__RAW_TABLES = TG_RAW_D_LABEL + 1 };
+enum { TG__RAW_TABLES = TG_RAW_D_GIVEN_THREAD + 1 };
 struct tg__raw_part { /* dictionaries of one thread, or of all threads of a file */
   uint32_t number;
   struct tg__raw_table tables[TG__RAW_TABLES];

@@ -240,6 +240,7 @@ static uint32_t take_entry(struct tg__raw *w, const struct tg__raw_file *f, cons
   case TG_RAW_D_LABEL:
     return tg__raw_take_label(w, entry->text, bad);
   case TG_RAW_D_THREAD:
+  case TG_RAW_D_GIVEN_THREAD:
     return tg__raw_intern(w, entry->text.ptr, entry->text.len);
   default: /* SHAPE */
     *bad = !tg__raw_take_shape(w, entry->text, &shape);

@@ -45,7 +45,8 @@ static void add_process(struct tg__raw *w, uint32_t pid, uint32_t name) {
 /* thread 4242 (pt_autograd_0), as Kineto names them. */
 static void add_thread(struct tg__raw *w, const struct tg__raw_job *j) {
   const struct tg__raw_ids scope = tg__raw_ids_of(j->file, TG_RAW_EVERY_THREAD);
-  const uint32_t name = tg__raw_find(&scope, TG_RAW_D_THREAD, j->chunk->part);
+  uint32_t name = tg__raw_find(&scope, TG_RAW_D_GIVEN_THREAD, j->head.thread);
+  if (name == TG_NONE) name = tg__raw_find(&scope, TG_RAW_D_THREAD, j->chunk->part);
   struct tg__out text = {0};
   tg__out_format(&text, "thread %u", j->head.thread);
   if (name != TG_NONE) {

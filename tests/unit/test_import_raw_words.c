@@ -536,11 +536,15 @@ static void begin_two_threads(void) {
                                                {3, 0, TG_STR("Mm0")},
                                                {4, 0, TG_STR("rss")},
                                                {5, 0, TG_STR("here")}};
-  static const struct tg__raw_entry threads[] = {{0, 0, TG_STR("python")}};
+  static const struct tg__raw_entry threads[] = {{0, 0, TG_STR("python")}, {1, 0, TG_STR("python")}};
+  /* By the system's number of the thread, before the other; one that records nothing, with a number far away. */
+  static const struct tg__raw_entry given[] = {
+      {101, 0, TG_STR("Thread-1")}, {UINT32_MAX - 1, 0, TG_STR("far")}, {101, 0, TG_STR("prefetch")}};
   raw_begin(&file);
   raw_process(&file, &p);
   raw_dictionary(&file, TG_RAW_EVERY_THREAD, TG_RAW_D_NAME, names, 5);
-  raw_dictionary(&file, TG_RAW_EVERY_THREAD, TG_RAW_D_THREAD, threads, 1);
+  raw_dictionary(&file, TG_RAW_EVERY_THREAD, TG_RAW_D_THREAD, threads, 2);
+  raw_dictionary(&file, TG_RAW_EVERY_THREAD, TG_RAW_D_GIVEN_THREAD, given, 3);
 }
 
 static const struct tg__raw_record forward[] = {
@@ -595,7 +599,7 @@ static void test_document(void **state) {
       "{\"ph\":\"M\",\"name\":\"thread_sort_index\",\"pid\":4242,\"tid\":100,\"ts\":0.050,\"args\":{\"sort_index\":100}"
       "},\n"
       "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":4242,\"tid\":101,\"ts\":0.050,\"args\":{\"name\":\"thread "
-      "101\"}},\n"
+      "101 (prefetch)\"}},\n"
       "{\"ph\":\"M\",\"name\":\"thread_sort_index\",\"pid\":4242,\"tid\":101,\"ts\":0.050,\"args\":{\"sort_index\":101}"
       "},\n"
       "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::mm\",\"pid\":4242,\"tid\":100,\"ts\":0.100,\"dur\":0.010,"

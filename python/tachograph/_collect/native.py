@@ -18,6 +18,7 @@ from .. import _record
 from .._say import warn
 from .live_tensors import record_tensors
 from .source_lines import source_lines
+from .thread_names import ThreadNames
 from .torch_side import TorchSide
 from .worker_end import at_worker_end
 
@@ -75,6 +76,7 @@ class NativeRecording:
         self._yielded = False  # CUDA, to torch's own profiler
         release = self._release_cuda if features & _record.CUDA else None
         self._torch = TorchSide(self._torch_came, release, not joined) if features & _record.OPS else None
+        self._names = ThreadNames(hooks=not joined)
         _record.open(
             self.path,
             features=features,
@@ -86,6 +88,7 @@ class NativeRecording:
             rank=self.rank,
         )
         _open_ones.append(self)
+        self._names.begin()
         _ask_workers()
 
     def start(self) -> None:
@@ -150,6 +153,7 @@ class NativeRecording:
             if self.stats is None:
                 if self in _open_ones:
                     _open_ones.remove(self)
+                self._names.end()
                 is_ours = os.getpid() == self._pid and _record.state()["open"]
                 if is_ours:
                     self._wait_for_device()
@@ -180,7 +184,12 @@ class NativeRecording:
                 "torch.profiler starts to record CUDA, and CUPTI serves one profiler: ours stops recording device work"
             )
 
+    def write_thread_names(self) -> None:
+        """As they are now, for a copy of the file; stop() does it too."""
+        self._names.write_all()
+
     def _write_end(self) -> None:
+        self.write_thread_names()
         if self.features & _record.MEMORY:
             self.tensor_records += record_tensors(_record.tensor)
         if self.features & _record.CUDA:

@@ -298,6 +298,7 @@ class FlightRecorder:
         _prune(self.folder, FOLDER_HOLDS * self.most - 1)
         try:
             self._recording.add_metadata("flight_trigger", json.dumps(reason, ensure_ascii=False))
+            self._recording.write_thread_names()
             shutil.copyfile(self.ring, draft)
             os.replace(draft, path)
         except BaseException:
