@@ -39,6 +39,40 @@ def traces(root):
     return tools.Traces([str(root)])
 
 
+def test_the_files_listed_may_be_traces(traces, root):
+    """By their end, and what is small by its content; folders lead to more. What cannot be one is left out before the
+    limit counts."""
+    for name, text in {
+        "conditions.json": "{}",
+        "a-empty.json": "",
+        "bare.json": '[{"ph": "X", "name": "a", "ts": 1, "dur": 1, "pid": 1, "tid": 1}]',
+        "large.json": "{" + " " * 2_000_000 + "}",  # not looked into
+        "ranks.tsum": "",
+        "run.tacho": "",
+        "snapshot.pickle": "",
+        "train.py": "",
+        "model.pt": "",
+        ".hidden.json": "{}",
+    }.items():
+        (root / name).write_text(text)
+    for name in (".git", "__pycache__"):
+        (root / name).mkdir()
+    (root / "packed.json.gz").write_bytes(b"\x1f\x8b")
+    there = [os.path.basename(file["path"]) for file in traces.files("", 100)]
+    assert there == [
+        "a.json",
+        "b.json",
+        "bare.json",
+        "large.json",
+        "packed.json.gz",
+        "ranks",
+        "ranks.tsum",
+        "run.tacho",
+        "snapshot.pickle",
+    ]
+    assert [os.path.basename(file["path"]) for file in traces.files("", 3)] == there[:3]
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -161,6 +195,28 @@ def test_the_protocol(traces):
     assert names == {"files", "open", "questions", "ask", "findings", "explain", "diff", "what_if"}
     assert answer.structured_content["total_rows"] == 4 and len(answer.structured_content["rows"]) == 1
     assert refused.is_error and "outside of the roots" in refused.content[0].text
+
+
+def test_a_refused_call_is_the_clients_and_not_logged(root):
+    pytest.importorskip("mcp")
+    server = subprocess.Popen(
+        [sys.executable, "-m", "tachograph._mcp", root],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+    def call(number, method, **params):
+        server.stdin.write(json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}) + "\n")
+        server.stdin.flush()
+        return json.loads(server.stdout.readline())
+
+    who = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    call(1, "initialize", **who)
+    for number, path in enumerate(("../secret.json", "not-there.json", "text.txt"), 2):
+        assert call(number, "tools/call", name="open", arguments={"path": path})["result"]["isError"]
+    assert server.communicate(timeout=60)[1] == "" and server.returncode == 0
 
 
 def test_reading_loads_nothing_of_it():

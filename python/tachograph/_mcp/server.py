@@ -22,7 +22,8 @@ INSTRUCTIONS = (
 
 def make_server(traces: Traces) -> MCPServer:
     """All file access goes through `traces`, which knows the roots."""
-    server = MCPServer("tachograph", instructions=INSTRUCTIONS, version=__version__)
+    # A refused call is answered; at the level INFO it is four lines of the server's log besides.
+    server = MCPServer("tachograph", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
 
     def tool(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -37,7 +38,7 @@ def make_server(traces: Traces) -> MCPServer:
 
     @tool
     def files(folder: str = "", limit: int = 100) -> list[dict[str, Any]]:
-        """Files and folders below a root: path, whether it is a folder, bytes."""
+        """Files that may be traces, and folders, below a root: path, whether it is a folder, bytes."""
         return traces.files(folder, limit)
 
     @tool

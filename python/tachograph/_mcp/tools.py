@@ -19,6 +19,8 @@ OPEN_AT_ONCE = 4
 ROWS_MOST = 200
 CELL_MOST = 400  # characters of a text: names of kernels are longer than what they say
 ENTRIES_MOST = 100_000  # of a folder
+ENDS = (".json", ".gz", ".zst", ".tacho", ".tsum", ".pickle", ".pkl")  # of names that may be traces
+SMALL = 1 << 20  # bytes of JSON that are looked into
 
 
 class Refused(Exception):
@@ -149,14 +151,12 @@ class Traces:
         real = self.resolve(folder or ".")
         if not os.path.isdir(real):
             raise Refused(f"{folder} is no folder")
-        names = sorted(os.listdir(real))[: _bounded(limit)]
-        found = []
-        for name in names:
+        found: list[dict[str, Any]] = []
+        for name in sorted(os.listdir(real)):
             place = os.path.join(real, name)
-            if self._is_inside(os.path.realpath(place)):
+            if len(found) < _bounded(limit) and self._is_inside(os.path.realpath(place)) and _may_be_traces(place):
                 is_folder = os.path.isdir(place)
-                size = 0 if is_folder or not os.path.exists(place) else os.path.getsize(place)
-                found.append({"path": place, "folder": is_folder, "bytes": size})
+                found.append({"path": place, "folder": is_folder, "bytes": 0 if is_folder else os.path.getsize(place)})
         return found
 
     def opened(self, path: str) -> Opened:
@@ -257,6 +257,23 @@ class Traces:
                 }
             except TachographError as error:
                 raise Refused(str(error)) from None
+
+
+def _may_be_traces(place: str) -> bool:
+    """A folder, or a file that may be a trace: by its end, and small JSON by its content."""
+    name = os.path.basename(place)
+    if os.path.isdir(place):
+        return not name.startswith((".", "__"))
+    if name.startswith(".") or not name.endswith(ENDS) or not os.path.isfile(place):
+        return False
+    if not name.endswith(".json") or os.path.getsize(place) > SMALL:
+        return True
+    try:
+        with open(place, "rb") as file:
+            text = file.read(SMALL)
+    except OSError:
+        return False
+    return b'"traceEvents"' in text or text.lstrip().startswith(b"[")
 
 
 def questions_page(name: str) -> list[dict[str, Any]]:
