@@ -112,6 +112,17 @@ static void say_counters(struct tg_table *t) {
                   "counters of a kernel are shown by Nsight Compute: ncu --set full python train.py");
 }
 
+static int show_facts(const struct tg__cli *c, struct tg_table *t) {
+  if (strcmp(c->format, "text") != 0 || tg_table_failed(t)) return tg__cli_table(c, t, 0);
+  struct tg_error e = {0};
+  struct tg__sink sink;
+  if (tg__sink_open(&sink, c->out_path, &e)) return tg__cli_failed(c, &e, NULL);
+  const struct tg__show_options options = {.width = tg__cli_width(c), .color = c->color};
+  const enum tg_err err = tg__facts_page(t, &options, &sink.out);
+  if (err) tg__fail(&e, err, -1, "%s while writing the answer", tg_err_text(err));
+  return tg__sink_close(&sink, c, err == TG_IO ? TG_OK : err, &e);
+}
+
 int tg__cmd_doctor(struct tg__cli *c) {
   if (!tg__cli_needs(c, 0)) return TG__EXIT_USAGE;
   static const struct tg_column_spec columns[] = {
@@ -123,7 +134,7 @@ int tg__cmd_doctor(struct tg__cli *c) {
   measure_peak(t);
   check_recording(t);
   say_counters(t);
-  const int status = tg__cli_table(c, t, 0);
+  const int status = show_facts(c, t);
   tg_table_free(t);
   return status;
 }

@@ -44,6 +44,8 @@ enum tg_err tg__findings_json(struct tg_trace *t, double step_ns, struct tg__out
 /* diff_page.c: a table of tg__diff_run for a person; TG_USAGE for one that has not its columns. */
 enum tg_err tg__diff_page(const struct tg_table *t, const struct tg__show_options *o, bool markdown,
                           struct tg__out *out);
+/* facts.c: a table of items, values, what is fine and advice, for a person. */
+enum tg_err tg__facts_page(const struct tg_table *t, const struct tg__show_options *o, struct tg__out *out);
 /* The i-th figure of a report, the question that has it, and its column there; false past the last. */
 struct tg__report_figure {
   const char *word, *question, *column;

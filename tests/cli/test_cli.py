@@ -511,6 +511,34 @@ def test_doctor_measures_peaks_that_roofline_takes(tachograph, tmp_path):
     assert column(row, "peak_pct") == [pytest.approx(100 * 2 * 512**3 / 1e-3 / (tflops * 1e12), rel=1e-6)]
 
 
+@pytest.mark.parametrize("columns", [40, 80, 300])
+def test_doctor_is_whole_at_any_width_and_commands_are_on_one_line(tachograph, tmp_path, columns):
+    path = "/work/" + "a/long/folder/" * 12 + "_record.so"
+    python = tmp_path / "python"
+    python.write_text(
+        f"#!/bin/sh\nprintf 'NVTX\\tyes, in tachograph run\\t1\\tfor a program that records itself: export NVTX_INJECTION64_PATH={path}\\n'\n"
+        f"printf 'our recorder of CUDA\\tno: {'reason ' * 30}end\\t0\\ttake it: or leave it {'word ' * 30}end\\n'\n"
+    )
+    python.chmod(0o755)
+    done = tachograph("doctor", env={"TACHOGRAPH_PYTHON": str(python), "COLUMNS": str(columns)})
+    assert done.returncode == 0 and "…" not in done.stdout
+    lines = done.stdout.splitlines()
+    typed = [
+        f"export NVTX_INJECTION64_PATH={path}",
+        "tachograph ask FILE roofline --peak_tflops ",
+        "ncu --set full python train.py",
+    ]
+    for command in typed:
+        assert sum(command in line for line in lines) == 1, done.stdout
+    assert all(len(line) <= columns or any(line.strip().startswith(command) for command in typed) for line in lines), (
+        done.stdout
+    )
+    flat = " ".join(done.stdout.split())
+    assert f"no: {'reason ' * 30}end" in flat and f"take it: or leave it {'word ' * 30}end" in flat
+    assert re.search(r"^our recorder of CUDA +not fine\s+no: reason", done.stdout, re.M)
+    assert re.search(r"^version +fine\s+0", done.stdout, re.M)
+
+
 def test_doctor_shows_what_the_package_says_of_recording(tachograph, tmp_path):
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\nprintf 'torch\\t2.13.0\\t1\\t\\nour recorder\\tno: because\\t0\\tdo this\\n'\n")
