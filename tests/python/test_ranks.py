@@ -279,6 +279,37 @@ def test_summaries_answer_as_the_traces_do(ask, tmp_path_factory, seed, whole):
 # ---- by hand -----------------------------------------------------------------------------------------------
 
 
+def lagging_run(lags):
+    """A rank for each list; step s of 100 us, in which it comes to its all_reduce so many us late."""
+    run = []
+    for number, own in enumerate(lags):
+        rank = {"number": number, "base": 1_700_000_000_000_000_000, "steps": [], "collectives": []}
+        for step, lag in enumerate(own):
+            t = 1_000_000 + 100_000 * step
+            rank["steps"].append((step, t, t + 100_000))
+            rank["collectives"].append(collective(t + 10_000 + lag * 1000, t + 90_000))
+        run.append(rank)
+    return run
+
+
+JITTER = [[0, 50, 20, 5, 60, 10, 30, 0, 45, 15], [40, 10, 35, 60, 0, 55, 5, 50, 20, 30]]
+
+
+def test_jitter_makes_no_straggler(ask, tmp_path):
+    """Each rank is the last in some steps, by 15 to 60 us: rank 1 on average by 7 us later, give or take 12.
+    What it is later in every step is beyond that, 70 us in one step are not."""
+    late = [[0] * 10, [min(lag + 30, 75) for lag in JITTER[1]]]
+    once = [[0] * 10, [0] * 9 + [70]]
+    for name, lags, said in (
+        ("jitter", JITTER, "within what steps differ by, so no rank holds up the others"),
+        ("late", late, "rank 1 comes last and costs the others up to"),
+        ("once", once, "within what steps differ by, so no rank holds up the others"),
+        ("few", [lags[:4] for lags in JITTER], "comes last and costs the others up to"),
+    ):
+        notes = ask.notes(write(tmp_path / name, lagging_run(lags)), "stragglers")
+        assert said in notes, (name, notes)
+
+
 def test_two_ranks_by_hand(ask, tmp_path):
     folder = write(tmp_path / "run", simple_run())
     first, second = ask(folder, "ranks")

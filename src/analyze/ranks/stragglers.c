@@ -20,8 +20,10 @@ struct verdict {
 struct judging {
   const struct tg__ranks *r;
   const struct tg__rank_figures *f;
+  const bool *common; /* by step of all ranks */
   struct verdict *verdicts;
   double *others;
+  bool is_jitter; /* what the first rank costs */
 };
 
 /* A step; NaN for a rank without steps. */
@@ -92,26 +94,73 @@ static void put_verdict(const struct judging *j, const struct verdict *v, int64_
   tg__put_cstr(out, text);
 }
 
-/* Where others cost half as much or more, the ranks hold each other up in turn, as jitter does. */
-static void note_headline(const struct judging *j, const uint32_t *order, struct tg_table *out) {
-  const struct tg__rank_summary *const ranks = j->r->s->ranks;
-  const struct verdict *const first = &j->verdicts[order[0]];
-  const struct verdict *const second = j->r->s->count > 1 ? &j->verdicts[order[1]] : NULL;
+/* Of the steps that all ranks have, how much later rank a comes than the middle one of the others, the lower of two:
+ * what it costs them less what they cost it. false: no memory. */
+static bool lead_of(struct judging *j, uint32_t a, double *lead, size_t *count) {
+  const struct tg__ranks *const r = j->r;
+  struct tg__rank_figures *const f = tg__rank_figures(r, j->common, true);
+  size_t *const at = tg__alloc(((size_t)r->s->count + 1) * sizeof *at), *const past = tg__alloc(
+                                                                            ((size_t)r->s->count + 1) * sizeof *past);
+  size_t steps = 0;
+  for (uint32_t i = 0; f && at && past && i < r->s->count; i++)
+    at[i] = steps, past[i] = steps += r->s->ranks[i].step_count;
+  bool goes_on = f && at && past;
+  for (*count = 0; goes_on;) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < r->s->count && goes_on; i++) {
+      while (at[i] < past[i] && !j->common[at[i]]) at[i]++;
+      goes_on = at[i] < past[i];
+      if (goes_on && i != a) j->others[n++] = (double)f[at[i]].late_ns;
+    }
+    if (!goes_on || !n) break;
+    qsort(j->others, n, sizeof *j->others, by_size);
+    lead[(*count)++] = (double)f[at[a]].late_ns - j->others[(n - 1) / 2];
+    for (uint32_t i = 0; i < r->s->count; i++) at[i]++;
+  }
+  const bool done = f && at && past;
+  tg__free(f);
+  tg__free(at);
+  tg__free(past);
+  return done;
+}
+
+/* Is it no more than three times the standard error of its mean? The step in which it is most counts as the one with
+ * most of the others: one of many says nothing. Of fewer than five nothing is known. */
+static bool is_jitter(double *lead, size_t n) {
+  enum { LEAST_STEPS = 5, ERRORS = 3 };
+  double mean = 0, variance = 0;
+  if (n < LEAST_STEPS) return false;
+  qsort(lead, n, sizeof *lead, by_size);
+  lead[n - 1] = lead[n - 2];
+  for (size_t i = 0; i < n; i++) mean += lead[i] / (double)n;
+  for (size_t i = 0; i < n; i++) variance += (lead[i] - mean) * (lead[i] - mean) / (double)n;
+  return mean <= ERRORS * sqrt(variance / (double)n);
+}
+
+static bool look_at_jitter(struct judging *j, uint32_t first) {
+  double *const lead = tg__alloc(((size_t)j->r->s->ranks[first].step_count + 1) * sizeof *lead);
+  size_t count = 0;
+  const bool done = lead && lead_of(j, first, lead, &count);
+  j->is_jitter = done && is_jitter(lead, count);
+  tg__free(lead);
+  return done;
+}
+
+static void note_headline(const struct judging *j, const struct verdict *first, struct tg_table *out) {
   int64_t matched = 0;
   for (uint32_t i = 0; i < j->r->s->count; i++) matched += j->f[i].matched;
   if (matched == 0) {
     tg__table_note(out, "no collective has several ranks: ranked by what takes longer than with the others");
-  } else if (!(first->pct >= 1)) {
-    tg__table_note(out, "no rank costs the others more than 1 %% of a step");
-  } else if (second && second->late_ns * 2 >= first->late_ns) {
+  } else if (first->pct >= 1 && j->is_jitter) {
     tg__table_note(out,
-                   "the ranks hold each other up in turn: rank %lld costs the others up to %.3f ms a step (%.1f %%), "
-                   "rank %lld up to %.3f ms",
-                   (long long)ranks[first->rank].number, first->late_ns / 1e6, first->pct,
-                   (long long)ranks[second->rank].number, second->late_ns / 1e6);
-  } else {
+                   "rank %lld comes last by up to %.3f ms a step (%.1f %%), others as often or in other steps: that is "
+                   "within what steps differ by, so no rank holds up the others",
+                   (long long)j->r->s->ranks[first->rank].number, first->late_ns / 1e6, first->pct);
+  } else if (first->pct >= 1) {
     tg__table_note(out, "rank %lld comes last and costs the others up to %.3f ms a step (%.1f %%)",
-                   (long long)ranks[first->rank].number, first->late_ns / 1e6, first->pct);
+                   (long long)j->r->s->ranks[first->rank].number, first->late_ns / 1e6, first->pct);
+  } else {
+    tg__table_note(out, "no rank costs the others more than 1 %% of a step");
   }
 }
 
@@ -129,7 +178,8 @@ static bool judge_straggler(struct judging *j, struct tg_table *out) {
   if (done) judge_causes(j);
   done = done && tg__order(order, ranks, costs_more, j);
   for (uint32_t i = 0; done && i < ranks; i++) put_verdict(j, &j->verdicts[order[i]], (int64_t)i + 1, out);
-  if (done) note_headline(j, order, out);
+  done = done && (!ranks || look_at_jitter(j, j->verdicts[order[0]].rank));
+  if (done) note_headline(j, &j->verdicts[order[0]], out);
   tg__free(order);
   tg__free(j->verdicts);
   tg__free(j->others);
@@ -152,7 +202,7 @@ static enum tg_err answer_exact(const struct tg__columns *t, const struct tg__as
   }
   if (!err) {
     f = steps ? tg__rank_figures(&r, steps, false) : NULL;
-    struct judging j = {.r = &r, .f = f};
+    struct judging j = {.r = &r, .f = f, .common = steps};
     if (!f || !judge_straggler(&j, out)) err = TG_MEMORY;
   }
   if (!err) tg__ranks_note(&r, out);
