@@ -11,6 +11,20 @@ static int64_t condition(const struct tg__facts *f, const char *key) {
   return is_number && value >= 0 && value <= INT32_MAX ? value : -1;
 }
 
+/* The line that set them, as far as a recording states one, or the variable of the environment. An operator is no place
+ * of theirs. */
+static void say_place(const struct tg__facts *f, struct tg__finding *x) {
+  const struct tg__str from =
+      tg__unquoted(tg__member(tg__document_member(f->t, f->rank, "conditions"), "threads_from"));
+  const int len = (int)from.len;
+  if (tg__str_contains(from, ".py("))
+    TG_SAY(x->where, "torch.set_num_threads at %.*s", len, from.ptr);
+  else if (tg__str_has_suffix(from, "_NUM_THREADS"))
+    TG_SAY(x->where, "%.*s in the environment", len, from.ptr);
+  else
+    TG_SAY(x->where, "torch's number of threads");
+}
+
 struct own { /* by slice of a call */
   int64_t *ns;
   size_t cap;
@@ -82,12 +96,15 @@ static void report_threads(struct tg__sites *s, enum tg__cause cause, int64_t th
                            uint32_t top) {
   struct tg__facts *f = s->f;
   const bool many = cause == TG__CAUSE_THREAD_OVERSUBSCRIPTION;
+  struct tg__finding most = {.where = ""};
   struct tg__finding *x = tg__find(f, cause, tg__pct(ns, f->total_ns), THREADS_PCT, tg__per_step(f, ns));
-  if (top != TG_NONE) tg__say_site(s, top, 0, x);
+  if (top != TG_NONE) tg__say_site(s, top, 0, &most);
+  say_place(f, x);
   TG_SAY(x->evidence,
          "%lld thread%s of torch on %lld cores; operators of 0.2 ms and more, which are shared out among threads, take "
-         "%.2f ms %s (%.1f %%)",
-         (long long)threads, threads == 1 ? "" : "s", (long long)cores, tg__ms(x->cost_ns), tg__per(f), x->share_pct);
+         "%.2f ms %s (%.1f %%)%s%s",
+         (long long)threads, threads == 1 ? "" : "s", (long long)cores, tg__ms(x->cost_ns), tg__per(f), x->share_pct,
+         most.where[0] ? ", most of it " : "", most.where);
   if (many) {
     TG_SAY(x->advice,
            "torch.set_num_threads(%lld), or OMP_NUM_THREADS=%lld in the environment: more threads than cores wait for "

@@ -325,7 +325,19 @@ static void test_threads(void **state) {
   size_t row = mini_row(t, "cause", "thread-oversubscription");
   assert_int_equal(mini_int(t, row, "cost_ns"), 4000 * US);
   assert_int_equal(mini_int(t, row, "saving_ns"), 3000 * US);
-  assert_string_equal(mini_cell(t, row, "where"), "aten::conv2d at train.py(33): train");
+  assert_string_equal(mini_cell(t, row, "where"), "torch's number of threads");
+  assert_null(mini_cell(t, row, "file"));
+  assert_non_null(strstr(mini_cell(t, row, "evidence"), "(40.0 %), most of it aten::conv2d at train.py(33): train"));
+  tg__table_free(t);
+  t = threads("{\"cpu_cores\": 4, \"threads\": 16, \"threads_from\": \"train.py(3): <module>\"}");
+  row = mini_row(t, "cause", "thread-oversubscription");
+  assert_string_equal(mini_cell(t, row, "where"), "torch.set_num_threads at train.py(3): <module>");
+  assert_int_equal(mini_int(t, row, "line"), 3);
+  tg__table_free(t);
+  t = threads("{\"cpu_cores\":8,\"threads\":1,\"threads_from\":\"OMP_NUM_THREADS\"}");
+  row = mini_row(t, "cause", "thread-underuse");
+  assert_string_equal(mini_cell(t, row, "where"), "OMP_NUM_THREADS in the environment");
+  assert_null(mini_cell(t, row, "file"));
   tg__table_free(t);
   t = threads("{\"cpu_cores\":8,\"physical_cores\":8,\"threads\":2}"); /* 0.7 x 3/4 of 4 ms */
   row = mini_row(t, "cause", "thread-underuse");

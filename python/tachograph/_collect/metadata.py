@@ -47,6 +47,15 @@ def automatic(prof: Any) -> dict[str, str]:
     return members
 
 
+threads_set_at: str | None = None  # the line that called torch.set_num_threads last, where that was watched
+
+
+def _threads_from(threads: int) -> str | None:
+    """What made torch take so many: that line, or a variable of the environment that says so."""
+    variables = (name for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS") if os.environ.get(name) == str(threads))
+    return threads_set_at or next(variables, None)
+
+
 def conditions() -> dict[str, Any]:
     """What a later diff wants to know of the program: versions and threads. Without torch there is nothing to say
     yet."""
@@ -61,6 +70,7 @@ def conditions() -> dict[str, Any]:
         "cpu_cores": len(usable),
         "physical_cores": _physical_cores(usable),
         "threads": torch.get_num_threads(),
+        "threads_from": _threads_from(torch.get_num_threads()),
         "interop_threads": torch.get_num_interop_threads(),
     }
 

@@ -23,6 +23,7 @@ from typing import Any
 from .._collect.worker_end import at_worker_end
 from .recorders import FEATURES, Probe, Recorder, can_probe, open_recorder
 from .steps import StepFinder
+from .threads import ThreadSettings
 from .window import Window
 
 _session: Session | None = None
@@ -173,9 +174,12 @@ class Session:
         self.log.write(f"process {os.getppid()} {self.rank} {sys.argv[0] if getattr(sys, 'argv', None) else ''}")
         self._open(self.first_phase)
         self.finder = self._new_finder()
+        self.threads: ThreadSettings | None = None
         self._watch()
 
     def _watch(self) -> None:
+        if self.window.phase == "start":
+            self.threads = ThreadSettings(self.torch)
         self._watch_rank()
         atexit.register(self._finish)
         at_worker_end(self, Session._finish)
@@ -213,6 +217,7 @@ class Session:
             self.log.write(f"note recording ended early: {reason}")
             self.finder.remove()
             self._end_probe()
+            self._unwatch_threads()
             self._close()
         except Exception:
             pass  # the log or the recorder is what is broken
@@ -346,6 +351,7 @@ class Session:
             if self.window.waited:
                 self.log.write("note the recording waited for the program's own tachograph profiler to end")
             self._open("window")
+            self._unwatch_threads()
             self._is_priced = self.recorder is None or self.recorder.name != "native"
             if not self._is_priced:
                 # Now, as Python ends by the signal of a Ctrl-C only where no source text is evaluated after it, and
@@ -365,6 +371,10 @@ class Session:
     @harmless
     def _break(self) -> None:
         self._last_ns = None
+
+    def _unwatch_threads(self) -> None:
+        if self.threads is not None:
+            self.threads.remove()
 
     # ---- other processes
 

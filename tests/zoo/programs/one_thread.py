@@ -4,10 +4,10 @@
 import torch
 from torch import nn
 
-torch.set_num_threads(1)
-model = nn.Sequential(nn.Linear(640, 640), nn.ReLU(), nn.Linear(640, 640))  # here
+torch.set_num_threads(1)  # here
+model = nn.Sequential(nn.Linear(640, 640), nn.ReLU(), nn.Linear(640, 640))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, foreach=True)
 for _ in range(45):
     optimizer.zero_grad()
-    model(torch.randn(384, 640)).square().mean().backward()  # here
+    model(torch.randn(384, 640)).square().mean().backward()
     optimizer.step()
