@@ -155,9 +155,13 @@ static int64_t summary(const struct page *p, const char *statistic, const char *
  * of the program. */
 static void put_noise(const struct page *p) {
   if (!p->r->parts[TG__REPORT_STEPS]) return;
+  const struct tg__str noted =
+      tg__member(tg__document_member(p->r->trace, 0, "conditions"), "core_wait_pct"); /* of all steps together */
   const int64_t wait_ns = summary(p, "mean", "core_wait_ns"), all_ns = summary(p, "mean", "host_ns");
-  if (wait_ns == TG_NULL_INT || all_ns <= 0) return;
-  const double pct = 100 * (double)wait_ns / (double)all_ns;
+  int64_t noted_pct;
+  const bool is_noted = tg__str_to_int(noted, &noted_pct);
+  if ((wait_ns == TG_NULL_INT || all_ns <= 0) && !is_noted) return;
+  const double pct = is_noted ? (double)noted_pct : 100 * (double)wait_ns / (double)all_ns;
   tg__out_text(p->out, " \u00b7 ");
   ink(p, pct > 5 ? "33" : "32");
   if (pct > 5)

@@ -188,6 +188,34 @@ static void test_workers_are_no_other_programs(void **state) {
   expect_workers(false, 140, 0);
 }
 
+/* What a recording without counters states of all of it: the same rules. */
+static void test_use_in_the_conditions(void **state) {
+  static const struct {
+    const char *conditions;
+    size_t count;
+  } cases[] = {{"{\"cpu_cores\": 2}", 1},
+               {"{\"cpu_cores\": 2, \"core_wait_pct\": 9}", 0},
+               {"{\"cpu_cores\": 2, \"core_wait_pct\": 9, \"process_pct\": 190, \"others_pct\": 10}", 1},
+               {"{\"cpu_cores\": 2, \"core_wait_pct\": 2, \"process_pct\": 90, \"others_pct\": 90}", 0},
+               {"{\"cpu_cores\": 8, \"core_wait_pct\": 2, \"process_pct\": 90, \"others_pct\": 90}", 1}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct scene s = begin_of(MANY);
+    for (int k = 0; k < MANY; k++) {
+      s.at = k * STEP;
+      mini_slice(s.m, s.thread, "user_annotation", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__",
+                 s.at, 2500 * US);
+      call(&s, "aten::conv2d", 2500, 7400, NULL);
+    }
+    struct tg__columns *const trace = mini_finish(s.m);
+    assert_true(tg__trace_add_meta(trace, "conditions", cases[i].conditions));
+    struct tg_table *t = mini_ask(trace, "findings", NULL);
+    mini_free(s.m);
+    assert_int_equal(count(t, "loader-too-slow"), cases[i].count);
+    assert_int_equal(has_note(t, "other programs kept the machine busy"), !cases[i].count);
+    tg__table_free(t);
+  }
+}
+
 /* A checkpoint of 6.4 ms, 5.3 % of all, in one step of twelve: whether it comes again is not known. In two: it does. */
 static void expect_saves(int first, int second, size_t count_wanted) {
   struct scene s = begin_of(MANY);
@@ -272,6 +300,7 @@ int main(void) {
       cmocka_unit_test(test_time_on_a_core_is_no_wait),
       cmocka_unit_test(test_one_checkpoint),
       cmocka_unit_test(test_workers_are_no_other_programs),
+      cmocka_unit_test(test_use_in_the_conditions),
       cmocka_unit_test(test_a_rank_on_slower_cores),
       cmocka_unit_test(test_equal_work_on_slower_cores),
   };

@@ -17,6 +17,7 @@ from typing import Any
 from .. import _record
 from .._say import warn
 from .live_tensors import record_tensors
+from .machine_use import MachineUse
 from .source_lines import source_lines
 from .thread_names import ThreadNames
 from .torch_side import TorchSide
@@ -36,6 +37,8 @@ class NativeRecording:
     """A recording: its file is made with the object, start() begins to write, stop() closes it. One at a time in a
     process.
 
+    conditions_at_stop: how busy the machine was is among the conditions then, and a process that is killed has none.
+
     path: a file, or a folder, in which it becomes main.tacho, or rank<N>.tacho in a job of several. rank: None finds
     out. In a forked child the object goes on: it then stands for the child's own file. joined: the program has run
     already, and its import system and its children are left alone; look() is called now and then instead."""
@@ -53,6 +56,7 @@ class NativeRecording:
         rank: int | None = None,
         metadata: dict[str, str] | None = None,
         joined: bool = False,
+        conditions_at_stop: bool = False,
     ) -> None:
         self.features = features
         self.joined = joined
@@ -69,6 +73,8 @@ class NativeRecording:
             **(metadata or {}),
         }
         self._written: set[str] = set()
+        self._use: MachineUse | None = None
+        self._conditions_at_stop = conditions_at_stop
         self._lock = threading.RLock()
         self._pid = os.getpid()
         if features & _record.CUDA:
@@ -99,6 +105,8 @@ class NativeRecording:
             if self._torch:
                 self._torch.enter()
             self._write(self._known())  # now: a process that is killed has it too
+            if self._conditions_at_stop and self._use is None:
+                self._use = MachineUse()
             _record.resume()
             self._write(self._recorded())
 
@@ -207,11 +215,16 @@ class NativeRecording:
         """Members of the document that do not depend on what can be recorded. What takes a look at the machine is not
         asked for again."""
         members = dict(self._metadata)
-        for name, look in (("distributedInfo", distributed_info), ("conditions", conditions)):
-            value = look() if name not in self._written else None
+        is_early = self._conditions_at_stop and self._use is None
+        for name, look in (("distributedInfo", distributed_info), ("conditions", self._conditions)):
+            value = look() if name not in self._written and not (is_early and name == "conditions") else None
             if value:
                 members.setdefault(name, json.dumps(value, default=str))
         return members
+
+    def _conditions(self) -> dict[str, Any]:
+        known = conditions()
+        return {**known, **self._use.since()} if known and self._use else known
 
     def _recorded(self) -> dict[str, str]:
         """Members that say what is recorded."""

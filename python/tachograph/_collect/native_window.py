@@ -32,6 +32,7 @@ class NativeWindow(Recording):
                 disk_bytes=recipe.disk_budget,
                 keep=recipe.keep,
                 metadata=_members(recipe, self.trace_id),
+                conditions_at_stop=True,
             )
         except RecordError as e:
             if e.code == "BUSY":

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from .._collect.machine_use import core_wait_ns
 from .waits import Waits
 
 PROBE_BYTES = 64 << 20
@@ -45,16 +46,6 @@ class Recorder:
     def left_behind(self) -> list[str]:
         """What of the recorder is still installed in the program after close(); off means off, so nothing."""
         return []
-
-
-def core_wait_ns(thread: int | None = None) -> int | None:
-    """How long this thread, or the one of that number, was ready and had no core, as other programs had them. None
-    where the system does not say."""
-    try:
-        with open(f"/proc/self/task/{thread}/schedstat" if thread else "/proc/thread-self/schedstat") as file:
-            return int(file.read().split()[1])
-    except (OSError, IndexError, ValueError):
-        return None
 
 
 class NativeRecorder(Recorder):

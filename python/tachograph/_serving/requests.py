@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
-from .._launch.recorders import core_wait_ns
+from .._collect.machine_use import core_wait_ns
 from .._measure.series import percentile
 
 KEPT = 10_000

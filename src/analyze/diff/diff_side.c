@@ -42,7 +42,8 @@ static enum tg_err add_side_of_rank(struct tg__diff_side *s, uint32_t rank) {
   if (!err && steps) {
     s->left_out += b.left_out + (steps > TG__DRAW_MOST ? steps - TG__DRAW_MOST : 0);
     s->is_recording |= is_recording;
-    s->is_noisy |= tg__noise_of(s->t, rank, &b).is_busy;
+    const struct tg__noise noise = tg__noise_of(s->t, rank, &b);
+    s->is_noisy |= noise.is_busy && !noise.is_of_window; /* one figure says nothing of the steps that are compared */
     if (steps > TG__DRAW_MOST) steps = TG__DRAW_MOST;
     s->count = s->ranks && s->count < steps ? s->count : steps;
     s->ranks++;

@@ -13,6 +13,12 @@ int64_t tg__own_length(const struct tg__step_cost *s) {
   return s->core_wait_ns == TG_NULL_INT ? total : s->core_wait_ns < total ? total - s->core_wait_ns : 0;
 }
 
+/* A number of the document's member `conditions`; NaN. */
+static double condition(const struct tg__columns *t, uint32_t rank, const char *key) {
+  int64_t value;
+  return tg__str_to_int(tg__member(tg__document_member(t, rank, "conditions"), key), &value) ? (double)value : NAN;
+}
+
 static double core_wait_pct(const struct tg__columns *t, uint32_t rank, const struct tg__breakdown *b) {
   double wait_ns = 0, all_ns = 0;
   int64_t noted_pct;
@@ -22,7 +28,8 @@ static double core_wait_pct(const struct tg__columns *t, uint32_t rank, const st
     all_ns += (double)(b->steps[i].host_end_ns - b->steps[i].host_start_ns);
   }
   if (all_ns > 0) return 100 * wait_ns / all_ns;
-  return tg__str_to_int(tg__document_member(t, rank, "core_wait_pct"), &noted_pct) ? (double)noted_pct : NAN;
+  if (tg__str_to_int(tg__document_member(t, rank, "core_wait_pct"), &noted_pct)) return (double)noted_pct;
+  return condition(t, rank, "core_wait_pct");
 }
 
 struct process {
@@ -92,16 +99,21 @@ static void find_use(struct tg__noise *n, double *own, const struct processes *p
   n->foreign_cores = others > rest ? others - rest : 0;
 }
 
-/* A thread without a core is held up by others, unless those are of the job itself. */
+/* A thread without a core is held up by others, unless those are of the job itself. A recording of some steps states
+ * what was used in all of them. */
 struct tg__noise tg__noise_of(const struct tg__columns *t, uint32_t rank, const struct tg__breakdown *b) {
   struct tg__noise n = {.core_wait_pct = core_wait_pct(t, rank, b)};
   struct processes p = {.t = t};
   double own;
-  int64_t cpu_cores;
   find_processes(&p, rank);
   find_use(&n, &own, &p, main_process(&p, b));
-  const bool is_known = tg__str_to_int(tg__member(tg__document_member(t, rank, "conditions"), "cpu_cores"), &cpu_cores);
+  if (isnan(n.foreign_cores)) {
+    n.is_of_window = !isnan(condition(t, rank, "core_wait_pct"));
+    n.foreign_cores = condition(t, rank, "others_pct") / 100;
+    own = condition(t, rank, "process_pct") / 100;
+  }
+  const double cpu_cores = condition(t, rank, "cpu_cores");
   n.is_busy = (n.core_wait_pct > WAIT_PCT && !(n.foreign_cores <= LEAST_FOREIGN)) ||
-              (is_known && n.foreign_cores > LEAST_FOREIGN && n.foreign_cores + own > (double)cpu_cores - LEAST_FREE);
+              (n.foreign_cores > LEAST_FOREIGN && n.foreign_cores + own > cpu_cores - LEAST_FREE);
   return n;
 }
