@@ -91,7 +91,7 @@ def train(steps, fixed):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=48)
+    parser.add_argument("--steps", type=int, default=64)
     parser.add_argument("--fixed", action="store_true", help="prepare samples the fast way")
     options = parser.parse_args()
     train(max(1, options.steps), options.fixed)

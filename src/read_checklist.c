@@ -198,7 +198,7 @@ struct tg_table *tg_checklist(struct tg_trace *trace, const char *path, size_t *
     *missing += !has;
     if (!has && i->decisive) add_name(undecided, sizeof undecided, i->decisive);
   }
-  if (t) note_target(t, path);
+  if (t && has_file(path, "baseline.json")) note_target(t, path);
   if (t && *undecided) tg__table_note(t, "no conclusion yet: %s missing", undecided);
   return t;
 }
