@@ -502,6 +502,40 @@ TRAINS = """
 """
 
 
+RESTARTS = """
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    if __name__ == "__main__":
+        torch.set_num_threads(1)
+        model = torch.nn.Linear(8, 8)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        data = TensorDataset(torch.randn(200, 8))
+        for _ in range(5):
+            for x, in DataLoader(data, batch_size=8, num_workers=1):
+                optimizer.zero_grad()
+                model(x).sum().backward()
+                optimizer.step()
+"""
+
+
+def test_workers_of_steps_that_only_price_the_recording_are_not_in_it(program, tmp_path):
+    """A worker an epoch of 25 steps: those that are forked behind the window leave nothing."""
+    pytest.importorskip("torch")
+    under = run("-o", "out", "--steps", "12", "--preset", "deep", program(RESTARTS), cwd=tmp_path)
+    assert under.returncode == 0, under.stderr
+    with tg.open(tmp_path / "out" / "trace.tacho") as trace:
+        pids = {row["track"]: row["pid"] for row in trace.ask("tracks", where="kind == 'cpu'")}
+        events = [
+            (pids[row["track"]], row["start_ns"], row["name"]) for row in trace.ask("events") if row["track"] in pids
+        ]
+    steps = [(pid, start) for pid, start, name in events if name.startswith("ProfilerStep#")]
+    assert len(steps) == 12 and len({pid for pid, _ in steps}) == 1
+    last = max(start for pid, start, _ in events if pid == steps[0][0])
+    begins = {pid: min(start for p, start, _ in events if p == pid) for pid, _, _ in events}
+    assert all(start <= last for start in begins.values())
+
+
 def test_a_program_without_steps_to_compare_has_a_price_by_its_records(program, tmp_path):
     """It ends in its window: the number of records of a step, and the least and the most that one costs."""
     pytest.importorskip("torch")

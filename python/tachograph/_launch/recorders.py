@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -208,6 +209,12 @@ class Probe(NativeRecorder):
     def __init__(self, path: str, settings: dict, rank: int):
         super().__init__(path, "probe", {**settings, "bytes": PROBE_BYTES}, rank)
         os.unlink(path)
+
+    def close(self) -> tuple[int, int]:
+        counts = super().close()
+        with contextlib.suppress(FileNotFoundError):  # in a forked child, which recorded until it came here
+            os.unlink(f"{os.path.splitext(self.path)[0]}.{os.getpid()}.tacho")
+        return counts
 
 
 def can_probe(recorder: Recorder) -> bool:
