@@ -67,6 +67,8 @@ class profile(_KinetoProfile):
     windows stay, and a window that the loop's end cuts short is dropped where a complete one is there) and what
     _KinetoProfile adds."""
 
+    _measures_records = True  # at the end of it all; some tenths of a second, which a training does not wait for
+
     def __init__(
         self,
         *,
@@ -359,7 +361,8 @@ class profile(_KinetoProfile):
             or not heard()
         ):
             return
-        price = window.price(self.step_times.window_steps if self.record_steps else 1)
+        parts = self.step_times.window_steps if self.record_steps else 1
+        price = window.price(parts) if self._measures_records else None
         cost = self.step_times.words(price)
         if not cost and price is not None and window.cpu_ns:
             cost = price.words(window.cpu_ns, False, "the CPU time of the process meanwhile")

@@ -132,6 +132,11 @@ def test_a_block_without_steps_has_a_price(caplog, monkeypatch):
     (line,) = told(caplog)
     window = prof._windows[-1]
     low = re.search(r"recording is about \S+ % of the CPU time of the process meanwhile \((\S+) to \S+ %: ", line)
+    caplog.clear()
+    prof._measures_records = False  # a callback of a trainer: its training goes on
+    prof.start()
+    prof.stop()
+    assert [line.rpartition(" ")[2] for line in told(caplog)] == ["lost"]
     assert float(low.group(1)) == pytest.approx(min(100 * window.event_count * 100 / window.cpu_ns, 100), rel=0.06)
 
 

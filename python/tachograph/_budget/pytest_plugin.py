@@ -73,6 +73,7 @@ class _Trial:
         self._wanted, self.load = wanted, Load()
         self.figures: dict[str, float] | None = None
         self._profile = profiler.profile(preset="lean", profile_memory=bool(wanted & limits.MEMORY))
+        self._profile._measures_records = False
 
     def begin(self) -> None:
         self._profile.start()

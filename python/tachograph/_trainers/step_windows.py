@@ -156,6 +156,7 @@ class StepWindows:
             from ..profiler import profile
 
             self._profile = profile(**self._options)
+            self._profile._measures_records = False
             self._profile.start()
         except Exception as error:  # another recorder is at work, the disk is full, …
             self._profile = None
