@@ -124,15 +124,19 @@ void tg__reply_aggregate(struct tg__host *h, const struct tg__message *m, struct
   struct tg_error e = {0};
   struct tg_table *table = NULL;
   char *const by = tg__message_text(m, "by");
-  int64_t limit;
+  int64_t limit, other_start, other_end;
   enum tg_err err =
       tg__message_window(m, t, &window) && tg__message_int(m, "limit", ROWS_DEFAULT, &limit) && limit >= 0 &&
-              limit <= ROWS_MOST
+              limit <= ROWS_MOST && tg__message_int(m, "other_start_ns", 0, &other_start) &&
+              tg__message_int(m, "other_end_ns", 0, &other_end)
           ? TG_OK
           : tg__fail(&e, TG_USAGE, -1,
-                     "start_ns and end_ns are times, tracks a list of numbers of tracks, limit at most %d", ROWS_MOST);
+                     "start_ns, end_ns, other_start_ns and other_end_ns are times, tracks a list of numbers of tracks, "
+                     "limit at most %d",
+                     ROWS_MOST);
   if (!err) {
-    const struct tg__selection s = {window.start_ns, window.end_ns, window.tracks, by ? by : "name", (uint32_t)limit};
+    const struct tg__selection s = {window.start_ns, window.end_ns, window.tracks, by ? by : "name",
+                                    (uint32_t)limit, other_start,   other_end};
     err = tg__view_aggregate(t->view, &t->looks, &s, &table, &e);
   }
   if (err)

@@ -10,6 +10,8 @@
 
 enum {
   CLIENTS = 32,
+  CONNECTIONS = 512, /* those that have not shown the token among them */
+  SILENT_S = 3,      /* then one without a request is closed */
   UNDER_WAY = 64,
   UNREAD_MOST = 64 << 20,
   HEAD_MOST = 2048,
@@ -77,13 +79,19 @@ static struct client *client_of(struct tg__server *s, const struct lws *wsi) {
   return c;
 }
 
-/* A new connection, or a new request of one. NULL on no memory. */
+static size_t count_clients(const struct tg__server *s) {
+  size_t count = 0;
+  for (const struct client *c = s->clients; c; c = c->next) count++;
+  return count;
+}
+
+/* A new connection, or a new request of one. NULL: there are as many as can be served, or no memory. */
 static struct client *meet(struct tg__server *s, struct lws *wsi) {
   struct client *c = client_of(s, wsi);
   if (c)
     forget_request(c);
   else {
-    c = tg__alloc(sizeof *c);
+    c = count_clients(s) < CLIENTS ? tg__alloc(sizeof *c) : NULL;
     if (!c) return NULL;
     c->next = s->clients;
     s->clients = c;
@@ -437,7 +445,8 @@ enum tg_err tg__serve_open(const struct tg__serve_options *o, struct tg__server 
       .uid = (uid_t)-1,
       .user = s,
       .pt_serv_buf_size = BUFFER,
-      .fd_limit_per_thread = CLIENTS + 8, /* else the library makes room for as many as the system allows */
+      .fd_limit_per_thread = CONNECTIONS, /* else the library makes room for as many as the system allows */
+      .timeout_secs = SILENT_S,
       .options = LWS_SERVER_OPTION_FAIL_UPON_UNABLE_TO_BIND | LWS_SERVER_OPTION_DISABLE_IPV6,
   };
   if (!err) s->context = lws_create_context(&info);

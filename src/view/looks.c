@@ -7,7 +7,7 @@ const char *const tg__look_names[TG__LOOK_COUNT] = {
 #undef LOOK
 };
 
-enum { IS_KNOWN = 1, IS_WAIT = 2, NAME_HASHED = 256 };
+enum { IS_KNOWN = 1, IS_WAIT = 2, IS_COPY = 4, NAME_HASHED = 256, BLOCKING_NS = 1000000 };
 
 bool tg__looks_open(struct tg__looks *l, const struct tg__columns *t) {
   const size_t count = tg__strings_count(t->strings);
@@ -33,12 +33,17 @@ uint8_t tg__shade_of(struct tg__looks *l, uint32_t name) {
   return l->shades[name] = (uint8_t)(1 + hash % 255);
 }
 
-/* A host call that waits for the device. */
-static bool name_is_wait(struct tg__looks *l, uint32_t name) {
-  if (!l->flags[name])
-    l->flags[name] =
-        (uint8_t)(IS_KNOWN | (tg__str_contains(tg__name(l->names.trace, name), "Synchronize") ? IS_WAIT : 0));
-  return l->flags[name] & IS_WAIT;
+static uint8_t flags_of(struct tg__str name) {
+  if (tg__str_contains(name, "Synchronize")) return IS_KNOWN | IS_WAIT;
+  if (!tg__str_contains(name, "Memcpy") && !tg__str_contains(name, "memcpy")) return IS_KNOWN;
+  return tg__str_contains(name, "Async") ? IS_KNOWN | IS_COPY : IS_KNOWN | IS_WAIT;
+}
+
+/* A host call that waits for the device: one that says so, a copy that is not asynchronous, and one that is by name and
+ * yet took a millisecond, as with memory that is not pinned. */
+static bool is_wait(struct tg__looks *l, uint32_t name, int64_t dur_ns) {
+  if (!l->flags[name]) l->flags[name] = flags_of(tg__name(l->names.trace, name));
+  return l->flags[name] & IS_WAIT || (l->flags[name] & IS_COPY && dur_ns >= BLOCKING_NS);
 }
 
 static enum tg__look by_name(struct tg__looks *l, uint32_t name, enum tg__look otherwise) {
@@ -61,7 +66,7 @@ enum tg__look tg__look_of(struct tg__looks *l, uint32_t slice) {
   case TG__CLASS_MEMSET:
     return TG__LOOK_MEMSET;
   case TG__CLASS_RUNTIME:
-    return name_is_wait(l, name) ? TG__LOOK_WAIT : TG__LOOK_LAUNCH;
+    return is_wait(l, name, t->slices.dur_ns[slice]) ? TG__LOOK_WAIT : TG__LOOK_LAUNCH;
   case TG__CLASS_SYNC:
   case TG__CLASS_DEVICE_MARK:
     return TG__LOOK_WAIT;

@@ -19,6 +19,12 @@ struct group { /* as large as a cache line: its members are touched together, sl
 static int64_t total_ns(const struct group *g) { return g->all_ns - g->outside_ns; }
 static int64_t self_ns(const struct group *g) { return total_ns(g) - g->inner_ns; }
 static int64_t busy_ns(const struct group *g) { return total_ns(g) - g->again_ns; }
+struct sum { /* of a group, when all tracks are done */
+  uint64_t key;
+  int64_t calls, total_ns, self_ns, busy_ns, all_ns, max_ns;
+  int64_t most_ns;    /* busy on the track where it is longest */
+  int64_t against_ns; /* total in the other window */
+};
 struct window { /* of the selection, in times of the file of a track */
   int64_t start, end;
 };
@@ -33,6 +39,9 @@ struct summing {
   struct tg__strings *texts; /* of modules and lines */
   struct group *groups;
   size_t count, cap;
+  int64_t *track_busy; /* of each group: busy up to the track of now, and the most on one */
+  size_t track_busy_cap;
+  struct sum *sums;
   uint32_t *group_at;   /* of each slice of the track of now; by name it is not needed */
   struct window window; /* of the track of now */
   int64_t touched;
@@ -194,26 +203,77 @@ static void add_track_by_name(struct summing *c, uint32_t k) {
   if (!c->failed) add_by_name(c, begin, end, true);
 }
 
-static void add_tracks(struct summing *c) {
-  for (uint32_t k = 0; k < c->v->trace->track_count && !c->failed; k++) {
-    if (c->s->tracks && !c->s->tracks[k]) continue;
-    const int64_t shift = tg__view_shift(c->v, c->v->trace->tracks[k].rank);
-    c->window = (struct window){c->s->start_ns - shift, c->s->end_ns - shift};
+/* What the groups have on a track, before the next: tracks added up would be more than the window. */
+static void end_track(struct summing *c) {
+  const size_t before = c->track_busy_cap;
+  if (!tg__grow(&c->track_busy, &c->track_busy_cap, 2 * c->count + 1, sizeof *c->track_busy)) {
+    c->failed = true;
+    return;
+  }
+  for (size_t i = before; i < c->track_busy_cap; i++) c->track_busy[i] = 0;
+  for (size_t g = 0; g < c->count; g++) {
+    const int64_t busy = busy_ns(&c->groups[g]);
+    c->track_busy[2 * g + 1] = later(c->track_busy[2 * g + 1], busy - c->track_busy[2 * g]);
+    c->track_busy[2 * g] = busy;
+  }
+}
+
+/* The profiler's own span covers the whole recording and is nothing that the program did. */
+static bool is_profilers(const struct tg__columns *t, const struct tg__track *track) {
+  return track->count && tg__slice_class(t, track->first) == TG__CLASS_SPAN;
+}
+
+static void add_tracks(struct summing *c, int64_t start_ns, int64_t end_ns) {
+  const struct tg__columns *const t = c->v->trace;
+  for (uint32_t k = 0; k < t->track_count && !c->failed; k++) {
+    if ((c->s->tracks && !c->s->tracks[k]) || is_profilers(t, &t->tracks[k])) continue;
+    const int64_t shift = tg__view_shift(c->v, t->tracks[k].rank);
+    c->window = (struct window){start_ns - shift, end_ns - shift};
     for (size_t g = 0; g < c->count; g++) c->groups[g].covered_ns = c->window.start;
     if (c->by == BY_NAME)
       add_track_by_name(c, k);
     else
       add_track(c, k);
+    if (!c->failed) end_track(c);
+  }
+}
+
+/* The groups of both windows, with what each is in the other one. */
+static void make_sums(struct summing *c, struct summing *against) {
+  for (size_t i = 0; i < against->count && !c->failed; i++) group_of(c, against->groups[i].key);
+  c->sums = tg__alloc((c->count + 1) * sizeof *c->sums);
+  c->failed |= !c->sums;
+  for (size_t i = 0; i < c->count && !c->failed; i++) {
+    const struct group *const g = &c->groups[i];
+    const uint32_t other = against->count ? group_of(against, g->key) : TG_NONE;
+    c->failed |= against->failed;
+    c->sums[i] = (struct sum){
+        .key = g->key,
+        .calls = g->calls,
+        .total_ns = total_ns(g),
+        .self_ns = self_ns(g),
+        .busy_ns = busy_ns(g),
+        .all_ns = g->all_ns,
+        .max_ns = g->max_ns,
+        .most_ns = 2 * i + 1 < c->track_busy_cap ? c->track_busy[2 * i + 1] : 0,
+        .against_ns = other == TG_NONE ? 0 : total_ns(&against->groups[other]),
+    };
   }
 }
 
 /* ---- the table --------------------------------------------------------------------------------------- */
 
-static int by_self(const void *a, const void *b) {
-  const struct group *const x = a, *const y = b;
-  const int64_t first = self_ns(x), second = self_ns(y);
+static int by_size(int64_t first, int64_t second, const struct sum *x, const struct sum *y) {
   if (first != second) return first < second ? 1 : -1;
   return (x->key > y->key) - (x->key < y->key);
+}
+static int by_self(const void *a, const void *b) {
+  const struct sum *const x = a, *const y = b;
+  return by_size(x->self_ns, y->self_ns, x, y);
+}
+static int by_change(const void *a, const void *b) {
+  const struct sum *const x = a, *const y = b;
+  return by_size(llabs(x->total_ns - x->against_ns), llabs(y->total_ns - y->against_ns), x, y);
 }
 
 static void put_key(struct summing *c, struct tg_table *out, uint64_t key) {
@@ -248,6 +308,8 @@ static void put_key(struct summing *c, struct tg_table *out, uint64_t key) {
   }
 }
 
+static bool has_other(const struct tg__selection *s) { return s->other_end_ns > s->other_start_ns; }
+
 static void add_selection_columns(struct summing *c, struct tg_table *out) {
   static const char *const sums[] = {"calls", "total_ns", "self_ns", "busy_ns", "mean_ns", "max_ns"};
   if (c->by == BY_SHAPE) tg__table_add_column(out, "name", TG_TEXT, "");
@@ -255,20 +317,26 @@ static void add_selection_columns(struct summing *c, struct tg_table *out) {
   for (size_t i = 0; i < sizeof sums / sizeof *sums; i++)
     tg__table_add_column(out, sums[i], i == 4 ? TG_REAL : TG_INT, i ? "ns" : "");
   tg__table_add_column(out, "share_pct", TG_REAL, "%");
+  if (!has_other(c->s)) return;
+  tg__table_add_column(out, "other_ns", TG_INT, "ns");
+  tg__table_add_column(out, "change_ns", TG_INT, "ns");
 }
 
 static void put_groups(struct summing *c, struct tg_table *out) {
   const double window = (double)(c->s->end_ns - c->s->start_ns);
   for (size_t i = 0; i < c->count && i < c->s->limit; i++) {
-    const struct group *const g = &c->groups[i];
+    const struct sum *const g = &c->sums[i];
     put_key(c, out, g->key);
     tg__put_int(out, g->calls);
-    tg__put_int(out, total_ns(g));
-    tg__put_int(out, self_ns(g));
-    tg__put_int(out, busy_ns(g));
-    tg__put_real(out, (double)g->all_ns / (double)g->calls);
+    tg__put_int(out, g->total_ns);
+    tg__put_int(out, g->self_ns);
+    tg__put_int(out, g->busy_ns);
+    tg__put_real(out, g->calls ? (double)g->all_ns / (double)g->calls : 0);
     tg__put_int(out, g->max_ns);
-    tg__put_real(out, 100.0 * (double)busy_ns(g) / window);
+    tg__put_real(out, 100.0 * (double)g->most_ns / window);
+    if (!has_other(c->s)) continue;
+    tg__put_int(out, g->against_ns);
+    tg__put_int(out, g->total_ns - g->against_ns);
   }
   tg__table_note(out, "the selection is %lld ns long and touches %lld slices in %zu groups",
                  (long long)(c->s->end_ns - c->s->start_ns), (long long)c->touched, c->count);
@@ -279,6 +347,35 @@ static uint32_t longest_track(const struct tg__columns *t) {
   for (uint32_t k = 0; k < t->track_count; k++)
     if (t->tracks[k].count > most) most = t->tracks[k].count;
   return most;
+}
+
+static bool open_summing(struct summing *c) {
+  if (c->by != BY_NAME) c->group_at = tg__alloc(((size_t)longest_track(c->v->trace) + 1) * sizeof *c->group_at);
+  return open_small(c) && (c->group_at || c->by == BY_NAME);
+}
+
+static void close_summing(struct summing *c) {
+  tg__map_free(&c->group_of);
+  tg__map_free(&c->text_of_parent);
+  tg__free(c->group_of_small);
+  tg__free(c->group_at);
+  tg__free(c->groups);
+  tg__free(c->track_busy);
+  tg__free(c->sums);
+}
+
+/* Both windows, in one table. false: no memory. */
+static bool sum_windows(struct summing *c, struct summing *other, struct tg_table *out) {
+  const struct tg__selection *const s = c->s;
+  if (!open_summing(c) || !open_summing(other)) return false;
+  add_tracks(c, s->start_ns, s->end_ns);
+  if (has_other(s)) add_tracks(other, s->other_start_ns, s->other_end_ns);
+  if (!c->failed && !other->failed) make_sums(c, other);
+  if (c->failed || other->failed) return false;
+  if (c->count) qsort(c->sums, c->count, sizeof *c->sums, has_other(s) ? by_change : by_self);
+  add_selection_columns(c, out);
+  put_groups(c, out);
+  return !out->failed;
 }
 
 enum tg_err tg__view_aggregate(const struct tg__view *v, struct tg__looks *looks, const struct tg__selection *s,
@@ -292,23 +389,13 @@ enum tg_err tg__view_aggregate(const struct tg__view *v, struct tg__looks *looks
                     s->by);
   if (s->end_ns <= s->start_ns) return tg__fail(e, TG_USAGE, -1, "the selection ends before it begins");
   c.texts = tg__strings_new();
-  if (c.by != BY_NAME) c.group_at = tg__alloc(((size_t)longest_track(v->trace) + 1) * sizeof *c.group_at);
+  struct summing other = c;
   struct tg_table *const table = tg__table_new("selection");
-  c.failed = !c.texts || (!c.group_at && c.by != BY_NAME) || !table || !open_small(&c);
-  if (!c.failed) add_tracks(&c);
-  if (!c.failed) {
-    if (c.count) qsort(c.groups, c.count, sizeof *c.groups, by_self);
-    add_selection_columns(&c, table);
-    put_groups(&c, table);
-    c.failed = table->failed;
-  }
-  tg__map_free(&c.group_of);
-  tg__map_free(&c.text_of_parent);
-  tg__free(c.group_of_small);
+  const bool done = c.texts && table && sum_windows(&c, &other, table);
+  close_summing(&c);
+  close_summing(&other);
   if (c.texts) tg__strings_free(c.texts);
-  tg__free(c.group_at);
-  tg__free(c.groups);
-  if (!c.failed) {
+  if (done) {
     *out = table;
     return TG_OK;
   }

@@ -171,10 +171,11 @@ void tg__found_free(struct tg__found *f);
 /* ---- a selection (selection.c) ------------------------------------------------------------------- */
 
 struct tg__selection {
-  int64_t start_ns, end_ns; /* since the origin */
-  const bool *tracks;       /* NULL = all */
-  const char *by;           /* name, class, category, shape, module, line, track, step */
-  uint32_t limit;           /* rows */
+  int64_t start_ns, end_ns;             /* since the origin */
+  const bool *tracks;                   /* NULL = all */
+  const char *by;                       /* name, class, category, shape, module, line, track, step */
+  uint32_t limit;                       /* rows */
+  int64_t other_start_ns, other_end_ns; /* a window to compare it with; empty = none */
 };
 /* Needs TG__COL_PARENT and TG__COL_ARGS, too. *out is the caller's. */
 enum tg_err tg__view_aggregate(const struct tg__view *v, struct tg__looks *looks, const struct tg__selection *s,

@@ -85,6 +85,10 @@ def trace(tmp_path_factory):
 @pytest.fixture(scope="module")
 def viewer(trace):
     v = Viewer(trace, trace)
+    s = Socket(v.url)
+    for number in (0, 1):
+        s.result("tracks", trace=number)  # comes when the trace is read; tiles do not wait for it
+    s.close()
     yield v
     v.stop()
 
@@ -129,6 +133,18 @@ def test_without_the_token_nothing_is_served(viewer, path):
 )
 def test_host_and_origin_are_checked(viewer, headers, status):
     assert viewer.get("", **headers)[0] == status
+
+
+def test_connections_that_stay_silent_keep_nobody_out(trace):
+    """They need no token; 40 of them took all places of the server for 15 s."""
+    v = Viewer(trace)
+    silent = [socket.create_connection(("127.0.0.1", v.parts.port), timeout=20) for _ in range(100)]
+    begin = time.monotonic()
+    assert v.get()[0] == 200 and time.monotonic() - begin < 5
+    assert silent[0].recv(1) == b"" and time.monotonic() - begin < 15  # and are closed soon
+    for s in silent:
+        s.close()
+    v.stop()
 
 
 def test_a_websocket_passes_the_same_gate(viewer):
@@ -490,6 +506,58 @@ def test_a_selection_is_summed_up(page):
     assert sum(row[3] for row in by["track"]) == 100000 + 55000
     assert by["step"][0][0] == 3 and {row[0] for row in by["category"]} >= {"kernel", "cpu_op"}
     assert ["aten::mm", "[[2, 3], [3, 4]]"] in [row[:2] for row in by["shape"]]
+
+
+def test_a_selection_leaves_out_the_profiler_and_no_share_is_above_the_window(tmp_path):
+    """Two threads run the same name: added up they are twice the window. The profiler's own span is nobody's work."""
+    events = [event("cpu_op", "aten::mm", 1, tid, 0, 100) for tid in (10, 11)]
+    events.append(event("Trace", "PyTorch Profiler (0)", "Spans", "PyTorch Profiler", 0, 100))
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    v = Viewer(path)
+    s = Socket(v.url)
+    rows = s.result("aggregate", start_ns=0, end_ns=100000)["rows"]
+    assert rows == [["aten::mm", 2, 200000, 200000, 200000, 100000, 100000, 100]]
+    s.close()
+    v.stop()
+
+
+def test_a_selection_is_compared_with_another_window(page):
+    """0 to 60 us against 60 to 100: each name's total in both, by hand, those that only one of them has too."""
+    table = page.result("aggregate", start_ns=0, end_ns=60000, other_start_ns=60000, other_end_ns=100000)
+    columns = [c["name"] for c in table["columns"]]
+    rows = {row[0]: dict(zip(columns, row, strict=True)) for row in table["rows"]}
+    both = {name: (row["total_ns"], row["other_ns"], row["change_ns"]) for name, row in rows.items()}
+    assert both["aten::mm"] == (40000, 10000, 30000) and both["gemm<4>"] == (25000, 0, 25000)
+    assert both["train.py(3): main"] == (59000, 39000, 20000) and both["nn.Module: Linear_0"] == (58000, 2000, 56000)
+    changes = [abs(row["change_ns"]) for row in rows.values()]
+    assert changes == sorted(changes, reverse=True)
+    later = page.result("aggregate", start_ns=90000, end_ns=100000, other_start_ns=10000, other_end_ns=50000)["rows"]
+    missing = next(row for row in later if row[0] == "aten::mm")
+    assert missing == ["aten::mm", 0, 0, 0, 0, 0, 0, 0, 40000, -40000]
+
+
+@pytest.mark.parametrize(
+    ("name", "microseconds", "look"),
+    [
+        ("cudaMemcpy", 126000, "wait"),
+        ("cuMemcpyDtoH_v2", 5, "wait"),
+        ("hipMemcpyWithStream", 9, "wait"),
+        ("cudaMemcpyAsync", 5, "launch"),
+        ("cudaMemcpyAsync", 126000, "wait"),
+        ("cudaLaunchKernel", 126000, "launch"),
+        ("cudaStreamSynchronize", 5, "wait"),
+    ],
+)
+def test_a_copy_that_blocks_looks_like_a_wait(tmp_path, name, microseconds, look):
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"traceEvents": [event("cuda_runtime", name, 1, 10, 0, microseconds)]}))
+    v = Viewer(path)
+    s = Socket(v.url)
+    classes = s.result("state")["classes"]
+    assert classes[s.result("slice", slice=0)["class"]] == look
+    s.close()
+    v.stop()
 
 
 def test_links_are_given_or_counted(page):
