@@ -1,6 +1,7 @@
 /* main: the frame of the page: top line, navigation, the page that the URL names, loading, theme, command box. */
 
 import {Answers, Server} from "./model/api.js";
+import {findEmpty} from "./model/empty.js";
 import {number, size} from "./model/format.js";
 import * as State from "./model/state.js";
 import * as ask from "./pages/ask.js";
@@ -15,7 +16,7 @@ import * as stacks from "./pages/stacks.js";
 import * as tables from "./pages/tables.js";
 import * as timeline from "./pages/timeline.js";
 import {openCommand} from "./view/command.js";
-import {h, problem, replace} from "./view/dom.js";
+import {h, hideTip, problem, replace} from "./view/dom.js";
 import {openShare} from "./view/share.js";
 
 const PAGES = {
@@ -34,10 +35,19 @@ const PAGES = {
   ask: ask.ask,
   sql: ask.sql,
 };
+const FEW_SLICES = 300000; /* of a larger trace, questions are not asked for the navigation's sake */
 const GROUPS = [
   ["overview", "findings", "timeline"],
   ["operators", "kernels", "modules", "stacks", "memory", "ranks", "roofline", "diff", "losses"], ["ask", "sql"]
 ];
+
+const unknown = (name) => ({
+  title: "Unknown page",
+  draw: () =>
+      h("div", {class: "sheet"}, h("div", {class: "pagehead"}, h("h1", {}, "There is no such page")),
+        h("p", {class: "empty"}, `The address names the page "${name.slice(0, 60)}". `,
+          h("a", {href: State.link("overview")}, "Overview")))
+});
 
 /* When what stands in the document now is on the screen. */
 const painted = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
@@ -126,8 +136,8 @@ class App {
         (!getSelection().isCollapsed && page.contains(getSelection().anchorNode)));
   }
   async redrawInPlace() {
-    const round = this.round, page = PAGES[this.shownPage] ?? overview, box = document.getElementById("page");
-    if (page.stays) return;
+    const round = this.round, page = PAGES[this.shownPage], box = document.getElementById("page");
+    if (!page || page.stays) return;
     const element = await page.draw(this.context());
     await Promise.allSettled([...element.querySelectorAll("section")].map((section) => section.done));
     if (round !== this.round) return;
@@ -197,6 +207,18 @@ class App {
     this.found = found ? found.rows.length : null;
     this.drawTop();
     this.drawNav();
+    if (sum("slices") > FEW_SLICES) return;
+    await painted();
+    const empty = await findEmpty(this.answers, trace, this.shared.traces.length);
+    if (trace !== this.trace) return;
+    this.empty = empty;
+    this.drawNav();
+  }
+  /* Another trace is shown: what the top line and the navigation say is of the one before. */
+  forgetFacts() {
+    this.steps = this.facts = this.lost = this.found = this.empty = undefined;
+    this.drawTop();
+    if (this.shared.traces[this.trace]?.state === "ready") this.loadFacts();
   }
   /* Bytes read of bytes, and how long the rest takes at the rate so far. */
   reading(now) {
@@ -224,6 +246,15 @@ class App {
     if (choice.value !== undefined) choice.value = String(this.trace);
     replace(
         document.getElementById("top"),
+        h("a", {
+          class: "skip",
+          href: "#page",
+          onclick: (e) => {
+            e.preventDefault(); /* what is behind # names a page */
+            (document.querySelector(".timeline .rows") ?? document.getElementById("page")).focus();
+          }
+        },
+          "skip to the page"),
         h("button", {
           id: "menu-button",
           "aria-label": "pages",
@@ -265,7 +296,12 @@ class App {
                 [i ? h("hr") : null,
                  group.map(
                      (name) => h(
-                         "a", {href: State.link(name), "aria-current": State.get().page === name ? "page" : null},
+                         "a", {
+                           href: State.link(name),
+                           "aria-current": State.get().page === name ? "page" : null,
+                           class: this.empty?.has(name) ? "empty-page" : null,
+                           title: this.empty?.get(name)
+                         },
                          PAGES[name].title, count[name] ? h("span", {class: "count"}, number(count[name])) : null))]));
   }
   banner(text) {
@@ -275,7 +311,10 @@ class App {
 
   /* ---- pages ---- */
   async show() {
-    const round = ++this.round, state = State.get(), page = PAGES[state.page] ?? overview;
+    const round = ++this.round, state = State.get(),
+          page = Object.hasOwn(PAGES, state.page) ? PAGES[state.page] : unknown(state.page);
+    hideTip();
+    if (this.shownTrace !== undefined && this.shownTrace !== this.trace) this.forgetFacts();
     for (const end of this.cleanups.splice(0)) end();
     this.shownPage = state.page;
     this.drawNav();
@@ -290,6 +329,7 @@ class App {
     this.renewPage = null;
     let element;
     await this.stated; /* names of classes, list of traces */
+    this.shownTrace = this.trace;
     try {
       element = await page.draw(this.context());
     } catch (error) {

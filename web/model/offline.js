@@ -20,6 +20,7 @@
  * #tg-series is a reply to the call tiles: counters and instants of the whole trace, 2048 to 4096 columns of each. */
 
 import {ApiError, parseJson} from "./api.js";
+import {compile} from "./pattern.js";
 import {firstFrom, makeSeriesTile, makeTile} from "./tilemaker.js";
 import {decode} from "./tiles.js";
 
@@ -202,9 +203,14 @@ export class Offline {
     return out;
   }
 
-  sliceAt({row, at_ns}) {
-    const at = this.rows[row], i = at ? firstFrom(at.start, at_ns + 1) - 1 : -1;
-    return i >= 0 && at.start[i] + at.dur[i] >= at_ns ? at.first + i : null;
+  sliceAt({row, at_ns, reach_ns = 0}) {
+    const at = this.rows[row];
+    if (!at) return null;
+    const i = firstFrom(at.start, at_ns + 1);
+    const past = i ? at_ns - at.start[i - 1] - at.dur[i - 1] : Infinity;
+    const ahead = i < at.start.length ? at.start[i] - at_ns : Infinity;
+    if (past < 0 || (past <= reach_ns && past <= ahead)) return at.first + i - 1;
+    return ahead <= reach_ns ? at.first + i : null;
   }
   details(slice) {
     if (slice === null || !(slice < this.meta.rows.reduce((sum, count) => sum + count, 0))) return null;
@@ -254,10 +260,12 @@ export class Offline {
     return out.sort((a, b) => this.rows[a[0]].start[a[1]] - this.rows[b[0]].start[b[1]] || a[0] - b[0]);
   }
   search({text, kind = "contains", after, backwards, limit = 100}) {
-    const lower = text.toLowerCase(), pattern = kind === "regex" ? new RegExp(text) : null;
+    const lower = text.toLowerCase(), pattern = kind === "regex" ? compile(text) : null;
+    if (kind === "regex" && !pattern)
+      throw new ApiError({code: "usage", text: "this is no pattern that the page understands"});
     const fits = this.texts.map(
         (name) =>
-            (pattern              ? pattern.test(name) :
+            (pattern              ? pattern.test(name.slice(0, 4096)) :
                  kind === "exact" ? name === text :
                                     name.toLowerCase().includes(lower)));
     const hits = this.all((name) => fits[name]), counts = new Map();

@@ -1,5 +1,9 @@
 /* table: an answer of a question as data: columns by name, rows in an order, filters. No DOM. */
 
+import {compile} from "./pattern.js";
+
+const MOST_TESTED = 4096; /* characters of a cell that a pattern looks at */
+
 export class Table {
   /* answer: {question, columns: [{name, type, unit, meaning?}], rows: [[…]], notes, losses} as /api/ask gives it */
   constructor(answer) {
@@ -35,6 +39,19 @@ export class Table {
     return this.columns.map((_, i) => i)
         .filter((i) => this.rows.some((row) => row[i] !== null && row[i] !== "" && row[i] !== 0));
   }
+}
+
+/* The column by which an answer came ordered, as [index, descending]: the first of these whose values never rise, or
+ * never fall, and are not all alike. Null: none. */
+export function orderOf(table, columns) {
+  for (const at of columns) {
+    if (!table.isNumeric(at)) continue;
+    const values = table.rows.map((row) => row[at]).filter((value) => value !== null);
+    if (values.length < 3 || values.length < table.rows.length || values[0] === values[values.length - 1]) continue;
+    const descending = values[0] > values[values.length - 1];
+    if (values.every((v, i) => !i || (descending ? v <= values[i - 1] : v >= values[i - 1]))) return [at, descending];
+  }
+  return null;
 }
 
 /* Sort keys "-total_ns,name" → [[index, descending], …]; keys of other tables are passed over. */
@@ -73,12 +90,18 @@ export function textFilter(text) {
     const wanted = text.toLowerCase();
     return (value) => value !== null && String(value).toLowerCase().includes(wanted);
   }
-  try {
-    const pattern = new RegExp(regex[1], "i");
-    return (value) => value !== null && pattern.test(value);
-  } catch {
-    return null;
+  const pattern = compile(regex[1]);
+  return pattern && ((value) => value !== null && pattern.test(String(value).slice(0, MOST_TESTED)));
+}
+
+/* The rows that pass all tests, and how many were not looked at because the time was up. tests: [[column, test]…] */
+export function filterRows(rows, tests, most_ms = 500) {
+  const kept = [], end = performance.now() + most_ms;
+  for (let i = 0; i < rows.length; i++) {
+    if (i % 256 === 255 && performance.now() > end) return {kept, left: rows.length - i};
+    if (tests.every(([at, test]) => test(rows[i][at]))) kept.push(rows[i]);
   }
+  return {kept, left: 0};
 }
 
 const FACTORS = {
@@ -125,9 +148,12 @@ export function toMarkdown(table, columns, rows) {
   const rule = columns.map((i) => (table.isNumeric(i) ? "---:" : "---"));
   return [line(heads), line(rule), ...rows.map((row) => line(columns.map((i) => escapeCell(row[i]))))].join("\n");
 }
+/* A text that begins like a formula gets an apostrophe: a spreadsheet would run what a trace calls its kernels. */
 export function toCsv(table, columns, rows) {
-  const quote = (value) =>
-      (/[",\n]/.test(String(value ?? "")) ? `"${String(value).replaceAll("\"", "\"\"")}"` : String(value ?? ""));
+  const quote = (cell) => {
+    const text = String(cell ?? ""), value = typeof cell === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+    return /[",\r\n]/.test(value) ? `"${value.replaceAll("\"", "\"\"")}"` : value;
+  };
   return [columns.map((i) => quote(table.columns[i].name)), ...rows.map((row) => columns.map((i) => quote(row[i])))]
       .map((cells) => cells.join(","))
       .join("\n");

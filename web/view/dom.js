@@ -40,11 +40,17 @@ export function announce(text) {
   if (live) live.textContent = text;
 }
 
+/* A tip goes when the pointer leaves what has tips, also where that was taken out of the document meanwhile. */
 let tip = null;
 export function showTip(x, y, ...content) {
   if (!tip) {
     tip = h("div", {class: "tip", role: "tooltip"});
     document.body.append(tip);
+    document.addEventListener("pointerover", (e) => {
+      if (!e.target.closest?.(".chart, .timeline .rows, .block-map")) hideTip();
+    });
+    for (const event of ["blur", "wheel", "keydown", "pointercancel"])
+      addEventListener(event, hideTip, {capture: true, passive: true});
   }
   replace(tip, ...content);
   tip.hidden = false;
