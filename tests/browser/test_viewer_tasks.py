@@ -75,8 +75,10 @@ def test_sending_the_view(person):
     person.click("link", "Timeline")
     person.page.wait_for_selector("#timeline")
     person.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    person.click("button", "copy the address of this view")
-    assert person.page.evaluate("navigator.clipboard.readText()") == person.page.url
+    person.page.get_by_role("button", name="share", exact=True).click()
+    person.click("button", "copy the command")
+    command = person.page.evaluate("navigator.clipboard.readText()")
+    assert command.startswith("tachograph view ") and command.endswith(f" --at '#{person.page.url.split('#')[1]}'")
 
 
 def test_the_command_box_finds_pages_and_names(person, until):

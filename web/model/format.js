@@ -1,5 +1,7 @@
 /* format: numbers, times, sizes and names as text. Pure functions; no DOM. */
 
+import {isMangled, readMangled} from "./mangled.js";
+
 const TIME_UNITS = [["s", 1e9], ["ms", 1e6], ["us", 1e3], ["ns", 1]];
 const BYTE_UNITS = [["TiB", 2 ** 40], ["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 1024], ["B", 1]];
 const COUNT_UNITS = [["P", 1e15], ["T", 1e12], ["G", 1e9], ["M", 1e6], ["k", 1e3], ["", 1]];
@@ -50,8 +52,54 @@ export function moment(ns, resolution = 1000) {
   return `${grouped((ns / scale.divisor).toFixed(places))} ${scale.unit}`;
 }
 
+/* A function of C++ without what all of its kind have: return type, parameters, namespaces. Other names as they are. */
+export function withoutNoise(name) {
+  if (isMangled(name)) return readMangled(name);
+  if (!/^[\w:~ ]+(\(anonymous namespace\)::[\w:]+)?</.test(name)) return name;
+  let depth = 0, end = name.length;
+  for (let i = 0; i < name.length; i++) {
+    if (name.startsWith("(anonymous namespace)", i)) i += "(anonymous namespace)".length;
+    if (name[i] === "<") depth++;
+    if (name[i] === ">") depth--;
+    if (name[i] === "(" && depth === 0) {
+      end = i;
+      break;
+    }
+  }
+  return name.slice(0, end)
+      .replace(/^(void|static) /, "")
+      .replaceAll("(anonymous namespace)::", "")
+      .replace(/(?:\b[A-Za-z_]\w*::)+/g, "");
+}
+
+/* Short names of several, by name: two that differ do not look the same. */
+export function shortenAll(names, most) {
+  const out = new Map(), alike = new Map();
+  for (const name of new Set(names)) {
+    const text = shorten(name, most);
+    out.set(name, text);
+    if (!alike.has(text)) alike.set(text, []);
+    alike.get(text).push(name);
+  }
+  for (const group of alike.values()) {
+    if (group.length < 2) continue;
+    const less = new Set(group.map(withoutNoise)).size === group.length ? withoutNoise : (name) => name;
+    const texts = group.map(less), head = Math.floor(most * 0.4), room = most - head - 2;
+    let same = 0;
+    while (texts.every((text) => text[same] !== undefined && text[same] === texts[0][same])) same++;
+    const from = Math.max(head, same - 4);
+    group.forEach(
+        (name, i) => out.set(
+            name,
+            `${texts[i].slice(0, head)}…${texts[i].slice(from, from + room)}${
+                texts[i].length > from + room ? "…" : ""}`));
+  }
+  return out;
+}
+
 /* A long name cut in the middle; what stands before the first template bracket, which names a kernel, is kept. */
-export function shorten(name, most) {
+export function shorten(whole, most) {
+  const name = whole.length <= most && !isMangled(whole) ? whole : withoutNoise(whole);
   if (name.length <= most) return name;
   const bracket = name.indexOf("<");
   const head = Math.max(Math.floor(most * 0.6), bracket > 0 && bracket < most - 8 ? bracket + 1 : 0);

@@ -1,8 +1,11 @@
 /* details: everything known of one slice, as text beside the timeline. */
 
-import {moment, number, quantity} from "../model/format.js";
+import {moment, number, quantity, shorten} from "../model/format.js";
+import {isMangled} from "../model/mangled.js";
 
 import {h, replace} from "./dom.js";
+
+const LONG_NAME = 160;
 
 /* slice: the result of the call `slice`; actions: {go(reference), search(name), source(frame) → promise of nodes,
  * classes} */
@@ -21,11 +24,20 @@ export function detailsView(slice, actions) {
     put("same name", `${number(slice.same_name.count)} calls, ${quantity(slice.same_name.total_ns, "ns")} `,
         h("button", {onclick: () => actions.search(slice.name)}, "show all"));
   return h(
-      "div", {}, h("h3", {}, slice.name), h("dl", {}, rows), references("launched or called by", slice.causes, actions),
+      "div", {}, nameView(slice.name), h("dl", {}, rows), references("launched or called by", slice.causes, actions),
       references("caused", slice.effects, actions, slice.effect_count),
       references("forward", slice.forward ? [slice.forward] : [], actions),
       references("backward", slice.backward, actions), references("inside", slice.parents, actions), argsView(slice),
       stackView(slice, actions));
+}
+
+/* The name of a kernel may take a screen: its short form, and the whole behind a click. */
+function nameView(name) {
+  if (name.length <= LONG_NAME && !isMangled(name)) return h("h3", {}, name);
+  return [
+    h("h3", {}, shorten(name, LONG_NAME)),
+    h("details", {class: "section"}, h("summary", {}, "whole name"), h("code", {class: "whole"}, name))
+  ];
 }
 
 function references(title, list, actions, count) {
@@ -39,12 +51,13 @@ function references(title, list, actions, count) {
                 h("li", {},
                   h("a", {
                     href: "#",
+                    title: ref.name,
                     onclick: (e) => {
                       e.preventDefault();
                       actions.go(ref);
                     }
                   },
-                    ref.name),
+                    shorten(ref.name, 80)),
                   ` ${quantity(ref.dur_ns, "ns")}`))));
 }
 

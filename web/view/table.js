@@ -1,23 +1,27 @@
 /* table: the one table of all pages. Only the rows in sight exist in the document. Click a head to sort (shift adds a
  * key), type into the row below to filter, arrows walk, Enter opens, c copies as Markdown. */
 
-import {number, percent, scaleOf, shorten} from "../model/format.js";
-import {numberFilter, sortKeys, sortRows, textFilter, toCsv, toMarkdown} from "../model/table.js";
+import {number, percent, scaleOf, shorten, shortenAll} from "../model/format.js";
+import {isMangled} from "../model/mangled.js";
+import {filterRows, numberFilter, orderOf, sortKeys, sortRows, textFilter, toCsv, toMarkdown} from "../model/table.js";
 
 import {announce, copyText, h, replace} from "./dom.js";
 
 const ROW = 24;
-const AHEAD = 12; /* rows kept above and below those in sight */
+const MOST_COMPARED = 5000; /* long names of a column that are told apart */
+const AHEAD = 12;           /* rows kept above and below those in sight */
 
 /* options: {id, label, columns: names to show (default: those that tell something), open(record, event), sort:
- * "-total_ns", filters: {name: text}, changed({sort, filters}), tall, most: longest name, head: {column: title},
- * cell: {column: (value, record) => node} } */
+ * "-total_ns", filters: {name: text}, first: names of columns to show first, wide: names of those of sentences, for
+ * short tables, changed({sort, filters}), tall, most: longest name, head: {column: title}, cell: {column: (value,
+ * record) => node} } */
 export function tableView(table, options = {}) { return new TableView(table, options).element; }
 
 class TableView {
   constructor(table, options) {
     Object.assign(this, {table, options});
-    this.columns = chooseColumns(table, options.columns);
+    this.columns = putFirst(table, chooseColumns(table, options.columns), options.first ?? []);
+    this.order = orderOf(table, this.columns);
     this.sort = options.sort ?? "";
     this.filters = {...(options.filters ?? {})};
     this.cursor = -1;
@@ -91,7 +95,7 @@ class TableView {
     return scale.unit ? `${name}, ${scale.unit}` : name;
   }
   drawHeads() {
-    const keys = sortKeys(this.table, this.sort);
+    const chosen = sortKeys(this.table, this.sort), keys = chosen.length ? chosen : this.order ? [this.order] : [];
     const head = (i) => {
       const key = keys.find(([at]) => at === i);
       const numeric = this.table.isNumeric(i);
@@ -144,18 +148,22 @@ class TableView {
   tell() { this.options.changed?.({sort: this.sort, filters: this.filters}); }
 
   arrange() {
-    const tests = [];
+    const tests = [], unread = [];
     for (const [name, text] of Object.entries(this.filters)) {
       const at = this.table.index.get(name);
       if (!text || at === undefined) continue;
       const test = this.table.isNumeric(at) ? numberFilter(text, this.scales.get(at)?.divisor ?? 1) : textFilter(text);
-      if (test) tests.push([at, test]);
+      if (test)
+        tests.push([at, test]);
+      else
+        unread.push(text);
     }
-    const kept =
-        tests.length ? this.table.rows.filter((row) => tests.every(([at, test]) => test(row[at]))) : this.table.rows;
+    const {kept, left} = tests.length ? filterRows(this.table.rows, tests) : {kept: this.table.rows, left: 0};
     this.rows = sortRows(kept, sortKeys(this.table, this.sort));
-    this.count.textContent = tests.length ? `${number(this.rows.length)} of ${number(this.table.rows.length)} rows` :
-                                            `${number(this.rows.length)} row${this.rows.length === 1 ? "" : "s"}`;
+    this.count.textContent = (tests.length ? `${number(this.rows.length)} of ${number(this.table.rows.length)} rows` :
+                                             `${number(this.rows.length)} row${this.rows.length === 1 ? "" : "s"}`) +
+        (left ? `; the filter takes too long, ${number(left)} rows were not looked at` : "") +
+        unread.map((text) => `; the filter ${text} is not understood`).join("");
     this.bars = sortKeys(this.table, this.sort)
                     .slice(0, 1)
                     .filter(([at]) => this.table.isNumeric(at))
@@ -199,15 +207,29 @@ class TableView {
         },
         this.columns.map((i) => this.cell(row, i)));
   }
+  /* A text of a column, short; two that differ stay apart. */
+  short(i, text) {
+    const most = this.options.most ?? 64;
+    if (text.length <= most && !isMangled(text)) return text;
+    this.shorts = this.shorts ?? new Map();
+    if (!this.shorts.has(i)) {
+      const long = this.table.rows.map((row) => row[i])
+                       .filter((value) => typeof value === "string" && (value.length > most || isMangled(value)));
+      this.shorts.set(i, shortenAll(long.slice(0, MOST_COMPARED), most));
+    }
+    return this.shorts.get(i).get(text) ?? shorten(text, most);
+  }
   cell(row, i) {
     const column = this.table.columns[i], value = row[i], numeric = this.table.isNumeric(i);
     const made = this.options.cell?.[column.name]?.(value, this.table.record(row));
-    const text = cellText(value, column, this.scales.get(i), this.options.most ?? 64);
+    const text = column.type === "text" && value !== null ? this.short(i, String(value)) :
+                                                            cellText(value, column, this.scales.get(i), 64);
     const bar = this.bars?.at === i && this.bars.most > 0 && typeof value === "number" ?
         h("span", {class: "inbar", style: {width: `${(100 * Math.abs(value)) / this.bars.most}%`}}) :
         null;
     const whole = !numeric && value !== null && String(value) !== text ? String(value) : null;
-    return h("td", {class: numeric ? "num" : "name", title: whole}, bar, h("span", {class: "cell"}, made ?? text));
+    const kind = this.options.wide?.includes(column.name) ? "name wide" : "name";
+    return h("td", {class: numeric ? "num" : kind, title: whole}, bar, h("span", {class: "cell"}, made ?? text));
   }
 
   key(e) {
@@ -245,6 +267,14 @@ function chooseColumns(table, names) {
                          table.columns.map((_, i) => i);
   const shown = wanted.filter((i) => telling.has(i) && (names || !MOMENT.test(table.columns[i].name)));
   return shown.length ? shown : wanted;
+}
+
+/* What decides comes behind the names in front: the last columns of a wide table are not seen. */
+function putFirst(table, columns, names) {
+  const first = names.map((name) => table.index.get(name)).filter((i) => columns.includes(i));
+  const rest = columns.filter((i) => !first.includes(i)),
+        at = rest.findIndex((i) => table.isNumeric(i) && !/^(rank|place|step)$/.test(table.columns[i].name));
+  return at < 0 ? [...rest, ...first] : [...rest.slice(0, at), ...first, ...rest.slice(at)];
 }
 
 export function cellText(value, column, scale, most) {
