@@ -8,6 +8,7 @@ import {openKeys} from "../view/command.js";
 import {detailsView, frameOf, sourceView} from "../view/details.js";
 import {announce, copyText, h, problem, replace} from "../view/dom.js";
 import {Moved, renew} from "../view/renew.js";
+import {splitter} from "../view/splitter.js";
 import {tableView} from "../view/table.js";
 import {Timeline} from "../view/timeline.js";
 
@@ -35,7 +36,15 @@ class TimelinePage {
       wide: state.wide === "1"
     };
     this.names = new NameStore(this.server, this.trace);
-    this.details = h("aside", {class: "details", "aria-label": "details", hidden: true});
+    this.details = h("aside", {
+      class: "details",
+      "aria-label": "details",
+      tabindex: -1,
+      hidden: true,
+      onkeydown: (e) => {
+        if (e.key === "Escape") this.timeline.rows.focus();
+      }
+    });
     this.areaBox = h("div", {class: "area", "aria-label": "selection", hidden: true});
     this.timeline = new Timeline(
         {server: this.server, traceNumber: this.trace, info, classes: context.shared.classes, names: this.names},
@@ -46,9 +55,26 @@ class TimelinePage {
           key: (e) => this.key(e),
           fold: (line) => this.fold(line)
         });
-    this.body = h("div", {class: "body"}, this.timeline.rows, this.details);
+    this.body =
+        h("div", {class: "body"}, this.timeline.rows, splitter({
+            axis: "x",
+            label: "width of the details",
+            size: () => this.details.offsetWidth,
+            most: () => this.body.clientWidth - 240,
+            resize: (px) => this.body.style.setProperty("--details", `${px}px`)
+          }),
+          this.details);
     this.element =
-        h("div", {class: "timeline", id: "timeline"}, this.toolbar(), this.timeline.mini, this.body, this.areaBox);
+        h("div", {class: "timeline", id: "timeline"}, this.toolbar(), this.timeline.mini, this.body, splitter({
+            axis: "y",
+            label: "height of the sums",
+            size: () => this.areaBox.offsetHeight,
+            most: () => this.element.clientHeight - 240,
+            resize: (px) => {
+              this.areaBox.style.height = this.areaBox.style.maxHeight = `${px}px`;
+            }
+          }),
+          this.areaBox);
     context.cleanup(() => clearTimeout(this.saving));
     context.renewed((now) => this.renew(now));
     this.restore(state);
@@ -83,6 +109,7 @@ class TimelinePage {
 
   restore(state) {
     const steps = this.info.steps;
+    if (state.rank !== undefined) this.timeline.goToRank(state.rank);
     if (state.t0 !== undefined && state.t1 !== undefined)
       this.timeline.show(Number(state.t0), Number(state.t1));
     else if (state.step !== undefined) {
@@ -246,6 +273,25 @@ class TimelinePage {
       }
     }));
   }
+  /* Without one to walk from: the first in view, of the uppermost row in sight that has one. */
+  async chooseFirst() {
+    const {t0, t1, layout, sight} = this.timeline;
+    for (const line of layout.lines.slice(sight.from, sight.past)) {
+      if (line.kind !== "row" || !["cpu", "device", "async", "other"].includes(line.track.kind)) continue;
+      const at_ns = Math.max(0, Math.ceil(t0));
+      const slice = await this.server.call("slice", {
+        trace: this.trace,
+        generation: this.info.generation || undefined,
+        row: line.row,
+        at_ns,
+        reach_ns: Math.max(0, Math.floor(t1) - at_ns)
+      });
+      if (!slice || slice.start_ns > t1 || slice.start_ns + slice.dur_ns < t0) continue;
+      this.showSlice(slice, true);
+      return;
+    }
+    announce("no slice is in view");
+  }
   openDetails(...content) {
     this.details.hidden = false;
     this.body.classList.add("with-details");
@@ -272,12 +318,21 @@ class TimelinePage {
     this.areaBox.hidden = false;
     const round = (this.round = (this.round ?? 0) + 1);
     try {
-      const table = new Table(await this.server.call(
-          "aggregate", {trace: this.trace, start_ns: Math.round(start), end_ns: Math.round(end), by, limit: 500}));
-      if (round === this.round)
-        replace(this.areaBox, this.areaHead(table, start, end, by), tableView(table, {
+      const median = this.medianStep(start, end), compared = median && this.context.state.vs === "1";
+      const table = new Table(await this.server.call("aggregate", {
+        trace: this.trace,
+        start_ns: Math.round(start),
+        end_ns: Math.round(end),
+        by,
+        limit: 500,
+        ...(compared ? {other_start_ns: median[1], other_end_ns: median[2]} : {})
+      }));
+      if (round === this.round) {
+        replace(this.areaBox, this.areaHead(table, start, end, by, median), tableView(table, {
                   id: "aggregate-table",
                   label: "selection",
+                  first: ["change_ns", "other_ns"],
+                  head: {other_ns: `in step ${median?.[0]}`, change_ns: "longer by"},
                   open: (row) => {
                     if (by === "name") {
                       this.find.value = row.name;
@@ -285,11 +340,21 @@ class TimelinePage {
                     }
                   }
                 }));
+        requestAnimationFrame(() => this.timeline.keepInSight()); /* the table takes room from the rows */
+      }
     } catch (error) {
       if (round === this.round) replace(this.areaBox, problem(error));
     }
   }
-  areaHead(table, start, end, by) {
+  /* The step of middle length among those of the rank whose step is selected; null: no step is, or there are few. */
+  medianStep(start, end) {
+    const mine = this.info.steps.find(([, from, to]) => Math.abs(from - start) < 1 && Math.abs(to - end) < 1);
+    const steps =
+        this.info.steps.filter((step) => mine && step[3] === mine[3]).sort((a, b) => a[2] - a[1] - b[2] + b[1]);
+    const median = steps[steps.length >> 1];
+    return steps.length < 3 || median === mine ? null : median;
+  }
+  areaHead(table, start, end, by, median) {
     const choice =
         h("select", {
           "aria-label": "add up by",
@@ -305,6 +370,17 @@ class TimelinePage {
     return h(
         "div", {class: "table-tools"}, h("b", {}, quantity(end - start, "ns")),
         h("span", {class: "muted"}, table.notes[0] ?? ""), h("label", {}, "by ", choice),
+        median ? h("button", {
+          "aria-pressed": String(this.context.state.vs === "1"),
+          title: "the step of middle length",
+          onclick: () => {
+            this.context.state.vs = this.context.state.vs === "1" ? undefined : "1";
+            State.set({vs: this.context.state.vs});
+            this.select(start, end);
+          }
+        },
+                   `against the median step, #${median[0]}`) :
+                 null,
         h("button", {onclick: () => this.timeline.fit(start, end)}, "fit"),
         h("button", {onclick: () => copyText(toMarkdown(table, table.columns.map((_, i) => i), table.rows))},
           "copy as text"),
@@ -382,16 +458,16 @@ class TimelinePage {
     const t = this.timeline, near = this.slice?.near ?? {}, go = (ref) => {
       if (ref) this.choose({slice: ref.slice});
     };
-    const byCode =
-        {KeyW: () => t.zoom(0.7), KeyS: () => t.zoom(1.43), KeyA: () => t.pan(-0.15), KeyD: () => t.pan(0.15)};
+    const byCode = {KeyW: () => t.zoom(0.5), KeyS: () => t.zoom(2), KeyA: () => t.pan(-0.15), KeyD: () => t.pan(0.15)};
     const byKey = {
       ArrowLeft: () =>
           (e.altKey       ? t.undo() :
                this.slice ? go(near.previous) :
                             t.pan(-0.15)),
       ArrowRight: () => (this.slice ? go(near.next) : t.pan(0.15)),
-      ArrowUp: () => this.slice && go(this.slice.parents?.[0]),
-      ArrowDown: () => this.slice && go(near.first_child),
+      ArrowUp: () => (this.slice ? go(this.slice.parents?.[0]) : this.chooseFirst()),
+      ArrowDown: () => (this.slice ? go(near.first_child) : this.chooseFirst()),
+      Enter: () => (this.slice ? this.details.focus() : this.chooseFirst()),
       ".": () => go(near.next_same_name),
       ",": () => go(near.previous_same_name),
       "[": () => this.slice && go(this.slice.causes?.[0]),

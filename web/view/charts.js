@@ -204,10 +204,15 @@ export function legend(items) {
                 label)));
 }
 
+/* The value of the strongest colour: at least 30 % above the middle one, so that noise stays faint. */
+export function heatTop(cells) {
+  const known = cells.flat().filter((v) => v !== null).sort((a, b) => a - b);
+  return known.length ? Math.max(known[known.length - 1], 1.3 * known[known.length >> 1]) : 1;
+}
+
 /* Rows × columns of values, darker = more. cells[r][c]: number or null; open(r, c). */
 export function heatView(rowLabels, columnLabels, cells, unit, id, options = {}) {
-  const most = Math.max(...cells.flat().filter((v) => v !== null), 1),
-        least = Math.min(...cells.flat().filter((v) => v !== null), most);
+  const most = heatTop(cells), least = Math.min(...cells.flat().filter((v) => v !== null), most);
   const each = Math.max(4, Math.min(22, Math.floor(480 / Math.max(rowLabels.length, 1))));
   const height = rowLabels.length * each + 22;
   return picture(id, height, options.label ?? "heat map", (width) => {

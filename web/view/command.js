@@ -59,13 +59,14 @@ export function openCommand(sources) {
 }
 
 const KEYS = [
-  ["W / S", "zoom in / out at the middle"],
+  ["W / S", "half of the time in view, twice of it"],
   ["A / D", "pan left / right"],
   ["wheel", "scroll tracks; with Ctrl zoom at the cursor, with Shift pan"],
   ["drag", "pan"],
   ["Shift + drag, or drag in the ruler", "select a window and add up what is in it"],
   ["double click", "fit a slice"],
-  ["← → ↑ ↓", "previous, next, outer, inner slice of the selected one"],
+  ["← → ↑ ↓", "previous, next, outer, inner slice of the selected one; ↑ ↓ without one: the first in view"],
+  ["Enter", "the first slice in view; with one selected: into its details, Esc comes back"],
   ["f", "fit the selected slice or window"],
   ["m", "select the time of the selected slice"],
   [". ,", "next, previous of the same name"],

@@ -5,7 +5,7 @@ import {quantity} from "../model/format.js";
 import {h} from "./dom.js";
 import {Colors, columnsOfPixels, paintTile, tilesInView} from "./strips.js";
 
-const HEIGHT = 40, MOST_STRIPS = 4;
+const HEIGHT = 40, MOST_STRIPS = 4, DEPTHS = 16;
 
 export class Minimap {
   /* timeline: gives info, store, palette, idle, css, gutter, t0, t1 and show(t0, t1) */
@@ -61,7 +61,8 @@ export class Minimap {
     const seen = new Uint8Array(pixels), wanted = [], colors = new Colors();
     colors.use(palette, null);
     const each = Math.floor((HEIGHT - 6) / Math.max(1, this.rows.length));
-    this.rows.forEach((row, k) => {
+    this.rows.forEach((rows, k) => {
+      const row = mostTelling(store, rows, level, first, wanted);
       words.fill((255 << 24) | (idle[2] << 16) | (idle[1] << 8) | idle[0]);
       seen.fill(0);
       for (let number = first; number <= last; number++) {
@@ -86,14 +87,34 @@ export class Minimap {
   }
 }
 
-/* The outermost row of each stream, and of the first thread of each rank the row below the steps. */
+/* Of a thread's rows the one whose tile has most runs: with call stacks the outer ones are one run each. */
+function mostTelling(store, rows, level, number, wanted) {
+  let best = rows[0], most = -1;
+  for (const row of rows) {
+    const tile = store.get(level, row, number);
+    if (!tile) wanted.push([level, row, number]);
+    const runs = new Set(tile?.slice).size;
+    if (runs > 1.5 * most) {
+      most = runs;
+      best = row;
+    }
+  }
+  return best;
+}
+
+/* For each strip the rows to choose from: the outermost of each stream, and of the thread of each rank with most slices
+ * those below the steps. */
 export function chooseRows(tracks) {
-  const rows = [], seen = new Set();
+  const rows = [], seen = new Set(), busiest = new Map(); /* of each rank */
+  for (const track of tracks)
+    if (track.kind === "cpu" && !(track.slices <= busiest.get(track.rank)?.slices)) busiest.set(track.rank, track);
   for (const track of tracks) {
+    if (track.kind === "cpu" && track !== busiest.get(track.rank)) continue;
     const key = track.kind === "device" ? `${track.rank}/${track.device}/${track.stream}` : `${track.rank}`;
     if ((track.kind !== "device" && track.kind !== "cpu") || seen.has(key) || !track.lanes[0]) continue;
     seen.add(key);
-    rows.push(track.kind === "cpu" && track.lanes[0] > 1 ? track.row + 1 : track.row);
+    const from = track.kind === "cpu" && track.lanes[0] > 1 ? 1 : 0, most = track.kind === "cpu" ? DEPTHS : 1;
+    rows.push(Array.from({length: Math.min(most, track.lanes[0] - from)}, (_, i) => track.row + from + i));
   }
   return rows.slice(0, MOST_STRIPS);
 }

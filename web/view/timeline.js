@@ -2,7 +2,7 @@
 
 import {resolveColors} from "../model/classes.js";
 import {fitName, moment, quantity, shorten, ticks} from "../model/format.js";
-import {inSight, layOut, lineAt} from "../model/layout.js";
+import {HEAD, inSight, layOut, LINE, lineAt} from "../model/layout.js";
 import {TileStore} from "../model/tiles.js";
 
 import {fitText, h, hideTip, showTip} from "./dom.js";
@@ -132,6 +132,21 @@ export class Timeline {
   fit(start, end) {
     const margin = Math.max((end - start) * 0.15, 5);
     this.show(start - margin, end + margin, true);
+  }
+
+  /* Rows that are lower than the view was when the pointer was there stay in it. */
+  keepInSight() {
+    const height = this.rows.clientHeight; /* this.height is that of the last picture */
+    if (this.pointerY > height - 3 * LINE) this.rows.scrollTop += this.pointerY - height + 4 * LINE;
+    this.pointerY = 0;
+    if (this.selected) this.reveal(this.selected);
+  }
+  /* Scrolls to the tracks of a rank, once the rows have their height. */
+  goToRank(number) {
+    const rank = this.info.ranks.findIndex((r) => String(r.number) === String(number));
+    const line = this.layout.lines.find((l) => l.kind === "row" && l.track.rank === rank);
+    if (line && this.info.ranks.length > 1)
+      requestAnimationFrame(() => (this.rows.scrollTop = Math.max(0, line.y - HEAD)));
   }
 
   /* ---- drawing ---- */
@@ -401,7 +416,7 @@ export class Timeline {
       pan: (dx, dy, x0) => this.panBy(dx, dy, x0),
       zoom: (factor, x) => this.zoom(factor, x),
       tap: (e) => this.click(e),
-      select: (x0, x1, state) => this.selectBetween(x0, x1, state),
+      select: (x0, x1, state, e) => this.selectBetween(x0, x1, state, e && this.localY(e)),
       hover: (e) => this.hover(e)
     });
     rows.addEventListener("mouseleave", hideTip);
@@ -429,10 +444,11 @@ export class Timeline {
     if (x0 >= this.gutter) this.pan(-dx / (this.width - this.gutter));
     this.rows.scrollTop -= dy;
   }
-  selectBetween(x0, x1, state) {
+  selectBetween(x0, x1, state, y) {
     if (x0 < this.gutter) return;
     this.before = this.before ?? {area: this.area};
     this.area = state === "drops" ? this.before.area : [this.nsAt(x0), this.nsAt(x1)].sort((a, b) => a - b);
+    if (y !== undefined) this.pointerY = y;
     if (state !== "moves") this.before = null;
     if (state === "ends") this.addUp();
     this.later();
@@ -482,6 +498,7 @@ export class Timeline {
     return {line, slice: near.find((s) => at >= s.x0 && at <= s.x1) ?? near[0] ?? null};
   }
   hover(e) {
+    this.pointerY = this.localY(e);
     const hit = this.hit(e);
     if (hit && (hit.line.track.kind === "counter" || hit.line.track.kind === "marks")) {
       showColumn(this, e, hit.line);
