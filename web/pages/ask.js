@@ -4,6 +4,7 @@ import * as State from "../model/state.js";
 import {h} from "../view/dom.js";
 
 import {boundTable, later, sheet} from "./common.js";
+import {operatorOf} from "./overview.js";
 
 export const ask = {
   title: "Ask",
@@ -44,11 +45,7 @@ export const ask = {
                                               id: "ask-table",
                                               label: name,
                                               columns: table.columns.map((column) => column.name),
-                                              open: table.has("name") ?
-                                                  (record) => {
-                                                    location.hash = State.link("timeline", {find: record.name});
-                                                  } :
-                                                  undefined
+                                              open: opens(table)
                                             }),
             {id: "ask-answer"}),
         h("p", {class: "notes"}, "in a terminal: ",
@@ -56,6 +53,15 @@ export const ask = {
             `tachograph ask FILE ${name}${Object.entries(args).map(([k, v]) => ` --${k} '${v}'`).join("")}`)));
   },
 };
+
+/* A row with a name, or of findings with a place, opens it on the timeline. */
+function opens(table) {
+  if (!table.has("name") && table.question !== "findings") return undefined;
+  return (record) => {
+    const find = record.name ?? operatorOf(record.where ?? "");
+    if (find) location.hash = State.link("timeline", {find});
+  };
+}
 
 function withMeanings(table, rows) {
   for (const column of table.columns)

@@ -42,6 +42,7 @@ export function draw(context) {
                boundTable(table, context, {
                  id: "diff-table",
                  label: "differences",
+                 first: ["verdict", "delta_pct"],
                  columns: table.columns.map((column) => column.name).filter((name) => name !== "unit"),
                  cell: {a: withUnit, b: withUnit, delta: withUnit, low: withUnit, high: withUnit, delta_pct: signed}
                })],

@@ -29,7 +29,11 @@ function finding(row, context, several) {
   const source = h("div", {});
   const facts = [];
   const put = (label, ...value) => facts.push(h("dt", {}, label), h("dd", {}, ...value));
-  put("evidence", row.evidence);
+  put("evidence", row.evidence,
+      row.threshold_pct === null || row.threshold_pct === undefined ?
+          null :
+          h("span", {class: "muted"},
+            ` The rule tests ${percent(row.share_pct)} and fires above ${percent(row.threshold_pct)}.`));
   put("what to do", row.advice);
   if (row.where)
     put("where", h("a", {href: timelineOf(operatorOf(row.where))}, row.where), " ",
@@ -45,5 +49,8 @@ function finding(row, context, several) {
       h("h3", {}, row.cause, several ? ` · rank ${row.rank}` : ""),
       h("span", {class: "saves"}, row.saving_ns > 0 ? `saves ${duration(row.saving_ns)}` : "",
         row.share_pct !== null ? h("span", {class: "muted"}, ` ${percent(row.share_pct)} of the step`) : null),
-      h("dl", {}, facts, h("dt", {}, "more"), h("dd", {}, h("a", {href: State.link("timeline")}, "timeline"))), source);
+      h("dl", {}, facts, h("dt", {}, "more"),
+        h("dd", {}, h("a", {href: row.where ? timelineOf(operatorOf(row.where)) : State.link("timeline")}, "timeline"),
+          " ", h("a", {href: State.link("ask", {q: "findings"})}, "as a table"))),
+      source);
 }

@@ -1,13 +1,13 @@
 /* memory: the curve by category, what was alive at the peak, what operators allocate, the allocator's segments. */
 
 import {MEMORY_PARTS} from "../model/classes.js";
-import {number, size} from "../model/format.js";
+import {duration, number, size} from "../model/format.js";
 import * as State from "../model/state.js";
 import {blockMapView} from "../view/blockmap.js";
 import {areasView, legend} from "../view/charts.js";
-import {h} from "../view/dom.js";
+import {h, replace} from "../view/dom.js";
 
-import {boundTable, later, rankArgs, sheet} from "./common.js";
+import {boundTable, later, rankArgs, sheet, timelineOf} from "./common.js";
 
 export const title = "Memory";
 const MOST_POINTS = 4000;
@@ -32,8 +32,8 @@ function drawSnapshot(context, pools) {
           {title: "call stacks that allocate", quiet: true}),
       later(
           ask("memory_state", {limit: MOST_ROWS}),
-          (table) =>
-              boundTable(table, context, {id: "memory-peak", label: "alive at the peak", prefix: "p.", most: 90}),
+          (table) => boundTable(
+              table, context, {id: "memory-peak", label: "alive at the peak", prefix: "p.", most: 90, open: openPlace}),
           {title: "alive at the peak", quiet: true}),
       later(
           Promise.resolve(pools),
@@ -103,7 +103,9 @@ function drawRecording(context) {
   const ask = (question, more = {}) => answers.ask(trace, question, {...args, ...more});
   return sheet(
       title, "Bytes alive over time by what they are for, and who allocated what was alive at the peak.",
-      later(ask("memory_timeline"), curves, {id: "memory-curve", title: "bytes alive by category", height: 240}),
+      later(
+          ask("memory_timeline"), (table) => curves(table, context),
+          {id: "memory-curve", title: "bytes alive by category", height: 240}),
       later(
           ask("memory"),
           (table) => boundTable(
@@ -117,11 +119,13 @@ function drawRecording(context) {
       later(
           ask("memory", {by: "peak"}),
           (table) => boundTable(
-              table, context, {id: "memory-peak", label: "alive at the peak", prefix: "p.", sort: "-net_bytes"}),
+              table, context,
+              {id: "memory-peak", label: "alive at the peak", prefix: "p.", sort: "-net_bytes", open: openPlace}),
           {title: "alive at the peak", quiet: true}),
       later(
           ask("memory_ops"),
-          (table) => boundTable(table, context, {id: "memory-ops", label: "operators that allocate", prefix: "o."}),
+          (table) => boundTable(
+              table, context, {id: "memory-ops", label: "operators that allocate", prefix: "o.", open: openPlace}),
           {title: "operators that allocate", quiet: true}),
       later(
           ask("memory_stacks"),
@@ -135,11 +139,31 @@ function drawRecording(context) {
       later(
           ask("leaks"),
           (table) =>
-              (table.rows.length ? boundTable(table, context, {id: "leaks", label: "leaks", prefix: "l."}) : null),
+              (table.rows.length ?
+                   boundTable(table, context, {id: "leaks", label: "leaks", prefix: "l.", open: openPlace}) :
+                   null),
           {quiet: true}));
 }
 
-function curves(table) {
+/* The calls of a row's operator, on the timeline. */
+function openPlace(row) {
+  const name = row.op ?? row.name;
+  if (name) location.hash = timelineOf(name);
+}
+
+/* What was alive at a moment of the curve: bytes of all rows are the height of the curve there. */
+function aliveAt(context, row, at) {
+  const where = `(made_ns is null or made_ns <= ${row.ts_ns}) and (freed_ns is null or freed_ns > ${row.ts_ns})`;
+  return later(
+      context.answers.ask(
+          context.trace, "memory_blocks",
+          {...rankArgs({rank: row.rank}), device: row.device, where, sort: "bytes desc"}),
+      (table) => boundTable(
+          table, context, {id: "memory-alive", label: `alive at ${at}`, prefix: "a.", most: 90, open: openPlace}),
+      {title: `${size(row.total)} alive at ${at}`});
+}
+
+function curves(table, context) {
   const devices = new Map();
   for (const row of table.records()) {
     const key = `${row.rank ?? ""} ${row.device ?? ""}`;
@@ -150,6 +174,7 @@ function curves(table) {
     const every = Math.ceil(rows.length / MOST_POINTS);
     const peak = rows.reduce((a, b) => (b.total > a.total ? b : a), rows[0]);
     const kept = every > 1 ? rows.filter((row, i) => i % every === 0 || row === peak || i === rows.length - 1) : rows;
+    const alive = h("div", {});
     const parts = MEMORY_PARTS.filter(([name]) => kept.some((row) => row[name] > 0));
     return h(
         "section", {class: "section"},
@@ -161,7 +186,12 @@ function curves(table) {
             kept.map((row) => Number(row.ts_ns)),
             parts.map(
                 ([name, cls]) => ({label: name.replaceAll("_", " "), cls, values: kept.map((row) => row[name] ?? 0)})),
-            "bytes", `memory-area-${k}`, {label: `bytes alive on ${key}`, table}),
+            "bytes", `memory-area-${k}`, {
+              label: `bytes alive on ${key}`,
+              table,
+              choose: (i) => replace(alive, aliveAt(context, kept[i], duration(Number(kept[i].ts_ns - kept[0].ts_ns))))
+            }),
+        h("p", {class: "notes"}, "A click shows what was alive then."), alive,
         every > 1 ? h("p", {class: "notes"},
                       `${rows.length} changes; one of ${every} is drawn, and the peak. The table has all.`) :
                     null);

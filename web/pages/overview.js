@@ -146,28 +146,36 @@ const factTable = (rows) =>
               h("tr", {}, h("td", {class: typeof label === "string" ? "first" : "long", title: label.title}, label),
                 values.map((v) => h("td", {class: "num"}, together(v))))));
 function deviceList(table) {
+  const several = new Set(table.records().map((row) => row.rank)).size > 1;
+  const nameOf =
+      ({rank,
+        device}) => [several || device === null ? `rank ${rank}` : null, device === null ? null : `device ${device}`]
+                        .filter(Boolean)
+                        .join(" · ");
   return factTable(table.records().map(
       (row) =>
-          [row.device === null ? `rank ${row.rank}` : `device ${row.device}`, `${percent(row.busy_pct)} busy`,
-           `${percent(row.compute_pct)} computing`,
+          [nameOf(row), `${percent(row.busy_pct)} busy`, `${percent(row.compute_pct)} computing`,
            h("a", {href: State.link("ask", {q: "gaps", "a.by": "cause"}), title: "what the device waits for"},
              `${percent(row.idle_pct)} idle`)]));
 }
 function memoryList(table) {
+  const several = new Set(table.records().map((row) => row.rank)).size > 1;
   return factTable(table.records().map(
       (row) =>
-          [row.device,
+          [several ? `rank ${row.rank} · ${row.device}` : row.device,
            `peak ${size(row.peak_allocated_bytes ?? row.peak_net_bytes)} ${
                row.peak_allocated_bytes === null ? "of blocks seen" : "allocated"}`,
            `${number(row.events)} events`]));
 }
 function rankList(table) {
+  const doubt = table.notes.find((note) => note.includes("waits are not to be trusted"));
   return [
     h("h2", {}, h("a", {href: State.link("ranks")}, "ranks")),
     factTable(table.records().slice(0, 8).map(
         (row) =>
-            [`rank ${row.rank}`, `step ${duration(row.step_ns)}`, `waits ${duration(row.wait_ns)}`,
-             row.straggler_pct ? `costs others ${percent(row.straggler_pct)}` : ""]))
+            [`rank ${row.rank}`, `step ${duration(row.step_ns)}`, doubt ? "" : `waits ${duration(row.wait_ns)}`,
+             row.straggler_pct && !doubt ? `costs others ${percent(row.straggler_pct)}` : ""])),
+    doubt ? h("p", {class: "notes"}, doubt) : null
   ];
 }
 /* In the order of the question: by own time on the device where there is any, else on the host. */

@@ -2,12 +2,20 @@
 
 import {duration} from "../model/format.js";
 import * as State from "../model/state.js";
-import {heatView} from "../view/charts.js";
+import {heatTop, heatView} from "../view/charts.js";
 import {h} from "../view/dom.js";
 
-import {boundTable, later, sheet} from "./common.js";
+import {boundTable, later, sheet, timelineOf} from "./common.js";
 
 export const title = "Ranks";
+
+/* A rank's tracks on the timeline; its other pages are then about it, too. */
+const openRank = (row) => {
+  location.hash = State.link("timeline", {rank: String(row.rank)});
+};
+const openKind = (row) => {
+  location.hash = timelineOf(`/${row.kind.replaceAll("_", "_?")}/`); /* allreduce_, ncclDevKernel_AllReduce */
+};
 
 export function draw(context) {
   const {answers, trace} = context, ask = (question, args = {}) => answers.ask(trace, question, args);
@@ -17,22 +25,24 @@ export function draw(context) {
           ask("ranks", {by: "step"}), (table) => heat(table, context),
           {id: "rank-heat", title: "length of each step by rank", height: 120}),
       later(
-          ask("ranks"), (table) => boundTable(table, context, {
-                          id: "ranks-table",
-                          label: "ranks",
-                          prefix: "r.",
-                          open: (row) => {
-                            location.hash = State.toHash({...State.get(), page: "overview", rank: String(row.rank)});
-                          }
-                        }),
+          ask("ranks"),
+          (table) => boundTable(table, context, {id: "ranks-table", label: "ranks", prefix: "r.", open: openRank}),
           {title: "a step of each rank"}),
       later(
-          ask("stragglers"),
-          (table) => boundTable(table, context, {id: "stragglers-table", label: "stragglers", prefix: "s."}),
+          ask("stragglers"), (table) => boundTable(table, context, {
+                               id: "stragglers-table",
+                               label: "stragglers",
+                               prefix: "s.",
+                               open: openRank,
+                               wide: ["evidence"],
+                               first: ["evidence", "cause"],
+                               most: 160
+                             }),
           {title: "stragglers", quiet: true}),
       later(
           ask("collectives"),
-          (table) => boundTable(table, context, {id: "collectives-table", label: "collectives", prefix: "c."}),
+          (table) =>
+              boundTable(table, context, {id: "collectives-table", label: "collectives", prefix: "c.", open: openKind}),
           {title: "collectives", quiet: true}),
       later(
           ask("overlap"), (table) => boundTable(table, context, {id: "overlap-table", label: "overlap", prefix: "o."}),
@@ -58,6 +68,8 @@ function heat(table, context) {
         location.hash = State.link("timeline", {step: steps[c], rank: ranks[r]});
       }
     }),
-    h("p", {class: "notes"}, `faint ${duration(Math.min(...known))}, strong ${duration(Math.max(...known))}`)
+    h("p", {class: "notes"},
+      `faint ${duration(Math.min(...known))}, strong ${duration(heatTop(cells))}; the longest step is ${
+          duration(Math.max(...known))}`)
   ];
 }

@@ -25,7 +25,13 @@ export const operators = {
         later(
             by === "kinds" ? context.answers.ask(context.trace, "op_classes", rankArgs(context.state)) :
                              context.answers.ask(context.trace, "ops", {by, ...rankArgs(context.state)}),
-            (table) => boundTable(table, context, {id: "operators-table", label: "operators", open, most: 56}),
+            (table) => boundTable(table, context, {
+              id: "operators-table",
+              label: "operators",
+              open,
+              most: 56,
+              first: ["self_device_ns", "self_device_pct", "self_cpu_ns", "self_cpu_pct"]
+            }),
             {id: "operators"}));
   },
 };
