@@ -111,6 +111,15 @@ def test_the_parts_of_the_timeline_can_be_resized(view, open_page, trace):
     assert abs(p.page.locator(".details").bounding_box()["width"] - wide - 24) <= 2
 
 
+def test_on_a_narrow_screen_rows_and_details_share_the_height(view, open_page, trace):
+    p = open_page(view(trace).url, width=400).go("#/timeline")
+    p.page.locator(".timeline .rows").focus()
+    p.page.keyboard.press("Enter")
+    p.page.wait_for_selector(".details h3")
+    rows, details = (p.page.locator(query).bounding_box() for query in (".timeline .rows", ".details"))
+    assert rows["width"] == details["width"] and rows["height"] > 250 and details["height"] > 250
+
+
 def test_the_rows_that_are_selected_stay_in_sight(view, open_page, until, tmp_path):
     """The sums take the lower part of the page, where the rows are over which the pointer was drawn."""
     events = [event("cpu_op", f"op{tid}", 1, tid, 10 * n, 8) for tid in range(40) for n in range(5)]
