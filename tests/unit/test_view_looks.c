@@ -190,6 +190,47 @@ static void own_time_adds_up_whatever_the_groups(void **state) {
   close_scene(&s);
 }
 
+static int64_t total_of(const struct tg_table *t, const char *cell) {
+  char name[256]; /* the cell is overwritten by the next one that is read */
+  snprintf(name, sizeof name, "%s", cell);
+  for (size_t row = 0; row < t->rows; row++)
+    if (strcmp(mini_cell(t, row, "name"), name) == 0) return mini_int(t, row, "total_ns");
+  return 0;
+}
+
+/* Against each window summed up by itself; names that only one of them has stand in the table, too. */
+static void two_windows_are_each_what_they_are_alone(void **state) {
+  (void)state;
+  struct scene s = open_scene(61);
+  const struct tg__selection one = {.start_ns = 200000, .end_ns = 900000, .by = "name", .limit = 1000},
+                             other = {.start_ns = 1100000, .end_ns = 1300000, .by = "name", .limit = 1000};
+  struct tg__selection both = one;
+  both.other_start_ns = other.start_ns;
+  both.other_end_ns = other.end_ns;
+  struct tg_table *first, *second, *together;
+  struct tg_error e;
+  assert_int_equal(tg__view_aggregate(s.v, &s.looks, &one, &first, &e), TG_OK);
+  assert_int_equal(tg__view_aggregate(s.v, &s.looks, &other, &second, &e), TG_OK);
+  assert_int_equal(tg__view_aggregate(s.v, &s.looks, &both, &together, &e), TG_OK);
+  size_t only_there = 0;
+  for (size_t row = 0; row < together->rows; row++) {
+    const int64_t here = total_of(first, mini_cell(together, row, "name")),
+                  there = total_of(second, mini_cell(together, row, "name"));
+    only_there += there && !here;
+    assert_int_equal(mini_int(together, row, "total_ns"), here);
+    assert_int_equal(mini_int(together, row, "other_ns"), there);
+    assert_int_equal(mini_int(together, row, "change_ns"), here - there);
+  }
+  for (size_t row = 0; row < second->rows; row++)
+    if (!total_of(first, mini_cell(second, row, "name"))) only_there--;
+  assert_int_equal(only_there, 0);
+  assert_true(together->rows >= first->rows && together->rows >= second->rows);
+  tg__table_free(first);
+  tg__table_free(second);
+  tg__table_free(together);
+  close_scene(&s);
+}
+
 static void without_memory_both_are_refused(void **state) {
   (void)state;
   struct scene s = open_scene(51);
@@ -201,7 +242,8 @@ static void without_memory_both_are_refused(void **state) {
       struct tg__found f = {0};
       struct tg_table *table = NULL;
       const struct tg__search q = {.text = TG_STR("f"), .end_ns = INT64_MAX / 2, .after = TG_NONE, .limit = 5};
-      const struct tg__selection sel = {.end_ns = 100000, .by = "name", .limit = 10};
+      const struct tg__selection sel = {
+          .end_ns = 100000, .by = "name", .limit = 10, .other_start_ns = 100000, .other_end_ns = 200000};
       tg__alloc_fail_after(n++);
       err = search ? tg__view_search(s.v, &q, &f, &e) : tg__view_aggregate(s.v, &s.looks, &sel, &table, &e);
       tg__alloc_fail_after(-1);
@@ -219,6 +261,7 @@ int main(void) {
       cmocka_unit_test(search_finds_what_all_slices_say),
       cmocka_unit_test(a_selection_sums_up_what_all_slices_say),
       cmocka_unit_test(own_time_adds_up_whatever_the_groups),
+      cmocka_unit_test(two_windows_are_each_what_they_are_alone),
       cmocka_unit_test(without_memory_both_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
