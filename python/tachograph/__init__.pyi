@@ -276,17 +276,17 @@ class GapsRow(TypedDict):
     op: str | None  # operator that launched what came after
 
 class SyncsRow(TypedDict):
-    """where the program makes the host wait for a device, by line and kind"""
+    """where the program makes the host wait for a device, by line and kind; without a device, where it reads values of tensors"""
     rank: int | None  # rank of the job
     where: str | None  # line of the program that waits, as file(line): function; empty where the trace has no stacks
-    kind: str | None  # .item(), .cpu(), .numpy(), .tolist(), print of a tensor, if tensor, metric, size that depends on data (nonzero and the like), torch.cuda.synchronize, stream.synchronize, event.synchronize, copy that waits, memory released, other
-    op: str | None  # outermost operator around the wait, else the call itself
+    kind: str | None  # .item(), .cpu(), .numpy(), .tolist(), print of a tensor, if tensor, metric, size that depends on data (nonzero and the like), torch.cuda.synchronize, stream.synchronize, event.synchronize, copy that waits, memory released, other; .tolist() or .numpy() where no frame says which
+    op: str | None  # outermost operator around the wait, else the call itself; empty for a print without a device, which is many
     calls: int | None  # how often
     calls_per_step: float | None  # the same in each of the steps that count; unknown without steps
-    wait_ns: int | None  # ns: time inside calls that wait
+    wait_ns: int | None  # ns: time inside calls that wait; without a device, of the operators that read, for a print from the first to the last
     wait_per_step_ns: float | None  # ns: the same in each of the steps that count; unknown without steps
     max_ns: int | None  # ns: longest wait
-    idle_ns: int | None  # ns: the device stands still around the ends of these waits, until its next work; each gap once
+    idle_ns: int | None  # ns: the device stands still around the ends of these waits, until its next work; each gap once; unknown without a device
     waits_for: str | None  # device work that ended last before the end of the longest wait
 
 class BreakdownRow(TypedDict):

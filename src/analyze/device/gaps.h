@@ -51,7 +51,8 @@ enum tg__sync_kind {
   TG__SYNC_STREAM,
   TG__SYNC_EVENT,
   TG__SYNC_COPY,
-  TG__SYNC_FREE, /* cudaFree */
+  TG__SYNC_FREE,   /* cudaFree */
+  TG__SYNC_VALUES, /* .tolist() or .numpy(): the same operators on a CPU */
   TG__SYNC_OTHER,
   TG__SYNC_KIND_COUNT,
 };
@@ -59,6 +60,16 @@ extern const char *const tg__sync_kind_names[TG__SYNC_KIND_COUNT];
 /* Of a call that waits or an operator around it, and the device work that it waits for; either may be TG_NONE. */
 enum tg__sync_kind tg__sync_kind_behind(const struct tg__columns *t, uint32_t slice, uint32_t work);
 uint32_t tg__sync_unit(const struct tg__columns *t, uint32_t call); /* the outermost operator around it, else itself */
+
+/* host_reads.c: where a rank without a device reads values of tensors, thread by thread, by start. */
+struct tg__host_read {
+  uint32_t slice; /* the outermost operator; of a print the first of several */
+  enum tg__sync_kind kind;
+  int64_t start_ns, end_ns; /* of these operators, and what is between them */
+};
+typedef void tg__read_visitor(void *ctx, const struct tg__host_read *read);
+bool tg__visit_host_reads(const struct tg__columns *t, uint32_t rank, tg__read_visitor *visit,
+                          void *ctx);     /* false on no memory */
 bool tg__call_frees(struct tg__str name); /* a runtime call that releases memory of a device */
 bool tg__call_waits(struct tg__str name); /* a runtime call that returns when the device is done */
 

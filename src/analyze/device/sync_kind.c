@@ -17,6 +17,7 @@ const char *const tg__sync_kind_names[TG__SYNC_KIND_COUNT] = {
     [TG__SYNC_EVENT] = "event.synchronize",
     [TG__SYNC_COPY] = "copy that waits",
     [TG__SYNC_FREE] = "memory released",
+    [TG__SYNC_VALUES] = ".tolist() or .numpy()",
     [TG__SYNC_OTHER] = "other",
 };
 

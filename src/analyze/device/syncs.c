@@ -84,12 +84,18 @@ static struct sync *sync_at(struct syncs *s, uint32_t where, uint32_t op, enum t
   return &s->items[s->count++];
 }
 
-static struct sync *find_sync(struct syncs *s, uint32_t call, uint32_t unit, uint32_t ended) {
+/* The line of the program, a string of `places`; TG_NONE on no memory. */
+static uint32_t where_of(struct syncs *s, uint32_t slice) {
   struct tg__out line = {0};
-  const enum tg__sync_kind kind = tg__sync_kind_behind(s->t, call, ended);
-  tg__user_line(s->t, call, &line);
+  tg__user_line(s->t, slice, &line);
   const uint32_t where = line.err ? TG_NONE : tg__strings_add(s->places, line.buf ? line.buf : "", (uint32_t)line.len);
   tg__out_free(&line);
+  return where;
+}
+
+static struct sync *find_sync(struct syncs *s, uint32_t call, uint32_t unit, uint32_t ended) {
+  const enum tg__sync_kind kind = tg__sync_kind_behind(s->t, call, ended);
+  const uint32_t where = where_of(s, call);
   return where == TG_NONE ? NULL : sync_at(s, where, s->t->slices.name[unit], kind);
 }
 
@@ -117,6 +123,25 @@ static void add_wait(struct syncs *s, uint32_t call) {
   if (gap == SIZE_MAX || gap == s->last_gap) return;
   s->last_gap = gap;
   x->idle_ns += s->gaps.items[gap].end_ns - s->gaps.items[gap].start_ns;
+}
+
+/* Of a rank without a device. What a print calls is many operators. */
+static void add_read(void *ctx, const struct tg__host_read *read) {
+  struct syncs *const s = ctx;
+  const struct tg__columns *const t = s->t;
+  const int64_t ns = read->end_ns - read->start_ns;
+  if (!tg__ask_has_slice(s->a, t, tg__slice_track(t, read->slice), read->slice)) return;
+  const uint32_t where = where_of(s, read->slice);
+  const uint32_t op = read->kind == TG__SYNC_PRINT ? TG_NONE : t->slices.name[read->slice];
+  struct sync *const x = where == TG_NONE ? NULL : sync_at(s, where, op, read->kind);
+  s->failed |= !x;
+  if (!x) return;
+  const bool counts = is_in_step(s, read->start_ns);
+  x->calls++;
+  x->in_steps += counts;
+  x->wait_ns += ns;
+  x->in_steps_ns += counts ? ns : 0;
+  if (ns > x->max_ns) x->max_ns = ns;
 }
 
 /* Calls of the runtime that wait by their name, and those that made a copy which does. */
@@ -160,7 +185,7 @@ static void put_sync(const struct syncs *s, const struct sync *x, struct tg_tabl
   tg__put_int(out, x->wait_ns);
   tg__put_real_if(out, has_steps, (double)x->in_steps_ns / steps);
   tg__put_int(out, x->max_ns);
-  tg__put_int(out, x->idle_ns);
+  tg__put_int(out, s->end_count ? x->idle_ns : TG_NULL_INT);
   tg__put_trace_text(out, s->t, x->waits_for == TG_NONE ? TG_NONE : s->t->slices.name[x->waits_for]);
 }
 
@@ -170,9 +195,15 @@ static enum tg_err answer_of_rank(const struct tg__columns *t, const struct tg__
   enum tg_err err = s.places ? tg__steps_breakdown(t, rank, TG__STEPS_DETECTED, &s.steps) : TG_MEMORY;
   if (!err) err = tg__gaps_find(t, rank, &s.gaps);
   if (!err && !gather_ends(&s)) err = TG_MEMORY;
-  if (!err) look_at_tracks(&s);
+  const bool has_device = s.end_count > 0;
+  if (!err && has_device) look_at_tracks(&s);
+  if (!err && !has_device && !tg__visit_host_reads(t, rank, add_read, &s)) err = TG_MEMORY;
   if (!err && s.failed) err = TG_MEMORY;
   for (size_t i = 0; !err && i < s.count; i++) put_sync(&s, &s.items[i], out);
+  if (!has_device && s.count)
+    tg__table_note(out,
+                   "no device to wait for: where values of tensors are read, and the time of the operators that do; "
+                   "what Python makes of them is not in it");
   if (s.places) tg__strings_free(s.places);
   tg__breakdown_free(&s.steps);
   tg__gaps_free(&s.gaps);

@@ -1,0 +1,51 @@
+/* Tensors that are printed step by step, on a rank without a device: a print formats by some thirty operators. With a
+ * device it is a wait, host-synchronisation. */
+#include "diagnose/findings.h"
+
+enum { PRINT_PCT = 5 };
+
+struct prints {
+  struct tg__facts *f;
+  int64_t count, ns;
+  struct tg__host_read longest; /* slice TG_NONE = none */
+  struct tg__spans spans;
+};
+
+static void see_read(void *ctx, const struct tg__host_read *read) {
+  struct prints *const p = ctx;
+  const struct tg__breakdown *const steps = &p->f->steps;
+  const size_t begun = tg__steps_begun(steps, read->start_ns);
+  if (read->kind != TG__SYNC_PRINT || !begun || read->start_ns >= steps->steps[begun - 1].host_end_ns) return;
+  const int64_t ns = read->end_ns - read->start_ns;
+  p->count++;
+  p->ns += ns;
+  tg__spans_add(&p->spans, read->start_ns, read->end_ns);
+  if (p->longest.slice == TG_NONE || ns > p->longest.end_ns - p->longest.start_ns) p->longest = *read;
+}
+
+/* One print that takes long is no habit: what usual steps spend there counts. */
+static void report_prints(struct prints *p) {
+  struct tg__facts *const f = p->f;
+  const int64_t usual_ns = tg__usual_inside(f, &p->spans) * (int64_t)f->steps.count;
+  const double share = tg__pct(usual_ns, f->total_ns);
+  if (share <= PRINT_PCT) return;
+  struct tg__finding *const x = tg__find(f, TG__CAUSE_PER_ELEMENT_ITEM, share, PRINT_PCT, tg__per_step(f, usual_ns));
+  tg__where_slice(f, p->longest.slice, x);
+  TG_SAY(x->evidence, "prints of tensors %s: %.1f, %.2f ms (%.1f %%), the longest %.2f ms", tg__per(f),
+         (double)p->count / (double)f->steps.count, tg__ms(x->cost_ns), share,
+         tg__ms(p->longest.end_ns - p->longest.start_ns));
+  TG_SAY(x->advice, "Print a number, loss.item(), and that every N-th step: a tensor is formatted by some thirty "
+                    "operators.");
+  for (size_t i = 0; i < p->spans.count; i++) tg__claim(f, x, p->spans.items[i].start, p->spans.items[i].end);
+  tg__expect(f, x, usual_ns - usual_ns / 20, 0.7, "the time of the prints, but for one in twenty");
+}
+
+void tg__judge_prints(struct tg__facts *f) {
+  struct prints p = {.f = f, .longest = {.slice = TG_NONE}};
+  if (f->has_device_work || !f->steps.count || tg__has_found(f, TG__CAUSE_PER_ELEMENT_ITEM)) return;
+  f->failed |= !tg__visit_host_reads(f->t, f->rank, see_read, &p);
+  tg__spans_union(&p.spans);
+  f->failed |= p.spans.failed;
+  if (!f->failed && p.count) report_prints(&p);
+  tg__spans_free(&p.spans);
+}
