@@ -151,7 +151,7 @@ class FindingsRow(TypedDict):
     line: int | None  # its number
     evidence: str | None  # the numbers, in words
     advice: str | None  # what to do
-    method: str | None  # how the saving was estimated
+    method: str | None  # how the saving was estimated; where it is unknown, why
 
 class OpsRow(TypedDict):
     """operators: calls, host and device time, memory, FLOPs"""

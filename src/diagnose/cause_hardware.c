@@ -149,7 +149,9 @@ void tg__judge_occupancy(struct tg__facts *f) {
     tg__cannot_judge(f, TG__CAUSE_LOW_OCCUPANCY, "the host is the slower side");
     return;
   }
-  describe_occupancy(&o, tg__find(f, TG__CAUSE_LOW_OCCUPANCY, share, LOW_TIME_PCT, tg__per_step(f, low_ns)));
+  struct tg__finding *const x = tg__find(f, TG__CAUSE_LOW_OCCUPANCY, share, LOW_TIME_PCT, tg__per_step(f, low_ns));
+  describe_occupancy(&o, x);
+  x->method = "what more threads save depends on what the kernel waits for, which a trace does not hold";
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -184,6 +186,7 @@ void tg__judge_device_memory(struct tg__facts *f) {
     if (share <= MEMORY_PCT) continue;
     struct tg__finding *x = tg__find(f, TG__CAUSE_DEVICE_MEMORY_NEARLY_FULL, share, MEMORY_PCT, TG_NULL_INT);
     x->is_warning = true;
+    x->method = "it makes room, and saves time only where the allocator has to release and ask again";
     TG_SAY(x->where, "device %lld", (long long)d->id);
     TG_SAY(x->evidence, "at the peak %.2f of %.2f GiB are allocated (%.1f %%)", (double)peak / (1 << 30),
            (double)d->total_memory_bytes / (1 << 30), share);

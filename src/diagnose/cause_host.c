@@ -165,6 +165,9 @@ static void expect_of_fused(const struct host *h, struct tg__finding *x) {
   if (each > LEFT_OF_FUSED)
     tg__expect(h->f, x, (int64_t)((1 - LEFT_OF_FUSED / each) * (double)h->update_ns), 0.85,
                "of the operators for each parameter, the time of two and a half is left");
+  else
+    x->method = h->gradients ? "there are hardly more operators for each parameter than in one fused call"
+                             : "how many parameters are updated is not in the trace: no gradient arrives in it";
 }
 
 static void report_optimizer(struct tg__facts *f, const struct host *h, double share) {
@@ -222,6 +225,7 @@ void tg__judge_overhead(struct tg__facts *f) {
   if (share > OVERHEAD_PCT) {
     struct tg__finding *x = tg__find(f, TG__CAUSE_PROFILER_OVERHEAD, share, OVERHEAD_PCT, tg__per_step(f, inside));
     tg__where_slice(f, o.longest, x);
+    x->method = "without a recording the program does not spend this time";
     TG_SAY(x->evidence, "the recording itself takes %.2f ms %s (%.1f %%), by its own account", tg__ms(x->cost_ns),
            tg__per(f), share);
     TG_SAY(x->advice, "Record less: leave out with_stack, record_shapes and profile_memory, and record few steps with "

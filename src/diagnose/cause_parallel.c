@@ -43,6 +43,8 @@ static void expect_of_host_overlap(struct tg__facts *f, struct tg__finding *x, i
   if (backward > 0)
     tg__expect(f, x, (exposed < backward ? exposed : backward) / 2, 0.3,
                "half of the communication goes on beside backward, as far as that is long enough");
+  else
+    x->method = "no backward that it could go on beside is in the trace";
 }
 
 /* Communication goes on beside what is computed in the same step; where there is more of it, the rest stays. */
@@ -123,6 +125,8 @@ void tg__judge_communication(struct tg__facts *f) {
     expect_of_overlap(f, x, exposed);
   else if (!c.in_backward)
     expect_of_host_overlap(f, x, exposed);
+  else
+    x->method = "they begin in backward already; what else could go on beside them is not in the trace";
 }
 
 /* ---- wrappers -------------------------------------------------------------------------------- */
@@ -169,6 +173,7 @@ void tg__judge_parallel_wrapper(struct tg__facts *f) {
     tg__where_slice(f, w.data_parallel, x);
     TG_SAY(x->evidence, "one process drives %zu devices through DataParallel.forward, which takes %.2f ms %s",
            f->gaps.device_count, tg__ms(x->cost_ns), tg__per(f));
+    x->method = "how long a step of one process for each device takes is not in the trace";
     TG_SAY(x->advice, "Use torch.nn.parallel.DistributedDataParallel with one process a device (torchrun) instead of "
                       "torch.nn.DataParallel.");
   }
@@ -179,6 +184,7 @@ void tg__judge_parallel_wrapper(struct tg__facts *f) {
     tg__where_slice(f, w.distributed, x);
     TG_SAY(x->evidence,
            "DistributedDataParallel.forward runs on a CUDA device, and no NCCL collective is in the trace");
+    x->method = "how long the same collectives take with NCCL is not in the trace";
     TG_SAY(x->advice, "Call torch.distributed.init_process_group(backend=\"nccl\"): it is the fastest back end between "
                       "CUDA devices.");
   }

@@ -76,6 +76,7 @@ static void judge_small_host_ops(struct tg__facts *f, int64_t pieces, int64_t ty
          "%lld operators %s, half of them shorter than %.1f us; those below %.0f us take %.2f ms %s (%.1f %%)",
          (long long)pieces, tg__per(f), (double)typical / 1e3, SHORT_OP_NS / 1e3, tg__ms(x->cost_ns), tg__per(f),
          share);
+  x->method = "it depends on how many of them can be joined";
   TG_SAY(x->advice, "Do the same with fewer operations: batch them, use a fused layer, or torch.compile(model).");
 }
 

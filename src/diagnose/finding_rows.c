@@ -71,23 +71,30 @@ void tg__put_finding(const struct tg__columns *t, const struct tg__finding *x, s
   put_finding_line(x, out);
   tg__put_cstr(out, x->evidence);
   tg__put_cstr(out, x->advice);
-  if (x->method)
-    tg__put_cstr(out, x->method);
-  else
-    tg__put_null(out);
+  tg__put_cstr(out, x->method);
 }
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
 struct place { /* of a row among the others */
+  int severity;
   double expected_ns, share_pct;
 };
 
-/* What is expected to be saved decides; then the larger share. */
+/* The severity decides; then what is expected to be saved; then the larger share. */
 static bool finding_is_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct place *const x = (const struct place *)ctx + a, *const y = (const struct place *)ctx + b;
+  if (x->severity != y->severity) return x->severity > y->severity;
   if (x->expected_ns != y->expected_ns) return x->expected_ns > y->expected_ns;
   return x->share_pct != y->share_pct ? x->share_pct > y->share_pct : a < b;
+}
+
+static int severity_of(const struct tg_table *t, size_t row) {
+  const struct tg__str said = tg__strings_get(t->strings, t->columns[tg__table_column_index(t, "severity")].texts[row]);
+  int level = 2;
+  while (level > 0 && !tg__str_eq(said, (struct tg__str){severities[level], (uint32_t)strlen(severities[level])}))
+    level--;
+  return level;
 }
 
 /* One cause at one place is one finding, on however many ranks it was found: the first in the order stays, and says on
@@ -124,7 +131,8 @@ static bool put_in_order(struct tg_table *t) {
                                  *const share = &t->columns[tg__table_column_index(t, "share_pct")];
   bool done = places && order;
   for (size_t i = 0; done && i < t->rows; i++) {
-    places[i] = (struct place){tg__expected_ns(saving->ints[i], confidence->reals[i], cost->ints[i]), share->reals[i]};
+    places[i] = (struct place){severity_of(t, i), tg__expected_ns(saving->ints[i], confidence->reals[i], cost->ints[i]),
+                               share->reals[i]};
   }
   done = done && tg__order(order, t->rows, finding_is_before, places);
   const size_t kept = done ? merge_ranks(t, order) : 0;

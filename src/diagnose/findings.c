@@ -33,7 +33,8 @@ struct tg__finding *tg__find(struct tg__facts *f, enum tg__cause cause, double s
                               .cost_ns = cost_ns,
                               .saving_ns = TG_NULL_INT,
                               .is_in_noise = f->noise.is_busy,
-                              .confidence = NAN};
+                              .confidence = NAN,
+                              .method = "what the cure saves was not estimated"};
   return new;
 }
 

@@ -23,7 +23,7 @@ struct tg__finding {
   int64_t cost_ns;        /* a step; TG_NULL_INT = the rule has no estimate */
   int64_t saving_ns;      /* what the cure should take off a step; TG_NULL_INT = not estimated */
   double confidence;      /* 0 to 1 that this is the cause and the cure works */
-  const char *method;     /* how the saving was estimated; NULL */
+  const char *method;     /* how the saving was estimated; where it is not, why not */
   struct tg__spans claim; /* the time it speaks of, inside the window of the steps: the host's, or in which a device
                              stands still; empty where a rule states its length alone */
   bool is_symptom;        /* a finding that claims half of its time is its cause, and is reported instead */

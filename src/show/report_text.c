@@ -476,14 +476,19 @@ static void put_place(const struct page *p, struct tg__str where) {
   tg__put_clean(p->out, line);
 }
 
-/* "saves about 64.4 ms a step: two workers load while the rest of the step runs" */
+/* "saves about 64.4 ms a step: two workers load while the rest of the step runs"; "no saving is given: it depends on
+ * how many of them can be joined" */
 static void put_saving(const struct page *p, const struct tg_table *t, size_t row) {
   const int64_t saving = tg__cell_int(t, row, "saving_ns");
   struct tg__out text = {0};
   char buf[NUMBER_BYTES];
-  if (saving == TG_NULL_INT || saving == 0) return;
   const struct tg__str method = tg__cell_str(t, row, "method");
-  tg__out_format(&text, "saves about %s %s", tg__human_ns(saving, buf), is_one_recording(p) ? "in all" : "a step");
+  if (saving == TG_NULL_INT)
+    tg__out_text(&text, "no saving is given");
+  else if (saving == 0)
+    tg__out_text(&text, "saves no time");
+  else
+    tg__out_format(&text, "saves about %s %s", tg__human_ns(saving, buf), is_one_recording(p) ? "in all" : "a step");
   if (method.len) tg__out_format(&text, ": %.*s", (int)method.len, method.ptr);
   if (!text.err) {
     tg__put_blanks(p->out, LABEL + 2);

@@ -132,6 +132,38 @@ static void test_without_estimate(void **state) {
   assert_true(tg__expected_ns(TG_NULL_INT, NAN, TG_NULL_INT) == 0);
 }
 
+static void put_row(struct tg_table *t, const char *cause, const char *severity, int64_t saving_ns, double confidence) {
+  tg__put_cstr(t, cause);
+  tg__put_cstr(t, severity);
+  tg__put_cstr(t, cause);
+  tg__put_cstr(t, "seen");
+  tg__put_int(t, saving_ns);
+  tg__put_int(t, 200);
+  tg__put_real(t, confidence);
+  tg__put_real(t, 50);
+}
+
+/* First how severe it is, then what it is expected to save. */
+static void test_order_of_rows(void **state) {
+  (void)state;
+  static const char *const texts[] = {"cause", "severity", "where", "evidence"}, *const order[] = {"c", "b", "d", "e",
+                                                                                                   "a"};
+  struct tg_table *t = tg__table_new("findings");
+  for (size_t i = 0; i < 4; i++) tg__table_add_column(t, texts[i], TG_TEXT, "");
+  tg__table_add_column(t, "saving_ns", TG_INT, "ns");
+  tg__table_add_column(t, "cost_ns", TG_INT, "ns");
+  tg__table_add_column(t, "confidence", TG_REAL, "");
+  tg__table_add_column(t, "share_pct", TG_REAL, "%");
+  put_row(t, "a", "low", 190, 0.9);
+  put_row(t, "b", "medium", 107, 0.9);
+  put_row(t, "c", "high", 164, 0.5);           /* less than b expected, and shown before it */
+  put_row(t, "d", "medium", TG_NULL_INT, NAN); /* counts as 80 */
+  put_row(t, "e", "medium", 110, 0.5);
+  assert_int_equal(tg__findings_of_ranks(t, NULL, 0, NULL), TG_OK);
+  for (size_t i = 0; i < 5; i++) assert_string_equal(mini_cell(t, i, "cause"), order[i]);
+  tg__table_free(t);
+}
+
 static void test_usual_step(void **state) {
   (void)state;
   struct tg__facts f = facts();
@@ -154,6 +186,7 @@ int main(void) {
       cmocka_unit_test(test_no_more_than_a_step),
       cmocka_unit_test(test_what_makes_a_finding_impossible),
       cmocka_unit_test(test_without_estimate),
+      cmocka_unit_test(test_order_of_rows),
       cmocka_unit_test(test_usual_step),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

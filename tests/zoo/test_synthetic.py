@@ -47,7 +47,24 @@ def ask(tmp_path, program, question="findings"):
     done = subprocess.run([TACHOGRAPH, "ask", path, question, "--json"], capture_output=True, text=True, check=True)
     answer = json.loads(done.stdout)
     names = [c["name"] for c in answer["columns"]]
-    return [dict(zip(names, row, strict=True)) for row in answer["rows"]], answer["notes"]
+    rows = [dict(zip(names, row, strict=True)) for row in answer["rows"]]
+    if question == "findings":
+        check_order(rows)
+    return rows, answer["notes"]
+
+
+def check_order(rows):
+    """Each says what it saves or why that is not known; they come by severity, then by what is expected of them."""
+    grades = ["high", "medium", "low"]
+    assert all(r["method"] for r in rows)
+    assert [grades.index(r["severity"]) for r in rows] == sorted(grades.index(r["severity"]) for r in rows)
+    for grade in grades:
+        saved = [
+            0.4 * (r["cost_ns"] or 0) if r["saving_ns"] is None else r["saving_ns"] * r["confidence"]
+            for r in rows
+            if r["severity"] == grade
+        ]
+        assert saved == sorted(saved, reverse=True)
 
 
 def check_sound(rows, program):

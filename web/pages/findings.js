@@ -42,7 +42,7 @@ function finding(row, context, several) {
         },
                                  "source") :
                                null);
-  if (row.method) put("how the saving was estimated", row.method);
+  put(row.saving_ns === null ? "why no saving is given" : "how the saving was estimated", row.method);
   if (row.confidence !== null) put("confidence", number(row.confidence));
   return h(
       "article", {class: "finding", "aria-label": row.cause}, h("span", {class: `grade ${row.severity}`}, row.severity),
