@@ -81,6 +81,11 @@ size_t tg__str_text(const PyObject *str, char *out, size_t room) {
   const void *const data = PyUnicode_DATA(s);
   const Py_ssize_t len = PyUnicode_GET_LENGTH(s);
   size_t used = 0;
+  if (PyUnicode_IS_ASCII(s) && room > 3 && !memchr(data, 0, (size_t)len)) { /* nearly always */
+    used = (size_t)len < room - 3 ? (size_t)len : room - 3;
+    memcpy(out, data, used);
+    return used;
+  }
   for (Py_ssize_t i = 0; i < len && used + 4 <= room; i++)
     used += utf8_write(out + used, PyUnicode_READ(kind, data, i));
   return used;

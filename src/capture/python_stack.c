@@ -11,8 +11,6 @@
  * the last for calls of modules alone (their line is always the first). Paths are cut as torch cuts them. */
 #include "capture/python_stack.h"
 
-#include <stdio.h>
-
 enum {
   ROOM_FIRST = 64,
   ROOM_MAX = 1024,
@@ -85,11 +83,19 @@ static size_t folder_length(const char *path, size_t len) {
   return 0;
 }
 
-static bool is_own(const PyCodeObject *code) {
+/* The path of the code's file, as text. */
+struct path {
+  char text[PATH_MAX_BYTES];
+  size_t len;
+};
+static void path_read(struct path *path, const PyCodeObject *code) {
+  path->len = tg__str_text(code->co_filename, path->text, sizeof path->text);
+}
+
+static bool is_own(const struct path *path) {
   const char *const folder = atomic_load_explicit(&own_folder, memory_order_acquire);
-  char path[PATH_MAX_BYTES];
-  tg__str_text(code->co_filename, path, sizeof path);
-  return *folder && strncmp(path, folder, strlen(folder)) == 0;
+  const size_t len = strlen(folder);
+  return len && path->len >= len && memcmp(path->text, folder, len) == 0;
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
@@ -106,24 +112,49 @@ static bool nodes_grow(struct tg__chain *c) {
   return true;
 }
 
-static uint32_t text_intern(struct tg__thread *t, uint32_t above, const PyCodeObject *code, int line, uint32_t module) {
-  char path[PATH_MAX_BYTES], name[NAME_MAX_BYTES], text[PATH_MAX_BYTES + NAME_MAX_BYTES + 64];
-  const size_t path_len = tg__str_text(code->co_filename, path, sizeof path);
-  const size_t name_len = tg__str_text(code->co_name, name, sizeof name);
-  const size_t cut = folder_length(path, path_len);
-  int len = snprintf(text, sizeof text, "%.*s(%d): %.*s%c%d%c%.*s", (int)(path_len - cut), path + cut, line,
-                     (int)name_len, name, 0, code->co_firstlineno, 0, (int)cut, path);
-  if (module) len += snprintf(text + len, sizeof text - (size_t)len, "%c%u", 0, module);
-  return tg__intern(t, TG_RAW_D_STACK, above, text, (size_t)len);
+static char *append_bytes(char *to, const char *bytes, size_t len) {
+  memcpy(to, bytes, len);
+  return to + len;
+}
+static char *append_number(char *to, int64_t n) {
+  char digits[10];
+  size_t at = sizeof digits;
+  if (n < 0) *to++ = '-';
+  uint32_t left = (uint32_t)(n < 0 ? -n : n);
+  do digits[--at] = (char)('0' + left % 10);
+  while (left /= 10);
+  return append_bytes(to, digits + at, sizeof digits - at);
+}
+
+/* Without printf, which takes 4,000 instructions for it: the first step of a recording has a new text for
+ * each call in it. */
+static uint32_t text_intern(struct tg__thread *t, uint32_t above, const struct path *path, const PyCodeObject *code,
+                            int line, uint32_t module) {
+  char name[NAME_MAX_BYTES], text[PATH_MAX_BYTES + NAME_MAX_BYTES + 64];
+  const size_t name_len = tg__str_text(code->co_name, name, sizeof name), cut = folder_length(path->text, path->len);
+  char *p = append_bytes(text, path->text + cut, path->len - cut);
+  *p++ = '(';
+  p = append_number(p, line);
+  p = append_bytes(p, "): ", 3);
+  p = append_bytes(p, name, name_len);
+  *p++ = 0;
+  p = append_number(p, code->co_firstlineno);
+  *p++ = 0;
+  p = append_bytes(p, path->text, cut);
+  if (module) {
+    *p++ = 0;
+    p = append_number(p, module);
+  }
+  return tg__intern(t, TG_RAW_D_STACK, above, text, (size_t)(p - text));
 }
 
 /* A function seen for the first time, on a line below `above`; `self`: the module if it is a module's call, else NULL.
  */
-static struct tg__node node_make(struct tg__thread *t, const PyCodeObject *code, int line, const void *self,
-                                 uint32_t above, uint32_t call) {
+static struct tg__node node_make(struct tg__thread *t, const struct path *path, const PyCodeObject *code, int line,
+                                 const void *self, uint32_t above, uint32_t call) {
   if (!tg__code_keep(code)) tg__count(t, TG_RAW_C_CODE_NOT_KEPT, 1);
   const uint32_t module = self ? tg__module_number(self) : 0;
-  struct tg__node node = {.call = call, .id = text_intern(t, above, code, line, module)};
+  struct tg__node node = {.call = call, .id = text_intern(t, above, path, code, line, module)};
   if (!node.id)
     node.id = above; /* no room: the operation has at least its caller's stack */
   else if (module)
@@ -155,9 +186,11 @@ void tg__link_number_new(struct tg__thread *t, struct tg__chain *c, struct tg__l
   const bool cut = link == c->links && link->previous && !link->self;
   const uint32_t below = cut ? outside_number(t) : above;
   struct tg__node node = {.id = below, .call = call};
-  if (!tg__frame_is_hidden(link->frame, code) && !is_own(code)) {
+  struct path path;
+  path_read(&path, code);
+  if (!tg__frame_is_hidden(link->frame, code) && !is_own(&path)) {
     const int line = link->self ? code->co_firstlineno : tg__code_line(code, tg__frame_instr(link->frame));
-    node = node_make(t, code, line, link->self, below, call);
+    node = node_make(t, &path, code, line, link->self, below, call);
   }
   link->node = node.id;
   link->call = node.call;
@@ -174,7 +207,9 @@ bool tg__place_known(const struct tg__chain *c, uint32_t *above, const void *ins
 
 void tg__place_new(struct tg__thread *t, struct tg__chain *c, uint32_t *above, const PyCodeObject *code,
                    const void *instr) {
-  const struct tg__node node = node_make(t, code, tg__code_line(code, instr), NULL, *above, 0);
+  struct path path;
+  path_read(&path, code);
+  const struct tg__node node = node_make(t, &path, code, tg__code_line(code, instr), NULL, *above, 0);
   node_put(c, node, *above, (uint64_t)(uintptr_t)instr);
   *above = node.id;
 }
@@ -329,7 +364,9 @@ uint32_t tg__module_node(struct tg__thread *t, struct tg__chain *c, const void *
   const uint64_t key = tg__module_key(self);
   const struct tg__node *const known = tg__node_find(c, above, key);
   if (TG_LIKELY(known->key)) return known->id;
-  const struct tg__node node = node_make(t, code, code->co_firstlineno, self, above, caller ? caller->call : 0);
+  struct path path;
+  path_read(&path, code);
+  const struct tg__node node = node_make(t, &path, code, code->co_firstlineno, self, above, caller ? caller->call : 0);
   node_put(c, node, above, key);
   return node.id;
 }
