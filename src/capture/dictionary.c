@@ -200,8 +200,9 @@ static uint32_t add_word(struct tg__thread *t, struct tg__word word, const void 
     return 0;
   }
   word.id = w->next_id[word.kind] + 1;
-  if (!keep(w, &word, bytes) ||
-      !tg__dictionary_write(t->number, word.kind, word.id, word.parent, word.text, word.len)) {
+  const bool is_kept = keep(w, &word, bytes);
+  if (!is_kept) tg__count(t, TG_RAW_C_NO_DICTIONARY, 1); /* a write that fails counts itself */
+  if (!is_kept || !tg__dictionary_write(t->number, word.kind, word.id, word.parent, word.text, word.len)) {
     *no_room = room;
     return 0;
   }
