@@ -83,6 +83,8 @@ class StepsRow(TypedDict):
     neither_ns: int | None  # ns: neither computation nor communication
     device_events: int | None  # kernels, copies and memsets it launched
     label_ns: int | None  # ns: of cpu_exec_ns: the host is inside labels alone, and no operator is on; a label is no work
+    operator_ns: int | None  # ns: of cpu_exec_ns: an operator is on
+    bare_ns: int | None  # ns: no operator is on, nor anything else: other_ns and label_ns; the host is in Python, or waits
     thread_cpu_ns: int | None  # ns: time its thread was on a core; recordings of tachograph alone have this and the next two
     core_wait_ns: int | None  # ns: time its thread was ready and had no core, as other threads had them
     preemptions: int | None  # times its thread was put off its core for another
@@ -290,10 +292,10 @@ class SyncsRow(TypedDict):
     waits_for: str | None  # device work that ended last before the end of the longest wait
 
 class BreakdownRow(TypedDict):
-    """how the time from the first to the last device work divides into computing, other work and idle"""
+    """how the time from the first to the last device work, or of the steps, divides into computing, other work and idle"""
     rank: int | None  # rank of the job
     device: int | None  # device, with by=device
-    kernel_time_ns: int | None  # ns: from the first start to the last end of device work
+    kernel_time_ns: int | None  # ns: from the first start to the last end of device work; window=steps: of the steps
     busy_ns: int | None  # ns: of it, some device work runs
     compute_ns: int | None  # ns: of it, a compute kernel runs
     non_compute_ns: int | None  # ns: of it, communication, copies or other work runs, but no compute kernel
@@ -1028,7 +1030,7 @@ class Trace(_read.Trace):
     @overload
     def ask(self, question: Literal["syncs"], *, rank: Any = ..., step: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[SyncsRow]: ...
     @overload
-    def ask(self, question: Literal["breakdown"], *, rank: Any = ..., step: Any = ..., by: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[BreakdownRow]: ...
+    def ask(self, question: Literal["breakdown"], *, rank: Any = ..., step: Any = ..., by: Any = ..., window: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[BreakdownRow]: ...
     @overload
     def ask(self, question: Literal["overlap"], *, rank: Any = ..., step: Any = ..., by: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[OverlapRow]: ...
     @overload

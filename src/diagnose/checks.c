@@ -12,36 +12,17 @@ static void add_check(char *text, size_t size, const char *what, double pct) {
   tg__say(text + len, size - len, "%s%s %.1f %%", len ? ", " : "", what, pct);
 }
 
-static double device_busy_pct(const struct tg__facts *f) {
-  const bool has_no_steps = f->steps.source == TG__STEPS_RECORDING; /* then from the device's first work to its last */
-  const int64_t span_ns = f->gaps.span_ns - tg__spans_length(&f->apart);
-  return has_no_steps && span_ns >= f->gaps.busy_ns ? tg__pct(f->gaps.busy_ns, span_ns)
-                                                    : tg__pct(f->device_busy_ns, f->window_ns);
-}
-
-static void check_device(const struct tg__facts *f, char *text, size_t size) {
-  const int64_t window = f->window_ns * (int64_t)f->gaps.device_count;
-  const double busy = device_busy_pct(f);
+/* Without steps a device may have work in a part of the recording only, which says nothing of how it is used. */
+static void check_device(const struct tg__facts *f, double busy, size_t devices, char *text, size_t size) {
   if (tg__has_little_work(f)) return;
-  tg__say(text, size, "device busy %.1f %% (%s; idle for synchronisation %.1f %%, copies %.1f %%, launches %.1f %%)",
-          busy, tg__utilisation_class(busy), tg__pct(f->gap_ns[TG__GAP_SYNC], window),
-          tg__pct(f->gap_ns[TG__GAP_COPY], window), tg__pct(f->gap_ns[TG__GAP_LAUNCH], window));
-}
-
-/* Labels are no work, nor are calls that `tachograph run` marks because they wait. */
-static void check_host(struct tg__facts *f, char *text, size_t size) {
-  const int64_t labels = f->bare_ns - f->part_ns[TG__PART_OTHER], waits = tg__marked_waits(f),
-                inside = f->part_ns[TG__PART_CPU_EXEC] - labels - waits;
-  add_check(text, size, "in operators", tg__pct(inside > 0 ? inside : 0, f->sum_ns));
-  if (waits) add_check(text, size, "in calls that wait", tg__pct(waits, f->sum_ns));
+  add_check(text, size, devices > 1 ? "devices busy, on average," : "device busy", busy);
+  const size_t len = strlen(text);
+  if (f->steps.source != TG__STEPS_RECORDING) tg__say(text + len, size - len, " (%s)", tg__utilisation_class(busy));
 }
 
 /* Where nothing is to be found the question is what the machine could do. Bound by computing: the device, or the host's
  * operators, are at it for most of the time, and at a fair part of the peak; else memory or waiting holds them up. */
-static void say_peak(const struct tg__facts *f, char *text, size_t size) {
-  const int64_t labels = f->bare_ns - f->part_ns[TG__PART_OTHER];
-  const double busy =
-      f->has_device_work ? device_busy_pct(f) : tg__pct(f->part_ns[TG__PART_CPU_EXEC] - labels, f->sum_ns);
+static void say_peak(const struct tg__facts *f, double busy, char *text, size_t size) {
   const size_t len = strlen(text);
   double pct;
   char of[240];
@@ -54,19 +35,38 @@ static void say_peak(const struct tg__facts *f, char *text, size_t size) {
           busy >= BUSY_PCT && pct >= FAIR_PCT ? "compute-bound, at " : "at ", pct, of);
 }
 
-/* Two numbers of steps say whether they are alike: the median, and the mean that one long step moves. */
+static void say_steps(const struct tg__facts *f, int64_t all_ns, char *text, size_t size) {
+  const size_t len = strlen(text), n = f->steps.count;
+  if (f->steps.source == TG__STEPS_RECORDING)
+    tg__say(text + len, size - len, "; shares are of the recording");
+  else if (n == 1)
+    tg__say(text + len, size - len, "; shares are of the one step");
+  else
+    tg__say(text + len, size - len, "; shares are of %zu steps, median %.2f ms, mean %.2f ms", n, tg__ms(f->median_ns),
+            tg__ms(all_ns / (int64_t)n));
+}
+
+/* Each share is one that a question has: steps by=summary, breakdown window=steps, mfu. Two numbers of steps say
+ * whether they are alike: the median, and the mean that one long step moves. */
 void tg__note_checks(struct tg__facts *f, struct tg_table *out) {
   char text[900] = "";
-  const int64_t mean = tg__per_step(f, f->sum_ns);
-  if (f->sum_ns <= 0) return;
-  if (f->has_device_work) check_device(f, text, sizeof text);
-  add_check(text, sizeof text, "data loader", tg__pct(f->part_ns[TG__PART_DATALOADER], f->sum_ns));
-  add_check(text, sizeof text, "exposed communication", tg__pct(f->part_ns[TG__PART_COMMUNICATION], f->sum_ns));
-  if (!f->has_device_work) check_host(f, text, sizeof text);
-  const size_t len = strlen(text);
-  if (f->steps.source != TG__STEPS_RECORDING && f->steps.count > 1)
-    tg__say(text + len, sizeof text - len, "; %zu steps, median %.2f ms, mean %.2f ms", f->steps.count,
-            tg__ms(f->median_ns), tg__ms(mean));
-  say_peak(f, text, sizeof text);
-  tg__table_note(out, "checked: %s", text);
+  int64_t all_ns = 0, part_ns[TG__PART_COUNT] = {0}, label_ns = 0;
+  size_t devices = 0;
+  for (size_t i = 0; i < f->steps.count; i++) {
+    const struct tg__step_cost *const s = &f->steps.steps[i];
+    all_ns += s->end_ns - s->start_ns;
+    label_ns += s->label_ns;
+    for (unsigned p = 0; p < TG__PART_COUNT; p++) part_ns[p] += s->part_ns[p];
+  }
+  if (all_ns <= 0) return;
+  double busy = tg__pct(part_ns[TG__PART_CPU_EXEC] - label_ns, all_ns);
+  const double in_operators = busy;
+  if (f->has_device_work) f->failed |= !tg__devices_busy(f->t, f->rank, &busy, &devices);
+  if (f->has_device_work) check_device(f, busy, devices, text, sizeof text);
+  add_check(text, sizeof text, "data loader", tg__pct(part_ns[TG__PART_DATALOADER], all_ns));
+  add_check(text, sizeof text, "exposed communication", tg__pct(part_ns[TG__PART_COMMUNICATION], all_ns));
+  if (!f->has_device_work) add_check(text, sizeof text, "in operators", in_operators);
+  say_steps(f, all_ns, text, sizeof text);
+  say_peak(f, busy, text, sizeof text);
+  tg__table_note(out, "measured: %s", text);
 }

@@ -205,6 +205,7 @@ enum tg_err tg__facts_open(const struct tg__columns *t, uint32_t rank, struct tg
   *f = (struct tg__facts){.t = t, .rank = rank};
   enum tg_err err = tg__names_open(&f->names, t) ? TG_OK : TG_MEMORY;
   if (!err) err = tg__steps_breakdown(t, rank, TG__STEPS_DETECTED, &f->steps);
+  if (!err) tg__steps_leave_out_first(&f->steps);
   if (!err) err = tg__gaps_find(t, rank, &f->gaps);
   if (err) return err;
   f->noise = tg__noise_of(t, rank, &f->steps);

@@ -72,20 +72,24 @@ uint32_t tg__html_slices(const struct tg__html_part *p, struct tg__out *out) {
 
 static const struct {
   enum tg__question_id question;
-  const char *argument, *value;
+  struct tg_arg args[2]; /* name "": none */
 } answers[] = {
-#define ANSWER(question, argument, value) {TG__Q_##question, argument, value},
+#define ANSWER(question, argument, value) {TG__Q_##question, {{argument, value}, {"", ""}}},
+#define ANSWER_TO_TWO(question, argument, value, other, other_value)                                                   \
+  {TG__Q_##question, {{argument, value}, {other, other_value}}},
 #include "show/html_answers.def"
 #undef ANSWER
+#undef ANSWER_TO_TWO
 };
 
 /* As keyOf of offline.js writes it: ["question",[["argument","value"]]], itself a string. */
-static void put_key(const char *question, const char *argument, const char *value, struct tg__jsonw *w) {
-  char key[128];
-  if (*argument)
-    snprintf(key, sizeof key, "[\"%s\",[[\"%s\",\"%s\"]]]", question, argument, value);
-  else
-    snprintf(key, sizeof key, "[\"%s\",[]]", question);
+static void put_key(const char *question, const struct tg_arg *args, size_t count, struct tg__jsonw *w) {
+  char key[160];
+  size_t len = (size_t)snprintf(key, sizeof key, "[\"%s\",[", question);
+  for (size_t i = 0; i < count; i++)
+    len +=
+        (size_t)snprintf(key + len, sizeof key - len, "%s[\"%s\",\"%s\"]", i ? "," : "", args[i].name, args[i].value);
+  snprintf(key + len, sizeof key - len, "]]");
   tg__json_key(w, key);
 }
 
@@ -117,9 +121,10 @@ static void put_answers(struct tg__columns *t, struct tg__jsonw *w) {
   tg__json_key(w, "answers");
   tg__json_open(w, '{');
   for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
-    const struct tg_arg arg = {answers[i].argument, answers[i].value};
-    put_key(tg__question_name(answers[i].question), arg.name, arg.value, w);
-    put_answer(t, answers[i].question, &arg, *arg.name != 0, w);
+    const struct tg_arg *const args = answers[i].args;
+    const size_t count = *args[1].name ? 2 : *args[0].name ? 1 : 0;
+    put_key(tg__question_name(answers[i].question), args, count, w);
+    put_answer(t, answers[i].question, args, count, w);
   }
   tg__json_close(w, '}');
 }

@@ -243,14 +243,6 @@ enum tg_err tg__text_report(struct tg_trace *t, const struct tg__show_options *o
   return err ? err : tg__show_end(out, e);
 }
 
-/* Of the rank shown, on average. */
-static double step_ns(const struct tg__report *r) {
-  const struct tg_table *rows = r->parts[TG__REPORT_STEP_ROWS];
-  double sum = 0;
-  for (size_t i = 0; rows && i < rows->rows; i++) sum += (double)tg__cell_int(rows, i, "total_ns");
-  return rows && rows->rows ? sum / (double)rows->rows : NAN;
-}
-
 enum tg_err tg__json_report(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
                             struct tg_error *e) {
   struct tg__report r;
@@ -271,7 +263,8 @@ enum tg_err tg__json_report(struct tg_trace *t, const struct tg__show_options *o
       tg__json_body(out, tg__report_why(&r));
       tg__out_text(out, "\",\n");
     }
-    tg__put_findings_json(r.parts[TG__REPORT_FINDINGS], step_ns(&r), NAN, out);
+    const int64_t step_ns = tg__report_step(&r, "mean", "total_ns");
+    tg__put_findings_json(r.parts[TG__REPORT_FINDINGS], step_ns == TG_NULL_INT ? NAN : (double)step_ns, NAN, out);
     tg__out_text(out, ",\n\"next\":\"");
     tg__json_body(out, (struct tg__str){r.next.buf, (uint32_t)r.next.len});
     tg__out_text(out, "\"}\n");
@@ -292,13 +285,14 @@ bool tg__report_figure(size_t i, struct tg__report_figure *out) {
                  {"communication", TG__Q_steps, "communication_ns"},
                  {"runtime calls", TG__Q_steps, "runtime_ns"},
                  {"data loader", TG__Q_steps, "dataloader_ns"},
-                 {"CPU operators", TG__Q_steps, "cpu_exec_ns"},
-                 {"other", TG__Q_steps, "other_ns"},
+                 {"CPU operators", TG__Q_steps, "operator_ns"},
+                 {"no operator", TG__Q_steps, "bare_ns"},
                  {"labels", TG__Q_annotations, "total_ns"},
                  {"own time on the host", TG__Q_ops, "self_cpu_ns"},
                  {"own time on the device", TG__Q_ops, "self_device_ns"},
                  {"time of a kernel", TG__Q_kernels, "total_ns"},
                  {"share of a finding", TG__Q_findings, "share_pct"},
+                 {"costs", TG__Q_findings, "cost_ns"},
                  {"saves", TG__Q_findings, "saving_ns"}};
   if (i >= sizeof figures / sizeof *figures) return false;
   *out = (struct tg__report_figure){figures[i].word, tg__question_name(figures[i].question), figures[i].column};

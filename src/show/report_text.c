@@ -324,14 +324,12 @@ static void put_parts(const struct page *p) {
   } kinds[] = {{"kernel_ns", "kernels", "32"},         {"memcpy_ns", "copies", "36"},
                {"memset_ns", "memsets", "36"},         {"communication_ns", "communication", "35"},
                {"runtime_ns", "runtime calls", "33"},  {"dataloader_ns", "data loader", "31"},
-               {"cpu_exec_ns", "CPU operators", "34"}, {"other_ns", "other", "90"}};
+               {"operator_ns", "CPU operators", "34"}, {"bare_ns", "no operator", "90"}};
   const int64_t total = summary(p, "mean", "total_ns");
   const unsigned bar = p->width - LABEL - 15 - 10 - 9;
-  const int64_t labels = summary(p, "mean", "label_ns"); /* no work: what the host does there is not recorded */
   char buf[NUMBER_BYTES];
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-    const bool is_host = strcmp(kinds[i].column, "cpu_exec_ns") == 0, is_other = i + 1 == sizeof kinds / sizeof *kinds;
-    const int64_t ns = summary(p, "mean", kinds[i].column) + (is_other ? labels : is_host ? -labels : 0);
+    const int64_t ns = summary(p, "mean", kinds[i].column);
     if (ns <= 0 || total <= 0) continue;
     const double share = (double)ns / (double)total;
     tg__put_blanks(p->out, LABEL);
@@ -509,7 +507,7 @@ static void put_finding(const struct page *p, const struct tg_table *t, size_t r
   ink(p, code);
   tg__put_clean(p->out, tg__cell_str(t, row, "cause"));
   plain(p);
-  tg__out_format(p->out, "  %.1f %%", tg__cell_real(t, row, "share_pct"));
+  tg__out_format(p->out, "  %s%.1f %%", cost != TG_NULL_INT ? "costs " : "", tg__cell_real(t, row, "share_pct"));
   if (cost != TG_NULL_INT)
     tg__out_format(p->out, ", %s %s", tg__human_ns(cost, buf), is_one_recording(p) ? "in all" : "a step");
   tg__out_char(p->out, '\n');
@@ -555,7 +553,7 @@ static void put_findings(const struct page *p) {
     tg__out_char(p->out, '\n');
   }
   for (size_t i = 0; i < t->rows && i < FINDINGS; i++) put_finding(p, t, i);
-  put_note(p, t, "checked: ", "checked");
+  put_note(p, t, "measured: ", "measured");
   if (t->rows) put_note(p, t, "withheld: ", "withheld"); /* else the sentence above has it */
   put_note(p, t, "not judged: ", "unknown");
 }

@@ -500,7 +500,7 @@ def test_doctor_measures_peaks_that_roofline_takes(tachograph, tmp_path):
         for item, value, _, advice in answer(tachograph("doctor", "--json"))["rows"]
         if item == "peak, measured now"
     )
-    assert re.search(r" TFLOP/s in fp32, .* GB/s, on \d+ threads?$", value)
+    assert re.search(r" TFLOP/s in fp32, .* in fp64 \(to \d+ %\), .* GB/s \(to \d+ %\), on \d+ cores?$", value)
     tflops, gbs = (float(advice.split(f"--peak_{name} ")[1].split()[0]) for name in ("tflops", "gbs"))
     assert 0.001 < tflops < 100 and 0.1 < gbs < 10_000
     shapes = {"Input Dims": [[512, 512], [512, 512]], "Input type": ["float", "float"]}

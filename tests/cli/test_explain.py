@@ -62,7 +62,7 @@ def test_a_report_is_explained(trace, form):
         "step",
         "kernels of a step",
         "CPU operators",
-        "other",
+        "no operator",
         "saves",
     }
     for line in lines:

@@ -319,7 +319,7 @@ def test_a_measured_peak_below_what_the_program_reached_is_not_taken(tmp_path):
     assert too_low in answer.notes and not any(n.startswith("peaks: ") for n in answer.notes)
     answer = trace.ask("mfu")
     assert [r["mfu_pct"] for r in answer] == [None] and too_low in answer.notes
-    (measured,) = (n for n in trace.ask("findings").notes if n.startswith("checked: "))
+    (measured,) = (n for n in trace.ask("findings").notes if n.startswith("measured: "))
     assert measured.endswith("; " + too_low)
     answer = trace.ask("roofline", peak_tflops="1", peak_gbs="100")  # who gives peaks is believed
     assert [r["peak_pct"] for r in answer] == [pytest.approx(20)] and too_low not in answer.notes

@@ -125,7 +125,7 @@ def test_what_saves_less_than_3_pct_is_withheld(tmp_path):
                                              (0.85, "mostly device bound"), (0.95, "device bound")])  # fmt: skip
 def test_utilisation_has_one_class(tmp_path, busy, words):
     _, notes = ask(tmp_path, zoo.steady(busy=busy))
-    assert any(n.startswith("checked: device busy") and f"({words};" in n for n in notes), notes
+    assert any(n.startswith("measured: device busy") and f"({words})" in n for n in notes), notes
 
 
 ITEM = ("aten::item", "aten::_local_scalar_dense")

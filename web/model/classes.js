@@ -1,16 +1,16 @@
 /* classes: the kinds of work, and the colour each has on every page. Colours come from the --c-… values of style.css,
  * so that both themes have theirs. */
 
-/* Parts of a step (question steps) and the class whose colour each has. */
+/* Parts of a step (question steps), as the report has them, and the class whose colour each has. They add up. */
 export const PARTS = [
   ["kernel_ns", "kernels", "compute"],
-  ["memcpy_ns", "memory copies", "copy"],
+  ["memcpy_ns", "copies", "copy"],
   ["memset_ns", "memsets", "memset"],
   ["communication_ns", "communication", "communication"],
   ["runtime_ns", "runtime calls", "launch"],
   ["dataloader_ns", "data loader", "data"],
-  ["cpu_exec_ns", "CPU operators", "operator"],
-  ["other_ns", "other", "other"],
+  ["operator_ns", "CPU operators", "operator"],
+  ["bare_ns", "no operator", "other"],
 ];
 
 export const MEMORY_PARTS = [

@@ -1,13 +1,13 @@
 /* findings: what to change, with evidence, place and expected saving. */
 
-import {duration, number, percent} from "../model/format.js";
+import {number} from "../model/format.js";
 import * as State from "../model/state.js";
 import {sourceView} from "../view/details.js";
 import {h, replace} from "../view/dom.js";
 import {notesView} from "../view/table.js";
 
 import {later, rankArgs, sheet, timelineOf} from "./common.js";
-import {operatorOf} from "./overview.js";
+import {costOf, operatorOf, savingOf} from "./overview.js";
 
 export const title = "Findings";
 
@@ -47,8 +47,7 @@ function finding(row, context, several) {
   return h(
       "article", {class: "finding", "aria-label": row.cause}, h("span", {class: `grade ${row.severity}`}, row.severity),
       h("h3", {}, row.cause, several ? ` · rank ${row.rank}` : ""),
-      h("span", {class: "saves"}, row.saving_ns > 0 ? `saves ${duration(row.saving_ns)}` : "",
-        row.share_pct !== null ? h("span", {class: "muted"}, ` ${percent(row.share_pct)} of the step`) : null),
+      h("span", {class: "saves"}, savingOf(row), h("span", {class: "muted"}, ` ${costOf(row)}`)),
       h("dl", {}, facts, h("dt", {}, "more"),
         h("dd", {}, h("a", {href: row.where ? timelineOf(operatorOf(row.where)) : State.link("timeline")}, "timeline"),
           " ", h("a", {href: State.link("ask", {q: "findings"})}, "as a table"))),

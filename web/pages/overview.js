@@ -14,7 +14,7 @@ export async function draw(context) {
   const {answers, trace, state} = context, args = rankArgs(state);
   const ask = (question, more = {}) => answers.ask(trace, question, {...args, ...more});
   /* Questions are answered in their order: what takes longest is asked last. */
-  const summary = ask("steps", {by: "summary"}), steps = ask("steps"), devices = ask("breakdown", {by: "device"}),
+  const summary = ask("steps", {by: "summary"}), steps = ask("steps"), devices = ask("breakdown", {by: "device", window: "steps"}),
         memory = ask("memory"), ranks = ask("ranks"), phases = ask("phases"), ops = ask("ops", {limit: 8}), findings = ask("findings");
   return h(
       "div", {class: "sheet"},
@@ -124,20 +124,23 @@ function phaseList(table) {
 function findingList(table, several) {
   if (!table.rows.length)
     return h("p", {class: "muted"}, table.notes.find((note) => note.startsWith("nothing found")) ?? "nothing found");
-  const saved = (row) => (row.saving_ns > 0 ? `saves ${duration(row.saving_ns)}` : percent(row.share_pct));
   const place = (row) => (row.file ? `${row.file.split("/").pop()}:${row.line}` : shorten(row.where ?? "", 40));
   const line = (row) =>
       h("tr", {}, h("td", {class: `grade ${row.severity}`}, row.severity),
         h("td", {class: "nowrap"}, h("a", {href: State.link("findings")}, row.cause),
           several ? h("span", {class: "muted"}, ` rank\u00a0${row.rank}`) : null),
         h("td", {class: "muted place long", title: row.where}, place(row)),
-        h("td", {class: "num"}, together(saved(row))));
+        h("td", {class: "num"}, together(costOf(row))), h("td", {class: "num"}, together(savingOf(row))));
   const more = table.rows.length - 3;
   return [
     h("table", {class: "facts-table"}, table.records().slice(0, 3).map(line)),
     more > 0 ? h("p", {}, h("a", {href: State.link("findings")}, `${more} more`)) : null
   ];
 }
+/* What a finding costs and what is to be won are two figures. */
+export const costOf = (row) =>
+    row.cost_ns === null ? percent(row.share_pct) : `costs ${duration(row.cost_ns)}, ${percent(row.share_pct)}`;
+export const savingOf = (row) => (row.saving_ns > 0 ? `saves ${duration(row.saving_ns)}` : "");
 const together = (v) => (typeof v === "string" ? v.replace(UNIT, "$1\u00a0$2") : v);
 const factTable = (rows) =>
     h("table", {class: "facts-table"},
@@ -145,6 +148,7 @@ const factTable = (rows) =>
           ([label, ...values]) =>
               h("tr", {}, h("td", {class: typeof label === "string" ? "first" : "long", title: label.title}, label),
                 values.map((v) => h("td", {class: "num"}, together(v))))));
+/* Busy shares are of the steps, as the bars beside them; the notes say of how many. */
 function deviceList(table) {
   const several = new Set(table.records().map((row) => row.rank)).size > 1;
   const nameOf =
@@ -152,11 +156,12 @@ function deviceList(table) {
         device}) => [several || device === null ? `rank ${rank}` : null, device === null ? null : `device ${device}`]
                         .filter(Boolean)
                         .join(" · ");
-  return factTable(table.records().map(
+  const list = factTable(table.records().map(
       (row) =>
           [nameOf(row), `${percent(row.busy_pct)} busy`, `${percent(row.compute_pct)} computing`,
            h("a", {href: State.link("ask", {q: "gaps", "a.by": "cause"}), title: "what the device waits for"},
              `${percent(row.idle_pct)} idle`)]));
+  return [list, ...table.notes.map((note) => h("p", {class: "notes"}, note))];
 }
 function memoryList(table) {
   const several = new Set(table.records().map((row) => row.rank)).size > 1;

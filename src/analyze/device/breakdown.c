@@ -1,5 +1,6 @@
 /* The questions breakdown, overlap and kernel_types: how the time of a rank's devices divides by type of work. */
 #include "analyze/device/device_rows.h"
+#include "analyze/device/gaps.h"
 #include "analyze/overview/steps.h"
 
 #include <math.h>
@@ -16,21 +17,60 @@ static int64_t span_of(const struct tg__spans *s) {
 
 struct breakdown {
   struct tg_table *out;
-  bool by_device;
+  bool by_device, by_steps;
+  struct tg__spans steps; /* of the rank, with by_steps */
   struct tg__spans all, compute, other;
 };
 
-static int64_t summed_ns(const struct tg__device_rows *d, int64_t device) {
+/* The steps of a rank, joined; its recording where it has none. False on no memory. */
+static bool read_steps(const struct tg__columns *t, uint32_t rank, struct tg__spans *out, struct tg_table *notes) {
+  struct tg__breakdown b;
+  bool ok = !tg__steps_breakdown(t, rank, TG__STEPS_DETECTED, &b);
+  out->count = 0;
+  if (ok) tg__steps_leave_out_first(&b);
+  for (size_t i = 0; ok && i < b.count; i++) tg__spans_add(out, b.steps[i].start_ns, b.steps[i].end_ns);
+  tg__spans_union(out);
+  const long long number = (long long)t->ranks[rank].number;
+  const double ms = (double)tg__spans_length(out) / 1e6;
+  if (ok && notes && b.source == TG__STEPS_RECORDING)
+    tg__table_note(notes, "rank %lld: shares are of the %.2f ms from the first operator to the end of the last", number,
+                   ms);
+  else if (ok && notes)
+    tg__table_note(notes, "rank %lld: shares are of %zu step%s, %.2f ms", number, b.count, b.count == 1 ? "" : "s", ms);
+  if (ok) tg__breakdown_free(&b);
+  return ok && !out->failed;
+}
+
+/* What of these spans is inside the steps. */
+static bool cut(struct breakdown *b, struct tg__spans *s) {
+  struct tg__spans inside = {0};
+  if (!b->by_steps) return true;
+  tg__spans_intersect(s, &b->steps, &inside);
+  tg__spans_free(s);
+  *s = inside;
+  return !inside.failed;
+}
+
+static bool read_spans(struct breakdown *b, const struct tg__device_rows *d, int types, int64_t device,
+                       struct tg__spans *out) {
+  return tg__device_spans(d, types, device, out) && cut(b, out);
+}
+
+static int64_t summed_ns(const struct breakdown *b, const struct tg__device_rows *d, int64_t device) {
   int64_t sum = 0;
-  for (size_t i = 0; i < d->count; i++)
-    if (device == TG_NULL_INT || d->rows[i].device == device) sum += d->rows[i].end_ns - d->rows[i].start_ns;
+  for (size_t i = 0; i < d->count; i++) {
+    const struct tg__device_row *const r = &d->rows[i];
+    if (device != TG_NULL_INT && r->device != device) continue;
+    sum += b->by_steps ? tg__spans_inside(&b->steps, r->start_ns, r->end_ns) : r->end_ns - r->start_ns;
+  }
   return sum;
 }
 
 static bool put_breakdown(struct breakdown *b, const struct tg__device_rows *d, int64_t device) {
-  if (!tg__device_spans(d, TG__EVERY_TYPE, device, &b->all) || !tg__device_spans(d, COMPUTE, device, &b->compute))
+  if (!read_spans(b, d, TG__EVERY_TYPE, device, &b->all) || !read_spans(b, d, COMPUTE, device, &b->compute))
     return false;
-  const int64_t span = span_of(&b->all), busy = tg__device_length(&b->all), compute = tg__device_length(&b->compute);
+  const int64_t span = b->by_steps ? tg__spans_length(&b->steps) : span_of(&b->all), busy = tg__device_length(&b->all),
+                compute = tg__device_length(&b->compute);
   tg__put_rank(b->out, d->t, d->rank);
   tg__put_int(b->out, device);
   tg__put_int(b->out, span);
@@ -38,11 +78,11 @@ static bool put_breakdown(struct breakdown *b, const struct tg__device_rows *d, 
   tg__put_int(b->out, compute);
   tg__put_int(b->out, busy - compute);
   tg__put_int(b->out, span - busy);
-  if (!tg__device_spans(d, COMMUNICATE, device, &b->other)) return false;
+  if (!read_spans(b, d, COMMUNICATE, device, &b->other)) return false;
   tg__put_int(b->out, tg__device_length(&b->other));
-  if (!tg__device_spans(d, MOVE, device, &b->other)) return false;
+  if (!read_spans(b, d, MOVE, device, &b->other)) return false;
   tg__put_int(b->out, tg__device_length(&b->other));
-  tg__put_int(b->out, summed_ns(d, device));
+  tg__put_int(b->out, summed_ns(b, d, device));
   tg__put_real(b->out, percent(busy, span));
   tg__put_real(b->out, percent(compute, span));
   tg__put_real(b->out, percent(busy - compute, span));
@@ -50,35 +90,71 @@ static bool put_breakdown(struct breakdown *b, const struct tg__device_rows *d, 
   return true;
 }
 
+/* The device after this one; false: there is none. */
+static bool next_device(const struct tg__device_rows *d, int64_t *device) {
+  int64_t next = INT64_MAX;
+  bool more = false;
+  for (size_t i = 0; i < d->count; i++)
+    if (d->rows[i].device > *device && d->rows[i].device <= next) next = d->rows[i].device, more = true;
+  *device = next;
+  return more;
+}
+
 static bool breakdown_of_rank(struct tg__device_rows *d, void *ctx) {
   struct breakdown *b = ctx;
   if (d->count == 0) return true;
+  if (b->by_steps && !read_steps(d->t, d->rank, &b->steps, b->out)) return false;
   if (!b->by_device) return put_breakdown(b, d, TG_NULL_INT);
-  int64_t device = INT64_MIN; /* equals TG_NULL_INT: no device has this number */
-  for (bool more = true; more;) {
-    int64_t next = INT64_MAX;
-    more = false;
-    for (size_t i = 0; i < d->count; i++)
-      if (d->rows[i].device > device && d->rows[i].device <= next) next = d->rows[i].device, more = true;
-    device = next;
-    if (more && !put_breakdown(b, d, device)) return false;
-  }
+  for (int64_t device = INT64_MIN; next_device(d, &device);) /* equals TG_NULL_INT: no device has this number */
+    if (!put_breakdown(b, d, device)) return false;
   return true;
 }
 
 enum tg_err tg__answer_breakdown(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                  struct tg_error *e) {
-  static const char *const choices[] = {"rank", "device"};
+  static const char *const choices[] = {"rank", "device"}, *const windows[] = {"work", "steps"};
   struct breakdown b = {.out = out};
-  size_t by;
+  size_t by, window;
   enum tg_err err = tg__ask_choice(a, "by", choices, 2, &by, e);
+  if (!err) err = tg__ask_choice(a, "window", windows, 2, &window, e);
   if (err) return err;
   b.by_device = by != 0;
+  b.by_steps = window != 0;
   err = tg__device_each_rank(t, a, breakdown_of_rank, &b, e);
+  tg__spans_free(&b.steps);
   tg__spans_free(&b.all);
   tg__spans_free(&b.compute);
   tg__spans_free(&b.other);
   return err;
+}
+
+struct busy {
+  struct tg__spans steps, all, inside;
+  int64_t ns, devices;
+};
+
+static bool busy_of_rank(struct tg__device_rows *d, void *ctx) {
+  struct busy *const b = ctx;
+  if (!read_steps(d->t, d->rank, &b->steps, NULL)) return false;
+  for (int64_t device = INT64_MIN; next_device(d, &device);) {
+    if (!tg__device_spans(d, TG__EVERY_TYPE, device, &b->all)) return false;
+    tg__spans_intersect(&b->all, &b->steps, &b->inside);
+    b->ns += tg__spans_length(&b->inside);
+    b->devices++;
+  }
+  return !b->inside.failed;
+}
+
+bool tg__devices_busy(const struct tg__columns *t, uint32_t rank, double *pct, size_t *devices) {
+  const struct tg__ask a = {.rank = rank};
+  struct busy b = {0};
+  const bool ok = !tg__device_each_rank(t, &a, busy_of_rank, &b, NULL);
+  *pct = percent(b.ns, tg__spans_length(&b.steps) * b.devices);
+  *devices = (size_t)b.devices;
+  tg__spans_free(&b.steps);
+  tg__spans_free(&b.all);
+  tg__spans_free(&b.inside);
+  return ok;
 }
 
 /* ---- overlap --------------------------------------------------------------------------------- */

@@ -35,6 +35,9 @@ struct tg__gaps {
  * either way. */
 enum tg_err tg__gaps_find(const struct tg__columns *t, uint32_t rank, struct tg__gaps *out);
 void tg__gaps_free(struct tg__gaps *g);
+/* breakdown.c: busy_pct of the question breakdown with by=device and window=steps, the mean over devices. false on no
+ * memory. */
+bool tg__devices_busy(const struct tg__columns *t, uint32_t rank, double *pct, size_t *devices);
 
 /* sync_kind.c: by what the program makes the host wait for a device. */
 enum tg__sync_kind {

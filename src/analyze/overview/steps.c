@@ -387,3 +387,30 @@ void tg__breakdown_free(struct tg__breakdown *b) {
   tg__free(b->steps);
   *b = (struct tg__breakdown){0};
 }
+
+/* ---- the step in which a recording begins ----------------------------------------------------- */
+
+enum { COMPARED = 10 }; /* steps after the first */
+
+/* The CPU time of the first step over the median of those after it; 0: not recorded, or of too few. */
+static double first_over_next(const struct tg__step_cost *steps, size_t n) {
+  int64_t sorted[COMPARED];
+  size_t count = 0;
+  for (size_t i = 1; i < n && count < COMPARED; i++) {
+    size_t at = count++;
+    for (; at > 0 && sorted[at - 1] > steps[i].thread_cpu_ns; at--) sorted[at] = sorted[at - 1];
+    sorted[at] = steps[i].thread_cpu_ns;
+  }
+  if (count < 2 || steps[0].thread_cpu_ns == TG_NULL_INT || sorted[0] == TG_NULL_INT) return 0;
+  const size_t low = (count - 1) / 2, high = count / 2;
+  const double median = ((double)sorted[low] + (double)sorted[high]) / 2;
+  return median > 0 ? (double)steps[0].thread_cpu_ns / median : 0;
+}
+
+double tg__steps_leave_out_first(struct tg__breakdown *b) {
+  const double times = b->count ? first_over_next(b->steps, b->count) : 0;
+  if (times <= 1.5) return 0;
+  memmove(b->steps, b->steps + 1, --b->count * sizeof *b->steps);
+  b->window.start_ns = b->steps[0].start_ns;
+  return times;
+}

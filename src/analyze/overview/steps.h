@@ -52,6 +52,10 @@ struct tg__breakdown {
 enum tg_err tg__steps_breakdown(const struct tg__columns *t, uint32_t rank, enum tg__step_source source,
                                 struct tg__breakdown *out);
 void tg__breakdown_free(struct tg__breakdown *b);
+/* A recording costs most where it begins: what each name is, is then written for the first time. Takes the first step
+ * out of what means are taken of where its CPU time is more than one and a half times that of those after it, and
+ * returns how many times; else 0. */
+double tg__steps_leave_out_first(struct tg__breakdown *b);
 /* The step of trace->steps that is under way on the host at ns, as an index; TG_NONE. */
 uint32_t tg__step_at(const struct tg__columns *t, uint32_t rank, int64_t ns);
 /* How many of the kept steps had begun on the host at ns; the last of them, one less, is the one that may be under way.

@@ -4,7 +4,7 @@
 
 #include "analyze/overview/steps.h"
 
-enum { VALUE_COUNT = 2 + TG__PART_COUNT + 9 };
+enum { VALUE_COUNT = 2 + TG__PART_COUNT + 11 };
 
 static void step_values(const struct tg__step_cost *s, int64_t v[VALUE_COUNT]) {
   size_t n = 0;
@@ -17,6 +17,8 @@ static void step_values(const struct tg__step_cost *s, int64_t v[VALUE_COUNT]) {
   v[n++] = s->neither_ns;
   v[n++] = s->device_events;
   v[n++] = s->label_ns;
+  v[n++] = s->part_ns[TG__PART_CPU_EXEC] - s->label_ns;
+  v[n++] = s->part_ns[TG__PART_OTHER] + s->label_ns;
   v[n++] = s->thread_cpu_ns;
   v[n++] = s->core_wait_ns;
   v[n] = s->preemptions;
@@ -115,35 +117,13 @@ static bool put_step_summary(const struct tg__columns *t, uint32_t rank, const s
   return ok;
 }
 
-/* ---- the step in which a recording begins ----------------------------------------------------- */
-
-enum { COMPARED = 10 }; /* steps after the first */
-
-/* The CPU time of the first step over the median of those after it; 0: not recorded, or of too few. */
-static double first_over_next(const struct tg__step_cost *steps, size_t n) {
-  int64_t sorted[COMPARED];
-  size_t count = 0;
-  for (size_t i = 1; i < n && count < COMPARED; i++) {
-    size_t at = count++;
-    for (; at > 0 && sorted[at - 1] > steps[i].thread_cpu_ns; at--) sorted[at] = sorted[at - 1];
-    sorted[at] = steps[i].thread_cpu_ns;
-  }
-  if (count < 2 || steps[0].thread_cpu_ns == TG_NULL_INT || sorted[0] == TG_NULL_INT) return 0;
-  const size_t low = (count - 1) / 2, high = count / 2;
-  const double median = ((double)sorted[low] + (double)sorted[high]) / 2;
-  return median > 0 ? (double)steps[0].thread_cpu_ns / median : 0;
-}
-
-/* A recording costs most where it begins: what each name is, is then written for the first time. */
-static size_t leave_out_first(const struct tg__columns *t, uint32_t rank, const struct tg__breakdown *b,
-                              struct tg_table *out) {
-  const double times = first_over_next(b->steps, b->count);
-  if (times <= 1.5) return 0;
-  tg__table_note(out,
-                 "rank %lld: the first step is left out: its CPU time is %.1f times that of those after it, as a "
-                 "recording costs most where it begins",
-                 (long long)t->ranks[rank].number, times);
-  return 1;
+static void leave_out_first(const struct tg__columns *t, uint32_t rank, struct tg__breakdown *b, struct tg_table *out) {
+  const double times = tg__steps_leave_out_first(b);
+  if (times > 0)
+    tg__table_note(out,
+                   "rank %lld: the first step is left out: its CPU time is %.1f times that of those after it, as a "
+                   "recording costs most where it begins",
+                   (long long)t->ranks[rank].number, times);
 }
 
 /* ---- the question ---------------------------------------------------------------------------- */
@@ -187,10 +167,10 @@ static enum tg_err answer_step_of_rank(const struct tg__columns *t, const struct
     b.count = kept;
   }
   if (by == BY_SUMMARY && b.count) {
-    const size_t first = a->has_steps ? 0 : leave_out_first(t, rank, &b, out), n = b.count - first;
-    if (!put_step_summary(t, rank, b.steps + first, n, out)) err = TG_MEMORY;
+    if (!a->has_steps) leave_out_first(t, rank, &b, out);
+    if (!put_step_summary(t, rank, b.steps, b.count, out)) err = TG_MEMORY;
     tg__table_note(out, "rank %lld: statistics over %zu step%s, each rounded to whole ns",
-                   (long long)t->ranks[rank].number, n, n == 1 ? "" : "s");
+                   (long long)t->ranks[rank].number, b.count, b.count == 1 ? "" : "s");
   } else if (by != BY_SUMMARY) {
     for (size_t i = 0; i < b.count; i++) put_step_step(t, rank, &b.steps[i], out);
   }

@@ -94,7 +94,7 @@ static double number_of(struct tg__str object, const char *key) {
   return tg__str_to_real(tg__member(object, key), &v) && v > 0 && v < 1e30 ? v : 0;
 }
 
-/* Older files do not say how far the measurement can be trusted: only what the program reached can tell. */
+/* Older files do not say how far the measurement can be trusted: what the program reached is the only test. */
 static void peaks_of_cpu(const struct tg__columns *t, uint32_t rank, struct tg__peaks *out) {
   const struct tg__str peak = tg__document_member(t, rank, "cpuPeak");
   if (!peak.len) return;
