@@ -50,7 +50,7 @@ static enum tg_err index_trace(struct tg__loaded *t, const struct tg__serve_opti
   if (!err) err = tg__load_all_ranks(t->trace, &t->columns, e);
   if (!err && t->columns->has_no_events)
     err = tg__fail(e, TG_NO_DATA, -1, "a summary of ranks has no events, so it has no timeline");
-  const uint32_t marks = !err && !t->columns->slices.count ? TG__COL_MARKS : 0; /* then they say how long it is */
+  const uint32_t marks = !err && tg__view_ends_with_marks(t->columns) ? TG__COL_MARKS : 0;
   if (!err) err = tg__trace_load(t->columns, TG__VIEW_COLUMNS | marks, e);
   tg__lock_drop(t->engine);
   if (!err) err = tg__view_open(t->columns, o->threads ? o->threads : tg__cpu_count(), &t->view, e);

@@ -274,7 +274,6 @@ static void index_track(void *ctx, size_t i) {
 
 /* ---- the whole ------------------------------------------------------------------------------------ */
 
-/* Of a trace without slices, such as a memory snapshot, where its marks are loaded. */
 static void find_marks(const struct tg__columns *t, int64_t *first, int64_t *last) {
   for (uint32_t i = 0; i < t->marks.count; i++) {
     const uint32_t track = t->marks.track[i];
@@ -283,6 +282,10 @@ static void find_marks(const struct tg__columns *t, int64_t *first, int64_t *las
     if (at < *first) *first = at;
     if (at > *last) *last = at;
   }
+}
+
+bool tg__view_ends_with_marks(const struct tg__columns *t) {
+  return !t->slices.count || tg__strings_find(t->strings, "memory_snapshot", 15) != TG_NONE;
 }
 
 static void find_origin(struct tg__view *v) {
@@ -298,7 +301,7 @@ static void find_origin(struct tg__view *v) {
     const int64_t end = v->rows[r].end_ns + t->ranks[t->tracks[v->rows[r].track].rank].clock_offset_ns;
     if (end > last) last = end;
   }
-  if (!t->slices.count && t->loaded & TG__COL_MARKS) find_marks(t, &first, &last);
+  if (tg__view_ends_with_marks(t) && t->loaded & TG__COL_MARKS) find_marks(t, &first, &last);
   v->origin_ns = first == INT64_MAX ? 0 : first;
   v->end_ns = last == INT64_MIN ? 0 : last - v->origin_ns;
 }

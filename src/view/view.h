@@ -52,8 +52,10 @@ struct tg__view {
   struct tg__track_index *tracks;
   int64_t origin_ns, end_ns; /* origin: on the common clock; end: since the origin */
 };
-/* Needs TG__VIEW_COLUMNS loaded, and TG__COL_MARKS for the extent of a trace without slices. *out is NULL on failure.
- */
+/* Does the timeline end with its marks? Of a trace without slices, and of a memory snapshot, which may have ranges that
+ * end long before the last block does. */
+bool tg__view_ends_with_marks(const struct tg__columns *t);
+/* Needs TG__VIEW_COLUMNS loaded, and TG__COL_MARKS where the timeline ends with marks. *out is NULL on failure. */
 enum tg_err tg__view_open(const struct tg__columns *t, unsigned threads, struct tg__view **out, struct tg_error *e);
 void tg__view_close(struct tg__view *v);         /* NULL is fine */
 size_t tg__view_bytes(const struct tg__view *v); /* what the rows and their index take */

@@ -47,6 +47,18 @@ def test_the_map_shows_a_device_and_its_largest_blocks(snapshot, view, open_page
     assert p.errors == []
 
 
+def test_the_overview_of_a_snapshot_says_what_was_held(snapshot, view, open_page, tachograph):
+    p = open_page(view(snapshot).url).go("#/overview")
+    text = p.page.inner_text("body").replace("\u00a0", " ").replace("\u202f", "")
+    answer = json.loads(tachograph("ask", snapshot, "fragmentation", "--json").stdout)
+    rows = [dict(zip([c["name"] for c in answer["columns"]], row, strict=True)) for row in answer["rows"]]
+    for row in rows:
+        assert f"{row['peak_allocated'] / 2**20:.0f} MiB in use at the peak" in text
+        assert f"{row['mean_unused_percent']:.1f} % of it unused on average" in text
+    assert "prof.step()" not in text and p.page.locator("#snapshot-stacks tr").count() == 5
+    assert p.errors == []
+
+
 def test_keys_walk_over_blocks_and_zoom(snapshot, view, open_page, tachograph, until):
     p = open_page(view(snapshot).url).go("#/memory?m0=100&m1=140")
     rows = ask(tachograph, snapshot, "--device", "GPU0", "--first", "100", "--past", "140")

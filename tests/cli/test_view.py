@@ -4,15 +4,20 @@ import http.client
 import json
 import os
 import pathlib
+import pickle
 import signal
 import socket
 import struct
 import subprocess
+import sys
 import time
 from urllib.parse import urlsplit
 
 import pytest
 from ws_client import Closed, Refused, Socket
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
+import snapshots
 
 BIN = os.environ.get("TACHOGRAPH", "build/tachograph")
 DOCTOR = json.loads(subprocess.run([BIN, "doctor", "--json"], capture_output=True, timeout=60).stdout)["rows"]
@@ -353,6 +358,21 @@ def test_questions_diff_and_sql_are_tables_too(page):
     assert page.result("ask", question="sql", args={"query": "SELECT count(*) AS n FROM slices"})["rows"] == [[8]]
     assert page.result("ask", question="diff", args={"against": "1"})["question"] == "diff"
     assert page.call("ask", question="diff", args={"against": "0"})["error"]["code"] == "usage"
+
+
+def test_the_timeline_of_a_snapshot_reaches_to_its_last_block(tmp_path):
+    """Its only slice is a range that ends long before the last event of the allocator."""
+    path = tmp_path / "snapshot.pickle"
+    path.write_bytes(pickle.dumps(snapshots.snapshot([snapshots.Device(0, 3, 300)])))
+    said = subprocess.run([BIN, "ask", path, "memory_history", "--json"], capture_output=True, timeout=60).stdout
+    answer = json.loads(said)
+    at = [c["name"] for c in answer["columns"]].index("ts_ns")
+    viewer = Viewer(path)
+    page = Socket(viewer.url)
+    tracks = page.result("tracks")
+    page.close()
+    viewer.stop()
+    assert int(tracks["origin_ns"]) + tracks["end_ns"] >= max(row[at] for row in answer["rows"]) > 500_000
 
 
 def test_tracks_stand_in_order_with_their_rows(page):

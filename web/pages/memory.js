@@ -8,14 +8,14 @@ import {areasView, legend} from "../view/charts.js";
 import {h, replace} from "../view/dom.js";
 
 import {boundTable, later, rankArgs, sheet, timelineOf} from "./common.js";
+import {poolsOf} from "./snapshot.js";
 
 export const title = "Memory";
 const MOST_POINTS = 4000;
 
 /* A snapshot has blocks and no operators: a map and who took them, in place of categories. */
 export async function draw(context) {
-  const pools =
-      await context.answers.ask(context.trace, "segments", {...rankArgs(context.state), by: "pool"}).catch(() => null);
+  const pools = await poolsOf(context);
   return pools ? drawSnapshot(context, pools) : drawRecording(context);
 }
 

@@ -5,12 +5,18 @@ import {duration, number, percent, shorten, size} from "../model/format.js";
 import * as State from "../model/state.js";
 import {partsView, stepsView} from "../view/charts.js";
 import {h} from "../view/dom.js";
+import {notesView} from "../view/table.js";
 
 import {later, rankArgs, timelineOf} from "./common.js";
+import {poolsOf, snapshotSheet} from "./snapshot.js";
 
 export const title = "Overview";
 
 export async function draw(context) {
+  return (await poolsOf(context)) ? snapshotSheet(context) : drawRecording(context);
+}
+
+function drawRecording(context) {
   const {answers, trace, state} = context, args = rankArgs(state);
   const ask = (question, more = {}) => answers.ask(trace, question, {...args, ...more});
   /* Questions are answered in their order: what takes longest is asked last. */
@@ -34,7 +40,9 @@ export async function draw(context) {
               findings, async (table) => findingList(table, await context.several()),
               {id: "findings-short", title: "findings", height: 60, quiet: true, href: State.link("findings")})),
         h("div", {},
-          later(devices, deviceList, {id: "devices", title: "devices", quiet: true, href: State.link("kernels")}),
+          later(
+              devices, (table) => [deviceList(table), notesView(table)], /* of which time these are shares */
+              {id: "devices", title: "devices", quiet: true, href: State.link("kernels")}),
           later(memory, memoryList, {id: "memory-short", title: "memory", quiet: true, href: State.link("memory")}),
           later(ranks, (table) => (table.rows.length > 1 ? rankList(table) : null), {id: "ranks-short", quiet: true}),
           later(ops, opsList, {id: "ops-short", quiet: true}))));
@@ -148,7 +156,6 @@ const factTable = (rows) =>
           ([label, ...values]) =>
               h("tr", {}, h("td", {class: typeof label === "string" ? "first" : "long", title: label.title}, label),
                 values.map((v) => h("td", {class: "num"}, together(v))))));
-/* Busy shares are of the steps, as the bars beside them; the notes say of how many. */
 function deviceList(table) {
   const several = new Set(table.records().map((row) => row.rank)).size > 1;
   const nameOf =
@@ -156,12 +163,11 @@ function deviceList(table) {
         device}) => [several || device === null ? `rank ${rank}` : null, device === null ? null : `device ${device}`]
                         .filter(Boolean)
                         .join(" · ");
-  const list = factTable(table.records().map(
+  return factTable(table.records().map(
       (row) =>
           [nameOf(row), `${percent(row.busy_pct)} busy`, `${percent(row.compute_pct)} computing`,
            h("a", {href: State.link("ask", {q: "gaps", "a.by": "cause"}), title: "what the device waits for"},
              `${percent(row.idle_pct)} idle`)]));
-  return [list, ...table.notes.map((note) => h("p", {class: "notes"}, note))];
 }
 function memoryList(table) {
   const several = new Set(table.records().map((row) => row.rank)).size > 1;
