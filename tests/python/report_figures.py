@@ -17,6 +17,12 @@ PARTS = (
 )
 
 
+def in_parts(value, size, decimals):
+    """value in parts of a unit, rounded."""
+    step = size // 10**decimals
+    return (value + step // 2) // step
+
+
 def with_unit(value, units):
     """Three digits that matter, and the unit, in integers as the report does it."""
     size, unit = units[0]
@@ -25,11 +31,10 @@ def with_unit(value, units):
             size, unit = larger, name
     if size == 1:
         return f"{value} {unit}"
-    for decimals in (2, 1, 0):
-        step = size // 10**decimals
-        parts = (value + step // 2) // step
-        if parts < 1000 or not decimals:
-            return f"{parts // 10**decimals}{f'.{parts % 10**decimals:0{decimals}}' if decimals else ''} {unit}"
+    decimals = next(d for d in (2, 1, 0) if not d or in_parts(value, size, d) < 1000)
+    parts = in_parts(value, size, decimals)
+    rest = f".{parts % 10**decimals:0{decimals}}" if decimals else ""
+    return f"{parts // 10**decimals}{rest} {unit}"
 
 
 def time(ns):

@@ -9,7 +9,6 @@ import {tableView} from "./table.js";
 
 /* items: [{label, value, cls, share, href}]; unit of the values; whole: what a full bar is. */
 export function partsView(items, unit, whole, id) {
-  const scale = scaleOf(unit, Math.max(...items.map((item) => item.value ?? 0), 0));
   return h(
       "div", {class: "parts", id, role: "table", "aria-label": "parts"},
       items.map(
@@ -18,7 +17,7 @@ export function partsView(items, unit, whole, id) {
                h("span", {class: "bar", "aria-hidden": "true"},
                  h("span",
                    {style: {width: `${whole > 0 ? (100 * item.value) / whole : 0}%`, background: cssColor(item.cls)}})),
-               h("span", {class: "num"}, `${number(item.value / scale.divisor)} ${scale.unit}`),
+               h("span", {class: "num"}, quantity(item.value, unit)),
                h("span", {class: "num muted"},
                  item.share === null || item.share === undefined ? "" : percent(item.share)),
   ]));
