@@ -35,7 +35,7 @@ const PAGES = {
   ask: ask.ask,
   sql: ask.sql,
 };
-const FEW_SLICES = 300000; /* of a larger trace, questions are not asked for the navigation's sake */
+const FEW_SLICES = 100000; /* of a larger trace, questions are not asked for the navigation's sake */
 const GROUPS = [
   ["overview", "findings", "timeline"],
   ["operators", "kernels", "modules", "stacks", "memory", "ranks", "roofline", "diff", "losses"], ["ask", "sql"]
@@ -207,7 +207,7 @@ class App {
     this.found = found ? found.rows.length : null;
     this.drawTop();
     this.drawNav();
-    if (sum("slices") > FEW_SLICES) return;
+    if (sum("slices") > FEW_SLICES || this.shared.traces[trace]?.recording) return;
     await painted();
     const empty = await findEmpty(this.answers, trace, this.shared.traces.length);
     if (trace !== this.trace) return;
