@@ -113,3 +113,23 @@ def test_a_finding_shows_its_threshold_and_leads_to_its_table(traces, view, open
     p.page.get_by_role("link", name="as a table").first.click()
     p.page.wait_for_selector("#ask-table")
     assert p.page.locator("#ask-table tbody tr").count() == len(known)
+
+
+def test_waits_that_are_not_to_be_trusted_are_no_headline(tmp_path, view, open_page, tachograph):
+    """The second collective begins on rank 1 long after its end on rank 0: no clock explains that beside the first."""
+    folder = tmp_path / "astray"
+    folder.mkdir()
+    for rank, starts in ((0, (0, 100)), (1, (0, 500))):
+        name, info = "ncclDevKernel_AllReduce_Sum_f32_RING_LL", {"rank": rank, "world_size": 2}
+        events = [event("kernel", name, 0, 7, at, 10, stream=7, device=0) for at in starts]
+        events += [event("user_annotation", f"ProfilerStep#{n}", 1, 1, 400 * n, 400) for n in range(2)]
+        (folder / f"rank{rank}.json").write_text(json.dumps({"distributedInfo": info, "traceEvents": events}))
+    note = "waits are not to be trusted"
+    assert note in tachograph("ask", folder, "ranks").stdout
+    p = open_page(view(folder).url).go("#/overview")
+    shown = p.page.inner_text("#ranks-short")
+    assert note in shown and "waits " not in shown.replace(note, "") and "costs" not in shown
+    p.page.evaluate("location.hash = '#/ranks'")
+    p.page.wait_for_selector("#stragglers-table")
+    p.ready()
+    assert note in p.page.inner_text(".doubt") and "costs the others" not in p.page.inner_text("#page")

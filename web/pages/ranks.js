@@ -2,6 +2,7 @@
 
 import {duration} from "../model/format.js";
 import * as State from "../model/state.js";
+import {Table} from "../model/table.js";
 import {heatTop, heatView} from "../view/charts.js";
 import {h} from "../view/dom.js";
 
@@ -28,17 +29,7 @@ export function draw(context) {
           ask("ranks"),
           (table) => boundTable(table, context, {id: "ranks-table", label: "ranks", prefix: "r.", open: openRank}),
           {title: "a step of each rank"}),
-      later(
-          ask("stragglers"), (table) => boundTable(table, context, {
-                               id: "stragglers-table",
-                               label: "stragglers",
-                               prefix: "s.",
-                               open: openRank,
-                               wide: ["evidence"],
-                               first: ["evidence", "cause"],
-                               most: 160
-                             }),
-          {title: "stragglers", quiet: true}),
+      later(ask("stragglers"), (table) => stragglers(table, context), {title: "stragglers", quiet: true}),
       later(
           ask("collectives"),
           (table) =>
@@ -50,6 +41,23 @@ export function draw(context) {
       later(
           ask("clocks"), (table) => boundTable(table, context, {id: "clocks-table", label: "clocks", prefix: "k."}),
           {title: "clocks", quiet: true}));
+}
+
+/* Where waits are not to be trusted, that comes first, and what they would cost is no headline. */
+function stragglers(table, context) {
+  const doubt = table.notes.find((note) => note.includes("waits are not to be trusted"));
+  const notes = table.notes.filter((note) => !doubt || (note !== doubt && !note.includes("costs the others")));
+  return [
+    doubt ? h("p", {class: "bad doubt"}, doubt) : null, boundTable(new Table({...table, notes}), context, {
+      id: "stragglers-table",
+      label: "stragglers",
+      prefix: "s.",
+      open: openRank,
+      wide: ["evidence"],
+      first: ["evidence", "cause"],
+      most: 160
+    })
+  ];
 }
 
 function heat(table, context) {
