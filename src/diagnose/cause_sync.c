@@ -3,13 +3,20 @@
 
 enum { HOLD_UP_PCT = 5 };
 
+struct waits { /* of one kind at one line */
+  enum tg__sync_kind kind;
+  int64_t ns, longest_ns; /* of the gaps */
+  uint32_t wait;          /* the call at the longest of them */
+};
 struct syncs {
   struct tg__facts *f;
   uint32_t *calls; /* of the runtime that wait, by start */
   size_t count, cap;
-  int64_t kind_ns[TG__SYNC_KIND_COUNT];    /* of the gaps */
-  int64_t longest_ns[TG__SYNC_KIND_COUNT]; /* gap */
-  uint32_t longest[TG__SYNC_KIND_COUNT];   /* the wait at it */
+  int64_t kind_ns[TG__SYNC_KIND_COUNT]; /* of the gaps */
+  struct tg__strings *lines;
+  struct tg__map place_of; /* line and kind → place */
+  struct waits *places;
+  size_t place_count, place_cap;
   int64_t gaps, longest_gap_ns;
 };
 
@@ -83,15 +90,32 @@ static bool is_held_up(const struct syncs *s, const struct tg__gap *g, uint32_t 
   return g->cause == TG__GAP_SYNC || is_after;
 }
 
+/* NULL on no memory. */
+static struct waits *waits_at(struct syncs *s, uint32_t wait, enum tg__sync_kind kind) {
+  struct tg__out line = {0};
+  if (wait != TG_NONE) tg__user_line(s->f->t, wait, &line);
+  const uint32_t text = tg__strings_add(s->lines, line.buf ? line.buf : "", line.len);
+  uint32_t *const at = tg__map_slot(&s->place_of, (uint64_t)text << 8 | kind, (uint32_t)s->place_count);
+  bool done = !line.err && text != TG_NONE && at;
+  tg__out_free(&line);
+  if (done && *at == s->place_count) {
+    done = tg__grow((void **)&s->places, &s->place_cap, s->place_count + 1, sizeof *s->places);
+    if (done) s->places[s->place_count++] = (struct waits){.kind = kind, .wait = wait};
+  }
+  s->f->failed |= !done;
+  return done ? &s->places[*at] : NULL;
+}
+
 static void count_gap(struct syncs *s, const struct tg__gap *g, uint32_t wait) {
   const int64_t ns = g->end_ns - g->start_ns;
   const enum tg__sync_kind kind = tg__sync_kind_behind(s->f->t, wait, g->before);
   s->kind_ns[kind] += ns;
   s->gaps++;
   if (ns > s->longest_gap_ns) s->longest_gap_ns = ns;
-  if (ns <= s->longest_ns[kind]) return;
-  s->longest_ns[kind] = ns;
-  s->longest[kind] = wait;
+  struct waits *const x = waits_at(s, wait, kind);
+  if (!x) return;
+  x->ns += ns;
+  if (ns > x->longest_ns) x->longest_ns = ns, x->wait = wait;
 }
 
 /* Of all devices, in usual steps, times the steps. */
@@ -127,10 +151,18 @@ static enum tg__sync_kind most_of(const struct syncs *s) {
   return most;
 }
 
+/* The call that waits at the longest gap of the line with most of them. */
+static uint32_t worst_wait(const struct syncs *s, enum tg__sync_kind kind) {
+  const struct waits *worst = NULL;
+  for (size_t i = 0; i < s->place_count; i++)
+    if (s->places[i].kind == kind && (!worst || s->places[i].ns > worst->ns)) worst = &s->places[i];
+  return worst ? worst->wait : TG_NONE;
+}
+
 static void describe_syncs(struct syncs *s, int64_t each_ns, struct tg__finding *x) {
   struct tg__facts *const f = s->f;
   const enum tg__sync_kind kind = most_of(s);
-  const uint32_t wait = s->longest[kind];
+  const uint32_t wait = worst_wait(s, kind);
   int64_t all_ns = 0;
   for (enum tg__sync_kind k = 0; k < TG__SYNC_KIND_COUNT; k++) all_ns += s->kind_ns[k];
   if (wait != TG_NONE)
@@ -165,11 +197,13 @@ static void report_syncs(struct syncs *s) {
 }
 
 void tg__judge_syncs(struct tg__facts *f) {
-  struct syncs s = {.f = f};
-  for (enum tg__sync_kind k = 0; k < TG__SYNC_KIND_COUNT; k++) s.longest[k] = TG_NONE;
   if (!f->has_device_work || !f->gaps.count || tg__has_little_work(f)) return;
+  struct syncs s = {.f = f, .lines = tg__strings_new()};
   tg__visit(f, see_waiting_call, &s);
-  f->failed |= !tg__sort_index(s.calls, s.count, starts_earlier, f->t);
+  f->failed |= !s.lines || !tg__sort_index(s.calls, s.count, starts_earlier, f->t);
   if (!f->failed) report_syncs(&s);
+  if (s.lines) tg__strings_free(s.lines);
+  tg__map_free(&s.place_of);
+  tg__free(s.places);
   tg__free(s.calls);
 }

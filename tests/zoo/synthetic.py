@@ -324,6 +324,23 @@ def norms_of_each_layer(layers=24, steps=6):
     return p
 
 
+def two_lines_that_read(steps=6):
+    """In a step of 5 ms eight values are read in one line, the device standing still for 100 us behind each, and one in
+    another line, with 400 us behind it."""
+    p = Program()
+    for i in range(steps):
+        at = i * 5000
+        p.step(i + 1, at, 5000)
+        for line, gap in [(11, 100)] * 8 + [(30, 400)]:
+            p.launch("reduce_kernel", at + 2, at + 10, 390, op="aten::max")
+            stack = {"Call stack": f"train.py({line}): train"}
+            p.host("aten::item", at + 8, 394, **stack)
+            p.next_id += 1
+            p.host("cudaStreamSynchronize", at + 9, 392, "cuda_runtime", **stack)
+            at += 400 + gap
+    return p
+
+
 def vendor_device(busy=0.5, steps=6, step=20000):
     """A device whose work has no categories but one: computing for a part of each step, then 1 ms of copies."""
     p = Program()

@@ -180,6 +180,19 @@ def test_values_read_one_by_one_are_one_finding(tmp_path):
     assert rows[0]["cost_ns"] == 2_496_000 and "the same time is host-synchronisation" in rows[0]["evidence"]
 
 
+def test_the_line_that_holds_the_device_up_most(tmp_path):
+    """Eight gaps of 110 us at line 11, and one of 410 us at line 30, which is the longest."""
+    rows, _ = ask(tmp_path, zoo.two_lines_that_read())
+    assert [(r["cause"], r["line"]) for r in rows if r["cause"] == "host-synchronisation"] == [
+        ("host-synchronisation", 11)
+    ]
+    waits, _ = ask(tmp_path, zoo.two_lines_that_read(), "syncs")
+    assert [(w["where"], w["calls_per_step"]) for w in waits] == [
+        ("train.py(11): train", 8),
+        ("train.py(30): train", 1),
+    ]
+
+
 def test_waits_that_cost_nothing(tmp_path):
     """The same call where the next step's kernels follow at once: it is in the table, and no finding."""
     rows, _ = ask(tmp_path, zoo.reads(busy=0.97), "syncs")
