@@ -177,7 +177,7 @@ struct tg__thread_private {
   struct tg__full full[TG_FULL_MAX];
   _Atomic uint32_t full_in, full_out; /* put by the thread, taken by the helper; numbers that only grow */
   uint32_t too_deep;                  /* ranges begun above a full open stack */
-  char name[64];                      /* as last written */
+  char name[17];                      /* the system's, as last written */
   bool named;                         /* by tg_thread_name */
   int cost_file;                      /* descriptor of its schedstat + 1; 0 = not open, -1 = not to be had */
   struct tg__thread_cost cost;        /* at the last edge of a step */

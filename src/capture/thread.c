@@ -58,14 +58,14 @@ void tg_thread_name(const char *name) {
 }
 
 void tg__thread_name_look(struct tg__thread *t) {
-  char name[17] = "";
+  char name[sizeof t->more->name] = "";
   const char *const given = t->more->named ? NULL : tg__nvtx_thread_name(t->os_thread);
   if (given) {
     t->more->named = true;
     tg__thread_name_of(t->os_thread, given);
   }
   if (t->more->named || prctl(PR_GET_NAME, name) || strcmp(name, t->more->name) == 0) return;
-  memcpy(t->more->name, name, sizeof t->more->name);
+  memcpy(t->more->name, name, sizeof name);
   tg__dictionary_write(TG_RAW_EVERY_THREAD, TG_RAW_D_THREAD, t->number, 0, name, strlen(name));
 }
 
