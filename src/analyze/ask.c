@@ -34,11 +34,9 @@ static enum tg_err unknown_question(const struct tg__catalog *c, const char *nam
 }
 
 static enum tg_err unknown_argument(const struct tg__question *q, const char *name, struct tg_error *e) {
-  char hint[64], list[256] = "";
-  size_t len = 0;
+  char hint[64], list[300] = "";
   const struct tg__argument_info *info;
-  for (size_t k = 0; (info = tg__question_argument(q, k)) != NULL && len < sizeof list; k++)
-    len += (size_t)snprintf(list + len, sizeof list - len, "%s%s", k ? ", " : "", info->name);
+  for (size_t k = 0; (info = tg__question_argument(q, k)) != NULL; k++) tg__list_name(list, sizeof list, info->name);
   suggestion(hint, sizeof hint, tg__nearest_text(name, argument_name, q));
   return tg__fail(e, TG_USAGE, -1, "the question %s takes no argument '%.60s'%s (it takes %s)", q->name, name, hint,
                   list);
@@ -81,13 +79,12 @@ enum tg_err tg__ask_choice(const struct tg__ask *a, const char *arg, const char 
                            size_t *which, struct tg_error *e) {
   const char *value = tg__ask_arg(a, arg);
   char list[256] = "", hint[64];
-  size_t len = 0;
   for (size_t k = 0; k < count; k++) {
     if (value && strcmp(value, choices[k]) == 0) {
       *which = k;
       return TG_OK;
     }
-    if (len < sizeof list) len += (size_t)snprintf(list + len, sizeof list - len, "%s%s", k ? ", " : "", choices[k]);
+    tg__list_name(list, sizeof list, choices[k]);
   }
   const char *candidates[17] = {NULL};
   for (size_t k = 0; k < count && k < 16; k++) candidates[k] = choices[k];

@@ -6,6 +6,7 @@
 #ifndef TG_BASE_H
 #define TG_BASE_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,6 +26,8 @@ enum tg_err tg__fail(struct tg_error *e, enum tg_err code, int64_t offset, const
     __attribute__((format(printf, 4, 5)));
 enum tg_err tg__no_memory(struct tg_error *e, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* TG_MEMORY: "out of memory while" doing so */
+/* As vsnprintf, but what does not fit goes from the last whole word on, and the text ends with "…". */
+void tg__format_words(char *buf, size_t size, const char *format, va_list args);
 /* In a function that checks invariants, with struct tg_error *e: return false with this sentence where one does not
  * hold. */
 #define TG__CHECK(condition, ...)                                                                                      \
@@ -129,6 +132,8 @@ bool tg__utf8_steers(const unsigned char *p, unsigned n);
 /* The candidate that is nearest to what was typed (nearest.c), for "did you mean": NULL when none is close. candidate
  * returns NULL past the last one. */
 const char *tg__nearest_text(const char *wanted, const char *(*candidate)(const void *ctx, size_t k), const void *ctx);
+/* One more name in "a, b, c" of a sentence; without room the list ends with "…". list: a text, at first empty. */
+void tg__list_name(char *list, size_t size, const char *name);
 
 /* ---- map (map.c) ----------------------------------------------------------------------------- */
 

@@ -1,7 +1,6 @@
 /* Errors as values: codes, their sentences, and the one way to fill a struct tg_error. And what version this is. */
 #include "base/base.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 
 const char *tg_version(void) { return TG_VERSION; }
@@ -30,15 +29,32 @@ int tg_err_status(enum tg_err code) {
   }
 }
 
+/* Where the text of `size` bytes ends with a whole word and leaves room for the sign that it was cut. */
+static size_t last_word_end(const char *text, size_t size) {
+  enum { LONGEST_WORD = 80 };
+  const size_t most = size - sizeof "\xe2\x80\xa6";
+  size_t end = most;
+  while (end > 0 && text[end] != ' ' && most - end < LONGEST_WORD) end--;
+  if (end == 0 || text[end] != ' ') end = most;
+  while (end > 0 && (text[end] & 0xc0) == 0x80) end--; /* within a character */
+  return end;
+}
+
+void tg__format_words(char *buf, size_t size, const char *format, va_list args) {
+  const int written = vsnprintf(buf, size, format, args);
+  if (written < 0) buf[0] = 0;
+  if (written >= (int)size) memcpy(buf + last_word_end(buf, size), "\xe2\x80\xa6", sizeof "\xe2\x80\xa6");
+}
+
 enum tg_err tg__fail(struct tg_error *e, enum tg_err code, int64_t offset, const char *format, ...) {
   if (!e) return code;
   e->code = code;
   e->offset = offset;
   va_list args;
   va_start(args, format);
-  const int written = vsnprintf(e->text, sizeof e->text, format, args);
+  tg__format_words(e->text, sizeof e->text, format, args);
   va_end(args);
-  if (written <= 0) snprintf(e->text, sizeof e->text, "%s", tg_err_text(code));
+  if (!e->text[0]) snprintf(e->text, sizeof e->text, "%s", tg_err_text(code));
   return code;
 }
 
@@ -46,7 +62,7 @@ enum tg_err tg__no_memory(struct tg_error *e, const char *format, ...) {
   char doing[sizeof e->text];
   va_list args;
   va_start(args, format);
-  vsnprintf(doing, sizeof doing, format, args);
+  tg__format_words(doing, sizeof doing, format, args);
   va_end(args);
   return tg__fail(e, TG_MEMORY, -1, "out of memory while %s", doing);
 }

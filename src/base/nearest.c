@@ -1,5 +1,7 @@
-/* The nearest of several words: for "did you mean". */
+/* The nearest of several words, for "did you mean", and a list of them. */
 #include "base/base.h"
+
+#include <stdio.h>
 
 /* Letters to insert, drop, replace or swap with the neighbour to turn one word into the other, without regard to
  * case. Words are cut at 31 letters: this only feeds "did you mean". */
@@ -37,4 +39,14 @@ const char *tg__nearest_text(const char *wanted, const char *(*candidate)(const 
     }
   }
   return nearest;
+}
+
+void tg__list_name(char *list, size_t size, const char *name) {
+  static const char more[] = ", \xe2\x80\xa6";
+  const size_t len = strlen(list);
+  if (tg__str_has_suffix((struct tg__str){list, (uint32_t)len}, more)) return;
+  if (len + strlen(name) + 2 + sizeof more <= size)
+    snprintf(list + len, size - len, "%s%s", len ? ", " : "", name);
+  else
+    snprintf(list + len, size - len, "%s", more);
 }

@@ -68,7 +68,7 @@ void tg__cli_say(const char *format, ...) {
   char text[2048];
   va_list args;
   va_start(args, format);
-  vsnprintf(text, sizeof text, format, args);
+  tg__format_words(text, sizeof text, format, args);
   va_end(args);
   print_clean(text);
 }

@@ -9,13 +9,8 @@
 void tg__say(char *buf, size_t size, const char *format, ...) {
   va_list args;
   va_start(args, format);
-  const int len = vsnprintf(buf, size, format, args);
+  tg__format_words(buf, size, format, args);
   va_end(args);
-  if (len < 0 || (size_t)len < size) return;
-  size_t cut = size - 1; /* do not end inside a UTF-8 sequence */
-  while (cut > 0 && ((unsigned char)buf[cut - 1] & 0xc0) == 0x80) cut--;
-  if (cut > 0 && ((unsigned char)buf[cut - 1] & 0x80)) cut--;
-  buf[cut] = 0;
 }
 
 struct tg__finding *tg__find(struct tg__facts *f, enum tg__cause cause, double share_pct, double threshold_pct,

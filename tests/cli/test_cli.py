@@ -486,6 +486,18 @@ def test_version(tachograph):
     assert tachograph("--version").stdout == tachograph("version").stdout
 
 
+def test_errors_end_with_whole_words(tachograph, tmp_path):
+    (tmp_path / "a.json").write_text(json.dumps({"traceEvents": [slice_event("aten::mm", 0, 10)]}))
+    there = answer(tachograph("ask", tmp_path / "a.json", "key_averages", "--json"))["columns"]
+    there = {column["name"] for column in there}
+    done = tachograph("ask", tmp_path / "a.json", "key_averages", "--where", "quux > 1")
+    assert done.returncode == 2 and "text stands in quotes, and there is no column 'quux'; there are " in done.stderr
+    listed = done.stderr.split("there are ")[1].split(", at character 1:\n  quux > 1\n  ^")[0]
+    assert listed.endswith("…") and set(listed.rstrip("…").rstrip(", ").split(", ")) < there
+    done = tachograph("ask", tmp_path / "a.json", "key_averages", "--sort", "quux")
+    assert set(done.stderr.split("there are ")[1].splitlines()[0].rstrip("…").rstrip(", ").split(", ")) <= there
+
+
 def test_doctor_advises_only_on_what_is_missing(tachograph):
     for item, value, fine, advice in answer(tachograph("doctor", "--json"))["rows"]:
         assert value, item

@@ -239,6 +239,44 @@ static void interner_is_shared_by_threads(void **state) {
   tg__strings_free(c.strings);
 }
 
+static void format_words(char *buf, size_t size, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  tg__format_words(buf, size, format, args);
+  va_end(args);
+}
+
+static void what_does_not_fit_ends_with_whole_words(void **state) {
+  char buf[20];
+  (void)state;
+  format_words(buf, sizeof buf, "%s", "exactly nineteen ch");
+  assert_string_equal(buf, "exactly nineteen ch");
+  format_words(buf, sizeof buf, "%s", "exactly nineteen chars");
+  assert_string_equal(buf, "exactly nineteen…");
+  format_words(buf, sizeof buf, "%s", "one_word_without_an_end_of_it"); /* 16 bytes and the sign */
+  assert_string_equal(buf, "one_word_without…");
+  format_words(buf, sizeof buf, "%s", "123456789012345ÄÄÄÄÄ"); /* the Ä at 15 is not cut in two */
+  assert_string_equal(buf, "123456789012345…");
+  struct tg_error e;
+  char words[2000] = "";
+  for (int i = 0; i < 300; i++) strcat(words, "words ");
+  tg__fail(&e, TG_USAGE, -1, "%s", words);
+  assert_true(strlen(e.text) < sizeof e.text && strlen(e.text) > 400);
+  assert_string_equal(e.text + strlen(e.text) - 8, "words…");
+}
+
+static void a_list_of_names_ends_with_a_whole_name(void **state) {
+  char list[16] = "";
+  (void)state;
+  tg__list_name(list, sizeof list, "a");
+  tg__list_name(list, sizeof list, "bcd");
+  assert_string_equal(list, "a, bcd");
+  tg__list_name(list, sizeof list, "efghij"); /* with the sign behind it that is 20 bytes */
+  assert_string_equal(list, "a, bcd, …");
+  tg__list_name(list, sizeof list, "k");
+  assert_string_equal(list, "a, bcd, …");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(views_compare),
@@ -247,6 +285,8 @@ int main(void) {
       cmocka_unit_test(hash_spreads_running_numbers),
       cmocka_unit_test(utf8_is_strict),
       cmocka_unit_test(what_steers_a_terminal_is_known),
+      cmocka_unit_test(what_does_not_fit_ends_with_whole_words),
+      cmocka_unit_test(a_list_of_names_ends_with_a_whole_name),
       cmocka_unit_test(interner_gives_ids_in_order),
       cmocka_unit_test_teardown(interner_survives_failure, reset_allocator),
       cmocka_unit_test(interner_is_shared_by_threads),

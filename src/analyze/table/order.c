@@ -28,10 +28,8 @@ enum tg_err tg__find_column(const struct tg_table *t, const char *what, const ch
   }
   const char *nearest = tg__nearest_text(text, column_name, t);
   if (nearest) return tg__fail(e, TG_USAGE, -1, "%s: there is no column '%s'; did you mean %s?", what, text, nearest);
-  char list[256] = "";
-  size_t used = 0;
-  for (size_t c = 0; c < t->column_count && used < sizeof list; c++)
-    used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", c ? ", " : "", t->columns[c].name);
+  char list[360] = "";
+  for (size_t c = 0; c < t->column_count; c++) tg__list_name(list, sizeof list, t->columns[c].name);
   return tg__fail(e, TG_USAGE, -1, "%s: there is no column '%s'; there are %s", what, text, list);
 }
 

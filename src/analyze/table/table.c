@@ -242,12 +242,11 @@ void tg__table_note(struct tg_table *t, const char *format, ...) {
   char text[512];
   va_list args;
   va_start(args, format);
-  const int len = vsnprintf(text, sizeof text, format, args);
+  tg__format_words(text, sizeof text, format, args);
   va_end(args);
-  if (len < 0) return;
   for (size_t i = 0; i < t->note_count; i++) /* several ranks may have the same to say */
     if (strcmp(t->notes[i], text) == 0) return;
-  const char *own = tg__arena_copy(&t->arena, text, (size_t)len < sizeof text ? (size_t)len : sizeof text - 1);
+  const char *own = tg__arena_copy(&t->arena, text, strlen(text));
   const char **notes = tg__realloc((void *)t->notes, (t->note_count + 1) * sizeof *notes);
   if (notes) t->notes = notes;
   if (!own || !notes) {

@@ -121,7 +121,7 @@ static void read_column(struct where *w, struct value *v) {
     v->type = v->column->type;
     return;
   }
-  tg__where_fail(w, w->token.at, "%.200s (text stands in quotes)", e.text + strlen("where: "));
+  tg__where_fail(w, w->token.at, "text stands in quotes, and %s", e.text + strlen("where: "));
 }
 
 static struct value read_word(struct where *w) {

@@ -13,7 +13,7 @@ void tg__where_fail(struct where *w, const char *at, const char *format, ...) {
   char message[256], shown[SHOWN + 1];
   va_list args;
   va_start(args, format);
-  vsnprintf(message, sizeof message, format, args);
+  tg__format_words(message, sizeof message, format, args);
   va_end(args);
   const size_t column = (size_t)(at - w->expression);
   const char *from = column > BEFORE ? at - BEFORE : w->expression;
