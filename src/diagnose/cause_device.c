@@ -291,7 +291,7 @@ bool tg__has_little_work(const struct tg__facts *f) {
 
 void tg__judge_idle_device(struct tg__facts *f) {
   if (!f->has_device_work) {
-    tg__cannot_judge(f, TG__CAUSE_IDLE_DEVICE, "no device work in the trace");
+    tg__cannot_judge_device(f, TG__CAUSE_IDLE_DEVICE, "no device work in the trace");
     return;
   }
   if (tg__has_little_work(f)) {

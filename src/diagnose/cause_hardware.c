@@ -56,7 +56,7 @@ static void see_kernel(void *ctx, uint32_t slice, enum tg__class cls) {
 
 void tg__judge_precision(struct tg__facts *f) {
   if (!f->has_device_work) {
-    tg__cannot_judge(f, TG__CAUSE_MIXED_PRECISION_UNUSED, "no device work in the trace");
+    tg__cannot_judge_device(f, TG__CAUSE_MIXED_PRECISION_UNUSED, "no device work in the trace");
     return;
   }
   struct matrix_work m = {.f = f, .longest = TG_NONE};
@@ -193,5 +193,5 @@ void tg__judge_device_memory(struct tg__facts *f) {
     TG_SAY(x->advice, "Recompute activations with torch.utils.checkpoint.checkpoint, train under torch.autocast, or "
                       "use a smaller batch.");
   }
-  if (!known) tg__cannot_judge(f, TG__CAUSE_DEVICE_MEMORY_NEARLY_FULL, "no device memory events with totals");
+  if (!known) tg__cannot_judge_device(f, TG__CAUSE_DEVICE_MEMORY_NEARLY_FULL, "no device memory events with totals");
 }

@@ -73,6 +73,12 @@ void tg__cannot_judge(struct tg__facts *f, enum tg__cause cause, const char *why
   tg__say(f->unjudged + len, sizeof f->unjudged - len, "%s%s (%s)", len ? "; " : "", tg__cause_name(cause), why);
 }
 
+void tg__cannot_judge_device(struct tg__facts *f, enum tg__cause cause, const char *why) {
+  const struct tg__str conditions = tg__document_member(f->t, f->rank, "conditions");
+  const bool has_gpu = tg__unquoted(tg__member(conditions, "gpu")).len > 0; /* named, and not recorded */
+  if (f->has_device_work || f->t->ranks[f->rank].device_count || has_gpu) tg__cannot_judge(f, cause, why);
+}
+
 const char tg__busy_machine[] = "other programs kept the machine busy";
 
 void tg__withhold(struct tg__facts *f, enum tg__cause cause, double share_pct, const char *why) {

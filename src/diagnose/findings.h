@@ -138,6 +138,8 @@ void tg__cannot_judge(struct tg__facts *f, enum tg__cause cause, const char *why
 /* The time is there, and whether this is the cause is not sure. */
 void tg__withhold(struct tg__facts *f, enum tg__cause cause, double share_pct, const char *why);
 extern const char tg__busy_machine[]; /* a reason for both */
+/* Of a rule about devices: where the trace neither has work of one nor names one, there is nothing to judge. */
+void tg__cannot_judge_device(struct tg__facts *f, enum tg__cause cause, const char *why);
 /* "name", and " at file.py(12): function" behind it when a Python frame of the user's is around the slice. */
 void tg__where_slice(const struct tg__facts *f, uint32_t slice, struct tg__finding *out);
 /* Between which lines of the program most time passes without an operator. Where the trace has no lines: all long

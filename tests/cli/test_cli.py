@@ -486,6 +486,23 @@ def test_version(tachograph):
     assert tachograph("--version").stdout == tachograph("version").stdout
 
 
+@pytest.mark.parametrize(
+    "members, is_unknown",
+    [
+        ({}, False),
+        ({"deviceProperties": [], "conditions": {"gpu": None}}, False),
+        ({"deviceProperties": [{"id": 0, "name": "A100", "computeMajor": 8, "computeMinor": 0}]}, True),
+        ({"conditions": {"gpu": "NVIDIA H100"}}, True),
+    ],
+)
+def test_rules_about_devices_are_unknown_only_where_there_is_a_device(tachograph, tmp_path, members, is_unknown):
+    events = [slice_event("aten::mm", 100 * k, 90) for k in range(9)]
+    (tmp_path / "a.json").write_text(json.dumps({**members, "traceEvents": events}))
+    notes = " ".join(answer(tachograph("ask", tmp_path / "a.json", "findings", "--json"))["notes"])
+    for cause in ("idle-device", "mixed-precision-unused", "device-memory-nearly-full"):
+        assert (f"{cause} (no device" in notes) == is_unknown, notes
+
+
 def test_errors_end_with_whole_words(tachograph, tmp_path):
     (tmp_path / "a.json").write_text(json.dumps({"traceEvents": [slice_event("aten::mm", 0, 10)]}))
     there = answer(tachograph("ask", tmp_path / "a.json", "key_averages", "--json"))["columns"]
