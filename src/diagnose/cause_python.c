@@ -39,8 +39,7 @@ static void see_frame(void *ctx, uint32_t slice, enum tg__class cls) {
   const struct tg__slices *s = &f->t->slices;
   const uint32_t parent = parent_of(f, slice), track = tg__slice_track(f->t, slice);
   if (track == f->load_track && s->start_ns[slice] < f->load_until_ns) return;
-  if (f->loop_track != TG_NONE && f->t->tracks[track].pid != f->t->tracks[f->loop_track].pid)
-    return; /* goes on beside the loop */
+  if (f->loop_track != TG_NONE && track != f->loop_track) return; /* goes on beside the loop */
   if (cls == TG__CLASS_ANNOTATION && tg__meaning(f->facts, slice) & TG__NAME_DATALOADER)
     f->load_until_ns = tg__slice_end(f->t, slice), f->load_track = track;
   f->own_ns[s->name[slice]] += s->dur_ns[slice];
@@ -112,8 +111,7 @@ static void see_own_time(void *ctx, uint32_t slice, enum tg__class cls) {
   const struct tg__slices *s = &o->of->t->slices;
   const uint32_t track = tg__slice_track(o->of->t, slice);
   const uint32_t loop = o->of->loop_track;
-  if (is_label(o->of, slice, cls) || (loop != TG_NONE && o->of->t->tracks[track].pid != o->of->t->tracks[loop].pid))
-    return;
+  if (is_label(o->of, slice, cls) || (loop != TG_NONE && track != loop)) return;
   const uint32_t parent = parent_of(o->of, slice);
   if (parent != TG_NONE && s->name[parent] == o->name && s->name[slice] != o->name)
     tg__spans_add(&o->inside, s->start_ns[slice], tg__slice_end(o->of->t, slice));
@@ -135,8 +133,8 @@ static void find_own_time(struct tg__facts *f, uint32_t frame, struct tg__spans 
 /* Without what one step alone has. */
 static int64_t tally_spans(const struct tg__facts *f, const struct tg__spans *spans) {
   struct tg__tally all = {0};
-  for (size_t i = 0; i < spans->count; i++)
-    tg__tally_in(&all, tg__steps_begun(&f->steps, spans->items[i].start), spans->items[i].end - spans->items[i].start);
+  for (size_t i = 0; i < f->steps.count; i++)
+    tg__tally_in(&all, i + 1, tg__spans_inside(spans, f->steps.steps[i].start_ns, f->steps.steps[i].end_ns));
   return tg__tallied(f, &all);
 }
 
@@ -306,8 +304,11 @@ void tg__judge_python(struct tg__facts *f) {
   struct stretch s = longest_stretch(f, other);
   const bool is_long = tg__pct(s.ns, f->total_ns) > THRESHOLD_PCT;
   if (is_long) look_at_clock(f, &s);
-  if (is_long && 2 * tg__marked_waits(f) <= s.ns) report_stretch(f, &s, other); /* else reported as a wait */
-  if (!is_long && f->noise.is_busy) tg__withhold(f, TG__CAUSE_SLOW_PYTHON_TRANSFORM, share, tg__busy_machine);
+  const bool is_wait = s.frame != TG_NONE && 2 * tg__marked_waits(f) > s.ns; /* which is reported as such */
+  if (is_long && !is_wait) report_stretch(f, &s, other);
+  const double without_waits = tg__pct(other - tg__marked_waits(f), f->total_ns);
+  if (!is_long && f->noise.is_busy && without_waits > THRESHOLD_PCT)
+    tg__withhold(f, TG__CAUSE_SLOW_PYTHON_TRANSFORM, without_waits, tg__busy_machine);
   tg__spans_free(&s.own);
   tg__spans_free(&s.pause.when);
 }

@@ -74,6 +74,8 @@ static int classify_wait(struct tg__str name) {
   return -1;
 }
 
+bool tg__is_marked_wait(struct tg__str name) { return classify_wait(name) >= 0; }
+
 /* A thread of a pool that waits for work between two requests keeps nobody waiting, though a step may be under way on
  * another thread. */
 static bool is_in_step(const struct waits *w, uint32_t slice) {

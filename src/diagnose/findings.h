@@ -98,6 +98,7 @@ void tg__find_once(struct tg__facts *f); /* once.c: fills apart and apart_text *
 void tg__find_bounds(struct tg__facts *f);
 int64_t tg__shortened(const struct tg__facts *f, int64_t host_ns, int64_t device_ns, int64_t wait_ns);
 int64_t tg__marked_waits(struct tg__facts *f); /* time inside calls that only wait, as `tachograph run` marks them */
+bool tg__is_marked_wait(struct tg__str name);
 /* claims.c: the time that a finding speaks of, as an interval (cut to the window of the steps), as the host's calls of
  * the sites marked in `in`. */
 struct tg__sites;

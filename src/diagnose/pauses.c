@@ -25,7 +25,8 @@ struct search {
   int64_t end_ns, least_ns, long_ns;
   int64_t update_until_ns; /* end of the optimizer's step or zero_grad that began last: its Python is torch's */
   size_t step;             /* that is under way */
-  struct tg__spans others; /* when operators or collectives run on other threads: waiting for one is no Python */
+  struct tg__spans others; /* when operators or collectives run on other threads, or a call waits that is marked: that
+                              is no Python */
   struct pause pauses[MOST_PAUSES]; /* one without frames: long pauses at an unknown line */
   size_t count;
   uint32_t *reads; /* files that the loop's thread opens to read, by time */
@@ -146,10 +147,11 @@ static void visit_other_thread(void *ctx, uint32_t slice, enum tg__class cls) {
     else
       s->f->failed = true;
   }
-  const bool works =
-      cls == TG__CLASS_OP || (cls == TG__CLASS_ANNOTATION && tg__meaning(s->f, slice) & TG__NAME_COLLECTIVE_CALL);
-  const uint32_t track = works ? tg__slice_track(t, slice) : s->track;
-  if (track != s->track && t->tracks[track].pid == t->tracks[s->track].pid)
+  const bool waits = cls == TG__CLASS_ANNOTATION && tg__is_marked_wait(tg__name(t, t->slices.name[slice])),
+             works = cls == TG__CLASS_OP ||
+                     (cls == TG__CLASS_ANNOTATION && tg__meaning(s->f, slice) & TG__NAME_COLLECTIVE_CALL);
+  const uint32_t track = works || waits ? tg__slice_track(t, slice) : s->track;
+  if (waits ? track == s->track : track != s->track && t->tracks[track].pid == t->tracks[s->track].pid)
     tg__spans_add(&s->others, t->slices.start_ns[slice], tg__slice_end(t, slice));
 }
 
@@ -243,8 +245,12 @@ void tg__find_longest_pause(struct tg__facts *f, struct tg__pause *out) {
   tg__spans_union(&s.others);
   tg__visit(f, visit_slice, &s);
   choose_longest_pause(&s, out);
-  tg__spans_union(&out->when);
-  f->failed |= out->when.failed;
+  struct tg__spans all = out->when;
+  out->when = (struct tg__spans){0};
+  tg__spans_union(&all);
+  tg__spans_subtract(&all, &s.others, &out->when);
+  f->failed |= all.failed || out->when.failed;
+  tg__spans_free(&all);
   for (size_t i = 0; i < s.count; i++) {
     f->failed |= s.pauses[i].when.failed;
     tg__spans_free(&s.pauses[i].when);

@@ -340,6 +340,22 @@ static void test_profiler_between_steps(void **state) {
   tg__table_free(t);
 }
 
+/* A function of another thread sleeps all the time; the loop's own takes 2 of 10 ms. */
+static void test_a_function_of_another_thread(void **state) {
+  struct scene s = begin();
+  const uint32_t other = mini_thread(s.m, 1, 11);
+  mini_slice(s.m, other, "python_function", "<built-in function sleep>", 0, STEPS * STEP);
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    mini_slice(s.m, s.thread, "python_function", "train.py(5): prepare", s.at, 2000 * US);
+    call(&s, "aten::conv2d", 2000, 7900, "train.py(9): fit");
+  }
+  struct tg_table *t = ask(&s);
+  assert_int_equal(t->rows, 1);
+  assert_int_equal(mini_int(t, mini_row(t, "cause", "slow-python-transform"), "cost_ns"), 2000 * US);
+  tg__table_free(t);
+}
+
 /* Each step 4 ms between lines 9 and 12, without samples, as where the recorder was attached; its thread is on a core
  * for so long, and waits for one for so long. */
 static struct tg_table *attached(int64_t cpu_us, int64_t core_wait_us, bool with_calls) {
@@ -394,6 +410,7 @@ int main(void) {
       cmocka_unit_test(test_samples_elsewhere),
       cmocka_unit_test(test_thread_without_a_core),
       cmocka_unit_test(test_the_clock_of_the_thread),
+      cmocka_unit_test(test_a_function_of_another_thread),
       cmocka_unit_test(test_checkpoint_that_is_forced_to_disk),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

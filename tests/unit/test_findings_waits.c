@@ -128,6 +128,26 @@ static void test_whose_queue_it_is(void **state) {
   }
 }
 
+/* A wait of 4 ms that may be a request's, and 3 ms of sleep behind it: the sleep is found, the wait is not. */
+static void test_a_sleep_behind_a_wait(void **state) {
+  struct scene s = begin_of(MANY);
+  const uint32_t watch = mini_thread(s.m, 1, 99);
+  for (int i = 0; i < MANY; i++) {
+    s.at = i * STEP;
+    mini_slice(s.m, s.thread, "user_annotation", "queue.Queue.get", s.at, 4000 * US);
+    mini_arg_str(s.m, "Call stack", "serve.py(30): answer");
+    sample(&s, watch, "lock", 100, 3800, "serve.py(30): answer");
+    sample(&s, watch, "sleep", 4100, 2800, "serve.py(31): answer");
+    call(&s, "aten::linear", 7000, 2900, "serve.py(32): answer");
+  }
+  struct tg_table *t = ask(&s);
+  assert_int_equal(t->rows, 1);
+  assert_string_equal(mini_cell(t, 0, "cause"), "host-waits");
+  assert_string_equal(mini_cell(t, 0, "where"), "serve.py(31): answer");
+  assert_non_null(strstr(mini_cell(t, 0, "evidence"), "it sleeps for 100 % of it"));
+  tg__table_free(t);
+}
+
 /* What a thread is asked for is nobody's request, and no loader. */
 static void test_what_a_thread_is_asked_for(void **state) {
   struct tg_table *t = queue("concurrent.futures.Future.result", false, 20);
@@ -277,6 +297,7 @@ int main(void) {
       cmocka_unit_test(test_a_short_next_is_not_judged),
       cmocka_unit_test(test_batches_come_several_at_a_time),
       cmocka_unit_test(test_whose_queue_it_is),
+      cmocka_unit_test(test_a_sleep_behind_a_wait),
       cmocka_unit_test(test_what_a_thread_is_asked_for),
       cmocka_unit_test(test_idle_while_another_thread_answers),
       cmocka_unit_test(test_waiting_for_a_rank_is_no_communication),
