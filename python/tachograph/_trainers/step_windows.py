@@ -201,9 +201,10 @@ class StepWindows:
 
 def findings(trace: Any) -> list[str]:
     """What to change first, a sentence each."""
-    rows = trace.ask("findings", limit=FINDINGS).to_dicts()
+    answer = trace.ask("findings", limit=FINDINGS)
+    rows = answer.to_dicts()
     if not rows:
-        return ["nothing found that takes 5 % of a step"]
+        return [note for note in answer.notes if note.startswith("nothing found")]
     return [
         f"{row['severity']}: {row['cause']}, {row['share_pct']:.0f} %{_place(row)}: {row['evidence']}. {row['advice']}"
         for row in rows
