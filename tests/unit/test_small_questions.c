@@ -258,6 +258,31 @@ static void annotations_of_devices_and_ranks(void **state) {
   mini_free(m);
 }
 
+/* ---- phases ---------------------------------------------------------------------------------- */
+
+static void phases_without_memory(void **state) {
+  static const char *const expected[] = {"data", "forward", "loss", "backward", "optimizer", "other"};
+  static const double host_ns[] = {10, 20, 5, 30, 15, 20};
+  (void)state;
+  struct mini *m = mini_new();
+  const uint32_t loop = mini_thread(m, 1, 2), autograd = mini_thread(m, 1, 3);
+  mini_slice(m, loop, "user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0, 10);
+  mini_slice(m, loop, "cpu_op", "aten::linear", 15, 20);
+  mini_slice(m, loop, "cpu_op", "aten::mse_loss", 40, 5);
+  mini_slice(m, autograd, "cpu_op", "autograd::engine::evaluate_function: MseLossBackward0", 50, 30);
+  mini_slice(m, loop, "user_annotation", "Optimizer.step#SGD.step", 85, 15);
+  struct tg__columns *trace = mini_finish(m);
+  struct tg_table *t = mini_ask(trace, "phases", NULL);
+  assert_int_equal(t->rows, 6);
+  for (size_t i = 0; i < 6; i++) {
+    assert_string_equal(mini_cell(t, i, "phase"), expected[i]);
+    assert_true(mini_real(t, i, "host_ns") == host_ns[i] && mini_real(t, i, "share_pct") == host_ns[i]);
+  }
+  tg__table_free(t);
+  assert_true(mini_starve(trace, "phases", NULL, 0) > 5);
+  mini_free(m);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(tracks),
                                      cmocka_unit_test(slices),
@@ -266,6 +291,7 @@ int main(void) {
                                      cmocka_unit_test(losses),
                                      cmocka_unit_test(annotations),
                                      cmocka_unit_test(backward_on_another_thread),
-                                     cmocka_unit_test(annotations_of_devices_and_ranks)};
+                                     cmocka_unit_test(annotations_of_devices_and_ranks),
+                                     cmocka_unit_test(phases_without_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
