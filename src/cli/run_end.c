@@ -106,31 +106,7 @@ static bool to_stderr(void *ctx, const char *bytes, size_t len) {
   return fwrite(bytes, 1, len, stderr) == len;
 }
 
-/* What recording adds to a step, of the CPU time of its thread: what else the machine does is not in it. */
-struct price {
-  struct tg_overhead cost;
-  bool by_records; /* the number of records times what one costs; low and high: the least and the most of that */
-  double records;  /* of a step */
-};
-
-static struct price price_of(struct tg__run_log *log) {
-  struct price p = {.cost = tg_overhead_of_pairs(log->pair_extra.ns, log->pair_bare.ns, log->pair_extra.count)};
-  const size_t steps = log->with.count + (log->dear_first_ns >= 0);
-  const int64_t bare_ns = tg_median_of(log->cpu_without.ns, log->cpu_without.count).median;
-  if (!isnan(p.cost.percent)) return p;
-  if (!(log->record_least_ns > 0) || !steps || bare_ns <= 0) {
-    p.cost = tg_overhead_of(log->cpu_with.ns, log->cpu_with.count, log->cpu_without.ns, log->cpu_without.count);
-    return p;
-  }
-  p.by_records = true;
-  p.records = (double)log->window_records / (double)steps;
-  p.cost.low = 100 * p.records * log->record_least_ns / (double)bare_ns;
-  p.cost.high = 100 * p.records * log->record_most_ns / (double)bare_ns;
-  p.cost.percent = sqrt(p.cost.low * p.cost.high);
-  return p;
-}
-
-static void print_price(const struct tg__run_log *log, const struct price *p) {
+static void print_price(const struct tg__run_log *log, const struct tg__price *p) {
   if (isnan(p->cost.percent))
     fputs("what recording\n           adds to a step's CPU time could not be measured here: steps differ too much\n",
           stderr);
@@ -148,7 +124,7 @@ static void print_price(const struct tg__run_log *log, const struct price *p) {
 static void print_overhead(struct tg__run_log *log) {
   const struct tg_median with = tg_median_of(log->with.ns, log->with.count);
   const struct tg_median without = tg_median_of(log->without.ns, log->without.count);
-  const struct price price = price_of(log);
+  const struct tg__price price = tg__run_log_price(log);
   char a[32], b[32], first[80] = "";
   if (!log->window_began) return;
   if (with.median < 0 || without.median < 0) {
@@ -283,7 +259,7 @@ static void print_json(struct tg__cli_recording *r, struct tg__run_log *log) {
   struct tg__jsonw w = {.out = &out};
   const struct tg_median with = tg_median_of(log->with.ns, log->with.count);
   const struct tg_median without = tg_median_of(log->without.ns, log->without.count);
-  const struct tg_overhead cost = price_of(log).cost;
+  const struct tg_overhead cost = tg__run_log_price(log).cost;
   tg__json_open(&w, '{');
   tg__json_key(&w, "file");
   tg__json_cstr(&w, r->packed ? r->file : NULL);

@@ -3,6 +3,7 @@
 #include "cli/run_log.h"
 #include "tachograph/read.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,6 +40,17 @@ static void put_ending(struct tg__jsonw *w, const struct tg__run_log *log, int s
   tg__json_cstr(w, text);
 }
 
+/* In ns of a step: what recording adds, and between which that is. */
+static void put_price(struct tg__jsonw *w, struct tg__run_log *log) {
+  const struct tg__price p = tg__run_log_price(log);
+  const double parts[] = {p.cost.percent, p.cost.low, p.cost.high};
+  static const char *const keys[] = {"recording_adds_ns", "recording_adds_low_ns", "recording_adds_high_ns"};
+  for (size_t i = 0; i < 3 && !isnan(p.cost.percent); i++) {
+    tg__json_key(w, keys[i]);
+    tg__json_int(w, (int64_t)llround(parts[i] / 100 * (double)p.bare_ns));
+  }
+}
+
 static void put_steps(struct tg__jsonw *w, const char *steps, const char *median, struct tg__raw_session_steps *s) {
   put_count(w, steps, (int64_t)s->count);
   put_count(w, median, tg_median_of(s->ns, s->count).median);
@@ -58,6 +70,8 @@ void tg__run_log_facts(struct tg__run_log *log, int status, int64_t run_ns, stru
     put_count(&w, "steps_recorded", (int64_t)log->with.count + (log->dear_first_ns >= 0));
     put_count(&w, "step_recorded_ns", tg_median_of(log->with.ns, log->with.count).median);
     put_steps(&w, "steps_after", "step_after_ns", &log->after);
+    put_count(&w, "steps_priced", log->probes);
+    put_price(&w, log);
     put_count(&w, "slowest_step", log->slowest_step);
     put_count(&w, "slowest_step_ns", log->slowest_ns);
   }

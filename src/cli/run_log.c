@@ -49,7 +49,7 @@ static void begin_steps(struct reading *r) {
   if (!r->counts) return;
   log->step_pid = r->pid;
   memcpy(log->source, r->source, sizeof log->source);
-  log->steps = 0;
+  log->steps = log->probes = 0;
   log->with.count = log->without.count = log->cpu_with.count = log->cpu_without.count = 0;
   log->before.count = log->after.count = log->pair_extra.count = log->pair_bare.count = 0;
   log->record_least_ns = log->record_most_ns = 0;
@@ -71,8 +71,11 @@ static void read_step(struct reading *r, const char *text) {
   if (!r->counts) return;
   struct tg__run_log *const log = r->log;
   log->steps = log->steps > number ? log->steps + 1 : number + 1; /* one that was never over has a number, too */
-  if (strcmp(phase, "probe") == 0) return; /* recorded into nothing: in a pair */
   if (ns > log->slowest_ns) log->slowest_ns = ns, log->slowest_step = number;
+  if (strcmp(phase, "probe") == 0) { /* recorded into nothing: in a pair */
+    log->probes++;
+    return;
+  }
   const bool is_after = strcmp(phase, "after") == 0;
   if (strcmp(phase, "window") != 0) r->ok = r->ok && keep(is_after ? &log->after : &log->before, ns);
   if (strcmp(phase, "window") == 0) {

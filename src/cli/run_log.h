@@ -4,6 +4,7 @@
 #define TG_CLI_RUN_LOG_H
 
 #include "base/base.h"
+#include "tachograph/read.h"
 
 enum { TG__RUN_NOTES = 8 };
 struct tg__raw_session_steps {
@@ -29,6 +30,7 @@ struct tg__run_log {
   char exception[512];                        /* what ended the program, with its line; "" = nothing did */
   int64_t first_step, last_step;              /* recorded ones, by number; -1 = none */
   int64_t steps;                              /* seen in that process */
+  int64_t probes;                             /* of those, the ones behind the window that only priced the recording */
   int64_t dear_first_ns;                 /* the first recorded step, where it costs far more than those after it and
                                             is not in `with`; -1 = it is */
   int64_t lost;                          /* records, in all processes */
@@ -42,6 +44,15 @@ bool tg__run_log_read(struct tg__run_log *log, const char *raw_folder);
 void tg__run_log_note(struct tg__run_log *log,
                       const char *text); /* unless it is there already, or there are too many */
 void tg__run_log_free(struct tg__run_log *log);
+/* What recording adds to a step, of the CPU time of its thread: what else the machine does is not in it. All NaN: not
+ * known. run_price.c. */
+struct tg__price {
+  struct tg_overhead cost;
+  int64_t bare_ns; /* CPU time of a step that is not recorded: what the percents are of */
+  bool by_records; /* the number of records times what one costs; low and high: the least and the most of that */
+  double records;  /* of a step */
+};
+struct tg__price tg__run_log_price(struct tg__run_log *log);
 /* How the run went as one JSON object, for the recording's document and the question overview: run_facts.c. `out` ends
  * with a zero byte. status: of the program; run_ns: from its start to its end. */
 void tg__run_log_facts(struct tg__run_log *log, int status, int64_t run_ns, struct tg__out *out);

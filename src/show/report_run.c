@@ -50,6 +50,17 @@ static void put_run_steps(const struct tg__report *r, struct tg__out *text) {
     tg__out_format(text, "; the longest is step %lld, %s", (long long)slowest, tg__human_ns(slowest_ns, a));
 }
 
+/* ", recording adds 1.2 ms of CPU time to a step (0.9 to 1.6)" */
+static void put_price(const struct tg__report *r, struct tg__out *text) {
+  const int64_t ns = run_value(r, "recording_adds_ns"), low = run_value(r, "recording_adds_low_ns"),
+                high = run_value(r, "recording_adds_high_ns");
+  char a[NUMBER_BYTES];
+  if (ns == TG_NULL_INT || low == TG_NULL_INT || high == TG_NULL_INT) return;
+  tg__out_format(text, "; recording adds %s of CPU time to a step", tg__human_ns(ns > 0 ? ns : 0, a));
+  tg__out_format(text, " (%s to", tg__human_ns(low > 0 ? low : 0, a));
+  tg__out_format(text, " %s)", tg__human_ns(high > 0 ? high : 0, a));
+}
+
 static void put_run_text(const struct tg__report *r, struct tg__out *text) {
   const size_t row = run_row(r, "ended");
   const int64_t run_ns = run_value(r, "run_ns");
@@ -68,6 +79,7 @@ static void put_run_text(const struct tg__report *r, struct tg__out *text) {
     tg__out_format(text, "; the recording covers %s of %s, %.1f %%", tg__human_ns(span_ns, a), tg__human_ns(run_ns, b),
                    100 * (double)span_ns / (double)run_ns);
   put_run_steps(r, text);
+  put_price(r, text);
 }
 
 /* ---- threads --------------------------------------------------------------------------------- */
@@ -124,7 +136,7 @@ void tg__report_run_print(const struct tg__report *r, const struct tg__show_opti
   struct tg__out run = {0}, others = {0};
   put_run_text(r, &run);
   if (threads && threads->rows > 1) put_threads_text(threads, &others);
-  put_part("run", indent, &run, o, width, 5, out);
+  put_part("run", indent, &run, o, width, 7, out);
   put_part("threads", indent, &others, o, width, 3, out);
   if (run.len || others.len) tg__out_char(out, '\n');
   tg__out_free(&run);

@@ -62,7 +62,9 @@ def test_an_exception_with_its_line_the_other_steps_and_threads(tmp_path):
     # a step ends where the next zero_grad begins: 6 end after the slow one
     timed = facts["steps_timed"]
     assert 52 < timed < 60 and facts["steps_recorded"] == 20
-    assert facts["steps_before"] + facts["steps_after"] == timed - 20
+    assert facts["steps_before"] + facts["steps_after"] + facts["steps_priced"] == timed - 20
+    assert facts["recording_adds_low_ns"] <= facts["recording_adds_ns"] <= facts["recording_adds_high_ns"]
+    assert "; recording adds " in page and " of CPU time to a step (" in page
     assert facts["slowest_step"] == timed - 1 - 6 and 300e6 < facts["slowest_step_ns"] < facts["run_ns"]
     assert facts["last_recorded_step"] - facts["first_recorded_step"] == 19
     assert " and 3 more threads, " in page  # of 1 + 5, three are named
