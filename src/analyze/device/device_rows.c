@@ -222,7 +222,7 @@ enum tg_err tg__device_each_rank(const struct tg__columns *t, const struct tg__a
   tg__free(d.own_order);
   tg__names_close(&d.names);
   if (d.state) rules->close(&d);
-  return ok ? TG_OK : tg__no_memory(e, "answering %s", a->question->name);
+  return ok ? TG_OK : tg__no_memory(e, "adding up the work of devices");
 }
 
 const struct tg__device_rules tg__device_exact = {
