@@ -1,5 +1,5 @@
-"""Every number with a unit on the Overview page is that of its question, on golden and public traces; nothing with a unit
-may be left when all that questions say is taken out of the text."""
+"""Every number with a unit on the Overview page is that of its question, on golden and public traces; nothing with a
+unit may be left when all that questions say is taken out of the text."""
 
 import math
 import pathlib
