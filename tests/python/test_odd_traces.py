@@ -251,3 +251,43 @@ def test_every_question_has_the_line_of_the_call(engine, tmp_path):
     assert [r["where"] for r in engine.ask(path, "syncs")] == ["net.py(12): forward"]  # the innermost of the program
     lines = {r["name"] for r in engine.ask(path, "stacks", by="line")}
     assert {"torch/nn/linear.py(114): call", "net.py(12): forward", "train.py(40): <module>"} <= lines
+
+
+def test_busy_shares_are_of_the_steps(engine, tmp_path):
+    """Two steps of 100 us an hour apart. The device works for 20 and 60 us of them, and before the first and between
+    them, which is of no step."""
+    hour = 3_600_000_000
+    work = ((-500, -400), (10, 30), (200, 300), (hour + 20, hour + 80))
+    path = tmp_path / "trace.json"
+    rows = asked(
+        engine,
+        tmp_path,
+        "breakdown",
+        ("ProfilerStep#1", "user_annotation", 0, 100, {}),
+        ("ProfilerStep#2", "user_annotation", hour, hour + 100, {}),
+        ("aten::mm", "cpu_op", 5, 9, {}),
+        ("aten::mm", "cpu_op", hour + 5, hour + 9, {}),
+        *(("k", "kernel", a, b, {"device": 0, "stream": 7, "correlation": n}) for n, (a, b) in enumerate(work)),
+        by="device",
+        window="steps",
+    )
+    (row,) = rows
+    assert (row["kernel_time_ns"], row["busy_ns"], row["summed_ns"]) == (200_000, 80_000, 80_000)
+    assert (row["busy_pct"], row["idle_pct"]) == (40, 60)
+    (row,) = engine.ask(path, "breakdown", by="device")
+    assert row["kernel_time_ns"] == (hour + 580) * 1000 and row["busy_ns"] == 280_000
+
+
+def test_time_in_labels_is_no_time_of_operators(engine, tmp_path):
+    """Of a step of 100 us an operator takes 20, and Python inside a label 60."""
+    (row,) = asked(
+        engine,
+        tmp_path,
+        "steps",
+        ("ProfilerStep#1", "user_annotation", 0, 100, {}),
+        ("forward", "user_annotation", 10, 90, {}),
+        ("train.py(3): loop", "python_function", 12, 88, {"Python id": 1}),
+        ("aten::mm", "cpu_op", 20, 40, {}),
+    )
+    parts = ("cpu_exec_ns", "other_ns", "label_ns", "operator_ns", "bare_ns")
+    assert [row[c] for c in parts] == [80_000, 20_000, 60_000, 20_000, 80_000]
