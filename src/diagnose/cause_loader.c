@@ -69,7 +69,8 @@ static void say_certain(const struct tg__facts *f, struct tg__finding *x, int64_
   const size_t len = strlen(x->evidence);
   if (tg__per_step(f, wait) >= x->cost_ns) return;
   tg__say(x->evidence + len, sizeof x->evidence - len, "; %.2f ms of that %s", tg__ms(tg__per_step(f, wait)),
-          has_workers ? "it waits for workers for certain" : "in nine of ten steps at least");
+          has_workers ? "it waits for workers for certain; the rest is its own, or others kept the machine busy"
+                      : "in nine of ten steps at least");
 }
 
 /* Of the cost, the wait is what is certain. */
@@ -92,6 +93,8 @@ static void report_loader(struct loader *l, enum tg__cause cause, int64_t cost, 
            "Raise num_workers or prefetch_factor of the DataLoader%s, or make the dataset's __getitem__ and the "
            "collate_fn cheaper.",
            f->has_device_work ? " and set pin_memory=True" : "");
+    /* whether there are cores for more workers is not known: never high */
+    tg__expect(f, x, wait, 0.35, "the loop waits for workers no more, as far as there are cores for them");
     return;
   }
   TG_SAY(x->advice,

@@ -41,7 +41,8 @@ static void test_workers_or_the_loop_itself(void **state) {
   tg__table_free(t);
   s = loader("poll", GET, "running", GET); /* half of it is the loop's own */
   t = ask(&s);
-  assert_int_equal(mini_int(t, mini_row(t, "cause", "loader-too-slow"), "cost_ns"), 1000 * US);
+  assert_int_equal(mini_int(t, mini_row(t, "cause", "loader-too-slow"), "cost_ns"), 2000 * US);
+  assert_int_equal(mini_int(t, mini_row(t, "cause", "loader-too-slow"), "saving_ns"), 1000 * US);
   tg__table_free(t);
   s = loader("socket", REBUILD, "running", GET); /* the batch is there, and is handed over */
   expect_absent(&s, "loader-too-slow");
