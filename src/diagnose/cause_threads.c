@@ -134,16 +134,17 @@ void tg__judge_threads(struct tg__facts *f) {
   if (threads <= cores && threads >= enough(f, cores)) return;
   const double foreign = f->noise.foreign_cores;
   const int64_t free_cores = foreign > 0 ? cores - (int64_t)ceil(foreign - SPARE_CORES) : cores;
-  if (threads <= cores && (f->noise.is_busy || threads >= free_cores)) {
-    tg__cannot_judge(f, TG__CAUSE_THREAD_UNDERUSE, "other programs use the cores: more threads would wait for them");
-    return;
-  }
   struct tg__sites *s = tg__facts_sites(f);
   uint32_t top;
   const int64_t ns = s ? shared_out(s, &top) : 0;
-  if (!s || tg__pct(ns, f->total_ns) <= THREADS_PCT) return;
+  const double share = tg__pct(ns, f->total_ns);
+  if (!s || share <= THREADS_PCT || (threads <= cores && !is_alone(f))) return;
+  if (threads <= cores && (f->noise.is_busy || threads >= free_cores)) {
+    tg__withhold(f, TG__CAUSE_THREAD_UNDERUSE, share, "other programs use the cores: more threads would wait for them");
+    return;
+  }
   if (threads > cores)
     report_threads(s, TG__CAUSE_THREAD_OVERSUBSCRIPTION, threads, cores, ns, top);
-  else if (is_alone(f))
+  else
     report_threads(s, TG__CAUSE_THREAD_UNDERUSE, threads, enough(f, cores), ns, top);
 }
