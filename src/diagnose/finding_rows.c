@@ -168,27 +168,37 @@ static void drop_nothing_found(struct tg_table *t) {
   t->note_count = kept;
 }
 
-/* Such a list is short for a reason that belongs beside it: what was held back, or rules that had no steps to judge. */
+/* What stands behind "rank 3: ", which notes of single ranks may begin with. */
+static const char *without_rank(const char *note) {
+  const size_t digits = strncmp(note, "rank ", 5) == 0 ? strspn(note + 5, "0123456789") : 0;
+  return digits && strncmp(note + 5 + digits, ": ", 2) == 0 ? note + 5 + digits + 2 : note;
+}
+
+/* Such a list is short for a reason that belongs beside it: what was held back, or rules that had no steps to judge.
+ * What is between ranks comes last in the notes, and first here. */
 static void note_nothing_found(struct tg_table *t) {
   static const char withheld[] = "withheld: ", no_steps[] = "no steps are marked";
   char text[500];
-  size_t others = 0;
+  size_t named = 0, others = 0;
+  bool has_steps = true;
   TG_SAY(text, "nothing found above %d %%", LOWEST_PCT);
-  const size_t begin = strlen(text);
-  for (size_t i = 0; i < t->note_count; i++) {
-    if (strncmp(t->notes[i], withheld, sizeof withheld - 1) != 0) continue;
-    if (text[begin])
-      others++;
+  for (size_t i = t->note_count; i-- > 0;) {
+    const char *const note = without_rank(t->notes[i]);
+    const size_t len = strlen(text);
+    has_steps &= strncmp(note, no_steps, sizeof no_steps - 1) != 0;
+    if (strncmp(note, withheld, sizeof withheld - 1) != 0) continue;
+    if (named < 2)
+      tg__say(text + len, sizeof text - len, "; %s", named ? note + sizeof withheld - 1 : note);
     else
-      tg__say(text + begin, sizeof text - begin, "; %s", t->notes[i]);
+      others++;
+    named++;
   }
-  size_t len = strlen(text);
-  if (others) tg__say(text + len, sizeof text - len, "; the like on %zu more rank%s", others, others == 1 ? "" : "s");
-  len = strlen(text);
-  for (size_t i = 0; i < t->note_count; i++)
-    if (strncmp(t->notes[i], no_steps, sizeof no_steps - 1) == 0)
-      tg__say(text + len, sizeof text - len,
-              "; without steps, loops, copies, waits, threads and Python between operators of the host are not judged");
+  const size_t len = strlen(text);
+  if (others) tg__say(text + len, sizeof text - len, "; and on %zu more rank%s", others, others == 1 ? "" : "s");
+  const size_t end = strlen(text);
+  if (!has_steps)
+    tg__say(text + end, sizeof text - end,
+            "; without steps, loops, copies, waits, threads and Python between operators of the host are not judged");
   tg__table_note(t, "%s", text);
 }
 

@@ -32,6 +32,9 @@ static void look_at_step(const struct tg__step_cost *s, int64_t of[QUANTITIES]) 
   of[TOTAL] = total;
   of[WAIT] = wait;
   of[BUSY] = total - wait > no_core ? total - wait - no_core : 0;
+  /* It may wait for a core inside a collective as well: what it computes is no less than its time on one. */
+  const int64_t on_core = s->thread_cpu_ns < total - wait ? s->thread_cpu_ns : total - wait;
+  if (s->thread_cpu_ns != TG_NULL_INT && of[BUSY] < on_core) of[BUSY] = on_core;
   of[OPERATORS] = s->part_ns[TG__PART_CPU_EXEC];
   const int64_t still = of[BUSY] - s->thread_cpu_ns - s->part_ns[TG__PART_DATALOADER];
   of[STILL] = s->thread_cpu_ns == TG_NULL_INT || s->core_wait_ns == TG_NULL_INT ? -1 : still > 0 ? still : 0;
