@@ -19,8 +19,11 @@ struct col {
   const struct tg__column *c;
   unsigned width;  /* of the cells, then of the column */
   unsigned header; /* of the longest word of the name */
+  unsigned cells;  /* of the widest cell */
+  unsigned lines2; /* least width at which the name takes two lines */
   bool empty;      /* no row has a value: not shown */
   bool zero;       /* a quantity that is 0 in every row: the first to go where the table is too wide */
+  bool idle;       /* one of these about devices: a trace of a CPU has them in every table, so it always goes */
   bool answers;    /* one that goes last */
   bool left_out;   /* it went */
   bool below;      /* sentences, where the table is too wide: below each row, whole */
@@ -148,6 +151,27 @@ static unsigned longest_word(const char *name) {
   return best;
 }
 
+/* The part of a name that stands in one header line: as many words as fit. Moves *p behind it. */
+static struct tg__str header_line(const char **p, unsigned width) {
+  const char *const start = *p;
+  const char *end = start;
+  while (*end) {
+    const char *word = end;
+    while (*word && *word != '_') word++;
+    if (*word) word++;
+    if (end > start && (unsigned)(word - start) > width) break;
+    end = word;
+  }
+  *p = end;
+  return (struct tg__str){start, (uint32_t)(end - start)};
+}
+
+static unsigned count_lines(const char *name, unsigned width) {
+  unsigned lines = 0;
+  for (const char *p = name; *p; lines++) header_line(&p, width);
+  return lines;
+}
+
 static void measure_text(const struct tg_table *t, struct col *cols) {
   for (size_t i = 0; i < t->column_count; i++) {
     struct col *col = &cols[i];
@@ -162,7 +186,10 @@ static void measure_text(const struct tg_table *t, struct col *cols) {
       if (col->empty && cell_says_something(t, col->c, row)) col->empty = false;
       if (col->zero && !cell_is_zero(col->c, row)) col->zero = false;
     }
-    if (col->header > col->width) col->width = col->header;
+    col->cells = col->width;
+    col->idle = t->rows && col->zero && !col->empty && strstr(col->c->name, "device");
+    for (col->lines2 = col->header; count_lines(col->c->name, col->lines2) > 2;) col->lines2++;
+    if (col->lines2 > col->width) col->width = col->lines2;
   }
 }
 
@@ -221,12 +248,16 @@ static bool has_sentences(const struct col *col) {
 /* Make the columns fit: first sentences go below the rows and quantities that are 0 everywhere go, then the widest text
  * columns are cut, then whole columns go, from the right, those that answer the question last. */
 static void fit(struct col *cols, size_t count, unsigned width) {
+  for (size_t i = 0; i < count; i++) cols[i].left_out = cols[i].idle;
   if (!width) return;
+  for (size_t i = 0; i < count && total_width(cols, count) > width; i++) /* narrow heads take three lines */
+    if (cols[i].width == cols[i].lines2)
+      cols[i].width = cols[i].cells > cols[i].header ? cols[i].cells : cols[i].header;
   const bool is_tight = total_width(cols, count) > width;
   const unsigned name_min =
       width / 6 > NAME_MIN ? width / 6 : NAME_MIN; /* names that look alike are worth less than the last columns */
   for (size_t i = 0; i < count; i++) {
-    cols[i].left_out = is_tight && cols[i].zero && !cols[i].empty;
+    cols[i].left_out |= is_tight && cols[i].zero && !cols[i].empty;
     cols[i].below = is_tight && has_sentences(&cols[i]);
   }
   for (unsigned total = total_width(cols, count); total > width; total = total_width(cols, count)) {
@@ -247,21 +278,6 @@ static void fit(struct col *cols, size_t count, unsigned width) {
       goes->left_out = true;
     }
   }
-}
-
-/* The part of a name that stands in one header line: as many words as fit. Moves *p behind it. */
-static struct tg__str header_line(const char **p, unsigned width) {
-  const char *const start = *p;
-  const char *end = start;
-  while (*end) {
-    const char *word = end;
-    while (*word && *word != '_') word++;
-    if (*word) word++;
-    if (end > start && (unsigned)(word - start) > width) break;
-    end = word;
-  }
-  *p = end;
-  return (struct tg__str){start, (uint32_t)(end - start)};
 }
 
 static void put_aligned(struct tg__out *out, struct tg__str s, unsigned indent, const struct col *col, bool last) {
@@ -287,8 +303,7 @@ static unsigned header_height(const struct col *cols, size_t count) {
   unsigned height = 1;
   for (size_t i = 0; i < count; i++) {
     if (!is_shown(&cols[i])) continue;
-    unsigned lines = 0;
-    for (const char *p = cols[i].c->name; *p; lines++) header_line(&p, cols[i].width);
+    const unsigned lines = count_lines(cols[i].c->name, cols[i].width);
     if (lines > height) height = lines;
   }
   return height < HEADER_LINES ? height : HEADER_LINES;
@@ -297,8 +312,7 @@ static unsigned header_height(const struct col *cols, size_t count) {
 /* What stands in one line of a header that is `height` lines high. Short names stand at the bottom, next to their
  * numbers. */
 static struct tg__str header_part(const struct col *col, unsigned height, unsigned line) {
-  unsigned lines = 0;
-  for (const char *p = col->c->name; *p; lines++) header_line(&p, col->width);
+  const unsigned lines = count_lines(col->c->name, col->width);
   const unsigned above = lines < height ? height - lines : 0;
   struct tg__str part = TG_STR("");
   const char *p = col->c->name;
@@ -365,14 +379,15 @@ static void put_line_below(struct tg__out *out, const struct tg__out *text, unsi
 /* The names of columns that found no room; zeros: of those that are 0 everywhere, else of the others. */
 static void put_left_out(struct tg__out *out, const struct col *cols, size_t count, bool zeros, unsigned width) {
   struct tg__out text = {0};
-  const char *before = zeros ? "columns of zeros left out for lack of width: " : "columns left out for lack of width: ";
+  const char *before = zeros ? "columns of zeros left out: " : "columns left out for lack of width: ";
   for (size_t i = 0; i < count; i++) {
     if (!cols[i].left_out || cols[i].zero != zeros) continue;
     tg__out_text(&text, before);
     tg__out_text(&text, cols[i].c->name);
     before = ", ";
   }
-  if (*before == ',') tg__out_text(&text, " (a wider terminal, json or csv has them)");
+  if (*before == ',')
+    tg__out_text(&text, zeros ? " (json and csv have them)" : " (a wider terminal, json or csv has them)");
   put_line_below(out, &text, width);
   tg__out_free(&text);
 }

@@ -121,6 +121,33 @@ static void text_puts_sentences_below(void **state) {
   }
 }
 
+/* Zeros of devices go at any width, all others only for want of it. A head has two lines, three where there is less
+ * room: aaaaaa_bbbbbb_cccccc takes 13 columns in two lines, 7 in three. */
+static void text_leaves_devices_out_and_keeps_heads_low(void **state) {
+  static const char *const texts[] = {
+      "            aaaaaa_  device_\nname  bbbbbb_cccccc        x\nabcd           5 ns        0\n"
+      "columns of zeros left out: device_ns (json and csv have them)\n",
+      "      aaaaaa_\n      bbbbbb_  device_\nname   cccccc        x\nabcd     5 ns        0\n"
+      "columns of zeros\n      left out:\n      device_ns (json\n      and csv have\n      them)\n"};
+  static const unsigned widths[] = {0, 22};
+  for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+    struct tg_table *t = tg__table_new("x");
+    tg__table_add_column(t, "name", TG_TEXT, "");
+    tg__table_add_column(t, "device_ns", TG_INT, "ns");
+    tg__table_add_column(t, "aaaaaa_bbbbbb_cccccc", TG_INT, "ns");
+    tg__table_add_column(t, "device_x", TG_INT, "");
+    tg__put_cstr(t, "abcd");
+    tg__put_int(t, 0);
+    tg__put_int(t, 5);
+    tg__put_int(t, 0);
+    expect("text", t, &(struct tg__show_options){.width = widths[i]}, texts[i]);
+  }
+  struct tg_table *t = tg__table_new("x");
+  tg__table_add_column(t, "name", TG_TEXT, "");
+  tg__table_add_column(t, "device_ns", TG_INT, "ns");
+  expect("text", t, NULL, "      device_\nname       ns\n(no rows)\n");
+}
+
 /* 4 + 4 × (2 + 6) = 36 wide: where there is less, all that is 0 everywhere goes; counts stay. */
 static void text_leaves_zeros_out_first(void **state) {
   static const struct {
@@ -130,11 +157,10 @@ static void text_leaves_zeros_out_first(void **state) {
       {36, "name  aaaaaa  bbbbbb  cccccc  counts\nabcd    0 ns    5 ns    0 ns       0\nabcd       -    6 ns    0 ns   "
            "    0\n"},
       {35, "name  bbbbbb  counts\nabcd    5 ns       0\nabcd    6 ns       0\n"
-           "columns of zeros left out for\n      lack of width: aaaaaa, cccccc\n"
-           "      (a wider terminal, json or\n      csv has them)\n"},
+           "columns of zeros left out:\n      aaaaaa, cccccc (json and csv\n      have them)\n"},
       {12, "name  bbbbbb\nabcd    5 ns\nabcd    6 ns\n"
            "columns left out for lack of width: counts (a wider terminal, json or csv has them)\n"
-           "columns of zeros left out for lack of width: aaaaaa, cccccc (a wider terminal, json or csv has them)\n"},
+           "columns of zeros left out: aaaaaa, cccccc (json and csv have them)\n"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct tg_table *t = tg__table_new("x");
@@ -310,6 +336,7 @@ int main(void) {
       cmocka_unit_test(text_leaves_columns_out_and_says_so),
       cmocka_unit_test(text_puts_sentences_below),
       cmocka_unit_test(text_leaves_zeros_out_first),
+      cmocka_unit_test(text_leaves_devices_out_and_keeps_heads_low),
       cmocka_unit_test(text_knows_wide_and_combining_characters),
       cmocka_unit_test(text_sends_no_escapes_to_the_terminal),
       cmocka_unit_test(text_shows_points_in_time_exactly),
