@@ -19,7 +19,7 @@ def blocks(document, language):
 
 @pytest.fixture
 def folder(tmp_path):
-    """trace.json.gz, and the same before and after and as two ranks: two steps, operators in both with shapes, more
+    """trace.json.gz, and the same before and after and as two ranks: three steps, operators with shapes, more
     than five calls of one. A memory snapshot with one block."""
     import gzip
 
@@ -33,7 +33,7 @@ def folder(tmp_path):
             "ts": 100 * i,
             "dur": 100,
         }
-        for i in (1, 2)
+        for i in (1, 2, 3)
     ]
     events += [
         {
@@ -99,7 +99,7 @@ def test_every_function_that_reads_is_listed_and_tested():
 def test_c_that_reads(folder):
     run = build_c(folder, 0, "libtachograph.so")
     done = run("trace.json.gz")
-    assert (done.returncode, done.stdout) == (0, "2 steps\n")
+    assert (done.returncode, done.stdout) == (0, "3 steps\n")
     assert run("none.json").returncode == 1
 
 
