@@ -1,6 +1,7 @@
 /* The checklist of a systematic profile: what of it is there, and what is missing. Each item names the artefact that
  * proves it. A conclusion takes a baseline, steps behind the warm-up and a look at the loader; a target that is met
  * takes none. */
+#include "analyze/analyze.h"
 #include "base/base.h"
 #include "catalog/catalog.h"
 #include "tachograph/read.h"
@@ -173,6 +174,8 @@ static void add_name(char *text, size_t size, const char *name) {
   snprintf(text + len, size - len, "%s%s", len ? ", " : "", name);
 }
 
+enum { CURE = 4 }; /* the column */
+
 struct tg_table *tg_checklist(struct tg_trace *trace, const char *path, size_t *missing) {
   static const struct tg_column_spec columns[] = {{"group", TG_TEXT, ""},
                                                   {"item", TG_TEXT, ""},
@@ -182,6 +185,7 @@ struct tg_table *tg_checklist(struct tg_trace *trace, const char *path, size_t *
   struct tg_table *const t = tg_table_new("checklist", columns, sizeof columns / sizeof *columns);
   char undecided[200] = "";
   *missing = 0;
+  if (t) t->columns[CURE].role = TG__ROLE_OUTCOME; /* a sentence, whole at any width */
   for (size_t k = 0; t && k < sizeof items / sizeof *items; k++) {
     const struct item *const i = &items[k];
     char proof[PATH_MAX + 64];
