@@ -54,7 +54,6 @@ class AttachedSession(Session):
     def __init__(self, settings: dict, log: session.Log):
         self._lock = threading.RLock()  # what a step's end and our thread both change
         self._file = threading.RLock()  # held by our thread while it opens or closes
-        self._since_s = time.monotonic()
         self._stop = os.path.join(settings["dir"], "stop")
         self._ended: Recorder | None = None  # paused, and to be closed
         self._calls: dict[int, tuple[int, str, int, int]] = {}  # thread → number of its step, phase, wall and CPU ns
@@ -62,6 +61,7 @@ class AttachedSession(Session):
         try:
             with self._file:
                 super().__init__(settings, log)
+            self._since_s = time.monotonic()  # opening took its time, which is no part of the seconds asked for
             self.finder.join_running()
         except BaseException:
             self._leave()

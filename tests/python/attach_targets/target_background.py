@@ -25,7 +25,6 @@ while thread.is_alive() or count < 40000:
     if count <= 40000:
         state = hashlib.sha256(state + b"%d" % count).digest()
     if count % 2000 == 0:
-        importlib.invalidate_caches()
         importlib.import_module(
             ("wave", "colorsys", "cmd", "sched", "shelve", "mailbox", "plistlib")[count // 2000 % 7]
         )
