@@ -25,8 +25,12 @@ static const int64_t SPARE_NS = 20000000000; /* beyond the seconds that were ask
  * in between from a handler of a signal is handed on where it is Ctrl-C. */
 static const char BEGIN[] = "try:\n __import__('_thread').start_new_thread(__import__('builtins').exec, (",
                   END[] = "))\n"
-                          "except __import__('builtins').KeyboardInterrupt:\n __import__('_thread').interrupt_main()\n"
-                          "except:\n pass\n";
+                          "except:\n"
+                          " try:\n"
+                          "  if __import__('sys').exc_info()[0] is __import__('builtins').KeyboardInterrupt:\n"
+                          "   __import__('_thread').interrupt_main()\n"
+                          " except:\n"
+                          "  pass\n"; /* at the very end of Python nothing of this is there any more */
 static const char CALL[] = "\nenter(home, folder, settings)\n";
 
 static volatile sig_atomic_t is_stopped;
