@@ -142,7 +142,7 @@ static bool read_last_line(const struct tg__cli_recording *r, char *line, size_t
   if (!stop) return true;
   *stop = 0;
   const char *const begin = strrchr(end, '\n');
-  snprintf(line, size, "%s", begin ? begin + 1 : end);
+  snprintf(line, size, "%.*s", (int)size - 1, begin ? begin + 1 : end);
   return true;
 }
 
