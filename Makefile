@@ -18,7 +18,7 @@ CONFIGURE = $(CMAKE) -S . -DCMAKE_RULE_MESSAGES=$(if $(V),ON,OFF) $(if $(CC_GIVE
 CC_GIVEN := $(filter-out default,$(origin CC))
 BUILD = MAKEFLAGS= $(CMAKE) --build $(1) -j$(J) $(if $(V),--verbose,-- --no-print-directory -s)
 
-.PHONY: help all demo test check bench bars fuzz accept fmt dist deps check-arm matrix gpu clean browser layers venv venv-check build-tests package ready
+.PHONY: help all demo test check places bench bars fuzz accept fmt dist deps check-arm matrix gpu clean browser layers venv venv-check build-tests package ready
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -52,6 +52,9 @@ bench: package build-tests ## side by side with other tools (docs/performance.md
 
 bars: ready ## record programs with a known answer, quietly and beside a busy neighbour; 40 min; PUBLIC=dir more of them
 	$(Q)TACHOGRAPH=$(abspath $(O))/tachograph $(VENV)/python tests/zoo/bars.py $(if $(PUBLIC),--public $(PUBLIC)) $(BARS)
+
+places: ## fresh clones in seven places, make demo and make test in each; an hour; as root
+	$(Q)bash tools/places.sh
 
 fuzz: deps-check ## libFuzzer on every target, FUZZ_SECONDS each
 	$(Q)bash tools/fuzz.sh $(FUZZ_SECONDS)
