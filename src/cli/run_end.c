@@ -106,16 +106,23 @@ static bool to_stderr(void *ctx, const char *bytes, size_t len) {
   return fwrite(bytes, 1, len, stderr) == len;
 }
 
+/* Two digits that matter, without an exponent. */
+static const char *two_digits(double x, char out[32]) {
+  snprintf(out, 32, x >= 10 ? "%.0f" : "%.2g", x);
+  return out;
+}
+
 static void print_price(const struct tg__run_log *log, const struct tg__price *p) {
+  char mean[32], low[32], high[32], least[32], most[32];
   if (isnan(p->cost.percent))
     fputs("what recording\n           adds to a step's CPU time could not be measured here: steps differ too much\n",
           stderr);
   else if (p->by_records)
     fprintf(stderr,
-            "recording\n           adds about %.2g %% to a step's CPU time (%.2g to %.2g %%: %.0f records of %.2g to "
-            "%.2g us)\n",
-            p->cost.percent, p->cost.low, p->cost.high, p->records, log->record_least_ns / 1e3,
-            log->record_most_ns / 1e3);
+            "recording\n           adds about %s %% to a step's CPU time (%s to %s %%: %.0f records of %s to "
+            "%s us)\n",
+            two_digits(p->cost.percent, mean), two_digits(p->cost.low, low), two_digits(p->cost.high, high), p->records,
+            two_digits(log->record_least_ns / 1e3, least), two_digits(log->record_most_ns / 1e3, most));
   else
     fprintf(stderr, "recording\n           adds %.1f %% to a step's CPU time (95 %% interval %+.1f to %+.1f)\n",
             p->cost.percent, p->cost.low, p->cost.high);

@@ -93,7 +93,6 @@ def test_checklist(tmp_path):
     assert pathlib.Path(rows[0][3]) == folder / "baseline.json"
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize(
     "first, loader, met, undecided, target",
     [
@@ -121,12 +120,12 @@ def test_no_conclusion_without_what_it_stands_on(tmp_path, first, loader, met, u
     said = [note for note in notes if note.startswith("the target is")]
     assert len(said) == bool(target) and (not target or said[0].startswith(target))
     assert not met or "Stop here" in said[0]
-=======
-def test_what_the_checklist_says_to_type_is_whole(tachograph, tmp_path):
+
+
+def test_what_the_checklist_says_to_type_is_whole(tmp_path):
     (tmp_path / "a.json").write_text(
         '{"traceEvents": [{"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 1}]}'
     )
     done = tachograph("checklist", tmp_path, "--width", "80")
     assert "tachograph diff BEFORE AFTER --json -o diff.json" in done.stdout, done.stdout
     assert "record more steps: tachograph run --steps 20" in done.stdout
->>>>>>> ad8d1420 (checklist: cures are whole at any width)

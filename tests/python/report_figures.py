@@ -135,6 +135,22 @@ def labels(trace, rank):
     ]
 
 
+def phases(trace, rank):
+    rows = [r for r in trace.rows("phases", **rank) if r["host_ns"] > 0]
+    if not {"backward", "optimizer"} & {r["phase"] for r in rows}:
+        return []
+    names = {"other": "the rest"}
+    return [f"{names.get(r['phase'], r['phase'])} {time(int(r['host_ns']))} ({percent(r['share_pct'])})" for r in rows]
+
+
+def usual(values):
+    """What usual steps take on average: from five steps on the largest counts as the next one."""
+    values = sorted(values)
+    if len(values) >= 5:
+        values[-1] = values[-2]
+    return sum(values) / len(values)
+
+
 def tops(trace, rank):
     out = []
     for side in ("cpu", "device"):
@@ -201,4 +217,4 @@ def figures(trace):
     out = extent(trace) + links(trace) + threads(trace, rank) + steps(trace, rank)
     if trace.rows("findings", **rank) or trace.answer("findings", **rank):
         out += findings(trace, rank)
-    return out + labels(trace, rank) + tops(trace, rank)
+    return out + labels(trace, rank) + phases(trace, rank) + tops(trace, rank)

@@ -642,12 +642,6 @@ def test_coming_last_costs_no_more_than_a_step(ask, tmp_path):
     ]
 
 
-def test_jitter_is_no_straggler(ask, tmp_path):
-    run = together(lambda r, n, k: 10_000 + (20_000 if (n + r) % 2 else 0))
-    notes = ask.notes(write(tmp_path / "run", run, device=False), "stragglers")
-    assert "so no rank holds up the others" in notes and "comes last and costs" not in notes
-
-
 @pytest.mark.parametrize("astray, shared", [(1, 2), (2, 3), (1, 3)])
 def test_steps_do_not_line_up_when_more_than_half_of_the_collectives_say_so(ask, tmp_path, astray, shared):
     """One collective a step; the second rank counts one step more from the last `astray` steps on."""

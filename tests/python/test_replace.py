@@ -1,5 +1,6 @@
 """TACHOGRAPH_REPLACE=1: programs that import torch.profiler get our classes, in every process, without an edit."""
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -10,7 +11,6 @@ import sys
 import pytest
 
 torch = pytest.importorskip("torch")
-import _tachograph_replace as start_file
 from forks import Forks
 from test_usage import CHECKS, FOLDER, SCRIPTS, TIMED, Done
 
@@ -106,7 +106,7 @@ def test_a_broken_installation_leaves_the_program_alone(tmp_path):
     package = tmp_path / "tachograph"
     package.mkdir()
     (package / "__init__.py").write_text("raise ImportError('half an installation')\n")
-    source = pathlib.Path(start_file.__file__)
+    source = pathlib.Path(importlib.util.find_spec("_tachograph_replace").origin)  # an import of it replaces
     (package / "_imports.py").write_text((source.parent / "tachograph" / "_imports.py").read_text())
     (tmp_path / "_tachograph_replace.py").write_text(source.read_text())
     code = "import _tachograph_replace, torch; print(torch.profiler.profile.__module__)"

@@ -206,9 +206,12 @@ class KinetoRecorder(Recorder):
 class Probe(NativeRecorder):
     """Records into nothing, to see what that adds to a step: its file has no name any more once it is open."""
 
-    def __init__(self, path: str, settings: dict, rank: int):
-        super().__init__(path, "probe", {**settings, "bytes": PROBE_BYTES}, rank)
+    def __init__(self, path: str, settings: dict, rank: int, say: Callable[[str], None]):
+        super().__init__(path, "probe", {**settings, "bytes": PROBE_BYTES}, rank, say)
         os.unlink(path)
+
+    def _await_cuda(self, torch: Any) -> None:
+        """Its price is of the host."""
 
     def close(self) -> tuple[int, int]:
         counts = super().close()

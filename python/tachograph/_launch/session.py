@@ -244,7 +244,7 @@ class Session:
     def _begin_probe(self) -> None:
         """From here on steps are recorded in turn with others."""
         path = os.path.join(self.settings["dir"], "raw", f"probe-{self.pid}.tacho")
-        self._probe = Probe(path, self.settings, self.rank)
+        self._probe = Probe(path, self.settings, self.rank, self.log.write)
         self.window.alternate()
 
     def _end_probe(self) -> None:
