@@ -115,7 +115,7 @@ static const char *two_digits(double x, char out[32]) {
 static void print_price(const struct tg__run_log *log, const struct tg__price *p) {
   char mean[32], low[32], high[32], least[32], most[32];
   if (isnan(p->cost.percent))
-    fputs("what recording\n           adds to a step's CPU time could not be measured here: steps differ too much\n",
+    fputs("what recording\n           adds to a step's CPU time could not be measured here: too few steps to compare\n",
           stderr);
   else if (p->by_records)
     fprintf(stderr,

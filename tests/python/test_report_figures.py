@@ -114,8 +114,8 @@ def check_json(trace):
 
 
 def check_findings(trace):
-    """A finding that is about a part of the step costs what usual steps show of it: with or without the first step, as the
-    summary has it, and of a fetch by the loop itself no more than the median."""
+    """A finding that is about a part of the step costs what usual steps show of it: with or without the first step, as
+    the summary has it, and of a fetch by the loop itself no more than the median."""
     parts = {"loader-too-slow": "dataloader_ns", "loader-in-main-process": "dataloader_ns"}
     for row in trace.rows("findings"):
         if row["cause"] not in parts:

@@ -15,9 +15,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-with contextlib.suppress(ImportError):
-    import torch._subclasses.schema_check_mode  # else torch imports it where it leaves its modes, at the program's end
-
 from .. import _record
 from .._measure.series import median_interval
 

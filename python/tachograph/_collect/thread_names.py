@@ -16,9 +16,10 @@ _BEGUN, _ENDS = "_set_native_id", "_delete"  # what a thread calls on itself, on
 
 
 class ThreadNames:
-    """begin() and end() around a recording. Meanwhile a thread costs a call at its beginning and at its end. hooks=False
-    leaves threading.Thread as it is, for a program that we only join: threads have the names of the recording's start
-    and end then."""
+    """begin() and end() around a recording. Meanwhile a thread costs a call at its beginning and at its end.
+
+    hooks=False leaves threading.Thread as it is, for a program that we only join: threads then have the names of the
+    recording's start and end."""
 
     def __init__(self, hooks: bool = True) -> None:
         self._is_hooking = hooks

@@ -235,7 +235,9 @@ class Session:
             )
         self._end_probe()
         self._close()
-        if not self._is_priced:
+        if not self._is_priced and getattr(sys, "last_type", None) is not KeyboardInterrupt:
+            # Python ends by the signal of a Ctrl-C only where no source text is evaluated after it. The first use of some
+            # of torch's functions evaluates text.
             self._price_records()
         self.log.write("end")
 
@@ -262,7 +264,7 @@ class Session:
     def _price_records(self) -> None:
         """The program has too few steps to compare: what a record costs says what they all do."""
         from .. import _record
-        from .._collect.record_cost import record_cost_ns  # loaded already
+        from .._collect.record_cost import record_cost_ns
 
         self._is_priced = True
         cost = record_cost_ns(getattr(_record, FEATURES[self.settings["preset"]]))
@@ -353,10 +355,6 @@ class Session:
             self._open("window")
             self._unwatch_threads()
             self._is_priced = self.recorder is None or self.recorder.name != "native"
-            if not self._is_priced:
-                # Now, as Python ends by the signal of a Ctrl-C only where no source text is evaluated after it, and
-                # a module with a named tuple does that.
-                from .._collect import record_cost  # noqa: F401
             return
         if self._probe is not None:
             self._probe.pause(phase != "probe")
