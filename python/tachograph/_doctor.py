@@ -81,9 +81,7 @@ def _replaced() -> list[Row]:
     if is_replaced():
         return [(item, "ours in every Python process that inherits TACHOGRAPH_REPLACE", True, "")]
     if asked:
-        advice = (
-            "install tachograph into a folder whose .pth files Python reads (site-packages), and do not start with -S"
-        )
+        advice = "install tachograph into site-packages, where Python reads .pth files, and start Python without -S"
         return [(item, "torch's own, although TACHOGRAPH_REPLACE is set", False, advice)]
     return []
 

@@ -112,7 +112,7 @@ static void annotation_dealloc(PyObject *object) {
 
 /* ---- as a context manager -------------------------------------------------------------------- */
 
-/* Our own callback is one for all threads: while it is there, only `observers` tells whether there are others. */
+/* Our own callback is one for all threads: while it is there, `observers` counts the others. */
 static bool is_ours_on(void) { return atomic_load_explicit(&tg__features, memory_order_relaxed) & TG_RECORD_OPS; }
 
 static bool is_watched(void) {

@@ -55,8 +55,8 @@ static int64_t wait_for_workers(struct tg__facts *f, const struct loader *l, int
   return wait / l->calls >= LEAST_WAIT_NS ? wait : -1;
 }
 
-/* What usual steps wait, times the steps. Workers hand over their batches several at a time, so that a few steps hold the
- * wait for all. */
+/* What usual steps wait, times the steps. Workers hand over their batches several at a time, so that a few steps hold
+ * the wait for all. */
 static int64_t usual_wait(struct tg__facts *f, bool has_workers) {
   struct tg__tally all = {0};
   if (!has_workers) return tg__usual_part(f, TG__PART_DATALOADER);

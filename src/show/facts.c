@@ -1,5 +1,5 @@
-/* A table of what there is (item, value, fine, advice) as a page: whole at any width, with what is to be typed on a line
- * of its own. */
+/* A table of what there is (item, value, fine, advice) as a page: whole at any width, with what is to be typed on a
+ * line of its own. */
 #include "show/report.h"
 
 enum { GAP = 2, STATE_WIDTH = 8, NARROW_INDENT = 6, LEAST_ROOM = 20, ANY_LINES = 1000 };

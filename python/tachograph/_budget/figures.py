@@ -6,7 +6,7 @@ import os
 import time
 from typing import Any
 
-from .._launch.recorders import core_wait_ns
+from .._collect.machine_use import core_wait_ns
 from .._measure.series import percentile
 
 # As the report: beyond these, times depend on the machine as much as on the program.

@@ -236,8 +236,8 @@ class Session:
         self._end_probe()
         self._close()
         if not self._is_priced and getattr(sys, "last_type", None) is not KeyboardInterrupt:
-            # Python ends by the signal of a Ctrl-C only where no source text is evaluated after it. The first use of some
-            # of torch's functions evaluates text.
+            # Python ends by the signal of a Ctrl-C only where no source text is evaluated after it. The first use of
+            # some of torch's functions evaluates text.
             self._price_records()
         self.log.write("end")
 
