@@ -202,6 +202,21 @@ def test_http_takes_requests_with_the_token_from_this_machine(tmp_path):
     assert not glob.glob(str(tmp_path / "http-*.json"))
 
 
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_the_file_of_the_token_is_a_new_one(tmp_path, kind):
+    """Others can know its name before: a file of theirs, or a link to one, would get the token."""
+    with tg.flight_recorder(on=["http"], folder=tmp_path, budget="1M"):
+        (path,) = tmp_path.glob("http-*.json")
+    theirs = path if kind == "file" else tmp_path / "theirs"
+    theirs.write_text("")
+    theirs.chmod(0o666)
+    if kind == "link":
+        path.symlink_to(theirs)
+    with open(theirs) as reader, tg.flight_recorder(on=["http"], folder=tmp_path, budget="1M"):
+        assert reader.read() == "" and path.stat().st_mode & 0o777 == 0o600 and not path.is_symlink()
+        assert "token" in path.read_text()
+
+
 def test_only_one_recorder_at_a_time(tmp_path):
     with tg.flight_recorder(on=[], folder=tmp_path, budget="1M") as recorder:
         with pytest.raises(RuntimeError, match="this process is being recorded already"):
