@@ -23,6 +23,7 @@ TABLE = ROOT / "tests/fake/cupti_layouts.txt"
 LIST = "src/capture/cuda_layouts.def"
 PACKAGES = (
     ("nvidia-cuda-cupti-cu12==12.9.79", "nvidia-cuda-runtime-cu12==12.9.79"),
+    ("nvidia-cuda-cupti==13.4.92", "nvidia-cuda-runtime==13.4.92"),
     ("nvidia-cuda-cupti==13.5.25", "nvidia-cuda-runtime==13.5.37"),
 )
 # What the runtime's headers take from the compiler's package.
