@@ -59,9 +59,10 @@ places: ## fresh clones in seven places, make demo and make test in each; an hou
 fuzz: deps-check ## libFuzzer on every target, FUZZ_SECONDS each
 	$(Q)bash tools/fuzz.sh $(FUZZ_SECONDS)
 
-accept: build-tests package ## rewrite the golden files and the generated docs, then look at git diff
+accept: build-tests package ## rewrite the golden files, the generated docs and the accepted interface, then look at git diff
 	$(Q)$(VENV)/python tools/docs.py --write
 	$(Q)$(VENV)/python tools/stubs.py --write
+	$(Q)$(PYTHON) tools/abi.py $(O) --write
 	$(Q)TACHOGRAPH=$(abspath $(O))/tachograph $(VENV)/python -m pytest -q tests/golden --accept
 
 fmt: venv-check ## clang-format over all C files, ruff over all Python files
