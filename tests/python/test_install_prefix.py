@@ -1,4 +1,4 @@
-"""Programs outside of this tree find the installed libraries by pkg-config and by CMake, also when the prefix was moved."""
+"""Programs outside of this tree find the installed libraries by pkg-config and by CMake, also in a moved prefix."""
 
 import os
 import pathlib
