@@ -4,6 +4,7 @@ that is installed."""
 import inspect
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -186,6 +187,99 @@ def test_methods_of_the_installed_torch(name):
         by_place = [n for n, p in given.items() if p.kind is p.POSITIONAL_OR_KEYWORD and n not in GONE]
         assert [n for n in own if n in by_place] == by_place, method
     assert list(inspect.signature(ours).parameters)[-1:] == ["metadata_json"] or name != "FunctionEvent"
+
+
+# What the installed torch has and ours takes from there, or does without; a new name of torch is in neither list.
+TORCHS_OWN = {
+    "profiler": "the module, for its helpers",
+    "ProfilerConfig": "what torch's collector is started with",
+    "kineto_available": "in tachograph.profiler",
+    "MemoryProfile": "of torch's memory timeline; tachograph.memory has ours",
+    "MemoryProfileTimeline": "of torch's memory timeline; tachograph.memory has ours",
+    "EventMetadata": "what torch's parser fills its events from",
+    "FormattedTimesMixin": "a base of torch's events",
+    "StringTable": "a part of torch's parser",
+    "EventList(kwargs)": "passed to list(), which takes none",
+    "profile.config": "has a row in docs/tables.md",
+}
+WATCHED = [
+    ("torch.profiler", profiler),
+    ("torch.profiler.profiler", profiler),
+    ("torch.autograd.profiler", autograd_profiler),
+    ("torch.autograd.profiler_util", autograd_profiler),
+]
+
+
+def is_public(module, name, value):
+    """Listed, a submodule, or defined in the profiler; not what it imports."""
+    if name.startswith("_"):
+        return False
+    if inspect.ismodule(value):
+        return value.__name__.startswith("torch.profiler.")
+    home = getattr(value, "__module__", None) or ""
+    return name in getattr(module, "__all__", ()) or home.startswith(("torch.profiler", "torch.autograd.profiler"))
+
+
+def lacking_parameters(name, theirs, ours):
+    try:
+        given, own = inspect.signature(theirs).parameters, inspect.signature(ours).parameters
+    except (TypeError, ValueError):  # of C
+        return
+    for parameter, value in given.items():
+        same = parameter in own and (own[parameter].kind, own[parameter].default) == (value.kind, value.default)
+        if not same and not (parameter in own and value.default is NOTHING and own[parameter].kind is value.kind):
+            yield f"{name}({parameter})"
+
+
+def drift(theirs, ours):
+    """Each public name that `theirs` defines and `ours` only forwards or lacks, and each member and parameter."""
+    for name, value in vars(theirs).items():
+        if not is_public(theirs, name, value):
+            continue
+        own = vars(ours).get(name)
+        if own is None:
+            yield name
+        elif own is not value and inspect.isclass(value):
+            yield from lacking_parameters(name, value, own)
+            for member in (m for m in dir(value) if not m.startswith("_")):
+                if not hasattr(own, member):
+                    yield f"{name}.{member}"
+                elif inspect.isfunction(getattr(value, member)):
+                    yield from lacking_parameters(f"{name}.{member}", getattr(value, member), getattr(own, member))
+        elif own is not value and callable(value):
+            yield from lacking_parameters(name, value, own)
+
+
+@pytest.mark.parametrize(("module", "ours"), WATCHED, ids=[name for name, _ in WATCHED])
+def test_torch_has_nothing_new(module, ours):
+    """With a newer torch this names what it has and ours lacks."""
+    lacking = [line for line in drift(sys.modules[module], ours) if line not in TORCHS_OWN]
+    assert not lacking, f"torch {torch.__version__}, {module}: {lacking}"
+
+
+def test_the_watch_sees_each_kind_of_drift():
+    def module(text):
+        made = types.ModuleType("torch.profiler.later")
+        exec(text, made.__dict__)
+        return made
+
+    ours = module("class profile:\n def __init__(self, a, b=1): ...\n def step(self): ...\ndef schedule(*, wait): ...")
+    later = module(
+        "class profile:\n def __init__(self, a, b=2): ...\n def step(self, kind=None): ...\n def flush(self): ...\n"
+        "def schedule(*, wait, cooldown=0): ...\ndef analyze(): ...\ndef _own(): ..."
+    )
+    for made in (ours, later):
+        for value in vars(made).values():
+            if callable(value):
+                value.__module__ = "torch.profiler.later"
+    assert set(drift(later, ours)) == {
+        "profile(b)",
+        "profile.step(kind)",
+        "profile.flush",
+        "schedule(cooldown)",
+        "analyze",
+    }
+    assert not list(drift(ours, ours))
 
 
 def test_import_is_cheap():
