@@ -27,6 +27,9 @@ fi
 step "layouts of CUPTI, from its headers"
 .venv/bin/python tools/cupti_layouts.py
 
+step "two builds of the wheel are equal"
+.venv/bin/python tools/reproducible.py
+
 step "gcc, address and undefined-behaviour sanitizers"
 cmake -S . -B build-san -DCMAKE_BUILD_TYPE=Debug -DTG_SANITIZE=address,undefined -DTG_BUILD_TESTS=ON >build-san.log
 cmake --build build-san -j"$jobs" >>build-san.log 2>&1 || { tail -n 40 build-san.log; exit 1; }
