@@ -352,16 +352,17 @@ static PyObject *question_arguments(size_t i) {
 
 static PyObject *question_columns(size_t i) {
   PyObject *list = PyList_New(0);
-  const char *name, *type, *unit, *meaning;
-  for (size_t k = 0; list && tg_question_column(i, k, &name, &type, &unit, &meaning); k++) {
-    PyObject *row = Py_BuildValue("(ssss)", name, type, unit, meaning);
+  struct tg_question_column c;
+  for (size_t k = 0; list && tg_question_column(i, k, &c); k++) {
+    PyObject *row = Py_BuildValue("(ssssssss)", c.name, c.type, c.unit, c.meaning, c.role, c.fold, c.of, c.by);
     if (!row || PyList_Append(list, row)) Py_CLEAR(list);
     Py_XDECREF(row);
   }
   return list;
 }
 
-/* questions() → [(name, meaning, [(argument, default, meaning)], [(column, type, unit, meaning)])] */
+/* questions() → [(name, meaning, [(argument, default, meaning)], [(column, type, unit, meaning, role, fold, of, by)])]
+ */
 static PyObject *module_questions(PyObject *module, PyObject *unused) {
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list && i < tg_question_count(); i++) {

@@ -77,14 +77,19 @@ static const char *type_name(enum tg_type type) {
   return names[type];
 }
 
-bool tg_question_column(size_t i, size_t k, const char **name, const char **type, const char **unit,
-                        const char **meaning) {
+bool tg_question_column(size_t i, size_t k, struct tg_question_column *out) {
+  static const char *const roles[] = {
+#define ROLE(id, name, ...) [TG__ROLE_##id] = name,
+#include "analyze/roles.def"
+  };
+  static const char *const folds[] = {
+#define FOLD(id, name, ...) [TG__FOLD_##id] = name,
+#include "analyze/roles.def"
+  };
   const struct tg__column_info *c = i < tg__catalog.count ? tg__question_column(&tg__catalog.questions[i], k) : NULL;
   if (!c) return false;
-  set_if_wanted(name, c->name);
-  set_if_wanted(type, type_name(c->type));
-  set_if_wanted(unit, c->unit);
-  set_if_wanted(meaning, c->meaning);
+  *out = (struct tg_question_column){c->name,        type_name(c->type), c->unit, c->meaning,
+                                     roles[c->role], folds[c->fold],     c->of,   c->by};
   return true;
 }
 

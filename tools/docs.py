@@ -10,6 +10,7 @@ import sys
 
 import defs
 
+ROLES = "src/analyze/roles.def"
 TYPES = {"TEXT": "text", "INT": "integer", "REAL": "real", "BOOL": "yes/no"}
 
 
@@ -67,6 +68,14 @@ def losses():
     return table(
         ["loss", "kind", "meaning"], [(f"`{n}`", k.lower(), m) for _, (n, k, m) in defs.read("src/trace/losses.def")]
     )
+
+
+def roles():
+    return table(["role", "its cells are"], [(f"`{a[1]}`", a[2]) for m, a in defs.read(ROLES) if m == "ROLE"])
+
+
+def folds():
+    return table(["fold", "becomes"], [(f"`{a[-2]}`", a[-1]) for m, a in defs.read(ROLES) if m == "FOLD" and a[-2]])
 
 
 def causes():
@@ -184,6 +193,8 @@ def columns():
 
 
 TABLES = {
+    "roles": roles,
+    "folds": folds,
     "chunks": chunks,
     "columns": columns,
     "raw-fields": raw("RAW_FIELD", ["offset", "type", "field", "meaning"]),

@@ -37,6 +37,10 @@ class ColumnInfo(NamedTuple):
     type: str
     unit: str
     meaning: str
+    role: str
+    fold: str
+    of: str
+    by: str
 
 class Question(NamedTuple):
     name: str

@@ -135,8 +135,14 @@ TG_API bool tg_summaries_answer(const char *question, const struct tg_arg *args,
 TG_API size_t tg_question_find(const char *name); /* its place in the list; tg_question_count() when unknown */
 /* k-th argument of question i; false past the end. Any out pointer may be NULL. */
 TG_API bool tg_question_argument(size_t i, size_t k, const char **name, const char **fallback, const char **meaning);
-TG_API bool tg_question_column(size_t i, size_t k, const char **name, const char **type, const char **unit,
-                               const char **meaning);
+/* k-th column of the answer to question i; false past the end, and *out stays as it is. Constants of the library. */
+struct tg_question_column {
+  const char *name, *type, *unit, *meaning;
+  const char *role;    /* what its cells mean: "key", "value", "instant", … */
+  const char *fold;    /* how it is merged where rows of several ranks become one: "key", "sum", "mean", …; "" = not */
+  const char *of, *by; /* columns that it is merged by; "" = none */
+};
+TG_API bool tg_question_column(size_t i, size_t k, struct tg_question_column *out);
 
 TG_API enum tg_err tg_ask(struct tg_trace *trace, const char *question, const struct tg_arg *args, size_t arg_count,
                           struct tg_table **out, struct tg_error *error);

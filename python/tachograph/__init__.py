@@ -108,12 +108,17 @@ class Argument(NamedTuple):
 
 
 class ColumnInfo(NamedTuple):
-    """A column of an answer; type is text, int, real or bool."""
+    """A column of an answer; type is text, int, real or bool. role: what its cells mean. fold: how it is merged where
+    rows of several ranks become one, by the columns `of` and `by` of the same question. docs/api.md lists both."""
 
     name: str
     type: str
     unit: str
     meaning: str
+    role: str
+    fold: str
+    of: str
+    by: str
 
 
 class Question(NamedTuple):

@@ -35,6 +35,10 @@ class ColumnInfo(NamedTuple):
     type: str
     unit: str
     meaning: str
+    role: str
+    fold: str
+    of: str
+    by: str
 
 class Question(NamedTuple):
     name: str

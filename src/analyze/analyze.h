@@ -6,22 +6,9 @@
 
 /* ---- tables (table.c) ------------------------------------------------------------------------ */
 
-/* What the cells of a column say: it decides how answers are compared, how they are written and how numbers of one
- * rank become those of all. The first five name the row they stand in. */
-enum tg__role {
-  TG__ROLE_KEY,           /* the same in every recording */
-  TG__ROLE_RECORDED,      /* given by the recording: another may have others for the same */
-  TG__ROLE_RANK,          /* the rank of the job, given by the recording too */
-  TG__ROLE_PROCESS_ID,    /* of a process or thread: equal numbers of two recordings do not mean the same */
-  TG__ROLE_TRACK,         /* number of a track, not comparable either */
-  TG__ROLE_OUTCOME,       /* a text or flag that says how it went, not which row it is */
-  TG__ROLE_VALUE,         /* a number to compare */
-  TG__ROLE_INSTANT,       /* a point in time */
-  TG__ROLE_SINCE_FIRST,   /* us from the first start of all ranks to start_ns */
-  TG__ROLE_REFERENCE,     /* a number that stands for something of the one recording: differences say nothing */
-  TG__ROLE_SLICE,         /* number of a slice */
-  TG__ROLE_EVENT,         /* number of a slice; with rules=hta a position in the file */
-  TG__ROLE_SLICE_OR_MARK, /* number of a slice; of a mark with by=mark */
+enum tg__role { /* what the cells of a column mean */
+#define ROLE(id, ...) TG__ROLE_##id,
+#include "analyze/roles.def"
 };
 struct tg__column {
   const char *name, *unit;
@@ -278,32 +265,9 @@ struct tg__merge_hooks {
   tg__folded_fn *folded;
   tg__merged_fn *merged; /* NULL: none */
 };
-/* How a column is merged where rows of several ranks become one. */
-enum tg__fold_how {
-  TG__FOLD_,    /* nothing is said: FIRST */
-  TG__FOLD_KEY, /* rows with the same keys are one */
-  TG__FOLD_IS,  /* so they are where both have the number `of`, or both another */
-  TG__FOLD_SUM,
-  TG__FOLD_SUM_IF_ALL, /* unknown when one does not know */
-  TG__FOLD_SUM_IF_ANY, /* unknown counts as 0 when another row knows */
-  TG__FOLD_FLOPS,      /* as before, but only operators `of` without a formula count as 0 */
-  TG__FOLD_LEAST,
-  TG__FOLD_MOST,
-  TG__FOLD_FIRST, /* of those that know, as EVER */
-  TG__FOLD_EVER,
-  TG__FOLD_EARLIEST, /* of the rank where it started first, at `of`, and took longest, `by` */
-  TG__FOLD_STD,      /* standard deviation of `of` over `by` calls */
-  TG__FOLD_WEIGHTED, /* mean weighted with `of` */
-  TG__FOLD_STATED,   /* the same, unknown counts as 0 where another row knows */
-  TG__FOLD_PART,     /* the same of whole numbers */
-  TG__FOLD_MEAN,     /* those from here on are worked out at the end: `of` by `by` */
-  TG__FOLD_RATE,     /* `of` by `by` ns */
-  TG__FOLD_SHARE,    /* `of` in % of its sum; of `by` where that is 0 */
-  TG__FOLD_PER_ONE,  /* the same as a fraction */
-  TG__FOLD_RUNNING,  /* the shares so far */
-  TG__FOLD_MS,       /* `of` in ms */
-  TG__FOLD_LOW,      /* what all say, else of below TG__LOW_OCCUPANCY_PCT */
-  TG__FOLD_BOUND,    /* of against by */
+enum tg__fold_how { /* how a column is merged where rows of several ranks become one */
+#define FOLD(id, ...) TG__FOLD_##id,
+#include "analyze/roles.def"
 };
 struct tg__argument_info {
   const char *name, *fallback, *meaning;

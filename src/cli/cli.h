@@ -150,6 +150,7 @@ unsigned tg__cli_width(const struct tg__cli *c); /* columns of the terminal outp
 bool tg__cli_read_width(const char *text, unsigned *width);
 /* --explain: the meaning of every column that the answer has, as notes. */
 void tg__cli_explain(const struct tg__cli *c, struct tg_table *t);
+void tg__cli_explain_column(struct tg_table *t, const struct tg_question_column *c);
 /* Write the table where and how the options say, at most `most` rows of it (0 = all); text says how many are left out.
  */
 int tg__cli_table(const struct tg__cli *c, struct tg_table *t, size_t most);

@@ -23,14 +23,15 @@ static int failed(struct tg__cli *c, enum tg_err err, const struct tg_error *e, 
 
 /* Of the answers to one question, side by side: calls_a, calls_b and calls_delta are its column calls. */
 static void explain_columns(const struct tg__cli *c, struct tg_table *t) {
-  const char *const question = tg__cli_argument(c, "question"), *name, *unit, *meaning;
+  const char *const question = tg__cli_argument(c, "question");
   const size_t q = question ? tg_question_find(question) : tg_question_count();
-  for (size_t k = 0; tg_question_column(q, k, &name, NULL, &unit, &meaning); k++) {
+  struct tg_question_column column;
+  for (size_t k = 0; tg_question_column(q, k, &column); k++) {
     char side[64];
-    snprintf(side, sizeof side, "%s_a", name);
+    snprintf(side, sizeof side, "%s_a", column.name);
     for (size_t i = 0; i < tg_table_columns(t); i++)
-      if (strcmp(tg_column_name(t, i), side) == 0 || strcmp(tg_column_name(t, i), name) == 0)
-        tg__cli_note(t, "%s%s%s%s: %s", name, *unit ? " (" : "", unit, *unit ? ")" : "", meaning);
+      if (strcmp(tg_column_name(t, i), side) == 0 || strcmp(tg_column_name(t, i), column.name) == 0)
+        tg__cli_explain_column(t, &column);
   }
 }
 

@@ -12,26 +12,35 @@ static struct tg_table *list_questions(void) {
   return t;
 }
 
-static void put_question_line(struct tg_table *t, const char *kind, const char *name, const char *type,
-                              const char *unit, const char *fallback, const char *meaning) {
-  tg_table_add_row(
-      t, (struct tg_cell[]){
-             {.text = kind}, {.text = name}, {.text = type}, {.text = unit}, {.text = fallback}, {.text = meaning}});
+static void put_question_line(struct tg_table *t, const char *kind, const char *fallback,
+                              const struct tg_question_column *c) {
+  tg_table_add_row(t, (struct tg_cell[]){{.text = kind},
+                                         {.text = c->name},
+                                         {.text = c->type},
+                                         {.text = c->unit},
+                                         {.text = fallback},
+                                         {.text = c->meaning},
+                                         {.text = c->role},
+                                         {.text = c->fold},
+                                         {.text = c->of},
+                                         {.text = c->by}});
 }
 
-static struct tg_table *describe(size_t question) {
-  static const struct tg_column_spec columns[] = {{"kind", TG_TEXT, ""},    {"name", TG_TEXT, ""},
-                                                  {"type", TG_TEXT, ""},    {"unit", TG_TEXT, ""},
-                                                  {"default", TG_TEXT, ""}, {"meaning", TG_TEXT, ""}};
-  struct tg_table *const t = tg_table_new("questions", columns, sizeof columns / sizeof *columns);
+enum { READ_BY_PEOPLE = 6 }; /* columns of the text: the meaning has the width that roles and merge rules would take */
+static struct tg_table *describe(const struct tg__cli *c, size_t question) {
+  static const struct tg_column_spec columns[] = {
+      {"kind", TG_TEXT, ""},    {"name", TG_TEXT, ""},    {"type", TG_TEXT, ""}, {"unit", TG_TEXT, ""},
+      {"default", TG_TEXT, ""}, {"meaning", TG_TEXT, ""}, {"role", TG_TEXT, ""}, {"fold", TG_TEXT, ""},
+      {"of", TG_TEXT, ""},      {"by", TG_TEXT, ""}};
+  const bool is_text = strcmp(c->format, "text") == 0;
+  struct tg_table *const t =
+      tg_table_new("questions", columns, is_text ? READ_BY_PEOPLE : sizeof columns / sizeof *columns);
   if (!t) return NULL;
-  const char *name, *type, *unit, *fallback, *meaning;
-  for (size_t k = 0; tg_question_argument(question, k, &name, &fallback, &meaning); k++) {
-    put_question_line(t, "argument", name, NULL, NULL, fallback, meaning);
-  }
-  for (size_t k = 0; tg_question_column(question, k, &name, &type, &unit, &meaning); k++) {
-    put_question_line(t, "column", name, type, unit, NULL, meaning);
-  }
+  const char *fallback;
+  struct tg_question_column column = {0};
+  for (size_t k = 0; tg_question_argument(question, k, &column.name, &fallback, &column.meaning); k++)
+    put_question_line(t, "argument", fallback, &column);
+  for (size_t k = 0; tg_question_column(question, k, &column); k++) put_question_line(t, "column", NULL, &column);
   tg__cli_note(t, "%s: %s", tg_question_name(question), tg_question_meaning(question));
   tg__cli_note(t, "an argument is given as an option: tachograph ask FILE %s --limit 5", tg_question_name(question));
   return t;
@@ -78,7 +87,7 @@ int tg__cmd_questions(struct tg__cli *c) {
     tg_ask(NULL, c->operands[0], NULL, 0, &none, &e); /* the engine has the words for it */
     return tg__cli_failed(c, &e, "tachograph questions");
   }
-  struct tg_table *const t = c->operand_count ? describe(question) : list_questions();
+  struct tg_table *const t = c->operand_count ? describe(c, question) : list_questions();
   const int status = t ? tg__cli_table(c, t, 0) : tg__cli_no_memory(c);
   tg_table_free(t);
   return status;

@@ -7,10 +7,10 @@ static void explain(struct tg__out *out) {
   struct tg__report_figure f;
   for (size_t i = 0; tg__report_figure(i, &f); i++) {
     const size_t q = tg_question_find(f.question);
-    const char *name, *meaning;
+    struct tg_question_column column;
     size_t k = 0;
-    while (tg_question_column(q, k, &name, NULL, NULL, &meaning) && strcmp(name, f.column) != 0) k++;
-    tg__out_format(out, "- %s: %s (%s.%s)\n", f.word, meaning, f.question, name);
+    while (tg_question_column(q, k, &column) && strcmp(column.name, f.column) != 0) k++;
+    tg__out_format(out, "- %s: %s (%s.%s)\n", f.word, column.meaning, f.question, column.name);
   }
 }
 

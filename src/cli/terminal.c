@@ -362,12 +362,16 @@ static bool has_column(const struct tg_table *t, const char *name) {
   return c < tg_table_columns(t);
 }
 
+void tg__cli_explain_column(struct tg_table *t, const struct tg_question_column *c) {
+  tg__cli_note(t, "%s%s%s%s: %s", c->name, *c->unit ? " (" : "", c->unit, *c->unit ? ")" : "", c->meaning);
+}
+
 void tg__cli_explain(const struct tg__cli *c, struct tg_table *t) {
   const size_t q = tg_question_find(tg_table_question(t));
-  const char *name, *unit, *meaning;
+  struct tg_question_column column;
   if (!tg__cli_setting(c, "explain")) return;
-  for (size_t k = 0; tg_question_column(q, k, &name, NULL, &unit, &meaning); k++)
-    if (has_column(t, name)) tg__cli_note(t, "%s%s%s%s: %s", name, *unit ? " (" : "", unit, *unit ? ")" : "", meaning);
+  for (size_t k = 0; tg_question_column(q, k, &column); k++)
+    if (has_column(t, column.name)) tg__cli_explain_column(t, &column);
 }
 
 int tg__cli_table(const struct tg__cli *c, struct tg_table *t, size_t most) {

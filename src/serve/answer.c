@@ -154,25 +154,27 @@ static enum tg_err ask_diff(struct tg__host *h, struct tg__loaded *t, struct ask
   return err;
 }
 
-static void put_kind_row(struct tg_table *t, const char *question, const char *kind, const char *name, const char *type,
-                         const char *unit, const char *fallback, const char *meaning) {
-  const char *const cells[] = {question, kind, name, type, unit, fallback, meaning};
+static void put_kind_row(struct tg_table *t, const char *question, const char *kind, const char *fallback,
+                         const struct tg_question_column *c) {
+  const char *const cells[] = {question,   kind,    c->name, c->type, c->unit, fallback,
+                               c->meaning, c->role, c->fold, c->of,   c->by};
   for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) tg__put_cstr(t, cells[i]);
 }
 
 /* Every question with its arguments and columns. */
 static enum tg_err ask_questions(struct tg_table **out, struct tg_error *e) {
-  static const char *const columns[] = {"question", "kind", "name", "type", "unit", "default", "meaning"};
+  static const char *const columns[] = {"question", "kind", "name", "type", "unit", "default",
+                                        "meaning",  "role", "fold", "of",   "by"};
   struct tg_table *const t = *out = tg__table_new("questions");
   if (!t) return tg__no_memory(e, "listing the questions");
   for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) tg__table_add_column(t, columns[i], TG_TEXT, "");
   for (size_t i = 0; i < tg_question_count(); i++) {
-    const char *const q = tg_question_name(i), *name, *second, *unit, *meaning;
-    put_kind_row(t, q, "question", q, NULL, NULL, NULL, tg_question_meaning(i));
-    for (size_t k = 0; tg_question_argument(i, k, &name, &second, &meaning); k++)
-      put_kind_row(t, q, "argument", name, NULL, NULL, second, meaning);
-    for (size_t k = 0; tg_question_column(i, k, &name, &second, &unit, &meaning); k++)
-      put_kind_row(t, q, "column", name, second, unit, NULL, meaning);
+    const char *const q = tg_question_name(i), *fallback;
+    struct tg_question_column c = {.name = q, .meaning = tg_question_meaning(i)};
+    put_kind_row(t, q, "question", NULL, &c);
+    for (size_t k = 0; tg_question_argument(i, k, &c.name, &fallback, &c.meaning); k++)
+      put_kind_row(t, q, "argument", fallback, &c);
+    for (size_t k = 0; tg_question_column(i, k, &c); k++) put_kind_row(t, q, "column", NULL, &c);
   }
   return t->failed ? tg__no_memory(e, "listing the questions") : TG_OK;
 }

@@ -99,6 +99,7 @@ def test_every_question_can_be_described(tachograph):
         assert "column" in kinds and "argument" in kinds
         assert all(column(table, "meaning"))
         assert {"where", "sort", "limit"} <= set(column(table, "name"))
+        assert all((role is None) == (kind == "argument") for role, kind in zip(column(table, "role"), kinds))
 
 
 def test_sql(tachograph, trace):

@@ -355,6 +355,17 @@ def test_a_question_gives_what_the_command_line_gives(page, trace, words):
 def test_questions_diff_and_sql_are_tables_too(page):
     questions = page.result("ask", question="questions")
     assert ["kernels", "question", "kernels"] in [row[:3] for row in questions["rows"]]
+    names = [c["name"] for c in questions["columns"]]
+    mean = next(row for row in questions["rows"] if row[:3] == ["kernels", "column", "mean_ns"])
+    assert (
+        dict(zip(names, mean, strict=True)).items()
+        >= {
+            "role": "value",
+            "fold": "mean",
+            "of": "total_ns",
+            "by": "calls",
+        }.items()
+    )
     assert page.result("ask", question="sql", args={"query": "SELECT count(*) AS n FROM slices"})["rows"] == [[8]]
     assert page.result("ask", question="diff", args={"against": "1"})["question"] == "diff"
     assert page.call("ask", question="diff", args={"against": "0"})["error"]["code"] == "usage"

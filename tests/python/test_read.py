@@ -211,8 +211,19 @@ def test_questions_match_the_list():
     for question in listed:
         found = tg.questions()[question.name]
         assert found.meaning == question.meaning
-        assert [c.name for c in found.columns] == [c[0] for c in question.columns]
+        assert [c[:4] for c in found.columns] == [(n, t.lower(), u, m) for n, t, u, m in question.columns]
         assert [tuple(a) for a in found.arguments] == question.arguments + defs.common_arguments()
+
+
+def test_columns_have_their_roles_and_merge_rules():
+    columns = {(q.name, c.name): c for q in tg.questions().values() for c in q.columns}
+    assert columns["kernels", "name"][4:] == ("key", "key", "", "")
+    assert columns["kernels", "total_ns"][4:] == ("value", "sum", "", "")
+    assert columns["kernels", "mean_ns"][4:] == ("value", "mean", "total_ns", "calls")
+    assert columns["gaps", "start_ns"][4:] == ("instant", "", "", "")
+    assert columns["events", "track"].role == "track" and columns["steps", "rank"].role == "rank"
+    for (question, _), c in columns.items():
+        assert all((question, other) in columns for other in (c.of, c.by) if other and c.fold != "is")
 
 
 def test_sql(trace):

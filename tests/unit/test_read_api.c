@@ -254,9 +254,13 @@ static void lists_end(void **state) {
   assert_true(tg_question_meaning(ops)[0] != 0);
   assert_true(tg_question_argument(ops, 0, &name, NULL, &meaning) && meaning[0]);
   assert_false(tg_question_argument(ops, 1000, &name, NULL, NULL));
-  assert_true(tg_question_column(ops, 0, &name, NULL, NULL, NULL));
-  assert_string_equal(name, "name");
-  assert_false(tg_question_column(ops, 1000, &name, NULL, NULL, NULL));
+  struct tg_question_column column;
+  assert_true(tg_question_column(ops, 0, &column));
+  assert_string_equal(column.name, "name");
+  assert_string_equal(column.role, "key");
+  assert_string_equal(column.fold, "key");
+  assert_false(tg_question_column(ops, 1000, &column));
+  assert_false(tg_question_column(tg_question_count(), 0, &column));
   assert_true(tg_diff_argument(0, &name, NULL, NULL));
   assert_false(tg_diff_argument(1000, &name, NULL, NULL));
   assert_null(tg_format_name(tg_format_count()));
