@@ -13,42 +13,14 @@ from decimal import Decimal
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests/golden"), str(ROOT / "tools")]
-import defs
+sys.path.insert(0, str(ROOT / "tests/golden"))
 import make_traces
 import test_golden
 import traces
+from columns import QUESTIONS, is_instant, is_rate, is_running_number, is_time
 from engine import Refused
 
-QUESTIONS = {q.name: q for q in defs.questions()}
-UNITS = {q.name: {name: unit for name, _, unit, _ in q.columns} for q in QUESTIONS.values()}
 SHIFT_US = 10**9  # a multiple of every bucket's width
-STAMPS = {
-    "start_ns",
-    "ts_ns",
-    "first_ns",
-    "last_ns",
-    "made_ns",
-    "freed_ns",
-}  # times of the clock; the other times are lengths
-# Running numbers follow the order of arrival, of tracks the order of their streams.
-NUMBERS = {
-    "id",
-    "parent",
-    "cause",
-    "track",
-    "event",
-    "slice",
-    "index",
-    "index_correlation",
-    "annotation_event",
-    "forward_event",
-    "forward",
-    "from_event",
-    "to_event",
-    "from_index",
-    "to_index",
-}
 PROSE = {"file", "evidence", "advice"}
 RATE = "memory bandwidth (GB/s)"
 DEVICE = {"kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "Kernel", "Memcpy"}
@@ -161,14 +133,18 @@ def write(documents, folder):
     return folder / "rank0.json" if len(documents) == 1 else folder
 
 
-def ask(engine, path, question, args, without=()):
+def nothing(question, column):
+    return False
+
+
+def ask(engine, path, question, args, without=nothing):
     """Without what names the file, and what says the numbers again in words."""
     try:
         rows = engine.ask(path, question, **args)
     except Refused as refusal:
         return [{"refused": refusal.status}]
     rows = [row for row in rows if row.get("quantity") not in ("file", "json_bytes")]
-    return [{k: v for k, v in row.items() if k not in PROSE and k not in without} for row in rows]
+    return [{k: v for k, v in row.items() if k not in PROSE and not without(question, k)} for row in rows]
 
 
 def canonical(rows):
@@ -203,17 +179,13 @@ def fact(row, change):
 def after_shift(question, row):
     if row.get("quantity") in ("first_ns", "last_ns"):
         return fact(row, lambda v: v + 1000 * SHIFT_US)
-    return each(row, lambda k, v: v + 1000 * SHIFT_US if k in STAMPS else v)
+    return each(row, lambda k, v: v + 1000 * SHIFT_US if is_instant(question, k) else v)
 
 
 def after_slowing(question, row):
     if question == "overview" and row["unit"] == "ns":
         return fact(row, lambda v: 2 * v)
-    units = UNITS[question]
-    return each(
-        row,
-        lambda k, v: 2 * v if units.get(k) in ("ns", "us", "ms") else v / 2 if units.get(k, "").endswith("/s") else v,
-    )
+    return each(row, lambda k, v: 2 * v if is_time(question, k) else v / 2 if is_rate(question, k) else v)
 
 
 def after_renaming(question, row):
@@ -244,7 +216,7 @@ def asked(change, source):
     return [(question, args) for question, args in ASKED if not EXCEPT[change](source, question, args)]
 
 
-def compare(engine, paths, questions, after, without=(), ways=lambda question, args: (args, args)):
+def compare(engine, paths, questions, after, without=nothing, ways=lambda question, args: (args, args)):
     """One file after the other: the engine holds one open."""
     left, right = (
         [ask(engine, path, q, tuple(ways(q, args))[k], without) for q, args in questions]
@@ -262,12 +234,14 @@ def test_shift(engine, tmp_path, source):
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_order(engine, tmp_path, source):
-    compare(engine, pair(tmp_path, source, permuted), asked("order", source), lambda question, row: row, NUMBERS)
+    compare(
+        engine, pair(tmp_path, source, permuted), asked("order", source), lambda question, row: row, is_running_number
+    )
 
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_streams(engine, tmp_path, source):
-    compare(engine, pair(tmp_path, source, renamed), asked("streams", source), after_renaming, NUMBERS)
+    compare(engine, pair(tmp_path, source, renamed), asked("streams", source), after_renaming, is_running_number)
 
 
 def thresholds(question, args):

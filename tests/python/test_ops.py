@@ -13,6 +13,7 @@ import tempfile
 import reference
 import reference_ops
 import traces
+from columns import is_instant, is_running_number, is_time
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "conformance"))
@@ -368,38 +369,17 @@ QUESTIONS = (
     ("call_graph", {}),
     ("forward_backward", {}),
 )
-INSTANTS = {"start_ns", "first_ns", "last_ns"}
-LENGTHS = {
-    "dur_ns",
-    "op_ns",
-    "device_ns",
-    "launch_delay_ns",
-    "runtime_delay_ns",
-    "kernel_ns",
-    "mean_ns",
-    "kernel_span_ns",
-    "forward_ns",
-    "backward_ns",
-    "forward_device_ns",
-    "backward_device_ns",
-}
-NUMBERS = {
-    "id",
-    "parent",
-    "event",
-    "track",
-    "annotation_event",
-    "forward_event",
-    "forward",
-}  # of slices: they follow the order of the file
 
 
-def answers(ask, change=lambda column, value: value, leave_out=()):
+def answers(ask, change=lambda question, column, value: value, leave_out=()):
     out = []
     for question, args in QUESTIONS:
-        numbers = NUMBERS - ({"forward"} if question == "forward_backward" else set())
         rows = [
-            {c: near(v if v is None else change(c, v)) for c, v in r.items() if c not in leave_out and c not in numbers}
+            {
+                c: near(v if v is None else change(question, c, v))
+                for c, v in r.items()
+                if c not in leave_out and not is_running_number(question, c)
+            }
             for r in ask(question, **args)
         ]
         out.append((question, args, bag(rows)))
@@ -411,7 +391,7 @@ def answers(ask, change=lambda column, value: value, leave_out=()):
 def test_shift_moves_instants_alone(engine, content, shift):
     rank, _ = build(content)
     with Asked(engine, rank) as a, Asked(engine, rank, shift) as b:
-        assert answers(a, lambda c, v: v + shift if c in INSTANTS else v) == answers(b)
+        assert answers(a, lambda q, c, v: v + shift if is_instant(q, c) else v) == answers(b)
 
 
 @SETTINGS
@@ -420,7 +400,7 @@ def test_times_twice_as_long_double_times_alone(engine, content):
     """An empty kernel stays empty, so nothing else changes."""
     rank, _ = build(content)
     with Asked(engine, rank) as a, Asked(engine, *traces.slowed([rank])) as b:
-        assert answers(a, lambda c, v: 2 * v if c in INSTANTS | LENGTHS else v) == answers(b)
+        assert answers(a, lambda q, c, v: 2 * v if is_time(q, c) else v) == answers(b)
 
 
 @SETTINGS
