@@ -308,8 +308,6 @@ const struct tg__argument_info *tg__question_argument(const struct tg__question 
 const struct tg__column_info *tg__question_column(const struct tg__question *q, size_t k);    /* NULL past the end */
 const struct tg__merge_rule *tg__question_merge_rule(const struct tg__question *q, size_t k); /* NULL past the end */
 const struct tg__merge_hooks *tg__question_hooks(const struct tg__question *q);
-/* Of the first column called so; KEY of texts and flags, VALUE of numbers where there is none. */
-enum tg__role tg__catalog_role(const struct tg__catalog *c, const char *name, enum tg_type type);
 #define QUESTION(name, ...) tg__question_fn tg__answer_##name;
 #define FOLDED(question, note) tg__folded_fn tg__folded_##question;
 #define MERGED(question, note) tg__merged_fn tg__merged_##question;

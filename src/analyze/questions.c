@@ -41,12 +41,6 @@ const struct tg__column_info *tg__question_column(const struct tg__question *q, 
   return k < own ? &q->catalog->columns[q->first_column + k] : NULL;
 }
 
-enum tg__role tg__catalog_role(const struct tg__catalog *c, const char *name, enum tg_type type) {
-  for (size_t i = 0; i < c->column_count; i++)
-    if (c->columns[i].type == type && strcmp(c->columns[i].name, name) == 0) return c->columns[i].role;
-  return type == TG_INT || type == TG_REAL ? TG__ROLE_VALUE : TG__ROLE_KEY;
-}
-
 const struct tg__merge_rule *tg__question_merge_rule(const struct tg__question *q, size_t k) {
   const struct tg__merge_rule *const rules = q->catalog->merge_rules;
   for (size_t i = 0; i < q->catalog->merge_rule_count; i++)

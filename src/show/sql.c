@@ -171,7 +171,7 @@ static const char *unit_of_name(const char *name) {
                                            : "";
 }
 
-/* Called as a point in time is in these tables or in an answer, it is one. */
+/* A column of a SELECT has a name and no role: called as a point in time of these tables or of an answer, it is one. */
 static enum tg__role role_of_name(const char *name) {
   static const char *const instants[] = {
 #define SQL_INSTANT(table, name, meaning) #name,
@@ -179,7 +179,10 @@ static enum tg__role role_of_name(const char *name) {
   };
   for (size_t i = 0; i < sizeof instants / sizeof *instants; i++)
     if (strcmp(instants[i], name) == 0) return TG__ROLE_INSTANT;
-  return tg__catalog_role(&tg__catalog, name, TG_INT);
+  for (size_t i = 0; i < tg__catalog.column_count; i++)
+    if (tg__catalog.columns[i].role == TG__ROLE_INSTANT && strcmp(tg__catalog.columns[i].name, name) == 0)
+      return TG__ROLE_INSTANT;
+  return TG__ROLE_VALUE;
 }
 
 static void put_query_cell(struct tg_table *t, enum tg_type type, const struct cell *cell) {

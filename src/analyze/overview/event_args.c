@@ -61,14 +61,22 @@ static void find_type(const struct tg__columns *t, const bool *used, struct tg__
   x->is_absent = !any;
 }
 
-/* An arg that is called as a column of a question is taken for the same, but its numbers are not ours. */
-static enum tg__role arg_role_of(const struct tg__ask *a, const char *name, enum tg_type type) {
-  const enum tg__role role = tg__catalog_role(a->question->catalog, name, type);
-  return role == TG__ROLE_TRACK ? TG__ROLE_RECORDED : role > TG__ROLE_REFERENCE ? TG__ROLE_REFERENCE : role;
+/* Numbers that identify something of the recording, by the key of the arg; other numbers are values. */
+static enum tg__role arg_role_of(const char *name, enum tg_type type) {
+  static const struct {
+    const char *key;
+    enum tg__role role;
+  } known[] = {{"correlation", TG__ROLE_REFERENCE},
+               {"device", TG__ROLE_RECORDED},
+               {"step", TG__ROLE_RECORDED},
+               {"stream", TG__ROLE_RECORDED}};
+  for (size_t i = 0; type == TG_INT && i < sizeof known / sizeof *known; i++)
+    if (strcmp(known[i].key, name) == 0) return known[i].role;
+  return type == TG_INT || type == TG_REAL ? TG__ROLE_VALUE : TG__ROLE_KEY;
 }
 
-static enum tg_err add_keys(const struct tg__columns *t, const struct tg__ask *a, const char *keys, const bool *used,
-                            struct tg__extras *extras, struct tg_table *out, struct tg_error *e) {
+static enum tg_err add_keys(const struct tg__columns *t, const char *keys, const bool *used, struct tg__extras *extras,
+                            struct tg_table *out, struct tg_error *e) {
   for (const char *from = keys; *from;) {
     const char *to = strchrnul(from, ',');
     char name[128], column[160];
@@ -81,17 +89,17 @@ static enum tg_err add_keys(const struct tg__columns *t, const struct tg__ask *a
     find_type(t, used, x);
     const bool taken = tg__table_column_index(out, name) != SIZE_MAX;
     snprintf(column, sizeof column, "%s%s", taken ? "args." : "", name);
-    tg__table_add_column_as(out, column, x->type, "", arg_role_of(a, column, x->type));
+    tg__table_add_column_as(out, column, x->type, "", arg_role_of(column, x->type));
     from = *to ? to + 1 : to;
   }
   return TG_OK;
 }
 
-enum tg_err tg__add_extras(const struct tg__columns *t, const struct tg__ask *a, const char *keys, const uint32_t *args,
-                           uint32_t count, struct tg__extras *extras, struct tg_table *out, struct tg_error *e) {
+enum tg_err tg__add_extras(const struct tg__columns *t, const char *keys, const uint32_t *args, uint32_t count,
+                           struct tg__extras *extras, struct tg_table *out, struct tg_error *e) {
   if (!*keys) return TG_OK;
   bool *used = used_schemas(t, args, count);
-  const enum tg_err err = used ? add_keys(t, a, keys, used, extras, out, e) : TG_MEMORY;
+  const enum tg_err err = used ? add_keys(t, keys, used, extras, out, e) : TG_MEMORY;
   tg__free(used);
   return err;
 }

@@ -26,8 +26,8 @@ struct tg__extras {
   struct tg__key_places recent[16]; /* of the schemas met last */
 };
 /* Adds a column for each of the keys, joined by comma, of a type that holds the values of all these events. */
-enum tg_err tg__add_extras(const struct tg__columns *t, const struct tg__ask *a, const char *keys, const uint32_t *args,
-                           uint32_t count, struct tg__extras *extras, struct tg_table *out, struct tg_error *e);
+enum tg_err tg__add_extras(const struct tg__columns *t, const char *keys, const uint32_t *args, uint32_t count,
+                           struct tg__extras *extras, struct tg_table *out, struct tg_error *e);
 /* The cells of one event, which are the last of its row; after the last event, tg__end_extras. */
 void tg__put_extras(const struct tg__columns *t, uint32_t args, struct tg__extras *extras, struct tg_table *out);
 void tg__end_extras(const struct tg__extras *extras, struct tg_table *out);

@@ -168,8 +168,8 @@ enum tg_err tg__answer_events(const struct tg__columns *t, const struct tg__ask 
   struct tg__extras extras = {.count = 0};
   size_t by;
   enum tg_err err = tg__ask_choice(a, "by", choices, 2, &by, e);
-  if (err == TG_OK && by == 0) err = tg__add_extras(t, a, keys, t->slices.args, t->slices.count, &extras, out, e);
-  if (err == TG_OK && by == 1) err = tg__add_extras(t, a, keys, t->marks.args, t->marks.count, &extras, out, e);
+  if (err == TG_OK && by == 0) err = tg__add_extras(t, keys, t->slices.args, t->slices.count, &extras, out, e);
+  if (err == TG_OK && by == 1) err = tg__add_extras(t, keys, t->marks.args, t->marks.count, &extras, out, e);
   if (err != TG_OK || out->failed) return err;
   err = by == 0 ? answer_slices(t, a, &extras, out) : answer_marks(t, a, &extras, out);
   tg__end_extras(&extras, out);

@@ -17,7 +17,7 @@ struct tg__fold {
   struct tg__strings *keys; /* id = row */
   struct rule *rules;       /* by column */
   struct tg__out key;
-  size_t start, length; /* columns that say what was earlier; SIZE_MAX = none */
+  size_t start, length; /* of EARLIEST; SIZE_MAX = none */
 };
 
 static struct rule rule_of(const struct tg__question *q, const struct tg_table *t, size_t column) {
@@ -42,9 +42,13 @@ struct tg__fold *tg__fold_new(const struct tg__question *q, const struct tg_tabl
     tg__fold_free(f);
     return NULL;
   }
-  f->start = tg__table_column_index(first, "start_ns");
-  f->length = tg__table_column_index(first, "dur_ns");
-  for (size_t c = 0; c < first->column_count; c++) f->rules[c] = rule_of(q, first, c);
+  f->start = f->length = SIZE_MAX;
+  for (size_t c = 0; c < first->column_count; c++) {
+    f->rules[c] = rule_of(q, first, c);
+    if (f->rules[c].how != TG__FOLD_EARLIEST) continue;
+    f->start = f->rules[c].of;
+    f->length = f->rules[c].by;
+  }
   return f;
 }
 

@@ -215,8 +215,7 @@ enum tg_err tg__answer_rows(const struct tg__columns *t, const struct tg__ask *a
   if (err) return err;
   struct tg__extras extras = {.count = 0};
   struct tg__rows r = {.t = t, .is_exact = rule == 0, .side = (enum tg__rows_side)side, .extras = &extras};
-  if (by == BY_EVENT)
-    err = tg__add_extras(t, a, tg__ask_arg(a, "args"), t->slices.args, t->slices.count, &extras, out, e);
+  if (by == BY_EVENT) err = tg__add_extras(t, tg__ask_arg(a, "args"), t->slices.args, t->slices.count, &extras, out, e);
   if (err || out->failed) return err;
   if (r.is_exact && filters[filter] == TG__HTA_EVERY_ROW)
     err = answer_exact(&r, a, (enum by)by, out, e);
