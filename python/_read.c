@@ -354,14 +354,16 @@ static PyObject *question_columns(size_t i) {
   PyObject *list = PyList_New(0);
   struct tg_question_column c;
   for (size_t k = 0; list && tg_question_column(i, k, &c); k++) {
-    PyObject *row = Py_BuildValue("(ssssssss)", c.name, c.type, c.unit, c.meaning, c.role, c.fold, c.of, c.by);
+    PyObject *row = Py_BuildValue("(ssssssssO)", c.name, c.type, c.unit, c.meaning, c.role, c.fold, c.of, c.by,
+                                  c.is_important ? Py_True : Py_False);
     if (!row || PyList_Append(list, row)) Py_CLEAR(list);
     Py_XDECREF(row);
   }
   return list;
 }
 
-/* questions() → [(name, meaning, [(argument, default, meaning)], [(column, type, unit, meaning, role, fold, of, by)])]
+/* questions() → [(name, meaning, [(argument, default, meaning)], [(column, type, unit, meaning, role, fold, of, by,
+ * important)])]
  */
 static PyObject *module_questions(PyObject *module, PyObject *unused) {
   PyObject *list = PyList_New(0);

@@ -86,10 +86,18 @@ bool tg_question_column(size_t i, size_t k, struct tg_question_column *out) {
 #define FOLD(id, name, ...) [TG__FOLD_##id] = name,
 #include "analyze/roles.def"
   };
-  const struct tg__column_info *c = i < tg__catalog.count ? tg__question_column(&tg__catalog.questions[i], k) : NULL;
+  const struct tg__question *const q = i < tg__catalog.count ? &tg__catalog.questions[i] : NULL;
+  const struct tg__column_info *const c = q ? tg__question_column(q, k) : NULL;
   if (!c) return false;
-  *out = (struct tg_question_column){c->name,        type_name(c->type), c->unit, c->meaning,
-                                     roles[c->role], folds[c->fold],     c->of,   c->by};
+  *out = (struct tg_question_column){.name = c->name,
+                                     .type = type_name(c->type),
+                                     .unit = c->unit,
+                                     .meaning = c->meaning,
+                                     .role = roles[c->role],
+                                     .fold = folds[c->fold],
+                                     .of = c->of,
+                                     .by = c->by,
+                                     .is_important = tg__question_is_important(q, c->name)};
   return true;
 }
 

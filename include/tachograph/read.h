@@ -141,6 +141,7 @@ struct tg_question_column {
   const char *role;    /* what its cells mean: "key", "value", "instant", … */
   const char *fold;    /* how it is merged where rows of several ranks become one: "key", "sum", "mean", …; "" = not */
   const char *of, *by; /* columns that it is merged by; "" = none */
+  bool is_important;   /* one of those that answer the question: it is shown last of all to be left out */
 };
 TG_API bool tg_question_column(size_t i, size_t k, struct tg_question_column *out);
 

@@ -109,7 +109,8 @@ class Argument(NamedTuple):
 
 class ColumnInfo(NamedTuple):
     """A column of an answer; type is text, int, real or bool. role: what its cells mean. fold: how it is merged where
-    rows of several ranks become one, by the columns `of` and `by` of the same question. docs/api.md lists both."""
+    rows of several ranks become one, by the columns `of` and `by` of the same question; docs/api.md lists both.
+    important: one of those that answer the question, the last to be left out of a narrow table."""
 
     name: str
     type: str
@@ -119,6 +120,7 @@ class ColumnInfo(NamedTuple):
     fold: str
     of: str
     by: str
+    important: bool
 
 
 class Question(NamedTuple):

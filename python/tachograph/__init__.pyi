@@ -39,6 +39,7 @@ class ColumnInfo(NamedTuple):
     fold: str
     of: str
     by: str
+    important: bool
 
 class Question(NamedTuple):
     name: str

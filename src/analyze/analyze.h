@@ -296,6 +296,7 @@ struct tg__catalog {
   const struct tg__merge_rule *merge_rules;
   size_t merge_rule_count;
   const struct tg__merge_hooks *hooks; /* by question */
+  const char *const *important;        /* by question: its columns, joined by comma; NULL: none is listed */
 };
 /* questions.c */
 const struct tg__question *tg__catalog_find(const struct tg__catalog *c,
@@ -308,6 +309,7 @@ const struct tg__argument_info *tg__question_argument(const struct tg__question 
 const struct tg__column_info *tg__question_column(const struct tg__question *q, size_t k);    /* NULL past the end */
 const struct tg__merge_rule *tg__question_merge_rule(const struct tg__question *q, size_t k); /* NULL past the end */
 const struct tg__merge_hooks *tg__question_hooks(const struct tg__question *q);
+bool tg__question_is_important(const struct tg__question *q, const char *column); /* is it listed in IMPORTANT? */
 #define QUESTION(name, ...) tg__question_fn tg__answer_##name;
 #define FOLDED(question, note) tg__folded_fn tg__folded_##question;
 #define MERGED(question, note) tg__merged_fn tg__merged_##question;

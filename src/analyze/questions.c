@@ -51,3 +51,18 @@ const struct tg__merge_rule *tg__question_merge_rule(const struct tg__question *
 const struct tg__merge_hooks *tg__question_hooks(const struct tg__question *q) {
   return &q->catalog->hooks[q - q->catalog->questions];
 }
+
+static bool is_listed(const char *list, const char *name) {
+  const size_t len = strlen(name);
+  for (; *list; list += *list == ',') {
+    const size_t n = strcspn(list, ",");
+    if (n == len && memcmp(list, name, n) == 0) return true;
+    list += n;
+  }
+  return false;
+}
+
+bool tg__question_is_important(const struct tg__question *q, const char *column) {
+  const char *const list = q->catalog->important[q - q->catalog->questions];
+  return list && is_listed(list, column);
+}

@@ -54,6 +54,11 @@ static const struct tg__merge_hooks hooks[QUESTION_COUNT] = {
 #include "catalog/questions_all.def"
 };
 
+static const char *const important[QUESTION_COUNT] = {
+#define IMPORTANT(question, columns) [AT_##question] = columns,
+#include "catalog/questions_all.def"
+};
+
 static const struct tg__merge_rule merge_rules[] = {
 #define MERGE(question, argument, value, merge, order)                                                                 \
   {&questions[AT_##question], #argument, value, TG__MERGE_##merge, order},
@@ -89,6 +94,7 @@ const struct tg__catalog tg__catalog = {
     .merge_rules = merge_rules,
     .merge_rule_count = sizeof merge_rules / sizeof *merge_rules,
     .hooks = hooks,
+    .important = important,
 };
 
 const char *tg__question_name(enum tg__question_id id) { return tg__catalog_question(&tg__catalog, id)->name; }

@@ -23,15 +23,16 @@ static void put_question_line(struct tg_table *t, const char *kind, const char *
                                          {.text = c->role},
                                          {.text = c->fold},
                                          {.text = c->of},
-                                         {.text = c->by}});
+                                         {.text = c->by},
+                                         {.number = c->role ? c->is_important : -1}});
 }
 
 enum { READ_BY_PEOPLE = 6 }; /* columns of the text: the meaning has the width that roles and merge rules would take */
 static struct tg_table *describe(const struct tg__cli *c, size_t question) {
   static const struct tg_column_spec columns[] = {
-      {"kind", TG_TEXT, ""},    {"name", TG_TEXT, ""},    {"type", TG_TEXT, ""}, {"unit", TG_TEXT, ""},
-      {"default", TG_TEXT, ""}, {"meaning", TG_TEXT, ""}, {"role", TG_TEXT, ""}, {"fold", TG_TEXT, ""},
-      {"of", TG_TEXT, ""},      {"by", TG_TEXT, ""}};
+      {"kind", TG_TEXT, ""},    {"name", TG_TEXT, ""},    {"type", TG_TEXT, ""},     {"unit", TG_TEXT, ""},
+      {"default", TG_TEXT, ""}, {"meaning", TG_TEXT, ""}, {"role", TG_TEXT, ""},     {"fold", TG_TEXT, ""},
+      {"of", TG_TEXT, ""},      {"by", TG_TEXT, ""},      {"important", TG_BOOL, ""}};
   const bool is_text = strcmp(c->format, "text") == 0;
   struct tg_table *const t =
       tg_table_new("questions", columns, is_text ? READ_BY_PEOPLE : sizeof columns / sizeof *columns);

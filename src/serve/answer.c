@@ -159,6 +159,10 @@ static void put_kind_row(struct tg_table *t, const char *question, const char *k
   const char *const cells[] = {question,   kind,    c->name, c->type, c->unit, fallback,
                                c->meaning, c->role, c->fold, c->of,   c->by};
   for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) tg__put_cstr(t, cells[i]);
+  if (c->role)
+    tg__put_bool(t, c->is_important);
+  else
+    tg__put_null(t);
 }
 
 /* Every question with its arguments and columns. */
@@ -168,6 +172,7 @@ static enum tg_err ask_questions(struct tg_table **out, struct tg_error *e) {
   struct tg_table *const t = *out = tg__table_new("questions");
   if (!t) return tg__no_memory(e, "listing the questions");
   for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) tg__table_add_column(t, columns[i], TG_TEXT, "");
+  tg__table_add_column(t, "important", TG_BOOL, "");
   for (size_t i = 0; i < tg_question_count(); i++) {
     const char *const q = tg_question_name(i), *fallback;
     struct tg_question_column c = {.name = q, .meaning = tg_question_meaning(i)};

@@ -199,33 +199,11 @@ static unsigned total_width(const struct col *cols, size_t count) {
   return total > GAP ? total - GAP : 0;
 }
 
-static bool is_listed(const char *list, const char *name) {
-  const size_t len = strlen(name);
-  for (; *list; list += *list == ',') {
-    const size_t n = strcspn(list, ",");
-    if (n == len && memcmp(list, name, n) == 0) return true;
-    list += n;
-  }
-  return false;
-}
-
-static const char *answers_of(const char *question) {
-  static const struct {
-    const char *question, *columns;
-  } answers[] = {
-#define ANSWER(question, columns) {#question, columns},
-#include "show/answers.def"
-  };
-  for (size_t i = 0; question && i < sizeof answers / sizeof *answers; i++)
-    if (strcmp(answers[i].question, question) == 0) return answers[i].columns;
-  return "";
-}
-
 static void find_answers(const struct tg_table *t, struct col *cols) {
-  const char *const listed = answers_of(t->question);
+  const struct tg__question *const q = t->question ? tg__catalog_find(&tg__catalog, t->question) : NULL;
   for (size_t i = 0; i < t->column_count; i++)
-    cols[i].answers =
-        !i || is_listed(listed, cols[i].c->name) || (cols[i].c->type == TG_TEXT && cols[i].c->role == TG__ROLE_OUTCOME);
+    cols[i].answers = !i || (q && tg__question_is_important(q, cols[i].c->name)) ||
+                      (cols[i].c->type == TG_TEXT && cols[i].c->role == TG__ROLE_OUTCOME);
 }
 
 /* The column that is missed least: the last of those that do not answer, else the last. NULL: one alone is left. */

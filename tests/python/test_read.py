@@ -207,20 +207,24 @@ def test_questions_match_the_list():
     import defs
 
     listed = defs.questions()
+    important = dict(args for macro, args in defs.read("src/catalog/questions_all.def") if macro == "IMPORTANT")
+    assert len(important) >= 25
     assert list(tg.questions()) == [q.name for q in listed]
     for question in listed:
         found = tg.questions()[question.name]
         assert found.meaning == question.meaning
+        answers = {c.name for c in found.columns if c.important}
+        assert answers == set(filter(None, important.get(question.name, "").split(",")))
         assert [c[:4] for c in found.columns] == [(n, t.lower(), u, m) for n, t, u, m in question.columns]
         assert [tuple(a) for a in found.arguments] == question.arguments + defs.common_arguments()
 
 
 def test_columns_have_their_roles_and_merge_rules():
     columns = {(q.name, c.name): c for q in tg.questions().values() for c in q.columns}
-    assert columns["kernels", "name"][4:] == ("key", "key", "", "")
-    assert columns["kernels", "total_ns"][4:] == ("value", "sum", "", "")
-    assert columns["kernels", "mean_ns"][4:] == ("value", "mean", "total_ns", "calls")
-    assert columns["gaps", "start_ns"][4:] == ("instant", "", "", "")
+    assert columns["kernels", "name"][4:] == ("key", "key", "", "", True)
+    assert columns["kernels", "total_ns"][4:] == ("value", "sum", "", "", True)
+    assert columns["kernels", "std_ns"][4:] == ("value", "std", "total_ns", "calls", False)
+    assert columns["gaps", "start_ns"][4:] == ("instant", "", "", "", False)
     assert columns["events", "track"].role == "track" and columns["steps", "rank"].role == "rank"
     for (question, _), c in columns.items():
         assert all((question, other) in columns for other in (c.of, c.by) if other and c.fold != "is")
