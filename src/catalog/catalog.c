@@ -70,6 +70,13 @@ const struct tg__ready tg__ready[TG__READY_COUNT] = {
 #include "catalog/questions_all.def"
 };
 
+const struct tg__page_answer tg__page_answers[TG__PAGE_ANSWERS] = {
+#define PAGE_LINE(question, argument, value, other, other_value, ...)                                                  \
+  {&questions[AT_##question], {{argument, value}, {other, other_value}}},
+#define PAGE(question, ...) PAGE_LINE(question, __VA_ARGS__, "", "", )
+#include "catalog/questions_all.def"
+};
+
 static const struct tg__argument_info arguments[] = {
 #define ARGUMENT(question, name, fallback, meaning) {#name, fallback, meaning},
 #include "catalog/questions_all.def"

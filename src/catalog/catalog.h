@@ -20,4 +20,16 @@ enum {
 };
 extern const struct tg__ready tg__ready[TG__READY_COUNT];
 
+/* What the pages of the viewer ask; a page without a server holds the answers. */
+struct tg__page_answer {
+  const struct tg__question *question;
+  struct tg_arg args[2]; /* name "": none */
+};
+enum {
+  TG__PAGE_ANSWERS = 0
+#define PAGE(...) +1
+#include "catalog/questions_all.def"
+};
+extern const struct tg__page_answer tg__page_answers[TG__PAGE_ANSWERS];
+
 #endif

@@ -70,18 +70,6 @@ uint32_t tg__html_slices(const struct tg__html_part *p, struct tg__out *out) {
 
 /* ---- #tg-meta -------------------------------------------------------------------------------- */
 
-static const struct {
-  enum tg__question_id question;
-  struct tg_arg args[2]; /* name "": none */
-} answers[] = {
-#define ANSWER(question, argument, value) {TG__Q_##question, {{argument, value}, {"", ""}}},
-#define ANSWER_TO_TWO(question, argument, value, other, other_value)                                                   \
-  {TG__Q_##question, {{argument, value}, {other, other_value}}},
-#include "show/html_answers.def"
-#undef ANSWER
-#undef ANSWER_TO_TWO
-};
-
 /* As keyOf of offline.js writes it: ["question",[["argument","value"]]], itself a string. */
 static void put_key(const char *question, const struct tg_arg *args, size_t count, struct tg__jsonw *w) {
   char key[160];
@@ -93,12 +81,12 @@ static void put_key(const char *question, const struct tg_arg *args, size_t coun
   tg__json_key(w, key);
 }
 
-static void put_answer(struct tg__columns *t, enum tg__question_id id, const struct tg_arg *args, size_t count,
+static void put_answer(struct tg__columns *t, const char *question, const struct tg_arg *args, size_t count,
                        struct tg__jsonw *w) {
   struct tg_table *table = NULL;
   struct tg_error e = {0};
   const struct tg__show_options plain = {0};
-  const enum tg_err err = tg__ranks_ask(t, tg__question_name(id), args, count, &table, &e);
+  const enum tg_err err = tg__ranks_ask(t, question, args, count, &table, &e);
   struct tg__out text = {0};
   if (!err && !tg__json_table(table, &plain, &text)) {
     tg__json_raw(w, (struct tg__str){text.buf, (uint32_t)text.len});
@@ -120,11 +108,12 @@ static void put_answer(struct tg__columns *t, enum tg__question_id id, const str
 static void put_answers(struct tg__columns *t, struct tg__jsonw *w) {
   tg__json_key(w, "answers");
   tg__json_open(w, '{');
-  for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
-    const struct tg_arg *const args = answers[i].args;
+  for (size_t i = 0; i < TG__PAGE_ANSWERS; i++) {
+    const char *const question = tg__page_answers[i].question->name;
+    const struct tg_arg *const args = tg__page_answers[i].args;
     const size_t count = *args[1].name ? 2 : *args[0].name ? 1 : 0;
-    put_key(tg__question_name(answers[i].question), args, count, w);
-    put_answer(t, answers[i].question, args, count, w);
+    put_key(question, args, count, w);
+    put_answer(t, question, args, count, w);
   }
   tg__json_close(w, '}');
 }

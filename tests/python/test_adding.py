@@ -29,7 +29,7 @@ HOMONYMS = {
     ("memory", "roofline.c"): "what bounds a kernel",
     ("memory", "device_peaks.c"): "what is at its peak",
     ("steps", "breakdown.c"): "a value of window=",
-    ("steps", "html_answers.def"): "a value of window=",
+    ("steps", "questions_device.def"): "a value of window=",
     ("memory", "memory_hook.c"): "a source",
     ("memory", "cmd_doctor.c"): "a line about the machine",
     ("memory", "device_peaks.c"): "what a peak is of",
