@@ -1,6 +1,7 @@
 /* capture: the interface to the Python extension. Registers the sources that need the interpreter; reports what is
  * still installed when everything is off. */
 #include "capture/python_api.h"
+#include "capture/session.h"
 
 /* Not before Py_Initialize, and not once its end has begun: taking the GIL then would stop the thread for ever. */
 bool tg__python_is_alive(void) {

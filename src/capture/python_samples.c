@@ -6,6 +6,7 @@
  * and no fault. The GIL is taken only for a place that was not seen before. But for the first half of a millisecond it
  * spends at most a hundredth of its time on samples. */
 #include "capture/python_stack.h"
+#include "capture/session.h"
 
 #include <fcntl.h>
 #include <linux/futex.h>
