@@ -12,9 +12,10 @@ const char *tg__frames_refused(void) {
   return "this Python is free-threaded: its frames cannot be read from outside; stacks and module paths are not "
          "recorded";
 #else
-  return "stacks and module paths are read from the frames of Python 3.11, 3.12 and 3.13; this is Python " PY_VERSION;
+  return "stacks and module paths are read from the frames of Python 3.11 and newer; this is Python " PY_VERSION;
 #endif
 }
+bool tg__frames_read_by(bool table) { return false; }
 void tg__frames_falsify(const char *offset, int by) {}
 int tg__code_line(const PyCodeObject *code, const void *instr) { return code->co_firstlineno; }
 bool tg__code_keep(const PyCodeObject *code) { return false; }
@@ -130,6 +131,30 @@ bool tg__code_keep(const PyCodeObject *code) {
 static char refused[240] = "not looked at yet";
 const char *tg__frames_refused(void) { return refused[0] ? refused : NULL; }
 
+#if TG_FRAMES_DESCRIBED
+struct tg__frame_layout tg__frame_layout;
+#endif
+
+/* NULL, or why no layout is known. */
+static const char *layout_find(void) {
+#if TG_FRAMES_DESCRIBED
+  return tg__frame_layout.innermost ? NULL : tg__frames_describe(&tg__frame_layout);
+#else
+  return NULL;
+#endif
+}
+
+bool tg__frames_read_by(bool table) {
+#if PY_VERSION_HEX >= 0x030d0000 && PY_VERSION_HEX < 0x030e0000
+  const struct tg__frame_layout known = TG_FRAMES_TABLE;
+  tg__frame_layout = table ? known : (struct tg__frame_layout){0};
+  tg__frames_calibrate();
+  return true;
+#else
+  return false;
+#endif
+}
+
 static int falsified[4]; /* code, previous, instr, locals: added to the offset, in the test of this test */
 static const char *const falsified_names[4] = {"code", "previous", "instr", "locals"};
 void tg__frames_falsify(const char *offset, int by) {
@@ -137,8 +162,9 @@ void tg__frames_falsify(const char *offset, int by) {
     if (!strcmp(offset, falsified_names[i])) falsified[i] = by;
 }
 static const void *probe(const struct tg__frame *f, size_t which) {
-  static const size_t offsets[4] = {TG_FRAME_CODE, TG_FRAME_PREVIOUS, TG_FRAME_INSTR, TG_FRAME_LOCALS};
-  return tg__frame_word(f, offsets[which] + (size_t)falsified[which]);
+  const struct tg__frame_layout *const l = &tg__frame_layout;
+  const size_t offsets[4] = {l->code, l->previous, l->instr, l->locals}, at = offsets[which] + (size_t)falsified[which];
+  return which == 0 || which == 3 ? tg__frame_object(f, at) : tg__frame_word(f, at);
 }
 
 /* One frame against Python's own description of it; the text of what differs, or NULL. */
@@ -191,7 +217,8 @@ static const char calibrate_source[] = "def inner(local, probe):\n"
                                        "def outer(probe):\n"
                                        "    return Method(probe).found\n";
 
-void tg__frames_calibrate(void) {
+static const char *walk_differs(void) {
+  static char text[40];
   static PyMethodDef method = {"probe", calibrate_from_inside, METH_O, NULL};
   PyObject *const probe_function = PyCFunction_New(&method, NULL);
   PyObject *const names = PyDict_New();
@@ -200,19 +227,29 @@ void tg__frames_calibrate(void) {
     made = PyRun_String(calibrate_source, Py_file_input, names, names);
   if (made) found = PyObject_CallFunctionObjArgs(PyDict_GetItemString(names, "outer"), probe_function, NULL);
   const char *const differs = found ? PyUnicode_AsUTF8(found) : "walk";
-  if (differs && !*differs)
-    refused[0] = '\0';
-  else
-    snprintf(refused, sizeof refused,
-             "the frames of this Python %s are not laid out as expected (%s differs from what Python says): stacks and "
-             "module paths are "
-             "not recorded",
-             PY_VERSION, differs ? differs : "text");
+  snprintf(text, sizeof text, "%s", differs ? differs : "text");
   PyErr_Clear();
   Py_XDECREF(found);
   Py_XDECREF(made);
   Py_XDECREF(names);
   Py_XDECREF(probe_function);
+  return text;
+}
+
+void tg__frames_calibrate(void) {
+  const char *const unknown = layout_find(), *const differs = unknown ? "" : walk_differs();
+  refused[0] = '\0';
+  if (unknown)
+    snprintf(
+        refused, sizeof refused,
+        "how the frames of this Python %s are laid out is not known (%s): stacks and module paths are not recorded",
+        PY_VERSION, unknown);
+  else if (*differs)
+    snprintf(refused, sizeof refused,
+             "the frames of this Python %s are not laid out as expected (%s differs from what Python says): stacks and "
+             "module paths are "
+             "not recorded",
+             PY_VERSION, differs);
 }
 
 #endif

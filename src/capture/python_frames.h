@@ -1,9 +1,9 @@
 /* How a frame of the interpreter lies in memory: with python_frames.c the one gate to what Python does not publish.
  *
  * Read without the GIL, by the thread that the frames belong to, from inside a call that it makes: it cannot return
- * from its own frames meanwhile, and a frame owns its code object. The table below was read off the sources of each
- * minor version; at import python_frames.c walks frames it made itself and compares with Python's own answers, and
- * refuses where they differ. */
+ * from its own frames meanwhile, and a frame owns its code object. Python 3.13 and newer describe their own layout
+ * (python_offsets.c); the table below was read off the sources of 3.11 to 3.13. At import python_frames.c walks frames
+ * it made itself and compares with Python's own answers, and refuses where they differ. */
 #ifndef TG_PYTHON_FRAMES_H
 #define TG_PYTHON_FRAMES_H
 
@@ -12,31 +12,49 @@
 
 #include "base/base.h"
 
-/* 3.10 and older have no such frames, 3.14 tags the references in them, free-threaded Python moves them about. */
-#if PY_VERSION_HEX >= 0x030b0000 && PY_VERSION_HEX < 0x030e0000 && !defined(Py_GIL_DISABLED)
+/* 3.10 and older have no such frames, free-threaded Python moves them about. */
+#if PY_VERSION_HEX >= 0x030b0000 && !defined(Py_GIL_DISABLED)
 #define TG_FRAMES_KNOWN 1
 #else
 #define TG_FRAMES_KNOWN 0
 #endif
+#if PY_VERSION_HEX >= 0x030d0000
+#define TG_FRAMES_DESCRIBED 1
+#else
+#define TG_FRAMES_DESCRIBED 0
+#endif
 
 struct tg__frame; /* the interpreter's own, never declared */
 
-enum {
-#if PY_VERSION_HEX < 0x030c0000
-  TG_FRAME_CODE = 32,
-  TG_FRAME_PREVIOUS = 48,
-  TG_FRAME_INSTR = 56, /* the instruction that runs, or a place between it and the next */
-  TG_FRAME_OWNER = 69,
-#else
-  TG_FRAME_CODE = 0,
-  TG_FRAME_PREVIOUS = 8,
-  TG_FRAME_INSTR = 56,
-  TG_FRAME_OWNER = 70,
-#endif
-  TG_FRAME_LOCALS = 72,
-  TG_FRAME_OWNED_BY_GENERATOR = 1,
-  TG_FRAME_OWNED_BY_C = 3, /* owner of a frame that only marks where C called Python; 3.11 has none */
+struct tg__frame_layout { /* offsets in a frame, and of the innermost frame in the thread's state */
+  size_t code, previous;
+  size_t instr; /* the instruction that runs, or a place between it and the next */
+  size_t owner, locals, innermost;
 };
+
+#if PY_VERSION_HEX < 0x030c0000
+#define TG_FRAMES_TABLE {.code = 32, .previous = 48, .instr = 56, .owner = 69, .locals = 72}
+#else /* up to 3.13 */
+#define TG_FRAMES_TABLE {.code = 0, .previous = 8, .instr = 56, .owner = 70, .locals = 72, .innermost = 72}
+#endif
+#if TG_FRAMES_DESCRIBED
+extern struct tg__frame_layout tg__frame_layout; /* as found at import */
+#else
+static const struct tg__frame_layout tg__frame_layout = TG_FRAMES_TABLE;
+#endif
+
+enum {
+  TG_FRAME_BYTES_MAX = 128, /* none of the offsets is larger */
+  TG_FRAME_OWNED_BY_GENERATOR = 1,
+  TG_FRAME_OWNED_BY_C = 3, /* owner, from here on, of a frame that only marks where C called Python; 3.11 has none */
+};
+
+/* 3.14 and newer keep what a frame's end has to do with an object in the two lowest bits of its address. */
+#if PY_VERSION_HEX >= 0x030e0000
+#define TG_FRAME_TAG ((uintptr_t)3)
+#else
+#define TG_FRAME_TAG ((uintptr_t)0)
+#endif
 
 static inline const void *tg__frame_word(const struct tg__frame *f, size_t offset) {
   const void *word;
@@ -44,25 +62,33 @@ static inline const void *tg__frame_word(const struct tg__frame *f, size_t offse
   return word;
 }
 static inline const struct tg__frame *tg__frame_previous(const struct tg__frame *f) {
-  return tg__frame_word(f, TG_FRAME_PREVIOUS);
+  return tg__frame_word(f, tg__frame_layout.previous);
 }
-static inline const void *tg__frame_instr(const struct tg__frame *f) { return tg__frame_word(f, TG_FRAME_INSTR); }
+static inline const void *tg__frame_instr(const struct tg__frame *f) {
+  return tg__frame_word(f, tg__frame_layout.instr);
+}
+static inline char tg__frame_owner(const struct tg__frame *f) { return ((const char *)f)[tg__frame_layout.owner]; }
 static inline bool tg__frame_is_mark(const struct tg__frame *f) {
-  return PY_VERSION_HEX >= 0x030c0000 && ((const char *)f)[TG_FRAME_OWNER] == TG_FRAME_OWNED_BY_C;
+  return PY_VERSION_HEX >= 0x030c0000 && tg__frame_owner(f) >= TG_FRAME_OWNED_BY_C;
 }
-static inline const PyCodeObject *tg__frame_code(const struct tg__frame *f) { return tg__frame_word(f, TG_FRAME_CODE); }
+static inline void *tg__frame_object(const struct tg__frame *f, size_t offset) {
+  return (void *)((uintptr_t)tg__frame_word(f, offset) & ~TG_FRAME_TAG);
+}
+static inline const PyCodeObject *tg__frame_code(const struct tg__frame *f) {
+  return tg__frame_object(f, tg__frame_layout.code);
+}
 /* Not yet in its own code, or the interpreter's helper around an __init__ that was inlined: Python does not show
  * such frames either. */
 static inline bool tg__frame_is_hidden(const struct tg__frame *f, const PyCodeObject *code) {
 #if TG_FRAMES_KNOWN
   return (const char *)tg__frame_instr(f) < code->co_code_adaptive + 2 * code->_co_firsttraceable &&
-         ((const char *)f)[TG_FRAME_OWNER] != TG_FRAME_OWNED_BY_GENERATOR;
+         tg__frame_owner(f) != TG_FRAME_OWNED_BY_GENERATOR;
 #else
   return false;
 #endif
 }
 static inline PyObject *tg__frame_local(const struct tg__frame *f, size_t i) {
-  return (PyObject *)(uintptr_t)tg__frame_word(f, TG_FRAME_LOCALS + i * sizeof(void *));
+  return tg__frame_object(f, tg__frame_layout.locals + i * sizeof(void *));
 }
 static inline const struct tg__frame *tg__frame_innermost(const PyThreadState *thread) {
 #if !TG_FRAMES_KNOWN
@@ -70,7 +96,9 @@ static inline const struct tg__frame *tg__frame_innermost(const PyThreadState *t
 #elif PY_VERSION_HEX < 0x030d0000
   return (const struct tg__frame *)thread->cframe->current_frame;
 #else
-  return (const struct tg__frame *)thread->current_frame;
+  const struct tg__frame *frame;
+  memcpy(&frame, (const char *)thread + tg__frame_layout.innermost, sizeof frame);
+  return frame;
 #endif
 }
 /* Of the calling thread; NULL when it runs no Python. PyThreadState_Get would want the GIL. */
@@ -79,12 +107,20 @@ static inline const struct tg__frame *tg__frame_here(void) {
   return TG_LIKELY(thread != NULL) ? tg__frame_innermost(thread) : NULL;
 }
 
+/* ---- python_offsets.c ------------------------------------------------------------------------ */
+
+/* The layout as the running interpreter describes it; NULL, or why that cannot be used. */
+const char *tg__frames_describe(struct tg__frame_layout *out);
+
 /* ---- python_frames.c ------------------------------------------------------------------------- */
 
 /* With the GIL, once: do the offsets hold in this process? */
 void tg__frames_calibrate(void);
 /* NULL when frames can be read, else the reason in one sentence. */
 const char *tg__frames_refused(void);
+/* Tests, on 3.13: read by the table instead of the interpreter's own description, or by that again. false: this
+ * Python has only one of them. */
+bool tg__frames_read_by(bool table);
 /* Tests only: shift one of the offsets that calibration looks at, so that it must refuse. */
 void tg__frames_falsify(const char *offset, int by);
 

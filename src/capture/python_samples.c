@@ -162,7 +162,7 @@ static const struct tg__frame *innermost(void) {
   if (read_memory(&sampler.state->cframe, &inner, sizeof inner))
     if (!read_memory(inner + offsetof(_PyCFrame, current_frame), &frame, sizeof frame)) frame = NULL;
 #else
-  if (!read_memory(&sampler.state->current_frame, &frame, sizeof frame)) frame = NULL;
+  if (!read_memory((const char *)sampler.state + tg__frame_layout.innermost, &frame, sizeof frame)) frame = NULL;
 #endif
   return frame;
 }
@@ -172,10 +172,10 @@ static void read_frames(struct frames *out) {
   const struct tg__frame *f = innermost();
   while (f && out->count < FRAMES_MOST) {
     union {
-      char bytes[TG_FRAME_LOCALS];
+      char bytes[TG_FRAME_BYTES_MAX];
       const void *aligned;
     } copy;
-    if (!read_memory(f, copy.bytes, sizeof copy.bytes)) break;
+    if (!read_memory(f, copy.bytes, tg__frame_layout.locals)) break;
     const struct tg__frame *const same = (const struct tg__frame *)copy.bytes;
     if (!tg__frame_is_mark(same)) {
       out->items[out->count].at = f;

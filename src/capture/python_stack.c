@@ -431,11 +431,19 @@ static PyObject *frames_falsify(PyObject *module, PyObject *args) {
   return frames(module, NULL);
 }
 
+/* frames_read_by(table): the table instead of the interpreter's own description, for the test that both agree */
+static PyObject *frames_read_by(PyObject *module, PyObject *table) {
+  return PyBool_FromLong(tg__frames_read_by(PyObject_IsTrue(table) == 1));
+}
+
 bool tg__python_stack_register(PyObject *module) {
   static PyMethodDef methods[] = {
       {"frames", frames, METH_NOARGS, "frames() -> None when the interpreter's frames can be read, else the reason"},
       {"frames_falsify", frames_falsify, METH_VARARGS,
        "frames_falsify(offset, by) -> frames() with an offset shifted: a test of the calibration"},
+      {"frames_read_by", frames_read_by, METH_O,
+       "frames_read_by(table) -> did it change? on 3.13: read frames by the table, or by the interpreter's "
+       "description"},
       {0},
   };
   tg__frames_calibrate();

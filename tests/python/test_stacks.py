@@ -359,7 +359,7 @@ def plain(name):
 
 
 IN_THREADING = re.compile(
-    r"threading\.py|lock|RLock|get_ident|get_native_id|_sentinel|deque|method (remove|append|locked|add|discard|difference_update)|function len|profile"
+    r"threading\.py|lock|RLock|get_ident|get_native_id|_sentinel|deque|method (remove|append|locked|add|discard|difference_update)|function (len|set_name)|profile"
 )
 
 

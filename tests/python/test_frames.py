@@ -1,0 +1,75 @@
+"""Frames of the interpreter, without torch: stacks are what Python says; the two ways to read them on 3.13 agree."""
+
+import os
+import sys
+
+import pytest
+
+record = pytest.importorskip("tachograph._record")
+from recorded import run  # noqa: F401
+
+pytestmark = pytest.mark.skipif(record.frames() is not None, reason=str(record.frames()))
+HERE = os.path.basename(__file__)
+
+
+def mark():
+    """Python's own answer, read where the label begins."""
+    frame, seen = sys._getframe(), []
+    with record.record_function("here"):
+        while frame:
+            seen.append((os.path.basename(frame.f_code.co_filename), frame.f_lineno, frame.f_code.co_name))
+            frame = frame.f_back
+    return seen
+
+
+class Walk:
+    def __init__(self):
+        self.seen = [found for found in self.steps() if found]
+
+    def steps(self):
+        yield from filter(lambda _: mark(), [1])
+        yield sorted([2, 1], key=lambda n: (mark(), n)[1])
+
+
+def work():
+    async def later():
+        return Walk().seen, mark()
+
+    coroutine = later()
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value
+
+
+def stacks(recorded):
+    texts = [[os.path.basename(frame) for frame in stack] for stack in recorded.stacks("here")]
+    assert len(texts) == 4 and all(texts)
+    return texts
+
+
+def test_stacks_are_what_python_says(run):
+    result = run(record.STACKS, work)
+    seen = result.result[1]
+    ours = stacks(result)[-1]
+    # of each frame outside mark the line that makes the call; mark itself has gone on to its loop
+    assert ours[1 : len(seen)] == [f"{path}({line}): {name}" for path, line, name in seen[1:]]
+    assert ours[0].startswith(HERE) and ours[0].endswith(": mark")
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 13), reason="only 3.13 has a table and a description")
+def test_the_table_and_the_description_give_the_same_stacks(run):
+    try:
+        found = []
+        for table in (True, False):
+            assert record.frames_read_by(table) and record.frames() is None
+            found.append(stacks(run(record.STACKS, work)))
+    finally:
+        record.frames_read_by(False)
+    assert found[0] == found[1]
+
+
+@pytest.mark.skipif(sys.version_info[:2] == (3, 13), reason="3.13 has both")
+def test_other_versions_have_one_way_to_read_frames():
+    assert not record.frames_read_by(True)
+    assert record.frames() is None
