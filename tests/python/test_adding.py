@@ -34,7 +34,6 @@ HOMONYMS = {
     ("memory", "cmd_doctor.c"): "a line about the machine",
     ("memory", "device_peaks.c"): "what a peak is of",
     ("steps", "breakdown.c"): "a value of window=",
-    ("steps", "html_answers.def"): "a value of window=",
     ("kernels", "diff_fail.c"): "a quantity",
     ("kernels", "diff_rows.c"): "a quantity",
     ("kernels", "diff_page.c"): "a word",
