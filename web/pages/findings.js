@@ -1,6 +1,6 @@
 /* findings: what to change, with evidence, place and expected saving. */
 
-import {number} from "../model/format.js";
+import {number, percent} from "../model/format.js";
 import * as State from "../model/state.js";
 import {sourceView} from "../view/details.js";
 import {h, replace} from "../view/dom.js";
