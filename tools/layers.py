@@ -254,6 +254,22 @@ def check_tags(sources):
             seen.setdefault(m.group(1), where)
 
 
+ASKED = r'\bask\(\s*(?:[\w.]+,\s*)?"(\w+)"|\["(\w+)",\s*\{'  # in JavaScript: ask(trace, "ops") or ["ops", {by: …}]
+TABLES = {"questions", "diff", "sql"}  # the server answers these, too
+
+
+def check_web(path, questions):
+    """Pages ask questions, those of the catalog; the frame of the page and what it is made of name none."""
+    rel, text = path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
+    code = re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m.group(0)), text, flags=re.S)
+    for m in re.finditer(ASKED, code):
+        name, number = m.group(1) or m.group(2), code.count("\n", 0, m.start()) + 1
+        if not rel.startswith("web/pages/") and name in questions:
+            yield f'{rel}:{number}: names the question "{name}": only web/pages/ may'
+        if rel.startswith("web/pages/") and name not in questions | TABLES:
+            yield f'{rel}:{number}: "{name}" is no question'
+
+
 def check_shared_headers(sources):
     """SHARED_HEADERS is CONTRIBUTING.md's table, and each of them is used."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -346,6 +362,9 @@ def main():
     breaks.extend(check_tags([p for p in [*sources, *headers] if p.suffix != ".def"]))
     breaks.extend(check_shared_headers(sources))
     breaks.extend(b for p in sources if folder_of(p) == "cli" for b in check_seen(p, set(sources)))
+    lists = [p.read_text(encoding="utf-8") for p in sources if p.suffix == ".def"]
+    questions = {name for text in lists for name in re.findall(r"^QUESTION\((\w+),", text, flags=re.M)}
+    breaks.extend(b for p in sorted((ROOT / "web").rglob("*.js")) for b in check_web(p, questions))
     breaks.extend(check_names())
     if options.build:
         breaks.extend(check_links(options.build))

@@ -19,27 +19,23 @@ import {openCommand} from "./view/command.js";
 import {h, hideTip, problem, replace} from "./view/dom.js";
 import {openShare} from "./view/share.js";
 
-const PAGES = {
-  overview,
-  findings,
-  timeline,
-  operators: tables.operators,
-  kernels: tables.kernels,
-  modules,
-  stacks,
-  memory,
-  ranks,
-  roofline,
-  diff,
-  losses: tables.losses,
-  ask: ask.ask,
-  sql: ask.sql,
-};
-const FEW_SLICES = 100000; /* of a larger trace, questions are not asked for the navigation's sake */
+/* As the navigation has them. */
 const GROUPS = [
-  ["overview", "findings", "timeline"],
-  ["operators", "kernels", "modules", "stacks", "memory", "ranks", "roofline", "diff", "losses"], ["ask", "sql"]
+  {overview, findings, timeline}, {
+    operators: tables.operators,
+    kernels: tables.kernels,
+    modules,
+    stacks,
+    memory,
+    ranks,
+    roofline,
+    diff,
+    losses: tables.losses,
+  },
+  {ask: ask.ask, sql: ask.sql}
 ];
+const PAGES = Object.assign({}, ...GROUPS);
+const FEW_SLICES = 100000; /* of a larger trace, questions are not asked for the navigation's sake */
 
 const unknown = (name) => ({
   title: "Unknown page",
@@ -186,8 +182,8 @@ class App {
     const trace = this.trace;
     const facts = await Promise
                       .all([
-                        this.answers.ask(trace, "overview"), this.answers.ask(trace, "losses"),
-                        this.answers.ask(trace, "findings").catch(() => null)
+                        overview.askFacts(this.answers, trace), tables.losses.askAll(this.answers, trace),
+                        findings.askAll(this.answers, trace).catch(() => null)
                       ])
                       .catch(() => null);
     if (!facts || trace !== this.trace) return;
@@ -209,7 +205,7 @@ class App {
     this.drawNav();
     if (sum("slices") > FEW_SLICES || this.shared.traces[trace]?.recording) return;
     await painted();
-    const empty = await findEmpty(this.answers, trace, this.shared.traces.length);
+    const empty = await findEmpty(this.answers, trace, this.shared.traces.length, PAGES);
     if (trace !== this.trace) return;
     this.empty = empty;
     this.drawNav();
@@ -294,7 +290,7 @@ class App {
         GROUPS.map(
             (group, i) =>
                 [i ? h("hr") : null,
-                 group.map(
+                 Object.keys(group).map(
                      (name) => h(
                          "a", {
                            href: State.link(name),
@@ -351,7 +347,7 @@ class App {
       trace: this.trace,
       state: {...State.get()},
       shared: this.shared,
-      several: () => this.answers.ask(this.trace, "overview")
+      several: () => overview.askFacts(this.answers, this.trace)
                          .then((table) => new Set(table.records().map((row) => row.rank)).size > 1, () => false),
       info: () => this.info(),
       redraw: () => this.show(),

@@ -10,6 +10,7 @@ import {later, rankArgs, sheet, timelineOf} from "./common.js";
 import {costOf, operatorOf, savingOf} from "./overview.js";
 
 export const title = "Findings";
+export const askAll = (answers, trace) => answers.ask(trace, "findings");
 
 export async function draw(context) {
   const several = await context.several();

@@ -11,6 +11,7 @@ import {boundTable, later, rankArgs, sheet, timelineOf} from "./common.js";
 import {poolsOf} from "./snapshot.js";
 
 export const title = "Memory";
+export const shows = [["memory", {}], ["segments", {by: "pool"}]];
 const MOST_POINTS = 4000;
 
 /* A snapshot has blocks and no operators: a map and who took them, in place of categories. */

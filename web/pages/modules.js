@@ -6,6 +6,7 @@ import {flameView} from "../view/flame.js";
 import {boundTable, choices, later, rankArgs, sheet} from "./common.js";
 
 export const title = "Modules";
+export const shows = [["modules", {by: "tree"}]];
 
 export function draw(context) {
   const by = context.state.by ?? "tree";

@@ -11,6 +11,7 @@ import {later, rankArgs, timelineOf} from "./common.js";
 import {poolsOf, snapshotSheet} from "./snapshot.js";
 
 export const title = "Overview";
+export const askFacts = (answers, trace) => answers.ask(trace, "overview");
 
 export async function draw(context) {
   return (await poolsOf(context)) ? snapshotSheet(context) : drawRecording(context);

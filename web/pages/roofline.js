@@ -7,6 +7,7 @@ import {h} from "../view/dom.js";
 import {boundTable, choices, later, rankArgs, sheet} from "./common.js";
 
 export const title = "Roofline";
+export const shows = [["roofline", {by: "name"}]];
 
 export function draw(context) {
   const by = context.state.by ?? "name";

@@ -6,6 +6,7 @@ import {flameView} from "../view/flame.js";
 import {boundTable, choices, later, rankArgs, sheet, timelineOf} from "./common.js";
 
 export const title = "Stacks";
+export const shows = [["stacks", {by: "stack"}]];
 
 export function draw(context) {
   const {answers, trace, state} = context, by = state.by ?? "line", measured = state.of ?? "cpu";

@@ -11,6 +11,7 @@ const open = (record) => {
 
 export const operators = {
   title: "Operators",
+  shows: [["ops", {by: "name"}]],
   draw(context) {
     const by = context.state.by ?? "name";
     return sheet(
@@ -38,6 +39,7 @@ export const operators = {
 
 export const kernels = {
   title: "Kernels",
+  shows: [["kernels", {by: "name"}]],
   draw(context) {
     const by = context.state.by ?? "name";
     return sheet(
@@ -57,6 +59,7 @@ export const kernels = {
 
 export const losses = {
   title: "Losses",
+  askAll: (answers, trace) => answers.ask(trace, "losses"),
   draw(context) {
     return sheet(
         "Losses", "Everything that was lost or bent while recording and reading, with its place in the file.",
