@@ -24,6 +24,9 @@ if [ -f tools/words.py ]; then
   .venv/bin/python tools/words.py
 fi
 
+step "workflows"
+"$tools/zizmor" --offline --quiet .github
+
 step "layouts of CUPTI, from its headers"
 .venv/bin/python tools/cupti_layouts.py
 
