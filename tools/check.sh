@@ -19,6 +19,8 @@ if grep -q '^\[tool.mypy\]' pyproject.toml; then
   "$tools/mypy" --python-executable .venv/bin/python --no-error-summary
   "$tools/mypy" --python-executable .venv/bin/python --no-error-summary python/tachograph/__init__.py # else its stub stands for it
 fi
+step "stubs beside the package at run time"
+PYTHONPATH=$(echo "$PWD"/.venv-check/lib/python3*/site-packages) .venv/bin/python tools/check_stubs.py
 if [ -f tools/words.py ]; then
   step "words"
   .venv/bin/python tools/words.py

@@ -62,8 +62,10 @@ class Table(_read.Table, Generic[_Row]):
 """
 
 TRACE_HEAD = """class Trace(_read.Trace):
-    questions: dict[str, Question]
-    losses: Table[LossesRow]
+    @property
+    def questions(self) -> dict[str, Question]: ...
+    @property
+    def losses(self) -> Table[LossesRow]: ...
 """
 
 TRACE_TAIL = """    def sql(self, query: str) -> Table[dict[str, Any]]: ...

@@ -1002,8 +1002,10 @@ class PluginAdviceRow(TypedDict):
     recommendation: str | None  # what it recommends
 
 class Trace(_read.Trace):
-    questions: dict[str, Question]
-    losses: Table[LossesRow]
+    @property
+    def questions(self) -> dict[str, Question]: ...
+    @property
+    def losses(self) -> Table[LossesRow]: ...
     @overload
     def ask(self, question: Literal["overview"], *, rank: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[OverviewRow]: ...
     @overload

@@ -1,6 +1,6 @@
 # The C side of the reading half (python/_read.c, _read_table.c, _read_diff.c, _read_numbers.c).
 from collections.abc import Callable, Iterator
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypedDict, TypeVar, final
 
 _Table = TypeVar("_Table", bound=Table)
 _Trace = TypeVar("_Trace", bound=Trace)
@@ -19,12 +19,13 @@ class Loss(TypedDict):
     offset: int | None
     meaning: str
 
+@final
 class Column:
     name: str
     unit: str
     type: str
     def __len__(self) -> int: ...
-    def __getitem__(self, row: int) -> Any: ...
+    def __getitem__(self, row: int, /) -> Any: ...
     def __iter__(self) -> Iterator[Any]: ...
     def codes(self) -> bytes: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
