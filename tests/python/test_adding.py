@@ -155,7 +155,17 @@ def slice_event(category, name, ts, dur):
 def test_following_the_page_adds_what_it_says(tmp_path):
     tree = tmp_path / "tree"
     tree.mkdir()
-    for part in ("CMakeLists.txt", "CONTRIBUTING.md", "README.md", "src", "include", "tools", "docs", "python"):
+    for part in (
+        "CMakeLists.txt",
+        "cmake",
+        "CONTRIBUTING.md",
+        "README.md",
+        "src",
+        "include",
+        "tools",
+        "docs",
+        "python",
+    ):
         source = ROOT / part
         ignored = shutil.ignore_patterns("__pycache__", "*.so")
         shutil.copytree(source, tree / part, ignore=ignored) if source.is_dir() else shutil.copy(source, tree / part)
