@@ -236,7 +236,7 @@ bool tg__helper_is_off(void);                     /* helper_thread.c: it does no
 
 /* Number of the calling thread's Python stack in its STACK dictionary; 0 = none. Set by python_stack.c while stacks
  * or modules are recorded, else tg__stack_none: never NULL. Threads that record read it while it is set. Called in the
- * start of an operation: no GIL is needed and none is taken. */
+ * start of an operation: no GIL is needed, and none is taken where frames can be read (python_frames.h). */
 typedef uint32_t tg__stack_fn(struct tg__thread *t);
 extern _Atomic(tg__stack_fn *) tg__stack_of;
 uint32_t tg__stack_none(struct tg__thread *t);

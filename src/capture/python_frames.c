@@ -4,62 +4,9 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#if !TG_FRAMES_KNOWN
-
-void tg__frames_calibrate(void) {}
-const char *tg__frames_refused(void) {
-#ifdef Py_GIL_DISABLED
-  return "this Python is free-threaded: its frames cannot be read from outside; stacks and module paths are not "
-         "recorded";
-#else
-  return "stacks and module paths are read from the frames of Python 3.11 and newer; this is Python " PY_VERSION;
-#endif
-}
-bool tg__frames_read_by(bool table) { return false; }
-void tg__frames_falsify(const char *offset, int by) {}
-int tg__code_line(const PyCodeObject *code, const void *instr) { return code->co_firstlineno; }
-bool tg__code_keep(const PyCodeObject *code) { return false; }
-size_t tg__str_text(const PyObject *str, char *out, size_t room) { return 0; }
-
-#else
-
-enum { CODE_UNIT = 2 }; /* bytes */
-
-/* ---- lines ----------------------------------------------------------------------------------- */
-
-static unsigned varint_take(const uint8_t **p, const uint8_t *end) {
-  unsigned value = 0, shift = 0;
-  while (*p < end) {
-    const uint8_t byte = *(*p)++;
-    if (shift < 32) value |= (byte & 63u) << shift;
-    if (!(byte & 64)) break;
-    shift += 6;
-  }
-  return value;
-}
-
-/* The location table since 3.11: entries of a head byte (kind, code units) and what the kind has behind it. Only the
- * change of the line matters here; the rest is passed over by its lack of a top bit. */
-int tg__code_line(const PyCodeObject *code, const void *instr) {
-  const ptrdiff_t unit = ((const char *)instr - code->co_code_adaptive) / CODE_UNIT;
-  const uint8_t *p = (const uint8_t *)PyBytes_AS_STRING(code->co_linetable);
-  const uint8_t *const end = p + PyBytes_GET_SIZE(code->co_linetable);
-  int line = code->co_firstlineno;
-  for (ptrdiff_t at = 0; p < end && unit >= 0;) {
-    const uint8_t head = *p++;
-    const unsigned kind = head >> 3 & 15;
-    if (kind == 13 || kind == 14) {
-      const unsigned change = varint_take(&p, end);
-      line += change & 1 ? -(int)(change >> 1) : (int)(change >> 1);
-    } else if (kind >= 10 && kind <= 12) {
-      line += (int)kind - 10;
-    }
-    while (p < end && !(*p & 128)) p++;
-    at += (head & 7) + 1;
-    if (unit < at) return kind == 15 ? code->co_firstlineno : line;
-  }
-  return code->co_firstlineno;
-}
+/* What follows from it. */
+#define TG_FRAMES_INSTEAD                                                                                              \
+  ": stacks are taken by Python's own functions, which costs more; module paths and calls are not recorded"
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
@@ -103,10 +50,14 @@ static _Atomic(const void *) kept[KEPT_PLACES];
 static _Atomic uint32_t kept_count;
 
 static void add_reference(const PyCodeObject *code) {
+#if !TG_FRAMES_KNOWN
+  Py_INCREF((PyObject *)(uintptr_t)code); /* there the GIL is held */
+#else
 #if PY_VERSION_HEX >= 0x030c0000
   if (_Py_IsImmortal((PyObject *)(uintptr_t)code)) return;
 #endif
   __atomic_fetch_add(&((PyObject *)(uintptr_t)code)->ob_refcnt, 1, __ATOMIC_RELAXED);
+#endif
 }
 
 bool tg__code_keep(const PyCodeObject *code) {
@@ -126,9 +77,64 @@ bool tg__code_keep(const PyCodeObject *code) {
   }
 }
 
+#if !TG_FRAMES_KNOWN
+
+void tg__frames_calibrate(void) {}
+const char *tg__frames_refused(void) {
+#ifdef Py_GIL_DISABLED
+  return "this Python is free-threaded: its frames cannot be read from outside; stacks, module paths and calls are not "
+         "recorded";
+#else
+  return "frames are read from Python 3.11 on; this is Python " PY_VERSION TG_FRAMES_INSTEAD;
+#endif
+}
+bool tg__frames_read_by(bool table) { return false; }
+void tg__frames_falsify(const char *offset, int by) {}
+int tg__code_line(const PyCodeObject *code, const void *instr) { return code->co_firstlineno; }
+
+#else
+
+enum { CODE_UNIT = 2 }; /* bytes */
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+static unsigned varint_take(const uint8_t **p, const uint8_t *end) {
+  unsigned value = 0, shift = 0;
+  while (*p < end) {
+    const uint8_t byte = *(*p)++;
+    if (shift < 32) value |= (byte & 63u) << shift;
+    if (!(byte & 64)) break;
+    shift += 6;
+  }
+  return value;
+}
+
+/* The location table since 3.11: entries of a head byte (kind, code units) and what the kind has behind it. Only the
+ * change of the line matters here; the rest is passed over by its lack of a top bit. */
+int tg__code_line(const PyCodeObject *code, const void *instr) {
+  const ptrdiff_t unit = ((const char *)instr - code->co_code_adaptive) / CODE_UNIT;
+  const uint8_t *p = (const uint8_t *)PyBytes_AS_STRING(code->co_linetable);
+  const uint8_t *const end = p + PyBytes_GET_SIZE(code->co_linetable);
+  int line = code->co_firstlineno;
+  for (ptrdiff_t at = 0; p < end && unit >= 0;) {
+    const uint8_t head = *p++;
+    const unsigned kind = head >> 3 & 15;
+    if (kind == 13 || kind == 14) {
+      const unsigned change = varint_take(&p, end);
+      line += change & 1 ? -(int)(change >> 1) : (int)(change >> 1);
+    } else if (kind >= 10 && kind <= 12) {
+      line += (int)kind - 10;
+    }
+    while (p < end && !(*p & 128)) p++;
+    at += (head & 7) + 1;
+    if (unit < at) return kind == 15 ? code->co_firstlineno : line;
+  }
+  return code->co_firstlineno;
+}
+
 /* ---- calibration ----------------------------------------------------------------------------- */
 
-static char refused[240] = "not looked at yet";
+static char refused[300] = "not looked at yet";
 const char *tg__frames_refused(void) { return refused[0] ? refused : NULL; }
 
 #if TG_FRAMES_DESCRIBED
@@ -240,15 +246,12 @@ void tg__frames_calibrate(void) {
   const char *const unknown = layout_find(), *const differs = unknown ? "" : walk_differs();
   refused[0] = '\0';
   if (unknown)
-    snprintf(
-        refused, sizeof refused,
-        "how the frames of this Python %s are laid out is not known (%s): stacks and module paths are not recorded",
-        PY_VERSION, unknown);
+    snprintf(refused, sizeof refused,
+             "how the frames of this Python %s are laid out is not known (%s)" TG_FRAMES_INSTEAD, PY_VERSION, unknown);
   else if (*differs)
     snprintf(refused, sizeof refused,
-             "the frames of this Python %s are not laid out as expected (%s differs from what Python says): stacks and "
-             "module paths are "
-             "not recorded",
+             "the frames of this Python %s are not laid out as expected (%s differs from what Python "
+             "says)" TG_FRAMES_INSTEAD,
              PY_VERSION, differs);
 }
 

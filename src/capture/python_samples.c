@@ -226,9 +226,11 @@ static uint32_t number_frames(struct tg__thread *t, const struct frames *f) {
   uint32_t above = 0;
   for (uint32_t i = f->count; c && i-- > 0;) {
     const void *const instr = f->items[i].instr;
-    if (tg__place_known(c, &above, instr)) continue;
+    const PyCodeObject *const code = f->items[i].code;
+    const uint64_t key = (uint64_t)(uintptr_t)instr;
+    if (tg__place_known(c, &above, key)) continue;
     if (!has_gil && !(has_gil = tg__gil_take())) return 0;
-    if (is_code(f->items[i].code, instr)) tg__place_new(t, c, &above, f->items[i].code, instr);
+    if (is_code(code, instr)) tg__place_new(t, c, &above, code, tg__code_line(code, instr), key);
   }
   if (has_gil) tg__gil_release();
   return above;
@@ -311,12 +313,10 @@ static void *watch(void *unused) {
 
 /* ---- the source ------------------------------------------------------------------------------ */
 
-static enum tg_err prepare_samples(uint32_t features, struct tg_error *e) { return tg__stack_prepare(e); }
-
 /* Without it nothing is missing but what long stretches are: it is no reason to refuse stacks. */
 static enum tg_err start_samples(uint32_t features, struct tg_error *e) {
   char path[64];
-  if (features & TG_RECORD_CALLS) return TG_OK; /* every function is recorded */
+  if (features & TG_RECORD_CALLS || tg__frames_refused()) return TG_OK; /* with calls every function is recorded */
   sampler.of = tg__thread();
   sampler.state = PyGILState_GetThisThreadState();
   if (!sampler.of || !sampler.state) return TG_OK;
@@ -353,7 +353,6 @@ static bool is_off(void) { return !sampler.runs; }
 
 static const struct tg__source source = {.name = "samples of Python stacks",
                                          .features = TG_RECORD_STACKS,
-                                         .prepare = prepare_samples,
                                          .start = start_samples,
                                          .stop = stop_samples,
                                          .fork_child = fork_child,

@@ -11,6 +11,10 @@
  * the last for calls of modules alone (their line is always the first). Paths are cut as torch cuts them. */
 #include "capture/python_stack.h"
 
+#if PY_VERSION_HEX < 0x030b0000
+#include <frameobject.h>
+#endif
+
 enum {
   ROOM_FIRST = 64,
   ROOM_MAX = 1024,
@@ -197,20 +201,21 @@ void tg__link_number_new(struct tg__thread *t, struct tg__chain *c, struct tg__l
   node_put(c, node, above, key);
 }
 
-/* ---- places of another thread ---------------------------------------------------------------- */
+/* ---- places by themselves -------------------------------------------------------------------- */
 
-bool tg__place_known(const struct tg__chain *c, uint32_t *above, const void *instr) {
-  const struct tg__node *const known = tg__node_find(c, *above, (uint64_t)(uintptr_t)instr);
+bool tg__place_known(const struct tg__chain *c, uint32_t *above, uint64_t key) {
+  const struct tg__node *const known = tg__node_find(c, *above, key);
   if (known->key) *above = known->id;
   return known->key != 0;
 }
 
-void tg__place_new(struct tg__thread *t, struct tg__chain *c, uint32_t *above, const PyCodeObject *code,
-                   const void *instr) {
+void tg__place_new(struct tg__thread *t, struct tg__chain *c, uint32_t *above, const PyCodeObject *code, int line,
+                   uint64_t key) {
+  struct tg__node node = {.id = *above};
   struct path path;
   path_read(&path, code);
-  const struct tg__node node = node_make(t, &path, code, tg__code_line(code, instr), NULL, *above, 0);
-  node_put(c, node, *above, (uint64_t)(uintptr_t)instr);
+  if (!is_own(&path)) node = node_make(t, &path, code, line, NULL, *above, 0);
+  node_put(c, node, *above, key);
   *above = node.id;
 }
 
@@ -348,6 +353,57 @@ static uint32_t stack_of_modules(struct tg__thread *t) {
   return l ? l->node : 0;
 }
 
+/* ---- by Python's own functions --------------------------------------------------------------- */
+
+/* Where frames cannot be read. It takes the GIL at each operator, and makes an object for each frame. */
+enum { PUBLISHED_MOST = 256 };
+struct published {
+  PyCodeObject *code; /* the frame owns it */
+  int at;             /* the instruction, in bytes from the first */
+};
+
+static int frame_position(PyFrameObject *f) {
+#if PY_VERSION_HEX >= 0x030b0000
+  return PyFrame_GetLasti(f);
+#else
+  return f->f_lasti * (int)sizeof(_Py_CODEUNIT);
+#endif
+}
+
+/* From the inside out; *is_cut: there are more. */
+static uint32_t published_read(struct published *out, bool *is_cut) {
+  PyFrameObject *f = PyThreadState_GetFrame(PyThreadState_Get());
+  uint32_t n = 0;
+  while (f && n < PUBLISHED_MOST) {
+    PyFrameObject *const back = PyFrame_GetBack(f);
+    out[n].code = PyFrame_GetCode(f);
+    out[n].at = frame_position(f);
+    Py_DECREF(out[n++].code);
+    Py_DECREF(f);
+    f = back;
+  }
+  *is_cut = f;
+  Py_XDECREF(f);
+  return n;
+}
+
+static uint32_t stack_as_published(struct tg__thread *t) {
+  struct published frames[PUBLISHED_MOST];
+  struct tg__chain *const c = PyGILState_GetThisThreadState() ? tg__chain(t) : NULL;
+  if (!c || !tg__python_is_alive()) return 0;
+  const PyGILState_STATE before = PyGILState_Ensure(); /* not tg__gil_take: who has taken it may call this */
+  bool is_cut;
+  const uint32_t n = published_read(frames, &is_cut);
+  uint32_t above = is_cut ? outside_number(t) : 0;
+  for (uint32_t i = n; i-- > 0;) {
+    PyCodeObject *const code = frames[i].code; /* at an address of 47 bits, a multiple of 16 */
+    const uint64_t key = (uint64_t)(uintptr_t)code << 16 | ((uint32_t)frames[i].at & 0xfffff);
+    if (!tg__place_known(c, &above, key)) tg__place_new(t, c, &above, code, PyCode_Addr2Line(code, frames[i].at), key);
+  }
+  PyGILState_Release(before);
+  return above;
+}
+
 /* ---- calls of modules that nobody may have looked at ----------------------------------------- */
 
 static bool with_lines; /* how the running recording, or the last one, looks at frames; under the GIL */
@@ -391,7 +447,8 @@ bool tg__stack_switch(uint32_t features, bool on) {
   }
   wanted = on ? wanted | features : wanted & ~features;
   if (on) with_lines = wanted & TG_RECORD_STACKS;
-  tg__stack_fn *const fit = wanted & TG_RECORD_STACKS    ? stack_with_lines
+  tg__stack_fn *const read = tg__frames_refused() ? stack_as_published : stack_with_lines;
+  tg__stack_fn *const fit = wanted & TG_RECORD_STACKS    ? read
                             : wanted & TG_RECORD_MODULES ? stack_of_modules
                                                          : tg__stack_none;
   atomic_store_explicit(&tg__stack_of, fit, memory_order_release);
@@ -403,7 +460,11 @@ enum tg_err tg__stack_prepare(struct tg_error *e) {
   return refused ? tg__fail(e, TG_UNSUPPORTED, -1, "%s", refused) : TG_OK;
 }
 
+#ifdef Py_GIL_DISABLED /* nothing of this has been tried there */
 static enum tg_err prepare_stacks(uint32_t features, struct tg_error *e) { return tg__stack_prepare(e); }
+#else /* at worst by Python's own functions */
+static enum tg_err prepare_stacks(uint32_t features, struct tg_error *e) { return TG_OK; }
+#endif
 static enum tg_err start_stacks(uint32_t features, struct tg_error *e) {
   return tg__stack_switch(TG_RECORD_STACKS, true) ? TG_OK
                                                   : tg__fail(e, TG_NO_DATA, -1, "the interpreter is not running");

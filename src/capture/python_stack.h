@@ -160,11 +160,12 @@ static inline const struct tg__link *tg__module_link(const struct tg__chain *c, 
 /* STACK entry of the call of module `self` that the calling thread's innermost frame makes, as operators in it have
  * it; 0 = none to be had. */
 uint32_t tg__module_node(struct tg__thread *t, struct tg__chain *c, const void *self);
-/* For who numbers the frames of another thread from the outside in, in its own chain: *above becomes the STACK entry
- * of the place below it. A place that was not seen before needs the GIL, and a code object that is alive. */
-bool tg__place_known(const struct tg__chain *c, uint32_t *above, const void *instr);
-void tg__place_new(struct tg__thread *t, struct tg__chain *c, uint32_t *above, const PyCodeObject *code,
-                   const void *instr);
+/* For who numbers frames from the outside in, in a chain of its own: *above becomes the STACK entry of the place
+ * below it; key: what the place is known by there. A place that was not seen before needs the GIL, and a code object
+ * that is alive. */
+bool tg__place_known(const struct tg__chain *c, uint32_t *above, uint64_t key);
+void tg__place_new(struct tg__thread *t, struct tg__chain *c, uint32_t *above, const PyCodeObject *code, int line,
+                   uint64_t key);
 
 /* ---- modules (python_modules.c) -------------------------------------------------------------- */
 

@@ -172,9 +172,35 @@ def test_wrong_offsets_are_noticed(offset):
         for by in (-8, 8):
             assert "not laid out as expected" in record.frames_falsify(offset, by)
             with pytest.raises(record.RecordError, match="not laid out as expected"):
-                record.open(os.devnull + ".tacho", features=record.STACKS, required=record.STACKS)
+                record.open(os.devnull + ".tacho", features=record.MODULES, required=record.MODULES)
     finally:
         assert record.frames_falsify(offset, 0) is None
+
+
+def test_where_frames_cannot_be_read_operators_have_pythons_own_stacks(run):
+    """Operators run without the GIL, on two threads at once; with a stack deeper than is shown."""
+    x = torch.ones(2)
+
+    def deep(n):
+        return Holder(x) if n == 0 else deep(n - 1)
+
+    def work():
+        threads = [threading.Thread(target=Holder, args=(x,)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        Holder(x)
+        deep(400)
+        for thread in threads:
+            thread.join()
+
+    found = []
+    try:
+        for by in (0, 8):
+            record.frames_falsify("code", by)
+            found.append(sorted(run(record.OPS | record.STACKS, work).stacks("aten::sin")))
+    finally:
+        assert record.frames_falsify("code", 0) is None
+    assert len(found[0]) == 4 and found[0] == found[1]
 
 
 # ---- modules
