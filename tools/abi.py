@@ -43,7 +43,10 @@ def members(body):
         first, *others = (part.strip() for part in declaration.split(","))
         of, name, size = re.fullmatch(r"(.*?)(\w+)\s*(\[[^]]*\])?", first).groups()
         yield of.strip() + (size or ""), name
-        yield from ((of.strip(), other) for other in others)
+        base = of.rstrip("* ")
+        for other in others:
+            stars = other.count("*")
+            yield base + (" " + "*" * stars if stars else ""), other.lstrip("* ")
 
 
 def structs(text):

@@ -156,9 +156,9 @@ def test_shift_moves_times_alone(engine, content, shift):
     with Written(engine, ranks, 1, plain=True) as a, Written(engine, ranks, 1, plain=True, shift_ns=shift) as b:
         moved = [
             (q, [{k: v + shift if k == "start_ns" else v for k, v in r.items()} for r in rows])
-            for q, rows in answers(a, (), QUESTIONS)
+            for q, rows in answers(a, questions=QUESTIONS)
         ]
-        assert_same(moved, answers(b, (), QUESTIONS))
+        assert_same(moved, answers(b, questions=QUESTIONS))
 
 
 @FEW
@@ -171,7 +171,7 @@ def test_spelling_and_stream_names_change_nothing(engine, content, seed):
             if e.cat in reference.DEVICE:
                 e.tid = e.args["stream"] = e.tid + 1000
     with Written(engine, ranks, 1, plain=True) as a, Written(engine, renamed, seed) as b:
-        assert_same(answers(a, (), QUESTIONS), answers(b, (), QUESTIONS))
+        assert_same(answers(a, questions=QUESTIONS), answers(b, questions=QUESTIONS))
 
 
 @FEW
@@ -182,9 +182,9 @@ def test_twice_as_slow_doubles_times_alone(engine, content):
     with Written(engine, ranks, 1, plain=True) as a, Written(engine, traces.slowed(ranks), 1, plain=True) as b:
         doubled = [
             (q, [{k: 2 * v if k.endswith(("_ns", "_ms")) and v is not None else v for k, v in r.items()} for r in rows])
-            for q, rows in answers(a, (), questions)
+            for q, rows in answers(a, questions=questions)
         ]
-        assert_same(doubled, answers(b, (), questions))
+        assert_same(doubled, answers(b, questions=questions))
 
 
 # ---- classes of operators ----------------------------------------------------------------------------------

@@ -194,6 +194,7 @@ TORCHS_OWN = {
     "profiler": "the module, for its helpers",
     "ProfilerConfig": "what torch's collector is started with",
     "kineto_available": "in tachograph.profiler",
+    "python_tracer": "the module, where something imported it: what torch's collector takes stacks with",
     "MemoryProfile": "of torch's memory timeline; tachograph.memory has ours",
     "MemoryProfileTimeline": "of torch's memory timeline; tachograph.memory has ours",
     "EventMetadata": "what torch's parser fills its events from",

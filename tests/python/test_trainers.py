@@ -167,7 +167,7 @@ def test_steps_beside_the_reading_of_a_window_trigger_none(tmp_path, monkeypatch
 
 def test_the_log_names_the_line_of_a_finding(tmp_path):
     loader = torch.utils.data.DataLoader(Slow())
-    windows = trainers.StepWindows(tmp_path, every=2, steps=6, on=(), preset="default")
+    windows = trainers.StepWindows(tmp_path, every=2, steps=20, on=(), preset="default")
     program = Program()
     windows.begin()
     for _ in loader:

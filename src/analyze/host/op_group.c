@@ -196,12 +196,16 @@ static uint32_t frame_at_line(struct tg__op_group *g, uint32_t frame, uint32_t f
   return *slot;
 }
 
-/* The frames around a slice by the lines they were at, where it and they say whence they were called. */
+/* The frames around a slice by the lines they were at, where it and they have the line of their call. A built-in has no
+ * line: it is a frame only in torch's tables, as it is there. */
 static uint32_t stack_by_lines(struct tg__op_group *g, uint32_t slice) {
   uint32_t path = 0, n = 0;
-  for (uint32_t f = g->around[slice]; f != TG_NONE && n < g->stack_limit; n++, slice = f, f = g->around[f])
-    path = tg__paths_step(&g->stacks, path,
-                          frame_at_line(g, g->t->slices.name[f], text_arg(g->t, &g->called_from, slice)));
+  for (uint32_t f = g->around[slice]; f != TG_NONE && n < g->stack_limit; slice = f, f = g->around[f]) {
+    const uint32_t name = g->t->slices.name[f];
+    if (!g->names && tg__str_has_prefix(tg__name(g->t, name), "<built-in")) continue;
+    path = tg__paths_step(&g->stacks, path, frame_at_line(g, name, text_arg(g->t, &g->called_from, slice)));
+    n++;
+  }
   return path;
 }
 
