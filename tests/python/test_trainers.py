@@ -15,7 +15,7 @@ from tachograph._trainers import adapters, step_windows
 
 class Slow(torch.utils.data.Dataset):
     def __len__(self):
-        return 9
+        return 30
 
     def __getitem__(self, index):
         time.sleep(0.02)
