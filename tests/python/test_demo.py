@@ -61,7 +61,7 @@ def loader_ns(trace):
 
 
 def usual_loader_pct(trace):
-    """The loader's share of usual steps: of five or more the largest counts as the next one, and of the waits the median
+    """The loader's share of usual steps: of five or more the largest counts as the next one, of waits the median counts
     where it is less."""
     steps = list(trace.ask("steps"))
     part = min(usual([row["dataloader_ns"] for row in steps]), statistics.median(row["dataloader_ns"] for row in steps))
