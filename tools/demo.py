@@ -17,8 +17,8 @@ PROGRAM = "examples/train_cnn.py"
 PARTS = (
     ("step", "total_ns"),
     ("data loader", "dataloader_ns"),
-    ("CPU operators", "cpu_exec_ns"),
-    ("other", "other_ns"),
+    ("CPU operators", "operator_ns"),
+    ("no operator", "bare_ns"),
 )
 
 

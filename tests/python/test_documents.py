@@ -1,4 +1,4 @@
-"""The programs printed in docs/api.md and README.md do what they say."""
+"""The programs printed in docs/api.md, docs/cli.md and README.md do what they say."""
 
 import json
 import os
@@ -59,7 +59,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/api.md"])
+@pytest.mark.parametrize("document", ["docs/cli.md", "docs/api.md"])
 def test_python(folder, forks, document):
     pytest.importorskip("torch")
     for program in blocks(document, "python"):
@@ -118,8 +118,10 @@ def test_c_that_records(folder, tachograph):
 
 
 def test_commands(folder, tachograph):
-    """Every `tachograph …` line of the README, but for those on files the test does not have."""
-    lines = [line.split("#")[0].strip() for block in blocks("README.md", "") for line in block.splitlines()]
+    """Every `tachograph …` line of the README and of the examples of docs/cli.md, but for those on files the test does not
+    have."""
+    printed = [*blocks("README.md", ""), blocks("docs/cli.md", "")[1]]
+    lines = [line.split("#")[0].strip() for block in printed for line in block.splitlines()]
     commands = [
         line
         for line in lines
@@ -130,7 +132,7 @@ def test_commands(folder, tachograph):
         and not line.startswith("tachograph attach")  # a process: test_attach.py
         and not line.startswith("tachograph view")  # serves until it is ended: tests/cli/test_view.py
     ]
-    assert len(commands) > 5
+    assert len(commands) > 12
     for command in commands:
         words = [word.strip('"') for word in re.findall(r'"[^"]*"|\S+', command)][1:]
         done = tachograph(*words, cwd=folder)
