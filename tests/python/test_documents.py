@@ -118,8 +118,8 @@ def test_c_that_records(folder, tachograph):
 
 
 def test_commands(folder, tachograph):
-    """Every `tachograph …` line of the README and of the examples of docs/cli.md, but for those on files the test does not
-    have."""
+    """Every `tachograph …` line of the README and of the examples of docs/cli.md, but for those on files the test does
+    not have."""
     printed = [*blocks("README.md", ""), blocks("docs/cli.md", "")[1]]
     lines = [line.split("#")[0].strip() for block in printed for line in block.splitlines()]
     commands = [

@@ -19,10 +19,12 @@ torch.version.cuda = "12.8"
 if way == "old driver":
     assert cupti.fake_run(b"broken 803\\n") == 0
 said = []
-settings = dict(preset="default", memory=0, bytes=0, session=0)
+settings = dict(preset="default", memory=0, bytes=0, session=0, attached=way == "attached")
+queued = len(torch.cuda._queued_calls)
 recorder = open_recorder(out, "start", settings, -1, said.append)
 torch.zeros(3).sin()
-if way != "never":
+assert len(torch.cuda._queued_calls) == queued + (way != "attached")
+if way not in ("never", "attached"):
     for call, _ in torch.cuda._queued_calls:  # as torch does, once its CUDA is ready
         call()
     torch.zeros(3).cos()
@@ -61,3 +63,8 @@ def test_a_device_that_cannot_be_recorded_is_said(tmp_path):
     document, names, said = record(tmp_path, "old driver")
     assert names.count("aten::sin") == names.count("aten::cos") == 1 and "on_the_device" not in names
     assert said.startswith("note device work is not recorded: CUDA: ") and "cudaRecorder" not in document
+
+
+def test_a_program_that_is_attached_to_keeps_no_call_of_ours(tmp_path):
+    document, names, said = record(tmp_path, "attached")
+    assert names.count("aten::sin") == 1 and said == "" and "cudaRecorder" not in document

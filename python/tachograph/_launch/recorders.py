@@ -80,7 +80,7 @@ class NativeRecorder(Recorder):
         self._recording.start()
         self._follow_thread()
         self._waits = Waits(_record) if settings["preset"] != "lean" else None
-        if not cuda:
+        if not cuda and not self._joined and phase != "probe":  # torch keeps what it is to call; a probe is of the host
             self._await_cuda(sys.modules["torch"])
 
     def _await_cuda(self, torch: Any) -> None:
@@ -209,9 +209,6 @@ class Probe(NativeRecorder):
     def __init__(self, path: str, settings: dict, rank: int, say: Callable[[str], None]):
         super().__init__(path, "probe", {**settings, "bytes": PROBE_BYTES}, rank, say)
         os.unlink(path)
-
-    def _await_cuda(self, torch: Any) -> None:
-        """Its price is of the host."""
 
     def close(self) -> tuple[int, int]:
         counts = super().close()
