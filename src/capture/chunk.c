@@ -281,6 +281,7 @@ static bool make_room_for_records(struct tg__thread *t, uint32_t want) {
   const bool taken = take_chunk(t, retire_chunk(t));
   p->no_room = taken ? 0 : room;
   if (taken) tg__thread_name_look(t);
+  assert(tg__chunk_slots_are_valid(t, NULL));
   tg__busy_leave(t);
   return taken;
 }
@@ -342,6 +343,7 @@ void tg__chunk_leave(struct tg__thread *t) {
   s->resident = 0;
   t->next = t->end = NULL;
   atomic_store_explicit(&p->current, -1, memory_order_relaxed);
+  assert(tg__chunk_slots_are_valid(t, NULL));
 }
 
 bool tg__chunk_close(struct tg__thread *t) {

@@ -212,6 +212,8 @@ void tg__chunk_prepare(struct tg__thread *t);            /* the helper: the chun
 bool tg__chunk_close(struct tg__thread *t);              /* who closes: seal what is open, then as tg__window_scratch */
 void tg__chunks_trim(uint64_t generation);               /* after that: cut off what the last chunks did not use */
 uint64_t tg__chunk_unsealed(const struct tg__thread *t); /* records not yet in tg__session.counts, about */
+/* chunk_slots_valid.c: on the thread itself, in a slow path; asserted where it takes, leaves or retires a chunk. */
+bool tg__chunk_slots_are_valid(const struct tg__thread *t, struct tg_error *e);
 bool tg__window_reserve(struct tg__thread *t);
 /* Nothing of the file is mapped there any more; writes go nowhere. false: the system refused, and everything is as
  * it was. */

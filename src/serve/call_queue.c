@@ -2,6 +2,40 @@
  * the others. */
 #include "serve/call_queue.h"
 
+#include <assert.h>
+
+/* Is the job in none of the lists from lane `first` on, and not among the replies? */
+static bool is_only_before(const struct tg__queue *q, const struct tg__job *job, int first) {
+  for (int lane = first; lane < TG__LANES; lane++)
+    for (const struct tg__job *at = q->waiting[lane]; at; at = at->next)
+      if (at == job) return false;
+  for (const struct tg__job *at = q->done; at; at = at->next)
+    if (at == job) return false;
+  return true;
+}
+
+static bool ends(const struct tg__job *slow) { /* no job follows itself */
+  for (const struct tg__job *fast = slow; fast && fast->next;) {
+    slow = slow->next;
+    fast = fast->next->next;
+    if (fast && fast == slow) return false;
+  }
+  return true;
+}
+
+bool tg__queue_is_valid(const struct tg__queue *q, struct tg_error *e) {
+  bool valid = ends(q->done);
+  for (int lane = 0; lane < TG__LANES; lane++) valid = valid && ends(q->waiting[lane]);
+  for (int lane = 0; valid && lane < TG__LANES; lane++) {
+    const struct tg__job *const running = q->running[lane];
+    valid = !running || (running->message.kind->lane == (enum tg__lane)lane && is_only_before(q, running, 0));
+    for (const struct tg__job *job = q->waiting[lane]; valid && job; job = job->next)
+      valid = job->message.kind->lane == (enum tg__lane)lane && is_only_before(q, job, lane + 1);
+  }
+  if (!valid) tg__fail(e, TG_INTERNAL, -1, "queue of calls: a call is in two places, or in a lane of another kind");
+  return valid;
+}
+
 void tg__job_free(struct tg__job *job) {
   tg__message_free(&job->message);
   tg__out_free(&job->reply.out);
@@ -27,6 +61,7 @@ void tg__queue_put(struct tg__queue *q, struct tg__job *job) {
   while (*last) last = &(*last)->next;
   job->next = NULL;
   *last = job;
+  assert(tg__queue_is_valid(q, NULL));
   tg__lock_wake(q->host->lock);
   tg__lock_drop(q->host->lock);
 }
@@ -51,12 +86,14 @@ void tg__queue_work(struct tg__queue *q, enum tg__lane lane) {
       continue;
     }
     q->running[lane] = job;
+    assert(tg__queue_is_valid(q, NULL));
     tg__lock_drop(q->host->lock);
     tg__message_answer(q->host, &job->message, &job->reply);
     tg__lock_take(q->host->lock);
     q->running[lane] = NULL;
     job->next = q->done;
     q->done = job;
+    assert(tg__queue_is_valid(q, NULL));
     tg__lock_drop(q->host->lock);
     q->ready(q->ctx);
     tg__lock_take(q->host->lock);
@@ -103,6 +140,7 @@ void tg__queue_cancel(struct tg__queue *q, uint64_t client, uint32_t id) {
     job->next = q->done;
     q->done = job;
   }
+  assert(tg__queue_is_valid(q, NULL));
   tg__lock_drop(q->host->lock);
   if (pulled) q->ready(q->ctx);
 }

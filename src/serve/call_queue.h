@@ -26,6 +26,8 @@ struct tg__job *tg__queue_take(struct tg__queue *q); /* all replies so far, in n
 void tg__queue_cancel(struct tg__queue *q, uint64_t client, uint32_t id);
 void tg__queue_forget(struct tg__queue *q, uint64_t client); /* it is gone */
 void tg__job_free(struct tg__job *job);
+/* Each call waits in its lane, is being answered or has its reply, once; with the lock; asserted where one moves. */
+bool tg__queue_is_valid(const struct tg__queue *q, struct tg_error *e);
 void tg__queue_close(struct tg__queue *q);
 
 #endif

@@ -54,6 +54,9 @@ void tg__row_begin(struct tg__row_writer *w, const struct tg__row *row);
 /* The next `count` of ids: only the last call of a row may have fewer than all. false on no memory. */
 bool tg__row_write(struct tg__track_index *ix, struct tg__row_writer *w, const int64_t *dur_ns, uint32_t count);
 void tg__row_end(struct tg__track_index *ix, struct tg__row_writer *w);
+/* row_index_valid.c: asserted when the rows of a track are written. */
+bool tg__row_index_is_valid(const struct tg__columns *t, const struct tg__track_index *ix, const struct tg__row *row,
+                            struct tg_error *e);
 
 /* Reads a row in order of positions; the numbers of a block are unpacked once. */
 struct tg__row_reader {

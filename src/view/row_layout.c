@@ -5,6 +5,8 @@
  * was none left, and those deeper than a depth can say, go to the row that was free first. */
 #include "view/row_index.h"
 
+#include <assert.h>
+
 enum { LAST_LANE = 255 };
 
 /* ---- tracks with more than one lane ------------------------------------------------------------- */
@@ -248,6 +250,7 @@ static bool fill_rows(struct tg__track_index *ix, const struct tg__columns *t, c
     tg__row_end(ix, w);
     /* a row may be empty: depths of a file are not checked */
     l->rows[r].end_ns = w->written ? tg__slice_end(t, w->ids[(w->written - 1) % TG__ROW_GATHERED]) : INT64_MIN;
+    assert(!ok || tg__row_index_is_valid(t, ix, &l->rows[r], NULL));
   }
   return ok;
 }

@@ -10,6 +10,7 @@
 
 #include "unit/mini_trace.h"
 #include "unit/random_trace.h"
+#include "view/row_index.h"
 #include "view/view.h"
 
 static struct tg__view *open_view(const struct tg__columns *t) {
@@ -46,6 +47,49 @@ static void check_rows(const struct tg__columns *t, const struct tg__view *v) {
   }
   assert_int_equal(all, t->slices.count);
   free(seen);
+}
+
+/* ---- the invariants of the index, each broken once ------------------------------------------------- */
+
+static void index_refused(const struct tg__view *v, uint32_t row, const char *words) {
+  struct tg_error e = {0};
+  assert_false(tg__row_index_is_valid(v->trace, &v->tracks[v->rows[row].track], &v->rows[row], &e));
+  if (!strstr(e.text, words)) fail_msg("'%s' does not say '%s'", e.text, words);
+}
+#define BROKEN(field, value, words)                                                                                    \
+  do {                                                                                                                 \
+    const __typeof__(field) before = (field);                                                                          \
+    (field) = (value);                                                                                                 \
+    index_refused(v, longest, words);                                                                                  \
+    (field) = before;                                                                                                  \
+  } while (0)
+
+static void the_index_of_a_row(void **state) {
+  (void)state;
+  struct tg__columns *t = random_trace(6, 12000, 3000000);
+  struct tg__view *v = open_view(t);
+  uint32_t longest = 0;
+  struct tg_error e;
+  for (uint32_t r = 0; r < v->row_count; r++) {
+    if (!tg__row_index_is_valid(t, &v->tracks[v->rows[r].track], &v->rows[r], &e)) fail_msg("row %u: %s", r, e.text);
+    if (v->rows[r].count > v->rows[longest].count) longest = r;
+  }
+  struct tg__row *const row = &v->rows[longest];
+  struct tg__track_index *const ix = &v->tracks[row->track];
+  const struct tg__node_levels levels = tg__node_levels_of(row);
+  const uint32_t block = row->first_block + 1, node = levels.first[levels.count - 1];
+  assert_true(levels.count > 0);
+  BROKEN(row->first_block, ix->block_count, "a block outside its array");
+  BROKEN(ix->busy_ns[block], ix->busy_ns[block] + 1, "busy time of a block");
+  BROKEN(ix->most_ns[block], ix->most_ns[block] ^ 1, "longest time of a block");
+  BROKEN(ix->form[block], (uint8_t)(ix->form[block] ^ 1), "longer slice in a block");
+  BROKEN(ix->first[block], ix->first[block - 1], "");
+  BROKEN(ix->distances_at[block], UINT32_MAX, "distances outside");
+  BROKEN(ix->busy_ns[ix->block_count + node], ix->busy_ns[ix->block_count + node] - 1, "busy time of a node");
+  BROKEN(ix->longest[node], ix->longest[node] ^ 1, "longer slice in a node");
+  BROKEN(ix->node_count, 0, "a node outside");
+  tg__view_close(v);
+  tg__trace_free(t);
 }
 
 static void every_slice_stands_on_one_row(void **state) {
@@ -454,6 +498,7 @@ static void series_without_memory(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_slice_stands_on_one_row),
+      cmocka_unit_test(the_index_of_a_row),
       cmocka_unit_test(more_slices_at_once_than_lanes),
       cmocka_unit_test(nesting_deeper_than_a_depth_can_say),
       cmocka_unit_test(a_hit_is_the_slice_there_or_the_nearest),
