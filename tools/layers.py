@@ -32,8 +32,19 @@ MAY_INCLUDE = {
     "attach": {"base"},
     "cli": {"base", "show", "serve", "attach"},
     "capture": {"base", "format"},
-    "": {"base", "trace", "analyze", "diagnose", "catalog", "ranks", "show"},  # src/read*.c
+    "api": {"base", "trace", "analyze", "diagnose", "catalog", "ranks", "show"},
 }
+
+# folder → the headers of include/tachograph/ that it may include; the others have the types only. What is below the
+# API neither calls nor defines a public function.
+MAY_INCLUDE_PUBLIC = {
+    "api": {"types.h", "err.def", "error.h", "read.h"},
+    "serve": {"types.h", "err.def", "read.h"},
+    "cli": {"types.h", "err.def", "error.h", "read.h"},
+    "capture": {"types.h", "record.h"},
+}
+TYPES = {"types.h", "err.def"}
+DEFINES_PUBLIC = {"api", "capture"}
 
 # A header that is neither public nor private: what diagnose judges is what these declare, and putting
 # them into analyze.h would show them to everybody.
@@ -58,7 +69,6 @@ GATES = {
     r"sqlite3\.h": r"src/show/sql\w*\.c",
     r"libwebsockets\.h": r"src/serve/http\.c",
     r"Python\.h": r"python/_re(ad|cord)\w*\.[ch]|src/capture/python_\w+\.[ch]",
-    r"tachograph/record\.h": r"src/capture/.*|python/_record\.c|src/trace/import_raw\w*\.c",  # a recording says in these bits what it has
     r"(sys/.*|fcntl|unistd|dirent|glob|dlfcn)(\.h)?": r"src/base/(os|pages)\w*\.c|src/attach/.*|src/cli/.*|src/capture/.*|python/.*",
     r"pthread\.h": r"src/base/.*|src/capture/.*",
 }
@@ -89,7 +99,7 @@ WORDS = {
     "view": [("a mutable global", GLOBALS, r"$^")],
     "cli": [("the environment outside os.c", ENVIRONMENT, r"$^")],
 }
-for _folder in ("format", "trace", "analyze", "diagnose", "catalog", "ranks", "view", "show", ""):
+for _folder in ("format", "trace", "analyze", "diagnose", "catalog", "ranks", "view", "show", "api"):
     WORDS.setdefault(_folder, []).extend(
         [
             ("printing or ending the process", PRINTING, r"$^"),
@@ -137,8 +147,7 @@ def includes(text):
 
 
 def folder_of(path):
-    parts = path.relative_to(ROOT / "src").parts
-    return parts[0] if len(parts) > 1 else ""
+    return path.relative_to(ROOT / "src").parts[0]
 
 
 def check_gates(rel, number, header):
@@ -149,7 +158,11 @@ def check_gates(rel, number, header):
 
 def check_include(path, rel, number, header, quoted):
     yield from check_gates(rel, number, header)
-    if not quoted or header.startswith("tachograph/"):
+    if not quoted:
+        return
+    if header.startswith("tachograph/"):
+        if header.removeprefix("tachograph/") not in MAY_INCLUDE_PUBLIC.get(folder_of(path), TYPES):
+            yield f"{rel}:{number}: {folder_of(path)} must not include {header}"
         return
     if "/" not in header:
         yield f'{rel}:{number}: "{header}": write includes from src/, as in "base/base.h"'
@@ -160,7 +173,7 @@ def check_include(path, rel, number, header, quoted):
     if other == mine:
         return
     if other not in MAY_INCLUDE.get(mine, set()):
-        yield f"{rel}:{number}: {mine or 'src'} must not include {other} ({header})"
+        yield f"{rel}:{number}: {mine} must not include {other} ({header})"
     elif header != f"{other}/{other}.h" and not header.endswith(".def") and mine not in SHARED_HEADERS.get(header, ()):
         yield f"{rel}:{number}: {header} is private to {other}; include {other}/{other}.h"
 
@@ -277,12 +290,12 @@ def check_shared_headers(sources):
         (header, folder_of(path)) for path in sources for _, header, _ in includes(path.read_text(encoding="utf-8"))
     }
     for header, folders in SHARED_HEADERS.items():
-        line = f"| `{header}` | {', '.join(f'`{f}`' if f else '`src/read*.c`' for f in sorted(folders))} |"
+        line = f"| `{header}` | {', '.join(f'`{f}`' for f in sorted(folders))} |"
         if line not in text.splitlines():
             yield f"CONTRIBUTING.md:1: the table of shared headers lacks the line {line}"
         for folder in sorted(folders):
             if (header, folder) not in used:
-                yield f"tools/layers.py:1: {folder or 'src'} does not use its shared header {header}"
+                yield f"tools/layers.py:1: {folder} does not use its shared header {header}"
     for header in re.findall(r"^\| `(\w+/\S+\.h)` \|", text, flags=re.M):
         if header not in SHARED_HEADERS:
             yield f"CONTRIBUTING.md:1: {header} is no shared header"
@@ -320,17 +333,17 @@ def symbols(archive):
 
 
 def may_take(folder, other, name):
-    """A folder may link what it may include; the command line and the server also link public names of src/."""
+    """A folder may link what it may include; the command line and the server also link the public functions."""
     return (
         other == folder
         or other in MAY_INCLUDE[folder]
-        or (folder in ("cli", "serve") and other == "" and not name.startswith("tg__"))
+        or (folder in ("cli", "serve") and other == "api" and not name.startswith("tg__"))
     )
 
 
 def check_links(build):
     """No archive takes a symbol from a layer that its folder may not include: a prototype is no way around the law."""
-    archives = {folder: build / f"libtg_{folder or 'api'}.a" for folder in sorted(MAY_INCLUDE)}
+    archives = {folder: build / f"libtg_{folder}.a" for folder in sorted(MAY_INCLUDE)}
     missing = [path for path in archives.values() if not path.exists()]
     if missing:
         yield f"{missing[0]}:1: is missing: cmake --build {build} --target archives"
@@ -341,7 +354,9 @@ def check_links(build):
         for source, name, defined in rows:
             other = home.get(name, folder)
             if not defined and not may_take(folder, other, name):
-                yield f"{folder or 'src'}: {source} takes {name} from {other or 'src'}"
+                yield f"{folder}: {source} takes {name} from {other}"
+            if defined and folder not in DEFINES_PUBLIC and re.match(r"tg_(?!_)", name):
+                yield f"{folder}: {source} defines the public function {name}"
 
 
 def main():

@@ -23,21 +23,6 @@ extern "C" {
 
 /* ---- traces ---------------------------------------------------------------------------------- */
 
-struct tg_trace;
-struct tg_table;
-struct tg_arg;
-
-struct tg_open_options {
-  unsigned threads; /* workers for reading; 0 = one per usable core */
-  /* Called at intervals while reading, from any of the reading threads but never from two at once. done and total are
-   * bytes of the files on disk; total is -1 when unknown (a pipe). Return false to stop: tg_open then fails with
-   * TG_CANCELLED. NULL = no progress. */
-  bool (*progress)(void *ctx, int64_t done, int64_t total);
-  void *progress_ctx;
-  /* For a folder that is read rank by rank, under the same conditions: number of files done. NULL = not wanted. */
-  void (*part_done)(void *ctx, int64_t done, int64_t total);
-};
-
 /* Open a trace: a file (.json, .json.gz, .json.zst, .tacho; recognised by content), a directory or a glob of such
  * files (one per rank), or "-" for standard input. options may be NULL. The ranks
  * of a directory with more than 16 MB of files are read one after the other and released: findings, questions about
@@ -121,11 +106,6 @@ TG_API enum tg_err tg_check(const char *path, const struct tg_open_options *opti
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
-struct tg_arg {
-  const char *name;  /* "step", "rank", "track", "by", "sort", "limit", "where", … as listed by tg_question_argument */
-  const char *value; /* always text, as one would type it */
-};
-
 TG_API size_t tg_question_count(void);
 TG_API const char *tg_question_name(size_t i);    /* NULL past the end */
 TG_API const char *tg_question_meaning(size_t i); /* one line */
@@ -176,11 +156,6 @@ TG_API enum tg_err tg_diff_fails(const struct tg_table *diff, const char *expres
                                  struct tg_error *error);
 
 /* ---- tables ---------------------------------------------------------------------------------- */
-
-enum tg_type { TG_TEXT, TG_INT, TG_REAL, TG_BOOL };
-
-#define TG_NULL_INT                                                                                                    \
-  INT64_MIN /* "unknown" in a TG_INT column; TG_REAL columns use NaN, TG_TEXT columns a NULL pointer, TG_BOOL -1 */
 
 TG_API void tg_table_free(struct tg_table *t); /* NULL is fine */
 TG_API const char *tg_table_question(const struct tg_table *t);

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "tachograph/error.h" /* enum tg_err, struct tg_error: shared with the public faces */
+#include "tachograph/types.h" /* enum tg_err, struct tg_error: shared with the public interfaces */
 
 #define TG_LIKELY(x) __builtin_expect(!!(x), 1)
 #define TG_UNLIKELY(x) __builtin_expect(!!(x), 0)
@@ -24,6 +24,7 @@
 /* Fill *e (may be NULL) and return code. offset: byte in the input, or -1. The text says what, where and what to do. */
 enum tg_err tg__fail(struct tg_error *e, enum tg_err code, int64_t offset, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+const char *tg__err_text(enum tg_err code); /* the general sentence of a code */
 enum tg_err tg__no_memory(struct tg_error *e, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* TG_MEMORY: "out of memory while" doing so */
 /* As vsnprintf, but what does not fit goes from the last whole word on, and the text ends with "…". */

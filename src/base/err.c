@@ -1,11 +1,9 @@
-/* Errors as values: codes, their sentences, and the one way to fill a struct tg_error. And what version this is. */
+/* Errors as values: codes, their sentences, and the one way to fill a struct tg_error. */
 #include "base/base.h"
 
 #include <stdio.h>
 
-const char *tg_version(void) { return TG_VERSION; }
-
-const char *tg_err_text(enum tg_err code) {
+const char *tg__err_text(enum tg_err code) {
   switch (code) {
 #define ERR(name, status, text)                                                                                        \
   case TG_##name:                                                                                                      \
@@ -14,18 +12,6 @@ const char *tg_err_text(enum tg_err code) {
 #undef ERR
   default:
     return "unknown error";
-  }
-}
-
-int tg_err_status(enum tg_err code) {
-  switch (code) {
-#define ERR(name, status, text)                                                                                        \
-  case TG_##name:                                                                                                      \
-    return status;
-#include "tachograph/err.def"
-#undef ERR
-  default:
-    return 5;
   }
 }
 
@@ -54,7 +40,7 @@ enum tg_err tg__fail(struct tg_error *e, enum tg_err code, int64_t offset, const
   va_start(args, format);
   tg__format_words(e->text, sizeof e->text, format, args);
   va_end(args);
-  if (!e->text[0]) snprintf(e->text, sizeof e->text, "%s", tg_err_text(code));
+  if (!e->text[0]) snprintf(e->text, sizeof e->text, "%s", tg__err_text(code));
   return code;
 }
 

@@ -4,7 +4,6 @@
 #define TG_RANKS_H
 
 #include "catalog/catalog.h"
-#include "tachograph/read.h"
 #include "trace/summary.h"
 
 /* The public handle. */

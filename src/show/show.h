@@ -4,7 +4,6 @@
 #define TG_SHOW_H
 
 #include "base/base.h"
-#include "tachograph/read.h"
 
 struct tg__columns;
 struct tg__view;

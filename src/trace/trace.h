@@ -15,7 +15,6 @@
 #define TG_TRACE_H
 
 #include "base/base.h"
-#include "tachograph/read.h"
 
 /* ---- well-known strings, categories, losses -------------------------------------------------- */
 

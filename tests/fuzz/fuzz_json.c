@@ -43,7 +43,7 @@ static void ask(struct tg__columns *t, const struct tg__question *q, const struc
   struct tg_error e;
   if (tg__ranks_ask(t, q->name, args, count, &table, &e) == TG_OK) {
     if (!tg__table_is_valid(table, &e)) abort();
-    tg_table_free(table);
+    tg__table_free(table);
   } else if (e.code == TG_INTERNAL) {
     abort();
   }

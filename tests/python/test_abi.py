@@ -33,7 +33,7 @@ def test_every_declared_function_is_exported():
     ("file", "before", "after", "said"),
     [
         (
-            "read.h",
+            "types.h",
             "  const char *value;",
             "  int id;\n  const char *value;",
             "tg_arg.value: const char * at 8, 8 bytes",

@@ -58,7 +58,7 @@ HOMONYMS = {
 # Calls that take a key of JSON or the name of an argument or option: such a string is no question's name.
 KEYS = r'\b(?:tg__json_key|put_int|tg__cli_\w+|tg__message_\w+|tg__ask_(?:integer|choice)|put_count)\([^;"]*(?:"\w*", )?|^OPTION\(\w+, '
 # Where questions may be named by their id: pages that are made of them.
-BY_ID = re.compile(r"src/(show|serve)/.*|src/read_\w+\.c|src/diagnose/causes\.def|src/analyze/diff/diff_collect\.c")
+BY_ID = re.compile(r"src/(show|serve)/.*|src/api/.*|src/diagnose/causes\.def|src/analyze/diff/diff_collect\.c")
 
 
 def sources():

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/base.h"
+#include "tachograph/error.h"
 
 static int reset_allocator(void **state) {
   (void)state;

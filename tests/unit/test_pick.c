@@ -5,6 +5,7 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "tachograph/read.h"
 #include "unit/mini_trace.h"
 
 /* Two operators on a thread, the second in the first, a call and its kernel. */
