@@ -16,8 +16,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# folder below src/ → folders of which it may include the public header (folder/folder.h) and .def lists, besides its
-# own headers
+# folder below src/ → folders of which it may include the public header (folder/folder.h), the themes that this header
+# includes, and .def lists, besides its own headers
 MAY_INCLUDE = {
     "base": set(),
     "format": {"base"},
@@ -156,6 +156,14 @@ def check_gates(rel, number, header):
             yield f"{rel}:{number}: {header} may be included only by {where}"
 
 
+def public_headers(folder):
+    """folder/folder.h and its themes: the headers of the folder itself that it includes."""
+    front = f"{folder}/{folder}.h"
+    text = (ROOT / "src" / front).read_text(encoding="utf-8")
+    themes = {header for _, header, _ in includes(text) if re.fullmatch(rf"{folder}/\w+\.h", header)}
+    return themes | {front}
+
+
 def check_include(path, rel, number, header, quoted):
     yield from check_gates(rel, number, header)
     if not quoted:
@@ -174,7 +182,11 @@ def check_include(path, rel, number, header, quoted):
         return
     if other not in MAY_INCLUDE.get(mine, set()):
         yield f"{rel}:{number}: {mine} must not include {other} ({header})"
-    elif header != f"{other}/{other}.h" and not header.endswith(".def") and mine not in SHARED_HEADERS.get(header, ()):
+    elif (
+        not header.endswith(".def")
+        and header not in public_headers(other)
+        and mine not in SHARED_HEADERS.get(header, ())
+    ):
         yield f"{rel}:{number}: {header} is private to {other}; include {other}/{other}.h"
 
 

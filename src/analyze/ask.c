@@ -1,5 +1,5 @@
 /* ask: one call of a question, from the text of its arguments to a filtered, sorted table. */
-#include "analyze/ask.h"
+#include "analyze/answering.h"
 #include "analyze/compat/compat.h"
 
 #include <assert.h>

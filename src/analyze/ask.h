@@ -1,27 +1,111 @@
-/* ask.h: what ask.c and its neighbours share; private to the folder. */
+/* One call of a question: its arguments, the events that count by them, the answer. */
 #ifndef TG_ASK_H
 #define TG_ASK_H
 
-#include "analyze/analyze.h"
+#include "analyze/question.h"
 
-/* order.c: bring the rows into the order of `keys` ("name", "name asc", "name desc", "-name", several joined by comma).
+struct tg__window {
+  int64_t start_ns, end_ns;
+  uint32_t rank, step; /* indexes into trace->ranks and trace->steps */
+  int64_t reach_ns;    /* largest end of the windows of this rank up to here: steps of several threads may overlap */
+};
+struct tg__summaries; /* trace/summary.h */
+/* What the columns asked do not say of the job they belong to; src/ranks knows it. All 0: they are all there is. */
+struct tg__job_info {
+  bool is_part;                          /* other ranks of it are not in memory; what they decide together: */
+  int64_t origin_ns;                     /* the first start of all ranks, on the common clock */
+  const struct tg__summaries *summaries; /* NULL, or what answers the questions about ranks in place of events */
+};
+/* The arguments of one call, parsed and checked against questions.def. */
+struct tg__ask {
+  const struct tg__question *question; /* NULL: tg__ask_select */
+  const struct tg_arg *args;
+  size_t arg_count;
+  uint32_t rank;    /* index into trace->ranks, TG_NONE = all */
+  uint32_t track;   /* index into trace->tracks, TG_NONE = all */
+  size_t most_rows; /* rows behind the first so many will be cut off; SIZE_MAX = none: there is no limit=, or where= or
+                       sort= come first */
+  bool has_steps;   /* step= was given: only what lies in these windows counts */
+  struct tg__window *windows; /* by rank, then start */
+  size_t window_count;
+  bool is_joined; /* the answer about `rank` becomes part of the one about all ranks */
+  struct tg__job_info job;
+  const void *policy; /* what the answer's algorithm leaves to the rules asked for (compat.def); NULL: the exact ones */
+};
+bool tg__ask_has_arg(const struct tg__ask *a, const char *name); /* does the question take it? */
+const char *tg__ask_arg(const struct tg__ask *a,
+                        const char *name); /* the value given, else the default from questions.def */
+bool tg__ask_has_rank(const struct tg__ask *a, uint32_t rank);
+/* Where the tracks, slices and marks of a rank stand, or of all ranks (TG_NONE): whoever asks rank by rank looks at
+ * each event once. */
+struct tg__reach {
+  uint32_t first_track, end_track, first_slice, end_slice, first_mark, end_mark;
+};
+struct tg__reach tg__reach_of(const struct tg__columns *t, uint32_t rank);
+struct tg__extent tg__rank_marks(const struct tg__columns *t, uint32_t rank); /* of one; needs TG__COL_MARKS */
+bool tg__ask_has_track(const struct tg__ask *a, const struct tg__columns *t, uint32_t track); /* rank and track fit */
+bool tg__ask_has_time(const struct tg__ask *a, uint32_t rank, int64_t ns); /* inside a step window, or none asked for */
+const struct tg__step *tg__ask_first_step(const struct tg__columns *t,
+                                          const struct tg__ask *a); /* of the ranks asked for; NULL: they have none */
+/* Does this slice count? CPU slices by their start, device work by the start of the host call that launched it (with
+ * step=, device work without a known launch belongs to no step; the table gets a note that says how much there was). */
+bool tg__ask_has_slice(const struct tg__ask *a, const struct tg__columns *t, uint32_t track, uint32_t slice);
+/* Has a rank asked for a slice of a class that fits (needs.c)? linked: one with a known host call. */
+bool tg__ask_has_class(const struct tg__columns *t, const struct tg__ask *a, bool (*fits)(enum tg__class), bool linked);
+
+/* How much of a rank's device work is linked (launches.c): to the call that launched it, and through it to an operator.
+ * All columns are loaded. */
+struct tg__links {
+  int64_t device_events, with_call, with_op;
+};
+struct tg__links tg__links_of(const struct tg__columns *t, uint32_t rank);
+
+/* rank= and step= alone, for what is not a question (exports, SQL); other arguments are the caller's to look at.
+ * tg__ask_end after use, after a failure too. */
+enum tg_err tg__ask_select(const struct tg__columns *t, const struct tg_arg *args, size_t arg_count,
+                           struct tg__ask *out, struct tg_error *e);
+void tg__ask_end(struct tg__ask *a);
+void tg__table_add_skipped_files(struct tg_table *out, const struct tg__columns *t); /* which are no rank's */
+/* Files that say they are one and the same rank, where there are such: how each is counted. side: "" or such as "A:
+ * " before the note; rank: TG_NULL_INT, or the number asked for. */
+void tg__table_note_duplicate_ranks(struct tg_table *out, const struct tg__columns *t, const char *side, int64_t rank);
+int64_t tg__duplicate_rank(
+    const struct tg__columns *t); /* the smallest number that several files say is theirs; TG_NULL_INT: none */
+void tg__table_add_losses(struct tg_table *out, const struct tg__columns *t,
+                          const struct tg__ask *a); /* those of the ranks asked for */
+
+/* The value of `arg` as a position in choices[0..count); TG_USAGE with the list of choices when it is none of them. */
+enum tg_err tg__ask_choice(const struct tg__ask *a, const char *arg, const char *const *choices, size_t count,
+                           size_t *which, struct tg_error *e);
+
+/* The value of `arg` as a whole number of 0 and above, or as microseconds such as 30 or 0.5. TG_USAGE when it is none.
  */
-enum tg_err tg__sort_table(struct tg_table *t, const char *keys, struct tg_error *e);
+enum tg_err tg__ask_integer(const struct tg__ask *a, const char *arg, int64_t *out, struct tg_error *e);
+enum tg_err tg__ask_us(const struct tg__ask *a, const char *arg, int64_t *ns, struct tg_error *e);
 
-/* order.c: the column called [name, name+len), or an error that names the nearest one. `what` begins the sentence. */
-enum tg_err tg__find_column(const struct tg_table *t, const char *what, const char *name, size_t len, size_t *column,
-                            struct tg_error *e);
+/* ---- running ------------------------------------------------------------------------------- */
 
-bool tg__ask_is_all(const char *value); /* an argument that chooses nothing */
+/* The answer of question x is tg__answer_x. Runs one of the catalog: checks arguments, loads columns, answers, then
+ * where, sort, limit. */
+enum tg_err tg__ask_run(const struct tg__catalog *c, struct tg__columns *t, const struct tg__job_info *job,
+                        const char *question, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
+                        struct tg_error *e);
+/* The answer about one rank, counted from 0, as a part of the one about all. */
+enum tg_err tg__ask_rank(struct tg__columns *t, const struct tg__job_info *job, uint32_t rank,
+                         const struct tg__question *q, const struct tg_arg *args, size_t arg_count,
+                         struct tg_table **out, struct tg_error *e);
 
-/* needs.c: TG_NO_DATA when the trace, or the rank asked for, lacks what the question is about; who: "the trace", or
- * what is asked. */
-enum tg_err tg__check_needs(const struct tg__columns *t, const struct tg__ask *a, const char *who, struct tg_error *e);
-
-/* select_columns.c: the argument columns=, for questions with as many rows as events. Before the answer: what neither
- * it nor where= nor sort= names is left out. Afterwards: only the columns it names are left, in its order. Without it
- * nothing changes. */
-enum tg_err tg__select_columns(const struct tg__ask *a, struct tg_table *t, struct tg_error *e);
-enum tg_err tg__keep_selected_columns(const struct tg__ask *a, struct tg_table *t, struct tg_error *e);
+/* ask.c, for an answer put together of several: are the arguments those of the question, and where=, sort= and limit=
+ * as the last steps. */
+enum tg_err tg__ask_check(const struct tg__question *q, const struct tg_arg *args, size_t arg_count,
+                          struct tg_error *e);
+/* where=, sort= and limit=, in this order. */
+enum tg_err tg__ask_finish(const struct tg__question *q, struct tg_table *t, const struct tg_arg *args,
+                           size_t arg_count, struct tg_error *e);
+/* sort= and limit= alone. */
+enum tg_err tg__ask_order(const struct tg__question *q, struct tg_table *t, const struct tg_arg *args, size_t arg_count,
+                          struct tg_error *e);
+/* where.c: keeps the rows for which an expression over the columns holds, such as  dur_ns > 1ms and name ~ "conv". */
+enum tg_err tg__where_filter(struct tg_table *t, const char *expression, struct tg_error *e);
 
 #endif

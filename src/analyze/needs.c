@@ -1,6 +1,6 @@
 /* needs: what a trace has to hold for a question to have an answer. A question about what was never recorded is
  * refused, with the option that would have recorded it: an empty table would read as "there was none". */
-#include "analyze/ask.h"
+#include "analyze/answering.h"
 #include "analyze/device/device_rows.h"
 
 static bool is_operator(enum tg__class c) { return c == TG__CLASS_OP; }

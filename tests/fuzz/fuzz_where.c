@@ -1,5 +1,5 @@
 /* fuzz_where: any bytes as a where expression, or as sort keys, over a small table with every type of column. */
-#include "analyze/ask.h"
+#include "analyze/answering.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "analyze/ask.h"
+#include "analyze/answering.h"
 #include "unit/mini_trace.h"
 
 static void cells(void **state) {

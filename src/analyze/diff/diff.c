@@ -1,5 +1,5 @@
 /* Two traces, one table: the arguments of a diff, its headline, and the rows in their order. */
-#include "analyze/ask.h"
+#include "analyze/answering.h"
 #include "analyze/diff/diff.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
  * are others. Such a column matches rows only where both sides say largely the same in it. */
 #include "analyze/diff/diff_columns.h"
 
-#include "analyze/ask.h"
+#include "analyze/answering.h"
 
 /* ---- what a column is ------------------------------------------------------------------------ */
 

@@ -1,5 +1,5 @@
 /* One question asked of two traces: rows matched by what names them, numbers compared column by column. */
-#include "analyze/ask.h"
+#include "analyze/answering.h"
 #include "analyze/diff/diff_columns.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "analyze/ask.h"
+#include "analyze/answering.h"
 
 /* ---- which questions ------------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /* order: the rows of a table sorted by its columns. */
-#include "analyze/ask.h"
+#include "analyze/answering.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* select_columns: only the requested columns of a table. */
-#include "analyze/ask.h"
+#include "analyze/answering.h"
 
 static const char *wanted(const struct tg__ask *a) {
   if (!tg__ask_has_arg(a, "columns")) return "";

@@ -2,7 +2,7 @@
 #ifndef TG_ANALYZE_TABLE_WHERE_H
 #define TG_ANALYZE_TABLE_WHERE_H
 
-#include "analyze/ask.h"
+#include "analyze/answering.h"
 
 enum token_kind { END, NAME, QUOTED_NAME, NUMBER, TEXT, SIGN };
 struct token {
