@@ -26,7 +26,7 @@ static const char *suggestion(char *buf, size_t size, const char *nearest) {
   return buf;
 }
 
-static enum tg_err unknown_question(const struct tg__catalog *c, const char *name, struct tg_error *e) {
+enum tg_err tg__no_question(const struct tg__catalog *c, const char *name, struct tg_error *e) {
   char hint[64];
   suggestion(hint, sizeof hint, tg__nearest_text(name, question_name, c));
   return tg__fail(e, TG_USAGE, -1, "there is no question '%.60s'%s (`tachograph questions` lists them all)", name,
@@ -47,18 +47,6 @@ static const struct tg__argument_info *find_argument(const struct tg__question *
   for (size_t k = 0; (info = tg__question_argument(q, k)) != NULL; k++)
     if (strcmp(info->name, name) == 0) return info;
   return NULL;
-}
-
-static enum tg_err check_names(const struct tg__ask *a, struct tg_error *e) {
-  for (size_t i = 0; i < a->arg_count; i++) {
-    if (!a->args[i].name)
-      return tg__fail(e, TG_USAGE, -1, "argument %zu of the question %s has no name", i + 1, a->question->name);
-    if (!find_argument(a->question, a->args[i].name)) return unknown_argument(a->question, a->args[i].name, e);
-    for (size_t j = 0; j < i; j++)
-      if (strcmp(a->args[i].name, a->args[j].name) == 0)
-        return tg__fail(e, TG_USAGE, -1, "the argument %s is given twice", a->args[i].name);
-  }
-  return TG_OK;
 }
 
 /* What is no question (tg__ask_select) takes them all. */
@@ -129,6 +117,47 @@ enum tg_err tg__ask_us(const struct tg__ask *a, const char *arg, int64_t *ns, st
 }
 
 bool tg__ask_is_all(const char *value) { return !value || !*value || strcmp(value, "all") == 0; }
+
+/* ---- a call --------------------------------------------------------------------------------- */
+
+static enum tg_err check_names(const struct tg__call *c, struct tg_error *e) {
+  for (size_t i = 0; i < c->count; i++) {
+    if (!c->args[i].name)
+      return tg__fail(e, TG_USAGE, -1, "argument %zu of the question %s has no name", i + 1, c->question->name);
+    if (!find_argument(c->question, c->args[i].name)) return unknown_argument(c->question, c->args[i].name, e);
+    for (size_t j = 0; j < i; j++)
+      if (strcmp(c->args[i].name, c->args[j].name) == 0)
+        return tg__fail(e, TG_USAGE, -1, "the argument %s is given twice", c->args[i].name);
+  }
+  return TG_OK;
+}
+
+/* Rows behind most_rows are cut off whatever comes: only then may they be left out before. */
+static enum tg_err read_limit(struct tg__call *c, struct tg_error *e) {
+  const char *const value = tg__call_value(c, "limit"), *const where = tg__call_value(c, "where"),
+                    *const sort = tg__call_value(c, "sort");
+  int64_t number;
+  c->limit = c->most_rows = SIZE_MAX;
+  if (tg__ask_is_all(value)) return TG_OK;
+  if (!read_number(value, value + strlen(value), &number) || number < 0)
+    return tg__fail(e, TG_USAGE, -1, "limit=%.60s is not a number of rows: use a whole number, or all", value);
+  c->limit = (size_t)number;
+  if ((!where || !*where) && (!sort || !*sort)) c->most_rows = c->limit;
+  return TG_OK;
+}
+
+enum tg_err tg__call_check(struct tg__call *c, struct tg_error *e) {
+  const enum tg_err err = check_names(c, e);
+  return err ? err : read_limit(c, e);
+}
+
+const char *tg__call_value(const struct tg__call *c, const char *name) {
+  for (size_t i = 0; i < c->count; i++)
+    if (c->args[i].name && c->args[i].value && strcmp(c->args[i].name, name) == 0) return c->args[i].value;
+  return NULL;
+}
+
+bool tg__call_has(const struct tg__call *c, const char *name) { return !tg__ask_is_all(tg__call_value(c, name)); }
 
 static enum tg_err parse_rank(const struct tg__columns *t, struct tg__ask *a, struct tg_error *e) {
   const char *value = takes(a, "rank") ? tg__ask_arg(a, "rank") : NULL;
@@ -356,15 +385,13 @@ static void note_unlaunched(const struct tg__columns *t, const struct tg__ask *a
 }
 
 /* Why there are no rows, where no question says so itself. */
-static void note_nothing(const struct tg__ask *a, struct tg_table *out) {
-  const char *const where = tg__ask_arg(a, "where"), *const limit = tg__ask_arg(a, "limit");
-  const bool has_steps = find_argument(a->question, "step") && !tg__ask_is_all(tg__ask_arg(a, "step"));
-  if (out->rows || out->note_count || has_steps || (where && *where) || strcmp(limit, "0") == 0) return;
-  if (*a->question->empty) tg__table_note(out, "%s", a->question->empty);
+static void note_nothing(const struct tg__call *c, struct tg_table *out) {
+  const char *const where = tg__call_value(c, "where");
+  if (out->rows || out->note_count || tg__call_has(c, "step") || (where && *where) || c->limit == 0) return;
+  if (*c->question->empty) tg__table_note(out, "%s", c->question->empty);
 }
 
 static void add_notes(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out) {
-  if (!a->is_joined) note_nothing(a, out); /* else other ranks may have some */
   const bool uses_steps = a->has_steps || a->question->steps == TG__STEPS_BY_EACH;
   const struct tg__step *const step = uses_steps ? tg__ask_first_step(t, a) : NULL;
   const enum tg__step_kind kind = step ? t->ranks[step->rank].step_kind : TG__STEP_PROFILER;
@@ -380,19 +407,6 @@ static void add_notes(const struct tg__columns *t, const struct tg__ask *a, stru
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-static enum tg_err parse_limit(struct tg__ask *a, size_t *limit, struct tg_error *e) {
-  const char *value = tg__ask_arg(a, "limit"), *where = tg__ask_arg(a, "where"), *sort = tg__ask_arg(a, "sort");
-  int64_t number;
-  a->most_rows = SIZE_MAX;
-  *limit = SIZE_MAX;
-  if (tg__ask_is_all(value)) return TG_OK;
-  if (!read_number(value, value + strlen(value), &number) || number < 0)
-    return tg__fail(e, TG_USAGE, -1, "limit=%.60s is not a number of rows: use a whole number, or all", value);
-  *limit = (size_t)number;
-  if ((!where || !*where) && (!sort || !*sort)) a->most_rows = *limit;
-  return TG_OK;
-}
-
 /* where, sort, limit: in this order whatever the order of the arguments. */
 static enum tg_err apply_where_sort_limit(struct tg_table *out, const struct tg__ask *a, size_t limit,
                                           struct tg_error *e) {
@@ -405,35 +419,16 @@ static enum tg_err apply_where_sort_limit(struct tg_table *out, const struct tg_
   return err;
 }
 
-enum tg_err tg__ask_check(const struct tg__question *q, const struct tg_arg *args, size_t arg_count,
-                          struct tg_error *e) {
-  struct tg__ask a = {.question = q, .args = args, .arg_count = arg_count};
-  size_t limit;
-  const enum tg_err err = check_names(&a, e);
-  return err ? err : parse_limit(&a, &limit, e);
-}
-
-enum tg_err tg__ask_order(const struct tg__question *q, struct tg_table *t, const struct tg_arg *args, size_t arg_count,
-                          struct tg_error *e) {
-  struct tg__ask a = {.question = q, .args = args, .arg_count = arg_count};
-  const char *const sort = tg__ask_arg(&a, "sort");
-  size_t limit;
-  enum tg_err err = parse_limit(&a, &limit, e);
+enum tg_err tg__ask_finish(const struct tg__call *c, struct tg_table *t, struct tg_error *e) {
+  const struct tg__ask a = {.question = c->question, .args = c->args, .arg_count = c->count};
+  const char *const where = tg__ask_arg(&a, "where"), *const sort = tg__ask_arg(&a, "sort");
+  enum tg_err err = where && *where ? tg__where_filter(t, where, e) : TG_OK;
   if (!err && sort && *sort) err = tg__sort_table(t, sort, e);
-  if (!err && t->rows > limit) t->rows = limit;
-  if (!err) note_nothing(&a, t);
+  if (!err && t->rows > c->limit) t->rows = c->limit;
+  if (!err) note_nothing(c, t);
   if (!err) err = tg__select_columns(&a, t, e);
   if (!err) err = tg__keep_selected_columns(&a, t, e);
-  tg__ask_end(&a);
   return err ? err : t->failed ? tg__no_memory(e, "answering %s", t->question) : TG_OK;
-}
-
-enum tg_err tg__ask_finish(const struct tg__question *q, struct tg_table *t, const struct tg_arg *args,
-                           size_t arg_count, struct tg_error *e) {
-  const struct tg__ask a = {.question = q, .args = args, .arg_count = arg_count};
-  const char *const where = tg__ask_arg(&a, "where");
-  const enum tg_err err = where && *where ? tg__where_filter(t, where, e) : TG_OK;
-  return err ? err : tg__ask_order(q, t, args, arg_count, e);
 }
 
 static enum tg_err add_columns(const struct tg__question *q, struct tg_table *out) {
@@ -473,11 +468,9 @@ static enum tg_err check_needs(const struct tg__columns *t, const struct tg__ask
   return tg__check_needs(t, a, rank_label(t, is_one_of_several ? a->rank : TG_NONE, buf), e);
 }
 
-static enum tg_err answer_question(struct tg__columns *t, struct tg__ask *a, struct tg_table *out, struct tg_error *e) {
-  size_t limit;
-  enum tg_err err = check_names(a, e);
-  if (err == TG_OK) err = parse_limit(a, &limit, e);
-  if (err == TG_OK && !a->is_joined) err = parse_rank(t, a, e);
+static enum tg_err answer_question(struct tg__columns *t, struct tg__ask *a, const struct tg__call *c,
+                                   struct tg_table *out, struct tg_error *e) {
+  enum tg_err err = a->is_joined ? TG_OK : parse_rank(t, a, e);
   if (err == TG_OK) err = parse_track(t, a, e);
   if (err == TG_OK) err = load_answer(t, a, e);
   if (err == TG_OK) err = parse_steps(t, a, e);
@@ -486,8 +479,9 @@ static enum tg_err answer_question(struct tg__columns *t, struct tg__ask *a, str
   if (err == TG_OK) err = add_columns(a->question, out);
   if (err == TG_OK) err = tg__select_columns(a, out, e);
   if (err == TG_OK) err = tg__rules_answer(t, a, out, e);
-  if (err == TG_OK && !out->failed) err = apply_where_sort_limit(out, a, limit, e);
+  if (err == TG_OK && !out->failed) err = apply_where_sort_limit(out, a, c->limit, e);
   if (err == TG_OK) {
+    if (!a->is_joined) note_nothing(c, out); /* else other ranks may have some */
     add_notes(t, a, out);
     tg__table_add_losses(out, t, a);
   }
@@ -504,34 +498,24 @@ enum tg_err tg__ask_select(const struct tg__columns *t, const struct tg_arg *arg
 
 void tg__ask_end(struct tg__ask *a) { tg__free(a->windows); }
 
-static enum tg_err ask_answer(struct tg__columns *t, struct tg__ask *a, struct tg_table **out, struct tg_error *e) {
-  struct tg_table *const table = tg__table_new(a->question->name);
+enum tg_err tg__ask_rank(struct tg__columns *t, const struct tg__job_info *job, uint32_t rank, const struct tg__call *c,
+                         struct tg_table **out, struct tg_error *e) {
+  struct tg__ask a = {.question = c->question,
+                      .args = c->args,
+                      .arg_count = c->count,
+                      .most_rows = c->most_rows,
+                      .job = *job,
+                      .rank = rank,
+                      .is_joined = rank != TG_NONE};
+  struct tg_table *const table = tg__table_new(c->question->name);
   *out = NULL;
-  if (!table) return tg__no_memory(e, "answering %s", a->question->name);
-  const enum tg_err err = answer_question(t, a, table, e);
-  tg__ask_end(a);
+  if (!table) return tg__no_memory(e, "answering %s", c->question->name);
+  const enum tg_err err = answer_question(t, &a, c, table, e);
+  tg__ask_end(&a);
   assert(err || tg__table_is_valid(table, NULL));
   if (err)
     tg__table_free(table);
   else
     *out = table;
   return err;
-}
-
-enum tg_err tg__ask_rank(struct tg__columns *t, const struct tg__job_info *job, uint32_t rank,
-                         const struct tg__question *q, const struct tg_arg *args, size_t arg_count,
-                         struct tg_table **out, struct tg_error *e) {
-  struct tg__ask a = {
-      .question = q, .args = args, .arg_count = arg_count, .job = *job, .rank = rank, .is_joined = true};
-  return ask_answer(t, &a, out, e);
-}
-
-enum tg_err tg__ask_run(const struct tg__catalog *c, struct tg__columns *t, const struct tg__job_info *job,
-                        const char *question, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
-                        struct tg_error *e) {
-  struct tg__ask a = {.question = tg__catalog_find(c, question), .args = args, .arg_count = arg_count, .job = *job};
-  *out = NULL;
-  if (!a.question) return unknown_question(c, question, e);
-  enum tg_err err = tg__ask_check(a.question, args, arg_count, e);
-  return err ? err : ask_answer(t, &a, out, e);
 }

@@ -85,26 +85,25 @@ enum tg_err tg__ask_us(const struct tg__ask *a, const char *arg, int64_t *ns, st
 
 /* ---- running ------------------------------------------------------------------------------- */
 
-/* The answer of question x is tg__answer_x. Runs one of the catalog: checks arguments, loads columns, answers, then
- * where, sort, limit. */
-enum tg_err tg__ask_run(const struct tg__catalog *c, struct tg__columns *t, const struct tg__job_info *job,
-                        const char *question, const struct tg_arg *args, size_t arg_count, struct tg_table **out,
-                        struct tg_error *e);
-/* The answer about one rank, counted from 0, as a part of the one about all. */
-enum tg_err tg__ask_rank(struct tg__columns *t, const struct tg__job_info *job, uint32_t rank,
-                         const struct tg__question *q, const struct tg_arg *args, size_t arg_count,
+/* A question with its arguments. */
+struct tg__call {
+  const struct tg__question *question;
+  const struct tg_arg *args;
+  size_t count;
+  /* As tg__call_check reads limit=: rows of the answer, and rows behind which all will be cut off, where neither where=
+   * nor sort= comes first. SIZE_MAX: all. */
+  size_t limit, most_rows;
+};
+const char *tg__call_value(const struct tg__call *c, const char *name); /* NULL when not given */
+bool tg__call_has(const struct tg__call *c, const char *name);          /* given, and neither empty nor all */
+enum tg_err tg__call_check(struct tg__call *c, struct tg_error *e);     /* are its arguments those of the question? */
+enum tg_err tg__no_question(const struct tg__catalog *c, const char *name, struct tg_error *e); /* TG_USAGE */
+/* Load columns and answer a call that was checked, with where=, sort= and limit= as the last steps. rank: an index, for
+ * an answer that becomes part of the one about all ranks; TG_NONE: what rank= says. */
+enum tg_err tg__ask_rank(struct tg__columns *t, const struct tg__job_info *job, uint32_t rank, const struct tg__call *c,
                          struct tg_table **out, struct tg_error *e);
-
-/* ask.c, for an answer put together of several: are the arguments those of the question, and where=, sort= and limit=
- * as the last steps. */
-enum tg_err tg__ask_check(const struct tg__question *q, const struct tg_arg *args, size_t arg_count,
-                          struct tg_error *e);
-/* where=, sort= and limit=, in this order. */
-enum tg_err tg__ask_finish(const struct tg__question *q, struct tg_table *t, const struct tg_arg *args,
-                           size_t arg_count, struct tg_error *e);
-/* sort= and limit= alone. */
-enum tg_err tg__ask_order(const struct tg__question *q, struct tg_table *t, const struct tg_arg *args, size_t arg_count,
-                          struct tg_error *e);
+/* The last steps of an answer put together of several, in this order: where=, sort=, limit=, columns=. */
+enum tg_err tg__ask_finish(const struct tg__call *c, struct tg_table *t, struct tg_error *e);
 /* where.c: keeps the rows for which an expression over the columns holds, such as  dur_ns > 1ms and name ~ "conv". */
 enum tg_err tg__where_filter(struct tg_table *t, const char *expression, struct tg_error *e);
 

@@ -22,10 +22,10 @@ struct tg__joining *tg__joining_new(const struct tg__question *q, const struct t
 void tg__joining_free(struct tg__joining *j); /* NULL is fine */
 /* The rows of the next one, taken over; who: what it is called in `numbers` below. false on no memory. */
 bool tg__joining_add(struct tg__joining *j, struct tg_table *rows, size_t who);
-void tg__joining_miss(struct tg__joining *j,
-                      const struct tg_error *why);              /* the next one has no data for the question */
+void tg__joining_add_missing(struct tg__joining *j,
+                             const struct tg_error *why);       /* the next one has no data for the question */
 struct tg_table *tg__joining_rows(const struct tg__joining *j); /* what is there so far; NULL before the first */
-bool tg__joining_is_late(const struct tg__joining *j);          /* is it only known at the end which rows there are? */
+bool tg__joining_needs_all_rows(const struct tg__joining *j);   /* does only the end decide which rows there are? */
 /* *out: the answer, neither filtered nor cut. numbers: of the rank by `who`, below 0 = none. TG_NO_DATA when none
  * had any. */
 enum tg_err tg__joining_end(struct tg__joining *j, const int64_t *numbers, struct tg_table **out, struct tg_error *e);

@@ -13,11 +13,12 @@ static bool is_about_ranks(const char *path, const struct tg__call *c) {
 enum tg_err tg_open_asking(const char *path, const struct tg_open_options *options, const char *question,
                            const struct tg_arg *args, size_t arg_count, size_t most_rows, struct tg_trace **out,
                            struct tg_table **answer, struct tg_error *error) {
-  struct tg__first_question first = {.call = {tg__catalog_find(&tg__catalog, question), args, arg_count},
-                                     .most = most_rows};
+  struct tg__first_question first = {
+      .call = {.question = tg__catalog_find(&tg__catalog, question), .args = args, .count = arg_count},
+      .most = most_rows};
   *out = NULL;
   *answer = NULL;
-  if (!first.call.question) return tg__trace_ask(NULL, question, NULL, 0, answer, error);
+  if (!first.call.question) return tg__no_question(&tg__catalog, question, error);
   if (is_about_ranks(path, &first.call)) return tg_open_ranks(&path, 1, options, out, error);
   const enum tg_err err = tg__open_asking(path, options, &first, out, error);
   if (err) return err;
@@ -32,7 +33,8 @@ enum tg_err tg_open_all(const char *path, const struct tg_open_options *options,
 }
 
 int64_t tg_memory_needed(const char *path, const char *question, const struct tg_arg *args, size_t arg_count) {
-  const struct tg__call c = {question ? tg__catalog_find(&tg__catalog, question) : NULL, args, arg_count};
+  const struct tg__call c = {
+      .question = question ? tg__catalog_find(&tg__catalog, question) : NULL, .args = args, .count = arg_count};
   if (question && (!c.question || is_about_ranks(path, &c) || !tg__call_needs_all(&c))) return 0;
   return tg__rank_folder_memory(path);
 }

@@ -1,5 +1,5 @@
 /* catalog: the composition root of questions. The functions that answer know neither the list nor each other; the
- * caller of tg__ask_run passes the list. */
+ * caller passes the list. */
 #ifndef TG_CATALOG_H
 #define TG_CATALOG_H
 

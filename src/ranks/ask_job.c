@@ -93,20 +93,20 @@ static const struct tg__job_rank *asked_rank(const struct tg__job_ranks *ranks, 
 static enum tg_err ask_file(const struct tg_trace *run, const struct tg__job_rank *r, const struct tg__call *c,
                             struct tg_table **out, struct tg_error *e) {
   struct tg__columns *t = NULL;
-  char number[24], own_number[24], limit[24];
+  char number[24], own_number[24];
   int64_t own = 0;
   const char *const numbered = numbered_argument(c);
   struct tg_arg *const args = tg__alloc((c->count + 2) * sizeof *args);
   if (!args) return tg__no_memory(e, "asking a rank");
-  size_t count = tg__call_of_each(c, c->question->merge != TG__MERGE_LATE, limit, args);
+  struct tg__call each = tg__call_of_each(c, c->question->merge == TG__MERGE_LATE, args);
   if (numbered) (void)owner_of(&run->run->ranks, tg__call_value(c, numbered), strcmp(numbered, "track") == 0, &own);
   snprintf(own_number, sizeof own_number, "%lld", (long long)own);
-  for (size_t i = 0; i < count; i++)
+  for (size_t i = 0; i < each.count; i++)
     if (numbered && strcmp(args[i].name, numbered) == 0) args[i].value = own_number;
   snprintf(number, sizeof number, "%lld", (long long)r->number);
-  args[count++] = (struct tg_arg){"rank", number};
+  args[each.count++] = (struct tg_arg){"rank", number};
   enum tg_err err = tg__rank_folder_file(run, r->unit, &t, e);
-  if (!err) err = tg__ask_run(&tg__catalog, t, &run->run->job, c->question->name, args, count, out, e);
+  if (!err) err = tg__ask_rank(t, &run->run->job, TG_NONE, &each, out, e);
   tg__rank_folder_drop_caches(run->run, r->unit);
   tg__free(args);
   if (!err) tg__renumber_rank_rows(run->run, (size_t)(r - run->run->ranks.items), c, *out);
@@ -177,7 +177,7 @@ static bool is_plain(const struct tg__rank_folder *run, const struct tg__call *c
 
 /* The last steps of an answer that was put together. */
 static enum tg_err finish(enum tg_err err, const struct tg__call *c, struct tg_table **out, struct tg_error *e) {
-  if (!err) err = tg__ask_finish(c->question, *out, c->args, c->count, e);
+  if (!err) err = tg__ask_finish(c, *out, e);
   if (!err) return TG_OK;
   tg__table_free(*out);
   *out = NULL;
@@ -187,38 +187,27 @@ static enum tg_err finish(enum tg_err err, const struct tg__call *c, struct tg_t
 enum tg_err tg__part_ask(struct tg__columns *t, const struct tg__job_info *job, const struct tg__call *c,
                          struct tg_table **out, struct tg_error *e) {
   *out = NULL;
-  const enum tg_err err = tg__ask_check(c->question, c->args, c->count, e);
-  if (err) return err;
-  if (t->rank_count < 2 || job->summaries || !is_of_all(c))
-    return tg__ask_run(&tg__catalog, t, job, c->question->name, c->args, c->count, out, e);
+  if (t->rank_count < 2 || job->summaries || !is_of_all(c)) return tg__ask_rank(t, job, TG_NONE, c, out, e);
   struct tg__rank_source source = tg__ranks_in_memory(t);
   source.job = *job;
   return finish(tg__ranks_merge(&source, c, out, e), c, out, e);
 }
 
-static const struct tg__job_info all_in_memory;
-
-enum tg_err tg__ranks_ask(struct tg__columns *t, const char *question, const struct tg_arg *args, size_t arg_count,
-                          struct tg_table **out, struct tg_error *e) {
-  const struct tg__call c = {tg__catalog_find(&tg__catalog, question), args, arg_count};
-  if (c.question) return tg__part_ask(t, &all_in_memory, &c, out, e);
-  return tg__ask_run(&tg__catalog, t, &all_in_memory, question, args, arg_count, out, e);
-}
-
-enum tg_err tg__trace_ask(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count,
-                          struct tg_table **out, struct tg_error *e) {
-  const struct tg__call c = {tg__catalog_find(&tg__catalog, question), args, arg_count};
-  struct tg__columns *columns = t ? t->columns : NULL;
+enum tg_err tg__ask(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count,
+                    struct tg_table **out, struct tg_error *e) {
+  struct tg__call c = {.question = tg__catalog_find(&tg__catalog, question), .args = args, .count = arg_count};
+  struct tg__columns *columns = t->columns;
+  struct tg__job_info job = {.summaries = t->summaries};
   bool whole = false;
   *out = NULL;
-  if (!t || !c.question) return tg__ranks_ask(columns, question, args, arg_count, out, e);
-  const struct tg__job_info job = {.summaries = t->summaries};
-  if (!t->run) return tg__part_ask(columns, &job, &c, out, e);
-  enum tg_err err = tg__ask_check(c.question, args, arg_count, e);
+  if (!c.question) return tg__no_question(&tg__catalog, question, e);
+  enum tg_err err = tg__call_check(&c, e);
   if (err) return err;
-  if (is_plain(t->run, &c)) return tg__ask_run(&tg__catalog, columns, &job, question, args, arg_count, out, e);
+  if (!t->run) return tg__part_ask(columns, &job, &c, out, e);
+  if (is_plain(t->run, &c)) return tg__ask_rank(columns, &job, TG_NONE, &c, out, e);
   if (!t->run->whole) err = ask_files(t, &c, &whole, out, e);
   if (!t->run->whole && !whole) return finish(err, &c, out, e);
+  job.summaries = NULL;
   err = tg__load_all_ranks(t, &columns, e);
-  return err ? err : tg__ranks_ask(columns, question, args, arg_count, out, e);
+  return err ? err : tg__part_ask(columns, &job, &c, out, e);
 }

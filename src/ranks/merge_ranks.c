@@ -1,40 +1,15 @@
 /* merge_ranks: the answer about all ranks, put together of answers about one each. */
 #include "ranks/ranks.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-const char *tg__call_value(const struct tg__call *c, const char *name) {
+/* Rows behind the first most_rows of a rank are cut off, unless only the end decides which rows there are. */
+struct tg__call tg__call_of_each(const struct tg__call *c, bool needs_all_rows, struct tg_arg *args) {
+  const size_t most = needs_all_rows ? SIZE_MAX : c->most_rows;
+  struct tg__call each = {.question = c->question, .args = args, .limit = most, .most_rows = most};
   for (size_t i = 0; i < c->count; i++)
-    if (c->args[i].name && c->args[i].value && strcmp(c->args[i].name, name) == 0) return c->args[i].value;
-  return NULL;
-}
-
-bool tg__call_has(const struct tg__call *c, const char *name) {
-  const char *const value = tg__call_value(c, name);
-  return value && *value && strcmp(value, "all") != 0;
-}
-
-/* Rows behind these will be cut off, whatever comes: only then may a rank leave some out. */
-size_t tg__call_most_rows(const struct tg__call *c) {
-  const char *const limit = tg__call_value(c, "limit");
-  char *end = NULL;
-  const long long n = limit ? strtoll(limit, &end, 10) : -1;
-  return limit && end > limit && *end == 0 && n >= 0 && !tg__call_has(c, "where") && !tg__call_has(c, "sort")
-             ? (size_t)n
-             : SIZE_MAX;
-}
-
-size_t tg__call_of_each(const struct tg__call *c, bool cut, char limit[24], struct tg_arg *args) {
-  const size_t most = cut ? tg__call_most_rows(c) : SIZE_MAX;
-  size_t count = 0;
-  for (size_t i = 0; i < c->count; i++)
-    if (!tg__is_for_all_ranks(c->args[i].name)) args[count++] = c->args[i];
-  snprintf(limit, 24, "%zu", most);
-  if (most < SIZE_MAX) args[count++] = (struct tg_arg){"limit", limit};
-  return count;
+    if (!tg__is_for_all_ranks(c->args[i].name)) args[each.count++] = c->args[i];
+  return each;
 }
 
 /* ---- merging --------------------------------------------------------------------------------- */
@@ -44,8 +19,7 @@ bool tg__merging_begin(struct tg__merging *m, const struct tg__call *c, size_t m
   m->joining = tg__joining_new(c->question, c->args, c->count, most);
   m->args = tg__alloc((c->count + 1) * sizeof *m->args);
   if (!m->joining || !m->args) return false;
-  m->is_late = tg__joining_is_late(m->joining);
-  m->arg_count = tg__call_of_each(c, !m->is_late, m->limit, m->args);
+  m->each = tg__call_of_each(c, tg__joining_needs_all_rows(m->joining), m->args);
   return true;
 }
 
@@ -56,9 +30,10 @@ void tg__merging_end(struct tg__merging *m) {
 
 enum tg_err tg__merging_add(struct tg__merging *m, struct tg_table *rows, const struct tg_error *why, bool choose,
                             size_t who, struct tg_error *e) {
-  const char *const where =
-      choose && !m->is_late && tg__call_has(&m->call, "where") ? tg__call_value(&m->call, "where") : NULL;
-  if (!rows) tg__joining_miss(m->joining, why); /* others may have it */
+  const char *const where = choose && !tg__joining_needs_all_rows(m->joining) && tg__call_has(&m->call, "where")
+                                ? tg__call_value(&m->call, "where")
+                                : NULL;
+  if (!rows) tg__joining_add_missing(m->joining, why); /* others may have it */
   if (!rows) return TG_OK;
   const enum tg_err err = where ? tg__where_filter(rows, where, e) : TG_OK;
   if (err) tg__table_free(rows);
@@ -96,7 +71,7 @@ static enum tg_err add_rank(void *ctx, uint32_t i, struct tg__columns *t, uint32
   struct tg_table *rows = NULL;
   struct tg_error why = {0};
   w->numbers[i] = w->ranks->number(w->ranks, i);
-  const enum tg_err err = tg__ask_rank(t, &w->ranks->job, rank, m->call.question, m->args, m->arg_count, &rows, &why);
+  const enum tg_err err = tg__ask_rank(t, &w->ranks->job, rank, &m->each, &rows, &why);
   if (err && err != TG_NO_DATA) return tg__fail(e, why.code, why.offset, "%s", why.text);
   if (rows) tg__renumber_rank_rows(tg__rank_folder_of(w->ranks), i, &m->call, rows);
   return tg__merging_add(m, rows, &why, true, i, e);
@@ -107,7 +82,7 @@ enum tg_err tg__ranks_merge(const struct tg__rank_source *s, const struct tg__ca
                             struct tg_error *e) {
   struct work w = {.ranks = s, .numbers = tg__alloc(((size_t)s->count + 1) * sizeof *w.numbers)};
   enum tg_err err = TG_OK;
-  if (!tg__merging_begin(&w.merging, c, tg__call_most_rows(c)) || !w.numbers)
+  if (!tg__merging_begin(&w.merging, c, c->most_rows) || !w.numbers)
     err = tg__no_memory(e, "answering %s", c->question->name);
   if (!err) err = tg__ranks_each(s, add_rank, &w, e);
   if (!err) err = tg__joining_end(w.merging.joining, w.numbers, out, e);

@@ -20,20 +20,18 @@ bool tg__call_needs_all(const struct tg__call *c) {
 
 static enum tg_err open_handle(const char *path, const struct tg_open_options *options,
                                struct tg__first_question *first, struct tg_trace **out, struct tg_error *e) {
-  const struct tg__call *const call = &first->call;
+  struct tg__call *const call = &first->call;
   if (!tg__rank_folder_memory(path) || tg__call_needs_all(call)) return tg__open_in_memory(path, options, out, e);
   if (is_asked_later(call)) return tg__rank_folder_open(path, options, NULL, out, e);
-  const enum tg_err err = tg__ask_check(call->question, call->args, call->count, e);
+  const enum tg_err err = tg__call_check(call, e);
   return err ? err : tg__rank_folder_open(path, options, first, out, e);
 }
 
 enum tg_err tg__open_asking(const char *path, const struct tg_open_options *options, struct tg__first_question *first,
                             struct tg_trace **out, struct tg_error *e) {
-  const struct tg__call *const call = &first->call;
   *out = NULL;
   const enum tg_err err = open_handle(path, options, first, out, e);
-  if (!err && first->table && !first->err)
-    first->err = tg__ask_finish(call->question, first->table, call->args, call->count, &first->error);
+  if (!err && first->table && !first->err) first->err = tg__ask_finish(&first->call, first->table, &first->error);
   if (err || first->err) {
     tg__table_free(first->table);
     first->table = NULL;

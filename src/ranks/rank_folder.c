@@ -119,7 +119,7 @@ enum tg_err tg__rank_folder_open(const char *path, const struct tg_open_options 
   const struct tg__rank_source ranks = tg__ranks_of(*out);
   if (first && first->table) first->err = tg__merged(&ranks, &first->call, first->table, &first->error);
   for (unsigned i = 0; i < TG__READY_COUNT && !err; i++) {
-    const struct tg__call call = {.question = tg__ready[i].question};
+    const struct tg__call call = {.question = tg__ready[i].question, .limit = SIZE_MAX, .most_rows = SIZE_MAX};
     if (d->ranks.ready[i]) err = tg__merged(&ranks, &call, d->ranks.ready[i], e);
   }
   if (!err) return TG_OK;

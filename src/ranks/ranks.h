@@ -6,7 +6,7 @@
 #include "catalog/catalog.h"
 #include "trace/summary.h"
 
-/* The public handle. */
+/* The public handle. A literal with columns only is a trace with all its ranks in memory. */
 struct tg_trace {
   struct tg__columns *columns;     /* of a run only what is known of its ranks without their events */
   struct tg__rank_folder *run;     /* NULL: all ranks are in the columns */
@@ -19,14 +19,6 @@ void tg__handle_free(struct tg_trace *t); /* NULL is fine */
 /* tg_open, with all ranks of a folder in memory. */
 enum tg_err tg__open_in_memory(const char *path, const struct tg_open_options *options, struct tg_trace **out,
                                struct tg_error *e);
-
-struct tg__call { /* a question with its arguments */
-  const struct tg__question *question;
-  const struct tg_arg *args;
-  size_t count;
-};
-const char *tg__call_value(const struct tg__call *c, const char *name); /* NULL when not given */
-bool tg__call_has(const struct tg__call *c, const char *name);          /* given, and neither empty nor all */
 
 /* What `check` says of a rank. */
 struct tg__rank_health {
@@ -136,19 +128,16 @@ enum tg_err tg__each_rank_file(struct tg_trace *run, tg__look_fn *look, void *ct
 struct tg__merging {
   struct tg__call call;
   struct tg__joining *joining;
-  struct tg_arg *args; /* what each rank is asked */
-  size_t arg_count;
-  char limit[24];
-  bool is_late; /* only at the end it is known which rows there are */
+  struct tg__call each; /* what each rank is asked */
+  struct tg_arg *args;
 };
 bool tg__merging_begin(struct tg__merging *m, const struct tg__call *c, size_t most); /* false on no memory */
 void tg__merging_end(struct tg__merging *m); /* after a failed beginning, too */
 /* The rows of the next one, taken over; NULL: it has none, for this reason. choose: apply where= now if it can be. */
 enum tg_err tg__merging_add(struct tg__merging *m, struct tg_table *rows, const struct tg_error *why, bool choose,
                             size_t who, struct tg_error *e);
-size_t tg__call_most_rows(const struct tg__call *c); /* rows behind these will be cut off, whatever comes */
-/* The arguments that a single rank is asked, at most c->count; how many. cut: limit= among them, where it can be. */
-size_t tg__call_of_each(const struct tg__call *c, bool cut, char limit[24], struct tg_arg *args);
+/* What a single rank is asked. args: room for c->count. */
+struct tg__call tg__call_of_each(const struct tg__call *c, bool needs_all_rows, struct tg_arg *args);
 /* Ask all ranks and merge their rows; where=, sort= and limit= are the caller's. */
 enum tg_err tg__ranks_merge(const struct tg__rank_source *s, const struct tg__call *c, struct tg_table **out,
                             struct tg_error *e);
@@ -160,12 +149,8 @@ void tg__add_losses_of_all(const struct tg__columns *t, struct tg_table *out);
 
 /* ask_job.c. The rank of that number; NULL: there is none. */
 const struct tg__job_rank *tg__job_rank_of(const struct tg__job_ranks *ranks, const char *number);
-/* t NULL: for the sentence about an unknown question. */
-enum tg_err tg__trace_ask(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count,
-                          struct tg_table **out, struct tg_error *e);
-/* The same to columns with all their ranks. */
-enum tg_err tg__ranks_ask(struct tg__columns *t, const char *question, const struct tg_arg *args, size_t arg_count,
-                          struct tg_table **out, struct tg_error *e);
+enum tg_err tg__ask(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count,
+                    struct tg_table **out, struct tg_error *e);
 /* The same to columns in memory that are a part of a job. */
 enum tg_err tg__part_ask(struct tg__columns *t, const struct tg__job_info *job, const struct tg__call *c,
                          struct tg_table **out, struct tg_error *e);

@@ -59,7 +59,8 @@ static enum tg_err add_units(struct reading *r, const struct tg__folder *folder)
 /* Rows may be chosen before all ranks are there, unless they become one with others or are chosen by what is only
  * known at the end: what ranks are called, and when the first began. */
 static bool chooses_now(const struct reading *r, const struct asked *a, const struct tg_table *rows) {
-  if (!r->first || !tg__call_has(&r->first->call, "where") || a->merging.is_late) return false;
+  if (!r->first || !tg__call_has(&r->first->call, "where") || tg__joining_needs_all_rows(a->merging.joining))
+    return false;
   const char *const where = tg__call_value(&r->first->call, "where");
   for (size_t c = 0; c < rows->column_count; c++) {
     const enum tg__role role = rows->columns[c].role;
@@ -104,7 +105,7 @@ static bool prepare_questions(struct reading *r) {
     const struct tg__ready *const ready = &tg__ready[r->asked_count];
     a->by = (struct tg_arg){"by", ready->by};
     const struct tg__call call =
-        r->first ? r->first->call : (struct tg__call){ready->question, &a->by, *ready->by != 0};
+        r->first ? r->first->call : (struct tg__call){ready->question, &a->by, *ready->by != 0, SIZE_MAX, SIZE_MAX};
     if (!tg__merging_begin(&a->merging, &call, r->first ? r->first->most : SIZE_MAX)) {
       tg__merging_end(&a->merging);
       return false;
@@ -115,8 +116,7 @@ static bool prepare_questions(struct reading *r) {
 
 static enum tg_err ask_unit(const struct tg__merging *m, struct tg__columns *t, const struct tg__job_info *job,
                             struct tg_table **out, struct tg_error *e) {
-  if (t->rank_count == 1) return tg__ask_rank(t, job, 0, m->call.question, m->args, m->arg_count, out, e);
-  return tg__part_ask(t, job, &(struct tg__call){m->call.question, m->args, m->arg_count}, out, e);
+  return t->rank_count == 1 ? tg__ask_rank(t, job, 0, &m->each, out, e) : tg__part_ask(t, job, &m->each, out, e);
 }
 
 static bool note_health(const struct tg__rank *rank, struct tg__rank_health *h) {

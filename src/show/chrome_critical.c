@@ -81,7 +81,8 @@ enum tg_err tg__overlay_new(struct tg__columns *t, const struct tg__show_options
   for (size_t k = 0; k < sizeof passed / sizeof *passed; k++)
     if (tg__show_arg(o, passed[k])) args[count++] = (struct tg_arg){passed[k], tg__show_arg(o, passed[k])};
   struct tg_table *table = NULL;
-  enum tg_err err = tg__ranks_ask(t, tg__question_name(TG__Q_critical_path), args, count, &table, e);
+  enum tg_err err =
+      tg__ask(&(struct tg_trace){.columns = t}, tg__question_name(TG__Q_critical_path), args, count, &table, e);
   if (err) return err;
   struct tg__overlay *v = tg__alloc(sizeof *v);
   if (v) *v = (struct tg__overlay){.t = t, .only = only};

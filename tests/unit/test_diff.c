@@ -12,7 +12,7 @@
 #include "analyze/names/kernel_family.h"
 #include "mini_trace.h"
 
-static const struct tg__diff_access access = {.catalog = &tg__catalog, .ask = tg__ranks_ask};
+static const struct tg__diff_access access = {.catalog = &tg__catalog, .ask = tg__ask};
 
 typedef void name_fn(struct tg__str name, struct tg__out *out);
 
@@ -100,8 +100,9 @@ static struct mini *loop(const char *op, int64_t op_ns) {
 
 static struct tg_table *diff_of(struct mini *a, struct mini *b, enum tg_err want, struct tg_error *e) {
   struct tg_table *t = NULL;
-  assert_int_equal(tg__diff_run(&(struct tg__diff_input){mini_finish(a), NULL, false},
-                                &(struct tg__diff_input){mini_finish(b), NULL, false}, &access, NULL, 0, &t, e),
+  struct tg_trace x = {.columns = mini_finish(a)}, y = {.columns = mini_finish(b)};
+  assert_int_equal(tg__diff_run(&(struct tg__diff_input){x.columns, &x, false},
+                                &(struct tg__diff_input){y.columns, &y, false}, &access, NULL, 0, &t, e),
                    want);
   return t;
 }
@@ -138,7 +139,8 @@ static void steps_without_noise(void **state) {
 
 static struct tg_table *one_against_itself(struct mini *m, const char *step) {
   const struct tg_arg args[] = {{"by", "all"}, {"step", step}};
-  const struct tg__diff_input side = {mini_finish(m), NULL, false};
+  struct tg_trace trace = {.columns = mini_finish(m)};
+  const struct tg__diff_input side = {trace.columns, &trace, false};
   struct tg_table *t = NULL;
   struct tg_error e = {0};
   assert_int_equal(tg__diff_run(&side, &side, &access, args, step ? 2 : 1, &t, &e), TG_OK);
@@ -204,7 +206,7 @@ static void nothing_to_compare(void **state) {
 static void no_memory(void **state) {
   (void)state;
   struct mini *a = loop("aten::mm", 40), *b = loop("aten::add", 50);
-  struct tg__columns *x = mini_finish(a), *y = mini_finish(b);
+  struct tg_trace x = {.columns = mini_finish(a)}, y = {.columns = mini_finish(b)};
   static const struct tg_arg kinds[][1] = {
       {{"by", "all"}}, {{"by", "short_name"}}, {{"by", "conditions"}}, {{"question", "ops"}}};
   for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
@@ -213,8 +215,8 @@ static void no_memory(void **state) {
       struct tg_table *t = NULL;
       struct tg_error e = {0};
       tg__alloc_fail_after(calls);
-      err = tg__diff_run(&(struct tg__diff_input){x, NULL, false}, &(struct tg__diff_input){y, NULL, false}, &access,
-                         kinds[k], 1, &t, &e);
+      err = tg__diff_run(&(struct tg__diff_input){x.columns, &x, false}, &(struct tg__diff_input){y.columns, &y, false},
+                         &access, kinds[k], 1, &t, &e);
       tg__alloc_fail_after(-1);
       assert_true(err == TG_OK || (err == TG_MEMORY && e.text[0] && !t));
       tg__table_free(t);

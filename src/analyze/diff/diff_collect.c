@@ -3,8 +3,6 @@
 #include "analyze/names/kernel_family.h"
 #include "analyze/host/op_group.h"
 
-#include <stdio.h>
-
 const char *const tg__diff_by_names[TG__DIFF_BYS + 1] = {"step",   "category", "op",     "module",
                                                          "kernel", "family",   "memory", NULL};
 const char *const tg__diff_figure_names[TG__DIFF_FIGURES + 1] = {"calls",  "cpu",         "self_cpu",
@@ -260,31 +258,33 @@ static int64_t peak_of(const struct tg_table *t, size_t row) {
   return reported != TG_NULL_INT ? reported : t->columns[tg__table_column_index(t, "peak_net_bytes")].ints[row];
 }
 
-/* The highest peak of each device over the ranks. What was not recorded with memory has none. */
-static enum tg_err collect_peaks(struct work *w) {
-  const struct tg__ask *const selection = &w->s->selection;
-  struct tg__columns *const t = w->s->t;
-  char number[24] = "all";
-  if (selection->rank != TG_NONE)
-    snprintf(number, sizeof number, "%lld",
-             (long long)(t->ranks[selection->rank].number < 0 ? 0 : t->ranks[selection->rank].number));
-  const struct tg_arg rank = {"rank", number};
-  struct tg_table *rows;
-  const struct tg__question *const memory = tg__catalog_question(w->s->access->catalog, TG__Q_memory);
-  enum tg_err err = w->s->access->ask(t, memory->name, &rank, 1, &rows, NULL);
-  if (err) return err == TG_NO_DATA ? TG_OK : err;
-  for (size_t i = 0; !err && i < rows->rows; i++) {
+static enum tg_err add_peaks(struct work *w, const struct tg_table *rows) {
+  for (size_t i = 0; i < rows->rows; i++) {
     const struct tg__str device =
         tg__strings_get(rows->strings, rows->columns[tg__table_column_index(rows, "device")].texts[i]);
     const uint32_t row = tg__strings_add(w->out->names, device.ptr, device.len);
     struct tg__diff_entry *const entry = row == TG_NONE ? NULL : entry_of(w->out, row, 0);
-    if (!entry)
-      err = TG_MEMORY;
-    else if (peak_of(rows, i) > entry->v[TG__DIFF_PEAK])
-      entry->v[TG__DIFF_PEAK] = peak_of(rows, i);
+    if (!entry) return TG_MEMORY;
+    if (peak_of(rows, i) > entry->v[TG__DIFF_PEAK]) entry->v[TG__DIFF_PEAK] = peak_of(rows, i);
   }
-  tg__table_free(rows);
-  return err;
+  return TG_OK;
+}
+
+/* The highest peak of each device over the ranks. A rank that was not recorded with memory has none. */
+static enum tg_err collect_peaks(struct work *w) {
+  static const struct tg__job_info alone;
+  const struct tg__call memory = {
+      .question = tg__catalog_question(w->s->access->catalog, TG__Q_memory), .limit = SIZE_MAX, .most_rows = SIZE_MAX};
+  for (uint32_t k = 0; k < w->s->t->rank_count; k++) {
+    struct tg_table *rows;
+    if (!tg__ask_has_rank(&w->s->selection, k)) continue;
+    enum tg_err err = tg__ask_rank(w->s->t, &alone, k, &memory, &rows, NULL);
+    if (err == TG_NO_DATA) continue;
+    if (!err) err = add_peaks(w, rows);
+    tg__table_free(rows);
+    if (err) return err;
+  }
+  return TG_OK;
 }
 
 enum tg_err tg__diff_collect(const struct tg__diff_side *s, enum tg__diff_by by, struct tg__diff_named *out) {

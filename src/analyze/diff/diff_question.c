@@ -170,8 +170,7 @@ static enum tg_err ask_side(const struct tg__diff_input *in, const struct tg__di
   if (*rank) args[count++] = (struct tg_arg){"rank", rank};
   if (*step) args[count++] = (struct tg_arg){"step", step};
   const char *const question = tg__diff_arg(ask, "question");
-  const enum tg_err err = in->trace ? ask->access->ask_trace(in->trace, question, args, count, out, e)
-                                    : ask->access->ask(in->columns, question, args, count, out, e);
+  const enum tg_err err = ask->access->ask(in->trace, question, args, count, out, e);
   tg__free(args);
   return err;
 }

@@ -92,7 +92,7 @@ void tg__joining_free(struct tg__joining *j) {
 }
 
 struct tg_table *tg__joining_rows(const struct tg__joining *j) { return j->out; }
-bool tg__joining_is_late(const struct tg__joining *j) { return j->merge.how != TG__MERGE_ROWS; }
+bool tg__joining_needs_all_rows(const struct tg__joining *j) { return j->merge.how != TG__MERGE_ROWS; }
 
 /* A note about "rank 0" is about the rank that says it, which may be called something else here. */
 static const char *without_rank(const char *text) {
@@ -144,7 +144,7 @@ bool tg__joining_add(struct tg__joining *j, struct tg_table *rows, size_t who) {
   return done;
 }
 
-void tg__joining_miss(struct tg__joining *j, const struct tg_error *why) {
+void tg__joining_add_missing(struct tg__joining *j, const struct tg_error *why) {
   if (j->missing++ == 0) j->why_missing = *why;
 }
 
