@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "analyze/device/tensor_cores.h"
+#include "analyze/host/op_tree.h"
 #include "diagnose/findings.h"
 
 #include <stdio.h>
@@ -17,22 +18,41 @@ static const struct tg__device *find_device(const struct tg__facts *f, int64_t i
   return NULL;
 }
 
+/* Kernels that multiply without tensor cores, where the device has them. */
 struct matrix_work {
-  const struct tg__facts *f;
-  int64_t all_ns, tensor_ns, matrix_ns;
-  struct tg__tally plain_ns;
-  uint32_t longest;   /* plain kernel */
-  bool has_new_types; /* bfloat16 and TF32: from capability 8 on */
+  struct tg__facts *f;
   struct tg__tensor_names names;
+  struct tg__spans plain, on_cores;
+  int64_t kernels, eligible; /* eligible: on a device that has tensor cores */
+  int64_t convolution_ns, narrow_ns, plain_ns;
+  uint32_t longest; /* plain kernel */
+  const struct tg__device *device;
 };
 
-/* Types of 16 bits and fewer in the name of a kernel: it computes with what the advice would bring. */
-static bool has_narrow_type(struct tg__str kernel) {
-  static const char *const types[] = {"bfloat16", "__half", "c10::Half", "bf16", "f16f16",
-                                      "_h16",     "hgemm",  "e4m3",      "e5m2"};
-  for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-    if (tg__str_contains(kernel, types[i])) return true;
-  return false;
+/* Inside an operator of torch that multiplies no matrices, such as one that solves with them, products are not for the
+ * program to change. Kernels of graphs, of extensions and without an operator count by their own names. */
+static bool is_inner(struct matrix_work *m, uint32_t kernel) {
+  const struct tg__columns *const t = m->f->t;
+  const uint32_t op = tg__launching_op(t, kernel);
+  return op != TG_NONE && tg__str_has_prefix(tg__name(t, t->slices.name[op]), "aten::") &&
+         !tg__tensor_op(&m->names, t->slices.name[op]);
+}
+
+/* What the operator was given says it where the name of its kernel does not. */
+static enum tg__matrix_type type_of(const struct tg__columns *t, uint32_t kernel) {
+  const enum tg__matrix_type by_name = tg__matrix_type(tg__name(t, t->slices.name[kernel]));
+  const uint32_t op = by_name == TG__MATRIX_SINGLE ? tg__launching_op(t, kernel) : TG_NONE;
+  const uint32_t types = op == TG_NONE ? TG_NONE : tg__arg_str(t, t->slices.args[op], TG__K_INPUT_TYPE);
+  const struct tg__str text = types == TG_NONE ? TG_STR("") : tg__name(t, types);
+  if (tg__str_contains(text, "double") || tg__str_contains(text, "omplex")) return TG__MATRIX_WIDE;
+  const bool is_narrow = tg__str_contains(text, "Half") || tg__str_contains(text, "BFloat16");
+  return is_narrow && !tg__str_contains(text, "float") ? TG__MATRIX_NARROW : by_name;
+}
+
+/* A product of a matrix and a vector is bound by memory: on 16 bits there is nothing left to gain. */
+static bool is_as_it_must_be(const struct tg__columns *t, uint32_t kernel, enum tg__matrix_type type) {
+  return type == TG__MATRIX_WIDE ||
+         (type == TG__MATRIX_NARROW && tg__str_contains(tg__name(t, t->slices.name[kernel]), "gemv"));
 }
 
 static void see_kernel(void *ctx, uint32_t slice, enum tg__class cls) {
@@ -40,21 +60,62 @@ static void see_kernel(void *ctx, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *t = m->f->t;
   if (cls != TG__CLASS_KERNEL) return;
   const struct tg__device *d = find_device(m->f, t->tracks[tg__slice_track(t, slice)].device);
+  m->kernels++;
   if (!d || d->compute_major < 7) return;
-  const int64_t dur = t->slices.dur_ns[slice];
+  m->eligible++;
+  const int64_t start = t->slices.start_ns[slice], dur = t->slices.dur_ns[slice];
   const enum tg__matrix_unit unit = tg__tensor_unit(&m->names, t->slices.name[slice]);
-  m->all_ns += dur;
-  if (unit == TG__UNIT_TENSOR_CORE) m->tensor_ns += dur;
-  const uint32_t call = t->slices.cause[slice], op = call == TG_NONE ? TG_NONE : t->slices.cause[call];
-  if (op == TG_NONE || !tg__tensor_op(&m->names, t->slices.name[op])) return;
-  m->matrix_ns += dur;
-  if (unit != TG__UNIT_PLAIN || has_narrow_type(tg__name(t, t->slices.name[slice]))) return;
-  tg__tally(m->f, &m->plain_ns, slice, dur);
-  m->has_new_types = d->compute_major >= 8;
+  if (unit == TG__UNIT_TENSOR_CORE) tg__spans_add(&m->on_cores, start, start + dur);
+  if (unit != TG__UNIT_PLAIN || is_inner(m, slice)) return;
+  const enum tg__matrix_type type = type_of(t, slice);
+  if (is_as_it_must_be(t, slice, type)) return;
+  tg__spans_add(&m->plain, start, start + dur);
+  m->plain_ns += dur;
+  if (type == TG__MATRIX_NARROW) m->narrow_ns += dur;
+  if (tg__is_convolution_kernel(tg__name(t, t->slices.name[slice]))) m->convolution_ns += dur;
+  m->device = d;
   if (m->longest == TG_NONE || dur > t->slices.dur_ns[m->longest]) m->longest = slice;
 }
 
+/* By what most of the time is: bfloat16 and TF32 are there from capability 8 on, TF32 on NVIDIA's alone. */
+static const char *precision_advice(const struct matrix_work *m) {
+  const bool is_new = m->device->compute_major >= 8, has_tf32 = is_new && m->device->warp_size != 64;
+  if (2 * m->narrow_ns > m->plain_ns)
+    return "Make the sizes of these products (batch, features, vocabulary, channels) multiples of 8: kernels for other "
+           "sizes do without tensor cores.";
+  if (2 * m->convolution_ns > m->plain_ns)
+    return has_tf32 ? "Let cuDNN use TF32, torch.backends.cudnn.allow_tf32 = True, or compute under "
+                      "torch.autocast(\"cuda\", dtype=torch.bfloat16); with .to(memory_format=torch.channels_last)."
+                    : "Compute under torch.autocast(\"cuda\", dtype=torch.float16), and with model and input "
+                      ".to(memory_format=torch.channels_last), which cuDNN and MIOpen take without transposing.";
+  if (!is_new)
+    return "Compute under torch.autocast(\"cuda\", dtype=torch.float16) with torch.amp.GradScaler(\"cuda\").";
+  return has_tf32 ? "Compute under torch.autocast(\"cuda\", dtype=torch.bfloat16), or allow TF32 with "
+                    "torch.set_float32_matmul_precision(\"high\")."
+                  : "Compute under torch.autocast(\"cuda\", dtype=torch.bfloat16).";
+}
+
+static void report_precision(struct matrix_work *m) {
+  struct tg__facts *const f = m->f;
+  tg__spans_union(&m->plain);
+  tg__spans_union(&m->on_cores);
+  const int64_t each_ns = tg__usual_inside(f, &m->plain), plain_ns = each_ns * (int64_t)f->steps.count;
+  const double share = tg__pct(plain_ns, f->total_ns);
+  if (share <= ELIGIBLE_PCT) return;
+  struct tg__finding *x = tg__find(f, TG__CAUSE_MIXED_PRECISION_UNUSED, share, ELIGIBLE_PCT, each_ns);
+  tg__where_slice(f, m->longest, x);
+  TG_SAY(x->evidence,
+         "kernels that multiply %s without tensor cores run %.2f ms %s (%.1f %%); others use them for %.2f ms",
+         2 * m->narrow_ns > m->plain_ns ? "16-bit floats" : "32-bit floats", tg__ms(each_ns), tg__per(f), share,
+         tg__ms(tg__usual_inside(f, &m->on_cores)));
+  TG_SAY(x->advice, "%s", precision_advice(m));
+  x->saving_ns = tg__per_step(f, tg__shortened(f, 0, plain_ns / 2, 0));
+  x->confidence = 0.5;
+  x->method = "these kernels take half as long, as far as the host is quick enough";
+}
+
 void tg__judge_precision(struct tg__facts *f) {
+  enum { LEAST_KERNELS = 10 };
   if (!f->has_device_work) {
     tg__cannot_judge_device(f, TG__CAUSE_MIXED_PRECISION_UNUSED, "no device work in the trace");
     return;
@@ -64,28 +125,16 @@ void tg__judge_precision(struct tg__facts *f) {
     tg__visit(f, see_kernel, &m);
   else
     f->failed = true;
-  tg__tensor_names_close(&m.names);
-  if (f->failed) return;
-  if (!m.all_ns)
+  const bool is_few = f->steps.source == TG__STEPS_RECORDING && m.kernels < LEAST_KERNELS;
+  if (!m.eligible)
     tg__cannot_judge(f, TG__CAUSE_MIXED_PRECISION_UNUSED, "no kernel on a device known to have tensor cores");
-  const int64_t plain_ns = tg__tallied(f, &m.plain_ns);
-  const double share = tg__pct(plain_ns, f->total_ns);
-  if (m.tensor_ns || share <= ELIGIBLE_PCT) return;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_MIXED_PRECISION_UNUSED, share, ELIGIBLE_PCT, tg__per_step(f, plain_ns));
-  tg__where_slice(f, m.longest, x);
-  TG_SAY(x->evidence,
-         "matrix operators launch %.1f %% of the kernel time; kernels known to do without tensor cores run %.2f ms %s "
-         "(%.1f %%), none that "
-         "use them",
-         tg__pct(m.matrix_ns, m.all_ns), tg__ms(x->cost_ns), tg__per(f), share);
-  TG_SAY(x->advice, "%s",
-         m.has_new_types
-             ? "Compute under torch.autocast(\"cuda\", dtype=torch.bfloat16), or allow TF32 with "
-               "torch.set_float32_matmul_precision(\"high\")."
-             : "Compute under torch.autocast(\"cuda\", dtype=torch.float16) with torch.amp.GradScaler(\"cuda\").");
-  x->saving_ns = tg__per_step(f, tg__shortened(f, 0, plain_ns / 2, 0));
-  x->confidence = 0.5;
-  x->method = "these kernels take half as long, as far as the host is quick enough";
+  else if (is_few)
+    tg__cannot_judge(f, TG__CAUSE_MIXED_PRECISION_UNUSED, "fewer than 10 kernels, and no steps");
+  else if (!f->failed && m.longest != TG_NONE)
+    report_precision(&m);
+  tg__tensor_names_close(&m.names);
+  tg__spans_free(&m.plain);
+  tg__spans_free(&m.on_cores);
 }
 
 /* ---- occupancy ------------------------------------------------------------------------------- */

@@ -1,6 +1,13 @@
 /* Which kernels use tensor cores, and which operators could. */
 #include "analyze/device/tensor_cores.h"
 
+static bool is_for_cores_only(struct tg__str kernel) {
+#define CORES_ONLY(part)                                                                                               \
+  if (tg__str_contains(kernel, part)) return true;
+#include "analyze/device/matrix_names.def"
+  return false;
+}
+
 enum tg__matrix_unit tg__matrix_unit(struct tg__str kernel) {
 #define PLAIN(part)                                                                                                    \
   if (tg__str_contains(kernel, part)) return TG__UNIT_PLAIN;
@@ -12,9 +19,26 @@ enum tg__matrix_unit tg__matrix_unit(struct tg__str kernel) {
   if (tg__str_contains(kernel, part)) return TG__UNIT_NONE;
 #include "analyze/device/matrix_names.def"
 #define UNSURE(part)                                                                                                   \
-  if (tg__str_contains(kernel, part)) return TG__UNIT_UNKNOWN;
+  if (tg__str_contains(kernel, part)) return is_for_cores_only(kernel) ? TG__UNIT_TENSOR_CORE : TG__UNIT_UNKNOWN;
 #include "analyze/device/matrix_names.def"
   return TG__UNIT_NONE;
+}
+
+enum tg__matrix_type tg__matrix_type(struct tg__str kernel) {
+#define WIDE(part)                                                                                                     \
+  if (tg__str_contains(kernel, part)) return TG__MATRIX_WIDE;
+#include "analyze/device/matrix_names.def"
+#define NARROW(part)                                                                                                   \
+  if (tg__str_contains(kernel, part)) return TG__MATRIX_NARROW;
+#include "analyze/device/matrix_names.def"
+  return TG__MATRIX_SINGLE;
+}
+
+bool tg__is_convolution_kernel(struct tg__str kernel) {
+#define CONVOLUTION(part)                                                                                              \
+  if (tg__str_contains(kernel, part)) return true;
+#include "analyze/device/matrix_names.def"
+  return false;
 }
 
 /* Its work suits tensor cores. */

@@ -11,6 +11,10 @@ enum tg__matrix_unit {
   TG__UNIT_UNKNOWN, /* multiplies them, and its name does not say with what; never a ground for advice */
 };
 enum tg__matrix_unit tg__matrix_unit(struct tg__str kernel);
+/* The type that a matrix kernel multiplies, by its name: 16 bits or fewer, 64 bits or complex, else 32 bits. */
+enum tg__matrix_type { TG__MATRIX_SINGLE, TG__MATRIX_NARROW, TG__MATRIX_WIDE };
+enum tg__matrix_type tg__matrix_type(struct tg__str kernel);
+bool tg__is_convolution_kernel(struct tg__str kernel); /* of a kernel that multiplies */
 
 /* What the rules decide: tg__ask.policy of the questions about tensor cores. */
 struct tg__tensor_rules {
