@@ -56,6 +56,26 @@ static void put_steps(struct tg__jsonw *w, const char *steps, const char *median
   put_count(w, median, tg_median_of(s->ns, s->count).median);
 }
 
+/* Of each step the time by the clock, that on a core, and whether it was recorded: what findings judge of the steps
+ * outside the window. Behind them the long ones with their stacks. */
+static void put_timed(struct tg__jsonw *w, const struct tg__run_log *log) {
+  tg__json_key(w, "timed");
+  tg__json_open(w, '[');
+  for (size_t i = 0; i < log->timed_count; i++) {
+    tg__json_int(w, log->timed[i].ns);
+    tg__json_int(w, log->timed[i].cpu_ns);
+    tg__json_int(w, log->timed[i].is_recorded);
+  }
+  tg__json_close(w, ']');
+  tg__json_key(w, "long_steps");
+  tg__json_open(w, '[');
+  for (size_t i = 0; i < log->long_count; i++) {
+    tg__json_int(w, log->longer[i].number);
+    tg__json_cstr(w, log->longer[i].stack);
+  }
+  tg__json_close(w, ']');
+}
+
 void tg__run_log_facts(struct tg__run_log *log, int status, int64_t run_ns, struct tg__out *out) {
   struct tg__jsonw w = {.out = out};
   tg__json_open(&w, '{');
@@ -74,6 +94,7 @@ void tg__run_log_facts(struct tg__run_log *log, int status, int64_t run_ns, stru
     put_price(&w, log);
     put_count(&w, "slowest_step", log->slowest_step);
     put_count(&w, "slowest_step_ns", log->slowest_ns);
+    put_timed(&w, log);
   }
   tg__json_close(&w, '}');
   tg__out_char(out, 0);

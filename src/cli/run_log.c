@@ -41,6 +41,35 @@ static bool keep(struct tg__raw_session_steps *steps, int64_t ns) {
   return true;
 }
 
+static bool keep_timed(struct tg__run_log *log, const char *phase, int64_t ns, int64_t cpu_ns) {
+  void *items = log->timed;
+  if (log->timed_count == TG__TIMED_MOST) return true;
+  if (!tg__grow(&items, &log->timed_cap, log->timed_count + 1, sizeof *log->timed)) return false;
+  log->timed = items;
+  const bool is_bare = strcmp(phase, "base") == 0 || strcmp(phase, "after") == 0 || strcmp(phase, "rest") == 0;
+  log->timed[log->timed_count++] = (struct tg__timed_step){ns, cpu_ns, !is_bare};
+  return true;
+}
+
+static void forget_long(struct tg__run_log *log) {
+  while (log->long_count) tg__free(log->longer[--log->long_count].stack);
+}
+
+static void read_long(struct reading *r, const char *text) {
+  struct tg__run_log *const log = r->log;
+  const char *const stack = strchr(text, ' ');
+  int64_t number;
+  if (!r->counts || !stack || log->long_count == TG__LONG_MOST ||
+      !tg__str_to_int((struct tg__str){text, (uint32_t)(stack - text)}, &number))
+    return;
+  const size_t size = strlen(stack);
+  char *const copy = tg__alloc(size);
+  r->ok = r->ok && copy;
+  if (!copy) return;
+  memcpy(copy, stack + 1, size);
+  log->longer[log->long_count++] = (struct tg__long_step){number, copy};
+}
+
 /* They replace those of an earlier process without a window. */
 static void begin_steps(struct reading *r) {
   struct tg__run_log *const log = r->log;
@@ -54,6 +83,8 @@ static void begin_steps(struct reading *r) {
   log->before.count = log->after.count = log->pair_extra.count = log->pair_bare.count = 0;
   log->record_least_ns = log->record_most_ns = 0;
   log->window_records = 0;
+  log->timed_count = 0;
+  forget_long(log);
   log->first_step = log->last_step = log->slowest_step = log->slowest_ns = -1;
 }
 
@@ -71,12 +102,13 @@ static void read_step(struct reading *r, const char *text) {
   if (!r->counts) return;
   struct tg__run_log *const log = r->log;
   log->steps = log->steps > number ? log->steps + 1 : number + 1; /* one that was never over has a number, too */
+  r->ok = r->ok && keep_timed(log, phase, ns, cpu_ns);
   if (ns > log->slowest_ns) log->slowest_ns = ns, log->slowest_step = number;
   if (strcmp(phase, "probe") == 0) { /* recorded into nothing: in a pair */
     log->probes++;
     return;
   }
-  const bool is_after = strcmp(phase, "after") == 0;
+  const bool is_after = strcmp(phase, "after") == 0 || strcmp(phase, "rest") == 0;
   if (strcmp(phase, "window") != 0) r->ok = r->ok && keep(is_after ? &log->after : &log->before, ns);
   if (strcmp(phase, "window") == 0) {
     r->ok = r->ok && keep(&log->with, ns) && keep(&log->cpu_with, cpu_ns);
@@ -128,6 +160,8 @@ static void read_line(struct reading *r, const char *line) {
     read_source(r, rest);
   else if (starts(line, "closed ", &rest))
     read_closed(r, rest);
+  else if (starts(line, "long ", &rest))
+    read_long(r, rest);
   else if (starts(line, "pair ", &rest))
     read_pair(r, rest);
   else if (starts(line, "cost ", &rest))
@@ -204,4 +238,6 @@ void tg__run_log_free(struct tg__run_log *log) {
   tg__free(log->pair_bare.ns);
   tg__free(log->before.ns);
   tg__free(log->after.ns);
+  tg__free(log->timed);
+  forget_long(log);
 }

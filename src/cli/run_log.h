@@ -6,10 +6,18 @@
 #include "base/base.h"
 #include "tachograph/read.h"
 
-enum { TG__RUN_NOTES = 8 };
+enum { TG__RUN_NOTES = 8, TG__TIMED_MOST = 50000, TG__LONG_MOST = 64 };
 struct tg__raw_session_steps {
   int64_t *ns;
   size_t count, cap;
+};
+struct tg__timed_step {
+  int64_t ns, cpu_ns; /* by the clock, and of its thread on a core */
+  bool is_recorded;   /* and takes longer for it */
+};
+struct tg__long_step {
+  int64_t number;
+  char *stack; /* in the middle of it */
 };
 struct tg__run_log {
   size_t pythons, processes; /* Python processes that said hello; those that had torch and were recorded */
@@ -36,6 +44,10 @@ struct tg__run_log {
   int64_t lost;                          /* records, in all processes */
   int64_t bare_option, bare_environment; /* Pythons that were started in such a way that they could not be recorded */
   bool window_began;
+  struct tg__timed_step *timed; /* in the order they ran, TG__TIMED_MOST at most; of the process that had the steps */
+  size_t timed_count, timed_cap;
+  struct tg__long_step longer[TG__LONG_MOST];
+  size_t long_count;
   char notes[TG__RUN_NOTES][256]; /* each once */
   size_t note_count;
 };

@@ -2,9 +2,13 @@
  * or stand still at one place, or come at equal distances. A machine that is busy with something else makes long
  * steps too, of the same work, at no place in particular: of those nothing is said. */
 #include "diagnose/samples.h"
+#include "diagnose/timed.h"
 #include "diagnose/sites.h"
 
 enum { STALL_STEPS = 5, STALL_PCT = 5, MORE_PCT = 150 };
+
+static const char ADVICE[] = "Evaluate, save and log less often, or off the loop: "
+                             "torch.distributed.checkpoint.async_save writes checkpoints in the background.";
 
 struct tally { /* [0] in usual steps, [1] in long ones */
   int64_t calls[2], ns[2];
@@ -179,11 +183,56 @@ static void report_stalls(struct stalls *x) {
          work != TG_NONE   ? "; they do work there that the other steps do not"
          : stop != TG_NONE ? "; each stands still before it calls that"
                            : "; they come at equal distances");
-  TG_SAY(y->advice, "Evaluate, save and log less often, or off the loop: torch.distributed.checkpoint.async_save "
-                    "writes checkpoints in the background.");
+  TG_SAY(y->advice, "%s", ADVICE);
   if (stop != TG_NONE) name_wait(x, stop, y);
   y->is_on_average = true;
   tg__expect(f, y, x->excess_ns - x->excess_ns / 10, 0.7, "nine of ten of the long steps become like the others");
+}
+
+/* ---- of all steps that were timed ------------------------------------------------------------- */
+
+/* Where the window holds such a step: what it calls that usual ones do not, else what it was seen at. Else what was
+ * seen in the others. */
+static void say_place_of_long(struct stalls *x, const struct tg__timed *of, struct tg__finding *y) {
+  struct tg__facts *const f = x->s->f;
+  const uint32_t work = x->count && is_computed(x) ? extra_work(x) : TG_NONE;
+  struct tg__sampled seen = {.is_known = false};
+  for (size_t i = 0; i < x->b->count; i++)
+    if (x->is_long[i]) tg__claim(f, y, x->b->steps[i].host_start_ns, x->b->steps[i].host_end_ns);
+  if (work == TG_NONE && x->count) tg__sample_stretches(f, &y->claim, &seen);
+  const struct tg__str frame = seen.is_known ? seen.frame : tg__timed_place(f, of);
+  if (work != TG_NONE && x->s->sites[work].path)
+    tg__say_site(x->s, work, 0, y);
+  else if (frame.len)
+    TG_SAY(y->where, "%.*s", (int)frame.len, frame.ptr);
+  else
+    TG_SAY(y->where, "every %zuth step, as step %zu", of->period, of->first_long);
+}
+
+static void report_periodic(struct stalls *x, const struct tg__timed *of) {
+  struct tg__facts *const f = x->s->f;
+  const int64_t n = (int64_t)(of->count - of->warm);
+  struct tg__finding *const y =
+      tg__find(f, TG__CAUSE_PERIODIC_STALL, tg__pct(of->excess_ns, of->sum_ns), STALL_PCT, of->excess_ns / n);
+  say_place_of_long(x, of, y);
+  TG_SAY(
+      y->evidence,
+      "of %zu timed steps every %zuth is long, as step %zu: %zu of %zu seen, the longest %.2f ms (%.2f ms on a core) "
+      "against a usual %.2f ms; on average that is %.2f ms a step (%.1f %%); %zu of them in the window",
+      of->count, of->period, of->first_long, of->long_count, of->slot_count, tg__ms(of->longest_ns),
+      tg__ms(of->longest_cpu_ns), tg__ms(of->usual_ns), tg__ms(y->cost_ns), y->share_pct, x->count);
+  TG_SAY(y->advice, "%s", ADVICE);
+  f->job_step_ns = of->sum_ns / n;
+  y->is_on_average = true;
+  y->saving_ns = y->cost_ns - y->cost_ns / 10;
+  y->confidence = 0.7;
+  y->method = "nine of ten of the long steps become like the others";
+}
+
+/* Workers hand over their batches several at a time, which makes every so many steps wait for all: that is
+ * another finding. */
+static bool is_periodic(struct tg__facts *f, const struct tg__timed *of) {
+  return of->period && !f->waits_for_workers && tg__pct(of->excess_ns, of->sum_ns) > STALL_PCT;
 }
 
 void tg__judge_stalls(struct tg__facts *f) {
@@ -192,15 +241,23 @@ void tg__judge_stalls(struct tg__facts *f) {
     return;
   }
   struct stalls x = {.f = f, .b = &f->steps, .is_long = tg__alloc(f->steps.count * sizeof *x.is_long)};
+  struct tg__timed timed;
+  const bool comes_again = tg__timed_open(f, &timed) && is_periodic(f, &timed);
   f->failed |= !x.is_long || !median_step(f, &x.typical_ns);
   if (!f->failed) find_long_steps(&x);
-  if (!f->failed && x.count > 1 && tg__pct(x.excess_ns, f->sum_ns) > STALL_PCT && 2 * x.count < x.b->count) {
+  const bool is_in_window =
+      !f->failed && x.count > 1 && tg__pct(x.excess_ns, f->sum_ns) > STALL_PCT && 2 * x.count < x.b->count;
+  if (!f->failed && (is_in_window || comes_again)) {
     x.s = tg__facts_sites(f);
     x.sites = x.s ? tg__alloc((x.s->count + 1) * sizeof *x.sites) : NULL;
     f->failed |= !x.sites;
     if (!f->failed) tally_calls(&x);
-    if (!f->failed) report_stalls(&x);
+    if (!f->failed && comes_again)
+      report_periodic(&x, &timed);
+    else if (!f->failed)
+      report_stalls(&x);
   }
+  tg__timed_close(&timed);
   tg__free(x.sites);
   tg__free(x.is_long);
 }

@@ -28,7 +28,7 @@ void tg__claim_sites(const struct tg__sites *s, const bool *in, struct tg__findi
 /* ---- what must hold -------------------------------------------------------------------------- */
 
 static int64_t most_to_save(const struct tg__facts *f, const struct tg__finding *x) {
-  const int64_t mean = tg__per_step(f, f->sum_ns);
+  const int64_t window = tg__per_step(f, f->sum_ns), mean = f->job_step_ns > window ? f->job_step_ns : window;
   return x->is_on_average && mean > f->median_ns ? mean : f->median_ns;
 }
 

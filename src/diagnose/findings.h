@@ -66,6 +66,7 @@ struct tg__facts {
   char uncertain[400];      /* those that the recording does not bear out, with their shares; "; " between */
   bool waits_for_workers;   /* of its loader, which tg__judge_loader looks at */
   int64_t median_ns;        /* of the lengths of the steps */
+  int64_t job_step_ns;      /* the mean of all steps that were timed, where a rule goes by them; 0 */
   struct tg__sites *sites;  /* made when the first rule asks */
   bool failed;
 };

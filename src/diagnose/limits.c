@@ -1,6 +1,6 @@
 /* What the recording does not let anybody judge, and which recording would: one step, ranks that are missing, steps
  * that still warm up, clocks of host and device that disagree. */
-#include "diagnose/findings.h"
+#include "diagnose/timed.h"
 
 enum { USUAL_STEPS = 5, WARM_STEPS = 4, WARM_TIMES = 2, EARLY_PCT = 1, COMPILING_PCT = 20, CLOCKS_NS = 20000 };
 
@@ -118,6 +118,7 @@ void tg__note_limits(struct tg__facts *f, struct tg_table *out) {
   note_noise(f, out);
   note_few_steps(f, out);
   note_warm_up(f, out);
+  tg__note_timed(f, out);
   note_compiling(f, out);
   note_ranks(f, out);
   note_clocks(f, out);

@@ -143,3 +143,32 @@ def test_a_dear_first_recorded_step_is_told_and_left_out(tmp_path):
     assert "while recorded (n = 19), " in said, result.stderr
     first_ms = float(said.split("the first recorded step, ")[1].split(" ms, is left out")[0])
     assert 200 <= first_ms < 2000 and facts["steps_recorded"] == 20
+
+
+RARE = """
+import threading, time, torch
+o = torch.optim.SGD([torch.ones(4, requires_grad=True)], lr=0.1)
+def save():
+    time.sleep(0.25)
+for i in range(430):
+    o.zero_grad()
+    time.sleep(0.004)
+    o.step()
+    if i % 80 == 79:
+        save()
+print(sorted(t.name for t in threading.enumerate()))
+"""
+
+
+def test_every_step_is_timed_to_the_end_and_what_comes_now_and_then_is_found(tmp_path):
+    """One in 80 takes 0.25 s longer; behind the recorded ones and the hundred blocks that price them, too."""
+    result, page, facts = run(tmp_path, RARE)
+    assert result.returncode == 0, result.stderr
+    assert facts["steps_timed"] >= 428
+    ask = [TACHOGRAPH, "ask", "out", "findings", "--where", "cause = 'periodic-stall'", "--json"]
+    answer = json.loads(subprocess.run(ask, cwd=tmp_path, capture_output=True, text=True, timeout=60).stdout)
+    names = [column["name"] for column in answer["columns"]]
+    assert len(answer["rows"]) == 1, page
+    finding = dict(zip(names, answer["rows"][0], strict=True))
+    assert "every 80th is long" in finding["evidence"] and "5 of 5 seen" in finding["evidence"], finding["evidence"]
+    assert finding["where"].endswith(f"program.py({RARE.splitlines().index('    time.sleep(0.25)') + 1}): save")

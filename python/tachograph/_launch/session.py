@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._collect.worker_end import at_worker_end
+from .long_steps import LongSteps
 from .recorders import FEATURES, Probe, Recorder, can_probe, open_recorder
 from .steps import StepFinder
 from .threads import ThreadSettings
@@ -93,6 +94,9 @@ class Log:
             self._left -= 1
             os.write(self._fd, line.replace("\n", " ").encode("utf-8", "replace") + b"\n")
 
+    def is_full(self) -> bool:
+        return self._left <= 0
+
     def close(self) -> None:
         self._left = 0
         fd, self._fd = self._fd, -1
@@ -163,6 +167,7 @@ class Session:
         self.rank = _rank()
         self.recorder: Recorder | None = None
         self._probe: Probe | None = None
+        self._rest: LongSteps | None = None  # the steps behind all that is recorded
         self._is_priced = True  # nothing is left to find out for it
         self.window = self._new_window()
         self._number = 0
@@ -217,6 +222,7 @@ class Session:
             self.log.write(f"note recording ended early: {reason}")
             self.finder.remove()
             self._end_probe()
+            self._end_rest()
             self._unwatch_threads()
             self._close()
         except Exception:
@@ -234,6 +240,7 @@ class Session:
                 "note the program's own tachograph profiler recorded to the end: no steps were recorded beside it"
             )
         self._end_probe()
+        self._end_rest()
         self._close()
         if not self._is_priced and getattr(sys, "last_type", None) is not KeyboardInterrupt:
             # Python ends by the signal of a Ctrl-C only where no source text is evaluated after it. The first use of
@@ -253,6 +260,32 @@ class Session:
         probe, self._probe = self._probe, None
         if probe is not None:
             probe.close()
+
+    # ---- the rest of the program
+
+    def _begin_rest(self) -> None:
+        """From here on no step is recorded in full. All are timed to the end, as far as that takes no hook on all
+        modules."""
+        if self.alternates and not self.finder.watches_modules:
+            self._rest = LongSteps(self.window.usual_ns(), self.log.write)
+
+    def _time_rest(self, now_ns: int, cpu_ns: int) -> None:
+        rest = self._rest
+        if rest is None:
+            return
+        if self._last_ns is not None:
+            rest.add(self._number, now_ns - self._last_ns, cpu_ns - self._last_cpu_ns)
+            self._number += 1
+        self._last_ns, self._last_cpu_ns = now_ns, cpu_ns
+        rest.begin(self._number)
+        if self.log.is_full():
+            self._end_rest()
+            self._unwatch()
+
+    def _end_rest(self) -> None:
+        rest, self._rest = self._rest, None
+        if rest is not None:
+            rest.close()
 
     def _time_pair(self, cpu_ns: int) -> None:
         pairs = self.window.pairs
@@ -312,6 +345,7 @@ class Session:
     def _boundary(self) -> None:
         now_ns, cpu_ns = time.perf_counter_ns(), time.thread_time_ns()
         if self.window.done:
+            self._time_rest(now_ns, cpu_ns)
             return
         dur_ns = now_ns - self._last_ns if self._last_ns is not None else None
         phase = self.window.phase
@@ -328,11 +362,15 @@ class Session:
             self._change(next_phase)
         if self.window.done:
             self._end_probe()
-            self._unwatch()
             self.log.write("phase none")
+            if self._rest is None:
+                self._unwatch()
+            self._last_ns, self._last_cpu_ns = time.perf_counter_ns(), time.thread_time_ns()
             return
         if self.recorder is not None and not self.finder.labelled:
             self.recorder.step_begin(self._number)
+        if self._rest is not None:
+            self._rest.begin(self._number)
         changed = next_phase != phase  # what the change took belongs to no step
         self._last_ns, self._last_cpu_ns = (
             (time.perf_counter_ns(), time.thread_time_ns()) if changed else (now_ns, cpu_ns)
@@ -363,12 +401,16 @@ class Session:
         self._close()
         self._shared_state[0] = REST if phase == "base" else LEAVE
         self.log.write(f"phase {phase} {self._number}")
+        if phase == "after":
+            self._begin_rest()
         if phase == "after" and recorder is not None and can_probe(recorder) and self.alternates:
             self._begin_probe()
 
     @harmless
     def _break(self) -> None:
         self._last_ns = None
+        if self._rest is not None:
+            self._rest.pause()
 
     def _unwatch_threads(self) -> None:
         if self.threads is not None:
@@ -386,6 +428,7 @@ class Session:
         self.window = self._new_window()
         self._number, self._last_ns, self._others, self._is_priced = 0, None, 0, True
         self._end_probe()
+        self._rest = None
         self.finder.forked()
         if self.recorder is not None:
             self.recorder.forked()

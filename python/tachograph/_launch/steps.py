@@ -98,6 +98,11 @@ class StepFinder:
     def name(self) -> str:
         return "" if self.kind is None else CALLS if self.calls else KINDS[self.kind]
 
+    @property
+    def watches_modules(self) -> bool:
+        """Is there a hook that all calls of modules take?"""
+        return self._module_hook is not None
+
     def remove(self) -> None:
         failed: Exception | None = None
         while self._undo:

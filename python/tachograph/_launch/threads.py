@@ -12,7 +12,7 @@ from typing import Any
 from .._collect import metadata
 
 
-def _place(frame: FrameType) -> str:
+def frame_place(frame: FrameType) -> str:
     """As the recorder names frames: the file without the folder it was found in."""
     file = frame.f_code.co_filename
     folders = [os.path.join(os.path.abspath(path), "") for path in sys.path]
@@ -27,7 +27,7 @@ class ThreadSettings:
         @functools.wraps(original)
         def set_num_threads(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
-            metadata.threads_set_at = _place(sys._getframe(1))
+            metadata.threads_set_at = frame_place(sys._getframe(1))
             return result
 
         self._original, self._ours = original, set_num_threads

@@ -4,7 +4,8 @@ start   from the import of torch: recorded, in case there are no steps or the pr
 base    ten steps that are timed and not recorded
 window  so many steps, seconds or bytes, whichever comes first: this is the recording
 after   timed; blocks of them not recorded ("after") and recorded into nothing ("probe") in turn, which is what says how
-        much recording adds: whatever else the machine does, it does to both. Then the program is left alone
+        much recording adds: whatever else the machine does, it does to both
+rest    timed, to the end of the program; nothing is decided any more
 """
 
 from __future__ import annotations
@@ -95,10 +96,13 @@ class Window:
             self.phase = "probe" if self.pairs is not None and self.pairs.is_recorded() else "after"
         return self.phase
 
+    def usual_ns(self) -> int:
+        """The median of the recorded steps."""
+        return max(sorted(self._window_ns)[len(self._window_ns) // 2], 1)
+
     def alternate(self) -> None:
         """Steps that come are recorded in turn with others."""
-        step_ns = max(sorted(self._window_ns)[len(self._window_ns) // 2], 1)
-        self.pairs = Pairs(min(BLOCK_MOST, -(-BLOCK_NS // step_ns)))
+        self.pairs = Pairs(min(BLOCK_MOST, -(-BLOCK_NS // self.usual_ns())))
         self.phase = "probe"
 
     def _begins(self, ready: bool, number: int) -> bool:
