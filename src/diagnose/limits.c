@@ -29,7 +29,13 @@ static int64_t median_between(struct tg__facts *f, size_t from, size_t until) {
 
 /* Where the first half takes much longer than what ends the recording, it is not what the program goes on with. */
 static void note_warm_up(struct tg__facts *f, struct tg_table *out) {
-  const size_t n = f->steps.count;
+  const size_t n = f->steps.count, warm = f->steps.warm;
+  if (warm)
+    tg__table_note(out,
+                   "window includes warm-up: the first %zu of %zu steps, %.2f ms%s against a usual %.2f ms; means and "
+                   "shares are without %s",
+                   warm, warm + n, tg__ms(f->steps.warm_ns), warm > 1 ? " each" : "", tg__ms(f->steps.usual_ns),
+                   warm > 1 ? "them" : "it");
   if (f->steps.source == TG__STEPS_RECORDING || n < WARM_STEPS) return;
   const int64_t first = median_between(f, 0, n / 2), last = median_between(f, n - n / 4, n);
   if (f->failed || first <= WARM_TIMES * last) return;

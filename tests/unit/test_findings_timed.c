@@ -171,6 +171,51 @@ static void test_numbers_that_are_none(void **state) {
   expect_silence("{\"timed\":[1,2");
 }
 
+/* ---- warm-up in the window ------------------------------------------------------------------- */
+
+/* 12 steps of 10 ms, the first ones of so many more. */
+static struct tg_table *ask_of_first(const int64_t first_ms[3], const char *question) {
+  struct mini *m = mini_new();
+  mini_rank(m, 0);
+  const uint32_t thread = mini_thread(m, 1, 10);
+  int64_t at = 0;
+  for (int i = 0; i < 12; i++) {
+    char name[32];
+    const int64_t ns = i < 3 ? first_ms[i] * MS : 10 * MS;
+    snprintf(name, sizeof name, "ProfilerStep#%d", i);
+    mini_slice(m, thread, "user_annotation", name, at, ns);
+    mini_slice(m, thread, "cpu_op", "aten::conv2d", at, ns - 100 * US);
+    at += ns;
+  }
+  struct tg_table *t = strcmp(question, "steps") == 0 ? mini_ask(mini_finish(m), question, "by", "summary", NULL)
+                                                      : mini_ask(mini_finish(m), question, NULL);
+  mini_free(m);
+  return t;
+}
+
+static void test_warm_up_in_the_window(void **state) {
+  static const int64_t series[] = {1234, 987, 11}, one[] = {21, 10, 10}, twice[] = {20, 10, 10}, late[] = {10, 500, 10};
+  struct tg_table *t = ask_of_first(series, "findings");
+  assert_true(
+      has_note(t, "window includes warm-up: the first 2 of 12 steps, 1110.50 ms each against a usual 10.00 ms"));
+  assert_true(has_note(t, "shares are of 10 steps, median 10.00 ms, mean 10.10 ms"));
+  tg__table_free(t);
+  t = ask_of_first(series, "steps");
+  assert_true(has_note(t, "warm-up is left out: the first 2 steps take 1110.50 ms each, the usual one 10.00 ms"));
+  assert_int_equal(mini_int(t, mini_row(t, "step", "mean"), "total_ns"), 10100 * US);
+  tg__table_free(t);
+  t = ask_of_first(one, "findings");
+  assert_true(
+      has_note(t, "the first 1 of 12 steps, 21.00 ms against a usual 10.00 ms; means and shares are without it"));
+  tg__table_free(t);
+  t = ask_of_first(twice, "findings"); /* not more than twice */
+  assert_false(has_note(t, "warm-up"));
+  tg__table_free(t);
+  t = ask_of_first(late, "findings"); /* long, and not at the start */
+  assert_false(has_note(t, "warm-up"));
+  tg__table_free(t);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_every_25th_outside_the_window),
@@ -181,6 +226,7 @@ int main(void) {
       cmocka_unit_test(test_steps_that_grow),
       cmocka_unit_test(test_two_kinds_of_steps),
       cmocka_unit_test(test_numbers_that_are_none),
+      cmocka_unit_test(test_warm_up_in_the_window),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -407,10 +407,49 @@ static double first_over_next(const struct tg__step_cost *steps, size_t n) {
   return median > 0 ? (double)steps[0].thread_cpu_ns / median : 0;
 }
 
+static void leave_out(struct tg__breakdown *b, size_t n) {
+  if (!n) return;
+  memmove(b->steps, b->steps + n, (b->count - n) * sizeof *b->steps);
+  b->count -= n;
+  b->window.start_ns = b->steps[0].start_ns;
+}
+
+/* Without waiting for a core, for workers that make several batches at a time, and for other ranks. */
+static int64_t length_by_itself(const struct tg__step_cost *s) {
+  return tg__own_length(s) - s->part_ns[TG__PART_DATALOADER] - s->part_ns[TG__PART_COMMUNICATION];
+}
+
+/* The median length of some of the last two thirds, evenly chosen. */
+static int64_t usual_length(const struct tg__breakdown *b) {
+  enum { CHOSEN = 64 };
+  int64_t sorted[CHOSEN];
+  const size_t from = b->count / 3, n = b->count - from, chosen = n < CHOSEN ? n : CHOSEN;
+  for (size_t i = 0; i < chosen; i++) {
+    const int64_t ns = length_by_itself(&b->steps[from + i * n / chosen]);
+    size_t at = i;
+    for (; at > 0 && sorted[at - 1] > ns; at--) sorted[at] = sorted[at - 1];
+    sorted[at] = ns;
+  }
+  return sorted[chosen / 2];
+}
+
+static void leave_out_warm_up(struct tg__breakdown *b) {
+  enum { LEAST_STEPS = 5, PART = 3, TIMES = 2 };
+  size_t n = 0;
+  int64_t sum = 0;
+  if (b->source == TG__STEPS_RECORDING || b->count < LEAST_STEPS) return;
+  const int64_t usual = usual_length(b);
+  while (n < b->count && length_by_itself(&b->steps[n]) / TIMES > usual) sum += length_by_itself(&b->steps[n++]);
+  if (!n || PART * n > b->count) return;
+  b->warm = n;
+  b->warm_ns = sum / (int64_t)n;
+  b->usual_ns = usual;
+  leave_out(b, n);
+}
+
 double tg__steps_leave_out_first(struct tg__breakdown *b) {
   const double times = b->count ? first_over_next(b->steps, b->count) : 0;
-  if (times <= 1.5) return 0;
-  memmove(b->steps, b->steps + 1, --b->count * sizeof *b->steps);
-  b->window.start_ns = b->steps[0].start_ns;
-  return times;
+  if (times > 1.5) leave_out(b, 1);
+  leave_out_warm_up(b);
+  return times > 1.5 ? times : 0;
 }

@@ -45,6 +45,8 @@ struct tg__breakdown {
   struct tg__step_cost *steps; /* kept steps, by start */
   size_t count;                /* 0: the rank has neither steps nor operators */
   size_t left_out;             /* steps at the end with missing device work */
+  size_t warm;                 /* steps at the start that tg__steps_leave_out_first took out as warm-up */
+  int64_t warm_ns, usual_ns;   /* what those took on average, and what the others usually do */
   struct tg__window window;    /* from the start of the first kept step to the end of the last; empty when count is 0 */
 };
 /* rank: index into trace->ranks. TG_OK or TG_MEMORY; *out is to be freed either way. Needs TG__COL_CORE and
@@ -54,7 +56,8 @@ enum tg_err tg__steps_breakdown(const struct tg__columns *t, uint32_t rank, enum
 void tg__breakdown_free(struct tg__breakdown *b);
 /* A recording costs most where it begins: what each name is, is then written for the first time. Takes the first step
  * out of what means are taken of where its CPU time is more than one and a half times that of those after it, and
- * returns how many times; else 0. */
+ * returns how many times; else 0. Then it takes out what warms up: of five steps or more those at the start, a third at
+ * most, that are more than twice as long as the usual one. */
 double tg__steps_leave_out_first(struct tg__breakdown *b);
 /* The step of trace->steps that is under way on the host at ns, as an index; TG_NONE. */
 uint32_t tg__step_at(const struct tg__columns *t, uint32_t rank, int64_t ns);

@@ -124,6 +124,10 @@ static void leave_out_first(const struct tg__columns *t, uint32_t rank, struct t
                    "rank %lld: the first step is left out: its CPU time is %.1f times that of those after it, as a "
                    "recording costs most where it begins",
                    (long long)t->ranks[rank].number, times);
+  if (b->warm)
+    tg__table_note(out, "rank %lld: warm-up is left out: the first %zu step%s take%s %.2f ms%s, the usual one %.2f ms",
+                   (long long)t->ranks[rank].number, b->warm, b->warm == 1 ? "" : "s", b->warm == 1 ? "s" : "",
+                   (double)b->warm_ns / 1e6, b->warm == 1 ? "" : " each", (double)b->usual_ns / 1e6);
 }
 
 /* ---- the question ---------------------------------------------------------------------------- */
