@@ -25,6 +25,8 @@ tg__python_register tg__python_stack_register;   /* python_stack.c: the stack of
 tg__python_register tg__python_modules_register; /* python_modules.c */
 tg__python_register tg__python_calls_register;   /* python_calls.c: every call */
 tg__python_register tg__python_samples_register; /* python_samples.c: long stretches without an operator */
+tg__python_register tg__python_look_register;    /* python_look.c: where a thread is, for tachograph watch */
+bool tg__python_look_is_off(void);
 
 /* ---- names (python_names.c) ------------------------------------------------------------------ */
 

@@ -112,6 +112,26 @@ static inline const struct tg__frame *tg__frame_here(void) {
 /* The layout as the running interpreter describes it; NULL, or why that cannot be used. */
 const char *tg__frames_describe(struct tg__frame_layout *out);
 
+/* ---- python_far_frames.c --------------------------------------------------------------------- */
+
+enum { TG_FAR_FRAMES = 128 };
+struct tg__far_frames { /* from the inside out */
+  struct {
+    const struct tg__frame *at;
+    const PyCodeObject *code;
+    const void *instr;
+  } items[TG_FAR_FRAMES];
+  uint32_t count;
+  bool is_complete; /* the last is the outermost */
+};
+/* Memory of this process that may be gone meanwhile. */
+bool tg__far_read(const void *from, void *to, size_t len);
+/* Outer frames that two readings have alike; the innermost of them may run on meanwhile. false: none, or no end. */
+bool tg__far_frames_read(const PyThreadState *state, struct tg__far_frames *out);
+/* A copy of a code object that may be freed: one that was has a pointer of the allocator where the count of references
+ * was. false: it is none, or the instruction is not in it. */
+bool tg__far_code_read(const PyCodeObject *code, const void *instr, PyCodeObject *copy);
+
 /* ---- python_frames.c ------------------------------------------------------------------------- */
 
 /* With the GIL, once: do the offsets hold in this process? */

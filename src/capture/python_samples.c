@@ -1,10 +1,8 @@
 /* Samples of the thread that began the recording, or the one that asked for them since: where it is, and what it waits
  * for, while it begins no operator for long. A thread of our own looks about 200 times a second, and at first 800
  * times, at what costs that thread nothing: the time of its last record, its clock, the system call it is in, and in a
- * long stretch, inside a label or a step, its frames. These are read as another process would read them: the thread may
- * change them meanwhile, so that they are read twice, and what differs is left out; an address that is none is an error
- * and no fault. The GIL is taken only for a place that was not seen before. But for the first half of a millisecond it
- * spends at most a hundredth of its time on samples. */
+ * long stretch, inside a label or a step, its frames (python_far_frames.c). The GIL is taken only for a place that was
+ * not seen before. But for the first half of a millisecond it spends at most a hundredth of its time on samples. */
 #include "capture/python_stack.h"
 #include "capture/session.h"
 
@@ -15,7 +13,6 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 enum {
@@ -26,8 +23,6 @@ enum {
   WARM_NS = 3000000,  /* until the rate of the tick counter is known: two readings 0.1 us apart are 3e-5 of it */
   REST = 100,         /* of the time one part of so many may go into samples, */
   FREE_NS = 50000000, /* as if it were so much more: the first makes its thread and its places known, 0.3 ms */
-  FRAMES_MOST = 64,
-  TRIES = 3,
 };
 
 static struct {
@@ -139,106 +134,27 @@ static bool is_still(const struct look *l) {
   return again.since == l->since && again.is_in_label;
 }
 
-static bool read_memory(const void *from, void *to, size_t len) {
-  const struct iovec local = {to, len}, remote = {(void *)(uintptr_t)from, len};
-  return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)len;
-}
-
-struct frames { /* from the inside out */
-  struct {
-    const struct tg__frame *at;
-    const PyCodeObject *code;
-    const void *instr;
-  } items[FRAMES_MOST];
-  uint32_t count;
-  bool is_complete; /* the last is the outermost */
-};
-
-static const struct tg__frame *innermost(void) {
-  const void *frame = NULL;
-#if !TG_FRAMES_KNOWN
-#elif PY_VERSION_HEX < 0x030d0000
-  const char *inner = NULL;
-  if (read_memory(&sampler.state->cframe, &inner, sizeof inner))
-    if (!read_memory(inner + offsetof(_PyCFrame, current_frame), &frame, sizeof frame)) frame = NULL;
-#else
-  if (!read_memory((const char *)sampler.state + tg__frame_layout.innermost, &frame, sizeof frame)) frame = NULL;
-#endif
-  return frame;
-}
-
-static void read_frames(struct frames *out) {
-  out->count = 0;
-  const struct tg__frame *f = innermost();
-  while (f && out->count < FRAMES_MOST) {
-    union {
-      char bytes[TG_FRAME_BYTES_MAX];
-      const void *aligned;
-    } copy;
-    if (!read_memory(f, copy.bytes, tg__frame_layout.locals)) break;
-    const struct tg__frame *const same = (const struct tg__frame *)copy.bytes;
-    if (!tg__frame_is_mark(same)) {
-      out->items[out->count].at = f;
-      out->items[out->count].code = tg__frame_code(same);
-      out->items[out->count++].instr = tg__frame_instr(same);
-    }
-    f = tg__frame_previous(same);
-  }
-  out->is_complete = !f;
-}
-
-/* Outer frames that two readings have alike; the innermost of them may run on meanwhile. false: none, or no end. */
-static bool read_steady_frames(struct frames *out) {
-  struct frames before;
-  for (int i = 0; i < TRIES; i++) {
-    read_frames(&before);
-    read_frames(out);
-    uint32_t same = 0;
-    while (same < before.count && same < out->count &&
-           before.items[before.count - 1 - same].at == out->items[out->count - 1 - same].at &&
-           before.items[before.count - 1 - same].code == out->items[out->count - 1 - same].code)
-      same++;
-    if (!before.is_complete || !out->is_complete || !same) continue;
-    memmove(out->items, out->items + (out->count - same), same * sizeof *out->items);
-    out->count = same;
-    return true;
-  }
-  return false;
-}
-
-/* A code object that was freed since has a pointer of the allocator where the count of references was. */
-static bool is_code(const PyCodeObject *code, const void *instr) {
-#if TG_FRAMES_KNOWN
-  PyCodeObject copy;
-  if (!read_memory(code, &copy, sizeof copy) || Py_TYPE(&copy) != &PyCode_Type) return false;
-  const char *const first = code->co_code_adaptive;
-  return Py_REFCNT(&copy) > 0 && Py_REFCNT(&copy) < INT32_MAX && (const char *)instr >= first - 2 &&
-         (const char *)instr < first + 2 * Py_SIZE(&copy);
-#else
-  return false;
-#endif
-}
-
 /* Number of the stack in the calling thread's dictionary; 0 = none to be had. */
-static uint32_t number_frames(struct tg__thread *t, const struct frames *f) {
+static uint32_t number_frames(struct tg__thread *t, const struct tg__far_frames *f) {
   struct tg__chain *const c = tg__chain(t);
   bool has_gil = false;
   uint32_t above = 0;
   for (uint32_t i = f->count; c && i-- > 0;) {
     const void *const instr = f->items[i].instr;
     const PyCodeObject *const code = f->items[i].code;
+    PyCodeObject copy;
     const uint64_t key = (uint64_t)(uintptr_t)instr;
     if (tg__place_known(c, &above, key)) continue;
     if (!has_gil && !(has_gil = tg__gil_take())) return 0;
-    if (is_code(code, instr)) tg__place_new(t, c, &above, code, tg__code_line(code, instr), key);
+    if (tg__far_code_read(code, instr, &copy)) tg__place_new(t, c, &above, code, tg__code_line(code, instr), key);
   }
   if (has_gil) tg__gil_release();
   return above;
 }
 
 static uint32_t stack_now(struct tg__thread *t, const struct look *l) {
-  struct frames frames;
-  return read_steady_frames(&frames) && is_still(l) ? number_frames(t, &frames) : 0;
+  struct tg__far_frames frames;
+  return tg__far_frames_read(sampler.state, &frames) && is_still(l) ? number_frames(t, &frames) : 0;
 }
 
 /* Of the time since the look before the part in the stretch, which is ns: who runs now did so before as well; who
