@@ -43,6 +43,7 @@ struct tg__target {
   struct tg__target_span interpreter[8]; /* code of Python, libc and the loader: no place to call from */
   size_t interpreter_count;
   struct tg__target_span loader; /* its code is in `interpreter`, too */
+  bool has_torch;                /* it has loaded a library of torch */
   unsigned version;              /* of Python: major << 8 | minor; 0 = older than 3.11 */
   uint64_t text, text_bytes;     /* where the Python text lies in it; 0 = nowhere */
   int64_t stopped_ns;            /* how long its thread stood still, at most */

@@ -202,15 +202,14 @@ static void add_span(struct tg__target *t, struct tg__target_span span, bool is_
 
 struct look {
   struct tg__target *target;
-  char program[4096]; /* the file that was started */
-  bool has_torch;
+  char program[4096];          /* the file that was started */
   struct mapping python, libc; /* first mapping of each file */
 };
 
 static void look_at(struct look *l, const struct mapping *m) {
   struct tg__target *const t = l->target;
   const bool is_program = strcmp(m->path, l->program) == 0;
-  if (is_named(m->path, "libtorch")) l->has_torch = true;
+  if (is_named(m->path, "libtorch")) t->has_torch = true;
   if (!t->address[TG__TARGET_ADD_PENDING_CALL] && (is_program || is_named(m->path, "libpython")) &&
       take_symbols(t, m, is_program, 0, OF_PYTHON))
     l->python = *m;
@@ -238,11 +237,6 @@ static enum tg_err check_code(const struct look *l, struct tg_error *e) {
   if (!t->address[TG__TARGET_ADD_PENDING_CALL] || !t->address[TG__TARGET_RUN_STRING] ||
       !t->address[TG__TARGET_IS_INITIALIZED])
     return tg__fail(e, TG_UNSUPPORTED, -1, "process %d (%s) is no Python, or one without symbols", t->pid, t->name);
-  if (!l->has_torch)
-    return tg__fail(e, TG_UNSUPPORTED, -1,
-                    "process %d (%s) has not loaded torch, so there is nothing to record: attach when it has imported "
-                    "torch, or to the one of its children that computes",
-                    t->pid, t->name);
   if (!t->address[TG__TARGET_MMAP] || !t->address[TG__TARGET_MUNMAP] || !t->trap)
     return tg__fail(e, TG_UNSUPPORTED, -1, "process %d (%s) has a libc without the symbols mmap and munmap", t->pid,
                     t->name);

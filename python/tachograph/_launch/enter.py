@@ -1,5 +1,5 @@
-"""What `tachograph attach` has a program run, as text, in a thread of its own: wait until nothing of ours can meet an
-import of the program, load tachograph, record, and end.
+"""What `tachograph attach` and `tachograph watch` have a program run, as text, in a thread of its own: wait until
+nothing of ours can meet an import of the program, load tachograph, record, and end.
 
 Two threads that import modules which need each other each get half of one, and the program fails. So nothing at all is
 imported here before the wait is over: what is used comes with Python itself. Then the only modules that are imported
@@ -9,9 +9,9 @@ WAIT_SECONDS, LOOK_SECONDS = 30.0, 0.01
 CLOSE_SECONDS = 20.0  # longest that the end of the program waits for us
 
 
-def enter(home, folder, settings):
-    """Everything, in the thread that calls. An error is a line of the log raw/log-PID, which the command reads; where
-    there is no log, nobody waits for one."""
+def enter(home, folder, settings, module="attached"):
+    """Everything, in the thread that calls. record() of this module of tachograph._launch does the work. An error is a
+    line of the log raw/log-PID, which the command reads; where there is no log, nobody waits for one."""
     try:
         import _signal  # type: ignore[import-not-found]
         import posix
@@ -23,7 +23,7 @@ def enter(home, folder, settings):
         return
     try:
         name_thread(posix)
-        said = follow(posix, log, home, folder, settings)
+        said = follow(posix, log, home, folder, settings, module)
         if said:
             posix.write(log, ("note not recorded: %s\nend\n" % said.replace("\n", " ")).encode("utf-8", "replace"))
     except BaseException:
@@ -46,11 +46,11 @@ def name_thread(posix):
         posix.close(comm)
 
 
-def follow(posix, log, home, folder, settings):
+def follow(posix, log, home, folder, settings, module):
     """Wait, load, record. Returns why nothing was recorded, "" when the rest is in the log."""
     import sys
 
-    reason = wait(posix, log, folder, sys.modules)
+    reason = wait(posix, log, folder, sys.modules, module == "attached")
     if reason:
         return reason
     import _thread
@@ -76,11 +76,11 @@ def follow(posix, log, home, folder, settings):
         if is_shut_down(sys.modules):  # looked at only now: from here on its end waits
             return "the program is ending"
         try:
-            attached = load(sys, home)
+            loaded = load(sys, home, module)
         except BaseException as error:
             text = "Python %d.%d of the program (%s) cannot load tachograph: %s"
             return text % (*sys.version_info[:2], sys.executable, error)
-        attached.record(settings, pause)
+        loaded.record(settings, pause)
         return ""
     finally:
         atexit.unregister(leave)
@@ -90,13 +90,13 @@ def follow(posix, log, home, folder, settings):
 # ---- waiting -----------------------------------------------------------------------------------------------
 
 
-def wait(posix, log, folder, modules):
+def wait(posix, log, folder, modules, needs_torch):
     """Until the program does nothing that ours must not meet. Returns why that did not come, "" when it did."""
     import time
 
     until, said = time.monotonic() + WAIT_SECONDS, ""
     while True:
-        doing = what_it_does(modules)
+        doing = what_it_does(modules, needs_torch)
         if exists(posix, folder + "/stop") or not exists(posix, folder + "/raw"):
             return "stopped while the program %s; it goes on as before" % (doing or "works")
         if not doing:
@@ -122,14 +122,14 @@ def exists(posix, path):
     return True
 
 
-def what_it_does(modules):
+def what_it_does(modules, needs_torch=True):
     """What any thread of the program does that forbids to begin, as the end of a sentence; "" if nothing."""
     if is_shut_down(modules):
         return "ends"
     importing = list(modules["_frozen_importlib"]._module_locks)  # one for each module that a thread imports now
     if importing:
         return "is importing %s" % importing[0]
-    if not is_complete(modules, "torch"):
+    if not is_complete(modules, "torch") and (needs_torch or "torch" in modules):
         return "has not imported torch"
     if not is_complete(modules, "atexit") or not is_complete(modules, "threading"):
         return "is importing"
@@ -154,8 +154,8 @@ def is_shut_down(modules):
 # ---- loading -----------------------------------------------------------------------------------------------
 
 
-def load(sys, home):
-    """tachograph._launch.attached. The package is not on the program's path; its modules are found through it."""
+def load(sys, home, module):
+    """tachograph._launch.<module>. The package is not on the program's path; its modules are found through it."""
     modules = sys.modules
     if "tachograph" not in modules:
         folder = home + "/tachograph"
@@ -170,6 +170,10 @@ def load(sys, home):
                 if name.partition(".")[0] == "tachograph":
                     modules.pop(name, None)
             raise
+    if module == "watched":
+        from tachograph._launch import watched
+
+        return watched
     from tachograph._launch import attached
 
     return attached
