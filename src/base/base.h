@@ -278,6 +278,16 @@ void tg__parallel(unsigned threads, size_t count, void (*body)(void *ctx, size_t
 /* How many threads, up to `most`, work on so many bytes is worth: starting one costs about what 256 KiB do. */
 unsigned tg__threads_worth(size_t bytes, unsigned most);
 
+/* What this CPU has of these, and the system saves (cpu_features.c); 0 where it is not x86-64. */
+enum tg__cpu_feature {
+  TG__CPU_AVX2 = 1,
+  TG__CPU_BMI = 2,
+  TG__CPU_FMA = 4,
+  TG__CPU_AVX512F = 8,
+  TG__CPU_AVX512BW_VL = 16, /* both */
+};
+unsigned tg__cpu_features(void);
+
 /* What this CPU can do at most on so many threads, one a core, measured in some tenths of a second (cpu_peak.c); bf16:
  * 0 where it has nothing of its own for that, or more than vectors. Errors: how much less the truth may be. false: no
  * memory for it. */

@@ -66,14 +66,15 @@ __attribute__((target("avx512f,avx512bf16"))) static float burn_pairs(unsigned l
 static bool has_pairs(void) {
   unsigned a, b, c, d;
   const bool has_tiles = __get_cpuid_count(7, 0, &a, &b, &c, &d) && d >> 22 & 1;
-  return __builtin_cpu_supports("avx512f") && !has_tiles && __get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 5 & 1;
+  return tg__cpu_features() & TG__CPU_AVX512F && !has_tiles && __get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 5 & 1;
 }
 #endif
 
 static unsigned vector_bytes(void) {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("fma")) return 64;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return 32;
+  const unsigned features = tg__cpu_features();
+  if (features & TG__CPU_AVX512F && features & TG__CPU_FMA) return 64;
+  if (features & TG__CPU_AVX2 && features & TG__CPU_FMA) return 32;
 #endif
   return 16;
 }

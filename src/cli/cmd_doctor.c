@@ -11,9 +11,9 @@ static void put_doctor_line(struct tg_table *t, const char *item, const char *va
 
 static const char *simd(void) {
 #if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) return "x86-64 with AVX-512";
-  if (__builtin_cpu_supports("avx2")) return "x86-64 with AVX2";
+  const unsigned features = tg__cpu_features();
+  if (features & TG__CPU_AVX512BW_VL) return "x86-64 with AVX-512";
+  if (features & TG__CPU_AVX2) return "x86-64 with AVX2";
   return "x86-64 with SSE2";
 #elif defined(__aarch64__)
   return "aarch64 with NEON";

@@ -137,7 +137,7 @@ bool tg__swallows_events(const char *p, const char *end) {
 
 tg__scan_events_fn *tg__scan_events_best(const char **name) {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi")) {
+  if ((~tg__cpu_features() & (TG__CPU_AVX2 | TG__CPU_BMI)) == 0) {
     if (name) *name = "avx2";
     return tg__scan_events_avx2;
   }

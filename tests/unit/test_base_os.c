@@ -289,6 +289,25 @@ static void a_busy_cpu_measures_the_same(void **state) {
   assert_true((ratio > 0.75 && ratio < 1.33) || n.peak.flops_error_pct > 20 || quiet.flops_error_pct > 20);
 }
 
+/* The kernel lists the same, by names of its own. */
+static void features_are_those_of_the_kernel(void **state) {
+  static const struct {
+    const char *flag;
+    unsigned feature;
+  } rows[] = {
+      {" avx2 ", TG__CPU_AVX2}, {" bmi1 ", TG__CPU_BMI}, {" fma ", TG__CPU_FMA}, {" avx512f ", TG__CPU_AVX512F}};
+  char line[8192] = "";
+  FILE *const f = fopen("/proc/cpuinfo", "r");
+  assert_non_null(f);
+  while (fgets(line, sizeof line - 1, f) && strncmp(line, "flags", 5) != 0) line[0] = 0;
+  fclose(f);
+  if (line[0]) line[strcspn(line, "\n")] = ' ';
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    assert_int_equal((tg__cpu_features() & rows[i].feature) != 0, strstr(line, rows[i].flag) != NULL);
+  const bool both = strstr(line, " avx512bw ") && strstr(line, " avx512vl ");
+  assert_int_equal((tg__cpu_features() & TG__CPU_AVX512BW_VL) != 0, both);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       IN_FOLDER(reading),
@@ -302,6 +321,7 @@ int main(void) {
       cmocka_unit_test(parallel_runs_each_job_once),
       cmocka_unit_test(locks_hand_over),
       cmocka_unit_test(machine_facts),
+      cmocka_unit_test(features_are_those_of_the_kernel),
       cmocka_unit_test(a_cpu_is_measured),
       cmocka_unit_test(a_busy_cpu_measures_the_same),
   };
