@@ -22,6 +22,14 @@ typedef struct {
 static PyObject *error_type;
 static PyTypeObject *trace_type;
 
+void *new_object(PyTypeObject *type) { return ((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0); }
+
+void free_object(PyObject *object) {
+  PyTypeObject *type = Py_TYPE(object);
+  ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+  Py_DECREF(type);
+}
+
 /* ---- errors ---------------------------------------------------------------------------------- */
 
 static const char *err_name(enum tg_err code) {
@@ -111,12 +119,10 @@ static PyObject *trace_close(PyObject *object, PyObject *unused) {
 
 static void trace_dealloc(PyObject *object) {
   Trace *self = (Trace *)object;
-  PyTypeObject *type = Py_TYPE(object);
   tg_close(self->trace);
   if (self->lock) PyThread_free_lock(self->lock);
   Py_XDECREF(self->progress.callback);
-  type->tp_free(object);
-  Py_DECREF(type);
+  free_object(object);
 }
 
 /* What the callback raised while ranks were read again comes first. */
@@ -286,12 +292,12 @@ static bool progress_call(void *ctx, int64_t done, int64_t total) {
 
 /* The paths of a tuple of bytes, which must live as long; NULL with an error set. Freed with PyMem_Free. */
 static const char **paths_of(PyObject *tuple) {
-  const Py_ssize_t count = PyTuple_GET_SIZE(tuple);
+  const Py_ssize_t count = PyTuple_Size(tuple);
   const char **const paths = PyMem_Calloc((size_t)count + 1, sizeof *paths);
   if (!paths) return (const char **)PyErr_NoMemory();
   for (Py_ssize_t i = 0; i < count; i++) {
     char *path;
-    if (PyBytes_AsStringAndSize(PyTuple_GET_ITEM(tuple, i), &path, NULL) == 0) {
+    if (PyBytes_AsStringAndSize(PyTuple_GetItem(tuple, i), &path, NULL) == 0) {
       paths[i] = path;
       continue;
     }
@@ -310,11 +316,11 @@ static PyObject *module_open(PyObject *module, PyObject *args) {
   PyObject *callback;
   if (!PyArg_ParseTuple(args, "O!O!pIO", &PyType_Type, &type, &PyTuple_Type, &tuple, &ranks, &threads, &callback))
     return NULL;
-  const size_t count = (size_t)PyTuple_GET_SIZE(tuple);
+  const size_t count = (size_t)PyTuple_Size(tuple);
   if (!ranks && count != 1) return PyErr_Format(PyExc_ValueError, "one path expected");
   const char **const paths = paths_of(tuple);
   if (!paths) return NULL;
-  Trace *self = (Trace *)type->tp_alloc(type, 0);
+  Trace *self = new_object(type);
   if (self) self->lock = PyThread_allocate_lock();
   if (!self || !self->lock) {
     Py_XDECREF(self);

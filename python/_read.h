@@ -2,13 +2,20 @@
 #ifndef TG_PYTHON_READ_H
 #define TG_PYTHON_READ_H
 
+/* CMakeLists.txt sets Py_LIMITED_API, so one file serves every Python from 3.11 on. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "tachograph/read.h"
 
 /* Raise TachographError, unless a callback into Python has already raised something better. Returns NULL. */
 PyObject *raise_error(enum tg_err code, const struct tg_error *e);
+
+/* An empty object of `type` and the end of one, as its type has them: a subclass in Python is collected as garbage. */
+void *new_object(PyTypeObject *type);
+void free_object(PyObject *object);
 
 /* A new object of `type`, a subclass of _read.Table. Takes the table, even when it fails. */
 PyObject *make_table(PyTypeObject *type, struct tg_table *table);

@@ -135,10 +135,8 @@ static PyObject *column_get(PyObject *object, void *which) {
 }
 
 static void column_dealloc(PyObject *object) {
-  PyTypeObject *type = Py_TYPE(object);
   Py_XDECREF(((Column *)object)->owner);
-  type->tp_free(object);
-  Py_DECREF(type);
+  free_object(object);
 }
 
 /* A copy: the bytes outlive the table. */
@@ -184,7 +182,7 @@ struct tg_table *table_of(PyObject *object) {
 }
 
 PyObject *make_table(PyTypeObject *type, struct tg_table *table) {
-  Table *self = (Table *)type->tp_alloc(type, 0);
+  Table *self = new_object(type);
   if (!self) {
     tg_table_free(table);
     return NULL;
@@ -194,17 +192,15 @@ PyObject *make_table(PyTypeObject *type, struct tg_table *table) {
 }
 
 static void table_dealloc(PyObject *object) {
-  PyTypeObject *type = Py_TYPE(object);
   tg_table_free(((Table *)object)->table);
-  type->tp_free(object);
-  Py_DECREF(type);
+  free_object(object);
 }
 
 static Py_ssize_t table_length(PyObject *object) { return (Py_ssize_t)tg_table_rows(((Table *)object)->table); }
 
 static PyObject *table_column(PyObject *object, PyObject *name) {
   const struct tg_table *t = ((Table *)object)->table;
-  const char *wanted = PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
+  const char *wanted = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
   size_t count = tg_table_columns(t), c = PyLong_Check(name) ? PyLong_AsSize_t(name) : 0;
   if (PyErr_Occurred()) return NULL;
   if (wanted) {
@@ -214,7 +210,7 @@ static PyObject *table_column(PyObject *object, PyObject *name) {
     PyErr_SetObject(PyExc_KeyError, name);
     return NULL;
   }
-  Column *column = (Column *)column_type->tp_alloc(column_type, 0);
+  Column *column = new_object(column_type);
   if (!column) return NULL;
   column->owner = Py_NewRef(object);
   column->index = c;
@@ -230,7 +226,7 @@ static PyObject *table_get_columns(PyObject *object, void *unused) {
     if (!name)
       Py_CLEAR(names);
     else
-      PyList_SET_ITEM(names, (Py_ssize_t)c, name);
+      PyList_SetItem(names, (Py_ssize_t)c, name);
   }
   return names;
 }
@@ -245,7 +241,7 @@ static PyObject *table_get_notes(PyObject *object, void *unused) {
     if (!note)
       Py_CLEAR(notes);
     else
-      PyList_SET_ITEM(notes, (Py_ssize_t)i, note);
+      PyList_SetItem(notes, (Py_ssize_t)i, note);
   }
   return notes;
 }
@@ -268,7 +264,7 @@ static PyObject *table_get_losses(PyObject *object, void *unused) {
     if (!row)
       Py_CLEAR(losses);
     else
-      PyList_SET_ITEM(losses, (Py_ssize_t)i, row);
+      PyList_SetItem(losses, (Py_ssize_t)i, row);
   }
   return losses;
 }
@@ -285,7 +281,7 @@ bool text_write(void *ctx, const char *bytes, size_t len) {
   while (take < len && t->lines_left) t->lines_left -= bytes[take++] == '\n';
   if (t->cap - t->len < take) {
     size_t cap = (t->len + take) * 2 + 4096;
-    char *grown = PyMem_RawRealloc(t->bytes, cap);
+    char *grown = realloc(t->bytes, cap);
     t->failed = !grown;
     if (!grown) return false;
     t->bytes = grown, t->cap = cap;
@@ -295,7 +291,7 @@ bool text_write(void *ctx, const char *bytes, size_t len) {
   return t->lines_left > 0;
 }
 
-void text_drop(struct text *t) { PyMem_RawFree(t->bytes); }
+void text_drop(struct text *t) { free(t->bytes); }
 
 PyObject *text_finish(struct text *t) {
   PyObject *result =
@@ -372,7 +368,7 @@ static PyObject *table_arrow_array(PyObject *object,
 }
 
 static PyObject *table_arrow_schema(PyObject *object, PyObject *args) {
-  PyObject *pair = table_arrow_array(object, args), *schema = pair ? Py_NewRef(PyTuple_GET_ITEM(pair, 0)) : NULL;
+  PyObject *pair = table_arrow_array(object, args), *schema = pair ? Py_NewRef(PyTuple_GetItem(pair, 0)) : NULL;
   Py_XDECREF(pair);
   return schema;
 }
@@ -411,24 +407,24 @@ static const char *stream_error(struct ArrowArrayStream *s) { return "out of mem
 static void stream_release(struct ArrowArrayStream *s) { /* from any thread, with or without the GIL */
   struct batch *b = s->private_data;
   b->keep.release(&b->keep);
-  PyMem_RawFree(b);
+  free(b);
   s->release = NULL;
 }
 
 static PyObject *table_arrow_stream(PyObject *object, PyObject *args) {
   struct ArrowArrayStream *stream = PyMem_Calloc(1, sizeof *stream);
-  struct batch *b = PyMem_RawCalloc(1, sizeof *b);
+  struct batch *b = calloc(1, sizeof *b);
   struct ArrowSchema schema;
   PyObject *capsule = stream && b ? PyCapsule_New(stream, "arrow_array_stream", free_stream) : PyErr_NoMemory();
   if (!capsule) {
     PyMem_Free(stream);
-    PyMem_RawFree(b);
+    free(b);
     return NULL;
   }
   b->table = ((Table *)object)->table;
   enum tg_err err = tg_table_arrow(b->table, &schema, &b->keep);
   if (err) {
-    PyMem_RawFree(b);
+    free(b);
     Py_DECREF(capsule);
     return raise_error(err, &(struct tg_error){0});
   }
