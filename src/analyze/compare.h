@@ -9,14 +9,14 @@
 typedef enum tg_err tg__look_fn(void *ctx, struct tg__columns *t, struct tg_error *e);
 struct tg__diff_access {
   const struct tg__catalog *catalog;
-  enum tg_err (*each)(struct tg_trace *run, tg__look_fn *look, void *ctx, struct tg_error *e); /* files of a run */
+  enum tg_err (*each)(struct tg_trace *folder, tg__look_fn *look, void *ctx, struct tg_error *e); /* its files */
   enum tg_err (*ask)(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count,
                      struct tg_table **out, struct tg_error *e);
 };
 struct tg__diff_input {        /* a side */
-  struct tg__columns *columns; /* of a run, what is known of its ranks without their events */
+  struct tg__columns *columns; /* of a folder, what is known of its ranks without their events */
   struct tg_trace *trace;      /* what `each` and `ask` take */
-  bool is_run;                 /* the ranks are in files */
+  bool is_folder;              /* the ranks are in files */
 };
 enum tg_err tg__diff_run(const struct tg__diff_input *a, const struct tg__diff_input *b,
                          const struct tg__diff_access *access, const struct tg_arg *args, size_t arg_count,

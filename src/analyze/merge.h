@@ -51,18 +51,15 @@ int64_t tg__rank_first_common_ns(const struct tg__columns *t, uint32_t rank); /*
 
 /* Where the ranks of a job are: all in memory, or in files of which two stay in memory; src/ranks has both. */
 struct tg__rank_source {
-  void *place;             /* the source's own */
-  struct tg__columns *t;   /* of all ranks; of those in files only what is known without their events */
-  struct tg__job_info job; /* of the columns that `open` opens */
-  bool is_one;             /* for tg__merged_fn: the rows are those of one rank that was asked for */
+  void *place;           /* the source's own */
+  struct tg__columns *t; /* of all ranks; of those in files only what is known without their events */
+  bool is_one;           /* for tg__merged_fn: the rows are those of one rank that was asked for */
   uint32_t count;
-  int64_t (*number)(const struct tg__rank_source *s, uint32_t i); /* of the job */
   enum tg_err (*load)(const struct tg__rank_source *s, uint32_t i, struct tg__rank_load *out, struct tg_error *e);
   /* *out and *rank: the trace that holds the i-th, and its place there. The trace stays the source's, and is good until
    * two others were opened. */
   enum tg_err (*open)(const struct tg__rank_source *s, uint32_t i, struct tg__columns **out, uint32_t *rank,
                       struct tg_error *e);
-  void (*done)(const struct tg__rank_source *s, uint32_t i); /* nothing more is asked of it for now */
 };
 
 #endif

@@ -26,7 +26,7 @@ enum tg_err tg_save_ranks(struct tg_trace *trace, const char *path, struct tg_er
 }
 
 void tg_set_progress(struct tg_trace *trace, const struct tg_open_options *options) {
-  struct tg_open_options *const kept = trace->run ? &trace->run->options : NULL;
+  struct tg_open_options *const kept = trace->folder ? &trace->folder->options : NULL;
   if (!kept) return;
   kept->progress = options ? options->progress : NULL;
   kept->part_done = options ? options->part_done : NULL;
@@ -116,18 +116,18 @@ enum tg_err tg_sql(struct tg_trace *trace, const char *sql, struct tg_table **ou
 
 /* ---- two traces ------------------------------------------------------------------------------ */
 
-/* In place of a run, the one rank that is compared, if one is named. A question finds it itself. */
+/* In place of a folder, the one rank that is compared, if one is named. A question finds it itself. */
 static enum tg_err open_side(struct tg_trace *t, const struct tg_arg *args, size_t arg_count, const char *own,
                              struct tg__diff_input *out, struct tg_error *e) {
   const struct tg__call c = {.args = args, .count = arg_count};
   const char *const number = tg__call_has(&c, own)      ? tg__call_value(&c, own)
                              : tg__call_has(&c, "rank") ? tg__call_value(&c, "rank")
                                                         : NULL;
-  const struct tg__job_rank *const r = t->run && number ? tg__job_rank_of(&t->run->ranks, number) : NULL;
-  *out = (struct tg__diff_input){t->columns, t, t->run != NULL};
+  const struct tg__job_rank *const r = t->folder && number ? tg__job_rank_of(&t->folder->ranks, number) : NULL;
+  *out = (struct tg__diff_input){t->columns, t, t->folder != NULL};
   if (!r || tg__call_has(&c, "question")) return TG_OK;
-  out->is_run = false;
-  return tg__rank_folder_file(t, r->unit, &out->columns, e);
+  out->is_folder = false;
+  return tg__rank_folder_file(t, r->file_index, &out->columns, e);
 }
 
 enum tg_err tg_diff(struct tg_trace *a, struct tg_trace *b, const struct tg_arg *args, size_t arg_count,
@@ -326,7 +326,7 @@ enum tg_err tg_report(struct tg_trace *trace, const char *format, unsigned width
                       void *ctx, struct tg_error *error) {
   const struct tg__format *f;
   if (find_format(format, writes_report, "the report", &f, error)) return TG_USAGE;
-  enum tg_err err = trace->run ? TG_OK : tg__trace_load(trace->columns, TG__COL_ALL, error);
+  enum tg_err err = trace->folder ? TG_OK : tg__trace_load(trace->columns, TG__COL_ALL, error);
   if (err) return err;
   const struct tg__show_options options = {.width = width, .color = color};
   struct tg__out out = {.write = write, .ctx = ctx};

@@ -13,7 +13,7 @@ struct verdict {
   struct tg__links links;
 };
 
-/* A rank as it is judged: of a trace that is here, or of a run, its ranks read one after the other. */
+/* A rank as it is judged: of a trace in memory, or of a folder, its ranks read one after the other. */
 struct judged {
   int64_t number; /* TG_NULL_INT: none */
   struct tg__str path;
@@ -23,10 +23,12 @@ struct judged {
   uint32_t process_count;
 };
 
-static size_t judged_count(const struct tg_trace *t) { return t->run ? t->run->ranks.count : t->columns->rank_count; }
+static size_t judged_count(const struct tg_trace *t) {
+  return t->folder ? t->folder->ranks.count : t->columns->rank_count;
+}
 
 static struct judged judged(const struct tg_trace *t, size_t i) {
-  if (!t->run) {
+  if (!t->folder) {
     const struct tg__rank *const r = &t->columns->ranks[i];
     return (struct judged){tg__rank_number(t->columns, (uint32_t)i),
                            tg__name(t->columns, r->path),
@@ -36,11 +38,15 @@ static struct judged judged(const struct tg_trace *t, size_t i) {
                            r->processes,
                            r->process_count};
   }
-  const struct tg__job_rank *const r = &t->run->ranks.items[i];
-  const char *const path = tg__folder_path(t->run->folder, r->unit);
-  return (struct judged){
-      r->number,           {path, (uint32_t)strlen(path)}, r->health.events_read, r->health.events_kept, r->health.loss,
-      r->health.processes, r->health.process_count};
+  const struct tg__job_rank *const r = &t->folder->ranks.items[i];
+  const char *const path = tg__folder_path(t->folder->files, r->file_index);
+  return (struct judged){r->rank,
+                         {path, (uint32_t)strlen(path)},
+                         r->health.events_read,
+                         r->health.events_kept,
+                         r->health.loss,
+                         r->health.processes,
+                         r->health.process_count};
 }
 
 static void judge(const struct judged *p, struct verdict *v) {
@@ -61,9 +67,9 @@ static void judge(const struct judged *p, struct verdict *v) {
   }
 }
 
-/* Of a rank of the trace, or of a run as it was read; nothing where columns could not be loaded. */
+/* Of a rank of the trace, or of a folder as it was read; nothing where columns could not be loaded. */
 static struct tg__links links_of(const struct tg_trace *t, size_t i) {
-  if (t->run) return t->run->ranks.items[i].health.links;
+  if (t->folder) return t->folder->ranks.items[i].health.links;
   const bool has_all = (t->columns->loaded & TG__COL_ALL) == TG__COL_ALL;
   return has_all ? tg__links_of(t->columns, (uint32_t)i) : (struct tg__links){0};
 }
@@ -78,7 +84,7 @@ static struct verdict judge_all(const struct tg_trace *t) {
     v.links.with_call += links.with_call;
     v.links.with_op += links.with_op;
   }
-  if (t->run) v.files = t->columns->ranks[0].loss[TG__LOSS_skipped_file]; /* no rank's */
+  if (t->folder) v.files = t->columns->ranks[0].loss[TG__LOSS_skipped_file]; /* no rank's */
   return v;
 }
 
@@ -183,7 +189,7 @@ static void note_processes(struct tg_table *out, const struct tg_trace *t) {
   if (left) tg__table_note(out, "and %lu more processes", (unsigned long)left);
 }
 
-/* The losses of the whole trace, as every answer has them; of a run they are known from its reading. */
+/* The losses of the whole trace, as every answer has them; of a folder they are known from its reading. */
 static enum tg_err add_losses(struct tg_trace *t, struct tg__first_question *first, struct tg_table *out,
                               struct tg_error *e) {
   if (!first->table && first->err) return tg__fail(e, first->err, first->error.offset, "%s", first->error.text);
@@ -225,8 +231,8 @@ enum tg_err tg_check(const char *path, const struct tg_open_options *options, en
   *out = NULL;
   enum tg_err err = tg__open_asking(path, options, &first, &trace, error);
   if (err) return err;
-  if (trace->run)
-    defect = trace->run->ranks.defect;
+  if (trace->folder)
+    defect = trace->folder->ranks.defect;
   else
     tg_trace_is_valid(trace, &defect);
   const struct verdict v = judge_all(trace);

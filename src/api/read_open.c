@@ -47,58 +47,62 @@ bool tg_summaries_answer(const char *question, const struct tg_arg *args, size_t
 /* ---- file by file ---------------------------------------------------------------------------- */
 
 struct visits {
-  const struct tg_open_options *options;
-  int64_t before, total; /* bytes of the files before the one at hand, and of all */
+  const struct tg__file_ref *files;
+  tg_visit_fn *visit;
+  void *ctx;
+  size_t traces;
+  bool has_ended;
 };
 
-static bool pass_progress(void *ctx, int64_t done, int64_t total) {
-  const struct visits *const v = ctx;
-  (void)total;
-  return v->options->progress(v->options->progress_ctx, v->before + done, v->total);
+static enum tg_err end_if(struct visits *v, bool goes_on) {
+  v->has_ended = !goes_on;
+  return goes_on ? TG_OK : TG_CANCELLED;
 }
 
-static enum tg_err read_file(const struct tg__folder *folder, size_t i, const struct visits *v,
-                             struct tg__columns **out, struct tg_error *e) {
-  struct tg_open_options options = {.threads = v->options ? v->options->threads : 0};
-  if (v->options && v->options->progress) options.progress = pass_progress;
-  if (v->options && v->options->part_done)
-    v->options->part_done(v->options->progress_ctx, (int64_t)i, (int64_t)tg__folder_count(folder));
-  options.progress_ctx = (void *)v;
-  enum tg_err err = tg__folder_read(folder, i, &options, out, NULL, e);
-  if (!err && *out) err = tg__trace_load(*out, TG__COL_ALL, e);
-  return err;
+static const char *visited_path(const struct visits *v, size_t i) {
+  return tg__folder_path(v->files[i].folder, v->files[i].index);
 }
 
-static bool ends_all(enum tg_err err) { return err == TG_MEMORY || err == TG_INTERNAL || err == TG_CANCELLED; }
+static enum tg_err visit_trace(void *ctx, const struct tg__seen *s, struct tg_error *e) {
+  struct visits *const v = ctx;
+  const enum tg_err err = tg__trace_load(s->columns, TG__COL_ALL, e);
+  if (err) return err;
+  v->traces++;
+  return end_if(v, v->visit(v->ctx, visited_path(v, s->i), &(struct tg_trace){.columns = s->columns}, NULL));
+}
+
+/* A file that could not be read is visited with the reason, unless nothing can be read any more. */
+static enum tg_err visit_reason(void *ctx, size_t i, const struct tg_error *why, struct tg_error *e) {
+  struct visits *const v = ctx;
+  if (!why) return TG_OK;
+  if (why->code == TG_MEMORY || why->code == TG_INTERNAL || why->code == TG_CANCELLED)
+    return tg__fail(e, why->code, why->offset, "%s", why->text);
+  return end_if(v, v->visit(v->ctx, visited_path(v, i), NULL, why));
+}
 
 enum tg_err tg_open_each(const char *path, const struct tg_open_options *options, tg_visit_fn *visit, void *ctx,
                          struct tg_error *error) {
   struct tg__folder *folder = NULL;
-  struct visits v = {.options = options};
-  size_t traces = 0;
-  bool goes_on = true;
+  struct visits v = {.visit = visit, .ctx = ctx};
+  const struct tg__observer observer = {&v, visit_trace, visit_reason};
   enum tg_err err = tg__folder_open(path, &folder, error);
   const size_t count = err ? 0 : tg__folder_count(folder);
-  for (size_t i = 0; i < count; i++) v.total += tg__folder_bytes(folder, i);
-  for (size_t i = 0; i < count && !err && goes_on; i++) {
-    struct tg__columns *columns = NULL;
-    struct tg_error why = {0};
-    const enum tg_err unread = read_file(folder, i, &v, &columns, &why);
-    if (ends_all(unread)) {
-      err = unread;
-      if (error) *error = why;
-    } else if (unread) {
-      goes_on = visit(ctx, tg__folder_path(folder, i), NULL, &why);
-    } else if (columns) {
-      goes_on = visit(ctx, tg__folder_path(folder, i), &(struct tg_trace){.columns = columns}, NULL);
-      traces++;
-    }
-    tg__trace_free(columns);
-    tg__memory_return();
-    v.before += tg__folder_bytes(folder, i);
-  }
+  struct tg__file_ref *const files = tg__alloc((count + 1) * sizeof *files);
+  if (!err && !files) err = tg__no_memory(error, "reading %s", path);
+  for (size_t i = 0; i < count && !err; i++) files[i] = tg__file_at(folder, (uint32_t)i);
+  v.files = files;
+  if (!err)
+    err = tg__each_file(&(struct tg__file_pass){.files = files,
+                                                .count = count,
+                                                .at_once = 1,
+                                                .options = options,
+                                                .observers = &observer,
+                                                .observer_count = 1},
+                        error);
   tg__folder_close(folder);
-  return !err && goes_on && !traces ? tg__no_traces(path, error) : err;
+  tg__free(files);
+  if (v.has_ended) return TG_OK;
+  return !err && !v.traces ? tg__no_traces(path, error) : err;
 }
 
 /* ---- what a trace is made of ----------------------------------------------------------------- */
@@ -133,7 +137,7 @@ bool tg_process(const struct tg_trace *trace, size_t i, int64_t *pid, int64_t *r
 }
 
 bool tg_has_events(struct tg_trace *trace, struct tg_error *error) {
-  return !trace->summaries || trace->run || !tg__trace_load(trace->columns, TG__COL_ALL, error);
+  return !trace->summaries || trace->folder || !tg__trace_load(trace->columns, TG__COL_ALL, error);
 }
 
 static bool names_a_step(const struct tg_table *t) {

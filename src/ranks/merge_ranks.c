@@ -1,7 +1,7 @@
 /* merge_ranks: the answer about all ranks, put together of answers about one each. */
-#include "ranks/ranks.h"
+#include "ranks/merge_ranks.h"
 
-/* ---- arguments ------------------------------------------------------------------------------- */
+/* ---- what a rank is asked ---------------------------------------------------------------------- */
 
 /* Rows behind the first most_rows of a rank are cut off, unless only the end decides which rows there are. */
 struct tg__call tg__call_of_each(const struct tg__call *c, bool needs_all_rows, struct tg_arg *args) {
@@ -12,83 +12,139 @@ struct tg__call tg__call_of_each(const struct tg__call *c, bool needs_all_rows, 
   return each;
 }
 
-/* ---- merging --------------------------------------------------------------------------------- */
-
-bool tg__merging_begin(struct tg__merging *m, const struct tg__call *c, size_t most) {
-  *m = (struct tg__merging){.call = *c};
-  m->joining = tg__joining_new(c->question, c->args, c->count, most);
-  m->args = tg__alloc((c->count + 1) * sizeof *m->args);
-  if (!m->joining || !m->args) return false;
-  m->each = tg__call_of_each(c, tg__joining_needs_all_rows(m->joining), m->args);
+bool tg__answering_begin(struct tg__answering *a, const struct tg__call *c, size_t most, size_t file_count) {
+  *a = (struct tg__answering){.call = *c, .file_count = file_count};
+  a->joining = tg__joining_new(c->question, c->args, c->count, most);
+  a->args = tg__alloc((c->count + 1) * sizeof *a->args);
+  a->files = tg__alloc((file_count + 1) * sizeof *a->files);
+  if (!a->joining || !a->args || !a->files) return false;
+  a->each = tg__call_of_each(c, tg__joining_needs_all_rows(a->joining), a->args);
   return true;
 }
 
-void tg__merging_end(struct tg__merging *m) {
-  tg__joining_free(m->joining);
-  tg__free(m->args);
+static void free_file(struct tg__answered *f) {
+  for (uint32_t k = 0; k < f->count; k++) tg__table_free(f->got[k].rows);
+  tg__free(f->got);
+  f->got = NULL;
+  f->count = 0;
 }
 
-enum tg_err tg__merging_add(struct tg__merging *m, struct tg_table *rows, const struct tg_error *why, bool choose,
-                            size_t who, struct tg_error *e) {
-  const char *const where = choose && !tg__joining_needs_all_rows(m->joining) && tg__call_has(&m->call, "where")
-                                ? tg__call_value(&m->call, "where")
-                                : NULL;
-  if (!rows) tg__joining_add_missing(m->joining, why); /* others may have it */
+void tg__answering_free(struct tg__answering *a) {
+  for (size_t i = 0; a->files && i < a->file_count; i++) free_file(&a->files[i]);
+  tg__free(a->files);
+  tg__free(a->args);
+  tg__joining_free(a->joining);
+}
+
+/* ---- the observer ------------------------------------------------------------------------------ */
+
+static enum tg_err see(void *ctx, const struct tg__seen *s, struct tg_error *e) {
+  struct tg__answering *const a = ctx;
+  struct tg__answered *const f = &a->files[s->i];
+  if (!s->count) return TG_OK;
+  f->got = tg__alloc(((size_t)s->count + 1) * sizeof *f->got);
+  if (!f->got) return tg__no_memory(e, "answering %s", a->call.question->name);
+  if (a->is_first) tg__cache_drop(s->columns); /* what other questions derived comes on top of this one's */
+  for (f->count = 0; f->count < s->count; f->count++) {
+    struct tg__got *const got = &f->got[f->count];
+    const enum tg_err err = tg__ask_rank(s->columns, &a->job, s->first + f->count, &a->each, &got->rows, &got->why);
+    if (err && err != TG_NO_DATA) return tg__fail(e, err, got->why.offset, "%s", got->why.text);
+  }
+  return TG_OK;
+}
+
+/* Rows may be chosen before all ranks are there, unless they become one with others or are chosen by what is only
+ * known at the end: what ranks are called, and when the first began. */
+static const char *where_now(const struct tg__answering *a, const struct tg_table *rows) {
+  if (!tg__call_has(&a->call, "where") || tg__joining_needs_all_rows(a->joining)) return NULL;
+  const char *const where = tg__call_value(&a->call, "where");
+  for (size_t c = 0; a->is_first && c < rows->column_count; c++) {
+    const enum tg__role role = rows->columns[c].role;
+    if ((role == TG__ROLE_RANK || role == TG__ROLE_SINCE_FIRST) && strstr(where, rows->columns[c].name)) return NULL;
+  }
+  return where;
+}
+
+static enum tg_err add_rank(struct tg__answering *a, struct tg__got *got, struct tg_error *e) {
+  struct tg_table *const rows = got->rows;
+  const size_t i = a->asked++;
+  got->rows = NULL;
+  if (!rows) tg__joining_add_missing(a->joining, &got->why); /* others may have it */
   if (!rows) return TG_OK;
+  if (a->ranks) tg__renumber_rows(rows, &a->call, tg__first_of_file(a->ranks, i));
+  const char *const where = where_now(a, rows);
   const enum tg_err err = where ? tg__where_filter(rows, where, e) : TG_OK;
   if (err) tg__table_free(rows);
   if (err) return err;
-  if (tg__joining_add(m->joining, rows, who)) return TG_OK;
-  return tg__no_memory(e, "answering %s", m->call.question->name);
+  if (tg__joining_add(a->joining, rows, i)) return TG_OK;
+  return tg__no_memory(e, "answering %s", a->call.question->name);
 }
 
-enum tg_err tg__merged(const struct tg__rank_source *s, const struct tg__call *c, struct tg_table *rows,
-                       struct tg_error *e) {
-  tg__merged_fn *const merged = tg__question_hooks(c->question)->merged;
-  struct tg__rank_source ranks = *s;
-  ranks.is_one = tg__call_has(c, "rank");
-  const enum tg_err err = merged ? merged(&ranks, rows, e) : TG_OK;
-  if (err || !rows->failed) return err;
-  return tg__no_memory(e, "answering %s", c->question->name);
+static enum tg_err take(void *ctx, size_t i, const struct tg_error *why, struct tg_error *e) {
+  struct tg__answering *const a = ctx;
+  struct tg__answered *const f = &a->files[i];
+  const struct tg_table *joined = tg__joining_rows(a->joining);
+  enum tg_err err = TG_OK;
+  f->first_row = joined ? joined->rows : 0;
+  if (why && !a->is_first) err = tg__fail(e, why->code, why->offset, "%s", why->text);
+  for (uint32_t k = 0; !why && !err && k < f->count; k++) err = add_rank(a, &f->got[k], e);
+  joined = tg__joining_rows(a->joining);
+  f->row_count = joined ? joined->rows - f->first_row : 0;
+  free_file(f);
+  return err;
 }
+
+struct tg__observer tg__answering_observer(struct tg__answering *a) { return (struct tg__observer){a, see, take}; }
+
+enum tg_err tg__answering_end(struct tg__answering *a, struct tg_table **out, struct tg_error *e) {
+  int64_t *const numbers = tg__alloc((a->asked + 1) * sizeof *numbers);
+  if (!numbers) return tg__no_memory(e, "answering %s", a->call.question->name);
+  for (size_t i = 0; i < a->asked; i++) numbers[i] = a->ranks ? a->ranks->items[i].rank : a->known->ranks[i].number;
+  const enum tg_err err = tg__joining_end(a->joining, numbers, out, e);
+  tg__free(numbers);
+  if (!err) tg__add_losses_of_all(a->known, *out);
+  return err;
+}
+
+/* ---- all ranks --------------------------------------------------------------------------------- */
 
 void tg__add_losses_of_all(const struct tg__columns *t, struct tg_table *out) {
   tg__table_add_skipped_files(out, t);
   tg__table_note_duplicate_ranks(out, t, "", TG_NULL_INT);
 }
 
-/* ---- all ranks, one after the other ---------------------------------------------------------- */
+enum tg_err tg__merged(struct tg_trace *t, const struct tg__call *c, struct tg_table *rows, struct tg_error *e) {
+  tg__merged_fn *const merged = tg__question_hooks(c->question)->merged;
+  struct tg__rank_source ranks = tg__ranks_of(t);
+  ranks.is_one = tg__call_has(c, "rank");
+  const enum tg_err err = merged ? merged(&ranks, rows, e) : TG_OK;
+  if (err || !rows->failed) return err;
+  return tg__no_memory(e, "answering %s", c->question->name);
+}
 
-struct work {
-  struct tg__merging merging;
-  const struct tg__rank_source *ranks;
-  int64_t *numbers;
-};
-
-static enum tg_err add_rank(void *ctx, uint32_t i, struct tg__columns *t, uint32_t rank, struct tg_error *e) {
-  struct work *const w = ctx;
-  struct tg__merging *const m = &w->merging;
-  struct tg_table *rows = NULL;
-  struct tg_error why = {0};
-  w->numbers[i] = w->ranks->number(w->ranks, i);
-  const enum tg_err err = tg__ask_rank(t, &w->ranks->job, rank, &m->each, &rows, &why);
-  if (err && err != TG_NO_DATA) return tg__fail(e, why.code, why.offset, "%s", why.text);
-  if (rows) tg__renumber_rank_rows(tg__rank_folder_of(w->ranks), i, &m->call, rows);
-  return tg__merging_add(m, rows, &why, true, i, e);
+static enum tg_err each_in_memory(struct tg__columns *t, const struct tg__observer *o, struct tg_error *e) {
+  enum tg_err err = TG_OK;
+  for (uint32_t k = 0; k < t->rank_count && !err; k++) {
+    err = o->see(o->ctx, &(struct tg__seen){.i = k, .columns = t, .first = k, .count = 1}, e);
+    if (!err) err = o->take(o->ctx, k, NULL, e);
+  }
+  return err;
 }
 
 /* Rows that are one row of several ranks, or that only the end decides on, are chosen at the end. */
-enum tg_err tg__ranks_merge(const struct tg__rank_source *s, const struct tg__call *c, struct tg_table **out,
-                            struct tg_error *e) {
-  struct work w = {.ranks = s, .numbers = tg__alloc(((size_t)s->count + 1) * sizeof *w.numbers)};
+enum tg_err tg__ranks_merge(struct tg_trace *t, const struct tg__call *c, struct tg_table **out, struct tg_error *e) {
+  struct tg__rank_folder *const d = t->folder;
+  struct tg__answering a;
   enum tg_err err = TG_OK;
-  if (!tg__merging_begin(&w.merging, c, c->most_rows) || !w.numbers)
+  if (!tg__answering_begin(&a, c, c->most_rows, d ? d->ranks.count : t->columns->rank_count))
     err = tg__no_memory(e, "answering %s", c->question->name);
-  if (!err) err = tg__ranks_each(s, add_rank, &w, e);
-  if (!err) err = tg__joining_end(w.merging.joining, w.numbers, out, e);
-  if (!err) tg__add_losses_of_all(s->t, *out);
-  if (!err) err = tg__merged(s, c, *out, e);
-  tg__merging_end(&w.merging);
-  tg__free(w.numbers);
+  a.known = t->columns;
+  a.ranks = d ? &d->ranks : NULL;
+  a.job = d ? d->job : (struct tg__job_info){0};
+  const struct tg__observer observer = tg__answering_observer(&a);
+  if (!err) err = d ? tg__each_in_folder(t, TG__FILES_AT_ONCE, &observer, e) : each_in_memory(t->columns, &observer, e);
+  if (!err) err = tg__answering_end(&a, out, e);
+  if (!err) err = tg__merged(t, c, *out, e);
+  tg__answering_free(&a);
   return err;
 }

@@ -1,22 +1,22 @@
 /* rank_folder: a folder of ranks that together would fill the memory. Opening it reads one rank after the other and
- * keeps their summaries and what the first page asks; what is asked later reads ranks again (ask_job.c), of
- * which two files stay in memory. What cannot be said rank by rank needs them all, and then they all stay. */
-#include "ranks/ranks.h"
+ * keeps their summaries and what the first page asks; what is asked later reads ranks again (ask_trace.c), of which two
+ * files stay in memory. What cannot be answered rank by rank needs them all, and then they all stay. */
+#include "ranks/merge_ranks.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 
 enum { KEPT = sizeof((struct tg__rank_folder *)0)->kept / sizeof((struct tg__rank_folder *)0)->kept[0] };
 
 /* ---- handles --------------------------------------------------------------------------------- */
 
-enum tg_err tg__handle_new(struct tg__columns *columns, struct tg__rank_folder *run, struct tg__summaries *summaries,
+enum tg_err tg__handle_new(struct tg__columns *columns, struct tg__rank_folder *folder, struct tg__summaries *summaries,
                            struct tg_trace **out, struct tg_error *e) {
   *out = tg__alloc(sizeof **out);
   if (*out) {
-    **out = (struct tg_trace){columns, run, summaries};
+    **out = (struct tg_trace){columns, folder, summaries};
     return TG_OK;
   }
-  tg__rank_folder_close(run);
+  tg__rank_folder_close(folder);
   tg__trace_free(columns);
   tg__summaries_free(summaries);
   return tg__no_memory(e, "opening a trace");
@@ -24,7 +24,7 @@ enum tg_err tg__handle_new(struct tg__columns *columns, struct tg__rank_folder *
 
 void tg__handle_free(struct tg_trace *t) {
   if (!t) return;
-  tg__rank_folder_close(t->run);
+  tg__rank_folder_close(t->folder);
   tg__trace_free(t->columns);
   tg__summaries_free(t->summaries);
   tg__free(t);
@@ -48,19 +48,24 @@ void tg__job_ranks_free(struct tg__job_ranks *r) {
   *r = (struct tg__job_ranks){0};
 }
 
+static void drop_kept(struct tg__rank_folder *d) {
+  for (unsigned i = 0; i < KEPT; i++) tg__trace_free(d->kept[i].trace);
+  memset(d->kept, 0, sizeof d->kept);
+}
+
 void tg__rank_folder_close(struct tg__rank_folder *d) {
   if (!d) return;
-  for (unsigned i = 0; i < KEPT; i++) tg__trace_free(d->kept[i].trace);
+  drop_kept(d);
   tg__trace_free(d->whole);
   tg__job_ranks_free(&d->ranks);
-  tg__folder_close(d->folder);
+  tg__folder_close(d->files);
   tg__free(d->path);
   tg__free(d);
   tg__pages_frugal(false);
 }
 
 bool tg__ranks_are_valid(const struct tg_trace *t) {
-  return t->run ? t->run->ranks.defect.code == TG_OK : tg__trace_is_valid(t->columns, &(struct tg_error){0});
+  return t->folder ? t->folder->ranks.defect.code == TG_OK : tg__trace_is_valid(t->columns, &(struct tg_error){0});
 }
 
 /* Measured on traces of several programs: half a byte for each of text, and packed text is a dozen times or more as
@@ -104,23 +109,21 @@ enum tg_err tg__rank_folder_open(const char *path, const struct tg_open_options 
   }
   memcpy(d->path, path, len);
   d->options.threads = options ? options->threads : 0;
-  d->total_bytes = -1;
   tg__pages_frugal(true); /* what is kept of one rank would come on top of the next */
-  enum tg_err err = tg__folder_open(path, &d->folder, e);
-  if (!err) err = tg__folder_summaries(d->folder, path, options, first, &d->ranks, &columns, &summaries, e);
+  enum tg_err err = tg__folder_open(path, &d->files, e);
+  if (!err) err = tg__read_first(d->files, path, options, first, &d->ranks, &columns, &summaries, e);
   if (err) {
     tg__rank_folder_close(d);
     return err;
   }
   d->job.is_part = columns->rank_count > 1;
-  d->job.origin_ns = tg__job_first_ns(columns, d->ranks.items, d->ranks.count);
+  d->job.origin_ns = tg__job_first_ns(columns, &d->ranks);
   err = tg__handle_new(columns, d, summaries, out, e);
   if (err) return err;
-  const struct tg__rank_source ranks = tg__ranks_of(*out);
-  if (first && first->table) first->err = tg__merged(&ranks, &first->call, first->table, &first->error);
+  if (first && first->table) first->err = tg__merged(*out, &first->call, first->table, &first->error);
   for (unsigned i = 0; i < TG__READY_COUNT && !err; i++) {
     const struct tg__call call = {.question = tg__ready[i].question, .limit = SIZE_MAX, .most_rows = SIZE_MAX};
-    if (d->ranks.ready[i]) err = tg__merged(&ranks, &call, d->ranks.ready[i], e);
+    if (d->ranks.ready[i]) err = tg__merged(*out, &call, d->ranks.ready[i], e);
   }
   if (!err) return TG_OK;
   tg__handle_free(*out);
@@ -129,12 +132,11 @@ enum tg_err tg__rank_folder_open(const char *path, const struct tg_open_options 
 }
 
 enum tg_err tg__load_all_ranks(struct tg_trace *t, struct tg__columns **out, struct tg_error *e) {
-  struct tg__rank_folder *const d = t->run;
+  struct tg__rank_folder *const d = t->folder;
   *out = t->columns;
   if (!d) return TG_OK;
   if (!d->whole) {
-    for (unsigned i = 0; i < KEPT; i++) tg__trace_free(d->kept[i].trace);
-    memset(d->kept, 0, sizeof d->kept);
+    drop_kept(d);
     const enum tg_err err = tg__trace_open(d->path, &d->options, &d->whole, e);
     if (err) return err;
   }
@@ -142,90 +144,105 @@ enum tg_err tg__load_all_ranks(struct tg_trace *t, struct tg__columns **out, str
   return TG_OK;
 }
 
-/* ---- one file -------------------------------------------------------------------------------- */
+/* ---- the ranks of the job ---------------------------------------------------------------------- */
 
-int64_t tg__job_clock_offset(const struct tg__columns *run, int64_t number) {
-  for (uint32_t k = 0; k < run->rank_count; k++)
-    if (run->ranks[k].number == number) return run->ranks[k].clock_offset_ns;
+const struct tg__job_rank *tg__job_rank_of(const struct tg__job_ranks *ranks, const char *number) {
+  char *end;
+  const long long n = strtoll(number, &end, 10);
+  for (size_t i = 0; *end == 0 && i < ranks->count; i++)
+    if (ranks->items[i].rank == n) return &ranks->items[i];
+  return NULL;
+}
+
+const struct tg__job_rank *tg__first_of_file(const struct tg__job_ranks *ranks, size_t i) {
+  return &ranks->items[i - ranks->items[i].rank_in_file];
+}
+
+int64_t tg__job_clock_offset(const struct tg__columns *known, int64_t rank) {
+  for (uint32_t k = 0; k < known->rank_count; k++)
+    if (known->ranks[k].number == rank) return known->ranks[k].clock_offset_ns;
   return 0;
 }
 
-int64_t tg__job_first_ns(const struct tg__columns *run, const struct tg__job_rank *places, size_t count) {
+int64_t tg__job_first_ns(const struct tg__columns *known, const struct tg__job_ranks *ranks) {
   int64_t least = INT64_MAX;
-  for (size_t i = 0; i < count; i++) {
-    if (places[i].first_ns == TG_NULL_INT) continue;
-    const int64_t first = places[i].first_ns + tg__job_clock_offset(run, places[i].number);
+  for (size_t i = 0; i < ranks->count; i++) {
+    const struct tg__job_rank *const r = &ranks->items[i];
+    if (r->first_ns == TG_NULL_INT) continue;
+    const int64_t first = r->first_ns + tg__job_clock_offset(known, r->rank);
     if (first < least) least = first;
   }
   return least == INT64_MAX ? 0 : least;
 }
 
-/* The ranks of a file are called what they are called in the run, and their clocks stand as there. */
-static void name_ranks(const struct tg_trace *trace, struct tg__columns *t, uint32_t unit) {
-  const struct tg__columns *const run = trace->columns;
-  const struct tg__job_ranks *const ranks = &trace->run->ranks;
-  for (size_t i = 0; i < ranks->count; i++) {
+enum tg_err tg__name_ranks(const struct tg_trace *job, struct tg__columns *t, uint32_t file_index, struct tg_error *e) {
+  const struct tg__job_ranks *const ranks = &job->folder->ranks;
+  uint32_t count = 0;
+  for (size_t i = 0; t && i < ranks->count; i++) {
     const struct tg__job_rank *const r = &ranks->items[i];
-    if (r->unit != unit || r->of_unit >= t->rank_count) continue;
-    t->ranks[r->of_unit].number = r->number;
-    t->ranks[r->of_unit].clock_offset_ns = tg__job_clock_offset(run, r->number);
+    if (r->file_index != file_index) continue;
+    if (++count > t->rank_count) break;
+    t->ranks[r->rank_in_file].number = r->rank;
+    t->ranks[r->rank_in_file].clock_offset_ns = tg__job_clock_offset(job->columns, r->rank);
   }
+  if (t && count == t->rank_count) return TG_OK;
+  return tg__fail(e, TG_NO_DATA, -1, "a file in this folder was replaced: open the folder again");
 }
 
-static bool report_unit(void *ctx, int64_t done, int64_t total) {
-  const struct tg__rank_folder *const d = ctx;
-  const bool alone = d->total_bytes < 0;
-  return d->options.progress(d->options.progress_ctx, alone ? done : d->done_bytes + done,
-                             alone ? total : d->total_bytes);
-}
+/* ---- its files --------------------------------------------------------------------------------- */
 
-enum tg_err tg__rank_folder_file(const struct tg_trace *run, uint32_t unit, struct tg__columns **out,
+enum tg_err tg__rank_folder_file(const struct tg_trace *job, uint32_t file_index, struct tg__columns **out,
                                  struct tg_error *e) {
-  struct tg__rank_folder *const d = run->run;
+  struct tg__rank_folder *const d = job->folder;
   unsigned at = 0;
-  while (at < KEPT - 1 && !(d->kept[at].trace && d->kept[at].unit == unit)) at++;
-  struct tg__columns *found = d->kept[at].unit == unit ? d->kept[at].trace : NULL;
+  while (at < KEPT - 1 && !(d->kept[at].trace && d->kept[at].file_index == file_index)) at++;
+  struct tg__columns *found = d->kept[at].file_index == file_index ? d->kept[at].trace : NULL;
   if (!found) {
-    const bool one_by_one = d->total_bytes >= 0; /* then none of those before is asked again soon */
-    for (unsigned i = one_by_one ? 0 : at; i <= at; i++) {
-      tg__trace_free(d->kept[i].trace);
-      d->kept[i].trace = NULL;
-    }
+    tg__trace_free(d->kept[at].trace);
+    d->kept[at].trace = NULL;
     tg__memory_return();
-    const struct tg_open_options options = {
-        .threads = d->options.threads, .progress = d->options.progress ? report_unit : NULL, .progress_ctx = d};
-    enum tg_err err = tg__folder_read(d->folder, unit, &options, &found, NULL, e);
-    if (!err && !found)
-      err = tg__fail(e, TG_NO_DATA, -1, "a file of the run has become another one: open the run again");
+    enum tg_err err = tg__folder_read(d->files, file_index, &d->options, &found, NULL, e);
+    if (!err) err = tg__name_ranks(job, found, file_index, e);
+    if (err) tg__trace_free(found);
     if (err) return err;
-    name_ranks(run, found, unit);
   }
   memmove(&d->kept[1], &d->kept[0], at * sizeof d->kept[0]);
   d->kept[0].trace = *out = found;
-  d->kept[0].unit = unit;
+  d->kept[0].file_index = file_index;
   return TG_OK;
 }
 
-void tg__rank_folder_drop_caches(struct tg__rank_folder *d, uint32_t unit) {
-  for (unsigned i = 0; i < KEPT; i++)
-    if (d->kept[i].trace && d->kept[i].unit == unit) tg__cache_drop(d->kept[i].trace);
+enum tg_err tg__each_in_folder(struct tg_trace *t, unsigned at_once, const struct tg__observer *o, struct tg_error *e) {
+  struct tg__rank_folder *const d = t->folder;
+  struct tg__file_ref *const files = tg__alloc((d->ranks.count + 1) * sizeof *files);
+  struct tg__file_pass pass = {
+      .files = files, .at_once = at_once, .options = &d->options, .job = t, .observers = o, .observer_count = 1};
+  if (!files) return tg__no_memory(e, "reading the ranks");
+  for (size_t i = 0; i < d->ranks.count; i++)
+    if (d->ranks.items[i].rank_in_file == 0) files[pass.count++] = tg__file_at(d->files, d->ranks.items[i].file_index);
+  drop_kept(d); /* or they would be in memory beside those of the pass */
+  const enum tg_err err = tg__each_file(&pass, e);
+  tg__free(files);
+  return err;
 }
 
-/* ---- progress -------------------------------------------------------------------------------- */
-
-static int64_t bytes_of(const struct tg__rank_folder *d, uint32_t i) {
-  return d->ranks.items[i].of_unit ? 0 : tg__folder_bytes(d->folder, d->ranks.items[i].unit);
+struct look {
+  tg__look_fn *look;
+  void *ctx;
+};
+static enum tg_err see_file(void *ctx, const struct tg__seen *s, struct tg_error *e) {
+  const struct look *const w = ctx;
+  const enum tg_err err = tg__trace_load(s->columns, TG__COL_ALL, e);
+  return err ? err : w->look(w->ctx, s->columns, e);
+}
+static enum tg_err take_file(void *ctx, size_t i, const struct tg_error *why, struct tg_error *e) {
+  (void)ctx;
+  (void)i;
+  return why ? tg__fail(e, why->code, why->offset, "%s", why->text) : TG_OK;
 }
 
-void tg__rank_folder_pass(struct tg__rank_folder *d, bool begins) {
-  if (!d) return;
-  d->done_bytes = 0;
-  d->total_bytes = begins ? 0 : -1;
-  for (uint32_t i = 0; begins && i < d->ranks.count; i++) d->total_bytes += bytes_of(d, i);
-}
-
-void tg__rank_folder_pass_to(struct tg__rank_folder *d, uint32_t i) {
-  if (!d) return;
-  d->done_bytes += i ? bytes_of(d, i - 1) : 0;
-  if (d->options.part_done) d->options.part_done(d->options.progress_ctx, (int64_t)i, (int64_t)d->ranks.count);
+enum tg_err tg__each_rank_file(struct tg_trace *t, tg__look_fn *look, void *ctx, struct tg_error *e) {
+  struct look w = {look, ctx};
+  const struct tg__observer observer = {&w, see_file, take_file};
+  return tg__each_in_folder(t, 1, &observer, e);
 }

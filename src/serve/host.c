@@ -32,10 +32,10 @@ static bool show_progress(void *ctx, int64_t done, int64_t total) {
 
 /* A folder of ranks is read rank by rank for its questions; its timeline needs all of them in memory. */
 static enum tg_err check_size(const struct tg__loaded *t, const struct tg__serve_options *o, struct tg_error *e) {
-  const struct tg__rank_folder *const run = t->trace->run;
+  const struct tg__rank_folder *const folder = t->trace->folder;
   const int64_t most = o->slices ? o->slices : SLICES_MOST;
   int64_t slices = 0;
-  for (size_t i = 0; run && i < run->ranks.count; i++) slices += run->ranks.items[i].slices;
+  for (size_t i = 0; folder && i < folder->ranks.count; i++) slices += folder->ranks.items[i].slices;
   if (slices <= most) return TG_OK;
   return tg__fail(e, TG_NO_DATA, -1,
                   "the ranks of this folder have %lld slices, and the timeline shows %lld at most (--slices): open the "

@@ -481,7 +481,7 @@ struct tg__folder {
   struct tg__arena arena;
   const char **names;
   size_t count;
-  struct tg__raw_session *run; /* NULL: one file, whatever it is called */
+  struct tg__raw_session *session; /* NULL: one file, whatever it is called */
 };
 
 enum tg_err tg__folder_open(const char *path, struct tg__folder **out, struct tg_error *e) {
@@ -491,8 +491,8 @@ enum tg_err tg__folder_open(const char *path, struct tg__folder **out, struct tg
   if (!f) return tg__no_memory(e, "looking at %s", path);
   if (tg__path_is_of_many(path)) {
     err = tg__trace_list(path, &f->arena, &f->names, &f->count, e);
-    f->run = err ? NULL : tg__raw_session_new(f->names, f->count);
-    if (!err && !f->run) err = tg__no_memory(e, "looking at the files of %s", path);
+    f->session = err ? NULL : tg__raw_session_new(f->names, f->count);
+    if (!err && !f->session) err = tg__no_memory(e, "looking at the files of %s", path);
   } else if ((f->names = tg__arena_get(&f->arena, sizeof *f->names)) &&
              (f->names[0] = tg__arena_copy(&f->arena, path, strlen(path)))) {
     f->count = 1;
@@ -507,7 +507,7 @@ enum tg_err tg__folder_open(const char *path, struct tg__folder **out, struct tg
 
 void tg__folder_close(struct tg__folder *f) {
   if (!f) return;
-  if (f->run) tg__raw_session_free(f->run);
+  if (f->session) tg__raw_session_free(f->session);
   tg__arena_free(&f->arena);
   tg__free(f);
 }
@@ -520,7 +520,7 @@ bool tg__is_summary_name(const char *name) { return has_suffix(name, ".tsum"); }
 
 int64_t tg__folder_bytes(const struct tg__folder *f, size_t i) {
   struct tg__file *file;
-  if (f->run && !tg__is_trace_name(f->names[i]) && !tg__is_summary_name(f->names[i])) return 0;
+  if (f->session && !tg__is_trace_name(f->names[i]) && !tg__is_summary_name(f->names[i])) return 0;
   if (tg__file_open(f->names[i], &file, NULL) != TG_OK) return 0;
   const int64_t size = tg__file_size(file);
   tg__file_close(file);
@@ -532,8 +532,8 @@ enum tg_err tg__folder_read(const struct tg__folder *f, size_t i, const struct t
   struct tg__summaries *own = NULL;
   *out = NULL;
   if (summaries) *summaries = NULL;
-  const enum tg__raw_session_part part = f->run ? tg__raw_session_part(f->run, i) : TG__RAW_SESSION_OTHER;
-  if (f->run &&
+  const enum tg__raw_session_part part = f->session ? tg__raw_session_part(f->session, i) : TG__RAW_SESSION_OTHER;
+  if (f->session &&
       ((!tg__is_trace_name(f->names[i]) && !tg__is_summary_name(f->names[i])) || part == TG__RAW_SESSION_MORE))
     return TG_OK;
   if (part != TG__RAW_SESSION_FIRST) {
@@ -543,7 +543,7 @@ enum tg_err tg__folder_read(const struct tg__folder *f, size_t i, const struct t
   struct opening *const o = tg__alloc(sizeof *o);
   if (!o) return tg__no_memory(e, "reading %s", f->names[i]);
   enum tg_err err = opening_begin(o, options, e);
-  if (err == TG_OK) err = read_recorded(o, f->run, f->names, i, e);
+  if (err == TG_OK) err = read_recorded(o, f->session, f->names, i, e);
   err = opening_end(o, err, out, e);
   tg__free(o);
   return err;

@@ -59,8 +59,8 @@ struct tg__sum_range {
 };
 
 struct tg__rank_summary {
-  uint32_t path, host;    /* strings; host TG_NONE = not known */
-  uint32_t unit, of_unit; /* which rank of which file of a folder it was made of; not kept in files */
+  uint32_t path, host;               /* strings; host TG_NONE = not known */
+  uint32_t file_index, rank_in_file; /* the rank of a folder that it was made of; not kept in files */
   int64_t number, world_size, base_ns, json_bytes, events;
   int64_t first_ns, last_ns; /* start of its first and end of its last complete slice */
   int64_t lost;              /* events and stretches of the input that could not be read */

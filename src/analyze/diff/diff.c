@@ -323,7 +323,7 @@ static enum tg_err open_side(const struct tg__diff_input *in, const struct tg__d
   struct tg_arg args[2];
   const size_t count = side_args(ask, side, args);
   struct tg__columns *const t = in->columns;
-  if (!in->is_run) {
+  if (!in->is_folder) {
     const enum tg_err err = tg__diff_side_take(t, ask->access, args, count, side, 0, out, e);
     return err ? err : tg__diff_side_end(out, e);
   }
@@ -375,7 +375,7 @@ static enum tg_err answer(const struct tg__diff_input *const inputs[TG__SIDES], 
   enum tg_err err = check_names(ask, e);
   if (!err && *tg__diff_arg(ask, "question")) return tg__diff_question(inputs, ask, out, e);
   for (int side = 0; !err && side < TG__SIDES; side++)
-    if (!inputs[side]->is_run)
+    if (!inputs[side]->is_folder)
       err = tg__diff_side_lacks(side, tg__trace_load(inputs[side]->columns, TG__COL_ALL, e), e);
   if (err) return err;
   if (strcmp(by, "name") == 0 || strcmp(by, "short_name") == 0) return tg__diff_totals(inputs, ask, out, e);

@@ -91,13 +91,13 @@ static enum tg_err count_side(struct tg__diff_totals *w, const struct tg__diff_i
              *own_step = tg__diff_arg(ask, w->side ? "step_b" : "step_a");
   const struct tg_arg args[] = {{"step", *own_step ? own_step : tg__diff_arg(ask, "step")},
                                 {"rank", *own_rank ? own_rank : tg__diff_arg(ask, "rank")}};
-  struct counting c = {.w = w, .args = args, .arg_count = in->is_run ? 1 : 2};
+  struct counting c = {.w = w, .args = args, .arg_count = in->is_folder ? 1 : 2};
   enum tg_err err = TG_OK;
-  if (in->is_run)
+  if (in->is_folder)
     err = tg__ask_select(in->columns, args + 1, 1, &w->selection,
                          e); /* one that is not among them: what ranks there are */
-  if (in->is_run) tg__ask_end(&w->selection);
-  if (!err) err = in->is_run ? ask->access->each(in->trace, count_trace, &c, e) : count_trace(&c, in->columns, e);
+  if (in->is_folder) tg__ask_end(&w->selection);
+  if (!err) err = in->is_folder ? ask->access->each(in->trace, count_trace, &c, e) : count_trace(&c, in->columns, e);
   return err || c.any ? err : tg__fail(e, c.why.code, c.why.offset, "%s", c.why.text);
 }
 
