@@ -53,9 +53,11 @@ SHARED_HEADERS = {
     "analyze/overview/steps.h": {"diagnose"},
     "analyze/device/gaps.h": {"diagnose"},
     "analyze/device/tensor_cores.h": {"diagnose"},
+    "analyze/device/kernel_class.h": {"diagnose"},
     "analyze/host/frames.h": {"diagnose"},
     "analyze/work/op_inputs.h": {"diagnose"},
     "analyze/work/flops.h": {"diagnose"},
+    "analyze/work/roof.h": {"diagnose"},
     "trace/summary.h": {"analyze", "ranks"},
     "analyze/ranks/summarize.h": {"ranks"},
 }

@@ -289,6 +289,16 @@ bool tg__has_little_work(const struct tg__facts *f) {
   return is_little && (f->device_events < FEW_EVENTS || is_once);
 }
 
+bool tg__next_device(const struct tg__facts *f, int64_t *device) {
+  int64_t next = INT64_MAX;
+  TG__EACH (k, tg__tracks_of(&f->t->ranks[f->rank])) {
+    const struct tg__track *const track = &f->t->tracks[k];
+    if (track->kind == TG__TRACK_DEVICE && track->device > *device && track->device < next) next = track->device;
+  }
+  *device = next;
+  return next != INT64_MAX;
+}
+
 void tg__judge_idle_device(struct tg__facts *f) {
   if (!f->has_device_work) {
     tg__cannot_judge_device(f, TG__CAUSE_IDLE_DEVICE, "no device work in the trace");
@@ -301,16 +311,7 @@ void tg__judge_idle_device(struct tg__facts *f) {
     tg__cannot_judge(f, TG__CAUSE_IDLE_DEVICE, why);
     return;
   }
-  int64_t last = INT64_MIN;
-  for (;;) { /* devices in rising order; there are few */
-    int64_t next = INT64_MAX;
-    for (uint32_t k = 0; k < f->t->ranks[f->rank].track_count; k++) {
-      const struct tg__track *track = &f->t->tracks[f->t->ranks[f->rank].first_track + k];
-      if (track->kind == TG__TRACK_DEVICE && track->device > last && track->device < next) next = track->device;
-    }
-    if (next == INT64_MAX) break;
-    judge_one_device(f, last = next);
-  }
+  for (int64_t device = INT64_MIN; tg__next_device(f, &device);) judge_one_device(f, device);
   judge_hold_up(f, TG__GAP_COPY, TG__CAUSE_BLOCKING_COPY, "was inside a copy call",
                 "Copy from pinned memory without waiting: DataLoader(..., pin_memory=True) and tensor.to(device, "
                 "non_blocking=True).");

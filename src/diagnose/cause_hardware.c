@@ -2,7 +2,6 @@
 #include <math.h>
 
 #include "analyze/device/tensor_cores.h"
-#include "analyze/host/op_tree.h"
 #include "diagnose/findings.h"
 
 #include <stdio.h>
@@ -29,11 +28,16 @@ struct matrix_work {
   const struct tg__device *device;
 };
 
+static uint32_t operator_behind(const struct tg__columns *t, uint32_t kernel) {
+  const uint32_t call = t->slices.cause[kernel];
+  return call == TG_NONE ? TG_NONE : t->slices.cause[call];
+}
+
 /* Inside an operator of torch that multiplies no matrices, such as one that solves with them, products are not for the
  * program to change. Kernels of graphs, of extensions and without an operator count by their own names. */
 static bool is_inner(struct matrix_work *m, uint32_t kernel) {
   const struct tg__columns *const t = m->f->t;
-  const uint32_t op = tg__launching_op(t, kernel);
+  const uint32_t op = operator_behind(t, kernel);
   return op != TG_NONE && tg__str_has_prefix(tg__name(t, t->slices.name[op]), "aten::") &&
          !tg__tensor_op(&m->names, t->slices.name[op]);
 }
@@ -41,7 +45,7 @@ static bool is_inner(struct matrix_work *m, uint32_t kernel) {
 /* What the operator was given says it where the name of its kernel does not. */
 static enum tg__matrix_type type_of(const struct tg__columns *t, uint32_t kernel) {
   const enum tg__matrix_type by_name = tg__matrix_type(tg__name(t, t->slices.name[kernel]));
-  const uint32_t op = by_name == TG__MATRIX_SINGLE ? tg__launching_op(t, kernel) : TG_NONE;
+  const uint32_t op = by_name == TG__MATRIX_SINGLE ? operator_behind(t, kernel) : TG_NONE;
   const uint32_t types = op == TG_NONE ? TG_NONE : tg__arg_str(t, t->slices.args[op], TG__K_INPUT_TYPE);
   const struct tg__str text = types == TG_NONE ? TG_STR("") : tg__name(t, types);
   if (tg__str_contains(text, "double") || tg__str_contains(text, "omplex")) return TG__MATRIX_WIDE;

@@ -93,6 +93,7 @@ static void report_attention(struct attention *a) {
                     "scores to memory.");
   tg__expect_at_sites(f, x, saving, 0.8,
                       "all passes over the scores between the two products, and half of the products");
+  if (f->device_bound) tg__claim_sites(a->s, a->in, x);
 }
 
 void tg__judge_attention(struct tg__facts *f) {

@@ -1,18 +1,22 @@
-/* Input that the device copies from pageable memory: slowly, by way of a buffer, while it computes nothing and the host
- * is inside the call. */
+/* Input that is copied while the device computes nothing: from pageable memory, slowly by way of a buffer, with the
+ * host inside the call; or from pinned memory, on the stream that computes. */
 #include "diagnose/findings.h"
 
 enum { COPY_PCT = 5 };
 
 struct transfers {
   struct tg__facts *f;
+  bool is_pageable; /* which copies are meant */
   struct tg__spans copies, kernels;
   uint32_t longest;
   int64_t count;
 };
 
-static bool is_pageable(struct tg__str name) {
-  return tg__str_contains(name, "Pageable -> Device") || tg__str_contains(name, "Device -> Pageable");
+/* Input from pinned memory; HIP does not say what memory of the host it is. */
+static bool is_meant(const struct transfers *x, struct tg__str name) {
+  const bool is_pageable = tg__str_contains(name, "Pageable -> Device") || tg__str_contains(name, "Device -> Pageable");
+  return x->is_pageable ? is_pageable
+                        : !is_pageable && (tg__str_contains(name, "HtoD") || tg__str_contains(name, "HostToDevice"));
 }
 
 static void see_transfer(void *ctx, uint32_t slice, enum tg__class cls) {
@@ -20,13 +24,21 @@ static void see_transfer(void *ctx, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *const t = x->f->t;
   const int64_t start = t->slices.start_ns[slice], end = tg__slice_end(t, slice);
   if (cls == TG__CLASS_KERNEL) tg__spans_add(&x->kernels, start, end);
-  if (cls != TG__CLASS_MEMCPY || !is_pageable(tg__name(t, t->slices.name[slice]))) return;
+  if (cls != TG__CLASS_MEMCPY || !is_meant(x, tg__name(t, t->slices.name[slice]))) return;
   tg__spans_add(&x->copies, start, end);
   x->count++;
   if (x->longest == TG_NONE || end - start > t->slices.dur_ns[x->longest]) x->longest = slice;
 }
 
-static void report_transfers(struct transfers *x, const struct tg__spans *exposed) {
+/* Pageable: half of it. Pinned: all of it goes on beside kernels, as far as there is enough of them. */
+static void expect_of_copies(const struct transfers *x, int64_t ns, struct tg__finding *y) {
+  y->saving_ns = tg__per_step(x->f, tg__shortened(x->f, 0, x->is_pageable ? ns / 2 : ns, 0));
+  y->confidence = x->is_pageable ? 0.6 : 0.5;
+  y->method = x->is_pageable ? "copies from pinned memory take half as long"
+                             : "these copies go on beside the kernels of the step before";
+}
+
+static void report_transfers(const struct transfers *x, const struct tg__spans *exposed) {
   struct tg__facts *const f = x->f;
   const int64_t each_ns = tg__usual_inside(f, exposed), ns = each_ns * (int64_t)f->steps.count;
   const double share = tg__pct(each_ns, f->median_ns);
@@ -34,23 +46,25 @@ static void report_transfers(struct transfers *x, const struct tg__spans *expose
   struct tg__finding *const y = tg__find(f, TG__CAUSE_BLOCKING_COPY, share, COPY_PCT, each_ns);
   const uint32_t call = f->t->slices.cause[x->longest];
   for (size_t i = 0; i < exposed->count; i++) tg__claim(f, y, exposed->items[i].start, exposed->items[i].end);
-  tg__where_slice(f, call == TG_NONE ? x->longest : call, y);
+  tg__where_slice(f, call == TG_NONE || !x->is_pageable ? x->longest : call, y);
   TG_SAY(y->evidence,
-         "%lld copies %s are from or to pageable memory, and nothing is computed during %.2f ms of them (%.1f %%), the "
-         "longest %.2f ms",
-         (long long)tg__per_step(f, x->count), tg__per(f), tg__ms(each_ns), share,
+         "%lld copies %s %s, and nothing is computed during %.2f ms of them (%.1f %%), the longest %.2f ms",
+         (long long)tg__per_step(f, x->count), tg__per(f),
+         x->is_pageable ? "are from or to pageable memory" : "bring input to the device", tg__ms(each_ns), share,
          tg__ms(f->t->slices.dur_ns[x->longest]));
-  TG_SAY(y->advice, "Copy from pinned memory: DataLoader(..., pin_memory=True) or tensor.pin_memory(), and "
-                    "tensor.to(device, non_blocking=True), which goes on beside kernels.");
-  y->saving_ns = tg__per_step(f, tg__shortened(f, 0, ns / 2, 0));
-  y->confidence = 0.6;
-  y->method = "copies from pinned memory take half as long";
+  TG_SAY(y->advice, "%s",
+         x->is_pageable
+             ? "Copy from pinned memory: DataLoader(..., pin_memory=True) or tensor.pin_memory(), and "
+               "tensor.to(device, non_blocking=True), which goes on beside kernels."
+             : "Prefetch on another stream: copy the next batch under torch.cuda.stream(other) while this one "
+               "computes, and let the computing stream wait_stream(other) before it is used; from pinned memory, "
+               "with non_blocking=True.");
+  expect_of_copies(x, ns, y);
 }
 
-void tg__judge_transfers(struct tg__facts *f) {
-  struct transfers x = {.f = f, .longest = TG_NONE};
+static void judge_copies_of(struct tg__facts *f, bool is_pageable) {
+  struct transfers x = {.f = f, .is_pageable = is_pageable, .longest = TG_NONE};
   struct tg__spans exposed = {0};
-  if (!f->has_device_work) return;
   tg__visit(f, see_transfer, &x);
   tg__spans_union(&x.copies);
   tg__spans_union(&x.kernels);
@@ -60,4 +74,10 @@ void tg__judge_transfers(struct tg__facts *f) {
   tg__spans_free(&x.copies);
   tg__spans_free(&x.kernels);
   tg__spans_free(&exposed);
+}
+
+void tg__judge_transfers(struct tg__facts *f) {
+  if (!f->has_device_work) return;
+  judge_copies_of(f, true);
+  judge_copies_of(f, false);
 }

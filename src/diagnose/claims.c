@@ -15,9 +15,33 @@ void tg__claim(const struct tg__facts *f, struct tg__finding *x, int64_t start_n
   if (start < end) tg__spans_add(&x->claim, start, end);
 }
 
+/* The call of which the host's call `slice` is a part; NULL. Calls stand in the order of their slices. */
+static const struct tg__site_call *call_around(const struct tg__sites *s, uint32_t slice) {
+  size_t low = 0;
+  TG__PARTITION(low, s->call_count, i, s->calls[i].slice <= slice);
+  const struct tg__site_call *const c = low ? &s->calls[low - 1] : NULL;
+  return c && s->f->t->slices.start_ns[slice] < tg__slice_end(s->f->t, c->slice) ? c : NULL;
+}
+
+/* Where the device is the slower side: the work that these calls launched. */
+static void claim_device_work(const struct tg__sites *s, const bool *in, struct tg__finding *x) {
+  const struct tg__columns *const t = s->f->t;
+  const struct tg__extent of = tg__rank_slices(t, s->f->rank);
+  x->is_of_device = true;
+  TG__EACH (i, of) {
+    const uint32_t cause = tg__class_is_device_work(tg__slice_class(t, i)) ? t->slices.cause[i] : TG_NONE;
+    const struct tg__site_call *const c = cause == TG_NONE || cause < of.first ? NULL : call_around(s, cause);
+    if (c && c->counted && c->site != TG_NONE && in[c->site])
+      tg__claim(s->f, x, t->slices.start_ns[i], tg__slice_end(t, i));
+  }
+}
+
 void tg__claim_sites(const struct tg__sites *s, const bool *in, struct tg__finding *x) {
   const struct tg__columns *t = s->f->t;
-  if (s->f->device_bound) return; /* their time is the device's, which lies elsewhere */
+  if (s->f->device_bound) {
+    claim_device_work(s, in, x);
+    return;
+  }
   for (size_t i = 0; i < s->call_count; i++) {
     const struct tg__site_call *c = &s->calls[i];
     if (c->counted && c->site != TG_NONE && in[c->site])
@@ -80,7 +104,7 @@ static void report_owner(struct tg__facts *f, const uint32_t *kept, size_t count
   int64_t most = 0;
   for (size_t i = 0; i < count; i++) {
     struct tg__finding *const other = &f->found[kept[i]];
-    const int64_t ns = common_ns(f, &x->claim, &other->claim);
+    const int64_t ns = x->is_of_device == other->is_of_device ? common_ns(f, &x->claim, &other->claim) : 0;
     if (ns > most) most = ns, owner = other;
   }
   if (!owner || owner->cause == x->cause) return;
@@ -94,7 +118,7 @@ static bool take_time(struct tg__facts *f, const uint32_t *kept, size_t count, s
   const int64_t own = tg__spans_length(&x->claim);
   struct tg__spans taken = {0};
   for (size_t i = 0; i < count; i++)
-    for (size_t k = 0; k < f->found[kept[i]].claim.count; k++)
+    for (size_t k = 0; f->found[kept[i]].is_of_device == x->is_of_device && k < f->found[kept[i]].claim.count; k++)
       tg__spans_add(&taken, f->found[kept[i]].claim.items[k].start, f->found[kept[i]].claim.items[k].end);
   tg__spans_union(&taken);
   const int64_t lost = common_ns(f, &x->claim, &taken);

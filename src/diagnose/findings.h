@@ -31,6 +31,8 @@ struct tg__finding {
   bool is_on_average;     /* its time is in some steps alone, and is spread over all */
   bool is_in_noise;       /* other programs kept the machine busy: it is never graded high */
   bool is_warning;        /* speaks of memory or of measuring, not of time to be saved */
+  bool is_statement;      /* of how it is: there is no cure, and it is low */
+  bool is_of_device;      /* what it claims is when the device works; else the host's time, or when a device waits */
   char where[200], evidence[400], advice[400];
 };
 
@@ -78,7 +80,8 @@ struct tg__finding *tg__find(struct tg__facts *f, enum tg__cause cause, double s
 void tg__drop_last(struct tg__facts *f); /* takes back the newest finding */
 /* cause_device.c: how well a device is used that works for so much of the time, in words. */
 const char *tg__utilisation_class(double busy_pct);
-bool tg__has_little_work(const struct tg__facts *f); /* too little on the device to judge its use by */
+bool tg__has_little_work(const struct tg__facts *f);              /* too little on the device to judge its use by */
+bool tg__next_device(const struct tg__facts *f, int64_t *device); /* in rising order, from INT64_MIN on */
 void tg__say(char *buf, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 #define TG_SAY(field, ...) tg__say(field, sizeof(field), __VA_ARGS__)
 /* What the cure is expected to take off all steps together, how that was worked out, and how sure it is. */

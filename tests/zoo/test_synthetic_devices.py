@@ -10,6 +10,7 @@ CAUSES = {
     "tensor cores unused": ["mixed-precision-unused"],
     "mixed precision": ["mixed-precision-unused"],
     "fuse element-wise kernels in a row": ["unfused-elementwise"],
+    "fuse": ["unfused-elementwise"],
     "layout": ["layout-conversion"],
     "copies on the device": ["device-copies"],
     "exposed copy": ["blocking-copy"],
@@ -87,7 +88,20 @@ def faults_of(case, rows, notes):
 
 
 # Classes whose rules are there; the others follow.
-HELD = {"precision-graph", "precision-mixed", "precision-wide", "convolutions", "recording-without-steps"}
+HELD = {
+    "precision-graph",
+    "precision-mixed",
+    "precision-wide",
+    "convolutions",
+    "recording-without-steps",
+    "runs-of-small-kernels",
+    "layout-transposes",
+    "device-copies",
+    "pinned-copies",
+    "attention",
+    "slow-product",
+    "memory-bandwidth",
+}
 CASES_HELD = [c for c in CASES if c.cls in HELD]
 
 

@@ -1,0 +1,23 @@
+/* kernel_class: what a kernel does, by its name alone. */
+#ifndef TG_KERNEL_CLASS_H
+#define TG_KERNEL_CLASS_H
+
+#include "analyze/analyze.h"
+
+enum tg__kernel_class {
+  TG__KERNEL_OTHER,
+  TG__KERNEL_COLLECTIVE,
+  TG__KERNEL_PRODUCT, /* of matrices, convolution, fused attention */
+  TG__KERNEL_COMPILED,
+  TG__KERNEL_OPTIMIZER,
+  TG__KERNEL_TRANSPOSE,
+  TG__KERNEL_SOFTMAX,     /* over scores of attention, as it may be */
+  TG__KERNEL_LOG_SOFTMAX, /* of a loss */
+  TG__KERNEL_CONCATENATION,
+  TG__KERNEL_COPY,
+  TG__KERNEL_REDUCTION, /* normalisations among them */
+  TG__KERNEL_ELEMENTWISE,
+};
+enum tg__kernel_class tg__kernel_class(struct tg__str name);
+
+#endif

@@ -1,0 +1,254 @@
+/* What the kernels of a step that the device bounds are: copies, transposes, attention by hand, runs that could be one
+ * kernel. By their classes alone, so that graphs and traces without operators are judged like others. */
+#include "analyze/device/kernel_class.h"
+#include "diagnose/findings.h"
+
+enum { LONGEST_PAUSE_NS = 20000, RUN = 3, REACH = 4, LEAST_KERNELS = 10 };
+
+struct work { /* a piece of device work */
+  uint32_t slice;
+  enum tg__kernel_class kind;
+  bool is_copy;      /* a memcpy inside the device */
+  bool is_math;      /* launched by the math kernel of attention */
+  bool counts, goes; /* for the rule at hand: its time; all of it goes */
+  bool is_half;      /* half of it goes */
+};
+struct kernels {
+  struct tg__facts *f;
+  struct work *items; /* of one device, by stream, then start */
+  size_t count, cap;
+  int64_t device;
+  uint8_t *kinds;             /* by name: a class and one; 0: not looked at */
+  struct tg__spans updates;   /* when the host is inside an optimizer's step */
+  int64_t bytes, graph_edges; /* of copies; how many are beside the kernels of a graph */
+};
+struct kernel_rule {
+  enum tg__cause cause;
+  unsigned classes;
+  void (*choose)(struct kernels *k, unsigned classes);
+  double least_pct, confidence;
+  const char *what, *advice, *method;
+};
+
+/* ---- choosing -------------------------------------------------------------------------------- */
+
+static bool is_in(const struct work *w, unsigned classes) { return classes >> w->kind & 1; }
+
+static void choose_all(struct kernels *k, unsigned classes) {
+  for (size_t i = 0; i < k->count; i++) k->items[i].counts = k->items[i].goes = is_in(&k->items[i], classes);
+}
+
+static bool is_of_graph(const struct kernels *k, size_t i) {
+  const struct tg__columns *const t = k->f->t;
+  const uint32_t call = t->slices.cause[k->items[i].slice];
+  return call != TG_NONE && tg__str_contains(tg__name(t, t->slices.name[call]), "GraphLaunch");
+}
+
+static void choose_copies(struct kernels *k, unsigned classes) {
+  for (size_t i = 0; i < k->count; i++) {
+    struct work *const w = &k->items[i];
+    w->counts = w->goes = w->is_copy || is_in(w, classes);
+    if (!w->counts) continue;
+    const int64_t bytes = tg__arg_int(k->f->t, k->f->t->slices.args[w->slice], TG__K_BYTES, 0);
+    size_t next = i + 1;
+    while (next < k->count && k->items[next].is_copy) next++;
+    k->bytes += bytes > 0 && bytes < INT64_MAX / 2 - k->bytes ? bytes : 0;
+    k->graph_edges += !is_of_graph(k, i) && ((next < k->count && is_of_graph(k, next)) || (i && is_of_graph(k, i - 1)));
+  }
+}
+
+static bool follows(const struct kernels *k, size_t i) {
+  const struct tg__columns *const t = k->f->t;
+  const uint32_t a = k->items[i - 1].slice, b = k->items[i].slice;
+  return tg__slice_track(t, a) == tg__slice_track(t, b) &&
+         t->slices.start_ns[b] - tg__slice_end(t, a) <= LONGEST_PAUSE_NS;
+}
+
+/* The update of an optimizer is many tensors, each by itself. */
+static bool is_in_update(const struct kernels *k, size_t i) {
+  const struct tg__columns *const t = k->f->t;
+  const uint32_t call = t->slices.cause[k->items[i].slice];
+  const int64_t at = call == TG_NONE ? 0 : t->slices.start_ns[call];
+  return call != TG_NONE && tg__spans_inside(&k->updates, at, at + 1) > 0;
+}
+
+static void end_run(struct kernels *k, size_t from, size_t to) {
+  size_t longest = from;
+  if (to - from < RUN) return;
+  for (size_t i = from; i < to; i++) {
+    k->items[i].counts = k->items[i].goes = true;
+    if (k->f->t->slices.dur_ns[k->items[i].slice] > k->f->t->slices.dur_ns[k->items[longest].slice]) longest = i;
+  }
+  k->items[longest].goes = false;
+}
+
+static void choose_runs(struct kernels *k, unsigned classes) {
+  size_t from = 0;
+  for (size_t i = 0; i < k->count; i++) {
+    const bool is_part = is_in(&k->items[i], classes) && !is_in_update(k, i);
+    if (!is_part || (i > from && !follows(k, i))) end_run(k, from, i), from = is_part ? i : i + 1;
+  }
+  end_run(k, from, k->count);
+}
+
+/* The product next to place i, before it or behind, with nothing but passes over the scores between; TG_NONE. */
+static size_t product_beside(const struct kernels *k, size_t i, bool is_before) {
+  for (size_t n = 0; n < REACH; n++) {
+    if (is_before ? i == 0 || !follows(k, i) : i + 1 == k->count || !follows(k, i + 1)) return TG_NONE;
+    const struct work *const w = &k->items[i = is_before ? i - 1 : i + 1];
+    if (w->kind == TG__KERNEL_PRODUCT) return i;
+    if (w->kind != TG__KERNEL_ELEMENTWISE && w->kind != TG__KERNEL_COPY && w->kind != TG__KERNEL_SOFTMAX)
+      return TG_NONE;
+  }
+  return TG_NONE;
+}
+
+static void choose_attention(struct kernels *k, unsigned classes) {
+  for (size_t i = 0; i < k->count; i++)
+    if (k->items[i].is_math) {
+      k->items[i].counts = true;
+      k->items[i].is_half = k->items[i].kind == TG__KERNEL_PRODUCT;
+      k->items[i].goes = !k->items[i].is_half;
+    }
+  for (size_t i = 0; i < k->count; i++) {
+    if (!is_in(&k->items[i], classes)) continue;
+    const size_t from = product_beside(k, i, true), to = product_beside(k, i, false);
+    for (size_t j = from; from != TG_NONE && to != TG_NONE && j <= to; j++) {
+      k->items[j].counts = true;
+      k->items[j].is_half = k->items[j].kind == TG__KERNEL_PRODUCT;
+      k->items[j].goes = !k->items[j].is_half;
+    }
+  }
+}
+
+static const struct kernel_rule rules[] = {
+#define IN(class) (1U << TG__KERNEL_##class)
+#define KERNEL_RULE(cause, ...) {TG__CAUSE_##cause, __VA_ARGS__},
+#include "diagnose/kernel_rules.def"
+};
+
+/* ---- gathering ------------------------------------------------------------------------------- */
+
+static void see_update(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct kernels *const k = ctx;
+  const struct tg__columns *const t = k->f->t;
+  if ((cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION) && tg__meaning(k->f, slice) & TG__NAME_OPTIMIZER_STEP)
+    tg__spans_add(&k->updates, t->slices.start_ns[slice], tg__slice_end(t, slice));
+}
+
+static bool is_math(const struct tg__columns *t, uint32_t slice) {
+  uint32_t at = t->slices.cause[slice];
+  while (at != TG_NONE && !tg__str_contains(tg__name(t, t->slices.name[at]), "dot_product_attention_math"))
+    at = t->slices.parent[at];
+  return at != TG_NONE;
+}
+
+static void see_work(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct kernels *const k = ctx;
+  const struct tg__columns *const t = k->f->t;
+  const uint32_t name = t->slices.name[slice];
+  if ((cls != TG__CLASS_KERNEL && cls != TG__CLASS_MEMCPY) || t->tracks[tg__slice_track(t, slice)].device != k->device)
+    return;
+  struct work w = {.slice = slice};
+  if (cls == TG__CLASS_KERNEL) {
+    if (!k->kinds[name]) k->kinds[name] = (uint8_t)(tg__kernel_class(tg__name(t, name)) + 1);
+    w.kind = (enum tg__kernel_class)(k->kinds[name] - 1);
+    w.is_math = w.kind != TG__KERNEL_COMPILED && is_math(t, slice);
+  } else {
+    w.is_copy = tg__str_contains(tg__name(t, name), "DtoD") || tg__str_contains(tg__name(t, name), "DeviceToDevice");
+  }
+  if (tg__grow((void **)&k->items, &k->cap, k->count + 1, sizeof *k->items))
+    k->items[k->count++] = w;
+  else
+    k->f->failed = true;
+}
+
+/* ---- reporting ------------------------------------------------------------------------------- */
+
+/* When chosen work runs beside none that was not chosen: that is what goes with it. */
+static void sum_up_work(struct kernels *k, struct tg__spans *counted, int64_t *saving_ns) {
+  const struct tg__columns *const t = k->f->t;
+  struct tg__spans all = {0}, others = {0}, goes = {0}, halves = {0}, left = {0};
+  for (size_t i = 0; i < k->count; i++) {
+    const struct work *const w = &k->items[i];
+    const int64_t start = t->slices.start_ns[w->slice], end = tg__slice_end(t, w->slice);
+    tg__spans_add(w->counts ? &all : &others, start, end);
+    if (w->goes) tg__spans_add(&goes, start, end);
+    if (w->is_half) tg__spans_add(&halves, start, end);
+  }
+  struct tg__spans *const lists[] = {&all, &others, &goes, &halves};
+  for (size_t i = 0; i < 4; i++) tg__spans_union(lists[i]);
+  tg__spans_subtract(&all, &others, counted);
+  tg__spans_subtract(&goes, &others, &left);
+  *saving_ns = tg__usual_inside(k->f, &left) + tg__usual_inside(k->f, &halves) / 2;
+  k->f->failed |= all.failed || others.failed || halves.failed;
+  for (size_t i = 0; i < 4; i++) tg__spans_free(lists[i]);
+  tg__spans_free(&left);
+}
+
+static void say_copies(const struct kernels *k, int64_t copies, struct tg__finding *x) {
+  const size_t len = strlen(x->evidence);
+  if (k->bytes)
+    tg__say(x->evidence + len, sizeof x->evidence - len, ", %.1f MB %s", (double)tg__per_step(k->f, k->bytes) / 1e6,
+            tg__per(k->f));
+  const size_t end = strlen(x->evidence);
+  if (2 * k->graph_edges > copies)
+    tg__say(x->evidence + end, sizeof x->evidence - end, "; most of them lie before or behind a graph");
+}
+
+static void report_kernels(struct kernels *k, const struct kernel_rule *r) {
+  struct tg__facts *const f = k->f;
+  struct tg__spans counted = {0};
+  int64_t saving_ns, chosen = 0;
+  uint32_t longest = TG_NONE;
+  const int64_t *const dur_ns = f->t->slices.dur_ns;
+  for (size_t i = 0; i < k->count; i++) {
+    const struct work *const w = &k->items[i];
+    const bool leads = w->counts && (longest == TG_NONE || dur_ns[w->slice] > dur_ns[longest]);
+    chosen += w->counts;
+    if (leads && w->kind != TG__KERNEL_PRODUCT) longest = w->slice;
+  }
+  if (longest == TG_NONE) return;
+  sum_up_work(k, &counted, &saving_ns);
+  const int64_t each_ns = tg__usual_inside(f, &counted), steps = (int64_t)f->steps.count;
+  const double share = tg__pct(each_ns * steps, f->total_ns);
+  if (!f->failed && share > r->least_pct) {
+    struct tg__finding *const x = tg__find(f, r->cause, share, r->least_pct, each_ns);
+    for (size_t i = 0; i < counted.count; i++) tg__claim(f, x, counted.items[i].start, counted.items[i].end);
+    tg__where_slice(f, longest, x);
+    TG_SAY(x->evidence, "%lld kernels %s %s: %.2f ms (%.1f %%)", (long long)tg__per_step(f, chosen), tg__per(f),
+           r->what, tg__ms(each_ns), share);
+    if (k->bytes || k->graph_edges) say_copies(k, chosen, x);
+    TG_SAY(x->advice, "%s", r->advice);
+    x->is_of_device = x->is_general = true;
+    x->saving_ns = tg__per_step(f, tg__shortened(f, 0, saving_ns * steps, 0));
+    x->confidence = r->confidence;
+    x->method = r->method;
+  }
+  tg__spans_free(&counted);
+}
+
+static void judge_device(struct kernels *k) {
+  k->count = 0;
+  tg__visit(k->f, see_work, k);
+  const bool is_few = k->f->steps.source == TG__STEPS_RECORDING && k->count < LEAST_KERNELS;
+  for (size_t r = 0; !is_few && !k->f->failed && r < sizeof rules / sizeof *rules; r++) {
+    k->bytes = k->graph_edges = 0;
+    for (size_t i = 0; i < k->count; i++) k->items[i].counts = k->items[i].goes = k->items[i].is_half = false;
+    rules[r].choose(k, rules[r].classes);
+    report_kernels(k, &rules[r]);
+  }
+}
+
+void tg__judge_kernels(struct tg__facts *f) {
+  if (!f->has_device_work || !f->device_bound || tg__has_little_work(f)) return;
+  struct kernels k = {.f = f, .device = INT64_MIN, .kinds = tg__alloc((size_t)tg__strings_count(f->t->strings) + 1)};
+  f->failed |= !k.kinds;
+  if (k.kinds) tg__visit(f, see_update, &k);
+  tg__spans_union(&k.updates);
+  f->failed |= k.updates.failed;
+  while (!f->failed && tg__next_device(f, &k.device)) judge_device(&k);
+  tg__spans_free(&k.updates);
+  tg__free(k.items);
+  tg__free(k.kinds);
+}
