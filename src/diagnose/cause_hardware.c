@@ -146,7 +146,7 @@ void tg__judge_precision(struct tg__facts *f) {
 struct occupancy {
   struct tg__facts *f;
   struct tg__tensor_names names;
-  struct tg__tally low_ns;
+  struct tg__spans low, others; /* others: any other kernel, which fills what these leave free */
   int64_t count;
   uint32_t longest;
   bool stated; /* some kernel's */
@@ -159,9 +159,11 @@ static void see_occupancy(void *ctx, uint32_t slice, enum tg__class cls) {
   if (cls != TG__CLASS_KERNEL) return;
   const double pct = tg__kernel_occupancy(t, t->slices.args[slice]);
   o->stated |= !isnan(pct);
-  if (!(pct < TG__LOW_OCCUPANCY_PCT) || tg__tensor_unit(&o->names, t->slices.name[slice]) != TG__UNIT_NONE) return;
-  if (tg__meaning(o->f, slice) & TG__NAME_COLLECTIVE_KERNEL) return;
-  tg__tally(o->f, &o->low_ns, slice, t->slices.dur_ns[slice]);
+  const bool is_low = pct < TG__LOW_OCCUPANCY_PCT &&
+                      tg__tensor_unit(&o->names, t->slices.name[slice]) == TG__UNIT_NONE &&
+                      !(tg__meaning(o->f, slice) & TG__NAME_COLLECTIVE_KERNEL);
+  tg__spans_add(is_low ? &o->low : &o->others, t->slices.start_ns[slice], tg__slice_end(t, slice));
+  if (!is_low) return;
   o->count++;
   if (o->longest == TG_NONE || t->slices.dur_ns[slice] > t->slices.dur_ns[o->longest]) o->longest = slice;
 }
@@ -176,7 +178,8 @@ static void describe_occupancy(const struct occupancy *o, struct tg__finding *x)
   const struct tg__str grid = arg_text(t, o->longest, TG__K_GRID), block = arg_text(t, o->longest, TG__K_BLOCK);
   tg__where_slice(o->f, o->longest, x);
   TG_SAY(x->evidence,
-         "%lld kernels %s are estimated to occupy less than %d %% of the multiprocessors' threads; they take %.2f ms "
+         "%lld kernels %s are estimated to occupy less than %d %% of the multiprocessors' threads; they run alone for "
+         "%.2f ms "
          "(%.1f %%); the longest: "
          "%.0f %%, grid %.*s, block %.*s",
          (long long)tg__per_step(o->f, o->count), tg__per(o->f), TG__LOW_OCCUPANCY_PCT, tg__ms(x->cost_ns),
@@ -187,6 +190,20 @@ static void describe_occupancy(const struct occupancy *o, struct tg__finding *x)
                     "block, fewer registers, less shared memory.");
 }
 
+/* A step; frees the spans. */
+static int64_t usual_alone(struct occupancy *o) {
+  struct tg__spans alone = {0};
+  tg__spans_union(&o->low);
+  tg__spans_union(&o->others);
+  tg__spans_subtract(&o->low, &o->others, &alone);
+  o->f->failed |= o->low.failed || o->others.failed;
+  const int64_t each_ns = tg__usual_inside(o->f, &alone);
+  tg__spans_free(&o->low);
+  tg__spans_free(&o->others);
+  tg__spans_free(&alone);
+  return each_ns;
+}
+
 void tg__judge_occupancy(struct tg__facts *f) {
   struct occupancy o = {.f = f, .longest = TG_NONE};
   if (tg__tensor_names_open(&o.names, f->t, &tg__tensor_exact))
@@ -194,15 +211,15 @@ void tg__judge_occupancy(struct tg__facts *f) {
   else
     f->failed = true;
   tg__tensor_names_close(&o.names);
-  const int64_t low_ns = tg__tallied(f, &o.low_ns);
-  const double share = tg__pct(low_ns, f->total_ns);
+  const int64_t each_ns = usual_alone(&o);
+  const double share = tg__pct(each_ns * (int64_t)f->steps.count, f->total_ns);
   if (f->has_device_work && !o.stated) tg__cannot_judge(f, TG__CAUSE_LOW_OCCUPANCY, "no kernel states its occupancy");
   if (f->failed || o.longest == TG_NONE || share <= LOW_TIME_PCT) return;
   if (!f->device_bound) { /* the step would wait for the host all the same */
     tg__cannot_judge(f, TG__CAUSE_LOW_OCCUPANCY, "the host is the slower side");
     return;
   }
-  struct tg__finding *const x = tg__find(f, TG__CAUSE_LOW_OCCUPANCY, share, LOW_TIME_PCT, tg__per_step(f, low_ns));
+  struct tg__finding *const x = tg__find(f, TG__CAUSE_LOW_OCCUPANCY, share, LOW_TIME_PCT, each_ns);
   describe_occupancy(&o, x);
   x->method = "what more threads save depends on what the kernel waits for, which a trace does not hold";
 }

@@ -70,9 +70,12 @@ static const char *advice_for(struct tg__str collective) {
        "this one's layers; between stages of a pipeline more and smaller micro-batches; send fewer bytes."},
       {"all_to_all", "Work on something else meanwhile: two halves of the batch in turns, or the next batch's exchange "
                      "beside this one's layers; send fewer bytes."},
-      {"deep_ep",
+      {"ispatch",
        "Work on something else meanwhile: two halves of the batch in turns, dispatch and combine of one beside "
        "the experts of the other; dispatch in FP8."},
+      {"ombine",
+       "Work on something else meanwhile: two halves of the batch in turns, dispatch and combine of one beside "
+       "the experts of the other; combine in bfloat16."},
       {"AllGather",
        "Gather the next layer's parameters while this one computes (FSDP: forward_prefetch, backward_prefetch), "
        "or shard within a node alone."},

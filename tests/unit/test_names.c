@@ -34,6 +34,12 @@ static void collective_kernels(void **state) {
       {"nccl", true},
       {"void deep_ep::intranode::dispatch<(int)8, (int)768, (int)8192>(int4 *)", true},
       {"void deep_ep::internode_ll::combine<true, 7168>(void*)", true},
+      {"void mori::moe::EpDispatchLowLatencyV1Kernel<hip_bfloat16>(EpArgs)", true},
+      {"void my_ep::(anonymous namespace)::combine<8, 256>(int4*)", true},
+      {"void any::dispatch<8>(void*)", true},
+      {"void flash::flash_fwd_splitkv_combine_kernel<Traits, 4>(Params)",
+       false}, /* adds up what blocks have worked out */
+      {"void any::dispatcher<combine<8>>(void*)", false},
       {"void deep_ep::layout::get_dispatch_layout<256, 32, 8>(long const*)", false}, /* counts, sends nothing */
       {"void (anonymous namespace)::two_shot_all_reduce_kernel_inplace<c10::BFloat16, 16, 2>(c10::BFloat16**)", true},
       {"void (anonymous namespace)::multimem_one_shot_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*)", true},

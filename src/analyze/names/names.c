@@ -20,6 +20,29 @@ static const char *const comm_parts[] = {
 #include "analyze/names/comm_families.def"
 };
 
+/* The name of a function without its type, namespace, template and arguments: "combine" of "void a::combine<8>(int)".
+ */
+static struct tg__str function_of(struct tg__str kernel) {
+  uint32_t end = 0, start = 0;
+  static const char anonymous[] = "(anonymous namespace)::";
+  while (end < kernel.len && kernel.ptr[end] != '<') {
+    const bool is_anonymous = matches_at(kernel, end, anonymous);
+    if (kernel.ptr[end] == '(' && !is_anonymous) break;
+    const bool is_edge = is_anonymous || kernel.ptr[end] == ':' || kernel.ptr[end] == ' ';
+    end += is_anonymous ? (uint32_t)sizeof anonymous - 1 : 1;
+    if (is_edge) start = end;
+  }
+  return (struct tg__str){kernel.ptr + start, end - start};
+}
+
+static bool is_exchange(struct tg__str kernel) {
+  const struct tg__str function = function_of(kernel);
+#define EXCHANGE(name)                                                                                                 \
+  if (tg__str_eq(function, TG_STR(name))) return true;
+#include "analyze/names/comm_families.def"
+  return false;
+}
+
 bool tg__name_is_collective_kernel(struct tg__str kernel) {
   bool begins[256] = {false}; /* a part, with this letter: most positions end here */
   for (size_t k = 0; k < sizeof comm_begins / sizeof *comm_begins; k++)
@@ -30,7 +53,7 @@ bool tg__name_is_collective_kernel(struct tg__str kernel) {
     for (size_t k = 0; k < sizeof comm_parts / sizeof *comm_parts; k++)
       if (matches_at(kernel, i, comm_parts[k])) return true;
   }
-  return false;
+  return is_exchange(kernel);
 }
 
 bool tg__name_is_collective_call(struct tg__str op) {
