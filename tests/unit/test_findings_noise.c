@@ -171,7 +171,14 @@ static void expect_workers(bool are_recorded, int64_t others, size_t count_wante
     mini_slice(s.m, s.thread, "user_annotation", next, s.at, 2500 * US);
     call(&s, "aten::conv2d", 2500, 7400, NULL);
   }
-  for (int i = 0; are_recorded && i < 2; i++) counters(&s, mini_thread(s.m, 20 + i, 20 + i), 70, 100);
+  for (int i = 0; are_recorded && i < 2; i++) {
+    const uint32_t worker = mini_thread(s.m, 20 + i, 20 + i);
+    counters(&s, worker, 70, 100);
+    for (int k = 0; k < 4 * MANY; k++) { /* rests before it is closed: no part of what the steps had to share */
+      mini_mark(s.m, worker, "", "process CPU %", 'C', 1000 * STEP + k * STEP);
+      mini_arg_int(s.m, "value", 0);
+    }
+  }
   struct tg__columns *const trace = mini_finish(s.m);
   assert_true(tg__trace_add_meta(trace, "conditions", "{\"cpu_cores\": 2}"));
   struct tg_table *t = mini_ask(trace, "findings", NULL);

@@ -32,13 +32,20 @@ static double core_wait_pct(const struct tg__columns *t, uint32_t rank, const st
   return condition(t, rank, "core_wait_pct");
 }
 
+enum { TICK_NS = 200000000 }; /* twice between two samples */
+
+struct use { /* sum of the samples, in hundredths of a core */
+  double sum;
+  int64_t count;
+  bool is_near; /* of those in the steps: a worker lives longer. Without any, of all */
+};
 struct process {
   int64_t pid;
-  double own, others; /* sums of the samples, in hundredths of a core */
-  int64_t own_count, others_count;
+  struct use own, others;
 };
 struct processes {
   const struct tg__columns *t;
+  struct tg__window when;   /* of the steps */
   struct process items[64]; /* more than cores: what is left out counts as other programs */
   size_t count;
 };
@@ -51,13 +58,18 @@ static bool is_on_host_of(const struct tg__columns *t, uint32_t a, uint32_t b) {
 
 static void add_sample(struct processes *p, uint32_t mark, bool is_own) {
   const struct tg__columns *const t = p->t;
-  const int64_t pid = t->tracks[t->marks.track[mark]].pid, value = tg__arg_int(t, t->marks.args[mark], TG__K_VALUE, 0);
+  const int64_t pid = t->tracks[t->marks.track[mark]].pid, value = tg__arg_int(t, t->marks.args[mark], TG__K_VALUE, 0),
+                at_ns = t->marks.ts_ns[mark];
+  const bool is_near = at_ns >= p->when.start_ns && at_ns <= p->when.end_ns + TICK_NS;
   size_t i = 0;
   while (i < p->count && p->items[i].pid != pid) i++;
   if (i == sizeof p->items / sizeof *p->items) return;
   if (i == p->count) p->items[p->count++] = (struct process){.pid = pid};
-  *(is_own ? &p->items[i].own : &p->items[i].others) += (double)value;
-  ++*(is_own ? &p->items[i].own_count : &p->items[i].others_count);
+  struct use *const u = is_own ? &p->items[i].own : &p->items[i].others;
+  if (u->is_near && !is_near) return;
+  if (is_near && !u->is_near) *u = (struct use){.is_near = true};
+  u->sum += (double)value;
+  u->count++;
 }
 
 /* Of the rank, and of others on the same machine. */
@@ -72,7 +84,7 @@ static void find_processes(struct processes *p, uint32_t rank) {
   }
 }
 
-static double cores(double sum, int64_t count) { return count ? sum / (double)count / 100 : NAN; }
+static double cores(const struct use *u) { return u->count ? u->sum / (double)u->count / 100 : NAN; }
 
 /* The process of the steps, else the one with most samples of others. */
 static size_t main_process(const struct processes *p, const struct tg__breakdown *b) {
@@ -81,7 +93,7 @@ static size_t main_process(const struct processes *p, const struct tg__breakdown
   size_t best = 0;
   for (size_t i = 0; i < p->count; i++) {
     if (slice != TG_NONE && p->items[i].pid == p->t->tracks[tg__slice_track(p->t, slice)].pid) return i;
-    if (p->items[i].others_count > p->items[best].others_count) best = i;
+    if (p->items[i].others.count > p->items[best].others.count) best = i;
   }
   return best;
 }
@@ -90,12 +102,11 @@ static size_t main_process(const struct processes *p, const struct tg__breakdown
 static void find_use(struct tg__noise *n, double *own, const struct processes *p, size_t of) {
   double all = 0;
   for (size_t i = 0; i < p->count; i++)
-    if (p->items[i].own_count) all += cores(p->items[i].own, p->items[i].own_count);
+    if (p->items[i].own.count) all += cores(&p->items[i].own);
   *own = p->count ? all : NAN;
   n->foreign_cores = NAN;
-  if (!p->count || !p->items[of].own_count || !p->items[of].others_count) return;
-  const double rest = all - cores(p->items[of].own, p->items[of].own_count),
-               others = cores(p->items[of].others, p->items[of].others_count);
+  if (!p->count || !p->items[of].own.count || !p->items[of].others.count) return;
+  const double rest = all - cores(&p->items[of].own), others = cores(&p->items[of].others);
   n->foreign_cores = others > rest ? others - rest : 0;
 }
 
@@ -103,7 +114,7 @@ static void find_use(struct tg__noise *n, double *own, const struct processes *p
  * what was used in all of them. */
 struct tg__noise tg__noise_of(const struct tg__columns *t, uint32_t rank, const struct tg__breakdown *b) {
   struct tg__noise n = {.core_wait_pct = core_wait_pct(t, rank, b)};
-  struct processes p = {.t = t};
+  struct processes p = {.t = t, .when = b->window};
   double own;
   find_processes(&p, rank);
   find_use(&n, &own, &p, main_process(&p, b));

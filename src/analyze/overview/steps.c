@@ -414,18 +414,18 @@ static void leave_out(struct tg__breakdown *b, size_t n) {
   b->window.start_ns = b->steps[0].start_ns;
 }
 
-/* Without waiting for a core, for workers that make several batches at a time, and for other ranks. */
-static int64_t length_by_itself(const struct tg__step_cost *s) {
+/* Without waiting for a core; and without workers that make several batches at a time, and other ranks. */
+static int64_t length_alone(const struct tg__step_cost *s) {
   return tg__own_length(s) - s->part_ns[TG__PART_DATALOADER] - s->part_ns[TG__PART_COMMUNICATION];
 }
 
-/* The median length of some of the last two thirds, evenly chosen. */
-static int64_t usual_length(const struct tg__breakdown *b) {
+/* The median of some of the last two thirds, evenly chosen. */
+static int64_t usual_length(const struct tg__breakdown *b, int64_t (*length_of)(const struct tg__step_cost *)) {
   enum { CHOSEN = 64 };
   int64_t sorted[CHOSEN];
   const size_t from = b->count / 3, n = b->count - from, chosen = n < CHOSEN ? n : CHOSEN;
   for (size_t i = 0; i < chosen; i++) {
-    const int64_t ns = length_by_itself(&b->steps[from + i * n / chosen]);
+    const int64_t ns = length_of(&b->steps[from + i * n / chosen]);
     size_t at = i;
     for (; at > 0 && sorted[at - 1] > ns; at--) sorted[at] = sorted[at - 1];
     sorted[at] = ns;
@@ -438,8 +438,12 @@ static void leave_out_warm_up(struct tg__breakdown *b) {
   size_t n = 0;
   int64_t sum = 0;
   if (b->source == TG__STEPS_RECORDING || b->count < LEAST_STEPS) return;
-  const int64_t usual = usual_length(b);
-  while (n < b->count && length_by_itself(&b->steps[n]) / TIMES > usual) sum += length_by_itself(&b->steps[n++]);
+  const int64_t usual = usual_length(b, tg__own_length), alone = usual_length(b, length_alone);
+  for (; n < b->count && alone > 0; n++) {
+    const int64_t ns = tg__own_length(&b->steps[n]);
+    if (ns / TIMES <= usual || length_alone(&b->steps[n]) / TIMES <= alone) break;
+    sum += ns;
+  }
   if (!n || PART * n > b->count) return;
   b->warm = n;
   b->warm_ns = sum / (int64_t)n;
