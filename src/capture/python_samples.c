@@ -1,8 +1,9 @@
-/* Samples of the thread that began the recording, or the one that asked for them since: where it is, and what it waits
- * for, while it begins no operator for long. A thread of our own looks about 200 times a second, and at first 800
- * times, at what costs that thread nothing: the time of its last record, its clock, the system call it is in, and in a
- * long stretch, inside a label or a step, its frames (python_far_frames.c). The GIL is taken only for a place that was
- * not seen before. But for the first half of a millisecond it spends at most a hundredth of its time on samples. */
+/* Samples of the thread that began the recording, or the one that asked for them since, or in a forked child the one it
+ * begins with: where it is, and what it waits for, while it begins no operator for long. A thread of our own looks
+ * about 200 times a second, and at first 800 times, at what costs that thread nothing: the time of its last record, its
+ * clock, the system call it is in, and in a long stretch, inside a label or a step, its frames (python_far_frames.c).
+ * The GIL is taken only for a place that was not seen before. But for the first half of a millisecond it spends at most
+ * a hundredth of its time on samples. */
 #include "capture/python_stack.h"
 #include "capture/session.h"
 
@@ -32,6 +33,10 @@ static struct {
   struct tg__thread *of;  /* who is watched */
   const PyThreadState *state;
   uint32_t os_thread;
+  bool is_wanted;          /* between start and stop */
+  bool is_forked;          /* in a child: there are no steps, so all it does counts, */
+  struct tg__thread *home; /* of this thread, whoever starts the sampler. NULL: of that one */
+  const PyThreadState *home_state;
   int call_file; /* its /proc/self/task/…/syscall, -1 = not to be had */
   clockid_t clock;
 } sampler = {.call_file = -1};
@@ -39,7 +44,7 @@ static struct {
 struct look { /* at the watched thread, from the outside */
   uint64_t ticks, wall_ns, cpu_ns;
   uint64_t since;   /* ticks: when it last began or ended something */
-  bool is_in_label; /* all it has open are labels and calls of modules, at least one */
+  bool is_in_label; /* all it has open are labels and calls of modules, at least one; in a forked child none, too */
 };
 
 static uint64_t now_ns(clockid_t clock) {
@@ -112,8 +117,8 @@ static bool is_label(uint8_t scope) {
 static void read_open(const struct tg__thread *t, struct look *out) {
   const uint32_t depth = __atomic_load_n(&t->depth, __ATOMIC_RELAXED);
   out->since = __atomic_load_n(&t->last_ticks, __ATOMIC_RELAXED);
-  out->is_in_label = depth > 0 && depth <= TG_OPEN_MAX;
-  if (!out->is_in_label) return;
+  out->is_in_label = depth > 0 ? depth <= TG_OPEN_MAX : sampler.is_forked;
+  if (!out->is_in_label || !depth) return;
   const struct tg__open *const top = &t->open[depth - 1];
   const uint64_t begun = __atomic_load_n(&top->start_ticks, __ATOMIC_RELAXED);
   if (begun > out->since) out->since = begun;
@@ -233,8 +238,9 @@ static void *watch(void *unused) {
 static enum tg_err start_samples(uint32_t features, struct tg_error *e) {
   char path[64];
   if (features & TG_RECORD_CALLS || tg__frames_refused()) return TG_OK; /* with calls every function is recorded */
-  sampler.of = tg__thread();
-  sampler.state = PyGILState_GetThisThreadState();
+  sampler.is_wanted = true;
+  sampler.of = sampler.home ? sampler.home : tg__thread();
+  sampler.state = sampler.home ? sampler.home_state : PyGILState_GetThisThreadState();
   if (!sampler.of || !sampler.state) return TG_OK;
   sampler.os_thread = sampler.of->os_thread;
   sampler.clock = (clockid_t)(~sampler.os_thread << 3 | 6); /* of this thread, as the kernel numbers such clocks */
@@ -252,6 +258,7 @@ static void close_call_file(void) {
 
 /* Called without the GIL, which the thread may be waiting for. */
 static void stop_samples(void) {
+  sampler.is_wanted = false;
   if (!sampler.runs) return;
   atomic_store(&sampler.stops, 1);
   syscall(SYS_futex, &sampler.stops, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
@@ -262,6 +269,8 @@ static void stop_samples(void) {
 
 static void fork_child(void) { /* the thread has not come along */
   sampler.runs = false;
+  sampler.is_forked = true;
+  sampler.home = NULL;
   close_call_file();
 }
 
@@ -276,11 +285,21 @@ static const struct tg__source source = {.name = "samples of Python stacks",
 
 /* ---- for Python ------------------------------------------------------------------------------ */
 
+/* In a child another thread may pause and resume: it is not that one that works. */
+static void sample_at_home(void) {
+  struct tg_error ignored;
+  sampler.home = tg__thread();
+  sampler.home_state = PyGILState_GetThisThreadState();
+  if (sampler.is_wanted && !sampler.runs) (void)start_samples(TG_RECORD_STACKS, &ignored);
+}
+
 /* sample_here(): from now on the calling thread is watched, if samples are taken at all */
 static PyObject *sample_here(PyObject *module, PyObject *unused) {
   struct tg_error ignored;
   Py_BEGIN_ALLOW_THREADS tg__ticks_hold();
-  if (sampler.runs && sampler.of != tg__thread()) {
+  if (sampler.is_forked) {
+    sample_at_home();
+  } else if (sampler.runs && sampler.of != tg__thread()) {
     stop_samples();
     (void)start_samples(TG_RECORD_STACKS, &ignored);
   }

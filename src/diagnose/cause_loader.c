@@ -5,7 +5,8 @@ enum { THRESHOLD_PCT = 5, NOISY_PCT = 30, WORKERS = 2, LEAST_WAIT_NS = 1000000 }
 
 struct loader {
   struct tg__facts *f;
-  uint32_t longest; /* slice */
+  struct tg__sampled workers; /* what they do in the steps */
+  uint32_t longest;           /* slice */
   int64_t calls;
   struct tg__spans spans;
 };
@@ -21,9 +22,10 @@ static void visit_loader_call(void *ctx, uint32_t slice, enum tg__class cls) {
 
 /* Where other programs keep the machine busy, workers get fewer cores than they would: it takes a wait of that share
  * in nine of ten steps to say that there are too few. */
-static bool is_certain(struct tg__facts *f, enum tg__cause cause, double share) {
+static bool is_certain(struct tg__facts *f, enum tg__cause cause, double share, bool is_seen) {
   char why[100];
-  if (share > (cause == TG__CAUSE_LOADER_TOO_SLOW && f->noise.is_busy ? NOISY_PCT : THRESHOLD_PCT)) return true;
+  const bool is_doubtful = cause == TG__CAUSE_LOADER_TOO_SLOW && f->noise.is_busy && !is_seen;
+  if (share > (is_doubtful ? NOISY_PCT : THRESHOLD_PCT)) return true;
   TG_SAY(why, "of usual steps %.1f %% is waiting for it", share);
   tg__withhold(f, cause, tg__pct(f->part_ns[TG__PART_DATALOADER], f->sum_ns),
                f->noise.is_busy ? tg__busy_machine : why);
@@ -73,6 +75,72 @@ static void say_certain(const struct tg__facts *f, struct tg__finding *x, int64_
                       : "in nine of ten steps at least");
 }
 
+/* A number among the conditions of the recording, or of one member of them; 0: not known. */
+static int64_t setting(const struct tg__facts *f, const char *of, const char *name) {
+  const struct tg__str conditions = tg__document_member(f->t, f->rank, "conditions");
+  int64_t value;
+  return tg__str_to_int(tg__member(of ? tg__member(conditions, of) : conditions, name), &value) && value > 0 ? value
+                                                                                                             : 0;
+}
+
+/* Of the wait the part that has nothing to do with other programs, as the workers were seen: what they wait
+ * themselves, or what they compute in the time they have on cores, however many others want these, spread over as many
+ * cores as they can use, beyond the loop's own time. */
+static int64_t seen_wait(const struct tg__facts *f, const struct tg__sampled *seen, int64_t cost) {
+  const int64_t waits_ns = seen->ns - seen->doing_ns[TG__DOING_COMPUTE], cores = setting(f, NULL, "cpu_cores"),
+                workers = setting(f, "loader", "num_workers"), side_by_side = workers < cores ? workers : cores;
+  if (!seen->is_known) return 0;
+  if (2 * waits_ns > seen->ns) return (int64_t)((double)cost * (double)waits_ns / (double)seen->ns);
+  const int64_t ns = side_by_side ? seen->cpu_ns / side_by_side - (f->total_ns - cost) : 0;
+  return ns < 0 ? 0 : ns < cost ? ns : cost;
+}
+
+/* What the loader was made with, as far as the recording has it: what advice begins from. */
+static void say_settings(const struct tg__facts *f, struct tg__finding *x) {
+  static const char *const names[] = {"num_workers", "prefetch_factor", "pin_memory", "persistent_workers",
+                                      "batch_size"};
+  const struct tg__str conditions = tg__document_member(f->t, f->rank, "conditions"),
+                       loader = tg__member(conditions, "loader"), cores = tg__member(conditions, "cpu_cores");
+  for (size_t i = 0, said = 0; i < sizeof names / sizeof *names; i++) {
+    const struct tg__str value = tg__member(loader, names[i]);
+    const size_t len = strlen(x->advice);
+    if (value.len)
+      tg__say(x->advice + len, sizeof x->advice - len, "%s%s=%.*s", said++ ? ", " : " Now: ", names[i], (int)value.len,
+              value.ptr);
+  }
+  const size_t len = strlen(x->advice);
+  if (loader.len && cores.len)
+    tg__say(x->advice + len, sizeof x->advice - len, ", on %.*s cores.", (int)cores.len, cores.ptr);
+}
+
+/* What the workers do while the loop waits for them: those that wait themselves take no core from one another. */
+static void say_workers(struct tg__facts *f, const struct tg__sampled *seen, struct tg__finding *x, int64_t wait) {
+  const int64_t waits_ns = seen->ns - seen->doing_ns[TG__DOING_COMPUTE];
+  const bool waits = seen->is_known && 2 * waits_ns > seen->ns;
+  const char *const pins = f->has_device_work ? ", pin_memory=True" : "";
+  const size_t len = strlen(x->evidence);
+  if (seen->is_known)
+    tg__say(x->evidence + len, sizeof x->evidence - len,
+            "; %zu samples of the workers: they %s for %.0f %% of the time%s%.*s, and are on a core for %.0f %%",
+            seen->count, waits ? "wait" : "compute", tg__pct(waits ? waits_ns : seen->ns - waits_ns, seen->ns),
+            seen->frame.len ? ", most at " : "", (int)seen->frame.len, seen->frame.ptr,
+            tg__pct(seen->cpu_ns, seen->ns));
+  if (waits) {
+    TG_SAY(x->advice,
+           "The workers %s and hardly compute, so more of them than there are cores help: a larger num_workers and "
+           "prefetch_factor%s; or keep in memory what they fetch.",
+           tg__doing_of_several(seen->most == TG__DOING_COMPUTE ? TG__DOING_WAIT : seen->most), pins);
+    tg__expect(f, x, wait - wait / 4, 0.6, "twice the workers and twice as far ahead leave a quarter of the wait");
+    return;
+  }
+  TG_SAY(x->advice,
+         "%sMake the dataset's __getitem__ and the collate_fn cheaper; a larger num_workers%s helps while cores are "
+         "free, a larger prefetch_factor where batches take unequally long.",
+         seen->is_known ? "The workers compute. " : "", pins);
+  /* whether there are cores for more workers is not known: never high */
+  tg__expect(f, x, wait, 0.35, "the loop waits for workers no more, as far as there are cores for them");
+}
+
 /* Of the cost, the wait is what is certain. */
 static void report_loader(struct loader *l, enum tg__cause cause, int64_t cost, int64_t wait) {
   struct tg__facts *const f = l->f;
@@ -89,17 +157,14 @@ static void report_loader(struct loader *l, enum tg__cause cause, int64_t cost, 
          has_workers ? ", although worker processes load ahead" : ", all in the process that trains");
   say_certain(f, x, wait, has_workers);
   if (has_workers) {
-    TG_SAY(x->advice,
-           "Raise num_workers or prefetch_factor of the DataLoader%s, or make the dataset's __getitem__ and the "
-           "collate_fn cheaper.",
-           f->has_device_work ? " and set pin_memory=True" : "");
-    /* whether there are cores for more workers is not known: never high */
-    tg__expect(f, x, wait, 0.35, "the loop waits for workers no more, as far as there are cores for them");
+    say_workers(f, &l->workers, x, wait);
+    say_settings(f, x);
     return;
   }
   TG_SAY(x->advice,
          "Let worker processes load ahead: DataLoader(..., num_workers=2 or more, persistent_workers=True%s).",
          f->has_device_work ? ", pin_memory=True" : "");
+  say_settings(f, x);
   /* loading goes on beside the rest of the step, in two processes: the longer of the two remains */
   const int64_t rest = f->total_ns - wait, left = wait / WORKERS > rest ? wait / WORKERS - rest : 0;
   tg__expect(f, x, wait - left, 0.85, "two workers load while the rest of the step runs");
@@ -117,11 +182,15 @@ void tg__judge_loader(struct tg__facts *f) {
   const int64_t cost = usual_wait(f, has_workers);
   int64_t wait = f->noise.is_busy ? tg__least_part(f, TG__PART_DATALOADER) : cost;
   if (has_workers) wait = wait_for_workers(f, &l, off_core(f, wait));
+  if (has_workers) tg__sample_workers(f, &l.workers);
+  const int64_t seen_ns = f->noise.is_busy ? seen_wait(f, &l.workers, cost) : 0;
+  const bool is_seen = seen_ns > 0 && seen_ns > wait;
+  if (is_seen) wait = seen_ns;
   const double share = tg__pct(wait, f->total_ns);
   if (wait < 0 && !f->noise.is_busy)
     tg__withhold(f, cause, tg__pct(f->part_ns[TG__PART_DATALOADER], f->sum_ns),
                  "too short to be distinguished from handing a batch over");
-  else if (is_certain(f, cause, share))
+  else if (is_certain(f, cause, share, is_seen))
     report_loader(&l, cause, cost > wait ? cost : wait, wait);
   f->failed |= l.spans.failed;
   tg__spans_free(&l.spans);

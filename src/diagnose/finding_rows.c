@@ -113,7 +113,7 @@ static size_t merge_ranks(struct tg_table *t, uint32_t *order) {
     for (size_t k = i + 1; k < t->rows; k++) others += cause[order[k]] == cause[row] && where[order[k]] == where[row];
     order[kept++] = row;
     if (!others) continue;
-    char text[500];
+    char text[700];
     const struct tg__str said = tg__strings_get(t->strings, evidence[row]);
     const int len = snprintf(text, sizeof text, "%.*s; the same on %zu more rank%s", (int)said.len, said.ptr, others,
                              others == 1 ? "" : "s");

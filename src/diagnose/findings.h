@@ -33,7 +33,7 @@ struct tg__finding {
   bool is_warning;        /* speaks of memory or of measuring, not of time to be saved */
   bool is_statement;      /* of how it is: there is no cure, and it is low */
   bool is_of_device;      /* what it claims is when the device works; else the host's time, or when a device waits */
-  char where[200], evidence[400], advice[400];
+  char where[200], evidence[600], advice[500];
 };
 
 /* The facts of one rank. Sums are over the kept steps (the whole recording counts as one); total_ns is without what one

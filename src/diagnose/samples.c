@@ -4,7 +4,7 @@
 
 #include "diagnose/sites.h"
 
-enum { PLACES = 64, LEAST_SAMPLES = 3, LEAST_PART = 10 };
+enum { PLACES = 64, LEAST_SAMPLES = 3, LEAST_OF_WORKERS = 10, LEAST_PART = 10 };
 
 /* ---- what it does ---------------------------------------------------------------------------- */
 
@@ -65,19 +65,20 @@ static enum tg__doing doing_of(struct tg__str name, struct tg__str stack) {
   return doing;
 }
 
-const char *tg__doing_words(enum tg__doing doing) {
-  static const char *const words[TG__DOING_COUNT] = {
-      [TG__DOING_COMPUTE] = "computes in Python",
-      [TG__DOING_SLEEP] = "sleeps",
-      [TG__DOING_LOCK] = "waits for a lock or a queue",
-      [TG__DOING_SOCKET] = "waits for a socket",
-      [TG__DOING_PIPE] = "waits for another process through a pipe",
-      [TG__DOING_DISK] = "waits for a file",
-      [TG__DOING_SUBPROCESS] = "waits for a program that it started",
-      [TG__DOING_WAIT] = "waits",
-  };
-  return words[doing];
-}
+static const struct {
+  const char *of_one, *of_several;
+} words[TG__DOING_COUNT] = {
+    [TG__DOING_COMPUTE] = {"computes in Python", "compute in Python"},
+    [TG__DOING_SLEEP] = {"sleeps", "sleep"},
+    [TG__DOING_LOCK] = {"waits for a lock or a queue", "wait for a lock or a queue"},
+    [TG__DOING_SOCKET] = {"waits for a socket", "wait for a socket"},
+    [TG__DOING_PIPE] = {"waits for another process through a pipe", "wait for another process through a pipe"},
+    [TG__DOING_DISK] = {"waits for a file", "wait for a file"},
+    [TG__DOING_SUBPROCESS] = {"waits for a program that it started", "wait for a program that they started"},
+    [TG__DOING_WAIT] = {"waits", "wait"},
+};
+const char *tg__doing_words(enum tg__doing doing) { return words[doing].of_one; }
+const char *tg__doing_of_several(enum tg__doing doing) { return words[doing].of_several; }
 
 const char *tg__doing_advice(enum tg__doing doing) {
   static const char *const advice[TG__DOING_COUNT] = {
@@ -161,6 +162,17 @@ static void choose_place(const struct look *l) {
   }
 }
 
+static void finish_look(const struct look *l) {
+  struct tg__sampled *const out = l->out;
+  for (enum tg__doing d = 0; d < TG__DOING_COUNT; d++)
+    if (out->doing_ns[d] > out->doing_ns[out->most]) out->most = d;
+  choose_place(l);
+}
+
+static bool has_samples(const struct tg__columns *t, const struct tg__track *track) {
+  return track->count && tg__slice_class(t, track->first) == TG__CLASS_SAMPLE;
+}
+
 void tg__sample_stretches(const struct tg__facts *f, const struct tg__spans *when, struct tg__sampled *out) {
   const struct tg__columns *const t = f->t;
   const uint32_t loop = tg__loop_track(f);
@@ -168,13 +180,36 @@ void tg__sample_stretches(const struct tg__facts *f, const struct tg__spans *whe
   *out = (struct tg__sampled){.frame = TG_STR("")};
   TG__EACH (k, tg__tracks_of(&t->ranks[f->rank])) {
     const struct tg__track *const track = &t->tracks[k];
-    const bool has_samples = track->count && tg__slice_class(t, track->first) == TG__CLASS_SAMPLE;
-    if (!has_samples || (loop != TG_NONE && track->pid != t->tracks[loop].pid)) continue;
+    if (!has_samples(t, track) || (loop != TG_NONE && track->pid != t->tracks[loop].pid)) continue;
     TG__EACH (i, tg__slices_of(track)) add_sample(&l, t, i);
   }
-  for (enum tg__doing d = 0; d < TG__DOING_COUNT; d++)
-    if (out->doing_ns[d] > out->doing_ns[out->most]) out->most = d;
-  choose_place(&l);
+  finish_look(&l);
   const int64_t all_ns = tg__spans_length(when);
   out->is_known = out->frame.len && (out->count >= LEAST_SAMPLES || LEAST_PART * out->ns >= all_ns);
+}
+
+/* A worker that is ahead waits for the number of the next sample. */
+static bool is_idle(const struct tg__columns *t, uint32_t slice) {
+  const uint32_t text = tg__arg_str(t, t->slices.args[slice], TG__K_CALL_STACK);
+  return text != TG_NONE && tg__str_contains(tg__name(t, text), "multiprocessing/queues.py(");
+}
+
+void tg__sample_workers(const struct tg__facts *f, struct tg__sampled *out) {
+  const struct tg__columns *const t = f->t;
+  const uint32_t loop = tg__loop_track(f);
+  struct tg__spans when = {0};
+  struct look l = {.when = &when, .out = out};
+  *out = (struct tg__sampled){.frame = TG_STR("")};
+  if (loop == TG_NONE) return;
+  tg__spans_add(&when, f->steps.window.start_ns, f->steps.window.end_ns);
+  TG__EACH (k, tg__tracks_of(&t->ranks[f->rank])) {
+    const struct tg__track *const track = &t->tracks[k];
+    if (!has_samples(t, track) || track->pid == t->tracks[loop].pid) continue;
+    TG__EACH (i, tg__slices_of(track)) {
+      if (!is_idle(t, i)) add_sample(&l, t, i);
+    }
+  }
+  finish_look(&l);
+  out->is_known = out->count >= LEAST_OF_WORKERS;
+  tg__spans_free(&when);
 }

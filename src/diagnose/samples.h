@@ -28,9 +28,13 @@ struct tg__sampled {
 };
 /* when: joined. */
 void tg__sample_stretches(const struct tg__facts *f, const struct tg__spans *when, struct tg__sampled *out);
+/* The same of the worker processes during the steps, but for waiting for something to do. is_known: samples enough to
+ * say what most of it is. */
+void tg__sample_workers(const struct tg__facts *f, struct tg__sampled *out);
 /* What a call of C from Python does, by its name as recorded: "<built-in function sleep>". */
 enum tg__doing tg__doing_of_call(struct tg__str frame);
-const char *tg__doing_words(enum tg__doing doing);  /* "sleeps" */
-const char *tg__doing_advice(enum tg__doing doing); /* what to do instead */
+const char *tg__doing_words(enum tg__doing doing);      /* "sleeps" */
+const char *tg__doing_of_several(enum tg__doing doing); /* "sleep" */
+const char *tg__doing_advice(enum tg__doing doing);     /* what to do instead */
 
 #endif

@@ -174,3 +174,29 @@ def test_nothing_is_left(tmp_path):
     record(tmp_path / "e.tacho", sleep_long)
     assert _record.self_check()["samples of Python stacks"]
     assert not any("samples" in t.name for t in threading.enumerate())
+
+
+def test_a_forked_child_is_sampled_without_steps(tmp_path):
+    """As a DataLoader's worker: the thread that the child begins with, also when another one pauses and resumes."""
+    _record.open(str(tmp_path / "a.tacho"), features=STACKS)
+    _record.resume()
+    _record.step_begin("ProfilerStep#0")
+    _record.step_end()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            _record.sample_here()
+            sleep_long()
+            thread = threading.Thread(target=lambda: (_record.pause(), _record.resume()))
+            thread.start()
+            thread.join()
+            run_on_core()
+            _record.close()
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+    _record.close()
+    with tg.open(tmp_path / f"a.{pid}.tacho") as trace:
+        rows = list(trace.ask("events", where="category == 'python_sample'", args="Call stack"))
+    seen = {(row["name"], innermost(row).split(": ")[1]) for row in rows}
+    assert ("sleep", "sleep_long") in seen and ("running", "run_on_core") in seen, seen

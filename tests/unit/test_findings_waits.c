@@ -66,6 +66,72 @@ static void test_a_short_next_is_not_judged(void **state) {
   tg__table_free(t);
 }
 
+#define ITEM "data.py(7): read;data.py(5): __getitem__;torch/utils/data/_utils/fetch.py(52): fetch"
+#define IDLE "multiprocessing/queues.py(113): get;torch/utils/data/_utils/worker.py(230): _worker_loop"
+
+/* 6 of 10 ms wait for the loader. A worker was seen for 8 ms of each step, half of the time doing each of these. */
+static struct tg_table *workers(const char *first, const char *first_at, const char *second, const char *second_at,
+                                bool is_busy) {
+  struct scene s = begin_of(MANY);
+  const uint32_t watch = first ? mini_thread(s.m, 20, 99) : 0;
+  for (int i = 0; i < MANY; i++) {
+    s.at = i * STEP;
+    mini_slice(s.m, s.thread, "user_annotation", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", s.at,
+               i % 3 ? 6000 * US : 0);
+    if (first) sample(&s, watch, first, 500, 4000, first_at);
+    if (first) sample(&s, watch, second, 5000, 4000, second_at);
+    call(&s, "aten::conv2d", 6000, 3900, "train.py(10): fit");
+  }
+  struct tg__columns *const trace = mini_finish(s.m);
+  assert_true(tg__trace_add_meta(trace, "conditions",
+                                 is_busy ? "{\"cpu_cores\":2,\"core_wait_pct\":20,\"others_pct\":150,"
+                                           "\"loader\":{\"num_workers\":1,\"prefetch_factor\":2,\"batch_size\":null}}"
+                                         : "{\"cpu_cores\":2}"));
+  struct tg_table *t = mini_ask(trace, "findings", NULL);
+  mini_free(s.m);
+  return t;
+}
+
+static void expect_workers_to(const char *evidence, const char *advice, double confidence, struct tg_table *t) {
+  const size_t row = mini_row(t, "cause", "loader-too-slow");
+  assert_int_equal(mini_int(t, row, "cost_ns"), 4000 * US); /* in two of three steps */
+  if (evidence) assert_non_null(strstr(mini_cell(t, row, "evidence"), evidence));
+  if (!evidence) assert_null(strstr(mini_cell(t, row, "evidence"), "samples of the workers"));
+  assert_non_null(strstr(mini_cell(t, row, "advice"), advice));
+  assert_true(mini_real(t, row, "confidence") == confidence);
+  tg__table_free(t);
+}
+
+static void test_workers_that_wait_and_that_compute(void **state) {
+  expect_workers_to(
+      "; 24 samples of the workers: they wait for 100 % of the time, most at data.py(7): read, and are on a "
+      "core for 0 %",
+      "The workers sleep and hardly compute", 0.6, workers("sleep", ITEM, "sleep", ITEM, false));
+  expect_workers_to("they wait for 100 %", "The workers wait for a file", 0.6,
+                    workers("disk", ITEM, "disk", ITEM, false));
+  expect_workers_to("they compute for 100 %", "The workers compute.", 0.35,
+                    workers("running", ITEM, "running", ITEM, false));
+  expect_workers_to("; 12 samples of the workers: they compute for 100 %", "The workers compute.", 0.35,
+                    workers("running", ITEM, "poll", IDLE, false)); /* it waits for the number of the next sample */
+  expect_workers_to(NULL, "Make the dataset's", 0.35, workers("poll", IDLE, "poll", IDLE, false));
+  expect_workers_to(NULL, "Make the dataset's", 0.35, workers(NULL, NULL, NULL, NULL, false));
+}
+
+/* Every third step waits for nothing: by the wait itself others may be the reason. A worker that sleeps has no use for
+ * their cores; one that had a core for 8 of 10 ms takes 4 ms more than the loop takes by itself. */
+static void test_workers_on_a_busy_machine(void **state) {
+  struct tg_table *t = workers("sleep", ITEM, "sleep", ITEM, true);
+  assert_int_equal(mini_int(t, mini_row(t, "cause", "loader-too-slow"), "saving_ns"), 3000 * US);
+  assert_non_null(strstr(mini_cell(t, 0, "advice"), " Now: num_workers=1, prefetch_factor=2, on 2 cores."));
+  tg__table_free(t);
+  t = workers("running", ITEM, "running", ITEM, true);
+  assert_int_equal(mini_int(t, mini_row(t, "cause", "loader-too-slow"), "saving_ns"), 2000 * US);
+  tg__table_free(t);
+  t = workers("running", ITEM, "poll", IDLE, true); /* 4 of 10 ms on a core: it would keep up */
+  assert_int_equal(count(t, "loader-too-slow"), 0);
+  tg__table_free(t);
+}
+
 /* Three workers hand over three batches at a time: every third step is 20 ms longer, all of it waiting for them. */
 static void test_batches_come_several_at_a_time(void **state) {
   struct scene s = {.m = mini_new()};
@@ -296,6 +362,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_workers_or_the_loop_itself),
       cmocka_unit_test(test_a_short_next_is_not_judged),
+      cmocka_unit_test(test_workers_that_wait_and_that_compute),
+      cmocka_unit_test(test_workers_on_a_busy_machine),
       cmocka_unit_test(test_batches_come_several_at_a_time),
       cmocka_unit_test(test_whose_queue_it_is),
       cmocka_unit_test(test_a_sleep_behind_a_wait),

@@ -50,6 +50,22 @@ def automatic(prof: Any) -> dict[str, str]:
 threads_set_at: str | None = None  # the line that called torch.set_num_threads last, where that was watched
 
 
+loader: dict[str, Any] | None = None  # what the loader that feeds the steps was made with, where it was watched
+
+
+def note_loader(iterator: Any) -> None:
+    """Of a loader, by its iterator: the settings that advice begins from."""
+    global loader
+    sampler = getattr(iterator, "_index_sampler", None)
+    loader = {
+        "num_workers": getattr(iterator, "_num_workers", None),
+        "prefetch_factor": getattr(iterator, "_prefetch_factor", None),
+        "pin_memory": getattr(iterator, "_pin_memory", None),
+        "persistent_workers": getattr(iterator, "_persistent_workers", None),
+        "batch_size": getattr(sampler, "batch_size", None),
+    }
+
+
 def _threads_from(threads: int) -> str | None:
     """What made torch take so many: that line, or a variable of the environment that says so."""
     variables = (name for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS") if os.environ.get(name) == str(threads))
@@ -72,6 +88,9 @@ def conditions() -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "threads_from": _threads_from(torch.get_num_threads()),
         "interop_threads": torch.get_num_interop_threads(),
+        "matmul_precision": torch.get_float32_matmul_precision(),
+        "allocator": os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF"),
+        "loader": loader,
     }
 
 

@@ -117,6 +117,9 @@ class NativeRecorder(Recorder):
     def step_end(self) -> None:
         self._record.step_end()
 
+    def forked(self) -> None:
+        self._record.sample_here()
+
     def pause(self, rest: bool) -> None:
         if rest:
             self._recording.pause()

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _launch
+from .._collect import metadata
 from .._imports import is_imported
 
 KINDS = ("step() calls", "optimizer steps", "zero_grad calls", "DataLoader iterations", "calls of the model")
@@ -78,6 +79,7 @@ class StepFinder:
         self._fed: dict[
             int, Any
         ] = {}  # data set → weak reference to its iterator: fetched from with gradients on, in this order
+        self._noted_loader = 0  # the data set of the loader with settings that are known
         self._optimizer_made = False
         self._over = False  # the optimizer has stepped, and the next step has not begun
         self._zero_read_at = sys.maxsize  # where in zero_grad its name was read last
@@ -317,6 +319,11 @@ class StepFinder:
             if get_worker_info() is not None:
                 return
             self._forget_modules()
+            if id(loader._dataset) != self._noted_loader and self._owner.get(LOADER, id(loader._dataset)) == id(
+                loader._dataset
+            ):
+                self._noted_loader = id(loader._dataset)
+                metadata.note_loader(loader)
             if self._optimizer_made and self.kind != OPTIMIZER and grad_on():
                 self._fed[id(loader._dataset)] = weakref.ref(loader)
             if self.kind == OPTIMIZER and self._owner.get(LOADER) in (None, id(loader._dataset)):
