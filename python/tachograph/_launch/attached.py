@@ -34,8 +34,7 @@ def record(text: str, pause: Callable[[float], bool]) -> None:
     log = session.Log(settings["dir"])
     try:
         with _say.diverted(lambda said: log.write(f"note {said}")):
-            if session.current() is not None:
-                raise RuntimeError("tachograph run or attach records this process already")
+            refuse_second()
             if session.is_starter():
                 raise RuntimeError("this process starts the ranks and computes nothing: attach to one of its children")
             AttachedSession(settings, log).follow(pause)
@@ -44,6 +43,14 @@ def record(text: str, pause: Callable[[float], bool]) -> None:
     finally:
         log.write("end")
         log.close()
+
+
+def refuse_second() -> None:
+    watched = sys.modules.get("tachograph._launch.watched")
+    if watched is not None and watched.current() is not None:
+        raise RuntimeError("tachograph watch watches this process: end that first")
+    if session.current() is not None:
+        raise RuntimeError("tachograph run or attach records this process already")
 
 
 class AttachedSession(Session):
@@ -101,7 +108,7 @@ class AttachedSession(Session):
                 return
             if self.recorder is not None:
                 self.recorder.step_end()
-            self.log.write(f"step {phase} {number} {now_ns - begun_ns} {cpu_ns - begun_cpu_ns}")
+            self._note_step(phase, number, now_ns - begun_ns, cpu_ns - begun_cpu_ns)
             disk_bytes = self.recorder.disk_bytes() if self.window.bytes and self.recorder is not None else 0
             next_phase = self.window.boundary(now_ns - begun_ns, disk_bytes, self._number)
             if next_phase != phase:

@@ -17,19 +17,26 @@ def enter(home, folder, settings, module="attached"):
         import posix
 
         _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())  # they are for the program's own threads
-        flags = posix.O_WRONLY | posix.O_CREAT | posix.O_APPEND | posix.O_CLOEXEC
-        log = posix.open("%s/raw/log-%d" % (folder, posix.getpid()), flags, 0o666)
+        log = "%s/raw/log-%d" % (folder, posix.getpid())
+        write(posix, log, "")
     except BaseException:
         return
     try:
         name_thread(posix)
         said = follow(posix, log, home, folder, settings, module)
         if said:
-            posix.write(log, ("note not recorded: %s\nend\n" % said.replace("\n", " ")).encode("utf-8", "replace"))
+            write(posix, log, "note not recorded: %s\nend\n" % said.replace("\n", " "))
     except BaseException:
         pass
+
+
+def write(posix, log, text):
+    """At the end of the log, which is open no longer than that: a child that the program forks would keep it."""
+    file = posix.open(log, posix.O_WRONLY | posix.O_CREAT | posix.O_APPEND | posix.O_CLOEXEC, 0o666)
+    try:
+        posix.write(file, text.encode("utf-8", "replace"))
     finally:
-        posix.close(log)
+        posix.close(file)
 
 
 def name_thread(posix):
@@ -102,7 +109,7 @@ def wait(posix, log, folder, modules, needs_torch):
         if not doing:
             return ""
         if doing != said:
-            posix.write(log, ("waits %s\n" % doing).encode("utf-8", "replace"))
+            write(posix, log, "waits %s\n" % doing)
             said = doing
         if doing == "ends":
             return "the program is ending"

@@ -72,7 +72,7 @@ class NativeRecorder(Recorder):
             required=_record.CUDA if cuda else 0,
             memory_bytes=settings["memory"],
             disk_bytes=settings["bytes"],
-            keep="first" if phase == "window" else "last",
+            keep=settings.get("keep", "first" if phase == "window" else "last"),
             session=settings["session"],
             rank=rank,
             joined=self._joined,

@@ -352,7 +352,7 @@ class Session:
         if self.recorder is not None and dur_ns is not None:
             self.recorder.step_end()
         if dur_ns is not None:
-            self.log.write(f"step {phase} {self._number} {dur_ns} {cpu_ns - self._last_cpu_ns}")
+            self._note_step(phase, self._number, dur_ns, cpu_ns - self._last_cpu_ns)
             self._number += 1
             self._time_pair(cpu_ns - self._last_cpu_ns)
             self._look_for_others()
@@ -375,6 +375,9 @@ class Session:
         self._last_ns, self._last_cpu_ns = (
             (time.perf_counter_ns(), time.thread_time_ns()) if changed else (now_ns, cpu_ns)
         )
+
+    def _note_step(self, phase: str, number: int, dur_ns: int, cpu_ns: int) -> None:
+        self.log.write(f"step {phase} {number} {dur_ns} {cpu_ns}")
 
     def _unwatch(self) -> None:
         self.finder.remove()
