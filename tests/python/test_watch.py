@@ -1,0 +1,300 @@
+"""`tachograph watch`: a program that runs already is shown once a second, computes what it would have computed, and is
+afterwards as it was; also where the watcher is killed, comes twice, or the program ends."""
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from test_attach import LOOP, Target
+
+LOOKS = sys.version_info >= (3, 11)
+PLAIN = """
+import os, sys, time
+def long():
+    end = time.monotonic() + 0.03
+    while time.monotonic() < end:
+        pass
+def short():
+    end = time.monotonic() + 0.01
+    while time.monotonic() < end:
+        pass
+open("runs", "w").close()
+while not os.path.exists("end"):
+    long()
+    short()
+print('{"tasks": %d}' % len(os.listdir("/proc/self/task")))
+sys.exit(7)
+"""
+
+
+@pytest.fixture
+def temporary(tmp_path):
+    """The folder of the watch is made in here, and must be gone."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    yield folder
+    assert list(folder.iterdir()) == []
+
+
+def environment(temporary):
+    return {**os.environ, "TACHOGRAPH_PYTHON": sys.executable, "TMPDIR": str(temporary)}
+
+
+def started(tachograph_path, temporary, *words, **options):
+    return subprocess.Popen(
+        [tachograph_path, "watch", *map(str, words)], text=True, env=environment(temporary), start_new_session=True,
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options},
+    )  # fmt: skip
+
+
+def watched(tachograph_path, temporary, *words):
+    """Exit status, output, standard error."""
+    command = started(tachograph_path, temporary, *words)
+    out, said = command.communicate(timeout=120)
+    if "look into" in said:
+        pytest.skip(said.strip())
+    return command.returncode, out, said
+
+
+def first_line(command):
+    line = command.stdout.readline()
+    if not line:
+        said = command.stderr.read()
+        assert "look into" in said, said
+        pytest.skip(said.strip())
+    return line
+
+
+def tasks(pid):
+    """Of a process: how many threads, and how many are ours."""
+    names = []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/comm") as file:
+            names.append(file.read().strip())
+    return len(names), names.count("tachograph")
+
+
+def comes(condition, seconds=40):
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_a_training_loop_and_nothing_is_left(tmp_path, tachograph_path, temporary):
+    pytest.importorskip("torch")
+    with Target(tmp_path / "run") as target:
+        before = tasks(target.pid)
+        for _ in range(2):
+            status, out, said = watched(tachograph_path, temporary, target.pid, "--for", "6", "--json")
+            assert status == 0 and said == "", said
+            rows = [json.loads(line) for line in out.splitlines()]
+            counts = [row["steps"].get("count", 0) for row in rows]
+            assert len(rows) >= 3 and counts == sorted(counts) and counts[-1] > counts[0], counts
+            last = rows[-1]
+            assert last["command"].endswith("loop.py 1000000") and last["torch"]
+            assert last["python"].startswith(".".join(map(str, sys.version_info[:3])))
+            steps = last["steps"]
+            assert steps["source"] == "optimizer steps" and steps["of"] <= steps["count"]
+            assert 2 <= steps["median_ms"] <= steps["p99_ms"], steps  # each step sleeps for 2 ms
+            assert steps["per_s"] < 500
+            parts = {row["part"]: row["share_pct"] for row in last["parts"]["rows"]}
+            assert list(parts) == ["data", "forward", "loss", "backward", "optimizer", "other"]
+            assert sum(parts.values()) == pytest.approx(100) and parts["data"] == 0
+            assert all(parts[part] > 0 for part in ("forward", "loss", "backward", "optimizer", "other")), parts
+            assert last["parts"]["device_busy_pct"] is None and last["memory"]["devices"] == []
+            assert last["memory"]["VmHWM"] >= last["memory"]["VmRSS"] > 50 << 20
+            if LOOKS:
+                shares = {row["line"]: row["share_pct"] for row in last["lines"]["rows"] if "loop.py" in row["file"]}
+                sleeps = 1 + LOOP.splitlines().index("    time.sleep(0.002)")
+                assert shares.get(sleeps, 0) > 5 and last["lines"]["thread"] == "MainThread", last["lines"]
+            assert comes(lambda: tasks(target.pid) == before), tasks(target.pid)
+        ended = target.end()
+    left = ended["left"]
+    assert left["threads"] == ["MainThread"] and left["tasks"] == 0 and left["hooks"] == 0 and left["on"] == []
+    assert not [file for file in left["files"] if "tachograph" in file]
+    assert not [name for name in left["names"] if name in ("home", "settings", "enter", "tachograph")]
+    with Target(tmp_path / "alone", words=(str(len(ended["losses"])),), wait="") as alone:
+        assert alone.result()["losses"] == ended["losses"]
+
+
+def test_a_program_without_torch_that_ends(tmp_path, tachograph_path, temporary):
+    with Target(tmp_path / "run", PLAIN) as target:
+        command = started(tachograph_path, temporary, target.pid, "--json")
+        rows = [json.loads(first_line(command)), *(json.loads(command.stdout.readline()) for _ in range(4))]
+        assert target.end()["tasks"] >= 1 and target.process.returncode == 7  # ours among them: it is watched
+        _, said = command.communicate(timeout=60)
+    assert command.returncode == 0 and said == f"tachograph watch: process {target.pid} has ended\n"
+    last = rows[-1]
+    assert last["torch"] == "" and last["steps"] == {"why": "the program has not imported torch"}
+    assert last["memory"]["VmRSS"] > 1 << 20
+    if LOOKS:
+        assert last["lines"]["looks"] > 50, last["lines"]
+        shares = {}
+        for row in last["lines"]["rows"]:
+            shares[row["function"]] = shares.get(row["function"], 0) + row["share_pct"]
+        assert shares["long"] / (shares["long"] + shares["short"]) == pytest.approx(0.75, abs=0.15), shares
+    assert last["price"]["threads_pct"] < 30
+
+
+def test_a_program_that_imports_torch_later(tmp_path, tachograph_path, temporary):
+    pytest.importorskip("torch")
+    text = "import os, time\nopen('runs', 'w').close()\nwhile not os.path.exists('go'):\n    time.sleep(0.05)\n"
+    with Target(tmp_path / "run", text + LOOP) as target:
+        command = started(tachograph_path, temporary, target.pid, "--json")
+        assert json.loads(first_line(command))["torch"] == ""
+        (target.folder / "go").touch()
+        rows = [json.loads(command.stdout.readline()) for _ in range(30) if command.poll() is None]
+        command.send_signal(signal.SIGINT)
+        command.communicate(timeout=60)
+        assert command.returncode == 0
+        assert any(row["torch"] and row["steps"].get("count", 0) > 10 for row in rows), rows[-1]
+        left = target.end()["left"]
+    assert left["tasks"] <= 0 and left["hooks"] == 0 and left["on"] == []
+
+
+def test_one_who_watches_already(tmp_path, tachograph, tachograph_path, temporary):
+    with Target(tmp_path / "run", PLAIN) as target:
+        command = started(tachograph_path, temporary, target.pid)
+        assert "the program has not imported torch" in first_line(command)
+        status, out, said = watched(tachograph_path, temporary, target.pid, "--once")
+        assert status == 4 and out == "" and "tachograph watch watches this process: end that first" in said
+        command.send_signal(signal.SIGTERM)
+        command.communicate(timeout=60)
+        assert command.returncode == 0
+        status, out, said = watched(tachograph_path, temporary, target.pid, "--once", "--for", "2")
+        assert status == 0 and said == "" and "plain" not in said
+        assert max(map(len, out.splitlines())) <= 80 or str(tmp_path) in out
+        assert out.startswith(f"tachograph watch {target.pid}   Python ") and "resident" in out
+        assert target.end() == {"tasks": 1}
+
+
+@pytest.mark.parametrize("who", ["command", "both"])
+def test_a_watcher_that_is_killed(tmp_path, tachograph_path, temporary, who):
+    """The command alone: what draws sees it. Both: the program sees that nobody looks any more, after 15 s."""
+    with Target(tmp_path / "run", PLAIN) as target:
+        command = started(tachograph_path, temporary, target.pid)
+        first_line(command)
+        assert tasks(target.pid)[1] >= 1 and len(list(temporary.iterdir())) == 1
+        if who == "both":
+            os.killpg(command.pid, signal.SIGKILL)
+        else:
+            command.kill()
+        command.wait()
+        command.stdout.close()
+        command.stderr.close()
+        assert comes(lambda: tasks(target.pid) == (1, 0) and not list(temporary.iterdir()))
+        assert target.end() == {"tasks": 1} and target.process.returncode == 7
+
+
+FORKS = """
+import os, time
+def child():
+    return {"tasks": len(os.listdir("/proc/self/task")), "files": [
+        os.readlink(f"/proc/self/fd/{n}") for n in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{n}")]}
+import json
+open("runs", "w").close()
+found = []
+while not os.path.exists("end"):
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        os.write(writing, json.dumps(child()).encode())
+        os._exit(0)
+    os.close(writing)
+    found.append(json.loads(os.read(reading, 65536)))
+    os.close(reading)
+    os.wait()
+    time.sleep(0.05)
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize("head", ["", "import threading, torch\n"])
+def test_a_program_that_forks(tmp_path, tachograph_path, temporary, head):
+    if head:
+        pytest.importorskip("torch")
+    with Target(tmp_path / "run", head + FORKS, stderr=subprocess.DEVNULL) as target:
+        status, _, said = watched(tachograph_path, temporary, target.pid, "--for", "4")
+        assert status == 0 and said == ""
+        found = target.end()
+    assert len(found) > 10 and {child["tasks"] for child in found} == {1}
+    assert not [file for child in found for file in child["files"] if "tachograph-watch" in file]
+
+
+def read_terminal(end, until, seconds=60):
+    """What was written to it until a text came."""
+    got, last = "", time.monotonic() + seconds
+    while until not in got and time.monotonic() < last:
+        if select.select([end], [], [], 0.2)[0]:
+            try:
+                got += os.read(end, 65536).decode(errors="replace")
+            except OSError:  # nobody has it open any more
+                break
+    assert until in got, got
+    return got
+
+
+@pytest.mark.parametrize("how", ["Ctrl-C", "SIGTERM", "SIGHUP", "killed"])
+def test_a_terminal_is_restored(tmp_path, tachograph_path, temporary, how):
+    with Target(tmp_path / "run", PLAIN) as target:
+        ours, its = pty.openpty()
+        command = subprocess.Popen(
+            [tachograph_path, "watch", target.pid], env={**environment(temporary), "COLUMNS": "60", "LINES": "20"},
+            stdin=its, stdout=its, stderr=its, start_new_session=True,
+            preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0),
+        )  # fmt: skip
+        os.close(its)
+        got = read_terminal(ours, "program goes on")
+        begun = got.index("\x1b[?1049h\x1b[?25l")
+        page = re.sub(r"\x1b\[[?0-9]*[A-Za-z]", "", got[begun:]).replace("\r", "").split("\n")
+        assert page[0].startswith(f"tachograph watch {target.pid}") and max(map(len, page)) <= 60, page
+        if how == "Ctrl-C":
+            os.write(ours, b"\x03")
+        elif how == "killed":  # what draws
+            children = subprocess.run(["pgrep", "-P", str(command.pid)], capture_output=True, text=True).stdout.split()
+            os.kill(int(children[0]), signal.SIGKILL)
+        else:
+            command.send_signal(getattr(signal, how))
+        read_terminal(ours, "\x1b[?25h\x1b[?1049l")
+        command.wait(timeout=60)
+        os.close(ours)
+        assert command.returncode == (128 + 9 if how == "killed" else 0)
+        assert comes(lambda: not list(temporary.iterdir()))
+        assert target.end() == {"tasks": 1}
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["4194305"], "there is no process 4194305"),
+        (["train.py"], "watch needs the number of a process, not 'train.py'"),
+        (["1", "--for", "0"], "--for needs a number of seconds above 0, not '0'"),
+        (["1", "--for", "soon"], "--for needs a number of seconds above 0, not 'soon'"),
+        ([], "watch"),
+    ],
+)
+def test_words_that_are_wrong(tachograph_path, temporary, words, said):
+    command = started(tachograph_path, temporary, *words)
+    _, errors = command.communicate(timeout=60)
+    assert command.returncode and said in errors, errors
+
+
+def test_a_program_that_is_no_python(tachograph_path, temporary):
+    sleeper = subprocess.Popen(["sleep", "60"])
+    try:
+        time.sleep(0.2)
+        command = started(tachograph_path, temporary, sleeper.pid)
+        _, said = command.communicate(timeout=60)
+        assert command.returncode and ("is no Python, or one without symbols" in said or "look into" in said), said
+    finally:
+        sleeper.kill()
+        sleeper.wait()
