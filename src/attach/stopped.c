@@ -20,11 +20,10 @@
 #define PTRACE_EVENT_STOP 128
 #endif
 
+typedef struct user_regs_struct registers;
 #if defined(__aarch64__)
-typedef struct user_pt_regs registers;
 enum { VECTORS = 0x405 /* NT_ARM_SVE */, VECTORS_OLD = NT_PRFPREG, SYSTEM_CALL = 0x404 /* NT_ARM_SYSTEM_CALL */ };
 #else
-typedef struct user_regs_struct registers;
 enum { VECTORS = 0x202 /* NT_X86_XSTATE */, VECTORS_OLD = NT_PRFPREG };
 #endif
 enum { VECTOR_BYTES = 80 << 10 }; /* of the widest SVE */
