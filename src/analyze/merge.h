@@ -51,7 +51,7 @@ int64_t tg__rank_first_common_ns(const struct tg__columns *t, uint32_t rank); /*
 
 /* Where the ranks of a job are: all in memory, or in files of which two stay in memory; src/ranks has both. */
 struct tg__rank_source {
-  void *place;           /* the source's own */
+  struct tg_trace *trace;
   struct tg__columns *t; /* of all ranks; of those in files only what is known without their events */
   bool is_one;           /* for tg__merged_fn: the rows are those of one rank that was asked for */
   uint32_t count;

@@ -103,7 +103,7 @@ bool tg_question_column(size_t i, size_t k, struct tg_question_column *out) {
 
 enum tg_err tg_ask(struct tg_trace *trace, const char *question, const struct tg_arg *args, size_t arg_count,
                    struct tg_table **out, struct tg_error *error) {
-  const enum tg_err err = tg__ask(trace, question, args, arg_count, out, error);
+  const enum tg_err err = tg__ask_trace(trace, question, args, arg_count, out, error);
   if (!err) tg__table_note_alias(*out, tg__catalog_find(&tg__catalog, question), question);
   return err;
 }
@@ -132,7 +132,7 @@ static enum tg_err open_side(struct tg_trace *t, const struct tg_arg *args, size
 
 enum tg_err tg_diff(struct tg_trace *a, struct tg_trace *b, const struct tg_arg *args, size_t arg_count,
                     struct tg_table **out, struct tg_error *error) {
-  static const struct tg__diff_access access = {&tg__catalog, tg__each_rank_file, tg__ask};
+  static const struct tg__diff_access access = {&tg__catalog, tg__each_rank_file, tg__ask_trace};
   struct tg__diff_input one, other;
   enum tg_err err = open_side(a, args, arg_count, "rank_a", &one, error);
   if (!err) err = open_side(b, args, arg_count, "rank_b", &other, error);

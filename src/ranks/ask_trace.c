@@ -1,5 +1,5 @@
-/* ask_trace: a question to a trace, whichever way its ranks are read: all of them, one after the other; one of them; or
- * all of them in memory at once. */
+/* ask_trace: a question to a trace, whichever way its ranks are read: each of them, one of them, or all of them in
+ * memory at once. */
 #include "ranks/merge_ranks.h"
 
 #include <stdio.h>
@@ -34,6 +34,18 @@ void tg__renumber_rows(struct tg_table *t, const struct tg__call *c, const struc
 }
 
 /* ---- which ranks a call is about ----------------------------------------------------------------- */
+
+const struct tg__job_rank *tg__job_rank_of(const struct tg__job_ranks *ranks, const char *number) {
+  char *end;
+  const long long n = strtoll(number, &end, 10);
+  for (size_t i = 0; *end == 0 && i < ranks->count; i++)
+    if (ranks->items[i].rank == n) return &ranks->items[i];
+  return NULL;
+}
+
+const struct tg__job_rank *tg__first_of_file(const struct tg__job_ranks *ranks, size_t i) {
+  return &ranks->items[i - ranks->items[i].rank_in_file];
+}
 
 struct target {
   const struct tg__job_rank *rank; /* NULL: of no single rank */
@@ -70,45 +82,6 @@ static struct target target_of(const struct tg__job_ranks *ranks, const struct t
   return t;
 }
 
-/* No rank in a file has to be asked: what is known of them all answers it, or says why there is no answer. */
-static bool is_known(const struct target *target, const struct tg__call *c) {
-  return tg__summaries_answer(c->question, c->args, c->count) ||
-         (tg__call_has(c, "rank") && !target->rank && !target->is_of_all);
-}
-
-static bool is_of_each(const struct tg__call *c) {
-  return !tg__call_has(c, "rank") && !tg__call_has(c, "track") && tg__question_joins(c->question, c->args, c->count);
-}
-
-/* ---- one rank of a folder ------------------------------------------------------------------------ */
-
-/* Rows of the rank, numbered as in the job; neither chosen nor sorted. */
-static enum tg_err ask_file(const struct tg_trace *job, const struct target *target, const struct tg__call *c,
-                            struct tg_table **out, struct tg_error *e) {
-  const struct tg__job_rank *const r = target->rank;
-  struct tg__columns *t = NULL;
-  char rank[24], own[24];
-  struct tg_arg *const args = tg__alloc((c->count + 2) * sizeof *args);
-  if (!args) return tg__no_memory(e, "asking a rank");
-  struct tg__call each = tg__call_of_each(c, c->question->merge == TG__MERGE_LATE, args);
-  snprintf(own, sizeof own, "%lld", (long long)target->own);
-  for (size_t i = 0; i < each.count; i++)
-    if (target->argument && strcmp(args[i].name, target->argument) == 0) args[i].value = own;
-  snprintf(rank, sizeof rank, "%lld", (long long)r->rank);
-  args[each.count++] = (struct tg_arg){"rank", rank};
-  enum tg_err err = tg__rank_folder_file(job, r->file_index, &t, e);
-  if (!err) err = tg__ask_rank(t, &job->folder->job, TG_NONE, &each, out, e);
-  if (t) tg__cache_drop(t);
-  tg__free(args);
-  if (err) return err;
-  tg__renumber_rows(*out, c, tg__first_of_file(&job->folder->ranks, (size_t)(r - job->folder->ranks.items)));
-  if (tg__call_has(c, "rank"))
-    tg__table_note_duplicate_ranks(*out, job->columns, "", r->rank);
-  else
-    tg__add_losses_of_all(job->columns, *out);
-  return TG_OK;
-}
-
 /* ---- what was asked while the ranks were read ---------------------------------------------------- */
 
 /* Which of the answers that are there is this one? TG__READY_COUNT: none. */
@@ -130,56 +103,109 @@ static enum tg_err take_ready(const struct tg__job_ranks *ranks, unsigned which,
   return *out ? TG_OK : tg__no_memory(e, "answering %s", tg__ready[which].question->name);
 }
 
-/* ---- a question -------------------------------------------------------------------------------- */
+/* ---- how a question is answered ------------------------------------------------------------------ */
 
-/* The last steps of an answer that was put together. */
-static enum tg_err finish(enum tg_err err, const struct tg__call *c, struct tg_table **out, struct tg_error *e) {
-  if (!err) err = tg__ask_finish(c, *out, e);
-  if (!err) return TG_OK;
-  tg__table_free(*out);
-  *out = NULL;
-  return err;
+enum way {
+  FROM_COLUMNS, /* at once, from what is in memory: of a folder, what is known of its ranks without their events */
+  FROM_READY,
+  FROM_ONE, /* rank of a folder */
+  FROM_EACH,
+  FROM_ALL /* all ranks of a folder have to be in memory */
+};
+struct plan {
+  enum way way;
+  struct target target;
+  unsigned ready;
+};
+
+static bool is_of_each(const struct tg__call *c) {
+  return !tg__call_has(c, "rank") && !tg__call_has(c, "track") && tg__question_joins(c->question, c->args, c->count);
 }
 
-static enum tg_err ask_columns(struct tg_trace *t, const struct tg__call *c, struct tg_table **out,
-                               struct tg_error *e) {
-  const struct tg__job_info job = {.summaries = t->summaries};
-  if (t->folder || t->summaries || t->columns->rank_count < 2 || !is_of_each(c))
-    return tg__ask_rank(t->columns, &job, TG_NONE, c, out, e);
-  return finish(tg__ranks_merge(t, c, out, e), c, out, e);
+static struct plan plan_of(const struct tg_trace *t, const struct tg__call *c) {
+  const bool is_at_once = t->summaries || t->columns->rank_count < 2 || !is_of_each(c);
+  if (!t->folder) return (struct plan){.way = is_at_once ? FROM_COLUMNS : FROM_EACH};
+  struct plan p = {FROM_ALL, target_of(&t->folder->ranks, c), ready_answer(&t->folder->ranks, c)};
+  const bool lacks_rank = tg__call_has(c, "rank") && !p.target.rank && !p.target.is_of_all; /* to refuse it */
+  if (lacks_rank || tg__summaries_answer(c->question, c->args, c->count))
+    p.way = FROM_COLUMNS;
+  else if (t->folder->whole || p.target.is_of_all)
+    p.way = FROM_ALL;
+  else if (p.target.rank)
+    p.way = FROM_ONE;
+  else if (p.ready < TG__READY_COUNT)
+    p.way = FROM_READY;
+  else if (is_of_each(c))
+    p.way = FROM_EACH;
+  return p;
 }
 
-/* As far as it can be answered without all ranks in memory. *needs_all: it cannot. */
-static enum tg_err ask_folder(struct tg_trace *t, const struct tg__call *c, bool *needs_all, struct tg_table **out,
-                              struct tg_error *e) {
+/* The arguments of the rank's own file. */
+struct own_arguments {
+  char rank[24], number[24];
+};
+static void set_own(struct tg__answering *a, const struct target *target, struct own_arguments *own) {
+  a->each = tg__call_of_each(&a->call, a->call.question->merge == TG__MERGE_LATE, a->args);
+  snprintf(own->rank, sizeof own->rank, "%lld", (long long)target->rank->rank);
+  snprintf(own->number, sizeof own->number, "%lld", (long long)target->own);
+  for (size_t i = 0; i < a->each.count; i++)
+    if (target->argument && strcmp(a->args[i].name, target->argument) == 0) a->args[i].value = own->number;
+  a->args[a->each.count++] = (struct tg_arg){"rank", own->rank};
+}
+
+/* The numbers and losses that a rank of a folder does not know. */
+static void complete_one(const struct tg_trace *t, const struct tg__job_rank *r, const struct tg__call *c,
+                         struct tg_table *rows) {
   const struct tg__job_ranks *const ranks = &t->folder->ranks;
-  const struct target target = target_of(ranks, c);
-  const unsigned ready = ready_answer(ranks, c);
-  enum tg_err err = TG_OK;
-  if (is_known(&target, c)) return ask_columns(t, c, out, e);
-  *needs_all = t->folder->whole || target.is_of_all || (!target.rank && ready == TG__READY_COUNT && !is_of_each(c));
-  if (*needs_all) return TG_OK;
-  if (target.rank) {
-    err = ask_file(t, &target, c, out, e);
-    if (!err) err = tg__merged(t, c, *out, e);
-  } else {
-    err = ready < TG__READY_COUNT ? take_ready(ranks, ready, out, e) : tg__ranks_merge(t, c, out, e);
-  }
-  return finish(err, c, out, e);
+  tg__renumber_rows(rows, c, tg__first_of_file(ranks, (size_t)(r - ranks->items)));
+  if (tg__call_has(c, "rank"))
+    tg__table_note_duplicate_ranks(rows, t->columns, "", r->rank);
+  else
+    tg__add_losses_of_all(t->columns, rows);
 }
 
-enum tg_err tg__ask(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count,
-                    struct tg_table **out, struct tg_error *e) {
+/* Rows of the ranks that the plan is about; neither chosen nor sorted, but those of columns. */
+static enum tg_err ask_ranks(struct tg_trace *t, const struct tg__call *c, const struct plan *p, struct tg_table **out,
+                             struct tg_error *e) {
+  const struct tg__rank_place *const place = t->folder && p->way != FROM_COLUMNS ? &tg__in_folder : &tg__in_memory;
+  struct tg__rank_folder *const d = place == &tg__in_folder ? t->folder : NULL;
+  const uint32_t first = p->way == FROM_ONE ? (uint32_t)(p->target.rank - d->ranks.items) : 0;
+  const uint32_t count = p->way != FROM_EACH ? 1 : d ? (uint32_t)d->ranks.count : t->columns->rank_count;
+  struct own_arguments own;
+  struct tg__answering a;
+  enum tg_err err = TG_OK;
+  if (!tg__answering_begin(&a, c, p->way != FROM_EACH, c->most_rows, count))
+    err = tg__no_memory(e, "answering %s", c->question->name);
+  a.known = t->columns;
+  a.ranks = d ? &d->ranks : NULL;
+  a.job = d ? d->job : (struct tg__job_info){.summaries = t->summaries};
+  if (!err && p->way == FROM_ONE) set_own(&a, &p->target, &own);
+  const struct tg__observer observer = tg__answering_observer(&a);
+  if (!err) err = place->each(t, first, first + count, &observer, e);
+  if (!err) err = tg__answering_end(&a, out, e);
+  tg__answering_free(&a);
+  if (err || p->way == FROM_COLUMNS) return err;
+  if (p->way == FROM_ONE) complete_one(t, p->target.rank, c, *out);
+  return tg__merged(t, c, *out, e);
+}
+
+enum tg_err tg__ask_trace(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count,
+                          struct tg_table **out, struct tg_error *e) {
   struct tg__call c = {.question = tg__catalog_find(&tg__catalog, question), .args = args, .count = arg_count};
-  struct tg_trace all = {NULL};
-  bool needs_all = false;
   *out = NULL;
   if (!c.question) return tg__no_question(&tg__catalog, question, e);
   enum tg_err err = tg__call_check(&c, e);
   if (err) return err;
-  if (!t->folder) return ask_columns(t, &c, out, e);
-  err = ask_folder(t, &c, &needs_all, out, e);
-  if (err || !needs_all) return err;
-  err = tg__load_all_ranks(t, &all.columns, e);
-  return err ? err : ask_columns(&all, &c, out, e);
+  const struct plan p = plan_of(t, &c);
+  if (p.way == FROM_ALL) {
+    struct tg_trace whole = {NULL};
+    err = tg__in_folder.whole(t, &whole.columns, e);
+    return err ? err : tg__ask_trace(&whole, question, args, arg_count, out, e);
+  }
+  err = p.way == FROM_READY ? take_ready(&t->folder->ranks, p.ready, out, e) : ask_ranks(t, &c, &p, out, e);
+  if (!err && p.way != FROM_COLUMNS) err = tg__ask_finish(&c, *out, e);
+  if (!err) return TG_OK;
+  tg__table_free(*out);
+  *out = NULL;
+  return err;
 }

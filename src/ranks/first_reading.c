@@ -243,7 +243,7 @@ static bool begin_answers(struct first *r, const struct tg__first_question *firs
     const struct tg_arg by = {"by", ready->by};
     const struct tg__call c =
         first ? first->call : (struct tg__call){ready->question, &by, *ready->by != 0, SIZE_MAX, SIZE_MAX};
-    const bool has_begun = tg__answering_begin(a, &c, first ? first->most : SIZE_MAX, r->pass.count);
+    const bool has_begun = tg__answering_begin(a, &c, false, first ? first->most : SIZE_MAX, r->pass.count);
     a->ranks = r->placing.all;
     a->is_first = true;
     a->job.is_part = traces > 1;        /* count_from_first moves it to the first start */

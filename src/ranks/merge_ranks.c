@@ -12,12 +12,14 @@ struct tg__call tg__call_of_each(const struct tg__call *c, bool needs_all_rows, 
   return each;
 }
 
-bool tg__answering_begin(struct tg__answering *a, const struct tg__call *c, size_t most, size_t file_count) {
-  *a = (struct tg__answering){.call = *c, .file_count = file_count};
-  a->joining = tg__joining_new(c->question, c->args, c->count, most);
+bool tg__answering_begin(struct tg__answering *a, const struct tg__call *c, bool is_single, size_t most,
+                         size_t file_count) {
+  *a = (struct tg__answering){.call = *c, .each = *c, .is_single = is_single, .file_count = file_count};
+  a->joining = is_single ? NULL : tg__joining_new(c->question, c->args, c->count, most);
   a->args = tg__alloc((c->count + 1) * sizeof *a->args);
   a->files = tg__alloc((file_count + 1) * sizeof *a->files);
-  if (!a->joining || !a->args || !a->files) return false;
+  if (!a->args || !a->files || (!is_single && !a->joining)) return false;
+  if (is_single) return true;
   a->each = tg__call_of_each(c, tg__joining_needs_all_rows(a->joining), a->args);
   return true;
 }
@@ -38,7 +40,7 @@ void tg__answering_free(struct tg__answering *a) {
 
 /* ---- the observer ------------------------------------------------------------------------------ */
 
-static enum tg_err see(void *ctx, const struct tg__seen *s, struct tg_error *e) {
+static enum tg_err see_ranks(void *ctx, const struct tg__seen *s, struct tg_error *e) {
   struct tg__answering *const a = ctx;
   struct tg__answered *const f = &a->files[s->i];
   if (!s->count) return TG_OK;
@@ -47,8 +49,9 @@ static enum tg_err see(void *ctx, const struct tg__seen *s, struct tg_error *e) 
   if (a->is_first) tg__cache_drop(s->columns); /* what other questions derived comes on top of this one's */
   for (f->count = 0; f->count < s->count; f->count++) {
     struct tg__got *const got = &f->got[f->count];
-    const enum tg_err err = tg__ask_rank(s->columns, &a->job, s->first + f->count, &a->each, &got->rows, &got->why);
-    if (err && err != TG_NO_DATA) return tg__fail(e, err, got->why.offset, "%s", got->why.text);
+    const uint32_t rank = a->is_single ? TG_NONE : s->first + f->count;
+    const enum tg_err err = tg__ask_rank(s->columns, &a->job, rank, &a->each, &got->rows, &got->why);
+    if (err && (err != TG_NO_DATA || a->is_single)) return tg__fail(e, err, got->why.offset, "%s", got->why.text);
   }
   return TG_OK;
 }
@@ -80,11 +83,12 @@ static enum tg_err add_rank(struct tg__answering *a, struct tg__got *got, struct
   return tg__no_memory(e, "answering %s", a->call.question->name);
 }
 
-static enum tg_err take(void *ctx, size_t i, const struct tg_error *why, struct tg_error *e) {
+static enum tg_err take_rows(void *ctx, size_t i, const struct tg_error *why, struct tg_error *e) {
   struct tg__answering *const a = ctx;
   struct tg__answered *const f = &a->files[i];
-  const struct tg_table *joined = tg__joining_rows(a->joining);
+  const struct tg_table *joined = a->is_single ? NULL : tg__joining_rows(a->joining);
   enum tg_err err = TG_OK;
+  if (a->is_single) return TG_OK; /* they stay where they are */
   f->first_row = joined ? joined->rows : 0;
   if (why && !a->is_first) err = tg__fail(e, why->code, why->offset, "%s", why->text);
   for (uint32_t k = 0; !why && !err && k < f->count; k++) err = add_rank(a, &f->got[k], e);
@@ -94,9 +98,16 @@ static enum tg_err take(void *ctx, size_t i, const struct tg_error *why, struct 
   return err;
 }
 
-struct tg__observer tg__answering_observer(struct tg__answering *a) { return (struct tg__observer){a, see, take}; }
+struct tg__observer tg__answering_observer(struct tg__answering *a) {
+  return (struct tg__observer){a, see_ranks, take_rows};
+}
 
 enum tg_err tg__answering_end(struct tg__answering *a, struct tg_table **out, struct tg_error *e) {
+  if (a->is_single) {
+    *out = a->files[0].got[0].rows;
+    a->files[0].got[0].rows = NULL;
+    return TG_OK;
+  }
   int64_t *const numbers = tg__alloc((a->asked + 1) * sizeof *numbers);
   if (!numbers) return tg__no_memory(e, "answering %s", a->call.question->name);
   for (size_t i = 0; i < a->asked; i++) numbers[i] = a->ranks ? a->ranks->items[i].rank : a->known->ranks[i].number;
@@ -115,36 +126,12 @@ void tg__add_losses_of_all(const struct tg__columns *t, struct tg_table *out) {
 
 enum tg_err tg__merged(struct tg_trace *t, const struct tg__call *c, struct tg_table *rows, struct tg_error *e) {
   tg__merged_fn *const merged = tg__question_hooks(c->question)->merged;
-  struct tg__rank_source ranks = tg__ranks_of(t);
+  struct tg__rank_source ranks = (t->folder ? &tg__in_folder : &tg__in_memory)->source;
+  ranks.trace = t;
+  ranks.t = t->columns;
+  ranks.count = t->folder ? (uint32_t)t->folder->ranks.count : t->columns->rank_count;
   ranks.is_one = tg__call_has(c, "rank");
   const enum tg_err err = merged ? merged(&ranks, rows, e) : TG_OK;
   if (err || !rows->failed) return err;
   return tg__no_memory(e, "answering %s", c->question->name);
-}
-
-static enum tg_err each_in_memory(struct tg__columns *t, const struct tg__observer *o, struct tg_error *e) {
-  enum tg_err err = TG_OK;
-  for (uint32_t k = 0; k < t->rank_count && !err; k++) {
-    err = o->see(o->ctx, &(struct tg__seen){.i = k, .columns = t, .first = k, .count = 1}, e);
-    if (!err) err = o->take(o->ctx, k, NULL, e);
-  }
-  return err;
-}
-
-/* Rows that are one row of several ranks, or that only the end decides on, are chosen at the end. */
-enum tg_err tg__ranks_merge(struct tg_trace *t, const struct tg__call *c, struct tg_table **out, struct tg_error *e) {
-  struct tg__rank_folder *const d = t->folder;
-  struct tg__answering a;
-  enum tg_err err = TG_OK;
-  if (!tg__answering_begin(&a, c, c->most_rows, d ? d->ranks.count : t->columns->rank_count))
-    err = tg__no_memory(e, "answering %s", c->question->name);
-  a.known = t->columns;
-  a.ranks = d ? &d->ranks : NULL;
-  a.job = d ? d->job : (struct tg__job_info){0};
-  const struct tg__observer observer = tg__answering_observer(&a);
-  if (!err) err = d ? tg__each_in_folder(t, TG__FILES_AT_ONCE, &observer, e) : each_in_memory(t->columns, &observer, e);
-  if (!err) err = tg__answering_end(&a, out, e);
-  if (!err) err = tg__merged(t, c, *out, e);
-  tg__answering_free(&a);
-  return err;
 }

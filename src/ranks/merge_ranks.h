@@ -20,18 +20,19 @@ struct tg__answering {
   const struct tg__columns *known;   /* of all ranks */
   const struct tg__job_ranks *ranks; /* NULL: all are in one trace; else those taken so far */
   bool is_first;                     /* what ranks are called in the job is not known yet; a file may be missing */
+  bool is_single;                    /* `each` is asked once, and its rows are the answer; joining is NULL */
   struct tg__answered *files;
   size_t file_count, asked;
 };
-/* For a question that joins. Rows behind the first `most` may be left out. false on no memory; to be freed anyway. */
-bool tg__answering_begin(struct tg__answering *a, const struct tg__call *c, size_t most, size_t file_count);
+/* For a question that joins, or a single answer. Rows behind the first `most` may be left out. false on no memory; to
+ * be freed anyway. */
+bool tg__answering_begin(struct tg__answering *a, const struct tg__call *c, bool is_single, size_t most,
+                         size_t file_count);
 struct tg__observer tg__answering_observer(struct tg__answering *a);
 /* *out: the rows of all ranks, which where=, sort= and limit= are still to be applied to. known is set by now. */
 enum tg_err tg__answering_end(struct tg__answering *a, struct tg_table **out, struct tg_error *e);
 void tg__answering_free(struct tg__answering *a);
 
-/* Ask all ranks and merge their rows, ready to be chosen and sorted. */
-enum tg_err tg__ranks_merge(struct tg_trace *t, const struct tg__call *c, struct tg_table **out, struct tg_error *e);
 /* What shows only between the ranks, into rows that were put together of single ones. */
 enum tg_err tg__merged(struct tg_trace *t, const struct tg__call *c, struct tg_table *rows, struct tg_error *e);
 /* What a single rank is asked. args: room for c->count. */

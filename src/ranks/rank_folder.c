@@ -3,8 +3,6 @@
  * files stay in memory. What cannot be answered rank by rank needs them all, and then they all stay. */
 #include "ranks/merge_ranks.h"
 
-#include <stdlib.h>
-
 enum { KEPT = sizeof((struct tg__rank_folder *)0)->kept / sizeof((struct tg__rank_folder *)0)->kept[0] };
 
 /* ---- handles --------------------------------------------------------------------------------- */
@@ -145,18 +143,6 @@ enum tg_err tg__load_all_ranks(struct tg_trace *t, struct tg__columns **out, str
 }
 
 /* ---- the ranks of the job ---------------------------------------------------------------------- */
-
-const struct tg__job_rank *tg__job_rank_of(const struct tg__job_ranks *ranks, const char *number) {
-  char *end;
-  const long long n = strtoll(number, &end, 10);
-  for (size_t i = 0; *end == 0 && i < ranks->count; i++)
-    if (ranks->items[i].rank == n) return &ranks->items[i];
-  return NULL;
-}
-
-const struct tg__job_rank *tg__first_of_file(const struct tg__job_ranks *ranks, size_t i) {
-  return &ranks->items[i - ranks->items[i].rank_in_file];
-}
 
 int64_t tg__job_clock_offset(const struct tg__columns *known, int64_t rank) {
   for (uint32_t k = 0; k < known->rank_count; k++)

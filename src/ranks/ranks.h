@@ -27,8 +27,8 @@ enum tg_err tg__load_all_ranks(struct tg_trace *t, struct tg__columns **out, str
 
 /* Answer a question, whichever way its ranks are read: all of them one by one, one of them, or all in memory at once
  * (ask_trace.c). */
-enum tg_err tg__ask(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count,
-                    struct tg_table **out, struct tg_error *e);
+enum tg_err tg__ask_trace(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count,
+                          struct tg_table **out, struct tg_error *e);
 
 /* ---- the ranks of a folder ----------------------------------------------------------------------- */
 
@@ -57,6 +57,7 @@ struct tg__job_ranks { /* in the order of the files */
   struct tg_error defect; /* code 0, or an invariant that does not hold in memory, for one of them */
 };
 void tg__job_ranks_free(struct tg__job_ranks *r);
+/* ask_trace.c */
 const struct tg__job_rank *tg__job_rank_of(const struct tg__job_ranks *ranks, const char *number); /* NULL: none */
 /* The first rank of the file of rank i: numbers of tracks and slices count from there. */
 const struct tg__job_rank *tg__first_of_file(const struct tg__job_ranks *ranks, size_t i);
@@ -94,7 +95,16 @@ enum tg_err tg__name_ranks(const struct tg_trace *job, struct tg__columns *t, ui
 enum tg_err tg__each_in_folder(struct tg_trace *t, unsigned at_once, const struct tg__observer *o, struct tg_error *e);
 /* Visit each file of a folder with all its columns, one by one; stops at the first error. */
 enum tg_err tg__each_rank_file(struct tg_trace *t, tg__look_fn *look, void *ctx, struct tg_error *e);
-struct tg__rank_source tg__ranks_of(struct tg_trace *t); /* rank_source.c */
+
+/* rank_source.c: where the ranks of a trace are. */
+struct tg__rank_place {
+  /* Let the observer see and take ranks [first, past), in their order. */
+  enum tg_err (*each)(struct tg_trace *t, uint32_t first, uint32_t past, const struct tg__observer *o,
+                      struct tg_error *e);
+  enum tg_err (*whole)(struct tg_trace *t, struct tg__columns **out, struct tg_error *e); /* tg__load_all_ranks */
+  struct tg__rank_source source; /* for what compares the ranks; the trace is still to be set */
+};
+extern const struct tg__rank_place tg__in_memory, tg__in_folder;
 
 /* ---- opening (first_reading.c, open_asking.c) ---------------------------------------------------- */
 

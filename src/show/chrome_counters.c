@@ -13,7 +13,7 @@ static enum tg_err ask_counter(struct tg__columns *t, const struct tg__show_opti
   size_t count = 2;
   if (tg__show_arg(o, "rank")) args[count++] = (struct tg_arg){"rank", tg__show_arg(o, "rank")};
   if (tg__show_arg(o, "step")) args[count++] = (struct tg_arg){"step", tg__show_arg(o, "step")};
-  return tg__ask(&(struct tg_trace){.columns = t}, tg__question_name(question), args, count, out, e);
+  return tg__ask_trace(&(struct tg_trace){.columns = t}, tg__question_name(question), args, count, out, e);
 }
 
 enum tg_err tg__counters_new(struct tg__columns *t, const struct tg__show_options *o, struct tg__counters **out,

@@ -82,7 +82,7 @@ enum tg_err tg__overlay_new(struct tg__columns *t, const struct tg__show_options
     if (tg__show_arg(o, passed[k])) args[count++] = (struct tg_arg){passed[k], tg__show_arg(o, passed[k])};
   struct tg_table *table = NULL;
   enum tg_err err =
-      tg__ask(&(struct tg_trace){.columns = t}, tg__question_name(TG__Q_critical_path), args, count, &table, e);
+      tg__ask_trace(&(struct tg_trace){.columns = t}, tg__question_name(TG__Q_critical_path), args, count, &table, e);
   if (err) return err;
   struct tg__overlay *v = tg__alloc(sizeof *v);
   if (v) *v = (struct tg__overlay){.t = t, .only = only};

@@ -18,7 +18,7 @@ static enum tg_err ask_pattern(struct tg__columns *t, const struct tg__show_opti
     if (!value && strcmp(passed[k], "top_k") == 0) value = "5";
     if (value) args[count++] = (struct tg_arg){passed[k], value};
   }
-  return tg__ask(&(struct tg_trace){.columns = t}, tg__question_name(TG__Q_sequences), args, count, out, e);
+  return tg__ask_trace(&(struct tg_trace){.columns = t}, tg__question_name(TG__Q_sequences), args, count, out, e);
 }
 
 static const int64_t *ints(const struct tg_table *table, const char *name) {

@@ -65,8 +65,8 @@ void tg__put_findings_json(const struct tg_table *findings, double recorded_step
 enum tg_err tg__findings_json(struct tg_trace *t, double step_ns, struct tg__out *out, struct tg_error *e) {
   static const struct tg_arg summary = {"by", "summary"};
   struct tg_table *findings = NULL, *steps = NULL;
-  enum tg_err err = tg__ask(t, tg__question_name(TG__Q_findings), NULL, 0, &findings, e);
-  if (!err) err = tg__ask(t, tg__question_name(TG__Q_steps), &summary, 1, &steps, e);
+  enum tg_err err = tg__ask_trace(t, tg__question_name(TG__Q_findings), NULL, 0, &findings, e);
+  if (!err) err = tg__ask_trace(t, tg__question_name(TG__Q_steps), &summary, 1, &steps, e);
   if (!err) {
     const int64_t recorded = tg__cell_int(steps, tg__find_row(steps, "step", "mean", 0), "total_ns");
     tg__put_findings_json(findings, recorded == TG_NULL_INT ? NAN : (double)recorded, step_ns, out);

@@ -86,7 +86,7 @@ static void put_answer(struct tg__columns *t, const char *question, const struct
   struct tg_table *table = NULL;
   struct tg_error e = {0};
   const struct tg__show_options plain = {0};
-  const enum tg_err err = tg__ask(&(struct tg_trace){.columns = t}, question, args, count, &table, &e);
+  const enum tg_err err = tg__ask_trace(&(struct tg_trace){.columns = t}, question, args, count, &table, &e);
   struct tg__out text = {0};
   if (!err && !tg__json_table(table, &plain, &text)) {
     tg__json_raw(w, (struct tg__str){text.buf, (uint32_t)text.len});

@@ -125,7 +125,7 @@ static enum tg_err ask_part(struct tg_trace *trace, const struct tg__show_option
     snprintf(rank, sizeof rank, "%lld", (long long)(t->ranks[r->rank].number < 0 ? 0 : t->ranks[r->rank].number));
     args[count++] = (struct tg_arg){"rank", rank};
   }
-  const enum tg_err err = tg__ask(trace, tg__question_name(p->question), args, count, &r->parts[which], e);
+  const enum tg_err err = tg__ask_trace(trace, tg__question_name(p->question), args, count, &r->parts[which], e);
   if (err != TG_NO_DATA) return err;
   r->parts[which] = NULL; /* a CPU trace has no launches: its part is left out */
   return TG_OK;
@@ -173,7 +173,7 @@ static void put_path(const struct tg__columns *t, struct tg__out *out) {
 
 static bool answers(struct tg_trace *t, const struct tg__show_options *o, enum tg__question_id question) {
   struct tg_table *rows = NULL;
-  const enum tg_err err = tg__ask(t, tg__question_name(question), NULL, 0, &rows, NULL);
+  const enum tg_err err = tg__ask_trace(t, tg__question_name(question), NULL, 0, &rows, NULL);
   tg__table_free(rows);
   return !err;
 }

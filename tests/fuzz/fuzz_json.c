@@ -41,7 +41,7 @@ static bool is_json(const char *format) {
 static void ask(struct tg__columns *t, const struct tg__question *q, const struct tg_arg *args, size_t count) {
   struct tg_table *table;
   struct tg_error e;
-  if (tg__ask(&(struct tg_trace){.columns = t}, q->name, args, count, &table, &e) == TG_OK) {
+  if (tg__ask_trace(&(struct tg_trace){.columns = t}, q->name, args, count, &table, &e) == TG_OK) {
     if (!tg__table_is_valid(table, &e)) abort();
     tg__table_free(table);
   } else if (e.code == TG_INTERNAL) {

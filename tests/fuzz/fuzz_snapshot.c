@@ -15,14 +15,17 @@ static void ask_all(struct tg__columns *t) {
   struct tg_table *table;
   struct tg_error e;
   for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) {
-    if (tg__ask(&(struct tg_trace){.columns = t}, questions[i], NULL, 0, &table, &e) == TG_OK)
+    if (tg__ask_trace(&(struct tg_trace){.columns = t}, questions[i], NULL, 0, &table, &e) == TG_OK)
       tg__table_free(table);
     else if (e.code == TG_INTERNAL || !e.text[0])
       abort();
   }
-  if (tg__ask(&(struct tg_trace){.columns = t}, "segments", &by_block, 1, &table, &e) == TG_OK) tg__table_free(table);
-  if (tg__ask(&(struct tg_trace){.columns = t}, "segments", &by_pool, 1, &table, &e) == TG_OK) tg__table_free(table);
-  if (tg__ask(&(struct tg_trace){.columns = t}, "memory_state", &at_end, 1, &table, &e) == TG_OK) tg__table_free(table);
+  if (tg__ask_trace(&(struct tg_trace){.columns = t}, "segments", &by_block, 1, &table, &e) == TG_OK)
+    tg__table_free(table);
+  if (tg__ask_trace(&(struct tg_trace){.columns = t}, "segments", &by_pool, 1, &table, &e) == TG_OK)
+    tg__table_free(table);
+  if (tg__ask_trace(&(struct tg_trace){.columns = t}, "memory_state", &at_end, 1, &table, &e) == TG_OK)
+    tg__table_free(table);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

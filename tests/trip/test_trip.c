@@ -181,7 +181,7 @@ static struct tg_table *ask(struct tg__columns *t, const char *question, const c
   struct tg_table *table;
   struct tg_error e = {0};
   const struct tg_arg arg = {"by", by};
-  if (tg__ask(&(struct tg_trace){.columns = t}, question, &arg, 1, &table, &e) != TG_OK) fail_msg("%s", e.text);
+  if (tg__ask_trace(&(struct tg_trace){.columns = t}, question, &arg, 1, &table, &e) != TG_OK) fail_msg("%s", e.text);
   return table;
 }
 

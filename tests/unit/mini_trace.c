@@ -376,7 +376,7 @@ struct tg_table *mini_ask(struct tg__columns *t, const char *question, ...) {
   va_end(list);
   struct tg_table *table = NULL;
   struct tg_error e = {0};
-  const enum tg_err err = tg__ask(&(struct tg_trace){.columns = t}, question, args, count, &table, &e);
+  const enum tg_err err = tg__ask_trace(&(struct tg_trace){.columns = t}, question, args, count, &table, &e);
   if (err != TG_OK) fprintf(stderr, "mini_ask %s: %s\n", question, e.text);
   REQUIRE(err == TG_OK);
   return table;
@@ -388,7 +388,7 @@ long mini_starve(struct tg__columns *t, const char *question, const struct tg_ar
     struct tg_table *table = NULL;
     struct tg_error e = {0};
     tg__alloc_fail_after(calls);
-    const enum tg_err err = tg__ask(&(struct tg_trace){.columns = t}, question, args, count, &table, &e);
+    const enum tg_err err = tg__ask_trace(&(struct tg_trace){.columns = t}, question, args, count, &table, &e);
     tg__alloc_fail_after(-1);
     REQUIRE(err ? err == TG_MEMORY && e.text[0] && !table : table != NULL);
     tg__table_free(table);

@@ -46,7 +46,7 @@ static const char *refusal(struct tg__columns *t, enum tg_err want, const char *
   static struct tg_error e;
   const struct tg_arg arg = {name, value};
   struct tg_table *table;
-  const enum tg_err err = tg__ask(&(struct tg_trace){.columns = t}, question, &arg, name != NULL, &table, &e);
+  const enum tg_err err = tg__ask_trace(&(struct tg_trace){.columns = t}, question, &arg, name != NULL, &table, &e);
   if (err != want) fail_msg("%s %s=%s: error %d, not %d", question, name, value, err, want);
   assert_null(table);
   return e.text;
@@ -89,7 +89,7 @@ static void wrong_arguments(void **state) {
   const struct tg_arg twice[] = {{"rank", "1"}, {"rank", "3"}};
   struct tg_table *table;
   struct tg_error e;
-  assert_int_equal(tg__ask(&(struct tg_trace){.columns = t}, "tracks", twice, 2, &table, &e), TG_USAGE);
+  assert_int_equal(tg__ask_trace(&(struct tg_trace){.columns = t}, "tracks", twice, 2, &table, &e), TG_USAGE);
   assert_string_equal(e.text, "the argument rank is given twice");
   mini_free(f.m);
 }

@@ -12,7 +12,7 @@
 #include "analyze/names/kernel_family.h"
 #include "mini_trace.h"
 
-static const struct tg__diff_access access = {.catalog = &tg__catalog, .ask = tg__ask};
+static const struct tg__diff_access access = {.catalog = &tg__catalog, .ask = tg__ask_trace};
 
 typedef void name_fn(struct tg__str name, struct tg__out *out);
 

@@ -343,7 +343,7 @@ static void test_unknown_grouping(void **state) {
     const struct tg_arg by = {"by", wrong[i]};
     struct tg_table *table;
     struct tg_error e = {0};
-    assert_int_equal(tg__ask(&(struct tg_trace){.columns = t}, "ops", &by, 1, &table, &e), TG_USAGE);
+    assert_int_equal(tg__ask_trace(&(struct tg_trace){.columns = t}, "ops", &by, 1, &table, &e), TG_USAGE);
     assert_non_null(strstr(e.text, "overload"));
   }
   for (size_t i = 0; i < sizeof right / sizeof *right; i++) tg__table_free(mini_ask(t, "ops", "by", right[i], NULL));

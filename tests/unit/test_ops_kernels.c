@@ -173,7 +173,7 @@ static void call_stack(void **state) {
   static const enum tg_err errors[] = {TG_NO_DATA, TG_USAGE, TG_USAGE};
   for (size_t i = 0; i < 3; i++) {
     t = NULL;
-    assert_int_equal(tg__ask(&(struct tg_trace){.columns = s.t}, "call_stack", wrong[i], 1, &t, &e), errors[i]);
+    assert_int_equal(tg__ask_trace(&(struct tg_trace){.columns = s.t}, "call_stack", wrong[i], 1, &t, &e), errors[i]);
     assert_null(t);
   }
   mini_free(s.m);

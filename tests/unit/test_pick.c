@@ -115,7 +115,7 @@ static void refuse(struct tg__columns *t, const char *columns, const char *why) 
   const struct tg_arg arg = {"columns", columns};
   struct tg_table *table;
   struct tg_error e;
-  assert_int_equal(tg__ask(&(struct tg_trace){.columns = t}, "rows", &arg, 1, &table, &e), TG_USAGE);
+  assert_int_equal(tg__ask_trace(&(struct tg_trace){.columns = t}, "rows", &arg, 1, &table, &e), TG_USAGE);
   assert_string_equal(e.text, why);
 }
 

@@ -204,7 +204,7 @@ static void test_no_stacks(void **state) {
   struct tg__columns *t = mini_finish(m);
   struct tg_table *table;
   struct tg_error e = {0};
-  assert_int_equal(tg__ask(&(struct tg_trace){.columns = t}, "stacks", NULL, 0, &table, &e), TG_NO_DATA);
+  assert_int_equal(tg__ask_trace(&(struct tg_trace){.columns = t}, "stacks", NULL, 0, &table, &e), TG_NO_DATA);
   assert_non_null(strstr(e.text, "with_stack=True"));
   mini_free(m);
 }

@@ -338,7 +338,7 @@ static void test_nothing_to_divide(void **state) {
   mini_slice(m, mini_stream(m, 0, 7), "kernel", "alone", 0, 100);
   struct tg_table *t;
   struct tg_error e = {0};
-  assert_int_equal(tg__ask(&(struct tg_trace){.columns = mini_finish(m)}, "steps", NULL, 0, &t, &e), TG_NO_DATA);
+  assert_int_equal(tg__ask_trace(&(struct tg_trace){.columns = mini_finish(m)}, "steps", NULL, 0, &t, &e), TG_NO_DATA);
   assert_non_null(strstr(e.text, "prof.step()"));
   mini_free(m);
 }

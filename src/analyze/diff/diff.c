@@ -368,7 +368,7 @@ static enum tg_err compare(const struct tg__diff_input *const inputs[TG__SIDES],
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-static enum tg_err answer(const struct tg__diff_input *const inputs[TG__SIDES], struct tg__diff_ask *ask,
+static enum tg_err answer_by(const struct tg__diff_input *const inputs[TG__SIDES], struct tg__diff_ask *ask,
                           struct tg_table *out, struct tg_error *e) {
   const char *by = tg__diff_arg(ask, "by");
   const bool conditions = strcmp(by, "conditions") == 0;
@@ -420,7 +420,7 @@ enum tg_err tg__diff_run(const struct tg__diff_input *a, const struct tg__diff_i
   *out = NULL;
   struct tg_table *table = tg__table_new("diff");
   if (!table) return tg__no_memory(e, "comparing");
-  enum tg_err err = answer(inputs, &ask, table, e);
+  enum tg_err err = answer_by(inputs, &ask, table, e);
   if (!err) note_duplicate_ranks(inputs, &ask, table);
   if (!err && table->failed) err = tg__no_memory(e, "comparing");
   if (!err) err = apply_diff_where_sort_limit(&ask, table, e);
