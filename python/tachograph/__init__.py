@@ -92,7 +92,23 @@ def __getattr__(name: str) -> Any:
         return value
     if name in _MODULES:
         return importlib.import_module(f".{name}", __name__)
+    if name == "_record":
+        return _recorder()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _recorder() -> Any:
+    """A wheel has one for each Python that it was built for, and reads with later ones too."""
+    try:
+        return importlib.import_module("._record", __name__)
+    except ModuleNotFoundError:
+        import platform
+
+        raise ImportError(
+            f"this installation of tachograph has no recorder for {platform.python_implementation()} "
+            f"{platform.python_version()}; it reads traces. To record, compile one: "
+            "pip install --no-binary tachograph tachograph"
+        ) from None
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,9 @@
 """What `import tachograph` loads, and that every name it offers is there at its first use, in dir() and in the stub."""
 
 import ast
+import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -49,6 +51,23 @@ def test_reading_needs_neither_torch_nor_the_tools_around_it(tmp_path):
         "tachograph._progress",
     }
     assert not {"torch", "numpy", "pandas"} & loaded
+
+
+def test_a_python_without_a_recorder_reads_and_is_told(tmp_path):
+    package = pathlib.Path(tg.__file__).parent
+    shutil.copytree(package, tmp_path / "tachograph", ignore=shutil.ignore_patterns("_record.*.so", "__pycache__"))
+    (tmp_path / "a.json").write_text(
+        '{"traceEvents": [{"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 2}]}'
+    )
+    program = "import tachograph as tg\nprint(tg.__file__, len(tg.open('a.json').ask('events')))\nfrom tachograph import _record"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, env=environment
+    )
+    assert done.stdout.split() == [str(tmp_path / "tachograph/__init__.py"), "1"]
+    assert done.stderr.splitlines()[-1].startswith(
+        "ImportError: this installation of tachograph has no recorder for CPython 3."
+    )
 
 
 def names_in_stub():
