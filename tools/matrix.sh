@@ -3,9 +3,10 @@
 #   tools/matrix.sh [PYTHON:TORCH …]     default: Python 3.10 to 3.15, each with the newest torch of 2.4, 2.9, 2.13 and of all that PyPI has for it
 # MATRIX_ENVS=folder keeps the environments there (default build/matrix); one that exists is used as it is.
 # A Python that is not here is taken from Debian's unstable suite, in a root file system that debootstrap makes (MATRIX_ROOT, default
-# MATRIX_ENVS/root; MATRIX_MIRROR, default apt's first): that takes root. One that cannot be had is named as skipped.
+# MATRIX_ENVS/root; ROOTS_MIRROR, default apt's first): that takes root. One that cannot be had is named as skipped.
 set -uo pipefail
 cd "$(dirname "$0")/.."
+source tools/root.sh
 tree=$PWD
 envs=$(realpath -m "${MATRIX_ENVS:-build/matrix}")
 root=$(realpath -m "${MATRIX_ROOT:-$envs/root}")
@@ -13,32 +14,23 @@ mkdir -p "$envs" build
 status=0
 results=()
 
-make_root() { # with the Pythons that the suite has; once
-  [ -e "$root/ready" ] && return
+root_with_pythons() { # that the suite has; once
+  [ -e "$root/pythons" ] && return
   local packages=gcc,g++,make,cmake,ninja-build,ca-certificates,libisal-dev,libzstd-dev,zlib1g-dev,libxxhash-dev,libsqlite3-dev,libwebsockets-dev
-  debootstrap --variant=minbase --include="$packages" unstable "$root" \
-    "${MATRIX_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' | head -n 1)}" || return 1
+  make_root "$root" unstable "$packages" || return 1
   local version
   for version in 3.13 3.14 3.15; do
-    chroot "$root" apt-get install -y --no-install-recommends "python$version"{,-dev,-venv} || true
+    in_root "$root" / apt-get install -y --no-install-recommends "python$version"{,-dev,-venv} || true
   done
-  touch "$root/ready"
-}
-
-in_root() { # command …, in the copy of the tree there
-  local file
-  for file in /etc/resolv.conf /etc/hosts "${SSL_CERT_FILE:-/etc/hosts}"; do
-    install -D "$file" "$root$file" 2>/dev/null
-  done
-  unshare --mount bash -c 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" sh -c '\''cd /tachograph && exec "$@"'\'' sh "$@"' "$root" "$@"
+  touch "$root/pythons"
 }
 
 find_python() { # python: sets `run`, the words before a command for it, and `folder` of its environments
   run=() folder=$envs
   command -v "$1" >/dev/null && "$1" -c "import venv, ensurepip" && return
-  [ "$(id -u)" = 0 ] && command -v debootstrap && make_root && [ -x "$root/usr/bin/$1" ] || return 1
+  [ "$(id -u)" = 0 ] && command -v debootstrap && root_with_pythons && [ -x "$root/usr/bin/$1" ] || return 1
   rm -rf "$root/tachograph" && mkdir -p "$root/tachograph" && git ls-files -z | xargs -0 cp --parents -t "$root/tachograph" || return 1
-  run=(in_root) folder=/envs
+  run=(in_root "$root" /tachograph) folder=/envs
 }
 
 versions_of_torch() { # python: those to try, oldest first

@@ -1,0 +1,22 @@
+# Root file systems of Debian's suites, for the scripts here that source this: as root, with debootstrap.
+# ROOTS_MIRROR=address  where the suites are; default apt's first
+
+mirror() {
+  echo "${ROOTS_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' | head -n 1)}"
+}
+
+# make_root FOLDER SUITE PACKAGE,…: once; its log is FOLDER.log
+make_root() {
+  [ -e "$1/ready" ] && return
+  rm -rf "$1" && mkdir -p "$1" && debootstrap --variant=minbase --include="$3" "$2" "$1" "$(mirror)" >"$1.log" 2>&1 && touch "$1/ready"
+}
+
+# in_root FOLDER DIRECTORY COMMAND…: there, with this machine's settings of the network
+in_root() {
+  local root=$1 directory=$2 file
+  shift 2
+  for file in /etc/resolv.conf /etc/hosts "${SSL_CERT_FILE:-/etc/hosts}"; do
+    install -D "$file" "$root$file" 2>/dev/null
+  done
+  unshare --mount bash -c 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" sh -c '\''cd "$0" && exec "$@"'\'' "$@"' "$root" "$directory" "$@"
+}
