@@ -86,7 +86,7 @@ PROGRAM = """
 def test_run_records_what_a_library_sends(client, tmp_path):
     program = PROGRAM.format(client=str(client), variable=VARIABLE)
     said = run_python(program, "-m", "tachograph", "run", "-o", "out", cwd=tmp_path)
-    assert "attached 1" in said and os.path.samefile(said.split("variable ")[1].split()[0], _record.__file__)
+    assert "attached 1" in said and os.path.samefile(said.split("variable ")[1].splitlines()[0], _record.__file__)
     labels = recorded(tmp_path / "out" / "trace.tacho")
     outer, inner, here = ([e for e in labels if e["name"] == name] for name in ("outer", "inner", "here"))
     assert [e["args"]["payload"] for e in outer] == list(range(20))

@@ -4,6 +4,7 @@ ended."""
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 import tachograph as tg
 
 RUN = [sys.executable, "-m", "tachograph", "run"]
+PYTHON = shlex.quote(sys.executable)  # for a shell
 
 
 @pytest.fixture
@@ -112,7 +114,7 @@ def test_standard_input_as_the_script(tmp_path):
 
 def test_a_command_and_its_python_children(program, tmp_path):
     script = program("import os; print('TACHOGRAPH_RUN' in os.environ)")
-    under = run("-o", "out", "--", "sh", "-c", f"echo from sh; {sys.executable} {script}; exit 5", cwd=tmp_path)
+    under = run("-o", "out", "--", "sh", "-c", f"echo from sh; {PYTHON} {script}; exit 5", cwd=tmp_path)
     assert under.stdout == "from sh\nTrue\n" and under.returncode == 5
 
 
@@ -196,7 +198,7 @@ def test_programs_of_every_shape(program, tmp_path, shape):
 
 
 def test_a_command_chooses_its_python_itself(program, tmp_path):
-    other = program(f'#!/bin/sh\nCHOSEN=1 exec {sys.executable} "$@"', "other-python")
+    other = program(f'#!/bin/sh\nCHOSEN=1 exec {PYTHON} "$@"', "other-python")
     tool = program(f"#!{other}\nimport os, sys; print(os.environ.get('CHOSEN'), sys.argv)", "tool")
     for path in (other, tool):
         path.chmod(0o755)
@@ -334,7 +336,8 @@ def test_an_isolated_python_is_reported_as_such(program, tmp_path):
 
 
 STARTS_BARE = """
-    import os, subprocess, sys
+    import os, shlex, subprocess, sys
+    python = shlex.quote(sys.executable)
     def bare(*options, **more): subprocess.run([sys.executable, *options, "-c", "pass"], check=True, **more)
     bare("-I")
     bare("-W", "ignore", "-BS")
@@ -350,9 +353,9 @@ STARTS_BARE = """
     if os.fork() == 0:
         os.execvp(sys.executable, [sys.executable, "-Ic", "pass"])
     os.wait()
-    subprocess.run(["sh", "-c", f"echo python -I >/dev/null; {sys.executable} -I -c pass && X=1 exec {sys.executable} -E -c 'pass; pass'"], check=True)
-    subprocess.run(f"PYTHONPATH=/elsewhere {sys.executable} -c pass; PYTHONPATH=/more:$PYTHONPATH {sys.executable} -c pass", shell=True, check=True)
-    assert os.system(f"cd . && sh -ec '{sys.executable} -S -c pass'; (env -i {sys.executable} -c pass)") == 0
+    subprocess.run(["sh", "-c", f"echo python -I >/dev/null; {python} -I -c pass && X=1 exec {python} -E -c 'pass; pass'"], check=True)
+    subprocess.run(f"PYTHONPATH=/elsewhere {python} -c pass; PYTHONPATH=/more:$PYTHONPATH {python} -c pass", shell=True, check=True)
+    assert os.system(f'cd . && sh -ec {shlex.quote(python + " -S -c pass")}; (env -i {python} -c pass)') == 0
     exec("subprocess.run([sys.executable, '-c', 'pass'], env={})", {**globals(), "__name__": "torch._inductor.a"})  # nothing of the program
     print("done")
 """

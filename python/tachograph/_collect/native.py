@@ -324,12 +324,14 @@ def conditions() -> dict[str, Any]:
 
 
 def process_name() -> str:
-    """What Kineto calls this process: the first word of its command line, without its folder."""
+    """What Kineto calls this process: the first word of its command line, without its folder. A title that the program
+    gave itself is cut at the first space, a path is not."""
     try:
         with open("/proc/self/cmdline", "rb") as file:
-            words = file.read().split(b"\0")[0].decode(errors="replace").split()
+            title = file.read().split(b"\0")[0].decode(errors="replace")
     except OSError:
-        words = sys.orig_argv[:1]
+        title = sys.orig_argv[0]
+    words = [title] if os.path.exists(title) else title.split()
     name = os.path.basename(words[0]) if words else ""
     return name.replace("\\", "/").replace('"', "'") or "python"
 
