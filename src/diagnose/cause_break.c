@@ -26,6 +26,14 @@ static bool is_graph(struct tg__str name) {
   return tg__str_eq(name, TG_STR("CompiledFunction")) || tg__str_has_prefix(name, "## Call CompiledFxGraph");
 }
 
+bool tg__is_compiled_range(struct tg__str name) { return is_region(name) || is_graph(name); }
+
+bool tg__is_in_compiled(const struct tg__columns *t, uint32_t slice) {
+  while (slice != TG_NONE && !tg__is_compiled_range(tg__name(t, t->slices.name[slice])))
+    slice = t->slices.parent[slice];
+  return slice != TG_NONE;
+}
+
 /* The frames that go on behind a break are called torch_dynamo_resume_in_NAME_at_LINE. */
 static struct tg__str function_name(struct tg__str name) {
   static const char prefix[] = "torch_dynamo_resume_in_";

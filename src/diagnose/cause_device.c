@@ -8,7 +8,8 @@ enum {
   LITTLE_PCT = 20,
   LONG_QUEUED_NS = 50000,
   REPLAYED_PCT = 50,
-  RECURS = 10
+  RECURS = 10,
+  STRETCH_SHARE = 40 /* a gap of this part of a step is a stretch */
 };
 
 /* ---- utilisation of one device --------------------------------------------------------------- */
@@ -32,8 +33,18 @@ static bool kernel_spans(const struct tg__facts *f, int64_t device, struct tg__s
   return any;
 }
 
-static const char *idle_advice(const struct tg__facts *f, enum tg__gap_cause most) {
+static bool has_host(const struct tg__facts *f) {
+  TG__EACH (k, tg__tracks_of(&f->t->ranks[f->rank]))
+    if (f->t->tracks[k].kind == TG__TRACK_CPU && f->t->tracks[k].count) return true;
+  return false;
+}
+
+static const char *idle_advice(const struct tg__facts *f, enum tg__gap_cause most, bool is_stretch) {
   const bool replays = 100 * f->replayed > REPLAYED_PCT * f->device_events;
+  if (is_stretch && (most == TG__GAP_PYTHON || most == TG__GAP_HOST))
+    return "Do that while the device works on the step before: in worker processes, or a thread that runs ahead; or do "
+           "it on "
+           "the device, or less of it.";
   switch (most) {
   case TG__GAP_DATA:
     return "Feed it faster: DataLoader(..., num_workers=4, pin_memory=True, persistent_workers=True).";
@@ -49,7 +60,11 @@ static const char *idle_advice(const struct tg__facts *f, enum tg__gap_cause mos
                : "Kernels follow each other with pauses although they are queued: use fewer, larger kernels, or "
                  "capture the step with torch.cuda.CUDAGraph.";
   case TG__GAP_NONE:
-    return "Record the host too, to see why: profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]).";
+    return has_host(f)
+               ? "There is nothing to change where the program waits for requests or input; where it does not, stacks "
+                 "(with_stack=True) or record_function() around its parts show what it does."
+               : "Record the host too, to see why: profile(activities=[ProfilerActivity.CPU, "
+                 "ProfilerActivity.CUDA]).";
   default:
     return replays
                ? "Most kernels are replayed as a graph already: shorten what the host does between two replays, or "
@@ -60,10 +75,10 @@ static const char *idle_advice(const struct tg__facts *f, enum tg__gap_cause mos
 }
 
 static const char *const while_doing[TG__GAP_CAUSE_COUNT] = {
-    [TG__GAP_NONE] = "for reasons that are not in the trace", [TG__GAP_QUEUED] = "although work was queued",
-    [TG__GAP_PYTHON] = "while the host is in Python",         [TG__GAP_HOST] = "while the host is in operators",
-    [TG__GAP_LAUNCH] = "while the host is in launch calls",   [TG__GAP_COPY] = "while the host is in copy calls",
-    [TG__GAP_SYNC] = "because the host waits for it",         [TG__GAP_DATA] = "while the host loads data",
+    [TG__GAP_NONE] = "while nothing of the host was recorded", [TG__GAP_QUEUED] = "although work was queued",
+    [TG__GAP_PYTHON] = "while the host is in Python",          [TG__GAP_HOST] = "while the host is in operators",
+    [TG__GAP_LAUNCH] = "while the host is in launch calls",    [TG__GAP_COPY] = "while the host is in copy calls",
+    [TG__GAP_SYNC] = "because the host waits for it",          [TG__GAP_DATA] = "while the host loads data",
 };
 
 const char *tg__utilisation_class(double busy_pct) {
@@ -127,17 +142,24 @@ static void describe_edges(struct tg__facts *f, int64_t device, struct tg__findi
   x->method = "that stretch and the rest of the step go on side by side";
 }
 
-/* What closing the gaps is worth depends on what they are: half of what the host does there can go, or the device
- * pauses half as long. Of unknown reasons nothing is promised. */
-static void expect_of_waits(struct tg__facts *f, struct tg__finding *x, enum tg__gap_cause most, int64_t ns) {
+/* What closing the gaps is worth depends on what they are: what one part of the program does there goes on beside the
+ * device's work, half of what else the host does there can go, or the device pauses half as long. */
+static void expect_of_waits(struct tg__facts *f, struct tg__finding *x, enum tg__gap_cause most, int64_t ns,
+                            bool is_stretch) {
   const bool by_host = most == TG__GAP_PYTHON || most == TG__GAP_HOST || most == TG__GAP_LAUNCH;
-  if (most == TG__GAP_NONE) return;
-  const int64_t gone = by_host                  ? tg__shortened(f, ns / 2, 0, 0)
+  x->is_statement = most == TG__GAP_NONE;
+  if (most == TG__GAP_NONE) {
+    x->method = "what would close these gaps was not recorded";
+    return;
+  }
+  const int64_t gone = by_host && !is_stretch   ? tg__shortened(f, ns / 2, 0, 0)
                        : most == TG__GAP_QUEUED ? tg__shortened(f, 0, 0, ns / 2)
-                                                : tg__shortened(f, 0, 0, ns);
-  x->saving_ns = tg__per_step(f, gone);
+                                                : tg__shortened(f, 0, 0, ns),
+                most_ns = is_stretch ? f->window_ns - ns : gone; /* that part stays as long as it is */
+  x->saving_ns = tg__per_step(f, gone < most_ns ? gone : most_ns);
   x->confidence = 0.4;
-  x->method = by_host ? "the host takes half as long for what it does there"
+  x->method = by_host && is_stretch ? "that part and the work of the device go on side by side"
+              : by_host             ? "the host takes half as long for what it does there"
               : most == TG__GAP_QUEUED
                   ? "the pauses between kernels are half as long"
                   : "these gaps close, as far as host and device have less to do than a step takes";
@@ -191,6 +213,76 @@ static void say_sampled(const struct tg__facts *f, int64_t device, struct tg__fi
   TG_SAY(x->advice, "%s", tg__doing_advice(seen.most));
 }
 
+/* ---- which part of the program holds the device up ------------------------------------------- */
+
+struct part {
+  uint32_t slice; /* its longest gap is during this */
+  int64_t ns, longest_ns;
+};
+struct parts {
+  struct tg__facts *f;
+  struct tg__map by_name;
+  struct part *items;
+  size_t count, cap;
+};
+
+bool tg__is_step_slice(const struct tg__facts *f, uint32_t slice) {
+  const size_t begun = tg__steps_begun(&f->steps, f->t->slices.start_ns[slice]);
+  const uint32_t step = begun ? f->steps.steps[begun - 1].step : TG_NONE;
+  return (step != TG_NONE && f->t->steps[step].slice == slice) ||
+         tg__name_is_profiler_step(tg__name(f->t, f->t->slices.name[slice]), NULL);
+}
+
+/* The operator, annotation, module or function of the program around a slice; of none of these itself. */
+static uint32_t part_around(struct tg__facts *f, uint32_t slice) {
+  for (uint32_t s = slice; s != TG_NONE; s = f->t->slices.parent[s]) {
+    const enum tg__class cls = tg__slice_class(f->t, s);
+    const struct tg__str name = tg__name(f->t, f->t->slices.name[s]);
+    const bool is_frame = cls == TG__CLASS_PYTHON && (tg__is_user_frame(name) || tg__meaning(f, s) & TG__NAME_MODULE);
+    const bool is_work = (cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION) && !tg__is_step_slice(f, s);
+    if (is_frame || is_work) return s;
+  }
+  return slice;
+}
+
+static void add_part(struct parts *p, const struct tg__gap *g) {
+  const uint32_t slice = part_around(p->f, g->during);
+  const int64_t ns = g->end_ns - g->start_ns;
+  uint32_t *const at = tg__map_slot(&p->by_name, p->f->t->slices.name[slice], (uint32_t)p->count);
+  if (!at || (*at == p->count && !tg__grow((void **)&p->items, &p->cap, p->count + 1, sizeof *p->items))) {
+    p->f->failed = true;
+    return;
+  }
+  if (*at == p->count) p->items[p->count++] = (struct part){.slice = slice};
+  struct part *const part = &p->items[*at];
+  part->ns += ns;
+  if (ns > part->longest_ns) part->longest_ns = ns, part->slice = slice;
+}
+
+/* Names the part with most of the gaps of this cause, where that is half of them at least. Returns whether they are
+ * long stretches of it, and it is more than an operator of torch. */
+static bool say_part(struct tg__facts *f, int64_t device, enum tg__gap_cause cause, struct tg__finding *x) {
+  struct parts p = {.f = f};
+  int64_t all_ns = 0;
+  const struct tg__window *const w = &f->steps.window;
+  for (size_t i = 0; !f->failed && i < f->gaps.count; i++) {
+    const struct tg__gap *const g = &f->gaps.items[i];
+    if (g->device != device || g->cause != cause || g->end_ns <= w->start_ns || g->start_ns >= w->end_ns) continue;
+    all_ns += g->end_ns - g->start_ns;
+    if (g->during != TG_NONE) add_part(&p, g);
+  }
+  const struct part *most = p.items;
+  for (size_t i = 1; i < p.count; i++)
+    if (p.items[i].ns > most->ns) most = &p.items[i];
+  const bool is_known = p.count && 2 * most->ns >= all_ns && !tg__is_step_slice(f, most->slice);
+  if (is_known) tg__where_slice(f, most->slice, x);
+  const bool is_stretch = is_known && most->longest_ns >= f->median_ns / STRETCH_SHARE &&
+                          !tg__str_has_prefix(tg__name(f->t, f->t->slices.name[most->slice]), "aten::");
+  tg__map_free(&p.by_name);
+  tg__free(p.items);
+  return is_stretch;
+}
+
 /* idle: without a kernel in usual steps. Part of it may lie outside the device's first and last work, part in copies.
  */
 static bool describe_waits(struct tg__facts *f, int64_t device, int64_t idle, struct tg__finding *x) {
@@ -206,9 +298,10 @@ static bool describe_waits(struct tg__facts *f, int64_t device, int64_t idle, st
   tg__say(x->evidence + len, sizeof x->evidence - len,
           "; between its work it stands still for %.2f ms %s, %.0f %% of that %s", tg__ms(tg__per_step(f, w.all_ns)),
           tg__per(f), tg__pct(w.ns[w.most], w.all_ns), while_doing[w.most]);
-  TG_SAY(x->advice, "%s", idle_advice(f, w.most));
+  const bool is_stretch = w.most != TG__GAP_QUEUED && w.most != TG__GAP_NONE && say_part(f, device, w.most, x);
+  TG_SAY(x->advice, "%s", idle_advice(f, w.most, is_stretch));
   if (w.most == TG__GAP_PYTHON) say_sampled(f, device, x);
-  expect_of_waits(f, x, w.most, w.all_ns);
+  expect_of_waits(f, x, w.most, w.all_ns, is_stretch);
   return true;
 }
 

@@ -72,14 +72,26 @@ static bool is_in_update(const struct kernels *k, size_t i) {
   return call != TG_NONE && tg__spans_inside(&k->updates, at, at + 1) > 0;
 }
 
-static void end_run(struct kernels *k, size_t from, size_t to) {
+/* One kernel can do what is element by element, and one reduction among it: all but the longest of these go. */
+static void fuse(struct kernels *k, size_t from, size_t to) {
+  const int64_t *const dur_ns = k->f->t->slices.dur_ns;
   size_t longest = from;
-  if (to - from < RUN) return;
   for (size_t i = from; i < to; i++) {
     k->items[i].counts = k->items[i].goes = true;
-    if (k->f->t->slices.dur_ns[k->items[i].slice] > k->f->t->slices.dur_ns[k->items[longest].slice]) longest = i;
+    if (dur_ns[k->items[i].slice] > dur_ns[k->items[longest].slice]) longest = i;
   }
   k->items[longest].goes = false;
+}
+
+static void end_run(struct kernels *k, size_t from, size_t to) {
+  bool has_reduced = false;
+  if (to - from < RUN) return;
+  for (size_t i = from; i < to; i++) {
+    const bool reduces = k->items[i].kind == TG__KERNEL_REDUCTION || k->items[i].kind == TG__KERNEL_SOFTMAX;
+    if (reduces && has_reduced) fuse(k, from, i), from = i;
+    has_reduced |= reduces;
+  }
+  fuse(k, from, to);
 }
 
 static void choose_runs(struct kernels *k, unsigned classes) {

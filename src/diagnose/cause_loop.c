@@ -55,6 +55,8 @@ static bool is_repeated(const struct loop *l, uint32_t site) {
   const struct tg__site *x = &l->s->sites[site];
   if (x->kind != TG__CALL_FORWARD || !x->path || x->reported || l->taken[site] || x->calls < TIMES * l->steps)
     return false; /* no path: calls from anywhere */
+  if (tg__is_in_compiled(l->s->f->t, x->slice))
+    return false; /* what a compiler has written is no loop of the program */
   return x->shortest_ns <= SHORT_NS || (x->shortest_ns <= SHORT_ON_FEW_ROWS_NS && is_on_few_rows(l, x));
 }
 
@@ -122,7 +124,8 @@ static int64_t price(int64_t ns, int64_t calls, int64_t shortest_ns, int64_t wor
 
 /* Backward does the work of a call twice: once for each of two inputs. */
 static int64_t price_of(const struct loop *l, const struct tg__site *x) {
-  const int64_t work_ns = is_on_few_rows(l, x) ? 0 : work_of(l, x);
+  const bool is_elsewhere = l->s->f->has_device_work; /* the host's time is what it takes to launch it */
+  const int64_t work_ns = is_elsewhere || is_on_few_rows(l, x) ? 0 : work_of(l, x);
   return price(x->forward_ns, x->calls, x->shortest_ns, work_ns, l->steps) +
          price(x->backward_ns, x->backward_calls, x->shortest_backward_ns, work_ns < 0 ? -1 : 2 * work_ns, l->steps);
 }
@@ -387,6 +390,25 @@ static void expect_of_loop(struct loop *l, struct tg__finding *x, int64_t pause_
                         "all calls but one of each place, but for their work, and the Python between them");
 }
 
+/* With a device the loop costs what the device waits in it. */
+static void count_waiting(struct tg__facts *f, struct tg__finding *x) {
+  struct tg__spans gaps = {0}, waits = {0};
+  for (size_t i = 0; i < f->gaps.count; i++) tg__spans_add(&gaps, f->gaps.items[i].start_ns, f->gaps.items[i].end_ns);
+  tg__spans_union(&gaps);
+  tg__spans_union(&x->claim);
+  tg__spans_intersect(&gaps, &x->claim, &waits);
+  const int64_t all_ns = tg__spans_length(&x->claim);
+  const double part = all_ns ? (double)tg__spans_length(&waits) / (double)all_ns : 1;
+  const size_t len = strlen(x->evidence);
+  tg__say(x->evidence + len, sizeof x->evidence - len, "; the device waits for %.0f %% of that", 100 * part);
+  x->share_pct *= part;
+  x->cost_ns = (int64_t)(part * (double)x->cost_ns);
+  if (x->saving_ns > x->cost_ns) x->saving_ns = x->cost_ns;
+  f->failed |= gaps.failed || waits.failed;
+  tg__spans_free(&gaps);
+  tg__spans_free(&waits);
+}
+
 static void report_loop(struct loop *l) {
   struct tg__facts *f = l->s->f;
   if (!l->times) return;
@@ -413,6 +435,7 @@ static void report_loop(struct loop *l) {
   TG_SAY(x->advice, "%s", advice_for(x->cause));
   expect_of_loop(l, x, pause_ns);
   tg__claim_sites(l->s, l->in, x);
+  if (f->has_device_work) count_waiting(f, x);
 }
 
 void tg__judge_loops(struct tg__facts *f) {

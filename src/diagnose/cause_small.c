@@ -39,12 +39,46 @@ static void see_piece(void *ctx, uint32_t slice, enum tg__class cls) {
   if (!p->kernels && cls == TG__CLASS_OP) end_op(p, slice);
 }
 
-static void claim_gaps(const struct tg__facts *f, struct tg__finding *x) {
+/* Returns a range of compiled code where most of the gaps lie in such; TG_NONE. */
+static uint32_t claim_gaps(const struct tg__facts *f, struct tg__finding *x) {
+  const struct tg__columns *const t = f->t;
+  int64_t all_ns = 0, compiled_ns = 0;
+  uint32_t range = TG_NONE;
   for (size_t i = 0; i < f->gaps.count; i++) {
     const struct tg__gap *const g = &f->gaps.items[i];
-    if (g->cause == TG__GAP_PYTHON || g->cause == TG__GAP_HOST || g->cause == TG__GAP_LAUNCH)
-      tg__claim(f, x, g->start_ns, g->end_ns);
+    if (g->cause != TG__GAP_PYTHON && g->cause != TG__GAP_HOST && g->cause != TG__GAP_LAUNCH) continue;
+    tg__claim(f, x, g->start_ns, g->end_ns);
+    all_ns += g->end_ns - g->start_ns;
+    const uint32_t call = t->slices.cause[g->after];
+    if (call == TG_NONE || !tg__is_in_compiled(t, call)) continue;
+    compiled_ns += g->end_ns - g->start_ns;
+    for (uint32_t s = call; s != TG_NONE; s = t->slices.parent[s]) /* the outermost */
+      if (tg__is_compiled_range(tg__name(t, t->slices.name[s]))) range = s;
   }
+  return 2 * compiled_ns >= all_ns ? range : TG_NONE;
+}
+
+struct frequent { /* the kernel that is launched most often */
+  struct tg__facts *f;
+  struct tg__map counts;
+  uint32_t slice, most;
+};
+
+static void see_frequent(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct frequent *const q = ctx;
+  uint32_t *const n = cls == TG__CLASS_KERNEL ? tg__map_slot(&q->counts, q->f->t->slices.name[slice], 0) : NULL;
+  q->f->failed |= cls == TG__CLASS_KERNEL && !n;
+  if (n && ++*n > q->most) q->most = *n, q->slice = slice;
+}
+
+static void say_kernels(struct tg__facts *f, struct tg__finding *x) {
+  struct frequent q = {.f = f, .slice = TG_NONE};
+  tg__visit(f, see_frequent, &q);
+  tg__map_free(&q.counts);
+  if (q.slice == TG_NONE) return;
+  const struct tg__str name = tg__name(f->t, f->t->slices.name[q.slice]);
+  TG_SAY(x->where, "kernels of the %s, most often %.*s", tg__period(f), (int)(name.len < 120 ? name.len : 120),
+         name.ptr);
 }
 
 static void judge_small_kernels(struct tg__facts *f, int64_t pieces, int64_t typical) {
@@ -53,16 +87,22 @@ static void judge_small_kernels(struct tg__facts *f, int64_t pieces, int64_t typ
   const double share = tg__pct(wait, f->window_ns);
   if (tg__has_little_work(f) || pieces < MANY_KERNELS || typical >= SHORT_KERNEL_NS || share <= FEEDING_PCT) return;
   struct tg__finding *x = tg__find(f, TG__CAUSE_MANY_SMALL_OPS, share, FEEDING_PCT, tg__per_step(f, wait));
-  TG_SAY(x->where, "kernels of the %s", tg__period(f));
+  say_kernels(f, x);
   TG_SAY(x->evidence,
          "%lld kernels %s, half of them shorter than %.1f us; the device waits %.2f ms %s (%.1f %%) for the host to "
          "launch the next",
          (long long)pieces, tg__per(f), (double)typical / 1e3, tg__ms(x->cost_ns), tg__per(f), share);
-  TG_SAY(x->advice, "Put more work into each launch: torch.compile(model, mode=\"reduce-overhead\") fuses kernels and "
-                    "replays them as a CUDA "
-                    "graph; or a larger batch.");
+  const uint32_t range = claim_gaps(f, x);
+  if (range != TG_NONE) tg__where_slice(f, range, x);
+  TG_SAY(x->advice, "%s",
+         range != TG_NONE
+             ? "This is compiled, and launching its kernels takes longer than they run: let them be replayed as a CUDA "
+               "graph, "
+               "torch.compile(model, mode=\"reduce-overhead\"), with shapes that stay the same; or use a larger batch."
+             : "Put more work into each launch: torch.compile(model, mode=\"reduce-overhead\") fuses kernels and "
+               "replays them "
+               "as a CUDA graph; or a larger batch.");
   x->is_general = true;
-  claim_gaps(f, x);
   tg__expect(f, x, wait - wait / 10, 0.5,
              "launches cost the host nothing, and kernels follow each other, but for a tenth of the waiting");
 }

@@ -81,13 +81,21 @@ static uint32_t call_at(const struct syncs *s, int64_t ns) {
   return low && tg__slice_end(t, s->calls[low - 1]) >= ns ? s->calls[low - 1] : TG_NONE;
 }
 
+/* A long gap in which the host does one thing after the wait: that thing is what the device waits for. */
+static bool is_of_other(const struct syncs *s, const struct tg__gap *g, uint32_t wait) {
+  enum { LONG_NS = 1000000 };
+  const struct tg__columns *const t = s->f->t;
+  return g->end_ns - g->start_ns >= LONG_NS && g->during != TG_NONE && !tg__is_step_slice(s->f, g->during) &&
+         t->slices.start_ns[g->during] >= tg__slice_end(t, wait);
+}
+
 /* The host waits in it, or was waiting when it began, and has to launch anew. */
 static bool is_held_up(const struct syncs *s, const struct tg__gap *g, uint32_t *wait) {
   *wait = call_at(s, g->start_ns);
   const bool is_after =
       *wait != TG_NONE && (g->cause == TG__GAP_PYTHON || g->cause == TG__GAP_HOST || g->cause == TG__GAP_LAUNCH);
   if (g->cause == TG__GAP_SYNC && *wait == TG_NONE) *wait = g->during;
-  return g->cause == TG__GAP_SYNC || is_after;
+  return g->cause == TG__GAP_SYNC || (is_after && !is_of_other(s, g, *wait));
 }
 
 /* NULL on no memory. */

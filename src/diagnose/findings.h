@@ -80,8 +80,9 @@ struct tg__finding *tg__find(struct tg__facts *f, enum tg__cause cause, double s
 void tg__drop_last(struct tg__facts *f); /* takes back the newest finding */
 /* cause_device.c: how well a device is used that works for so much of the time, in words. */
 const char *tg__utilisation_class(double busy_pct);
-bool tg__has_little_work(const struct tg__facts *f);              /* too little on the device to judge its use by */
-bool tg__next_device(const struct tg__facts *f, int64_t *device); /* in rising order, from INT64_MIN on */
+bool tg__has_little_work(const struct tg__facts *f);               /* too little on the device to judge its use by */
+bool tg__is_step_slice(const struct tg__facts *f, uint32_t slice); /* the annotation of one */
+bool tg__next_device(const struct tg__facts *f, int64_t *device);  /* in rising order, from INT64_MIN on */
 void tg__say(char *buf, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 #define TG_SAY(field, ...) tg__say(field, sizeof(field), __VA_ARGS__)
 /* What the cure is expected to take off all steps together, how that was worked out, and how sure it is. */
@@ -182,6 +183,9 @@ enum tg_err tg__facts_open(const struct tg__columns *t, uint32_t rank, struct tg
 void tg__facts_close(struct tg__facts *f);
 
 bool tg__is_compiling(struct tg__str name); /* cause_compile.c: a range in which torch.compile works */
+/* cause_break.c: a range in which code that it compiled runs; whether a slice is one, or lies in one. */
+bool tg__is_compiled_range(struct tg__str name);
+bool tg__is_in_compiled(const struct tg__columns *t, uint32_t slice);
 
 void tg__note_checks(struct tg__facts *f, struct tg_table *out); /* checks.c: what was looked at, in numbers */
 /* limits.c: what the recording leaves open, and which one would show it; of one rank, and of `count` ranks together. */

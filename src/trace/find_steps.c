@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-enum { LEAST_STEPS = 3 };
+enum { LEAST_STEPS = 3, MOST_FAMILIES = 256, PART_SHARE = 5 };
 
 static bool add_step(struct tg__build *b, struct tg__step step) {
   struct tg__columns *t = b->trace;
@@ -81,7 +81,7 @@ static bool note_annotation(const struct tg__columns *t, struct families *f, uin
   size_t i = 0;
   while (i < f->count && !tg__str_eq(f->items[i].name, name)) i++;
   if (i == f->count) {
-    if (f->count >= 256) return true;
+    if (f->count >= MOST_FAMILIES) return true;
     if (!tg__grow((void **)&f->items, &f->cap, f->count + 1, sizeof *f->items)) return false;
     f->items[f->count++] = (struct family){.name = name, .last_end_ns = INT64_MIN};
   }
@@ -91,6 +91,29 @@ static bool note_annotation(const struct tg__columns *t, struct families *f, uin
   x->total_ns += t->slices.dur_ns[slice];
   x->last_end_ns = tg__slice_end(t, slice);
   return true;
+}
+
+/* Does another part of the loop come as often, beside it, for a good part of the time? Then both are parts of a step.
+ */
+static bool is_one_of_parts(const struct tg__columns *t, const struct tg__track *track, const struct families *f,
+                            const struct family *best, int64_t span) {
+  int64_t end_ns = INT64_MIN, beside_ns[MOST_FAMILIES] = {0};
+  for (uint32_t i = track->first; i < track->first + track->count; i++) {
+    if (tg__slice_class(t, i) != TG__CLASS_ANNOTATION) continue;
+    const struct tg__str name = family_of(tg__name(t, t->slices.name[i]));
+    size_t k = 0;
+    while (k < f->count && !tg__str_eq(f->items[k].name, name)) k++;
+    if (k == f->count) continue;
+    if (&f->items[k] == best)
+      end_ns = tg__slice_end(t, i);
+    else if (t->slices.start_ns[i] >= end_ns && !f->items[k].overlaps)
+      beside_ns[k] += t->slices.dur_ns[i];
+  }
+  for (size_t k = 0; k < f->count; k++) {
+    const uint32_t a = f->items[k].count, b = best->count;
+    if (a + 1 >= b && b + 1 >= a && beside_ns[k] >= span / PART_SHARE) return true;
+  }
+  return false;
 }
 
 /* The family that covers most time on this track; it must cover at least half of it, or it is a part of the step,
@@ -104,7 +127,7 @@ static const struct family *best_family(const struct tg__columns *t, const struc
   }
   if (!best) return NULL;
   const int64_t span = tg__slice_end(t, track->first + track->count - 1) - t->slices.start_ns[track->first];
-  return best->total_ns >= span / 2 ? best : NULL;
+  return best->total_ns >= span / 2 && !is_one_of_parts(t, track, f, best, span) ? best : NULL;
 }
 
 static enum tg_err find_annotations(struct tg__build *b, const struct tg__track *track) {

@@ -118,6 +118,28 @@ static void test_queued_and_none(void **state) {
   tg__table_free(t);
 }
 
+/* Work of an accelerator without calls: what the main thread does in the gap is what it waits for. A host that was
+ * recorded, and shows nothing for 3 ms, did nothing; without operators nobody knows. */
+static void test_gaps_without_launches(void **state) {
+  struct scene s = begin();
+  mini_slice(s.m, s.thread, "cpu_op", "aten::bucketize", 100, 300);
+  mini_slice(s.m, s.stream, "kernel", "a", 50, 50);
+  mini_slice(s.m, s.stream, "kernel", "b", 400, 50);
+  struct tg_table *t = ask_and_free(&s, ask_gaps);
+  assert_string_equal(mini_cell(t, 0, "cause"), "host");
+  assert_string_equal(mini_cell(t, 0, "during"), "aten::bucketize");
+  tg__table_free(t);
+  for (int has_operators = 0; has_operators < 2; has_operators++) {
+    s = begin();
+    work(&s, s.thread, s.stream, 0, 5, 10, 90, "a");
+    work(&s, s.thread, s.stream, 3000100, 5, 3000200, 90, "b");
+    if (has_operators) mini_slice(s.m, s.other, "cpu_op", "aten::mm", 0, 5);
+    t = ask_and_free(&s, ask_gaps);
+    assert_string_equal(mini_cell(t, 0, "cause"), has_operators ? "none" : "python");
+    tg__table_free(t);
+  }
+}
+
 /* The backward thread had nothing to do because the main one was still reading a value. */
 static void test_silent_thread_defers_to_main(void **state) {
   struct scene s = begin();
@@ -219,6 +241,7 @@ int main(void) {
       cmocka_unit_test(test_copy_and_data),
       cmocka_unit_test(test_launch),
       cmocka_unit_test(test_queued_and_none),
+      cmocka_unit_test(test_gaps_without_launches),
       cmocka_unit_test(test_silent_thread_defers_to_main),
       cmocka_unit_test(test_union_over_streams),
       cmocka_unit_test(test_gaps_add_up),

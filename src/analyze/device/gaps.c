@@ -15,9 +15,13 @@ struct open_slice {
   enum tg__gap_cause cause;
 };
 
+/* A host that was recorded and shows nothing for that long did nothing. */
+enum { LONG_SILENCE_NS = 1000000 };
+
 struct finder {
   const struct tg__columns *t;
   uint32_t rank, main_track;
+  bool has_operators;        /* else what the host does is not known */
   uint8_t (*names)[BEARERS]; /* what being inside a slice of this name and kind means; UNKNOWN = not looked at yet */
   uint32_t *tracks;          /* tracks with device work, by device */
   size_t track_count, track_cap;
@@ -79,7 +83,8 @@ static void advance(struct finder *f, struct doing *d, int64_t to_ns) {
     d->now_ns = top->end_ns;
   }
   if (to_ns <= d->now_ns) return;
-  d->time_ns[d->depth ? f->stack[d->depth - 1].cause : TG__GAP_PYTHON] += to_ns - d->now_ns;
+  const bool is_silent = !d->depth && f->has_operators && to_ns - d->now_ns >= LONG_SILENCE_NS;
+  d->time_ns[d->depth ? f->stack[d->depth - 1].cause : is_silent ? TG__GAP_NONE : TG__GAP_PYTHON] += to_ns - d->now_ns;
   d->now_ns = to_ns;
 }
 
@@ -125,19 +130,19 @@ static bool look_at_thread(struct finder *f, uint32_t track, int64_t from_ns, in
 static bool explain(struct finder *f, struct tg__gap *g) {
   const struct tg__columns *t = f->t;
   const uint32_t call = t->slices.cause[g->after];
+  struct doing d = {.covering = TG_NONE};
   g->during = TG_NONE;
-  g->cause = TG__GAP_NONE;
-  if (call == TG_NONE) return true;
   g->cause = TG__GAP_QUEUED;
-  if (tg__slice_end(t, call) <= g->start_ns) return true;
-  struct doing d;
-  if (!look_at_thread(f, tg__slice_track(t, call), g->start_ns, g->end_ns, &d)) return false;
+  if (call != TG_NONE && tg__slice_end(t, call) <= g->start_ns) return true;
+  if (call != TG_NONE && !look_at_thread(f, tg__slice_track(t, call), g->start_ns, g->end_ns, &d)) return false;
   /* A thread without anything to show, such as autograd's before backward, was waiting for the main one. */
   if (!d.seen && f->main_track != TG_NONE && !look_at_thread(f, f->main_track, g->start_ns, g->end_ns, &d))
     return false;
   g->during = d.covering;
+  g->cause = TG__GAP_NONE;
+  if (call == TG_NONE && !d.seen) return true;
   g->cause = TG__GAP_PYTHON;
-  for (enum tg__gap_cause c = TG__GAP_PYTHON; c < TG__GAP_CAUSE_COUNT; c++)
+  for (enum tg__gap_cause c = TG__GAP_NONE; c < TG__GAP_CAUSE_COUNT; c++)
     if (d.time_ns[c] > d.time_ns[g->cause]) g->cause = c;
   return true;
 }
@@ -197,6 +202,12 @@ static uint32_t find_main_track(const struct tg__columns *t, uint32_t rank) {
   return best;
 }
 
+static bool has_operators(const struct tg__columns *t, uint32_t rank) {
+  TG__EACH (i, tg__rank_slices(t, rank))
+    if (tg__slice_class(t, i) == TG__CLASS_OP) return true;
+  return false;
+}
+
 static bool add_gap(struct finder *f, struct tg__gaps *out, int64_t device, uint32_t before, uint32_t after) {
   struct tg__gap g = {.device = device, .before = before, .after = after};
   g.start_ns = tg__slice_end(f->t, before);
@@ -235,6 +246,7 @@ enum tg_err tg__gaps_find(const struct tg__columns *t, uint32_t rank, struct tg_
   if (!f.names || !gather_tracks(&f)) goto done;
   memset(f.names, UNKNOWN, names * sizeof *f.names);
   f.main_track = find_main_track(t, rank);
+  f.has_operators = has_operators(t, rank);
   for (size_t from = 0, to; from < f.track_count; from = to) {
     const int64_t device = t->tracks[f.tracks[from]].device;
     for (to = from + 1; to < f.track_count && t->tracks[f.tracks[to]].device == device;) to++;

@@ -5,11 +5,12 @@
 #include "analyze/analyze.h"
 
 enum tg__gap_cause {
-  TG__GAP_NONE,   /* no host call is known for the work that ended the gap */
+  TG__GAP_NONE,   /* nothing of the host was recorded in most of it */
   TG__GAP_QUEUED, /* that work had been launched before the gap began: the device changed kernels, or waited for itself
                    */
-  /* else, what the launching thread did most of; by rising precedence where one holds the other */
-  TG__GAP_PYTHON, /* Python, or nothing that was recorded */
+  /* else, what the launching thread did most of, or the main one where the launch is not known; by rising precedence
+   * where one holds the other */
+  TG__GAP_PYTHON, /* Python, or what lies between two events of the host */
   TG__GAP_HOST,   /* operators, and runtime calls that are none of the following */
   TG__GAP_LAUNCH, /* launch calls */
   TG__GAP_COPY,   /* copy calls */
