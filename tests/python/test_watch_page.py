@@ -20,9 +20,9 @@ def figures(**changes):
         "python": "3.12.1", "torch": "2.13.0", "silent_s": 0,
         "steps": {"source": "optimizer steps", "count": 4971, "last_ms": 12.13, "median_ms": 12.0, "p99_ms": 1500.0,
                   "of": 4900, "per_s": 82.94, "why": ""},
-        "parts": {"of": 240, "device_busy_pct": 87.25, "rows": [
+        "parts": {"of": 240, "device_busy_pct": 87.25, "device_wait_ms": 3.1, "rows": [
             {"part": "data", "ms": 1.2, "share_pct": 10.0}, {"part": "optimizer", "ms": 10.8, "share_pct": 90.0}]},
-        "lines": {"thread": "MainThread", "looks": 1000, "missed": 20, "why": "", "rows": [
+        "lines": {"thread": "MainThread", "looks": 1000, "missed": 20, "no_core_pct": 61.4, "why": "", "rows": [
             {"file": "/home/me/train.py", "line": 21, "function": "step", "share_pct": 41.2}]},
         "memory": {"VmRSS": 1_210_000_000, "VmHWM": 1_300_000_000, "devices": [
             {"index": 0, "allocated": 2_100_000_000, "peak": 3_200_000_000, "reserved": 4_000_000_000}]},
@@ -34,7 +34,7 @@ def figures(**changes):
 UNKNOWN = figures(
     torch="", silent_s=7.0,
     steps={"why": "the program has not imported torch"}, parts={"why": ""},
-    lines={"thread": "", "looks": 0, "missed": 0, "rows": [], "why": "this Python is free-threaded"},
+    lines={"thread": "", "looks": 0, "missed": 0, "no_core_pct": None, "rows": [], "why": "this Python is free-threaded"},
     memory={"devices": []}, price={"why": "0 of 6 pairs of steps were compared so far", "threads_pct": None},
 )  # fmt: skip
 
@@ -50,11 +50,12 @@ def test_a_page():
         "  optimizer   10.8 ms  90.0 %  ██████████████████",
         "            mean of 240 recorded steps; other: Python, and waiting",
         "",
-        "device      busy in 87.2 % of the recorded steps",
+        "device      busy in 87.2 % of the recorded steps, which wait 3.10 ms each for it",
         "  GPU 0     2.10 GB allocated by torch, 3.20 GB at the peak, 4.00 GB reserved",
         "memory      1.21 GB resident, 1.30 GB at the peak",
         "",
         "lines       of MainThread, 1,000 looks in 10 s, waiting included",
+        "            it had no core for 61 % of the time: others use the machine",
         "   41.2 %  home/me/train.py(21): step",
         "    2.0 %  no stack was to be had",
         "",
@@ -75,7 +76,7 @@ def test_what_is_not_known_has_a_reason():
 def test_one_line():
     assert one_line(figures()) == (
         "10:00:01   step 12.1 ms median 12.0 ms p99 1.50 s 82.9/s   data 10 %, optimizer 90 %   device busy 87 %   "
-        "1.21 GB   GPU 0 2.10 GB   41 % home/me/train.py(21): step"
+        "1.21 GB   GPU 0 2.10 GB   41 % home/me/train.py(21): step   no core 61 %"
     )
 
 
@@ -88,7 +89,7 @@ def test_no_line_is_too_wide_and_no_control_character_is_shown(width):
     hostile = figures(
         command=HOSTILE, python=HOSTILE, torch=HOSTILE,
         steps={"why": HOSTILE}, parts={"why": HOSTILE},
-        lines={"thread": HOSTILE, "looks": 1, "missed": 1, "rows": [row], "why": HOSTILE},
+        lines={"thread": HOSTILE, "looks": 1, "missed": 1, "no_core_pct": 4.9, "rows": [row], "why": HOSTILE},
     )  # fmt: skip
     for made in (hostile, figures(), UNKNOWN):
         lines = page(made, width)
@@ -142,7 +143,7 @@ class Program:
         (self.folder / "now.json").write_text(json.dumps({
             "number": self.number, "at_ns": int(at_s * 1e9), "python": "3.12.1", "torch": "2.13.0", "devices": [],
             "steps": {"source": source, "count": count, "ns": list(steps), "ring": "", "why": "", "pairs": [], "rests": True},
-            "lines": {"looks": looks, "missed": 0, "thread": thread, "places": list(places), "why": ""},
+            "lines": {"looks": looks, "missed": 0, "native_id": os.getpid(), "thread": thread, "places": list(places), "why": ""},
         }))  # fmt: skip
         assert self.figures.look() and not self.figures.look()
         return self.figures.now()
@@ -163,6 +164,31 @@ def test_the_last_minute_of_steps_and_ten_seconds_of_lines(tmp_path):
     assert now["lines"]["rows"][1]["share_pct"] == pytest.approx(100 / 55)
     assert program.report(101, (), 200, [[1, "/c.py", 1, "f"]], 1, "Thread-1")["lines"]["looks"] == 1
     assert "why" in program.report(102, (), 0, source="DataLoader iterations")["steps"]
+
+
+def test_parts_of_steps_with_a_device(tmp_path):
+    """Two steps of 100 us with kernels of 30 and 50, a wait of 20 in each; the second holds 10 of an operator alone."""
+
+    def event(name, kind, ts, dur, tid=1, **args):
+        pid = 0 if tid == 7 else 1
+        return {"ph": "X", "cat": kind, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args}
+
+    events = [
+        event("ProfilerStep#0", "user_annotation", 0, 100), event("ProfilerStep#1", "user_annotation", 100, 100),
+        event("aten::mm", "cpu_op", 10, 10, **{"External id": 1}), event("aten::mm", "cpu_op", 110, 10, **{"External id": 2}),
+        event("cudaLaunchKernel", "cuda_runtime", 12, 2, correlation=1), event("cudaLaunchKernel", "cuda_runtime", 112, 2, correlation=2),
+        event("gemm", "kernel", 20, 30, 7, device=0, stream=7, correlation=1, **{"External id": 1}),
+        event("gemm", "kernel", 120, 50, 7, device=0, stream=7, correlation=2, **{"External id": 2}),
+        event("cudaStreamSynchronize", "cuda_runtime", 30, 20, correlation=3), event("cudaStreamSynchronize", "cuda_runtime", 150, 20, correlation=4),
+    ]  # fmt: skip
+    (tmp_path / "a.json").write_text(json.dumps({"traceEvents": events}))
+    parts = watch_figures.read_parts(str(tmp_path / "a.json"))
+    assert parts["of"] == 2 and parts["device_busy_pct"] == pytest.approx(40)
+    assert parts["device_wait_ms"] == pytest.approx(0.02)
+    assert {row["part"]: row["ms"] for row in parts["rows"]} == pytest.approx(
+        {"data": 0, "forward": 0.01, "loss": 0, "backward": 0, "optimizer": 0, "other": 0.09}
+    )
+    assert "why" in watch_figures.read_parts(str(tmp_path / "none.json"))
 
 
 @pytest.mark.parametrize(

@@ -182,14 +182,14 @@ class Lines:
     def __init__(self) -> None:
         self._own = threading.get_native_id()
         self._cpu_ns: dict[int, int] = {}
-        self._ident, self._name, self._why = 0, "", ""
+        self._ident, self._number, self._name, self._why = 0, 0, "", ""
 
     def follow(self, native_id: int) -> None:
         threads = {t.native_id: t for t in list(threading._active.values())}  # type: ignore[attr-defined]
         chosen = threads.get(native_id) or self._busiest(threads) or threading.main_thread()
         if chosen.ident is not None and chosen.ident != self._ident:
             self._why = _record.look_begin(chosen.ident)
-            self._ident, self._name = chosen.ident, chosen.name
+            self._ident, self._number, self._name = chosen.ident, chosen.native_id or 0, chosen.name
 
     def _busiest(self, threads: dict) -> threading.Thread | None:
         most_ns, busiest, before, self._cpu_ns = 0, None, self._cpu_ns, {}
@@ -215,7 +215,14 @@ class Lines:
             else:
                 places[place] = places.get(place, 0) + times
         reported = [[times, *place] for place, times in places.items()]
-        return {"looks": looks, "missed": missed, "thread": self._name, "places": reported, "why": self._why}
+        return {
+            "looks": looks,
+            "missed": missed,
+            "thread": self._name,
+            "native_id": self._number,
+            "places": reported,
+            "why": self._why,
+        }
 
 
 class Watch:

@@ -59,7 +59,7 @@ def checked(report: Any) -> dict[str, Any]:
         },
         "lines": {
             **{name: str(lines[name]) for name in ("thread", "why")},
-            **{name: _number(lines[name]) for name in ("looks", "missed")},
+            **{name: _number(lines[name]) for name in ("looks", "missed", "native_id")},
             "places": [(_number(n), str(file), _number(line), str(name)) for n, file, line, name in lines["places"]],
         },
         "devices": [
@@ -125,9 +125,18 @@ class Process:
             for task in os.listdir(f"{self._folder}/task"):
                 with contextlib.suppress(OSError, ValueError), open(f"{self._folder}/task/{task}/comm") as file:
                     if file.read().strip() == "tachograph":
-                        with open(f"{self._folder}/task/{task}/schedstat") as ns:
-                            times[task] = int(ns.read().split()[0])
+                        times[task] = self._schedule(task)[0]
         return time.monotonic_ns(), times
+
+    def _schedule(self, task: str) -> list[int]:
+        """Of a thread: ns on a core; ns ready and without one."""
+        with open(f"{self._folder}/task/{task}/schedstat") as ns:
+            return [int(word) for word in ns.read().split()[:2]]
+
+    def core_wait_ns(self, thread: int) -> int | None:
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            return self._schedule(str(thread))[1]
+        return None
 
 
 class Figures:
@@ -141,6 +150,7 @@ class Figures:
         self._counts: deque[tuple[float, int]] = deque()
         self._lines: deque[tuple[float, int, int, list[Any]]] = deque()
         self._line_thread = ""
+        self._waits: deque[tuple[float, int]] = deque()  # when, ns without a core so far
         self._parts: dict[str, Any] = {}
         self._parts_due_s = 0.0
 
@@ -167,6 +177,7 @@ class Figures:
         at_s, steps, lines = report["at_ns"] / 1e9, report["steps"], report["lines"]
         if lines["thread"] != self._line_thread:
             self._lines.clear()
+            self._waits.clear()
             self._line_thread = lines["thread"]
         if steps.get("source") != self._report["steps"].get("source"):
             self._steps.clear()
@@ -174,7 +185,15 @@ class Figures:
         self._steps.extend((at_s, ns) for ns in steps["ns"])
         self._counts.append((at_s, steps["count"]))
         self._lines.append((at_s, lines["looks"], lines["missed"], lines["places"]))
-        for kept, seconds in ((self._steps, STEP_SECONDS), (self._counts, STEP_SECONDS), (self._lines, LINE_SECONDS)):
+        waited_ns = self.process.core_wait_ns(lines["native_id"])
+        if waited_ns is not None:
+            self._waits.append((time.monotonic(), waited_ns))
+        for kept, seconds in (
+            (self._steps, STEP_SECONDS),
+            (self._counts, STEP_SECONDS),
+            (self._lines, LINE_SECONDS),
+            (self._waits, LINE_SECONDS),
+        ):
             while kept and kept[0][0] < at_s - seconds:
                 kept.popleft()
         self._report, self._number, self._report_s = report, report["number"], time.monotonic()
@@ -234,15 +253,31 @@ class Figures:
             for (file, line, function), times in places.most_common(LINES)
         ]
         why = lines.get("why") or ("" if rows else "no look has found a Python function")
-        return {"thread": self._line_thread, "looks": looks, "missed": missed, "rows": rows, "why": why}
+        return {
+            "thread": self._line_thread,
+            "looks": looks,
+            "missed": missed,
+            "no_core_pct": self._no_core_pct(),
+            "rows": rows,
+            "why": why,
+        }
+
+    def _no_core_pct(self) -> float | None:
+        """How long the thread was ready and had no core, as others used them all."""
+        if len(self._waits) < 2:
+            return None
+        (first_s, first_ns), (last_s, last_ns) = self._waits[0], self._waits[-1]
+        return max(0.0, (last_ns - first_ns) / 1e7 / (last_s - first_s)) if last_s > first_s else None
 
     def _price(self, steps: dict[str, Any]) -> dict[str, Any]:
-        if steps.get("calls"):
+        if not steps.get("source"):
+            found = {"why": "no steps have been found"}
+        elif steps["calls"]:
             found = {"why": "calls of the model run at the same time on several threads"}
-        elif steps.get("source") and not steps.get("rests"):
+        elif not steps["rests"]:
             found = {"why": "every step is recorded, as recording of a device cannot be switched off between two"}
         else:
-            found = price(steps.get("pairs", []))
+            found = price(steps["pairs"])
         return {**found, "threads_pct": self.process.own_cpu_pct()}
 
     # ---- the ring
@@ -268,6 +303,8 @@ def read_parts(path: str) -> dict[str, Any]:
         with open_trace(path, threads=1) as trace:
             rows = list(trace.ask("phases"))
             steps = list(trace.ask("steps"))
+            has_device = any(bool(row["device_events"]) for row in steps)
+            waits_ns = sum(row["wait_per_step_ns"] or 0 for row in trace.ask("syncs")) if has_device else 0
     except TachographError as error:
         return {"why": str(error)}
     count = rows[0]["steps"] if rows else 0
@@ -278,11 +315,11 @@ def read_parts(path: str) -> dict[str, Any]:
         sum(ns or 0 for ns in (row["kernel_ns"], row["memcpy_ns"], row["memset_ns"], row["communication_ns"]))
         for row in steps
     )
-    has_device = any(bool(row["device_events"]) for row in steps)
     return {
         "of": count,
         "rows": [
             {"part": row["phase"], "ms": (row["host_ns"] or 0) / 1e6, "share_pct": row["share_pct"]} for row in rows
         ],
         "device_busy_pct": 100 * busy_ns / total_ns if has_device and total_ns else None,
+        "device_wait_ms": waits_ns / 1e6 if has_device else None,
     }

@@ -9,6 +9,7 @@ import textwrap
 from typing import Any
 
 BAR = 20
+BUSY_PCT = 5  # of the time without a core: less is no reason for what is shown
 NAME = 12  # columns of the names on the left
 
 
@@ -98,7 +99,10 @@ def _parts(parts: dict[str, Any], bar: str) -> list[str]:
 
 def _device(f: dict[str, Any]) -> list[str]:
     busy = f["parts"].get("device_busy_pct")
-    lines = [_row("device", f"busy in {busy:.1f} % of the recorded steps")] if busy is not None else []
+    lines = []
+    if busy is not None:
+        waits = ms(f["parts"]["device_wait_ms"])
+        lines.append(_row("device", f"busy in {busy:.1f} % of the recorded steps, which wait {waits} each for it"))
     for device in f["memory"]["devices"]:
         lines.append(
             _row(
@@ -122,6 +126,8 @@ def _lines(lines: dict[str, Any], width: int) -> list[str]:
     rows = [_row("lines", f"of {clean(lines['thread'])}, {lines['looks']:,} looks in 10 s, waiting included")]
     for row in lines["rows"]:
         rows.append(f"  {row['share_pct']:5.1f} %  {fit_end(short_place(row), width - 11)}")
+    if lines["no_core_pct"] is not None and lines["no_core_pct"] >= BUSY_PCT:
+        rows.insert(1, _row("", f"it had no core for {lines['no_core_pct']:.0f} % of the time: others use the machine"))
     if lines["missed"]:
         rows.append(f"  {100 * lines['missed'] / lines['looks']:5.1f} %  no stack was to be had")
     return rows
@@ -176,6 +182,8 @@ def one_line(f: dict[str, Any]) -> str:
     if f["lines"]["rows"]:
         first = f["lines"]["rows"][0]
         said.append(f"{first['share_pct']:.0f} % {short_place(first)}")
+        if (first_wait := f["lines"]["no_core_pct"] or 0) >= BUSY_PCT:
+            said.append(f"no core {first_wait:.0f} %")
     if f["silent_s"]:
         said.append(f"no news for {f['silent_s']:.0f} s")
     return "   ".join(said)
