@@ -83,6 +83,7 @@ TRUTH = """
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name, steps", [("small", 700), ("transformer", 160)])
 def test_the_price_is_right_within_its_error(tmp_path, name, steps):
     for file, text in (("programs.py", PROGRAMS), ("runs.py", RUNS), ("truth.py", TRUTH)):
