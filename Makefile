@@ -18,7 +18,7 @@ CONFIGURE = $(CMAKE) -S . -DCMAKE_RULE_MESSAGES=$(if $(V),ON,OFF) $(if $(CC_GIVE
 CC_GIVEN := $(filter-out default,$(origin CC))
 BUILD = MAKEFLAGS= $(CMAKE) --build $(1) -j$(J) $(if $(V),--verbose,-- --no-print-directory -s)
 
-.PHONY: help all demo test check places bench bars fuzz accept fmt dist deps check-arm matrix gpu clean browser layers venv venv-check build-tests package ready
+.PHONY: help all demo test check places bench bars fuzz accept fmt wheels deps check-arm matrix gpu clean browser layers venv venv-check venv-wheels build-tests package ready
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -69,9 +69,10 @@ fmt: venv-check ## clang-format over all C files, ruff over all Python files
 	$(Q)find src include python tests examples -name '*.[ch]' -print0 | xargs -0 .venv-check/bin/clang-format -i
 	$(Q).venv-check/bin/ruff format --quiet .
 
-dist: venv ## the wheel, in dist/
-	$(Q)rm -rf dist && $(VENV)/python -m pip wheel -q --no-deps --no-build-isolation -w dist .
-	$(Q)ls dist/
+wheels: venv-wheels ## wheels and archives for any Linux with glibc 2.28, x86-64 and aarch64, in dist/; tried in fresh systems
+	$(Q)[ "$(DEPS)" = 0 ] || bash tools/deps.sh wheels
+	$(Q)J=$(J) .venv-wheels/bin/python tools/wheels.py
+	$(Q)bash tools/try_wheel.sh dist/*.whl
 
 deps: ## the distribution's packages (as root or with sudo; else prints the command)
 	$(Q)[ "$(DEPS)" = 0 ] || bash tools/deps.sh
@@ -109,8 +110,8 @@ deps-check:
 venv: deps
 	$(Q)PYTHON=$(PYTHON) bash tools/venv.sh
 
-venv-check:
-	$(Q)PYTHON=$(PYTHON) bash tools/venv.sh check
+venv-check venv-wheels:
+	$(Q)PYTHON=$(PYTHON) bash tools/venv.sh $(@:venv-%=%)
 
 QUIET_CMAKE = $(if $(V),,>$(O).log 2>&1 || { cat $(O).log; exit 1; })
 

@@ -4,6 +4,7 @@
 #   tools/deps.sh check    also clang and its tools
 #   tools/deps.sh browser  chromium, which the browser tests drive
 #   tools/deps.sh arm      also the aarch64 cross compiler and qemu
+#   tools/deps.sh wheels   what `make wheels` builds its libraries with, and what tries the wheels
 # Packages already there are left alone, so a second run needs no network.
 set -euo pipefail
 
@@ -14,8 +15,9 @@ test) ;;
 check) packages+=(clang clang-tidy libclang-rt-dev) ;;
 browser) packages=(chromium) ;;
 arm) packages+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user) ;;
+wheels) packages+=(nasm tcl dpkg-dev gcc-aarch64-linux-gnu debootstrap qemu-user) ;;
 *)
-  echo "usage: tools/deps.sh [test|check|browser|arm]" >&2
+  echo "usage: tools/deps.sh [test|check|browser|arm|wheels]" >&2
   exit 2
   ;;
 esac

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Build the wheel twice, from copies of this tree in two folders, with other times of files and another umask, and
-compare the bytes. Exit status 1, and the members that differ.
+"""Build twice, from copies of this tree in two folders, with other times of files and another umask, and compare the
+bytes. Exit status 1, and the members that differ.
 
-    tools/reproducible.py [PYTHON]    default: .venv/bin/python, with scikit-build-core in it"""
+    tools/reproducible.py [PYTHON]            the wheel of this machine; default: .venv/bin/python
+    .venv-wheels/bin/python tools/reproducible.py --wheels    what `make wheels` makes; downloads are shared"""
 
 import hashlib
 import os
@@ -10,6 +11,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import zipfile
 
@@ -26,40 +28,62 @@ def copy_tree(folder):
             shutil.copymode(ROOT / name, folder / name)
 
 
-def build(python, folder, umask):
-    command = [python, "-m", "pip", "wheel", "-q", "--disable-pip-version-check", "--no-deps", "--no-build-isolation"]
+def build(command, folder, umask):
+    """name → file, of what lands in its folder dist."""
     environment = {k: v for k, v in os.environ.items() if k != "SOURCE_DATE_EPOCH"}
-    subprocess.run([*command, "-w", folder / "dist", folder], check=True, env=environment, umask=umask)
-    (wheel,) = (folder / "dist").glob("*.whl")
-    return wheel
+    subprocess.run(command, check=True, env=environment, umask=umask, cwd=folder)
+    return {path.name: path for path in sorted((folder / "dist").iterdir())}
 
 
-def members(wheel):
+def command_of(arguments):
+    if arguments == ["--wheels"]:
+        return [sys.executable, "tools/wheels.py", "--inputs", ROOT / "build/wheels/inputs"]
+    python = pathlib.Path(arguments[0] if arguments else ROOT / ".venv/bin/python").absolute()
+    options = ["-q", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "-w", "dist"]
+    return [python, "-m", "pip", "wheel", *options, "."]
+
+
+def members(archive):
     """name → (hash, time, mode)"""
-    with zipfile.ZipFile(wheel) as archive:
+    if archive.suffix == ".gz":
+        with tarfile.open(archive) as tar:
+            return {
+                m.name: (hashlib.sha256(tar.extractfile(m).read() if m.isfile() else b"").hexdigest(), m.mtime, m.mode)
+                for m in tar.getmembers()
+            }
+    with zipfile.ZipFile(archive) as wheel:
         return {
-            i.filename: (hashlib.sha256(archive.read(i)).hexdigest(), i.date_time, i.external_attr)
-            for i in archive.infolist()
+            i.filename: (hashlib.sha256(wheel.read(i)).hexdigest(), i.date_time, i.external_attr)
+            for i in wheel.infolist()
         }
 
 
+def compare(one, other):
+    """Are both files equal? Prints it."""
+    same = one.read_bytes() == other.read_bytes()
+    first, second = members(one), members(other)
+    differ = sorted(n for n in first.keys() | second.keys() if first.get(n) != second.get(n))
+    said = "two builds are equal" if same else "two builds differ: " + (", ".join(differ) or "in their order")
+    print(f"{one.name}: {said}, {hashlib.sha256(one.read_bytes()).hexdigest()}")
+    if not same and os.environ.get("TG_KEEP"):
+        for number, file in enumerate((one, other)):
+            shutil.copy(file, pathlib.Path(os.environ["TG_KEEP"]) / f"{number}-{file.name}")
+    return same
+
+
 def main():
-    python = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / ".venv/bin/python").absolute()
+    command = command_of(sys.argv[1:])
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         folders = pathlib.Path(one) / "a", pathlib.Path(other) / "a_folder_with_a_longer_name"
-        wheels = []
+        made = []
         for folder, umask in zip(folders, (0o022, 0o077)):
             copy_tree(folder)
-            wheels.append(build(python, folder, umask))
-        first, second = map(members, wheels)
-        differ = sorted(n for n in first.keys() | second.keys() if first.get(n) != second.get(n))
-        same = wheels[0].read_bytes() == wheels[1].read_bytes()
-        said = "two builds are equal" if same else "two builds differ: " + (", ".join(differ) or "in their order")
-        print(f"{wheels[0].name}: {said}, {hashlib.sha256(wheels[0].read_bytes()).hexdigest()}")
-        if not same and os.environ.get("TG_KEEP"):
-            for number, wheel in enumerate(wheels):
-                shutil.copy(wheel, pathlib.Path(os.environ["TG_KEEP"]) / f"{number}.whl")
-    return int(not same)
+            made.append(build(command, folder, umask))
+        if not made[0] or made[0].keys() != made[1].keys():
+            print("two builds made other files:", *made)
+            return 1
+        equal = [compare(file, made[1][name]) for name, file in made[0].items()]
+        return int(not all(equal))
 
 
 if __name__ == "__main__":

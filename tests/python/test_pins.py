@@ -14,7 +14,7 @@ def requirements(file):
     return [line for line in lines if line and not line.startswith("#")]
 
 
-@pytest.mark.parametrize("file", ["requirements.txt", "requirements-check.txt"])
+@pytest.mark.parametrize("file", ["requirements.txt", "requirements-check.txt", "requirements-wheels.txt"])
 def test_each_requirement_has_one_version(file):
     assert not [line for line in requirements(file) if "==" not in line and not line.endswith(OLD)]
 
@@ -23,3 +23,4 @@ def test_the_build_is_that_of_the_tests():
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     needed = re.findall(r'"([^"]+)"', re.search(r"^requires = \[(.*)\]", project, flags=re.M).group(1))
     assert needed and set(needed) <= set(requirements("requirements.txt"))
+    assert set(needed) <= set(requirements("requirements-wheels.txt"))
