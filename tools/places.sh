@@ -1,12 +1,16 @@
 #!/bin/bash
 # Fresh clones of HEAD in places that differ from a developer's folder: `make demo` and `make test` in each, and one line
 # a place. A clone with a failure stays, with its log beside it. An hour, or with TESTS some minutes a place.
-#   tools/places.sh [private|umask|space|long|locale|user|home …]     default: all; as root
-# TESTS="tests/python/test_run.py …"  `make ready` and these tests instead
+#   tools/places.sh [private|umask|space|long|locale|user|home …]     default: all of these; as root
+#   tools/places.sh bookworm trixie testing     fresh Debian systems of these suites, with their own compilers and Python
+# TESTS="tests/python/test_run.py …"  these tests instead of `make test`
 # SITE=folder  each .venv sees the packages in this folder, and pip installs none
+# ROOTS=folder  where the fresh systems are kept to be copied (default build/roots)
 set -uo pipefail
 cd "$(dirname "$0")/.."
+source tools/root.sh
 source=$PWD nobody=65534 failed=0
+export ROOT_BINDS=
 [ $# -gt 0 ] || set -- private umask space long locale user home
 base=$(mktemp -d "${PLACES:-/tmp}/tachograph-places.XXXXXX")
 caches=(PIP_CACHE_DIR="${PIP_CACHE_DIR:-$HOME/.cache/pip}" CCACHE_DIR="${CCACHE_DIR:-$HOME/.cache/ccache}")
@@ -19,7 +23,7 @@ if [ -n "${SITE:-}" ]; then
   echo "$SITE" >"$(echo .venv/lib/python3*/site-packages)/site-folder.pth"
 fi
 if [ -n "${TESTS:-}" ]; then
-  make PYTHON="$python" ready || exit
+  make PYTHON="$python" ready && make PYTHON="$python" demo || exit
   TACHOGRAPH=$PWD/build/tachograph TACHOGRAPH_LIBRARY=$PWD/build/libtachograph.so OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q $TESTS
 else
   make PYTHON="$python" demo && make PYTHON="$python" test
@@ -35,19 +39,32 @@ set_up_is_shown() {
   [[ $said == *"  sudo apt-get install -y build-essential"* ]] || { echo "$said" >"$log" && return 1; }
 }
 
+# A Debian of its own, in which the clone is /tachograph; `make` installs its packages.
+make_system() { # suite folder
+  local kept
+  kept=$(realpath -m "${ROOTS:-build/roots}/$1-make") && make_root "$kept" "$1" make,ca-certificates,python3 && rm -rf "$2" && cp -a "$kept" "$2"
+}
+
 for place; do
   folder=$base/$place mask=022
-  as=(env "${caches[@]}")
+  as=(env "${caches[@]}") where=$folder/tachograph
   case $place in
   private | user | home) ;;
   umask) mask=077 ;;
   space) folder="$base/ein Ort mit Löchern" ;;
   long) folder=$base/$(printf 'l%.0s' $(seq $((180 - ${#base} - 1 - 11)))) ;; # and /tachograph
   locale) as+=(LANG=C LC_ALL=C) ;;
+  bookworm | trixie | testing) ;;
   *) echo "places: there is no place $place" >&2 && exit 2 ;;
   esac
   begin=$SECONDS log=$base/$place.log result=ok
   mkdir -p "$folder" && chmod 700 "$folder"
+  case $place in bookworm | trixie | testing)
+    make_system "$place" "$folder" || { echo "places: no $place, see ${ROOTS:-build/roots}/$place-make.log" >&2 && failed=1 && continue; }
+    as=(in_root "$folder" /tachograph env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 "TESTS=${TESTS:-}" "SITE=${SITE:-}")
+    for name in SSL_CERT_FILE PIP_CERT; do [ -z "${!name:-}" ] || as+=("$name=${!name}"); done
+    where=/ ROOT_BINDS=${SITE:-} ;;
+  esac
   (umask $mask && git clone -q "$source" "$folder/tachograph")
   case $place in
   home) as+=(HOME=/dev/null/home) ;;
@@ -57,7 +74,7 @@ for place; do
     as=("${as_user[@]}")
     set_up_is_shown "$folder/tachograph" || result="FAILED: the command that installs packages is not shown" ;;
   esac
-  [ "$result" != ok ] || (cd "$folder/tachograph" && umask $mask && "${as[@]}" bash -c "$steps") >"$log" 2>&1 || result="FAILED: see $log"
+  [ "$result" != ok ] || (cd "$where" && umask $mask && "${as[@]}" bash -c "$steps") >"$log" 2>&1 || result="FAILED: see $log"
   printf '%-8s %5d s  %s  %s\n' "$place" $((SECONDS - begin)) "$(grep -aE '[0-9]+ (passed|failed)' "$log" 2>/dev/null | tail -n 1)" "$result"
   if [ "$result" = ok ]; then rm -rf "$folder"; else failed=1; fi
 done

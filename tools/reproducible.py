@@ -3,7 +3,8 @@
 bytes. Exit status 1, and the members that differ.
 
     tools/reproducible.py [PYTHON]            the wheel of this machine; default: .venv/bin/python
-    .venv-wheels/bin/python tools/reproducible.py --wheels    what `make wheels` makes; downloads are shared"""
+    .venv-wheels/bin/python tools/reproducible.py --wheels    what `make wheels` makes; downloads are shared;
+                                                                       --arch x86_64: for one machine"""
 
 import hashlib
 import os
@@ -36,8 +37,8 @@ def build(command, folder, umask):
 
 
 def command_of(arguments):
-    if arguments == ["--wheels"]:
-        return [sys.executable, "tools/wheels.py", "--inputs", ROOT / "build/wheels/inputs"]
+    if arguments[:1] == ["--wheels"]:
+        return [sys.executable, "tools/wheels.py", "--inputs", ROOT / "build/wheels/inputs", *arguments[1:]]
     python = pathlib.Path(arguments[0] if arguments else ROOT / ".venv/bin/python").absolute()
     options = ["-q", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "-w", "dist"]
     return [python, "-m", "pip", "wheel", *options, "."]

@@ -11,12 +11,14 @@ make_root() {
   rm -rf "$1" && mkdir -p "$1" && debootstrap --variant=minbase --include="$3" "$2" "$1" "$(mirror)" >"$1.log" 2>&1 && touch "$1/ready"
 }
 
-# in_root FOLDER DIRECTORY COMMAND…: there, with this machine's settings of the network
+# in_root FOLDER DIRECTORY COMMAND…: there, with this machine's settings of the network. ROOT_BINDS=folder: to be read there, too
 in_root() {
   local root=$1 directory=$2 file
   shift 2
   for file in /etc/resolv.conf /etc/hosts "${SSL_CERT_FILE:-/etc/hosts}"; do
     install -D "$file" "$root$file" 2>/dev/null
   done
-  unshare --mount bash -c 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" sh -c '\''cd "$0" && exec "$@"'\'' "$@"' "$root" "$directory" "$@"
+  [ -z "${ROOT_BINDS:-}" ] || mkdir -p "$root$ROOT_BINDS"
+  unshare --mount bash -c 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && { [ -z "${ROOT_BINDS:-}" ] || mount -o bind,ro "$ROOT_BINDS" "$0$ROOT_BINDS"; } &&
+    exec chroot "$0" sh -c '\''cd "$0" && exec "$@"'\'' "$@"' "$root" "$directory" "$@"
 }
