@@ -79,11 +79,12 @@ static enum tg_err load_cupti(struct tg_error *e) {
   note_path(&found);
   const int result = found.cuptiGetVersion(&found.version);
   if (result)
-    return tg__fail(e, TG_UNSUPPORTED, -1, "CUDA: %s answers with error %d: does it fit the driver?", found.path,
-                    result);
+    return tg__fail(e, TG_UNSUPPORTED, -1, "CUDA: libcupti answers with error %d; does it fit the driver? It is %s",
+                    result, found.path);
   if (found.version < OLDEST)
-    return tg__fail(e, TG_UNSUPPORTED, -1, "CUDA: %s is version %u of CUPTI's interface; CUDA 12 has %d", found.path,
-                    found.version, OLDEST);
+    return tg__fail(e, TG_UNSUPPORTED, -1,
+                    "CUDA: libcupti is version %u of CUPTI's interface; CUDA 12 has %d; it is %s", found.version,
+                    OLDEST, found.path);
   tg__cupti = found;
   return TG_OK;
 }
