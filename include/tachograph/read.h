@@ -11,7 +11,18 @@
  * belong to the object they came from. NULL is accepted wherever a comment says so and nowhere else.
  * Units: times are int64 nanoseconds, sizes are int64 bytes, unless a column's unit says otherwise.
  * Threads: different objects may be used from different threads; one trace may be asked from one thread at a time.
- * Untrusted input: every function that reads a file may be given any bytes. */
+ * Untrusted input: every function that reads a file may be given any bytes.
+ *
+ * Stability and versions: the interface is what this header, types.h, error.h and err.def declare. Names that begin
+ * with tg__ are no part of it. tg_version() is MAJOR.MINOR.PATCH. Functions, constants, layouts of structs and the
+ * meaning of arguments stay as they are within a major version, which is the number of the library's name:
+ * libtachograph.so.MAJOR. While MAJOR is 0, a minor version may change them: build against the headers of the version
+ * that you link. A patch changes nothing of it. A minor version may add at any time: functions, error codes at the end,
+ * questions, arguments, columns, rows of lists. So find columns by their name, treat an unknown error by tg_err_status,
+ * and take names of types, roles and rules of merging that you do not know as text. Texts for people (errors, notes,
+ * meanings, reports) may change with any version. A question that gets another name answers to the old one, and a note
+ * says so, for one minor version. CHANGELOG.md names each change, and tests/abi/interface.txt is the accepted
+ * interface, which a test compares. */
 #ifndef TACHOGRAPH_READ_H
 #define TACHOGRAPH_READ_H
 
@@ -76,8 +87,6 @@ TG_API bool tg_process(const struct tg_trace *trace, size_t i, int64_t *pid, int
 /* Has the trace events? false: it is made of summaries of ranks alone, and *error says what they answer. */
 TG_API bool tg_has_events(struct tg_trace *trace, struct tg_error *error);
 TG_API bool tg_has_steps(struct tg_trace *trace); /* steps that the recording names, ProfilerStep#7 */
-/* Name of a question that this trace answers whatever it lacks: overview, or ranks for summaries. */
-TG_API const char *tg_fallback_question(const struct tg_trace *trace);
 /* Measure what this machine's CPU can do, for a second or so, and note it in a trace of this machine that names no
  * device, for roofline and mfu; tg_save keeps it. Nothing happens where it cannot be measured. */
 TG_API void tg_add_cpu_peak(struct tg_trace *trace);
@@ -127,20 +136,8 @@ TG_API bool tg_question_column(size_t i, size_t k, struct tg_question_column *ou
 
 TG_API enum tg_err tg_ask(struct tg_trace *trace, const char *question, const struct tg_arg *args, size_t arg_count,
                           struct tg_table **out, struct tg_error *error);
-/* The question memory_blocks, with a note per device: what its memory at the peak was made of. rank= and device= of the
- * arguments choose the notes, too. */
-TG_API enum tg_err tg_ask_memory(struct tg_trace *trace, const struct tg_arg *args, size_t arg_count,
-                                 struct tg_table **out, struct tg_error *error);
 /* Any single SELECT over the tables slices, marks, tracks, … (tachograph sql --schema lists them). */
 TG_API enum tg_err tg_sql(struct tg_trace *trace, const char *sql, struct tg_table **out, struct tg_error *error);
-
-/* What of a systematic profile is there, a row an item: a file of the folder `path`, or an answer of its trace.
- * *missing counts the others. The caller's; NULL on no memory. */
-TG_API struct tg_table *tg_checklist(struct tg_trace *trace, const char *path, size_t *missing);
-
-/* What people complain of, and the command that looks into it: match i of a complaint in words, the best first.
- * *command is empty where a profile does not help. false: there are no more. Constants of the library. */
-TG_API bool tg_symptom(const char *words, size_t i, const char **complaint, const char **command, const char **answers);
 
 /* ---- two traces ------------------------------------------------------------------------------ */
 
@@ -237,33 +234,6 @@ TG_API enum tg_err tg_save_ranks(struct tg_trace *trace, const char *path, struc
 /* The report as text (format "text") or one JSON object ("json"). color: 1 = ANSI colours. */
 TG_API enum tg_err tg_report(struct tg_trace *trace, const char *format, unsigned width, bool color, tg_write_fn *write,
                              void *ctx, struct tg_error *error);
-/* The members "step_ms" and "findings" of a JSON object, as the report has them, without the braces. step_ns: what a
- * step takes without recording, to which savings are scaled; NaN = as recorded. */
-TG_API enum tg_err tg_findings_write(struct tg_trace *trace, double step_ns, tg_write_fn *write, void *ctx,
-                                     struct tg_error *error);
-
-/* ---- what recording costs -------------------------------------------------------------------- */
-
-/* Median of some values, and the interval that holds it in 95 of 100 cases: low and high are -1 below six values, all
- * three without any. Sorts the values. */
-struct tg_median {
-  int64_t median, low, high;
-};
-TG_API struct tg_median tg_median_of(int64_t *values, size_t count);
-/* By how many percent steps take longer with recording than without, and between which it is in 95 of 100 cases. All
- * NaN: not known. */
-struct tg_overhead {
-  double percent, low, high;
-};
-/* From neighbouring steps, one bare and one recorded: how much longer the recorded one is, and what the bare one takes.
- * NaN below six pairs. Sorts both. */
-TG_API struct tg_overhead tg_overhead_of_pairs(int64_t *extra_ns, int64_t *bare_ns, size_t count);
-/* From durations of steps of both kinds, wherever they were. NaN where they do not say: fewer than six steps of a kind,
- * an interval wider than 5 points and a third of the overhead to each side, or steps that are shorter with recording.
- * Sorts both. */
-TG_API struct tg_overhead tg_overhead_of(int64_t *with_ns, size_t with_count, int64_t *without_ns,
-                                         size_t without_count);
-
 #ifdef __cplusplus
 }
 #endif

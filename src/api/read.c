@@ -333,9 +333,3 @@ enum tg_err tg_report(struct tg_trace *trace, const char *format, unsigned width
   err = f->report(trace, &options, &out, error);
   return finish_output(&out, err, error);
 }
-
-enum tg_err tg_findings_write(struct tg_trace *trace, double step_ns, tg_write_fn *write, void *ctx,
-                              struct tg_error *error) {
-  struct tg__out out = {.write = write, .ctx = ctx};
-  return finish_output(&out, tg__findings_json(trace, step_ns, &out, error), error);
-}

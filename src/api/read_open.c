@@ -155,7 +155,3 @@ bool tg_has_steps(struct tg_trace *trace) {
   tg__table_free(steps);
   return has;
 }
-
-const char *tg_fallback_question(const struct tg_trace *trace) {
-  return tg__question_name(trace->summaries ? TG__Q_ranks : TG__Q_overview);
-}

@@ -7,7 +7,7 @@ int tg__cmd_checklist(struct tg__cli *c) {
   struct tg_error e = {0};
   size_t missing;
   if (tg__cli_open(c, c->operands[0], &trace, &e)) return tg__cli_failed(c, &e, NULL);
-  struct tg_table *const t = tg_checklist(trace, c->operands[0], &missing);
+  struct tg_table *const t = tg__checklist(trace, c->operands[0], &missing);
   const int status = t ? tg__cli_table(c, t, 0) : tg__cli_no_memory(c);
   tg_table_free(t);
   tg_close(trace);

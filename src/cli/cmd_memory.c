@@ -12,7 +12,7 @@ int tg__cmd_memory(struct tg__cli *c) {
   struct tg_table *t = NULL;
   struct tg_error e = {0};
   enum tg_err err = tg__cli_open_run(c, c->operands[0], &trace, &e);
-  if (!err) err = tg_ask_memory(trace, c->arguments, c->argument_count, &t, &e);
+  if (!err) err = tg__memory_with_peaks(trace, c->arguments, c->argument_count, &t, &e);
   const char *const next = err && trace ? tg__cli_instead(c, err, trace, c->operands[0]) : NULL;
   if (!err) tg__cli_explain(c, t);
   const int status =

@@ -15,7 +15,7 @@ int tg__cli_sum_up(struct tg__cli *c, const char *target) {
   }
   const size_t count = tg_rank_count(ranks);
   const long long unread = (long long)tg_loss_count(ranks, "skipped_file");
-  const char *const question = tg_fallback_question(ranks);
+  const char *const question = tg__fallback_question(ranks);
   const enum tg_err err = tg_save_ranks(ranks, target, &e);
   if (unread && !err) tg__cli_note_missing(ranks, "", NULL);
   tg_close(ranks);

@@ -129,8 +129,8 @@ static void print_price(const struct tg__run_log *log, const struct tg__price *p
 }
 
 static void print_overhead(struct tg__run_log *log) {
-  const struct tg_median with = tg_median_of(log->with.ns, log->with.count);
-  const struct tg_median without = tg_median_of(log->without.ns, log->without.count);
+  const struct tg__median with = tg__overhead_median(log->with.ns, log->with.count);
+  const struct tg__median without = tg__overhead_median(log->without.ns, log->without.count);
   const struct tg__price price = tg__run_log_price(log);
   char a[32], b[32], first[80] = "";
   if (!log->window_began) return;
@@ -239,19 +239,13 @@ static void print_end(struct tg__cli_recording *r, struct tg__run_log *log, cons
     tg__cli_say("files      %s, to be read with: tachograph report %s\n", r->raw, tg__cli_word(r->c, r->folder));
 }
 
-static bool to_buffer(void *ctx, const char *bytes, size_t len) {
-  struct tg__out *const out = ctx;
-  tg__out_bytes(out, bytes, len);
-  return !out->err;
-}
-
 /* What to change first, when the recording could be read. */
 static void put_findings(const struct tg__cli_recording *r, int64_t step_ns, struct tg__out *out) {
   struct tg_error ignored;
   struct tg_trace *trace = NULL;
   if (r->packed && tg_open(r->file, NULL, &trace, &ignored) == TG_OK) {
     struct tg__out members = {0};
-    if (tg_findings_write(trace, step_ns >= 0 ? (double)step_ns : NAN, to_buffer, &members, &ignored) == TG_OK) {
+    if (tg__findings_json(trace, step_ns >= 0 ? (double)step_ns : NAN, &members, &ignored) == TG_OK) {
       tg__out_text(out, ",\n");
       tg__out_bytes(out, members.buf, members.len);
     }
@@ -264,9 +258,9 @@ static void put_findings(const struct tg__cli_recording *r, int64_t step_ns, str
 static void print_json(struct tg__cli_recording *r, struct tg__run_log *log) {
   struct tg__out out = {0};
   struct tg__jsonw w = {.out = &out};
-  const struct tg_median with = tg_median_of(log->with.ns, log->with.count);
-  const struct tg_median without = tg_median_of(log->without.ns, log->without.count);
-  const struct tg_overhead cost = tg__run_log_price(log).cost;
+  const struct tg__median with = tg__overhead_median(log->with.ns, log->with.count);
+  const struct tg__median without = tg__overhead_median(log->without.ns, log->without.count);
+  const struct tg__overhead cost = tg__run_log_price(log).cost;
   tg__json_open(&w, '{');
   tg__json_key(&w, "file");
   tg__json_cstr(&w, r->packed ? r->file : NULL);

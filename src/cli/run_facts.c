@@ -53,7 +53,7 @@ static void put_price(struct tg__jsonw *w, struct tg__run_log *log) {
 
 static void put_steps(struct tg__jsonw *w, const char *steps, const char *median, struct tg__raw_session_steps *s) {
   put_count(w, steps, (int64_t)s->count);
-  put_count(w, median, tg_median_of(s->ns, s->count).median);
+  put_count(w, median, tg__overhead_median(s->ns, s->count).median);
 }
 
 /* Of each step the time by the clock, that on a core, and whether it was recorded: what findings judge of the steps
@@ -88,7 +88,7 @@ void tg__run_log_facts(struct tg__run_log *log, int status, int64_t run_ns, stru
     put_count(&w, "last_recorded_step", log->last_step);
     put_steps(&w, "steps_before", "step_before_ns", &log->before);
     put_count(&w, "steps_recorded", (int64_t)log->with.count + (log->dear_first_ns >= 0));
-    put_count(&w, "step_recorded_ns", tg_median_of(log->with.ns, log->with.count).median);
+    put_count(&w, "step_recorded_ns", tg__overhead_median(log->with.ns, log->with.count).median);
     put_steps(&w, "steps_after", "step_after_ns", &log->after);
     put_count(&w, "steps_priced", log->probes);
     put_price(&w, log);

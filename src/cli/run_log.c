@@ -180,7 +180,7 @@ static void leave_out_dear_first(struct tg__run_log *log) {
   const size_t n = log->cpu_with.count < AFTER + 1 ? log->cpu_with.count : AFTER + 1;
   if (n < 2) return;
   memcpy(after, log->cpu_with.ns + 1, (n - 1) * sizeof *after);
-  if (2 * log->cpu_with.ns[0] <= 3 * tg_median_of(after, n - 1).median) return;
+  if (2 * log->cpu_with.ns[0] <= 3 * tg__overhead_median(after, n - 1).median) return;
   log->dear_first_ns = log->with.ns[0];
   struct tg__raw_session_steps *const both[] = {&log->with, &log->cpu_with};
   for (size_t i = 0; i < 2; i++) memmove(both[i]->ns, both[i]->ns + 1, --both[i]->count * sizeof *both[i]->ns);

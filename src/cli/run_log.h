@@ -4,7 +4,7 @@
 #define TG_CLI_RUN_LOG_H
 
 #include "base/base.h"
-#include "tachograph/read.h"
+#include "cli/overhead.h"
 
 enum { TG__RUN_NOTES = 8, TG__TIMED_MOST = 50000, TG__LONG_MOST = 64 };
 struct tg__raw_session_steps {
@@ -59,7 +59,7 @@ void tg__run_log_free(struct tg__run_log *log);
 /* What recording adds to a step, of the CPU time of its thread: what else the machine does is not in it. All NaN: not
  * known. run_price.c. */
 struct tg__price {
-  struct tg_overhead cost;
+  struct tg__overhead cost;
   int64_t bare_ns; /* CPU time of a step that is not recorded: what the percents are of */
   bool by_records; /* the number of records times what one costs; low and high: the least and the most of that */
   double records;  /* of a step */

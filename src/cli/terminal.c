@@ -107,7 +107,7 @@ const char *tg__cli_command(struct tg__cli *c, const char *format, ...) {
 
 const char *tg__cli_instead(struct tg__cli *c, enum tg_err err, const struct tg_trace *t, const char *path) {
   if (err != TG_NO_DATA || strcmp(path, "-") == 0) return NULL; /* a pipe is read once */
-  return tg__cli_command(c, "tachograph ask %s %s", tg__cli_word(c, path), tg_fallback_question(t));
+  return tg__cli_command(c, "tachograph ask %s %s", tg__cli_word(c, path), tg__fallback_question(t));
 }
 
 void tg__cli_note(struct tg_table *t, const char *format, ...) {

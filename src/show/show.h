@@ -40,6 +40,19 @@ enum tg_err tg__json_report(struct tg_trace *t, const struct tg__show_options *o
  * savings are scaled to it; NaN = as recorded. */
 enum tg_err tg__findings_json(struct tg_trace *t, double step_ns, struct tg__out *out, struct tg_error *e);
 
+/* checklist.c: what of a systematic profile is there, a row an item: a file of the folder `path`, or an answer of its
+ * trace. *missing counts the others. The caller's; NULL on no memory. */
+struct tg_table *tg__checklist(struct tg_trace *trace, const char *path, size_t *missing);
+/* where_to_look.c: what people complain of, and the command that looks into it: match i of a complaint in words, the
+ * best first. *command is empty where a profile does not help. false: there are no more. All are constants. */
+bool tg__symptom(const char *words, size_t i, const char **complaint, const char **command, const char **answers);
+/* Name of a question that this trace answers whatever it lacks: overview, or ranks for summaries. */
+const char *tg__fallback_question(const struct tg_trace *trace);
+/* memory_peaks.c: the question memory_blocks, with a note per device: what its memory at the peak was made of. rank=
+ * and device= of the arguments choose the notes, too. */
+enum tg_err tg__memory_with_peaks(struct tg_trace *trace, const struct tg_arg *args, size_t arg_count,
+                                  struct tg_table **out, struct tg_error *error);
+
 /* diff_page.c: a table of tg__diff_run for a person; TG_USAGE for one that has not its columns. */
 enum tg_err tg__diff_page(const struct tg_table *t, const struct tg__show_options *o, bool markdown,
                           struct tg__out *out);

@@ -26,7 +26,7 @@ def test_every_declared_function_is_exported():
     declared = {line.split("(")[0].split()[-1].lstrip("*") for line in ACCEPTED if line.startswith("function ")}
     exported = {line.split()[-1] for line in ACCEPTED if line.startswith("libtachograph") and " T " in line}
     assert exported - declared == {"InitializeInjectionNvtx2"}  # NVTX looks it up by this name
-    assert declared <= exported and len(declared) > 90
+    assert declared <= exported and len(declared) > 80
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,9 @@
 /* The checklist of a systematic profile: what of it is there, and what is missing. Each item names the artefact that
  * proves it. A conclusion takes a baseline, steps behind the warm-up and a look at the loader; a target that is met
  * takes none. */
-#include "analyze/analyze.h"
-#include "base/base.h"
-#include "catalog/catalog.h"
-#include "tachograph/read.h"
+#include "show/parts.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 enum { BASELINE_MOST = 1 << 16 }; /* bytes of baseline.json */
@@ -141,9 +137,9 @@ static bool has_file(const char *folder, const char *name) {
 static size_t count_rows(struct tg_trace *trace, enum tg__question_id question, const struct tg_arg *args,
                          size_t count) {
   struct tg_table *rows = NULL;
-  const bool ok = tg_ask(trace, tg__question_name(question), args, count, &rows, NULL) == TG_OK;
-  const size_t n = ok ? tg_table_rows(rows) : 0;
-  tg_table_free(rows);
+  const bool ok = tg__ask_trace(trace, tg__question_name(question), args, count, &rows, NULL) == TG_OK;
+  const size_t n = ok ? rows->rows : 0;
+  tg__table_free(rows);
   return n;
 }
 
@@ -198,18 +194,21 @@ static void add_name(char *text, size_t size, const char *name) {
   snprintf(text + len, size - len, "%s%s", len ? ", " : "", name);
 }
 
-enum { CURE = 4 }; /* the column */
+static struct tg_table *new_list(void) {
+  struct tg_table *const t = tg__table_new("checklist");
+  if (!t) return NULL;
+  tg__table_add_column(t, "group", TG_TEXT, "");
+  tg__table_add_column(t, "item", TG_TEXT, "");
+  tg__table_add_column(t, "state", TG_TEXT, "");
+  tg__table_add_column(t, "artefact", TG_TEXT, "");
+  tg__table_add_column_as(t, "cure", TG_TEXT, "", TG__ROLE_OUTCOME); /* a sentence, complete at any width */
+  return t;
+}
 
-struct tg_table *tg_checklist(struct tg_trace *trace, const char *path, size_t *missing) {
-  static const struct tg_column_spec columns[] = {{"group", TG_TEXT, ""},
-                                                  {"item", TG_TEXT, ""},
-                                                  {"state", TG_TEXT, ""},
-                                                  {"artefact", TG_TEXT, ""},
-                                                  {"cure", TG_TEXT, ""}};
-  struct tg_table *const t = tg_table_new("checklist", columns, sizeof columns / sizeof *columns);
+struct tg_table *tg__checklist(struct tg_trace *trace, const char *path, size_t *missing) {
+  struct tg_table *const t = new_list();
   char undecided[200] = "";
   *missing = 0;
-  if (t) t->columns[CURE].role = TG__ROLE_OUTCOME; /* a sentence, whole at any width */
   for (size_t k = 0; t && k < sizeof items / sizeof *items; k++) {
     const struct item *const i = &items[k];
     char proof[PATH_MAX + 64];
@@ -218,11 +217,11 @@ struct tg_table *tg_checklist(struct tg_trace *trace, const char *path, size_t *
       snprintf(proof, sizeof proof, "%s/%s", path, i->file);
     else
       snprintf(proof, sizeof proof, "tachograph ask %s %s", path, tg__question_name(i->question));
-    tg_table_add_row(t, (struct tg_cell[]){{.text = i->group},
-                                           {.text = i->what},
-                                           {.text = has ? "pass" : "missing"},
-                                           {.text = has ? proof : NULL},
-                                           {.text = has ? NULL : i->cure}});
+    tg__put_cstr(t, i->group);
+    tg__put_cstr(t, i->what);
+    tg__put_cstr(t, has ? "pass" : "missing");
+    tg__put_cstr(t, has ? proof : NULL);
+    tg__put_cstr(t, has ? NULL : i->cure);
     *missing += !has;
     if (!has && i->decisive) add_name(undecided, sizeof undecided, i->decisive);
   }

@@ -1,8 +1,8 @@
-/* From a complaint in words to the command that looks into it. */
-#include "tachograph/read.h"
+/* Where to look: from a complaint in words to the command that looks into it, and the question that any trace answers.
+ */
+#include "show/parts.h"
 
 #include <ctype.h>
-#include <string.h>
 
 enum { WORD_MOST = 32, LEAST_PREFIX = 5, SYMPTOMS_MOST = 32 };
 
@@ -57,12 +57,12 @@ static bool is_one_word(const char *words) {
 static bool begins_question(const char *words) {
   char word[WORD_MOST];
   if (!next_word(&words, word)) return false;
-  for (size_t i = 0; i < tg_question_count(); i++)
-    if (strncmp(tg_question_name(i), word, strlen(word)) == 0) return true;
+  for (size_t i = 0; i < tg__catalog.count; i++)
+    if (strncmp(tg__catalog.questions[i].name, word, strlen(word)) == 0) return true;
   return false;
 }
 
-bool tg_symptom(const char *words, size_t i, const char **complaint, const char **command, const char **answers) {
+bool tg__symptom(const char *words, size_t i, const char **complaint, const char **command, const char **answers) {
   const bool exactly = is_one_word(words); /* a single word may be the name of a question, misspelt */
   int scores[SYMPTOMS_MOST];
   if (exactly && begins_question(words)) return false;
@@ -79,4 +79,8 @@ bool tg_symptom(const char *words, size_t i, const char **complaint, const char 
     *answers = symptoms[best].answers;
     return true;
   }
+}
+
+const char *tg__fallback_question(const struct tg_trace *trace) {
+  return tg__question_name(trace->summaries ? TG__Q_ranks : TG__Q_overview);
 }
