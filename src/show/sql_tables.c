@@ -49,7 +49,7 @@ struct kind {
   struct tg__sql_data *data;
 };
 
-static const struct table *table_of(const sqlite3_vtab_cursor *c) { return (const struct table *)c->pVtab; }
+static const struct table *cursor_table(const sqlite3_vtab_cursor *c) { return (const struct table *)c->pVtab; }
 
 /* ---- moving ---------------------------------------------------------------------------------- */
 
@@ -114,7 +114,7 @@ static void pass_over(struct cursor *c, const struct table *table) {
 
 static int x_next(sqlite3_vtab_cursor *base) {
   struct cursor *c = (struct cursor *)base;
-  const struct table *table = table_of(base);
+  const struct table *table = cursor_table(base);
   if (has_args(table->id)) {
     next_arg(c, table);
   } else {
@@ -124,11 +124,11 @@ static int x_next(sqlite3_vtab_cursor *base) {
   return SQLITE_OK;
 }
 
-static int x_eof(sqlite3_vtab_cursor *base) { return at_end((struct cursor *)base, table_of(base)->id); }
+static int x_eof(sqlite3_vtab_cursor *base) { return at_end((struct cursor *)base, cursor_table(base)->id); }
 
 static int x_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out) {
   const struct cursor *c = (const struct cursor *)base;
-  const enum tg__sql_table id = table_of(base)->id;
+  const enum tg__sql_table id = cursor_table(base)->id;
   *out = (int64_t)(walks_slices(id) ? c->slices.row : c->row);
   if (has_args(id)) *out = *out << 16 | c->args.i; /* a schema has fewer than 65 536 fields */
   return SQLITE_OK;
@@ -136,7 +136,7 @@ static int x_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out) {
 
 static int x_column(sqlite3_vtab_cursor *base, sqlite3_context *x, int n) {
   const struct cursor *c = (const struct cursor *)base;
-  const struct table *table = table_of(base);
+  const struct table *table = cursor_table(base);
   const uint64_t row = walks_slices(table->id) ? c->slices.row : c->row;
   if (has_args(table->id)) {
     tg__sql_arg_cell(x, &c->args, (int64_t)row, n);
@@ -290,7 +290,7 @@ static struct tg__sql_bounds bounds_of(const char *plan, sqlite3_value **values,
 
 static int x_filter(sqlite3_vtab_cursor *base, int number, const char *plan, int count, sqlite3_value **values) {
   struct cursor *c = (struct cursor *)base;
-  const struct table *table = table_of(base);
+  const struct table *table = cursor_table(base);
   const struct tg__columns *t = table->data->t;
   struct tg__sql_bounds b = bounds_of(plan, values, t);
   c->key = TG_NONE;
