@@ -51,6 +51,7 @@ METHODS = {
     "events": {},
     "wait_for_exports": {},
     "take_pending_cuspy_export": {},
+    "take_pending_cupti_export": {},
     "get_trace_id": {},
     "_memory_profile": {},
     "_stats": {},

@@ -358,6 +358,8 @@ class _KinetoProfile:
     def take_pending_cuspy_export(self) -> None:
         """No export is ever pending."""
 
+    take_pending_cupti_export = take_pending_cuspy_export  # its name in torch 2.14
+
     def _stats(self) -> ProfilerStats | None:
         recording = self._recording or (self._windows[-1] if self._windows else None)
         return recording.stats if recording else None
