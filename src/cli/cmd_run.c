@@ -73,6 +73,22 @@ static enum tg_err start(struct tg__cli_recording *r, struct tg_error *e) {
   return err;
 }
 
+/* Started by our package, which shows it meanwhile. Nothing is recorded that an option could be about. */
+static int run_live(struct tg__cli_recording *r) {
+  static const char *const others[] = {"output", "preset", "steps", "seconds", "bytes", "memory", "view"};
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    if (tg__cli_setting(r->c, others[i]))
+      return tg__cli_usage(r->c, NULL, "--live shows a program and records nothing: leave out --%s", others[i]);
+  size_t count = 0;
+  while (r->argv[count]) count++;
+  const char **const words = tg__arena_get(&r->c->arena, (count + 2) * sizeof *words);
+  if (!words) return tg__cli_no_memory(r->c);
+  words[0] = "run";
+  words[1] = tg__cli_wants_json(r->c) ? "json" : "text";
+  for (size_t i = 0; i < count; i++) words[i + 2] = r->argv[i];
+  return tg__cli_in_python(r->c, "tachograph._watch", words, count + 2);
+}
+
 int tg__cmd_run(struct tg__cli *c) {
   struct tg__cli_recording *r = tg__arena_get(&c->arena, sizeof *r);
   struct tg_error e = {0};
@@ -81,6 +97,10 @@ int tg__cmd_run(struct tg__cli *c) {
   int status = tg__cli_recording_options(r);
   if (status < 0) status = choose_program(r);
   if (status >= 0) return status;
+  if (tg__cli_setting(c, "live")) {
+    if (tg__cli_recording_find_python(r, &e)) return tg__cli_failed(c, &e, NULL);
+    return run_live(r);
+  }
   if (tg__cli_recording_find_python(r, &e) || tg__cli_recording_make_folder(r, &e)) return tg__cli_failed(c, &e, NULL);
   if (start(r, &e)) {
     tg__cli_recording_drop_folder(r);

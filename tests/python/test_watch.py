@@ -57,7 +57,7 @@ def started(tachograph_path, temporary, *words, **options):
 def watched(tachograph_path, temporary, *words):
     """Exit status, output, standard error."""
     command = started(tachograph_path, temporary, *words)
-    out, said = command.communicate(timeout=120)
+    out, said = command.communicate(timeout=600)
     if "look into" in said:
         pytest.skip(said.strip())
     return command.returncode, out, said
@@ -72,6 +72,22 @@ def first_line(command):
     return line
 
 
+def rows_until(command, is_enough, most=900):
+    """Objects until one has enough: a machine that others use takes its time."""
+    rows = [json.loads(first_line(command))]
+    while not is_enough(rows[-1]):
+        assert len(rows) < most, rows[-1]
+        rows.append(json.loads(command.stdout.readline()))
+    return rows
+
+
+def ended(command, number=signal.SIGINT):
+    """Exit status and standard error after a signal."""
+    command.send_signal(number)
+    _, said = command.communicate(timeout=600)
+    return command.returncode, said
+
+
 def tasks(pid):
     """Of a process: how many threads, and how many are ours."""
     names = []
@@ -81,7 +97,7 @@ def tasks(pid):
     return len(names), names.count("tachograph")
 
 
-def comes(condition, seconds=40):
+def comes(condition, seconds=600):
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if condition():
@@ -95,11 +111,14 @@ def test_a_training_loop_and_nothing_is_left(tmp_path, tachograph_path, temporar
     with Target(tmp_path / "run") as target:
         before = tasks(target.pid)
         for _ in range(2):
-            status, out, said = watched(tachograph_path, temporary, target.pid, "--for", "6", "--json")
-            assert status == 0 and said == "", said
-            rows = [json.loads(line) for line in out.splitlines()]
+            command = started(tachograph_path, temporary, target.pid, "--json")
+            rows = rows_until(
+                command,
+                lambda row: row["parts"].get("of", 0) > 20 and (row["lines"]["looks"] > 100 or not LOOKS),
+            )
+            assert ended(command) == (0, "")
             counts = [row["steps"].get("count", 0) for row in rows]
-            assert len(rows) >= 3 and counts == sorted(counts) and counts[-1] > counts[0], counts
+            assert counts == sorted(counts) and counts[-1] > 20, counts
             last = rows[-1]
             assert last["command"].endswith("loop.py 1000000") and last["torch"]
             assert last["python"].startswith(".".join(map(str, sys.version_info[:3])))
@@ -118,27 +137,26 @@ def test_a_training_loop_and_nothing_is_left(tmp_path, tachograph_path, temporar
                 sleeps = 1 + LOOP.splitlines().index("    time.sleep(0.002)")
                 assert shares.get(sleeps, 0) > 5 and last["lines"]["thread"] == "MainThread", last["lines"]
             assert comes(lambda: tasks(target.pid) == before), tasks(target.pid)
-        ended = target.end()
-    left = ended["left"]
+        result = target.end()
+    left = result["left"]
     assert left["threads"] == ["MainThread"] and left["tasks"] == 0 and left["hooks"] == 0 and left["on"] == []
     assert not [file for file in left["files"] if "tachograph" in file]
     assert not [name for name in left["names"] if name in ("home", "settings", "enter", "tachograph")]
-    with Target(tmp_path / "alone", words=(str(len(ended["losses"])),), wait="") as alone:
-        assert alone.result()["losses"] == ended["losses"]
+    with Target(tmp_path / "alone", words=(str(len(result["losses"])),), wait="") as alone:
+        assert alone.result()["losses"] == result["losses"]
 
 
 def test_a_program_without_torch_that_ends(tmp_path, tachograph_path, temporary):
     with Target(tmp_path / "run", PLAIN) as target:
         command = started(tachograph_path, temporary, target.pid, "--json")
-        rows = [json.loads(first_line(command)), *(json.loads(command.stdout.readline()) for _ in range(4))]
+        rows = rows_until(command, lambda row: row["lines"]["looks"] > 200 or not LOOKS)
         assert target.end()["tasks"] >= 1 and target.process.returncode == 7  # ours among them: it is watched
-        _, said = command.communicate(timeout=60)
+        _, said = command.communicate(timeout=600)
     assert command.returncode == 0 and said == f"tachograph watch: process {target.pid} has ended\n"
     last = rows[-1]
     assert last["torch"] == "" and last["steps"] == {"why": "the program has not imported torch"}
     assert last["memory"]["VmRSS"] > 1 << 20
     if LOOKS:
-        assert last["lines"]["looks"] > 50, last["lines"]
         shares = {}
         for row in last["lines"]["rows"]:
             shares[row["function"]] = shares.get(row["function"], 0) + row["share_pct"]
@@ -153,11 +171,8 @@ def test_a_program_that_imports_torch_later(tmp_path, tachograph_path, temporary
         command = started(tachograph_path, temporary, target.pid, "--json")
         assert json.loads(first_line(command))["torch"] == ""
         (target.folder / "go").touch()
-        rows = [json.loads(command.stdout.readline()) for _ in range(30) if command.poll() is None]
-        command.send_signal(signal.SIGINT)
-        command.communicate(timeout=60)
-        assert command.returncode == 0
-        assert any(row["torch"] and row["steps"].get("count", 0) > 10 for row in rows), rows[-1]
+        rows = rows_until(command, lambda row: row["steps"].get("count", 0) > 10)
+        assert rows[-1]["torch"] and ended(command) == (0, "")
         left = target.end()["left"]
     assert left["tasks"] <= 0 and left["hooks"] == 0 and left["on"] == []
 
@@ -168,9 +183,7 @@ def test_one_who_watches_already(tmp_path, tachograph, tachograph_path, temporar
         assert "the program has not imported torch" in first_line(command)
         status, out, said = watched(tachograph_path, temporary, target.pid, "--once")
         assert status == 4 and out == "" and "tachograph watch watches this process: end that first" in said
-        command.send_signal(signal.SIGTERM)
-        command.communicate(timeout=60)
-        assert command.returncode == 0
+        assert ended(command, signal.SIGTERM) == (0, "")
         status, out, said = watched(tachograph_path, temporary, target.pid, "--once", "--for", "2")
         assert status == 0 and said == "" and "plain" not in said
         assert max(map(len, out.splitlines())) <= 80 or str(tmp_path) in out
@@ -223,14 +236,15 @@ def test_a_program_that_forks(tmp_path, tachograph_path, temporary, head):
     if head:
         pytest.importorskip("torch")
     with Target(tmp_path / "run", head + FORKS, stderr=subprocess.DEVNULL) as target:
-        status, _, said = watched(tachograph_path, temporary, target.pid, "--for", "4")
-        assert status == 0 and said == ""
+        command = started(tachograph_path, temporary, target.pid, "--json")
+        rows_until(command, lambda row: row["lines"]["looks"] > 200 or not LOOKS)
+        assert ended(command) == (0, "")
         found = target.end()
-    assert len(found) > 10 and {child["tasks"] for child in found} == {1}
+    assert found and {child["tasks"] for child in found} == {1}
     assert not [file for child in found for file in child["files"] if "tachograph-watch" in file]
 
 
-def read_terminal(end, until, seconds=60):
+def read_terminal(end, until, seconds=600):
     """What was written to it until a text came."""
     got, last = "", time.monotonic() + seconds
     while until not in got and time.monotonic() < last:
@@ -265,7 +279,7 @@ def test_a_terminal_is_restored(tmp_path, tachograph_path, temporary, how):
         else:
             command.send_signal(getattr(signal, how))
         read_terminal(ours, "\x1b[?25h\x1b[?1049l")
-        command.wait(timeout=60)
+        command.wait(timeout=600)
         os.close(ours)
         assert command.returncode == (128 + 9 if how == "killed" else 0)
         assert comes(lambda: not list(temporary.iterdir()))
@@ -284,7 +298,7 @@ def test_a_terminal_is_restored(tmp_path, tachograph_path, temporary, how):
 )
 def test_words_that_are_wrong(tachograph_path, temporary, words, said):
     command = started(tachograph_path, temporary, *words)
-    _, errors = command.communicate(timeout=60)
+    _, errors = command.communicate(timeout=600)
     assert command.returncode and said in errors, errors
 
 
@@ -293,7 +307,7 @@ def test_a_program_that_is_no_python(tachograph_path, temporary):
     try:
         time.sleep(0.2)
         command = started(tachograph_path, temporary, sleeper.pid)
-        _, said = command.communicate(timeout=60)
+        _, said = command.communicate(timeout=600)
         assert command.returncode and ("is no Python, or one without symbols" in said or "look into" in said), said
     finally:
         sleeper.kill()

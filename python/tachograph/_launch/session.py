@@ -7,10 +7,12 @@ reads it."""
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import contextlib
 import functools
 import json
+import math
 import mmap
 import os
 import sys
@@ -21,6 +23,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._collect.worker_end import at_worker_end
+from . import enter
 from .long_steps import LongSteps
 from .recorders import FEATURES, Probe, Recorder, can_probe, open_recorder
 from .steps import StepFinder
@@ -46,10 +49,28 @@ def begin() -> None:
     global _session
     try:
         settings = json.loads(os.environ["TACHOGRAPH_RUN"])
-        if _session is None and not is_starter():
+        if settings.get("live"):
+            _watch_first(settings["dir"])
+        elif _session is None and not is_starter():
             _session = Session(settings)
     except Exception as error:
         _say(os.environ.get("TACHOGRAPH_RUN", ""), error)
+
+
+def _watch_first(folder: str) -> None:
+    """`tachograph run --live`: of all processes of the program the first that can have steps is watched."""
+    children = sys.modules.get("multiprocessing.process")
+    if is_starter() or _rank() > 0 or (children is not None and children.parent_process() is not None):
+        return
+    try:
+        file = os.open(os.path.join(folder, "live"), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return
+    os.write(file, str(os.getpid()).encode())
+    os.close(file)
+    enter.WAIT_SECONDS = math.inf  # for the imports of the program, which has only begun
+    home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    _thread.start_new_thread(enter.enter, (home, folder, os.environ["TACHOGRAPH_RUN"], "watched"))
 
 
 def is_starter() -> bool:

@@ -1,154 +1,53 @@
 """`tachograph watch` comes here when the program has been entered: FOLDER PID SECONDS once|"" json|text WIDTH.
 
-SECONDS is "" without a limit, WIDTH 0 where none was given."""
+SECONDS is "" without a limit, WIDTH 0 where none was given. `tachograph run --live` comes with: run json|text WORDS of
+the program."""
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import shutil
 import signal
 import sys
 import time
 from typing import Any
 
-from .watch_figures import Figures
-from .watch_page import one_line, page
+from . import live
+from .watcher import LOOK_SECONDS, Output, Watcher
 
-LOOK_SECONDS, ONCE_SECONDS, END_SECONDS = 0.1, 3.0, 20.0
-LINE_SECONDS = 1.0  # between two where the program reports nothing
-ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"  # all of the terminal without a cursor, and back
+ONCE_SECONDS = 3.0
 
 
-class Output:
-    """Where figures go: the whole terminal, or a line each time."""
-
-    def __init__(self, form: str, is_once: bool, width: int):
-        self._form, self._is_once, self._width = form, is_once, width
-        self.is_terminal = form == "text" and not is_once and sys.stdout.isatty()
-        self._bar = "█" if (sys.stdout.encoding or "").lower().replace("-", "") == "utf8" else "#"
-
-    def __enter__(self) -> Output:
-        self.turn(True)
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.turn(False)
-
-    def turn(self, on: bool) -> None:
-        if self.is_terminal:
-            self._write(ENTER if on else LEAVE)
-
-    def show(self, figures: dict[str, Any]) -> None:
-        width, height = shutil.get_terminal_size()
-        width = self._width or width
-        if self._form == "json":
-            self._write(json.dumps(figures) + "\n")
-        elif self.is_terminal:
-            lines = [*page(figures, width, self._bar), "", "Ctrl-C ends the watch; the program goes on"]
-            self._write("\x1b[H" + "\x1b[K\n".join(lines[: height - 1]) + "\x1b[K\n\x1b[J")
-        elif self._is_once:
-            self._write("\n".join(page(figures, width, self._bar)) + "\n")
-        else:
-            self._write(one_line(figures) + "\n")
-
-    def _write(self, text: str) -> None:
-        encoding = sys.stdout.encoding or "ascii"
-        sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
-        sys.stdout.flush()
-
-
-class Watcher:
-    def __init__(self, folder: str, pid: int, seconds: float | None, output: Output, is_once: bool):
-        self._folder, self._seconds, self._output, self._is_once = folder, seconds, output, is_once
-        self._lease, self._log = os.path.join(folder, "lease"), os.path.join(folder, "raw", f"log-{pid}")
-        self._figures = Figures(folder, pid)
-        self._parent = os.getppid()
-        self._is_stopped = False
-        self.said = ""  # why it ended, where that was not asked for
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, self._stop)
-        if output.is_terminal:
-            signal.signal(signal.SIGTSTP, self._suspend)
-
-    def _stop(self, *_: Any) -> None:
-        self._is_stopped = True
-
-    def _suspend(self, *_: Any) -> None:
-        """Ctrl-Z: the terminal is the shell's meanwhile."""
-        self._output.turn(False)
-        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGTSTP)
-        signal.signal(signal.SIGTSTP, self._suspend)
-        self._output.turn(True)
-
-    def follow(self) -> None:
-        begun_s, shown_s = time.monotonic(), 0.0
-        while not self._is_stopped and os.getppid() == self._parent:
-            self._touch()
-            is_new, now_s = self._figures.look(), time.monotonic()
-            is_over = self._seconds is not None and now_s - begun_s >= self._seconds
-            ended = self._ended()
-            is_due = is_new or (self._figures.is_silent() and now_s - shown_s >= LINE_SECONDS)
-            if (is_due and not self._is_once) or (self._is_once and is_over and not ended):
-                self._output.show(self._figures.now())
-                shown_s = now_s
-            if ended or is_over:
-                self.said = ended
-                return
-            time.sleep(LOOK_SECONDS)
-
-    def _touch(self) -> None:
-        """While this is done, the program reports. The folder may be another user's: nothing in it is followed."""
-        with contextlib.suppress(OSError):
-            os.close(os.open(self._lease, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-            os.utime(self._lease, follow_symlinks=False)
-
-    def _notes(self) -> list[str]:
-        try:
-            with open(os.open(self._log, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), errors="replace") as file:
-                return file.read(1 << 20).splitlines()
-        except OSError:
-            return []
-
-    def _ended(self) -> str:
-        """Why there is nothing more to come, "" while there is."""
-        if not self._figures.process.lives():
-            return f"process {self._figures.process.pid} has ended"
-        lines = self._notes()
-        if not lines or lines[-1] == "end":
-            said = [line.removeprefix("note ").removeprefix("not watched: ") for line in lines if "not watched" in line]
-            return said[0] if said else f"process {self._figures.process.pid} reports nothing more"
-        return ""
-
-    def end(self) -> None:
-        """Ask the program to end its part, and take everything away. It does so by itself where this cannot."""
-        with contextlib.suppress(OSError):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            os.close(os.open(os.path.join(self._folder, "stop"), flags, 0o600))
-        until_s = time.monotonic() + END_SECONDS
-        while time.monotonic() < until_s and not self._ended():
-            time.sleep(LOOK_SECONDS / 4)
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def main() -> int:
-    folder, pid, seconds, once, form, width = sys.argv[1:7]
-    is_once = once == "once"
+def watch(folder: str, pid: str, seconds: str, once: str, form: str, width: str) -> int:
+    is_once, parent, asked = once == "once", os.getppid(), []
     limit = float(seconds) if seconds else ONCE_SECONDS if is_once else None
-    output = Output(form, is_once, int(width))
+    output = Output(form, is_once, int(width), sys.stdout, takes_all=True)
+
+    def stop(number: int, _: Any) -> None:
+        asked.append(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop)
+    if output.is_terminal:
+        signal.signal(signal.SIGTSTP, output.suspend)
     watcher = Watcher(folder, int(pid), limit, output, is_once)
     try:
         with output:
-            watcher.follow()
+            while not asked and os.getppid() == parent and watcher.look():
+                time.sleep(LOOK_SECONDS)
     except BrokenPipeError:  # `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     finally:
+        said = watcher.said
         watcher.end()
-    if watcher.said:
-        print(f"tachograph watch: {watcher.said}", file=sys.stderr)
-    return 0 if not watcher.said or "has ended" in watcher.said else 4
+    if said:
+        print(f"tachograph watch: {said}", file=sys.stderr)
+    return 0 if not said or "has ended" in said else 4
+
+
+def main() -> int:
+    if sys.argv[1] == "run":
+        return live.run(sys.argv[2], sys.argv[3:])
+    return watch(*sys.argv[1:7])
 
 
 if __name__ == "__main__":
