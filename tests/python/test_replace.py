@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import select
 import subprocess
 import sys
 
@@ -179,10 +180,26 @@ def test_a_serving_wrapper_in_three_processes(tmp_path):
         assert "conditions" in document, "torch's own collector wrote this file"
 
 
+STARTS, HANG_SECONDS = 1000, 60  # so long without a start is a hang, however long all of them take
+
+
+def started_until_the_end(code, environment):
+    """How many lines a program wrote, and its exit status: None when it wrote nothing for HANG_SECONDS."""
+    with subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE) as program:
+        count = 0
+        while select.select([program.stdout], [], [], HANG_SECONDS)[0]:
+            written = os.read(program.stdout.fileno(), 65536)
+            if not written:
+                return count, program.wait(HANG_SECONDS)
+            count += written.count(b"\n")
+        program.kill()
+        return count, None
+
+
 @pytest.mark.long
 def test_a_thousand_starts_with_stacks_beside_busy_threads():
     """torch's own collector can hang here: it takes the GIL while it holds a lock that other threads wait for."""
-    code = """
+    code = f"""
 import sys, threading, torch, torch.profiler
 sys.setswitchinterval(2e-4)  # 16 threads that want the GIL take it in turns of 5 ms otherwise
 ends = threading.Event()
@@ -192,11 +209,16 @@ def busy():
         x.sin().add(1)
 threads = [threading.Thread(target=busy) for _ in range(16)]
 for thread in threads: thread.start()
-for _ in range(1000):
+for number in range({STARTS}):
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], with_stack=True, record_shapes=True):
         torch.ones(2).sin()
+    print(number, flush=True)
 ends.set()
 for thread in threads: thread.join()
-print("done")
 """
-    assert run(code, ON).stdout == "done\n"
+    assert started_until_the_end(code, ON) == (STARTS, 0)
+
+
+def test_a_hang_is_found(monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "HANG_SECONDS", 2)
+    assert started_until_the_end("import time; print(1, flush=True); time.sleep(600)", dict(os.environ)) == (1, None)
