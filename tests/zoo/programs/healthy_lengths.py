@@ -10,7 +10,7 @@ torch.set_num_threads(1)
 random.seed(3)
 model = nn.Sequential(*[nn.Linear(220, 220) for _ in range(8)])
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, fused=True)
-for step in range(120):
+for _ in range(120):
     data = torch.randn(random.choice([40, 40, 60, 80, 200]), 220)
     optimizer.zero_grad()
     (model(data) - data).square().mean().backward()
