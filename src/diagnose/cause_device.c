@@ -365,8 +365,8 @@ static void judge_hold_up(struct tg__facts *f, enum tg__gap_cause cause, enum tg
     tg__where_slice(f, longest->during, x);
   else
     TG_SAY(x->where, "device %lld", (long long)(longest ? longest->device : -1));
-  TG_SAY(x->evidence, "%lld times the device stood still while the host %s: %.2f ms %s (%.1f %%), the longest %.2f ms",
-         (long long)count, what, tg__ms(x->cost_ns), tg__per(f), share,
+  TG_SAY(x->evidence, "%lld time%s the device stood still while the host %s: %.2f ms %s (%.1f %%), the longest %.2f ms",
+         (long long)count, count == 1 ? "" : "s", what, tg__ms(x->cost_ns), tg__per(f), share,
          longest ? tg__ms(longest->end_ns - longest->start_ns) : 0);
   TG_SAY(x->advice, "%s", advice);
   x->saving_ns = tg__per_step(f, tg__shortened(f, 0, 0, each_ns));

@@ -177,10 +177,12 @@ static void describe_syncs(struct syncs *s, int64_t each_ns, struct tg__finding 
     tg__where_slice(f, tg__sync_unit(f->t, wait), x);
   else
     TG_SAY(x->where, "device %lld", (long long)f->gaps.items[0].device);
-  TG_SAY(x->evidence,
-         "%lld times the device stood still while the host waited for it before launching more, or behind such a wait: "
-         "%.2f ms %s (%.1f %%), the longest %.2f ms",
-         (long long)s->gaps, tg__ms(each_ns), tg__per(f), x->share_pct, tg__ms(s->longest_gap_ns));
+  TG_SAY(
+      x->evidence,
+      "%lld time%s the device stood still while the host waited for it before launching more, or behind such a wait: "
+      "%.2f ms %s (%.1f %%), the longest %.2f ms",
+      (long long)s->gaps, s->gaps == 1 ? "" : "s", tg__ms(each_ns), tg__per(f), x->share_pct,
+      tg__ms(s->longest_gap_ns));
   const size_t len = strlen(x->evidence);
   if (kind != TG__SYNC_OTHER)
     tg__say(x->evidence + len, sizeof x->evidence - len, "; %.0f %% of that by %s", tg__pct(s->kind_ns[kind], all_ns),

@@ -31,6 +31,8 @@ HOMONYMS = {
     ("steps", "questions_device.def"): "a value of window=",
     ("memory", "memory_hook.c"): "a source",
     ("memory", "cmd_doctor.c"): "a line about the machine",
+    ("memory", "cmd_run.c"): "an option",
+    ("steps", "cmd_run.c"): "an option",
     ("steps", "breakdown.c"): "a value of window=",
     ("kernels", "diff_fail.c"): "a quantity",
     ("kernels", "diff_rows.c"): "a quantity",
