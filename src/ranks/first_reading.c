@@ -172,47 +172,6 @@ static void name_places(const struct tg__summaries *s, struct tg__columns *known
   }
 }
 
-/* Rows say what the file of a rank calls it: write what the job calls it. */
-static void rename_ranks(const struct tg__answering *a, size_t file, const struct tg__job_rank *places, size_t count) {
-  struct tg_table *const t = tg__joining_rows(a->joining);
-  const struct tg__answered *const f = &a->files[file];
-  const size_t c = t ? tg__table_role_index(t, TG__ROLE_RANK) : SIZE_MAX;
-  for (size_t i = f->first_row; c != SIZE_MAX && i < f->first_row + f->row_count; i++) {
-    int64_t *const cell = &t->columns[c].ints[i];
-    size_t k = 0;
-    while (k < count && places[k].rank_by_file != *cell) k++;
-    if (k < count) *cell = places[k].rank;
-  }
-}
-
-/* Rows of a file count their microseconds from its own first start; in the job, from the first of all. */
-static void count_from_first(const struct tg__columns *known, const struct tg__job_ranks *all, struct tg_table *t) {
-  const size_t us = t ? tg__table_role_index(t, TG__ROLE_SINCE_FIRST) : SIZE_MAX;
-  if (us == SIZE_MAX) return;
-  const int64_t origin = tg__job_first_ns(known, all);
-  const int64_t *const start = t->columns[tg__table_role_index(t, TG__ROLE_INSTANT)].ints;
-  const int64_t *const rank = t->columns[tg__table_role_index(t, TG__ROLE_RANK)].ints;
-  int64_t last = TG_NULL_INT, offset = 0;
-  for (size_t i = 0; i < t->rows; i++) {
-    if (rank[i] != last) offset = tg__job_clock_offset(known, rank[i]);
-    last = rank[i];
-    if (start[i] != TG_NULL_INT) t->columns[us].reals[i] = tg__us_of(start[i] + offset - origin);
-  }
-}
-
-static enum tg_err end_answer(struct tg__answering *a, const struct tg__file_pass *pass,
-                              const struct tg__columns *known, const struct tg__job_ranks *all, struct tg_table **out,
-                              struct tg_error *e) {
-  for (size_t i = 0, first = 0, past; first < all->count; first = past, i++) {
-    for (past = first; past < all->count && all->items[past].file_index == all->items[first].file_index;) past++;
-    while (pass->files[i].index != all->items[first].file_index) i++;
-    rename_ranks(a, i, &all->items[first], past - first);
-  }
-  count_from_first(known, all, tg__joining_rows(a->joining));
-  a->known = known;
-  return tg__answering_end(a, out, e);
-}
-
 /* ---- a folder ------------------------------------------------------------------------------------ */
 
 static enum tg_err list_files(const struct tg__folder *folder, struct tg__file_ref **files, size_t *count,
@@ -246,7 +205,7 @@ static bool begin_answers(struct first *r, const struct tg__first_question *firs
     const bool has_begun = tg__answering_begin(a, &c, false, first ? first->most : SIZE_MAX, r->pass.count);
     a->ranks = r->placing.all;
     a->is_first = true;
-    a->job.is_part = traces > 1;        /* count_from_first moves it to the first start */
+    a->job.is_part = traces > 1;        /* the first start is known at the end */
     if (!first) a->call.args = a->args; /* `by` ends here; each rank is asked it as it is */
     r->observers[2 + r->answer_count] = tg__answering_observer(a);
     if (!has_begun) return r->answer_count++, false;
@@ -270,7 +229,8 @@ static enum tg_err end_answers(struct first *r, struct tg__first_question *first
   enum tg_err err = TG_OK;
   for (size_t i = 0; i < r->answer_count && err != TG_MEMORY; i++) {
     struct tg_error *const why = first ? &first->error : &ranks->why_not[i];
-    err = end_answer(&r->answers[i], &r->pass, known, ranks, first ? &first->table : &ranks->ready[i], why);
+    r->answers[i].known = known;
+    err = tg__answering_end(&r->answers[i], first ? &first->table : &ranks->ready[i], why);
     if (first) first->err = err;
     if (err == TG_MEMORY && e) *e = *why;
   }

@@ -68,6 +68,13 @@ static const char *where_now(const struct tg__answering *a, const struct tg_tabl
   return where;
 }
 
+/* Until all ranks are known, rows of rank i have i in place of its number in the job. */
+static void set_ranks(struct tg_table *rows, size_t i) {
+  const size_t c = tg__table_role_index(rows, TG__ROLE_RANK);
+  for (size_t k = 0; c != SIZE_MAX && k < rows->rows; k++)
+    if (rows->columns[c].ints[k] != TG_NULL_INT) rows->columns[c].ints[k] = (int64_t)i;
+}
+
 static enum tg_err add_rank(struct tg__answering *a, struct tg__got *got, struct tg_error *e) {
   struct tg_table *const rows = got->rows;
   const size_t i = a->asked++;
@@ -75,6 +82,7 @@ static enum tg_err add_rank(struct tg__answering *a, struct tg__got *got, struct
   if (!rows) tg__joining_add_missing(a->joining, &got->why); /* others may have it */
   if (!rows) return TG_OK;
   if (a->ranks) tg__renumber_rows(rows, &a->call, tg__first_of_file(a->ranks, i));
+  if (a->is_first) set_ranks(rows, i);
   const char *const where = where_now(a, rows);
   const enum tg_err err = where ? tg__where_filter(rows, where, e) : TG_OK;
   if (err) tg__table_free(rows);
@@ -86,20 +94,34 @@ static enum tg_err add_rank(struct tg__answering *a, struct tg__got *got, struct
 static enum tg_err take_rows(void *ctx, size_t i, const struct tg_error *why, struct tg_error *e) {
   struct tg__answering *const a = ctx;
   struct tg__answered *const f = &a->files[i];
-  const struct tg_table *joined = a->is_single ? NULL : tg__joining_rows(a->joining);
   enum tg_err err = TG_OK;
   if (a->is_single) return TG_OK; /* they stay where they are */
-  f->first_row = joined ? joined->rows : 0;
   if (why && !a->is_first) err = tg__fail(e, why->code, why->offset, "%s", why->text);
   for (uint32_t k = 0; !why && !err && k < f->count; k++) err = add_rank(a, &f->got[k], e);
-  joined = tg__joining_rows(a->joining);
-  f->row_count = joined ? joined->rows - f->first_row : 0;
   free_file(f);
   return err;
 }
 
 struct tg__observer tg__answering_observer(struct tg__answering *a) {
   return (struct tg__observer){a, see_ranks, take_rows};
+}
+
+/* The numbers of ranks in the job, and microseconds from the first start of them all in place of each file's own. */
+static void name_ranks(const struct tg__answering *a, struct tg_table *t) {
+  const size_t c = t ? tg__table_role_index(t, TG__ROLE_RANK) : SIZE_MAX,
+               us = t ? tg__table_role_index(t, TG__ROLE_SINCE_FIRST) : SIZE_MAX;
+  for (size_t i = 0; c != SIZE_MAX && i < t->rows; i++)
+    if (t->columns[c].ints[i] != TG_NULL_INT) t->columns[c].ints[i] = a->ranks->items[t->columns[c].ints[i]].rank;
+  if (us == SIZE_MAX) return;
+  const int64_t origin = tg__job_first_ns(a->known, a->ranks);
+  const int64_t *const start = t->columns[tg__table_role_index(t, TG__ROLE_INSTANT)].ints, *const rank =
+                                                                                               t->columns[c].ints;
+  int64_t last = TG_NULL_INT, offset = 0;
+  for (size_t i = 0; i < t->rows; i++) {
+    if (rank[i] != last) offset = tg__job_clock_offset(a->known, rank[i]);
+    last = rank[i];
+    if (start[i] != TG_NULL_INT) t->columns[us].reals[i] = tg__us_of(start[i] + offset - origin);
+  }
 }
 
 enum tg_err tg__answering_end(struct tg__answering *a, struct tg_table **out, struct tg_error *e) {
@@ -111,6 +133,7 @@ enum tg_err tg__answering_end(struct tg__answering *a, struct tg_table **out, st
   int64_t *const numbers = tg__alloc((a->asked + 1) * sizeof *numbers);
   if (!numbers) return tg__no_memory(e, "answering %s", a->call.question->name);
   for (size_t i = 0; i < a->asked; i++) numbers[i] = a->ranks ? a->ranks->items[i].rank : a->known->ranks[i].number;
+  if (a->is_first) name_ranks(a, tg__joining_rows(a->joining));
   const enum tg_err err = tg__joining_end(a->joining, numbers, out, e);
   tg__free(numbers);
   if (!err) tg__add_losses_of_all(a->known, *out);

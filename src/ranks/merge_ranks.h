@@ -10,7 +10,6 @@ struct tg__answered { /* by one file */
     struct tg_error why;
   } *got; /* by rank in the file */
   uint32_t count;
-  size_t first_row, row_count; /* of the joined rows */
 };
 struct tg__answering {
   struct tg__call call, each; /* as asked; what each rank is asked */
