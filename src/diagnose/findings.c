@@ -207,6 +207,10 @@ enum tg_err tg__facts_open(const struct tg__columns *t, uint32_t rank, struct tg
   *f = (struct tg__facts){.t = t, .rank = rank};
   enum tg_err err = tg__names_open(&f->names, t) ? TG_OK : TG_MEMORY;
   if (!err) err = tg__steps_breakdown(t, rank, TG__STEPS_DETECTED, &f->steps);
+  if (!err && !f->steps.count) { /* the device alone was recorded */
+    tg__breakdown_free(&f->steps);
+    err = tg__steps_breakdown(t, rank, TG__STEPS_CALLS, &f->steps);
+  }
   if (!err) tg__steps_leave_out_first(&f->steps);
   if (!err) err = tg__gaps_find(t, rank, &f->gaps);
   if (err) return err;
@@ -249,7 +253,8 @@ static enum tg_err judge_rank(const struct tg__columns *t, uint32_t rank, bool i
   if (!err && !f.failed) tg__resolve_claims(&f);
   if (!err && f.failed) err = TG_MEMORY;
   if (!err && !f.steps.count)
-    tg__table_note(out, "a rank has neither steps nor operators, so nothing was judged there");
+    tg__table_note(out,
+                   "a rank has neither steps nor operators nor calls that launch work, so nothing was judged there");
   *judged += f.steps.count > 0;
   if (!err && f.steps.count) tg__note_checks(&f, out);
   if (!err && f.steps.count) tg__note_limits(&f, out);
@@ -302,6 +307,7 @@ enum tg_err tg__answer_findings(const struct tg__columns *t, const struct tg__as
   if (!a->is_joined && compare_ranks(t, out)) return tg__no_memory(e, "looking for causes");
   if (judged) return TG_OK;
   return tg__fail(e, TG_NO_DATA, -1,
-                  "the trace holds neither steps nor operators, so there is nothing to judge; record with "
+                  "the trace holds neither steps nor operators nor calls that launch work, so there is nothing to "
+                  "judge; record with "
                   "ProfilerActivity.CPU among the activities, and call prof.step() in the loop");
 }

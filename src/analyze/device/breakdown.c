@@ -26,6 +26,10 @@ struct breakdown {
 static bool read_steps(const struct tg__columns *t, uint32_t rank, struct tg__spans *out, struct tg_table *notes) {
   struct tg__breakdown b;
   bool ok = !tg__steps_breakdown(t, rank, TG__STEPS_DETECTED, &b);
+  if (ok && !b.count && !notes) { /* of findings, which judge a device alone */
+    tg__breakdown_free(&b);
+    ok = !tg__steps_breakdown(t, rank, TG__STEPS_CALLS, &b);
+  }
   out->count = 0;
   if (ok) tg__steps_leave_out_first(&b);
   for (size_t i = 0; ok && i < b.count; i++) tg__spans_add(out, b.steps[i].start_ns, b.steps[i].end_ns);

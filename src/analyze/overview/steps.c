@@ -114,16 +114,18 @@ static void gather_roles(struct work *w) {
 /* ---- which steps there are ------------------------------------------------------------------- */
 
 /* The whole recording as one step: operators and step annotations, as user annotations may begin long before. */
-static bool recording_as_step(const struct tg__columns *t, uint32_t rank, struct tg__step_cost *out) {
+static bool recording_as_step(const struct tg__columns *t, uint32_t rank, bool by_calls, struct tg__step_cost *out) {
   const struct tg__rank *r = &t->ranks[rank];
-  bool found = false;
+  bool found = false, has_host = !by_calls; /* kernels alone are no recording of a program */
   TG__EACH (k, tg__tracks_of(r)) {
     const struct tg__track *track = &t->tracks[k];
     TG__EACH (i, tg__slices_of(track)) {
       const enum tg__class cls = tg__slice_class(t, i);
       const bool is_step =
           cls == TG__CLASS_ANNOTATION && tg__str_has_prefix(tg__name(t, t->slices.name[i]), "ProfilerStep#");
-      if (cls != TG__CLASS_OP && cls != TG__CLASS_PYTHON_OP && !is_step) continue;
+      const bool is_call = by_calls && (cls == TG__CLASS_RUNTIME || tg__class_is_device_work(cls));
+      has_host |= cls == TG__CLASS_RUNTIME;
+      if (cls != TG__CLASS_OP && cls != TG__CLASS_PYTHON_OP && !is_step && !is_call) continue;
       const int64_t start = t->slices.start_ns[i], end = tg__slice_end(t, i);
       if (!found || start < out->start_ns) out->start_ns = start;
       if (!found || end > out->end_ns) out->end_ns = end;
@@ -133,7 +135,7 @@ static bool recording_as_step(const struct tg__columns *t, uint32_t rank, struct
   out->step = TG_NONE;
   out->host_start_ns = out->start_ns;
   out->host_end_ns = out->end_ns;
-  return found;
+  return found && has_host;
 }
 
 static int64_t step_arg(const struct tg__columns *t, uint32_t slice, uint32_t key, int64_t unit_ns) {
@@ -147,15 +149,15 @@ static void read_costs(const struct tg__columns *t, uint32_t slice, struct tg__s
   out->preemptions = step_arg(t, slice, TG__K_PREEMPTIONS, 1);
 }
 
-static bool find_steps(struct work *w, bool wanted, struct tg__breakdown *out) {
+static bool find_steps(struct work *w, enum tg__step_source wanted, struct tg__breakdown *out) {
   const struct tg__columns *t = w->t;
   size_t count = 0;
-  for (uint32_t i = 0; wanted && i < t->step_count; i++) count += t->steps[i].rank == w->rank;
+  for (uint32_t i = 0; wanted == TG__STEPS_DETECTED && i < t->step_count; i++) count += t->steps[i].rank == w->rank;
   out->source = count ? TG__STEPS_DETECTED : TG__STEPS_RECORDING;
   out->steps = tg__alloc((count ? count : 1) * sizeof *out->steps);
   if (!out->steps) return false;
   if (!count) {
-    out->count = recording_as_step(t, w->rank, out->steps);
+    out->count = recording_as_step(t, w->rank, wanted == TG__STEPS_CALLS, out->steps);
     read_costs(t, TG_NONE, out->steps);
     return true;
   }
@@ -308,12 +310,14 @@ static void divide_communication(struct work *w, struct tg__breakdown *b) {
   tg__spans_free(&both);
 }
 
-static enum tg_err break_down(const struct tg__columns *t, uint32_t rank, bool by_steps, struct tg__breakdown *out) {
+/* wanted: detected, the recording, or by calls. */
+static enum tg_err break_down(const struct tg__columns *t, uint32_t rank, enum tg__step_source wanted,
+                              struct tg__breakdown *out) {
   *out = (struct tg__breakdown){.window = {.rank = rank}};
-  struct work w = {.t = t, .rank = rank, .has_others = by_steps};
+  struct work w = {.t = t, .rank = rank, .has_others = wanted != TG__STEPS_RECORDING};
   enum tg_err err = TG_MEMORY;
   w.names = tg__alloc((size_t)tg__strings_count(t->strings) + 1);
-  if (!w.names || !find_steps(&w, by_steps, out)) goto done;
+  if (!w.names || !find_steps(&w, wanted, out)) goto done;
   if (!out->count) {
     err = TG_OK;
     goto done;
@@ -337,18 +341,19 @@ done:
 
 /* ---- kept with the trace --------------------------------------------------------------------- */
 
-struct kept { /* of each rank: as a whole, and divided by its steps */
+enum { KINDS = TG__STEPS_CALLS + 1 };
+struct kept { /* of each rank, by what was wanted */
   uint32_t ranks;
   struct {
     struct tg__breakdown breakdown;
     bool is_known;
-  } of_rank[][2];
+  } of_rank[][KINDS];
 };
 
 static void free_kept_steps(void *item) {
   struct kept *k = item;
   for (uint32_t r = 0; r < k->ranks; r++)
-    for (int by_steps = 0; by_steps < 2; by_steps++) tg__breakdown_free(&k->of_rank[r][by_steps].breakdown);
+    for (int i = 0; i < KINDS; i++) tg__breakdown_free(&k->of_rank[r][i].breakdown);
   tg__free(k);
 }
 static const struct tg__cached cached = {free_kept_steps};
@@ -363,16 +368,19 @@ enum tg_err tg__steps_breakdown(const struct tg__columns *t, uint32_t rank, enum
                                 struct tg__breakdown *out) {
   const bool by_steps =
       source == TG__STEPS_DETECTED || (source == TG__STEPS_PROFILER && t->ranks[rank].step_kind == TG__STEP_PROFILER);
+  const enum tg__step_source wanted = by_steps                    ? TG__STEPS_DETECTED
+                                      : source == TG__STEPS_CALLS ? TG__STEPS_CALLS
+                                                                  : TG__STEPS_RECORDING;
   *out = (struct tg__breakdown){.window = {.rank = rank}};
   struct kept *k = kept_of(t);
   if (!k) return TG_MEMORY;
-  struct tg__breakdown *b = &k->of_rank[rank][by_steps].breakdown;
-  if (!k->of_rank[rank][by_steps].is_known) {
-    if (break_down(t, rank, by_steps, b)) {
+  struct tg__breakdown *b = &k->of_rank[rank][wanted].breakdown;
+  if (!k->of_rank[rank][wanted].is_known) {
+    if (break_down(t, rank, wanted, b)) {
       tg__breakdown_free(b);
       return TG_MEMORY;
     }
-    k->of_rank[rank][by_steps].is_known = true;
+    k->of_rank[rank][wanted].is_known = true;
   }
   const size_t all = b->count + b->left_out;
   *out = *b;

@@ -38,6 +38,8 @@ enum tg__step_source {
   TG__STEPS_DETECTED,  /* trace->steps whatever their kind; the whole recording when the rank has none */
   TG__STEPS_PROFILER,  /* only ProfilerStep# annotations; the whole recording when there are none */
   TG__STEPS_RECORDING, /* the whole recording as one step: from the first operator to the end of the last */
+  TG__STEPS_CALLS, /* the same without operators, where there are calls of a runtime: from the first of these or device
+                      work on; the rows say TG__STEPS_RECORDING */
 };
 
 struct tg__breakdown {
