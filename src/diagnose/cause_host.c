@@ -50,6 +50,17 @@ static void see_update(struct host *h, uint32_t slice) {
   keep_longest(h->t, &h->update, slice);
 }
 
+/* One optimizer calls another: what the inner one does is the update. */
+static void forget_outer(struct host *h) {
+  h->updates--;
+  h->update_spans.count--;
+  h->here_ns = 0;
+  h->sum.ops -= h->here.ops;
+  h->sum.outermost -= h->here.outermost;
+  h->sum.multi_tensor -= h->here.multi_tensor;
+  if (h->update == h->here_slice) h->update = TG_NONE;
+}
+
 /* The update begins anew where something of a closure ends. */
 static void leave_closure(struct host *h, int64_t until_ns) {
   if (until_ns <= h->update_from_ns) return;
@@ -92,7 +103,8 @@ static void see_host(void *ctx, uint32_t slice, enum tg__class cls) {
   const struct tg__str name = tg__name(h->t, h->t->slices.name[slice]);
   const bool in_update = h->update_track != TG_NONE && h->t->slices.start_ns[slice] < h->update_until_ns &&
                          tg__slice_track(h->t, slice) == h->update_track;
-  if (!in_update && tg__meaning(h->f, slice) & TG__NAME_OPTIMIZER_STEP) {
+  if (tg__meaning(h->f, slice) & TG__NAME_OPTIMIZER_STEP) {
+    if (in_update) forget_outer(h);
     see_update(h, slice);
   } else if (cls == TG__CLASS_OP && in_update) {
     see_in_update(h, slice, name);
@@ -158,6 +170,13 @@ void tg__judge_scalar_reads(struct tg__facts *f) {
   free_host(f, &h);
 }
 
+/* Where nothing states how many parameters there are: the device no longer waits. */
+static void expect_of_waiting(struct tg__finding *x) {
+  x->saving_ns = x->cost_ns;
+  x->confidence = 0.6;
+  x->method = "the device does not wait for one launch after another";
+}
+
 /* One fused call does the work of the operators of all parameters: about two and a half of them each are left in time.
  */
 static void expect_of_fused(const struct host *h, struct tg__finding *x) {
@@ -165,9 +184,23 @@ static void expect_of_fused(const struct host *h, struct tg__finding *x) {
   if (each > LEFT_OF_FUSED)
     tg__expect(h->f, x, (int64_t)((1 - LEFT_OF_FUSED / each) * (double)h->update_ns), 0.85,
                "of the operators for each parameter, the time of two and a half is left");
+  else if (x->claim.count && h->f->has_device_work)
+    expect_of_waiting(x);
   else
     x->method = h->gradients ? "there are hardly more operators for each parameter than in one fused call"
                              : "how many parameters are updated is not in the trace: no gradient arrives in it";
+}
+
+/* Of a device that has work all the time in the update the host's time there says nothing. */
+static void count_waits_of_update(struct tg__facts *f, const struct host *h, struct tg__finding *x) {
+  const double share = x->share_pct;
+  const int64_t cost_ns = x->cost_ns;
+  claim_spans(f, &h->update_spans, x);
+  tg__count_waiting(f, x);
+  if (!f->device_bound || x->share_pct > OPTIMIZER_PCT) return;
+  x->share_pct = share;
+  x->cost_ns = cost_ns;
+  tg__spans_free(&x->claim);
 }
 
 static void report_optimizer(struct tg__facts *f, const struct host *h, double share) {
@@ -178,8 +211,9 @@ static void report_optimizer(struct tg__facts *f, const struct host *h, double s
          "the update takes %.2f ms %s (%.1f %%) in %lld operators, none of them for several tensors at once",
          tg__ms(x->cost_ns), tg__per(f), share, (long long)tg__per_step(f, h->sum.ops));
   TG_SAY(x->advice, "Build the optimizer with fused=True, or foreach=True where fused is not available.");
-  if (!f->device_bound && !h->has_closure) claim_spans(f, &h->update_spans, x);
+  if (!h->has_closure) count_waits_of_update(f, h, x);
   expect_of_fused(h, x);
+  if (x->saving_ns != TG_NULL_INT && x->saving_ns > x->cost_ns) x->saving_ns = x->cost_ns;
 }
 
 void tg__judge_optimizer(struct tg__facts *f) {

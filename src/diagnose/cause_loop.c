@@ -390,25 +390,6 @@ static void expect_of_loop(struct loop *l, struct tg__finding *x, int64_t pause_
                         "all calls but one of each place, but for their work, and the Python between them");
 }
 
-/* With a device the loop costs what the device waits in it. */
-static void count_waiting(struct tg__facts *f, struct tg__finding *x) {
-  struct tg__spans gaps = {0}, waits = {0};
-  for (size_t i = 0; i < f->gaps.count; i++) tg__spans_add(&gaps, f->gaps.items[i].start_ns, f->gaps.items[i].end_ns);
-  tg__spans_union(&gaps);
-  tg__spans_union(&x->claim);
-  tg__spans_intersect(&gaps, &x->claim, &waits);
-  const int64_t all_ns = tg__spans_length(&x->claim);
-  const double part = all_ns ? (double)tg__spans_length(&waits) / (double)all_ns : 1;
-  const size_t len = strlen(x->evidence);
-  tg__say(x->evidence + len, sizeof x->evidence - len, "; the device waits for %.0f %% of that", 100 * part);
-  x->share_pct *= part;
-  x->cost_ns = (int64_t)(part * (double)x->cost_ns);
-  if (x->saving_ns > x->cost_ns) x->saving_ns = x->cost_ns;
-  f->failed |= gaps.failed || waits.failed;
-  tg__spans_free(&gaps);
-  tg__spans_free(&waits);
-}
-
 static void report_loop(struct loop *l) {
   struct tg__facts *f = l->s->f;
   if (!l->times) return;
@@ -435,7 +416,7 @@ static void report_loop(struct loop *l) {
   TG_SAY(x->advice, "%s", advice_for(x->cause));
   expect_of_loop(l, x, pause_ns);
   tg__claim_sites(l->s, l->in, x);
-  if (f->has_device_work) count_waiting(f, x);
+  tg__count_waiting(f, x);
 }
 
 void tg__judge_loops(struct tg__facts *f) {

@@ -130,12 +130,15 @@ static void find_own_time(struct tg__facts *f, uint32_t frame, struct tg__spans 
   tg__spans_free(&o.inside);
 }
 
-/* Without what one step alone has. */
-static int64_t tally_spans(const struct tg__facts *f, const struct tg__spans *spans) {
-  struct tg__tally all = {0};
-  for (size_t i = 0; i < f->steps.count; i++)
-    tg__tally_in(&all, i + 1, tg__spans_inside(spans, f->steps.steps[i].start_ns, f->steps.steps[i].end_ns));
-  return tg__tallied(f, &all);
+/* What a usual step holds of them, times the steps. */
+static int64_t usual_of_spans(struct tg__facts *f, const struct tg__spans *spans) {
+  int64_t *const ns = tg__alloc((f->steps.count + 1) * sizeof *ns);
+  f->failed |= !ns;
+  for (size_t i = 0; ns && i < f->steps.count; i++)
+    ns[i] = tg__spans_inside(spans, f->steps.steps[i].start_ns, f->steps.steps[i].end_ns);
+  const int64_t usual = ns ? tg__usual_place(f, ns) : 0;
+  tg__free(ns);
+  return usual;
 }
 
 struct stretch { /* of Python: a function that was recorded, or what lies between two lines that call operators */
@@ -156,8 +159,8 @@ static struct stretch longest_stretch(struct tg__facts *f, int64_t other_ns) {
   struct stretch s = {.pause = {.read = TG_NONE}};
   s.frame = busiest_frame(f, &s.ns);
   if (s.frame != TG_NONE) find_own_time(f, s.frame, &s.own);
-  const int64_t tallied = tally_spans(f, &s.own);
-  if (tallied < s.ns) s.ns = tallied;
+  const int64_t usual = usual_of_spans(f, &s.own);
+  if (usual < s.ns) s.ns = usual;
   if (s.ns < other_ns / EXPLAINS || tg__pct(s.ns, f->total_ns) <= THRESHOLD_PCT)
     s.frame =
         TG_NONE; /* some frame is always the busiest: of modules or of the collector, where calls are not recorded */

@@ -49,6 +49,27 @@ void tg__claim_sites(const struct tg__sites *s, const bool *in, struct tg__findi
   }
 }
 
+/* ---- what a device waits of it ---------------------------------------------------------------- */
+
+void tg__count_waiting(struct tg__facts *f, struct tg__finding *x) {
+  struct tg__spans gaps = {0}, waits = {0};
+  if (!f->has_device_work) return;
+  for (size_t i = 0; i < f->gaps.count; i++) tg__spans_add(&gaps, f->gaps.items[i].start_ns, f->gaps.items[i].end_ns);
+  tg__spans_union(&gaps);
+  tg__spans_union(&x->claim);
+  tg__spans_intersect(&gaps, &x->claim, &waits);
+  const int64_t all_ns = tg__spans_length(&x->claim);
+  const double part = all_ns ? (double)tg__spans_length(&waits) / (double)all_ns : 1;
+  const size_t len = strlen(x->evidence);
+  tg__say(x->evidence + len, sizeof x->evidence - len, "; the device waits for %.0f %% of that", 100 * part);
+  x->share_pct *= part;
+  x->cost_ns = (int64_t)(part * (double)x->cost_ns);
+  if (x->saving_ns != TG_NULL_INT && x->saving_ns > x->cost_ns) x->saving_ns = x->cost_ns;
+  f->failed |= gaps.failed || waits.failed;
+  tg__spans_free(&gaps);
+  tg__spans_free(&waits);
+}
+
 /* ---- what must hold -------------------------------------------------------------------------- */
 
 static int64_t most_to_save(const struct tg__facts *f, const struct tg__finding *x) {

@@ -103,6 +103,7 @@ static int severity_of(const struct tg_table *t, size_t row) {
 static size_t merge_ranks(struct tg_table *t, uint32_t *order) {
   const uint32_t *const cause = t->columns[tg__table_column_index(t, "cause")].texts,
                         *const where = t->columns[tg__table_column_index(t, "where")].texts;
+  const int64_t *const rank = t->columns[tg__table_column_index(t, "rank")].ints;
   uint32_t *const evidence = t->columns[tg__table_column_index(t, "evidence")].texts;
   size_t kept = 0;
   for (size_t i = 0; i < t->rows; i++) {
@@ -110,7 +111,13 @@ static size_t merge_ranks(struct tg_table *t, uint32_t *order) {
     size_t others = 0, first = 0;
     while (first < kept && (cause[order[first]] != cause[row] || where[order[first]] != where[row])) first++;
     if (first < kept) continue;
-    for (size_t k = i + 1; k < t->rows; k++) others += cause[order[k]] == cause[row] && where[order[k]] == where[row];
+    for (size_t k = i + 1; k < t->rows; k++) { /* each other rank once */
+      const uint32_t other = order[k];
+      bool is_new = cause[other] == cause[row] && where[other] == where[row];
+      for (size_t j = i; is_new && j < k; j++)
+        is_new = cause[order[j]] != cause[row] || where[order[j]] != where[row] || rank[order[j]] != rank[other];
+      others += is_new;
+    }
     order[kept++] = row;
     if (!others) continue;
     char text[700];

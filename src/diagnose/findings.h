@@ -109,10 +109,15 @@ bool tg__is_marked_wait(struct tg__str name);
 struct tg__sites;
 void tg__claim(const struct tg__facts *f, struct tg__finding *x, int64_t start_ns, int64_t end_ns);
 void tg__claim_sites(const struct tg__sites *s, const bool *in, struct tg__finding *x);
+/* Of a finding about work of the host that keeps a device waiting: it costs what the device waits in its time. */
+void tg__count_waiting(struct tg__facts *f, struct tg__finding *x);
 /* usual.c. What a usual step holds of these (joined) intervals: the median over the steps, or the mean where that is
  * less; of a part, times the steps; and the median of the lengths of the steps. */
 int64_t tg__usual_inside(struct tg__facts *f, const struct tg__spans *s);
 int64_t tg__usual_part(struct tg__facts *f, enum tg__step_part part);
+/* Of a place, by step: the median, or what nine of ten steps spend there where other programs keep the machine busy;
+ * times the steps. */
+int64_t tg__usual_place(struct tg__facts *f, const int64_t *ns);
 int64_t tg__usual_length(struct tg__facts *f);
 bool tg__median_of(const int64_t *values, size_t n, int64_t *out); /* 0 of none; false on no memory */
 /* What nine of ten steps spend in this part of theirs at least, times the steps: a thread that waits for another waits

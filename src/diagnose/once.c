@@ -4,8 +4,9 @@
 
 enum { LEAST_NS = 1000000, TIMES_USUAL = 20, IDLE_PCT = 80, MOST_PCT = 50 };
 
-struct usual { /* of the calls of one name that are no longer than LEAST_NS */
+struct usual { /* of the calls of one name that are no longer than LEAST_NS; of the others in how many steps they are */
   int64_t count, sum_ns;
+  size_t steps, step; /* step: the last of them, and one */
 };
 struct once {
   struct tg__facts *f;
@@ -13,6 +14,7 @@ struct once {
   struct tg__spans idle, calls;
   int64_t longest_ns, count;
   uint32_t longest;
+  bool counts_steps; /* first the steps that have such calls are counted */
 };
 
 static void learn_usual(void *ctx, uint32_t slice, enum tg__class cls) {
@@ -32,6 +34,21 @@ static bool makes_something(struct tg__str call) {
   return false;
 }
 
+/* The call, and what the operator around it does in the same pause of the device: it makes ready what it launches. */
+static void add_with_operator(struct once *o, uint32_t call) {
+  const struct tg__columns *const t = o->f->t;
+  const uint32_t unit = tg__sync_unit(t, call);
+  const int64_t start = t->slices.start_ns[call], end = tg__slice_end(t, call);
+  tg__spans_add(&o->calls, start, end);
+  size_t low = 0;
+  TG__PARTITION(low, o->idle.count, i, o->idle.items[i].end <= start);
+  if (low == o->idle.count || unit == call) return;
+  const struct tg__span pause = o->idle.items[low];
+  const int64_t from = t->slices.start_ns[unit] > pause.start ? t->slices.start_ns[unit] : pause.start,
+                to = tg__slice_end(t, unit) < pause.end ? tg__slice_end(t, unit) : pause.end;
+  if (from < to) tg__spans_add(&o->calls, from, to);
+}
+
 /* A launch that takes much longer than others of its kind loads the kernel's code, unless the device works: then it
  * waits for room in the queue. */
 static void see_call(void *ctx, uint32_t slice, enum tg__class cls) {
@@ -40,11 +57,18 @@ static void see_call(void *ctx, uint32_t slice, enum tg__class cls) {
   const int64_t dur = t->slices.dur_ns[slice], start = t->slices.start_ns[slice];
   if (cls != TG__CLASS_RUNTIME || dur < LEAST_NS) return;
   const struct tg__str name = tg__name(t, t->slices.name[slice]);
-  const struct usual *u = &o->usual[t->slices.name[slice]];
+  struct usual *const u = &o->usual[t->slices.name[slice]];
   const bool launches = tg__str_contains(name, "Launch") && u->count && dur / TIMES_USUAL > u->sum_ns / u->count;
   if (!launches && !makes_something(name)) return;
   if (100 * tg__spans_inside(&o->idle, start, start + dur) < IDLE_PCT * dur) return;
-  tg__spans_add(&o->calls, start, start + dur);
+  if (o->counts_steps) {
+    const size_t step = tg__steps_begun(&o->f->steps, start) + 1;
+    u->steps += u->step != step;
+    u->step = step;
+    return;
+  }
+  if (u->steps > 1 && 2 * u->steps > o->f->steps.count) return; /* it comes again and again */
+  add_with_operator(o, slice);
   o->count++;
   if (dur > o->longest_ns) o->longest_ns = dur, o->longest = slice;
 }
@@ -76,10 +100,15 @@ static void add_longest_gap(struct once *o) {
   tg__spans_add(&f->apart, longest->start_ns, longest->end_ns);
   const struct tg__str during =
       longest->during == TG_NONE ? TG_STR("nothing recorded") : tg__name(f->t, f->t->slices.name[longest->during]);
-  const size_t len = strlen(f->apart_text);
-  tg__say(f->apart_text + len, sizeof f->apart_text - len, "%sthe device stands still once for %.2f ms during %.*s",
-          len ? "; " : "", tg__ms(longest->end_ns - longest->start_ns), (int)(during.len < 60 ? during.len : 60),
-          during.ptr);
+  char calls[sizeof f->apart_text], gap[160];
+  TG_SAY(calls, "%s", f->apart_text);
+  TG_SAY(gap, "the device stands still once for %.2f ms during %.*s", tg__ms(longest->end_ns - longest->start_ns),
+         (int)(during.len < 60 ? during.len : 60), during.ptr);
+  const bool is_longer = longest->end_ns - longest->start_ns > tg__spans_length(&o->calls);
+  if (*calls)
+    TG_SAY(f->apart_text, "%s; %s", is_longer ? gap : calls, is_longer ? calls : gap);
+  else
+    TG_SAY(f->apart_text, "%s", gap);
 }
 
 int64_t tg__jump_after(const struct tg__facts *f, size_t step) {
@@ -101,13 +130,20 @@ void tg__find_once(struct tg__facts *f) {
   memset(o.usual, 0, (tg__strings_count(f->t->strings) + 1) * sizeof *o.usual);
   find_idle(&o);
   tg__visit(f, learn_usual, &o);
-  tg__visit(f, see_call, &o);
+  for (int pass = 0; pass < 2; pass++) {
+    o.counts_steps = !pass;
+    tg__visit(f, see_call, &o);
+  }
   tg__spans_union(&o.calls);
+  const uint32_t unit = o.count ? tg__sync_unit(f->t, o.longest) : TG_NONE;
+  const struct tg__str in = unit == TG_NONE || unit == o.longest ? TG_STR("") : tg__name(f->t, f->t->slices.name[unit]);
   const struct tg__str name = o.count ? tg__name(f->t, f->t->slices.name[o.longest]) : TG_STR("");
   if (o.count)
-    TG_SAY(f->apart_text, "%lld call%s code or %s memory for the first time, %.2f ms, the longest %.*s of %.2f ms",
+    TG_SAY(f->apart_text,
+           "%lld call%s code or %s memory for the first time, %.2f ms, the longest %.*s of %.2f ms%s%.*s",
            (long long)o.count, o.count == 1 ? " loads" : "s load", o.count == 1 ? "makes" : "make",
-           tg__ms(tg__spans_length(&o.calls)), (int)(name.len < 60 ? name.len : 60), name.ptr, tg__ms(o.longest_ns));
+           tg__ms(tg__spans_length(&o.calls)), (int)(name.len < 60 ? name.len : 60), name.ptr, tg__ms(o.longest_ns),
+           in.len ? " in " : "", (int)(in.len < 60 ? in.len : 60), in.ptr);
   for (size_t i = 0; i < o.calls.count; i++) tg__spans_add(&f->apart, o.calls.items[i].start, o.calls.items[i].end);
   add_longest_gap(&o);
   tg__spans_union(&f->apart);

@@ -92,25 +92,6 @@ static void add_pause(struct search *s, uint32_t next, int64_t from_ns, int64_t 
   if (p) look_for_read(s, p, next);
 }
 
-static bool is_less(uint32_t a, uint32_t b, const void *ctx) {
-  return ((const int64_t *)ctx)[a] < ((const int64_t *)ctx)[b];
-}
-
-/* A thread that has no core stands still wherever it has come to: here in one step, there in another. What nine of
- * ten steps spend at a place they spend there whatever else the machine does. */
-static size_t usual_rank(const struct tg__facts *f) { return (f->steps.count - 1) / (f->noise.is_busy ? 10 : 2); }
-
-/* What a usual step spends there, times the steps: what comes by chance, as when the machine is busy with something
- * else, is not meant. */
-static int64_t usual_ns(struct search *s, const int64_t *ns) {
-  const size_t n = s->f->steps.count;
-  uint32_t *order = tg__order_new(n, is_less, ns);
-  const int64_t usual = order ? ns[order[usual_rank(s->f)]] : 0;
-  s->f->failed |= !order;
-  tg__free(order);
-  return usual * (int64_t)n;
-}
-
 static bool is_of_optimizer(const struct search *s, uint32_t slice) {
   return tg__meaning(s->f, slice) & TG__NAME_OPTIMIZER_STEP ||
          tg__is_zero_grad(tg__name(s->f->t, s->f->t->slices.name[slice]));
@@ -215,7 +196,7 @@ static void choose_longest_pause(struct search *s, struct tg__pause *out) {
   int64_t usual[MOST_PAUSES], nowhere = 0;
   const struct pause *best = NULL;
   for (size_t i = 0; i < s->count; i++) {
-    usual[i] = usual_ns(s, s->pauses[i].ns);
+    usual[i] = tg__usual_place(s->f, s->pauses[i].ns);
     if (!s->pauses[i].before.len) nowhere = usual[i], usual[i] = 0;
   }
   for (size_t i = 0; i < s->count; i++) {

@@ -70,6 +70,17 @@ int64_t tg__least_part(struct tg__facts *f, enum tg__step_part part) {
   return least < sum ? least : sum;
 }
 
+/* A thread that has no core stands still wherever it has come to: here in one step, there in another. What nine of
+ * ten steps spend at a place they spend there whatever else the machine does. */
+int64_t tg__usual_place(struct tg__facts *f, const int64_t *ns) {
+  const size_t n = f->steps.count;
+  uint32_t *const order = tg__order_new(n, is_smaller, ns);
+  const int64_t usual = order ? ns[order[(n - 1) / (f->noise.is_busy ? OF_TEN_STEPS : 2)]] : 0;
+  f->failed |= !order;
+  tg__free(order);
+  return usual * (int64_t)n;
+}
+
 /* ---- what need not come in each step --------------------------------------------------------- */
 
 void tg__tally_in(struct tg__tally *y, size_t step, int64_t ns) {

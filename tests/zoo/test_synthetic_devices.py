@@ -87,33 +87,7 @@ def faults_of(case, rows, notes):
     return faults
 
 
-# Classes whose rules are there; the others follow.
-HELD = {
-    "precision-graph",
-    "precision-mixed",
-    "precision-wide",
-    "convolutions",
-    "recording-without-steps",
-    "runs-of-small-kernels",
-    "layout-transposes",
-    "device-copies",
-    "pinned-copies",
-    "attention",
-    "slow-product",
-    "memory-bandwidth",
-    "expert-parallel",
-    "union-of-collectives",
-    "idle-accelerator",
-    "idle-in-an-operator",
-    "idle-server",
-    "compiled-region",
-    "loops",
-    "device-alone-launches",
-}
-CASES_HELD = [c for c in CASES if c.cls in HELD]
-
-
-@pytest.mark.parametrize("case", CASES_HELD, ids=[c.name for c in CASES_HELD])
+@pytest.mark.parametrize("case", CASES, ids=[c.name for c in CASES])
 def test_planted(tmp_path, case):
     made = case.make()
     rows, notes = ask(tmp_path, Ranks(made) if isinstance(made, list) else made)

@@ -178,13 +178,28 @@ done:
   return err;
 }
 
+/* Of kernels, or without a device of operators: is the work of half of their time known? */
+static bool knows_half(const struct tg__roof *r, uint32_t rank, const struct tg__breakdown *b, const struct sums *all) {
+  int64_t kernels_ns = 0;
+  if (!r->on_device[rank]) return true;
+  TG__EACH (i, tg__rank_slices(r->t, rank)) {
+    const int64_t at = r->t->slices.start_ns[i];
+    const bool is_inside = at >= b->window.start_ns && at < b->window.end_ns;
+    if (is_inside && tg__slice_class(r->t, i) == TG__CLASS_KERNEL) kernels_ns += r->t->slices.dur_ns[i];
+  }
+  return 2 * all->counted_ns >= kernels_ns;
+}
+
 static bool share_of_peak(const struct tg__roof *r, uint32_t rank, double *pct, struct tg__peaks *peaks) {
   struct tg__breakdown b = {0};
   struct sums *const sums =
       tg__steps_breakdown(r->t, rank, TG__STEPS_DETECTED, &b) || !b.count ? NULL : tg__alloc(b.count * sizeof *sums);
   struct sums all = {0};
+  int64_t steps_ns = 0;
   if (sums) sum_up(r, rank, &b, sums);
   for (size_t i = 0; sums && i < b.count; i++) {
+    steps_ns += b.steps[i].end_ns - b.steps[i].start_ns;
+    all.counted_ns += sums[i].counted_ns;
     for (unsigned k = 0; k < TG__PRECISION_COUNT; k++) {
       all.flops[k] += sums[i].flops[k];
       all.again[k] += sums[i].again[k];
@@ -195,9 +210,10 @@ static bool share_of_peak(const struct tg__roof *r, uint32_t rank, double *pct, 
   tg__peaks_known(r->t, rank, r->on_device[rank], peaks);
   tg__roof_try_peaks(r, rank, peaks);
   const double model_s = ideal_s(all.flops, all.again, peaks),
-               seconds = (double)(b.window.end_ns - b.window.start_ns) / 1e9;
+               seconds = (double)steps_ns / 1e9; /* the window of how busy the device is */
   *pct = seconds > 0 ? 100 * model_s / seconds : 0;
-  const bool is_known = sums && says_enough(&all) && total(all.flops) > 0 && model_s >= 0 && *pct <= 100;
+  const bool is_known =
+      sums && says_enough(&all) && total(all.flops) > 0 && model_s >= 0 && *pct <= 100 && knows_half(r, rank, &b, &all);
   tg__breakdown_free(&b);
   tg__free(sums);
   return is_known;

@@ -1,0 +1,70 @@
+/* Memory of the device is taken and released in most steps, while the device stands still: the allocator keeps none. */
+#include "diagnose/findings.h"
+
+enum { CHURN_PCT = 5 };
+
+struct churn {
+  struct tg__facts *f;
+  struct tg__spans calls, busy; /* busy: the device */
+  size_t steps, step;           /* that have such calls; the last of them, and one */
+  int64_t count;
+  uint32_t longest;
+};
+
+static bool is_of_memory(struct tg__str call) {
+  static const char *const parts[] = {"Malloc",    "HostAlloc", "HostRegister", "HostUnregister", "FreeHost",
+                                      "MemCreate", "MemMap",    "MemUnmap",     "MemRelease",     "MemSetAccess"};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    if (tg__str_contains(call, parts[i])) return true;
+  return tg__call_frees(call);
+}
+
+static void see_memory_call(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct churn *const c = ctx;
+  const struct tg__columns *const t = c->f->t;
+  if (tg__class_is_device_work(cls)) tg__spans_add(&c->busy, t->slices.start_ns[slice], tg__slice_end(t, slice));
+  if (cls != TG__CLASS_RUNTIME || !is_of_memory(tg__name(t, t->slices.name[slice]))) return;
+  const size_t step = tg__steps_begun(&c->f->steps, t->slices.start_ns[slice]) + 1;
+  tg__spans_add(&c->calls, t->slices.start_ns[slice], tg__slice_end(t, slice));
+  c->steps += step != c->step;
+  c->step = step;
+  c->count++;
+  if (c->longest == TG_NONE || t->slices.dur_ns[slice] > t->slices.dur_ns[c->longest]) c->longest = slice;
+}
+
+static void report_churn(const struct churn *c, const struct tg__spans *waits) {
+  struct tg__facts *const f = c->f;
+  const int64_t each_ns = tg__usual_inside(f, waits), ns = each_ns * (int64_t)f->steps.count;
+  const double share = tg__pct(ns, f->total_ns);
+  if (share <= CHURN_PCT) return;
+  struct tg__finding *const x = tg__find(f, TG__CAUSE_ALLOCATOR_CHURN, share, CHURN_PCT, each_ns);
+  for (size_t i = 0; i < waits->count; i++) tg__claim(f, x, waits->items[i].start, waits->items[i].end);
+  tg__where_slice(f, c->longest, x);
+  TG_SAY(x->evidence,
+         "%lld calls a step take or release memory of the device, in %zu of %zu steps; the device stands still in them "
+         "for %.2f ms a step (%.1f %%), the longest takes %.2f ms",
+         (long long)tg__per_step(f, c->count), c->steps, f->steps.count, tg__ms(each_ns), share,
+         tg__ms(f->t->slices.dur_ns[c->longest]));
+  TG_SAY(x->advice,
+         "Let the allocator keep its memory: no torch.cuda.empty_cache() in the step, pinned buffers that are "
+         "made once; where sizes differ from step to step, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True or "
+         "padded sizes; where memory is short, less of it in use.");
+  x->saving_ns = tg__per_step(f, tg__shortened(f, 0, 0, ns));
+  x->confidence = 0.65;
+  x->method = "these calls go, as far as host and device each have less to do than a step takes";
+}
+
+void tg__judge_allocator(struct tg__facts *f) {
+  struct churn c = {.f = f, .longest = TG_NONE};
+  struct tg__spans waits = {0};
+  if (!f->has_device_work || f->steps.source == TG__STEPS_RECORDING) return;
+  tg__visit(f, see_memory_call, &c);
+  tg__spans_union(&c.busy);
+  tg__spans_union(&c.calls);
+  tg__spans_subtract(&c.calls, &c.busy, &waits);
+  f->failed |= c.busy.failed || c.calls.failed || waits.failed;
+  if (!f->failed && c.steps > 1 && 2 * c.steps > f->steps.count) report_churn(&c, &waits);
+  tg__spans_free(&waits);
+  tg__spans_free(&c.busy);
+  tg__spans_free(&c.calls);
+}
