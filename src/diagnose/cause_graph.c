@@ -64,6 +64,68 @@ static void report_graph_growth(struct tg__sites *s, const struct nodes *steps, 
   tg__expect_at_sites(f, x, old, 0.9, "the part of backward for nodes of earlier steps; it grows with every step");
 }
 
+/* ---- nodes that run again ---------------------------------------------------------------------- */
+
+/* Which node it is: numbers count up on the thread that calls forward. 0: it has none. */
+static uint64_t node_key(const struct tg__columns *t, uint32_t slice) {
+  const uint32_t inner = slice + 1 < t->slices.count && t->slices.parent[slice + 1] == slice ? slice + 1 : slice;
+  int64_t number = tg__arg_int(t, t->slices.args[slice], TG__K_SEQUENCE_NUMBER, -1);
+  if (number < 0) number = tg__arg_int(t, t->slices.args[inner], TG__K_SEQUENCE_NUMBER, -1);
+  const int64_t thread = tg__arg_int(t, t->slices.args[slice], TG__K_FWD_THREAD_ID, 0);
+  return number < 0 ? 0 : ((uint64_t)number << 16 ^ (uint64_t)thread) + 1;
+}
+
+struct again { /* nodes that an earlier step has run */
+  struct tg__tally ns;
+  int64_t count, all, *by_site;
+};
+
+static void count_again(struct tg__sites *s, struct again *out) {
+  const struct tg__columns *const t = s->f->t;
+  struct tg__map step_of = {0};
+  for (size_t i = 0; i < s->call_count; i++) {
+    const struct tg__site_call *const c = &s->calls[i];
+    const uint64_t key = c->counted && c->kind == TG__CALL_BACKWARD ? node_key(t, c->slice) : 0;
+    if (!key) continue;
+    const uint32_t step = (uint32_t)tg__steps_begun(&s->f->steps, t->slices.start_ns[c->slice]),
+                   before = tg__map_get(&step_of, key);
+    s->f->failed |= !tg__map_put(&step_of, key, step);
+    out->all++;
+    if (before == TG_NONE || before >= step) continue;
+    out->count++;
+    tg__tally(s->f, &out->ns, c->slice, tg__call_ns(s, c));
+    if (c->site != TG_NONE) out->by_site[c->site] += tg__call_ns(s, c);
+  }
+  tg__map_free(&step_of);
+}
+
+/* As many in each step, so that nothing grows: of what was computed once, or a fixed number of steps ago. */
+static void judge_again(struct tg__sites *s) {
+  struct tg__facts *const f = s->f;
+  struct again a = {.by_site = tg__alloc((s->count + 1) * sizeof *a.by_site)};
+  f->failed |= !a.by_site;
+  if (!f->failed) count_again(s, &a);
+  const int64_t ns = tg__tallied(f, &a.ns);
+  const double share = tg__pct(ns, f->total_ns);
+  if (!f->failed && share > GRAPH_PCT) {
+    struct tg__finding *const x = tg__find(f, TG__CAUSE_GRAPH_RETENTION, share, GRAPH_PCT, tg__per_step(f, ns));
+    uint32_t top = 0;
+    for (uint32_t i = 1; i < s->count; i++)
+      if (a.by_site[i] > a.by_site[top]) top = i;
+    if (s->count && a.by_site[top]) tg__say_site(s, top, 0, x);
+    TG_SAY(
+        x->evidence,
+        "of %lld nodes of backward a step %lld have run in an earlier step already, as many each time: %.2f ms a step "
+        "(%.1f %%)",
+        (long long)tg__per_step(f, a.all), (long long)tg__per_step(f, a.count), tg__ms(x->cost_ns), share);
+    TG_SAY(x->advice,
+           "Cut what comes from earlier steps loose from its graph, features.detach() or torch.no_grad() where "
+           "it is computed; without retain_graph=True torch says where it is needed.");
+    tg__expect_at_sites(f, x, ns, 0.8, "the time of these nodes");
+  }
+  tg__free(a.by_site);
+}
+
 void tg__judge_graph(struct tg__facts *f) {
   struct tg__sites *s =
       f->steps.source == TG__STEPS_RECORDING || f->steps.count < LEAST_STEPS ? NULL : tg__facts_sites(f);
@@ -72,5 +134,6 @@ void tg__judge_graph(struct tg__facts *f) {
   int64_t each;
   f->failed |= !steps;
   if (steps && count_nodes(s, steps) && grows(steps, f->steps.count, &each)) report_graph_growth(s, steps, each);
+  if (!f->failed && !tg__has_found(f, TG__CAUSE_GRAPH_RETENTION)) judge_again(s);
   tg__free(steps);
 }

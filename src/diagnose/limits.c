@@ -1,8 +1,17 @@
 /* What the recording does not let anybody judge, and which recording would: one step, ranks that are missing, steps
  * that still warm up, clocks of host and device that disagree. */
+#include "diagnose/sites.h"
 #include "diagnose/timed.h"
 
-enum { USUAL_STEPS = 5, WARM_STEPS = 4, WARM_TIMES = 2, EARLY_PCT = 1, COMPILING_PCT = 20, CLOCKS_NS = 20000 };
+enum {
+  USUAL_STEPS = 5,
+  WARM_STEPS = 4,
+  WARM_TIMES = 2,
+  EARLY_PCT = 1,
+  COMPILING_PCT = 20,
+  PASS_PCT = 30,
+  CLOCKS_NS = 20000
+};
 
 static void note_few_steps(const struct tg__facts *f, struct tg_table *out) {
   const struct tg__breakdown *const b = &f->steps;
@@ -44,6 +53,29 @@ static void note_warm_up(struct tg__facts *f, struct tg_table *out) {
       "the first half of the steps takes %.2f ms each, the last quarter %.2f ms: the program was still warming "
       "up, and figures are of that; record later steps (schedule(wait=…, warmup=…))",
       tg__ms(first), tg__ms(last));
+}
+
+/* What a step is made of: training without a backward pass is none, and the two take about 1 to 2. */
+static void note_passes(struct tg__facts *f, struct tg_table *out) {
+  const struct tg__sites *const s = f->steps.source == TG__STEPS_RECORDING ? NULL : tg__facts_sites(f);
+  int64_t forward = 0, backward = 0;
+  for (size_t i = 0; s && i < s->call_count; i++) {
+    if (!s->calls[i].counted) continue;
+    if (s->calls[i].kind == TG__CALL_FORWARD) forward += tg__call_ns(s, &s->calls[i]);
+    if (s->calls[i].kind == TG__CALL_BACKWARD) backward += tg__call_ns(s, &s->calls[i]);
+  }
+  const double forward_pct = tg__pct(forward, f->sum_ns), backward_pct = tg__pct(backward, f->sum_ns);
+  if (s && !backward && s->modules.count && forward_pct > PASS_PCT)
+    tg__table_note(out,
+                   "forward only: no backward pass in %zu step%s; record steps of training, model.train() and "
+                   "loss.backward(), where that is the question",
+                   f->steps.count, f->steps.count == 1 ? "" : "s");
+  else if (backward && (forward > 2 * backward || backward > 3 * forward) && forward_pct + backward_pct > PASS_PCT)
+    tg__table_note(out,
+                   "operators of forward take %.2f ms a step and those of backward %.2f ms, %.1f times; usual is that "
+                   "backward takes about twice what forward does",
+                   tg__ms(tg__per_step(f, forward)), tg__ms(tg__per_step(f, backward)),
+                   forward ? (double)backward / (double)forward : 0);
 }
 
 struct compiled {
@@ -125,6 +157,7 @@ void tg__note_limits(struct tg__facts *f, struct tg_table *out) {
   note_few_steps(f, out);
   note_warm_up(f, out);
   tg__note_timed(f, out);
+  note_passes(f, out);
   note_compiling(f, out);
   note_ranks(f, out);
   note_clocks(f, out);

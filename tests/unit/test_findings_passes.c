@@ -1,0 +1,108 @@
+/* Forward and backward passes: nodes that run again, passes that nothing is trained by, one of the two out of
+ * proportion. Steps of 10 ms; figures added up by hand. */
+#include "unit/findings_scene.h"
+
+enum { MANY = 12, NODES = 4 };
+
+/* Each step has a forward of 2 ms and NODES nodes of 500 us; `old` of these have the numbers of the first step's. */
+static struct scene graph(int old) {
+  struct scene s = begin_of(MANY);
+  for (int i = 0; i < MANY; i++) {
+    s.at = i * STEP;
+    const int forward = call(&s, "aten::linear", 0, 2000, "train.py(5): train");
+    for (int k = 0; k < NODES; k++) {
+      node(&s, "AddmmBackward0", 2500 + 500 * k, 500, forward);
+      mini_arg_int(s.m, "Sequence number", k < old ? k : 100 * i + k);
+      mini_arg_int(s.m, "Fwd thread id", 1);
+    }
+    call(&s, "aten::sgd", 5000, 4900, "train.py(9): train");
+  }
+  return s;
+}
+
+static void test_nodes_of_earlier_steps(void **state) {
+  struct scene s = graph(2); /* 11 of 12 steps run 1 ms of them again */
+  struct tg_table *t = ask(&s);
+  const size_t row = mini_row(t, "cause", "graph-retention");
+  assert_int_equal(mini_int(t, row, "cost_ns"), 11 * 1000 * US / 12);
+  assert_non_null(strstr(mini_cell(t, row, "evidence"),
+                         "of 4 nodes of backward a step 1 have run in an earlier step")); /* 22 / 12 */
+  assert_int_equal(mini_int(t, row, "line"), 5);
+  tg__table_free(t);
+  s = graph(0);
+  expect_absent(&s, "graph-retention");
+}
+
+/* ---- passes without a backward pass -------------------------------------------------------------- */
+
+/* A module runs in line 5 and has a backward pass; it, or another of its kind, runs for again_us in line 8. */
+static struct scene passes(const char *module, const char *dims, int64_t again_us, bool is_trained) {
+  struct scene s = begin_of(MANY);
+  for (int i = 0; i < MANY; i++) {
+    s.at = i * STEP;
+    mini_slice(s.m, s.thread, "python_function", "nn.Module: Linear_0", s.at, 2000 * US);
+    const int first = call(&s, "aten::linear", 0, 1900, "net.py(3): forward;train.py(5): train");
+    inputs(&s, "[[64,32]]", "[\"float\"]", NULL);
+    mini_slice(s.m, s.thread, "python_function", module, s.at + 2100 * US, again_us * US);
+    const int second = call(&s, "aten::linear", 2100, again_us - 50, "net.py(3): forward;train.py(8): train");
+    inputs(&s, dims, "[\"float\"]", NULL);
+    node(&s, "AddmmBackward0", 5500, 4000, first);
+    if (is_trained) node(&s, "AddmmBackward0", 9500, 400, second);
+  }
+  return s;
+}
+
+static void test_a_second_forward(void **state) {
+  struct scene s = passes("nn.Module: Linear_0", "[[64,32]]", 3050, false);
+  struct tg_table *t = ask(&s);
+  const size_t row = mini_row(t, "cause", "repeated-forward");
+  assert_int_equal(mini_int(t, row, "cost_ns"), 3000 * US);
+  assert_int_equal(mini_int(t, row, "line"), 8);
+  assert_string_not_equal(mini_cell(t, row, "severity"), "high");
+  tg__table_free(t);
+  s = passes("nn.Module: Linear_0", "[[64,32]]", 3050, true); /* both are trained by */
+  expect_absent(&s, "repeated-forward");
+  s = passes("nn.Module: Linear_1", "[[64,32]]", 3050, false); /* a teacher */
+  expect_absent(&s, "repeated-forward");
+  s = passes("nn.Module: Linear_0", "[[1,32]]", 3050, false); /* a single sample, to act by */
+  expect_absent(&s, "repeated-forward");
+  s = passes("nn.Module: Linear_0", "[[64,32]]", 950, false); /* 9 % */
+  expect_absent(&s, "repeated-forward");
+}
+
+/* ---- proportion -------------------------------------------------------------------------------- */
+
+static void expect_note(int64_t forward_us, int64_t backward_us, bool has_module, const char *words, bool wanted) {
+  struct scene s = begin_of(MANY);
+  bool has = false;
+  for (int i = 0; i < MANY; i++) {
+    s.at = i * STEP;
+    if (has_module) mini_slice(s.m, s.thread, "python_function", "nn.Module: Linear_0", s.at, forward_us * US);
+    const int forward = call(&s, "aten::linear", 0, forward_us, "train.py(5): train");
+    if (backward_us) node(&s, "AddmmBackward0", forward_us, backward_us, forward);
+  }
+  struct tg_table *t = ask(&s);
+  for (size_t i = 0; i < t->note_count; i++) has |= strstr(t->notes[i], words) != NULL;
+  assert_int_equal(has, wanted);
+  tg__table_free(t);
+}
+
+static void test_proportion(void **state) {
+  expect_note(3000, 6000, true, "operators of forward take", false);
+  expect_note(6000, 2000, true, "operators of forward take 6.00 ms a step and those of backward 2.00 ms, 0.3 times",
+              true);
+  expect_note(2000, 7000, true, "operators of forward take 2.00 ms a step and those of backward 7.00 ms, 3.5 times",
+              true);
+  expect_note(8000, 0, true, "forward only: no backward pass in 12 steps", true);
+  expect_note(8000, 0, false, "forward only", false); /* no model */
+  expect_note(3000, 6000, true, "forward only", false);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_nodes_of_earlier_steps),
+      cmocka_unit_test(test_a_second_forward),
+      cmocka_unit_test(test_proportion),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
