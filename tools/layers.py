@@ -23,9 +23,10 @@ MAY_INCLUDE = {
     "format": {"base"},
     "trace": {"base", "format"},
     "analyze": {"base", "trace"},
+    "replay": {"base", "trace", "analyze"},
     "diagnose": {"base", "trace", "analyze"},
     "view": {"base", "trace", "analyze"},
-    "catalog": {"base", "trace", "analyze", "diagnose"},
+    "catalog": {"base", "trace", "analyze", "replay", "diagnose"},
     "ranks": {"base", "trace", "analyze", "catalog"},
     "show": {"base", "trace", "analyze", "diagnose", "catalog", "ranks", "view"},
     "serve": {"base", "trace", "analyze", "diagnose", "catalog", "ranks", "view", "show"},
@@ -50,7 +51,7 @@ DEFINES_PUBLIC = {"api", "capture"}
 # them into analyze.h would show them to everybody.
 # Summaries of ranks are made by analyze and put into files by trace; nobody else looks inside.
 SHARED_HEADERS = {
-    "analyze/overview/steps.h": {"diagnose"},
+    "analyze/overview/steps.h": {"diagnose", "replay"},
     "analyze/device/gaps.h": {"diagnose"},
     "analyze/device/tensor_cores.h": {"diagnose"},
     "analyze/device/kernel_class.h": {"diagnose"},
@@ -97,11 +98,12 @@ WORDS = {
         ("the C allocator outside mem.c and os.c", MEMORY, r"(mem|os\w*)\.c"),
     ],
     "analyze": [("a mutable global", GLOBALS, r"$^")],
+    "replay": [("a mutable global", GLOBALS, r"$^")],
     "diagnose": [("a mutable global", GLOBALS, r"$^")],
     "view": [("a mutable global", GLOBALS, r"$^")],
     "cli": [("the environment outside os.c", ENVIRONMENT, r"$^")],
 }
-for _folder in ("format", "trace", "analyze", "diagnose", "catalog", "ranks", "view", "show", "api"):
+for _folder in ("format", "trace", "analyze", "replay", "diagnose", "catalog", "ranks", "view", "show", "api"):
     WORDS.setdefault(_folder, []).extend(
         [
             ("printing or ending the process", PRINTING, r"$^"),

@@ -1,4 +1,4 @@
-/* catalog: the table of all questions, those of analyze and of diagnose. */
+/* catalog: the table of all questions, those of analyze, of replay and of diagnose. */
 #include "catalog/catalog.h"
 
 enum {

@@ -4,6 +4,7 @@
 #define TG_CATALOG_H
 
 #include "diagnose/diagnose.h"
+#include "replay/replay.h"
 
 extern const struct tg__catalog tg__catalog;
 const char *tg__question_name(enum tg__question_id id);

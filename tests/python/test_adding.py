@@ -96,7 +96,7 @@ def places():
 def test_a_question_is_one_line_of_a_list_and_one_function(places):
     assert {name: (len(p["def"]), len(p["c"])) for name, p in places.items()} == dict.fromkeys(NAMES, (1, 1))
     for name, p in places.items():
-        assert re.fullmatch(r"src/(analyze/(compat/)?\w+|diagnose)/questions_\w+\.def", p["def"][0]), name
+        assert re.fullmatch(r"src/(analyze/(compat/)?\w+|diagnose|replay)/questions_\w+\.def", p["def"][0]), name
 
 
 def test_no_string_elsewhere_is_the_name_of_a_question(places):

@@ -1,0 +1,105 @@
+/* step_halves: the durations of a step put into its neighbour, node by node. Steps count from 0: those at even places
+ * take the durations of those at uneven ones. */
+#include "replay/step_proof.h"
+
+/* The nodes of one step, by lane and time. */
+struct nodes {
+  const uint32_t *list;
+  size_t count;
+};
+struct swap {
+  const struct tg__replay_graph *g;
+  int64_t *dur_ns;
+  int64_t matched_ns, unmatched_ns;
+  bool failed;
+};
+
+static uint32_t node_name(const struct tg__replay_graph *g, uint32_t node) {
+  const uint32_t slice = g->nodes[node].slice;
+  return slice == TG_NONE ? TG_NONE : g->t->slices.name[slice];
+}
+
+static bool are_alike(const struct tg__replay_graph *g, uint32_t a, uint32_t b) {
+  return g->nodes[a].kind == g->nodes[b].kind && node_name(g, a) == node_name(g, b);
+}
+
+/* The next place among its likes, counted from 0: likes have one kind and one name. */
+static uint64_t like_key(struct swap *s, struct tg__map *seen, uint32_t node) {
+  const uint64_t like = (uint64_t)node_name(s->g, node) << 8 | s->g->nodes[node].kind;
+  uint32_t *const times = tg__map_slot(seen, like, 0);
+  if (!times) {
+    s->failed = true;
+    return 0;
+  }
+  const uint64_t key[2] = {like, (*times)++};
+  return tg__hash(key, sizeof key);
+}
+
+/* Lanes with other nodes here than there: the k-th of its likes takes from the k-th. */
+static void match_by_likes(struct swap *s, struct nodes to, struct nodes from) {
+  const struct tg__replay_graph *const g = s->g;
+  struct tg__map seen = {0}, seen_from = {0}, places = {0};
+  for (size_t i = 0; i < from.count && !s->failed; i++)
+    if (!tg__map_put(&places, like_key(s, &seen_from, from.list[i]), from.list[i])) s->failed = true;
+  for (size_t i = 0; i < to.count && !s->failed; i++) {
+    const uint32_t other = tg__map_get(&places, like_key(s, &seen, to.list[i]));
+    if (other == TG_NONE)
+      s->unmatched_ns += g->nodes[to.list[i]].dur_ns;
+    else
+      s->dur_ns[to.list[i]] = g->nodes[other].dur_ns;
+  }
+  tg__map_free(&seen);
+  tg__map_free(&seen_from);
+  tg__map_free(&places);
+}
+
+static void match_lane(struct swap *s, struct nodes to, struct nodes from) {
+  const struct tg__replay_graph *const g = s->g;
+  bool same = to.count == from.count;
+  for (size_t i = 0; same && i < to.count; i++) same = are_alike(g, to.list[i], from.list[i]);
+  for (size_t i = 0; i < to.count; i++) s->matched_ns += g->nodes[to.list[i]].dur_ns;
+  if (!same) match_by_likes(s, to, from);
+  for (size_t i = 0; same && i < to.count; i++) s->dur_ns[to.list[i]] = g->nodes[from.list[i]].dur_ns;
+}
+
+/* The nodes at the front of a step that are on the lane, which come off it. */
+static struct nodes take_lane(const struct tg__replay_graph *g, struct nodes *step, uint32_t lane) {
+  struct nodes taken = {step->list, 0};
+  while (taken.count < step->count && g->nodes[taken.list[taken.count]].lane == lane) taken.count++;
+  step->list += taken.count;
+  step->count -= taken.count;
+  return taken;
+}
+
+static void match_step(struct swap *s, struct nodes to, struct nodes from) {
+  for (uint32_t lane = 0; lane < s->g->lane_count && !s->failed; lane++) {
+    const struct nodes mine = take_lane(s->g, &to, lane), other = take_lane(s->g, &from, lane);
+    if (mine.count) match_lane(s, mine, other);
+  }
+}
+
+bool tg__replay_swap_halves(const struct tg__replay_graph *g, int64_t *dur_ns, int64_t *matched_ns,
+                            int64_t *unmatched_ns) {
+  struct swap s = {.g = g, .dur_ns = dur_ns};
+  const size_t steps = g->steps.count;
+  uint32_t *const first = tg__alloc((steps + 2) * sizeof *first);
+  uint32_t *const list = tg__alloc((g->node_count + 1) * sizeof *list);
+  if (!first || !list) s.failed = true;
+  for (size_t i = 0; !s.failed && i < g->node_count; i++) {
+    dur_ns[i] = g->nodes[i].dur_ns;
+    if (g->nodes[i].step != TG_NONE) first[g->nodes[i].step + 2]++;
+  }
+  for (size_t k = 2; !s.failed && k < steps + 2; k++) first[k] += first[k - 1];
+  for (uint32_t i = 0; !s.failed && i < g->node_count; i++)
+    if (g->nodes[i].step != TG_NONE) list[first[g->nodes[i].step + 1]++] = i;
+  for (size_t k = 0; !s.failed && k < steps; k += 2) {
+    const size_t other = k + 1 < steps ? k + 1 : k - 1;
+    match_step(&s, (struct nodes){list + first[k], first[k + 1] - first[k]},
+               (struct nodes){list + first[other], first[other + 1] - first[other]});
+  }
+  *matched_ns = s.matched_ns - s.unmatched_ns;
+  *unmatched_ns = s.unmatched_ns;
+  tg__free(first);
+  tg__free(list);
+  return !s.failed;
+}

@@ -1,0 +1,42 @@
+/* step_proof: what shows that a graph may be used, private to this folder. */
+#ifndef TG_STEP_PROOF_H
+#define TG_STEP_PROOF_H
+
+#include "replay/step_graph.h"
+
+enum {
+  TG__PROOF_LEAST_ALLOWED_PCT = 2, /* of error in steps that hardly differ */
+  TG__PROOF_SHARE_POINTS = 3,      /* busy, waiting and idle shares may be off by this much */
+  TG__PROOF_UNEXPLAINED_PCT = 15,  /* of the path */
+  TG__PROOF_UNMATCHED_PCT = 10,    /* of the time of the even steps */
+  TG__PROOF_BROKEN_PCT = 1,        /* work without a launch, edges that lead back in time */
+};
+/* Where the time between the first and the last end goes, along what each node waited for last. They add up. */
+struct tg__replay_path {
+  int64_t host_ns, gap_ns, work_ns, launch_ns, unexplained_ns;
+};
+struct tg__replay_usage { /* of a lane in the even steps, recorded and predicted */
+  int64_t busy_ns, wait_ns, replayed_busy_ns, replayed_wait_ns;
+  int64_t path_ns; /* of the path */
+};
+struct tg__step_proof {
+  size_t steps;
+  int64_t *recorded_ns, *replayed_ns; /* by step */
+  int64_t *predicted_ns;              /* by step; those at even places, from 0, with durations of their neighbours */
+  struct tg__replay_usage *usage;     /* by lane */
+  int64_t even_ns, even_predicted_ns; /* all even steps */
+  struct tg__replay_path path;
+  double recorded_median_ns, replayed_median_ns;
+  double self_error_pct, half_error_pct, allowed_pct, share_error_points, unexplained_pct, unmatched_pct;
+  char why_not[200], help[200]; /* "" where it is proven */
+};
+/* p is to be closed either way. TG_OK or TG_MEMORY. */
+enum tg_err tg__prove_steps(struct tg__step_proof *p, const struct tg__replay_graph *g);
+void tg__step_proof_close(struct tg__step_proof *p);
+
+/* dur_ns, by node: each even step has those of the step behind it, or before it; false on no memory. Adds up the time
+ * of the even steps' nodes, and of those without a like in the neighbour. */
+bool tg__replay_swap_halves(const struct tg__replay_graph *g, int64_t *dur_ns, int64_t *matched_ns,
+                            int64_t *unmatched_ns);
+
+#endif

@@ -1,0 +1,241 @@
+/* step_threads: each thread as a chain of nodes, cut wherever another slice is the innermost one. */
+#include "replay/step_graph.h"
+
+struct point { /* where a step begins or ends */
+  int64_t ns;
+  uint32_t step;
+  bool is_end;
+};
+struct walker {
+  struct tg__replay_graph *g;
+  uint32_t lane;
+  int64_t at_ns;
+  uint32_t *stack; /* open slices, the innermost last */
+  size_t depth;
+  const struct point *points; /* NULL: not the lane of the steps */
+  size_t point_count, next_point;
+};
+
+/* ---- which threads are one chain ------------------------------------------------------------- */
+
+/* The thread with the forward operators of most backward operators of thread k, by their links; TG_NONE when it has
+ * none. While autograd's thread works the one that called backward() stands still: the two are one chain. */
+static uint32_t forward_track(const struct tg__replay_graph *g, uint32_t k, uint32_t *votes) {
+  const struct tg__columns *const t = g->t;
+  const struct tg__rank *const r = &t->ranks[g->rank];
+  uint32_t best = TG_NONE, at = r->first_track;
+  memset(votes, 0, r->track_count * sizeof *votes);
+  TG__EACH (i, tg__slices_of(&t->tracks[k])) {
+    const uint32_t forward = tg__slice_class(t, i) == TG__CLASS_OP ? t->slices.cause[i] : TG_NONE;
+    if (forward < g->slices.first || forward >= g->slices.past) continue;
+    if (forward - t->tracks[at].first >= t->tracks[at].count) at = tg__slice_track(t, forward);
+    if (at == k) continue;
+    votes[at - r->first_track]++;
+    if (best == TG_NONE || votes[at - r->first_track] > votes[best - r->first_track]) best = at;
+  }
+  return best;
+}
+
+/* By track of the rank: the track of its chain. NULL on no memory. */
+static uint32_t *merge_tracks(struct tg__replay_graph *g) {
+  const struct tg__rank *const r = &g->t->ranks[g->rank];
+  uint32_t *const into = tg__alloc(((size_t)r->track_count + 1) * sizeof *into);
+  uint32_t *const votes = tg__alloc(((size_t)r->track_count + 1) * sizeof *votes);
+  bool *const is_root = tg__alloc((size_t)r->track_count + 1);
+  if (!into || !votes || !is_root) g->failed = true;
+  for (uint32_t k = 0; !g->failed && k < r->track_count; k++) into[k] = k;
+  for (uint32_t k = 0; !g->failed && k < r->track_count; k++) {
+    if (g->t->tracks[r->first_track + k].kind == TG__TRACK_DEVICE || is_root[k]) continue;
+    const uint32_t forward = forward_track(g, r->first_track + k, votes) - r->first_track;
+    if (forward >= r->track_count || into[forward] != forward) continue;
+    into[k] = forward;
+    is_root[forward] = true;
+  }
+  tg__free(votes);
+  tg__free(is_root);
+  return into;
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+static bool explains(struct tg__replay_graph *g, uint32_t slice, int64_t dur_ns) {
+  if (slice == TG_NONE) return dur_ns <= TG__REPLAY_LONG_GAP_NS;
+  const struct tg__str name = tg__name(g->t, g->t->slices.name[slice]);
+  if (tg__replay_name(g, g->t->slices.name[slice]) & TG__REPLAY_NAME_WORKERS) return false;
+  if (tg__slice_class(g->t, slice) == TG__CLASS_ANNOTATION && tg__name_is_label(name))
+    return dur_ns <= TG__REPLAY_LONG_GAP_NS;
+  return true;
+}
+
+static void add_host_piece(struct walker *w, int64_t to_ns) {
+  if (to_ns <= w->at_ns) return;
+  const uint32_t slice = w->depth ? w->stack[w->depth - 1] : TG_NONE;
+  const int64_t dur_ns = to_ns - w->at_ns;
+  tg__replay_add_node(w->g, (struct tg__replay_node){
+                                w->at_ns, dur_ns, slice, w->lane, tg__replay_step_at(w->g, w->at_ns),
+                                slice == TG_NONE ? TG__REPLAY_GAP : TG__REPLAY_HOST, explains(w->g, slice, dur_ns)});
+  w->at_ns = to_ns;
+}
+
+static void emit_to(struct walker *w, int64_t to_ns) {
+  for (; w->next_point < w->point_count && w->points[w->next_point].ns <= to_ns; w->next_point++) {
+    const struct point *const p = &w->points[w->next_point];
+    add_host_piece(w, p->ns);
+    if (p->is_end)
+      w->g->step_end[p->step] = (uint32_t)w->g->node_count - 1;
+    else
+      w->g->step_begin[p->step] = (uint32_t)w->g->node_count;
+  }
+  add_host_piece(w, to_ns);
+}
+
+static int64_t end_in_window(const struct tg__replay_graph *g, uint32_t slice) {
+  const int64_t end_ns = tg__slice_end(g->t, slice);
+  return end_ns < g->end_ns ? end_ns : g->end_ns;
+}
+
+static void advance_to(struct walker *w, int64_t to_ns) {
+  for (; w->depth; w->depth--) {
+    const int64_t end_ns = end_in_window(w->g, w->stack[w->depth - 1]);
+    if (end_ns > to_ns) break;
+    emit_to(w, end_ns);
+  }
+  emit_to(w, to_ns);
+}
+
+/* A call that synchronises: nothing, then the wait up to the last end of what it waits for; the rest is its own. */
+static void add_wait_nodes(struct walker *w, uint32_t call) {
+  struct tg__replay_graph *const g = w->g;
+  const struct tg__replay_wait *const waits = g->waits;
+  size_t low = 0;
+  int64_t until_ns = w->at_ns;
+  TG__PARTITION(low, g->wait_count, i, waits[i].call == TG_NONE || waits[i].call < call);
+  if (low == g->wait_count || waits[low].call != call) return;
+  for (; low < g->wait_count && waits[low].call == call; low++)
+    if (g->works[waits[low].source].end_ns > until_ns) until_ns = g->works[waits[low].source].end_ns;
+  if (until_ns > end_in_window(g, call)) until_ns = end_in_window(g, call);
+  const uint32_t step = tg__replay_step_at(g, w->at_ns);
+  tg__replay_add_node(g, (struct tg__replay_node){w->at_ns, 0, call, w->lane, step, TG__REPLAY_HOST, true});
+  tg__replay_add_node(
+      g, (struct tg__replay_node){w->at_ns, until_ns - w->at_ns, call, w->lane, step, TG__REPLAY_WAIT, true});
+  w->at_ns = until_ns;
+}
+
+static void enter(struct walker *w, uint32_t slice) {
+  struct tg__replay_graph *const g = w->g;
+  const int64_t start_ns = g->t->slices.start_ns[slice];
+  advance_to(w, start_ns > w->at_ns ? start_ns : w->at_ns);
+  g->node_of[slice - g->slices.first] = (uint32_t)g->node_count;
+  w->stack[w->depth++] = slice;
+  if (tg__slice_class(g->t, slice) == TG__CLASS_RUNTIME && g->wait_count) add_wait_nodes(w, slice);
+}
+
+/* ---- lanes ----------------------------------------------------------------------------------- */
+
+static bool counts(struct tg__replay_graph *g, uint32_t slice) {
+  const struct tg__columns *const t = g->t;
+  if (!tg__replay_is_host(tg__slice_class(t, slice)) || t->slices.flags[slice] & TG__F_ASYNC) return false;
+  if (t->slices.start_ns[slice] >= g->end_ns || tg__slice_end(t, slice) <= g->start_ns) return false;
+  return !(tg__replay_name(g, t->slices.name[slice]) & TG__REPLAY_NAME_STEP);
+}
+
+static bool slice_is_before(uint32_t a, uint32_t b, const void *ctx) {
+  const struct tg__slices *const s = &((const struct tg__columns *)ctx)->slices;
+  if (s->start_ns[a] != s->start_ns[b]) return s->start_ns[a] < s->start_ns[b];
+  return s->dur_ns[a] != s->dur_ns[b] ? s->dur_ns[a] > s->dur_ns[b] : a < b;
+}
+
+/* Slices of all tracks of a chain, by start. buffer: room for all slices of the rank. */
+static size_t gather_slices(struct tg__replay_graph *g, const uint32_t *into, uint32_t root, uint32_t *buffer) {
+  const struct tg__rank *const r = &g->t->ranks[g->rank];
+  size_t count = 0, tracks = 0;
+  for (uint32_t k = 0; k < r->track_count; k++) {
+    const struct tg__track *const track = &g->t->tracks[r->first_track + k];
+    if (into[k] != root || track->kind == TG__TRACK_DEVICE) continue;
+    const size_t before = count;
+    TG__EACH (i, tg__slices_of(track))
+      if (counts(g, i)) buffer[count++] = i;
+    tracks += count > before;
+  }
+  if (tracks > 1 && !tg__sort_index(buffer, count, slice_is_before, g->t)) g->failed = true;
+  return count;
+}
+
+static bool point_is_before(uint32_t a, uint32_t b, const void *ctx) {
+  const struct point *x = &((const struct point *)ctx)[a], *y = &((const struct point *)ctx)[b];
+  if (x->ns != y->ns) return x->ns < y->ns;
+  return x->is_end != y->is_end ? x->is_end : a < b;
+}
+
+/* Begins and ends of the steps, by time. NULL on no memory. */
+static struct point *step_points(struct tg__replay_graph *g) {
+  const size_t count = g->steps.count;
+  struct point *points = tg__alloc((2 * count + 1) * sizeof *points);
+  for (uint32_t i = 0; points && i < count; i++) {
+    points[2 * i] = (struct point){g->steps.steps[i].host_start_ns, i, false};
+    points[2 * i + 1] = (struct point){g->steps.steps[i].host_end_ns, i, true};
+  }
+  if (points && !tg__sort_items((void **)&points, 2 * count, sizeof *points, point_is_before, points)) {
+    tg__free(points);
+    points = NULL;
+  }
+  if (!points) g->failed = true;
+  return points;
+}
+
+/* The track of the steps; where they are no slices, that with most slices in the window. */
+static uint32_t main_track(struct tg__replay_graph *g) {
+  const struct tg__columns *const t = g->t;
+  const struct tg__rank *const r = &t->ranks[g->rank];
+  const uint32_t slice = t->steps[g->steps.steps[0].step].slice;
+  uint32_t best = 0, most = 0;
+  if (slice != TG_NONE) return tg__slice_track(t, slice) - r->first_track;
+  for (uint32_t k = 0; k < r->track_count; k++) {
+    uint32_t count = 0;
+    if (t->tracks[r->first_track + k].kind == TG__TRACK_DEVICE) continue;
+    TG__EACH (i, tg__slices_of(&t->tracks[r->first_track + k])) count += counts(g, i);
+    if (count > most) best = k;
+    if (count > most) most = count;
+  }
+  return best;
+}
+
+static void walk(struct walker *w, const uint32_t *slices, size_t count) {
+  struct tg__replay_graph *const g = w->g;
+  w->at_ns = g->start_ns;
+  g->lanes[w->lane].first = (uint32_t)g->node_count;
+  for (size_t i = 0; i < count && !g->failed; i++) enter(w, slices[i]);
+  int64_t past_ns = g->start_ns;
+  for (size_t i = 0; i < count; i++)
+    if (end_in_window(g, slices[i]) > past_ns) past_ns = end_in_window(g, slices[i]);
+  advance_to(w, w->points ? g->end_ns : past_ns);
+  if (w->points && g->lanes[w->lane].first == g->node_count) /* steps of no length */
+    tg__replay_add_node(g, (struct tg__replay_node){g->start_ns, 0, TG_NONE, w->lane, 0, TG__REPLAY_GAP, true});
+  g->lanes[w->lane].past = (uint32_t)g->node_count;
+}
+
+void tg__replay_add_threads(struct tg__replay_graph *g) {
+  const struct tg__rank *const r = &g->t->ranks[g->rank];
+  const size_t slices = g->slices.past - g->slices.first;
+  uint32_t *const into = merge_tracks(g), *const buffer = tg__alloc((slices + 1) * sizeof *buffer),
+                  *const stack = tg__alloc((slices + 1) * sizeof *stack);
+  struct point *const points = step_points(g);
+  if (!buffer || !stack) g->failed = true;
+  const uint32_t main = g->failed ? 0 : into[main_track(g)];
+  for (uint32_t k = 0; !g->failed && k < r->track_count; k++) {
+    if (into[k] != k) continue;
+    const size_t count = gather_slices(g, into, k, buffer);
+    if (!count && k != main) continue;
+    struct walker w = {.g = g, .lane = tg__replay_add_lane(g, r->first_track + k, false), .stack = stack};
+    if (k == main) {
+      w.points = points;
+      w.point_count = 2 * g->steps.count;
+      g->main_lane = w.lane;
+    }
+    if (!g->failed) walk(&w, buffer, count);
+  }
+  tg__free(into);
+  tg__free(buffer);
+  tg__free(stack);
+  tg__free(points);
+}
