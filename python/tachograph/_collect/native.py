@@ -16,6 +16,7 @@ from typing import Any
 
 from .. import _record
 from .._say import warn
+from .compiles import compiles
 from .live_tensors import record_tensors
 from .machine_use import MachineUse
 from .source_lines import source_lines
@@ -95,6 +96,7 @@ class NativeRecording:
         )
         _open_ones.append(self)
         self._names.begin()
+        compiles.watch(hooks=not joined)
         _ask_workers()
 
     def start(self) -> None:
@@ -162,6 +164,7 @@ class NativeRecording:
                 if self in _open_ones:
                     _open_ones.remove(self)
                 self._names.end()
+                compiles.unwatch()
                 is_ours = os.getpid() == self._pid and _record.state()["open"]
                 if is_ours:
                     self._wait_for_device()
@@ -202,7 +205,7 @@ class NativeRecording:
             self.tensor_records += record_tensors(_record.tensor)
         if self.features & _record.CUDA:
             self._write(_cuda_members(self._yielded, bool(self.features & _record.MEMORY)))
-        self._write({**self._known(), **self._recorded()})
+        self._write({**self._known(), **self._recorded(), **compiles.member()})
 
     def _write_source(self) -> None:
         """A forked worker has lines of its own: each process writes a member."""

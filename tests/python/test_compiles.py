@@ -1,0 +1,266 @@
+"""The question compiles: functions with trouble that was put there on purpose, and others without any."""
+
+import json
+
+import pytest
+
+pytest.importorskip("torch")
+import tachograph as tg
+
+# In each function the line that breaks is marked; backends are those that compile in milliseconds.
+PROGRAM = """
+import time
+import torch
+import tachograph as tg
+from tachograph._collect.native import NativeRecording
+import tachograph._record
+import warnings
+
+warnings.simplefilter("ignore")
+torch.set_num_threads(1)
+
+
+def compiled(**options):
+    return lambda function: torch.compile(function, backend="eager", **options)
+
+
+x = torch.ones(4)
+
+
+@compiled(dynamic=False)
+def new_lengths(x):
+    return (x * 2).sum()
+
+
+@compiled(dynamic=False)
+def new_numbers(x, scale):
+    return x * len(scale)
+
+
+@compiled()
+def new_types(x):
+    return x + 1
+
+
+@compiled()
+def prints(x):
+    y = x * 2
+    print("", end="")  # break: prints
+    return y + 1
+
+
+@compiled()
+def takes_a_branch(x):
+    y = x * 2
+    if y.sum() > 0:  # break: takes_a_branch
+        return y + 1
+    return y - 1
+
+
+@compiled()
+def takes_an_item(x):
+    return x * x.sum().item()  # break: takes_an_item
+
+
+def sleeps_inside(x):
+    time.sleep(0)  # break: calls_one_that_sleeps
+    return x + 1
+
+
+@compiled()
+def calls_one_that_sleeps(x):
+    return sleeps_inside(x * 2) * 3
+
+
+@compiled()
+def breaks_in_a_loop(x):
+    for _ in range(3):
+        x = x * 2
+        print("", end="")  # break: breaks_in_a_loop
+    return x
+
+
+@compiled(dynamic=False)
+def too_many(x):
+    return x.cos()
+
+
+class Scaled(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.factor = "a"
+
+    def forward(self, x):
+        return x * len(self.factor)
+
+
+def trouble():
+    for n in range(2, 5):
+        new_lengths(torch.ones(n))
+        new_numbers(x, "s" * n)
+    for kind in (torch.float32, torch.float64, torch.int32):
+        new_types(x.to(kind))
+    for function in (prints, takes_a_branch, takes_an_item, calls_one_that_sleeps, breaks_in_a_loop):
+        function(x)
+        function(x)
+    for n in range(2, 14):
+        too_many(torch.ones(n))
+    module = Scaled()
+    scaled = torch.compile(module, backend="eager")
+    for n in range(1, 4):
+        module.factor = "s" * n
+        scaled(x)
+
+
+def healthy():
+    def same(x):
+        return x * 3 + 1
+
+    def marked_dynamic(x):
+        return x.sin()
+
+    def where_instead(x):
+        return torch.where(x > 0, x, -x)
+
+    def loop_without_break(x):
+        for _ in range(3):
+            x = x * 2
+        return x
+
+    def gradient(x):
+        return (x * x).sum()
+
+    def constants(x, n=3):
+        return x * n
+
+    def under_no_grad(x):
+        return x.exp()
+
+    def disabled_part(x):
+        return x - 1
+
+    def many_calls(x):
+        return x.relu()
+
+    def in_a_list(parts):
+        return parts[0] + parts[1]
+
+    made = {f.__name__: torch.compile(f, backend="eager") for f in (
+        same, where_instead, loop_without_break, constants, under_no_grad, many_calls, in_a_list, disabled_part)}
+    made["gradient"] = torch.compile(gradient, backend="aot_eager")
+    made["marked_dynamic"] = torch.compile(marked_dynamic, backend="eager", dynamic=True)
+    for n in range(3):
+        for name in ("same", "where_instead", "loop_without_break", "constants", "disabled_part"):
+            made[name](x)
+        made["in_a_list"]([x, x])
+        with torch.no_grad():
+            made["under_no_grad"](x)
+        made["gradient"](torch.ones(4, requires_grad=True)).backward()
+        made["marked_dynamic"](torch.ones(n + 5))
+    for _ in range(100):
+        made["many_calls"](x)
+"""
+RECORD = """
+import json
+
+from torch._dynamo import callback, utils
+
+recording = NativeRecording("trace.tacho", tg._record.LEAN)
+with recording:
+    {what}()
+json.dump({{
+    "frames": len(utils.compilation_time_metrics["_compile.compile_inner"]),
+    "seconds": sum(utils.compilation_time_metrics["_compile.compile_inner"]),
+    "left": len(callback.callback_handler.start_callbacks),
+}}, open("truth.json", "w"))
+"""
+
+
+def line_of(mark):
+    return next(i for i, line in enumerate(PROGRAM.splitlines(), 1) if line.endswith(f"# break: {mark}"))
+
+
+@pytest.fixture(scope="module")
+def recorded(forks, tmp_path_factory):
+    """(rows by function, what dynamo itself counts) of a program with trouble, or without."""
+
+    def record(what):
+        folder = tmp_path_factory.mktemp(what)
+        (folder / "program.py").write_text(PROGRAM + RECORD.format(what=what))
+        done = forks.run(script=folder / "program.py", cwd=folder)
+        assert done.returncode == 0, done.stderr
+        rows = {}
+        with tg.open(folder / "trace.tacho") as trace:
+            for row in trace.ask("compiles"):
+                rows.setdefault(row["function"].partition(" (")[0], []).append(row)
+        return rows, json.loads((folder / "truth.json").read_text())
+
+    return {what: record(what) for what in ("trouble", "healthy")}
+
+
+def test_all_time_of_dynamo_is_there(recorded):
+    """Against the list that dynamo keeps for its own table of compile times."""
+    for what in ("trouble", "healthy"):
+        rows, truth = recorded[what]
+        forward = [row for all_rows in rows.values() for row in all_rows if row["kind"] != "backward"]
+        assert len(forward) == truth["frames"]
+        assert sum(row["total_ns"] for row in forward) == pytest.approx(truth["seconds"] * 1e9, rel=0.01)
+        for row in forward:
+            phases = row["dynamo_ns"] + row["backend_ns"] + row["inductor_ns"] + row["codegen_ns"]
+            assert phases == row["total_ns"] > 0 and row["inductor_ns"] == 0
+        assert truth["left"] == 0, "dynamo still calls us"
+
+
+@pytest.mark.parametrize(
+    "function, guard",
+    [
+        ("new_lengths", "tensor 'x' size mismatch at index 0. expected 3, actual 4"),
+        ("new_numbers", "scale == 'sss'"),
+        ("new_types", "tensor 'x' dtype mismatch. expected Double, actual Int"),
+        ("forward", "self.factor == 'ss'"),
+    ],
+)
+def test_the_guard_of_a_recompilation_is_named(recorded, function, guard):
+    rows = recorded["trouble"][0][function]
+    assert [row["kind"] for row in rows] == ["first", "again", "again"]
+    assert rows[0]["guard"] is None and rows[2]["guard"] == guard
+    assert all(row["outcome"] == "compiled" and row["reason"] is None for row in rows)
+    line = next(i for i, text in enumerate(PROGRAM.splitlines(), 1) if f"def {function}(" in text)
+    assert abs(int(rows[0]["place"].partition("(")[2].rstrip(")")) - line) <= 1  # dynamo counts from the decorator
+
+
+@pytest.mark.parametrize(
+    "mark, function, words",
+    [
+        ("prints", "prints", "print"),
+        ("takes_a_branch", "takes_a_branch", "branch"),
+        ("takes_an_item", "takes_an_item", "Tensor.item()"),
+        ("calls_one_that_sleeps", "sleeps_inside", "time.sleep"),
+    ],
+)
+def test_a_break_has_its_line_and_its_reason(recorded, mark, function, words):
+    broken = [row for row in recorded["trouble"][0][function] if row["broken_at"]]
+    assert [row["broken_at"] for row in broken] == [f"program.py({line_of(mark)})"]
+    assert words in broken[0]["reason"] and broken[0]["outcome"] == "compiled"
+
+
+def test_a_break_in_a_loop_leaves_the_function_out(recorded):
+    (row,) = recorded["trouble"][0]["breaks_in_a_loop"]
+    assert row["outcome"] == "left out" and "print" in row["reason"]
+    assert row["broken_at"] == f"program.py({line_of('breaks_in_a_loop')})"
+
+
+def test_the_limit_is_named_with_its_function(recorded):
+    rows = recorded["trouble"][0]["too_many"]
+    assert [row["outcome"] for row in rows] == ["compiled"] * 8 + ["limit"]
+    assert "limit" in rows[-1]["reason"] and rows[-1]["place"] == rows[0]["place"]
+
+
+def test_healthy_functions_have_no_trouble(recorded):
+    rows = recorded["healthy"][0]
+    assert len(rows) == 10
+    for function, compiles in rows.items():
+        assert all(row["outcome"] == "compiled" and not row["reason"] and not row["guard"] for row in compiles), (
+            function
+        )
+        assert [row["kind"] for row in compiles if row["kind"] != "backward"] == ["first"], function
