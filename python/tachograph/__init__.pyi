@@ -160,6 +160,31 @@ class FindingsRow(TypedDict):
     advice: str | None  # what to do
     method: str | None  # how the saving was estimated; where it is unknown, why
 
+class StepModelRow(TypedDict):
+    """can the recorded steps be replayed: how far a model of them is off"""
+    rank: int | None  # rank of the job
+    step: int | None  # number of the step, by=step only
+    resource: str | None  # thread or stream, by=resource only
+    track: int | None  # its track
+    verdict: str | None  # proven: the model may foretell what a change saves; refused
+    reason: str | None  # why it is refused; unknown where it is proven
+    remedy: str | None  # the recording that would answer
+    steps: int | None  # steps of the model
+    recorded_ns: int | None  # ns: length of the step as recorded; by=rank the median
+    replayed_ns: int | None  # ns: the same, replayed with the recorded durations
+    predicted_ns: int | None  # ns: of every other step: the same, with the durations of its neighbour; by=step only
+    self_error_pct: float | None  # %: how far the replayed step is off; by=rank the median over steps, without sign
+    half_error_pct: float | None  # %: how far the predicted step is off; by=rank of the medians of these steps
+    allowed_pct: float | None  # %: both errors may be as large: 2 %, or half the distance of the quartiles of the steps
+    unexplained_pct: float | None  # %: share of the path that nothing recorded explains
+    path_pct: float | None  # %: share of the path on this resource, by=resource only
+    busy_pct: float | None  # %: share of the even steps in which the resource works, by=resource only
+    wait_pct: float | None  # %: the same, in which a call waits for a device
+    idle_pct: float | None  # %: the rest
+    share_error_points: float | None  # points: how far these three are off when predicted, at most; by=rank of all resources
+    nodes: int | None  # pieces of work, waits and gaps in the model
+    edges: int | None  # what they wait for on other threads and streams
+
 class OpsRow(TypedDict):
     """operators: calls, host and device time, memory, FLOPs"""
     name: str | None  # operator
@@ -276,7 +301,7 @@ class GapsRow(TypedDict):
     start_ns: int | None  # ns: when the device fell idle; unknown for by=cause
     dur_ns: int | None  # ns: how long
     count: int | None  # intervals in this row
-    cause: str | None  # sync, copy, data, launch, python, host: what the launching thread did most of the time; queued: the work was launched before the gap began; none: no host call known
+    cause: str | None  # sync, copy, data, launch, python, host: what the launching thread did most of the time; queued: the work was launched before the gap began; none: nothing of the host was recorded
     during: str | None  # the slice that covers most of the interval on the launching thread, innermost; empty if none
     before: str | None  # device work that ended the busy time
     after: str | None  # device work that ended the gap
@@ -1042,6 +1067,8 @@ class Trace(_read.Trace):
     def ask(self, question: Literal["phases"], *, rank: Any = ..., step: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[PhasesRow]: ...
     @overload
     def ask(self, question: Literal["findings"], *, rank: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[FindingsRow]: ...
+    @overload
+    def ask(self, question: Literal["step_model"], *, rank: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[StepModelRow]: ...
     @overload
     def ask(self, question: Literal["ops"], *, rank: Any = ..., step: Any = ..., track: Any = ..., by: Any = ..., tensor: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[OpsRow]: ...
     @overload

@@ -328,7 +328,7 @@ def conditions() -> dict[str, Any]:
 
 def process_name() -> str:
     """What Kineto calls this process: the first word of its command line, without its folder. A title that the program
-    gave itself is cut at the first space, a path is not."""
+    set is cut at the first space, a path is not."""
     try:
         with open("/proc/self/cmdline", "rb") as file:
             title = file.read().split(b"\0")[0].decode(errors="replace")
