@@ -141,6 +141,21 @@ def test_what_cannot_be_asked_is_an_error(run):
     assert caught.value.code == "NO_DATA"
 
 
+def test_a_file_with_other_ranks_than_at_first_is_refused(tmp_path):
+    """Its rows would be taken for those of the ranks that were there."""
+    for rank in range(2):
+        write_rank(tmp_path / f"rank{rank}.json", rank)
+    run = open_by_rank(tmp_path)
+    assert {row["rank"] for row in run.ask("events", limit=5)} == {0}
+    both = tmp_path / "both.tacho"
+    tg.open(tmp_path).save(both)
+    both.replace(tmp_path / "rank1.json")
+    with pytest.raises(tg.TachographError, match="a file in this folder was replaced: open the folder again"):
+        run.ask("events", limit=5)
+    with pytest.raises(tg.TachographError, match="a file in this folder was replaced"):
+        run.ask("events", rank=1)
+
+
 def test_the_report_is_about_the_slowest_rank(run):
     text = run.report()
     assert (
