@@ -177,14 +177,15 @@ static void see_work(void *ctx, uint32_t slice, enum tg__class cls) {
 
 /* ---- reporting ------------------------------------------------------------------------------- */
 
-/* When chosen work runs beside none that was not chosen: that is what goes with it. */
+/* When chosen work runs beside no computation that was not chosen: that is what goes with it. A collective beside it
+ * goes on in the meantime, and may as well later. */
 static void sum_up_work(struct kernels *k, struct tg__spans *counted, int64_t *saving_ns) {
   const struct tg__columns *const t = k->f->t;
   struct tg__spans all = {0}, others = {0}, goes = {0}, halves = {0}, left = {0};
   for (size_t i = 0; i < k->count; i++) {
     const struct work *const w = &k->items[i];
     const int64_t start = t->slices.start_ns[w->slice], end = tg__slice_end(t, w->slice);
-    tg__spans_add(w->counts ? &all : &others, start, end);
+    if (w->counts || w->kind != TG__KERNEL_COLLECTIVE) tg__spans_add(w->counts ? &all : &others, start, end);
     if (w->goes) tg__spans_add(&goes, start, end);
     if (w->is_half) tg__spans_add(&halves, start, end);
   }

@@ -150,8 +150,7 @@ static void report_bandwidth(const struct rates *r) {
   struct tg__facts *const f = r->f;
   struct tg__finding *const x = find_work(r, TG_NONE, TG__CAUSE_MEMORY_BOUND, BOUND_PCT);
   if (!x) return;
-  tg__spans_free(&x->claim); /* a statement: what could be changed keeps its time */
-  x->is_statement = true;
+  x->is_statement = x->is_symptom = true; /* what could be changed keeps its time */
   TG_SAY(x->evidence,
          "operators that move %.2f GB %s do so at %.0f %% of the memory bandwidth of %s: bound by memory, %.2f ms "
          "(%.1f %%)",

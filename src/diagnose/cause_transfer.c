@@ -77,7 +77,7 @@ static void judge_copies_of(struct tg__facts *f, bool is_pageable) {
 }
 
 void tg__judge_transfers(struct tg__facts *f) {
-  if (!f->has_device_work) return;
+  if (!f->has_device_work || tg__has_little_work(f)) return;
   judge_copies_of(f, true);
   judge_copies_of(f, false);
 }
