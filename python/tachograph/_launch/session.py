@@ -68,6 +68,8 @@ def _watch_first(folder: str) -> None:
         return
     os.write(file, str(os.getpid()).encode())
     os.close(file)
+    from . import watched  # noqa: F401  here and not beside the program: Ctrl-C then has the exit status of Python's own
+
     enter.WAIT_SECONDS = math.inf  # for the imports of the program, which has only begun
     home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     _thread.start_new_thread(enter.enter, (home, folder, os.environ["TACHOGRAPH_RUN"], "watched"))
