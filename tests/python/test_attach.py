@@ -63,7 +63,7 @@ class Target:
             [sys.executable, "loop.py", *words], cwd=folder, stdout=subprocess.PIPE, text=True, **options
         )
         self.pid = str(self.process.pid)
-        for _ in range(3000):
+        for _ in range(30000):
             if not wait or (folder / wait).exists():
                 return
             assert self.process.poll() is None, "the program ended early"

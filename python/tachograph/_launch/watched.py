@@ -25,6 +25,7 @@ from .window import AttachedWindow, Pairs
 
 LOOK_SECONDS, REPORT_SECONDS = 0.1, 1.0
 LEASE_SECONDS = 15.0  # longest without a sign of whoever watches
+PROGRAM_ENDS = "program ends"  # a line of the log
 RING_BYTES = 8 << 20
 STEPS_REPORTED, PAIRS_KEPT = (
     1000,
@@ -245,7 +246,10 @@ class Watch:
                     if self._session is not None:
                         self._session.look()
                     self._report()
-                if pause(LOOK_SECONDS) or os.path.exists(stop) or not self._is_watched():
+                if pause(LOOK_SECONDS):
+                    self.log.write(PROGRAM_ENDS)
+                    break
+                if os.path.exists(stop) or not self._is_watched():
                     break
         finally:
             self._leave()

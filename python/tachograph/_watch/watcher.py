@@ -99,9 +99,9 @@ class Watcher:
 
     def _ended(self) -> str:
         """Why there is nothing more to come, "" while there is."""
-        if not self._figures.process.lives():
-            return f"process {self._figures.process.pid} has ended"
         lines = self._notes()
+        if not self._figures.process.lives() or "program ends" in lines:
+            return f"process {self._figures.process.pid} has ended"
         if not lines or lines[-1] == "end":
             said = [line.removeprefix("note ").removeprefix("not watched: ") for line in lines if "not watched" in line]
             return said[0] if said else f"process {self._figures.process.pid} reports nothing more"
