@@ -107,6 +107,7 @@ def unpack(work, inputs, name):
 
 
 def copy_headers(include, config, folder):
+    """Those of this machine serve aarch64, too: nothing that their pyconfig.h differ in lays out an object."""
     shutil.copytree(include, folder, symlinks=False)
     shutil.copyfile(config, folder / "pyconfig.h")  # Debian's chooses by machine, among files elsewhere
 
