@@ -16,7 +16,7 @@ results=()
 
 root_with_pythons() { # that the suite has; once
   [ -e "$root/pythons" ] && return
-  local packages=gcc,g++,make,cmake,ninja-build,ca-certificates,libisal-dev,libzstd-dev,zlib1g-dev,libxxhash-dev,libsqlite3-dev,libwebsockets-dev
+  local packages=gcc,g++,make,cmake,ninja-build,libisal-dev,libzstd-dev,zlib1g-dev,libxxhash-dev,libsqlite3-dev,libwebsockets-dev
   make_root "$root" unstable "$packages" || return 1
   local version
   for version in 3.13 3.14 3.15; do

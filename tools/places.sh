@@ -22,11 +22,12 @@ if [ -n "${SITE:-}" ]; then
   "$python" -m venv --without-pip .venv && cp tools/requirements.txt .venv/requirements.done || exit
   echo "$SITE" >"$(echo .venv/lib/python3*/site-packages)/site-folder.pth"
 fi
+make PYTHON="$python" demo || exit
 if [ -n "${TESTS:-}" ]; then
-  make PYTHON="$python" ready && make PYTHON="$python" demo || exit
+  make PYTHON="$python" ready || exit
   TACHOGRAPH=$PWD/build/tachograph TACHOGRAPH_LIBRARY=$PWD/build/libtachograph.so OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q $TESTS
 else
-  make PYTHON="$python" demo && make PYTHON="$python" test
+  make PYTHON="$python" test
 fi'
 
 # A user whose packages are missing is shown the command that installs them.
@@ -42,7 +43,8 @@ set_up_is_shown() {
 # A Debian of its own, in which the clone is /tachograph; `make` installs its packages.
 make_system() { # suite folder
   local kept
-  kept=$(realpath -m "${ROOTS:-build/roots}/$1-make") && make_root "$kept" "$1" make,ca-certificates,python3 && rm -rf "$2" && cp -a "$kept" "$2"
+  kept=$(realpath -m "${ROOTS:-build/roots}/$1") && make_root "$kept" "$1" && rm -rf "$2" && cp -a "$kept" "$2" &&
+    in_root "$2" / sh -c 'apt-get update && apt-get install -y --no-install-recommends make' >"$2.log" 2>&1
 }
 
 for place; do
@@ -60,7 +62,7 @@ for place; do
   begin=$SECONDS log=$base/$place.log result=ok
   mkdir -p "$folder" && chmod 700 "$folder"
   case $place in bookworm | trixie | testing)
-    make_system "$place" "$folder" || { echo "places: no $place, see ${ROOTS:-build/roots}/$place-make.log" >&2 && failed=1 && continue; }
+    make_system "$place" "$folder" || { echo "places: no $place, see ${ROOTS:-build/roots}/$place.log and $log" >&2 && failed=1 && continue; }
     as=(in_root "$folder" /tachograph env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 "TESTS=${TESTS:-}" "SITE=${SITE:-}")
     for name in SSL_CERT_FILE PIP_CERT; do [ -z "${!name:-}" ] || as+=("$name=${!name}"); done
     where=/ ROOT_BINDS=${SITE:-} ;;
