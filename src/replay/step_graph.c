@@ -1,6 +1,8 @@
 /* step_graph: the graph of a rank put together, put in order, and run. */
 #include "replay/step_graph.h"
 
+#include <stdio.h>
+
 /* ---- parts ----------------------------------------------------------------------------------- */
 
 uint32_t tg__replay_add_node(struct tg__replay_graph *g, struct tg__replay_node node) {
@@ -26,6 +28,14 @@ void tg__replay_add_edge(struct tg__replay_graph *g, struct tg__replay_edge edge
     g->edges[g->edge_count++] = edge;
   else
     g->failed = true;
+}
+
+void tg__replay_lane_name(const struct tg__replay_graph *g, uint32_t lane, char name[TG__REPLAY_LANE_NAME]) {
+  const struct tg__track *const track = &g->t->tracks[g->lanes[lane].track];
+  if (g->lanes[lane].is_device)
+    snprintf(name, TG__REPLAY_LANE_NAME, "device %lld stream %lld", (long long)track->device, (long long)track->stream);
+  else
+    snprintf(name, TG__REPLAY_LANE_NAME, "%s", lane == g->main_lane ? "thread of the steps" : "thread");
 }
 
 uint32_t tg__replay_step_at(const struct tg__replay_graph *g, int64_t ns) {
@@ -79,7 +89,7 @@ void tg__replay_add_edges(struct tg__replay_graph *g) {
     if (call == TG_NONE) continue;
     const uint32_t to = w->call == TG_NONE ? g->works[w->target].node : call + 1;
     if (to < g->node_count)
-      tg__replay_add_edge(g, (struct tg__replay_edge){0, g->works[w->source].node + 1, to, false});
+      tg__replay_add_edge(g, (struct tg__replay_edge){0, g->works[w->source].node + 1, to, w->for_start});
   }
 }
 

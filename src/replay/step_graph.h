@@ -50,6 +50,8 @@ struct tg__replay_work { /* by lane, then start */
 struct tg__replay_wait {   /* a call that synchronises, or work that waits for an event, and one work it waits for */
   uint32_t call;           /* slice; TG_NONE: `target` waits */
   uint32_t target, source; /* works */
+  bool for_start;          /* for the begin of the source, not its end */
+  int64_t own_ns;          /* what the call takes before it waits */
 };
 struct tg__replay_graph {
   const struct tg__columns *t;
@@ -92,14 +94,17 @@ enum {
 };
 unsigned tg__replay_name(struct tg__replay_graph *g, uint32_t string_id);
 static inline bool tg__replay_is_host(enum tg__class cls) { return tg__class_is_host(cls) || cls == TG__CLASS_SAMPLE; }
+enum { TG__REPLAY_LANE_NAME = 64 };
+void tg__replay_lane_name(const struct tg__replay_graph *g, uint32_t lane, char name[TG__REPLAY_LANE_NAME]);
 uint32_t tg__replay_step_at(const struct tg__replay_graph *g, int64_t ns); /* TG_NONE between steps */
 
 /* Building, in this order. Out of memory sets g->failed. */
-void tg__replay_gather_works(struct tg__replay_graph *g); /* works and their lanes */
-void tg__replay_find_waits(struct tg__replay_graph *g);   /* who waits for which work */
-void tg__replay_add_streams(struct tg__replay_graph *g);  /* nodes of streams */
-void tg__replay_add_threads(struct tg__replay_graph *g);  /* nodes of threads */
-void tg__replay_add_edges(struct tg__replay_graph *g);    /* edges between lanes */
+void tg__replay_gather_works(struct tg__replay_graph *g);     /* works and their lanes */
+void tg__replay_find_waits(struct tg__replay_graph *g);       /* who waits for which work */
+void tg__replay_find_full_queues(struct tg__replay_graph *g); /* called by it */
+void tg__replay_add_streams(struct tg__replay_graph *g);      /* nodes of streams */
+void tg__replay_add_threads(struct tg__replay_graph *g);      /* nodes of threads */
+void tg__replay_add_edges(struct tg__replay_graph *g);        /* edges between lanes */
 
 uint32_t tg__replay_add_node(struct tg__replay_graph *g, struct tg__replay_node node); /* its index; TG_NONE */
 uint32_t tg__replay_add_lane(struct tg__replay_graph *g, uint32_t track, bool is_device);

@@ -23,6 +23,12 @@ static bool are_alike(const struct tg__replay_graph *g, uint32_t a, uint32_t b) 
   return g->nodes[a].kind == g->nodes[b].kind && node_name(g, a) == node_name(g, b);
 }
 
+/* Calls and work count. The length of a wait follows from the rest, and a gap is no call. */
+static int64_t own_ns(const struct tg__replay_graph *g, uint32_t node) {
+  const enum tg__replay_kind kind = (enum tg__replay_kind)g->nodes[node].kind;
+  return kind == TG__REPLAY_HOST || kind == TG__REPLAY_WORK ? g->nodes[node].dur_ns : 0;
+}
+
 /* The next place among its likes, counted from 0: likes have one kind and one name. */
 static uint64_t like_key(struct swap *s, struct tg__map *seen, uint32_t node) {
   const uint64_t like = (uint64_t)node_name(s->g, node) << 8 | s->g->nodes[node].kind;
@@ -44,7 +50,7 @@ static void match_by_likes(struct swap *s, struct nodes to, struct nodes from) {
   for (size_t i = 0; i < to.count && !s->failed; i++) {
     const uint32_t other = tg__map_get(&places, like_key(s, &seen, to.list[i]));
     if (other == TG_NONE)
-      s->unmatched_ns += g->nodes[to.list[i]].dur_ns;
+      s->unmatched_ns += own_ns(g, to.list[i]);
     else
       s->dur_ns[to.list[i]] = g->nodes[other].dur_ns;
   }
@@ -57,7 +63,7 @@ static void match_lane(struct swap *s, struct nodes to, struct nodes from) {
   const struct tg__replay_graph *const g = s->g;
   bool same = to.count == from.count;
   for (size_t i = 0; same && i < to.count; i++) same = are_alike(g, to.list[i], from.list[i]);
-  for (size_t i = 0; i < to.count; i++) s->matched_ns += g->nodes[to.list[i]].dur_ns;
+  for (size_t i = 0; i < to.count; i++) s->matched_ns += own_ns(g, to.list[i]);
   if (!same) match_by_likes(s, to, from);
   for (size_t i = 0; same && i < to.count; i++) s->dur_ns[to.list[i]] = g->nodes[from.list[i]].dur_ns;
 }

@@ -2,7 +2,6 @@
 #include "replay/step_proof.h"
 
 #include <math.h>
-#include <stdio.h>
 
 enum by { BY_RANK, BY_STEP, BY_RESOURCE };
 
@@ -105,14 +104,10 @@ static int64_t path_ns(const struct tg__replay_path *p) {
 static void put_resource_rows(struct tg_table *out, const struct tg__replay_graph *g, const struct tg__step_proof *p) {
   for (size_t k = 0; p->usage && k < g->lane_count; k++) {
     const struct tg__replay_lane *const lane = &g->lanes[k];
-    const struct tg__track *const track = &g->t->tracks[lane->track];
     const struct tg__replay_usage *const u = &p->usage[k];
     struct row r = empty_row(p);
-    char name[64];
-    if (lane->is_device)
-      snprintf(name, sizeof name, "device %lld stream %lld", (long long)track->device, (long long)track->stream);
-    else
-      snprintf(name, sizeof name, "%s", k == g->main_lane ? "thread of the steps" : "thread");
+    char name[TG__REPLAY_LANE_NAME];
+    tg__replay_lane_name(g, (uint32_t)k, name);
     r.resource = name;
     r.track = lane->track;
     r.path_pct = part_pct(u->path_ns, path_ns(&p->path));

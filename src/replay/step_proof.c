@@ -118,7 +118,9 @@ static void add_usage(struct tg__step_proof *p, const struct tg__replay_graph *g
     const double wait = share_pct((double)u->replayed_wait_ns, (double)p->even_predicted_ns) -
                         share_pct((double)u->wait_ns, (double)p->even_ns);
     const double worst = fmax(fmax(fabs(busy), fabs(wait)), fabs(busy + wait)); /* the last: idle */
-    if (worst > p->share_error_points) p->share_error_points = worst;
+    if (worst <= p->share_error_points) continue;
+    p->share_error_points = worst;
+    p->worst_lane = (uint32_t)k;
   }
 }
 
@@ -161,8 +163,12 @@ static void refuse_by_figures(struct tg__step_proof *p, const struct tg__replay_
              "half of the steps foretells the other half %.1f %% wrong, more than %.1f %%", fabs(p->half_error_pct),
              p->allowed_pct);
   } else if (p->share_error_points > TG__PROOF_SHARE_POINTS) {
-    snprintf(p->why_not, sizeof p->why_not, "busy, waiting and idle shares are off by %.1f points, more than %d",
-             p->share_error_points, TG__PROOF_SHARE_POINTS);
+    char resource[TG__REPLAY_LANE_NAME];
+    tg__replay_lane_name(g, p->worst_lane, resource);
+    snprintf(p->why_not, sizeof p->why_not, "busy, waiting and idle shares of %s are off by %.1f points, more than %d",
+             resource, p->share_error_points, TG__PROOF_SHARE_POINTS);
+    if (g->has_collectives && g->t->ranks[g->rank].world_size > 1)
+      help = "record all ranks: a collective's length is mostly the wait for the others";
   } else if (p->unexplained_pct > TG__PROOF_UNEXPLAINED_PCT) {
     snprintf(p->why_not, sizeof p->why_not, "nothing recorded explains %.1f %% of the path, more than %d %%",
              p->unexplained_pct, TG__PROOF_UNEXPLAINED_PCT);

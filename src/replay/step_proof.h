@@ -27,6 +27,7 @@ struct tg__step_proof {
   int64_t even_ns, even_predicted_ns; /* all even steps */
   struct tg__replay_path path;
   double recorded_median_ns, replayed_median_ns;
+  uint32_t worst_lane; /* with the largest error of shares */
   double self_error_pct, half_error_pct, allowed_pct, share_error_points, unexplained_pct, unmatched_pct;
   char why_not[200], help[200]; /* "" where it is proven */
 };

@@ -103,7 +103,7 @@ static void advance_to(struct walker *w, int64_t to_ns) {
   emit_to(w, to_ns);
 }
 
-/* A call that synchronises: nothing, then the wait up to the last end of what it waits for; the rest is its own. */
+/* A call that waits: its own part, then the wait up to the last end of what it waits for; the rest is its own, too. */
 static void add_wait_nodes(struct walker *w, uint32_t call) {
   struct tg__replay_graph *const g = w->g;
   const struct tg__replay_wait *const waits = g->waits;
@@ -111,11 +111,19 @@ static void add_wait_nodes(struct walker *w, uint32_t call) {
   int64_t until_ns = w->at_ns;
   TG__PARTITION(low, g->wait_count, i, waits[i].call == TG_NONE || waits[i].call < call);
   if (low == g->wait_count || waits[low].call != call) return;
-  for (; low < g->wait_count && waits[low].call == call; low++)
-    if (g->works[waits[low].source].end_ns > until_ns) until_ns = g->works[waits[low].source].end_ns;
-  if (until_ns > end_in_window(g, call)) until_ns = end_in_window(g, call);
+  int64_t own_ns = 0;
+  for (; low < g->wait_count && waits[low].call == call; low++) {
+    if (waits[low].own_ns > own_ns) own_ns = waits[low].own_ns;
+    const struct tg__replay_work *const source = &g->works[waits[low].source];
+    const int64_t ns = waits[low].for_start ? source->start_ns : source->end_ns;
+    if (ns > until_ns) until_ns = ns;
+  }
+  const int64_t end_ns = end_in_window(g, call);
+  if (until_ns > end_ns) until_ns = end_ns;
+  if (own_ns > until_ns - w->at_ns) own_ns = until_ns - w->at_ns;
   const uint32_t step = tg__replay_step_at(g, w->at_ns);
-  tg__replay_add_node(g, (struct tg__replay_node){w->at_ns, 0, call, w->lane, step, TG__REPLAY_HOST, true});
+  tg__replay_add_node(g, (struct tg__replay_node){w->at_ns, own_ns, call, w->lane, step, TG__REPLAY_HOST, true});
+  w->at_ns += own_ns;
   tg__replay_add_node(
       g, (struct tg__replay_node){w->at_ns, until_ns - w->at_ns, call, w->lane, step, TG__REPLAY_WAIT, true});
   w->at_ns = until_ns;

@@ -60,7 +60,7 @@ static void add_wait(struct finder *f, uint32_t call, uint32_t target, uint32_t 
     return;
   }
   if (tg__grow(&g->waits, &g->wait_cap, g->wait_count + 1, sizeof *g->waits))
-    g->waits[g->wait_count++] = (struct tg__replay_wait){call, target, source};
+    g->waits[g->wait_count++] = (struct tg__replay_wait){call, target, source, false, 0};
   else
     g->failed = true;
 }
@@ -225,6 +225,7 @@ void tg__replay_find_waits(struct tg__replay_graph *g) {
     TG__EACH (k, tg__tracks_of(&g->t->ranks[g->rank]))
       if (g->t->tracks[k].kind != TG__TRACK_DEVICE && !g->failed) look_at_calls(&f, k);
   }
+  if (!g->failed) tg__replay_find_full_queues(g);
   if (g->wait_count && !g->failed &&
       !tg__sort_items((void **)&g->waits, g->wait_count, sizeof *g->waits, wait_is_before, g->waits))
     g->failed = true;

@@ -1,0 +1,249 @@
+/* The model of the steps: what it replays and foretells on traces small enough to work out by hand, and what it
+ * refuses.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "replay/step_graph.h"
+#include "unit/mini_trace.h"
+
+enum { STEPS = 6, STEP_NS = 60000 };
+
+struct scene {
+  struct mini *m;
+  uint32_t cpu, first, second; /* a thread, two streams */
+  int correlation;
+};
+
+static struct scene begin(void) {
+  struct scene s = {.m = mini_new()};
+  s.cpu = mini_thread(s.m, 1, 10);
+  s.first = mini_stream(s.m, 0, 7);
+  s.second = mini_stream(s.m, 0, 20);
+  return s;
+}
+
+static int call(struct scene *s, const char *name, int64_t start_ns, int64_t dur_ns) {
+  const int made = mini_slice(s->m, s->cpu, "cuda_runtime", name, start_ns, dur_ns);
+  mini_arg_int(s->m, "correlation", ++s->correlation);
+  return made;
+}
+
+static void work(struct scene *s, uint32_t stream, const char *name, int64_t start_ns, int64_t dur_ns, int launch) {
+  mini_cause(s->m, mini_slice(s->m, stream, "kernel", name, start_ns, dur_ns), launch);
+}
+
+static void step(struct scene *s, int i) {
+  char name[32];
+  snprintf(name, sizeof name, "ProfilerStep#%d", i);
+  mini_slice(s->m, s->cpu, "user_annotation", name, (int64_t)i * STEP_NS, STEP_NS);
+}
+
+/* Each step: `long` of 40 us on one stream, `short` of 20 us on the other, both 6 us after their launches; the host
+ * waits for both, and comes back 2 us later. */
+static struct tg__columns *two_streams(struct scene *s) {
+  for (int i = 0; i < STEPS; i++) {
+    const int64_t at = (int64_t)i * STEP_NS;
+    step(s, i);
+    mini_slice(s->m, s->cpu, "cpu_op", "aten::mm", at, 10000);
+    work(s, s->first, "long", at + 8000, 40000, call(s, "cudaLaunchKernel", at + 2000, 5000));
+    mini_slice(s->m, s->cpu, "cpu_op", "aten::add", at + 11000, 6000);
+    work(s, s->second, "short", at + 18000, 20000, call(s, "cudaLaunchKernel", at + 12000, 4000));
+    call(s, "cudaDeviceSynchronize", at + 20000, 30000);
+    mini_slice(s->m, s->cpu, "cpu_op", "aten::copy_", at + 50000, 5000);
+  }
+  return mini_finish(s->m);
+}
+
+/* Each step: `long` of 20 us; `short` of 10 us on the other stream waits for it through an event, and the host for
+ * that stream alone. */
+static struct tg__columns *an_event(struct scene *s) {
+  for (int i = 0; i < STEPS; i++) {
+    const int64_t at = (int64_t)i * STEP_NS;
+    step(s, i);
+    work(s, s->first, "long", at + 8000, 20000, call(s, "cudaLaunchKernel", at + 2000, 1000));
+    const int record = call(s, "cudaEventRecord", at + 4000, 1000);
+    const int recorded = s->correlation;
+    call(s, "cudaStreamWaitEvent", at + 6000, 1000);
+    const int waits = mini_slice(s->m, s->second, "cuda_sync", "Stream Wait Event", at + 12000, 16000);
+    mini_arg_int(s->m, "correlation", s->correlation);
+    mini_arg_int(s->m, "wait_on_stream", 7);
+    mini_arg_int(s->m, "wait_on_cuda_event_record_corr_id", recorded);
+    mini_cause(s->m, waits, record);
+    work(s, s->second, "short", at + 28000, 10000, call(s, "cudaLaunchKernel", at + 12000, 1000));
+    call(s, "cudaStreamSynchronize", at + 20000, 20000);
+    mini_slice(s->m, s->second, "cuda_sync", "Stream Sync", at + 20000, 18000);
+    mini_arg_int(s->m, "correlation", s->correlation);
+    mini_slice(s->m, s->cpu, "cpu_op", "aten::copy_", at + 40000, 5000);
+  }
+  return mini_finish(s->m);
+}
+
+/* The length of the third step when kernels of this name take `part` of 100 of their time. */
+static int64_t replay_with(const struct tg__replay_graph *g, const char *name, int64_t part) {
+  struct tg__replay_times x;
+  int64_t *const dur_ns = tg__alloc((g->node_count + 1) * sizeof *dur_ns), steps[STEPS];
+  assert_true(dur_ns && tg__replay_times_open(&x, g->node_count, false));
+  for (size_t i = 0; i < g->node_count; i++) {
+    const struct tg__replay_node *const n = &g->nodes[i];
+    const bool is_it =
+        n->kind == TG__REPLAY_WORK && tg__str_contains(tg__name(g->t, g->t->slices.name[n->slice]), name);
+    dur_ns[i] = is_it ? n->dur_ns * part / 100 : n->dur_ns;
+  }
+  tg__replay_run(g, dur_ns, NULL, &x);
+  tg__replay_step_times(g, &x, steps);
+  tg__replay_times_close(&x);
+  tg__free(dur_ns);
+  return steps[2];
+}
+
+static void test_two_streams(void **state) {
+  (void)state;
+  struct scene s = begin();
+  struct tg__replay_graph g;
+  assert_int_equal(tg__replay_open(&g, two_streams(&s), 0), TG_OK);
+  assert_int_equal(g.steps.count, STEPS);
+  assert_int_equal(replay_with(&g, "long", 100), 60000);
+  assert_int_equal(replay_with(&g, "long", 75), 50000); /* both end at 38 us now */
+  assert_int_equal(replay_with(&g, "long", 25), 50000); /* the other stream ends last */
+  assert_int_equal(replay_with(&g, "short", 0), 60000); /* it was not waited for */
+  assert_int_equal(replay_with(&g, "short", 200), 70000);
+  tg__replay_close(&g);
+  mini_free(s.m);
+}
+
+static void test_an_event(void **state) {
+  (void)state;
+  struct scene s = begin();
+  struct tg__replay_graph g;
+  assert_int_equal(tg__replay_open(&g, an_event(&s), 0), TG_OK);
+  assert_int_equal(replay_with(&g, "long", 100), 60000);
+  assert_int_equal(replay_with(&g, "long", 75), 55000); /* `short` begins 5 us earlier */
+  assert_int_equal(replay_with(&g, "long", 25), 50000); /* 6 us after its launch at 12 us: not before 18 us */
+  assert_int_equal(replay_with(&g, "long", 150), 70000);
+  assert_int_equal(replay_with(&g, "short", 0), 50000);
+  tg__replay_close(&g);
+  mini_free(s.m);
+}
+
+/* Kernels of 10 us one after another, launches of 2 us; from the 321st on a launch returns when the kernel that is 256
+ * before it begins. */
+static void test_full_queue(void **state) {
+  (void)state;
+  enum { KERNELS = 1500, QUEUE = 256, EACH = KERNELS / STEPS, KERNEL_NS = 10000, LAUNCH_NS = 2000, LAG_NS = 6000 };
+  struct scene s = begin();
+  int64_t at = 0, begins[STEPS + 1] = {0};
+  for (int i = 0; i < KERNELS; i++) {
+    const int64_t begins_ns = i < QUEUE ? 0 : (int64_t)(i - QUEUE) * KERNEL_NS + LAG_NS;
+    const int64_t back = at + LAUNCH_NS > begins_ns ? at + LAUNCH_NS : begins_ns;
+    if (i % EACH == 0) begins[i / EACH] = at;
+    work(&s, s.first, "kernel", (int64_t)i * KERNEL_NS + LAG_NS, KERNEL_NS,
+         call(&s, "cudaLaunchKernel", at, back - at));
+    at = back;
+  }
+  begins[STEPS] = at;
+  for (int i = 0; i < STEPS; i++) {
+    char name[32];
+    snprintf(name, sizeof name, "ProfilerStep#%d", i);
+    mini_slice(s.m, s.cpu, "user_annotation", name, begins[i], begins[i + 1] - begins[i]);
+  }
+  struct tg__replay_graph g;
+  assert_int_equal(tg__replay_open(&g, mini_finish(s.m), 0), TG_OK);
+  size_t waits = 0;
+  for (size_t i = 0; i < g.node_count; i++) waits += g.nodes[i].kind == TG__REPLAY_WAIT && g.nodes[i].dur_ns > 0;
+  assert_true(waits > KERNELS - 340 && waits <= KERNELS - 320);
+  assert_int_equal(replay_with(&g, "kernel", 100), EACH * KERNEL_NS);
+  assert_int_equal(replay_with(&g, "kernel", 50), EACH * KERNEL_NS / 2);
+  assert_int_equal(replay_with(&g, "kernel", 0), EACH * LAUNCH_NS); /* the host is the slower one: its own part stays */
+  tg__replay_close(&g);
+  mini_free(s.m);
+}
+
+static void test_proof(void **state) {
+  (void)state;
+  struct scene s = begin();
+  struct tg__columns *t = two_streams(&s);
+  struct tg_table *a = mini_ask(t, "step_model", NULL);
+  assert_string_equal(mini_cell(a, 0, "verdict"), "proven");
+  assert_null(mini_cell(a, 0, "reason"));
+  assert_int_equal(mini_int(a, 0, "recorded_ns"), 60000);
+  assert_int_equal(mini_int(a, 0, "replayed_ns"), 60000);
+  assert_float_equal(mini_real(a, 0, "half_error_pct"), 0, 1e-9);
+  assert_float_equal(mini_real(a, 0, "unexplained_pct"), 0, 1e-9);
+  tg__table_free(a);
+  a = mini_ask(t, "step_model", "by", "resource", NULL);
+  size_t row = mini_row(a, "resource", "device 0 stream 7");
+  assert_float_equal(mini_real(a, row, "busy_pct"), 100. * 40 / 60, 1e-9);
+  assert_float_equal(mini_real(a, row, "path_pct"), 100. * 40 / 60,
+                     1e-9); /* then 12 us of the host, to 2 us of the next */
+  row = mini_row(a, "resource", "thread of the steps");
+  assert_float_equal(mini_real(a, row, "wait_pct"), 100. * 28 / 60, 1e-9); /* from 20 to 48 us */
+  assert_float_equal(mini_real(a, row, "busy_pct"), 100. * 23 / 60, 1e-9); /* 10 + 6 + 2 + 5 us */
+  tg__table_free(a);
+  mini_free(s.m);
+}
+
+static void expect_refusal(struct scene *s, const char *reason) {
+  struct tg_table *a = mini_ask(mini_finish(s->m), "step_model", NULL);
+  assert_string_equal(mini_cell(a, 0, "verdict"), "refused");
+  assert_string_equal(mini_cell(a, 0, "reason"), reason);
+  assert_true(strlen(mini_cell(a, 0, "remedy")) > 20);
+  tg__table_free(a);
+  mini_free(s->m);
+}
+
+static void test_refusals(void **state) {
+  (void)state;
+  struct scene s = begin();
+  for (int i = 0; i < 4; i++) step(&s, i);
+  expect_refusal(&s, "4 steps without warm-up are fewer than 5");
+  s = begin();
+  mini_slice(s.m, s.cpu, "cpu_op", "aten::mm", 0, 10);
+  expect_refusal(&s, "the trace has no steps");
+  s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    step(&s, i);
+    mini_slice(s.m, s.first, "kernel", "orphan", (int64_t)i * STEP_NS + 100, 50);
+  }
+  expect_refusal(&s, "6 of 6 kernels and copies have no recorded launch");
+  s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    step(&s, i);
+    work(&s, s.first, "early", (int64_t)i * STEP_NS + 5000, 50,
+         call(&s, "cudaLaunchKernel", (int64_t)i * STEP_NS + 9000, 10));
+  }
+  expect_refusal(&s, "6 of 6 effects begin before their cause: two clocks disagree");
+  s = begin(); /* 50 us of work in 500 us, and nothing recorded in the rest */
+  for (int i = 0; i < STEPS; i++) {
+    char name[32];
+    snprintf(name, sizeof name, "ProfilerStep#%d", i);
+    mini_slice(s.m, s.cpu, "user_annotation", name, 500000 * (int64_t)i, 500000);
+    mini_slice(s.m, s.cpu, "cpu_op", "aten::mm", 500000 * (int64_t)i, 50000);
+  }
+  expect_refusal(&s, "nothing recorded explains 90.0 % of the path, more than 15 %");
+}
+
+static void test_no_memory_for_a_model(void **state) {
+  (void)state;
+  static const char *const bys[] = {"rank", "step", "resource"};
+  struct scene s = begin(), other = begin();
+  struct tg__columns *t = an_event(&s), *u = two_streams(&other);
+  for (size_t i = 0; i < sizeof bys / sizeof *bys; i++) {
+    const struct tg_arg args[] = {{"by", bys[i]}};
+    assert_true(mini_starve(t, "step_model", args, 1) > 20);
+    assert_true(mini_starve(u, "step_model", args, 1) > 20);
+  }
+  mini_free(s.m);
+  mini_free(other.m);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_two_streams), cmocka_unit_test(test_an_event),
+                                     cmocka_unit_test(test_full_queue),  cmocka_unit_test(test_proof),
+                                     cmocka_unit_test(test_refusals),    cmocka_unit_test(test_no_memory_for_a_model)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
