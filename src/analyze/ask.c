@@ -259,7 +259,8 @@ static enum tg_err make_windows(const struct tg__columns *t, struct tg__ask *a, 
     const struct tg__step *s = &t->steps[i];
     struct tg__window *w = &a->windows[a->window_count++];
     *w = (struct tg__window){s->start_ns, s->end_ns, s->rank, i, s->end_ns};
-    if (a->window_count > 1 && w[-1].rank == w->rank && w[-1].reach_ns > w->reach_ns) w->reach_ns = w[-1].reach_ns;
+    if (a->window_count > 1 && w[-1].rank == w->rank && w[-1].latest_end_ns > w->latest_end_ns)
+      w->latest_end_ns = w[-1].latest_end_ns;
   }
   return TG_OK;
 }
@@ -326,7 +327,7 @@ bool tg__ask_has_time(const struct tg__ask *a, uint32_t rank, int64_t ns) {
   size_t low = 0; /* behind the last window of this rank that starts at or before ns */
   TG__PARTITION(low, a->window_count, i,
                 a->windows[i].rank < rank || (a->windows[i].rank == rank && a->windows[i].start_ns <= ns));
-  while (low > 0 && a->windows[low - 1].rank == rank && a->windows[low - 1].reach_ns > ns)
+  while (low > 0 && a->windows[low - 1].rank == rank && a->windows[low - 1].latest_end_ns > ns)
     if (a->windows[--low].end_ns > ns) return true;
   return false;
 }

@@ -6,8 +6,8 @@
 
 struct tg__window {
   int64_t start_ns, end_ns;
-  uint32_t rank, step; /* indexes into trace->ranks and trace->steps */
-  int64_t reach_ns;    /* largest end of the windows of this rank up to here: steps of several threads may overlap */
+  uint32_t rank, step;   /* indexes into trace->ranks and trace->steps */
+  int64_t latest_end_ns; /* largest end of the windows of this rank up to here: steps of several threads may overlap */
 };
 struct tg__summaries; /* trace/summary.h */
 /* What the columns asked do not say of the job they belong to; src/ranks knows it. All 0: they are all there is. */

@@ -12,7 +12,7 @@ struct tg__column {
   const char *name, *unit;
   enum tg_type type;
   enum tg__role role;
-  bool is_left_out; /* nobody asked for it: its cells go nowhere, and none of the pointers may be used */
+  bool is_left_out; /* not requested: its cells are discarded, and none of the pointers may be used */
   union {           /* `rows` values each */
     int64_t *ints;
     double *reals;

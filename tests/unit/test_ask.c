@@ -144,7 +144,7 @@ static void selecting(void **state) {
 static void device_work_belongs_to_its_launch(void **state) {
   (void)state;
   struct fixture f = make();
-  struct tg__window windows[] = {{.start_ns = 100, .end_ns = 200, .rank = 0, .step = 0, .reach_ns = 200}};
+  struct tg__window windows[] = {{.start_ns = 100, .end_ns = 200, .rank = 0, .step = 0, .latest_end_ns = 200}};
   const struct tg__ask a = {
       .rank = TG_NONE, .track = TG_NONE, .has_steps = true, .windows = windows, .window_count = 1};
   assert_true(tg__ask_has_slice(&a, f.t, 1, mini_id(f.m, f.kernel[0]))); /* runs later than its step */
@@ -166,11 +166,11 @@ static void device_work_belongs_to_its_launch(void **state) {
 /* Steps of two threads may overlap: a moment counts when any of the windows holds it. */
 static void overlapping_windows(void **state) {
   (void)state;
-  struct tg__window windows[] = {{.start_ns = 0, .end_ns = 100, .reach_ns = 100},
-                                 {.start_ns = 10, .end_ns = 20, .reach_ns = 100},
-                                 {.start_ns = 30, .end_ns = 40, .reach_ns = 100},
-                                 {.start_ns = 200, .end_ns = 210, .reach_ns = 210},
-                                 {.start_ns = 5, .end_ns = 6, .rank = 2, .reach_ns = 6}};
+  struct tg__window windows[] = {{.start_ns = 0, .end_ns = 100, .latest_end_ns = 100},
+                                 {.start_ns = 10, .end_ns = 20, .latest_end_ns = 100},
+                                 {.start_ns = 30, .end_ns = 40, .latest_end_ns = 100},
+                                 {.start_ns = 200, .end_ns = 210, .latest_end_ns = 210},
+                                 {.start_ns = 5, .end_ns = 6, .rank = 2, .latest_end_ns = 6}};
   const struct tg__ask a = {
       .rank = TG_NONE, .track = TG_NONE, .has_steps = true, .windows = windows, .window_count = 5};
   static const struct {

@@ -124,7 +124,7 @@ bool tg__diff_pace_explains(const struct tg__diff_pace *p, double a, double b);
 struct tg__diff_unit { /* one step of one rank */
   uint32_t rank, step;
   int64_t start_ns, end_ns; /* of the host: the annotation */
-  int64_t reach_ns;         /* largest end of the units of this rank up to here */
+  int64_t latest_end_ns;    /* largest end of the units of this rank up to here */
 };
 struct tg__diff_side {
   const struct tg__diff_access *access;

@@ -20,9 +20,9 @@ static bool add_unit(struct tg__diff_side *s, uint32_t rank, uint32_t step, cons
   struct tg__diff_unit u = {rank, step, c->host_start_ns, c->host_end_ns, c->host_end_ns};
   if (whole) { /* what lies before the first operator is part of the recording, too */
     u.start_ns = INT64_MIN;
-    u.end_ns = u.reach_ns = INT64_MAX;
-  } else if (step && s->units[s->unit_count - 1].reach_ns > u.reach_ns) {
-    u.reach_ns = s->units[s->unit_count - 1].reach_ns;
+    u.end_ns = u.latest_end_ns = INT64_MAX;
+  } else if (step && s->units[s->unit_count - 1].latest_end_ns > u.latest_end_ns) {
+    u.latest_end_ns = s->units[s->unit_count - 1].latest_end_ns;
   }
   s->costs[s->unit_count] = *c;
   s->units[s->unit_count++] = u;
@@ -144,7 +144,7 @@ uint32_t tg__diff_step_at(const struct tg__diff_side *s, uint32_t rank, int64_t 
   size_t low = 0; /* behind the last unit of this rank that starts at or before ns */
   TG__PARTITION(low, s->unit_count, i,
                 s->units[i].rank < rank || (s->units[i].rank == rank && s->units[i].start_ns <= ns));
-  while (low > 0 && s->units[low - 1].rank == rank && s->units[low - 1].reach_ns > ns)
+  while (low > 0 && s->units[low - 1].rank == rank && s->units[low - 1].latest_end_ns > ns)
     if (s->units[--low].end_ns > ns) return s->units[low].step;
   return TG_NONE;
 }

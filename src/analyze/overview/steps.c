@@ -17,7 +17,8 @@ enum {
 /* What one step launched on devices. */
 struct launched {
   int64_t first_ns, last_ns, count;
-  int64_t reach_ns; /* latest annotation end of this and all earlier steps: bounds the search among overlapping ones */
+  int64_t
+      latest_end_ns; /* latest annotation end of this and all earlier steps: bounds the search among overlapping ones */
 };
 
 struct work {
@@ -199,7 +200,7 @@ static bool assign_to_steps(struct work *w, const struct tg__breakdown *b, uint3
   if (call == TG_NONE || tg__slice_class(t, call) != TG__CLASS_RUNTIME) return false;
   const int64_t start = t->slices.start_ns[call], end = tg__slice_end(t, call);
   bool given = false;
-  for (size_t i = tg__steps_begun(b, start); i-- > 0 && w->launched[i].reach_ns >= end;) {
+  for (size_t i = tg__steps_begun(b, start); i-- > 0 && w->launched[i].latest_end_ns >= end;) {
     if (b->steps[i].host_end_ns < end) continue;
     struct launched *l = &w->launched[i];
     const int64_t from = t->slices.start_ns[slice], to = tg__slice_end(t, slice);
@@ -219,7 +220,7 @@ static bool assign_device_work(struct work *w, const struct tg__breakdown *b) {
   if (!w->launched) return false;
   for (size_t i = 0; i < b->count; i++) {
     const int64_t end = b->steps[i].host_end_ns;
-    w->launched[i].reach_ns = i && w->launched[i - 1].reach_ns > end ? w->launched[i - 1].reach_ns : end;
+    w->launched[i].latest_end_ns = i && w->launched[i - 1].latest_end_ns > end ? w->launched[i - 1].latest_end_ns : end;
   }
   TG__EACH (k, tg__tracks_of(r)) {
     const struct tg__track *track = &t->tracks[k];
