@@ -63,7 +63,8 @@ void tg__judge_allocator(struct tg__facts *f) {
   tg__spans_union(&c.calls);
   tg__spans_subtract(&c.calls, &c.busy, &waits);
   f->failed |= c.busy.failed || c.calls.failed || waits.failed;
-  if (!f->failed && c.steps > 1 && 2 * c.steps > f->steps.count) report_churn(&c, &waits);
+  const bool goes_on = c.step && 3 * (c.step - 1) > 2 * f->steps.count; /* beyond what a program does when it starts */
+  if (!f->failed && c.steps > 1 && 2 * c.steps > f->steps.count && goes_on) report_churn(&c, &waits);
   tg__spans_free(&waits);
   tg__spans_free(&c.busy);
   tg__spans_free(&c.calls);

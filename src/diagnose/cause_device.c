@@ -39,8 +39,11 @@ static bool has_host(const struct tg__facts *f) {
   return false;
 }
 
-static const char *idle_advice(const struct tg__facts *f, enum tg__gap_cause most, bool is_stretch) {
+static const char *idle_advice(const struct tg__facts *f, enum tg__gap_cause most, bool is_stretch, bool is_compiled) {
   const bool replays = 100 * f->replayed > REPLAYED_PCT * f->device_events;
+  if (is_compiled)
+    return "This is compiled, and launching it takes longer than the device works: let it be replayed as a CUDA graph, "
+           "torch.compile(model, mode=\"reduce-overhead\"), with shapes that stay the same.";
   if (is_stretch && (most == TG__GAP_PYTHON || most == TG__GAP_HOST))
     return "Do that while the device works on the step before: in worker processes, or a thread that runs ahead; or do "
            "it on "
@@ -233,8 +236,11 @@ bool tg__is_step_slice(const struct tg__facts *f, uint32_t slice) {
          tg__name_is_profiler_step(tg__name(f->t, f->t->slices.name[slice]), NULL);
 }
 
-/* The operator, annotation, module or function of the program around a slice; of none of these itself. */
+/* The range of compiled code, else the operator, annotation, module or function of the program around a slice; of none
+ * of these itself. */
 static uint32_t part_around(struct tg__facts *f, uint32_t slice) {
+  for (uint32_t s = slice; s != TG_NONE; s = f->t->slices.parent[s])
+    if (tg__is_compiled_range(tg__name(f->t, f->t->slices.name[s]))) return s;
   for (uint32_t s = slice; s != TG_NONE; s = f->t->slices.parent[s]) {
     const enum tg__class cls = tg__slice_class(f->t, s);
     const struct tg__str name = tg__name(f->t, f->t->slices.name[s]);
@@ -261,7 +267,8 @@ static void add_part(struct parts *p, const struct tg__gap *g) {
 
 /* Names the part with most of the gaps of this cause, where that is half of them at least. Returns whether they are
  * long stretches of it, and it is more than an operator of torch. */
-static bool say_part(struct tg__facts *f, int64_t device, enum tg__gap_cause cause, struct tg__finding *x) {
+static bool say_part(struct tg__facts *f, int64_t device, enum tg__gap_cause cause, struct tg__finding *x,
+                     bool *is_compiled) {
   struct parts p = {.f = f};
   int64_t all_ns = 0;
   const struct tg__window *const w = &f->steps.window;
@@ -276,7 +283,8 @@ static bool say_part(struct tg__facts *f, int64_t device, enum tg__gap_cause cau
     if (p.items[i].ns > most->ns) most = &p.items[i];
   const bool is_known = p.count && 2 * most->ns >= all_ns && !tg__is_step_slice(f, most->slice);
   if (is_known) tg__where_slice(f, most->slice, x);
-  const bool is_stretch = is_known && most->longest_ns >= f->median_ns / STRETCH_SHARE &&
+  *is_compiled = is_known && tg__is_in_compiled(f->t, most->slice);
+  const bool is_stretch = is_known && !*is_compiled && most->longest_ns >= f->median_ns / STRETCH_SHARE &&
                           !tg__str_has_prefix(tg__name(f->t, f->t->slices.name[most->slice]), "aten::");
   tg__map_free(&p.by_name);
   tg__free(p.items);
@@ -298,8 +306,10 @@ static bool describe_waits(struct tg__facts *f, int64_t device, int64_t idle, st
   tg__say(x->evidence + len, sizeof x->evidence - len,
           "; between its work it stands still for %.2f ms %s, %.0f %% of that %s", tg__ms(tg__per_step(f, w.all_ns)),
           tg__per(f), tg__pct(w.ns[w.most], w.all_ns), while_doing[w.most]);
-  const bool is_stretch = w.most != TG__GAP_QUEUED && w.most != TG__GAP_NONE && say_part(f, device, w.most, x);
-  TG_SAY(x->advice, "%s", idle_advice(f, w.most, is_stretch));
+  bool is_compiled = false;
+  const bool is_stretch =
+      w.most != TG__GAP_QUEUED && w.most != TG__GAP_NONE && say_part(f, device, w.most, x, &is_compiled);
+  TG_SAY(x->advice, "%s", idle_advice(f, w.most, is_stretch, is_compiled));
   if (w.most == TG__GAP_PYTHON) say_sampled(f, device, x);
   expect_of_waits(f, x, w.most, w.all_ns, is_stretch);
   return true;
