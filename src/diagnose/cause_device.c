@@ -148,21 +148,23 @@ static void describe_edges(struct tg__facts *f, int64_t device, struct tg__findi
 /* What closing the gaps is worth depends on what they are: what one part of the program does there goes on beside the
  * device's work, half of what else the host does there can go, or the device pauses half as long. */
 static void expect_of_waits(struct tg__facts *f, struct tg__finding *x, enum tg__gap_cause most, int64_t ns,
-                            bool is_stretch) {
+                            bool is_stretch, bool is_compiled) {
   const bool by_host = most == TG__GAP_PYTHON || most == TG__GAP_HOST || most == TG__GAP_LAUNCH;
   x->is_statement = most == TG__GAP_NONE;
   if (most == TG__GAP_NONE) {
     x->method = "what would close these gaps was not recorded";
     return;
   }
-  const int64_t gone = by_host && !is_stretch   ? tg__shortened(f, ns / 2, 0, 0)
+  const int64_t gone = is_compiled              ? tg__shortened(f, ns - ns / 10, 0, 0)
+                       : by_host && !is_stretch ? tg__shortened(f, ns / 2, 0, 0)
                        : most == TG__GAP_QUEUED ? tg__shortened(f, 0, 0, ns / 2)
                                                 : tg__shortened(f, 0, 0, ns),
                 most_ns = is_stretch ? f->window_ns - ns : gone; /* that part stays as long as it is */
   x->saving_ns = tg__per_step(f, gone < most_ns ? gone : most_ns);
   x->confidence = 0.4;
-  x->method = by_host && is_stretch ? "that part and the work of the device go on side by side"
-              : by_host             ? "the host takes half as long for what it does there"
+  x->method = is_compiled             ? "replayed kernels follow each other, but for a tenth of the waiting"
+              : by_host && is_stretch ? "that part and the work of the device go on side by side"
+              : by_host               ? "the host takes half as long for what it does there"
               : most == TG__GAP_QUEUED
                   ? "the pauses between kernels are half as long"
                   : "these gaps close, as far as host and device have less to do than a step takes";
@@ -236,11 +238,13 @@ bool tg__is_step_slice(const struct tg__facts *f, uint32_t slice) {
          tg__name_is_profiler_step(tg__name(f->t, f->t->slices.name[slice]), NULL);
 }
 
-/* The range of compiled code, else the operator, annotation, module or function of the program around a slice; of none
- * of these itself. */
+/* The outermost range of compiled code, else the operator, annotation, module or function of the program around a
+ * slice; of none of these itself. */
 static uint32_t part_around(struct tg__facts *f, uint32_t slice) {
+  uint32_t range = TG_NONE;
   for (uint32_t s = slice; s != TG_NONE; s = f->t->slices.parent[s])
-    if (tg__is_compiled_range(tg__name(f->t, f->t->slices.name[s]))) return s;
+    if (tg__is_compiled_range(tg__name(f->t, f->t->slices.name[s]))) range = s;
+  if (range != TG_NONE) return range;
   for (uint32_t s = slice; s != TG_NONE; s = f->t->slices.parent[s]) {
     const enum tg__class cls = tg__slice_class(f->t, s);
     const struct tg__str name = tg__name(f->t, f->t->slices.name[s]);
@@ -311,7 +315,7 @@ static bool describe_waits(struct tg__facts *f, int64_t device, int64_t idle, st
       w.most != TG__GAP_QUEUED && w.most != TG__GAP_NONE && say_part(f, device, w.most, x, &is_compiled);
   TG_SAY(x->advice, "%s", idle_advice(f, w.most, is_stretch, is_compiled));
   if (w.most == TG__GAP_PYTHON) say_sampled(f, device, x);
-  expect_of_waits(f, x, w.most, w.all_ns, is_stretch);
+  expect_of_waits(f, x, w.most, w.all_ns, is_stretch, is_compiled);
   return true;
 }
 
