@@ -159,6 +159,7 @@ class FindingsRow(TypedDict):
     evidence: str | None  # the numbers, in words
     advice: str | None  # what to do
     method: str | None  # how the saving was estimated; where it is unknown, why
+    saving_bytes: int | None  # bytes: what the cure should take off the peak of memory, or off its growth in a step; unknown where that is not what it saves
 
 class StepModelRow(TypedDict):
     """can the recorded steps be replayed: how far a model of them is off"""

@@ -520,3 +520,26 @@ enum tg_err tg__ask_rank(struct tg__columns *t, const struct tg__job_info *job, 
     *out = table;
   return err;
 }
+
+enum tg_err tg__ask_loaded(const struct tg__columns *t, uint32_t rank, const struct tg__question *q,
+                           const struct tg_arg *args, size_t arg_count, struct tg_table **out, struct tg_error *e) {
+  const struct tg__ask a = {.question = q,
+                            .args = args,
+                            .arg_count = arg_count,
+                            .rank = rank,
+                            .track = TG_NONE,
+                            .most_rows = SIZE_MAX,
+                            .is_joined = true};
+  struct tg_table *const table = tg__table_new(q->name);
+  *out = NULL;
+  if (!table) return tg__no_memory(e, "answering %s", q->name);
+  enum tg_err err = check_needs(t, &a, e);
+  if (!err) err = add_columns(q, table);
+  if (!err) err = tg__rules_answer(t, &a, table, e);
+  if (table->failed) err = TG_MEMORY;
+  if (err)
+    tg__table_free(table);
+  else
+    *out = table;
+  return err;
+}

@@ -102,6 +102,10 @@ enum tg_err tg__no_question(const struct tg__catalog *c, const char *name, struc
  * an answer that becomes part of the one about all ranks; TG_NONE: what rank= says. */
 enum tg_err tg__ask_rank(struct tg__columns *t, const struct tg__job_info *job, uint32_t rank, const struct tg__call *c,
                          struct tg_table **out, struct tg_error *e);
+/* The same for an answer that needs another one: all columns are loaded, and of its arguments none is where, sort or
+ * limit. */
+enum tg_err tg__ask_loaded(const struct tg__columns *t, uint32_t rank, const struct tg__question *q,
+                           const struct tg_arg *args, size_t arg_count, struct tg_table **out, struct tg_error *e);
 /* The last steps of an answer put together of several, in this order: where=, sort=, limit=, columns=. */
 enum tg_err tg__ask_finish(const struct tg__call *c, struct tg_table *t, struct tg_error *e);
 /* where.c: keeps the rows for which an expression over the columns holds, such as  dur_ns > 1ms and name ~ "conv". */

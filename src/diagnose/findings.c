@@ -26,6 +26,7 @@ struct tg__finding *tg__find(struct tg__facts *f, enum tg__cause cause, double s
                               .share_pct = share_pct,
                               .threshold_pct = threshold_pct,
                               .cost_ns = cost_ns,
+                              .saving_bytes = TG_NULL_INT,
                               .saving_ns = TG_NULL_INT,
                               .is_in_noise = f->noise.is_busy,
                               .confidence = NAN,
@@ -244,18 +245,20 @@ static void run_rules(struct tg__facts *f) {
 
 /* ---- the answer ------------------------------------------------------------------------------ */
 
-static enum tg_err judge_rank(const struct tg__columns *t, uint32_t rank, bool is_of_several, struct tg_table *out,
+static enum tg_err judge_rank(const struct tg__columns *t, const struct tg__ask *a, uint32_t rank, struct tg_table *out,
                               size_t *judged) {
   struct tg__facts f;
   enum tg_err err = tg__facts_open(t, rank, &f);
-  f.is_of_several = is_of_several;
+  f.is_of_several = a->job.is_part || t->rank_count > 1;
+  f.questions = a->question->catalog;
   if (!err && f.steps.count) run_rules(&f);
+  if (!err) tg__judge_memory(&f);
   if (!err && !f.failed) tg__resolve_claims(&f);
   if (!err && f.failed) err = TG_MEMORY;
-  if (!err && !f.steps.count)
+  if (!err && !f.steps.count && !f.found_count)
     tg__table_note(out,
                    "a rank has neither steps nor operators nor calls that launch work, so nothing was judged there");
-  *judged += f.steps.count > 0;
+  *judged += f.steps.count > 0 || f.has_memory;
   if (!err && f.steps.count) tg__note_checks(&f, out);
   if (!err && f.steps.count) tg__note_limits(&f, out);
   if (!err && f.failed) err = TG_MEMORY;
@@ -302,7 +305,7 @@ enum tg_err tg__answer_findings(const struct tg__columns *t, const struct tg__as
   size_t judged = 0;
   enum tg_err err = TG_OK;
   for (uint32_t r = 0; !err && r < t->rank_count; r++)
-    if (tg__ask_has_rank(a, r)) err = judge_rank(t, r, a->job.is_part || t->rank_count > 1, out, &judged);
+    if (tg__ask_has_rank(a, r)) err = judge_rank(t, a, r, out, &judged);
   if (err) return tg__no_memory(e, "looking for causes");
   if (!a->is_joined && compare_ranks(t, out)) return tg__no_memory(e, "looking for causes");
   if (judged) return TG_OK;

@@ -21,6 +21,7 @@ struct tg__finding {
   double share_pct;       /* of the step, or the figure the rule tests */
   double threshold_pct;   /* the rule fires when that is above this; TG__NO_THRESHOLD where something else decides */
   int64_t cost_ns;        /* a step; TG_NULL_INT = the rule has no estimate */
+  int64_t saving_bytes;   /* of memory, where that is what the cure saves; TG_NULL_INT */
   int64_t saving_ns;      /* what the cure should take off a step; TG_NULL_INT = not estimated */
   double confidence;      /* 0 to 1 that this is the cause and the cure works */
   const char *method;     /* how the saving was estimated; where it is not, why not */
@@ -40,6 +41,7 @@ struct tg__finding {
  * step alone has, as figures of usual steps are, sum_ns and part_ns are with it. */
 struct tg__facts {
   const struct tg__columns *t;
+  const struct tg__catalog *questions; /* that rules may ask; NULL: none */
   uint32_t rank;
   bool is_of_several; /* the job has other ranks */
   struct tg__names names;
@@ -51,6 +53,7 @@ struct tg__facts {
   int64_t bare_ns;                     /* nothing of the eight parts is on, or labels alone, which are no work */
   struct tg__noise noise;
   bool has_device_work;
+  bool has_memory; /* events of an allocator, or a snapshot: looked at without steps, too */
   /* In the window of the steps: its length, the time some device works, and the host's without what it waits for
    * devices. The longer of the two is what a step cannot be shorter than as long as that side does the same work. */
   int64_t window_ns, device_busy_ns, host_busy_ns;
@@ -192,6 +195,7 @@ bool tg__is_compiling(struct tg__str name); /* cause_compile.c: a range in which
 bool tg__is_compiled_range(struct tg__str name);
 bool tg__is_in_compiled(const struct tg__columns *t, uint32_t slice);
 
+void tg__judge_memory(struct tg__facts *f); /* cause_memory.c: needs no steps, so it is asked of snapshots as well */
 void tg__note_checks(struct tg__facts *f, struct tg_table *out); /* checks.c: what was looked at, in numbers */
 /* limits.c: what the recording leaves open, and which one would show it; of one rank, and of `count` ranks together. */
 void tg__note_limits(struct tg__facts *f, struct tg_table *out);

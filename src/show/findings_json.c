@@ -41,6 +41,7 @@ static void put_finding(struct tg__out *out, const struct tg_table *t, size_t ro
   tg__out_double(out, tg__cell_real(t, row, "share_pct"));
   put_key(out, "saving_ms_per_step");
   tg__out_double(out, saving == TG_NULL_INT ? NAN : scale * (double)saving / 1e6);
+  put_finding_int(out, t, row, "saving_bytes");
   put_key(out, "confidence");
   tg__out_double(out, tg__cell_real(t, row, "confidence"));
   tg__out_char(out, '}');

@@ -481,7 +481,10 @@ static void put_saving(const struct page *p, const struct tg_table *t, size_t ro
   struct tg__out text = {0};
   char buf[NUMBER_BYTES];
   const struct tg__str method = tg__cell_str(t, row, "method");
-  if (saving == TG_NULL_INT)
+  const int64_t bytes = tg__cell_int(t, row, "saving_bytes");
+  if (bytes != TG_NULL_INT)
+    tg__out_format(&text, "saves about %s", tg__human_bytes(bytes, buf));
+  else if (saving == TG_NULL_INT)
     tg__out_text(&text, "no saving is given");
   else if (saving == 0)
     tg__out_text(&text, "saves no time");

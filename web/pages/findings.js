@@ -43,7 +43,7 @@ function finding(row, context, several) {
         },
                                  "source") :
                                null);
-  put(row.saving_ns === null ? "why no saving is given" : "how the saving was estimated", row.method);
+  put(row.saving_ns === null && row.saving_bytes == null ? "why no saving is given" : "how the saving was estimated", row.method);
   if (row.confidence !== null) put("confidence", number(row.confidence));
   return h(
       "article", {class: "finding", "aria-label": row.cause}, h("span", {class: `grade ${row.severity}`}, row.severity),

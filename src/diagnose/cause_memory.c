@@ -1,0 +1,278 @@
+/* Memory: what grows from step to step, what most of the peak is for, what the allocator cannot use, what ran out. By
+ * the answers of the questions about memory; of recordings with memory events and of snapshots. */
+#include "diagnose/findings.h"
+
+/* Below LEAST_BYTES nobody runs out of memory. */
+static const int64_t LEAST_BYTES = 100000000, LEAST_GROWTH = 4096;
+enum {
+  GROWTH_PART = 1000,
+  ACTIVATIONS_PCT = 60,
+  GRADIENTS_PCT = 35,
+  STATE_PCT = 30,
+  FREE_PCT = 20,
+  SHATTERED_PCT = 70
+};
+enum { HOLDERS = 3, BATCHES = 2 };
+
+/* ---- asking ------------------------------------------------------------------------------------ */
+
+/* NULL: the trace has no data for it, or memory has run out, which f then says. */
+static struct tg_table *ask(struct tg__facts *f, enum tg__question_id id, const char *name, const char *value) {
+  struct tg_table *rows = NULL;
+  struct tg_error ignored;
+  const struct tg_arg arg = {name, value};
+  if (!f->questions || f->failed) return NULL;
+  const enum tg_err err =
+      tg__ask_loaded(f->t, f->rank, tg__catalog_question(f->questions, id), &arg, name != NULL, &rows, &ignored);
+  f->failed |= err == TG_MEMORY;
+  f->has_memory |= !err;
+  return rows;
+}
+
+/* Unknown counts as 0. */
+static int64_t cell_number(const struct tg_table *t, size_t row, const char *column) {
+  const int64_t v = t->columns[tg__table_column_index(t, column)].ints[row];
+  return v == TG_NULL_INT ? 0 : v;
+}
+
+static struct tg__str cell_text(const struct tg_table *t, size_t row, const char *column) {
+  const uint32_t id = t->columns[tg__table_column_index(t, column)].texts[row];
+  return id == TG_NONE ? TG_STR("") : tg__strings_get(t->strings, id);
+}
+
+static double mb(int64_t bytes) { return (double)bytes / 1e6; }
+
+/* The operator or category, and the line. */
+static void say_holder(struct tg__str what, struct tg__str line, char *out, size_t size) {
+  tg__say(out, size, "%.*s%s%.*s", (int)what.len, what.ptr, what.len && line.len ? " at " : "", (int)line.len,
+          line.ptr);
+}
+
+static struct tg__finding *find(struct tg__facts *f, enum tg__cause cause, double share, double threshold,
+                                int64_t saving_bytes, const char *method) {
+  struct tg__finding *const x = tg__find(f, cause, share, threshold, TG_NULL_INT);
+  x->is_warning = true;
+  x->saving_bytes = saving_bytes;
+  x->method = method;
+  return x;
+}
+
+/* ---- what grows -------------------------------------------------------------------------------- */
+
+enum held { ACTIVATION, DETAIL, GRADIENT, STATE, PARAMETER, HELD };
+static const char *const held_names[HELD] = {"activation", "autograd_detail", "gradient", "optimizer_state",
+                                             "parameter"};
+
+/* What there is when a device has most in use, what was there before the recording with it; of the device with most. */
+struct peak {
+  struct tg__str device;
+  int64_t bytes, held[HELD];
+};
+
+static struct peak find_peak(const struct tg_table *categories) {
+  struct peak most = {.device = TG_STR("")}, p = most;
+  for (size_t i = 0; categories && i < categories->rows; i++) {
+    const struct tg__str is = cell_text(categories, i, "category");
+    const int64_t bytes = cell_number(categories, i, "net_bytes");
+    if (!tg__str_eq(cell_text(categories, i, "device"), p.device))
+      p = (struct peak){.device = cell_text(categories, i, "device")};
+    p.bytes += bytes;
+    for (size_t k = 0; k < HELD; k++)
+      if (tg__str_eq(is, (struct tg__str){held_names[k], (uint32_t)strlen(held_names[k])})) p.held[k] += bytes;
+    if (p.bytes > most.bytes) most = p;
+  }
+  return most;
+}
+
+static void judge_growth(struct tg__facts *f, const struct peak *peak) {
+  struct tg_table *const t = ask(f, TG__Q_leaks, NULL, NULL);
+  int64_t growth = 0, all = 0;
+  size_t top = SIZE_MAX;
+  for (size_t i = 0; t && i < t->rows; i++) {
+    if (!tg__str_eq(cell_text(t, i, "device"), peak->device)) continue;
+    if (top == SIZE_MAX) top = i;
+    growth += cell_number(t, i, "bytes_per_step");
+    all += cell_number(t, i, "bytes");
+  }
+  if (top != SIZE_MAX && growth >= LEAST_GROWTH && growth >= peak->bytes / GROWTH_PART) {
+    const double share = tg__pct(all, peak->bytes);
+    struct tg__finding *const x = find(f, TG__CAUSE_MEMORY_LEAK, share < 100 ? share : 100, TG__NO_THRESHOLD, growth,
+                                       "what a step takes and never frees; it costs no time until memory is full");
+    say_holder(cell_text(t, top, "op"), cell_text(t, top, "line"), x->where, sizeof x->where);
+    TG_SAY(x->evidence,
+           "each of %lld steps takes %.3f MB that is still there when the last one ends, %.3f MB of it here, in %lld "
+           "block%s a step; that is %.1f %% of the %.1f MB at the peak, and as much again as the peak after %lld steps",
+           (long long)cell_number(t, top, "steps"), mb(growth), mb(cell_number(t, top, "bytes_per_step")),
+           (long long)(cell_number(t, top, "blocks") / cell_number(t, top, "steps")),
+           cell_number(t, top, "blocks") == cell_number(t, top, "steps") ? "" : "s", share, mb(peak->bytes),
+           (long long)(peak->bytes / growth));
+    TG_SAY(x->advice, "Look at what keeps it: a list, a dict or an attribute that each step adds to. Keep numbers in "
+                      "place of tensors, loss.item() or tensor.detach().cpu(), and only as many as are needed.");
+  }
+  tg__table_free(t);
+}
+
+/* ---- what it is for ---------------------------------------------------------------------------- */
+
+/* The line with most of a category at the peak. */
+static void say_largest(struct tg__facts *f, const struct peak *peak, const char *category, struct tg__finding *x) {
+  struct tg_table *const t = ask(f, TG__Q_memory_blocks, "by", "line");
+  size_t top = SIZE_MAX;
+  for (size_t i = 0; t && i < t->rows; i++) {
+    const struct tg__str is = cell_text(t, i, "category");
+    if (!tg__str_eq(is, (struct tg__str){category, (uint32_t)strlen(category)}) || !cell_text(t, i, "line").len ||
+        !tg__str_eq(cell_text(t, i, "device"), peak->device))
+      continue;
+    if (top == SIZE_MAX || cell_number(t, i, "bytes_at_peak") > cell_number(t, top, "bytes_at_peak")) top = i;
+  }
+  TG_SAY(x->where, "%.*s", (int)peak->device.len, peak->device.ptr);
+  if (top != SIZE_MAX) say_holder(cell_text(t, top, "device"), cell_text(t, top, "line"), x->where, sizeof x->where);
+  tg__table_free(t);
+}
+
+/* By what the question checkpoint works out for layers with numbers; else smaller batches save a part as well. */
+static void report_activations(struct tg__facts *f, const struct peak *peak) {
+  const int64_t *const held = peak->held, of_batch = held[ACTIVATION] + held[DETAIL];
+  struct tg_table *const t = ask(f, TG__Q_checkpoint, NULL, NULL);
+  size_t all = SIZE_MAX;
+  for (size_t i = 0; t && i < t->rows; i++)
+    if (tg__str_eq(cell_text(t, i, "layer"), TG_STR("(all)")) && tg__str_eq(cell_text(t, i, "device"), peak->device))
+      all = i;
+  const int64_t by_batches = of_batch - of_batch / BATCHES,
+                by_checkpoints = all == SIZE_MAX ? 0 : cell_number(t, all, "saving_bytes");
+  const bool checkpoints = by_checkpoints > by_batches;
+  struct tg__finding *const x =
+      find(f, TG__CAUSE_ACTIVATION_MEMORY, tg__pct(of_batch, peak->bytes), ACTIVATIONS_PCT,
+           checkpoints ? by_checkpoints : by_batches,
+           checkpoints ? "each layer keeps its input alone, and is computed again in the backward pass"
+                       : "two micro-batches in turn: half of the activations are there at a time");
+  say_largest(f, peak, held_names[ACTIVATION], x);
+  TG_SAY(x->evidence,
+         "%.1f of %.1f MB at the peak are activations, kept for the backward pass, and gradients of these; parameters, "
+         "their gradients and what the optimizer keeps are %.1f",
+         mb(of_batch), mb(peak->bytes), mb(held[PARAMETER] + held[GRADIENT] + held[STATE]));
+  if (checkpoints)
+    TG_SAY(
+        x->advice,
+        "torch.utils.checkpoint.checkpoint around each layer saves %.1f MB and costs %.2f ms a step; micro-batches of "
+        "half the size with gradients that add up save %.1f MB, and cost the fixed part of a pass once more.",
+        mb(by_checkpoints), tg__ms(cell_number(t, all, "recompute_ns")), mb(by_batches));
+  else
+    TG_SAY(x->advice,
+           "Micro-batches of half the size with gradients that add up save %.1f MB, and cost the fixed part of a pass "
+           "once more; torch.utils.checkpoint.checkpoint around layers saves their activations for one more forward "
+           "pass; autocast to bfloat16 halves those of matrix operators.",
+           mb(by_batches));
+  tg__table_free(t);
+}
+
+static void judge_use(struct tg__facts *f, const struct peak *peak) {
+  const int64_t *const held = peak->held, of_batch = held[ACTIVATION] + held[DETAIL];
+  if (peak->bytes < LEAST_BYTES) return;
+  if (tg__pct(of_batch, peak->bytes) > ACTIVATIONS_PCT &&
+      of_batch > 2 * (held[PARAMETER] + held[GRADIENT] + held[STATE]))
+    report_activations(f, peak);
+  const double gradients = tg__pct(held[GRADIENT], peak->bytes), state = tg__pct(held[STATE], peak->bytes);
+  if (gradients > GRADIENTS_PCT && held[GRADIENT] > 2 * of_batch) {
+    struct tg__finding *const x =
+        find(f, TG__CAUSE_GRADIENT_MEMORY, gradients, GRADIENTS_PCT, held[GRADIENT],
+             "each gradient is used and released as soon as it is there, so that one is there at a time");
+    say_largest(f, peak, held_names[GRADIENT], x);
+    TG_SAY(x->evidence, "%.1f of %.1f MB at the peak are gradients, as much as the parameters they are of (%.1f MB)",
+           mb(held[GRADIENT]), mb(peak->bytes), mb(held[PARAMETER]));
+    TG_SAY(x->advice,
+           "Update each parameter where its gradient arrives (register_post_accumulate_grad_hook, an optimizer for "
+           "each): saves up to %.1f MB and no longer allows clipping by the norm of all. zero_grad(set_to_none=True) "
+           "frees them for the forward pass at no cost; several ranks can share them (FSDP, ZeRO-2).",
+           mb(held[GRADIENT]));
+  }
+  if (state > STATE_PCT && held[STATE] > 2 * of_batch) {
+    struct tg__finding *const x = find(f, TG__CAUSE_OPTIMIZER_MEMORY, state, STATE_PCT, held[STATE] / 2,
+                                       "one of two moments, or both in half the bytes");
+    say_largest(f, peak, held_names[STATE], x);
+    TG_SAY(x->evidence, "%.1f of %.1f MB at the peak are what the optimizer keeps, %.1f times the parameters (%.1f MB)",
+           mb(held[STATE]), mb(peak->bytes), (double)held[STATE] / (double)(held[PARAMETER] ? held[PARAMETER] : 1),
+           mb(held[PARAMETER]));
+    TG_SAY(x->advice,
+           "An optimizer with less state (Adafactor, 8-bit Adam, SGD with momentum) saves %.1f MB or more at little "
+           "cost in time; ZeroRedundancyOptimizer or FSDP divides it among ranks, and costs their communication.",
+           mb(held[STATE] / 2));
+  }
+}
+
+/* ---- what the allocator cannot use ------------------------------------------------------------- */
+
+/* Free memory that lies in one piece is a cache. In many pieces, none of which is large, it serves no large request. */
+static void judge_pools(struct tg__facts *f) {
+  struct tg_table *const t = ask(f, TG__Q_segments, "by", "pool");
+  size_t worst = SIZE_MAX;
+  for (size_t i = 0; t && i < t->rows; i++)
+    if (worst == SIZE_MAX || cell_number(t, i, "free_bytes") > cell_number(t, worst, "free_bytes")) worst = i;
+  const int64_t total = worst == SIZE_MAX ? 0 : cell_number(t, worst, "total_bytes"),
+                unused = worst == SIZE_MAX ? 0 : cell_number(t, worst, "free_bytes"),
+                largest = worst == SIZE_MAX ? 0 : cell_number(t, worst, "largest_free_bytes");
+  const double share = tg__pct(unused, total), shattered = tg__pct(unused - largest, unused);
+  if (total >= LEAST_BYTES && share > FREE_PCT && shattered > SHATTERED_PCT) {
+    struct tg__finding *const x =
+        find(f, TG__CAUSE_MEMORY_FRAGMENTATION, share, FREE_PCT, unused - largest,
+             "pieces that can grow together are one: what is free beside the largest piece can be used");
+    TG_SAY(x->where, "%.*s, %.*s pool", (int)cell_text(t, worst, "device").len, cell_text(t, worst, "device").ptr,
+           (int)cell_text(t, worst, "kind").len, cell_text(t, worst, "kind").ptr);
+    TG_SAY(
+        x->evidence,
+        "%.1f of %.1f MB that the allocator holds are free, in pieces of %.1f MB at most: %.0f %% of the free memory "
+        "is outside the largest piece",
+        mb(unused), mb(total), mb(largest), shattered);
+    TG_SAY(x->advice, "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which costs no time worth measuring; keep "
+                      "sizes equal (batches padded to few lengths), so that freed pieces fit again. "
+                      "torch.cuda.empty_cache() waits for the device, and helps where nothing else does.");
+  }
+  tg__table_free(t);
+}
+
+/* ---- what ran out ------------------------------------------------------------------------------ */
+
+static void judge_failures(struct tg__facts *f) {
+  struct tg_table *const t = ask(f, TG__Q_memory_history, NULL, NULL);
+  size_t failed = SIZE_MAX, count = 0;
+  for (size_t i = 0; t && i < t->rows; i++)
+    if (tg__str_eq(cell_text(t, i, "action"), TG_STR("oom"))) failed = i, count++;
+  struct tg_table *const holders = failed == SIZE_MAX ? NULL : ask(f, TG__Q_memory_stacks, NULL, NULL);
+  if (failed != SIZE_MAX) {
+    const int64_t wanted = cell_number(t, failed, "bytes"), reserved = cell_number(t, failed, "reserved_bytes"),
+                  used = cell_number(t, failed, "allocated_bytes"), idle = reserved > used ? reserved - used : 0;
+    struct tg__finding *const x = find(f, TG__CAUSE_OUT_OF_MEMORY, 100, TG__NO_THRESHOLD, wanted,
+                                       "as much has to be given back, or not be taken");
+    const struct tg__str line = tg__user_frame_of_stack(cell_text(t, failed, "stack"));
+    say_holder(cell_text(t, failed, "device"), line, x->where, sizeof x->where);
+    TG_SAY(x->evidence,
+           "%zu allocation%s failed, the last of %.1f MB: %.1f MB were in use, and %.1f MB reserved and unused", count,
+           count == 1 ? "" : "s", mb(wanted), mb(used), mb(idle));
+    for (size_t i = 0; holders && i < holders->rows && i < HOLDERS; i++) {
+      const size_t len = strlen(x->evidence);
+      const struct tg__str by = tg__user_frame_of_stack(cell_text(holders, i, "stack"));
+      tg__say(x->evidence + len, sizeof x->evidence - len, "%s%.1f MB %.*s",
+              i ? ", " : "; most at the peak: ", mb(cell_number(holders, i, "peak_bytes")), by.len ? (int)by.len : 16,
+              by.len ? by.ptr : "without a line  ");
+    }
+    TG_SAY(x->advice, "%s",
+           idle >= wanted
+               ? "What is unused would do and is in pieces: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True."
+               : "Take less at the peak: a smaller batch with gradients that add up, "
+                 "torch.utils.checkpoint.checkpoint, autocast; release what is not needed before that line.");
+  }
+  tg__table_free(t);
+  tg__table_free(holders);
+}
+
+void tg__judge_memory(struct tg__facts *f) {
+  struct tg_table *const categories = ask(f, TG__Q_memory, "by", "category");
+  const struct peak peak = find_peak(categories);
+  if (peak.bytes) {
+    judge_growth(f, &peak);
+    judge_use(f, &peak);
+  }
+  tg__table_free(categories);
+  judge_pools(f);
+  judge_failures(f);
+}
