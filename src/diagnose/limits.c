@@ -55,22 +55,27 @@ static void note_warm_up(struct tg__facts *f, struct tg_table *out) {
       tg__ms(first), tg__ms(last));
 }
 
-/* What a step is made of: training without a backward pass is none, and the two take about 1 to 2. */
+/* What a step is made of: training without a backward pass is none, and the two take about 1 to 2, on the device where
+ * there is one. Where modules are known forward is what runs in them. */
 static void note_passes(struct tg__facts *f, struct tg_table *out) {
-  const struct tg__sites *const s = f->steps.source == TG__STEPS_RECORDING ? NULL : tg__facts_sites(f);
+  const struct tg__sites *const s =
+      f->steps.source == TG__STEPS_RECORDING || f->steps.count < USUAL_STEPS ? NULL : tg__facts_sites(f);
   int64_t forward = 0, backward = 0;
   for (size_t i = 0; s && i < s->call_count; i++) {
-    if (!s->calls[i].counted) continue;
-    if (s->calls[i].kind == TG__CALL_FORWARD) forward += tg__call_ns(s, &s->calls[i]);
-    if (s->calls[i].kind == TG__CALL_BACKWARD) backward += tg__call_ns(s, &s->calls[i]);
+    const struct tg__site_call *const c = &s->calls[i];
+    const int64_t ns = f->has_device_work ? c->device_ns : f->t->slices.dur_ns[c->slice];
+    const bool is_of_model = !s->modules.count || (c->site != TG_NONE && s->sites[c->site].module != TG_NONE);
+    if (c->counted && c->kind == TG__CALL_FORWARD && is_of_model) forward += ns;
+    if (c->counted && c->kind == TG__CALL_BACKWARD) backward += ns;
   }
   const double forward_pct = tg__pct(forward, f->sum_ns), backward_pct = tg__pct(backward, f->sum_ns);
   if (s && !backward && s->modules.count && forward_pct > PASS_PCT)
     tg__table_note(out,
-                   "forward only: no backward pass in %zu step%s; record steps of training, model.train() and "
+                   "forward only: no backward pass in %zu steps; record steps of training, model.train() and "
                    "loss.backward(), where that is the question",
-                   f->steps.count, f->steps.count == 1 ? "" : "s");
-  else if (backward && (forward > 2 * backward || backward > 3 * forward) && forward_pct + backward_pct > PASS_PCT)
+                   f->steps.count);
+  else if (!f->noise.is_busy && backward && (forward > 2 * backward || backward > 3 * forward) &&
+           forward_pct + backward_pct > PASS_PCT)
     tg__table_note(out,
                    "operators of forward take %.2f ms a step and those of backward %.2f ms, %.1f times; usual is that "
                    "backward takes about twice what forward does",
