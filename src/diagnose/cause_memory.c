@@ -226,6 +226,10 @@ static void judge_pools(struct tg__facts *f) {
     TG_SAY(x->advice, "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which costs no time worth measuring; keep "
                       "sizes equal (batches padded to few lengths), so that freed pieces fit again. "
                       "torch.cuda.empty_cache() waits for the device, and helps where nothing else does.");
+    const struct tg__str now =
+        tg__unquoted(tg__member(tg__document_member(f->t, f->rank, "allocator_settings"), "PYTORCH_CUDA_ALLOC_CONF"));
+    const size_t len = strlen(x->advice);
+    if (now.len) tg__say(x->advice + len, sizeof x->advice - len, " Now: %.*s.", (int)now.len, now.ptr);
   }
   tg__table_free(t);
 }
