@@ -44,7 +44,7 @@ set_up_is_shown() {
 make_system() { # suite folder
   local kept
   kept=$(realpath -m "${ROOTS:-build/roots}/$1") && make_root "$kept" "$1" && rm -rf "$2" && cp -a "$kept" "$2" &&
-    in_root "$2" / sh -c 'apt-get update && apt-get install -y --no-install-recommends make' >"$2.log" 2>&1
+    in_root "$2" / apt-get install -y --no-install-recommends make >"$2.log" 2>&1
 }
 
 for place; do
