@@ -10,6 +10,8 @@ def main() -> None:
     package = pathlib.Path(__file__).resolve().parent
     binary = package / "bin" / "tachograph"
     os.environ["TACHOGRAPH_PYTHON"], os.environ["TACHOGRAPH_PACKAGE"] = sys.executable, str(package)
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        stream.flush()  # what a sitecustomize printed would be lost
     try:
         os.execv(binary, [str(binary), *sys.argv[1:]])
     except OSError as error:

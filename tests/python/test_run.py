@@ -212,7 +212,7 @@ def test_a_command_chooses_its_python_itself(program, tmp_path):
 def test_a_sitecustomize_of_the_users_own_still_runs_once(program, tmp_path):
     program("import sys; sys.mine = getattr(sys, 'mine', 0) + 1; print('custom', __name__)", "site/sitecustomize.py")
     script = program("import sys, sitecustomize; print(sys.mine, sitecustomize.__file__)")
-    environment = {"PYTHONPATH": str(tmp_path / "site")}
+    environment = {"PYTHONPATH": str(tmp_path / "site"), "PYTHONUNBUFFERED": ""}  # empty: output to a pipe is kept back
     under = run("-o", "out", script, cwd=tmp_path, env=environment)
     ours, *programs = under.stdout.splitlines()  # the first line is of the Python that our own command is
     assert ours == "custom sitecustomize" and programs == [
