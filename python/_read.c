@@ -323,7 +323,7 @@ static PyObject *module_open(PyObject *module, PyObject *args) {
   Trace *self = new_object(type);
   if (self) self->lock = PyThread_allocate_lock();
   if (!self || !self->lock) {
-    Py_XDECREF(self);
+    Py_XDECREF((PyObject *)self);
     PyMem_Free(paths);
     return PyErr_NoMemory();
   }
