@@ -59,6 +59,7 @@ SHARED_HEADERS = {
     "analyze/work/op_inputs.h": {"diagnose"},
     "analyze/work/flops.h": {"diagnose"},
     "analyze/work/roof.h": {"diagnose"},
+    "analyze/diff/bootstrap.h": {"replay"},
     "trace/summary.h": {"analyze", "ranks"},
     "analyze/ranks/summarize.h": {"ranks"},
 }

@@ -159,13 +159,12 @@ class FindingsRow(TypedDict):
     evidence: str | None  # the numbers, in words
     advice: str | None  # what to do
     method: str | None  # how the saving was estimated; where it is unknown, why
-    saving_bytes: int | None  # bytes: what the cure should take off the peak of memory, or off its growth in a step; unknown where that is not what it saves
 
 class StepModelRow(TypedDict):
     """can the recorded steps be replayed: how far a model of them is off"""
     rank: int | None  # rank of the job
     step: int | None  # number of the step, by=step only
-    resource: str | None  # thread or stream, by=resource only
+    name: str | None  # thread or stream, by=resource only
     track: int | None  # its track
     verdict: str | None  # proven: the model may foretell what a change saves; refused
     reason: str | None  # why it is refused; unknown where it is proven
@@ -185,6 +184,20 @@ class StepModelRow(TypedDict):
     share_error_points: float | None  # points: how far these three are off when predicted, at most; by=rank of all resources
     nodes: int | None  # pieces of work, waits and gaps in the model
     edges: int | None  # what they wait for on other threads and streams
+
+class WhatIfRow(TypedDict):
+    """how much shorter a step would be without something, or with less of it"""
+    rank: int | None  # rank of the job
+    verdict: str | None  # proven: the model of the steps holds; refused: it does not, and no saving is known
+    reason: str | None  # why it is refused; see step_model
+    remedy: str | None  # the recording that would answer
+    steps: int | None  # steps of the model
+    changed: int | None  # calls and pieces of work that the expressions select, without those inside or behind them
+    step_ns: int | None  # ns: length of a step as recorded, median
+    saving_ns: int | None  # ns: what a step becomes shorter by, median of the steps; below 0: longer
+    low_ns: int | None  # ns: the saving in eight of ten draws of the steps: from here
+    high_ns: int | None  # ns: to here; both also hold what unexplained time may do
+    saving_pct: float | None  # %: saving_ns as a share of step_ns
 
 class OpsRow(TypedDict):
     """operators: calls, host and device time, memory, FLOPs"""
@@ -302,7 +315,7 @@ class GapsRow(TypedDict):
     start_ns: int | None  # ns: when the device fell idle; unknown for by=cause
     dur_ns: int | None  # ns: how long
     count: int | None  # intervals in this row
-    cause: str | None  # sync, copy, data, launch, python, host: what the launching thread did most of the time; queued: the work was launched before the gap began; none: nothing of the host was recorded
+    cause: str | None  # sync, copy, data, launch, python, host: what the launching thread did most of the time; queued: the work was launched before the gap began; none: no host call known
     during: str | None  # the slice that covers most of the interval on the launching thread, innermost; empty if none
     before: str | None  # device work that ended the busy time
     after: str | None  # device work that ended the gap
@@ -666,28 +679,6 @@ class MemoryOpsRow(TypedDict):
     self_allocations: int | None  # the same by itself
     alloc_bytes: int | None  # bytes: allocated, by operators in it too
     self_alloc_bytes: int | None  # bytes: the same by itself
-
-class CompilesRow(TypedDict):
-    """what torch.compile compiled, broke and left out, from before the recording on"""
-    rank: int | None  # rank of the job
-    id: str | None  # number of the function and of its version, as in Torch-Compiled Region: 3/1; unknown for several together
-    function: str | None  # name of the function
-    place: str | None  # file and first line of it
-    kind: str | None  # first, again (no earlier version fits) or backward
-    outcome: str | None  # compiled; left out: the function runs without torch.compile; limit: so do calls that no version fits, as there are as many versions as the limit allows
-    times: int | None  # how often; 1 with by=compile
-    start_ns: int | None  # ns: start on the clock of its rank; before the recording it is below 0
-    total_ns: int | None  # ns: how long it took: the sum of the next four
-    dynamo_ns: int | None  # ns: dynamo reads the function and makes guards
-    backend_ns: int | None  # ns: the backend without Inductor: AOT Autograd above all
-    inductor_ns: int | None  # ns: Inductor, without the next
-    codegen_ns: int | None  # ns: Inductor writes its code, has it compiled and loads it
-    operators: int | None  # operators in its graph
-    cache_hits: int | None  # graphs found in the caches of AOT Autograd and Inductor
-    cache_misses: int | None  # graphs looked for there in vain
-    guard: str | None  # what did not hold any more, where there was a version already
-    broken_at: str | None  # line that broke the graph, or for which the function was left out
-    reason: str | None  # why it was broken or left out, in torch's words
 
 class SegmentsRow(TypedDict):
     """segments of a memory snapshot, their blocks, or their pools: what is used, and in how large pieces the rest is free"""
@@ -1071,6 +1062,8 @@ class Trace(_read.Trace):
     @overload
     def ask(self, question: Literal["step_model"], *, rank: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[StepModelRow]: ...
     @overload
+    def ask(self, question: Literal["what_if"], *, rank: Any = ..., remove: Any = ..., scale: Any = ..., move_off: Any = ..., overlap: Any = ..., batch: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[WhatIfRow]: ...
+    @overload
     def ask(self, question: Literal["ops"], *, rank: Any = ..., step: Any = ..., track: Any = ..., by: Any = ..., tensor: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[OpsRow]: ...
     @overload
     def ask(self, question: Literal["key_averages"], *, rank: Any = ..., pid: Any = ..., thread: Any = ..., by: Any = ..., python: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[KeyAveragesRow]: ...
@@ -1130,8 +1123,6 @@ class Trace(_read.Trace):
     def ask(self, question: Literal["modules"], *, rank: Any = ..., step: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[ModulesRow]: ...
     @overload
     def ask(self, question: Literal["memory_ops"], *, rank: Any = ..., device: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[MemoryOpsRow]: ...
-    @overload
-    def ask(self, question: Literal["compiles"], *, rank: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[CompilesRow]: ...
     @overload
     def ask(self, question: Literal["segments"], *, rank: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[SegmentsRow]: ...
     @overload

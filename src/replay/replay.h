@@ -2,8 +2,7 @@
  *
  * The model is a graph of what the threads and streams did, with the reasons why each piece could not begin earlier.
  * One pass over it works out the time of every step; a second pass with other durations works out the steps as they
- * would be.
- */
+ * would be. */
 #ifndef TG_REPLAY_H
 #define TG_REPLAY_H
 
@@ -11,6 +10,34 @@
 
 /* The questions of questions_replay.def; TG__Q_COUNT itself is the question of diagnose. */
 #define TG__Q_step_model ((enum tg__question_id)(TG__Q_COUNT + 1))
-tg__question_fn tg__answer_step_model;
+#define TG__Q_what_if ((enum tg__question_id)(TG__Q_COUNT + 2))
+tg__question_fn tg__answer_step_model, tg__answer_what_if;
+
+/* ---- what changes save ------------------------------------------------------------------------ */
+
+enum tg__replay_change_kind {                      /* of calls: with what runs inside them */
+                              TG__CHANGE_REMOVE,   /* gone, with the work they launch */
+                              TG__CHANGE_SCALE,    /* they take a part of their time, the work they launch, too */
+                              TG__CHANGE_MOVE_OFF, /* done elsewhere: no time on their thread; the work they launch
+                                                      stays */
+                              TG__CHANGE_OVERLAP,  /* they no longer wait for a device */
+                              TG__CHANGE_BATCH,    /* of each step the first one stays, the others are removed */
+                              TG__CHANGE_KINDS
+};
+struct tg__replay_change {
+  enum tg__replay_change_kind kind;
+  int64_t millionths;                               /* of TG__CHANGE_SCALE */
+  bool (*selects)(const void *ctx, uint32_t slice); /* of calls on threads, and of work on devices */
+  const void *ctx;
+};
+struct tg__saving {
+  size_t steps, slices;                       /* slices: selected, in these steps */
+  double step_ns, median_ns, low_ns, high_ns; /* of a step; low to high: 80 % */
+  char why_not[200], help[200];               /* "", or why there is no saving, and the recording that would help */
+};
+/* The change of the step's length, paired step by step. A saving may be below 0. TG_OK or TG_MEMORY. Needs
+ * TG__COL_ALL. */
+enum tg_err tg__replay_saving(const struct tg__columns *t, uint32_t rank, const struct tg__replay_change *changes,
+                              size_t count, struct tg__saving *out);
 
 #endif

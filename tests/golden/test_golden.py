@@ -88,6 +88,8 @@ VARIANTS = {  # of questions that are asked otherwise than with their name alone
         ["--by", "rank"],
         ["--by", "edge", "--rules", "hta"],
     ],
+    "step_model": [[], ["--by", "step"], ["--by", "resource"]],
+    "what_if": [["--remove", 'name ~ "aten::"'], ["--scale", 'category ~ "kernel" 0.5']],
     "device_metrics": [[], ["--tensor", "plugin"], ["--by", "time"]],
     "totals": [[], ["--by", "track"]],
     "top": [[], ["--side", "cpu"]],

@@ -1,0 +1,212 @@
+/* step_change: the graph run with a change in it, and how much shorter the steps are. */
+#include "analyze/diff/bootstrap.h"
+#include "replay/step_proof.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MILLION = 1000000 };
+enum mark { UNMARKED, MARKED, KEPT }; /* KEPT: the one of a batch that stays */
+
+struct changed {
+  const struct tg__replay_graph *g;
+  uint8_t *marks;                        /* by slice of the rank */
+  int64_t *dur_ns;                       /* by node */
+  bool *is_gone;                         /* by node */
+  int64_t *before_ns, *after_ns, *saved; /* by step */
+};
+
+/* ---- which nodes change ---------------------------------------------------------------------- */
+
+static bool starts_in_steps(const struct tg__replay_graph *g, uint32_t slice) {
+  const int64_t ns = g->t->slices.start_ns[slice];
+  return ns >= g->start_ns && ns < g->end_ns;
+}
+
+/* Marks the calls on one thread; what runs inside has the mark of what it runs in. Returns how many were selected. */
+static size_t mark_calls(const struct changed *c, const struct tg__replay_change *change, uint32_t track,
+                         bool *has_first) {
+  const struct tg__replay_graph *const g = c->g;
+  const struct tg__columns *const t = g->t;
+  size_t selected = 0;
+  TG__EACH (i, tg__slices_of(&t->tracks[track])) {
+    uint8_t *const mark = &c->marks[i - g->slices.first];
+    const uint32_t parent = t->slices.parent[i];
+    *mark = parent == TG_NONE ? UNMARKED : c->marks[parent - g->slices.first];
+    if (*mark != UNMARKED || !starts_in_steps(g, i) || !change->selects(change->ctx, i)) continue;
+    const uint32_t step = tg__replay_step_at(g, t->slices.start_ns[i]);
+    const bool stays = change->kind == TG__CHANGE_BATCH && (step == TG_NONE || !has_first[step]);
+    *mark = stays ? KEPT : MARKED;
+    if (step != TG_NONE) has_first[step] = true;
+    selected++;
+  }
+  return selected;
+}
+
+/* Work is selected itself, or by the call that launched it. */
+static size_t mark_works(const struct changed *c, const struct tg__replay_change *change) {
+  const struct tg__replay_graph *const g = c->g;
+  size_t selected = 0;
+  for (size_t i = 0; i < g->work_count; i++) {
+    const struct tg__replay_work *const w = &g->works[i];
+    const bool is_own = change->selects(change->ctx, w->slice);
+    const bool is_launched = w->call != TG_NONE && c->marks[w->call - g->slices.first] == MARKED;
+    c->marks[w->slice - g->slices.first] = is_own || is_launched ? MARKED : UNMARKED;
+    selected += is_own;
+  }
+  return selected;
+}
+
+static int64_t scaled_ns(int64_t ns, int64_t millionths) { return (int64_t)((__int128)ns * millionths / MILLION); }
+
+static void change_node(const struct changed *c, const struct tg__replay_change *change, uint32_t node) {
+  const enum tg__replay_kind kind = (enum tg__replay_kind)c->g->nodes[node].kind;
+  switch (change->kind) {
+  case TG__CHANGE_SCALE:
+    if (kind == TG__REPLAY_HOST || kind == TG__REPLAY_WORK)
+      c->dur_ns[node] = scaled_ns(c->dur_ns[node], change->millionths);
+    break;
+  case TG__CHANGE_MOVE_OFF:
+    if (kind == TG__REPLAY_HOST) c->dur_ns[node] = 0;
+    break;
+  case TG__CHANGE_OVERLAP:
+    if (kind == TG__REPLAY_WAIT) c->is_gone[node] = true;
+    break;
+  default:
+    c->is_gone[node] = true;
+  }
+}
+
+static size_t apply(const struct changed *c, const struct tg__replay_change *change, bool *has_first) {
+  const struct tg__replay_graph *const g = c->g;
+  size_t selected = 0;
+  memset(has_first, 0, g->steps.count);
+  TG__EACH (k, tg__tracks_of(&g->t->ranks[g->rank]))
+    if (g->t->tracks[k].kind != TG__TRACK_DEVICE) selected += mark_calls(c, change, k, has_first);
+  selected += mark_works(c, change);
+  for (uint32_t i = 0; i < g->node_count; i++) {
+    const uint32_t slice = g->nodes[i].slice;
+    if (slice != TG_NONE && c->marks[slice - g->slices.first] == MARKED) change_node(c, change, i);
+  }
+  return selected;
+}
+
+/* What nothing explains may belong to what is before it: then it changes in proportion. */
+static void scale_unexplained(const struct changed *c) {
+  const struct tg__replay_graph *const g = c->g;
+  for (size_t i = 1; i < g->node_count; i++) {
+    const struct tg__replay_node *const n = &g->nodes[i], *const before = n - 1;
+    const bool is_unexplained = n->kind == TG__REPLAY_DELAY || (n->kind == TG__REPLAY_GAP && !n->is_explained);
+    if (!is_unexplained || before->lane != n->lane || before->dur_ns <= 0) continue;
+    const int64_t now_ns = c->is_gone[i - 1] ? 0 : c->dur_ns[i - 1];
+    c->dur_ns[i] = (int64_t)((__int128)c->dur_ns[i] * now_ns / before->dur_ns);
+  }
+}
+
+/* ---- the saving and its range ---------------------------------------------------------------- */
+
+static int compare_saved(const void *a, const void *b) {
+  const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return (x > y) - (x < y);
+}
+
+static int compare_drawn(const void *a, const void *b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* The median of what each step saves, and where eight of ten draws of the steps have it. */
+static bool draw_range(const int64_t *saved, size_t steps, double *median, double *low, double *high) {
+  struct tg__draws draws = {0};
+  const size_t drawn = steps < TG__DRAW_MOST ? steps : TG__DRAW_MOST;
+  double *const of_draw = tg__alloc(TG__DRAWS * sizeof *of_draw);
+  int64_t *const sorted = tg__alloc((steps + 1) * sizeof *sorted);
+  const bool ok =
+      of_draw && sorted && tg__draws_make(&draws, drawn, 1) && tg__draws_quantile(&draws, saved, 0.5, of_draw);
+  if (ok) {
+    memcpy(sorted, saved, steps * sizeof *sorted);
+    qsort(sorted, steps, sizeof *sorted, compare_saved);
+    qsort(of_draw, TG__DRAWS, sizeof *of_draw, compare_drawn);
+    *median = tg__quantile(sorted, steps, 0.5);
+    *low = *median - draws.widen * fmax(0, *median - of_draw[TG__DRAWS / 10]);
+    *high = *median + draws.widen * fmax(0, of_draw[TG__DRAWS - 1 - TG__DRAWS / 10] - *median);
+  }
+  tg__draws_free(&draws);
+  tg__free(of_draw);
+  tg__free(sorted);
+  return ok;
+}
+
+static void run_changed(const struct changed *c, struct tg__replay_times *x) {
+  tg__replay_run(c->g, c->dur_ns, c->is_gone, x);
+  tg__replay_step_times(c->g, x, c->after_ns);
+  for (size_t i = 0; i < c->g->steps.count; i++) c->saved[i] = c->before_ns[i] - c->after_ns[i];
+}
+
+static bool work_out_saving(const struct changed *c, const struct tg__replay_change *changes, size_t count,
+                            struct tg__saving *out) {
+  const struct tg__replay_graph *const g = c->g;
+  struct tg__replay_times x;
+  double other, low, high;
+  bool *const has_first = tg__alloc(g->steps.count + 1);
+  bool ok = has_first && tg__replay_times_open(&x, g->node_count, false);
+  if (!ok) {
+    tg__free(has_first);
+    return false;
+  }
+  tg__replay_run(g, NULL, NULL, &x);
+  tg__replay_step_times(g, &x, c->before_ns);
+  for (size_t i = 0; i < g->node_count; i++) c->dur_ns[i] = g->nodes[i].dur_ns;
+  for (size_t i = 0; i < count; i++) out->slices += apply(c, &changes[i], has_first);
+  run_changed(c, &x);
+  ok = draw_range(c->saved, g->steps.count, &out->median_ns, &out->low_ns, &out->high_ns);
+  scale_unexplained(c);
+  run_changed(c, &x);
+  ok = ok && draw_range(c->saved, g->steps.count, &other, &low, &high);
+  if (ok) { /* the range holds both */
+    out->low_ns = fmin(out->low_ns, low);
+    out->high_ns = fmax(out->high_ns, high);
+  }
+  tg__replay_times_close(&x);
+  tg__free(has_first);
+  return ok;
+}
+
+static enum tg_err save_with(const struct tg__replay_graph *g, const struct tg__replay_change *changes, size_t count,
+                             struct tg__saving *out) {
+  const size_t steps = g->steps.count + 1;
+  struct changed c = {.g = g,
+                      .marks = tg__alloc((size_t)(g->slices.past - g->slices.first) + 1),
+                      .dur_ns = tg__alloc((g->node_count + 1) * sizeof *c.dur_ns),
+                      .is_gone = tg__alloc((g->node_count + 1) * sizeof *c.is_gone),
+                      .before_ns = tg__alloc(steps * sizeof *c.before_ns),
+                      .after_ns = tg__alloc(steps * sizeof *c.after_ns),
+                      .saved = tg__alloc(steps * sizeof *c.saved)};
+  const bool ok = c.marks && c.dur_ns && c.is_gone && c.before_ns && c.after_ns && c.saved &&
+                  work_out_saving(&c, changes, count, out);
+  tg__free(c.marks);
+  tg__free(c.dur_ns);
+  tg__free(c.is_gone);
+  tg__free(c.before_ns);
+  tg__free(c.after_ns);
+  tg__free(c.saved);
+  return ok ? TG_OK : TG_MEMORY;
+}
+
+enum tg_err tg__replay_saving(const struct tg__columns *t, uint32_t rank, const struct tg__replay_change *changes,
+                              size_t count, struct tg__saving *out) {
+  struct tg__replay_graph g;
+  struct tg__step_proof p = {0};
+  *out = (struct tg__saving){0};
+  enum tg_err err = tg__replay_open(&g, t, rank);
+  if (!err) err = tg__prove_steps(&p, &g);
+  out->steps = p.steps;
+  out->step_ns = p.recorded_median_ns;
+  snprintf(out->why_not, sizeof out->why_not, "%s", p.why_not);
+  snprintf(out->help, sizeof out->help, "%s", p.help);
+  if (!err && !*p.why_not) err = save_with(&g, changes, count, out);
+  tg__step_proof_close(&p);
+  tg__replay_close(&g);
+  return err;
+}
