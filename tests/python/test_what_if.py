@@ -1,0 +1,81 @@
+"""what_if against the truth: a simulator makes the trace of a random program, and runs the changed program, too."""
+
+import json
+import random
+import statistics
+
+import pytest
+import tachograph as tg
+
+LAUNCH, LAG, GAP, BACK = 3, 5, 1, 2  # us: a launch call; launch to begin; between kernels; after a wait
+STEPS = 9
+
+
+def program(seed):
+    """The calls of a step: an operator without a device, a kernel on a stream, or a wait for a stream or for all."""
+    draw = random.Random(seed)
+    calls = []
+    for i in range(draw.randint(4, 12)):
+        kind = draw.choice(["host", "kernel", "kernel", "kernel", "wait"])
+        calls.append((kind, f"{kind}_{i}", draw.randint(1, 2), draw.randint(5, 60), draw.randint(1, 30)))
+    return [("kernel", "first", 1, 40, 3), ("kernel", "other", 2, 30, 3), *calls, ("wait", "last", 0, 0, 5)]
+
+
+def run(calls, seed, change=lambda name, step: 1.0, without=(), no_wait=()):
+    """Events, and when each step ends. Steps differ by up to a tenth; the k-th step is the same in every run."""
+    events, ends, now, free, launched = [], [], 0, {1: 0, 2: 0}, 0
+
+    def event(cat, name, pid, tid, start, dur, **args):
+        args = {"cat": cat, "name": name, "pid": pid, "tid": tid, "ts": start, "dur": dur, "args": args}
+        events.append({"ph": "X", **args})
+
+    for step in range(STEPS):
+        draw = random.Random(seed * 1000 + step)
+        begin, last = now, 0
+        for kind, name, stream, dur, gap in calls:
+            part, dur = draw.randint(95, 105), dur * 100
+            dur = round(dur * part / 100 * change(name, step)) / 100
+            if name not in without and kind == "host":
+                event("cpu_op", name, 1, 1, now, dur)
+                now += dur
+            if name not in without and kind == "kernel":
+                launched += 1
+                event("cpu_op", name + "_op", 1, 1, now, LAUNCH)
+                event("cuda_runtime", "cudaLaunchKernel", 1, 1, now, LAUNCH, correlation=launched)
+                at = max(now + LAG, free[stream] + GAP)
+                event("kernel", name, 0, stream, at, dur, correlation=launched, device=0, stream=stream)
+                free[stream] = last = at + dur
+                now += LAUNCH
+            if name not in without and kind == "wait":
+                until = now if name in no_wait else max(now, *free.values())
+                event("cuda_runtime", "cudaDeviceSynchronize", 1, 1, now, until - now + BACK)
+                now = until + BACK
+            now += gap
+        event("user_annotation", f"ProfilerStep#{step}", 1, 1, begin, now - begin)
+        ends.append(max(now, *free.values()))
+    return events, [b - max(a, 0) for a, b in zip([0, *ends], ends)]
+
+
+def ask(tmp_path, events, question, **args):
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    with tg.open(str(path)) as trace:
+        return next(iter(trace.ask(question, **args)))
+
+
+def saving_us(before, after):
+    return statistics.median(b - a for b, a in zip(before, after))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_saving_is_that_of_the_changed_program(tmp_path, seed):
+    calls = program(seed)
+    events, before = run(calls, seed)
+    model = ask(tmp_path, events, "step_model")
+    assert model["verdict"] == "proven" and model["self_error_pct"] < 0.01
+    for name in ("first", "other", *(c[1] for c in calls[2:-1] if c[0] != "wait")):
+        for part in (0.5, 2):
+            _, after = run(calls, seed, change=lambda n, step: part if n == name else 1.0)
+            row = ask(tmp_path, events, "what_if", scale=f'name = "{name}" {part}')
+            assert row["saving_ns"] / 1000 == pytest.approx(saving_us(before, after), abs=0.05), (name, part)
+            assert row["low_ns"] <= row["saving_ns"] <= row["high_ns"]
