@@ -43,6 +43,7 @@ HOMONYMS = {
     ("events", "python_monitor.c"): "an attribute of sys.monitoring",
     ("modules", "python_modules.c"): "a source",
     ("queue", "chrome_counters.c"): "a value of counters=",
+    ("overlap", "what_if.c"): "an argument",
     ("idle", "looks.def"): "a look",
     ("tracks", "message.c"): "a call of the page",
     ("memory", "message.c"): "a kind of error",

@@ -31,7 +31,7 @@ def run(calls, seed, change=lambda name, step: 1.0, without=(), no_wait=()):
 
     for step in range(STEPS):
         draw = random.Random(seed * 1000 + step)
-        begin, last = now, 0
+        begin = now
         for kind, name, stream, dur, gap in calls:
             part, dur = draw.randint(95, 105), dur * 100
             dur = round(dur * part / 100 * change(name, step)) / 100
@@ -44,7 +44,7 @@ def run(calls, seed, change=lambda name, step: 1.0, without=(), no_wait=()):
                 event("cuda_runtime", "cudaLaunchKernel", 1, 1, now, LAUNCH, correlation=launched)
                 at = max(now + LAG, free[stream] + GAP)
                 event("kernel", name, 0, stream, at, dur, correlation=launched, device=0, stream=stream)
-                free[stream] = last = at + dur
+                free[stream] = at + dur
                 now += LAUNCH
             if name not in without and kind == "wait":
                 until = now if name in no_wait else max(now, *free.values())
@@ -79,3 +79,26 @@ def test_saving_is_that_of_the_changed_program(tmp_path, seed):
             row = ask(tmp_path, events, "what_if", scale=f'name = "{name}" {part}')
             assert row["saving_ns"] / 1000 == pytest.approx(saving_us(before, after), abs=0.05), (name, part)
             assert row["low_ns"] <= row["saving_ns"] <= row["high_ns"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_calls_that_are_gone_or_no_longer_wait(tmp_path, seed):
+    calls = program(seed)
+    events, before = run(calls, seed)
+    for kind, name, *_ in calls:
+        if kind == "wait":
+            continue
+        _, after = run(calls, seed, without=(name,))
+        row = ask(tmp_path, events, "what_if", remove=f'name = "{name if kind == "host" else name + "_op"}"')
+        assert row["changed"] == STEPS
+        assert row["saving_ns"] / 1000 == pytest.approx(saving_us(before, after), abs=0.05), name
+    _, after = run(calls, seed, no_wait={name for kind, name, *_ in calls if kind == "wait"})
+    row = ask(tmp_path, events, "what_if", overlap='name ~ "Synchronize"')
+    assert row["saving_ns"] / 1000 == pytest.approx(saving_us(before, after), abs=0.05)
+
+
+@pytest.mark.parametrize("wrong", [{}, {"scale": "name"}, {"scale": 'name = "x" -1'}, {"remove": "nme = 3"}])
+def test_what_is_not_understood(tmp_path, wrong):
+    with pytest.raises(tg.TachographError) as refusal:
+        ask(tmp_path, run(program(0), 0)[0], "what_if", **wrong)
+    assert len(str(refusal.value)) > 20
