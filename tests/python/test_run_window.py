@@ -137,3 +137,36 @@ def test_pairs_stay_beside_a_drift_and_a_jump():
         *[None] * 3,
         (16, 31),  # the other way round
     ]
+
+
+def compiling(until, every=1):
+    """How much was compiled when this is called once a step, from the first on."""
+    steps = iter(range(10**6))
+    done = []
+
+    def compiled():
+        n = next(steps)
+        if n < until and n % every == 0:
+            done.append(n)
+        return len(done)
+
+    return compiled
+
+
+def test_the_window_waits_for_compiling_to_end():
+    window = Window(compiled=compiling(until=30))
+    assert phases(window, [5] * 500)[:3] == [("start", 4), ("base", 29), ("window", 20)]  # until 3 quiet steps
+    assert (window.held_steps, window.is_compiling) == (19, False)
+
+
+def test_what_was_compiled_before_is_not_waited_for():
+    window = Window(compiled=compiling(until=8))
+    assert phases(window, [5] * 500)[:3] == [("start", 4), ("base", 10), ("window", 20)]
+    assert window.held_steps == 0
+
+
+def test_compiling_without_an_end_is_not_waited_for_forever():
+    window = Window(compiled=compiling(until=10**6, every=3))
+    assert phases(window, [5] * 500)[:3] == [("start", 4), ("base", 110), ("window", 20)]
+    assert window.is_compiling and window.held_steps == 100
+    assert phases(Window(compiled=compiling(until=10**6)), [9000] * 100)[1] == ("base", 3 + 14)  # two minutes

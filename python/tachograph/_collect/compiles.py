@@ -1,5 +1,5 @@
-"""What torch.compile did in this process, as dynamo keeps it for itself: its metrics of each compilation, and why graphs
-broke. It is read from outside, and only while something is recorded; nothing is imported for it.
+"""What torch.compile did in this process, as dynamo keeps it for itself: its metrics of each compilation, and why it
+broke graphs. It is read from outside, and only while something is recorded; nothing is imported for it.
 
 A row has the names of torch's own fields (torch._dynamo.utils.CompilationMetrics), as a log of TORCH_TRACE has them;
 src/analyze/host/compiles.c reads both."""
@@ -19,6 +19,7 @@ from .._imports import Watch, is_imported, when_imported
 UTILS, CALLBACK = "torch._dynamo.utils", "torch._dynamo.callback"
 KEPT = 2000  # rows
 MEMBER_BYTES = 240 << 10
+LINE_BYTES = 4000
 TEXT, REASON = 200, 600  # characters
 FIELDS = (
     "compile_id",
@@ -84,6 +85,7 @@ class Compiles:
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
         self.frames, self.frame_s = 0, 0.0  # of those that were seen, the ones that dynamo began
+        self._written = 0  # rows until the last mark() or new_rows()
         self._lock = threading.Lock()
         self._before, self._before_s = 0, 0.0  # frames that the parent of this process compiled
         self._newest: Any = None
@@ -193,6 +195,24 @@ class Compiles:
         counted = f'"lost":{max(lost, 0)},"lost_ns":{max(round(lost_s * 1e9), 0) if lost > 0 else 0}'
         return {f"compiles.{os.getpid()}": f'{{{counted},"rows":[{rows}]}}'}
 
+    def mark(self) -> None:
+        """All rows until here are in a document."""
+        self._written = len(self.rows)
+
+    def new_rows(self) -> list[str]:
+        """As JSON, a line each, those that came since then, or since this was called."""
+        self.look()
+        rows, self._written = self.rows[self._written :], len(self.rows)
+        return [_line(row) for row in rows]
+
+
+def _line(row: dict[str, Any]) -> str:
+    """The texts are cut where it is too long for a line of the log."""
+    text = json.dumps(row, ensure_ascii=False)
+    if len(text.encode("utf-8", "replace")) > LINE_BYTES:
+        text = json.dumps({key: value[:100] if isinstance(value, str) else value for key, value in row.items()})
+    return text
+
 
 def _seconds(row: dict[str, Any]) -> float:
     return row.get("entire_frame_compile_time_s") or row.get("duration_us", 0) / 1e6
@@ -210,7 +230,7 @@ def _forked() -> None:
     compiles._lock = threading.Lock()  # its holder may not exist in this process
     compiles.look()
     seconds = _seconds_of_frames()
-    compiles.rows, compiles.frames, compiles.frame_s = [], 0, 0.0
+    compiles.rows, compiles.frames, compiles.frame_s, compiles._written = [], 0, 0.0, 0
     compiles._before, compiles._before_s = len(seconds), sum(seconds)
 
 

@@ -22,6 +22,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from .._collect.compiles import compiles
 from .._collect.worker_end import at_worker_end
 from . import enter
 from .long_steps import LongSteps
@@ -228,6 +229,7 @@ class Session:
 
     def _close_recorder(self, recorder: Recorder) -> None:
         lost, records = recorder.close()
+        compiles.mark()
         self.log.write(f"closed {recorder.phase} {records} {lost}")
         if recorder.why:
             self.log.write(f"note {recorder.why}")
@@ -265,6 +267,8 @@ class Session:
         self._end_probe()
         self._end_rest()
         self._close()
+        if self.window.phase in ("after", "probe"):
+            self._log_compiles()
         if not self._is_priced and getattr(sys, "last_type", None) is not KeyboardInterrupt:
             # Python ends by the signal of a Ctrl-C only where no source text is evaluated after it. The first use of
             # some of torch's functions evaluates text.
@@ -296,6 +300,7 @@ class Session:
         rest = self._rest
         if rest is None:
             return
+        self._log_compiles()
         if self._last_ns is not None:
             rest.add(self._number, now_ns - self._last_ns, cpu_ns - self._last_cpu_ns)
             self._number += 1
@@ -334,7 +339,12 @@ class Session:
 
     def _new_window(self) -> Window:
         return Window(
-            self.settings["steps"], self.settings["seconds"], self.settings["bytes"], self._meeting, own_window
+            self.settings["steps"],
+            self.settings["seconds"],
+            self.settings["bytes"],
+            self._meeting,
+            own_window,
+            compiles.count,
         )
 
     def _meeting(self, ready: bool, number: int) -> int | None:
@@ -370,6 +380,10 @@ class Session:
         if self.window.done:
             self._time_rest(now_ns, cpu_ns)
             return
+        if self.window.phase in ("after", "probe"):
+            self._log_compiles()
+        else:
+            compiles.look()
         dur_ns = now_ns - self._last_ns if self._last_ns is not None else None
         phase = self.window.phase
         if self.recorder is not None and dur_ns is not None:
@@ -416,6 +430,7 @@ class Session:
             self.finder.locked = True
             if self.window.waited:
                 self.log.write("note the recording waited for the program's own tachograph profiler to end")
+            self._note_compiling()
             self._open("window")
             self._unwatch_threads()
             self._is_priced = self.recorder is None or self.recorder.name != "native"
@@ -431,6 +446,22 @@ class Session:
             self._begin_rest()
         if phase == "after" and recorder is not None and can_probe(recorder) and self.alternates:
             self._begin_probe()
+
+    def _note_compiling(self) -> None:
+        """Where torch.compile delayed the window, or was still at work when it began."""
+        window = self.window
+        held = f"{window.held_steps} steps, {window.held_ns / 1e9:.1f} s"
+        if window.held_steps and window.is_compiling:
+            self.log.write(
+                f"note torch.compile still compiles in every few steps: the window waited for {held}, and began"
+            )
+        elif window.held_steps:
+            self.log.write(f"note the window began {held} later, when torch.compile had ended")
+
+    def _log_compiles(self) -> None:
+        """Those behind the window, of which its recording knows nothing."""
+        for row in compiles.new_rows():
+            self.log.write(f"compile {row}")
 
     @harmless
     def _break(self) -> None:

@@ -1,7 +1,7 @@
 """When to record, decided at each step boundary from the times of the steps alone.
 
 start   from the import of torch: recorded, in case there are no steps or the program ends soon; until step times agree
-base    ten steps that are timed and not recorded
+base    ten steps that are timed and not recorded; more where torch.compile is still at work
 window  so many steps, seconds or bytes, whichever comes first: this is the recording
 after   timed; blocks of them not recorded ("after") and recorded into nothing ("probe") in turn, which is what says how
         much recording adds: whatever else the machine does, it does to both
@@ -15,6 +15,8 @@ from collections.abc import Callable
 WARM_LEAST, WARM_MOST = 3, 20  # steps before the times are taken to be stable
 AGREE = 0.15  # the last WARM_LEAST steps lie so near their median
 BASE_STEPS, BASE_SECONDS = 10, 10.0
+QUIET_STEPS = 3  # so many steps without a compilation come before the window
+HELD_STEPS, HELD_SECONDS = 100, 120.0  # the window waits no longer for that
 AFTER_STEPS = 100  # or so many blocks, enough for an interval; what is left of the program then runs without a hook
 PROBE_NS = 20_000_000_000  # so long steps are recorded in turn with others
 BLOCK_NS, BLOCK_MOST = 5_000_000, 5  # a block of shorter steps has several
@@ -53,7 +55,8 @@ class Window:
     """boundary() takes each step's time and returns the phase that the next step belongs to.
 
     meeting(ready, number): where several processes work in step, the number of the step at which all of them begin to
-    record, None as long as none was ready for it. is_taken(): the program records itself, and there is one recorder."""
+    record, None as long as none was ready for it. is_taken(): the program records itself, and there is one recorder.
+    compiled(): how much torch.compile has compiled until now."""
 
     def __init__(
         self,
@@ -62,10 +65,15 @@ class Window:
         bytes: int = 0,
         meeting: Callable[[bool, int], int | None] | None = None,
         is_taken: Callable[[], bool] | None = None,
+        compiled: Callable[[], int] | None = None,
     ):
         self.steps, self.seconds, self.bytes, self.meeting = steps, seconds, bytes, meeting
         self.is_taken = is_taken
         self.waited = False  # the window began later, as the recorder was taken
+        self.compiled = compiled
+        self.held_steps, self.held_ns = 0, 0  # by so much the window began later, as something was compiled
+        self.is_compiling = False  # and began though it still was
+        self._compiled, self._quiet = 0, 0
         self.phase = "start"
         self._window_ns = [1]  # the recorded steps
         self.done = False  # nothing more is to be decided or timed
@@ -81,6 +89,8 @@ class Window:
         self._spent_ns += dur_ns
         n, spent_s = len(self._times), self._spent_ns / 1e9
         ready = self.phase == "base" and (n >= BASE_STEPS or (n >= WARM_LEAST and spent_s >= BASE_SECONDS))
+        self._look_at_compiling()
+        ready = ready and not self._is_held(dur_ns)
         if self.phase in ("start", "base") and self._begins(ready, number):
             self._enter("window")
         elif self.phase == "start" and (n >= WARM_MOST or self._agree()):
@@ -113,6 +123,18 @@ class Window:
             return ready
         self.waited = True
         return False
+
+    def _look_at_compiling(self) -> None:
+        before, self._compiled = self._compiled, self.compiled() if self.compiled is not None else 0
+        self._quiet = self._quiet + 1 if self._compiled == before else 0
+
+    def _is_held(self, dur_ns: int) -> bool:
+        """Is something still being compiled? What the window showed then is not what the program goes on with."""
+        self.is_compiling = self._quiet < QUIET_STEPS
+        if not self.is_compiling or self.held_steps >= HELD_STEPS or self.held_ns >= HELD_SECONDS * 1e9:
+            return False
+        self.held_steps, self.held_ns = self.held_steps + 1, self.held_ns + dur_ns
+        return True
 
     def restart(self) -> None:
         """Another kind of step is counted from here on."""
