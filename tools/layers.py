@@ -56,6 +56,7 @@ SHARED_HEADERS = {
     "analyze/device/tensor_cores.h": {"diagnose"},
     "analyze/device/kernel_class.h": {"diagnose"},
     "analyze/host/frames.h": {"diagnose"},
+    "analyze/host/compiles.h": {"diagnose"},
     "analyze/work/op_inputs.h": {"diagnose"},
     "analyze/work/flops.h": {"diagnose"},
     "analyze/work/roof.h": {"diagnose"},

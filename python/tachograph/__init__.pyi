@@ -159,6 +159,7 @@ class FindingsRow(TypedDict):
     evidence: str | None  # the numbers, in words
     advice: str | None  # what to do
     method: str | None  # how the saving was estimated; where it is unknown, why
+    saving_bytes: int | None  # bytes: what the cure should take off the peak of memory, or off its growth in a step; unknown where that is not what it saves
 
 class StepModelRow(TypedDict):
     """can the recorded steps be replayed: how far a model of them is off"""
@@ -315,7 +316,7 @@ class GapsRow(TypedDict):
     start_ns: int | None  # ns: when the device fell idle; unknown for by=cause
     dur_ns: int | None  # ns: how long
     count: int | None  # intervals in this row
-    cause: str | None  # sync, copy, data, launch, python, host: what the launching thread did most of the time; queued: the work was launched before the gap began; none: no host call known
+    cause: str | None  # sync, copy, data, launch, python, host: what the launching thread did most of the time; queued: the work was launched before the gap began; none: nothing of the host was recorded
     during: str | None  # the slice that covers most of the interval on the launching thread, innermost; empty if none
     before: str | None  # device work that ended the busy time
     after: str | None  # device work that ended the gap
@@ -679,6 +680,28 @@ class MemoryOpsRow(TypedDict):
     self_allocations: int | None  # the same by itself
     alloc_bytes: int | None  # bytes: allocated, by operators in it too
     self_alloc_bytes: int | None  # bytes: the same by itself
+
+class CompilesRow(TypedDict):
+    """what torch.compile compiled, broke and left out, from before the recording on"""
+    rank: int | None  # rank of the job
+    id: str | None  # number of the function and of its version, as in Torch-Compiled Region: 3/1; unknown for several together
+    function: str | None  # name of the function
+    place: str | None  # file and first line of it
+    kind: str | None  # first, again (no earlier version fits) or backward
+    outcome: str | None  # compiled; left out: the function runs without torch.compile; limit: so do calls that no version fits, as there are as many versions as the limit allows
+    times: int | None  # how often; 1 with by=compile
+    start_ns: int | None  # ns: start on the clock of its rank; before the recording it is below 0
+    total_ns: int | None  # ns: how long it took: the sum of the next four
+    dynamo_ns: int | None  # ns: dynamo reads the function and makes guards
+    backend_ns: int | None  # ns: the backend without Inductor: AOT Autograd above all
+    inductor_ns: int | None  # ns: Inductor, without the next
+    codegen_ns: int | None  # ns: Inductor writes its code, has it compiled and loads it
+    operators: int | None  # operators in its graph
+    cache_hits: int | None  # graphs found in the caches of AOT Autograd and Inductor
+    cache_misses: int | None  # graphs looked for there in vain
+    guard: str | None  # what did not hold any more, where there was a version already
+    broken_at: str | None  # line that broke the graph, or for which the function was left out
+    reason: str | None  # why it was broken or left out, in torch's words
 
 class SegmentsRow(TypedDict):
     """segments of a memory snapshot, their blocks, or their pools: what is used, and in how large pieces the rest is free"""
@@ -1123,6 +1146,8 @@ class Trace(_read.Trace):
     def ask(self, question: Literal["modules"], *, rank: Any = ..., step: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[ModulesRow]: ...
     @overload
     def ask(self, question: Literal["memory_ops"], *, rank: Any = ..., device: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[MemoryOpsRow]: ...
+    @overload
+    def ask(self, question: Literal["compiles"], *, rank: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[CompilesRow]: ...
     @overload
     def ask(self, question: Literal["segments"], *, rank: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[SegmentsRow]: ...
     @overload

@@ -8,7 +8,7 @@
 enum tg__compile_outcome {
   TG__COMPILE_DONE,
   TG__COMPILE_LEFT_OUT, /* the function runs as if torch.compile had not been called */
-  TG__COMPILE_LIMIT /* so do its calls that no version fits: there are as many as the limit allows */
+  TG__COMPILE_LIMIT     /* so do its calls that no version fits: there are as many as the limit allows */
 };
 struct tg__compile {
   struct tg__str id;       /* "3/1": version 1 of the fourth function */
