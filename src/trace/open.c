@@ -5,6 +5,7 @@
 #include "trace/store.h"
 #include "trace/summary.h"
 #include "trace/tacho.h"
+#include "trace/torch_log.h"
 
 struct opening {
   struct tg__columns *trace;
@@ -183,6 +184,14 @@ static enum tg_err keep_tacho(struct opening *o, struct peeked *p, struct tg_err
   return e->code;
 }
 
+static enum tg_err read_torch_log(struct opening *o, struct peeked *p, struct tg_error *e) {
+  struct tg__torch_log *const log = tg__torch_log_new(read_peeked, p);
+  if (!log) return tg__no_memory(e, "reading the log of torch.compile");
+  const enum tg_err err = tg__import_text(&o->import, tg__torch_log_read, log, &o->how, e);
+  tg__torch_log_free(log);
+  return err;
+}
+
 static enum tg_err read_text(struct opening *o, tg__source_fn *source, void *ctx, const char *path,
                              struct tg_error *e) {
   struct tg__import *im = &o->import;
@@ -190,7 +199,8 @@ static enum tg_err read_text(struct opening *o, tg__source_fn *source, void *ctx
   for (int64_t n = 1; n > 0 && p.len < sizeof p.head; p.len += (size_t)n)
     if ((n = source(ctx, p.head + p.len, sizeof p.head - p.len, e)) < 0) return e->code;
   if (tg__tacho_recognise(p.head, p.len)) return keep_tacho(o, &p, e);
-  enum tg_err err = tg__looks_like_pickle(p.head, p.len) ? tg__import_snapshot(im, read_peeked, &p, &o->how, e)
+  enum tg_err err = tg__looks_like_pickle(p.head, p.len)      ? tg__import_snapshot(im, read_peeked, &p, &o->how, e)
+                    : tg__looks_like_torch_log(p.head, p.len) ? read_torch_log(o, &p, e)
                     : p.len >= 4 && memcmp(p.head, "PK\3\4", 4) == 0 ? read_zipped(o, &p, e)
                                                                      : tg__import_text(im, read_peeked, &p, &o->how, e);
   if (err != TG_OK) return err;
@@ -313,7 +323,7 @@ bool tg__is_trace_name(const char *name) {
   static const char *const suffixes[] = {".json", ".json.gz", ".json.zst", ".gz", ".zst", ".tacho", ".pickle", ".pkl"};
   for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
     if (has_suffix(name, suffixes[i])) return true;
-  return false;
+  return has_suffix(name, ".log") && strstr(name, "torch_trace") != NULL; /* what TORCH_TRACE writes */
 }
 
 /* A sentence about a file names it: readers of the text do not know which of a job's files it is about. */

@@ -1,6 +1,9 @@
 """The question compiles: functions with trouble that was put there on purpose, and others without any."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -182,20 +185,31 @@ def line_of(mark):
 
 @pytest.fixture(scope="module")
 def recorded(forks, tmp_path_factory):
-    """(rows by function, what dynamo itself counts) of a program with trouble, or without."""
+    """(rows by function, what dynamo itself counts) of a program with trouble, or without; logs: of the first."""
+    logs = []
 
     def record(what):
         folder = tmp_path_factory.mktemp(what)
         (folder / "program.py").write_text(PROGRAM + RECORD.format(what=what))
-        done = forks.run(script=folder / "program.py", cwd=folder)
+        if what == "trouble":  # torch looks for the variable when it is imported
+            done = subprocess.run(
+                [sys.executable, "program.py"],
+                cwd=folder,
+                env={**os.environ, "TORCH_TRACE": str(folder / "log")},
+                capture_output=True,
+                text=True,
+            )
+        else:
+            done = forks.run(script=folder / "program.py", cwd=folder)
         assert done.returncode == 0, done.stderr
+        logs.extend((folder / "log").glob("*.log"))
         rows = {}
         with tg.open(folder / "trace.tacho") as trace:
             for row in trace.ask("compiles"):
                 rows.setdefault(row["function"].partition(" (")[0], []).append(row)
         return rows, json.loads((folder / "truth.json").read_text())
 
-    return {what: record(what) for what in ("trouble", "healthy")}
+    return {"trouble": record("trouble"), "healthy": record("healthy"), "logs": logs}
 
 
 def test_all_time_of_dynamo_is_there(recorded):
@@ -264,3 +278,78 @@ def test_healthy_functions_have_no_trouble(recorded):
             function
         )
         assert [row["kind"] for row in compiles if row["kind"] != "backward"] == ["first"], function
+
+
+# ---- logs of TORCH_TRACE
+
+
+def records_of(log):
+    """(JSON of the line, payload) of each record, read without us."""
+    found = []
+    for line in log.read_text().splitlines():
+        if line[:1] in "VDIWEC" and line[5:6] == " ":
+            found.append([json.loads(line[line.index("{") :]), ""])
+        else:
+            found[-1][1] += line.removeprefix("\t") + "\n"
+    return found
+
+
+def test_a_log_says_the_same_as_the_recording(recorded):
+    (log,) = recorded["logs"]
+    with tg.open(log) as trace:
+        rows = list(trace.ask("compiles"))
+    own = {row["id"]: row for all_rows in recorded["trouble"][0].values() for row in all_rows}
+    assert [row["id"] for row in rows] == sorted(own, key=lambda id: own[id]["start_ns"] + own[id]["total_ns"])
+    for row in rows:
+        same = own[row["id"]]
+        for name in ("function", "place", "kind", "outcome", "total_ns", "guard", "broken_at", "operators"):
+            assert row[name] == same[name], (row["id"], name)
+        assert bool(row["reason"]) == bool(same["reason"])
+
+
+def test_the_sums_of_a_log_are_those_of_its_events(recorded):
+    (log,) = recorded["logs"]
+    records = records_of(log)
+    begun, of_events_ns = [], 0
+    for head, payload in records:
+        event = json.loads(payload) if "chromium_event" in head else {}
+        if event.get("name") == "entire_frame_compile":
+            if event["ph"] == "B":
+                begun.append(event["ts"])
+            elif event["ph"] == "E":
+                of_events_ns += (event["ts"] - begun.pop()) * 1e3
+    breaks = sum(head.get("artifact", {}).get("name") == "dynamo_graph_break_reason" for head, _ in records)
+    metrics = sum("compilation_metrics" in head for head, _ in records)
+    with tg.open(log) as trace:
+        rows = list(trace.ask("compiles"))
+        events = sum(row["dur_ns"] for row in trace.ask("events") if row["name"] == "entire_frame_compile")
+    assert len(rows) == metrics and sum(row["broken_at"] is not None for row in rows) == breaks
+    assert sum(row["total_ns"] for row in rows) == pytest.approx(of_events_ns, rel=0.01)
+    assert events == pytest.approx(of_events_ns, rel=0.001)
+
+
+def test_logs_of_older_torch_are_read(tmp_path):
+    """Without numbers of the compilation and times in us among the metrics, as torch 2.4 writes them, and with those of
+    the backward pass apart."""
+    head = "V0601 10:00:00.{:06d} 4711 torch/_dynamo/x.py:1] "
+    forward = {"co_name": "f", "co_filename": "/a/f.py", "co_firstlineno": 3, "start_time": 1717236000.5}
+    forward.update(entire_frame_compile_time_s=2.0, backend_compile_time_s=1.5, inductor_compile_time_s=1.0)
+    forward.update(code_gen_time_s=0.25, fail_type=None, restart_reasons=[])
+    ids = {"frame_id": 2, "frame_compile_id": 1, "attempt": 0, "rank": 3}
+    lines = [
+        {"artifact": {"name": "recompile_reasons", "encoding": "json"}, **ids, "has_payload": "x"},
+        "\ttensor 'L['x']' size mismatch at index 0. expected 2, actual 3",
+        {"compilation_metrics": forward, **ids},
+        {"bwd_compilation_metrics": {"inductor_compile_time_s": 0.5, "code_gen_time_s": 0.125}, **ids},
+    ]
+    log = tmp_path / "dedicated_log_torch_trace_rank_3_abc.log"
+    texts = [line if isinstance(line, str) else head.format(n) + json.dumps(line) for n, line in enumerate(lines)]
+    log.write_text("\n".join(texts) + "\n")
+    for path in (log, tmp_path):
+        with tg.open(path) as trace:
+            f, backward = trace.ask("compiles")
+    assert (f["rank"], f["id"], f["kind"], f["place"]) == (3, "2/1", "again", "f.py(3)")
+    assert f["guard"] == "tensor 'L['x']' size mismatch at index 0. expected 2, actual 3"
+    phases = [f[name] / 1e6 for name in ("dynamo_ns", "backend_ns", "inductor_ns", "codegen_ns")]
+    assert phases == [500, 500, 750, 250] and f["start_ns"] == 1717236000_500_000_000
+    assert (backward["kind"], backward["total_ns"], backward["codegen_ns"]) == ("backward", 5e8, 1.25e8)
