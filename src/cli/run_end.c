@@ -65,6 +65,19 @@ static void count_lost(struct tg__cli_recording *r, const struct tg_trace *t) {
   r->no_room = tg_loss_count(t, "skipped_no_room");
 }
 
+/* What was compiled behind the window; the recording has the rest. */
+static void note_compiles(const struct tg__run_log *log, struct tg_trace *t) {
+  char key[64];
+  struct tg__out member = {0};
+  if (!log->compiles.len) return;
+  snprintf(key, sizeof key, "compiles.%lld.later", (long long)log->step_pid);
+  tg__out_text(&member, "{\"rows\":[");
+  tg__out_bytes(&member, log->compiles.buf + 1, log->compiles.len - 1);
+  tg__out_bytes(&member, "]}", 3);
+  if (!member.err && !log->compiles.err) (void)tg_add_member(t, key, member.buf);
+  tg__out_free(&member);
+}
+
 static void note_run(const struct tg__cli_recording *r, struct tg__run_log *log, struct tg_trace *t) {
   struct tg__out facts = {0};
   tg__run_log_facts(log, r->status, r->run_ns, &facts);
@@ -92,6 +105,7 @@ static enum tg_err pack_recording(struct tg__cli_recording *r, struct tg__run_lo
   if (!err) count_lost(r, trace);
   if (!err) tg_add_cpu_peak(trace);                  /* the program has ended; roofline needs it */
   if (!err && !r->attached) note_run(r, log, trace); /* how it ends is not known */
+  if (!err) note_compiles(log, trace);
   if (!err) err = tg_save(trace, r->file, e);
   r->packed = !err;
   for (size_t i = 0; r->packed && i < count; i++) tg__path_remove(names[i]);

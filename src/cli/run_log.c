@@ -84,6 +84,8 @@ static void begin_steps(struct reading *r) {
   log->record_least_ns = log->record_most_ns = 0;
   log->window_records = 0;
   log->timed_count = 0;
+  tg__out_free(&log->compiles);
+  log->compiles = (struct tg__out){0};
   forget_long(log);
   log->first_step = log->last_step = log->slowest_step = log->slowest_ns = -1;
 }
@@ -132,6 +134,15 @@ static void read_cost(struct reading *r, const char *text) {
   r->log->record_most_ns = most;
 }
 
+/* Half a line, of a process that was killed, is none. */
+static void read_compile(struct reading *r, const char *row) {
+  enum { MOST_BYTES = 1 << 20 };
+  const size_t len = strlen(row);
+  if (!r->counts || len < 2 || row[0] != '{' || row[len - 1] != '}' || r->log->compiles.len > MOST_BYTES) return;
+  tg__out_char(&r->log->compiles, ',');
+  tg__out_bytes(&r->log->compiles, row, len);
+}
+
 static void read_closed(struct reading *r, const char *text) {
   char phase[16];
   long long records, lost;
@@ -166,6 +177,8 @@ static void read_line(struct reading *r, const char *line) {
     read_pair(r, rest);
   else if (starts(line, "cost ", &rest))
     read_cost(r, rest);
+  else if (starts(line, "compile ", &rest))
+    read_compile(r, rest);
   else if (starts(line, "phase ", &rest) && sscanf(rest, "%15s %*d %31s", phase, recorder) >= 1) {
     if (*recorder && strcmp(recorder, "nothing") != 0) snprintf(log->recorder, sizeof log->recorder, "%s", recorder);
     if (r->counts && strcmp(phase, "window") == 0) log->window_began = true;
@@ -239,5 +252,6 @@ void tg__run_log_free(struct tg__run_log *log) {
   tg__free(log->before.ns);
   tg__free(log->after.ns);
   tg__free(log->timed);
+  tg__out_free(&log->compiles);
   forget_long(log);
 }
