@@ -1,7 +1,7 @@
 /* What the process itself knows of torch.compile (compiles.h): the guard behind a recompilation, the reason of a break,
  * functions that run without it, and how much of a run it took. */
 #include "analyze/host/compiles.h"
-#include "diagnose/findings.h"
+#include "diagnose/timed.h"
 
 #include <stdio.h>
 
@@ -71,6 +71,33 @@ static struct tg__finding *found_of(struct tg__facts *f, enum tg__cause cause) {
   return NULL;
 }
 
+/* Of all steps that were timed from the window's first on, the part that is compiling again; NAN: none were. */
+static double share_of_run(struct tg__facts *f, const struct tg__compiles *c, int64_t *per_step_ns) {
+  const struct tg__str run = tg__document_member(f->t, f->rank, "run");
+  struct tg__timed all;
+  int64_t first = 0, sum_ns = 0, again_ns = 0;
+  const bool is_timed = tg__timed_open(f, &all) && tg__str_to_int(tg__member(run, "first_recorded_step"), &first);
+  for (size_t i = 0; i < c->count; i++)
+    if (c->items[i].is_again && c->items[i].guard.len && c->items[i].start_ns >= f->steps.window.start_ns)
+      again_ns += c->items[i].dur_ns;
+  size_t count = 0;
+  for (size_t i = first > 0 ? (size_t)first : 0; is_timed && i < all.count; i++, count++) sum_ns += all.ns[i];
+  tg__timed_close(&all);
+  *per_step_ns = count ? again_ns / (int64_t)count : 0;
+  return count && sum_ns > 0 ? fmin(tg__pct(again_ns, sum_ns), 100) : NAN;
+}
+
+/* What the run shows of it counts, where all its steps were timed: a window with one holds too much of it. */
+static void spread_over_run(struct tg__facts *f, const struct tg__compiles *c, struct tg__finding *x) {
+  int64_t per_step_ns = 0;
+  const double share = share_of_run(f, c, &per_step_ns);
+  if (isnan(share)) return;
+  x->share_pct = share;
+  x->cost_ns = per_step_ns;
+  const size_t len = strlen(x->evidence);
+  tg__say(x->evidence + len, sizeof x->evidence - len, "; of all steps from there on that is %.1f %%", share);
+}
+
 /* One recompilation counts: the step that holds it is long. What it saves later is not known. */
 static void judge_again(struct tg__facts *f, const struct tg__compiles *c) {
   struct again a = {0};
@@ -86,8 +113,9 @@ static void judge_again(struct tg__facts *f, const struct tg__compiles *c) {
            "ms, %.1f times the usual %.2f ms",
            a.steps, f->steps.count, tg__ms(a.ns), tg__ms(a.longest_step_ns),
            f->median_ns ? (double)a.longest_step_ns / (double)f->median_ns : 0.0, tg__ms(f->median_ns));
-    x->is_on_average = true;
+    x->is_on_average = x->is_warning = true;
     x->method = "whether it comes again is not known";
+    spread_over_run(f, c, x);
   }
   say_function(a.last, x);
   append(x, "; this no longer holds: %.*s", a.last->guard);

@@ -22,6 +22,7 @@ NAMES = [q.name for q in defs.questions()]
 # Strings equal to a question's name that mean something else: (name, file; its name is unique) → what they are.
 HOMONYMS = {
     ("steps", "report.c"): "a member of the report's JSON",
+    ("rows", "compiles.c"): "a member of the document",
     ("memory", "diff_collect.c"): "a kind of row",
     ("memory", "diff_fail.c"): "a kind of row",
     ("memory", "diff_page.c"): "a kind of row",

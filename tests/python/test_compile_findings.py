@@ -67,6 +67,18 @@ def test_one_recompilation_in_the_window_is_named(found):
     assert x["cost_ns"] == 16_000_000 and x["severity"] != "high"
 
 
+def test_one_recompilation_is_spread_over_all_steps_that_were_timed(found):
+    """320 ms in the 7th of 20 steps of the window; the run has 1000 more of 10 ms, and warmed up for 30 before."""
+    again = row(id="0/1", at_us=7 * STEP_US + 100, ms=320, recompile_reason=GUARD)
+    step = [10_000_000, 10_000_000, 0]
+    timed = step * 30 + [10_000_000, 10_000_000, 1] * 20 + step * 1000
+    timed[(30 + 7) * 3] += 320_000_000
+    run = {"run_ns": 20 * 10**9, "first_recorded_step": 30, "timed": timed, "long_steps": []}
+    x = found(document([row(at_us=-1e6), again], run=run, long_step=7, long_us=320_000))["recompilation"]
+    assert x["share_pct"] == pytest.approx(100 * 320 / (1020 * 10 + 320), rel=0.01)
+    assert x["cost_ns"] == pytest.approx(320e6 / 1020, rel=0.01) and x["severity"] == "low"
+
+
 @pytest.mark.parametrize(
     "near_miss",
     [

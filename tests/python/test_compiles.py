@@ -353,3 +353,45 @@ def test_logs_of_older_torch_are_read(tmp_path):
     phases = [f[name] / 1e6 for name in ("dynamo_ns", "backend_ns", "inductor_ns", "codegen_ns")]
     assert phases == [500, 500, 750, 250] and f["start_ns"] == 1717236000_500_000_000
     assert (backward["kind"], backward["total_ns"], backward["codegen_ns"]) == ("backward", 5e8, 1.25e8)
+
+
+# ---- tachograph run
+
+RUN = """
+import torch
+
+torch.set_num_threads(1)
+model = torch.nn.Linear(30, 30)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+
+@torch.compile(backend="eager", dynamic=False)
+def loss_of(x, name):
+    return model(x).square().mean() * len(name)
+
+
+x = torch.randn(16, 30)
+for step in range(170):
+    optimizer.zero_grad()
+    loss_of(x, "n" * (1 + (step >= 25) + (step >= 160))).backward()
+    optimizer.step()
+"""
+
+
+def test_a_run_has_what_was_compiled_before_and_behind_its_window(tmp_path):
+    (tmp_path / "program.py").write_text(RUN)
+    done = subprocess.run(
+        [os.environ.get("TACHOGRAPH", "tachograph"), "run", "-o", "out", "program.py"],
+        cwd=tmp_path,
+        env={**os.environ, "TACHOGRAPH_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    with tg.open(tmp_path / "out" / "trace.tacho") as trace:
+        rows = list(trace.ask("compiles"))
+        steps = list(trace.ask("steps"))
+    assert [row["guard"] for row in rows] == [None, "name == 'n'", "name == 'nn'"]
+    assert all(row["total_ns"] > 0 and row["function"] == "loss_of" for row in rows)
+    begins, ends = steps[0]["start_ns"], steps[-1]["start_ns"]
+    assert rows[0]["start_ns"] < begins and rows[2]["start_ns"] > ends
