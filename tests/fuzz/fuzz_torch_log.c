@@ -42,7 +42,7 @@ static void ask_compiles(struct tg__columns *t, const struct tg_arg *args, size_
   struct tg_table *table;
   struct tg_error e;
   const char *const name = tg__question_name(TG__Q_compiles);
-  if (tg__ask(&(struct tg_trace){.columns = t}, name, args, count, &table, &e) == TG_OK) {
+  if (tg__ask_trace(&(struct tg_trace){.columns = t}, name, args, count, &table, &e) == TG_OK) {
     if (!tg__table_is_valid(table, &e)) abort();
     tg__table_free(table);
   } else if (e.code == TG_INTERNAL) {

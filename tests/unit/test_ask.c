@@ -219,7 +219,8 @@ static void list_of_questions(void **state) {
   assert_string_equal(tg__question_column(q, 9)->name, "op");
   assert_null(tg__question_column(q, 10));
   assert_string_equal(tg__question_column(last, 13)->name, "method");
-  assert_null(tg__question_column(last, 14));
+  assert_string_equal(tg__question_column(last, 14)->name, "saving_bytes");
+  assert_null(tg__question_column(last, 15));
   assert_string_equal(tg__question_argument(last, 0)->name, "rank");
   assert_null(tg__question_argument(last, 4));
 }
