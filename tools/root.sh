@@ -8,7 +8,8 @@ mirror() {
 # make_root FOLDER SUITE [PACKAGE,…]: Python and these, once; its log is FOLDER.log
 make_root() {
   [ -e "$1/ready" ] && return
-  rm -rf "$1" && mkdir -p "$1" && debootstrap --variant=minbase --include="ca-certificates,python3,python3-venv${3:+,$3}" "$2" "$1" "$(mirror)" >"$1.log" 2>&1 && touch "$1/ready"
+  rm -rf "$1" && mkdir -p "$1" && debootstrap --variant=minbase --include="ca-certificates,python3,python3-venv${3:+,$3}" "$2" "$1" "$(mirror)" >"$1.log" 2>&1 &&
+    echo force-unsafe-io >"$1/etc/dpkg/dpkg.cfg.d/unsafe-io" && touch "$1/ready" # it need not outlive a loss of power
 }
 
 # in_root FOLDER DIRECTORY COMMAND…: there, with this machine's settings of the network. ROOT_BINDS=folder: to be read there, too
