@@ -1,4 +1,5 @@
-"""Programs as newcomers bring them, with the libraries that they use: the import changed, and under `tachograph run`.
+"""Programs as newcomers bring them, with the libraries that they use: the import changed, with TACHOGRAPH_REPLACE=1 and
+no change, and under `tachograph run`.
 What is counted is what torch.profiler counts of the same program, and no time is longer than the clock says.
 
 Asked for with TG_LONG=1. NEWCOMER_SITE is a folder with the packages of requirements.txt; with PEERS=1 it is made."""
@@ -70,11 +71,12 @@ def missing():
     return ""
 
 
-def started(*words, cwd, profiler=""):
+def started(*words, cwd, profiler="", replace="0"):
     if missing():
         pytest.skip(missing())
     folders = os.pathsep.join(filter(None, (str(SITE), os.environ.get("PYTHONPATH"))))
     env = {**os.environ, "PYTHONPATH": folders, "PROFILER": profiler, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    env["TACHOGRAPH_REPLACE"] = replace
     done = subprocess.run(
         [sys.executable, *map(str, words)], cwd=cwd, env=env, capture_output=True, text=True, timeout=300
     )
@@ -85,15 +87,17 @@ def started(*words, cwd, profiler=""):
 
 
 @functools.cache
-def facts(name, profiler, cwd):
-    done = started(HERE / "programs" / f"{name}.py", cwd=cwd, profiler=profiler)
+def facts(name, profiler, cwd, replace="0"):
+    done = started(HERE / "programs" / f"{name}.py", cwd=cwd, profiler=profiler, replace=replace)
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.parametrize("profiler, replace", [("tachograph.profiler", "0"), ("torch.profiler", "1")])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_the_import_changed(name, tmp_path_factory):
+def test_the_import_changed_or_replaced(name, profiler, replace, tmp_path_factory):
     cwd = tmp_path_factory.getbasetemp()
-    theirs, ours = facts(name, "torch.profiler", cwd), facts(name, "tachograph.profiler", cwd)
+    theirs, ours = facts(name, "torch.profiler", cwd), facts(name, profiler, cwd, replace)
+    assert theirs["made_by"] == "torch" and ours["made_by"] == "tachograph"
     assert ours["counts"] == theirs["counts"] and ours["counts"]["ProfilerStep*"] == 3
     assert ours["shapes"] == theirs["shapes"] and len(ours["shapes"]) > 10
     assert 0 < ours["self_us"] < ours["elapsed_us"]

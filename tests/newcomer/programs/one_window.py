@@ -46,6 +46,7 @@ def say(averages, began):
         counts[row.key] = counts.get(row.key, 0) + row.count
     shapes = sorted([row.key, str(row.input_shapes), row.count] for row in averages if row.key.startswith("aten::"))
     facts = {"counts": counts, "shapes": shapes, "self_us": averages.self_cpu_time_total, "elapsed_us": elapsed_us}
+    facts["made_by"] = type(averages).__module__.partition(".")[0]
     print(json.dumps(facts))
 
 
