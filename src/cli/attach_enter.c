@@ -117,7 +117,8 @@ static enum tg_err make_text(struct tg__cli_recording *r, const char *module, st
 }
 
 /* From 3.14 on Python reads a file itself when it is asked to, and comes to a safe place first. */
-static enum tg_err ask_python(struct tg__cli_recording *r, const char *text, struct tg_error *e) {
+static enum tg_err ask_python(struct tg__cli_recording *r, const struct tg__target *t, const char *text,
+                              struct tg_error *e) {
   char path[PATH_MAX + 16], code[PATH_MAX + 128], said[256];
   struct tg__writer *w = NULL;
   snprintf(path, sizeof path, "%s/attach.py", r->folder);
@@ -130,11 +131,11 @@ static enum tg_err ask_python(struct tg__cli_recording *r, const char *text, str
   snprintf(code, sizeof code, "import sys; sys.remote_exec(%d, sys.argv[1]); print('asked')", r->attached);
   const char *const argv[] = {r->python, "-c", code, absolute, NULL};
   if (tg__program_says(argv, said, sizeof said)) return TG_OK;
-  return tg__fail(
-      e, TG_UNSUPPORTED, -1,
-      "process %d runs a Python that lets itself be attached to by Python 3.14 or newer alone, and %s could "
-      "not: install tachograph for that Python and attach with its command",
-      r->attached, r->python);
+  if (!tg__target_lives(t)) return tg__fail(e, TG_NOT_FOUND, -1, "process %d ended before it was recorded", t->pid);
+  return tg__fail(e, TG_UNSUPPORTED, -1,
+                  "process %d runs a Python that lets itself be attached to only by Python 3.14 or newer, and %s could "
+                  "not: install tachograph for that Python and attach with its command",
+                  r->attached, r->python);
 }
 
 static enum tg_err enter(struct tg__cli_recording *r, struct tg__target *t, const char *module, struct tg_error *e) {
@@ -144,7 +145,7 @@ static enum tg_err enter(struct tg__cli_recording *r, struct tg__target *t, cons
       (chown(r->folder, t->user, t->group) || chown(r->raw, t->user, t->group)))
     err = tg__fail(e, TG_IO, -1, "'%s' cannot be given to user %u, whom the process belongs to: %s", r->folder, t->user,
                    strerror(errno));
-  if (!err) err = t->version >= PYTHON_WITH_ITS_OWN ? ask_python(r, out.buf, e) : tg__attach_queue(t, out.buf, e);
+  if (!err) err = t->version >= PYTHON_WITH_ITS_OWN ? ask_python(r, t, out.buf, e) : tg__attach_queue(t, out.buf, e);
   tg__out_free(&out);
   return err;
 }
