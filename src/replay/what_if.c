@@ -104,10 +104,7 @@ static enum tg_err read_changes(const struct tg__columns *t, const struct tg__as
     const enum tg_err err = select_names(&selected[(*count)++], t, text, e);
     if (err) return err;
   }
-  if (*count) return TG_OK;
-  return tg__fail(e, TG_USAGE, -1,
-                  "what_if: say what changes: remove=, scale=, move_off=, overlap= or batch=, each an expression over "
-                  "name and category, as in remove='name ~ \"print\"'");
+  return TG_OK;
 }
 
 /* ---- the answer ------------------------------------------------------------------------------ */
@@ -137,12 +134,17 @@ enum tg_err tg__answer_what_if(const struct tg__columns *t, const struct tg__ask
   struct tg__replay_change changes[TG__CHANGE_KINDS];
   size_t count = 0;
   enum tg_err err = read_changes(t, a, selected, changes, &count, e);
+  if (!err && !count)
+    tg__table_note(out, "Nothing changes: say what does with remove=, scale=, move_off=, overlap= or batch=, each an "
+                        "expression over name and category, as in remove='name ~ \"print\"'.");
   for (uint32_t r = 0; !err && r < t->rank_count; r++) {
     struct tg__saving saving;
     if (!tg__ask_has_rank(a, r)) continue;
     err = tg__replay_saving(t, r, changes, count, &saving);
     if (err) tg__no_memory(e, "replaying the steps");
     if (!err) put_saving(out, t, r, &saving);
+    if (!err && count && !*saving.why_not && !saving.slices)
+      tg__table_note(out, "Nothing in the steps is selected, so nothing changes.");
   }
   for (int k = 0; k < TG__CHANGE_KINDS; k++) {
     tg__map_free(&selected[k].places);
