@@ -236,13 +236,14 @@ static void judge_compile_time(struct tg__facts *f, const struct tg__compiles *c
   x->is_warning = true;
   x->method = "it is time of the run, and not of a step";
   say_function(sum.longest, x);
-  TG_SAY(x->evidence,
-         "torch.compile takes %.1f s of the %.1f s of the run (%.1f %%): %lld compilations, %lld of them again; dynamo "
-         "%.1f s, the backend %.1f s, Inductor %.1f s and its code %.1f s; caches: %lld found, %lld not; the longest "
-         "took %.1f s",
-         (double)sum.ns / s, (double)run_ns / s, share, (long long)sum.times, (long long)sum.again,
-         (double)sum.dynamo_ns / s, (double)sum.backend_ns / s, (double)sum.inductor_ns / s, (double)sum.codegen_ns / s,
-         (long long)sum.hits, (long long)sum.misses, (double)sum.longest->dur_ns / s);
+  TG_SAY(
+      x->evidence,
+      "torch.compile takes %.1f s of the %.1f s of the run (%.1f %%): %lld compilation%s, %lld of them again; dynamo "
+      "%.1f s, the backend %.1f s, Inductor %.1f s and its code %.1f s; caches: %lld found, %lld not; the longest "
+      "took %.1f s",
+      (double)sum.ns / s, (double)run_ns / s, share, (long long)sum.times, sum.times == 1 ? "" : "s",
+      (long long)sum.again, (double)sum.dynamo_ns / s, (double)sum.backend_ns / s, (double)sum.inductor_ns / s,
+      (double)sum.codegen_ns / s, (long long)sum.hits, (long long)sum.misses, (double)sum.longest->dur_ns / s);
   TG_SAY(x->advice, "Compile less, or once: keep Inductor's caches from run to run (TORCHINDUCTOR_CACHE_DIR), compile "
                     "the block that the model repeats instead of the model, and make sizes that change dynamic.");
 }
