@@ -1,6 +1,7 @@
 """`tachograph run --live`: the program's streams and exit status are its own, figures come once a second, and nothing
 is recorded or left."""
 
+import io
 import json
 import os
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from tachograph._watch.watcher import Output, Watcher
 
 pytest.importorskip("torch")
 TRAIN = """
@@ -116,3 +118,16 @@ def test_one_of_several_processes(live, tmp_path):
     _, said = command.communicate(timeout=600)
     assert command.returncode == 10 and said.count("done") == 2, said
     assert len({row["pid"] for row in rows}) == 1
+
+
+def test_a_program_that_has_not_said_a_word_yet_is_waited_for(tmp_path):
+    """Its first line of the log comes after the file that names it; the last one ends the watch."""
+    said = io.StringIO()
+    log = tmp_path / "raw" / f"log-{os.getpid()}"
+    log.parent.mkdir()
+    watcher = Watcher(str(tmp_path), os.getpid(), None, Output("json", False, 0, said, takes_all=False))
+    assert watcher.look()
+    log.write_text("watches\n")
+    assert watcher.look()
+    log.write_text("watches\nend\n")
+    assert not watcher.look() and watcher.said.endswith("reports nothing more")

@@ -70,6 +70,7 @@ class Watcher:
         self._lease, self._log = os.path.join(folder, "lease"), os.path.join(folder, "raw", f"log-{pid}")
         self._figures = Figures(folder, pid)
         self._begun_s, self._shown_s = time.monotonic(), 0.0
+        self._has_begun = False  # before its first word the program may still be on its way to it
         self.said = ""  # why it ended, where that was not asked for
 
     def look(self) -> bool:
@@ -100,9 +101,10 @@ class Watcher:
     def _ended(self) -> str:
         """Why there is nothing more to come, "" while there is."""
         lines = self._notes()
+        self._has_begun = self._has_begun or bool(lines)
         if not self._figures.process.lives() or "program ends" in lines:
             return f"process {self._figures.process.pid} has ended"
-        if not lines or lines[-1] == "end":
+        if self._has_begun and lines[-1:] in ([], ["end"]):
             said = [line.removeprefix("note ").removeprefix("not watched: ") for line in lines if "not watched" in line]
             return said[0] if said else f"process {self._figures.process.pid} reports nothing more"
         return ""
