@@ -65,7 +65,7 @@ static void count_lost(struct tg__cli_recording *r, const struct tg_trace *t) {
   r->no_room = tg_loss_count(t, "skipped_no_room");
 }
 
-/* What was compiled behind the window; the recording has the rest. */
+/* What was compiled behind the window, or in a process that was killed; a recording has the rest. */
 static void note_compiles(const struct tg__run_log *log, struct tg_trace *t) {
   char key[64];
   struct tg__out member = {0};

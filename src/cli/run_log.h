@@ -48,7 +48,7 @@ struct tg__run_log {
   size_t timed_count, timed_cap;
   struct tg__long_step longer[TG__LONG_MOST];
   size_t long_count;
-  struct tg__out compiles;        /* of that process, behind its window: rows of compiles.PID, a comma before each */
+  struct tg__out compiles;        /* of that process: rows of compiles.PID, a comma before each */
   char notes[TG__RUN_NOTES][256]; /* each once */
   size_t note_count;
 };

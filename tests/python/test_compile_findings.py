@@ -158,10 +158,23 @@ def test_members_of_any_form_are_read(opened, value):
 
 
 def test_texts_are_decoded(opened):
-    strange = row("naïve", recompile_reason='0/0: name == "é\\\\n\U0001f600"   # x', co_filename="/a/é.py")
+    strange = row("naïve", "1/0", recompile_reason='0/0: name == "é\\\\n\U0001f600"   # x', co_filename="/a/é.py")
     with opened(document([row(), strange])) as trace:
         (x,) = [x for x in trace.ask("compiles") if x["function"] == "naïve"]
     assert x["place"] == "é.py(12)" and x["guard"].startswith('name == "é')
+
+
+def test_rows_of_the_log_that_the_recording_has_count_once(opened):
+    both = document([row(), row(id="0/1", at_us=500)])
+    both["compiles.1.later"] = {"rows": [row(id="0/1", at_us=500), row(id="0/2", at_us=900)]}
+    with opened(both) as trace:
+        assert [x["id"] for x in trace.ask("compiles")] == ["0/0", "0/1", "0/2"]
+
+
+def test_a_very_long_list_is_cut_and_the_rest_is_counted(opened):
+    with opened(document([row(id=f"{n}/0", at_us=n) for n in range(10_050)])) as trace:
+        answer = trace.ask("compiles")
+    assert len(list(answer)) == 10_000 and any("50 more compilations" in note for note in answer.notes)
 
 
 def test_functions_are_added_up(opened):

@@ -85,7 +85,7 @@ class Compiles:
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
         self.frames, self.frame_s = 0, 0.0  # of those that were seen, the ones that dynamo began
-        self._written = 0  # rows until the last mark() or new_rows()
+        self._written = 0  # rows until the last new_rows()
         self._lock = threading.Lock()
         self._before, self._before_s = 0, 0.0  # frames that the parent of this process compiled
         self._newest: Any = None
@@ -195,12 +195,8 @@ class Compiles:
         counted = f'"lost":{max(lost, 0)},"lost_ns":{max(round(lost_s * 1e9), 0) if lost > 0 else 0}'
         return {f"compiles.{os.getpid()}": f'{{{counted},"rows":[{rows}]}}'}
 
-    def mark(self) -> None:
-        """All rows until here are in a document."""
-        self._written = len(self.rows)
-
     def new_rows(self) -> list[str]:
-        """As JSON, a line each, those that came since then, or since this was called."""
+        """As JSON, a line each, those that came since this was called."""
         self.look()
         rows, self._written = self.rows[self._written :], len(self.rows)
         return [_line(row) for row in rows]

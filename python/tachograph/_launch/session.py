@@ -229,7 +229,6 @@ class Session:
 
     def _close_recorder(self, recorder: Recorder) -> None:
         lost, records = recorder.close()
-        compiles.mark()
         self.log.write(f"closed {recorder.phase} {records} {lost}")
         if recorder.why:
             self.log.write(f"note {recorder.why}")
@@ -267,7 +266,7 @@ class Session:
         self._end_probe()
         self._end_rest()
         self._close()
-        if self.window.phase in ("after", "probe"):
+        if self._number:
             self._log_compiles()
         if not self._is_priced and getattr(sys, "last_type", None) is not KeyboardInterrupt:
             # Python ends by the signal of a Ctrl-C only where no source text is evaluated after it. The first use of
@@ -380,16 +379,14 @@ class Session:
         if self.window.done:
             self._time_rest(now_ns, cpu_ns)
             return
-        if self.window.phase in ("after", "probe"):
-            self._log_compiles()
-        else:
-            compiles.look()
+        compiles.look()
         dur_ns = now_ns - self._last_ns if self._last_ns is not None else None
         phase = self.window.phase
         if self.recorder is not None and dur_ns is not None:
             self.recorder.step_end()
         if dur_ns is not None:
             self._note_step(phase, self._number, dur_ns, cpu_ns - self._last_cpu_ns)
+            self._log_compiles()
             self._number += 1
             self._time_pair(cpu_ns - self._last_cpu_ns)
             self._look_for_others()
@@ -459,7 +456,7 @@ class Session:
             self.log.write(f"note the window began {held} later, when torch.compile had ended")
 
     def _log_compiles(self) -> None:
-        """Those behind the window, of which its recording knows nothing."""
+        """The recording has them when it is closed: not those behind it, nor any of a process that is killed."""
         for row in compiles.new_rows():
             self.log.write(f"compile {row}")
 

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { REASON_MOST = 400 };
+enum { REASON_MOST = 400, ROWS_MOST = 10000 };
 
 /* ---- texts ------------------------------------------------------------------------------------- */
 
@@ -208,6 +208,15 @@ static void take_earlier_name(const struct tg__compiles *c, struct tg__compile *
   }
 }
 
+/* The log of a run has rows that its recording has, too. */
+static bool is_known(const struct tg__compiles *c, const struct tg__compile *x) {
+  for (size_t i = 0; i < c->count; i++)
+    if (c->items[i].start_ns == x->start_ns && c->items[i].is_backward == x->is_backward &&
+        tg__str_eq(c->items[i].id, x->id))
+      return true;
+  return false;
+}
+
 static void read_row(struct tg__compiles *c, struct tg__str row, int64_t base_ns) {
   static const char *const hits[] = {"inductor_fx_local_cache_hit_count", "inductor_fx_remote_cache_hit_count",
                                      "aotautograd_local_cache_hit_count", "aotautograd_remote_cache_hit_count"};
@@ -232,6 +241,7 @@ static void read_row(struct tg__compiles *c, struct tg__str row, int64_t base_ns
   x.broken_in = decoded(c, tg__member(row, fail.len ? "fail_user_frame_filename" : "break_filename"));
   x.broken_at = whole(row, fail.len ? "fail_user_frame_lineno" : "break_lineno");
   read_times(row, base_ns, &x);
+  if (x.start_ns != TG_NULL_INT && is_known(c, &x)) return;
   take_earlier_name(c, &x);
   if (!tg__grow((void **)&c->items, &c->cap, c->count + 1, sizeof *c->items))
     c->failed = true;
@@ -263,7 +273,10 @@ void tg__compiles_open(const struct tg__columns *t, uint32_t rank, struct tg__co
     out->lost += lost > 0 && lost < INT32_MAX ? lost : 0;
     out->lost_ns += lost_ns > 0 && lost_ns < INT64_MAX >> 20 ? lost_ns : 0;
     for (struct tg__members m = tg__members_of(tg__member(raw, "rows")); tg__members_next(&m) && !out->failed;)
-      read_row(out, m.value, r->base_ns);
+      if (out->count < ROWS_MOST)
+        read_row(out, m.value, r->base_ns);
+      else
+        out->lost++;
   }
 }
 
