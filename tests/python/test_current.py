@@ -67,6 +67,8 @@ def broken_tree(tmp_path, table=None, **files):
         for folder in folders:
             user = f"{folder}/uses_{header.replace('/', '_')[:-2]}_in_{folder or 'src'}.c"
             made.setdefault(user, f'/* user */\n#include "{header}"\n')
+    for folder in {"base", *(header.split("/")[0] for header in layers.SHARED_HEADERS)}:
+        made.setdefault(f"{folder}/{folder}.h", "/* public header */\n")
     for name, text in made.items():
         path = tmp_path / "src" / name
         path.parent.mkdir(parents=True, exist_ok=True)
