@@ -185,11 +185,11 @@ static bool refuse_by_steps(struct tg__step_proof *p, const struct tg__replay_gr
     snprintf(p->why_not, sizeof p->why_not, "the trace has no steps");
   else if (g->steps.left_out)
     snprintf(p->why_not, sizeof p->why_not,
-             "%zu whole steps, without warm-up and %zu that the end of the recording cuts, are fewer than %d", p->steps,
-             g->steps.left_out, TG__REPLAY_LEAST_STEPS);
+             "whole steps without warm-up: %zu, fewer than %d; the end of the recording cuts %zu", p->steps,
+             TG__REPLAY_LEAST_STEPS, g->steps.left_out);
   else
-    snprintf(p->why_not, sizeof p->why_not, "%zu steps without warm-up are fewer than %d", p->steps,
-             TG__REPLAY_LEAST_STEPS);
+    snprintf(p->why_not, sizeof p->why_not, "%zu step%s without warm-up %s fewer than %d", p->steps,
+             p->steps == 1 ? "" : "s", p->steps == 1 ? "is" : "are", TG__REPLAY_LEAST_STEPS);
   snprintf(p->help, sizeof p->help, "record %d steps or more, each marked by profiler.step() or tachograph.step()",
            TG__REPLAY_LEAST_STEPS + 3);
   return true;

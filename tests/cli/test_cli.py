@@ -595,7 +595,7 @@ def test_bash_completion_completes(tachograph, tmp_path):
         return run.stdout.split()
 
     assert complete("exp") == ["export"]
-    assert complete("ask", "x.json", "ste") == ["steps"]
+    assert complete("ask", "x.json", "ste") == ["steps", "step_model"]
     assert complete("ask", "x.json", "steps", "--lim") == ["--limit"]
     assert "chrome" in complete("export", "x.json", "--to", "c")
 

@@ -4,6 +4,7 @@ git shows the change, and whoever commits it answers for it."""
 import difflib
 import pathlib
 import re
+import shlex
 import sys
 
 import pytest
@@ -118,7 +119,7 @@ def answer(tachograph, trace, command):
     parts = []
     for words in spelled(trace, command):
         done = tachograph(*words, cwd=trace.parent)
-        parts.append(f"$ tachograph {' '.join(words)}\n{done.stdout}{done.stderr}(status {done.returncode})\n")
+        parts.append(f"$ tachograph {shlex.join(words)}\n{done.stdout}{done.stderr}(status {done.returncode})\n")
     return "\n".join(parts)
 
 
@@ -127,7 +128,7 @@ def sections(name, command):
     path = EXPECTED / name / f"{command}.txt"
     assert path.exists(), f"{path.name} is missing for {name}: run make accept and look at it"
     found = re.findall(r"^\$ tachograph (.*)\n((?:.*\n)*?)\(status (\d+)\)$", path.read_text(encoding="utf-8"), re.M)
-    return [(words.split(), output, int(status)) for words, output, status in found]
+    return [(shlex.split(words), output, int(status)) for words, output, status in found]
 
 
 def is_refusal(name, command):

@@ -34,6 +34,7 @@ HOMONYMS = {
     ("memory", "cmd_doctor.c"): "a line about the machine",
     ("memory", "cmd_run.c"): "an option",
     ("steps", "cmd_run.c"): "an option",
+    ("steps", "cause_memory.c"): "a column",
     ("steps", "breakdown.c"): "a value of window=",
     ("kernels", "diff_fail.c"): "a quantity",
     ("kernels", "diff_rows.c"): "a quantity",
@@ -62,7 +63,9 @@ HOMONYMS = {
 # Calls that take a key of JSON or the name of an argument or option: such a string is no question's name.
 KEYS = r'\b(?:tg__json_key|put_int|tg__cli_\w+|tg__message_\w+|tg__ask_(?:integer|choice)|put_count)\([^;"]*(?:"\w*", )?|^OPTION\(\w+, '
 # Where questions may be named by their id: pages that are made of them.
-BY_ID = re.compile(r"src/(show|serve)/.*|src/api/.*|src/diagnose/causes\.def|src/analyze/diff/diff_collect\.c")
+BY_ID = re.compile(
+    r"src/(show|serve)/.*|src/api/.*|src/diagnose/causes\.def|src/diagnose/cause_memory\.c|src/analyze/diff/diff_collect\.c"
+)
 
 
 def sources():

@@ -53,6 +53,7 @@ NONE_IS_AN_ANSWER = {
     "losses",
     "findings",
     "gaps",
+    "compiles",
     "copy_bandwidth",
     "sequences",
     "document",
