@@ -11,7 +11,7 @@ from attach_moments import COMMAND, KINDS, Life, attach, harm
 
 pytest.importorskip("torch")
 
-MOMENTS = int(os.environ.get("TG_MOMENTS", 300))
+MOMENTS = int(os.environ.get("TG_MOMENTS", "300"))
 SEED = os.environ.get("TG_SEED", "tachograph")
 
 
