@@ -33,7 +33,7 @@ demo: package ## record a small training loop, report what slows it down, correc
 	$(Q)$(VENV)/python tools/demo.py
 
 test: ready ## everything a change must pass; installs what it needs; about 2 min after that
-	$(Q)$(VENV)/python tools/suite.py --build $(O) $(if $(SHARED),--shared $(SHARED))
+	$(Q)$(VENV)/python tools/suite.py --build $(O) $(if $(SHARED),--shared '$(SHARED)')
 
 check: deps-check browser layers venv-check ready ## layers, formats, types, sanitizers, clang, clang-tidy, every test; 20 min
 	$(Q)bash tools/check.sh
@@ -46,12 +46,12 @@ bench: package build-tests ## side by side with other tools (docs/performance.md
 	$(Q)$(VENV)/python tests/bench/recorder.py --build $(O)
 	$(Q)$(VENV)/python tests/bench/cuda.py --build $(O)
 	$(Q)$(VENV)/python tests/bench/ring_cost.py
-	$(Q)TACHOGRAPH=$(abspath $(O))/tachograph $(VENV)/python tests/bench/attach.py
+	$(Q)TACHOGRAPH="$$(realpath '$(O)')/tachograph" $(VENV)/python tests/bench/attach.py
 	$(Q)$(VENV)/python tests/bench/snapshot.py --bin $(O)/tachograph
 	$(Q)$(VENV)/python tests/bench/cluster.py
 
 bars: ready ## record programs with a known answer, quietly and beside a busy neighbour; 40 min; PUBLIC=dir more of them
-	$(Q)TACHOGRAPH=$(abspath $(O))/tachograph $(VENV)/python tests/zoo/bars.py $(if $(PUBLIC),--public $(PUBLIC)) $(BARS)
+	$(Q)TACHOGRAPH="$$(realpath '$(O)')/tachograph" $(VENV)/python tests/zoo/bars.py $(if $(PUBLIC),--public $(PUBLIC)) $(BARS)
 
 places: ## fresh clones in seven places, make demo and make test in each; an hour; as root
 	$(Q)bash tools/places.sh
@@ -63,7 +63,7 @@ accept: build-tests package ## rewrite the golden files, the generated docs and 
 	$(Q)$(VENV)/python tools/docs.py --write
 	$(Q)$(VENV)/python tools/stubs.py --write
 	$(Q)$(PYTHON) tools/abi.py $(O) --write
-	$(Q)TACHOGRAPH=$(abspath $(O))/tachograph $(VENV)/python -m pytest -q tests/golden --accept
+	$(Q)TACHOGRAPH="$$(realpath '$(O)')/tachograph" $(VENV)/python -m pytest -q tests/golden --accept
 
 fmt: venv-check ## clang-format over all C files, ruff over all Python files
 	$(Q)find src include python tests examples -name '*.[ch]' -print0 | xargs -0 .venv-check/bin/clang-format -i

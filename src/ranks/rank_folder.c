@@ -3,6 +3,8 @@
  * files stay in memory. What cannot be answered rank by rank needs them all, and then they all stay. */
 #include "ranks/merge_ranks.h"
 
+#include <assert.h>
+
 enum { KEPT = sizeof((struct tg__rank_folder *)0)->kept / sizeof((struct tg__rank_folder *)0)->kept[0] };
 
 /* ---- handles --------------------------------------------------------------------------------- */
@@ -116,6 +118,7 @@ enum tg_err tg__rank_folder_open(const char *path, const struct tg_open_options 
   }
   d->job.is_part = columns->rank_count > 1;
   d->job.origin_ns = tg__job_first_ns(columns, &d->ranks);
+  assert(tg__rank_folder_is_valid(d, NULL));
   err = tg__handle_new(columns, d, summaries, out, e);
   if (err) return err;
   if (first && first->table) first->err = tg__merged(*out, &first->call, first->table, &first->error);
@@ -139,6 +142,7 @@ enum tg_err tg__load_all_ranks(struct tg_trace *t, struct tg__columns **out, str
     if (err) return err;
   }
   *out = d->whole;
+  assert(tg__rank_folder_is_valid(d, NULL));
   return TG_OK;
 }
 
@@ -195,6 +199,7 @@ enum tg_err tg__rank_folder_file(const struct tg_trace *job, uint32_t file_index
   memmove(&d->kept[1], &d->kept[0], at * sizeof d->kept[0]);
   d->kept[0].trace = *out = found;
   d->kept[0].file_index = file_index;
+  assert(tg__rank_folder_is_valid(d, NULL));
   return TG_OK;
 }
 

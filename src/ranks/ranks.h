@@ -85,7 +85,8 @@ int64_t tg__rank_folder_memory(const char *path);
 struct tg__first_question;
 enum tg_err tg__rank_folder_open(const char *path, const struct tg_open_options *options,
                                  struct tg__first_question *first, struct tg_trace **out, struct tg_error *e);
-void tg__rank_folder_close(struct tg__rank_folder *d); /* NULL is fine */
+void tg__rank_folder_close(struct tg__rank_folder *d);                              /* NULL is fine */
+bool tg__rank_folder_is_valid(const struct tg__rank_folder *d, struct tg_error *e); /* rank_folder_valid.c */
 /* The trace of a file, from those kept or from the disk. It stays the folder's. */
 enum tg_err tg__rank_folder_file(const struct tg_trace *t, uint32_t file_index, struct tg__columns **out,
                                  struct tg_error *e);
