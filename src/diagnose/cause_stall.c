@@ -223,7 +223,7 @@ static void report_periodic(struct stalls *x, const struct tg__timed *of) {
       tg__ms(of->longest_cpu_ns), tg__ms(of->usual_ns), tg__ms(y->cost_ns), y->share_pct, x->count);
   TG_SAY(y->advice, "%s", ADVICE);
   f->job_step_ns = of->sum_ns / n;
-  y->is_on_average = true;
+  y->is_on_average = y->is_general = true;
   y->saving_ns = y->cost_ns - y->cost_ns / 10;
   y->confidence = 0.7;
   y->method = "nine of ten of the long steps become like the others";
