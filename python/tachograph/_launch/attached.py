@@ -83,6 +83,15 @@ class AttachedSession(Session):
         if self.rank < 0 and distributed is not None and distributed.is_available() and distributed.is_initialized():
             self.rank = distributed.get_rank()
 
+    def _find_steps(self) -> None:
+        """A thread of the program may meet a hook before the finder is made: it waits for that."""
+        with self._lock:
+            super()._find_steps()
+
+    def _kind(self) -> None:
+        with self._lock:
+            super()._kind()
+
     def _boundary(self) -> None:
         with self._lock:
             super()._boundary()

@@ -202,7 +202,7 @@ class Session:
         self._shared_state = mmap.mmap(-1, 1)  # seen by forked children: do they record now?
         self.log.write(f"process {os.getppid()} {self.rank} {sys.argv[0] if getattr(sys, 'argv', None) else ''}")
         self._open(self.first_phase)
-        self.finder = self._new_finder()
+        self._find_steps()
         self.threads: ThreadSettings | None = None
         self._watch()
 
@@ -332,6 +332,9 @@ class Session:
             self.log.write(f"cost {cost[0]:.3f} {cost[1]:.3f}")
 
     # ---- steps
+
+    def _find_steps(self) -> None:
+        self.finder = self._new_finder()
 
     def _new_finder(self) -> StepFinder:
         return StepFinder(self.torch, self._kind, self._boundary, self._break)
