@@ -164,3 +164,27 @@ def test_nothing_but_tachograph_is_imported_and_no_step_waits(forks):
     assert "closed window" in said["log"] and said["log"].endswith("end\n"), said["log"]
     assert [name for name in said["imported"] if name.partition(".")[0] != "tachograph"] == []
     assert said["changes"] == "[]" and said["closes"] == [True], said
+
+
+def test_a_step_that_ends_while_hooks_are_put_on_waits_for_them(tmp_path, monkeypatch):
+    """A thread of the program meets the first hook before the object that put it on is known to anybody."""
+    from tachograph._launch import attached, session, steps
+
+    met = []
+
+    def meets_a_hook(finder):
+        met.append(threading.Thread(target=finder.on_boundary))
+        met[0].start()
+        met[0].join(0.05)
+
+    monkeypatch.setattr(steps.StepFinder, "_watch_modules", meets_a_hook)
+    (tmp_path / "raw").mkdir()
+    settings = {"attached": True, "preset": "lean", "bytes": 1 << 20, "keep": "first", "dir": str(tmp_path), "steps": 3,
+                "seconds": 60.0, "memory": 0, "session": 0}  # fmt: skip
+    log = session.Log(str(tmp_path))
+    recorded = attached.AttachedSession(settings, log)
+    met[0].join(60)
+    recorded._leave()
+    log.close()
+    written = (tmp_path / "raw" / f"log-{os.getpid()}").read_text()
+    assert not met[0].is_alive() and "finder" not in written, written
