@@ -2,13 +2,7 @@
  * state, in a slow path: the helper may take a slot or seal a full chunk at the same time. */
 #include "capture/session.h"
 
-#define CHECK(condition, text)                                                                                         \
-  do {                                                                                                                 \
-    if (!(condition)) {                                                                                                \
-      tg__fail(e, TG_INTERNAL, -1, "slots of a thread: " text);                                                        \
-      return false;                                                                                                    \
-    }                                                                                                                  \
-  } while (0)
+#define CHECK(condition, text) TG__CHECK(condition, "slots of a thread: " text)
 
 static bool region_is_valid(struct tg__region r) {
   return r.bytes > TG_CHUNK_HEADS && r.offset % tg__session.page_bytes == 0 &&

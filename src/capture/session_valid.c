@@ -2,13 +2,7 @@
  * the session's lock. */
 #include "capture/session.h"
 
-#define CHECK(condition, text)                                                                                         \
-  do {                                                                                                                 \
-    if (!(condition)) {                                                                                                \
-      tg__fail(e, TG_INTERNAL, -1, "session: " text);                                                                  \
-      return false;                                                                                                    \
-    }                                                                                                                  \
-  } while (0)
+#define CHECK(condition, text) TG__CHECK(condition, "session: " text)
 
 static bool closed_is_valid(const struct tg__session *s, struct tg_error *e) {
   CHECK(s->fd == -1 && !s->page, "closed, but it has a file");

@@ -2,13 +2,7 @@
  * a file or all of its ranks come into memory. */
 #include "ranks/ranks.h"
 
-#define CHECK(condition, text)                                                                                         \
-  do {                                                                                                                 \
-    if (!(condition)) {                                                                                                \
-      tg__fail(e, TG_INTERNAL, -1, "folder of ranks: " text);                                                          \
-      return false;                                                                                                    \
-    }                                                                                                                  \
-  } while (0)
+#define CHECK(condition, text) TG__CHECK(condition, "folder of ranks: " text)
 
 static bool ranks_are_valid(const struct tg__job_ranks *ranks, size_t files, struct tg_error *e) {
   uint64_t tracks = 0, slices = 0, marks = 0;

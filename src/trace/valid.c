@@ -2,13 +2,7 @@
  * .tacho file with all columns loaded: other people may have written it. */
 #include "trace/trace.h"
 
-#define CHECK(condition, at, ...)                                                                                      \
-  do {                                                                                                                 \
-    if (!(condition)) {                                                                                                \
-      tg__fail(e, TG_INTERNAL, -1, __VA_ARGS__, (unsigned)(at));                                                       \
-      return false;                                                                                                    \
-    }                                                                                                                  \
-  } while (0)
+#define CHECK(condition, at, ...) TG__CHECK(condition, __VA_ARGS__, (unsigned)(at))
 
 static bool before_or_same(const struct tg__slices *s, uint32_t a, uint32_t b) {
   if (s->start_ns[a] != s->start_ns[b]) return s->start_ns[a] < s->start_ns[b];

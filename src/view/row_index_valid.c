@@ -2,13 +2,7 @@
  * say. Reads every slice once for its block and once for each level of nodes. */
 #include "view/row_index.h"
 
-#define CHECK(condition, text)                                                                                         \
-  do {                                                                                                                 \
-    if (!(condition)) {                                                                                                \
-      tg__fail(e, TG_INTERNAL, -1, "index of a row: " text);                                                           \
-      return false;                                                                                                    \
-    }                                                                                                                  \
-  } while (0)
+#define CHECK(condition, text) TG__CHECK(condition, "index of a row: " text)
 
 struct sum { /* of slices at neighbouring positions */
   int64_t busy_ns, most_ns;
