@@ -35,6 +35,18 @@ def forks():
         yield forks
 
 
+@pytest.fixture
+def one_torch_thread():
+    """With the same random numbers in each test."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="module")
 def engine():
     """The Python package where it is installed: no process per question."""

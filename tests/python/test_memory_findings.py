@@ -9,19 +9,11 @@ import snapshots
 import tachograph as tg
 from torch import nn
 
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 MIB = snapshots.MIB
 MEMORY = {
     "memory-leak", "activation-memory", "gradient-memory", "optimizer-memory", "memory-fragmentation", "out-of-memory",
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    yield
-    torch.set_num_threads(before)
 
 
 def record(work, times):

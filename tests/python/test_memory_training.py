@@ -11,16 +11,8 @@ import tachograph as tg
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 CPU = tg.ProfilerActivity.CPU
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    yield
-    torch.set_num_threads(before)
 
 
 def record(work, times=1):
