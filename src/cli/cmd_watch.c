@@ -1,5 +1,5 @@
 /* tachograph watch: the figures of a program that runs already, once a second. The program is entered as `attach` does
- * (attach_enter.c); what it reports is drawn by python/tachograph/_watch, through a folder that both take away again. */
+ * (attach_enter.c). python/tachograph/_watch draws what it reports, through a folder that both remove at the end. */
 #include "cli/attach_enter.h"
 
 #include <errno.h>

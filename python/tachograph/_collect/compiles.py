@@ -130,10 +130,9 @@ class Compiles:
         """A graph ends at its first break, so each compilation has one at most. They come in the same order."""
         for reason in breaks:
             stack = getattr(reason, "user_stack", None)
-            outer = stack[0] if stack else None
-            if outer is None or outer.filename != row.get("co_filename"):
+            if not stack or stack[0].filename != row.get("co_filename"):
                 continue
-            if _function(outer.name) != _function(row.get("co_name", "")):
+            if _function(stack[0].name) != _function(row.get("co_name", "")):
                 continue
             breaks.remove(reason)
             row["break_reason"] = str(reason.reason)[:REASON]

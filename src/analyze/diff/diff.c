@@ -369,7 +369,7 @@ static enum tg_err compare(const struct tg__diff_input *const inputs[TG__SIDES],
 /* ---- asking ---------------------------------------------------------------------------------- */
 
 static enum tg_err answer_by(const struct tg__diff_input *const inputs[TG__SIDES], struct tg__diff_ask *ask,
-                          struct tg_table *out, struct tg_error *e) {
+                             struct tg_table *out, struct tg_error *e) {
   const char *by = tg__diff_arg(ask, "by");
   const bool conditions = strcmp(by, "conditions") == 0;
   enum tg_err err = check_names(ask, e);
