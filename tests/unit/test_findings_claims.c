@@ -137,6 +137,7 @@ static void put_row(struct tg_table *t, const char *cause, const char *severity,
   tg__put_cstr(t, severity);
   tg__put_cstr(t, cause);
   tg__put_cstr(t, "seen");
+  tg__put_int(t, 0);
   tg__put_int(t, saving_ns);
   tg__put_int(t, 200);
   tg__put_real(t, confidence);
@@ -150,6 +151,7 @@ static void test_order_of_rows(void **state) {
                                                                                                    "a"};
   struct tg_table *t = tg__table_new("findings");
   for (size_t i = 0; i < 4; i++) tg__table_add_column(t, texts[i], TG_TEXT, "");
+  tg__table_add_column(t, "rank", TG_INT, "");
   tg__table_add_column(t, "saving_ns", TG_INT, "ns");
   tg__table_add_column(t, "cost_ns", TG_INT, "ns");
   tg__table_add_column(t, "confidence", TG_REAL, "");
