@@ -277,15 +277,19 @@ static void measure_or_spin(void *ctx, size_t i) {
     spin(&n->until);
 }
 
-/* With several others on each core the same is measured as without, or the error says so. */
+/* With several others on each core the same is measured as without, or the error says so. A machine whose own pace
+ * changes by a fifth in these two seconds gives no verdict. */
 static void a_busy_cpu_measures_the_same(void **state) {
-  struct tg__cpu_peak quiet;
+  struct tg__cpu_peak quiet, after;
   const unsigned others = 4 * tg__cpu_count();
   struct neighbours n = {0};
   assert_true(tg__cpu_peak_measure(1, &quiet));
   n.until = tg__clock_ns() + 1500000000;
   tg__parallel(others + 1, others + 1, measure_or_spin, &n);
+  assert_true(tg__cpu_peak_measure(1, &after));
   const double ratio = n.peak.fp32_flop_per_s / quiet.fp32_flop_per_s;
+  const double pace = after.fp32_flop_per_s / quiet.fp32_flop_per_s;
+  if (pace < 0.8 || pace > 1.25) skip();
   assert_true((ratio > 0.75 && ratio < 1.33) || n.peak.flops_error_pct > 20 || quiet.flops_error_pct > 20);
 }
 
