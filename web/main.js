@@ -339,7 +339,7 @@ class App {
   }
 
   /* What a page gets. renewed(f): f(info) takes in what is new of a recording that goes on; without it the page is
-   * drawn anew. */
+   * drawn again. */
   context() {
     return {
       server: this.server,

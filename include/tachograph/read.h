@@ -84,7 +84,7 @@ TG_API int64_t tg_loss_count(const struct tg_trace *trace, const char *name);
 /* Process i of those that our recorder recorded, as its file says; false past the end, and for packed files. rank: -1
  * none of its own. was_killed: it was killed, or left without cleaning up. Any out pointer may be NULL. */
 TG_API bool tg_process(const struct tg_trace *trace, size_t i, int64_t *pid, int64_t *rank, bool *was_killed);
-/* Has the trace events? false: it is made of summaries of ranks alone, and *error says what they answer. */
+/* Has the trace events? false: it holds only summaries of ranks, and *error lists the questions that they answer. */
 TG_API bool tg_has_events(struct tg_trace *trace, struct tg_error *error);
 TG_API bool tg_has_steps(struct tg_trace *trace); /* steps that the recording names, ProfilerStep#7 */
 /* Measure what this machine's CPU can do, for a second or so, and note it in a trace of this machine that names no

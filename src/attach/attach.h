@@ -17,7 +17,7 @@ struct tg__elf_file {
   uint64_t base;                    /* address of its first byte in its own count: the least p_vaddr - p_offset */
   uint64_t values[TG__ELF_SYMBOLS]; /* of the names asked for; 0 = it defines no such */
 };
-/* Look names up in a 64-bit ELF file of this machine's byte order. false: it is none, or damaged. */
+/* Look names up in a 64-bit ELF file of this machine's byte order. false: it is no such file, or damaged. */
 bool tg__elf_file_read(struct tg__file *f, const char *const *names, size_t count, struct tg__elf_file *out);
 
 /* ---- a process (target.c) ---------------------------------------------------------------------- */

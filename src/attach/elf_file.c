@@ -67,7 +67,7 @@ bool tg__elf_file_read(struct tg__file *f, const char *const *names, size_t coun
   if (count > TG__ELF_SYMBOLS || !read_all(f, &h, 0, sizeof h) || !is_ours(&h) || !find_base(f, &h, &out->base))
     return false;
   Elf64_Shdr *const sections = read_table(f, h.e_shoff, (uint64_t)h.e_shnum * sizeof *sections);
-  static const uint32_t kinds[] = {SHT_DYNSYM, SHT_SYMTAB}; /* a stripped program has the first alone */
+  static const uint32_t kinds[] = {SHT_DYNSYM, SHT_SYMTAB}; /* a stripped program has only the first */
   for (size_t k = 0; sections && k < sizeof kinds / sizeof *kinds; k++) {
     for (unsigned i = 0; i < h.e_shnum; i++) {
       const Elf64_Shdr *const s = &sections[i];

@@ -167,7 +167,7 @@ static enum tg_err refused(const struct tg__target *t, struct tg_error *e) {
   if (error == ESRCH || !tg__target_lives(t)) return tg__fail(e, TG_NOT_FOUND, -1, "process %d has ended", t->pid);
   if (scope[0] == '3')
     return tg__fail(e, TG_UNSUPPORTED, -1,
-                    "this system lets nobody look into running processes until it is started again "
+                    "this system forbids looking into running processes until its next start "
                     "(kernel.yama.ptrace_scope is 3): start the program with tachograph run");
   if (scope[0] == '1' || scope[0] == '2')
     return tg__fail(e, TG_UNSUPPORTED, -1,

@@ -303,7 +303,7 @@ struct tg__variable {
   const char *name, *value;
 };
 /* Run a program (argv ends with NULL; found on PATH) to its end with these variables set; output_fd, unless -1,
- * becomes its standard output. Signals sent to this process alone are passed on to it. *status: its exit status, 128
+ * becomes its standard output. Signals sent only to this process are passed on to it. *status: its exit status, 128
  * + n when signal n ended it. */
 enum tg_err tg__program_run(const char *const *argv, const struct tg__variable *variables, size_t count, int output_fd,
                             int *status, struct tg_error *e);

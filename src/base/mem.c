@@ -27,7 +27,7 @@ bool tg__alloc_must_fail(void) {
 #define __has_feature(x) 0
 #endif
 #if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
-static const size_t BIG = SIZE_MAX; /* none: it watches the ends of malloc's blocks alone */
+static const size_t BIG = SIZE_MAX; /* none: it watches only the ends of malloc's blocks */
 #else
 static const size_t BIG = 256 << 10;
 #endif
@@ -181,11 +181,11 @@ static struct tg__arena_block *new_block(size_t cap) {
 static void *get_slow(struct tg__arena *a, size_t bytes) {
   size_t cap = a->head ? a->head->cap * 2 : ARENA_FIRST;
   if (cap > ARENA_LARGEST) cap = ARENA_LARGEST;
-  const bool alone = bytes > cap / 2;
-  struct tg__arena_block *b = new_block(alone ? bytes : cap);
+  const bool is_big = bytes > cap / 2;
+  struct tg__arena_block *b = new_block(is_big ? bytes : cap);
   if (!b) return NULL;
   b->used = bytes;
-  if (alone && a->head) {
+  if (is_big && a->head) {
     b->next = a->head->next;
     a->head->next = b;
   } else {

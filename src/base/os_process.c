@@ -20,7 +20,7 @@ static volatile sig_atomic_t child_pid;
 static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 enum { PASSED_ON = sizeof passed_on / sizeof *passed_on };
 
-/* Ctrl-C reaches the whole foreground group, the child among it: only what was sent to us alone is passed on. */
+/* Ctrl-C reaches the whole foreground group, the child among it: pass on only what was sent to this process. */
 static void pass_on(int number, siginfo_t *info, void *context) {
   (void)context;
   const int error = errno;

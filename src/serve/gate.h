@@ -6,7 +6,7 @@
 
 enum { TG__TOKEN_BYTES = 16, TG__TOKEN_TEXT = 2 * TG__TOKEN_BYTES + 1 };
 
-/* Is this a name of this machine alone, with any port? */
+/* Does this name mean only this machine, with any port? */
 bool tg__host_is_local(struct tg__str host);
 /* No Origin, or the one of a page that came from here. */
 bool tg__origin_is_ours(struct tg__str origin, struct tg__str host);

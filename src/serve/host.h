@@ -97,7 +97,7 @@ uint32_t tg__message_id_of(const struct tg__message *m, const char *member); /* 
 /* Members of the message: */
 struct tg__str tg__message_raw(const struct tg__message *m, const char *member);
 bool tg__message_int(const struct tg__message *m, const char *member, int64_t fallback,
-                     int64_t *out); /* false: it is none */
+                     int64_t *out); /* false: it is no number */
 /* Text with its escapes resolved, NUL-terminated, from tg__alloc; NULL: absent, no string, or no memory. */
 char *tg__message_text(const struct tg__message *m, const char *member);
 char *tg__json_text(struct tg__str raw, size_t *len);

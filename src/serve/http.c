@@ -185,7 +185,7 @@ static const char *fault_of(struct lws *wsi) {
   char host[256], origin[256];
   const struct tg__str h = header(wsi, WSI_TOKEN_HOST, host, sizeof host),
                        o = header(wsi, WSI_TOKEN_ORIGIN, origin, sizeof origin);
-  if (!tg__host_is_local(h)) return "this server answers requests to 127.0.0.1 and localhost alone\n";
+  if (!tg__host_is_local(h)) return "this server only answers requests to 127.0.0.1 and localhost\n";
   return tg__origin_is_ours(o, h) ? NULL : "this request comes from a page of another origin\n";
 }
 

@@ -33,7 +33,7 @@ static int hex_digit(char c) {
   return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* The four hex digits at p; -1: they are none. */
+/* The four hex digits at p; -1: they are no hex digits. */
 static int32_t hex_code(const char *p, const char *end) {
   int32_t code = 0;
   for (int i = 0; i < 4; i++) {

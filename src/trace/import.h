@@ -212,7 +212,7 @@ typedef int64_t tg__source_fn(void *ctx, void *buf, size_t len, struct tg_error 
 struct tg__import_how {
   unsigned threads;
   size_t block_bytes;          /* 0 = the usual 4 MiB */
-  bool no_timeline;            /* a raw memory timeline is refused: one that lies beside the ranks is none of them */
+  bool no_timeline;            /* a raw memory timeline is refused: a file beside the ranks is no rank */
   tg__scan_events_fn *scan;    /* NULL = the best for this CPU */
   bool (*progress)(void *ctx); /* NULL = none; false stops with TG_CANCELLED. Called under the lock. */
   void *progress_ctx;

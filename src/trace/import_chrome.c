@@ -20,7 +20,7 @@ enum state {
   IN_DAMAGED_HEAD, /* the same, but what is there cannot be read: on the way to the array */
   IN_ARRAY,        /* between two events */
   IN_DAMAGE,       /* inside an event that is passed over */
-  IN_TIMELINE,     /* the array is none of events: a memory timeline, read by import_timeline.c */
+  IN_TIMELINE,     /* the array holds no events: a memory timeline, read by import_timeline.c */
   AT_TAIL,         /* behind the array */
   AT_END,          /* behind the document */
 };
@@ -392,7 +392,8 @@ static void pass_over(struct reader *r) {
 }
 
 /* The event at the start of the remainder does not end. When other events begin inside it, a damaged quote or bracket
- * has made it swallow them: drop it alone. Each try may read all that is left again, so there is a bound on the sum. */
+ * has made it swallow them: drop only this one. Each try may read all that is left again, so there is a bound on the
+ * sum. */
 static bool skip_broken_event(struct reader *r) {
   struct block *c = &r->remainder;
   if (r->err != TG_OK || r->state != IN_ARRAY || c->len < 2 || (r->reread += (int64_t)c->len) > MOST_REREAD)

@@ -60,7 +60,7 @@ static bool match_free_sizes(struct allocations *all) {
       ok = ok && tg__map_put(&newest, m->address, at);
     } else if (first != TG_NONE) {
       m->bytes = -all->items[first].bytes;
-      ok = tg__map_put(&oldest, m->address, next[first] - 1); /* TG_NONE: nobody lives there */
+      ok = tg__map_put(&oldest, m->address, next[first] - 1); /* TG_NONE: the address is free */
     }
   }
   tg__map_free(&oldest);

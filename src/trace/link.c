@@ -358,7 +358,7 @@ static size_t link_by_flow(struct linker *l, uint32_t first_mark) {
 }
 
 /* Sequence numbers count on every thread for itself; which track a forward thread is only recordings say. Of other
- * traces the number alone must do, and all tracks are one. */
+ * traces only the number is compared, and all tracks are one. */
 static uint32_t track_of_forward(const struct linker *l, uint32_t backward_track, int64_t number) {
   const struct tg__track *const from = &l->t->tracks[backward_track];
   for (size_t i = 0; i < l->im->logical_count; i++) {

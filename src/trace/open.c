@@ -61,7 +61,7 @@ enum tg_err tg__trace_load(struct tg__columns *t, uint32_t columns, struct tg_er
   if ((t->loaded & columns) == columns) return TG_OK;
   if (t->has_no_events)
     return tg__fail(e, TG_NO_DATA, -1,
-                    "this is a summary of %u rank%s without their events: it answers the questions about ranks alone",
+                    "this is a summary of %u rank%s without their events: it answers only the questions about ranks",
                     t->rank_count, t->rank_count == 1 ? "" : "s");
   return tg__tacho_load(t, columns, e);
 }

@@ -1,4 +1,4 @@
-/* open_session: which .tacho files of a folder belong together. Each process of a run leaves a file: those that have a
+/* open_session: which .tacho files of a folder belong together. Each process of a job leaves a file: those that have a
  * rank are one each; a process without, a worker or a subprocess, belongs to the rank of the nearest ancestor that
  * has one. */
 #include "trace/import.h"

@@ -66,7 +66,7 @@ struct tg__history_walk {
   size_t block;
   bool release_blocks; /* free each block when its entries have been visited: for the last walk */
 };
-/* The next entry; *x is all zeros before the first, and is left alone in between. false after the last. */
+/* The next entry; *x is all zeros before the first, and is not changed in between. false after the last. */
 bool tg__history_next(struct tg__history_walk *w, struct tg__snapshot_entry *x);
 void tg__history_free(struct tg__snapshot_history *h);
 enum { TG__HOST_DEVICE = -1 }; /* pinned memory of the host, which newer torch records beside its devices */

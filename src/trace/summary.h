@@ -1,6 +1,6 @@
 /* summary: what the questions about many ranks need to know of each, small enough that hundreds fit into memory.
  * Made from a trace by analyze/ranks/summarize.c; a .tsum file holds nothing else (summary_file.c). Included by other
- * layers: analyze and src/ include it, nobody else.
+ * layers: only analyze and ranks include it.
  *
  * Times are as in the file of their rank; add base_ns to compare ranks by the files' own clocks. */
 #ifndef TG_SUMMARY_H

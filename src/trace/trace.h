@@ -261,7 +261,7 @@ struct tg__columns {
   struct tg__cache *cache;
   struct tg__skipped_file *skipped; /* the first of those that ranks[0].loss counts as skipped_file */
   uint32_t skipped_count;
-  bool has_no_events; /* its ranks alone, as a summary names them: nothing can be loaded */
+  bool has_no_events; /* only its ranks are known, from a summary: nothing can be loaded */
 };
 
 /* ---- functions ------------------------------------------------------------------------------- */
@@ -314,7 +314,7 @@ bool tg__members_next(struct tg__members *m);
 struct tg__str tg__member(struct tg__str object, const char *key);
 struct tg__str tg__document_member(const struct tg__columns *t, uint32_t rank, const char *key);
 struct tg__str
-tg__unquoted(struct tg__str value); /* what stands between the quotes of a JSON string; ptr NULL: it is none */
+tg__unquoted(struct tg__str value); /* what stands between the quotes of a JSON string; ptr NULL: it is no string */
 
 /* Data that a later folder derives from the whole trace and that several questions need (cache.c): made by the first
  * that asks, freed with the trace. It changes no answer, so a const trace takes it too. An entry is found by its kind,

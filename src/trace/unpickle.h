@@ -49,7 +49,7 @@ struct tg__unpickler {
   uint32_t row_key_count;
   struct tg__pickle_value *row_values;
   uint64_t row_changed; /* a bit for each place with a new value since the caller set this to 0 */
-  /* seen: a bit for each place. false: it is none, or out of memory: read it as other dicts are. */
+  /* seen: a bit for each place. false: it is no such dict, or memory is short: read it like other dicts. */
   bool (*row)(void *ctx, struct tg__unpickler *u, struct tg__pickle_value list, struct tg__pickle_value dict,
               uint64_t seen);
   /* A list in a row; words: of the objects it refers to. false: like row. */

@@ -10,7 +10,7 @@ enum {
   TG__ROW_REFS = 1024, /* of a list in a row: what Python puts into one at a time */
 };
 /* A place in a row: most have the key they had in the row before, and most of these its value. Recognised by the bytes
- * of their opcodes; those of a guess that is none are like no bytes. `pair` holds as long as no other guess is of the
+ * of their opcodes; those of a wrong guess match no bytes. `pair` holds as long as no other guess is of the
  * same number. */
 struct tg__pair_guess {
   unsigned __int128 pair, pair_mask;

@@ -188,7 +188,7 @@ static inline const uint8_t *row_pairs(struct tg__machine *m, const uint8_t *p, 
 }
 
 /* The dict at p, which stays one of a list's items: another one or the list's end stands behind it. (Four rows or
- * more of a tuple that is the only item of a list look the same; nobody writes them.) */
+ * more of a tuple that is the only item of a list look the same; no writer makes them.) */
 static const uint8_t *row_at(struct tg__machine *m, const uint8_t *p, const uint8_t *end,
                              struct tg__pickle_value list) {
   struct tg__unpickler *const u = m->u;

@@ -165,7 +165,7 @@ struct tg__found {          /* free with tg__found_free */
   uint32_t *columns;
 };
 enum { TG__FOUND_NAMES = 200, TG__FOUND_HITS = 1000, TG__FOUND_COLUMNS = 4096 };
-/* limit and columns are at most the two above. TG_USAGE: a pattern that is none. */
+/* limit and columns are at most the two above. TG_USAGE: the pattern is malformed. */
 enum tg_err tg__view_search(const struct tg__view *v, const struct tg__search *s, struct tg__found *out,
                             struct tg_error *e);
 void tg__found_free(struct tg__found *f);

@@ -174,7 +174,7 @@ export class Pattern {
   }
 }
 
-/* Null: it is none of these, or longer than 200 characters. */
+/* Null: no such pattern, or longer than 200 characters. */
 export function compile(text) {
   if (text.length > MOST_LENGTH) return null;
   const parser = new Parser(text);

@@ -23,7 +23,7 @@ export function partsView(items, unit, whole, id) {
   ]));
 }
 
-/* A picture that is drawn anew whenever its width changes. draw(width) returns an SVG element or a canvas. */
+/* A picture that is redrawn when its width changes. draw(width) returns an SVG element or a canvas. */
 export function picture(id, height, label, draw, table) {
   const box = h("div", {class: "chart", id, role: "group", "aria-label": label, style: {minHeight: `${height}px`}});
   const holder = h("div", {style: {height: `${height}px`}});

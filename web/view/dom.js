@@ -34,7 +34,7 @@ export function replace(element, ...children) {
   return append(element, children);
 }
 
-/* Said aloud by screen readers, seen by nobody. */
+/* Screen readers say it; it is not visible. */
 export function announce(text) {
   const live = document.getElementById("live");
   if (live) live.textContent = text;

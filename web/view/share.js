@@ -1,5 +1,5 @@
 /* share: the view for somebody else: one file that holds it, or the command that shows it. The address of a served page
- * is neither: it works on this machine alone, and its token opens the trace to whoever has it. */
+ * is neither: it works only on this machine, and its token opens the trace to whoever has it. */
 
 import {quantity} from "../model/format.js";
 import * as State from "../model/state.js";

@@ -135,7 +135,7 @@ function wideRuns(tile, least) {
   return {least, runs: out};
 }
 
-/* The same as joinRuns for slices of at least `least` pixels alone, as labels need them. colored: the tile's, of
+/* Like joinRuns, but only for slices of at least `least` pixels, which have labels. colored: the tile's, of
  * Colors.
  */
 export function joinWide(tile, colored, level, view, least, out) {
