@@ -161,6 +161,29 @@ class FindingsRow(TypedDict):
     method: str | None  # how the saving was estimated; where it is unknown, why
     saving_bytes: int | None  # bytes: what the cure should take off the peak of memory, or off its growth in a step; unknown where that is not what it saves
 
+class BottleneckRow(TypedDict):
+    """what bounds the program: input, host, device, communication or memory, the largest first, with the arithmetic"""
+    rank: int | None  # rank of the job
+    kind: str | None  # input, host, device, communication, memory; idle = nothing runs and no steps say that anything should
+    is_bottleneck: bool | None  # the kind with most of the time; none where that is idle
+    share_pct: float | None  # %: share of the steps; the kinds add up to 100
+    step_ns: int | None  # ns: time a step
+    evidence: str | None  # the arithmetic, in words
+    next: str | None  # the question to ask next, with its arguments
+
+class SixQuestionsRow(TypedDict):
+    """six questions with yes or no and a number: utilisation, loader, communication, intensity, memory, synchronisation"""
+    rank: int | None  # rank of the job
+    about: str | None  # utilisation, loader, communication, intensity, memory, synchronisation
+    question: str | None  # what is asked
+    answer: str | None  # yes or no; unknown where the trace does not say
+    is_well: bool | None  # the answer is the one to wish for; unknown with it
+    value: float | None  # the number that the answer follows from
+    unit: str | None  # its unit
+    limit: float | None  # yes from there on
+    evidence: str | None  # the numbers, in words; what is missing where the answer is unknown
+    next: str | None  # the question to ask next, with its arguments
+
 class StepModelRow(TypedDict):
     """can the recorded steps be replayed: how far a model of them is off"""
     rank: int | None  # rank of the job
@@ -1082,6 +1105,10 @@ class Trace(_read.Trace):
     def ask(self, question: Literal["phases"], *, rank: Any = ..., step: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[PhasesRow]: ...
     @overload
     def ask(self, question: Literal["findings"], *, rank: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[FindingsRow]: ...
+    @overload
+    def ask(self, question: Literal["bottleneck"], *, rank: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[BottleneckRow]: ...
+    @overload
+    def ask(self, question: Literal["six_questions"], *, rank: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[SixQuestionsRow]: ...
     @overload
     def ask(self, question: Literal["step_model"], *, rank: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[StepModelRow]: ...
     @overload

@@ -228,7 +228,7 @@ void tg__judge_occupancy(struct tg__facts *f) {
 
 enum { CUDA = 1, HIP = 6 }; /* c10::DeviceType */
 
-static int64_t peak_of(const struct tg__facts *f, const struct tg__device *d) {
+int64_t tg__device_peak(const struct tg__facts *f, const struct tg__device *d) {
   const struct tg__columns *t = f->t;
   int64_t peak = 0;
   for (uint32_t i = 0; i < t->marks.count; i++) {
@@ -250,7 +250,7 @@ void tg__judge_device_memory(struct tg__facts *f) {
   for (size_t i = 0; i < r->device_count; i++) {
     const struct tg__device *d = &r->devices[i];
     if (d->total_memory_bytes <= 0) continue;
-    const int64_t peak = peak_of(f, d);
+    const int64_t peak = tg__device_peak(f, d);
     const double share = tg__pct(peak, d->total_memory_bytes);
     known |= peak > 0;
     if (share <= MEMORY_PCT) continue;

@@ -18,26 +18,9 @@ enum { HOLDERS = 3, BATCHES = 2 };
 
 /* NULL: the trace has no data for it, or memory has run out, which f then says. */
 static struct tg_table *ask(struct tg__facts *f, enum tg__question_id id, const char *name, const char *value) {
-  struct tg_table *rows = NULL;
-  struct tg_error ignored;
-  const struct tg_arg arg = {name, value};
-  if (!f->questions || f->failed) return NULL;
-  const enum tg_err err =
-      tg__ask_loaded(f->t, f->rank, tg__catalog_question(f->questions, id), &arg, name != NULL, &rows, &ignored);
-  f->failed |= err == TG_MEMORY;
-  f->has_memory |= !err;
+  struct tg_table *const rows = tg__facts_ask(f, id, name, value);
+  f->has_memory |= rows != NULL;
   return rows;
-}
-
-/* Unknown counts as 0. */
-static int64_t cell_number(const struct tg_table *t, size_t row, const char *column) {
-  const int64_t v = t->columns[tg__table_column_index(t, column)].ints[row];
-  return v == TG_NULL_INT ? 0 : v;
-}
-
-static struct tg__str cell_text(const struct tg_table *t, size_t row, const char *column) {
-  const uint32_t id = t->columns[tg__table_column_index(t, column)].texts[row];
-  return id == TG_NONE ? TG_STR("") : tg__strings_get(t->strings, id);
 }
 
 static double mb(int64_t bytes) { return (double)bytes / 1e6; }
@@ -72,10 +55,10 @@ struct peak {
 static struct peak find_peak(const struct tg_table *categories) {
   struct peak most = {.device = TG_STR("")}, p = most;
   for (size_t i = 0; categories && i < categories->rows; i++) {
-    const struct tg__str is = cell_text(categories, i, "category");
-    const int64_t bytes = cell_number(categories, i, "net_bytes");
-    if (!tg__str_eq(cell_text(categories, i, "device"), p.device))
-      p = (struct peak){.device = cell_text(categories, i, "device")};
+    const struct tg__str is = tg__fact_text(categories, i, "category");
+    const int64_t bytes = tg__fact_number(categories, i, "net_bytes");
+    if (!tg__str_eq(tg__fact_text(categories, i, "device"), p.device))
+      p = (struct peak){.device = tg__fact_text(categories, i, "device")};
     p.bytes += bytes;
     for (size_t k = 0; k < HELD; k++)
       if (tg__str_eq(is, (struct tg__str){held_names[k], (uint32_t)strlen(held_names[k])})) p.held[k] += bytes;
@@ -89,22 +72,22 @@ static void judge_growth(struct tg__facts *f, const struct peak *peak) {
   int64_t growth = 0, all = 0;
   size_t top = SIZE_MAX;
   for (size_t i = 0; t && i < t->rows; i++) {
-    if (!tg__str_eq(cell_text(t, i, "device"), peak->device)) continue;
+    if (!tg__str_eq(tg__fact_text(t, i, "device"), peak->device)) continue;
     if (top == SIZE_MAX) top = i;
-    growth += cell_number(t, i, "bytes_per_step");
-    all += cell_number(t, i, "bytes");
+    growth += tg__fact_number(t, i, "bytes_per_step");
+    all += tg__fact_number(t, i, "bytes");
   }
   if (top != SIZE_MAX && growth >= LEAST_GROWTH && growth >= peak->bytes / GROWTH_PART) {
     const double share = tg__pct(all, peak->bytes);
     struct tg__finding *const x = find(f, TG__CAUSE_MEMORY_LEAK, share < 100 ? share : 100, TG__NO_THRESHOLD, growth,
                                        "what a step takes and never frees; it costs no time until memory is full");
-    say_holder(cell_text(t, top, "op"), cell_text(t, top, "line"), x->where, sizeof x->where);
+    say_holder(tg__fact_text(t, top, "op"), tg__fact_text(t, top, "line"), x->where, sizeof x->where);
     TG_SAY(x->evidence,
            "each of %lld steps takes %.3f MB that is still there when the last one ends, %.3f MB of it here, in %lld "
            "block%s a step; that is %.1f %% of the %.1f MB at the peak, and as much again as the peak after %lld steps",
-           (long long)cell_number(t, top, "steps"), mb(growth), mb(cell_number(t, top, "bytes_per_step")),
-           (long long)(cell_number(t, top, "blocks") / cell_number(t, top, "steps")),
-           cell_number(t, top, "blocks") == cell_number(t, top, "steps") ? "" : "s", share, mb(peak->bytes),
+           (long long)tg__fact_number(t, top, "steps"), mb(growth), mb(tg__fact_number(t, top, "bytes_per_step")),
+           (long long)(tg__fact_number(t, top, "blocks") / tg__fact_number(t, top, "steps")),
+           tg__fact_number(t, top, "blocks") == tg__fact_number(t, top, "steps") ? "" : "s", share, mb(peak->bytes),
            (long long)(peak->bytes / growth));
     TG_SAY(x->advice, "Look at what keeps it: a list, a dict or an attribute that each step adds to. Keep numbers in "
                       "place of tensors, loss.item() or tensor.detach().cpu(), and only as many as are needed.");
@@ -119,14 +102,15 @@ static void say_largest(struct tg__facts *f, const struct peak *peak, const char
   struct tg_table *const t = ask(f, TG__Q_memory_blocks, "by", "line");
   size_t top = SIZE_MAX;
   for (size_t i = 0; t && i < t->rows; i++) {
-    const struct tg__str is = cell_text(t, i, "category");
-    if (!tg__str_eq(is, (struct tg__str){category, (uint32_t)strlen(category)}) || !cell_text(t, i, "line").len ||
-        !tg__str_eq(cell_text(t, i, "device"), peak->device))
+    const struct tg__str is = tg__fact_text(t, i, "category");
+    if (!tg__str_eq(is, (struct tg__str){category, (uint32_t)strlen(category)}) || !tg__fact_text(t, i, "line").len ||
+        !tg__str_eq(tg__fact_text(t, i, "device"), peak->device))
       continue;
-    if (top == SIZE_MAX || cell_number(t, i, "bytes_at_peak") > cell_number(t, top, "bytes_at_peak")) top = i;
+    if (top == SIZE_MAX || tg__fact_number(t, i, "bytes_at_peak") > tg__fact_number(t, top, "bytes_at_peak")) top = i;
   }
   TG_SAY(x->where, "%.*s", (int)peak->device.len, peak->device.ptr);
-  if (top != SIZE_MAX) say_holder(cell_text(t, top, "device"), cell_text(t, top, "line"), x->where, sizeof x->where);
+  if (top != SIZE_MAX)
+    say_holder(tg__fact_text(t, top, "device"), tg__fact_text(t, top, "line"), x->where, sizeof x->where);
   tg__table_free(t);
 }
 
@@ -136,10 +120,11 @@ static void report_activations(struct tg__facts *f, const struct peak *peak) {
   struct tg_table *const t = ask(f, TG__Q_checkpoint, NULL, NULL);
   size_t all = SIZE_MAX;
   for (size_t i = 0; t && i < t->rows; i++)
-    if (tg__str_eq(cell_text(t, i, "layer"), TG_STR("(all)")) && tg__str_eq(cell_text(t, i, "device"), peak->device))
+    if (tg__str_eq(tg__fact_text(t, i, "layer"), TG_STR("(all)")) &&
+        tg__str_eq(tg__fact_text(t, i, "device"), peak->device))
       all = i;
   const int64_t by_batches = of_batch - of_batch / BATCHES,
-                by_checkpoints = all == SIZE_MAX ? 0 : cell_number(t, all, "saving_bytes");
+                by_checkpoints = all == SIZE_MAX ? 0 : tg__fact_number(t, all, "saving_bytes");
   const bool checkpoints = by_checkpoints > by_batches;
   struct tg__finding *const x =
       find(f, TG__CAUSE_ACTIVATION_MEMORY, tg__pct(of_batch, peak->bytes), ACTIVATIONS_PCT,
@@ -156,7 +141,7 @@ static void report_activations(struct tg__facts *f, const struct peak *peak) {
         x->advice,
         "torch.utils.checkpoint.checkpoint around each layer saves %.1f MB and costs %.2f ms a step; micro-batches of "
         "half the size with gradients that add up save %.1f MB, and cost the fixed part of a pass once more.",
-        mb(by_checkpoints), tg__ms(cell_number(t, all, "recompute_ns")), mb(by_batches));
+        mb(by_checkpoints), tg__ms(tg__fact_number(t, all, "recompute_ns")), mb(by_batches));
   else
     TG_SAY(x->advice,
            "Micro-batches of half the size with gradients that add up save %.1f MB, and cost the fixed part of a pass "
@@ -207,17 +192,18 @@ static void judge_pools(struct tg__facts *f) {
   struct tg_table *const t = ask(f, TG__Q_segments, "by", "pool");
   size_t worst = SIZE_MAX;
   for (size_t i = 0; t && i < t->rows; i++)
-    if (worst == SIZE_MAX || cell_number(t, i, "free_bytes") > cell_number(t, worst, "free_bytes")) worst = i;
-  const int64_t total = worst == SIZE_MAX ? 0 : cell_number(t, worst, "total_bytes"),
-                unused = worst == SIZE_MAX ? 0 : cell_number(t, worst, "free_bytes"),
-                largest = worst == SIZE_MAX ? 0 : cell_number(t, worst, "largest_free_bytes");
+    if (worst == SIZE_MAX || tg__fact_number(t, i, "free_bytes") > tg__fact_number(t, worst, "free_bytes")) worst = i;
+  const int64_t total = worst == SIZE_MAX ? 0 : tg__fact_number(t, worst, "total_bytes"),
+                unused = worst == SIZE_MAX ? 0 : tg__fact_number(t, worst, "free_bytes"),
+                largest = worst == SIZE_MAX ? 0 : tg__fact_number(t, worst, "largest_free_bytes");
   const double share = tg__pct(unused, total), shattered = tg__pct(unused - largest, unused);
   if (total >= LEAST_BYTES && share > FREE_PCT && shattered > SHATTERED_PCT) {
     struct tg__finding *const x =
         find(f, TG__CAUSE_MEMORY_FRAGMENTATION, share, FREE_PCT, unused - largest,
              "pieces that can grow together are one: what is free beside the largest piece can be used");
-    TG_SAY(x->where, "%.*s, %.*s pool", (int)cell_text(t, worst, "device").len, cell_text(t, worst, "device").ptr,
-           (int)cell_text(t, worst, "kind").len, cell_text(t, worst, "kind").ptr);
+    TG_SAY(x->where, "%.*s, %.*s pool", (int)tg__fact_text(t, worst, "device").len,
+           tg__fact_text(t, worst, "device").ptr, (int)tg__fact_text(t, worst, "kind").len,
+           tg__fact_text(t, worst, "kind").ptr);
     TG_SAY(
         x->evidence,
         "%.1f of %.1f MB that the allocator holds are free, in pieces of %.1f MB at most: %.0f %% of the free memory "
@@ -240,24 +226,24 @@ static void judge_failures(struct tg__facts *f) {
   struct tg_table *const t = ask(f, TG__Q_memory_history, NULL, NULL);
   size_t failed = SIZE_MAX, count = 0;
   for (size_t i = 0; t && i < t->rows; i++)
-    if (tg__str_eq(cell_text(t, i, "action"), TG_STR("oom"))) failed = i, count++;
+    if (tg__str_eq(tg__fact_text(t, i, "action"), TG_STR("oom"))) failed = i, count++;
   struct tg_table *const holders = failed == SIZE_MAX ? NULL : ask(f, TG__Q_memory_stacks, NULL, NULL);
   if (failed != SIZE_MAX) {
-    const int64_t wanted = cell_number(t, failed, "bytes"), reserved = cell_number(t, failed, "reserved_bytes"),
-                  used = cell_number(t, failed, "allocated_bytes"), idle = reserved > used ? reserved - used : 0;
+    const int64_t wanted = tg__fact_number(t, failed, "bytes"), reserved = tg__fact_number(t, failed, "reserved_bytes"),
+                  used = tg__fact_number(t, failed, "allocated_bytes"), idle = reserved > used ? reserved - used : 0;
     struct tg__finding *const x = find(f, TG__CAUSE_OUT_OF_MEMORY, 100, TG__NO_THRESHOLD, wanted,
                                        "as much has to be given back, or not be taken");
-    const struct tg__str line = tg__user_frame_of_stack(cell_text(t, failed, "stack"));
-    say_holder(cell_text(t, failed, "device"), line, x->where, sizeof x->where);
+    const struct tg__str line = tg__user_frame_of_stack(tg__fact_text(t, failed, "stack"));
+    say_holder(tg__fact_text(t, failed, "device"), line, x->where, sizeof x->where);
     TG_SAY(x->evidence,
            "%zu allocation%s failed, the last of %.1f MB: %.1f MB were in use, and %.1f MB reserved and unused", count,
            count == 1 ? "" : "s", mb(wanted), mb(used), mb(idle));
     for (size_t i = 0; holders && i < holders->rows && i < HOLDERS; i++) {
       const size_t len = strlen(x->evidence);
-      const struct tg__str by = tg__user_frame_of_stack(cell_text(holders, i, "stack"));
+      const struct tg__str by = tg__user_frame_of_stack(tg__fact_text(holders, i, "stack"));
       tg__say(x->evidence + len, sizeof x->evidence - len, "%s%.1f MB %.*s",
-              i ? ", " : "; most at the peak: ", mb(cell_number(holders, i, "peak_bytes")), by.len ? (int)by.len : 16,
-              by.len ? by.ptr : "without a line  ");
+              i ? ", " : "; most at the peak: ", mb(tg__fact_number(holders, i, "peak_bytes")),
+              by.len ? (int)by.len : 16, by.len ? by.ptr : "without a line  ");
     }
     TG_SAY(x->advice, "%s",
            idle >= wanted

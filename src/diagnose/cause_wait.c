@@ -130,6 +130,14 @@ int64_t tg__marked_waits(struct tg__facts *f) {
   return sum;
 }
 
+int64_t tg__input_waits(struct tg__facts *f) {
+  const struct waits w = walk(f, 0, NULL);
+  int64_t sum = 0;
+  for (int k = 0; k < KINDS; k++)
+    if (kinds[k].cause != TG__CAUSE_GC_PRESSURE && kinds[k].cause != TG__CAUSE_HOST_WAITS) sum += w.all[k].sum_ns;
+  return sum;
+}
+
 /* ---- another thread -------------------------------------------------------------------------- */
 
 struct others {

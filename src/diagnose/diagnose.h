@@ -4,9 +4,11 @@
 
 #include "analyze/analyze.h"
 
-/* The question of questions_findings.def; a rule that needs what the trace lacks is silent and named in a note. */
+/* The questions of questions_findings.def; a rule that needs what the trace lacks is silent and named in a note. */
 #define TG__Q_findings ((enum tg__question_id)TG__Q_COUNT)
-tg__question_fn tg__answer_findings;
+#define TG__Q_bottleneck ((enum tg__question_id)(TG__Q_COUNT + 1))
+#define TG__Q_six_questions ((enum tg__question_id)(TG__Q_COUNT + 2))
+tg__question_fn tg__answer_findings, tg__answer_bottleneck, tg__answer_six_questions;
 tg__merged_fn tg__merged_findings;
 
 /* ---- findings of ranks that were judged one after the other ---------------------------------- */

@@ -309,8 +309,5 @@ enum tg_err tg__answer_findings(const struct tg__columns *t, const struct tg__as
   if (err) return tg__no_memory(e, "looking for causes");
   if (!a->is_joined && compare_ranks(t, out)) return tg__no_memory(e, "looking for causes");
   if (judged) return TG_OK;
-  return tg__fail(e, TG_NO_DATA, -1,
-                  "the trace holds neither steps nor operators nor calls that launch work, so there is nothing to "
-                  "judge; record with "
-                  "ProfilerActivity.CPU among the activities, and call prof.step() in the loop");
+  return tg__no_steps_to_judge(e);
 }

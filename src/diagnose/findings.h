@@ -83,6 +83,7 @@ struct tg__finding *tg__find(struct tg__facts *f, enum tg__cause cause, double s
 void tg__drop_last(struct tg__facts *f); /* takes back the newest finding */
 /* cause_device.c: how well a device is used that works for so much of the time, in words. */
 const char *tg__utilisation_class(double busy_pct);
+int64_t tg__device_peak(const struct tg__facts *f, const struct tg__device *d); /* bytes allocated; 0: not known */
 bool tg__has_little_work(const struct tg__facts *f);               /* too little on the device to judge its use by */
 bool tg__is_step_slice(const struct tg__facts *f, uint32_t slice); /* the annotation of one */
 bool tg__next_device(const struct tg__facts *f, int64_t *device);  /* in rising order, from INT64_MIN on */
@@ -106,6 +107,7 @@ void tg__find_once(struct tg__facts *f); /* once.c: fills apart and apart_text *
 void tg__find_bounds(struct tg__facts *f);
 int64_t tg__shortened(const struct tg__facts *f, int64_t host_ns, int64_t device_ns, int64_t wait_ns);
 int64_t tg__marked_waits(struct tg__facts *f); /* time inside calls that only wait, as `tachograph run` marks them */
+int64_t tg__input_waits(struct tg__facts *f);  /* of these, for files and for queues that other threads fill */
 bool tg__is_marked_wait(struct tg__str name);
 /* claims.c: the time that a finding speaks of, as an interval (cut to the window of the steps), as the host's calls of
  * the sites marked in `in`. */
@@ -190,6 +192,13 @@ static inline double tg__ms(int64_t ns) { return (double)ns / 1e6; }
 enum tg_err tg__facts_open(const struct tg__columns *t, uint32_t rank, struct tg__facts *f);
 void tg__facts_close(struct tg__facts *f);
 
+/* facts_ask.c: the answer of another question about the rank, with one argument or, name NULL, none. NULL: the trace
+ * has no data for it, or memory has run out, which f then says. Cells by name: unknown counts as 0, NaN or empty. */
+struct tg_table *tg__facts_ask(struct tg__facts *f, enum tg__question_id id, const char *name, const char *value);
+int64_t tg__fact_number(const struct tg_table *t, size_t row, const char *column);
+double tg__fact_real(const struct tg_table *t, size_t row, const char *column);
+struct tg__str tg__fact_text(const struct tg_table *t, size_t row, const char *column);
+
 bool tg__is_compiling(struct tg__str name); /* cause_compile.c: a range in which torch.compile works */
 /* cause_break.c: a range in which code that it compiled runs; whether a slice is one, or lies in one. */
 bool tg__is_compiled_range(struct tg__str name);
@@ -200,6 +209,8 @@ void tg__note_checks(struct tg__facts *f, struct tg_table *out); /* checks.c: wh
 /* limits.c: what the recording leaves open, and which one would show it; of one rank, and of `count` ranks together. */
 void tg__note_limits(struct tg__facts *f, struct tg_table *out);
 void tg__note_missing_ranks(const struct tg__columns *t, uint32_t count, struct tg_table *out);
+
+enum tg_err tg__no_steps_to_judge(struct tg_error *e); /* work_bounds.c: TG_NO_DATA */
 
 /* finding_rows.c */
 const char *tg__cause_name(enum tg__cause cause);
