@@ -3,14 +3,15 @@
 #include "diagnose/findings.h"
 
 /* Below LEAST_BYTES nobody runs out of memory. */
-static const int64_t LEAST_BYTES = 100000000, LEAST_GROWTH = 4096;
+static const int64_t LEAST_BYTES = 100000000, LEAST_GROWTH = 4096, SHARED_BYTES = 20 << 20;
 enum {
   GROWTH_PART = 1000,
   ACTIVATIONS_PCT = 60,
   GRADIENTS_PCT = 35,
   STATE_PCT = 30,
   FREE_PCT = 20,
-  SHATTERED_PCT = 70
+  SHATTERED_PCT = 90,
+  GROWN_PCT = 50
 };
 enum { HOLDERS = 3, BATCHES = 2 };
 
@@ -187,35 +188,95 @@ static void judge_use(struct tg__facts *f, const struct peak *peak) {
 
 /* ---- what the allocator cannot use ------------------------------------------------------------- */
 
-/* Free memory that lies in one piece is a cache. In many pieces, none of which is large, it serves no large request. */
+struct pool {
+  struct tg__str device, kind;
+  int64_t total, split, largest, grown; /* split: free beside blocks in use; largest: piece of it; grown: although as
+                                           much was free as was asked for */
+  int64_t taken, most_used;             /* times that memory was taken from the device; the largest block in use */
+};
+
+static bool is_same_cell(const struct tg_table *a, size_t row, const struct tg_table *b, size_t other,
+                         const char *column) {
+  return tg__str_eq(tg__fact_text(a, row, column), tg__fact_text(b, other, column));
+}
+
+/* A segment without a block in use is a cache: it serves any request, and can be given back. */
+static void look_into_segments(struct tg__facts *f, const struct tg_table *pools, size_t row, struct pool *p) {
+  struct tg_table *const t = ask(f, TG__Q_segments, "by", "segment"), *const blocks =
+                                                                          ask(f, TG__Q_segments, "by", "block");
+  for (size_t i = 0; t && i < t->rows; i++) {
+    const bool is_here = is_same_cell(t, i, pools, row, "device") && is_same_cell(t, i, pools, row, "pool") &&
+                         is_same_cell(t, i, pools, row, "kind");
+    const int64_t unused = is_here ? tg__fact_number(t, i, "free_bytes") : 0;
+    if (!unused || unused == tg__fact_number(t, i, "total_bytes")) continue;
+    p->split += unused;
+    if (tg__fact_number(t, i, "largest_free_bytes") > p->largest)
+      p->largest = tg__fact_number(t, i, "largest_free_bytes");
+  }
+  for (size_t i = 0; blocks && i < blocks->rows; i++)
+    if (is_same_cell(blocks, i, pools, row, "device") && tg__fact_number(blocks, i, "active_bytes") > p->most_used)
+      p->most_used = tg__fact_number(blocks, i, "active_bytes");
+  tg__table_free(t);
+  tg__table_free(blocks);
+}
+
+static void look_into_history(struct tg__facts *f, struct pool *p) {
+  struct tg_table *const t = ask(f, TG__Q_fragmentation, NULL, NULL), *const events =
+                                                                          ask(f, TG__Q_memory_history, NULL, NULL);
+  for (size_t i = 0; t && i < t->rows; i++)
+    if (tg__str_eq(tg__fact_text(t, i, "device"), p->device)) p->grown += tg__fact_number(t, i, "grown");
+  for (size_t i = 0; events && i < events->rows; i++) {
+    const struct tg__str action = tg__fact_text(events, i, "action");
+    p->taken += tg__str_eq(action, TG_STR("segment_alloc")) || tg__str_eq(action, TG_STR("segment_map"));
+  }
+  tg__table_free(t);
+  tg__table_free(events);
+}
+
+/* Where the history has how memory was taken, it was taken in vain: as much was free as was asked for. Without that,
+ * many pieces that are smaller than the segments that requests share, or than half of the largest block in use. */
+static bool is_shattered(const struct pool *p) {
+  const double outside = tg__pct(p->split - p->largest, p->split);
+  if (p->total < LEAST_BYTES || tg__pct(p->split, p->total) <= FREE_PCT) return false;
+  if (p->taken) return p->grown > 0 && outside > GROWN_PCT;
+  return outside > SHATTERED_PCT && (p->largest < SHARED_BYTES || 2 * p->largest <= p->most_used);
+}
+
+static void report_pool(struct tg__facts *f, const struct pool *p) {
+  struct tg__finding *const x =
+      find(f, TG__CAUSE_MEMORY_FRAGMENTATION, tg__pct(p->split, p->total), FREE_PCT, p->split - p->largest,
+           "pieces that can grow together are one: what is free beside the largest piece can be used");
+  TG_SAY(x->where, "%.*s, %.*s pool", (int)p->device.len, p->device.ptr, (int)p->kind.len, p->kind.ptr);
+  TG_SAY(x->evidence,
+         "%.1f of %.1f MB that the allocator holds are free between blocks in use, in pieces of %.1f MB at most: "
+         "%.0f %% of that is outside the largest piece",
+         mb(p->split), mb(p->total), mb(p->largest), tg__pct(p->split - p->largest, p->split));
+  const size_t len = strlen(x->evidence);
+  if (p->grown)
+    tg__say(x->evidence + len, sizeof x->evidence - len,
+            "; %lld time%s it took more from the device although as much was free as was asked for",
+            (long long)p->grown, p->grown == 1 ? "" : "s");
+  TG_SAY(x->advice, "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which costs no time worth measuring; keep "
+                    "sizes equal (batches padded to few lengths), so that freed pieces fit again. "
+                    "torch.cuda.empty_cache() waits for the device, and helps where nothing else does.");
+  const struct tg__str now =
+      tg__unquoted(tg__member(tg__document_member(f->t, f->rank, "allocator_settings"), "PYTORCH_CUDA_ALLOC_CONF"));
+  const size_t end = strlen(x->advice);
+  if (now.len) tg__say(x->advice + end, sizeof x->advice - end, " Now: %.*s.", (int)now.len, now.ptr);
+}
+
 static void judge_pools(struct tg__facts *f) {
   struct tg_table *const t = ask(f, TG__Q_segments, "by", "pool");
   size_t worst = SIZE_MAX;
   for (size_t i = 0; t && i < t->rows; i++)
     if (worst == SIZE_MAX || tg__fact_number(t, i, "free_bytes") > tg__fact_number(t, worst, "free_bytes")) worst = i;
-  const int64_t total = worst == SIZE_MAX ? 0 : tg__fact_number(t, worst, "total_bytes"),
-                unused = worst == SIZE_MAX ? 0 : tg__fact_number(t, worst, "free_bytes"),
-                largest = worst == SIZE_MAX ? 0 : tg__fact_number(t, worst, "largest_free_bytes");
-  const double share = tg__pct(unused, total), shattered = tg__pct(unused - largest, unused);
-  if (total >= LEAST_BYTES && share > FREE_PCT && shattered > SHATTERED_PCT) {
-    struct tg__finding *const x =
-        find(f, TG__CAUSE_MEMORY_FRAGMENTATION, share, FREE_PCT, unused - largest,
-             "pieces that can grow together are one: what is free beside the largest piece can be used");
-    TG_SAY(x->where, "%.*s, %.*s pool", (int)tg__fact_text(t, worst, "device").len,
-           tg__fact_text(t, worst, "device").ptr, (int)tg__fact_text(t, worst, "kind").len,
-           tg__fact_text(t, worst, "kind").ptr);
-    TG_SAY(
-        x->evidence,
-        "%.1f of %.1f MB that the allocator holds are free, in pieces of %.1f MB at most: %.0f %% of the free memory "
-        "is outside the largest piece",
-        mb(unused), mb(total), mb(largest), shattered);
-    TG_SAY(x->advice, "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which costs no time worth measuring; keep "
-                      "sizes equal (batches padded to few lengths), so that freed pieces fit again. "
-                      "torch.cuda.empty_cache() waits for the device, and helps where nothing else does.");
-    const struct tg__str now =
-        tg__unquoted(tg__member(tg__document_member(f->t, f->rank, "allocator_settings"), "PYTORCH_CUDA_ALLOC_CONF"));
-    const size_t len = strlen(x->advice);
-    if (now.len) tg__say(x->advice + len, sizeof x->advice - len, " Now: %.*s.", (int)now.len, now.ptr);
+  if (worst != SIZE_MAX && tg__fact_number(t, worst, "total_bytes") >= LEAST_BYTES) {
+    struct pool p = {.device = tg__fact_text(t, worst, "device"),
+                     .kind = tg__fact_text(t, worst, "kind"),
+                     .total = tg__fact_number(t, worst, "total_bytes")};
+    look_into_segments(f, t, worst, &p);
+    look_into_history(f, &p);
+    if (is_shattered(&p)) report_pool(f, &p);
   }
   tg__table_free(t);
 }

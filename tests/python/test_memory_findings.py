@@ -187,15 +187,51 @@ def test_free_memory_in_pieces(tmp_path):
     "sizes, used",
     [
         ([256, 256], [0]),  # whole
-        ([4] * 128, range(0, 128, 32)),  # few pieces, nearly all of it free in large ones
+        ([4] * 128, range(0, 128, 32)),  # four pieces of 124 MB: what comes next fits
+        ([48, 4] * 12, range(1, 24, 2)),  # twelve pieces of 48 MB beside blocks of 4
         ([40] * 12 + [8] * 4, range(12)),  # little is free
         ([1] * 64, range(0, 64, 2)),  # little in all
     ],
 )
 def test_free_memory_that_can_be_used(tmp_path, sizes, used):
-    rows = found(tmp_path, pool(sizes, used))
-    merged = len(list(used)) == 4  # four holes of the same size: none is most of it
-    assert [row["cause"] for row in rows] == (["memory-fragmentation"] if merged else [])
+    assert not found(tmp_path, pool(sizes, used))
+
+
+def test_segments_that_are_free_as_a_whole_are_a_cache(tmp_path):
+    device = pool([4] * 128, range(0, 128, 2))
+    shot = snapshots.snapshot([device])
+    (segment,) = shot["segments"]
+    blocks = segment["blocks"]
+    used = [{**block, "state": "active_allocated"} for block in blocks[:1]]
+    one = {**segment, "total_size": blocks[0]["size"], "allocated_size": blocks[0]["size"], "blocks": used}
+    free = [
+        {**segment, "address": b["address"], "total_size": b["size"], "allocated_size": 0, "active_size": 0,
+         "requested_size": 0, "blocks": [{**b, "state": "inactive", "requested_size": 0}]}
+        for b in blocks[1:]
+    ]  # fmt: skip
+    (tmp_path / "a.pickle").write_bytes(pickle.dumps({**shot, "segments": [one, *free]}))
+    with tg.open(tmp_path / "a.pickle") as trace:
+        assert not [row for row in trace.ask("findings").to_dicts() if row["cause"] == "memory-fragmentation"]
+
+
+@pytest.mark.parametrize("size, is_forced", [(64, True), (200, False)])
+def test_more_was_taken_although_enough_was_free(tmp_path, size, is_forced):
+    """Eight pieces of 20 MB are free, 160 MB, when a segment of 64 or 200 MB is taken from the device."""
+    device = pool([20] * 16, range(0, 16, 2))
+    at = device.base + (1 << 34)
+    device.add("segment_alloc", at, size * MIB)
+    device.add("alloc", at, size * MIB)
+    shot = snapshots.snapshot([device])
+    (segment,) = shot["segments"]
+    block = {"address": at, "size": size * MIB, "requested_size": size * MIB, "state": "active_allocated", "frames": []}
+    more = {"address": at, "total_size": size * MIB, "allocated_size": size * MIB, "active_size": size * MIB,
+            "requested_size": size * MIB, "blocks": [block]}  # fmt: skip
+    shot["segments"].append({**segment, **more})
+    (tmp_path / "a.pickle").write_bytes(pickle.dumps(shot))
+    with tg.open(tmp_path / "a.pickle") as trace:
+        rows = [row for row in trace.ask("findings").to_dicts() if row["cause"] == "memory-fragmentation"]
+        assert len(rows) == is_forced
+        assert not rows or "; 1 time it took more from the device although" in rows[0]["evidence"]
 
 
 def test_an_allocation_that_failed(tmp_path):
