@@ -218,19 +218,6 @@ static void say_sampled(const struct tg__facts *f, int64_t device, struct tg__fi
   TG_SAY(x->advice, "%s", tg__doing_advice(seen.most));
 }
 
-/* ---- which part of the program holds the device up ------------------------------------------- */
-
-struct part {
-  uint32_t slice; /* its longest gap is during this */
-  int64_t ns, longest_ns;
-};
-struct parts {
-  struct tg__facts *f;
-  struct tg__map by_name;
-  struct part *items;
-  size_t count, cap;
-};
-
 bool tg__is_step_slice(const struct tg__facts *f, uint32_t slice) {
   const size_t begun = tg__steps_begun(&f->steps, f->t->slices.start_ns[slice]);
   const uint32_t step = begun ? f->steps.steps[begun - 1].step : TG_NONE;
@@ -238,61 +225,20 @@ bool tg__is_step_slice(const struct tg__facts *f, uint32_t slice) {
          tg__name_is_profiler_step(tg__name(f->t, f->t->slices.name[slice]), NULL);
 }
 
-/* The outermost range of compiled code, else the operator, annotation, module or function of the program around a
- * slice; of none of these itself. */
-static uint32_t part_around(struct tg__facts *f, uint32_t slice) {
-  uint32_t range = TG_NONE;
-  for (uint32_t s = slice; s != TG_NONE; s = f->t->slices.parent[s])
-    if (tg__is_compiled_range(tg__name(f->t, f->t->slices.name[s]))) range = s;
-  if (range != TG_NONE) return range;
-  for (uint32_t s = slice; s != TG_NONE; s = f->t->slices.parent[s]) {
-    const enum tg__class cls = tg__slice_class(f->t, s);
-    const struct tg__str name = tg__name(f->t, f->t->slices.name[s]);
-    const bool is_frame = cls == TG__CLASS_PYTHON && (tg__is_user_frame(name) || tg__meaning(f, s) & TG__NAME_MODULE);
-    const bool is_work = (cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION) && !tg__is_step_slice(f, s);
-    if (is_frame || is_work) return s;
-  }
-  return slice;
-}
-
-static void add_part(struct parts *p, const struct tg__gap *g) {
-  const uint32_t slice = part_around(p->f, g->during);
-  const int64_t ns = g->end_ns - g->start_ns;
-  uint32_t *const at = tg__map_slot(&p->by_name, p->f->t->slices.name[slice], (uint32_t)p->count);
-  if (!at || (*at == p->count && !tg__grow((void **)&p->items, &p->cap, p->count + 1, sizeof *p->items))) {
-    p->f->failed = true;
-    return;
-  }
-  if (*at == p->count) p->items[p->count++] = (struct part){.slice = slice};
-  struct part *const part = &p->items[*at];
-  part->ns += ns;
-  if (ns > part->longest_ns) part->longest_ns = ns, part->slice = slice;
-}
-
-/* Names the part with most of the gaps of this cause, where that is half of them at least. Returns whether they are
- * long stretches of it, and it is more than an operator of torch. */
+/* Names the part of the program that holds the gaps of this cause. Returns whether they are long stretches of it, and
+ * it is more than an operator of torch. */
 static bool say_part(struct tg__facts *f, int64_t device, enum tg__gap_cause cause, struct tg__finding *x,
                      bool *is_compiled) {
-  struct parts p = {.f = f};
-  int64_t all_ns = 0;
-  const struct tg__window *const w = &f->steps.window;
-  for (size_t i = 0; !f->failed && i < f->gaps.count; i++) {
-    const struct tg__gap *const g = &f->gaps.items[i];
-    if (g->device != device || g->cause != cause || g->end_ns <= w->start_ns || g->start_ns >= w->end_ns) continue;
-    all_ns += g->end_ns - g->start_ns;
-    if (g->during != TG_NONE) add_part(&p, g);
-  }
-  const struct part *most = p.items;
-  for (size_t i = 1; i < p.count; i++)
-    if (p.items[i].ns > most->ns) most = &p.items[i];
-  const bool is_known = p.count && 2 * most->ns >= all_ns && !tg__is_step_slice(f, most->slice);
-  if (is_known) tg__where_slice(f, most->slice, x);
-  *is_compiled = is_known && tg__is_in_compiled(f->t, most->slice);
-  const bool is_stretch = is_known && !*is_compiled && most->longest_ns >= f->median_ns / STRETCH_SHARE &&
-                          !tg__str_has_prefix(tg__name(f->t, f->t->slices.name[most->slice]), "aten::");
-  tg__map_free(&p.by_name);
-  tg__free(p.items);
-  return is_stretch;
+  const struct tg__holder most = tg__find_holder(f, device, 1U << cause);
+  *is_compiled = most.slice != TG_NONE && most.is_half && tg__is_in_compiled(f->t, most.slice);
+  if (most.slice == TG_NONE) return false;
+  tg__where_slice(f, most.slice, x);
+  const size_t len = strlen(x->evidence);
+  if (!most.is_half)
+    tg__say(x->evidence + len, sizeof x->evidence - len, ", %.0f %% of it in %.*s", most.pct,
+            (int)tg__name(f->t, f->t->slices.name[most.slice]).len, tg__name(f->t, f->t->slices.name[most.slice]).ptr);
+  return most.is_half && !*is_compiled && most.longest_ns >= f->median_ns / STRETCH_SHARE &&
+         !tg__str_has_prefix(tg__name(f->t, f->t->slices.name[most.slice]), "aten::");
 }
 
 /* idle: without a kernel in usual steps. Part of it may lie outside the device's first and last work, part in copies.

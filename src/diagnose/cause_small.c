@@ -71,7 +71,14 @@ static void see_frequent(void *ctx, uint32_t slice, enum tg__class cls) {
   if (n && ++*n > q->most) q->most = *n, q->slice = slice;
 }
 
+/* The part of the program that launches them; where nothing of the host is there but calls, the kernels. */
 static void say_kernels(struct tg__facts *f, struct tg__finding *x) {
+  const struct tg__holder most =
+      tg__find_holder(f, TG__ANY_DEVICE, 1U << TG__GAP_PYTHON | 1U << TG__GAP_HOST | 1U << TG__GAP_LAUNCH);
+  if (most.slice != TG_NONE && tg__slice_class(f->t, most.slice) != TG__CLASS_RUNTIME) {
+    tg__where_slice(f, most.slice, x);
+    return;
+  }
   struct frequent q = {.f = f, .slice = TG_NONE};
   tg__visit(f, see_frequent, &q);
   tg__map_free(&q.counts);

@@ -84,6 +84,16 @@ void tg__drop_last(struct tg__facts *f); /* takes back the newest finding */
 /* cause_device.c: how well a device is used that works for so much of the time, in words. */
 const char *tg__utilisation_class(double busy_pct);
 int64_t tg__device_peak(const struct tg__facts *f, const struct tg__device *d); /* bytes allocated; 0: not known */
+/* gap_holder.c: the part of the host's program that holds the gaps with one of these causes (bits), of one device or of
+ * all. slice: TG_NONE: none holds a fifth. pct: of these gaps. */
+#define TG__ANY_DEVICE INT64_MIN
+struct tg__holder {
+  uint32_t slice;
+  int64_t longest_ns;
+  double pct;
+  bool is_half;
+};
+struct tg__holder tg__find_holder(struct tg__facts *f, int64_t device, unsigned causes);
 bool tg__has_little_work(const struct tg__facts *f);               /* too little on the device to judge its use by */
 bool tg__is_step_slice(const struct tg__facts *f, uint32_t slice); /* the annotation of one */
 bool tg__next_device(const struct tg__facts *f, int64_t *device);  /* in rising order, from INT64_MIN on */

@@ -25,6 +25,8 @@ struct finder {
   uint8_t (*names)[BEARERS]; /* what being inside a slice of this name and kind means; UNKNOWN = not looked at yet */
   uint32_t *tracks;          /* tracks with device work, by device */
   size_t track_count, track_cap;
+  uint32_t *engines; /* threads on which autograd runs a backward pass */
+  size_t engine_count, engine_cap;
   uint32_t *work; /* device work of one device, by start */
   size_t work_count, work_cap;
   uint32_t *chain; /* scratch: slices around one */
@@ -68,7 +70,7 @@ static enum tg__gap_cause slice_cause(struct finder *f, uint32_t slice) {
 
 struct doing {
   int64_t time_ns[TG__GAP_CAUSE_COUNT];
-  int64_t now_ns;
+  int64_t now_ns, inside_ns; /* inside_ns: in any slice */
   size_t depth;
   uint32_t covering; /* innermost slice that covers at least half */
   bool seen;         /* any slice at all */
@@ -80,9 +82,11 @@ static void advance(struct finder *f, struct doing *d, int64_t to_ns) {
     const struct open_slice *top = &f->stack[--d->depth];
     if (top->end_ns <= d->now_ns) continue;
     d->time_ns[top->cause] += top->end_ns - d->now_ns;
+    d->inside_ns += top->end_ns - d->now_ns;
     d->now_ns = top->end_ns;
   }
   if (to_ns <= d->now_ns) return;
+  if (d->depth) d->inside_ns += to_ns - d->now_ns;
   const bool is_silent = !d->depth && f->has_operators && to_ns - d->now_ns >= LONG_SILENCE_NS;
   d->time_ns[d->depth ? f->stack[d->depth - 1].cause : is_silent ? TG__GAP_NONE : TG__GAP_PYTHON] += to_ns - d->now_ns;
   d->now_ns = to_ns;
@@ -127,6 +131,23 @@ static bool look_at_thread(struct finder *f, uint32_t track, int64_t from_ns, in
   return true;
 }
 
+/* While a backward pass goes on, the thread that asked for it waits: what the pass is in for most of a gap holds the
+ * device up, whichever thread launches next. Where the launching thread is in operators or calls itself, it does. */
+static bool look_at_engines(struct finder *f, const struct tg__gap *g, uint32_t launching, struct doing *d) {
+  const int64_t gap_ns = g->end_ns - g->start_ns;
+  int64_t working_ns = 0;
+  for (enum tg__gap_cause c = TG__GAP_HOST; c < TG__GAP_CAUSE_COUNT; c++) working_ns += d->time_ns[c];
+  for (size_t i = 0; i < f->engine_count && 2 * working_ns < gap_ns; i++) {
+    struct doing other;
+    if (f->engines[i] == launching) continue;
+    if (!look_at_thread(f, f->engines[i], g->start_ns, g->end_ns, &other)) return false;
+    if (2 * other.inside_ns < gap_ns) continue;
+    *d = other;
+    break;
+  }
+  return true;
+}
+
 static bool explain(struct finder *f, struct tg__gap *g) {
   const struct tg__columns *t = f->t;
   const uint32_t call = t->slices.cause[g->after];
@@ -134,10 +155,17 @@ static bool explain(struct finder *f, struct tg__gap *g) {
   g->during = TG_NONE;
   g->cause = TG__GAP_QUEUED;
   if (call != TG_NONE && tg__slice_end(t, call) <= g->start_ns) return true;
-  if (call != TG_NONE && !look_at_thread(f, tg__slice_track(t, call), g->start_ns, g->end_ns, &d)) return false;
-  /* A thread without anything to show, such as autograd's before backward, was waiting for the main one. */
-  if (!d.seen && f->main_track != TG_NONE && !look_at_thread(f, f->main_track, g->start_ns, g->end_ns, &d))
-    return false;
+  const uint32_t launching = call == TG_NONE ? TG_NONE : tg__slice_track(t, call);
+  if (call != TG_NONE && !look_at_thread(f, launching, g->start_ns, g->end_ns, &d)) return false;
+  /* A thread without anything to show for most of it, such as autograd's before backward, was waiting for the main one.
+   */
+  const bool is_other = f->main_track != TG_NONE && f->main_track != launching;
+  if (is_other && 2 * d.inside_ns < g->end_ns - g->start_ns) {
+    struct doing of_main;
+    if (!look_at_thread(f, f->main_track, g->start_ns, g->end_ns, &of_main)) return false;
+    if (!d.seen || of_main.inside_ns > d.inside_ns) d = of_main;
+  }
+  if (!look_at_engines(f, g, launching, &d)) return false;
   g->during = d.covering;
   g->cause = TG__GAP_NONE;
   if (call == TG_NONE && !d.seen) return true;
@@ -202,6 +230,20 @@ static uint32_t find_main_track(const struct tg__columns *t, uint32_t rank) {
   return best;
 }
 
+/* In the order of their tracks. */
+static bool gather_engines(struct finder *f) {
+  TG__EACH (k, tg__tracks_of(&f->t->ranks[f->rank])) {
+    const struct tg__track *const track = &f->t->tracks[k];
+    uint32_t i = track->first;
+    const uint32_t past = track->kind == TG__TRACK_CPU ? i + track->count : i;
+    while (i < past && !tg__str_has_prefix(tg__name(f->t, f->t->slices.name[i]), "autograd::engine::")) i++;
+    if (i == past) continue;
+    if (!tg__grow((void **)&f->engines, &f->engine_cap, f->engine_count + 1, sizeof *f->engines)) return false;
+    f->engines[f->engine_count++] = k;
+  }
+  return true;
+}
+
 static bool has_operators(const struct tg__columns *t, uint32_t rank) {
   TG__EACH (i, tg__rank_slices(t, rank))
     if (tg__slice_class(t, i) == TG__CLASS_OP) return true;
@@ -243,7 +285,7 @@ enum tg_err tg__gaps_find(const struct tg__columns *t, uint32_t rank, struct tg_
   const size_t names = (size_t)tg__strings_count(t->strings) + 1;
   enum tg_err err = TG_MEMORY;
   f.names = tg__alloc(names * sizeof *f.names);
-  if (!f.names || !gather_tracks(&f)) goto done;
+  if (!f.names || !gather_tracks(&f) || (f.track_count && !gather_engines(&f))) goto done;
   memset(f.names, UNKNOWN, names * sizeof *f.names);
   f.main_track = find_main_track(t, rank);
   f.has_operators = has_operators(t, rank);
@@ -258,6 +300,7 @@ done:
   tg__free(f.chain);
   tg__free(f.work);
   tg__free(f.tracks);
+  tg__free(f.engines);
   tg__free(f.names);
   return err;
 }
