@@ -32,18 +32,26 @@ static void see_memory_call(void *ctx, uint32_t slice, enum tg__class cls) {
   if (c->longest == TG_NONE || t->slices.dur_ns[slice] > t->slices.dur_ns[c->longest]) c->longest = slice;
 }
 
+static int64_t mean_of(const struct tg__facts *f, const struct tg__spans *waits) {
+  int64_t sum = 0;
+  for (size_t i = 0; i < f->steps.count; i++)
+    sum += tg__spans_inside(waits, f->steps.steps[i].start_ns, f->steps.steps[i].end_ns);
+  return sum;
+}
+
 static void report_churn(const struct churn *c, const struct tg__spans *waits) {
   struct tg__facts *const f = c->f;
   const int64_t each_ns = tg__usual_inside(f, waits), ns = each_ns * (int64_t)f->steps.count;
   const double share = tg__pct(ns, f->total_ns);
+  const int64_t mean_ns = tg__per_step(f, mean_of(f, waits));
   if (share <= CHURN_PCT) return;
   struct tg__finding *const x = tg__find(f, TG__CAUSE_ALLOCATOR_CHURN, share, CHURN_PCT, each_ns);
   for (size_t i = 0; i < waits->count; i++) tg__claim(f, x, waits->items[i].start, waits->items[i].end);
   tg__where_slice(f, c->longest, x);
   TG_SAY(x->evidence,
-         "%lld calls a step take or release memory of the device, in %zu of %zu steps; the device stands still in them "
-         "for %.2f ms a step (%.1f %%), the longest takes %.2f ms",
-         (long long)tg__per_step(f, c->count), c->steps, f->steps.count, tg__ms(each_ns), share,
+         "%lld calls in %zu of %zu steps take or release memory of the device, which stands still in them for %.2f ms "
+         "of the usual step (%.1f %%), and for %.2f ms on average; the longest takes %.2f ms",
+         (long long)c->count, c->steps, f->steps.count, tg__ms(each_ns), share, tg__ms(mean_ns),
          tg__ms(f->t->slices.dur_ns[c->longest]));
   TG_SAY(x->advice,
          "Let the allocator keep its memory: no torch.cuda.empty_cache() in the step, pinned buffers that are "
