@@ -1,7 +1,7 @@
 /* Several devices or processes: exposed communication, and wrappers or back ends that hold it back. */
 #include "diagnose/sites.h"
 
-enum { COMMUNICATION_PCT = 10 };
+enum { COMMUNICATION_PCT = 10, ALONE_PCT = 5 };
 
 struct collectives {
   struct tg__facts *f;
@@ -45,6 +45,95 @@ static void expect_of_host_overlap(struct tg__facts *f, struct tg__finding *x, i
                "half of the communication goes on beside backward, as far as that is long enough");
   else
     x->method = "no backward that it could go on beside is in the trace";
+}
+
+/* ---- what one rank of several can say -------------------------------------------------------- */
+
+struct alone { /* kernels of collectives, by name and size, or place in the step */
+  struct tg__facts *f;
+  struct tg__map shortest_us; /* of each kind, at least 1 */
+  struct tg__map seen;        /* how many of a name a step has had */
+  struct tg__spans sure, others;
+  bool learns;
+};
+
+/* Steps repeat their collectives: where no size is stated, the first of each step is of one kind, and so on. */
+static uint64_t collective_kind(struct alone *a, uint32_t slice) {
+  const struct tg__columns *const t = a->f->t;
+  const uint32_t args = t->slices.args[slice], type = tg__arg_str(t, args, TG__K_DTYPE);
+  int64_t key[4] = {t->slices.name[slice], tg__arg_int(t, args, TG__K_IN_MSG_NELEMS, -1), type, 0};
+  if (key[1] >= 0) return tg__hash(key, sizeof key);
+  const int64_t here[2] = {key[0], (int64_t)tg__steps_begun(&a->f->steps, t->slices.start_ns[slice])};
+  uint32_t *const nth = tg__map_slot(&a->seen, tg__hash(here, sizeof here), 0);
+  a->f->failed |= !nth;
+  key[3] = nth ? ++*nth : 0;
+  return tg__hash(key, sizeof key);
+}
+
+static void see_alone(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct alone *const a = ctx;
+  const struct tg__columns *const t = a->f->t;
+  const int64_t dur = t->slices.dur_ns[slice], us = dur / 1000, end = tg__slice_end(t, slice);
+  if (cls != TG__CLASS_KERNEL) return;
+  if (!(tg__meaning(a->f, slice) & TG__NAME_COLLECTIVE_KERNEL)) {
+    if (!a->learns) tg__spans_add(&a->others, t->slices.start_ns[slice], end);
+    return;
+  }
+  const uint32_t least = us < 1 ? 1 : us < UINT32_MAX ? (uint32_t)us : UINT32_MAX;
+  uint32_t *const known = tg__map_slot(&a->shortest_us, collective_kind(a, slice), least);
+  a->f->failed |= !known;
+  if (!known) return;
+  if (least < *known) *known = least;
+  if (!a->learns) tg__spans_add(&a->sure, end - (*known < least ? *known * INT64_C(1000) : dur), end);
+}
+
+/* A kernel of a collective waits for the last rank and then transfers. The shortest of a size is the most that its
+ * transfer takes: the end of each that is so long counts, and what comes before may be waiting, which one rank does not
+ * show. A step, beside no computation. */
+static int64_t sure_alone(struct tg__facts *f) {
+  struct alone a = {.f = f, .learns = true};
+  struct tg__spans left = {0};
+  tg__visit(f, see_alone, &a);
+  a.learns = false;
+  tg__map_free(&a.seen);
+  a.seen = (struct tg__map){0};
+  tg__visit(f, see_alone, &a);
+  tg__spans_union(&a.sure);
+  tg__spans_union(&a.others);
+  tg__spans_subtract(&a.sure, &a.others, &left);
+  f->failed |= a.sure.failed || a.others.failed;
+  const int64_t ns = tg__usual_inside(f, &left);
+  tg__spans_free(&left);
+  tg__spans_free(&a.sure);
+  tg__spans_free(&a.others);
+  tg__map_free(&a.shortest_us);
+  tg__map_free(&a.seen);
+  return ns;
+}
+
+/* Of one rank without the others: what it proves is the claim. */
+static void claim_as_alone(struct tg__facts *f, struct tg__finding *x) {
+  const size_t len = strlen(x->evidence);
+  if (f->t->ranks[f->rank].world_size <= 1 || f->is_of_several) return;
+  if (!f->has_device_work) {
+    tg__say(x->evidence + len, sizeof x->evidence - len,
+            "; how much of that is waiting for other ranks one rank does not show");
+    return;
+  }
+  const int64_t sure = sure_alone(f), counts = sure < x->cost_ns ? sure : x->cost_ns;
+  tg__say(x->evidence + len, sizeof x->evidence - len,
+          "; at least %.2f ms of it stay if each collective takes as long as the shortest of its kind, the rest may be "
+          "waiting for other ranks, which one rank does not show",
+          tg__ms(counts));
+  if (x->saving_ns > counts) x->saving_ns = counts;
+  if (tg__pct(counts, tg__per_step(f, f->total_ns)) > ALONE_PCT) {
+    x->method = "what transfers for certain goes on beside computation, as far as there is enough of it";
+    return;
+  }
+  x->is_statement = true;
+  x->saving_ns = TG_NULL_INT;
+  x->confidence = NAN;
+  x->method = "nearly all of it may be waiting for other ranks; record all ranks and open their folder";
 }
 
 /* Communication goes on beside what is computed in the same step; where there is more of it, the rest stays. */
@@ -130,6 +219,7 @@ void tg__judge_communication(struct tg__facts *f) {
     expect_of_host_overlap(f, x, exposed);
   else
     x->method = "they begin in backward already; what else could go on beside them is not in the trace";
+  claim_as_alone(f, x);
 }
 
 /* ---- wrappers -------------------------------------------------------------------------------- */
