@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-enum { MEMORY_PCT = 90, ELIGIBLE_PCT = 5, LOW_TIME_PCT = 10 };
+enum { FEW_BLOCKS = 4, MEMORY_PCT = 90, ELIGIBLE_PCT = 5, LOW_TIME_PCT = 10 };
 
 /* ---- tensor cores ---------------------------------------------------------------------------- */
 
@@ -152,6 +152,21 @@ struct occupancy {
   bool stated; /* some kernel's */
 };
 
+/* Fewer blocks than a quarter of the multiprocessors: the rest has nothing to do, whatever the kernel is. */
+static bool has_few_blocks(const struct tg__facts *f, uint32_t slice) {
+  const struct tg__columns *const t = f->t;
+  const double stated = tg__arg_real(t, t->slices.args[slice], TG__K_BLOCKS_PER_SM, 0);
+  if (stated > 0) return stated * FEW_BLOCKS <= 1;
+  const struct tg__device *const d = find_device(f, t->tracks[tg__slice_track(t, slice)].device);
+  const uint32_t grid = tg__arg_str(t, t->slices.args[slice], TG__K_GRID);
+  int x, y, z;
+  char text[48];
+  if (!d || grid == TG_NONE) return false;
+  TG_SAY(text, "%.*s", (int)tg__name(t, grid).len, tg__name(t, grid).ptr);
+  if (sscanf(text, "[%9d, %9d, %9d", &x, &y, &z) != 3 || x < 1 || y < 1 || z < 1) return false;
+  return (double)x * y * z * FEW_BLOCKS <= (double)d->sm_count;
+}
+
 /* Kernels that multiply matrices keep few, large blocks by design: to them a low figure says nothing. */
 static void see_occupancy(void *ctx, uint32_t slice, enum tg__class cls) {
   struct occupancy *o = ctx;
@@ -159,9 +174,10 @@ static void see_occupancy(void *ctx, uint32_t slice, enum tg__class cls) {
   if (cls != TG__CLASS_KERNEL) return;
   const double pct = tg__kernel_occupancy(t, t->slices.args[slice]);
   o->stated |= !isnan(pct);
-  const bool is_low = pct < TG__LOW_OCCUPANCY_PCT &&
-                      tg__tensor_unit(&o->names, t->slices.name[slice]) == TG__UNIT_NONE &&
-                      !(tg__meaning(o->f, slice) & TG__NAME_COLLECTIVE_KERNEL);
+  const bool is_few = has_few_blocks(o->f, slice);
+  const bool is_low =
+      (is_few || (pct < TG__LOW_OCCUPANCY_PCT && tg__tensor_unit(&o->names, t->slices.name[slice]) == TG__UNIT_NONE)) &&
+      !(tg__meaning(o->f, slice) & TG__NAME_COLLECTIVE_KERNEL);
   tg__spans_add(is_low ? &o->low : &o->others, t->slices.start_ns[slice], tg__slice_end(t, slice));
   if (!is_low) return;
   o->count++;
@@ -176,18 +192,21 @@ static struct tg__str arg_text(const struct tg__columns *t, uint32_t slice, uint
 static void describe_occupancy(const struct occupancy *o, struct tg__finding *x) {
   const struct tg__columns *t = o->f->t;
   const struct tg__str grid = arg_text(t, o->longest, TG__K_GRID), block = arg_text(t, o->longest, TG__K_BLOCK);
+  const bool is_few = has_few_blocks(o->f, o->longest);
+  const double occupancy = tg__arg_real(t, t->slices.args[o->longest], TG__K_OCCUPANCY, 0);
   tg__where_slice(o->f, o->longest, x);
   TG_SAY(x->evidence,
          "%lld kernels %s are estimated to occupy less than %d %% of the multiprocessors' threads; they run alone for "
          "%.2f ms "
          "(%.1f %%); the longest: "
-         "%.0f %%, grid %.*s, block %.*s",
+         "%s%.0f %%%s, grid %.*s, block %.*s",
          (long long)tg__per_step(o->f, o->count), tg__per(o->f), TG__LOW_OCCUPANCY_PCT, tg__ms(x->cost_ns),
-         x->share_pct, tg__arg_real(t, t->slices.args[o->longest], TG__K_OCCUPANCY, 0), (int)grid.len, grid.ptr,
-         (int)block.len, block.ptr);
-  TG_SAY(x->advice, "Launch more blocks: a larger batch, or fused kernels by torch.compile(model). In a kernel "
-                    "of one's own: more threads a "
-                    "block, fewer registers, less shared memory.");
+         x->share_pct, is_few ? "blocks for at most " : "", is_few ? 100.0 / FEW_BLOCKS : occupancy,
+         is_few ? " of the multiprocessors" : "", (int)grid.len, grid.ptr, (int)block.len, block.ptr);
+  TG_SAY(x->advice,
+         "Launch more blocks: a larger batch, or fused kernels by torch.compile(model); or run it on a stream "
+         "of its own beside other work. In a kernel of one's own: more blocks (a sum over a long dimension "
+         "in parts), more threads a block, fewer registers, less shared memory.");
 }
 
 /* A step; frees the spans. */
@@ -213,7 +232,8 @@ void tg__judge_occupancy(struct tg__facts *f) {
   tg__tensor_names_close(&o.names);
   const int64_t each_ns = usual_alone(&o);
   const double share = tg__pct(each_ns * (int64_t)f->steps.count, f->total_ns);
-  if (f->has_device_work && !o.stated) tg__cannot_judge(f, TG__CAUSE_LOW_OCCUPANCY, "no kernel states its occupancy");
+  if (f->has_device_work && !o.stated && share <= LOW_TIME_PCT)
+    tg__cannot_judge(f, TG__CAUSE_LOW_OCCUPANCY, "no kernel states its occupancy");
   if (f->failed || o.longest == TG_NONE || share <= LOW_TIME_PCT) return;
   if (!f->device_bound) { /* the step would wait for the host all the same */
     tg__cannot_judge(f, TG__CAUSE_LOW_OCCUPANCY, "the host is the slower side");

@@ -3,6 +3,7 @@
 #include "analyze/device/kernel_class.h"
 #include "diagnose/findings.h"
 
+#define IN(class) (1U << TG__KERNEL_##class)
 enum { LONGEST_PAUSE_NS = 20000, RUN = 3, REACH = 4, LEAST_KERNELS = 10 };
 
 struct work { /* a piece of device work */
@@ -26,7 +27,7 @@ struct kernel_rule {
   enum tg__cause cause;
   unsigned classes;
   void (*choose)(struct kernels *k, unsigned classes);
-  double least_pct, confidence;
+  double least_pct, confidence; /* no confidence: what goes is not known */
   const char *what, *advice, *method;
 };
 
@@ -72,6 +73,10 @@ static bool is_in_update(const struct kernels *k, size_t i) {
   return call != TG_NONE && tg__spans_inside(&k->updates, at, at + 1) > 0;
 }
 
+static void choose_half(struct kernels *k, unsigned classes) {
+  for (size_t i = 0; i < k->count; i++) k->items[i].counts = k->items[i].is_half = is_in(&k->items[i], classes);
+}
+
 /* One kernel can do what is element by element, and one reduction among it: all but the longest of these go. */
 static void fuse(struct kernels *k, size_t from, size_t to) {
   const int64_t *const dur_ns = k->f->t->slices.dur_ns;
@@ -109,8 +114,7 @@ static size_t product_beside(const struct kernels *k, size_t i, bool is_before) 
     if (is_before ? i == 0 || !follows(k, i) : i + 1 == k->count || !follows(k, i + 1)) return TG_NONE;
     const struct work *const w = &k->items[i = is_before ? i - 1 : i + 1];
     if (w->kind == TG__KERNEL_PRODUCT) return i;
-    if (w->kind != TG__KERNEL_ELEMENTWISE && w->kind != TG__KERNEL_COPY && w->kind != TG__KERNEL_SOFTMAX)
-      return TG_NONE;
+    if (!is_in(w, IN(ELEMENTWISE) | IN(RANDOM) | IN(COPY) | IN(SOFTMAX))) return TG_NONE;
   }
   return TG_NONE;
 }
@@ -134,7 +138,6 @@ static void choose_attention(struct kernels *k, unsigned classes) {
 }
 
 static const struct kernel_rule rules[] = {
-#define IN(class) (1U << TG__KERNEL_##class)
 #define KERNEL_RULE(cause, ...) {TG__CAUSE_##cause, __VA_ARGS__},
 #include "diagnose/kernel_rules.def"
 };
@@ -234,9 +237,12 @@ static void report_kernels(struct kernels *k, const struct kernel_rule *r) {
     if (k->bytes || k->graph_edges) say_copies(k, chosen, x);
     TG_SAY(x->advice, "%s", r->advice);
     x->is_of_device = x->is_general = true;
-    x->saving_ns = tg__per_step(f, tg__shortened(f, 0, saving_ns * steps, 0));
-    x->confidence = r->confidence;
+    x->is_symptom = r->confidence <= 0; /* a finding that has a cure keeps its time */
     x->method = r->method;
+    if (r->confidence > 0) {
+      x->saving_ns = tg__per_step(f, tg__shortened(f, 0, saving_ns * steps, 0));
+      x->confidence = r->confidence;
+    }
   }
   tg__spans_free(&counted);
 }

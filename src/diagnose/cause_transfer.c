@@ -1,22 +1,23 @@
-/* Input that is copied while the device computes nothing: from pageable memory, slowly by way of a buffer, with the
+/* What is copied while the device computes nothing: from pageable memory, slowly by way of a buffer, with the
  * host inside the call; or from pinned memory, on the stream that computes. */
 #include "diagnose/findings.h"
 
-enum { COPY_PCT = 5 };
+enum { COPY_PCT = 5, MANY = 50, SMALL_BYTES = 1 << 16 };
 
 struct transfers {
   struct tg__facts *f;
   bool is_pageable; /* which copies are meant */
   struct tg__spans copies, kernels;
   uint32_t longest;
-  int64_t count;
+  int64_t count, bytes; /* bytes: 2 GB for one that does not state them */
 };
 
-/* Input from pinned memory; HIP does not say what memory of the host it is. */
+/* Pinned memory, either way. HIP does not say what memory of the host it is: what goes there may be waited for. */
 static bool is_meant(const struct transfers *x, struct tg__str name) {
   const bool is_pageable = tg__str_contains(name, "Pageable -> Device") || tg__str_contains(name, "Device -> Pageable");
   return x->is_pageable ? is_pageable
-                        : !is_pageable && (tg__str_contains(name, "HtoD") || tg__str_contains(name, "HostToDevice"));
+                        : !is_pageable && (tg__str_contains(name, "HtoD") || tg__str_contains(name, "HostToDevice") ||
+                                           tg__str_contains(name, "Device -> Pinned"));
 }
 
 static void see_transfer(void *ctx, uint32_t slice, enum tg__class cls) {
@@ -26,6 +27,8 @@ static void see_transfer(void *ctx, uint32_t slice, enum tg__class cls) {
   if (cls == TG__CLASS_KERNEL) tg__spans_add(&x->kernels, start, end);
   if (cls != TG__CLASS_MEMCPY || !is_meant(x, tg__name(t, t->slices.name[slice]))) return;
   tg__spans_add(&x->copies, start, end);
+  const int64_t bytes = tg__arg_int(t, t->slices.args[slice], TG__K_BYTES, INT32_MAX);
+  x->bytes += bytes > 0 && x->bytes < INT64_MAX / 2 ? (bytes < INT32_MAX ? bytes : INT32_MAX) : 0;
   x->count++;
   if (x->longest == TG_NONE || end - start > t->slices.dur_ns[x->longest]) x->longest = slice;
 }
@@ -41,24 +44,30 @@ static void expect_of_copies(const struct transfers *x, int64_t ns, struct tg__f
 static void report_transfers(const struct transfers *x, const struct tg__spans *exposed) {
   struct tg__facts *const f = x->f;
   const int64_t each_ns = tg__usual_inside(f, exposed), ns = each_ns * (int64_t)f->steps.count;
+  const int64_t count = tg__per_step(f, x->count);
   const double share = tg__pct(each_ns, f->median_ns);
   if (share <= COPY_PCT) return;
   struct tg__finding *const y = tg__find(f, TG__CAUSE_BLOCKING_COPY, share, COPY_PCT, each_ns);
   const uint32_t call = f->t->slices.cause[x->longest];
   for (size_t i = 0; i < exposed->count; i++) tg__claim(f, y, exposed->items[i].start, exposed->items[i].end);
   tg__where_slice(f, call == TG_NONE || !x->is_pageable ? x->longest : call, y);
-  TG_SAY(y->evidence,
-         "%lld copies %s %s, and nothing is computed during %.2f ms of them (%.1f %%), the longest %.2f ms",
-         (long long)tg__per_step(f, x->count), tg__per(f),
-         x->is_pageable ? "are from or to pageable memory" : "bring input to the device", tg__ms(each_ns), share,
+  TG_SAY(y->evidence, "%lld %s %s %s %s, and nothing is computed during %.2f ms of them (%.1f %%), the longest %.2f ms",
+         (long long)count, count == 1 ? "copy" : "copies", tg__per(f), count == 1 ? "is" : "are",
+         x->is_pageable ? "from or to pageable memory" : "between the host and the device", tg__ms(each_ns), share,
          tg__ms(f->t->slices.dur_ns[x->longest]));
-  TG_SAY(y->advice, "%s",
-         x->is_pageable
-             ? "Copy from pinned memory: DataLoader(..., pin_memory=True) or tensor.pin_memory(), and "
-               "tensor.to(device, non_blocking=True), which goes on beside kernels."
-             : "Prefetch on another stream: copy the next batch under torch.cuda.stream(other) while this one "
-               "computes, and let the computing stream wait_stream(other) before it is used; from pinned memory, "
-               "with non_blocking=True.");
+  if (count >= MANY && x->bytes / x->count < SMALL_BYTES)
+    TG_SAY(y->advice,
+           "Copy once: put these small tensors (%.1f kB on average) into one buffer in pinned memory, and take "
+           "them apart on the device; with non_blocking=True.",
+           (double)x->bytes / (double)x->count / 1e3);
+  else
+    TG_SAY(y->advice, "%s",
+           x->is_pageable
+               ? "Copy from pinned memory: DataLoader(..., pin_memory=True) or tensor.pin_memory(), and "
+                 "tensor.to(device, non_blocking=True), which goes on beside kernels."
+               : "Prefetch on another stream: copy the next batch under torch.cuda.stream(other) while this one "
+                 "computes, and let the computing stream wait_stream(other) before it is used; from pinned memory, "
+                 "with non_blocking=True. What goes to the host leaves on another stream, too.");
   expect_of_copies(x, ns, y);
 }
 

@@ -10,7 +10,7 @@ import synthetic as zoo
 TACHOGRAPH = os.environ.get("TACHOGRAPH", "tachograph")
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 DEEP_EP = "void deep_ep::intranode::dispatch<(int)8, (int)768, (int)8192>(int4 *)"
-INDEX = "void at::native::index_elementwise_kernel<128, 4>(long)"
+UPDATE = "void mylib::update_cells_kernel<128, 4>(long)"
 BF16 = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn"
 
 # name, program, the cause that must be first (None: nothing may be found)
@@ -35,8 +35,8 @@ FIRST_HALF = [
     ("matrix products without tensor cores", lambda: zoo.plain_precision("ampere_sgemm_128x64_nn"), "mixed-precision-unused"),
     ("TF32 by name", lambda: zoo.plain_precision("cutlass_80_tensorop_s1688gemm_128x128_16x5_nn_align4"), None),
     ("FP8", lambda: zoo.plain_precision("sm90_xmma_gemm_e4m3bf16_e4m3f32_f32_tn_n_tilesize128x128x128"), None),
-    ("few threads", lambda: zoo.with_occupancy(INDEX, 12), "low-occupancy"),
-    ("occupancy not estimated", lambda: zoo.with_occupancy(INDEX, 0), None),
+    ("few threads", lambda: zoo.with_occupancy(UPDATE, 12), "low-occupancy"),
+    ("occupancy not estimated", lambda: zoo.with_occupancy(UPDATE, 0), None),
     ("few threads on tensor cores", lambda: zoo.with_occupancy(BF16, 12), None),
     ("toy", lambda: zoo.toy(), None),
 ]  # fmt: skip

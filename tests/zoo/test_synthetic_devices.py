@@ -1,7 +1,9 @@
 """What findings say of the planted programs of synthetic_devices.py, and of those that only look like them."""
 
+import re
+
 import pytest
-from synthetic_devices import CASES
+from synthetic_classes import CASES, memory_by_step
 from test_synthetic import ask, check_sound
 
 GRADES = ["low", "medium", "high"]
@@ -32,6 +34,14 @@ CAUSES = {
     "optimizer with a kernel for each parameter": ["single-tensor-optimizer"],
     "a slow function": ["slow-python-transform"],
     "no requests": ["idle-device"],
+    "indexing": ["indexing"],
+    "sorting": ["sorting"],
+    "filling": ["filling"],
+    "random numbers": ["random-numbers"],
+    "unfused loss": ["unfused-loss"],
+    "passes of the update": ["optimizer-passes"],
+    "FP64": ["double-precision"],
+    "few blocks": ["low-occupancy"],
 }
 OF_CLASS = {"pinned-copies": ["blocking-copy"], "idle-server": ["idle-device"]}
 
@@ -60,6 +70,8 @@ def faults_of(case, rows, notes):
     text = " ".join(f"{r['cause']} {r['evidence']} {r['advice']}" for r in rows)
     wanted = causes(case.words) + (OF_CLASS.get(case.cls, []) if case.words else [])
     found = [r for r in rows if r["cause"] in wanted and (not case.where or any(w in r["where"] for w in case.where))]
+    if found and any(w in found[0]["where"] for w in case.where_not):
+        faults.append(f"place {found[0]['where']}")
     if case.least and not found:
         faults.append(f"missing: {wanted} at {case.where}")
     for r in found[:1]:
@@ -94,3 +106,18 @@ def test_planted(tmp_path, case):
     if not isinstance(made, list):
         check_sound(rows, made)
     assert not faults_of(case, rows, notes), (case.planted, rows, notes)
+
+
+@pytest.mark.parametrize(("times", "usual", "mean"), [
+    ((1000, 1000, 1000, 1000, 1000, 4000, 4000, 4000, 1000), 1.0, 2.0),  # the median is less
+    ((2000, 2000, 2000, 2000, 2000, 2000, 0, 0, 2000), 14 / 9, 14 / 9),  # the mean is less
+])  # fmt: skip
+def test_allocator_churn_says_which_step_it_is_of(tmp_path, times, usual, mean):
+    """The cost is that of the usual step, as of all findings; the mean stands beside it. Calls begin where the device
+    has just ended, so that it stands still for all but the launch behind them."""
+    rows, _ = ask(tmp_path, memory_by_step(times))
+    (row,) = [r for r in rows if r["cause"] == "allocator-churn"]
+    assert row["cost_ns"] / 1e6 == pytest.approx(usual, rel=0.02)
+    assert f"{row['cost_ns'] / 1e6:.2f} ms of the usual step" in row["evidence"]
+    said = re.search(r"and for ([\d.]+) ms on average", row["evidence"])
+    assert float(said[1]) == pytest.approx(mean, rel=0.02)

@@ -13,6 +13,12 @@ enum tg__kernel_class {
   TG__KERNEL_TRANSPOSE,
   TG__KERNEL_SOFTMAX,     /* over scores of attention, as it may be */
   TG__KERNEL_LOG_SOFTMAX, /* of a loss */
+  TG__KERNEL_DOUBLE,      /* a product in FP64 */
+  TG__KERNEL_FOREACH,     /* one pass of an optimizer over a list of tensors */
+  TG__KERNEL_INDEX,       /* reads or writes by index: gather, scatter, embedding */
+  TG__KERNEL_SORT,        /* sorts, selects the largest, or scans for that */
+  TG__KERNEL_FILL,
+  TG__KERNEL_RANDOM,
   TG__KERNEL_CONCATENATION,
   TG__KERNEL_COPY,
   TG__KERNEL_REDUCTION, /* normalisations among them */
