@@ -12,12 +12,21 @@ static void add_check(char *text, size_t size, const char *what, double pct) {
   tg__say(text + len, size - len, "%s%s %.1f %%", len ? ", " : "", what, pct);
 }
 
+/* Of time that a finding is about as well, the share that it states: of usual steps, where pct is the mean of all. */
+static double as_found(const struct tg__facts *f, enum tg__cause cause, double pct) {
+  for (size_t i = 0; i < f->found_count; i++)
+    if (f->found[i].cause == cause) return f->found[i].share_pct;
+  return pct;
+}
+
 /* Without steps a device may have work in a part of the recording only, which says nothing of how it is used. */
 static void check_device(const struct tg__facts *f, double busy, size_t devices, char *text, size_t size) {
   if (tg__has_little_work(f)) return;
   add_check(text, size, devices > 1 ? "devices busy, on average," : "device busy", busy);
   const size_t len = strlen(text);
   if (f->steps.source != TG__STEPS_RECORDING) tg__say(text + len, size - len, " (%s)", tg__utilisation_class(busy));
+  const double idle = as_found(f, TG__CAUSE_IDLE_DEVICE, 0);
+  if (idle > 0) add_check(text, size, "without a kernel", idle);
 }
 
 /* Where nothing is to be found the question is what the machine could do. Bound by computing: the device, or the host's
@@ -46,7 +55,8 @@ static void say_steps(const struct tg__facts *f, int64_t all_ns, char *text, siz
             tg__ms(all_ns / (int64_t)n));
 }
 
-/* Each share is one that a question has: steps by=summary, breakdown window=steps, mfu. Two numbers of steps say
+/* Each share is one that a question has (steps by=summary, breakdown window=steps, mfu), or that of a finding about the
+ * same time. Two numbers of steps say
  * whether they are alike: the median, and the mean that one long step moves. */
 void tg__note_checks(struct tg__facts *f, struct tg_table *out) {
   char text[900] = "";
@@ -63,8 +73,10 @@ void tg__note_checks(struct tg__facts *f, struct tg_table *out) {
   const double in_operators = busy;
   if (f->has_device_work) f->failed |= !tg__devices_busy(f->t, f->rank, &busy, &devices);
   if (f->has_device_work) check_device(f, busy, devices, text, sizeof text);
-  add_check(text, sizeof text, "data loader", tg__pct(part_ns[TG__PART_DATALOADER], all_ns));
-  add_check(text, sizeof text, "exposed communication", tg__pct(part_ns[TG__PART_COMMUNICATION], all_ns));
+  const double loader = as_found(f, TG__CAUSE_LOADER_TOO_SLOW, tg__pct(part_ns[TG__PART_DATALOADER], all_ns));
+  add_check(text, sizeof text, "data loader", as_found(f, TG__CAUSE_LOADER_IN_MAIN_PROCESS, loader));
+  add_check(text, sizeof text, "exposed communication",
+            as_found(f, TG__CAUSE_COMMUNICATION_NOT_OVERLAPPED, tg__pct(part_ns[TG__PART_COMMUNICATION], all_ns)));
   if (!f->has_device_work) add_check(text, sizeof text, "in operators", in_operators);
   say_steps(f, all_ns, text, sizeof text);
   say_peak(f, busy, text, sizeof text);

@@ -162,15 +162,23 @@ def tops(trace, rank):
 
 
 def measured(trace, rank):
-    """The shares of the line `measured`: those of breakdown, steps and mfu."""
+    """The shares of the line `measured`: those of breakdown, steps and mfu, or of a finding about the same time."""
+    found = {r["cause"]: r["share_pct"] for r in reversed(trace.rows("findings", **rank))}
     by = {r["step"]: r for r in trace.rows("steps", by="summary", **rank)}
     if not by:
         return []
     mean, devices = by["mean"], trace.rows("breakdown", by="device", window="steps", **rank)
+    loader, communication = (100 * mean[c] / mean["total_ns"] for c in ("dataloader_ns", "communication_ns"))
+    loader = found.get("loader-in-main-process", found.get("loader-too-slow", loader))
+    if "rank-straggler" in found:  # takes back what each rank says of its collectives: of 3 steps the least
+        steps = trace.rows("steps", **rank)
+        communication = 100 * min(r["communication_ns"] for r in steps) / mean["total_ns"]
     out = [
-        f"data loader {percent(100 * mean['dataloader_ns'] / mean['total_ns'])}",
-        f"exposed communication {percent(100 * mean['communication_ns'] / mean['total_ns'])}",
+        f"data loader {percent(loader)}",
+        f"exposed communication {percent(found.get('communication-not-overlapped', communication))}",
     ]
+    if "idle-device" in found:
+        out.append(f"without a kernel {percent(found['idle-device'])}")
     if devices:
         busy = percent(sum(r["busy_pct"] for r in devices) / len(devices))
         out.append(f"device busy {busy}" if len(devices) == 1 else f"devices busy, on average, {busy}")
