@@ -41,6 +41,7 @@ CAUSES = {
     "unfused loss": ["unfused-loss"],
     "passes of the update": ["optimizer-passes"],
     "FP64": ["double-precision"],
+    "small collectives": ["unbucketed-communication"],
     "few blocks": ["low-occupancy"],
 }
 OF_CLASS = {"pinned-copies": ["blocking-copy"], "idle-server": ["idle-device"]}
