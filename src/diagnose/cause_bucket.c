@@ -4,18 +4,26 @@
 
 enum { BUCKET_PCT = 5, MANY = 16, SMALL_BYTES = 1 << 20, BUCKET_BYTES = 25 << 20, BYTES_PER_US = 1000 };
 
+enum { SHORT_NS = 50000, OF_CALLS = 10 };
+static const char few_large[] =
+    "Send gradients in a few large pieces: DistributedDataParallel does (bucket_cap_mb), or one all_reduce on "
+    "torch._utils._flatten_dense_tensors(gradients).";
+
 struct collectives {
   struct tg__facts *f;
   uint32_t *slices; /* what runs: gloo's or, on a device, kernels */
   size_t count, cap;
-  uint32_t call;    /* on the host, to say where */
+  uint32_t call; /* on the host, to say where */
+  struct tg__spans calls;
   int64_t elements; /* that were sent, as far as calls and kernels state them */
 };
 
 /* c10d::allreduce_ is given a list of tensors. */
 static void see_call(struct collectives *c, uint32_t slice) {
   const uint32_t dims = tg__arg_str(c->f->t, c->f->t->slices.args[slice], TG__K_INPUT_DIMS);
+  const int64_t *const start_ns = c->f->t->slices.start_ns;
   if (c->call == TG_NONE) c->call = slice;
+  tg__spans_add(&c->calls, start_ns[slice], tg__slice_end(c->f->t, slice));
   if (dims == TG_NONE || c->f->has_device_work) return;
   const int64_t elements = tg__list_elements(tg__name(c->f->t, dims), 0);
   if (c->elements < INT64_MAX / 8 - elements) c->elements += elements;
@@ -38,10 +46,39 @@ static void visit_collective(void *ctx, uint32_t slice, enum tg__class cls) {
     c->f->failed = true;
 }
 
+/* Half of them take no longer than a message of some kilobytes does: then they are small, though no size is stated. */
+static bool are_short(const struct collectives *c) {
+  int64_t *const ns = tg__alloc((c->count + 1) * sizeof *ns), median = 0;
+  for (size_t i = 0; ns && i < c->count; i++) ns[i] = c->f->t->slices.dur_ns[c->slices[i]];
+  const bool done = ns && tg__median_of(ns, c->count, &median);
+  c->f->failed |= !done;
+  tg__free(ns);
+  return done && median < SHORT_NS;
+}
+
+/* Without sizes what is certain is the host's time in the calls, where the host is the slower side. */
+static void report_calls(struct collectives *c, int64_t each) {
+  struct tg__facts *const f = c->f;
+  tg__spans_union(&c->calls);
+  const int64_t each_ns = tg__usual_inside(f, &c->calls), ns = each_ns * (int64_t)f->steps.count;
+  const double share = tg__pct(ns, f->total_ns);
+  if (f->device_bound || share <= BUCKET_PCT || !are_short(c)) return;
+  struct tg__finding *const x = tg__find(f, TG__CAUSE_UNBUCKETED_COMMUNICATION, share, BUCKET_PCT, each_ns);
+  for (size_t i = 0; i < c->calls.count; i++) tg__claim(f, x, c->calls.items[i].start, c->calls.items[i].end);
+  tg__where_slice(f, c->call, x);
+  TG_SAY(x->evidence,
+         "%lld collectives a step, half of them shorter than %d us; the host, which is the slower side, is in their "
+         "calls for %.2f ms (%.1f %%)",
+         (long long)each, SHORT_NS / 1000, tg__ms(each_ns), share);
+  TG_SAY(x->advice, "%s", few_large);
+  tg__expect(f, x, ns - ns / OF_CALLS, 0.35, "nine of ten calls go, as far as several fit in one");
+}
+
 static void report_collective(struct collectives *c) {
   struct tg__facts *f = c->f;
   const int64_t each = tg__per_step(f, (int64_t)c->count), bytes = 4 * tg__per_step(f, c->elements);
   const int64_t exposed = tg__usual_part(f, TG__PART_COMMUNICATION), buckets = bytes / BUCKET_BYTES + 1;
+  if (each >= MANY && bytes <= 0 && f->has_device_work && c->call != TG_NONE) report_calls(c, each);
   if (each < MANY || bytes <= 0 || bytes / each >= SMALL_BYTES) return;
   const int64_t sending = bytes / BYTES_PER_US * 1000 * (int64_t)f->steps.count; /* that stays: 1 GB/s is slow */
   const int64_t saving =
@@ -54,9 +91,7 @@ static void report_collective(struct collectives *c) {
          "%lld collectives a step of %.1f kB each, where %lld would hold all; nothing is computed during %.2f ms of "
          "them (%.1f %%)",
          (long long)each, (double)bytes / (double)each / 1e3, (long long)buckets, tg__ms(x->cost_ns), share);
-  TG_SAY(x->advice,
-         "Send gradients in a few large pieces: DistributedDataParallel does (bucket_cap_mb), or one all_reduce on "
-         "torch._utils._flatten_dense_tensors(gradients).");
+  TG_SAY(x->advice, "%s", few_large);
   tg__expect(f, x, saving, 0.7,
              "all but one for each 25 MB go, with their part of the exposed time beyond the sending itself");
   if (!f->device_bound) return;
@@ -70,5 +105,7 @@ void tg__judge_buckets(struct tg__facts *f) {
     return;
   tg__visit(f, visit_collective, &c);
   if (!f->failed && c.count) report_collective(&c);
+  f->failed |= c.calls.failed;
+  tg__spans_free(&c.calls);
   tg__free(c.slices);
 }

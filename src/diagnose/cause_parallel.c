@@ -1,7 +1,7 @@
 /* Several devices or processes: exposed communication, and wrappers or back ends that hold it back. */
 #include "diagnose/sites.h"
 
-enum { COMMUNICATION_PCT = 10, ALONE_PCT = 5 };
+enum { COMMUNICATION_PCT = 10, ALONE_PCT = 5, LEAST_PCT = 3 };
 
 struct collectives {
   struct tg__facts *f;
@@ -127,7 +127,8 @@ static void claim_as_alone(struct tg__facts *f, struct tg__finding *x) {
           tg__ms(counts));
   if (x->saving_ns > counts) x->saving_ns = counts;
   if (tg__pct(counts, tg__per_step(f, f->total_ns)) > ALONE_PCT) {
-    x->method = "what transfers for certain goes on beside computation, as far as there is enough of it";
+    if (x->saving_ns != TG_NULL_INT)
+      x->method = "what transfers for certain goes on beside computation, as far as there is enough of it";
     return;
   }
   x->is_statement = true;
@@ -139,7 +140,9 @@ static void claim_as_alone(struct tg__facts *f, struct tg__finding *x) {
 /* Communication goes on beside what is computed in the same step; where there is more of it, the rest stays. */
 static void expect_of_overlap(const struct tg__facts *f, struct tg__finding *x, int64_t exposed) {
   struct tg__tally more_ns = {0};
+  int64_t computing_ns = 0;
   for (size_t i = 0; i < f->steps.count; i++) {
+    computing_ns += f->steps.steps[i].computation_ns;
     const int64_t more = f->steps.steps[i].communication_ns - f->steps.steps[i].computation_ns;
     if (more > 0) tg__tally_in(&more_ns, i + 1, more);
   }
@@ -147,6 +150,11 @@ static void expect_of_overlap(const struct tg__facts *f, struct tg__finding *x, 
   x->saving_ns = tg__per_step(f, tg__shortened(f, 0, left < exposed ? exposed - left : 0, 0));
   x->confidence = f->t->ranks[f->rank].world_size > 1 && !f->is_of_several ? 0.3 : 0.4; /* it may wait for others */
   x->method = "all communication goes on beside computation, as far as there is enough of it";
+  const bool computes = tg__pct(computing_ns, f->sum_ns) > LEAST_PCT; /* else it measures collectives */
+  if (!f->device_bound || !computes || tg__pct(x->saving_ns, f->median_ns) > LEAST_PCT) return;
+  x->saving_ns = TG_NULL_INT;
+  x->confidence = NAN;
+  x->method = "there is too little computation to go on beside it; what fewer or smaller exchanges save is not known";
 }
 
 /* What helps depends on which collective it is that takes longest. */

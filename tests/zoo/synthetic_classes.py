@@ -1,7 +1,7 @@
 """More programs on a device, in the form of synthetic_devices.py: kernels by class that a reader of the timeline names,
 idle time that a backward pass, a loop or an annotation holds, and waiting that one rank of several cannot judge."""
 
-from synthetic_devices import CASES, EW, H100, LN, TC90, Accelerator, Rig, case  # noqa: F401 (with these it is all of them)
+from synthetic_devices import A100, CASES, EW, H100, LN, TC80, TC90, Accelerator, Rig, case  # noqa: F401 (with these it is all of them)
 
 CUB_SORT = "void at_cuda_detail::cub::DeviceRadixSortOnesweepKernel<DeviceRadixSortPolicy<float, long, int>::Policy900, false, float, long, int>(int*)"
 TOPK = "void at::native::sbtopk::gatherTopK<float, unsigned int, 2, false>(TensorInfo<float const, unsigned int>)"
@@ -247,6 +247,29 @@ def many_small_collectives():
 @case("small-collectives", near=True, planted="one all-reduce of 8 kB of 30 us", absent=("small collectives", "communication not overlapped"), most=None, no_high=True)  # fmt: skip
 def one_small_collective():
     return _small_collectives(99, 1, 30, 4096)
+
+
+def _calls_of_collectives(seed, us):
+    """A loop that reduces each of 100 gradients by itself: the host is in each call for 60 us; no size is stated."""
+    p = Rig(A100, seed)
+    for _ in p.steps(6, lead=30):
+        for _ in range(12):
+            p.run(TC80, 250, "aten::linear")
+        for _ in range(100):
+            p.run("ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", us, "c10d::allreduce_", stream=14, host=60)
+    return p
+
+
+@case("small-collectives", planted="100 all-reduces of 9 us behind the backward pass, called one by one for 60 us each: 6 ms of the host, which is the slower side, of 6.3; nine of ten calls could go",
+      cost_ms=6.0, saving_ms=(1.5, 5.5), words=("small collectives",), where=("c10d::allreduce_",), least="medium", most="medium")  # fmt: skip
+def collectives_called_one_by_one():
+    return _calls_of_collectives(100, 9)
+
+
+@case("small-collectives", near=True, planted="the same calls for kernels of 120 us: they are no small messages. They take 12 of 12.2 ms, of which 9.2 beside nothing: there is nothing left to hide them behind, so no saving is known",
+      cost_ms=9.2, words=("communication not overlapped",), absent=("small collectives",), least="medium", most="medium", no_high=True)  # fmt: skip
+def collectives_that_take_long():
+    return _calls_of_collectives(101, 120)
 
 
 # ---- memory of the device ----
