@@ -198,7 +198,7 @@ enum tg_err tg__ask_trace(struct tg_trace *t, const char *question, const struct
   if (err) return err;
   const struct plan p = plan_of(t, &c);
   if (p.way == FROM_ALL) {
-    struct tg_trace whole = {NULL};
+    struct tg_trace whole = {0};
     err = tg__in_folder.whole(t, &whole.columns, e);
     return err ? err : tg__ask_trace(&whole, question, args, arg_count, out, e);
   }
