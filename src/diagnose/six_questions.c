@@ -181,8 +181,8 @@ static void put_synchronisation(struct tg__facts *f, struct tg_table *out) {
   TG_SAY(a.evidence, "no calls were recorded that could wait");
   if (t) {
     a.value = tg__pct(f->has_device_work ? idle_ns : wait_ns, f->sum_ns);
-    TG_SAY(a.evidence, "%lld calls, %.2f ms in all, beside %.2f ms of %s", (long long)calls, tg__ms(wait_ns),
-           tg__ms(f->sum_ns), f->steps.source == TG__STEPS_RECORDING ? "recording" : "steps");
+    TG_SAY(a.evidence, "%lld call%s, %.2f ms in all, beside %.2f ms of %s", (long long)calls, calls == 1 ? "" : "s",
+           tg__ms(wait_ns), tg__ms(f->sum_ns), f->steps.source == TG__STEPS_RECORDING ? "recording" : "steps");
   }
   if (t && f->has_device_work) {
     const size_t len = strlen(a.evidence);

@@ -21,6 +21,11 @@ NAMES = [q.name for q in defs.questions()]
 
 # Strings equal to a question's name that mean something else: (name, file; its name is unique) → what they are.
 HOMONYMS = {
+    ("idle", "bottleneck.c"): "a kind of bottleneck",
+    ("memory", "bottleneck.c"): "a kind of bottleneck",
+    ("memory", "six_questions.c"): "what a question is about",
+    ("memory", "work_bounds.c"): "what bounds an operator",
+    ("steps", "six_questions.c"): "what a share is of",
     ("steps", "report.c"): "a member of the report's JSON",
     ("rows", "compiles.c"): "a member of the document",
     ("memory", "diff_collect.c"): "a kind of row",
@@ -64,7 +69,8 @@ HOMONYMS = {
 KEYS = r'\b(?:tg__json_key|put_int|tg__cli_\w+|tg__message_\w+|tg__ask_(?:integer|choice)|put_count)\([^;"]*(?:"\w*", )?|^OPTION\(\w+, '
 # Where questions may be named by their id: pages that are made of them.
 BY_ID = re.compile(
-    r"src/(show|serve)/.*|src/api/.*|src/diagnose/causes\.def|src/diagnose/cause_memory\.c|src/analyze/diff/diff_collect\.c"
+    r"src/(show|serve)/.*|src/api/.*|src/analyze/diff/diff_collect\.c|"
+    r"src/diagnose/(causes\.def|(cause_memory|bottleneck|six_questions|work_bounds)\.c)"
 )
 
 

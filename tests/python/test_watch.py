@@ -1,6 +1,7 @@
 """`tachograph watch`: a program that runs already is shown once a second, computes what it would have computed, and is
 afterwards as it was; also where the watcher is killed, comes twice, or the program ends."""
 
+import fcntl
 import json
 import os
 import pty
@@ -9,6 +10,7 @@ import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 
 import pytest
@@ -257,6 +259,12 @@ def read_terminal(end, until, seconds=600):
     return got
 
 
+def own_terminal():
+    """In the child: its standard input is its terminal, and SIGHUP ends it also where nohup started these tests."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 @pytest.mark.parametrize("how", ["Ctrl-C", "SIGTERM", "SIGHUP", "killed"])
 def test_a_terminal_is_restored(tmp_path, tachograph_path, temporary, how):
     with Target(tmp_path / "run", PLAIN) as target:
@@ -264,7 +272,7 @@ def test_a_terminal_is_restored(tmp_path, tachograph_path, temporary, how):
         command = subprocess.Popen(
             [tachograph_path, "watch", target.pid], env={**environment(temporary), "COLUMNS": "60", "LINES": "20"},
             stdin=its, stdout=its, stderr=its, start_new_session=True,
-            preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0),
+            preexec_fn=own_terminal,
         )  # fmt: skip
         os.close(its)
         got = read_terminal(ours, "program goes on")
