@@ -100,10 +100,10 @@ static void slots_of_a_thread(void **state) {
   BROKEN_SLOT(p->full_in, p->full_in + 1, "too full");
   struct tg__slot *const other = &p->slot[(p->current + 1) % TG_SLOTS], *const third =
                                                                             &p->slot[(p->current + 2) % TG_SLOTS];
-  const uint32_t before = other->state;
+  const uint32_t others = other->state;
   other->state = TG_SLOT_READY;
   BROKEN_SLOT(third->state, TG_SLOT_READY, "two slots");
-  other->state = before;
+  other->state = others;
   if (!tg__chunk_slots_are_valid(t, &e)) fail_msg("%s", e.text);
   recording_close();
 }
