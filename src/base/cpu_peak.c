@@ -143,7 +143,8 @@ static void time_rounds(void *ctx, size_t i) {
   }
   qsort(ns, n, sizeof *ns, time_order);
   w->best[i] = ns[0] > 0 ? w->amount * 1e9 / (double)ns[0] : 0;
-  w->usual[i] = ns[n / 2] > 0 ? w->amount * 1e9 / (double)ns[n / 2] : 0;
+  const int64_t median = ns[n / 2];
+  w->usual[i] = median > 0 ? w->amount * 1e9 / (double)median : 0;
 }
 
 static double error_pct(double best, double usual) { return best > 0 ? 100 * (best - usual) / best : 100; }

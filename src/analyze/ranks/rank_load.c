@@ -61,8 +61,9 @@ static bool spread_of(const int64_t *values, size_t n, struct spread *out) {
     }
   }
   out->is_known = values[order[0]] >= 0;
-  out->least = (double)values[order[(n - 1) / OF_TEN]];
-  out->most = (double)values[order[n - 1 - (n - 1) / OF_TEN]];
+  const size_t tenth = (n - 1) / OF_TEN;
+  out->least = (double)values[order[tenth]];
+  out->most = (double)values[order[n - 1 - tenth]];
   tg__free(order);
   return true;
 }
