@@ -98,7 +98,8 @@ enum tg_err tg__each_file(const struct tg__file_pass *of, struct tg_error *e) {
     p.total_files += of->files[i].bytes > 0;
   }
   const unsigned threads = p.options->threads ? p.options->threads : tg__cpu_count();
-  const unsigned at_once = threads < of->at_once || of->count < of->at_once ? 1 : of->at_once;
+  const bool is_many = of->at_once > 1 && of->at_once <= threads && of->at_once <= of->count;
+  const unsigned at_once = is_many ? of->at_once : 1;
   p.each.threads = threads / at_once;
   tg__pages_frugal(true);
   if (!p.error.code) tg__parallel(at_once, of->count, read_file, &p);
