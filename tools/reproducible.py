@@ -14,9 +14,15 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def say(text):
+    """At once, also into a file: a build takes minutes."""
+    print(f"reproducible: {text}", flush=True)
 
 
 def copy_tree(folder):
@@ -60,12 +66,12 @@ def members(archive):
 
 
 def compare(one, other):
-    """Are both files equal? Prints it."""
+    """Are both files equal? Says it."""
     same = one.read_bytes() == other.read_bytes()
     first, second = members(one), members(other)
     differ = sorted(n for n in first.keys() | second.keys() if first.get(n) != second.get(n))
     said = "two builds are equal" if same else "two builds differ: " + (", ".join(differ) or "in their order")
-    print(f"{one.name}: {said}, {hashlib.sha256(one.read_bytes()).hexdigest()}")
+    say(f"{one.name}: {said}, {hashlib.sha256(one.read_bytes()).hexdigest()}")
     if not same and os.environ.get("TG_KEEP"):
         for number, file in enumerate((one, other)):
             shutil.copy(file, pathlib.Path(os.environ["TG_KEEP"]) / f"{number}-{file.name}")
@@ -77,14 +83,18 @@ def main():
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         folders = pathlib.Path(one) / "a", pathlib.Path(other) / "a_folder_with_a_longer_name"
         made = []
-        for folder, umask in zip(folders, (0o022, 0o077)):
+        for number, (folder, umask) in enumerate(zip(folders, (0o022, 0o077)), start=1):
+            say(f"build {number} of 2")
+            began = time.monotonic()
             copy_tree(folder)
             made.append(build(command, folder, umask))
+            say(f"build {number} of 2 made {', '.join(made[-1]) or 'nothing'} in {time.monotonic() - began:.0f} s")
         if not made[0] or made[0].keys() != made[1].keys():
-            print("two builds made other files:", *made)
+            say("two builds made other files")
             return 1
-        equal = [compare(file, made[1][name]) for name, file in made[0].items()]
-        return int(not all(equal))
+        differ = [name for name, file in made[0].items() if not compare(file, made[1][name])]
+        say(f"{len(differ)} of {len(made[0])} files differ" if differ else f"all {len(made[0])} files are equal")
+        return int(bool(differ))
 
 
 if __name__ == "__main__":
