@@ -559,6 +559,13 @@ EXPORT int cuptiFinalize(void) {
   return 0;
 }
 EXPORT int cuptiUnsubscribe(void *subscriber) { return is_subscribed = false, 0; }
+/* A torch for CUDA is bound to these when it is loaded; its own collector calls them. */
+EXPORT int cuptiActivityEnableCudaEventDeviceTimestamps(uint8_t enable) { return 0; }
+EXPORT int cuptiActivityEnableDriverApi(uint32_t function, uint8_t enable) { return 0; }
+EXPORT int cuptiActivityEnableRuntimeApi(uint32_t function, uint8_t enable) { return 0; }
+EXPORT int cuptiActivityPopExternalCorrelationId(uint32_t kind, uint64_t *number) { return 0; }
+EXPORT int cuptiActivityPushExternalCorrelationId(uint32_t kind, uint64_t number) { return 0; }
+EXPORT int cuptiActivitySetAttribute(uint32_t attribute, size_t *bytes, void *value) { return 0; }
 EXPORT int cuptiActivityRegisterCallbacks(void (*a)(uint8_t **, size_t *, size_t *),
                                           void (*b)(void *, uint32_t, uint8_t *, size_t, size_t)) {
   requested = a;

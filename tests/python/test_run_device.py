@@ -10,7 +10,8 @@ from test_cuda_traces import FAKES
 PROGRAM = """
 import ctypes, sys
 fakes, out, way = sys.argv[1:]
-cupti = ctypes.CDLL(f"{fakes}/libcupti.so.12")
+for number in (12, 13):  # before torch: one for CUDA takes those that are loaded, in place of NVIDIA's own
+    cupti = ctypes.CDLL(f"{fakes}/libcupti.so.{number}")
 ctypes.CDLL(f"{fakes}/libcuda.so.1")
 import torch
 from tachograph._launch.recorders import open_recorder
