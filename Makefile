@@ -18,7 +18,7 @@ CONFIGURE = $(CMAKE) -S . -DCMAKE_RULE_MESSAGES=$(if $(V),ON,OFF) $(if $(CC_GIVE
 CC_GIVEN := $(filter-out default,$(origin CC))
 BUILD = MAKEFLAGS= $(CMAKE) --build $(1) -j$(J) $(if $(V),--verbose,-- --no-print-directory -s)
 
-.PHONY: help all demo test check places bench bars fuzz accept fmt wheels deps check-arm matrix gpu clean browser layers venv venv-check venv-wheels build-tests package ready
+.PHONY: help all demo test check docs places bench bars fuzz accept fmt wheels deps check-arm matrix gpu clean browser layers venv venv-check venv-docs venv-wheels build-tests package ready
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -35,7 +35,7 @@ demo: package ## record a small training loop, report what slows it down, correc
 test: ready ## everything a change must pass; installs what it needs; about 2 min after that
 	$(Q)$(VENV)/python tools/suite.py --build $(O) $(if $(SHARED),--shared '$(SHARED)')
 
-check: deps-check browser layers venv-check ready ## layers, formats, types, sanitizers, clang, clang-tidy, every test; 20 min
+check: deps-check browser layers venv-check docs ready ## layers, formats, types, sanitizers, clang, clang-tidy, every test; 20 min
 	$(Q)bash tools/check.sh
 
 bench: package build-tests ## side by side with other tools (docs/performance.md)
@@ -52,6 +52,9 @@ bench: package build-tests ## side by side with other tools (docs/performance.md
 
 bars: ready ## record programs with a known answer, quietly and beside a busy neighbour; 40 min; PUBLIC=dir more of them
 	$(Q)TACHOGRAPH="$$(realpath '$(O)')/tachograph" $(VENV)/python tests/zoo/bars.py $(if $(PUBLIC),--public $(PUBLIC)) $(BARS)
+
+docs: venv-docs ## the site in build/site, from docs/; no warning, no dead link, nothing from the network once .venv-docs is there
+	$(Q).venv-docs/bin/python tools/site.py
 
 places: ## fresh clones in seven places, make demo and make test in each; an hour; as root
 	$(Q)bash tools/places.sh
@@ -110,7 +113,7 @@ deps-check:
 venv: deps
 	$(Q)PYTHON=$(PYTHON) bash tools/venv.sh
 
-venv-check venv-wheels:
+venv-check venv-docs venv-wheels:
 	$(Q)PYTHON=$(PYTHON) bash tools/venv.sh $(@:venv-%=%)
 
 QUIET_CMAKE = $(if $(V),,>$(O).log 2>&1 || { cat $(O).log; exit 1; })

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Refresh the tables in docs/*.md that come from the .def lists. Between `<!-- table: NAME -->` and `<!-- end -->` the
-text is generated; everything else is written by hand.
+"""Refresh the tables in docs/**/*.md that come from the .def lists. Between `<!-- table: NAME -->` and `<!-- end -->`
+the is generated; everything else is written by hand.
 
     tools/docs.py            exit status 1 when a table is out of date
     tools/docs.py --write    rewrite the tables"""
@@ -229,7 +229,7 @@ def refresh(text):
 
 def main():
     stale = []
-    for path in [defs.ROOT / "README.md", *sorted((defs.ROOT / "docs").glob("*.md"))]:
+    for path in [defs.ROOT / "README.md", *sorted((defs.ROOT / "docs").rglob("*.md"))]:
         old = path.read_text(encoding="utf-8") if path.exists() else ""
         new = refresh(old)
         if new != old:

@@ -3,15 +3,16 @@
 #   tools/venv.sh          .venv: what builds the package, what tests it, and a torch for the demo. An importable torch of the
 #                          machine is used as it is (a GPU build must not be replaced by another one).
 #   tools/venv.sh check    .venv-check: formatters and checkers, each at one version
+#   tools/venv.sh docs     .venv-docs: the generator of the site that `make docs` builds
 #   tools/venv.sh wheels   .venv-wheels: the compiler of `make wheels`, and what looks at wheels
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
 case "${1:-test}" in
 test) venv=.venv want=tools/requirements.txt ;;
-check | wheels) venv=.venv-$1 want=tools/requirements-$1.txt ;;
+check | docs | wheels) venv=.venv-$1 want=tools/requirements-$1.txt ;;
 *)
-  echo "usage: tools/venv.sh [test|check|wheels]" >&2
+  echo "usage: tools/venv.sh [test|check|docs|wheels]" >&2
   exit 2
   ;;
 esac

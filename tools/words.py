@@ -22,7 +22,7 @@ CHECKED = (
     "python/**/*.[ch]",
     "python/**/*.py",
     "python/**/*.pyi",
-    "docs/*.md",
+    "docs/**/*.md",
     "examples/**/*",
     "*.md",
     "Makefile",

@@ -25,7 +25,7 @@ def test_tool_finds_nothing(tool):
         "ARCHITECTURE.md",
         "CONTRIBUTING.md",
         "CHANGELOG.md",
-        *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md")),
+        *(p.relative_to(ROOT).as_posix() for p in sorted((ROOT / "docs").rglob("*.md"))),
     ],
 )
 def test_documents_name_what_exists(document):

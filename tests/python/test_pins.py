@@ -14,7 +14,9 @@ def requirements(file):
     return [line for line in lines if line and not line.startswith("#")]
 
 
-@pytest.mark.parametrize("file", ["requirements.txt", "requirements-check.txt", "requirements-wheels.txt"])
+@pytest.mark.parametrize(
+    "file", ["requirements.txt", "requirements-check.txt", "requirements-docs.txt", "requirements-wheels.txt"]
+)
 def test_each_requirement_has_one_version(file):
     assert not [line for line in requirements(file) if "==" not in line and not line.endswith(OLD)]
 
