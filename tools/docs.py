@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Refresh the tables in docs/**/*.md that come from the .def lists. Between `<!-- table: NAME -->` and `<!-- end -->`
-the is generated; everything else is written by hand.
+the text is generated; everything else is written by hand.
 
     tools/docs.py            exit status 1 when a table is out of date
     tools/docs.py --write    rewrite the tables"""

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""make docs: the site from the Markdown of docs/ and the top folder, in build/site. A warning of Sphinx is an error; so is a link,
-an anchor or a picture in the finished pages that is not there, and a page that loads anything from the network.
+"""make docs: the site from the Markdown of docs/ and the top folder, in build/site. A warning of Sphinx is an error; so
+is a dead link, a missing anchor or picture, and a page that loads anything from the network.
 
     .venv-docs/bin/python tools/site.py [FOLDER]"""
 

@@ -1,4 +1,4 @@
-"""The checker of the site finds what is broken in pages made here; the reference has every name of the stub and headers."""
+"""The checker of the site finds what is broken in pages made here; the reference has every public name."""
 
 import pathlib
 import re
