@@ -66,7 +66,7 @@ accept: build-tests package ## rewrite the golden files, the generated docs and 
 	$(Q)$(VENV)/python tools/docs.py --write
 	$(Q)$(VENV)/python tools/stubs.py --write
 	$(Q)$(PYTHON) tools/abi.py $(O) --write
-	$(Q)TACHOGRAPH="$$(realpath '$(O)')/tachograph" $(VENV)/python -m pytest -q tests/golden --accept
+	$(Q)TACHOGRAPH="$$(realpath '$(O)')/tachograph" $(VENV)/python -m pytest -q tests/golden tests/tutorials --accept
 
 fmt: venv-check ## clang-format over all C files, ruff over all Python files
 	$(Q)find src include python tests examples -name '*.[ch]' -print0 | xargs -0 .venv-check/bin/clang-format -i
