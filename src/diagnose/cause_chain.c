@@ -62,20 +62,24 @@ static void add_chain(struct chains *x, size_t from, size_t to) {
   if (ns > x->most) x->most = ns, x->top = top;
 }
 
+/* In one function, or from module to module: what a Sequential calls is as much in a row. */
 static void find_chains(struct chains *x) {
   int64_t elements = 0;
   uint64_t function = 0;
+  bool of_module = false;
   size_t from = 0;
   for (size_t i = 0; i < x->s->call_count; i++) {
     const struct tg__site_call *c = &x->s->calls[i];
     const int64_t here = elements_of(x->s, c);
     const uint64_t in = here ? tg__site_function(x->s, &x->s->sites[c->site], NULL) : 0;
-    if (!in || here != elements || in != function) {
+    const bool is_of_module = here && x->s->sites[c->site].module != TG_NONE;
+    if (!in || here != elements || (in != function && !(is_of_module && of_module))) {
       if (elements) add_chain(x, from, i);
       from = i;
     }
     elements = in ? here : 0;
     function = in;
+    of_module = is_of_module;
   }
   if (elements) add_chain(x, from, x->s->call_count);
 }
@@ -88,12 +92,12 @@ static void report_chains(struct chains *x) {
   struct tg__finding *y = tg__find(f, TG__CAUSE_UNFUSED_ELEMENTWISE, share, CHAIN_PCT, tg__per_step(f, ns));
   tg__say_site(x->s, x->top, 0, y);
   TG_SAY(y->evidence,
-         "%lld times %s a function calls up to %lld operators in a row that go through the same large tensor element "
-         "by element: %.2f ms%s (%.1f %%)",
+         "%lld times %s up to %lld operators in a row go through the same large tensor element by element: %.2f ms%s "
+         "(%.1f %%)",
          (long long)tg__per_step(f, x->count), tg__per(f), (long long)x->length, tg__ms(y->cost_ns),
          tg__if_backward(x->s, x->in, " with backward"), share);
   TG_SAY(y->advice, "Use the one operator that does all of it (F.gelu, F.silu, F.layer_norm, torch.addcmul, …), or "
-                    "torch.compile the function, which makes one.");
+                    "torch.compile the function or the modules around them, which makes one.");
   tg__expect_at_sites(f, y, tg__tallied(f, &x->saving), 0.6,
                       "all but the longest operator of each chain, forward and backward");
   tg__claim_sites(x->s, x->in, y);

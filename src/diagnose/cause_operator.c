@@ -1,7 +1,8 @@
-/* Operators that cost more than they must: attention written out by hand, and work in a wider type than the model's. */
+/* Operators that cost more than they must: attention written out by hand, work in a wider type than the model's, and
+ * casts that another cast takes back. */
 #include "diagnose/sites.h"
 
-enum { ATTENTION_PCT = 5, REACH_BACK = 12, REACH_ON = 8, LEAST_LENGTH = 16, TYPE_PCT = 5, LARGE = 1000 };
+enum { ATTENTION_PCT = 5, REACH_BACK = 12, REACH_ON = 8, LEAST_LENGTH = 16, TYPE_PCT = 5, LARGE = 1000, CAST_PCT = 5 };
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
@@ -154,9 +155,8 @@ static bool model_is_double(const struct tg__sites *s) {
 
 static const char *const casts[] = {"aten::to", "aten::_to_copy", "aten::copy_", "aten::type_as"};
 
-void tg__judge_types(struct tg__facts *f) {
-  struct tg__sites *s = tg__facts_sites(f);
-  if (!s || model_is_double(s)) return;
+static void judge_doubles(struct tg__sites *s) {
+  struct tg__facts *const f = s->f;
   int64_t ns = 0, saving = 0, calls = 0, most_mixed = -1, most = -1;
   uint32_t mixed = TG_NONE, top = TG_NONE;
   for (uint32_t i = 0; i < s->count; i++) {
@@ -182,4 +182,99 @@ void tg__judge_types(struct tg__facts *f) {
                     "torch.from_numpy(a).float(), or dtype=torch.float32.");
   tg__expect_at_sites(f, x, saving, 0.85,
                       "half of the time of operators on 64-bit floats, which are twice the bytes, and the casts");
+}
+
+/* ---- back and forth -------------------------------------------------------------------------- */
+
+struct cast {
+  uint64_t key, back;      /* 0: it is none, or of few elements. back: the key of one that undoes it */
+  struct tg__str from, to; /* types */
+};
+
+/* What is copied inside the call, from one type to another. A copy into the same type is no cast. */
+static struct cast cast_of(const struct tg__sites *s, const struct tg__site_call *c) {
+  enum { INNER = 4 };
+  const struct tg__columns *const t = s->f->t;
+  struct tg__shape shapes[TG_INPUTS];
+  struct cast x = {0};
+  if (!c->counted || c->kind != TG__CALL_FORWARD || c->site == TG_NONE ||
+      !TG__IS_ONE_OF(tg__site_name(s, &s->sites[c->site]), casts))
+    return x;
+  const uint64_t function = tg__site_function(s, &s->sites[c->site], NULL);
+  uint32_t i = c->slice;
+  while (i < t->slices.count && i < c->slice + INNER &&
+         !tg__str_eq(tg__name(t, t->slices.name[i]), TG_STR("aten::copy_")))
+    i++;
+  if (!function || i == t->slices.count || i == c->slice + INNER || t->slices.start_ns[i] >= tg__slice_end(t, c->slice))
+    return x;
+  const uint32_t types = tg__arg_str(t, t->slices.args[i], TG__K_INPUT_TYPE);
+  const int64_t elements = tg__call_shapes(s, i, shapes) && shapes[0].rank ? tg__shape_elements(&shapes[0]) : 0;
+  if (types == TG_NONE || elements < LARGE || !tg__list_text(tg__name(t, types), 0, &x.to) ||
+      !tg__list_text(tg__name(t, types), 1, &x.from) || tg__str_eq(x.to, x.from))
+    return x;
+  const uint64_t to = tg__hash(x.to.ptr, x.to.len), from = tg__hash(x.from.ptr, x.from.len);
+  x.key = tg__hash((const uint64_t[]){function, (uint64_t)elements, from, to}, 4 * sizeof to);
+  x.back = tg__hash((const uint64_t[]){function, (uint64_t)elements, to, from}, 4 * sizeof to);
+  return x;
+}
+
+struct back_and_forth {
+  struct tg__tally ns;
+  int64_t count, most;
+  uint32_t top;        /* site */
+  struct cast example; /* of it */
+  bool *in;            /* by site */
+};
+
+/* Calls go by themselves: two casts on one line are one site. */
+static void find_casts(struct tg__sites *s, struct back_and_forth *out) {
+  struct tg__map keys = {0};
+  for (size_t i = 0; i < s->call_count; i++) {
+    const uint64_t key = cast_of(s, &s->calls[i]).key;
+    if (key) s->f->failed |= !tg__map_put(&keys, key, 1);
+  }
+  for (size_t i = 0; keys.count && i < s->call_count; i++) {
+    const struct tg__site_call *const c = &s->calls[i];
+    const struct cast x = cast_of(s, c);
+    if (!x.key || tg__map_get(&keys, x.back) == TG_NONE) continue;
+    const struct tg__site *const site = &s->sites[c->site];
+    const int64_t ns = tg__call_ns(s, c) + (site->calls ? site->backward_ns / site->calls : 0);
+    tg__tally(s->f, &out->ns, c->slice, ns);
+    out->count++;
+    out->in[c->site] = true;
+    if (ns > out->most) out->most = ns, out->top = c->site, out->example = x;
+  }
+  tg__map_free(&keys);
+}
+
+static void judge_casts(struct tg__sites *s) {
+  struct tg__facts *const f = s->f;
+  struct back_and_forth b = {.in = tg__alloc(s->count + 1), .top = TG_NONE};
+  f->failed |= !b.in;
+  if (b.in) find_casts(s, &b);
+  const int64_t ns = tg__tallied(f, &b.ns);
+  const double share = tg__pct(ns, f->total_ns);
+  if (b.top != TG_NONE && share > CAST_PCT) {
+    struct tg__finding *const x = tg__find(f, TG__CAUSE_CASTS_BACK_AND_FORTH, share, CAST_PCT, tg__per_step(f, ns));
+    tg__say_site(s, b.top, 0, x);
+    TG_SAY(x->evidence,
+           "%lld casts %s, here from %.*s to %.*s, are taken back by a cast of as many elements in the same function: "
+           "%.2f ms%s (%.1f %%)",
+           (long long)tg__per_step(f, b.count), tg__per(f), (int)b.example.from.len, b.example.from.ptr,
+           (int)b.example.to.len, b.example.to.ptr, tg__ms(x->cost_ns), tg__if_backward(s, b.in, " with backward"),
+           share);
+    TG_SAY(x->advice, "Stay in one type from the first of these operators to the last: cast once in front of them and "
+                      "once behind, or let torch.autocast decide which operators need the wider type.");
+    /* that a result is rounded on purpose cannot be seen: never high */
+    tg__expect_at_sites(f, x, ns, 0.35, "the time of these casts");
+    tg__claim_sites(s, b.in, x);
+    for (size_t i = 0; i < s->count; i++) s->sites[i].reported |= b.in[i];
+  }
+  tg__free(b.in);
+}
+
+void tg__judge_types(struct tg__facts *f) {
+  struct tg__sites *const s = tg__facts_sites(f);
+  if (s && !model_is_double(s)) judge_doubles(s);
+  if (s && f->steps.source != TG__STEPS_RECORDING && !tg__has_found(f, TG__CAUSE_DTYPE_PROMOTION)) judge_casts(s);
 }
