@@ -55,6 +55,24 @@ static void say_steps(const struct tg__facts *f, int64_t all_ns, char *text, siz
             tg__ms(all_ns / (int64_t)n));
 }
 
+/* Means of what devices said of themselves, as the overview has them. */
+static void say_sampled(struct tg__facts *f, char *text, size_t size) {
+  struct tg_table *const t = tg__facts_ask(f, TG__Q_overview, NULL, NULL);
+  bool any = false;
+  for (size_t i = 0; t && i < t->rows; i++) {
+    const struct tg__str what = tg__fact_text(t, i, "quantity"), unit = tg__fact_text(t, i, "unit");
+    if (!tg__str_eq(tg__fact_text(t, i, "group"), TG_STR("gpu")) || !tg__str_contains(what, " sampled ") ||
+        tg__str_eq(unit, TG_STR("bytes")))
+      continue;
+    const size_t len = strlen(text);
+    const char *const id_end = memchr(what.ptr, ' ', what.len), *const name = id_end + sizeof " sampled " - 1;
+    tg__say(text + len, size - len, "%s device %.*s %.*s %.0f %.*s", any ? "," : "; sampled:", (int)(id_end - what.ptr),
+            what.ptr, (int)(what.ptr + what.len - name), name, tg__fact_real(t, i, "value"), (int)unit.len, unit.ptr);
+    any = true;
+  }
+  tg__table_free(t);
+}
+
 /* Each share is one that a question has (steps by=summary, breakdown window=steps, mfu), or that of a finding about the
  * same time. Two numbers of steps say
  * whether they are alike: the median, and the mean that one long step moves. */
@@ -80,5 +98,6 @@ void tg__note_checks(struct tg__facts *f, struct tg_table *out) {
   if (!f->has_device_work) add_check(text, sizeof text, "in operators", in_operators);
   say_steps(f, all_ns, text, sizeof text);
   say_peak(f, busy, text, sizeof text);
+  say_sampled(f, text, sizeof text);
   tg__table_note(out, "measured: %s", text);
 }

@@ -4,13 +4,14 @@ them."""
 import json
 import math
 import random
+import threading
 import time
 
 import numpy
 import pytest
 import tachograph as tg
 from tachograph import timing
-from tachograph._measure import device as _device, series as _series
+from tachograph._measure import device as _device, phases as _phases, series as _series
 
 torch = pytest.importorskip("torch")
 
@@ -377,6 +378,22 @@ def test_phases_of_a_known_step():
         "optimizer",
     }
     assert str(p).splitlines()[0].startswith("data") and "%" in str(p)
+
+
+def test_utilization_is_a_mean_of_samples_while_it_runs(monkeypatch):
+    """40, then 60 from the second on, and as the last: the mean is what the library said, not what it says now."""
+    said, second = iter([40.0, 60.0]), threading.Event()
+
+    def ask(device):
+        value = next(said, None)
+        if value == 60.0:
+            second.set()
+        return value
+
+    monkeypatch.setattr(_phases, "_gpu_utilization", ask)
+    with _phases._utilization_samples(None, every_s=0.001) as samples:
+        assert second.wait(60)
+    assert samples == [40.0, 60.0]
 
 
 def test_the_dictionary_of_a_run_has_its_seven_keys():

@@ -99,10 +99,30 @@ static void test_chain_of_modules(void **state) {
   expect_absent(&s, "unfused-elementwise");
 }
 
+/* ---- what devices said ------------------------------------------------------------------------ */
+
+static void test_sampled_figures_are_said(void **state) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    mini_mark(s.m, s.thread, "", "GPU 0 utilisation %", 'C', i * STEP);
+    mini_arg_int(s.m, "value", 20 + 20 * i); /* 40 on average */
+    mini_mark(s.m, s.thread, "", "GPU 0 power mW", 'C', i * STEP);
+    mini_arg_int(s.m, "value", 310000);
+    call(&s, "aten::mm", 10000 * i, 9000, "train.py(31): train");
+  }
+  struct tg_table *const t = ask(&s);
+  bool is_said = false;
+  for (size_t i = 0; i < t->note_count; i++)
+    is_said |= strstr(t->notes[i], "; sampled: device 0 utilisation 40 %, device 0 power 310 W") != NULL;
+  assert_true(is_said);
+  tg__table_free(t);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_casts),
       cmocka_unit_test(test_chain_of_modules),
+      cmocka_unit_test(test_sampled_figures_are_said),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

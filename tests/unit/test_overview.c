@@ -127,7 +127,42 @@ static void busy_device(void **state) {
   mini_free(m);
 }
 
+/* Samples of 40 and 20 % and of 300 and 301 W; two reasons of throttling, which have no mean; another rank's, none. */
+static void test_sampled(void **state) {
+  (void)state;
+  static const struct {
+    const char *name;
+    int64_t value;
+  } samples[] = {{"GPU 0 utilisation %", 40},
+                 {"GPU 0 power mW", 300000},
+                 {"GPU 0 throttle reasons", 4},
+                 {"GPU 0 utilisation %", 20},
+                 {"GPU 0 power mW", 301000},
+                 {"GPU 0 throttle reasons", 8},
+                 {"GPU 1 SM clock MHz", 1980},
+                 {"GPU", 7},
+                 {"GPU 1", 7},
+                 {"GPU 1 ", 7}};
+  struct mini *m = mini_new();
+  const uint32_t cpu = mini_thread(m, 1, 1);
+  mini_slice(m, cpu, "cpu_op", "aten::mm", 0, 100);
+  for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
+    mini_mark(m, cpu, "counter", samples[i].name, 'C', 10);
+    mini_arg_int(m, "value", samples[i].value);
+  }
+  struct tg_table *const t = mini_ask(mini_finish(m), "overview", NULL);
+  assert_true(value_of(t, "gpu", "0 sampled utilisation") == 30);
+  assert_true(value_of(t, "gpu", "0 sampled power") == 300.5);
+  assert_true(value_of(t, "gpu", "1 sampled SM clock") == 1980);
+  size_t rows = 0;
+  for (size_t i = 0; i < t->rows; i++) rows += strcmp(mini_cell(t, i, "group"), "gpu") == 0;
+  assert_int_equal(rows, 3);
+  tg__table_free(t);
+  mini_free(m);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(summary), cmocka_unit_test(busy_device)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(summary), cmocka_unit_test(busy_device),
+                                     cmocka_unit_test(test_sampled)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

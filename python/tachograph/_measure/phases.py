@@ -7,6 +7,8 @@ tg.training_result(model, loss_fn, optimizer, loader)   # one dictionary with th
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -131,6 +133,31 @@ def _gpu_utilization(device: Any) -> float | None:
         return None
 
 
+@contextlib.contextmanager
+def _utilization_samples(device: Any, every_s: float = 0.2) -> Iterator[list[float]]:
+    """What the device says of its use while the block runs: asked by a thread of its own, at least at its end."""
+    samples: list[float] = []
+    ended = threading.Event()
+
+    def ask() -> None:
+        while True:
+            is_last = ended.wait(every_s)
+            value = _gpu_utilization(device)
+            if value is None:
+                return
+            samples.append(value)
+            if is_last:
+                return
+
+    thread = threading.Thread(target=ask, name="tachograph utilisation", daemon=True)
+    thread.start()
+    try:
+        yield samples
+    finally:
+        ended.set()
+        thread.join()
+
+
 def training_result(
     model: Any,
     loss_fn: Callable,
@@ -141,12 +168,13 @@ def training_result(
     warmup: int = 3,
     device: Any = None,
 ) -> dict[str, float | None]:
-    """The seven figures of a training run: baseline_ms, gpu_utilization (%, None where there is none), data_loading_ms,
-    computation_ms, forward_ms, backward_ms, optimizer_ms."""
-    p = phases(model, loss_fn, optimizer, batches, steps=steps, warmup=warmup, device=device)
+    """The seven figures of a training run: baseline_ms, gpu_utilization (%, the mean of samples, None where there is
+    none), data_loading_ms, computation_ms, forward_ms, backward_ms, optimizer_ms."""
+    with _utilization_samples(resolve(device, model)) as samples:
+        p = phases(model, loss_fn, optimizer, batches, steps=steps, warmup=warmup, device=device)
     return {
         "baseline_ms": p.step_ms.median,
-        "gpu_utilization": _gpu_utilization(resolve(device, model)),
+        "gpu_utilization": sum(samples) / len(samples) if samples else None,
         "data_loading_ms": p.data_ms,
         "computation_ms": p.forward_ms + p.backward_ms + p.optimizer_ms,
         "forward_ms": p.forward_ms,
