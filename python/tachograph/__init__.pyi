@@ -1023,6 +1023,19 @@ class SpreadRow(TypedDict):
     most_rank: int | None  # that rank
     spread_ns: int | None  # ns: from the least to the most
 
+class BucketsRow(TypedDict):
+    """what a step sends, in its order: size, how early in the backward pass, and what computation hides"""
+    rank: int | None  # rank of the job
+    phase: str | None  # when the host asks for it: forward, backward, after backward; no backward where the step has none
+    kind: str | None  # all_reduce, all_gather, …
+    place: int | None  # 1 = the first of its kind in this phase of a step
+    steps: int | None  # steps that have it; the figures behind are means over them
+    bytes: float | None  # bytes: put in by this rank; unknown where no event states it
+    asked_ns: float | None  # ns: from the begin of the backward pass on the host to the call, to its start in the library where that is not linked to the call (gloo); negative before it
+    to_end_ns: float | None  # ns: from its start to the end of the backward pass (of the pass's kernels, for a collective on a device); negative after it
+    dur_ns: float | None  # ns: its duration, waiting for other ranks included
+    exposed_ns: float | None  # ns: of it, in which no kernel, on the host no operator, runs beside it
+
 class CriticalPathRow(TypedDict):
     """the longest chain of work and waiting through a rank: what a faster run has to make faster"""
     rank: int | None  # rank of the job
@@ -1215,6 +1228,8 @@ class Trace(_read.Trace):
     def ask(self, question: Literal["clocks"], *, rank: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[ClocksRow]: ...
     @overload
     def ask(self, question: Literal["spread"], *, by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[SpreadRow]: ...
+    @overload
+    def ask(self, question: Literal["buckets"], *, rank: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[BucketsRow]: ...
     @overload
     def ask(self, question: Literal["critical_path"], *, rank: Any = ..., step: Any = ..., annotation: Any = ..., instance: Any = ..., by: Any = ..., edges: Any = ..., data_load_events: Any = ..., launch_edges: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[CriticalPathRow]: ...
     @overload

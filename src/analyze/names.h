@@ -14,6 +14,8 @@ bool tg__name_is_collective_kernel(struct tg__str kernel);
 bool tg__name_is_collective_call(struct tg__str op);    /* nccl:all_reduce, gloo:broadcast, … */
 bool tg__name_is_dataloader(struct tg__str annotation); /* enumerate(DataLoader)#….__next__, enumerate(DataPipe)#… */
 bool tg__name_is_optimizer_step(struct tg__str annotation);
+/* "autograd::engine::evaluate_function: MulBackward0"; traces of 2021 have MulBackward0 itself. */
+bool tg__name_is_autograd_node(struct tg__str op);
 bool tg__name_is_label(struct tg__str annotation); /* it groups what runs inside, and is no work itself */
 bool tg__name_is_profiler_step(struct tg__str name, int64_t *number);
 const char *tg__kernel_type(const struct tg__columns *t,

@@ -80,6 +80,13 @@ bool tg__name_is_label(struct tg__str annotation) {
   return !tg__str_contains(annotation, "(dynamo_timed)");
 }
 
+bool tg__name_is_autograd_node(struct tg__str name) {
+  if (tg__str_has_prefix(name, "autograd::engine::evaluate_function") || tg__str_has_prefix(name, "torch::autograd::"))
+    return true;
+  while (name.len && name.ptr[name.len - 1] >= '0' && name.ptr[name.len - 1] <= '9') name.len--;
+  return tg__str_has_suffix(name, "Backward") && !tg__str_contains(name, "::");
+}
+
 bool tg__name_is_optimizer_step(struct tg__str annotation) { return tg__str_has_prefix(annotation, "Optimizer.step"); }
 
 static size_t skip_spaces(struct tg__str s, size_t i) {

@@ -22,19 +22,11 @@ static bool is_loss_name(struct tg__str name) {
          tg__str_contains(name, "::kl_div");
 }
 
-/* "autograd::engine::evaluate_function: MulBackward0"; traces of 2021 have MulBackward0 itself. */
-static bool is_autograd_node(struct tg__str name) {
-  if (tg__str_has_prefix(name, "autograd::engine::evaluate_function") || tg__str_has_prefix(name, "torch::autograd::"))
-    return true;
-  while (name.len && name.ptr[name.len - 1] >= '0' && name.ptr[name.len - 1] <= '9') name.len--;
-  return tg__str_has_suffix(name, "Backward") && !tg__str_contains(name, "::");
-}
-
 static uint8_t phase_of_name(struct tg__str name) {
   return tg__name_is_profiler_step(name, NULL)    ? NO_PHASE
          : tg__name_is_dataloader(name)           ? DATA
          : tg__str_has_prefix(name, "Optimizer.") ? OPTIMIZER
-         : is_autograd_node(name)                 ? BACKWARD
+         : tg__name_is_autograd_node(name)                 ? BACKWARD
          : is_loss_name(name)                     ? LOSS
                                                   : FORWARD;
 }

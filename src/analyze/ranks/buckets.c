@@ -1,0 +1,212 @@
+/* The question buckets: what a step sends, in the order in which it asks for it, beside its backward pass. A bucket of
+ * DistributedDataParallel is the all_reduce of one backward pass that is asked for at the same place in each step; the
+ * gathers and scatters of sharded models come the same way. */
+#include "analyze/host/op_tree.h"
+#include "analyze/overview/steps.h"
+#include "analyze/ranks/comm_calls.h"
+#include "analyze/ranks/summarize.h"
+
+enum phase { FORWARD, BACKWARD, AFTER, NO_BACKWARD };
+static const char *const phase_words[] = {"forward", "backward", "after backward", "no backward"};
+
+/* Of one step; begin_ns is TG_NULL_INT where it has no backward pass. */
+struct backward {
+  int64_t begin_ns, end_ns; /* of its nodes on the host */
+  int64_t device_end_ns;    /* of the kernels that they launched, without collectives; TG_NULL_INT: none */
+};
+struct bucket {
+  enum phase phase;
+  uint32_t kind; /* string of the summary */
+  int64_t place; /* 1 = the first of its kind in this phase of a step */
+  int64_t steps, sized, bytes, asked_ns, to_end_ns, dur_ns, exposed_ns; /* sums over its steps */
+};
+struct gathering {
+  const struct tg__columns *t;
+  uint32_t rank;
+  const struct tg__summaries *s;
+  const struct tg__rank_summary *r;
+  struct tg__breakdown b;
+  struct backward *passes;             /* one a step */
+  struct tg__spans on_device, on_host; /* when something is computed there */
+  uint8_t *roles;                      /* for tg__comm_is_layer */
+  struct bucket *buckets;
+  size_t count, cap;
+  struct tg__map known; /* phase, kind and place → bucket */
+  struct tg__map seen;  /* step, phase and kind → how many of them the step has had */
+  bool failed;
+};
+
+/* ---- the backward pass of each step ------------------------------------------------------------- */
+
+static struct backward *pass_at(const struct gathering *g, int64_t ns) {
+  size_t low = 0;
+  TG__PARTITION(low, g->r->step_count, i, g->b.steps[i].host_start_ns <= ns);
+  return low > 0 && ns < g->b.steps[low - 1].host_end_ns ? &g->passes[low - 1] : NULL;
+}
+
+static bool is_node(const struct gathering *g, uint32_t slice) {
+  return tg__slice_class(g->t, slice) == TG__CLASS_OP &&
+         tg__name_is_autograd_node(tg__name(g->t, g->t->slices.name[slice]));
+}
+
+static void see_node(struct gathering *g, uint32_t slice) {
+  const int64_t start = g->t->slices.start_ns[slice], end = tg__slice_end(g->t, slice);
+  struct backward *const p = pass_at(g, start);
+  if (!p) return;
+  if (p->begin_ns == TG_NULL_INT || start < p->begin_ns) p->begin_ns = start;
+  if (p->end_ns == TG_NULL_INT || end > p->end_ns) p->end_ns = end;
+}
+
+static void see_kernel(struct gathering *g, uint32_t slice) {
+  const int64_t end = tg__slice_end(g->t, slice);
+  if (tg__name_is_collective_kernel(tg__name(g->t, g->t->slices.name[slice]))) return;
+  tg__spans_add(&g->on_device, g->t->slices.start_ns[slice], end);
+  uint32_t up = tg__launching_op(g->t, slice);
+  while (up != TG_NONE && !is_node(g, up)) up = g->t->slices.parent[up];
+  struct backward *const p = up == TG_NONE ? NULL : pass_at(g, g->t->slices.start_ns[up]);
+  if (p && (p->device_end_ns == TG_NULL_INT || end > p->device_end_ns)) p->device_end_ns = end;
+}
+
+static void gather_work(struct gathering *g) {
+  const struct tg__rank *const rank = &g->t->ranks[g->rank];
+  for (uint32_t i = 0; i < g->r->step_count; i++)
+    g->passes[i] = (struct backward){TG_NULL_INT, TG_NULL_INT, TG_NULL_INT};
+  TG__EACH (k, tg__tracks_of(rank)) {
+    TG__EACH (i, tg__slices_of(&g->t->tracks[k])) {
+      const enum tg__class cls = tg__slice_class(g->t, i);
+      if (cls == TG__CLASS_KERNEL) see_kernel(g, i);
+      if (cls != TG__CLASS_OP || tg__comm_is_layer(g->t, g->roles, i)) continue;
+      tg__spans_add(&g->on_host, g->t->slices.start_ns[i], tg__slice_end(g->t, i));
+      if (is_node(g, i)) see_node(g, i);
+    }
+  }
+  tg__spans_union(&g->on_device);
+  tg__spans_union(&g->on_host);
+  g->failed |= g->on_device.failed || g->on_host.failed;
+}
+
+/* ---- buckets ------------------------------------------------------------------------------------ */
+
+static enum phase phase_of(const struct backward *p, int64_t asked_ns) {
+  if (p->begin_ns == TG_NULL_INT) return NO_BACKWARD;
+  return asked_ns < p->begin_ns ? FORWARD : asked_ns < p->end_ns ? BACKWARD : AFTER;
+}
+
+/* The row of the `place`-th collective of this kind in this phase. */
+static struct bucket *bucket_at(struct gathering *g, const struct bucket *like) {
+  const int64_t key[3] = {like->phase, like->kind, like->place};
+  uint32_t *const at = tg__map_slot(&g->known, tg__hash(key, sizeof key), TG_NONE);
+  if (!at) return NULL;
+  if (*at == TG_NONE) {
+    if (!tg__grow((void **)&g->buckets, &g->cap, g->count + 1, sizeof *g->buckets)) return NULL;
+    *at = (uint32_t)g->count;
+    g->buckets[g->count++] = *like;
+  }
+  return &g->buckets[*at];
+}
+
+static void add_collective(struct gathering *g, const struct tg__sum_collective *c) {
+  const struct backward *const p = &g->passes[c->step];
+  const int64_t asked = c->call_ns == TG_NULL_INT ? c->start_ns : c->call_ns, dur = c->end_ns - c->start_ns;
+  const int64_t end = c->on_device && p->device_end_ns != TG_NULL_INT ? p->device_end_ns : p->end_ns;
+  struct bucket like = {.phase = phase_of(p, asked), .kind = c->kind};
+  const int64_t key[3] = {c->step, like.phase, like.kind};
+  uint32_t *const nth = tg__map_slot(&g->seen, tg__hash(key, sizeof key), 0);
+  like.place = nth ? ++*nth : 0;
+  struct bucket *const b = nth ? bucket_at(g, &like) : NULL;
+  g->failed |= !b;
+  if (!b) return;
+  b->steps++;
+  b->dur_ns += dur;
+  b->exposed_ns += dur - tg__spans_inside(c->on_device ? &g->on_device : &g->on_host, c->start_ns, c->end_ns);
+  if (c->bytes >= 0 && !__builtin_add_overflow(b->bytes, c->bytes, &b->bytes)) b->sized++;
+  if (like.phase == NO_BACKWARD) return;
+  b->asked_ns += asked - p->begin_ns;
+  b->to_end_ns += end - c->start_ns;
+}
+
+/* By the order of a step: phase, then when it is asked for. */
+static bool is_asked_earlier(uint32_t a, uint32_t b, const void *ctx) {
+  const struct bucket *const x = (const struct bucket *)ctx + a, *const y = (const struct bucket *)ctx + b;
+  const double asked = (double)x->asked_ns / (double)x->steps, other = (double)y->asked_ns / (double)y->steps;
+  return x->phase != y->phase ? x->phase < y->phase : asked != other ? asked < other : a < b;
+}
+
+static void put_buckets(struct gathering *g, struct tg_table *out) {
+  g->failed |= !tg__sort_items((void **)&g->buckets, g->count, sizeof *g->buckets, is_asked_earlier, g->buckets);
+  for (size_t i = 0; i < g->count && !g->failed; i++) {
+    const struct bucket *const b = &g->buckets[i];
+    const double steps = (double)b->steps;
+    tg__put_rank(out, g->t, g->rank);
+    tg__put_cstr(out, phase_words[b->phase]);
+    tg__put_text(out, tg__strings_get(g->s->strings, b->kind));
+    tg__put_int(out, b->place);
+    tg__put_int(out, b->steps);
+    tg__put_real_if(out, b->sized > 0, b->sized ? (double)b->bytes / (double)b->sized : 0);
+    tg__put_real_if(out, b->phase != NO_BACKWARD, (double)b->asked_ns / steps);
+    tg__put_real_if(out, b->phase != NO_BACKWARD, (double)b->to_end_ns / steps);
+    tg__put_real(out, (double)b->dur_ns / steps);
+    tg__put_real(out, (double)b->exposed_ns / steps);
+  }
+}
+
+/* What the reducer of DistributedDataParallel made: how many buckets, how large, and how early the last one starts. */
+static void note_buckets(const struct gathering *g, struct tg_table *out) {
+  const struct bucket *last = NULL;
+  double least = 0, most = 0;
+  size_t count = 0;
+  for (size_t i = 0; i < g->count; i++) {
+    const struct bucket *const b = &g->buckets[i];
+    const double bytes = b->sized ? (double)b->bytes / (double)b->sized : 0;
+    if (b->phase != BACKWARD || !b->sized || !tg__str_eq(tg__strings_get(g->s->strings, b->kind), TG_STR("all_reduce")))
+      continue;
+    least = count == 0 || bytes < least ? bytes : least;
+    most = bytes > most ? bytes : most;
+    last = b;
+    count++;
+  }
+  if (!count) return;
+  const double ms = (double)last->to_end_ns / (double)last->steps / 1e6;
+  tg__table_note(out,
+                 "rank %lld: %zu all_reduce in a backward pass, of %.2f to %.2f MB (DistributedDataParallel's "
+                 "bucket_cap_mb is 25, and 1 for the first bucket, where a program does not set it); the last starts "
+                 "%.2f ms %s the pass ends",
+                 (long long)g->t->ranks[g->rank].number, count, least / 1e6, most / 1e6, ms < 0 ? -ms : ms,
+                 ms < 0 ? "after" : "before");
+}
+
+/* ---- the whole ---------------------------------------------------------------------------------- */
+
+static bool answer_rank(struct gathering *g, struct tg_table *out) {
+  g->failed = tg__steps_breakdown(g->t, g->rank, TG__STEPS_DETECTED, &g->b) != TG_OK;
+  g->passes = tg__alloc(((size_t)g->r->step_count + 1) * sizeof *g->passes);
+  g->roles = tg__alloc((size_t)tg__strings_count(g->t->strings) + 1);
+  g->failed |= !g->passes || !g->roles;
+  if (!g->failed) gather_work(g);
+  for (uint32_t i = 0; i < g->r->collective_count && !g->failed; i++)
+    if (g->r->collectives[i].step != TG_NONE) add_collective(g, &g->r->collectives[i]);
+  if (!g->failed) put_buckets(g, out);
+  if (!g->failed) note_buckets(g, out);
+  tg__breakdown_free(&g->b);
+  tg__spans_free(&g->on_device);
+  tg__spans_free(&g->on_host);
+  tg__map_free(&g->known);
+  tg__map_free(&g->seen);
+  tg__free(g->passes);
+  tg__free(g->roles);
+  tg__free(g->buckets);
+  return !g->failed;
+}
+
+enum tg_err tg__answer_buckets(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
+                               struct tg_error *e) {
+  struct tg__summaries *const s = tg__summaries_new();
+  bool done = s && tg__summarize(t, s) == TG_OK;
+  for (uint32_t r = 0; done && r < t->rank_count; r++) {
+    if (!tg__ask_has_rank(a, r)) continue;
+    struct gathering g = {.t = t, .rank = r, .s = s, .r = &s->ranks[r]};
+    done = answer_rank(&g, out);
+  }
+  tg__summaries_free(s);
+  return done ? TG_OK : tg__no_memory(e, "the collectives of a step");
+}
