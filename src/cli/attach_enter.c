@@ -116,26 +116,53 @@ static enum tg_err make_text(struct tg__cli_recording *r, const char *module, st
   return err ? err : out->err || !out->len ? tg__no_memory(e, "attaching") : TG_OK;
 }
 
-/* From 3.14 on Python reads a file itself when it is asked to, and comes to a safe place first. */
-static enum tg_err ask_python(struct tg__cli_recording *r, const struct tg__target *t, const char *text,
-                              struct tg_error *e) {
-  char path[PATH_MAX + 16], code[PATH_MAX + 128], said[256];
+/* From 3.14 on Python reads a file itself when it is asked to, and comes to a safe place first. false: *said is its
+ * error, or nothing where r->python cannot be started. */
+static bool ask_python(const struct tg__cli_recording *r, const char *file, char *said, size_t size) {
+  char code[160];
+  snprintf(code, sizeof code,
+           "import sys\ntry:\n sys.remote_exec(%d, sys.argv[1])\n print('asked')\nexcept Exception as e:\n print(e)",
+           r->attached);
+  const char *const argv[] = {r->python, "-c", code, file, NULL};
+  if (!tg__program_says(argv, said, size)) *said = 0;
+  return strcmp(said, "asked") == 0;
+}
+
+/* Python has the main thread in its list from the start of the program's first line to the end of its last. */
+static enum tg_err refused_by_python(const struct tg__cli_recording *r, const struct tg__target *t, const char *said,
+                                     struct tg_error *e) {
+  if (!tg__target_lives(t)) return tg__fail(e, TG_NOT_FOUND, -1, "process %d ended before it was recorded", t->pid);
+  if (strstr(said, "main thread") || strstr(said, "running interpreter"))
+    return tg__fail(e, TG_BUSY, -1, "the Python of process %d does not run yet, or is ending", t->pid);
+  if (strstr(said, "not enabled"))
+    return tg__fail(e, TG_UNSUPPORTED, -1,
+                    "the Python of process %d was started with PYTHON_DISABLE_REMOTE_DEBUG or -X disable-remote-debug, "
+                    "so that nothing attaches to it: start the program with tachograph run",
+                    t->pid);
+  return tg__fail(e, TG_UNSUPPORTED, -1,
+                  "process %d runs a Python that lets itself be attached to only by one of its own version, and %s "
+                  "could not%s%s: install tachograph for that Python and attach with its command",
+                  t->pid, r->python, *said ? ": " : "", said);
+}
+
+static enum tg_err give_to_python(const struct tg__cli_recording *r, const struct tg__target *t, const char *text,
+                                  struct tg_error *e) {
+  char path[PATH_MAX + 16], absolute[PATH_MAX], said[256];
   struct tg__writer *w = NULL;
   snprintf(path, sizeof path, "%s/attach.py", r->folder);
   enum tg_err err = tg__writer_open(path, &w, e);
   if (err) return err;
   tg__writer_write(w, text, strlen(text));
   err = tg__writer_commit(w, e);
-  char absolute[PATH_MAX];
   if (err || !tg__path_absolute(path, absolute, sizeof absolute)) return err;
-  snprintf(code, sizeof code, "import sys; sys.remote_exec(%d, sys.argv[1]); print('asked')", r->attached);
-  const char *const argv[] = {r->python, "-c", code, absolute, NULL};
-  if (tg__program_says(argv, said, sizeof said)) return TG_OK;
-  if (!tg__target_lives(t)) return tg__fail(e, TG_NOT_FOUND, -1, "process %d ended before it was recorded", t->pid);
-  return tg__fail(e, TG_UNSUPPORTED, -1,
-                  "process %d runs a Python that lets itself be attached to only by Python 3.14 or newer, and %s could "
-                  "not: install tachograph for that Python and attach with its command",
-                  r->attached, r->python);
+  return ask_python(r, absolute, said, sizeof said) ? TG_OK : refused_by_python(r, t, said, e);
+}
+
+/* The text has not run, and its file goes: Python reads an empty one in its place, and says nothing of it. */
+static void cancel(const struct tg__cli_recording *r, struct tg__target *t) {
+  char said[256];
+  tg__attach_cancel(t);
+  if (t->version >= PYTHON_WITH_ITS_OWN && tg__target_lives(t)) (void)ask_python(r, "/dev/null", said, sizeof said);
 }
 
 static enum tg_err enter(struct tg__cli_recording *r, struct tg__target *t, const char *module, struct tg_error *e) {
@@ -145,7 +172,8 @@ static enum tg_err enter(struct tg__cli_recording *r, struct tg__target *t, cons
       (chown(r->folder, t->user, t->group) || chown(r->raw, t->user, t->group)))
     err = tg__fail(e, TG_IO, -1, "'%s' cannot be given to user %u, whom the process belongs to: %s", r->folder, t->user,
                    strerror(errno));
-  if (!err) err = t->version >= PYTHON_WITH_ITS_OWN ? ask_python(r, t, out.buf, e) : tg__attach_queue(t, out.buf, e);
+  if (!err)
+    err = t->version >= PYTHON_WITH_ITS_OWN ? give_to_python(r, t, out.buf, e) : tg__attach_queue(t, out.buf, e);
   tg__out_free(&out);
   return err;
 }
@@ -260,7 +288,7 @@ enum tg_err tg__attach_begin(struct tg__cli_recording *r, struct tg__target *t, 
   enum tg_err err = enter(r, t, module, e);
   if (!err) err = wait_for_entry(r, t, e);
   if (err)
-    tg__attach_cancel(t);
+    cancel(r, t);
   else
     tg__attach_forget(t);
   if (!err) err = wait_for_begin(r, t, e);

@@ -368,6 +368,39 @@ def test_a_main_thread_that_does_not_come_back(tmp_path, tachograph):
         assert len(target.result()["losses"]) == 20
 
 
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="asked by sys.remote_exec from Python 3.14 on")
+def test_python_says_nothing_of_what_was_given_up(tmp_path, tachograph):
+    """Its main thread comes to the file that it was asked to read when the file is gone."""
+    text = "import torch, pathlib, time\npathlib.Path('runs').touch()\ntime.sleep(5)\nfor _ in range(9): print('7')\n"
+    with Target(tmp_path / "run", "print('[', end='')\n" + text, stderr=subprocess.STDOUT) as target:
+        command, _ = begun(target, tmp_path / "a")
+        command.send_signal(signal.SIGINT)
+        assert command.wait(timeout=60) and not (tmp_path / "a").exists()
+        out, _ = target.process.communicate(timeout=60)
+    assert out == "[" + "7\n" * 9
+
+
+ENDS = """
+import atexit, pathlib, time, torch
+atexit.register(lambda: (pathlib.Path("ends").touch(), time.sleep(20)))
+"""
+
+
+def test_a_program_that_is_ending(tmp_path, tachograph):
+    with Target(tmp_path / "run", ENDS, wait="ends") as target:
+        done = attached(tachograph, target.pid, "-o", tmp_path / "a")
+        assert done.returncode and "is ending" in done.stderr and "install tachograph" not in done.stderr, done.stderr
+        assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="Python 3.14 can be told to be attached to by nobody")
+def test_a_program_that_nothing_may_attach_to(tmp_path, tachograph):
+    with Target(tmp_path / "run", env={**os.environ, "PYTHON_DISABLE_REMOTE_DEBUG": "1"}) as target:
+        done = attached(tachograph, target.pid, "-o", tmp_path / "a")
+        assert "PYTHON_DISABLE_REMOTE_DEBUG" in done.stderr and "start the program with tachograph run" in done.stderr
+        assert not (tmp_path / "a").exists() and len(target.end()["losses"]) > 5
+
+
 def test_a_program_that_dies_meanwhile(tmp_path, tachograph):
     with Target(tmp_path / "run") as target:
         command, _ = begun(target, tmp_path / "a", "--steps", "100000")
