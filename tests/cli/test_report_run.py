@@ -82,7 +82,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 model = torch.nn.Linear(4, 4)
 o = torch.optim.SGD(model.parameters(), 0.1)
-for (x,) in DataLoader(TensorDataset(torch.randn(64, 4)), batch_size=8, num_workers=1):
+for (x,) in DataLoader(TensorDataset(torch.randn(64, 4)), batch_size=8, num_workers=1, multiprocessing_context="fork"):
     o.zero_grad()
     model(x).sum().backward()
     o.step()

@@ -17,6 +17,11 @@ COMMAND = os.environ.get("TACHOGRAPH")
 LEAVE_SECONDS = 20  # a thread that has ended is listed for a moment longer
 
 
+def without_pid(text):
+    """From 3.12 on Python warns of a fork beside threads and names the process."""
+    return re.sub(r"\(pid=\d+\)", "(pid=0)", text)
+
+
 class Life:
     """A target from its start to its end."""
 
@@ -52,7 +57,7 @@ class Life:
     def result(self):
         status = self.process.wait(timeout=600)
         self.seconds = self.age()
-        return status, (self.folder / "out").read_text(), (self.folder / "err").read_text()
+        return status, (self.folder / "out").read_text(), without_pid((self.folder / "err").read_text())
 
     def __enter__(self):
         return self

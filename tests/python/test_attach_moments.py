@@ -3,7 +3,7 @@
 
 import attach_moments
 import pytest
-from attach_moments import KINDS, TARGETS, Life, attach, harm
+from attach_moments import KINDS, TARGETS, Life, attach, harm, without_pid
 from forks import Forks
 
 pytest.importorskip("torch")
@@ -28,7 +28,7 @@ def alone():
 
         def run(kind):
             done = forks.run(script=TARGETS / f"target_{kind}.py")
-            return done.returncode, done.stdout, done.stderr
+            return done.returncode, done.stdout, without_pid(done.stderr)
 
         yield run
 

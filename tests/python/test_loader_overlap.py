@@ -109,7 +109,8 @@ def test_prediction_against_measurement(tmp_path):
             return torch.zeros(3)
 
     def record(workers):
-        loader = iter(torch.utils.data.DataLoader(Data(), batch_size=4, num_workers=workers))
+        how = "fork" if workers else None  # Data goes to no other process: it is a class of this function
+        loader = iter(torch.utils.data.DataLoader(Data(), 4, num_workers=workers, multiprocessing_context=how))
         path = tmp_path / f"workers{workers}.json"
         with tg.profile(
             schedule=tg.schedule(wait=4, warmup=2, active=8),

@@ -776,7 +776,7 @@ WORKERS = """
 """
 
 
-@pytest.mark.parametrize("how", ["fork", pytest.param("spawn", marks=pytest.mark.long)])
+@pytest.mark.parametrize("how", ["fork", *(pytest.param(h, marks=pytest.mark.long) for h in ("spawn", "forkserver"))])
 def test_workers_are_on_tracks_of_their_own(program, tmp_path, how):
     pytest.importorskip("torch")
     native_or_skip("kill")

@@ -25,7 +25,9 @@ optimizer = torch.optim.SGD(model.parameters(), lr=1e-8)
 mark("forks")
 losses = []
 for _ in range(4):
-    for batch, parents in torch.utils.data.DataLoader(Squares(), batch_size=4, num_workers=2, shuffle=True):
+    for batch, parents in torch.utils.data.DataLoader(
+        Squares(), batch_size=4, num_workers=2, shuffle=True, multiprocessing_context="fork"
+    ):
         assert set(parents.tolist()) == {os.getpid()}
         optimizer.zero_grad()
         loss = model(batch).mean()
