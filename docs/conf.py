@@ -22,6 +22,7 @@ myst_heading_anchors = 5  # the anchors of a code host: `#reading-from-c`
 suppress_warnings = ["misc.highlighting_failure"]  # examples of JSON say … for what they leave out
 highlight_language = "none"
 html_theme = "furo"
+html_search_scorer = str(ROOT / "docs" / "search_scorer.js")
 html_copy_source = False
 html_show_sphinx = False
 
