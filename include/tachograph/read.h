@@ -38,8 +38,8 @@ extern "C" {
  * files (one per rank), or "-" for standard input. options may be NULL. The ranks
  * of a directory with more than 16 MB of files are read one after the other and released: findings, questions about
  * ranks or one rank (rank=, track=), the report, diffs, and questions with rows per rank or sums over ranks need the
- * memory of two ranks and about a megabyte for each other rank. What needs events of several ranks at once reads all
- * of them into memory at first use, where they stay: call_stack without event=, SQL, exports and saving. */
+ * memory of two ranks and about a megabyte for each other rank. Calls that need events of several ranks at once read
+ * all of them into memory at first use, where they stay: call_stack without event=, SQL, exports and saving. */
 TG_API enum tg_err tg_open(const char *path, const struct tg_open_options *options, struct tg_trace **out,
                            struct tg_error *error);
 /* Open the ranks of one job for the questions about ranks only (ranks, collectives, stragglers, clocks, spread):

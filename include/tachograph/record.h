@@ -131,7 +131,7 @@ tg_step_begin(const char *name); /* a training or serving step: the unit of all 
 TG_API void tg_step_end(void);
 TG_API void tg_mark(const char *name); /* a moment */
 TG_API void tg_counter(const char *name, int64_t value);
-/* What the block of memory at this address holds, for recordings with TG_RECORD_MEMORY: while one is open, running
+/* Describe the block of memory at this address, for recordings with TG_RECORD_MEMORY: while one is open, running
  * or not. kind: one of "parameter", "buffer", "gradient", "optimizer_state", "input"; name: of the tensor, such as
  * "layers.0.weight". The device as torch numbers types: 0 = CPU, 1 = CUDA. */
 TG_API void tg_tensor(const char *kind, const char *name, const void *address, int64_t bytes, int device_type,

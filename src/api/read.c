@@ -1,5 +1,4 @@
-/* include/tachograph/read.h in terms of trace, analyze and show. What is not here stands where it belongs: tg_err_*
- * in base. */
+/* include/tachograph/read.h in terms of trace, analyze and show. tg_err_* are in base. */
 #include "tachograph/read.h"
 
 #include "catalog/catalog.h"

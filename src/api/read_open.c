@@ -1,4 +1,4 @@
-/* Ways to open a trace beside tg_open, and what a trace says of itself without a question. */
+/* Ways to open a trace beside tg_open, and the facts of a trace that need no question. */
 #include "ranks/ranks.h"
 #include "tachograph/read.h"
 #include "trace/trace.h"

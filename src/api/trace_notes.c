@@ -1,4 +1,5 @@
-/* What is noted in a trace: the peak of the CPU, members of the document, files that another reader could not read. */
+/* Notes that are added to a trace: the peak of the CPU, members of the document, files that another reader could not
+ * read. */
 #include "ranks/ranks.h"
 #include "tachograph/read.h"
 

@@ -48,11 +48,11 @@ struct tg__target {
   uint64_t text, text_bytes;     /* where the Python text lies in it; 0 = nowhere */
   int64_t stopped_ns;            /* how long its thread stood still, at most */
 };
-/* What there is to know of a process before it is touched. An error says in one sentence why it cannot be attached to,
+/* The facts of a process before it is touched. An error says in one sentence why it cannot be attached to,
  * and what would help. */
 enum tg_err tg__target_read(int pid, struct tg__target *out, struct tg_error *e);
 bool tg__target_lives(const struct tg__target *t);
-/* What the main thread waits in, "" when it computes; for a sentence. */
+/* The call in which the main thread waits, "" when it computes; for a sentence. */
 void tg__target_waits_in(const struct tg__target *t, char *text, size_t size);
 
 /* ---- a stopped thread (stopped.c) -------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* target: what /proc says of a process, and where in it the functions lie that are called. */
+/* target: the facts of a process in /proc, and the addresses of the functions that are called. */
 #include "attach/attach.h"
 
 #include <stdio.h>

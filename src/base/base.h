@@ -45,7 +45,7 @@ void tg__format_words(char *buf, size_t size, const char *format, va_list args);
 void *tg__alloc(size_t bytes);
 void *tg__realloc(void *p, size_t bytes);
 void tg__free(void *p);
-/* What was freed goes back to the system, where the allocator would keep it: between stretches of work that each
+/* Freed memory goes back to the system, where the allocator would keep it: between stretches of work that each
  * need much. */
 void tg__memory_return(void);
 void tg__alloc_fail_after(long calls); /* tests: the n-th call from now fails, and all later ones; -1 = never */
@@ -66,7 +66,7 @@ bool tg__grow(void *items, size_t *cap, size_t want, size_t item_bytes);
 /* Page memory for big columns: zeroed, may be given back piece by piece. NULL on failure. bytes is rounded up to pages.
  */
 void *tg__pages_get(size_t bytes);
-void *tg__pages_used(size_t bytes);                /* the same, not zeroed: for who writes all of it */
+void *tg__pages_used(size_t bytes);                /* the same, not zeroed: for callers that write all of it */
 void *tg__pages_sparse(size_t bytes);              /* the same when most pages will never be touched */
 void tg__pages_drop(void *p, size_t bytes);        /* release all: some of it is kept for reuse, see pages.c */
 void tg__pages_drop_sparse(void *p, size_t bytes); /* of tg__pages_sparse: nothing is kept */

@@ -34,8 +34,8 @@ static const size_t BIG = 256 << 10;
 
 /* Big blocks are whole pages, which pages.c keeps warm for reuse. How large each is stands
  * in this table, by address; it is searched only for addresses at which a page begins. Open addressing: no block lies
- * farther from its place than `reach`. There is no lock, so that a child forked at any moment can use it. What has no
- * room in the table is malloc's. */
+ * farther from its place than `reach`. There is no lock, so that a child forked at any moment can use it. malloc serves
+ * what has no room in the table. */
 enum { PAGE = 4096, PLACE_BITS = 13, PLACES = 1 << PLACE_BITS, MOST_BIG = PLACES / 2 };
 
 struct big {

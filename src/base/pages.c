@@ -21,8 +21,8 @@ struct run {
   char *at;
   size_t size;
 };
-/* Shared by all threads. Who finds it busy goes to the system, so that nobody waits, a child forked at a bad moment
- * neither. */
+/* Shared by all threads. If the lock is taken, the caller uses mmap: no thread waits, nor does a child that was forked
+ * while the lock was held. */
 static struct {
   atomic_flag busy;
   struct run runs[RUNS]; /* whole pages, no two adjacent */
@@ -90,8 +90,8 @@ static size_t may_keep(void) {
   return (kept < SPARE_MOST ? kept : SPARE_MOST) / page_size() * page_size();
 }
 
-/* How many of the first bytes were kept. The newest are: they are warm. Of the others the longest stay: they serve
- * who wants much. */
+/* How many of the first bytes were kept. The newest are: they are warm. Of the others the longest stay, for large
+ * requests. */
 static size_t keep_spare(char *p, size_t size) {
   atomic_fetch_sub(&in_use, size);
   if (size < SPARE_FROM || atomic_load_explicit(&frugal, memory_order_relaxed) || !enter_pages()) return 0;

@@ -34,9 +34,9 @@ void tg__answering_free(struct tg__answering *a);
 
 /* What shows only between the ranks, into rows that were put together of single ones. */
 enum tg_err tg__merged(struct tg_trace *t, const struct tg__call *c, struct tg_table *rows, struct tg_error *e);
-/* What a single rank is asked. args: room for c->count. */
+/* The question to a single rank. args: room for c->count. */
 struct tg__call tg__call_of_each(const struct tg__call *c, bool needs_all_rows, struct tg_arg *args);
-/* What no rank says: which files could not be read, and which say that they are the same rank. */
+/* The rows that no rank has: files that could not be read, and files that state the same rank. */
 void tg__add_losses_of_all(const struct tg__columns *t, struct tg_table *out);
 /* Number tracks, slices and marks of a file's rows as in the job, where the file begins at `first`. */
 void tg__renumber_rows(struct tg_table *t, const struct tg__call *c, const struct tg__job_rank *first);

@@ -1,6 +1,6 @@
 /* rank_folder: a folder of ranks that together would fill the memory. Opening it reads one rank after the other and
  * keeps their summaries and what the first page asks; what is asked later reads ranks again (ask_trace.c), of which two
- * files stay in memory. What cannot be answered rank by rank needs them all, and then they all stay. */
+ * files stay in memory. Questions that cannot be answered rank by rank need all of them, and then they all stay. */
 #include "ranks/merge_ranks.h"
 
 #include <assert.h>

@@ -1,4 +1,4 @@
-/* gate: who may ask, and for what. Pure functions of what a request says. */
+/* gate: which requests are answered. Pure functions of the text of a request. */
 #ifndef TG_GATE_H
 #define TG_GATE_H
 
@@ -10,7 +10,7 @@ enum { TG__TOKEN_BYTES = 16, TG__TOKEN_TEXT = 2 * TG__TOKEN_BYTES + 1 };
 bool tg__host_is_local(struct tg__str host);
 /* No Origin, or the one of a page that came from here. */
 bool tg__origin_is_ours(struct tg__str origin, struct tg__str host);
-/* What stands behind /TOKEN/ in a path: ptr NULL when the token is another one. Takes the same time wherever they
+/* The text behind /TOKEN/ in a path: ptr NULL when the token is another one. Takes the same time wherever they
  * differ. */
 struct tg__str tg__behind_token(struct tg__str path, const char *token);
 /* A path below the folder of pages: letters, digits, - _ . and /, no part that begins with a dot. */

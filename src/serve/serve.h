@@ -1,5 +1,5 @@
 /* serve: the page's transport: HTTP and WebSocket on 127.0.0.1 by libwebsockets, and the calls of docs/viewer-api.md.
- * What is computed for them comes from the questions and from src/view. */
+ * Their numbers come from the questions and from src/view. */
 #ifndef TG_SERVE_H
 #define TG_SERVE_H
 

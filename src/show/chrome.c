@@ -2,11 +2,11 @@
  *
  * Events come in the order of their file, members in the order ph, cat, name, pid, tid, ts, dur, then the event's
  * other members, then args; members of the document stand where they stood. The result is always valid JSON: a value
- * that is none (NaN, N/A) becomes the string of its characters, text that is not UTF-8 gets U+FFFD.
+ * that is not JSON (NaN, N/A) becomes the string of its characters, text that is not UTF-8 gets U+FFFD.
  *
  * A viewer that nests slices by time drops those that overlap, so slices of sub-lanes go to a tid of their own,
  * named "… (overlap 1)"; lanes=keep leaves every event on the track it came from. Several ranks become one document
- * on the common clock, with pids and flow ids made distinct; rank=N writes one rank alone, as it was. chrome_track.c
+ * on the common clock, with pids and flow ids made distinct; rank=N writes only that rank, as it was. chrome_track.c
  * decides on the pids and tids.
  *
  * critical=path, only or all draws the critical path into it (chrome_critical.c), counters=queue, bandwidth or all

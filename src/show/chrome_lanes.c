@@ -1,7 +1,7 @@
-/* Which slices of a track stay on its tid when not all of them nest. What readers of Chrome traces compute from
- * stays together: operators, annotations, calls and kernels are placed first, Python frames (device tracks: copies
- * of annotations) after them, where they nest with everything that is there. A frame that reaches from one step into
- * the next is moved, not the steps. */
+/* Which slices of a track stay on its tid when not all of them nest. Slices that readers of Chrome traces compute from
+ * stay together: operators, annotations, calls and kernels are placed first, Python frames (device tracks: copies of
+ * annotations) after them, where they nest with everything that is there. A frame that reaches from one step into the
+ * next is moved, not the steps. */
 #include "show/chrome_track.h"
 
 /* The slices placed first, each with the one around it: a tree in order of start. */

@@ -112,7 +112,7 @@ static bool note_ends(struct tg__chrome_tracks *c, uint32_t k) {
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
-/* Numbers the reader could not hold are kept as their digits. Nobody puts quotes around so many, so they stood without.
+/* Numbers the reader could not hold are kept as their digits. So many digits had no quotes in the file.
  */
 static bool is_long_number(struct tg__str s) {
   enum { DIGITS = 19 };

@@ -18,7 +18,7 @@ static bool is_combining(uint32_t c) {
          (c >= 0xfe00 && c <= 0xfe0f);
 }
 
-/* The character at p. What may not be shown (control, not UTF-8) is one column wide. */
+/* The character at p. A character that may not be shown (control, not UTF-8) is one column wide. */
 static struct rune rune_at(const char *p, size_t left) {
   const unsigned char *u = (const unsigned char *)p;
   const unsigned n = tg__utf8_length(u, left);
@@ -67,7 +67,7 @@ static bool is_of_name(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* Where the name of a C++ template begins that has a namespace or a type in front, and its length; 0: it is none. */
+/* Where the name of a C++ template begins that has a namespace or a type in front, and its length; 0: it is not one. */
 static uint32_t template_name(struct tg__str s, uint32_t *len) {
   uint32_t end = 0;
   while (end < s.len && s.ptr[end] != '<') end++;

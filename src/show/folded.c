@@ -1,5 +1,5 @@
 /* Collapsed stacks: one line a stack, frames joined by ;, then a blank and the time in whole nanoseconds.
- * metric=cpu: host time in the innermost frame alone. metric=device: device work by the stack that launched it, the
+ * metric=cpu: host time in the innermost frame only. metric=device: device work by the stack that launched it, the
  * kernel as innermost frame. */
 #include "show/stacktree.h"
 

@@ -83,7 +83,7 @@ static void put_file(const struct tg__web_file *f, struct tg__out *out) {
   }
 }
 
-/* The report, for those who read the file without a browser, and for search. */
+/* The report, for readers of the file without a browser, and for search. */
 static enum tg_err put_summary(struct tg__columns *t, struct tg__out *out, struct tg_error *e) {
   struct tg__out text = {0};
   const struct tg__show_options plain = {.width = 100};

@@ -6,7 +6,7 @@
 #include "show/parts.h"
 #include "view/view.h"
 
-/* html_data.c. What the page shows of the trace, as web/model/offline.js reads it. */
+/* html_data.c. The data of the trace for the page, as web/model/offline.js reads it. */
 
 /* Steps or ranks chosen by arguments, and the slices that fit the limit. */
 struct tg__html_part {
@@ -15,7 +15,7 @@ struct tg__html_part {
   const struct tg__ask *selection;
   int64_t end_ns; /* slices that start at or behind this time since the origin are left out; INT64_MAX: none */
 };
-/* The JSON object of #tg-meta. note: what the page says of what is left out; NULL: nothing is. */
+/* The JSON object of #tg-meta. note: the sentence about what is left out; NULL: nothing is. */
 void tg__html_meta(const struct tg__html_part *p, struct tg__columns *t, const char *note, struct tg__out *out);
 /* The byte strings of #tg-slices; returns how many slices they hold. */
 uint32_t tg__html_slices(const struct tg__html_part *p, struct tg__out *out);

@@ -43,7 +43,7 @@ enum tg_err tg__show_end(struct tg__out *out, struct tg_error *e); /* flush, and
 /* The escaped body of a string, without quotes, valid UTF-8 whatever the bytes: what is not UTF-8 becomes U+FFFD, a
  * surrogate half its \u escape. */
 void tg__json_body(struct tg__out *o, struct tg__str s);
-/* JSON text as it stood in a trace. What is not JSON in it (NaN, N/A, -1.-5, raw control characters) becomes a
+/* JSON text as it stood in a trace. Text in it that is not JSON (NaN, N/A, -1.-5, raw control characters) becomes a
  * string of the same characters, so the result is always one valid JSON value. */
 void tg__json_value(struct tg__out *o, struct tg__str raw);
 void tg__put_utf8(struct tg__out *o, struct tg__str s); /* the bytes, with U+FFFD for what is not UTF-8 */

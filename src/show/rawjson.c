@@ -210,7 +210,7 @@ static void put_quoted(struct tg__out *o, const char *from, const char *to) {
   tg__out_char(o, '"');
 }
 
-/* A string token: kept when valid, else its characters are escaped anew, so that \p reads back as backslash and p. */
+/* A string token: kept when valid, else its characters are escaped again, so that \p reads back as backslash and p. */
 static const char *mend_string(struct tg__out *o, const char *p, const char *end) {
   const char *q = p + 1;
   while (q < end && *q != '"') q += *q == '\\' && q + 1 < end ? 2 : 1;

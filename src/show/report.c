@@ -65,7 +65,7 @@ struct tg__str tg__report_why(const struct tg__report *r) {
 struct part {
   const char *name;
   enum tg__question_id question;
-  bool of_rank; /* asked for the rank shown alone */
+  bool of_rank; /* asked only for the rank shown */
   struct tg_arg args[4];
 };
 static const struct part parts[TG__REPORT_PARTS] = {

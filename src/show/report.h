@@ -17,7 +17,7 @@ enum tg__report_part {
   TG__REPORT_KERNELS,
   TG__REPORT_FINDINGS,
   TG__REPORT_THREADS,       /* with events, the busiest first */
-  TG__REPORT_FRAGMENTATION, /* this and the next two of memory snapshots alone */
+  TG__REPORT_FRAGMENTATION, /* this and the next two: only of memory snapshots */
   TG__REPORT_OOMS,
   TG__REPORT_MEMORY_STACKS,
   TG__REPORT_PARTS

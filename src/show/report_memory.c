@@ -1,4 +1,5 @@
-/* The report of a memory snapshot: what each device held at its peak, whether memory ran out, and who allocated. */
+/* The report of a memory snapshot: what each device held at its peak, whether memory ran out, and which code allocated.
+ */
 #include "show/report.h"
 
 #include <math.h>

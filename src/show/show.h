@@ -1,5 +1,5 @@
 /* show: tables and traces become bytes. One ops struct per output; adding one touches formats.def and its own file.
- * What a trace is made of is opaque here, so that the command line sees nothing of it. */
+ * The parts of a trace are opaque here, so that the command line sees nothing of it. */
 #ifndef TG_SHOW_H
 #define TG_SHOW_H
 

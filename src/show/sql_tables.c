@@ -43,7 +43,7 @@ struct cursor {
   struct tg__args_iter args;    /* args, mark_args */
   uint32_t key;                 /* args, mark_args: only this one; TG_NONE = any */
 };
-/* What a module knows of its table. */
+/* The facts of a table that its module needs. */
 struct kind {
   enum tg__sql_table id;
   struct tg__sql_data *data;
@@ -204,7 +204,7 @@ static double share_left(enum tg__sql_role role, char op, const struct tg__colum
   }
 }
 
-/* ORDER BY, GROUP BY or DISTINCT on the name alone: then SQLite need not sort. Not worth it for a few rows. */
+/* ORDER BY, GROUP BY or DISTINCT on only the name: then SQLite need not sort. Not worth it for a few rows. */
 static bool wants_order_of_names(const struct table *table, const sqlite3_index_info *info, double rows, double all) {
   return table->id == TG__T_slices && info->nOrderBy == 1 && !info->aOrderBy[0].desc &&
          info->aOrderBy[0].iColumn == TG__C_slices_name - table->first && rows > all / 32;

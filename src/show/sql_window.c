@@ -79,7 +79,7 @@ static bool name_before(uint32_t a, uint32_t b, const void *ctx) {
   return tg__str_cmp(tg__name(n->t, n->ids[a]), tg__name(n->t, n->ids[b])) < 0;
 }
 
-/* Names are few, so they alone are compared; the slices are then counted into place. SQLite's own sorter would
+/* Names are few, so only they are compared; the slices are then counted into place. SQLite's own sorter would
  * compare the name of every slice, which takes ten times as long as all the rest of a GROUP BY. */
 static bool sort_names(struct names *n, uint32_t count) {
   uint32_t *const order = tg__order_new(count, name_before, n);

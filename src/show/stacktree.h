@@ -19,8 +19,8 @@ struct tg__stacktree {
   int64_t *self_ns;     /* of every slice that is a frame, 0 */
 };
 /* Frames are what runs on CPU threads: Python functions, operators, annotations (but for the steps, which would
- * split every stack), runtime calls. With TG__STACK_DEVICE device work hangs below the call that launched it and
- * alone has time. TG_NO_DATA: there is no device work, so that a file of it would be empty. */
+ * split every stack), runtime calls. With TG__STACK_DEVICE device work hangs below the call that launched it, and only
+ * device work has time. TG_NO_DATA: there is no device work, so that a file of it would be empty. */
 enum tg_err tg__stacktree_build(const struct tg__columns *t, const struct tg__ask *selection,
                                 enum tg__stack_metric metric, struct tg__stacktree *out, struct tg_error *e);
 void tg__stacktree_free(struct tg__stacktree *s);

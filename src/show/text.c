@@ -206,7 +206,7 @@ static void find_answers(const struct tg_table *t, struct col *cols) {
                       (cols[i].c->type == TG_TEXT && cols[i].c->role == TG__ROLE_OUTCOME);
 }
 
-/* The column that is missed least: the last of those that do not answer, else the last. NULL: one alone is left. */
+/* The column that is missed least: the last of those that do not answer, else the last. NULL: only one is left. */
 static struct col *least_missed(struct col *cols, size_t count) {
   struct col *last = NULL, *least = NULL;
   size_t shown = 0;

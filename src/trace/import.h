@@ -200,7 +200,7 @@ static inline void tg__row_value(struct tg__parser *p, uint32_t key, enum tg__ki
   p->vals[p->val_count++] = (struct tg__packed_val){.key = key, .kind = (uint8_t)kind, .i = i, .top = top};
 }
 bool tg__row_add(struct tg__parser *p, struct tg__record r, uint32_t category);
-/* What has been added becomes a block of the import, and the parser is empty again. */
+/* The added rows become a block of the import, and the parser is empty again. */
 bool tg__commit_rows(struct tg__import *im, struct tg__parser *p);
 /* A block with args in a pool of its own: they move to the end of the import's, and its records refer to them
  * there.

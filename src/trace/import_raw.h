@@ -239,7 +239,7 @@ uint32_t tg__raw_take_node(struct tg__raw *w, const struct tg__raw_file *f, uint
 struct tg__raw_captured { /* string ids, TG_NONE = not known */
   uint32_t op, module, stack;
 };
-/* What captured the node that this one was cloned from. When all dictionaries are read. */
+/* The capture of the node that this one was cloned from. When all dictionaries are read. */
 struct tg__raw_captured tg__raw_captured_by(struct tg__raw *w, const struct tg__raw_file *f, uint64_t node);
 
 /* ---- records (import_raw_records.c) ---------------------------------------------------------- */
@@ -293,7 +293,7 @@ struct tg__raw_job { /* one chunk of records */
   size_t point_count, point_cap;
   bool damaged, no_memory;
 };
-/* What the allocator says, in the record behind that of the change. Where that one begins another chunk, the sum of the
+/* The allocator's totals, in the record behind that of the change. Where that one begins another chunk, the sum of the
  * changes stands in for it. */
 void tg__raw_take_totals(struct tg__raw_job *out, const struct tg__raw_chunk *chunk, uint32_t at);
 void tg__raw_job_run(void *jobs, size_t i);

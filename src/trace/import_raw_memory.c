@@ -1,5 +1,5 @@
-/* Allocations and frees of a recording as events, with running totals. A free is recorded with what the allocator
- * says of the block; where the recording has the allocation too, its size counts. */
+/* Allocations and frees of a recording as events, with running totals. A free is recorded with the allocator's size of
+ * the block; where the recording has the allocation too, its size counts. */
 #include "trace/import_raw.h"
 
 void tg__raw_take_totals(struct tg__raw_job *out, const struct tg__raw_chunk *chunk, uint32_t at) {

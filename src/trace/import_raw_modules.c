@@ -18,7 +18,7 @@ static bool add_run(struct tg__raw_job *out, uint32_t module, const struct tg__r
 }
 
 /* Records lie in the order of their ends, so going back through them an operator comes before what ran inside it,
- * which is passed over: its module is that of the outer one. What runs outside of all frames ends the calls before
+ * which is passed over: its module is that of the outer one. An operator outside of all frames ends the calls before
  * it. */
 void tg__raw_gather_runs(struct tg__raw_job *out, const struct tg__raw_chunk *chunk) {
   const struct tg__raw_ids scope = tg__raw_ids_of(out->file, out->chunk->part);

@@ -344,8 +344,7 @@ static void lose(struct importer *w, enum tg__loss what, int64_t count) {
   w->im->losses.count[what] += count - 1;
 }
 
-/* Room for the args of the rows: what grows bit by bit is moved, and has small pages. What is not used is never
- * touched. */
+/* Room for the args of the rows: what grows bit by bit is moved, and has small pages. Unused room is never touched. */
 static void expect_rows(struct importer *w) {
   enum { ROW_BYTES = 32 };
   size_t rows = w->snapshot.block_count;

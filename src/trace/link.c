@@ -247,7 +247,8 @@ static bool open_node(const struct tg__columns *t, struct open_nodes *open, uint
   return true;
 }
 
-/* The operator that began last of those that are on. What is found to have ended goes, so that it is passed over once.
+/* The operator that began last of those that are on. Operators that have ended are removed, so that each is passed over
+ * once.
  */
 static uint32_t owner_around(const struct tg__columns *t, struct open_nodes *open, uint32_t call) {
   const int64_t at = t->slices.start_ns[call];

@@ -1,4 +1,4 @@
-/* members: JSON text of the document, looked into where it is needed: what a trace says of its program and its
+/* members: JSON text of the document, looked into where it is needed: the facts of a trace about its program and its
  * machine. The text comes from a file, so any bytes may stand in it. */
 #include "trace/trace.h"
 
@@ -16,7 +16,7 @@ static const char *behind_string(const char *p, const char *end) {
   return p < end ? p + 1 : NULL;
 }
 
-/* Where a value ends: at the comma or bracket behind it. What stands in strings and brackets is passed over. */
+/* Where a value ends: at the comma or bracket behind it. Text in strings and brackets is passed over. */
 static const char *value_end(const char *p, const char *end) {
   for (size_t depth = 0; p < end; p++) {
     if (*p == '"') {

@@ -1,4 +1,4 @@
-/* meta: what the document says beside its events: the rank, the devices; and what its metadata events say of tracks. */
+/* meta: the members of the document beside its events: the rank, the devices; and the metadata events about tracks. */
 #include "trace/import.h"
 
 /* ---- the document ---------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* From the containers of a snapshot's pickle to its entries, segments and blocks. What a dict is shows in its keys;
+/* From the containers of a snapshot's pickle to its entries, segments and blocks. The keys of a dict say what it is;
  * it is turned into a row when it is put into its list, and nothing of it is kept beside. */
 #include "trace/snapshot.h"
 #include "trace/snapshot_stacks.h"
@@ -236,7 +236,7 @@ static bool take_pairs(void *ctx, struct tg__unpickler *u, struct tg__pickle_val
   if (seen & TOP_WORDS) take_top(r, u, d, seen);
   for (size_t i = 0; has_others && !(d->seen & ROW_WORDS) && i + 1 < count; i += 2)
     if (word_of(r, pairs[i]) == NO_WORD || word_of(r, pairs[i]) == W_OVERFLOWED) add_json(r, u, d, &pairs[i]);
-  for (size_t i = 1; i < count; i += 2) /* what could be said of a dict within a dict has been */
+  for (size_t i = 1; i < count; i += 2) /* a dict within a dict is done */
     if (pairs[i].kind == TG__PICKLE_DICT && pairs[i].id != into.id && snapshot_kind_of(u, pairs[i]) == OPEN_DICT)
       close_slot(r, u, pairs[i], DONE, 0);
   return !r->no_memory;

@@ -1,7 +1,7 @@
 /* save: the columns of a trace become a packed .tacho file.
  *
  * Order in the file: summary and small tables, strings; then slices in row groups, marks in row groups, args in
- * blocks; index and footer. What comes first is what a cut file needs to make sense of the rest. Packing runs on all
+ * blocks; index and footer. First comes all that a cut file needs to make sense of the rest. Packing runs on all
  * cores, a wave of jobs at a time; writing is in order. */
 #include "trace/tables.h"
 

@@ -30,7 +30,7 @@ struct tg__snapshot_context { /* what many entries share. Texts are string ids, 
   uint32_t said, compiled, internal, forward; /* user_metadata, compile_context, internal_metadata, forward_frames */
 };
 _Static_assert(sizeof(struct tg__snapshot_context) == 40, "compared as bytes");
-/* What an entry takes from the device, or releases. */
+/* The bytes that an entry takes from the device, or releases. */
 static inline int64_t tg__snapshot_reserved(const struct tg__snapshot_entry *x) {
   if (x->action == TG__ACTION_SEGMENT_ALLOC || x->action == TG__ACTION_SEGMENT_MAP) return x->size;
   if (x->action != TG__ACTION_SEGMENT_FREE && x->action != TG__ACTION_SEGMENT_UNMAP) return 0;

@@ -1,8 +1,8 @@
 /* snapshot_history: a device's history, packed as it arrives: a dozen bytes an entry where a plain row has forty-eight.
  *
  *   entry   a byte: action, and what is as it was in the entry before; then varints of what is not: time and address
- *           as differences, the size, the number of the stack and of the context; the name of an action that is none
- *           of ours
+ *           as differences, the size, the number of the stack and of the context; the name of any other
+ *           action
  *
  * Entries lie in blocks, so that an importer can free a block when it has visited it. */
 #include "trace/snapshot.h"

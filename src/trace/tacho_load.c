@@ -1,5 +1,5 @@
-/* tacho_load: columns of an open .tacho file, unpacked on request and on all cores. What comes out is checked like
- * any other input: no later stage has to doubt an index it finds in a column. */
+/* tacho_load: columns of an open .tacho file, unpacked on request and on all cores. The result is checked like any
+ * other input: no later stage has to doubt an index it finds in a column. */
 #include "trace/tacho.h"
 
 #include <assert.h>

@@ -231,7 +231,7 @@ struct tg__skipped_file {
 };
 struct tg__cache; /* below: tg__cache_find */
 struct tg__store; /* private: what backs the columns (memory, or chunks of a .tacho file) */
-/* The events of a trace in columns, with what belongs to them: ranks, tracks, strings, steps. What stands above them is
+/* The events of a trace in columns, with what belongs to them: ranks, tracks, strings, steps. The parts above them are
  * put together in the API (struct tg_trace). */
 struct tg__columns {
   const char *path; /* as it was opened; NULL = bytes in memory */
@@ -283,7 +283,7 @@ void tg__trace_add_skipped(struct tg__columns *t, const char *path,
 /* Was process i of the rank killed, or left without cleaning up? Workers, which have a parent here, are often ended
  * like that on purpose. */
 bool tg__rank_was_killed(const struct tg__rank *rank, uint32_t i);
-/* A recording as its files say it now, for one who follows it (open_session.c). */
+/* A recording as its files say it now, for a reader that follows it (open_session.c). */
 struct tg__recording {
   uint32_t files;   /* as they are recorded */
   bool is_open;     /* one was not closed, and it is not that of a worker */

@@ -43,8 +43,8 @@ struct tg__unpickler {
   bool (*is_found)(const void *ctx);
   /* Dicts that are items of a list and hold only what has no content of its own, pairs of numbers and lists of
    * references may be handed over as rows, with no call of pairs or items for them. Each value is in the place of
-   * row_values that row_keys has for its key; keys that are not in row_keys share place 0. What stands in other
-   * places is of earlier rows, and stays as it is. row NULL: there are none. */
+   * row_values that row_keys has for its key; keys that are not in row_keys share place 0. Other places hold values of
+   * earlier rows and stay as they are. row NULL: there are none. */
   const uint8_t *row_keys; /* by string id: below 64 */
   uint32_t row_key_count;
   struct tg__pickle_value *row_values;

@@ -79,7 +79,7 @@ uint32_t tg__view_order(const struct tg__view *v, uint32_t *order);
 /* ---- tiles (tile.c) ---------------------------------------------------------------------------- */
 
 enum { TG__TILE_COLUMNS = 1024, TG__TILE_HEAD = 12, TG__LEVEL_MOST = 44 };
-enum { TG__TILE_OPEN = 1, TG__TILE_CAUSED = 2, TG__TILE_MORE = 4 }; /* flags of a run */
+enum { TG__TILE_OPEN = 1, TG__TILE_CAUSED = 2, TG__TILE_MORE = 4 }; /* flags of a stretch */
 /* Appends the tile in the layout of docs/viewer-api.md: at most TG__TILE_HEAD + 16 × 1024 bytes. row and level are
  * good. */
 void tg__view_tile(const struct tg__view *v, struct tg__looks *looks, uint32_t row, unsigned level, int32_t tile,
@@ -120,7 +120,7 @@ struct tg__near {                                                               
 };
 struct tg__near tg__view_near(const struct tg__view *v, uint32_t slice);
 int64_t tg__view_self_ns(const struct tg__view *v, uint32_t slice, uint32_t *children);
-/* What has this slice as its cause: the first `most` of them; returns how many there are. */
+/* The slices that have this one as their cause: the first `most` of them; returns how many there are. */
 uint32_t tg__view_effects(const struct tg__view *v, uint32_t slice, uint32_t *effects, uint32_t most);
 struct tg__same_name {
   uint32_t count, position; /* position: of the slice among them, by track and time, from 0 */

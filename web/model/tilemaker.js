@@ -3,7 +3,7 @@
 
 import {columnNs, TILE_COLUMNS, tileNs} from "./tiles.js";
 
-export const OPEN = 1, CAUSED = 2, MORE = 4; /* flags of a run */
+export const OPEN = 1, CAUSED = 2, MORE = 4; /* flags of a stretch */
 
 /* row: {start, dur: Float64Array of ns, in order, disjoint; slice, name: Uint32Array; look, shade, flags: Uint8Array}
  * with start.length elements each. Returns a tile as decode() of tiles.js does. */
@@ -84,8 +84,8 @@ function toTile(row, rowNumber, tile, runs, width) {
   };
 }
 
-/* A tile of counters or instants from those that the file holds: {level, tiles}. What stands in one of their columns
- * is at its begin. */
+/* A tile of counters or instants from those that the file holds: {level, tiles}. Each is drawn at the
+ * begin of its column. */
 export function makeSeriesTile(held, row, level, tile) {
   const columns = [], begin = tile * tileNs(level), end = begin + tileNs(level);
   let kind = 1, before = null;

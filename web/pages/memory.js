@@ -14,7 +14,7 @@ export const title = "Memory";
 export const shows = [["memory", {}], ["segments", {by: "pool"}]];
 const MOST_POINTS = 4000;
 
-/* A snapshot has blocks and no operators: a map and who took them, in place of categories. */
+/* A snapshot has blocks and no operators: a map and the code that took them, in place of categories. */
 export async function draw(context) {
   const pools = await poolsOf(context);
   return pools ? drawSnapshot(context, pools) : drawRecording(context);

@@ -1,5 +1,5 @@
-/* snapshot: the Overview of a memory snapshot, which has blocks and no steps: what each device held at its peak, and who
- * allocated it, as in the report. */
+/* snapshot: the Overview of a memory snapshot, which has blocks and no steps: what each device held at its peak, and the
+ * code that allocated it, as in the report. */
 
 import {percent, size} from "../model/format.js";
 import * as State from "../model/state.js";
