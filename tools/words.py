@@ -68,7 +68,7 @@ PHRASES = {
     r"tg__run_(?!log|median|inflation|notes)\w+": "rank_folder, job_rank, raw_session: run is a verb and the command `tachograph run`",
     "data_hidden": "loader_overlap",
 }
-# English with the subject first: matched as PHRASES are, in the rooms of PLAIN only, so that a rewritten room stays as it is.
+# English with the subject first: matched as PHRASES are, and only in the rooms of PLAIN, so that they stay as they are.
 GRAMMAR = {
     r"(?<!leave )(?<!leaves )(?<!left )(?<!leaves them )[Aa]lone": "only",
     "anew": "again",
@@ -80,7 +80,7 @@ GRAMMAR = {
     r"[Ww]ho (?!are\b)\w+": "code is no person: the caller, the thread that",
 }
 PLAIN = (
-    *(f"src/{room}/*" for room in ("api", "attach", "base", "format", "ranks", "serve", "show", "trace", "view")),
+    *(f"src/{room}/*" for room in ("api", "attach", "base", "capture", "format", "ranks", "serve", "show", "trace", "view")),
     *("include/**/*", "web/**/*.js", "docs/questions.md", "docs/install.md", "docs/index.md", "docs/tutorials/*", "docs/reference/*"),
 )
 # (files, what the line has, reason): correct English with the same words

@@ -93,10 +93,9 @@ struct tg__thread {
   uint32_t depth;                    /* entries of `open` in use */
   uint32_t number;                   /* in this file: the part of its chunks */
   uint32_t os_thread;
-  uint32_t logical; /* the framework's number; 0 = not asked yet */
-  _Atomic uint64_t
-      counts[TG_RAW_COUNTS];  /* added to by this thread alone, with tg__count; the process' sum takes them over */
-  void *own[TG_SOURCE_SLOTS]; /* of each source: its caches, from tg__capture_pages */
+  uint32_t logical;                       /* the framework's number; 0 = not asked yet */
+  _Atomic uint64_t counts[TG_RAW_COUNTS]; /* only this thread adds, with tg__count; the process' sum takes them over */
+  void *own[TG_SOURCE_SLOTS];             /* of each source: its caches, from tg__capture_pages */
   uint32_t own_generation[TG_SOURCE_SLOTS]; /* for which session they are valid: ids start again with each file */
   struct tg__open open[TG_OPEN_MAX];
   struct tg__thread_private *more; /* thread.c, chunk.c, dictionary.c */
@@ -241,7 +240,7 @@ typedef uint32_t tg__stack_fn(struct tg__thread *t);
 extern _Atomic(tg__stack_fn *) tg__stack_of;
 uint32_t tg__stack_none(struct tg__thread *t);
 static inline tg__stack_fn *tg__stack_now(void) { return atomic_load_explicit(&tg__stack_of, memory_order_acquire); }
-/* The innermost open operation's name, for who allocated; 0 = none. */
+/* The innermost open operation's name, for allocations; 0 = none. */
 static inline uint32_t tg__innermost_name(const struct tg__thread *t) {
   return t->depth ? t->open[t->depth - 1].name : 0;
 }

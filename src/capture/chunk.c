@@ -159,7 +159,7 @@ void tg__chunk_seal_full(struct tg__thread *t) {
     atomic_store_explicit(&p->full_out, out + 1, memory_order_release);
   }
   tg__capture_pages_drop(room, TG_CHUNK_MOST);
-  atomic_fetch_add(&tg__session.room, 1); /* memory was given back: who had none may ask again */
+  atomic_fetch_add(&tg__session.room, 1); /* memory was released: a thread that had none may ask again */
 }
 
 /* The current chunk is full: hand it to the helper. When many wait already, or memory is short, seal it here: then
@@ -425,7 +425,7 @@ void tg__chunks_trim(uint64_t generation) {
   if (ftruncate(tg__session.fd, (off_t)end)) return; /* it stays as long as it is: zeros */
 }
 
-/* Read through the file: the window is its thread's to map anew at any moment. */
+/* Read through the file: the thread of the window may map it again at any moment. */
 static bool is_valid_in_file(uint64_t chunk, uint32_t i) {
   uint8_t flags = 0;
   const uint64_t at = chunk + TG_CHUNK_HEADS + (uint64_t)i * TG_RAW_RECORD_BYTES + (TG_RAW_RECORD_BYTES - 1);

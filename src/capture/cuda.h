@@ -1,4 +1,4 @@
-/* cuda: work of CUDA devices, through NVIDIA's CUPTI. What the cuda_*.c files share; private to them.
+/* cuda: work of CUDA devices, through NVIDIA's CUPTI. Shared by the cuda_*.c files, and private to them.
  *
  *   cuda_library.c  finds libcupti and libcuda, without their headers and without linking them
  *   cuda_holder.c   which other profiler holds CUPTI
@@ -134,7 +134,7 @@ void tg__cuda_put_field(struct tg__cuda_entry *entry, enum tg__launch_field fiel
 
 /* ---- what a device is (cuda_device.c) -------------------------------------------------------- */
 
-/* CUPTI describes a device only to those who were there when its context was made, so the driver is asked. */
+/* CUPTI describes a device only to a subscriber that was there when its context was made, so the driver is asked. */
 void tg__cuda_devices_write(void);
 
 /* ---- CUDA graphs (cuda_graph.c) -------------------------------------------------------------- */
@@ -153,7 +153,7 @@ void tg__cuda_nvml_tick(void); /* counters, once a second */
 
 /* ---- proof (cuda_proof.c) -------------------------------------------------------------------- */
 
-/* Launch, copy, fill and wait, and compare what CUPTI says of it. TG_OK, or TG_UNSUPPORTED with the first thing that
+/* Launch, copy, fill and wait, and compare CUPTI's records of it. TG_OK, or TG_UNSUPPORTED with the first thing that
  * does not fit. Kinds are enabled; the pool runs. */
 enum tg_err tg__cuda_prove(struct tg_error *e);
 

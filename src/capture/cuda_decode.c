@@ -205,7 +205,7 @@ static void take_record(const uint8_t *r, size_t size, struct tg__cuda_event *e)
 
 /* ---- the walk -------------------------------------------------------------------------------- */
 
-/* The record behind `at`, NULL = none. What does not lie behind it and inside the buffer ends the walk. */
+/* The record behind `at`, NULL = none. A record that is not behind it and inside the buffer ends the walk. */
 static uint8_t *next_record(const struct walk *w, uint8_t *buffer, size_t valid, tg__cuda_next *next) {
   void *record = w->at;
   if (next(buffer, valid, &record) || !record) return NULL;

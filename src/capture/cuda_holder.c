@@ -1,6 +1,6 @@
 /* cuda_holder: CUPTI takes one subscriber per process, and records of activity need none. Torch's own collector keeps
  * it from its first window to the end of the process, also while it records nothing: then a recording goes on without a
- * subscriber. Any other holder is taken to be recording, and is left alone. */
+ * subscriber. Any other holder is taken to be recording, and is not touched. */
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -53,14 +53,14 @@ static struct caches {
 static struct tg__thread *owner; /* the ids are of its dictionaries */
 static uint32_t owner_generation;
 static struct tg__cuda_written written;
-static uint64_t stop_ticks; /* 0 = it goes on; what CUPTI spends on our flush after it is none of the program's */
+static uint64_t stop_ticks; /* 0 = it goes on; CUPTI's time for our flush after it does not count for the program */
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
 typedef char *demangle_fn(const char *mangled, char *out, size_t *len, int *status);
 typedef void free_fn(void *p);
 
-/* The C++ runtime of the program, if it has one. What it allocates is released at once. */
+/* The C++ runtime of the program, if it has one. Its memory is released at once. */
 static uint32_t demangled_name(struct tg__thread *t, const char *mangled) {
   static demangle_fn *demangle;
   static free_fn *release;

@@ -1,4 +1,4 @@
-/* dictionary: texts become numbers. Each thread has tables of its own, so nobody waits for anybody; an entry is in
+/* dictionary: texts become numbers. Each thread has tables of its own, so no thread waits for another; an entry is in
  * the file before its number is given out. */
 #include "capture/session.h"
 

@@ -66,7 +66,7 @@ static void tick(uint64_t n, uint64_t used_before_ns) {
     if (atomic_load(&tg__running)) tg__sources_tick();
     pthread_mutex_unlock(&ticks_lock);
   }
-  atomic_fetch_add(&tg__session.room, 1); /* who had no room may ask again */
+  atomic_fetch_add(&tg__session.room, 1); /* a thread that had no room may ask again */
   if (n % 10 == 0 && (second <= CLOCK_FAST || second % 10 == 0)) tg__recording_clock();
   tg__session_count(TG_RAW_C_SELF_NS, now_ns(CLOCK_THREAD_CPUTIME_ID) - used_before_ns);
   tg__recording_counts();

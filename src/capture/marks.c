@@ -1,4 +1,4 @@
-/* marks: what a program says of itself: ranges, steps, moments, counters, names of threads. */
+/* marks of the program itself: ranges, steps, moments, counters, names of threads. */
 #include "capture/session.h"
 
 /* Their addresses are the keys of open ranges and steps. */
@@ -43,7 +43,7 @@ void tg__span_end(const void *key) {
 void tg_range_begin(const char *name) { begin_mark(&range_key, TG_RAW_ANNOTATION, name); }
 void tg_range_end(void) { tg__span_end(&range_key); }
 
-/* A step that is still open was none: its end never came. What the program opened within it stays open. */
+/* A step that is still open is dropped: its end never came. Ranges that the program opened within it stay open. */
 static void forget_step(struct tg__thread *t) {
   for (uint32_t i = t->depth; i-- > 0;) {
     if (t->open[i].key != &step_key) continue;

@@ -3,8 +3,8 @@
  * of blocks that were there before, and costs one record and one reading of the clock each.
  *
  * A free does not say how large the block was. Keeping a table of sizes would cost more than all the rest, so the
- * reader looks the size up from the allocation in the recording; what the allocator says of the block stands in for
- * it where there is none.
+ * reader looks the size up from the allocation in the recording; where there is none, the allocator's size of the block
+ * replaces it.
  *
  * Allocators of devices (libc10_cuda and its kind) report each change through slots of the same sort, with its size and
  * what they hold; a library without them, or an allocator that reports nothing, has no memory in the recording. */

@@ -29,7 +29,7 @@ struct tg__nvtx_attributes {
 _Static_assert(sizeof(struct tg__nvtx_attributes) == 48, "as NVTX has it");
 
 enum tg__nvtx_message { TG_NVTX_NO_MESSAGE, TG_NVTX_NARROW, TG_NVTX_WIDE, TG_NVTX_REGISTERED };
-enum { TG_NVTX_NOT_TRACKED = -2 }; /* the level of a range that nobody follows */
+enum { TG_NVTX_NOT_TRACKED = -2 }; /* the level of a range that no thread follows */
 
 /* An event on its way into a record. */
 struct tg__nvtx_event {

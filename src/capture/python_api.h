@@ -1,4 +1,4 @@
-/* What the python_*.c files of the capture side share. Everything here is called with the GIL. */
+/* Shared by the python_*.c files of the capture side. Everything here is called with the GIL. */
 #ifndef TG_PYTHON_API_H
 #define TG_PYTHON_API_H
 

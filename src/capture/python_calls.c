@@ -32,7 +32,7 @@ static bool is_call(const struct tg__open *o) {
   return o->scope == TG_RAW_PYTHON_CALL || o->scope == TG_RAW_PYTHON_C_CALL || o->scope == TG_RAW_MODULE;
 }
 
-/* Calls that were open when the last attachment ended: nobody saw them end. */
+/* Calls that were open when the last attachment ended: their ends were not seen. */
 static void calls_cut(struct tg__thread *t, uint64_t end_ticks) {
   for (uint32_t i = t->depth; i-- > 0;) {
     if (!is_call(&t->open[i])) continue;

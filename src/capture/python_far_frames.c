@@ -1,6 +1,6 @@
 /* The frames of another thread of this process, without the GIL: they are read as another process would read them. The
- * thread may change them meanwhile, so that they are read twice, and what differs is left out; an address that is none
- * is an error and no fault. */
+ * thread may change them meanwhile, so that they are read twice, and what differs is left out; an invalid address is an
+ * error and no fault. */
 #include "capture/python_frames.h"
 
 #include <sys/uio.h>

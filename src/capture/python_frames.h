@@ -129,7 +129,7 @@ bool tg__far_read(const void *from, void *to, size_t len);
 /* Outer frames that two readings have alike; the innermost of them may run on meanwhile. false: none, or no end. */
 bool tg__far_frames_read(const PyThreadState *state, struct tg__far_frames *out);
 /* A copy of a code object that may be freed: one that was has a pointer of the allocator where the count of references
- * was. false: it is none, or the instruction is not in it. */
+ * was. false: it is no code object, or the instruction is not in it. */
 bool tg__far_code_read(const PyCodeObject *code, const void *instr, PyCodeObject *copy);
 
 /* ---- python_frames.c ------------------------------------------------------------------------- */
@@ -148,7 +148,7 @@ void tg__frames_falsify(const char *offset, int by);
 int tg__code_line(const PyCodeObject *code, const void *instr);
 /* The text of a str as UTF-8 (surrogate halves in three bytes, zero bytes as U+FFFD): bytes written, at most `room`. */
 size_t tg__str_text(const PyObject *str, char *out, size_t room);
-/* Keep the code object for ever, so that its address means it alone. false: it is too late, tens of thousands are
+/* Keep the code object for ever, so that its address means only it. false: it is too late, tens of thousands are
  * kept already. */
 bool tg__code_keep(const PyCodeObject *code);
 

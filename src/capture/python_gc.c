@@ -5,7 +5,7 @@
 static struct {
   PyObject *callback;   /* the function in gc.callbacks */
   PyObject *name;       /* "Python GC" */
-  uint64_t start_ticks; /* of the run that is going on; the collector runs on one thread at a time */
+  uint64_t start_ticks; /* of the collection that is on; the collector runs on one thread at a time */
   _Atomic bool is_on;
 } collector;
 

@@ -1,5 +1,5 @@
 /* capture: what annotations of Python code were given, as a SHAPE entry (format/inputs.def). Values are asked
- * through Python, so this is for the few spans that have any, never for operators. What has no simple value is kept
+ * through Python, so this is for the few spans that have any, never for operators. A value that is not simple is kept
  * as OTHER; only exact types are asked, so that no method of the user's runs. */
 #include "capture/python_api.h"
 

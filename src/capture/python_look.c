@@ -113,7 +113,7 @@ static const PyThreadState *find_thread(unsigned long ident) {
   return state;
 }
 
-/* look_begin(ident) → "", or why nobody can look: at this thread from now on */
+/* look_begin(ident) → "", or why the look is refused: at this thread from now on */
 static PyObject *look_begin(PyObject *module, PyObject *argument) {
   const unsigned long ident = PyLong_AsUnsignedLong(argument);
   if (PyErr_Occurred()) return NULL;
@@ -180,7 +180,7 @@ static PyObject *look_take(PyObject *module, PyObject *unused) {
   return stacks ? Py_BuildValue("(IIN)", l->times, l->missed, stacks) : NULL;
 }
 
-/* look_end(): nobody looks any more */
+/* look_end(): the looks end */
 static PyObject *look_end(PyObject *module, PyObject *unused) {
   if (runs()) {
     const pthread_t thread = looker.thread;
@@ -194,10 +194,10 @@ static PyObject *look_end(PyObject *module, PyObject *unused) {
 }
 
 static PyMethodDef methods[] = {
-    {"look_begin", look_begin, METH_O, "look_begin(ident) -> \"\", or why nobody can look at this thread"},
+    {"look_begin", look_begin, METH_O, "look_begin(ident) -> \"\", or why the look at this thread is refused"},
     {"look_take", look_take, METH_NOARGS,
      "look_take() -> (looks, of them without a stack, [(times, ((file, line, function) or None, ...)), ...])"},
-    {"look_end", look_end, METH_NOARGS, "look_end(): nobody looks any more"},
+    {"look_end", look_end, METH_NOARGS, "look_end(): the looks end"},
     {0},
 };
 

@@ -2,10 +2,10 @@
  *
  * Every call of a module goes through one Python function, nn.Module's, and whoever calls a function from C, as a
  * call of any object with a __call__ does, goes through a pointer in the function object: its vectorcall. While
- * spans are recorded that pointer is ours. The function, its code and the class stay as they are, so that nobody who
- * compares them (torch.compile does) sees a change, and other functions run as if nothing was there. Python 3.11
- * calls a plain function from Python without a look at the pointer: there super().__call__(x) in a class of the
- * program's own has no span. */
+ * spans are recorded that pointer is ours. The function, its code and the class stay as they are, so that code that
+ * compares them (torch.compile does) sees no change, and other functions run as if nothing was there. Python 3.11 calls
+ * a plain function from Python without a look at the pointer: there super().__call__(x) in a class of the program's own
+ * has no span. */
 #include "capture/python_stack.h"
 
 /* All under the GIL. */
@@ -22,7 +22,8 @@ struct span {
   uint32_t generation, looks;
 };
 
-/* Addresses that nothing has. Not the span's own: who switches between stacks of C puts several at one place. */
+/* Addresses that nothing has. Not the span's own: a program that switches between stacks of C puts several at one
+ * place. */
 static const void *span_key(struct tg__chain *c) { return (const void *)~(uintptr_t)++c->spans; }
 
 /* What an open entry knows of its module, where a record has its sequence number. */

@@ -4,8 +4,8 @@
  * be lost, and then the model is never freed. So the walk assigns numbers only. As soon as Python runs next (a pending
  * call, on the main thread) the modules that are still on some stack, or reachable from one that is known, are held
  * with a proper reference until the recording ends, and their paths are looked up in the modules around them: path =
- * path of the enclosing call's module, dot, place in its _modules. What was freed before has its class and number
- * alone. */
+ * path of the enclosing call's module, dot, place in its _modules. A module that was freed before has only its class
+ * and number. */
 #include "capture/python_stack.h"
 
 #include <pthread.h>
@@ -134,7 +134,7 @@ uint32_t tg__module_call(const struct tg__thread *t, uint32_t stack, uint32_t mo
   return number;
 }
 
-/* ---- who lives? With the GIL ----------------------------------------------------------------- */
+/* ---- which live? With the GIL ----------------------------------------------------------------- */
 
 /* A live object: hold it if it is one of ours. */
 static void hold(PyObject *object) {
@@ -259,7 +259,7 @@ static void call_write(uint32_t number, const char *path) {
 }
 
 void tg__modules_write_paths(bool last) {
-  if (!atomic_load(&unwritten) || !tg__thread()) return; /* only who belongs to the session may write to its file */
+  if (!atomic_load(&unwritten) || !tg__thread()) return; /* only a thread of the session may write to its file */
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   hold_what_runs();

@@ -86,7 +86,7 @@ static bool monitoring_find(void) {
   return ok;
 }
 
-/* A number that nobody has, a profiler's first; our functions behind it. */
+/* A free number, a profiler's first; our functions behind it. */
 static bool monitor_tool_take(void) {
   static const int numbers[] = {2, 3, 4, 1, 0, 5};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers && tool < 0; i++)

@@ -6,7 +6,7 @@
 
 static PyObject *before;          /* threading's hook that was there */
 static PyObject *thread_function; /* our hook */
-static unsigned long began_on;    /* thread id of who attached */
+static unsigned long began_on;    /* thread id of the thread that attached */
 static bool is_on;                /* under the GIL */
 
 static int profile(PyObject *unused, PyFrameObject *frame, int what, PyObject *arg) {
@@ -51,7 +51,7 @@ static PyObject *threading_hook(PyObject *hook) {
 }
 
 /* Put our function on every thread that has none, or take it off where it is. Is another's in its place, or (on the
- * thread that the recording began on) nobody's? */
+ * thread that the recording began on) none? */
 static bool all_threads(bool on) {
   bool taken = false;
   for (PyThreadState *s = PyInterpreterState_ThreadHead(PyInterpreterState_Get()); s; s = PyThreadState_Next(s)) {

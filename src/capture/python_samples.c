@@ -30,7 +30,7 @@ static struct {
   pthread_t thread;
   bool runs; /* under tg__ticks_hold, as are all of these but `stops`: the thread reads what stood at its start */
   _Atomic uint32_t stops; /* a futex */
-  struct tg__thread *of;  /* who is watched */
+  struct tg__thread *of;  /* the watched thread */
   const PyThreadState *state;
   uint32_t os_thread;
   bool is_wanted;          /* between start and stop */
@@ -162,8 +162,8 @@ static uint32_t stack_now(struct tg__thread *t, const struct look *l) {
   return tg__far_frames_read(sampler.state, &frames) && is_still(l) ? number_frames(t, &frames) : 0;
 }
 
-/* Of the time since the look before the part in the stretch, which is ns: who runs now did so before as well; who
- * waits ran on its core before the stretch began. */
+/* Of the time since the look before the part in the stretch, which is ns: a thread that runs now did so before as well;
+ * one that waits ran on its core before the stretch began. */
 static uint64_t cpu_inside(const struct look *before, const struct look *l, uint64_t ns, bool is_running) {
   const uint64_t cpu = l->cpu_ns > before->cpu_ns ? l->cpu_ns - before->cpu_ns : 0;
   const uint64_t all = l->wall_ns - before->wall_ns, outside = all > ns ? all - ns : 0;

@@ -8,7 +8,7 @@
  *     path(line): function \0 first line of the function \0 what was cut off the front of the path \0 number of the
  *     module object
  *
- * the last for calls of modules alone (their line is always the first). Paths are cut as torch cuts them. */
+ * the last only for calls of modules (their line is always the first). Paths are cut as torch cuts them. */
 #include "capture/python_stack.h"
 
 #if PY_VERSION_HEX < 0x030b0000
@@ -167,8 +167,7 @@ static struct tg__node node_make(struct tg__thread *t, const struct path *path, 
 }
 
 static void node_put(struct tg__chain *c, struct tg__node node, uint32_t above, uint64_t key) {
-  if (c->nodes_used >= c->nodes_room / 4 * 3 &&
-      !nodes_grow(c)) { /* begin anew: those that come again are seen for the first time again */
+  if (c->nodes_used >= c->nodes_room / 4 * 3 && !nodes_grow(c)) { /* begin again: nodes that come back are new again */
     memset(c->nodes, 0, c->nodes_room * sizeof *c->nodes);
     c->nodes_used = 0;
   }
@@ -391,7 +390,7 @@ static uint32_t stack_as_published(struct tg__thread *t) {
   struct published frames[PUBLISHED_MOST];
   struct tg__chain *const c = PyGILState_GetThisThreadState() ? tg__chain(t) : NULL;
   if (!c || !tg__python_is_alive()) return 0;
-  const PyGILState_STATE before = PyGILState_Ensure(); /* not tg__gil_take: who has taken it may call this */
+  const PyGILState_STATE before = PyGILState_Ensure(); /* not tg__gil_take: a thread that holds it may call this */
   bool is_cut;
   const uint32_t n = published_read(frames, &is_cut);
   uint32_t above = is_cut ? outside_number(t) : 0;
@@ -404,7 +403,7 @@ static uint32_t stack_as_published(struct tg__thread *t) {
   return above;
 }
 
-/* ---- calls of modules that nobody may have looked at ----------------------------------------- */
+/* ---- calls of modules that no operator may have looked at ----------------------------------------- */
 
 static bool with_lines; /* how the running recording, or the last one, looks at frames; under the GIL */
 

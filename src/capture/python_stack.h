@@ -1,4 +1,4 @@
-/* What the files about Python's stack share: the chain of a thread's frames with their numbers, and the calls of
+/* Shared by the files about Python's stack: the chain of a thread's frames with their numbers, and the calls of
  * modules among them. */
 #ifndef TG_PYTHON_STACK_H
 #define TG_PYTHON_STACK_H
@@ -43,8 +43,8 @@ static inline struct tg__chain *tg__chain(struct tg__thread *t) {
 /* Bring the chain up to date with the calling thread's frames and return its innermost link; NULL when there are none.
  */
 const struct tg__link *tg__chain_now(struct tg__thread *t, struct tg__chain *c);
-const struct tg__link *
-tg__chain_look(struct tg__thread *t, struct tg__chain *c); /* the same as operators look, with lines or modules alone */
+const struct tg__link *tg__chain_look(struct tg__thread *t,
+                                      struct tg__chain *c); /* the same as operators look, with only lines or modules */
 bool tg__chain_room(struct tg__chain *c,
                     uint32_t want); /* room for `want` links; false when that is more than is followed, or no memory */
 
@@ -104,7 +104,7 @@ static inline void tg__link_number(struct tg__thread *t, struct tg__chain *c, ui
   link->call = known->call;
 }
 
-/* ---- for who sees every call of the thread: no look at all frames ---------------------------- */
+/* ---- for sources that see every call of the thread: no look at all frames ---------------------------- */
 
 /* The link of a frame that is known to run, its line as it is now; NULL when the chain does not have it as it is.
  * Links around it hold without a look: each was brought up to date when it made its call, and waits since. */
@@ -146,8 +146,8 @@ static inline const struct tg__link *tg__chain_enter(struct tg__thread *t, struc
 }
 
 /* Of the last look, the call of module `self` that has just returned to the thread's innermost frame; NULL when it
- * is not there. Only for who knows that the look was in that call: the thread's state still stands. Around the call
- * lies its caller, and on 3.12 and newer a mark between them, as C makes the call. */
+ * is not there. Only for a caller that knows that the look was in that call: the thread's state still stands. Around
+ * the call lies its caller, and on 3.12 and newer a mark between them, as C makes the call. */
 static inline const struct tg__link *tg__module_link(const struct tg__chain *c, const void *self) {
   const struct tg__frame *const caller = tg__frame_innermost(c->thread);
   for (uint32_t i = c->depth; i-- > 0;) {
@@ -160,9 +160,9 @@ static inline const struct tg__link *tg__module_link(const struct tg__chain *c, 
 /* STACK entry of the call of module `self` that the calling thread's innermost frame makes, as operators in it have
  * it; 0 = none to be had. */
 uint32_t tg__module_node(struct tg__thread *t, struct tg__chain *c, const void *self);
-/* For who numbers frames from the outside in, in a chain of its own: *above becomes the STACK entry of the place
- * below it; key: what the place is known by there. A place that was not seen before needs the GIL, and a code object
- * that is alive. */
+/* For a caller that numbers frames from the outside in, in a chain of its own: *above becomes the STACK entry of the
+ * place below it; key: what the place is known by there. A place that was not seen before needs the GIL, and a code
+ * object that is alive. */
 bool tg__place_known(const struct tg__chain *c, uint32_t *above, uint64_t key);
 void tg__place_new(struct tg__thread *t, struct tg__chain *c, uint32_t *above, const PyCodeObject *code, int line,
                    uint64_t key);

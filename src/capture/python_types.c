@@ -24,7 +24,7 @@ static struct {
   Annotation *free[FREE_MAX];
   unsigned count;
   PyObject *elsewhere; /* what makes annotations while torch's own collector records; else NULL */
-  /* Other profilers than ours, which see torch's own labels alone. */
+  /* Other profilers than ours, which see only torch's own labels. */
   PyObject *make_theirs; /* torch's record_function; NULL: torch is not loaded */
   struct tg__torch_observers torch;
   long observers; /* that watch all threads while ours records, as execution traces do */

@@ -1,6 +1,6 @@
-/* session: what the files of the recorder's core share. Private to them; sources see capture.h alone.
+/* session: what the files of the recorder's core share. Private to them; sources see only capture.h.
  *
- * Who may touch what: a thread's state belongs to that thread while it is registered, but for what is _Atomic.
+ * Rights of access: a thread's state belongs to that thread while it is registered, but for what is _Atomic.
  * Whoever closes the file first makes tg__generation even, then waits until no thread is in a slow path (`busy`),
  * and owns all states from then on. A thread that was in the middle of a record may still write it: into its window,
  * which is never unmapped. */
@@ -50,7 +50,7 @@ bool tg__region_get(uint32_t bytes, struct tg__region *out);
 /* A sealed chunk may be overwritten from now on (keep last). */
 void tg__region_offer(struct tg__region r, uint32_t records);
 void tg__region_spare(struct tg__region r);                     /* one that was never written */
-bool tg__region_spare_at(uint64_t end, struct tg__region *out); /* who closes: the spare one that ends there */
+bool tg__region_spare_at(uint64_t end, struct tg__region *out); /* to close: the spare one that ends there */
 void tg__regions_forget(void);                                  /* all of them: the file is closed */
 void tg__regions_abandon(void);                                 /* the same in the child of a fork */
 
@@ -101,15 +101,15 @@ static inline void tg__session_count(enum tg__raw_count which, uint64_t n) {
 static inline uint32_t tg__generation_now(void) { return atomic_load_explicit(&tg__generation, memory_order_seq_cst); }
 bool tg__session_is_valid(const struct tg__session *s, struct tg_error *e); /* session_valid.c: open or closed */
 void tg__exit_close(void); /* at the end of the process: the file, without a word to the sources */
-/* Between the two no thread forks this process: around what a child must not find half done. Only short things that
- * wait for nobody: who forks waits here, and may hold the interpreter's lock. */
+/* Between the two no thread forks this process: around what a child must not find half done. Only short work that waits
+ * for no thread: fork() blocks here, and its thread may hold the interpreter's lock. */
 void tg__fork_hold(void);
 void tg__fork_release(void);
 bool tg__fork_open(void); /* in a forked child, at its first record: a file of its own */
 
 /* ---- threads (thread.c) ---------------------------------------------------------------------- */
 
-/* Who may map something into a slot, and what is there. */
+/* The owner of a slot, and what is mapped there. */
 enum tg__slot_state {
   TG_SLOT_FREE,   /* the thread's to use: nothing of worth is mapped there, or what it writes now */
   TG_SLOT_WANTED, /* the thread asks the helper for a chunk there, and may take that back */
@@ -202,15 +202,15 @@ void tg__thread_name_look(struct tg__thread *t);               /* write the syst
 /* thread_cost.c: at the edges of a step, on the thread itself. The end puts into the record what the step used. */
 void tg__cost_begin(struct tg__thread *t);
 void tg__cost_end(struct tg__thread *t, struct tg__open *step);
-void tg__cost_close(struct tg__thread *t); /* who owns the state: the thread at its end, who closes, a forked child */
+void tg__cost_close(struct tg__thread *t); /* the thread at its end, the closing one, a forked child */
 
 /* ---- chunks (chunk.c) ------------------------------------------------------------------------ */
 
-void tg__chunk_leave(struct tg__thread *t);              /* the thread ends: seal its chunk, on the thread itself */
-void tg__chunk_seal_full(struct tg__thread *t);          /* the helper, or who closes */
-void tg__chunk_prepare(struct tg__thread *t);            /* the helper: the chunk that the thread asked for */
-bool tg__chunk_close(struct tg__thread *t);              /* who closes: seal what is open, then as tg__window_scratch */
-void tg__chunks_trim(uint64_t generation);               /* after that: cut off what the last chunks did not use */
+void tg__chunk_leave(struct tg__thread *t);     /* the thread ends: seal its chunk, on the thread itself */
+void tg__chunk_seal_full(struct tg__thread *t); /* the helper, or the closing thread */
+void tg__chunk_prepare(struct tg__thread *t);   /* the helper: the chunk that the thread asked for */
+bool tg__chunk_close(struct tg__thread *t);     /* the closing thread: seal what is open, then as tg__window_scratch */
+void tg__chunks_trim(uint64_t generation);      /* after that: cut off what the last chunks did not use */
 uint64_t tg__chunk_unsealed(const struct tg__thread *t); /* records not yet in tg__session.counts, about */
 /* chunk_slots_valid.c: on the thread itself, in a slow path; asserted where it takes, leaves or retires a chunk. */
 bool tg__chunk_slots_are_valid(const struct tg__thread *t, struct tg_error *e);

@@ -20,8 +20,8 @@ bool tg__session_is_valid(const struct tg__session *s, struct tg_error *e) {
   CHECK(tg__generation_now() % 2 == 1, "open, but no thread may come in");
   CHECK(s->path[0], "open without a path");
   CHECK(s->page->session == s->id && s->page->process == (uint32_t)s->process, "its file is of another session");
-  CHECK(!(s->missing & ~s->wanted), "something is missing that nobody wants");
-  CHECK(!(atomic_load(&tg__features) & ~s->wanted), "something is recorded that nobody wants");
+  CHECK(!(s->missing & ~s->wanted), "a feature is missing that was not asked for");
+  CHECK(!(atomic_load(&tg__features) & ~s->wanted), "a feature is recorded that was not asked for");
   CHECK(s->record_limit <= s->disk_bytes, "records may reach beyond the budget");
   CHECK(most >= TG_CHUNK_LEAST && most <= TG_CHUNK_MOST && !(most & (most - 1)), "no size for chunks");
   CHECK(s->page_bytes && !(s->page_bytes & (s->page_bytes - 1)), "no size for pages");

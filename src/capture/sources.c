@@ -1,4 +1,4 @@
-/* sources: the list of those who see events, and who of them runs. Called with the session's lock. */
+/* sources: the list of the sources of events, and which of them run. Called with the session's lock. */
 #include "capture/session.h"
 
 enum { SOURCES_MOST = 16 };

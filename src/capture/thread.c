@@ -23,8 +23,8 @@ struct tg__thread *tg__threads_first(void) { return atomic_load_explicit(&all_st
 
 /* ---- slow paths ------------------------------------------------------------------------------ */
 
-/* The store of `busy` and the load of the generation must not change places, as must not their counterparts in who
- * closes: one of the two sees the other. */
+/* The store of `busy` and the load of the generation must not change places, and neither may their counterparts in the
+ * closing thread: one of the two sees the other. */
 bool tg__busy_enter(struct tg__thread *t) {
   atomic_fetch_add(&t->more->busy, 1);
   if (tg__generation_now() == t->generation) return true;
@@ -100,7 +100,7 @@ static struct tg__thread *state_get(void) {
   return state_new();
 }
 
-/* The thread ends. What it still runs (destructors of others) is not recorded. */
+/* The thread ends. Destructors of others that it still runs are not recorded. */
 static void thread_ends(void *state) {
   struct tg__thread *const t = state;
   const int error = errno;
@@ -133,7 +133,7 @@ static void begin_thread_state(struct tg__thread *t, uint32_t generation) {
   t->depth = 0;
   t->logical = 0;
   memset(t->own_generation, 0,
-         sizeof t->own_generation); /* ids begin anew: sources' caches hold those of the thread before */
+         sizeof t->own_generation); /* ids restart: sources' caches hold those of the thread before */
   t->os_thread = (uint32_t)syscall(SYS_gettid);
   t->number = atomic_fetch_add(&tg__session.threads, 1) + 1;
   p->no_room = 0;
@@ -211,8 +211,8 @@ static bool is_call(const struct tg__open *o) {
   return o->scope == TG_RAW_PYTHON_CALL || o->scope == TG_RAW_PYTHON_C_CALL || o->scope == TG_RAW_MODULE;
 }
 
-/* Take entry i out. Calls of functions nest strictly, and so do ranges and steps: one that lies above another is
- * over, though nobody said so. All else stays: torch's operations end in any case, and a label may begin in one
+/* Take entry i out. Calls of functions nest strictly, and so do ranges and steps: one that lies above another is over,
+ * though its end was not seen. All else stays: torch's operations end in any case, and a label may begin in one
  * function and end in another. */
 static struct tg__open *take_out(struct tg__thread *t, uint32_t i) {
   const struct tg__open out = t->open[i];

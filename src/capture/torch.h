@@ -142,7 +142,7 @@ extern struct tg__torch_trial {
 void tg__torch_trial_call(uint64_t call); /* number of the call that begins */
 uint32_t tg__torch_trial_intern(enum tg__raw_dictionary kind, const void *bytes, size_t len);
 
-/* Who is calling: differs between threads that live at the same time. */
+/* The calling thread: differs between threads that live at the same time. */
 static inline uintptr_t tg__torch_self(void) { return (uintptr_t)&tg__thread_here; }
 
 /* A text's or shape's number, in the file or in the trial. */

@@ -20,7 +20,7 @@ struct schema_name {
   uint32_t id, inputs;
 };
 struct text_name {
-  uint64_t hash; /* of the ends alone: the bytes are compared */
+  uint64_t hash; /* of the ends only: the bytes are compared */
   uint32_t at, len, id;
 };
 struct names {
@@ -56,7 +56,7 @@ __attribute__((noinline)) static struct names *names_enter(struct tg__thread *t)
   return n;
 }
 
-/* Of the trial's thread: nobody counted them. */
+/* Of the trial's thread: they are not counted. */
 void tg__torch_forget_caches(struct tg__thread *t) {
   if (t->own[TG_SLOT_TORCH]) tg__pages_drop(t->own[TG_SLOT_TORCH], sizeof(struct names));
   tg__torch_forget_inputs(t);
@@ -106,7 +106,7 @@ __attribute__((noinline)) static uint32_t text_slow(struct tg__thread *t, struct
                                                     uint64_t hash) {
   const uint32_t id = tg__torch_intern(t, TG_RAW_D_NAME, text, strnlen(text, len));
   if (!n || !id || len > TEXT_MAX) return id;
-  if (n->text_used + len > TEXT_BYTES) { /* texts that are never the same, as step numbers: begin anew */
+  if (n->text_used + len > TEXT_BYTES) { /* texts that are never the same, as step numbers: begin again */
     memset(n->texts, 0, sizeof n->texts);
     n->text_used = 0;
   }
@@ -249,7 +249,7 @@ TG_INLINE void put(struct tg__thread *t, const struct tg__open *o, const uint8_t
 }
 
 /* The entry of an operation that began on another thread. It stays in that thread's stack until the thread removes it;
- * only its key is cleared. What it says was written before the work was handed over. */
+ * only its key is cleared. Its contents were written before the work was handed over. */
 static bool take_from_others(const struct tg__thread *t, const void *rf, struct tg__open *out) {
   for (struct tg__thread *other = tg__threads_first(); other; other = other->more->next) {
     if (other == t || other->generation != t->generation) continue;

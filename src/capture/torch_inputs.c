@@ -19,7 +19,8 @@ enum {
   VALUE = 16,              /* bytes of an IValue */
 };
 
-/* Inputs that are remembered, one behind the other, aligned like this. The first is none, and equal to nothing. */
+/* Inputs that are remembered, one behind the other, aligned like this. The first is a placeholder, and equal to
+ * nothing. */
 struct seen {
   uint32_t id, len; /* number; how many bytes follow */
   uint32_t next;    /* what came after it the last time: its place */

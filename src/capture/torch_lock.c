@@ -31,7 +31,7 @@ static _Atomic(pthread_mutex_t *) found; /* NULL = not known */
 static void *never_start(void **context, const void *rf) { return context; }
 static void never_end(const void *rf, void *context) {}
 
-/* Of no kind of record: nobody ever calls it. */
+/* Of no kind of record: it is never called. */
 static uint64_t add_silent(void) {
   return tg__torch_symbols.add_callback(
       (struct tg__torch_callback){.start = never_start, .end = never_end, .probability = 1});
@@ -88,7 +88,8 @@ static void *change_list(void *unused) {
   return NULL;
 }
 
-/* Does who changes the list wait while we have this? A mutex that somebody waits for says so in its first word. */
+/* Does a thread that changes the list wait while we have this? A mutex that somebody waits for says so in its first
+ * word. */
 static bool is_waited_for(pthread_mutex_t *lock) {
   const struct timespec short_time = {.tv_nsec = LOOK_NS};
   pthread_t thread;

@@ -1,4 +1,4 @@
-/* torch_symbols: the one gate to torch's libraries. Python loads them for itself alone (RTLD_LOCAL), so they are
+/* torch_symbols: the one gate to torch's libraries. Python loads them only for itself (RTLD_LOCAL), so they are
  * asked by name. */
 #include <dlfcn.h>
 

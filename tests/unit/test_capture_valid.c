@@ -33,8 +33,8 @@ static void an_open_session(void **state) {
   BROKEN(s->path[0], 0, "open without a path");
   BROKEN(s->id, s->id + 1, "of another session");
   BROKEN(s->process, s->process + 1, "of another session");
-  BROKEN(s->missing, 1u << 20, "missing that nobody wants");
-  BROKEN(tg__features, 1u << 20, "recorded that nobody wants");
+  BROKEN(s->missing, 1u << 20, "missing that was not asked for");
+  BROKEN(tg__features, 1u << 20, "recorded that was not asked for");
   BROKEN(s->record_limit, s->disk_bytes + 1, "beyond the budget");
   BROKEN(s->chunk_most, TG_CHUNK_LEAST / 2, "no size for chunks");
   BROKEN(s->chunk_most, TG_CHUNK_MOST * 2, "no size for chunks");
