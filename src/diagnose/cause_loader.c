@@ -95,22 +95,16 @@ static int64_t seen_wait(const struct tg__facts *f, const struct tg__sampled *se
   return ns < 0 ? 0 : ns < cost ? ns : cost;
 }
 
-/* What the loader was made with, as far as the recording has it: what advice begins from. */
-static void say_settings(const struct tg__facts *f, struct tg__finding *x) {
-  static const char *const names[] = {"num_workers", "prefetch_factor", "pin_memory", "persistent_workers",
-                                      "batch_size"};
-  const struct tg__str conditions = tg__document_member(f->t, f->rank, "conditions"),
-                       loader = tg__member(conditions, "loader"), cores = tg__member(conditions, "cpu_cores");
-  for (size_t i = 0, said = 0; i < sizeof names / sizeof *names; i++) {
-    const struct tg__str value = tg__member(loader, names[i]);
-    const size_t len = strlen(x->advice);
-    if (value.len)
-      tg__say(x->advice + len, sizeof x->advice - len, "%s%s=%.*s", said++ ? ", " : " Now: ", names[i], (int)value.len,
-              value.ptr);
-  }
+/* Twice of both where workers wait; one for each core where they compute and there are fewer. */
+static void say_to_try(const struct tg__facts *f, struct tg__finding *x, bool waits) {
+  const int64_t workers = setting(f, "loader", "num_workers"), ahead = setting(f, "loader", "prefetch_factor"),
+                cores = setting(f, NULL, "cpu_cores");
   const size_t len = strlen(x->advice);
-  if (loader.len && cores.len)
-    tg__say(x->advice + len, sizeof x->advice - len, ", on %.*s cores.", (int)cores.len, cores.ptr);
+  if (waits && workers && ahead && workers < INT32_MAX && ahead < INT32_MAX)
+    tg__say(x->advice + len, sizeof x->advice - len, " To try: num_workers=%lld, prefetch_factor=%lld.",
+            (long long)(2 * workers), (long long)(2 * ahead));
+  else if (!waits && workers && workers < cores)
+    tg__say(x->advice + len, sizeof x->advice - len, " To try: num_workers=%lld.", (long long)cores);
 }
 
 /* What the workers do while the loop waits for them: those that wait themselves take no core from one another. */
@@ -130,6 +124,7 @@ static void say_workers(struct tg__facts *f, const struct tg__sampled *seen, str
            "The workers %s and hardly compute, so more of them than there are cores help: a larger num_workers and "
            "prefetch_factor%s; or keep in memory what they fetch.",
            tg__doing_of_several(seen->most == TG__DOING_COMPUTE ? TG__DOING_WAIT : seen->most), pins);
+    say_to_try(f, x, true);
     tg__expect(f, x, wait - wait / 4, 0.6, "twice the workers and twice as far ahead leave a quarter of the wait");
     return;
   }
@@ -137,6 +132,7 @@ static void say_workers(struct tg__facts *f, const struct tg__sampled *seen, str
          "%sMake the dataset's __getitem__ and the collate_fn cheaper; a larger num_workers%s helps while cores are "
          "free, a larger prefetch_factor where batches take unequally long.",
          seen->is_known ? "The workers compute. " : "", pins);
+  say_to_try(f, x, false);
   /* whether there are cores for more workers is not known: never high */
   tg__expect(f, x, wait, 0.35, "the loop waits for workers no more, as far as there are cores for them");
 }
@@ -158,13 +154,11 @@ static void report_loader(struct loader *l, enum tg__cause cause, int64_t cost, 
   say_certain(f, x, wait, has_workers);
   if (has_workers) {
     say_workers(f, &l->workers, x, wait);
-    say_settings(f, x);
     return;
   }
   TG_SAY(x->advice,
          "Let worker processes load ahead: DataLoader(..., num_workers=2 or more, persistent_workers=True%s).",
          f->has_device_work ? ", pin_memory=True" : "");
-  say_settings(f, x);
   /* loading goes on beside the rest of the step, in two processes: the longer of the two remains */
   const int64_t rest = f->total_ns - wait, left = wait / WORKERS > rest ? wait / WORKERS - rest : 0;
   tg__expect(f, x, wait - left, 0.85, "two workers load while the rest of the step runs");

@@ -259,10 +259,6 @@ static void report_pool(struct tg__facts *f, const struct pool *p) {
   TG_SAY(x->advice, "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which costs no time worth measuring; keep "
                     "sizes equal (batches padded to few lengths), so that freed pieces fit again. "
                     "torch.cuda.empty_cache() waits for the device, and helps where nothing else does.");
-  const struct tg__str now =
-      tg__unquoted(tg__member(tg__document_member(f->t, f->rank, "allocator_settings"), "PYTORCH_CUDA_ALLOC_CONF"));
-  const size_t end = strlen(x->advice);
-  if (now.len) tg__say(x->advice + end, sizeof x->advice - end, " Now: %.*s.", (int)now.len, now.ptr);
 }
 
 static void judge_pools(struct tg__facts *f) {

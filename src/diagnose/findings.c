@@ -266,7 +266,10 @@ static enum tg_err judge_rank(const struct tg__columns *t, const struct tg__ask 
   if (!err && f.apart_text[0]) tg__table_note(out, "left out, as it comes once: %s", f.apart_text);
   if (!err && f.withheld[0]) tg__table_note(out, "not reported: %s", f.withheld);
   if (!err && f.uncertain[0]) tg__table_note(out, "withheld: %s", f.uncertain);
-  for (size_t i = 0; !err && i < f.found_count; i++) tg__put_finding(t, &f.found[i], out);
+  for (size_t i = 0; !err && i < f.found_count; i++) {
+    tg__say_settings(&f, &f.found[i]);
+    tg__put_finding(t, &f.found[i], out);
+  }
   tg__facts_close(&f);
   return err;
 }

@@ -222,6 +222,9 @@ void tg__note_missing_ranks(const struct tg__columns *t, uint32_t count, struct 
 
 enum tg_err tg__no_steps_to_judge(struct tg_error *e); /* work_bounds.c: TG_NO_DATA */
 
+void tg__say_settings(const struct tg__facts *f,
+                      struct tg__finding *x); /* settings.c: as they are, behind the advice */
+
 /* finding_rows.c */
 const char *tg__cause_name(enum tg__cause cause);
 void tg__put_finding(const struct tg__columns *t, const struct tg__finding *x, struct tg_table *out);

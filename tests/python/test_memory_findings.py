@@ -180,7 +180,7 @@ def test_free_memory_in_pieces(tmp_path):
     (row,) = found(tmp_path, pool([4] * 128, range(0, 128, 2)))
     assert row["cause"] == "memory-fragmentation" and row["share_pct"] == pytest.approx(50, rel=1e-3)
     assert row["saving_bytes"] == pytest.approx(63 * 4 * MIB, rel=1e-3) and "expandable_segments:True" in row["advice"]
-    assert row["advice"].endswith(" Now: expandable_segments:False.")
+    assert row["advice"].endswith(" Now: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False.")
 
 
 @pytest.mark.parametrize(

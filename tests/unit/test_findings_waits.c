@@ -122,10 +122,12 @@ static void test_workers_that_wait_and_that_compute(void **state) {
 static void test_workers_on_a_busy_machine(void **state) {
   struct tg_table *t = workers("sleep", ITEM, "sleep", ITEM, true);
   assert_int_equal(mini_int(t, mini_row(t, "cause", "loader-too-slow"), "saving_ns"), 3000 * US);
-  assert_non_null(strstr(mini_cell(t, 0, "advice"), " Now: num_workers=1, prefetch_factor=2, on 2 cores."));
+  assert_non_null(strstr(mini_cell(t, 0, "advice"), " To try: num_workers=2, prefetch_factor=4. Now: num_workers=1, "
+                                                    "prefetch_factor=2, cpu_cores=2."));
   tg__table_free(t);
   t = workers("running", ITEM, "running", ITEM, true);
   assert_int_equal(mini_int(t, mini_row(t, "cause", "loader-too-slow"), "saving_ns"), 2000 * US);
+  assert_non_null(strstr(mini_cell(t, 0, "advice"), " To try: num_workers=2. Now: num_workers=1, "));
   tg__table_free(t);
   t = workers("running", ITEM, "poll", IDLE, true); /* 4 of 10 ms on a core: it would keep up */
   assert_int_equal(count(t, "loader-too-slow"), 0);

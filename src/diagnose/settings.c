@@ -1,0 +1,35 @@
+/* Behind the advice of a finding the settings that it begins from, as settings.def lists them. */
+#include "diagnose/findings.h"
+
+static const struct {
+  enum tg__cause cause;
+  const char *document, *of, *member, *name, *unset;
+} settings[] = {
+#define SETTING(cause, document, of, member, name, unset) {TG__CAUSE_##cause, document, of, member, name, unset},
+#include "diagnose/settings.def"
+};
+
+/* Where the recording has other conditions, a missing one is unset. */
+static struct tg__str value_of(const struct tg__facts *f, size_t k) {
+  const struct tg__str document = tg__document_member(f->t, f->rank, settings[k].document),
+                       of = settings[k].of ? tg__member(document, settings[k].of) : document,
+                       raw = tg__member(of, settings[k].member), text = tg__unquoted(raw);
+  if (raw.len) return text.ptr ? text : raw;
+  return tg__member(document, "torch").len ? (struct tg__str){settings[k].unset, (uint32_t)strlen(settings[k].unset)}
+                                           : TG_STR("");
+}
+
+void tg__say_settings(const struct tg__facts *f, struct tg__finding *x) {
+  enum { LONGEST = 60 };
+  const char *before = " Now: ";
+  for (size_t k = 0; k < sizeof settings / sizeof *settings; k++) {
+    const struct tg__str value = settings[k].cause == x->cause ? value_of(f, k) : TG_STR("");
+    const size_t len = strlen(x->advice);
+    if (!value.len) continue;
+    tg__say(x->advice + len, sizeof x->advice - len, "%s%s=%.*s", before, settings[k].name,
+            (int)(value.len < LONGEST ? value.len : LONGEST), value.ptr);
+    before = ", ";
+  }
+  const size_t len = strlen(x->advice);
+  if (*before == ',') tg__say(x->advice + len, sizeof x->advice - len, ".");
+}
