@@ -24,7 +24,7 @@ MAY_INCLUDE = {
     "trace": {"base", "format"},
     "analyze": {"base", "trace"},
     "replay": {"base", "trace", "analyze"},
-    "diagnose": {"base", "trace", "analyze"},
+    "diagnose": {"base", "trace", "analyze", "replay"},
     "view": {"base", "trace", "analyze"},
     "catalog": {"base", "trace", "analyze", "replay", "diagnose"},
     "ranks": {"base", "trace", "analyze", "catalog"},

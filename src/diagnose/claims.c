@@ -72,7 +72,7 @@ void tg__count_waiting(struct tg__facts *f, struct tg__finding *x) {
 
 /* ---- what must hold -------------------------------------------------------------------------- */
 
-static int64_t most_to_save(const struct tg__facts *f, const struct tg__finding *x) {
+int64_t tg__most_to_save(const struct tg__facts *f, const struct tg__finding *x) {
   const int64_t window = tg__per_step(f, f->sum_ns), mean = f->job_step_ns > window ? f->job_step_ns : window;
   return x->is_on_average && mean > f->median_ns ? mean : f->median_ns;
 }
@@ -82,7 +82,7 @@ const char *tg__finding_fault(const struct tg__facts *f, const struct tg__findin
   if (!(x->share_pct >= 0 && x->share_pct <= 100 + 1e-6)) return "its share is not between 0 and 100 %";
   if (x->cost_ns != TG_NULL_INT && x->cost_ns < 0) return "its time is negative";
   if (saves && x->saving_ns < 0) return "its saving is negative";
-  if (saves && x->saving_ns > most_to_save(f, x)) return "its saving is above the median step";
+  if (saves && x->saving_ns > tg__most_to_save(f, x)) return "its saving is above the median step";
   if (saves && !(x->confidence > 0 && x->confidence < 1)) return "its saving has no confidence";
   if (!x->evidence[0] || !x->advice[0]) return "it lacks evidence or advice";
   return NULL;
@@ -178,7 +178,7 @@ static void keep_findings(struct tg__facts *f, const uint32_t *order, uint32_t *
       report_owner(f, kept, count, x);
       continue;
     }
-    const int64_t most = most_to_save(f, x);
+    const int64_t most = tg__most_to_save(f, x);
     if (x->saving_ns != TG_NULL_INT && x->saving_ns > most - saved)
       x->saving_ns = saved < most ? most - saved : 0; /* what is saved above cannot be saved again */
     const char *const fault = tg__finding_fault(f, x);

@@ -74,6 +74,8 @@ void tg__put_finding(const struct tg__columns *t, const struct tg__finding *x, s
   tg__put_cstr(out, x->advice);
   tg__put_cstr(out, x->method);
   tg__put_int(out, x->saving_bytes);
+  tg__put_int(out, x->saving_low_ns);
+  tg__put_int(out, x->saving_high_ns);
 }
 
 /* ---- order ----------------------------------------------------------------------------------- */

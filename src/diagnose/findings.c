@@ -28,6 +28,9 @@ struct tg__finding *tg__find(struct tg__facts *f, enum tg__cause cause, double s
                               .cost_ns = cost_ns,
                               .saving_bytes = TG_NULL_INT,
                               .saving_ns = TG_NULL_INT,
+                              .saving_low_ns = TG_NULL_INT,
+                              .saving_high_ns = TG_NULL_INT,
+                              .gone_ns = TG_NULL_INT,
                               .is_in_noise = f->noise.is_busy,
                               .confidence = NAN,
                               .method = "what the cure saves was not estimated"};
@@ -41,6 +44,7 @@ void tg__drop_last(struct tg__facts *f) {
 void tg__expect(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_ns, double confidence,
                 const char *method) {
   x->saving_ns = tg__per_step(f, tg__shortened(f, saving_sum_ns < 0 ? 0 : saving_sum_ns, 0, 0));
+  x->gone_ns = saving_sum_ns;
   x->confidence = confidence;
   x->method = method;
 }
@@ -254,6 +258,7 @@ static enum tg_err judge_rank(const struct tg__columns *t, const struct tg__ask 
   if (!err && f.steps.count) run_rules(&f);
   if (!err) tg__judge_memory(&f);
   if (!err && !f.failed) tg__resolve_claims(&f);
+  if (!err && !f.failed) tg__find_ranges(&f);
   if (!err && f.failed) err = TG_MEMORY;
   if (!err && !f.steps.count && !f.found_count)
     tg__table_note(out,

@@ -18,11 +18,13 @@ enum tg__cause {
 struct tg__finding {
   enum tg__cause cause;
   uint32_t rank;
-  double share_pct;       /* of the step, or the figure the rule tests */
-  double threshold_pct;   /* the rule fires when that is above this; TG__NO_THRESHOLD where something else decides */
-  int64_t cost_ns;        /* a step; TG_NULL_INT = the rule has no estimate */
-  int64_t saving_bytes;   /* of memory, where that is what the cure saves; TG_NULL_INT */
-  int64_t saving_ns;      /* what the cure should take off a step; TG_NULL_INT = not estimated */
+  double share_pct;     /* of the step, or the figure the rule tests */
+  double threshold_pct; /* the rule fires when that is above this; TG__NO_THRESHOLD where something else decides */
+  int64_t cost_ns;      /* a step; TG_NULL_INT = the rule has no estimate */
+  int64_t saving_bytes; /* of memory, where that is what the cure saves; TG_NULL_INT */
+  int64_t saving_ns;    /* what the cure should take off a step; TG_NULL_INT = not estimated */
+  int64_t saving_low_ns, saving_high_ns; /* eight of ten measured savings lie there; TG_NULL_INT */
+  int64_t gone_ns;        /* what of its time goes, over all steps, whatever then bounds them; TG_NULL_INT */
   double confidence;      /* 0 to 1 that this is the cause and the cure works */
   const char *method;     /* how the saving was estimated; where it is not, why not */
   struct tg__spans claim; /* the time it speaks of, inside the window of the steps: the host's, or in which a device
@@ -148,6 +150,8 @@ struct tg__tally {
 void tg__tally_in(struct tg__tally *y, size_t step, int64_t ns);
 void tg__tally(const struct tg__facts *f, struct tg__tally *y, uint32_t slice, int64_t ns);
 int64_t tg__tallied(const struct tg__facts *f, const struct tg__tally *y);
+/* A step; of what comes in some steps alone the mean one. */
+int64_t tg__most_to_save(const struct tg__facts *f, const struct tg__finding *x);
 /* What makes a finding impossible, in words; NULL where it is sound: nothing saves more than the median step, and no
  * share is above 100 %. */
 const char *tg__finding_fault(const struct tg__facts *f, const struct tg__finding *x);
@@ -158,6 +162,7 @@ double tg__expected_ns(int64_t saving_ns, double confidence, int64_t cost_ns);
 /* Of findings that claim the same time the one with most expected saving stays; what is unsound or worth less than
  * 3 % goes. */
 void tg__resolve_claims(struct tg__facts *f);
+void tg__find_ranges(struct tg__facts *f); /* ranges.c: of the savings; after tg__resolve_claims */
 bool tg__has_found(const struct tg__facts *f, enum tg__cause cause);
 struct tg__sites *tg__facts_sites(struct tg__facts *f); /* NULL on no memory: f->failed */
 void tg__cannot_judge(struct tg__facts *f, enum tg__cause cause, const char *why);

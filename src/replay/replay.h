@@ -40,4 +40,22 @@ struct tg__saving {
 enum tg_err tg__replay_saving(const struct tg__columns *t, uint32_t rank, const struct tg__replay_change *changes,
                               size_t count, struct tg__saving *out);
 
+/* ---- one change after the other ---------------------------------------------------------------- */
+
+/* A model that keeps what was changed: each saving is what the changes before it leave. Close it with
+ * tg__replay_model_close, NULL included. TG_OK or TG_MEMORY. Needs TG__COL_ALL. */
+struct tg__replay_model;
+enum tg_err tg__replay_model_open(const struct tg__columns *t, uint32_t rank, struct tg__replay_model **out);
+void tg__replay_model_close(struct tg__replay_model *m);
+const char *tg__replay_model_fault(const struct tg__replay_model *m); /* why it says nothing; "" where it does */
+enum tg__replay_cut {
+  TG__CUT_HOST,   /* calls and gaps of threads */
+  TG__CUT_DEVICE, /* work of streams */
+  TG__CUT_WAITS,  /* calls that end in these times no longer wait for a device; part counts for nothing */
+};
+/* What lies in these (joined) times gets shorter by `part` of it, 0 to 1; how much shorter a step is then. out->slices
+ * counts the pieces that change. Only of a model without a fault. */
+enum tg_err tg__replay_cut(struct tg__replay_model *m, enum tg__replay_cut cut, const struct tg__spans *when,
+                           double part, struct tg__saving *out);
+
 #endif

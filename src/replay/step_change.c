@@ -1,10 +1,8 @@
 /* step_change: the graph run with a change in it, and how much shorter the steps are. */
-#include "analyze/diff/bootstrap.h"
 #include "replay/step_proof.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { MILLION = 1000000 };
 enum mark { UNMARKED, MARKED, KEPT }; /* KEPT: the one of a batch that stays */
@@ -104,39 +102,7 @@ static void scale_unexplained(const struct changed *c) {
   }
 }
 
-/* ---- the saving and its range ---------------------------------------------------------------- */
-
-static int compare_saved(const void *a, const void *b) {
-  const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return (x > y) - (x < y);
-}
-
-static int compare_drawn(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-/* The median of what each step saves, and where eight of ten draws of the steps have it. */
-static bool draw_range(const int64_t *saved, size_t steps, double *median, double *low, double *high) {
-  struct tg__draws draws = {0};
-  const size_t drawn = steps < TG__DRAW_MOST ? steps : TG__DRAW_MOST;
-  double *const of_draw = tg__alloc(TG__DRAWS * sizeof *of_draw);
-  int64_t *const sorted = tg__alloc((steps + 1) * sizeof *sorted);
-  const bool ok =
-      of_draw && sorted && tg__draws_make(&draws, drawn, 1) && tg__draws_quantile(&draws, saved, 0.5, of_draw);
-  if (ok) {
-    memcpy(sorted, saved, steps * sizeof *sorted);
-    qsort(sorted, steps, sizeof *sorted, compare_saved);
-    qsort(of_draw, TG__DRAWS, sizeof *of_draw, compare_drawn);
-    *median = tg__quantile(sorted, steps, 0.5);
-    *low = *median - draws.widen * fmax(0, *median - of_draw[TG__DRAWS / 10]);
-    *high = *median + draws.widen * fmax(0, of_draw[TG__DRAWS - 1 - TG__DRAWS / 10] - *median);
-  }
-  tg__draws_free(&draws);
-  tg__free(of_draw);
-  tg__free(sorted);
-  return ok;
-}
+/* ---- the saving ------------------------------------------------------------------------------- */
 
 static void run_changed(const struct changed *c, struct tg__replay_times *x) {
   tg__replay_run(c->g, c->dur_ns, c->is_gone, x);
@@ -148,7 +114,7 @@ static bool work_out_saving(const struct changed *c, const struct tg__replay_cha
                             struct tg__saving *out) {
   const struct tg__replay_graph *const g = c->g;
   struct tg__replay_times x;
-  double other, low, high;
+  struct tg__saving other;
   bool *const has_first = tg__alloc(g->steps.count + 1);
   bool ok = has_first && tg__replay_times_open(&x, g->node_count, false);
   if (!ok) {
@@ -160,13 +126,13 @@ static bool work_out_saving(const struct changed *c, const struct tg__replay_cha
   for (size_t i = 0; i < g->node_count; i++) c->dur_ns[i] = g->nodes[i].dur_ns;
   for (size_t i = 0; i < count; i++) out->slices += apply(c, &changes[i], has_first);
   run_changed(c, &x);
-  ok = draw_range(c->saved, g->steps.count, &out->median_ns, &out->low_ns, &out->high_ns);
+  ok = tg__replay_draw(c->saved, g->steps.count, out);
   scale_unexplained(c);
   run_changed(c, &x);
-  ok = ok && draw_range(c->saved, g->steps.count, &other, &low, &high);
+  ok = ok && tg__replay_draw(c->saved, g->steps.count, &other);
   if (ok) { /* the range holds both */
-    out->low_ns = fmin(out->low_ns, low);
-    out->high_ns = fmax(out->high_ns, high);
+    out->low_ns = fmin(out->low_ns, other.low_ns);
+    out->high_ns = fmax(out->high_ns, other.high_ns);
   }
   tg__replay_times_close(&x);
   tg__free(has_first);

@@ -27,9 +27,15 @@ static void put_finding_int(struct tg__out *out, const struct tg_table *t, size_
     tg__out_int(out, v);
 }
 
+static void put_finding_ms(struct tg__out *out, const struct tg_table *t, size_t row, const char *column,
+                           const char *key, double scale) {
+  const int64_t ns = tg__cell_int(t, row, column);
+  put_key(out, key);
+  tg__out_double(out, ns == TG_NULL_INT ? NAN : scale * (double)ns / 1e6);
+}
+
 static void put_finding(struct tg__out *out, const struct tg_table *t, size_t row, double scale) {
   static const char *const texts[] = {"severity", "file", "where", "evidence", "advice", "method"};
-  const int64_t saving = tg__cell_int(t, row, "saving_ns");
   tg__out_text(out, row ? ",\n{\"cause\":\"" : "\n{\"cause\":\"");
   tg__json_body(out, tg__cell_str(t, row, "cause"));
   tg__out_char(out, '"');
@@ -39,8 +45,9 @@ static void put_finding(struct tg__out *out, const struct tg_table *t, size_t ro
   put_finding_int(out, t, row, "cost_ns");
   put_key(out, "share_pct");
   tg__out_double(out, tg__cell_real(t, row, "share_pct"));
-  put_key(out, "saving_ms_per_step");
-  tg__out_double(out, saving == TG_NULL_INT ? NAN : scale * (double)saving / 1e6);
+  put_finding_ms(out, t, row, "saving_ns", "saving_ms_per_step", scale);
+  put_finding_ms(out, t, row, "saving_low_ns", "saving_low_ms_per_step", scale);
+  put_finding_ms(out, t, row, "saving_high_ns", "saving_high_ms_per_step", scale);
   put_finding_int(out, t, row, "saving_bytes");
   put_key(out, "confidence");
   tg__out_double(out, tg__cell_real(t, row, "confidence"));

@@ -293,7 +293,9 @@ bool tg__report_figure(size_t i, struct tg__report_figure *out) {
                  {"time of a kernel", TG__Q_kernels, "total_ns"},
                  {"share of a finding", TG__Q_findings, "share_pct"},
                  {"costs", TG__Q_findings, "cost_ns"},
-                 {"saves", TG__Q_findings, "saving_ns"}};
+                 {"saves", TG__Q_findings, "saving_ns"},
+                 {"saves at least", TG__Q_findings, "saving_low_ns"},
+                 {"saves at most", TG__Q_findings, "saving_high_ns"}};
   if (i >= sizeof figures / sizeof *figures) return false;
   *out = (struct tg__report_figure){figures[i].word, tg__question_name(figures[i].question), figures[i].column};
   return true;

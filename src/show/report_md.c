@@ -41,6 +41,18 @@ static void put_time(struct tg__out *out, int64_t ns) {
   tg__out_text(out, ns == TG_NULL_INT ? "" : tg__human_ns(ns, buf));
 }
 
+/* "51.0 ms to 70.2 ms", or one figure where no range is known */
+static void put_saving(const struct tg_table *t, size_t row, struct tg__out *out) {
+  const int64_t low = tg__cell_int(t, row, "saving_low_ns"), high = tg__cell_int(t, row, "saving_high_ns");
+  if (low == TG_NULL_INT || high == TG_NULL_INT) {
+    put_time(out, tg__cell_int(t, row, "saving_ns"));
+    return;
+  }
+  put_time(out, low);
+  tg__out_text(out, " to ");
+  put_time(out, high);
+}
+
 static void put_finding(const struct tg_table *t, size_t row, struct tg__out *out) {
   const struct tg__str where = tg__cell_str(t, row, "where");
   tg__out_text(out, "| ");
@@ -56,7 +68,7 @@ static void put_finding(const struct tg_table *t, size_t row, struct tg__out *ou
   tg__out_format(out, " | %.1f %% | ", tg__cell_real(t, row, "share_pct"));
   put_time(out, tg__cell_int(t, row, "cost_ns"));
   tg__out_text(out, " | ");
-  put_time(out, tg__cell_int(t, row, "saving_ns"));
+  put_saving(t, row, out);
   tg__out_text(out, " |\n");
 }
 

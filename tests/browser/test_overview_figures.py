@@ -66,13 +66,22 @@ def of_steps(trace):
     ]
 
 
+def saving(r):
+    low, high = r["saving_low_ns"], r["saving_high_ns"]
+    if low is None:
+        return f"saves {duration(r['saving_ns'])}"
+    if low > 0:
+        return f"saves {duration(low)} to {duration(high)}"
+    return f"saves up to {duration(high)}" + (f", or costs up to {duration(-low)}" if low < 0 else "")
+
+
 def of_findings(trace):
     rows = trace.rows("findings")
     out = []
     for r in rows[:3]:
         out.append(percent(r["share_pct"]) if r["cost_ns"] is None else
                    f"costs {duration(r['cost_ns'])}, {percent(r['share_pct'])}")  # fmt: skip
-        out += [f"saves {duration(r['saving_ns'])}"] if r["saving_ns"] else []
+        out += [saving(r)] if r["saving_ns"] else []
     first = rows[0] if rows else None
     medians = [r for r in trace.rows("steps", by="summary") if r["step"] == "p50"]
     if medians:
@@ -80,7 +89,7 @@ def of_findings(trace):
         out.append(f"takes {duration(own[0]['total_ns'])} in the median")
     if first:
         out += [first["evidence"], first["advice"]]
-        out += [f"Expected to save {duration(first['saving_ns'])} a step"] if first["saving_ns"] else []
+        out += [f"It {saving(first)} a step"] if first["saving_ns"] else []
     else:
         out += (trace.answer("findings") or {"notes": []})["notes"]
     return out

@@ -190,15 +190,29 @@ def measured(trace, rank):
     ]
 
 
+def saving(r, is_second):
+    """The saving of a finding, as the report words it."""
+    low, high = r["saving_low_ns"], r["saving_high_ns"]
+    said = f"about {time(r['saving_ns'])}" if low is None else f"up to {time(high)}"
+    if low is not None and low > 0:
+        said = f"{time(low)} to {time(high)}"
+    if low is not None and low < 0:
+        said += f", or costs up to {time(-low)}"
+    return f"saves {said}", ", after what is above" if is_second else ""
+
+
 def findings(trace, rank):
     """Texts of findings are their columns; the cost and the saving are two."""
     each = "in all" if trace.rows("steps", **rank)[0]["name"] == "whole recording" else "a step"
-    out = []
+    out, saved = [], set()
     for r in trace.rows("findings", **rank)[:3]:
         cost = f"costs {percent(r['share_pct'])}, {time(r['cost_ns'])} {each}" if r["cost_ns"] is not None else None
         out += [r["evidence"], r["advice"], cost or percent(r["share_pct"])]
         if r["saving_ns"]:
-            out.append(f"saves about {time(r['saving_ns'])} {each}: {r['method']}")
+            said, behind = saving(r, r["rank"] in saved)
+            out.append(f"{said} {each}{behind}: {r['method']}")
+        if r["saving_ns"] is not None:
+            saved.add(r["rank"])
     return [" ".join(text.split()) for text in out if text]
 
 

@@ -63,7 +63,7 @@ function verdict(findings, summary) {
   let text, second = null;
   if (first) {
     text = `${step}${sentence(first.evidence)}`;
-    second = first.saving_ns > 0 ? `${sentence(first.advice)} Expected to save ${duration(first.saving_ns)} a step.` :
+    second = first.saving_ns > 0 ? `${sentence(first.advice)} It ${savingOf(first)} a step.` :
                                    sentence(first.advice);
     links.unshift(h("a", {href: State.link("findings")}, "what to change"));
     if (first.where) links.unshift(h("a", {href: timelineOf(operatorOf(first.where))}, "show me"));
@@ -149,7 +149,13 @@ function findingList(table, several) {
 /* What a finding costs and what is to be won are two figures. */
 export const costOf = (row) =>
     row.cost_ns === null ? percent(row.share_pct) : `costs ${duration(row.cost_ns)}, ${percent(row.share_pct)}`;
-export const savingOf = (row) => (row.saving_ns > 0 ? `saves ${duration(row.saving_ns)}` : "");
+export function savingOf(row) {
+  if (!(row.saving_ns > 0)) return "";
+  if (row.saving_low_ns == null) return `saves ${duration(row.saving_ns)}`;
+  const high = duration(row.saving_high_ns);
+  if (row.saving_low_ns > 0) return `saves ${duration(row.saving_low_ns)} to ${high}`;
+  return row.saving_low_ns < 0 ? `saves up to ${high}, or costs up to ${duration(-row.saving_low_ns)}` : `saves up to ${high}`;
+}
 const together = (v) => (typeof v === "string" ? v.replace(UNIT, "$1\u00a0$2") : v);
 const factTable = (rows) =>
     h("table", {class: "facts-table"},

@@ -61,6 +61,8 @@ class Finding(TypedDict):
     share_of_step_pct: float | None
     cost_ns_a_step: int | None
     saving_ns_a_step: int | None
+    saving_low_ns_a_step: int | None
+    saving_high_ns_a_step: int | None
     where: str
     evidence: str
     advice: str
@@ -208,6 +210,8 @@ class Traces:
                 "share_of_step_pct": row["share_pct"],
                 "cost_ns_a_step": row["cost_ns"],
                 "saving_ns_a_step": row["saving_ns"],
+                "saving_low_ns_a_step": row["saving_low_ns"],
+                "saving_high_ns_a_step": row["saving_high_ns"],
                 "where": _short(row["where"] or ""),
                 "evidence": row["evidence"] or "",
                 "advice": row["advice"] or "",
@@ -231,6 +235,8 @@ class Traces:
             {
                 "cause": row["cause"],
                 "saving_ns_a_step": row["saving_ns"],
+                "saving_low_ns_a_step": row["saving_low_ns"],
+                "saving_high_ns_a_step": row["saving_high_ns"],
                 "step_ns_then": max(step_ns - row["saving_ns"], 0) if step_ns is not None else None,
                 "confidence": row["confidence"],
                 "method": row["method"],
