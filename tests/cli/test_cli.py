@@ -303,6 +303,7 @@ def test_findings_of_a_report_are_objects(tachograph, tmp_path):
         "saving_ms_per_step": 0.6,
     }
     assert {key: finding[key] for key in wanted} == wanted
+    assert finding["saving_low_ms_per_step"] <= 0.6 <= finding["saving_high_ms_per_step"] <= 1
     assert 0 < finding["confidence"] < 1 and finding["method"] and finding["evidence"] and finding["advice"]
 
 

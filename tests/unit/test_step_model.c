@@ -219,6 +219,43 @@ static void test_savings(void **state) {
   mini_free(s.m);
 }
 
+static struct tg__spans in_each_step(int64_t from_ns, int64_t to_ns) {
+  struct tg__spans s = {0};
+  for (int i = 0; i < STEPS; i++) tg__spans_add(&s, (int64_t)i * STEP_NS + from_ns, (int64_t)i * STEP_NS + to_ns);
+  tg__spans_union(&s);
+  return s;
+}
+
+static void expect_cut(struct tg__replay_model *m, enum tg__replay_cut cut, struct tg__spans when, double part,
+                       double saving_ns) {
+  struct tg__saving s;
+  assert_int_equal(tg__replay_cut(m, cut, &when, part, &s), TG_OK);
+  assert_float_equal(s.median_ns, saving_ns, 1);
+  assert_true(s.low_ns <= s.median_ns && s.median_ns <= s.high_ns);
+  tg__spans_free(&when);
+}
+
+static void test_a_saving_is_what_those_before_it_leave(void **state) {
+  (void)state;
+  struct scene s = begin();
+  struct tg__columns *const t = two_streams(&s);
+  struct tg__replay_model *m;
+  assert_int_equal(tg__replay_model_open(t, 0, &m), TG_OK);
+  assert_string_equal(tg__replay_model_fault(m), "");
+  expect_cut(m, TG__CUT_DEVICE, in_each_step(8000, 48000), 0.25, 10000); /* `long` takes 30 us, and ends at 38 */
+  expect_cut(m, TG__CUT_HOST, in_each_step(50000, 55000), 0.4, 2000);    /* of aten::copy_, 5 us */
+  expect_cut(m, TG__CUT_WAITS, in_each_step(48000, 49000), 1, 18000);    /* of 48 us the host has 30 to do */
+  expect_cut(m, TG__CUT_HOST, in_each_step(0, 1000), 1, 0);              /* 30 us of `long` are the limit now */
+  tg__replay_model_close(m);
+  mini_free(s.m);
+  s = begin();
+  for (int i = 0; i < 4; i++) step(&s, i);
+  assert_int_equal(tg__replay_model_open(mini_finish(s.m), 0, &m), TG_OK);
+  assert_string_equal(tg__replay_model_fault(m), "4 steps without warm-up are fewer than 5");
+  tg__replay_model_close(m);
+  mini_free(s.m);
+}
+
 /* What follows a stream's work for no known reason may be its own, or not: the range holds both. */
 static void test_unexplained_time_widens_the_range(void **state) {
   (void)state;
@@ -299,10 +336,14 @@ static void test_no_memory_for_a_model(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_two_streams), cmocka_unit_test(test_an_event),
-      cmocka_unit_test(test_full_queue),  cmocka_unit_test(test_proof),
-      cmocka_unit_test(test_savings),     cmocka_unit_test(test_unexplained_time_widens_the_range),
-      cmocka_unit_test(test_refusals),    cmocka_unit_test(test_no_memory_for_a_model)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_two_streams),
+                                     cmocka_unit_test(test_an_event),
+                                     cmocka_unit_test(test_full_queue),
+                                     cmocka_unit_test(test_proof),
+                                     cmocka_unit_test(test_savings),
+                                     cmocka_unit_test(test_a_saving_is_what_those_before_it_leave),
+                                     cmocka_unit_test(test_unexplained_time_widens_the_range),
+                                     cmocka_unit_test(test_refusals),
+                                     cmocka_unit_test(test_no_memory_for_a_model)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

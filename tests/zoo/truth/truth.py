@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""How far savings of findings come true: measures programs beside their corrected twins, and holds what was foretold
+against it.
+
+    python tests/zoo/truth/truth.py --folder OUT --runs 3      measure and record all pairs of learning/
+    python tests/zoo/truth/truth.py --folder OUT --runs 0      judge the kept recordings again
+    python tests/zoo/truth/truth.py --folder OUT --fit         what spread of each change would hold eight of ten
+
+A pair is a file with make(fast), see pair.py. `# expect:` names the causes that speak of what the twin lacks. `# clock:
+wall` marks a pair that waits or uses several cores; of others the time on a core counts, which other programs hardly
+change. Each run measures both in turn in one process, then records the slow one. What was foretold is a share of the
+recorded step, and is held against that share of the measured step. Pairs whose saving varies by more than 10 % over
+the rounds do not count. Needs the tachograph command (TACHOGRAPH) and a Python with torch and tachograph."""
+
+import argparse
+import json
+import math
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+CHANGES = HERE.parents[2] / "src" / "diagnose" / "changes.def"
+MOST_VARIATION_PCT = 10
+LEAST_PAIRS = 5  # of a change, to have a spread of its own
+
+
+class Pair:
+    def __init__(self, path):
+        text = path.read_text()
+        self.path, self.name = path, path.stem
+        self.expected = [c.strip() for c in re.search(r"^# expect: (.+)$", text, re.M)[1].split(",")]
+        self.clock = 0 if re.search(r"^# clock: wall$", text, re.M) else 1
+
+
+# ---- measuring -------------------------------------------------------------------------------------------------------
+
+
+def measure(pair, steps, rounds):
+    """By slow and fast: the lower quartile of each round, in ms, as what else the machine does only adds."""
+    command = [sys.executable, HERE / "pair.py", pair.path, "both", str(steps), str(rounds)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
+    times = json.loads(done.stdout)
+    return {which: [1e3 * statistics.quantiles(r[pair.clock], n=4)[0] for r in times[which]] for which in times}
+
+
+def record(command, pair, file, steps):
+    """What findings say of the slow one, and of which step."""
+    words = [command, "run", "--json", "--steps", str(steps), "-o", file]
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    environment["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), environment.get("PATH", "")])
+    done = subprocess.run(
+        [*words, HERE / "pair.py", pair.path, "slow", str(steps + 20)],
+        capture_output=True, text=True, timeout=600, stdin=subprocess.DEVNULL, env=environment,
+    )  # fmt: skip
+    at = done.stdout.find('{"file"')
+    if at < 0:
+        raise RuntimeError(f"{pair.name}: {(done.stdout + done.stderr)[-500:]}")
+    return json.JSONDecoder().raw_decode(done.stdout[at:])[0]["file"]
+
+
+def judge(command, file):
+    def ask(*words):
+        done = subprocess.run([command, "ask", file, *words, "--json"], capture_output=True, text=True, check=True)
+        answer = json.loads(done.stdout)
+        names = [column["name"] for column in answer["columns"]]
+        return [dict(zip(names, row, strict=True)) for row in answer["rows"]]
+
+    (median,) = [row for row in ask("steps", "--by", "summary") if row["step"] == "p50"]
+    (model,) = ask("step_model")
+    return {"step_ns": median["total_ns"], "findings": ask("findings"), "model": model["reason"] or model["verdict"]}
+
+
+def run(options, pairs):
+    for number in range(options.runs):
+        for pair in pairs:
+            file = options.folder / f"{pair.name}-{len(list(options.folder.glob(pair.name + '-*')))}.tacho"
+            try:
+                row = {"pair": pair.name, **measure(pair, options.steps, options.rounds)}
+                row["file"] = record(options.tachograph, pair, file, options.recorded)
+            except (subprocess.SubprocessError, RuntimeError) as error:
+                print(f"{pair.name}: {error}", file=sys.stderr)
+                continue
+            with open(options.folder / "results.jsonl", "a") as kept:
+                kept.write(json.dumps(row) + "\n")
+            print(f"run {number}: {pair.name}", file=sys.stderr)
+
+
+# ---- scoring ---------------------------------------------------------------------------------------------------------
+
+
+def variation_pct(row):
+    """Of what the twin saves, round by round: the distance of the quartiles."""
+    low, middle, high = statistics.quantiles([a - b for a, b in zip(row["slow"], row["fast"], strict=True)], n=4)
+    return 100 * abs((high - low) / middle) if middle else math.inf
+
+
+def score(command, pair, row):
+    """One recording held against the measurement of its run."""
+    slow = statistics.median(row["slow"])
+    saved = statistics.median(a - b for a, b in zip(row["slow"], row["fast"], strict=True))
+    said = judge(command, row["file"])
+    found = next((f for f in said["findings"] if f["cause"] in pair.expected), None)
+    out = {"pair": pair.name, "step_ms": slow, "saved_ms": saved, "model": said["model"],
+           "variation_pct": variation_pct(row)}  # fmt: skip
+    if not found or found["saving_ns"] is None:
+        return {**out, "cause": found and found["cause"]}
+    of_step = {k: None if found[k] is None else slow * found[k] / said["step_ns"]
+               for k in ("saving_ns", "saving_low_ns", "saving_high_ns")}  # fmt: skip
+    foretold, low, high = of_step.values()
+    return {**out, "cause": found["cause"], "foretold_ms": foretold, "low_ms": low, "high_ms": high,
+            "relative_pct": 100 * abs(foretold - out["saved_ms"]) / abs(out["saved_ms"]),
+            "share_pct": 100 * abs(foretold - out["saved_ms"]) / slow,
+            "is_inside": None if low is None else low <= out["saved_ms"] <= high,
+            "is_wrong_sign": low is not None and (low > 0 > out["saved_ms"] or high < 0 < out["saved_ms"])}  # fmt: skip
+
+
+def middle_of(scores):
+    """Of several runs of a pair the one with the middle error of those that vary least."""
+    steady = [s for s in scores if s["variation_pct"] <= MOST_VARIATION_PCT]
+    foretold = sorted((s for s in steady if "share_pct" in s), key=lambda s: s["share_pct"])
+    return foretold[(len(foretold) - 1) // 2] if foretold else steady[0] if steady else None
+
+
+def figure(value, form="8.2f"):
+    return f"{value:{form}}" if value is not None else "-".rjust(int(form.split(".")[0]))
+
+
+def show(scores, left_out):
+    print(f"{'pair':30} {'cause':24} {'step ms':>8} {'saved':>8} {'foretold':>8} {'low':>8} {'high':>8} {'of it %':>8} "
+          f"{'of step %':>9}  inside")  # fmt: skip
+    for s in scores:
+        print(f"{s['pair']:30} {s['cause'] or 'not found':24} {s['step_ms']:8.2f} {s['saved_ms']:8.2f} "
+              f"{figure(s.get('foretold_ms'))} {figure(s.get('low_ms'))} {figure(s.get('high_ms'))} "
+              f"{figure(s.get('relative_pct'), '8.0f')} {figure(s.get('share_pct'), '9.1f')}  "
+              f"{s.get('is_inside')}")  # fmt: skip
+    known = [s for s in scores if "foretold_ms" in s]
+    ranged = [s for s in known if s["is_inside"] is not None]
+    refused = [s for s in scores if s["model"] != "proven"]
+    print(f"\npairs {len(scores)}, with a saving {len(known)}, with a range {len(ranged)}, vary too much {left_out}")
+    for s in refused:
+        print(f"no model: {s['pair']}: {s['model']}")
+    if len(known) < 2:
+        return
+    deciles = statistics.quantiles([s["share_pct"] for s in known], n=10, method="inclusive")
+    print(f"error: median {statistics.median(s['relative_pct'] for s in known):.1f} % of the saving; "
+          f"{deciles[4]:.1f} % of the step, ninth decile {deciles[8]:.1f} %")  # fmt: skip
+    if ranged:
+        widths = [100 * (s["high_ms"] - s["low_ms"]) / s["step_ms"] for s in ranged]
+        print(f"ranges: hold {sum(s['is_inside'] for s in ranged)} of {len(ranged)}, "
+              f"median width {statistics.median(widths):.1f} % of the step; "
+              f"wrong sign {sum(s['is_wrong_sign'] for s in ranged)}; no model {len(refused)} of {len(scores)}")  # fmt: skip
+
+
+# ---- fitting ---------------------------------------------------------------------------------------------------------
+
+
+def change_of():
+    text = CHANGES.read_text()
+    return {a.lower().replace("_", "-"): b for a, b in re.findall(r"^CHANGE\((\w+), (\w+)\)", text, re.M)}
+
+
+def spread(errors):
+    """Below, above: what holds nine of ten on either side, as split conformal ranges do."""
+
+    def side(values):
+        values = sorted(values)
+        return values[min(len(values), math.ceil(0.9 * (len(values) + 1))) - 1]
+
+    return max(0, side([-e for e in errors])), max(0, side(errors))
+
+
+def fit(scores):
+    """(measured - foretold) / foretold, by change; those with few pairs have the spread of all."""
+    known, changes = [s for s in scores if s.get("foretold_ms")], change_of()
+    errors = [(changes.get(s["cause"]), 100 * (s["saved_ms"] - s["foretold_ms"]) / s["foretold_ms"]) for s in known]
+    for change in sorted({c for c, _ in errors if c}):
+        own = [e for c, e in errors if c == change]
+        below, above = spread(own if len(own) >= LEAST_PAIRS else [e for _, e in errors])
+        print(f"SPREAD({change}, {below:.0f}, {above:.0f}, ...)  {len(own)} pairs: {sorted(round(e) for e in own)}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=pathlib.Path, required=True, help="for recordings and results.jsonl")
+    parser.add_argument("--half", default="learning", help="the folder of pairs")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--steps", type=int, default=16, help="of a round")
+    parser.add_argument("--recorded", type=int, default=24, help="steps of a recording")
+    parser.add_argument("--only", default="", help="names of pairs, commas between")
+    parser.add_argument("--fit", action="store_true")
+    parser.add_argument("--tachograph", default=os.environ.get("TACHOGRAPH", "tachograph"))
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    names = options.only.split(",") if options.only else None
+    pairs = [Pair(p) for p in sorted((HERE / options.half).glob("*.py")) if not names or p.stem in names]
+    run(options, pairs)
+    kept = options.folder / "results.jsonl"
+    rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+    of_pair = {p.name: [score(options.tachograph, p, r) for r in rows if r["pair"] == p.name] for p in pairs}
+    measured = {name: middle_of(scores) for name, scores in of_pair.items() if scores}
+    scores = [s for s in measured.values() if s]
+    show(scores, len(measured) - len(scores))
+    if options.fit:
+        fit(scores)
+
+
+if __name__ == "__main__":
+    main()
