@@ -99,6 +99,56 @@ static void test_chain_of_modules(void **state) {
   expect_absent(&s, "unfused-elementwise");
 }
 
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+static struct tg_table *product(const char *name, const char *dims, const char *types) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    const int forward = call(&s, name, 0, 2000, "net.py(8): forward;train.py(30): train");
+    inputs(&s, dims, types, NULL);
+    node(&s, "AddmmBackward0", 3000, 1500, forward);
+  }
+  return ask(&s);
+}
+
+#define HALVES "[\"c10::BFloat16\", \"c10::BFloat16\", \"c10::BFloat16\"]"
+#define FLOATS "[\"float\", \"float\", \"float\"]"
+
+static void test_sizes(void **state) {
+  static const struct {
+    const char *name, *dims, *types, *here, *advice;
+  } misfits[] = {
+      {"aten::linear", "[[64, 509], [512, 509], []]", HALVES, "here 512 x 509: 3.50 ms", "here 512 x 512."},
+      {"aten::addmm", "[[31], [64, 512], [512, 31]]", HALVES, "here 512 x 31: 3.50 ms", "here 512 x 32."},
+      {"aten::conv2d", "[[8, 13, 32, 32], [16, 13, 3, 3], []]", FLOATS, "here 16 x 13: 3.50 ms", "here 16 x 16."},
+  };
+  for (size_t i = 0; i < sizeof misfits / sizeof *misfits; i++) {
+    struct tg_table *const t = product(misfits[i].name, misfits[i].dims, misfits[i].types);
+    const size_t row = mini_row(t, "cause", "unaligned-sizes");
+    assert_int_equal(mini_int(t, row, "cost_ns"), 3500 * US);
+    assert_string_equal(mini_cell(t, row, "severity"), "low"); /* no kernel says that it costs anything */
+    assert_non_null(strstr(mini_cell(t, row, "evidence"), misfits[i].here));
+    assert_non_null(strstr(mini_cell(t, row, "advice"), misfits[i].advice));
+    assert_int_equal(mini_int(t, row, "line"), 8);
+    tg__table_free(t);
+  }
+  static const char *const fits[][3] = {
+      {"aten::linear", "[[64, 512], [512, 512], []]", HALVES},
+      {"aten::linear", "[[31, 512], [128, 512], []]", HALVES},          /* rows of the batch are not loaded along it */
+      {"aten::linear", "[[64, 509], [512, 509], []]", FLOATS},          /* no tensor cores */
+      {"aten::conv2d", "[[8, 3, 32, 32], [16, 3, 3, 3], []]", FLOATS},  /* an image */
+      {"aten::conv2d", "[[8, 16, 32, 32], [16, 1, 3, 3], []]", FLOATS}, /* by channel */
+      {"aten::bmm", "[[4, 197, 64], [4, 64, 197]]", HALVES},            /* no weight: a length of the data */
+      {"aten::linear", "[[], [], []]", HALVES},
+  };
+  for (size_t i = 0; i < sizeof fits / sizeof *fits; i++) {
+    struct tg_table *const t = product(fits[i][0], fits[i][1], fits[i][2]);
+    assert_int_equal(count(t, "unaligned-sizes"), 0);
+    tg__table_free(t);
+  }
+}
+
 /* ---- what devices said ------------------------------------------------------------------------ */
 
 static void test_sampled_figures_are_said(void **state) {
@@ -122,6 +172,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_casts),
       cmocka_unit_test(test_chain_of_modules),
+      cmocka_unit_test(test_sizes),
       cmocka_unit_test(test_sampled_figures_are_said),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,94 @@
+/* Products and convolutions with weights whose sizes do not fit the units that compute them: tensor cores take 16-bit
+ * numbers eight at a time, and so do vector units the channels of a convolution. */
+#include "diagnose/sites.h"
+
+enum { SIZES_PCT = 5, AT_A_TIME = 8, FEW = 4 }; /* FEW: channels of an image, scalars: nobody pads these */
+
+static const struct {
+  const char *name;
+  unsigned weight; /* which input */
+  bool is_convolution;
+} products[] = {{"aten::linear", 1, false},     {"aten::mm", 1, false},         {"aten::addmm", 2, false},
+                {"aten::conv1d", 1, true},      {"aten::conv2d", 1, true},      {"aten::conv3d", 1, true},
+                {"aten::convolution", 1, true}, {"aten::_convolution", 1, true}};
+
+struct sizes {
+  struct tg__sites *s;
+  bool *in;                               /* by site */
+  int64_t ns, calls, at_worst, narrow_ns; /* narrow_ns: of products of kernels that take few elements at a time */
+  uint32_t top;
+  int64_t rows, columns; /* of its weight */
+};
+
+static int64_t padded(int64_t n) {
+  return n > FEW && n < INT64_MAX - AT_A_TIME ? (n + AT_A_TIME - 1) / AT_A_TIME * AT_A_TIME : n;
+}
+
+/* The two sizes of the weight that are inner or outer ones of the product; false: it is none, or both fit. */
+static bool misfits(const struct tg__sites *s, const struct tg__site *x, int64_t *rows, int64_t *columns) {
+  struct tg__shape shapes[TG_INPUTS];
+  struct tg__str type;
+  size_t k = 0;
+  while (k < sizeof products / sizeof *products && !tg__is_one_of(tg__site_name(s, x), &products[k].name, 1)) k++;
+  if (k == sizeof products / sizeof *products || !x->calls || x->kind != TG__CALL_FORWARD || x->types == TG_NONE ||
+      !tg__list_text(tg__name(s->f->t, x->types), products[k].weight, &type) ||
+      tg__call_shapes(s, x->slice, shapes) <= products[k].weight)
+    return false;
+  const struct tg__shape *const w = &shapes[products[k].weight];
+  const bool is_half = tg__str_eq(type, TG_STR("c10::Half")) || tg__str_eq(type, TG_STR("c10::BFloat16"));
+  if (w->rank < 2 || (!is_half && (s->f->has_device_work || !products[k].is_convolution))) return false;
+  *rows = w->dim[0], *columns = w->dim[1];
+  return padded(*rows) != *rows || padded(*columns) != *columns;
+}
+
+/* CUTLASS and cuBLAS name how many elements a kernel loads at once: eight of 16 bits where sizes allow it. */
+static void see_narrow_kernel(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct sizes *const z = ctx;
+  const struct tg__columns *const t = z->s->f->t;
+  const struct tg__str name = cls == TG__CLASS_KERNEL ? tg__name(t, t->slices.name[slice]) : TG_STR("");
+  if (tg__str_contains(name, "_align1") || tg__str_contains(name, "_align2")) z->narrow_ns += t->slices.dur_ns[slice];
+}
+
+static void report_sizes(struct sizes *z) {
+  struct tg__facts *const f = z->s->f;
+  const double share = tg__pct(z->ns, f->total_ns);
+  if (z->top == TG_NONE || share <= SIZES_PCT) return;
+  tg__visit(f, see_narrow_kernel, z);
+  const bool is_seen = 2 * z->narrow_ns > z->ns;
+  struct tg__finding *const x = tg__find(f, TG__CAUSE_UNALIGNED_SIZES, share, SIZES_PCT, tg__per_step(f, z->ns));
+  tg__say_site(z->s, z->top, 0, x);
+  TG_SAY(
+      x->evidence,
+      "%lld products %s have weights with sizes that are no multiples of %d, here %lld x %lld: %.2f ms%s (%.1f %%)%s",
+      (long long)tg__per_step(f, z->calls), tg__per(f), AT_A_TIME, (long long)z->rows, (long long)z->columns,
+      tg__ms(x->cost_ns), tg__if_backward(z->s, z->in, " with backward"), share,
+      is_seen ? "; their kernels load one or two elements at a time (align1, align2)" : "");
+  TG_SAY(x->advice, "Pad features, channels and vocabulary: here %lld x %lld. %s", (long long)padded(z->rows),
+         (long long)padded(z->columns),
+         is_seen ? "Zeros in what is added change no result."
+                 : "Where the library has kernels for such sizes that are as fast, it gains nothing: measure both.");
+  tg__claim_sites(z->s, z->in, x);
+  if (is_seen) {
+    tg__expect_at_sites(f, x, z->ns / 2, 0.35, "kernels that load eight elements at a time take half as long");
+  } else {
+    x->is_statement = x->is_symptom = true;
+    x->method = "whether the sizes cost anything depends on the kernel, of which nothing is known";
+  }
+}
+
+void tg__judge_sizes(struct tg__facts *f) {
+  struct tg__sites *const s = f->has_device_work && !f->device_bound ? NULL : tg__facts_sites(f);
+  struct sizes z = {.s = s, .in = s ? tg__alloc(s->count + 1) : NULL, .top = TG_NONE};
+  f->failed |= s && !z.in;
+  for (uint32_t i = 0; z.in && i < s->count; i++) {
+    const int64_t ns = tg__site_ns(&s->sites[i]);
+    int64_t rows, columns;
+    if (!misfits(s, &s->sites[i], &rows, &columns)) continue;
+    z.in[i] = true;
+    z.ns += ns;
+    z.calls += s->sites[i].calls;
+    if (z.top == TG_NONE || ns > z.at_worst) z.top = i, z.at_worst = ns, z.rows = rows, z.columns = columns;
+  }
+  if (z.in) report_sizes(&z);
+  tg__free(z.in);
+}
