@@ -159,7 +159,10 @@ static void expect_of_waits(struct tg__facts *f, struct tg__finding *x, enum tg_
                        : by_host && !is_stretch ? tg__shortened(f, ns / 2, 0, 0)
                        : most == TG__GAP_QUEUED ? tg__shortened(f, 0, 0, ns / 2)
                                                 : tg__shortened(f, 0, 0, ns),
-                most_ns = is_stretch ? f->window_ns - ns : gone; /* that part stays as long as it is */
+                rest_ns = f->window_ns - ns, busy_ns = f->device_busy_ns, /* that part stays as long as it is */
+      most_ns = !is_stretch         ? gone
+                : rest_ns < busy_ns ? rest_ns
+                                    : busy_ns;
   x->saving_ns = tg__per_step(f, gone < most_ns ? gone : most_ns);
   x->confidence = 0.4;
   x->method = is_compiled             ? "replayed kernels follow each other, but for a tenth of the waiting"

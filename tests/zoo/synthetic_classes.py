@@ -313,3 +313,68 @@ def a_rank_that_may_wait_for_others():
       where=("AllReduce",), least="low", most="low", no_high=True)  # fmt: skip
 def a_rank_that_only_waits():
     return _one_rank(96, lambda i: -1300 if i == 4 else 3000)
+
+
+# ---- pauses in which nothing was recorded ----
+
+
+def _requests(seed, steps, recorded):
+    """Runs of 8 ms on an accelerator without launches, an operator in each, and 24 ms between them."""
+    p = Accelerator(seed)
+    for _ in p.steps(8, lead=0) if steps else range(8):
+        if recorded:
+            with p.span("ranker::build_batch"):
+                p.spend(24000)
+        else:
+            p.now += 24000
+        with p.span("ranker::run"):
+            for _ in range(20):
+                p.work("MME_gemm_bf16_tpc_fused", 400, "aten::linear")
+            p.now = max(p.now, p.end())
+    return p
+
+
+_UNKNOWN = dict(near=True, absent=("a slow function", "a loop", "launch-bound", "synchronisation"), words=("no requests",),
+                not_say=("record the host", "in python"), least=None, most="low", no_high=True)  # fmt: skip
+
+
+@case("idle-server", planted="8 times 24 ms of nothing recorded, then 8 ms of work on an accelerator without launches: what would close the pauses is not in the trace", steps=0, **_UNKNOWN)  # fmt: skip
+def accelerator_between_requests():
+    return _requests(130, False, False)
+
+
+@case("idle-server", planted="the same, with a step around each pause and run: a step says nothing of what passes in it", steps=8, **_UNKNOWN)  # fmt: skip
+def accelerator_between_requests_in_steps():
+    return _requests(131, True, False)
+
+
+@case("idle-accelerator", planted="the same, with an annotation of 24 ms around the making of a batch: 75 % idle, and the place is known; the two side by side save the shorter, 8 ms",
+      words=("idle device", "the device waits for the host"), where=("ranker::build_batch",), saving_ms=(7.0, 8.5), least="medium", steps=8)  # fmt: skip
+def accelerator_behind_a_batch():
+    return _requests(132, True, True)
+
+
+def _pauses(seed, recorded):
+    """Steps of 10 ms of products, between whose launches the host is silent for 8 ms, or in a function of Python."""
+    p = Rig(A100, seed)
+    for _ in p.steps(8, lead=0):
+        for _ in range(25):
+            p.run(TC80, 400, "aten::linear")
+        p.now = max(p.now, p.end() + 5)
+        if recorded:
+            with p.span("data/mask.py(9): make_mask", "python_function", **{"Python id": 3}):
+                p.spend(8000)
+        else:
+            p.now += 8000
+        p.run(TC80, 400, "aten::linear")
+    return p
+
+
+@case("idle-server", planted="a CUDA device stands still for 8 of 18 ms in the middle of each step, and no call, operator or function is in that time", steps=8, **_UNKNOWN)  # fmt: skip
+def silence_inside_steps():
+    return _pauses(133, False)
+
+
+@case("usual-step", planted="the same with a function of Python in that time", words=("idle device", "a slow function", "the device waits for Python"), where=("make_mask",), least="medium", steps=8)  # fmt: skip
+def a_function_inside_steps():
+    return _pauses(134, True)

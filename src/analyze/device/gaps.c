@@ -15,13 +15,15 @@ struct open_slice {
   enum tg__gap_cause cause;
 };
 
-/* A host that was recorded and shows nothing for that long did nothing. */
+/* What a host did that shows nothing for that long is not known; less lies between any two calls of Python. Where it
+ * had just waited for the device it goes on with its loop: inside a step, or where its operators are not recorded. */
 enum { LONG_SILENCE_NS = 1000000 };
 
 struct finder {
   const struct tg__columns *t;
   uint32_t rank, main_track;
-  bool has_operators;        /* else what the host does is not known */
+  bool has_operators;        /* else a host that shows nothing may be in one */
+  bool has_samples;          /* of stacks: they show what the host does where nothing else is recorded */
   uint8_t (*names)[BEARERS]; /* what being inside a slice of this name and kind means; UNKNOWN = not looked at yet */
   uint32_t *tracks;          /* tracks with device work, by device */
   size_t track_count, track_cap;
@@ -51,6 +53,7 @@ static enum tg__gap_cause op_cause(struct tg__str name) {
   return TG__GAP_HOST;
 }
 
+/* A step lies around everything, and says nothing of what passes in it: TG__GAP_NONE. */
 static enum tg__gap_cause slice_cause(struct finder *f, uint32_t slice) {
   const enum tg__class cls = tg__slice_class(f->t, slice);
   if (cls == TG__CLASS_PYTHON) return TG__GAP_PYTHON; /* most slices: without a look at the name */
@@ -58,10 +61,11 @@ static enum tg__gap_cause slice_cause(struct finder *f, uint32_t slice) {
   uint8_t *const known = &f->names[f->t->slices.name[slice]][bearer];
   if (*known == UNKNOWN) {
     const struct tg__str text = tg__name(f->t, f->t->slices.name[slice]);
-    *known = (uint8_t)(tg__name_is_dataloader(text) ? TG__GAP_DATA
-                       : bearer == A_CALL           ? call_cause(text)
-                       : bearer == AN_OP            ? op_cause(text)
-                                                    : TG__GAP_PYTHON);
+    *known = (uint8_t)(tg__name_is_dataloader(text)            ? TG__GAP_DATA
+                       : bearer == A_CALL                      ? call_cause(text)
+                       : bearer == AN_OP                       ? op_cause(text)
+                       : tg__name_is_profiler_step(text, NULL) ? TG__GAP_NONE
+                                                               : TG__GAP_PYTHON);
   }
   return *known;
 }
@@ -73,7 +77,8 @@ struct doing {
   int64_t now_ns, inside_ns; /* inside_ns: in any slice */
   size_t depth;
   uint32_t covering; /* innermost slice that covers at least half */
-  bool seen;         /* any slice at all */
+  bool seen;         /* any slice but that of a step */
+  bool is_in_step, has_waited;
 };
 
 /* Slices of one track that are open at a time: the last one to start before it, and those around that one. */
@@ -87,7 +92,8 @@ static void advance(struct finder *f, struct doing *d, int64_t to_ns) {
   }
   if (to_ns <= d->now_ns) return;
   if (d->depth) d->inside_ns += to_ns - d->now_ns;
-  const bool is_silent = !d->depth && f->has_operators && to_ns - d->now_ns >= LONG_SILENCE_NS;
+  const bool goes_on = d->has_waited && (d->is_in_step || !f->has_operators),
+             is_silent = !d->depth && !f->has_samples && !goes_on && to_ns - d->now_ns >= LONG_SILENCE_NS;
   d->time_ns[d->depth ? f->stack[d->depth - 1].cause : is_silent ? TG__GAP_NONE : TG__GAP_PYTHON] += to_ns - d->now_ns;
   d->now_ns = to_ns;
 }
@@ -95,12 +101,18 @@ static void advance(struct finder *f, struct doing *d, int64_t to_ns) {
 static bool enter_slice(struct finder *f, struct doing *d, uint32_t slice, int64_t from_ns, int64_t to_ns) {
   const int64_t start = f->t->slices.start_ns[slice], end = tg__slice_end(f->t, slice);
   const int64_t covered = (end < to_ns ? end : to_ns) - (start > from_ns ? start : from_ns);
+  const enum tg__gap_cause own = slice_cause(f, slice);
+  if (own == TG__GAP_NONE) {
+    d->is_in_step = true;
+    return true;
+  }
   if (2 * covered >= to_ns - from_ns) d->covering = slice;
   advance(f, d, start > from_ns ? start : from_ns);
   if (!tg__grow((void **)&f->stack, &f->stack_cap, d->depth + 1, sizeof *f->stack)) return false;
-  const enum tg__gap_cause own = slice_cause(f, slice),
-                           outer = d->depth ? f->stack[d->depth - 1].cause : TG__GAP_PYTHON;
+  const enum tg__gap_cause outer = d->depth ? f->stack[d->depth - 1].cause : TG__GAP_PYTHON;
   f->stack[d->depth++] = (struct open_slice){end < to_ns ? end : to_ns, own > outer ? own : outer};
+  d->has_waited |= own == TG__GAP_SYNC || (tg__slice_class(f->t, slice) == TG__CLASS_RUNTIME &&
+                                           tg__call_waits(tg__name(f->t, f->t->slices.name[slice])));
   d->seen = true;
   return true;
 }
@@ -250,6 +262,12 @@ static bool has_operators(const struct tg__columns *t, uint32_t rank) {
   return false;
 }
 
+static bool has_samples(const struct tg__columns *t, uint32_t rank) {
+  TG__EACH (k, tg__tracks_of(&t->ranks[rank]))
+    if (t->tracks[k].count && tg__slice_class(t, t->tracks[k].first) == TG__CLASS_SAMPLE) return true;
+  return false;
+}
+
 static bool add_gap(struct finder *f, struct tg__gaps *out, int64_t device, uint32_t before, uint32_t after) {
   struct tg__gap g = {.device = device, .before = before, .after = after};
   g.start_ns = tg__slice_end(f->t, before);
@@ -289,6 +307,7 @@ enum tg_err tg__gaps_find(const struct tg__columns *t, uint32_t rank, struct tg_
   memset(f.names, UNKNOWN, names * sizeof *f.names);
   f.main_track = find_main_track(t, rank);
   f.has_operators = has_operators(t, rank);
+  f.has_samples = has_samples(t, rank);
   for (size_t from = 0, to; from < f.track_count; from = to) {
     const int64_t device = t->tracks[f.tracks[from]].device;
     for (to = from + 1; to < f.track_count && t->tracks[f.tracks[to]].device == device;) to++;
