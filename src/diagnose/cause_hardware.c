@@ -146,7 +146,8 @@ void tg__judge_precision(struct tg__facts *f) {
 struct occupancy {
   struct tg__facts *f;
   struct tg__tensor_names names;
-  struct tg__spans low, others; /* others: any other kernel, which fills what these leave free */
+  struct tg__spans low, few, others; /* few: of low, with few blocks; others: any other kernel, which fills what these
+                                        leave free */
   int64_t count;
   uint32_t longest;
   bool stated; /* some kernel's */
@@ -178,6 +179,7 @@ static void see_occupancy(void *ctx, uint32_t slice, enum tg__class cls) {
   const bool is_low =
       (is_few || (pct < TG__LOW_OCCUPANCY_PCT && tg__tensor_unit(&o->names, t->slices.name[slice]) == TG__UNIT_NONE)) &&
       !(tg__meaning(o->f, slice) & TG__NAME_COLLECTIVE_KERNEL);
+  if (is_few && is_low) tg__spans_add(&o->few, t->slices.start_ns[slice], tg__slice_end(t, slice));
   tg__spans_add(is_low ? &o->low : &o->others, t->slices.start_ns[slice], tg__slice_end(t, slice));
   if (!is_low) return;
   o->count++;
@@ -209,18 +211,27 @@ static void describe_occupancy(const struct occupancy *o, struct tg__finding *x)
          "in parts), more threads a block, fewer registers, less shared memory.");
 }
 
-/* A step; frees the spans. */
-static int64_t usual_alone(struct occupancy *o) {
+/* A step, without what runs beside others; frees the spans. */
+static int64_t usual_alone(struct occupancy *o, struct tg__spans *of) {
   struct tg__spans alone = {0};
-  tg__spans_union(&o->low);
-  tg__spans_union(&o->others);
-  tg__spans_subtract(&o->low, &o->others, &alone);
-  o->f->failed |= o->low.failed || o->others.failed;
+  tg__spans_union(of);
+  tg__spans_subtract(of, &o->others, &alone);
+  o->f->failed |= of->failed || alone.failed;
   const int64_t each_ns = tg__usual_inside(o->f, &alone);
-  tg__spans_free(&o->low);
-  tg__spans_free(&o->others);
+  tg__spans_free(of);
   tg__spans_free(&alone);
   return each_ns;
+}
+
+/* Blocks for a quarter of the multiprocessors at most: with blocks for all of them the work takes a quarter of the
+ * time at most. What is low for another reason may wait for something else. */
+static void expect_of_blocks(struct tg__facts *f, struct tg__finding *x, int64_t few_ns) {
+  x->method = "what more threads save depends on what the kernel waits for, which a trace does not hold";
+  if (2 * few_ns < x->cost_ns) return;
+  x->saving_ns =
+      tg__per_step(f, tg__shortened(f, 0, few_ns * (int64_t)f->steps.count * (FEW_BLOCKS - 1) / FEW_BLOCKS, 0));
+  x->confidence = 0.35;
+  x->method = "with a block for each multiprocessor, or beside other work, three quarters of these kernels' time go";
 }
 
 void tg__judge_occupancy(struct tg__facts *f) {
@@ -230,7 +241,10 @@ void tg__judge_occupancy(struct tg__facts *f) {
   else
     f->failed = true;
   tg__tensor_names_close(&o.names);
-  const int64_t each_ns = usual_alone(&o);
+  tg__spans_union(&o.others);
+  f->failed |= o.others.failed;
+  const int64_t each_ns = usual_alone(&o, &o.low), few_ns = usual_alone(&o, &o.few);
+  tg__spans_free(&o.others);
   const double share = tg__pct(each_ns * (int64_t)f->steps.count, f->total_ns);
   if (f->has_device_work && !o.stated && share <= LOW_TIME_PCT)
     tg__cannot_judge(f, TG__CAUSE_LOW_OCCUPANCY, "no kernel states its occupancy");
@@ -241,7 +255,7 @@ void tg__judge_occupancy(struct tg__facts *f) {
   }
   struct tg__finding *const x = tg__find(f, TG__CAUSE_LOW_OCCUPANCY, share, LOW_TIME_PCT, each_ns);
   describe_occupancy(&o, x);
-  x->method = "what more threads save depends on what the kernel waits for, which a trace does not hold";
+  expect_of_blocks(f, x, few_ns);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */

@@ -9,15 +9,16 @@ enum { LONGEST_PAUSE_NS = 20000, RUN = 3, REACH = 4, LEAST_KERNELS = 10 };
 struct work { /* a piece of device work */
   uint32_t slice;
   enum tg__kernel_class kind;
-  bool is_copy;      /* a memcpy inside the device */
+  bool is_copy; /* a memcpy inside the device */
+  bool is_memset;
   bool is_math;      /* launched by the math kernel of attention */
   bool counts, goes; /* for the rule at hand: its time; all of it goes */
   bool is_half;      /* half of it goes */
 };
 struct kernels {
   struct tg__facts *f;
-  struct work *items; /* of one device, by stream, then start */
-  size_t count, cap;
+  struct work *items; /* of one device, by stream, then start; memsets, which are in no row, behind the others */
+  size_t count, cap, in_rows;
   int64_t device;
   uint8_t *kinds;             /* by name: a class and one; 0: not looked at */
   struct tg__spans updates;   /* when the host is inside an optimizer's step */
@@ -52,9 +53,9 @@ static void choose_copies(struct kernels *k, unsigned classes) {
     if (!w->counts) continue;
     const int64_t bytes = tg__arg_int(k->f->t, k->f->t->slices.args[w->slice], TG__K_BYTES, 0);
     size_t next = i + 1;
-    while (next < k->count && k->items[next].is_copy) next++;
+    while (next < k->in_rows && k->items[next].is_copy) next++;
     k->bytes += bytes > 0 && bytes < INT64_MAX / 2 - k->bytes ? bytes : 0;
-    k->graph_edges += !is_of_graph(k, i) && ((next < k->count && is_of_graph(k, next)) || (i && is_of_graph(k, i - 1)));
+    k->graph_edges += !is_of_graph(k, i) && ((next < k->in_rows && is_of_graph(k, next)) || (i && is_of_graph(k, i - 1)));
   }
 }
 
@@ -101,20 +102,20 @@ static void end_run(struct kernels *k, size_t from, size_t to) {
 
 static void choose_runs(struct kernels *k, unsigned classes) {
   size_t from = 0;
-  for (size_t i = 0; i < k->count; i++) {
+  for (size_t i = 0; i < k->in_rows; i++) {
     const bool is_part = is_in(&k->items[i], classes) && !is_in_update(k, i);
     if (!is_part || (i > from && !follows(k, i))) end_run(k, from, i), from = is_part ? i : i + 1;
   }
-  end_run(k, from, k->count);
+  end_run(k, from, k->in_rows);
 }
 
 /* The product next to place i, before it or behind, with nothing but passes over the scores between; TG_NONE. */
 static size_t product_beside(const struct kernels *k, size_t i, bool is_before) {
   for (size_t n = 0; n < REACH; n++) {
-    if (is_before ? i == 0 || !follows(k, i) : i + 1 == k->count || !follows(k, i + 1)) return TG_NONE;
+    if (is_before ? i == 0 || !follows(k, i) : i + 1 == k->in_rows || !follows(k, i + 1)) return TG_NONE;
     const struct work *const w = &k->items[i = is_before ? i - 1 : i + 1];
     if (w->kind == TG__KERNEL_PRODUCT) return i;
-    if (!is_in(w, IN(ELEMENTWISE) | IN(RANDOM) | IN(COPY) | IN(SOFTMAX))) return TG_NONE;
+    if (!is_in(w, IN(ELEMENTWISE) | IN(RANDOM) | IN(COPY) | IN(CAST) | IN(SOFTMAX))) return TG_NONE;
   }
   return TG_NONE;
 }
@@ -158,6 +159,20 @@ static bool is_math(const struct tg__columns *t, uint32_t slice) {
   return at != TG_NONE;
 }
 
+static void add_work(struct kernels *k, struct work w) {
+  if (tg__grow((void **)&k->items, &k->cap, k->count + 1, sizeof *k->items))
+    k->items[k->count++] = w;
+  else
+    k->f->failed = true;
+}
+
+static void see_memset(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct kernels *const k = ctx;
+  const struct tg__columns *const t = k->f->t;
+  if (cls == TG__CLASS_MEMSET && t->tracks[tg__slice_track(t, slice)].device == k->device)
+    add_work(k, (struct work){.slice = slice, .kind = TG__KERNEL_FILL, .is_memset = true});
+}
+
 static void see_work(void *ctx, uint32_t slice, enum tg__class cls) {
   struct kernels *const k = ctx;
   const struct tg__columns *const t = k->f->t;
@@ -172,10 +187,7 @@ static void see_work(void *ctx, uint32_t slice, enum tg__class cls) {
   } else {
     w.is_copy = tg__str_contains(tg__name(t, name), "DtoD") || tg__str_contains(tg__name(t, name), "DeviceToDevice");
   }
-  if (tg__grow((void **)&k->items, &k->cap, k->count + 1, sizeof *k->items))
-    k->items[k->count++] = w;
-  else
-    k->f->failed = true;
+  add_work(k, w);
 }
 
 /* ---- reporting ------------------------------------------------------------------------------- */
@@ -188,7 +200,8 @@ static void sum_up_work(struct kernels *k, struct tg__spans *counted, int64_t *s
   for (size_t i = 0; i < k->count; i++) {
     const struct work *const w = &k->items[i];
     const int64_t start = t->slices.start_ns[w->slice], end = tg__slice_end(t, w->slice);
-    if (w->counts || w->kind != TG__KERNEL_COLLECTIVE) tg__spans_add(w->counts ? &all : &others, start, end);
+    if (w->counts || (w->kind != TG__KERNEL_COLLECTIVE && !w->is_memset))
+      tg__spans_add(w->counts ? &all : &others, start, end);
     if (w->goes) tg__spans_add(&goes, start, end);
     if (w->is_half) tg__spans_add(&halves, start, end);
   }
@@ -250,7 +263,9 @@ static void report_kernels(struct kernels *k, const struct kernel_rule *r) {
 static void judge_device(struct kernels *k) {
   k->count = 0;
   tg__visit(k->f, see_work, k);
-  const bool is_few = k->f->steps.source == TG__STEPS_RECORDING && k->count < LEAST_KERNELS;
+  k->in_rows = k->count;
+  tg__visit(k->f, see_memset, k);
+  const bool is_few = k->f->steps.source == TG__STEPS_RECORDING && k->in_rows < LEAST_KERNELS;
   for (size_t r = 0; !is_few && !k->f->failed && r < sizeof rules / sizeof *rules; r++) {
     k->bytes = k->graph_edges = 0;
     for (size_t i = 0; i < k->count; i++) k->items[i].counts = k->items[i].goes = k->items[i].is_half = false;

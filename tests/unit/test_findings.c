@@ -584,7 +584,7 @@ static void test_precision(void **state) {
       {9, "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64", "aten::mm"}, /* tensor cores */
       {8, "void cutlass::Kernel<cutlass_80_tensorop_s16816gemm>", "aten::mm"},        /* tensor cores */
       {8, "void flash::flash_fwd_kernel<Flash_fwd_kernel_traits>", "aten::matmul"},   /* tensor cores */
-      {9, "Cijk_Ailk_Bljk_SB_MT128x128x16", "aten::addmm"},                           /* unknown */
+      {9, "Cijk_Ailk_Bljk_HHS_MT128x128x16", "aten::addmm"},                          /* unknown */
       {9, "triton_mm_12", "aten::mm"},                                                /* unknown */
       {8, "ampere_sgemm_128x64_nn", "aten::sort"},                                    /* not a matrix operator */
   };

@@ -16,6 +16,13 @@ LOG_SOFTMAX = (
 LOSS_BACK = "void (anonymous namespace)::cunn_SoftMaxBackward<8, c10::BFloat16, float, float, LogSoftMaxBackwardEpilogue>(float*)"
 FOREACH = "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<TensorListMetadata<{}>, {}<float, {}, 1, 0>, float>(Params)"
 FUSED = "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<FusedOptimizerTensorListMetadata<4>, FusedAdamMathFunctor<float, 4>>(Params)"
+CAST = "void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda()#3}, std::array<char*, 2ul>, 4, TrivialOffsetCalculator<1, unsigned int>, TrivialOffsetCalculator<1, unsigned int>, at::native::memory::LoadWithCast<1>, at::native::memory::StoreWithCast<1> >(int)"
+MIXED_SUM = "void at::native::unrolled_elementwise_kernel<at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>, TrivialOffsetCalculator<2, unsigned int>, at::native::memory::LoadWithCast<2>, at::native::memory::StoreWithCast<1> >(int)"
+TO_BF16 = "void at::native::vectorized_elementwise_kernel<4, at::native::bfloat16_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda(float)#1}, std::array<char*, 2ul> >(int)"
+TABLE_BACK = (
+    "void at::native::(anonymous namespace)::embedding_backward_kernel<float, float, long>(float*, long const*)"
+)
+FUSED_TABLE = "void split_embedding_backward_codegen_rowwise_adagrad_unweighted_kernel_cta_per_row_1<c10::Half, float, c10::Half, 2ul, 32>(at::GenericPackedTensorAccessor)"
 FP64 = "void cutlass::Kernel2<cutlass_80_tensorop_d884gemm_64x64_16x4_nt_align1>(Params)"
 
 
@@ -90,6 +97,77 @@ _planted_and_near("double-precision", 82, ("FP64",), ("d884gemm",),
     "12 products in FP64 of 250 us: 3 of 10.2 ms, 29 %", [("aten::mm", FP64, 250, 12)],
     "one of 250 us", [("aten::mm", FP64, 250, 1)], {"d884gemm": 3.0}, not_say=("TF32", "autocast"))  # fmt: skip
 
+_planted_and_near("type-conversions", 86, ("type conversions",), ("copy_kernel",),
+    "48 conversions of 45 us, weights and inputs cast before each product: 2.2 of 9.4 ms, 23 %",
+    [("aten::to", CAST, 45, 24), ("aten::to", TO_BF16, 45, 24)],
+    "24 sums of two types of 12 us, which convert on the way, and 24 casts of 4 us",
+    [("aten::add", MIXED_SUM, 12, 24), ("aten::to", CAST, 4, 24)], {"direct_copy": 1.08, "bfloat16_copy": 1.08}, saving_ms=(0.7, 2.2))  # fmt: skip
+_planted_and_near("dense-table", 88, ("dense gradient of a table",), ("embedding_backward",),
+    "three gradients of tables of 600 us: 1.8 of 9 ms, 20 %", [("aten::embedding_dense_backward", TABLE_BACK, 600, 3)],
+    "a fused update of a table that touches the rows looked up alone: 1.8 of 9 ms", [("fbgemm::split_embedding_backward", FUSED_TABLE, 600, 3)],
+    {"embedding_backward": 1.8}, advice=("sparse",))  # fmt: skip
+
+
+# ---- memsets, and kernels of serving engines ----
+
+
+def _cleared(seed, us):
+    p = Rig(H100, seed)
+    for _ in p.steps(6):
+        for _ in range(24):
+            p.run(TC90, 300, "aten::linear")
+            p.run("Memset (Device)", us, "aten::zero_", call="cudaMemsetAsync", cat="gpu_memset", bytes=100 << 20)
+    return p
+
+
+@case("filling", planted="24 memsets of 70 us between products: 1.7 of 8.9 ms, 19 %", cost_ms=1.68, words=("filling",), where=("Memset",), least="medium", most="medium", no_high=True)  # fmt: skip
+def buffers_cleared_by_memset():
+    return _cleared(135, 70)
+
+
+@case("filling", near=True, planted="24 memsets of 2 us", absent=("filling",), most=None, no_high=True)
+def short_memsets():
+    return _cleared(136, 2)
+
+
+def _engine(seed, apart):
+    p = Rig(H100, seed)
+    serving = (
+        ("void vllm::rms_norm_kernel<c10::BFloat16>(c10::BFloat16*)", 40),
+        ("void vllm::rotary_embedding_kernel<c10::BFloat16, true>(long const*)", 50),
+        (
+            "void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16, __nv_bfloat16, (vllm::Fp8KVCacheDataType)0>(bf16*)",
+            45,
+        ),
+        ("void vllm::act_and_mul_kernel<c10::BFloat16, silu>(c10::BFloat16*)", 45),
+    )
+    for _ in p.steps(6):
+        for _ in range(16):
+            for kernel, us in serving:
+                p.run(kernel, us)
+                if apart:
+                    p.run(TC90, 110)
+            if not apart:
+                p.run(TC90, 440)
+    return p
+
+
+@case("element-wise", planted="16 rows of a norm, a rotation, a write to the cache and a gate, 180 us each, of which all but the longest is 130: 2.9 of 10 ms", words=("fuse",), saving_ms=(0.8, 2.1), absent=("indexing",), least="medium")  # fmt: skip
+def rows_of_serving_kernels():
+    return _engine(137, False)
+
+
+@case(
+    "element-wise",
+    near=True,
+    planted="the same kernels, each behind a product",
+    absent=("fuse", "indexing"),
+    most=None,
+    no_high=True,
+)
+def serving_kernels_apart():
+    return _engine(138, True)
+
 
 # ---- few blocks ----
 
@@ -97,7 +175,7 @@ LONG_TAIL = "void beam::merge_candidates_kernel<float>(float const*, int*, int)"
 
 
 @case("few-blocks", planted="a kernel of 8 blocks runs for 2.6 ms of 9.8 on a device of 132 multiprocessors, beside nothing: 94 % of them wait",
-      cost_ms=2.6, words=("few blocks",), where=("merge_candidates",), least="medium", most="medium", no_high=True, sums={"merge_candidates": 2.6})  # fmt: skip
+      cost_ms=2.6, saving_ms=(0.8, 2.5), words=("few blocks",), where=("merge_candidates",), least="medium", most="medium", no_high=True, sums={"merge_candidates": 2.6})  # fmt: skip
 def a_long_kernel_of_few_blocks():
     p = Rig(H100, 84)
     for _ in p.steps(6):

@@ -303,7 +303,7 @@ def a_function_in_a_quarter_of_the_steps():
     return _decodes(421, lambda i: i % 4 == 1)
 
 
-MISSING = {"tensile_products_on_plain_units": "Tensile kernels without matrix units are not known as products"}
+MISSING = {}
 PARAMS = [
     pytest.param(c, id=c.name, marks=[pytest.mark.xfail(reason=MISSING.get(c.name), strict=True)] * (c.name in MISSING))
     for c in BLIND

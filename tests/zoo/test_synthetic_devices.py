@@ -43,6 +43,8 @@ CAUSES = {
     "FP64": ["double-precision"],
     "small collectives": ["unbucketed-communication"],
     "few blocks": ["low-occupancy"],
+    "type conversions": ["type-conversions"],
+    "dense gradient of a table": ["dense-embedding-gradient"],
 }
 OF_CLASS = {"pinned-copies": ["blocking-copy"], "idle-server": ["idle-device"]}
 

@@ -24,6 +24,8 @@ enum tg__kernel_class tg__kernel_class(struct tg__str name) {
   if (is_log_by_flag(name)) return TG__KERNEL_LOG_SOFTMAX;
 #define LATE(class, part)                                                                                              \
   if (tg__str_contains(name, part)) return TG__KERNEL_##class;
+#define BOTH(class, part, other)                                                                                       \
+  if (tg__str_contains(name, part) && tg__str_contains(name, other)) return TG__KERNEL_##class;
 #include "analyze/device/kernel_classes.def"
   return TG__KERNEL_OTHER;
 }

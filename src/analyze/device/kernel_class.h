@@ -21,7 +21,9 @@ enum tg__kernel_class {
   TG__KERNEL_RANDOM,
   TG__KERNEL_CONCATENATION,
   TG__KERNEL_COPY,
-  TG__KERNEL_REDUCTION, /* normalisations among them */
+  TG__KERNEL_CAST,               /* a copy to another type */
+  TG__KERNEL_EMBEDDING_GRADIENT, /* of all rows of a table */
+  TG__KERNEL_REDUCTION,          /* normalisations among them */
   TG__KERNEL_ELEMENTWISE,
 };
 enum tg__kernel_class tg__kernel_class(struct tg__str name);

@@ -15,6 +15,9 @@ enum tg__matrix_unit tg__matrix_unit(struct tg__str kernel) {
 #define TENSOR(part)                                                                                                   \
   if (tg__str_contains(kernel, part)) return TG__UNIT_TENSOR_CORE;
 #include "analyze/device/matrix_names.def"
+#define REST(part)                                                                                                     \
+  if (tg__str_contains(kernel, part)) return TG__UNIT_PLAIN;
+#include "analyze/device/matrix_names.def"
 #define NEITHER(part)                                                                                                  \
   if (tg__str_contains(kernel, part)) return TG__UNIT_NONE;
 #include "analyze/device/matrix_names.def"
