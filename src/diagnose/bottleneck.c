@@ -73,7 +73,7 @@ static void divide(struct tg__facts *f, struct division *d) {
 
 /* ---- rows -------------------------------------------------------------------------------------- */
 
-static void say_memory(const struct division *d, char *text, size_t size) {
+static void say_memory(const struct tg__facts *f, const struct division *d, char *text, size_t size) {
   const double copies = tg__pct(d->part_ns[TG__PART_MEMCPY] + d->part_ns[TG__PART_MEMSET], d->all_ns);
   if (!d->work.is_known)
     tg__say(text, size, "copies and fills %.1f %%; whether memory bounds operators is not known: %s", copies,
@@ -84,6 +84,7 @@ static void say_memory(const struct division *d, char *text, size_t size) {
         "copies and fills %.1f %%; operators below %.1f FLOP/B and near the bandwidth of memory take %.1f %% of the "
         "operators' time, at %.1f GB/s",
         copies, d->work.ridge, 100 * d->work.memory_part, d->work.bytes_per_s / 1e9);
+  tg__say_rows(f, &d->work, text, size);
 }
 
 static void say_kind(const struct tg__facts *f, const struct division *d, enum kind k, char *text, size_t size) {
@@ -107,7 +108,7 @@ static void say_kind(const struct tg__facts *f, const struct division *d, enum k
     tg__say(text, size, "collectives while nothing is computed");
     return;
   case MEMORY:
-    say_memory(d, text, size);
+    say_memory(f, d, text, size);
     return;
   default:
     tg__say(text, size, "nothing that was recorded runs; no steps are marked, so it may be waiting for requests");
@@ -130,7 +131,7 @@ static void put_kinds(struct tg__facts *f, const struct division *d, struct tg_t
       if (!is_said[k] && (top == KINDS || d->ns[k] > d->ns[top])) top = k;
     is_said[top] = true;
     if ((top == DEVICE && !f->has_device_work) || (top == IDLE && !d->ns[IDLE])) continue;
-    char text[300];
+    char text[400];
     say_kind(f, d, top, text, sizeof text);
     tg__put_rank(out, f->t, f->rank);
     tg__put_cstr(out, kind_names[top]);

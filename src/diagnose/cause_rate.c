@@ -1,7 +1,7 @@
 /* How fast the operators of a device are, by the shapes they were given: a large product far below the rate that others
  * of its type reach, and work that is at the bandwidth of the device's memory already. */
 #include "analyze/work/roof.h"
-#include "diagnose/findings.h"
+#include "diagnose/work_bounds.h"
 
 enum { SLOW_PCT = 60, PRODUCT_PCT = 5, BANDWIDTH_PCT = 80, MOST_PCT = 110, BOUND_PCT = 10, SLICES_MOST = 1 << 21 };
 enum { LEAST_NS = 5000, LEAST_RATED_NS = 100000, FLOPS_PER_BYTE = 100 };
@@ -157,6 +157,9 @@ static void report_bandwidth(const struct rates *r) {
          r->moved / (double)f->steps.count / 1e9, tg__per(f),
          1e11 * r->moved / ((double)x->cost_ns * (double)f->steps.count) / r->peaks.bytes, r->peaks.source,
          tg__ms(x->cost_ns), x->share_pct);
+  struct tg__work_bounds work;
+  tg__bound_work(f, &work);
+  tg__say_rows(f, &work, x->evidence, sizeof x->evidence);
   TG_SAY(x->advice,
          "They are as fast as the device's memory. Only fewer bytes make them faster: more rows for the same "
          "weights (a larger batch), narrower types, fewer passes.");

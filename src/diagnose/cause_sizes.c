@@ -1,4 +1,4 @@
-/* Products and convolutions with weights whose sizes do not fit the units that compute them: tensor cores take 16-bit
+/* Products and convolutions with weights in sizes that do not fit the units that compute them: tensor cores take 16-bit
  * numbers eight at a time, and so do vector units the channels of a convolution. */
 #include "diagnose/sites.h"
 

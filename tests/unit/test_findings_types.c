@@ -149,6 +149,41 @@ static void test_sizes(void **state) {
   }
 }
 
+/* ---- decoding -------------------------------------------------------------------------------- */
+
+/* Ten products of `rows` x 1024 and a weight of 1024 x 1024 floats a step. What bottleneck says of memory. */
+static void expect_rows(int rows, const char *words) {
+  struct scene s = begin();
+  char dims[80];
+  snprintf(dims, sizeof dims, "[[%d, 1, 1024], [1024, 1024], []]", rows);
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    for (int k = 0; k < 10; k++) {
+      call(&s, "aten::linear", 1000 * k, 950, "net.py(8): forward;train.py(30): train");
+      inputs(&s, dims, "[\"float\", \"float\", \"\"]", NULL);
+    }
+  }
+  struct tg_table *const t = mini_ask(mini_finish(s.m), "bottleneck", NULL);
+  const char *const said = mini_cell(t, mini_row(t, "kind", "memory"), "evidence");
+  if (words)
+    assert_non_null(strstr(said, words));
+  else
+    assert_null(strstr(said, "a token"));
+  tg__table_free(t);
+  mini_free(s.m);
+}
+
+/* Weight, input and output once: 4 x (1048576 + 2 x 1024 x rows) bytes, ten times. */
+static void test_bytes_of_a_token(void **state) {
+  expect_rows(1,
+              "; products of 1 row, as decoding has them, are 100.0 % of the operators' time and read 42.0 MB a step, "
+              "42.0 MB a token");
+  expect_rows(4,
+              "; products of 4 rows, as decoding has them, are 100.0 % of the operators' time and read 42.3 MB a step, "
+              "10.6 MB a token");
+  expect_rows(9, NULL);
+}
+
 /* ---- what devices said ------------------------------------------------------------------------ */
 
 static void test_sampled_figures_are_said(void **state) {
@@ -173,6 +208,7 @@ int main(void) {
       cmocka_unit_test(test_casts),
       cmocka_unit_test(test_chain_of_modules),
       cmocka_unit_test(test_sizes),
+      cmocka_unit_test(test_bytes_of_a_token),
       cmocka_unit_test(test_sampled_figures_are_said),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
