@@ -84,8 +84,11 @@ static void judge_unneeded(struct passes *p) {
   struct tg__facts *f = p->s->f;
   const int64_t late_ns = tg__tallied(f, &p->late_ns);
   const double share = tg__pct(late_ns, f->total_ns);
-  /* several passes a step add up on purpose: accumulation over small batches */
-  if (share <= GRADIENT_PCT || p->mixed != p->count || p->count > (int64_t)f->steps.count + 1) return;
+  /* several passes a step add up on purpose: accumulation over small batches. Nodes of earlier steps that run again are
+   * that time already. */
+  if (share <= GRADIENT_PCT || p->mixed != p->count || p->count > (int64_t)f->steps.count + 1 ||
+      tg__has_found(f, TG__CAUSE_GRAPH_RETENTION))
+    return;
   uint32_t top = TG_NONE;
   for (uint32_t i = 0; i < p->s->count; i++)
     if (p->late_by_site[i] && (top == TG_NONE || p->late_by_site[i] > p->late_by_site[top])) top = i;

@@ -69,12 +69,13 @@ static void note_passes(struct tg__facts *f, struct tg_table *out) {
     if (c->counted && c->kind == TG__CALL_BACKWARD) backward += ns;
   }
   const double forward_pct = tg__pct(forward, f->sum_ns), backward_pct = tg__pct(backward, f->sum_ns);
+  const int64_t times = f->noise.is_busy ? 2 : 1; /* others may hold up the one and not the other */
   if (s && !backward && s->modules.count && forward_pct > PASS_PCT)
     tg__table_note(out,
                    "forward only: no backward pass in %zu steps; record steps of training, model.train() and "
                    "loss.backward(), where that is the question",
                    f->steps.count);
-  else if (!f->noise.is_busy && backward && (forward > 2 * backward || backward > 3 * forward) &&
+  else if (backward && (forward > 2 * times * backward || backward > 3 * times * forward) &&
            forward_pct + backward_pct > PASS_PCT)
     tg__table_note(out,
                    "operators of forward take %.2f ms a step and those of backward %.2f ms, %.1f times; usual is that "

@@ -4,16 +4,19 @@
 
 enum { MANY = 12, NODES = 4 };
 
-/* Each step has a forward of 2 ms and NODES nodes of 500 us; `old` of these have the numbers of the first step's. */
-static struct scene graph(int old) {
+/* Each step has a forward of 2 ms and NODES nodes of 500 us; `old` of these have the numbers of the first step's.
+ * Mixed: the gradient of the first half of the nodes is put in place, and that of the others is added to earlier ones.
+ */
+static struct scene graph(int old, bool is_mixed) {
   struct scene s = begin_of(MANY);
   for (int i = 0; i < MANY; i++) {
     s.at = i * STEP;
     const int forward = call(&s, "aten::linear", 0, 2000, "train.py(5): train");
     for (int k = 0; k < NODES; k++) {
-      node(&s, "AddmmBackward0", 2500 + 500 * k, 500, forward);
+      node(&s, "AddmmBackward0", 2500 + 500 * k, is_mixed ? 450 : 500, forward);
       mini_arg_int(s.m, "Sequence number", k < old ? k : 100 * i + k);
       mini_arg_int(s.m, "Fwd thread id", 1);
+      if (is_mixed && k % 2) gradient(&s, 2980 + 500 * k, 10, k > 1);
     }
     call(&s, "aten::sgd", 5000, 4900, "train.py(9): train");
   }
@@ -21,7 +24,7 @@ static struct scene graph(int old) {
 }
 
 static void test_nodes_of_earlier_steps(void **state) {
-  struct scene s = graph(2); /* 11 of 12 steps run 1 ms of them again */
+  struct scene s = graph(2, false); /* 11 of 12 steps run 1 ms of them again */
   struct tg_table *t = ask(&s);
   const size_t row = mini_row(t, "cause", "graph-retention");
   assert_int_equal(mini_int(t, row, "cost_ns"), 11 * 1000 * US / 12);
@@ -29,8 +32,20 @@ static void test_nodes_of_earlier_steps(void **state) {
                          "of 4 nodes of backward a step 1 have run in an earlier step")); /* 22 / 12 */
   assert_int_equal(mini_int(t, row, "line"), 5);
   tg__table_free(t);
-  s = graph(0);
+  s = graph(0, false);
   expect_absent(&s, "graph-retention");
+}
+
+/* What runs behind the last gradient that is cleared is unneeded; where nodes of earlier steps run again, that says it.
+ */
+static void test_gradients_of_nodes_of_earlier_steps(void **state) {
+  for (int old = 0; old <= 2; old += 2) {
+    struct scene s = graph(old, true);
+    struct tg_table *const t = ask(&s);
+    assert_int_equal(count(t, "unneeded-gradient"), old == 0);
+    assert_int_equal(count(t, "graph-retention"), old > 0);
+    tg__table_free(t);
+  }
 }
 
 /* ---- passes without a backward pass -------------------------------------------------------------- */
@@ -72,7 +87,8 @@ static void test_a_second_forward(void **state) {
 
 /* ---- proportion -------------------------------------------------------------------------------- */
 
-static void expect_note(int64_t forward_us, int64_t backward_us, bool has_module, const char *words, bool wanted) {
+static void expect_note_of(int64_t forward_us, int64_t backward_us, bool has_module, const char *conditions,
+                           const char *words, bool wanted) {
   struct scene s = begin_of(MANY);
   bool has = false;
   for (int i = 0; i < MANY; i++) {
@@ -81,10 +97,17 @@ static void expect_note(int64_t forward_us, int64_t backward_us, bool has_module
     const int forward = call(&s, "aten::linear", 0, forward_us, "train.py(5): train");
     if (backward_us) node(&s, "AddmmBackward0", forward_us, backward_us, forward);
   }
-  struct tg_table *t = ask(&s);
+  struct tg__columns *const trace = mini_finish(s.m);
+  assert_true(tg__trace_add_meta(trace, "conditions", conditions));
+  struct tg_table *const t = mini_ask(trace, "findings", NULL);
   for (size_t i = 0; i < t->note_count; i++) has |= strstr(t->notes[i], words) != NULL;
   assert_int_equal(has, wanted);
   tg__table_free(t);
+  mini_free(s.m);
+}
+
+static void expect_note(int64_t forward_us, int64_t backward_us, bool has_module, const char *words, bool wanted) {
+  expect_note_of(forward_us, backward_us, has_module, "{}", words, wanted);
 }
 
 static void test_proportion(void **state) {
@@ -96,11 +119,16 @@ static void test_proportion(void **state) {
   expect_note(8000, 0, true, "forward only: no backward pass in 12 steps", true);
   expect_note(8000, 0, false, "forward only", false); /* no model */
   expect_note(3000, 6000, true, "forward only", false);
+  static const char busy[] = "{\"cpu_cores\":2,\"core_wait_pct\":20}"; /* twice as much has to be out of proportion */
+  expect_note_of(6000, 2000, true, busy, "operators of forward take", false);
+  expect_note_of(7000, 1500, true, busy, "operators of forward take 7.00 ms a step and those of backward 1.50 ms",
+                 true);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_nodes_of_earlier_steps),
+      cmocka_unit_test(test_gradients_of_nodes_of_earlier_steps),
       cmocka_unit_test(test_a_second_forward),
       cmocka_unit_test(test_proportion),
   };
