@@ -88,3 +88,15 @@ struct tg__str tg__unquoted(struct tg__str value) {
   const bool is_string = value.len > 1 && value.ptr[0] == '"' && value.ptr[value.len - 1] == '"';
   return is_string ? (struct tg__str){value.ptr + 1, value.len - 2} : (struct tg__str){0};
 }
+
+bool tg__is_member_of(const struct tg__rank *r, struct tg__str key, const char *prefix) {
+  const uint32_t skip = (uint32_t)strlen(prefix);
+  int64_t number;
+  uint32_t end = skip;
+  if (!tg__str_has_prefix(key, prefix)) return false;
+  while (end < key.len && key.ptr[end] != '.') end++;
+  if (!r->process_count || !tg__str_to_int((struct tg__str){key.ptr + skip, end - skip}, &number)) return true;
+  for (uint32_t i = 0; i < r->process_count; i++)
+    if (r->processes[i].pid == number) return true;
+  return false;
+}

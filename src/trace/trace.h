@@ -315,6 +315,11 @@ struct tg__str tg__member(struct tg__str object, const char *key);
 struct tg__str tg__document_member(const struct tg__columns *t, uint32_t rank, const char *key);
 struct tg__str
 tg__unquoted(struct tg__str value); /* what stands between the quotes of a JSON string; ptr NULL: it is no string */
+/* Is it a member of one process, "prefixPID" or "prefixPID.more", and that process one of the rank's? Where no process
+ * is known, any is. */
+bool tg__is_member_of(const struct tg__rank *r, struct tg__str key, const char *prefix);
+/* A string without quotes and escapes (member_text.c), in the arena. Empty: it is no string, or there is no memory (*failed). */
+struct tg__str tg__member_text(struct tg__arena *a, struct tg__str value, bool *failed);
 
 /* Data that a later folder derives from the whole trace and that several questions need (cache.c): made by the first
  * that asks, freed with the trace. It changes no answer, so a const trace takes it too. An entry is found by its kind,

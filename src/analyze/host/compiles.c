@@ -9,62 +9,8 @@ enum { REASON_MOST = 400, ROWS_MOST = 10000 };
 
 /* ---- texts ------------------------------------------------------------------------------------- */
 
-static int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char low = (char)(c | 0x20);
-  return low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
-}
-
-/* The code point of four digits at p; -1. */
-static int32_t read_hex(const char *p, const char *end) {
-  int32_t value = 0;
-  for (int i = 0; i < 4; i++) {
-    const int digit = p + i < end ? hex_digit(p[i]) : -1;
-    if (digit < 0) return -1;
-    value = value * 16 + digit;
-  }
-  return value;
-}
-
-/* Half of a pair is one '?'. */
-static char *put_utf8(char *to, int32_t code) {
-  if (code < 0x80) {
-    *to++ = (char)code;
-  } else if (code < 0x800) {
-    *to++ = (char)(0xc0 | code >> 6);
-    *to++ = (char)(0x80 | (code & 0x3f));
-  } else if (code >= 0xd800 && code < 0xe000) {
-    *to++ = '?';
-  } else {
-    *to++ = (char)(0xe0 | code >> 12);
-    *to++ = (char)(0x80 | (code >> 6 & 0x3f));
-    *to++ = (char)(0x80 | (code & 0x3f));
-  }
-  return to;
-}
-
-/* The text of a JSON string, without escapes. Empty: it is none. */
 static struct tg__str decoded(struct tg__compiles *c, struct tg__str value) {
-  const struct tg__str raw = tg__unquoted(value);
-  if (!raw.ptr || !raw.len) return TG_STR("");
-  char *const text = tg__arena_get(&c->arena, raw.len), *to = text;
-  c->failed |= !text;
-  if (!text) return TG_STR("");
-  const char *p = raw.ptr, *const end = raw.ptr + raw.len;
-  while (p < end) {
-    if (*p != '\\' || p + 1 == end) {
-      *to++ = *p++;
-      continue;
-    }
-    const char kind = p[1];
-    const int32_t code = kind == 'u' ? read_hex(p + 2, end) : -1;
-    p += code >= 0 ? 6 : 2;
-    if (code >= 0)
-      to = put_utf8(to, code);
-    else
-      *to++ = kind == 'n' ? '\n' : kind == 't' ? '\t' : kind == 'r' ? '\r' : kind;
-  }
-  return (struct tg__str){text, (uint32_t)(to - text)};
+  return tg__member_text(&c->arena, value, &c->failed);
 }
 
 static struct tg__str part_of(struct tg__str s, uint32_t from, uint32_t to) {
@@ -249,26 +195,12 @@ static void read_row(struct tg__compiles *c, struct tg__str row, int64_t base_ns
     c->items[c->count++] = x;
 }
 
-/* Is the process that the member's name ends in one of this rank? Where no process is known, any is. */
-static bool is_of_rank(const struct tg__rank *r, struct tg__str pid) {
-  int64_t number;
-  uint32_t len = 0;
-  while (len < pid.len && pid.ptr[len] != '.') len++;
-  if (!r->process_count || !tg__str_to_int((struct tg__str){pid.ptr, len}, &number)) return true;
-  for (uint32_t i = 0; i < r->process_count; i++)
-    if (r->processes[i].pid == number) return true;
-  return false;
-}
-
 void tg__compiles_open(const struct tg__columns *t, uint32_t rank, struct tg__compiles *out) {
-  static const char prefix[] = "compiles.";
   const struct tg__rank *const r = &t->ranks[rank];
   *out = (struct tg__compiles){0};
   for (size_t i = 0; i < r->meta_count; i++) {
     const struct tg__str key = tg__name(t, r->meta[i].key), raw = tg__name(t, r->meta[i].raw);
-    if (!tg__str_has_prefix(key, prefix)) continue;
-    const uint32_t skip = (uint32_t)sizeof prefix - 1;
-    if (!is_of_rank(r, (struct tg__str){key.ptr + skip, key.len - skip})) continue;
+    if (!tg__is_member_of(r, key, "compiles.")) continue;
     const int64_t lost = whole(raw, "lost"), lost_ns = whole(raw, "lost_ns");
     out->lost += lost > 0 && lost < INT32_MAX ? lost : 0;
     out->lost_ns += lost_ns > 0 && lost_ns < INT64_MAX >> 20 ? lost_ns : 0;
