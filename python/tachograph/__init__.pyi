@@ -490,6 +490,22 @@ class LaunchStatsRow(TypedDict):
     call_outliers: int | None  # calls longer than call_us
     delay_outliers: int | None  # delays longer than delay_us
 
+class LayersRow(TypedDict):
+    """layers of a model by the order of kernels alone, and the one that differs"""
+    rank: int | None  # rank of the job
+    device: int | None  # device
+    stream: int | None  # stream
+    step: int | None  # number of the step
+    run: int | None  # stretch of equal layers in the step, from 1: forward, backward, or one a token
+    layer: int | None  # layer in it, from 0
+    kernels: int | None  # kernels, copies and memsets of the layer
+    start_ns: int | None  # ns: start of its first
+    span_ns: int | None  # ns: from there to the end of its last
+    work_ns: int | None  # ns: their durations, added up
+    of_usual: float | None  # work_ns divided by the median of the stretch
+    differs: bool | None  # more than 20 % from the median, and more than four times the median of all these distances
+    by: str | None  # of one that differs the kernel that differs most from the same place of the others
+
 class MemoryRow(TypedDict):
     """memory of each device: totals, timeline, and what was alive at the peak"""
     rank: int | None  # rank of the job
@@ -1174,6 +1190,8 @@ class Trace(_read.Trace):
     def ask(self, question: Literal["checkpoint"], *, rank: Any = ..., device: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[CheckpointRow]: ...
     @overload
     def ask(self, question: Literal["rows"], *, rank: Any = ..., by: Any = ..., iteration: Any = ..., side: Any = ..., args: Any = ..., rules: Any = ..., steps: Any = ..., columns: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[RowsRow]: ...
+    @overload
+    def ask(self, question: Literal["layers"], *, rank: Any = ..., step: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[LayersRow]: ...
     @overload
     def ask(self, question: Literal["document"], *, rank: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[DocumentRow]: ...
     @overload
