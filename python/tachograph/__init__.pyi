@@ -748,6 +748,16 @@ class SegmentsRow(TypedDict):
     """segments of a memory snapshot, their blocks, or their pools: what is used, and in how large pieces the rest is free"""
     rank: int | None  # rank of the job
     device: str | None  # GPU0, …
+class CompiledKernelsRow(TypedDict):
+    """kernels that torch.compile made, on devices and on the host, and the lines that they do the work of"""
+    rank: int | None  # rank of the job
+    region: str | None  # number of the function and of its version, as in Torch-Compiled Region: 3/1; empty where no region launched it
+    kernel: str | None  # name of the kernel
+    calls: int | None  # how often it ran
+    total_ns: int | None  # ns: sum of its durations
+    places: int | None  # different lines; 0: Inductor did not write them down
+    lines: str | None  # file(line): function of each, in the order of its operators
+
     address: str | None  # where it begins, hexadecimal; by=segment and block
     segments: int | None  # number of segments; by=pool
     pool: str | None  # pool: (0, 0) is the default one
@@ -1212,6 +1222,8 @@ class Trace(_read.Trace):
     def ask(self, question: Literal["segments"], *, rank: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[SegmentsRow]: ...
     @overload
     def ask(self, question: Literal["memory_history"], *, rank: Any = ..., device: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[MemoryHistoryRow]: ...
+    @overload
+    def ask(self, question: Literal["compiled_kernels"], *, rank: Any = ..., step: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[CompiledKernelsRow]: ...
     @overload
     def ask(self, question: Literal["memory_state"], *, rank: Any = ..., device: Any = ..., at: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[MemoryStateRow]: ...
     @overload

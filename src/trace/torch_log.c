@@ -1,12 +1,13 @@
 /* torch_log: each record of the log is a line, "V1128 05:20:32.629000 26312 torch/x.py:12] {…}", and below it lines of
  * its payload behind a tab. Wanted are: chromium_event with an event of Chrome as its payload; compilation_metrics, a
- * row of the member compiles.PID and an event; and two artifacts that explain one of these rows. */
+ * row of the member compiles.PID and an event; two artifacts that explain one of these rows; and one with the lines
+ * behind Inductor's kernels, which becomes the member compiled.PID. */
 #include "trace/torch_log.h"
 
 #include <stdio.h>
 
 enum { BLOCK = 1 << 16, LINE_MOST = 8 << 20, PENDING = 64, REASON_MOST = 600 };
-enum record { NOTHING, EVENT, METRICS, BREAK, AGAIN };
+enum record { NOTHING, EVENT, METRICS, BREAK, AGAIN, KERNELS };
 
 struct reason { /* of a compilation that has not ended */
   char id[32];
@@ -17,7 +18,7 @@ struct reason { /* of a compilation that has not ended */
 struct tg__torch_log {
   tg__source_fn *source;
   void *ctx;
-  struct tg__out in, out, rows; /* bytes of the log, of the trace, of the member */
+  struct tg__out in, out, rows, kernels; /* bytes of the log, of the trace, of its two members */
   size_t in_at, out_at;
   bool has_ended, is_too_long, has_event;
   enum record kind; /* of the record under way */
@@ -49,6 +50,7 @@ static enum record kind_of(struct tg__str json) {
   if (tg__member(json, "compilation_metrics").len || tg__member(json, "bwd_compilation_metrics").len) return METRICS;
   const struct tg__str name = tg__unquoted(tg__member(tg__member(json, "artifact"), "name"));
   if (tg__str_eq(name, TG_STR("dynamo_graph_break_reason"))) return BREAK;
+  if (tg__str_eq(name, TG_STR("inductor_provenance_tracking_kernel_stack_traces"))) return KERNELS;
   return tg__str_eq(name, TG_STR("recompile_reasons")) ? AGAIN : NOTHING;
 }
 
@@ -206,11 +208,44 @@ static void put_row(struct tg__torch_log *log) {
   put_compilation(log, metrics);
 }
 
+static void put_separator(struct tg__out *out) {
+  if (out->len && !strchr("[{", out->buf[out->len - 1])) tg__out_char(out, ',');
+}
+
+/* {"cpp_fused_relu_0:1": ["File …", …]}: nothing else of what stands there is taken over. */
+static void put_kernels(struct tg__torch_log *log) {
+  struct tg__out *const out = &log->kernels;
+  char id[32];
+  compile_id(json_of(&log->head), id);
+  if (!*id) return;
+  put_field(out, id);
+  tg__out_char(out, '{');
+  const struct tg__str payload = {log->payload.buf, (uint32_t)log->payload.len};
+  for (struct tg__members m = tg__members_of(payload); tg__members_next(&m);) {
+    put_separator(out);
+    tg__out_char(out, '"');
+    tg__out_bytes(out, m.key.ptr, m.key.len);
+    tg__out_text(out, "\":[");
+    for (struct tg__members stack = tg__members_of(m.value); tg__members_next(&stack);) {
+      if (!tg__unquoted(stack.value).ptr) continue;
+      put_separator(out);
+      tg__out_bytes(out, stack.value.ptr, stack.value.len);
+    }
+    tg__out_char(out, ']');
+  }
+  tg__out_char(out, '}');
+}
+
 static void put_document(struct tg__torch_log *log) {
   if (!log->has_event) put_comma(log);
   tg__out_format(&log->out, "],\n\"compiles.%lld\":{\"rows\":[", (long long)log->pid);
   tg__out_bytes(&log->out, log->rows.buf, log->rows.len);
   tg__out_text(&log->out, "]}");
+  if (log->kernels.len) {
+    tg__out_format(&log->out, ",\n\"compiled.%lld\":{\"kernels\":{", (long long)log->pid);
+    tg__out_bytes(&log->out, log->kernels.buf, log->kernels.len);
+    tg__out_text(&log->out, "}}");
+  }
   if (log->rank >= 0) tg__out_format(&log->out, ",\n\"distributedInfo\":{\"rank\":%lld}", (long long)log->rank);
   tg__out_text(&log->out, "}\n");
 }
@@ -221,6 +256,7 @@ static void end_record(struct tg__torch_log *log) {
   if (log->kind == EVENT) put_event(log);
   if (log->kind == METRICS) put_row(log);
   if (log->kind == BREAK || log->kind == AGAIN) keep_reason(log);
+  if (log->kind == KERNELS) put_kernels(log);
   log->kind = NOTHING;
   log->head.len = log->payload.len = 0;
 }
@@ -283,13 +319,14 @@ void tg__torch_log_free(struct tg__torch_log *log) {
   tg__out_free(&log->in);
   tg__out_free(&log->out);
   tg__out_free(&log->rows);
+  tg__out_free(&log->kernels);
   tg__out_free(&log->head);
   tg__out_free(&log->payload);
   tg__free(log);
 }
 
 static bool failed(const struct tg__torch_log *log) {
-  return log->in.err || log->out.err || log->rows.err || log->head.err || log->payload.err;
+  return log->in.err || log->out.err || log->rows.err || log->kernels.err || log->head.err || log->payload.err;
 }
 
 /* Until something can be handed over, or the log ends. */

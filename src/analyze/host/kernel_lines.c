@@ -1,0 +1,316 @@
+/* kernel_lines: reads the members compiled.PID: {"stacks": […], "kernels": {"3/1": {"cpp_fused_relu_0": […]}}}. Behind
+ * a kernel stand the stacks of the operators that it does the work of, as Inductor writes them, or their numbers in
+ * "stacks". Any bytes may be in them. */
+#include "analyze/host/kernel_lines.h"
+
+#include "analyze/host/op_tree.h"
+
+enum { FRAMES_MOST = 64, HOPS_MOST = 1000 };
+
+struct list { /* of one kernel of one compilation, or of all that have one name */
+  struct tg__str id, name;
+  struct tg__str *frames;
+  uint32_t rank, count, cap;
+  struct list *next; /* with the same key */
+};
+struct kept {
+  struct tg__arena arena;
+  struct tg__map by_key; /* (rank, id, name) → place in lists */
+  struct list **lists;
+  size_t count, cap;
+  bool is_made;
+};
+struct reading {
+  struct kept *k;
+  uint32_t rank;
+  struct tg__str *stacks; /* the frame of each */
+  size_t count, cap;
+  struct tg__map graphs; /* hashes of their kernels */
+  bool failed;
+};
+
+/* ---- stacks as Inductor writes them ------------------------------------------------------------ */
+
+static const char *find_text(const char *p, const char *end, const char *needle) {
+  return p < end ? memmem(p, (size_t)(end - p), needle, strlen(needle)) : NULL;
+}
+
+struct line { /* 'File "a.py", line 12, in f' */
+  struct tg__str file, number, function;
+};
+
+/* The next one of [*p, end), or false; *p: behind it. */
+static bool next_line(const char **p, const char *end, struct line *out) {
+  static const char lead[] = "File \"", middle[] = "\", line ", tail[] = ", in ";
+  for (const char *file; (file = find_text(*p, end, lead));) {
+    file += sizeof lead - 1;
+    const char *const newline = memchr(file, '\n', (size_t)(end - file)), *const stop = newline ? newline : end;
+    const char *const quote = find_text(file, stop, middle), *const number = quote ? quote + sizeof middle - 1 : stop;
+    const char *digits = number;
+    while (digits < stop && *digits >= '0' && *digits <= '9') digits++;
+    *p = stop;
+    if (digits == number || (size_t)(stop - digits) < sizeof tail || memcmp(digits, tail, sizeof tail - 1) != 0)
+      continue;
+    const char *const function = digits + sizeof tail - 1;
+    *out = (struct line){{file, (uint32_t)(quote - file)},
+                         {number, (uint32_t)(digits - number)},
+                         {function, (uint32_t)(stop - function)}};
+    return true;
+  }
+  return false;
+}
+
+/* "a.py(12): f" */
+static struct tg__str frame_of_line(struct reading *r, const struct line *x) {
+  struct tg__out text = {0};
+  tg__out_bytes(&text, x->file.ptr, x->file.len);
+  tg__out_char(&text, '(');
+  tg__out_bytes(&text, x->number.ptr, x->number.len);
+  tg__out_text(&text, "): ");
+  tg__out_bytes(&text, x->function.ptr, x->function.len);
+  const char *const copy = text.err ? NULL : tg__arena_copy(&r->k->arena, text.buf, text.len);
+  const struct tg__str frame = copy ? (struct tg__str){copy, (uint32_t)text.len} : TG_STR("");
+  r->failed |= !copy;
+  tg__out_free(&text);
+  return frame;
+}
+
+/* A frame of the program before one of a package, and that before one of torch. */
+static int rank_of_frame(struct tg__str frame) {
+  if (tg__is_user_frame(frame)) return 3;
+  return tg__str_has_prefix(frame, "torch/") || tg__str_contains(frame, "/torch/") ? 1 : 2;
+}
+
+/* The innermost of the best. Where gradients of several uses are added, the uses stand behind: they are no caller. */
+static struct tg__str frame_of_stack(struct reading *r, struct tg__str stack) {
+  const char *const whole = stack.ptr + stack.len, *p = stack.ptr;
+  const char *const uses = find_text(p, whole, "Gradient addition node"), *const end = uses ? uses : whole;
+  struct tg__str best = TG_STR("");
+  int best_rank = 0;
+  for (struct line x; !r->failed && next_line(&p, end, &x);) {
+    const struct tg__str frame = frame_of_line(r, &x);
+    const int rank = rank_of_frame(frame);
+    if (rank >= best_rank) best = frame, best_rank = rank;
+  }
+  return best;
+}
+
+/* ---- the members ------------------------------------------------------------------------------- */
+
+static uint64_t list_key(uint32_t rank, struct tg__str id, struct tg__str name) {
+  const uint64_t parts[3] = {rank, tg__hash(id.ptr, id.len), tg__hash(name.ptr, name.len)};
+  return tg__hash(parts, sizeof parts);
+}
+
+static struct list *find_list(const struct kept *k, uint32_t rank, struct tg__str id, struct tg__str name) {
+  const uint32_t at = tg__map_get(&k->by_key, list_key(rank, id, name));
+  struct list *x = at == TG_NONE ? NULL : k->lists[at];
+  while (x && !(x->rank == rank && tg__str_eq(x->id, id) && tg__str_eq(x->name, name))) x = x->next;
+  return x;
+}
+
+static struct list *list_for(struct reading *r, struct tg__str id, struct tg__str name) {
+  struct kept *const k = r->k;
+  struct list *const known = find_list(k, r->rank, id, name);
+  if (known) return known;
+  struct list *const made = tg__arena_get(&k->arena, sizeof *made);
+  uint32_t *const slot = tg__map_slot(&k->by_key, list_key(r->rank, id, name), TG_NONE);
+  r->failed |= !made || !slot || !tg__grow((void **)&k->lists, &k->cap, k->count + 1, sizeof *k->lists);
+  if (r->failed) return NULL;
+  *made = (struct list){.id = id, .name = name, .rank = r->rank, .next = *slot == TG_NONE ? NULL : k->lists[*slot]};
+  *slot = (uint32_t)k->count;
+  k->lists[k->count++] = made;
+  return made;
+}
+
+static void add_frame_to(struct reading *r, struct list *x, struct tg__str frame) {
+  if (!x || x->count == FRAMES_MOST) return;
+  for (uint32_t i = 0; i < x->count; i++)
+    if (tg__str_eq(x->frames[i], frame)) return;
+  if (x->count == x->cap) {
+    const uint32_t cap = x->cap ? 2 * x->cap : 2;
+    struct tg__str *const room = tg__arena_get(&r->k->arena, cap * sizeof *room);
+    r->failed |= !room;
+    if (!room) return;
+    if (x->count) memcpy(room, x->frames, x->count * sizeof *room);
+    x->frames = room;
+    x->cap = cap;
+  }
+  x->frames[x->count++] = frame;
+}
+
+static struct tg__str frame_of_value(struct reading *r, struct tg__str value) {
+  int64_t number;
+  if (tg__str_to_int(value, &number))
+    return number >= 0 && (uint64_t)number < r->count ? r->stacks[number] : TG_STR("");
+  return frame_of_stack(r, tg__member_text(&r->k->arena, value, &r->failed));
+}
+
+/* Inductor numbers the calls of a kernel: "cpp_fused_relu_0:3". */
+static struct tg__str without_number(struct tg__str name) {
+  uint32_t len = name.len;
+  while (len && name.ptr[len - 1] >= '0' && name.ptr[len - 1] <= '9') len--;
+  return len && len < name.len && name.ptr[len - 1] == ':' ? (struct tg__str){name.ptr, len - 1} : name;
+}
+
+static void read_kernel(struct reading *r, struct tg__str id, struct tg__str name, struct tg__str stacks) {
+  struct list *one = NULL, *all = NULL;
+  for (struct tg__members s = tg__members_of(stacks); tg__members_next(&s) && !r->failed;) {
+    const struct tg__str frame = frame_of_value(r, s.value);
+    if (!frame.len || r->failed) continue;
+    if (!one) one = list_for(r, id, name);
+    if (!all) all = list_for(r, TG_STR(""), name);
+    add_frame_to(r, one, frame);
+    add_frame_to(r, all, frame);
+  }
+}
+
+static uint64_t hash_with(uint64_t hash, const struct tg__members *m) {
+  const uint64_t parts[3] = {hash, tg__hash(m->key.ptr, m->key.len), tg__hash(m->value.ptr, m->value.len)};
+  return tg__hash(parts, sizeof parts);
+}
+
+/* Inductor does not forget the kernels of a backward pass when it comes to the next one: what stands there begins with
+ * the whole of an earlier graph. */
+static size_t kernels_of_earlier(const struct reading *r, struct tg__str kernels) {
+  size_t count = 0, of_earlier = 0;
+  uint64_t hash = 0;
+  for (struct tg__members m = tg__members_of(kernels); tg__members_next(&m);) {
+    if (count && tg__map_get(&r->graphs, hash) != TG_NONE) of_earlier = count;
+    hash = hash_with(hash, &m);
+    count++;
+  }
+  return of_earlier;
+}
+
+static void note_graph(struct reading *r, struct tg__str kernels) {
+  uint64_t hash = 0;
+  for (struct tg__members m = tg__members_of(kernels); tg__members_next(&m);) hash = hash_with(hash, &m);
+  r->failed |= !tg__map_put(&r->graphs, hash, 0);
+}
+
+static void read_kernels(struct reading *r, struct tg__str id, struct tg__str kernels) {
+  size_t skip = kernels_of_earlier(r, kernels);
+  for (struct tg__members m = tg__members_of(kernels); tg__members_next(&m) && !r->failed;)
+    if (skip)
+      skip--;
+    else
+      read_kernel(r, id, without_number(m.key), m.value);
+}
+
+static void read_member(struct reading *r, struct tg__str raw) {
+  r->count = 0;
+  for (struct tg__members m = tg__members_of(tg__member(raw, "stacks")); tg__members_next(&m) && !r->failed;) {
+    const struct tg__str stack = tg__member_text(&r->k->arena, m.value, &r->failed);
+    if (!tg__grow((void **)&r->stacks, &r->cap, r->count + 1, sizeof *r->stacks))
+      r->failed = true;
+    else
+      r->stacks[r->count++] = frame_of_stack(r, stack);
+  }
+  const struct tg__str graphs = tg__member(raw, "kernels");
+  for (struct tg__members m = tg__members_of(graphs); tg__members_next(&m) && !r->failed;) note_graph(r, m.value);
+  for (struct tg__members m = tg__members_of(graphs); tg__members_next(&m) && !r->failed;)
+    read_kernels(r, m.key, m.value);
+  tg__map_free(&r->graphs);
+}
+
+static void drop(struct kept *k) {
+  tg__arena_free(&k->arena);
+  tg__map_free(&k->by_key);
+  tg__free(k->lists);
+  *k = (struct kept){0};
+}
+
+static void free_kept_lines(void *item) {
+  drop(item);
+  tg__free(item);
+}
+static const struct tg__cached cached = {free_kept_lines};
+
+/* NULL: no memory. */
+static const struct kept *lines_kept(const struct tg__columns *t) {
+  struct kept *const k = tg__cache_get(t, &cached, sizeof *k);
+  if (!k || k->is_made) return k;
+  struct reading r = {.k = k};
+  for (; r.rank < t->rank_count && !r.failed; r.rank++) {
+    const struct tg__rank *const rank = &t->ranks[r.rank];
+    for (size_t i = 0; i < rank->meta_count && !r.failed; i++)
+      if (tg__is_member_of(rank, tg__name(t, rank->meta[i].key), "compiled."))
+        read_member(&r, tg__name(t, rank->meta[i].raw));
+  }
+  tg__free(r.stacks);
+  if (r.failed) drop(k);
+  k->is_made = !r.failed;
+  return r.failed ? NULL : k;
+}
+
+/* ---- asked for --------------------------------------------------------------------------------- */
+
+/* The operator of the forward pass that this one works out the gradient of; TG_NONE. */
+static uint32_t forward_of(const struct tg__columns *t, uint32_t slice) {
+  const uint32_t cause = t->slices.cause[slice];
+  return cause != TG_NONE && tg__slice_class(t, slice) == TG__CLASS_OP && tg__slice_class(t, cause) == TG__CLASS_OP
+             ? cause
+             : TG_NONE;
+}
+
+struct tg__str tg__compiled_region(const struct tg__columns *t, uint32_t slice, bool *is_backward) {
+  uint32_t s = tg__class_is_device_work(tg__slice_class(t, slice)) ? tg__launch_of(t, slice) : slice;
+  bool crossed = false;
+  for (unsigned hops = 0; s != TG_NONE && hops < HOPS_MOST; hops++) {
+    const struct tg__str name = tg__name(t, t->slices.name[s]);
+    const uint32_t skip = (uint32_t)sizeof TG__REGION_PREFIX - 1;
+    if (tg__str_has_prefix(name, TG__REGION_PREFIX)) {
+      if (is_backward) *is_backward = crossed;
+      return (struct tg__str){name.ptr + skip, name.len - skip};
+    }
+    const uint32_t forward = crossed ? TG_NONE : forward_of(t, s);
+    crossed |= forward != TG_NONE;
+    s = forward != TG_NONE ? forward : t->slices.parent[s];
+  }
+  return TG_STR("");
+}
+
+/* Code of the whole graph calls it "graph_3_cpp_fused_relu_0". */
+static struct tg__str without_graph(struct tg__str name) {
+  static const char lead[] = "graph_";
+  uint32_t at = (uint32_t)sizeof lead - 1;
+  if (!tg__str_has_prefix(name, lead)) return name;
+  while (at < name.len && name.ptr[at] >= '0' && name.ptr[at] <= '9') at++;
+  if (at == sizeof lead - 1 || at + 1 >= name.len || name.ptr[at] != '_') return name;
+  return (struct tg__str){name.ptr + at + 1, name.len - at - 1};
+}
+
+bool tg__is_compiled_kernel(struct tg__str name) {
+  static const char *const leads[] = {"cpp_fused_",  "triton_poi_", "triton_red_", "triton_per_",
+                                      "triton_tem_", "triton_for_", "triton_mm"};
+  const struct tg__str plain = without_graph(name);
+  for (size_t i = 0; i < sizeof leads / sizeof *leads; i++)
+    if (tg__str_has_prefix(plain, leads[i])) return true;
+  return false;
+}
+
+struct tg__kernel_lines tg__kernel_lines_of(const struct tg__columns *t, uint32_t slice, bool *failed) {
+  const struct kept *const k = lines_kept(t);
+  if (failed) *failed |= !k;
+  if (!k || !k->count) return (struct tg__kernel_lines){0};
+  const uint32_t rank = t->tracks[tg__slice_track(t, slice)].rank;
+  const struct tg__str name = without_graph(tg__name(t, t->slices.name[slice]));
+  const struct list *const all = find_list(k, rank, TG_STR(""), name);
+  if (!all) return (struct tg__kernel_lines){0};
+  const struct tg__str id = tg__compiled_region(t, slice, NULL);
+  const struct list *const one = id.len ? find_list(k, rank, id, name) : NULL, *const x = one ? one : all;
+  return (struct tg__kernel_lines){x->frames, x->count};
+}
+
+bool tg__has_kernel_lines(const struct tg__columns *t) {
+  const struct kept *const k = lines_kept(t);
+  return k && k->count;
+}
+
+void tg__kernel_lines_write(struct tg__kernel_lines lines, struct tg__out *out) {
+  for (size_t i = 0; i < lines.count; i++) {
+    if (i) tg__out_text(out, "; ");
+    tg__out_bytes(out, lines.frames[i].ptr, lines.frames[i].len);
+  }
+}

@@ -1,0 +1,27 @@
+/* kernel_lines: which lines of the program a compiled kernel does the work of, as Inductor itself says: its provenance,
+ * in the members compiled.PID of the document. */
+#ifndef TG_KERNEL_LINES_H
+#define TG_KERNEL_LINES_H
+
+#include "analyze/analyze.h"
+
+#define TG__REGION_PREFIX "Torch-Compiled Region: "
+
+struct tg__kernel_lines {
+  const struct tg__str *frames; /* "file.py(12): function", each once, in Inductor's order of operators */
+  size_t count;
+};
+/* Of a kernel on a device, or of one that the host calls. They stay as long as the trace's cache. Count 0: none are
+ * known; *failed, which may be NULL, is set where there is no memory. */
+struct tg__kernel_lines tg__kernel_lines_of(const struct tg__columns *t, uint32_t slice, bool *failed);
+/* Has the trace any? */
+bool tg__has_kernel_lines(const struct tg__columns *t);
+/* Does it look like a kernel that Inductor made? */
+bool tg__is_compiled_kernel(struct tg__str name);
+/* "3/1" of the compiled region that a slice runs in, that launched it, or that it is the backward pass of; empty: none.
+ * is_backward may be NULL. */
+struct tg__str tg__compiled_region(const struct tg__columns *t, uint32_t slice, bool *is_backward);
+/* Append them, with "; " between. */
+void tg__kernel_lines_write(struct tg__kernel_lines lines, struct tg__out *out);
+
+#endif
