@@ -109,9 +109,8 @@ const char *tg__each(const struct tg__facts *f) { return has_no_steps(f) ? "the"
 
 void tg__where_slice(const struct tg__facts *f, uint32_t slice, struct tg__finding *out) {
   const struct tg__str name = tg__name(f->t, f->t->slices.name[slice]);
-  const uint32_t call = tg__class_is_device_work(tg__slice_class(f->t, slice)) ? f->t->slices.cause[slice] : slice;
   struct tg__out line = {0};
-  if (call != TG_NONE && !tg__is_user_frame(name)) tg__user_line(f->t, call, &line);
+  if (!tg__is_user_frame(name)) tg__user_line(f->t, slice, &line);
   if (line.len)
     TG_SAY(out->where, "%.*s at %.*s", (int)(name.len < 90 ? name.len : 90), name.ptr, (int)line.len, line.buf);
   else

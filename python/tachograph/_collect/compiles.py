@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .._imports import Watch, is_imported, when_imported
+from .kernel_lines import KernelLines
 
 UTILS, CALLBACK = "torch._dynamo.utils", "torch._dynamo.callback"
 KEPT = 2000  # rows
@@ -84,6 +85,7 @@ class Compiles:
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
+        self.kernel_lines = KernelLines()
         self.frames, self.frame_s = 0, 0.0  # of those that were seen, the ones that dynamo began
         self._written = 0  # rows until the last new_rows()
         self._lock = threading.Lock()
@@ -123,6 +125,8 @@ class Compiles:
                 self.frame_s += _seconds(row)
             if len(self.rows) < KEPT:
                 self.rows.append(row)
+            with contextlib.suppress(Exception):  # its form is torch's
+                self.kernel_lines.add(row.get("compile_id"), getattr(metrics, "inductor_provenance", None))
         self._newest = kept[-1]
         self._newest_break = reasons[-1] if reasons else None
 
@@ -174,13 +178,13 @@ class Compiles:
     # ---- what is written
 
     def member(self) -> dict[str, str]:
-        """The member of the document; none where nothing was compiled. Of too many rows the shortest go, and are
+        """Members of the document; none where nothing was compiled. Of too many rows the shortest go, and are
         counted."""
         self.look()
         seconds = _seconds_of_frames()
         lost, lost_s = len(seconds) - self._before - self.frames, sum(seconds) - self._before_s - self.frame_s
         if not self.rows and lost <= 0:
-            return {}
+            return self.kernel_lines.member()
         texts = [json.dumps(row, ensure_ascii=False) for row in self.rows]
         order = sorted(range(len(texts)), key=lambda i: _seconds(self.rows[i]), reverse=True)
         kept, size = set(), 0
@@ -192,7 +196,7 @@ class Compiles:
                 lost, lost_s = lost + 1, lost_s + _seconds(self.rows[i])
         rows = ",".join(texts[i] for i in range(len(texts)) if i in kept)
         counted = f'"lost":{max(lost, 0)},"lost_ns":{max(round(lost_s * 1e9), 0) if lost > 0 else 0}'
-        return {f"compiles.{os.getpid()}": f'{{{counted},"rows":[{rows}]}}'}
+        return {f"compiles.{os.getpid()}": f'{{{counted},"rows":[{rows}]}}', **self.kernel_lines.member()}
 
     def new_rows(self) -> list[str]:
         """As JSON, a line each, those that came since this was called."""
@@ -221,7 +225,7 @@ compiles = Compiles()
 
 
 def _forked() -> None:
-    """What the parent compiled is no work of this process."""
+    """What the parent compiled is no work of this process, but its kernels run here, too."""
     compiles._lock = threading.Lock()  # its holder may not exist in this process
     compiles.look()
     seconds = _seconds_of_frames()

@@ -2,10 +2,11 @@
 #include <math.h>
 
 #include "analyze/host/frames.h"
+#include "analyze/host/kernel_lines.h"
 #include "analyze/host/op_tree.h"
 #include "analyze/device/tensor_cores.h"
 
-enum by { BY_NAME, BY_OP, BY_CONFIG, BY_STREAM };
+enum by { BY_NAME, BY_OP, BY_CONFIG, BY_STREAM, BY_LINE };
 
 /* What a kernel's args say about it; string ids TG_NONE and numbers TG_NULL_INT when they do not. */
 struct facts {
@@ -110,8 +111,24 @@ static uint32_t number_label(struct work *w, int64_t v) {
   return *slot;
 }
 
-static uint32_t kernel_group_of(struct work *w, uint32_t track, uint32_t op, const struct facts *f) {
+/* All lines that a compiled kernel does the work of; of another the line that launched it. */
+static uint32_t line_label(struct work *w, uint32_t slice) {
+  const struct tg__kernel_lines compiled = tg__kernel_lines_of(w->t, slice, &w->groups.failed);
+  struct tg__out text = {0};
+  if (compiled.count)
+    tg__kernel_lines_write(compiled, &text);
+  else
+    tg__user_line(w->t, slice, &text);
+  const struct tg__str line = text.len ? (struct tg__str){text.buf, (uint32_t)text.len} : TG_STR("");
+  const uint32_t label = tg__paths_label(&w->groups, line);
+  w->groups.failed |= text.err;
+  tg__out_free(&text);
+  return label;
+}
+
+static uint32_t kernel_group_of(struct work *w, uint32_t track, uint32_t slice, uint32_t op, const struct facts *f) {
   if (w->by == BY_NAME) return 0;
+  if (w->by == BY_LINE) return tg__paths_step(&w->groups, 0, line_label(w, slice));
   if (w->by == BY_STREAM) {
     const uint32_t device = number_label(w, w->t->tracks[track].device);
     return tg__paths_step(&w->groups, tg__paths_step(&w->groups, 0, device),
@@ -146,11 +163,14 @@ static void write_number(const struct work *w, const char *what, uint32_t label,
 
 static void write_group(const struct work *w, uint32_t group, struct tg__out *out) {
   uint32_t label[5];
-  static const uint8_t labels[] = {[BY_NAME] = 0, [BY_OP] = 1, [BY_CONFIG] = 5, [BY_STREAM] = 2};
+  static const uint8_t labels[] = {[BY_NAME] = 0, [BY_OP] = 1, [BY_CONFIG] = 5, [BY_STREAM] = 2, [BY_LINE] = 1};
   for (unsigned i = labels[w->by]; i-- > 0; group = w->groups.up[group]) label[i] = w->groups.label[group];
   if (w->by == BY_STREAM) {
     write_number(w, "device ", label[0], out);
     write_number(w, " stream ", label[1], out);
+  } else if (w->by == BY_LINE) {
+    const struct tg__str line = tg__paths_text(&w->groups, label[0]);
+    tg__out_bytes(out, line.ptr, line.len);
   } else if (w->by == BY_OP) {
     if (label[0] != TG_NONE) write_text(w, "", label[0], out);
   } else if (w->by == BY_CONFIG) {
@@ -194,7 +214,7 @@ static uint32_t op_of(const struct work *w, uint32_t slice) {
 static bool count_one(struct work *w, uint32_t track, uint32_t slice) {
   const struct facts f = read_facts(w->t, slice);
   const uint32_t op = op_of(w, slice);
-  struct row *r = find_kernel_row(w, slice, kernel_group_of(w, track, op, &f));
+  struct row *r = find_kernel_row(w, slice, kernel_group_of(w, track, slice, op, &f));
   if (!r) return false;
   r->op = op;
   const int64_t dur = w->t->slices.dur_ns[slice];
@@ -308,7 +328,7 @@ done:
 enum tg_err tg__answer_kernels(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                struct tg_error *e) {
   static const char *const choices[] = {
-      [BY_NAME] = "name", [BY_OP] = "op", [BY_CONFIG] = "config", [BY_STREAM] = "stream"};
+      [BY_NAME] = "name", [BY_OP] = "op", [BY_CONFIG] = "config", [BY_STREAM] = "stream", [BY_LINE] = "line"};
   size_t by;
   enum tg_err err = tg__ask_choice(a, "by", choices, sizeof choices / sizeof *choices, &by, e);
   if (err) return err;

@@ -1,6 +1,8 @@
 /* Python frames, or operators with the text of their call stack, as the units the question stacks counts. */
 #include "analyze/host/stack_units.h"
 
+#include "analyze/host/kernel_lines.h"
+
 enum { TEXT_FRAMES = 1024 }; /* of one call stack given as text */
 
 /* ---- names of frames ------------------------------------------------------------------------- */
@@ -191,12 +193,22 @@ static bool is_leaf_operator(const struct tg__columns *t, uint32_t slice, uint32
   return true;
 }
 
+/* A compiled kernel is work of all its lines, and of the first by itself; 0: it has none. */
+static uint32_t key_of_kernel(struct tg__stack_units *u, uint32_t slice) {
+  const struct tg__kernel_lines lines = tg__kernel_lines_of(u->t, slice, &u->paths.failed);
+  uint32_t path = 0;
+  for (size_t i = 0; i < lines.count; i++)
+    path = tg__paths_step(&u->paths, path, tg__paths_label(&u->paths, lines.frames[i]));
+  return path;
+}
+
 static bool add_operator(struct tg__stack_units *u, const uint32_t *around, uint32_t *unit_at, uint32_t slice) {
   const uint32_t parent = around[slice] == TG_NONE ? TG_NONE : unit_at[around[slice]];
+  const uint32_t compiled = key_of_kernel(u, slice);
   unit_at[slice] = TG_NONE;
-  if (!is_leaf_operator(u->t, slice, u->reach.end_slice) || !calling_line(u, slice, parent)) return true;
+  if (!compiled && (!is_leaf_operator(u->t, slice, u->reach.end_slice) || !calling_line(u, slice, parent))) return true;
   unit_at[slice] = (uint32_t)u->count;
-  return add_unit(u, slice, parent, key_with_line(u, slice, parent, 0));
+  return add_unit(u, slice, parent, compiled ? compiled : key_with_line(u, slice, parent, 0));
 }
 
 /* unit_at: by Python slice, the innermost unit at it: itself when it is one; by operator, itself where it is one. */
@@ -244,7 +256,7 @@ static enum tg_err build_from_frames(struct tg__stack_units *u) {
   bool ok = around && unit_at && tg__schema_mask_make(u->t, TG__K_PYTHON_MODULE_ID, &module);
   struct tg__schema_mask from = {0};
   ok = ok && tg__schema_mask_make(u->t, TG__K_CALL_FROM, &from);
-  u->has_lines = u->by == TG__STACK_LINE && from.any;
+  u->has_lines = u->by == TG__STACK_LINE && (from.any || tg__has_kernel_lines(u->t));
   tg__schema_mask_free(&from);
   if (ok && (u->by == TG__STACK_MODULE || has_frames(u, &module))) {
     ok = add_frames(u, around, unit_at, &module);

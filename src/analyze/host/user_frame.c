@@ -1,5 +1,5 @@
 /* Which line of the program's own code something was called from. */
-#include "analyze/analyze.h"
+#include "analyze/host/kernel_lines.h"
 
 /* Recorders cut off the folder a file was found in, which for the standard library is one like any other: its
  * modules that call back into a program, or make tensors for it, are known by name. */
@@ -55,6 +55,8 @@ struct tg__str tg__user_frame_of_stack(struct tg__str stack) {
 /* Where the program called for this slice: a Python frame around it, else what was recorded with it or with an
  * operator around it. */
 struct tg__str tg__user_frame(const struct tg__columns *t, uint32_t slice) {
+  const struct tg__kernel_lines compiled = tg__kernel_lines_of(t, slice, NULL);
+  if (compiled.count) return compiled.frames[0];
   for (uint32_t s = t->slices.parent[slice]; s != TG_NONE; s = t->slices.parent[s]) {
     const struct tg__str frame = tg__name(t, t->slices.name[s]);
     if (tg__slice_class(t, s) == TG__CLASS_PYTHON && tg__is_user_frame(frame)) return frame;
@@ -105,6 +107,13 @@ bool tg__call_line(const struct tg__columns *t, uint32_t slice, struct tg__out *
 }
 
 void tg__user_line(const struct tg__columns *t, uint32_t slice, struct tg__out *out) {
+  const struct tg__kernel_lines compiled = tg__kernel_lines_of(t, slice, NULL);
+  if (compiled.count) {
+    tg__out_bytes(out, compiled.frames[0].ptr, compiled.frames[0].len);
+    return;
+  }
+  if (tg__class_is_device_work(tg__slice_class(t, slice))) slice = t->slices.cause[slice];
+  if (slice == TG_NONE) return;
   for (uint32_t s = slice; s != TG_NONE; s = t->slices.parent[s]) {
     const uint32_t from = tg__arg_str(t, t->slices.args[s], TG__K_CALL_FROM);
     if (from == TG_NONE || !is_user_place(tg__name(t, from))) continue;

@@ -1,0 +1,93 @@
+"""Which lines of the program the kernels of Inductor do the work of, as Inductor itself says: its provenance, which is
+among torch's own metrics of a compilation where the program runs with INDUCTOR_PROVENANCE=1. The variable is part of
+the key of Inductor's cache, so it is never set here."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import site
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+MEMBER_BYTES, STACK_BYTES = 240 << 10, 120 << 10
+KERNELS = 20000
+FRAMES = 6  # of one stack, the innermost
+USES = "Gradient addition node"  # behind it stand uses of a tensor, which are no callers
+Graph = tuple[tuple[str, tuple[int, ...]], ...]  # (name:number, numbers of stacks) of its kernels
+FRAME = re.compile(r'File "([^"\n]+)", line (\d+), in ([^\n]+)')
+
+
+class KernelLines:
+    def __init__(self) -> None:
+        self.stacks: dict[str, int] = {}
+        self.graphs: list[tuple[str, Graph]] = []
+        self.kernels = self.lost = self.stack_bytes = 0
+
+    def add(self, compile_id: Any, texts: Iterable[str] | None) -> None:
+        """Of one row of dynamo's metrics; with a warm cache that of the forward pass has both passes."""
+        for text in texts or ():
+            kernels = json.loads(text)
+            self.kernels += len(kernels)
+            if self.kernels > KERNELS:
+                self.lost += len(kernels)
+                continue
+            graph = tuple((name, self._numbers(stacks)) for name, stacks in kernels.items())
+            self.graphs.append((str(compile_id), graph))
+
+    def _numbers(self, stacks: list[str]) -> tuple[int, ...]:
+        numbers = (self._number(stack) for stack in map(_short, stacks) if stack)
+        return tuple(dict.fromkeys(n for n in numbers if n is not None))
+
+    def _number(self, stack: str) -> int | None:
+        if stack not in self.stacks:
+            size = len(_json(stack)) + 1
+            if self.stack_bytes + size > STACK_BYTES:
+                return None
+            self.stack_bytes += size
+        return self.stacks.setdefault(stack, len(self.stacks))
+
+    def member(self) -> dict[str, str]:
+        if not self.graphs:
+            return {}
+        known = {graph for _, graph in self.graphs}
+        lost, size, texts = self.lost, self.stack_bytes, []
+        for compile_id, graph in self.graphs:
+            own = _own(graph, known)
+            text = f"{_json(compile_id)}:{_json(dict(own))}"
+            size += len(text) + 1
+            if size > MEMBER_BYTES:
+                size, lost = size - len(text) - 1, lost + len(own)
+            else:
+                texts.append(text)
+        stacks = _json(list(self.stacks))
+        return {f"compiled.{os.getpid()}": f'{{"lost":{lost},"stacks":{stacks},"kernels":{{{",".join(texts)}}}}}'}
+
+
+def _own(graph: Graph, known: set[Graph]) -> Graph:
+    """Inductor does not forget the kernels of a backward pass when it comes to the next one."""
+    earlier = (n for n in range(len(graph) - 1, 0, -1) if graph[:n] in known)
+    return graph[next(earlier, 0) :]
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _short(stack: str) -> str:
+    """Without code, and with paths as recorded frames have them."""
+    frames = FRAME.findall(stack.partition(USES)[0])[-FRAMES:]
+    return "\n".join(f'File "{_path(file)}", line {line}, in {function}' for file, line, function in frames)
+
+
+def _path(file: str) -> str:
+    """As src/capture/python_stack.c and torch's tracer cut it."""
+    torch = sys.modules.get("torch")
+    own = [os.path.dirname(os.path.dirname(torch.__file__))] if torch is not None and torch.__file__ else []
+    folders = [*site.getsitepackages(), *sys.path, site.getuserbase(), site.getusersitepackages(), *own]
+    for folder in sorted({os.path.abspath(p) for p in folders if isinstance(p, str)}, reverse=True):
+        if file.startswith(folder + os.sep):
+            return file[len(folder) + 1 :]
+    return file

@@ -1,0 +1,278 @@
+"""Lines of the program behind compiled kernels: what the recording says against what Inductor itself wrote down."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("torch")
+import tachograph as tg
+
+PROGRAMS = """
+import torch
+from torch import nn
+
+
+def elementwise(x):
+    y = x * 2  # elementwise
+    y = torch.relu(y)  # elementwise
+    return y + 1  # elementwise
+
+
+def reduced(x):
+    y = torch.softmax(x, -1)  # softmax
+    return y.sum()  # sum
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(16)
+        self.up, self.down = nn.Linear(16, 32), nn.Linear(32, 16)
+
+    def forward(self, x):
+        h = self.norm(x)
+        h = torch.nn.functional.gelu(self.up(h))
+        return x + self.down(h)
+
+
+class Images(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)
+
+    def forward(self, x):
+        x = self.norm(self.conv(x))
+        return torch.relu(x).mean((2, 3))
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(20, 8)
+
+    def forward(self, tokens):
+        q = self.embedding(tokens) * 3
+        weights = (q @ q.transpose(-1, -2)).softmax(-1)
+        return (weights @ q).tanh()
+
+
+def run_elementwise(f=torch.compile(elementwise)):
+    f(torch.ones(64))
+
+
+def run_reduced(f=torch.compile(reduced)):
+    f(torch.ones(8, 16))
+
+
+def run_block(f=torch.compile(Block())):
+    f(torch.ones(4, 16)).sum().backward()
+
+
+def run_images(f=torch.compile(Images().eval())):
+    f(torch.ones(2, 3, 8, 8)).sum().backward()
+
+
+def run_attention(f=torch.compile(Attention())):
+    f(torch.arange(12).view(2, 6)).sum().backward()
+
+
+PROGRAMS = [run_elementwise, run_reduced, run_block, run_images, run_attention]
+"""
+RECORD = """
+import json
+
+from torch._dynamo import utils
+from tachograph._collect.native import NativeRecording
+import tachograph._record
+
+torch.set_num_threads(1)
+programs = PROGRAMS[:{programs}]
+for program in programs:
+    program()
+with NativeRecording("{name}.tacho", tg._record.LEAN):
+    for program in programs:
+        program()
+texts = [(m.compile_id, text) for m in utils._compilation_metrics for text in m.inductor_provenance or ()]
+json.dump(texts, open("{name}.json", "w"))
+"""
+FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
+
+
+def record(folder, name, programs, provenance=True):
+    (folder / "program.py").write_text(
+        "import tachograph as tg\n" + PROGRAMS + RECORD.format(name=name, programs=programs)
+    )
+    env = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
+    env.update(TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE="1", TORCHINDUCTOR_COMPILE_THREADS="1")
+    env.pop("INDUCTOR_PROVENANCE", None)
+    if provenance:
+        env["INDUCTOR_PROVENANCE"] = "1"
+    done = subprocess.run([sys.executable, "program.py"], cwd=folder, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    texts = json.loads((folder / f"{name}.json").read_text())
+    with tg.open(folder / f"{name}.tacho") as trace:
+        table = trace.ask("compiled_kernels")
+        return list(table), texts, table.notes
+
+
+def innermost_own(stack):
+    own = [
+        (file, line, f)
+        for file, line, f in FRAME.findall(stack.partition("Gradient addition")[0])
+        if "/torch/" not in file
+    ]
+    return f"{os.path.basename(own[-1][0])}({own[-1][1]}): {own[-1][2]}" if own else None
+
+
+def inductors_lines(texts):
+    """{(region, kernel): lines}. The text of a backward pass has those of earlier ones in front of its own."""
+    lines = {}
+    for region, text in texts:
+        graph = json.loads(text)
+        inside = [json.loads(other) for _, other in texts if other != text and text.startswith(other[:-1])]
+        own = dict(list(graph.items())[max(map(len, inside), default=0) :])
+        for name, stacks in own.items():
+            lines.setdefault((region, name.rpartition(":")[0]), set()).update(filter(None, map(innermost_own, stacks)))
+    return lines
+
+
+def assert_same(rows, texts):
+    truth = inductors_lines(texts)
+    assert rows
+    for row in rows:
+        kernel = re.sub(r"^graph_\d+_", "", row["kernel"])
+        named = truth.get((row["region"], kernel), set())
+        assert set(row["lines"].split("; ") if row["lines"] else ()) == named, row
+        assert row["places"] == len(named)
+    named = {key for key in truth if key[1].startswith("cpp_") and truth[key]}
+    assert named == {(row["region"], re.sub(r"^graph_\d+_", "", row["kernel"])) for row in rows if row["lines"]}
+
+
+def test_the_line_of_a_kernel_is_inductors(tmp_path):
+    rows, texts, notes = record(tmp_path, "one", 1)
+    assert_same(rows, texts)
+    marked = [
+        i for i, line in enumerate((tmp_path / "program.py").read_text().splitlines(), 1) if "# elementwise" in line
+    ]
+    assert set(rows[0]["lines"].split("; ")) == {f"program.py({line}): elementwise" for line in marked}
+    assert rows[0]["calls"] == 1 and not any("INDUCTOR_PROVENANCE" in note for note in notes)
+
+
+@pytest.mark.long
+def test_five_programs_have_inductors_lines_also_with_a_warm_cache(tmp_path):
+    cold, cold_texts, _ = record(tmp_path, "cold", 5)
+    assert_same(cold, cold_texts)
+    warm, warm_texts, _ = record(tmp_path, "warm", 5)
+    assert_same(warm, warm_texts)
+    assert {(r["region"], r["kernel"], r["lines"]) for r in warm} == {
+        (r["region"], r["kernel"], r["lines"]) for r in cold
+    }
+    assert len(cold) >= 8
+
+
+# ---- worked out by hand
+
+DOCUMENT = {
+    "traceEvents": [
+        {"ph": "X", "cat": "cpu_op", "name": "Torch-Compiled Region: 0/0", "pid": 1, "tid": 1, "ts": 0, "dur": 20},
+        {"ph": "X", "cat": "cpu_op", "name": "cpp_fused_add_0", "pid": 1, "tid": 1, "ts": 1, "dur": 4},
+        {"ph": "X", "cat": "cpu_op", "name": "graph_7_cpp_fused_add_0", "pid": 1, "tid": 1, "ts": 6, "dur": 5},
+        {"ph": "X", "cat": "cpu_op", "name": "Torch-Compiled Region: 1/0", "pid": 1, "tid": 1, "ts": 30, "dur": 20},
+        {"ph": "X", "cat": "cpu_op", "name": "cpp_fused_add_0", "pid": 1, "tid": 1, "ts": 31, "dur": 3},
+        {"ph": "X", "cat": "cpu_op", "name": "cpp_fused_add_0", "pid": 1, "tid": 1, "ts": 60, "dur": 2},
+        {"ph": "X", "cat": "cpu_op", "name": "cpp_fused_mul_9", "pid": 1, "tid": 1, "ts": 70, "dur": 1},
+        {
+            "ph": "X",
+            "cat": "cuda_runtime",
+            "name": "cuLaunchKernel",
+            "pid": 1,
+            "tid": 1,
+            "ts": 40,
+            "dur": 2,
+            "args": {"correlation": 5},
+        },
+        {
+            "ph": "X",
+            "cat": "kernel",
+            "name": "triton_poi_fused_0",
+            "pid": 0,
+            "tid": 7,
+            "ts": 50,
+            "dur": 9,
+            "args": {"correlation": 5, "device": 0, "stream": 7},
+        },
+    ]
+}
+STACKS = [
+    'File "/home/me/train.py", line 3, in step\n    y = f(x)\n  File "/home/me/model.py", line 8, in forward\n    x + 1',
+    'File "/home/me/model.py", line 9, in forward\n  File "/x/site-packages/torch/nn/modules/linear.py", line 1, in forward',
+    'File "/home/me/model.py", line 4, in f\nGradient addition node of uses at: File "/home/me/model.py", line 90, in f',
+    'File "/x/site-packages/timm/block.py", line 7, in forward\nFile "/x/site-packages/torch/nn/a.py", line 1, in forward',
+]
+MEMBER = {
+    "stacks": STACKS,
+    "kernels": {
+        "0/0": {"cpp_fused_add_0:1": [0, 1, 0], "cpp_fused_add_0:2": [2]},
+        "1/0": {"cpp_fused_add_0:1": [3], "triton_poi_fused_0:4": [STACKS[1], 99, -1, None, {}, "no stack"]},
+    },
+}
+
+
+def opened(tmp_path, member):
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({**DOCUMENT, "compiled.1": member}))
+    return tg.open(path)
+
+
+def test_the_region_decides_between_kernels_of_one_name(tmp_path):
+    home = "/home/me/model.py"
+    with opened(tmp_path, MEMBER) as trace:
+        table = trace.ask("compiled_kernels")
+        rows = {(row["region"], row["kernel"]): row for row in table}
+    of_0 = f"{home}(8): forward; {home}(9): forward; {home}(4): f"
+    of_1 = "/x/site-packages/timm/block.py(7): forward"
+    assert {key: row["lines"] for key, row in rows.items()} == {
+        ("0/0", "cpp_fused_add_0"): of_0,
+        ("0/0", "graph_7_cpp_fused_add_0"): of_0,
+        ("1/0", "cpp_fused_add_0"): of_1,
+        ("", "cpp_fused_add_0"): f"{of_0}; {of_1}",
+        ("", "cpp_fused_mul_9"): None,
+        ("1/0", "triton_poi_fused_0"): f"{home}(9): forward",
+    }
+    assert rows["0/0", "cpp_fused_add_0"]["total_ns"] == 4000 and rows["", "cpp_fused_add_0"]["places"] == 4
+    assert any("1 of 6 kernels" in note and "INDUCTOR_PROVENANCE=1" in note for note in table.notes)
+
+
+@pytest.mark.parametrize(
+    "member", [None, [], "x", {"kernels": 3}, {"kernels": {"0/0": {"cpp_fused_add_0": "x"}}}, {"stacks": {"a": 1}}]
+)
+def test_members_of_another_form_say_nothing(tmp_path, member):
+    with opened(tmp_path, member) as trace:
+        assert all(row["lines"] is None and row["places"] == 0 for row in trace.ask("compiled_kernels"))
+
+
+def test_kernels_of_devices_are_grouped_by_their_lines(tmp_path):
+    with opened(tmp_path, MEMBER) as trace:
+        (row,) = trace.ask("kernels", by="line")
+        assert (row["group"], row["total_ns"]) == ("/home/me/model.py(9): forward", 9000)
+
+
+def test_a_kernel_of_the_host_counts_for_each_of_its_lines(tmp_path):
+    frame = {"ph": "X", "cat": "python_function", "name": "train.py(1): main", "pid": 1, "tid": 1, "ts": -5, "dur": 27}
+    frame["args"] = {"Python id": 1}
+    path = tmp_path / "frames.json"
+    events = [frame, *DOCUMENT["traceEvents"][:3]]
+    path.write_text(json.dumps({"traceEvents": events, "compiled.1": MEMBER}))
+    with tg.open(path) as trace:
+        rows = {row["name"]: (row["cpu_ns"], row["self_cpu_ns"]) for row in trace.ask("stacks", by="line")}
+    home = "/home/me/model.py"
+    assert rows == {
+        "train.py(1): main": (27000, 18000),
+        f"{home}(8): forward": (9000, 9000),
+        f"{home}(9): forward": (9000, 0),
+        f"{home}(4): f": (9000, 0),
+    }
