@@ -740,14 +740,14 @@ class CompilesRow(TypedDict):
     operators: int | None  # operators in its graph
     cache_hits: int | None  # graphs found in the caches of AOT Autograd and Inductor
     cache_misses: int | None  # graphs looked for there in vain
+    calls: int | None  # how often its code ran in the recording, as Torch-Compiled Region or CompiledFunctionBackward
+    run_ns: int | None  # ns: host time of these calls, without compiled regions inside
+    device_ns: int | None  # ns: device work that they launched, added up
+    steps_to_win: float | None  # steps until total_ns is won back, if without compiling each step spent twice run_ns in this code, or twice device_ns where that is more; unknown without steps
     guard: str | None  # what did not hold any more, where there was a version already
     broken_at: str | None  # line that broke the graph, or for which the function was left out
     reason: str | None  # why it was broken or left out, in torch's words
 
-class SegmentsRow(TypedDict):
-    """segments of a memory snapshot, their blocks, or their pools: what is used, and in how large pieces the rest is free"""
-    rank: int | None  # rank of the job
-    device: str | None  # GPU0, …
 class CompiledKernelsRow(TypedDict):
     """kernels that torch.compile made, on devices and on the host, and the lines that they do the work of"""
     rank: int | None  # rank of the job
@@ -758,6 +758,10 @@ class CompiledKernelsRow(TypedDict):
     places: int | None  # different lines; 0: Inductor did not write them down
     lines: str | None  # file(line): function of each, in the order of its operators
 
+class SegmentsRow(TypedDict):
+    """segments of a memory snapshot, their blocks, or their pools: what is used, and in how large pieces the rest is free"""
+    rank: int | None  # rank of the job
+    device: str | None  # GPU0, …
     address: str | None  # where it begins, hexadecimal; by=segment and block
     segments: int | None  # number of segments; by=pool
     pool: str | None  # pool: (0, 0) is the default one
@@ -1187,6 +1191,8 @@ class Trace(_read.Trace):
     @overload
     def ask(self, question: Literal["launch_stats"], *, rank: Any = ..., step: Any = ..., by: Any = ..., call_us: Any = ..., delay_us: Any = ..., memory: Any = ..., rules: Any = ..., columns: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[LaunchStatsRow]: ...
     @overload
+    def ask(self, question: Literal["layers"], *, rank: Any = ..., step: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[LayersRow]: ...
+    @overload
     def ask(self, question: Literal["memory"], *, rank: Any = ..., by: Any = ..., device: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[MemoryRow]: ...
     @overload
     def ask(self, question: Literal["memory_blocks"], *, rank: Any = ..., device: Any = ..., by: Any = ..., category: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[MemoryBlocksRow]: ...
@@ -1200,8 +1206,6 @@ class Trace(_read.Trace):
     def ask(self, question: Literal["checkpoint"], *, rank: Any = ..., device: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[CheckpointRow]: ...
     @overload
     def ask(self, question: Literal["rows"], *, rank: Any = ..., by: Any = ..., iteration: Any = ..., side: Any = ..., args: Any = ..., rules: Any = ..., steps: Any = ..., columns: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[RowsRow]: ...
-    @overload
-    def ask(self, question: Literal["layers"], *, rank: Any = ..., step: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[LayersRow]: ...
     @overload
     def ask(self, question: Literal["document"], *, rank: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[DocumentRow]: ...
     @overload
@@ -1219,11 +1223,11 @@ class Trace(_read.Trace):
     @overload
     def ask(self, question: Literal["compiles"], *, rank: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[CompilesRow]: ...
     @overload
+    def ask(self, question: Literal["compiled_kernels"], *, rank: Any = ..., step: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[CompiledKernelsRow]: ...
+    @overload
     def ask(self, question: Literal["segments"], *, rank: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[SegmentsRow]: ...
     @overload
     def ask(self, question: Literal["memory_history"], *, rank: Any = ..., device: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[MemoryHistoryRow]: ...
-    @overload
-    def ask(self, question: Literal["compiled_kernels"], *, rank: Any = ..., step: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[CompiledKernelsRow]: ...
     @overload
     def ask(self, question: Literal["memory_state"], *, rank: Any = ..., device: Any = ..., at: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[MemoryStateRow]: ...
     @overload

@@ -276,3 +276,42 @@ def test_a_kernel_of_the_host_counts_for_each_of_its_lines(tmp_path):
         f"{home}(9): forward": (9000, 0),
         f"{home}(4): f": (9000, 0),
     }
+
+
+# ---- compilations and what ran of them
+
+
+def slice_of(name, ts, dur, cat="cpu_op", **args):
+    return {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": 1, "ts": ts, "dur": dur, "args": args}
+
+
+def test_compilations_have_their_calls_and_the_steps_that_win_them_back(tmp_path):
+    """Region 1/0 runs inside 0/0; the backward pass of 0/0 is linked by its sequence number."""
+    events = [slice_of(f"ProfilerStep#{n}", 100 * n, 100, "user_annotation") for n in range(4)]
+    for n in range(4):
+        events += [
+            slice_of("Torch-Compiled Region: 0/0", 100 * n + 1, 30),
+            slice_of("CompiledFunction", 100 * n + 2, 5, **{"Sequence number": n, "Fwd thread id": 0}),
+            slice_of("Torch-Compiled Region: 1/0", 100 * n + 10, 12),
+            slice_of("cudaLaunchKernel", 100 * n + 12, 2, "cuda_runtime", correlation=n + 1),
+            {**slice_of("k", 100 * n + 40, 24, "kernel", correlation=n + 1, device=0, stream=7), "pid": 0, "tid": 7},
+            slice_of("CompiledFunctionBackward", 100 * n + 70, 20, **{"Sequence number": n, "Fwd thread id": 1}),
+        ]
+    times = {"co_name": "f", "co_filename": "/a/f.py", "co_firstlineno": 3, "start_time_us": 1}
+    compiled = [
+        {**times, "compile_id": "0/0", "duration_us": 180, "is_forward": True},
+        {**times, "compile_id": "0/0", "duration_us": 100, "is_forward": False},
+        {**times, "co_firstlineno": 9, "compile_id": "1/0", "duration_us": 48, "is_forward": True},
+        {**times, "co_firstlineno": 20, "compile_id": "2/0", "duration_us": 48, "is_forward": True},
+    ]
+    path = tmp_path / "compiles.json"
+    path.write_text(json.dumps({"traceEvents": events, "compiles.1": {"rows": compiled}}))
+    names = ("id", "kind", "calls", "run_ns", "device_ns", "steps_to_win")
+    with tg.open(path) as trace:
+        rows = [tuple(row[name] for name in names) for row in trace.ask("compiles")]
+    assert rows == [
+        ("0/0", "first", 4, 4 * 18000, 0, pytest.approx(10)),
+        ("0/0", "backward", 4, 4 * 20000, 0, pytest.approx(5)),
+        ("1/0", "first", 4, 4 * 12000, 4 * 24000, pytest.approx(2)),
+        ("2/0", "first", 0, 0, 0, None),
+    ]
