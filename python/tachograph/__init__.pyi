@@ -186,6 +186,19 @@ class SixQuestionsRow(TypedDict):
     evidence: str | None  # the numbers, in words; what is missing where the answer is unknown
     next: str | None  # the question to ask next, with its arguments
 
+class DiagnosisRow(TypedDict):
+    """the method in six parts: baseline, kind of bottleneck, component, operation, what to change, what to measure next"""
+    rank: int | None  # rank of the job
+    part: str | None  # baseline, kind, component, operation, change, measure: in this order
+    level: str | None  # what the item is: step, conditions, phase, label, module, operator, kernel, line, command; of a change its severity
+    item: str | None  # the statistic, kind, phase, operator, cause …
+    value: float | None  # its number; of a change what it should save in a step; unknown where no estimate is made
+    unit: str | None  # unit of the value
+    share_pct: float | None  # %: of the steps; of modules and operations, of all such time in the recording
+    where: str | None  # of a change: the place in the program
+    evidence: str | None  # the numbers, in words; of a change also what to do
+    next: str | None  # what to type next; FILE stands for the trace, SCRIPT.py for the program
+
 class StepModelRow(TypedDict):
     """can the recorded steps be replayed: how far a model of them is off"""
     rank: int | None  # rank of the job
@@ -1154,6 +1167,8 @@ class Trace(_read.Trace):
     def ask(self, question: Literal["bottleneck"], *, rank: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[BottleneckRow]: ...
     @overload
     def ask(self, question: Literal["six_questions"], *, rank: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[SixQuestionsRow]: ...
+    @overload
+    def ask(self, question: Literal["diagnosis"], *, rank: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[DiagnosisRow]: ...
     @overload
     def ask(self, question: Literal["step_model"], *, rank: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[StepModelRow]: ...
     @overload

@@ -8,7 +8,8 @@
 #define TG__Q_findings ((enum tg__question_id)TG__Q_COUNT)
 #define TG__Q_bottleneck ((enum tg__question_id)(TG__Q_COUNT + 1))
 #define TG__Q_six_questions ((enum tg__question_id)(TG__Q_COUNT + 2))
-tg__question_fn tg__answer_findings, tg__answer_bottleneck, tg__answer_six_questions;
+#define TG__Q_diagnosis ((enum tg__question_id)(TG__Q_COUNT + 3))
+tg__question_fn tg__answer_findings, tg__answer_bottleneck, tg__answer_six_questions, tg__answer_diagnosis;
 tg__merged_fn tg__merged_findings;
 
 /* ---- findings of ranks that were judged one after the other ---------------------------------- */

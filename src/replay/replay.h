@@ -9,8 +9,8 @@
 #include "analyze/analyze.h"
 
 /* The questions of questions_replay.def; those of diagnose come first. */
-#define TG__Q_step_model ((enum tg__question_id)(TG__Q_COUNT + 3))
-#define TG__Q_what_if ((enum tg__question_id)(TG__Q_COUNT + 4))
+#define TG__Q_step_model ((enum tg__question_id)(TG__Q_COUNT + 4))
+#define TG__Q_what_if ((enum tg__question_id)(TG__Q_COUNT + 5))
 tg__question_fn tg__answer_step_model, tg__answer_what_if;
 
 /* ---- what changes save ------------------------------------------------------------------------ */

@@ -64,13 +64,15 @@ HOMONYMS = {
     ("phases", "report_text.c"): "a heading",
     ("forward_backward", "keys.def"): "a key of a trace",
     ("segments", "snapshot_words.def"): "a key of a snapshot",
+    ("bottleneck", "diagnosis.c"): "what an item is",
+    ("memory", "diagnosis_parts.c"): "a kind of bottleneck",
 }
 # Calls that take a key of JSON or the name of an argument or option: such a string is no question's name.
 KEYS = r'\b(?:tg__json_key|put_int|tg__cli_\w+|tg__message_\w+|tg__ask_(?:integer|choice)|put_count)\([^;"]*(?:"\w*", )?|^OPTION\(\w+, '
 # Where questions may be named by their id: pages that are made of them.
 BY_ID = re.compile(
     r"src/(show|serve)/.*|src/api/.*|src/analyze/diff/diff_collect\.c|"
-    r"src/diagnose/(causes\.def|(cause_memory|bottleneck|checks|six_questions|work_bounds)\.c)"
+    r"src/diagnose/(causes\.def|(cause_memory|bottleneck|checks|six_questions|work_bounds|diagnosis|diagnosis_parts)\.c)"
 )
 
 

@@ -1,0 +1,204 @@
+/* diagnosis: the method as one answer, from the whole program down to one operation and back to what is measured next.
+ * Its numbers are those of other questions. */
+#include "diagnose/diagnosis.h"
+
+/* ---- baseline ---------------------------------------------------------------------------------- */
+
+static bool is_shorter_step(uint32_t a, uint32_t b, const void *ctx) {
+  return ((const int64_t *)ctx)[a] < ((const int64_t *)ctx)[b];
+}
+
+/* Squared distances from the mean of sorted[from..end). */
+static double scatter_of(const int64_t *sorted, size_t from, size_t end) {
+  double mean = 0, sum = 0;
+  for (size_t i = from; i < end; i++) mean += (double)sorted[i] / (double)(end - from);
+  for (size_t i = from; i < end; i++) sum += ((double)sorted[i] - mean) * ((double)sorted[i] - mean);
+  return sum;
+}
+
+static double mean_of(const int64_t *sorted, size_t from, size_t end) {
+  double mean = 0;
+  for (size_t i = from; i < end; i++) mean += (double)sorted[i] / (double)(end - from);
+  return mean;
+}
+
+bool tg__two_modes(const int64_t *sorted, size_t n, double *low, double *high) {
+  const size_t least = (n + MODE_OF - 1) / MODE_OF > 2 ? (n + MODE_OF - 1) / MODE_OF : 2;
+  size_t best = 0;
+  double best_scatter = INFINITY;
+  if (n < LEAST_FOR_MODES || n > MOST_FOR_MODES) return false;
+  for (size_t cut = least; cut <= n - least; cut++) {
+    const double scatter = scatter_of(sorted, 0, cut) + scatter_of(sorted, cut, n);
+    if (scatter < best_scatter) best_scatter = scatter, best = cut;
+  }
+  if (!best) return false;
+  *low = mean_of(sorted, 0, best);
+  *high = mean_of(sorted, best, n);
+  return *high - *low > GAP_OF_MODES * sqrt(best_scatter / (double)n) && *high - *low > LEAST_GAP * *low;
+}
+
+static void put_times(struct tg__diagnosis *d, const int64_t *sorted, size_t n) {
+  static const struct {
+    const char *name;
+    double quantile;
+  } figures[] = {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}};
+  const bool has_steps = d->f->steps.source != TG__STEPS_RECORDING;
+  char text[200];
+  if (!has_steps)
+    TG_SAY(text, "no steps are marked: this is the recording as one step");
+  else if (d->f->steps.warm)
+    TG_SAY(text, "%zu steps; %zu at the start are left out as warm-up, %.2f ms each", n, d->f->steps.warm,
+           tg__ms(d->f->steps.warm_ns));
+  else
+    TG_SAY(text, "%zu steps; the recording has no warm-up to leave out", n);
+  for (size_t i = 0; i < (has_steps ? 3 : 1); i++)
+    tg__put_diagnosis(d, &(struct tg__diagnosis_row){.part = "baseline",
+                                                     .level = "step",
+                                                     .item = has_steps ? figures[i].name : "whole recording",
+                                                     .value = tg__quantile(sorted, n, figures[i].quantile),
+                                                     .unit = "ns",
+                                                     .share_pct = NAN,
+                                                     .evidence = i ? NULL : text});
+}
+
+static void put_modes(struct tg__diagnosis *d, const int64_t *sorted, size_t n) {
+  double low, high;
+  char text[200];
+  if (!tg__two_modes(sorted, n, &low, &high)) return;
+  TG_SAY(text,
+         "the steps are of two kinds, of %.2f and %.2f ms: two things are measured, and the median is one of them",
+         low / 1e6, high / 1e6);
+  tg__put_diagnosis(d, &(struct tg__diagnosis_row){.part = "baseline",
+                                                   .level = "step",
+                                                   .item = "two modes",
+                                                   .value = high - low,
+                                                   .unit = "ns",
+                                                   .share_pct = NAN,
+                                                   .evidence = text,
+                                                   .question = TG__Q_steps,
+                                                   .words = "--sort 'total_ns desc'"});
+}
+
+/* What the recording says of how it was made, and what it leaves open. */
+static void put_conditions(struct tg__diagnosis *d) {
+  static const char *const keys[] = {"model", "batch_size", "input_shape", "gpu",   "dtype",  "mode",
+                                     "cpu",   "cpu_cores",  "threads",     "torch", "python", "num_workers"};
+  const struct tg__str said = tg__document_member(d->f->t, d->f->rank, "conditions");
+  char text[500] = "";
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+    const struct tg__str raw = tg__member(said, keys[i]), quoted = tg__unquoted(raw), s = quoted.ptr ? quoted : raw;
+    const size_t len = strlen(text);
+    if (!s.len || tg__str_eq(s, TG_STR("null"))) continue;
+    tg__say(text + len, sizeof text - len, "%s%s %.*s", len ? ", " : "", keys[i], (int)(s.len < 60 ? s.len : 60),
+            s.ptr);
+  }
+  if (!*text) TG_SAY(text, "the trace does not say under which conditions it was made");
+  tg__put_diagnosis(d, &(struct tg__diagnosis_row){.part = "baseline",
+                                                   .level = "conditions",
+                                                   .item = "conditions",
+                                                   .value = NAN,
+                                                   .share_pct = NAN,
+                                                   .evidence = text});
+}
+
+static void put_baseline(struct tg__diagnosis *d) {
+  const size_t n = d->f->steps.count;
+  int64_t *const lengths = tg__alloc(2 * n * sizeof *lengths), *const sorted = lengths + n;
+  for (size_t i = 0; lengths && i < n; i++) lengths[i] = d->f->steps.steps[i].end_ns - d->f->steps.steps[i].start_ns;
+  uint32_t *const order = lengths ? tg__order_new(n, is_shorter_step, lengths) : NULL;
+  for (size_t i = 0; order && i < n; i++) sorted[i] = lengths[order[i]];
+  if (order) {
+    put_times(d, sorted, n);
+    put_modes(d, sorted, n);
+    put_conditions(d);
+  }
+  d->f->failed |= !order;
+  tg__free(order);
+  tg__free(lengths);
+}
+
+/* ---- kind -------------------------------------------------------------------------------------- */
+
+static void put_kinds_of_bottleneck(struct tg__diagnosis *d) {
+  struct tg_table *const t = tg__facts_ask(d->f, TG__Q_bottleneck, NULL, NULL);
+  for (size_t i = 0; t && i < t->rows; i++) {
+    const bool is_it = t->columns[tg__table_column_index(t, "is_bottleneck")].bools[i] > 0;
+    char name[40], evidence[300], next[160];
+    TG_SAY(name, "%s", tg__fact_cstr(t, i, "kind"));
+    TG_SAY(evidence, "%s", tg__fact_cstr(t, i, "evidence"));
+    TG_SAY(next, "tachograph ask FILE %s", tg__fact_cstr(t, i, "next"));
+    if (is_it) TG_SAY(d->kind, "%s", name);
+    if (is_it) TG_SAY(d->kind_next, "%s", next);
+    tg__put_diagnosis(d, &(struct tg__diagnosis_row){.part = "kind",
+                                                     .level = is_it ? "bottleneck" : "kind",
+                                                     .item = name,
+                                                     .value = (double)tg__fact_number(t, i, "step_ns"),
+                                                     .unit = "ns",
+                                                     .share_pct = tg__fact_real(t, i, "share_pct"),
+                                                     .evidence = evidence,
+                                                     .command = next});
+  }
+  tg__table_free(t);
+}
+
+/* ---- what to change ---------------------------------------------------------------------------- */
+
+static void put_one_change(struct tg__diagnosis *d, const struct tg_table *t, size_t i) {
+  const int64_t saving = t->columns[tg__table_column_index(t, "saving_ns")].ints[i];
+  char evidence[1200], next[200] = "";
+  const struct tg__str cause = tg__fact_text(t, i, "cause");
+  struct tg__next to_ask;
+  TG_SAY(evidence, "%s. %s", tg__fact_cstr(t, i, "evidence"), tg__fact_cstr(t, i, "advice"));
+  if (tg__cause_next(cause, &to_ask)) tg__say_ask(d->f, to_ask.question, to_ask.words, next, sizeof next);
+  if (i == 0 && *next) TG_SAY(d->change_next, "%s", next);
+  tg__put_diagnosis(d, &(struct tg__diagnosis_row){.part = "change",
+                                                   .level = tg__fact_cstr(t, i, "severity"),
+                                                   .item = tg__fact_cstr(t, i, "cause"),
+                                                   .value = saving == TG_NULL_INT ? NAN : (double)saving,
+                                                   .unit = "ns",
+                                                   .share_pct = tg__fact_real(t, i, "share_pct"),
+                                                   .where = tg__fact_cstr(t, i, "where"),
+                                                   .evidence = evidence,
+                                                   .command = *next ? next : NULL});
+}
+
+static void put_changes(struct tg__diagnosis *d) {
+  struct tg_table *const t = tg__facts_ask(d->f, TG__Q_findings, NULL, NULL);
+  for (size_t i = 0; t && i < t->rows; i++) put_one_change(d, t, i);
+  if (t && !t->rows)
+    tg__put_diagnosis(d, &(struct tg__diagnosis_row){.part = "change",
+                                                     .level = "none",
+                                                     .item = "nothing found",
+                                                     .value = NAN,
+                                                     .share_pct = NAN,
+                                                     .evidence = "no rule fires: nothing here is promised"});
+  tg__table_free(t);
+}
+
+/* ---- the answer -------------------------------------------------------------------------------- */
+
+static void put_rank(struct tg__facts *f, struct tg_table *out) {
+  struct tg__diagnosis d = {.f = f, .out = out};
+  put_baseline(&d);
+  put_kinds_of_bottleneck(&d);
+  tg__put_components(&d);
+  tg__put_operations(&d);
+  put_changes(&d);
+  tg__put_measures(&d);
+}
+
+enum tg_err tg__answer_diagnosis(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
+                                 struct tg_error *e) {
+  enum tg_err err = TG_OK;
+  for (uint32_t r = 0; !err && r < t->rank_count; r++) {
+    struct tg__facts f;
+    if (!tg__ask_has_rank(a, r)) continue;
+    err = tg__facts_open(t, r, &f);
+    f.questions = a->question->catalog;
+    if (!err && f.steps.count) put_rank(&f, out);
+    if (!err && f.failed) err = TG_MEMORY;
+    tg__facts_close(&f);
+  }
+  if (err) return tg__no_memory(e, "diagnosing");
+  return out->rows ? TG_OK : tg__no_steps_to_judge(e);
+}
