@@ -61,6 +61,7 @@ _RECORDING = {
     "_measure.conditions": ("conditions", "baseline"),
     "_launch": ("step",),
     "_diff": ("diff", "Diff"),
+    "_method": ("method",),
     "_memory.device_snapshots": ("memory_snapshot",),
     "_flight.ring_recorder": ("flight_recorder",),
     "_execution_trace": ("load_execution_trace", "ExecutionTrace"),

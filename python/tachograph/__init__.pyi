@@ -17,6 +17,7 @@ from ._profile.trainer import TrainerCallback as TrainerCallback
 from ._measure.conditions import conditions as conditions, baseline as baseline
 from ._launch import step as step
 from ._diff import diff as diff, Diff as Diff
+from ._method import method as method
 from ._memory.device_snapshots import memory_snapshot as memory_snapshot
 from ._flight.ring_recorder import flight_recorder as flight_recorder
 from ._execution_trace import load_execution_trace as load_execution_trace, ExecutionTrace as ExecutionTrace

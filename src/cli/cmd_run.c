@@ -89,7 +89,7 @@ static int run_live(struct tg__cli_recording *r) {
   return tg__cli_in_python(r->c, "tachograph._watch", words, count + 2);
 }
 
-int tg__cmd_run(struct tg__cli *c) {
+int tg__cli_record(struct tg__cli *c, const char **file) {
   struct tg__cli_recording *r = tg__arena_get(&c->arena, sizeof *r);
   struct tg_error e = {0};
   if (!r) return tg__cli_no_memory(c);
@@ -107,5 +107,8 @@ int tg__cmd_run(struct tg__cli *c) {
     return tg__cli_failed(c, &e, NULL);
   }
   tg__cli_recording_conclude(r);
+  if (file && r->packed) *file = r->file;
   return r->status;
 }
+
+int tg__cmd_run(struct tg__cli *c) { return tg__cli_record(c, NULL); }

@@ -35,5 +35,8 @@ void tg__cli_recording_drop_folder(const struct tg__cli_recording *r); /* nothin
 const char *tg__cli_recording_settings(struct tg__cli_recording *r, struct tg__out *out);
 /* Pack what was recorded, report it, and show it where that was asked for. */
 void tg__cli_recording_conclude(struct tg__cli_recording *r);
+/* cmd_run.c: start the operands as a program, and record it as the options say. *file: what was recorded, which lives
+ * as long as c; it stays where nothing was. file may be NULL. The exit status of the program, or ours. */
+int tg__cli_record(struct tg__cli *c, const char **file);
 
 #endif

@@ -56,6 +56,13 @@ enum tg_err tg__memory_with_peaks(struct tg_trace *trace, const struct tg_arg *a
 /* diff_page.c: a table of tg__diff_run for a person; TG_USAGE for one that has not its columns. */
 enum tg_err tg__diff_page(const struct tg_table *t, const struct tg__show_options *o, bool markdown,
                           struct tg__out *out);
+/* diagnosis_page.c: the answer to the question diagnosis for a person, of the rank with the longest steps. file: what
+ * stands for the trace in commands, as a word for a shell; NULL: FILE. */
+enum tg_err tg__diagnosis_page(const struct tg_table *t, const char *file, const struct tg__show_options *o,
+                               bool markdown, struct tg__out *out);
+int64_t tg__diagnosis_rank(const struct tg_table *t); /* which one that is; TG_NULL_INT where ranks have no numbers */
+/* A row of the answer to findings: how it was found, and how its saving was worked out. */
+void tg__diagnosis_explain(const struct tg_table *findings, size_t row, struct tg__out *out);
 /* facts.c: a table of items, values, what is fine and advice, for a person. */
 enum tg_err tg__facts_page(const struct tg_table *t, const struct tg__show_options *o, struct tg__out *out);
 /* The i-th figure of a report, the question that has it, and its column there; false past the last. */

@@ -66,6 +66,8 @@ HOMONYMS = {
     ("segments", "snapshot_words.def"): "a key of a snapshot",
     ("bottleneck", "diagnosis.c"): "what an item is",
     ("memory", "diagnosis_parts.c"): "a kind of bottleneck",
+    ("diagnosis", "cmd_diagnose.c"): "the question of the command",
+    ("findings", "cmd_diagnose.c"): "the question of --explain",
 }
 # Calls that take a key of JSON or the name of an argument or option: such a string is no question's name.
 KEYS = r'\b(?:tg__json_key|put_int|tg__cli_\w+|tg__message_\w+|tg__ask_(?:integer|choice)|put_count)\([^;"]*(?:"\w*", )?|^OPTION\(\w+, '
