@@ -80,8 +80,12 @@ GRAMMAR = {
     r"[Ww]ho (?!are\b)\w+": "code is no person: the caller, the thread that",
 }
 PLAIN = (
+    "src/analyze/*.[ch]",
+    "src/analyze/**/*.[ch]",
     *(f"src/{room}/*" for room in ("api", "attach", "base", "capture", "format", "ranks", "serve", "show", "trace", "view")),
     *("include/**/*", "web/**/*.js", "docs/questions.md", "docs/install.md", "docs/index.md", "docs/tutorials/*", "docs/reference/*"),
+    *(f"docs/{page}.md" for page in ("adding", "capture", "cluster", "dependencies", "exports", "field", "format", "gpu")),
+    *(f"docs/{page}.md" for page in ("hta", "measuring", "overhead", "profiler", "run", "tables", "viewer", "viewer-api")),
 )
 # (files, what the line has, reason): correct English with the same words
 CORRECT = (
