@@ -176,7 +176,7 @@ static enum tg_err parse_rank(const struct tg__columns *t, struct tg__ask *a, st
     if (has > high) high = has;
   }
   if (low == high)
-    return tg__fail(e, TG_NO_DATA, -1, "rank %lld is not in the trace, which holds rank %lld alone", (long long)number,
+    return tg__fail(e, TG_NO_DATA, -1, "rank %lld is not in the trace, which holds only rank %lld", (long long)number,
                     (long long)low);
   return tg__fail(e, TG_NO_DATA, -1, "rank %lld is not in the trace, which holds %u ranks from %lld to %lld",
                   (long long)number, t->rank_count, (long long)low, (long long)high);
@@ -221,7 +221,7 @@ static enum tg_err no_such_step(const struct tg__columns *t, const struct tg__as
     if (t->steps[i].number > high) high = t->steps[i].number;
   }
   if (low == high)
-    return tg__fail(e, TG_NO_DATA, -1, "step %.*s is not in %s, which has step %lld alone", len, text, who,
+    return tg__fail(e, TG_NO_DATA, -1, "step %.*s is not in %s, which has only step %lld", len, text, who,
                     (long long)low);
   return tg__fail(e, TG_NO_DATA, -1, "step %.*s is not in %s, which has %u steps numbered %lld to %lld", len, text, who,
                   count, (long long)low, (long long)high);

@@ -10,7 +10,7 @@ struct tg__window {
   int64_t latest_end_ns; /* largest end of the windows of this rank up to here: steps of several threads may overlap */
 };
 struct tg__summaries; /* trace/summary.h */
-/* What the columns asked do not say of the job they belong to; src/ranks knows it. All 0: they are all there is. */
+/* The facts of the job that the columns lack; src/ranks knows them. All 0: they are all there is. */
 struct tg__job_info {
   bool is_part;                          /* other ranks of it are not in memory; what they decide together: */
   int64_t origin_ns;                     /* the first start of all ranks, on the common clock */
@@ -60,7 +60,7 @@ struct tg__links {
 };
 struct tg__links tg__links_of(const struct tg__columns *t, uint32_t rank);
 
-/* rank= and step= alone, for what is not a question (exports, SQL); other arguments are the caller's to look at.
+/* Only rank= and step=, for exports and SQL, which are no questions; the caller reads the other arguments.
  * tg__ask_end after use, after a failure too. */
 enum tg_err tg__ask_select(const struct tg__columns *t, const struct tg_arg *args, size_t arg_count,
                            struct tg__ask *out, struct tg_error *e);
@@ -74,11 +74,13 @@ int64_t tg__duplicate_rank(
 void tg__table_add_losses(struct tg_table *out, const struct tg__columns *t,
                           const struct tg__ask *a); /* those of the ranks asked for */
 
-/* The value of `arg` as a position in choices[0..count); TG_USAGE with the list of choices when it is none of them. */
+/* The value of `arg` as a position in choices[0..count); TG_USAGE with the list of choices when it is not among them.
+ */
 enum tg_err tg__ask_choice(const struct tg__ask *a, const char *arg, const char *const *choices, size_t count,
                            size_t *which, struct tg_error *e);
 
-/* The value of `arg` as a whole number of 0 and above, or as microseconds such as 30 or 0.5. TG_USAGE when it is none.
+/* The value of `arg` as a whole number of 0 and above, or as microseconds such as 30 or 0.5. TG_USAGE when it is
+ * neither.
  */
 enum tg_err tg__ask_integer(const struct tg__ask *a, const char *arg, int64_t *out, struct tg_error *e);
 enum tg_err tg__ask_us(const struct tg__ask *a, const char *arg, int64_t *ns, struct tg_error *e);

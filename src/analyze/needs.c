@@ -20,7 +20,7 @@ static bool is_named(enum tg__class c) { return c == TG__CLASS_ANNOTATION || c =
 /* Is there one on a track of this kind? With `linked`, one with a known host call. */
 static bool stands_on(const struct tg__columns *t, const struct tg__ask *a, const uint64_t *wanted, bool linked,
                       bool devices) {
-  for (uint32_t k = t->track_count; k-- > 0;) { /* the category may stand on marks alone */
+  for (uint32_t k = t->track_count; k-- > 0;) { /* the category may be only on marks */
     if ((t->tracks[k].kind == TG__TRACK_DEVICE) != devices || !tg__ask_has_rank(a, t->tracks[k].rank)) continue;
     TG__EACH (i, tg__slices_of(&t->tracks[k])) {
       const uint16_t cat = t->slices.cat[i];

@@ -36,7 +36,7 @@ struct tg_table {
   bool failed;  /* out of memory somewhere; the runner turns it into TG_MEMORY */
   bool is_tree; /* rows stand below the one they belong to: text indents the column `name` by the column `depth` */
   size_t cell;  /* next column of the row being written */
-  size_t uncut; /* rows there would be, where a run was asked for its first ones alone; else 0 */
+  size_t uncut; /* rows there would be, where only the first ones were asked for; else 0 */
   unsigned references; /* 1, plus one per exported Arrow array */
   struct tg__arena arena;
   uint32_t recent[64];              /* texts put last, by a cheap hash of their bytes */

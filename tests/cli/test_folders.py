@@ -238,7 +238,7 @@ def test_files_of_one_rank_are_named_everywhere(tachograph, folder, tmp_path):
         run = tachograph("ask", folder, question, "--json")
         assert run.returncode == 3 or json.loads(run.stdout)["notes"].count(said) == 1, question
     assert (
-        "2 files say that they are rank 0, and this is the first of them alone: rank0.json, rank1.json"
+        "2 files say that they are rank 0, and this is only the first of them: rank0.json, rank1.json"
         in tachograph("ask", folder, "kernels", "--rank", "0").stdout
     )
     check = tachograph("check", folder)
@@ -266,7 +266,7 @@ def test_many_ranks_twice(tachograph, folder):
         in notes(tachograph, folder)
     )
     assert (
-        "5 files say that they are rank 1, and this is the first of them alone: copy1.json, copy1b.json, copy1c.json, copy1d.json, \u2026"
+        "5 files say that they are rank 1, and this is only the first of them: copy1.json, copy1b.json, copy1c.json, copy1d.json, \u2026"
         in tachograph("ask", folder, "kernels", "--rank", "1").stdout
     )
 

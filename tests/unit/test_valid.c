@@ -78,7 +78,7 @@ static void tables(void **state) {
   static struct tg__loss_row loss = {"lost", "what was lost", 1, -1};
   ACCEPTED(tg__table_is_valid(t, &e));
   BROKEN(t->question, "", tg__table_is_valid(t, &e), "does not say what it answers");
-  BROKEN(t->references, 0, tg__table_is_valid(t, &e), "nobody has it");
+  BROKEN(t->references, 0, tg__table_is_valid(t, &e), "it has no owner");
   BROKEN(t->failed, true, tg__table_is_valid(t, &e), "ran out of memory");
   BROKEN(t->capacity, 2, tg__table_is_valid(t, &e), "3 rows in room for 2");
   BROKEN(t->cell, 1, tg__table_is_valid(t, &e), "last row is not complete");
@@ -94,8 +94,8 @@ static void tables(void **state) {
   t->losses = &loss;
   t->loss_count = 1;
   ACCEPTED(tg__table_is_valid(t, &e));
-  BROKEN(loss.count, 0, tg__table_is_valid(t, &e), "loss 0 is none");
-  BROKEN(loss.name, NULL, tg__table_is_valid(t, &e), "loss 0 is none");
+  BROKEN(loss.count, 0, tg__table_is_valid(t, &e), "loss 0 is not one");
+  BROKEN(loss.name, NULL, tg__table_is_valid(t, &e), "loss 0 is not one");
   t->losses = NULL;
   t->loss_count = 0;
   ACCEPTED(tg__table_is_valid(t, &e));

@@ -17,7 +17,7 @@ static const struct rules all_rules[] = {
 
 enum { MOST = 8 };
 struct choice {
-  const char *names[MOST], *argument; /* NULL: the question knows the exact rules alone */
+  const char *names[MOST], *argument; /* NULL: the question knows only the exact rules */
   const struct rules *rules[MOST];
   size_t count;
 };

@@ -499,7 +499,7 @@ static enum tg_err parse_wish(const struct tg__ask *a, struct wish *wish, struct
                     "both ends (0:2)",
                     instance);
   if (wish->all_edges && wish->by != BY_EDGE)
-    return tg__fail(e, TG_USAGE, -1, "critical_path: edges=all is for by=edge alone");
+    return tg__fail(e, TG_USAGE, -1, "critical_path: edges=all is only for by=edge");
   if (a->has_steps && (!rules->takes_steps || *wish->annotation))
     return tg__fail(e, TG_USAGE, -1,
                     "critical_path: step= is for rules=exact without an annotation; with rules=hta say "

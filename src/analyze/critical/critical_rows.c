@@ -52,7 +52,7 @@ static enum tg_err window_of_annotation(struct fill *f, struct tg__crit_range ra
   if (range.first >= (int64_t)count) {
     err = tg__fail(e, TG_NO_DATA, -1,
                    "critical_path: %zu events of the host have '%.60s' in their names, and instance %lld (counted from "
-                   "0) is none of them",
+                   "0) is not among them",
                    count, f->names->annotation, (long long)range.first);
     goto done;
   }

@@ -54,8 +54,8 @@ static void group_by_source(struct search *s) {
   for (size_t i = 0; i < c->edge_count; i++) s->out[s->first[c->edges[i].from + 1]++] = (uint32_t)i;
 }
 
-/* A later edge between the same nodes replaces the earlier one in its place; who its time is
- * booked on stays when it does not say so itself. */
+/* A later edge between the same nodes replaces the earlier one in its place; the earlier owner of the time stays when
+ * the later edge names none. */
 static void replace_duplicate_edges(struct search *s) {
   const struct tg__crit *c = s->c;
   for (uint32_t k = 0; k < c->count * 2; k++)
@@ -156,9 +156,8 @@ static bool is_tie(const struct tg__crit *c, const struct tg__crit_edge *e) {
   return (from->flags ^ to->flags) & TG__CRIT_DEVICE || from->place != to->place;
 }
 
-/* Clocks of host and device that disagree can close a circle. What ties threads and streams to each other then
- * counts only where it leads forward in time; along one thread and one stream the order is given, so no circle is
- * left. */
+/* Clocks of host and device that disagree can close a circle. Edges between threads and streams then count only where
+ * they lead forward in time; along one thread and one stream the order is given, so no circle is left. */
 static void drop_backward(struct tg__crit *c) {
   size_t kept = 0;
   for (size_t i = 0; i < c->edge_count; i++) {

@@ -26,7 +26,7 @@ struct breakdown {
 static bool read_steps(const struct tg__columns *t, uint32_t rank, struct tg__spans *out, struct tg_table *notes) {
   struct tg__breakdown b;
   bool ok = !tg__steps_breakdown(t, rank, TG__STEPS_DETECTED, &b);
-  if (ok && !b.count && !notes) { /* of findings, which judge a device alone */
+  if (ok && !b.count && !notes) { /* of findings, which judge only a device */
     tg__breakdown_free(&b);
     ok = !tg__steps_breakdown(t, rank, TG__STEPS_CALLS, &b);
   }

@@ -1,4 +1,4 @@
-/* The question copy_bandwidth: copies and memsets by kind, how fast they ran, and who asked for them. */
+/* The question copy_bandwidth: copies and memsets by kind, how fast they ran, and what launched them. */
 #include "analyze/device/device_rows.h"
 #include "analyze/host/frames.h"
 #include "analyze/host/op_tree.h"

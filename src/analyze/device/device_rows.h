@@ -8,12 +8,12 @@
 
 struct tg__device_row {
   int64_t start_ns, end_ns; /* by other rules than the exact ones the end may lie before the start */
-  int64_t device, stream;   /* device: TG_NULL_INT where the rules identify streams by number alone */
+  int64_t device, stream;   /* device: TG_NULL_INT where the rules identify streams only by number */
   int64_t order;            /* rises along the file */
   int64_t launch_ns;        /* start of the host call; TG_NULL_INT when there is none */
   uint32_t slice, call;     /* call: slice, TG_NONE */
   uint8_t type;             /* enum tg__work_type */
-  bool is_work;             /* by its category; other rules have rows that are none */
+  bool is_work;             /* by its category; other rules have rows that are no work */
 };
 struct tg__launch_pair { /* a host call and one piece of device work it launched */
   int64_t call_start_ns, call_end_ns, call_order;

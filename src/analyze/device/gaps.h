@@ -11,7 +11,7 @@ enum tg__gap_cause {
   /* else, what the launching thread did most of, or the main one where the launch is not known; by rising precedence
    * where one holds the other */
   TG__GAP_PYTHON, /* Python, or what lies between two events of the host */
-  TG__GAP_HOST,   /* operators, and runtime calls that are none of the following */
+  TG__GAP_HOST,   /* operators, and runtime calls other than the following */
   TG__GAP_LAUNCH, /* launch calls */
   TG__GAP_COPY,   /* copy calls */
   TG__GAP_SYNC,   /* waiting for the device */

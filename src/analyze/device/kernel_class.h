@@ -1,4 +1,4 @@
-/* kernel_class: what a kernel does, by its name alone. */
+/* kernel_class: what a kernel does, only by its name. */
 #ifndef TG_KERNEL_CLASS_H
 #define TG_KERNEL_CLASS_H
 

@@ -125,7 +125,7 @@ static void add_wait(struct syncs *s, uint32_t call) {
   x->idle_ns += s->gaps.items[gap].end_ns - s->gaps.items[gap].start_ns;
 }
 
-/* Of a rank without a device. What a print calls is many operators. */
+/* Of a rank without a device. A print calls many operators. */
 static void add_read(void *ctx, const struct tg__host_read *read) {
   struct syncs *const s = ctx;
   const struct tg__columns *const t = s->t;

@@ -21,8 +21,8 @@ struct tg__tensor_rules {
   enum tg__matrix_unit (*unit)(struct tg__str kernel);
   bool (*op)(struct tg__str op);
   bool launched_alone; /* device_metrics: only kernels that an operator launched count */
-  bool by_op_name;     /* kernels: an operator suits by its name alone, else also where its kernel uses them */
-  bool of_first_call;  /* ops: a row is what its first call is */
+  bool by_op_name; /* kernels: only the name decides whether an operator suits, else also where its kernel uses them */
+  bool of_first_call; /* ops: a row is what its first call is */
 };
 extern const struct tg__tensor_rules tg__tensor_exact;
 const struct tg__tensor_rules *tg__tensor_rules_of(const struct tg__ask *a);

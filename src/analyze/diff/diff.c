@@ -291,7 +291,7 @@ enum tg_err tg__diff_side_lacks(int side, enum tg_err err, struct tg_error *e) {
   return tg__fail(e, err, own.offset, "%c: %s", "AB"[side], own.text);
 }
 
-struct looking { /* at one file of a run after the other */
+struct looking { /* at one file of a folder after the other */
   const struct tg__diff_access *access;
   const struct tg_arg *args;
   size_t arg_count;

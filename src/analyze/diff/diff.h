@@ -1,6 +1,6 @@
 /* diff: two traces held against each other; private to the folder.
  *
- * Every figure is a number a step. What the steps of both sides say is compared by drawing steps again
+ * Every figure is a number a step. The steps of both sides are compared by drawing steps again
  * (bootstrap.h), so that noise is not called change. Ranks of one job wait for each other, so their steps are no
  * independent observations: step k of a side is the k-th step of all its ranks, and its figure the mean over them. */
 #ifndef TG_DIFF_H
@@ -74,8 +74,9 @@ struct tg__diff_facts {
   int64_t world_size;
   enum tg__step_kind step_kind;
 };
-bool tg__diff_facts_take(struct tg__diff_side *s);                                     /* false on no memory */
-bool tg__diff_facts_add(struct tg__diff_facts *to, const struct tg__diff_facts *from); /* who comes first is believed */
+bool tg__diff_facts_take(struct tg__diff_side *s); /* false on no memory */
+bool tg__diff_facts_add(struct tg__diff_facts *to,
+                        const struct tg__diff_facts *from); /* the first that is added counts */
 void tg__diff_facts_free(struct tg__diff_facts *f);
 
 /* By operator and shape of its first input: how much time goes there. */
@@ -146,7 +147,8 @@ struct tg__diff_side {
   struct tg__diff_shapes shapes;
   struct tg__diff_named named[TG__DIFF_BYS]; /* of a side without a trace at hand: what was asked for */
 };
-/* A trace whole, or a part of a run: kinds has the bits of those to collect now. *out is to be closed either way. */
+/* A whole trace, or one file of a folder: kinds has the bits of those to collect now. *out is to be closed either way.
+ */
 enum tg_err tg__diff_side_take(struct tg__columns *t, const struct tg__diff_access *access, const struct tg_arg *args,
                                size_t arg_count, int side, unsigned kinds, struct tg__diff_side *out,
                                struct tg_error *e);
@@ -156,7 +158,7 @@ bool tg__diff_side_add(struct tg__diff_side *to,
 enum tg_err tg__diff_side_end(struct tg__diff_side *s, struct tg_error *e);
 enum tg_err tg__diff_side_lacks(int side, enum tg_err err,
                                 struct tg_error *e); /* diff.c: says which side it is that lacks the data */
-/* Of what was lost, not of what was bent: figures are of the rest alone. */
+/* Of what was lost, not of what was bent: figures are only of the rest. */
 void tg__diff_note_losses(struct tg_table *out, char letter, const int64_t loss[TG__LOSS_COUNT]);
 void tg__diff_side_close(struct tg__diff_side *s);
 uint32_t tg__diff_step_at(const struct tg__diff_side *s, uint32_t rank,
@@ -192,7 +194,7 @@ struct tg__diff_ask { /* the arguments of one diff, checked */
   size_t count;
   const struct tg__diff_access *access; /* NULL: no side is read rank by rank */
   unsigned by;                          /* bits of enum tg__diff_by */
-  double least_pct;                     /* smaller changes are none */
+  double least_pct;                     /* smaller changes do not count */
 };
 const char *tg__diff_arg(const struct tg__diff_ask *a,
                          const char *name); /* the value given, else its default; see diff.def */
@@ -224,9 +226,9 @@ enum tg_err tg__diff_step_rows(struct tg__diff_rows *rows, const struct tg__diff
                                const struct tg__diff_side *b);
 enum tg_err tg__diff_category_rows(struct tg__diff_rows *rows, const struct tg__diff_side *a,
                                    const struct tg__diff_side *b);
-/* alone: nothing else was asked for, so what the traces lack for it is worth a note. */
+/* is_only_kind: nothing else was asked for, so what the traces lack for it is worth a note. */
 enum tg_err tg__diff_name_rows(struct tg__diff_rows *rows, enum tg__diff_by by, const struct tg__diff_side *a,
-                               const struct tg__diff_side *b, bool alone, struct tg_table *notes);
+                               const struct tg__diff_side *b, bool is_only_kind, struct tg_table *notes);
 enum tg_err tg__diff_memory_rows(struct tg__diff_rows *rows, const struct tg__diff_side *a,
                                  const struct tg__diff_side *b);
 void tg__diff_judge(struct tg__diff_rows *rows); /* verdicts and order of the rows added since the last call */

@@ -272,13 +272,13 @@ static enum tg_err add_peaks(struct work *w, const struct tg_table *rows) {
 
 /* The highest peak of each device over the ranks. A rank that was not recorded with memory has none. */
 static enum tg_err collect_peaks(struct work *w) {
-  static const struct tg__job_info alone;
+  static const struct tg__job_info no_job;
   const struct tg__call memory = {
       .question = tg__catalog_question(w->s->access->catalog, TG__Q_memory), .limit = SIZE_MAX, .most_rows = SIZE_MAX};
   for (uint32_t k = 0; k < w->s->t->rank_count; k++) {
     struct tg_table *rows;
     if (!tg__ask_has_rank(&w->s->selection, k)) continue;
-    enum tg_err err = tg__ask_rank(w->s->t, &alone, k, &memory, &rows, NULL);
+    enum tg_err err = tg__ask_rank(w->s->t, &no_job, k, &memory, &rows, NULL);
     if (err == TG_NO_DATA) continue;
     if (!err) err = add_peaks(w, rows);
     tg__table_free(rows);

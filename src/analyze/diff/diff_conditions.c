@@ -67,7 +67,7 @@ static const struct {
 };
 enum { DEVICES, WORLD_SIZE, STEP, RECORDED = TG__DIFF_FACTS - 1 };
 _Static_assert(sizeof facts / sizeof *facts == TG__DIFF_FACTS, "one text for each");
-static const char times_alone[] = "times alone";
+static const char times_alone[] = "only times";
 
 /* Of the ranks that are asked about the first that says it speaks for all. */
 static struct tg__str document_member(const struct tg__diff_side *s, const char *key) {
@@ -126,7 +126,7 @@ static bool take_devices(struct tg__diff_side *s) {
   return set_fact(&s->facts, DEVICES, &names);
 }
 
-/* What a recording of ours says of itself, what any Kineto trace may say, and what the engine knows. */
+/* Facts from a recording of ours, facts that any Kineto trace may have, and facts that the engine knows. */
 bool tg__diff_facts_take(struct tg__diff_side *s) {
   const struct tg__str said = document_member(s, "conditions"), job = document_member(s, "distributedInfo");
   bool ok = take_devices(s) && take_recorded(s);

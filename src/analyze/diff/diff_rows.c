@@ -283,11 +283,11 @@ static enum tg_err sort_names(struct by_name *w, int side, enum tg__diff_by by, 
 }
 
 enum tg_err tg__diff_name_rows(struct tg__diff_rows *rows, enum tg__diff_by by, const struct tg__diff_side *a,
-                               const struct tg__diff_side *b, bool alone, struct tg_table *notes) {
+                               const struct tg__diff_side *b, bool is_only_kind, struct tg_table *notes) {
   struct by_name w = {.sides = {a, b}, .names = tg__strings_new()};
   enum tg_err err = w.names ? TG_OK : TG_MEMORY;
   for (int side = 0; !err && side < TG__SIDES; side++)
-    err = sort_names(&w, side, by, alone || by == TG__DIFF_FAMILY ? notes : NULL);
+    err = sort_names(&w, side, by, is_only_kind || by == TG__DIFF_FAMILY ? notes : NULL);
   uint32_t count = err ? 0 : tg__strings_count(w.names);
   const uint32_t all = count;
   for (int side = 0; !err && side < TG__SIDES; side++)

@@ -1,4 +1,4 @@
-/* One side of a diff: its steps, rank by rank, and which of them an instant belongs to; of a run, put together file
+/* One side of a diff: its steps, rank by rank, and which of them an instant belongs to; of a folder, put together file
  * by file. */
 #include "analyze/diff/diff.h"
 

@@ -57,7 +57,7 @@ struct counting {
   const struct tg_arg *args;
   size_t arg_count;
   bool any;
-  struct tg_error why; /* the first file of a run that has not the steps asked for */
+  struct tg_error why; /* the first file of a folder that lacks the steps asked for */
 };
 
 static enum tg_err count_trace(void *ctx, struct tg__columns *t, struct tg_error *e) {

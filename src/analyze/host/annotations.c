@@ -65,7 +65,7 @@ static void sort_launches(struct launches *l) {
   *l = sorted;
 }
 
-/* Of the thread and those that help it alone. */
+/* Only of the thread and those that help it. */
 static void launches_for_track(const struct work *w, uint32_t track, struct launches *l) {
   launches_of_track(w, track, l);
   if (w->first_helper[track] == TG_NONE) return;
@@ -233,7 +233,7 @@ static void add_ranks(struct work *w) {
   }
 }
 
-/* Where nobody asks for the device work of annotations, only they are looked at. */
+/* Where the device work of annotations is not asked for, only the annotations are read. */
 static void add_listed(struct work *w, uint32_t rank, enum tg__list which) {
   const struct tg__columns *t = w->t;
   struct tg__listed list;

@@ -55,7 +55,7 @@ static uint32_t module_text_of(const struct tg__modules *m, uint32_t slice) {
   return text == TG__K_EMPTY ? TG_NONE : text;
 }
 
-/* A place alone says the rank, too. TG_NONE on no memory. */
+/* A place includes the rank. TG_NONE on no memory. */
 static uint32_t place_inside(struct tg__modules *m, uint32_t around, uint32_t rank, uint32_t text,
                              struct tg__map *by_text) {
   if (!around) around = tg__paths_step(&m->paths, 0, rank);

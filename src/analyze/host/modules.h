@@ -6,7 +6,7 @@
 #include "analyze/host/op_tree.h"
 
 /* A place in the tree of modules is a path: the rank, then the modules from the outermost to the innermost. 0 = in
- * none. What runs inside a node of autograd counts as backward, a forward that is computed again there too: it has
+ * none. Work inside a node of autograd counts as backward, also a forward that is computed again there: it has
  * the place it had at first. */
 struct tg__modules {
   const struct tg__columns *t;

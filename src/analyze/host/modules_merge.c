@@ -1,6 +1,5 @@
-/* modules_merge: rows of the question modules that came rank by rank become those of all ranks. What is of no rank
- * in particular (the rows by class, and what is outside of modules) is added up, and shares are of the time of all
- * ranks. */
+/* modules_merge: rows of the question modules that came rank by rank become those of all ranks. Rows of no rank in
+ * particular (by class, and outside of modules) are added up, and shares are of the time of all ranks. */
 #include "analyze/analyze.h"
 
 struct columns {
@@ -25,7 +24,7 @@ static struct columns columns_of(struct tg_table *t) {
 #undef AT
 }
 
-/* Every figure but the shares, which are worked out anew; unknown counts as nothing when another knows. */
+/* Every figure but the shares, which are worked out again; unknown counts as nothing when another knows. */
 static void add_row(struct tg_table *t, size_t into, size_t from) {
   for (size_t c = 0; c < t->column_count; c++) {
     struct tg__column *const column = &t->columns[c];

@@ -1,7 +1,7 @@
 /* The question modules: time, operators and memory of each module, as a tree; or of each class of modules. */
 #include "analyze/host/modules.h"
 
-struct sums { /* of a place alone; then, in `total`, with the modules in it */
+struct sums { /* of only the place; then, in `total`, with the modules in it */
   int64_t calls, recomputed, ops, cpu_ns, python_ns, device_ns, backward_ops, backward_cpu_ns, backward_device_ns;
   int64_t bytes[2]; /* CPU, devices */
 };

@@ -82,7 +82,7 @@ static enum tg__op_class remembered(uint8_t *seen, const struct tg__columns *t, 
 
 /* ---- by place -------------------------------------------------------------------------------- */
 
-/* Parents stand before their children. What is none of the classes counts for what it runs in. */
+/* Parents stand before their children. An operator of no class counts for the one that it runs in. */
 static void judge_nodes(struct tg__op_classes *c, struct tg__reach reach) {
   for (uint32_t i = c->tree->first[reach.first_track]; i < c->tree->first[reach.end_track]; i++) {
     const struct tg__op_node *n = &c->tree->nodes[i];

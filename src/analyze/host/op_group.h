@@ -19,7 +19,7 @@ struct tg__op_group {
   struct tg__reach reach;
   const struct tg__op_tree *tree;
   enum tg__group_part parts[TG__GROUP_PARTS]; /* in the order asked for */
-  unsigned count;                             /* 0: by name alone */
+  unsigned count;                             /* 0: only by name */
   uint32_t stack_limit;                       /* frames */
   bool found[TG__GROUP_PARTS];                /* some operator had this */
   struct tg__schema_mask call_stack, hierarchy, module_id;

@@ -154,7 +154,7 @@ static void take_off_call(const struct builder *b, uint32_t call, uint32_t first
 }
 
 /* The time of a runtime call comes off the innermost node around it, whatever operator its external id names: only that
- * node was on. What begins during the call loses nothing to it, and no time comes off twice. */
+ * node was on. A node that begins during the call keeps its time, and no time comes off twice. */
 static bool take_off_calls(struct builder *b) {
   const struct tg__slices *s = &b->t->slices;
   const struct tg__op_tree *tree = b->tree;

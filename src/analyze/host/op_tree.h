@@ -1,7 +1,7 @@
 /* op_tree: the operator forest of a trace, and what belongs to each operator. Used by ops, kernels, memory and stacks.
  *
  * Nodes are operators, steps, the annotations of data loader and optimizer, and the Python frames of modules;
- * everything else on a CPU track is passed over. Per track the tree is rebuilt from these alone, because a slice may
+ * everything else on a CPU track is passed over. Per track the tree is rebuilt only from these, because a slice may
  * be the child of something that is no node, and because nodes that partly overlap become siblings here. An operator
  * with a single child of the same name is one call seen twice: the child is absorbed, its launches stay. */
 #ifndef TG_OP_TREE_H

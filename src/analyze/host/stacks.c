@@ -56,7 +56,7 @@ static void leave(struct work *w) {
 }
 
 /* Make `unit` the top of the stack. Where frames partly overlap it may have been left already: then it is entered
- * anew, its own outer ones before it. */
+ * again, its own outer ones before it. */
 static bool make_top_of_stack(struct work *w, uint32_t unit) {
   uint32_t held = unit;
   while (held != TG_NONE && !w->units.items[held].open) held = w->units.items[held].parent;

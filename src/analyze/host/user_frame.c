@@ -25,8 +25,8 @@ static bool is_generated(struct tg__str path) {
   return false;
 }
 
-/* Installed or generated. Recorders cut the folder of the packages off, too: of those torch alone is known by its
- * name, and a folder such as pytorch/ is not it. */
+/* Installed or generated. Recorders cut the folder of the packages off, too: of those only torch is known by its name,
+ * and a folder such as pytorch/ is not it. */
 static bool is_foreign(struct tg__str path) {
   return tg__str_contains(path, "site-packages/") || tg__str_contains(path, "dist-packages/") ||
          tg__str_has_prefix(path, "torch/") || tg__str_contains(path, "/torch/") || tg__str_contains(path, "<frozen") ||

@@ -41,7 +41,7 @@ void tg__call_graph_device(struct tg__call_graph *g, uint32_t node, uint32_t par
   g->last_ns[node] = start_ns + dur_ns;
 }
 
-/* Parents outside the graph are none. */
+/* Parents outside the graph do not count. */
 static void drop_absent_parents(struct tg__call_graph *g) {
   for (uint32_t i = 0; i < g->count; i++) {
     const uint32_t up = g->parent[i];

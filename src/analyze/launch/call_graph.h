@@ -1,7 +1,7 @@
 /* call_graph: what ran inside what, across threads and devices, and the device work below each. Used by call_graph,
  * call_stack, forward_backward and sequences.
  *
- * Nodes are numbered by who builds the graph: slices of the trace by the exact rules, rows by those of HTA
+ * The builder of the graph numbers the nodes: slices of the trace by the exact rules, rows by those of HTA
  * (hta_stack.c). A node of the device hangs below the host call that launched it. */
 #ifndef TG_CALL_GRAPH_H
 #define TG_CALL_GRAPH_H

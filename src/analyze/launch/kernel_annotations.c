@@ -146,7 +146,7 @@ static void put_short(struct work *w, uint32_t string_id, struct tg_table *out) 
   tg__put_text_id(out, *known);
 }
 
-/* Texts and their short forms are not looked up where nobody asked for them. */
+/* Texts and their short forms are not looked up where they were not asked for. */
 static void put_annotation_name(struct work *w, uint32_t string_id, struct tg_table *out) {
   for (unsigned is_short = 0; is_short < 2; is_short++) {
     if (out->columns[out->cell].is_left_out)

@@ -41,11 +41,11 @@ struct tg__sequences {
   size_t name_count, name_cap;
   struct tg__map by_hash;
 };
-/* The number of the sequence of names of a run; equal names, equal numbers. TG_NONE on no memory. */
+/* The number of the sequence of names in a stretch; equal names, equal numbers. TG_NONE on no memory. */
 uint32_t tg__sequences_find(struct tg__sequences *s, const struct tg__launched_list *l,
                             const struct tg__launched_run *run);
 void tg__sequences_free(struct tg__sequences *s);
-/* head, then the names, joined. head TG_NONE: the names alone. */
+/* head, then the names, joined. head TG_NONE: only the names. */
 void tg__sequence_text(const struct tg__sequences *s, uint32_t sequence, const struct tg__columns *t, uint32_t head,
                        const char *joint, struct tg__out *out);
 

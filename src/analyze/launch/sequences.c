@@ -9,7 +9,7 @@ struct how {
   size_t top, min_length;
 };
 
-/* text NULL: the pattern is named by its place alone. */
+/* text NULL: the pattern is named only by its place. */
 static void put_pattern(const struct tg__patterns *p, const struct tg__pattern *item, size_t place, uint32_t event,
                         struct tg__out *text, struct tg_table *out) {
   tg__put_rank(out, p->t, item->rank);

@@ -1,4 +1,4 @@
-/* The question memory: totals, curve and operators, per device, from the events as they stand. What was alive at the
+/* The question memory: totals, curve and operators, per device, from the events as they stand. The blocks alive at the
  * peak: memory_peak.c. */
 #include "analyze/memory/memory_blocks.h"
 

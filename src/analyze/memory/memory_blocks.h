@@ -3,7 +3,7 @@
  *
  *   memory_places.c    what surrounds each slice (operator, backward node, module, optimizer), and when backward
  *                      passes ran
- *   memory_follow.c    allocations and frees become blocks; what the program said of its tensors is laid over them
+ *   memory_follow.c    allocations and frees become blocks; the program's notes on its tensors are laid over them
  *   memory_category.c  what each block was for; memory_stack_category.c: those of memory snapshots
  *
  * Everything is linear in the events, but for sorting. */

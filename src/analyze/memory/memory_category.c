@@ -1,5 +1,5 @@
 /* What each block of memory was for. In this order, the first that fits:
- *   1. what the program said of the tensor in it;
+ *   1. the program's note on the tensor in it;
  *   2. made by a collective;
  *   3. made by a backward node: again, for checkpointing; given back by the same node; by the end of the pass; else
  *      a gradient;

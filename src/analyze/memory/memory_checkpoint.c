@@ -3,9 +3,9 @@
  *
  * A layer's run is one forward and the backward pass behind it. Of what its forward made and its own backward frees
  * nothing would be alive between the two, but for its output: that is what is alive when the next layer begins and
- * freed before the layer's backward; where there is nothing of the kind, its own last activation. What was freed
- * after the layer began and before the next did is taken for its input, and would stay until its backward has ended.
- * Before that begins, the forward is repeated: its own peak comes on top. */
+ * freed before the layer's backward; where there is nothing of the kind, its own last activation. A block that was
+ * freed after the layer began and before the next did is taken for its input, and would stay until its backward has
+ * ended. Before that begins, the forward is repeated: its own peak comes on top. */
 #include "analyze/memory/memory_blocks.h"
 
 struct run {               /* of a layer, for one backward pass */
@@ -25,7 +25,7 @@ struct layer {
 };
 struct event { /* of what would be alive */
   int64_t ts_ns, bytes;
-  bool passing; /* for this moment alone */
+  bool passing; /* only for this moment */
 };
 struct work {
   struct tg__blocks *b;
@@ -96,7 +96,7 @@ static bool begins_before(uint32_t a, uint32_t b, const void *ctx) {
   return x->forward_ns[0] != y->forward_ns[0] ? x->forward_ns[0] < y->forward_ns[0] : a < b;
 }
 
-/* Complete runs alone, in order, each knowing where the next begins. */
+/* Only complete runs, in order, each with the begin of the next. */
 static bool sort_runs(struct work *w) {
   uint32_t *const order = tg__alloc((w->run_count + 1) * sizeof *order);
   struct run *const sorted = tg__alloc((w->run_count + 1) * sizeof *sorted);
@@ -174,7 +174,7 @@ static bool is_own(const struct run *r, const struct tg__block *x) {
 
 /* Blocks come in the order in which they were made. */
 static void find_makers(struct work *w) {
-  bool *const leaves = tg__alloc(w->run_count + 1); /* by run: something of it outlives the forward alone */
+  bool *const leaves = tg__alloc(w->run_count + 1); /* by run: something of it outlives the forward pass */
   for (size_t i = 0; i < w->run_count; i++) w->runs[i].output = TG_NONE;
   for (uint32_t i = 0; i < w->b->count; i++) {
     const struct tg__block *const x = &w->b->items[i];

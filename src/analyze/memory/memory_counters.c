@@ -181,8 +181,8 @@ static int64_t rounded(const struct rounding *r, int64_t asked) {
   return (asked + part - 1) / part * part;
 }
 
-/* torch records what was asked for. What a block took is known of those that are there at the end; of others it is
- * rounded up. */
+/* torch records what was asked for. The size that a block took is known only of blocks that are there at the end; of
+ * others it is rounded up. */
 static struct block block_of(const struct replay *r, const struct tg__alloc_event *x, size_t event) {
   struct block b = {.bytes = r->end.is_snapshot ? rounded(&r->rounding, x->bytes) : x->bytes, .requested = x->bytes};
   b.pool = pool_of(b.bytes);

@@ -1,4 +1,4 @@
-/* Allocations and frees become blocks, and what the program said of its tensors is laid over them. */
+/* Allocations and frees become blocks, and the program's notes on its tensors are laid over them. */
 #include "analyze/memory/memory_blocks.h"
 
 #include <stdio.h>
@@ -96,7 +96,7 @@ static bool add_change(struct tg__blocks *b, int64_t ts_ns, uint32_t block, bool
   return true;
 }
 
-/* `known`: what the trace says of where it was freed; else its free is missing and another block took its place. */
+/* `known`: the place where it was freed is in the trace; else its free is missing and another block took its place. */
 static bool end_block(struct work *w, uint32_t block, const struct tg__memory_event *e, bool known) {
   struct tg__block *const x = &w->b->items[block];
   x->freed_ns = e->ts_ns;
@@ -364,7 +364,7 @@ uint32_t tg__block_line(struct tg__blocks *b, const struct tg__block *x) {
   return *known != TG_NONE && tg__strings_get(b->texts, *known).len ? *known : TG_NONE;
 }
 
-/* Of blocks that have no operator around them, as in a memory snapshot: a stack alone says what they were for. */
+/* Of blocks that have no operator around them, as in a memory snapshot: only a stack says what they were for. */
 static size_t count_without_stack(const struct tg__blocks *b, size_t *of) {
   size_t lacking = 0;
   *of = 0;

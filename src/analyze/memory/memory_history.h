@@ -38,7 +38,7 @@ enum tg_err tg__alloc_blocks_read(const struct tg__columns *t, const struct tg__
 struct tg__alloc_blocks {
   struct tg__map of_addr;
 };
-/* gone: the event of the block that ends with event i, given back or, its free being missing, taken anew; TG_NONE.
+/* gone: the event of the block that ends with event i, given back or, its free being missing, taken again; TG_NONE.
  * false on no memory. */
 bool tg__alloc_blocks_follow(struct tg__alloc_blocks *b, const struct tg__alloc_history *h, size_t i, uint32_t *gone);
 void tg__put_address(struct tg_table *out, int64_t address); /* 0x7f… */

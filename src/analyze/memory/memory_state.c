@@ -1,4 +1,4 @@
-/* The questions memory_state and memory_stacks: which blocks are in use at a moment, and who took them. */
+/* The questions memory_state and memory_stacks: which blocks are in use at a moment, and which stack took them. */
 #include "analyze/host/op_group.h"
 #include "analyze/memory/memory_blocks.h"
 #include "analyze/memory/memory_history.h"

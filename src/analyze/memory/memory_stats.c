@@ -115,7 +115,7 @@ static enum tg_err answer_stats(const struct tg__columns *t, const struct tg__as
     else
       put(t, a, &h.devices[d], &counters, out);
   }
-  if (!err) tg__table_note(out, "counted over the history alone: what came before it counts as taken at its beginning");
+  if (!err) tg__table_note(out, "counted only over the history: memory from before counts as taken at its beginning");
   if (!err && tg__strings_find(t->strings, "memory_snapshot", 15) != TG_NONE)
     tg__table_note(
         out,

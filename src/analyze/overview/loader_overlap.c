@@ -1,6 +1,6 @@
 /* The question loader_overlap: a step with its data loaded meanwhile takes the longer of the two, loading divided among
- * the workers, and all the rest. What the loader costs stands in the trace where the training process loads for
- * itself; with workers only the waiting does. */
+ * the workers, and all the rest. The trace has the cost of the loader where the training process loads for itself; with
+ * workers it has only the waiting. */
 #include <math.h>
 #include <stdlib.h>
 

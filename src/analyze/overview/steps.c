@@ -117,7 +117,7 @@ static void gather_roles(struct work *w) {
 /* The whole recording as one step: operators and step annotations, as user annotations may begin long before. */
 static bool recording_as_step(const struct tg__columns *t, uint32_t rank, bool by_calls, struct tg__step_cost *out) {
   const struct tg__rank *r = &t->ranks[rank];
-  bool found = false, has_host = !by_calls; /* kernels alone are no recording of a program */
+  bool found = false, has_host = !by_calls; /* only kernels are no recording of a program */
   TG__EACH (k, tg__tracks_of(r)) {
     const struct tg__track *track = &t->tracks[k];
     TG__EACH (i, tg__slices_of(track)) {
@@ -447,10 +447,10 @@ static void leave_out_warm_up(struct tg__breakdown *b) {
   size_t n = 0;
   int64_t sum = 0;
   if (b->source == TG__STEPS_RECORDING || b->count < LEAST_STEPS) return;
-  const int64_t usual = usual_length(b, tg__own_length), alone = usual_length(b, length_alone);
-  for (; n < b->count && alone > 0; n++) {
+  const int64_t usual = usual_length(b, tg__own_length), usual_alone = usual_length(b, length_alone);
+  for (; n < b->count && usual_alone > 0; n++) {
     const int64_t ns = tg__own_length(&b->steps[n]);
-    if (ns / TIMES <= usual || length_alone(&b->steps[n]) / TIMES <= alone) break;
+    if (ns / TIMES <= usual || length_alone(&b->steps[n]) / TIMES <= usual_alone) break;
     sum += ns;
   }
   if (!n || PART * n > b->count) return;

@@ -27,7 +27,7 @@ struct tg__step_cost {
   int64_t host_start_ns, host_end_ns; /* the annotation */
   int64_t start_ns, end_ns;           /* device work it launched included */
   int64_t part_ns[TG__PART_COUNT];    /* add up to end_ns - start_ns */
-  int64_t label_ns;                   /* of TG__PART_CPU_EXEC: inside labels alone, which are no work */
+  int64_t label_ns;                   /* of TG__PART_CPU_EXEC: only inside labels, which are no work */
   int64_t computation_ns, communication_ns, overlap_ns, neither_ns; /* unions, not stripped of each other */
   int64_t device_events;                                            /* kernels, copies and memsets it launched */
   /* Of its thread, as our recorder writes them; TG_NULL_INT where they are not recorded. */

@@ -44,7 +44,7 @@ static void put_step_step(const struct tg__columns *t, uint32_t rank, const stru
   for (size_t i = 0; i < VALUE_COUNT; i++) tg__put_int(out, v[i]);
 }
 
-/* The annotation alone, even of a step the breakdown leaves out. */
+/* Only the annotation, even of a step that the breakdown leaves out. */
 static void put_annotation(const struct tg__columns *t, const struct tg__step *s, struct tg_table *out) {
   tg__put_rank(out, t, s->rank);
   put_number(out, s->number);
@@ -68,7 +68,7 @@ static bool less_value(uint32_t a, uint32_t b, const void *ctx) {
 static bool statistics(const int64_t *values, size_t n, int64_t *sorted, uint32_t *index, double out[STATISTIC_COUNT]) {
   struct tg__stats s = {0};
   for (size_t i = 0; i < n; i++) {
-    if (values[i] == TG_NULL_INT) { /* of some steps alone says nothing of all */
+    if (values[i] == TG_NULL_INT) { /* a value of some steps is not one of all */
       for (size_t k = 0; k < STATISTIC_COUNT; k++) out[k] = NAN;
       return true;
     }

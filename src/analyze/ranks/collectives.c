@@ -304,8 +304,7 @@ enum tg_err tg__answer_collectives(const struct tg__columns *t, const struct tg_
   size_t by;
   enum tg_err err = tg__ask_choice(a, "by", groupings, STEP + 1, &by, e);
   if (err) return err;
-  if (by == STEP)
-    return tg__fail(e, TG_USAGE, -1, "by=step goes with rules=plugin alone; the question ranks has steps");
+  if (by == STEP) return tg__fail(e, TG_USAGE, -1, "by=step goes only with rules=plugin; the question ranks has steps");
   struct tg__ranks r;
   err = tg__collectives_open(&r, t, a, e);
   if (!err) {

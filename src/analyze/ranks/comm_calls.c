@@ -97,8 +97,7 @@ static void take_kind(struct gathering *g, struct call *c, struct tg__str name) 
   if (peers[0] && !c->peers[0]) memcpy(c->peers, peers, sizeof peers);
 }
 
-/* A group is identified by its name, purpose and members: names alone are numbers that may mean another group
- * elsewhere. */
+/* A group is identified by its name, purpose and members: a name is a number that may mean another group elsewhere. */
 static void take_group(struct gathering *g, struct call *c, uint32_t args) {
   enum { MOST = 160 };
   char text[3 * MOST + 8], number[24];
@@ -213,7 +212,7 @@ static void add_comm_kernel(struct gathering *g, uint32_t slice) {
 
 /* ---- one row a collective -------------------------------------------------------------------- */
 
-/* When it ran: on the device; else in the host's library. A request alone counts only where nothing shows more. */
+/* When it ran: on the device; else in the host's library. A request counts only where nothing shows more. */
 static bool when_it_ran(const struct gathering *g, const struct call *c, struct tg__sum_collective *out) {
   if (c->kernels) {
     out->start_ns = c->device_start_ns;
@@ -280,7 +279,7 @@ static void name_requests(struct gathering *g, const struct tg__track *track) {
   }
 }
 
-/* record_param_comms around no collective, such as a wait, is none. */
+/* record_param_comms around no collective, such as a wait, does not count. */
 static bool is_collective_call(const struct call *c) { return c->kernels || c->has_span || c->kind != TG_NONE; }
 
 static void gather_tracks(struct gathering *g, struct tg__rank_summary *r) {

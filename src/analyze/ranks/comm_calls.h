@@ -12,7 +12,7 @@
 bool tg__comm_gather(const struct tg__columns *t, uint32_t rank, struct tg__strings *strings,
                      struct tg__rank_summary *r, struct tg__spans *busy);
 
-/* Is this slice one of the layers above on the host? For who does not want to count it as computation. `roles`: one
+/* Is this slice one of the layers above on the host? For callers that must not count it as computation. `roles`: one
  * byte per string of the trace, zero at first. */
 bool tg__comm_is_layer(const struct tg__columns *t, uint8_t *roles, uint32_t slice);
 

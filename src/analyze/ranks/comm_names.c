@@ -35,7 +35,7 @@ static size_t word_begin(struct tg__str s) {
   return at;
 }
 
-/* Letters alone, in lower case: all_gather_into_tensor, AllGather and _allgather_base then begin alike. */
+/* Only letters, in lower case: all_gather_into_tensor, AllGather and _allgather_base then begin alike. */
 static size_t letters_of(struct tg__str s, size_t from, char *out, size_t room) {
   size_t n = 0;
   for (size_t i = from; i < s.len && n + 1 < room; i++) {

@@ -56,7 +56,7 @@ void tg__table_note_duplicate_ranks(struct tg_table *out, const struct tg__colum
     out->failed = true;
   else if (count)
     tg__table_note(out, "%s%u files say that they are rank %lld%s, and %s: %s", side, count, (long long)number, others,
-                   rank == TG_NULL_INT ? "each is counted as a rank of its own" : "this is the first of them alone",
+                   rank == TG_NULL_INT ? "each is counted as a rank of its own" : "this is only the first of them",
                    files.buf);
   tg__out_free(&files);
 }

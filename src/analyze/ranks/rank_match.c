@@ -8,7 +8,7 @@ struct ref {
   uint32_t rank, index;
   uint32_t group, kind;
   int64_t step, ordinal; /* sequence number in `ordinal` when there is one, and step -2 then */
-  uint32_t use;          /* of this sequence number by this rank: a group made anew counts from the beginning */
+  uint32_t use;          /* of this sequence number by this rank: a group made again counts from the beginning */
 };
 enum { ALONE = -3, BY_SEQUENCE = -2, ANY_STEP = -1 };
 

@@ -230,7 +230,7 @@ static void note_ranks(const struct tg__ranks *r, struct tg_table *out) {
   }
   if (world > r->s->count)
     tg__table_note(out,
-                   "ranks here: %u of %lld; what the others did is not known, and waiting is counted among these alone",
+                   "ranks here: %u of %lld; what the others did is not known, and waiting is counted only among these",
                    (unsigned)r->s->count, (long long)world);
   if (unnamed && r->s->count > 1)
     tg__table_note(
@@ -257,12 +257,12 @@ static const char *write_time(int64_t ns, char buf[32]) {
 static void note_clocks(const struct tg__ranks *r, struct tg_table *out) {
   int64_t most = 0, spread = 0;
   char by[32], within[32];
-  uint32_t aligned = 0, alone = 0, astray = 0;
+  uint32_t aligned = 0, unaligned = 0, astray = 0;
   for (uint32_t i = 0; i < r->s->count; i++) {
     const struct tg__clock *const c = &r->clocks[i];
     if (c->is_aligned && c->collectives == 0) continue; /* the reference */
     aligned += c->is_aligned;
-    alone += !c->is_aligned;
+    unaligned += !c->is_aligned;
     astray += c->is_aligned && c->low_ns > c->high_ns;
     if (c->is_aligned && llabs(c->offset_ns) > most) most = llabs(c->offset_ns);
     if (c->is_aligned && c->spread_ns > spread) spread = c->spread_ns;
@@ -278,8 +278,9 @@ static void note_clocks(const struct tg__ranks *r, struct tg_table *out) {
                    "is matched here is one "
                    "collective, and waits are not to be trusted",
                    (unsigned)astray);
-  if (aligned && alone)
-    tg__table_note(out, "ranks without a collective to align their clock, taken as the files say: %u", (unsigned)alone);
+  if (aligned && unaligned)
+    tg__table_note(out, "ranks without a collective to align their clock, taken as the files say: %u",
+                   (unsigned)unaligned);
   if (r->clock_sets > 1)
     tg__table_note(out,
                    "sets of ranks that share no collective with one another: %u; clocks are aligned within each, and "

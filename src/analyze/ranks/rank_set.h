@@ -47,7 +47,7 @@ struct tg__ranks {
   uint32_t clock_sets;      /* of ranks with clocks known relative to each other, but not to those of another set */
   int64_t uneven;    /* groups and kinds with different numbers of collectives on the ranks: matched within steps */
   int64_t differing; /* matches that differ in bytes */
-  int64_t unclear;   /* sends and receives of which nobody knows which belong together */
+  int64_t unclear;   /* sends and receives of which it is not known which belong together */
   int64_t crossed;   /* sequence numbers of a group that stand for other kinds on other ranks */
   int64_t sized;     /* matches with ranks that state groups of different size */
   int64_t crowded;   /* matches with more parts than their group has ranks */
@@ -85,7 +85,7 @@ bool *tg__ranks_common_steps(const struct tg__ranks *r, const struct tg__step_se
 bool *tg__ranks_all_steps(const struct tg__ranks *r,
                           const struct tg__step_selection *selection); /* the same, of every step that is whole */
 
-/* What every answer about ranks should say of its data. */
+/* Notes on the data that every answer about ranks should have. */
 void tg__ranks_note(const struct tg__ranks *r, struct tg_table *out);
 
 static inline bool tg__ranks_wanted(const struct tg__ranks *r, uint32_t rank) {

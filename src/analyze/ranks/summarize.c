@@ -1,4 +1,4 @@
-/* summarize: a rank of a trace, summed up: who it is, its steps and where their time went, its collectives, totals
+/* summarize: a rank of a trace, summed up: its number, its steps and where their time went, its collectives, totals
  * by name. */
 #include "analyze/ranks/summarize.h"
 
@@ -23,7 +23,7 @@ static uint32_t keep_text(struct work *w, struct tg__str s) {
   return id;
 }
 
-/* ---- who it is ------------------------------------------------------------------------------- */
+/* ---- identity ------------------------------------------------------------------------------- */
 
 static void note_identity(struct work *w) {
   const struct tg__rank *const rank = &w->t->ranks[w->rank];

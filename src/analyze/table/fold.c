@@ -134,7 +134,7 @@ static double join_std(const struct tg_table *to, size_t into, const struct tg_t
   return sqrt(squares / (n + m - 1));
 }
 
-/* Of means that nobody knows, those of no weight do not matter. */
+/* Unknown means of no weight do not matter. */
 static double join_means(double a, double weight_a, double b, double weight_b, enum tg__fold_how how) {
   if (!(weight_a > 0)) return b;
   if (!(weight_b > 0)) return a;

@@ -24,7 +24,7 @@ struct merge {
   const char *order;
 };
 
-/* The first rule that fits these arguments, else what the question says of itself. */
+/* The first rule that fits these arguments, else the rule of the question. */
 static struct merge merge_of(const struct tg__question *q, const struct tg_arg *args, size_t count) {
   const struct tg__ask a = {.question = q, .args = args, .arg_count = count};
   const struct tg__merge_rule *rule = NULL;
@@ -136,7 +136,7 @@ bool tg__joining_add(struct tg__joining *j, struct tg_table *rows, size_t who) {
   rows->note_count = 0;
   const size_t all = rows->rows;
   if (done && j->fold) done = tg__fold_rows(j->fold, j->out, rows);
-  if (done && j->fold) rows->rows = 0; /* what else it says is still to come */
+  if (done && j->fold) rows->rows = 0; /* its notes are still to come */
   if (done && j->most < SIZE_MAX && rows->rows > j->most - j->out->rows) rows->rows = j->most - j->out->rows;
   done = done && tg__table_append(j->out, rows);
   if (done && !j->fold) j->out->uncut += all;
@@ -150,7 +150,7 @@ void tg__joining_add_missing(struct tg__joining *j, const struct tg_error *why) 
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* What all say is said as it is; what some say, with how many they are or which one it is. */
+/* A note of all ranks stays as it is; a note of some gets their count, or the rank. */
 static void put_notes(const struct tg__joining *j, const int64_t *numbers) {
   enum { MOST = 8 };
   size_t left = 0;

@@ -11,7 +11,7 @@ static bool is_columns_word(char c) {
   return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* Does the word stand anywhere in the text? Where it is part of a quoted text, a column is kept that nobody needs. */
+/* Does the word stand anywhere in the text? Where it is part of a quoted text, a column is kept without need. */
 static bool mentions(const char *text, const char *word) {
   const size_t len = strlen(word);
   for (const char *at = text ? strstr(text, word) : NULL; at; at = strstr(at + 1, word))

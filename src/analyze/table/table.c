@@ -92,7 +92,7 @@ static struct tg__column *next_cell(struct tg_table *t) {
 
 bool tg__table_reserve(struct tg_table *t, size_t rows) {
   if (t->failed || rows <= t->capacity) return !t->failed;
-  const size_t more = t->capacity + t->capacity / 2; /* who asks for a few rows at a time will ask again */
+  const size_t more = t->capacity + t->capacity / 2; /* a caller that asks for a few rows will ask again */
   t->failed = !grow_rows(t, rows > more ? rows : more);
   return !t->failed;
 }

@@ -28,7 +28,7 @@ static bool add_rows(struct tg_table *to, const struct tg_table *from, const uin
   return true;
 }
 
-/* What both say is said once; losses of one kind are added up. */
+/* A note of both appears once; losses of one kind are added up. */
 static bool add_remarks(struct tg_table *to, const struct tg_table *from) {
   for (size_t i = 0; i < from->note_count; i++) {
     bool again = false;

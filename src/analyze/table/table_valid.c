@@ -27,7 +27,7 @@ static bool column_is_valid(const struct tg_table *t, size_t k, struct tg_error 
 
 bool tg__table_is_valid(const struct tg_table *t, struct tg_error *e) {
   TG__CHECK(t->question && *t->question, "table: it does not say what it answers");
-  TG__CHECK(t->references > 0, "table %s: nobody has it", t->question);
+  TG__CHECK(t->references > 0, "table %s: it has no owner", t->question);
   TG__CHECK(!t->failed, "table %s: it ran out of memory", t->question);
   TG__CHECK(t->rows <= t->capacity, "table %s: %zu rows in room for %zu", t->question, t->rows, t->capacity);
   TG__CHECK(t->cell == 0, "table %s: its last row is not complete", t->question);
@@ -36,7 +36,7 @@ bool tg__table_is_valid(const struct tg_table *t, struct tg_error *e) {
     if (!column_is_valid(t, k, e)) return false;
   for (size_t i = 0; i < t->note_count; i++) TG__CHECK(t->notes[i], "table %s: note %zu is no text", t->question, i);
   for (size_t i = 0; i < t->loss_count; i++)
-    TG__CHECK(t->losses[i].name && t->losses[i].meaning && t->losses[i].count > 0, "table %s: loss %zu is none",
+    TG__CHECK(t->losses[i].name && t->losses[i].meaning && t->losses[i].count > 0, "table %s: loss %zu is not one",
               t->question, i);
   return tg__strings_is_valid(t->strings, e);
 }

@@ -29,7 +29,7 @@ struct value {
   const struct tg__column *column; /* NULL: a constant */
   struct token token;
   struct tg__column *made; /* the column, where it was worked out; the value owns it */
-  bool is_bare;            /* made of numbers without units alone */
+  bool is_bare;            /* made only of numbers without units */
   enum tg_type type;       /* of a constant: TG_TEXT, TG_BOOL, TG_REAL for numbers */
   bool yes;
 };

@@ -136,7 +136,7 @@ static enum tg_err overrule(const struct tg__ask *a, const char *argument, doubl
   return TG_OK;
 }
 
-/* Of one that has AMD's 64 threads a warp and a name that is none. */
+/* Of one that has AMD's 64 threads a warp and a name that names nothing. */
 static struct tg__str name_of_unnamed(const struct tg__device *d) {
   static const struct {
     int64_t major, minor, units, least_gib, most_gib;

@@ -23,6 +23,6 @@ void tg__peaks_withhold(struct tg__peaks *p, struct tg__str faster, double flop_
 /* Notes of an answer: where the peaks are from, which were not taken and why, `unknown` where there are none; and that
  * nothing is faster than its peak where rows of an answer have a share of it, in this column, above 100 %. */
 void tg__note_peaks(const struct tg__peaks *p, const char *column, const char *unknown, struct tg_table *out);
-bool tg__peaks_of_device(struct tg__str name, struct tg__peaks *out); /* by the list alone */
+bool tg__peaks_of_device(struct tg__str name, struct tg__peaks *out); /* only by the list */
 
 #endif

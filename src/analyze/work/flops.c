@@ -1,6 +1,6 @@
 /* Floating-point operations of one call. The seven operators and the formulas are those of torch.profiler's
  * with_flops, so that the numbers compare: children of linear, matmul and the like count, they themselves do not.
- * What the question roofline counts is in work.c. */
+ * work.c has the counts of the question roofline. */
 #include "analyze/work/flops.h"
 
 #include "analyze/work/op_inputs.h"

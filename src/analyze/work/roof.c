@@ -24,7 +24,7 @@ static bool name_has_tf32(struct tg__str name) {
          tg__matrix_unit(name) == TG__UNIT_TENSOR_CORE;
 }
 
-/* Device work: which ranks have it, and what its kernels say of their precision. */
+/* Device work: which ranks have it, and the precision that its kernels have. */
 static bool look_at_devices(struct tg__roof *r, struct tg__reach reach) {
   const struct tg__columns *t = r->t;
   uint8_t *says = tg__alloc((size_t)tg__strings_count(t->strings) + 1); /* by string id: 0 not looked at, 1 no, 2 yes */

@@ -93,7 +93,7 @@ void tg__move_nll_backward(const struct tg__work_call *c, struct tg__work *w) {
 
 /* ---- pooling, resizing ----------------------------------------------------------------------- */
 
-/* gradient, input: what the one says is written in the shape of the other. */
+/* gradient, input: the one is written in the shape of the other. */
 void tg__move_pool_backward(const struct tg__work_call *c, struct tg__work *w) {
   if (c->count < 2 || c->in[0].rank == 0 || c->in[1].rank == 0) return;
   w->flops = tg__shape_elements(&c->in[0]);

@@ -35,7 +35,7 @@ static enum tg_err find_window(struct fill *f, struct tg__crit_range range, stru
   }
   if (any) return TG_OK;
   return tg__fail(e, TG_NO_DATA, -1,
-                  "critical_path: %lld events have '%.60s' in their names, and instance %lld is none of them",
+                  "critical_path: %lld events have '%.60s' in their names, and instance %lld is not among them",
                   (long long)seen, f->names->annotation, (long long)range.first);
 }
 
@@ -150,7 +150,7 @@ static bool number_threads(struct fill *f, const bool *is_in) {
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
-/* Streams by their number alone: those of two devices are one (defect D12). */
+/* Streams by their number only: those of two devices are one (defect D12). */
 static uint32_t stream_place(struct fill *f, int64_t stream) {
   uint32_t *slot = tg__map_slot(&f->stream, (uint64_t)stream, TG_NONE);
   if (!slot) {

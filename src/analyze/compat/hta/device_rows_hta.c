@@ -253,6 +253,6 @@ enum tg_err tg__rank_alone_hta(const struct tg__columns *t, const struct tg__ask
                                struct tg_error *e) {
   const char *const by = tg__ask_arg(a, "by");
   if (strcmp(by, "device") == 0 || strcmp(by, "step") == 0)
-    return tg__fail(e, TG_USAGE, -1, "%s: by=%s goes with rules=exact alone", a->question->name, by);
+    return tg__fail(e, TG_USAGE, -1, "%s: by=%s goes only with rules=exact", a->question->name, by);
   return a->question->answer(t, a, out, e);
 }

@@ -28,7 +28,7 @@ enum tg__hta_filter {
   TG__HTA_WITHOUT_LAST_STEP, /* what TraceAnalysis keeps by default: the last of several steps is left out, device work
                                 of it, too */
   TG__HTA_WITH_LAST_STEP,    /* include_last_profiler_step=True: every CPU row, and the device rows they launched */
-  TG__HTA_EVERY_ROW,         /* what TraceDiff keeps, and a Trace that nobody has aligned */
+  TG__HTA_EVERY_ROW,         /* what TraceDiff keeps, and a Trace that was not aligned */
 };
 
 struct tg__hta {
@@ -51,7 +51,7 @@ enum tg_err tg__hta_open(struct tg__hta *h, const struct tg__columns *t, uint32_
 enum tg_err tg__hta_begin(struct tg__hta *h, const struct tg__columns *t, enum tg__hta_filter filter);
 enum tg_err tg__hta_load(struct tg__hta *h, uint32_t rank);
 void tg__hta_drop(struct tg__hta *h, uint32_t rank);
-/* Only what the next three need, for those who go through rows without holding them. */
+/* Only what the next three need, for callers that go through rows without keeping them. */
 enum tg_err tg__hta_prepare(struct tg__hta *h, const struct tg__columns *t);
 struct tg__hta_event { /* args: its reference, which rises along the file */
   uint32_t args, slice;
@@ -69,7 +69,7 @@ void tg__hta_close(struct tg__hta *h);
  * launch statistics, diff. The second: links, step filter, annotations. */
 static inline bool tg__hta_is_device(const struct tg__hta_row *r) { return r->stream != -1; }
 bool tg__hta_is_gpu(const struct tg__hta *h, const struct tg__hta_row *r);
-/* Kernel type by name alone. */
+/* Kernel type, only by the name. */
 enum tg__work_type tg__hta_type(struct tg__hta *h, const struct tg__hta_row *r);
 /* Exact in files that are not rounded, where dur_us lacks the fraction. */
 static inline int64_t tg__hta_dur_ns(const struct tg__hta *h, const struct tg__hta_rank *rank,

@@ -1,7 +1,7 @@
 /* HTA's newer call stacks: per thread a stack that grows at every start and shrinks at every end, whoever ends. So
  * rows that overlap in part get another parent than they have by time. Events at one instant: ends of longer events,
- * then starts, longest first, then empty events, each inside the one before; empty events alone with an end come
- * before it. */
+ * then starts, longest first, then empty events, each inside the one before; only empty events with an end come before
+ * it. */
 #include "analyze/compat/hta/hta_stack.h"
 
 struct thread {
@@ -36,7 +36,7 @@ static const struct tg__track *track_at(const struct builder *b, uint32_t track)
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
-/* pid or tid 0, or device work alone. The main thread has steps, the backward one something of autograd. */
+/* pid or tid 0, or only device work. The main thread has steps, the backward one something of autograd. */
 static void look_at_threads(struct builder *b) {
   for (uint32_t k = 0; k < b->track_count; k++) b->threads[k].device_rows_only = true;
   for (uint32_t i = 0; i < b->rank->count; i++) {

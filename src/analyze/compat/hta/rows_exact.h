@@ -38,7 +38,7 @@ void tg__wanted_close(struct tg__wanted *w);
 int64_t tg__exact_id(const struct tg__exact *x, uint32_t slice, bool *is_gpu); /* its correlation, -1 */
 bool tg__exact_links(
     struct tg__exact *x); /* of rows with slice and index: correlation, side and link. False on no memory. */
-bool tg__exact_link(struct tg__exact *x, const struct tg__wanted *w); /* the links alone */
+bool tg__exact_link(struct tg__exact *x, const struct tg__wanted *w); /* only the links */
 
 /* rows_device.c: the rows of device work, `most` of them at most, and with links the calls that may have launched
  * them, without listing the rest of the rank. *listed: false where the order of the file is unknown without;

@@ -1,4 +1,4 @@
-/* comm_nodes: collectives as the TensorBoard plugin's distributed view counts them. What it knows is ten names; a
+/* comm_nodes: collectives as the TensorBoard plugin's distributed view counts them. It knows ten names; a
  * collective is the range of such an operator or annotation, a copy of it on the device instead where there is one,
  * and, of nccl, the kernels with its external id. */
 #include "analyze/ranks/comm_names.h"
