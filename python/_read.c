@@ -94,7 +94,7 @@ struct tg_trace *trace_take(PyObject *object) { /* the GIL is let go while waiti
     Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(self->lock, WAIT_LOCK);
     Py_END_ALLOW_THREADS
   }
-  Py_CLEAR(self->progress.type); /* raised when all was read, and nobody asked */
+  Py_CLEAR(self->progress.type); /* raised when all was read, so that no caller gets it */
   Py_CLEAR(self->progress.value);
   Py_CLEAR(self->progress.traceback);
   if (self->trace) return self->trace;

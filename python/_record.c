@@ -1,7 +1,7 @@
 /* The Python interface to libtachograph-capture for recording: the module tachograph._record, a plain translation of
- * tachograph/record.h. What needs the interpreter itself (record_function, stacks, garbage collector) is added by
- * tg_record_add_to_python. The GIL is released around everything that opens, starts, stops or closes: sources take
- * it then. */
+ * tachograph/record.h. Functions that need the interpreter itself (record_function, stacks, garbage collector) are
+ * added by tg_record_add_to_python. The GIL is released around everything that opens, starts, stops or closes: sources
+ * take it then. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 

@@ -54,7 +54,7 @@ def structs(text):
 
 
 def constants(text):
-    """A number of codes is none: it grows with the codes."""
+    """A number of codes does not count: it grows with the codes."""
     for body in re.findall(r"enum(?: tg_\w+)? \{([^{}]*)\}", text):
         yield from (n for n in re.findall(r"\b(TG_\w+)\b(?=\s*(?:=|,|$))", body) if not n.endswith("_COUNT"))
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The laws of includes and of links, checked: who may include whom and take symbols from whom, which words may not
-occur where, unique file names and tags, sizes.
+"""The laws of includes and of links, checked: which folder may include which and take symbols from
+which, which words may not occur where, unique file names and tags, sizes.
 
     python3 tools/layers.py                exit status 1 and one "file:line: what" per break
     python3 tools/layers.py --build DIR    also look at the archives there (cmake --build DIR --target archives)
@@ -36,8 +36,8 @@ MAY_INCLUDE = {
     "api": {"base", "trace", "analyze", "diagnose", "catalog", "ranks", "show"},
 }
 
-# folder → the headers of include/tachograph/ that it may include; the others have the types only. What is below the
-# API neither calls nor defines a public function.
+# folder → the headers of include/tachograph/ that it may include; the others have the types only. Folders below the
+# API neither call nor define a public function.
 MAY_INCLUDE_PUBLIC = {
     "api": {"types.h", "err.def", "error.h", "read.h"},
     "serve": {"types.h", "err.def", "read.h"},
@@ -49,7 +49,7 @@ DEFINES_PUBLIC = {"api", "capture"}
 
 # A header that is neither public nor private: what diagnose judges is what these declare, and putting
 # them into analyze.h would show them to everybody.
-# Summaries of ranks are made by analyze and put into files by trace; nobody else looks inside.
+# Summaries of ranks are made by analyze and put into files by trace; no other folder looks inside.
 SHARED_HEADERS = {
     "analyze/overview/steps.h": {"diagnose", "replay"},
     "analyze/device/gaps.h": {"diagnose"},

@@ -4,7 +4,7 @@
     tools/suite.py --build DIR [--shared DIR] [--jobs N]
 
 --build has the C build with tests. --shared has traces and oracle, their recorded answers: tests/conformance runs with
-the others. Tests that are marked `timing` run last, alone and one after the other.
+the others. Tests that are marked `timing` run last, one after the other.
 
 Writes build/suite.counts ("passed failed skipped") for .ci/run."""
 
@@ -22,7 +22,7 @@ SLOWEST = 10
 
 
 class Part:
-    """A process that writes a JUnit file; one without is a test itself. What it prints goes to log, if there is one."""
+    """A process that writes a JUnit file; one without is a test itself. Its output goes to log, if there is one."""
 
     def __init__(self, name, command, junit=None, log=None, env=None):
         self.name, self.junit, self.log = name, junit, log
@@ -116,7 +116,7 @@ def conformance(build, shared):
 
 
 def run(build, shared, jobs, more):
-    """The finished parts. What needs the processors runs together; what compares clocks, alone."""
+    """The finished parts. Parts that need the processors run together; those that compare clocks, one by one."""
     together = [
         ctest(build, jobs),
         # One more than processors: programs that tests start, stop and wait for leave a sixth of the time unused.

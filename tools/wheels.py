@@ -212,7 +212,7 @@ class Machine:
         self.run([self.ar, "rcsD", archive, *made])
 
     def take(self, tree, name, *files):
-        """What has to be said of a library: its licence, and what Debian's package says."""
+        """The notices of a library: its licence, and the copyright of Debian's package."""
         for file in (*files, "debian/copyright"):
             target = self.prefix / "notices" / name / pathlib.Path(file).name
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -180,7 +180,7 @@ def open(path: str | os.PathLike[str], threads: int = 0, progress: Progress = No
 
 
 def open_ranks(*paths: str | os.PathLike[str], threads: int = 0, progress: Progress = None) -> Trace:
-    """Open the ranks of one run for the questions about ranks alone: ranks, collectives, stragglers, clocks, spread.
+    """Open the ranks of one job, only for the questions about ranks: ranks, collectives, stragglers, clocks, spread.
     Folders, globs, traces and .tsum files are read rank by rank and only what those questions need is kept, about a
     megabyte a rank at most.
 

@@ -87,7 +87,7 @@ def _replaced() -> list[Row]:
 
 
 def _nvtx() -> tuple[str, bool, str]:
-    """Who gets the ranges and marks of NVTX: one tool, which the variable names."""
+    """Which tool gets the ranges and marks of NVTX: one, which the variable names."""
     from ._collect.nvtx_ranges import named_tool
 
     taken, is_ours = named_tool()
@@ -173,7 +173,7 @@ def _gpu(torch: Any) -> tuple[str, bool, str]:
 
 
 def _cuda(torch: Any) -> tuple[str, bool, str]:
-    """What opening a recording of CUDA says: the driver, libcupti, who else holds it, and the proof."""
+    """The facts from opening a recording of CUDA: the driver, libcupti, another holder of it, and the proof."""
     with tempfile.TemporaryDirectory(prefix="tachograph-") as folder:
         try:
             _record.open(

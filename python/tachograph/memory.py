@@ -1,6 +1,6 @@
 """Memory with the same names on the CPU and on a device.
 
-    with tg.memory.history(max_entries=100_000) as history:   # every allocation and free, with who asked for it
+    with tg.memory.history(max_entries=100_000) as history:   # every allocation and free, with its stack
         train_step()
     print(history.summary())
     history.dump("mem.pickle")                                # as torch's snapshots, for the viewers of those
@@ -190,7 +190,7 @@ class Totals(NamedTuple):
 
 
 def _totals(entries: list[Entry]) -> Totals:
-    """Of what the history saw from its allocation on: blocks that are older leave the figures alone."""
+    """Of what the history saw from its allocation on: blocks that are older do not count."""
     alive: dict[int, int] = {}
     now = most = allocated = freed = allocations = frees = 0
     for entry in entries:

@@ -53,7 +53,7 @@ _WORTH_A_LINE_S = 1.0
 
 
 def __getattr__(name: str) -> Any:
-    """What else torch keeps in its module: its submodules, and names that are nobody's business but are used."""
+    """What else torch keeps in its module: its submodules, and private names that programs use all the same."""
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(_torch_own.profiler, name)
@@ -162,7 +162,7 @@ class profile(_KinetoProfile):
             if self._owner == os.getpid():
                 warn("start(): this profiler runs already")
                 return
-            if self._owner is not None:  # a forked child starts anew: the window in progress is the parent's
+            if self._owner is not None:  # a forked child starts again: the window in progress is the parent's
                 self._recording, self.step_rec_fn = None, None
             self._transit(ProfilerAction.NONE, self.current_action)
             self._owner = os.getpid()
@@ -393,7 +393,7 @@ os.register_at_fork(after_in_child=_running.clear)
 
 @atexit.register
 def _stop_at_exit() -> None:
-    """A profiler that nobody stopped: its window is finished, and handed to its handler, while that is still
+    """A profiler that was not stopped: its window is finished, and handed to its handler, while that is still
     possible."""
     for prof in list(_running):
         warn("the program ends while a profiler is running: it is stopped now; call stop(), or use `with`")

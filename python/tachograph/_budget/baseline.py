@@ -59,7 +59,7 @@ def read(path: pathlib.Path) -> dict[str, Any] | None:
         return {"machine": dict(document["machine"]), "figures": {k: float(v) for k, v in document["figures"].items()}}
     except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(
-            f"{path} is no baseline file ({error}); write it anew with pytest --tachograph-update"
+            f"{path} is no baseline file ({error}); write it again with pytest --tachograph-update"
         ) from None
 
 

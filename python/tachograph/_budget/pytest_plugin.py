@@ -205,7 +205,7 @@ class _Budget:
             if limit.value is None:
                 if limit.quantity not in there:
                     pytest.fail(
-                        f"{self.path} has no {limit.quantity}: write it anew with pytest --tachograph-update",
+                        f"{self.path} has no {limit.quantity}: write it again with pytest --tachograph-update",
                         pytrace=False,
                     )
                 if limit.is_time:

@@ -73,7 +73,7 @@ class EventList(list):
         self._whole: EventList | None = None  # what these are averages of, when its Python functions have no row here
         self._tree_built = True
         self._overloads = (
-            True  # have a column: torch knows them with capture_overload_names alone, an event of ours always
+            True  # have a column: torch knows them only with capture_overload_names, an event of ours always
         )
 
     @classmethod
@@ -279,7 +279,7 @@ class EventList(list):
         )
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
-        """The events alone, in Chrome's format. A profile's export_chrome_trace() writes all that was recorded."""
+        """Only the events, in Chrome's format. A profile's export_chrome_trace() writes all that was recorded."""
         flow = f"cpu_to_{self._use_device or 'cuda'}"
         number = 0
         with open(path, "w") as file:

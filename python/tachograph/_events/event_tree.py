@@ -58,7 +58,7 @@ class PyFrameState(NamedTuple):
 
 
 class NNModuleInfo(NamedTuple):
-    """A module by its class; what torch also says of it, its parameters, is in the memory timeline."""
+    """A module by its class; its parameters, which torch has here too, are in the memory timeline."""
 
     cls_name: str
     parameters: tuple = ()

@@ -15,7 +15,7 @@ def scripts() -> dict[str, pathlib.Path]:
 
 
 def about(path: pathlib.Path) -> str:
-    """The first sentence of what the script says of itself."""
+    """The first sentence of the script's own description."""
     text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
     return " ".join(text.split("\n\n")[0].split())
 

@@ -1,5 +1,5 @@
 """Requests to a flight recorder from outside of the program's own code: a signal, a file, HTTP on loopback; and
-exceptions that nobody caught. Each is installed and taken out again whole."""
+exceptions that were not caught. Each is installed and taken out again whole."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ class FlightRecorder:
         self._finder.drop_module_hook()
 
     def _no_step(self) -> None:
-        """What began is none."""
+        """Nothing has begun."""
         self._step_ns = 0
 
     def _boundary(self) -> None:
@@ -411,8 +411,8 @@ def flight_recorder(
     wrong. Steps are found as `tachograph run` finds them.
 
     last: how far the ring shall reach back; a copy says so where the budget is too small for that. on: triggers:
-    "step > 5x" (its median) or "step > 500ms", the same for "request" (of tachograph.serving), "exception" (that nobody
-    caught), "oom", "nan" (of what loss() gets), "signal" (SIGUSR2), "file" (one named dump in the folder), "http"
+    "step > 5x" (its median) or "step > 500ms", the same for "request" (of tachograph.serving), "exception" (that was
+    not caught), "oom", "nan" (of what loss() gets), "signal" (SIGUSR2), "file" (one named dump in the folder), "http"
     (POST on loopback; address and token in http-*.json there). dumps: most copies of each kind of trigger, none sooner
     than `rest` after another of its kind; of steps and requests the longest are kept. A process that is killed leaves
     its ring, ring-*.tacho."""
@@ -427,7 +427,7 @@ def from_environment(text: str) -> FlightRecorder | None:
         for part in [] if text == "1" else text.split(","):
             name, is_given, value = part.partition("=")
             if name.strip() not in ("last", "budget", "on", "folder", "dumps", "rest") or not is_given:
-                raise ValueError(f"{part!r} is none of last=, budget=, on=, folder=, dumps=, rest=")
+                raise ValueError(f"{part!r} is not one of last=, budget=, on=, folder=, dumps=, rest=")
             options[name.strip()] = value.strip()
         if "on" in options:
             options["on"] = options["on"].split("|")

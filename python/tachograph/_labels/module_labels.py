@@ -10,8 +10,8 @@ from .annotate import record_function
 
 
 class modules:
-    """`with tachograph.modules(model): …` labels every leaf module `module_<path>`; leaves=False: every module. Hooks
-    alone are added, and taken away at the end: parameters, state_dict() keys and the modules themselves stay as they
+    """`with tachograph.modules(model): …` labels every leaf module `module_<path>`; leaves=False: every module. Only
+    hooks are added, and taken away at the end: parameters, state_dict() keys and the modules themselves stay as they
     are.
 
     For the module path of each operator without labels: profile(with_modules=True)."""

@@ -101,7 +101,7 @@ class AttachedSession(Session):
 
     @harmless
     def _call(self, begins: bool) -> None:
-        """A step that is one call, on one of several threads. One that the window's end cuts off is none."""
+        """A step that is one call, on one of several threads. One that the window's end cuts off does not count."""
         thread, now_ns, cpu_ns = threading.get_native_id(), time.perf_counter_ns(), time.thread_time_ns()
         with self._lock:
             if self.window.done:

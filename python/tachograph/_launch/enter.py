@@ -11,7 +11,7 @@ CLOSE_SECONDS = 20.0  # longest that the end of the program waits for us
 
 def enter(home, folder, settings, module="attached"):
     """Everything, in the thread that calls. record() of this module of tachograph._launch does the work. An error is a
-    line of the log raw/log-PID, which the command reads; where there is no log, nobody waits for one."""
+    line of the log raw/log-PID, which the command reads; where there is no log, the command waits for none."""
     try:
         import _signal  # type: ignore[import-not-found]
         import posix
@@ -40,7 +40,7 @@ def write(posix, log, text):
 
 
 def name_thread(posix):
-    """For people who look at the threads of the process."""
+    """The name in a list of the threads of the process."""
     import _thread
 
     try:

@@ -18,7 +18,7 @@ FEATURES = {"lean": "LEAN", "default": "DEFAULT", "deep": "DEEP"}
 
 
 class Recorder:
-    """One file being recorded. name says who records; phase which part of the run it is."""
+    """One file being recorded. name: of the recorder; phase: which part of the program it is."""
 
     name = "nothing"
 
@@ -165,7 +165,7 @@ class NativeRecorder(Recorder):
 
 
 class KinetoRecorder(Recorder):
-    """torch.profiler, for the window alone: it has no budget, so it cannot watch a program from start to end."""
+    """torch.profiler, only for the window: it has no budget, so it cannot watch a program from start to end."""
 
     name = "kineto"
 
@@ -244,7 +244,7 @@ def open_recorder(path: str, phase: str, settings: dict, rank: int, say: Callabl
             if not cuda:
                 raise
             reason = str(error)
-    if settings.get("attached"):  # torch's would see our thread alone, and write on the program's standard error
+    if settings.get("attached"):  # torch's would see only our thread, and write on the program's standard error
         raise RuntimeError(f"the recorder cannot be used in this program: {reason}")
     say(f"note recording with torch's own collector: {reason}")
     return Recorder(path, phase) if phase == "start" else KinetoRecorder(path, phase, settings)

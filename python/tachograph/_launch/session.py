@@ -39,7 +39,8 @@ LEAST_PAIRS = 6  # fewer say nothing for sure
 LEAD_STEPS = 3  # most steps between ranks
 EXCEPTION_CHARACTERS = 160
 
-# Programs that start the ranks and are none themselves, and torch's own helpers: nothing in them is the user's work.
+# Programs that start the ranks and are no ranks themselves, and torch's own helpers: nothing in them is the user's
+# work.
 STARTERS = {"torchrun", "torchrun-script", "accelerate", "deepspeed"}
 STARTER_MODULES = {"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"}
 COMPILE_WORKER = "compile_worker"  # part of the path or the module of Inductor's pool

@@ -134,7 +134,7 @@ class StepFinder:
             self._forget_modules()
 
     def forked(self) -> None:
-        """In a child: steps are found anew, by the thread that lives."""
+        """In a child: steps are found again, by the thread that lives."""
         self.kind, self.locked = None, False
         self._seen, self._owner, self._fed, self._over = [0] * len(KINDS), {}, {}, False
         self._thread = threading.get_native_id()

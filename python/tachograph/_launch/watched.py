@@ -1,5 +1,5 @@
 """What `tachograph watch` has in a program that runs already (enter.py loads this): once a second it writes its figures
-into a small file, until it is asked to end, the program ends, or nobody looks any more. Then nothing of it is left.
+into a small file, until it is asked to end, the program ends, or no watcher looks any more. Then nothing of it is left.
 
 Steps are found as `tachograph attach` finds them and recorded, lean, into a ring, from which the other side reads the
 parts of a step. Blocks of steps are recorded and not recorded in turn: the difference is the price of watching. Lines
@@ -79,8 +79,8 @@ def is_own(file: str, others: tuple[str, ...]) -> bool:
 
 
 def place_of(stack: tuple[tuple[str, int, str] | None, ...], others: tuple[str, ...]) -> tuple[str, int, str] | None:
-    """The line of the program that this stack is in: the innermost of its own, else the innermost of all. What watching
-    itself takes is shown as that."""
+    """The line of the program that this stack is in: the innermost of its own, else the innermost of all. The time of
+    watching itself is shown as that."""
     if stack and stack[0] is not None and stack[0][0].startswith(_PACKAGE):
         return stack[0]
     known = [place for place in stack if place is not None and not place[0].startswith(_PACKAGE)]
@@ -295,7 +295,7 @@ class Watch:
 
     def _leave(self) -> None:
         """Each of these though another fails. The ring and the figures go; the log is for whoever watched, and where
-        nobody does any more, all of it goes."""
+        no watcher does any more, all of it goes."""
         for end in (_record.look_end, self._session.leave if self._session is not None else None):
             try:
                 if end is not None:

@@ -1,4 +1,4 @@
-"""When to record, decided at each step boundary from the times of the steps alone.
+"""When to record, decided at each step boundary only from the times of the steps.
 
 start   from the import of torch: recorded, in case there are no steps or the program ends soon; until step times agree
 base    ten steps that are timed and not recorded; more where torch.compile is still at work

@@ -1,4 +1,4 @@
-"""What the tools answer: small pages with types, from files inside given roots alone. No protocol here."""
+"""What the tools answer: small pages with types, only from files inside given roots. No protocol here."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Traces:
                 raise Refused(f"{folder} has more than {ENTRIES_MOST:,} entries: name the folder of one run")
 
     def get(self, path: str) -> Trace:
-        """The open trace; read anew when the file has changed."""
+        """The open trace; read again when the file has changed."""
         real = self.resolve(path)
         if os.path.isdir(real):
             self._check_folder(real)

@@ -126,7 +126,8 @@ def _dtype_of(model: Any, batch: Any) -> str | None:
 
 def conditions(model: Any = None, *, batch: Any = None, loader: Any = None, **more: Any) -> Record:
     """What decides a measurement. The nine keys of a method sheet (model, batch_size, input_shape, device, dtype, mode,
-    num_workers, cudnn_benchmark, gpu), then versions, threads and clocks. What is not given or not known is None.
+    num_workers, cudnn_benchmark, gpu), then versions, threads and clocks. A value that is not given or not known is
+    None.
     `more` is added as it is."""
     torch = sys.modules.get("torch")
     shape = _shape_of(batch)

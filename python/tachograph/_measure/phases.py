@@ -281,7 +281,7 @@ class ModuleTimes:
 
 
 class _ModuleClock:
-    """Hooks on every module; a stack knows who called whom."""
+    """Hooks on every module; a stack knows which called which."""
 
     def __init__(self, model: Any, clock: Clock):
         self.clock = clock

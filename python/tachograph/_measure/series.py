@@ -45,7 +45,7 @@ class Stats(NamedTuple):
 
 
 def median_interval(ordered: Sequence[float]) -> tuple[float, float] | None:
-    """The 95 % interval of the median from the order of the values alone: no assumption about how they are
+    """The 95 % interval of the median only from the order of the values: no assumption about how they are
     distributed."""
     n = len(ordered)
     if n < 6:

@@ -1,5 +1,5 @@
 """Annotations of CUDA graph nodes, put into a Chrome trace that is written: fields of its annotation for every kernel
-of a graph, and, if asked for, a lane of its own. GPU work alone has graph nodes, so this never runs for a CPU trace."""
+of a graph, and, if asked for, a lane of its own. Only GPU work has graph nodes, so this never runs for a CPU trace."""
 
 from __future__ import annotations
 

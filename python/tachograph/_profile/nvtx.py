@@ -28,7 +28,7 @@ class NvtxRanges:
         self._thread = 0
 
     def begin(self, kind: str) -> None:
-        """kind: who records the window."""
+        """kind: the recorder of the window."""
         reason = unavailable()
         if named_tool()[1]:
             reason = reason or "NVTX_INJECTION64_PATH names our recorder, which records the operators themselves"

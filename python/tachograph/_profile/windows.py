@@ -180,7 +180,7 @@ class _KinetoProfile:
         self._windows = [*self._windows, recording] if self.acc_events else [recording]
 
     def _drop_trace(self) -> None:
-        """Leave a warm-up that is followed by nothing. What was recorded before stays; if that is nothing, there is an
+        """Leave a warm-up that is followed by nothing. Earlier records stay; if there are none, there is an
         empty window."""
         if self._windows and self._recording is not None:
             self._recording.drop()

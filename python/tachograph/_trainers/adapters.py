@@ -154,7 +154,7 @@ COMPOSER_EVENTS = (
 
 
 def composer(folder: str = SUBFOLDER, **options: Unpack[Options]) -> Any:
-    """A Callback for Composer's Trainer. Text goes to the loggers of the run that take text."""
+    """A Callback for Composer's Trainer. Text goes to those loggers that take text."""
     check("composer", options)
     try:
         from composer.core import Callback as Base

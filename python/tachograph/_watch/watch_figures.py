@@ -1,5 +1,5 @@
 """What a watched program is doing, from what it reports once a second (_launch/watched.py), from its ring, and from
-what the system knows of it. One object a second: what is drawn, and the line of --json. What is not known has a
+what the system knows of it. One object a second: what is drawn, and the line of --json. An unknown figure has a
 reason."""
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 Each rank becomes a summary (.tsum, at most a megabyte) by a task, and sixteen summaries become one by another, until
 one is left. on: "ray://HOST:PORT" = tasks of a Ray cluster, which places them and repeats what a dead node took along
 (pip install 'tachograph[ray]'), over the program's own connection where it has one; "local" = threads of this process.
-Paths are files, folders, globs and .tsum files, as those who run the tasks see them: plain paths, or URLs that fsspec
+Paths are files, folders, globs and .tsum files, as the machines of the tasks see them: plain paths, or URLs that fsspec
 reads (s3://, gs://, hdfs://).
 
 A rank that could not be read is left out and named: ask("losses") has them, every answer counts them."""

@@ -110,7 +110,7 @@ class Ray:
             return
 
     def _compare_versions(self) -> None:
-        """One look at each node that takes tasks. What looks travels as code, for nodes without our package."""
+        """One look at each node that takes tasks. The function travels as code, for nodes without our package."""
 
         def look() -> tuple[str, str]:
             import platform

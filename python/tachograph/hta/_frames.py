@@ -47,8 +47,8 @@ def micros(table: tachograph.Table, name: str) -> Any:
 
 
 def taken(table: tachograph.Table, name: str) -> Any:
-    """An integer column as an array that may be written to, not copied: for answers nobody else has, of which all
-    columns are kept."""
+    """An integer column as an array that may be written to, not copied: for answers that only the caller has, of
+    which all columns are kept."""
     import numpy
 
     table._make_writable()
@@ -56,8 +56,8 @@ def taken(table: tachograph.Table, name: str) -> Any:
 
 
 def narrow(table: tachograph.Table, name: str, unknown: int = -1) -> Any:
-    """An integer column in the narrowest type that holds it, for answers nobody else has: unknown is written into
-    them."""
+    """An integer column in the narrowest type that holds it, for answers that only the caller has: unknown is written
+    into them."""
     import numpy
 
     values = taken(table, name)
@@ -66,7 +66,8 @@ def narrow(table: tachograph.Table, name: str, unknown: int = -1) -> Any:
 
 
 def as_micros(times: Any, zero: int = 0) -> Any:
-    """Nanoseconds that nobody else needs as float64 microseconds from zero on, in their place; NaN where unknown."""
+    """Nanoseconds that only the caller needs as float64 microseconds from zero on, in their place; NaN where
+    unknown."""
     import numpy
 
     _read.us_of(times, zero)
@@ -228,14 +229,14 @@ def empty(kinds: Sequence[tuple[str, str]]) -> Any:
     return pandas.DataFrame({name: pandas.Series([], dtype=kind) for name, kind in kinds})
 
 
-def stacked(frames: Sequence[Any], kinds: Sequence[tuple[str, str]], anew: bool = True) -> Any:
-    """Frames of ranks, one below the other, numbered anew; an empty frame of the right columns when there is none."""
+def stacked(frames: Sequence[Any], kinds: Sequence[tuple[str, str]], renumber: bool = True) -> Any:
+    """Frames of ranks, one below the other, numbered again; an empty frame of the right columns when there is none."""
     import pandas
 
     there = [f for f in frames if f is not None and len(f)]
     if len(there) == 1:
         return there[0]
-    return pandas.concat(there, ignore_index=anew) if there else empty(kinds)
+    return pandas.concat(there, ignore_index=renumber) if there else empty(kinds)
 
 
 def described(values: Any) -> dict[str, float]:

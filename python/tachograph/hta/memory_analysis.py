@@ -44,8 +44,8 @@ class MemoryAnalysis:
         return entries
 
     def _process_raw_events(self) -> tuple[Any, Any]:
-        """Times (ns) and, for each, the bytes held by every category. What was there before the recording began (time
-        -1) counts from the first time on; HTA has a snapshot of its own for it at that time."""
+        """Times (ns) and, for each, the bytes held by every category. Memory from before the recording (time -1)
+        counts from the first time on; HTA has a snapshot of its own for it at that time."""
         import numpy
 
         entries = numpy.array(self._entries(), dtype=numpy.int64).reshape(-1, 4)

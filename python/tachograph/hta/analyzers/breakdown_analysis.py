@@ -250,7 +250,7 @@ def idle(t: Trace, ranks: list[int], streams: list[int] | None, delay_us: float)
                 pandas.Index(cause, dtype=object, name="idle_category"),
             )
         )
-    first, second = _frames.stacked(shares, IDLE, anew=False), _frames.stacked(intervals, INTERVALS, anew=False)
+    first, second = _frames.stacked(shares, IDLE, renumber=False), _frames.stacked(intervals, INTERVALS, renumber=False)
     if not intervals:
         second = second.set_index(pandas.Index([], dtype="object", name="idle_category"))
     if streams:

@@ -131,7 +131,7 @@ def overlay(
 
 def with_annotations(t: Trace, rank: int, expand_names: bool, shorten_names: bool) -> Any:
     """The rows of device work, each with the user annotation it belongs to; None when no device track has annotations.
-    Those of HTA are none where there are annotations but no work."""
+    HTA has no rows where there are annotations but no work."""
     import numpy
 
     table = t.ask("kernel_annotations", rank, columns=["annotation", "event"])

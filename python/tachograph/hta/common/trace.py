@@ -47,7 +47,7 @@ class _Facts(NamedTuple):
 
 class _Tracks(NamedTuple):
     """Of a rank: the number of the first, and pid and tid of each, whole numbers where they are. pid_numbers: unknown
-    where either is none."""
+    where either is missing."""
 
     first: int
     pids: list[Any]
@@ -282,11 +282,11 @@ class Trace:
         return numpy.where(slices >= first, known.take(slices - first, mode="clip"), -1)
 
     def some_rows(self, rank: int, places: Any) -> Any:
-        """The rows of the frame at these places, without making the others when nobody has looked at the frame."""
+        """The rows of the frame at these places, without making the others when the frame was not looked at."""
         return self.traces[rank].iloc[places] if self.traces.has_made(rank) else self._make(rank, places)
 
     def device_rows(self, rank: int, slices: Any) -> tuple[Any, Any] | None:
-        """The rows of these slices of the device, numbered anew, in the order of the file, and the place of each among
+        """The rows of these slices of the device, numbered again, in the order of the file, and the place of each among
         the slices, which rise. Only they are made: their columns of whole numbers are as narrow as they need. None
         where somebody has looked at the frame."""
         import numpy
@@ -310,7 +310,8 @@ class Trace:
         return any(part in (name or "") for name in _frames.codes(self.sums(rank, "name"), "name")[1])
 
     def moments(self, rank: int, ts: Any) -> Any:
-        """Nanoseconds of the file, an array that nobody else needs, as ts of the frames: from the earliest event of all
+        """Nanoseconds of the file, an array that only the caller needs, as ts of the frames: from the earliest event
+        of all
         ranks."""
         import numpy
 
@@ -331,7 +332,8 @@ class Trace:
 
     def places(self, rank: int, tracks: Any, room: Sequence[Any] = ()) -> dict[str, Any]:
         """pid and tid of tracks, as numbers where all are, as they stand where the file mixes numbers and words. room:
-        arrays of int64 as long as tracks that nobody else needs, to be filled instead of fresh memory; tracks itself
+        arrays of int64 as long as tracks that only the caller needs, to be filled instead of fresh memory; tracks
+        itself
         may be the second."""
         import numpy
 
@@ -456,7 +458,7 @@ class Trace:
         return self._every_arg(rank) if cfg.parse_all_args else self._columns_of_args
 
     def _every_arg(self, rank: int) -> dict[str, tuple[str, type, Any]]:
-        """All keys of the trace; those that nobody has specified by what their values are."""
+        """All keys of the trace; those without a specification by the type of their values."""
         trace, _ = self.engine.trace_of(rank)
         known = {spec.raw_name: spec for name, spec in AVAILABLE_ARGS.items() if not name.startswith("info::")}
         like = {"integer": 0, "real": 0.0, "text": ""}

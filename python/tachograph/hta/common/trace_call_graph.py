@@ -12,7 +12,7 @@ from .trace import Trace
 
 class _Answer:
     """The rows of a rank's call graph. The engine keeps the graph, so columns are asked for as they are needed; HTA's
-    rows are worked out anew each time, so they come at once."""
+    rows are worked out again each time, so they come at once."""
 
     ALL = ("id", "track", "parent", "depth", "height", "kernels", "kernel_ns", "first_ns", "last_ns", "thread")
 

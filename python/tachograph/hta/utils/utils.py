@@ -67,7 +67,7 @@ def is_compute_kernel(name: str) -> bool:
 
 
 def get_kernel_type(name: str) -> str:
-    """HTA's rule: by the name alone, the first of these that holds."""
+    """HTA's rule: only by the name, the first of these that holds."""
     if is_comm_kernel(name):
         return KernelType.COMMUNICATION.name
     if is_memory_kernel(name):
