@@ -58,7 +58,8 @@ static bool replay_finding(struct tg__facts *f, struct tg__replay_model *m, cons
   return !f->failed && out->slices > 0;
 }
 
-/* The range holds the figure of the rule, too, and nothing above the step. */
+/* The range holds the figure of the rule, too, and nothing above the step. A wait that goes saves what it took at most.
+ */
 static void set_range(const struct tg__facts *f, struct tg__finding *x, double low_ns, double high_ns) {
   const enum change change = change_of(x->cause);
   const double saving_ns = (double)x->saving_ns;
@@ -66,7 +67,9 @@ static void set_range(const struct tg__facts *f, struct tg__finding *x, double l
   high_ns = fmax(high_ns, saving_ns);
   x->saving_low_ns = llround(low_ns - saving_ns * spreads[change].below_pct / 100);
   x->saving_high_ns = llround(high_ns + saving_ns * spreads[change].above_pct / 100);
-  const int64_t most_ns = tg__most_to_save(f, x);
+  int64_t most_ns = tg__most_to_save(f, x);
+  const bool is_wait = change == CHANGE_MOVE || change == CHANGE_OVERLAP;
+  if (is_wait && x->cost_ns != TG_NULL_INT && x->cost_ns >= x->saving_ns && x->cost_ns < most_ns) most_ns = x->cost_ns;
   if (x->saving_high_ns > most_ns) x->saving_high_ns = most_ns;
 }
 

@@ -247,7 +247,7 @@ def test_files_of_one_rank_are_named_everywhere(tachograph, folder, tmp_path):
     write(tmp_path / "one.json", 1)
     assert f"A: {said}" in tachograph("diff", folder, tmp_path / "one.json").stdout
     assert (
-        "B: 2 files say that they are rank 0, and this is the first"
+        "B: 2 files say that they are rank 0, and this is only the first"
         in tachograph("diff", tmp_path / "one.json", folder, "--rank-b", "0", "--question", "kernels").stdout
     )
 

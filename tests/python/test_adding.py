@@ -28,6 +28,8 @@ HOMONYMS = {
     ("steps", "six_questions.c"): "what a share is of",
     ("steps", "report.c"): "a member of the report's JSON",
     ("rows", "compiles.c"): "a member of the document",
+    ("kernels", "kernel_lines.c"): "a member of the document",
+    ("stacks", "kernel_lines.c"): "a member of the document",
     ("memory", "diff_collect.c"): "a kind of row",
     ("memory", "diff_fail.c"): "a kind of row",
     ("memory", "diff_page.c"): "a kind of row",

@@ -65,7 +65,7 @@ static void test_slow_loader(void **state) {
             "          %); 4 calls, the longest 12.00 ms, all in the process that trains\n"
             "          \u2192 Let worker processes load ahead: DataLoader(..., num_workers=2 or\n"
             "            more, persistent_workers=True).\n"
-            "            saves about 12.0 ms a step: two workers load while the rest of the\n"
+            "            saves up to 12.0 ms a step: two workers load while the rest of the\n"
             "            step runs\n"
             "\n"
             "measured  data loader 60.0 %, exposed communication 0.0 %, in operators 35.0 %;\n"
