@@ -54,6 +54,8 @@ NONE_IS_AN_ANSWER = {
     "findings",
     "gaps",
     "compiles",
+    "compiled_kernels",
+    "layers",
     "copy_bandwidth",
     "sequences",
     "document",
