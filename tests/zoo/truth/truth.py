@@ -40,11 +40,11 @@ class Pair:
 
 
 def measure(pair, steps, rounds):
-    """By slow and fast: the lower quartile of each round, in ms, as what else the machine does only adds."""
+    """By slow and fast: the least time of each round, in ms, as what else the machine does only adds."""
     command = [sys.executable, HERE / "pair.py", pair.path, "both", str(steps), str(rounds)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
     times = json.loads(done.stdout)
-    return {which: [1e3 * statistics.quantiles(r[pair.clock], n=4)[0] for r in times[which]] for which in times}
+    return {which: [1e3 * min(r[pair.clock]) for r in times[which]] for which in times}
 
 
 def record(command, pair, file, steps):
@@ -67,11 +67,12 @@ def judge(command, file):
         done = subprocess.run([command, "ask", file, *words, "--json"], capture_output=True, text=True, check=True)
         answer = json.loads(done.stdout)
         names = [column["name"] for column in answer["columns"]]
-        return [dict(zip(names, row, strict=True)) for row in answer["rows"]]
+        return [dict(zip(names, row, strict=True)) for row in answer["rows"]], answer["notes"]
 
-    (median,) = [row for row in ask("steps", "--by", "summary") if row["step"] == "p50"]
-    (model,) = ask("step_model")
-    return {"step_ns": median["total_ns"], "findings": ask("findings"), "model": model["reason"] or model["verdict"]}
+    (median,) = [row for row in ask("steps", "--by", "summary")[0] if row["step"] == "p50"]
+    ((model,), _), (findings, notes) = ask("step_model"), ask("findings")
+    return {"step_ns": median["total_ns"], "findings": findings, "model": model["reason"] or model["verdict"],
+            "is_busy": any("other programs" in note for note in notes)}  # fmt: skip
 
 
 def run(options, pairs):
@@ -92,19 +93,24 @@ def run(options, pairs):
 # ---- scoring ---------------------------------------------------------------------------------------------------------
 
 
+def saved_shares(row):
+    return [1 - fast / slow for slow, fast in zip(row["slow"], row["fast"], strict=True)]
+
+
 def variation_pct(row):
-    """Of what the twin saves, round by round: the distance of the quartiles."""
-    low, middle, high = statistics.quantiles([a - b for a, b in zip(row["slow"], row["fast"], strict=True)], n=4)
+    """Of the share that the twin saves, round by round: the distance of the quartiles."""
+    low, middle, high = statistics.quantiles(saved_shares(row), n=4)
     return 100 * abs((high - low) / middle) if middle else math.inf
 
 
 def score(command, pair, row):
     """One recording held against the measurement of its run."""
     slow = statistics.median(row["slow"])
-    saved = statistics.median(a - b for a, b in zip(row["slow"], row["fast"], strict=True))
+    saved = slow * statistics.median(saved_shares(row))
     said = judge(command, row["file"])
     found = next((f for f in said["findings"] if f["cause"] in pair.expected), None)
     out = {"pair": pair.name, "step_ms": slow, "saved_ms": saved, "model": said["model"],
+           "is_busy": said["is_busy"],
            "variation_pct": variation_pct(row)}  # fmt: skip
     if not found or found["saving_ns"] is None:
         return {**out, "cause": found and found["cause"]}
@@ -140,7 +146,10 @@ def show(scores, left_out):
     known = [s for s in scores if "foretold_ms" in s]
     ranged = [s for s in known if s["is_inside"] is not None]
     refused = [s for s in scores if s["model"] != "proven"]
-    print(f"\npairs {len(scores)}, with a saving {len(known)}, with a range {len(ranged)}, vary too much {left_out}")
+    print(
+        f"\npairs {len(scores)}, with a saving {len(known)}, with a range {len(ranged)}, vary too much {left_out}, "
+        f"recorded beside other programs {sum(s['is_busy'] for s in scores)}"
+    )
     for s in refused:
         print(f"no model: {s['pair']}: {s['model']}")
     if len(known) < 2:
@@ -188,8 +197,8 @@ def main():
     parser.add_argument("--folder", type=pathlib.Path, required=True, help="for recordings and results.jsonl")
     parser.add_argument("--half", default="learning", help="the folder of pairs")
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--steps", type=int, default=16, help="of a round")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=30, help="of a round")
     parser.add_argument("--recorded", type=int, default=24, help="steps of a recording")
     parser.add_argument("--only", default="", help="names of pairs, commas between")
     parser.add_argument("--fit", action="store_true")
