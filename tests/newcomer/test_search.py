@@ -16,7 +16,7 @@ TITLE_FACTOR = 4
 QUESTIONS = {
     "install tachograph": "docs/install",
     "record a program": "docs/run",
-    "read one trace": "docs/tutorials/gpu",
+    "read one trace": "docs/tutorials/gpu-trace",
     "compare two traces": "docs/tutorials/cpu",
     "which rank is slow": "docs/tutorials/ranks",
     "requests of my server slow": "docs/tutorials/server",

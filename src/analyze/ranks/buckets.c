@@ -208,5 +208,8 @@ enum tg_err tg__answer_buckets(const struct tg__columns *t, const struct tg__ask
     done = answer_rank(&g, out);
   }
   tg__summaries_free(s);
-  return done ? TG_OK : tg__no_memory(e, "the collectives of a step");
+  if (!done) return tg__no_memory(e, "the collectives of a step");
+  if (out->rows > 0 || a->has_steps) return TG_OK;
+  return tg__fail(e, TG_NO_DATA, -1,
+                  "no collective is in a step: record a job of several ranks with its steps marked (prof.step())");
 }
