@@ -82,6 +82,7 @@ GRAMMAR = {
 PLAIN = (
     "src/analyze/*.[ch]",
     "src/analyze/**/*.[ch]",
+    "src/analyze/**/*.def",
     *(f"src/{room}/*" for room in ("api", "attach", "base", "capture", "format", "ranks", "serve", "show", "trace", "view")),
     *("python/*.[ch]", "python/tachograph/*.py", "python/tachograph/[!_]*/**/*.py"),
     *(f"python/tachograph/_{room}/*.py" for room in ("budget", "events", "examples", "flight", "labels", "launch", "mcp", "measure")),

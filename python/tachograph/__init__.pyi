@@ -74,7 +74,7 @@ class StepsRow(TypedDict):
     name: str | None  # name of the step's annotation
     start_ns: int | None  # ns: start on the clock of its rank, after moving it past device work of earlier steps
     total_ns: int | None  # ns: length of the step, device work it launched included
-    host_ns: int | None  # ns: length of the annotation on the CPU alone
+    host_ns: int | None  # ns: length of only the annotation on the CPU
     kernel_ns: int | None  # ns: a compute kernel runs
     memcpy_ns: int | None  # ns: a copy runs and nothing above does
     memset_ns: int | None  # ns: a memset runs and nothing above does
@@ -88,10 +88,10 @@ class StepsRow(TypedDict):
     overlap_ns: int | None  # ns: computation and communication at once
     neither_ns: int | None  # ns: neither computation nor communication
     device_events: int | None  # kernels, copies and memsets it launched
-    label_ns: int | None  # ns: of cpu_exec_ns: the host is inside labels alone, and no operator is on; a label is no work
+    label_ns: int | None  # ns: of cpu_exec_ns: the host is only inside labels, and no operator is on; a label is no work
     operator_ns: int | None  # ns: of cpu_exec_ns: an operator is on
     bare_ns: int | None  # ns: no operator is on, nor anything else: other_ns and label_ns; the host is in Python, or waits
-    thread_cpu_ns: int | None  # ns: time its thread was on a core; recordings of tachograph alone have this and the next two
+    thread_cpu_ns: int | None  # ns: time its thread was on a core; only recordings of tachograph have this and the next two
     core_wait_ns: int | None  # ns: time its thread was ready and had no core, as other threads had them
     preemptions: int | None  # times its thread was put off its core for another
 
@@ -467,7 +467,7 @@ class QueueRow(TypedDict):
     full_pct: float | None  # %: of the time from the first start of any event of the rank to the last
 
 class CopyBandwidthRow(TypedDict):
-    """copies and memsets: how much, which way, how fast, and who asked for them"""
+    """copies and memsets: how much, which way, how fast, and which operator asked for them"""
     rank: int | None  # rank of the job
     kind: str | None  # Memset, Memcpy and its direction, Memcpy Unknown
     direction: str | None  # host to device, device to host, device to device, peer to peer, set; empty when the name does not say
@@ -548,7 +548,7 @@ class MemoryBlocksRow(TypedDict):
     rank: int | None  # rank of the job
     device: str | None  # CPU, GPU0, …
     category: str | None  # what it is for
-    known: str | None  # how that is known: registered = the program said it; lifetime = from when it was taken and freed; place = guessed from who took it (by=block)
+    known: str | None  # how that is known: registered = the program said it; lifetime = from when it was taken and freed; place = guessed from the operator that took it (by=block)
     tensor: str | None  # name of the tensor in it, where the program said it (by=block)
     op: str | None  # innermost operator that took it
     module: str | None  # path of the module it was taken for, of a backward node that of its forward operator; by=layer: of the layer
@@ -620,8 +620,8 @@ class CheckpointRow(TypedDict):
     kept_bytes: int | None  # bytes: what would have to stay alive longer: the layer's input, where nothing else keeps it
     saving_bytes: int | None  # bytes: freed minus kept; (all): of the peak
     recompute_ns: int | None  # ns: host time of one forward of the layer: what a step takes longer
-    peak_bytes: int | None  # bytes: most in use at once, as recorded ((all) alone)
-    peak_after_bytes: int | None  # bytes: the same if it were done ((all) alone)
+    peak_bytes: int | None  # bytes: most in use at once, as recorded (only in the row (all))
+    peak_after_bytes: int | None  # bytes: the same if it were done (only in the row (all))
 
 class RowsRow(TypedDict):
     """complete events in file order, as frames of HolisticTraceAnalysis hold them: microseconds from the first start of all ranks"""
@@ -814,7 +814,7 @@ class MemoryStateRow(TypedDict):
     stack: str | None  # frames, innermost first, joined by ;
 
 class MemoryStacksRow(TypedDict):
-    """who allocated: totals per call stack"""
+    """which code allocated: totals per call stack"""
     rank: int | None  # rank of the job
     device: str | None  # CPU, GPU0, …
     peak_bytes: int | None  # bytes: in use at the device's peak
@@ -1012,7 +1012,7 @@ class RanksRow(TypedDict):
     state: str | None  # what is wrong with its file, if anything: cut, killed, fewer steps, no collectives
 
 class CollectivesRow(TypedDict):
-    """collectives matched over the ranks: who came last, waiting apart from transfer"""
+    """collectives matched over the ranks: which came last, waiting apart from transfer"""
     rank: int | None  # rank of the job; unknown where a row is about several
     kind: str | None  # all_reduce, all_gather, …; the name as written with rules=plugin
     group: str | None  # process group; empty where the trace does not name it, and where a row is about several
@@ -1036,7 +1036,7 @@ class StragglersRow(TypedDict):
     place: int | None  # 1 = costs most
     rank: int | None  # rank of the job
     straggler_pct: float | None  # %: late_ns by the mean length of its steps
-    late_ns: float | None  # ns: a step: time in which a collective waits for it alone to come, and the middle one of the others is there
+    late_ns: float | None  # ns: a step: time in which a collective waits only for it, and the middle one of the others is there
     last: int | None  # how often it came last; rules=hta: how often it was among the latest
     collectives: int | None  # matched collectives it took part in
     cause: str | None  # what it does longer than the others: compute, copy, data, host; empty where it is never late
