@@ -16,13 +16,13 @@ TITLE_FACTOR = 4
 QUESTIONS = {
     "install tachograph": "docs/install",
     "record a program": "docs/run",
-    "read one trace": "docs/tutorials/gpu-trace",
-    "compare two traces": "docs/tutorials/cpu",
-    "which rank is slow": "docs/tutorials/ranks",
-    "requests of my server slow": "docs/tutorials/server",
-    "what uses the memory": "docs/tutorials/memory",
-    "record my own event": "docs/tutorials/own",
-    "ask my own question": "docs/tutorials/own",
+    "read one trace": "docs/tutorials/gpu_trace",
+    "compare two traces": "docs/tutorials/slow_script",
+    "which rank is slow": "docs/tutorials/slow_rank",
+    "requests of my server slow": "docs/tutorials/slow_requests",
+    "what uses the memory": "docs/tutorials/memory_peak",
+    "record my own event": "docs/tutorials/own_events",
+    "ask my own question": "docs/tutorials/own_events",
     "remove it": "docs/install",
 }
 

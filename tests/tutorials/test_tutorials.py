@@ -14,7 +14,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"(<!-- figures vary -->\n)?```(console|python)\n(.*?)```\n", flags=re.S)
-RECORDS = {"cpu", "server", "own"}  # pages that record programs with torch: 36 CPU s
+RECORDS = {"slow_script", "slow_requests", "own_events"}  # pages that record programs with torch: 40 CPU s
 PAGES = [
     pytest.param(path, id=path.stem, marks=[pytest.mark.long] if path.stem in RECORDS else [])
     for path in sorted((ROOT / "docs" / "tutorials").glob("*.md"))
