@@ -35,7 +35,7 @@ enum {
 
 static _Thread_local bool is_detaching;
 
-/* The subscriber is the sign that this process is being recorded, which other profilers respect. It is called when a
+/* CUPTI allows one subscriber; a held one shows other profilers that this process is recorded. It is called when a
  * node of a graph is captured and when a context is destroyed, never for a launch; and when we detach, as a function of
  * the driver begins and as it ends. */
 static void called_back(void *unused, uint32_t domain, uint32_t function, const void *data) {

@@ -179,7 +179,8 @@ static enum tg_err keep_tacho(struct opening *o, struct peeked *p, struct tg_err
     if (!room) tg__no_memory(e, "reading a .tacho file from a pipe");
     n = room ? read_peeked(p, (char *)bytes + len, cap - len, e) : -1;
   }
-  if (n == 0 && tg__file_keep(bytes, len, &o->kept, e) == TG_OK) return TG_UNSUPPORTED; /* not by this road */
+  if (n == 0 && tg__file_keep(bytes, len, &o->kept, e) == TG_OK)
+    return TG_UNSUPPORTED; /* the bytes of the pipe are kept: open those */
   if (n < 0) tg__free(bytes);
   return e->code;
 }

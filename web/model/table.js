@@ -67,7 +67,7 @@ export function sortKeys(table, text) {
 
 function compare(a, b) {
   if (a === b) return 0;
-  if (a === null) return 1; /* unknown stands last, whichever way */
+  if (a === null) return 1; /* unknown values come last in both orders */
   if (b === null) return -1;
   return a < b ? -1 : 1;
 }

@@ -1,5 +1,5 @@
-"""Read by Python at its start when `tachograph run` started it. Waits until the program imports torch, and makes way
-for the sitecustomize that the user has. Does nothing at all without TACHOGRAPH_RUN, and nothing that the program could
+"""Read by Python at its start when `tachograph run` started it. Waits until the program imports torch, then runs
+the sitecustomize of the user. Does nothing at all without TACHOGRAPH_RUN, and nothing that the program could
 see but that.
 
 Nothing is imported here that Python has not imported itself: a module of the program may have the name of one of the
