@@ -47,10 +47,10 @@ static void put_times(struct tg__diagnosis *d, const int64_t *sorted, size_t n) 
   if (!has_steps)
     TG_SAY(text, "no steps are marked: this is the recording as one step");
   else if (d->f->steps.warm)
-    TG_SAY(text, "%zu step%s; %zu at the start left out as warm-up, %.2f ms each", n, n == 1 ? "" : "s",
-           d->f->steps.warm, tg__ms(d->f->steps.warm_ns));
+    TG_SAY(text, "%zu steps; %zu at the start are left out as warm-up, %.2f ms each", n, d->f->steps.warm,
+           tg__ms(d->f->steps.warm_ns));
   else
-    TG_SAY(text, "%zu step%s; the recording has no warm-up to leave out", n, n == 1 ? "" : "s");
+    TG_SAY(text, "%zu steps; none of them is warm-up", n);
   for (size_t i = 0; i < (has_steps ? 3 : 1); i++)
     tg__put_diagnosis(d, &(struct tg__diagnosis_row){.part = "baseline",
                                                      .level = "step",
