@@ -9,6 +9,7 @@ import time
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+os.environ["TACHOGRAPH_LEDGER"] = "0"  # what tests compare says nothing of predictions on this machine
 
 
 def pytest_addoption(parser):

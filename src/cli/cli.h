@@ -171,6 +171,10 @@ int tg__cli_each(struct tg__cli *c, const char *path, const struct tg__each *eac
 bool tg__cli_into_folder(const struct tg__cli *c);                                  /* -o FOLDER/ */
 /* The same for the ranks of one file, which is open. */
 int tg__cli_each_rank(struct tg__cli *c, const char *path, struct tg_trace *trace, const struct tg__each *each);
+/* ledger.c: keep a prediction with its outcome. What cannot be kept is not said: the answer is the diff. */
+void tg__ledger_add(const struct tg__fix *fix);
+/* cmd_diff.c: the page of B against A; the exit status. */
+int tg__cli_compare(const struct tg__cli *c, const char *a, const char *b);
 /* in_python.c: python -m MODULE words…, by the Python that has our package, with our standard streams; the exit status.
  */
 int tg__cli_in_python(struct tg__cli *c, const char *module, const char *const *words, size_t count);

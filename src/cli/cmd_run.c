@@ -111,4 +111,13 @@ int tg__cli_record(struct tg__cli *c, const char **file) {
   return r->status;
 }
 
-int tg__cmd_run(struct tg__cli *c) { return tg__cli_record(c, NULL); }
+int tg__cmd_run(struct tg__cli *c) {
+  const char *const before = tg__cli_setting(c, "compare"), *file = NULL;
+  if (before && (tg__cli_wants_json(c) || tg__cli_setting(c, "live")))
+    return tg__cli_usage(c, NULL, "--compare prints a page: leave out --json and --live");
+  if (before && tg__path_kind(before) == TG__PATH_NONE)
+    return tg__cli_usage(c, NULL, "there is no recording '%s' to compare with", before);
+  const int status = tg__cli_record(c, &file);
+  const int compared = before && file ? tg__cli_compare(c, before, file) : TG__EXIT_OK;
+  return status ? status : compared;
+}

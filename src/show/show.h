@@ -56,6 +56,16 @@ enum tg_err tg__memory_with_peaks(struct tg_trace *trace, const struct tg_arg *a
 /* diff_page.c: a table of tg__diff_run for a person; TG_USAGE for one that has not its columns. */
 enum tg_err tg__diff_page(const struct tg_table *t, const struct tg__show_options *o, bool markdown,
                           struct tg__out *out);
+/* verify_fix.c: notes of a diff of a with b: which findings went, came and stayed, and what those that went promised
+ * against what the usual step gained. */
+struct tg__fix {
+  bool is_known; /* a prediction was tried */
+  int64_t predicted_ns, gained_ns, step_ns;
+  char causes[200]; /* joined by + */
+};
+enum tg_err tg__verify_fix(struct tg_trace *a, struct tg_trace *b, struct tg_table *diff, struct tg__fix *fix,
+                           struct tg_error *e);
+
 /* diagnosis_page.c: the answer to the question diagnosis for a person, of the rank with the longest steps. file: what
  * stands for the trace in commands, as a word for a shell; NULL: FILE. */
 enum tg_err tg__diagnosis_page(const struct tg_table *t, const char *file, const struct tg__show_options *o,
