@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from .. import _say
-from . import session
+from . import fork_warning, session
 from .recorders import Recorder
 from .session import Session, harmless
 from .steps import StepFinder
@@ -144,6 +144,8 @@ class AttachedSession(Session):
         try:
             while not self.window.done:
                 is_stopped = pause(LOOK_SECONDS) or os.path.exists(self._stop)
+                if fork_warning.is_due():
+                    fork_warning.restore()
                 now_s = time.monotonic()
                 with self._lock:
                     self.finder.look()
@@ -179,6 +181,7 @@ class AttachedSession(Session):
             except Exception as error:
                 self.log.write(f"note {type(error).__name__} at the end of the recording: {error}")
         session.set_current(None)
+        fork_warning.restore()
 
     def _end_recording(self) -> None:
         with self._lock:
@@ -202,6 +205,7 @@ class AttachedSession(Session):
         self._lock, self._file = threading.RLock(), threading.RLock()
         self.window.done = True
         session.set_current(None)
+        fork_warning.restore()
         with contextlib.suppress(Exception):
             self.finder.remove()
         for recorder in (self.recorder, self._ended):
@@ -222,6 +226,7 @@ def _before_fork() -> None:
     if isinstance(attached, AttachedSession):
         _holding = contextlib.ExitStack()
         _holding.enter_context(attached.held())
+        fork_warning.silence()
 
 
 def _after_fork() -> None:
