@@ -145,8 +145,8 @@ static enum tg_err refused_by_python(const struct tg__cli_recording *r, const st
                   t->pid, r->python, *said ? ": " : "", said);
 }
 
-static enum tg_err give_to_python(const struct tg__cli_recording *r, const struct tg__target *t, const char *text,
-                                  struct tg_error *e) {
+static enum tg_err ask_for_text(const struct tg__cli_recording *r, const struct tg__target *t, const char *text,
+                                struct tg_error *e) {
   char path[PATH_MAX + 16], absolute[PATH_MAX], said[256];
   struct tg__writer *w = NULL;
   snprintf(path, sizeof path, "%s/attach.py", r->folder);
@@ -172,8 +172,7 @@ static enum tg_err enter(struct tg__cli_recording *r, struct tg__target *t, cons
       (chown(r->folder, t->user, t->group) || chown(r->raw, t->user, t->group)))
     err = tg__fail(e, TG_IO, -1, "'%s' cannot be given to user %u, whom the process belongs to: %s", r->folder, t->user,
                    strerror(errno));
-  if (!err)
-    err = t->version >= PYTHON_WITH_ITS_OWN ? give_to_python(r, t, out.buf, e) : tg__attach_queue(t, out.buf, e);
+  if (!err) err = t->version >= PYTHON_WITH_ITS_OWN ? ask_for_text(r, t, out.buf, e) : tg__attach_queue(t, out.buf, e);
   tg__out_free(&out);
   return err;
 }
