@@ -161,7 +161,7 @@ class FindingsRow(TypedDict):
     advice: str | None  # what to do
     method: str | None  # how the saving was estimated; where it is unknown, why
     saving_bytes: int | None  # bytes: what the cure should take off the peak of memory, or off its growth in a step; unknown where that is not what it saves
-    saving_low_ns: int | None  # ns: the range in which eight of ten such savings lie begins here, below 0 where it may cost time; unknown where no range is known
+    saving_low_ns: int | None  # ns: the range in which eight of ten such savings should lie begins here, below 0 where it may cost time; unknown where no range is known
     saving_high_ns: int | None  # ns: and ends here
 
 class BottleneckRow(TypedDict):

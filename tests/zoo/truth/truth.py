@@ -10,7 +10,8 @@ A pair is a file with make(fast), see pair.py. `# expect:` names the causes that
 wall` marks a pair that waits or uses several cores; of others the time on a core counts, which other programs hardly
 change. Each run measures both in turn in one process, then records the slow one. What was foretold is a share of the
 recorded step, and is held against that share of the measured step. Pairs whose saving varies by more than 10 % over
-the rounds do not count. Needs the tachograph command (TACHOGRAPH) and a Python with torch and tachograph."""
+the rounds do not count, nor recordings whose step is over 1.5 times as long as the measured one. Needs the tachograph
+command (TACHOGRAPH) and a Python with torch and tachograph."""
 
 import argparse
 import json
@@ -25,6 +26,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 CHANGES = HERE.parents[2] / "src" / "diagnose" / "changes.def"
 MOST_VARIATION_PCT = 10
+MOST_SLOWER = 1.5  # a recorded step than a measured one; else other programs, or the recorder, made the recording
 LEAST_PAIRS = 5  # of a change, to have a spread of its own
 
 
@@ -111,6 +113,7 @@ def score(command, pair, row):
     found = next((f for f in said["findings"] if f["cause"] in pair.expected), None)
     out = {"pair": pair.name, "step_ms": slow, "saved_ms": saved, "model": said["model"],
            "is_busy": said["is_busy"],
+           "slower": said["step_ns"] / 1e6 / slow,
            "variation_pct": variation_pct(row)}  # fmt: skip
     if not found or found["saving_ns"] is None:
         return {**out, "cause": found and found["cause"]}
@@ -126,7 +129,7 @@ def score(command, pair, row):
 
 def middle_of(scores):
     """Of several runs of a pair the one with the middle error of those that vary least."""
-    steady = [s for s in scores if s["variation_pct"] <= MOST_VARIATION_PCT]
+    steady = [s for s in scores if s["variation_pct"] <= MOST_VARIATION_PCT and s["slower"] <= MOST_SLOWER]
     foretold = sorted((s for s in steady if "share_pct" in s), key=lambda s: s["share_pct"])
     return foretold[(len(foretold) - 1) // 2] if foretold else steady[0] if steady else None
 
@@ -147,7 +150,7 @@ def show(scores, left_out):
     ranged = [s for s in known if s["is_inside"] is not None]
     refused = [s for s in scores if s["model"] != "proven"]
     print(
-        f"\npairs {len(scores)}, with a saving {len(known)}, with a range {len(ranged)}, vary too much {left_out}, "
+        f"\npairs {len(scores)}, with a saving {len(known)}, with a range {len(ranged)}, vary too much or were disturbed {left_out}, "
         f"recorded beside other programs {sum(s['is_busy'] for s in scores)}"
     )
     for s in refused:
