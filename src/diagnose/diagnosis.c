@@ -47,10 +47,10 @@ static void put_times(struct tg__diagnosis *d, const int64_t *sorted, size_t n) 
   if (!has_steps)
     TG_SAY(text, "no steps are marked: this is the recording as one step");
   else if (d->f->steps.warm)
-    TG_SAY(text, "%zu steps; %zu at the start are left out as warm-up, %.2f ms each", n, d->f->steps.warm,
+    TG_SAY(text, "%zu step%s; %zu at the start left out as warm-up, %.2f ms each", n, n == 1 ? "" : "s", d->f->steps.warm,
            tg__ms(d->f->steps.warm_ns));
   else
-    TG_SAY(text, "%zu steps; none of them is warm-up", n);
+    TG_SAY(text, "%zu step%s; no warm-up among them", n, n == 1 ? "" : "s");
   for (size_t i = 0; i < (has_steps ? 3 : 1); i++)
     tg__put_diagnosis(d, &(struct tg__diagnosis_row){.part = "baseline",
                                                      .level = "step",
@@ -103,7 +103,7 @@ static void put_conditions(struct tg__diagnosis *d) {
 
 static void put_baseline(struct tg__diagnosis *d) {
   const size_t n = d->f->steps.count;
-  int64_t *const lengths = tg__alloc(2 * n * sizeof *lengths), *const sorted = lengths + n;
+  int64_t *const lengths = tg__alloc((2 * n + 1) * sizeof *lengths), *const sorted = lengths ? lengths + n : NULL;
   for (size_t i = 0; lengths && i < n; i++) lengths[i] = d->f->steps.steps[i].end_ns - d->f->steps.steps[i].start_ns;
   uint32_t *const order = lengths ? tg__order_new(n, is_shorter_step, lengths) : NULL;
   for (size_t i = 0; order && i < n; i++) sorted[i] = lengths[order[i]];
