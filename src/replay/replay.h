@@ -21,12 +21,14 @@ enum tg__replay_change_kind {                      /* of calls: with what runs i
                               TG__CHANGE_MOVE_OFF, /* done elsewhere: no time on their thread; the work they launch
                                                       stays */
                               TG__CHANGE_OVERLAP,  /* they no longer wait for a device */
+                              TG__CHANGE_ADD,      /* they begin so much later */
                               TG__CHANGE_BATCH,    /* of each step the first one stays, the others are removed */
                               TG__CHANGE_KINDS
 };
 struct tg__replay_change {
   enum tg__replay_change_kind kind;
   int64_t millionths;                               /* of TG__CHANGE_SCALE */
+  int64_t ns;                                       /* of TG__CHANGE_ADD */
   bool (*selects)(const void *ctx, uint32_t slice); /* of calls on threads, and of work on devices */
   const void *ctx;
 };

@@ -12,6 +12,7 @@ struct changed {
   uint8_t *marks;                        /* by slice of the rank */
   int64_t *dur_ns;                       /* by node */
   bool *is_gone;                         /* by node */
+  int64_t *late_ns;                      /* by node */
   int64_t *before_ns, *after_ns, *saved; /* by step */
 };
 
@@ -36,6 +37,8 @@ static size_t mark_calls(const struct changed *c, const struct tg__replay_change
     const uint32_t step = tg__replay_step_at(g, t->slices.start_ns[i]);
     const bool stays = change->kind == TG__CHANGE_BATCH && (step == TG_NONE || !has_first[step]);
     *mark = stays ? KEPT : MARKED;
+    if (change->kind == TG__CHANGE_ADD && g->node_of[i - g->slices.first] < g->node_count)
+      c->late_ns[g->node_of[i - g->slices.first]] += change->ns;
     if (step != TG_NONE) has_first[step] = true;
     selected++;
   }
@@ -51,6 +54,7 @@ static size_t mark_works(const struct changed *c, const struct tg__replay_change
     const bool is_own = change->selects(change->ctx, w->slice);
     const bool is_launched = w->call != TG_NONE && c->marks[w->call - g->slices.first] == MARKED;
     c->marks[w->slice - g->slices.first] = is_own || is_launched ? MARKED : UNMARKED;
+    if (is_own && change->kind == TG__CHANGE_ADD) c->late_ns[w->node + 1] += change->ns;
     selected += is_own;
   }
   return selected;
@@ -67,6 +71,8 @@ static void change_node(const struct changed *c, const struct tg__replay_change 
     break;
   case TG__CHANGE_MOVE_OFF:
     if (kind == TG__REPLAY_HOST) c->dur_ns[node] = 0;
+    break;
+  case TG__CHANGE_ADD: /* by its first node alone */
     break;
   case TG__CHANGE_OVERLAP:
     if (kind == TG__REPLAY_WAIT) c->is_gone[node] = true;
@@ -125,6 +131,7 @@ static bool work_out_saving(const struct changed *c, const struct tg__replay_cha
   tg__replay_step_times(g, &x, c->before_ns);
   for (size_t i = 0; i < g->node_count; i++) c->dur_ns[i] = g->nodes[i].dur_ns;
   for (size_t i = 0; i < count; i++) out->slices += apply(c, &changes[i], has_first);
+  x.late_ns = c->late_ns;
   run_changed(c, &x);
   ok = tg__replay_draw(c->saved, g->steps.count, out);
   scale_unexplained(c);
@@ -146,14 +153,16 @@ static enum tg_err save_with(const struct tg__replay_graph *g, const struct tg__
                       .marks = tg__alloc((size_t)(g->slices.past - g->slices.first) + 1),
                       .dur_ns = tg__alloc((g->node_count + 1) * sizeof *c.dur_ns),
                       .is_gone = tg__alloc((g->node_count + 1) * sizeof *c.is_gone),
+                      .late_ns = tg__alloc((g->node_count + 1) * sizeof *c.late_ns),
                       .before_ns = tg__alloc(steps * sizeof *c.before_ns),
                       .after_ns = tg__alloc(steps * sizeof *c.after_ns),
                       .saved = tg__alloc(steps * sizeof *c.saved)};
-  const bool ok = c.marks && c.dur_ns && c.is_gone && c.before_ns && c.after_ns && c.saved &&
+  const bool ok = c.marks && c.dur_ns && c.is_gone && c.late_ns && c.before_ns && c.after_ns && c.saved &&
                   work_out_saving(&c, changes, count, out);
   tg__free(c.marks);
   tg__free(c.dur_ns);
   tg__free(c.is_gone);
+  tg__free(c.late_ns);
   tg__free(c.before_ns);
   tg__free(c.after_ns);
   tg__free(c.saved);

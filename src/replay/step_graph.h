@@ -121,6 +121,7 @@ void tg__replay_close(struct tg__replay_graph *g);
 struct tg__replay_times {
   int64_t *begin_ns, *end_ns;
   uint32_t *by;
+  const int64_t *late_ns; /* by node: it begins so much later than it could; NULL = none does */
 };
 bool tg__replay_times_open(struct tg__replay_times *x, size_t nodes, bool with_by); /* false on no memory */
 void tg__replay_times_close(struct tg__replay_times *x);

@@ -4,7 +4,7 @@
 bool tg__replay_times_open(struct tg__replay_times *x, size_t nodes, bool with_by) {
   *x = (struct tg__replay_times){tg__alloc((nodes + 1) * sizeof *x->begin_ns),
                                  tg__alloc((nodes + 1) * sizeof *x->end_ns),
-                                 with_by ? tg__alloc((nodes + 1) * sizeof *x->by) : NULL};
+                                 with_by ? tg__alloc((nodes + 1) * sizeof *x->by) : NULL, NULL};
   if (x->begin_ns && x->end_ns && (!with_by || x->by)) return true;
   tg__replay_times_close(x);
   return false;
@@ -36,6 +36,7 @@ static void run_node(const struct tg__replay_graph *g, uint32_t node, const int6
     by = k;
   }
   if (x->by) x->by[node] = by;
+  if (x->late_ns) let_go_ns += x->late_ns[node];
   if (n->kind == TG__REPLAY_WAIT) { /* it begins when the thread comes to it */
     x->end_ns[node] = let_go_ns;
     return;
@@ -59,15 +60,21 @@ void tg__replay_recorded(const struct tg__replay_graph *g, struct tg__replay_tim
   }
 }
 
+/* Of a step: what is late in it is so inside of it. */
+static int64_t step_begin_ns(const struct tg__replay_graph *g, const struct tg__replay_times *x, size_t step) {
+  const uint32_t node = g->step_begin[step];
+  return x->begin_ns[node] - (x->late_ns ? x->late_ns[node] : 0);
+}
+
 void tg__replay_step_times(const struct tg__replay_graph *g, const struct tg__replay_times *x, int64_t *step_ns) {
   for (size_t i = 0; i < g->steps.count; i++) step_ns[i] = x->end_ns[g->step_end[i]];
   for (size_t i = 0; i < g->work_count; i++) {
     const struct tg__replay_work *const w = &g->works[i];
     if (w->step != TG_NONE && x->end_ns[w->node + 1] > step_ns[w->step]) step_ns[w->step] = x->end_ns[w->node + 1];
   }
-  int64_t before_ns = x->begin_ns[g->step_begin[0]];
+  int64_t before_ns = step_begin_ns(g, x, 0);
   for (size_t i = 0; i < g->steps.count; i++) {
-    int64_t begin_ns = x->begin_ns[g->step_begin[i]];
+    int64_t begin_ns = step_begin_ns(g, x, i);
     const int64_t end_ns = step_ns[i] > before_ns ? step_ns[i] : before_ns;
     if (before_ns > begin_ns) begin_ns = before_ns;
     step_ns[i] = end_ns > begin_ns ? end_ns - begin_ns : 0;

@@ -5,11 +5,9 @@
 #include <stdio.h>
 
 enum { MOST_EXPRESSION = 4096 };
-static const char *const change_names[TG__CHANGE_KINDS] = {[TG__CHANGE_REMOVE] = "remove",
-                                                           [TG__CHANGE_SCALE] = "scale",
-                                                           [TG__CHANGE_MOVE_OFF] = "move_off",
-                                                           [TG__CHANGE_OVERLAP] = "overlap",
-                                                           [TG__CHANGE_BATCH] = "batch"};
+static const char *const change_names[TG__CHANGE_KINDS] = {
+    [TG__CHANGE_REMOVE] = "remove",   [TG__CHANGE_SCALE] = "scale", [TG__CHANGE_MOVE_OFF] = "move_off",
+    [TG__CHANGE_OVERLAP] = "overlap", [TG__CHANGE_ADD] = "add",     [TG__CHANGE_BATCH] = "batch"};
 
 struct selected { /* by an expression */
   const struct tg__columns *t;
@@ -88,6 +86,30 @@ static enum tg_err split_scale(char *text, int64_t *millionths, struct tg_error 
   return TG_OK;
 }
 
+/* "name ~ x 0.5ms": an expression, then how much later. */
+static enum tg_err split_add(char *text, int64_t *ns, struct tg_error *e) {
+  static const struct {
+    const char *unit;
+    double ns;
+  } units[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
+  char *const last = strrchr(text, ' ');
+  const struct tg__str given = last ? (struct tg__str){last + 1, (uint32_t)strlen(last + 1)} : TG_STR("");
+  for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+    double number;
+    const uint32_t len = (uint32_t)strlen(units[i].unit);
+    if (given.len <= len || memcmp(given.ptr + given.len - len, units[i].unit, len) != 0) continue;
+    if (!tg__str_to_real((struct tg__str){given.ptr, given.len - len}, &number)) continue;
+    if (!(number >= 0) || number * units[i].ns > 1e12) break;
+    *last = 0;
+    *ns = llround(number * units[i].ns);
+    return TG_OK;
+  }
+  return tg__fail(e, TG_USAGE, -1,
+                  "what_if: add=%.60s is not understood: write an expression and how much later each begins, up to "
+                  "1000s, as in 'name ~ \"conv\" 0.5ms'",
+                  text);
+}
+
 /* The changes asked for, in the order of their kinds. */
 static enum tg_err read_changes(const struct tg__columns *t, const struct tg__ask *a, struct selected *selected,
                                 struct tg__replay_change *changes, size_t *count, struct tg_error *e) {
@@ -101,6 +123,7 @@ static enum tg_err read_changes(const struct tg__columns *t, const struct tg__as
     *c = (struct tg__replay_change){
         .kind = (enum tg__replay_change_kind)k, .selects = is_selected, .ctx = &selected[*count]};
     if (k == TG__CHANGE_SCALE && split_scale(text, &c->millionths, e)) return TG_USAGE;
+    if (k == TG__CHANGE_ADD && split_add(text, &c->ns, e)) return TG_USAGE;
     const enum tg_err err = select_names(&selected[(*count)++], t, text, e);
     if (err) return err;
   }
@@ -135,8 +158,9 @@ enum tg_err tg__answer_what_if(const struct tg__columns *t, const struct tg__ask
   size_t count = 0;
   enum tg_err err = read_changes(t, a, selected, changes, &count, e);
   if (!err && !count)
-    tg__table_note(out, "Nothing changes: say what does with remove=, scale=, move_off=, overlap= or batch=, each an "
-                        "expression over name and category, as in remove='name ~ \"print\"'.");
+    tg__table_note(out,
+                   "Nothing changes: say what does with remove=, scale=, move_off=, overlap=, add= or batch=, each an "
+                   "expression over name and category, as in remove='name ~ \"print\"'.");
   for (uint32_t r = 0; !err && r < t->rank_count; r++) {
     struct tg__saving saving;
     if (!tg__ask_has_rank(a, r)) continue;

@@ -21,7 +21,7 @@ def program(seed):
     return [("kernel", "first", 1, 40, 3), ("kernel", "other", 2, 30, 3), *calls, ("wait", "last", 0, 0, 5)]
 
 
-def run(calls, seed, change=lambda name, step: 1.0, without=(), no_wait=()):
+def run(calls, seed, change=lambda name, step: 1.0, without=(), no_wait=(), late=None):
     """Events, and when each step ends. Steps differ by up to a tenth; the k-th step is the same in every run."""
     events, ends, now, free, launched = [], [], 0, {1: 0, 2: 0}, 0
 
@@ -33,16 +33,19 @@ def run(calls, seed, change=lambda name, step: 1.0, without=(), no_wait=()):
         draw = random.Random(seed * 1000 + step)
         begin = now
         for kind, name, stream, dur, gap in calls:
+            late_us = 0 if late is None else late.get(name, 0)
+            now += 0 if late is None else late.get(name + "_op", 0)
             part, dur = draw.randint(95, 105), dur * 100
             dur = round(dur * part / 100 * change(name, step)) / 100
             if name not in without and kind == "host":
+                now += late_us
                 event("cpu_op", name, 1, 1, now, dur)
                 now += dur
             if name not in without and kind == "kernel":
                 launched += 1
                 event("cpu_op", name + "_op", 1, 1, now, LAUNCH)
                 event("cuda_runtime", "cudaLaunchKernel", 1, 1, now, LAUNCH, correlation=launched)
-                at = max(now + LAG, free[stream] + GAP)
+                at = max(now + LAG, free[stream] + GAP) + late_us
                 event("kernel", name, 0, stream, at, dur, correlation=launched, device=0, stream=stream)
                 free[stream] = at + dur
                 now += LAUNCH
@@ -97,7 +100,45 @@ def test_calls_that_are_gone_or_no_longer_wait(tmp_path, seed):
     assert row["saving_ns"] / 1000 == pytest.approx(saving_us(before, after), abs=0.05)
 
 
-@pytest.mark.parametrize("wrong", [{"scale": "name"}, {"scale": 'name = "x" -1'}, {"remove": "nme = 3"}])
+@pytest.mark.parametrize("seed", range(6))
+def test_calls_and_work_that_begin_later(tmp_path, seed):
+    """Kernels that never stood behind each other do then: the gap between them is not in the recording."""
+    calls = program(seed)
+    events, before = run(calls, seed)
+    for kind, name, *_ in calls:
+        for late, which in ((7, name), (40, name), (25, name + "_op")):
+            if kind == "wait" or (kind == "host" and which != name):
+                continue
+            _, after = run(calls, seed, late={which: late})
+            row = ask(tmp_path, events, "what_if", add=f'name = "{which}" {late}us')
+            assert row["changed"] == STEPS
+            assert row["saving_ns"] / 1000 == pytest.approx(
+                saving_us(before, after), abs=0.05 + GAP * (kind == "kernel")
+            ), (which, late)
+
+
+def test_what_has_time_to_spare_may_begin_later(tmp_path):
+    """A kernel of 100 us runs from 5 on; the operator beside it takes 30 from 10 on, and a wait from 40 to 105 follows:
+    the operator may begin 65 us later, and of 80 the step pays 15."""
+    calls = [("kernel", "k", 1, 100, LAG), ("host", "o", 0, 30, 0), ("wait", "w", 0, 0, 20)]
+    events, _ = run(calls, 0)
+    for late, grows in ((60, 0), (80, 15)):
+        row = ask(tmp_path, events, "what_if", add=f'name = "o" {late}us')
+        assert row["saving_ns"] / 1000 == pytest.approx(-grows, abs=8), late  # a tenth of 100 and of 30 is drawn
+        assert (row["saving_ns"] == 0) == (grows == 0)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"add": 'name = "x" 5'},
+        {"add": 'name = "x" -1ms'},
+        {"add": "5ms"},
+        {"scale": "name"},
+        {"scale": 'name = "x" -1'},
+        {"remove": "nme = 3"},
+    ],
+)
 def test_what_is_not_understood(tmp_path, wrong):
     with pytest.raises(tg.TachographError) as refusal:
         ask(tmp_path, run(program(0), 0)[0], "what_if", **wrong)
