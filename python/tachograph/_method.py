@@ -1,4 +1,4 @@
-"""The method as one call: tachograph.method(). What it says are the rows of the question diagnosis."""
+"""The method as one call: tachograph.method(). It returns the rows of the question diagnosis."""
 
 from __future__ import annotations
 

@@ -69,7 +69,8 @@ struct tg__str tg__user_frame(const struct tg__columns *t, uint32_t slice);
  * it is; false where none says so. */
 bool tg__call_line(const struct tg__columns *t, uint32_t slice, struct tg__out *out);
 /* Append "file.py(12): function" with the line that was executing, where the trace has it; nothing when it has
- * no line. Of device work it is the line that launched it; of a compiled kernel the first of those it does the work of. */
+ * no line. Of device work it is the line that launched it; of a compiled kernel the first of those it does the work of.
+ */
 void tg__user_line(const struct tg__columns *t, uint32_t slice, struct tg__out *out);
 
 #endif

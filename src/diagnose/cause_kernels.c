@@ -55,7 +55,8 @@ static void choose_copies(struct kernels *k, unsigned classes) {
     size_t next = i + 1;
     while (next < k->in_rows && k->items[next].is_copy) next++;
     k->bytes += bytes > 0 && bytes < INT64_MAX / 2 - k->bytes ? bytes : 0;
-    k->graph_edges += !is_of_graph(k, i) && ((next < k->in_rows && is_of_graph(k, next)) || (i && is_of_graph(k, i - 1)));
+    k->graph_edges +=
+        !is_of_graph(k, i) && ((next < k->in_rows && is_of_graph(k, next)) || (i && is_of_graph(k, i - 1)));
   }
 }
 

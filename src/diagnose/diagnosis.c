@@ -47,8 +47,8 @@ static void put_times(struct tg__diagnosis *d, const int64_t *sorted, size_t n) 
   if (!has_steps)
     TG_SAY(text, "no steps are marked: this is the recording as one step");
   else if (d->f->steps.warm)
-    TG_SAY(text, "%zu step%s; %zu at the start left out as warm-up, %.2f ms each", n, n == 1 ? "" : "s", d->f->steps.warm,
-           tg__ms(d->f->steps.warm_ns));
+    TG_SAY(text, "%zu step%s; %zu at the start left out as warm-up, %.2f ms each", n, n == 1 ? "" : "s",
+           d->f->steps.warm, tg__ms(d->f->steps.warm_ns));
   else
     TG_SAY(text, "%zu step%s; no warm-up among them", n, n == 1 ? "" : "s");
   for (size_t i = 0; i < (has_steps ? 3 : 1); i++)

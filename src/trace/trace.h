@@ -318,7 +318,8 @@ tg__unquoted(struct tg__str value); /* what stands between the quotes of a JSON 
 /* Is it a member of one process, "prefixPID" or "prefixPID.more", and that process one of the rank's? Where no process
  * is known, any is. */
 bool tg__is_member_of(const struct tg__rank *r, struct tg__str key, const char *prefix);
-/* A string without quotes and escapes (member_text.c), in the arena. Empty: it is no string, or there is no memory (*failed). */
+/* A string without quotes and escapes (member_text.c), in the arena. Empty: it is no string, or there is no memory
+ * (*failed). */
 struct tg__str tg__member_text(struct tg__arena *a, struct tg__str value, bool *failed);
 
 /* Data that a later folder derives from the whole trace and that several questions need (cache.c): made by the first

@@ -1,5 +1,5 @@
 """Python's warning of a fork beside threads, from 3.12 on: where the only other threads are ours it is about us, and
-the program would print what it does not print alone."""
+the program would print a line that it does not print without us."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def _gpu_utilization(device: Any) -> float | None:
 
 @contextlib.contextmanager
 def _utilization_samples(device: Any, every_s: float = 0.2) -> Iterator[list[float]]:
-    """What the device says of its use while the block runs: asked by a thread of its own, at least at its end."""
+    """The use of the device while the block runs, in percent. A thread of its own asks for it, at least at the end."""
     samples: list[float] = []
     ended = threading.Event()
 

@@ -195,7 +195,7 @@ static bool end_sequence(struct work *w, uint32_t step) {
   return ok;
 }
 
-static bool add_work(struct work *w, uint32_t slice) {
+static bool add_layer_work(struct work *w, uint32_t slice) {
   if (!tg__grow((void **)&w->slices, &w->cap, w->count + 1, sizeof *w->slices) ||
       !tg__grow((void **)&w->names, &w->name_cap, w->count + 1, sizeof *w->names))
     return false;
@@ -214,7 +214,7 @@ static bool look_at_stream(struct work *w) {
     if (step == TG_NONE) continue;
     if (step != current && current != TG_NONE) ok = end_sequence(w, current);
     current = step;
-    ok = ok && add_work(w, i);
+    ok = ok && add_layer_work(w, i);
   }
   return ok && (current == TG_NONE || end_sequence(w, current));
 }

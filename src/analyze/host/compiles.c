@@ -154,7 +154,7 @@ static void take_earlier_name(const struct tg__compiles *c, struct tg__compile *
   }
 }
 
-/* The log of a run has rows that its recording has, too. */
+/* The log of a program has rows that its recording has, too. */
 static bool is_known(const struct tg__compiles *c, const struct tg__compile *x) {
   for (size_t i = 0; i < c->count; i++)
     if (c->items[i].start_ns == x->start_ns && c->items[i].is_backward == x->is_backward &&

@@ -176,7 +176,7 @@ static enum tg_err put_gpu(const struct view *v) {
   return err;
 }
 
-/* ---- what devices said of themselves --------------------------------------------------------- */
+/* ---- figures of the devices themselves ------------------------------------------------------- */
 
 enum { FIGURES = 64 };
 static const char gpu_prefix[] = "GPU ", bits[] = " throttle reasons"; /* of bits there is no mean */

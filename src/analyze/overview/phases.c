@@ -26,7 +26,7 @@ static uint8_t phase_of_name(struct tg__str name) {
   return tg__name_is_profiler_step(name, NULL)    ? NO_PHASE
          : tg__name_is_dataloader(name)           ? DATA
          : tg__str_has_prefix(name, "Optimizer.") ? OPTIMIZER
-         : tg__name_is_autograd_node(name)                 ? BACKWARD
+         : tg__name_is_autograd_node(name)        ? BACKWARD
          : is_loss_name(name)                     ? LOSS
                                                   : FORWARD;
 }
