@@ -24,9 +24,25 @@ def table(head, rows):
     return "\n".join(lines)
 
 
-def questions():
+def rooms():
+    """Question → its page in docs/metrics: the room of the list that has it."""
+    found = {}
+    for path in sorted((defs.ROOT / "src").rglob("questions_*.def")):
+        parts = path.relative_to(defs.ROOT / "src").parts
+        page = {"replay": "model", "diagnose": "finding_rules"}.get(parts[0], parts[1])
+        for name in re.findall(r"^QUESTION\((\w+)", path.read_text(encoding="utf-8"), flags=re.M):
+            found[name] = page
+    return found
+
+
+def questions(room):
+    page = rooms()
+    return lambda: question_tables(q for q in defs.questions() if page[q.name] == room)
+
+
+def question_tables(of):
     parts = []
-    for q in defs.questions():
+    for q in of:
         parts.append(f"### `{q.name}`\n\n{q.meaning[0].upper()}{q.meaning[1:]}.\n")
         if q.arguments:
             parts.append(
@@ -44,7 +60,9 @@ def questions():
 
 
 def question_names():
-    return table(["question", "answers"], [(f"[`{q.name}`](metrics.md#{q.name})", q.meaning) for q in defs.questions()])
+    page = rooms()
+    rows = [(f"[`{q.name}`](metrics/{page[q.name]}.md#{q.name})", q.meaning) for q in defs.questions()]
+    return table(["question", "answers"], rows)
 
 
 def common_arguments():
@@ -205,7 +223,7 @@ TABLES = {
     "raw-inputs": raw_inputs,
     "raw-launch": raw_launch,
     "raw-label": raw_label,
-    "questions": questions,
+    **{f"questions-{room}": questions(room) for room in sorted(set(rooms().values()))},
     "question-names": question_names,
     "common-arguments": common_arguments,
     "diff-arguments": diff_arguments,

@@ -505,7 +505,7 @@ class LaunchStatsRow(TypedDict):
     delay_outliers: int | None  # delays longer than delay_us
 
 class LayersRow(TypedDict):
-    """layers of a model by the order of kernels alone, and the one that differs"""
+    """layers of a model by the order of its kernels, and the one that differs"""
     rank: int | None  # rank of the job
     device: int | None  # device
     stream: int | None  # stream
