@@ -199,6 +199,8 @@ class DiagnosisRow(TypedDict):
     where: str | None  # of a change: the place in the program
     evidence: str | None  # the numbers, in words; of a change also what to do
     next: str | None  # what to type next; FILE stands for the trace, SCRIPT.py for the program
+    low: float | None  # of a change: eight of ten such savings lie between this and high, in the unit of the value; below 0 where it may cost time; unknown where no range is known
+    high: float | None  # and this
 
 class StepModelRow(TypedDict):
     """can the recorded steps be replayed: how far a model of them is off"""

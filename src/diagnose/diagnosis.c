@@ -95,7 +95,7 @@ static void put_conditions(struct tg__diagnosis *d) {
   if (!*text) TG_SAY(text, "the trace does not say under which conditions it was made");
   tg__put_diagnosis(d, &(struct tg__diagnosis_row){.part = "baseline",
                                                    .level = "conditions",
-                                                   .item = "conditions",
+                                                   .item = "as recorded",
                                                    .value = NAN,
                                                    .share_pct = NAN,
                                                    .evidence = text});
@@ -143,8 +143,13 @@ static void put_kinds_of_bottleneck(struct tg__diagnosis *d) {
 
 /* ---- what to change ---------------------------------------------------------------------------- */
 
+static int64_t change_ns(const struct tg_table *t, size_t row, const char *column) {
+  return t->columns[tg__table_column_index(t, column)].ints[row];
+}
+
 static void put_one_change(struct tg__diagnosis *d, const struct tg_table *t, size_t i) {
-  const int64_t saving = t->columns[tg__table_column_index(t, "saving_ns")].ints[i];
+  const int64_t saving = change_ns(t, i, "saving_ns"), low = change_ns(t, i, "saving_low_ns"),
+                high = change_ns(t, i, "saving_high_ns");
   char evidence[1200], next[200] = "";
   const struct tg__str cause = tg__fact_text(t, i, "cause");
   struct tg__next to_ask;
@@ -156,6 +161,9 @@ static void put_one_change(struct tg__diagnosis *d, const struct tg_table *t, si
                                                    .item = tg__fact_cstr(t, i, "cause"),
                                                    .value = saving == TG_NULL_INT ? NAN : (double)saving,
                                                    .unit = "ns",
+                                                   .has_range = low != TG_NULL_INT && high != TG_NULL_INT,
+                                                   .low = (double)low,
+                                                   .high = (double)high,
                                                    .share_pct = tg__fact_real(t, i, "share_pct"),
                                                    .where = tg__fact_cstr(t, i, "where"),
                                                    .evidence = evidence,

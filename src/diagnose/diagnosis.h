@@ -17,6 +17,8 @@ struct tg__diagnosis_row {
   const char *part, *level, *item;
   double value; /* NaN: unknown */
   const char *unit;
+  bool has_range;
+  double low, high; /* eight of ten such values lie between */
   double share_pct;
   const char *where, *evidence; /* NULL: unknown */
   const char *command;          /* what to type next; else, with words, a question */

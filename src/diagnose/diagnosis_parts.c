@@ -28,6 +28,8 @@ void tg__put_diagnosis(struct tg__diagnosis *d, const struct tg__diagnosis_row *
   tg__put_cstr(d->out, row->evidence);
   if (row->words) tg__say_ask(d->f, row->question, row->words, next, sizeof next);
   tg__put_cstr(d->out, row->words ? next : row->command);
+  tg__put_real_if(d->out, row->has_range, row->low);
+  tg__put_real_if(d->out, row->has_range, row->high);
 }
 
 /* ---- the largest rows of an answer ------------------------------------------------------------- */

@@ -91,8 +91,9 @@ static void put_diagnosis_line(struct diagnosis_page *p, size_t row) {
 }
 
 static void put_change_line(struct diagnosis_page *p, size_t row, size_t number) {
-  const double value = tg__cell_real(p->t, row, "value"), share = tg__cell_real(p->t, row, "share_pct");
-  char time[32];
+  const double value = tg__cell_real(p->t, row, "value"), share = tg__cell_real(p->t, row, "share_pct"),
+               low = tg__cell_real(p->t, row, "low"), high = tg__cell_real(p->t, row, "high");
+  char time[32], high_time[32];
   tg__out_format(p->out, "  %zu. ", number);
   tg__put_clean(p->out, tg__cell_str(p->t, row, "item"));
   tg__out_text(p->out, " (");
@@ -100,6 +101,8 @@ static void put_change_line(struct diagnosis_page *p, size_t row, size_t number)
   tg__out_char(p->out, ')');
   if (!isnan(share)) tg__out_format(p->out, ", %.1f %%", share);
   if (!isnan(value)) tg__out_format(p->out, ", saves %s a step", tg__human_ns(llround(value), time));
+  if (!isnan(value) && !isnan(low))
+    tg__out_format(p->out, " (%s to %s)", tg__human_ns(llround(low), time), tg__human_ns(llround(high), high_time));
   tg__out_char(p->out, '\n');
   put_below(p, tg__cell_str(p->t, row, "where"));
   put_below(p, tg__cell_str(p->t, row, "evidence"));

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import subprocess
 
 import pytest
@@ -125,3 +126,17 @@ def test_the_method_of_a_function_and_a_loader():
     assert any(row["item"] == "aten::mm" for row in found["operation"])
     with pytest.raises(ValueError, match="the loader has 1 batch"):
         tg.method(lambda batch: batch, [1], show=False)
+
+
+def test_a_change_has_the_saving_and_the_range_of_its_finding(tmp_path):
+    """The loader waits 0.6 of 1 ms: no saving is above that."""
+    path = write(tmp_path / "a.json", [1000.0] * 10, 0.6)
+    (finding,) = tg.open(path).ask("findings")
+    (change,) = rows_of(path, "change")
+    assert [change[name] for name in ("item", "value", "low", "high")] == [
+        finding[name] for name in ("cause", "saving_ns", "saving_low_ns", "saving_high_ns")
+    ]
+    assert 0 <= change["low"] <= change["value"] <= change["high"] <= 600e3
+    page = diagnose(path, "--width", "100").stdout
+    saves = re.search(r"saves ([\d.]+) us a step \(([\d.]+) (us|ns) to ([\d.]+) us\)", page)
+    assert float(saves[1]) * 1000 == pytest.approx(change["value"]) and float(saves[4]) * 1000 == change["high"]

@@ -128,6 +128,9 @@ def test_nothing_is_left_and_a_child_has_nothing():
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert taken(0.3)[0] > 0
     assert _record.self_check()["looks at a thread"]
+    end = time.monotonic() + 5  # join returns before the kernel has taken the thread away
+    while len(os.listdir("/proc/self/task")) > tasks and time.monotonic() < end:
+        time.sleep(0.01)
     assert len(os.listdir("/proc/self/task")) <= tasks
     _record.look_end()  # again
 
