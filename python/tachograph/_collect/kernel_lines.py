@@ -68,8 +68,8 @@ class KernelLines:
 
 def _own(graph: Graph, known: set[Graph]) -> Graph:
     """Inductor does not forget the kernels of a backward pass when it comes to the next one."""
-    earlier = (n for n in range(len(graph) - 1, 0, -1) if graph[:n] in known)
-    return graph[next(earlier, 0) :]
+    lengths = sorted({len(other) for other in known if 0 < len(other) < len(graph)}, reverse=True)
+    return graph[next((n for n in lengths if graph[:n] in known), 0) :]
 
 
 def _json(value: Any) -> str:

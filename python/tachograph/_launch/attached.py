@@ -226,7 +226,8 @@ def _before_fork() -> None:
     if isinstance(attached, AttachedSession):
         _holding = contextlib.ExitStack()
         _holding.enter_context(attached.held())
-        fork_warning.silence()
+        with contextlib.suppress(Exception):  # a fork of the program goes on whatever is wrong here
+            fork_warning.silence()
 
 
 def _after_fork() -> None:
