@@ -38,7 +38,8 @@ static bool misfits(const struct tg__sites *s, const struct tg__site *x, int64_t
   const bool is_half = tg__str_eq(type, TG_STR("c10::Half")) || tg__str_eq(type, TG_STR("c10::BFloat16"));
   if (w->rank < 2 || (!is_half && (s->f->has_device_work || !products[k].is_convolution))) return false;
   *rows = w->dim[0], *columns = w->dim[1];
-  return padded(*rows) != *rows || padded(*columns) != *columns;
+  const double whole = (double)padded(*rows) * (double)padded(*columns), own = (double)*rows * (double)*columns;
+  return is_half ? whole > own : 2 * whole >= 3 * own; /* a vector unit loses what is not filled, and no more */
 }
 
 /* CUTLASS and cuBLAS name how many elements a kernel loads at once: eight of 16 bits where sizes allow it. */

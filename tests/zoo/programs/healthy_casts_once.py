@@ -4,7 +4,6 @@
 import torch
 from torch import nn
 
-torch.set_num_threads(1)
 model = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 64)).bfloat16()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, foreach=True)
 images = torch.randint(0, 255, (400, 256), dtype=torch.uint8)
