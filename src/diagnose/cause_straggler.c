@@ -3,7 +3,10 @@
 #include "diagnose/samples.h"
 #include "diagnose/sites.h"
 
-enum { EXCESS_PCT = 10 };
+/* EQUAL_PCT: equal work on the host; cores of one machine differ by less for no reason that a program has. */
+enum { EXCESS_PCT = 10, EQUAL_PCT = 20 };
+
+static int least_excess_pct(const struct tg__straggler *s) { return s->is_equal_work ? EQUAL_PCT : EXCESS_PCT; }
 
 static bool is_in_backward(const struct tg__sites *s, const struct tg__site *x) {
   for (uint32_t p = x->path; p; p = s->paths.up[p]) {
@@ -51,8 +54,8 @@ static bool say_stretch(struct tg__facts *f, struct tg__finding *x) {
 
 static void report_straggler(struct tg__facts *f, const struct tg__straggler *s) {
   struct tg__finding *x =
-      tg__find(f, TG__CAUSE_RANK_STRAGGLER, 100 * (s->own.busy_ns - s->others_busy_ns) / s->own.total_ns, EXCESS_PCT,
-               (int64_t)(s->own.busy_ns - s->others_busy_ns));
+      tg__find(f, TG__CAUSE_RANK_STRAGGLER, 100 * (s->own.busy_ns - s->others_busy_ns) / s->own.total_ns,
+               least_excess_pct(s), (int64_t)(s->own.busy_ns - s->others_busy_ns));
   if (!say_stretch(f, x)) say_place(f, x);
   TG_SAY(x->evidence,
          "rank %lld works %.2f ms of a step and waits %.2f ms in collectives; the others work %.2f ms and wait %.2f ms "
@@ -120,8 +123,8 @@ bool tg__find_straggler(const struct tg__rank_load *loads, size_t count, struct 
   const double excess = loads[slow].busy_ns - out->others_busy_ns;
   out->is_equal_work = is_equal_work(loads, count, out);
   out->stands_still = stands_still(loads, count, slow, excess);
-  return 100 * excess > EXCESS_PCT * loads[slow].total_ns && out->others_wait_ns - loads[slow].wait_ns > excess / 2 &&
-         is_beyond_jitter(loads, count, slow, excess);
+  return 100 * excess > least_excess_pct(out) * loads[slow].total_ns &&
+         out->others_wait_ns - loads[slow].wait_ns > excess / 2 && is_beyond_jitter(loads, count, slow, excess);
 }
 
 enum tg_err tg__judge_straggler(const struct tg__columns *t, uint32_t rank, const struct tg__straggler *s,
