@@ -389,7 +389,8 @@ atexit.register(lambda: (pathlib.Path("ends").touch(), time.sleep(20)))
 def test_a_program_that_is_ending(tmp_path, tachograph):
     with Target(tmp_path / "run", ENDS, wait="ends") as target:
         done = attached(tachograph, target.pid, "-o", tmp_path / "a")
-        assert done.returncode and "is ending" in done.stderr and "install tachograph" not in done.stderr, done.stderr
+        said = "is ending" in done.stderr or "ended before anything was recorded" in done.stderr  # it ends meanwhile
+        assert done.returncode and said and "install tachograph" not in done.stderr, done.stderr
         assert not (tmp_path / "a").exists()
 
 
