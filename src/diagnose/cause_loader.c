@@ -102,7 +102,7 @@ static void say_to_try(const struct tg__facts *f, struct tg__finding *x, bool wa
   const size_t len = strlen(x->advice);
   if (waits && workers && ahead && workers < INT32_MAX && ahead < INT32_MAX)
     tg__say(x->advice + len, sizeof x->advice - len, " To try: num_workers=%lld, prefetch_factor=%lld.",
-            (long long)(2 * workers), (long long)(2 * ahead));
+            2 * (long long)workers, 2 * (long long)ahead);
   else if (!waits && workers && workers < cores)
     tg__say(x->advice + len, sizeof x->advice - len, " To try: num_workers=%lld.", (long long)cores);
 }

@@ -128,11 +128,12 @@ static int64_t median_of(int64_t *values, size_t n) {
 static uint32_t other_kernel(const struct work *w, const struct tg__layer_run *x, uint32_t layer) {
   uint32_t worst = 0;
   int64_t most = -1;
+  const uint32_t others = x->count > 1 ? x->count - 1 : 1;
   for (uint32_t k = 0; k < x->period; k++) {
     int64_t sum = 0;
     for (uint32_t i = 0; i < x->count; i++) sum += w->t->slices.dur_ns[w->slices[x->first + i * x->period + k]];
     const int64_t own = w->t->slices.dur_ns[w->slices[x->first + layer * x->period + k]];
-    const int64_t off = llabs(own - (sum - own) / (x->count - 1));
+    const int64_t off = llabs(own - (sum - own) / others);
     if (off > most) most = off, worst = k;
   }
   return w->names[x->first + worst];
