@@ -4,7 +4,7 @@
 #include "analyze/host/op_tree.h"
 #include "analyze/overview/steps.h"
 #include "analyze/ranks/comm_calls.h"
-#include "analyze/ranks/summarize.h"
+#include "analyze/ranks/rank_set.h"
 
 enum phase { FORWARD, BACKWARD, AFTER, NO_BACKWARD };
 static const char *const phase_words[] = {"forward", "backward", "after backward", "no backward"};
@@ -200,14 +200,13 @@ static bool answer_rank(struct gathering *g, struct tg_table *out) {
 
 enum tg_err tg__answer_buckets(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                struct tg_error *e) {
-  struct tg__summaries *const s = tg__summaries_new();
-  bool done = s && tg__summarize(t, s) == TG_OK;
+  bool done = true;
   for (uint32_t r = 0; done && r < t->rank_count; r++) {
     if (!tg__ask_has_rank(a, r)) continue;
-    struct gathering g = {.t = t, .rank = r, .s = s, .r = &s->ranks[r]};
-    done = answer_rank(&g, out);
+    struct gathering g = {.t = t, .rank = r};
+    g.r = tg__rank_summary_of(t, r, &g.s);
+    done = g.r && answer_rank(&g, out);
   }
-  tg__summaries_free(s);
   if (!done) return tg__no_memory(e, "the collectives of a step");
   if (out->rows > 0 || a->has_steps) return TG_OK;
   return tg__fail(e, TG_NO_DATA, -1,

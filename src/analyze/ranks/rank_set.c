@@ -83,6 +83,14 @@ static const struct kept *summarize(const struct tg__columns *t) {
   return NULL;
 }
 
+const struct tg__rank_summary *tg__rank_summary_of(const struct tg__columns *t, uint32_t rank,
+                                                   const struct tg__summaries **list) {
+  const struct kept *const k = summarize(t);
+  if (!k) return NULL;
+  *list = k->s;
+  return &k->s->ranks[k->place[rank]];
+}
+
 enum tg_err tg__ranks_open(struct tg__ranks *r, const struct tg__columns *t, const struct tg__ask *a, bool align,
                            struct tg_error *e) {
   *r = (struct tg__ranks){.s = a->job.summaries, .only = a->rank};

@@ -54,6 +54,10 @@ struct tg__ranks {
   bool by_order;
 };
 
+/* The summary of one rank of a trace with events, and the list that its strings are of; kept with the trace. NULL on no
+ * memory. */
+const struct tg__rank_summary *tg__rank_summary_of(const struct tg__columns *t, uint32_t rank,
+                                                   const struct tg__summaries **list);
 /* Everything above for a trace of either sort; the summaries of one with events are kept with it. align: false takes
  * the files' clocks as they are. Free with tg__ranks_close, after a failure too. */
 enum tg_err tg__ranks_open(struct tg__ranks *r, const struct tg__columns *t, const struct tg__ask *a, bool align,
