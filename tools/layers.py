@@ -52,6 +52,7 @@ DEFINES_PUBLIC = {"api", "capture"}
 # Summaries of ranks are made by analyze and put into files by trace; no other folder looks inside.
 SHARED_HEADERS = {
     "analyze/overview/steps.h": {"diagnose", "replay"},
+    "analyze/device/device_figures.h": {"diagnose"},
     "analyze/device/gaps.h": {"diagnose"},
     "analyze/device/tensor_cores.h": {"diagnose"},
     "analyze/device/kernel_class.h": {"diagnose"},

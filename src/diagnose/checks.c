@@ -1,6 +1,7 @@
 /* What was measured, whether it is well or not: so that a short list of findings is not mistaken for few checks. */
 #include "diagnose/findings.h"
 
+#include "analyze/device/device_figures.h"
 #include "analyze/work/flops.h"
 
 #include <stdio.h>
@@ -55,27 +56,22 @@ static void say_steps(const struct tg__facts *f, int64_t all_ns, char *text, siz
             tg__ms(all_ns / (int64_t)n));
 }
 
-/* Means of what devices said of themselves, as the overview has them. */
-static void say_sampled(struct tg__facts *f, char *text, size_t size) {
-  struct tg_table *const t = tg__facts_ask(f, TG__Q_overview, NULL, NULL);
-  bool any = false;
-  for (size_t i = 0; t && i < t->rows; i++) {
-    const struct tg__str what = tg__fact_text(t, i, "quantity"), unit = tg__fact_text(t, i, "unit");
-    if (!tg__str_eq(tg__fact_text(t, i, "group"), TG_STR("gpu")) || !tg__str_contains(what, " sampled ") ||
-        tg__str_eq(unit, TG_STR("bytes")))
-      continue;
+static void say_sampled(const struct tg__facts *f, char *text, size_t size) {
+  struct tg__device_figure figures[TG__DEVICE_FIGURES];
+  const size_t count = tg__device_figures(f->t, f->rank, figures);
+  const char *before = "; sampled:";
+  for (size_t k = 0; k < count; k++) {
+    const struct tg__device_figure *const x = &figures[k];
     const size_t len = strlen(text);
-    const char *const id_end = memchr(what.ptr, ' ', what.len), *const name = id_end + sizeof " sampled " - 1;
-    tg__say(text + len, size - len, "%s device %.*s %.*s %.0f %.*s", any ? "," : "; sampled:", (int)(id_end - what.ptr),
-            what.ptr, (int)(what.ptr + what.len - name), name, tg__fact_real(t, i, "value"), (int)unit.len, unit.ptr);
-    any = true;
+    if (strcmp(x->unit, "bytes") == 0) continue;
+    tg__say(text + len, size - len, "%s device %.*s %.*s %.0f %s", before, (int)x->device.len, x->device.ptr,
+            (int)x->name.len, x->name.ptr, x->mean, x->unit);
+    before = ",";
   }
-  tg__table_free(t);
 }
 
 /* Each share is one that a question has (steps by=summary, breakdown window=steps, mfu), or that of a finding about the
- * same time. Two numbers of steps say
- * whether they are alike: the median, and the mean that one long step moves. */
+ * same time. Two numbers of steps say whether they are alike: the median, and the mean that one long step moves. */
 void tg__note_checks(struct tg__facts *f, struct tg_table *out) {
   char text[900] = "";
   int64_t all_ns = 0, part_ns[TG__PART_COUNT] = {0}, label_ns = 0;

@@ -76,7 +76,7 @@ KEYS = r'\b(?:tg__json_key|put_int|tg__cli_\w+|tg__message_\w+|tg__ask_(?:intege
 # Where questions may be named by their id: pages that are made of them.
 BY_ID = re.compile(
     r"src/(show|serve)/.*|src/api/.*|src/analyze/diff/diff_collect\.c|"
-    r"src/diagnose/(causes\.def|(cause_memory|bottleneck|checks|six_questions|work_bounds|diagnosis|diagnosis_parts)\.c)"
+    r"src/diagnose/(causes\.def|(cause_memory|bottleneck|six_questions|work_bounds|diagnosis|diagnosis_parts)\.c)"
 )
 
 

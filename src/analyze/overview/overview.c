@@ -1,4 +1,5 @@
 /* overview: the question overview. */
+#include "analyze/device/device_figures.h"
 #include "analyze/device/gpu.h"
 
 #include <inttypes.h>
@@ -176,50 +177,16 @@ static enum tg_err put_gpu(const struct view *v) {
   return err;
 }
 
-/* ---- figures of the devices themselves ------------------------------------------------------- */
-
-enum { FIGURES = 64 };
-static const char gpu_prefix[] = "GPU ", bits[] = " throttle reasons"; /* of bits there is no mean */
-struct figure {
-  uint32_t name;
-  int64_t count;
-  double sum;
-};
-
-/* "GPU 0 power mW" as the quantity "0 sampled power" in W. */
-static void put_figure(const struct view *v, const struct figure *x) {
-  const struct tg__str name = tg__name(v->t, x->name);
-  const char *const begin = name.ptr + sizeof gpu_prefix - 1, *const end = name.ptr + name.len;
-  const char *const space = memchr(begin, ' ', (size_t)(end - begin)), *unit = end;
-  while (unit > begin && unit[-1] != ' ') unit--;
-  if (!space || unit <= space + 1) return;
-  char quantity[64], of[16];
-  snprintf(quantity, sizeof quantity, "%.*s sampled %.*s", (int)(space - begin), begin, (int)(unit - space - 2),
-           space + 1);
-  snprintf(of, sizeof of, "%.*s", (int)(end - unit), unit);
-  const bool is_milliwatts = strcmp(of, "mW") == 0;
-  const double mean = x->sum / (double)x->count;
-  put_overview_row(v, "gpu", quantity, is_milliwatts ? mean / 1000 : mean, is_milliwatts ? "W" : of,
-                   (struct tg__str){0});
-}
-
-/* The mean of each figure over the recording, as its counters have them. */
 static void put_sampled(const struct view *v) {
-  const struct tg__marks *const m = &v->t->marks;
-  struct figure figures[FIGURES];
-  size_t count = 0;
-  for (uint32_t i = 0; i < m->count; i++) {
-    if (m->ph[i] != 'C' || m->track[i] == TG_NONE || v->t->tracks[m->track[i]].rank != v->rank) continue;
-    const struct tg__str name = tg__name(v->t, m->name[i]);
-    const int64_t value = tg__arg_int(v->t, m->args[i], TG__K_VALUE, -1);
-    size_t k = 0;
-    while (k < count && figures[k].name != m->name[i]) k++;
-    if (value < 0 || !tg__str_has_prefix(name, gpu_prefix) || tg__str_has_suffix(name, bits) || k == FIGURES) continue;
-    if (k == count) figures[count++] = (struct figure){.name = m->name[i]};
-    figures[k].count++;
-    figures[k].sum += (double)value;
+  struct tg__device_figure figures[TG__DEVICE_FIGURES];
+  const size_t count = tg__device_figures(v->t, v->rank, figures);
+  for (size_t k = 0; k < count; k++) {
+    const struct tg__device_figure *const x = &figures[k];
+    char quantity[64];
+    snprintf(quantity, sizeof quantity, "%.*s sampled %.*s", (int)x->device.len, x->device.ptr, (int)x->name.len,
+             x->name.ptr);
+    put_overview_row(v, "gpu", quantity, x->mean, x->unit, (struct tg__str){0});
   }
-  for (size_t k = 0; k < count; k++) put_figure(v, &figures[k]);
 }
 
 static void put_losses(const struct view *v) {
