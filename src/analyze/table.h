@@ -56,8 +56,9 @@ void tg__put_int(struct tg_table *t, int64_t v);
 void tg__put_real(struct tg_table *t, double v);
 void tg__put_bool(struct tg_table *t, bool v);
 void tg__put_text(struct tg_table *t, struct tg__str s);
-void tg__put_cstr(struct tg_table *t, const char *s);  /* NULL = unknown */
-void tg__put_text_id(struct tg_table *t, uint32_t id); /* of t->strings; TG_NONE = unknown */
+void tg__put_cstr(struct tg_table *t, const char *s);       /* NULL = unknown */
+void tg__put_text_id(struct tg_table *t, uint32_t id);      /* of t->strings; TG_NONE = unknown */
+bool tg__put_out(struct tg_table *t, struct tg__out *text); /* unknown where it is empty; frees it; false: no memory */
 /* A text of the trace by its string id (TG_NONE = unknown): a table look-up from the second time on. */
 void tg__put_trace_text(struct tg_table *t, const struct tg__columns *trace, uint32_t string_id);
 void tg__put_rank(struct tg_table *t, const struct tg__columns *trace,

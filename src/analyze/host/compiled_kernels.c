@@ -47,8 +47,8 @@ static bool kernel_before(uint32_t a, uint32_t b, const void *ctx) {
   return w->rows[a].dur.sum != w->rows[b].dur.sum ? w->rows[a].dur.sum > w->rows[b].dur.sum : a < b;
 }
 
-static bool put_kernel(const struct work *w, const struct row *x, uint32_t rank, struct tg_table *out) {
-  const struct tg__kernel_lines lines = tg__kernel_lines_of(w->t, x->slice, NULL);
+static bool put_kernel(const struct work *w, const struct row *x, struct tg__kernel_lines lines, uint32_t rank,
+                       struct tg_table *out) {
   struct tg__out text = {0};
   tg__kernel_lines_write(lines, &text);
   tg__put_rank(out, w->t, rank);
@@ -57,13 +57,7 @@ static bool put_kernel(const struct work *w, const struct row *x, uint32_t rank,
   tg__put_int(out, x->dur.count);
   tg__put_int(out, x->dur.sum);
   tg__put_int(out, (int64_t)lines.count);
-  if (text.len)
-    tg__put_text(out, (struct tg__str){text.buf, (uint32_t)text.len});
-  else
-    tg__put_null(out);
-  const bool ok = !text.err;
-  tg__out_free(&text);
-  return ok;
+  return tg__put_out(out, &text);
 }
 
 static bool put_kernels(const struct work *w, uint32_t rank, struct tg_table *out) {
@@ -72,8 +66,9 @@ static bool put_kernels(const struct work *w, uint32_t rank, struct tg_table *ou
   bool ok = order != NULL;
   for (size_t i = 0; ok && i < w->count; i++) {
     const struct row *const x = &w->rows[order[i]];
-    unknown += !tg__kernel_lines_of(w->t, x->slice, NULL).count;
-    ok = put_kernel(w, x, rank, out);
+    const struct tg__kernel_lines lines = tg__kernel_lines_of(w->t, x->slice, NULL);
+    unknown += !lines.count;
+    ok = put_kernel(w, x, lines, rank, out);
   }
   tg__free(order);
   if (ok && unknown)

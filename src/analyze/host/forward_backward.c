@@ -1,4 +1,5 @@
 /* The question forward_backward: operators of the forward pass beside those that compute their gradients. */
+#include "analyze/host/op_tree.h"
 #include "analyze/launch/call_graph.h"
 
 enum by { BY_OP, BY_CALL };
@@ -16,13 +17,6 @@ struct work {
   struct pair *pairs;
   size_t count, cap;
 };
-
-static uint32_t forward_of(const struct work *w, uint32_t slice) {
-  const uint32_t cause = w->t->slices.cause[slice];
-  if (cause == TG_NONE || tg__slice_class(w->t, slice) != TG__CLASS_OP || tg__slice_class(w->t, cause) != TG__CLASS_OP)
-    return TG_NONE;
-  return cause;
-}
 
 static struct pair *pair_at(struct work *w, struct tg__map *known, uint32_t rank, uint32_t forward, uint32_t backward) {
   const uint32_t *name = w->t->slices.name;
@@ -42,14 +36,14 @@ static struct pair *pair_at(struct work *w, struct tg__map *known, uint32_t rank
 static bool is_repeated(struct work *w, uint32_t slice, uint32_t forward) {
   const uint32_t up = w->t->slices.parent[slice], outer = up == TG_NONE ? TG_NONE : w->node[up];
   w->node[slice] = forward == TG_NONE ? outer : slice;
-  return outer != TG_NONE && forward_of(w, outer) == forward;
+  return outer != TG_NONE && tg__forward_of(w->t, outer) == forward;
 }
 
 static bool add_pair_of_track(struct work *w, uint32_t track, struct tg__map *known) {
   const struct tg__track *k = &w->t->tracks[track];
   const int64_t *dur = w->t->slices.dur_ns;
   TG__EACH (i, tg__slices_of(k)) {
-    const uint32_t forward = forward_of(w, i);
+    const uint32_t forward = tg__forward_of(w->t, i);
     const bool repeated = is_repeated(w, i, forward);
     if (forward == TG_NONE || repeated || !tg__ask_has_slice(w->a, w->t, track, i)) continue;
     struct pair *p = pair_at(w, known, k->rank, forward, i);

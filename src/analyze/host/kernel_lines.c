@@ -246,14 +246,6 @@ static const struct kept *lines_kept(const struct tg__columns *t) {
 
 /* ---- asked for --------------------------------------------------------------------------------- */
 
-/* The operator of the forward pass that this one works out the gradient of; TG_NONE. */
-static uint32_t forward_of(const struct tg__columns *t, uint32_t slice) {
-  const uint32_t cause = t->slices.cause[slice];
-  return cause != TG_NONE && tg__slice_class(t, slice) == TG__CLASS_OP && tg__slice_class(t, cause) == TG__CLASS_OP
-             ? cause
-             : TG_NONE;
-}
-
 struct tg__str tg__compiled_region(const struct tg__columns *t, uint32_t slice, bool *is_backward) {
   uint32_t s = tg__class_is_device_work(tg__slice_class(t, slice)) ? tg__launch_of(t, slice) : slice;
   bool crossed = false;
@@ -264,7 +256,7 @@ struct tg__str tg__compiled_region(const struct tg__columns *t, uint32_t slice, 
       if (is_backward) *is_backward = crossed;
       return (struct tg__str){name.ptr + skip, name.len - skip};
     }
-    const uint32_t forward = crossed ? TG_NONE : forward_of(t, s);
+    const uint32_t forward = crossed ? TG_NONE : tg__forward_of(t, s);
     crossed |= forward != TG_NONE;
     s = forward != TG_NONE ? forward : t->slices.parent[s];
   }

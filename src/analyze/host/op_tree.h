@@ -51,6 +51,13 @@ static inline uint32_t tg__launch_of(const struct tg__columns *t, uint32_t devic
   return t->slices.cause[device_slice];
 }
 uint32_t tg__launching_op(const struct tg__columns *t, uint32_t device_slice);
+/* The operator of the forward pass that this operator works out the gradient of; TG_NONE. */
+static inline uint32_t tg__forward_of(const struct tg__columns *t, uint32_t slice) {
+  const uint32_t cause = t->slices.cause[slice];
+  return cause != TG_NONE && tg__slice_class(t, slice) == TG__CLASS_OP && tg__slice_class(t, cause) == TG__CLASS_OP
+             ? cause
+             : TG_NONE;
+}
 
 /* ---- memory events placed in the tree (op_memory.c) ------------------------------------------ */
 

@@ -189,13 +189,7 @@ static bool put_stack_of(const struct tg__columns *t, const struct op_stacks *s,
   }
   struct tg__out text = {0};
   tg__op_group_write(&s->group, stack - s->own, &text);
-  if (text.len)
-    tg__put_text(out, (struct tg__str){text.buf, (uint32_t)text.len});
-  else
-    tg__put_null(out);
-  const bool ok = !text.err;
-  tg__out_free(&text);
-  return ok;
+  return tg__put_out(out, &text);
 }
 
 static bool state_row_before(uint32_t a, uint32_t b, const void *ctx) {

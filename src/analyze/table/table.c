@@ -238,6 +238,16 @@ void tg__put_null(struct tg_table *t) {
   cell_done(t);
 }
 
+bool tg__put_out(struct tg_table *t, struct tg__out *text) {
+  if (text->len)
+    tg__put_text(t, (struct tg__str){text->buf, (uint32_t)text->len});
+  else
+    tg__put_null(t);
+  const bool ok = !text->err;
+  tg__out_free(text);
+  return ok;
+}
+
 void tg__table_note(struct tg_table *t, const char *format, ...) {
   char text[512];
   va_list args;
