@@ -143,23 +143,14 @@ static void put_kinds(struct tg__facts *f, const struct division *d, struct tg_t
   }
 }
 
+static void put_bottleneck(struct tg__facts *f, struct tg_table *out) {
+  struct division d;
+  divide(f, &d);
+  if (!f->failed && d.all_ns > 0) put_kinds(f, &d, out);
+  if (f->noise.is_busy) tg__table_note(out, "%s: part of the host's time is waiting for a core", tg__busy_machine);
+}
+
 enum tg_err tg__answer_bottleneck(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                   struct tg_error *e) {
-  enum tg_err err = TG_OK;
-  for (uint32_t r = 0; !err && r < t->rank_count; r++) {
-    struct tg__facts f;
-    struct division d;
-    if (!tg__ask_has_rank(a, r)) continue;
-    err = tg__facts_open(t, r, &f);
-    f.questions = a->question->catalog;
-    if (!err && f.steps.count) {
-      divide(&f, &d);
-      if (!f.failed && d.all_ns > 0) put_kinds(&f, &d, out);
-      if (f.noise.is_busy) tg__table_note(out, "%s: part of the host's time is waiting for a core", tg__busy_machine);
-      if (f.failed) err = TG_MEMORY;
-    }
-    tg__facts_close(&f);
-  }
-  if (err) return tg__no_memory(e, "looking for the bottleneck");
-  return out->rows ? TG_OK : tg__no_steps_to_judge(e);
+  return tg__put_of_ranks(t, a, put_bottleneck, "looking for the bottleneck", out, e);
 }

@@ -86,7 +86,7 @@ static void put_conditions(struct tg__diagnosis *d) {
   const struct tg__str said = tg__document_member(d->f->t, d->f->rank, "conditions");
   char text[500] = "";
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-    const struct tg__str raw = tg__member(said, keys[i]), quoted = tg__unquoted(raw), s = quoted.ptr ? quoted : raw;
+    const struct tg__str s = tg__plain(tg__member(said, keys[i]));
     const size_t len = strlen(text);
     if (!s.len || tg__str_eq(s, TG_STR("null"))) continue;
     tg__say(text + len, sizeof text - len, "%s%s %.*s", len ? ", " : "", keys[i], (int)(s.len < 60 ? s.len : 60),
@@ -123,9 +123,8 @@ static void put_kinds_of_bottleneck(struct tg__diagnosis *d) {
   struct tg_table *const t = tg__facts_ask(d->f, TG__Q_bottleneck, NULL, NULL);
   for (size_t i = 0; t && i < t->rows; i++) {
     const bool is_it = t->columns[tg__table_column_index(t, "is_bottleneck")].bools[i] > 0;
-    char name[40], evidence[300], next[160];
-    TG_SAY(name, "%s", tg__fact_cstr(t, i, "kind"));
-    TG_SAY(evidence, "%s", tg__fact_cstr(t, i, "evidence"));
+    const char *const name = tg__fact_cstr(t, i, "kind");
+    char next[160];
     TG_SAY(next, "tachograph ask FILE %s", tg__fact_cstr(t, i, "next"));
     if (is_it) TG_SAY(d->kind, "%s", name);
     if (is_it) TG_SAY(d->kind_next, "%s", next);
@@ -135,7 +134,7 @@ static void put_kinds_of_bottleneck(struct tg__diagnosis *d) {
                                                      .value = (double)tg__fact_number(t, i, "step_ns"),
                                                      .unit = "ns",
                                                      .share_pct = tg__fact_real(t, i, "share_pct"),
-                                                     .evidence = evidence,
+                                                     .evidence = tg__fact_cstr(t, i, "evidence"),
                                                      .command = next});
   }
   tg__table_free(t);
@@ -185,7 +184,7 @@ static void put_changes(struct tg__diagnosis *d) {
 
 /* ---- the answer -------------------------------------------------------------------------------- */
 
-static void put_rank(struct tg__facts *f, struct tg_table *out) {
+static void put_parts(struct tg__facts *f, struct tg_table *out) {
   struct tg__diagnosis d = {.f = f, .out = out};
   put_baseline(&d);
   put_kinds_of_bottleneck(&d);
@@ -197,16 +196,5 @@ static void put_rank(struct tg__facts *f, struct tg_table *out) {
 
 enum tg_err tg__answer_diagnosis(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                  struct tg_error *e) {
-  enum tg_err err = TG_OK;
-  for (uint32_t r = 0; !err && r < t->rank_count; r++) {
-    struct tg__facts f;
-    if (!tg__ask_has_rank(a, r)) continue;
-    err = tg__facts_open(t, r, &f);
-    f.questions = a->question->catalog;
-    if (!err && f.steps.count) put_rank(&f, out);
-    if (!err && f.failed) err = TG_MEMORY;
-    tg__facts_close(&f);
-  }
-  if (err) return tg__no_memory(e, "diagnosing");
-  return out->rows ? TG_OK : tg__no_steps_to_judge(e);
+  return tg__put_of_ranks(t, a, put_parts, "diagnosing", out, e);
 }

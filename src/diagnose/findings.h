@@ -227,6 +227,12 @@ void tg__note_missing_ranks(const struct tg__columns *t, uint32_t count, struct 
 
 enum tg_err tg__no_steps_to_judge(struct tg_error *e); /* work_bounds.c: TG_NO_DATA */
 
+/* work_bounds.c: an answer of the facts of each rank that was asked for, of those with steps. TG_NO_DATA where no row
+ * comes of it; doing: what there was no memory for. */
+typedef void tg__put_facts(struct tg__facts *f, struct tg_table *out);
+enum tg_err tg__put_of_ranks(const struct tg__columns *t, const struct tg__ask *a, tg__put_facts *put,
+                             const char *doing, struct tg_table *out, struct tg_error *e);
+
 void tg__say_settings(const struct tg__facts *f,
                       struct tg__finding *x); /* settings.c: as they are, behind the advice */
 

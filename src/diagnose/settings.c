@@ -13,8 +13,8 @@ static const struct {
 static struct tg__str value_of(const struct tg__facts *f, size_t k) {
   const struct tg__str document = tg__document_member(f->t, f->rank, settings[k].document),
                        of = settings[k].of ? tg__member(document, settings[k].of) : document,
-                       raw = tg__member(of, settings[k].member), text = tg__unquoted(raw);
-  if (raw.len) return text.ptr ? text : raw;
+                       raw = tg__member(of, settings[k].member);
+  if (raw.len) return tg__plain(raw);
   return tg__member(document, "torch").len ? (struct tg__str){settings[k].unset, (uint32_t)strlen(settings[k].unset)}
                                            : TG_STR("");
 }

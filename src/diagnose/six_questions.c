@@ -194,25 +194,16 @@ static void put_synchronisation(struct tg__facts *f, struct tg_table *out) {
   put_answer(f, &a, out);
 }
 
+static void put_six_questions(struct tg__facts *f, struct tg_table *out) {
+  put_utilisation(f, out);
+  put_loader(f, out);
+  put_communication(f, out);
+  put_intensity(f, out);
+  put_memory(f, out);
+  put_synchronisation(f, out);
+}
+
 enum tg_err tg__answer_six_questions(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                      struct tg_error *e) {
-  enum tg_err err = TG_OK;
-  for (uint32_t r = 0; !err && r < t->rank_count; r++) {
-    struct tg__facts f;
-    if (!tg__ask_has_rank(a, r)) continue;
-    err = tg__facts_open(t, r, &f);
-    f.questions = a->question->catalog;
-    if (!err && f.steps.count) {
-      put_utilisation(&f, out);
-      put_loader(&f, out);
-      put_communication(&f, out);
-      put_intensity(&f, out);
-      put_memory(&f, out);
-      put_synchronisation(&f, out);
-      if (f.failed) err = TG_MEMORY;
-    }
-    tg__facts_close(&f);
-  }
-  if (err) return tg__no_memory(e, "answering six questions");
-  return out->rows ? TG_OK : tg__no_steps_to_judge(e);
+  return tg__put_of_ranks(t, a, put_six_questions, "answering six questions", out, e);
 }

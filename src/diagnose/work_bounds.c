@@ -81,3 +81,19 @@ enum tg_err tg__no_steps_to_judge(struct tg_error *e) {
                   "judge; record with "
                   "ProfilerActivity.CPU among the activities, and call prof.step() in the loop");
 }
+
+enum tg_err tg__put_of_ranks(const struct tg__columns *t, const struct tg__ask *a, tg__put_facts *put,
+                             const char *doing, struct tg_table *out, struct tg_error *e) {
+  enum tg_err err = TG_OK;
+  for (uint32_t r = 0; !err && r < t->rank_count; r++) {
+    struct tg__facts f;
+    if (!tg__ask_has_rank(a, r)) continue;
+    err = tg__facts_open(t, r, &f);
+    f.questions = a->question->catalog;
+    if (!err && f.steps.count) put(&f, out);
+    if (!err && f.failed) err = TG_MEMORY;
+    tg__facts_close(&f);
+  }
+  if (err) return tg__no_memory(e, doing);
+  return out->rows ? TG_OK : tg__no_steps_to_judge(e);
+}

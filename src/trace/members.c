@@ -89,6 +89,11 @@ struct tg__str tg__unquoted(struct tg__str value) {
   return is_string ? (struct tg__str){value.ptr + 1, value.len - 2} : (struct tg__str){0};
 }
 
+struct tg__str tg__plain(struct tg__str value) {
+  const struct tg__str text = tg__unquoted(value);
+  return text.ptr ? text : value;
+}
+
 bool tg__is_member_of(const struct tg__rank *r, struct tg__str key, const char *prefix) {
   const uint32_t skip = (uint32_t)strlen(prefix);
   int64_t number;

@@ -315,6 +315,7 @@ struct tg__str tg__member(struct tg__str object, const char *key);
 struct tg__str tg__document_member(const struct tg__columns *t, uint32_t rank, const char *key);
 struct tg__str
 tg__unquoted(struct tg__str value); /* what stands between the quotes of a JSON string; ptr NULL: it is no string */
+struct tg__str tg__plain(struct tg__str value); /* the same, and what is no string as it stands */
 /* Is it a member of one process, "prefixPID" or "prefixPID.more", and that process one of the rank's? Where no process
  * is known, any is. */
 bool tg__is_member_of(const struct tg__rank *r, struct tg__str key, const char *prefix);

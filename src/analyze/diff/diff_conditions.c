@@ -88,7 +88,7 @@ static bool set_fact(struct tg__diff_facts *f, unsigned which, struct tg__out *t
 }
 
 static bool set_value(struct tg__diff_facts *f, unsigned which, struct tg__str value) {
-  const struct tg__str quoted = tg__unquoted(value), s = quoted.ptr ? quoted : value;
+  const struct tg__str s = tg__plain(value);
   struct tg__out text = {0};
   tg__out_bytes(&text, s.ptr, s.len < 200 ? s.len : 200);
   return set_fact(f, which, &text);
