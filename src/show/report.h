@@ -66,4 +66,8 @@ void tg__report_memory_print(const struct tg__report *r, const struct tg__show_o
 void tg__report_extent(const struct tg__report *r, struct tg__out *out);
 bool tg__is_snapshot(const struct tg__columns *t); /* is the trace a memory snapshot? */
 
+/* report_saving.c: "saves 51.0 ms to 70.2 ms a step: two workers load while the rest of the step runs"; "no saving is
+ * given: it depends on how many of them can be joined". in_all: the findings are about a recording, not a step. */
+void tg__report_saving(const struct tg_table *t, size_t row, bool in_all, struct tg__out *text);
+
 #endif
