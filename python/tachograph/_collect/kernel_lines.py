@@ -28,17 +28,18 @@ class KernelLines:
 
     def add(self, compile_id: Any, texts: Iterable[str] | None) -> None:
         """Of one row of dynamo's metrics; with a warm cache that of the forward pass has both passes."""
+        folders = _folders() if texts else []
         for text in texts or ():
             kernels = json.loads(text)
             self.kernels += len(kernels)
             if self.kernels > KERNELS:
                 self.lost += len(kernels)
                 continue
-            graph = tuple((name, self._numbers(stacks)) for name, stacks in kernels.items())
+            graph = tuple((name, self._numbers(stacks, folders)) for name, stacks in kernels.items())
             self.graphs.append((str(compile_id), graph))
 
-    def _numbers(self, stacks: list[str]) -> tuple[int, ...]:
-        numbers = (self._number(stack) for stack in map(_short, stacks) if stack)
+    def _numbers(self, stacks: list[str], folders: list[str]) -> tuple[int, ...]:
+        numbers = (self._number(stack) for stack in (_short(text, folders) for text in stacks) if stack)
         return tuple(dict.fromkeys(n for n in numbers if n is not None))
 
     def _number(self, stack: str) -> int | None:
@@ -76,18 +77,19 @@ def _json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def _short(stack: str) -> str:
+def _short(stack: str, folders: list[str]) -> str:
     """Without code, and with paths as recorded frames have them."""
     frames = FRAME.findall(stack.partition(USES)[0])[-FRAMES:]
-    return "\n".join(f'File "{_path(file)}", line {line}, in {function}' for file, line, function in frames)
+    return "\n".join(f'File "{_path(file, folders)}", line {line}, in {function}' for file, line, function in frames)
 
 
-def _path(file: str) -> str:
-    """As src/capture/python_stack.c and torch's tracer cut it."""
+def _folders() -> list[str]:
+    """Folders that src/capture/python_stack.c and torch's tracer cut off the front of a path, inner before outer."""
     torch = sys.modules.get("torch")
     own = [os.path.dirname(os.path.dirname(torch.__file__))] if torch is not None and torch.__file__ else []
     folders = [*site.getsitepackages(), *sys.path, site.getuserbase(), site.getusersitepackages(), *own]
-    for folder in sorted({os.path.abspath(p) for p in folders if isinstance(p, str)}, reverse=True):
-        if file.startswith(folder + os.sep):
-            return file[len(folder) + 1 :]
-    return file
+    return sorted({os.path.abspath(p) + os.sep for p in folders if isinstance(p, str)}, reverse=True)
+
+
+def _path(file: str, folders: list[str]) -> str:
+    return next((file[len(folder) :] for folder in folders if file.startswith(folder)), file)
