@@ -45,12 +45,20 @@ class Case:
 CASES = []
 
 
-def case(cls, **about):
-    def register(make):
-        CASES.append(Case(name=make.__name__, cls=cls, make=make, **about))
-        return make
+def adds_to(cases):
+    """A decorator for functions that make a program: appends a Case of it."""
 
-    return register
+    def case(cls, **about):
+        def register(make):
+            cases.append(Case(name=make.__name__, cls=cls, make=make, **about))
+            return make
+
+        return register
+
+    return case
+
+
+case = adds_to(CASES)
 
 
 IN_FLIGHT = "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_128x256_32x3_tn_align8>(Params)"

@@ -8,20 +8,13 @@ arithmetic.
 import subprocess
 
 import pytest
-from synthetic_devices import A100, EW, H100, LN, TC80, TC90, Case, Rig
+from synthetic_devices import A100, EW, H100, LN, TC80, TC90, Rig, adds_to
 from test_synthetic import ask, check_sound
 from test_synthetic_devices import faults_of
 
 MI300 = ("AMD Instinct MI300X", (9, 4), 304)
 BLIND = []
-
-
-def blind(cls, **about):
-    def register(make):
-        BLIND.append(Case(name=make.__name__, cls=cls, make=make, **about))
-        return make
-
-    return register
+blind = adds_to(BLIND)
 
 
 MFMA = "Cijk_Alik_Bljk_BBS_BH_Bias_HAS_SAV_UserArgs_MT64x32x64_MI16x16x1_SN_LDSB0_AFC1_AFEM1_ASEM1_CLR1_CADS0_ISA942_WG32_8_1"
@@ -303,14 +296,7 @@ def a_function_in_a_quarter_of_the_steps():
     return _decodes(421, lambda i: i % 4 == 1)
 
 
-MISSING = {}
-PARAMS = [
-    pytest.param(c, id=c.name, marks=[pytest.mark.xfail(reason=MISSING.get(c.name), strict=True)] * (c.name in MISSING))
-    for c in BLIND
-]
-
-
-@pytest.mark.parametrize("case", PARAMS)
+@pytest.mark.parametrize("case", BLIND, ids=[c.name for c in BLIND])
 def test_blind(tmp_path, case):
     made = case.make()
     try:
