@@ -276,5 +276,7 @@ static void judge_casts(struct tg__sites *s) {
 void tg__judge_types(struct tg__facts *f) {
   struct tg__sites *const s = tg__facts_sites(f);
   if (s && !model_is_double(s)) judge_doubles(s);
-  if (s && f->steps.source != TG__STEPS_RECORDING && !tg__has_found(f, TG__CAUSE_DTYPE_PROMOTION)) judge_casts(s);
+  const bool by_kernels = f->device_bound; /* these casts are then conversions, or parts of runs: cause_kernels.c */
+  if (s && !by_kernels && f->steps.source != TG__STEPS_RECORDING && !tg__has_found(f, TG__CAUSE_DTYPE_PROMOTION))
+    judge_casts(s);
 }
