@@ -16,7 +16,6 @@ class Rounded(nn.Module):
         return x
 
 
-torch.set_num_threads(1)
 model = Rounded()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, foreach=True)
 for _ in range(50):
