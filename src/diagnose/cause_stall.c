@@ -125,9 +125,20 @@ static uint32_t common_stop(const struct stalls *x) {
   return TG_NONE;
 }
 
-/* The first step is often longer because things warm up: it is none of them. */
-static bool is_regular(const struct stalls *x) {
+/* How likely so many of n steps lie at equal distances by chance: the series of one distance among all choices. */
+static double chance_of_series(size_t n, size_t count) {
+  double series = 0, choices = 1;
+  for (size_t distance = 1; (count - 1) * distance < n; distance++) series += (double)(n - (count - 1) * distance);
+  for (size_t k = 0; k < count; k++) choices *= (double)(n - k) / (double)(k + 1);
+  return series / choices;
+}
+
+/* The first step is often longer because things warm up: it does not count. Where every step of the job was timed,
+ * those decide, not the few of the window. */
+static bool is_regular(const struct stalls *x, const struct tg__timed *of) {
+  const double most_chance = 0.01;
   size_t last = SIZE_MAX, distance = 0, count = 0;
+  if (of->count) return false;
   for (size_t i = 1; i < x->b->count; i++) {
     if (!x->is_long[i]) continue;
     if (distance && i - last != distance) return false;
@@ -135,7 +146,7 @@ static bool is_regular(const struct stalls *x) {
     last = i;
     count++;
   }
-  return count > 2;
+  return count > 2 && chance_of_series(x->b->count - 1, count) < most_chance;
 }
 
 /* Where long steps stand still before calls of a site: that is what is claimed. What the thread was seen waiting for
@@ -160,7 +171,7 @@ static void name_wait(const struct stalls *x, uint32_t site, struct tg__finding 
   TG_SAY(y->advice, "%s", tg__doing_advice(seen.most));
 }
 
-static void report_stalls(struct stalls *x) {
+static void report_stalls(struct stalls *x, const struct tg__timed *of) {
   struct tg__facts *f = x->s->f;
   const double share = tg__pct(x->excess_ns, f->sum_ns);
   const uint32_t work = is_computed(x) ? extra_work(x) : TG_NONE,
@@ -170,7 +181,7 @@ static void report_stalls(struct stalls *x) {
     tg__withhold(f, TG__CAUSE_PERIODIC_STALL, share, tg__busy_machine);
     return;
   }
-  if (place == TG_NONE && !is_regular(x)) return;
+  if (place == TG_NONE && !is_regular(x, of)) return;
   struct tg__finding *y = tg__find(f, TG__CAUSE_PERIODIC_STALL, share, STALL_PCT, tg__per_step(f, x->excess_ns));
   if (place != TG_NONE && x->s->sites[place].path)
     tg__say_site(x->s, place, 0, y);
@@ -255,7 +266,7 @@ void tg__judge_stalls(struct tg__facts *f) {
     if (!f->failed && comes_again)
       report_periodic(&x, &timed);
     else if (!f->failed)
-      report_stalls(&x);
+      report_stalls(&x, &timed);
   }
   tg__timed_close(&timed);
   tg__free(x.sites);

@@ -86,10 +86,13 @@ RECORD = """
 import json
 
 from torch._dynamo import utils
+from torch._inductor import config
 from tachograph._collect.native import NativeRecording
 import tachograph._record
 
 torch.set_num_threads(1)
+if hasattr(config, "cpp_cache_precompile_headers"):  # these take 15 s, and change no kernel
+    config.cpp_cache_precompile_headers = False
 programs = PROGRAMS[:{programs}]
 for program in programs:
     program()

@@ -265,7 +265,7 @@ def own_terminal():
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
-@pytest.mark.parametrize("how", ["Ctrl-C", "SIGTERM", "SIGHUP", "killed"])
+@pytest.mark.parametrize("how", ["Ctrl-C", "SIGTERM", "SIGHUP", pytest.param("killed", marks=pytest.mark.long)])
 def test_a_terminal_is_restored(tmp_path, tachograph_path, temporary, how):
     with Target(tmp_path / "run", PLAIN) as target:
         ours, its = pty.openpty()

@@ -6,7 +6,6 @@ import random
 import torch
 from torch import nn
 
-torch.set_num_threads(1)
 random.seed(3)
 model = nn.Sequential(*[nn.Linear(220, 220) for _ in range(8)])
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, fused=True)
