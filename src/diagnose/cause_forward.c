@@ -3,16 +3,27 @@
 
 enum { AGAIN_PCT = 10 };
 
-/* The same operator of the same module on the same shapes, called from elsewhere, and this call is trained by. */
-static bool is_trained_elsewhere(const struct tg__sites *s, uint32_t site, uint32_t *by) {
-  const struct tg__site *const x = &s->sites[site];
-  for (uint32_t i = 0; i < s->count; i++) {
-    const struct tg__site *const y = &s->sites[i];
-    if (y->module != x->module || y->name != x->name || y->dims != x->dims || !y->backward_calls || i == site) continue;
-    *by = i;
-    return true;
-  }
-  return false;
+/* Trained sites come first in the order, by operator, module and shapes. */
+static int compared(const struct tg__site *a, const struct tg__site *b) {
+  if (!a->backward_calls != !b->backward_calls) return a->backward_calls ? -1 : 1;
+  if (a->module != b->module) return a->module < b->module ? -1 : 1;
+  if (a->name != b->name) return a->name < b->name ? -1 : 1;
+  return a->dims == b->dims ? 0 : a->dims < b->dims ? -1 : 1;
+}
+
+static bool comes_first(uint32_t a, uint32_t b, const void *ctx) {
+  const struct tg__site *const sites = ctx;
+  const int order = compared(&sites[a], &sites[b]);
+  return order ? order < 0 : a < b;
+}
+
+/* The same operator of the same module on the same shapes, called from elsewhere, and trained there. TG_NONE: none. */
+static uint32_t trained_elsewhere(const struct tg__sites *s, const uint32_t *order, const struct tg__site *x) {
+  struct tg__site trained = *x;
+  trained.backward_calls = 1;
+  size_t at = 0;
+  TG__PARTITION(at, s->count, i, compared(&s->sites[order[i]], &trained) < 0);
+  return at < s->count && !compared(&s->sites[order[at]], &trained) ? order[at] : TG_NONE;
 }
 
 /* The innermost function that calls both. 0: not known. */
@@ -28,12 +39,14 @@ void tg__judge_forward(struct tg__facts *f) {
   struct tg__sites *const s = f->steps.source == TG__STEPS_RECORDING ? NULL : tg__facts_sites(f);
   bool *const in = s ? tg__alloc((s->count + 1) * sizeof *in) : NULL;
   int64_t ns = 0;
-  uint32_t top = TG_NONE, other = TG_NONE, by;
-  f->failed |= s && !in;
-  for (uint32_t i = 0; in && i < s->count; i++) {
+  uint32_t top = TG_NONE, other = TG_NONE;
+  uint32_t *const order = in && s->count ? tg__order_new(s->count, comes_first, s->sites) : NULL;
+  f->failed |= s && (!in || (s->count && !order));
+  for (uint32_t i = 0; order && i < s->count; i++) {
     const struct tg__site *const x = &s->sites[i];
-    in[i] =
-        x->kind == TG__CALL_FORWARD && x->module != TG_NONE && !x->backward_calls && is_trained_elsewhere(s, i, &by);
+    if (x->kind != TG__CALL_FORWARD || x->module == TG_NONE || x->backward_calls) continue;
+    const uint32_t by = trained_elsewhere(s, order, x);
+    in[i] = by != TG_NONE;
     if (!in[i]) continue;
     ns += x->forward_ns;
     if (top == TG_NONE || x->forward_ns > s->sites[top].forward_ns) top = i, other = by;
@@ -53,5 +66,6 @@ void tg__judge_forward(struct tg__facts *f) {
     /* another batch, or another mode, may be what it is for */
     tg__expect_at_sites(f, x, ns, 0.35, "the time of the passes without a backward pass");
   }
+  tg__free(order);
   tg__free(in);
 }
