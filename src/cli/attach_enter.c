@@ -17,8 +17,8 @@ static const int64_t ENTRY_NS = 30000000000; /* longest that is waited for the i
 static const int64_t SPARE_NS = 20000000000; /* and so much more for its other threads */
 
 /* Runs in the main thread at whatever place that is: in the middle of an import, with a lock held. So it starts a bare
- * thread and does nothing more. No name of the program is read or made: it may have an `exec` of its own. What comes
- * in between from a handler of a signal is handed on where it is Ctrl-C. */
+ * thread and does nothing more. No name of the program is read or made: it may have an `exec` of its own. An
+ * exception from a signal handler in between is raised again if it is Ctrl-C. */
 static const char BEGIN[] = "try:\n",
                   /* The thread imports threading where the program has not, and up to 3.12 takes itself for the main
                    * thread then. So it is imported here; not in the middle of an import, which may be its own. */

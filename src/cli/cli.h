@@ -108,9 +108,9 @@ void tg__work_end(void);
 
 /* With a progress bar, as all of these. A folder: all its ranks in memory. */
 enum tg_err tg__cli_open(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e);
-/* A large folder: one rank after the other, for what is asked with tg_ask and tg_report alone. */
+/* A large folder: opened one rank after the other. Only for tg_ask and tg_report. */
 enum tg_err tg__cli_open_run(const struct tg__cli *c, const char *path, struct tg_trace **out, struct tg_error *e);
-/* For one question alone, of which at most the first most_rows rows are needed. *trace NULL: the trace could not be
+/* For a single question, of which at most the first most_rows rows are needed. *trace NULL: the trace could not be
  * opened; else it is the caller's, also when the question has no answer. */
 struct tg__cli_question {
   const char *name;
@@ -146,7 +146,7 @@ char *tg__cli_beside(struct tg__cli *c, const char *path, const char *suffix);
 int64_t tg__cli_size_of(const char *path); /* TG_NULL_INT when unknown */
 
 unsigned tg__cli_width(const struct tg__cli *c); /* columns of the terminal output goes to, 0 = not a terminal */
-/* A number of columns; false: it is none. */
+/* Reads a number of columns; false: the text is not a number of columns. */
 bool tg__cli_read_width(const char *text, unsigned *width);
 /* --explain: the meaning of every column that the answer has, as notes. */
 void tg__cli_explain(const struct tg__cli *c, struct tg_table *t);
@@ -171,7 +171,7 @@ int tg__cli_each(struct tg__cli *c, const char *path, const struct tg__each *eac
 bool tg__cli_into_folder(const struct tg__cli *c);                                  /* -o FOLDER/ */
 /* The same for the ranks of one file, which is open. */
 int tg__cli_each_rank(struct tg__cli *c, const char *path, struct tg_trace *trace, const struct tg__each *each);
-/* ledger.c: keep a prediction with its outcome. What cannot be kept is not said: the answer is the diff. */
+/* ledger.c: keep a prediction with its outcome. A failure to write is not reported: the diff is still the answer. */
 void tg__ledger_add(const struct tg__fix *fix);
 /* cmd_diff.c: the page of B against A; the exit status. */
 int tg__cli_compare(const struct tg__cli *c, const char *a, const char *b);

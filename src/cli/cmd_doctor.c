@@ -106,7 +106,7 @@ static void check_recording(struct tg_table *t) {
   }
 }
 
-/* Nobody hands us counters, and none are made up. */
+/* No library that we load reads the counters of a kernel. */
 static void say_counters(struct tg_table *t) {
   put_doctor_line(t, "hardware counters", "unavailable", true,
                   "counters of a kernel are shown by Nsight Compute: ncu --set full python train.py");

@@ -90,7 +90,7 @@ int tg__cmd_man(struct tg__cli *c) {
       "(.json, .json.gz, .json.zst or .tacho, recognised by content), a directory or a glob of one per rank, or \\- "
       "for\n"
       "standard input.\n"
-      "A file alone means \\fBreport\\fR.\n.SH OPTIONS OF EVERY COMMAND\n");
+      "A file without a command means \\fBreport\\fR.\n.SH OPTIONS OF EVERY COMMAND\n");
   const struct tg__option *option;
   for (size_t k = 0; (option = tg__command_option(&tg__commands[0], k)) != NULL; k++) {
     if (strcmp(option->command, "every") == 0) put_option(&text, option);

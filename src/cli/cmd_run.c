@@ -1,9 +1,9 @@
 /* tachograph run: start a program with the recorder waiting inside it, wait for its end, pack and report what was
  * recorded.
  *
- * The program runs as it would without us: same words, same streams, same exit status. What is added is one variable
- * that says where and how to record, and a folder in front of PYTHONPATH (python/tachograph/_launch/site) with a
- * sitecustomize acts on it. */
+ * The program runs as it would without us: same words, same streams, same exit status. This command adds one
+ * environment variable, which says where and how to record, and puts a folder in front of PYTHONPATH
+ * (python/tachograph/_launch/site). The sitecustomize in that folder reads the variable. */
 #include "cli/run_recording.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* tachograph summarize: the ranks of a run become a .tsum file. */
+/* tachograph summarize: writes the summaries of a job's ranks to a .tsum file. */
 #include "cli/cli.h"
 
 #include <stdio.h>

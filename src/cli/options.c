@@ -281,7 +281,7 @@ static bool looks_like_a_path(const char *word) {
          tg__path_kind(word) != TG__PATH_NONE;
 }
 
-/* The command, and how many words it took; a file name alone means report. */
+/* Sets the command and the index of the first word behind it. A file name without a command means report. */
 static int choose_command(struct tg__cli *c, struct words *w) {
   const char *word = w->count ? w->items[0] : "help";
   if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) word = "help";
@@ -292,7 +292,7 @@ static int choose_command(struct tg__cli *c, struct words *w) {
     return -1;
   }
   if (word[0] == '-' && word[1])
-    return tg__cli_usage(c, "tachograph help", "the command comes before its options; '%s' is none", word);
+    return tg__cli_usage(c, "tachograph help", "the command comes before its options; '%s' is not a command", word);
   if (looks_like_a_path(word)) {
     c->command = tg__command_find("report");
     return -1;

@@ -116,7 +116,7 @@ struct tg_open_options tg__reading_begin(const struct tg__cli *c, struct tg__rea
 
 void tg__reading_end(const struct tg__reading *p) { wipe_line(p->shown_ns); }
 
-/* Each time the bytes begin anew it is another reading, and at its end the line goes. */
+/* When the count of bytes falls, another reading has begun. The line disappears when a reading ends. */
 static bool show_again(void *ctx, int64_t done, int64_t total) {
   struct tg__reading *p = ctx;
   if (done < p->last || !p->begin_ns)

@@ -153,9 +153,9 @@ static void print_overhead(struct tg__run_log *log) {
             log->with.count, log->with.count == 1 ? "" : "s", log->without.count);
     return;
   }
-  if (log->dear_first_ns >= 0)
+  if (log->slow_first_step_ns >= 0)
     snprintf(first, sizeof first, " the first recorded step,\n           %s, is left out;",
-             tg__human_ns(log->dear_first_ns, a));
+             tg__human_ns(log->slow_first_step_ns, a));
   fprintf(stderr, "overhead   a step took %s while recorded (n = %zu), %s otherwise (n = %zu);%s ",
           tg__human_ns(with.median, a), log->with.count, tg__human_ns(without.median, b), log->without.count, first);
   print_price(log, &price);
@@ -285,7 +285,7 @@ static void print_json(struct tg__cli_recording *r, struct tg__run_log *log) {
   tg__json_key(&w, "steps");
   tg__json_int(&w, log->steps);
   tg__json_key(&w, "recorded_steps");
-  tg__json_int(&w, (int64_t)log->with.count + (log->dear_first_ns >= 0));
+  tg__json_int(&w, (int64_t)log->with.count + (log->slow_first_step_ns >= 0));
   tg__json_key(&w, "step_recorded_ns");
   if (with.median >= 0)
     tg__json_int(&w, with.median);

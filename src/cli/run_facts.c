@@ -87,7 +87,7 @@ void tg__run_log_facts(struct tg__run_log *log, int status, int64_t run_ns, stru
     put_count(&w, "first_recorded_step", log->first_step);
     put_count(&w, "last_recorded_step", log->last_step);
     put_steps(&w, "steps_before", "step_before_ns", &log->before);
-    put_count(&w, "steps_recorded", (int64_t)log->with.count + (log->dear_first_ns >= 0));
+    put_count(&w, "steps_recorded", (int64_t)log->with.count + (log->slow_first_step_ns >= 0));
     put_count(&w, "step_recorded_ns", tg__overhead_median(log->with.ns, log->with.count).median);
     put_steps(&w, "steps_after", "step_after_ns", &log->after);
     put_count(&w, "steps_priced", log->probes);

@@ -1,4 +1,4 @@
-/* The logs of a run's processes, read and reduced to what its end says: which steps, at what cost, what went wrong. */
+/* Reads the logs of the recorded processes for the closing message: which steps, at what cost, what went wrong. */
 #include "cli/run_log.h"
 
 #include <stdio.h>
@@ -134,7 +134,7 @@ static void read_cost(struct reading *r, const char *text) {
   r->log->record_most_ns = most;
 }
 
-/* Half a line, of a process that was killed, is none. */
+/* Skips an incomplete line, which a killed process leaves. */
 static void read_compile(struct reading *r, const char *row) {
   enum { MOST_BYTES = 1 << 20 };
   const size_t len = strlen(row);
@@ -187,14 +187,14 @@ static void read_line(struct reading *r, const char *line) {
 
 /* A recording costs most where it begins: a first step that takes more than 1.5 times the CPU time of the ten after it
  * is named, and no part of the figures. */
-static void leave_out_dear_first(struct tg__run_log *log) {
+static void leave_out_slow_first(struct tg__run_log *log) {
   enum { AFTER = 10 };
   int64_t after[AFTER];
   const size_t n = log->cpu_with.count < AFTER + 1 ? log->cpu_with.count : AFTER + 1;
   if (n < 2) return;
   memcpy(after, log->cpu_with.ns + 1, (n - 1) * sizeof *after);
   if (2 * log->cpu_with.ns[0] <= 3 * tg__overhead_median(after, n - 1).median) return;
-  log->dear_first_ns = log->with.ns[0];
+  log->slow_first_step_ns = log->with.ns[0];
   struct tg__raw_session_steps *const both[] = {&log->with, &log->cpu_with};
   for (size_t i = 0; i < 2; i++) memmove(both[i]->ns, both[i]->ns + 1, --both[i]->count * sizeof *both[i]->ns);
 }
@@ -225,7 +225,7 @@ static void note_bare(struct tg__run_log *log, int64_t count, const char *why) {
 
 bool tg__run_log_read(struct tg__run_log *log, const char *raw_folder) {
   *log = (struct tg__run_log){
-      .first_step = -1, .last_step = -1, .slowest_step = -1, .slowest_ns = -1, .dear_first_ns = -1};
+      .first_step = -1, .last_step = -1, .slowest_step = -1, .slowest_ns = -1, .slow_first_step_ns = -1};
   struct tg__arena arena = {0};
   const char **names;
   size_t count;
@@ -234,7 +234,7 @@ bool tg__run_log_read(struct tg__run_log *log, const char *raw_folder) {
     const char *slash = strrchr(names[i], '/');
     if (slash && strncmp(slash, "/log-", 5) == 0 && slash[5] >= '0' && slash[5] <= '9') ok = read_log(log, names[i]);
   }
-  leave_out_dear_first(log);
+  leave_out_slow_first(log);
   note_bare(log, log->bare_option, "with -I, -E or -S: such a Python ignores the environment; leave the option out");
   note_bare(log, log->bare_environment,
             "without the variables TACHOGRAPH_RUN and PYTHONPATH of this one: pass them on");

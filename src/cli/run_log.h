@@ -23,12 +23,12 @@ struct tg__run_log {
   size_t pythons, processes; /* Python processes that said hello; those that had torch and were recorded */
   char source[64];           /* how steps were found, "" = none were */
   char recorder[32];
-  struct tg__raw_session_steps with,
-      without; /* durations of steps, of the first process in the list that has a recorded window */
-  struct tg__raw_session_steps cpu_with,
-      cpu_without; /* CPU time of the thread in them: what the machine does besides is not in it */
-  struct tg__raw_session_steps pair_extra,
-      pair_bare; /* CPU time of neighbouring blocks: how much longer a step is with recording, and what it takes bare */
+  /* durations of steps, of the first process in the list that has a recorded window */
+  struct tg__raw_session_steps with, without;
+  /* CPU time of the thread in them: other work of the machine does not count */
+  struct tg__raw_session_steps cpu_with, cpu_without;
+  /* CPU time of neighbouring blocks: how much longer a step is with recording, and how long it is without */
+  struct tg__raw_session_steps pair_extra, pair_bare;
   double record_least_ns, record_most_ns;     /* what one record costs; 0 = not known, as the pairs are enough */
   int64_t window_records;                     /* in the window of the process that had the steps */
   struct tg__raw_session_steps before, after; /* of `without`, those before the window, and all after it */
@@ -39,12 +39,14 @@ struct tg__run_log {
   int64_t first_step, last_step;              /* recorded ones, by number; -1 = none */
   int64_t steps;                              /* seen in that process */
   int64_t probes;                             /* of those, the ones behind the window that only priced the recording */
-  int64_t dear_first_ns;                 /* the first recorded step, where it costs far more than those after it and
-                                            is not in `with`; -1 = it is */
-  int64_t lost;                          /* records, in all processes */
-  int64_t bare_option, bare_environment; /* Pythons that were started in such a way that they could not be recorded */
+  /* the first recorded step, where it takes far longer than those after it and is not in `with`; -1 = it is in `with` */
+  int64_t slow_first_step_ns;
+  int64_t lost; /* records, in all processes */
+  /* Pythons that were started with an option or an environment in which they cannot be recorded */
+  int64_t bare_option, bare_environment;
   bool window_began;
-  struct tg__timed_step *timed; /* in the order they ran, TG__TIMED_MOST at most; of the process that had the steps */
+  /* in the order they ran, TG__TIMED_MOST at most; of the process that had the steps */
+  struct tg__timed_step *timed;
   size_t timed_count, timed_cap;
   struct tg__long_step longer[TG__LONG_MOST];
   size_t long_count;
@@ -52,13 +54,13 @@ struct tg__run_log {
   char notes[TG__RUN_NOTES][256]; /* each once */
   size_t note_count;
 };
-/* Read the logs of a run's raw folder. A log that cannot be read is passed over. false: no memory. */
+/* Read the logs of a raw folder. A log that cannot be read is skipped. false: no memory. */
 bool tg__run_log_read(struct tg__run_log *log, const char *raw_folder);
-void tg__run_log_note(struct tg__run_log *log,
-                      const char *text); /* unless it is there already, or there are too many */
+/* Adds a note, unless it is there already or there are too many. */
+void tg__run_log_note(struct tg__run_log *log, const char *text);
 void tg__run_log_free(struct tg__run_log *log);
-/* What recording adds to a step, of the CPU time of its thread: what else the machine does is not in it. All NaN: not
- * known. run_price.c. */
+/* The CPU time that recording adds to a step's thread: other work of the machine does not count. All NaN: unknown.
+ * run_price.c. */
 struct tg__price {
   struct tg__overhead cost;
   int64_t bare_ns; /* CPU time of a step that is not recorded: what the percents are of */

@@ -4,7 +4,7 @@
 #include <math.h>
 
 struct tg__price tg__run_log_price(struct tg__run_log *log) {
-  const size_t steps = log->with.count + (log->dear_first_ns >= 0), pairs = log->pair_bare.count;
+  const size_t steps = log->with.count + (log->slow_first_step_ns >= 0), pairs = log->pair_bare.count;
   const int64_t without_ns = tg__overhead_median(log->cpu_without.ns, log->cpu_without.count).median;
   struct tg__price p = {.cost = tg__overhead_of_pairs(log->pair_extra.ns, log->pair_bare.ns, pairs)};
   if (!isnan(p.cost.percent)) {

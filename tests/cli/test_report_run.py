@@ -136,7 +136,7 @@ for i in range(90):
 """
 
 
-def test_a_dear_first_recorded_step_is_told_and_left_out(tmp_path):
+def test_a_slow_first_recorded_step_is_told_and_left_out(tmp_path):
     """Of 20 recorded steps the first takes 0.2 s on a core, the others 4 ms."""
     result, page, facts = run(tmp_path, DEAR)
     said = " ".join(result.stderr.split())

@@ -219,7 +219,7 @@ def test_step_times(monkeypatch):
 
 
 @pytest.mark.parametrize("first_ms, left_out", [(31, True), (29, False)])
-def test_a_dear_first_step_of_a_window_is_left_out(monkeypatch, first_ms, left_out):
+def test_a_slow_first_step_of_a_window_is_left_out(monkeypatch, first_ms, left_out):
     """Two windows whose first step takes about 1.5 times the 20 ms of the others: above that it is no part of it."""
     clock = types.SimpleNamespace(now=0, perf_counter_ns=lambda: clock.now, thread_time_ns=lambda: clock.now)
     monkeypatch.setattr("tachograph._profile.step_times.time", clock)

@@ -49,7 +49,7 @@ def test_cpu_and_wait_are_those_of_the_clocks(tmp_path):
 
 
 @pytest.mark.parametrize("first_s, left_out", [(0.03, True), (0.01, False)])
-def test_a_dear_first_step_is_no_part_of_averages(tmp_path, first_s, left_out):
+def test_a_slow_first_step_is_no_part_of_averages(tmp_path, first_s, left_out):
     """A recording costs most where it begins. 3 times the others is above 1.5, once is not."""
     steps = [lambda: work(first_s)] + [lambda: work(0.01)] * 3
     _, seen, rows = record(tmp_path / "c.tacho", *steps)
