@@ -72,7 +72,7 @@ static void change_node(const struct changed *c, const struct tg__replay_change 
   case TG__CHANGE_MOVE_OFF:
     if (kind == TG__REPLAY_HOST) c->dur_ns[node] = 0;
     break;
-  case TG__CHANGE_ADD: /* by its first node alone */
+  case TG__CHANGE_ADD: /* the first node has the whole delay */
     break;
   case TG__CHANGE_OVERLAP:
     if (kind == TG__REPLAY_WAIT) c->is_gone[node] = true;

@@ -186,7 +186,7 @@ static void leave_out_cut_steps(struct tg__replay_graph *g) {
   }
 }
 
-/* Annotations that serve as steps frame the work, they are none. */
+/* Annotations that mark steps enclose the work; they are no work themselves. */
 static void mark_steps(struct tg__replay_graph *g) {
   for (size_t i = 0; i < g->steps.count; i++) {
     const struct tg__step *const s = &g->t->steps[g->steps.steps[i].step];

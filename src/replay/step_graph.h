@@ -100,7 +100,7 @@ uint32_t tg__replay_step_at(const struct tg__replay_graph *g, int64_t ns); /* TG
 
 /* Building, in this order. Out of memory sets g->failed. */
 void tg__replay_gather_works(struct tg__replay_graph *g);     /* works and their lanes */
-void tg__replay_find_waits(struct tg__replay_graph *g);       /* who waits for which work */
+void tg__replay_find_waits(struct tg__replay_graph *g);       /* which call waits for which work */
 void tg__replay_find_full_queues(struct tg__replay_graph *g); /* called by it */
 void tg__replay_add_streams(struct tg__replay_graph *g);      /* nodes of streams */
 void tg__replay_add_threads(struct tg__replay_graph *g);      /* nodes of threads */

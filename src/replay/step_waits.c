@@ -1,11 +1,12 @@
 /* step_waits: which work a call that synchronises waits for, and which work waits for an event.
  *
  * A record of the profiler (cuda_sync) says it. Without one the call's name does: a device is waited for as a whole, a
- * stream is the one of the thread's last launch, a copy is waited for by the call that made it. An event without a
- * record is what ended last during the call. What ends after the call was not waited for. */
+ * stream is the one of the thread's last launch, a copy is waited for by the call that made it. An event
+ * without a record stands for the work that ended last during the call. The call did not wait for work that ends after
+ * it. */
 #include "replay/step_graph.h"
 
-struct known {     /* what a record says of a call */
+struct known {     /* the record of a call that waits */
   uint32_t record; /* slice */
   uint32_t source; /* work that the event stands for */
 };
