@@ -44,7 +44,7 @@ class Recipe:
     record_shapes: bool = False
     profile_memory: bool = False
     with_stack: bool = False  # every Python call, and the stack of each operator
-    stack_per_op: bool = False  # the latter alone
+    stack_per_op: bool = False  # the stack of each operator, without every Python call
     with_flops: bool = False
     with_modules: bool = False
     process: bool = False  # pauses of the garbage collector, CPU time and memory of the process
@@ -210,8 +210,7 @@ class Recording:
         return self._trace
 
     def _nothing(self) -> str:
-        """A file that says that the window was empty, which is no error here: it has the mark of the window's end
-        alone."""
+        """The file of an empty window, which is no error here: its only event marks the end of the window."""
         path = os.path.join(self.directory, "nothing.json")
         with open(path, "w", encoding="utf-8") as file:
             file.write(

@@ -133,7 +133,7 @@ def _keywords(recipe: Recipe, trace_id: str) -> dict[str, Any]:
         "activities": activities,
         "record_shapes": recipe.record_shapes,
         "profile_memory": recipe.profile_memory,
-        # Modules of eager models are known to this collector by their Python frames alone.
+        # This collector recognises modules of eager models by their Python frames only.
         "with_stack": recipe.with_stack or recipe.with_modules,
         "with_flops": recipe.with_flops,
         "with_modules": recipe.with_modules,

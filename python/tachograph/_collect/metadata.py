@@ -1,5 +1,5 @@
-"""Members of the trace document beside the events: what the user adds, how the trace was recorded, who the ranks
-are."""
+"""Members of the trace document beside the events: additions of the user, the way of recording, the numbers of the
+ranks."""
 
 from __future__ import annotations
 

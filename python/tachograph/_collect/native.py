@@ -100,7 +100,7 @@ class NativeRecording:
         _ask_workers()
 
     def start(self) -> None:
-        """Record from now on. What we have to do for that comes before, as it is none of the program's."""
+        """Record from now on. Our own preparation comes first, so that the recording does not contain it."""
         with self._lock:
             if self.features & _record.MEMORY:
                 self.tensor_records += record_tensors(_record.tensor, inputs=True)
@@ -215,8 +215,8 @@ class NativeRecording:
                 _record.meta(f"source_lines.{os.getpid()}", lines)
 
     def _known(self) -> dict[str, str]:
-        """Members of the document that do not depend on what can be recorded. What takes a look at the machine is not
-        asked for again."""
+        """Members of the document that do not depend on what can be recorded. Facts that are read from the machine are
+        read once."""
         members = dict(self._metadata)
         is_early = self._conditions_at_stop and self._use is None
         for name, look in (("distributedInfo", distributed_info), ("conditions", self._conditions)):

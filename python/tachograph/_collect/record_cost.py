@@ -72,7 +72,7 @@ def record_cost_ns(features: int) -> tuple[float, float] | None:
 
 
 def _plain_torch() -> Any:
-    """Whatever the program has switched on is none of ours: modes would see our operators."""
+    """Switches off the program's torch modes: they would see our operators."""
     stack = contextlib.ExitStack()
     disable = getattr(torch.utils._python_dispatch, "_disable_current_modes", None)
     if disable is not None:

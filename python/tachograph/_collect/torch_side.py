@@ -1,5 +1,5 @@
-"""What has to be said to torch while we record: that somebody profiles, who takes its fast annotations and NVTX ranges,
-the kernels it compiled, and that CUPTI is free for torch's own profiler. All of it is undone by leave()."""
+"""Settings in torch while we record: a profiler is active, its fast annotations, NVTX ranges and compiled kernels go to
+us, and CUPTI is free for torch's own profiler. leave() undoes all of them."""
 
 from __future__ import annotations
 
