@@ -283,7 +283,7 @@ class Bench:
             "ms",
             100,
             30,
-            note="%.0f MB file; open alone %.2f ms" % (tacho.stat().st_size / 1e6, median(o for o, _ in opens)),
+            note="%.0f MB file; opening %.2f ms" % (tacho.stat().st_size / 1e6, median(o for o, _ in opens)),
         )
 
     def recordings(self, library):
