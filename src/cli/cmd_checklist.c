@@ -1,4 +1,4 @@
-/* tachograph checklist: what of a systematic profile is there, and what is missing. */
+/* tachograph checklist: which parts of a systematic profile are there, and which are missing. */
 #include "cli/cli.h"
 
 int tg__cmd_checklist(struct tg__cli *c) {
