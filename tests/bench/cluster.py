@@ -79,7 +79,7 @@ def answers(found):
 
 
 def lose_a_node(cluster, node, folder, ranks, address):
-    """The summary of a run during which the node is killed, halfway."""
+    """The summary of a job of which the node is killed halfway."""
     killer = threading.Thread(target=cluster.remove_node, args=(node,), kwargs={"allow_graceful": False})
 
     def watch(done, total):

@@ -62,7 +62,7 @@ static int no_name(uint32_t domain, uint32_t function, const char **name) { retu
 static int take_clock(tg__cupti_time *time) { return 0; }
 static int our_time(uint64_t *time) { return *time = tg__ticks(), 0; }
 
-/* Of this thread: what others do on its core in between is none of it. */
+/* Of this thread: work of others on its core in between does not count. */
 static double now_ns(void) {
   struct timespec t;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);

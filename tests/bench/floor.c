@@ -1,6 +1,6 @@
 /* The floor: what torch asks for a pair of callbacks that does nothing, and for one that only reads the clock twice;
  * and the same of a function around nn.Module's. Nothing that is recorded by these ways can cost less. A library for
- * recorder.py; x86-64 alone, where C can be called as C++ calls. */
+ * recorder.py; x86-64 only, where C can be called as C++ calls. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <dlfcn.h>

@@ -464,7 +464,7 @@ def step_blocks(make, contenders, rounds):
     return {name: figures[4] for name, figures in extra.items()}, extra["bare"][3] / times
 
 
-# What `profile` records with no flag, with with_stack alone, and with every flag of torch's.
+# What `profile` records with no flag, with only with_stack, and with every flag of torch's.
 STACKS = NAMES | _record.STACKS | _record.CALLS | _record.MODULES | _record.MODULE_SPANS
 ALL = STACKS | EVERYTHING
 STEP_TEXTS = {

@@ -110,7 +110,7 @@ def test_counters_and_instants_of_the_file_are_those_of_the_server(tachograph, v
         for level in (12, 13, 16, 20):
             count = -(-10_000_000 // (1024 << level))
             assert held.evaluate(LOOK, [row, level, count]) == served.evaluate(LOOK, [row, level, count])
-    # one point a column where columns are narrower than the file's; what it says is what was written
+    # one point a column where columns are narrower than the file's; its value is the one that was written
     (low,) = [json.loads(held.evaluate(LOOK, [rows["queue"], 8, 1]))[0]]
     assert dict(low)["last"] == [0, 1, 2, 3][: len(dict(low)["last"])] and len(dict(low)["last"]) == 4
 

@@ -156,7 +156,7 @@ def test_kernels_are_told_apart_and_a_long_name_leaves_room(view, open_page, tra
 
 
 def test_names_of_the_compiler_become_readable(view, open_page, trace):
-    """What c++filt says of them, without namespaces and parameters, and _ for what is named again."""
+    """The output of c++filt, without namespaces and parameters, and _ for what is named again."""
     p = open_page(view(trace).url).go("#/losses")
     cases = {
         "_ZN5aiter24add_rmsnorm_quant_kernelIDF16bDF16bLi256ELi16ELb0ELb1EEEvPT_": (

@@ -1,4 +1,4 @@
-"""The map of a memory snapshot: bands in sight alone, the figures of `ask memory_map`, and the same by keyboard."""
+"""The map of a memory snapshot: only bands in sight, the figures of `ask memory_map`, and the same by keyboard."""
 
 import json
 import pathlib

@@ -1,5 +1,5 @@
-"""Folders as they lie about: ranks that are missing, twice, cut or empty, and files that are none; each gets an answer
-and a note."""
+"""Folders as they lie about: ranks that are missing, twice, cut or empty, and files that are no ranks; each gets an
+answer and a note."""
 
 import gzip
 import json

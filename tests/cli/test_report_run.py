@@ -1,4 +1,4 @@
-"""What a report says of the run around the recorded steps: how the program ended, its other steps and threads."""
+"""A report's lines about the time around the recorded steps: how the program ended, its other steps and threads."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What diff says of the findings of A in B, and the ledger of predictions that doctor reads."""
+"""Notes of diff about the findings of A in B, and the ledger of predictions that doctor reads."""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""tachograph view: who is let in, what is served, and every call of docs/viewer-api.md on a trace written by hand."""
+"""tachograph view: which clients are let in, what is served, and every call of docs/viewer-api.md on a trace written by
+hand."""
 
 import http.client
 import json
@@ -105,7 +106,7 @@ def page(viewer):
     s.close()
 
 
-# ---- who is let in ---------------------------------------------------------------------
+# ---- clients that are let in ---------------------------------------------------------------------
 
 
 def test_the_address_is_of_this_machine_and_carries_a_token(viewer):
@@ -302,7 +303,7 @@ def test_a_query_that_never_ends_is_stopped_on_request_and_with_its_client(viewe
     other.close()
     began = time.monotonic()
     assert page.result("ask", question="sql", args={"query": "SELECT 7"})["rows"] == [[7]]
-    assert time.monotonic() - began < 10  # the query alone would have taken a minute
+    assert time.monotonic() - began < 10  # the query would have taken a minute
 
 
 def test_a_client_that_never_reads_is_dropped_and_the_others_are_served(viewer):
@@ -540,7 +541,7 @@ def test_a_selection_is_summed_up(page):
 
 
 def test_a_selection_leaves_out_the_profiler_and_no_share_is_above_the_window(tmp_path):
-    """Two threads run the same name: added up they are twice the window. The profiler's own span is nobody's work."""
+    """Two threads run the same name: added up they are twice the window. The profiler's own span is no work."""
     events = [event("cpu_op", "aten::mm", 1, tid, 0, 100) for tid in (10, 11)]
     events.append(event("Trace", "PyTorch Profiler (0)", "Spans", "PyTorch Profiler", 0, 100))
     path = tmp_path / "t.json"

@@ -13,7 +13,7 @@ import pytest
 TACHOGRAPH = os.environ.get("TACHOGRAPH", "tachograph")
 ROOT = pathlib.Path(__file__).parents[2]
 WIDTH = 80
-# Units, and words that end in s alone.
+# Units, and words that only end in s.
 NOT_PLURAL = {
     "s",
     "ms",
@@ -94,7 +94,7 @@ def important(question):
 
 
 def test_what_answers_stays(answers):
-    """Each column that is listed for its question, but where the listed ones alone need more than the width."""
+    """Each column that is listed for its question, but where even the listed ones need more than the width."""
     listed = {question: important(question) for question in {question for _, question in answers}}
     assert sum(map(bool, listed.values())) >= 25
     wrong = {}

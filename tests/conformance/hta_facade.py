@@ -315,7 +315,7 @@ def open_unit(path):
 
 
 def compare(path, unit, count, errors):
-    """Every section of one unit. What fails is said once and counts as absent."""
+    """Every section of one unit. A failure is reported once and counts as absent."""
     warnings.simplefilter("ignore")
     analysis = open_unit(path)
     for name, want in unit.items():

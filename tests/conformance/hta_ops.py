@@ -62,7 +62,7 @@ def pattern(kernel_us, op_us, count):
 
 
 def sequences(want, engine, path, ranks):
-    """HTA looked at the first rank alone."""
+    """HTA looked only at the first rank."""
     ours, theirs = {}, {}
     for op, section in want.items():
         if "error" in section:

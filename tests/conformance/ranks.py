@@ -56,7 +56,7 @@ class Views:
         )
 
     def overlaps(self, rank):
-        """Per step [computation alone, both, communication alone, neither]."""
+        """Per step [only computation, both, only communication, neither]."""
         steps = {}
         for r in self.ask("steps", rank):
             computation, communication, both, neither = (us(r[c]) for c in PARTS)

@@ -128,7 +128,7 @@ def compare_malformed(engine, path, want, count):
 
 
 def load_defects():
-    """{place of a difference: (defect, the oracle's value, ours)}: a value that is wrong in another way is none of
+    """{place of a difference: (defect, the oracle's value, ours)}: a value that is wrong in another way is not one of
     them."""
     named = {}
     for d in json.loads((HERE / "defects.json").read_text()):

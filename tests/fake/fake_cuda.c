@@ -375,7 +375,7 @@ static void call_of_graph(uint32_t function, uint64_t node, uint64_t from, uint6
   if (is_subscribed && is_called[function]) call_back(NULL, 3, function, resource);
 }
 
-/* A context ends: who asked is called, as CUPTI does before it. */
+/* A context ends: subscribers are called, as CUPTI does before it. */
 static void destroy_context(uint32_t number) {
   const uint64_t resource[3] = {number, 0, 0};
   if (is_subscribed && is_called[2]) call_back(NULL, 3, 2, resource);

@@ -1,5 +1,5 @@
-"""A program that is attached to two hundred times computes what it computes alone, and its steps are afterwards as long
-as before; twenty times with eight threads that compute beside it."""
+"""A program that is attached to two hundred times computes what it computes by itself, and its steps are afterwards as
+long as before; twenty times with eight threads that compute beside it."""
 
 import statistics
 import time

@@ -1,4 +1,4 @@
-/* Fuzz target: any bytes as a program file whose symbols are looked up. What must hold: no crash, the same answer
+/* Fuzz target: any bytes as a program file whose symbols are looked up. Required: no crash, the same answer
  * twice, no symbol out of a file that is refused. */
 #include <stdint.h>
 #include <stdlib.h>

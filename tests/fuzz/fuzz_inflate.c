@@ -1,4 +1,4 @@
-/* Fuzz target: any bytes as a compressed file. The first byte says in which pieces to read. What must hold: no
+/* Fuzz target: any bytes as a compressed file. The first byte says in which pieces to read. Required: no
  * crash, a bounded number of reads, the same text whatever the pieces, and after the end or a break the same answer
  * again. */
 #include <fcntl.h>

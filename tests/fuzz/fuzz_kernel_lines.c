@@ -1,5 +1,5 @@
 /* fuzz_kernel_lines: any bytes as the member compiled.PID of a trace with a compiled kernel, and as its name. The trace
- * is valid or refused; what it says of the kernel can be asked, and is the same twice. */
+ * is valid or refused; its lines of the kernel can be asked, and are the same twice. */
 #include <stdlib.h>
 
 #include "analyze/host/kernel_lines.h"

@@ -1,4 +1,4 @@
-/* fuzz_snapshot: any bytes through the reader of memory snapshots. What comes out is a valid trace that survives
+/* fuzz_snapshot: any bytes through the reader of memory snapshots. The result is a valid trace that survives
  * every question about memory; what does not has a sentence. Nothing is executed, which a fuzzer cannot show:
  * test_snapshot.py has the opcodes that would. */
 #include <stdlib.h>

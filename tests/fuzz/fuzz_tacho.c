@@ -1,5 +1,5 @@
 /* Fuzz target: any bytes as a .tacho file. Checksums are put right first (unless the first byte is odd), or no
- * mutation would get past them. What must hold: no crash; an error has a text; whatever loads is a valid trace, and
+ * mutation would get past them. Required: no crash; an error has a text; whatever loads is a valid trace, and
  * saved and opened again it is the same. */
 #include "fuzz/packed_file.h"
 #include "unit/sample_trace.h"

@@ -1,5 +1,5 @@
 /* Fuzz target: any bytes as a .tsum file. Checksums are put right first (unless the first byte is odd); with 2 in it
- * the bytes are the record of one rank, unpacked, so that mutations need not get past zstd. What must hold: no
+ * the bytes are the record of one rank, unpacked, so that mutations need not get past zstd. Required: no
  * crash; an error has a text; whatever opens answers the questions about ranks or says why not, and saved and opened
  * again it is the same. */
 #include "ranks/ranks.h"

@@ -19,7 +19,7 @@ EXPECTED = HERE / "expected"
 ROWS_AS_TEXT = 20  # the command line prints no more where no limit is given
 # golden file → the commands whose output it holds; {} is the trace
 COMMANDS = {"report": [["report", "{}"]], "check": [["check", "{}"]], "diff": [["diff", "{}", "{}"]]}
-VARIANTS = {  # of questions that are asked otherwise than with their name alone
+VARIANTS = {  # of questions that are asked with more than their name
     "steps": [[], ["--by", "summary"]],
     "ops": [[], ["--by", "shape"], ["--by", "module"], ["--by", "stack"], ["--by", "step"]],
     "key_averages": [[], ["--by", "shape+overload+stack:2", "--python", "1"], ["--by", "event"]],
@@ -142,7 +142,7 @@ def compare(want, got, where):
 
 
 def ask_here(trace, words):
-    """What `tachograph ask` prints and its status, asked in this process: of a refusal the sentence alone, None for a
+    """What `tachograph ask` prints and its status, asked in this process: of a refusal only the sentence, None for a
     text that the command line cuts short."""
     as_json = words[-1] == "--json"
     options = words[3:-1] if as_json else words[3:]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The promises of docs/gpu.md on a real GPU, each part alone or all of them; needs no network, takes the torch that is
-installed.
+"""The promises of docs/gpu.md on a real GPU, each part by itself or all of them; needs no network, takes the torch that
+is installed.
 
     python tests/gpu/gpu_promises.py [PART ...]      exit status 1 when one is broken; figures as lines of JSON"""
 
@@ -381,7 +381,7 @@ def nccl(folder: str) -> Any:
 
 
 def first_use(folder: str) -> Any:
-    """In a process that has not recorded yet: this part runs alone."""
+    """In a process that has not recorded yet: this part runs by itself."""
     step = launch_bound()
     step()
     began = time.perf_counter()

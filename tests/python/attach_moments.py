@@ -113,7 +113,7 @@ def attach(life, folder, *words):
 
 
 def harm(life, expected):
-    """What is different from the program alone; None if nothing is."""
+    """The difference from the program without us; None if there is none."""
     status, out, err = life.result()
     if status < 0:
         return f"killed by {signal.Signals(-status).name}; {err}"

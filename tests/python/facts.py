@@ -1,5 +1,5 @@
-"""What a Chrome trace of a CPU program says, in a form that two recordings of the same program must agree on. Reads the
-JSON alone, with nothing of tachograph's."""
+"""The facts of a Chrome trace of a CPU program, in a form that two recordings of the same program must agree on. Reads
+only the JSON, with nothing of tachograph's."""
 
 import collections
 import decimal

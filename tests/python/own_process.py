@@ -1,4 +1,4 @@
-"""What the system says of this process, for tests that look whether something was left behind; and waiting for what
+"""The system's facts about this process, for tests that check whether something was left behind; and waiting for what
 comes in its own time."""
 
 import os

@@ -42,7 +42,7 @@ def make(folder=None):
 
 
 def found_or_made():
-    """For tests: the environment's python. None where nobody made it and PEERS=1 does not ask for it."""
+    """For tests: the environment's python. None where it is not made and PEERS=1 does not ask for it."""
     if os.environ.get("PEERS") != "1":
         return find()
     ROOT.joinpath("build").mkdir(exist_ok=True)

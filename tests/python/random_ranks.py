@@ -2,7 +2,7 @@
 apart that drift, ranks that end early.
 
 make(seed) plays a run in true time and returns its ranks as reference_ranks.py takes them, with their events;
-write(folder, run) writes them as Kineto does. What a trace is to say of each collective (group, number, when it was
+write(folder, run) writes them as Kineto does. The expected facts of each collective (group, number, when it was
 asked for) is noted beside its events."""
 
 import json
@@ -201,7 +201,7 @@ class Run:
     def make_groups(self, count, said):
         rnd, everybody = self.rnd, Group("0", "default_pg", list(range(count)), said)
         width = rnd.choice([d for d in (2, 3, 4, 8) if count % d == 0] or [count])
-        alike = said == "ranks" and rnd.random() < 0.5  # groups of one name, told apart by who is in them
+        alike = said == "ranks" and rnd.random() < 0.5  # groups of one name, distinguished by their members
         lists = [("mesh_tp", list(range(i, i + width))) for i in range(0, count, width)] + [
             ("undefined", list(range(j, count, width))) for j in range(width)
         ]

@@ -610,7 +610,7 @@ def gaps(rank_events):
 
 
 def stacks_by_function(rank_events):
-    """Spans of modules alone are no call stacks."""
+    """Spans of modules without other frames are no call stacks."""
     out, frames = {}, [e for e in slices(rank_events) if e.cat == "python_function"]
     if all("Python module id" in e.args for e in frames):
         return out

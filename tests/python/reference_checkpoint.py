@@ -65,7 +65,7 @@ def judge(story, runs):
 
 
 def peak(before, changes):
-    """changes: (time, bytes, is for the moment alone); of one time what goes first, then what passes, then what
+    """changes: (time, bytes, is only for the moment); of one time what goes first, then what passes, then what
     comes."""
     now = most = before
     for _, size, passing in sorted(changes, key=lambda c: (c[0], 1 if c[2] else 0 if c[1] < 0 else 2)):

@@ -1,5 +1,5 @@
 """The critical path by its definition in docs/metrics.md, slowly: a random run, its graph built by looking at
-everything each time, and the longest path by relaxing every edge until nothing changes. No two starts or ends of a run
+everything each time, and the longest path by relaxing every edge until nothing changes. No two starts or ends of it
 fall together, so nothing depends on how ties are resolved."""
 
 import json

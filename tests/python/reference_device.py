@@ -51,7 +51,7 @@ class Exact:
 def hta_type(name):
     if name.startswith("nccl"):
         return "COMMUNICATION"
-    return "MEMORY" if name.startswith(("Memcpy", "Memset")) else "COMPUTATION"  # names of traces.py alone
+    return "MEMORY" if name.startswith(("Memcpy", "Memset")) else "COMPUTATION"  # only names of traces.py
 
 
 class Row:

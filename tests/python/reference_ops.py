@@ -161,7 +161,7 @@ def hang_backward(events, up):
         homes = [ranges for k, ranges in main.items() if k[:2] == key[:2]]
         if key in main or len(homes) != 1 or not any("autograd::" in e.name for e in thread):
             continue
-        around = parents(homes[0])  # of the ranges alone
+        around = parents(homes[0])  # only of the ranges
         for e in thread:
             if up[e.i] is not None:
                 continue

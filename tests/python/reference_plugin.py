@@ -209,7 +209,7 @@ def is_frame(n):
 
 
 def places(nodes):
-    """{node: (place, by way of autograd)}. These traces link no backward node, so autograd is AccumulateGrad alone."""
+    """{node: (place, by way of autograd)}. These traces link no backward node, so autograd is only AccumulateGrad."""
     out = {}
     for track in group_by(nodes, lambda n: track_of(n.event)).values():
         group = ()

@@ -41,7 +41,7 @@ def match(run):
                 before = ("seq", c["seq"]) if numbered else step
                 key = (before, seen[before])
                 if transfer and "->" not in family[0]:
-                    key = (i, len(seen), seen[before])  # nobody knows between whom
+                    key = (i, len(seen), seen[before])  # its ends are unknown
                 seen[before] += 1
                 matches[family + key].append((i, c))
     return matches

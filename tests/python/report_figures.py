@@ -170,7 +170,7 @@ def measured(trace, rank):
     mean, devices = by["mean"], trace.rows("breakdown", by="device", window="steps", **rank)
     loader, communication = (100 * mean[c] / mean["total_ns"] for c in ("dataloader_ns", "communication_ns"))
     loader = found.get("loader-in-main-process", found.get("loader-too-slow", loader))
-    if "rank-straggler" in found:  # takes back what each rank says of its collectives: of 3 steps the least
+    if "rank-straggler" in found:  # takes back the findings of each rank about its collectives: of 3 steps the least
         steps = trace.rows("steps", **rank)
         communication = 100 * min(r["communication_ns"] for r in steps) / mean["total_ns"]
     out = [

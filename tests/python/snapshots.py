@@ -1,5 +1,5 @@
-"""Memory snapshots as torch.cuda.memory._dump_snapshot writes them, of an allocator that is simulated: what its history
-must say is known."""
+"""Memory snapshots as torch.cuda.memory._dump_snapshot writes them, of an allocator that is simulated: the contents of
+its history are known."""
 
 import random
 

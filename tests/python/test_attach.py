@@ -297,7 +297,7 @@ def test_another_user(tmp_path, tachograph_path):
 
 @as_root
 def test_a_user_without_privileges(tachograph):
-    """Who may look into a process is the system's choice, and not root's alone."""
+    """The system decides which user may look into a process, and not only root may."""
     try:
         subprocess.run(
             [sys.executable, "-c", "import torch"], user=NOBODY, extra_groups=[], check=True, capture_output=True

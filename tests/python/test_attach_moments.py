@@ -23,7 +23,7 @@ MOMENTS = {
 
 @pytest.fixture(scope="module")
 def alone():
-    """alone(kind): the program's exit status and output without us."""
+    """By kind: the program's exit status and output without us."""
     with Forks("torch", "torch._dynamo", path=[TARGETS]) as forks:
 
         def run(kind):

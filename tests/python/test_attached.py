@@ -1,5 +1,5 @@
 """What `tachograph attach` runs inside a program: it waits for imports and compiling, imports nothing but tachograph,
-leaves the import system alone, and no step waits for a file."""
+does not touch the import system, and no step waits for a file."""
 
 import json
 import os

@@ -240,7 +240,7 @@ def test_progress_counts_ranks(run):
 
 @pytest.mark.parametrize("count, merges", [(1, 0), (2, 1), (16, 1), (17, 2), (256, 17), (257, 18)])
 def test_the_depth_of_the_tree(count, merges):
-    """Sixteen at a time: n ranks need at most ceil(log16 n) levels; one summary alone is not merged again."""
+    """Sixteen at a time: n ranks need at most ceil(log16 n) levels; a single summary is not merged again."""
 
     class Counting(_engines.Local):
         calls = 0

@@ -1,6 +1,6 @@
 """Columns and ways to ask that the random tests of whole questions leave out, each against a slow count over the events
-of random traces: who launched what, what stands around a gap, work by stream, and device time inside annotations and
-frames."""
+of random traces: the call that launched work, the work around a gap, work by stream, and device time inside annotations
+and frames."""
 
 import collections
 

@@ -39,7 +39,7 @@ class Written:
 
 
 def runs(made):
-    """Events of a run in which something takes time: without, there is no path."""
+    """Events of a recording in which something takes time: without, there is no path."""
     events = reference.Run(**made).events
     assume(reference.Graph(events).longest() > 0)
     return events
@@ -140,7 +140,7 @@ def kernel(name, start, end, number, stream=7, device=0):
 
 
 def test_a_graph_launch_has_all_its_kernels():
-    """Call at 0, kernels of 10, 20 and 30 µs, 1 µs apart: launch 5, work 60, delays 2. HTA knows the last kernel alone:
+    """Call at 0, kernels of 10, 20 and 30 µs, 1 µs apart: launch 5, work 60, delays 2. HTA knows only the last kernel:
     36 + 30."""
     events = [
         event("cuda_runtime", "cudaGraphLaunch", 0, 4000, correlation=1),
@@ -190,8 +190,8 @@ def test_a_lock_is_handed_over():
 
 
 def test_annotations_are_counted_on_the_host_by_start_the_longer_one_first():
-    """Instance 0 is the outer one of the two that begin together, whatever their order in the file; what a device shows
-    of them is none."""
+    """Instance 0 is the outer one of the two that begin together, whatever their order in the file; a device's copy
+    of them is no instance."""
     host = [
         event("user_annotation", "phase", 1000, 3000),
         event("user_annotation", "phase", 1000, 9000),

@@ -121,7 +121,7 @@ def test_layers_names_the_line(tmp_path, case):
 
 
 def test_layers_knows_shared_headers(tmp_path):
-    """A line that the table in CONTRIBUTING.md lacks, one that it has too much, and a header that nobody includes."""
+    """A line that the table in CONTRIBUTING.md lacks, one that it has too much, and a header that no file includes."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     line = "| `analyze/device/gaps.h` | `diagnose` |"
     assert line in text.splitlines()

@@ -18,7 +18,7 @@ PROGRAM = pathlib.Path(__file__).resolve().parent.parent.parent / "examples" / "
 
 
 def record(folder, *options):
-    """The answer of the run, and its words for people. Five steps are recorded, with every call of a Python
+    """The answer of `tachograph run`, and its words for people. Five steps are recorded, with every call of a Python
     function."""
     done = subprocess.run(
         [

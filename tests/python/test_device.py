@@ -262,7 +262,7 @@ def test_idle_between_kernels(engine, tmp_path):
 
 
 def test_copy_traffic(engine, tmp_path):
-    """100 MB to the device in 10 ms in each of two steps: 200 MB, 10 GB/s, and who asked for it."""
+    """100 MB to the device in 10 ms in each of two steps: 200 MB, 10 GB/s, and the call behind it."""
     events = []
     for step in range(2):
         t = 20_000 * step

@@ -102,7 +102,7 @@ def test_figures_are_means_over_the_steps_every_rank_has(folders):
 
 
 def test_the_folder_is_compared_as_its_files_are(folders):
-    """One rank by its number against the file alone; all ranks, and a part of them, against folders that are held at
+    """One rank by its number against its single file; all ranks, and a part of them, against folders that are held at
     once."""
     for by in ("all", "conditions", "name", "short_name"):
         at_once = tg.diff(*folders, by=by).to_dicts()
@@ -116,7 +116,7 @@ def test_the_folder_is_compared_as_its_files_are(folders):
 
 
 def test_steps_that_some_ranks_have(folders):
-    """Step 6 is rank 0's alone; step 20 is nobody's."""
+    """Only rank 0 has step 6; no rank has step 20."""
     found = rows(diff(*folders, step=6))
     assert found["step", "step", "mean"][:2] == (1_006_000, 1_006_000)
     assert found["op", "a", "calls"][:2] == (1, 1)

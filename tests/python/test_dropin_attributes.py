@@ -1,5 +1,5 @@
 """Every public attribute of the events and averages of a window, beside torch.profiler's of the same program: value,
-type and order. What differs on purpose is a row of docs/tables.md. And who sees our labels."""
+type and order. A row of docs/tables.md states each intended difference. And which profilers see our labels."""
 
 import collections
 import inspect
@@ -19,7 +19,7 @@ from tachograph import profiler as ours
 
 CPU = theirs.ProfilerActivity.CPU
 ROWS = (pathlib.Path(__file__).parents[2] / "docs" / "tables.md").read_text(encoding="utf-8")
-# Attributes that differ, each with what docs/tables.md says of it.
+# Attributes that differ, each with its text in docs/tables.md.
 ON_PURPOSE = {
     "thread": "the system's thread id",
     "device_resource_id": "the system's thread id",  # of [memory]: its thread
@@ -199,7 +199,7 @@ def test_other_profilers_see_our_labels(tmp_path):
         nodes = json.loads((tmp_path / f"{name}.json").read_text())["nodes"]
         assert [n["name"] for n in nodes].count("ours") == 1
         assert "[pytorch|profiler|execution_trace|process]" in [n["name"] for n in nodes]
-    with ours.profile(activities=[CPU], backend="native") as prof:  # nobody else watches any more
+    with ours.profile(activities=[CPU], backend="native") as prof:  # no other profiler watches any more
         work()
     (label,) = [e for e in prof.events() if e.name == "ours"]
     assert label.is_user_annotation

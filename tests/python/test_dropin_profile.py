@@ -1,6 +1,6 @@
 """Every public attribute of a running profiler, of its `profiler` and of an experimental configuration, beside those of
-the torch that is installed: value and type at each step of a schedule, and the order of parameters. What differs on
-purpose is a row of docs/tables.md."""
+the torch that is installed: value and type at each step of a schedule, and the order of parameters. A row of
+docs/tables.md states each intended difference."""
 
 import enum
 import inspect

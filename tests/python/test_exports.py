@@ -697,7 +697,7 @@ def test_json_and_csv_list_the_same_rows(tachograph, tmp_path):
                 )
                 assert cell == shown.translate(
                     {0x01: 0xFFFD, 0x2028: 0xFFFD}
-                )  # what steers a terminal or ends a line: JSON alone keeps it
+                )  # what steers a terminal or ends a line: only JSON keeps it
 
 
 def test_every_answer_is_the_documented_object(tachograph, tmp_path):

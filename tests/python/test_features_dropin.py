@@ -65,7 +65,7 @@ def test_wrong_sort_key_is_a_sentence(prof):
 
 
 def test_events_have_no_column_of_overloads_unless_asked_for(prof):
-    """torch knows overloads with capture_overload_names alone; an event of ours always does, and the table stays
+    """torch knows overloads only with capture_overload_names; an event of ours always does, and the table stays
     torch's."""
     head = prof.events().table().splitlines()[1].split()
     assert head[:2] == ["Name", "Self"]
@@ -79,7 +79,7 @@ def test_events_have_no_column_of_overloads_unless_asked_for(prof):
 
 
 def test_views_list_their_attributes(prof):
-    """For those who explore with dir() or the tab key."""
+    """For exploring with dir() or the tab key."""
     with torch.profiler.profile(activities=[CPU]) as other:
         torch.ones(2).add(1)
 
@@ -207,7 +207,7 @@ def test_phases_without_labels(backend):
 
 def test_phases_by_hand(tmp_path):
     """Two steps of 100 us. The first: loader 10-30, forward 30-50 (an operator in another), backward 50-70 on another
-    thread, optimizer 70-90. The second: an operator of a thread that serves no loop, which is none of its phases."""
+    thread, optimizer 70-90. The second: an operator of a thread that serves no loop: no phase has it."""
 
     def event(name, ts, dur, category="cpu_op", tid=1):
         return {"ph": "X", "cat": category, "name": name, "ts": ts, "dur": dur, "pid": 1, "tid": tid, "args": {}}

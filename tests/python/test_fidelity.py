@@ -108,7 +108,7 @@ def both(request, tmp_path_factory):
         ("theirs", torch.profiler, {"experimental_config": verbose}),
         ("ours", tg, {"backend": "native"}),
     ):
-        step = request.param()  # anew: optimizers count their steps
+        step = request.param()  # again: optimizers count their steps
         for _ in range(2):
             step()
         with module.profile(activities=[module.ProfilerActivity.CPU], **flags, **more) as prof:

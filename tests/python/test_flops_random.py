@@ -197,7 +197,7 @@ def test_convolutions_in_one_group(seed):
 @runs
 @given(st.integers(0, 1 << 30))
 def test_convolutions_in_groups(seed):
-    """What is done: a filter of a group sees its group's channels alone, forward and in both gradients."""
+    """A filter of a group sees only its group's channels, forward and in both gradients."""
     draw = random.Random(seed)
     cases = [conv_case(draw, draw.randint(2, 3)) for _ in range(5)]
     assert flops_of([body for body, _ in cases]) == sum(flops for _, flops in cases)

@@ -1,5 +1,6 @@
-"""Folders as they lie on disks: other files beside the ranks, ranks of which some lack what others have. What is said
-of a folder does not depend on whether its ranks are held at once or, as they are large, one after the other."""
+"""Folders as they lie on disks: other files beside the ranks, ranks of which some lack data that others have. The
+answers about a folder do not depend on whether its ranks are held at once or, as they are large, one after the
+other."""
 
 import json
 

@@ -290,7 +290,7 @@ def test_kernel_breakdown(analysis):
 
 
 def test_kernels_put_together_as_hta_does(tmp_path):
-    # names 80, 60, 40 (b alone), … : above the limit each name has its sum for maximum and mean
+    # names 80, 60, 40 (only b), … : above the limit each name has its sum for maximum and mean
     events = []
     for i, (name, durations) in enumerate({"a": (10, 30), "b": (7, 8), "c": (1, 2, 3)}.items()):
         for k, dur in enumerate(durations):

@@ -228,7 +228,7 @@ def test_ranks_beside_others_are_not_alone_on_their_cores(tmp_path):
     ],
 )
 def test_findings_on_the_command_line(job, tachograph_path, by_rank_path, words):
-    """Also of who is late, which no rank shows alone."""
+    """Also of the late rank, which no rank shows by itself."""
     folder, late = job
     answers = []
     for program in (tachograph_path, by_rank_path):

@@ -111,7 +111,7 @@ def test_a_recording_whose_program_was_killed_is_said_to_be_so(recording):
     folder, run = recording
     with view(folder / "out") as call:
         until(lambda: (s := state(call))["recording"] and s["generation"])
-        os.killpg(run.pid, signal.SIGKILL)  # `run` as well: nobody packs what there is
+        os.killpg(run.pid, signal.SIGKILL)  # `run` as well: no process packs the recording
         run.wait(timeout=20)
         last = until(lambda: not (s := state(call))["recording"] and s)
         assert last["remark"].startswith("the program ended without closing its recording")

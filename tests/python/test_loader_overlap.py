@@ -95,7 +95,7 @@ def test_no_loader_and_nonsense(tmp_path):
 @pytest.mark.timing
 def test_prediction_against_measurement(tmp_path):
     """A loop that loads 72 ms for every 45 ms of work, as recorded; then the same with one and with two workers,
-    measured. What takes the time sleeps, and the shortest of the steps count, so that a busy machine does not decide
+    measured. The work is sleep, and the shortest of the steps count, so that a busy machine does not decide
     the test; where it does, again."""
     torch = pytest.importorskip("torch")
     import time

@@ -1,5 +1,5 @@
 """Looks at one thread from another, for tachograph watch: the lines it is in, in the shares of time that the program
-gives them; every look is counted, and afterwards nobody looks."""
+gives them; every look is counted, and afterwards looking ends."""
 
 import os
 import random

@@ -40,7 +40,7 @@ def traces(root):
 
 
 def test_the_files_listed_may_be_traces(traces, root):
-    """By their end, and what is small by its content; folders lead to more. What cannot be one is left out before the
+    """By their end, and what is small by its content; folders lead to more. Other files are left out before the
     limit counts."""
     for name, text in {
         "conditions.json": "{}",

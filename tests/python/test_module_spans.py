@@ -1,5 +1,5 @@
 """Spans of modules: each call of a module from its begin to its end, through a pointer in nn.Module's function that
-nobody sees."""
+stays hidden."""
 
 import collections
 import copy
@@ -252,7 +252,7 @@ def test_a_fork_within_a_call(run):
     assert names(result)["Forks_0"] == 1
 
 
-# ---- nobody sees it
+# ---- it stays hidden
 
 
 def test_the_function_stays_what_it_is(run):

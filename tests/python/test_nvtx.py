@@ -1,4 +1,4 @@
-"""Ranges and marks of NVTX, from libraries that use it: they are in the recording, with what they say of themselves.
+"""Ranges and marks of NVTX, from libraries that use it: they are in the recording, with their own attributes.
 And what torch sends to other tools while we label."""
 
 import ctypes

@@ -218,7 +218,7 @@ def modules_of(rows):
 
 
 def without_times(answer):
-    """What a peer says of a program but for how long it took. The plugin also says whether operators have call stacks:
+    """A peer's answer about a program, without its times. The plugin also says whether operators have call stacks:
     ours do."""
     plugin = answer["plugin"]
     tables = {

@@ -253,7 +253,7 @@ def test_pure_cpu(case):
 
 
 def test_covered_step_still_adds_up(case):
-    """The plugin starts anew with the whole step when a kernel leaves nothing of it (Runtime 5, CPU 45, Other 150
+    """The plugin starts again with the whole step when a kernel leaves nothing of it (Runtime 5, CPU 45, Other 150
     more)."""
     case.step(1, 100, 200, 1)
     case.op("aten::mm", 110, 50, 2)
@@ -751,7 +751,7 @@ def test_external_id_that_is_the_correlation(case):
     frame(case, 1, None, "nn.Module: Net_0", 0, 100, 0)
     case.op("aten::mm", 10, 50, 1)
     case.call(20, 5, 900, (200, 25), correlation=900)  # in the operator
-    case.call(70, 5, 901, (230, 7), correlation=901)  # in the module alone, as Triton launches
+    case.call(70, 5, 901, (230, 7), correlation=901)  # only in the module, as Triton launches
     assert case.ops()["aten::mm"][3] == 25
     assert [r["device_ns"] for r in case.ask("modules") if r["name"] == "Net_0"] == [32_000]
 

@@ -46,7 +46,7 @@ def test_backend_of_the_environment(monkeypatch):
     monkeypatch.setenv("TACHOGRAPH_BACKEND", "kineto")
     assert kind() == "kineto"
     if "native" in BACKENDS:
-        assert kind(backend="native") == "native"  # what the script says goes first
+        assert kind(backend="native") == "native"  # the script's choice goes first
 
 
 @native

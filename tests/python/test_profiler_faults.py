@@ -86,7 +86,7 @@ def test_torch_profiler_at_the_same_time(profile, backend):
 @pytest.mark.parametrize("theirs", [torch.profiler.profile, torch.autograd.profiler.profile])
 @pytest.mark.parametrize("order", ["nested", "crossed"])
 def test_torch_profiler_started_within(profile, backend, theirs, order):
-    """torch's collector gives all records to who was started last, and a window without any crashed torch when it was
+    """torch's collector hands all records to the profiler started last. A window without any crashed torch when it was
     read."""
     ours, other = profile(), theirs()
     ours.start()
@@ -114,7 +114,7 @@ def test_torch_profiler_started_within(profile, backend, theirs, order):
 
 
 def test_a_signal_handler_that_records_while_another_profiler_starts(run_program, backend):
-    """The handler comes in where the package decides who records: it must not wait for the thread that it
+    """The handler comes in where the package chooses the recorder: it must not wait for the thread that it
     interrupts."""
     status, out, err = run_program(
         backend,

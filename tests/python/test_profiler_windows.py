@@ -373,7 +373,7 @@ def test_shapes(profile):
 
 
 def test_modules(profile):
-    """with_modules alone gives each operator its module's path."""
+    """with_modules is enough for each operator to have its module's path."""
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 4))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -390,7 +390,7 @@ def test_modules(profile):
 
 
 def test_modules_lie_around_their_operators():
-    """A call is known from its operators alone, so one operator has the very extent of its module's call."""
+    """A call is known only from its operators, so one operator has the very extent of its module's call."""
 
     class Block(torch.nn.Module):
         def __init__(self):

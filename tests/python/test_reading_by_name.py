@@ -1,4 +1,4 @@
-"""What a trace and an answer say of themselves in Python: where the trace lies, which columns there are."""
+"""Attributes of a trace and of an answer in Python: where the trace lies, which columns there are."""
 
 import pytest
 import tachograph as tg

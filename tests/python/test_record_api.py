@@ -390,7 +390,7 @@ def test_runs_of_the_garbage_collector(tmp_path):
                 young = gc.collect(0)
             old = gc.collect(
                 2
-            )  # 0 in a process that is alone; other tests' threads may be ending still, and leave something
+            )  # 0 in a process without other threads; other tests' threads may be ending still, and leave something
         gc.collect()
     finally:
         gc.enable()

@@ -97,7 +97,7 @@ def test_products_in_place(record):
 
 
 def test_operations_of_grouped_convolutions_are_those_that_are_done(record):
-    """Each filter of a group sees its group's channels alone; flop_counter takes all of them in the gradient of the
+    """Each filter of a group sees only its group's channels; flop_counter takes all of them in the gradient of the
     weight."""
     rows = list(record(conv_block).ask("roofline"))
     forward = 2 * 2 * (6 * 6) * 9 * 3 * 8
@@ -321,7 +321,7 @@ def test_a_measured_peak_below_what_the_program_reached_is_not_taken(tmp_path):
     assert [r["mfu_pct"] for r in answer] == [None] and too_low in answer.notes
     (measured,) = (n for n in trace.ask("findings").notes if n.startswith("measured: "))
     assert measured.endswith("; " + too_low)
-    answer = trace.ask("roofline", peak_tflops="1", peak_gbs="100")  # who gives peaks is believed
+    answer = trace.ask("roofline", peak_tflops="1", peak_gbs="100")  # peaks of the caller are believed
     assert [r["peak_pct"] for r in answer] == [pytest.approx(20)] and too_low not in answer.notes
 
 

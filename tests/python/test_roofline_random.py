@@ -17,7 +17,7 @@ class Call:
         names = ("aten::mm", "aten::add", "aten::cat", "aten::view", "my::op", "my::other")
         self.name = rnd.choice(
             [n for n in names if n != around]
-        )  # one alone inside another of its name is the same call
+        )  # a single one inside another of its name is the same call
         n, k, m = (rnd.randint(1, 5) for _ in range(3))
         self.args, self.work = {}, None
         if self.name == "aten::mm":

@@ -1,4 +1,4 @@
-"""When `tachograph run` records: decided from step times alone, so it is tested with step times alone."""
+"""When `tachograph run` records: only step times decide it, so it is tested with step times only."""
 
 import pytest
 from tachograph._launch.window import Pairs, Window

@@ -328,7 +328,7 @@ def test_the_command_replays_and_says_what_is_wrong(tachograph, tmp_path):
         done = tachograph("replay", path, url, "--repeat", "3", env=env)
         assert done.returncode == 0 and done.stdout.startswith("3 requests at 1 at once in "), done
         server.shutdown()
-    done = tachograph("replay", path, url, env=env)  # nobody listens any more
+    done = tachograph("replay", path, url, env=env)  # the server is gone
     assert done.returncode == 1 and done.stdout.startswith("no request was answered, 1 failed; the first failure: ")
     assert json.loads(tachograph("replay", path, url, "--json", env=env).stdout)["failed"] == 1
     assert "begins with http" in tachograph("replay", path, "x", env=env).stderr

@@ -64,7 +64,7 @@ def test_a_slow_first_step_is_no_part_of_averages(tmp_path, first_s, left_out):
     assert any("the first step is left out: its CPU time is" in note for note in summary.notes) == left_out
     assert ("the first step is left out: its CPU time is" in page) == left_out  # the median is that of the others
     assert any(f"statistics over {len(kept)} steps" in note for note in summary.notes)
-    assert not any("left out" in note for note in named.notes)  # who names steps gets them
+    assert not any("left out" in note for note in named.notes)  # steps that are named are kept
 
 
 def test_not_recorded_is_unknown(tmp_path):

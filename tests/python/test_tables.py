@@ -13,7 +13,7 @@ from tachograph._events.table import SORT_KEYS
 
 
 class Shown:
-    """What a profile says of itself."""
+    """The tables of a profile."""
 
     def __init__(self, use_device=None, profile_memory=False, with_flops=False):
         self.use_device, self.profile_memory, self.with_flops = use_device, profile_memory, with_flops
@@ -221,7 +221,7 @@ def test_python_functions_are_left_out_unless_asked_for(opened):
 
 
 def test_shares_stay_below_100_where_what_lies_in_a_step_has_no_row(opened):
-    """A step of 100 us holds a Python function of 90 and that one an operator of 10: of the rows shown alone the step
+    """A step of 100 us holds a Python function of 90 and that one an operator of 10: of only the rows shown the step
     would be 100 of 20 us, 500 %."""
     events = EventList.from_trace(
         opened(

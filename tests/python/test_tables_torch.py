@@ -152,7 +152,7 @@ def shares_impossible(rows):
 
 
 def without_shares(text):
-    """Nor the row of Python functions, which ours alone has."""
+    """Nor the row of Python functions, which only ours has."""
     text = "".join(line for line in text.splitlines(True) if not line.strip().startswith("Python, left out"))
     return re.sub(r" +\d+\.\d\d%|(?<=Self CPU time total: ).*", " #", text)
 

@@ -1,4 +1,4 @@
-"""Which line sets torch's number of threads, or which variable: what a recording says of it, and that nothing stays."""
+"""Which line sets torch's number of threads, or which variable: the fact in a recording, and that nothing stays."""
 
 import json
 import os

@@ -364,7 +364,7 @@ def test_modules_of_torchscript(tmp_path):
 
 
 def test_sequence_numbers_and_forward_threads(tmp_path):
-    """Numbers begin anew at no time, so they are compared by their distances; the thread of the forward part is the one
+    """Numbers never begin again, so they are compared by their distances; the thread of the forward part is the one
     that ran it."""
 
     def numbers_of(events):

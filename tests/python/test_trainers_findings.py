@@ -1,4 +1,4 @@
-"""What a trainer's log says of a window in which nothing is found."""
+"""The line in a trainer's log about a window in which nothing is found."""
 
 import json
 

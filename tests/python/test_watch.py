@@ -195,7 +195,7 @@ def test_one_who_watches_already(tmp_path, tachograph, tachograph_path, temporar
 
 @pytest.mark.parametrize("who", ["command", "both"])
 def test_a_watcher_that_is_killed(tmp_path, tachograph_path, temporary, who):
-    """The command alone: what draws sees it. Both: the program sees that nobody looks any more, after 15 s."""
+    """Only the command: the drawing process sees it. Both: the program sees that looking has ended, after 15 s."""
     with Target(tmp_path / "run", PLAIN) as target:
         command = started(tachograph_path, temporary, target.pid)
         first_line(command)
@@ -253,7 +253,7 @@ def read_terminal(end, until, seconds=600):
         if select.select([end], [], [], 0.2)[0]:
             try:
                 got += os.read(end, 65536).decode(errors="replace")
-            except OSError:  # nobody has it open any more
+            except OSError:  # no process has it open any more
                 break
     assert until in got, got
     return got

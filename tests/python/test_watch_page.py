@@ -167,7 +167,7 @@ def test_the_last_minute_of_steps_and_ten_seconds_of_lines(tmp_path):
 
 
 def test_parts_of_steps_with_a_device(tmp_path):
-    """Two steps of 100 us with kernels of 30 and 50, a wait of 20 in each; the second holds 10 of an operator alone."""
+    """Two steps of 100 us with kernels of 30 and 50, a wait of 20 in each; the second holds 10 of an operator only."""
 
     def event(name, kind, ts, dur, tid=1, **args):
         pid = 0 if tid == 7 else 1

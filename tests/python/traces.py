@@ -202,7 +202,7 @@ class Builder:
             self.events.insert(0 if first else len(self.events), e)
         self.add(
             "i", "recording began", pid, tid, None, self.base, None, None, {"s": "g"}
-        )  # so that no trace is metadata alone
+        )  # so that no trace is only metadata
         if self.launches and self.rnd.random() < 0.7:
             start, corr = self.rnd.choice(self.launches)
             self.add("s", "ac2g", pid, tid, "ac2g", start, None, None, {"id": corr})

@@ -33,7 +33,7 @@ static void add_others(struct mini *m, int count) {
   }
 }
 
-/* Row i has i % FIRST values before the one looked for, in one of these forms; what tg__arg_int has to say of it. */
+/* Row i has i % FIRST values before the one looked for, in one of these forms; the expected answer of tg__arg_int. */
 static int64_t add_wanted(struct mini *m, int form) {
   const int64_t v = any_number();
   switch (form) {

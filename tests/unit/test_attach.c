@@ -1,4 +1,4 @@
-/* What attaching goes by: symbols of files, and what /proc says of a process. */
+/* What attaching goes by: symbols of files, and the entries of a process in /proc. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

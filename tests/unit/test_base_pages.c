@@ -1,5 +1,4 @@
-/* Pages that are given back and handed out again: whatever the order, nobody sees another's, and zeroed ones are zero.
- */
+/* Pages that are given back and handed out again: in any order, no user sees another's, and zeroed ones are zero. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -143,7 +142,7 @@ static void blocks_of_malloc_at_a_page(void **state) {
 
 /* ---- what is kept ---------------------------------------------------------------------------- */
 
-/* Half of these beyond the first 24 MiB, or a quarter up to 4 MiB, may be kept. Nobody writes them, so none is
+/* Half of these beyond the first 24 MiB, or a quarter up to 4 MiB, may be kept. They are not written, so none is
  * resident. */
 static uint8_t *use(size_t bytes) {
   uint8_t *const p = tg__pages_get(bytes);

@@ -1,5 +1,5 @@
-/* The source of CUDA against libraries that play scripts (tests/fake): what CUPTI said is in the trace, linked, on its
- * streams and at its times; what was lost is counted; and nothing is left when it is off. */
+/* The source of CUDA against libraries that play scripts (tests/fake): CUPTI's records are in the trace, linked, on
+ * their streams and at their times; lost ones are counted; and nothing is left when it is off. */
 #include <math.h>
 #include <sys/syscall.h>
 
@@ -137,7 +137,7 @@ static void test_losses(void **state) {
   start();
   play("kernel 1000 2000 0 1 7 1 0 0 1 1 1 32 1 1 8 0 0 one\n"
        "unknown 51 48\n"                                         /* a kind that is not read */
-       "unknown 62 16\n"                                         /* one that nobody knows */
+       "unknown 62 16\n"                                         /* one that is unknown */
        "kernel 0 0 0 1 7 2 0 0 1 1 1 32 1 1 8 0 0 without_end\n" /* never ended */
        "kernel 3000 2000 0 1 7 3 0 0 1 1 1 32 1 1 8 0 0 reversed\n"
        "drop 7\n"
@@ -351,7 +351,7 @@ static void test_proof(void **state) {
   refused("broken 709", "no context can be made on the first device (CUDA error 709)");
 }
 
-/* Flushing at the stop costs CUPTI time that is none of the program's; waits come only where they are wanted. */
+/* Flushing at the stop costs CUPTI time that the program does not pay; waits come only where they are wanted. */
 static void test_of_the_program_alone(void **state) {
   char script[256];
   recording_start((struct tg_record_options){.rank = -1, .features = TG_RECORD_CUDA});
@@ -383,7 +383,7 @@ static void test_kept_subscriber(void **state) {
   assert_int_equal(fake_number("finalized"), finalized); /* torch's collector needs it */
 }
 
-/* Who registers buffers after us gets those that CUPTI has of ours: they do not come back. */
+/* A tool that registers buffers after us gets those that CUPTI has of ours: they do not come back. */
 static void test_taken_over(void **state) {
   start();
   play("kernels 10 2000 1000 2\ntakeover");
@@ -464,7 +464,7 @@ static void assert_around(const struct tg__columns *t, uint32_t label, const cha
                    t->slices.start_ns[b] + t->slices.dur_ns[b] + 1);
 }
 
-/* A label stands on each stream that it launched work on, around that work alone: not around what an inner label
+/* A label stands on each stream that it launched work on, around that work only: not around what an inner label
  * launched, nor what another thread did meanwhile. */
 static void test_labels(void **state) {
   char script[2048];

@@ -60,7 +60,7 @@ static void test_contexts(void **state) {
   tg__trace_free(t);
 }
 
-/* The device is reset: CUPTI keeps the buffer it has. What came before it is in the file, the host is complete, and the
+/* The device is reset: CUPTI keeps the buffer it has. Earlier records are in the file, the host is complete, and the
  * next recording works. */
 static void test_reset(void **state) {
   start();

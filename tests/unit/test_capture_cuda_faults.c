@@ -73,8 +73,8 @@ static const struct {
     {"broken 709", "no context can be made on the first device (CUDA error 709)"},
 };
 
-/* Once the source is proven the same may come up at a later start: so each is tried before and behind the proof. What
- * the driver said at its first use stays. */
+/* Once the source is proven the same may come up at a later start: so each is tried before and behind the proof. The
+ * driver's first answer stays. */
 static void refuse_each(bool is_of_start) {
   for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
     const bool is_seen_later =
@@ -185,7 +185,7 @@ static void test_destroyed(void **state) {
   assert_int_equal(recording_count(t, "of_next", &slice), 1);
   assert_int_equal(arg_of(t, slice, TG__K_CONTEXT), 2);
   tg__trace_free(t);
-  assert_int_equal(fake_number("called"), 0); /* nobody is called any more */
+  assert_int_equal(fake_number("called"), 0); /* no callback is called any more */
 }
 
 int main(void) {

@@ -133,7 +133,7 @@ static void *until_stopped(void *made) {
   return NULL;
 }
 
-/* Open, pause, resume, close at any moment of threads that record: nobody is hurt and every file is whole. */
+/* Open, pause, resume, close at any moment of threads that record: no thread is hurt and every file is whole. */
 static void test_changes_while_threads_record(void **state) {
   enum { ROUNDS = 100, THREADS = 4 };
   pthread_t threads[THREADS];
@@ -204,7 +204,7 @@ static void *make_seven(void *unused) {
   return NULL;
 }
 
-/* What destructors of others do on a thread that was left is not recorded, and disturbs nobody who takes over its
+/* Destructors of others on a thread that was left are not recorded, and do not disturb a thread that takes over its
  * place. */
 static void test_records_of_a_thread_that_ends(void **state) {
   pthread_t thread;

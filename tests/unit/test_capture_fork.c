@@ -76,7 +76,7 @@ static void test_fork(void **state) {
   assert_exits_with_zero(child);
   assert_exits_with_zero(silent);
   assert_true(recording_close().records >= 3501); /* samples of the process may be among them */
-  assert_int_equal(files(), 3);                   /* who recorded nothing left nothing */
+  assert_int_equal(files(), 3);                   /* a process without records left no file */
   struct tg__columns *t = recording_read(recording_path);
   assert_int_equal(recording_count(t, "before", NULL), 500);
   assert_int_equal(recording_count(t, "after", NULL), 3000);

@@ -11,7 +11,7 @@
 #include "unit/held.h"
 #include "unit/recording.h"
 
-/* What the trace says was lost, by the names of losses. */
+/* The losses that the trace states, by their names. */
 static int64_t lost_in(const struct tg__columns *t, enum tg__loss what) {
   int64_t n = 0;
   for (uint32_t r = 0; r < t->rank_count; r++) n += t->ranks[r].loss[what];
@@ -323,7 +323,7 @@ static void test_file_size_limit(void **state) {
   tg__trace_free(recording_read(recording_path));
 }
 
-/* A file that is there is replaced, not cut: who has it open keeps what it was. */
+/* A file that is there is replaced, not cut: a reader that has it open keeps the old one. */
 static void test_replaces(void **state) {
   char text[8] = "";
   FILE *f = fopen(recording_path, "w");

@@ -1,5 +1,4 @@
-/* What a program says of itself comes back from the file as it was: names, nesting, times, threads, counters, losses.
- */
+/* A program's own events come back from the file as they were: names, nesting, times, threads, counters, losses. */
 #include <pthread.h>
 #include <time.h>
 

@@ -362,7 +362,7 @@ static void test_a_torch_that_is_not_understood(void **state) {
     fake_install(&at);
     check_choice(TG_RECORD_OPS | TG_RECORD_SHAPES, true, false);
     struct fake_op *const blank = fake_op_make(NULL, "aten::add", "", -1, 0, NULL, 0);
-    memset(blank->bytes, 0, sizeof blank->bytes); /* its name is told by torch's own function alone */
+    memset(blank->bytes, 0, sizeof blank->bytes); /* only torch's own function knows its name */
     recording_start((struct tg_record_options){.features = TG_RECORD_OPS, .required = TG_RECORD_OPS, .rank = -1});
     fake_call(blank, OP);
     recording_close();
@@ -397,7 +397,7 @@ static void test_recording(void **state) {
   pthread_join(thread, NULL);
   fake_call(add, OP);
   fake_end(label, USER);
-  fake_end(label, USER); /* an end that nobody began */
+  fake_end(label, USER); /* an end without a begin */
   assert_int_equal(recording_close().records, 5);
   assert_false(fake_has_callbacks());
   struct tg__columns *const t = recording_read(recording_path);
@@ -452,7 +452,7 @@ static void test_the_lock_is_found(void **state) {
   assert_false(fake_has_callbacks());
 }
 
-/* A list that looks the same, under whose mutex nobody waits; and two that look the same. */
+/* A list that looks the same, with a mutex that no thread waits for; and two that look the same. */
 static struct {
   uint64_t version;
   const void *begin, *end, *room;

@@ -153,8 +153,8 @@ static bool has_op(const struct tg_table *t, const char *name) {
   return false;
 }
 
-/* Step 4 is asked for. Step 3 beside it begins or ends with it, or is at the time of another rank's step 4: what
- * lies in it alone does not count. */
+/* Step 4 is asked for. Step 3 beside it begins or ends with it, or is at the time of another rank's step 4: work
+ * that lies only in it does not count. */
 static void a_chosen_step_is_no_other(void **state) {
   (void)state;
   static const struct {

@@ -374,7 +374,7 @@ static void test_optimizer_with_closure(void **state) {
   expect_present(&s, "single-tensor-optimizer", 100.0 * 2 / 12, 2 * MS, "medium");
   s = update_with_closure(60, true);
   expect_present(&s, "single-tensor-optimizer", 100.0 * 2 / 12, 2 * MS, "medium");
-  s = update_with_closure(29, false); /* the operators of the closure are none of the update */
+  s = update_with_closure(29, false); /* the operators of the closure do not belong to the update */
   expect_absent(&s, "single-tensor-optimizer");
 }
 
@@ -503,7 +503,7 @@ static void test_short_pauses(void **state) {
   expect_present(&s, "slow-python-transform", 15, 1200000, "medium");
 }
 
-/* 3 of 10 ms a step in Python alone, under a frame of the program. */
+/* 3 of 10 ms a step only in Python, under a frame of the program. */
 static struct scene python(const char *frame, int64_t dur) {
   struct scene s = begin(2, 10 * MS);
   for (int i = 0; i < 2; i++) {
@@ -701,13 +701,13 @@ static void test_labels(void **state) {
       strstr(mini_cell(t, row, "evidence"),
              "a clock is read at both ends of it: 1.00 ms on the host; the work launched in it ends 3.00 ms later"));
   tg__table_free(t);
-  s = labelled("forward", MS + MS / 5, 3 * MS, false); /* nobody reads a clock: that is how work is launched */
+  s = labelled("forward", MS + MS / 5, 3 * MS, false); /* no clock is read: that is how work is launched */
   expect_absent(&s, cause);
   s = labelled("forward", MS + MS / 5, MS, true); /* half of it exactly */
   expect_absent(&s, cause);
   s = labelled("forward", 3 * MS, 3 * MS, true); /* launched after it */
   expect_absent(&s, cause);
-  s = labelled("Optimizer.step#SGD.step", MS + MS / 5, 3 * MS, true); /* torch's own label, which nobody times by */
+  s = labelled("Optimizer.step#SGD.step", MS + MS / 5, 3 * MS, true); /* torch's own label, which does not time */
   expect_absent(&s, cause);
 }
 

@@ -23,7 +23,7 @@ static struct scene joins(bool grows) {
 
 /* Of each step the calls of 4 + 2, 6 + 2 and 8 + 2 rows are given what the one before made: nine in all, 18 of 24
  * rows were there; the first step's first makes 4 rows of 2, which no call made. Those of later steps are given 2
- * rows: nobody made them either. */
+ * rows: no call made them either. */
 static void test_growth(void **state) {
   struct scene s = joins(true);
   expect(&s, "quadratic-concat", 2000, 1500, "aten::cat at train.py(7): push", 7);

@@ -281,7 +281,7 @@ static void test_a_rank_on_slower_cores(void **state) {
   expect_straggler("40", 0);
 }
 
-/* 40 % of a step, which cores alone explain where the shapes are the same. The advice is then about what the rank runs
+/* 40 % of a step, which only cores explain where the shapes are the same. The advice is then about what the rank runs
  * on. */
 static void expect_shapes_to_tell(const char *core_wait_pct, const char *dims_of_slow, size_t count_wanted,
                                   bool is_about_machine) {

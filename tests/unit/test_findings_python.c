@@ -375,7 +375,7 @@ static struct tg_table *attached(int64_t cpu_us, int64_t core_wait_us, bool with
   return ask(&s);
 }
 
-/* Of 4 ms at least half is spent on no core: it waits. What waits for a core does not. */
+/* Of 4 ms at least half is spent on no core: it waits. A wait for a core does not count. */
 static void test_the_clock_of_the_thread(void **state) {
   static const struct {
     int64_t cpu_us, core_wait_us;

@@ -325,7 +325,7 @@ static void test_types(void **state) {
   expect_absent(&s, "dtype-promotion");
   s = types("float", "float");
   expect_absent(&s, "dtype-promotion");
-  s = begin(); /* one line multiplies by a number, which is a double, and by a tensor, which is none */
+  s = begin(); /* one line multiplies by a number, which is a double, and by a tensor, which is not a double */
   for (int i = 0; i < STEPS; i++) {
     s.at = i * STEP;
     call(&s, "aten::mul", 0, 1000, "train.py(8): act");

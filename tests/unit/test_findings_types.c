@@ -152,7 +152,7 @@ static void test_sizes(void **state) {
 
 /* ---- decoding -------------------------------------------------------------------------------- */
 
-/* Ten products of `rows` x 1024 and a weight of 1024 x 1024 floats a step. What bottleneck says of memory. */
+/* Ten products of `rows` x 1024 and a weight of 1024 x 1024 floats a step. The words of bottleneck about memory. */
 static void expect_rows(int rows, const char *words) {
   struct scene s = begin();
   char dims[80];

@@ -28,7 +28,7 @@ static struct scene thirty_steps(write_step *write, int64_t often_us, bool is_od
   return s;
 }
 
-/* Nothing where one step alone has it; where all have it, the cost is that of the others. */
+/* Nothing where only one step has it; where all have it, the cost is that of the others. */
 static void expect_usual(write_step *write, const char *cause, int64_t often_us, int64_t few_us) {
   struct scene s = thirty_steps(write, few_us, true);
   struct tg_table *t = ask(&s);

@@ -1,5 +1,5 @@
-/* Who waits for what: workers of a loader or this thread itself, a rank that computes or communication, a lock in some
- * steps, a child whose pipe is opened. Steps of 10 ms; figures added up by hand. */
+/* Which thread waits for what: workers of a loader or this thread itself, a rank that computes or communication, a lock
+ * in some steps, a child whose pipe is opened. Steps of 10 ms; figures added up by hand. */
 #include "diagnose/findings.h"
 #include "unit/findings_scene.h"
 
@@ -176,8 +176,8 @@ static struct tg_table *queue(const char *wait, bool trains, int64_t work_us) {
   return ask(&s);
 }
 
-/* What a loop that trains waits for is made by its program. What one that answers waits for may be a request: its
- * maker then has little to do. */
+/* A loop that trains waits for its own program. A loop that answers may wait for a request: the program's
+ * other threads then have little to do. */
 static void test_whose_queue_it_is(void **state) {
   static const struct {
     bool trains;
@@ -217,7 +217,7 @@ static void test_a_sleep_behind_a_wait(void **state) {
   tg__table_free(t);
 }
 
-/* What a thread is asked for is nobody's request, and no loader. */
+/* Work that a thread is asked for is no request from outside, and no loader. */
 static void test_what_a_thread_is_asked_for(void **state) {
   struct tg_table *t = queue("concurrent.futures.Future.result", false, 20);
   const size_t row = mini_row(t, "cause", "host-waits");
@@ -263,7 +263,7 @@ static struct scene collective(int64_t us) {
   return s;
 }
 
-/* The collective itself takes no longer than in the steps where nobody was waited for: 4 %. */
+/* The collective itself takes no longer than in the steps without a late rank: 4 %. */
 static void test_waiting_for_a_rank_is_no_communication(void **state) {
   struct scene s = collective(4000);
   expect_absent(&s, "communication-not-overlapped");

@@ -108,7 +108,7 @@ static void test_refuses_lies(void **state) {
   bad[len - 1] = 0x80; /* a varint without an end */
   assert_int_equal(tg__array_unpack(bad, len, back, 3, 4, 0, scratch), TG_DAMAGED);
   memcpy(bad, packed, len);
-  bad[5] = 64;                                                                      /* a transform nobody has defined */
+  bad[5] = 64;                                                                      /* an undefined transform */
   assert_int_equal(tg__array_unpack(bad, len, back, 3, 4, 0, scratch), TG_DAMAGED); /* length does not fit any more */
   bad[5] = 64 | TG_T_VARINT;
   assert_int_equal(tg__array_unpack(bad, len, back, 3, 4, 0, scratch), TG_UNSUPPORTED);

@@ -103,7 +103,7 @@ static void test_launch(void **state) {
   expect_one_gap(&s, "copy", "cudaMemcpyAsync");
 }
 
-/* Launched before the gap began: the device's own doing. Without a call: nobody knows. */
+/* Launched before the gap began: the device's own doing. Without a call: unknown. */
 static void test_queued_and_none(void **state) {
   struct scene s = begin();
   work(&s, s.thread, s.stream, 0, 5, 10, 10, "a");
@@ -118,7 +118,7 @@ static void test_queued_and_none(void **state) {
   tg__table_free(t);
 }
 
-/* Work of an accelerator without calls: what the main thread does in the gap is what it waits for. What a host does
+/* Work of an accelerator without calls: what the main thread does in the gap is what it waits for. The work of a host
  * that shows nothing for 3 ms is not known, with operators elsewhere or a step around it or without. A function of
  * Python, or a sample of the stack, does say it. */
 static void test_gaps_without_launches(void **state) {

@@ -43,8 +43,8 @@ static void test_rounding(void **state) {
   mini_free(m);
 }
 
-/* Whole starts: nothing is rounded, though a duration has a fraction. What has no category, and the profiler's span,
- * are no rows. */
+/* Whole starts: nothing is rounded, though a duration has a fraction. Events without a category, and the profiler's
+ * span, are no rows. */
 static void test_whole_times(void **state) {
   (void)state;
   struct mini *m = mini_new();

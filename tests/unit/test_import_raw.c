@@ -215,7 +215,7 @@ static void test_entries_that_cannot_be_read(void **state) {
   raw_file_make(&file);
   const struct tg__raw_entry shapes[] = {
       {5, 0, TG_STR("\1\6\2\1")},     /* a tensor without its sizes */
-      {6, 0, TG_STR("\77")},          /* a kind nobody knows */
+      {6, 0, TG_STR("\77")},          /* an unknown kind */
       {7, 0, TG_STR("\3\2\0\2\4\1")}, /* a list of tensors, one of them an integer */
       {8, 0, TG_STR("\15\1\0x")},     /* a keyword without a value */
       {9, 0, TG_STR("")},             /* no inputs at all: fine */

@@ -102,7 +102,7 @@ static void test_processes_join_the_rank_above_them(void **state) {
   empty_folder(names, 6);
 }
 
-/* Without any rank all processes of a run are one trace; times count from the quarter of the year. */
+/* Without any rank all processes of a folder are one trace; times count from the quarter of the year. */
 static void test_one_rank_of_many_processes(void **state) {
   const char *const names[] = {"main.tacho", "main.31.tacho"};
   one_op("main", 9, 30, 1, -1, 100, 50);

@@ -298,7 +298,7 @@ static void test_frames(void **state) {
   tg__trace_free(t);
 }
 
-/* What TorchScript says of an operator goes before the modules of Python; stack, path and caller stay. */
+/* TorchScript's modules of an operator go before the modules of Python; stack, path and caller stay. */
 static void test_contexts(void **state) {
   static const struct tg__raw_entry contexts[] = {
       {1, 3, TG_STR("TOP(Net)::forward.fc(Linear)::forward.")}, {2, 1, TG_STR("12")}, {3, 0, TG_STR("TOP()::f.")}};
@@ -380,7 +380,7 @@ static void test_lines_of_stacks(void **state) {
   }
 }
 
-/* Where no call was seen, a module's span goes from its first operator to its last, and says that it does. What ran
+/* Where no call was seen, a module's span goes from its first operator to its last, and says that it does. Work
  * inside an operator counts with it; an operator outside ends the calls. */
 static void test_modules_from_operators(void **state) {
   begin_program(TG_RECORD_MODULES);

@@ -22,7 +22,7 @@ static void collective_kernels(void **state) {
       {"NCCLdevKernel", true}, /* begins with nccl, in any case */
       {"rcclFoo", true},
       {"hccl_reduce", true},
-      {"my_nccl", false},                /* nccl alone counts at the beginning only */
+      {"my_nccl", false},                /* nccl by itself counts at the beginning only */
       {"void foo<ncclKernelBar>", true}, /* these parts count anywhere */
       {"x_ncclDevKernel_y", true},
       {"a rcclGenericKernel", true},

@@ -123,7 +123,7 @@ static void kernel_annotations(void **state) {
   tg__table_free(t);
   t = mini_ask(s.t, "kernel_annotations", "side", "cpu", "by", "annotation", NULL);
   assert_int_equal(t->rows,
-                   2); /* nobody waits on the thread of the backward pass; what was launched before has none either */
+                   2); /* nothing waits on the thread of the backward pass; work launched before has no wait either */
   assert_null(mini_cell(t, 0, "annotation"));
   assert_int_equal(mini_int(t, 0, "device_ns"), 34000);
   assert_string_equal(mini_cell(t, 1, "annotation"), "ProfilerStep#1");
@@ -150,7 +150,7 @@ static void call_graph(void **state) {
     assert_int_equal(mini_int(t, step, "first_ns"), 30000);
     assert_int_equal(mini_int(t, step, "kernel_span_ns"), 90000);
     assert_int_equal(mini_int(t, step, "height"), 5);
-    /* outside the backward annotation but inside the step: HTA looks for one kind of range alone */
+    /* outside the backward annotation but inside the step: HTA looks for one kind of range only */
     assert_true(mini_int(t, late, "parent") == (i ? TG_NULL_INT : (int64_t)mini_id(s.m, s.step)));
     tg__table_free(t);
   }

@@ -190,7 +190,7 @@ static void annotations(void **state) {
   launch(m, worker, gpu, 120,
          4);                   /* autograd's worker, without annotations: counts for every thread that was inside one */
   launch(m, cpu, gpu, 215, 8); /* inside forward and inner */
-  launch(m, other, gpu, 110, 16); /* a thread of its own annotations: counts there alone */
+  launch(m, other, gpu, 110, 16); /* a thread of its own annotations: counts only there */
   launch(m, cpu, gpu, 400, 32);   /* outside everything on its thread */
   struct tg_table *t = mini_ask(mini_finish(m), "annotations", "where", "side = 'cpu'", NULL);
   assert_int_equal(t->rows, 4);

@@ -60,7 +60,7 @@ static struct tg__columns *two_streams(struct scene *s) {
 }
 
 /* Each step: `long` of 20 us; `short` of 10 us on the other stream waits for it through an event, and the host for
- * that stream alone. */
+ * that stream only. */
 static struct tg__columns *an_event(struct scene *s) {
   for (int i = 0; i < STEPS; i++) {
     const int64_t at = (int64_t)i * STEP_NS;

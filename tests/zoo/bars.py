@@ -89,7 +89,7 @@ def record(command, program, folder, steps, limit_s=120):
 
 
 def found_now(command, row):
-    """What the rules say of a kept recording today."""
+    """Today's findings of a kept recording."""
     asked = subprocess.run(
         [command, "ask", row["file"], "findings", "--json"], capture_output=True, text=True, check=True
     )

@@ -368,7 +368,7 @@ def memory_by_step(times_us):
 
 
 def _one_rank(seed, waits):
-    """An all-reduce of one size a step that takes 1.5 ms when nobody is late; the rank is one of eight."""
+    """An all-reduce of one size a step that takes 1.5 ms when no rank is late; the rank is one of eight."""
     p = Rig(H100, seed)
     p.members["distributedInfo"] = {"backend": "nccl", "rank": 3, "world_size": 8}
     for i in p.steps(8):

@@ -1,6 +1,6 @@
 """Programs on a device: for each class of finding one with a known flaw and one that only looks like it.
 
-They were written before the rules, by an author who had not read them. Times are microseconds; every duration has a
+They were written before the rules, by an author without knowledge of them. Times are microseconds; every duration has a
 seeded jitter of 1 to 3 %. `CASES` is the list; `make()` of a `Case` gives a Program (synthetic.py), or one of each
 rank.
 """
@@ -951,7 +951,7 @@ def loop_in_a_compiled_region():
     return _unrolled(55, True)
 
 
-# ---- 7. the device alone (no operators) ----
+# ---- 7. the device only (no operators) ----
 
 
 def _alone(seed, kernel):

@@ -54,7 +54,7 @@ def test_only_the_host(tmp_path):
 
 
 def test_one_rank_of_many(tmp_path):
-    """Of a collective that one rank waits in, nobody knows whether it is slow: that is never high."""
+    """Whether a collective is slow is unknown where one rank waits in it: that is never high."""
     path = write_rank(zoo.exposed_collective(8000), tmp_path / "rank.json", 0, 8)
     _, answer = ask_path(path)
     assert says(answer["notes"], "1 of 8 ranks: whether a collective is slow or waits for another rank"), answer

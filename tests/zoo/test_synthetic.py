@@ -1,4 +1,4 @@
-"""What findings say of programs with a known answer, each beside one that only looks alike."""
+"""Findings of programs with a known answer, each beside one that only looks alike."""
 
 import json
 import os

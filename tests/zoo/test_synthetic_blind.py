@@ -1,4 +1,4 @@
-"""The second half of the planted programs: written from the list of classes alone, before the rules of those classes
+"""The second half of the planted programs: written only from the list of classes, before the rules of those classes
 were read, and frozen. Names of kernels are those of public traces and libraries.
 
 Each flaw stands beside a near miss of the same class. Times are microseconds; `planted` says what is there, with its

@@ -1,4 +1,4 @@
-"""What findings say of the planted programs of synthetic_devices.py, and of those that only look like them."""
+"""Findings of the planted programs of synthetic_devices.py, and of those that only look like them."""
 
 import re
 

@@ -1,5 +1,5 @@
 """How Ultralytics trains: a trainer that calls back by names of events, a copy of the weights that is averaged, a
-loader that is started anew each epoch. Its code is not used."""
+loader that is started again each epoch. Its code is not used."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""A Chrome trace and folded stacks, with_stack alone."""
+"""A Chrome trace and folded stacks, with only with_stack."""
 
 import shim
 import torch

@@ -1,4 +1,4 @@
-"""A profile that asks for the device alone, on a machine that has none."""
+"""A profile of the device only, on a machine without one."""
 
 import shim
 import torch

@@ -1,4 +1,4 @@
-"""A table of angles that never changes is made anew in every forward pass."""
+"""A table of angles that never changes is made again in every forward pass."""
 
 # expect: loop-invariant-recompute
 import torch

@@ -1,4 +1,4 @@
-"""The teacher of a distillation gets gradients that nobody uses."""
+"""The teacher of a distillation gets gradients that are never used."""
 
 # expect: unneeded-gradient
 import torch

@@ -32,7 +32,7 @@ def one_by_one(slow, fast, count):
 
 
 def in_blocks(slow, fast, count):
-    """Of two that wait for others, who go on meanwhile."""
+    """Of two that wait for others, which go on meanwhile."""
     times = []
     for step in (slow, fast):
         timed(step, UNTIMED)

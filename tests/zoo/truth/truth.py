@@ -8,7 +8,7 @@ against it.
 
 A pair is a file with make(fast), see pair.py. `# expect:` names the causes that speak of what the twin lacks. `# clock:
 wall` marks a pair that waits or uses several cores; of others the time on a core counts, which other programs hardly
-change. Each run measures both in turn in one process, then records the slow one. What was foretold is a share of the
+change. Each run measures both in turn in one process, then records the slow one. The prediction is a share of the
 recorded step, and is held against that share of the measured step. Pairs whose saving varies by more than 10 % over
 the rounds do not count, nor recordings whose step is over 1.5 times as long as the measured one. Needs the tachograph
 command (TACHOGRAPH) and a Python with torch and tachograph."""
@@ -50,7 +50,7 @@ def measure(pair, steps, rounds):
 
 
 def record(command, pair, file, steps):
-    """What findings say of the slow one, and of which step."""
+    """Findings of the slow one, and of which step."""
     words = [command, "run", "--json", "--steps", str(steps), "-o", file]
     environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
     environment["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), environment.get("PATH", "")])
