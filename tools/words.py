@@ -7,11 +7,14 @@
 docs/glossary.md says what our terms mean; every term in TERMS below must have an entry there."""
 
 import argparse
+import ast
 import collections
 import fnmatch
+import io
 import pathlib
 import re
 import sys
+import tokenize
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CHECKED = (
@@ -84,6 +87,8 @@ PLAIN = (
     *("web/**/*", "docs/**/*.md", "examples/**/*", "tools/*", "*.md", "Makefile", "CMakeLists.txt", "pyproject.toml"),
 )
 LATER = ("src/diagnose/*",)
+# Of tests the comments and docstrings are checked: their code and data name what they like.
+TESTS = ("tests/**/*.py", "tests/**/*.[ch]")
 # (files, what the line has, reason): correct English with the same words
 CORRECT = (
     ("src/show/report.c", "who took", "a question that a person asks"),
@@ -165,6 +170,42 @@ def check_phrases(rel, text, table, flags):
                 yield pattern, f"{rel}:{number}: '{m.group(0)}': {instead}"
 
 
+def comments(path, text):
+    """The text with its lines, of which only comments and docstrings are left."""
+    lines = text.split("\n")
+    kept = [[" "] * len(line) for line in lines]
+
+    def keep(first, start, last, end):
+        """Lines from 1, columns from 0."""
+        for number in range(first, last + 1):
+            line = lines[number - 1]
+            span = slice(start if number == first else 0, end if number == last else len(line))
+            kept[number - 1][span] = line[span]
+
+    if path.suffix == ".py":
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT:
+                keep(*token.start, *token.end)
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
+                said = node.body[0].value
+                keep(said.lineno, 0, said.end_lineno, sys.maxsize)
+    else:
+        for m in re.finditer(r"/\*.*?\*/", text, flags=re.S):
+            ends = ((text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at) - 1) for at in m.span())
+            keep(*next(ends), *next(ends))
+    return "\n".join(map("".join, kept))
+
+
+def check_grammar():
+    for path in sorted({path for pattern in (*PLAIN, *TESTS) for path in ROOT.glob(pattern) if path.is_file()}):
+        rel, text = str(path.relative_to(ROOT)), path.read_text(errors="replace")
+        if rel.startswith("tests/"):
+            text = comments(path, text)
+        if not any(fnmatch.fnmatch(rel, files) for files in LATER):
+            yield from check_phrases(rel, text, GRAMMAR, 0)
+
+
 def static_functions():
     """Name → the files in which a static function of that name is defined."""
     where = collections.defaultdict(set)
@@ -199,10 +240,7 @@ def breaks():
             for number, line in enumerate(text.splitlines(), 1):
                 yield from check_line(rel, number, line)
             yield from check_phrases(rel, text, PHRASES, re.I)
-    for path in sorted({path for pattern in PLAIN for path in ROOT.glob(pattern) if path.is_file()}):
-        rel = str(path.relative_to(ROOT))
-        if not any(fnmatch.fnmatch(rel, files) for files in LATER):
-            yield from check_phrases(rel, path.read_text(errors="replace"), GRAMMAR, 0)
+    yield from check_grammar()
     yield from check_functions()
     yield from check_glossary()
 
