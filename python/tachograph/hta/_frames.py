@@ -47,8 +47,7 @@ def micros(table: tachograph.Table, name: str) -> Any:
 
 
 def taken(table: tachograph.Table, name: str) -> Any:
-    """An integer column as an array that may be written to, not copied: for answers that only the caller has, of
-    which all columns are kept."""
+    """An integer column as a writable array, not copied. The caller owns the answer and keeps all of its columns."""
     import numpy
 
     table._make_writable()
@@ -56,8 +55,8 @@ def taken(table: tachograph.Table, name: str) -> Any:
 
 
 def narrow(table: tachograph.Table, name: str, unknown: int = -1) -> Any:
-    """An integer column in the narrowest type that holds it, for answers that only the caller has: unknown is written
-    into them."""
+    """An integer column in the narrowest type that holds it. The caller owns the answer: the value for unknown is
+    written into it."""
     import numpy
 
     values = taken(table, name)
