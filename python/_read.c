@@ -369,8 +369,7 @@ static PyObject *question_columns(size_t i) {
 }
 
 /* questions() → [(name, meaning, [(argument, default, meaning)], [(column, type, unit, meaning, role, fold, of, by,
- * important)])]
- */
+ * important)])] */
 static PyObject *module_questions(PyObject *module, PyObject *unused) {
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list && i < tg_question_count(); i++) {

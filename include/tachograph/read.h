@@ -75,8 +75,8 @@ TG_API enum tg_err tg_open_each(const char *path, const struct tg_open_options *
 
 /* The ranks of a trace, in the order of the files. A large folder has those that could be read. */
 TG_API size_t tg_rank_count(const struct tg_trace *trace);
-/* Number of rank i in the job, from the recording (*is_given) or made up; TG_NULL_INT: unknown. is_given may be NULL.
- */
+/* Number of rank i in the job, from the recording (*is_given) or made up; TG_NULL_INT: unknown. is_given may be
+ * NULL. */
 TG_API int64_t tg_rank_number(const struct tg_trace *trace, size_t i, bool *is_given);
 /* How often one of the losses that the question losses lists happened in all ranks, such as skipped_file, files of the
  * folder that could not be read; -1: there is no such name. Only what is known without reading a large folder again. */
@@ -146,8 +146,8 @@ TG_API enum tg_err tg_sql(struct tg_trace *trace, const char *sql, struct tg_tab
  * be asked elsewhere meanwhile. */
 TG_API enum tg_err tg_diff(struct tg_trace *a, struct tg_trace *b, const struct tg_arg *args, size_t arg_count,
                            struct tg_table **out, struct tg_error *error);
-TG_API bool tg_diff_argument(size_t k, const char **name, const char **fallback,
-                             const char **meaning); /* false past the end */
+/* false past the end. */
+TG_API bool tg_diff_argument(size_t k, const char **name, const char **fallback, const char **meaning);
 /* Does an assertion such as  step.p50 > +5%  hold? When it does, error->text says for which row. */
 TG_API enum tg_err tg_diff_fails(const struct tg_table *diff, const char *expression, bool *fails,
                                  struct tg_error *error);
@@ -164,17 +164,16 @@ TG_API enum tg_type tg_column_type(const struct tg_table *t, size_t c);
 TG_API const int64_t *tg_column_ints(const struct tg_table *t, size_t c); /* NULL unless TG_INT */
 TG_API const double *tg_column_reals(const struct tg_table *t, size_t c); /* NULL unless TG_REAL */
 TG_API const int8_t *tg_column_bools(const struct tg_table *t, size_t c); /* NULL unless TG_BOOL: 0, 1, -1 unknown */
-TG_API const uint32_t *
-tg_column_codes(const struct tg_table *t,
-                size_t c); /* NULL unless TG_TEXT: equal texts of a table have equal codes, UINT32_MAX unknown */
-TG_API const char *tg_cell_text(const struct tg_table *t, size_t c, size_t row,
-                                size_t *len); /* TG_TEXT only; NULL = unknown */
+/* NULL unless TG_TEXT: equal texts of a table have equal codes, UINT32_MAX unknown. */
+TG_API const uint32_t *tg_column_codes(const struct tg_table *t, size_t c);
+/* TG_TEXT only; NULL = unknown. */
+TG_API const char *tg_cell_text(const struct tg_table *t, size_t c, size_t row, size_t *len);
 TG_API size_t tg_table_notes(const struct tg_table *t);
-TG_API const char *tg_table_note(const struct tg_table *t,
-                                 size_t i); /* one sentence a reader of the numbers should know */
+/* One sentence a reader of the numbers should know. */
+TG_API const char *tg_table_note(const struct tg_table *t, size_t i);
 TG_API size_t tg_table_losses(const struct tg_table *t);
-/* i-th loss counter of the trace the table came from (only those above zero). offset: first byte it happened at, or -1.
- */
+/* i-th loss counter of the trace the table came from (only those above zero). offset: first byte it happened at, or
+ * -1. */
 TG_API bool tg_table_loss(const struct tg_table *t, size_t i, const char **name, int64_t *count, int64_t *offset,
                           const char **meaning);
 
@@ -216,8 +215,8 @@ typedef bool tg_write_fn(void *ctx, const char *bytes, size_t len);
 
 TG_API size_t tg_format_count(void);
 TG_API const char *tg_format_name(size_t i); /* "text", "json", "csv", "chrome", "perfetto", "folded", "speedscope" */
-TG_API const char *
-tg_format_of_file(const char *path); /* the format that tg_export writes to such a name; NULL: unknown extension */
+/* The format that tg_export writes to such a name; NULL: unknown extension. */
+TG_API const char *tg_format_of_file(const char *path);
 /* Write a table as "text", "json" or "csv". width: columns of the terminal, 0 = unlimited. */
 TG_API enum tg_err tg_table_write(const struct tg_table *t, const char *format, unsigned width, tg_write_fn *write,
                                   void *ctx, struct tg_error *error);

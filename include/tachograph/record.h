@@ -60,8 +60,8 @@ struct tg_record_options {
 };
 
 /* Open a file and make ready (threads of its own, calibration: some ms the first time). Nothing is recorded yet.
- * TG_BUSY when a recording is open already; TG_UNSUPPORTED, with the evidence, when a required feature cannot be had.
- */
+ * TG_BUSY when a recording is open already; TG_UNSUPPORTED, with the evidence, when a required feature cannot be
+ * had. */
 TG_API enum tg_err tg_record_open(const struct tg_record_options *options, struct tg_error *error);
 /* Record from now on. While it runs already: try again the sources that were missing (torch may have been loaded
  * since). */
@@ -86,16 +86,17 @@ TG_API void tg_record_state(struct tg_record_stats *stats);
 /* What the source of TG_RECORD_CUDA did in the recording that is open, or in the last one. Any thread; numbers of one
  * that runs may not fit each other. */
 struct tg_record_cuda_stats {
-  char path[256];          /* of the libcupti that was found; empty = none was looked for */
-  char refused[160];       /* kinds of record that CUPTI refused at the last start and that others do without, separated
-                              by blanks: "MEMORY2 MEMORY_POOL" */
-  uint32_t version;        /* of its interface: 18 to 28 are CUDA 12, from 130000 on CUDA 13 */
-  uint32_t driver_version; /* 13000 is CUDA 13.0; 0 = not known */
-  bool is_proven;          /* known work came back as what it was */
-  bool has_subscriber;     /* now; false while recording: torch's collector has kept CUPTI's one subscriber */
-  bool was_taken;          /* at the last stop buffers were missing: another profiler registered its own meanwhile */
-  bool was_reset;          /* … or they went with a context that was destroyed, or with the device */
-  bool has_our_clock;      /* CUPTI stamps its records by the recorder's clock: no conversion */
+  char path[256]; /* of the libcupti that was found; empty = none was looked for */
+  /* kinds of record that CUPTI refused at the last start and that others do without, separated by blanks: "MEMORY2
+   * MEMORY_POOL" */
+  char refused[160];
+  uint32_t version;           /* of its interface: 18 to 28 are CUDA 12, from 130000 on CUDA 13 */
+  uint32_t driver_version;    /* 13000 is CUDA 13.0; 0 = not known */
+  bool is_proven;             /* known work came back as what it was */
+  bool has_subscriber;        /* now; false while recording: torch's collector has kept CUPTI's one subscriber */
+  bool was_taken;             /* at the last stop buffers were missing: another profiler registered its own meanwhile */
+  bool was_reset;             /* … or they went with a context that was destroyed, or with the device */
+  bool has_our_clock;         /* CUPTI stamps its records by the recorder's clock: no conversion */
   uint64_t clock_error_ticks; /* where it does not: the error of the conversion, in ticks of the recorder's clock */
   uint64_t converted_times;   /* that came by CUPTI's own clock */
   uint64_t kernels, copies, fills, calls, waits, memory; /* records of each */
@@ -126,8 +127,8 @@ TG_API enum tg_err tg_record_frames(tg_frame_visitor *visit, void *ctx, struct t
 
 TG_API void tg_range_begin(const char *name); /* a span on the calling thread … */
 TG_API void tg_range_end(void);               /* … up to here; ranges nest */
-TG_API void
-tg_step_begin(const char *name); /* a training or serving step: the unit of all reports. By custom "ProfilerStep#7" */
+/* A training or serving step: the unit of all reports. By custom "ProfilerStep#7". */
+TG_API void tg_step_begin(const char *name);
 TG_API void tg_step_end(void);
 TG_API void tg_mark(const char *name); /* a moment */
 TG_API void tg_counter(const char *name, int64_t value);

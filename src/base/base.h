@@ -25,8 +25,8 @@
 enum tg_err tg__fail(struct tg_error *e, enum tg_err code, int64_t offset, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 const char *tg__err_text(enum tg_err code); /* the general sentence of a code */
-enum tg_err tg__no_memory(struct tg_error *e, const char *format, ...)
-    __attribute__((format(printf, 2, 3))); /* TG_MEMORY: "out of memory while" doing so */
+/* TG_MEMORY: "out of memory while" doing so. */
+enum tg_err tg__no_memory(struct tg_error *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* As vsnprintf, but what does not fit goes from the last whole word on, and the text ends with "…". */
 void tg__format_words(char *buf, size_t size, const char *format, va_list args);
 /* In a function that checks invariants, with struct tg_error *e: return false with this sentence where one does not
@@ -63,8 +63,8 @@ static inline void *tg__pointer_at(const void *place) {
  * type; that pointer and *cap change together. false on failure, old array kept. */
 bool tg__grow(void *items, size_t *cap, size_t want, size_t item_bytes);
 
-/* Page memory for big columns: zeroed, may be given back piece by piece. NULL on failure. bytes is rounded up to pages.
- */
+/* Page memory for big columns: zeroed, may be given back piece by piece. NULL on failure. bytes is rounded up to
+ * pages. */
 void *tg__pages_get(size_t bytes);
 void *tg__pages_used(size_t bytes);                /* the same, not zeroed: for callers that write all of it */
 void *tg__pages_sparse(size_t bytes);              /* the same when most pages will never be touched */
@@ -76,8 +76,8 @@ void *tg__pages_block(size_t bytes, bool zeroed);
 void *tg__pages_block_resize(void *p, size_t *cap, size_t want);
 void tg__pages_return(void);        /* what is kept goes back to the system */
 void tg__pages_frugal(bool begins); /* until it ends, for each that began: nothing is kept */
-void tg__pages_release(void *p, size_t from_byte,
-                       size_t to_byte); /* release whole pages inside [from, to): read as zero after */
+/* Release whole pages inside [from, to): read as zero after. */
+void tg__pages_release(void *p, size_t from_byte, size_t to_byte);
 
 /* place: the address of a pointer, of whatever type, to *cap bytes from tg__pages_get, or NULL. Make them at least
  * `want` bytes, moving pages instead of copying them; what is new is zero. *cap becomes the size to pass to
@@ -146,8 +146,8 @@ struct tg__map {
   size_t cap, count;
 };
 bool tg__map_put(struct tg__map *m, uint64_t key, uint32_t value); /* replaces; false on no memory */
-uint32_t *tg__map_slot(struct tg__map *m, uint64_t key,
-                       uint32_t fresh); /* the value's place, made with `fresh` when new; NULL on no memory */
+/* The value's place, made with `fresh` when new; NULL on no memory. */
+uint32_t *tg__map_slot(struct tg__map *m, uint64_t key, uint32_t fresh);
 uint32_t tg__map_get(const struct tg__map *m, uint64_t key); /* TG_NONE when absent */
 void tg__map_free(struct tg__map *m);
 
@@ -193,10 +193,10 @@ void tg__out_char(struct tg__out *o, char c);
 void tg__out_format(struct tg__out *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void tg__out_int(struct tg__out *o, int64_t v);
 void tg__out_uint(struct tg__out *o, uint64_t v);
-void tg__out_double(struct tg__out *o,
-                    double v); /* shortest text that reads back equal; "null" for NaN and infinities */
-char *tg__out_reserve(struct tg__out *o,
-                      size_t len); /* room for len bytes to be written by hand; NULL on error; then tg__out_commit */
+/* Shortest text that reads back equal; "null" for NaN and infinities. */
+void tg__out_double(struct tg__out *o, double v);
+/* Room for len bytes to be written by hand; NULL on error; then tg__out_commit. */
+char *tg__out_reserve(struct tg__out *o, size_t len);
 void tg__out_commit(struct tg__out *o, size_t len);
 enum tg_err tg__out_flush(struct tg__out *o);
 void tg__out_free(struct tg__out *o);
@@ -312,8 +312,8 @@ bool tg__program_says(const char *const *argv, char *text, size_t size);
 uint64_t tg__process_number(void);
 bool tg__process_runs(uint64_t number);                           /* on this machine, as far as this process can see */
 void tg__local_time(const char *format, char *text, size_t size); /* as strftime; "" when it does not fit */
-enum tg_err tg__folder_make(const char *path,
-                            struct tg_error *e); /* with those above it; one that is there is no error */
+/* With those above it; one that is there is no error. */
+enum tg_err tg__folder_make(const char *path, struct tg_error *e);
 bool tg__path_absolute(const char *path, char *out, size_t size); /* of something that exists */
 void tg__path_remove(const char *path);                           /* a file or an empty folder; failure is silent */
 
@@ -332,9 +332,9 @@ const char *tg__input_codecs(void); /* what this build can unpack, in words */
 
 /* Compressed output; same file. Fits tg__out.write; what it makes goes on to `write`. */
 struct tg__packer;
+/* TG_UNSUPPORTED when this build lacks the codec. */
 enum tg_err tg__packer_new(enum tg__packing packing, bool (*write)(void *ctx, const char *bytes, size_t len), void *ctx,
-                           struct tg__packer **out,
-                           struct tg_error *e); /* TG_UNSUPPORTED when this build lacks the codec */
+                           struct tg__packer **out, struct tg_error *e);
 bool tg__packer_write(void *packer, const char *bytes, size_t len);
 bool tg__packer_end(struct tg__packer *p);  /* the last bytes; false = failed */
 void tg__packer_free(struct tg__packer *p); /* NULL is fine */

@@ -1,6 +1,5 @@
 /* Compressed input as plain text: gzip (ISA-L, else zlib) and zstd, distinguished by their first bytes. And compression
- * of output.
- */
+ * of output. */
 #include "base/base.h"
 
 #ifdef TG_WITH_ISAL

@@ -326,8 +326,8 @@ int64_t tg__clock_ns(void) { return read_clock(CLOCK_MONOTONIC); }
 int64_t tg__cpu_used_ns(void) { return read_clock(CLOCK_PROCESS_CPUTIME_ID); }
 int64_t tg__thread_used_ns(void) { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
 
-/* Cores a container's quota pays for (cgroup v2), 0 when there is no quota. More threads than that only get throttled.
- */
+/* Cores a container's quota pays for (cgroup v2), 0 when there is no quota. More threads than that only get
+ * throttled. */
 static unsigned quota_cores(void) {
   long long quota, period;
   FILE *f = fopen("/sys/fs/cgroup/cpu.max", "re");

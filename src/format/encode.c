@@ -57,8 +57,8 @@ static uint8_t *varint_put(uint8_t *p, uint64_t v) {
   return p;
 }
 
-/* Write the tokens of all values; their length. 0 when a token would not fit its width (only possible with OPTIONAL).
- */
+/* Write the tokens of all values; their length. 0 when a token would not fit its width (only possible with
+ * OPTIONAL). */
 static size_t tokens_put(const void *values, uint32_t rows, struct tg__packing_plan plan, uint8_t *out) {
   const uint64_t mask = UINT64_MAX >> (64 - 8 * plan.width);
   uint8_t *p = out;

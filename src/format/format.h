@@ -64,8 +64,8 @@ void tg__put64(struct tg__out *o, uint64_t v);
 uint64_t tg__checksum(const void *bytes, size_t len); /* XXH3, 64 bits */
 /* Bytes written to `out`, or 0 when that would need more than `room` (or this build has no zstd). */
 size_t tg__zstd_pack(const void *bytes, size_t len, void *out, size_t room);
-/* Succeeds only when the frame states its size and it is exactly `out_len`. TG_UNSUPPORTED when this build has no zstd.
- */
+/* Succeeds only when the frame states its size and it is exactly `out_len`. TG_UNSUPPORTED when this build has no
+ * zstd. */
 enum tg_err tg__zstd_unpack(const void *bytes, size_t len, void *out, size_t out_len);
 
 /* ---- greeting and chunks (encode.c, check.c) ------------------------------------------------- */
@@ -84,8 +84,8 @@ struct tg__chunk {
   bool cut; /* the file ends inside it; only in-place chunks are given out like that, with the length there is */
 };
 
-/* chunk_valid.c: the invariants of a chunk that was written whole, or read and accepted. payload: its `length` bytes.
- */
+/* chunk_valid.c: the invariants of a chunk that was written whole, or read and accepted. payload: its `length`
+ * bytes. */
 bool tg__chunk_is_valid(const struct tg__chunk *c, const uint8_t *payload, struct tg_error *e);
 
 /* Where bytes come from. Not a map: a file that shrinks while it is read must be an error and not a signal. */
@@ -103,23 +103,23 @@ static inline uint64_t tg__chunk_span(uint64_t length) {
 } /* with padding */
 
 bool tg__greeting_recognise(const void *head, size_t len); /* starts with the magic */
-enum tg_err tg__greeting_check(const void *head, size_t len,
-                               struct tg_error *e); /* len: up to TG_GREETING_BYTES of the file */
+/* len: up to TG_GREETING_BYTES of the file. */
+enum tg_err tg__greeting_check(const void *head, size_t len, struct tg_error *e);
 /* The head at `offset`, when it is intact and its payload lies inside the file (of an in-place chunk: begins inside
  * it). */
 bool tg__chunk_at(const struct tg__reader *r, uint64_t offset, struct tg__chunk *out);
 /* The same from TG_CHUNK_HEAD_BYTES already read. */
 bool tg__chunk_head_read(const uint8_t *head, uint64_t offset, uint64_t file_len, struct tg__chunk *out);
-bool tg__chunk_is_intact(const struct tg__chunk *c,
-                         const uint8_t *payload); /* matches its checksum; true for in-place chunks */
+/* Matches its checksum; true for in-place chunks. */
+bool tg__chunk_is_intact(const struct tg__chunk *c, const uint8_t *payload);
 
 /* Walk over the chunks in file order, without touching payloads. A damaged head is passed over up to the next intact
  * one. */
 struct tg__walk {
   const struct tg__reader *reader;
   uint64_t at;
-  uint64_t
-      gaps; /* stretches without an intact head, the cut end among them; not those of zeros, which is room never used */
+  /* stretches without an intact head, the cut end among them; not those of zeros, which is room never used */
+  uint64_t gaps;
   uint64_t first_gap; /* offset of the first, when there is one */
 };
 void tg__walk_begin(struct tg__walk *w, const struct tg__reader *r);
@@ -154,11 +154,11 @@ struct tg__packing_plan {
 size_t tg__array_room(uint32_t rows, unsigned width);
 /* Pack `rows` values (at most TG_PACKED_MAX_ROWS) into a payload at `out`; its length. */
 size_t tg__array_pack(const void *values, uint32_t rows, struct tg__packing_plan plan, uint8_t *scratch, uint8_t *out);
-/* Rows a payload says it has; false when it is no packed array of that width, or promises more than its length allows.
- */
+/* Rows a payload says it has; false when it is no packed array of that width, or promises more than its length
+ * allows. */
 bool tg__array_rows(const uint8_t *payload, uint64_t len, unsigned width, uint32_t *rows);
-/* Unpack into `values`, which has room for `rows` of `width`. TG_DAMAGED when the payload holds another number of rows.
- */
+/* Unpack into `values`, which has room for `rows` of `width`. TG_DAMAGED when the payload holds another number of
+ * rows. */
 enum tg_err tg__array_unpack(const uint8_t *payload, uint64_t len, void *values, uint32_t rows, unsigned width,
                              uint32_t first_row, uint8_t *scratch);
 
@@ -258,8 +258,8 @@ struct tg__input_value {
 /* The value at b; false at the end or when broken. Of a TENSOR_LIST only its head is taken: `count` values follow.
  * Of a KEYWORD likewise: its value follows. */
 bool tg__input_next(struct tg__bytes *b, struct tg__input_value *out);
-const char *
-tg__scalar_type_name(uint8_t dtype); /* as C++ calls it: "float", "long int", "c10::BFloat16"; "" when not known */
+/* As C++ calls it: "float", "long int", "c10::BFloat16"; "" when not known. */
+const char *tg__scalar_type_name(uint8_t dtype);
 
 /* The RAW_PROCESS chunk: the first of a recorder's file, written in place, TG_RAW_PROCESS_BYTES long. */
 enum { TG_RAW_COUNTS = 16, TG_RAW_PROCESS_BYTES = 64 + 8 * TG_RAW_COUNTS };
