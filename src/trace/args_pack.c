@@ -117,8 +117,8 @@ static uint32_t streams_of_schema(const struct tg__schema *s) {
   return n;
 }
 
-/* First pass: which schemas, how many entries of each. The block consists of entries: tg__args_block_end has seen them.
- */
+/* First pass: which schemas, how many entries of each. The block consists of entries: tg__args_block_end has seen
+ * them. */
 static void count_entries(struct packing *w, const uint8_t *block, const uint8_t *end) {
   for (const uint8_t *p = block; p && p < end;) {
     uint32_t id;

@@ -93,8 +93,8 @@ static bool note_annotation(const struct tg__columns *t, struct families *f, uin
   return true;
 }
 
-/* Does another part of the loop come as often, beside it, for a good part of the time? Then both are parts of a step.
- */
+/* Does another part of the loop come as often, beside it, for a good part of the time? Then both are parts of a
+ * step. */
 static bool is_one_of_parts(const struct tg__columns *t, const struct tg__track *track, const struct families *f,
                             const struct family *best, int64_t span) {
   int64_t end_ns = INT64_MIN, beside_ns[MOST_FAMILIES] = {0};

@@ -24,8 +24,8 @@ static size_t count_traces(const char *const *names, size_t count) {
   return traces;
 }
 
-/* Is this …/rank_3/FILE, rank3/FILE or Rank-3/FILE? Each rank writing into a folder of its own is what many scripts do.
- */
+/* Is this …/rank_3/FILE, rank3/FILE or Rank-3/FILE? Each rank writing into a folder of its own is what many scripts
+ * do. */
 static bool is_in_rank_folder(const char *path) {
   const char *const end = strrchr(path, '/');
   const char *name = end;

@@ -59,8 +59,8 @@ struct tg__packed_val { /* a value on its way into the pool */
   int64_t i;    /* the integer, the digits of a decimal, or a string id */
 };
 
-/* A schema with the text of its keys at hand, as the parser wants it when it expects the same keys again. Never moves.
- */
+/* A schema with the text of its keys at hand, as the parser wants it when it expects the same keys again. Never
+ * moves. */
 struct tg__guess_field {
   const char *text;
   uint64_t head, tail, mask; /* the first and the last eight bytes of the key; below eight bytes: head under mask */
@@ -128,8 +128,8 @@ const struct tg__guess *tg__intern_schema(struct tg__parser *p, bool has_args, c
                                           size_t count);
 /* Decode a string with the raw body [raw, end) (between the quotes) and intern it. Counts its anomalies. */
 uint32_t tg__intern_escaped(struct tg__parser *p, const char *raw, const char *end);
-void tg__note_anomaly(struct tg__parser *p, enum tg__loss what,
-                      const char *at);          /* the event being read has this anomaly */
+/* The event being read has this anomaly. */
+void tg__note_anomaly(struct tg__parser *p, enum tg__loss what, const char *at);
 void tg__count_anomalies(struct tg__parser *p); /* the event is complete: count them */
 /* Append an entry to the block's pool; returns its reference. */
 uint32_t tg__pack_args(struct tg__parser *p, uint32_t schema, const struct tg__packed_val *vals, size_t count);
@@ -154,8 +154,8 @@ const char *tg__skip_value(const char *p, const char *end);
 /* Does an event plausibly begin at p ('{' after a comma or bracket, then a key events have)? first: start of the
  * text; NULL = whatever stands before it will do. */
 bool tg__looks_like_event(const char *p, const char *first, const char *end);
-const char *tg__find_event(const char *p, const char *first,
-                           const char *end); /* first such place at or after p; NULL */
+/* First such place at or after p; NULL. */
+const char *tg__find_event(const char *p, const char *first, const char *end);
 /* The same, of those with a phase among their first members: not just any object in the args of an event. */
 const char *tg__find_complete_event(const char *p, const char *first, const char *end);
 /* Has a missing or an extra quote or bracket made the nested value [p, end) run over the events behind its own? */
@@ -203,8 +203,7 @@ bool tg__row_add(struct tg__parser *p, struct tg__record r, uint32_t category);
 /* The added rows become a block of the import, and the parser is empty again. */
 bool tg__commit_rows(struct tg__import *im, struct tg__parser *p);
 /* A block with args in a pool of its own: they move to the end of the import's, and its records refer to them
- * there.
- */
+ * there. */
 bool tg__commit_block(struct tg__import *im, struct tg__segment *s, const uint8_t *pool, size_t len,
                       const int64_t phases[128]);
 /* Text source: up to len bytes into buf, 0 at the end, -1 broken (*e set). */
@@ -236,11 +235,11 @@ struct tg__build {
   size_t track_cap, rank_cap, step_cap;
   unsigned threads;
 };
-enum tg_err tg__build_rank(struct tg__build *b, struct tg__import *im, uint32_t path,
-                           struct tg_error *e);                        /* build.c: one more rank */
+/* build.c: one more rank. */
+enum tg_err tg__build_rank(struct tg__build *b, struct tg__import *im, uint32_t path, struct tg_error *e);
 enum tg_err tg__build_finish(struct tg__build *b, struct tg_error *e); /* build.c: after the last */
-void tg__build_hand_over(
-    struct tg__build *b); /* the columns belong to the trace's store from here on, also after a failure */
+/* The columns belong to the trace's store from here on, also after a failure. */
+void tg__build_hand_over(struct tg__build *b);
 /* Run body(ctx, track) for every track of a rank, on several threads, the largest first so that the long one starts
  * early. build.c */
 enum tg_err tg__parallel_tracks(const struct tg__columns *t, const struct tg__rank *r, unsigned threads,
@@ -250,11 +249,12 @@ enum tg_err tg__pair_ends(struct tg__columns *t, uint32_t r); /* pair.c: B with 
 enum tg_err tg__sort_track(struct tg__columns *t, const struct tg__track *track);  /* sort_tracks.c */
 enum tg_err tg__sort_marks(struct tg__columns *t, uint32_t first, uint32_t count); /* sort_tracks.c */
 enum tg_err tg__nest_track(struct tg__columns *t, struct tg__track *track);        /* nest.c: parent, depth, lane */
+/* link.c: cause. */
 enum tg_err tg__link_rank(struct tg__columns *t, uint32_t r, const struct tg__import *im, uint32_t first_mark,
-                          unsigned threads);                             /* link.c: cause */
+                          unsigned threads);
 enum tg_err tg__read_meta(struct tg__columns *t, struct tg__rank *rank); /* meta.c: the document's members */
-void tg__name_tracks(struct tg__columns *t, struct tg__rank *rank,
-                     uint32_t first_mark);       /* meta.c: process and thread names, device tracks */
+/* meta.c: process and thread names, device tracks. */
+void tg__name_tracks(struct tg__columns *t, struct tg__rank *rank, uint32_t first_mark);
 enum tg_err tg__find_steps(struct tg__build *b); /* find_steps.c */
 void tg__note_step_kinds(struct tg__columns *t); /* find_steps.c: the kind of the steps of each rank, by their names */
 

@@ -61,8 +61,8 @@ static bool list_jobs(struct tg__raw *w, struct jobs *jobs) {
   return true;
 }
 
-/* Does a file hold calls of modules as such? A look at the records before the jobs, which would otherwise derive them.
- */
+/* Does a file hold calls of modules as such? A look at the records before the jobs, which would otherwise derive
+ * them. */
 static bool chunk_has_modules(const struct tg__raw_job *j) {
   struct tg__raw_chunk chunk;
   bool damaged = false, found = false;

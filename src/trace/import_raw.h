@@ -35,8 +35,8 @@ struct tg__raw_cursor {
   uint64_t whole, part; /* ns per tick, and 2^-64 of it, rounded up */
   uint64_t exact_below; /* ticks from `from.ticks` up to which these are exact */
 };
-/* Takes pairs up to the zeros of unused room; false when time runs backwards there, or there is no memory (*no_memory).
- */
+/* Takes pairs up to the zeros of unused room; false when time runs backwards there, or there is no memory
+ * (*no_memory). */
 bool tg__raw_clock_take(struct tg__raw_clock *c, const uint8_t *payload, uint64_t len, bool *no_memory);
 bool tg__raw_wall_ns(struct tg__raw_cursor *c, uint64_t ticks, int64_t *ns); /* false when it does not fit */
 
@@ -61,8 +61,8 @@ struct tg__raw_shape {
   const uint8_t *values; /* packed, as the args want them */
 };
 struct tg__raw_frame {
-  uint32_t text,
-      name; /* file(line): function, with the line being run and, as Kineto names frames, with the function's first */
+  /* file(line): function, with the line being run and, as Kineto names frames, with the function's first */
+  uint32_t text, name;
   uint32_t parent;         /* id in the dictionary, 0 = none */
   uint32_t whole, modules; /* texts of the stack and of the modules around; TG_NONE until asked for, atomic */
   uint32_t module_path;    /* of the innermost of those modules; known when `modules` is */
@@ -159,8 +159,8 @@ struct tg__raw {
   bool no_memory;
 };
 
-uint32_t tg__raw_intern(struct tg__raw *w, const char *text,
-                        size_t len); /* any thread; TG_NONE and no_memory when out of it */
+/* Any thread; TG_NONE and no_memory when out of it. */
+uint32_t tg__raw_intern(struct tg__raw *w, const char *text, size_t len);
 void tg__raw_count_lost_chunk(struct tg__raw *w, struct tg__raw_file *f, const struct tg__chunk *c);
 /* The payload of a chunk in memory of its own; NULL when it cannot be read or is damaged (*damaged). */
 uint8_t *tg__raw_fetch(const struct tg__raw_file *f, const struct tg__chunk *c, bool *damaged);
@@ -176,8 +176,8 @@ static inline uint32_t tg__raw_table_get(const struct tg__raw_table *t, uint32_t
 /* Where a thread's ids are looked up: its own dictionaries, then those of all threads. */
 struct tg__raw_ids {
   const struct tg__raw_part *own, *all; /* NULL = none */
-  bool has_calls; /* all calls of functions were recorded: then stacks are said in the names of their frames, as Kineto
-                     does */
+  /* all calls of functions were recorded: then stacks are said in the names of their frames, as Kineto does */
+  bool has_calls;
 };
 struct tg__raw_ids tg__raw_ids_of(const struct tg__raw_file *f, uint32_t thread);
 static inline uint32_t tg__raw_find(const struct tg__raw_ids *s, unsigned kind, uint32_t id) {
@@ -188,17 +188,16 @@ static inline uint32_t tg__raw_find(const struct tg__raw_ids *s, unsigned kind, 
 /* What the stack field of a framework's record stands for, but for a BACKWARD record's that is a thread. An entry that
  * is missing stands for a stack that is missing. */
 struct tg__raw_context tg__raw_context_of(const struct tg__raw *w, const struct tg__raw_ids *s, uint32_t field);
-/* Of a stack given by its id. All take the lock the first time. */
-uint32_t tg__raw_full_stack(struct tg__raw *w, const struct tg__raw_ids *s,
-                            uint32_t stack); /* text, TG_NONE = unknown */
-uint32_t tg__raw_modules_text(struct tg__raw *w, const struct tg__raw_ids *s,
-                              uint32_t stack); /* text, TG_NONE = outside modules */
+/* Of a stack given by its id. All take the lock the first time. Text, TG_NONE = unknown. */
+uint32_t tg__raw_full_stack(struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack);
+/* Text, TG_NONE = outside modules. */
+uint32_t tg__raw_modules_text(struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack);
 /* Path in the model of the innermost of those modules, after tg__raw_modules_text(); TG__K_EMPTY when not known. */
 uint32_t tg__raw_module_path(const struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack);
-uint32_t tg__raw_module_frame(const struct tg__raw *w, const struct tg__raw_ids *s,
-                              uint32_t stack); /* id of the innermost module frame, 0 = none */
-uint32_t tg__raw_called_at(struct tg__raw *w, const struct tg__raw_ids *s,
-                           uint32_t stack); /* text file:line, TG_NONE = unknown */
+/* Id of the innermost module frame, 0 = none. */
+uint32_t tg__raw_module_frame(const struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack);
+/* Text file:line, TG_NONE = unknown. */
+uint32_t tg__raw_called_at(struct tg__raw *w, const struct tg__raw_ids *s, uint32_t stack);
 
 /* import_raw_inputs.c: a SHAPE entry. false: not readable. */
 bool tg__raw_take_shape(struct tg__raw *w, struct tg__str blob, struct tg__raw_shape *out);
@@ -335,16 +334,16 @@ void tg__raw_add_event(struct tg__raw *w, struct tg__record r, const char *categ
 
 void tg__raw_add_metadata(struct tg__raw *w, uint32_t name, uint32_t track, uint32_t key, enum tg__kind kind,
                           int64_t value);
-void tg__raw_head_rows(struct tg__raw *w, const struct tg__raw_job *jobs,
-                       size_t count); /* names of processes and threads */
+/* Names of processes and threads. */
+void tg__raw_head_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t count);
 void tg__raw_memory_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t count); /* import_raw_memory.c */
-void tg__raw_device_rows(struct tg__raw *w, const struct tg__raw_job *jobs,
-                         size_t count); /* names of devices and streams: import_raw_device.c */
-void tg__raw_label_rows(struct tg__raw *w, const struct tg__raw_job *jobs,
-                        size_t count); /* labels on streams: import_raw_labels.c */
+/* Names of devices and streams: import_raw_device.c. */
+void tg__raw_device_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t count);
+/* Labels on streams: import_raw_labels.c. */
+void tg__raw_label_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t count);
 void tg__raw_gather_runs(struct tg__raw_job *out, const struct tg__raw_chunk *chunk); /* import_raw_modules.c */
-void tg__raw_module_rows(struct tg__raw *w, const struct tg__raw_job *jobs,
-                         size_t count);                     /* of the runs of all chunks: where none were recorded */
+/* Of the runs of all chunks: where none were recorded. */
+void tg__raw_module_rows(struct tg__raw *w, const struct tg__raw_job *jobs, size_t count);
 void tg__raw_tail_rows(struct tg__raw *w, int64_t last_ns); /* the recording itself */
 void tg__raw_document(struct tg__raw *w);                   /* members beside the events */
 

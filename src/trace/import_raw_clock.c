@@ -1,5 +1,5 @@
-/* Ticks of the recorder become wall-clock time: along the line through the two pairs around them, or the nearest two.
- */
+/* Ticks of the recorder become wall-clock time: along the line through the two pairs around them, or the nearest
+ * two. */
 #include "trace/import_raw.h"
 
 bool tg__raw_clock_take(struct tg__raw_clock *c, const uint8_t *payload, uint64_t len, bool *no_memory) {

@@ -49,8 +49,9 @@ struct job { /* the private half of a tg__raw_job */
 struct packing {
   uint32_t set;
   const struct tg__raw_shape *shape; /* NULL = none */
-  int64_t seq, forward, number; /* number: of a module, a generation, a counter's value, us on a core; of a step all
-                                   three: us on a core, preemptions, us without a core; seq: objects collected, too */
+  /* number: of a module, a generation, a counter's value, us on a core; of a step all three: us on a core,
+   * preemptions, us without a core; seq: objects collected, too */
+  int64_t seq, forward, number;
   uint32_t overload, modules, stack, module_path, caller, payload;
   int64_t correlation, bytes, function, wait_record, address; /* of devices */
   int64_t call;

@@ -105,8 +105,8 @@ static void add_instant(struct tg__raw *w, const char *name, uint32_t track, int
                     NULL);
 }
 
-/* From the first start to the last stop; where a process was killed, to the last event. Ends are relative to base_ns.
- */
+/* From the first start to the last stop; where a process was killed, to the last event. Ends are relative to
+ * base_ns. */
 void tg__raw_tail_rows(struct tg__raw *w, int64_t last_ns) {
   const int64_t start = w->start_ns;
   int64_t stop = last_ns;

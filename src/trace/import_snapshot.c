@@ -117,8 +117,7 @@ static struct live set_dead(struct importer *w, const struct tg__snapshot_entry 
   return was;
 }
 
-/* Does this entry free what the program had? free_completed counts where a history without free_requested has it.
- */
+/* Does this entry free what the program had? free_completed counts where a history without free_requested has it. */
 static bool is_free_entry(const struct tg__snapshot_history *h, const struct tg__snapshot_entry *x) {
   return x->action == (h->has_requests ? TG__ACTION_FREE_REQUESTED : TG__ACTION_FREE_COMPLETED);
 }

@@ -325,8 +325,8 @@ static bool counts_add_up(const struct tg__columns *t, uint64_t marks) {
   return kept == t->slices.count + marks;
 }
 
-/* What the end of a cut file took from one rank: its last slices, and its marks, which lie in the order of the ranks.
- */
+/* What the end of a cut file took from one rank: its last slices, and its marks, which lie in the order of the
+ * ranks. */
 static void clip_rank(struct tg__columns *t, struct tg__rank *rank, uint32_t slices, int64_t *marks_left) {
   int64_t before = 0, after = 0;
   for (uint32_t i = 0; i < rank->track_count; i++) {

@@ -213,8 +213,8 @@ static void link_device(struct linker *l, uint32_t slice, enum tg__class cls, vo
   l->t->slices.cause[slice] = id >= 0 ? index_get(&l->calls, id) : TG_NONE;
 }
 
-/* What an operator tree is made of (tb-plugin rules): operators, steps, optimizer and loader annotations, module calls.
- */
+/* What an operator tree is made of (tb-plugin rules): operators, steps, optimizer and loader annotations, module
+ * calls. */
 static bool is_tree_node(const struct tg__columns *t, uint32_t slice, enum tg__class cls) {
   if (cls == TG__CLASS_OP) return true;
   const struct tg__str name = tg__name(t, t->slices.name[slice]);
@@ -248,8 +248,7 @@ static bool open_node(const struct tg__columns *t, struct open_nodes *open, uint
 }
 
 /* The operator that began last of those that are on. Operators that have ended are removed, so that each is passed over
- * once.
- */
+ * once. */
 static uint32_t owner_around(const struct tg__columns *t, struct open_nodes *open, uint32_t call) {
   const int64_t at = t->slices.start_ns[call];
   size_t i = open->count, kept = open->count;

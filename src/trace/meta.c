@@ -79,8 +79,8 @@ static void take_name(struct tg__columns *t, const struct tg__rank *rank, uint32
   }
 }
 
-/* A track is a device's when most of its slices are device work; device and stream are what its first such slice says.
- */
+/* A track is a device's when most of its slices are device work; device and stream are what its first such slice
+ * says. */
 static void classify_track(struct tg__columns *t, struct tg__track *track) {
   uint32_t device = 0, host = 0, first = TG_NONE, synced = 0;
   TG__EACH (i, tg__slices_of(track)) {

@@ -165,8 +165,8 @@ static enum tg_err read_zipped(struct opening *o, struct peeked *p, struct tg_er
   return tg__import_snapshot(&o->import, read_peeked, p, &o->how, e);
 }
 
-/* A .tacho file is not read in order, and one on the disk was opened before it came to this: here is all of a pipe's.
- */
+/* A .tacho file is not read in order, and one on the disk was opened before it came to this: here is all of a
+ * pipe's. */
 static enum tg_err keep_tacho(struct opening *o, struct peeked *p, struct tg_error *e) {
   enum { PIECE = 1 << 16 };
   if (!o->input || tg__input_packing(o->input) != TG__PLAIN)

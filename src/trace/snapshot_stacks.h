@@ -22,8 +22,8 @@ struct tg__stacks {
 struct tg__frame {
   struct tg__str file, name;
   int64_t line;
-  struct tg__str node, written; /* of code that torch.compile made: the node of its graph, and the trace of what was
-                                   written; "" = none */
+  /* of code that torch.compile made: the node of its graph, and the trace of what was written; "" = none */
+  struct tg__str node, written;
 };
 
 bool tg__stacks_begin(struct tg__stacks *st, struct tg__snapshot *s); /* false: out of memory. Stack 0 has no frames */

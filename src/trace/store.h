@@ -24,10 +24,10 @@ struct tg__store {
 
 /* store.c. A store is made with tg__store_new and belongs to its trace. */
 struct tg__store *tg__store_new(enum tg__store_kind kind); /* NULL on no memory */
-void *tg__store_pages(struct tg__store *s,
-                      size_t bytes); /* tg__pages_get, remembered; NULL on no memory. bytes may be 0 */
-bool tg__store_adopt(struct tg__store *s, void *ptr,
-                     size_t bytes); /* remember pages the caller got; on false they stay the caller's */
+/* tg__pages_get, remembered; NULL on no memory. bytes may be 0. */
+void *tg__store_pages(struct tg__store *s, size_t bytes);
+/* Remember pages the caller got; on false they stay the caller's. */
+bool tg__store_adopt(struct tg__store *s, void *ptr, size_t bytes);
 void tg__store_drop(struct tg__store *s, void *ptr); /* release one piece early; NULL is fine */
 void tg__store_free(struct tg__store *s);            /* everything, the file too; NULL is fine */
 

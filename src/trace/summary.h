@@ -90,9 +90,8 @@ void tg__summaries_free(struct tg__summaries *s); /* NULL is fine */
 void tg__rank_summary_free(struct tg__rank_summary *r);
 bool tg__summaries_sort(struct tg__summaries *s); /* by number, then path; false on no memory */
 
-bool tg__summaries_recognise(
-    const char *path,
-    struct tg__file *file); /* is this file one? file: its bytes, only looked at; NULL: those at the path */
+/* Is this file one? file: its bytes, only looked at; NULL: those at the path. */
+bool tg__summaries_recognise(const char *path, struct tg__file *file);
 /* All ranks of one list into another that may have other strings; false on no memory, and then neither is of use. */
 bool tg__summaries_move(struct tg__summaries *from, struct tg__summaries *to);
 
@@ -117,15 +116,15 @@ bool tg__is_summary_name(const char *name);
  * rank_0, rank_1, … */
 enum tg_err tg__trace_list(const char *path, struct tg__arena *arena, const char ***names, size_t *count,
                            struct tg_error *e);
-enum tg_err tg__no_traces(const char *path,
-                          struct tg_error *e); /* folder_hint.c: the sentence of a folder that holds none */
+/* folder_hint.c: the sentence of a folder that holds none. */
+enum tg_err tg__no_traces(const char *path, struct tg_error *e);
 struct tg__folder; /* the files of a folder or glob, those that belong together put together; or a single file */
 enum tg_err tg__folder_open(const char *path, struct tg__folder **out, struct tg_error *e);
 void tg__folder_close(struct tg__folder *f); /* NULL is fine */
 size_t tg__folder_count(const struct tg__folder *f);
 const char *tg__folder_path(const struct tg__folder *f, size_t i);
-int64_t tg__folder_bytes(const struct tg__folder *f,
-                         size_t i); /* of file i on disk; 0 when it is no trace by its name */
+/* Of file i on disk; 0 when it is no trace by its name. */
+int64_t tg__folder_bytes(const struct tg__folder *f, size_t i);
 /* File i as a trace of its own. *out is NULL and all is well when it is no trace by its name or part of one before
  * it, or a summary and `summaries` is NULL. May be called from several threads. */
 enum tg_err tg__folder_read(const struct tg__folder *f, size_t i, const struct tg_open_options *options,

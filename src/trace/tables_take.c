@@ -14,8 +14,8 @@ void tg__summary_take(struct tg__bytes *b, struct tg__summary *s) {
 
 static uint64_t left(const struct tg__bytes *b) { return (uint64_t)(b->end - b->p); }
 
-/* Room for `count` items that take at least `least` bytes each in the file; NULL when the file cannot hold that many.
- */
+/* Room for `count` items that take at least `least` bytes each in the file; NULL when the file cannot hold that
+ * many. */
 static void *table_room(const struct tg__bytes *b, uint64_t count, size_t least, size_t item, enum tg_err *err) {
   if (count >= TG_NONE || count > left(b) / least) {
     *err = TG_DAMAGED;

@@ -11,8 +11,8 @@ struct tg__tacho {
   struct tg__chunk *chunks; /* by type, then part; at most one of each */
   size_t chunk_count, chunk_cap;
   struct tg__summary summary;
-  const uint32_t
-      *renumbered;       /* id of each string of the file in the trace, in its arena; NULL when they are the same */
+  /* id of each string of the file in the trace, in its arena; NULL when they are the same */
+  const uint32_t *renumbered;
   uint32_t *args_blocks; /* bytes of each block of args by field; NULL when they are stored as they are */
   uint32_t args_block_count;
   uint64_t args_bytes;   /* of them in the file: fewer than the summary says when it was cut */
@@ -24,8 +24,8 @@ struct tg__tacho {
 enum tg_err tg__tacho_list(struct tg__tacho *f, const char *path, struct tg_error *e);
 void tg__tacho_drop(struct tg__tacho *f);
 bool tg__tacho_is_raw(const struct tg__tacho *f); /* as the recorder left it */
-const struct tg__chunk *tg__tacho_find(const struct tg__tacho *f, uint16_t type,
-                                       uint32_t part); /* NULL when it is not there */
+/* NULL when it is not there. */
+const struct tg__chunk *tg__tacho_find(const struct tg__tacho *f, uint16_t type, uint32_t part);
 
 /* Make a string id of the file one of the trace; false when the file has no such string. */
 static inline bool tg__tacho_string(const struct tg__tacho *f, uint32_t *id) {
@@ -82,8 +82,8 @@ enum tg__raw_session_part {
 struct tg__raw_session *tg__raw_session_new(const char *const *names, size_t count);
 void tg__raw_session_free(struct tg__raw_session *r);
 enum tg__raw_session_part tg__raw_session_part(const struct tg__raw_session *r, size_t i);
-size_t tg__raw_session_leader(const struct tg__raw_session *r,
-                              size_t first); /* the file of the process that the others come from */
+/* The file of the process that the others come from. */
+size_t tg__raw_session_leader(const struct tg__raw_session *r, size_t first);
 enum tg_err tg__raw_session_read(const struct tg__raw_session *r, const char *const *names, size_t first,
                                  struct tg__import *im, unsigned threads, struct tg_error *e);
 

@@ -47,8 +47,8 @@ struct unpacking {
 
 static enum tg_err check_values(const struct tg__columns *t, const struct tg__tacho *f, const struct tg__unpack *u);
 
-/* The chunk's bytes, head first, as the file has them now: the list may come from an index that only says where it is.
- */
+/* The chunk's bytes, head first, as the file has them now: the list may come from an index that only says where it
+ * is. */
 static enum tg_err fetch(const struct tg__tacho *f, const struct tg__unpack *u, uint8_t *bytes, struct tg__chunk *c) {
   const uint64_t len = TG_CHUNK_HEAD_BYTES + u->chunk->length;
   if (!f->reader.read(f->reader.ctx, u->chunk->offset, bytes, (size_t)len)) return TG_IO;

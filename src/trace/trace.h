@@ -123,13 +123,13 @@ struct tg__process { /* one file of a recording, as its head says */
 };
 enum tg__step_kind { TG__STEP_PROFILER, TG__STEP_ANNOTATION, TG__STEP_PERIOD };
 struct tg__rank {
-  uint32_t path;           /* string id: file name as opened */
-  int64_t number;          /* rank of the job; -1 when the file does not say and it is the only one */
-  bool number_is_given;    /* from distributedInfo, not made up */
-  int64_t world_size;      /* -1 unknown */
-  int64_t base_ns;         /* baseTimeNanoseconds, 0 when absent */
-  int64_t clock_offset_ns; /* add to a time of this rank to get the common clock of the trace: base_ns minus the
-                              smallest base_ns */
+  uint32_t path;        /* string id: file name as opened */
+  int64_t number;       /* rank of the job; -1 when the file does not say and it is the only one */
+  bool number_is_given; /* from distributedInfo, not made up */
+  int64_t world_size;   /* -1 unknown */
+  int64_t base_ns;      /* baseTimeNanoseconds, 0 when absent */
+  /* add to a time of this rank to get the common clock of the trace: base_ns minus the smallest base_ns */
+  int64_t clock_offset_ns;
   bool bare_array, packed; /* container: bare [ … ]; was compressed */
   bool is_recording;  /* by our own recorder: an export adds what Kineto counts up (event ids, flows, ids of frames) */
   int64_t json_bytes; /* of text read */
@@ -276,10 +276,10 @@ enum tg_err tg__trace_open_bytes(const void *bytes, size_t len, unsigned threads
                                  struct tg__columns **out, struct tg_error *e);
 enum tg_err tg__trace_load(struct tg__columns *t, uint32_t columns, struct tg_error *e); /* make columns present */
 bool tg__trace_is_valid(const struct tg__columns *t, struct tg_error *e);                /* needs TG__COL_ALL loaded */
-enum tg_err tg__trace_save(const struct tg__columns *t, const char *path,
-                           struct tg_error *e); /* save.c; needs TG__COL_ALL */
-void tg__trace_add_skipped(struct tg__columns *t, const char *path,
-                           const char *why); /* named, while there is memory for it */
+/* save.c; needs TG__COL_ALL. */
+enum tg_err tg__trace_save(const struct tg__columns *t, const char *path, struct tg_error *e);
+/* Named, while there is memory for it. */
+void tg__trace_add_skipped(struct tg__columns *t, const char *path, const char *why);
 /* Was process i of the rank killed, or left without cleaning up? Workers, which have a parent here, are often ended
  * like that on purpose. */
 bool tg__rank_was_killed(const struct tg__rank *rank, uint32_t i);
@@ -313,8 +313,8 @@ bool tg__members_next(struct tg__members *m);
  * it is null. */
 struct tg__str tg__member(struct tg__str object, const char *key);
 struct tg__str tg__document_member(const struct tg__columns *t, uint32_t rank, const char *key);
-struct tg__str
-tg__unquoted(struct tg__str value); /* what stands between the quotes of a JSON string; ptr NULL: it is no string */
+/* What stands between the quotes of a JSON string; ptr NULL: it is no string. */
+struct tg__str tg__unquoted(struct tg__str value);
 struct tg__str tg__plain(struct tg__str value); /* the same, and what is no string as it stands */
 /* Is it a member of one process, "prefixPID" or "prefixPID.more", and that process one of the rank's? Where no process
  * is known, any is. */
@@ -384,12 +384,12 @@ int64_t tg__arg_int(const struct tg__columns *t, uint32_t args, uint32_t key, in
 /* The same for many events, at about a third of the time: events that follow each other mostly have the same keys. */
 void tg__arg_ints(const struct tg__columns *t, const uint32_t *args, size_t count, uint32_t key, int64_t fallback,
                   int64_t *out);
-double tg__arg_real(const struct tg__columns *t, uint32_t args, uint32_t key,
-                    double fallback); /* STR too when it reads as a number */
-uint32_t tg__arg_str(const struct tg__columns *t, uint32_t args,
-                     uint32_t key); /* STR or RAW: string id; else TG_NONE */
-uint32_t tg__arg_dims(const struct tg__columns *t,
-                      uint32_t args); /* the same of the shapes of inputs, whichever way they are spelt */
+/* STR too when it reads as a number. */
+double tg__arg_real(const struct tg__columns *t, uint32_t args, uint32_t key, double fallback);
+/* STR or RAW: string id; else TG_NONE. */
+uint32_t tg__arg_str(const struct tg__columns *t, uint32_t args, uint32_t key);
+/* The same of the shapes of inputs, whichever way they are spelt. */
+uint32_t tg__arg_dims(const struct tg__columns *t, uint32_t args);
 
 /* Walk all fields of an event in file order:  for (tg__args_begin(t, args, &it); tg__args_next(&it);) … it.field,
  *                                             it.val */
@@ -403,12 +403,12 @@ struct tg__args_iter {
 };
 void tg__args_begin(const struct tg__columns *t, uint32_t args, struct tg__args_iter *it);
 bool tg__args_next(struct tg__args_iter *it);
-void tg__args_skip(struct tg__args_iter *it,
-                   uint16_t count); /* over the next fields without decoding them; schema not NULL */
+/* Over the next fields without decoding them; schema not NULL. */
+void tg__args_skip(struct tg__args_iter *it, uint16_t count);
 enum { TG__VAL_TEXT = 40 };
-size_t tg__val_text(const struct tg__val *v,
-                    char text[TG__VAL_TEXT]); /* INT or DEC as it was written; its length, no NUL */
-void tg__val_json(const struct tg__columns *t, const struct tg__val *v,
-                  struct tg__jsonw *w); /* write a value back as it stood */
+/* INT or DEC as it was written; its length, no NUL. */
+size_t tg__val_text(const struct tg__val *v, char text[TG__VAL_TEXT]);
+/* Write a value back as it stood. */
+void tg__val_json(const struct tg__columns *t, const struct tg__val *v, struct tg__jsonw *w);
 
 #endif

@@ -37,8 +37,8 @@ struct tg__unpickler {
                 size_t count);
   bool (*pairs)(void *ctx, struct tg__unpickler *u, struct tg__pickle_value into, const struct tg__pickle_value *pairs,
                 size_t count);
-  uint32_t (*tuple)(void *ctx, const struct tg__pickle_value *items,
-                    size_t count); /* what it means; TG_NONE: out of memory */
+  /* What it means; TG_NONE: out of memory. */
+  uint32_t (*tuple)(void *ctx, const struct tg__pickle_value *items, size_t count);
   /* Was that what was looked for, or does it follow in another pickle? NULL: there is only one. */
   bool (*is_found)(const void *ctx);
   /* Dicts that are items of a list and hold only what has no content of its own, pairs of numbers and lists of

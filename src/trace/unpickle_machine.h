@@ -27,9 +27,9 @@ struct tg__machine {
   int64_t offset;             /* of buffer[0] in the input */
   struct tg__pickle_value *stack;
   size_t depth, stack_cap;
-  size_t mark;    /* position of the uppermost mark + 1, 0 = none; in each mark's i stands the one below */
-  uint32_t *memo; /* object of every entry, TG_NONE where nothing was put. NULL while each entry is the object of its
-                     own number */
+  size_t mark; /* position of the uppermost mark + 1, 0 = none; in each mark's i stands the one below */
+  /* object of every entry, TG_NONE where nothing was put. NULL while each entry is the object of its own number */
+  uint32_t *memo;
   size_t memo_count, memo_cap;
   struct tg__pair_guess guesses[TG__ROW_PAIRS];
   uint32_t refs[TG__ROW_REFS];
