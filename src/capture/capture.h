@@ -101,14 +101,14 @@ struct tg__thread {
   struct tg__thread_private *more; /* thread.c, chunk.c, dictionary.c */
 };
 
-extern _Atomic bool tg__running;        /* session.c: opened and resumed, not paused: what begins now is recorded */
-extern _Atomic uint32_t tg__features;   /* session.c: what sources record at the moment, TG_RECORD_* bits */
-extern _Atomic uint32_t tg__generation; /* of the running session; changes when one opens, closes, or the process forks.
-                                           Lowest bit set = open */
+extern _Atomic bool tg__running;      /* session.c: opened and resumed, not paused: what begins now is recorded */
+extern _Atomic uint32_t tg__features; /* session.c: what sources record at the moment, TG_RECORD_* bits */
+/* Of the running session; changes when one opens, closes, or the process forks. Lowest bit set = open. */
+extern _Atomic uint32_t tg__generation;
 extern _Thread_local struct tg__thread *tg__thread_here __attribute__((tls_model("initial-exec")));
 
-struct tg__thread *tg__thread_enter(
-    void); /* slow path: first record of a thread in a session. NULL: not recording, or no room (counted) */
+/* Slow path: first record of a thread in a session. NULL: not recording, or no room (counted) */
+struct tg__thread *tg__thread_enter(void);
 static inline struct tg__thread *tg__thread(void) {
   struct tg__thread *const t = tg__thread_here;
   return TG_LIKELY(t && t->generation == atomic_load_explicit(&tg__generation, memory_order_relaxed))
@@ -117,8 +117,8 @@ static inline struct tg__thread *tg__thread(void) {
 }
 
 static inline void tg__count(struct tg__thread *t, enum tg__raw_count which, uint64_t n) {
-  const uint64_t before =
-      atomic_load_explicit(&t->counts[which], memory_order_relaxed); /* one writer: no locked instruction needed */
+  /* one writer: no locked instruction needed */
+  const uint64_t before = atomic_load_explicit(&t->counts[which], memory_order_relaxed);
   atomic_store_explicit(&t->counts[which], before + n, memory_order_relaxed);
 }
 /* The framework's number of this thread became known: for the heads of its chunks, the one being written among them. */
@@ -184,8 +184,8 @@ static inline void tg__record_put(struct tg__thread *t, const struct tg__open *o
  * room, counted. parent distinguishes (same bytes under another parent are another entry). Sources put caches of
  * their own in front of it. */
 uint32_t tg__intern(struct tg__thread *t, enum tg__raw_dictionary kind, uint32_t parent, const void *bytes, size_t len);
-/* An entry with a number chosen by the caller (THREAD, MODULE, META); part: the thread's number or TG_RAW_EVERY_THREAD.
- */
+/* An entry with a number chosen by the caller (THREAD, MODULE, META); part: the thread's number or
+ * TG_RAW_EVERY_THREAD. */
 bool tg__dictionary_write(uint32_t part, enum tg__raw_dictionary kind, uint32_t id, uint32_t parent, const void *bytes,
                           size_t len);
 
@@ -197,14 +197,14 @@ void *tg__capture_pages(size_t bytes);
  * and records. */
 void *tg__capture_pages_spare(size_t bytes);
 void tg__capture_pages_drop(void *p, size_t bytes);
-/* Can these bytes be read? Asks the kernel, about 1 us; never faults. For calibration and for pointers from elsewhere.
- */
+/* Can these bytes be read? Asks the kernel, about 1 us; never faults. For calibration and for pointers from
+ * elsewhere. */
 bool tg__capture_can_read(const void *p, size_t len);
 
 /* ---- sources --------------------------------------------------------------------------------- */
 
-/* Something that sees events. Called with the session's lock, never from two threads at once, with or without the GIL.
- */
+/* Something that sees events. Called with the session's lock, never from two threads at once, with or without the
+ * GIL. */
 struct tg__source {
   const char *name;
   uint32_t features; /* TG_RECORD_* bits it serves */

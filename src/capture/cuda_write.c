@@ -87,8 +87,8 @@ static uint64_t head_of(const char *text, uint32_t length) {
   return head;
 }
 
-/* By address, compared with the length and the first bytes: a library that was unloaded may have made room for another.
- */
+/* By address, compared with the length and the first bytes: a library that was unloaded may have made room for
+ * another. */
 static uint32_t kernel_name(struct tg__thread *t, const char *name) {
   if (!name) return tg__name_intern(t, "kernel without a name");
   struct known_name *const c = caches ? &caches->names[((uintptr_t)name ^ (uintptr_t)name >> 10) % NAMES] : NULL;

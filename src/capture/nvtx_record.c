@@ -167,8 +167,8 @@ void tg__nvtx_mark_now(const struct tg__nvtx_event *e) {
 
 /* ---- started and ended by number ------------------------------------------------------------- */
 
-/* The number of a range is its place in the table and, above that, a serial number; 0 in the table: the place is free.
- */
+/* The number of a range is its place in the table and, above that, a serial number; 0 in the table: the place is
+ * free. */
 enum { BUSY = 1 }; /* somebody writes or reads this place; no serial number is 0 */
 static struct started {
   _Atomic uint64_t range;

@@ -19,8 +19,8 @@ tg__python_register tg__python_types_register;   /* python_types.c: record_funct
 tg__python_register tg__python_fast_register;    /* python_fast.c: RecordFunctionFast */
 tg__python_register tg__python_kernels_register; /* python_kernels.c: compiled kernels */
 tg__python_register tg__python_gc_register;      /* python_gc.c: pauses of the garbage collector */
-tg__python_register
-    tg__python_torch_register; /* python_torch.c: what runs the operations that torch is understood by */
+/* python_torch.c: what runs the operations that torch is understood by. */
+tg__python_register tg__python_torch_register;
 tg__python_register tg__python_stack_register;   /* python_stack.c: the stack of each operator */
 tg__python_register tg__python_modules_register; /* python_modules.c */
 tg__python_register tg__python_calls_register;   /* python_calls.c: every call */
@@ -56,8 +56,8 @@ static inline uint32_t tg__python_name(struct tg__thread *t, PyObject *text) {
   const size_t at = tg__python_name_place(text);
   return TG_LIKELY(n && n->known[at].text == text) ? n->known[at].id : tg__python_name_slow(t, text);
 }
-/* The bytes of a str, also of one with surrogates; *owner must be dropped after use. Never raises; NULL on no memory.
- */
+/* The bytes of a str, also of one with surrogates; *owner must be dropped after use. Never raises; NULL on no
+ * memory. */
 const char *tg__python_text(PyObject *text, size_t *len, PyObject **owner);
 
 /* ---- inputs (python_inputs.c) ---------------------------------------------------------------- */

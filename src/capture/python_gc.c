@@ -1,5 +1,5 @@
-/* capture: pauses of Python's garbage collector, from gc.callbacks. The list holds our function only while it records.
- */
+/* capture: pauses of Python's garbage collector, from gc.callbacks. The list holds our function only while it
+ * records. */
 #include "capture/python_api.h"
 
 static struct {

@@ -28,8 +28,8 @@ const char *tg__python_text(PyObject *text, size_t *len, PyObject **owner) {
   return bytes;
 }
 
-/* In the file a zero byte parts the name from the overload: in a name of the user's it is shown as the symbol for it.
- */
+/* In the file a zero byte parts the name from the overload: in a name of the user's it is shown as the symbol for
+ * it. */
 static PyObject *without_zeros(PyObject *text) {
   PyObject *const zero = PyUnicode_FromStringAndSize("", 1), *const symbol = PyUnicode_FromString("\xe2\x90\x80");
   PyObject *const result = zero && symbol ? PyUnicode_Replace(text, zero, symbol, -1) : NULL;

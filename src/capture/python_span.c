@@ -102,8 +102,9 @@ static void span_write(struct tg__thread *t, const struct tg__python_span *s, Py
 
 static void end_out_of_order(struct tg__thread *t, struct tg__python_span *s, PyObject *name, uint64_t now) {
   const uint32_t i = entry_find(t, s), depth = t->depth;
-  if (i == TG_NONE) { /* an operation around it ended first and took it off, or it was detached; or that thread died and
-                         its state is ours now */
+  /* an operation around it ended first and took it off, or it was detached; or that thread died and its state is
+   * ours now */
+  if (i == TG_NONE) {
     span_write(t, s, name, s->number != t->number, now);
     return;
   }

@@ -152,8 +152,8 @@ static uint32_t text_intern(struct tg__thread *t, uint32_t above, const struct p
   return tg__intern(t, TG_RAW_D_STACK, above, text, (size_t)(p - text));
 }
 
-/* A function seen for the first time, on a line below `above`; `self`: the module if it is a module's call, else NULL.
- */
+/* A function seen for the first time, on a line below `above`; `self`: the module if it is a module's call, else
+ * NULL. */
 static struct tg__node node_make(struct tg__thread *t, const struct path *path, const PyCodeObject *code, int line,
                                  const void *self, uint32_t above, uint32_t call) {
   if (!tg__code_keep(code)) tg__count(t, TG_RAW_C_CODE_NOT_KEPT, 1);
@@ -318,8 +318,8 @@ TG_INLINE const struct tg__link *chain_look(struct tg__thread *t, struct tg__cha
   const struct tg__frame *f = innermost;
   c->looks++;
   c->thread = thread;
-  while (f) { /* inner frames lie higher on the thread's data stack; where they do not (generators), this only takes
-                 longer */
+  /* inner frames lie higher on the thread's data stack; where they do not (generators), this only takes longer */
+  while (f) {
     while (n && (uintptr_t)c->links[n - 1].frame > (uintptr_t)f) n--;
     if ((n && c->links[n - 1].frame == f) || fresh == c->room) break;
     c->fresh[fresh++] = f;

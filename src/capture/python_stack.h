@@ -40,13 +40,13 @@ static inline struct tg__chain *tg__chain(struct tg__thread *t) {
   struct tg__chain *const c = t->own[TG_SLOT_STACK];
   return TG_LIKELY(c && t->own_generation[TG_SLOT_STACK] == t->generation) ? c : tg__chain_slow(t);
 }
-/* Bring the chain up to date with the calling thread's frames and return its innermost link; NULL when there are none.
- */
+/* Bring the chain up to date with the calling thread's frames and return its innermost link; NULL when there are
+ * none. */
 const struct tg__link *tg__chain_now(struct tg__thread *t, struct tg__chain *c);
-const struct tg__link *tg__chain_look(struct tg__thread *t,
-                                      struct tg__chain *c); /* the same as operators look, with only lines or modules */
-bool tg__chain_room(struct tg__chain *c,
-                    uint32_t want); /* room for `want` links; false when that is more than is followed, or no memory */
+/* The same as operators look, with only lines or modules. */
+const struct tg__link *tg__chain_look(struct tg__thread *t, struct tg__chain *c);
+/* Room for `want` links; false when that is more than is followed, or no memory. */
+bool tg__chain_room(struct tg__chain *c, uint32_t want);
 
 enum tg_err tg__stack_prepare(struct tg_error *e); /* can frames be read? */
 /* TG_RECORD_STACKS or TG_RECORD_MODULES: tg__stack_of follows. false: the interpreter has ended. */
@@ -110,8 +110,8 @@ static inline void tg__link_number(struct tg__thread *t, struct tg__chain *c, ui
  * Links around it hold without a look: each was brought up to date when it made its call, and waits since. */
 static inline struct tg__link *tg__chain_touch(struct tg__thread *t, struct tg__chain *c, const struct tg__frame *f) {
   uint32_t n = c->depth;
-  while (n && c->links[n - 1].frame != f)
-    n--; /* what is passed over has returned, and was put there by a call as well */
+  /* what is passed over has returned, and was put there by a call as well */
+  while (n && c->links[n - 1].frame != f) n--;
   if (!n || c->links[n - 1].previous != tg__frame_previous(f)) return NULL;
   struct tg__link *const l = &c->links[n - 1];
   c->depth = n;

@@ -88,8 +88,8 @@ enum tg_err tg__recording_create(const char *path, struct tg_error *e) {
   return TG_OK;
 }
 
-/* A write that stays within a page is done or not done when the process is killed; one that does not may be half done.
- */
+/* A write that stays within a page is done or not done when the process is killed; one that does not may be half
+ * done. */
 bool tg__recording_reserve(uint64_t bytes, uint64_t align, uint64_t limit, uint64_t *offset) {
   struct tg__session *const s = &tg__session;
   const uint64_t most = limit < s->size_limit ? limit : s->size_limit, page = s->page_bytes;

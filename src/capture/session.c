@@ -445,8 +445,8 @@ static void forked(void) {
   } else if (atomic_load(&s->state) != TG_SESSION_CLOSED) {
     atomic_store(&s->state, TG_SESSION_FORKED);
   }
-  tg__sources_forked(); /* whatever they do now: a thread may have been in one that was stopped already, with its lock
-                         */
+  /* whatever they do now: a thread may have been in one that was stopped already, with its lock */
+  tg__sources_forked();
   errno = error;
 }
 

@@ -38,8 +38,8 @@ enum tg_err tg__recording_create(const char *path, struct tg_error *e);
 bool tg__recording_reserve(uint64_t bytes, uint64_t align, uint64_t limit, uint64_t *offset);
 void tg__recording_clock(void);  /* a RAW_CLOCK pair at its end; by one thread at a time */
 void tg__recording_counts(void); /* the counters into its first page */
-void tg__recording_close(
-    bool keep_number);            /* keep_number: somebody may still use the descriptor, so it is not given back */
+/* keep_number: somebody may still use the descriptor, so it is not given back. */
+void tg__recording_close(bool keep_number);
 void tg__recording_abandon(void); /* in the child of a fork */
 
 /* ---- room for chunks of records (regions.c) -------------------------------------------------- */
@@ -192,8 +192,8 @@ void tg__busy_leave(struct tg__thread *t);
 
 struct tg__thread *tg__threads_first(void); /* the list of all states; next in ->more->next */
 void tg__threads_forked(void);
-bool tg__threads_prepare(
-    void); /* once: the key with the destructor that runs at the end of a thread. false = no key left */
+/* once: the key with the destructor that runs at the end of a thread. false = no key left. */
+bool tg__threads_prepare(void);
 void tg__thread_name_of(uint32_t os_thread, const char *name); /* from any thread */
 bool tg__thread_recorded(uint32_t os_thread);                  /* anything, in this recording, and it has not ended */
 const char *tg__nvtx_thread_name(uint32_t os_thread);          /* nvtx_names.c: that the program chose; NULL = none */
@@ -224,8 +224,8 @@ void tg__window_reset(struct tg__thread *t); /* its slots are of no session */
 /* ---- dictionaries (dictionary.c) ------------------------------------------------------------- */
 
 void tg__words_clear(struct tg__words *w);
-uint32_t tg__name_intern(struct tg__thread *t,
-                         const char *name); /* of a NUL-terminated NAME, with a cache by its address */
+/* Of a NUL-terminated NAME, with a cache by its address. */
+uint32_t tg__name_intern(struct tg__thread *t, const char *name);
 
 /* ---- frames in the file (frame_list.c) ------------------------------------------------------- */
 

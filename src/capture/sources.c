@@ -21,8 +21,8 @@ bool tg__source_add(const struct tg__source *s) {
   return false;
 }
 
-/* i-th in the order of starting: stacks and modules are there before the operators that ask for them. NULL = no such.
- */
+/* i-th in the order of starting: stacks and modules are there before the operators that ask for them. NULL = no
+ * such. */
 static const struct tg__source *source(int i) {
   return i < SOURCES_MOST ? atomic_load(&joined[i]) : own[i - SOURCES_MOST];
 }

@@ -1,5 +1,4 @@
-/* thread_cost: what a thread has used and waited for so far. Read only at the edges of steps: 1 us, of system calls.
- */
+/* thread_cost: what a thread has used and waited for so far. Read only at the edges of steps: 1 us, of system calls. */
 #include "capture/session.h"
 
 #include <errno.h>

@@ -37,8 +37,8 @@ extern struct tg__torch_symbols {
   struct tg__torch_texts (*module_hierarchy)(void); /* NULL: before torch 2.6, which has strings of another layout */
   void (*delete)(void *block);                      /* frees memory of C++ */
   const void *undefined_tensor;                     /* the object that stands for no tensor */
-  const void *strided_classes[5]; /* what objects of the classes with strides begin with, c10::TensorImpl first; 0 = not
-                                     there */
+  /* what objects of the classes with strides begin with, c10::TensorImpl first; 0 = not there */
+  const void *strided_classes[5];
 } tg__torch_symbols;
 
 /* TG_NO_DATA when torch is not loaded, TG_UNSUPPORTED when it lacks something. */

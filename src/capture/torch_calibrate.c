@@ -173,8 +173,8 @@ static void check_classes(const uint8_t *rf) {
   candidates.observations[TG_TORCH_tensor_policy]++;
 }
 
-/* The inside of a list, seen at one of integers 11, 22, 33; then the element type, seen at that and a list of tensors.
- */
+/* The inside of a list, seen at one of integers 11, 22, 33; then the element type, seen at that and a list of
+ * tensors. */
 static void check_list(const uint8_t *ints, const uint8_t *tensors) {
   for (size_t i = 0; i < PLACES; i++) {
     bool fits = i % 8 == 0 && i + 24 <= 64 && tg__capture_can_read(ints, 64) && tg__capture_can_read(tensors, 64);
@@ -319,8 +319,8 @@ static bool take_place(enum tg__torch_fact fact, const char *name, struct tg_err
 }
 
 /* What is left on the stack may look the same by chance: in the text's own room while a schema stands there, and in
- * padding. The kind stands behind the text (its size follows from the offset of its length) and is the first that fits.
- */
+ * padding. The kind stands behind the text (its size follows from the offset of its length) and is the first that
+ * fits. */
 static bool derive_name_layout(struct tg_error *e) {
   if (!take_place(TG_TORCH_name, "name", e)) return false;
   const size_t name = (size_t)TG_FACT(name), text_bytes = TG_FACT(string_length) > 0 ? 32 : 8;

@@ -3,8 +3,8 @@
  * registered for all kinds of records, as torch goes through its list twice for each autograd node; where the kind
  * cannot be read from torch's object, a pair for each kind.
  *
- * C++ returns the start's result through a hidden slot: on x86-64 that is a first argument, on aarch64 the register x8.
- */
+ * C++ returns the start's result through a hidden slot: on x86-64 that is a first argument, on aarch64 the register
+ * x8. */
 #include "capture/session.h"
 #include "capture/torch.h"
 
