@@ -29,8 +29,8 @@ size_t tg__command_count(void);
 const struct tg__command *tg__command_find(const char *name); /* NULL when unknown */
 /* k-th option of a command, those of all commands last; NULL past the end. */
 const struct tg__option *tg__command_option(const struct tg__command *command, size_t k);
-bool tg__command_runs_a_program(
-    const struct tg__command *command);            /* then the words behind the program's name are the program's */
+/* Then the words behind the program's name are the program's. */
+bool tg__command_runs_a_program(const struct tg__command *command);
 const char *tg__command_nearest(const char *word); /* NULL when none is close */
 
 /* ---- one call of the program (options.c) ----------------------------------------------------- */
@@ -151,8 +151,8 @@ bool tg__cli_read_width(const char *text, unsigned *width);
 /* --explain: the meaning of every column that the answer has, as notes. */
 void tg__cli_explain(const struct tg__cli *c, struct tg_table *t);
 void tg__cli_explain_column(struct tg_table *t, const struct tg_question_column *c);
-/* Write the table where and how the options say, at most `most` rows of it (0 = all); text says how many are left out.
- */
+/* Write the table where and how the options say, at most `most` rows of it (0 = all); text says how many are left
+ * out. */
 int tg__cli_table(const struct tg__cli *c, struct tg_table *t, size_t most);
 /* Write text as it is, or, with --json, as a table of one cell. Takes over the buffer. */
 int tg__cli_text(const struct tg__cli *c, const char *question, struct tg__out *text);
@@ -175,8 +175,8 @@ int tg__cli_each_rank(struct tg__cli *c, const char *path, struct tg_trace *trac
 void tg__ledger_add(const struct tg__fix *fix);
 /* cmd_diff.c: the page of B against A; the exit status. */
 int tg__cli_compare(const struct tg__cli *c, const char *a, const char *b);
-/* in_python.c: python -m MODULE words…, by the Python that has our package, with our standard streams; the exit status.
- */
+/* in_python.c: python -m MODULE words…, by the Python that has our package, with our standard streams; the exit
+ * status. */
 int tg__cli_in_python(struct tg__cli *c, const char *module, const char *const *words, size_t count);
 
 /* on_cluster.c: --on ENGINE, by which the ranks are summarized elsewhere and the answer is given here. */
@@ -197,8 +197,8 @@ void tg__cli_note_missing(const struct tg_trace *ranks, const char *side, struct
 #undef OPTION
 #undef ARGUMENT
 #undef COMMAND
-int tg__cli_sum_up(struct tg__cli *c,
-                   const char *target); /* the operands' ranks into one .tsum file (cmd_summarize.c) */
+/* The operands' ranks into one .tsum file (cmd_summarize.c) */
+int tg__cli_sum_up(struct tg__cli *c, const char *target);
 void tg__help_command(const struct tg__command *command, struct tg__out *out);
 
 #endif

@@ -35,8 +35,8 @@ static void explain_columns(const struct tg__cli *c, struct tg_table *t) {
   }
 }
 
-/* The page of headline and sections, or the table where the diff is no such thing (--question, --by name, conditions).
- */
+/* The page of headline and sections, or the table where the diff is no such thing (--question, --by name,
+ * conditions). */
 static int show(const struct tg__cli *c, struct tg_table *t) {
   const bool flag = tg__cli_setting(c, "markdown") != NULL, is_md = strcmp(c->format, "md") == 0;
   const bool markdown = flag || is_md;

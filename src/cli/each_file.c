@@ -17,8 +17,8 @@ bool tg__cli_is_for_each(const struct tg__cli *c, const char *path) {
   return tg__path_is_of_many(path) && tg__cli_into_folder(c);
 }
 
-/* rank0003.tacho where the file says its rank; else its own name. One that was written before gets a number behind it.
- */
+/* rank0003.tacho where the file says its rank; else its own name. One that was written before gets a number behind
+ * it. */
 static void name_target(const char *folder, const char *source, const struct tg_trace *trace, size_t i,
                         const char *suffix, char *out) {
   bool is_given;

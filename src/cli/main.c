@@ -19,8 +19,8 @@ static int print_help(const struct tg__cli *c) {
   return tg__cli_text(c, c->command->name, &text);
 }
 
-/* The file that the answer would be written over; NULL = none. convert and merge may: they write the same trace again.
- */
+/* The file that the answer would be written over; NULL = none. convert and merge may: they write the same trace
+ * again. */
 static const char *input_replaced(const struct tg__cli *c) {
   static const char *const may[] = {"convert", "merge", "summarize", "run"};
   for (size_t i = 0; i < sizeof may / sizeof *may; i++)

@@ -96,8 +96,8 @@ uint32_t tg__message_id_of(const struct tg__message *m, const char *member); /* 
 
 /* Members of the message: */
 struct tg__str tg__message_raw(const struct tg__message *m, const char *member);
-bool tg__message_int(const struct tg__message *m, const char *member, int64_t fallback,
-                     int64_t *out); /* false: it is no number */
+/* false: it is no number. */
+bool tg__message_int(const struct tg__message *m, const char *member, int64_t fallback, int64_t *out);
 /* Text with its escapes resolved, NUL-terminated, from tg__alloc; NULL: absent, no string, or no memory. */
 char *tg__message_text(const struct tg__message *m, const char *member);
 char *tg__json_text(struct tg__str raw, size_t *len);
@@ -107,8 +107,8 @@ struct tg__jsonw tg__reply_begin(struct tg__reply *r, const struct tg__message *
 void tg__reply_end(struct tg__reply *r, struct tg__jsonw *w);
 void tg__reply_error_object(const struct tg_error *e, struct tg__jsonw *w); /* {"code": …, "text": …} */
 void tg__reply_failed(struct tg__reply *r, const struct tg__message *m, const struct tg_error *e);
-/* The trace a call is about, in the state it needs: tiles=true: its index; else all that details need. NULL: refused.
- */
+/* The trace a call is about, in the state it needs: tiles=true: its index; else all that details need. NULL:
+ * refused. */
 struct tg__loaded *tg__reply_trace(struct tg__host *h, const struct tg__message *m, struct tg__reply *r);
 
 void tg__reply_reference(struct tg__loaded *t, uint32_t slice, struct tg__jsonw *w);

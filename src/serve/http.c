@@ -25,8 +25,8 @@ struct parcel { /* on its way to a client; LWS_PRE bytes are free before the tex
   bool is_binary;
   unsigned char bytes[];
 };
-struct client { /* one connection. Ours, not the library's: it frees what it keeps for a connection between two requests
-                   of it */
+/* One connection. Ours, not the library's: it frees what it keeps for a connection between two requests of it. */
+struct client {
   struct client *next;
   struct lws *wsi;
   uint64_t number;

@@ -8,8 +8,8 @@
 struct tg__forms;
 struct tg__forms *tg__forms_new(const struct tg__columns *t); /* NULL on no memory */
 void tg__forms_free(struct tg__forms *f);
-struct tg__str tg__form_body(struct tg__forms *f, uint32_t string_id,
-                             struct tg__out *out); /* escaped, without quotes */
+/* Escaped, without quotes. */
+struct tg__str tg__form_body(struct tg__forms *f, uint32_t string_id, struct tg__out *out);
 
 /* Members of the event that are not args, each with a comma in front; the key `skip` is left out (TG_NONE: none is). */
 void tg__put_top(struct tg__forms *f, struct tg__buffer *buffer, uint32_t args, uint32_t skip);

@@ -29,9 +29,9 @@ enum { EVENT_FIXED = 256 }; /* punctuation, keys and numbers of an event without
 /* Files write their times either as whole microseconds or all with decimals, and readers show 5 and 5.0 differently.
  * So where one time of a file has decimals all get three, as Kineto writes them. */
 struct style {
-  bool ts, dur;   /* with decimals */
-  bool overloads; /* operators are called name.overload: what a recording was asked for, other files have it in the name
-                     already */
+  bool ts, dur; /* with decimals */
+  /* operators are called name.overload: what a recording was asked for, other files have it in the name already */
+  bool overloads;
 };
 
 struct chrome {

@@ -11,7 +11,7 @@ struct tg__counters;
 enum tg_err tg__counters_new(struct tg__columns *t, const struct tg__show_options *o, struct tg__counters **out,
                              struct tg_error *e);
 void tg__counters_free(struct tg__counters *c); /* NULL is fine */
-void tg__counters_put(const struct tg__counters *c, struct tg__chrome_tracks *tracks,
-                      struct tg__buffer *buffer); /* with a comma in front of each */
+/* With a comma in front of each. */
+void tg__counters_put(const struct tg__counters *c, struct tg__chrome_tracks *tracks, struct tg__buffer *buffer);
 
 #endif

@@ -37,8 +37,8 @@ static const struct tg__column *column(const struct tg_table *table, const char 
   return &table->columns[tg__table_column_index(table, name)];
 }
 
-/* Of the path only what ties one event to another is drawn; launches of weight 0 are in the graph only for their order.
- */
+/* Of the path only what ties one event to another is drawn; launches of weight 0 are in the graph only for their
+ * order. */
 static bool is_drawn(const struct arrow *a, bool all) {
   if (all) return a->kind != LAUNCH_DELAY || a->weight_ns != 0;
   return a->is_critical && (a->kind == DEPENDENCY || a->kind == LAUNCH_DELAY || a->kind == SYNC_DEPENDENCY);

@@ -112,8 +112,7 @@ static bool note_ends(struct tg__chrome_tracks *c, uint32_t k) {
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
-/* Numbers the reader could not hold are kept as their digits. So many digits had no quotes in the file.
- */
+/* Numbers the reader could not hold are kept as their digits. So many digits had no quotes in the file. */
 static bool is_long_number(struct tg__str s) {
   enum { DIGITS = 19 };
   uint32_t i = s.len && s.ptr[0] == '-';

@@ -13,8 +13,8 @@ static bool same_device(const struct tg_table *t, size_t a, size_t b) {
   return cell(t, "rank", a) == cell(t, "rank", b) && tg__str_eq(text(t, "device", a), text(t, "device", b));
 }
 
-/* Rows [first, end) are the categories of one device: "CPU: 1.37 MB at the peak: activation 576 kB, parameter 103 kB".
- */
+/* Rows [first, end) are the categories of one device: "CPU: 1.37 MB at the peak: activation 576 kB, parameter 103
+ * kB". */
 static void note_device(const struct tg_table *from, size_t first, size_t end, struct tg_table *out) {
   struct tg__out line = {0};
   char bytes[32];

@@ -47,16 +47,16 @@ void tg__json_body(struct tg__out *o, struct tg__str s);
  * string of the same characters, so the result is always one valid JSON value. */
 void tg__json_value(struct tg__out *o, struct tg__str raw);
 void tg__put_utf8(struct tg__out *o, struct tg__str s); /* the bytes, with U+FFFD for what is not UTF-8 */
-bool tg__raw_int(struct tg__str raw,
-                 int64_t *out);             /* a number the reader kept as text for its length, if it fits after all */
+/* A number the reader kept as text for its length, if it fits after all. */
+bool tg__raw_int(struct tg__str raw, int64_t *out);
 bool tg__json_is_valid(struct tg__str raw); /* one JSON value, nested at most 512 deep, valid UTF-8 */
 
 /* ---- fit.c: text on a terminal --------------------------------------------------------------- */
 
 unsigned tg__text_width(struct tg__str s);                 /* in columns */
 void tg__put_clean(struct tg__out *out, struct tg__str s); /* without what a terminal would obey */
-unsigned tg__put_fitted(struct tg__out *out, struct tg__str s,
-                        unsigned width); /* the middle is cut; returns the columns used */
+/* The middle is cut; returns the columns used. */
+unsigned tg__put_fitted(struct tg__out *out, struct tg__str s, unsigned width);
 void tg__put_blanks(struct tg__out *out, unsigned n);
 /* Broken at blanks into lines of `width`, all but the first indented; the last allowed one is cut. Ends with a line
  * break; the number of lines. */
@@ -73,8 +73,8 @@ struct tg__str tg__cell_text(const struct tg_table *t, const struct tg__column *
 
 /* A sentence: what Markdown would take for more than text is escaped. */
 void tg__put_md(struct tg__out *out, struct tg__str s);
-/* A name in a code span that may stand in a table; what would end either is replaced, what is beyond `most` bytes cut.
- */
+/* A name in a code span that may stand in a table; what would end either is replaced, what is beyond `most` bytes
+ * cut. */
 void tg__put_md_code(struct tg__out *out, struct tg__str s, size_t most);
 
 /* ---- walk.c: all events in the order of their file ------------------------------------------- */

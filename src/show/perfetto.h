@@ -25,7 +25,7 @@ void tg__perfetto_end_packet(struct tg__perfetto *p); /* write what p->packet ho
 uint64_t tg__perfetto_track(struct tg__perfetto *p, uint32_t track, unsigned lane); /* a new one on every call */
 uint64_t tg__perfetto_counter(struct tg__perfetto *p, uint32_t mark, uint32_t key);
 
-void tg__proto_utf8(struct tg__out *o, unsigned field,
-                    struct tg__str s); /* a string field; bytes that are not UTF-8 become U+FFFD */
+/* A string field; bytes that are not UTF-8 become U+FFFD. */
+void tg__proto_utf8(struct tg__out *o, unsigned field, struct tg__str s);
 
 #endif

@@ -26,8 +26,8 @@ struct tg__report {
   const struct tg__columns *trace;
   bool is_valid; /* its invariants hold */
   struct tg_table *parts[TG__REPORT_PARTS];
-  uint32_t rank; /* index into trace->ranks: the one with the longest steps; steps, operators, kernels and findings
-                    are its */
+  /* index into trace->ranks: the one with the longest steps; steps, operators, kernels and findings are its */
+  uint32_t rank;
   struct tg__out next; /* the command to type next */
   const char *next_why;
   struct tg__out page; /* the command that opens its page; empty where no file can be opened again */
@@ -54,8 +54,8 @@ size_t tg__find_row(const struct tg_table *t, const char *column, const char *va
 void tg__put_findings_json(const struct tg_table *findings, double recorded_step_ns, double step_ns,
                            struct tg__out *out);
 
-void tg__report_print(const struct tg__report *r, const struct tg__show_options *o,
-                      struct tg__out *out); /* report_text.c */
+/* report_text.c */
+void tg__report_print(const struct tg__report *r, const struct tg__show_options *o, struct tg__out *out);
 /* What lies around the recorded steps: the run that they are of, other threads. report_run.c */
 void tg__report_run_print(const struct tg__report *r, const struct tg__show_options *o, unsigned indent, unsigned width,
                           struct tg__out *out);

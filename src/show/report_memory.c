@@ -1,5 +1,5 @@
-/* The report of a memory snapshot: what each device held at its peak, whether memory ran out, and which code allocated.
- */
+/* The report of a memory snapshot: what each device held at its peak, whether memory ran out, and which code
+ * allocated. */
 #include "show/report.h"
 
 #include <math.h>
@@ -12,8 +12,8 @@ static int64_t count_ooms(const struct tg_table *t, struct tg__str device) {
   return 0;
 }
 
-/* "GPU0: 44.8 MB in use at the peak, 537 MB held of the device, 95.1 % of it unused on average; out of memory 10 times"
- */
+/* "GPU0: 44.8 MB in use at the peak, 537 MB held of the device, 95.1 % of it unused on average; out of memory 10
+ * times" */
 static void put_device_memory(const struct tg__report *r, size_t row, struct tg__out *text) {
   const struct tg_table *const t = r->parts[TG__REPORT_FRAGMENTATION];
   const struct tg__str device = tg__cell_str(t, row, "device");

@@ -16,12 +16,13 @@ struct tg__show_options {
 };
 struct tg__format {
   const char *name, *suffix, *meaning;
-  enum tg_err (*table)(const struct tg_table *t, const struct tg__show_options *o,
-                       struct tg__out *out); /* NULL: cannot */
+  /* NULL: cannot. */
+  enum tg_err (*table)(const struct tg_table *t, const struct tg__show_options *o, struct tg__out *out);
+  /* NULL: cannot. */
   enum tg_err (*trace)(struct tg__columns *t, const struct tg__show_options *o, struct tg__out *out,
-                       struct tg_error *e); /* NULL: cannot */
-  enum tg_err (*report)(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out,
-                        struct tg_error *e); /* the report; NULL: cannot */
+                       struct tg_error *e);
+  /* The report; NULL: cannot. */
+  enum tg_err (*report)(struct tg_trace *t, const struct tg__show_options *o, struct tg__out *out, struct tg_error *e);
 };
 extern const struct tg__format tg__formats[];
 size_t tg__format_count(void);
@@ -40,8 +41,8 @@ enum tg_err tg__json_report(struct tg_trace *t, const struct tg__show_options *o
  * savings are scaled to it; NaN = as recorded. */
 enum tg_err tg__findings_json(struct tg_trace *t, double step_ns, struct tg__out *out, struct tg_error *e);
 
-/* checklist.c: what of a systematic profile is there, a row an item: a file of the folder `path`, or an answer of its
- * trace. *missing counts the others. The caller's; NULL on no memory. */
+/* checklist.c: which parts of a systematic profile are there, a row an item: a file of the folder `path`, or an answer
+ * of its trace. *missing counts the others. The caller's; NULL on no memory. */
 struct tg_table *tg__checklist(struct tg_trace *trace, const char *path, size_t *missing);
 /* where_to_look.c: what people complain of, and the command that looks into it: match i of a complaint in words, the
  * best first. *command is empty where a profile does not help. false: there are no more. All are constants. */

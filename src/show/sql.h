@@ -39,19 +39,20 @@ void tg__sql_data_free(struct tg__sql_data *data);
 
 void tg__sql_cell(struct sqlite3_context *x, struct tg__sql_data *d, enum tg__sql_table table, uint64_t row,
                   int column);
-void tg__sql_arg_cell(struct sqlite3_context *x, const struct tg__args_iter *it, int64_t owner,
-                      int nth); /* a row of args: owner, key, value */
+/* A row of args: owner, key, value. */
+void tg__sql_arg_cell(struct sqlite3_context *x, const struct tg__args_iter *it, int64_t owner, int nth);
 void tg__sql_result_val(struct sqlite3_context *x, const struct tg__columns *t, const struct tg__val *v);
 
 /* ---- sql_window.c ---------------------------------------------------------------------------- */
 
-enum tg__sql_role { /* what a column is good for when rows are looked for */
-                    TG__SQL_NOTHING = ' ',
-                    TG__SQL_ID = 'i',
-                    TG__SQL_TRACK = 't',
-                    TG__SQL_PARENT = 'p',
-                    TG__SQL_START = 's',
-                    TG__SQL_NAME = 'n',
+/* What a column is good for when rows are looked for. */
+enum tg__sql_role {
+  TG__SQL_NOTHING = ' ',
+  TG__SQL_ID = 'i',
+  TG__SQL_TRACK = 't',
+  TG__SQL_PARENT = 'p',
+  TG__SQL_START = 's',
+  TG__SQL_NAME = 'n',
 };
 /* Rows a condition lets through: all bounds inclusive. Never too narrow. */
 struct tg__sql_bounds {

@@ -1,5 +1,5 @@
-/* Where to look: from a complaint in words to the command that looks into it, and the question that any trace answers.
- */
+/* Where to look: from a complaint in words to the command that looks into it, and the question that any trace
+ * answers. */
 #include "show/parts.h"
 
 #include <ctype.h>

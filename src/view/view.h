@@ -103,8 +103,8 @@ struct tg__series {
   double least, most, sum;
 };
 struct tg__series_set;
-/* Needs TG__COL_MARKS and TG__COL_ARGS. Free with tg__series_close; the view must outlive it. *out is NULL on failure.
- */
+/* Needs TG__COL_MARKS and TG__COL_ARGS. Free with tg__series_close; the view must outlive it. *out is NULL on
+ * failure. */
 enum tg_err tg__series_open(const struct tg__view *v, struct tg__series_set **out, struct tg_error *e);
 void tg__series_close(struct tg__series_set *s); /* NULL is fine */
 /* Series i is row view->row_count + i. */
