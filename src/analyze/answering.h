@@ -4,8 +4,8 @@
 
 #include "analyze/analyze.h"
 
-/* order.c: bring the rows into the order of `keys` ("name", "name asc", "name desc", "-name", several joined by comma).
- */
+/* order.c: bring the rows into the order of `keys` ("name", "name asc", "name desc", "-name", several joined by
+ * comma). */
 enum tg_err tg__sort_table(struct tg_table *t, const char *keys, struct tg_error *e);
 
 /* order.c: the column called [name, name+len), or an error that names the nearest one. `what` begins the sentence. */

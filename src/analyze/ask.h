@@ -21,11 +21,12 @@ struct tg__ask {
   const struct tg__question *question; /* NULL: tg__ask_select */
   const struct tg_arg *args;
   size_t arg_count;
-  uint32_t rank;    /* index into trace->ranks, TG_NONE = all */
-  uint32_t track;   /* index into trace->tracks, TG_NONE = all */
-  size_t most_rows; /* rows behind the first so many will be cut off; SIZE_MAX = none: there is no limit=, or where= or
-                       sort= come first */
-  bool has_steps;   /* step= was given: only what lies in these windows counts */
+  uint32_t rank;  /* index into trace->ranks, TG_NONE = all */
+  uint32_t track; /* index into trace->tracks, TG_NONE = all */
+  /* rows behind the first so many will be cut off; SIZE_MAX = none: there is no limit=, or where= or sort= come
+   * first */
+  size_t most_rows;
+  bool has_steps;             /* step= was given: only what lies in these windows counts */
   struct tg__window *windows; /* by rank, then start */
   size_t window_count;
   bool is_joined; /* the answer about `rank` becomes part of the one about all ranks */
@@ -33,8 +34,8 @@ struct tg__ask {
   const void *policy; /* what the answer's algorithm leaves to the rules asked for (compat.def); NULL: the exact ones */
 };
 bool tg__ask_has_arg(const struct tg__ask *a, const char *name); /* does the question take it? */
-const char *tg__ask_arg(const struct tg__ask *a,
-                        const char *name); /* the value given, else the default from questions.def */
+/* The value given, else the default from questions.def. */
+const char *tg__ask_arg(const struct tg__ask *a, const char *name);
 bool tg__ask_has_rank(const struct tg__ask *a, uint32_t rank);
 /* Where the tracks, slices and marks of a rank stand, or of all ranks (TG_NONE): whoever asks rank by rank looks at
  * each event once. */
@@ -45,8 +46,8 @@ struct tg__reach tg__reach_of(const struct tg__columns *t, uint32_t rank);
 struct tg__extent tg__rank_marks(const struct tg__columns *t, uint32_t rank); /* of one; needs TG__COL_MARKS */
 bool tg__ask_has_track(const struct tg__ask *a, const struct tg__columns *t, uint32_t track); /* rank and track fit */
 bool tg__ask_has_time(const struct tg__ask *a, uint32_t rank, int64_t ns); /* inside a step window, or none asked for */
-const struct tg__step *tg__ask_first_step(const struct tg__columns *t,
-                                          const struct tg__ask *a); /* of the ranks asked for; NULL: they have none */
+/* Of the ranks asked for; NULL: they have none. */
+const struct tg__step *tg__ask_first_step(const struct tg__columns *t, const struct tg__ask *a);
 /* Does this slice count? CPU slices by their start, device work by the start of the host call that launched it (with
  * step=, device work without a known launch belongs to no step; the table gets a note that says how much there was). */
 bool tg__ask_has_slice(const struct tg__ask *a, const struct tg__columns *t, uint32_t track, uint32_t slice);
@@ -69,19 +70,18 @@ void tg__table_add_skipped_files(struct tg_table *out, const struct tg__columns 
 /* Files that say they are one and the same rank, where there are such: how each is counted. side: "" or such as "A:
  * " before the note; rank: TG_NULL_INT, or the number asked for. */
 void tg__table_note_duplicate_ranks(struct tg_table *out, const struct tg__columns *t, const char *side, int64_t rank);
-int64_t tg__duplicate_rank(
-    const struct tg__columns *t); /* the smallest number that several files say is theirs; TG_NULL_INT: none */
-void tg__table_add_losses(struct tg_table *out, const struct tg__columns *t,
-                          const struct tg__ask *a); /* those of the ranks asked for */
+/* The smallest number that several files say is theirs; TG_NULL_INT: none. */
+int64_t tg__duplicate_rank(const struct tg__columns *t);
+/* Those of the ranks asked for. */
+void tg__table_add_losses(struct tg_table *out, const struct tg__columns *t, const struct tg__ask *a);
 
-/* The value of `arg` as a position in choices[0..count); TG_USAGE with the list of choices when it is not among them.
- */
+/* The value of `arg` as a position in choices[0..count); TG_USAGE with the list of choices when it is not among
+ * them. */
 enum tg_err tg__ask_choice(const struct tg__ask *a, const char *arg, const char *const *choices, size_t count,
                            size_t *which, struct tg_error *e);
 
 /* The value of `arg` as a whole number of 0 and above, or as microseconds such as 30 or 0.5. TG_USAGE when it is
- * neither.
- */
+ * neither. */
 enum tg_err tg__ask_integer(const struct tg__ask *a, const char *arg, int64_t *out, struct tg_error *e);
 enum tg_err tg__ask_us(const struct tg__ask *a, const char *arg, int64_t *ns, struct tg_error *e);
 

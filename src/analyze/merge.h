@@ -7,23 +7,23 @@
 /* joins.c: the answer about all ranks, put together of answers about one each (questions.def says how, and for which
  * questions). */
 bool tg__question_joins(const struct tg__question *q, const struct tg_arg *args, size_t count);
-bool tg__question_needs_all(const struct tg__question *q, const struct tg_arg *args,
-                            size_t count); /* even when it is about one rank */
+/* Even when it is about one rank. */
+bool tg__question_needs_all(const struct tg__question *q, const struct tg_arg *args, size_t count);
 /* compat.c: do the rules asked for number events as rows of another tool's table? */
 bool tg__rules_go_by_row(const struct tg_arg *args, size_t count);
 /* The summaries of the ranks answer it: no event is read. */
 bool tg__summaries_answer(const struct tg__question *q, const struct tg_arg *args, size_t count);
-bool tg__is_for_all_ranks(
-    const char *argument); /* about the rows of all ranks together, so that no single rank is asked it */
+/* About the rows of all ranks together, so that no single rank is asked it. */
+bool tg__is_for_all_ranks(const char *argument);
 struct tg__joining;
-/* For a question that joins. most: rows behind the first so many may be left out, SIZE_MAX = none; NULL on no memory.
- */
+/* For a question that joins. most: rows behind the first so many may be left out, SIZE_MAX = none; NULL on no
+ * memory. */
 struct tg__joining *tg__joining_new(const struct tg__question *q, const struct tg_arg *args, size_t count, size_t most);
 void tg__joining_free(struct tg__joining *j); /* NULL is fine */
 /* The rows of the next one, taken over; who: what it is called in `numbers` below. false on no memory. */
 bool tg__joining_add(struct tg__joining *j, struct tg_table *rows, size_t who);
-void tg__joining_add_missing(struct tg__joining *j,
-                             const struct tg_error *why);       /* the next one has no data for the question */
+/* The next one has no data for the question. */
+void tg__joining_add_missing(struct tg__joining *j, const struct tg_error *why);
 struct tg_table *tg__joining_rows(const struct tg__joining *j); /* what is there so far; NULL before the first */
 bool tg__joining_needs_all_rows(const struct tg__joining *j);   /* does only the end decide which rows there are? */
 /* *out: the answer, neither filtered nor cut. numbers: of the rank by `who`, below 0 = none. TG_NO_DATA when none
@@ -40,11 +40,11 @@ struct tg__rank_load {
   /* Of busy_ns, on no core and ready for none, without the loader: nine of ten steps have no less, no more; NaN */
   double least_still_ns, most_still_ns;
   double operators_ns; /* of busy_ns, in operators of the host */
-  uint64_t work;       /* equal for ranks that have the same operators on the same shapes in their middle step, in any
-                          order; 0: not known */
+  /* equal for ranks that have the same operators on the same shapes in their middle step, in any order; 0: not known */
+  uint64_t work;
 };
-enum tg_err tg__rank_load(const struct tg__columns *t, uint32_t rank,
-                          struct tg__rank_load *out); /* TG_OK or TG_MEMORY */
+/* TG_OK or TG_MEMORY. */
+enum tg_err tg__rank_load(const struct tg__columns *t, uint32_t rank, struct tg__rank_load *out);
 /* first_start.c: the first start of a rank's events but the recording itself, as in its file; TG_NULL_INT: none. */
 int64_t tg__rank_first_ns(const struct tg__columns *t, uint32_t rank);
 int64_t tg__rank_first_common_ns(const struct tg__columns *t, uint32_t rank); /* on the common clock; INT64_MAX: none */

@@ -18,8 +18,8 @@ bool tg__name_is_optimizer_step(struct tg__str annotation);
 bool tg__name_is_autograd_node(struct tg__str op);
 bool tg__name_is_label(struct tg__str annotation); /* it groups what runs inside, and is no work itself */
 bool tg__name_is_profiler_step(struct tg__str name, int64_t *number);
-const char *tg__kernel_type(const struct tg__columns *t,
-                            uint32_t slice);              /* COMPUTATION, COMMUNICATION, MEMORY, OTHER */
+/* COMPUTATION, COMMUNICATION, MEMORY, OTHER. */
+const char *tg__kernel_type(const struct tg__columns *t, uint32_t slice);
 const char *tg__kernel_type_by_name(struct tg__str name); /* the same by HTA's rule, which knows nothing but the name */
 
 /* The same questions asked once per distinct string instead of once per event: for loops over all slices. */
@@ -45,8 +45,7 @@ void tg__names_close(struct tg__names *n);
 /* ---- devices of memory events (op_memory.c) ------------------------------------------------------ */
 
 /* Device of the memory: a kind of c10's devices and a number; -1 where the trace does not say, the number of the host
- * always.
- */
+ * always. */
 struct tg__memory_device {
   int64_t type, id;
 };
@@ -61,16 +60,16 @@ const char *tg__memory_device_name(int64_t type, int64_t id, char buf[TG__DEVICE
 /* ---- the program's own lines (user_frame.c) -------------------------------------------------- */
 
 bool tg__is_user_frame(struct tg__str name); /* of the program, neither of torch nor of another package */
-struct tg__str tg__user_frame_of_stack(
-    struct tg__str stack); /* innermost such frame of "a.py(1): f;b.py(2): g", empty when there is none */
+/* Innermost such frame of "a.py(1): f;b.py(2): g", empty when there is none. */
+struct tg__str tg__user_frame_of_stack(struct tg__str stack);
 /* The frame of the program around a slice, or the one in the stack recorded with it; empty when there is none. */
 struct tg__str tg__user_frame(const struct tg__columns *t, uint32_t slice);
 /* Append the line that made this call, or the call around it that says so, as "file.py(12): function", whoever's code
  * it is; false where none says so. */
 bool tg__call_line(const struct tg__columns *t, uint32_t slice, struct tg__out *out);
 /* Append "file.py(12): function" with the line that was executing, where the trace has it; nothing when it has
- * no line. Of device work it is the line that launched it; of a compiled kernel the first of those it does the work of.
- */
+ * no line. Of device work it is the line that launched it; of a compiled kernel the first of those it does the work
+ * of. */
 void tg__user_line(const struct tg__columns *t, uint32_t slice, struct tg__out *out);
 
 #endif

@@ -93,14 +93,13 @@ struct tg__catalog {
   const struct tg__merge_hooks *hooks; /* by question */
   const char *const *important;        /* by question: its columns, joined by comma; NULL: none is listed */
 };
-/* questions.c */
-const struct tg__question *tg__catalog_find(const struct tg__catalog *c,
-                                            const char *name); /* by name or alias; NULL when unknown */
+/* questions.c. By name or alias; NULL when unknown. */
+const struct tg__question *tg__catalog_find(const struct tg__catalog *c, const char *name);
 /* A note with the name of q, when the question was asked by an alias. */
 void tg__table_note_alias(struct tg_table *t, const struct tg__question *q, const char *asked);
 const struct tg__question *tg__catalog_question(const struct tg__catalog *c, enum tg__question_id id);
-const struct tg__argument_info *tg__question_argument(const struct tg__question *q,
-                                                      size_t k); /* sort, limit, where come last; NULL past the end */
+/* Sort, limit, where come last; NULL past the end. */
+const struct tg__argument_info *tg__question_argument(const struct tg__question *q, size_t k);
 const struct tg__column_info *tg__question_column(const struct tg__question *q, size_t k);    /* NULL past the end */
 const struct tg__merge_rule *tg__question_merge_rule(const struct tg__question *q, size_t k); /* NULL past the end */
 const struct tg__merge_hooks *tg__question_hooks(const struct tg__question *q);

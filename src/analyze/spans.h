@@ -31,8 +31,8 @@ void tg__spans_subtract(const struct tg__spans *a, const struct tg__spans *b, st
 /* Move what of `left` lies in `s` to *part, which is empty. false: out of memory. */
 bool tg__spans_take(struct tg__spans *left, const struct tg__spans *s, struct tg__spans *part);
 int64_t tg__spans_length(const struct tg__spans *s);
-int64_t tg__spans_inside(const struct tg__spans *s, int64_t start,
-                         int64_t end); /* length of the part inside a window */
+/* Length of the part inside a window. */
+int64_t tg__spans_inside(const struct tg__spans *s, int64_t start, int64_t end);
 void tg__spans_free(struct tg__spans *s);
 
 /* Count, sum, min, max, mean and sample standard deviation of int64 values, exact where it can be (stats.c). */

@@ -44,8 +44,8 @@ struct tg_table {
   uint32_t *of_source;
   uint32_t of_source_count;
 };
-struct tg_table *
-tg__table_new(const char *question);     /* no columns yet; NULL on no memory; question must outlive the table */
+/* No columns yet; NULL on no memory; question must outlive the table. */
+struct tg_table *tg__table_new(const char *question);
 void tg__table_free(struct tg_table *t); /* drops one reference, the last one frees; NULL is fine */
 /* Before the first row; texts are copied. Without a role: KEY for texts and flags, VALUE for numbers. */
 void tg__table_add_column_as(struct tg_table *t, const char *name, enum tg_type type, const char *unit,
@@ -61,8 +61,8 @@ void tg__put_text_id(struct tg_table *t, uint32_t id);      /* of t->strings; TG
 bool tg__put_out(struct tg_table *t, struct tg__out *text); /* unknown where it is empty; frees it; false: no memory */
 /* A text of the trace by its string id (TG_NONE = unknown): a table look-up from the second time on. */
 void tg__put_trace_text(struct tg_table *t, const struct tg__columns *trace, uint32_t string_id);
-void tg__put_rank(struct tg_table *t, const struct tg__columns *trace,
-                  uint32_t rank); /* its number in the job, else unknown */
+/* Its number in the job, else unknown. */
+void tg__put_rank(struct tg_table *t, const struct tg__columns *trace, uint32_t rank);
 static inline int64_t tg__rank_number(const struct tg__columns *trace, uint32_t rank) {
   return trace->ranks[rank].number < 0 ? TG_NULL_INT : trace->ranks[rank].number;
 }
@@ -76,8 +76,8 @@ bool tg__table_reserve(struct tg_table *t, size_t rows); /* false on no memory, 
 void tg__column_null(struct tg__column *c, size_t row);  /* an unknown cell; nothing in a column that is left out */
 void tg__table_wrote(struct tg_table *t, size_t cells);
 void tg__table_wrote_rows(struct tg_table *t, size_t rows);
-uint32_t tg__table_text(struct tg_table *t, const struct tg__columns *trace,
-                        uint32_t string_id); /* TG_NONE stays TG_NONE */
+/* TG_NONE stays TG_NONE. */
+uint32_t tg__table_text(struct tg_table *t, const struct tg__columns *trace, uint32_t string_id);
 void tg__table_note(struct tg_table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void tg__table_keep_rows(struct tg_table *t, const uint32_t *rows, size_t count); /* reorder and drop */
 bool tg__table_is_valid(const struct tg_table *t, struct tg_error *e); /* table_valid.c: the invariants, as code */

@@ -21,8 +21,8 @@ enum {                         /* flags of a row */
 struct tg__crit_row {
   int64_t start, end; /* in c->rules->unit_ns */
   uint32_t slice;
-  uint32_t
-      link; /* row of the partner: the host call of device work; some rules link the device work of a host call, too */
+  /* row of the partner: the host call of device work; some rules link the device work of a host call, too */
+  uint32_t link;
   uint32_t place; /* of a host row its thread, of a device row its stream; the two are numbered apart */
   uint8_t flags;
 };
@@ -97,8 +97,8 @@ struct tg__crit {
   const struct tg__crit_rules *rules;
   bool launch_edges;
   int64_t window_start, window_end; /* in the unit of the rules, both included */
-  const char *loading; /* names of events that load data contain one of these words, joined by commas; NULL = as torch
-                          names them */
+  /* names of events that load data contain one of these words, joined by commas; NULL = as torch names them */
+  const char *loading;
   struct tg__crit_row *rows;
   uint32_t count;
   uint32_t thread_count, stream_count;

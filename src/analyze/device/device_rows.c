@@ -27,8 +27,8 @@ static bool slice_before(uint32_t a, uint32_t b, const void *ctx) {
   return s->dur_ns[a] != s->dur_ns[b] ? s->dur_ns[a] < s->dur_ns[b] : s->args[a] < s->args[b];
 }
 
-/* From the first start of any event to the last start, the recording itself left out: slices of a track stand by start.
- */
+/* From the first start of any event to the last start, the recording itself left out: slices of a track stand by
+ * start. */
 static int64_t reach_of(const struct tg__columns *t, const struct tg__rank *r) {
   int64_t least = INT64_MAX, most = INT64_MIN;
   TG__EACH (k, tg__tracks_of(r)) {

@@ -27,10 +27,10 @@ struct tg__device_rows {
   const struct tg__columns *t;
   const struct tg__ask *a;
   const struct tg__device_rules *rules;
-  void *state;                 /* of the rules */
-  uint32_t rank;               /* the one that is loaded */
-  struct tg__device_row *rows; /* by start, then end, then order; all exact ones of a rank are kept with the trace (64
-                                  bytes each): read only */
+  void *state;   /* of the rules */
+  uint32_t rank; /* the one that is loaded */
+  /* by start, then end, then order; all exact ones of a rank are kept with the trace (64 bytes each): read only */
+  struct tg__device_row *rows;
   size_t count, cap;
   int64_t reach_ns;              /* from the first start of any event of the rank to the last start */
   struct tg__launch_pair *pairs; /* where the rules list them */
@@ -77,8 +77,8 @@ enum tg_err tg__device_each_rank(const struct tg__columns *t, const struct tg__a
  * Rows that end before they start and touch no other count with their negative length, as there. false
  * on no memory. */
 enum { TG__EVERY_TYPE = ~0 };
-bool tg__device_spans(const struct tg__device_rows *d, int types, int64_t device,
-                      struct tg__spans *out);         /* device: TG_NULL_INT = all */
+/* device: TG_NULL_INT = all. */
+bool tg__device_spans(const struct tg__device_rows *d, int types, int64_t device, struct tg__spans *out);
 int64_t tg__device_length(const struct tg__spans *s); /* of such a list */
 
 /* The positions 0..n-1 with those of one stream together, otherwise as they were: sorting them by stream, then time
@@ -89,8 +89,8 @@ struct tg__stream_key {
 typedef struct tg__stream_key tg__stream_of(const void *ctx, size_t i);
 bool tg__device_by_stream(uint32_t *order, size_t n, tg__stream_of *stream_of, const void *ctx);
 
-bool tg__device_is_kept(
-    const struct tg__device_rows *d); /* are these rows, and what is made of them, the same for the next question? */
+/* Are these rows, and what is made of them, the same for the next question? */
+bool tg__device_is_kept(const struct tg__device_rows *d);
 
 /* Sets d->by_stream; kept like the rows. false on no memory. */
 bool tg__device_order(struct tg__device_rows *d);

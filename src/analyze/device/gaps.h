@@ -5,9 +5,9 @@
 #include "analyze/analyze.h"
 
 enum tg__gap_cause {
-  TG__GAP_NONE,   /* nothing of the host was recorded in most of it */
-  TG__GAP_QUEUED, /* that work had been launched before the gap began: the device changed kernels, or waited for itself
-                   */
+  TG__GAP_NONE, /* nothing of the host was recorded in most of it */
+  /* that work had been launched before the gap began: the device changed kernels, or waited for itself */
+  TG__GAP_QUEUED,
   /* else, what the launching thread did most of, or the main one where the launch is not known; by rising precedence
    * where one holds the other */
   TG__GAP_PYTHON, /* Python, or what lies between two events of the host */
@@ -72,8 +72,8 @@ struct tg__host_read {
   int64_t start_ns, end_ns; /* of these operators, and what is between them */
 };
 typedef void tg__read_visitor(void *ctx, const struct tg__host_read *read);
-bool tg__visit_host_reads(const struct tg__columns *t, uint32_t rank, tg__read_visitor *visit,
-                          void *ctx);     /* false on no memory */
+/* false on no memory. */
+bool tg__visit_host_reads(const struct tg__columns *t, uint32_t rank, tg__read_visitor *visit, void *ctx);
 bool tg__call_frees(struct tg__str name); /* a runtime call that releases memory of a device */
 bool tg__call_waits(struct tg__str name); /* a runtime call that returns when the device is done */
 

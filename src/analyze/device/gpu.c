@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-/* Blocks per SM come as decimals; as integers of this scale what a kernel adds at its start is gone exactly at its end.
- */
+/* Blocks per SM come as decimals; as integers of this scale what a kernel adds at its start is gone exactly at its
+ * end. */
 #define BLOCK_UNIT 1e12
 #define MOST_BLOCKS 8e6 /* keeps a kernel's share inside int64; one full SM is 1 */
 

@@ -7,13 +7,13 @@
 struct tg__gpu {
   uint32_t rank;
   int64_t device;
-  int64_t kernels;      /* in the whole recording */
-  int64_t busy_ns;      /* a kernel runs: inside the window */
-  double utilization;   /* share of the window in which a kernel runs, 0..1; NaN for an empty window */
-  double sm_efficiency; /* mean over the window of min(1, blocks per SM of what runs), 0..1; NaN when no kernel states
-                           it */
-  double occupancy_pct; /* estimated achieved occupancy, mean weighted by the time inside the window; NaN when no kernel
-                           states it */
+  int64_t kernels;    /* in the whole recording */
+  int64_t busy_ns;    /* a kernel runs: inside the window */
+  double utilization; /* share of the window in which a kernel runs, 0..1; NaN for an empty window */
+  /* mean over the window of min(1, blocks per SM of what runs), 0..1; NaN when no kernel states it */
+  double sm_efficiency;
+  /* estimated achieved occupancy, mean weighted by the time inside the window; NaN when no kernel states it */
+  double occupancy_pct;
   struct tg__window window;
 };
 
@@ -34,8 +34,8 @@ struct tg__sm_load {
 };
 typedef void tg__sm_visitor(void *ctx, int64_t start_ns, int64_t end_ns, long double share);
 void tg__sm_load_add(struct tg__sm_load *p, int64_t start_ns, int64_t end_ns, double blocks_per_sm);
-void tg__sm_load_sweep(struct tg__sm_load *p, tg__sm_visitor *visit,
-                       void *ctx); /* stretches of one share above 0, by time */
+/* Stretches of one share above 0, by time. */
+void tg__sm_load_sweep(struct tg__sm_load *p, tg__sm_visitor *visit, void *ctx);
 void tg__sm_load_free(struct tg__sm_load *p);
 
 #endif

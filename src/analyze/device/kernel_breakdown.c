@@ -100,8 +100,8 @@ static bool name_before(uint32_t a, uint32_t b, const void *ctx) {
   return tg__str_cmp(tg__name(w->t, w->rows[a].name), tg__name(w->t, w->rows[b].name)) < 0;
 }
 
-/* By falling time, equal times as its sort leaves them: sorted ascending over the reversed column, and reversed again.
- */
+/* By falling time, equal times as its sort leaves them: sorted ascending over the reversed column, and reversed
+ * again. */
 static bool sort_type(const struct work *w, uint32_t *order, size_t count) {
   int64_t *keys = tg__alloc((count + 1) * sizeof *keys);
   uint32_t *places = tg__alloc((count + 1) * sizeof *places), *by_name = tg__alloc((count + 1) * sizeof *by_name);

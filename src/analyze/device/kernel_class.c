@@ -4,8 +4,7 @@
 #include "analyze/device/tensor_cores.h"
 
 /* softmax_warp_forward<in, out, sum, log2 of the length, is_log, …> of torch says by a flag that it is one of
- * logarithms.
- */
+ * logarithms. */
 static bool is_log_by_flag(struct tg__str name) {
   enum { FLAG = 4 };
   const char *const at = name.len ? memmem(name.ptr, name.len, "softmax_warp_", 13) : NULL, *const end =

@@ -27,8 +27,8 @@ static bool is_any(struct tg__str name, const char *const *names, size_t count) 
   return false;
 }
 
-/* cudaFree and hipFree, which wait for the device; those of a stream, of pinned memory and of arrays are other calls.
- */
+/* cudaFree and hipFree, which wait for the device; those of a stream, of pinned memory and of arrays are other
+ * calls. */
 bool tg__call_frees(struct tg__str name) {
   return tg__str_eq(name, TG_STR("cudaFree")) || tg__str_eq(name, TG_STR("hipFree"));
 }

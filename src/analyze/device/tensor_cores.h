@@ -33,8 +33,9 @@ struct tg__tensor_names {
   const struct tg__tensor_rules *rules;
   uint8_t *units, *ops; /* by string id; 0 = not looked at yet */
 };
+/* false on no memory; close either way. */
 bool tg__tensor_names_open(struct tg__tensor_names *n, const struct tg__columns *t,
-                           const struct tg__tensor_rules *rules); /* false on no memory; close either way */
+                           const struct tg__tensor_rules *rules);
 void tg__tensor_names_close(struct tg__tensor_names *n);
 enum tg__matrix_unit tg__tensor_unit(struct tg__tensor_names *n, uint32_t kernel_name);
 bool tg__tensor_op(struct tg__tensor_names *n, uint32_t op_name);

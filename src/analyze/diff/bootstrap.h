@@ -16,11 +16,11 @@ enum {
 struct tg__draws {
   float *weights; /* how often each draw took each step: [step][draw] */
   size_t steps;
-  double widen; /* percentiles of a bootstrap are too narrow for few steps by this much (Student against normal, n
-                   against n − 1) */
+  /* percentiles of a bootstrap are too narrow for few steps by this much (Student against normal, n against n − 1) */
+  double widen;
 };
-bool tg__draws_make(struct tg__draws *d, size_t steps,
-                    uint64_t seed); /* false on no memory; steps from TG__DRAW_LEAST to TG__DRAW_MOST */
+/* false on no memory; steps from TG__DRAW_LEAST to TG__DRAW_MOST. */
+bool tg__draws_make(struct tg__draws *d, size_t steps, uint64_t seed);
 void tg__draws_free(struct tg__draws *d);
 /* The mean over all steps in every draw: value[i] at step[i], zero at the others. */
 void tg__draws_mean(const struct tg__draws *d, const uint32_t *step, const int64_t *value, size_t count,

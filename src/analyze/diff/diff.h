@@ -56,14 +56,14 @@ struct tg__diff_sorted { /* both sides have the same rows */
 struct tg__diff_side;
 /* Of the trace that the side has at hand. */
 enum tg_err tg__diff_collect(const struct tg__diff_side *s, enum tg__diff_by by, struct tg__diff_named *out);
-bool tg__diff_named_add(struct tg__diff_named *to, const struct tg__diff_named *from,
-                        bool most); /* sums, or the larger one; false on no memory */
+/* Sums, or the larger one; false on no memory. */
+bool tg__diff_named_add(struct tg__diff_named *to, const struct tg__diff_named *from, bool most);
 void tg__diff_named_free(struct tg__diff_named *n);
 /* Entries of the first `steps` steps by row in `names`, to which all names are added. */
 bool tg__diff_named_sort(const struct tg__diff_named *n, size_t steps, struct tg__strings *names,
                          struct tg__diff_sorted *out);
-bool tg__diff_sorted_end(struct tg__diff_sorted *s,
-                         size_t rows); /* when both sides have been sorted; false on no memory */
+/* When both sides have been sorted; false on no memory. */
+bool tg__diff_sorted_end(struct tg__diff_sorted *s, size_t rows);
 void tg__diff_sorted_free(struct tg__diff_sorted *s);
 
 /* ---- how a trace was recorded (diff_conditions.c, diff_shapes.c) ---------------- */
@@ -75,8 +75,8 @@ struct tg__diff_facts {
   enum tg__step_kind step_kind;
 };
 bool tg__diff_facts_take(struct tg__diff_side *s); /* false on no memory */
-bool tg__diff_facts_add(struct tg__diff_facts *to,
-                        const struct tg__diff_facts *from); /* the first that is added counts */
+/* The first that is added counts. */
+bool tg__diff_facts_add(struct tg__diff_facts *to, const struct tg__diff_facts *from);
 void tg__diff_facts_free(struct tg__diff_facts *f);
 
 /* By operator and shape of its first input: how much time goes there. */
@@ -114,8 +114,8 @@ struct tg__diff_pace {
   size_t operators; /* that it is the median of */
   bool of_device;   /* of what they launched, not of the host */
 };
-bool tg__diff_pace_find(const struct tg__diff_side *const sides[TG__SIDES],
-                        struct tg__diff_pace *out); /* false on no memory */
+/* false on no memory. */
+bool tg__diff_pace_find(const struct tg__diff_side *const sides[TG__SIDES], struct tg__diff_pace *out);
 /* Does it explain a third and more of the change from a to b, leave less than a factor of 1.5, and hold for a fifth and
  * more of a step? */
 bool tg__diff_pace_explains(const struct tg__diff_pace *p, double a, double b);
@@ -147,22 +147,22 @@ struct tg__diff_side {
   struct tg__diff_shapes shapes;
   struct tg__diff_named named[TG__DIFF_BYS]; /* of a side without a trace at hand: what was asked for */
 };
-/* A whole trace, or one file of a folder: kinds has the bits of those to collect now. *out is to be closed either way.
- */
+/* A whole trace, or one file of a folder: kinds has the bits of those to collect now. *out is to be closed either
+ * way. */
 enum tg_err tg__diff_side_take(struct tg__columns *t, const struct tg__diff_access *access, const struct tg_arg *args,
                                size_t arg_count, int side, unsigned kinds, struct tg__diff_side *out,
                                struct tg_error *e);
-bool tg__diff_side_add(struct tg__diff_side *to,
-                       const struct tg__diff_side *part); /* of one more file; false on no memory */
+/* Of one more file; false on no memory. */
+bool tg__diff_side_add(struct tg__diff_side *to, const struct tg__diff_side *part);
 /* All ranks are in. TG_NO_DATA when there is nothing to compare. */
 enum tg_err tg__diff_side_end(struct tg__diff_side *s, struct tg_error *e);
-enum tg_err tg__diff_side_lacks(int side, enum tg_err err,
-                                struct tg_error *e); /* diff.c: says which side it is that lacks the data */
+/* diff.c: says which side it is that lacks the data. */
+enum tg_err tg__diff_side_lacks(int side, enum tg_err err, struct tg_error *e);
 /* Of what was lost, not of what was bent: figures are only of the rest. */
 void tg__diff_note_losses(struct tg_table *out, char letter, const int64_t loss[TG__LOSS_COUNT]);
 void tg__diff_side_close(struct tg__diff_side *s);
-uint32_t tg__diff_step_at(const struct tg__diff_side *s, uint32_t rank,
-                          int64_t ns); /* from 0 on; TG_NONE outside all */
+/* From 0 on; TG_NONE outside all. */
+uint32_t tg__diff_step_at(const struct tg__diff_side *s, uint32_t rank, int64_t ns);
 
 /* ---- are they comparable at all (diff_conditions.c) ------------------------------------------ */
 
@@ -184,8 +184,8 @@ enum tg_err tg__conditions_read(const struct tg__diff_side *a, const struct tg__
 bool tg__conditions_accept(const char *accept, const char *key); /* does the list name it, or all? */
 void tg__conditions_free(struct tg__conditions *c);
 bool tg__condition_differs(const struct tg__condition *c); /* both known, and not equal */
-const struct tg__condition *
-tg__conditions_deciding(const struct tg__conditions *c); /* the first that withholds a verdict; NULL */
+/* The first that withholds a verdict; NULL. */
+const struct tg__condition *tg__conditions_deciding(const struct tg__conditions *c);
 
 /* ---- the tables ------------------------------------------------------------------------------ */
 
@@ -196,8 +196,8 @@ struct tg__diff_ask { /* the arguments of one diff, checked */
   unsigned by;                          /* bits of enum tg__diff_by */
   double least_pct;                     /* smaller changes do not count */
 };
-const char *tg__diff_arg(const struct tg__diff_ask *a,
-                         const char *name); /* the value given, else its default; see diff.def */
+/* The value given, else its default; see diff.def. */
+const char *tg__diff_arg(const struct tg__diff_ask *a, const char *name);
 /* diff_question.c: one question asked of both, column by column. diff_totals.c: counts and durations by name, as
  * HTA's TraceDiff. */
 enum tg_err tg__diff_question(const struct tg__diff_input *const sides[TG__SIDES], const struct tg__diff_ask *ask,

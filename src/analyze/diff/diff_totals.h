@@ -20,7 +20,7 @@ struct tg__diff_totals {
   struct tg__ask selection;
   uint32_t *row_of; /* by string id of the trace */
 };
-bool tg__diff_count_one(struct tg__diff_totals *w, uint32_t slice, bool is_device,
-                        int64_t dur_ns); /* false on no memory */
+/* false on no memory. */
+bool tg__diff_count_one(struct tg__diff_totals *w, uint32_t slice, bool is_device, int64_t dur_ns);
 
 #endif

@@ -14,13 +14,13 @@ struct tg__call_names {
   struct tg__schema_mask async;      /* events that say they ended on another thread */
   struct tg__schema_mask given;      /* events that state their overload */
 };
-bool tg__call_names_open(struct tg__call_names *n,
-                         const struct tg__columns *t); /* false on no memory; close it either way */
+/* false on no memory; close it either way. */
+bool tg__call_names_open(struct tg__call_names *n, const struct tg__columns *t);
 void tg__call_names_close(struct tg__call_names *n);
 uint32_t tg__call_name(struct tg__call_names *n, uint32_t slice);     /* label; equal names, equal labels */
 uint32_t tg__call_overload(struct tg__call_names *n, uint32_t slice); /* label, TG_NONE */
-bool tg__call_is_async(const struct tg__call_names *n,
-                       uint32_t slice); /* it may overlap anything: it has neither parent nor child */
+/* It may overlap anything: it has neither parent nor child. */
+bool tg__call_is_async(const struct tg__call_names *n, uint32_t slice);
 bool tg__call_is_hidden(const struct tg__call_names *n, uint32_t name);
 static inline struct tg__str tg__call_text(const struct tg__call_names *n, uint32_t label) {
   return tg__paths_text(&n->texts, label);

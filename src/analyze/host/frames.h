@@ -12,11 +12,11 @@ struct tg__schema_mask {
   bool any;     /* some schema has the key */
   uint8_t *has; /* by schema */
 };
-bool tg__schema_mask_make(const struct tg__columns *t, uint32_t key,
-                          struct tg__schema_mask *out); /* false on no memory */
+/* false on no memory. */
+bool tg__schema_mask_make(const struct tg__columns *t, uint32_t key, struct tg__schema_mask *out);
 void tg__schema_mask_free(struct tg__schema_mask *m);
-bool tg__schema_mask_has(const struct tg__columns *t, const struct tg__schema_mask *m,
-                         uint32_t slice); /* there, and not null */
+/* There, and not null. */
+bool tg__schema_mask_has(const struct tg__columns *t, const struct tg__schema_mask *m, uint32_t slice);
 
 /* ---- Python frames --------------------------------------------------------------------------- */
 
@@ -48,8 +48,8 @@ uint32_t tg__paths_frame(struct tg__paths *p, uint32_t string_id);
 struct tg__str tg__paths_text(const struct tg__paths *p, uint32_t label);
 /* Labels of a path, first to last, joined. Of very long paths only the last labels are written, with … in front. */
 void tg__paths_write(const struct tg__paths *p, uint32_t path, const char *separator, struct tg__out *out);
-/* The path of a call stack written as one text, frames joined by ';', at most `limit` of them; without addresses, too.
- */
+/* The path of a call stack written as one text, frames joined by ';', at most `limit` of them; without addresses,
+ * too. */
 uint32_t tg__paths_split(struct tg__paths *p, uint32_t string_id, uint32_t limit);
 void tg__write_list(struct tg__out *out, struct tg__str json); /* [1, 2] however it was laid out in the file */
 struct tg__str tg__module_name(struct tg__str frame);          /* without "nn.Module: " */

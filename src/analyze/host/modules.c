@@ -235,8 +235,8 @@ void tg__modules_close(struct tg__modules *m) {
   *m = (struct tg__modules){0};
 }
 
-/* Collectives that the backward launches are DistributedDataParallel's: they hang on whatever gradient was ready last.
- */
+/* Collectives that the backward launches are DistributedDataParallel's: they hang on whatever gradient was ready
+ * last. */
 uint32_t tg__modules_of_device_work(const struct tg__modules *m, uint32_t slice, bool *backward) {
   *backward = false;
   if (m->captured.any && tg__schema_mask_has(m->t, &m->captured, slice)) {

@@ -1,5 +1,5 @@
-/* op_class: which kind of work an operator or a kernel does: convolution, norm, matrix product, … See op_classes.def.
- */
+/* op_class: which kind of work an operator or a kernel does: convolution, norm, matrix product, … See
+ * op_classes.def. */
 #ifndef TG_OP_CLASS_H
 #define TG_OP_CLASS_H
 

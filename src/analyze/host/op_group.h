@@ -45,12 +45,13 @@ enum tg_err tg__op_group_open_all(struct tg__op_group *g, const struct tg__colum
 void tg__op_group_close(struct tg__op_group *g);
 uint32_t tg__op_group_of(struct tg__op_group *g, uint32_t node); /* equal groups, equal numbers */
 void tg__op_group_write(const struct tg__op_group *g, uint32_t group, struct tg__out *out);
+/* One of them. */
 void tg__op_group_write_part(const struct tg__op_group *g, uint32_t group, enum tg__group_part part,
-                             struct tg__out *out); /* one of them */
-bool tg__op_group_is_backward(const struct tg__op_group *g,
-                              uint32_t slice); /* of tg__op_group_open_all: an operator autograd calls */
-void tg__op_group_notes(const struct tg__op_group *g,
-                        struct tg_table *out); /* what the trace lacks, and how to record it */
+                             struct tg__out *out);
+/* Of tg__op_group_open_all: an operator autograd calls. */
+bool tg__op_group_is_backward(const struct tg__op_group *g, uint32_t slice);
+/* What the trace lacks, and how to record it. */
+void tg__op_group_notes(const struct tg__op_group *g, struct tg_table *out);
 static inline bool tg__op_group_failed(const struct tg__op_group *g) {
   return g->keys.failed || g->stacks.failed || g->modules.failed;
 }

@@ -61,8 +61,8 @@ static inline uint32_t tg__forward_of(const struct tg__columns *t, uint32_t slic
 
 /* ---- memory events placed in the tree (op_memory.c) ------------------------------------------ */
 
-bool tg__memory_device_is_wanted(const struct tg__ask *a, int64_t type,
-                                 int64_t id); /* by the question's argument `device`, where it has one */
+/* By the question's argument `device`, where it has one. */
+bool tg__memory_device_is_wanted(const struct tg__ask *a, int64_t type, int64_t id);
 
 struct tg__memory_event {
   int64_t ts_ns, bytes; /* bytes above zero: an allocation; else a release */

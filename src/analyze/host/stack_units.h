@@ -37,8 +37,8 @@ struct tg__stack_units {
   struct tg__map row_of, list_of;
   struct tg__paths paths; /* whole stacks and modules, outermost first; stacks split from text, innermost first */
 };
-/* count stays 0 when the trace has no stacks (by=module: no modules). *u is to be freed either way. TG_OK or TG_MEMORY.
- */
+/* count stays 0 when the trace has no stacks (by=module: no modules). *u is to be freed either way. TG_OK or
+ * TG_MEMORY. */
 enum tg_err tg__stack_units_build(const struct tg__columns *t, struct tg__reach reach, enum tg__stack_by by,
                                   struct tg__stack_units *u);
 void tg__stack_units_free(struct tg__stack_units *u);

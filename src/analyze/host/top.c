@@ -127,8 +127,8 @@ enum tg_err tg__answer_top(const struct tg__columns *t, const struct tg__ask *a,
   return err;
 }
 
-/* Device work decides what `top` is about: where some rank has any, operators of one that has none are not beside it.
- */
+/* Device work decides what `top` is about: where some rank has any, operators of one that has none are not beside
+ * it. */
 void tg__folded_top(struct tg__joining *j, struct tg_table *t) {
   (void)j;
   const size_t kind = tg__table_column_index(t, "kind"), total = tg__table_column_index(t, "total_ns");

@@ -19,8 +19,8 @@ struct tg__call_graph {
   int32_t *depth;    /* 0: no parent; -1: absent */
   int32_t *height;   /* 0: device work; host: 1 above the highest child, and at least 1; -1: absent */
   uint32_t *kernels; /* pieces of device work below, or itself */
-  int64_t *kernel_ns, *first_ns,
-      *last_ns; /* their durations summed, first start, last end; without any: 0, INT64_MAX, INT64_MIN */
+  /* their durations summed, first start, last end; without any: 0, INT64_MAX, INT64_MIN */
+  int64_t *kernel_ns, *first_ns, *last_ns;
 };
 /* Free it after a failure, too. false on no memory, as below. */
 bool tg__call_graph_new(struct tg__call_graph *g, uint32_t count);

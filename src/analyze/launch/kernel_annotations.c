@@ -43,8 +43,8 @@ static bool add_piece(struct exact *x, uint32_t slice, uint32_t label) {
   return true;
 }
 
-/* The part of a list that lies on one track, taken off its front: tracks come in order, and the list is of their rank.
- */
+/* The part of a list that lies on one track, taken off its front: tracks come in order, and the list is of their
+ * rank. */
 static struct tg__listed take_annotation(struct tg__listed *list, const struct tg__track *track) {
   struct tg__listed part = {.slices = list->slices};
   while (part.count < list->count && part.slices[part.count] < track->first + track->count) part.count++;

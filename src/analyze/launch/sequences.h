@@ -44,10 +44,10 @@ bool tg__patterns_wants(struct tg__patterns *p, uint32_t string_id);
 /* The numbers of the `most` most frequent of each rank, in the order of the question; order has room for all. How
  * many there are; SIZE_MAX on no memory. */
 size_t tg__patterns_top(const struct tg__patterns *p, size_t most, uint32_t *order);
-size_t tg__patterns_cut(const struct tg__patterns *p, size_t most,
-                        uint32_t *order); /* the same of an order that is made already */
-void tg__pattern_text(const struct tg__patterns *p, const struct tg__pattern *item,
-                      struct tg__out *out); /* op|kernel|kernel… */
+/* The same of an order that is made already. */
+size_t tg__patterns_cut(const struct tg__patterns *p, size_t most, uint32_t *order);
+/* op|kernel|kernel…. */
+void tg__pattern_text(const struct tg__patterns *p, const struct tg__pattern *item, struct tg__out *out);
 
 /* By the exact rules. */
 struct tg__pattern_source tg__patterns_source(const struct tg__ask *a);

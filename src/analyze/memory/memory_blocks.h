@@ -48,8 +48,8 @@ bool tg__places_open(struct tg__places *p, const struct tg__columns *t); /* fals
 void tg__places_close(struct tg__places *p);
 /* What the thread was doing; for times that rise on each track. */
 struct tg__place tg__place_at(struct tg__places *p, uint32_t track, int64_t ns);
-/* Passes of the process the track belongs to: the first that begins after ns, and the one that is going on at ns; NULL.
- */
+/* Passes of the process the track belongs to: the first that begins after ns, and the one that is going on at ns;
+ * NULL. */
 const struct tg__pass *tg__pass_after(const struct tg__places *p, uint32_t track, int64_t ns);
 const struct tg__pass *tg__pass_during(const struct tg__places *p, uint32_t track, int64_t ns);
 
@@ -128,10 +128,10 @@ struct tg__blocks {
  * (arguments rank, device) are `wanted`. TG_NO_DATA when the trace has no memory events. */
 enum tg_err tg__blocks_read(const struct tg__columns *t, const struct tg__ask *a, struct tg__blocks **out,
                             struct tg_error *e);
-void tg__put_block_device(struct tg_table *out, const struct tg__blocks *b,
-                          uint32_t device); /* two cells: rank, device */
-void tg__put_block_text(struct tg_table *out, const struct tg__blocks *b,
-                        uint32_t text); /* text: id in b->texts, TG_NONE = unknown */
+/* Two cells: rank, device. */
+void tg__put_block_device(struct tg_table *out, const struct tg__blocks *b, uint32_t device);
+/* text: id in b->texts, TG_NONE = unknown. */
+void tg__put_block_text(struct tg_table *out, const struct tg__blocks *b, uint32_t text);
 /* The notes that say how far these answers can be trusted. */
 void tg__blocks_notes(const struct tg__blocks *b, struct tg_table *out);
 static inline bool tg__block_is_counted(const struct tg__blocks *b, const struct tg__block *x) {
@@ -152,8 +152,8 @@ enum tg_err tg__memory_put_peak(const struct tg__columns *t, const struct tg__as
 /* Sets held, basis and module of all blocks. false on no memory. */
 bool tg__blocks_judge(struct tg__blocks *b, const struct tg__places *p);
 bool tg__blocks_judge_by_stacks(struct tg__blocks *b); /* of those around which there is no operator */
-uint32_t tg__block_module(struct tg__blocks *b, const struct tg__places *p,
-                          uint32_t module_slice); /* text of its path; TG_NONE for none, or on no memory */
+/* Text of its path; TG_NONE for none, or on no memory. */
+uint32_t tg__block_module(struct tg__blocks *b, const struct tg__places *p, uint32_t module_slice);
 /* The layer of a module path: up to its first number ("encoder.layers.3.linear" is of encoder.layers.3), else its
  * first part, or of names of classes (Net_0.Block_1.Linear_2) the first two. */
 struct tg__str tg__layer_of(struct tg__str path);

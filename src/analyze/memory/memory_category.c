@@ -18,8 +18,8 @@ static uint32_t outer_module(const struct tg__places *p, uint32_t module) {
 
 enum { NAMES_MOST = 16 }; /* calls of modules that are named when none has a path */
 
-/* Path in the model where the trace has it; else the calls around up to one that has, outermost first: Net_0.Linear_1.
- */
+/* Path in the model where the trace has it; else the calls around up to one that has, outermost first:
+ * Net_0.Linear_1. */
 static uint32_t path_of(struct tg__blocks *b, const struct tg__places *p, uint32_t module) {
   const struct tg__columns *const t = b->t;
   struct tg__str parts[NAMES_MOST];

@@ -126,9 +126,9 @@ struct block {
 };
 enum { INTERVALS = 16, FIRST_INTERVAL = 20 }; /* powers of two from 1 MiB on, each with divisions of its own */
 struct rounding {
-  bool rounds;                  /* a caching allocator's: what the CPU's took is what was asked for */
-  int64_t divisions[INTERVALS]; /* into how many parts sizes between two powers of two fall: its setting
-                                   roundup_power2_divisions */
+  bool rounds; /* a caching allocator's: what the CPU's took is what was asked for */
+  /* into how many parts sizes between two powers of two fall: its setting roundup_power2_divisions */
+  int64_t divisions[INTERVALS];
 };
 struct replay {
   const struct tg__columns *t;

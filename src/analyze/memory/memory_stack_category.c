@@ -10,8 +10,8 @@
 
 enum part { NOT_ASKED, NOWHERE, FORWARD, BACKWARD, OPTIMIZER, LOADER, PARTS };
 
-/* In this order: a stack in the backward pass may lie within an optimizer's closure, and both within a loader's loop.
- */
+/* In this order: a stack in the backward pass may lie within an optimizer's closure, and both within a loader's
+ * loop. */
 static enum part part_of_stack(struct tg__str stack) {
   static const struct {
     const char *frame;

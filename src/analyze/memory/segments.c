@@ -1,5 +1,5 @@
-/* The question segments: the allocator's segments, blocks and pools in a memory snapshot, at the moment it was taken.
- */
+/* The question segments: the allocator's segments, blocks and pools in a memory snapshot, at the moment it was
+ * taken. */
 #include "analyze/memory/memory_history.h"
 
 enum by { BY_SEGMENT, BY_BLOCK, BY_POOL };

@@ -3,8 +3,8 @@
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* Behind the bracket that closes the one at `i`, of the same kind; TG_NONE when none does. The > of -> closes nothing.
- */
+/* Behind the bracket that closes the one at `i`, of the same kind; TG_NONE when none does. The > of -> closes
+ * nothing. */
 static uint32_t closing(struct tg__str s, uint32_t i) {
   const char open = s.ptr[i], close = open == '<' ? '>' : ')';
   uint32_t depth = 0;

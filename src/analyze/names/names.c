@@ -20,8 +20,8 @@ static const char *const comm_parts[] = {
 #include "analyze/names/comm_families.def"
 };
 
-/* The name of a function without its type, namespace, template and arguments: "combine" of "void a::combine<8>(int)".
- */
+/* The name of a function without its type, namespace, template and arguments: "combine" of "void
+ * a::combine<8>(int)". */
 static struct tg__str function_of(struct tg__str kernel) {
   uint32_t end = 0, start = 0;
   static const char anonymous[] = "(anonymous namespace)::";
@@ -114,8 +114,7 @@ static bool contains_from(struct tg__str s, size_t from, const char *part) {
 }
 
 /* MTIA files all device work under one category, so only names separate copies, collectives and bookkeeping from
- * kernels.
- */
+ * kernels. */
 const char *tg__kernel_type_by_name(struct tg__str name) {
   static const char *const comm[] = {"nccl", "hip", "hccl"};
   static const char *const memory[] = {"Memcpy", "Memset", "dma"};

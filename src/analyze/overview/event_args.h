@@ -11,8 +11,8 @@ struct tg__extra {
   bool is_mixed;  /* several kinds of value: all shown as their JSON text */
   bool is_absent; /* no event of the table can have it */
 };
-struct tg__key_places { /* where the events of a schema have the keys: the first field of args, else of the event itself
-                         */
+/* Where the events of a schema have the keys: the first field of args, else of the event itself. */
+struct tg__key_places {
   const struct tg__schema *schema;
   bool is_known;
   uint8_t found, missing;

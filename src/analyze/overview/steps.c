@@ -31,8 +31,9 @@ struct work {
   int64_t *loose_ends; /* ends of device work that no step launched */
   size_t loose_count, loose_cap;
   bool has_kernels; /* even if they took no time */
-  bool has_others;  /* device work without finer categories counts: not where the whole recording is the step, as the
-                       TensorBoard view has it, which knew no such devices */
+  /* device work without finer categories counts: not where the whole recording is the step, as the TensorBoard view
+   * has it, which knew no such devices */
+  bool has_others;
   bool failed;
 };
 

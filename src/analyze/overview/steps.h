@@ -38,8 +38,9 @@ enum tg__step_source {
   TG__STEPS_DETECTED,  /* trace->steps whatever their kind; the whole recording when the rank has none */
   TG__STEPS_PROFILER,  /* only ProfilerStep# annotations; the whole recording when there are none */
   TG__STEPS_RECORDING, /* the whole recording as one step: from the first operator to the end of the last */
-  TG__STEPS_CALLS, /* the same without operators, where there are calls of a runtime: from the first of these or device
-                      work on; the rows say TG__STEPS_RECORDING */
+  /* the same without operators, where there are calls of a runtime: from the first of these or device work on; the
+   * rows say TG__STEPS_RECORDING */
+  TG__STEPS_CALLS,
 };
 
 struct tg__breakdown {
@@ -63,8 +64,8 @@ void tg__breakdown_free(struct tg__breakdown *b);
 double tg__steps_leave_out_first(struct tg__breakdown *b);
 /* The step of trace->steps that is under way on the host at ns, as an index; TG_NONE. */
 uint32_t tg__step_at(const struct tg__columns *t, uint32_t rank, int64_t ns);
-/* How many of the kept steps had begun on the host at ns; the last of them, one less, is the one that may be under way.
- */
+/* How many of the kept steps had begun on the host at ns; the last of them, one less, is the one that may be under
+ * way. */
 size_t tg__steps_begun(const struct tg__breakdown *b, int64_t ns);
 
 /* noise.c: how busy others kept the machine. Needs TG__COL_ALL of marks. */

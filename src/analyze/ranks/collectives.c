@@ -1,5 +1,5 @@
-/* collectives: the question collectives. Rows are sums over parts, a part being what one rank does in one collective.
- */
+/* collectives: the question collectives. Rows are sums over parts, a part being what one rank does in one
+ * collective. */
 #include "analyze/ranks/collectives.h"
 
 #include <math.h>

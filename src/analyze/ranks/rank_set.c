@@ -1,5 +1,5 @@
-/* rank_set: the summaries a question about ranks works on, and when their collectives waited and when they moved data.
- */
+/* rank_set: the summaries a question about ranks works on, and when their collectives waited and when they moved
+ * data. */
 #include "analyze/ranks/rank_set.h"
 #include "analyze/ranks/summarize.h"
 

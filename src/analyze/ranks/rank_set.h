@@ -18,8 +18,9 @@ struct tg__match {
   int64_t last_ns;  /* when the last one came */
   int64_t skew_ns;  /* from the first to the last */
   uint32_t last;    /* part that came last */
-  bool differs; /* in bytes, where they must be equal, or a transfer with more than two ends: what is matched here is
-                   not one collective */
+  /* in bytes, where they must be equal, or a transfer with more than two ends: what is matched here is not one
+   * collective */
+  bool differs;
 };
 /* Is there anybody to wait for, and is it the same collective? */
 static inline bool tg__match_is_shared(const struct tg__match *m) { return m->count > 1 && !m->differs; }
@@ -29,12 +30,12 @@ struct tg__clock {
   int64_t offset_ns; /* this rank's clock is so much ahead of the reference's, at the first collective used */
   double drift;      /* and gains so much a ns; 0 where too little is known */
   int64_t origin_ns; /* where the drift counts from, on the common clock */
-  int64_t low_ns,
-      high_ns;         /* the offset must lie between: no such collective ends anywhere before it began everywhere */
+  /* the offset must lie between: no such collective ends anywhere before it began everywhere */
+  int64_t low_ns, high_ns;
   int64_t spread_ns;   /* median distance of the ends from the alignment */
   int64_t collectives; /* it rests on */
-  uint32_t reference;  /* rank compared with; itself for the first of those that share collectives, to which the others
-                          go back */
+  /* rank compared with; itself for the first of those that share collectives, to which the others go back */
+  uint32_t reference;
 };
 
 struct tg__ranks {
@@ -66,8 +67,8 @@ void tg__ranks_close(struct tg__ranks *r);
 
 bool tg__ranks_match(struct tg__ranks *r); /* rank_match.c: fills matches and parts; false on no memory */
 bool tg__ranks_align(struct tg__ranks *r); /* rank_clocks.c: fills clocks, from matches; false on no memory */
-int64_t tg__ranks_time(const struct tg__ranks *r, uint32_t rank,
-                       int64_t ns); /* a time of this rank on the common clock */
+/* A time of this rank on the common clock. */
+int64_t tg__ranks_time(const struct tg__ranks *r, uint32_t rank, int64_t ns);
 
 /* The numbers that step= names; TG_USAGE when it is not understood. */
 struct tg__step_selection {
@@ -86,8 +87,8 @@ enum tg_err tg__step_selection_check(const struct tg__step_selection *p, const s
  * order: those that are selected and that every rank with steps has, or all when there is none such.
  * *has_common: whether there was. NULL on no memory. */
 bool *tg__ranks_common_steps(const struct tg__ranks *r, const struct tg__step_selection *selection, bool *has_common);
-bool *tg__ranks_all_steps(const struct tg__ranks *r,
-                          const struct tg__step_selection *selection); /* the same, of every step that is whole */
+/* The same, of every step that is whole. */
+bool *tg__ranks_all_steps(const struct tg__ranks *r, const struct tg__step_selection *selection);
 
 /* Notes on the data that every answer about ranks should have. */
 void tg__ranks_note(const struct tg__ranks *r, struct tg_table *out);

@@ -13,10 +13,9 @@ void tg__joining_drop_notes(struct tg__joining *j, tg__note_is_fn *is);
 /* ---- folding (fold.c) ------------------------------------------------------------------------ */
 
 struct tg__fold;
-struct tg__fold *
-tg__fold_new(const struct tg__question *q,
-             const struct tg_table *first); /* rules of its question for its columns; NULL on no memory */
-void tg__fold_free(struct tg__fold *f);     /* NULL is fine */
+/* Rules of its question for its columns; NULL on no memory. */
+struct tg__fold *tg__fold_new(const struct tg__question *q, const struct tg_table *first);
+void tg__fold_free(struct tg__fold *f); /* NULL is fine */
 /* Rows of `from` into `to`, which has no other rows; false on no memory. */
 bool tg__fold_rows(struct tg__fold *f, struct tg_table *to, const struct tg_table *from);
 /* What follows from the sums, when all are in: to be called once before the rows are sorted, and once more after. */

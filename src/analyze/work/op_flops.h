@@ -13,8 +13,8 @@ struct tg__op_flops {
   int64_t *values;
   size_t count, cap;
 };
-bool tg__op_flops_open(struct tg__op_flops *f,
-                       const struct tg__columns *t); /* false on no memory; close it either way */
+/* false on no memory; close it either way. */
+bool tg__op_flops_open(struct tg__op_flops *f, const struct tg__columns *t);
 void tg__op_flops_close(struct tg__op_flops *f);
 /* -1: not known. `op`: the name of the slice, without overload. After a failure signatures.failed is set. */
 int64_t tg__op_flops_of(struct tg__op_flops *f, uint32_t slice, struct tg__str op);

@@ -73,8 +73,9 @@ enum { PRODUCTS, ELEMENTWISE, OTHERS, CLASSES };
 enum { COMPILING = 1, KEEPS = 2, WORKS = 4, BROKEN_OFF = 8 };
 struct inside {
   int64_t flops[CLASSES - 1];
-  uint8_t is; /* COMPILING: torch.compile tries it on tensors without data; KEEPS, WORKS: a child is aten::detach, is
-                 anything else */
+  /* COMPILING: torch.compile tries it on tensors without data; KEEPS, WORKS: a child is aten::detach, is anything
+   * else */
+  uint8_t is;
 };
 /* By string id, 0: not looked at. SHOWS: a call of this name has children or host calls. */
 enum { PLAIN = 1, DETACH = 2, TRACER = 4, SHOWS = 8, IS_PRODUCT = 16 };

@@ -15,10 +15,11 @@ struct tg__op_work {
   struct tg__work *works; /* one per distinct call */
   size_t count, cap;
 };
-enum tg_err tg__op_work_has_shapes(const struct tg__columns *t,
-                                   bool *out); /* does any call say what it was given? TG_MEMORY otherwise */
+/* Does any call say what it was given? TG_MEMORY otherwise. */
+enum tg_err tg__op_work_has_shapes(const struct tg__columns *t, bool *out);
+/* Free *out either way. */
 enum tg_err tg__op_work_build(const struct tg__columns *t, struct tg__reach reach, const struct tg__op_tree *tree,
-                              struct tg__op_work *out); /* free *out either way */
+                              struct tg__op_work *out);
 void tg__op_work_free(struct tg__op_work *w);
 
 #endif

@@ -7,8 +7,8 @@
 
 struct tg__counted {
   uint32_t node, track;
-  int64_t
-      time_ns; /* of a counted operator: with all it calls; else its self time. Device time where the rank has any */
+  /* of a counted operator: with all it calls; else its self time. Device time where the rank has any */
+  int64_t time_ns;
   const struct tg__work *work; /* NULL: without a figure */
   enum tg__precision precision;
 };

@@ -128,8 +128,8 @@ PRODUCT(attention_heads_inside_backward, 1, tg__cost_attention(c, 1, true, true)
 
 /* ---- the others ------------------------------------------------------------------------------ */
 
-/* Mean, variance, normalising: about so many operations an element; what counts here is that each is read and written.
- */
+/* Mean, variance, normalising: about so many operations an element; what counts here is that each is read and
+ * written. */
 enum { NORMALISATION_FLOPS = 5, NORMALISATION_BACKWARD_FLOPS = 8 };
 
 static void per_element(const struct tg__work_call *c, int64_t flops_each, struct tg__work *w) {

@@ -62,16 +62,16 @@ struct tg__work_call {
 int64_t tg__plus(int64_t a, int64_t b); /* -1 when one is below zero or the sum does not fit */
 int64_t tg__sized(int64_t elements, int64_t element_bytes);
 int64_t tg__input_bytes(const struct tg__work_call *c, unsigned index);
-/* Elements of the two shapes broadcast against each other, without their last `skip` dimensions; -1: they do not fit.
- */
+/* Elements of the two shapes broadcast against each other, without their last `skip` dimensions; -1: they do not
+ * fit. */
 int64_t tg__broadcast(const struct tg__shape *x, const struct tg__shape *y, unsigned skip);
 struct tg__cost {
   int64_t flops, out_elements; /* -1: not known */
 };
 /* The formulas of products. Of attention: elements of the result, which is what is written. */
 struct tg__cost tg__cost_mm(const struct tg__work_call *c, unsigned a, unsigned b, unsigned rank);
-struct tg__cost tg__cost_matmul(const struct tg__work_call *c, unsigned a,
-                                unsigned b); /* of any ranks, as torch.matmul broadcasts */
+/* Of any ranks, as torch.matmul broadcasts. */
+struct tg__cost tg__cost_matmul(const struct tg__work_call *c, unsigned a, unsigned b);
 struct tg__cost tg__cost_linear(const struct tg__work_call *c, unsigned weight);
 struct tg__cost tg__cost_linear_pointwise(const struct tg__work_call *c);
 struct tg__cost tg__cost_grouped_mm(const struct tg__work_call *c);
@@ -80,8 +80,8 @@ struct tg__cost tg__cost_conv(const struct tg__work_call *c, unsigned stride, un
 struct tg__cost tg__cost_conv_pointwise(const struct tg__work_call *c);
 struct tg__cost tg__cost_conv_transpose(const struct tg__work_call *c, unsigned stride, unsigned padding,
                                         unsigned dilation, unsigned output_padding, unsigned groups);
-struct tg__cost
-tg__cost_convolution(const struct tg__work_call *c); /* aten::convolution: says itself whether it is transposed */
+/* aten::convolution: says itself whether it is transposed. */
+struct tg__cost tg__cost_convolution(const struct tg__work_call *c);
 struct tg__cost tg__cost_convolution_backward(const struct tg__work_call *c);
 struct tg__cost tg__cost_attention(const struct tg__work_call *c, unsigned query, bool heads_inside, bool backward);
 

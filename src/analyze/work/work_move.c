@@ -1,5 +1,5 @@
-/* The work of operators that mostly move: look up, add or scatter rows, pool, resize, select the loss of each target.
- */
+/* The work of operators that mostly move: look up, add or scatter rows, pool, resize, select the loss of each
+ * target. */
 #include "analyze/work/work.h"
 
 int64_t tg__plus(int64_t a, int64_t b) {

@@ -60,8 +60,8 @@ static bool put_named(struct named *n, uint32_t rank, struct tg_table *out) {
   return true;
 }
 
-/* A step has its own annotation at least, unless the next one begins at the same time: then everything is that one's.
- */
+/* A step has its own annotation at least, unless the next one begins at the same time: then everything is that
+ * one's. */
 enum tg_err tg__put_exact_steps(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out) {
   struct named named;
   bool ok = open_named(&named, t);

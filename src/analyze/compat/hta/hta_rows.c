@@ -98,8 +98,8 @@ static void sort_round(const struct tg__hta_event *from, struct tg__hta_event *t
   for (size_t i = 0; i < n; i++) to[starts[from[i].args >> shift & mask]++] = from[i];
 }
 
-/* Two rounds over half the bits that are in use: the fewer places a round writes to, the more of them the caches hold.
- */
+/* Two rounds over half the bits that are in use: the fewer places a round writes to, the more of them the caches
+ * hold. */
 bool tg__hta_sort_events(struct tg__hta_event *events, size_t n) {
   uint32_t most = 1;
   for (size_t i = 0; i < n; i++) most |= events[i].args;

@@ -25,10 +25,10 @@ struct tg__hta_rank {
   bool is_rounded;
 };
 enum tg__hta_filter {
-  TG__HTA_WITHOUT_LAST_STEP, /* what TraceAnalysis keeps by default: the last of several steps is left out, device work
-                                of it, too */
-  TG__HTA_WITH_LAST_STEP,    /* include_last_profiler_step=True: every CPU row, and the device rows they launched */
-  TG__HTA_EVERY_ROW,         /* what TraceDiff keeps, and a Trace that was not aligned */
+  /* what TraceAnalysis keeps by default: the last of several steps is left out, device work of it, too */
+  TG__HTA_WITHOUT_LAST_STEP,
+  TG__HTA_WITH_LAST_STEP, /* include_last_profiler_step=True: every CPU row, and the device rows they launched */
+  TG__HTA_EVERY_ROW,      /* what TraceDiff keeps, and a Trace that was not aligned */
 };
 
 struct tg__hta {
@@ -60,8 +60,8 @@ struct tg__hta_event { /* args: its reference, which rises along the file */
 struct tg__hta_event *tg__hta_events(const struct tg__hta *h, uint32_t rank, size_t *count);
 bool tg__hta_sort_events(struct tg__hta_event *events, size_t count); /* by args; false on no memory */
 bool tg__hta_is_row(const struct tg__hta *h, uint32_t slice);
-void tg__hta_ids(const struct tg__hta *h, uint32_t slice, int64_t *stream,
-                 int64_t *correlation); /* args of these names; -1 = none */
+/* Args of these names; -1 = none. */
+void tg__hta_ids(const struct tg__hta *h, uint32_t slice, int64_t *stream, int64_t *correlation);
 bool tg__hta_is_gpu_row(const struct tg__hta *h, uint32_t slice, int64_t stream, int64_t correlation);
 void tg__hta_close(struct tg__hta *h);
 

@@ -35,16 +35,16 @@ struct tg__rows {
   const uint32_t *tracks; /* of each slice */
   struct tg__extras *extras;
 };
-int64_t tg__rows_iteration(const struct tg__rows *r, uint32_t rank,
-                           const struct tg__hta_row *row); /* TG_NULL_INT, -1: in no step */
+/* TG_NULL_INT, -1: in no step. */
+int64_t tg__rows_iteration(const struct tg__rows *r, uint32_t rank, const struct tg__hta_row *row);
 /* The side asked for? By the exact rules only row->slice matters. */
 bool tg__rows_on_side(const struct tg__rows *r, const struct tg__hta_row *row);
 
 /* The last step of this rank that begins at or before ns and has not ended, by its number; -1. Steps are in order of
  * their start. */
 int64_t tg__rows_step_at(const struct tg__columns *t, uint32_t rank, int64_t ns);
-int64_t tg__rows_zero(const struct tg__columns *t,
-                      const struct tg__ask *a); /* the earliest start of all ranks on the common clock */
+/* The earliest start of all ranks on the common clock. */
+int64_t tg__rows_zero(const struct tg__columns *t, const struct tg__ask *a);
 
 /* rules=exact, every row (rows_exact.c): column by column, and only those that are wanted. r has all but zero_ns;
  * its hta is prepared. */

@@ -12,8 +12,8 @@ struct tg__exact {
   const uint32_t *tracks;
   int64_t zero_ns;
   uint32_t rank;
-  uint32_t *slice,
-      *index;           /* by row: those that are shown in file order; and its ordinal among all events of the file */
+  /* by row: those that are shown in file order; and its ordinal among all events of the file */
+  uint32_t *slice, *index;
   size_t count, shown;  /* rows of the rank that are looked at; how many of them the table gets */
   uint32_t *kept;       /* which of them: of one side; NULL: the first ones */
   int64_t *correlation; /* by row, -1 = none; with the links, NULL unless wanted */
@@ -23,11 +23,11 @@ struct tg__exact {
 
 static inline size_t tg__exact_row(const struct tg__exact *x, size_t i) { return x->kept ? x->kept[i] : i; }
 
-/* rows_links.c: the partner of each row that is shown, the last of the file on the other side with its correlation. */
-struct tg__wanted { /* which correlations the rows that are shown have, a bit each: of those far apart some share one.
-                     * Most calls launched nothing that is shown, and what is looked up once a row had better be small.
-                     */
-  uint64_t *bits;   /* NULL: every correlation is */
+/* rows_links.c: the partner of each row that is shown, the last of the file on the other side with its correlation.
+ * Which correlations the rows that are shown have, a bit each: of those far apart some share one. Most calls
+ * launched nothing that is shown, and what is looked up once a row had better be small. */
+struct tg__wanted {
+  uint64_t *bits; /* NULL: every correlation is */
   uint64_t mask;
 };
 static inline bool tg__is_wanted(const struct tg__wanted *w, int64_t id) {
@@ -36,8 +36,8 @@ static inline bool tg__is_wanted(const struct tg__wanted *w, int64_t id) {
 bool tg__wanted_open(struct tg__wanted *w, const struct tg__exact *x); /* false on no memory; close it either way */
 void tg__wanted_close(struct tg__wanted *w);
 int64_t tg__exact_id(const struct tg__exact *x, uint32_t slice, bool *is_gpu); /* its correlation, -1 */
-bool tg__exact_links(
-    struct tg__exact *x); /* of rows with slice and index: correlation, side and link. False on no memory. */
+/* Of rows with slice and index: correlation, side and link. False on no memory. */
+bool tg__exact_links(struct tg__exact *x);
 bool tg__exact_link(struct tg__exact *x, const struct tg__wanted *w); /* only the links */
 
 /* rows_device.c: the rows of device work, `most` of them at most, and with links the calls that may have launched

@@ -4,8 +4,8 @@
 #include "analyze/compat/hta/hta_stack.h"
 #include "analyze/launch/sequences.h"
 
-/* Smallest depth of the rows of that name; INT32_MAX when there are none. Rows outside the call stacks have depth -1.
- */
+/* Smallest depth of the rows of that name; INT32_MAX when there are none. Rows outside the call stacks have depth
+ * -1. */
 static int32_t least_depth(struct tg__patterns *p, const struct tg__hta_rank *rank, const struct tg__call_graph *g) {
   int32_t least = INT32_MAX;
   for (size_t i = 0; i < rank->count; i++)
