@@ -116,6 +116,13 @@ for _folder in ("format", "trace", "analyze", "replay", "diagnose", "catalog", "
         ]
     )
 
+COLUMNS = 120  # .clang-format's, and those of the lists in .def files
+BROKEN = (
+    r"^(?![ \t]*[#/*])[^;{}/:\n]+\n(?:[^;{}/:\n]+\n)*[^;{}/\n]*;[ \t]*/\*",  # several lines, and a comment at the end
+    r"^(?:typedef )?enum \w*[ ]?\{ +/\*[^\n]*\n {12,}",  # members move under the comment
+)
+# Files in which they are still to be moved.
+COMMENTS_LATER = r"src/(?:diagnose|replay)/.*|src/analyze/host/(?:compile|kernel_lines|questions_).*"
 SOFT_FILE, HARD_FILE = 600, 1000
 SOFT_FUNCTION, HARD_FUNCTION = 60, 100
 SHARED_NAMES = {
@@ -260,6 +267,32 @@ def check_sizes(rel, code, sizes):
             sizes.append(f"{rel}:{start}: {name} has {length} lines, over {SOFT_FUNCTION}")
 
 
+def without_strings(text):
+    """The text with string literals blanked, comments as they are."""
+
+    def blank(match):
+        return match.group(0) if match.group(0).startswith("/*") else '"' * len(match.group(0))
+
+    return re.sub(r"/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'", blank, text, flags=re.S)
+
+
+def check_comments(rel, text):
+    """A comment stands above its declaration when both do not fit into the columns; no line holds a lone end of one."""
+    bare = without_strings(text)
+    for number, line in enumerate(bare.splitlines(), 1):
+        if line.strip() == "*/":
+            yield f"{rel}:{number}: a line holds only the end of a comment"
+        code, begins, _ = re.sub(r"/\*.*?\*/", "", line).partition("/*")
+        if begins and code.strip():
+            yield f"{rel}:{number}: a comment of several lines stands behind code: put it above"
+        if rel.endswith(".def") and len(line) > COLUMNS:
+            yield f"{rel}:{number}: {len(line)} columns: go on with another string in the next line"
+    for pattern in BROKEN if rel.endswith(".h") else BROKEN[1:]:
+        for m in re.finditer(pattern, bare, flags=re.M):
+            number = bare.count("\n", 0, m.start()) + 1
+            yield f"{rel}:{number}: the declaration is broken for the comment behind it: put it above"
+
+
 def check_names():
     seen = {}
     for top in ("src", "include", "python", "tools", "tests", "examples", "docs"):
@@ -330,6 +363,8 @@ def check_source(path, sizes):
         yield from check_include(path, rel, number, header, quoted)
     if path.suffix in (".c", ".h"):
         yield from check_words(rel, folder_of(path), path.name, code)
+    if not re.fullmatch(COMMENTS_LATER, rel):
+        yield from check_comments(rel, text)
     yield from check_sizes(rel, code, sizes)
 
 
@@ -393,6 +428,8 @@ def main():
             check_sizes(path.relative_to(ROOT).as_posix(), strip_comments(path.read_text(encoding="utf-8")), sizes)
         )
     headers = [*sorted((ROOT / "include").rglob("*.h")), *sorted((ROOT / "python").rglob("*.[ch]"))]
+    for path in headers:
+        breaks.extend(check_comments(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")))
     breaks.extend(check_tags([p for p in [*sources, *headers] if p.suffix != ".def"]))
     breaks.extend(check_shared_headers(sources))
     breaks.extend(b for p in sources if folder_of(p) == "cli" for b in check_seen(p, set(sources)))
