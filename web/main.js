@@ -92,7 +92,7 @@ class App {
       this.answers.forget();
       this.infos.clear();
       if (before.generation)
-        this.renew();
+        this.refresh();
       else
         this.show();
     }
@@ -106,24 +106,24 @@ class App {
   /* ---- a recording that goes on ---- */
   /* It was read again: the page takes what is new and stays where it is. One at a time, and not under someone's hands.
    */
-  async renew() {
-    this.renewDue = true;
-    if (this.renewing) return;
-    this.renewing = true;
-    while (this.renewDue) {
+  async refresh() {
+    this.refreshDue = true;
+    if (this.refreshing) return;
+    this.refreshing = true;
+    while (this.refreshDue) {
       if (this.isInUse()) {
         await new Promise((done) => setTimeout(done, 300));
         continue;
       }
-      this.renewDue = false;
+      this.refreshDue = false;
       this.loadFacts();
       try {
-        await (this.renewPage ? this.renewPage(await this.info()) : this.redrawInPlace());
+        await (this.refreshPage ? this.refreshPage(await this.info()) : this.redrawInPlace());
       } catch (error) {
-        this.renewDue = error.code === "stale"; /* the next reading has come meanwhile */
+        this.refreshDue = error.code === "stale"; /* the next reading has come meanwhile */
       }
     }
-    this.renewing = false;
+    this.refreshing = false;
   }
   isInUse() {
     const page = document.getElementById("page"), focus = document.activeElement;
@@ -322,7 +322,7 @@ class App {
     if (!box.childElementCount || box.dataset.page !== state.page)
       replace(box, h("p", {class: "loading"}, "reading …"));
     box.dataset.page = state.page;
-    this.renewPage = null;
+    this.refreshPage = null;
     let element;
     await this.stated; /* names of classes, list of traces */
     this.shownTrace = this.trace;
@@ -338,7 +338,7 @@ class App {
     if (round === this.round) document.body.dataset.ready = "true";
   }
 
-  /* What a page gets. renewed(f): f(info) takes in what is new of a recording that goes on; without it the page is
+  /* What a page gets. refreshed(f): f(info) takes in what is new of a recording that goes on; without it the page is
    * drawn again. */
   context() {
     return {
@@ -352,8 +352,8 @@ class App {
       info: () => this.info(),
       redraw: () => this.show(),
       cleanup: (f) => this.cleanups.push(f),
-      renewed: (f) => {
-        this.renewPage = f;
+      refreshed: (f) => {
+        this.refreshPage = f;
       }
     };
   }

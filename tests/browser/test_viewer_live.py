@@ -34,7 +34,7 @@ GENERATION = "tachograph.shared.traces[0]?.generation"
 
 def grown(p, until, times=1):
     until(p.page, f"{GENERATION} >= {p.page.evaluate(GENERATION) + times}")
-    until(p.page, "!tachograph.renewing")
+    until(p.page, "!tachograph.refreshing")
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import {Table, toMarkdown} from "../model/table.js";
 import {openKeys} from "../view/command.js";
 import {detailsView, frameOf, sourceView} from "../view/details.js";
 import {announce, copyText, h, problem, replace} from "../view/dom.js";
-import {Moved, renew} from "../view/renew.js";
+import {Moved, refresh} from "../view/refresh.js";
 import {splitter} from "../view/splitter.js";
 import {tableView} from "../view/table.js";
 import {Timeline} from "../view/timeline.js";
@@ -76,7 +76,7 @@ class TimelinePage {
           }),
           this.areaBox);
     context.cleanup(() => clearTimeout(this.saving));
-    context.renewed((now) => this.renew(now));
+    context.refreshed((now) => this.refresh(now));
     this.restore(state);
   }
 
@@ -196,14 +196,14 @@ class TimelinePage {
     this.element.append(this.menu);
   }
   /* A recording that goes on was read again. */
-  async renew(info) {
+  async refresh(info) {
     const moved = new Moved(this.info, info), {slice} = this, {pinned, hidden, folded} = this.settings;
     const move = (set, to) => {
       const kept = [...set].map(to).filter((v) => v !== undefined);
       set.clear();
       for (const v of kept) set.add(v);
     };
-    await renew(this.timeline, info, moved);
+    await refresh(this.timeline, info, moved);
     this.info = info;
     move(pinned, (track) => moved.track(track));
     move(hidden, (track) => moved.track(track));

@@ -1,4 +1,4 @@
-/* renew: a timeline takes in what is new of a recording that goes on. Numbers of tracks, rows, slices and names are
+/* refresh: a timeline takes in what is new of a recording that goes on. Numbers of tracks, rows, slices and names are
  * new then; what someone looks at is found again by what it is. */
 
 import {rowsOf} from "../model/layout.js";
@@ -54,7 +54,7 @@ function fetchAhead(timeline, store, lines, [t0, t1]) {
   });
 }
 
-export async function renew(timeline, info, moved) {
+export async function refresh(timeline, info, moved) {
   const store = new TileStore(timeline.server, timeline.traceNumber, () => {});
   store.generation = info.generation;
   const {from, past} = timeline.sight ?? {from: 0, past: 0};
