@@ -27,8 +27,8 @@ static void visit_bound(void *ctx, uint32_t slice, enum tg__class cls) {
   if (calls && waits_for_device(s->t, slice)) tg__spans_add(&s->waits, start, end);
 }
 
-/* Does the device seldom stand still for the host? Then the host has time to spare, and counts with its operators
- * and calls alone. Else half of the time between them counts as well: it may be Python, or the pace of the device. */
+/* Does the device seldom stand still for the host? Then the host has time to spare, and only its operators and calls
+ * count. Else half of the time between them counts as well: it may be Python, or the pace of the device. */
 static bool host_keeps_up(const struct tg__facts *f) {
   int64_t held_up = 0;
   for (enum tg__gap_cause c = TG__GAP_PYTHON; c < TG__GAP_CAUSE_COUNT; c++) held_up += f->gap_ns[c];

@@ -15,7 +15,7 @@ struct breaks {
   int64_t outer_end, graph_end; /* of the call that is looked at, and of the last graph in it, INT64_MIN = none yet */
   struct tg__tally ns;
   int64_t times;
-  bool is_broken;             /* since that graph a part has begun anew */
+  bool is_broken;             /* since that graph another part has begun */
   struct tg__str op, resumed; /* frames since that graph: of the first operator, of what called the new part */
   struct place places[PLACES];
   size_t count;

@@ -39,7 +39,7 @@ static int64_t elements_of(const struct tg__sites *s, const struct tg__site_call
 static int64_t mean(int64_t ns, int64_t calls) { return calls > 0 ? ns / calls : 0; }
 
 /* Calls [from, to) are a chain. The longest of each direction stays: what is fused is worked out all the same, and
- * stored once. Powers alone do not: what is written with them in a chain is a square or a cube. */
+ * stored once. A chain of powers only does not count: it is a square or a cube. */
 static void add_chain(struct chains *x, size_t from, size_t to) {
   int64_t ns = 0, forward = 0, backward = 0, most = 0;
   uint32_t top = TG_NONE;

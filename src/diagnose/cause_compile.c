@@ -1,5 +1,5 @@
-/* torch.compile compiles again and again: its own ranges show each time. What is compiled in the first recorded
- * steps alone is warming up. */
+/* torch.compile compiles again and again: its own ranges show each time. Compiling only in the
+ * first recorded steps is warming up. */
 #include "diagnose/findings.h"
 
 enum { COMPILE_PCT = 5, TIMES = 3 };

@@ -1,5 +1,5 @@
 /* What the process itself knows of torch.compile (compiles.h): the guard behind a recompilation, the reason of a break,
- * functions that run without it, and how much of a run it took. */
+ * functions that run without it, and how much of the recorded time it took. */
 #include "analyze/host/compiles.h"
 #include "diagnose/timed.h"
 
@@ -98,7 +98,7 @@ static void spread_over_run(struct tg__facts *f, const struct tg__compiles *c, s
   tg__say(x->evidence + len, sizeof x->evidence - len, "; of all steps from there on that is %.1f %%", share);
 }
 
-/* One recompilation counts: the step that holds it is long. What it saves later is not known. */
+/* One recompilation counts: the step that holds it is long. The saving in later steps is not known. */
 static void judge_again(struct tg__facts *f, const struct tg__compiles *c) {
   struct again a = {0};
   if (f->steps.source == TG__STEPS_RECORDING) return;
@@ -201,7 +201,7 @@ static void judge_left_out(struct tg__facts *f, const struct tg__compiles *c) {
          "go on behind a break. Or compile the functions that are called in it.");
 }
 
-/* ---- how much of the run it took ----------------------------------------------------------------- */
+/* ---- how much of the recorded time it took ------------------------------------------------------- */
 
 struct total {
   int64_t ns, dynamo_ns, backend_ns, inductor_ns, codegen_ns, times, again, hits, misses;
@@ -234,16 +234,15 @@ static void judge_compile_time(struct tg__facts *f, const struct tg__compiles *c
   if (!sum.longest || share <= RUN_PCT || (double)sum.ns < LONG_S * s) return;
   struct tg__finding *const x = tg__find(f, TG__CAUSE_COMPILE_TIME, share < 100 ? share : 100, RUN_PCT, TG_NULL_INT);
   x->is_warning = true;
-  x->method = "it is time of the run, and not of a step";
+  x->method = "the time passes outside the steps";
   say_function(sum.longest, x);
-  TG_SAY(
-      x->evidence,
-      "torch.compile takes %.1f s of the %.1f s of the run (%.1f %%): %lld compilation%s, %lld of them again; dynamo "
-      "%.1f s, the backend %.1f s, Inductor %.1f s and its code %.1f s; caches: %lld found, %lld not; the longest "
-      "took %.1f s",
-      (double)sum.ns / s, (double)run_ns / s, share, (long long)sum.times, sum.times == 1 ? "" : "s",
-      (long long)sum.again, (double)sum.dynamo_ns / s, (double)sum.backend_ns / s, (double)sum.inductor_ns / s,
-      (double)sum.codegen_ns / s, (long long)sum.hits, (long long)sum.misses, (double)sum.longest->dur_ns / s);
+  TG_SAY(x->evidence,
+         "torch.compile takes %.1f s of the program's %.1f s (%.1f %%): %lld compilation%s, %lld of them again; dynamo "
+         "%.1f s, the backend %.1f s, Inductor %.1f s and its code %.1f s; caches: %lld found, %lld not; the longest "
+         "took %.1f s",
+         (double)sum.ns / s, (double)run_ns / s, share, (long long)sum.times, sum.times == 1 ? "" : "s",
+         (long long)sum.again, (double)sum.dynamo_ns / s, (double)sum.backend_ns / s, (double)sum.inductor_ns / s,
+         (double)sum.codegen_ns / s, (long long)sum.hits, (long long)sum.misses, (double)sum.longest->dur_ns / s);
   TG_SAY(x->advice, "Compile less, or once: keep Inductor's caches from run to run (TORCHINDUCTOR_CACHE_DIR), compile "
                     "the block that the model repeats instead of the model, and make sizes that change dynamic.");
 }

@@ -300,7 +300,7 @@ static void judge_one_device(struct tg__facts *f, int64_t device) {
   tg__drop_last(f);
   tg__cannot_judge(f, TG__CAUSE_IDLE_DEVICE,
                    f->steps.source == TG__STEPS_RECORDING && f->gap_ns[TG__GAP_QUEUED] * 2 < idle
-                       ? "the device works in a part of the recording alone; record steps of it with "
+                       ? "the device works only in a part of the recording; record steps of it with "
                          "schedule(wait=1, warmup=2, active=5)"
                        : "it waits although work is queued, for an event, another stream or work that the trace lacks; "
                          "enable_cuda_sync_events=True records which");

@@ -1,4 +1,4 @@
-/* Gradients that nobody uses, are filled with zeros first, or are dense where few rows changed. */
+/* Gradients that are never used, are filled with zeros first, or are dense where few rows changed. */
 #include "diagnose/sites.h"
 
 enum { GRADIENT_PCT = 5, ROWS_RATIO = 8, LARGE_TABLE = 1 << 20 };
@@ -24,8 +24,8 @@ struct passes {
 };
 
 /* Calls [from, to) are the nodes of one backward pass, in the order they ran. Gradients of parameters that an
- * optimizer clears are put in place; those of others are added to what earlier steps left. What runs after the last
- * cleared one serves only others. */
+ * optimizer clears are put in place; those of others are added to what earlier steps left. Nodes after the last
+ * cleared one serve only others. */
 static void look_at_pass(struct passes *p, size_t from, size_t to) {
   size_t last = SIZE_MAX;
   int64_t added = 0, placed = 0;

@@ -81,7 +81,7 @@ static void see_kernel(void *ctx, uint32_t slice, enum tg__class cls) {
   if (m->longest == TG_NONE || dur > t->slices.dur_ns[m->longest]) m->longest = slice;
 }
 
-/* By what most of the time is: bfloat16 and TF32 are there from capability 8 on, TF32 on NVIDIA's alone. */
+/* By what most of the time is: bfloat16 and TF32 are there from capability 8 on, TF32 only on NVIDIA's. */
 static const char *precision_advice(const struct matrix_work *m) {
   const bool is_new = m->device->compute_major >= 8, has_tf32 = is_new && m->device->warp_size != 64;
   if (2 * m->narrow_ns > m->plain_ns)
@@ -198,7 +198,8 @@ static void describe_occupancy(const struct occupancy *o, struct tg__finding *x)
   const double occupancy = tg__arg_real(t, t->slices.args[o->longest], TG__K_OCCUPANCY, 0);
   tg__where_slice(o->f, o->longest, x);
   TG_SAY(x->evidence,
-         "%lld kernels %s are estimated to occupy less than %d %% of the multiprocessors' threads; they run alone for "
+         "%lld kernels %s are estimated to occupy less than %d %% of the multiprocessors' threads; nothing runs beside "
+         "them for "
          "%.2f ms "
          "(%.1f %%); the longest: "
          "%s%.0f %%%s, grid %.*s, block %.*s",
@@ -213,18 +214,18 @@ static void describe_occupancy(const struct occupancy *o, struct tg__finding *x)
 
 /* A step, without what runs beside others; frees the spans. */
 static int64_t usual_alone(struct occupancy *o, struct tg__spans *of) {
-  struct tg__spans alone = {0};
+  struct tg__spans left = {0};
   tg__spans_union(of);
-  tg__spans_subtract(of, &o->others, &alone);
-  o->f->failed |= of->failed || alone.failed;
-  const int64_t each_ns = tg__usual_inside(o->f, &alone);
+  tg__spans_subtract(of, &o->others, &left);
+  o->f->failed |= of->failed || left.failed;
+  const int64_t each_ns = tg__usual_inside(o->f, &left);
   tg__spans_free(of);
-  tg__spans_free(&alone);
+  tg__spans_free(&left);
   return each_ns;
 }
 
 /* Blocks for a quarter of the multiprocessors at most: with blocks for all of them the work takes a quarter of the
- * time at most. What is low for another reason may wait for something else. */
+ * time at most. Kernels with a low occupancy for another reason may wait for something else. */
 static void expect_of_blocks(struct tg__facts *f, struct tg__finding *x, int64_t few_ns) {
   x->method = "what more threads save depends on what the kernel waits for, which a trace does not hold";
   if (2 * few_ns < x->cost_ns) return;

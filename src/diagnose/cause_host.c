@@ -12,7 +12,7 @@ struct host {
   uint32_t read, update;             /* the longest aten::item, the longest Optimizer.step */
   int64_t reads, updates, gradients; /* gradients that arrive */
   struct tg__tally reads_ns, updates_ns;
-  int64_t read_ns, update_ns; /* without what one step alone has */
+  int64_t read_ns, update_ns; /* without the work of only one step */
   int64_t here_ns;            /* of the update the walk is in */
   uint32_t here_slice;
   struct calls {
@@ -61,7 +61,7 @@ static void forget_outer(struct host *h) {
   if (h->update == h->here_slice) h->update = TG_NONE;
 }
 
-/* The update begins anew where something of a closure ends. */
+/* The update begins again where something of a closure ends. */
 static void leave_closure(struct host *h, int64_t until_ns) {
   if (until_ns <= h->update_from_ns) return;
   h->here_ns -= until_ns - h->update_from_ns;

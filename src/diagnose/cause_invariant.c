@@ -177,7 +177,7 @@ void tg__judge_invariants(struct tg__facts *f) {
   if (v.in && v.reported && v.habits) {
     learn_habits(&v);
     find_chains(&v);
-    report_invariant(&v, "make the same constants anew and work on them alone", "C", 0.8);
+    report_invariant(&v, "make the same constants again and work only on them", "C", 0.8);
     memcpy(v.reported, v.in, s->count);
     memset(v.in, 0, s->count);
     find_functions(&v);

@@ -1,5 +1,5 @@
 /* What the kernels of a step that the device bounds are: copies, transposes, attention by hand, runs that could be one
- * kernel. By their classes alone, so that graphs and traces without operators are judged like others. */
+ * kernel. Only their classes count, so that graphs and traces without operators are judged like others. */
 #include "analyze/device/kernel_class.h"
 #include "diagnose/findings.h"
 

@@ -108,8 +108,8 @@ static bool is_timed(const struct labels *l, uint32_t slice) {
          reads_beside(l, track, tg__slice_end(l->f->t, slice));
 }
 
-/* Steps, loaders, optimizers and collectives are labelled by torch; who times something puts a label of their own
- * there. */
+/* Steps, loaders, optimizers and collectives are labelled by torch; a program that times something puts a label of
+ * its own there. */
 static void see_label(void *ctx, uint32_t slice, enum tg__class cls) {
   struct labels *l = ctx;
   const struct tg__columns *t = l->f->t;

@@ -2,7 +2,7 @@
  * tiny batches.
  *
  * Sites that are called often in every step, in the same module, are such a loop's body: layers of a model differ in
- * their modules. What the loop costs beyond its work is the fixed price of a call, dispatch and allocation, and the
+ * their modules. Beyond its work the loop costs the fixed price of a call, dispatch and allocation, and the
  * Python between the calls; one batched operation pays both once. The kind of work follows from the shapes: an element
  * takes 0.25 ns, or a floating-point operation 0.1, whichever is longer. Where there are no shapes, the price is 10
  * us at most, which is what short operators take on machines of today. */
@@ -46,7 +46,7 @@ static bool has_few_rows(const struct loop *l, const struct tg__site *x) {
   return tg__call_shapes(l->s, x->slice, shapes) && shapes[0].rank > 1 && shapes[0].dim[0] <= FEW_ROWS;
 }
 
-/* A module's operator on a handful of rows, called anew each time: it takes about as long on many rows. */
+/* A module's operator on a handful of rows, called again each time: it takes about as long on many rows. */
 static bool is_on_few_rows(const struct loop *l, const struct tg__site *x) {
   return module_repeats(l, x) && has_few_rows(l, x);
 }
@@ -69,7 +69,7 @@ static bool does_more(const struct loop *l, uint64_t key, int64_t calls) {
 }
 
 /* The innermost function around the busiest site that does more than that; one inside it that does nothing but loop,
- * unless it is a module that is called anew each time. */
+ * unless it is a module that is called again each time. */
 static uint64_t looping_frame(const struct loop *l) {
   const struct tg__site *x = &l->s->sites[l->top];
   uint64_t inner = 0;
@@ -95,7 +95,7 @@ static const char *const select_ops[] = {"aten::select",       "aten::slice",   
                                          "aten::index_select", "aten::index_put_", "aten::copy_",     "aten::fill_",
                                          "aten::select_copy",  "aten::slice_copy", "aten::lift_fresh"};
 
-/* The work of one call by what it is given; -1: its inputs were not recorded, or it looks at a part of them alone. */
+/* The work of one call by what it is given; -1: its inputs were not recorded, or it looks only at a part of them. */
 static int64_t work_of(const struct loop *l, const struct tg__site *x) {
   const struct tg__columns *const t = l->s->f->t;
   struct tg__shape shapes[TG_INPUTS];
@@ -191,8 +191,8 @@ static bool is_of_backward(const struct tg__site_call *c) {
 }
 
 /* Adds of each site of the loop its forward or backward calls, each as long as the call at a quarter of them from the
- * shortest: a thread that loses its core for a while does so in any of them, and one call may do less. What kind of
- * loop it is depends on neither. */
+ * shortest: a thread that loses its core for a while does so in any of them, and one call may do less. The kind of
+ * loop depends on neither. */
 static bool add_usual(struct loop *l, bool backward) {
   const struct tg__sites *const s = l->s;
   size_t *const end = tg__alloc((s->count + 1) * sizeof *end);

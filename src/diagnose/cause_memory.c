@@ -2,7 +2,7 @@
  * the answers of the questions about memory; of recordings with memory events and of snapshots. */
 #include "diagnose/findings.h"
 
-/* Below LEAST_BYTES nobody runs out of memory. */
+/* Below LEAST_BYTES no program runs out of memory. */
 static const int64_t LEAST_BYTES = 100000000, LEAST_GROWTH = 4096, SHARED_BYTES = 20 << 20;
 enum {
   GROWTH_PART = 1000,
@@ -130,7 +130,7 @@ static void report_activations(struct tg__facts *f, const struct peak *peak) {
   struct tg__finding *const x =
       find(f, TG__CAUSE_ACTIVATION_MEMORY, tg__pct(of_batch, peak->bytes), ACTIVATIONS_PCT,
            checkpoints ? by_checkpoints : by_batches,
-           checkpoints ? "each layer keeps its input alone, and is computed again in the backward pass"
+           checkpoints ? "each layer keeps only its input, and is computed again in the backward pass"
                        : "two micro-batches in turn: half of the activations are there at a time");
   say_largest(f, peak, held_names[ACTIVATION], x);
   TG_SAY(x->evidence,

@@ -187,7 +187,7 @@ static void judge_doubles(struct tg__sites *s) {
 /* ---- back and forth -------------------------------------------------------------------------- */
 
 struct cast {
-  uint64_t key, back;      /* 0: it is none, or of few elements. back: the key of one that undoes it */
+  uint64_t key, back;      /* 0: no cast, or of few elements. back: the key of one that undoes it */
   struct tg__str from, to; /* types */
 };
 

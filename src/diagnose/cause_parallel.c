@@ -49,7 +49,7 @@ static void expect_of_host_overlap(struct tg__facts *f, struct tg__finding *x, i
 
 /* ---- what one rank of several can say -------------------------------------------------------- */
 
-struct alone { /* kernels of collectives, by name and size, or place in the step */
+struct one_rank { /* kernels of collectives, by name and size, or place in the step */
   struct tg__facts *f;
   struct tg__map shortest_us; /* of each kind, at least 1 */
   struct tg__map seen;        /* how many of a name a step has had */
@@ -58,7 +58,7 @@ struct alone { /* kernels of collectives, by name and size, or place in the step
 };
 
 /* Steps repeat their collectives: where no size is stated, the first of each step is of one kind, and so on. */
-static uint64_t collective_kind(struct alone *a, uint32_t slice) {
+static uint64_t collective_kind(struct one_rank *a, uint32_t slice) {
   const struct tg__columns *const t = a->f->t;
   const uint32_t args = t->slices.args[slice], type = tg__arg_str(t, args, TG__K_DTYPE);
   int64_t key[4] = {t->slices.name[slice], tg__arg_int(t, args, TG__K_IN_MSG_NELEMS, -1), type, 0};
@@ -71,7 +71,7 @@ static uint64_t collective_kind(struct alone *a, uint32_t slice) {
 }
 
 static void see_alone(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct alone *const a = ctx;
+  struct one_rank *const a = ctx;
   const struct tg__columns *const t = a->f->t;
   const int64_t dur = t->slices.dur_ns[slice], us = dur / 1000, end = tg__slice_end(t, slice);
   if (cls != TG__CLASS_KERNEL) return;
@@ -91,7 +91,7 @@ static void see_alone(void *ctx, uint32_t slice, enum tg__class cls) {
  * transfer takes: the end of each that is so long counts, and what comes before may be waiting, which one rank does not
  * show. A step, beside no computation. */
 static int64_t sure_alone(struct tg__facts *f) {
-  struct alone a = {.f = f, .learns = true};
+  struct one_rank a = {.f = f, .learns = true};
   struct tg__spans left = {0};
   tg__visit(f, see_alone, &a);
   a.learns = false;
@@ -175,7 +175,7 @@ static const char *advice_for(struct tg__str collective) {
        "the experts of the other; combine in bfloat16."},
       {"AllGather",
        "Gather the next layer's parameters while this one computes (FSDP: forward_prefetch, backward_prefetch), "
-       "or shard within a node alone."},
+       "or shard only within a node."},
       {"ReduceScatter",
        "Let gradients leave while backward goes on (FSDP: backward_prefetch), or accumulate them under "
        "no_sync()."},

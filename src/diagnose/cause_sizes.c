@@ -2,7 +2,7 @@
  * numbers eight at a time, and so do vector units the channels of a convolution. */
 #include "diagnose/sites.h"
 
-enum { SIZES_PCT = 5, AT_A_TIME = 8, FEW = 4 }; /* FEW: channels of an image, scalars: nobody pads these */
+enum { SIZES_PCT = 5, AT_A_TIME = 8, FEW = 4 }; /* FEW: channels of an image, scalars: these are not padded */
 
 static const struct {
   const char *name;
@@ -24,7 +24,7 @@ static int64_t padded(int64_t n) {
   return n > FEW && n < INT64_MAX - AT_A_TIME ? (n + AT_A_TIME - 1) / AT_A_TIME * AT_A_TIME : n;
 }
 
-/* The two sizes of the weight that are inner or outer ones of the product; false: it is none, or both fit. */
+/* The two sizes of the weight that are inner or outer ones of the product; false: no product, or both fit. */
 static bool misfits(const struct tg__sites *s, const struct tg__site *x, int64_t *rows, int64_t *columns) {
   struct tg__shape shapes[TG_INPUTS];
   struct tg__str type;

@@ -88,8 +88,8 @@ static void tally_calls(struct stalls *x) {
   }
 }
 
-/* Where others keep the machine busy, threads that compute beside the loop's wait as well, and it for them. What long
- * steps do more of shows in the time that their thread was on a core. */
+/* Where others keep the machine busy, threads that compute beside the loop's wait as well, and it for them. More
+ * work of long steps shows in the time that their thread was on a core. */
 static bool is_computed(const struct stalls *x) {
   int64_t long_ns = 0, usual_ns = 0;
   if (!x->s->f->noise.is_busy) return true;
@@ -149,8 +149,8 @@ static bool is_regular(const struct stalls *x, const struct tg__timed *of) {
   return count > 2 && chance_of_series(x->b->count - 1, count) < most_chance;
 }
 
-/* Where long steps stand still before calls of a site: that is what is claimed. What the thread was seen waiting for
- * there is the cause, but for a file: what saves and logs in some steps waits for one. */
+/* Where long steps stand still before calls of a site: that is what is claimed. The cause is the
+ * wait that the thread was seen in there, unless it is for a file: saving and logging in some steps waits for one. */
 static void name_wait(const struct stalls *x, uint32_t site, struct tg__finding *y) {
   struct tg__facts *const f = x->s->f;
   struct tg__sampled seen;

@@ -89,7 +89,7 @@ static bool is_of_other(const struct syncs *s, const struct tg__gap *g, uint32_t
          t->slices.start_ns[g->during] >= tg__slice_end(t, wait);
 }
 
-/* The host waits in it, or was waiting when it began, and has to launch anew. */
+/* The host waits in it, or was waiting when it began, and has to launch again. */
 static bool is_held_up(const struct syncs *s, const struct tg__gap *g, uint32_t *wait) {
   *wait = call_at(s, g->start_ns);
   const bool is_after =

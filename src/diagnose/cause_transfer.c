@@ -67,7 +67,7 @@ static void report_transfers(const struct transfers *x, const struct tg__spans *
                  "tensor.to(device, non_blocking=True), which goes on beside kernels."
                : "Prefetch on another stream: copy the next batch under torch.cuda.stream(other) while this one "
                  "computes, and let the computing stream wait_stream(other) before it is used; from pinned memory, "
-                 "with non_blocking=True. What goes to the host leaves on another stream, too.");
+                 "with non_blocking=True. Copy to the host on another stream, too.");
   expect_of_copies(x, ns, y);
 }
 

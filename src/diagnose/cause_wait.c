@@ -57,8 +57,8 @@ static const struct {
 struct waits {
   struct tg__facts *f;
   struct tg__tally all[KINDS];
-  int64_t ns[KINDS], calls[KINDS]; /* ns: without what one step alone has */
-  uint32_t longest[KINDS], loop;   /* loop: track of the steps; what other threads wait for keeps nobody waiting */
+  int64_t ns[KINDS], calls[KINDS]; /* ns: without the work of only one step */
+  uint32_t longest[KINDS], loop;   /* loop: track of the steps; waits of other threads do not count */
   uint32_t gradient;               /* name of the node of a leaf; TG_NONE */
   bool trains;                     /* gradients, or an optimizer */
   struct tg__finding *claimed;     /* by this finding, of this kind; NULL: only look */
@@ -76,7 +76,7 @@ static int classify_wait(struct tg__str name) {
 
 bool tg__is_marked_wait(struct tg__str name) { return classify_wait(name) >= 0; }
 
-/* A thread of a pool that waits for work between two requests keeps nobody waiting, though a step may be under way on
+/* A thread of a pool that waits for work between two requests delays no other, though a step may be under way on
  * another thread. */
 static bool is_in_step(const struct waits *w, uint32_t slice) {
   const struct tg__columns *const t = w->f->t;
@@ -198,7 +198,7 @@ static void join_checkpoint(struct tg__facts *f, struct waits *w) {
   w->ns[LOGGING] = w->all[LOGGING].sum_ns = 0;
 }
 
-/* What one step of several does alone may come every hundredth time, or never again. */
+/* Work of only one step of several may come every hundredth time, or never again. */
 static void name_what_comes_once(struct tg__facts *f, const struct waits *w, int k) {
   char why[100];
   const double share = tg__pct(w->all[k].sum_ns, f->sum_ns);

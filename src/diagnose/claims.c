@@ -134,7 +134,7 @@ static void report_owner(struct tg__facts *f, const uint32_t *kept, size_t count
           tg__cause_name(x->cause), x->share_pct);
 }
 
-/* false: others hold most of its time already. What they hold of the rest is taken off. */
+/* false: others hold most of its time already. Their share of the rest is taken off. */
 static bool take_time(struct tg__facts *f, const uint32_t *kept, size_t count, struct tg__finding *x) {
   const int64_t own = tg__spans_length(&x->claim);
   struct tg__spans taken = {0};

@@ -79,7 +79,7 @@ static void put_modes(struct tg__diagnosis *d, const int64_t *sorted, size_t n) 
                                                    .words = "--sort 'total_ns desc'"});
 }
 
-/* What the recording says of how it was made, and what it leaves open. */
+/* The conditions of the recording, and the facts that it leaves open. */
 static void put_conditions(struct tg__diagnosis *d) {
   static const char *const keys[] = {"model", "batch_size", "input_shape", "gpu",   "dtype",  "mode",
                                      "cpu",   "cpu_cores",  "threads",     "torch", "python", "num_workers"};

@@ -182,7 +182,7 @@ void tg__put_operations(struct tg__diagnosis *d) {
 
 /* ---- what to measure next ---------------------------------------------------------------------- */
 
-/* The name as Nsight Compute has it: of the function alone. What a shell would take for more than a word ends it. */
+/* The name as Nsight Compute has it: only the function. It ends before a byte that ends a word for a shell. */
 static void say_function(const char *kernel, char *buf, size_t size) {
   static const char anonymous[] = "(anonymous namespace)::";
   const char *begin = strstr(kernel, anonymous);

@@ -35,7 +35,7 @@ bool tg__cause_next(struct tg__str cause, struct tg__next *out) {
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* What is to be won decides. Where that is not known, or hardly, nothing is high: a share alone promises nothing. Nor
+/* What is to be won decides. Where that is not known, or hardly, nothing is high: a share promises nothing. Nor
  * is anything that was timed while other programs kept the machine busy. */
 static int severity(const struct tg__finding *x) {
   if (x->is_statement) return 0;
@@ -156,7 +156,7 @@ static bool put_in_order(struct tg_table *t) {
 
 /* ---- of all ranks ---------------------------------------------------------------------------- */
 
-/* Waiting for a slow rank is not communication that could be hidden: what the ranks say of it is taken back. */
+/* Waiting for a slow rank is not communication that could be hidden: such findings of the ranks are taken back. */
 static bool take_back(struct tg_table *t) {
   const struct tg__column *const cause = &t->columns[tg__table_column_index(t, "cause")];
   const char *const name = cause_names[TG__CAUSE_COMMUNICATION_NOT_OVERLAPPED];
@@ -186,7 +186,7 @@ static const char *without_rank(const char *note) {
 }
 
 /* Such a list is short for a reason that belongs beside it: what was held back, or rules that had no steps to judge.
- * What is between ranks comes last in the notes, and first here. */
+ * Notes about several ranks come last in the notes, and first here. */
 static void note_nothing_found(struct tg_table *t) {
   static const char withheld[] = "withheld: ", no_steps[] = "no steps are marked";
   char text[500];

@@ -211,7 +211,7 @@ enum tg_err tg__facts_open(const struct tg__columns *t, uint32_t rank, struct tg
   *f = (struct tg__facts){.t = t, .rank = rank};
   enum tg_err err = tg__names_open(&f->names, t) ? TG_OK : TG_MEMORY;
   if (!err) err = tg__steps_breakdown(t, rank, TG__STEPS_DETECTED, &f->steps);
-  if (!err && !f->steps.count) { /* the device alone was recorded */
+  if (!err && !f->steps.count) { /* only the device was recorded */
     tg__breakdown_free(&f->steps);
     err = tg__steps_breakdown(t, rank, TG__STEPS_CALLS, &f->steps);
   }

@@ -28,10 +28,10 @@ struct tg__finding {
   double confidence;      /* 0 to 1 that this is the cause and the cure works */
   const char *method;     /* how the saving was estimated; where it is not, why not */
   struct tg__spans claim; /* the time it speaks of, inside the window of the steps: the host's, or in which a device
-                             stands still; empty where a rule states its length alone */
+                             stands still; empty where a rule states only its length */
   bool is_symptom;        /* a finding that claims half of its time is its cause, and is reported instead */
   bool is_general;        /* of the step as a whole: what names a place in it keeps its time */
-  bool is_on_average;     /* its time is in some steps alone, and is spread over all */
+  bool is_on_average;     /* its time is only in some steps, and is spread over all */
   bool is_in_noise;       /* other programs kept the machine busy: it is never graded high */
   bool is_warning;        /* speaks of memory or of measuring, not of time to be saved */
   bool is_statement;      /* of how it is: there is no cure, and it is low */
@@ -39,8 +39,8 @@ struct tg__finding {
   char where[200], evidence[600], advice[500];
 };
 
-/* The facts of one rank. Sums are over the kept steps (the whole recording counts as one); total_ns is without what one
- * step alone has, as figures of usual steps are, sum_ns and part_ns are with it. */
+/* The facts of one rank. Sums are over the kept steps (the whole recording counts as one); total_ns is without the
+ * work of only one step, as figures of usual steps are, sum_ns and part_ns are with it. */
 struct tg__facts {
   const struct tg__columns *t;
   const struct tg__catalog *questions; /* that rules may ask; NULL: none */
@@ -52,7 +52,7 @@ struct tg__facts {
   int64_t total_ns, sum_ns, part_ns[TG__PART_COUNT];
   int64_t gap_ns[TG__GAP_CAUSE_COUNT]; /* inside the window of the steps, over all devices: of usual steps, times the
                                           steps, without what comes once */
-  int64_t bare_ns;                     /* nothing of the eight parts is on, or labels alone, which are no work */
+  int64_t bare_ns;                     /* nothing of the eight parts is on, or only labels, which are no work */
   struct tg__noise noise;
   bool has_device_work;
   bool has_memory; /* events of an allocator, or a snapshot: looked at without steps, too */
@@ -115,7 +115,7 @@ void tg__gap_spans(const struct tg__facts *f, int64_t device, enum tg__gap_cause
 int64_t tg__jump_after(const struct tg__facts *f, size_t step);
 void tg__find_once(struct tg__facts *f); /* once.c: fills apart and apart_text */
 /* bounds.c: what the steps become shorter by when the host has so much less to do, the device so much, and the host
- * waits so much less for it. Without device work there is the host alone. */
+ * waits so much less for it. Without device work there is only the host. */
 void tg__find_bounds(struct tg__facts *f);
 int64_t tg__shortened(const struct tg__facts *f, int64_t host_ns, int64_t device_ns, int64_t wait_ns);
 int64_t tg__marked_waits(struct tg__facts *f); /* time inside calls that only wait, as `tachograph run` marks them */
@@ -128,7 +128,7 @@ void tg__claim(const struct tg__facts *f, struct tg__finding *x, int64_t start_n
 void tg__claim_sites(const struct tg__sites *s, const bool *in, struct tg__finding *x);
 /* Of a finding about work of the host that keeps a device waiting: it costs what the device waits in its time. */
 void tg__count_waiting(struct tg__facts *f, struct tg__finding *x);
-/* usual.c. What a usual step holds of these (joined) intervals: the median over the steps, or the mean where that is
+/* usual.c. The part of these (joined) intervals in a usual step: the median over the steps, or the mean where that is
  * less; of a part, times the steps; and the median of the lengths of the steps. */
 int64_t tg__usual_inside(struct tg__facts *f, const struct tg__spans *s);
 int64_t tg__usual_part(struct tg__facts *f, enum tg__step_part part);
@@ -141,7 +141,7 @@ bool tg__median_of(const int64_t *values, size_t n, int64_t *out); /* 0 of none;
  * longer there in some, whatever the program does. */
 int64_t tg__least_part(struct tg__facts *f, enum tg__step_part part);
 /* The sum of what need not come in each step, as what is saved now and then, or by one of many places. From five steps
- * on the step with most of it counts as the one with most of the others, so that one alone says nothing. Begin with
+ * on the step with most of it counts as the one with most of the others, so that a single one says nothing. Begin with
  * zeros; add by track, then start. */
 struct tg__tally {
   int64_t sum_ns, here_ns, most_ns, next_ns; /* in all; in the step under way, in the one with most, in the next */
@@ -150,7 +150,7 @@ struct tg__tally {
 void tg__tally_in(struct tg__tally *y, size_t step, int64_t ns);
 void tg__tally(const struct tg__facts *f, struct tg__tally *y, uint32_t slice, int64_t ns);
 int64_t tg__tallied(const struct tg__facts *f, const struct tg__tally *y);
-/* A step; of what comes in some steps alone the mean one. */
+/* A step; of what comes only in some steps the mean one. */
 int64_t tg__most_to_save(const struct tg__facts *f, const struct tg__finding *x);
 /* What makes a finding impossible, in words; NULL where it is sound: nothing saves more than the median step, and no
  * share is above 100 %. */

@@ -21,7 +21,7 @@ static void note_few_steps(const struct tg__facts *f, struct tg_table *out) {
                    "call prof.step() once an iteration");
   else if (b->count < USUAL_STEPS)
     tg__table_note(out, "%zu step%s: whether %s usual is not known; record %d or more", b->count,
-                   b->count == 1 ? " alone" : "s", b->count == 1 ? "it is" : "they are", USUAL_STEPS);
+                   b->count == 1 ? "" : "s", b->count == 1 ? "it is" : "they are", USUAL_STEPS);
   if (b->left_out)
     tg__table_note(out, "left out: %zu step%s at the end, cut before %s device work ended", b->left_out,
                    b->left_out == 1 ? "" : "s", b->left_out == 1 ? "its" : "their");
@@ -55,7 +55,7 @@ static void note_warm_up(struct tg__facts *f, struct tg_table *out) {
       tg__ms(first), tg__ms(last));
 }
 
-/* What a step is made of: training without a backward pass is none, and the two take about 1 to 2, on the device where
+/* The parts of a step: training has a backward pass, and the two take about 1 to 2, on the device where
  * there is one. Where modules are known forward is what runs in them. */
 static void note_passes(struct tg__facts *f, struct tg_table *out) {
   const struct tg__sites *const s =
@@ -139,7 +139,7 @@ static void note_clocks(const struct tg__facts *f, struct tg_table *out) {
   if (100 * early > EARLY_PCT * launched)
     tg__table_note(out,
                    "%lld of %lld kernels and copies begin before the call that launches them, by up to %.2f ms: the "
-                   "clocks of host and device disagree, and what the device waits for cannot be judged; record anew",
+                   "clocks of host and device disagree, and what the device waits for cannot be judged; record again",
                    (long long)early, (long long)launched, tg__ms(most_ns));
 }
 

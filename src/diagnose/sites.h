@@ -29,7 +29,7 @@ struct tg__site {
   uint32_t slice;            /* in the window, its first call with the shapes that take most time of all */
   uint32_t dims, other_dims; /* texts of input shapes: those of its first call, and the first that differ; TG_NONE */
   uint32_t types;            /* of the inputs of that call */
-  int64_t calls, forward_ns, shortest_ns; /* both times without what one step alone has */
+  int64_t calls, forward_ns, shortest_ns; /* both times without the work of only one step */
   int64_t backward_calls, backward_ns, shortest_backward_ns;
   struct tg__tally forward, backward; /* what these times are worked out from */
   enum tg__call_kind kind;
@@ -58,7 +58,7 @@ struct tg__str tg__site_name(const struct tg__sites *s, const struct tg__site *x
 /* The innermost frame of the program in a path; empty when there is none. */
 struct tg__str tg__site_frame(const struct tg__sites *s, const struct tg__site *x);
 /* A function of the program as called from one place: the frames around it with their lines, and itself without. 0:
- * it is none. */
+ * no such function. */
 uint64_t tg__frame_key(const struct tg__sites *s, uint32_t path);
 /* The key of the innermost function of the program in a path, and where that frame is in it (at may be NULL); 0. */
 uint64_t tg__site_function(const struct tg__sites *s, const struct tg__site *x, uint32_t *at);

@@ -1,5 +1,5 @@
-/* timed: every step that `tachograph run` timed. What comes every so many steps shows here though the window holds one
- * of them, or none. */
+/* timed: every step that `tachograph run` timed. Work of every so many steps shows here though the window holds one
+ * such step, or none. */
 #include "diagnose/timed.h"
 
 #include <math.h>
@@ -187,7 +187,7 @@ struct tg__str tg__timed_place(const struct tg__facts *f, const struct tg__timed
   return n ? seen[best].frame : TG_STR("");
 }
 
-/* ---- what is said of all steps ----------------------------------------------------------------- */
+/* ---- notes about all steps --------------------------------------------------------------------- */
 
 static void note_warm_up(const struct tg__timed *s, struct tg_table *out) {
   int64_t ns = 0;

@@ -70,8 +70,8 @@ int64_t tg__least_part(struct tg__facts *f, enum tg__step_part part) {
   return least < sum ? least : sum;
 }
 
-/* A thread that has no core stands still wherever it has come to: here in one step, there in another. What nine of
- * ten steps spend at a place they spend there whatever else the machine does. */
+/* A thread that has no core stands still wherever it has come to: here in one step, there in another. The time
+ * that nine of ten steps spend at a place does not depend on what else the machine does. */
 int64_t tg__usual_place(struct tg__facts *f, const int64_t *ns) {
   const size_t n = f->steps.count;
   uint32_t *const order = tg__order_new(n, is_smaller, ns);

@@ -10,7 +10,7 @@ enum {
   NEAR_MOST_PCT = 150
 }; /* sizes of more take seconds to read */
 
-/* Of a product of a weight and few rows; 0: it is none. */
+/* Of a product of a weight and few rows; 0: no such product. */
 static int64_t few_rows(struct tg__str name, struct tg__str dims) {
   const bool adds = tg__str_eq(name, TG_STR("aten::addmm"));
   struct tg__shape shapes[TG_INPUTS];

@@ -125,7 +125,7 @@ def test_a_run_that_mostly_compiles(found, compiled_s, run_s, is_found):
     x = found(document(rows, run={"run_ns": run_s * 10**9})).get("compile-time")
     assert (x is not None) == is_found
     if x:
-        assert "takes 151.0 s of the 197.0 s of the run (76.6 %): 10 compilations" in x["evidence"]
+        assert "takes 151.0 s of the program's 197.0 s (76.6 %): 10 compilations" in x["evidence"]
         assert "dynamo 75.5 s, the backend 75.5 s" in x["evidence"]
 
 

@@ -31,7 +31,7 @@ def says(notes, words):
 
 def test_one_step(tmp_path):
     _, notes = ask(tmp_path, zoo.steady(steps=1))
-    assert says(notes, "1 step alone: whether it is usual is not known; record 5 or more"), notes
+    assert says(notes, "1 step: whether it is usual is not known; record 5 or more"), notes
     _, notes = ask(tmp_path, zoo.steady(steps=5))
     assert not says(notes, "is not known"), notes
 
