@@ -74,8 +74,8 @@ void tg__pages_drop_sparse(void *p, size_t bytes); /* of tg__pages_sparse: nothi
  * `want`. NULL: nothing changed. */
 void *tg__pages_block(size_t bytes, bool zeroed);
 void *tg__pages_block_resize(void *p, size_t *cap, size_t want);
-void tg__pages_return(void);        /* what is kept goes back to the system */
-void tg__pages_frugal(bool begins); /* until it ends, for each that began: nothing is kept */
+void tg__pages_return(void);           /* what is kept goes back to the system */
+void tg__pages_keep_none(bool begins); /* until it ends, for each that began: nothing is kept */
 /* Release whole pages inside [from, to): read as zero after. */
 void tg__pages_release(void *p, size_t from_byte, size_t to_byte);
 
@@ -129,7 +129,7 @@ bool tg__strings_is_valid(const struct tg__strings *s, struct tg_error *e);
 unsigned tg__utf8_length(const unsigned char *p, size_t left);
 /* Of a valid sequence of n bytes: would a terminal obey it, or the reader be deceived by it? Control characters,
  * line and paragraph separators, marks that turn the direction of writing, blanks without width. */
-bool tg__utf8_steers(const unsigned char *p, unsigned n);
+bool tg__utf8_is_unsafe(const unsigned char *p, unsigned n);
 /* The candidate that is nearest to what was typed (nearest.c), for "did you mean": NULL when none is close. candidate
  * returns NULL past the last one. */
 const char *tg__nearest_text(const char *wanted, const char *(*candidate)(const void *ctx, size_t k), const void *ctx);
@@ -274,7 +274,7 @@ struct tg__beat *tg__beat_start(int64_t every_ns, void (*body)(void *ctx), void 
 void tg__beat_stop(struct tg__beat *b);
 /* Run body(ctx, 0..count-1) once each on up to `threads` threads, the caller's among them; returns when all are
  * done. When threads cannot be had the caller does all the work itself. */
-void tg__parallel(unsigned threads, size_t count, void (*body)(void *ctx, size_t i), void *ctx);
+void tg__threads_run(unsigned threads, size_t count, void (*body)(void *ctx, size_t i), void *ctx);
 /* How many threads, up to `most`, work on so many bytes is worth: starting one costs about what 256 KiB do. */
 unsigned tg__threads_worth(size_t bytes, unsigned most);
 

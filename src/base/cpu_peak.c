@@ -155,7 +155,7 @@ static double burn_rate(unsigned threads, void (*body)(void *ctx, size_t i), str
   double best = 0, usual = 0;
   w->body = body;
   w->amount = 2.0 * LOOPS * CHAINS * w->width / (double)number_bytes;
-  tg__parallel(threads, threads, time_rounds, w);
+  tg__threads_run(threads, threads, time_rounds, w);
   for (unsigned i = 0; i < threads; i++) best += w->best[i], usual += w->usual[i];
   *error = error_pct(best, usual);
   return best;
@@ -173,7 +173,7 @@ static double sum_rate(unsigned threads, struct work *w, double *error) {
   double most = 0, least = 0;
   for (unsigned k = 0; k < SUMS; k++) {
     const int64_t begin = tg__clock_ns();
-    tg__parallel(threads, threads, time_sum, w);
+    tg__threads_run(threads, threads, time_sum, w);
     const int64_t wall = tg__clock_ns() - begin;
     int64_t longest = 0;
     for (unsigned i = 0; i < threads; i++) longest = w->ns[i] > longest ? w->ns[i] : longest;
@@ -198,7 +198,7 @@ bool tg__cpu_peak_measure(unsigned threads, struct tg__cpu_peak *out) {
   out->fp32_flop_per_s = burn_rate(threads, burn_floats, &w, sizeof(float), &out->flops_error_pct);
   for (unsigned i = 0; i < threads && room; i++)
     room = (w.arrays[i] = tg__alloc(3 * (size_t)ARRAY * sizeof(float))) != NULL;
-  if (room) tg__parallel(threads, threads, touch, &w);
+  if (room) tg__threads_run(threads, threads, touch, &w);
   if (room) out->bytes_per_s = sum_rate(threads, &w, &out->bytes_error_pct);
   for (unsigned i = 0; i < threads; i++) tg__free(w.arrays[i]);
   return room && out->fp32_flop_per_s > 0 && out->bytes_per_s > 0;

@@ -113,7 +113,7 @@ static void escape_ascii(struct tg__out *o, unsigned char c) {
  * three bytes. */
 static size_t escape_high(struct tg__out *o, const unsigned char *p, size_t left, bool display) {
   const unsigned n = tg__utf8_length(p, left);
-  if (n && tg__utf8_steers(p, n)) {
+  if (n && tg__utf8_is_unsafe(p, n)) {
     tg__out_format(o, "\\u%04x",
                    n == 2 ? (p[0] & 0x1Fu) << 6 | (p[1] & 0x3Fu)
                           : (p[0] & 0xFu) << 12 | (p[1] & 0x3Fu) << 6 | (p[2] & 0x3Fu));

@@ -34,8 +34,8 @@ static const size_t BIG = 256 << 10;
 
 /* Big blocks are whole pages, which pages.c keeps warm for reuse. How large each is stands
  * in this table, by address; it is searched only for addresses at which a page begins. Open addressing: no block lies
- * farther from its place than `reach`. There is no lock, so that a child forked at any moment can use it. malloc serves
- * what has no room in the table. */
+ * farther from its place than `farthest`. There is no lock, so that a child forked at any moment can use it. malloc
+ * serves what has no room in the table. */
 enum { PAGE = 4096, PLACE_BITS = 13, PLACES = 1 << PLACE_BITS, MOST_BIG = PLACES / 2 };
 
 struct big {
@@ -43,7 +43,7 @@ struct big {
   size_t bytes;         /* written and read by whoever owns the block */
 };
 static struct big table[PLACES];
-static atomic_size_t reach, promised; /* promised: places that are or will be used */
+static atomic_size_t farthest, reserved; /* reserved: places that are or will be used */
 
 static struct big *place_of(uintptr_t at, size_t step) {
   const size_t first = (size_t)((uint64_t)(at / PAGE) * 0x9e3779b97f4a7c15u >> (64 - PLACE_BITS));
@@ -54,7 +54,7 @@ static struct big *place_of(uintptr_t at, size_t step) {
 static struct big *find_big(const void *p) {
   const uintptr_t at = (uintptr_t)p;
   if (BIG == SIZE_MAX || !p || at % PAGE) return NULL;
-  const size_t last = atomic_load_explicit(&reach, memory_order_relaxed);
+  const size_t last = atomic_load_explicit(&farthest, memory_order_relaxed);
   for (size_t step = 0; step <= last; step++) {
     struct big *const b = place_of(at, step);
     if (atomic_load_explicit(&b->at, memory_order_relaxed) == at) return b;
@@ -62,13 +62,13 @@ static struct big *find_big(const void *p) {
   return NULL;
 }
 
-static bool promise_place(void) {
-  if (atomic_fetch_add(&promised, 1) < MOST_BIG) return true;
-  atomic_fetch_sub(&promised, 1);
+static bool reserve_place(void) {
+  if (atomic_fetch_add(&reserved, 1) < MOST_BIG) return true;
+  atomic_fetch_sub(&reserved, 1);
   return false;
 }
 
-/* A place was promised, so one is free. */
+/* A place is reserved, so one is free. */
 static void put_big(void *p, size_t bytes) {
   const uintptr_t at = (uintptr_t)p;
   for (size_t step = 0;; step = (step + 1) % PLACES) {
@@ -77,8 +77,8 @@ static void put_big(void *p, size_t bytes) {
     if (!atomic_compare_exchange_strong_explicit(&b->at, &none, at, memory_order_acquire, memory_order_relaxed))
       continue;
     b->bytes = bytes;
-    size_t known = atomic_load_explicit(&reach, memory_order_relaxed);
-    while (known < step && !atomic_compare_exchange_weak(&reach, &known, step)) {}
+    size_t known = atomic_load_explicit(&farthest, memory_order_relaxed);
+    while (known < step && !atomic_compare_exchange_weak(&farthest, &known, step)) {}
     return;
   }
 }
@@ -96,7 +96,7 @@ static void *new_big(size_t bytes, bool zeroed) {
   if (p)
     put_big(p, bytes);
   else
-    atomic_fetch_sub(&promised, 1);
+    atomic_fetch_sub(&reserved, 1);
   return p;
 }
 
@@ -109,18 +109,18 @@ static void *realloc_big(void *p, struct big *b, size_t bytes) {
 
 static void free_big(void *p, struct big *b) {
   tg__pages_drop(p, take_big(b));
-  atomic_fetch_sub(&promised, 1);
+  atomic_fetch_sub(&reserved, 1);
 }
 
 void *tg__alloc(size_t bytes) {
-  if (bytes >= BIG && promise_place()) return new_big(bytes, true);
+  if (bytes >= BIG && reserve_place()) return new_big(bytes, true);
   return tg__alloc_must_fail() ? NULL : calloc(1, bytes ? bytes : 1);
 }
 
 void *tg__realloc(void *p, size_t bytes) {
   struct big *const b = find_big(p);
   if (b) return realloc_big(p, b, bytes);
-  if (!p && bytes >= BIG && promise_place()) return new_big(bytes, false);
+  if (!p && bytes >= BIG && reserve_place()) return new_big(bytes, false);
   return tg__alloc_must_fail() ? NULL : realloc(p, bytes ? bytes : 1);
 }
 

@@ -491,7 +491,7 @@ unsigned tg__threads_worth(size_t bytes, unsigned most) {
   return bytes / BYTES_PER_THREAD < most ? 1 + (unsigned)(bytes / BYTES_PER_THREAD) : most;
 }
 
-void tg__parallel(unsigned threads, size_t count, void (*body)(void *ctx, size_t i), void *ctx) {
+void tg__threads_run(unsigned threads, size_t count, void (*body)(void *ctx, size_t i), void *ctx) {
   enum { MOST = 255 };
   struct work w = {.body = body, .ctx = ctx, .count = count};
   pthread_t helpers[MOST];

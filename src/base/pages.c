@@ -116,7 +116,7 @@ void tg__pages_return(void) {
   leave();
 }
 
-void tg__pages_frugal(bool begins) {
+void tg__pages_keep_none(bool begins) {
   atomic_fetch_add(&frugal, begins ? 1 : -1);
   if (begins) tg__pages_return();
 }

@@ -132,7 +132,7 @@ unsigned tg__utf8_length(const unsigned char *p, size_t left) {
   return n;
 }
 
-bool tg__utf8_steers(const unsigned char *p, unsigned n) {
+bool tg__utf8_is_unsafe(const unsigned char *p, unsigned n) {
   if (n == 1) return p[0] < 0x20 || p[0] == 0x7F;
   if (n == 2) return (p[0] == 0xC2 && p[1] < 0xA0) || (p[0] == 0xD8 && p[1] == 0x9C); /* U+0080 to 009F, U+061C */
   if (n != 3) return false;

@@ -55,7 +55,7 @@ static void print_clean(const char *text) {
   for (unsigned n; left; text += n, left -= n) {
     const unsigned char *const p = (const unsigned char *)text;
     n = tg__utf8_length(p, left);
-    if (n && (*p == '\n' || !tg__utf8_steers(p, n))) {
+    if (n && (*p == '\n' || !tg__utf8_is_unsafe(p, n))) {
       fwrite(p, 1, n, stderr);
     } else {
       fputc('?', stderr);

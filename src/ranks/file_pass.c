@@ -101,9 +101,9 @@ enum tg_err tg__each_file(const struct tg__file_pass *of, struct tg_error *e) {
   const bool is_many = of->at_once > 1 && of->at_once <= threads && of->at_once <= of->count;
   const unsigned at_once = is_many ? of->at_once : 1;
   p.each.threads = threads / at_once;
-  tg__pages_frugal(true);
-  if (!p.error.code) tg__parallel(at_once, of->count, read_file, &p);
-  tg__pages_frugal(false);
+  tg__pages_keep_none(true);
+  if (!p.error.code) tg__threads_run(at_once, of->count, read_file, &p);
+  tg__pages_keep_none(false);
   tg__free(p.files);
   tg__lock_free(p.lock);
   return p.error.code ? tg__fail(e, p.error.code, p.error.offset, "%s", p.error.text) : TG_OK;

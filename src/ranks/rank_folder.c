@@ -61,7 +61,7 @@ void tg__rank_folder_close(struct tg__rank_folder *d) {
   tg__folder_close(d->files);
   tg__free(d->path);
   tg__free(d);
-  tg__pages_frugal(false);
+  tg__pages_keep_none(false);
 }
 
 bool tg__ranks_are_valid(const struct tg_trace *t) {
@@ -109,7 +109,7 @@ enum tg_err tg__rank_folder_open(const char *path, const struct tg_open_options 
   }
   memcpy(d->path, path, len);
   d->options.threads = options ? options->threads : 0;
-  tg__pages_frugal(true); /* what is kept of one rank would come on top of the next */
+  tg__pages_keep_none(true); /* what is kept of one rank would come on top of the next */
   enum tg_err err = tg__folder_open(path, &d->files, e);
   if (!err) err = tg__read_first(d->files, path, options, first, &d->ranks, &columns, &summaries, e);
   if (err) {

@@ -487,7 +487,7 @@ static void work(void *ctx, size_t i) {
   }
 }
 
-void tg__serve_run(struct tg__server *s) { tg__parallel(4, 4, work, s); }
+void tg__serve_run(struct tg__server *s) { tg__threads_run(4, 4, work, s); }
 
 void tg__serve_stop(struct tg__server *s) {
   s->is_stopping = true;

@@ -37,7 +37,7 @@ static void put_body(struct tg__out *out, struct tg__str s) {
       n = 1;
     } else {
       const unsigned len = tg__utf8_length(p + i, s.len - i);
-      if (len && !tg__utf8_steers(p + i, len))
+      if (len && !tg__utf8_is_unsafe(p + i, len))
         tg__out_bytes(out, p + i, len);
       else
         tg__out_text(out, "\xef\xbf\xbd");

@@ -22,7 +22,7 @@ static bool is_combining(uint32_t c) {
 static struct rune rune_at(const char *p, size_t left) {
   const unsigned char *u = (const unsigned char *)p;
   const unsigned n = tg__utf8_length(u, left);
-  if (!n || tg__utf8_steers(u, n)) return (struct rune){n ? n : 1, 1, false};
+  if (!n || tg__utf8_is_unsafe(u, n)) return (struct rune){n ? n : 1, 1, false};
   if (n == 1) return (struct rune){1, 1, true};
   uint32_t c = u[0] & (0x7fu >> n);
   for (unsigned i = 1; i < n; i++) c = c << 6 | (u[i] & 0x3f);

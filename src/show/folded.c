@@ -12,7 +12,7 @@ static void put_frame(struct tg__out *out, struct tg__str s) {
     const unsigned n = tg__utf8_length(p + i, s.len - i);
     if (!n)
       tg__out_text(out, "\xef\xbf\xbd");
-    else if (p[i] == ';' || tg__utf8_steers(p + i, n))
+    else if (p[i] == ';' || tg__utf8_is_unsafe(p + i, n))
       tg__out_char(out, p[i] == ';' ? ',' : ' ');
     else
       tg__out_bytes(out, p + i, n);

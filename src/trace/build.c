@@ -249,7 +249,7 @@ enum tg_err tg__parallel_tracks(const struct tg__columns *t, const struct tg__ra
   const bool sorted = tg__sort_index(w.tracks, r->track_count, larger_track, t);
   size_t slices = 0;
   for (uint32_t i = 0; i < r->track_count; i++) slices += t->tracks[r->first_track + i].count;
-  if (sorted) tg__parallel(tg__threads_worth(slices * SLICE_BYTES, threads), r->track_count, work_on_track, &w);
+  if (sorted) tg__threads_run(tg__threads_worth(slices * SLICE_BYTES, threads), r->track_count, work_on_track, &w);
   tg__free(w.tracks);
   return sorted ? TG_OK : TG_MEMORY;
 }

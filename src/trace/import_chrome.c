@@ -559,7 +559,7 @@ enum tg_err tg__import_text(struct tg__import *im, tg__source_fn *source, void *
   if (r.lock && r.again && tg__parser_init(r.again, &im->shared) && block_reserve(&r.tail, 0) &&
       block_reserve(&r.remainder, 0)) {
     const unsigned threads = how->threads ? how->threads : tg__cpu_count();
-    tg__parallel(threads, threads, work, &r);
+    tg__threads_run(threads, threads, work, &r);
     err = finish_import(&r);
   } else
     tg__no_memory(e, "reading the trace");

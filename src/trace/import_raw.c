@@ -200,7 +200,7 @@ static bool read_rank(struct tg__raw *w, struct jobs *jobs) {
   tg__raw_pack_launches(w);
   find_modules(w, jobs);
   tg__raw_document(w);
-  tg__parallel(tg__threads_worth(bytes_of(jobs), w->threads), jobs->count, tg__raw_job_run, jobs->items);
+  tg__threads_run(tg__threads_worth(bytes_of(jobs), w->threads), jobs->count, tg__raw_job_run, jobs->items);
   for (size_t i = 0; i < jobs->count; i++) {
     if (!note_logical(w, &jobs->items[i])) return false;
   }

@@ -52,7 +52,7 @@ static void pack_job(void *ctx, size_t i) {
 }
 
 static void run_wave(struct saver *s) {
-  tg__parallel(tg__cpu_count(), s->job_count, pack_job, s);
+  tg__threads_run(tg__cpu_count(), s->job_count, pack_job, s);
   for (size_t i = 0; i < s->job_count; i++) {
     const struct job *const j = &s->jobs[i];
     if (j->payload) {

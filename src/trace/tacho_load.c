@@ -94,7 +94,7 @@ static unsigned threads_for(const struct tg__unpack_list *l) {
 enum tg_err tg__unpack_run(struct tg__unpack_list *l, struct tg__columns *t, struct tg_error *e) {
   const struct tg__tacho *const f = t->store->tacho;
   struct unpacking w = {.trace = t, .file = f, .items = l->items};
-  tg__parallel(threads_for(l), l->count, unpack_one, &w);
+  tg__threads_run(threads_for(l), l->count, unpack_one, &w);
   enum tg_err err = TG_OK;
   for (size_t i = 0; i < l->count && !err; i++) {
     const struct tg__unpack *const u = &l->items[i];

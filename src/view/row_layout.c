@@ -347,8 +347,8 @@ enum tg_err tg__view_open(const struct tg__columns *t, unsigned threads, struct 
   }
   if (ok) {
     struct making m = {v, layouts};
-    tg__parallel(threads, tracks, lay_out_track, &m);
-    tg__parallel(threads, tracks, index_track, &m);
+    tg__threads_run(threads, tracks, lay_out_track, &m);
+    tg__threads_run(threads, tracks, index_track, &m);
     for (uint32_t k = 0; k < tracks; k++) ok &= !layouts[k].failed;
     ok = ok && gather_rows(v, layouts);
   }

@@ -202,10 +202,10 @@ static void count_run(void *ctx, size_t i) { atomic_fetch_add(&((atomic_int *)ct
 static void parallel_runs_each_job_once(void **state) {
   for (unsigned threads = 0; threads < 6; threads++) {
     for (int i = 0; i < JOBS; i++) atomic_store(&runs[i], 0);
-    tg__parallel(threads, JOBS, count_run, runs);
+    tg__threads_run(threads, JOBS, count_run, runs);
     for (int i = 0; i < JOBS; i++) assert_int_equal(atomic_load(&runs[i]), 1);
   }
-  tg__parallel(4, 0, count_run, runs);
+  tg__threads_run(4, 0, count_run, runs);
   assert_int_equal(atomic_load(&runs[0]), 1);
 }
 
@@ -229,7 +229,7 @@ static void pass_on(void *ctx, size_t i) {
 static void locks_hand_over(void **state) {
   struct ring r = {.lock = tg__lock_new()};
   assert_non_null(r.lock);
-  tg__parallel(3, 3, pass_on, &r);
+  tg__threads_run(3, 3, pass_on, &r);
   assert_int_equal(r.turn, 600);
   assert_int_equal(r.laps, 600);
   tg__lock_free(r.lock);
@@ -285,7 +285,7 @@ static void a_busy_cpu_measures_the_same(void **state) {
   struct neighbours n = {0};
   assert_true(tg__cpu_peak_measure(1, &quiet));
   n.until = tg__clock_ns() + 1500000000;
-  tg__parallel(others + 1, others + 1, measure_or_spin, &n);
+  tg__threads_run(others + 1, others + 1, measure_or_spin, &n);
   assert_true(tg__cpu_peak_measure(1, &after));
   const double ratio = n.peak.fp32_flop_per_s / quiet.fp32_flop_per_s;
   const double pace = after.fp32_flop_per_s / quiet.fp32_flop_per_s;

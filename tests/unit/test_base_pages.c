@@ -98,7 +98,7 @@ static void nobody_sees_anothers(void **state) {
   (void)state;
   static struct worker workers[THREADS];
   for (unsigned i = 0; i < THREADS; i++) workers[i].seed = 7 + i;
-  tg__parallel(THREADS, THREADS, work, workers);
+  tg__threads_run(THREADS, THREADS, work, workers);
   for (unsigned i = 0; i < THREADS; i++)
     if (workers[i].wrong) fail_msg("worker %u: %s", i, workers[i].wrong);
 }
@@ -230,10 +230,10 @@ static void no_more_than_a_bound_is_kept(void **state) {
   assert_true(held_without_kept() - before < 2 * MB);
   uint8_t *const kept_before = fill(8 * MB), *const p = fill(8 * MB);
   tg__pages_drop(kept_before, 8 * MB);
-  tg__pages_frugal(true);
+  tg__pages_keep_none(true);
   tg__pages_drop(p, 8 * MB);
   assert_true(held_bytes() - before < 2 * MB);
-  tg__pages_frugal(false);
+  tg__pages_keep_none(false);
   tg__pages_drop(others, 3 * ALL * MB);
 }
 

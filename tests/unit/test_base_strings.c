@@ -134,7 +134,7 @@ static bool steers(uint32_t c) {
     n = 2;
     text[0] = (unsigned char)(0xC0 | c >> 6), text[1] = (unsigned char)(0x80 | (c & 0x3F));
   }
-  return tg__utf8_steers(text, n);
+  return tg__utf8_is_unsafe(text, n);
 }
 
 /* Unicode's categories Cc, Zl and Zp, its Bidi_Control characters, and the blanks without width. U+200C and 200D
@@ -227,7 +227,7 @@ static void add_many(void *ctx, size_t thread) {
 static void interner_is_shared_by_threads(void **state) {
   static struct crowd c;
   c.strings = tg__strings_new();
-  tg__parallel(THREADS, THREADS, add_many, &c);
+  tg__threads_run(THREADS, THREADS, add_many, &c);
   assert_int_equal(tg__strings_count(c.strings), ROUNDS);
   static unsigned char seen[ROUNDS];
   for (uint32_t k = 0; k < ROUNDS; k++) {
