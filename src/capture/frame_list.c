@@ -28,8 +28,8 @@ void tg__frames_visit(const struct tg__reader *r, tg_frame_visitor *visit, void 
         !tg__chunk_is_intact(&c, payload))
       continue;
     struct tg__bytes b = {.p = payload, .end = payload + c.length};
-    const uint32_t kind = tg__take32(&b);
-    tg__take32(&b);
+    const uint32_t kind = tg__bytes_take32(&b);
+    tg__bytes_take32(&b);
     while (kind == TG_RAW_D_STACK && tg__raw_entry_take(&b, &entry)) visit(ctx, entry.text.ptr, entry.text.len);
   }
 }

@@ -61,8 +61,8 @@ static void say_words(struct tg__out *o, const uint8_t *p, size_t count, bool re
 }
 
 static void say_string(struct tg__out *o, struct tg__bytes *b) {
-  const size_t len = tg__take16(b);
-  const uint8_t *const p = tg__take(b, len);
+  const size_t len = tg__bytes_take16(b);
+  const uint8_t *const p = tg__bytes_take(b, len);
   if (p) tg__out_bytes(o, p, len);
 }
 

@@ -3,7 +3,7 @@
 
 /* ---- cursor ---------------------------------------------------------------------------------- */
 
-const uint8_t *tg__take(struct tg__bytes *b, size_t len) {
+const uint8_t *tg__bytes_take(struct tg__bytes *b, size_t len) {
   if (b->broken || (size_t)(b->end - b->p) < len) {
     b->broken = true;
     return NULL;
@@ -13,23 +13,23 @@ const uint8_t *tg__take(struct tg__bytes *b, size_t len) {
   return p;
 }
 
-uint8_t tg__take8(struct tg__bytes *b) {
-  const uint8_t *const p = tg__take(b, 1);
+uint8_t tg__bytes_take8(struct tg__bytes *b) {
+  const uint8_t *const p = tg__bytes_take(b, 1);
   return p ? *p : 0;
 }
 
-uint16_t tg__take16(struct tg__bytes *b) {
-  const uint8_t *const p = tg__take(b, 2);
+uint16_t tg__bytes_take16(struct tg__bytes *b) {
+  const uint8_t *const p = tg__bytes_take(b, 2);
   return p ? tg__get16(p) : 0;
 }
 
-uint32_t tg__take32(struct tg__bytes *b) {
-  const uint8_t *const p = tg__take(b, 4);
+uint32_t tg__bytes_take32(struct tg__bytes *b) {
+  const uint8_t *const p = tg__bytes_take(b, 4);
   return p ? tg__get32(p) : 0;
 }
 
-uint64_t tg__take64(struct tg__bytes *b) {
-  const uint8_t *const p = tg__take(b, 8);
+uint64_t tg__bytes_take64(struct tg__bytes *b) {
+  const uint8_t *const p = tg__bytes_take(b, 8);
   return p ? tg__get64(p) : 0;
 }
 

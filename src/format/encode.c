@@ -1,21 +1,21 @@
 /* encode: bytes out. Numbers, packed arrays. */
 #include "format/format.h"
 
-void tg__put8(struct tg__out *o, uint8_t v) { tg__out_bytes(o, &v, 1); }
+void tg__out_put8(struct tg__out *o, uint8_t v) { tg__out_bytes(o, &v, 1); }
 
-void tg__put16(struct tg__out *o, uint16_t v) {
+void tg__out_put16(struct tg__out *o, uint16_t v) {
   uint8_t b[2];
   tg__set16(b, v);
   tg__out_bytes(o, b, sizeof b);
 }
 
-void tg__put32(struct tg__out *o, uint32_t v) {
+void tg__out_put32(struct tg__out *o, uint32_t v) {
   uint8_t b[4];
   tg__set32(b, v);
   tg__out_bytes(o, b, sizeof b);
 }
 
-void tg__put64(struct tg__out *o, uint64_t v) {
+void tg__out_put64(struct tg__out *o, uint64_t v) {
   uint8_t b[8];
   tg__set64(b, v);
   tg__out_bytes(o, b, sizeof b);

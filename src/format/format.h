@@ -49,15 +49,15 @@ struct tg__bytes {
   const uint8_t *p, *end;
   bool broken;
 };
-const uint8_t *tg__take(struct tg__bytes *b, size_t len); /* NULL and broken when fewer are left */
-uint8_t tg__take8(struct tg__bytes *b);
-uint16_t tg__take16(struct tg__bytes *b);
-uint32_t tg__take32(struct tg__bytes *b);
-uint64_t tg__take64(struct tg__bytes *b);
-void tg__put8(struct tg__out *o, uint8_t v);
-void tg__put16(struct tg__out *o, uint16_t v);
-void tg__put32(struct tg__out *o, uint32_t v);
-void tg__put64(struct tg__out *o, uint64_t v);
+const uint8_t *tg__bytes_take(struct tg__bytes *b, size_t len); /* NULL and broken when fewer are left */
+uint8_t tg__bytes_take8(struct tg__bytes *b);
+uint16_t tg__bytes_take16(struct tg__bytes *b);
+uint32_t tg__bytes_take32(struct tg__bytes *b);
+uint64_t tg__bytes_take64(struct tg__bytes *b);
+void tg__out_put8(struct tg__out *o, uint8_t v);
+void tg__out_put16(struct tg__out *o, uint16_t v);
+void tg__out_put32(struct tg__out *o, uint32_t v);
+void tg__out_put64(struct tg__out *o, uint64_t v);
 
 /* ---- codecs (codec.c): the only file that knows zstd and xxhash ------------------------------ */
 

@@ -2,48 +2,48 @@
 #include "format/format.h"
 
 static void take_tensor(struct tg__bytes *b, struct tg__input_value *v) {
-  v->dtype = tg__take8(b);
-  v->dims = tg__take8(b);
-  v->strided = tg__take8(b) & 1;
-  v->bytes = tg__take(b, (size_t)v->dims * 8 * (v->strided ? 2 : 1));
+  v->dtype = tg__bytes_take8(b);
+  v->dims = tg__bytes_take8(b);
+  v->strided = tg__bytes_take8(b) & 1;
+  v->bytes = tg__bytes_take(b, (size_t)v->dims * 8 * (v->strided ? 2 : 1));
 }
 
 bool tg__input_next(struct tg__bytes *b, struct tg__input_value *out) {
   if (b->p == b->end || b->broken) return false;
-  *out = (struct tg__input_value){.kind = tg__take8(b)};
+  *out = (struct tg__input_value){.kind = tg__bytes_take8(b)};
   switch (out->kind) {
   case TG_INPUT_TENSOR:
     take_tensor(b, out);
     break;
   case TG_INPUT_INT:
-    out->i = (int64_t)tg__take64(b);
+    out->i = (int64_t)tg__bytes_take64(b);
     break;
   case TG_INPUT_DOUBLE: {
-    const uint64_t bits = tg__take64(b);
+    const uint64_t bits = tg__bytes_take64(b);
     memcpy(&out->d, &bits, sizeof bits);
     break;
   }
   case TG_INPUT_BOOL:
-    out->i = tg__take8(b) != 0;
+    out->i = tg__bytes_take8(b) != 0;
     break;
   case TG_INPUT_TENSOR_LIST:
-    out->count = tg__take16(b);
+    out->count = tg__bytes_take16(b);
     break;
   case TG_INPUT_INT_LIST:
   case TG_INPUT_DOUBLE_LIST:
-    out->count = tg__take16(b);
-    out->bytes = tg__take(b, (size_t)out->count * 8);
+    out->count = tg__bytes_take16(b);
+    out->bytes = tg__bytes_take(b, (size_t)out->count * 8);
     break;
   case TG_INPUT_BOOL_LIST:
   case TG_INPUT_STRING:
   case TG_INPUT_KEYWORD:
-    out->count = tg__take16(b);
-    out->bytes = tg__take(b, out->count);
+    out->count = tg__bytes_take16(b);
+    out->bytes = tg__bytes_take(b, out->count);
     break;
   case TG_INPUT_STRING_LIST:
-    out->count = tg__take16(b);
+    out->count = tg__bytes_take16(b);
     out->bytes = b->p;
-    for (unsigned i = 0; i < out->count && !b->broken; i++) tg__take(b, tg__take16(b));
+    for (unsigned i = 0; i < out->count && !b->broken; i++) tg__bytes_take(b, tg__bytes_take16(b));
     break;
   case TG_INPUT_NONE:
   case TG_INPUT_UNDEFINED:

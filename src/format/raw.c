@@ -120,19 +120,19 @@ uint64_t tg__raw_call_number(const struct tg__raw_chunk *c, uint32_t i) {
  *  | id | parent | length | text, zeros up to a multiple of 4 */
 void tg__raw_entry_put(struct tg__out *o, const struct tg__raw_entry *entry) {
   static const char zeros[4];
-  tg__put32(o, entry->id);
-  tg__put32(o, entry->parent);
-  tg__put32(o, entry->text.len);
+  tg__out_put32(o, entry->id);
+  tg__out_put32(o, entry->parent);
+  tg__out_put32(o, entry->text.len);
   tg__out_bytes(o, entry->text.ptr, entry->text.len);
   tg__out_bytes(o, zeros, (0 - entry->text.len) & 3);
 }
 
 bool tg__raw_entry_take(struct tg__bytes *b, struct tg__raw_entry *out) {
   if (b->p == b->end) return false;
-  out->id = tg__take32(b);
-  out->parent = tg__take32(b);
-  out->text.len = tg__take32(b);
-  out->text.ptr = (const char *)tg__take(b, out->text.len);
-  tg__take(b, (0 - out->text.len) & 3);
+  out->id = tg__bytes_take32(b);
+  out->parent = tg__bytes_take32(b);
+  out->text.len = tg__bytes_take32(b);
+  out->text.ptr = (const char *)tg__bytes_take(b, out->text.len);
+  tg__bytes_take(b, (0 - out->text.len) & 3);
   return !b->broken;
 }

@@ -260,8 +260,8 @@ struct unpacking {
 /* The next array of the payload, in memory of its own. */
 static enum tg_err take_array(struct tg__bytes *b, unsigned width, uint8_t **scratch, void *to, uint32_t *rows) {
   void *values = NULL;
-  const uint32_t len = tg__take32(b);
-  const uint8_t *const array = tg__take(b, len);
+  const uint32_t len = tg__bytes_take32(b);
+  const uint8_t *const array = tg__bytes_take(b, len);
   if (!array || !tg__array_rows(array, len, width, rows)) return TG_DAMAGED;
   values = tg__realloc(NULL, ((size_t)*rows + 1) * width);
   uint8_t *const more = tg__realloc(*scratch, tg__array_room(*rows, width));

@@ -10,11 +10,11 @@ bool tg__raw_read_fields(struct tg__str blob, struct tg__raw_fields *f) {
   struct tg__bytes b = {.p = (const uint8_t *)blob.ptr, .end = (const uint8_t *)blob.ptr + blob.len};
   *f = (struct tg__raw_fields){0};
   while (b.p < b.end && !b.broken) {
-    const uint8_t field = tg__take8(&b);
-    const int64_t value = (int64_t)tg__take64(&b);
+    const uint8_t field = tg__bytes_take8(&b);
+    const int64_t value = (int64_t)tg__bytes_take64(&b);
     if (field == TG_LAUNCH_NAME) {
       if (value < 0 || value > b.end - b.p) return false;
-      f->name = (struct tg__str){(const char *)tg__take(&b, (size_t)value), (uint32_t)value};
+      f->name = (struct tg__str){(const char *)tg__bytes_take(&b, (size_t)value), (uint32_t)value};
     } else if (field < FIELDS) {
       f->value[field] = value;
       f->present |= UINT64_C(1) << field;

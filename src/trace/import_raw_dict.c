@@ -253,9 +253,9 @@ static uint32_t take_entry(struct tg__raw *w, const struct tg__raw_file *f, cons
 void tg__raw_take_dictionary(struct tg__raw *w, struct tg__raw_file *f, const struct tg__chunk *c,
                              const uint8_t *payload) {
   struct tg__bytes b = {.p = payload, .end = payload + c->length};
-  const uint32_t kind = tg__take32(&b);
+  const uint32_t kind = tg__bytes_take32(&b);
   struct tg__raw_entry entry;
-  tg__take32(&b);
+  tg__bytes_take32(&b);
   struct tg__raw_part *const part = part_of(f, c->part);
   if (!part) w->no_memory = true;
   if (b.broken || kind == 0 || kind >= TG__RAW_TABLES) {

@@ -162,8 +162,8 @@ static bool put_string_list(struct tg__out *o, const struct tg__input_value *v, 
   struct tg__bytes b = {.p = v->bytes, .end = end};
   tg__out_char(o, '[');
   for (unsigned i = 0; i < v->count; i++) {
-    const uint16_t len = tg__take16(&b);
-    const uint8_t *const text = tg__take(&b, len);
+    const uint16_t len = tg__bytes_take16(&b);
+    const uint8_t *const text = tg__bytes_take(&b, len);
     if (!text) return false;
     tg__out_text(o, i ? ", \"" : "\"");
     tg__json_escape(o, (struct tg__str){(const char *)text, len}, true);

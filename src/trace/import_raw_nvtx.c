@@ -16,12 +16,12 @@ static bool read_label(struct tg__str blob, struct label_fields *f) {
   struct tg__bytes b = {.p = (const uint8_t *)blob.ptr, .end = (const uint8_t *)blob.ptr + blob.len};
   *f = (struct label_fields){0};
   while (b.p < b.end && !b.broken) {
-    const uint8_t field = tg__take8(&b);
-    const uint64_t value = tg__take64(&b);
+    const uint8_t field = tg__bytes_take8(&b);
+    const uint64_t value = tg__bytes_take64(&b);
     struct tg__str text = {NULL, 0};
     if (b.broken || (field >= TG_LABEL_FIRST_TEXT && value > (uint64_t)(b.end - b.p))) return false;
     if (field >= TG_LABEL_FIRST_TEXT)
-      text = (struct tg__str){(const char *)tg__take(&b, (size_t)value), (uint32_t)value};
+      text = (struct tg__str){(const char *)tg__bytes_take(&b, (size_t)value), (uint32_t)value};
     if (field == TG_LABEL_DOMAIN) f->domain = text;
     if (field == TG_LABEL_CATEGORY_NAME) f->category_name = text;
     if (field == TG_LABEL_CATEGORY) f->has_category = true, f->category = (uint32_t)value;

@@ -132,7 +132,7 @@ static uint64_t encode_value(struct encoder *x, const void *row, const struct fi
   if (*at == TG_NONE) {
     const struct tg__str s = tg__strings_get(x->strings, (uint32_t)v);
     *at = x->text_count++;
-    tg__put32(&x->texts, s.len);
+    tg__out_put32(&x->texts, s.len);
     tg__out_bytes(&x->texts, s.ptr, s.len);
   }
   return *at;
@@ -141,12 +141,12 @@ static uint64_t encode_value(struct encoder *x, const void *row, const struct fi
 static void encode_list(struct encoder *x, const struct tg__rank_summary *r, const struct list *l) {
   const uint8_t *const rows = rows_of(r, l);
   const uint32_t count = count_of(r, l);
-  tg__put32(&x->body, count);
+  tg__out_put32(&x->body, count);
   for (size_t k = 0; k < l->field_count; k++) {
     uint64_t before = 0;
     for (uint32_t i = 0; i < count; i++) {
       const uint64_t v = encode_value(x, rows + i * l->stride, &l->fields[k]);
-      tg__put64(&x->body, v - before);
+      tg__out_put64(&x->body, v - before);
       before = v;
     }
   }
@@ -154,10 +154,10 @@ static void encode_list(struct encoder *x, const struct tg__rank_summary *r, con
 
 static bool encode_rank(struct tg__strings *strings, const struct tg__rank_summary *r, struct tg__out *out) {
   struct encoder x = {.strings = strings};
-  for (size_t k = 0; k < HEAD_FIELDS; k++) tg__put64(&x.body, encode_value(&x, r, &head_fields[k]));
+  for (size_t k = 0; k < HEAD_FIELDS; k++) tg__out_put64(&x.body, encode_value(&x, r, &head_fields[k]));
   for (size_t k = 0; k < LISTS; k++) encode_list(&x, r, &lists[k]);
-  tg__put32(out, RECORD_VERSION);
-  tg__put32(out, x.text_count);
+  tg__out_put32(out, RECORD_VERSION);
+  tg__out_put32(out, x.text_count);
   tg__out_bytes(out, x.texts.buf, x.texts.len);
   tg__out_bytes(out, x.body.buf, x.body.len);
   const bool done = !x.failed && !x.texts.err && !x.body.err && !out->err;
@@ -243,15 +243,15 @@ static uint64_t decode_value(struct decoder *x, const struct field *f, uint64_t 
 }
 
 static void take_texts(struct decoder *x) {
-  x->text_count = tg__take32(&x->b);
+  x->text_count = tg__bytes_take32(&x->b);
   if (x->text_count > (size_t)(x->b.end - x->b.p) / 4) {
     x->err = TG_DAMAGED;
     return;
   }
   x->ids = tg__alloc(((size_t)x->text_count + 1) * sizeof *x->ids);
   for (uint32_t i = 0; x->ids && i < x->text_count && !x->err; i++) {
-    const uint32_t len = tg__take32(&x->b);
-    const uint8_t *const text = tg__take(&x->b, len);
+    const uint32_t len = tg__bytes_take32(&x->b);
+    const uint8_t *const text = tg__bytes_take(&x->b, len);
     if (!text)
       x->err = TG_DAMAGED;
     else if ((x->ids[i] = tg__strings_add(x->strings, (const char *)text, len)) == TG_NONE)
@@ -261,7 +261,7 @@ static void take_texts(struct decoder *x) {
 }
 
 static void take_list(struct decoder *x, struct tg__rank_summary *r, const struct list *l) {
-  const uint32_t count = tg__take32(&x->b);
+  const uint32_t count = tg__bytes_take32(&x->b);
   if (count > (size_t)(x->b.end - x->b.p) / (8 * l->field_count)) {
     x->err = TG_DAMAGED;
     return;
@@ -276,7 +276,7 @@ static void take_list(struct decoder *x, struct tg__rank_summary *r, const struc
   for (size_t k = 0; k < l->field_count && !x->err; k++) {
     uint64_t v = 0;
     for (uint32_t i = 0; i < count && !x->err; i++) {
-      v += tg__take64(&x->b);
+      v += tg__bytes_take64(&x->b);
       set_field(rows + i * l->stride, &l->fields[k], decode_value(x, &l->fields[k], v));
     }
   }
@@ -305,10 +305,10 @@ static bool is_sound(const struct tg__rank_summary *r) {
 static enum tg_err decode_rank(struct tg__strings *strings, const uint8_t *bytes, size_t len,
                                struct tg__rank_summary *r) {
   struct decoder x = {.b = {.p = bytes, .end = bytes + len}, .strings = strings};
-  if (tg__take32(&x.b) != RECORD_VERSION) return TG_DAMAGED;
+  if (tg__bytes_take32(&x.b) != RECORD_VERSION) return TG_DAMAGED;
   take_texts(&x);
   for (size_t k = 0; k < HEAD_FIELDS && !x.err; k++)
-    set_field(r, &head_fields[k], decode_value(&x, &head_fields[k], tg__take64(&x.b)));
+    set_field(r, &head_fields[k], decode_value(&x, &head_fields[k], tg__bytes_take64(&x.b)));
   for (size_t k = 0; k < LISTS && !x.err; k++) take_list(&x, r, &lists[k]);
   if (!x.err && (x.b.broken || x.b.p != x.b.end || !is_sound(r))) x.err = TG_DAMAGED;
   tg__free(x.ids);

@@ -63,8 +63,8 @@ static void add(struct maker *m, uint32_t thread, struct tg__raw_record r) {
 static void put_dictionary(struct maker *m, uint32_t kind, uint32_t count,
                            void (*entry)(struct tg__out *text, uint32_t id, uint32_t *parent)) {
   struct tg__out o = {0};
-  tg__put32(&o, kind);
-  tg__put32(&o, 0);
+  tg__out_put32(&o, kind);
+  tg__out_put32(&o, 0);
   for (uint32_t id = 1; id <= count; id++) {
     struct tg__out text = {0};
     uint32_t parent = 0;
@@ -82,20 +82,20 @@ static void put_name(struct tg__out *o, uint32_t id, uint32_t *parent) {
 }
 
 static void put_tensor(struct tg__out *o, uint64_t rows, uint64_t columns) {
-  tg__put8(o, TG_INPUT_TENSOR);
-  tg__put8(o, 6);
-  tg__put8(o, 2);
-  tg__put8(o, 1);
+  tg__out_put8(o, TG_INPUT_TENSOR);
+  tg__out_put8(o, 6);
+  tg__out_put8(o, 2);
+  tg__out_put8(o, 1);
   const uint64_t numbers[4] = {rows, columns, columns, 1};
-  for (int i = 0; i < 4; i++) tg__put64(o, numbers[i]);
+  for (int i = 0; i < 4; i++) tg__out_put64(o, numbers[i]);
 }
 
 static void put_shape(struct tg__out *o, uint32_t id, uint32_t *parent) {
   (void)parent;
   put_tensor(o, id, 64);
   put_tensor(o, 64, id);
-  tg__put8(o, TG_INPUT_INT);
-  tg__put64(o, 1);
+  tg__out_put8(o, TG_INPUT_INT);
+  tg__out_put64(o, 1);
 }
 
 static void put_frame(struct tg__out *o, uint32_t id, uint32_t *parent) {

@@ -26,8 +26,8 @@ static inline size_t raw_chunk(struct raw_file *f, uint16_t type, uint32_t part,
 static inline void raw_dictionary(struct raw_file *f, uint32_t part, uint32_t kind, const struct tg__raw_entry *entries,
                                   size_t count) {
   struct tg__out o = {0};
-  tg__put32(&o, kind);
-  tg__put32(&o, 0);
+  tg__out_put32(&o, kind);
+  tg__out_put32(&o, 0);
   for (size_t i = 0; i < count; i++) tg__raw_entry_put(&o, &entries[i]);
   raw_chunk(f, TG_CHUNK_RAW_DICTIONARY, part, 0, o.buf, o.len);
   tg__out_free(&o);

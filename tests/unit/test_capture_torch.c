@@ -110,11 +110,11 @@ static struct fake_value random_tensor(uint64_t *seed, struct tg__out *o) {
   const bool is_strided = pick(seed, 8) > 0;
   for (size_t i = 0; i < s.dims; i++) s.sizes[i] = (int64_t)pick(seed, 3), s.strides[i] = (int64_t)pick(seed, 2);
   if (policy == 2) {
-    tg__put8(o, TG_INPUT_UNDEFINED);
+    tg__out_put8(o, TG_INPUT_UNDEFINED);
   } else {
-    tg__put32(o, TG_INPUT_TENSOR | (uint32_t)type << 8 | (uint32_t)s.dims << 16 | (uint32_t)is_strided << 24);
-    for (size_t i = 0; i < s.dims; i++) tg__put64(o, (uint64_t)s.sizes[i]);
-    for (size_t i = 0; i < s.dims && is_strided; i++) tg__put64(o, (uint64_t)s.strides[i]);
+    tg__out_put32(o, TG_INPUT_TENSOR | (uint32_t)type << 8 | (uint32_t)s.dims << 16 | (uint32_t)is_strided << 24);
+    for (size_t i = 0; i < s.dims; i++) tg__out_put64(o, (uint64_t)s.sizes[i]);
+    for (size_t i = 0; i < s.dims && is_strided; i++) tg__out_put64(o, (uint64_t)s.strides[i]);
   }
   return fake_tensor(type, s, policy, is_strided ? fake_class : fake_unknown_class);
 }
@@ -125,10 +125,10 @@ static struct fake_value random_list(uint64_t *seed, struct tg__out *o) {
   const size_t count = pick(seed, 5) ? pick(seed, 4) : pick(seed, MOST);
   const bool tensors = pick(seed, 3) == 0;
   if (tensors || count <= 30) {
-    tg__put8(o, tensors ? TG_INPUT_TENSOR_LIST : TG_INPUT_INT_LIST);
-    tg__put16(o, (uint16_t)count);
+    tg__out_put8(o, tensors ? TG_INPUT_TENSOR_LIST : TG_INPUT_INT_LIST);
+    tg__out_put16(o, (uint16_t)count);
   } else {
-    tg__put8(o, TG_INPUT_SCALAR_LIST);
+    tg__out_put8(o, TG_INPUT_SCALAR_LIST);
   }
   for (size_t i = 0; i < count; i++) {
     if (tensors) {
@@ -136,7 +136,7 @@ static struct fake_value random_list(uint64_t *seed, struct tg__out *o) {
       continue;
     }
     items[i] = fake_int((int64_t)pick(seed, 3));
-    if (count <= 30) tg__put64(o, items[i].payload);
+    if (count <= 30) tg__out_put64(o, items[i].payload);
   }
   return fake_list(tensors ? fake_tensor_type : fake_int_type, items, count);
 }
@@ -146,27 +146,27 @@ static struct fake_value random_value(uint64_t *seed, struct tg__out *o, bool in
   switch (pick(seed, 8)) {
   case 0:
     v = fake_int((int64_t)pick(seed, 3) - 1);
-    tg__put8(o, TG_INPUT_INT);
-    tg__put64(o, v.payload);
+    tg__out_put8(o, TG_INPUT_INT);
+    tg__out_put64(o, v.payload);
     return v;
   case 1:
     v = fake_real((double)pick(seed, 3) / 2);
-    tg__put8(o, TG_INPUT_DOUBLE);
-    tg__put64(o, v.payload);
+    tg__out_put8(o, TG_INPUT_DOUBLE);
+    tg__out_put64(o, v.payload);
     return v;
   case 2:
     v = fake_bool(pick(seed, 2));
-    tg__put8(o, TG_INPUT_BOOL);
-    tg__put8(o, v.payload & 1);
+    tg__out_put8(o, TG_INPUT_BOOL);
+    tg__out_put8(o, v.payload & 1);
     return v;
   case 3:
-    tg__put8(o, TG_INPUT_NONE);
+    tg__out_put8(o, TG_INPUT_NONE);
     return fake_none();
   case 4: {
     static const char *const texts[] = {"", "floor", "trunc"};
     const char *const text = texts[pick(seed, 3)];
-    tg__put8(o, TG_INPUT_STRING);
-    tg__put16(o, (uint16_t)strlen(text));
+    tg__out_put8(o, TG_INPUT_STRING);
+    tg__out_put16(o, (uint16_t)strlen(text));
     tg__out_bytes(o, text, strlen(text));
     return fake_text(text);
   }
@@ -204,19 +204,19 @@ static void test_lists_of_every_kind(void **state) {
       items[i] = kind == 0 ? fake_int(i) : kind == 1 ? fake_real(i) : kind == 2 ? fake_bool(i % 2) : fake_text("ab");
     for (size_t count = LIMIT - 1; count <= LIMIT + 1; count++) {
       struct tg__out o = {0};
-      tg__put8(&o, count <= LIMIT ? tags[kind] : kind == 3 ? TG_INPUT_OTHER : TG_INPUT_SCALAR_LIST);
-      if (count <= LIMIT) tg__put16(&o, (uint16_t)count);
+      tg__out_put8(&o, count <= LIMIT ? tags[kind] : kind == 3 ? TG_INPUT_OTHER : TG_INPUT_SCALAR_LIST);
+      if (count <= LIMIT) tg__out_put16(&o, (uint16_t)count);
       for (size_t i = 0; i < count && count <= LIMIT; i++) {
-        if (kind < 2) tg__put64(&o, items[i].payload);
-        if (kind == 2) tg__put8(&o, i % 2);
-        if (kind == 3) tg__put16(&o, 2), tg__out_bytes(&o, "ab", 2);
+        if (kind < 2) tg__out_put64(&o, items[i].payload);
+        if (kind == 2) tg__out_put8(&o, i % 2);
+        if (kind == 3) tg__out_put16(&o, 2), tg__out_bytes(&o, "ab", 2);
       }
       check_list(t, items, count, &o);
       tg__out_free(&o);
     }
     struct tg__out o = {0};
     items[LIMIT - 1] = fake_none();
-    tg__put8(&o, kind == 3 ? TG_INPUT_OTHER : TG_INPUT_SCALAR_LIST); /* the last one is of another kind */
+    tg__out_put8(&o, kind == 3 ? TG_INPUT_OTHER : TG_INPUT_SCALAR_LIST); /* the last one is of another kind */
     check_list(t, items, LIMIT, &o);
     tg__out_free(&o);
   }

@@ -66,30 +66,30 @@ static uint32_t find(const struct tg__columns *t, const char *name) {
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
 static void put_tensor(struct tg__out *o, unsigned dtype, unsigned dims, const int64_t *sizes, const int64_t *strides) {
-  tg__put8(o, TG_INPUT_TENSOR);
-  tg__put8(o, (uint8_t)dtype);
-  tg__put8(o, (uint8_t)dims);
-  tg__put8(o, strides != NULL);
-  for (unsigned i = 0; i < dims; i++) tg__put64(o, (uint64_t)sizes[i]);
-  for (unsigned i = 0; strides && i < dims; i++) tg__put64(o, (uint64_t)strides[i]);
+  tg__out_put8(o, TG_INPUT_TENSOR);
+  tg__out_put8(o, (uint8_t)dtype);
+  tg__out_put8(o, (uint8_t)dims);
+  tg__out_put8(o, strides != NULL);
+  for (unsigned i = 0; i < dims; i++) tg__out_put64(o, (uint64_t)sizes[i]);
+  for (unsigned i = 0; strides && i < dims; i++) tg__out_put64(o, (uint64_t)strides[i]);
 }
 static void put_double(struct tg__out *o, double d) {
   uint64_t bits;
   memcpy(&bits, &d, sizeof bits);
-  tg__put64(o, bits);
+  tg__out_put64(o, bits);
 }
 static void put_real(struct tg__out *o, double d) {
-  tg__put8(o, TG_INPUT_DOUBLE);
+  tg__out_put8(o, TG_INPUT_DOUBLE);
   put_double(o, d);
 }
 static void put_text(struct tg__out *o, unsigned kind, const char *text) {
-  tg__put8(o, (uint8_t)kind);
-  tg__put16(o, (uint16_t)strlen(text));
+  tg__out_put8(o, (uint8_t)kind);
+  tg__out_put16(o, (uint16_t)strlen(text));
   tg__out_text(o, text);
 }
 static void put_list(struct tg__out *o, unsigned kind, unsigned count) {
-  tg__put8(o, (uint8_t)kind);
-  tg__put16(o, (uint16_t)count);
+  tg__out_put8(o, (uint8_t)kind);
+  tg__out_put16(o, (uint16_t)count);
 }
 
 /* One operator with these inputs. */
@@ -124,10 +124,10 @@ static void test_tensors(void **state) {
   put_tensor(&o, 6, 2, sizes, strides);
   put_tensor(&o, 15, 0, NULL, NULL);
   put_tensor(&o, 4, 1, sizes, NULL); /* without strides */
-  tg__put8(&o, TG_INPUT_UNDEFINED);
+  tg__out_put8(&o, TG_INPUT_UNDEFINED);
   put_list(&o, TG_INPUT_TENSOR_LIST, 2);
   put_tensor(&o, 7, 2, sizes, strides);
-  tg__put8(&o, TG_INPUT_UNDEFINED);
+  tg__out_put8(&o, TG_INPUT_UNDEFINED);
   put_list(&o, TG_INPUT_TENSOR_LIST, 0);
   put_tensor(&o, 200, 1, sizes, NULL); /* a type from the future */
   assert_inputs(&o, "[[3, 4], [], [3], [], [[3, 4], []], [], [3]]", "[[4, 1], [], [], [], [[4, 1], []], [], []]",
@@ -143,9 +143,9 @@ static void test_long_lists(void **state) {
     put_list(&o, TG_INPUT_TENSOR_LIST, count);
     for (unsigned i = 0; i < count; i++) put_tensor(&o, 6, 1, sizes, NULL);
     put_list(&o, TG_INPUT_BOOL_LIST, count);
-    for (unsigned i = 0; i < count; i++) tg__put8(&o, 0);
+    for (unsigned i = 0; i < count; i++) tg__out_put8(&o, 0);
   }
-  tg__put8(&o, TG_INPUT_SCALAR_LIST);
+  tg__out_put8(&o, TG_INPUT_SCALAR_LIST);
   char dims[512] = "[[", values[512] = "[\"\", \"[", strides[512] = "[[";
   for (unsigned i = 0; i < 30; i++) {
     strcat(dims, i ? ", [3]" : "[3]");
@@ -161,15 +161,15 @@ static void test_long_lists(void **state) {
 static void test_scalars(void **state) {
   struct tg__out o = {0};
   static const double reals[] = {1, -0.0, 2.5, 0.1, 1e-7, 1e20, 1234567, 9999999999, 1e10, -3};
-  tg__put8(&o, TG_INPUT_INT);
-  tg__put64(&o, (uint64_t)-7);
-  tg__put8(&o, TG_INPUT_BOOL);
-  tg__put8(&o, 1);
+  tg__out_put8(&o, TG_INPUT_INT);
+  tg__out_put64(&o, (uint64_t)-7);
+  tg__out_put8(&o, TG_INPUT_BOOL);
+  tg__out_put8(&o, 1);
   for (size_t i = 0; i < sizeof reals / sizeof *reals; i++) put_real(&o, reals[i]);
-  tg__put8(&o, TG_INPUT_SCALAR);
-  tg__put8(&o, TG_INPUT_NONE);
+  tg__out_put8(&o, TG_INPUT_SCALAR);
+  tg__out_put8(&o, TG_INPUT_NONE);
   put_text(&o, TG_INPUT_STRING, "floor");
-  tg__put8(&o, TG_INPUT_OTHER);
+  tg__out_put8(&o, TG_INPUT_OTHER);
   assert_inputs(&o, "[[], [], [], [], [], [], [], [], [], [], [], [], [], [], [], []]",
                 "[[], [], [], [], [], [], [], [], [], [], [], [], [], [], [], []]",
                 "[\"Scalar\", \"Scalar\", \"Scalar\", \"Scalar\", \"Scalar\", \"Scalar\", \"Scalar\", \"Scalar\", "
@@ -183,14 +183,14 @@ static void test_scalars(void **state) {
 static void test_lists_of_scalars(void **state) {
   struct tg__out o = {0};
   put_list(&o, TG_INPUT_INT_LIST, 3);
-  for (int i = -1; i < 2; i++) tg__put64(&o, (uint64_t)(int64_t)i);
+  for (int i = -1; i < 2; i++) tg__out_put64(&o, (uint64_t)(int64_t)i);
   put_list(&o, TG_INPUT_INT_LIST, 0);
   put_list(&o, TG_INPUT_DOUBLE_LIST, 2);
   put_double(&o, 2);
   put_double(&o, 0.5);
   put_list(&o, TG_INPUT_BOOL_LIST, 2);
-  tg__put8(&o, 1);
-  tg__put8(&o, 0);
+  tg__out_put8(&o, 1);
+  tg__out_put8(&o, 0);
   assert_inputs(&o, "[[], [], [], []]", "[[], [], [], []]",
                 "[\"ScalarList\", \"ScalarList\", \"ScalarList\", \"ScalarList\"]",
                 "[\"[-1, 0, 1]\", \"[]\", \"[2., 0.5]\", \"[True, False]\"]");
@@ -200,29 +200,29 @@ static void test_lists_of_scalars(void **state) {
  * the place of ours. */
 static void test_keywords(void **state) {
   struct tg__out o = {0};
-  tg__put8(&o, TG_INPUT_NONE);
+  tg__out_put8(&o, TG_INPUT_NONE);
   put_text(&o, TG_INPUT_KEYWORD, "num_warps");
-  tg__put8(&o, TG_INPUT_INT);
-  tg__put64(&o, 4);
+  tg__out_put8(&o, TG_INPUT_INT);
+  tg__out_put64(&o, 4);
   put_text(&o, TG_INPUT_KEYWORD, "ratio");
   put_real(&o, 2.5);
   put_text(&o, TG_INPUT_KEYWORD, "fused");
-  tg__put8(&o, TG_INPUT_BOOL);
-  tg__put8(&o, 1);
+  tg__out_put8(&o, TG_INPUT_BOOL);
+  tg__out_put8(&o, 1);
   put_text(&o, TG_INPUT_KEYWORD, "kernel_file");
   put_text(&o, TG_INPUT_STRING, "a\"b");
   put_text(&o, TG_INPUT_KEYWORD, "names");
   put_list(&o, TG_INPUT_STRING_LIST, 2);
-  tg__put16(&o, 1);
+  tg__out_put16(&o, 1);
   tg__out_text(&o, "p");
-  tg__put16(&o, 1);
+  tg__out_put16(&o, 1);
   tg__out_text(&o, "\\");
   put_text(&o, TG_INPUT_KEYWORD, "x");
   put_list(&o, TG_INPUT_TENSOR_LIST, 1);
-  tg__put8(&o, TG_INPUT_UNDEFINED);
+  tg__out_put8(&o, TG_INPUT_UNDEFINED);
   put_text(&o, TG_INPUT_KEYWORD, "Input Dims");
-  tg__put8(&o, TG_INPUT_INT);
-  tg__put64(&o, 4);
+  tg__out_put8(&o, TG_INPUT_INT);
+  tg__out_put64(&o, 4);
   struct tg__columns *const t = with_inputs(&o);
   const uint32_t args = t->slices.args[find(t, "aten::x")];
   assert_int_equal(t->ranks[0].loss[TG__LOSS_cut_chunks], 0);
