@@ -68,7 +68,7 @@ static void say(struct tg__hosted *t, bool is_recording, const struct tg_error *
 }
 
 static void see_files(struct watch *w, struct tg__recording *now) {
-  tg__recording_look(w->trace->path, now);
+  tg__recording_read(w->trace->path, now);
   if (now->pulse != w->last.pulse) w->beat_ns = tg__clock_ns();
   w->had_process |= now->has_process;
 }
@@ -164,7 +164,7 @@ void tg__host_follow(struct tg__host *h) {
   for (size_t i = 0; all && i < h->count; i++) {
     all[i].trace = &h->traces[i];
     all[i].is_over = h->traces[i].state == TG__TRACE_FAILED;
-    tg__recording_look(all[i].trace->path, &all[i].last);
+    tg__recording_read(all[i].trace->path, &all[i].last);
     following += all[i].is_over ? 0 : all[i].last.is_open || all[i].last.is_run;
   }
   bool runs = following && wait(h, BEAT_NS);

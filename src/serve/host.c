@@ -98,7 +98,7 @@ enum tg_err tg__loaded_read(struct tg__loaded *l, struct tg__hosted *t) {
 /* A recording that goes on and has nothing finished yet is waited for. */
 static void load_trace(struct tg__hosted *t) {
   struct tg__recording r;
-  tg__recording_look(t->path, &r);
+  tg__recording_read(t->path, &r);
   const bool failed = tg__loaded_read(t->now, t) != TG_OK, may_come = r.is_run || r.is_open;
   if (failed && !may_come) set_state(t, TG__TRACE_FAILED, NULL);
   t->read_ns = failed ? 0 : tg__clock_ns();

@@ -21,7 +21,7 @@ static uint32_t text_identity(const struct tg__columns *t, const struct tg__trac
   return id;
 }
 
-uint32_t *tg__home_tracks(const struct tg__columns *t, uint32_t first, uint32_t count) {
+uint32_t *tg__tracks_with_same_ids(const struct tg__columns *t, uint32_t first, uint32_t count) {
   uint32_t *home = tg__alloc(((size_t)count + 1) * 2 * sizeof *home);
   struct tg__strings *seen = tg__strings_new();
   uint32_t *const with_slices = home ? home + count + 1 : NULL; /* by number of the identity: track + 1 */

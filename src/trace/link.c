@@ -329,7 +329,8 @@ static uint32_t op_of_flow(struct linker *l, uint32_t mark) {
   const struct tg__columns *const t = l->t;
   const uint32_t track = t->marks.track[mark];
   if (track == TG_NONE) return TG_NONE;
-  if (!t->tracks[track].count && !l->home) l->home = tg__home_tracks(t, l->rank->first_track, l->rank->track_count);
+  if (!t->tracks[track].count && !l->home)
+    l->home = tg__tracks_with_same_ids(t, l->rank->first_track, l->rank->track_count);
   if (!t->tracks[track].count && !l->home) l->ok = false;
   return op_starting_at(t, l->home ? l->home[track - l->rank->first_track] : track, t->marks.ts_ns[mark]);
 }

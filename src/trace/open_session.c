@@ -159,7 +159,7 @@ static void add_member(const struct tg__raw_session *r, const struct member *m, 
   for (int k = 0; k < TG_RAW_COUNTS; k++) out->pulse = (out->pulse ^ counts[k]) * 0x100000001b3ull;
 }
 
-void tg__recording_look(const char *path, struct tg__recording *out) {
+void tg__recording_read(const char *path, struct tg__recording *out) {
   struct tg__arena arena = {0};
   const char **names = &path;
   size_t count = 1;

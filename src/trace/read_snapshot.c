@@ -579,7 +579,7 @@ enum tg_err tg__snapshot_read(struct tg__snapshot *s, struct tg__strings *string
   const bool ready = reader_begin(&r);
   u.row_keys = r.word_of;
   u.row_key_count = r.word_top;
-  enum tg_err err = ready ? tg__unpickle(&u, source, ctx, how, e) : tg__no_memory(e, "reading the snapshot");
+  enum tg_err err = ready ? tg__pickle_read(&u, source, ctx, how, e) : tg__no_memory(e, "reading the snapshot");
   if (!err && !place_histories(&r)) err = tg__no_memory(e, "reading the snapshot");
   if (!err && !is_found(&r))
     err =

@@ -293,7 +293,7 @@ struct tg__recording {
   uint64_t pulse;   /* another value whenever a recorder has written its counts: ten times a second */
   int64_t bytes;
 };
-void tg__recording_look(const char *path, struct tg__recording *out);
+void tg__recording_read(const char *path, struct tg__recording *out);
 /* One more member of every rank's document, for tg__trace_save and exports to write: raw is the JSON text of its
  * value. false on no memory. */
 bool tg__trace_add_meta(struct tg__columns *t, const char *key, const char *raw);
@@ -375,7 +375,7 @@ static inline int64_t tg__slice_end(const struct tg__columns *t, uint32_t slice)
 uint32_t tg__slice_track(const struct tg__columns *t, uint32_t slice); /* binary search over tracks */
 /* For count tracks from the first on: itself, or, of a track without slices, the one with slices that has ids which
  * read the same, as a thread that is 77 here and "77" there. NULL on no memory; freed with tg__free. */
-uint32_t *tg__home_tracks(const struct tg__columns *t, uint32_t first, uint32_t count);
+uint32_t *tg__tracks_with_same_ids(const struct tg__columns *t, uint32_t first, uint32_t count);
 
 /* One value of an event's args. `args` is the event's reference; key a string id; top: a member of the event itself. */
 bool tg__arg(const struct tg__columns *t, uint32_t args, uint32_t key, bool top, struct tg__val *out);

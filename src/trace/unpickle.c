@@ -503,8 +503,8 @@ bool tg__looks_like_pickle(const char *head, size_t len) {
                       (p[0] == ']' && p[1] == 'q'));
 }
 
-enum tg_err tg__unpickle(struct tg__unpickler *u, tg__source_fn *source, void *source_ctx,
-                         const struct tg__import_how *how, struct tg_error *e) {
+enum tg_err tg__pickle_read(struct tg__unpickler *u, tg__source_fn *source, void *source_ctx,
+                            const struct tg__import_how *how, struct tg_error *e) {
   struct tg__machine m = {.u = u, .source = source, .source_ctx = source_ctx, .how = how, .e = e};
   tg__unpickle_forget_rows(&m);
   enum verdict v = tg__grow((void **)&m.buffer, &m.buffer_cap, BUFFER, 1) ? GO_ON : no_memory(&m);

@@ -81,8 +81,8 @@ bool tg__looks_like_pickle(const char *head, size_t len);
 /* Reads to the end of the pickle: of the first one that is found, where several stand one behind the other, as
  * torch.save wrote them of old. TG_NOT_A_TRACE for what would execute something; TG_MEMORY; what the source says.
  * tg__unpickle_free either way. */
-enum tg_err tg__unpickle(struct tg__unpickler *u, tg__source_fn *source, void *source_ctx,
-                         const struct tg__import_how *how, struct tg_error *e);
+enum tg_err tg__pickle_read(struct tg__unpickler *u, tg__source_fn *source, void *source_ctx,
+                            const struct tg__import_how *how, struct tg_error *e);
 void tg__unpickle_free(struct tg__unpickler *u);
 
 #endif

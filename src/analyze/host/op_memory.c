@@ -103,7 +103,7 @@ enum tg_err tg__memory_events_read(const struct tg__columns *t, const struct tg_
   }
   const struct tg__reach reach = tg__reach_of(t, a->rank);
   const uint32_t first = reach.first_track;
-  uint32_t *const home = tg__home_tracks(t, first, reach.end_track - first);
+  uint32_t *const home = tg__tracks_with_same_ids(t, first, reach.end_track - first);
   enum tg_err err = home ? TG_OK : TG_MEMORY;
   for (uint32_t i = reach.first_mark; !err && i < reach.end_mark; i++) {
     if (t->marks.name[i] != TG__K_MEMORY || t->marks.ts_ns[i] == TG_NULL_INT || t->marks.track[i] == TG_NONE) continue;

@@ -256,7 +256,7 @@ static bool follow_block(struct work *w) {
   w->space_keys = tg__strings_new();
   w->device_keys = tg__strings_new();
   b->texts = tg__strings_new();
-  w->home = tg__home_tracks(b->t, 0, b->t->track_count);
+  w->home = tg__tracks_with_same_ids(b->t, 0, b->t->track_count);
   bool ok = w->space_keys && w->device_keys && b->texts && w->home && tg__places_open(&w->places, b->t);
   for (uint32_t i = 0; ok && i < b->t->marks.count; i++) ok = take_mark(w, i);
   return ok && sort_devices(b) && find_peaks(b) && tg__blocks_judge(b, &w->places);
