@@ -124,7 +124,7 @@ int64_t tg__matrix_product(const struct tg__shape *a, const struct tg__shape *b,
   if (a->rank != rank || b->rank != rank || left < 0 || right < 0) return -1;
   const int64_t shared = a->dim[rank - 1], batch = rank == 3 ? a->dim[0] : 1;
   if (left == 0 || right == 0) return 0;
-  return tg__narrow((__int128)2 * (left / shared / batch) * right);
+  return tg__size_narrow((__int128)2 * (left / shared / batch) * right);
 }
 
 int64_t tg__list_elements(struct tg__str dims, unsigned index) {
@@ -139,6 +139,6 @@ int64_t tg__list_elements(struct tg__str dims, unsigned index) {
 }
 
 int64_t tg__conv_positions(int64_t size, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation) {
-  const __int128 reach = (__int128)size + (__int128)2 * pad - (__int128)dilation * (kernel - 1) - 1;
-  return reach < 0 ? 0 : tg__narrow(reach / stride + 1);
+  const __int128 room = (__int128)size + (__int128)2 * pad - (__int128)dilation * (kernel - 1) - 1;
+  return room < 0 ? 0 : tg__size_narrow(room / stride + 1);
 }

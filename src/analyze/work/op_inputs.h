@@ -38,7 +38,7 @@ int64_t tg__type_bytes(struct tg__str name);
 int64_t tg__matrix_product(const struct tg__shape *a, const struct tg__shape *b, unsigned rank);
 /* Output positions of a convolution along one axis; 0 when the kernel does not fit. stride ≥ 1. */
 int64_t tg__conv_positions(int64_t size, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation);
-static inline int64_t tg__narrow(__int128 v) { return v < 0 || v > INT64_MAX ? -1 : (int64_t)v; }
+static inline int64_t tg__size_narrow(__int128 v) { return v < 0 || v > INT64_MAX ? -1 : (int64_t)v; }
 int64_t tg__product_of(const int64_t *factors, size_t count); /* -1 when one is negative or the product does not fit */
 
 #endif

@@ -85,14 +85,15 @@ static enum tg__precision read_types(struct tg__work_call *c, struct tg__str lis
 static int64_t inputs_bytes(const struct tg__work_call *c) {
   int64_t sum = 0;
   for (unsigned i = 0; i < c->count && sum >= 0; i++)
-    if (c->element_bytes[i]) sum = tg__plus(sum, tg__input_bytes(c, i));
+    if (c->element_bytes[i]) sum = tg__size_add(sum, tg__input_bytes(c, i));
   return sum;
 }
 
 /* Every input is read, a result of the type of input `like` is written. */
 static void read_and_write(const struct tg__work_call *c, struct tg__cost cost, unsigned like, struct tg__work *w) {
   w->flops = cost.flops;
-  w->bytes = cost.flops < 0 ? -1 : tg__plus(inputs_bytes(c), tg__sized(cost.out_elements, c->element_bytes[like]));
+  w->bytes =
+      cost.flops < 0 ? -1 : tg__size_add(inputs_bytes(c), tg__size_multiply(cost.out_elements, c->element_bytes[like]));
 }
 
 /* ---- formulas of products -------------------------------------------------------------------- */
@@ -163,7 +164,7 @@ static int64_t broadcast_elements(const struct tg__work_call *c) {
 }
 static void elementwise(const struct tg__work_call *c, int64_t result_bytes, struct tg__work *w) {
   w->flops = c->count ? broadcast_elements(c) : -1;
-  w->bytes = w->flops < 0 ? -1 : tg__plus(inputs_bytes(c), tg__sized(w->flops, result_bytes));
+  w->bytes = w->flops < 0 ? -1 : tg__size_add(inputs_bytes(c), tg__size_multiply(w->flops, result_bytes));
 }
 /* What a result is stored in: tensors with dimensions go before those without, floating-point before integers, wider
  * before narrower. */
@@ -208,14 +209,14 @@ static void work_fill(const struct tg__work_call *c, struct tg__work *w) {
 static void work_copy(const struct tg__work_call *c, struct tg__work *w) {
   if (c->count < 2) return;
   w->flops = 0;
-  w->bytes =
-      tg__plus(tg__input_bytes(c, 0), tg__sized(tg__shape_elements(&c->in[0]),
-                                                c->element_bytes[1])); /* a source that is broadcast is read again */
+  w->bytes = tg__size_add(tg__input_bytes(c, 0),
+                          tg__size_multiply(tg__shape_elements(&c->in[0]),
+                                            c->element_bytes[1])); /* a source that is broadcast is read again */
 }
 static void work_clone(const struct tg__work_call *c, struct tg__work *w) {
   if (!c->count) return;
   w->flops = 0;
-  w->bytes = tg__plus(tg__input_bytes(c, 0), tg__input_bytes(c, 0));
+  w->bytes = tg__size_add(tg__input_bytes(c, 0), tg__input_bytes(c, 0));
 }
 
 #define AS(name, function)                                                                                             \

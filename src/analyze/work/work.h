@@ -59,12 +59,12 @@ struct tg__work_call {
   bool in_place;                    /* aten::add_ */
   struct tg__str concrete;
 };
-int64_t tg__plus(int64_t a, int64_t b); /* -1 when one is below zero or the sum does not fit */
-int64_t tg__sized(int64_t elements, int64_t element_bytes);
+int64_t tg__size_add(int64_t a, int64_t b); /* -1 when one is below zero or the sum does not fit */
+int64_t tg__size_multiply(int64_t elements, int64_t element_bytes);
 int64_t tg__input_bytes(const struct tg__work_call *c, unsigned index);
 /* Elements of the two shapes broadcast against each other, without their last `skip` dimensions; -1: they do not
  * fit. */
-int64_t tg__broadcast(const struct tg__shape *x, const struct tg__shape *y, unsigned skip);
+int64_t tg__shape_broadcast(const struct tg__shape *x, const struct tg__shape *y, unsigned skip);
 struct tg__cost {
   int64_t flops, out_elements; /* -1: not known */
 };

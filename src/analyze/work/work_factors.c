@@ -163,14 +163,16 @@ void tg__fft_to_real(const struct tg__work_call *c, struct tg__work *w) {
 void tg__grid_sample(const struct tg__work_call *c, struct tg__work *w) {
   if (c->count < 2 || c->in[0].rank < 4 || c->in[1].rank != c->in[0].rank) return;
   const struct tg__shape *const grid = &c->in[1];
-  const int64_t written = tg__sized(tg__product_of(grid->dim, grid->rank - 1), c->in[0].dim[1]);
+  const int64_t written = tg__size_multiply(tg__product_of(grid->dim, grid->rank - 1), c->in[0].dim[1]);
   w->flops = written;
-  w->bytes = tg__plus(tg__plus(tg__input_bytes(c, 0), tg__input_bytes(c, 1)), tg__sized(written, c->element_bytes[0]));
+  w->bytes = tg__size_add(tg__size_add(tg__input_bytes(c, 0), tg__input_bytes(c, 1)),
+                          tg__size_multiply(written, c->element_bytes[0]));
 }
 
 /* gradient, input, grid: all read; gradients of input and grid are written. */
 void tg__grid_sample_backward(const struct tg__work_call *c, struct tg__work *w) {
   if (c->count < 3 || c->in[0].rank < 4) return;
   w->flops = tg__shape_elements(&c->in[0]);
-  w->bytes = tg__plus(tg__input_bytes(c, 0), tg__sized(tg__plus(tg__input_bytes(c, 1), tg__input_bytes(c, 2)), 2));
+  w->bytes = tg__size_add(tg__input_bytes(c, 0),
+                          tg__size_multiply(tg__size_add(tg__input_bytes(c, 1), tg__input_bytes(c, 2)), 2));
 }

@@ -89,7 +89,7 @@ struct tg__work tg__work_of_lists(const struct tg__list_types *l, struct tg__str
     moved += (__int128)each.elements * ((int)(o->reads >> i & 1) + (int)(o->writes >> i & 1));
   }
   const bool known = first.type != TG_NONE && first.type != TYPES_DIFFER;
-  w.bytes = known ? tg__narrow(moved * (first.type & 255)) : -1;
+  w.bytes = known ? tg__size_narrow(moved * (first.type & 255)) : -1;
   w.precision = known ? (enum tg__precision)(first.type >> 8) : TG__PRECISION_UNKNOWN;
   return w.flops < 0 ? unknown : w;
 }

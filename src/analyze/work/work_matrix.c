@@ -22,7 +22,7 @@ struct tg__cost tg__cost_mm(const struct tg__work_call *c, unsigned a, unsigned 
   return cost(tg__product_of((const int64_t[]){2, out, x->dim[rank - 1]}, 3), out);
 }
 
-int64_t tg__broadcast(const struct tg__shape *x, const struct tg__shape *y, unsigned skip) {
+int64_t tg__shape_broadcast(const struct tg__shape *x, const struct tg__shape *y, unsigned skip) {
   int64_t n = 1;
   for (unsigned i = skip; i < x->rank || i < y->rank; i++) {
     const int64_t a = i < x->rank ? x->dim[x->rank - 1 - i] : 1, b = i < y->rank ? y->dim[y->rank - 1 - i] : 1;
@@ -40,7 +40,7 @@ struct tg__cost tg__cost_matmul(const struct tg__work_call *c, unsigned a, unsig
                 columns = y->rank > 1 ? y->dim[y->rank - 1] : 1;
   const int64_t other = y->rank > 1 ? y->dim[y->rank - 2] : y->dim[0];
   if (inner != other) return unknown;
-  const int64_t out = tg__product_of((const int64_t[]){tg__broadcast(x, y, 2), rows, columns}, 3);
+  const int64_t out = tg__product_of((const int64_t[]){tg__shape_broadcast(x, y, 2), rows, columns}, 3);
   return cost(tg__product_of((const int64_t[]){2, out, inner}, 3), out);
 }
 
@@ -153,7 +153,8 @@ struct tg__cost tg__cost_conv_transpose(const struct tg__work_call *c, unsigned 
       !per_axis(c, dilation, v.axes, 1, d) || !per_axis(c, output_padding, v.axes, 0, o))
     return unknown;
   for (unsigned i = 0; i < v.axes; i++)
-    out[i] = tg__narrow((__int128)(v.x[i] - 1) * s[i] - (__int128)2 * p[i] + (__int128)d[i] * (v.w[i] - 1) + o[i] + 1);
+    out[i] =
+        tg__size_narrow((__int128)(v.x[i] - 1) * s[i] - (__int128)2 * p[i] + (__int128)d[i] * (v.w[i] - 1) + o[i] + 1);
   const int64_t channels = tg__product_of((const int64_t[]){v.w1, channel_groups}, 2);
   return cost(conv_flops(&v, v.x),
               tg__product_of((const int64_t[]){v.batch, channels, tg__product_of(out, v.axes)}, 3));

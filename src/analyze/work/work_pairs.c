@@ -23,10 +23,12 @@ void tg__pairs_cdist(const struct tg__work_call *c, struct tg__work *w) {
   if (c->count < 2 || c->in[0].rank < 2 || c->in[1].rank < 2) return;
   const struct tg__shape *const x = &c->in[0], *const y = &c->in[1];
   const int64_t points = x->dim[x->rank - 2], others = y->dim[y->rank - 2], coordinates = x->dim[x->rank - 1];
-  const int64_t batch = tg__broadcast(x, y, 2), pairs = tg__product_of((const int64_t[]){batch, points, others}, 3);
+  const int64_t batch = tg__shape_broadcast(x, y, 2),
+                pairs = tg__product_of((const int64_t[]){batch, points, others}, 3);
   if (coordinates != y->dim[y->rank - 1] || is_product(c, points, others)) return;
   w->flops = tg__product_of((const int64_t[]){OF_A_COORDINATE, pairs, coordinates}, 3);
-  w->bytes = tg__plus(tg__plus(tg__input_bytes(c, 0), tg__input_bytes(c, 1)), tg__sized(pairs, c->element_bytes[0]));
+  w->bytes = tg__size_add(tg__size_add(tg__input_bytes(c, 0), tg__input_bytes(c, 1)),
+                          tg__size_multiply(pairs, c->element_bytes[0]));
 }
 
 void tg__pairs_pdist(const struct tg__work_call *c, struct tg__work *w) {
@@ -35,7 +37,7 @@ void tg__pairs_pdist(const struct tg__work_call *c, struct tg__work *w) {
                 twice = points > 0 ? tg__product_of((const int64_t[]){points, points - 1}, 2) : 0;
   if (twice < 0) return;
   w->flops = tg__product_of((const int64_t[]){OF_A_COORDINATE, twice / 2, c->in[0].dim[1]}, 3);
-  w->bytes = tg__plus(tg__input_bytes(c, 0), tg__sized(twice / 2, c->element_bytes[0]));
+  w->bytes = tg__size_add(tg__input_bytes(c, 0), tg__size_multiply(twice / 2, c->element_bytes[0]));
 }
 
 /* ---- connectionist temporal classification --------------------------------------------------- */
@@ -53,8 +55,8 @@ void tg__pairs_ctc(const struct tg__work_call *c, struct tg__work *w) {
   if (labels < 0 || labels > INT64_MAX / 4 || batch < 0 || batch > INT64_MAX / 4 || times < 1) return;
   const int64_t states = 2 * labels + batch;
   w->flops = tg__product_of((const int64_t[]){FORWARD, times - 1, states}, 3);
-  w->bytes = tg__plus(tg__plus(tg__input_bytes(c, 0), tg__input_bytes(c, 1)),
-                      tg__sized(tg__product_of((const int64_t[]){times, states}, 2), c->element_bytes[0]));
+  w->bytes = tg__size_add(tg__size_add(tg__input_bytes(c, 0), tg__input_bytes(c, 1)),
+                          tg__size_multiply(tg__product_of((const int64_t[]){times, states}, 2), c->element_bytes[0]));
 }
 
 /* gradient, log probabilities, targets, both lengths, loss, and what the forward pass kept: (batch, times, states). */
@@ -62,8 +64,9 @@ void tg__pairs_ctc_backward(const struct tg__work_call *c, struct tg__work *w) {
   enum { PROBABILITIES = 1, TARGETS = 2, KEPT = 6 };
   if (c->count <= KEPT || c->in[PROBABILITIES].rank != 3 || c->in[KEPT].rank != 3) return;
   const int64_t classes = tg__shape_elements(&c->in[PROBABILITIES]);
-  w->flops = tg__plus(tg__product_of((const int64_t[]){BACKWARD, tg__shape_elements(&c->in[KEPT])}, 2),
-                      tg__product_of((const int64_t[]){OF_A_CLASS, classes}, 2));
-  w->bytes = tg__plus(tg__plus(tg__sized(tg__input_bytes(c, PROBABILITIES), 2), tg__input_bytes(c, TARGETS)),
-                      tg__input_bytes(c, KEPT));
+  w->flops = tg__size_add(tg__product_of((const int64_t[]){BACKWARD, tg__shape_elements(&c->in[KEPT])}, 2),
+                          tg__product_of((const int64_t[]){OF_A_CLASS, classes}, 2));
+  w->bytes =
+      tg__size_add(tg__size_add(tg__size_multiply(tg__input_bytes(c, PROBABILITIES), 2), tg__input_bytes(c, TARGETS)),
+                   tg__input_bytes(c, KEPT));
 }
