@@ -93,9 +93,10 @@ struct tg__thread {
   uint32_t depth;                    /* entries of `open` in use */
   uint32_t number;                   /* in this file: the part of its chunks */
   uint32_t os_thread;
-  uint32_t logical;                       /* the framework's number; 0 = not asked yet */
-  _Atomic uint64_t counts[TG_RAW_COUNTS]; /* only this thread adds, with tg__count; the process' sum takes them over */
-  void *own[TG_SOURCE_SLOTS];             /* of each source: its caches, from tg__capture_pages */
+  uint32_t logical; /* the framework's number; 0 = not asked yet */
+  _Atomic uint64_t
+      counts[TG_RAW_COUNTS];  /* only this thread adds, with tg__thread_count; the process' sum takes them over */
+  void *own[TG_SOURCE_SLOTS]; /* of each source: its caches, from tg__capture_pages */
   uint32_t own_generation[TG_SOURCE_SLOTS]; /* for which session they are valid: ids start again with each file */
   struct tg__open open[TG_OPEN_MAX];
   struct tg__thread_private *more; /* thread.c, chunk.c, dictionary.c */
@@ -116,7 +117,7 @@ static inline struct tg__thread *tg__thread(void) {
              : tg__thread_enter();
 }
 
-static inline void tg__count(struct tg__thread *t, enum tg__raw_count which, uint64_t n) {
+static inline void tg__thread_count(struct tg__thread *t, enum tg__raw_count which, uint64_t n) {
   /* one writer: no locked instruction needed */
   const uint64_t before = atomic_load_explicit(&t->counts[which], memory_order_relaxed);
   atomic_store_explicit(&t->counts[which], before + n, memory_order_relaxed);

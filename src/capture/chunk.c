@@ -280,7 +280,7 @@ static bool make_room_for_records(struct tg__thread *t, uint32_t want) {
   if (p->no_room == room || !tg__busy_enter(t)) return false;
   const bool taken = take_chunk(t, retire_chunk(t));
   p->no_room = taken ? 0 : room;
-  if (taken) tg__thread_name_look(t);
+  if (taken) tg__thread_name_refresh(t);
   assert(tg__chunk_slots_are_valid(t, NULL));
   tg__busy_leave(t);
   return taken;
@@ -290,7 +290,7 @@ static bool is_of_now(const struct tg__thread *t) { return t->generation == tg__
 
 struct tg__raw_record *tg__chunk_next(struct tg__thread *t) {
   if (make_room_for_records(t, 1)) return t->next++;
-  if (is_of_now(t)) tg__count(t, TG_RAW_C_NO_ROOM, 1);
+  if (is_of_now(t)) tg__thread_count(t, TG_RAW_C_NO_ROOM, 1);
   return NULL;
 }
 
@@ -299,7 +299,7 @@ void tg__record_put_long(struct tg__thread *t, const struct tg__open *o, uint64_
                          uint64_t call) {
   const uint64_t dur = end_ticks > o->start_ticks ? end_ticks - o->start_ticks : 0;
   if (t->end - t->next < 2 && !make_room_for_records(t, 2)) {
-    if (is_of_now(t)) tg__count(t, TG_RAW_C_NO_ROOM, 1);
+    if (is_of_now(t)) tg__thread_count(t, TG_RAW_C_NO_ROOM, 1);
     return;
   }
   struct tg__raw_record *const r = t->next, *const extension = r + 1;

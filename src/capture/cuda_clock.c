@@ -28,7 +28,7 @@ static uint64_t our_ticks(void) { return tg__ticks(); }
 static bool is_plausible(uint64_t ticks) { return ticks - clock_state.first <= clock_state.room; }
 
 /* Reading the counter takes about 20 ns, so what is plausible is worked out once for many records. */
-void tg__cuda_clock_look(void) {
+void tg__cuda_clock_set_limits(void) {
   const uint64_t start = clock_state.start_ticks;
   clock_state.first = start > (UINT64_C(1) << BEFORE_BITS) ? start - (UINT64_C(1) << BEFORE_BITS) : 0;
   clock_state.room = tg__ticks() + (UINT64_C(1) << AFTER_BITS) - clock_state.first;
@@ -54,7 +54,7 @@ void tg__cuda_clock_tick(void) {
     shortest = after - before;
     best = (struct reading){time, before + (after - before) / 2};
   }
-  tg__cuda_clock_look();
+  tg__cuda_clock_set_limits();
   clock_state.is_ours = clock_state.is_registered && is_plausible(best.time);
   if (clock_state.is_ours) return;
   if (clock_state.count && best.ticks <= at(clock_state.count - 1)->ticks) return;

@@ -42,7 +42,7 @@ static void take_call(void *unused, const struct tg__cuda_event *e) {
 
 /* Both in one walk over each buffer: the call may lie before the kernel. */
 static void take_buffer(uint8_t *buffer, size_t valid) {
-  tg__cuda_clock_look();
+  tg__cuda_clock_set_limits();
   tg__cuda_decode(buffer, valid, tg__cupti.cuptiActivityGetNextRecord, take_proof, NULL);
   tg__cuda_decode(buffer, valid, tg__cupti.cuptiActivityGetNextRecord, take_call, NULL);
 }

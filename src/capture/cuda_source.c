@@ -54,15 +54,15 @@ static void called_back(void *unused, uint32_t domain, uint32_t function, const 
 static void count_lost(void) {
   const uint64_t n = tg__cuda_pool_take_lost();
   struct tg__thread *const t = n ? tg__thread() : NULL;
-  if (t) tg__count(t, TG_RAW_C_DEVICE_LOST, n);
+  if (t) tg__thread_count(t, TG_RAW_C_DEVICE_LOST, n);
   atomic_fetch_add(&lost, n);
 }
 
 static void take_buffer(uint8_t *buffer, size_t valid) {
-  tg__cuda_clock_look();
+  tg__cuda_clock_set_limits();
   const uint64_t unread = tg__cuda_decode(buffer, valid, tg__cupti.cuptiActivityGetNextRecord, tg__cuda_write, NULL);
   struct tg__thread *const t = unread ? tg__thread() : NULL;
-  if (t) tg__count(t, TG_RAW_C_DEVICE_UNREAD, unread);
+  if (t) tg__thread_count(t, TG_RAW_C_DEVICE_UNREAD, unread);
 }
 
 /* ---- on and off ------------------------------------------------------------------------------ */

@@ -322,7 +322,7 @@ static uint32_t device_of(uint32_t context) {
 static bool set_time(struct tg__thread *t, const struct tg__cuda_event *e, struct tg__open *o, uint64_t *end) {
   if (e->start && e->end >= e->start && tg__cuda_ticks(e->start, &o->start_ticks) && tg__cuda_ticks(e->end, end))
     return true;
-  tg__count(t, TG_RAW_C_DEVICE_UNREAD, 1);
+  tg__thread_count(t, TG_RAW_C_DEVICE_UNREAD, 1);
   written.unread++;
   return false;
 }

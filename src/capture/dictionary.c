@@ -77,10 +77,10 @@ static uint64_t hash_of(const uint8_t *p, size_t len, uint32_t kind, uint32_t pa
 }
 
 /* Where the word is, or the empty place where it would be. */
-static struct tg__word *find_word(const struct tg__words *w, uint64_t hash, uint32_t kind, uint32_t parent,
-                                  const void *bytes, size_t len) {
+static struct tg__dictionary_entry *find_word(const struct tg__dictionaries *w, uint64_t hash, uint32_t kind,
+                                              uint32_t parent, const void *bytes, size_t len) {
   for (uint32_t i = (uint32_t)hash & (w->cap - 1);; i = (i + 1) & (w->cap - 1)) {
-    struct tg__word *const word = &w->table[i];
+    struct tg__dictionary_entry *const word = &w->table[i];
     if (!word->text) return word;
     if (word->hash == hash && word->len == len && word->kind == kind && word->parent == parent &&
         memcmp(word->text, bytes, len) == 0)
@@ -92,9 +92,9 @@ static void *pages_for(bool stacks, size_t bytes) {
   return stacks ? tg__capture_pages_spare(bytes) : tg__capture_pages(bytes);
 }
 
-static bool grow_table(struct tg__words *w, bool stacks) {
+static bool grow_table(struct tg__dictionaries *w, bool stacks) {
   const uint32_t cap = w->cap * 2;
-  struct tg__word *const table = pages_for(stacks, cap * sizeof *table);
+  struct tg__dictionary_entry *const table = pages_for(stacks, cap * sizeof *table);
   if (!table) return false;
   for (uint32_t i = 0; i < w->cap; i++) {
     if (!w->table[i].text) continue;
@@ -109,19 +109,19 @@ static bool grow_table(struct tg__words *w, bool stacks) {
 }
 
 /* The newest of some blocks has room for so many bytes more, if need be a new one; NULL = no memory. */
-static struct tg__words_block *block_for(struct tg__words_block *newest, bool stacks, size_t bytes) {
+static struct tg__dictionary_block *block_for(struct tg__dictionary_block *newest, bool stacks, size_t bytes) {
   if (newest && newest->cap - newest->used >= bytes) return newest;
   size_t cap = newest ? (size_t)newest->cap * 2 : BLOCK_MOST;
   if (cap > BLOCK_MOST) cap = BLOCK_MOST;
   while (cap < sizeof *newest + bytes) cap *= 2;
-  struct tg__words_block *const b = pages_for(stacks, cap);
-  if (b) *b = (struct tg__words_block){.before = newest, .used = sizeof *b, .cap = (uint32_t)cap};
+  struct tg__dictionary_block *const b = pages_for(stacks, cap);
+  if (b) *b = (struct tg__dictionary_block){.before = newest, .used = sizeof *b, .cap = (uint32_t)cap};
   return b;
 }
 
-static char *text_copy(struct tg__words *w, bool stacks, const void *bytes, size_t len) {
-  struct tg__words_block **const newest = stacks ? &w->stacks : &w->text;
-  struct tg__words_block *const b = block_for(*newest, stacks, len + 1);
+static char *text_copy(struct tg__dictionaries *w, bool stacks, const void *bytes, size_t len) {
+  struct tg__dictionary_block **const newest = stacks ? &w->stacks : &w->text;
+  struct tg__dictionary_block *const b = block_for(*newest, stacks, len + 1);
   if (!b) return NULL;
   *newest = b;
   char *const copy = (char *)b + b->used;
@@ -131,9 +131,9 @@ static char *text_copy(struct tg__words *w, bool stacks, const void *bytes, size
   return copy;
 }
 
-static void drop_blocks(struct tg__words_block *newest, const struct tg__words_block *last) {
+static void drop_blocks(struct tg__dictionary_block *newest, const struct tg__dictionary_block *last) {
   while (newest != last) {
-    struct tg__words_block *const b = newest;
+    struct tg__dictionary_block *const b = newest;
     newest = b->before;
     tg__capture_pages_drop(b, b->cap);
   }
@@ -141,20 +141,20 @@ static void drop_blocks(struct tg__words_block *newest, const struct tg__words_b
 
 /* Memory is short: forget the stacks that were seen. The file has those that have a number; one that comes again
  * gets another. */
-static bool forget_stacks(struct tg__words *w) {
+static bool forget_stacks(struct tg__dictionaries *w) {
   enum { FEW = 4096 }; /* not worth it */
   uint32_t others = 0, cap = TG_FIRST_WORDS;
   for (uint32_t i = 0; i < w->cap; i++) others += w->table[i].text && w->table[i].kind != TG_RAW_D_STACK;
   if (w->count - others < FEW) return false;
   while (others >= cap / 4 * 3) cap *= 2;
-  struct tg__word *const before = w->table, *const table = tg__capture_pages(cap * sizeof *table);
+  struct tg__dictionary_entry *const before = w->table, *const table = tg__capture_pages(cap * sizeof *table);
   const uint32_t before_cap = w->cap;
   if (!table) return false;
   w->table = table;
   w->cap = cap;
   w->count = others;
   for (uint32_t i = 0; i < before_cap; i++) {
-    const struct tg__word word = before[i];
+    const struct tg__dictionary_entry word = before[i];
     if (word.text && word.kind != TG_RAW_D_STACK)
       *find_word(w, word.hash, word.kind, word.parent, word.text, word.len) = word;
   }
@@ -164,25 +164,25 @@ static bool forget_stacks(struct tg__words *w) {
   return true;
 }
 
-void tg__words_clear(struct tg__words *w) {
+void tg__dictionaries_clear(struct tg__dictionaries *w) {
   if (w->table != w->first_table) tg__capture_pages_drop(w->table, w->cap * sizeof *w->table);
   if (w->text) drop_blocks(w->text, &w->first.block);
   drop_blocks(w->stacks, NULL);
-  memset(w, 0, offsetof(struct tg__words, first));
+  memset(w, 0, offsetof(struct tg__dictionaries, first));
   w->table = w->first_table;
   w->cap = TG_FIRST_WORDS;
   w->text = &w->first.block;
-  *w->text = (struct tg__words_block){.used = sizeof *w->text, .cap = TG_FIRST_TEXT};
+  *w->text = (struct tg__dictionary_block){.used = sizeof *w->text, .cap = TG_FIRST_TEXT};
 }
 
 /* A table that cannot grow takes names until it is nearly full. */
-static bool has_place(struct tg__words *w, bool stacks) {
+static bool has_place(struct tg__dictionaries *w, bool stacks) {
   return w->count < w->cap / 4 * 3 || grow_table(w, stacks) || (!stacks && w->count < w->cap / 16 * 15);
 }
 
 /* Keep a word. Stacks, of which there are more the longer a program's imports take, leave room for names: without
  * its name a record is nothing. */
-static bool keep(struct tg__words *w, struct tg__word *word, const void *bytes) {
+static bool keep(struct tg__dictionaries *w, struct tg__dictionary_entry *word, const void *bytes) {
   const bool stacks = word->kind == TG_RAW_D_STACK;
   for (bool again = false;; again = true) {
     word->text = has_place(w, stacks) ? text_copy(w, stacks, bytes, word->len) : NULL;
@@ -191,17 +191,17 @@ static bool keep(struct tg__words *w, struct tg__word *word, const void *bytes) 
 }
 
 /* A word seen for the first time: into the file, then into the table. 0 = no room. */
-static uint32_t add_word(struct tg__thread *t, struct tg__word word, const void *bytes) {
-  struct tg__words *const w = &t->more->words;
+static uint32_t add_word(struct tg__thread *t, struct tg__dictionary_entry word, const void *bytes) {
+  struct tg__dictionaries *const w = &t->more->words;
   uint64_t *const no_room = &w->no_room[word.kind == TG_RAW_D_STACK];
   const uint64_t room = atomic_load_explicit(&tg__session.room, memory_order_relaxed);
   if (*no_room == room) { /* asked a moment ago */
-    tg__count(t, TG_RAW_C_NO_DICTIONARY, 1);
+    tg__thread_count(t, TG_RAW_C_NO_DICTIONARY, 1);
     return 0;
   }
   word.id = w->next_id[word.kind] + 1;
   const bool is_kept = keep(w, &word, bytes);
-  if (!is_kept) tg__count(t, TG_RAW_C_NO_DICTIONARY, 1); /* a write that fails counts itself */
+  if (!is_kept) tg__thread_count(t, TG_RAW_C_NO_DICTIONARY, 1); /* a write that fails counts itself */
   if (!is_kept || !tg__dictionary_write(t->number, word.kind, word.id, word.parent, word.text, word.len)) {
     *no_room = room;
     return 0;
@@ -214,13 +214,14 @@ static uint32_t add_word(struct tg__thread *t, struct tg__word word, const void 
 
 uint32_t tg__intern(struct tg__thread *t, enum tg__raw_dictionary kind, uint32_t parent, const void *bytes,
                     size_t len) {
-  struct tg__words *const w = &t->more->words;
+  struct tg__dictionaries *const w = &t->more->words;
   if (len > TG_TEXT_MOST) len = TG_TEXT_MOST;
   const uint64_t hash = hash_of(bytes, len, kind, parent);
-  const struct tg__word *const word = find_word(w, hash, kind, parent, bytes, len);
+  const struct tg__dictionary_entry *const word = find_word(w, hash, kind, parent, bytes, len);
   if (word->text) return word->id;
-  return add_word(t, (struct tg__word){.hash = hash, .len = (uint32_t)len, .parent = parent, .kind = (uint8_t)kind},
-                  bytes);
+  return add_word(
+      t, (struct tg__dictionary_entry){.hash = hash, .len = (uint32_t)len, .parent = parent, .kind = (uint8_t)kind},
+      bytes);
 }
 
 /* ---- names by pointer ------------------------------------------------------------------------ */
@@ -230,7 +231,7 @@ uint32_t tg__name_intern(struct tg__thread *t, const char *name) {
   if (c->pointer == name && strcmp(c->text, name) == 0) return c->id;
   const size_t len = strlen(name), kept = len < TG_TEXT_MOST ? len : TG_TEXT_MOST;
   const uint32_t id = tg__intern(t, TG_RAW_D_NAME, 0, name, kept);
-  const struct tg__words *const w = &t->more->words;
+  const struct tg__dictionaries *const w = &t->more->words;
   if (id && kept == len) {
     const char *const text =
         find_word(w, hash_of((const uint8_t *)name, len, TG_RAW_D_NAME, 0), TG_RAW_D_NAME, 0, name, len)->text;

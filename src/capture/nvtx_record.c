@@ -197,7 +197,7 @@ uint64_t tg__nvtx_start_now(const struct tg__nvtx_event *e) {
   const uint64_t number = atomic_fetch_add_explicit(&serial, 1, memory_order_relaxed) + 1;
   struct started *const s = place_for(number, t->generation);
   if (!s) {
-    tg__count(t, TG_RAW_C_NO_ROOM, 1);
+    tg__thread_count(t, TG_RAW_C_NO_ROOM, 1);
     return 0;
   }
   const char *const text = message_of(e, utf8);
@@ -231,7 +231,7 @@ void tg__nvtx_end_now(uint64_t range) {
   struct started *const s = &started[range % STARTED];
   if (!t) return;
   if (range == BUSY || !atomic_compare_exchange_strong(&s->range, &range, BUSY)) {
-    tg__count(t, TG_RAW_C_UNMATCHED_END, 1);
+    tg__thread_count(t, TG_RAW_C_UNMATCHED_END, 1);
     return;
   }
   if (s->generation == t->generation) write_started(t, s, now, 0);
@@ -258,7 +258,7 @@ static void flush_source(void) {
     if (range <= BUSY || !atomic_compare_exchange_strong(&s->range, &range, BUSY)) continue;
     if (s->generation == t->generation) {
       write_started(t, s, now, TG_RAW_F_CUT);
-      tg__count(t, TG_RAW_C_OPEN_AT_STOP, 1);
+      tg__thread_count(t, TG_RAW_C_OPEN_AT_STOP, 1);
     }
     atomic_store_explicit(&s->range, 0, memory_order_release);
   }

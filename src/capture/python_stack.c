@@ -156,7 +156,7 @@ static uint32_t text_intern(struct tg__thread *t, uint32_t above, const struct p
  * NULL. */
 static struct tg__node node_make(struct tg__thread *t, const struct path *path, const PyCodeObject *code, int line,
                                  const void *self, uint32_t above, uint32_t call) {
-  if (!tg__code_keep(code)) tg__count(t, TG_RAW_C_CODE_NOT_KEPT, 1);
+  if (!tg__code_keep(code)) tg__thread_count(t, TG_RAW_C_CODE_NOT_KEPT, 1);
   const uint32_t module = self ? tg__module_number(self) : 0;
   struct tg__node node = {.call = call, .id = text_intern(t, above, path, code, line, module)};
   if (!node.id)

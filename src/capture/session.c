@@ -31,16 +31,16 @@ static void make_locks(void) {
   pthread_mutexattr_destroy(&attributes);
 }
 
-void tg__fork_hold(void) { pthread_mutex_lock(&fork_lock); }
-void tg__fork_release(void) { pthread_mutex_unlock(&fork_lock); }
+void tg__fork_block(void) { pthread_mutex_lock(&fork_lock); }
+void tg__fork_unblock(void) { pthread_mutex_unlock(&fork_lock); }
 
 static void before_fork(void) {
-  tg__fork_hold();
+  tg__fork_block();
   tg__sources_fork_hold();
 }
 static void after_fork(void) {
   tg__sources_fork_release();
-  tg__fork_release();
+  tg__fork_unblock();
 }
 
 static void forked(void);
@@ -341,7 +341,7 @@ static void cut_open(void) {
     if (o->scope == TG_SCOPE_NOT_RECORDED || !o->key) continue; /* without a key: it ended on another thread */
     if (o->scope == TG_RAW_MODULE && !o->stack) continue;       /* the module is known only at the end of the call */
     tg__record_put(t, o, now, TG_RAW_F_CUT);
-    tg__count(t, TG_RAW_C_OPEN_AT_STOP, 1);
+    tg__thread_count(t, TG_RAW_C_OPEN_AT_STOP, 1);
   }
 }
 

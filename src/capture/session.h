@@ -103,8 +103,8 @@ bool tg__session_is_valid(const struct tg__session *s, struct tg_error *e); /* s
 void tg__exit_close(void); /* at the end of the process: the file, without a word to the sources */
 /* Between the two no thread forks this process: around what a child must not find half done. Only short work that waits
  * for no thread: fork() blocks here, and its thread may hold the interpreter's lock. */
-void tg__fork_hold(void);
-void tg__fork_release(void);
+void tg__fork_block(void);
+void tg__fork_unblock(void);
 bool tg__fork_open(void); /* in a forked child, at its first record: a file of its own */
 
 /* ---- threads (thread.c) ---------------------------------------------------------------------- */
@@ -126,26 +126,26 @@ struct tg__full { /* a chunk that waits to be sealed */
   struct tg__region region;
   uint32_t count, slot, resident;
 };
-struct tg__word {
+struct tg__dictionary_entry {
   uint64_t hash;
   const char *text; /* NULL = an empty place */
   uint32_t len, parent, id;
   uint8_t kind;
 };
-struct tg__words_block { /* texts, one after the other, each with a zero behind it */
-  struct tg__words_block *before;
+struct tg__dictionary_block { /* texts, one after the other, each with a zero behind it */
+  struct tg__dictionary_block *before;
   uint32_t used, cap;
 };
-struct tg__words { /* the dictionaries of a thread (dictionary.c) */
-  struct tg__word *table;
+struct tg__dictionaries { /* the dictionaries of a thread (dictionary.c) */
+  struct tg__dictionary_entry *table;
   uint32_t cap, count;
-  struct tg__words_block *text, *stacks; /* of the words; those of stacks apart, so that they can be dropped */
+  struct tg__dictionary_block *text, *stacks; /* of the words; those of stacks apart, so that they can be dropped */
   uint32_t next_id[TG_RAW_D_LABEL + 1];
   uint64_t no_room[2]; /* tg__session.room when there was none; [1]: for stacks */
   /* Where they begin: a thread that has a state has room for some names, whatever the budget says. */
-  struct tg__word first_table[TG_FIRST_WORDS];
+  struct tg__dictionary_entry first_table[TG_FIRST_WORDS];
   union {
-    struct tg__words_block block;
+    struct tg__dictionary_block block;
     char bytes[TG_FIRST_TEXT];
   } first;
 };
@@ -182,7 +182,7 @@ struct tg__thread_private {
   int cost_file;                      /* descriptor of its schedstat + 1; 0 = not open, -1 = not to be had */
   struct tg__thread_cost cost;        /* at the last edge of a step */
   uint64_t cost_ticks;                /* when that was, if it was an end */
-  struct tg__words words;
+  struct tg__dictionaries words;
   struct tg__name_cached cache[TG_NAME_CACHE];
 };
 
@@ -197,7 +197,7 @@ bool tg__threads_prepare(void);
 void tg__thread_name_of(uint32_t os_thread, const char *name); /* from any thread */
 bool tg__thread_recorded(uint32_t os_thread);                  /* anything, in this recording, and it has not ended */
 const char *tg__nvtx_thread_name(uint32_t os_thread);          /* nvtx_names.c: that the program chose; NULL = none */
-void tg__thread_name_look(struct tg__thread *t);               /* write the system's name for it when that is new */
+void tg__thread_name_refresh(struct tg__thread *t);            /* write the system's name for it when that is new */
 
 /* thread_cost.c: at the edges of a step, on the thread itself. The end puts into the record what the step used. */
 void tg__cost_begin(struct tg__thread *t);
@@ -223,7 +223,7 @@ void tg__window_reset(struct tg__thread *t); /* its slots are of no session */
 
 /* ---- dictionaries (dictionary.c) ------------------------------------------------------------- */
 
-void tg__words_clear(struct tg__words *w);
+void tg__dictionaries_clear(struct tg__dictionaries *w);
 /* Of a NUL-terminated NAME, with a cache by its address. */
 uint32_t tg__name_intern(struct tg__thread *t, const char *name);
 

@@ -57,7 +57,7 @@ void tg_thread_name(const char *name) {
   tg__busy_leave(t);
 }
 
-void tg__thread_name_look(struct tg__thread *t) {
+void tg__thread_name_refresh(struct tg__thread *t) {
   char name[sizeof t->more->name] = "";
   const char *const given = t->more->named ? NULL : tg__nvtx_thread_name(t->os_thread);
   if (given) {
@@ -106,7 +106,7 @@ static void thread_ends(void *state) {
   const int error = errno;
   tg__thread_here = &gone;
   if (tg__busy_enter(t)) {
-    tg__thread_name_look(t);
+    tg__thread_name_refresh(t);
     tg__chunk_leave(t);
     tg__cost_close(t);
     for (int i = 0; i < TG_RAW_COUNTS; i++) tg__session_count(i, atomic_exchange(&t->counts[i], 0));
@@ -141,13 +141,13 @@ static void begin_thread_state(struct tg__thread *t, uint32_t generation) {
   p->name[0] = 0;
   p->named = false;
   memset(p->cache, 0, sizeof p->cache);
-  tg__words_clear(&p->words);
+  tg__dictionaries_clear(&p->words);
   if (atomic_load(&p->file_generation) != generation)
     tg__window_reset(t); /* else chunks of the thread before may wait to be sealed */
   atomic_store(&p->chunk_bytes, TG_CHUNK_LEAST);
   atomic_store(&p->file_generation, generation);
   atomic_store(&p->thread_generation, generation);
-  tg__thread_name_look(t);
+  tg__thread_name_refresh(t);
 }
 
 static struct tg__thread *enter_thread(void) {
@@ -203,7 +203,7 @@ void tg__threads_forked(void) {
 /* ---- the open stack -------------------------------------------------------------------------- */
 
 struct tg__open *tg__open_too_deep(struct tg__thread *t) {
-  tg__count(t, TG_RAW_C_TOO_DEEP, 1);
+  tg__thread_count(t, TG_RAW_C_TOO_DEEP, 1);
   return NULL;
 }
 
@@ -222,7 +222,7 @@ static struct tg__open *take_out(struct tg__thread *t, uint32_t i) {
     if (!is_over && t->open[k].key) t->open[kept++] = t->open[k]; /* without a key: it ended on another thread */
     over += is_over;
   }
-  tg__count(t, TG_RAW_C_NEVER_ENDED, over);
+  tg__thread_count(t, TG_RAW_C_NEVER_ENDED, over);
   t->depth = kept;
   t->open[kept] = out;
   return &t->open[kept];
@@ -231,6 +231,6 @@ static struct tg__open *take_out(struct tg__thread *t, uint32_t i) {
 struct tg__open *tg__open_pop_search(struct tg__thread *t, const void *key) {
   for (uint32_t i = t->depth; i-- > 0;)
     if (t->open[i].key == key) return take_out(t, i);
-  tg__count(t, TG_RAW_C_UNMATCHED_END, 1);
+  tg__thread_count(t, TG_RAW_C_UNMATCHED_END, 1);
   return NULL;
 }

@@ -356,20 +356,20 @@ static uint64_t handles[KINDS], trial_handles[KINDS], watch_handle[KINDS];
 /* torch keeps its list of callbacks under a lock. A child forked while one of our threads held that would wait for
  * it for ever. */
 static uint64_t add_callback(struct tg__torch_callback c) {
-  tg__fork_hold();
+  tg__fork_block();
   const uint64_t handle = tg__torch_symbols.add_callback(c);
-  tg__fork_release();
+  tg__fork_unblock();
   return handle;
 }
 static void remove_callback(uint64_t handle) {
-  tg__fork_hold();
+  tg__fork_block();
   tg__torch_symbols.remove_callback(handle);
-  tg__fork_release();
+  tg__fork_unblock();
 }
 static bool any_callbacks(void) {
-  tg__fork_hold();
+  tg__fork_block();
   const bool any = !tg__torch_symbols.has_callbacks || tg__torch_symbols.has_callbacks();
-  tg__fork_release();
+  tg__fork_unblock();
   return any;
 }
 

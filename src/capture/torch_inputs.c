@@ -372,7 +372,7 @@ static uint32_t write_somewhere(struct tg__thread *t, struct inputs *c, const ui
 
 static bool keeps_scalars(struct tg__thread *t, const uint16_t *fresh) {
   if (*fresh < NEW_MAX) return true;
-  tg__count(t, TG_RAW_C_SHAPE_DROPPED, 1);
+  tg__thread_count(t, TG_RAW_C_SHAPE_DROPPED, 1);
   return false;
 }
 

@@ -109,14 +109,14 @@ void tg__torch_lock_find(void) {
   uint64_t (*const inside)(struct tg__torch_callback) = tg__torch_symbols.add_callback;
   struct search s = {0};
   memcpy(&s.inside, &inside, sizeof s.inside);
-  tg__fork_hold();
+  tg__fork_block();
   const uint64_t handle = add_silent();
   if (handle) {
     dl_iterate_phdr(search_library, &s);
     tg__torch_symbols.remove_callback(handle);
   }
   atomic_store(&found, s.locks == 1 && is_waited_for(s.lock) ? s.lock : NULL);
-  tg__fork_release();
+  tg__fork_unblock();
 }
 
 bool tg__torch_lock_is_known(void) { return atomic_load(&found) != NULL; }

@@ -81,7 +81,7 @@ static double copy_all(void) {
 static double decode_all(tg__cuda_sink *sink, void *context) {
   const double begin = now_ns();
   for (int k = 0; k < BUFFERS; k++) {
-    tg__cuda_clock_look();
+    tg__cuda_clock_set_limits();
     tg__cuda_decode(buffers[k], sizeof buffer, next, sink, context);
   }
   return (now_ns() - begin) / RECORDS;
