@@ -131,7 +131,7 @@ static enum tg_err open_side(struct tg_trace *t, const struct tg_arg *args, size
 
 enum tg_err tg_diff(struct tg_trace *a, struct tg_trace *b, const struct tg_arg *args, size_t arg_count,
                     struct tg_table **out, struct tg_error *error) {
-  static const struct tg__diff_access access = {&tg__catalog, tg__each_rank_file, tg__ask_trace};
+  static const struct tg__diff_access access = {&tg__catalog, tg__visit_rank_files, tg__ask_trace};
   struct tg__diff_input one, other;
   enum tg_err err = open_side(a, args, arg_count, "rank_a", &one, error);
   if (!err) err = open_side(b, args, arg_count, "rank_b", &other, error);

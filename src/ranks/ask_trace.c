@@ -186,7 +186,7 @@ static enum tg_err ask_ranks(struct tg_trace *t, const struct tg__call *c, const
   tg__answering_free(&a);
   if (err || p->way == FROM_COLUMNS) return err;
   if (p->way == FROM_ONE) complete_one(t, p->target.rank, c, *out);
-  return tg__merged(t, c, *out, e);
+  return tg__merge_between_ranks(t, c, *out, e);
 }
 
 enum tg_err tg__ask_trace(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count,

@@ -147,7 +147,8 @@ void tg__add_losses_of_all(const struct tg__columns *t, struct tg_table *out) {
   tg__table_note_duplicate_ranks(out, t, "", TG_NULL_INT);
 }
 
-enum tg_err tg__merged(struct tg_trace *t, const struct tg__call *c, struct tg_table *rows, struct tg_error *e) {
+enum tg_err tg__merge_between_ranks(struct tg_trace *t, const struct tg__call *c, struct tg_table *rows,
+                                    struct tg_error *e) {
   tg__merged_fn *const merged = tg__question_hooks(c->question)->merged;
   struct tg__rank_source ranks = (t->folder ? &tg__in_folder : &tg__in_memory)->source;
   ranks.trace = t;

@@ -33,7 +33,8 @@ enum tg_err tg__answering_end(struct tg__answering *a, struct tg_table **out, st
 void tg__answering_free(struct tg__answering *a);
 
 /* What shows only between the ranks, into rows that were put together of single ones. */
-enum tg_err tg__merged(struct tg_trace *t, const struct tg__call *c, struct tg_table *rows, struct tg_error *e);
+enum tg_err tg__merge_between_ranks(struct tg_trace *t, const struct tg__call *c, struct tg_table *rows,
+                                    struct tg_error *e);
 /* The question to a single rank. args: room for c->count. */
 struct tg__call tg__call_of_each(const struct tg__call *c, bool needs_all_rows, struct tg_arg *args);
 /* The rows that no rank has: files that could not be read, and files that state the same rank. */

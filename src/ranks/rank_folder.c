@@ -121,10 +121,10 @@ enum tg_err tg__rank_folder_open(const char *path, const struct tg_open_options 
   assert(tg__rank_folder_is_valid(d, NULL));
   err = tg__handle_new(columns, d, summaries, out, e);
   if (err) return err;
-  if (first && first->table) first->err = tg__merged(*out, &first->call, first->table, &first->error);
+  if (first && first->table) first->err = tg__merge_between_ranks(*out, &first->call, first->table, &first->error);
   for (unsigned i = 0; i < TG__READY_COUNT && !err; i++) {
     const struct tg__call call = {.question = tg__ready[i].question, .limit = SIZE_MAX, .most_rows = SIZE_MAX};
-    if (d->ranks.ready[i]) err = tg__merged(*out, &call, d->ranks.ready[i], e);
+    if (d->ranks.ready[i]) err = tg__merge_between_ranks(*out, &call, d->ranks.ready[i], e);
   }
   if (!err) return TG_OK;
   tg__handle_free(*out);
@@ -218,7 +218,7 @@ enum tg_err tg__each_in_folder(struct tg_trace *t, unsigned at_once, const struc
 }
 
 struct look {
-  tg__look_fn *look;
+  tg__file_visitor *look;
   void *ctx;
 };
 static enum tg_err see_file(void *ctx, const struct tg__seen *s, struct tg_error *e) {
@@ -232,7 +232,7 @@ static enum tg_err take_file(void *ctx, size_t i, const struct tg_error *why, st
   return why ? tg__fail(e, why->code, why->offset, "%s", why->text) : TG_OK;
 }
 
-enum tg_err tg__each_rank_file(struct tg_trace *t, tg__look_fn *look, void *ctx, struct tg_error *e) {
+enum tg_err tg__visit_rank_files(struct tg_trace *t, tg__file_visitor *look, void *ctx, struct tg_error *e) {
   struct look w = {look, ctx};
   const struct tg__observer observer = {&w, see_file, take_file};
   return tg__each_in_folder(t, 1, &observer, e);
