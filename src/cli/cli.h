@@ -160,17 +160,18 @@ int tg__cli_text(const struct tg__cli *c, const char *question, struct tg__out *
 int tg__cli_result(const struct tg__cli *c, const char *path, const char *format, int64_t bytes);
 
 /* each_file.c: -o FOLDER/ with a folder of ranks: one file a rank, one rank in memory at a time. */
-struct tg__each {
+struct tg__file_writer {
   /* rank NULL: all there are. Says what fails; the exit status. */
   int (*write)(const struct tg__cli *c, void *ctx, struct tg_trace *t, const char *rank, const char *target);
   void *ctx;
   const char *suffix;
 };
-bool tg__cli_is_for_each(const struct tg__cli *c, const char *path);
-int tg__cli_each(struct tg__cli *c, const char *path, const struct tg__each *each); /* the exit status */
-bool tg__cli_into_folder(const struct tg__cli *c);                                  /* -o FOLDER/ */
+bool tg__cli_writes_files(const struct tg__cli *c, const char *path);
+int tg__cli_write_files(struct tg__cli *c, const char *path, const struct tg__file_writer *each); /* the exit status */
+bool tg__cli_into_folder(const struct tg__cli *c);                                                /* -o FOLDER/ */
 /* The same for the ranks of one file, which is open. */
-int tg__cli_each_rank(struct tg__cli *c, const char *path, struct tg_trace *trace, const struct tg__each *each);
+int tg__cli_write_ranks(struct tg__cli *c, const char *path, struct tg_trace *trace,
+                        const struct tg__file_writer *each);
 /* ledger.c: keep a prediction with its outcome. A failure to write is not reported: the diff is still the answer. */
 void tg__ledger_add(const struct tg__fix *fix);
 /* cmd_diff.c: the page of B against A; the exit status. */

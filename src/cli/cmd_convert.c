@@ -17,7 +17,8 @@ int tg__cmd_convert(struct tg__cli *c) {
     if (strcmp(path, "-") == 0 || strchr(path, '*')) return tg__cli_usage(c, NULL, "say where to save: -o trace.tacho");
     target = tg__cli_beside(c, path, ".tacho");
   }
-  if (tg__cli_is_for_each(c, path)) return tg__cli_each(c, path, &(struct tg__each){save_one, NULL, ".tacho"});
+  if (tg__cli_writes_files(c, path))
+    return tg__cli_write_files(c, path, &(struct tg__file_writer){save_one, NULL, ".tacho"});
   if (!target) return tg__cli_no_memory(c);
   struct tg_error e = {0};
   struct tg_trace *trace = NULL;

@@ -86,14 +86,14 @@ int tg__cmd_export(struct tg__cli *c) {
   }
   c->format =
       tg__cli_setting(c, "json") ? "json" : "text"; /* the suffix of -o names the trace's format, not the answer's */
-  const struct tg__each each = {export_one, &format, format->suffix};
-  if (tg__cli_is_for_each(c, c->operands[0])) return tg__cli_each(c, c->operands[0], &each);
+  const struct tg__file_writer each = {export_one, &format, format->suffix};
+  if (tg__cli_writes_files(c, c->operands[0])) return tg__cli_write_files(c, c->operands[0], &each);
   struct tg_trace *trace = NULL;
   struct tg_error e = {0};
   if (tg__cli_open(c, c->operands[0], &trace, &e)) return tg__cli_failed(c, &e, NULL);
   int status = tg__cli_needs_events(c, trace, c->operands[0]);
   if (!status)
-    status = tg__cli_into_folder(c) ? tg__cli_each_rank(c, c->operands[0], trace, &each) : export(c, trace, format);
+    status = tg__cli_into_folder(c) ? tg__cli_write_ranks(c, c->operands[0], trace, &each) : export(c, trace, format);
   tg_close(trace);
   return status;
 }

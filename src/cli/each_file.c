@@ -13,7 +13,7 @@ bool tg__cli_into_folder(const struct tg__cli *c) {
   return len > 0 && (c->out_path[len - 1] == '/' || tg__path_kind(c->out_path) == TG__PATH_DIR);
 }
 
-bool tg__cli_is_for_each(const struct tg__cli *c, const char *path) {
+bool tg__cli_writes_files(const struct tg__cli *c, const char *path) {
   return tg__path_is_of_many(path) && tg__cli_into_folder(c);
 }
 
@@ -56,7 +56,7 @@ static void put_file(struct tg_table *out, const struct tg_trace *trace, size_t 
 /* One file; what cannot be read is passed over and named. */
 struct files {
   struct tg__cli *c;
-  const struct tg__each *each;
+  const struct tg__file_writer *each;
   struct tg_table *out;
   int status;
 };
@@ -91,7 +91,7 @@ static int say_files(const struct tg__cli *c, struct tg_table *out, int status) 
   return status;
 }
 
-int tg__cli_each(struct tg__cli *c, const char *path, const struct tg__each *each) {
+int tg__cli_write_files(struct tg__cli *c, const char *path, const struct tg__file_writer *each) {
   struct tg_error e = {0};
   struct files f = {c, each, new_table(c), TG__EXIT_OK};
   enum tg_err err = f.out ? make_folder(c->out_path, &e) : tg__no_memory(&e, "writing a file for each rank");
@@ -99,7 +99,8 @@ int tg__cli_each(struct tg__cli *c, const char *path, const struct tg__each *eac
   return say_files(c, f.out, err ? tg__cli_failed(c, &e, NULL) : f.status);
 }
 
-int tg__cli_each_rank(struct tg__cli *c, const char *path, struct tg_trace *trace, const struct tg__each *each) {
+int tg__cli_write_ranks(struct tg__cli *c, const char *path, struct tg_trace *trace,
+                        const struct tg__file_writer *each) {
   struct tg_error e = {0};
   const size_t count = tg_rank_count(trace);
   struct tg_table *const out = new_table(c);
