@@ -309,13 +309,13 @@ struct tg__extent tg__rank_marks(const struct tg__columns *t, uint32_t rank) {
   return (struct tg__extent){first_mark_of(t, rank), first_mark_of(t, rank + 1)};
 }
 
-struct tg__reach tg__reach_of(const struct tg__columns *t, uint32_t rank) {
-  if (rank == TG_NONE) return (struct tg__reach){0, t->track_count, 0, t->slices.count, 0, t->marks.count};
+struct tg__rank_range tg__rank_range_of(const struct tg__columns *t, uint32_t rank) {
+  if (rank == TG_NONE) return (struct tg__rank_range){0, t->track_count, 0, t->slices.count, 0, t->marks.count};
   const struct tg__rank *const r = &t->ranks[rank];
   const struct tg__extent slices = tg__rank_slices(t, rank),
                           marks = t->marks.track ? tg__rank_marks(t, rank) : (struct tg__extent){0, 0};
-  return (struct tg__reach){r->first_track, r->first_track + r->track_count, slices.first, slices.past, marks.first,
-                            marks.past};
+  return (struct tg__rank_range){
+      r->first_track, r->first_track + r->track_count, slices.first, slices.past, marks.first, marks.past};
 }
 
 bool tg__ask_has_track(const struct tg__ask *a, const struct tg__columns *t, uint32_t track) {

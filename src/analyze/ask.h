@@ -39,10 +39,10 @@ const char *tg__ask_arg(const struct tg__ask *a, const char *name);
 bool tg__ask_has_rank(const struct tg__ask *a, uint32_t rank);
 /* Where the tracks, slices and marks of a rank stand, or of all ranks (TG_NONE): whoever asks rank by rank looks at
  * each event once. */
-struct tg__reach {
+struct tg__rank_range {
   uint32_t first_track, end_track, first_slice, end_slice, first_mark, end_mark;
 };
-struct tg__reach tg__reach_of(const struct tg__columns *t, uint32_t rank);
+struct tg__rank_range tg__rank_range_of(const struct tg__columns *t, uint32_t rank);
 struct tg__extent tg__rank_marks(const struct tg__columns *t, uint32_t rank); /* of one; needs TG__COL_MARKS */
 bool tg__ask_has_track(const struct tg__ask *a, const struct tg__columns *t, uint32_t track); /* rank and track fit */
 bool tg__ask_has_time(const struct tg__ask *a, uint32_t rank, int64_t ns); /* inside a step window, or none asked for */

@@ -29,7 +29,7 @@ static bool slice_before(uint32_t a, uint32_t b, const void *ctx) {
 
 /* From the first start of any event to the last start, the recording itself left out: slices of a track stand by
  * start. */
-static int64_t reach_of(const struct tg__columns *t, const struct tg__rank *r) {
+static int64_t extent_of(const struct tg__columns *t, const struct tg__rank *r) {
   int64_t least = INT64_MAX, most = INT64_MIN;
   TG__EACH (k, tg__tracks_of(r)) {
     uint32_t first = t->tracks[k].first, past = first + t->tracks[k].count;
@@ -45,8 +45,8 @@ static int64_t reach_of(const struct tg__columns *t, const struct tg__rank *r) {
 /* In order: slices are sorted, being a run a track, before rows of many words are made of them. */
 static bool load_exact(struct tg__device_rows *d) {
   const struct tg__columns *t = d->t;
-  struct tg__listed work;
-  if (!tg__listed(t, TG__LIST_WORK, d->rank, &work)) return false;
+  struct tg__names_listed work;
+  if (!tg__names_listed(t, TG__LIST_WORK, d->rank, &work)) return false;
   uint32_t *slices = tg__realloc(NULL, (work.count + 1) * sizeof *slices);
   size_t count = 0;
   for (size_t i = 0; slices && i < work.count; i++)
@@ -60,7 +60,7 @@ static bool load_exact(struct tg__device_rows *d) {
     d->rows[i] = exact_row(d, track, slices[i]);
   }
   d->count = ok ? count : 0;
-  d->reach_ns = reach_of(t, &t->ranks[d->rank]);
+  d->extent_ns = extent_of(t, &t->ranks[d->rank]);
   tg__free(slices);
   return ok;
 }
@@ -188,11 +188,11 @@ static bool load_kept(struct tg__device_rows *d) {
       tg__free(fresh.rows);
       return false;
     }
-    *all = (struct tg__device_rows){.rows = fresh.rows, .count = fresh.count, .reach_ns = fresh.reach_ns};
+    *all = (struct tg__device_rows){.rows = fresh.rows, .count = fresh.count, .extent_ns = fresh.extent_ns};
   }
   d->rows = all->rows;
   d->count = all->count;
-  d->reach_ns = all->reach_ns;
+  d->extent_ns = all->extent_ns;
   return true;
 }
 

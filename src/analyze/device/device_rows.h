@@ -32,7 +32,7 @@ struct tg__device_rows {
   /* by start, then end, then order; all exact ones of a rank are kept with the trace (64 bytes each): read only */
   struct tg__device_row *rows;
   size_t count, cap;
-  int64_t reach_ns;              /* from the first start of any event of the rank to the last start */
+  int64_t extent_ns;             /* from the first start of any event of the rank to the last start */
   struct tg__launch_pair *pairs; /* where the rules list them */
   size_t pair_count, pair_cap;
   const uint32_t *by_stream; /* tg__device_order: positions in rows by device, stream, start, then order */
@@ -51,7 +51,7 @@ enum tg__pairs_for { TG__PAIRS_QUEUE, TG__PAIRS_STATS, TG__PAIRS_STATS_KERNELS }
 struct tg__device_rules {
   bool (*open)(struct tg__device_rows *d); /* sets d->state; NULL: there is none */
   void (*close)(struct tg__device_rows *d);
-  bool (*load)(struct tg__device_rows *d);  /* rows of d->rank, in order, and reach_ns */
+  bool (*load)(struct tg__device_rows *d);  /* rows of d->rank, in order, and extent_ns */
   void (*after)(struct tg__device_rows *d); /* when the rank is done; NULL: nothing */
   /* Is there work that the categories do not show? Not for the exact rules. */
   bool (*has_work)(const struct tg__columns *t, const struct tg__ask *a);

@@ -7,7 +7,7 @@ const char *const tg__gap_cause_names[TG__GAP_CAUSE_COUNT] = {
 };
 
 /* What a name means depends on what kind of slice bears it. */
-enum bearer { A_CALL, AN_OP, ANOTHER, BEARERS };
+enum bearer { BY_CALL, BY_OP, BY_OTHER, BEARER_KINDS };
 enum { UNKNOWN = 0xff };
 
 struct open_slice {
@@ -22,9 +22,10 @@ enum { LONG_SILENCE_NS = 1000000 };
 struct finder {
   const struct tg__columns *t;
   uint32_t rank, main_track;
-  bool has_operators;        /* else a host that shows nothing may be in one */
-  bool has_samples;          /* of stacks: they show what the host does where nothing else is recorded */
-  uint8_t (*names)[BEARERS]; /* what being inside a slice of this name and kind means; UNKNOWN = not looked at yet */
+  bool has_operators; /* else a host that shows nothing may be in one */
+  bool has_samples;   /* of stacks: they show what the host does where nothing else is recorded */
+  uint8_t (
+      *names)[BEARER_KINDS]; /* what being inside a slice of this name and kind means; UNKNOWN = not looked at yet */
   uint32_t *tracks;          /* tracks with device work, by device */
   size_t track_count, track_cap;
   uint32_t *engines; /* threads on which autograd runs a backward pass */
@@ -57,13 +58,13 @@ static enum tg__gap_cause op_cause(struct tg__str name) {
 static enum tg__gap_cause slice_cause(struct finder *f, uint32_t slice) {
   const enum tg__class cls = tg__slice_class(f->t, slice);
   if (cls == TG__CLASS_PYTHON) return TG__GAP_PYTHON; /* most slices: without a look at the name */
-  const enum bearer bearer = cls == TG__CLASS_RUNTIME ? A_CALL : cls == TG__CLASS_OP ? AN_OP : ANOTHER;
+  const enum bearer bearer = cls == TG__CLASS_RUNTIME ? BY_CALL : cls == TG__CLASS_OP ? BY_OP : BY_OTHER;
   uint8_t *const known = &f->names[f->t->slices.name[slice]][bearer];
   if (*known == UNKNOWN) {
     const struct tg__str text = tg__name(f->t, f->t->slices.name[slice]);
     *known = (uint8_t)(tg__name_is_dataloader(text)            ? TG__GAP_DATA
-                       : bearer == A_CALL                      ? call_cause(text)
-                       : bearer == AN_OP                       ? op_cause(text)
+                       : bearer == BY_CALL                     ? call_cause(text)
+                       : bearer == BY_OP                       ? op_cause(text)
                        : tg__name_is_profiler_step(text, NULL) ? TG__GAP_NONE
                                                                : TG__GAP_PYTHON);
   }

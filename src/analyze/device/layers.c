@@ -40,8 +40,8 @@ static int step_order(const void *a, const void *b) {
 
 static bool find_steps(struct work *w) {
   const struct tg__columns *const t = w->t;
-  struct tg__listed marked;
-  bool ok = tg__listed(t, TG__LIST_GPU_ANNOTATIONS, w->rank, &marked);
+  struct tg__names_listed marked;
+  bool ok = tg__names_listed(t, TG__LIST_GPU_ANNOTATIONS, w->rank, &marked);
   for (size_t i = 0; ok && i < marked.count; i++) {
     const uint32_t slice = marked.slices[i];
     int64_t number;

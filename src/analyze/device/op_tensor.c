@@ -23,9 +23,9 @@ static void add_kernels(const struct tg__columns *t, const struct tg__track *tra
 }
 
 /* Children stand behind their parents, so from the end each one is complete when its parent takes it in. */
-static void add_children(const struct tg__columns *t, struct tg__reach reach, const struct tg__op_tree *tree,
+static void add_children(const struct tg__columns *t, struct tg__rank_range range, const struct tg__op_tree *tree,
                          struct tg__tensor_names *names, struct tg__op_tensor *out) {
-  for (uint32_t i = tree->first[reach.end_track]; i-- > tree->first[reach.first_track];) {
+  for (uint32_t i = tree->first[range.end_track]; i-- > tree->first[range.first_track];) {
     const struct tg__op_node *n = &tree->nodes[i];
     if (n->absorbed_by != TG_NONE) continue;
     out->eligible[i] |= n->is_op && tg__tensor_op(names, t->slices.name[n->slice]);
@@ -47,9 +47,9 @@ enum tg_err tg__op_tensor_sum(const struct tg__columns *t, const struct tg__ask 
   out->total_ns = tg__alloc((tree->count + 1) * sizeof *out->total_ns);
   out->eligible = tg__alloc((tree->count + 1) * sizeof *out->eligible);
   if (tg__tensor_names_open(&names, t, rules) && out->self_ns && out->total_ns && out->eligible) {
-    const struct tg__reach reach = tg__reach_of(t, a->rank);
-    for (uint32_t k = reach.first_track; k < reach.end_track; k++) add_kernels(t, &t->tracks[k], tree, &names, out);
-    add_children(t, reach, tree, &names, out);
+    const struct tg__rank_range range = tg__rank_range_of(t, a->rank);
+    for (uint32_t k = range.first_track; k < range.end_track; k++) add_kernels(t, &t->tracks[k], tree, &names, out);
+    add_children(t, range, tree, &names, out);
     err = TG_OK;
   }
   tg__tensor_names_close(&names);

@@ -99,7 +99,7 @@ static void put_full(struct work *w, const struct tg__device_rows *d, const stru
   tg__put_int(w->out, points);
   put_queue_nulls(w->out, 9);
   tg__put_int(w->out, full);
-  tg__put_real(w->out, d->reach_ns ? 100.0 * (double)full / (double)d->reach_ns : NAN);
+  tg__put_real(w->out, d->extent_ns ? 100.0 * (double)full / (double)d->extent_ns : NAN);
 }
 
 /* The lengths, each as often as the time is long for which the queue had it. */

@@ -210,7 +210,7 @@ static enum tg_err collect_operators(struct work *w, bool by_module) {
   struct modules m = {.tree = &tree};
   enum tg_err err = tg__op_tree_build(w->s->t, &tree);
   if (!err && by_module)
-    err = tg__op_group_open(&m.group, w->s->t, tg__reach_of(w->s->t, TG_NONE), &tree, "module", NULL);
+    err = tg__op_group_open(&m.group, w->s->t, tg__rank_range_of(w->s->t, TG_NONE), &tree, "module", NULL);
   if (!err && !(by_module ? each_operator(w, &tree, visit_module, &m) : each_operator(w, &tree, visit_op, &tree)))
     err = TG_MEMORY;
   w->out->has_modules = !err && by_module && m.group.found[TG__GROUP_MODULE];

@@ -151,8 +151,8 @@ static uint32_t most_helped(struct work *w, uint32_t track) {
 /* What each host call launched, which threads have annotations, and which belong together. */
 static void prepare_annotation(struct work *w) {
   const struct tg__columns *t = w->t;
-  const struct tg__reach reach = tg__reach_of(t, w->a->rank);
-  for (uint32_t k = reach.first_track; k < reach.end_track; k++) {
+  const struct tg__rank_range range = tg__rank_range_of(t, w->a->rank);
+  for (uint32_t k = range.first_track; k < range.end_track; k++) {
     w->first_helper[k] = w->next_helper[k] = TG_NONE;
     TG__EACH (i, tg__slices_of(&t->tracks[k])) {
       const enum tg__class cls = tg__slice_class(t, i);
@@ -161,7 +161,7 @@ static void prepare_annotation(struct work *w) {
         w->device_of[t->slices.cause[i]] += t->slices.dur_ns[i];
     }
   }
-  for (uint32_t k = reach.first_track; k < reach.end_track; k++) {
+  for (uint32_t k = range.first_track; k < range.end_track; k++) {
     const uint32_t home = most_helped(w, k);
     w->helps_all[k] = home == TG_NONE && !w->annotated[k];
     if (home == TG_NONE || home == k) continue;
@@ -236,8 +236,8 @@ static void add_ranks(struct work *w) {
 /* Where the device work of annotations is not asked for, only the annotations are read. */
 static void add_listed(struct work *w, uint32_t rank, enum tg__list which) {
   const struct tg__columns *t = w->t;
-  struct tg__listed list;
-  w->failed |= !tg__listed(t, which, rank, &list);
+  struct tg__names_listed list;
+  w->failed |= !tg__names_listed(t, which, rank, &list);
   for (size_t i = 0; i < list.count && !w->failed; i++) {
     if (w->a->has_steps && !tg__ask_has_time(w->a, rank, t->slices.start_ns[list.slices[i]])) continue;
     struct tg__annotation *g = tg__annotation_at(&w->sums, list.names[i], rank, which == TG__LIST_GPU_ANNOTATIONS);

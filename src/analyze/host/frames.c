@@ -64,11 +64,11 @@ static bool frames_of_track(const struct tg__columns *t, const struct tg__track 
   return true;
 }
 
-uint32_t *tg__frames_around(const struct tg__columns *t, struct tg__reach reach) {
+uint32_t *tg__frames_around(const struct tg__columns *t, struct tg__rank_range range) {
   uint32_t *around = tg__alloc(((size_t)t->slices.count + 1) * sizeof *around);
   struct open_frames open = {0};
   bool ok = around != NULL;
-  for (uint32_t k = reach.first_track; ok && k < reach.end_track; k++)
+  for (uint32_t k = range.first_track; ok && k < range.end_track; k++)
     ok = frames_of_track(t, &t->tracks[k], &open, around);
   tg__free(open.slices);
   if (ok) return around;

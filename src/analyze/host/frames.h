@@ -22,7 +22,7 @@ bool tg__schema_mask_has(const struct tg__columns *t, const struct tg__schema_ma
 
 /* By slice: the innermost Python frame that contains it, itself excluded; TG_NONE. NULL on no memory. Freed with
  * tg__free. */
-uint32_t *tg__frames_around(const struct tg__columns *t, struct tg__reach reach);
+uint32_t *tg__frames_around(const struct tg__columns *t, struct tg__rank_range range);
 
 /* ---- paths ----------------------------------------------------------------------------------- */
 

@@ -308,10 +308,10 @@ static enum tg_err prepare_average(struct work *w, struct tg_error *e) {
   err =
       tg__call_names_open(&w->names, w->t) ? tg__op_tree_build_all(w->t, &w->names, w->ask->rank, &w->tree) : TG_MEMORY;
   if (!err) err = tg__memory_events_read(w->t, w->ask, &w->tree, &w->memory);
-  if (!err) err = tg__memory_sum(&w->tree, tg__reach_of(w->t, w->ask->rank), &w->memory, &w->bytes);
+  if (!err) err = tg__memory_sum(&w->tree, tg__rank_range_of(w->t, w->ask->rank), &w->memory, &w->bytes);
   if (!err && !tg__op_flops_open(&w->flops, w->t)) err = TG_MEMORY;
   if (err) return tg__no_memory(e, "building the tree of events");
-  return tg__op_group_open_all(&w->group, w->t, tg__reach_of(w->t, w->ask->rank), &w->tree, &w->names, by, e);
+  return tg__op_group_open_all(&w->group, w->t, tg__rank_range_of(w->t, w->ask->rank), &w->tree, &w->names, by, e);
 }
 
 enum tg_err tg__answer_key_averages(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,

@@ -96,10 +96,10 @@ static bool is_autograd(const struct tg__modules *m, const struct tg__op_node *n
 }
 
 /* Everything outside of autograd's nodes. Parents stand before their children. */
-static bool place_forward(struct tg__modules *m, struct tg__reach reach) {
+static bool place_forward(struct tg__modules *m, struct tg__rank_range range) {
   struct tg__map by_text = {0}; /* (place around, string id) → place */
   bool done = true;
-  for (uint32_t k = reach.first_track; done && k < reach.end_track; k++) {
+  for (uint32_t k = range.first_track; done && k < range.end_track; k++) {
     for (uint32_t i = m->tree->first[k]; done && i < m->tree->first[k + 1]; i++) {
       const struct tg__op_node *n = &m->tree->nodes[i];
       m->in_backward[i] = is_autograd(m, n) || (n->parent != TG_NONE && m->in_backward[n->parent]);
@@ -171,8 +171,8 @@ static uint64_t captured_key(const struct tg__modules *m, uint32_t slice) {
 }
 
 /* What a launched graph does was captured by operators of a step long before: their modules, as texts. */
-static bool place_captured(struct tg__modules *m, struct tg__reach reach) {
-  for (uint32_t i = reach.first_slice; m->captured.any && i < reach.end_slice; i++) {
+static bool place_captured(struct tg__modules *m, struct tg__rank_range range) {
+  for (uint32_t i = range.first_slice; m->captured.any && i < range.end_slice; i++) {
     if (!tg__schema_mask_has(m->t, &m->captured, i)) continue;
     const uint64_t key = captured_key(m, i);
     uint32_t *const place = tg__map_slot(&m->captured_place, key, TG_NONE);
@@ -186,9 +186,9 @@ static bool place_captured(struct tg__modules *m, struct tg__reach reach) {
 /* ---- all together ---------------------------------------------------------------------------- */
 
 /* For what is no node, such as runtime calls outside of operators. */
-static void place_slices(struct tg__modules *m, struct tg__reach reach) {
+static void place_slices(struct tg__modules *m, struct tg__rank_range range) {
   const struct tg__columns *t = m->t;
-  for (uint32_t i = reach.first_slice; i < reach.end_slice; i++) {
+  for (uint32_t i = range.first_slice; i < range.end_slice; i++) {
     const uint32_t parent = t->slices.parent[i]; /* has the smaller number */
     if (m->module_id.any && tg__modules_is_frame(m, i))
       m->around[i] = m->tree->node_of[i];
@@ -207,7 +207,7 @@ enum tg_err tg__modules_have_names(const struct tg__columns *t, bool *any) {
   return ok ? TG_OK : TG_MEMORY;
 }
 
-enum tg_err tg__modules_open(struct tg__modules *m, const struct tg__columns *t, struct tg__reach reach,
+enum tg_err tg__modules_open(struct tg__modules *m, const struct tg__columns *t, struct tg__rank_range range,
                              const struct tg__op_tree *tree) {
   *m = (struct tg__modules){.t = t, .tree = tree};
   m->place = tg__alloc((tree->count + 1) * sizeof *m->place);
@@ -217,9 +217,9 @@ enum tg_err tg__modules_open(struct tg__modules *m, const struct tg__columns *t,
                      tg__schema_mask_make(t, TG__K_PYTHON_MODULE_ID, &m->module_id) &&
                      tg__schema_mask_make(t, TG__K_MODULE_HIERARCHY, &m->hierarchy) &&
                      tg__schema_mask_make(t, TG__K_CAPTURED_MODULE, &m->captured);
-  if (!ready || !place_forward(m, reach) || !place_captured(m, reach)) return TG_MEMORY;
-  for (uint32_t k = reach.first_track; k < reach.end_track; k++) place_backward(m, k);
-  place_slices(m, reach);
+  if (!ready || !place_forward(m, range) || !place_captured(m, range)) return TG_MEMORY;
+  for (uint32_t k = range.first_track; k < range.end_track; k++) place_backward(m, k);
+  place_slices(m, range);
   return m->paths.failed ? TG_MEMORY : TG_OK;
 }
 

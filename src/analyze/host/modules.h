@@ -22,7 +22,7 @@ struct tg__modules {
 /* Might some event name a module? Seen without looking at events. */
 enum tg_err tg__modules_have_names(const struct tg__columns *t, bool *any);
 /* TG_OK or TG_MEMORY; close it either way. */
-enum tg_err tg__modules_open(struct tg__modules *m, const struct tg__columns *t, struct tg__reach reach,
+enum tg_err tg__modules_open(struct tg__modules *m, const struct tg__columns *t, struct tg__rank_range range,
                              const struct tg__op_tree *tree);
 void tg__modules_close(struct tg__modules *m);
 bool tg__modules_is_frame(const struct tg__modules *m, uint32_t slice); /* a call of a module */

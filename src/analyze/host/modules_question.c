@@ -289,9 +289,9 @@ done:
 
 static enum tg_err prepare_module(struct work *w) {
   enum tg_err err = tg__op_tree_build(w->t, &w->tree);
-  if (!err) err = tg__modules_open(&w->modules, w->t, tg__reach_of(w->t, w->ask->rank), &w->tree);
+  if (!err) err = tg__modules_open(&w->modules, w->t, tg__rank_range_of(w->t, w->ask->rank), &w->tree);
   if (!err) err = tg__memory_events_read(w->t, w->ask, &w->tree, &w->memory);
-  if (!err) err = tg__memory_sum(&w->tree, tg__reach_of(w->t, w->ask->rank), &w->memory, &w->memory_of);
+  if (!err) err = tg__memory_sum(&w->tree, tg__rank_range_of(w->t, w->ask->rank), &w->memory, &w->memory_of);
   if (err) return err;
   const size_t places = w->modules.paths.count;
   w->self = tg__alloc(places * sizeof *w->self);

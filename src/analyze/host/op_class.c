@@ -83,8 +83,8 @@ static enum tg__op_class remembered(uint8_t *seen, const struct tg__columns *t, 
 /* ---- by place -------------------------------------------------------------------------------- */
 
 /* Parents stand before their children. An operator of no class counts for the one that it runs in. */
-static void judge_nodes(struct tg__op_classes *c, struct tg__reach reach) {
-  for (uint32_t i = c->tree->first[reach.first_track]; i < c->tree->first[reach.end_track]; i++) {
+static void judge_nodes(struct tg__op_classes *c, struct tg__rank_range range) {
+  for (uint32_t i = c->tree->first[range.first_track]; i < c->tree->first[range.end_track]; i++) {
     const struct tg__op_node *n = &c->tree->nodes[i];
     const enum tg__op_class around = n->parent == TG_NONE ? TG__OPS_OTHER : (enum tg__op_class)c->of_node[n->parent];
     enum tg__op_class own =
@@ -94,7 +94,7 @@ static void judge_nodes(struct tg__op_classes *c, struct tg__reach reach) {
   }
 }
 
-enum tg_err tg__op_classes_open(struct tg__op_classes *c, const struct tg__columns *t, struct tg__reach reach,
+enum tg_err tg__op_classes_open(struct tg__op_classes *c, const struct tg__columns *t, struct tg__rank_range range,
                                 const struct tg__op_tree *tree) {
   const size_t strings = (size_t)tg__strings_count(t->strings) + 1;
   *c = (struct tg__op_classes){.t = t, .tree = tree};
@@ -102,7 +102,7 @@ enum tg_err tg__op_classes_open(struct tg__op_classes *c, const struct tg__colum
   c->names = tg__alloc(strings);
   c->kernels = tg__alloc(strings);
   if (!tg__names_open(&c->kinds, t) || !c->of_node || !c->names || !c->kernels) return TG_MEMORY;
-  judge_nodes(c, reach);
+  judge_nodes(c, range);
   return TG_OK;
 }
 

@@ -20,7 +20,7 @@ struct tg__op_classes {
   struct tg__names kinds;
 };
 /* Classes of all operators of the tree. TG_OK or TG_MEMORY; close it either way. */
-enum tg_err tg__op_classes_open(struct tg__op_classes *c, const struct tg__columns *t, struct tg__reach reach,
+enum tg_err tg__op_classes_open(struct tg__op_classes *c, const struct tg__columns *t, struct tg__rank_range range,
                                 const struct tg__op_tree *tree);
 void tg__op_classes_close(struct tg__op_classes *c);
 enum tg__op_class tg__op_class_of_device_work(struct tg__op_classes *c, uint32_t slice);

@@ -75,10 +75,10 @@ static enum tg_err put_op_class_rows(const struct work *w, struct tg_table *out)
 enum tg_err tg__answer_op_classes(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                   struct tg_error *e) {
   struct work w = {.t = t, .ask = a};
-  const struct tg__reach reach = tg__reach_of(t, a->rank);
+  const struct tg__rank_range range = tg__rank_range_of(t, a->rank);
   enum tg_err err = tg__op_tree_build(t, &w.tree);
-  if (!err) err = tg__op_classes_open(&w.classes, t, reach, &w.tree);
-  for (uint32_t k = reach.first_track; !err && k < reach.end_track; k++) count_track(&w, k);
+  if (!err) err = tg__op_classes_open(&w.classes, t, range, &w.tree);
+  for (uint32_t k = range.first_track; !err && k < range.end_track; k++) count_track(&w, k);
   if (!err) err = put_op_class_rows(&w, out);
   if (err) tg__no_memory(e, "sorting operators into classes");
   tg__op_classes_close(&w.classes);

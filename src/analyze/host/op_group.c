@@ -44,11 +44,11 @@ static bool is_module(const struct tg__columns *t, const struct tg__schema_mask 
 
 /* The enclosing module path of every Python frame, in `modules`: the frame itself counted when it is one. NULL on no
  * memory. */
-static uint32_t *module_paths(const struct tg__columns *t, struct tg__reach reach, const uint32_t *around,
+static uint32_t *module_paths(const struct tg__columns *t, struct tg__rank_range range, const uint32_t *around,
                               const struct tg__schema_mask *module_id, struct tg__paths *modules) {
   uint32_t *path = tg__alloc(((size_t)t->slices.count + 1) * sizeof *path);
   if (!path) return NULL;
-  for (uint32_t i = reach.first_slice; i < reach.end_slice; i++) { /* a frame around another has the smaller number */
+  for (uint32_t i = range.first_slice; i < range.end_slice; i++) { /* a frame around another has the smaller number */
     path[i] = around[i] == TG_NONE ? 0 : path[around[i]];
     if (is_module(t, module_id, i))
       path[i] =
@@ -62,7 +62,7 @@ static bool prepare_op_group(struct tg__op_group *g) {
   if (g->names && !tg__schema_mask_make(g->t, TG__K_FWD_THREAD_ID, &g->forward_thread)) return false;
   const bool stack = asks_for(g, TG__GROUP_STACK), module = asks_for(g, TG__GROUP_MODULE);
   if (!stack && !module) return true;
-  g->around = tg__frames_around(g->t, g->reach);
+  g->around = tg__frames_around(g->t, g->range);
   if (!g->around || !tg__schema_mask_make(g->t, TG__K_CALL_STACK, &g->call_stack) ||
       !tg__schema_mask_make(g->t, TG__K_MODULE_HIERARCHY, &g->hierarchy) ||
       !tg__schema_mask_make(g->t, TG__K_PYTHON_MODULE_ID, &g->module_id))
@@ -76,16 +76,16 @@ static bool prepare_op_group(struct tg__op_group *g) {
   }
   if (module) {
     if (!tg__paths_open(&g->modules, g->t)) return false;
-    g->module_of = module_paths(g->t, g->reach, g->around, &g->module_id, &g->modules);
+    g->module_of = module_paths(g->t, g->range, g->around, &g->module_id, &g->modules);
     if (!g->module_of) return false;
   }
   return true;
 }
 
-enum tg_err tg__op_group_open_all(struct tg__op_group *g, const struct tg__columns *t, struct tg__reach reach,
+enum tg_err tg__op_group_open_all(struct tg__op_group *g, const struct tg__columns *t, struct tg__rank_range range,
                                   const struct tg__op_tree *tree, struct tg__call_names *names, const char *by,
                                   struct tg_error *e) {
-  *g = (struct tg__op_group){.t = t, .reach = reach, .tree = tree, .names = names, .stack_limit = STACK_DEFAULT};
+  *g = (struct tg__op_group){.t = t, .range = range, .tree = tree, .names = names, .stack_limit = STACK_DEFAULT};
   for (const char *at = by; *at;) {
     const size_t len = strcspn(at, "+");
     if (len > 64 || !read_part(g, (struct tg__str){at, (uint32_t)len}))
@@ -99,9 +99,9 @@ enum tg_err tg__op_group_open_all(struct tg__op_group *g, const struct tg__colum
   return prepare_op_group(g) ? TG_OK : tg__no_memory(e, "grouping operators");
 }
 
-enum tg_err tg__op_group_open(struct tg__op_group *g, const struct tg__columns *t, struct tg__reach reach,
+enum tg_err tg__op_group_open(struct tg__op_group *g, const struct tg__columns *t, struct tg__rank_range range,
                               const struct tg__op_tree *tree, const char *by, struct tg_error *e) {
-  return tg__op_group_open_all(g, t, reach, tree, NULL, by, e);
+  return tg__op_group_open_all(g, t, range, tree, NULL, by, e);
 }
 
 void tg__op_group_close(struct tg__op_group *g) {

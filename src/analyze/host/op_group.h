@@ -16,7 +16,7 @@ enum tg__group_part {
 
 struct tg__op_group {
   const struct tg__columns *t;
-  struct tg__reach reach;
+  struct tg__rank_range range;
   const struct tg__op_tree *tree;
   enum tg__group_part parts[TG__GROUP_PARTS]; /* in the order asked for */
   unsigned count;                             /* 0: only by name */
@@ -35,11 +35,11 @@ struct tg__op_group {
 };
 /* by: as typed, e.g. "name+shape". TG_USAGE with the choices named when it makes no sense. *g is to be closed either
  * way. */
-enum tg_err tg__op_group_open(struct tg__op_group *g, const struct tg__columns *t, struct tg__reach reach,
+enum tg_err tg__op_group_open(struct tg__op_group *g, const struct tg__columns *t, struct tg__rank_range range,
                               const struct tg__op_tree *tree, const char *by, struct tg_error *e);
 /* The same for a tree of all events. As in torch's tables a list of tensors has the shape [], the overload may be
  * part of the name, and all that runs in a backward operator has the stack of the forward operator, or none. */
-enum tg_err tg__op_group_open_all(struct tg__op_group *g, const struct tg__columns *t, struct tg__reach reach,
+enum tg_err tg__op_group_open_all(struct tg__op_group *g, const struct tg__columns *t, struct tg__rank_range range,
                                   const struct tg__op_tree *tree, struct tg__call_names *names, const char *by,
                                   struct tg_error *e);
 void tg__op_group_close(struct tg__op_group *g);

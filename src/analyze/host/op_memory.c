@@ -101,11 +101,11 @@ enum tg_err tg__memory_events_read(const struct tg__columns *t, const struct tg_
     if (!next) return TG_MEMORY;
     memcpy(next, tree->first, (size_t)t->track_count * sizeof *next);
   }
-  const struct tg__reach reach = tg__reach_of(t, a->rank);
-  const uint32_t first = reach.first_track;
-  uint32_t *const home = tg__tracks_with_same_ids(t, first, reach.end_track - first);
+  const struct tg__rank_range range = tg__rank_range_of(t, a->rank);
+  const uint32_t first = range.first_track;
+  uint32_t *const home = tg__tracks_with_same_ids(t, first, range.end_track - first);
   enum tg_err err = home ? TG_OK : TG_MEMORY;
-  for (uint32_t i = reach.first_mark; !err && i < reach.end_mark; i++) {
+  for (uint32_t i = range.first_mark; !err && i < range.end_mark; i++) {
     if (t->marks.name[i] != TG__K_MEMORY || t->marks.ts_ns[i] == TG_NULL_INT || t->marks.track[i] == TG_NONE) continue;
     if (!tg__ask_has_rank(a, t->tracks[t->marks.track[i]].rank)) continue;
     if (out->count == out->cap && !tg__grow((void **)&out->items, &out->cap, out->count + 1, sizeof *out->items)) {
@@ -127,8 +127,8 @@ void tg__memory_events_free(struct tg__memory_events *m) {
   *m = (struct tg__memory_events){0};
 }
 
-enum tg_err tg__memory_sum(const struct tg__op_tree *tree, struct tg__reach reach, const struct tg__memory_events *m,
-                           struct tg__memory_sums *out) {
+enum tg_err tg__memory_sum(const struct tg__op_tree *tree, struct tg__rank_range range,
+                           const struct tg__memory_events *m, struct tg__memory_sums *out) {
   *out = (struct tg__memory_sums){0};
   if (!m->count) return TG_OK;
   out->total = tg__alloc((tree->count + 1) * sizeof *out->total);
@@ -138,7 +138,7 @@ enum tg_err tg__memory_sum(const struct tg__op_tree *tree, struct tg__reach reac
     const struct tg__memory_event *e = &m->items[i];
     if (e->node != TG_NONE) out->self[e->node][!tg__memory_is_cpu(e)] += e->bytes;
   }
-  for (uint32_t i = tree->first[reach.end_track]; i-- > tree->first[reach.first_track];) { /* children before parents */
+  for (uint32_t i = tree->first[range.end_track]; i-- > tree->first[range.first_track];) { /* children before parents */
     const struct tg__op_node *n = &tree->nodes[i];
     if (n->absorbed_by != TG_NONE) continue;
     for (int d = 0; d < 2; d++) {

@@ -187,8 +187,8 @@ uint32_t tg__launching_op(const struct tg__columns *t, uint32_t device_slice) {
 static void attach(const struct builder *b) {
   const struct tg__columns *t = b->t;
   struct tg__op_tree *tree = b->tree;
-  const struct tg__reach reach = tg__reach_of(t, b->rank);
-  for (uint32_t i = reach.first_slice; i < reach.end_slice; i++) {
+  const struct tg__rank_range range = tg__rank_range_of(t, b->rank);
+  for (uint32_t i = range.first_slice; i < range.end_slice; i++) {
     if (!tg__class_is_device_work(tg__slice_class(t, i))) continue;
     const uint32_t op = tg__launching_op(t, i);
     if (op != TG_NONE && tree->node_of[op] != TG_NONE) tree->nodes[tree->node_of[op]].device_ns += t->slices.dur_ns[i];

@@ -87,8 +87,8 @@ void tg__memory_events_free(struct tg__memory_events *m);
 struct tg__memory_sums {
   int64_t (*total)[2], (*self)[2]; /* NULL when the trace has no memory events */
 };
-enum tg_err tg__memory_sum(const struct tg__op_tree *tree, struct tg__reach reach, const struct tg__memory_events *m,
-                           struct tg__memory_sums *out);
+enum tg_err tg__memory_sum(const struct tg__op_tree *tree, struct tg__rank_range range,
+                           const struct tg__memory_events *m, struct tg__memory_sums *out);
 void tg__memory_sums_free(struct tg__memory_sums *s);
 static inline bool
 tg__memory_is_cpu(const struct tg__memory_event *e) { /* CPU, MKLDNN and IDEEP share the host's memory */

@@ -155,10 +155,11 @@ static enum tg_err prepare_op(struct work *w, struct tg_error *e) {
   enum tg_err err = tg__op_tree_build(w->t, &w->tree);
   if (!err) err = tg__op_tensor_sum(w->t, w->ask, &w->tree, &w->tensor);
   if (!err) err = tg__memory_events_read(w->t, w->ask, &w->tree, &w->memory);
-  if (!err) err = tg__memory_sum(&w->tree, tg__reach_of(w->t, w->ask->rank), &w->memory, &w->bytes);
+  if (!err) err = tg__memory_sum(&w->tree, tg__rank_range_of(w->t, w->ask->rank), &w->memory, &w->bytes);
   if (err) return tg__no_memory(e, "building the operator tree");
   if (!tg__op_flops_open(&w->flops, w->t)) return tg__no_memory(e, "building the operator table");
-  return tg__op_group_open(&w->group, w->t, tg__reach_of(w->t, w->ask->rank), &w->tree, tg__ask_arg(w->ask, "by"), e);
+  return tg__op_group_open(&w->group, w->t, tg__rank_range_of(w->t, w->ask->rank), &w->tree, tg__ask_arg(w->ask, "by"),
+                           e);
 }
 
 enum tg_err tg__answer_ops(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,

@@ -174,7 +174,7 @@ static bool add_frame(struct tg__stack_units *u, uint32_t *path_of, uint32_t sli
  * without frames. */
 static bool has_frames(const struct tg__stack_units *u, const struct tg__schema_mask *module) {
   const struct tg__columns *const t = u->t;
-  for (uint32_t i = u->reach.first_slice; i < u->reach.end_slice; i++) {
+  for (uint32_t i = u->range.first_slice; i < u->range.end_slice; i++) {
     if (tg__slice_class(t, i) != TG__CLASS_PYTHON || t->slices.name[i] == TG__K_PYTHON_GC) continue;
     if (!tg__schema_mask_has(t, module, i)) return true;
   }
@@ -206,7 +206,7 @@ static bool add_operator(struct tg__stack_units *u, const uint32_t *around, uint
   const uint32_t parent = around[slice] == TG_NONE ? TG_NONE : unit_at[around[slice]];
   const uint32_t compiled = key_of_kernel(u, slice);
   unit_at[slice] = TG_NONE;
-  if (!compiled && (!is_leaf_operator(u->t, slice, u->reach.end_slice) || !calling_line(u, slice, parent))) return true;
+  if (!compiled && (!is_leaf_operator(u->t, slice, u->range.end_slice) || !calling_line(u, slice, parent))) return true;
   unit_at[slice] = (uint32_t)u->count;
   return add_unit(u, slice, parent, compiled ? compiled : key_with_line(u, slice, parent, 0));
 }
@@ -216,7 +216,7 @@ static bool add_frames(struct tg__stack_units *u, const uint32_t *around, uint32
                        const struct tg__schema_mask *module) {
   const struct tg__columns *t = u->t;
   size_t frames = 0, cap = 0;
-  for (uint32_t i = u->reach.first_slice; i < u->reach.end_slice; i++)
+  for (uint32_t i = u->range.first_slice; i < u->range.end_slice; i++)
     frames += tg__slice_class(t, i) == TG__CLASS_PYTHON;
   if (!frames) return true;
   uint32_t *path_of = NULL; /* by unit */
@@ -224,7 +224,7 @@ static bool add_frames(struct tg__stack_units *u, const uint32_t *around, uint32
   bool ok = u->by == TG__STACK_MODULE ||
             tg__grow((void **)&u->items, &u->cap, frames, sizeof *u->items); /* modules are few */
   if (ok && paths) ok = tg__grow((void **)&path_of, &cap, frames, sizeof *path_of);
-  for (uint32_t i = u->reach.first_slice; ok && i < u->reach.end_slice; i++) {
+  for (uint32_t i = u->range.first_slice; ok && i < u->range.end_slice; i++) {
     if (u->has_lines && tg__slice_class(t, i) == TG__CLASS_OP) ok = add_operator(u, around, unit_at, i);
     if (tg__slice_class(t, i) != TG__CLASS_PYTHON) continue;
     unit_at[i] = around[i] == TG_NONE ? TG_NONE : unit_at[around[i]];
@@ -238,7 +238,7 @@ static bool add_frames(struct tg__stack_units *u, const uint32_t *around, uint32
 
 static void attach_device_work(struct tg__stack_units *u, const uint32_t *around, const uint32_t *unit_at) {
   const struct tg__columns *t = u->t;
-  for (uint32_t i = u->reach.first_slice; i < u->reach.end_slice; i++) {
+  for (uint32_t i = u->range.first_slice; i < u->range.end_slice; i++) {
     if (!tg__class_is_device_work(tg__slice_class(t, i))) continue;
     const uint32_t call = tg__launch_of(t, i);
     const uint32_t frame = call == TG_NONE ? TG_NONE : around[call];
@@ -251,7 +251,7 @@ static void attach_device_work(struct tg__stack_units *u, const uint32_t *around
 
 static enum tg_err build_from_frames(struct tg__stack_units *u) {
   struct tg__schema_mask module = {0};
-  uint32_t *around = tg__frames_around(u->t, u->reach);
+  uint32_t *around = tg__frames_around(u->t, u->range);
   uint32_t *unit_at = tg__alloc(((size_t)u->t->slices.count + 1) * sizeof *unit_at);
   bool ok = around && unit_at && tg__schema_mask_make(u->t, TG__K_PYTHON_MODULE_ID, &module);
   struct tg__schema_mask from = {0};
@@ -272,7 +272,7 @@ static enum tg_err build_from_frames(struct tg__stack_units *u) {
 
 static bool add_operators(struct tg__stack_units *u, const struct tg__op_tree *tree, const struct tg__schema_mask *text,
                           uint32_t *unit_at) {
-  for (uint32_t i = tree->first[u->reach.first_track]; i < tree->first[u->reach.end_track]; i++) {
+  for (uint32_t i = tree->first[u->range.first_track]; i < tree->first[u->range.end_track]; i++) {
     const struct tg__op_node *n = &tree->nodes[i];
     if (n->absorbed_by != TG_NONE) continue;
     unit_at[i] = n->parent == TG_NONE ? TG_NONE : unit_at[n->parent];
@@ -310,9 +310,9 @@ done:
 
 /* ---- both ------------------------------------------------------------------------------------ */
 
-enum tg_err tg__stack_units_build(const struct tg__columns *t, struct tg__reach reach, enum tg__stack_by by,
+enum tg_err tg__stack_units_build(const struct tg__columns *t, struct tg__rank_range range, enum tg__stack_by by,
                                   struct tg__stack_units *u) {
-  *u = (struct tg__stack_units){.t = t, .reach = reach, .by = by};
+  *u = (struct tg__stack_units){.t = t, .range = range, .by = by};
   if (!tg__paths_open(&u->paths, t)) return TG_MEMORY;
   enum tg_err err = build_from_frames(u);
   if (!err && !u->count) {

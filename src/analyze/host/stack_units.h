@@ -20,7 +20,7 @@ struct tg__stack_list {
 };
 struct tg__stack_units {
   const struct tg__columns *t;
-  struct tg__reach reach;
+  struct tg__rank_range range;
   enum tg__stack_by by;
   bool from_text;               /* units are operators: no Python frames were recorded */
   bool has_lines;               /* by line, and calls say which line makes them: operators are units beside frames */
@@ -39,7 +39,7 @@ struct tg__stack_units {
 };
 /* count stays 0 when the trace has no stacks (by=module: no modules). *u is to be freed either way. TG_OK or
  * TG_MEMORY. */
-enum tg_err tg__stack_units_build(const struct tg__columns *t, struct tg__reach reach, enum tg__stack_by by,
+enum tg_err tg__stack_units_build(const struct tg__columns *t, struct tg__rank_range range, enum tg__stack_by by,
                                   struct tg__stack_units *u);
 void tg__stack_units_free(struct tg__stack_units *u);
 void tg__stack_units_write(const struct tg__stack_units *u, uint32_t row, struct tg__out *out); /* the name of a row */

@@ -146,7 +146,7 @@ enum tg_err tg__answer_stacks(const struct tg__columns *t, const struct tg__ask 
   enum tg_err err = tg__ask_choice(a, "by", choices, sizeof choices / sizeof *choices, &by, e);
   if (err) return err;
   struct work w = {0};
-  err = tg__stack_units_build(t, tg__reach_of(t, a->rank), (enum tg__stack_by)by, &w.units);
+  err = tg__stack_units_build(t, tg__rank_range_of(t, a->rank), (enum tg__stack_by)by, &w.units);
   if (!err && !w.units.count) {
     err = tg__fail(e, TG_NO_DATA, -1, "the trace holds no %s: record with with_stack=True",
                    by == TG__STACK_MODULE ? "module frames" : "call stacks");

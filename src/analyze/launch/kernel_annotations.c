@@ -45,8 +45,8 @@ static bool add_piece(struct exact *x, uint32_t slice, uint32_t label) {
 
 /* The part of a list that lies on one track, taken off its front: tracks come in order, and the list is of their
  * rank. */
-static struct tg__listed take_annotation(struct tg__listed *list, const struct tg__track *track) {
-  struct tg__listed part = {.slices = list->slices};
+static struct tg__names_listed take_annotation(struct tg__names_listed *list, const struct tg__track *track) {
+  struct tg__names_listed part = {.slices = list->slices};
   while (part.count < list->count && part.slices[part.count] < track->first + track->count) part.count++;
   list->slices += part.count;
   list->count -= part.count;
@@ -54,7 +54,8 @@ static struct tg__listed take_annotation(struct tg__listed *list, const struct t
 }
 
 /* Of one stream. step= leaves out pieces, never annotations. */
-static bool annotate_track(struct exact *x, uint32_t track, struct tg__listed work, struct tg__listed annotations) {
+static bool annotate_track(struct exact *x, uint32_t track, struct tg__names_listed work,
+                           struct tg__names_listed annotations) {
   const struct tg__columns *t = x->t;
   const size_t first = x->pieces->count;
   struct tg__label *labels = annotations.count ? tg__realloc(NULL, annotations.count * sizeof *labels) : NULL;
@@ -74,11 +75,11 @@ static bool annotate_track(struct exact *x, uint32_t track, struct tg__listed wo
 
 static bool annotate_by_device(struct exact *x, uint32_t rank) {
   const struct tg__rank *r = &x->t->ranks[rank];
-  struct tg__listed work, annotations;
-  bool ok =
-      tg__listed(x->t, TG__LIST_WORK, rank, &work) && tg__listed(x->t, TG__LIST_GPU_ANNOTATIONS, rank, &annotations);
+  struct tg__names_listed work, annotations;
+  bool ok = tg__names_listed(x->t, TG__LIST_WORK, rank, &work) &&
+            tg__names_listed(x->t, TG__LIST_GPU_ANNOTATIONS, rank, &annotations);
   for (uint32_t k = r->first_track; ok && k < r->first_track + r->track_count; k++) {
-    const struct tg__listed pieces = take_annotation(&work, &x->t->tracks[k]);
+    const struct tg__names_listed pieces = take_annotation(&work, &x->t->tracks[k]);
     ok = annotate_track(x, k, pieces, take_annotation(&annotations, &x->t->tracks[k]));
   }
   return ok;

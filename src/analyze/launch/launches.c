@@ -50,9 +50,9 @@ static void count_into(struct row *r, const struct tg__columns *t, uint32_t devi
 }
 
 struct tg__links tg__links_of(const struct tg__columns *t, uint32_t rank) {
-  const struct tg__reach reach = tg__reach_of(t, rank);
+  const struct tg__rank_range range = tg__rank_range_of(t, rank);
   struct tg__links links = {0};
-  for (uint32_t i = reach.first_slice; i < reach.end_slice; i++) {
+  for (uint32_t i = range.first_slice; i < range.end_slice; i++) {
     if (!tg__class_is_device_work(tg__slice_class(t, i))) continue;
     links.device_events++;
     links.with_call += tg__launch_of(t, i) != TG_NONE;

@@ -64,8 +64,8 @@ static bool sort_events(struct work *w, size_t *wanted) {
 /* ---- calls ----------------------------------------------------------------------------------- */
 
 static bool count_calls(struct work *w) {
-  const struct tg__reach reach = tg__reach_of(w->t, w->ask->rank);
-  for (uint32_t k = reach.first_track; k < reach.end_track; k++) {
+  const struct tg__rank_range range = tg__rank_range_of(w->t, w->ask->rank);
+  for (uint32_t k = range.first_track; k < range.end_track; k++) {
     for (uint32_t i = w->tree.first[k]; i < w->tree.first[k + 1]; i++) {
       const struct tg__op_node *n = &w->tree.nodes[i];
       if (!n->in_table || n->absorbed_by != TG_NONE) continue;

@@ -158,7 +158,7 @@ static enum tg_err add_op_stacks(const struct tg__columns *t, const struct tg__a
   }
   if (!lacking) return TG_OK;
   if (tg__op_tree_build(t, &s->tree)) return tg__no_memory(e, "building the operator tree");
-  const enum tg_err err = tg__op_group_open(&s->group, t, tg__reach_of(t, a->rank), &s->tree, "stack:64", e);
+  const enum tg_err err = tg__op_group_open(&s->group, t, tg__rank_range_of(t, a->rank), &s->tree, "stack:64", e);
   if (err) return err;
   if (!tg__places_open(&s->places, t)) return tg__no_memory(e, "finding operators around allocations");
   for (size_t i = 0; i < h->count; i++) {

@@ -89,13 +89,13 @@ static size_t first_from(const uint32_t *slices, size_t count, uint32_t slice) {
   return low;
 }
 
-bool tg__listed(const struct tg__columns *t, enum tg__list which, uint32_t rank, struct tg__listed *out) {
+bool tg__names_listed(const struct tg__columns *t, enum tg__list which, uint32_t rank, struct tg__names_listed *out) {
   const struct lists *const l = lists_of(t);
   const struct tg__extent run = tg__rank_slices(t, rank);
-  *out = (struct tg__listed){0};
+  *out = (struct tg__names_listed){0};
   if (!l) return false;
   const size_t from = first_from(l->slices[which], l->count[which], run.first);
-  *out = (struct tg__listed){
+  *out = (struct tg__names_listed){
       .slices = l->slices[which] + from,
       .count = first_from(l->slices[which], l->count[which], run.past) - from,
       .names = l->names[which] ? l->names[which] + from : NULL,

@@ -12,7 +12,7 @@ enum tg__list {
   TG__LIST_STEPS, /* whatever is named like a step of the profiler */
   TG__LIST_COUNT
 };
-struct tg__listed {
+struct tg__names_listed {
   const uint32_t *slices; /* rising, so by track, then start */
   size_t count;
   /* Of annotations, beside each other: they lie far apart in the trace, and are all that some questions look at.
@@ -22,6 +22,6 @@ struct tg__listed {
 };
 /* Those of one rank. Made when first asked for and kept with the trace; false on no memory. Needs TG__COL_CAT and
  * TG__COL_NAME. */
-bool tg__listed(const struct tg__columns *t, enum tg__list which, uint32_t rank, struct tg__listed *out);
+bool tg__names_listed(const struct tg__columns *t, enum tg__list which, uint32_t rank, struct tg__names_listed *out);
 
 #endif

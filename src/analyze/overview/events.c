@@ -74,13 +74,13 @@ static void put_slices(const struct tg__columns *t, const struct slices *b, stru
   }
 }
 
-/* From the first slice within reach on. */
-static int64_t *self_times(const struct tg__columns *t, struct tg__reach reach) {
+/* From the first slice within range on. */
+static int64_t *self_times(const struct tg__columns *t, struct tg__rank_range range) {
   const struct tg__slices *s = &t->slices;
-  const uint32_t first = reach.first_slice;
-  int64_t *self = tg__alloc(((size_t)(reach.end_slice - first) + 1) * sizeof *self);
+  const uint32_t first = range.first_slice;
+  int64_t *self = tg__alloc(((size_t)(range.end_slice - first) + 1) * sizeof *self);
   if (!self) return NULL;
-  for (uint32_t i = first; i < reach.end_slice; i++) { /* parents come before their children */
+  for (uint32_t i = first; i < range.end_slice; i++) { /* parents come before their children */
     self[i - first] = s->dur_ns[i];
     if (s->parent[i] != TG_NONE) self[s->parent[i] - first] -= s->dur_ns[i];
   }
@@ -97,10 +97,10 @@ static enum tg_err answer_slices(const struct tg__columns *t, const struct tg__a
     if (t->tracks[k].count > most) most = t->tracks[k].count;
   }
   if (rows > a->most_rows) rows = a->most_rows;
-  const struct tg__reach reach = tg__reach_of(t, a->rank);
-  int64_t *self = self_times(t, reach);
+  const struct tg__rank_range range = tg__rank_range_of(t, a->rank);
+  int64_t *self = self_times(t, range);
   uint32_t *items = tg__alloc(((size_t)most + 1) * sizeof *items);
-  struct slices b = {.items = items, .self = self, .first = reach.first_slice};
+  struct slices b = {.items = items, .self = self, .first = range.first_slice};
   b.phase_x = tg__strings_add(out->strings, "X", 1);
   b.phase_b = tg__strings_add(out->strings, "B", 1);
   b.phase_async = tg__strings_add(out->strings, "b", 1);

@@ -1,11 +1,11 @@
 /* Ordinals of events by counting bits: 23 bits an event or so, where sorting them takes 8 bytes each, twice. */
 #include "analyze/overview/file_order.h"
 
-struct reach {
+struct bounds {
   uint32_t least, most;
 };
 
-static void find_reach(const uint32_t *args, struct tg__extent run, struct reach *r) {
+static void find_bounds(const uint32_t *args, struct tg__extent run, struct bounds *r) {
   TG__EACH (i, run) {
     if (args[i] < r->least) r->least = args[i];
     if (args[i] > r->most) r->most = args[i];
@@ -25,12 +25,12 @@ static bool mark_taken(struct tg__file_order *o, const uint32_t *args, struct tg
 bool tg__file_order_open(struct tg__file_order *o, const struct tg__columns *t, uint32_t rank) {
   const struct tg__extent slices = tg__rank_slices(t, rank), marks = tg__rank_marks(t, rank);
   const size_t events = (size_t)(slices.past - slices.first) + (marks.past - marks.first);
-  struct reach reach = {UINT32_MAX, 0};
+  struct bounds bounds = {UINT32_MAX, 0};
   *o = (struct tg__file_order){0};
-  find_reach(t->slices.args, slices, &reach);
-  find_reach(t->marks.args, marks, &reach);
-  o->least = events ? reach.least : 0;
-  o->words = events ? (size_t)(reach.most - reach.least) / 64 + 1 : 1;
+  find_bounds(t->slices.args, slices, &bounds);
+  find_bounds(t->marks.args, marks, &bounds);
+  o->least = events ? bounds.least : 0;
+  o->words = events ? (size_t)(bounds.most - bounds.least) / 64 + 1 : 1;
   if (o->words > events + 1024) return false;
   o->bits = tg__alloc(o->words * sizeof *o->bits);
   o->taken = tg__realloc(NULL, o->words * sizeof *o->taken);

@@ -7,7 +7,7 @@
 struct reader {
   const struct tg__columns *t;
   struct tg__op_work *out;
-  uint32_t first, end;         /* nodes within reach */
+  uint32_t first, end;         /* nodes within range */
   struct tg__paths signatures; /* (name, dims, types, concrete inputs) */
   struct tg__map of;           /* signature → index into works */
   uint8_t *formula;            /* by string id: 0 not looked up, else enum formula */
@@ -200,10 +200,10 @@ enum tg_err tg__op_work_has_shapes(const struct tg__columns *t, bool *out) {
   return done ? TG_OK : TG_MEMORY;
 }
 
-enum tg_err tg__op_work_build(const struct tg__columns *t, struct tg__reach reach, const struct tg__op_tree *tree,
+enum tg_err tg__op_work_build(const struct tg__columns *t, struct tg__rank_range range, const struct tg__op_tree *tree,
                               struct tg__op_work *out) {
   *out = (struct tg__op_work){.tree = tree};
-  struct reader r = {.t = t, .out = out, .first = tree->first[reach.first_track], .end = tree->first[reach.end_track]};
+  struct reader r = {.t = t, .out = out, .first = tree->first[range.first_track], .end = tree->first[range.end_track]};
   out->work_of = tg__alloc((tree->count + 1) * sizeof *out->work_of);
   out->inside = tg__alloc((tree->count + 1) * sizeof *out->inside);
   out->silent = tg__alloc((tree->count + 1) * sizeof *out->silent);

@@ -18,7 +18,7 @@ struct tg__op_work {
 /* Does any call say what it was given? TG_MEMORY otherwise. */
 enum tg_err tg__op_work_has_shapes(const struct tg__columns *t, bool *out);
 /* Free *out either way. */
-enum tg_err tg__op_work_build(const struct tg__columns *t, struct tg__reach reach, const struct tg__op_tree *tree,
+enum tg_err tg__op_work_build(const struct tg__columns *t, struct tg__rank_range range, const struct tg__op_tree *tree,
                               struct tg__op_work *out);
 void tg__op_work_free(struct tg__op_work *w);
 

@@ -25,11 +25,11 @@ static bool name_has_tf32(struct tg__str name) {
 }
 
 /* Device work: which ranks have it, and the precision that its kernels have. */
-static bool look_at_devices(struct tg__roof *r, struct tg__reach reach) {
+static bool look_at_devices(struct tg__roof *r, struct tg__rank_range range) {
   const struct tg__columns *t = r->t;
   uint8_t *says = tg__alloc((size_t)tg__strings_count(t->strings) + 1); /* by string id: 0 not looked at, 1 no, 2 yes */
   if (!says) return false;
-  for (uint32_t k = reach.first_track; k < reach.end_track; k++)
+  for (uint32_t k = range.first_track; k < range.end_track; k++)
     TG__EACH (i, tg__slices_of(&t->tracks[k])) {
       if (!tg__class_is_device_work(tg__slice_class(t, i))) continue;
       r->on_device[t->tracks[k].rank] = true;
@@ -45,11 +45,11 @@ static bool look_at_devices(struct tg__roof *r, struct tg__reach reach) {
 enum tg_err tg__roof_open(const struct tg__columns *t, const struct tg__ask *a, struct tg__roof *out,
                           struct tg_error *e) {
   *out = (struct tg__roof){.t = t};
-  const struct tg__reach reach = tg__reach_of(t, a->rank);
+  const struct tg__rank_range range = tg__rank_range_of(t, a->rank);
   bool any_shapes;
   enum tg_err err = tg__op_work_has_shapes(t, &any_shapes);
   if (!err && any_shapes) err = tg__op_tree_build(t, &out->tree);
-  if (!err && any_shapes) err = tg__op_work_build(t, reach, &out->tree, &out->work);
+  if (!err && any_shapes) err = tg__op_work_build(t, range, &out->tree, &out->work);
   if (err) return tg__no_memory(e, "reading shapes");
   if (!any_shapes)
     return tg__fail(
@@ -57,7 +57,7 @@ enum tg_err tg__roof_open(const struct tg__columns *t, const struct tg__ask *a, 
         "the trace holds no input shapes, from which operations and bytes are counted; record with record_shapes=True");
   out->on_device = tg__alloc(t->rank_count + 1);
   out->tf32 = tg__alloc(out->tree.count + 1);
-  if (!out->on_device || !out->tf32 || !look_at_devices(out, reach)) return tg__no_memory(e, "reading kernels");
+  if (!out->on_device || !out->tf32 || !look_at_devices(out, range)) return tg__no_memory(e, "reading kernels");
   return TG_OK;
 }
 

@@ -244,7 +244,7 @@ static enum tg_err prepare_roofline(struct work *w, struct tg_error *e) {
   w->by = strcmp(by, "kind") == 0 ? BY_KIND : strcmp(by, "kernel") == 0 ? BY_KERNEL : BY_OP;
   enum tg_err err = tg__roof_open(w->t, w->ask, &w->roof, e);
   if (!err)
-    err = tg__op_group_open(&w->group, w->t, tg__reach_of(w->t, w->ask->rank), &w->roof.tree,
+    err = tg__op_group_open(&w->group, w->t, tg__rank_range_of(w->t, w->ask->rank), &w->roof.tree,
                             w->by == BY_OP ? by : "name", e);
   if (err) return err;
   uint32_t rank = 0;

@@ -70,7 +70,7 @@ static bool load_hta_device(struct tg__device_rows *d) {
                                             .is_work = tg__class_is_device_work(tg__slice_class(d->t, row->slice))}))
       return false;
   }
-  d->reach_ns = least < most ? (most - least) * 1000 : 0;
+  d->extent_ns = least < most ? (most - least) * 1000 : 0;
   return sort_rows(d);
 }
 

@@ -48,8 +48,8 @@ static bool is_row(const struct tg__columns *t, uint32_t slice) {
 }
 
 static bool put_named(struct named *n, uint32_t rank, struct tg_table *out) {
-  struct tg__listed steps;
-  if (!tg__listed(n->t, TG__LIST_STEPS, rank, &steps)) return false;
+  struct tg__names_listed steps;
+  if (!tg__names_listed(n->t, TG__LIST_STEPS, rank, &steps)) return false;
   memset(n->seen, 0, (size_t)tg__strings_count(n->t->strings) + 1);
   for (size_t i = 0; i < steps.count; i++) {
     const uint32_t slice = steps.slices[i], name = n->t->slices.name[slice];

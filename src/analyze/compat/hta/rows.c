@@ -27,13 +27,13 @@ static int64_t last_of_rank(const struct tg__columns *t, uint32_t rank) {
   return most;
 }
 
-static void put_begin(const struct tg__columns *t, uint32_t rank, int64_t start_ns, double ts_us, double reach_us,
+static void put_begin(const struct tg__columns *t, uint32_t rank, int64_t start_ns, double ts_us, double extent_us,
                       struct tg_table *out) {
   tg__put_rank(out, t, rank);
   for (int c = TG__ROWS_SLICE; c < TG__ROWS_START; c++) tg__put_null(out);
   tg__put_int(out, start_ns);
   tg__put_real(out, ts_us);
-  tg__put_real(out, reach_us);
+  tg__put_real(out, extent_us);
   for (int c = TG__ROWS_STREAM; c < TG__ROWS_COLUMNS; c++) tg__put_null(out);
 }
 
@@ -148,7 +148,7 @@ static enum tg_err put_event_rows(const struct tg__rows *r, const struct tg__ask
   return TG_OK;
 }
 
-/* The first row, which need not be the earliest with rules=hta, and the reach of those that the step filter leaves. */
+/* The first row, which need not be the earliest with rules=hta, and the extent of those that the step filter leaves. */
 static void put_filtered_begins(const struct tg__rows *r, const struct tg__ask *a, struct tg_table *out) {
   for (uint32_t rank = 0; rank < r->t->rank_count; rank++) {
     const struct tg__hta_rank *const of = &r->hta.ranks[rank];

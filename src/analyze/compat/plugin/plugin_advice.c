@@ -57,12 +57,12 @@ static void see_kernel(struct advised *d, uint32_t slice) {
 }
 
 static void see_all(struct advised *d) {
-  const struct tg__reach reach = tg__reach_of(d->t, d->rank);
-  for (uint32_t i = reach.first_slice; i < reach.end_slice && !d->failed; i++) {
+  const struct tg__rank_range range = tg__rank_range_of(d->t, d->rank);
+  for (uint32_t i = range.first_slice; i < range.end_slice && !d->failed; i++) {
     const enum tg__class cls = tg__slice_class(d->t, i);
     if (cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION) see_host(d, i);
   }
-  for (uint32_t i = reach.first_slice; i < reach.end_slice; i++)
+  for (uint32_t i = range.first_slice; i < range.end_slice; i++)
     if (tg__slice_class(d->t, i) == TG__CLASS_KERNEL) see_kernel(d, i);
 }
 
