@@ -53,9 +53,9 @@ static struct tg_table *list_symptoms(const char *words) {
   static const struct tg_column_spec columns[] = {
       {"complaint", TG_TEXT, ""}, {"command", TG_TEXT, ""}, {"answers", TG_TEXT, ""}};
   const char *complaint, *command, *answers;
-  if (!tg__symptom(words, 0, &complaint, &command, &answers)) return NULL;
+  if (!tg__symptom_match(words, 0, &complaint, &command, &answers)) return NULL;
   struct tg_table *const t = tg_table_new("questions", columns, sizeof columns / sizeof *columns);
-  for (size_t i = 0; t && i < MOST && tg__symptom(words, i, &complaint, &command, &answers); i++)
+  for (size_t i = 0; t && i < MOST && tg__symptom_match(words, i, &complaint, &command, &answers); i++)
     tg_table_add_row(t,
                      (struct tg_cell[]){{.text = complaint}, {.text = *command ? command : NULL}, {.text = answers}});
   return t;

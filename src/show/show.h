@@ -46,7 +46,7 @@ enum tg_err tg__findings_json(struct tg_trace *t, double step_ns, struct tg__out
 struct tg_table *tg__checklist(struct tg_trace *trace, const char *path, size_t *missing);
 /* where_to_look.c: what people complain of, and the command that looks into it: match i of a complaint in words, the
  * best first. *command is empty where a profile does not help. false: there are no more. All are constants. */
-bool tg__symptom(const char *words, size_t i, const char **complaint, const char **command, const char **answers);
+bool tg__symptom_match(const char *words, size_t i, const char **complaint, const char **command, const char **answers);
 /* Name of a question that this trace answers whatever it lacks: overview, or ranks for summaries. */
 const char *tg__fallback_question(const struct tg_trace *trace);
 /* memory_peaks.c: the question memory_blocks, with a note per device: what its memory at the peak was made of. rank=

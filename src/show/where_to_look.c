@@ -62,7 +62,8 @@ static bool begins_question(const char *words) {
   return false;
 }
 
-bool tg__symptom(const char *words, size_t i, const char **complaint, const char **command, const char **answers) {
+bool tg__symptom_match(const char *words, size_t i, const char **complaint, const char **command,
+                       const char **answers) {
   const bool exactly = is_one_word(words); /* a single word may be the name of a question, misspelt */
   int scores[SYMPTOMS_MOST];
   if (exactly && begins_question(words)) return false;

@@ -175,9 +175,9 @@ static void summaries_answer_what_is_about_ranks(void **state) {
 static void a_complaint_names_a_command_and_a_checklist_what_is_missing(void **state) {
   struct tg_trace *const t = open_all();
   const char *complaint, *command, *answers;
-  assert_true(tg__symptom("training slow", 0, &complaint, &command, &answers));
+  assert_true(tg__symptom_match("training slow", 0, &complaint, &command, &answers));
   assert_string_equal(command, "tachograph report FILE");
-  assert_false(tg__symptom("zebra crossing", 0, &complaint, &command, &answers));
+  assert_false(tg__symptom_match("zebra crossing", 0, &complaint, &command, &answers));
   size_t missing = 0;
   struct tg_table *const items = tg__checklist(t, "nowhere", &missing);
   assert_non_null(items);
@@ -333,10 +333,10 @@ static void a_checklist_names_what_is_missing(void **state) {
 
 static void a_complaint_leads_to_a_command(void **state) {
   const char *complaint, *command, *answers;
-  assert_true(tg__symptom("my training is slow", 0, &complaint, &command, &answers));
+  assert_true(tg__symptom_match("my training is slow", 0, &complaint, &command, &answers));
   assert_string_equal(command, "tachograph report FILE");
   assert_true(complaint[0] != 0 && answers[0] != 0);
-  assert_false(tg__symptom("xyzzy", 0, &complaint, &command, &answers));
+  assert_false(tg__symptom_match("xyzzy", 0, &complaint, &command, &answers));
 }
 
 static int make_files(void **state) {
