@@ -94,9 +94,9 @@ struct tg__thread {
   uint32_t number;                   /* in this file: the part of its chunks */
   uint32_t os_thread;
   uint32_t logical; /* the framework's number; 0 = not asked yet */
-  _Atomic uint64_t
-      counts[TG_RAW_COUNTS];  /* only this thread adds, with tg__thread_count; the process' sum takes them over */
-  void *own[TG_SOURCE_SLOTS]; /* of each source: its caches, from tg__capture_pages */
+  /* only this thread adds, with tg__thread_count; the process' sum takes them over */
+  _Atomic uint64_t counts[TG_RAW_COUNTS];
+  void *own[TG_SOURCE_SLOTS];               /* of each source: its caches, from tg__capture_pages */
   uint32_t own_generation[TG_SOURCE_SLOTS]; /* for which session they are valid: ids start again with each file */
   struct tg__open open[TG_OPEN_MAX];
   struct tg__thread_private *more; /* thread.c, chunk.c, dictionary.c */

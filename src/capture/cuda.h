@@ -104,8 +104,8 @@ uint64_t tg__cuda_count(uint8_t *buffer, size_t valid, tg__cuda_next *next); /* 
 void tg__cuda_clock_start(void);  /* registers our clock with CUPTI, once per process */
 void tg__cuda_clock_forget(void); /* CUPTI was finalized, and with it what was registered */
 void tg__cuda_clock_tick(void);   /* compares both clocks again; from one thread */
-void tg__cuda_clock_set_limits(
-    void); /* before a buffer is decoded: what is in the future is no time of this recording */
+/* Before a buffer is decoded: what is in the future is no time of this recording. */
+void tg__cuda_clock_set_limits(void);
 /* false: no time of this recording. */
 bool tg__cuda_ticks(uint64_t time, uint64_t *ticks);
 struct tg__cuda_clock_state {

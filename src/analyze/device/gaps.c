@@ -170,8 +170,8 @@ static bool explain(struct finder *f, struct tg__gap *g) {
   if (call != TG_NONE && tg__slice_end(t, call) <= g->start_ns) return true;
   const uint32_t launching = call == TG_NONE ? TG_NONE : tg__slice_track(t, call);
   if (call != TG_NONE && !look_at_thread(f, launching, g->start_ns, g->end_ns, &d)) return false;
-  /* A thread without anything to show for most of it, such as autograd's before backward, was waiting for the main one.
-   */
+  /* A thread without anything to show for most of it, such as autograd's before backward, was waiting for the main
+   * one. */
   const bool is_other = f->main_track != TG_NONE && f->main_track != launching;
   if (is_other && 2 * d.inside_ns < g->end_ns - g->start_ns) {
     struct doing of_main;
