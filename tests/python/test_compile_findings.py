@@ -132,7 +132,7 @@ def test_a_run_that_mostly_compiles(found, compiled_s, run_s, is_found):
 def test_what_was_lost_counts(found, opened):
     lost = document([row(ms=12_000)], run={"run_ns": 100 * 10**9})
     lost["compiles.1"].update(lost=5, lost_ns=38 * 10**9)
-    assert "takes 50.0 s of the 100.0 s" in found(lost)["compile-time"]["evidence"]
+    assert "takes 50.0 s of the program's 100.0 s" in found(lost)["compile-time"]["evidence"]
     with opened(lost) as trace:
         assert any("5 more compilations, 38.000 s" in note for note in trace.ask("compiles").notes)
 
