@@ -122,7 +122,7 @@ BROKEN = (
     r"^(?:typedef )?enum \w*[ ]?\{ +/\*[^\n]*\n {12,}",  # members move under the comment
 )
 # Files in which they are still to be moved.
-COMMENTS_LATER = r"src/(?:diagnose|replay)/.*|src/analyze/host/(?:compile|kernel_lines|questions_).*"
+COMMENTS_LATER = r"src/(?:diagnose|replay)/.*|src/analyze/host/questions_views\.def"
 SOFT_FILE, HARD_FILE = 600, 1000
 SOFT_FUNCTION, HARD_FUNCTION = 60, 100
 SHARED_NAMES = {

@@ -61,7 +61,7 @@ def broken_tree(tmp_path, table=None, **files):
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools" / "layers.py").write_text((ROOT / "tools" / "layers.py").read_text())
     (tmp_path / "CONTRIBUTING.md").write_text(table or (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
-    made = {name.replace("__", "/")[:-2] + "." + name[-1]: text for name, text in files.items()}
+    made = {".".join(name.replace("__", "/").rsplit("_", 1)): text for name, text in files.items()}
     for header, folders in layers.SHARED_HEADERS.items():
         made.setdefault(header, "/* shared header */\n")
         for folder in folders:
@@ -109,6 +109,20 @@ BREAKS = {
         {"base__x_c": "/* x */\nvoid f(void) {\n" + "  ;\n" * 100 + "}\n"},
         "src/base/x.c:2: f has 102 lines, the limit is 100",
     ),
+    "lone end of a comment": ({"base__x_c": "/* x\n */\n"}, "src/base/x.c:2: a line holds only the end of a comment"),
+    "comment that goes on": (
+        {"base__x_c": "/* x */\nint a; /* one\n          two */\n"},
+        "src/base/x.c:2: a comment of several lines stands behind code",
+    ),
+    "declaration broken for a comment": (
+        {"base__x_h": "/* x */\nvoid f(int a,\n       int b); /* both */\n"},
+        "src/base/x.h:2: the declaration is broken for the comment behind it",
+    ),
+    "members under a comment": (
+        {"base__x_c": "/* x */\nenum kind { /* of it */\n            ONE,\n};\n"},
+        "src/base/x.c:2: the declaration is broken for the comment behind it",
+    ),
+    "wide list": ({"base__x_def": "/* x */\nA(\"" + "ö" * 116 + "\")\n"}, "src/base/x.def:2: 121 columns"),
 }
 
 
@@ -137,7 +151,8 @@ def test_layers_knows_shared_headers(tmp_path):
 def test_layers_accepts_what_is_allowed(tmp_path):
     done = broken_tree(
         tmp_path,
-        base__base_h="/* base */\n",
+        base__base_h="/* base */\nint f(int a,\n      int b);\nint g; /* one */\n",
+        base__x_def="/* x */\nA(\"" + "ö" * 115 + "\")\n",
         trace__trace_h='/* trace */\n#include "base/base.h"\n',
         analyze__x_c='/* x: printf( in a comment is fine */\n#include "trace/trace.h"\nstatic const int limit = 3;\nstatic int f(int a) {\n'
         '  const char *s = "exit(1)";\n  return a + limit + (s != 0);\n}\n',

@@ -20,7 +20,8 @@ struct tg__compiled_runs {
 /* To be closed either way; failed: no memory. */
 void tg__compiled_runs_open(const struct tg__columns *t, uint32_t rank, struct tg__compiled_runs *out);
 void tg__compiled_runs_close(struct tg__compiled_runs *r);
+/* NULL: it did not run. */
 const struct tg__compiled_run *tg__compiled_run_of(const struct tg__compiled_runs *r, struct tg__str id,
-                                                   bool is_backward); /* NULL: it did not run */
+                                                   bool is_backward);
 
 #endif

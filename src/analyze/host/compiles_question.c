@@ -1,5 +1,5 @@
-/* The question compiles: one row for each time that torch.compile compiled something, or for all times of a function.
- */
+/* The question compiles: one row for each time that torch.compile compiled something, or for all times of a
+ * function. */
 #include "analyze/host/compiled_runs.h"
 #include "analyze/host/compiles.h"
 
