@@ -8,6 +8,7 @@
 
 A program of tests/zoo/programs says in a comment which cause must be found first (`# expect: cause`, further causes
 that name it as well behind commas, `nothing` for a healthy one) and marks the lines of its place with `# here`.
+`# preset: deep` names what to record of a program whose bottleneck is memory.
 Recordings are kept in --folder and a line for each is written to its results.jsonl; what is there already is not
 recorded again. Ends with 1 where a bar does not hold.
 
@@ -33,8 +34,8 @@ BEDS = ("quiet", "neighbour")
 
 
 class Program:
-    def __init__(self, path, causes, is_near, name=None):
-        self.path, self.causes, self.is_near = path, causes, is_near
+    def __init__(self, path, causes, is_near, name=None, preset="default"):
+        self.path, self.causes, self.is_near, self.preset = path, causes, is_near, preset
         self.name = name or path.stem
         self.is_healthy = not causes
 
@@ -48,7 +49,8 @@ def of_zoo(path):
     def is_near(file, line):
         return file == path.name and any(abs(line - n) <= NEAR for n in here)
 
-    return Program(path, causes, is_near)
+    presets = [line.split(":", 1)[1].strip() for line in lines if line.startswith("# preset:")]
+    return Program(path, causes, is_near, preset=presets[0] if presets else "default")
 
 
 def of_public(folder, plain_folder):
@@ -76,7 +78,7 @@ def record(command, program, folder, steps, limit_s=120):
     """One recording: what was found, in the order of the report. With as many threads as torch takes by itself."""
     environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
     cut = subprocess.run(
-        [command, "run", "--json", "--steps", str(steps), "-o", folder, program.path],
+        [command, "run", "--json", "--preset", program.preset, "--steps", str(steps), "-o", folder, program.path],
         capture_output=True, text=True, cwd=program.path.parent, timeout=limit_s, stdin=subprocess.DEVNULL,
         env=environment,
     )  # fmt: skip
