@@ -5,6 +5,10 @@ against it.
     python tests/zoo/truth/truth.py --folder OUT --runs 3      measure and record all pairs of learning/
     python tests/zoo/truth/truth.py --folder OUT --runs 0      judge the kept recordings again
     python tests/zoo/truth/truth.py --folder OUT --fit         what spread of each change would hold eight of ten
+    python tests/zoo/truth/truth.py --folder OUT --half scoring --runs 3
+
+The pairs are in two halves. Rules and spreads may be chosen by those of learning/. Those of scoring/ only judge: who
+wrote them had not read the rules, and no rule and no spread is chosen by them.
 
 A pair is a file with make(fast), see pair.py. `# expect:` names the causes that speak of what the twin lacks. `# clock:
 wall` marks a pair that waits or uses several cores; of others the time on a core counts, which other programs hardly
@@ -198,7 +202,7 @@ def fit(scores):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=pathlib.Path, required=True, help="for recordings and results.jsonl")
-    parser.add_argument("--half", default="learning", help="the folder of pairs")
+    parser.add_argument("--half", default="learning", help="the folder of pairs: learning or scoring")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=30, help="of a round")
@@ -207,6 +211,8 @@ def main():
     parser.add_argument("--fit", action="store_true")
     parser.add_argument("--tachograph", default=os.environ.get("TACHOGRAPH", "tachograph"))
     options = parser.parse_args()
+    if options.fit and options.half == "scoring":
+        parser.error("no spread is fitted to the scoring half: it only judges")
     options.folder.mkdir(parents=True, exist_ok=True)
     names = options.only.split(",") if options.only else None
     pairs = [Pair(p) for p in sorted((HERE / options.half).glob("*.py")) if not names or p.stem in names]
