@@ -2,17 +2,14 @@
  * begins with: where it is, and what it waits for, while it begins no operator for long. A thread of our own looks
  * about 200 times a second, and at first 800 times, at what costs that thread nothing: the time of its last record, its
  * clock, the system call it is in, and in a long stretch, inside a label or a step, its frames (python_far_frames.c).
+ * Where it waits for a lock or the GIL, the other threads of Python are looked at as well (python_side_samples.c).
  * The GIL is taken only for a place that was not seen before. But for the first half of a millisecond it spends at most
  * a hundredth of its time on samples. */
-#include "capture/python_stack.h"
+#include "capture/python_samples.h"
 #include "capture/session.h"
 
-#include <fcntl.h>
 #include <linux/futex.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -52,59 +49,6 @@ static uint64_t now_ns(clockid_t clock) {
   return clock_gettime(clock, &t) ? 0 : (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* ---- what it is doing ------------------------------------------------------------------------ */
-
-static const char *kind_of_file(long fd) {
-  struct stat st;
-  if (fstat((int)fd, &st)) return "wait";
-  return S_ISREG(st.st_mode) || S_ISBLK(st.st_mode) || S_ISDIR(st.st_mode) ? "disk"
-         : S_ISSOCK(st.st_mode)                                            ? "socket"
-         : S_ISFIFO(st.st_mode)                                            ? "pipe"
-                                                                           : "device";
-}
-
-static const struct {
-  long number;
-  const char *doing; /* NULL: what its first argument, a descriptor, is of */
-} calls[] = {
-    {SYS_nanosleep, "sleep"},   {SYS_clock_nanosleep, "sleep"},
-    {SYS_futex, "lock"},        {SYS_wait4, "subprocess"},
-    {SYS_waitid, "subprocess"}, {SYS_ppoll, "poll"},
-    {SYS_pselect6, "poll"},     {SYS_epoll_pwait, "poll"},
-    {SYS_ioctl, "device"},      {SYS_openat, "disk"},
-    {SYS_getdents64, "disk"},   {SYS_unlinkat, "disk"},
-    {SYS_renameat, "disk"},     {SYS_sync, "disk"},
-    {SYS_fsync, "disk"},        {SYS_fdatasync, "disk"},
-    {SYS_read, NULL},           {SYS_pread64, NULL},
-    {SYS_readv, NULL},          {SYS_write, NULL},
-    {SYS_pwrite64, NULL},       {SYS_writev, NULL},
-    {SYS_recvfrom, "socket"},   {SYS_recvmsg, "socket"},
-    {SYS_sendto, "socket"},     {SYS_sendmsg, "socket"},
-    {SYS_accept, "socket"},     {SYS_accept4, "socket"},
-    {SYS_connect, "socket"},
-#ifdef SYS_poll
-    {SYS_poll, "poll"},         {SYS_select, "poll"},
-    {SYS_epoll_wait, "poll"},   {SYS_open, "disk"},
-    {SYS_stat, "disk"},         {SYS_unlink, "disk"},
-    {SYS_rename, "disk"},
-#endif
-};
-
-/* "running", or the number of the call it waits in and its arguments: "202 0x7f… 0x80 …". Where the file cannot be
- * read, its clock says whether it works. */
-static const char *doing_now(bool is_working) {
-  char text[160];
-  const ssize_t n = sampler.call_file < 0 ? 0 : pread(sampler.call_file, text, sizeof text - 1, 0);
-  if (n <= 0) return is_working ? "running" : "wait";
-  text[n] = 0;
-  if (text[0] == 'r') return "running";
-  char *end;
-  const long number = strtol(text, &end, 10), argument = strtol(end, NULL, 16);
-  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
-    if (calls[i].number == number) return calls[i].doing ? calls[i].doing : kind_of_file(argument);
-  return number < 0 && is_working ? "running" : "wait";
-}
-
 /* ---- looking from the outside ---------------------------------------------------------------- */
 
 static bool is_label(uint8_t scope) {
@@ -139,8 +83,7 @@ static bool is_still(const struct look *l) {
   return again.since == l->since && again.is_in_label;
 }
 
-/* Number of the stack in the calling thread's dictionary; 0 = none to be had. */
-static uint32_t number_frames(struct tg__thread *t, const struct tg__far_frames *f) {
+uint32_t tg__far_frames_number(struct tg__thread *t, const struct tg__far_frames *f) {
   struct tg__chain *const c = tg__chain(t);
   bool has_gil = false;
   uint32_t above = 0;
@@ -159,7 +102,7 @@ static uint32_t number_frames(struct tg__thread *t, const struct tg__far_frames 
 
 static uint32_t stack_now(struct tg__thread *t, const struct look *l) {
   struct tg__far_frames frames;
-  return tg__far_frames_read(sampler.state, &frames) && is_still(l) ? number_frames(t, &frames) : 0;
+  return tg__far_frames_read(sampler.state, &frames) && is_still(l) ? tg__far_frames_number(t, &frames) : 0;
 }
 
 /* Of the time since the look before the part in the stretch, which is ns: a thread that runs now did so before as well;
@@ -174,7 +117,7 @@ static uint64_t cpu_inside(const struct look *before, const struct look *l, uint
 /* From from_ticks to the look, which is ns. */
 static void take_sample(struct tg__thread *t, const struct look *before, const struct look *l, uint64_t from_ticks,
                         uint64_t ns) {
-  const char *const doing = doing_now(2 * cpu_inside(before, l, ns, false) >= ns);
+  const char *const doing = tg__doing_now(sampler.call_file, 2 * cpu_inside(before, l, ns, false) >= ns);
   const bool is_running = doing[0] == 'r';
   const uint32_t stack = stack_now(t, l), name = stack ? tg__intern(t, TG_RAW_D_NAME, 0, doing, strlen(doing)) : 0;
   if (!name || !atomic_load_explicit(&tg__running, memory_order_relaxed)) return;
@@ -184,6 +127,8 @@ static void take_sample(struct tg__thread *t, const struct look *before, const s
                              .shape = (uint32_t)(cpu_inside(before, l, ns, is_running) / 1000),
                              .scope = TG_RAW_SAMPLE};
   tg__record_put(t, &o, l->ticks, 0);
+  const bool waits_for_threads = strcmp(doing, TG_DOING_LOCK) == 0 || strcmp(doing, TG_DOING_GIL) == 0;
+  if (waits_for_threads && !sampler.is_forked) tg__side_samples_take(t, sampler.state, l->ticks);
 }
 
 /* In ns, by how far both clocks have come since the first look. */
@@ -236,7 +181,6 @@ static void *watch(void *unused) {
 
 /* Without it nothing is missing but what long stretches are: it is no reason to refuse stacks. */
 static enum tg_err start_samples(uint32_t features, struct tg_error *e) {
-  char path[64];
   if (features & TG_RECORD_CALLS || tg__frames_refused()) return TG_OK; /* with calls every function is recorded */
   sampler.is_wanted = true;
   sampler.of = sampler.home ? sampler.home : tg__thread();
@@ -244,8 +188,7 @@ static enum tg_err start_samples(uint32_t features, struct tg_error *e) {
   if (!sampler.of || !sampler.state) return TG_OK;
   sampler.os_thread = sampler.of->os_thread;
   sampler.clock = (clockid_t)(~sampler.os_thread << 3 | 6); /* of this thread, as the kernel numbers such clocks */
-  snprintf(path, sizeof path, "/proc/self/task/%u/syscall", sampler.os_thread);
-  sampler.call_file = open(path, O_RDONLY | O_CLOEXEC);
+  sampler.call_file = tg__doing_open(sampler.os_thread);
   atomic_store(&sampler.stops, 0);
   sampler.runs = tg__thread_start(&sampler.thread, watch);
   return TG_OK;

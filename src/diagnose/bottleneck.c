@@ -12,33 +12,14 @@ struct division {
   struct tg__work_bounds work;
 };
 
-struct busy_host {
-  const struct tg__columns *t;
-  struct tg__spans busy; /* operators, calls, the loader, devices */
-};
-
-static void see_busy(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct busy_host *const h = ctx;
-  if (cls == TG__CLASS_OP || cls == TG__CLASS_RUNTIME || tg__class_is_device_work(cls) ||
-      (cls == TG__CLASS_ANNOTATION && tg__name_is_dataloader(tg__name(h->t, h->t->slices.name[slice]))))
-    tg__spans_add(&h->busy, h->t->slices.start_ns[slice], tg__slice_end(h->t, slice));
-}
-
 /* Waiting between operators, as the samples show it. */
 static int64_t sampled_waits(struct tg__facts *f) {
-  struct busy_host h = {.t = f->t};
-  struct tg__spans window = {0}, bare = {0};
+  struct tg__spans bare = {0};
   struct tg__sampled seen;
-  tg__spans_add(&window, f->steps.window.start_ns, f->steps.window.end_ns);
-  tg__visit(f, see_busy, &h);
-  tg__spans_union(&h.busy);
-  tg__spans_subtract(&window, &h.busy, &bare);
+  tg__bare_spans(f, &bare);
   tg__sample_stretches(f, &bare, &seen);
   const int64_t waits = seen.doing_ns[TG__DOING_DISK] + seen.doing_ns[TG__DOING_PIPE] +
                         seen.doing_ns[TG__DOING_SOCKET] + seen.doing_ns[TG__DOING_SUBPROCESS];
-  f->failed |= window.failed || h.busy.failed || bare.failed;
-  tg__spans_free(&window);
-  tg__spans_free(&h.busy);
   tg__spans_free(&bare);
   return seen.is_known ? waits : 0;
 }

@@ -307,8 +307,9 @@ void tg__judge_python(struct tg__facts *f) {
   struct stretch s = longest_stretch(f, other);
   const bool is_long = tg__pct(s.ns, f->total_ns) > THRESHOLD_PCT;
   if (is_long) look_at_clock(f, &s);
-  const bool is_wait = s.frame != TG_NONE && 2 * tg__marked_waits(f) > s.ns; /* which is reported as such */
-  if (is_long && !is_wait) report_stretch(f, &s, other);
+  const bool is_wait = s.frame != TG_NONE && 2 * tg__marked_waits(f) > s.ns, /* which is reported as such */
+      is_gil = s.seen.is_known && s.seen.most == TG__DOING_GIL && tg__has_found(f, TG__CAUSE_GIL_CONTENTION);
+  if (is_long && !is_wait && !is_gil) report_stretch(f, &s, other);
   const double without_waits = tg__pct(other - tg__marked_waits(f), f->total_ns);
   if (!is_long && f->noise.is_busy && without_waits > THRESHOLD_PCT)
     tg__withhold(f, TG__CAUSE_SLOW_PYTHON_TRANSFORM, without_waits, tg__busy_machine);

@@ -174,13 +174,22 @@ static bool is_of_program(struct tg__facts *f, const struct waits *w, struct tg_
  * the reason. */
 static void name_turns(struct tg__facts *f, uint32_t loop, struct tg__finding *x) {
   struct tg__turns turns;
-  if (!tg__takes_turns(f, loop, &turns)) return;
+  tg__spans_union(&x->claim);
+  if (!tg__takes_turns(f, loop, &x->claim, &turns)) return;
   x->cause = TG__CAUSE_PIPELINE_LOCK_CONTENTION;
-  tg__where_slice(f, turns.longest, x);
   const size_t len = strlen(x->evidence);
-  tg__say(x->evidence + len, sizeof x->evidence - len,
-          "; the threads that work meanwhile do so one at a time, in %lld turns of several operators each",
-          (long long)turns.turns);
+  if (turns.longest != TG_NONE) {
+    tg__where_slice(f, turns.longest, x);
+    tg__say(x->evidence + len, sizeof x->evidence - len,
+            "; the threads that work meanwhile do so one at a time, in %lld turns of several operators each",
+            (long long)turns.turns);
+  } else {
+    TG_SAY(x->where, "%.*s", (int)turns.line.len, turns.line.ptr);
+    tg__say(x->evidence + len, sizeof x->evidence - len,
+            "; in %zu of %zu looks at the other threads meanwhile at most one of them works, and others wait for a "
+            "lock there",
+            turns.in_turn, turns.looks);
+  }
   TG_SAY(x->advice, "Hold the lock only to take an index and to hand over, not while reading and computing; where it "
                     "is Python's own, use processes: "
                     "DataLoader workers.");

@@ -2,7 +2,9 @@
  * time, as a lock makes them that is held during the work? */
 #include "diagnose/pipeline.h"
 
-enum { RUN_LENGTH = 3, OVERLAP_PCT = 1, LEAST_WORK_PCT = 5 };
+#include "diagnose/samples.h"
+
+enum { RUN_LENGTH = 3, OVERLAP_PCT = 1, LEAST_WORK_PCT = 5, LEAST_LOOKS = 10, IN_TURN_PCT = 80 };
 
 struct pipeline {
   struct tg__facts *f;
@@ -56,12 +58,62 @@ static bool takes_turns(struct pipeline *p, struct tg__turns *out) {
          100 * sum > LEAST_WORK_PCT * p->f->total_ns;
 }
 
-bool tg__takes_turns(struct tg__facts *f, uint32_t loop, struct tg__turns *out) {
+static bool work_in_turn(struct tg__facts *f, uint32_t loop, struct tg__turns *out) {
   struct pipeline p = {.f = f, .loop = loop, .until_track = TG_NONE};
-  *out = (struct tg__turns){.longest = TG_NONE};
-  if (loop == TG_NONE) return false;
   tg__visit(f, visit_pipeline_slice, &p);
   const bool yes = p.count > 0 && takes_turns(&p, out);
   tg__free(p.ops);
   return yes;
+}
+
+/* ---- threads without operators --------------------------------------------------------------- */
+
+struct looks {
+  const struct tg__facts *f;
+  const struct tg__spans *when;
+  struct tg__turns *out;
+  int64_t at_ns, first; /* of the look at hand; first: a thread that was seen at work */
+  size_t working, waiting;
+  struct tg__lines lines; /* a look at one thread counts 1 */
+};
+
+static void end_look(struct looks *l) {
+  l->out->looks += l->working || l->waiting;
+  l->out->in_turn += l->waiting && l->working <= 1;
+  l->working = l->waiting = 0;
+}
+
+/* A thread that waits for a lock in a function of the program waits for its turn; inside a queue or an event it has
+ * nothing to do. */
+static void see_other(void *ctx, uint32_t slice, const struct tg__sample *s) {
+  struct looks *const l = ctx;
+  const int64_t at_ns = l->f->t->slices.start_ns[slice];
+  if (!s->thread || !s->frame.len || !tg__spans_inside(l->when, at_ns - 1, at_ns)) return;
+  if (at_ns != l->at_ns) end_look(l);
+  l->at_ns = at_ns;
+  if (s->doing == TG__DOING_GIL || (s->doing == TG__DOING_LOCK && s->is_there)) {
+    l->waiting++;
+    tg__lines_add(&l->lines, s->frame, 1);
+  } else if (s->doing != TG__DOING_LOCK) {
+    l->working++;
+    if (!l->first) l->first = s->thread;
+    l->out->several |= s->thread != l->first;
+  }
+}
+
+static bool are_seen_in_turn(struct tg__facts *f, const struct tg__spans *when, struct tg__turns *out) {
+  struct looks l = {.f = f, .when = when, .out = out};
+  tg__each_sample(f, see_other, &l);
+  end_look(&l);
+  int64_t in_function;
+  out->line = tg__lines_most(&l.lines, &in_function);
+  return out->several && out->looks >= LEAST_LOOKS && 100 * out->in_turn >= IN_TURN_PCT * out->looks;
+}
+
+bool tg__takes_turns(struct tg__facts *f, uint32_t loop, const struct tg__spans *when, struct tg__turns *out) {
+  *out = (struct tg__turns){.longest = TG_NONE};
+  if (loop == TG_NONE) return false;
+  if (work_in_turn(f, loop, out)) return true;
+  *out = (struct tg__turns){.longest = TG_NONE};
+  return are_seen_in_turn(f, when, out);
 }

@@ -4,7 +4,7 @@
 
 #include "diagnose/sites.h"
 
-enum { PLACES = 64, LEAST_SAMPLES = 3, LEAST_OF_WORKERS = 10, LEAST_PART = 10 };
+enum { LEAST_SAMPLES = 3, LEAST_OF_WORKERS = 10, LEAST_PART = 10 };
 
 /* ---- what it does ---------------------------------------------------------------------------- */
 
@@ -55,7 +55,8 @@ static enum tg__doing doing_of(struct tg__str name, struct tg__str stack) {
     enum tg__doing doing;
   } names[] = {{"running", TG__DOING_COMPUTE}, {"sleep", TG__DOING_SLEEP},           {"lock", TG__DOING_LOCK},
                {"socket", TG__DOING_SOCKET},   {"poll", TG__DOING_SOCKET},           {"pipe", TG__DOING_PIPE},
-               {"disk", TG__DOING_DISK},       {"subprocess", TG__DOING_SUBPROCESS}, {"device", TG__DOING_WAIT}};
+               {"disk", TG__DOING_DISK},       {"subprocess", TG__DOING_SUBPROCESS}, {"device", TG__DOING_WAIT},
+               {"gil", TG__DOING_GIL}};
   enum tg__doing doing = TG__DOING_WAIT;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (tg__str_eq(name, (struct tg__str){names[i].name, (uint32_t)strlen(names[i].name)})) doing = names[i].doing;
@@ -71,6 +72,7 @@ static const struct {
     [TG__DOING_COMPUTE] = {"computes in Python", "compute in Python"},
     [TG__DOING_SLEEP] = {"sleeps", "sleep"},
     [TG__DOING_LOCK] = {"waits for a lock or a queue", "wait for a lock or a queue"},
+    [TG__DOING_GIL] = {"waits for Python's own lock (the GIL)", "wait for Python's own lock (the GIL)"},
     [TG__DOING_SOCKET] = {"waits for a socket", "wait for a socket"},
     [TG__DOING_PIPE] = {"waits for another process through a pipe", "wait for another process through a pipe"},
     [TG__DOING_DISK] = {"waits for a file", "wait for a file"},
@@ -90,6 +92,9 @@ const char *tg__doing_advice(enum tg__doing doing) {
       [TG__DOING_LOCK] =
           "Let what it waits for be made ahead: a queue that another thread or process keeps filled, and "
           "locks that are not held while that works.",
+      [TG__DOING_GIL] =
+          "Move what the other threads compute in Python into processes, or replace it by operations on whole arrays, "
+          "which let go of the GIL.",
       [TG__DOING_SOCKET] =
           "Ask for it before it is needed, from a thread that runs ahead; ask for several at a time, or "
           "keep what came.",
@@ -107,24 +112,20 @@ const char *tg__doing_advice(enum tg__doing doing) {
 
 /* ---- where ----------------------------------------------------------------------------------- */
 
-struct place {
-  struct tg__str frame, file, function;
-  int64_t ns;
-};
 struct look {
   const struct tg__spans *when;
   struct tg__sampled *out;
-  struct place places[PLACES]; /* lines of the program */
-  size_t count;
+  struct tg__lines places;
 };
 
-static void add_place(struct look *l, struct tg__str frame, int64_t ns) {
+void tg__lines_add(struct tg__lines *p, struct tg__str frame, int64_t ns) {
   size_t i = 0;
-  struct tg__frame_parts p;
-  while (i < l->count && !tg__str_eq(l->places[i].frame, frame)) i++;
-  if (i == PLACES || (i == l->count && !tg__frame_split(frame, &p))) return;
-  if (i == l->count) l->places[l->count++] = (struct place){.frame = frame, .file = p.file, .function = p.function};
-  l->places[i].ns += ns;
+  struct tg__frame_parts parts;
+  while (i < p->count && !tg__str_eq(p->items[i].frame, frame)) i++;
+  if (i == TG__LINES || (i == p->count && !tg__frame_split(frame, &parts))) return;
+  if (i == p->count)
+    p->items[p->count++] = (struct tg__line){.frame = frame, .file = parts.file, .function = parts.function};
+  p->items[i].ns += ns;
 }
 
 static void add_sample(struct look *l, const struct tg__columns *t, uint32_t slice) {
@@ -142,45 +143,52 @@ static void add_sample(struct look *l, const struct tg__columns *t, uint32_t sli
   if (doing != TG__DOING_COMPUTE && tg__str_contains(stack, "torch/multiprocessing/reductions.py("))
     l->out->receiving_ns += ns;
   const struct tg__str frame = tg__user_frame_of_stack(stack);
-  if (frame.len) add_place(l, frame, ns);
+  if (frame.len) tg__lines_add(&l->places, frame, ns);
 }
 
-static bool is_same_function(const struct place *a, const struct place *b) {
+static bool is_same_function(const struct tg__line *a, const struct tg__line *b) {
   return tg__str_eq(a->file, b->file) && tg__str_eq(a->function, b->function);
 }
 
-/* The function with most of the time, at its line with most. */
-static void choose_place(const struct look *l) {
+struct tg__str tg__lines_most(const struct tg__lines *p, int64_t *function_ns) {
+  struct tg__str frame = TG_STR("");
   int64_t at_line = 0;
-  for (size_t i = 0; i < l->count; i++) {
+  *function_ns = 0;
+  for (size_t i = 0; i < p->count; i++) {
     int64_t ns = 0;
-    for (size_t k = 0; k < l->count; k++) ns += is_same_function(&l->places[i], &l->places[k]) ? l->places[k].ns : 0;
-    if (ns < l->out->function_ns || (ns == l->out->function_ns && l->places[i].ns <= at_line)) continue;
-    l->out->function_ns = ns;
-    at_line = l->places[i].ns;
-    l->out->frame = l->places[i].frame;
+    for (size_t k = 0; k < p->count; k++) ns += is_same_function(&p->items[i], &p->items[k]) ? p->items[k].ns : 0;
+    if (ns < *function_ns || (ns == *function_ns && p->items[i].ns <= at_line)) continue;
+    *function_ns = ns;
+    at_line = p->items[i].ns;
+    frame = p->items[i].frame;
   }
+  return frame;
 }
 
 static void finish_look(const struct look *l) {
   struct tg__sampled *const out = l->out;
   for (enum tg__doing d = 0; d < TG__DOING_COUNT; d++)
     if (out->doing_ns[d] > out->doing_ns[out->most]) out->most = d;
-  choose_place(l);
+  out->frame = tg__lines_most(&l->places, &out->function_ns);
 }
 
 static bool has_samples(const struct tg__columns *t, const struct tg__track *track) {
   return track->count && tg__slice_class(t, track->first) == TG__CLASS_SAMPLE;
 }
 
+/* Of the process of the loop, of any process where the loop is not known. */
+static bool is_of_loop(const struct tg__facts *f, const struct tg__track *track) {
+  const uint32_t loop = tg__loop_track(f);
+  return has_samples(f->t, track) && (loop == TG_NONE || track->pid == f->t->tracks[loop].pid);
+}
+
 void tg__sample_stretches(const struct tg__facts *f, const struct tg__spans *when, struct tg__sampled *out) {
   const struct tg__columns *const t = f->t;
-  const uint32_t loop = tg__loop_track(f);
   struct look l = {.when = when, .out = out};
   *out = (struct tg__sampled){.frame = TG_STR("")};
   TG__EACH (k, tg__tracks_of(&t->ranks[f->rank])) {
     const struct tg__track *const track = &t->tracks[k];
-    if (!has_samples(t, track) || (loop != TG_NONE && track->pid != t->tracks[loop].pid)) continue;
+    if (!is_of_loop(f, track)) continue;
     TG__EACH (i, tg__slices_of(track)) add_sample(&l, t, i);
   }
   finish_look(&l);
@@ -212,4 +220,52 @@ void tg__sample_workers(const struct tg__facts *f, struct tg__sampled *out) {
   finish_look(&l);
   out->is_known = out->count >= LEAST_OF_WORKERS;
   tg__spans_free(&when);
+}
+
+/* ---- one by one ------------------------------------------------------------------------------ */
+
+static struct tg__sample read_sample(const struct tg__columns *t, uint32_t slice) {
+  const uint32_t args = t->slices.args[slice], text = tg__arg_str(t, args, TG__K_CALL_STACK);
+  const struct tg__str stack = text == TG_NONE ? TG_STR("") : tg__name(t, text);
+  struct tg__sample s = {.thread = tg__arg_int(t, args, TG__K_SAMPLED_THREAD, 0),
+                         .doing = doing_of(tg__name(t, t->slices.name[slice]), stack),
+                         .frame = tg__user_frame_of_stack(stack)};
+  s.is_there = s.frame.len && s.frame.ptr == stack.ptr;
+  return s;
+}
+
+void tg__each_sample(const struct tg__facts *f, tg__sample_visitor *see, void *ctx) {
+  const struct tg__columns *const t = f->t;
+  const struct tg__window *const w = &f->steps.window;
+  TG__EACH (k, tg__tracks_of(&t->ranks[f->rank])) {
+    if (!is_of_loop(f, &t->tracks[k])) continue;
+    TG__EACH (i, tg__slices_of(&t->tracks[k])) {
+      const struct tg__sample s = read_sample(t, i);
+      if (t->slices.start_ns[i] >= w->start_ns && t->slices.start_ns[i] < w->end_ns) see(ctx, i, &s);
+    }
+  }
+}
+
+struct busy_host {
+  const struct tg__columns *t;
+  struct tg__spans busy; /* operators, calls, the loader, devices */
+};
+
+static void see_busy(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct busy_host *const h = ctx;
+  if (cls == TG__CLASS_OP || cls == TG__CLASS_RUNTIME || tg__class_is_device_work(cls) ||
+      (cls == TG__CLASS_ANNOTATION && tg__name_is_dataloader(tg__name(h->t, h->t->slices.name[slice]))))
+    tg__spans_add(&h->busy, h->t->slices.start_ns[slice], tg__slice_end(h->t, slice));
+}
+
+void tg__bare_spans(struct tg__facts *f, struct tg__spans *out) {
+  struct busy_host h = {.t = f->t};
+  struct tg__spans window = {0};
+  tg__spans_add(&window, f->steps.window.start_ns, f->steps.window.end_ns);
+  tg__visit(f, see_busy, &h);
+  tg__spans_union(&h.busy);
+  tg__spans_subtract(&window, &h.busy, out);
+  f->failed |= window.failed || h.busy.failed || out->failed;
+  tg__spans_free(&window);
+  tg__spans_free(&h.busy);
 }

@@ -32,6 +32,7 @@ enum field_set {
   HAS_PAYLOAD_TEXT = 1 << 21,
   HAS_ADDRESS = 1 << 22, /* of memory that a driver allocates */
   HAS_CALL = 1 << 23,    /* of an operation: the number that an execution trace has for it */
+  HAS_THREAD = 1 << 24,  /* of a sample of another thread than the loop's */
 };
 
 struct job { /* the private half of a tg__raw_job */
@@ -49,7 +50,7 @@ struct job { /* the private half of a tg__raw_job */
 struct packing {
   uint32_t set;
   const struct tg__raw_shape *shape; /* NULL = none */
-  /* number: of a module, a generation, a counter's value, us on a core; of a step all three: us on a core,
+  /* number: of a module, a thread, a generation, a counter's value, us on a core; of a step all three: us on a core,
    * preemptions, us without a core; seq: objects collected, too */
   int64_t seq, forward, number;
   uint32_t overload, modules, stack, module_path, caller, payload;
@@ -94,6 +95,7 @@ static const struct {
     {HAS_COST, TG__K_PREEMPTIONS, TG__KIND_INT, false},
     {HAS_WAIT, TG__K_CORE_WAIT_US, TG__KIND_INT, false},
     {HAS_CPU, TG__K_THREAD_CPU_US, TG__KIND_INT, false},
+    {HAS_THREAD, TG__K_SAMPLED_THREAD, TG__KIND_INT, false},
     {HAS_FUNCTION, TG__K_CBID, TG__KIND_INT, false},
     {HAS_CORRELATION, TG__K_CORRELATION, TG__KIND_INT, false},
     {HAS_BYTES, TG__K_BYTES, TG__KIND_INT, false},
@@ -183,6 +185,7 @@ static uint32_t pack(struct job *j, const struct packing *v) {
   if (v->set & HAS_COST) p = put_record_int(put_record_int(p, v->number), v->seq);
   if (v->set & HAS_WAIT) p = put_record_int(p, v->forward);
   if (v->set & HAS_CPU) p = put_record_int(p, v->number);
+  if (v->set & HAS_THREAD) p = put_record_int(p, v->number);
   if (v->set & HAS_FUNCTION) p = put_record_int(p, v->function);
   if (v->set & HAS_CORRELATION) p = put_record_int(p, v->correlation);
   if (v->set & HAS_BYTES) p = put_record_int(p, v->bytes);
@@ -290,8 +293,8 @@ static uint32_t describe_frame(struct job *j, const struct tg__raw_record *r, st
 
 /* Where a thread was: the innermost frame, and what it was doing is said by the name. */
 static uint32_t describe_sample(struct job *j, const struct tg__raw_record *r, struct packing *v, int64_t offset) {
-  v->set |= HAS_CPU;
-  v->number = r->shape;
+  v->set |= r->seq ? HAS_THREAD : HAS_CPU;
+  v->number = r->seq ? r->seq : r->shape;
   v->stack = tg__raw_full_stack(j->raw, &j->scope, r->stack);
   if (v->stack != TG_NONE)
     v->set |= HAS_STACK;

@@ -30,7 +30,8 @@ def record(path, work, label=True, features=STACKS):
     finally:
         _record.close()
     with tg.open(path) as trace:
-        return list(trace.ask("events", where="category == 'python_sample'", args="Call stack,Thread CPU us"))
+        rows = trace.ask("events", where="category == 'python_sample'", args="Call stack,Thread CPU us,Sampled thread")
+        return [row for row in rows if not row["Sampled thread"]]
 
 
 def innermost(row):
@@ -96,6 +97,63 @@ def test_what_a_stretch_is(tmp_path, work, doing):
                    for p in places if "threading.py" not in p), places  # fmt: skip
     on_core_us = sum(r["Thread CPU us"] for r in rows)
     assert on_core_us > 100_000 if doing == "running" else on_core_us < 60_000, on_core_us  # of 3 x 80 ms
+
+
+def record_beside(path, beside, work):
+    """Samples of the loop and of the other threads, while `beside` runs on one of its own until the steps end."""
+    done = threading.Event()
+    thread = threading.Thread(target=beside, args=(done,))
+    thread.start()
+    _record.open(str(path), features=STACKS)
+    try:
+        _record.resume()
+        for number in range(3):
+            _record.step_begin(f"ProfilerStep#{number}")
+            work()
+            _record.step_end()
+    finally:
+        _record.close()
+        done.set()
+        thread.join()
+    with tg.open(path) as trace:
+        rows = list(trace.ask("events", where="category == 'python_sample'", args="Call stack,Sampled thread"))
+    return rows, thread.native_id
+
+
+def count_beside(done):
+    n = 0
+    while not done.is_set():
+        n += 1
+
+
+def sleep_beside(done):
+    while not done.is_set():
+        time.sleep(0.001)
+
+
+def ask_for_the_gil():
+    end = time.perf_counter() + 0.08
+    while time.perf_counter() < end:
+        time.sleep(0)  # lets the GIL go
+
+
+def test_other_threads_are_seen_while_the_loop_waits_for_a_lock(tmp_path):
+    rows, thread = record_beside(tmp_path / "a.tacho", sleep_beside, wait_for_lock)
+    others = [r for r in rows if r["Sampled thread"]]
+    assert {r["Sampled thread"] for r in others} == {thread} and all(r["dur_ns"] == 0 for r in others), others
+    slept = [r for r in others if r["name"] == "sleep" and ": sleep_beside" in innermost(r)]
+    assert len(slept) >= len(others) / 2 and len(slept) >= 10, others
+    ends = {r["start_ns"] + r["dur_ns"] for r in rows if not r["Sampled thread"] and r["name"] == "lock"}
+    assert all(any(abs(r["start_ns"] - end) <= 2 for end in ends) for r in others)
+
+
+def test_waiting_for_the_gil_is_no_other_lock(tmp_path):
+    rows, thread = record_beside(tmp_path / "a.tacho", count_beside, ask_for_the_gil)
+    waits = [r for r in rows if not r["Sampled thread"] and r["name"] == "gil"]
+    assert sum(r["dur_ns"] for r in waits) >= 100_000_000 and not [r for r in rows if r["name"] == "lock"], rows
+    assert all(": ask_for_the_gil" in innermost(r) for r in waits)
+    holders = [r for r in rows if r["Sampled thread"] == thread and ": count_beside" in innermost(r)]
+    assert len(holders) >= 10 and sum(r["name"] == "running" for r in holders) >= len(holders) / 2, rows
 
 
 def test_another_thread_than_the_one_that_began(tmp_path):

@@ -249,6 +249,86 @@ static void test_idle_while_another_thread_answers(void **state) {
   tg__table_free(t);
 }
 
+/* ---- threads that call no operator ----------------------------------------------------------- */
+
+/* Where another thread is at a moment of the loop. */
+static void other(struct scene *s, uint32_t watch, int thread, int64_t us, const char *doing, const char *stack) {
+  mini_slice(s->m, watch, "python_sample", doing, s->at + us * US, 0);
+  mini_arg_str(s->m, "Call stack", stack);
+  mini_arg_int(s->m, "Sampled thread", thread);
+}
+
+#define WAITING "threading.py(320): wait;queue.py(171): get;train.py(30): fit"
+#define READS "train.py(12): read;train.py(19): produce"
+#define LOCKED "train.py(18): produce"
+
+/* The loop waits for a queue for 4 of 10 ms and trains. Two looks at two threads in each step: one reads, and the other
+ * does that, the threads by turns. */
+static struct scene readers(const char *doing, const char *stack) {
+  struct scene s = begin_of(MANY);
+  const uint32_t watch = mini_thread(s.m, 1, 99);
+  for (int i = 0; i < MANY; i++) {
+    s.at = i * STEP;
+    mini_slice(s.m, s.thread, "user_annotation", "queue.Queue.get", s.at, 4000 * US);
+    mini_arg_str(s.m, "Call stack", "train.py(30): fit");
+    for (int k = 0; k < 2; k++) {
+      const int64_t us = 1500 * (k + 1);
+      sample(&s, watch, "lock", us - 1400, 1400, WAITING);
+      other(&s, watch, 71 + k, us, "sleep", READS);
+      other(&s, watch, 72 - k, us, doing, stack);
+    }
+    call(&s, "aten::conv2d", 4000, 5000, "train.py(31): fit");
+    call(&s, "torch::autograd::AccumulateGrad", 9000, 900, NULL);
+  }
+  return s;
+}
+
+static void test_threads_that_read_under_a_lock(void **state) {
+  struct scene s = readers("lock", LOCKED);
+  struct tg_table *t = ask(&s);
+  const size_t row = mini_row(t, "cause", "pipeline-lock-contention");
+  assert_string_equal(mini_cell(t, row, "where"), LOCKED);
+  assert_int_equal(mini_int(t, row, "cost_ns"), 4000 * US);
+  assert_int_equal(mini_int(t, row, "saving_ns"), 3600 * US);
+  assert_non_null(strstr(mini_cell(t, row, "evidence"), "; in 24 of 24 looks at the other threads meanwhile"));
+  tg__table_free(t);
+  s = readers("sleep", READS); /* both read at the same time */
+  expect(&s, "loader-too-slow", 4000, 3600, "queue.Queue.get at train.py(30): fit", 30);
+  s = readers("lock", "threading.py(320): wait;queue.py(140): put;" READS); /* one has nothing to do */
+  expect(&s, "loader-too-slow", 4000, 3600, "queue.Queue.get at train.py(30): fit", 30);
+}
+
+/* Between two operators of 3 ms the loop stands for 4 ms, seen for 3.5 of them; another thread computes meanwhile. */
+static struct scene counting(const char *doing, const char *other_doing) {
+  struct scene s = begin_of(MANY);
+  const uint32_t watch = mini_thread(s.m, 1, 99);
+  for (int i = 0; i < MANY; i++) {
+    s.at = i * STEP;
+    call(&s, "aten::linear", 0, 3000, "train.py(30): answer");
+    sample(&s, watch, doing, 3200, 3500, "train.py(30): answer");
+    other(&s, watch, 71, 6700, other_doing, "train.py(16): count");
+    call(&s, "aten::relu", 7000, 3000, "train.py(31): answer");
+  }
+  return s;
+}
+
+static void test_a_thread_that_has_the_gil(void **state) {
+  struct scene s = counting("gil", "running");
+  struct tg_table *t = ask(&s);
+  const size_t row = mini_row(t, "cause", "gil-contention");
+  assert_int_equal(t->rows, 1);
+  assert_string_equal(mini_cell(t, row, "where"), "train.py(16): count");
+  assert_int_equal(mini_int(t, row, "cost_ns"), 4000 * US);
+  assert_int_equal(mini_int(t, row, "saving_ns"), 3600 * US);
+  assert_non_null(strstr(mini_cell(t, row, "evidence"), "for 40.0 % of the steps while the loop wants it: 4.00 ms"));
+  assert_non_null(strstr(mini_cell(t, row, "evidence"), "by 12 samples; one of them computes in Python in 12 of 12"));
+  tg__table_free(t);
+  s = counting("running", "running"); /* the loop has it itself, and the other is in C */
+  expect_absent(&s, "gil-contention");
+  s = counting("gil", "sleep"); /* nothing shows who has it */
+  expect_absent(&s, "gil-contention");
+}
+
 /* ---- ranks ----------------------------------------------------------------------------------- */
 
 /* Two of twelve steps are 0.4 ms inside a collective, the others `us`. */
@@ -371,6 +451,8 @@ int main(void) {
       cmocka_unit_test(test_a_sleep_behind_a_wait),
       cmocka_unit_test(test_what_a_thread_is_asked_for),
       cmocka_unit_test(test_idle_while_another_thread_answers),
+      cmocka_unit_test(test_threads_that_read_under_a_lock),
+      cmocka_unit_test(test_a_thread_that_has_the_gil),
       cmocka_unit_test(test_waiting_for_a_rank_is_no_communication),
       cmocka_unit_test(test_a_lock_in_some_steps),
       cmocka_unit_test(test_a_file_that_is_opened_is_not_the_wait),

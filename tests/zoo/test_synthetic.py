@@ -266,6 +266,14 @@ def test_a_device_that_waits_for_python_says_where_and_why(tmp_path):
     assert rows[0]["advice"].startswith("Ask for it before it is needed")
 
 
+def test_a_device_that_waits_for_the_gil_says_for_how_much_of_the_time(tmp_path):
+    stack = "serve.py(31): tokenize;serve.py(50): answer"
+    rows, _ = ask(tmp_path, zoo.python_gap(seen=("gil", stack)))
+    assert [(r["cause"], r["where"], r["line"]) for r in rows] == [("idle-device", "serve.py(31): tokenize", 31)]
+    assert "it waits for Python's own lock (the GIL) there for 100 % of the time" in rows[0]["evidence"]
+    assert rows[0]["advice"].startswith("Move what the other threads compute in Python into processes")
+
+
 @pytest.mark.parametrize(("name", "program", "cause"), SECOND_HALF, ids=[n for n, _, _ in SECOND_HALF])
 def test_second_half(tmp_path, name, program, cause):
     made = program()
