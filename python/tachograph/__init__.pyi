@@ -191,7 +191,7 @@ class DiagnosisRow(TypedDict):
     """the method in six parts: baseline, kind of bottleneck, component, operation, what to change, what to measure next"""
     rank: int | None  # rank of the job
     part: str | None  # baseline, kind, component, operation, change, measure: in this order
-    level: str | None  # what the item is: step, conditions, phase, label, module, operator, kernel, line, command; of a change its severity
+    level: str | None  # what the item is: step, conditions, kind, question, phase, label, module, operator, kernel, line, command; of a change its severity
     item: str | None  # the statistic, kind, phase, operator, cause …
     value: float | None  # its number; of a change what it should save in a step; unknown where no estimate is made
     unit: str | None  # unit of the value
@@ -724,6 +724,8 @@ class ModulesRow(TypedDict):
     backward_self_device_ns: int | None  # ns: the same without the modules in it
     cpu_memory_bytes: int | None  # bytes: allocated minus freed on the CPU by operators of its forward: what it leaves behind
     device_memory_bytes: int | None  # bytes: the same on devices
+    self_flops: int | None  # FLOP: floating-point operations by formula, forward and backward, without the modules in it; unknown without shapes
+    self_flop_pct: float | None  # %: its share of all such operations: far below self_pct, the module takes longer than its work says
 
 class MemoryOpsRow(TypedDict):
     """what operators allocate, and what of it they leave behind"""
@@ -878,6 +880,8 @@ class RooflineRow(TypedDict):
     bound: str | None  # memory or compute, by intensity against ridge
     peak_pct: float | None  # %: of the roof at this intensity: flop_per_s against the peak, or bytes_per_s against that of memory
     peak_flop_per_s: float | None  # FLOP/s: peak of the device for operations of this kind and precision
+    elements: int | None  # of the largest input, of a list of tensors all of them; by=shape shows how the time grows with it
+    ns_per_element: float | None  # ns: time_ns / elements
 
 class MfuRow(TypedDict):
     """how much of the device's peak the model's operations use, step by step"""

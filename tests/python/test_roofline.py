@@ -486,3 +486,37 @@ def test_products_that_do_not_say_what_they_were_given_leave_the_use_unknown(tmp
     )
     notes = " ".join(trace.ask("mfu").notes)
     assert ("6.0 % of the time that do not say what they were given" in notes) == (not known)
+
+
+def test_time_of_an_element_at_two_sizes(record):
+    """The same operator twice: of each size the elements of its input, its bytes and its time over its elements."""
+
+    def body():
+        for n in (64, 4096):
+            torch.randn(n, n).relu()
+
+    rows = [r for r in record(body).ask("roofline", by="shape") if r["name"] == "aten::relu"]
+    assert {r["elements"]: r["bytes"] for r in rows} == {64 * 64: 2 * 4 * 64 * 64, 4096 * 4096: 2 * 4 * 4096 * 4096}
+    assert all(r["ns_per_element"] == pytest.approx(r["time_ns"] / r["elements"]) for r in rows)
+
+
+class SlowNorm(torch.nn.Module):
+    """A layer norm written out, with far more passes than it needs."""
+
+    def forward(self, x):
+        for _ in range(20):
+            x = (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True) + 1e-5).sqrt()
+        return x
+
+
+def test_a_slow_module_has_less_work_than_time(record):
+    """The product has 2 x 64 x 512 x 512 operations; the norms take the time."""
+    model = torch.nn.Sequential(torch.nn.Linear(512, 512), SlowNorm())
+    x = torch.randn(64, 512)
+    with torch.inference_mode():
+        model(x)
+        rows = {r["name"]: r for r in record(lambda: model(x), with_modules=True).ask("modules", by="class")}
+    linear, norm = rows["Linear"], rows["SlowNorm"]
+    assert next(iter(rows)) == "SlowNorm" and linear["self_flops"] == 2 * 64 * 512 * 512
+    assert norm["self_pct"] > 50 and norm["self_flop_pct"] < norm["self_pct"] / 2
+    assert sum(r["self_flop_pct"] for r in rows.values()) == pytest.approx(100)

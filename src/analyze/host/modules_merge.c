@@ -2,9 +2,11 @@
  * particular (by class, and outside of modules) are added up, and shares are of the time of all ranks. */
 #include "analyze/analyze.h"
 
+#include <math.h>
+
 struct columns {
   struct tg__column *rank, *name, *pct, *self_pct, *cpu, *self_cpu, *device, *self_device, *back_cpu, *self_back_cpu,
-      *back_device, *self_back_device;
+      *back_device, *self_back_device, *self_flops, *self_flop_pct;
 };
 
 static struct columns columns_of(struct tg_table *t) {
@@ -20,7 +22,9 @@ static struct columns columns_of(struct tg_table *t) {
                           .back_cpu = AT("backward_cpu_ns"),
                           .self_back_cpu = AT("backward_self_cpu_ns"),
                           .back_device = AT("backward_device_ns"),
-                          .self_back_device = AT("backward_self_device_ns")};
+                          .self_back_device = AT("backward_self_device_ns"),
+                          .self_flops = AT("self_flops"),
+                          .self_flop_pct = AT("self_flop_pct")};
 #undef AT
 }
 
@@ -32,6 +36,15 @@ static void add_row(struct tg_table *t, size_t into, size_t from) {
     int64_t *const v = column->ints;
     if (v[from] != TG_NULL_INT) v[into] = v[into] == TG_NULL_INT ? v[from] : v[into] + v[from];
   }
+}
+
+static void work_out_flop_shares(struct tg_table *t, const struct columns *c) {
+  double all = 0;
+  for (size_t i = 0; i < t->rows; i++)
+    all += c->self_flops->ints[i] == TG_NULL_INT ? 0 : (double)c->self_flops->ints[i];
+  for (size_t i = 0; i < t->rows && all > 0; i++)
+    c->self_flop_pct->reals[i] =
+        c->self_flops->ints[i] == TG_NULL_INT ? NAN : 100.0 * (double)c->self_flops->ints[i] / all;
 }
 
 static void work_out_shares(struct tg_table *t, const struct columns *c) {
@@ -86,6 +99,7 @@ enum tg_err tg__merged_modules(const struct tg__rank_source *ranks, struct tg_ta
   }
   if (done) tg__table_keep_rows(t, rows, kept);
   if (done) work_out_shares(t, &c);
+  if (done) work_out_flop_shares(t, &c);
   struct order order = {&c, tg__strings_find(t->strings, "(outside of modules)", strlen("(outside of modules)")),
                         false};
   order.by_class = t->rows > 0 && c.rank->ints[0] == TG_NULL_INT;

@@ -1,9 +1,11 @@
 /* The question modules: time, operators and memory of each module, as a tree; or of each class of modules. */
 #include "analyze/host/modules.h"
+#include "analyze/work/op_work.h"
 
 struct sums { /* of only the place; then, in `total`, with the modules in it */
   int64_t calls, recomputed, ops, cpu_ns, python_ns, device_ns, backward_ops, backward_cpu_ns, backward_device_ns;
   int64_t bytes[2]; /* CPU, devices */
+  double flops;     /* of only the place */
 };
 struct work {
   const struct tg__columns *t;
@@ -12,10 +14,13 @@ struct work {
   struct tg__modules modules;
   struct tg__memory_events memory;
   struct tg__memory_sums memory_of; /* by node */
-  struct sums *self, *total;        /* by place; entry 0: outside of modules */
-  uint32_t *attribute;              /* by place: string id of the module's name in its parent, TG_NONE */
-  int64_t *first_kid, *next_kid;    /* by place, -1 = none: in order of first arrival */
-  bool has_frames;                  /* else calls and Python time are not known */
+  struct tg__op_work work;
+  bool has_shapes; /* else nothing is known of the work */
+  double all_flops;
+  struct sums *self, *total;     /* by place; entry 0: outside of modules */
+  uint32_t *attribute;           /* by place: string id of the module's name in its parent, TG_NONE */
+  int64_t *first_kid, *next_kid; /* by place, -1 = none: in order of first arrival */
+  bool has_frames;               /* else calls and Python time are not known */
   int64_t all_ns;
   bool of_device; /* all_ns is device time */
 };
@@ -46,6 +51,8 @@ static void count_op(struct work *w, uint32_t node) {
   const bool is_first = n->in_table && (n->parent == TG_NONE || !w->tree.nodes[n->parent].is_op);
   struct sums *s = &w->self[place];
   const int64_t own = w->t->slices.dur_ns[n->slice] - n->kids_ns;
+  const uint32_t work = w->has_shapes ? w->work.work_of[node] : TG_NONE;
+  if (work != TG_NONE) s->flops += (double)w->work.works[work].flops;
   if (place && w->modules.in_backward[node]) {
     s->backward_cpu_ns += own;
     s->backward_ops += is_first;
@@ -90,6 +97,7 @@ static void sum_up_module(struct work *w) {
     const struct sums *s = &w->self[i];
     host_ns += s->cpu_ns + s->backward_cpu_ns;
     device_ns += s->device_ns + s->backward_device_ns;
+    w->all_flops += s->flops;
     add_to(&w->total[i], s);
     if (!i) break;
     const uint32_t up = paths->up[i];
@@ -148,6 +156,8 @@ static void put_module_line(const struct work *w, const struct line *l, struct t
   tg__put_int(out, l->total->backward_device_ns);
   tg__put_int(out, l->self->backward_device_ns);
   for (int d = 0; d < 2; d++) tg__put_int(out, w->memory_of.self ? l->total->bytes[d] : TG_NULL_INT);
+  tg__put_int(out, w->has_shapes && l->self->flops < 9e18 ? (int64_t)l->self->flops : TG_NULL_INT);
+  tg__put_real_if(out, w->all_flops > 0, 100 * l->self->flops / w->all_flops);
 }
 
 static void put_outside(const struct work *w, struct tg_table *out) {
@@ -249,6 +259,7 @@ static void see_for_class(struct work *w, uint32_t place, int64_t depth, int way
   r->self.calls += s->calls;
   r->self.recomputed += s->recomputed;
   r->self.ops += s->ops;
+  r->self.flops += s->flops;
   r->self.python_ns += s->python_ns;
   r->self.backward_ops += s->backward_ops;
   if (r->open++ == 0) add_to(&r->total, &w->total[place]);
@@ -292,6 +303,8 @@ static enum tg_err prepare_module(struct work *w) {
   if (!err) err = tg__modules_open(&w->modules, w->t, tg__rank_range_of(w->t, w->ask->rank), &w->tree);
   if (!err) err = tg__memory_events_read(w->t, w->ask, &w->tree, &w->memory);
   if (!err) err = tg__memory_sum(&w->tree, tg__rank_range_of(w->t, w->ask->rank), &w->memory, &w->memory_of);
+  if (!err) err = tg__op_work_has_shapes(w->t, &w->has_shapes);
+  if (!err && w->has_shapes) err = tg__op_work_build(w->t, tg__rank_range_of(w->t, w->ask->rank), &w->tree, &w->work);
   if (err) return err;
   const size_t places = w->modules.paths.count;
   w->self = tg__alloc(places * sizeof *w->self);
@@ -350,6 +363,7 @@ enum tg_err tg__answer_modules(const struct tg__columns *t, const struct tg__ask
   tg__op_tree_free(&w.tree);
   tg__memory_events_free(&w.memory);
   tg__memory_sums_free(&w.memory_of);
+  tg__op_work_free(&w.work);
   tg__free(w.self);
   tg__free(w.total);
   tg__free(w.attribute);

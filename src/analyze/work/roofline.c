@@ -19,8 +19,8 @@ struct row {
   enum tg__work_kind kind;
   enum tg__precision precision;
   int64_t calls, time_ns;
-  double flops, bytes;
-  bool flops_known, bytes_known; /* of all calls */
+  double flops, bytes, elements;
+  bool flops_known, bytes_known, elements_known; /* of all calls */
 };
 struct work {
   const struct tg__columns *t;
@@ -46,8 +46,13 @@ static struct row *find_roofline_row(struct work *w, uint32_t name, uint32_t gro
   if (*slot == TG_NONE) {
     if (w->count == w->cap && !tg__grow((void **)&w->rows, &w->cap, w->count + 1, sizeof *w->rows)) return NULL;
     *slot = (uint32_t)w->count;
-    w->rows[w->count++] = (struct row){
-        .name = name, .group = group, .kind = kind, .precision = precision, .flops_known = true, .bytes_known = true};
+    w->rows[w->count++] = (struct row){.name = name,
+                                       .group = group,
+                                       .kind = kind,
+                                       .precision = precision,
+                                       .flops_known = true,
+                                       .bytes_known = true,
+                                       .elements_known = w->by != BY_KERNEL};
   }
   return &w->rows[*slot];
 }
@@ -67,8 +72,12 @@ static bool add_op(struct work *w, const struct tg__counted *c) {
   const uint32_t name = w->by == BY_KIND ? kind : w->t->slices.name[w->roof.tree.nodes[c->node].slice];
   const uint32_t group = w->by == BY_OP && w->group.count ? tg__op_group_of(&w->group, c->node) : 0;
   struct row *const r = find_roofline_row(w, name, group, kind, c->work ? c->precision : TG__PRECISION_UNKNOWN);
-  if (r) add_roofline(r, c->time_ns, c->work ? (double)c->work->flops : -1, c->work ? (double)c->work->bytes : -1);
-  return r != NULL;
+  const int64_t elements = c->work ? c->work->elements : 0;
+  if (!r) return false;
+  add_roofline(r, c->time_ns, c->work ? (double)c->work->flops : -1, c->work ? (double)c->work->bytes : -1);
+  r->elements_known &= elements > 0;
+  r->elements += (double)elements;
+  return true;
 }
 
 static enum tg_err count_ops(struct work *w) {
@@ -169,6 +178,8 @@ static void put_roofline_row(const struct work *w, const struct row *r, const st
   tg__put_real_if(out, flops, r->flops / seconds);
   tg__put_real_if(out, bytes, r->bytes / seconds);
   put_roof(w, r, r->flops / seconds, r->bytes / seconds, out);
+  tg__put_int(out, r->elements_known && r->elements < 9e18 ? (int64_t)r->elements : TG_NULL_INT);
+  tg__put_real_if(out, r->elements_known, (double)r->time_ns / r->elements);
 }
 
 static bool roofline_row_before(uint32_t a, uint32_t b, const void *ctx) {

@@ -297,6 +297,15 @@ bool tg__work_is_product(struct tg__str op) {
          (tg__str_contains(op, "convolution") || tg__str_contains(op, "conv2d") || tg__str_contains(op, "conv3d"));
 }
 
+static int64_t most_elements(const struct tg__work_call *c) {
+  int64_t most = 0;
+  for (unsigned i = 0; i < c->count; i++) {
+    const int64_t elements = c->element_bytes[i] && c->in[i].rank ? tg__shape_elements(&c->in[i]) : 0;
+    if (elements > most) most = elements;
+  }
+  return most;
+}
+
 struct tg__work tg__work_of(struct tg__str op, struct tg__str dims, struct tg__str types, struct tg__str concrete) {
   struct tg__work w = {.flops = -1, .bytes = -1, .kind = TG__WORK_UNKNOWN};
   struct tg__work_call c = {.concrete = concrete};
@@ -305,6 +314,7 @@ struct tg__work tg__work_of(struct tg__str op, struct tg__str dims, struct tg__s
   c.count = tg__shapes_read(dims, c.in);
   w.precision = read_types(&c, types);
   w.kind = f->kind;
+  w.elements = most_elements(&c);
   f->work(&c, &w);
   const bool multiplies = w.kind == TG__WORK_MATMUL || w.kind == TG__WORK_CONVOLUTION || w.kind == TG__WORK_ATTENTION ||
                           w.kind == TG__WORK_FACTORISATION;

@@ -33,6 +33,7 @@ enum tg__precision {
 
 struct tg__work {
   int64_t flops, bytes; /* -1: not known; bytes need the types of the inputs */
+  int64_t elements;     /* of the largest input, of a list all of its tensors; 0: not known */
   enum tg__work_kind kind;
   enum tg__precision precision; /* of the first floating-point input */
 };

@@ -81,7 +81,9 @@ struct tg__work tg__work_of_lists(const struct tg__list_types *l, struct tg__str
   const struct list_op *o = find_list_op(op);
   const struct list first = measure(l, dims, 0);
   if (!o || first.elements <= 0) return unknown;
-  struct tg__work w = {.kind = o->kind, .flops = tg__product_of((const int64_t[]){o->flops, first.elements}, 2)};
+  struct tg__work w = {.kind = o->kind,
+                       .elements = first.elements,
+                       .flops = tg__product_of((const int64_t[]){o->flops, first.elements}, 2)};
   __int128 moved = 0;
   for (unsigned i = 0; i < TG_INPUTS; i++) {
     const struct list each = i ? measure(l, dims, i) : first;
