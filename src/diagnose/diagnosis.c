@@ -140,6 +140,26 @@ static void put_kinds_of_bottleneck(struct tg__diagnosis *d) {
   tg__table_free(t);
 }
 
+/* Six questions with their numbers, in the order in which a profile is read. */
+static void put_questions_of_profile(struct tg__diagnosis *d) {
+  struct tg_table *const t = tg__facts_ask(d->f, TG__Q_six_questions, NULL, NULL);
+  for (size_t i = 0; t && i < t->rows; i++) {
+    char evidence[500], next[160];
+    const bool is_share = strcmp(tg__fact_cstr(t, i, "unit"), "%") == 0;
+    TG_SAY(next, "tachograph ask FILE %s", tg__fact_cstr(t, i, "next"));
+    TG_SAY(evidence, "%s %s: %s", tg__fact_cstr(t, i, "question"), tg__fact_cstr(t, i, "answer"),
+           tg__fact_cstr(t, i, "evidence"));
+    tg__put_diagnosis(d, &(struct tg__diagnosis_row){.part = "kind",
+                                                     .level = "question",
+                                                     .item = tg__fact_cstr(t, i, "about"),
+                                                     .value = NAN,
+                                                     .share_pct = is_share ? tg__fact_real(t, i, "value") : NAN,
+                                                     .evidence = evidence,
+                                                     .command = next});
+  }
+  tg__table_free(t);
+}
+
 /* ---- what to change ---------------------------------------------------------------------------- */
 
 static int64_t change_ns(const struct tg_table *t, size_t row, const char *column) {
@@ -188,6 +208,7 @@ static void put_parts(struct tg__facts *f, struct tg_table *out) {
   struct tg__diagnosis d = {.f = f, .out = out};
   put_baseline(&d);
   put_kinds_of_bottleneck(&d);
+  put_questions_of_profile(&d);
   tg__put_components(&d);
   tg__put_operations(&d);
   put_changes(&d);

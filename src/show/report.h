@@ -16,6 +16,8 @@ enum tg__report_part {
   TG__REPORT_DEVICE_OPS,
   TG__REPORT_KERNELS,
   TG__REPORT_FINDINGS,
+  TG__REPORT_KINDS,         /* of bottleneck */
+  TG__REPORT_QUESTIONS,     /* six, with yes or no */
   TG__REPORT_THREADS,       /* with events, the busiest first */
   TG__REPORT_FRAGMENTATION, /* this and the next two: only of memory snapshots */
   TG__REPORT_OOMS,
@@ -59,6 +61,12 @@ void tg__report_print(const struct tg__report *r, const struct tg__show_options 
 /* What lies around the recorded steps: the run that they are of, other threads. report_run.c */
 void tg__report_run_print(const struct tg__report *r, const struct tg__show_options *o, unsigned indent, unsigned width,
                           struct tg__out *out);
+/* What bounds the program. report_kind.c; the kinds of bottleneck, "host 64.2 %, input 35.8 %: operators …"; the value
+ * of one of the six questions, where it is known. */
+void tg__report_kind_print(const struct tg__report *r, const struct tg__show_options *o, unsigned indent,
+                           unsigned width, struct tg__out *out);
+void tg__report_kinds(const struct tg__report *r, struct tg__out *text);
+void tg__report_value(const struct tg_table *t, size_t row, struct tg__out *text);
 /* Of a memory snapshot, in the place of steps and operators. report_memory.c */
 void tg__report_memory_print(const struct tg__report *r, const struct tg__show_options *o, unsigned indent,
                              unsigned width, struct tg__out *out);

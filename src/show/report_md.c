@@ -106,6 +106,39 @@ static void put_folded(const struct tg_table *t, const char *title, const char *
   tg__out_text(out, "\n</details>\n");
 }
 
+static void put_kind_line(const struct tg__report *r, struct tg__out *out) {
+  struct tg__out text = {0};
+  tg__report_kinds(r, &text);
+  if (text.err) out->err = text.err;
+  if (text.len && !text.err) {
+    tg__out_text(out, "\n**Kind of bottleneck:** ");
+    tg__put_md(out, (struct tg__str){text.buf, (uint32_t)text.len});
+    tg__out_char(out, '\n');
+  }
+  tg__out_free(&text);
+}
+
+static void put_six_answers(const struct tg_table *t, struct tg__out *out) {
+  if (!t || !t->rows) return;
+  tg__out_text(out, "\n<details><summary>Six questions</summary>\n\n| | answer | value | next |\n"
+                    "| --- | --- | ---: | --- |\n");
+  for (size_t i = 0; i < t->rows; i++) {
+    const struct tg__str next = tg__cell_str(t, i, "next");
+    tg__out_text(out, "| ");
+    tg__put_md(out, tg__cell_str(t, i, "question"));
+    tg__out_text(out, "<br>");
+    tg__put_md(out, tg__cell_str(t, i, "evidence"));
+    tg__out_text(out, " | ");
+    tg__put_md(out, tg__cell_str(t, i, "answer"));
+    tg__out_text(out, " | ");
+    tg__report_value(t, i, out);
+    tg__out_text(out, " | ");
+    tg__put_md_code(out, next, next.len + 1);
+    tg__out_text(out, " |\n");
+  }
+  tg__out_text(out, "\n</details>\n");
+}
+
 static void put_losses(const struct tg_table *t, struct tg__out *out) {
   if (!t || !t->rows) return;
   tg__out_text(out, "\n<details><summary>What was not read as written</summary>\n\n");
@@ -120,6 +153,8 @@ enum tg_err tg__md_report(struct tg_trace *t, const struct tg__show_options *o, 
   if (!err) {
     put_headline(&r, out);
     put_findings(r.parts[TG__REPORT_FINDINGS], out);
+    put_kind_line(&r, out);
+    put_six_answers(r.parts[TG__REPORT_QUESTIONS], out);
     put_folded(r.parts[TG__REPORT_HOST_OPS], "Operators, own time on the host", "self_cpu_ns", "self_cpu_pct", out);
     put_folded(r.parts[TG__REPORT_DEVICE_OPS], "Operators, own time on the device", "self_device_ns", "self_device_pct",
                out);

@@ -565,6 +565,7 @@ void tg__report_print(const struct tg__report *r, const struct tg__show_options 
     tg__report_memory_print(r, o, LABEL, p.width, out);
   } else {
     if (put_report_steps(&p)) put_parts(&p);
+    tg__report_kind_print(r, o, LABEL, p.width, out);
     put_labels(&p);
     put_phases(&p);
     put_tops(&p);

@@ -14,7 +14,8 @@ import report_figures as figures
 from test_report_figures import PUBLIC, SHARED
 
 FIGURE = re.compile(r"(?<![\w.])[−-]?\d[\d.]* (?:%|[mun]?s\b|[KMGT]?i?B\b)")
-SECTIONS = ("verdict", "parts", "findings-short", "devices", "memory-short", "ranks-short", "ops-short")
+SECTIONS = ("verdict", "parts", "findings-short", "devices", "memory-short", "ranks-short", "ops-short",
+            "kinds", "asked")  # fmt: skip
 
 
 def number(value):
@@ -117,6 +118,19 @@ def of_lists(trace):
     return out
 
 
+def of_first_rank(trace, question):
+    rows = trace.rows(question)
+    return [r for r in rows if r["rank"] == rows[0]["rank"]]
+
+
+def of_kinds(trace):
+    out = []
+    for i, r in enumerate(of_first_rank(trace, "bottleneck")):
+        out += [duration(r["step_ns"]), percent(r["share_pct"])] if not i or r["share_pct"] > 0 else []
+    asked = of_first_rank(trace, "six_questions")
+    return out + [percent(r["value"]) for r in asked if r["value"] is not None and r["unit"] == "%"]
+
+
 def in_one_line(text):
     return " ".join(text.replace("\u00a0", " ").replace("\u202f", "").split())
 
@@ -127,7 +141,10 @@ def check(p, trace):
         found = p.page.locator(f"#{section}")
         text += f" {found.inner_text()}" if found.count() else ""
     text = in_one_line(text)
-    for piece in map(in_one_line, of_findings(trace) + of_steps(trace) + of_lists(trace)):
+    arithmetic = [r["evidence"] for r in trace.rows("bottleneck")[:1]]
+    for piece in map(
+        in_one_line, arithmetic + of_findings(trace) + of_steps(trace) + of_lists(trace) + of_kinds(trace)
+    ):
         spelled = piece if piece in text else piece[:1].upper() + piece[1:]
         if spelled not in text and not FIGURE.search(piece):
             continue  # a note that another part of the page has

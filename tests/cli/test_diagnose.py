@@ -51,6 +51,9 @@ def test_the_parts_come_in_order_with_their_numbers(tmp_path):
     kinds = {row["item"]: row for row in rows_of(path, "kind")}
     assert kinds["input"]["share_pct"] == pytest.approx(40) and kinds["input"]["value"] == 2.2e6  # 0.4 of 5.5 ms
     assert kinds["host"]["share_pct"] == pytest.approx(60) and kinds["host"]["level"] == "bottleneck"
+    asked = [(row["item"], row["share_pct"]) for row in rows_of(path, "kind") if row["level"] == "question"]
+    assert asked == [("utilisation", pytest.approx(50)), ("loader", pytest.approx(40)), ("communication", 0),
+                     ("intensity", None), ("memory", None), ("synchronisation", 0)]  # fmt: skip
     operators = [row for row in rows_of(path, "operation") if row["level"] == "operator"]
     assert [(o["item"], o["value"], o["share_pct"]) for o in operators] == [("aten::mm", 27.5e6, 100)]
     assert rows_of(path, "measure")[-1]["next"] == "tachograph diff FILE AFTER"

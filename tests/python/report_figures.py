@@ -216,6 +216,15 @@ def findings(trace, rank):
     return [" ".join(text.split()) for text in out if text]
 
 
+def kinds(trace, rank):
+    """The kinds of bottleneck that take time, with the arithmetic of the largest; and the values of six questions."""
+    rows = trace.rows("bottleneck", **rank)
+    out = [" ".join(rows[0]["evidence"].split())] if rows else []
+    out += [f"{r['kind']} {percent(r['share_pct'])}" for i, r in enumerate(rows) if not i or r["share_pct"] > 0]
+    asked = [r for r in trace.rows("six_questions", **rank) if r["value"] is not None]
+    return out + [f"{r['question']} {r['answer']}, {r['value']:.1f} {r['unit']}" for r in asked]
+
+
 def snapshot(trace):
     out = []
     for r in trace.rows("fragmentation"):
@@ -239,4 +248,4 @@ def figures(trace):
     out = extent(trace) + links(trace) + threads(trace, rank) + steps(trace, rank)
     if trace.rows("findings", **rank) or trace.answer("findings", **rank):
         out += findings(trace, rank)
-    return out + labels(trace, rank) + phases(trace, rank) + tops(trace, rank)
+    return out + kinds(trace, rank) + labels(trace, rank) + phases(trace, rank) + tops(trace, rank)

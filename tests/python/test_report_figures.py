@@ -41,6 +41,8 @@ ANSWERS = {  # part of the report as JSON → question and arguments; rank: of t
     ),
     "top_kernels": ("kernels", {"rank": True, "sort": "total_ns desc", "limit": "5"}),
     "findings": ("findings", {"rank": True}),
+    "bottleneck": ("bottleneck", {"rank": True}),
+    "six_questions": ("six_questions", {"rank": True}),
     "labels": (
         "annotations",
         {

@@ -22,7 +22,8 @@ function drawRecording(context) {
   const ask = (question, more = {}) => answers.ask(trace, question, {...args, ...more});
   /* Questions are answered in their order: what takes longest is asked last. */
   const summary = ask("steps", {by: "summary"}), steps = ask("steps"), devices = ask("breakdown", {by: "device", window: "steps"}),
-        memory = ask("memory"), ranks = ask("ranks"), phases = ask("phases"), ops = ask("ops", {limit: 8}), findings = ask("findings");
+        memory = ask("memory"), ranks = ask("ranks"), phases = ask("phases"), ops = ask("ops", {limit: 8}),
+        findings = ask("findings"), kinds = ask("bottleneck"), asked = ask("six_questions");
   return h(
       "div", {class: "sheet"},
       later(
@@ -37,6 +38,12 @@ function drawRecording(context) {
               summary, (table) => parts(table, context),
               {id: "parts", title: "where a step goes", height: 120, quiet: true}),
           later(phases, phaseList, {id: "phases-short", quiet: true}),
+          later(
+              kinds, kindList,
+              {id: "kinds", title: "kind of bottleneck", quiet: true, href: State.link("ask", {q: "bottleneck"})}),
+          later(
+              asked, askedList,
+              {id: "asked", title: "six questions", quiet: true, href: State.link("ask", {q: "six_questions"})}),
           later(
               findings, async (table) => findingList(table, await context.several()),
               {id: "findings-short", title: "findings", height: 60, quiet: true, href: State.link("findings")})),
@@ -129,6 +136,23 @@ function phaseList(table) {
                   `phases, host time of a step${several ? ` of rank ${rows[0].rank}` : ""}`)),
     factTable(shown.map((row) => [row.phase === "other" ? "the rest" : row.phase, duration(row.host_ns), percent(row.share_pct)]))
   ];
+}
+/* The rows of one rank, the largest kind with its arithmetic. */
+const ofFirstRank = (table) => table.records().filter((row, i, rows) => row.rank === rows[0].rank);
+function kindList(table) {
+  const rows = ofFirstRank(table), shown = rows.filter((row, i) => !i || row.share_pct > 0);
+  if (!rows.length) return null;
+  return [
+    factTable(shown.map((row) => [h("span", {title: row.evidence}, row.kind), duration(row.step_ns), percent(row.share_pct)])),
+    h("p", {class: "notes"}, sentence(rows[0].evidence))
+  ];
+}
+function askedList(table) {
+  const value = (row) => (row.value === null ? "" : row.unit === "%" ? percent(row.value) : `${number(row.value)} ${row.unit}`);
+  return factTable(ofFirstRank(table).map(
+      (row) =>
+          [h("span", {title: row.evidence}, row.question),
+           h("span", {class: row.is_well === false ? "grade medium" : ""}, row.answer), value(row)]));
 }
 function findingList(table, several) {
   if (!table.rows.length)
