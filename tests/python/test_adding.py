@@ -61,6 +61,8 @@ HOMONYMS = {
     ("losses", "report.c"): "a member of the report's JSON",
     ("launches", "report.c"): "a member of the report's JSON",
     ("findings", "report.c"): "a member of the report's JSON",
+    ("bottleneck", "report.c"): "a member of the report's JSON",
+    ("six_questions", "report.c"): "a member of the report's JSON",
     ("findings", "report_text.c"): "a heading",
     ("phases", "report.c"): "a member of the report's JSON",
     ("phases", "report_text.c"): "a heading",

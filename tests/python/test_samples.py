@@ -147,6 +147,7 @@ def test_other_threads_are_seen_while_the_loop_waits_for_a_lock(tmp_path):
     assert all(any(abs(r["start_ns"] - end) <= 2 for end in ends) for r in others)
 
 
+@pytest.mark.timing
 def test_waiting_for_the_gil_is_no_other_lock(tmp_path):
     rows, thread = record_beside(tmp_path / "a.tacho", count_beside, ask_for_the_gil)
     waits = [r for r in rows if not r["Sampled thread"] and r["name"] == "gil"]
