@@ -241,6 +241,18 @@ class WhatIfRow(TypedDict):
     high_ns: int | None  # ns: to here; both also hold what unexplained time may do
     saving_pct: float | None  # %: saving_ns as a share of step_ns
 
+class SlackRow(TypedDict):
+    """how much longer each operator or line may take before a step ends later"""
+    rank: int | None  # rank of the job
+    name: str | None  # of the calls or work; by=line the line, as "file.py(12): function"
+    category: str | None  # their category; unknown with by=line
+    track: int | None  # their thread or stream; unknown where they have several
+    calls: int | None  # in the steps of the model, without those inside another one
+    steps: int | None  # steps that have one
+    dur_ns: int | None  # ns: what they take, all together
+    slack_ns: int | None  # ns: each of them may take so much longer, all at once, and no step ends later; unknown where no step waits for them
+    alone_ns: int | None  # ns: a single one may take so much longer: the least of each step, median of the steps
+
 class OpsRow(TypedDict):
     """operators: calls, host and device time, memory, FLOPs"""
     name: str | None  # operator
@@ -1179,7 +1191,9 @@ class Trace(_read.Trace):
     @overload
     def ask(self, question: Literal["step_model"], *, rank: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[StepModelRow]: ...
     @overload
-    def ask(self, question: Literal["what_if"], *, rank: Any = ..., remove: Any = ..., scale: Any = ..., move_off: Any = ..., overlap: Any = ..., add: Any = ..., batch: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[WhatIfRow]: ...
+    def ask(self, question: Literal["what_if"], *, rank: Any = ..., remove: Any = ..., scale: Any = ..., move_off: Any = ..., overlap: Any = ..., add: Any = ..., batch: Any = ..., workers: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[WhatIfRow]: ...
+    @overload
+    def ask(self, question: Literal["slack"], *, rank: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[SlackRow]: ...
     @overload
     def ask(self, question: Literal["ops"], *, rank: Any = ..., step: Any = ..., track: Any = ..., by: Any = ..., tensor: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[OpsRow]: ...
     @overload

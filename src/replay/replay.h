@@ -11,7 +11,8 @@
 /* The questions of questions_replay.def; those of diagnose come first. */
 #define TG__Q_step_model ((enum tg__question_id)(TG__Q_COUNT + 4))
 #define TG__Q_what_if ((enum tg__question_id)(TG__Q_COUNT + 5))
-tg__question_fn tg__answer_step_model, tg__answer_what_if;
+#define TG__Q_slack ((enum tg__question_id)(TG__Q_COUNT + 6))
+tg__question_fn tg__answer_step_model, tg__answer_what_if, tg__answer_slack;
 
 /* ---- what changes save ------------------------------------------------------------------------ */
 
@@ -23,12 +24,15 @@ enum tg__replay_change_kind {                      /* of calls: with what runs i
                               TG__CHANGE_OVERLAP,  /* they no longer wait for a device */
                               TG__CHANGE_ADD,      /* they begin so much later */
                               TG__CHANGE_BATCH,    /* of each step the first one stays, the others are removed */
+                              TG__CHANGE_WORKERS,  /* as MOVE_OFF, to so many workers, which take as long for it as
+                                                      before: no step is shorter than their part */
                               TG__CHANGE_KINDS
 };
 struct tg__replay_change {
   enum tg__replay_change_kind kind;
   int64_t millionths;                               /* of TG__CHANGE_SCALE */
   int64_t ns;                                       /* of TG__CHANGE_ADD */
+  int64_t workers;                                  /* of TG__CHANGE_WORKERS */
   bool (*selects)(const void *ctx, uint32_t slice); /* of calls on threads, and of work on devices */
   const void *ctx;
 };

@@ -14,6 +14,8 @@ struct changed {
   bool *is_gone;                         /* by node */
   int64_t *late_ns;                      /* by node */
   int64_t *before_ns, *after_ns, *saved; /* by step */
+  int64_t handed_ns;                     /* of all steps, what workers take over */
+  int64_t least_ns;                      /* of a step, from then on */
 };
 
 /* ---- which nodes change ---------------------------------------------------------------------- */
@@ -24,8 +26,7 @@ static bool starts_in_steps(const struct tg__replay_graph *g, uint32_t slice) {
 }
 
 /* Marks the calls on one thread; what runs inside has the mark of what it runs in. Returns how many were selected. */
-static size_t mark_calls(const struct changed *c, const struct tg__replay_change *change, uint32_t track,
-                         bool *has_first) {
+static size_t mark_calls(struct changed *c, const struct tg__replay_change *change, uint32_t track, bool *has_first) {
   const struct tg__replay_graph *const g = c->g;
   const struct tg__columns *const t = g->t;
   size_t selected = 0;
@@ -39,6 +40,7 @@ static size_t mark_calls(const struct changed *c, const struct tg__replay_change
     *mark = stays ? KEPT : MARKED;
     if (change->kind == TG__CHANGE_ADD && g->node_of[i - g->slices.first] < g->node_count)
       c->late_ns[g->node_of[i - g->slices.first]] += change->ns;
+    if (change->kind == TG__CHANGE_WORKERS) c->handed_ns += t->slices.dur_ns[i];
     if (step != TG_NONE) has_first[step] = true;
     selected++;
   }
@@ -70,6 +72,7 @@ static void change_node(const struct changed *c, const struct tg__replay_change 
       c->dur_ns[node] = scaled_ns(c->dur_ns[node], change->millionths);
     break;
   case TG__CHANGE_MOVE_OFF:
+  case TG__CHANGE_WORKERS:
     if (kind == TG__REPLAY_HOST) c->dur_ns[node] = 0;
     break;
   case TG__CHANGE_ADD: /* the first node has the whole delay */
@@ -82,7 +85,7 @@ static void change_node(const struct changed *c, const struct tg__replay_change 
   }
 }
 
-static size_t apply(const struct changed *c, const struct tg__replay_change *change, bool *has_first) {
+static size_t apply(struct changed *c, const struct tg__replay_change *change, bool *has_first) {
   const struct tg__replay_graph *const g = c->g;
   size_t selected = 0;
   memset(has_first, 0, g->steps.count);
@@ -93,6 +96,7 @@ static size_t apply(const struct changed *c, const struct tg__replay_change *cha
     const uint32_t slice = g->nodes[i].slice;
     if (slice != TG_NONE && c->marks[slice - g->slices.first] == MARKED) change_node(c, change, i);
   }
+  if (change->kind == TG__CHANGE_WORKERS) c->least_ns = c->handed_ns / change->workers / (int64_t)g->steps.count;
   return selected;
 }
 
@@ -113,10 +117,11 @@ static void scale_unexplained(const struct changed *c) {
 static void run_changed(const struct changed *c, struct tg__replay_times *x) {
   tg__replay_run(c->g, c->dur_ns, c->is_gone, x);
   tg__replay_step_times(c->g, x, c->after_ns);
-  for (size_t i = 0; i < c->g->steps.count; i++) c->saved[i] = c->before_ns[i] - c->after_ns[i];
+  for (size_t i = 0; i < c->g->steps.count; i++)
+    c->saved[i] = c->before_ns[i] - (c->after_ns[i] > c->least_ns ? c->after_ns[i] : c->least_ns);
 }
 
-static bool work_out_saving(const struct changed *c, const struct tg__replay_change *changes, size_t count,
+static bool work_out_saving(struct changed *c, const struct tg__replay_change *changes, size_t count,
                             struct tg__saving *out) {
   const struct tg__replay_graph *const g = c->g;
   struct tg__replay_times x;

@@ -66,12 +66,18 @@ static int64_t step_begin_ns(const struct tg__replay_graph *g, const struct tg__
   return x->begin_ns[node] - (x->late_ns ? x->late_ns[node] : 0);
 }
 
-void tg__replay_step_times(const struct tg__replay_graph *g, const struct tg__replay_times *x, int64_t *step_ns) {
-  for (size_t i = 0; i < g->steps.count; i++) step_ns[i] = x->end_ns[g->step_end[i]];
+void tg__replay_step_ends(const struct tg__replay_graph *g, const struct tg__replay_times *x, int64_t *end_ns) {
+  for (size_t i = 0; i < g->steps.count; i++) end_ns[i] = x->end_ns[g->step_end[i]];
   for (size_t i = 0; i < g->work_count; i++) {
     const struct tg__replay_work *const w = &g->works[i];
-    if (w->step != TG_NONE && x->end_ns[w->node + 1] > step_ns[w->step]) step_ns[w->step] = x->end_ns[w->node + 1];
+    if (w->step != TG_NONE && x->end_ns[w->node + 1] > end_ns[w->step]) end_ns[w->step] = x->end_ns[w->node + 1];
   }
+  for (size_t i = 1; i < g->steps.count; i++)
+    if (end_ns[i] < end_ns[i - 1]) end_ns[i] = end_ns[i - 1];
+}
+
+void tg__replay_step_times(const struct tg__replay_graph *g, const struct tg__replay_times *x, int64_t *step_ns) {
+  tg__replay_step_ends(g, x, step_ns);
   int64_t before_ns = step_begin_ns(g, x, 0);
   for (size_t i = 0; i < g->steps.count; i++) {
     int64_t begin_ns = step_begin_ns(g, x, i);

@@ -4,10 +4,11 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { MOST_EXPRESSION = 4096 };
+enum { MOST_EXPRESSION = 4096, MOST_WORKERS = 1024 };
 static const char *const change_names[TG__CHANGE_KINDS] = {
     [TG__CHANGE_REMOVE] = "remove",   [TG__CHANGE_SCALE] = "scale", [TG__CHANGE_MOVE_OFF] = "move_off",
-    [TG__CHANGE_OVERLAP] = "overlap", [TG__CHANGE_ADD] = "add",     [TG__CHANGE_BATCH] = "batch"};
+    [TG__CHANGE_OVERLAP] = "overlap", [TG__CHANGE_ADD] = "add",     [TG__CHANGE_BATCH] = "batch",
+    [TG__CHANGE_WORKERS] = "workers"};
 
 struct selected { /* by an expression */
   const struct tg__columns *t;
@@ -110,6 +111,25 @@ static enum tg_err split_add(char *text, int64_t *ns, struct tg_error *e) {
                   text);
 }
 
+/* The number of workers; the text becomes the expression of what they take over. */
+static enum tg_err read_workers(const struct tg__columns *t, const struct tg__ask *a, int64_t *workers, char *text,
+                                struct tg_error *e) {
+  struct selected with_workers = {0};
+  enum tg_err err = tg__ask_integer(a, change_names[TG__CHANGE_WORKERS], workers, e);
+  if (!err && (*workers < 1 || *workers > MOST_WORKERS))
+    err = tg__fail(e, TG_USAGE, -1, "what_if: workers= is a number of processes from 1 to %d", MOST_WORKERS);
+  if (!err) err = select_names(&with_workers, t, "name ~ \"_MultiProcessingDataLoaderIter\"", e);
+  for (size_t i = 0; !err && i < with_workers.places.count; i++)
+    if (with_workers.is_selected[i])
+      err = tg__fail(e, TG_NO_DATA, -1,
+                     "what_if: the loader has worker processes already, and the trace does not say how long they take "
+                     "for a batch: no saving is known");
+  tg__map_free(&with_workers.places);
+  tg__free(with_workers.is_selected);
+  snprintf(text, MOST_EXPRESSION, "name ~ \"enumerate(Data\"");
+  return err;
+}
+
 /* The changes asked for, in the order of their kinds. */
 static enum tg_err read_changes(const struct tg__columns *t, const struct tg__ask *a, struct selected *selected,
                                 struct tg__replay_change *changes, size_t *count, struct tg_error *e) {
@@ -124,7 +144,8 @@ static enum tg_err read_changes(const struct tg__columns *t, const struct tg__as
         .kind = (enum tg__replay_change_kind)k, .selects = is_selected, .ctx = &selected[*count]};
     if (k == TG__CHANGE_SCALE && split_scale(text, &c->millionths, e)) return TG_USAGE;
     if (k == TG__CHANGE_ADD && split_add(text, &c->ns, e)) return TG_USAGE;
-    const enum tg_err err = select_names(&selected[(*count)++], t, text, e);
+    enum tg_err err = k == TG__CHANGE_WORKERS ? read_workers(t, a, &c->workers, text, e) : TG_OK;
+    if (!err) err = select_names(&selected[(*count)++], t, text, e);
     if (err) return err;
   }
   return TG_OK;
@@ -160,7 +181,7 @@ enum tg_err tg__answer_what_if(const struct tg__columns *t, const struct tg__ask
   if (!err && !count)
     tg__table_note(out,
                    "Nothing changes: say what does with remove=, scale=, move_off=, overlap=, add= or batch=, each an "
-                   "expression over name and category, as in remove='name ~ \"print\"'.");
+                   "expression over name and category, as in remove='name ~ \"print\"', or with workers=4.");
   for (uint32_t r = 0; !err && r < t->rank_count; r++) {
     struct tg__saving saving;
     if (!tg__ask_has_rank(a, r)) continue;

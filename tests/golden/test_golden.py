@@ -91,6 +91,7 @@ VARIANTS = {  # of questions that are asked with more than their name
     ],
     "step_model": [[], ["--by", "step"], ["--by", "resource"]],
     "what_if": [["--remove", 'name ~ "aten::"'], ["--scale", 'category ~ "kernel" 0.5']],
+    "slack": [[], ["--by", "line"]],
     "device_metrics": [[], ["--tensor", "plugin"], ["--by", "time"]],
     "totals": [[], ["--by", "track"]],
     "top": [[], ["--side", "cpu"]],

@@ -206,7 +206,7 @@ EXCEPT = {
     ),  # the name of its process stands on stream 0
     "slow": lambda source, question, args: (
         ("rules" in args and source == "amd_training")
-        or question in ("findings", "diagnosis", "document", "step_model", "what_if")
+        or question in ("findings", "diagnosis", "document", "step_model", "what_if", "slack")
         or (question == "steps" and args == {"by": "summary"})
     ),
 }  # limits in time; the head of the file, word for word; means in whole nanoseconds

@@ -21,8 +21,8 @@ def program(seed):
     return [("kernel", "first", 1, 40, 3), ("kernel", "other", 2, 30, 3), *calls, ("wait", "last", 0, 0, 5)]
 
 
-def run(calls, seed, change=lambda name, step: 1.0, without=(), no_wait=(), late=None):
-    """Events, and when each step ends. Steps differ by up to a tenth; the k-th step is the same in every run."""
+def run(calls, seed, change=lambda name, step: 1.0, without=(), no_wait=(), late=None, spread=5):
+    """Events, and how long each step is. Steps differ by up to a tenth; the k-th step is the same in every run."""
     events, ends, now, free, launched = [], [], 0, {1: 0, 2: 0}, 0
 
     def event(cat, name, pid, tid, start, dur, **args):
@@ -35,7 +35,7 @@ def run(calls, seed, change=lambda name, step: 1.0, without=(), no_wait=(), late
         for kind, name, stream, dur, gap in calls:
             late_us = 0 if late is None else late.get(name, 0)
             now += 0 if late is None else late.get(name + "_op", 0)
-            part, dur = draw.randint(95, 105), dur * 100
+            part, dur = draw.randint(100 - spread, 100 + spread), dur * 100
             dur = round(dur * part / 100 * change(name, step)) / 100
             if name not in without and kind == "host":
                 now += late_us
@@ -128,9 +128,31 @@ def test_what_has_time_to_spare_may_begin_later(tmp_path):
         assert (row["saving_ns"] == 0) == (grows == 0)
 
 
+FETCH = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+
+
+@pytest.mark.parametrize("workers, step_us", [(1, 60), (2, 40), (8, 40)])
+def test_workers_load_while_the_loop_computes(tmp_path, workers, step_us):
+    """A step fetches for 60 us and computes for 40: with one worker it takes the longer of both, with two 30 and 40."""
+    calls = [("host", FETCH, 0, 60, 0), ("host", "o", 0, 40, 0)]
+    events, _ = run(calls, 0, spread=0)
+    row = ask(tmp_path, events, "what_if", workers=workers)
+    assert row["changed"] == STEPS and row["step_ns"] == 100_000
+    assert row["step_ns"] - row["saving_ns"] == step_us * 1000
+
+
+def test_workers_that_are_there_already(tmp_path):
+    events, _ = run([("host", FETCH.replace("SingleProcess", "MultiProcessing"), 0, 60, 0), ("host", "o", 0, 40, 0)], 0)
+    with pytest.raises(tg.TachographError, match="the loader has worker processes already"):
+        ask(tmp_path, events, "what_if", workers=4)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
+        {"workers": 0},
+        {"workers": 1025},
+        {"workers": "x"},
         {"add": 'name = "x" 5'},
         {"add": 'name = "x" -1ms'},
         {"add": "5ms"},
