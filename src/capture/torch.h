@@ -1,9 +1,9 @@
 /* torch, seen from plain C: what its objects look like and which of its functions we call. Private to
- * capture/torch_*.c, memory_hook.c, python_torch.c and python_types.c.
+ * capture/torch_*.c, memory_hook.c, python_api.c, python_delay.c, python_torch.c and python_types.c.
  *
  * torch_symbols.c finds the exported functions, torch_calibrate.c the layouts, torch_selftest.c proves both end to end,
  * torch_hook.c records, torch_inputs.c reads the inputs of an operation, torch_script.c the modules of TorchScript,
- * torch_lock.c takes torch's own lock. */
+ * torch_lock.c takes torch's own lock, torch_delay.c makes operations begin later. */
 #ifndef TG_CAPTURE_TORCH_H
 #define TG_CAPTURE_TORCH_H
 
@@ -173,11 +173,25 @@ bool tg__torch_lock_is_known(void);
 void tg__torch_lock_take(void); /* nothing when it is not known */
 void tg__torch_lock_release(void);
 
+/* ---- delays (torch_delay.c) ------------------------------------------------------------------ */
+
+enum { TG_DELAY_PLACES = 16, TG_DELAY_NAME = 1024 };
+void tg__torch_delay(const uint8_t *rf); /* an operation begins; waits where it is the one that is delayed */
+/* What a place is called, before any is chosen; len without a zero byte. false: there are no more, or it is too long.
+ */
+bool tg__torch_delay_name(size_t place, const char *name, size_t len);
+void tg__torch_delay_choose(int place, uint64_t ns); /* place -1: none. While operations run */
+uint64_t tg__torch_delayed(size_t place);            /* how often it was delayed */
+
 /* ---- hook (torch_hook.c) --------------------------------------------------------------------- */
 
 /* A callback that calls tg__torch_observe. false: torch refused it. */
 bool tg__torch_watch_begin(void);
 void tg__torch_watch_end(void);
+/* A callback that calls tg__torch_delay, without a recording. false: torch refused it. */
+bool tg__torch_delays_begin(void);
+void tg__torch_delays_end(void);
+bool tg__torch_delays_are_off(void);
 /* Callbacks that record into the trial. false: torch refused them. */
 bool tg__torch_trial_begin(uint32_t features);
 void tg__torch_trial_end(void);

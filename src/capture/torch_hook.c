@@ -337,6 +337,7 @@ KIND(script, TG_RAW_SCRIPT)
 KIND(user, TG_RAW_USER)
 KIND(any, scope_of(rf))
 START_WITH(tg__watch, tg__torch_observe(rf))
+START_WITH(tg__delay, tg__torch_delay(rf))
 
 /* ---- registration ---------------------------------------------------------------------------- */
 
@@ -351,7 +352,7 @@ typedef void *start_fn(void **context, const void *rf);
 static start_fn *const starts[KINDS + 1][VARIANTS] = {VARIANTS_OF(op), VARIANTS_OF(backward), VARIANTS_OF(script),
                                                       VARIANTS_OF(user), VARIANTS_OF(any)};
 
-static uint64_t handles[KINDS], trial_handles[KINDS], watch_handle[KINDS];
+static uint64_t handles[KINDS], trial_handles[KINDS], watch_handle[KINDS], delay_handle[KINDS];
 
 /* torch keeps its list of callbacks under a lock. A child forked while one of our threads held that would wait for
  * it for ever. */
@@ -400,14 +401,21 @@ static void remove_callbacks(uint64_t *handle) {
   }
 }
 
-bool tg__torch_watch_begin(void) {
+/* One for all kinds of records, whatever is known of torch's objects. */
+static bool add_one(start_fn *start, bool needs_all, uint64_t *handle) {
   struct tg__torch_callback c = {
-      .start = tg__watch, .end = end_watch, .probability = 1, .needs_inputs = true, .needs_ids = true};
+      .start = start, .end = end_watch, .probability = 1, .needs_inputs = needs_all, .needs_ids = needs_all};
   for (size_t k = 0; k < KINDS; k++) c.scopes[kind_scope[k]] = true;
-  watch_handle[0] = add_callback(c);
-  return watch_handle[0] != 0;
+  handle[0] = add_callback(c);
+  return handle[0] != 0;
 }
+
+bool tg__torch_watch_begin(void) { return add_one(tg__watch, true, watch_handle); }
 void tg__torch_watch_end(void) { remove_callbacks(watch_handle); }
+
+bool tg__torch_delays_begin(void) { return add_one(tg__delay, false, delay_handle); }
+void tg__torch_delays_end(void) { remove_callbacks(delay_handle); }
+bool tg__torch_delays_are_off(void) { return !delay_handle[0]; }
 
 bool tg__torch_trial_begin(uint32_t features) {
   const struct needs needs = {.inputs = features & TG_RECORD_SHAPES, .calls = TG_FACT(call) != 0};
