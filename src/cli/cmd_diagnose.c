@@ -76,14 +76,13 @@ static int show_page(struct tg__cli *c, struct tg_trace *trace, const struct tg_
 
 /* A script is recorded as `run` does it, into a folder of its own; the words behind -- are the script's. */
 static int record(struct tg__cli *c) {
-  struct tg__cli run = *c;
-  run.command = tg__command_find("run");
-  run.setting_count = 0;
-  run.format = "text";
-  const char *file = NULL;
-  const int status = tg__cli_record(&run, &file);
-  if (file) c->operands[0] = file;
-  return file ? TG__EXIT_OK : status ? status : tg_err_status(TG_NO_EVENTS);
+  struct tg__cli_recorded recorded;
+  const size_t settings = c->setting_count;
+  c->setting_count = 0; /* they are about the page */
+  const int status = tg__cli_record_first(c, &recorded);
+  c->setting_count = settings;
+  if (recorded.file) c->operands[0] = recorded.file;
+  return status;
 }
 
 int tg__cmd_diagnose(struct tg__cli *c) {

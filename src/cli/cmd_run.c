@@ -65,7 +65,7 @@ static enum tg_err start(struct tg__cli_recording *r, struct tg_error *e) {
         {"TACHOGRAPH_RUN", text}, {"TACHOGRAPH_RUN_FOLDER", folder}, {"PYTHONPATH", path.buf}};
     const int64_t began_ns = tg__clock_ns();
     err = tg__program_run(r->argv, variables, sizeof variables / sizeof *variables,
-                          tg__cli_wants_json(r->c) ? STDERR_FILENO : -1, &r->status, e);
+                          r->output_aside ? STDERR_FILENO : -1, &r->status, e);
     r->run_ns = tg__clock_ns() - began_ns;
   }
   tg__out_free(&settings);
@@ -89,11 +89,11 @@ static int run_live(struct tg__cli_recording *r) {
   return tg__cli_in_python(r->c, "tachograph._watch", words, count + 2);
 }
 
-int tg__cli_record(struct tg__cli *c, const char **file) {
+static int record(struct tg__cli *c, bool output_aside, struct tg__cli_recorded *out) {
   struct tg__cli_recording *r = tg__arena_get(&c->arena, sizeof *r);
   struct tg_error e = {0};
   if (!r) return tg__cli_no_memory(c);
-  *r = (struct tg__cli_recording){.c = c};
+  *r = (struct tg__cli_recording){.c = c, .output_aside = output_aside};
   int status = tg__cli_recording_options(r);
   if (status < 0) status = choose_program(r);
   if (status >= 0) return status;
@@ -107,17 +107,33 @@ int tg__cli_record(struct tg__cli *c, const char **file) {
     return tg__cli_failed(c, &e, NULL);
   }
   tg__cli_recording_conclude(r);
-  if (file && r->packed) *file = r->file;
+  *out = (struct tg__cli_recorded){r->packed ? r->file : NULL, r->argv};
   return r->status;
 }
 
+int tg__cli_record(struct tg__cli *c, struct tg__cli_recorded *out) {
+  *out = (struct tg__cli_recorded){0};
+  return record(c, tg__cli_wants_json(c), out);
+}
+
+int tg__cli_record_first(struct tg__cli *c, struct tg__cli_recorded *out) {
+  struct tg__cli run = *c;
+  run.command = tg__command_find("run");
+  run.format = "text";
+  *out = (struct tg__cli_recorded){0};
+  const int status = record(&run, true, out);
+  c->arena = run.arena;
+  return out->file ? TG__EXIT_OK : status ? status : tg_err_status(TG_NO_EVENTS);
+}
+
 int tg__cmd_run(struct tg__cli *c) {
-  const char *const before = tg__cli_setting(c, "compare"), *file = NULL;
+  const char *const before = tg__cli_setting(c, "compare");
+  struct tg__cli_recorded recorded;
   if (before && (tg__cli_wants_json(c) || tg__cli_setting(c, "live")))
     return tg__cli_usage(c, NULL, "--compare prints a page: leave out --json and --live");
   if (before && tg__path_kind(before) == TG__PATH_NONE)
     return tg__cli_usage(c, NULL, "there is no recording '%s' to compare with", before);
-  const int status = tg__cli_record(c, &file);
-  const int compared = before && file ? tg__cli_compare(c, before, file) : TG__EXIT_OK;
+  const int status = tg__cli_record(c, &recorded);
+  const int compared = before && recorded.file ? tg__cli_compare(c, before, recorded.file) : TG__EXIT_OK;
   return status ? status : compared;
 }

@@ -51,7 +51,9 @@ const struct tg__option *tg__command_option(const struct tg__command *command, s
   return NULL;
 }
 
-bool tg__command_runs_a_program(const struct tg__command *command) { return strcmp(command->name, "run") == 0; }
+bool tg__command_runs_a_program(const struct tg__command *command) {
+  return strcmp(command->name, "run") == 0 || strcmp(command->name, "prove") == 0;
+}
 
 static const char *command_name(const void *ctx, size_t k) {
   return k < tg__command_count() ? tg__commands[k].name : NULL;

@@ -20,6 +20,7 @@ struct tg__cli_recording {
   int attached;                 /* the process that was attached to, 0 = it was started */
   int status;                   /* of the program */
   int64_t run_ns;               /* from its start to its end */
+  bool output_aside;            /* the program's output goes to standard error */
   bool packed;                  /* `file` is there */
   int64_t overwritten, no_room; /* records that are not in it */
 };
@@ -35,8 +36,15 @@ void tg__cli_recording_drop_folder(const struct tg__cli_recording *r); /* nothin
 const char *tg__cli_recording_settings(struct tg__cli_recording *r, struct tg__out *out);
 /* Pack what was recorded, report it, and show it where that was asked for. */
 void tg__cli_recording_conclude(struct tg__cli_recording *r);
-/* cmd_run.c: start the operands as a program, and record it as the options say. *file: what was recorded, which lives
- * as long as c; it stays where nothing was. file may be NULL. The exit status of the program, or ours. */
-int tg__cli_record(struct tg__cli *c, const char **file);
+/* cmd_run.c: start the operands as a program, and record it as the options say. What is in *out lives as long as c;
+ * file: what was recorded, NULL where nothing was. The exit status of the program, or ours. */
+struct tg__cli_recorded {
+  const char *file;
+  const char **argv; /* of the program; ends with NULL */
+};
+int tg__cli_record(struct tg__cli *c, struct tg__cli_recorded *out);
+/* The same for a command that has options of its own and prints its answer: the recording goes by the options given,
+ * the program's output to standard error. TG__EXIT_OK where there is a recording, whatever the program ended with. */
+int tg__cli_record_first(struct tg__cli *c, struct tg__cli_recorded *out);
 
 #endif

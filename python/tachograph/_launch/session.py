@@ -53,23 +53,35 @@ def begin() -> None:
         settings = json.loads(os.environ["TACHOGRAPH_RUN"])
         if settings.get("live"):
             _watch_first(settings["dir"])
+        elif "prove" in settings:
+            if _is_first(settings["dir"], "proving"):
+                from .proving import Proving
+
+                Proving(settings)
         elif _session is None and not is_starter():
             _session = Session(settings)
     except Exception as error:
         _say(os.environ.get("TACHOGRAPH_RUN", ""), error)
 
 
-def _watch_first(folder: str) -> None:
-    """`tachograph run --live`: of all processes of the program the first that can have steps is watched."""
+def _is_first(folder: str, name: str) -> bool:
+    """Of all processes of the program, is this the first that can have steps? The file of that name is its own then."""
     children = sys.modules.get("multiprocessing.process")
     if is_starter() or _rank() > 0 or (children is not None and children.parent_process() is not None):
-        return
+        return False
     try:
-        file = os.open(os.path.join(folder, "live"), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        file = os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
-        return
+        return False
     os.write(file, str(os.getpid()).encode())
     os.close(file)
+    return True
+
+
+def _watch_first(folder: str) -> None:
+    """`tachograph run --live`: one process of the program is watched."""
+    if not _is_first(folder, "live"):
+        return
     from . import watched  # noqa: F401  here and not beside the program: Ctrl-C then has the exit status of Python's own
 
     enter.WAIT_SECONDS = math.inf  # for the imports of the program, which has only begun

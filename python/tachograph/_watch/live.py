@@ -4,7 +4,6 @@ of `tachograph run`; nothing is recorded but the ring that its figures are made 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -14,21 +13,11 @@ import tempfile
 import time
 from typing import Any
 
+from .._launch.start import environment
 from .watcher import LOOK_SECONDS, Output, Watcher
 
-SITE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "_launch", "site")
 STOPPED_BY_SIGNAL = 128
-
-
-def environment(folder: str) -> dict[str, str]:
-    settings = {"live": True, "dir": folder, "session": 0, "steps": 0, "seconds": 0.0, "memory": 0}
-    path = os.environ.get("PYTHONPATH")
-    return {
-        **os.environ,
-        "TACHOGRAPH_RUN": json.dumps(settings),
-        "TACHOGRAPH_RUN_FOLDER": folder,
-        "PYTHONPATH": SITE + (os.pathsep + path if path else ""),
-    }
+LIVE = {"live": True, "session": 0, "steps": 0, "seconds": 0.0, "memory": 0}
 
 
 def watched_process(folder: str) -> int:
@@ -47,7 +36,7 @@ def run(form: str, words: list[str]) -> int:
     output = Output(form, False, 0, sys.stdout if is_json else sys.stderr, takes_all=False)
     try:
         program = subprocess.Popen(
-            words, env=environment(folder), stdout=sys.stderr if is_json else None, close_fds=False
+            words, env=environment(folder, **LIVE), stdout=sys.stderr if is_json else None, close_fds=False
         )
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""`tachograph prove`: what known delays cost, predicted from a recording and measured in the program."""

@@ -1,0 +1,99 @@
+"""`tachograph prove` comes here with the recording: text|json SHARE FILE, and the words of the program."""
+
+from __future__ import annotations
+
+import json
+import sys
+from statistics import median
+from typing import Any
+
+from .. import TachographError, open as open_trace
+from .places import Plan, Refused, plan
+from .runs import Measured, measure
+
+NEAR_PCT = 10  # of the step: a prediction as near holds
+OK, OFF, NO_PREDICTION, FAILED = 0, 1, 3, 4  # exit statuses
+
+
+def rows(asked: Plan, measured: list[Measured]) -> list[dict[str, Any]]:
+    table = []
+    for place, found in zip(asked.places, measured, strict=True):
+        grown_ns = median(found.grown_ns)
+        bare_ns = median(found.bare_ns)
+        delays = median(found.delays)
+        table.append(
+            {
+                "where": place.where,
+                "name": place.name,
+                "calls_per_step": place.calls,
+                "delayed_per_step": delays,
+                "delay_ns": place.delay_ns,
+                "predicted_ns": place.predicted_ns,
+                "predicted_low_ns": place.low_ns,
+                "predicted_high_ns": place.high_ns,
+                "measured_ns": round(grown_ns),
+                "measured_low_ns": round(min(found.grown_ns)),
+                "measured_high_ns": round(max(found.grown_ns)),
+                "step_ns": round(bare_ns),
+                "error_pct": 100 * (grown_ns - place.predicted_ns) / bare_ns,
+                "holds": delays > 0 and abs(grown_ns - place.predicted_ns) <= NEAR_PCT / 100 * bare_ns,
+            }
+        )
+    return table
+
+
+def _ms(ns: float) -> str:
+    return f"{ns / 1e6:.3f}" if abs(ns) < 1e6 else f"{ns / 1e6:.2f}"
+
+
+def page(asked: Plan, table: list[dict[str, Any]], share: str) -> str:
+    head = ("where", "begins later", "delays of a step", "predicted", "measured", "off by")
+    cells = [head]
+    for row in table:
+        cells.append(
+            (
+                row["where"],
+                row["name"],
+                f"{row['calls_per_step']:g} x {_ms(row['delay_ns'])} ms"
+                + ("" if row["delayed_per_step"] else ", none came"),
+                f"{_ms(row['predicted_ns'])} ms",
+                f"{_ms(row['measured_ns'])} ms ({_ms(row['measured_low_ns'])} to {_ms(row['measured_high_ns'])})",
+                f"{row['error_pct']:+.1f} % of the step",
+            )
+        )
+    widths = [max(len(line[k]) for line in cells) for k in range(len(head))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
+    bare_ns = median(row["step_ns"] for row in table)
+    first = f"step {_ms(asked.step_ns)} ms as recorded, {_ms(bare_ns)} ms without a delay; delays are {share} % of it"
+    near = sum(row["holds"] for row in table)
+    last = [f"{near} of {len(table)} predictions within {NEAR_PCT} % of the step"]
+    last += [f"nothing {where}: the program has no such operator in each of its steps" for where in asked.missing]
+    return "\n".join([first, "", *lines, "", *last])
+
+
+def main() -> int:
+    form, share, path, *argv = sys.argv[1:]
+
+    def say(line: str) -> None:
+        print(f"tachograph prove: {line}", file=sys.stderr, flush=True)
+
+    try:
+        asked = plan(open_trace(path, progress=False), float(share))
+        table = rows(asked, measure(argv, asked, say))
+    except Refused as error:
+        say(str(error))
+        return NO_PREDICTION
+    except (TachographError, OSError) as error:
+        say(str(error))
+        return FAILED
+    except KeyboardInterrupt:
+        return 130
+    if form == "json":
+        print(json.dumps({"step_ns": asked.step_ns, "places": table, "missing": asked.missing, "recording": path}))
+    else:
+        print(page(asked, table, share))
+    return OK if all(row["holds"] for row in table) else OFF
+
+
+if __name__ == "__main__":
+    sys.exit(main())
