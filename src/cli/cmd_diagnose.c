@@ -74,6 +74,17 @@ static int show_page(struct tg__cli *c, struct tg_trace *trace, const struct tg_
   return status ? status : closed;
 }
 
+/* --html: the page of `report`, beside the answer. */
+static int write_html(struct tg__cli *c, struct tg_trace *trace) {
+  struct tg_error e = {0};
+  struct tg__sink sink;
+  if (tg__sink_open(&sink, tg__cli_setting(c, "html"), &e)) return tg__cli_failed(c, &e, NULL);
+  tg__work_begin("making the report");
+  const enum tg_err err = tg_report(trace, "html", 0, false, sink.out.write, sink.out.ctx, &e);
+  tg__work_end();
+  return tg__sink_close(&sink, c, err, &e);
+}
+
 /* A script is recorded as `run` does it, into a folder of its own; the words behind -- are the script's. */
 static int record(struct tg__cli *c) {
   struct tg__cli_recorded recorded;
@@ -95,6 +106,7 @@ int tg__cmd_diagnose(struct tg__cli *c) {
     return tg__cli_usage(c, NULL, "--explain is for the diagnosis as text or md");
   const int recorded = is_script ? record(c) : TG__EXIT_OK;
   if (recorded) return recorded;
+  if (tg__cli_setting(c, "checklist")) return tg__cmd_checklist(c);
   struct tg_trace *trace = NULL;
   struct tg_table *t = NULL;
   struct tg_error e = {0};
@@ -105,6 +117,7 @@ int tg__cmd_diagnose(struct tg__cli *c) {
     status = tg__cli_failed(c, &e, trace ? tg__cli_instead(c, err, trace, c->operands[0]) : NULL);
   else
     status = is_page ? show_page(c, trace, t, markdown) : tg__cli_table(c, t, 0);
+  if (!status && tg__cli_setting(c, "html")) status = write_html(c, trace);
   if (!status) status = judge(c, t);
   tg_table_free(t);
   tg_close(trace);

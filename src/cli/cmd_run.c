@@ -48,6 +48,38 @@ static int choose_program(struct tg__cli_recording *r) {
   return -1;
 }
 
+/* ---- --nsys ---------------------------------------------------------------------------------- */
+
+static bool is_on_path(const char *program) {
+  const char *at = tg__getenv("PATH");
+  char path[PATH_MAX];
+  while (at && *at) {
+    const int len = (int)strcspn(at, ":");
+    snprintf(path, sizeof path, "%.*s/%s", len, at, program);
+    if (len && tg__path_kind(path) == TG__PATH_FILE && access(path, X_OK) == 0) return true;
+    at += len + (at[len] == ':');
+  }
+  return false;
+}
+
+/* The program's words behind those of nsys, which writes beside our recording. false: no memory. */
+static bool wrap_in_nsys(struct tg__cli_recording *r) {
+  static const char *const before[] = {"nsys", "profile", "-t", "cuda,nvtx,osrt", "-o"};
+  enum { BEFORE = sizeof before / sizeof *before };
+  size_t count = 0;
+  while (r->argv[count]) count++;
+  const char **const argv = tg__arena_get(&r->c->arena, (BEFORE + count + 2) * sizeof *argv);
+  char path[PATH_MAX + 8];
+  snprintf(path, sizeof path, "%s/nsys", r->folder);
+  const char *const output = tg__arena_copy(&r->c->arena, path, strlen(path));
+  if (!argv || !output) return false;
+  memcpy(argv, before, sizeof before);
+  argv[BEFORE] = output;
+  memcpy(argv + BEFORE + 1, r->argv, (count + 1) * sizeof *argv);
+  r->argv = argv;
+  return true;
+}
+
 /* ---- the run --------------------------------------------------------------------------------- */
 
 static enum tg_err start(struct tg__cli_recording *r, struct tg_error *e) {
@@ -75,7 +107,7 @@ static enum tg_err start(struct tg__cli_recording *r, struct tg_error *e) {
 
 /* Started by our package, which shows it meanwhile. Nothing is recorded that an option could be about. */
 static int run_live(struct tg__cli_recording *r) {
-  static const char *const others[] = {"output", "preset", "steps", "seconds", "bytes", "memory", "view"};
+  static const char *const others[] = {"output", "preset", "steps", "seconds", "bytes", "memory", "view", "nsys"};
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
     if (tg__cli_setting(r->c, others[i]))
       return tg__cli_usage(r->c, NULL, "--live shows a program and records nothing: leave out --%s", others[i]);
@@ -97,11 +129,16 @@ static int record(struct tg__cli *c, bool output_aside, struct tg__cli_recorded 
   int status = tg__cli_recording_options(r);
   if (status < 0) status = choose_program(r);
   if (status >= 0) return status;
+  const bool has_nsys = tg__cli_setting(c, "nsys") != NULL;
+  if (has_nsys && !is_on_path("nsys"))
+    return tg__cli_usage(c, NULL,
+                         "--nsys needs nsys on PATH, which Nsight Systems brings: install it, or leave out --nsys");
   if (tg__cli_setting(c, "live")) {
     if (tg__cli_recording_find_python(r, &e)) return tg__cli_failed(c, &e, NULL);
     return run_live(r);
   }
   if (tg__cli_recording_find_python(r, &e) || tg__cli_recording_make_folder(r, &e)) return tg__cli_failed(c, &e, NULL);
+  if (has_nsys && !wrap_in_nsys(r)) return tg__cli_no_memory(c);
   if (start(r, &e)) {
     tg__cli_recording_drop_folder(r);
     return tg__cli_failed(c, &e, NULL);

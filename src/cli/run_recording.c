@@ -125,6 +125,10 @@ const char *tg__cli_recording_settings(struct tg__cli_recording *r, struct tg__o
   tg__json_int(&w, r->bytes);
   tg__json_key(&w, "memory");
   tg__json_int(&w, r->memory);
+  if (tg__cli_setting(r->c, "nsys")) { /* CUDA has one who takes its records */
+    tg__json_key(&w, "host_only");
+    tg__json_bool(&w, true);
+  }
   tg__json_close(&w, '}');
   tg__out_char(out, 0);
   return out->err ? NULL : out->buf;

@@ -2,8 +2,10 @@
  * proves it. A conclusion takes a baseline, steps behind the warm-up and a look at the loader; a target that is met
  * takes none. */
 #include "show/parts.h"
+#include "show/report.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 
 enum { BASELINE_MOST = 1 << 16 }; /* bytes of baseline.json */
@@ -187,6 +189,26 @@ static void note_target(struct tg_table *t, const char *folder) {
   tg__free(json);
 }
 
+/* ---- the baseline -------------------------------------------------------------------------------- */
+
+/* The times of the steps as the diagnosis has them, of the first rank. */
+static void note_baseline(struct tg_table *t, struct tg_trace *trace) {
+  static const struct tg_arg args[] = {{"where", "part = \"baseline\" and level = \"step\""}};
+  struct tg_table *rows = NULL;
+  char text[200] = "", time[32];
+  if (tg__ask_trace(trace, tg__question_name(TG__Q_diagnosis), args, 1, &rows, NULL)) return;
+  for (size_t i = 0; i < rows->rows && tg__cell_int(rows, i, "rank") == tg__cell_int(rows, 0, "rank"); i++) {
+    const struct tg__str item = tg__cell_str(rows, i, "item");
+    const double ns = tg__cell_real(rows, i, "value");
+    const size_t len = strlen(text);
+    if (!isnan(ns))
+      snprintf(text + len, sizeof text - len, "%s%.*s %s", len ? ", " : "", (int)item.len, item.ptr,
+               tg__human_ns(llround(ns), time));
+  }
+  if (*text) tg__table_note(t, "a step takes: %s", text);
+  tg__table_free(rows);
+}
+
 /* ---- the list ------------------------------------------------------------------------------------ */
 
 static void add_name(char *text, size_t size, const char *name) {
@@ -225,6 +247,7 @@ struct tg_table *tg__checklist(struct tg_trace *trace, const char *path, size_t 
     *missing += !has;
     if (!has && i->decisive) add_name(undecided, sizeof undecided, i->decisive);
   }
+  if (t) note_baseline(t, trace);
   if (t && has_file(path, "baseline.json")) note_target(t, path);
   if (t && *undecided) tg__table_note(t, "no conclusion yet: %s missing", undecided);
   return t;

@@ -143,3 +143,24 @@ def test_a_change_has_the_saving_and_the_range_of_its_finding(tmp_path):
     page = diagnose(path, "--width", "100").stdout
     saves = re.search(r"saves ([\d.]+) us a step \(([\d.]+) (us|ns) to ([\d.]+) us\)", page)
     assert float(saves[1]) * 1000 == pytest.approx(change["value"]) and float(saves[4]) * 1000 == change["high"]
+
+
+def test_html_is_the_page_of_the_report_beside_the_answer(tmp_path):
+    path = write(tmp_path / "a.json", [1000.0] * 10, 0.6)
+    done = diagnose("--html", tmp_path / "page.html", path)
+    assert done.returncode == 0 and done.stdout == diagnose(path).stdout
+    report = subprocess.run(
+        [TACHOGRAPH, "report", "--format", "html", path], capture_output=True, text=True, timeout=60
+    ).stdout
+    assert (tmp_path / "page.html").read_text() == report and report.startswith("<!doctype html>")
+    done = diagnose("--html", tmp_path / "missing" / "page.html", path)
+    assert done.returncode == 4 and "missing/page.html" in done.stderr
+
+
+def test_checklist_is_the_baseline_with_what_is_missing(tmp_path):
+    """Ten steps of 1, 2, … 10 ms."""
+    path = write(tmp_path / "a.json", [1000.0 * k for k in range(1, 11)], 0.4)
+    done = diagnose("--checklist", "--json", path)
+    alone = subprocess.run([TACHOGRAPH, "checklist", "--json", path], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (alone.returncode, alone.stdout) and done.returncode == 1
+    assert "a step takes: p50 5.50 ms, p90 9.10 ms, p99 9.91 ms" in json.loads(done.stdout)["notes"]

@@ -80,7 +80,8 @@ class NativeRecorder(Recorder):
         self._recording.start()
         self._follow_thread()
         self._waits = Waits(_record) if settings["preset"] != "lean" else None
-        if not cuda and not self._joined and phase != "probe":  # torch keeps what it is to call; a probe is of the host
+        host_only = self._joined or settings.get("host_only", False)
+        if not cuda and not host_only and phase != "probe":  # torch keeps what it is to call; a probe is of the host
             self._await_cuda(sys.modules["torch"])
 
     def _await_cuda(self, torch: Any) -> None:
@@ -235,6 +236,9 @@ def open_recorder(path: str, phase: str, settings: dict, rank: int, say: Callabl
         usable, reason = False, f"this build has no recorder ({error})"
     # Before the window the program may not have come to its GPU yet, and must not be brought there by us.
     cuda = usable and phase == "window" and sys.modules["torch"].cuda.is_initialized()
+    if cuda and settings.get("host_only"):
+        say("note device work is not recorded: nsys records it")
+        cuda = False
     if cuda and not records_cuda():
         usable, reason = False, "the program works on a GPU"
     if usable:
