@@ -1,6 +1,7 @@
 /* torch_delay: operators and labels of a chosen name begin later, by a busy wait of known length. `tachograph prove`
- * compares with it what the model of the steps predicts. Nothing is recorded meanwhile. The name is looked at in every
- * operation also while the wait is 0 ns, so that steps with and without it differ only by the wait. */
+ * compares with it what the model of the steps predicts. Nothing is recorded meanwhile. The wait is so much time of the
+ * thread on a core: when other programs have the cores, it lasts longer, as any work does. The name is looked at in
+ * every operation also while the wait is 0 ns, so that steps with and without it differ only by the wait. */
 #include "capture/torch.h"
 
 static struct place {
@@ -10,9 +11,9 @@ static struct place {
 static _Atomic int chosen = -1; /* -1: none */
 static _Atomic uint64_t wait_ns;
 
-static uint64_t monotonic_ns(void) {
+static uint64_t thread_cpu_ns(void) {
   struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
@@ -22,9 +23,9 @@ void tg__torch_delay(const uint8_t *rf) {
   if (at < 0 || strcmp(tg__torch_symbols.name(rf), places[at].name) != 0) return;
   const uint64_t ns = atomic_load_explicit(&wait_ns, memory_order_relaxed);
   if (!ns) return;
-  const uint64_t until = monotonic_ns() + ns;
+  const uint64_t until = thread_cpu_ns() + ns;
   atomic_fetch_add_explicit(&places[at].times, 1, memory_order_relaxed);
-  while (monotonic_ns() < until) {}
+  while (thread_cpu_ns() < until) {}
 }
 
 bool tg__torch_delay_name(size_t place, const char *name, size_t len) {

@@ -115,9 +115,9 @@ def test_a_delay_is_as_long_as_it_is_said_to_be(tmp_path):
         def us(what):
             times = []
             for _ in range(9):
-                begin = time.perf_counter_ns()
+                begin = time.thread_time_ns()
                 what()
-                times.append((time.perf_counter_ns() - begin) / 1000)
+                times.append((time.thread_time_ns() - begin) / 1000)
             return min(times)
         x = torch.ones(3)
         assert _record.delays_begin(["aten::sinh", "mine"]) == ""

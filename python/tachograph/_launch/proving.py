@@ -1,7 +1,8 @@
 """What `tachograph prove` has in the program while it runs again: steps are found and timed as `tachograph run` does
 it, nothing is recorded, and in some blocks of steps the calls of one operator begin later (src/capture/torch_delay.c).
 
-Each block is a line of the log: its number, how often the operator was delayed, and how long its steps took."""
+Each block is a line of the log: its number, how often the operator was delayed, and of each step how long it took and
+how long its thread was ready and had no core."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from typing import Any
 
 from .. import _record
 from .._collect.compiles import compiles
+from .._collect.machine_use import core_wait_ns
 from . import session
 from .steps import StepFinder
 from .window import Window
@@ -28,9 +30,10 @@ class Proving:
         self.pid = os.getpid()
         self._window = Window(compiled=compiles.count)  # says when steps are as they stay
         self._at = -1  # the block; before the first the program warms up
-        self._times: list[int] = []
+        self._times: list[tuple[int, int]] = []
         self._delayed = 0  # before this block
         self._last_ns: int | None = None
+        self._waited_ns = 0
         why = _record.delays_begin(plan["names"])
         if why:
             self.log.write(f"note {why}")
@@ -53,24 +56,26 @@ class Proving:
         if os.getpid() != self.pid or self._at == len(self.blocks):
             return
         try:
-            self._look(time.perf_counter_ns())
+            self._look(time.perf_counter_ns(), core_wait_ns() or 0)
         except Exception as error:  # of ours: the program does not notice
             self.log.write(f"note {type(error).__name__}: {error}")
             self._end()
 
-    def _look(self, now_ns: int) -> None:
+    def _look(self, now_ns: int, waited_ns: int) -> None:
         dur_ns = now_ns - self._last_ns if self._last_ns is not None else None
-        self._last_ns = now_ns
+        step_waited_ns = waited_ns - self._waited_ns
+        self._last_ns, self._waited_ns = now_ns, waited_ns
         if self._at < 0:
             compiles.look()
             if self._window.boundary(dur_ns) == "window":
                 self.finder.locked = True
                 self._next_block()
         elif dur_ns is not None:
-            self._times.append(dur_ns)
+            self._times.append((dur_ns, step_waited_ns))
             if len(self._times) == self.block_steps:
                 delayed = _record.delayed(self.blocks[self._at][0]) - self._delayed
-                self.log.write(f"block {self._at} {delayed} {' '.join(map(str, self._times[LEAD:]))}")
+                times = " ".join(f"{dur_ns} {waited_ns}" for dur_ns, waited_ns in self._times[LEAD:])
+                self.log.write(f"block {self._at} {delayed} {times}")
                 self._next_block()
 
     def _next_block(self) -> None:

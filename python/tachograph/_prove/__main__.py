@@ -12,6 +12,7 @@ from .places import Plan, Refused, plan
 from .runs import Measured, measure
 
 NEAR_PCT = 10  # of the step: a prediction as near holds
+BUSY_PCT = 5  # of the steps without a core: it is said
 OK, OFF, NO_PREDICTION, FAILED = 0, 1, 3, 4  # exit statuses
 
 
@@ -35,6 +36,7 @@ def rows(asked: Plan, measured: list[Measured]) -> list[dict[str, Any]]:
                 "measured_low_ns": round(min(found.grown_ns)),
                 "measured_high_ns": round(max(found.grown_ns)),
                 "step_ns": round(bare_ns),
+                "core_wait_pct": 100 * sum(found.waited) / len(found.waited),
                 "error_pct": 100 * (grown_ns - place.predicted_ns) / bare_ns,
                 "holds": delays > 0 and abs(grown_ns - place.predicted_ns) <= NEAR_PCT / 100 * bare_ns,
             }
@@ -67,6 +69,11 @@ def page(asked: Plan, table: list[dict[str, Any]], share: str) -> str:
     first = f"step {_ms(asked.step_ns)} ms as recorded, {_ms(bare_ns)} ms without a delay; delays are {share} % of it"
     near = sum(row["holds"] for row in table)
     last = [f"{near} of {len(table)} predictions within {NEAR_PCT} % of the step"]
+    busy_pct = max(row["core_wait_pct"] for row in table)
+    if busy_pct > BUSY_PCT:
+        last.append(
+            f"other programs kept the machine busy: up to {busy_pct:.0f} % of the steps had no core; it is left out"
+        )
     last += [f"nothing {where}: the program has no such operator in each of its steps" for where in asked.missing]
     return "\n".join([first, "", *lines, "", *last])
 

@@ -24,15 +24,19 @@ LAST_WORDS = 400  # characters of what a program that failed said last
 
 @dataclass
 class Measured:
-    grown_ns: list[float] = field(default_factory=list)  # how much longer a step was, of each repetition
+    """Of each repetition. Steps are without the time in which their thread was ready and had no core."""
+
+    grown_ns: list[float] = field(default_factory=list)  # how much longer a step was
     delays: list[float] = field(default_factory=list)  # how many there were in a step
     bare_ns: list[float] = field(default_factory=list)  # the step without them
+    waited: list[float] = field(default_factory=list)  # the part of the steps without a core
 
 
 @dataclass
 class Block:
     delayed: int
     step_ns: float
+    waited: float
     steps: int
 
 
@@ -53,6 +57,7 @@ def measure(argv: list[str], plan: Plan, say: Callable[[str], None]) -> list[Mea
             measured[place].grown_ns.append(late.step_ns - bare.step_ns)
             measured[place].delays.append(late.delayed / late.steps)
             measured[place].bare_ns.append(bare.step_ns)
+            measured[place].waited += [bare.waited, late.waited]
         missing = missing[len(done) // 2 :]
         if not missing:
             return measured
@@ -122,5 +127,7 @@ def _lines(raw: str) -> Iterator[str]:
 
 
 def _block(line: str) -> Block:
-    _, _, delayed, *times = line.split()
-    return Block(int(delayed), median(map(int, times)), len(times) + LEAD)
+    delayed, *figures = map(int, line.split()[2:])
+    times, waits = figures[::2], figures[1::2]
+    own_ns = median(ns - waited_ns for ns, waited_ns in zip(times, waits, strict=True))
+    return Block(delayed, own_ns, sum(waits) / max(sum(times), 1), len(times) + LEAD)
