@@ -10,6 +10,10 @@ import re
 import sys
 
 WANTED = ("chromium_event", "compilation_metrics", "dynamo_graph_break_reason", "recompile_reasons", "dynamo_start")
+LINES = (
+    'V1128 05:20:32.629000 26312 torch/x.py:1] {"artifact": {"name": "inductor_provenance_tracking_kernel_stack_traces"'
+    ', "encoding": "json"}, "frame_id": 0, "frame_compile_id": 0, "has_payload": "x"}\n'
+)
 BULKY = re.compile("config|stack|version|shapes")
 EVENTS = 12
 
@@ -56,6 +60,9 @@ def main(folder, path):
             changed[random.randrange(len(changed))] = random.randrange(256)
         (folder / f"changed_{n}.log").write_bytes(bytes(changed))
     (folder / "no_payload.log").write_bytes(b'V1128 05:20:32.629000 26312 torch/x.py:1] {"chromium_event": {}}\n')
+    stacks = {"cpp_fused_0:1": ['File "/a/b.py", line 3, in f'], 'x"': [3, None], "extern:2": "no list"}
+    for name, payload in {"lines": json.dumps(stacks), "lines_cut": json.dumps(stacks)[:40]}.items():
+        (folder / f"{name}.log").write_text(LINES + "\t" + payload + "\n" + LINES + "\t" + payload + "\n")
     (folder / "no_records.log").write_bytes(b"V1128 05:20:32.629000 26312 torch/x.py:1]\n\t{\n")
 
 

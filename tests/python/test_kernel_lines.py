@@ -281,6 +281,27 @@ def test_a_kernel_of_the_host_counts_for_each_of_its_lines(tmp_path):
     }
 
 
+def test_a_log_of_the_compiler_has_the_lines_without_calls(tmp_path):
+    head = "V0601 10:00:00.000001 4711 torch/_inductor/x.py:1] "
+    names = {"name": "inductor_provenance_tracking_kernel_stack_traces", "encoding": "json"}
+    lines = []
+    for region, kernels in (
+        ("0/0", {"cpp_fused_a:1": STACKS[:2]}),
+        ("2/1", {"cpp_fused_a:1": STACKS[:2], "cpp_b:2": []}),
+    ):
+        frame, version = map(int, region.split("/"))
+        artifact = {"artifact": names, "frame_id": frame, "frame_compile_id": version, "has_payload": "x"}
+        lines += [head + json.dumps(artifact), "\t" + json.dumps({**kernels, "extern_kernels.mm:9": STACKS[:1]})]
+    metrics = {"compile_id": "0/0", "co_name": "f", "start_time_us": 5, "duration_us": 9}
+    lines.append(head + json.dumps({"compilation_metrics": metrics, "frame_id": 0, "frame_compile_id": 0}))
+    log = tmp_path / "dedicated_log_torch_trace_rank_0_abc.log"
+    log.write_text("\n".join(lines) + "\n")
+    with tg.open(log) as trace:
+        rows = [(row["region"], row["kernel"], row["calls"], row["lines"]) for row in trace.ask("compiled_kernels")]
+    two = "/home/me/model.py(8): forward; /home/me/model.py(9): forward"
+    assert rows == [("0/0", "cpp_fused_a", None, two), ("2/1", "cpp_fused_a", None, two)]
+
+
 # ---- compilations and what ran of them
 
 

@@ -47,16 +47,17 @@ static bool kernel_before(uint32_t a, uint32_t b, const void *ctx) {
   return w->rows[a].dur.sum != w->rows[b].dur.sum ? w->rows[a].dur.sum > w->rows[b].dur.sum : a < b;
 }
 
-static bool put_kernel(const struct work *w, const struct row *x, struct tg__kernel_lines lines, uint32_t rank,
-                       struct tg_table *out) {
+/* calls NULL: it is not known whether it ran. */
+static bool put_kernel(const struct work *w, const struct tg__known_kernel *x, const struct tg__stats *calls,
+                       uint32_t rank, struct tg_table *out) {
   struct tg__out text = {0};
-  tg__kernel_lines_write(lines, &text);
+  tg__kernel_lines_write(x->lines, &text);
   tg__put_rank(out, w->t, rank);
   tg__put_text(out, x->region);
-  tg__put_trace_text(out, w->t, x->name);
-  tg__put_int(out, x->dur.count);
-  tg__put_int(out, x->dur.sum);
-  tg__put_int(out, (int64_t)lines.count);
+  tg__put_text(out, x->name);
+  tg__put_int(out, calls ? calls->count : TG_NULL_INT);
+  tg__put_int(out, calls ? calls->sum : TG_NULL_INT);
+  tg__put_int(out, (int64_t)x->lines.count);
   return tg__put_out(out, &text);
 }
 
@@ -66,9 +67,10 @@ static bool put_kernels(const struct work *w, uint32_t rank, struct tg_table *ou
   bool ok = order != NULL;
   for (size_t i = 0; ok && i < w->count; i++) {
     const struct row *const x = &w->rows[order[i]];
-    const struct tg__kernel_lines lines = tg__kernel_lines_of(w->t, x->slice, NULL);
-    unknown += !lines.count;
-    ok = put_kernel(w, x, lines, rank, out);
+    const struct tg__known_kernel kernel = {x->region, tg__name(w->t, x->name),
+                                            tg__kernel_lines_of(w->t, x->slice, NULL)};
+    unknown += !kernel.lines.count;
+    ok = put_kernel(w, &kernel, &x->dur, rank, out);
   }
   tg__free(order);
   if (ok && unknown)
@@ -79,12 +81,21 @@ static bool put_kernels(const struct work *w, uint32_t rank, struct tg_table *ou
   return ok;
 }
 
+/* A log of the compiler has no calls. */
+static bool put_known(const struct work *w, uint32_t rank, struct tg_table *out) {
+  struct tg__known_kernel x;
+  bool ok = true;
+  for (size_t i = 0; ok && tg__known_kernel_at(w->t, rank, i, &x); i++)
+    if (x.region.len && tg__is_compiled_kernel(x.name)) ok = put_kernel(w, &x, NULL, rank, out);
+  return ok;
+}
+
 static enum tg_err answer_of_rank(const struct tg__columns *t, const struct tg__ask *a, uint32_t rank,
                                   struct tg_table *out) {
   struct work w = {.t = t};
   bool ok = tg__paths_open(&w.regions, t);
   if (ok) count_kernels(&w, a, rank);
-  ok = ok && !w.failed && !w.regions.failed && put_kernels(&w, rank, out);
+  ok = ok && !w.failed && !w.regions.failed && (w.count ? put_kernels(&w, rank, out) : put_known(&w, rank, out));
   tg__paths_close(&w.regions);
   tg__map_free(&w.row_of);
   tg__free(w.rows);

@@ -295,6 +295,15 @@ struct tg__kernel_lines tg__kernel_lines_of(const struct tg__columns *t, uint32_
   return (struct tg__kernel_lines){x->frames, x->count};
 }
 
+bool tg__known_kernel_at(const struct tg__columns *t, uint32_t rank, size_t number, struct tg__known_kernel *out) {
+  const struct kept *const k = lines_kept(t);
+  if (!k || number >= k->count) return false;
+  const struct list *const x = k->lists[number];
+  *out = (struct tg__known_kernel){
+      .region = x->rank == rank ? x->id : TG_STR(""), .name = x->name, .lines = {x->frames, x->count}};
+  return true;
+}
+
 bool tg__has_kernel_lines(const struct tg__columns *t) {
   const struct kept *const k = lines_kept(t);
   return k && k->count;

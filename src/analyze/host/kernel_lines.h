@@ -14,6 +14,13 @@ struct tg__kernel_lines {
 /* Of a kernel on a device, or of one that the host calls. They stay as long as the trace's cache. Count 0: none are
  * known; *failed, which may be NULL, is set where there is no memory. */
 struct tg__kernel_lines tg__kernel_lines_of(const struct tg__columns *t, uint32_t slice, bool *failed);
+/* All that are known, one after the other, whether they run or not; false: there is none with this number. Extern
+ * kernels, which are operators, are among them. */
+struct tg__known_kernel {
+  struct tg__str region, name;
+  struct tg__kernel_lines lines;
+};
+bool tg__known_kernel_at(const struct tg__columns *t, uint32_t rank, size_t number, struct tg__known_kernel *out);
 /* Has the trace any? */
 bool tg__has_kernel_lines(const struct tg__columns *t);
 /* Does it look like a kernel that Inductor made? */
