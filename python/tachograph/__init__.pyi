@@ -61,7 +61,7 @@ class Table(_read.Table, Generic[_Row]):
 class OverviewRow(TypedDict):
     """what the trace is: one row per quantity and rank"""
     rank: int | None  # rank of the job
-    group: str | None  # summary, category, phase, device, property, gpu, loss, run
+    group: str | None  # summary, category, phase, device, property, gpu, code, loss, run
     quantity: str | None  # what is counted or measured
     value: float | None  # the number; unknown for a text
     unit: str | None  # unit of value
@@ -94,6 +94,9 @@ class StepsRow(TypedDict):
     thread_cpu_ns: int | None  # ns: time its thread was on a core; only recordings of tachograph have this and the next two
     core_wait_ns: int | None  # ns: time its thread was ready and had no core, as other threads had them
     preemptions: int | None  # times its thread was put off its core for another
+    compiled_ns: int | None  # ns: code that torch.compile made runs, on a device or else on the host; this and the next two add up to total_ns without dataloader_ns and bare_ns; unknown where nothing is compiled or replayed
+    replayed_ns: int | None  # ns: a CUDA graph is replayed, whether its kernels are compiled or not
+    eager_ns: int | None  # ns: work that is neither: operators one by one, and the compiler itself
 
 class TracksRow(TypedDict):
     """threads, streams and other tracks"""
@@ -783,7 +786,7 @@ class CompiledKernelsRow(TypedDict):
     rank: int | None  # rank of the job
     region: str | None  # number of the function and of its version, as in Torch-Compiled Region: 3/1; empty where no region launched it
     kernel: str | None  # name of the kernel
-    calls: int | None  # how often it ran
+    calls: int | None  # how often it ran; unknown in a log of the compiler, which has no calls
     total_ns: int | None  # ns: sum of its durations
     places: int | None  # different lines; 0: Inductor did not write them down
     lines: str | None  # file(line): function of each, in the order of its operators

@@ -16,7 +16,9 @@ bool tg__name_is_dataloader(struct tg__str annotation); /* enumerate(DataLoader)
 bool tg__name_is_optimizer_step(struct tg__str annotation);
 /* "autograd::engine::evaluate_function: MulBackward0"; traces of 2021 have MulBackward0 itself. */
 bool tg__name_is_autograd_node(struct tg__str op);
-bool tg__name_is_label(struct tg__str annotation); /* it groups what runs inside, and is no work itself */
+bool tg__name_is_label(struct tg__str annotation);     /* it groups what runs inside, and is no work itself */
+bool tg__name_is_compiled_region(struct tg__str name); /* "Torch-Compiled Region: 3/1", of torch.compile */
+bool tg__name_is_compiled_graph(struct tg__str name);  /* one of the graphs in it, while it runs */
 bool tg__name_is_profiler_step(struct tg__str name, int64_t *number);
 /* COMPUTATION, COMMUNICATION, MEMORY, OTHER. */
 const char *tg__kernel_type(const struct tg__columns *t, uint32_t slice);

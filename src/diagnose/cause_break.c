@@ -21,12 +21,9 @@ struct breaks {
   size_t count;
 };
 
-static bool is_region(struct tg__str name) { return tg__str_has_prefix(name, "Torch-Compiled Region"); }
-static bool is_graph(struct tg__str name) {
-  return tg__str_eq(name, TG_STR("CompiledFunction")) || tg__str_has_prefix(name, "## Call CompiledFxGraph");
+bool tg__is_compiled_range(struct tg__str name) {
+  return tg__name_is_compiled_region(name) || tg__name_is_compiled_graph(name);
 }
-
-bool tg__is_compiled_range(struct tg__str name) { return is_region(name) || is_graph(name); }
 
 bool tg__is_in_compiled(const struct tg__columns *t, uint32_t slice) {
   while (slice != TG_NONE && !tg__is_compiled_range(tg__name(t, t->slices.name[slice])))
@@ -70,16 +67,16 @@ static void visit_break(void *ctx, uint32_t slice, enum tg__class cls) {
   const struct tg__str name = tg__name(t, t->slices.name[slice]);
   const int64_t start = t->slices.start_ns[slice], end = tg__slice_end(t, slice);
   const bool is_inside = tg__slice_track(t, slice) == b->track && start < b->outer_end;
-  if (is_region(name) && !is_inside) {
+  if (tg__name_is_compiled_region(name) && !is_inside) {
     next_graph(b, INT64_MIN);
     b->track = tg__slice_track(t, slice);
     b->outer_end = end;
   }
   if (!is_inside || start < b->graph_end) return;
-  if (is_region(name)) {
+  if (tg__name_is_compiled_region(name)) {
     b->is_broken = true;
     b->resumed = tg__user_frame(t, slice);
-  } else if (is_graph(name)) {
+  } else if (tg__name_is_compiled_graph(name)) {
     if (b->is_broken && b->graph_end != INT64_MIN) count_break(b, slice, start - b->graph_end);
     next_graph(b, end);
   } else if (tg__is_compiling(name)) {

@@ -271,7 +271,7 @@ struct regions {
 static void see_compiled_region(void *ctx, uint32_t slice, enum tg__class cls) {
   struct regions *const r = ctx;
   if (cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION)
-    if (tg__str_has_prefix(tg__name(r->t, r->t->slices.name[slice]), "Torch-Compiled Region"))
+    if (tg__name_is_compiled_region(tg__name(r->t, r->t->slices.name[slice])))
       tg__spans_add(&r->spans, r->t->slices.start_ns[slice], tg__slice_end(r->t, slice));
 }
 

@@ -40,11 +40,7 @@ static void choose_all(struct kernels *k, unsigned classes) {
   for (size_t i = 0; i < k->count; i++) k->items[i].counts = k->items[i].goes = is_in(&k->items[i], classes);
 }
 
-static bool is_of_graph(const struct kernels *k, size_t i) {
-  const struct tg__columns *const t = k->f->t;
-  const uint32_t call = t->slices.cause[k->items[i].slice];
-  return call != TG_NONE && tg__str_contains(tg__name(t, t->slices.name[call]), "GraphLaunch");
-}
+static bool is_of_graph(const struct kernels *k, size_t i) { return tg__is_replayed(k->f->t, k->items[i].slice); }
 
 static void choose_copies(struct kernels *k, unsigned classes) {
   for (size_t i = 0; i < k->count; i++) {

@@ -187,9 +187,8 @@ static void count_device_event(void *ctx, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *const t = f->t;
   if (!tg__class_is_device_work(cls)) return;
   f->failed |= !tg__map_put(&d->names, t->slices.name[slice], 1);
-  const uint32_t call = t->slices.cause[slice];
   f->device_events++;
-  f->replayed += call != TG_NONE && tg__str_contains(tg__name(t, t->slices.name[call]), "GraphLaunch");
+  f->replayed += tg__is_replayed(t, slice);
 }
 
 static void count_device_events(struct tg__facts *f) {

@@ -366,6 +366,20 @@ static void put_labels(const struct page *p) {
   if (any) tg__out_char(p->out, '\n');
 }
 
+/* Where some of the code is compiled, or a graph that is replayed. */
+static void put_code(const struct page *p) {
+  static const char *const codes[][2] = {
+      {"compiled_ns", "compiled"}, {"replayed_ns", "replayed"}, {"eager_ns", "eager"}};
+  const double total = (double)summary(p, "mean", "total_ns");
+  for (size_t i = 0; i < 3 && summary(p, "mean", codes[i][0]) != TG_NULL_INT && total > 0; i++) {
+    const int64_t ns = summary(p, "mean", codes[i][0]);
+    char buf[NUMBER_BYTES];
+    if (!i) put_label(p, "code");
+    tg__out_format(p->out, "%s%s\u00a0%s\u00a0(%.1f\u00a0%%)%s", i ? ", " : "", codes[i][1], tg__human_ns(ns, buf),
+                   100 * (double)ns / total, i == 2 ? "\n\n" : "");
+  }
+}
+
 /* Host time of a step by phase, in one line; of a program that trains: else nearly all is forward. */
 static void put_phases(const struct page *p) {
   const struct tg_table *const t = p->r->parts[TG__REPORT_PHASES];
@@ -567,6 +581,7 @@ void tg__report_print(const struct tg__report *r, const struct tg__show_options 
     if (put_report_steps(&p)) put_parts(&p);
     tg__report_kind_print(r, o, LABEL, p.width, out);
     put_labels(&p);
+    put_code(&p);
     put_phases(&p);
     put_tops(&p);
     put_findings(&p);

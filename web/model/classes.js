@@ -13,6 +13,13 @@ export const PARTS = [
   ["bare_ns", "no operator", "other"],
 ];
 
+/* The same time by what ran, of a program that has compiled code or replays graphs. */
+export const CODES = [
+  ["compiled_ns", "compiled code", "compute"],
+  ["replayed_ns", "replayed graphs", "communication"],
+  ["eager_ns", "eager", "operator"],
+];
+
 export const MEMORY_PARTS = [
   ["parameter", "compute"],
   ["gradient", "communication"],

@@ -1,6 +1,6 @@
 /* overview: the answer first, then what it rests on. */
 
-import {PARTS} from "../model/classes.js";
+import {CODES, PARTS} from "../model/classes.js";
 import {duration, number, percent, shorten, size} from "../model/format.js";
 import * as State from "../model/state.js";
 import {partsView, stepsView} from "../view/charts.js";
@@ -110,16 +110,14 @@ function parts(summary, context) {
   const p50 = statistic(summary, "p50");
   const mean = statistic(summary, "mean"), several = new Set(summary.records().map((row) => row.rank)).size > 1;
   if (!p50) return h("p", {class: "empty"}, "The trace has no steps.");
-  const items =
-      PARTS.filter(([column]) => mean[column] > 0).map(([column, label, cls]) => ({
-                                                         label,
-                                                         cls,
-                                                         value: mean[column],
-                                                         share: mean.total_ns ? (100 * mean[column]) / mean.total_ns :
-                                                                                null
-                                                       }));
+  const share = (ns) => (mean.total_ns ? (100 * ns) / mean.total_ns : null);
+  const itemsOf = (parts) =>
+      parts.filter(([column]) => mean[column] > 0)
+          .map(([column, label, cls]) => ({label, cls, value: mean[column], share: share(mean[column])}));
+  const hasCode = mean.compiled_ns > 0 || mean.replayed_ns > 0;
   return [
-    partsView(items, "ns", mean.total_ns, "parts-bars"),
+    partsView(itemsOf(PARTS), "ns", mean.total_ns, "parts-bars"),
+    hasCode ? partsView(itemsOf(CODES), "ns", mean.total_ns, "code-bars") : null,
     h("p", {class: "notes"},
       `mean of a step${several ? ` of rank ${mean.rank}` : ""} ${duration(mean.total_ns)}; shares are of it. Median ${
           duration(p50.total_ns)}, 90 % within ${duration(statistic(summary, "p90").total_ns)}`)

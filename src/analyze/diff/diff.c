@@ -240,6 +240,7 @@ static enum tg_err add_rows(struct tg__diff_rows *rows, const struct tg__diff_si
   }
   put_headline(rows, tg__conditions_deciding(conditions), is_pace ? &pace : NULL, sides, out);
   put_notes(sides, conditions, out);
+  if (!tg__conditions_deciding(conditions)) tg__diff_note_fusion(sides, out);
   for (unsigned by = TG__DIFF_CATEGORY; !err && by < TG__DIFF_BYS; by++) {
     if (!(ask->by >> by & 1)) continue;
     if (by == TG__DIFF_CATEGORY)

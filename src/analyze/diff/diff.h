@@ -120,6 +120,14 @@ bool tg__diff_pace_find(const struct tg__diff_side *const sides[TG__SIDES], stru
  * more of a step? */
 bool tg__diff_pace_explains(const struct tg__diff_pace *p, double a, double b);
 
+/* How many kernels and operators ran, and which Inductor had fused. diff_fusion.c */
+struct tg__diff_fusion {
+  int64_t plain[2], fused[2]; /* kernels of devices; operators of the host that stand in no other, kernels in it */
+  int64_t units;              /* steps of single ranks that they ran in */
+};
+void tg__diff_fusion_take(struct tg__diff_side *s);
+void tg__diff_fusion_add(struct tg__diff_fusion *to, const struct tg__diff_fusion *from);
+
 /* ---- one side (diff_side.c) ------------------------------------------------------------------ */
 
 struct tg__diff_unit { /* one step of one rank */
@@ -142,6 +150,8 @@ struct tg__diff_side {
   size_t left_out;   /* units at the end: without their device work, not there in every rank, or beyond TG__DRAW_MOST */
   bool is_recording; /* some rank has no steps: all of it is one unit */
   bool is_noisy;     /* others kept the machine busy */
+  bool has_code;     /* some code is compiled, or a graph that is replayed */
+  struct tg__diff_fusion fusion;
   struct tg__draws draws; /* weights NULL: too few steps for an interval */
   struct tg__diff_facts facts;
   struct tg__diff_shapes shapes;
@@ -163,6 +173,8 @@ void tg__diff_note_losses(struct tg_table *out, char letter, const int64_t loss[
 void tg__diff_side_close(struct tg__diff_side *s);
 /* From 0 on; TG_NONE outside all. */
 uint32_t tg__diff_step_at(const struct tg__diff_side *s, uint32_t rank, int64_t ns);
+/* diff_fusion.c: what was fused, where one side is compiled and the other is not. */
+void tg__diff_note_fusion(const struct tg__diff_side sides[TG__SIDES], struct tg_table *out);
 
 /* ---- are they comparable at all (diff_conditions.c) ------------------------------------------ */
 

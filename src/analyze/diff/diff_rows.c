@@ -37,7 +37,7 @@ static void put_change(struct tg__diff_row *r, const struct tg__change *c) {
 
 /* ---- figures of whole steps ------------------------------------------------------------------ */
 
-enum step_value { TOTAL, HOST, DEVICE_EVENTS, THREAD_CPU, FIRST_PART };
+enum step_value { TOTAL, HOST, DEVICE_EVENTS, THREAD_CPU, COMPILED, REPLAYED, EAGER, FIRST_PART };
 
 static int64_t diff_value_of(const struct tg__step_cost *c, unsigned what) {
   switch (what) {
@@ -49,6 +49,12 @@ static int64_t diff_value_of(const struct tg__step_cost *c, unsigned what) {
     return c->device_events;
   case THREAD_CPU:
     return c->thread_cpu_ns;
+  case COMPILED:
+    return c->compiled_ns;
+  case REPLAYED:
+    return c->replayed_ns;
+  case EAGER:
+    return c->eager_ns;
   default:
     return c->part_ns[what - FIRST_PART];
   }
@@ -145,6 +151,18 @@ enum tg_err tg__diff_step_rows(struct tg__diff_rows *rows, const struct tg__diff
   return add_step_figure(rows, sides, TG__DIFF_STEP, "step", "thread_cpu", "ns", THREAD_CPU, -1) ? TG_OK : TG_MEMORY;
 }
 
+/* The same time by what ran: another division of the step, so the quantity is another one. */
+static enum tg_err add_code_rows(struct tg__diff_rows *rows, const struct tg__diff_side *const sides[TG__SIDES]) {
+  static const struct {
+    const char *name;
+    enum step_value what;
+  } codes[] = {{"compiled", COMPILED}, {"replayed", REPLAYED}, {"eager", EAGER}};
+  for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+    if (!add_step_figure(rows, sides, TG__DIFF_CATEGORY, codes[i].name, "code", "ns", codes[i].what, -1))
+      return TG_MEMORY;
+  return TG_OK;
+}
+
 enum tg_err tg__diff_category_rows(struct tg__diff_rows *rows, const struct tg__diff_side *a,
                                    const struct tg__diff_side *b) {
   static const char *const parts[TG__PART_COUNT] = {"kernel",  "memcpy",     "memset",   "communication",
@@ -154,7 +172,7 @@ enum tg_err tg__diff_category_rows(struct tg__diff_rows *rows, const struct tg__
     if (!add_step_figure(rows, sides, TG__DIFF_CATEGORY, parts[p], "time", "ns", FIRST_PART + p, -1)) return TG_MEMORY;
     if (rows->items[rows->count - 1].a == 0 && rows->items[rows->count - 1].b == 0) rows->count--;
   }
-  return TG_OK;
+  return a->has_code || b->has_code ? add_code_rows(rows, sides) : TG_OK;
 }
 
 /* ---- figures by name ------------------------------------------------------------------------- */

@@ -42,6 +42,7 @@ static enum tg_err add_side_of_rank(struct tg__diff_side *s, uint32_t rank) {
   if (!err && steps) {
     s->left_out += b.left_out + (steps > TG__DRAW_MOST ? steps - TG__DRAW_MOST : 0);
     s->is_recording |= is_recording;
+    s->has_code |= b.has_code;
     const struct tg__noise noise = tg__noise_of(s->t, rank, &b);
     s->is_noisy |= noise.is_busy && !noise.is_of_window; /* one figure says nothing of the steps that are compared */
     if (steps > TG__DRAW_MOST) steps = TG__DRAW_MOST;
@@ -78,6 +79,7 @@ enum tg_err tg__diff_side_take(struct tg__columns *t, const struct tg__diff_acce
   take_losses(out);
   for (uint32_t r = 0; !err && r < t->rank_count; r++)
     if (tg__ask_has_rank(&out->selection, r)) err = add_side_of_rank(out, r);
+  if (!err) tg__diff_fusion_take(out);
   if (!err && (!tg__diff_facts_take(out) || !tg__diff_shapes_take(out))) err = TG_MEMORY;
   for (unsigned by = 0; !err && by < TG__DIFF_BYS; by++)
     if (kinds >> by & 1) err = tg__diff_collect(out, (enum tg__diff_by)by, &out->named[by]);
@@ -98,6 +100,8 @@ bool tg__diff_side_add(struct tg__diff_side *to, const struct tg__diff_side *par
   to->left_out += part->left_out;
   for (int k = 0; k < TG__LOSS_COUNT; k++) to->loss[k] += part->loss[k];
   to->is_recording |= part->is_recording;
+  to->has_code |= part->has_code;
+  tg__diff_fusion_add(&to->fusion, &part->fusion);
   to->is_noisy |= part->is_noisy;
   bool ok = tg__diff_facts_add(&to->facts, &part->facts) && tg__diff_shapes_add(&to->shapes, 0, &part->shapes);
   for (unsigned by = 0; ok && by < TG__DIFF_BYS; by++)

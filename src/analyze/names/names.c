@@ -70,6 +70,12 @@ bool tg__name_is_dataloader(struct tg__str annotation) {
          tg__str_has_prefix(annotation, "enumerate(DataPipe)#");
 }
 
+bool tg__name_is_compiled_region(struct tg__str name) { return tg__str_has_prefix(name, "Torch-Compiled Region"); }
+
+bool tg__name_is_compiled_graph(struct tg__str name) {
+  return tg__str_eq(name, TG_STR("CompiledFunction")) || tg__str_has_prefix(name, "## Call CompiledFxGraph");
+}
+
 /* Regions of compiled code hold work that no operator shows, those of the compiler and of collectives have
  * rules of their own. */
 bool tg__name_is_label(struct tg__str annotation) {

@@ -1,6 +1,8 @@
 /* overview: the question overview. */
 #include "analyze/device/device_figures.h"
 #include "analyze/device/gpu.h"
+#include "analyze/overview/step_code.h"
+#include "analyze/overview/steps.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -189,6 +191,27 @@ static void put_sampled(const struct view *v) {
   }
 }
 
+/* What ran in the steps, where some of it is compiled, or a graph that is replayed. */
+static enum tg_err put_code(const struct view *v) {
+  bool failed;
+  if (!tg__has_step_code(v->t, v->rank, &failed)) return failed ? TG_MEMORY : TG_OK;
+  struct tg__breakdown b;
+  int64_t compiled_ns = 0, replayed_ns = 0, eager_ns = 0;
+  const enum tg_err err = tg__steps_breakdown(v->t, v->rank, TG__STEPS_DETECTED, &b);
+  for (size_t i = 0; i < b.count; i++) {
+    compiled_ns += b.steps[i].compiled_ns;
+    replayed_ns += b.steps[i].replayed_ns;
+    eager_ns += b.steps[i].eager_ns;
+  }
+  if (!err && b.has_code) {
+    put_count(v, "code", "compiled", compiled_ns, "ns");
+    put_count(v, "code", "replayed", replayed_ns, "ns");
+    put_count(v, "code", "eager", eager_ns, "ns");
+  }
+  tg__breakdown_free(&b);
+  return err;
+}
+
 static void put_losses(const struct view *v) {
   for (int k = 0; k < TG__LOSS_COUNT; k++) {
     const int64_t count = v->t->ranks[v->rank].loss[k];
@@ -236,8 +259,9 @@ static enum tg_err put_overview_of_rank(const struct view *v) {
   put_phases(v);
   put_devices(v);
   tg__free(c.per_cat);
-  const enum tg_err err = put_gpu(v);
+  enum tg_err err = put_gpu(v);
   put_sampled(v);
+  if (!err) err = put_code(v);
   put_losses(v);
   put_run(v);
   return err;

@@ -1,4 +1,5 @@
 /* The step-time breakdown: which step each piece of device work belongs to, and which part of the step each instant. */
+#include "analyze/overview/step_code.h"
 #include "analyze/overview/steps.h"
 
 enum { ROLE_LABEL = TG__PART_OTHER, ROLE_COUNT, ROLE_NONE = ROLE_COUNT }; /* labels count for TG__PART_CPU_EXEC */
@@ -26,6 +27,7 @@ struct work {
   uint32_t rank;
   uint8_t *names; /* NAME_* per string id, filled as names turn up */
   struct tg__spans roles[ROLE_COUNT];
+  struct tg__step_code code;
   struct launched *launched; /* one per step */
   int64_t launched_total;
   int64_t *loose_ends; /* ends of device work that no step launched */
@@ -266,11 +268,30 @@ static void drop_tail(const struct work *w, struct tg__breakdown *b) {
 
 /* ---- time divided ---------------------------------------------------------------------------- */
 
+/* part: of all steps, and counted as eager so far. */
+static void divide_code(struct work *w, struct tg__breakdown *b, const struct tg__spans *part) {
+  struct tg__spans replayed = {0}, compiled = {0};
+  tg__spans_intersect(part, &w->code.replayed, &replayed);
+  tg__spans_intersect(part, &w->code.compiled, &compiled);
+  w->failed |= replayed.failed || compiled.failed;
+  for (size_t i = 0; i < b->count; i++) {
+    struct tg__step_cost *const s = &b->steps[i];
+    const int64_t replayed_ns = tg__spans_inside(&replayed, s->start_ns, s->end_ns);
+    const int64_t compiled_ns = tg__spans_inside(&compiled, s->start_ns, s->end_ns);
+    s->replayed_ns += replayed_ns;
+    s->compiled_ns += compiled_ns;
+    s->eager_ns -= replayed_ns + compiled_ns;
+  }
+  tg__spans_free(&replayed);
+  tg__spans_free(&compiled);
+}
+
 static void divide_parts(struct work *w, struct tg__breakdown *b) {
   struct tg__spans left = {0};
   for (size_t i = 0; i < b->count; i++) tg__spans_add(&left, b->steps[i].start_ns, b->steps[i].end_ns);
   tg__spans_union(&left);
   for (unsigned r = 0; r < ROLE_COUNT; r++) {
+    const bool is_code = r != TG__PART_DATALOADER && r != ROLE_LABEL;
     struct tg__spans part = {0};
     w->failed |= !tg__spans_take(&left, &w->roles[r], &part);
     for (size_t i = 0; i < b->count; i++) {
@@ -278,7 +299,9 @@ static void divide_parts(struct work *w, struct tg__breakdown *b) {
       const int64_t ns = tg__spans_inside(&part, s->start_ns, s->end_ns);
       s->part_ns[r == ROLE_LABEL ? TG__PART_CPU_EXEC : r] += ns;
       if (r == ROLE_LABEL) s->label_ns = ns;
+      if (is_code) s->eager_ns += ns;
     }
+    if (is_code && b->has_code) divide_code(w, b, &part);
     tg__spans_free(&part);
   }
   for (size_t i = 0; i < b->count; i++)
@@ -325,6 +348,9 @@ static enum tg_err break_down(const struct tg__columns *t, uint32_t rank, enum t
     goto done;
   }
   gather_roles(&w);
+  tg__step_code_open(t, rank, w.has_others, &w.code);
+  out->has_code = w.code.replayed.count || w.code.compiled.count;
+  w.failed |= w.code.failed;
   if (w.failed || !assign_device_work(&w, out)) goto done;
   move_borders(&w, out);
   drop_tail(&w, out);
@@ -335,6 +361,7 @@ static enum tg_err break_down(const struct tg__columns *t, uint32_t rank, enum t
   err = w.failed ? TG_MEMORY : TG_OK;
 done:
   for (unsigned i = 0; i < ROLE_COUNT; i++) tg__spans_free(&w.roles[i]);
+  tg__step_code_close(&w.code);
   tg__free(w.loose_ends);
   tg__free(w.launched);
   tg__free(w.names);

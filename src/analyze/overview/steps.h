@@ -28,6 +28,9 @@ struct tg__step_cost {
   int64_t start_ns, end_ns;           /* device work it launched included */
   int64_t part_ns[TG__PART_COUNT];    /* add up to end_ns - start_ns */
   int64_t label_ns;                   /* of TG__PART_CPU_EXEC: only inside labels, which are no work */
+  /* Of all parts but the data loader, labels and TG__PART_OTHER: code of torch.compile, CUDA graphs that are replayed,
+   * and the rest. They add up to those parts. */
+  int64_t compiled_ns, replayed_ns, eager_ns;
   int64_t computation_ns, communication_ns, overlap_ns, neither_ns; /* unions, not stripped of each other */
   int64_t device_events;                                            /* kernels, copies and memsets it launched */
   /* Of its thread, as our recorder writes them; TG_NULL_INT where they are not recorded. */
@@ -50,6 +53,7 @@ struct tg__breakdown {
   size_t left_out;             /* steps at the end with missing device work */
   size_t warm;                 /* steps at the start that tg__steps_leave_out_first took out as warm-up */
   int64_t warm_ns, usual_ns;   /* what those took on average, and what the others usually do */
+  bool has_code;               /* some of the rank's code was compiled, or replayed: the three times say something */
   struct tg__window window;    /* from the start of the first kept step to the end of the last; empty when count is 0 */
 };
 /* rank: index into trace->ranks. TG_OK or TG_MEMORY; *out is to be freed either way. Needs TG__COL_CORE and
@@ -67,6 +71,9 @@ uint32_t tg__step_at(const struct tg__columns *t, uint32_t rank, int64_t ns);
 /* How many of the kept steps had begun on the host at ns; the last of them, one less, is the one that may be under
  * way. */
 size_t tg__steps_begun(const struct tg__breakdown *b, int64_t ns);
+
+/* step_code.c: is this work of a device of a CUDA graph that a call launched as a whole? */
+bool tg__is_replayed(const struct tg__columns *t, uint32_t device_slice);
 
 /* noise.c: how busy others kept the machine. Needs TG__COL_ALL of marks. */
 struct tg__noise {

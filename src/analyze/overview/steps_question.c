@@ -4,9 +4,9 @@
 
 #include "analyze/overview/steps.h"
 
-enum { VALUE_COUNT = 2 + TG__PART_COUNT + 11 };
+enum { VALUE_COUNT = 2 + TG__PART_COUNT + 14 };
 
-static void step_values(const struct tg__step_cost *s, int64_t v[VALUE_COUNT]) {
+static void step_values(const struct tg__step_cost *s, bool has_code, int64_t v[VALUE_COUNT]) {
   size_t n = 0;
   v[n++] = s->end_ns - s->start_ns;
   v[n++] = s->host_end_ns - s->host_start_ns;
@@ -21,7 +21,10 @@ static void step_values(const struct tg__step_cost *s, int64_t v[VALUE_COUNT]) {
   v[n++] = s->part_ns[TG__PART_OTHER] + s->label_ns;
   v[n++] = s->thread_cpu_ns;
   v[n++] = s->core_wait_ns;
-  v[n] = s->preemptions;
+  v[n++] = s->preemptions;
+  v[n++] = has_code ? s->compiled_ns : TG_NULL_INT;
+  v[n++] = has_code ? s->replayed_ns : TG_NULL_INT;
+  v[n] = has_code ? s->eager_ns : TG_NULL_INT;
 }
 
 static void put_number(struct tg_table *out, int64_t number) {
@@ -30,10 +33,10 @@ static void put_number(struct tg_table *out, int64_t number) {
   tg__put_cstr(out, text);
 }
 
-static void put_step_step(const struct tg__columns *t, uint32_t rank, const struct tg__step_cost *s,
+static void put_step_step(const struct tg__columns *t, uint32_t rank, const struct tg__step_cost *s, bool has_code,
                           struct tg_table *out) {
   int64_t v[VALUE_COUNT];
-  step_values(s, v);
+  step_values(s, has_code, v);
   tg__put_rank(out, t, rank);
   put_number(out, s->step == TG_NONE ? 0 : t->steps[s->step].number);
   if (s->step == TG_NONE)
@@ -87,8 +90,9 @@ static bool statistics(const int64_t *values, size_t n, int64_t *sorted, uint32_
   return true;
 }
 
-static bool put_step_summary(const struct tg__columns *t, uint32_t rank, const struct tg__step_cost *steps, size_t n,
+static bool put_step_summary(const struct tg__columns *t, uint32_t rank, const struct tg__breakdown *b,
                              struct tg_table *out) {
+  const size_t n = b->count;
   int64_t *values = tg__alloc((VALUE_COUNT + 1) * n * sizeof *values),
           *sorted = values ? values + VALUE_COUNT * n : NULL;
   uint32_t *index = tg__alloc(n * sizeof *index);
@@ -96,7 +100,7 @@ static bool put_step_summary(const struct tg__columns *t, uint32_t rank, const s
   bool ok = values && index;
   for (size_t i = 0; ok && i < n; i++) {
     int64_t v[VALUE_COUNT];
-    step_values(&steps[i], v);
+    step_values(&b->steps[i], b->has_code, v);
     for (size_t c = 0; c < VALUE_COUNT; c++) values[c * n + i] = v[c];
   }
   for (size_t c = 0; ok && c < VALUE_COUNT; c++) ok = statistics(values + c * n, n, sorted, index, result[c]);
@@ -172,11 +176,11 @@ static enum tg_err answer_step_of_rank(const struct tg__columns *t, const struct
   }
   if (by == BY_SUMMARY && b.count) {
     if (!a->has_steps) leave_out_first(t, rank, &b, out);
-    if (!put_step_summary(t, rank, b.steps, b.count, out)) err = TG_MEMORY;
+    if (!put_step_summary(t, rank, &b, out)) err = TG_MEMORY;
     tg__table_note(out, "rank %lld: statistics over %zu step%s, each rounded to whole ns",
                    (long long)t->ranks[rank].number, b.count, b.count == 1 ? "" : "s");
   } else if (by != BY_SUMMARY) {
-    for (size_t i = 0; i < b.count; i++) put_step_step(t, rank, &b.steps[i], out);
+    for (size_t i = 0; i < b.count; i++) put_step_step(t, rank, &b.steps[i], b.has_code, out);
   }
 done:
   tg__breakdown_free(&b);
