@@ -75,6 +75,15 @@ static int export(struct tg__cli *c, struct tg_trace *trace, const struct tg__fo
   return tg__cli_result(c, c->out_path, format->name, bytes);
 }
 
+/* Two traces become one, in Python. */
+static int export_with_capture(struct tg__cli *c, const struct tg__format *format) {
+  const char *const words[] = {c->operands[0], tg__cli_setting(c, "capture"), c->out_path};
+  const struct tg__str out = {c->out_path, (uint32_t)strlen(c->out_path)};
+  if (strcmp(format->name, "chrome") != 0 || !tg__str_has_suffix(out, ".json"))
+    return tg__cli_usage(c, NULL, "--capture writes a trace as JSON: -o FILE.json");
+  return tg__cli_in_python(c, "tachograph._capture", words, sizeof words / sizeof *words);
+}
+
 int tg__cmd_export(struct tg__cli *c) {
   if (!tg__cli_needs(c, 1)) return TG__EXIT_USAGE;
   const char *name = tg__cli_setting(c, "to");
@@ -84,6 +93,7 @@ int tg__cmd_export(struct tg__cli *c) {
     return tg__cli_usage(
         c, NULL, "--json reports on the file written, so it needs -o FILE; --to json writes the trace itself as JSON");
   }
+  if (tg__cli_setting(c, "capture")) return export_with_capture(c, format);
   c->format =
       tg__cli_setting(c, "json") ? "json" : "text"; /* the suffix of -o names the trace's format, not the answer's */
   const struct tg__file_writer each = {export_one, &format, format->suffix};

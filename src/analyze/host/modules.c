@@ -198,12 +198,14 @@ static void place_slices(struct tg__modules *m, struct tg__rank_range range) {
 }
 
 enum tg_err tg__modules_have_names(const struct tg__columns *t, bool *any) {
-  struct tg__schema_mask ids = {0}, hierarchies = {0};
+  struct tg__schema_mask ids = {0}, hierarchies = {0}, captured = {0};
   const bool ok = tg__schema_mask_make(t, TG__K_PYTHON_MODULE_ID, &ids) &&
-                  tg__schema_mask_make(t, TG__K_MODULE_HIERARCHY, &hierarchies);
-  *any = ok && (ids.any || hierarchies.any);
+                  tg__schema_mask_make(t, TG__K_MODULE_HIERARCHY, &hierarchies) &&
+                  tg__schema_mask_make(t, TG__K_CAPTURED_MODULE, &captured);
+  *any = ok && (ids.any || hierarchies.any || captured.any);
   tg__schema_mask_free(&ids);
   tg__schema_mask_free(&hierarchies);
+  tg__schema_mask_free(&captured);
   return ok ? TG_OK : TG_MEMORY;
 }
 
