@@ -36,6 +36,7 @@ import workloads
 from bench import Table, markdown, rewrite
 from measure import machine
 from tachograph import _record
+from tachograph._collect.native import NativeRecording
 
 torch.set_num_threads(1)
 median = statistics.median
@@ -531,6 +532,37 @@ def whole_steps(table, args, folder):
         )
 
 
+def recorded(folder):
+    """As `tachograph.profile` and `tachograph run` record it: regions of compiled code are seen, too."""
+
+    @contextlib.contextmanager
+    def around():
+        with NativeRecording(os.path.join(folder, "bench.tacho"), _record.LEAN):
+            yield
+
+    return around
+
+
+def compiled_steps(table, args, folder):
+    """Steps of the same two programs, compiled: few operators, and ranges of torch.compile around them."""
+    if not shutil.which("c++"):
+        print("not measured: compiled steps: Inductor needs a compiler")
+        return
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(folder, "inductor"))
+    contenders = {"bare": bare, "names": recorded(folder), "torch": theirs()}
+    ratios = {}
+    for label, make in workloads.COMPILED.items():
+        slower, bare_ns = step_blocks(make, contenders, max(21, args.rounds))
+        for name in ("names", "torch"):
+            what = "compiled %s step: %s" % (label, STEP_TEXTS[name])
+            table.add(what, 100 * (slower[name] - 1), "%% of %.3g ms" % (bare_ns / 1e6))
+        ratios[label] = (slower["names"] - 1) / (slower["torch"] - 1)
+    mean = statistics.geometric_mean(ratios.values()) if min(ratios.values()) > 0 else float("nan")
+    note = ", ".join("%s %.2f" % one for one in ratios.items())
+    what = "extra cost of a compiled step: %s / %s" % (STEP_TEXTS["names"], STEP_TEXTS["torch"])
+    table.add(what, mean, "x", must=0.55, note=note)
+
+
 def resident():
     with open("/proc/self/status") as f:
         return next(int(line.split()[1]) * 1024 for line in f if line.startswith("RssAnon"))
@@ -756,6 +788,7 @@ FIGURES = (
     annotations,
     calls,
     whole_steps,
+    compiled_steps,
     stops,
     many_threads,
     tables,

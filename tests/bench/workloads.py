@@ -58,9 +58,9 @@ def training_step(model, x, y):
     return step
 
 
-def mlp():
+def mlp(wrapped=lambda model: model):
     model = nn.Sequential(*[m for _ in range(4) for m in (nn.Linear(64, 64), nn.ReLU())], nn.Linear(64, 10))
-    return training_step(model, torch.randn(16, 64), torch.randint(0, 10, (16,)))
+    return training_step(wrapped(model), torch.randn(16, 64), torch.randint(0, 10, (16,)))
 
 
 def resnet():
@@ -77,8 +77,8 @@ class Encoder(nn.Module):
         return self.head(self.body(x).mean(1))
 
 
-def transformer():
-    return training_step(Encoder(), torch.randn(4, 32, 64), torch.randint(0, 10, (4,)))
+def transformer(wrapped=lambda model: model):
+    return training_step(wrapped(Encoder()), torch.randn(4, 32, 64), torch.randint(0, 10, (4,)))
 
 
 def tiny():
@@ -92,6 +92,7 @@ def tiny():
 
 
 STEPS = {"tiny operators": tiny, "MLP": mlp, "ResNet-18": resnet, "transformer": transformer}
+COMPILED = {"MLP": lambda: mlp(torch.compile), "transformer": lambda: transformer(torch.compile)}
 
 
 def add_loop(n):
