@@ -7,8 +7,9 @@
 #define TG_DOING_LOCK "lock"
 #define TG_DOING_GIL "gil"
 
-/* python_doing.c: a file that says which system call a thread is in, to be closed; -1: not to be had. The second returns
- * the word that the record SAMPLE has for it. is_working: what the thread is taken to do where the file does not say. */
+/* python_doing.c: a file that says which system call a thread is in, to be closed; -1: not to be had. The second
+ * returns the word that the record SAMPLE has for it. is_working: what the thread is taken to do where the file does
+ * not say. */
 int tg__doing_open(uint32_t os_thread);
 const char *tg__doing_now(int call_file, bool is_working);
 

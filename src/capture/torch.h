@@ -177,8 +177,8 @@ void tg__torch_lock_release(void);
 
 enum { TG_DELAY_PLACES = 16, TG_DELAY_NAME = 1024 };
 void tg__torch_delay(const uint8_t *rf); /* an operation begins; waits where it is the one that is delayed */
-/* What a place is called, before any is chosen; len without a zero byte. false: there are no more, or it is too long.
- */
+/* Name a place, before any is chosen; len without a zero byte. false: there are no more places, or the name is too
+ * long. */
 bool tg__torch_delay_name(size_t place, const char *name, size_t len);
 void tg__torch_delay_choose(int place, uint64_t ns); /* place -1: none. While operations run */
 uint64_t tg__torch_delayed(size_t place);            /* how often it was delayed */

@@ -36,8 +36,8 @@ void tg__cli_recording_drop_folder(const struct tg__cli_recording *r); /* nothin
 const char *tg__cli_recording_settings(struct tg__cli_recording *r, struct tg__out *out);
 /* Pack what was recorded, report it, and show it where that was asked for. */
 void tg__cli_recording_conclude(struct tg__cli_recording *r);
-/* cmd_run.c: start the operands as a program, and record it as the options say. What is in *out lives as long as c;
- * file: what was recorded, NULL where nothing was. The exit status of the program, or ours. */
+/* cmd_run.c: start the operands as a program, and record it as the options say. The strings in *out live as long as
+ * c; file: the recording, NULL without one. The exit status of the program, or ours. */
 struct tg__cli_recorded {
   const char *file;
   const char **argv; /* of the program; ends with NULL */

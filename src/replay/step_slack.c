@@ -6,7 +6,7 @@
  * each time a path with fewer of them is left, so this ends, mostly at the first or second try. */
 #include "replay/step_slack.h"
 
-/* ---- alone ----------------------------------------------------------------------------------- */
+/* ---- a single node -------------------------------------------------------------------------- */
 
 static void take_least(int64_t *to, int64_t ns) {
   if (ns < *to) *to = ns;

@@ -18,9 +18,9 @@ struct tg__replay_slack {
 /* s is to be closed either way. TG_OK or TG_MEMORY. */
 enum tg_err tg__slack_open(struct tg__replay_slack *s, const struct tg__replay_graph *g);
 void tg__slack_close(struct tg__replay_slack *s);
-/* How much later this node alone may begin. */
+/* How much later only this node may begin. */
 int64_t tg__slack_alone(const struct tg__replay_slack *s, uint32_t node);
-/* How much later each of these may begin when all of them do; least_ns: the least of what each may alone. */
+/* How much later each of these may begin when all of them do; least_ns: the least of tg__slack_alone over them. */
 int64_t tg__slack_together(struct tg__replay_slack *s, const uint32_t *nodes, size_t count, int64_t least_ns);
 
 #endif

@@ -122,7 +122,7 @@ BREAKS = {
         {"base__x_c": "/* x */\nenum kind { /* of it */\n            ONE,\n};\n"},
         "src/base/x.c:2: the declaration is broken for the comment behind it",
     ),
-    "wide list": ({"base__x_def": "/* x */\nA(\"" + "ö" * 116 + "\")\n"}, "src/base/x.def:2: 121 columns"),
+    "wide list": ({"base__x_def": '/* x */\nA("' + "ö" * 116 + '")\n'}, "src/base/x.def:2: 121 columns"),
 }
 
 
@@ -152,7 +152,7 @@ def test_layers_accepts_what_is_allowed(tmp_path):
     done = broken_tree(
         tmp_path,
         base__base_h="/* base */\nint f(int a,\n      int b);\nint g; /* one */\n",
-        base__x_def="/* x */\nA(\"" + "ö" * 115 + "\")\n",
+        base__x_def='/* x */\nA("' + "ö" * 115 + '")\n',
         trace__trace_h='/* trace */\n#include "base/base.h"\n',
         analyze__x_c='/* x: printf( in a comment is fine */\n#include "trace/trace.h"\nstatic const int limit = 3;\nstatic int f(int a) {\n'
         '  const char *s = "exit(1)";\n  return a + limit + (s != 0);\n}\n',

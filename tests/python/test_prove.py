@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 record = pytest.importorskip("tachograph._record")
 PROVE = [sys.executable, "-m", "tachograph", "prove"]
 
-# A step has an operator that sleeps for 50 ms. What an operator of its thread takes longer, it takes longer; a thread
+# A step has an operator that sleeps for 50 ms. An operator of its thread delays it by its own delay; a thread
 # beside it calls two operators meanwhile, which nothing waits for.
 SLEEPS = """
     import time, torch
@@ -108,7 +108,7 @@ def test_a_share_that_is_none(tmp_path, share):
 
 
 def test_a_delay_is_as_long_as_it_is_said_to_be(tmp_path):
-    """On its own name alone, and nothing is left afterwards."""
+    """Only on its own name, and nothing is left afterwards."""
     text = """
         import time, torch
         from tachograph import _record

@@ -63,7 +63,7 @@ def test_the_replayed_steps_bear_it_and_no_more(tmp_path, seed):
 
 def test_two_calls_share_the_time_that_one_has(tmp_path):
     """A kernel runs from 5 to 105 us. Its launch takes 3, and 5 later two operators of 10 us follow, to 28: the second
-    one alone may take 77 us longer, both together half of it each."""
+    one may take 77 us longer by itself, both together half of it each."""
     calls = [("kernel", "k", 1, 100, LAG), ("host", "o", 0, 10, 0), ("host", "o", 0, 10, 0), ("wait", "w", 0, 0, 20)]
     found, _ = rows(tmp_path, run(calls, 0, spread=0)[0])
     assert found["o"]["alone_ns"] == 77_000 and found["o"]["slack_ns"] == 38_500

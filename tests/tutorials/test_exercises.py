@@ -1,5 +1,5 @@
 """Ten exercises of the texts that teach profiling: small programs and traces, each made as the text describes it.
-`tachograph diagnose` alone must name the cause that the text names, as the first thing to change.
+Only `tachograph diagnose` is used, and it must name the cause of the text as the first thing to change.
 
 Programs are recorded by the command, with TG_LONG=1; traces of devices are written here."""
 

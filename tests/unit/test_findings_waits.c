@@ -325,7 +325,7 @@ static void test_a_thread_that_has_the_gil(void **state) {
   tg__table_free(t);
   s = counting("running", "running"); /* the loop has it itself, and the other is in C */
   expect_absent(&s, "gil-contention");
-  s = counting("gil", "sleep"); /* nothing shows who has it */
+  s = counting("gil", "sleep"); /* no thread is seen with it */
   expect_absent(&s, "gil-contention");
 }
 

@@ -7,8 +7,8 @@ against it.
     python tests/zoo/truth/truth.py --folder OUT --fit         what spread of each change would hold eight of ten
     python tests/zoo/truth/truth.py --folder OUT --half scoring --runs 3
 
-The pairs are in two halves. Rules and spreads may be chosen by those of learning/. Those of scoring/ only judge: who
-wrote them had not read the rules, and no rule and no spread is chosen by them.
+The pairs are in two halves. Rules and spreads may be chosen by those of learning/. Those of scoring/ only judge: their
+author had not read the rules, and no rule and no spread is chosen by them.
 
 A pair is a file with make(fast), see pair.py. `# expect:` names the causes that speak of what the twin lacks. `# clock:
 wall` marks a pair that waits or uses several cores; of others the time on a core counts, which other programs hardly

@@ -1,4 +1,4 @@
-"""A line about each sample goes to the log file in every step, at a level that nobody reads."""
+"""A line about each sample goes to the log file in every step, at a level that is not shown."""
 
 # expect: sync-logging, slow-python-transform
 import logging
