@@ -102,20 +102,40 @@ static bool is_computed(const struct stalls *x) {
   return 2 * more >= x->excess_ns;
 }
 
-/* The site that costs most of those which long steps call more often than usual ones, when these make up half of the
- * excess. */
-static uint32_t extra_work(const struct stalls *x) {
+/* Work that trains: with a backward pass, of one, or of the update. */
+static bool is_trained(const struct tg__site *s) {
+  return s->backward_calls || (s->kind != TG__CALL_FORWARD && s->kind != TG__CALL_LOAD);
+}
+
+struct extra { /* calls that long steps make more often than usual ones */
+  int64_t all_ns, trained_ns, most_ns;
+  uint32_t top; /* the site with most of it, TG_NONE */
+};
+
+static struct extra extra_calls(const struct stalls *x) {
+  struct extra e = {.top = TG_NONE};
   const size_t usual = x->b->count - x->count;
-  int64_t all = 0, most = 0;
-  uint32_t top = TG_NONE;
   for (uint32_t i = 0; i < x->s->count; i++) {
     const struct tally *y = &x->sites[i];
     if (100 * y->calls[1] * (int64_t)usual <= MORE_PCT * y->calls[0] * (int64_t)x->count) continue;
     const int64_t more = y->ns[1] - y->ns[0] * (int64_t)x->count / (int64_t)usual;
-    all += more;
-    if (more > most) most = more, top = i;
+    e.all_ns += more;
+    if (is_trained(&x->s->sites[i])) e.trained_ns += more;
+    if (more > e.most_ns) e.most_ns = more, e.top = i;
   }
-  return 2 * all >= x->excess_ns ? top : TG_NONE;
+  return e;
+}
+
+/* The site with most of the extra calls, when these make up half of the excess. */
+static uint32_t extra_work(const struct stalls *x) {
+  const struct extra e = extra_calls(x);
+  return 2 * e.all_ns >= x->excess_ns ? e.top : TG_NONE;
+}
+
+/* Every so many steps train more: another network in turns, or an update after several batches. That is no stall. */
+static bool trains_more(const struct stalls *x) {
+  const struct extra e = extra_calls(x);
+  return x->count && 2 * e.all_ns >= x->excess_ns && 2 * e.trained_ns >= e.all_ns;
 }
 
 /* The call before which every long step stands still. */
@@ -263,9 +283,10 @@ void tg__judge_stalls(struct tg__facts *f) {
     x.sites = x.s ? tg__alloc((x.s->count + 1) * sizeof *x.sites) : NULL;
     f->failed |= !x.sites;
     if (!f->failed) tally_calls(&x);
-    if (!f->failed && comes_again)
+    const bool is_stall = !f->failed && !trains_more(&x);
+    if (is_stall && comes_again)
       report_periodic(&x, &timed);
-    else if (!f->failed)
+    else if (is_stall)
       report_stalls(&x, &timed);
   }
   tg__timed_close(&timed);
