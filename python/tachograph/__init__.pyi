@@ -220,7 +220,8 @@ class StepModelRow(TypedDict):
     predicted_ns: int | None  # ns: of every other step: the same, with the durations of its neighbour; by=step only
     self_error_pct: float | None  # %: how far the replayed step is off; by=rank the median over steps, without sign
     half_error_pct: float | None  # %: how far the predicted step is off; by=rank of the medians of these steps
-    allowed_pct: float | None  # %: both errors may be as large: 2 %, or half the distance of the quartiles of the steps
+    allowed_pct: float | None  # %: self_error_pct may be as large: 2 %, or half the distance of the quartiles of the steps
+    half_allowed_pct: float | None  # %: half_error_pct may be as large: the same, or two standard errors of the difference of the halves' medians
     unexplained_pct: float | None  # %: share of the path that nothing recorded explains
     path_pct: float | None  # %: share of the path on this resource, by=resource only
     busy_pct: float | None  # %: share of the even steps in which the resource works, by=resource only

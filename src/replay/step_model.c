@@ -8,7 +8,8 @@ enum by { BY_RANK, BY_STEP, BY_RESOURCE };
 struct row { /* TG_NULL_INT and NaN: unknown */
   int64_t step, track, steps, recorded_ns, replayed_ns, predicted_ns, nodes, edges;
   const char *resource, *verdict, *reason, *remedy;
-  double self_error_pct, half_error_pct, allowed_pct, unexplained_pct, path_pct, busy_pct, wait_pct, share_error_points;
+  double self_error_pct, half_error_pct, allowed_pct, half_allowed_pct;
+  double unexplained_pct, path_pct, busy_pct, wait_pct, share_error_points;
 };
 
 static void put_figure(struct tg_table *out, double v) { tg__put_real_if(out, !isnan(v), v); }
@@ -28,6 +29,7 @@ static void put_step_row(struct tg_table *out, const struct tg__replay_graph *g,
   put_figure(out, r->self_error_pct);
   put_figure(out, r->half_error_pct);
   put_figure(out, r->allowed_pct);
+  put_figure(out, r->half_allowed_pct);
   put_figure(out, r->unexplained_pct);
   put_figure(out, r->path_pct);
   put_figure(out, r->busy_pct);
@@ -53,6 +55,7 @@ static struct row empty_row(const struct tg__step_proof *p) {
                       .self_error_pct = NAN,
                       .half_error_pct = NAN,
                       .allowed_pct = NAN,
+                      .half_allowed_pct = NAN,
                       .unexplained_pct = NAN,
                       .path_pct = NAN,
                       .busy_pct = NAN,
@@ -71,6 +74,7 @@ static void put_rank_row(struct tg_table *out, const struct tg__replay_graph *g,
     r.self_error_pct = p->self_error_pct;
     r.half_error_pct = p->half_error_pct;
     r.allowed_pct = p->allowed_pct;
+    r.half_allowed_pct = p->half_allowed_pct;
     r.unexplained_pct = p->unexplained_pct;
     r.share_error_points = p->share_error_points;
   }
@@ -89,6 +93,7 @@ static void put_step_rows(struct tg_table *out, const struct tg__replay_graph *g
     r.replayed_ns = p->replayed_ns[i];
     r.self_error_pct = part_pct(p->replayed_ns[i] - p->recorded_ns[i], p->recorded_ns[i]);
     r.allowed_pct = p->allowed_pct;
+    r.half_allowed_pct = p->half_allowed_pct;
     if (i % 2 == 0) {
       r.predicted_ns = p->predicted_ns[i];
       r.half_error_pct = part_pct(p->predicted_ns[i] - p->recorded_ns[i], p->recorded_ns[i]);

@@ -24,11 +24,12 @@ struct tg__step_proof {
   int64_t *recorded_ns, *replayed_ns; /* by step */
   int64_t *predicted_ns;              /* by step; those at even places, from 0, with durations of their neighbours */
   struct tg__replay_usage *usage;     /* by lane */
-  int64_t even_ns, even_predicted_ns; /* all even steps */
+  int64_t even_ns, even_predicted_ns; /* all even steps that are not far too long */
   struct tg__replay_path path;
   double recorded_median_ns, replayed_median_ns;
   uint32_t worst_lane; /* with the largest error of shares */
-  double self_error_pct, half_error_pct, allowed_pct, share_error_points, unexplained_pct, unmatched_pct;
+  double self_error_pct, half_error_pct, allowed_pct, half_allowed_pct, share_error_points, unexplained_pct,
+      unmatched_pct;
   char why_not[200], help[200]; /* "" where it is proven */
 };
 /* p is to be closed either way. TG_OK or TG_MEMORY. */

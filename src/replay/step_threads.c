@@ -14,6 +14,7 @@ struct walker {
   size_t depth;
   const struct point *points; /* NULL: not the lane of the steps */
   size_t point_count, next_point;
+  const struct tg__spans *sampled; /* of the lane of the steps: a sample says where its thread was; NULL: another */
 };
 
 /* ---- which threads are one chain ------------------------------------------------------------- */
@@ -58,22 +59,38 @@ static uint32_t *merge_tracks(struct tg__replay_graph *g) {
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-static bool explains(struct tg__replay_graph *g, uint32_t slice, int64_t dur_ns) {
-  if (slice == TG_NONE) return dur_ns <= TG__REPLAY_LONG_GAP_NS;
-  const struct tg__str name = tg__name(g->t, g->t->slices.name[slice]);
-  if (tg__replay_name(g, g->t->slices.name[slice]) & TG__REPLAY_NAME_WORKERS) return false;
-  if (tg__slice_class(g->t, slice) == TG__CLASS_ANNOTATION && tg__name_is_label(name))
-    return dur_ns <= TG__REPLAY_LONG_GAP_NS;
-  return true;
+/* Does the innermost slice say what this time goes to? A label groups what runs inside and is no work itself. */
+static bool slice_explains(struct tg__replay_graph *g, uint32_t slice) {
+  return tg__slice_class(g->t, slice) != TG__CLASS_ANNOTATION ||
+         !tg__name_is_label(tg__name(g->t, g->t->slices.name[slice]));
+}
+
+/* The thread of the steps is on a core for nine tenths of the step under way: between calls the interpreter computes.
+ */
+static bool is_computing(const struct walker *w) {
+  const uint32_t i = w->points ? tg__replay_step_at(w->g, w->at_ns) : TG_NONE;
+  if (i == TG_NONE) return false;
+  const struct tg__step_cost *const s = &w->g->steps.steps[i];
+  return s->thread_cpu_ns != TG_NULL_INT && 10 * s->thread_cpu_ns >= 9 * (s->host_end_ns - s->host_start_ns);
+}
+
+/* Something recorded says what the time from w->at_ns goes to: a slice, the interpreter between two calls, or samples
+ * of the thread over half of it. The workers of a loader go their own way. */
+static bool explains(const struct walker *w, uint32_t slice, int64_t dur_ns) {
+  struct tg__replay_graph *const g = w->g;
+  if (slice != TG_NONE && tg__replay_name(g, g->t->slices.name[slice]) & TG__REPLAY_NAME_WORKERS) return false;
+  if (dur_ns <= TG__REPLAY_LONG_GAP_NS || (slice != TG_NONE && slice_explains(g, slice))) return true;
+  if (is_computing(w)) return true;
+  return w->sampled && 2 * tg__spans_inside(w->sampled, w->at_ns, w->at_ns + dur_ns) >= dur_ns;
 }
 
 static void add_host_piece(struct walker *w, int64_t to_ns) {
   if (to_ns <= w->at_ns) return;
   const uint32_t slice = w->depth ? w->stack[w->depth - 1] : TG_NONE;
   const int64_t dur_ns = to_ns - w->at_ns;
-  tg__replay_add_node(w->g, (struct tg__replay_node){
-                                w->at_ns, dur_ns, slice, w->lane, tg__replay_step_at(w->g, w->at_ns),
-                                slice == TG_NONE ? TG__REPLAY_GAP : TG__REPLAY_HOST, explains(w->g, slice, dur_ns)});
+  tg__replay_add_node(
+      w->g, (struct tg__replay_node){w->at_ns, dur_ns, slice, w->lane, tg__replay_step_at(w->g, w->at_ns),
+                                     slice == TG_NONE ? TG__REPLAY_GAP : TG__REPLAY_HOST, explains(w, slice, dur_ns)});
   w->at_ns = to_ns;
 }
 
@@ -222,12 +239,28 @@ static void walk(struct walker *w, const uint32_t *slices, size_t count) {
   g->lanes[w->lane].past = (uint32_t)g->node_count;
 }
 
+/* What samples of the thread of the steps cover, not those of other threads beside it. */
+static void gather_samples(struct tg__replay_graph *g, struct tg__spans *out) {
+  const struct tg__columns *const t = g->t;
+  TG__EACH (k, tg__tracks_of(&t->ranks[g->rank])) {
+    const struct tg__track *const track = &t->tracks[k];
+    if (!track->count || tg__slice_class(t, track->first) != TG__CLASS_SAMPLE) continue;
+    TG__EACH (i, tg__slices_of(track))
+      if (!tg__arg_int(t, t->slices.args[i], TG__K_SAMPLED_THREAD, 0))
+        tg__spans_add(out, t->slices.start_ns[i], tg__slice_end(t, i));
+  }
+  tg__spans_union(out);
+  g->failed |= out->failed;
+}
+
 void tg__replay_add_threads(struct tg__replay_graph *g) {
   const struct tg__rank *const r = &g->t->ranks[g->rank];
   const size_t slices = g->slices.past - g->slices.first;
   uint32_t *const into = merge_tracks(g), *const buffer = tg__alloc((slices + 1) * sizeof *buffer),
                   *const stack = tg__alloc((slices + 1) * sizeof *stack);
   struct point *const points = step_points(g);
+  struct tg__spans sampled = {0};
+  gather_samples(g, &sampled);
   if (!buffer || !stack) g->failed = true;
   const uint32_t main = g->failed ? 0 : into[main_track(g)];
   for (uint32_t k = 0; !g->failed && k < r->track_count; k++) {
@@ -238,6 +271,7 @@ void tg__replay_add_threads(struct tg__replay_graph *g) {
     if (k == main) {
       w.points = points;
       w.point_count = 2 * g->steps.count;
+      w.sampled = &sampled;
       g->main_lane = w.lane;
     }
     if (!g->failed) walk(&w, buffer, count);
@@ -246,4 +280,5 @@ void tg__replay_add_threads(struct tg__replay_graph *g) {
   tg__free(buffer);
   tg__free(stack);
   tg__free(points);
+  tg__spans_free(&sampled);
 }
