@@ -4,16 +4,18 @@
 
 #include <stdlib.h>
 
+enum { MOST_VISITS = 400000000 }; /* of nodes, by all tries together: some seconds */
 enum by { BY_OP, BY_LINE };
 
 struct call {
   uint32_t group, node, step; /* step: TG_NONE between steps */
   int64_t slack_ns;
 };
-struct group {           /* a row */
-  uint32_t slice, track; /* the first; TG_NONE: several */
-  size_t calls, steps;
+struct group {                /* a row */
+  uint32_t slice, track;      /* the first; TG_NONE: several */
+  size_t first, calls, steps; /* first: of its calls */
   int64_t dur_ns, slack_ns, alone_ns;
+  bool is_bound; /* slack_ns is less than it may be */
 };
 struct rows {
   struct tg__replay_graph g;
@@ -24,7 +26,8 @@ struct rows {
   size_t call_count, call_cap;
   struct group *groups;
   size_t group_count, group_cap;
-  bool failed; /* out of memory */
+  size_t bounds; /* of them with a bound */
+  bool failed;   /* out of memory */
 };
 
 /* ---- which calls ----------------------------------------------------------------------------- */
@@ -126,25 +129,45 @@ static int64_t usual_alone(struct group *group, const struct call *calls, int64_
   return buffer[(count - 1) / 2];
 }
 
+static bool takes_more(uint32_t a, uint32_t b, const void *ctx) {
+  const struct group *x = &((const struct group *)ctx)[a], *y = &((const struct group *)ctx)[b];
+  return x->dur_ns != y->dur_ns ? x->dur_ns > y->dur_ns : a < b;
+}
+
+/* nodes: room for all calls. Behind the last pass that there is time for, what its calls bear however they follow each
+ * other: a path has each of them once at most. */
+static void find_together(struct rows *r, struct group *group, uint32_t *nodes) {
+  const struct call *const calls = &r->calls[group->first];
+  int64_t least_ns = TG__SLACK_WITHOUT_END;
+  for (size_t i = 0; i < group->calls; i++) {
+    nodes[i] = calls[i].node;
+    if (calls[i].slack_ns < least_ns) least_ns = calls[i].slack_ns;
+  }
+  const bool is_late = r->s.tries > MOST_VISITS / (r->g.node_count + 1);
+  group->is_bound = is_late && least_ns > 0 && least_ns != TG__SLACK_WITHOUT_END && group->calls > 1;
+  group->slack_ns =
+      group->is_bound ? least_ns / (int64_t)group->calls : tg__slack_together(&r->s, nodes, group->calls, least_ns);
+}
+
 static void find_slack(struct rows *r) {
   uint32_t *const nodes = tg__alloc((r->call_count + 1) * sizeof *nodes);
   int64_t *const buffer = tg__alloc((r->g.steps.count + 1) * sizeof *buffer);
-  if (!nodes || !buffer) r->failed = true;
   size_t first = 0;
+  for (size_t k = 0; k < r->group_count; k++) {
+    r->groups[k].first = first;
+    first += r->groups[k].calls;
+  }
+  uint32_t *const order = tg__order_new(r->group_count, takes_more, r->groups);
+  if (!nodes || !buffer || !order) r->failed = true;
   for (size_t k = 0; k < r->group_count && !r->failed; k++) {
-    struct group *const group = &r->groups[k];
-    const struct call *const calls = &r->calls[first];
-    int64_t least_ns = TG__SLACK_WITHOUT_END;
-    for (size_t i = 0; i < group->calls; i++) {
-      nodes[i] = calls[i].node;
-      if (calls[i].slack_ns < least_ns) least_ns = calls[i].slack_ns;
-    }
-    group->slack_ns = tg__slack_together(&r->s, nodes, group->calls, least_ns);
-    group->alone_ns = usual_alone(group, calls, buffer);
-    first += group->calls;
+    struct group *const group = &r->groups[order[k]];
+    find_together(r, group, nodes);
+    group->alone_ns = usual_alone(group, &r->calls[group->first], buffer);
+    r->bounds += group->is_bound;
   }
   tg__free(nodes);
   tg__free(buffer);
+  tg__free(order);
 }
 
 /* ---- the answer ------------------------------------------------------------------------------ */
@@ -200,6 +223,11 @@ static enum tg_err answer_slack(const struct tg__columns *t, uint32_t rank, enum
     if (!err) gather_calls(&r);
     if (!err && !r.failed) find_slack(&r);
     if (!err && !r.failed) put_slack_rows(&r, out);
+    if (!err && r.bounds)
+      tg__table_note(out,
+                     "slack_ns of %zu rows, which take least, is a lower bound: there are too many names to replay "
+                     "the steps for each.",
+                     r.bounds);
     if (r.failed) err = TG_MEMORY;
   }
   tg__slack_close(&r.s);

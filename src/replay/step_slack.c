@@ -121,10 +121,12 @@ static int64_t times_on_path(const struct tg__replay_slack *s, uint32_t node, in
 
 int64_t tg__slack_together(struct tg__replay_slack *s, const uint32_t *nodes, size_t count, int64_t least_ns) {
   int64_t late_ns = least_ns;
+  if (count == 1) return least_ns;
   s->tried.late_ns = s->late_ns;
   while (late_ns > 0 && late_ns != TG__SLACK_WITHOUT_END) {
     size_t step = 0;
     for (size_t i = 0; i < count; i++) s->late_ns[nodes[i]] += late_ns;
+    s->tries++;
     tg__replay_run(s->g, NULL, NULL, &s->tried);
     tg__replay_step_ends(s->g, &s->tried, s->tried_end_ns);
     const int64_t growth_ns = most_growth(s, &step);

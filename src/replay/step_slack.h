@@ -14,6 +14,7 @@ struct tg__replay_slack {
   /* of a try with several nodes that begin later */
   struct tg__replay_times tried;
   int64_t *tried_end_ns, *late_ns; /* by step, by node */
+  size_t tries;                    /* so far: each is a pass over all nodes */
 };
 /* s is to be closed either way. TG_OK or TG_MEMORY. */
 enum tg_err tg__slack_open(struct tg__replay_slack *s, const struct tg__replay_graph *g);

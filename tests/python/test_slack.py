@@ -82,6 +82,19 @@ def test_a_thread_that_no_step_waits_for_has_no_bound(tmp_path):
     assert found["o"]["slack_ns"] == 0 and found["o"]["track"] != found["b"]["track"]
 
 
+def test_of_too_many_names_the_least_have_a_lower_bound(tmp_path):
+    """A kernel runs from 5 to 20005 us of each step. 8000 operators of 1 us, 1.5 us the first ten, begin at 8 us: to
+    8013. Each may take 11992 us longer in all nine steps, and a ninth of that is sure."""
+    names = [("host", f"o{i}", 0, 1.5 if i < 10 else 1, 0) for i in range(8000)]
+    events, _ = run([("kernel", "k", 1, 20000, LAG), *names, ("wait", "w", 0, 0, 20)], 0, spread=0)
+    found, notes = rows(tmp_path, events)
+    slacks = [found[f"o{i}"]["slack_ns"] for i in range(8000)]
+    assert set(slacks) == {11_992_000, 11_992_000 // 9} and set(slacks[:10]) == {11_992_000}
+    bounds = slacks.count(11_992_000 // 9)
+    assert 100 < bounds < 7000 and f"slack_ns of {bounds} rows" in " ".join(notes)
+    assert {found[f"o{i}"]["alone_ns"] for i in range(8000)} == {11_992_000}
+
+
 def test_lines(tmp_path):
     """The two operators of 10 us above, called by two lines."""
     calls = [("kernel", "k", 1, 100, LAG), ("host", "o", 0, 10, 0), ("host", "p", 0, 10, 0), ("wait", "w", 0, 0, 20)]
