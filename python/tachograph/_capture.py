@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import tachograph as tg
 
@@ -109,7 +109,8 @@ def _captures(path: str) -> Iterator[list[Launch]]:
     """The launches of each capture. Without calls that begin and end one, all are of the same."""
     with tg.open(path) as trace:
         _refuse_ranks(trace, path)
-        rows = {row["id"]: row for row in trace.ask("events", args="kernel")}
+        events = cast("list[dict[str, Any]]", trace.ask("events", args="kernel").to_dicts())
+    rows: dict[int, dict[str, Any]] = {row["id"]: row for row in events}
     worked = {row["cause"] for row in rows.values() if row["category"] == "kernel"}
     calls = sorted(
         (row for row in rows.values() if "_runtime" in row["category"] or "_driver" in row["category"]),

@@ -236,7 +236,7 @@ def test_diff_says_what_was_fused(tmp_path):
     assert fusion_notes(diff) == ["B is compiled, A is not: torch.compile fused 4 kernels a step into 2"]
     assert fusion_notes(tg.diff(b, a)) == ["A is compiled, B is not: torch.compile fused 4 kernels a step into 2"]
     code = {r["name"]: (r["a"], r["b"]) for r in diff.table if r["by"] == "category" and r["quantity"] == "code"}
-    assert code == {"compiled": (0, 399_000), "replayed": (0, 0), "eager": (399_000, 0)}
+    assert code == {"compiled": (0, 399_000), "eager": (399_000, 0)}
 
 
 def test_diff_says_nothing_of_two_that_are_compiled_or_not(tmp_path):

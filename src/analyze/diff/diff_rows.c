@@ -151,15 +151,21 @@ enum tg_err tg__diff_step_rows(struct tg__diff_rows *rows, const struct tg__diff
   return add_step_figure(rows, sides, TG__DIFF_STEP, "step", "thread_cpu", "ns", THREAD_CPU, -1) ? TG_OK : TG_MEMORY;
 }
 
+static void drop_zero_row(struct tg__diff_rows *rows) {
+  if (rows->items[rows->count - 1].a == 0 && rows->items[rows->count - 1].b == 0) rows->count--;
+}
+
 /* The same time by what ran: another division of the step, so the quantity is another one. */
 static enum tg_err add_code_rows(struct tg__diff_rows *rows, const struct tg__diff_side *const sides[TG__SIDES]) {
   static const struct {
     const char *name;
     enum step_value what;
   } codes[] = {{"compiled", COMPILED}, {"replayed", REPLAYED}, {"eager", EAGER}};
-  for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+  for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
     if (!add_step_figure(rows, sides, TG__DIFF_CATEGORY, codes[i].name, "code", "ns", codes[i].what, -1))
       return TG_MEMORY;
+    drop_zero_row(rows);
+  }
   return TG_OK;
 }
 
@@ -170,7 +176,7 @@ enum tg_err tg__diff_category_rows(struct tg__diff_rows *rows, const struct tg__
   const struct tg__diff_side *const sides[] = {a, b};
   for (unsigned p = 0; p < TG__PART_COUNT; p++) {
     if (!add_step_figure(rows, sides, TG__DIFF_CATEGORY, parts[p], "time", "ns", FIRST_PART + p, -1)) return TG_MEMORY;
-    if (rows->items[rows->count - 1].a == 0 && rows->items[rows->count - 1].b == 0) rows->count--;
+    drop_zero_row(rows);
   }
   return a->has_code || b->has_code ? add_code_rows(rows, sides) : TG_OK;
 }
