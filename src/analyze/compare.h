@@ -9,7 +9,7 @@
 typedef enum tg_err tg__file_visitor(void *ctx, struct tg__columns *t, struct tg_error *e);
 struct tg__diff_access {
   const struct tg__catalog *catalog;
-  enum tg_err (*each)(struct tg_trace *folder, tg__file_visitor *look, void *ctx, struct tg_error *e); /* its files */
+  enum tg_err (*each)(struct tg_trace *folder, tg__file_visitor *visit, void *ctx, struct tg_error *e); /* its files */
   enum tg_err (*ask)(struct tg_trace *t, const char *question, const struct tg_arg *args, size_t arg_count,
                      struct tg_table **out, struct tg_error *e);
 };

@@ -200,23 +200,23 @@ static void add_span(struct tg__target *t, struct tg__target_span span, bool is_
     t->interpreter[t->interpreter_count++] = span;
 }
 
-struct look {
+struct scan {
   struct tg__target *target;
   char program[4096];          /* the file that was started */
   struct mapping python, libc; /* first mapping of each file */
 };
 
-static void look_at(struct look *l, const struct mapping *m) {
-  struct tg__target *const t = l->target;
-  const bool is_program = strcmp(m->path, l->program) == 0;
+static void scan_mapping(struct scan *s, const struct mapping *m) {
+  struct tg__target *const t = s->target;
+  const bool is_program = strcmp(m->path, s->program) == 0;
   if (is_named(m->path, "libtorch")) t->has_torch = true;
   if (!t->address[TG__TARGET_ADD_PENDING_CALL] && (is_program || is_named(m->path, "libpython")) &&
       take_symbols(t, m, is_program, 0, OF_PYTHON))
-    l->python = *m;
+    s->python = *m;
   if (!t->address[TG__TARGET_MMAP] && is_libc(m->path) &&
       take_symbols(t, m, false, OF_PYTHON, TG__TARGET_SYMBOLS - OF_PYTHON))
-    l->libc = *m;
-  const bool of_python = l->python.path && strcmp(m->path, l->python.path) == 0;
+    s->libc = *m;
+  const bool of_python = s->python.path && strcmp(m->path, s->python.path) == 0;
   if (!m->is_code || !(of_python || is_libc(m->path) || is_named(m->path, "ld-"))) return;
   const struct tg__target_span code = {m->from, m->to};
   add_span(t, code, of_python);
@@ -232,8 +232,8 @@ static void read_version(struct tg__target *t) {
     t->version = (unsigned)(version >> 16 & 0xffff);
 }
 
-static enum tg_err check_code(const struct look *l, struct tg_error *e) {
-  const struct tg__target *const t = l->target;
+static enum tg_err check_code(const struct scan *s, struct tg_error *e) {
+  const struct tg__target *const t = s->target;
   if (!t->address[TG__TARGET_ADD_PENDING_CALL] || !t->address[TG__TARGET_RUN_STRING] ||
       !t->address[TG__TARGET_IS_INITIALIZED])
     return tg__fail(e, TG_UNSUPPORTED, -1, "process %d (%s) is no Python, or one without symbols", t->pid, t->name);
@@ -257,9 +257,9 @@ enum tg_err tg__target_read(int pid, struct tg__target *out, struct tg_error *e)
                     "process %d runs in a container and sees other files: run tachograph attach inside of it, where "
                     "tachograph is installed",
                     pid);
-  struct look l = {.target = out};
+  struct scan s = {.target = out};
   snprintf(path, sizeof path, "/proc/%d/exe", pid);
-  const ssize_t n = readlink(path, l.program, sizeof l.program - 1);
+  const ssize_t n = readlink(path, s.program, sizeof s.program - 1);
   char *const maps = tg__alloc(MAPS_MOST);
   if (!maps) return tg__no_memory(e, "attaching");
   if (n <= 0 || !read_proc(pid, "maps", maps, MAPS_MOST, &len) || !len) {
@@ -271,8 +271,8 @@ enum tg_err tg__target_read(int pid, struct tg__target *out, struct tg_error *e)
                     pid);
   }
   struct mapping m;
-  for (char *line = maps; (line = next_mapping(line, &m)) != NULL;) look_at(&l, &m);
-  err = check_code(&l, e);
+  for (char *line = maps; (line = next_mapping(line, &m)) != NULL;) scan_mapping(&s, &m);
+  err = check_code(&s, e);
   tg__free(maps);
   read_version(out);
   return err;

@@ -217,14 +217,14 @@ enum tg_err tg__each_in_folder(struct tg_trace *t, unsigned at_once, const struc
   return err;
 }
 
-struct look {
-  tg__file_visitor *look;
+struct visit {
+  tg__file_visitor *visit;
   void *ctx;
 };
 static enum tg_err see_file(void *ctx, const struct tg__seen *s, struct tg_error *e) {
-  const struct look *const w = ctx;
+  const struct visit *const w = ctx;
   const enum tg_err err = tg__trace_load(s->columns, TG__COL_ALL, e);
-  return err ? err : w->look(w->ctx, s->columns, e);
+  return err ? err : w->visit(w->ctx, s->columns, e);
 }
 static enum tg_err take_file(void *ctx, size_t i, const struct tg_error *why, struct tg_error *e) {
   (void)ctx;
@@ -232,8 +232,8 @@ static enum tg_err take_file(void *ctx, size_t i, const struct tg_error *why, st
   return why ? tg__fail(e, why->code, why->offset, "%s", why->text) : TG_OK;
 }
 
-enum tg_err tg__visit_rank_files(struct tg_trace *t, tg__file_visitor *look, void *ctx, struct tg_error *e) {
-  struct look w = {look, ctx};
+enum tg_err tg__visit_rank_files(struct tg_trace *t, tg__file_visitor *visit, void *ctx, struct tg_error *e) {
+  struct visit w = {visit, ctx};
   const struct tg__observer observer = {&w, see_file, take_file};
   return tg__each_in_folder(t, 1, &observer, e);
 }

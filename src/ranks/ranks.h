@@ -95,7 +95,7 @@ enum tg_err tg__name_ranks(const struct tg_trace *job, struct tg__columns *t, ui
 /* One pass over the files of a folder, as the job names their ranks. */
 enum tg_err tg__each_in_folder(struct tg_trace *t, unsigned at_once, const struct tg__observer *o, struct tg_error *e);
 /* Visit each file of a folder with all its columns, one by one; stops at the first error. */
-enum tg_err tg__visit_rank_files(struct tg_trace *t, tg__file_visitor *look, void *ctx, struct tg_error *e);
+enum tg_err tg__visit_rank_files(struct tg_trace *t, tg__file_visitor *visit, void *ctx, struct tg_error *e);
 
 /* rank_source.c: where the ranks of a trace are. */
 struct tg__rank_place {
