@@ -138,9 +138,9 @@ static double join_std(const struct tg_table *to, size_t into, const struct tg_t
 static double join_means(double a, double weight_a, double b, double weight_b, enum tg__fold_how how) {
   if (!(weight_a > 0)) return b;
   if (!(weight_b > 0)) return a;
-  if (how == TG__FOLD_STATED && isnan(a) != isnan(b))
+  if (how == TG__FOLD_WEIGHTED_IF_ANY && isnan(a) != isnan(b))
     return (isnan(a) ? b * weight_b : a * weight_a) / (weight_a + weight_b);
-  if (how == TG__FOLD_PART)
+  if (how == TG__FOLD_WEIGHTED_INT)
     return 100 * (round(a * weight_a / 100) + round(b * weight_b / 100)) / (weight_a + weight_b);
   return (a * weight_a + b * weight_b) / (weight_a + weight_b);
 }
@@ -151,7 +151,7 @@ static void fold_mean(struct tg__fold *f, struct tg_table *to, size_t into, cons
   const struct rule *const r = &f->rules[column];
   double *const cell = &to->columns[column].reals[into];
   if (r->how == TG__FOLD_STD) *cell = join_std(to, into, from, row, r, column);
-  if (r->how == TG__FOLD_WEIGHTED || r->how == TG__FOLD_STATED || r->how == TG__FOLD_PART)
+  if (r->how == TG__FOLD_WEIGHTED || r->how == TG__FOLD_WEIGHTED_IF_ANY || r->how == TG__FOLD_WEIGHTED_INT)
     *cell = join_means(*cell, number_at(to, r->of, into), from->columns[column].reals[row], number_at(from, r->of, row),
                        r->how);
 }
@@ -179,16 +179,16 @@ static bool fold_cell(struct tg__fold *f, struct tg_table *to, size_t into, cons
   case TG__FOLD_SUM_IF_ALL:
     c->ints[into] = here && there ? sum(c->ints[into], source->ints[row]) : TG_NULL_INT;
     return true;
-  case TG__FOLD_LEAST:
+  case TG__FOLD_MIN:
     if (there && (!here || source->ints[row] < c->ints[into])) c->ints[into] = source->ints[row];
     return true;
-  case TG__FOLD_MOST:
+  case TG__FOLD_MAX:
     if (there && (!here || source->ints[row] > c->ints[into])) c->ints[into] = source->ints[row];
     return true;
   case TG__FOLD_LOW:
     if (there) c->bools[into] = !here || source->bools[row] == c->bools[into] ? source->bools[row] : BOTH;
     return true;
-  case TG__FOLD_EVER:
+  case TG__FOLD_ANY:
     if (there && (!here || source->bools[row] > c->bools[into])) c->bools[into] = source->bools[row];
     return true;
   case TG__FOLD_FIRST:
@@ -250,7 +250,7 @@ static void finish_share(struct tg_table *t, const struct rule *r, size_t column
   if (whole <= 0 && r->by != SIZE_MAX) whole = sum_of_all(t, of = r->by);
   for (size_t i = 0; i < t->rows; i++)
     t->columns[column].reals[i] =
-        whole > 0 ? (r->how == TG__FOLD_PER_ONE ? 1.0 : 100.0) * number_at(t, of, i) / whole : NAN;
+        whole > 0 ? (r->how == TG__FOLD_FRACTION ? 1.0 : 100.0) * number_at(t, of, i) / whole : NAN;
 }
 
 static bool has_formula(const struct tg_table *t, size_t name, size_t row) {
@@ -274,7 +274,7 @@ static void finish_column(struct tg_table *t, const struct rule *r, size_t colum
 
 void tg__fold_finish(const struct tg__fold *f, struct tg_table *to) {
   for (size_t c = 0; c < to->column_count; c++) {
-    if (f->rules[c].how == TG__FOLD_SHARE || f->rules[c].how == TG__FOLD_PER_ONE)
+    if (f->rules[c].how == TG__FOLD_SHARE || f->rules[c].how == TG__FOLD_FRACTION)
       finish_share(to, &f->rules[c], c);
     else if (f->rules[c].how == TG__FOLD_BOUND)
       finish_bound(to, &f->rules[c], c);
