@@ -1,4 +1,4 @@
-/* Tachograph, for a program that wants to be recorded: open a recording, resume it, close it.
+/* Tachograph, for a program that records itself: open a recording, resume it, close it.
  *
  *     struct tg_error error;
  *     struct tg_record_options options = {.path = "job.tacho", .features = TG_RECORD_DEFAULT};
@@ -101,7 +101,7 @@ struct tg_record_cuda_stats {
   uint64_t converted_times;   /* that came by CUPTI's own clock */
   uint64_t kernels, copies, fills, calls, waits, memory; /* records of each */
   uint64_t graph_nodes;                                  /* of CUDA graphs that were captured or cloned meanwhile */
-  uint64_t lost;                                         /* dropped by CUPTI, or for want of a buffer */
+  uint64_t lost;                                         /* dropped by CUPTI, or because there was no buffer */
   uint64_t late;         /* came when nothing was recorded, in this process; not in a file */
   uint64_t callbacks;    /* by CUPTI into the recorder, in this process: none for a launch */
   uint64_t buffer_bytes; /* memory of the buffers at the moment */

@@ -9,7 +9,7 @@ profiler trace is.
 Both files count the calls of record functions: "Record function id" (of older torch: "External id") here, rf_id there.
 A recording without ids (of a torch that does not show them): the calls of one thread are those of the thread that made
 the same calls in the same order.
-The file comes from somebody else: it is parsed as JSON and nothing else, its size is bounded, and what is no node is
+The file is foreign: it is parsed as JSON and nothing else, its size is bounded, and entries that are no nodes are
 left out and counted.
 """
 

@@ -139,7 +139,7 @@ class profile(_KinetoProfile):
         self._advised = False
         self.step_times = StepTimes()
         self._complete = 0  # windows that got all their steps
-        self._drops_window = False  # the one that ends now: keep_last wants complete ones
+        self._drops_window = False  # the one that ends now: keep_last keeps complete ones only
         self._files: list[list[str]] = []  # by the handler, by window
         KinetoStepTracker.init_step_count(PROFILER_STEP_NAME)
 

@@ -103,7 +103,7 @@ export class TileStore {
     return null;
   }
 
-  /* What the present view wants, most important first: [[level, row, tile], …]. Replaces what waited before. */
+  /* The tiles of the present view, most important first: [[level, row, tile], …]. Replaces what waited before. */
   want(list) {
     this.wanted = list.filter(
         ([level, row, tile]) =>

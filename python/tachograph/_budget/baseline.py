@@ -1,4 +1,4 @@
-"""Baseline files: what a test cost when somebody accepted it. They belong into the repository."""
+"""Baseline files: the accepted costs of a test. They belong into the repository."""
 
 from __future__ import annotations
 

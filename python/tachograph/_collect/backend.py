@@ -97,7 +97,7 @@ class ProfilerStats:
 
 
 class Busy(RuntimeError):
-    """Somebody else is recording in this process."""
+    """Another recorder is active in this process."""
 
 
 class Recording:

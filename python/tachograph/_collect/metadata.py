@@ -73,8 +73,7 @@ def _threads_from(threads: int) -> str | None:
 
 
 def conditions() -> dict[str, Any]:
-    """What a later diff wants to know of the program: versions and threads. Without torch there is nothing to say
-    yet."""
+    """Facts about the program for a later diff: versions and threads. Empty while torch is not loaded."""
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "get_num_interop_threads"):  # not there, or still being imported
         return {}

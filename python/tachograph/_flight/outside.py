@@ -87,7 +87,7 @@ class Http:
         self.path, token = path, secrets.token_urlsafe(24)
         self._server = http.server.HTTPServer(("127.0.0.1", 0), _handler(ask, token))
         self.port = self._server.server_address[1]
-        with contextlib.suppress(FileNotFoundError):  # one that was there may be open, or be a link, of somebody else
+        with contextlib.suppress(FileNotFoundError):  # one that was there may be another user's, open or a link
             os.unlink(path)
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as file:
             json.dump({"url": f"http://127.0.0.1:{self.port}/dump", "token": token}, file)

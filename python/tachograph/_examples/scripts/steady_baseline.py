@@ -1,6 +1,6 @@
 """Before anything is changed: samples a second, time of a step and its spread, under which conditions.
 
-Shown: measuring with warm-up and a confidence interval; two runs that do not differ are said not to."""
+Shown: measuring with warm-up and a confidence interval; for two equal runs it prints that they do not differ."""
 
 import time
 

@@ -88,7 +88,7 @@ class Edges:
 
     def __init__(self, count: int, pairs: Callable[[], Any], objects: Callable[[], Iterator[CPEdge]]):
         self._count, self._pairs, self._objects = count, pairs, objects
-        self.data: dict[tuple[int, int], dict[str, Any]] | None = None  # once somebody has looked at one
+        self.data: dict[tuple[int, int], dict[str, Any]] | None = None  # once a caller has looked at one
 
     def __len__(self) -> int:
         return self._count

@@ -84,8 +84,8 @@ def queue_summary_of(series: dict[int, Any]) -> Any | None:
 
 
 def _by_stream(frame: Any) -> tuple[Any, Any, Any]:
-    """Streams, times and lengths of a series, rows of a stream together. So they come, unless somebody has sorted
-    them."""
+    """Streams, times and lengths of a series, rows of a stream together. They come in this order, unless the caller has
+    sorted them."""
     streams, ts, lengths = (
         frame["stream"].to_numpy(),
         frame["ts"].to_numpy(dtype="float64"),

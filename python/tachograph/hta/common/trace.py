@@ -288,7 +288,7 @@ class Trace:
     def device_rows(self, rank: int, slices: Any) -> tuple[Any, Any] | None:
         """The rows of these slices of the device, numbered again, in the order of the file, and the place of each among
         the slices, which rise. Only they are made: their columns of whole numbers are as narrow as they need. None
-        where somebody has looked at the frame."""
+        where a caller has looked at the frame."""
         import numpy
         import pandas
 
