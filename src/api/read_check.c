@@ -203,7 +203,7 @@ static enum tg_err add_losses(struct tg_trace *t, struct tg__first_question *fir
   return TG_OK;
 }
 
-/* The table with all that is to say of it; NULL on no memory. */
+/* The table of all results; NULL on no memory. */
 static struct tg_table *describe(const struct tg_trace *trace, const struct verdict *v, const struct tg_error *defect) {
   struct tg_table *const t = make_table(trace, !defect->code);
   if (!t) return NULL;

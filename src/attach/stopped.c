@@ -220,7 +220,7 @@ enum tg_err tg__stopped_call(struct tg__stopped *s, uint64_t function, const uin
   bool is_done = prepare_call(s, function, args);
   while (is_done) {
     is_done = ptrace(PTRACE_CONT, s->tid, NULL, NULL) == 0 && wait_for_stop(s->tid, CALL_MS, &status) == 1;
-    if (!is_done || status >> 16 != PTRACE_EVENT_STOP) break; /* else somebody sent SIGSTOP or SIGCONT */
+    if (!is_done || status >> 16 != PTRACE_EVENT_STOP) break; /* else another process sent SIGSTOP or SIGCONT */
   }
   if (!is_done) (void)interrupt(s->tid, &status);
   is_done = is_done && WSTOPSIG(status) == SIGTRAP && get_registers(s->tid, &now) && is_at_trap(&now, s->target->trap);

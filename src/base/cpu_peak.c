@@ -62,7 +62,7 @@ __attribute__((target("avx512f,avx512bf16"))) static float burn_pairs(unsigned l
   }
   return _mm512_cvtss_f32(a + b + c + d + e + f + g + h + i + j);
 }
-/* A CPU with matrix units (AMX) does more than its vectors can: of that nothing is said. */
+/* A CPU with matrix units (AMX) does more than its vectors can: that peak is not measured. */
 static bool has_pairs(void) {
   unsigned a, b, c, d;
   const bool has_tiles = __get_cpuid_count(7, 0, &a, &b, &c, &d) && d >> 22 & 1;

@@ -141,7 +141,7 @@ static size_t gzip_step(struct tg__input *in, void *buf, size_t len) {
   in->in = z->next_in;
   in->left = z->avail_in;
   if (result == Z_MEM_ERROR)
-    break_off(in, TG_MEMORY, "could not be unpacked for want of memory");
+    break_off(in, TG_MEMORY, "could not be unpacked: out of memory");
   else if (result == Z_DATA_ERROR)
     break_off(in, TG_DAMAGED, z->msg && strstr(z->msg, "check") ? "does not match its checksum" : "is damaged");
   else if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR)

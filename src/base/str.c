@@ -51,7 +51,7 @@ bool tg__str_to_int(struct tg__str s, int64_t *out) {
   return true;
 }
 
-/* strtod wants text that ends; 64 bytes hold any number worth reading. */
+/* strtod takes text that ends; 64 bytes hold any number worth reading. */
 bool tg__str_to_real(struct tg__str s, double *out) {
   char text[64], *end;
   if (s.len == 0 || s.len >= sizeof text) return false;

@@ -8,7 +8,7 @@
 struct tg__cupti tg__cupti;
 struct tg__cuda_driver tg__cuda_driver;
 
-/* POSIX lets a function come out of dlsym as a data pointer; C wants it copied. */
+/* POSIX lets a function come out of dlsym as a data pointer; in C it has to be copied. */
 bool tg__cuda_find(void *library, const char *name, void *function) {
   void *const p = dlsym(library, name);
   memcpy(function, &p, sizeof p);

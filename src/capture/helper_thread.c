@@ -48,7 +48,7 @@ static void wait(uint32_t seen, uint64_t until_ns) {
 static void serve_threads(uint32_t generation) {
   for (struct tg__thread *t = tg__threads_first(); t; t = t->more->next) {
     if (atomic_load(&t->more->file_generation) != generation) continue;
-    tg__chunk_prepare(t); /* first what somebody may be about to wait for */
+    tg__chunk_prepare(t); /* first what a thread may be about to wait for */
     tg__chunk_seal_full(t);
   }
 }

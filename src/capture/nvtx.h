@@ -63,7 +63,7 @@ void tg__nvtx_name_thread(uint32_t os_thread, uint32_t text);
 
 /* ---- records (nvtx_record.c) ----------------------------------------------------------------- */
 
-/* A recording is open that wants them: what begins is followed, also while it pauses. */
+/* An open recording includes ranges: they are followed from their begin on, also while it pauses. */
 extern _Atomic bool tg__nvtx_follows;
 static inline bool tg__nvtx_is_followed(void) {
   return TG_UNLIKELY(atomic_load_explicit(&tg__nvtx_follows, memory_order_relaxed));

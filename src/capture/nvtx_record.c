@@ -169,7 +169,7 @@ void tg__nvtx_mark_now(const struct tg__nvtx_event *e) {
 
 /* The number of a range is its place in the table and, above that, a serial number; 0 in the table: the place is
  * free. */
-enum { BUSY = 1 }; /* somebody writes or reads this place; no serial number is 0 */
+enum { BUSY = 1 }; /* a thread writes or reads this place; no serial number is 0 */
 static struct started {
   _Atomic uint64_t range;
   uint32_t generation, number; /* of the recording and of the thread in it */

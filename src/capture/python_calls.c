@@ -203,7 +203,7 @@ static enum tg_err start_calls(uint32_t features, struct tg_error *e) {
   return err;
 }
 
-/* Somebody called sys.setprofile: say from where on calls are missing. */
+/* The program called sys.setprofile: mark from where on calls are missing. */
 static void mark_taken(void) {
   static const char text[] = "calls of Python functions are missing: sys.setprofile was called by the program";
   struct tg__thread *const t = tg__thread();

@@ -27,7 +27,7 @@ void tg__calls_thread_begins(void); /* a thread that began after the recording, 
 enum tg_err tg__calls_ready(struct tg_error *e);
 /* See calls on all threads that there are, and those that start later. */
 enum tg_err tg__calls_attach(struct tg_error *e);
-/* true: somebody else took our place meanwhile. */
+/* true: another profiler took our place meanwhile. */
 bool tg__calls_detach(void);
 bool tg__calls_are_off(void);
 

@@ -101,7 +101,7 @@ static inline const struct tg__frame *tg__frame_innermost(const PyThreadState *t
   return frame;
 #endif
 }
-/* Of the calling thread; NULL when it runs no Python. PyThreadState_Get would want the GIL. */
+/* Of the calling thread; NULL when it runs no Python. PyThreadState_Get needs the GIL. */
 static inline const struct tg__frame *tg__frame_here(void) {
   const PyThreadState *const thread = PyGILState_GetThisThreadState();
   return TG_LIKELY(thread != NULL) ? tg__frame_innermost(thread) : NULL;

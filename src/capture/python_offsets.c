@@ -1,7 +1,7 @@
 /* The layout of frames as the interpreter itself describes it: _PyRuntime begins with a table of offsets for debuggers,
  * 3.13 and newer. Its own layout differs from one minor version to the next and is taken from the headers of the
  * version that this file is built for. */
-#define Py_BUILD_CORE 1 /* the headers want it; nothing else of them is used */
+#define Py_BUILD_CORE 1 /* for the headers; nothing else of them is used */
 #include "capture/python_frames.h"
 
 #include <dlfcn.h>

@@ -14,7 +14,7 @@ typedef struct {
   PyObject_HEAD vectorcallfunc vectorcall;
   PyObject *name, *args; /* str; args may be NULL */
   struct tg__python_span span;
-  PyObject *theirs;           /* torch's own label of the same block, while somebody else watches this thread */
+  PyObject *theirs;           /* torch's own label of the same block, while another profiler watches this thread */
   char run_callbacks_on_exit; /* torch's name for it: false once a future will end the span */
 } Annotation;
 

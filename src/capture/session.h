@@ -38,7 +38,7 @@ enum tg_err tg__recording_create(const char *path, struct tg_error *e);
 bool tg__recording_reserve(uint64_t bytes, uint64_t align, uint64_t limit, uint64_t *offset);
 void tg__recording_clock(void);  /* a RAW_CLOCK pair at its end; by one thread at a time */
 void tg__recording_counts(void); /* the counters into its first page */
-/* keep_number: somebody may still use the descriptor, so it is not given back. */
+/* keep_number: a thread may still use the descriptor, so it stays open. */
 void tg__recording_close(bool keep_number);
 void tg__recording_abandon(void); /* in the child of a fork */
 

@@ -153,8 +153,8 @@ _Static_assert(SCHEMA_SETS == 1 << (64 - 57), "the shift in name_of");
 
 /* ---- start and end --------------------------------------------------------------------------- */
 
-/* The number torch has for this call, where somebody asked torch for numbers: an execution trace names its nodes by
- * it. */
+/* The number torch has for this call, where another tool asked torch for numbers: an execution trace names its nodes
+ * by it. */
 TG_INLINE uint64_t call_of(const uint8_t *rf) { return TG_FACT(call) ? tg__at64(rf + TG_FACT(call)) : 0; }
 
 TG_INLINE uint8_t scope_of(const uint8_t *rf) { return rf[TG_FACT(scope)]; }
@@ -392,7 +392,7 @@ static bool add_callbacks(size_t variant, void (*ended)(const void *, void *), s
   return true;
 }
 
-/* torch says so on its log when a callback is not there any more because somebody removed all: ask first. */
+/* torch logs a warning when a callback is gone because the program removed all of them: check first. */
 static void remove_callbacks(uint64_t *handle) {
   const bool any = any_callbacks();
   for (size_t k = 0; k < KINDS; k++) {
@@ -447,7 +447,7 @@ static enum tg_err torch_start(uint32_t features, struct tg_error *e) {
   return tg__fail(e, TG_UNSUPPORTED, -1, "operators: torch did not take the callback");
 }
 
-/* Somebody may have removed all callbacks there are, as tests of torch do: ours come back. */
+/* The program may have removed all callbacks, as tests of torch do: ours come back. */
 static void torch_tick(void) {
   if (handles[0] && !any_callbacks()) add_callbacks(chosen.variant, end, chosen.needs, handles);
 }

@@ -88,7 +88,7 @@ static void *change_list(void *unused) {
   return NULL;
 }
 
-/* Does a thread that changes the list wait while we have this? A mutex that somebody waits for says so in its first
+/* Does a thread that changes the list wait while we have this? A mutex with a waiting thread has that in its first
  * word. */
 static bool is_waited_for(pthread_mutex_t *lock) {
   const struct timespec short_time = {.tv_nsec = LOOK_NS};

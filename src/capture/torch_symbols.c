@@ -6,7 +6,7 @@
 
 struct tg__torch_symbols tg__torch_symbols;
 
-/* POSIX lets a function come out of dlsym as a data pointer; C wants it copied. */
+/* POSIX lets a function come out of dlsym as a data pointer; in C it has to be copied. */
 static bool find_symbol(void *library, const char *symbol, void *function) {
   void *const p = dlsym(library, symbol);
   memcpy(function, &p, sizeof p);

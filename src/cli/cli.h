@@ -1,5 +1,5 @@
 /* cli: the command line. One file per command (cmd_<name>.c); what they share is declared here. Logic that another
- * surface would want too belongs into another folder. */
+ * surface could use too belongs into another folder. */
 #ifndef TG_CLI_H
 #define TG_CLI_H
 
@@ -140,7 +140,7 @@ enum tg_err tg__sink_open(struct tg__sink *s, const char *path, struct tg_error 
 /* Complete the file, or leave none behind when err is set. Returns the exit status; standard output closed by its
  * reader (`| head`) is no failure. */
 int tg__sink_close(struct tg__sink *s, const struct tg__cli *c, enum tg_err err, struct tg_error *e);
-/* Where the output of `path` goes when nothing is said: trace.json.gz → trace.tacho beside it, dir/ → dir.tacho.
+/* Where the output of `path` goes by default: trace.json.gz → trace.tacho beside it, dir/ → dir.tacho.
  * NULL on no memory. */
 char *tg__cli_beside(struct tg__cli *c, const char *path, const char *suffix);
 int64_t tg__cli_size_of(const char *path); /* TG_NULL_INT when unknown */

@@ -1,7 +1,7 @@
 /* tachograph completion: scripts for bash, zsh and fish, made from commands.def. */
 #include "cli/cli.h"
 
-/* Inside single quotes of a shell; zsh wants colons and brackets of descriptions escaped as well. */
+/* Inside single quotes of a shell; for zsh colons and brackets of descriptions are escaped as well. */
 static void put_quoted(struct tg__out *out, const char *text, const char *escaped) {
   for (const char *p = text; *p; p++) {
     if (*p == '\'')

@@ -1,4 +1,4 @@
-/* tachograph convert: any trace becomes a .tacho file; a folder of ranks a folder of them, if that is said. */
+/* tachograph convert: any trace becomes a .tacho file; a folder of ranks becomes a folder of them with -o FOLDER/. */
 #include "cli/cli.h"
 
 #include <stdio.h>

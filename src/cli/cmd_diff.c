@@ -5,7 +5,7 @@
 
 enum { ROWS_AS_TEXT = 20 };
 
-/* Where one side lacks the data, that one; where both were read, what they are said to have been made under. */
+/* Where one side lacks the data, that one; where both were read, the conditions that they state. */
 static const char *next_step(struct tg__cli *c, enum tg_err err, const char *text, struct tg_trace *const sides[2]) {
   if (err == TG_USAGE) return "tachograph diff --help";
   if (err != TG_NO_DATA) return NULL;

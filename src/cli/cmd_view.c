@@ -95,7 +95,7 @@ int tg__cmd_view(struct tg__cli *c) {
   if (view && strncmp(view, "#/", 2) != 0)
     return tg__cli_usage(c, "tachograph help view", "--at is a view such as '#/timeline?step=5', not '%s'", view);
   struct tg_error e = {0};
-  for (size_t i = 0; i < c->operand_count; i++) /* what is not there is said here, not in a page */
+  for (size_t i = 0; i < c->operand_count; i++) /* a missing file is reported here, not in a page */
     if (!strpbrk(c->operands[i], "*?[") && tg__path_kind(c->operands[i]) == TG__PATH_NONE) {
       tg__fail(&e, TG_NOT_FOUND, -1, "%s: there is no such file", c->operands[i]);
       return tg__cli_failed(c, &e, NULL);

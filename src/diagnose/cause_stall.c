@@ -1,6 +1,6 @@
 /* A few steps are much longer than the others, and it is the program's doing: they hold work that the others lack,
  * or stand still at one place, or come at equal distances. A machine that is busy with something else makes long
- * steps too, of the same work, at no place in particular: of those nothing is said. */
+ * steps too, of the same work, at no place in particular: those are not reported. */
 #include "diagnose/samples.h"
 #include "diagnose/timed.h"
 #include "diagnose/sites.h"

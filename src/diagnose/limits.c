@@ -16,9 +16,8 @@ enum {
 static void note_few_steps(const struct tg__facts *f, struct tg_table *out) {
   const struct tg__breakdown *const b = &f->steps;
   if (b->source == TG__STEPS_RECORDING)
-    tg__table_note(out,
-                   "no steps are marked, so figures are of the whole recording and nothing is said of single steps; "
-                   "call prof.step() once an iteration");
+    tg__table_note(out, "no steps are marked, so figures are of the whole recording and not of single steps; "
+                        "call prof.step() once an iteration");
   else if (b->count < USUAL_STEPS)
     tg__table_note(out, "%zu step%s: whether %s usual is not known; record %d or more", b->count,
                    b->count == 1 ? "" : "s", b->count == 1 ? "it is" : "they are", USUAL_STEPS);

@@ -136,8 +136,8 @@ static void visit_other_thread(void *ctx, uint32_t slice, enum tg__class cls) {
     tg__spans_add(&s->others, t->slices.start_ns[slice], tg__slice_end(t, slice));
 }
 
-/* What two places have in common is said once: "between train.py(9): load and (12): train", "between train.py(9) and
- * (12): train". */
+/* The part that two places have in common stands there once: "between train.py(9): load and (12): train", "between
+ * train.py(9) and (12): train". */
 static void say_pause(const struct pause *p, char *where, size_t size) {
   struct tg__frame_parts a, b;
   const bool both = tg__frame_split(p->before, &a) && tg__frame_split(p->after, &b) && tg__str_eq(a.file, b.file);

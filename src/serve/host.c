@@ -67,7 +67,7 @@ static enum tg_err load_rest(struct tg__loaded *t) {
   return err;
 }
 
-/* Of a reading that is not shown yet nothing is said. */
+/* The states of a reading that is not shown yet are not sent. */
 static void say_state(const struct tg__loaded *l, struct tg__hosted *t, enum tg__trace_state state, bool *what) {
   if (t->now == l)
     set_state(t, state, what);

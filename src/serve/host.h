@@ -50,7 +50,7 @@ void tg__host_load(struct tg__host *h);
 void tg__host_follow(struct tg__host *h);                                       /* follow.c: the second half of that */
 struct tg__loaded *tg__loaded_new(const struct tg__hosted *t, uint32_t number); /* one user; NULL on no memory */
 /* Opens and indexes it. TG_OK also for a trace without a timeline: then `error` says why. Once it is the present one,
- * its states are said as they come. */
+ * its states are sent as they come. */
 enum tg_err tg__loaded_read(struct tg__loaded *l, struct tg__hosted *t);
 struct tg__loaded *tg__loaded_hold(struct tg__hosted *t); /* the present one, until dropped */
 void tg__loaded_drop(struct tg__host *h, struct tg__loaded *l);

@@ -1,5 +1,5 @@
 /* A table through the Arrow C data interface: a struct array with one child per column. Buffers of int64 and double
- * columns are the table's own; bools become bits and texts become offsets and bytes, because Arrow wants them so.
+ * columns are the table's own; bools become bits and texts become offsets and bytes, as Arrow defines them.
  *
  * A consumer may move a child out and release the struct first, so every array, children too, holds the table by a
  * reference of its own and drops it in its own release. */

@@ -157,7 +157,7 @@ static void put_rest(const struct page *p, const struct section *s, size_t chang
   tg__out_char(p->out, '\n');
 }
 
-/* Where nothing was judged, for want of steps or of like conditions, the largest are shown as they are. */
+/* Without enough steps or like conditions nothing is judged; then the largest changes are shown as they are. */
 static void put_section(const struct page *p, const struct section *s) {
   size_t changed = 0, quiet = 0, shown = 0;
   bool judged = false;

@@ -1,4 +1,4 @@
-/* Findings as a list of objects, and the length of a step beside them: what a script reads that wants to know what
+/* Findings as a list of objects, and the length of a step beside them: for scripts that decide what
  * to change. */
 #include "show/report.h"
 

@@ -16,7 +16,7 @@ struct tg__perfetto {
   struct tg__map processes, counters;            /* hash of identity → uuid */
   uint64_t *uuids;                               /* by track: of its first lane, 0 = not yet */
   uint32_t last_uuid;
-  int64_t shift_ns;                 /* makes every timestamp positive, as the format wants them */
+  int64_t shift_ns;                 /* makes every timestamp positive, as the format requires */
   uint32_t *effects, *first_effect; /* slices a slice caused: effects[first_effect[i] .. first_effect[i + 1]) */
 };
 void tg__perfetto_end_packet(struct tg__perfetto *p); /* write what p->packet holds */

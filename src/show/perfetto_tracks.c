@@ -1,5 +1,5 @@
 /* The tracks of a Perfetto file: one per process, below it one per thread or stream, beside that one per sub-lane,
- * with the same name and parent, which is how Perfetto wants overlapping slices. */
+ * with the same name and parent, which is Perfetto's way of showing overlapping slices. */
 #include "show/perfetto.h"
 
 enum { /* fields of TrackDescriptor and what it holds; perfetto/trace/track_event/track_descriptor.proto */

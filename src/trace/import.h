@@ -59,8 +59,7 @@ struct tg__packed_val { /* a value on its way into the pool */
   int64_t i;    /* the integer, the digits of a decimal, or a string id */
 };
 
-/* A schema with the text of its keys at hand, as the parser wants it when it expects the same keys again. Never
- * moves. */
+/* A schema with the text of its keys at hand, for a parser that expects the same keys again. Never moves. */
 struct tg__guess_field {
   const char *text;
   uint64_t head, tail, mask; /* the first and the last eight bytes of the key; below eight bytes: head under mask */

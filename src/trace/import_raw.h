@@ -58,7 +58,7 @@ struct tg__raw_name {
 struct tg__raw_shape {
   uint32_t layout; /* which fields: 1 = the four of Kineto, more with keyword values */
   uint32_t len;
-  const uint8_t *values; /* packed, as the args want them */
+  const uint8_t *values; /* packed, in the layout of args */
 };
 struct tg__raw_frame {
   /* file(line): function, with the line being run and, as Kineto names frames, with the function's first */
@@ -176,7 +176,7 @@ static inline uint32_t tg__raw_table_get(const struct tg__raw_table *t, uint32_t
 /* Where a thread's ids are looked up: its own dictionaries, then those of all threads. */
 struct tg__raw_ids {
   const struct tg__raw_part *own, *all; /* NULL = none */
-  /* all calls of functions were recorded: then stacks are said in the names of their frames, as Kineto does */
+  /* all calls of functions were recorded: then the names of frames contain their stacks, as Kineto's do */
   bool has_calls;
 };
 struct tg__raw_ids tg__raw_ids_of(const struct tg__raw_file *f, uint32_t thread);

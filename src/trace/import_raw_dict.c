@@ -89,7 +89,7 @@ static bool is_json(struct tg__raw *w, const char *text, size_t len) {
   return whole;
 }
 
-/* The file says of itself what a Kineto trace would. */
+/* The members that a Kineto trace would have. */
 static bool take_meta(struct tg__raw *w, struct tg__str text) {
   const char *const zero = text.len ? memchr(text.ptr, 0, text.len) : NULL;
   struct tg__import *const im = w->im;

@@ -291,7 +291,7 @@ static uint32_t describe_frame(struct job *j, const struct tg__raw_record *r, st
   return record_name_of(j, r->name, v, offset);
 }
 
-/* Where a thread was: the innermost frame, and what it was doing is said by the name. */
+/* Where a thread was: its innermost frame; the name states its activity. */
 static uint32_t describe_sample(struct job *j, const struct tg__raw_record *r, struct packing *v, int64_t offset) {
   v->set |= r->seq ? HAS_THREAD : HAS_CPU;
   v->number = r->seq ? r->seq : r->shape;

@@ -191,7 +191,7 @@ static enum verdict refuse(struct tg__machine *m, const char *opcode) {
   }
   m->err = m->err ? m->err
                   : tg__fail(m->e, TG_NOT_A_TRACE, m->offset + (int64_t)m->at,
-                             "the pickle wants to run code (%s%s%s): a memory snapshot holds plain lists, dicts, "
+                             "the pickle would run code (%s%s%s): a memory snapshot holds plain lists, dicts, "
                              "numbers and texts, and nothing in it "
                              "is executed here",
                              opcode, *what ? " " : "", what);

@@ -1,5 +1,5 @@
 /* unpickle_rows: the dicts of a list, a million of the same kind, read without the pickle's stack: each key is known
- * by its bytes where it is that of the row before, and its value goes where the taker wants it. A row may hold what
+ * by its bytes where it is that of the row before, and its value goes where the caller keeps it. A row may hold what
  * snapshots do: references to the memo, numbers, texts, pairs of numbers, and lists of references. Anything else, and
  * every error, is left to the machine. */
 #include "trace/unpickle_machine.h"

@@ -52,7 +52,7 @@ static void expect_evidence(struct scene *s, const char *cause, const char *evid
   tg__table_free(t);
 }
 
-/* Lists of a file may go over several lines; and without training nothing is said of backward. */
+/* Lists of a file may go over several lines; and without training backward is not mentioned. */
 static void test_layout_in_words(void **state) {
   struct scene s = layout("aten::clone", 2);
   expect_evidence(

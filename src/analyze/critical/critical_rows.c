@@ -187,7 +187,7 @@ static uint32_t find_critical_row(const struct fill *f, uint32_t slice) {
   return slice >= f->first_slice && slice < f->past_slice ? f->row_of[slice - f->first_slice] : TG_NONE;
 }
 
-/* Is the cause of a wait the call it names, and not the one that waits, for want of it? */
+/* Is the cause of a wait the call it names? Else it is the call that waits, as the other one is missing. */
 static bool is_record(const struct tg__columns *t, uint32_t wait) {
   const uint32_t cause = t->slices.cause[wait];
   const int64_t id = tg__arg_int(t, t->slices.args[wait], TG__K_WAIT_ON_RECORD, -1);

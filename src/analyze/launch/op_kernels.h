@@ -34,7 +34,7 @@ bool tg__op_kernels_group(struct tg__op_kernels *w, struct tg__op_calls *c, uint
 /* tg__ask.policy of the question. */
 struct tg__op_kernels_rules {
   bool (*add_ranks)(struct tg__op_kernels *w); /* groups the calls of each rank asked for; false on no memory */
-  const char *unlinked;                        /* what is in no row for want of a link */
+  const char *unlinked;                        /* calls that are in no row because they have no link */
 };
 
 #endif

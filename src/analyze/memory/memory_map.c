@@ -1,5 +1,5 @@
-/* The question memory_map: blocks as bands over the events of their device. Only as many as can be seen are given; how
- * much is in use altogether is said for each column. */
+/* The question memory_map: blocks as bands over the events of their device. Only as many as can be seen are returned;
+ * each column has the total in use. */
 #include "analyze/memory/memory_history.h"
 
 struct band {

@@ -344,13 +344,13 @@ void tg__ranks_note(const struct tg__ranks *r, struct tg_table *out) {
                    r->uneven ? ", within a step where the ranks do not have equally many" : "");
   if (r->differing)
     tg__table_note(out,
-                   "collectives that are larger on one rank than on another, so not the same one, and nothing is said "
-                   "of waiting in them: %lld",
+                   "collectives that are larger on one rank than on another, so not the same one; their waiting is "
+                   "not known: %lld",
                    (long long)r->differing);
   if (r->unclear)
     tg__table_note(out,
-                   "sends and receives of which the trace does not say which belong together, and nothing is said of "
-                   "waiting in them: %lld",
+                   "sends and receives of which the trace does not say which belong together; their waiting is "
+                   "not known: %lld",
                    (long long)r->unclear);
   if (r->crossed)
     tg__table_note(out,
