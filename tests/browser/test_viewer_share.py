@@ -1,4 +1,4 @@
-"""A view for somebody else: one file that opens where its sender was, and a command; neither holds the token."""
+"""A view to send to another person: one file that opens where its sender was; and a command. Neither has the token."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The command line as a user meets it: exit status, what is said on which stream, where output goes."""
+"""The command line as a user meets it: exit status, messages and their streams, where output goes."""
 
 import csv
 import gzip

@@ -143,7 +143,7 @@ def test_the_next_command_can_be_copied(tachograph, traces, tmp_path):
 
 
 def lacking(tachograph, tmp_path, name):
-    """What is said when the trace lacks the data of a question."""
+    """The message when the trace lacks the data of a question."""
     (tmp_path / name).write_text(
         '{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 1}]}'
     )

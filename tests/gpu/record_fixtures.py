@@ -4,7 +4,7 @@
     record_fixtures.py OUT [--only NAME,...] [--device cuda|cpu] [--max-mb 1]      --list names them
 
 Each recording runs in a process of its own, is packed with gzip, must stay within --max-mb, and is listed in
-OUT/manifest.json with what it holds. Without torch or without a GPU nothing is recorded; that is said in one line and
+OUT/manifest.json with what it holds. Without torch or without a GPU nothing is recorded; one line reports that, and it
 is no failure.
 --device cpu records those that need no GPU, to try the script out.
 """

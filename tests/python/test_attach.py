@@ -1,5 +1,5 @@
 """`tachograph attach`: a program that runs already is recorded, computes what it would have computed, and is afterwards
-as it was; what cannot be attached to is said in a sentence."""
+as it was; a sentence states why a program cannot be attached to."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Every export is read back by somebody else's reader and compared with what went in, event by event."""
+"""Every export is read back by a foreign reader and compared with what went in, event by event."""
 
 import collections
 import csv
@@ -278,7 +278,7 @@ def test_overlaps_go_to_tids_of_their_own(tachograph, tmp_path):
         "k3": "3000007",
         "k4": "7",
         "taken": "1000007",
-    }  # 1000007 belongs to somebody
+    }  # 1000007 is taken
     assert [e["tid"] for e in got if e["ph"] == "f"] == ["2000007", "7"]  # a flow's end stays with its kernel
     names = {e["tid"]: e["args"]["name"] for e in got if e["name"] == "thread_name"}
     assert names == {"7": "stream 7", "2000007": "stream 7 (overlap 1)", "3000007": "stream 7 (overlap 2)"}

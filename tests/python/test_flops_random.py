@@ -48,7 +48,7 @@ def backward(out):
 
 
 def matrix_case(draw, dtype=torch.float32):
-    """Shapes and a function of tensors; each of the tensors wants a gradient or not."""
+    """Shapes and a function of tensors; each of the tensors needs a gradient or not."""
     b, n, k, m = (draw.randint(1, 6) for _ in range(4))
     n, k, m = n + 1, k + 1, m + 1  # a product with a dimension of 1 may become one of vectors
     alpha = draw.choice([{}, {"alpha": 2, "beta": 3}])

@@ -261,7 +261,7 @@ def test_a_folder_passes_a_timeline_over(tmp_path):
     assert "[memory change]" not in set(trace.ask("events", by="mark")["name"])
 
 
-# ---- what is missing is said -------------------------------------------------------------------------------
+# ---- missing data is reported ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("question", ["memory_blocks", "memory_timeline", "leaks", "checkpoint", "fragmentation"])

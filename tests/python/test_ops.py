@@ -156,7 +156,7 @@ def number(rank):
 
 
 class Asked:
-    """The trace on disk for the length of a with block; refusals for want of data are no rows."""
+    """The trace on disk for the length of a with block; refusals without data are no rows."""
 
     def __init__(self, engine, rank, shift_ns=0):
         self.engine, self.rank, self.shift_ns = engine, rank, shift_ns

@@ -1,4 +1,4 @@
-"""What recording is said to cost is what it costs: the price that `tachograph run` prints, and the one by records,
+"""The stated cost of recording is the real one: the price that `tachograph run` prints, and the one by records,
 against the same program recorded and bare in random order within one process."""
 
 import json

@@ -1,4 +1,4 @@
-"""Which collector records, and what is said when it is not ours."""
+"""Which collector records, and the message when it is not ours."""
 
 import json
 import subprocess

@@ -525,7 +525,7 @@ def test_stats(profile):
         torch.ones(3).add(1)
     events_of(prof)
     early = prof._stats()
-    assert early.number_of_events == 0  # as in torch, until somebody asks for the events
+    assert early.number_of_events == 0  # as in torch, until the events are asked for
     with torch.profiler.profile(activities=[CPU]) as beside:
         torch.ones(3).add(1)
     asked = [beside._stats().number_of_events]

@@ -185,7 +185,7 @@ def check_stacks(rank, ask):
 
 
 def check_losses(rank, ask):
-    """A valid trace loses nothing; a time written as text is read, and that is said."""
+    """A valid trace loses nothing; a time written as text is read and reported."""
     assert {r["loss"] for r in ask.engine.ask(ask.path, "losses")} <= {"bent_text_time"}
 
 

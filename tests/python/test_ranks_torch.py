@@ -90,7 +90,7 @@ def test_the_rank_that_sleeps_is_named(ask):
 
 
 # torch's profiler keeps the first process group that it saw, and with it gloo's threads. One of them that drops its
-# last tensor while the interpreter ends wants the GIL and aborts the process (pytorch#190489): a rank that torch
+# last tensor while the interpreter ends needs the GIL and aborts the process (pytorch#190489): a rank that torch
 # recorded leaves as soon as its file is written. We keep no group (test_a_job_is_named_in_the_file): its threads are
 # joined when it is destroyed, and our ranks end as
 # any program does.

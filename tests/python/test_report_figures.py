@@ -86,7 +86,7 @@ def check_measured(trace, line, notes):
     assert line in note.replace("measured: ", "")
     for piece in expected:
         if piece.startswith(("device", "median", "at ")) and piece.split(" ")[0] not in note:
-            continue  # a device with too little work to say so, one step, more findings than the peak is said for
+            continue  # a device with too little work to say so, one step, more findings than the peak is stated for
         assert piece in note, (piece, note)
         note = note.replace(piece, " ", 1)
     rest = figures.FIGURE.findall(note)

@@ -11,7 +11,7 @@ from torch.nn.modules import module as modules
 
 
 class Counted(torch.nn.Linear):
-    """How often somebody looks for its parameters, which takes microseconds."""
+    """How often its parameters are looked for, which takes microseconds."""
 
     looks = 0
 

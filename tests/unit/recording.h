@@ -60,7 +60,7 @@ static inline bool recording_name_is(const struct tg__columns *t, uint32_t id, c
   return s.len == strlen(name) && memcmp(s.ptr, name, s.len) == 0;
 }
 
-/* Slices that somebody recorded: a reader adds one for the recording as a whole. */
+/* Slices that the program recorded: a reader adds one for the recording as a whole. */
 static inline size_t recording_slices(const struct tg__columns *t) {
   size_t n = 0;
   for (uint32_t i = 0; i < t->slices.count; i++) n += tg__slice_class(t, i) != TG__CLASS_SPAN;

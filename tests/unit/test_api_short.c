@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-/* cmocka wants the four above */
+/* cmocka needs the four above */
 #include <cmocka.h>
 
 #include <stdio.h>
@@ -39,7 +39,7 @@ static bool take_all(void *ctx, const char *bytes, size_t len) {
   return true;
 }
 
-/* true: it has had all the memory it wants. */
+/* true: it has had all the memory it needs. */
 static bool keeps_the_contract(enum tg_err err, const struct tg_error *e, bool gave) {
   assert_int_equal(gave, err == TG_OK);
   if (err == TG_OK) return true;

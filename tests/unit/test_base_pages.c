@@ -159,7 +159,7 @@ static uint8_t *fill(size_t bytes) {
 
 static void fill_and_drop(size_t bytes) { tg__pages_drop(fill(bytes), bytes); }
 
-/* With nothing kept. A sanitizer's own memory comes and goes, so that nothing is to be said of it. */
+/* With nothing kept. A sanitizer's own memory comes and goes, so it is not judged. */
 static int64_t held_without_kept(void) {
   if (getenv("TG_ANY_RESIDENT")) skip();
   tg__pages_return();

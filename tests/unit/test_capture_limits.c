@@ -277,7 +277,7 @@ static void test_errors(void **state) {
   assert_int_equal(tg_record_close(NULL, NULL), TG_NOT_RECORDING);
 }
 
-/* What cannot be had is said, and fails only when it is required. */
+/* A missing source is reported, and fails only when it is required. */
 static void test_missing_source(void **state) {
   struct tg_error e;
   struct tg_record_stats stats;

@@ -410,7 +410,7 @@ static void test_recording(void **state) {
   tg__trace_free(t);
 }
 
-/* Somebody asks torch for numbers: they are in the file, each with its call, and in no other. */
+/* Another tool asks torch for numbers: they are in the file, each with its call, and in no other. */
 static void *start_nothing(void **context, const void *rf) {
   *context = NULL;
   return context;

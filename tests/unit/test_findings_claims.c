@@ -66,7 +66,7 @@ static void test_a_symptom_goes_with_its_cause(void **state) {
   end(&f);
 }
 
-/* Half of what the whole step is said to lose is the optimizer's: that keeps it, though less is expected of it. */
+/* The optimizer has half of the loss of the whole step: it keeps that, though less is expected of it. */
 static void test_a_place_goes_before_the_whole_step(void **state) {
   (void)state;
   for (int half = 40; half <= 60; half += 20) {

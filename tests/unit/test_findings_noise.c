@@ -161,7 +161,7 @@ static void counters(struct scene *s, uint32_t track, int64_t own, int64_t other
 }
 
 /* Two workers use 0.7 of two cores each, and the loop has none for a tenth of its time. Beside them another program may
- * use 0.4, and in the second case the workers are somebody else's. */
+ * use 0.4, and in the second case the workers belong to another program. */
 static void expect_workers(bool are_recorded, int64_t others, size_t count_wanted) {
   static const char next[] = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__";
   struct scene s = many_steps(3000, 1000);

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
-/* cmocka wants the four above */
+/* cmocka needs the four above */
 #include <cmocka.h>
 
 #include "analyze/work/flops.h"

@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-/* cmocka wants the four above */
+/* cmocka needs the four above */
 #include <cmocka.h>
 
 #include "unit/mini_trace.h"

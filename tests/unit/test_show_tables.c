@@ -121,8 +121,8 @@ static void text_puts_sentences_below(void **state) {
   }
 }
 
-/* Zeros of devices go at any width, all others only for want of it. A head has two lines, three where there is less
- * room: aaaaaa_bbbbbb_cccccc takes 13 columns in two lines, 7 in three. */
+/* Zeros of devices go at any width, all others only where it is too small. A head has two lines, three where there is
+ * less room: aaaaaa_bbbbbb_cccccc takes 13 columns in two lines, 7 in three. */
 static void text_leaves_devices_out_and_keeps_heads_low(void **state) {
   static const char *const texts[] = {
       "            aaaaaa_  device_\nname  bbbbbb_cccccc        x\nabcd           5 ns        0\n"

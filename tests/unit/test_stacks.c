@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-/* cmocka wants the four above */
+/* cmocka needs the four above */
 #include <cmocka.h>
 
 #include "unit/mini_trace.h"
@@ -179,7 +179,7 @@ static void test_lines_that_call(void **state) {
   mini_free(m);
 }
 
-/* The address of the object has no effect that a reader wants told apart. */
+/* The address of the object makes no difference for a reader. */
 static void test_addresses_are_left_out(void **state) {
   struct mini *m = mini_new();
   const uint32_t cpu = mini_thread(m, 1, 1);

@@ -142,7 +142,7 @@ static void nesting_deeper_than_a_depth_can_say(void **state) {
   tg__trace_free(t);
 }
 
-/* By hand: 10 ns a slice each 100 ns; hits beside them reach as far as is said. */
+/* By hand: 10 ns a slice each 100 ns; hits beside them reach as far as the call states. */
 static void a_hit_is_the_slice_there_or_the_nearest(void **state) {
   (void)state;
   struct mini *m = mini_new();

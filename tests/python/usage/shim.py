@@ -73,7 +73,7 @@ torch.Tensor.to, torch.nn.Module.to = _moved(torch.Tensor.to), _moved(torch.nn.M
 torch.Tensor.cuda = torch.nn.Module.cuda = lambda self, *_, **__: self
 if hasattr(
     getattr(torch, "_streambase", None), "_EventBase"
-):  # torch 2.4: dynamo, which optimizers import, wants an event of torch's own class
+):  # torch 2.4: dynamo, which optimizers import, needs an event of torch's own class
     import torch._dynamo
 torch.cuda.Event = Event
 torch.cuda.synchronize = torch.cuda.empty_cache = torch.cuda.reset_peak_memory_stats = lambda *_: None

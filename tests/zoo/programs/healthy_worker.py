@@ -25,7 +25,7 @@ def answer_all():
 worker = threading.Thread(target=answer_all)
 worker.start()
 for _ in range(60):
-    time.sleep(0.006)  # until somebody asks
+    time.sleep(0.006)  # until a request comes
     requests.put(torch.full((40, 300), 0.5))
     answers.get()
 requests.put(None)
