@@ -82,6 +82,10 @@ GRAMMAR = {
     r"[Ww]hat (?:\S+ ){1,5}?(?:says|say|said) (?:is|are|was|of|comes|goes|has)": "subject first: the text, the fields, the answer",
     r"(?<=[a-z]\. )What [a-z][^?.]*(?=\.)": "subject first: files that …, the rest …",
     r"[Ww]ho (?!are\b)\w+": "code is no person: the caller, the thread that",
+    r"(?:(?:is|are|was|were) said|said of)": "is stated, is reported, is not known",
+    "for want of": "because there is no, without",
+    "[Ss]omebody": "the caller, the program, another tool, another thread",
+    "wants": "needs, takes, requires: code wants nothing",
 }
 PLAIN = (
     *("src/**/*.[ch]", "src/**/*.def", "include/**/*", "python/**/*.[ch]", "python/**/*.py", "python/**/*.pyi"),
@@ -97,6 +101,8 @@ CORRECT = (
     ("web/pages/*.js", "who allocated", "the same"),
     ("web/pages/ranks.js", "who waits", "the same, of ranks"),
     ("web/view/share.js", "who has", "a person"),
+    ("web/view/share.js", "somebody Somebody", "a person"),
+    ("docs/tutorials/gpu_trace.md", "somebody Somebody", "a person"),
     ("tools/places.sh", "nobody", "the user of that name"),
     ("docs/findings.md", "of a run", "several kernels in a row"),
     ("docs/metrics/finding_rules.md", "of a run", "the same"),
