@@ -169,7 +169,7 @@ void tg__map_free(struct tg__map *m);
 /* Stable sort of `n` indexes by less(a, b, ctx); cheap on input that is nearly in order. false on no memory. */
 typedef bool tg__less(uint32_t a, uint32_t b, const void *ctx);
 bool tg__sort_index(uint32_t *index, size_t n, tg__less *less, const void *ctx);
-bool tg__order(uint32_t *order, size_t n, tg__less *less, const void *ctx); /* the same, made of 0..n-1 first */
+bool tg__sort_order(uint32_t *order, size_t n, tg__less *less, const void *ctx); /* the same, made of 0..n-1 first */
 /* The same in memory of its own, of n + 1 places. NULL on no memory; tg__free. */
 uint32_t *tg__order_new(size_t n, tg__less *less, const void *ctx);
 /* The same of an array: *items, of tg__alloc, becomes one of n items in order and has room for one more. less is

@@ -100,14 +100,14 @@ done:
   return ok;
 }
 
-bool tg__order(uint32_t *order, size_t n, tg__less *less, const void *ctx) {
+bool tg__sort_order(uint32_t *order, size_t n, tg__less *less, const void *ctx) {
   for (size_t i = 0; i < n; i++) order[i] = (uint32_t)i;
   return tg__sort_index(order, n, less, ctx);
 }
 
 uint32_t *tg__order_new(size_t n, tg__less *less, const void *ctx) {
   uint32_t *const order = tg__realloc(NULL, (n + 1) * sizeof *order);
-  if (!order || tg__order(order, n, less, ctx)) return order;
+  if (!order || tg__sort_order(order, n, less, ctx)) return order;
   tg__free(order);
   return NULL;
 }

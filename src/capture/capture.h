@@ -184,7 +184,8 @@ static inline void tg__record_put(struct tg__thread *t, const struct tg__open *o
 /* The number of a text in one of the thread's dictionaries, from 1; a new text is written to the file first. 0: no
  * room, counted. parent distinguishes (same bytes under another parent are another entry). Sources put caches of
  * their own in front of it. */
-uint32_t tg__intern(struct tg__thread *t, enum tg__raw_dictionary kind, uint32_t parent, const void *bytes, size_t len);
+uint32_t tg__dictionary_intern(struct tg__thread *t, enum tg__raw_dictionary kind, uint32_t parent, const void *bytes,
+                               size_t len);
 /* An entry with a number chosen by the caller (THREAD, MODULE, META); part: the thread's number or
  * TG_RAW_EVERY_THREAD. */
 bool tg__dictionary_write(uint32_t part, enum tg__raw_dictionary kind, uint32_t id, uint32_t parent, const void *bytes,

@@ -76,7 +76,7 @@ static uint32_t demangled_name(struct tg__thread *t, const char *mangled) {
   int status = -1;
   char *const text = demangle && release ? demangle(mangled, NULL, NULL, &status) : NULL;
   const char *const name = text && status == 0 ? text : mangled;
-  const uint32_t id = tg__intern(t, TG_RAW_D_NAME, 0, name, strlen(name));
+  const uint32_t id = tg__dictionary_intern(t, TG_RAW_D_NAME, 0, name, strlen(name));
   if (text) release(text);
   return id;
 }
@@ -96,8 +96,8 @@ static uint32_t kernel_name(struct tg__thread *t, const char *name) {
   if (!is_known && !tg__capture_can_read(name, 1)) return tg__name_intern(t, "kernel without a name");
   const uint32_t length = (uint32_t)strnlen(name, TG_TEXT_MOST);
   if (is_known && c->length == length && c->head == head_of(name, length)) return c->id;
-  const uint32_t id =
-      name[0] == '_' && name[1] == 'Z' ? demangled_name(t, name) : tg__intern(t, TG_RAW_D_NAME, 0, name, length);
+  const uint32_t id = name[0] == '_' && name[1] == 'Z' ? demangled_name(t, name)
+                                                       : tg__dictionary_intern(t, TG_RAW_D_NAME, 0, name, length);
   if (c && id) *c = (struct known_name){name, length, id, head_of(name, length)};
   return id;
 }
@@ -151,7 +151,7 @@ static uint32_t work_name(struct tg__thread *t, const struct tg__cuda_event *e) 
     snprintf(text, sizeof text, "Memcpy %s (%s -> %s)", copy_kind(e->copy_kind), memory_kind(e->from),
              memory_kind(e->to));
   }
-  return tg__intern(t, TG_RAW_D_NAME, 0, text, strlen(text));
+  return tg__dictionary_intern(t, TG_RAW_D_NAME, 0, text, strlen(text));
 }
 
 /* Calls that are made between any two others and say nothing: Kineto leaves them out, too. Of the driver's functions
@@ -198,7 +198,7 @@ static struct known_function find_function(struct tg__thread *t, bool is_driver,
     snprintf(text, sizeof text, "%.*s", (int)plain_length(name), name);
   }
   f->is_noise = is_noise(is_driver, text);
-  f->id = tg__intern(t, TG_RAW_D_NAME, 0, text, strlen(text));
+  f->id = tg__dictionary_intern(t, TG_RAW_D_NAME, 0, text, strlen(text));
   return *f;
 }
 
@@ -242,7 +242,7 @@ static uint32_t write_launch(struct tg__thread *t, const struct launch *l) {
     tg__cuda_put_field(&x, TG_LAUNCH_GRAPH, l->graph);
     tg__cuda_put_field(&x, TG_LAUNCH_GRAPH_NODE, (int64_t)l->node);
   }
-  return tg__intern(t, TG_RAW_D_LAUNCH, 0, x.bytes, x.len);
+  return tg__dictionary_intern(t, TG_RAW_D_LAUNCH, 0, x.bytes, x.len);
 }
 
 /* A sum of products, none of which waits for the one before it; by the four bytes in which the key was just written,
@@ -397,7 +397,7 @@ static uint32_t memory_name(struct tg__thread *t, const struct tg__cuda_event *e
     snprintf(text, sizeof text, "Memory %s (%s)",
              operations[e->type < sizeof operations / sizeof *operations ? e->type : 0], memory_kind(e->to));
   }
-  return tg__intern(t, TG_RAW_D_NAME, 0, text, strlen(text));
+  return tg__dictionary_intern(t, TG_RAW_D_NAME, 0, text, strlen(text));
 }
 
 static void put_variable(struct tg__cuda_entry *x, const char *name) {
@@ -435,7 +435,7 @@ static uint32_t memory_entry(struct tg__thread *t, const struct tg__cuda_event *
   }
   if (e->pool.type) put_pool(&x, e);
   if (e->kind == TG_CUPTI_MEMORY2) put_variable(&x, e->name);
-  return tg__intern(t, TG_RAW_D_LAUNCH, 0, x.bytes, x.len);
+  return tg__dictionary_intern(t, TG_RAW_D_LAUNCH, 0, x.bytes, x.len);
 }
 
 static void write_memory(struct tg__thread *t, const struct tg__cuda_event *e, uint8_t scope) {

@@ -212,8 +212,8 @@ static uint32_t add_word(struct tg__thread *t, struct tg__dictionary_entry word,
   return word.id;
 }
 
-uint32_t tg__intern(struct tg__thread *t, enum tg__raw_dictionary kind, uint32_t parent, const void *bytes,
-                    size_t len) {
+uint32_t tg__dictionary_intern(struct tg__thread *t, enum tg__raw_dictionary kind, uint32_t parent, const void *bytes,
+                               size_t len) {
   struct tg__dictionaries *const w = &t->more->words;
   if (len > TG_TEXT_MOST) len = TG_TEXT_MOST;
   const uint64_t hash = hash_of(bytes, len, kind, parent);
@@ -230,7 +230,7 @@ uint32_t tg__name_intern(struct tg__thread *t, const char *name) {
   struct tg__name_cached *const c = &t->more->cache[((uintptr_t)name ^ (uintptr_t)name >> 6) % TG_NAME_CACHE];
   if (c->pointer == name && strcmp(c->text, name) == 0) return c->id;
   const size_t len = strlen(name), kept = len < TG_TEXT_MOST ? len : TG_TEXT_MOST;
-  const uint32_t id = tg__intern(t, TG_RAW_D_NAME, 0, name, kept);
+  const uint32_t id = tg__dictionary_intern(t, TG_RAW_D_NAME, 0, name, kept);
   const struct tg__dictionaries *const w = &t->more->words;
   if (id && kept == len) {
     const char *const text =

@@ -97,8 +97,8 @@ void tg_tensor(const char *kind, const char *name, const void *address, int64_t 
       kind && address ? tg__thread() : NULL; /* also while it is paused: before the first event, behind the last */
   char text[TENSOR_TEXT];
   const size_t len = t ? tensor_text(text, kind, name ? name : "") : 0;
-  const uint32_t id =
-      len ? tg__intern(t, TG_RAW_D_NAME, 0, text, len) : 0; /* before the record is claimed: it may wait for room */
+  const uint32_t id = len ? tg__dictionary_intern(t, TG_RAW_D_NAME, 0, text, len)
+                          : 0; /* before the record is claimed: it may wait for room */
   struct tg__raw_record *const r = id ? tg__record_claim(t) : NULL;
   if (!r) return;
   r->start_ticks = t->last_ticks = tg__ticks();

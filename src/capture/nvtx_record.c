@@ -87,7 +87,7 @@ static uint32_t label_of(struct tg__thread *t, const struct details *d) {
   if (d->category) p = put_text(p, TG_LABEL_CATEGORY_NAME, tg__nvtx_category_name(d->domain, d->category));
   if (d->has_color) p = put_field(p, TG_LABEL_COLOR, d->color);
   if (d->payload_type) p = put_field(p, TG_LABEL_PAYLOAD, d->payload_type);
-  return p == blob ? 0 : tg__intern(t, TG_RAW_D_LABEL, 0, blob, (size_t)(p - blob));
+  return p == blob ? 0 : tg__dictionary_intern(t, TG_RAW_D_LABEL, 0, blob, (size_t)(p - blob));
 }
 
 /* The message as a text; `utf8` holds what has to be converted. */
@@ -113,7 +113,7 @@ static const char *message_of(const struct tg__nvtx_event *e, char utf8[MESSAGE_
 
 static uint32_t name_of(struct tg__thread *t, const char *text) {
   const size_t len = tg__nvtx_cut(text, TG_TEXT_MOST);
-  return text[len] ? tg__intern(t, TG_RAW_D_NAME, 0, text, len) : tg__name_intern(t, text);
+  return text[len] ? tg__dictionary_intern(t, TG_RAW_D_NAME, 0, text, len) : tg__name_intern(t, text);
 }
 
 static void describe_event(struct tg__thread *t, struct tg__open *o, const struct details *d, const char *text) {

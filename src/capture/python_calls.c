@@ -149,7 +149,7 @@ static uint32_t c_name_make(struct tg__thread *t, const PyMethodDef *method, PyO
                    Py_TYPE(self)->tp_name, (void *)self);
   else
     len = snprintf(text, sizeof text, "<built-in method %s of %s object>", method->ml_name, Py_TYPE(self)->tp_name);
-  return tg__intern(t, TG_RAW_D_NAME, 0, text, (size_t)len < sizeof text ? (size_t)len : sizeof text - 1);
+  return tg__dictionary_intern(t, TG_RAW_D_NAME, 0, text, (size_t)len < sizeof text ? (size_t)len : sizeof text - 1);
 }
 
 static uint32_t c_name(struct tg__thread *t, struct calls *k, const PyMethodDef *method, PyObject *self) {
@@ -208,8 +208,9 @@ static void mark_taken(void) {
   static const char text[] = "calls of Python functions are missing: sys.setprofile was called by the program";
   struct tg__thread *const t = tg__thread();
   if (!t) return;
-  const struct tg__open o = {
-      .start_ticks = tg__ticks(), .name = tg__intern(t, TG_RAW_D_NAME, 0, text, sizeof text - 1), .scope = TG_RAW_MARK};
+  const struct tg__open o = {.start_ticks = tg__ticks(),
+                             .name = tg__dictionary_intern(t, TG_RAW_D_NAME, 0, text, sizeof text - 1),
+                             .scope = TG_RAW_MARK};
   tg__record_put(t, &o, o.start_ticks, 0);
 }
 

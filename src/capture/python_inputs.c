@@ -260,5 +260,5 @@ uint32_t tg__python_inputs(struct tg__thread *t, PyObject *values, PyObject *key
     put_input_value(&b, values);
   }
   if (keywords && PyDict_Check(keywords)) put_keywords(&b, keywords);
-  return b.p > bytes ? tg__intern(t, TG_RAW_D_SHAPE, 0, bytes, (size_t)(b.p - bytes)) : 0;
+  return b.p > bytes ? tg__dictionary_intern(t, TG_RAW_D_SHAPE, 0, bytes, (size_t)(b.p - bytes)) : 0;
 }

@@ -48,7 +48,7 @@ static uint32_t intern_text(struct tg__thread *t, PyObject *text) {
     Py_CLEAR(owner);
     bytes = clean ? tg__python_text(clean, &len, &owner) : NULL;
   }
-  const uint32_t id = bytes ? tg__intern(t, TG_RAW_D_NAME, 0, bytes, len) : 0;
+  const uint32_t id = bytes ? tg__dictionary_intern(t, TG_RAW_D_NAME, 0, bytes, len) : 0;
   Py_XDECREF(owner);
   Py_XDECREF(clean);
   return id;

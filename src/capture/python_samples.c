@@ -119,7 +119,8 @@ static void take_sample(struct tg__thread *t, const struct look *before, const s
                         uint64_t ns) {
   const char *const doing = tg__doing_now(sampler.call_file, 2 * cpu_inside(before, l, ns, false) >= ns);
   const bool is_running = doing[0] == 'r';
-  const uint32_t stack = stack_now(t, l), name = stack ? tg__intern(t, TG_RAW_D_NAME, 0, doing, strlen(doing)) : 0;
+  const uint32_t stack = stack_now(t, l),
+                 name = stack ? tg__dictionary_intern(t, TG_RAW_D_NAME, 0, doing, strlen(doing)) : 0;
   if (!name || !atomic_load_explicit(&tg__running, memory_order_relaxed)) return;
   const struct tg__open o = {.start_ticks = from_ticks,
                              .name = name,

@@ -149,7 +149,7 @@ static uint32_t text_intern(struct tg__thread *t, uint32_t above, const struct p
     *p++ = 0;
     p = append_number(p, module);
   }
-  return tg__intern(t, TG_RAW_D_STACK, above, text, (size_t)(p - text));
+  return tg__dictionary_intern(t, TG_RAW_D_STACK, above, text, (size_t)(p - text));
 }
 
 /* A function seen for the first time, on a line below `above`; `self`: the module if it is a module's call, else
@@ -180,7 +180,7 @@ static void node_put(struct tg__chain *c, struct tg__node node, uint32_t above, 
 /* Stands for the frames around the outermost link, when these are too many. */
 static uint32_t outside_number(struct tg__thread *t) {
   static const char text[] = "...(0): outer frames\0000\0";
-  return tg__intern(t, TG_RAW_D_STACK, 0, text, sizeof text - 1);
+  return tg__dictionary_intern(t, TG_RAW_D_STACK, 0, text, sizeof text - 1);
 }
 
 void tg__link_number_new(struct tg__thread *t, struct tg__chain *c, struct tg__link *link, uint32_t above,

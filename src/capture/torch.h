@@ -198,7 +198,7 @@ void tg__torch_trial_end(void);
 void tg__torch_forget_caches(struct tg__thread *t);
 
 /* Well mixed from two words: the halves of their product, folded. */
-static inline uint64_t tg__mix(uint64_t a, uint64_t b) {
+static inline uint64_t tg__hash_mix(uint64_t a, uint64_t b) {
   const unsigned __int128 product = (unsigned __int128)(a ^ 0x9e3779b97f4a7c15u) * (b ^ 0xe7037ed1a0b428dbu);
   return (uint64_t)product ^ (uint64_t)(product >> 64);
 }

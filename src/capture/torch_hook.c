@@ -37,7 +37,7 @@ struct op_name {
 static bool is_trial(const struct tg__thread *t) { return TG_UNLIKELY(t == tg__torch_trial.thread); }
 
 uint32_t tg__torch_intern(struct tg__thread *t, enum tg__raw_dictionary kind, const void *bytes, size_t len) {
-  return is_trial(t) ? tg__torch_trial_intern(kind, bytes, len) : tg__intern(t, kind, 0, bytes, len);
+  return is_trial(t) ? tg__torch_trial_intern(kind, bytes, len) : tg__dictionary_intern(t, kind, 0, bytes, len);
 }
 
 /* The caches of the thread, made or emptied when they are of another session. NULL: no memory, or the budget is used
@@ -95,11 +95,11 @@ TG_INLINE bool same_text(const char *a, const char *b, size_t len) {
 
 /* Distinguishes most texts: both ends and the length. */
 TG_INLINE uint64_t hash_ends(const char *text, size_t len) {
-  if (len >= 16) return tg__mix(tg__at64(text + len - 16) ^ tg__at64(text) ^ len << 56, tg__at64(text + len - 8));
-  if (len >= 8) return tg__mix(tg__at64(text) ^ len << 56, tg__at64(text + len - 8));
+  if (len >= 16) return tg__hash_mix(tg__at64(text + len - 16) ^ tg__at64(text) ^ len << 56, tg__at64(text + len - 8));
+  if (len >= 8) return tg__hash_mix(tg__at64(text) ^ len << 56, tg__at64(text + len - 8));
   uint64_t word = 0;
   memcpy(&word, text, len);
-  return tg__mix(word, len);
+  return tg__hash_mix(word, len);
 }
 
 __attribute__((noinline)) static uint32_t text_slow(struct tg__thread *t, struct names *n, const char *text, size_t len,
@@ -172,7 +172,7 @@ TG_INLINE uint32_t forward_entry(struct tg__thread *t, struct names *n, uint32_t
   if (TG_LIKELY(n && n->forward_id && n->forward_thread == thread && n->forward_stack == stack)) return n->forward_id;
   char digits[16];
   const int len = snprintf(digits, sizeof digits, "%u", thread);
-  const uint32_t id = tg__intern(t, TG_RAW_D_CONTEXT, stack, digits, (size_t)len);
+  const uint32_t id = tg__dictionary_intern(t, TG_RAW_D_CONTEXT, stack, digits, (size_t)len);
   const uint32_t field = id ? id | TG_RAW_CONTEXT_ENTRY : thread & ~TG_RAW_CONTEXT_ENTRY;
   if (n && id) {
     n->forward_thread = thread;
@@ -194,7 +194,7 @@ TG_INLINE bool is_in_script(const struct tg__thread *t) {
 __attribute__((noinline)) static uint32_t script_entry(struct tg__thread *t, uint32_t stack) {
   char text[TEXT_MAX];
   const size_t len = tg__torch_script_modules(text, sizeof text);
-  const uint32_t id = len ? tg__intern(t, TG_RAW_D_CONTEXT, stack, text, len) : 0;
+  const uint32_t id = len ? tg__dictionary_intern(t, TG_RAW_D_CONTEXT, stack, text, len) : 0;
   return id ? id | TG_RAW_CONTEXT_ENTRY : stack;
 }
 

@@ -76,7 +76,7 @@ static double share_of_run(struct tg__facts *f, const struct tg__compiles *c, in
   const struct tg__str run = tg__document_member(f->t, f->rank, "run");
   struct tg__timed all;
   int64_t first = 0, sum_ns = 0, again_ns = 0;
-  const bool is_timed = tg__timed_open(f, &all) && tg__str_to_int(tg__member(run, "first_recorded_step"), &first);
+  const bool is_timed = tg__timed_open(f, &all) && tg__str_to_int(tg__json_member(run, "first_recorded_step"), &first);
   for (size_t i = 0; i < c->count; i++)
     if (c->items[i].is_again && c->items[i].guard.len && c->items[i].start_ns >= f->steps.window.start_ns)
       again_ns += c->items[i].dur_ns;
@@ -229,7 +229,7 @@ static struct total total_of(const struct tg__compiles *c) {
 static void judge_compile_time(struct tg__facts *f, const struct tg__compiles *c) {
   const struct total sum = total_of(c);
   int64_t run_ns = 0;
-  if (!tg__str_to_int(tg__member(tg__document_member(f->t, f->rank, "run"), "run_ns"), &run_ns)) return;
+  if (!tg__str_to_int(tg__json_member(tg__document_member(f->t, f->rank, "run"), "run_ns"), &run_ns)) return;
   const double share = tg__pct(sum.ns, run_ns), s = 1e9;
   if (!sum.longest || share <= RUN_PCT || (double)sum.ns < LONG_S * s) return;
   struct tg__finding *const x = tg__find(f, TG__CAUSE_COMPILE_TIME, share < 100 ? share : 100, RUN_PCT, TG_NULL_INT);

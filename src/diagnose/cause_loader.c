@@ -79,8 +79,9 @@ static void say_certain(const struct tg__facts *f, struct tg__finding *x, int64_
 static int64_t setting(const struct tg__facts *f, const char *of, const char *name) {
   const struct tg__str conditions = tg__document_member(f->t, f->rank, "conditions");
   int64_t value;
-  return tg__str_to_int(tg__member(of ? tg__member(conditions, of) : conditions, name), &value) && value > 0 ? value
-                                                                                                             : 0;
+  return tg__str_to_int(tg__json_member(of ? tg__json_member(conditions, of) : conditions, name), &value) && value > 0
+             ? value
+             : 0;
 }
 
 /* Of the wait the part that has nothing to do with other programs, as the workers were seen: what they wait

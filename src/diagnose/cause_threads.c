@@ -7,7 +7,7 @@ static const double SPARE_CORES = 0.25; /* of a core: what runs on any machine *
 /* A number of the document's member `conditions`; -1, too when no machine has so many. */
 static int64_t condition(const struct tg__facts *f, const char *key) {
   int64_t value;
-  const bool is_number = tg__str_to_int(tg__member(tg__document_member(f->t, f->rank, "conditions"), key), &value);
+  const bool is_number = tg__str_to_int(tg__json_member(tg__document_member(f->t, f->rank, "conditions"), key), &value);
   return is_number && value >= 0 && value <= INT32_MAX ? value : -1;
 }
 
@@ -15,7 +15,7 @@ static int64_t condition(const struct tg__facts *f, const char *key) {
  * of theirs. */
 static void say_place(const struct tg__facts *f, struct tg__finding *x) {
   const struct tg__str from =
-      tg__unquoted(tg__member(tg__document_member(f->t, f->rank, "conditions"), "threads_from"));
+      tg__json_unquoted(tg__json_member(tg__document_member(f->t, f->rank, "conditions"), "threads_from"));
   const int len = (int)from.len;
   if (tg__str_contains(from, ".py("))
     TG_SAY(x->where, "torch.set_num_threads at %.*s", len, from.ptr);

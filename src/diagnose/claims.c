@@ -207,7 +207,7 @@ void tg__resolve_claims(struct tg__facts *f) {
                                                                                        : x->is_general ? 1
                                                                                                        : 0};
   }
-  ok = ok && tg__order(order, n, ranks_before, ranks);
+  ok = ok && tg__sort_order(order, n, ranks_before, ranks);
   if (ok) keep_findings(f, order, kept, is_kept);
   size_t count = 0;
   for (size_t i = 0; ok && i < n; i++) {

@@ -86,7 +86,7 @@ static void put_conditions(struct tg__diagnosis *d) {
   const struct tg__str said = tg__document_member(d->f->t, d->f->rank, "conditions");
   char text[500] = "";
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-    const struct tg__str s = tg__plain(tg__member(said, keys[i]));
+    const struct tg__str s = tg__json_plain(tg__json_member(said, keys[i]));
     const size_t len = strlen(text);
     if (!s.len || tg__str_eq(s, TG_STR("null"))) continue;
     tg__say(text + len, sizeof text - len, "%s%s %.*s", len ? ", " : "", keys[i], (int)(s.len < 60 ? s.len : 60),

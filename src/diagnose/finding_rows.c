@@ -145,7 +145,7 @@ static bool put_in_order(struct tg_table *t) {
     places[i] = (struct place){severity_of(t, i), tg__expected_ns(saving->ints[i], confidence->reals[i], cost->ints[i]),
                                share->reals[i]};
   }
-  done = done && tg__order(order, t->rows, finding_is_before, places);
+  done = done && tg__sort_order(order, t->rows, finding_is_before, places);
   const size_t kept = done ? merge_ranks(t, order) : 0;
   if (kept > MOST_ROWS) tg__table_note(t, "%zu more are worth less", kept - MOST_ROWS);
   if (done) tg__table_keep_rows(t, order, kept < MOST_ROWS ? kept : MOST_ROWS);

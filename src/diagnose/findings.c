@@ -80,7 +80,7 @@ void tg__cannot_judge(struct tg__facts *f, enum tg__cause cause, const char *why
 
 void tg__cannot_judge_device(struct tg__facts *f, enum tg__cause cause, const char *why) {
   const struct tg__str conditions = tg__document_member(f->t, f->rank, "conditions");
-  const bool has_gpu = tg__unquoted(tg__member(conditions, "gpu")).len > 0; /* named, and not recorded */
+  const bool has_gpu = tg__json_unquoted(tg__json_member(conditions, "gpu")).len > 0; /* named, and not recorded */
   if (f->has_device_work || f->t->ranks[f->rank].device_count || has_gpu) tg__cannot_judge(f, cause, why);
 }
 

@@ -78,7 +78,7 @@ void tg__find_ranges(struct tg__facts *f) {
   struct tg__spans taken[2] = {{0}, {0}}; /* of the host, of devices */
   uint32_t *const order = tg__alloc((f->found_count + 1) * sizeof *order);
   bool any = false;
-  f->failed |= !order || !tg__order(order, f->found_count, saves_more, f->found);
+  f->failed |= !order || !tg__sort_order(order, f->found_count, saves_more, f->found);
   for (size_t i = 0; !f->failed && i < f->found_count; i++) any |= has_saving(&f->found[i]);
   if (any) f->failed |= tg__replay_model_open(f->t, f->rank, &m) != TG_OK;
   for (size_t i = 0; any && !f->failed && i < f->found_count; i++) {

@@ -12,11 +12,12 @@ static const struct {
 /* Where the recording has other conditions, a missing one is unset. */
 static struct tg__str value_of(const struct tg__facts *f, size_t k) {
   const struct tg__str document = tg__document_member(f->t, f->rank, settings[k].document),
-                       of = settings[k].of ? tg__member(document, settings[k].of) : document,
-                       raw = tg__member(of, settings[k].member);
-  if (raw.len) return tg__plain(raw);
-  return tg__member(document, "torch").len ? (struct tg__str){settings[k].unset, (uint32_t)strlen(settings[k].unset)}
-                                           : TG_STR("");
+                       of = settings[k].of ? tg__json_member(document, settings[k].of) : document,
+                       raw = tg__json_member(of, settings[k].member);
+  if (raw.len) return tg__json_plain(raw);
+  return tg__json_member(document, "torch").len
+             ? (struct tg__str){settings[k].unset, (uint32_t)strlen(settings[k].unset)}
+             : TG_STR("");
 }
 
 void tg__say_settings(const struct tg__facts *f, struct tg__finding *x) {

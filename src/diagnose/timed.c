@@ -10,7 +10,7 @@ enum { OF_SLOTS_PCT = 80, OF_LONG_PCT = 60, ALIKE = 3, LEVELS = 4, RECORDER_NS =
 /* ---- reading ----------------------------------------------------------------------------------- */
 
 static struct tg__members of_run(const struct tg__facts *f, const char *key) {
-  return tg__members_of(tg__member(tg__document_member(f->t, f->rank, "run"), key));
+  return tg__members_of(tg__json_member(tg__document_member(f->t, f->rank, "run"), key));
 }
 
 /* A number that time can be added up of; -1. */
@@ -176,7 +176,7 @@ struct tg__str tg__timed_place(const struct tg__facts *f, const struct tg__timed
   size_t n = 0, best = 0;
   struct tg__members m = of_run(f, "long_steps");
   for (int64_t number; (number = next_number(&m)) >= 0 && tg__members_next(&m);) {
-    const struct tg__str frame = tg__user_frame_of_stack(tg__unquoted(m.value));
+    const struct tg__str frame = tg__user_frame_of_stack(tg__json_unquoted(m.value));
     size_t i = 0;
     if (!frame.len || (uint64_t)number < s->first_long || ((size_t)number - s->first_long) % s->period) continue;
     while (i < n && !tg__str_eq(seen[i].frame, frame)) i++;

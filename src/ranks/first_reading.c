@@ -23,7 +23,7 @@ static enum tg_err see_summary(void *ctx, const struct tg__seen *s, struct tg_er
   const enum tg_err err = tg__trace_load(s->columns, TG__COL_ALL, e);
   if (err) return err;
   if (w->pass->count > 1) tg__memory_return(); /* what reading took, before the questions take theirs */
-  if (tg__summarize(s->columns, own) != TG_OK) return tg__no_memory(e, "summing up a rank");
+  if (tg__rank_summarize(s->columns, own) != TG_OK) return tg__no_memory(e, "summing up a rank");
   for (uint32_t k = 0; k < own->count; k++) {
     own->ranks[k].file_index = w->pass->files[s->i].index;
     own->ranks[k].rank_in_file = k;
@@ -311,7 +311,7 @@ enum tg_err tg__save_summaries(struct tg_trace *t, const char *path, struct tg_e
   enum tg_err err = tg__trace_load(trace, TG__COL_ALL, e);
   if (err) return err;
   struct tg__summaries *const s = tg__summaries_new();
-  if (!s || tg__summarize(trace, s) != TG_OK || !tg__summaries_sort(s))
+  if (!s || tg__rank_summarize(trace, s) != TG_OK || !tg__summaries_sort(s))
     err = tg__no_memory(e, "summing up the ranks");
   else
     err = tg__summaries_save(s, path, e);

@@ -86,7 +86,7 @@ static const char *unescape(const char *p, const char *end, char **to) {
 }
 
 char *tg__json_text(struct tg__str raw, size_t *len) {
-  const struct tg__str s = tg__unquoted(raw);
+  const struct tg__str s = tg__json_unquoted(raw);
   char *const text =
       s.ptr ? tg__alloc((size_t)s.len + 1) : NULL; /* an escape is never shorter than what it stands for */
   if (!text) return NULL;
@@ -102,7 +102,7 @@ char *tg__json_text(struct tg__str raw, size_t *len) {
 }
 
 struct tg__str tg__message_raw(const struct tg__message *m, const char *member) {
-  return tg__member((struct tg__str){m->text, m->len}, member);
+  return tg__json_member((struct tg__str){m->text, m->len}, member);
 }
 
 bool tg__message_int(const struct tg__message *m, const char *member, int64_t fallback, int64_t *out) {

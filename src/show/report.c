@@ -54,7 +54,7 @@ static struct tg__str member(const struct tg__columns *t, const char *key) {
 
 struct tg__str tg__report_why(const struct tg__report *r) {
   if (!member(r->trace, "flight_recorder").len) return TG_STR("");
-  const struct tg__str said = tg__unquoted(member(r->trace, "flight_trigger"));
+  const struct tg__str said = tg__json_unquoted(member(r->trace, "flight_trigger"));
   return said.len
              ? said
              : TG_STR("no trigger: the process was killed, or still runs; this is the ring of its flight recorder");

@@ -156,7 +156,7 @@ static int64_t summary(const struct page *p, const char *statistic, const char *
 static void put_noise(const struct page *p) {
   if (!p->r->parts[TG__REPORT_STEPS]) return;
   const struct tg__str noted =
-      tg__member(tg__document_member(p->r->trace, 0, "conditions"), "core_wait_pct"); /* of all steps together */
+      tg__json_member(tg__document_member(p->r->trace, 0, "conditions"), "core_wait_pct"); /* of all steps together */
   const int64_t wait_ns = summary(p, "mean", "core_wait_ns"), all_ns = summary(p, "mean", "host_ns");
   int64_t noted_pct;
   const bool is_noted = tg__str_to_int(noted, &noted_pct);

@@ -23,7 +23,7 @@ static void insert_by_start(uint32_t *order, const struct tg__raw_key *keys, uin
 
 static bool order_keys(uint32_t *order, const struct tg__raw_key *keys, uint32_t count) {
   enum { INSERT_MOST = 1 << 14 };
-  if (count > INSERT_MOST) return tg__order(order, count, key_less, keys);
+  if (count > INSERT_MOST) return tg__sort_order(order, count, key_less, keys);
   insert_by_start(order, keys, count);
   return true;
 }

@@ -27,7 +27,7 @@ void tg__raw_add_metadata(struct tg__raw *w, uint32_t name, uint32_t track, uint
 
 static uint32_t process_name(struct tg__raw *w) {
   for (size_t i = 0; i < w->im->meta_count; i++) {
-    const struct tg__str name = tg__unquoted(tg__name(w->trace, w->im->meta[i].raw));
+    const struct tg__str name = tg__json_unquoted(tg__name(w->trace, w->im->meta[i].raw));
     if (w->im->meta[i].key != TG__K_PROCESS_NAME || !name.ptr) continue;
     w->im->meta[i] = w->im->meta[--w->im->meta_count]; /* a row here, no member of the document */
     return tg__raw_intern(w, name.ptr, name.len);

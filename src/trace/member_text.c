@@ -36,7 +36,7 @@ static char *put_utf8(char *to, int32_t code) {
 }
 
 struct tg__str tg__member_text(struct tg__arena *a, struct tg__str value, bool *failed) {
-  const struct tg__str raw = tg__unquoted(value);
+  const struct tg__str raw = tg__json_unquoted(value);
   if (!raw.ptr || !raw.len) return TG_STR("");
   char *const text = tg__arena_get(a, raw.len), *to = text;
   *failed |= !text;

@@ -69,7 +69,7 @@ bool tg__members_next(struct tg__members *m) {
 
 static bool is_key(struct tg__str s, const char *key) { return strlen(key) == s.len && memcmp(key, s.ptr, s.len) == 0; }
 
-struct tg__str tg__member(struct tg__str object, const char *key) {
+struct tg__str tg__json_member(struct tg__str object, const char *key) {
   struct tg__str value = TG_STR("");
   for (struct tg__members m = tg__members_of(object); tg__members_next(&m);)
     if (is_key(m.key, key)) value = m.value;
@@ -84,13 +84,13 @@ struct tg__str tg__document_member(const struct tg__columns *t, uint32_t rank, c
   return tg__str_eq(value, TG_STR("null")) ? TG_STR("") : value;
 }
 
-struct tg__str tg__unquoted(struct tg__str value) {
+struct tg__str tg__json_unquoted(struct tg__str value) {
   const bool is_string = value.len > 1 && value.ptr[0] == '"' && value.ptr[value.len - 1] == '"';
   return is_string ? (struct tg__str){value.ptr + 1, value.len - 2} : (struct tg__str){0};
 }
 
-struct tg__str tg__plain(struct tg__str value) {
-  const struct tg__str text = tg__unquoted(value);
+struct tg__str tg__json_plain(struct tg__str value) {
+  const struct tg__str text = tg__json_unquoted(value);
   return text.ptr ? text : value;
 }
 

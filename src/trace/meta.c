@@ -9,20 +9,22 @@ static int64_t to_int(struct tg__str s, int64_t fallback) {
 }
 
 static void read_distributed_info(struct tg__rank *rank, struct tg__str raw) {
-  const int64_t number = to_int(tg__member(raw, "rank"), -1), world_size = to_int(tg__member(raw, "world_size"), -1);
+  const int64_t number = to_int(tg__json_member(raw, "rank"), -1),
+                world_size = to_int(tg__json_member(raw, "world_size"), -1);
   if (number >= 0) rank->number = number, rank->number_is_given = true;
   if (world_size >= 0) rank->world_size = world_size;
 }
 
 static struct tg__device read_device(struct tg__columns *t, struct tg__str raw, int64_t position) {
-  const struct tg__str name = tg__unquoted(tg__member(raw, "name")); /* device names have no escapes worth decoding */
-  return (struct tg__device){.id = to_int(tg__member(raw, "id"), position),
-                             .total_memory_bytes = to_int(tg__member(raw, "totalGlobalMem"), -1),
-                             .sm_count = to_int(tg__member(raw, "numSms"), -1),
-                             .compute_major = to_int(tg__member(raw, "computeMajor"), -1),
-                             .compute_minor = to_int(tg__member(raw, "computeMinor"), -1),
-                             .max_threads_per_sm = to_int(tg__member(raw, "maxThreadsPerMultiprocessor"), -1),
-                             .warp_size = to_int(tg__member(raw, "warpSize"), -1),
+  const struct tg__str name =
+      tg__json_unquoted(tg__json_member(raw, "name")); /* device names have no escapes worth decoding */
+  return (struct tg__device){.id = to_int(tg__json_member(raw, "id"), position),
+                             .total_memory_bytes = to_int(tg__json_member(raw, "totalGlobalMem"), -1),
+                             .sm_count = to_int(tg__json_member(raw, "numSms"), -1),
+                             .compute_major = to_int(tg__json_member(raw, "computeMajor"), -1),
+                             .compute_minor = to_int(tg__json_member(raw, "computeMinor"), -1),
+                             .max_threads_per_sm = to_int(tg__json_member(raw, "maxThreadsPerMultiprocessor"), -1),
+                             .warp_size = to_int(tg__json_member(raw, "warpSize"), -1),
                              .name = name.ptr ? tg__strings_add(t->strings, name.ptr, name.len) : TG_NONE};
 }
 

@@ -46,9 +46,10 @@ static struct tg__str json_of(const struct tg__out *head) {
 }
 
 static enum record kind_of(struct tg__str json) {
-  if (tg__member(json, "chromium_event").len) return EVENT;
-  if (tg__member(json, "compilation_metrics").len || tg__member(json, "bwd_compilation_metrics").len) return METRICS;
-  const struct tg__str name = tg__unquoted(tg__member(tg__member(json, "artifact"), "name"));
+  if (tg__json_member(json, "chromium_event").len) return EVENT;
+  if (tg__json_member(json, "compilation_metrics").len || tg__json_member(json, "bwd_compilation_metrics").len)
+    return METRICS;
+  const struct tg__str name = tg__json_unquoted(tg__json_member(tg__json_member(json, "artifact"), "name"));
   if (tg__str_eq(name, TG_STR("dynamo_graph_break_reason"))) return BREAK;
   if (tg__str_eq(name, TG_STR("inductor_provenance_tracking_kernel_stack_traces"))) return KERNELS;
   return tg__str_eq(name, TG_STR("recompile_reasons")) ? AGAIN : NOTHING;
@@ -57,8 +58,8 @@ static enum record kind_of(struct tg__str json) {
 static void compile_id(struct tg__str json, char id[32]) {
   int64_t frame, version;
   id[0] = 0;
-  if (tg__str_to_int(tg__member(json, "frame_id"), &frame) &&
-      tg__str_to_int(tg__member(json, "frame_compile_id"), &version))
+  if (tg__str_to_int(tg__json_member(json, "frame_id"), &frame) &&
+      tg__str_to_int(tg__json_member(json, "frame_compile_id"), &version))
     snprintf(id, 32, "%lld/%lld", (long long)frame, (long long)version);
 }
 
@@ -165,11 +166,11 @@ static void put_reasons(struct tg__torch_log *log, const char *id, bool has_guar
 /* The compilation as an event, on a track of its own. */
 static void put_compilation(struct tg__torch_log *log, struct tg__str metrics) {
   double start_us, dur_us, start_s, dur_s;
-  const struct tg__str name = tg__member(metrics, "co_name");
-  if (!tg__str_to_real(tg__member(metrics, "start_time_us"), &start_us))
-    start_us = tg__str_to_real(tg__member(metrics, "start_time"), &start_s) ? start_s * 1e6 : -1;
-  if (!tg__str_to_real(tg__member(metrics, "duration_us"), &dur_us))
-    dur_us = tg__str_to_real(tg__member(metrics, "entire_frame_compile_time_s"), &dur_s) ? dur_s * 1e6 : -1;
+  const struct tg__str name = tg__json_member(metrics, "co_name");
+  if (!tg__str_to_real(tg__json_member(metrics, "start_time_us"), &start_us))
+    start_us = tg__str_to_real(tg__json_member(metrics, "start_time"), &start_s) ? start_s * 1e6 : -1;
+  if (!tg__str_to_real(tg__json_member(metrics, "duration_us"), &dur_us))
+    dur_us = tg__str_to_real(tg__json_member(metrics, "entire_frame_compile_time_s"), &dur_s) ? dur_s * 1e6 : -1;
   if (!(start_us >= 0 && start_us < 9e15 && dur_us >= 0 && dur_us < 9e15)) return;
   put_comma(log);
   tg__out_format(&log->out,
@@ -184,8 +185,8 @@ static void put_compilation(struct tg__torch_log *log, struct tg__str metrics) {
 
 static void put_row(struct tg__torch_log *log) {
   const struct tg__str json = json_of(&log->head);
-  const struct tg__str forward = tg__member(json, "compilation_metrics");
-  const struct tg__str metrics = forward.len ? forward : tg__member(json, "bwd_compilation_metrics");
+  const struct tg__str forward = tg__json_member(json, "compilation_metrics");
+  const struct tg__str metrics = forward.len ? forward : tg__json_member(json, "bwd_compilation_metrics");
   struct tg__out *const rows = &log->rows;
   char id[32];
   compile_id(json, id);
@@ -198,12 +199,12 @@ static void put_row(struct tg__torch_log *log) {
     put_field(rows, key);
     tg__out_bytes(rows, m.value.ptr, m.value.len);
   }
-  if (!tg__member(metrics, "compile_id").len && *id) put_string(rows, "compile_id", id);
-  if (!forward.len && !tg__member(metrics, "is_forward").len) {
+  if (!tg__json_member(metrics, "compile_id").len && *id) put_string(rows, "compile_id", id);
+  if (!forward.len && !tg__json_member(metrics, "is_forward").len) {
     put_field(rows, "is_forward");
     tg__out_text(rows, "false");
   }
-  put_reasons(log, id, tg__member(metrics, "recompile_reason").len > 0);
+  put_reasons(log, id, tg__json_member(metrics, "recompile_reason").len > 0);
   tg__out_char(rows, '}');
   put_compilation(log, metrics);
 }
@@ -227,7 +228,7 @@ static void put_kernels(struct tg__torch_log *log) {
     tg__out_bytes(out, m.key.ptr, m.key.len);
     tg__out_text(out, "\":[");
     for (struct tg__members stack = tg__members_of(m.value); tg__members_next(&stack);) {
-      if (!tg__unquoted(stack.value).ptr) continue;
+      if (!tg__json_unquoted(stack.value).ptr) continue;
       put_separator(out);
       tg__out_bytes(out, stack.value.ptr, stack.value.len);
     }
@@ -271,7 +272,7 @@ static void begin_record(struct tg__torch_log *log, const char *line, size_t len
   uint32_t digits = 0;
   while (PID_AT + digits < len && is_digit(line[PID_AT + digits])) digits++;
   if (len > PID_AT && tg__str_to_int((struct tg__str){line + PID_AT, digits}, &number)) log->pid = number;
-  if (tg__str_to_int(tg__member(json, "rank"), &number) && number >= 0) log->rank = number;
+  if (tg__str_to_int(tg__json_member(json, "rank"), &number) && number >= 0) log->rank = number;
 }
 
 static void take_line(struct tg__torch_log *log, const char *line, size_t len) {

@@ -311,11 +311,11 @@ struct tg__members tg__members_of(struct tg__str text);
 bool tg__members_next(struct tg__members *m);
 /* The JSON text of one member of an object, or of a rank's document; given twice, the last. Empty: there is none, or
  * it is null. */
-struct tg__str tg__member(struct tg__str object, const char *key);
+struct tg__str tg__json_member(struct tg__str object, const char *key);
 struct tg__str tg__document_member(const struct tg__columns *t, uint32_t rank, const char *key);
 /* What stands between the quotes of a JSON string; ptr NULL: it is no string. */
-struct tg__str tg__unquoted(struct tg__str value);
-struct tg__str tg__plain(struct tg__str value); /* the same, and what is no string as it stands */
+struct tg__str tg__json_unquoted(struct tg__str value);
+struct tg__str tg__json_plain(struct tg__str value); /* the same, and what is no string as it stands */
 /* Is it a member of one process, "prefixPID" or "prefixPID.more", and that process one of the rank's? Where no process
  * is known, any is. */
 bool tg__is_member_of(const struct tg__rank *r, struct tg__str key, const char *prefix);

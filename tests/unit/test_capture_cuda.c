@@ -266,7 +266,7 @@ static void test_nodes_of_graphs(void **state) {
   *op = (struct tg__open){.key = &op_key,
                           .start_ticks = tg__ticks(),
                           .name = tg__name_intern(thread, "aten::mm"),
-                          .stack = tg__intern(thread, TG_RAW_D_STACK, 0, "net.py(3): forward", 18)};
+                          .stack = tg__dictionary_intern(thread, TG_RAW_D_STACK, 0, "net.py(3): forward", 18)};
   play("capture 11 0\ncapture 50 5");
   tg__record_put(thread, tg__open_pop(thread, &op_key), tg__ticks(), 0);
   play("capture 12 0\nclone 21 11 0\nclone 31 21 0\nclone 60 60 0\n"

@@ -136,21 +136,22 @@ static void test_stacks_without_end(void **state) {
   char text[64];
   recording_start((struct tg_record_options){.rank = -1, .memory_bytes = BUDGET});
   struct tg__thread *const thread = tg__thread();
-  const uint32_t known = tg__intern(thread, TG_RAW_D_NAME, 0, "known", 5);
+  const uint32_t known = tg__dictionary_intern(thread, TG_RAW_D_NAME, 0, "known", 5);
   for (uint32_t i = 0, above = 0; i < STACKS; i++) {
     snprintf(text, sizeof text, "some/where/module.py(%u): function", i);
-    const uint32_t id = tg__intern(thread, TG_RAW_D_STACK, above, text, strlen(text));
+    const uint32_t id = tg__dictionary_intern(thread, TG_RAW_D_STACK, above, text, strlen(text));
     assert_int_equal(id, i + 1);
     above = i % 50 ? id : 0;
   }
-  assert_int_equal(tg__intern(thread, TG_RAW_D_NAME, 0, "known", 5), known);
+  assert_int_equal(tg__dictionary_intern(thread, TG_RAW_D_NAME, 0, "known", 5), known);
   for (uint32_t i = 1; i <= 2000; i++) {
     snprintf(text, sizeof text, "late %u", i);
-    assert_int_equal(tg__intern(thread, TG_RAW_D_NAME, 0, text, strlen(text)), known + i);
+    assert_int_equal(tg__dictionary_intern(thread, TG_RAW_D_NAME, 0, text, strlen(text)), known + i);
   }
-  assert_int_equal(tg__intern(thread, TG_RAW_D_STACK, 0, "some/where/module.py(0): function", 33),
+  assert_int_equal(tg__dictionary_intern(thread, TG_RAW_D_STACK, 0, "some/where/module.py(0): function", 33),
                    STACKS + 1); /* forgotten */
-  assert_int_equal(tg__intern(thread, TG_RAW_D_STACK, 0, "some/where/module.py(0): function", 33), STACKS + 1);
+  assert_int_equal(tg__dictionary_intern(thread, TG_RAW_D_STACK, 0, "some/where/module.py(0): function", 33),
+                   STACKS + 1);
   recording_make("late 7", 3);
   const struct tg_record_stats stats = recording_close();
   assert_true(stats.peak_memory_bytes <= BUDGET);

@@ -119,18 +119,18 @@ static void test_numbers_of_texts(void **state) {
   for (int round = 0; round < 2; round++) {
     for (int i = 0; i < TEXTS; i++) {
       snprintf(text, sizeof text, "text %d", i);
-      assert_int_equal(tg__intern(t, TG_RAW_D_SHAPE, 0, text, strlen(text)), i + 1);
+      assert_int_equal(tg__dictionary_intern(t, TG_RAW_D_SHAPE, 0, text, strlen(text)), i + 1);
     }
   }
-  assert_int_equal(tg__intern(t, TG_RAW_D_STACK, 0, "frame", 5), 1);
-  assert_int_equal(tg__intern(t, TG_RAW_D_STACK, 1, "frame", 5), 2);
-  assert_int_equal(tg__intern(t, TG_RAW_D_STACK, 2, "frame", 5), 3);
-  assert_int_equal(tg__intern(t, TG_RAW_D_STACK, 1, "frame", 5), 2);
-  assert_int_equal(tg__intern(t, TG_RAW_D_STACK, 1, "fram", 4), 4);
-  assert_int_equal(tg__intern(t, TG_RAW_D_SHAPE, 0, "text 7", 6), 8);
-  assert_int_equal(tg__intern(t, TG_RAW_D_SHAPE, 0, "", 0), TEXTS + 1);
-  assert_int_equal(tg__intern(t, TG_RAW_D_SHAPE, 0, "a\0b", 3), TEXTS + 2);
-  assert_int_equal(tg__intern(t, TG_RAW_D_SHAPE, 0, "a\0c", 3), TEXTS + 3);
+  assert_int_equal(tg__dictionary_intern(t, TG_RAW_D_STACK, 0, "frame", 5), 1);
+  assert_int_equal(tg__dictionary_intern(t, TG_RAW_D_STACK, 1, "frame", 5), 2);
+  assert_int_equal(tg__dictionary_intern(t, TG_RAW_D_STACK, 2, "frame", 5), 3);
+  assert_int_equal(tg__dictionary_intern(t, TG_RAW_D_STACK, 1, "frame", 5), 2);
+  assert_int_equal(tg__dictionary_intern(t, TG_RAW_D_STACK, 1, "fram", 4), 4);
+  assert_int_equal(tg__dictionary_intern(t, TG_RAW_D_SHAPE, 0, "text 7", 6), 8);
+  assert_int_equal(tg__dictionary_intern(t, TG_RAW_D_SHAPE, 0, "", 0), TEXTS + 1);
+  assert_int_equal(tg__dictionary_intern(t, TG_RAW_D_SHAPE, 0, "a\0b", 3), TEXTS + 2);
+  assert_int_equal(tg__dictionary_intern(t, TG_RAW_D_SHAPE, 0, "a\0c", 3), TEXTS + 3);
   recording_close();
 }
 

@@ -186,7 +186,7 @@ static void check_list(struct tg__thread *t, const struct fake_value *items, siz
   const uint32_t id = tg__torch_inputs(t, op->bytes, ++name, 1);
   assert_int_not_equal(id, 0);
   assert_int_equal(tg__torch_inputs(t, op->bytes, name, 1), id); /* the way of the comparison */
-  assert_int_equal(tg__intern(t, TG_RAW_D_SHAPE, 0, expected->buf, expected->len), id);
+  assert_int_equal(tg__dictionary_intern(t, TG_RAW_D_SHAPE, 0, expected->buf, expected->len), id);
 }
 
 /* Lists up to torch's own limit are kept when all of their elements are of one kind, whatever kind that is. */

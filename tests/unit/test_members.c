@@ -21,7 +21,7 @@ static struct tg__str exact(const char *text, size_t len) {
 }
 
 static void expect(const char *text, const char *key, const char *value) {
-  const struct tg__str s = exact(text, strlen(text)), found = tg__member(s, key);
+  const struct tg__str s = exact(text, strlen(text)), found = tg__json_member(s, key);
   if (found.len != strlen(value) || memcmp(found.ptr, value, found.len) != 0)
     fail_msg("%s of %s: %.*s, not %s", key, text, (int)found.len, found.ptr, value);
   free((char *)s.ptr);
@@ -57,7 +57,7 @@ static void test_hostile(void **state) {
   expect("{\"b\" 1, \"a\":3}", "a", "");      /* behind a damage nothing is found */
   static const char zeros[] = "{\"a\0b\":1,\"a\":\0}";
   const struct tg__str s = exact(zeros, sizeof zeros - 1);
-  assert_int_equal(tg__member(s, "a").len, 0);
+  assert_int_equal(tg__json_member(s, "a").len, 0);
   free((char *)s.ptr);
 }
 
@@ -71,8 +71,8 @@ static void test_deep(void **state) {
   memset(text + 5 + DEEP, ']', DEEP);
   memcpy(text + 5 + 2 * DEEP, ",\"a\":7}", 7);
   const struct tg__str s = {text, 2 * DEEP + 12};
-  assert_int_equal(tg__member(s, "b").len, 2 * DEEP);
-  assert_true(tg__str_eq(tg__member(s, "a"), TG_STR("7")));
+  assert_int_equal(tg__json_member(s, "b").len, 2 * DEEP);
+  assert_true(tg__str_eq(tg__json_member(s, "a"), TG_STR("7")));
   free(text);
 }
 
@@ -90,12 +90,12 @@ static void test_array(void **state) {
 }
 
 static void test_unquoted(void **state) {
-  assert_true(tg__str_eq(tg__unquoted(TG_STR("\"host\"")), TG_STR("host")));
-  assert_true(tg__unquoted(TG_STR("\"\"")).ptr && !tg__unquoted(TG_STR("\"\"")).len);
-  assert_null(tg__unquoted(TG_STR("\"")).ptr);
-  assert_null(tg__unquoted(TG_STR("host")).ptr);
-  assert_null(tg__unquoted(TG_STR("\"hos")).ptr);
-  assert_null(tg__unquoted(TG_STR("")).ptr);
+  assert_true(tg__str_eq(tg__json_unquoted(TG_STR("\"host\"")), TG_STR("host")));
+  assert_true(tg__json_unquoted(TG_STR("\"\"")).ptr && !tg__json_unquoted(TG_STR("\"\"")).len);
+  assert_null(tg__json_unquoted(TG_STR("\"")).ptr);
+  assert_null(tg__json_unquoted(TG_STR("host")).ptr);
+  assert_null(tg__json_unquoted(TG_STR("\"hos")).ptr);
+  assert_null(tg__json_unquoted(TG_STR("")).ptr);
 }
 
 static void test_document(void **state) {

@@ -88,7 +88,7 @@ static bool set_fact(struct tg__diff_facts *f, unsigned which, struct tg__out *t
 }
 
 static bool set_value(struct tg__diff_facts *f, unsigned which, struct tg__str value) {
-  const struct tg__str s = tg__plain(value);
+  const struct tg__str s = tg__json_plain(value);
   struct tg__out text = {0};
   tg__out_bytes(&text, s.ptr, s.len < 200 ? s.len : 200);
   return set_fact(f, which, &text);
@@ -131,9 +131,9 @@ bool tg__diff_facts_take(struct tg__diff_side *s) {
   const struct tg__str said = document_member(s, "conditions"), job = document_member(s, "distributedInfo");
   bool ok = take_devices(s) && take_recorded(s);
   for (unsigned i = 0; ok && i < TG__DIFF_FACTS; i++) {
-    if (facts[i].from == SAID) ok = set_value(&s->facts, i, tg__member(said, facts[i].key));
-    if (facts[i].from == JOB) ok = set_value(&s->facts, i, tg__member(job, facts[i].key));
-    if (facts[i].from == MEMBER) ok = set_value(&s->facts, i, tg__unquoted(document_member(s, "host_name")));
+    if (facts[i].from == SAID) ok = set_value(&s->facts, i, tg__json_member(said, facts[i].key));
+    if (facts[i].from == JOB) ok = set_value(&s->facts, i, tg__json_member(job, facts[i].key));
+    if (facts[i].from == MEMBER) ok = set_value(&s->facts, i, tg__json_unquoted(document_member(s, "host_name")));
   }
   s->facts.world_size = -1;
   for (uint32_t r = 0; r < s->t->rank_count; r++)

@@ -88,13 +88,13 @@ const char *tg__compile_place(struct tg__str file, int64_t line, char *buf, size
 
 static int64_t whole(struct tg__str row, const char *key) {
   int64_t value;
-  return tg__str_to_int(tg__member(row, key), &value) ? value : TG_NULL_INT;
+  return tg__str_to_int(tg__json_member(row, key), &value) ? value : TG_NULL_INT;
 }
 
 /* A time in units of `ns` that can be added up; TG_NULL_INT. */
 static int64_t time_of(struct tg__str row, const char *key, double ns) {
   double value;
-  if (!tg__str_to_real(tg__member(row, key), &value) || !(value >= 0 && value * ns < 4e18)) return TG_NULL_INT;
+  if (!tg__str_to_real(tg__json_member(row, key), &value) || !(value >= 0 && value * ns < 4e18)) return TG_NULL_INT;
   return (int64_t)llround(value * ns);
 }
 
@@ -168,23 +168,23 @@ static void read_row(struct tg__compiles *c, struct tg__str row, int64_t base_ns
                                      "aotautograd_local_cache_hit_count", "aotautograd_remote_cache_hit_count"};
   static const char *const misses[] = {"inductor_fx_local_cache_miss_count", "inductor_fx_remote_cache_miss_count",
                                        "aotautograd_local_cache_miss_count", "aotautograd_remote_cache_miss_count"};
-  const struct tg__str fail = decoded(c, tg__member(row, "fail_type")),
-                       failed = decoded(c, tg__member(row, "fail_reason")),
-                       broken = decoded(c, tg__member(row, "break_reason"));
-  struct tg__compile x = {.id = decoded(c, tg__member(row, "compile_id")),
-                          .function = plain_function(c, decoded(c, tg__member(row, "co_name"))),
-                          .file = decoded(c, tg__member(row, "co_filename")),
+  const struct tg__str fail = decoded(c, tg__json_member(row, "fail_type")),
+                       failed = decoded(c, tg__json_member(row, "fail_reason")),
+                       broken = decoded(c, tg__json_member(row, "break_reason"));
+  struct tg__compile x = {.id = decoded(c, tg__json_member(row, "compile_id")),
+                          .function = plain_function(c, decoded(c, tg__json_member(row, "co_name"))),
+                          .file = decoded(c, tg__json_member(row, "co_filename")),
                           .line = whole(row, "co_firstlineno"),
-                          .guard = short_guard(decoded(c, tg__member(row, "recompile_reason"))),
-                          .is_backward = tg__str_eq(tg__member(row, "is_forward"), TG_STR("false")),
+                          .guard = short_guard(decoded(c, tg__json_member(row, "recompile_reason"))),
+                          .is_backward = tg__str_eq(tg__json_member(row, "is_forward"), TG_STR("false")),
                           .hits = sum_of(row, hits),
                           .misses = sum_of(row, misses),
                           .operators = whole(row, "graph_op_count")};
-  if (tg__str_eq(tg__member(row, "is_runtime"), TG_STR("true"))) return;
+  if (tg__str_eq(tg__json_member(row, "is_runtime"), TG_STR("true"))) return;
   x.outcome = !fail.len ? TG__COMPILE_DONE : names_a_limit(fail, failed) ? TG__COMPILE_LIMIT : TG__COMPILE_LEFT_OUT;
   x.is_again = x.guard.len > 0 || (x.id.len && !tg__str_has_suffix(x.id, "/0"));
   x.reason = short_reason(c, fail.len ? failed : broken);
-  x.broken_in = decoded(c, tg__member(row, fail.len ? "fail_user_frame_filename" : "break_filename"));
+  x.broken_in = decoded(c, tg__json_member(row, fail.len ? "fail_user_frame_filename" : "break_filename"));
   x.broken_at = whole(row, fail.len ? "fail_user_frame_lineno" : "break_lineno");
   read_times(row, base_ns, &x);
   if (x.start_ns != TG_NULL_INT && is_known(c, &x)) return;
@@ -204,7 +204,7 @@ void tg__compiles_open(const struct tg__columns *t, uint32_t rank, struct tg__co
     const int64_t lost = whole(raw, "lost"), lost_ns = whole(raw, "lost_ns");
     out->lost += lost > 0 && lost < INT32_MAX ? lost : 0;
     out->lost_ns += lost_ns > 0 && lost_ns < INT64_MAX >> 20 ? lost_ns : 0;
-    for (struct tg__members m = tg__members_of(tg__member(raw, "rows")); tg__members_next(&m) && !out->failed;)
+    for (struct tg__members m = tg__members_of(tg__json_member(raw, "rows")); tg__members_next(&m) && !out->failed;)
       if (out->count < ROWS_MOST)
         read_row(out, m.value, r->base_ns);
       else

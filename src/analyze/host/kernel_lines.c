@@ -200,14 +200,14 @@ static void read_kernels(struct reading *r, struct tg__str id, struct tg__str ke
 
 static void read_member(struct reading *r, struct tg__str raw) {
   r->count = 0;
-  for (struct tg__members m = tg__members_of(tg__member(raw, "stacks")); tg__members_next(&m) && !r->failed;) {
+  for (struct tg__members m = tg__members_of(tg__json_member(raw, "stacks")); tg__members_next(&m) && !r->failed;) {
     const struct tg__str stack = tg__member_text(&r->k->arena, m.value, &r->failed);
     if (!tg__grow((void **)&r->stacks, &r->cap, r->count + 1, sizeof *r->stacks))
       r->failed = true;
     else
       r->stacks[r->count++] = frame_of_stack(r, stack);
   }
-  const struct tg__str graphs = tg__member(raw, "kernels");
+  const struct tg__str graphs = tg__json_member(raw, "kernels");
   for (struct tg__members m = tg__members_of(graphs); tg__members_next(&m) && !r->failed;) note_graph(r, m.value);
   for (struct tg__members m = tg__members_of(graphs); tg__members_next(&m) && !r->failed;)
     read_kernels(r, m.key, m.value);

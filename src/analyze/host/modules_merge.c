@@ -103,7 +103,7 @@ enum tg_err tg__merged_modules(const struct tg__rank_source *ranks, struct tg_ta
   struct order order = {&c, tg__strings_find(t->strings, "(outside of modules)", strlen("(outside of modules)")),
                         false};
   order.by_class = t->rows > 0 && c.rank->ints[0] == TG_NULL_INT;
-  done = done && tg__order(rows, t->rows, is_before, &order);
+  done = done && tg__sort_order(rows, t->rows, is_before, &order);
   if (done) tg__table_keep_rows(t, rows, t->rows);
   tg__free(rows);
   tg__free(first);

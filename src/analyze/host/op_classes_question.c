@@ -56,7 +56,7 @@ static bool more_time(uint32_t a, uint32_t b, const void *ctx) {
 
 static enum tg_err put_op_class_rows(const struct work *w, struct tg_table *out) {
   uint32_t order[TG__OPS_COUNT];
-  if (!tg__order(order, TG__OPS_COUNT, more_time, w)) return TG_MEMORY;
+  if (!tg__sort_order(order, TG__OPS_COUNT, more_time, w)) return TG_MEMORY;
   const bool device = w->whole.device_ns > 0;
   for (size_t k = 0; k < TG__OPS_COUNT; k++) {
     const struct row *r = &w->rows[order[k]];

@@ -175,7 +175,7 @@ static enum tg_err put_launch_rows(struct work *w, struct tg_table *out) {
     struct row *r = &w->rows[w->launches[i].row];
     delays[r->first_delay + r->delays++] = w->launches[i].delay_ns;
   }
-  if (!tg__order(order, w->count, launch_row_before, w)) goto done;
+  if (!tg__sort_order(order, w->count, launch_row_before, w)) goto done;
   for (size_t i = 0; i < w->count; i++) {
     const struct row *r = &w->rows[order[i]];
     qsort(delays + r->first_delay, r->delays, sizeof *delays, ascending);

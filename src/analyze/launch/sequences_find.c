@@ -169,5 +169,5 @@ size_t tg__patterns_cut(const struct tg__patterns *p, size_t most, uint32_t *ord
 }
 
 size_t tg__patterns_top(const struct tg__patterns *p, size_t most, uint32_t *order) {
-  return tg__order(order, p->count, occurrence_comes_before, p) ? tg__patterns_cut(p, most, order) : SIZE_MAX;
+  return tg__sort_order(order, p->count, occurrence_comes_before, p) ? tg__patterns_cut(p, most, order) : SIZE_MAX;
 }

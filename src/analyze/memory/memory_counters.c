@@ -159,7 +159,7 @@ static void change(struct replay *r, enum tg__alloc_metric m, enum tg__alloc_poo
 static struct rounding rounding_of(const struct tg__columns *t, const struct tg__alloc_device *d) {
   struct rounding r = {.rounds = d->type != 0};
   const struct tg__str set =
-      tg__member(tg__document_member(t, d->rank, "allocator_settings"), "roundup_power2_divisions");
+      tg__json_member(tg__document_member(t, d->rank, "allocator_settings"), "roundup_power2_divisions");
   unsigned k = 0;
   for (struct tg__members m = tg__members_of(set); tg__members_next(&m) && k < INTERVALS;
        k++) /* 1, 2, 4, … MiB, in this order */

@@ -105,7 +105,7 @@ static void put_overview_summary(const struct view *v, const struct counts *c) {
   put_count(v, "summary", "rank", rank->number_is_given ? rank->number : TG_NULL_INT, "");
   put_count(v, "summary", "world_size", rank->world_size < 0 ? TG_NULL_INT : rank->world_size, "");
   put_overview_steps(v);
-  const struct tg__str host = tg__unquoted(tg__document_member(v->t, v->rank, "host_name"));
+  const struct tg__str host = tg__json_unquoted(tg__document_member(v->t, v->rank, "host_name"));
   if (host.ptr) put_overview_text(v, "summary", "host", host);
 }
 
@@ -240,7 +240,7 @@ static void put_run(const struct view *v) {
   const struct tg__str run = tg__document_member(v->t, v->rank, "run");
   for (struct tg__members m = tg__members_of(run); tg__members_next(&m);) {
     char quantity[32], buf[RUN_TEXT_BYTES];
-    const struct tg__str text = tg__unquoted(m.value);
+    const struct tg__str text = tg__json_unquoted(m.value);
     int64_t value;
     snprintf(quantity, sizeof quantity, "%.*s", (int)m.key.len, m.key.ptr);
     if (text.ptr)

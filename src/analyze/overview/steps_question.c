@@ -77,7 +77,7 @@ static bool statistics(const int64_t *values, size_t n, int64_t *sorted, uint32_
     }
     tg__stats_add(&s, values[i]);
   }
-  if (!tg__order(index, n, less_value, values)) return false;
+  if (!tg__sort_order(index, n, less_value, values)) return false;
   for (size_t i = 0; i < n; i++) sorted[i] = values[index[i]];
   out[0] = tg__stats_mean(&s);
   out[1] = tg__stats_std(&s);

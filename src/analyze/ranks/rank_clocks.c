@@ -39,7 +39,7 @@ static bool smaller(uint32_t a, uint32_t b, const void *ctx) {
 
 /* The lower of the two in the middle, so that a shift of all values shifts the median by exactly as much. */
 static bool median(const int64_t *values, size_t n, uint32_t *order, int64_t *out) {
-  if (!tg__order(order, n, smaller, values)) return false;
+  if (!tg__sort_order(order, n, smaller, values)) return false;
   *out = values[order[(n - 1) / 2]];
   return true;
 }

@@ -65,7 +65,7 @@ static bool fill_kept(struct kept *k, const struct tg__columns *t) {
   struct tg__rank_summary *const unsorted = tg__alloc(((size_t)t->rank_count + 1) * sizeof *unsorted);
   k->s = tg__summaries_new();
   k->place = tg__alloc(((size_t)t->rank_count + 1) * sizeof *k->place);
-  bool done = unsorted && k->s && k->place && tg__summarize(t, k->s) == TG_OK;
+  bool done = unsorted && k->s && k->place && tg__rank_summarize(t, k->s) == TG_OK;
   if (done && t->rank_count) memcpy(unsorted, k->s->ranks, t->rank_count * sizeof *unsorted);
   done = done && tg__summaries_sort(k->s);
   for (uint32_t r = 0; done && r < t->rank_count; r++)

@@ -176,7 +176,7 @@ static bool judge_straggler(struct judging *j, struct tg_table *out) {
     j->verdicts[i] = (struct verdict){.rank = i, .late_ns = late, .pct = tg__rank_late_pct(f)};
   }
   if (done) judge_causes(j);
-  done = done && tg__order(order, ranks, costs_more, j);
+  done = done && tg__sort_order(order, ranks, costs_more, j);
   for (uint32_t i = 0; done && i < ranks; i++) put_verdict(j, &j->verdicts[order[i]], (int64_t)i + 1, out);
   done = done && (!ranks || look_at_jitter(j, j->verdicts[order[0]].rank));
   if (done) note_headline(j, &j->verdicts[order[0]], out);

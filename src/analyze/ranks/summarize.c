@@ -29,7 +29,7 @@ static void note_identity(struct work *w) {
   const struct tg__rank *const rank = &w->t->ranks[w->rank];
   struct tg__rank_summary *const r = w->r;
   r->path = keep_text(w, tg__name(w->t, rank->path));
-  const struct tg__str host = tg__unquoted(tg__document_member(w->t, w->rank, "host_name"));
+  const struct tg__str host = tg__json_unquoted(tg__document_member(w->t, w->rank, "host_name"));
   r->host = host.len ? keep_text(w, host) : TG_NONE;
   r->number = rank->number;
   r->number_is_given = rank->number_is_given;
@@ -276,7 +276,7 @@ static bool summarize_rank(const struct tg__columns *t, uint32_t rank, struct tg
   return !w.failed;
 }
 
-enum tg_err tg__summarize(const struct tg__columns *t, struct tg__summaries *s) {
+enum tg_err tg__rank_summarize(const struct tg__columns *t, struct tg__summaries *s) {
   struct tg__rank_summary *const ranks = tg__realloc(s->ranks, ((size_t)s->count + t->rank_count) * sizeof *ranks);
   if (!ranks) return TG_MEMORY;
   s->ranks = ranks;

@@ -7,7 +7,7 @@
 
 /* Add the ranks of a trace to `s`; several threads may do so with different traces and lists that share the strings.
  * Needs TG__COL_ALL. TG_OK or TG_MEMORY. */
-enum tg_err tg__summarize(const struct tg__columns *t, struct tg__summaries *s);
+enum tg_err tg__rank_summarize(const struct tg__columns *t, struct tg__summaries *s);
 
 /* Parts of it. comm_nodes.c: the collectives as the TensorBoard plugin counts them. false on no memory. */
 bool tg__comm_nodes(const struct tg__columns *t, uint32_t rank, struct tg__strings *strings,

@@ -91,7 +91,7 @@ enum { MOST_ERROR_PCT = 20 }; /* of a measurement that shares are taken of */
 /* A member of the object that `tachograph run` writes; 0 when it is not there, or no number that could be one. */
 static double number_of(struct tg__str object, const char *key) {
   double v;
-  return tg__str_to_real(tg__member(object, key), &v) && v > 0 && v < 1e30 ? v : 0;
+  return tg__str_to_real(tg__json_member(object, key), &v) && v > 0 && v < 1e30 ? v : 0;
 }
 
 /* Older files do not say how far the measurement can be trusted: what the program reached is the only test. */

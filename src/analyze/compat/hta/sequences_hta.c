@@ -97,7 +97,7 @@ static size_t order_by_text(const struct tg__patterns *p, size_t most, uint32_t 
     const size_t from = i ? ends[i - 1] : 0;
     by.texts[i] = (struct tg__str){all.buf + from, (uint32_t)(ends[i] - from)};
   }
-  ok = ok && tg__order(order, p->count, hta_comes_before, &by);
+  ok = ok && tg__sort_order(order, p->count, hta_comes_before, &by);
   tg__out_free(&all);
   tg__free(by.texts);
   tg__free(ends);
