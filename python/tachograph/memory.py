@@ -8,7 +8,7 @@
     tg.memory.reset_peak(); work(); print(tg.memory.peak())
     with tg.memory.snapshot_at_oom("oom.pickle"): train()     # what the device held when it was full
 
-On the CPU, allocations are those of tensors. What is alive without a recording is not known there; peak() is then the
+On the CPU, allocations are those of tensors. Without a recording the live ones are not known there; peak() is then the
 process'."""
 
 from __future__ import annotations

@@ -109,8 +109,8 @@ static void escape_ascii(struct tg__out *o, unsigned char c) {
   tg__out_bytes(o, text, len);
 }
 
-/* One character that is not ASCII; returns how many bytes it took. Of those that steer a terminal none has more than
- * three bytes. */
+/* One character that is not ASCII; returns how many bytes it took. Characters that steer a terminal have at most three
+ * bytes. */
 static size_t escape_high(struct tg__out *o, const unsigned char *p, size_t left, bool display) {
   const unsigned n = tg__utf8_length(p, left);
   if (n && tg__utf8_is_unsafe(p, n)) {

@@ -90,7 +90,7 @@ static size_t may_keep(void) {
   return (kept < SPARE_MOST ? kept : SPARE_MOST) / page_size() * page_size();
 }
 
-/* How many of the first bytes were kept. The newest are: they are warm. Of the others the longest stay, for large
+/* How many of the first bytes were kept. The newest stay: they are warm. Among the others the longest stay, for large
  * requests. */
 static size_t keep_spare(char *p, size_t size) {
   atomic_fetch_sub(&in_use, size);

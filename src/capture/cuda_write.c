@@ -154,8 +154,8 @@ static uint32_t work_name(struct tg__thread *t, const struct tg__cuda_event *e) 
   return tg__dictionary_intern(t, TG_RAW_D_NAME, 0, text, strlen(text));
 }
 
-/* Calls that are made between any two others and say nothing: Kineto leaves them out, too. Of the driver's functions
- * those stay that do work. */
+/* Calls that are made between any two others and say nothing: Kineto leaves them out, too. The driver's functions
+ * stay if they do work. */
 static bool is_noise(bool is_driver, const char *name) {
   static const char *const quiet[] = {"cudaGetDevice",           "cudaSetDevice",   "cudaGetLastError",
                                       "cudaPeekAtLastError",     "cudaEventCreate", "cudaEventDestroy",

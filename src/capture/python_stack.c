@@ -287,7 +287,7 @@ static void chain_push(struct tg__thread *t, struct tg__chain *c, uint32_t fresh
   }
 }
 
-/* Look at all frames; links that are the same keep their numbers. Of a stack deeper than there is room for the
+/* Look at all frames; links that are the same keep their numbers. If a stack is deeper than there is room, the
  * outermost are left out, and some more, so that the next few calls have room. Returns how many frames are fresh. */
 static uint32_t chain_rebuild(struct tg__chain *c, const struct tg__frame *innermost, bool lines) {
   uint32_t total = 0;

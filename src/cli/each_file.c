@@ -1,4 +1,4 @@
-/* each_file: many ranks become a folder of files, one a rank: -o FOLDER/. Of a folder of ranks one is in memory at a
+/* each_file: many ranks become a folder of files, one a rank: -o FOLDER/. One rank of a folder is in memory at a
  * time. */
 #include "cli/cli.h"
 

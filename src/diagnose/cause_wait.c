@@ -1,5 +1,5 @@
-/* The program waits: for files, the collector, another thread. What `tachograph run` marks with a range while it
- * records. */
+/* The program waits: for files, the collector, another thread. `tachograph run` marks such calls with a range while
+ * it records. */
 #include "diagnose/pipeline.h"
 #include "diagnose/sites.h"
 

@@ -166,7 +166,7 @@ static int64_t between_lines(const struct search *s, const int64_t *usual, const
 }
 
 /* The pause that ends where this one begins, or the other way round, at the same line: a stretch of Python that
- * calls an operator now and then. Of all those, times the steps. */
+ * calls an operator now and then. Their sum, times the steps. */
 static int64_t beside(const struct search *s, const int64_t *usual, const struct pause *best) {
   int64_t sum = 0;
   for (size_t i = 0; i < s->count; i++) {

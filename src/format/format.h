@@ -255,8 +255,8 @@ struct tg__input_value {
   int64_t i;            /* INT, BOOL */
   double d;             /* DOUBLE */
 };
-/* The value at b; false at the end or when broken. Of a TENSOR_LIST only its head is taken: `count` values follow.
- * Of a KEYWORD likewise: its value follows. */
+/* The value at b; false at the end or when broken. For a TENSOR_LIST only its head is taken: `count` values follow.
+ * For a KEYWORD likewise: its value follows. */
 bool tg__input_next(struct tg__bytes *b, struct tg__input_value *out);
 /* As C++ calls it: "float", "long int", "c10::BFloat16"; "" when not known. */
 const char *tg__scalar_type_name(uint8_t dtype);

@@ -274,8 +274,8 @@ static bool find_styles(struct chrome *c) {
   return true;
 }
 
-/* The members in front of (or behind) traceEvents. Of several ranks those of the first on the clock speak for all;
- * which rank it was does not. */
+/* The members in front of (or behind) traceEvents. With several ranks the members of the first on the clock count for
+ * all, without the number of that rank. */
 static void put_members(struct chrome *c, const struct tg__rank *rank, bool after) {
   for (size_t i = 0; i < rank->meta_count; i++) {
     const struct tg__meta *m = &rank->meta[i];

@@ -78,7 +78,7 @@ static uint32_t template_name(struct tg__str s, uint32_t *len) {
   return end < s.len && *len && (is_qualified || (at > 1 && s.ptr[at - 1] == ' ')) ? at : 0;
 }
 
-/* At most `width` columns of a text that has more, without its middle. Of its beginning `kept` stay at least. */
+/* At most `width` columns of a text that has more, without its middle. At least `kept` of its beginning stay. */
 static unsigned put_ends(struct tg__out *out, struct tg__str s, unsigned width, unsigned kept) {
   enum { LEAST_TAIL = 4 };
   const unsigned full = tg__text_width(s), half = width - 1 - (width - 1) / 2;

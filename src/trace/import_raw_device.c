@@ -1,5 +1,5 @@
 /* Devices of a recording: what a LAUNCH entry says in the words of Kineto, the properties of devices, the names of
- * their rows. What Kineto computes for a launch is computed here, from the same numbers. */
+ * their rows. The figures that Kineto computes for a launch are computed here, from the same numbers. */
 #include "trace/import_raw.h"
 
 /* ---- entries --------------------------------------------------------------------------------- */

@@ -39,7 +39,7 @@ static bool gather_alloc(struct allocations *all, const struct tg__raw_job *jobs
   return all->order != NULL;
 }
 
-/* Set the size of frees to that of their allocation. Of two that claim one address the older is freed first: the times
+/* Set the size of frees to that of their allocation. If two claim one address, the older is freed first: the times
  * of allocations are a little early (EARLY in format/events.def), so a block may seem to be given away again before it
  * was freed. */
 static bool match_free_sizes(struct allocations *all) {

@@ -1,6 +1,6 @@
 """Programs as newcomers bring them, with the libraries that they use: the import changed, with TACHOGRAPH_REPLACE=1 and
 no change, and under `tachograph run`.
-What is counted is what torch.profiler counts of the same program, and no time is longer than the clock says.
+The counts are those of torch.profiler for the same program, and no time is longer than the clock says.
 
 Asked for with TG_LONG=1. NEWCOMER_SITE is a folder with the packages of requirements.txt; with PEERS=1 it is made."""
 

@@ -791,7 +791,7 @@ def test_packed_ranks_keep_values_of_every_kind(tmp_path):
 
 def test_what_a_rank_does_longer_than_the_middle_one_of_the_others(ask, tmp_path):
     """Compute, copies, loading and the host take 10, 5, 5 and 20 us of rank 0, 20, 10, 10 and 60 of rank 1, 40, 25, 30
-    and 105 of rank 2. Of two others the lower counts: that is rank 1 for rank 0, which does at least 5 us less of
+    and 105 of rank 2. The lower one of two others counts: that is rank 1 for rank 0, which does at least 5 us less of
     everything, and rank 0 for the rest."""
     for number, (step, kernel, copy_, data) in enumerate([(40, 10, 5, 5), (100, 20, 10, 10), (200, 40, 25, 30)]):
         begin = 1005 + data

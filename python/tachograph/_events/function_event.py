@@ -364,7 +364,7 @@ class FunctionEvent(FormattedTimesMixin):
 
     @property
     def metadata_json(self) -> str | None:
-        """The old name of `metadata`, as the members of a JSON object. Of a host event it is empty, or its number with
+        """The old name of `metadata`, as the members of a JSON object. For a host event it is empty, or its number with
         expose_kineto_event_metadata."""
         warnings.warn("`metadata_json` is deprecated. Use `metadata` instead.", FutureWarning, stacklevel=2)
         if self._source is None:

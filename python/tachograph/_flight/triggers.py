@@ -35,8 +35,8 @@ class Times:
     """Steps or requests, one after the other, from any thread.
 
     A time that cannot be too long is only put down: sorting it in waits until WARM of them have come, or until one may
-    be. So many can move the median WARM places at most, which `_sure_ns` allows for. Of two threads that put down in
-    the same moment as a third sorts in, one time may be forgotten."""
+    be. So many can move the median WARM places at most, which `_sure_ns` allows for. If two threads put down times
+    while a third sorts in, one time may be forgotten."""
 
     def __init__(self, what: str) -> None:
         self.what = what

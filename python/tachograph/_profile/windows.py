@@ -274,7 +274,7 @@ class _KinetoProfile:
         include_python_functions: bool = False,
     ) -> Any:
         """Events summed by name, and by input shapes, the innermost frames of their stack or their overload where asked
-        for. Of the threads that events() has, so that counts may be smaller than those of `trace`."""
+        for. They cover the threads that events() has, so counts may be smaller than those of `trace`."""
         self._finished("getting key averages")
         return self.events().key_averages(
             group_by_input_shape, group_by_stack_n, group_by_overload_name, include_python_functions

@@ -79,8 +79,8 @@ struct tg__memory_event tg__memory_event_read(const struct tg__columns *t, uint3
   return e;
 }
 
-/* Deepest node with start ≤ ts < end. Of the nodes that began by then the last one, or one around it, is the
- * deepest. */
+/* Deepest node with start ≤ ts < end. It is the last one of the nodes that began by then, or one
+ * around it. */
 static uint32_t node_at(const struct tg__columns *t, const struct tg__op_tree *tree, uint32_t *next, uint32_t track,
                         int64_t ts) {
   const uint32_t first = tree->first[track], end = tree->first[track + 1];

@@ -35,7 +35,7 @@ struct tg__op_tree {
 enum tg_err tg__op_tree_build(const struct tg__columns *t, struct tg__op_tree *out);
 /* The same of its own and with other nodes, those of torch's own tables: everything of the host that has a length,
  * Python frames, annotations and runtime calls too, but for what has no row there. Two calls are one when their
- * labels in `names` are equal. Of one rank, or with TG_NONE of all. */
+ * labels in `names` are equal. rank: one, or TG_NONE for all. */
 enum tg_err tg__op_tree_build_all(const struct tg__columns *t, struct tg__call_names *names, uint32_t rank,
                                   struct tg__op_tree *out);
 void tg__op_tree_free(struct tg__op_tree *tree);

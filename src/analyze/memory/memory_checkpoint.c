@@ -1,8 +1,8 @@
 /* The question checkpoint: what it would save to keep only the input of each layer and to compute the rest again in
  * the backward pass (torch.utils.checkpoint), and what that costs.
  *
- * A layer's run is one forward and the backward pass behind it. Of what its forward made and its own backward frees
- * nothing would be alive between the two, but for its output: that is what is alive when the next layer begins and
+ * A layer's run is one forward and the backward pass behind it. Blocks that its forward made and its own backward frees
+ * would not be alive between the two, except for its output: the blocks that are alive when the next layer begins and
  * freed before the layer's backward; where there is nothing of the kind, its own last activation. A block that was
  * freed after the layer began and before the next did is taken for its input, and would stay until its backward has
  * ended. Before that begins, the forward is repeated: its own peak comes on top. */

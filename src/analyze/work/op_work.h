@@ -1,5 +1,5 @@
-/* op_work: the work of the operators of a trace, each counted once. Of an operator and those it calls, the outermost
- * with known work stands for all of them: its time is theirs, and nothing inside it counts again. Calls with the
+/* op_work: the work of the operators of a trace, each counted once. Among an operator and those it calls, the outermost
+ * with known work counts for all of them: its time is theirs, and nothing inside it counts again. Calls with the
  * same texts are computed once. */
 #ifndef TG_OP_WORK_H
 #define TG_OP_WORK_H

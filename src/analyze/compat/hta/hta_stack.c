@@ -127,7 +127,7 @@ static void hang_device_work(struct builder *b) {
 
 /* ---- the backward thread --------------------------------------------------------------------- */
 
-/* Exactly two threads with a role: the first hangs below the second. Of two main threads, too: by pid, then tid. */
+/* Exactly two threads with a role: the first hangs below the second. So do two main threads: by pid, then tid. */
 static bool find_pair(const struct builder *b, uint32_t pair[2]) {
   uint32_t found = 0;
   for (uint32_t k = 0; k < b->track_count; k++) {

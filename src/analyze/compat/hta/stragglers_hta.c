@@ -1,4 +1,4 @@
-/* stragglers_hta: the straggler candidates of HolisticTraceAnalysis. Of each iteration it takes the kernel
+/* stragglers_hta: the straggler candidates of HolisticTraceAnalysis. In each iteration it takes the kernel
  * ncclKernel… with the largest difference in duration between the ranks and flags those ranks on which it starts
  * latest. Newer kernels (ncclDevKernel…) it does not know. */
 #include "analyze/compat/compat.h"
