@@ -16,7 +16,7 @@ static bool take_side_sample(struct tg__thread *t, const PyThreadState *state, u
   const char *const doing = tg__doing_now(call_file, true);
   close(call_file);
   const uint32_t stack = tg__far_frames_read(state, &frames) ? tg__far_frames_number(t, &frames) : 0,
-                 name = stack ? tg__intern(t, TG_RAW_D_NAME, 0, doing, strlen(doing)) : 0;
+                 name = stack ? tg__dictionary_intern(t, TG_RAW_D_NAME, 0, doing, strlen(doing)) : 0;
   if (!name || !atomic_load_explicit(&tg__running, memory_order_relaxed)) return false;
   const struct tg__open o = {
       .start_ticks = ticks, .name = name, .stack = stack, .seq = os_thread, .scope = TG_RAW_SAMPLE};

@@ -39,8 +39,8 @@ struct tg__run_log {
   int64_t first_step, last_step;              /* recorded ones, by number; -1 = none */
   int64_t steps;                              /* seen in that process */
   int64_t probes;                             /* of those, the ones behind the window that only priced the recording */
-  /* the first recorded step, where it takes far longer than those after it and is not in `with`; -1 = it is in `with`
-   */
+  /* the first recorded step, where it takes far longer than those after it and is not in `with`; -1 = it is in
+   * `with` */
   int64_t slow_first_step_ns;
   int64_t lost; /* records, in all processes */
   /* Pythons that were started with an option or an environment in which they cannot be recorded */

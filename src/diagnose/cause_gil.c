@@ -57,7 +57,7 @@ static void report_gil(const struct gil *g, int64_t cost, double share) {
     tg__claim(f, x, g->stretches.items[i].start, g->stretches.items[i].end);
   TG_SAY(x->where, "%.*s", (int)line.len, line.ptr);
   TG_SAY(x->evidence,
-         "other threads have Python's own lock (the GIL) for %.1f %% of the steps while the loop wants it: %.2f ms of "
+         "other threads have Python's own lock (the GIL) for %.1f %% of the steps while the loop waits for it: %.2f ms of "
          "%s %.2f ms %s, by %zu samples; one of them computes in Python in %zu of %zu looks meanwhile",
          share, tg__ms(x->cost_ns), tg__each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period(f), g->samples,
          g->held, g->looks);

@@ -12,7 +12,7 @@ from .places import Plan, Refused, plan
 from .runs import Measured, measure
 
 NEAR_PCT = 10  # of the step: a prediction as near holds
-BUSY_PCT = 5  # of the steps without a core: it is said
+BUSY_PCT = 5  # of the steps without a core: reported from here on
 OK, OFF, NO_PREDICTION, FAILED = 0, 1, 3, 4  # exit statuses
 
 

@@ -1,4 +1,4 @@
-"""Pictures are marked for gradients since somebody looked at what the network looks at."""
+"""Pictures are marked for gradients since a look at what the network looks at."""
 
 # expect: unneeded-gradient
 import torch
