@@ -740,7 +740,7 @@ class ModulesRow(TypedDict):
     backward_self_device_ns: int | None  # ns: the same without the modules in it
     cpu_memory_bytes: int | None  # bytes: allocated minus freed on the CPU by operators of its forward: what it leaves behind
     device_memory_bytes: int | None  # bytes: the same on devices
-    self_flops: int | None  # FLOP: floating-point operations by formula, forward and backward, without the modules in it; unknown without shapes
+    self_flops: int | None  # FLOP: floating-point operations by formula, forward and backward, without the modules in it; unknown where no operator in it has a figure
     self_flop_pct: float | None  # %: its share of all such operations: far below self_pct, the module takes longer than its work says
 
 class MemoryOpsRow(TypedDict):

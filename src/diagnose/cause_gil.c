@@ -1,8 +1,13 @@
 /* Other threads of the program compute in Python, and the loop waits for its turn: one thread at a time has the GIL. */
 #include "diagnose/samples.h"
 
-enum { THRESHOLD_PCT = 5, LEAST_LOOKS = 5 };
+enum { THRESHOLD_PCT = 5, LEAST_LOOKS = 5, HOLDERS = 4 };
 
+struct holder {
+  int64_t thread;
+  struct tg__str frame; /* where it was seen first */
+  size_t looks;
+};
 struct gil {
   struct tg__facts *f;
   struct tg__spans seen, waits; /* samples of the loop; those in which it waits for the GIL */
@@ -10,7 +15,9 @@ struct gil {
   size_t samples, looks, held;  /* looks: at the others meanwhile; held: one computes in a function of the program */
   int64_t at_ns;                /* of the look at hand */
   bool is_held;
-  struct tg__lines lines; /* of those that compute: a look at one thread counts 1 */
+  struct tg__lines lines;         /* of those that compute: a look at one thread counts 1 */
+  struct holder holders[HOLDERS]; /* the first ones */
+  size_t computing;               /* such looks */
 };
 
 static void see_loop(void *ctx, uint32_t slice, const struct tg__sample *s) {
@@ -21,6 +28,15 @@ static void see_loop(void *ctx, uint32_t slice, const struct tg__sample *s) {
   if (s->doing != TG__DOING_GIL) return;
   tg__spans_add(&g->waits, start_ns, end_ns);
   g->samples++;
+}
+
+static void add_holder(struct gil *g, const struct tg__sample *s) {
+  size_t i = 0;
+  while (i < HOLDERS && g->holders[i].thread && g->holders[i].thread != s->thread) i++;
+  g->computing++;
+  if (i == HOLDERS) return;
+  if (!g->holders[i].looks) g->holders[i] = (struct holder){.thread = s->thread, .frame = s->frame};
+  g->holders[i].looks++;
 }
 
 static void see_holder(void *ctx, uint32_t slice, const struct tg__sample *s) {
@@ -34,6 +50,7 @@ static void see_holder(void *ctx, uint32_t slice, const struct tg__sample *s) {
   g->held += !g->is_held;
   g->is_held = true;
   tg__lines_add(&g->lines, s->frame, 1);
+  add_holder(g, s);
 }
 
 static void find_stretches(struct gil *g) {
@@ -46,6 +63,16 @@ static void find_stretches(struct gil *g) {
   }
   tg__spans_union(&g->stretches);
   tg__spans_free(&bare);
+}
+
+/* How the others share it, where there are several. */
+static void say_holders(const struct gil *g, struct tg__finding *x) {
+  for (size_t i = 0; g->holders[1].looks && i < HOLDERS && g->holders[i].looks; i++) {
+    const size_t len = strlen(x->evidence);
+    tg__say(x->evidence + len, sizeof x->evidence - len, "%s thread %lld (%.*s) %.0f %%", i ? "," : "; of them that is",
+            (long long)g->holders[i].thread, (int)g->holders[i].frame.len, g->holders[i].frame.ptr,
+            100.0 * (double)g->holders[i].looks / (double)g->computing);
+  }
 }
 
 static void report_gil(const struct gil *g, int64_t cost, double share) {
@@ -61,6 +88,7 @@ static void report_gil(const struct gil *g, int64_t cost, double share) {
          "%s %.2f ms %s, by %zu samples; one of them computes in Python in %zu of %zu looks meanwhile",
          share, tg__ms(x->cost_ns), tg__each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period(f), g->samples,
          g->held, g->looks);
+  say_holders(g, x);
   TG_SAY(x->advice, "%s", tg__doing_advice(TG__DOING_GIL));
   tg__expect(f, x, cost - cost / 10, 0.7, "the time the loop waits for its turn, but for a tenth");
 }

@@ -323,6 +323,16 @@ static void test_a_thread_that_has_the_gil(void **state) {
   assert_non_null(strstr(mini_cell(t, row, "evidence"), "for 40.0 % of the steps while the loop waits for it: 4.00 ms"));
   assert_non_null(strstr(mini_cell(t, row, "evidence"), "by 12 samples; one of them computes in Python in 12 of 12"));
   tg__table_free(t);
+  s = counting("gil", "running");
+  const uint32_t watch = mini_thread(s.m, 1, 100); /* another one in every third step */
+  for (int i = 0; i < MANY; i += 3) {
+    s.at = i * STEP;
+    other(&s, watch, 72, 6700, "running", "train.py(22): parse");
+  }
+  t = ask(&s);
+  assert_non_null(strstr(mini_cell(t, mini_row(t, "cause", "gil-contention"), "evidence"),
+                         "; of them that is thread 71 (train.py(16): count) 75 %"));
+  tg__table_free(t);
   s = counting("running", "running"); /* the loop has it itself, and the other is in C */
   expect_absent(&s, "gil-contention");
   s = counting("gil", "sleep"); /* no thread is seen with it */

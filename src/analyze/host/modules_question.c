@@ -5,7 +5,8 @@
 struct sums { /* of only the place; then, in `total`, with the modules in it */
   int64_t calls, recomputed, ops, cpu_ns, python_ns, device_ns, backward_ops, backward_cpu_ns, backward_device_ns;
   int64_t bytes[2]; /* CPU, devices */
-  double flops;     /* of only the place */
+  double flops;     /* of only the place; */
+  bool knows_flops; /* of some operator in it */
 };
 struct work {
   const struct tg__columns *t;
@@ -15,7 +16,7 @@ struct work {
   struct tg__memory_events memory;
   struct tg__memory_sums memory_of; /* by node */
   struct tg__op_work work;
-  bool has_shapes; /* else nothing is known of the work */
+  bool has_shapes; /* else no work is known */
   double all_flops;
   struct sums *self, *total;     /* by place; entry 0: outside of modules */
   uint32_t *attribute;           /* by place: string id of the module's name in its parent, TG_NONE */
@@ -52,7 +53,10 @@ static void count_op(struct work *w, uint32_t node) {
   struct sums *s = &w->self[place];
   const int64_t own = w->t->slices.dur_ns[n->slice] - n->kids_ns;
   const uint32_t work = w->has_shapes ? w->work.work_of[node] : TG_NONE;
-  if (work != TG_NONE) s->flops += (double)w->work.works[work].flops;
+  if (work != TG_NONE) {
+    s->flops += (double)w->work.works[work].flops;
+    s->knows_flops = true;
+  }
   if (place && w->modules.in_backward[node]) {
     s->backward_cpu_ns += own;
     s->backward_ops += is_first;
@@ -156,8 +160,8 @@ static void put_module_line(const struct work *w, const struct line *l, struct t
   tg__put_int(out, l->total->backward_device_ns);
   tg__put_int(out, l->self->backward_device_ns);
   for (int d = 0; d < 2; d++) tg__put_int(out, w->memory_of.self ? l->total->bytes[d] : TG_NULL_INT);
-  tg__put_int(out, w->has_shapes && l->self->flops < 9e18 ? (int64_t)l->self->flops : TG_NULL_INT);
-  tg__put_real_if(out, w->all_flops > 0, 100 * l->self->flops / w->all_flops);
+  tg__put_int(out, l->self->knows_flops && l->self->flops < 9e18 ? (int64_t)l->self->flops : TG_NULL_INT);
+  tg__put_real_if(out, l->self->knows_flops && w->all_flops > 0, 100 * l->self->flops / w->all_flops);
 }
 
 static void put_outside(const struct work *w, struct tg_table *out) {
@@ -260,6 +264,7 @@ static void see_for_class(struct work *w, uint32_t place, int64_t depth, int way
   r->self.recomputed += s->recomputed;
   r->self.ops += s->ops;
   r->self.flops += s->flops;
+  r->self.knows_flops |= s->knows_flops;
   r->self.python_ns += s->python_ns;
   r->self.backward_ops += s->backward_ops;
   if (r->open++ == 0) add_to(&r->total, &w->total[place]);

@@ -1,4 +1,4 @@
-"""A thread counts words in Python while the model answers, and the loop waits for its turn."""
+"""Three threads count words in Python while the model answers, and the loop waits for its turn."""
 
 # expect: gil-contention
 import threading
@@ -16,11 +16,12 @@ def count():
 
 
 torch.set_num_threads(1)
-threading.Thread(target=count, daemon=True).start()
-model = nn.Sequential(nn.Linear(400, 400), nn.ReLU(), nn.Linear(400, 400)).eval()
-request = torch.randn(200, 400)
+for _ in range(3):
+    threading.Thread(target=count, daemon=True).start()
+model = nn.Sequential(nn.Linear(700, 700), nn.ReLU(), nn.Linear(700, 700)).eval()
+request = torch.randn(400, 700)
 with torch.inference_mode():
-    for _ in range(40):
+    for _ in range(60):
         answer = model(request)
         answer.argmax(1).tolist()
 done.set()
