@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 class Archive(Dataset):
     def __init__(self):
         numbers = numpy.random.default_rng(7)
-        self.packed = [zlib.compress(numbers.integers(0, 40, 60000, dtype=numpy.uint8).tobytes()) for _ in range(32)]
+        self.packed = [zlib.compress(numbers.integers(0, 40, 200000, dtype=numpy.uint8).tobytes()) for _ in range(32)]
 
     def __len__(self):
         return 1_000_000
