@@ -169,7 +169,30 @@ static bool is_sparse(const struct tg__sites *s, const struct tg__site *x) {
   return values != TG_NONE && tg__list_text(tg__name(s->f->t, values), at, &text) && tg__str_eq(text, TG_STR("True"));
 }
 
-static void judge_table(struct tg__sites *s, uint32_t site, int64_t update_ns, int64_t all) {
+/* Update and zero_grad of a step: both go over all gradients, and releasing a large one takes the host long, too. */
+struct upkeep {
+  struct tg__facts *f;
+  int64_t update_ns;
+  struct tg__tally clear;
+};
+
+static void see_clear(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct upkeep *const u = ctx;
+  const struct tg__slices *const s = &u->f->t->slices;
+  if (cls == TG__CLASS_ANNOTATION && tg__is_zero_grad(tg__name(u->f->t, s->name[slice])))
+    tg__tally(u->f, &u->clear, slice, s->dur_ns[slice]);
+}
+
+/* The host's time in zero_grad counts where the host is what takes long. */
+static int64_t upkeep_ns(struct tg__sites *s) {
+  struct upkeep u = {.f = s->f};
+  for (size_t i = 0; i < s->count; i++)
+    if (s->sites[i].kind == TG__CALL_UPDATE) u.update_ns += s->sites[i].forward_ns;
+  if (!s->f->device_bound) tg__visit(s->f, see_clear, &u);
+  return u.update_ns + tg__tallied(s->f, &u.clear);
+}
+
+static void judge_table(struct tg__sites *s, uint32_t site, int64_t upkeep, int64_t all) {
   struct tg__facts *f = s->f;
   struct tg__shape shapes[TG_INPUTS];
   const struct tg__site *x = &s->sites[site];
@@ -180,28 +203,25 @@ static void judge_table(struct tg__sites *s, uint32_t site, int64_t update_ns, i
   const int64_t table = tg__shape_elements(&shapes[0]), used = tg__shape_elements(&shapes[1]);
   if (table < LARGE_TABLE || used < 0 || shapes[0].rank != 2 || shapes[0].dim[0] < ROWS_RATIO * used) return;
   const double part = all > 0 ? (double)table * (double)x->backward_calls / (double)all : 0;
-  const int64_t update = (int64_t)((part < 1 ? part : 1) * (double)update_ns), cost = x->backward_ns + update;
+  const int64_t update = (int64_t)((part < 1 ? part : 1) * (double)upkeep), cost = x->backward_ns + update;
   const double share = tg__pct(cost, f->total_ns);
   if (share <= GRADIENT_PCT) return;
   struct tg__finding *out = tg__find(f, TG__CAUSE_DENSE_EMBEDDING_GRADIENT, share, GRADIENT_PCT, tg__per_step(f, cost));
   tg__say_site(s, site, 0, out);
   TG_SAY(out->evidence,
-         "%lld of %lld rows of a table are looked up, and all of them get a gradient, %.2f ms %s, and an update, about "
-         "%.2f ms",
+         "%lld of %lld rows of a table are looked up, and all of them get a gradient, %.2f ms %s, and an update and a "
+         "release, about %.2f ms",
          (long long)used, (long long)shapes[0].dim[0], tg__ms(tg__per_step(f, x->backward_ns)), tg__per(f),
          tg__ms(tg__per_step(f, update)));
   TG_SAY(out->advice, "Make its gradient sparse: sparse=True of nn.Embedding or nn.EmbeddingBag, with "
                       "torch.optim.SparseAdam, or SGD without momentum.");
   tg__expect_at_sites(f, out, cost - cost / 10, 0.75,
-                      "its backward, and its share of the update by number of elements, but for a tenth");
+                      "its backward, and its share of update and zero_grad by number of elements, but for a tenth");
 }
 
 static void judge_tables(struct tg__sites *s) {
-  int64_t update_ns = 0;
-  for (size_t i = 0; i < s->count; i++)
-    if (s->sites[i].kind == TG__CALL_UPDATE) update_ns += s->sites[i].forward_ns;
-  const int64_t all = gradient_elements(s);
-  for (uint32_t i = 0; i < s->count; i++) judge_table(s, i, update_ns, all);
+  const int64_t all = gradient_elements(s), upkeep = upkeep_ns(s);
+  for (uint32_t i = 0; i < s->count; i++) judge_table(s, i, upkeep, all);
 }
 
 void tg__judge_gradients(struct tg__facts *f) {
