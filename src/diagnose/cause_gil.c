@@ -69,7 +69,7 @@ static void find_stretches(struct gil *g) {
 static void say_holders(const struct gil *g, struct tg__finding *x) {
   for (size_t i = 0; g->holders[1].looks && i < HOLDERS && g->holders[i].looks; i++) {
     const size_t len = strlen(x->evidence);
-    tg__say(x->evidence + len, sizeof x->evidence - len, "%s thread %lld (%.*s) %.0f %%", i ? "," : "; of them that is",
+    tg__say(x->evidence + len, sizeof x->evidence - len, "%s thread %lld (%.*s) %.0f %%", i ? "," : "; shared by",
             (long long)g->holders[i].thread, (int)g->holders[i].frame.len, g->holders[i].frame.ptr,
             100.0 * (double)g->holders[i].looks / (double)g->computing);
   }
@@ -84,7 +84,7 @@ static void report_gil(const struct gil *g, int64_t cost, double share) {
     tg__claim(f, x, g->stretches.items[i].start, g->stretches.items[i].end);
   TG_SAY(x->where, "%.*s", (int)line.len, line.ptr);
   TG_SAY(x->evidence,
-         "other threads have Python's own lock (the GIL) for %.1f %% of the steps while the loop waits for it: %.2f ms of "
+         "other threads have Python's own lock (the GIL) for %.1f %% of the steps while the loop needs it: %.2f ms of "
          "%s %.2f ms %s, by %zu samples; one of them computes in Python in %zu of %zu looks meanwhile",
          share, tg__ms(x->cost_ns), tg__each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period(f), g->samples,
          g->held, g->looks);

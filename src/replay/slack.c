@@ -210,11 +210,15 @@ static void put_slack_rows(struct rows *r, struct tg_table *out) {
   tg__free(order);
 }
 
-static enum tg_err answer_slack(const struct tg__columns *t, uint32_t rank, enum by by, struct tg_table *out) {
+/* why: the first reason for which a rank has no model, "" so far. */
+static enum tg_err answer_slack(const struct tg__columns *t, uint32_t rank, enum by by, struct tg_table *out,
+                                struct tg_error *why) {
   struct rows r = {.by = by};
   struct tg__step_proof p = {0};
   enum tg_err err = tg__replay_open(&r.g, t, rank);
   if (!err) err = tg__prove_steps(&p, &r.g);
+  if (!err && *p.why_not && !*why->text)
+    tg__fail(why, TG_NO_DATA, -1, "no model of the steps: %s; %s", p.why_not, p.help);
   if (!err && *p.why_not)
     tg__table_note(out, "No model of %s: %s. To get one, %s.", t->rank_count > 1 ? "a rank" : "the steps", p.why_not,
                    p.help);
@@ -242,12 +246,14 @@ static enum tg_err answer_slack(const struct tg__columns *t, uint32_t rank, enum
 enum tg_err tg__answer_slack(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                              struct tg_error *e) {
   static const char *const bys[] = {"op", "line"};
+  struct tg_error why = {.text = ""};
   size_t by;
   enum tg_err err = tg__ask_choice(a, "by", bys, sizeof bys / sizeof *bys, &by, e);
   for (uint32_t r = 0; !err && r < t->rank_count; r++) {
     if (!tg__ask_has_rank(a, r)) continue;
-    err = answer_slack(t, r, (enum by)by, out);
+    err = answer_slack(t, r, (enum by)by, out, &why);
     if (err) return tg__no_memory(e, "looking for what may take longer");
   }
+  if (!err && !out->rows && *why.text) return tg__fail(e, TG_NO_DATA, -1, "%s", why.text);
   return err;
 }

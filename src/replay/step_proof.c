@@ -205,7 +205,7 @@ static bool refuse_by_steps(struct tg__step_proof *p, const struct tg__replay_gr
   else
     snprintf(p->why_not, sizeof p->why_not, "%zu step%s without warm-up %s fewer than %d", p->steps,
              p->steps == 1 ? "" : "s", p->steps == 1 ? "is" : "are", TG__REPLAY_LEAST_STEPS);
-  snprintf(p->help, sizeof p->help, "record %d steps or more, each marked by profiler.step() or tachograph.step()",
+  snprintf(p->help, sizeof p->help, "record more steps, at least %d, each marked by prof.step() or tachograph.step()",
            TG__REPLAY_LEAST_STEPS + 3);
   return true;
 }

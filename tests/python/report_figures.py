@@ -123,6 +123,17 @@ def steps(trace, rank):
     return out + [f"{time(mean[c])} {percent(100 * mean[c] / mean['total_ns'])}" for c, _ in PARTS if mean[c] > 0]
 
 
+def code(trace, rank):
+    """Time of compiled, replayed and eager work in the mean step, where some of it is compiled or replayed."""
+    if not trace.rows("steps", **rank):
+        return []
+    mean = next(r for r in trace.rows("steps", by="summary", **rank) if r["step"] == "mean")
+    kinds_of = {k: mean[f"{k}_ns"] for k in ("compiled", "replayed", "eager")}
+    if None in kinds_of.values():
+        return []
+    return [f"{kind} {time(ns)} ({percent(100 * ns / mean['total_ns'])})" for kind, ns in kinds_of.items()]
+
+
 def labels(trace, rank):
     rows = trace.rows("steps", **rank)
     host = sum(r["host_ns"] for r in rows)
@@ -245,7 +256,7 @@ def figures(trace):
     rank = of_rank(trace)
     if any(r["text"] == "memory_snapshot" or r["quantity"] == "memory_snapshot" for r in trace.rows("overview")):
         return extent(trace) + snapshot(trace)
-    out = extent(trace) + links(trace) + threads(trace, rank) + steps(trace, rank)
+    out = extent(trace) + links(trace) + threads(trace, rank) + steps(trace, rank) + code(trace, rank)
     if trace.rows("findings", **rank) or trace.answer("findings", **rank):
         out += findings(trace, rank)
     return out + kinds(trace, rank) + labels(trace, rank) + phases(trace, rank) + tops(trace, rank)

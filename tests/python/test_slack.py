@@ -111,5 +111,6 @@ def test_lines(tmp_path):
 
 def test_without_a_model_it_says_why(tmp_path):
     events, _ = run(program(0), 0)
-    found, notes = rows(tmp_path, [e for e in events if not e["name"].startswith("ProfilerStep")])
-    assert not found and "No model of the steps" in " ".join(notes)
+    with pytest.raises(tg.TachographError, match="no model of the steps: the trace has no steps") as caught:
+        rows(tmp_path, [e for e in events if not e["name"].startswith("ProfilerStep")])
+    assert caught.value.code == "NO_DATA"

@@ -320,7 +320,7 @@ static void test_a_thread_that_has_the_gil(void **state) {
   assert_string_equal(mini_cell(t, row, "where"), "train.py(16): count");
   assert_int_equal(mini_int(t, row, "cost_ns"), 4000 * US);
   assert_int_equal(mini_int(t, row, "saving_ns"), 3600 * US);
-  assert_non_null(strstr(mini_cell(t, row, "evidence"), "for 40.0 % of the steps while the loop waits for it: 4.00 ms"));
+  assert_non_null(strstr(mini_cell(t, row, "evidence"), "for 40.0 % of the steps while the loop needs it: 4.00 ms"));
   assert_non_null(strstr(mini_cell(t, row, "evidence"), "by 12 samples; one of them computes in Python in 12 of 12"));
   tg__table_free(t);
   s = counting("gil", "running");
@@ -331,7 +331,7 @@ static void test_a_thread_that_has_the_gil(void **state) {
   }
   t = ask(&s);
   assert_non_null(strstr(mini_cell(t, mini_row(t, "cause", "gil-contention"), "evidence"),
-                         "; of them that is thread 71 (train.py(16): count) 75 %"));
+                         "; shared by thread 71 (train.py(16): count) 75 %"));
   tg__table_free(t);
   s = counting("running", "running"); /* the loop has it itself, and the other is in C */
   expect_absent(&s, "gil-contention");
