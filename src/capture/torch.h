@@ -177,6 +177,7 @@ void tg__torch_lock_release(void);
 
 enum { TG_DELAY_PLACES = 16, TG_DELAY_NAME = 1024 };
 void tg__torch_delay(const uint8_t *rf); /* an operation begins; waits where it is the one that is delayed */
+void tg__torch_delay_ended(const void *rf, void *context);
 /* Name a place, before any is chosen; len without a zero byte. false: there are no more places, or the name is too
  * long. */
 bool tg__torch_delay_name(size_t place, const char *name, size_t len);

@@ -10,6 +10,11 @@ static struct place {
 } places[TG_DELAY_PLACES];
 static _Atomic int chosen = -1; /* -1: none */
 static _Atomic uint64_t wait_ns;
+static _Atomic uint32_t turn; /* another choice, another number */
+static _Thread_local struct {
+  const void *outermost; /* of the operations of that name, which call each other; NULL: none is open */
+  uint32_t turn;
+} inside __attribute__((tls_model("initial-exec")));
 
 static uint64_t thread_cpu_ns(void) {
   struct timespec t;
@@ -22,10 +27,17 @@ void tg__torch_delay(const uint8_t *rf) {
   const int at = atomic_load_explicit(&chosen, memory_order_acquire);
   if (at < 0 || strcmp(tg__torch_symbols.name(rf), places[at].name) != 0) return;
   const uint64_t ns = atomic_load_explicit(&wait_ns, memory_order_relaxed);
-  if (!ns) return;
+  const uint32_t now = atomic_load_explicit(&turn, memory_order_relaxed);
+  if (!ns || (inside.outermost && inside.turn == now)) return;
+  inside.outermost = rf;
+  inside.turn = now;
   const uint64_t until = thread_cpu_ns() + ns;
   atomic_fetch_add_explicit(&places[at].times, 1, memory_order_relaxed);
   while (thread_cpu_ns() < until) {}
+}
+
+void tg__torch_delay_ended(const void *rf, void *context) {
+  if (inside.outermost == rf) inside.outermost = NULL;
 }
 
 bool tg__torch_delay_name(size_t place, const char *name, size_t len) {
@@ -38,6 +50,7 @@ bool tg__torch_delay_name(size_t place, const char *name, size_t len) {
 
 void tg__torch_delay_choose(int place, uint64_t ns) {
   atomic_store(&wait_ns, 0);
+  atomic_fetch_add(&turn, 1);
   atomic_store_explicit(&chosen, place, memory_order_release);
   atomic_store(&wait_ns, ns);
 }

@@ -402,18 +402,18 @@ static void remove_callbacks(uint64_t *handle) {
 }
 
 /* One for all kinds of records, whatever is known of torch's objects. */
-static bool add_one(start_fn *start, bool needs_all, uint64_t *handle) {
+static bool add_one(start_fn *start, void (*ended)(const void *, void *), bool needs_all, uint64_t *handle) {
   struct tg__torch_callback c = {
-      .start = start, .end = end_watch, .probability = 1, .needs_inputs = needs_all, .needs_ids = needs_all};
+      .start = start, .end = ended, .probability = 1, .needs_inputs = needs_all, .needs_ids = needs_all};
   for (size_t k = 0; k < KINDS; k++) c.scopes[kind_scope[k]] = true;
   handle[0] = add_callback(c);
   return handle[0] != 0;
 }
 
-bool tg__torch_watch_begin(void) { return add_one(tg__watch, true, watch_handle); }
+bool tg__torch_watch_begin(void) { return add_one(tg__watch, end_watch, true, watch_handle); }
 void tg__torch_watch_end(void) { remove_callbacks(watch_handle); }
 
-bool tg__torch_delays_begin(void) { return add_one(tg__delay, false, delay_handle); }
+bool tg__torch_delays_begin(void) { return add_one(tg__delay, tg__torch_delay_ended, false, delay_handle); }
 void tg__torch_delays_end(void) { remove_callbacks(delay_handle); }
 bool tg__torch_delays_are_off(void) { return !delay_handle[0]; }
 

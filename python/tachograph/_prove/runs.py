@@ -14,10 +14,11 @@ from statistics import median
 from .._launch.start import environment
 from .places import Plan, Refused
 
-REPEAT = 3
+REPEAT, MOST_REPEAT = 3, 9
+AGREE_PCT = 10  # of the step: what differs more is repeated
 BLOCK_NS, LEAST_STEPS, MOST_STEPS = 100_000_000, 5, 50  # how long the steps of a block are, and how many at least
 LEAD = 1  # before them, which are not timed (_launch/proving.py)
-MOST_RUNS = 12
+MOST_RUNS = 24
 LOOK_SECONDS, END_SECONDS = 0.1, 5.0
 LAST_WORDS = 400  # characters of what a program that failed said last
 
@@ -48,7 +49,7 @@ def measure(argv: list[str], plan: Plan, say: Callable[[str], None]) -> list[Mea
     steps = max(LEAST_STEPS, most)
     measured = [Measured() for _ in places]
     for run in range(MOST_RUNS):
-        say(f"run {run + 1}: {len(missing)} of {REPEAT * len(places)} comparisons to go, {steps} steps each way")
+        say(f"run {run + 1}: {len(missing)} comparisons to go, {steps} steps each way")
         blocks = [block for turn, place in missing for block in _pair(turn, place, places[place].delay_ns)]
         done = _run(argv, [place.name for place in places], blocks, steps + LEAD)
         for at, (turn, place) in enumerate(missing[: len(done) // 2]):
@@ -58,16 +59,28 @@ def measure(argv: list[str], plan: Plan, say: Callable[[str], None]) -> list[Mea
             measured[place].delays.append(late.delayed / late.steps)
             measured[place].bare_ns.append(bare.step_ns)
             measured[place].waited += [bare.waited, late.waited]
-        missing = missing[len(done) // 2 :]
+        missing = missing[len(done) // 2 :] or _unsteady(measured)
         if not missing:
             return measured
         if len(done) < 2 and steps == LEAST_STEPS:
             break
         if len(done) < 2:
             steps = LEAST_STEPS
+    if all(len(m.grown_ns) >= REPEAT for m in measured):
+        return measured
     raise Refused(
         f"the program has too few steps to compare: {2 * (LEAST_STEPS + LEAD)} are needed behind its warm-up, of some 20"
     )
+
+
+def _unsteady(measured: list[Measured]) -> list[tuple[int, int]]:
+    """Two more of each place with repetitions that differ by too much. What is predicted has no part in that."""
+    return [
+        (len(m.grown_ns) + k, place)
+        for place, m in enumerate(measured)
+        for k in range(2)
+        if len(m.grown_ns) < MOST_REPEAT and max(m.grown_ns) - min(m.grown_ns) > AGREE_PCT / 100 * median(m.bare_ns)
+    ]
 
 
 def _pair(turn: int, place: int, ns: int) -> list[tuple[int, int]]:
