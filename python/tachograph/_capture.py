@@ -44,12 +44,10 @@ def merge(trace: str, capture: str, out: str) -> int:
     replays = list(_replays(document["traceEvents"]))
     if not replays:
         raise Mismatch(f"{trace} replays no graph: no kernel in it belongs to the launch of one")
+    of_node: dict[tuple[int, int], Launch] = {}
     known: dict[tuple[str, ...], Sequence[Launch]] = {}
-    for kernels in replays:
-        names = tuple(str(kernel.get("name")) for kernel in kernels)
-        if names not in known:
-            known[names] = _capture_of(names, captures)
-        for kernel, launch in zip(kernels, known[names]):
+    for kernels in sorted(replays, key=len, reverse=True):
+        for kernel, launch in zip(kernels, _launches_of(kernels, captures, known, of_node)):
             kernel["args"].update((key, text) for key, text in zip(FIELDS, launch.fields) if text)
     _write(document, out)
     return sum(map(len, replays))
@@ -155,6 +153,28 @@ def _around(call: dict[str, Any], rows: dict[int, dict[str, Any]]) -> Iterator[d
 
 
 # ---- which belongs to which
+
+
+def _launches_of(
+    kernels: list[dict[str, Any]],
+    captures: list[list[Launch]],
+    known: dict[tuple[str, ...], Sequence[Launch]],
+    of_node: dict[tuple[int, int], Launch],
+) -> Sequence[Launch]:
+    """Nodes that a longer replay has named go before: the first and the last replay of a trace may be cut off."""
+    nodes = [_node_of(kernel) for kernel in kernels]
+    if all(node in of_node for node in nodes):
+        return [of_node[node] for node in nodes if node]
+    names = tuple(str(kernel.get("name")) for kernel in kernels)
+    if names not in known:
+        known[names] = _capture_of(names, captures)
+    of_node.update((node, launch) for node, launch in zip(nodes, known[names]) if node)
+    return known[names]
+
+
+def _node_of(kernel: dict[str, Any]) -> tuple[int, int] | None:
+    graph, node = kernel["args"].get("graph id"), kernel["args"].get("graph node id")
+    return (graph, node) if graph and node and isinstance(graph, int) and isinstance(node, int) else None
 
 
 def _capture_of(names: tuple[str, ...], captures: list[list[Launch]]) -> Sequence[Launch]:

@@ -131,6 +131,21 @@ def test_a_mismatch_is_refused_in_one_sentence(merge, replays, capture, why):
     assert why in done.stderr and len(done.stderr.strip().splitlines()) == 1
 
 
+@pytest.mark.parametrize("nodes", [True, False])
+def test_a_replay_that_is_cut_off(merge, nodes):
+    """The trace ends inside the third replay: nodes that the others name are known, positions are not."""
+    events = replays_of(NAMES, 3, nodes)
+    done, _, after = merge(events[:-4], capture_of(2))
+    if not nodes:
+        assert done.returncode == 2 and "has 2 kernels" in done.stderr
+        return
+    assert done.returncode == 0, done.stderr
+    rows = named(after)
+    assert len(rows) == 14 and all(row[KEYS[0]] for row in rows)
+    last = {row["name"]: row[KEYS[1]] for row in rows if row["start_ns"] >= 2_000_000}
+    assert last == {"relu": "Layer_1", "splitk": "Layer_1"}  # the last nodes begin first here
+
+
 def test_names_in_the_capture_are_held_against_those_that_ran(merge):
     done, _, after = merge(replays_of(NAMES, 1), capture_of(2, kernels=NAMES))
     assert done.returncode == 0, done.stderr
