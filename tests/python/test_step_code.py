@@ -252,3 +252,22 @@ def test_diff_says_nothing_of_fewer_kernels_that_are_not_fused(tmp_path):
     a = write(tmp_path, loop(["gemm"], False), "a.json")
     b = write(tmp_path, loop(["gemm", "triton_poi_fused_add_0"], True), "b.json")
     assert not fusion_notes(tg.diff(a, b))
+
+
+def test_operators_of_the_host_are_fused_too(tmp_path):
+    """An operator inside another is a part of it, and nodes of autograd are none: three of the program became one."""
+    eager, compiled = [], []
+    for n in range(12):
+        at = 1000 * n
+        for events in (eager, compiled):
+            events.append(step(n, at, at + 900))
+        for k, name in enumerate(("aten::linear", "aten::relu", "aten::sum")):
+            eager.append(host(name, at + 20 * k + 5, at + 20 * k + 15))
+        eager.append(host("aten::addmm", at + 6, at + 14))
+        eager.append(host("autograd::engine::evaluate_function: SumBackward0", at + 100, at + 120))
+        eager.append(host("aten::expand", at + 105, at + 115))
+        compiled.append(host(REGION.format(0), at + 5, at + 60))
+        compiled.append(host("cpp_fused_linear_relu_sum_0", at + 10, at + 50))
+        compiled.append(host("aten::expand", at + 105, at + 115))
+    diff = tg.diff(write(tmp_path, eager, "a.json"), write(tmp_path, compiled, "b.json"))
+    assert fusion_notes(diff) == ["B is compiled, A is not: torch.compile fused 3 operators a step into 1 kernel"]

@@ -60,9 +60,11 @@ void tg__diff_note_fusion(const struct tg__diff_side sides[TG__SIDES], struct tg
   const long long into = a_step(compiled, compiled->fused[where]);
   const long long from = a_step(eager, eager->plain[where]) - a_step(compiled, compiled->plain[where]);
   if (into < 1 || from <= into) return;
-  tg__table_note(out, "%c is compiled, %c is not: torch.compile fused %lld %s a step into %lld%s", is_forth ? 'B' : 'A',
-                 is_forth ? 'A' : 'B', from, where == OF_DEVICE ? "kernels" : "operators", into,
-                 where == OF_DEVICE ? ""
-                 : into == 1        ? " kernel"
-                                    : " kernels");
+  const char name = is_forth ? 'B' : 'A', other = is_forth ? 'A' : 'B';
+  if (where == OF_DEVICE)
+    tg__table_note(out, "%c is compiled, %c is not: torch.compile fused %lld kernels a step into %lld", name, other,
+                   from, into);
+  else
+    tg__table_note(out, "%c is compiled, %c is not: torch.compile fused %lld operators a step into %lld kernel%s", name,
+                   other, from, into, into == 1 ? "" : "s");
 }
