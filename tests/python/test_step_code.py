@@ -255,7 +255,7 @@ def test_diff_says_nothing_of_fewer_kernels_that_are_not_fused(tmp_path):
 
 
 def test_operators_of_the_host_are_fused_too(tmp_path):
-    """An operator inside another is a part of it, and nodes of autograd are none: three of the program became one."""
+    """An operator inside another is a part of it, and autograd nodes do not count: three of the program became one."""
     eager, compiled = [], []
     for n in range(12):
         at = 1000 * n

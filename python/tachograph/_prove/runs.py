@@ -74,7 +74,7 @@ def measure(argv: list[str], plan: Plan, say: Callable[[str], None]) -> list[Mea
 
 
 def _unsteady(measured: list[Measured]) -> list[tuple[int, int]]:
-    """Two more of each place with repetitions that differ by too much. What is predicted has no part in that."""
+    """Two more of each place with repetitions that differ by too much. The predictions are not used for that."""
     return [
         (len(m.grown_ns) + k, place)
         for place, m in enumerate(measured)
