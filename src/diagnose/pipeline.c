@@ -91,8 +91,10 @@ static void see_other(void *ctx, uint32_t slice, const struct tg__sample *s) {
   if (!s->thread || !s->frame.len || !tg__spans_inside(l->when, at_ns - 1, at_ns)) return;
   if (at_ns != l->at_ns) end_look(l);
   l->at_ns = at_ns;
-  if (s->doing == TG__DOING_GIL || (s->doing == TG__DOING_LOCK && s->is_there)) {
+  const bool is_locked = s->doing == TG__DOING_LOCK && s->is_there;
+  if (s->doing == TG__DOING_GIL || is_locked) {
     l->waiting++;
+    l->out->several |= is_locked; /* it may never have its turn, as the one that lets go takes the lock again */
     tg__lines_add(&l->lines, s->frame, 1);
   } else if (s->doing != TG__DOING_LOCK) {
     l->working++;

@@ -263,8 +263,8 @@ static void other(struct scene *s, uint32_t watch, int thread, int64_t us, const
 #define LOCKED "train.py(18): produce"
 
 /* The loop waits for a queue for 4 of 10 ms and trains. Two looks at two threads in each step: one reads, and the other
- * does that, the threads by turns. */
-static struct scene readers(const char *doing, const char *stack) {
+ * does that, the threads by turns or not. */
+static struct scene readers(bool by_turns, const char *doing, const char *stack) {
   struct scene s = begin_of(MANY);
   const uint32_t watch = mini_thread(s.m, 1, 99);
   for (int i = 0; i < MANY; i++) {
@@ -274,8 +274,8 @@ static struct scene readers(const char *doing, const char *stack) {
     for (int k = 0; k < 2; k++) {
       const int64_t us = 1500 * (k + 1);
       sample(&s, watch, "lock", us - 1400, 1400, WAITING);
-      other(&s, watch, 71 + k, us, "sleep", READS);
-      other(&s, watch, 72 - k, us, doing, stack);
+      other(&s, watch, 71 + (by_turns ? k : 0), us, "sleep", READS);
+      other(&s, watch, 72 - (by_turns ? k : 0), us, doing, stack);
     }
     call(&s, "aten::conv2d", 4000, 5000, "train.py(31): fit");
     call(&s, "torch::autograd::AccumulateGrad", 9000, 900, NULL);
@@ -284,7 +284,7 @@ static struct scene readers(const char *doing, const char *stack) {
 }
 
 static void test_threads_that_read_under_a_lock(void **state) {
-  struct scene s = readers("lock", LOCKED);
+  struct scene s = readers(true, "lock", LOCKED);
   struct tg_table *t = ask(&s);
   const size_t row = mini_row(t, "cause", "pipeline-lock-contention");
   assert_string_equal(mini_cell(t, row, "where"), LOCKED);
@@ -292,9 +292,13 @@ static void test_threads_that_read_under_a_lock(void **state) {
   assert_int_equal(mini_int(t, row, "saving_ns"), 3600 * US);
   assert_non_null(strstr(mini_cell(t, row, "evidence"), "; in 24 of 24 looks at the other threads meanwhile"));
   tg__table_free(t);
-  s = readers("sleep", READS); /* both read at the same time */
+  s = readers(false, "lock", LOCKED); /* the same thread has the lock again and again */
+  assert_int_equal(count_of(&s, "pipeline-lock-contention"), 1);
+  s = readers(false, "gil", READS); /* and the GIL: the other may have nothing to do with the queue */
+  expect_absent(&s, "pipeline-lock-contention");
+  s = readers(true, "sleep", READS); /* both read at the same time */
   expect(&s, "loader-too-slow", 4000, 3600, "queue.Queue.get at train.py(30): fit", 30);
-  s = readers("lock", "threading.py(320): wait;queue.py(140): put;" READS); /* one has nothing to do */
+  s = readers(true, "lock", "threading.py(320): wait;queue.py(140): put;" READS); /* one has nothing to do */
   expect(&s, "loader-too-slow", 4000, 3600, "queue.Queue.get at train.py(30): fit", 30);
 }
 

@@ -17,10 +17,10 @@ def hash_blocks():
 
 torch.set_num_threads(1)
 threading.Thread(target=hash_blocks, daemon=True).start()
-model = nn.Sequential(nn.Linear(300, 600), nn.ReLU(), nn.Linear(600, 300))
+model = nn.Sequential(nn.Linear(100, 150), nn.ReLU(), nn.Linear(150, 100))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, foreach=True)
-batch = torch.randn(128, 300)
-for _ in range(40):
+batch = torch.randn(40, 100)
+for _ in range(80):
     optimizer.zero_grad()
     model(batch).square().mean().backward()
     optimizer.step()
