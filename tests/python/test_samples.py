@@ -142,7 +142,7 @@ def test_other_threads_are_seen_while_the_loop_waits_for_a_lock(tmp_path):
     assert all(r["dur_ns"] == 0 for r in rows if r["Sampled thread"]), rows
     others = [r for r in rows if r["Sampled thread"] == thread]  # the runner of the tests may have threads, too
     slept = [r for r in others if r["name"] == "sleep" and ": sleep_beside" in innermost(r)]
-    assert len(slept) >= len(others) / 2 and len(slept) >= 10, others
+    assert len(slept) >= len(others) / 2 and len(slept) >= 3, others
     ends = {r["start_ns"] + r["dur_ns"] for r in rows if not r["Sampled thread"] and r["name"] == "lock"}
     assert all(any(abs(r["start_ns"] - end) <= 2 for end in ends) for r in others)
 
