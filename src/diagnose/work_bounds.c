@@ -94,6 +94,6 @@ enum tg_err tg__put_of_ranks(const struct tg__columns *t, const struct tg__ask *
     if (!err && f.failed) err = TG_MEMORY;
     tg__facts_close(&f);
   }
-  if (err) return tg__no_memory(e, doing);
+  if (err) return tg__no_memory(e, "%s", doing);
   return out->rows ? TG_OK : tg__no_steps_to_judge(e);
 }
