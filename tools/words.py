@@ -128,7 +128,6 @@ ONE_WORD = {
     "alloc fail free getenv grow hash realloc": "as in C's library",
     "at16 at32 at64 get16 get32 get64 set16 set32 set64": "the width is the object",
     "arg chain checklist checksum flops ms name pct quantile sequences thread ticks": "a noun: what the function returns",
-    "claim each expect find meaning per period say shortened tallied tally visit withhold": "of diagnose: to be renamed",
 }
 MOST_FILES = 3  # a static function name may be defined in so many files
 # fmt: on

@@ -57,10 +57,10 @@ static void divide(struct tg__facts *f, struct division *d) {
 static void say_memory(const struct tg__facts *f, const struct division *d, char *text, size_t size) {
   const double copies = tg__pct(d->part_ns[TG__PART_MEMCPY] + d->part_ns[TG__PART_MEMSET], d->all_ns);
   if (!d->work.is_known)
-    tg__say(text, size, "copies and fills %.1f %%; whether memory bounds operators is not known: %s", copies,
-            d->work.why_not);
+    tg__text_format(text, size, "copies and fills %.1f %%; whether memory bounds operators is not known: %s", copies,
+                    d->work.why_not);
   else
-    tg__say(
+    tg__text_format(
         text, size,
         "copies and fills %.1f %%; operators below %.1f FLOP/B and near the bandwidth of memory take %.1f %% of the "
         "operators' time, at %.1f GB/s",
@@ -73,26 +73,28 @@ static void say_kind(const struct tg__facts *f, const struct division *d, enum k
   const double all = (double)d->all_ns / 100;
   switch (k) {
   case INPUT:
-    tg__say(text, size, "data loader %.1f %%, waits for files, queues and other processes %.1f %%",
-            (double)p[TG__PART_DATALOADER] / all, (double)d->wait_ns / all);
+    tg__text_format(text, size, "data loader %.1f %%, waits for files, queues and other processes %.1f %%",
+                    (double)p[TG__PART_DATALOADER] / all, (double)d->wait_ns / all);
     return;
   case HOST:
-    tg__say(text, size, "operators and labels %.1f %%, calls of the runtime %.1f %%, between them %.1f %%%s",
-            (double)p[TG__PART_CPU_EXEC] / all, (double)p[TG__PART_RUNTIME] / all, (double)p[TG__PART_OTHER] / all,
-            f->has_device_work ? "; no device works meanwhile" : "; waits, and work that memory bounds, taken off");
+    tg__text_format(
+        text, size, "operators and labels %.1f %%, calls of the runtime %.1f %%, between them %.1f %%%s",
+        (double)p[TG__PART_CPU_EXEC] / all, (double)p[TG__PART_RUNTIME] / all, (double)p[TG__PART_OTHER] / all,
+        f->has_device_work ? "; no device works meanwhile" : "; waits, and work that memory bounds, taken off");
     return;
   case DEVICE:
-    tg__say(text, size, "kernels %.1f %%%s", (double)p[TG__PART_KERNEL] / all,
-            d->work.memory_part > 0 ? ", less those that memory bounds" : "");
+    tg__text_format(text, size, "kernels %.1f %%%s", (double)p[TG__PART_KERNEL] / all,
+                    d->work.memory_part > 0 ? ", less those that memory bounds" : "");
     return;
   case COMMUNICATION:
-    tg__say(text, size, "collectives while nothing is computed");
+    tg__text_format(text, size, "collectives while nothing is computed");
     return;
   case MEMORY:
     say_memory(f, d, text, size);
     return;
   default:
-    tg__say(text, size, "nothing that was recorded runs; no steps are marked, so it may be waiting for requests");
+    tg__text_format(text, size,
+                    "nothing that was recorded runs; no steps are marked, so it may be waiting for requests");
   }
 }
 

@@ -56,14 +56,14 @@ void tg__find_bounds(struct tg__facts *f) {
   f->window_ns = f->steps.window.end_ns - f->steps.window.start_ns - inside(f, &f->apart);
   f->host_busy_ns = f->window_ns;
   if (!f->has_device_work) return;
-  tg__visit(f, visit_bound, &s);
+  tg__slices_visit(f, visit_bound, &s);
   f->device_busy_ns = usual_part(f, &s.device);
   const int64_t recorded = usual_part(f, &s.host), waits = usual_part(f, &s.waits);
   f->host_busy_ns = (host_keeps_up(f) ? recorded : recorded + (f->window_ns - recorded) / 2) - waits;
   f->device_bound = f->device_busy_ns > f->host_busy_ns;
 }
 
-int64_t tg__shortened(const struct tg__facts *f, int64_t host_ns, int64_t device_ns, int64_t wait_ns) {
+int64_t tg__steps_shortened(const struct tg__facts *f, int64_t host_ns, int64_t device_ns, int64_t wait_ns) {
   if (!f->has_device_work) return host_ns + wait_ns;
   const int64_t host = f->host_busy_ns - host_ns, device = f->device_busy_ns - device_ns,
                 left = host > device ? host : device;

@@ -45,8 +45,8 @@ static void report_churn(const struct churn *c, const struct tg__spans *waits) {
   const double share = tg__pct(ns, f->total_ns);
   const int64_t mean_ns = tg__per_step(f, mean_of(f, waits));
   if (share <= CHURN_PCT) return;
-  struct tg__finding *const x = tg__find(f, TG__CAUSE_ALLOCATOR_CHURN, share, CHURN_PCT, each_ns);
-  for (size_t i = 0; i < waits->count; i++) tg__claim(f, x, waits->items[i].start, waits->items[i].end);
+  struct tg__finding *const x = tg__finding_add(f, TG__CAUSE_ALLOCATOR_CHURN, share, CHURN_PCT, each_ns);
+  for (size_t i = 0; i < waits->count; i++) tg__finding_claim(f, x, waits->items[i].start, waits->items[i].end);
   tg__where_slice(f, c->longest, x);
   TG_SAY(x->evidence,
          "%lld calls in %zu of %zu steps take or release memory of the device, which stands still in them for %.2f ms "
@@ -57,7 +57,7 @@ static void report_churn(const struct churn *c, const struct tg__spans *waits) {
          "Let the allocator keep its memory: no torch.cuda.empty_cache() in the step, pinned buffers that are "
          "made once; where sizes differ from step to step, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True or "
          "padded sizes; where memory is short, less of it in use.");
-  x->saving_ns = tg__per_step(f, tg__shortened(f, 0, 0, ns));
+  x->saving_ns = tg__per_step(f, tg__steps_shortened(f, 0, 0, ns));
   x->confidence = 0.65;
   x->method = "these calls go, as far as host and device each have less to do than a step takes";
 }
@@ -66,7 +66,7 @@ void tg__judge_allocator(struct tg__facts *f) {
   struct churn c = {.f = f, .longest = TG_NONE};
   struct tg__spans waits = {0};
   if (!f->has_device_work || f->steps.source == TG__STEPS_RECORDING) return;
-  tg__visit(f, see_memory_call, &c);
+  tg__slices_visit(f, see_memory_call, &c);
   tg__spans_union(&c.busy);
   tg__spans_union(&c.calls);
   tg__spans_subtract(&c.calls, &c.busy, &waits);

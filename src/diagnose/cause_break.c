@@ -45,7 +45,7 @@ static void count_break(struct breaks *b, uint32_t slice, int64_t ns) {
   const struct tg__str frame = b->op.len ? b->op : b->resumed;
   size_t i = 0;
   while (i < b->count && !tg__str_eq(b->places[i].frame, frame)) i++;
-  tg__tally(b->f, &b->ns, slice, ns);
+  tg__tally_add(b->f, &b->ns, slice, ns);
   b->times++;
   if (i == PLACES) return;
   if (i == b->count) b->places[b->count++] = (struct place){.frame = frame};
@@ -88,11 +88,11 @@ static void visit_break(void *ctx, uint32_t slice, enum tg__class cls) {
 
 void tg__judge_breaks(struct tg__facts *f) {
   struct breaks b = {.f = f, .track = TG_NONE, .outer_end = INT64_MIN};
-  tg__visit(f, visit_break, &b);
-  const int64_t ns = tg__tallied(f, &b.ns);
+  tg__slices_visit(f, visit_break, &b);
+  const int64_t ns = tg__tally_sum(f, &b.ns);
   const double share = tg__pct(ns, f->total_ns);
   if (share <= BREAK_PCT) return;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_GRAPH_BREAK, share, BREAK_PCT, tg__per_step(f, ns));
+  struct tg__finding *x = tg__finding_add(f, TG__CAUSE_GRAPH_BREAK, share, BREAK_PCT, tg__per_step(f, ns));
   const struct place *top = b.places;
   for (size_t i = 1; i < b.count; i++) top = b.places[i].ns > top->ns ? &b.places[i] : top;
   struct tg__frame_parts p;
@@ -104,10 +104,10 @@ void tg__judge_breaks(struct tg__facts *f) {
   TG_SAY(x->evidence,
          "what torch.compile made is left and entered again %lld times %s, %lld of them there: %.2f ms (%.1f %%) pass "
          "between its graphs",
-         (long long)tg__per_step(f, b.times), tg__per(f), (long long)tg__per_step(f, top->times), tg__ms(x->cost_ns),
-         share);
+         (long long)tg__per_step(f, b.times), tg__period_per(f), (long long)tg__per_step(f, top->times),
+         tg__ms(x->cost_ns), share);
   TG_SAY(x->advice, "TORCH_LOGS=graph_breaks names the reasons. Take print(), .item(), NumPy and branches on values "
                     "(torch.where instead of if) out of "
                     "what is compiled.");
-  tg__expect(f, x, ns, 0.7, "the time between the graphs of one call; what more could be fused comes on top");
+  tg__finding_expect(f, x, ns, 0.7, "the time between the graphs of one call; what more could be fused comes on top");
 }

@@ -35,7 +35,7 @@ static void visit_collective(void *ctx, uint32_t slice, enum tg__class cls) {
   const bool host = cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION;
   if (cls != TG__CLASS_KERNEL && !host) return;
   if (cls == TG__CLASS_OP && tg__str_has_prefix(tg__name(t, t->slices.name[slice]), "c10d::")) see_call(c, slice);
-  if (!(tg__meaning(c->f, slice) & (host ? TG__NAME_COLLECTIVE_CALL : TG__NAME_COLLECTIVE_KERNEL))) return;
+  if (!(tg__slice_meaning(c->f, slice) & (host ? TG__NAME_COLLECTIVE_CALL : TG__NAME_COLLECTIVE_KERNEL))) return;
   const bool is_work = c->f->has_device_work ? !host : tg__str_has_prefix(tg__name(t, t->slices.name[slice]), "gloo:");
   if (!is_work) return;
   const int64_t elements = tg__arg_int(t, t->slices.args[slice], TG__K_IN_MSG_NELEMS, 0);
@@ -63,15 +63,15 @@ static void report_calls(struct collectives *c, int64_t each) {
   const int64_t each_ns = tg__usual_inside(f, &c->calls), ns = each_ns * (int64_t)f->steps.count;
   const double share = tg__pct(ns, f->total_ns);
   if (f->device_bound || share <= BUCKET_PCT || !are_short(c)) return;
-  struct tg__finding *const x = tg__find(f, TG__CAUSE_UNBUCKETED_COMMUNICATION, share, BUCKET_PCT, each_ns);
-  for (size_t i = 0; i < c->calls.count; i++) tg__claim(f, x, c->calls.items[i].start, c->calls.items[i].end);
+  struct tg__finding *const x = tg__finding_add(f, TG__CAUSE_UNBUCKETED_COMMUNICATION, share, BUCKET_PCT, each_ns);
+  for (size_t i = 0; i < c->calls.count; i++) tg__finding_claim(f, x, c->calls.items[i].start, c->calls.items[i].end);
   tg__where_slice(f, c->call, x);
   TG_SAY(x->evidence,
          "%lld collectives a step, half of them shorter than %d us; the host, which is the slower side, is in their "
          "calls for %.2f ms (%.1f %%)",
          (long long)each, SHORT_NS / 1000, tg__ms(each_ns), share);
   TG_SAY(x->advice, "%s", few_large);
-  tg__expect(f, x, ns - ns / OF_CALLS, 0.35, "nine of ten calls go, as far as several fit in one");
+  tg__finding_expect(f, x, ns - ns / OF_CALLS, 0.35, "nine of ten calls go, as far as several fit in one");
 }
 
 static void report_collective(struct collectives *c) {
@@ -85,17 +85,18 @@ static void report_collective(struct collectives *c) {
       exposed > sending ? (int64_t)((double)(exposed - sending) * (double)(each - buckets) / (double)each) : 0;
   const double share = tg__pct(exposed, f->total_ns);
   if (tg__pct(saving, f->total_ns) <= BUCKET_PCT) return;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_UNBUCKETED_COMMUNICATION, share, BUCKET_PCT, tg__per_step(f, exposed));
+  struct tg__finding *x =
+      tg__finding_add(f, TG__CAUSE_UNBUCKETED_COMMUNICATION, share, BUCKET_PCT, tg__per_step(f, exposed));
   tg__where_slice(f, c->call == TG_NONE ? c->slices[0] : c->call, x);
   TG_SAY(x->evidence,
          "%lld collectives a step of %.1f kB each, where %lld would hold all; nothing is computed during %.2f ms of "
          "them (%.1f %%)",
          (long long)each, (double)bytes / (double)each / 1e3, (long long)buckets, tg__ms(x->cost_ns), share);
   TG_SAY(x->advice, "%s", few_large);
-  tg__expect(f, x, saving, 0.7,
-             "all but one for each 25 MB go, with their part of the exposed time beyond the sending itself");
+  tg__finding_expect(f, x, saving, 0.7,
+                     "all but one for each 25 MB go, with their part of the exposed time beyond the sending itself");
   if (!f->device_bound) return;
-  x->saving_ns = tg__per_step(f, tg__shortened(f, 0, saving, 0));
+  x->saving_ns = tg__per_step(f, tg__steps_shortened(f, 0, saving, 0));
   x->confidence = 0.35; /* each of them may have waited for another rank */
 }
 
@@ -103,7 +104,7 @@ void tg__judge_buckets(struct tg__facts *f) {
   struct collectives c = {.f = f, .call = TG_NONE};
   if (f->steps.source == TG__STEPS_RECORDING || tg__pct(f->part_ns[TG__PART_COMMUNICATION], f->sum_ns) <= BUCKET_PCT)
     return;
-  tg__visit(f, visit_collective, &c);
+  tg__slices_visit(f, visit_collective, &c);
   if (!f->failed && c.count) report_collective(&c);
   f->failed |= c.calls.failed;
   tg__spans_free(&c.calls);

@@ -55,8 +55,8 @@ static void add_chain(struct chains *x, size_t from, size_t to) {
     if (!is_power && back > backward) backward = back;
     if (ahead + back > most) most = ahead + back, top = site;
   }
-  tg__tally(x->s->f, &x->ns, x->s->calls[from].slice, ns);
-  tg__tally(x->s->f, &x->saving, x->s->calls[from].slice, ns - forward - backward);
+  tg__tally_add(x->s->f, &x->ns, x->s->calls[from].slice, ns);
+  tg__tally_add(x->s->f, &x->saving, x->s->calls[from].slice, ns - forward - backward);
   x->count++;
   if ((int64_t)(to - from) > x->length) x->length = (int64_t)(to - from);
   if (ns > x->most) x->most = ns, x->top = top;
@@ -86,19 +86,19 @@ static void find_chains(struct chains *x) {
 
 static void report_chains(struct chains *x) {
   struct tg__facts *f = x->s->f;
-  const int64_t ns = tg__tallied(f, &x->ns);
+  const int64_t ns = tg__tally_sum(f, &x->ns);
   const double share = tg__pct(ns, f->total_ns);
   if (!x->count || share <= CHAIN_PCT) return;
-  struct tg__finding *y = tg__find(f, TG__CAUSE_UNFUSED_ELEMENTWISE, share, CHAIN_PCT, tg__per_step(f, ns));
+  struct tg__finding *y = tg__finding_add(f, TG__CAUSE_UNFUSED_ELEMENTWISE, share, CHAIN_PCT, tg__per_step(f, ns));
   tg__say_site(x->s, x->top, 0, y);
   TG_SAY(y->evidence,
          "%lld times %s up to %lld operators in a row go through the same large tensor element by element: %.2f ms%s "
          "(%.1f %%)",
-         (long long)tg__per_step(f, x->count), tg__per(f), (long long)x->length, tg__ms(y->cost_ns),
+         (long long)tg__per_step(f, x->count), tg__period_per(f), (long long)x->length, tg__ms(y->cost_ns),
          tg__if_backward(x->s, x->in, " with backward"), share);
   TG_SAY(y->advice, "Use the one operator that does all of it (F.gelu, F.silu, F.layer_norm, torch.addcmul, …), or "
                     "torch.compile the function or the modules around them, which makes one.");
-  tg__expect_at_sites(f, y, tg__tallied(f, &x->saving), 0.6,
+  tg__expect_at_sites(f, y, tg__tally_sum(f, &x->saving), 0.6,
                       "all but the longest operator of each chain, forward and backward");
   tg__claim_sites(x->s, x->in, y);
   for (size_t i = 0; i < x->s->count; i++) x->s->sites[i].reported |= x->in[i];

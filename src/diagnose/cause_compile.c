@@ -35,11 +35,11 @@ static void visit_compiler_frame(void *ctx, uint32_t slice, enum tg__class cls) 
 void tg__judge_compiling(struct tg__facts *f) {
   struct compiling c = {.f = f, .longest = TG_NONE, .track = TG_NONE};
   if (f->steps.source == TG__STEPS_RECORDING) return;
-  tg__visit(f, visit_compiler_frame, &c);
+  tg__slices_visit(f, visit_compiler_frame, &c);
   const double share = tg__pct(c.ns, f->sum_ns);
   const bool goes_on = c.steps >= TIMES && 2 * c.step > f->steps.count; /* in the second half, too */
   if (share <= COMPILE_PCT || !goes_on) return;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_RECOMPILATION, share, COMPILE_PCT, tg__per_step(f, c.ns));
+  struct tg__finding *x = tg__finding_add(f, TG__CAUSE_RECOMPILATION, share, COMPILE_PCT, tg__per_step(f, c.ns));
   tg__where_slice(f, c.longest, x);
   TG_SAY(x->evidence,
          "torch.compile compiles %lld times in %zu of %zu steps: %.2f ms a step (%.1f %%), the longest %.2f ms",
@@ -49,5 +49,5 @@ void tg__judge_compiling(struct tg__facts *f) {
                     "Python numbers as they are, "
                     "or compile with dynamic=True.");
   x->is_on_average = true;
-  tg__expect(f, x, c.ns, 0.9, "the time of compiling");
+  tg__finding_expect(f, x, c.ns, 0.9, "the time of compiling");
 }

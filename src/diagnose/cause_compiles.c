@@ -28,7 +28,7 @@ static void say_function(compile x, struct tg__finding *out) {
 
 static void append(struct tg__finding *x, const char *format, struct tg__str text) {
   const size_t len = strlen(x->evidence);
-  tg__say(x->evidence + len, sizeof x->evidence - len, format, (int)text.len, text.ptr);
+  tg__text_format(x->evidence + len, sizeof x->evidence - len, format, (int)text.len, text.ptr);
 }
 
 static const char *advice_on_guard(struct tg__str guard) {
@@ -95,7 +95,7 @@ static void spread_over_run(struct tg__facts *f, const struct tg__compiles *c, s
   x->share_pct = share;
   x->cost_ns = per_step_ns;
   const size_t len = strlen(x->evidence);
-  tg__say(x->evidence + len, sizeof x->evidence - len, "; of all steps from there on that is %.1f %%", share);
+  tg__text_format(x->evidence + len, sizeof x->evidence - len, "; of all steps from there on that is %.1f %%", share);
 }
 
 /* One recompilation counts: the step that holds it is long. The saving in later steps is not known. */
@@ -107,7 +107,7 @@ static void judge_again(struct tg__facts *f, const struct tg__compiles *c) {
   const double share = tg__pct(a.ns, f->sum_ns);
   if (!a.last || (!x && share <= AGAIN_PCT)) return;
   if (!x) {
-    x = tg__find(f, TG__CAUSE_RECOMPILATION, share < 100 ? share : 100, AGAIN_PCT, tg__per_step(f, a.ns));
+    x = tg__finding_add(f, TG__CAUSE_RECOMPILATION, share < 100 ? share : 100, AGAIN_PCT, tg__per_step(f, a.ns));
     TG_SAY(x->evidence,
            "torch.compile compiles again in %zu of %zu steps, %.2f ms together; the longest of these steps takes %.2f "
            "ms, %.1f times the usual %.2f ms",
@@ -157,7 +157,7 @@ static void judge_limit(struct tg__facts *f, const struct tg__compiles *c) {
     ns += c->items[i].dur_ns;
     versions += c->items[i].outcome == TG__COMPILE_DONE && !c->items[i].is_backward;
   }
-  struct tg__finding *const x = tg__find(f, TG__CAUSE_RECOMPILE_LIMIT, 0, TG__NO_THRESHOLD, TG_NULL_INT);
+  struct tg__finding *const x = tg__finding_add(f, TG__CAUSE_RECOMPILE_LIMIT, 0, TG__NO_THRESHOLD, TG_NULL_INT);
   x->is_warning = true;
   x->method = "what the calls that run without it would take with it is not known";
   say_function(first, x);
@@ -169,7 +169,7 @@ static void judge_limit(struct tg__facts *f, const struct tg__compiles *c) {
   append(x, "; this no longer held: %.*s", first->guard);
   if (others) {
     const size_t len = strlen(x->evidence);
-    tg__say(x->evidence + len, sizeof x->evidence - len, "; the same for %lld more", (long long)others);
+    tg__text_format(x->evidence + len, sizeof x->evidence - len, "; the same for %lld more", (long long)others);
   }
   TG_SAY(x->advice, "%s", advice_on_guard(first->guard));
 }
@@ -186,7 +186,7 @@ static void judge_left_out(struct tg__facts *f, const struct tg__compiles *c) {
       first = x;
   }
   if (!first) return;
-  struct tg__finding *const x = tg__find(f, TG__CAUSE_UNCOMPILED_FUNCTION, 0, TG__NO_THRESHOLD, TG_NULL_INT);
+  struct tg__finding *const x = tg__finding_add(f, TG__CAUSE_UNCOMPILED_FUNCTION, 0, TG__NO_THRESHOLD, TG_NULL_INT);
   x->is_warning = true;
   x->method = "what it would take compiled is not known";
   say_function(first, x);
@@ -194,7 +194,7 @@ static void judge_left_out(struct tg__facts *f, const struct tg__compiles *c) {
   append(x, ": %.*s", first->reason);
   if (others) {
     const size_t len = strlen(x->evidence);
-    tg__say(x->evidence + len, sizeof x->evidence - len, "; and %lld more", (long long)others);
+    tg__text_format(x->evidence + len, sizeof x->evidence - len, "; and %lld more", (long long)others);
   }
   TG_SAY(x->advice,
          "Take this line out of the function, or out of its loop: inside a loop or a with block dynamo cannot "
@@ -232,7 +232,8 @@ static void judge_compile_time(struct tg__facts *f, const struct tg__compiles *c
   if (!tg__str_to_int(tg__json_member(tg__document_member(f->t, f->rank, "run"), "run_ns"), &run_ns)) return;
   const double share = tg__pct(sum.ns, run_ns), s = 1e9;
   if (!sum.longest || share <= RUN_PCT || (double)sum.ns < LONG_S * s) return;
-  struct tg__finding *const x = tg__find(f, TG__CAUSE_COMPILE_TIME, share < 100 ? share : 100, RUN_PCT, TG_NULL_INT);
+  struct tg__finding *const x =
+      tg__finding_add(f, TG__CAUSE_COMPILE_TIME, share < 100 ? share : 100, RUN_PCT, TG_NULL_INT);
   x->is_warning = true;
   x->method = "the time passes outside the steps";
   say_function(sum.longest, x);
@@ -299,12 +300,12 @@ static void drop_compile_advice(struct tg__finding *x) {
     memmove(from, next ? next : ".", len + 1);
   }
   const size_t len = strlen(x->advice);
-  tg__say(x->advice + len, sizeof x->advice - len, "%s", hint);
+  tg__text_format(x->advice + len, sizeof x->advice - len, "%s", hint);
 }
 
 void tg__judge_compiled_advice(struct tg__facts *f) {
   struct regions r = {.t = f->t};
-  tg__visit(f, see_compiled_region, &r);
+  tg__slices_visit(f, see_compiled_region, &r);
   tg__spans_union(&r.spans);
   for (size_t i = 0; i < f->found_count && r.spans.count; i++) {
     struct tg__finding *const x = &f->found[i];

@@ -131,12 +131,12 @@ static void describe_edges(struct tg__facts *f, int64_t device, struct tg__findi
   const size_t len = strlen(x->evidence);
   struct edge e = longer_edge(f, device);
   const int64_t edge_ns = e.end_ns - e.start_ns, rest_ns = f->window_ns - edge_ns;
-  tg__visit(f, see_host, &e);
-  tg__claim(f, x, e.start_ns, e.end_ns);
+  tg__slices_visit(f, see_host, &e);
+  tg__finding_claim(f, x, e.start_ns, e.end_ns);
   if (e.during != TG_NONE) tg__where_slice(f, e.during, x);
-  tg__say(x->evidence + len, sizeof x->evidence - len, "; of the rest %.2f ms lie %s", tg__ms(edge_ns),
-          e.start_ns == f->steps.window.start_ns ? "before its first work, in one stretch"
-                                                 : "behind its last work, in one stretch");
+  tg__text_format(x->evidence + len, sizeof x->evidence - len, "; of the rest %.2f ms lie %s", tg__ms(edge_ns),
+                  e.start_ns == f->steps.window.start_ns ? "before its first work, in one stretch"
+                                                         : "behind its last work, in one stretch");
   TG_SAY(x->advice, "Do what the host does there while the device works on the step before: a DataLoader with workers, "
                     "or a thread that runs ahead; "
                     "or do it on the device.");
@@ -155,10 +155,10 @@ static void expect_of_waits(struct tg__facts *f, struct tg__finding *x, enum tg_
     x->method = "what would close these gaps was not recorded";
     return;
   }
-  const int64_t gone = is_compiled              ? tg__shortened(f, ns - ns / 10, 0, 0)
-                       : by_host && !is_stretch ? tg__shortened(f, ns / 2, 0, 0)
-                       : most == TG__GAP_QUEUED ? tg__shortened(f, 0, 0, ns / 2)
-                                                : tg__shortened(f, 0, 0, ns),
+  const int64_t gone = is_compiled              ? tg__steps_shortened(f, ns - ns / 10, 0, 0)
+                       : by_host && !is_stretch ? tg__steps_shortened(f, ns / 2, 0, 0)
+                       : most == TG__GAP_QUEUED ? tg__steps_shortened(f, 0, 0, ns / 2)
+                                                : tg__steps_shortened(f, 0, 0, ns),
                 rest_ns = f->window_ns - ns, busy_ns = f->device_busy_ns, /* that part stays as long as it is */
       most_ns = !is_stretch         ? gone
                 : rest_ns < busy_ns ? rest_ns
@@ -198,7 +198,7 @@ static struct waits waits_of(struct tg__facts *f, int64_t device, struct tg__fin
     struct tg__spans spans = {0};
     tg__gap_spans(f, device, c, &spans);
     w.all_ns += w.ns[c] = tg__usual_inside(f, &spans) * (int64_t)f->steps.count;
-    for (size_t i = 0; i < spans.count; i++) tg__claim(f, x, spans.items[i].start, spans.items[i].end);
+    for (size_t i = 0; i < spans.count; i++) tg__finding_claim(f, x, spans.items[i].start, spans.items[i].end);
     if (w.ns[c] > w.ns[w.most]) w.most = c;
     tg__spans_free(&spans);
   }
@@ -215,9 +215,9 @@ static void say_sampled(const struct tg__facts *f, int64_t device, struct tg__fi
   if (!seen.is_known) return;
   const size_t len = strlen(x->evidence);
   TG_SAY(x->where, "%.*s", (int)seen.frame.len, seen.frame.ptr);
-  tg__say(x->evidence + len, sizeof x->evidence - len,
-          "; by %zu samples of the stack it %s there for %.0f %% of the time", seen.count, tg__doing_words(seen.most),
-          tg__pct(seen.doing_ns[seen.most], seen.ns));
+  tg__text_format(x->evidence + len, sizeof x->evidence - len,
+                  "; by %zu samples of the stack it %s there for %.0f %% of the time", seen.count,
+                  tg__doing_words(seen.most), tg__pct(seen.doing_ns[seen.most], seen.ns));
   TG_SAY(x->advice, "%s", tg__doing_advice(seen.most));
 }
 
@@ -238,8 +238,9 @@ static bool say_part(struct tg__facts *f, int64_t device, enum tg__gap_cause cau
   tg__where_slice(f, most.slice, x);
   const size_t len = strlen(x->evidence);
   if (!most.is_half)
-    tg__say(x->evidence + len, sizeof x->evidence - len, ", %.0f %% of it in %.*s", most.pct,
-            (int)tg__name(f->t, f->t->slices.name[most.slice]).len, tg__name(f->t, f->t->slices.name[most.slice]).ptr);
+    tg__text_format(x->evidence + len, sizeof x->evidence - len, ", %.0f %% of it in %.*s", most.pct,
+                    (int)tg__name(f->t, f->t->slices.name[most.slice]).len,
+                    tg__name(f->t, f->t->slices.name[most.slice]).ptr);
   return most.is_half && !*is_compiled && most.longest_ns >= f->median_ns / STRETCH_SHARE &&
          !tg__str_has_prefix(tg__name(f->t, f->t->slices.name[most.slice]), "aten::");
 }
@@ -256,9 +257,10 @@ static bool describe_waits(struct tg__facts *f, int64_t device, int64_t idle, st
     return true;
   }
   if (w.most == TG__GAP_QUEUED && 2 * long_queued(f, device) > w.ns[TG__GAP_QUEUED]) return false;
-  tg__say(x->evidence + len, sizeof x->evidence - len,
-          "; between its work it stands still for %.2f ms %s, %.0f %% of that %s", tg__ms(tg__per_step(f, w.all_ns)),
-          tg__per(f), tg__pct(w.ns[w.most], w.all_ns), while_doing[w.most]);
+  tg__text_format(x->evidence + len, sizeof x->evidence - len,
+                  "; between its work it stands still for %.2f ms %s, %.0f %% of that %s",
+                  tg__ms(tg__per_step(f, w.all_ns)), tg__period_per(f), tg__pct(w.ns[w.most], w.all_ns),
+                  while_doing[w.most]);
   bool is_compiled = false;
   const bool is_stretch =
       w.most != TG__GAP_QUEUED && w.most != TG__GAP_NONE && say_part(f, device, w.most, x, &is_compiled);
@@ -290,11 +292,12 @@ static void judge_one_device(struct tg__facts *f, int64_t device) {
   bool any;
   const int64_t idle = idle_of(f, device, &any);
   if (!any || window <= 0 || idle > window || 100 * idle <= IDLE_PCT * window) return;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_IDLE_DEVICE, tg__pct(idle, window), IDLE_PCT, tg__per_step(f, idle));
+  struct tg__finding *x =
+      tg__finding_add(f, TG__CAUSE_IDLE_DEVICE, tg__pct(idle, window), IDLE_PCT, tg__per_step(f, idle));
   x->is_symptom = true;
   TG_SAY(x->where, "device %lld", (long long)device);
   TG_SAY(x->evidence, "kernels run %.1f %% of the time: %.2f of %.2f ms %s (%s)", tg__pct(window - idle, window),
-         tg__ms(tg__per_step(f, window - idle)), tg__ms(tg__per_step(f, window)), tg__per(f),
+         tg__ms(tg__per_step(f, window - idle)), tg__ms(tg__per_step(f, window)), tg__period_per(f),
          tg__utilisation_class(tg__pct(window - idle, window)));
   if (describe_waits(f, device, idle, x)) return;
   tg__drop_last(f);
@@ -315,12 +318,12 @@ static void judge_hold_up(struct tg__facts *f, enum tg__gap_cause cause, enum tg
   if (share <= HOLD_UP_PCT) return;
   const struct tg__gap *longest = NULL;
   int64_t count = 0;
-  struct tg__finding *x = tg__find(f, finding, share, HOLD_UP_PCT, tg__per_step(f, each_ns));
+  struct tg__finding *x = tg__finding_add(f, finding, share, HOLD_UP_PCT, tg__per_step(f, each_ns));
   for (size_t i = 0; i < f->gaps.count; i++) {
     const struct tg__gap *g = &f->gaps.items[i];
     if (g->cause != cause || g->end_ns <= f->steps.window.start_ns || g->start_ns >= f->steps.window.end_ns) continue;
     if (tg__spans_inside(&f->apart, g->start_ns, g->end_ns)) continue;
-    tg__claim(f, x, g->start_ns, g->end_ns);
+    tg__finding_claim(f, x, g->start_ns, g->end_ns);
     count++;
     if (!longest || g->end_ns - g->start_ns > longest->end_ns - longest->start_ns) longest = g;
   }
@@ -329,10 +332,10 @@ static void judge_hold_up(struct tg__facts *f, enum tg__gap_cause cause, enum tg
   else
     TG_SAY(x->where, "device %lld", (long long)(longest ? longest->device : -1));
   TG_SAY(x->evidence, "%lld time%s the device stood still while the host %s: %.2f ms %s (%.1f %%), the longest %.2f ms",
-         (long long)count, count == 1 ? "" : "s", what, tg__ms(x->cost_ns), tg__per(f), share,
+         (long long)count, count == 1 ? "" : "s", what, tg__ms(x->cost_ns), tg__period_per(f), share,
          longest ? tg__ms(longest->end_ns - longest->start_ns) : 0);
   TG_SAY(x->advice, "%s", advice);
-  x->saving_ns = tg__per_step(f, tg__shortened(f, 0, 0, each_ns));
+  x->saving_ns = tg__per_step(f, tg__steps_shortened(f, 0, 0, each_ns));
   x->confidence = 0.6;
   x->method = "these gaps close, as far as host and device each have less to do than a step takes";
 }

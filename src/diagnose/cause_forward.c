@@ -53,12 +53,12 @@ void tg__judge_forward(struct tg__facts *f) {
   }
   const double share = tg__pct(ns, f->total_ns);
   if (top != TG_NONE && share > AGAIN_PCT) {
-    struct tg__finding *const x = tg__find(f, TG__CAUSE_REPEATED_FORWARD, share, AGAIN_PCT, tg__per_step(f, ns));
+    struct tg__finding *const x = tg__finding_add(f, TG__CAUSE_REPEATED_FORWARD, share, AGAIN_PCT, tg__per_step(f, ns));
     tg__say_site(s, top, function_of_both(s, top, other), x);
     TG_SAY(x->evidence,
            "modules that are trained run here as well, on the same shapes, and no backward pass follows: %.2f ms %s "
            "(%.1f %%)",
-           tg__ms(x->cost_ns), tg__per(f), share);
+           tg__ms(x->cost_ns), tg__period_per(f), share);
     TG_SAY(x->advice,
            "Take what is needed from the output of the pass that is trained by (metrics of the same batch), or "
            "do it every N-th step (an evaluation).");

@@ -69,9 +69,9 @@ static void find_stretches(struct gil *g) {
 static void say_holders(const struct gil *g, struct tg__finding *x) {
   for (size_t i = 0; g->holders[1].looks && i < HOLDERS && g->holders[i].looks; i++) {
     const size_t len = strlen(x->evidence);
-    tg__say(x->evidence + len, sizeof x->evidence - len, "%s thread %lld (%.*s) %.0f %%", i ? "," : "; shared by",
-            (long long)g->holders[i].thread, (int)g->holders[i].frame.len, g->holders[i].frame.ptr,
-            100.0 * (double)g->holders[i].looks / (double)g->computing);
+    tg__text_format(x->evidence + len, sizeof x->evidence - len, "%s thread %lld (%.*s) %.0f %%",
+                    i ? "," : "; shared by", (long long)g->holders[i].thread, (int)g->holders[i].frame.len,
+                    g->holders[i].frame.ptr, 100.0 * (double)g->holders[i].looks / (double)g->computing);
   }
 }
 
@@ -79,18 +79,19 @@ static void report_gil(const struct gil *g, int64_t cost, double share) {
   struct tg__facts *const f = g->f;
   int64_t in_function;
   const struct tg__str line = tg__lines_most(&g->lines, &in_function);
-  struct tg__finding *const x = tg__find(f, TG__CAUSE_GIL_CONTENTION, share, THRESHOLD_PCT, tg__per_step(f, cost));
+  struct tg__finding *const x =
+      tg__finding_add(f, TG__CAUSE_GIL_CONTENTION, share, THRESHOLD_PCT, tg__per_step(f, cost));
   for (size_t i = 0; i < g->stretches.count; i++)
-    tg__claim(f, x, g->stretches.items[i].start, g->stretches.items[i].end);
+    tg__finding_claim(f, x, g->stretches.items[i].start, g->stretches.items[i].end);
   TG_SAY(x->where, "%.*s", (int)line.len, line.ptr);
   TG_SAY(x->evidence,
          "other threads have Python's own lock (the GIL) for %.1f %% of the steps while the loop needs it: %.2f ms of "
          "%s %.2f ms %s, by %zu samples; one of them computes in Python in %zu of %zu looks meanwhile",
-         share, tg__ms(x->cost_ns), tg__each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period(f), g->samples,
-         g->held, g->looks);
+         share, tg__ms(x->cost_ns), tg__period_each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period_name(f),
+         g->samples, g->held, g->looks);
   say_holders(g, x);
   TG_SAY(x->advice, "%s", tg__doing_advice(TG__DOING_GIL));
-  tg__expect(f, x, cost - cost / 10, 0.7, "the time the loop waits for its turn, but for a tenth");
+  tg__finding_expect(f, x, cost - cost / 10, 0.7, "the time the loop waits for its turn, but for a tenth");
 }
 
 void tg__judge_gil(struct tg__facts *f) {

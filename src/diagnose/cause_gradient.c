@@ -35,7 +35,7 @@ static void look_at_pass(struct passes *p, size_t from, size_t to) {
     if (is_added(p->s, c->slice)) {
       added++;
       p->all_added++;
-      tg__tally(p->s->f, &p->added_ns, c->slice, tg__call_ns(p->s, c));
+      tg__tally_add(p->s->f, &p->added_ns, c->slice, tg__call_ns(p->s, c));
     } else {
       placed++;
       last = i;
@@ -49,7 +49,7 @@ static void look_at_pass(struct passes *p, size_t from, size_t to) {
   for (size_t i = from; i < to; i++) {
     const struct tg__site_call *c = &p->s->calls[i];
     const int64_t dur = tg__call_ns(p->s, c);
-    if (i > last) tg__tally(p->s->f, &p->late_ns, c->slice, dur);
+    if (i > last) tg__tally_add(p->s->f, &p->late_ns, c->slice, dur);
     if (c->site == TG_NONE) continue;
     if (i > last)
       p->late_by_site[c->site] += dur;
@@ -82,7 +82,7 @@ static uint64_t fork_of(const struct passes *p, uint32_t site) {
 
 static void judge_unneeded(struct passes *p) {
   struct tg__facts *f = p->s->f;
-  const int64_t late_ns = tg__tallied(f, &p->late_ns);
+  const int64_t late_ns = tg__tally_sum(f, &p->late_ns);
   const double share = tg__pct(late_ns, f->total_ns);
   /* several passes a step add up on purpose: accumulation over small batches. Nodes of earlier steps that run again are
    * that time already. */
@@ -92,13 +92,14 @@ static void judge_unneeded(struct passes *p) {
   uint32_t top = TG_NONE;
   for (uint32_t i = 0; i < p->s->count; i++)
     if (p->late_by_site[i] && (top == TG_NONE || p->late_by_site[i] > p->late_by_site[top])) top = i;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_UNNEEDED_GRADIENT, share, GRADIENT_PCT, tg__per_step(f, late_ns));
+  struct tg__finding *x =
+      tg__finding_add(f, TG__CAUSE_UNNEEDED_GRADIENT, share, GRADIENT_PCT, tg__per_step(f, late_ns));
   if (top != TG_NONE) tg__say_site(p->s, top, fork_of(p, top), x);
   TG_SAY(x->evidence,
          "of %lld gradients %s %lld are added to what is there and never cleared, so no optimizer uses them; after the "
          "last of the others "
          "backward goes on for %.2f ms (%.1f %%)",
-         (long long)((p->added + p->placed) / p->mixed), tg__per(f), (long long)(p->added / p->mixed),
+         (long long)((p->added + p->placed) / p->mixed), tg__period_per(f), (long long)(p->added / p->mixed),
          tg__ms(x->cost_ns), share);
   TG_SAY(x->advice,
          "Run the part that is not trained under torch.no_grad(), or set requires_grad_(False) on its parameters.");
@@ -124,7 +125,7 @@ static bool clears_gradients(const struct passes *of, const struct tg__site *x) 
 
 static void judge_zero_fill(struct passes *p) {
   struct tg__facts *f = p->s->f;
-  int64_t fill_ns = 0, calls = 0, most = -1, added_ns = tg__tallied(f, &p->added_ns);
+  int64_t fill_ns = 0, calls = 0, most = -1, added_ns = tg__tally_sum(f, &p->added_ns);
   uint32_t top = TG_NONE;
   for (uint32_t i = 0; i < p->s->count; i++) {
     const struct tg__site *x = &p->s->sites[i];
@@ -136,11 +137,11 @@ static void judge_zero_fill(struct passes *p) {
   const double share = tg__pct(fill_ns + added_ns, f->total_ns);
   if (top == TG_NONE || share <= GRADIENT_PCT) return;
   struct tg__finding *x =
-      tg__find(f, TG__CAUSE_GRADIENT_ZERO_FILL, share, GRADIENT_PCT, tg__per_step(f, fill_ns + added_ns));
+      tg__finding_add(f, TG__CAUSE_GRADIENT_ZERO_FILL, share, GRADIENT_PCT, tg__per_step(f, fill_ns + added_ns));
   tg__say_site(p->s, top, 0, x);
   TG_SAY(x->evidence,
          "%lld calls %s fill gradients with zeros, %.2f ms, and backward adds to them, %.2f ms (together %.1f %%)",
-         (long long)tg__per_step(f, calls), tg__per(f), tg__ms(tg__per_step(f, fill_ns)),
+         (long long)tg__per_step(f, calls), tg__period_per(f), tg__ms(tg__per_step(f, fill_ns)),
          tg__ms(tg__per_step(f, added_ns)), share);
   TG_SAY(x->advice, "Release gradients instead: optimizer.zero_grad(set_to_none=True), which is the default.");
   tg__expect_at_sites(f, x, fill_ns + added_ns, 0.85, "the fills, and the additions that become assignments");
@@ -180,7 +181,7 @@ static void see_clear(void *ctx, uint32_t slice, enum tg__class cls) {
   struct upkeep *const u = ctx;
   const struct tg__slices *const s = &u->f->t->slices;
   if (cls == TG__CLASS_ANNOTATION && tg__is_zero_grad(tg__name(u->f->t, s->name[slice])))
-    tg__tally(u->f, &u->clear, slice, s->dur_ns[slice]);
+    tg__tally_add(u->f, &u->clear, slice, s->dur_ns[slice]);
 }
 
 /* The host's time in zero_grad counts where the host is what takes long. */
@@ -188,8 +189,8 @@ static int64_t upkeep_ns(struct tg__sites *s) {
   struct upkeep u = {.f = s->f};
   for (size_t i = 0; i < s->count; i++)
     if (s->sites[i].kind == TG__CALL_UPDATE) u.update_ns += s->sites[i].forward_ns;
-  if (!s->f->device_bound) tg__visit(s->f, see_clear, &u);
-  return u.update_ns + tg__tallied(s->f, &u.clear);
+  if (!s->f->device_bound) tg__slices_visit(s->f, see_clear, &u);
+  return u.update_ns + tg__tally_sum(s->f, &u.clear);
 }
 
 static void judge_table(struct tg__sites *s, uint32_t site, int64_t upkeep, int64_t all) {
@@ -206,12 +207,13 @@ static void judge_table(struct tg__sites *s, uint32_t site, int64_t upkeep, int6
   const int64_t update = (int64_t)((part < 1 ? part : 1) * (double)upkeep), cost = x->backward_ns + update;
   const double share = tg__pct(cost, f->total_ns);
   if (share <= GRADIENT_PCT) return;
-  struct tg__finding *out = tg__find(f, TG__CAUSE_DENSE_EMBEDDING_GRADIENT, share, GRADIENT_PCT, tg__per_step(f, cost));
+  struct tg__finding *out =
+      tg__finding_add(f, TG__CAUSE_DENSE_EMBEDDING_GRADIENT, share, GRADIENT_PCT, tg__per_step(f, cost));
   tg__say_site(s, site, 0, out);
   TG_SAY(out->evidence,
          "%lld of %lld rows of a table are looked up, and all of them get a gradient, %.2f ms %s, and an update and a "
          "release, about %.2f ms",
-         (long long)used, (long long)shapes[0].dim[0], tg__ms(tg__per_step(f, x->backward_ns)), tg__per(f),
+         (long long)used, (long long)shapes[0].dim[0], tg__ms(tg__per_step(f, x->backward_ns)), tg__period_per(f),
          tg__ms(tg__per_step(f, update)));
   TG_SAY(out->advice, "Make its gradient sparse: sparse=True of nn.Embedding or nn.EmbeddingBag, with "
                       "torch.optim.SparseAdam, or SGD without momentum.");

@@ -48,10 +48,10 @@ static void report_graph_growth(struct tg__sites *s, const struct nodes *steps, 
     if (steps[i].count > each)
       tg__tally_in(&of_earlier, i + 1,
                    (int64_t)((double)steps[i].ns * (double)(steps[i].count - each) / (double)steps[i].count));
-  const int64_t old = tg__tallied(f, &of_earlier);
+  const int64_t old = tg__tally_sum(f, &of_earlier);
   const double share = tg__pct(old, f->total_ns);
   if (share <= GRAPH_PCT) return;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_GRAPH_RETENTION, share, GRAPH_PCT, tg__per_step(f, old));
+  struct tg__finding *x = tg__finding_add(f, TG__CAUSE_GRAPH_RETENTION, share, GRAPH_PCT, tg__per_step(f, old));
   const uint32_t top = top_site(s);
   if (top != TG_NONE) tg__say_site(s, top, 0, x);
   TG_SAY(x->evidence,
@@ -93,7 +93,7 @@ static void count_again(struct tg__sites *s, struct again *out) {
     out->all++;
     if (before == TG_NONE || before >= step) continue;
     out->count++;
-    tg__tally(s->f, &out->ns, c->slice, tg__call_ns(s, c));
+    tg__tally_add(s->f, &out->ns, c->slice, tg__call_ns(s, c));
     if (c->site != TG_NONE) out->by_site[c->site] += tg__call_ns(s, c);
   }
   tg__map_free(&step_of);
@@ -105,10 +105,10 @@ static void judge_again(struct tg__sites *s) {
   struct again a = {.by_site = tg__alloc((s->count + 1) * sizeof *a.by_site)};
   f->failed |= !a.by_site;
   if (!f->failed) count_again(s, &a);
-  const int64_t ns = tg__tallied(f, &a.ns);
+  const int64_t ns = tg__tally_sum(f, &a.ns);
   const double share = tg__pct(ns, f->total_ns);
   if (!f->failed && share > GRAPH_PCT) {
-    struct tg__finding *const x = tg__find(f, TG__CAUSE_GRAPH_RETENTION, share, GRAPH_PCT, tg__per_step(f, ns));
+    struct tg__finding *const x = tg__finding_add(f, TG__CAUSE_GRAPH_RETENTION, share, GRAPH_PCT, tg__per_step(f, ns));
     uint32_t top = 0;
     for (uint32_t i = 1; i < s->count; i++)
       if (a.by_site[i] > a.by_site[top]) top = i;

@@ -106,14 +106,14 @@ static void report_precision(struct matrix_work *m) {
   const int64_t each_ns = tg__usual_inside(f, &m->plain), plain_ns = each_ns * (int64_t)f->steps.count;
   const double share = tg__pct(plain_ns, f->total_ns);
   if (share <= ELIGIBLE_PCT) return;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_MIXED_PRECISION_UNUSED, share, ELIGIBLE_PCT, each_ns);
+  struct tg__finding *x = tg__finding_add(f, TG__CAUSE_MIXED_PRECISION_UNUSED, share, ELIGIBLE_PCT, each_ns);
   tg__where_slice(f, m->longest, x);
   TG_SAY(x->evidence,
          "kernels that multiply %s without tensor cores run %.2f ms %s (%.1f %%); others use them for %.2f ms",
-         2 * m->narrow_ns > m->plain_ns ? "16-bit floats" : "32-bit floats", tg__ms(each_ns), tg__per(f), share,
+         2 * m->narrow_ns > m->plain_ns ? "16-bit floats" : "32-bit floats", tg__ms(each_ns), tg__period_per(f), share,
          tg__ms(tg__usual_inside(f, &m->on_cores)));
   TG_SAY(x->advice, "%s", precision_advice(m));
-  x->saving_ns = tg__per_step(f, tg__shortened(f, 0, plain_ns / 2, 0));
+  x->saving_ns = tg__per_step(f, tg__steps_shortened(f, 0, plain_ns / 2, 0));
   x->confidence = 0.5;
   x->method = "these kernels take half as long, as far as the host is quick enough";
 }
@@ -126,7 +126,7 @@ void tg__judge_precision(struct tg__facts *f) {
   }
   struct matrix_work m = {.f = f, .longest = TG_NONE};
   if (tg__tensor_names_open(&m.names, f->t, &tg__tensor_exact))
-    tg__visit(f, see_kernel, &m);
+    tg__slices_visit(f, see_kernel, &m);
   else
     f->failed = true;
   const bool is_few = f->steps.source == TG__STEPS_RECORDING && m.kernels < LEAST_KERNELS;
@@ -178,7 +178,7 @@ static void see_occupancy(void *ctx, uint32_t slice, enum tg__class cls) {
   const bool is_few = has_few_blocks(o->f, slice);
   const bool is_low =
       (is_few || (pct < TG__LOW_OCCUPANCY_PCT && tg__tensor_unit(&o->names, t->slices.name[slice]) == TG__UNIT_NONE)) &&
-      !(tg__meaning(o->f, slice) & TG__NAME_COLLECTIVE_KERNEL);
+      !(tg__slice_meaning(o->f, slice) & TG__NAME_COLLECTIVE_KERNEL);
   if (is_few && is_low) tg__spans_add(&o->few, t->slices.start_ns[slice], tg__slice_end(t, slice));
   tg__spans_add(is_low ? &o->low : &o->others, t->slices.start_ns[slice], tg__slice_end(t, slice));
   if (!is_low) return;
@@ -203,7 +203,7 @@ static void describe_occupancy(const struct occupancy *o, struct tg__finding *x)
          "%.2f ms "
          "(%.1f %%); the longest: "
          "%s%.0f %%%s, grid %.*s, block %.*s",
-         (long long)tg__per_step(o->f, o->count), tg__per(o->f), TG__LOW_OCCUPANCY_PCT, tg__ms(x->cost_ns),
+         (long long)tg__per_step(o->f, o->count), tg__period_per(o->f), TG__LOW_OCCUPANCY_PCT, tg__ms(x->cost_ns),
          x->share_pct, is_few ? "blocks for at most " : "", is_few ? 100.0 / FEW_BLOCKS : occupancy,
          is_few ? " of the multiprocessors" : "", (int)grid.len, grid.ptr, (int)block.len, block.ptr);
   TG_SAY(x->advice,
@@ -230,7 +230,7 @@ static void expect_of_blocks(struct tg__facts *f, struct tg__finding *x, int64_t
   x->method = "what more threads save depends on what the kernel waits for, which a trace does not hold";
   if (2 * few_ns < x->cost_ns) return;
   x->saving_ns =
-      tg__per_step(f, tg__shortened(f, 0, few_ns * (int64_t)f->steps.count * (FEW_BLOCKS - 1) / FEW_BLOCKS, 0));
+      tg__per_step(f, tg__steps_shortened(f, 0, few_ns * (int64_t)f->steps.count * (FEW_BLOCKS - 1) / FEW_BLOCKS, 0));
   x->confidence = 0.35;
   x->method = "with a block for each multiprocessor, or beside other work, three quarters of these kernels' time go";
 }
@@ -238,7 +238,7 @@ static void expect_of_blocks(struct tg__facts *f, struct tg__finding *x, int64_t
 void tg__judge_occupancy(struct tg__facts *f) {
   struct occupancy o = {.f = f, .longest = TG_NONE};
   if (tg__tensor_names_open(&o.names, f->t, &tg__tensor_exact))
-    tg__visit(f, see_occupancy, &o);
+    tg__slices_visit(f, see_occupancy, &o);
   else
     f->failed = true;
   tg__tensor_names_close(&o.names);
@@ -254,7 +254,7 @@ void tg__judge_occupancy(struct tg__facts *f) {
     tg__cannot_judge(f, TG__CAUSE_LOW_OCCUPANCY, "the host is the slower side");
     return;
   }
-  struct tg__finding *const x = tg__find(f, TG__CAUSE_LOW_OCCUPANCY, share, LOW_TIME_PCT, each_ns);
+  struct tg__finding *const x = tg__finding_add(f, TG__CAUSE_LOW_OCCUPANCY, share, LOW_TIME_PCT, each_ns);
   describe_occupancy(&o, x);
   expect_of_blocks(f, x, few_ns);
 }
@@ -289,7 +289,7 @@ void tg__judge_device_memory(struct tg__facts *f) {
     const double share = tg__pct(peak, d->total_memory_bytes);
     known |= peak > 0;
     if (share <= MEMORY_PCT) continue;
-    struct tg__finding *x = tg__find(f, TG__CAUSE_DEVICE_MEMORY_NEARLY_FULL, share, MEMORY_PCT, TG_NULL_INT);
+    struct tg__finding *x = tg__finding_add(f, TG__CAUSE_DEVICE_MEMORY_NEARLY_FULL, share, MEMORY_PCT, TG_NULL_INT);
     x->is_warning = true;
     x->method = "it makes room, and saves time only where the allocator has to release and ask again";
     TG_SAY(x->where, "device %lld", (long long)d->id);

@@ -32,7 +32,7 @@ static void keep_longest(const struct tg__columns *t, uint32_t *longest, uint32_
 
 /* What the update that the walk was in took, without its closure. */
 static void end_update(struct host *h) {
-  if (h->here_ns) tg__tally(h->f, &h->updates_ns, h->here_slice, h->here_ns);
+  if (h->here_ns) tg__tally_add(h->f, &h->updates_ns, h->here_slice, h->here_ns);
   h->here_ns = 0;
 }
 
@@ -103,7 +103,7 @@ static void see_host(void *ctx, uint32_t slice, enum tg__class cls) {
   const struct tg__str name = tg__name(h->t, h->t->slices.name[slice]);
   const bool in_update = h->update_track != TG_NONE && h->t->slices.start_ns[slice] < h->update_until_ns &&
                          tg__slice_track(h->t, slice) == h->update_track;
-  if (tg__meaning(h->f, slice) & TG__NAME_OPTIMIZER_STEP) {
+  if (tg__slice_meaning(h->f, slice) & TG__NAME_OPTIMIZER_STEP) {
     if (in_update) forget_outer(h);
     see_update(h, slice);
   } else if (cls == TG__CLASS_OP && in_update) {
@@ -112,7 +112,7 @@ static void see_host(void *ctx, uint32_t slice, enum tg__class cls) {
     h->gradients++;
   } else if (cls == TG__CLASS_OP && tg__str_eq(name, TG_STR("aten::item"))) {
     h->reads++;
-    tg__tally(h->f, &h->reads_ns, slice, h->t->slices.dur_ns[slice]);
+    tg__tally_add(h->f, &h->reads_ns, slice, h->t->slices.dur_ns[slice]);
     tg__spans_add(&h->read_spans, h->t->slices.start_ns[slice], tg__slice_end(h->t, slice));
     keep_longest(h->t, &h->read, slice);
   }
@@ -121,10 +121,10 @@ static void see_host(void *ctx, uint32_t slice, enum tg__class cls) {
 static struct host look_at_host(struct tg__facts *f) {
   struct host h = {
       .f = f, .t = f->t, .read = TG_NONE, .update = TG_NONE, .update_track = TG_NONE, .call_until_ns = INT64_MIN};
-  tg__visit(f, see_host, &h);
+  tg__slices_visit(f, see_host, &h);
   end_update(&h);
-  h.read_ns = tg__tallied(f, &h.reads_ns);
-  h.update_ns = tg__tallied(f, &h.updates_ns);
+  h.read_ns = tg__tally_sum(f, &h.reads_ns);
+  h.update_ns = tg__tally_sum(f, &h.updates_ns);
   return h;
 }
 
@@ -135,7 +135,7 @@ static void free_host(struct tg__facts *f, struct host *h) {
 }
 
 static void claim_spans(const struct tg__facts *f, const struct tg__spans *s, struct tg__finding *x) {
-  for (size_t i = 0; i < s->count; i++) tg__claim(f, x, s->items[i].start, s->items[i].end);
+  for (size_t i = 0; i < s->count; i++) tg__finding_claim(f, x, s->items[i].start, s->items[i].end);
 }
 
 /* A device stands still behind such reads: where host-synchronisation has found that at the same place, it is one
@@ -149,17 +149,17 @@ static void claim_waits_at(struct tg__facts *f, struct tg__finding *x) {
 }
 
 static void report_scalar_reads(struct tg__facts *f, const struct host *h, double share) {
-  struct tg__finding *x = tg__find(f, TG__CAUSE_PER_ELEMENT_ITEM, share, READS_PCT, tg__per_step(f, h->read_ns));
+  struct tg__finding *x = tg__finding_add(f, TG__CAUSE_PER_ELEMENT_ITEM, share, READS_PCT, tg__per_step(f, h->read_ns));
   tg__where_slice(f, h->read, x);
   TG_SAY(x->evidence, "%lld values %s are read with .item() or the like, %.2f ms (%.1f %%), the longest %.2f ms",
-         (long long)tg__per_step(f, h->reads), tg__per(f), tg__ms(x->cost_ns), share,
+         (long long)tg__per_step(f, h->reads), tg__period_per(f), tg__ms(x->cost_ns), share,
          tg__ms(f->t->slices.dur_ns[h->read]));
   TG_SAY(
       x->advice,
       "Reduce on the tensor and read once: one .tolist() or .item() after the loop instead of one for each element.");
   claim_spans(f, &h->read_spans, x);
   claim_waits_at(f, x);
-  tg__expect(f, x, h->read_ns, 0.7, "the time of the reads");
+  tg__finding_expect(f, x, h->read_ns, 0.7, "the time of the reads");
 }
 
 void tg__judge_scalar_reads(struct tg__facts *f) {
@@ -182,8 +182,8 @@ static void expect_of_waiting(struct tg__finding *x) {
 static void expect_of_fused(const struct host *h, struct tg__finding *x) {
   const double each = h->gradients ? (double)h->sum.outermost / (double)h->gradients : 0;
   if (each > LEFT_OF_FUSED)
-    tg__expect(h->f, x, (int64_t)((1 - LEFT_OF_FUSED / each) * (double)h->update_ns), 0.85,
-               "of the operators for each parameter, the time of two and a half is left");
+    tg__finding_expect(h->f, x, (int64_t)((1 - LEFT_OF_FUSED / each) * (double)h->update_ns), 0.85,
+                       "of the operators for each parameter, the time of two and a half is left");
   else if (x->claim.count && h->f->has_device_work)
     expect_of_waiting(x);
   else
@@ -205,11 +205,11 @@ static void count_waits_of_update(struct tg__facts *f, const struct host *h, str
 
 static void report_optimizer(struct tg__facts *f, const struct host *h, double share) {
   struct tg__finding *x =
-      tg__find(f, TG__CAUSE_SINGLE_TENSOR_OPTIMIZER, share, OPTIMIZER_PCT, tg__per_step(f, h->update_ns));
+      tg__finding_add(f, TG__CAUSE_SINGLE_TENSOR_OPTIMIZER, share, OPTIMIZER_PCT, tg__per_step(f, h->update_ns));
   tg__where_slice(f, h->update, x);
   TG_SAY(x->evidence,
          "the update takes %.2f ms %s (%.1f %%) in %lld operators, none of them for several tensors at once",
-         tg__ms(x->cost_ns), tg__per(f), share, (long long)tg__per_step(f, h->sum.ops));
+         tg__ms(x->cost_ns), tg__period_per(f), share, (long long)tg__per_step(f, h->sum.ops));
   TG_SAY(x->advice, "Build the optimizer with fused=True, or foreach=True where fused is not available.");
   if (!h->has_closure) count_waits_of_update(f, h, x);
   expect_of_fused(h, x);
@@ -251,17 +251,18 @@ static void see_overhead(void *ctx, uint32_t slice, enum tg__class cls) {
 
 void tg__judge_overhead(struct tg__facts *f) {
   struct overhead o = {.t = f->t, .longest = TG_NONE};
-  tg__visit(f, see_overhead, &o);
+  tg__slices_visit(f, see_overhead, &o);
   tg__spans_union(&o.spans);
   const int64_t inside = tg__usual_inside(f, &o.spans) * (int64_t)f->steps.count;
   const double share = tg__pct(inside, f->steps.window.end_ns - f->steps.window.start_ns);
   f->failed |= o.spans.failed;
   if (share > OVERHEAD_PCT) {
-    struct tg__finding *x = tg__find(f, TG__CAUSE_PROFILER_OVERHEAD, share, OVERHEAD_PCT, tg__per_step(f, inside));
+    struct tg__finding *x =
+        tg__finding_add(f, TG__CAUSE_PROFILER_OVERHEAD, share, OVERHEAD_PCT, tg__per_step(f, inside));
     tg__where_slice(f, o.longest, x);
     x->method = "without a recording the program does not spend this time";
     TG_SAY(x->evidence, "the recording itself takes %.2f ms %s (%.1f %%), by its own account", tg__ms(x->cost_ns),
-           tg__per(f), share);
+           tg__period_per(f), share);
     TG_SAY(x->advice, "Record less: leave out with_stack, record_shapes and profile_memory, and record few steps with "
                       "torch.profiler.schedule(wait, warmup, active).");
   }

@@ -155,9 +155,10 @@ static void report_invariant(const struct invariant *v, const char *evidence, co
   }
   const double share = tg__pct(ns, f->total_ns);
   if (top == TG_NONE || share <= INVARIANT_PCT) return;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_LOOP_INVARIANT_RECOMPUTE, share, INVARIANT_PCT, tg__per_step(f, ns));
+  struct tg__finding *x =
+      tg__finding_add(f, TG__CAUSE_LOOP_INVARIANT_RECOMPUTE, share, INVARIANT_PCT, tg__per_step(f, ns));
   tg__say_site(v->s, top, 0, x);
-  TG_SAY(x->evidence, "%lld operators %s %s, %.2f ms (%.1f %%)", (long long)tg__per_step(f, calls), tg__per(f),
+  TG_SAY(x->evidence, "%lld operators %s %s, %.2f ms (%.1f %%)", (long long)tg__per_step(f, calls), tg__period_per(f),
          evidence, tg__ms(x->cost_ns), share);
   TG_SAY(x->advice,
          "%sompute it once, in __init__ or before the loop, and keep it: register_buffer(..., persistent=False) moves "

@@ -145,7 +145,7 @@ static const struct kernel_rule rules[] = {
 static void see_update(void *ctx, uint32_t slice, enum tg__class cls) {
   struct kernels *const k = ctx;
   const struct tg__columns *const t = k->f->t;
-  if ((cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION) && tg__meaning(k->f, slice) & TG__NAME_OPTIMIZER_STEP)
+  if ((cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION) && tg__slice_meaning(k->f, slice) & TG__NAME_OPTIMIZER_STEP)
     tg__spans_add(&k->updates, t->slices.start_ns[slice], tg__slice_end(t, slice));
 }
 
@@ -215,11 +215,11 @@ static void sum_up_work(struct kernels *k, struct tg__spans *counted, int64_t *s
 static void say_copies(const struct kernels *k, int64_t copies, struct tg__finding *x) {
   const size_t len = strlen(x->evidence);
   if (k->bytes)
-    tg__say(x->evidence + len, sizeof x->evidence - len, ", %.1f MB %s", (double)tg__per_step(k->f, k->bytes) / 1e6,
-            tg__per(k->f));
+    tg__text_format(x->evidence + len, sizeof x->evidence - len, ", %.1f MB %s",
+                    (double)tg__per_step(k->f, k->bytes) / 1e6, tg__period_per(k->f));
   const size_t end = strlen(x->evidence);
   if (2 * k->graph_edges > copies)
-    tg__say(x->evidence + end, sizeof x->evidence - end, "; most of them lie before or behind a graph");
+    tg__text_format(x->evidence + end, sizeof x->evidence - end, "; most of them lie before or behind a graph");
 }
 
 static void report_kernels(struct kernels *k, const struct kernel_rule *r) {
@@ -239,10 +239,10 @@ static void report_kernels(struct kernels *k, const struct kernel_rule *r) {
   const int64_t each_ns = tg__usual_inside(f, &counted), steps = (int64_t)f->steps.count;
   const double share = tg__pct(each_ns * steps, f->total_ns);
   if (!f->failed && share > r->least_pct) {
-    struct tg__finding *const x = tg__find(f, r->cause, share, r->least_pct, each_ns);
-    for (size_t i = 0; i < counted.count; i++) tg__claim(f, x, counted.items[i].start, counted.items[i].end);
+    struct tg__finding *const x = tg__finding_add(f, r->cause, share, r->least_pct, each_ns);
+    for (size_t i = 0; i < counted.count; i++) tg__finding_claim(f, x, counted.items[i].start, counted.items[i].end);
     tg__where_slice(f, longest, x);
-    TG_SAY(x->evidence, "%lld kernels %s %s: %.2f ms (%.1f %%)", (long long)tg__per_step(f, chosen), tg__per(f),
+    TG_SAY(x->evidence, "%lld kernels %s %s: %.2f ms (%.1f %%)", (long long)tg__per_step(f, chosen), tg__period_per(f),
            r->what, tg__ms(each_ns), share);
     if (k->bytes || k->graph_edges) say_copies(k, chosen, x);
     TG_SAY(x->advice, "%s", r->advice);
@@ -250,7 +250,7 @@ static void report_kernels(struct kernels *k, const struct kernel_rule *r) {
     x->is_symptom = r->confidence <= 0; /* a finding that has a cure keeps its time */
     x->method = r->method;
     if (r->confidence > 0) {
-      x->saving_ns = tg__per_step(f, tg__shortened(f, 0, saving_ns * steps, 0));
+      x->saving_ns = tg__per_step(f, tg__steps_shortened(f, 0, saving_ns * steps, 0));
       x->confidence = r->confidence;
     }
   }
@@ -259,9 +259,9 @@ static void report_kernels(struct kernels *k, const struct kernel_rule *r) {
 
 static void judge_device(struct kernels *k) {
   k->count = 0;
-  tg__visit(k->f, see_work, k);
+  tg__slices_visit(k->f, see_work, k);
   k->in_rows = k->count;
-  tg__visit(k->f, see_memset, k);
+  tg__slices_visit(k->f, see_memset, k);
   const bool is_few = k->f->steps.source == TG__STEPS_RECORDING && k->in_rows < LEAST_KERNELS;
   for (size_t r = 0; !is_few && !k->f->failed && r < sizeof rules / sizeof *rules; r++) {
     k->bytes = k->graph_edges = 0;
@@ -275,7 +275,7 @@ void tg__judge_kernels(struct tg__facts *f) {
   if (!f->has_device_work || !f->device_bound || tg__has_little_work(f)) return;
   struct kernels k = {.f = f, .device = INT64_MIN, .kinds = tg__alloc((size_t)tg__strings_count(f->t->strings) + 1)};
   f->failed |= !k.kinds;
-  if (k.kinds) tg__visit(f, see_update, &k);
+  if (k.kinds) tg__slices_visit(f, see_update, &k);
   tg__spans_union(&k.updates);
   f->failed |= k.updates.failed;
   while (!f->failed && tg__next_device(f, &k.device)) judge_device(&k);

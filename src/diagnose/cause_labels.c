@@ -113,7 +113,7 @@ static bool is_timed(const struct labels *l, uint32_t slice) {
 static void see_label(void *ctx, uint32_t slice, enum tg__class cls) {
   struct labels *l = ctx;
   const struct tg__columns *t = l->f->t;
-  if (cls != TG__CLASS_ANNOTATION || (tg__meaning(l->f, slice) & OF_TORCH)) return;
+  if (cls != TG__CLASS_ANNOTATION || (tg__slice_meaning(l->f, slice) & OF_TORCH)) return;
   const int64_t end = tg__slice_end(t, slice), device = device_end(l, slice), unseen = device > end ? device - end : 0;
   struct label *x = device == INT64_MIN || !is_timed(l, slice) ? NULL : label_of(l, t->slices.name[slice]);
   if (!x) return;
@@ -127,8 +127,9 @@ static void see_label(void *ctx, uint32_t slice, enum tg__class cls) {
 }
 
 static void report_label(struct tg__facts *f, const struct label *l) {
-  struct tg__finding *x = tg__find(f, TG__CAUSE_HOST_TIMED_LABEL, tg__pct(l->unseen_ns, l->host_ns + l->unseen_ns),
-                                   UNSEEN_PCT, tg__per_step(f, l->unseen_ns));
+  struct tg__finding *x =
+      tg__finding_add(f, TG__CAUSE_HOST_TIMED_LABEL, tg__pct(l->unseen_ns, l->host_ns + l->unseen_ns), UNSEEN_PCT,
+                      tg__per_step(f, l->unseen_ns));
   x->is_warning = true;
   tg__where_slice(f, l->longest, x);
   TG_SAY(x->evidence,
@@ -138,7 +139,7 @@ static void report_label(struct tg__facts *f, const struct label *l) {
   TG_SAY(x->advice,
          "A host clock around it sees little but the launching: take tg.timer, which uses events of the device, or the "
          "device columns of the question annotations.");
-  tg__expect(f, x, 0, 0.9, "a measurement becomes right, nothing becomes faster");
+  tg__finding_expect(f, x, 0, 0.9, "a measurement becomes right, nothing becomes faster");
 }
 
 /* The label of which a host clock misses most. */
@@ -146,10 +147,10 @@ void tg__judge_labels(struct tg__facts *f) {
   struct labels l = {.f = f};
   const struct label *most = NULL;
   if (!f->has_device_work) return;
-  tg__visit(f, see_launched, &l);
+  tg__slices_visit(f, see_launched, &l);
   if (!f->failed)
     f->failed = !tg__sort_items((void **)&l.launches, l.launch_count, sizeof *l.launches, calls_before, l.launches);
-  if (!f->failed && l.read_count) tg__visit(f, see_label, &l);
+  if (!f->failed && l.read_count) tg__slices_visit(f, see_label, &l);
   for (size_t i = 0; !f->failed && i < l.count; i++) {
     const struct label *x = &l.items[i];
     const bool is_missed =

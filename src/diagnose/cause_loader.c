@@ -13,7 +13,8 @@ struct loader {
 
 static void visit_loader_call(void *ctx, uint32_t slice, enum tg__class cls) {
   struct loader *l = ctx;
-  if ((cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) || !(tg__meaning(l->f, slice) & TG__NAME_DATALOADER)) return;
+  if ((cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) || !(tg__slice_meaning(l->f, slice) & TG__NAME_DATALOADER))
+    return;
   l->calls++;
   tg__spans_add(&l->spans, l->f->t->slices.start_ns[slice], tg__slice_end(l->f->t, slice));
   const int64_t *dur = l->f->t->slices.dur_ns;
@@ -27,8 +28,8 @@ static bool is_certain(struct tg__facts *f, enum tg__cause cause, double share, 
   const bool is_doubtful = cause == TG__CAUSE_LOADER_TOO_SLOW && f->noise.is_busy && !is_seen;
   if (share > (is_doubtful ? NOISY_PCT : THRESHOLD_PCT)) return true;
   TG_SAY(why, "of usual steps %.1f %% is waiting for it", share);
-  tg__withhold(f, cause, tg__pct(f->part_ns[TG__PART_DATALOADER], f->sum_ns),
-               f->noise.is_busy ? tg__busy_machine : why);
+  tg__finding_withhold(f, cause, tg__pct(f->part_ns[TG__PART_DATALOADER], f->sum_ns),
+                       f->noise.is_busy ? tg__busy_machine : why);
   return false;
 }
 
@@ -63,16 +64,16 @@ static int64_t usual_wait(struct tg__facts *f, bool has_workers) {
   struct tg__tally all = {0};
   if (!has_workers) return tg__usual_part(f, TG__PART_DATALOADER);
   for (size_t i = 0; i < f->steps.count; i++) tg__tally_in(&all, i + 1, f->steps.steps[i].part_ns[TG__PART_DATALOADER]);
-  return tg__tallied(f, &all);
+  return tg__tally_sum(f, &all);
 }
 
 /* The finding costs what usual steps show. Where less of it can be won for certain, that is another figure. */
 static void say_certain(const struct tg__facts *f, struct tg__finding *x, int64_t wait, bool has_workers) {
   const size_t len = strlen(x->evidence);
   if (tg__per_step(f, wait) >= x->cost_ns) return;
-  tg__say(x->evidence + len, sizeof x->evidence - len, "; %.2f ms of that %s", tg__ms(tg__per_step(f, wait)),
-          has_workers ? "it waits for workers for certain; the rest is its own, or others kept the machine busy"
-                      : "in nine of ten steps at least");
+  tg__text_format(x->evidence + len, sizeof x->evidence - len, "; %.2f ms of that %s", tg__ms(tg__per_step(f, wait)),
+                  has_workers ? "it waits for workers for certain; the rest is its own, or others kept the machine busy"
+                              : "in nine of ten steps at least");
 }
 
 /* A number among the conditions of the recording, or of one member of them; 0: not known. */
@@ -102,10 +103,10 @@ static void say_to_try(const struct tg__facts *f, struct tg__finding *x, bool wa
                 cores = setting(f, NULL, "cpu_cores");
   const size_t len = strlen(x->advice);
   if (waits && workers && ahead && workers < INT32_MAX && ahead < INT32_MAX)
-    tg__say(x->advice + len, sizeof x->advice - len, " To try: num_workers=%lld, prefetch_factor=%lld.",
-            2 * (long long)workers, 2 * (long long)ahead);
+    tg__text_format(x->advice + len, sizeof x->advice - len, " To try: num_workers=%lld, prefetch_factor=%lld.",
+                    2 * (long long)workers, 2 * (long long)ahead);
   else if (!waits && workers && workers < cores)
-    tg__say(x->advice + len, sizeof x->advice - len, " To try: num_workers=%lld.", (long long)cores);
+    tg__text_format(x->advice + len, sizeof x->advice - len, " To try: num_workers=%lld.", (long long)cores);
 }
 
 /* What the workers do while the loop waits for them: those that wait themselves take no core from one another. */
@@ -115,18 +116,19 @@ static void say_workers(struct tg__facts *f, const struct tg__sampled *seen, str
   const char *const pins = f->has_device_work ? ", pin_memory=True" : "";
   const size_t len = strlen(x->evidence);
   if (seen->is_known)
-    tg__say(x->evidence + len, sizeof x->evidence - len,
-            "; %zu samples of the workers: they %s for %.0f %% of the time%s%.*s, and are on a core for %.0f %%",
-            seen->count, waits ? "wait" : "compute", tg__pct(waits ? waits_ns : seen->ns - waits_ns, seen->ns),
-            seen->frame.len ? ", most at " : "", (int)seen->frame.len, seen->frame.ptr,
-            tg__pct(seen->cpu_ns, seen->ns));
+    tg__text_format(
+        x->evidence + len, sizeof x->evidence - len,
+        "; %zu samples of the workers: they %s for %.0f %% of the time%s%.*s, and are on a core for %.0f %%",
+        seen->count, waits ? "wait" : "compute", tg__pct(waits ? waits_ns : seen->ns - waits_ns, seen->ns),
+        seen->frame.len ? ", most at " : "", (int)seen->frame.len, seen->frame.ptr, tg__pct(seen->cpu_ns, seen->ns));
   if (waits) {
     TG_SAY(x->advice,
            "The workers %s and hardly compute, so more of them than there are cores help: a larger num_workers and "
            "prefetch_factor%s; or keep in memory what they fetch.",
            tg__doing_of_several(seen->most == TG__DOING_COMPUTE ? TG__DOING_WAIT : seen->most), pins);
     say_to_try(f, x, true);
-    tg__expect(f, x, wait - wait / 4, 0.6, "twice the workers and twice as far ahead leave a quarter of the wait");
+    tg__finding_expect(f, x, wait - wait / 4, 0.6,
+                       "twice the workers and twice as far ahead leave a quarter of the wait");
     return;
   }
   TG_SAY(x->advice,
@@ -135,7 +137,7 @@ static void say_workers(struct tg__facts *f, const struct tg__sampled *seen, str
          seen->is_known ? "The workers compute. " : "", pins);
   say_to_try(f, x, false);
   /* whether there are cores for more workers is not known: never high */
-  tg__expect(f, x, wait, 0.35, "the loop waits for workers no more, as far as there are cores for them");
+  tg__finding_expect(f, x, wait, 0.35, "the loop waits for workers no more, as far as there are cores for them");
 }
 
 /* Of the cost, the wait is what is certain. */
@@ -143,13 +145,14 @@ static void report_loader(struct loader *l, enum tg__cause cause, int64_t cost, 
   struct tg__facts *const f = l->f;
   const bool has_workers = cause == TG__CAUSE_LOADER_TOO_SLOW;
   const double share = tg__pct(cost, f->total_ns);
-  struct tg__finding *const x = tg__find(f, has_workers ? TG__CAUSE_LOADER_TOO_SLOW : TG__CAUSE_LOADER_IN_MAIN_PROCESS,
-                                         share, THRESHOLD_PCT, tg__per_step(f, cost));
-  for (size_t i = 0; i < l->spans.count; i++) tg__claim(f, x, l->spans.items[i].start, l->spans.items[i].end);
+  struct tg__finding *const x =
+      tg__finding_add(f, has_workers ? TG__CAUSE_LOADER_TOO_SLOW : TG__CAUSE_LOADER_IN_MAIN_PROCESS, share,
+                      THRESHOLD_PCT, tg__per_step(f, cost));
+  for (size_t i = 0; i < l->spans.count; i++) tg__finding_claim(f, x, l->spans.items[i].start, l->spans.items[i].end);
   tg__where_slice(f, l->longest, x);
   TG_SAY(x->evidence,
          "the loop waits %.2f ms of %s %.2f ms %s for the next batch (%.1f %%); %lld call%s, the longest %.2f ms%s",
-         tg__ms(x->cost_ns), tg__each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period(f), share,
+         tg__ms(x->cost_ns), tg__period_each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period_name(f), share,
          (long long)l->calls, l->calls == 1 ? "" : "s", tg__ms(f->t->slices.dur_ns[l->longest]),
          has_workers ? ", although worker processes load ahead" : ", all in the process that trains");
   say_certain(f, x, wait, has_workers);
@@ -162,13 +165,13 @@ static void report_loader(struct loader *l, enum tg__cause cause, int64_t cost, 
          f->has_device_work ? ", pin_memory=True" : "");
   /* loading goes on beside the rest of the step, in two processes: the longer of the two remains */
   const int64_t rest = f->total_ns - wait, left = wait / WORKERS > rest ? wait / WORKERS - rest : 0;
-  tg__expect(f, x, wait - left, 0.85, "two workers load while the rest of the step runs");
+  tg__finding_expect(f, x, wait - left, 0.85, "two workers load while the rest of the step runs");
 }
 
 void tg__judge_loader(struct tg__facts *f) {
   if (tg__pct(f->part_ns[TG__PART_DATALOADER], f->sum_ns) <= THRESHOLD_PCT) return;
   struct loader l = {.f = f, .longest = TG_NONE};
-  tg__visit(f, visit_loader_call, &l);
+  tg__slices_visit(f, visit_loader_call, &l);
   if (l.longest == TG_NONE) return; /* one that began before the steps: none was added */
   tg__spans_union(&l.spans);
   const bool has_workers = tg__str_contains(tg__name(f->t, f->t->slices.name[l.longest]), "MultiProcess");
@@ -183,8 +186,8 @@ void tg__judge_loader(struct tg__facts *f) {
   if (is_seen) wait = seen_ns;
   const double share = tg__pct(wait, f->total_ns);
   if (wait < 0 && !f->noise.is_busy)
-    tg__withhold(f, cause, tg__pct(f->part_ns[TG__PART_DATALOADER], f->sum_ns),
-                 "too short to be distinguished from handing a batch over");
+    tg__finding_withhold(f, cause, tg__pct(f->part_ns[TG__PART_DATALOADER], f->sum_ns),
+                         "too short to be distinguished from handing a batch over");
   else if (is_certain(f, cause, share, is_seen))
     report_loader(&l, cause, cost > wait ? cost : wait, wait);
   f->failed |= l.spans.failed;

@@ -320,7 +320,7 @@ static bool is_in_module(const struct loop *l) {
   const struct tg__columns *const t = l->s->f->t;
   const struct tg__site *const top = &l->s->sites[l->top];
   for (uint32_t i = t->slices.parent[top->slice]; i != TG_NONE; i = t->slices.parent[i]) {
-    if (tg__slice_class(t, i) != TG__CLASS_PYTHON || !(tg__meaning(l->s->f, i) & TG__NAME_MODULE)) continue;
+    if (tg__slice_class(t, i) != TG__CLASS_PYTHON || !(tg__slice_meaning(l->s->f, i) & TG__NAME_MODULE)) continue;
     if (2 * (int64_t)tg__map_get(&l->s->modules, t->slices.name[i]) < top->calls) return true;
   }
   return false;
@@ -400,19 +400,20 @@ static void report_loop(struct loop *l) {
   for (uint32_t i = 0; i < l->s->count; i++)
     if (l->in[i]) sites++, calls += l->s->sites[i].calls;
   const int64_t cost = l->ns + l->feed_ns + pause_ns;
-  struct tg__finding *x = tg__find(f, classify_loop(l), tg__pct(cost, f->total_ns), LOOP_PCT, tg__per_step(f, cost));
+  struct tg__finding *x =
+      tg__finding_add(f, classify_loop(l), tg__pct(cost, f->total_ns), LOOP_PCT, tg__per_step(f, cost));
   tg__say_site(l->s, l->top, l->frame, x);
   TG_SAY(
       x->evidence,
       "a loop of %lld turns %s makes %lld short calls at %lld places of the program: %.2f ms%s, and %.2f ms of Python "
       "between them",
-      (long long)l->times, tg__per(f), (long long)tg__per_step(f, calls), (long long)sites,
+      (long long)l->times, tg__period_per(f), (long long)tg__per_step(f, calls), (long long)sites,
       tg__ms(tg__per_step(f, l->ns)), tg__if_backward(l->s, l->in, " with their backward"),
       tg__ms(tg__per_step(f, pause_ns)));
   const size_t len = strlen(x->evidence);
   if (l->feed_ns)
-    tg__say(x->evidence + len, sizeof x->evidence - len, "; taking apart what it goes over takes %.2f ms",
-            tg__ms(tg__per_step(f, l->feed_ns)));
+    tg__text_format(x->evidence + len, sizeof x->evidence - len, "; taking apart what it goes over takes %.2f ms",
+                    tg__ms(tg__per_step(f, l->feed_ns)));
   TG_SAY(x->advice, "%s", advice_for(x->cause));
   expect_of_loop(l, x, pause_ns);
   tg__claim_sites(l->s, l->in, x);

@@ -28,13 +28,13 @@ static double mb(int64_t bytes) { return (double)bytes / 1e6; }
 
 /* The operator or category, and the line. */
 static void say_holder(struct tg__str what, struct tg__str line, char *out, size_t size) {
-  tg__say(out, size, "%.*s%s%.*s", (int)what.len, what.ptr, what.len && line.len ? " at " : "", (int)line.len,
-          line.ptr);
+  tg__text_format(out, size, "%.*s%s%.*s", (int)what.len, what.ptr, what.len && line.len ? " at " : "", (int)line.len,
+                  line.ptr);
 }
 
 static struct tg__finding *find(struct tg__facts *f, enum tg__cause cause, double share, double threshold,
                                 int64_t saving_bytes, const char *method) {
-  struct tg__finding *const x = tg__find(f, cause, share, threshold, TG_NULL_INT);
+  struct tg__finding *const x = tg__finding_add(f, cause, share, threshold, TG_NULL_INT);
   x->is_warning = true;
   x->saving_bytes = saving_bytes;
   x->method = method;
@@ -253,9 +253,9 @@ static void report_pool(struct tg__facts *f, const struct pool *p) {
          mb(p->split), mb(p->total), mb(p->largest), tg__pct(p->split - p->largest, p->split));
   const size_t len = strlen(x->evidence);
   if (p->grown)
-    tg__say(x->evidence + len, sizeof x->evidence - len,
-            "; %lld time%s it took more from the device although as much was free as was asked for",
-            (long long)p->grown, p->grown == 1 ? "" : "s");
+    tg__text_format(x->evidence + len, sizeof x->evidence - len,
+                    "; %lld time%s it took more from the device although as much was free as was asked for",
+                    (long long)p->grown, p->grown == 1 ? "" : "s");
   TG_SAY(x->advice, "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which costs no time worth measuring; keep "
                     "sizes equal (batches padded to few lengths), so that freed pieces fit again. "
                     "torch.cuda.empty_cache() waits for the device, and helps where nothing else does.");
@@ -298,9 +298,9 @@ static void judge_failures(struct tg__facts *f) {
     for (size_t i = 0; holders && i < holders->rows && i < HOLDERS; i++) {
       const size_t len = strlen(x->evidence);
       const struct tg__str by = tg__user_frame_of_stack(tg__fact_text(holders, i, "stack"));
-      tg__say(x->evidence + len, sizeof x->evidence - len, "%s%.1f MB %.*s",
-              i ? ", " : "; most at the peak: ", mb(tg__fact_number(holders, i, "peak_bytes")),
-              by.len ? (int)by.len : 16, by.len ? by.ptr : "without a line  ");
+      tg__text_format(x->evidence + len, sizeof x->evidence - len, "%s%.1f MB %.*s",
+                      i ? ", " : "; most at the peak: ", mb(tg__fact_number(holders, i, "peak_bytes")),
+                      by.len ? (int)by.len : 16, by.len ? by.ptr : "without a line  ");
     }
     TG_SAY(x->advice, "%s",
            idle >= wanted

@@ -80,13 +80,14 @@ static void report_attention(struct attention *a) {
   if (share <= ATTENTION_PCT) return;
   struct tg__shape scores[TG_INPUTS];
   tg__call_shapes(a->s, a->s->sites[a->top].slice, scores);
-  struct tg__finding *x = tg__find(f, TG__CAUSE_HANDWRITTEN_ATTENTION, share, ATTENTION_PCT, tg__per_step(f, ns));
+  struct tg__finding *x =
+      tg__finding_add(f, TG__CAUSE_HANDWRITTEN_ATTENTION, share, ATTENTION_PCT, tg__per_step(f, ns));
   tg__say_site(a->s, a->top, 0, x);
   TG_SAY(x->evidence,
          "%lld times %s a product, a softmax over %lld x %lld scores and a product follow each other; with what lies "
          "between%s %.2f ms "
          "(%.1f %%)",
-         (long long)tg__per_step(f, a->layers), tg__per(f), (long long)scores[0].dim[scores[0].rank - 2],
+         (long long)tg__per_step(f, a->layers), tg__period_per(f), (long long)scores[0].dim[scores[0].rank - 2],
          (long long)scores[0].dim[scores[0].rank - 1], tg__if_backward(a->s, a->in, " and their backward"),
          tg__ms(x->cost_ns), share);
   TG_SAY(x->advice, "Use torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=... or attn_mask=...), "
@@ -172,11 +173,11 @@ static void judge_doubles(struct tg__sites *s) {
   }
   const double share = tg__pct(ns, f->total_ns);
   if (top == TG_NONE || share <= TYPE_PCT) return;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_DTYPE_PROMOTION, share, TYPE_PCT, tg__per_step(f, ns));
+  struct tg__finding *x = tg__finding_add(f, TG__CAUSE_DTYPE_PROMOTION, share, TYPE_PCT, tg__per_step(f, ns));
   tg__say_site(s, mixed == TG_NONE ? top : mixed, 0, x);
   TG_SAY(x->evidence,
          "%lld operators %s work on tensors of 64-bit floats, %.2f ms (%.1f %%), although the model is narrower%s",
-         (long long)tg__per_step(f, calls), tg__per(f), tg__ms(x->cost_ns), share,
+         (long long)tg__per_step(f, calls), tg__period_per(f), tg__ms(x->cost_ns), share,
          mixed == TG_NONE ? "" : "; here a narrower tensor meets a 64-bit one, and the result is 64-bit");
   TG_SAY(x->advice, "Convert the 64-bit tensor once, where it is made: numpy makes float64, so "
                     "torch.from_numpy(a).float(), or dtype=torch.float32.");
@@ -239,7 +240,7 @@ static void find_casts(struct tg__sites *s, struct back_and_forth *out) {
     if (!x.key || tg__map_get(&keys, x.back) == TG_NONE) continue;
     const struct tg__site *const site = &s->sites[c->site];
     const int64_t ns = tg__call_ns(s, c) + (site->calls ? site->backward_ns / site->calls : 0);
-    tg__tally(s->f, &out->ns, c->slice, ns);
+    tg__tally_add(s->f, &out->ns, c->slice, ns);
     out->count++;
     out->in[c->site] = true;
     if (ns > out->most) out->most = ns, out->top = c->site, out->example = x;
@@ -252,15 +253,16 @@ static void judge_casts(struct tg__sites *s) {
   struct back_and_forth b = {.in = tg__alloc(s->count + 1), .top = TG_NONE};
   f->failed |= !b.in;
   if (b.in) find_casts(s, &b);
-  const int64_t ns = tg__tallied(f, &b.ns);
+  const int64_t ns = tg__tally_sum(f, &b.ns);
   const double share = tg__pct(ns, f->total_ns);
   if (b.top != TG_NONE && share > CAST_PCT) {
-    struct tg__finding *const x = tg__find(f, TG__CAUSE_CASTS_BACK_AND_FORTH, share, CAST_PCT, tg__per_step(f, ns));
+    struct tg__finding *const x =
+        tg__finding_add(f, TG__CAUSE_CASTS_BACK_AND_FORTH, share, CAST_PCT, tg__per_step(f, ns));
     tg__say_site(s, b.top, 0, x);
     TG_SAY(x->evidence,
            "%lld casts %s, here from %.*s to %.*s, are taken back by a cast of as many elements in the same function: "
            "%.2f ms%s (%.1f %%)",
-           (long long)tg__per_step(f, b.count), tg__per(f), (int)b.example.from.len, b.example.from.ptr,
+           (long long)tg__per_step(f, b.count), tg__period_per(f), (int)b.example.from.len, b.example.from.ptr,
            (int)b.example.to.len, b.example.to.ptr, tg__ms(x->cost_ns), tg__if_backward(s, b.in, " with backward"),
            share);
     TG_SAY(x->advice, "Stay in one type from the first of these operators to the last: cast once in front of them and "

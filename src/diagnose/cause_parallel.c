@@ -26,7 +26,7 @@ static void see_collective(void *ctx, uint32_t slice, enum tg__class cls) {
     if (c->call == TG_NONE && tg__user_frame(c->f->t, slice).len) c->call = slice;
     c->in_backward |= is_in_node(c->f->t, slice);
   }
-  if (!(tg__meaning(c->f, slice) & (host ? TG__NAME_COLLECTIVE_CALL : TG__NAME_COLLECTIVE_KERNEL))) return;
+  if (!(tg__slice_meaning(c->f, slice) & (host ? TG__NAME_COLLECTIVE_CALL : TG__NAME_COLLECTIVE_KERNEL))) return;
   if (c->longest == TG_NONE || dur[slice] > dur[c->longest]) c->longest = slice;
 }
 
@@ -41,8 +41,8 @@ static void expect_of_host_overlap(struct tg__facts *f, struct tg__finding *x, i
       backward += f->t->slices.dur_ns[c->slice];
   }
   if (backward > 0)
-    tg__expect(f, x, (exposed < backward ? exposed : backward) / 2, 0.3,
-               "half of the communication goes on beside backward, as far as that is long enough");
+    tg__finding_expect(f, x, (exposed < backward ? exposed : backward) / 2, 0.3,
+                       "half of the communication goes on beside backward, as far as that is long enough");
   else
     x->method = "no backward that it could go on beside is in the trace";
 }
@@ -75,7 +75,7 @@ static void see_alone(void *ctx, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *const t = a->f->t;
   const int64_t dur = t->slices.dur_ns[slice], us = dur / 1000, end = tg__slice_end(t, slice);
   if (cls != TG__CLASS_KERNEL) return;
-  if (!(tg__meaning(a->f, slice) & TG__NAME_COLLECTIVE_KERNEL)) {
+  if (!(tg__slice_meaning(a->f, slice) & TG__NAME_COLLECTIVE_KERNEL)) {
     if (!a->learns) tg__spans_add(&a->others, t->slices.start_ns[slice], end);
     return;
   }
@@ -93,11 +93,11 @@ static void see_alone(void *ctx, uint32_t slice, enum tg__class cls) {
 static int64_t sure_alone(struct tg__facts *f) {
   struct one_rank a = {.f = f, .learns = true};
   struct tg__spans left = {0};
-  tg__visit(f, see_alone, &a);
+  tg__slices_visit(f, see_alone, &a);
   a.learns = false;
   tg__map_free(&a.seen);
   a.seen = (struct tg__map){0};
-  tg__visit(f, see_alone, &a);
+  tg__slices_visit(f, see_alone, &a);
   tg__spans_union(&a.sure);
   tg__spans_union(&a.others);
   tg__spans_subtract(&a.sure, &a.others, &left);
@@ -116,15 +116,16 @@ static void claim_as_alone(struct tg__facts *f, struct tg__finding *x) {
   const size_t len = strlen(x->evidence);
   if (f->t->ranks[f->rank].world_size <= 1 || f->is_of_several) return;
   if (!f->has_device_work) {
-    tg__say(x->evidence + len, sizeof x->evidence - len,
-            "; how much of that is waiting for other ranks one rank does not show");
+    tg__text_format(x->evidence + len, sizeof x->evidence - len,
+                    "; how much of that is waiting for other ranks one rank does not show");
     return;
   }
   const int64_t sure = sure_alone(f), counts = sure < x->cost_ns ? sure : x->cost_ns;
-  tg__say(x->evidence + len, sizeof x->evidence - len,
-          "; at least %.2f ms of it stay if each collective takes as long as the shortest of its kind, the rest may be "
-          "waiting for other ranks, which one rank does not show",
-          tg__ms(counts));
+  tg__text_format(
+      x->evidence + len, sizeof x->evidence - len,
+      "; at least %.2f ms of it stay if each collective takes as long as the shortest of its kind, the rest may be "
+      "waiting for other ranks, which one rank does not show",
+      tg__ms(counts));
   if (x->saving_ns > counts) x->saving_ns = counts;
   if (tg__pct(counts, tg__per_step(f, f->total_ns)) > ALONE_PCT) {
     if (x->saving_ns != TG_NULL_INT)
@@ -146,8 +147,8 @@ static void expect_of_overlap(const struct tg__facts *f, struct tg__finding *x, 
     const int64_t more = f->steps.steps[i].communication_ns - f->steps.steps[i].computation_ns;
     if (more > 0) tg__tally_in(&more_ns, i + 1, more);
   }
-  const int64_t left = tg__tallied(f, &more_ns);
-  x->saving_ns = tg__per_step(f, tg__shortened(f, 0, left < exposed ? exposed - left : 0, 0));
+  const int64_t left = tg__tally_sum(f, &more_ns);
+  x->saving_ns = tg__per_step(f, tg__steps_shortened(f, 0, left < exposed ? exposed - left : 0, 0));
   x->confidence = f->t->ranks[f->rank].world_size > 1 && !f->is_of_several ? 0.3 : 0.4; /* it may wait for others */
   x->method = "all communication goes on beside computation, as far as there is enough of it";
   const bool computes = tg__pct(computing_ns, f->sum_ns) > LEAST_PCT; /* else it measures collectives */
@@ -201,25 +202,25 @@ void tg__judge_communication(struct tg__facts *f) {
   if (share <= COMMUNICATION_PCT || is_noise) {
     char why[100];
     TG_SAY(why, "%s steps have %.1f %% of it", f->has_device_work ? "usual" : "nine of ten", share);
-    tg__withhold(f, TG__CAUSE_COMMUNICATION_NOT_OVERLAPPED, mean, is_noise ? tg__busy_machine : why);
+    tg__finding_withhold(f, TG__CAUSE_COMMUNICATION_NOT_OVERLAPPED, mean, is_noise ? tg__busy_machine : why);
     return;
   }
   struct collectives c = {.f = f, .longest = TG_NONE, .call = TG_NONE};
-  tg__visit(f, see_collective, &c);
+  tg__slices_visit(f, see_collective, &c);
   if (c.longest == TG_NONE) return;
   struct tg__tally all = {0};
   for (size_t i = 0; i < f->steps.count; i++) tg__tally_in(&all, i + 1, f->steps.steps[i].communication_ns);
   struct tg__finding *x =
-      tg__find(f, TG__CAUSE_COMMUNICATION_NOT_OVERLAPPED, share, COMMUNICATION_PCT, tg__per_step(f, exposed));
+      tg__finding_add(f, TG__CAUSE_COMMUNICATION_NOT_OVERLAPPED, share, COMMUNICATION_PCT, tg__per_step(f, exposed));
   tg__where_slice(f, f->has_device_work || c.call == TG_NONE ? c.longest : c.call, x);
   TG_SAY(x->evidence,
          "collectives take %.2f ms of %s %.2f ms %s, and nothing is computed during %.2f ms of that (%.1f %%)",
-         tg__ms(tg__per_step(f, tg__tallied(f, &all))), tg__each(f), tg__ms(tg__per_step(f, f->total_ns)),
-         tg__period(f), tg__ms(x->cost_ns), share);
+         tg__ms(tg__per_step(f, tg__tally_sum(f, &all))), tg__period_each(f), tg__ms(tg__per_step(f, f->total_ns)),
+         tg__period_name(f), tg__ms(x->cost_ns), share);
   if (!f->has_device_work) /* collectives of the CPU are not hidden behind operators: other threads may or may not
                               compute */
     TG_SAY(x->evidence, "the host is inside collectives for at least %.2f ms of %s %.2f ms %s (%.1f %%)",
-           tg__ms(x->cost_ns), tg__each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period(f), share);
+           tg__ms(x->cost_ns), tg__period_each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period_name(f), share);
   TG_SAY(x->advice, "%s", advice_for(tg__name(f->t, f->t->slices.name[c.longest])));
   if (f->has_device_work)
     expect_of_overlap(f, x, exposed);
@@ -242,13 +243,13 @@ struct wrappers {
 static void see_wrapper(void *ctx, uint32_t slice, enum tg__class cls) {
   struct wrappers *w = ctx;
   const struct tg__columns *t = w->f->t;
-  if (cls == TG__CLASS_KERNEL) w->has_nccl |= (tg__meaning(w->f, slice) & TG__NAME_COLLECTIVE_KERNEL) != 0;
+  if (cls == TG__CLASS_KERNEL) w->has_nccl |= (tg__slice_meaning(w->f, slice) & TG__NAME_COLLECTIVE_KERNEL) != 0;
   if (cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) return;
   const struct tg__str name = tg__name(t, t->slices.name[slice]);
   if (tg__str_has_prefix(name, "nccl:")) w->has_nccl = true;
   if (tg__str_eq(name, TG_STR("DataParallel.forward"))) {
     w->data_parallel = slice;
-    tg__tally(w->f, &w->data_parallel_ns, slice, t->slices.dur_ns[slice]);
+    tg__tally_add(w->f, &w->data_parallel_ns, slice, t->slices.dur_ns[slice]);
   }
   if (tg__str_eq(name, TG_STR("DistributedDataParallel.forward"))) w->distributed = slice;
 }
@@ -266,22 +267,22 @@ static bool has_nccl_device(const struct tg__facts *f) {
 void tg__judge_parallel_wrapper(struct tg__facts *f) {
   if (!f->has_device_work) return;
   struct wrappers w = {.f = f, .data_parallel = TG_NONE, .distributed = TG_NONE};
-  tg__visit(f, see_wrapper, &w);
+  tg__slices_visit(f, see_wrapper, &w);
   if (w.data_parallel != TG_NONE && f->gaps.device_count > 1) {
-    const int64_t ns = tg__tallied(f, &w.data_parallel_ns);
-    struct tg__finding *x =
-        tg__find(f, TG__CAUSE_DATA_PARALLEL_THREADS, tg__pct(ns, f->total_ns), TG__NO_THRESHOLD, tg__per_step(f, ns));
+    const int64_t ns = tg__tally_sum(f, &w.data_parallel_ns);
+    struct tg__finding *x = tg__finding_add(f, TG__CAUSE_DATA_PARALLEL_THREADS, tg__pct(ns, f->total_ns),
+                                            TG__NO_THRESHOLD, tg__per_step(f, ns));
     tg__where_slice(f, w.data_parallel, x);
     TG_SAY(x->evidence, "one process drives %zu devices through DataParallel.forward, which takes %.2f ms %s",
-           f->gaps.device_count, tg__ms(x->cost_ns), tg__per(f));
+           f->gaps.device_count, tg__ms(x->cost_ns), tg__period_per(f));
     x->method = "how long a step of one process for each device takes is not in the trace";
     TG_SAY(x->advice, "Use torch.nn.parallel.DistributedDataParallel with one process a device (torchrun) instead of "
                       "torch.nn.DataParallel.");
   }
   if (w.distributed != TG_NONE && !w.has_nccl && has_nccl_device(f)) {
     struct tg__finding *x =
-        tg__find(f, TG__CAUSE_SLOW_COLLECTIVE_BACKEND, tg__pct(f->part_ns[TG__PART_COMMUNICATION], f->sum_ns),
-                 TG__NO_THRESHOLD, TG_NULL_INT);
+        tg__finding_add(f, TG__CAUSE_SLOW_COLLECTIVE_BACKEND, tg__pct(f->part_ns[TG__PART_COMMUNICATION], f->sum_ns),
+                        TG__NO_THRESHOLD, TG_NULL_INT);
     tg__where_slice(f, w.distributed, x);
     TG_SAY(x->evidence,
            "DistributedDataParallel.forward runs on a CUDA device, and no NCCL collective is in the trace");

@@ -23,7 +23,7 @@ static bool is_of_torch(struct tg__str name) {
 
 /* A label takes no time from the function that it stands in. */
 static bool is_label(const struct frames *f, uint32_t slice, enum tg__class cls) {
-  return cls == TG__CLASS_ANNOTATION && !(tg__meaning(f->facts, slice) & TG__NAME_DATALOADER) &&
+  return cls == TG__CLASS_ANNOTATION && !(tg__slice_meaning(f->facts, slice) & TG__NAME_DATALOADER) &&
          tg__name_is_label(tg__name(f->t, f->t->slices.name[slice]));
 }
 
@@ -40,7 +40,7 @@ static void see_frame(void *ctx, uint32_t slice, enum tg__class cls) {
   const uint32_t parent = parent_of(f, slice), track = tg__slice_track(f->t, slice);
   if (track == f->load_track && s->start_ns[slice] < f->load_until_ns) return;
   if (f->loop_track != TG_NONE && track != f->loop_track) return; /* goes on beside the loop */
-  if (cls == TG__CLASS_ANNOTATION && tg__meaning(f->facts, slice) & TG__NAME_DATALOADER)
+  if (cls == TG__CLASS_ANNOTATION && tg__slice_meaning(f->facts, slice) & TG__NAME_DATALOADER)
     f->load_until_ns = tg__slice_end(f->t, slice), f->load_track = track;
   f->own_ns[s->name[slice]] += s->dur_ns[slice];
   if (parent != TG_NONE) f->own_ns[s->name[parent]] -= s->dur_ns[slice];
@@ -62,7 +62,7 @@ static uint32_t busiest_frame(struct tg__facts *f, int64_t *own_ns) {
   *own_ns = 0;
   if (frames.own_ns && frames.longest) {
     memset(frames.longest, 0xff, (names + 1) * sizeof *frames.longest);
-    tg__visit(f, see_frame, &frames);
+    tg__slices_visit(f, see_frame, &frames);
   } else {
     f->failed = true;
   }
@@ -121,7 +121,7 @@ static void see_own_time(void *ctx, uint32_t slice, enum tg__class cls) {
 static void find_own_time(struct tg__facts *f, uint32_t frame, struct tg__spans *own) {
   const struct frames of = {.facts = f, .t = f->t, .loop_track = tg__loop_track(f)};
   struct own_time o = {.of = &of, .name = f->t->slices.name[frame]};
-  tg__visit(f, see_own_time, &o);
+  tg__slices_visit(f, see_own_time, &o);
   tg__spans_union(&o.calls);
   tg__spans_union(&o.inside);
   tg__spans_subtract(&o.calls, &o.inside, own);
@@ -184,7 +184,7 @@ static int64_t time_off_core(struct tg__facts *f) {
                        s->part_ns[TG__PART_COMMUNICATION] - s->part_ns[TG__PART_DATALOADER];
     if (ns > 0) tg__tally_in(&all, i + 1, ns);
   }
-  return tg__tallied(f, &all) - tg__marked_waits(f);
+  return tg__tally_sum(f, &all) - tg__marked_waits(f);
 }
 
 /* The clock of the thread says that it waits, not what for. Operators compute. */
@@ -217,7 +217,7 @@ static enum tg__doing doing_in(const struct tg__facts *f, const struct stretch *
 static void say_seen(const struct tg__sampled *seen, struct tg__finding *x) {
   const size_t len = strlen(x->evidence);
   TG_SAY(x->where, "%.*s", (int)seen->frame.len, seen->frame.ptr);
-  tg__say(
+  tg__text_format(
       x->evidence + len, sizeof x->evidence - len,
       "%.2f ms of them there: %zu samples of the stack, %.0f %% of their time in this function; it %s for %.0f %% of "
       "it, and is on a core for %.0f %%",
@@ -230,9 +230,10 @@ static void say_stretch(const struct tg__facts *f, const struct stretch *s, stru
   if (s->frame != TG_NONE) {
     const enum tg__doing doing = doing_in(f, s);
     tg__where_slice(f, s->frame, x);
-    tg__say(x->evidence + len, sizeof x->evidence - len,
-            "the Python function with most own time takes %.2f ms of it%s%s", tg__ms(tg__per_step(f, s->ns)),
-            doing == TG__DOING_COMPUTE ? "" : "; it ", doing == TG__DOING_COMPUTE ? "" : tg__doing_words(doing));
+    tg__text_format(x->evidence + len, sizeof x->evidence - len,
+                    "the Python function with most own time takes %.2f ms of it%s%s", tg__ms(tg__per_step(f, s->ns)),
+                    doing == TG__DOING_COMPUTE ? "" : "; it ",
+                    doing == TG__DOING_COMPUTE ? "" : tg__doing_words(doing));
     return;
   }
   if (!reads_file(s) && s->seen.is_known) {
@@ -241,8 +242,8 @@ static void say_stretch(const struct tg__facts *f, const struct stretch *s, stru
   }
   TG_SAY(x->where, "%s", s->pause.where);
   if (reads_file(s)) tg__where_slice(f, s->pause.read, x);
-  tg__say(x->evidence + len, sizeof x->evidence - len, "%.2f ms of them %s", tg__ms(x->cost_ns),
-          reads_file(s) ? "from a file that is opened there, in most steps, to the next operator" : "there");
+  tg__text_format(x->evidence + len, sizeof x->evidence - len, "%.2f ms of them %s", tg__ms(x->cost_ns),
+                  reads_file(s) ? "from a file that is opened there, in most steps, to the next operator" : "there");
 }
 
 struct unseen {
@@ -260,32 +261,32 @@ static void see_device_call(void *ctx, uint32_t slice, enum tg__class cls) {
  * that was not recorded. */
 static bool lacks_device(const struct tg__facts *f) {
   struct unseen u = {.t = f->t};
-  tg__visit(f, see_device_call, &u);
+  tg__slices_visit(f, see_device_call, &u);
   return u.is_used;
 }
 
 static void report_stretch(struct tg__facts *f, const struct stretch *s, int64_t other) {
   const enum tg__cause cause = cause_of(f, s);
   const int64_t cost = s->ns < other ? s->ns : other;
-  struct tg__finding *x = tg__find(f, cause, tg__pct(cost, f->total_ns), THRESHOLD_PCT, tg__per_step(f, cost));
+  struct tg__finding *x = tg__finding_add(f, cause, tg__pct(cost, f->total_ns), THRESHOLD_PCT, tg__per_step(f, cost));
   TG_SAY(x->evidence, "no operator runs during %.2f ms of each %.2f ms step (%.1f %%); ",
          tg__ms(tg__per_step(f, other)), tg__ms(tg__per_step(f, f->total_ns)), tg__pct(other, f->total_ns));
   TG_SAY(x->advice, "%s", advice_for(cause, doing_in(f, s)));
   say_stretch(f, s, x);
   const size_t len = strlen(x->evidence);
   if (s->still_ns)
-    tg__say(
+    tg__text_format(
         x->evidence + len, sizeof x->evidence - len,
         "; the thread is on no core, and ready for none, for %.2f ms of a step: it waits, for what was not recorded",
         tg__ms(tg__per_step(f, s->still_ns)));
   const struct tg__spans *const when = s->frame != TG_NONE ? &s->own : &s->pause.when;
-  for (size_t i = 0; i < when->count; i++) tg__claim(f, x, when->items[i].start, when->items[i].end);
+  for (size_t i = 0; i < when->count; i++) tg__finding_claim(f, x, when->items[i].start, when->items[i].end);
   const bool has_place = s->frame != TG_NONE || strstr(x->where, ".py(");
-  tg__expect(f, x, cost - cost / 10,
-             !has_place                                 ? 0.3
-             : cause == TG__CAUSE_SLOW_PYTHON_TRANSFORM ? 0.6
-                                                        : 0.85,
-             "the time without operators there, but for a tenth");
+  tg__finding_expect(f, x, cost - cost / 10,
+                     !has_place                                 ? 0.3
+                     : cause == TG__CAUSE_SLOW_PYTHON_TRANSFORM ? 0.6
+                                                                : 0.85,
+                     "the time without operators there, but for a tenth");
 }
 
 /* Where operators wait longest for Python: a function that was recorded, else two lines that operators are called
@@ -295,7 +296,7 @@ void tg__judge_python(struct tg__facts *f) {
   struct tg__tally bare = {0};
   for (size_t i = 0; i < f->steps.count; i++)
     tg__tally_in(&bare, i + 1, f->steps.steps[i].part_ns[TG__PART_OTHER] + f->steps.steps[i].label_ns);
-  const int64_t other = tg__tallied(f, &bare);
+  const int64_t other = tg__tally_sum(f, &bare);
   const double share = tg__pct(other, f->total_ns);
   if (f->has_device_work || share <= THRESHOLD_PCT || f->steps.source == TG__STEPS_RECORDING)
     return; /* idle-device looks at devices */
@@ -312,7 +313,7 @@ void tg__judge_python(struct tg__facts *f) {
   if (is_long && !is_wait && !is_gil) report_stretch(f, &s, other);
   const double without_waits = tg__pct(other - tg__marked_waits(f), f->total_ns);
   if (!is_long && f->noise.is_busy && without_waits > THRESHOLD_PCT)
-    tg__withhold(f, TG__CAUSE_SLOW_PYTHON_TRANSFORM, without_waits, tg__busy_machine);
+    tg__finding_withhold(f, TG__CAUSE_SLOW_PYTHON_TRANSFORM, without_waits, tg__busy_machine);
   tg__spans_free(&s.own);
   tg__spans_free(&s.pause.when);
 }

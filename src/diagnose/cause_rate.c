@@ -113,12 +113,12 @@ static void see_chosen(void *ctx, uint32_t slice, enum tg__class cls) {
 static struct tg__finding *find_work(const struct rates *r, uint32_t group, enum tg__cause cause, double least_pct) {
   struct tg__facts *const f = r->f;
   struct chosen c = {.r = r, .group = group, .longest = TG_NONE};
-  tg__visit(f, see_chosen, &c);
+  tg__slices_visit(f, see_chosen, &c);
   tg__spans_union(&c.spans);
   const int64_t each_ns = tg__usual_inside(f, &c.spans);
   const double share = tg__pct(each_ns * (int64_t)f->steps.count, f->total_ns);
-  struct tg__finding *const x = share > least_pct ? tg__find(f, cause, share, least_pct, each_ns) : NULL;
-  for (size_t i = 0; x && i < c.spans.count; i++) tg__claim(f, x, c.spans.items[i].start, c.spans.items[i].end);
+  struct tg__finding *const x = share > least_pct ? tg__finding_add(f, cause, share, least_pct, each_ns) : NULL;
+  for (size_t i = 0; x && i < c.spans.count; i++) tg__finding_claim(f, x, c.spans.items[i].start, c.spans.items[i].end);
   if (x) x->is_of_device = true;
   if (x) tg__where_slice(f, c.longest, x);
   tg__spans_free(&c.spans);
@@ -135,13 +135,13 @@ static void report_slow_product(const struct rates *r, uint32_t slowest) {
       x->evidence,
       "%lld products %s of one size run at %.1f TFLOP/s in %s, %.0f %% of the %.1f that another of the trace reaches: "
       "%.2f ms (%.1f %%)",
-      (long long)tg__per_step(f, g->calls), tg__per(f), rate / 1e12, tg__precision_names[g->precision],
+      (long long)tg__per_step(f, g->calls), tg__period_per(f), rate / 1e12, tg__precision_names[g->precision],
       100 * rate / best, best / 1e12, tg__ms(x->cost_ns), x->share_pct);
   TG_SAY(x->advice,
          "Try other sizes (multiples of 64 or 128, a padded vocabulary), operands that are contiguous, or other "
          "kernels: torch.compile(model, mode=\"max-autotune\"), or "
          "torch.backends.cuda.preferred_blas_library(\"cublaslt\").");
-  x->saving_ns = tg__per_step(f, tg__shortened(f, 0, (int64_t)((double)g->ns - fair_ns(r, g)), 0));
+  x->saving_ns = tg__per_step(f, tg__steps_shortened(f, 0, (int64_t)((double)g->ns - fair_ns(r, g)), 0));
   x->confidence = 0.3;
   x->method = "it reaches the rate of the fastest product of its type, as far as its inputs come from memory as fast";
 }
@@ -154,7 +154,7 @@ static void report_bandwidth(const struct rates *r) {
   TG_SAY(x->evidence,
          "operators that move %.2f GB %s do so at %.0f %% of the memory bandwidth of %s: bound by memory, %.2f ms "
          "(%.1f %%)",
-         r->moved / (double)f->steps.count / 1e9, tg__per(f),
+         r->moved / (double)f->steps.count / 1e9, tg__period_per(f),
          1e11 * r->moved / ((double)x->cost_ns * (double)f->steps.count) / r->peaks.bytes, r->peaks.source,
          tg__ms(x->cost_ns), x->share_pct);
   struct tg__work_bounds work;

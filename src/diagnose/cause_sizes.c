@@ -54,14 +54,14 @@ static void report_sizes(struct sizes *z) {
   struct tg__facts *const f = z->s->f;
   const double share = tg__pct(z->ns, f->total_ns);
   if (z->top == TG_NONE || share <= SIZES_PCT) return;
-  tg__visit(f, see_narrow_kernel, z);
+  tg__slices_visit(f, see_narrow_kernel, z);
   const bool is_seen = 2 * z->narrow_ns > z->ns;
-  struct tg__finding *const x = tg__find(f, TG__CAUSE_UNALIGNED_SIZES, share, SIZES_PCT, tg__per_step(f, z->ns));
+  struct tg__finding *const x = tg__finding_add(f, TG__CAUSE_UNALIGNED_SIZES, share, SIZES_PCT, tg__per_step(f, z->ns));
   tg__say_site(z->s, z->top, 0, x);
   TG_SAY(
       x->evidence,
       "%lld products %s have weights with sizes that are no multiples of %d, here %lld x %lld: %.2f ms%s (%.1f %%)%s",
-      (long long)tg__per_step(f, z->calls), tg__per(f), AT_A_TIME, (long long)z->rows, (long long)z->columns,
+      (long long)tg__per_step(f, z->calls), tg__period_per(f), AT_A_TIME, (long long)z->rows, (long long)z->columns,
       tg__ms(x->cost_ns), tg__if_backward(z->s, z->in, " with backward"), share,
       is_seen ? "; their kernels load one or two elements at a time (align1, align2)" : "");
   TG_SAY(x->advice, "Pad features, channels and vocabulary: here %lld x %lld. %s", (long long)padded(z->rows),

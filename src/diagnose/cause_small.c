@@ -47,7 +47,7 @@ static uint32_t claim_gaps(const struct tg__facts *f, struct tg__finding *x) {
   for (size_t i = 0; i < f->gaps.count; i++) {
     const struct tg__gap *const g = &f->gaps.items[i];
     if (g->cause != TG__GAP_PYTHON && g->cause != TG__GAP_HOST && g->cause != TG__GAP_LAUNCH) continue;
-    tg__claim(f, x, g->start_ns, g->end_ns);
+    tg__finding_claim(f, x, g->start_ns, g->end_ns);
     all_ns += g->end_ns - g->start_ns;
     const uint32_t call = t->slices.cause[g->after];
     if (call == TG_NONE || !tg__is_in_compiled(t, call)) continue;
@@ -80,11 +80,11 @@ static void say_kernels(struct tg__facts *f, struct tg__finding *x) {
     return;
   }
   struct frequent q = {.f = f, .slice = TG_NONE};
-  tg__visit(f, see_frequent, &q);
+  tg__slices_visit(f, see_frequent, &q);
   tg__map_free(&q.counts);
   if (q.slice == TG_NONE) return;
   const struct tg__str name = tg__name(f->t, f->t->slices.name[q.slice]);
-  TG_SAY(x->where, "kernels of the %s, most often %.*s", tg__period(f), (int)(name.len < 120 ? name.len : 120),
+  TG_SAY(x->where, "kernels of the %s, most often %.*s", tg__period_name(f), (int)(name.len < 120 ? name.len : 120),
          name.ptr);
 }
 
@@ -93,12 +93,12 @@ static void judge_small_kernels(struct tg__facts *f, int64_t pieces, int64_t typ
       (f->gap_ns[TG__GAP_PYTHON] + f->gap_ns[TG__GAP_HOST] + f->gap_ns[TG__GAP_LAUNCH]) / (int64_t)f->gaps.device_count;
   const double share = tg__pct(wait, f->window_ns);
   if (tg__has_little_work(f) || pieces < MANY_KERNELS || typical >= SHORT_KERNEL_NS || share <= FEEDING_PCT) return;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_MANY_SMALL_OPS, share, FEEDING_PCT, tg__per_step(f, wait));
+  struct tg__finding *x = tg__finding_add(f, TG__CAUSE_MANY_SMALL_OPS, share, FEEDING_PCT, tg__per_step(f, wait));
   say_kernels(f, x);
   TG_SAY(x->evidence,
          "%lld kernels %s, half of them shorter than %.1f us; the device waits %.2f ms %s (%.1f %%) for the host to "
          "launch the next",
-         (long long)pieces, tg__per(f), (double)typical / 1e3, tg__ms(x->cost_ns), tg__per(f), share);
+         (long long)pieces, tg__period_per(f), (double)typical / 1e3, tg__ms(x->cost_ns), tg__period_per(f), share);
   const uint32_t range = claim_gaps(f, x);
   if (range != TG_NONE) tg__where_slice(f, range, x);
   TG_SAY(x->advice, "%s",
@@ -110,26 +110,26 @@ static void judge_small_kernels(struct tg__facts *f, int64_t pieces, int64_t typ
                "replays them "
                "as a CUDA graph; or a larger batch.");
   x->is_general = true;
-  tg__expect(f, x, wait - wait / 10, 0.5,
-             "launches cost the host nothing, and kernels follow each other, but for a tenth of the waiting");
+  tg__finding_expect(f, x, wait - wait / 10, 0.5,
+                     "launches cost the host nothing, and kernels follow each other, but for a tenth of the waiting");
 }
 
 static void judge_small_host_ops(struct tg__facts *f, int64_t pieces, int64_t typical, int64_t short_ns) {
   const double share = tg__pct(short_ns, f->total_ns);
   if (pieces < MANY_OPS || typical >= SHORT_OP_NS || share <= SHORT_OPS_PCT) return;
-  struct tg__finding *x = tg__find(f, TG__CAUSE_MANY_SMALL_OPS, share, SHORT_OPS_PCT, tg__per_step(f, short_ns));
-  TG_SAY(x->where, "operators of the %s", tg__period(f));
+  struct tg__finding *x = tg__finding_add(f, TG__CAUSE_MANY_SMALL_OPS, share, SHORT_OPS_PCT, tg__per_step(f, short_ns));
+  TG_SAY(x->where, "operators of the %s", tg__period_name(f));
   TG_SAY(x->evidence,
          "%lld operators %s, half of them shorter than %.1f us; those below %.0f us take %.2f ms %s (%.1f %%)",
-         (long long)pieces, tg__per(f), (double)typical / 1e3, SHORT_OP_NS / 1e3, tg__ms(x->cost_ns), tg__per(f),
-         share);
+         (long long)pieces, tg__period_per(f), (double)typical / 1e3, SHORT_OP_NS / 1e3, tg__ms(x->cost_ns),
+         tg__period_per(f), share);
   x->method = "it depends on how many of them can be joined";
   TG_SAY(x->advice, "Do the same with fewer operations: batch them, use a fused layer, or torch.compile(model).");
 }
 
 void tg__judge_small_ops(struct tg__facts *f) {
   struct pieces p = {.t = f->t, .kernels = f->has_device_work, .track_end_op = TG_NONE};
-  tg__visit(f, see_piece, &p);
+  tg__slices_visit(f, see_piece, &p);
   end_op(&p, TG_NONE);
   int64_t typical = 0;
   if (p.failed || (p.count && !tg__median_of(p.durations, p.count, &typical))) f->failed = true;

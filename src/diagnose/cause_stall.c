@@ -178,7 +178,7 @@ static void name_wait(const struct stalls *x, uint32_t site, struct tg__finding 
     const int64_t at = f->t->slices.start_ns[x->s->calls[i].slice];
     const size_t step = x->s->calls[i].site == site ? step_at(x->b, at) : SIZE_MAX;
     const int64_t stop = step == SIZE_MAX ? 0 : stop_before(x, i, step);
-    if (stop) tg__claim(f, y, at - stop, at);
+    if (stop) tg__finding_claim(f, y, at - stop, at);
   }
   tg__spans_union(&y->claim);
   tg__sample_stretches(f, &y->claim, &seen);
@@ -186,8 +186,8 @@ static void name_wait(const struct stalls *x, uint32_t site, struct tg__finding 
   const size_t len = strlen(y->evidence);
   y->cause = TG__CAUSE_HOST_WAITS;
   TG_SAY(y->where, "%.*s", (int)seen.frame.len, seen.frame.ptr);
-  tg__say(y->evidence + len, sizeof y->evidence - len, ", and %s there in %zu samples of the stack",
-          tg__doing_words(seen.most), seen.count);
+  tg__text_format(y->evidence + len, sizeof y->evidence - len, ", and %s there in %zu samples of the stack",
+                  tg__doing_words(seen.most), seen.count);
   TG_SAY(y->advice, "%s", tg__doing_advice(seen.most));
 }
 
@@ -198,11 +198,11 @@ static void report_stalls(struct stalls *x, const struct tg__timed *of) {
                  stop = work == TG_NONE && !f->noise.is_busy ? common_stop(x) : TG_NONE,
                  place = work == TG_NONE ? stop : work;
   if (place == TG_NONE && f->noise.is_busy) {
-    tg__withhold(f, TG__CAUSE_PERIODIC_STALL, share, tg__busy_machine);
+    tg__finding_withhold(f, TG__CAUSE_PERIODIC_STALL, share, tg__busy_machine);
     return;
   }
   if (place == TG_NONE && !is_regular(x, of)) return;
-  struct tg__finding *y = tg__find(f, TG__CAUSE_PERIODIC_STALL, share, STALL_PCT, tg__per_step(f, x->excess_ns));
+  struct tg__finding *y = tg__finding_add(f, TG__CAUSE_PERIODIC_STALL, share, STALL_PCT, tg__per_step(f, x->excess_ns));
   if (place != TG_NONE && x->s->sites[place].path)
     tg__say_site(x->s, place, 0, y);
   else
@@ -217,7 +217,8 @@ static void report_stalls(struct stalls *x, const struct tg__timed *of) {
   TG_SAY(y->advice, "%s", ADVICE);
   if (stop != TG_NONE) name_wait(x, stop, y);
   y->is_on_average = true;
-  tg__expect(f, y, x->excess_ns - x->excess_ns / 10, 0.7, "nine of ten of the long steps become like the others");
+  tg__finding_expect(f, y, x->excess_ns - x->excess_ns / 10, 0.7,
+                     "nine of ten of the long steps become like the others");
 }
 
 /* ---- of all steps that were timed ------------------------------------------------------------- */
@@ -229,7 +230,7 @@ static void say_place_of_long(struct stalls *x, const struct tg__timed *of, stru
   const uint32_t work = x->count && is_computed(x) ? extra_work(x) : TG_NONE;
   struct tg__sampled seen = {.is_known = false};
   for (size_t i = 0; i < x->b->count; i++)
-    if (x->is_long[i]) tg__claim(f, y, x->b->steps[i].host_start_ns, x->b->steps[i].host_end_ns);
+    if (x->is_long[i]) tg__finding_claim(f, y, x->b->steps[i].host_start_ns, x->b->steps[i].host_end_ns);
   if (work == TG_NONE && x->count) tg__sample_stretches(f, &y->claim, &seen);
   const struct tg__str frame = seen.is_known ? seen.frame : tg__timed_place(f, of);
   if (work != TG_NONE && x->s->sites[work].path)
@@ -244,7 +245,7 @@ static void report_periodic(struct stalls *x, const struct tg__timed *of) {
   struct tg__facts *const f = x->s->f;
   const int64_t n = (int64_t)(of->count - of->warm);
   struct tg__finding *const y =
-      tg__find(f, TG__CAUSE_PERIODIC_STALL, tg__pct(of->excess_ns, of->sum_ns), STALL_PCT, of->excess_ns / n);
+      tg__finding_add(f, TG__CAUSE_PERIODIC_STALL, tg__pct(of->excess_ns, of->sum_ns), STALL_PCT, of->excess_ns / n);
   say_place_of_long(x, of, y);
   TG_SAY(
       y->evidence,

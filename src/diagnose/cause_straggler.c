@@ -54,8 +54,8 @@ static bool say_stretch(struct tg__facts *f, struct tg__finding *x) {
 
 static void report_straggler(struct tg__facts *f, const struct tg__straggler *s) {
   struct tg__finding *x =
-      tg__find(f, TG__CAUSE_RANK_STRAGGLER, 100 * (s->own.busy_ns - s->others_busy_ns) / s->own.total_ns,
-               least_excess_pct(s), (int64_t)(s->own.busy_ns - s->others_busy_ns));
+      tg__finding_add(f, TG__CAUSE_RANK_STRAGGLER, 100 * (s->own.busy_ns - s->others_busy_ns) / s->own.total_ns,
+                      least_excess_pct(s), (int64_t)(s->own.busy_ns - s->others_busy_ns));
   if (!say_stretch(f, x)) say_place(f, x);
   TG_SAY(x->evidence,
          "rank %lld works %.2f ms of a step and waits %.2f ms in collectives; the others work %.2f ms and wait %.2f ms "

@@ -139,7 +139,7 @@ static int64_t gather_gaps(struct syncs *s, struct tg__finding *x) {
       if (g->end_ns <= w->start_ns || g->start_ns >= w->end_ns || !is_held_up(s, g, &wait)) continue;
       if (tg__spans_inside(&f->apart, g->start_ns, g->end_ns)) continue;
       tg__spans_add(&all, g->start_ns, g->end_ns);
-      tg__claim(f, x, g->start_ns, g->end_ns);
+      tg__finding_claim(f, x, g->start_ns, g->end_ns);
       count_gap(s, g, wait);
     }
     tg__spans_union(&all);
@@ -181,18 +181,18 @@ static void describe_syncs(struct syncs *s, int64_t each_ns, struct tg__finding 
       x->evidence,
       "%lld time%s the device stood still while the host waited for it before launching more, or behind such a wait: "
       "%.2f ms %s (%.1f %%), the longest %.2f ms",
-      (long long)s->gaps, s->gaps == 1 ? "" : "s", tg__ms(each_ns), tg__per(f), x->share_pct,
+      (long long)s->gaps, s->gaps == 1 ? "" : "s", tg__ms(each_ns), tg__period_per(f), x->share_pct,
       tg__ms(s->longest_gap_ns));
   const size_t len = strlen(x->evidence);
   if (kind != TG__SYNC_OTHER)
-    tg__say(x->evidence + len, sizeof x->evidence - len, "; %.0f %% of that by %s", tg__pct(s->kind_ns[kind], all_ns),
-            tg__sync_kind_names[kind]);
+    tg__text_format(x->evidence + len, sizeof x->evidence - len, "; %.0f %% of that by %s",
+                    tg__pct(s->kind_ns[kind], all_ns), tg__sync_kind_names[kind]);
   TG_SAY(x->advice, "%s", sync_advice(kind));
 }
 
 static void report_syncs(struct syncs *s) {
   struct tg__facts *const f = s->f;
-  struct tg__finding *const x = tg__find(f, TG__CAUSE_HOST_SYNCHRONISATION, 0, HOLD_UP_PCT, 0);
+  struct tg__finding *const x = tg__finding_add(f, TG__CAUSE_HOST_SYNCHRONISATION, 0, HOLD_UP_PCT, 0);
   const int64_t each_ns = gather_gaps(s, x) / (int64_t)f->gaps.device_count;
   x->share_pct = tg__pct(each_ns, f->window_ns);
   x->cost_ns = tg__per_step(f, each_ns);
@@ -201,7 +201,7 @@ static void report_syncs(struct syncs *s) {
     return;
   }
   describe_syncs(s, x->cost_ns, x);
-  x->saving_ns = tg__per_step(f, tg__shortened(f, 0, 0, each_ns));
+  x->saving_ns = tg__per_step(f, tg__steps_shortened(f, 0, 0, each_ns));
   x->confidence = 0.6;
   x->method = "these gaps close, as far as host and device each have less to do than a step takes";
 }
@@ -209,7 +209,7 @@ static void report_syncs(struct syncs *s) {
 void tg__judge_syncs(struct tg__facts *f) {
   if (!f->has_device_work || !f->gaps.count || tg__has_little_work(f)) return;
   struct syncs s = {.f = f, .lines = tg__strings_new()};
-  tg__visit(f, see_waiting_call, &s);
+  tg__slices_visit(f, see_waiting_call, &s);
   f->failed |= !s.lines || !tg__sort_index(s.calls, s.count, starts_earlier, f->t);
   if (!f->failed) report_syncs(&s);
   if (s.lines) tg__strings_free(s.lines);

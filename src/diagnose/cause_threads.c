@@ -72,7 +72,7 @@ static int64_t shared_out(struct tg__sites *s, uint32_t *top) {
     const struct tg__site_call *c = &s->calls[i];
     if (!c->counted || c->kind == TG__CALL_LOAD || s->f->t->slices.dur_ns[c->slice] < SHARED_OUT_NS) continue;
     const int64_t ns = long_inside(s, c, &own);
-    tg__tally(s->f, &all, c->slice, ns);
+    tg__tally_add(s->f, &all, c->slice, ns);
     if (c->site == TG_NONE || !ns) continue;
     by_site[c->site] += ns;
     if (s->sites[c->site].kind == TG__CALL_FORWARD && (*top == TG_NONE || by_site[c->site] > by_site[*top]))
@@ -80,7 +80,7 @@ static int64_t shared_out(struct tg__sites *s, uint32_t *top) {
   }
   tg__free(by_site);
   tg__free(own.ns);
-  const int64_t sum = tg__tallied(s->f, &all);
+  const int64_t sum = tg__tally_sum(s->f, &all);
   return sum < s->f->total_ns ? sum : s->f->total_ns; /* several threads may be at it */
 }
 
@@ -97,27 +97,27 @@ static void report_threads(struct tg__sites *s, enum tg__cause cause, int64_t th
   struct tg__facts *f = s->f;
   const bool many = cause == TG__CAUSE_THREAD_OVERSUBSCRIPTION;
   struct tg__finding most = {.where = ""};
-  struct tg__finding *x = tg__find(f, cause, tg__pct(ns, f->total_ns), THREADS_PCT, tg__per_step(f, ns));
+  struct tg__finding *x = tg__finding_add(f, cause, tg__pct(ns, f->total_ns), THREADS_PCT, tg__per_step(f, ns));
   if (top != TG_NONE) tg__say_site(s, top, 0, &most);
   say_place(f, x);
   TG_SAY(x->evidence,
          "%lld thread%s of torch on %lld cores; operators of 0.2 ms and more, which are shared out among threads, take "
          "%.2f ms %s (%.1f %%)%s%s",
-         (long long)threads, threads == 1 ? "" : "s", (long long)cores, tg__ms(x->cost_ns), tg__per(f), x->share_pct,
-         most.where[0] ? ", most of it " : "", most.where);
+         (long long)threads, threads == 1 ? "" : "s", (long long)cores, tg__ms(x->cost_ns), tg__period_per(f),
+         x->share_pct, most.where[0] ? ", most of it " : "", most.where);
   if (many) {
     TG_SAY(x->advice,
            "torch.set_num_threads(%lld), or OMP_NUM_THREADS=%lld in the environment: more threads than cores wait for "
            "each other.",
            (long long)cores, (long long)cores);
-    tg__expect(f, x, (int64_t)((double)ns * (1 - (double)cores / (double)threads)), 0.6,
-               "these operators take turns as if each thread beyond the cores were idle");
+    tg__finding_expect(f, x, (int64_t)((double)ns * (1 - (double)cores / (double)threads)), 0.6,
+                       "these operators take turns as if each thread beyond the cores were idle");
   } else {
     TG_SAY(x->advice,
            "torch.set_num_threads(%lld) where nothing else needs the cores; some environments set OMP_NUM_THREADS=1.",
            (long long)cores);
-    tg__expect(f, x, (int64_t)((double)ns * 0.7 * (1 - (double)threads / (double)cores)), 0.5,
-               "seven tenths of an even division among all cores");
+    tg__finding_expect(f, x, (int64_t)((double)ns * 0.7 * (1 - (double)threads / (double)cores)), 0.5,
+                       "seven tenths of an even division among all cores");
   }
 }
 
@@ -140,7 +140,8 @@ void tg__judge_threads(struct tg__facts *f) {
   const double share = tg__pct(ns, f->total_ns);
   if (!s || share <= THREADS_PCT || (threads <= cores && !is_alone(f))) return;
   if (threads <= cores && (f->noise.is_busy || threads >= free_cores)) {
-    tg__withhold(f, TG__CAUSE_THREAD_UNDERUSE, share, "other programs use the cores: more threads would wait for them");
+    tg__finding_withhold(f, TG__CAUSE_THREAD_UNDERUSE, share,
+                         "other programs use the cores: more threads would wait for them");
     return;
   }
   if (threads > cores)

@@ -35,7 +35,7 @@ static void see_transfer(void *ctx, uint32_t slice, enum tg__class cls) {
 
 /* Pageable: half of it. Pinned: all of it goes on beside kernels, as far as there is enough of them. */
 static void expect_of_copies(const struct transfers *x, int64_t ns, struct tg__finding *y) {
-  y->saving_ns = tg__per_step(x->f, tg__shortened(x->f, 0, x->is_pageable ? ns / 2 : ns, 0));
+  y->saving_ns = tg__per_step(x->f, tg__steps_shortened(x->f, 0, x->is_pageable ? ns / 2 : ns, 0));
   y->confidence = x->is_pageable ? 0.6 : 0.5;
   y->method = x->is_pageable ? "copies from pinned memory take half as long"
                              : "these copies go on beside the kernels of the step before";
@@ -47,12 +47,12 @@ static void report_transfers(const struct transfers *x, const struct tg__spans *
   const int64_t count = tg__per_step(f, x->count);
   const double share = tg__pct(each_ns, f->median_ns);
   if (share <= COPY_PCT) return;
-  struct tg__finding *const y = tg__find(f, TG__CAUSE_BLOCKING_COPY, share, COPY_PCT, each_ns);
+  struct tg__finding *const y = tg__finding_add(f, TG__CAUSE_BLOCKING_COPY, share, COPY_PCT, each_ns);
   const uint32_t call = f->t->slices.cause[x->longest];
-  for (size_t i = 0; i < exposed->count; i++) tg__claim(f, y, exposed->items[i].start, exposed->items[i].end);
+  for (size_t i = 0; i < exposed->count; i++) tg__finding_claim(f, y, exposed->items[i].start, exposed->items[i].end);
   tg__where_slice(f, call == TG_NONE || !x->is_pageable ? x->longest : call, y);
   TG_SAY(y->evidence, "%lld %s %s %s %s, and nothing is computed during %.2f ms of them (%.1f %%), the longest %.2f ms",
-         (long long)count, count == 1 ? "copy" : "copies", tg__per(f), count == 1 ? "is" : "are",
+         (long long)count, count == 1 ? "copy" : "copies", tg__period_per(f), count == 1 ? "is" : "are",
          x->is_pageable ? "from or to pageable memory" : "between the host and the device", tg__ms(each_ns), share,
          tg__ms(f->t->slices.dur_ns[x->longest]));
   if (count >= MANY && x->bytes / x->count < SMALL_BYTES)
@@ -74,7 +74,7 @@ static void report_transfers(const struct transfers *x, const struct tg__spans *
 static void judge_copies_of(struct tg__facts *f, bool is_pageable) {
   struct transfers x = {.f = f, .is_pageable = is_pageable, .longest = TG_NONE};
   struct tg__spans exposed = {0};
-  tg__visit(f, see_transfer, &x);
+  tg__slices_visit(f, see_transfer, &x);
   tg__spans_union(&x.copies);
   tg__spans_union(&x.kernels);
   tg__spans_subtract(&x.copies, &x.kernels, &exposed);

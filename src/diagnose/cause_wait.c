@@ -97,14 +97,14 @@ static void see_wait(void *ctx, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *t = w->f->t;
   const int named = cls == TG__CLASS_ANNOTATION ? classify_wait(tg__name(t, t->slices.name[slice])) : -1;
   const int k = named >= QUEUE && !is_in_step(w, slice) ? -1 : named;
-  w->trains |= t->slices.name[slice] == w->gradient || (tg__meaning(w->f, slice) & TG__NAME_OPTIMIZER_STEP);
-  const bool loads = cls == TG__CLASS_ANNOTATION && (tg__meaning(w->f, slice) & TG__NAME_DATALOADER);
+  w->trains |= t->slices.name[slice] == w->gradient || (tg__slice_meaning(w->f, slice) & TG__NAME_OPTIMIZER_STEP);
+  const bool loads = cls == TG__CLASS_ANNOTATION && (tg__slice_meaning(w->f, slice) & TG__NAME_DATALOADER);
   const uint32_t track = k < 0 && !loads ? TG_NONE : tg__slice_track(t, slice);
   if (track == TG_NONE || (w->loop != TG_NONE && track != w->loop) || t->slices.start_ns[slice] < w->until_ns) return;
   w->until_ns = tg__slice_end(t, slice);
   if (k < 0) return;
-  if (w->claimed && k == w->claimed_kind) tg__claim(w->f, w->claimed, t->slices.start_ns[slice], w->until_ns);
-  tg__tally(w->f, &w->all[k], slice, t->slices.dur_ns[slice]);
+  if (w->claimed && k == w->claimed_kind) tg__finding_claim(w->f, w->claimed, t->slices.start_ns[slice], w->until_ns);
+  tg__tally_add(w->f, &w->all[k], slice, t->slices.dur_ns[slice]);
   w->calls[k]++;
   if (w->longest[k] == TG_NONE || t->slices.dur_ns[slice] > t->slices.dur_ns[w->longest[k]]) w->longest[k] = slice;
 }
@@ -118,8 +118,8 @@ static struct waits walk(struct tg__facts *f, int kind, struct tg__finding *clai
                     .claimed = claimed,
                     .claimed_kind = kind};
   for (int k = 0; k < KINDS; k++) w.longest[k] = TG_NONE;
-  tg__visit(f, see_wait, &w);
-  for (int k = 0; k < KINDS; k++) w.ns[k] = tg__tallied(f, &w.all[k]);
+  tg__slices_visit(f, see_wait, &w);
+  for (int k = 0; k < KINDS; k++) w.ns[k] = tg__tally_sum(f, &w.all[k]);
   return w;
 }
 
@@ -159,7 +159,7 @@ static bool is_of_program(struct tg__facts *f, const struct waits *w, struct tg_
   struct others o = {.t = f->t, .loop = w->loop};
   struct tg__spans both = {0};
   if (w->trains) return true;
-  tg__visit(f, see_others, &o);
+  tg__slices_visit(f, see_others, &o);
   tg__spans_union(&o.work);
   tg__spans_union(&x->claim);
   tg__spans_intersect(&x->claim, &o.work, &both);
@@ -180,15 +180,16 @@ static void name_turns(struct tg__facts *f, uint32_t loop, struct tg__finding *x
   const size_t len = strlen(x->evidence);
   if (turns.longest != TG_NONE) {
     tg__where_slice(f, turns.longest, x);
-    tg__say(x->evidence + len, sizeof x->evidence - len,
-            "; the threads that work meanwhile do so one at a time, in %lld turns of several operators each",
-            (long long)turns.turns);
+    tg__text_format(x->evidence + len, sizeof x->evidence - len,
+                    "; the threads that work meanwhile do so one at a time, in %lld turns of several operators each",
+                    (long long)turns.turns);
   } else {
     TG_SAY(x->where, "%.*s", (int)turns.line.len, turns.line.ptr);
-    tg__say(x->evidence + len, sizeof x->evidence - len,
-            "; in %zu of %zu looks at the other threads meanwhile at most one of them works, and others wait for a "
-            "lock there",
-            turns.in_turn, turns.looks);
+    tg__text_format(
+        x->evidence + len, sizeof x->evidence - len,
+        "; in %zu of %zu looks at the other threads meanwhile at most one of them works, and others wait for a "
+        "lock there",
+        turns.in_turn, turns.looks);
   }
   TG_SAY(x->advice, "Hold the lock only to take an index and to hand over, not while reading and computing; where it "
                     "is Python's own, use processes: "
@@ -214,27 +215,28 @@ static void name_what_comes_once(struct tg__facts *f, const struct waits *w, int
   if (share <= WAIT_PCT) return;
   TG_SAY(why, "in one of %zu steps, %.2f ms: whether it comes again is not known; record more steps", f->steps.count,
          tg__ms(w->all[k].most_ns));
-  tg__withhold(f, kinds[k].cause, share, why);
+  tg__finding_withhold(f, kinds[k].cause, share, why);
 }
 
 static void report_wait(struct tg__facts *f, const struct waits *w, int k, double share) {
-  struct tg__finding *const x = tg__find(f, kinds[k].cause, share, WAIT_PCT, tg__per_step(f, w->ns[k]));
+  struct tg__finding *const x = tg__finding_add(f, kinds[k].cause, share, WAIT_PCT, tg__per_step(f, w->ns[k]));
   walk(f, k, x);
   if (k == QUEUE && !is_of_program(f, w, x)) {
     tg__drop_last(f);
-    tg__withhold(f, kinds[k].cause, share,
-                 "it waits for a queue, and no thread of this program is seen to fill it: for requests, or for threads "
-                 "that call no operator");
+    tg__finding_withhold(
+        f, kinds[k].cause, share,
+        "it waits for a queue, and no thread of this program is seen to fill it: for requests, or for threads "
+        "that call no operator");
     return;
   }
   tg__where_slice(f, w->longest[k], x);
   TG_SAY(x->evidence, "%lld calls in %zu steps %s: %.2f ms %s (%.1f %%), the longest %.2f ms", (long long)w->calls[k],
-         f->steps.count, kinds[k].evidence, tg__ms(x->cost_ns), tg__per(f), share,
+         f->steps.count, kinds[k].evidence, tg__ms(x->cost_ns), tg__period_per(f), share,
          tg__ms(f->t->slices.dur_ns[w->longest[k]]));
   TG_SAY(x->advice, "%s", kinds[k].advice);
   if (k == QUEUE) name_turns(f, w->loop, x);
   x->is_on_average = true;
-  tg__expect(f, x, w->ns[k] - w->ns[k] / kinds[k].left, 0.9, kinds[k].method);
+  tg__finding_expect(f, x, w->ns[k] - w->ns[k] / kinds[k].left, 0.9, kinds[k].method);
 }
 
 void tg__judge_waits(struct tg__facts *f) {

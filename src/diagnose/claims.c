@@ -9,7 +9,7 @@ static const double CERTAINTY_WITHOUT_ESTIMATE = 0.4;
 
 /* ---- stating a claim ------------------------------------------------------------------------- */
 
-void tg__claim(const struct tg__facts *f, struct tg__finding *x, int64_t start_ns, int64_t end_ns) {
+void tg__finding_claim(const struct tg__facts *f, struct tg__finding *x, int64_t start_ns, int64_t end_ns) {
   const struct tg__window *w = &f->steps.window;
   const int64_t start = start_ns > w->start_ns ? start_ns : w->start_ns, end = end_ns < w->end_ns ? end_ns : w->end_ns;
   if (start < end) tg__spans_add(&x->claim, start, end);
@@ -32,7 +32,7 @@ static void claim_device_work(const struct tg__sites *s, const bool *in, struct 
     const uint32_t cause = tg__class_is_device_work(tg__slice_class(t, i)) ? t->slices.cause[i] : TG_NONE;
     const struct tg__site_call *const c = cause == TG_NONE || cause < of.first ? NULL : call_around(s, cause);
     if (c && c->counted && c->site != TG_NONE && in[c->site])
-      tg__claim(s->f, x, t->slices.start_ns[i], tg__slice_end(t, i));
+      tg__finding_claim(s->f, x, t->slices.start_ns[i], tg__slice_end(t, i));
   }
 }
 
@@ -45,7 +45,7 @@ void tg__claim_sites(const struct tg__sites *s, const bool *in, struct tg__findi
   for (size_t i = 0; i < s->call_count; i++) {
     const struct tg__site_call *c = &s->calls[i];
     if (c->counted && c->site != TG_NONE && in[c->site])
-      tg__claim(s->f, x, t->slices.start_ns[c->slice], tg__slice_end(t, c->slice));
+      tg__finding_claim(s->f, x, t->slices.start_ns[c->slice], tg__slice_end(t, c->slice));
   }
 }
 
@@ -61,7 +61,7 @@ void tg__count_waiting(struct tg__facts *f, struct tg__finding *x) {
   const int64_t all_ns = tg__spans_length(&x->claim);
   const double part = all_ns ? (double)tg__spans_length(&waits) / (double)all_ns : 1;
   const size_t len = strlen(x->evidence);
-  tg__say(x->evidence + len, sizeof x->evidence - len, "; the device waits for %.0f %% of that", 100 * part);
+  tg__text_format(x->evidence + len, sizeof x->evidence - len, "; the device waits for %.0f %% of that", 100 * part);
   x->share_pct *= part;
   x->cost_ns = (int64_t)(part * (double)x->cost_ns);
   if (x->saving_ns != TG_NULL_INT && x->saving_ns > x->cost_ns) x->saving_ns = x->cost_ns;
@@ -130,8 +130,8 @@ static void report_owner(struct tg__facts *f, const uint32_t *kept, size_t count
   }
   if (!owner || owner->cause == x->cause) return;
   const size_t len = strlen(owner->evidence);
-  tg__say(owner->evidence + len, sizeof owner->evidence - len, "; the same time is %s (%.1f %%)",
-          tg__cause_name(x->cause), x->share_pct);
+  tg__text_format(owner->evidence + len, sizeof owner->evidence - len, "; the same time is %s (%.1f %%)",
+                  tg__cause_name(x->cause), x->share_pct);
 }
 
 /* false: others hold most of its time already. Their share of the rest is taken off. */
@@ -162,7 +162,8 @@ static bool is_worth_reporting(const struct tg__facts *f, const struct tg__findi
 
 static void say_withheld(struct tg__facts *f, const struct tg__finding *x, const char *why) {
   const size_t len = strlen(f->withheld);
-  tg__say(f->withheld + len, sizeof f->withheld - len, "%s%s (%s)", len ? "; " : "", tg__cause_name(x->cause), why);
+  tg__text_format(f->withheld + len, sizeof f->withheld - len, "%s%s (%s)", len ? "; " : "", tg__cause_name(x->cause),
+                  why);
 }
 
 static void keep_findings(struct tg__facts *f, const uint32_t *order, uint32_t *kept, bool *is_kept) {

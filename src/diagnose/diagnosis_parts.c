@@ -11,8 +11,8 @@ const char *tg__fact_cstr(const struct tg_table *t, size_t row, const char *colu
 }
 
 void tg__say_ask(const struct tg__facts *f, enum tg__question_id id, const char *words, char *buf, size_t size) {
-  tg__say(buf, size, "tachograph ask FILE %s%s%s", f->questions ? tg__catalog_question(f->questions, id)->name : "",
-          *words ? " " : "", words);
+  tg__text_format(buf, size, "tachograph ask FILE %s%s%s",
+                  f->questions ? tg__catalog_question(f->questions, id)->name : "", *words ? " " : "", words);
 }
 
 void tg__put_diagnosis(struct tg__diagnosis *d, const struct tg__diagnosis_row *row) {

@@ -6,15 +6,15 @@
 
 /* ---- what rules use -------------------------------------------------------------------------- */
 
-void tg__say(char *buf, size_t size, const char *format, ...) {
+void tg__text_format(char *buf, size_t size, const char *format, ...) {
   va_list args;
   va_start(args, format);
   tg__format_words(buf, size, format, args);
   va_end(args);
 }
 
-struct tg__finding *tg__find(struct tg__facts *f, enum tg__cause cause, double share_pct, double threshold_pct,
-                             int64_t cost_ns) {
+struct tg__finding *tg__finding_add(struct tg__facts *f, enum tg__cause cause, double share_pct, double threshold_pct,
+                                    int64_t cost_ns) {
   struct tg__finding *new = &f->scrap;
   tg__spans_free(&f->scrap.claim);
   if (tg__grow((void **)&f->found, &f->found_cap, f->found_count + 1, sizeof *f->found))
@@ -41,9 +41,9 @@ void tg__drop_last(struct tg__facts *f) {
   if (f->found_count) tg__spans_free(&f->found[--f->found_count].claim);
 }
 
-void tg__expect(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_ns, double confidence,
-                const char *method) {
-  x->saving_ns = tg__per_step(f, tg__shortened(f, saving_sum_ns < 0 ? 0 : saving_sum_ns, 0, 0));
+void tg__finding_expect(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_ns, double confidence,
+                        const char *method) {
+  x->saving_ns = tg__per_step(f, tg__steps_shortened(f, saving_sum_ns < 0 ? 0 : saving_sum_ns, 0, 0));
   x->gone_ns = saving_sum_ns;
   x->confidence = confidence;
   x->method = method;
@@ -51,12 +51,12 @@ void tg__expect(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_n
 
 void tg__expect_at_sites(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_ns, double confidence,
                          const char *method) {
-  tg__expect(f, x, saving_sum_ns, confidence, method);
+  tg__finding_expect(f, x, saving_sum_ns, confidence, method);
   if (!f->has_device_work) return;
-  if (f->device_bound) x->saving_ns = tg__per_step(f, tg__shortened(f, 0, saving_sum_ns, 0));
+  if (f->device_bound) x->saving_ns = tg__per_step(f, tg__steps_shortened(f, 0, saving_sum_ns, 0));
   const size_t len = strlen(x->evidence);
-  tg__say(x->evidence + len, sizeof x->evidence - len, "; times are the %s's, which is the slower side",
-          f->device_bound ? "device" : "host");
+  tg__text_format(x->evidence + len, sizeof x->evidence - len, "; times are the %s's, which is the slower side",
+                  f->device_bound ? "device" : "host");
 }
 
 bool tg__has_found(const struct tg__facts *f, enum tg__cause cause) {
@@ -75,7 +75,8 @@ struct tg__sites *tg__facts_sites(struct tg__facts *f) {
 
 void tg__cannot_judge(struct tg__facts *f, enum tg__cause cause, const char *why) {
   const size_t len = strlen(f->unjudged);
-  tg__say(f->unjudged + len, sizeof f->unjudged - len, "%s%s (%s)", len ? "; " : "", tg__cause_name(cause), why);
+  tg__text_format(f->unjudged + len, sizeof f->unjudged - len, "%s%s (%s)", len ? "; " : "", tg__cause_name(cause),
+                  why);
 }
 
 void tg__cannot_judge_device(struct tg__facts *f, enum tg__cause cause, const char *why) {
@@ -86,10 +87,10 @@ void tg__cannot_judge_device(struct tg__facts *f, enum tg__cause cause, const ch
 
 const char tg__busy_machine[] = "other programs kept the machine busy";
 
-void tg__withhold(struct tg__facts *f, enum tg__cause cause, double share_pct, const char *why) {
+void tg__finding_withhold(struct tg__facts *f, enum tg__cause cause, double share_pct, const char *why) {
   const size_t len = strlen(f->uncertain);
-  tg__say(f->uncertain + len, sizeof f->uncertain - len, "%s%s, %.1f %% (%s)", len ? "; " : "", tg__cause_name(cause),
-          share_pct, why);
+  tg__text_format(f->uncertain + len, sizeof f->uncertain - len, "%s%s, %.1f %% (%s)", len ? "; " : "",
+                  tg__cause_name(cause), share_pct, why);
 }
 
 uint32_t tg__loop_track(const struct tg__facts *f) {
@@ -103,9 +104,9 @@ int64_t tg__per_step(const struct tg__facts *f, int64_t sum) {
 }
 
 static bool has_no_steps(const struct tg__facts *f) { return f->steps.source == TG__STEPS_RECORDING; }
-const char *tg__per(const struct tg__facts *f) { return has_no_steps(f) ? "in all" : "a step"; }
-const char *tg__period(const struct tg__facts *f) { return has_no_steps(f) ? "recording" : "step"; }
-const char *tg__each(const struct tg__facts *f) { return has_no_steps(f) ? "the" : "each"; }
+const char *tg__period_per(const struct tg__facts *f) { return has_no_steps(f) ? "in all" : "a step"; }
+const char *tg__period_name(const struct tg__facts *f) { return has_no_steps(f) ? "recording" : "step"; }
+const char *tg__period_each(const struct tg__facts *f) { return has_no_steps(f) ? "the" : "each"; }
 
 void tg__where_slice(const struct tg__facts *f, uint32_t slice, struct tg__finding *out) {
   const struct tg__str name = tg__name(f->t, f->t->slices.name[slice]);
@@ -118,7 +119,7 @@ void tg__where_slice(const struct tg__facts *f, uint32_t slice, struct tg__findi
   tg__out_free(&line);
 }
 
-void tg__visit(const struct tg__facts *f, tg__visitor *visit, void *ctx) {
+void tg__slices_visit(const struct tg__facts *f, tg__visitor *visit, void *ctx) {
   const struct tg__columns *t = f->t;
   const struct tg__rank *r = &t->ranks[f->rank];
   const struct tg__window *w = &f->steps.window;
@@ -145,7 +146,7 @@ static void sum_up(struct tg__facts *f) {
     for (unsigned p = 0; p < TG__PART_COUNT; p++) f->part_ns[p] += s->part_ns[p];
     f->bare_ns += s->part_ns[TG__PART_OTHER] + s->label_ns;
   }
-  f->total_ns = tg__tallied(f, &all);
+  f->total_ns = tg__tally_sum(f, &all);
   f->sum_ns = all.sum_ns;
   f->has_device_work = f->gaps.device_count > 0;
   f->median_ns = tg__usual_length(f);
@@ -193,7 +194,7 @@ static void count_device_event(void *ctx, uint32_t slice, enum tg__class cls) {
 
 static void count_device_events(struct tg__facts *f) {
   struct device_count d = {.f = f};
-  tg__visit(f, count_device_event, &d);
+  tg__slices_visit(f, count_device_event, &d);
   f->device_names = (int64_t)d.names.count;
   tg__map_free(&d.names);
 }

@@ -80,8 +80,8 @@ struct tg__facts {
 
 /* A new finding with its numbers, to be given its texts; never NULL. */
 #define TG__NO_THRESHOLD ((double)NAN)
-struct tg__finding *tg__find(struct tg__facts *f, enum tg__cause cause, double share_pct, double threshold_pct,
-                             int64_t cost_ns);
+struct tg__finding *tg__finding_add(struct tg__facts *f, enum tg__cause cause, double share_pct, double threshold_pct,
+                                    int64_t cost_ns);
 void tg__drop_last(struct tg__facts *f); /* takes back the newest finding */
 /* cause_device.c: how well a device is used that works for so much of the time, in words. */
 const char *tg__utilisation_class(double busy_pct);
@@ -99,11 +99,11 @@ struct tg__holder tg__find_holder(struct tg__facts *f, int64_t device, unsigned 
 bool tg__has_little_work(const struct tg__facts *f);               /* too little on the device to judge its use by */
 bool tg__is_step_slice(const struct tg__facts *f, uint32_t slice); /* the annotation of one */
 bool tg__next_device(const struct tg__facts *f, int64_t *device);  /* in rising order, from INT64_MIN on */
-void tg__say(char *buf, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
-#define TG_SAY(field, ...) tg__say(field, sizeof(field), __VA_ARGS__)
+void tg__text_format(char *buf, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+#define TG_SAY(field, ...) tg__text_format(field, sizeof(field), __VA_ARGS__)
 /* What the cure is expected to take off all steps together, how that was worked out, and how sure it is. */
-void tg__expect(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_ns, double confidence,
-                const char *method);
+void tg__finding_expect(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_ns, double confidence,
+                        const char *method);
 /* The same for work with times from sites: the device's where it is device bound. Says in the evidence which
  * time that is. */
 void tg__expect_at_sites(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_ns, double confidence,
@@ -117,14 +117,14 @@ void tg__find_once(struct tg__facts *f); /* once.c: fills apart and apart_text *
 /* bounds.c: what the steps become shorter by when the host has so much less to do, the device so much, and the host
  * waits so much less for it. Without device work there is only the host. */
 void tg__find_bounds(struct tg__facts *f);
-int64_t tg__shortened(const struct tg__facts *f, int64_t host_ns, int64_t device_ns, int64_t wait_ns);
+int64_t tg__steps_shortened(const struct tg__facts *f, int64_t host_ns, int64_t device_ns, int64_t wait_ns);
 int64_t tg__marked_waits(struct tg__facts *f); /* time inside calls that only wait, as `tachograph run` marks them */
 int64_t tg__input_waits(struct tg__facts *f);  /* of these, for files and for queues that other threads fill */
 bool tg__is_marked_wait(struct tg__str name);
 /* claims.c: the time that a finding speaks of, as an interval (cut to the window of the steps), as the host's calls of
  * the sites marked in `in`. */
 struct tg__sites;
-void tg__claim(const struct tg__facts *f, struct tg__finding *x, int64_t start_ns, int64_t end_ns);
+void tg__finding_claim(const struct tg__facts *f, struct tg__finding *x, int64_t start_ns, int64_t end_ns);
 void tg__claim_sites(const struct tg__sites *s, const bool *in, struct tg__finding *x);
 /* Of a finding about work of the host that keeps a device waiting: it costs what the device waits in its time. */
 void tg__count_waiting(struct tg__facts *f, struct tg__finding *x);
@@ -148,8 +148,8 @@ struct tg__tally {
   size_t step, most_step;                    /* steps that had begun */
 };
 void tg__tally_in(struct tg__tally *y, size_t step, int64_t ns);
-void tg__tally(const struct tg__facts *f, struct tg__tally *y, uint32_t slice, int64_t ns);
-int64_t tg__tallied(const struct tg__facts *f, const struct tg__tally *y);
+void tg__tally_add(const struct tg__facts *f, struct tg__tally *y, uint32_t slice, int64_t ns);
+int64_t tg__tally_sum(const struct tg__facts *f, const struct tg__tally *y);
 /* A step; of what comes only in some steps the mean one. */
 int64_t tg__most_to_save(const struct tg__facts *f, const struct tg__finding *x);
 /* What makes a finding impossible, in words; NULL where it is sound: nothing saves more than the median step, and no
@@ -167,7 +167,7 @@ bool tg__has_found(const struct tg__facts *f, enum tg__cause cause);
 struct tg__sites *tg__facts_sites(struct tg__facts *f); /* NULL on no memory: f->failed */
 void tg__cannot_judge(struct tg__facts *f, enum tg__cause cause, const char *why);
 /* The time is there, and whether this is the cause is not sure. */
-void tg__withhold(struct tg__facts *f, enum tg__cause cause, double share_pct, const char *why);
+void tg__finding_withhold(struct tg__facts *f, enum tg__cause cause, double share_pct, const char *why);
 extern const char tg__busy_machine[]; /* a reason for both */
 /* Of a rule about devices: where the trace neither has work of one nor names one, there is nothing to judge. */
 void tg__cannot_judge_device(struct tg__facts *f, enum tg__cause cause, const char *why);
@@ -182,12 +182,12 @@ struct tg__pause {
   struct tg__spans when;    /* joined; to be freed */
 };
 void tg__find_longest_pause(struct tg__facts *f, struct tg__pause *out);
-static inline unsigned tg__meaning(struct tg__facts *f, uint32_t slice) { /* TG__NAME_* of a slice's name */
+static inline unsigned tg__slice_meaning(struct tg__facts *f, uint32_t slice) { /* TG__NAME_* of a slice's name */
   return tg__names_of(&f->names, f->t->slices.name[slice]);
 }
 /* Calls visit for every slice that starts inside the window of the steps, by track, then start. */
 typedef void tg__visitor(void *ctx, uint32_t slice, enum tg__class cls);
-void tg__visit(const struct tg__facts *f, tg__visitor *visit, void *ctx);
+void tg__slices_visit(const struct tg__facts *f, tg__visitor *visit, void *ctx);
 /* Of a slice inside Optimizer.step: whether it is no part of the update. step(closure) runs a forward and a backward
  * pass in there, with gradients switched on and so with sequence numbers; an update has neither. */
 bool tg__is_of_closure(const struct tg__columns *t, uint32_t slice);
@@ -195,9 +195,9 @@ uint32_t
 tg__loop_track(const struct tg__facts *f); /* of the thread on which the steps are marked; TG_NONE: not known */
 int64_t tg__per_step(const struct tg__facts *f, int64_t sum);
 /* What the figures are of: "a step", "step", "each"; without steps "in all", "recording", "the". */
-const char *tg__per(const struct tg__facts *f);
-const char *tg__period(const struct tg__facts *f);
-const char *tg__each(const struct tg__facts *f);
+const char *tg__period_per(const struct tg__facts *f);
+const char *tg__period_name(const struct tg__facts *f);
+const char *tg__period_each(const struct tg__facts *f);
 static inline double tg__pct(int64_t part, int64_t whole) {
   return whole > 0 ? 100.0 * (double)part / (double)whole : 0;
 }

@@ -21,7 +21,7 @@ struct parts {
 static bool is_part(struct tg__facts *f, uint32_t slice) {
   const enum tg__class cls = tg__slice_class(f->t, slice);
   const struct tg__str name = tg__name(f->t, f->t->slices.name[slice]);
-  if (cls == TG__CLASS_PYTHON) return tg__is_user_frame(name) || tg__meaning(f, slice) & TG__NAME_MODULE;
+  if (cls == TG__CLASS_PYTHON) return tg__is_user_frame(name) || tg__slice_meaning(f, slice) & TG__NAME_MODULE;
   return (cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION) && !tg__is_step_slice(f, slice) &&
          !tg__str_has_prefix(name, "autograd::engine::");
 }

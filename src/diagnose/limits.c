@@ -102,7 +102,7 @@ static void see_compiling(void *ctx, uint32_t slice, enum tg__class cls) {
 static void note_compiling(const struct tg__facts *f, struct tg_table *out) {
   struct compiled c = {.f = f, .until_ns = INT64_MIN};
   if (tg__has_found(f, TG__CAUSE_RECOMPILATION)) return;
-  tg__visit(f, see_compiling, &c);
+  tg__slices_visit(f, see_compiling, &c);
   const double share = tg__pct(c.ns, f->sum_ns);
   if (share > COMPILING_PCT)
     tg__table_note(out,

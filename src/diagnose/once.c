@@ -129,10 +129,10 @@ void tg__find_once(struct tg__facts *f) {
   }
   memset(o.usual, 0, (tg__strings_count(f->t->strings) + 1) * sizeof *o.usual);
   find_idle(&o);
-  tg__visit(f, learn_usual, &o);
+  tg__slices_visit(f, learn_usual, &o);
   for (int pass = 0; pass < 2; pass++) {
     o.counts_steps = !pass;
-    tg__visit(f, see_call, &o);
+    tg__slices_visit(f, see_call, &o);
   }
   tg__spans_union(&o.calls);
   const uint32_t unit = o.count ? tg__sync_unit(f->t, o.longest) : TG_NONE;

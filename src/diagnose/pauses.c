@@ -93,14 +93,14 @@ static void add_pause(struct search *s, uint32_t next, int64_t from_ns, int64_t 
 }
 
 static bool is_of_optimizer(const struct search *s, uint32_t slice) {
-  return tg__meaning(s->f, slice) & TG__NAME_OPTIMIZER_STEP ||
+  return tg__slice_meaning(s->f, slice) & TG__NAME_OPTIMIZER_STEP ||
          tg__is_zero_grad(tg__name(s->f->t, s->f->t->slices.name[slice]));
 }
 
 static void visit_slice(void *ctx, uint32_t slice, enum tg__class cls) {
   struct search *const s = ctx;
   const struct tg__columns *const t = s->f->t;
-  const bool is_loader = cls == TG__CLASS_ANNOTATION && (tg__meaning(s->f, slice) & TG__NAME_DATALOADER);
+  const bool is_loader = cls == TG__CLASS_ANNOTATION && (tg__slice_meaning(s->f, slice) & TG__NAME_DATALOADER);
   const bool is_optimizer = (cls == TG__CLASS_ANNOTATION || cls == TG__CLASS_OP) && is_of_optimizer(s, slice);
   const bool works =
       cls == TG__CLASS_OP || (cls == TG__CLASS_ANNOTATION && !tg__name_is_label(tg__name(t, t->slices.name[slice])));
@@ -130,7 +130,7 @@ static void visit_other_thread(void *ctx, uint32_t slice, enum tg__class cls) {
   }
   const bool waits = cls == TG__CLASS_ANNOTATION && tg__is_marked_wait(tg__name(t, t->slices.name[slice])),
              works = cls == TG__CLASS_OP ||
-                     (cls == TG__CLASS_ANNOTATION && tg__meaning(s->f, slice) & TG__NAME_COLLECTIVE_CALL);
+                     (cls == TG__CLASS_ANNOTATION && tg__slice_meaning(s->f, slice) & TG__NAME_COLLECTIVE_CALL);
   const uint32_t track = works || waits ? tg__slice_track(t, slice) : s->track;
   if (waits ? track == s->track : track != s->track && t->tracks[track].pid == t->tracks[s->track].pid)
     tg__spans_add(&s->others, t->slices.start_ns[slice], tg__slice_end(t, slice));
@@ -142,14 +142,15 @@ static void say_pause(const struct pause *p, char *where, size_t size) {
   struct tg__frame_parts a, b;
   const bool both = tg__frame_split(p->before, &a) && tg__frame_split(p->after, &b) && tg__str_eq(a.file, b.file);
   if (tg__str_eq(p->before, p->after)) {
-    tg__say(where, size, "at %.*s", (int)p->after.len, p->after.ptr);
+    tg__text_format(where, size, "at %.*s", (int)p->after.len, p->after.ptr);
   } else if (both) {
     const struct tg__str first = tg__str_eq(a.function, b.function) ? TG_STR("") : a.function;
-    tg__say(where, size, "between %.*s(%.*s)%s%.*s and (%.*s): %.*s", (int)a.file.len, a.file.ptr, (int)a.line.len,
-            a.line.ptr, first.len ? ": " : "", (int)first.len, first.ptr, (int)b.line.len, b.line.ptr,
-            (int)b.function.len, b.function.ptr);
+    tg__text_format(where, size, "between %.*s(%.*s)%s%.*s and (%.*s): %.*s", (int)a.file.len, a.file.ptr,
+                    (int)a.line.len, a.line.ptr, first.len ? ": " : "", (int)first.len, first.ptr, (int)b.line.len,
+                    b.line.ptr, (int)b.function.len, b.function.ptr);
   } else {
-    tg__say(where, size, "between %.*s and %.*s", (int)p->before.len, p->before.ptr, (int)p->after.len, p->after.ptr);
+    tg__text_format(where, size, "between %.*s and %.*s", (int)p->before.len, p->before.ptr, (int)p->after.len,
+                    p->after.ptr);
   }
 }
 
@@ -222,9 +223,9 @@ void tg__find_longest_pause(struct tg__facts *f, struct tg__pause *out) {
   s.least_ns = tg__per_step(f, f->total_ns) / LEAST_SHARE + 1;
   if (s.least_ns < LEAST_NS) s.least_ns = LEAST_NS;
   s.long_ns = tg__per_step(f, f->total_ns) / LONG_SHARE;
-  tg__visit(f, visit_other_thread, &s);
+  tg__slices_visit(f, visit_other_thread, &s);
   tg__spans_union(&s.others);
-  tg__visit(f, visit_slice, &s);
+  tg__slices_visit(f, visit_slice, &s);
   choose_longest_pause(&s, out);
   struct tg__spans all = out->when;
   out->when = (struct tg__spans){0};

@@ -60,7 +60,7 @@ static bool takes_turns(struct pipeline *p, struct tg__turns *out) {
 
 static bool work_in_turn(struct tg__facts *f, uint32_t loop, struct tg__turns *out) {
   struct pipeline p = {.f = f, .loop = loop, .until_track = TG_NONE};
-  tg__visit(f, visit_pipeline_slice, &p);
+  tg__slices_visit(f, visit_pipeline_slice, &p);
   const bool yes = p.count > 0 && takes_turns(&p, out);
   tg__free(p.ops);
   return yes;

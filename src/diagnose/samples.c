@@ -262,7 +262,7 @@ void tg__bare_spans(struct tg__facts *f, struct tg__spans *out) {
   struct busy_host h = {.t = f->t};
   struct tg__spans window = {0};
   tg__spans_add(&window, f->steps.window.start_ns, f->steps.window.end_ns);
-  tg__visit(f, see_busy, &h);
+  tg__slices_visit(f, see_busy, &h);
   tg__spans_union(&h.busy);
   tg__spans_subtract(&window, &h.busy, out);
   f->failed |= window.failed || h.busy.failed || out->failed;

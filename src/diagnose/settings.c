@@ -27,10 +27,10 @@ void tg__say_settings(const struct tg__facts *f, struct tg__finding *x) {
     const struct tg__str value = settings[k].cause == x->cause ? value_of(f, k) : TG_STR("");
     const size_t len = strlen(x->advice);
     if (!value.len) continue;
-    tg__say(x->advice + len, sizeof x->advice - len, "%s%s=%.*s", before, settings[k].name,
-            (int)(value.len < LONGEST ? value.len : LONGEST), value.ptr);
+    tg__text_format(x->advice + len, sizeof x->advice - len, "%s%s=%.*s", before, settings[k].name,
+                    (int)(value.len < LONGEST ? value.len : LONGEST), value.ptr);
     before = ", ";
   }
   const size_t len = strlen(x->advice);
-  if (*before == ',') tg__say(x->advice + len, sizeof x->advice - len, ".");
+  if (*before == ',') tg__text_format(x->advice + len, sizeof x->advice - len, ".");
 }

@@ -37,7 +37,7 @@ static uint32_t path_of_stack(struct walk *w, uint32_t stack) {
 }
 
 static bool is_python_called(const struct walk *w, uint32_t i, unsigned what) { /* TG__NAME_FRAME, TG__NAME_MODULE */
-  return tg__slice_class(w->t, i) == TG__CLASS_PYTHON && (tg__meaning(w->s->f, i) & what);
+  return tg__slice_class(w->t, i) == TG__CLASS_PYTHON && (tg__slice_meaning(w->s->f, i) & what);
 }
 
 /* "file.py(9): f", called on from line 12 of it, is the frame "file.py(12): f". Frames of torch's own in between may
@@ -49,8 +49,8 @@ static uint32_t frame_at_line(struct walk *w, struct tg__str frame, struct tg__s
       !tg__str_eq(p.file, (struct tg__str){from.ptr, (uint32_t)(colon - from.ptr)}))
     return tg__paths_label(&w->s->paths, frame);
   char text[256];
-  tg__say(text, sizeof text, "%.*s(%.*s): %.*s", (int)p.file.len, p.file.ptr, (int)(from.ptr + from.len - colon - 1),
-          colon + 1, (int)p.function.len, p.function.ptr);
+  tg__text_format(text, sizeof text, "%.*s(%.*s): %.*s", (int)p.file.len, p.file.ptr,
+                  (int)(from.ptr + from.len - colon - 1), colon + 1, (int)p.function.len, p.function.ptr);
   return tg__paths_label(&w->s->paths, (struct tg__str){text, (uint32_t)strlen(text)});
 }
 
@@ -141,14 +141,14 @@ static void count_forward(struct tg__sites *s, struct tg__site *x, const struct 
   }
   if (x->calls && dims != x->dims && x->other_dims == TG_NONE) x->other_dims = dims;
   x->calls++;
-  tg__tally(s->f, &x->forward, slice, dur);
+  tg__tally_add(s->f, &x->forward, slice, dur);
 }
 
 static void count_backward(const struct tg__sites *s, struct tg__site *x, const struct tg__site_call *c) {
   const int64_t dur = tg__call_ns(s, c);
   if (!x->backward_calls || dur < x->shortest_backward_ns) x->shortest_backward_ns = dur;
   x->backward_calls++;
-  tg__tally(s->f, &x->backward, c->slice, dur);
+  tg__tally_add(s->f, &x->backward, c->slice, dur);
 }
 
 /* The call of the operator that made this node of autograd; TG_NONE. */
@@ -309,8 +309,8 @@ void tg__sites_open(struct tg__facts *f, struct tg__sites *out) {
   if (!out->failed) count_site_calls(out);
   if (!out->failed) follow_backward(&w);
   for (size_t i = 0; i < out->count; i++) {
-    out->sites[i].forward_ns = tg__tallied(f, &out->sites[i].forward);
-    out->sites[i].backward_ns = tg__tallied(f, &out->sites[i].backward);
+    out->sites[i].forward_ns = tg__tally_sum(f, &out->sites[i].forward);
+    out->sites[i].backward_ns = tg__tally_sum(f, &out->sites[i].backward);
   }
   out->failed |= out->paths.failed;
   tg__map_free(&w.by_key);

@@ -77,7 +77,7 @@ static void put_loader(struct tg__facts *f, struct tg_table *out) {
                      .next = TG__Q_loader_overlap,
                      .words = ""};
   TG_SAY(a.evidence, "data loader %.2f ms %s, waits for files and queues %.2f ms", tg__ms(tg__per_step(f, loader)),
-         tg__per(f), tg__ms(tg__per_step(f, waits)));
+         tg__period_per(f), tg__ms(tg__per_step(f, waits)));
   decide(&a);
   put_answer(f, &a, out);
 }
@@ -97,10 +97,10 @@ static void put_communication(struct tg__facts *f, struct tg_table *out) {
                      .next = TG__Q_overlap,
                      .words = "--by step"};
   if (exposed && !f->has_device_work)
-    TG_SAY(a.evidence, "collectives of the host take %.2f ms %s", tg__ms(tg__per_step(f, exposed)), tg__per(f));
+    TG_SAY(a.evidence, "collectives of the host take %.2f ms %s", tg__ms(tg__per_step(f, exposed)), tg__period_per(f));
   else if (all_ns || exposed)
     TG_SAY(a.evidence, "%.2f ms %s with nothing computed beside it; %.2f ms are hidden under computing",
-           tg__ms(tg__per_step(f, exposed)), tg__per(f), tg__ms(tg__per_step(f, hidden_ns)));
+           tg__ms(tg__per_step(f, exposed)), tg__period_per(f), tg__ms(tg__per_step(f, hidden_ns)));
   else
     TG_SAY(a.evidence, "there are no collectives");
   decide(&a);
@@ -186,8 +186,8 @@ static void put_synchronisation(struct tg__facts *f, struct tg_table *out) {
   }
   if (t && f->has_device_work) {
     const size_t len = strlen(a.evidence);
-    tg__say(a.evidence + len, sizeof a.evidence - len, "; the device stands still for %.2f ms around their ends",
-            tg__ms(idle_ns));
+    tg__text_format(a.evidence + len, sizeof a.evidence - len,
+                    "; the device stands still for %.2f ms around their ends", tg__ms(idle_ns));
   }
   tg__table_free(t);
   decide(&a);

@@ -27,7 +27,7 @@ static int64_t usual_of(struct tg__facts *f, int64_t *values) {
   for (size_t i = 0; values && i < n; i++) tg__tally_in(&all, i + 1, values[i]);
   f->failed |= !values || !tg__median_of(values, n, &median);
   tg__free(values);
-  const int64_t sum = tg__tallied(f, &all);
+  const int64_t sum = tg__tally_sum(f, &all);
   return median * (int64_t)n < sum ? median * (int64_t)n : sum;
 }
 
@@ -66,7 +66,7 @@ int64_t tg__least_part(struct tg__facts *f, enum tg__step_part part) {
   f->failed |= !order;
   tg__free(order);
   tg__free(values);
-  const int64_t sum = tg__tallied(f, &all);
+  const int64_t sum = tg__tally_sum(f, &all);
   return least < sum ? least : sum;
 }
 
@@ -99,12 +99,12 @@ void tg__tally_in(struct tg__tally *y, size_t step, int64_t ns) {
 }
 
 /* Device work runs later than its step on the host: it belongs where it was launched. */
-void tg__tally(const struct tg__facts *f, struct tg__tally *y, uint32_t slice, int64_t ns) {
+void tg__tally_add(const struct tg__facts *f, struct tg__tally *y, uint32_t slice, int64_t ns) {
   const uint32_t call = f->t->slices.cause[slice];
   const bool is_launched = call != TG_NONE && tg__class_is_device_work(tg__slice_class(f->t, slice));
   tg__tally_in(y, tg__steps_begun(&f->steps, f->t->slices.start_ns[is_launched ? call : slice]), ns);
 }
 
-int64_t tg__tallied(const struct tg__facts *f, const struct tg__tally *y) {
+int64_t tg__tally_sum(const struct tg__facts *f, const struct tg__tally *y) {
   return f->steps.count < LEAST_STEPS ? y->sum_ns : y->sum_ns - y->most_ns + y->next_ns;
 }

@@ -26,11 +26,12 @@ void tg__say_rows(const struct tg__facts *f, const struct tg__work_bounds *w, ch
   const size_t len = strlen(text);
   const double a_step = w->rows_bytes / (double)f->steps.count / 1e6;
   if (100 * w->rows_part > ROWS_PCT && w->rows)
-    tg__say(text + len, size - len,
-            "; products of %lld row%s, as decoding has them, are %.1f %% of the operators' time and read %.1f MB %s, "
-            "%.1f MB a token",
-            (long long)w->rows, w->rows == 1 ? "" : "s", 100 * w->rows_part, a_step, tg__per(f),
-            a_step / (double)w->rows);
+    tg__text_format(
+        text + len, size - len,
+        "; products of %lld row%s, as decoding has them, are %.1f %% of the operators' time and read %.1f MB %s, "
+        "%.1f MB a token",
+        (long long)w->rows, w->rows == 1 ? "" : "s", 100 * w->rows_part, a_step, tg__period_per(f),
+        a_step / (double)w->rows);
 }
 
 /* By intensity an operator is bound by memory when it is short as well; where it is far from the bandwidth something

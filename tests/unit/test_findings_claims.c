@@ -11,7 +11,7 @@ static struct tg__facts facts(void) {
 }
 
 static struct tg__finding *add(struct tg__facts *f, enum tg__cause cause, int64_t saving_ns, double confidence) {
-  struct tg__finding *x = tg__find(f, cause, (double)saving_ns, TG__NO_THRESHOLD, saving_ns);
+  struct tg__finding *x = tg__finding_add(f, cause, (double)saving_ns, TG__NO_THRESHOLD, saving_ns);
   x->saving_ns = saving_ns;
   x->confidence = confidence;
   TG_SAY(x->evidence, "seen");
@@ -28,9 +28,9 @@ static void test_two_of_the_same_time(void **state) {
   (void)state;
   struct tg__facts f = facts();
   struct tg__finding *x = add(&f, TG__CAUSE_BLOCKING_COPY, 40, 0.5); /* 20 expected */
-  tg__claim(&f, x, 0, 120);
+  tg__finding_claim(&f, x, 0, 120);
   x = add(&f, TG__CAUSE_LOADER_IN_MAIN_PROCESS, 30, 0.9); /* 27 expected: it keeps the time */
-  tg__claim(&f, x, 0, 90);
+  tg__finding_claim(&f, x, 0, 90);
   tg__resolve_claims(&f);
   assert_int_equal(f.found_count, 1);
   assert_int_equal(f.found[0].cause, TG__CAUSE_LOADER_IN_MAIN_PROCESS);
@@ -42,9 +42,9 @@ static void test_a_part_of_the_time(void **state) {
   (void)state;
   struct tg__facts f = facts();
   struct tg__finding *x = add(&f, TG__CAUSE_LOADER_IN_MAIN_PROCESS, 30, 0.9);
-  tg__claim(&f, x, 0, 100);
+  tg__finding_claim(&f, x, 0, 100);
   x = add(&f, TG__CAUSE_BLOCKING_COPY, 40, 0.5);
-  tg__claim(&f, x, 75, 175); /* a quarter of it is the loader's */
+  tg__finding_claim(&f, x, 75, 175); /* a quarter of it is the loader's */
   tg__resolve_claims(&f);
   assert_int_equal(f.found_count, 2);
   assert_int_equal(f.found[1].saving_ns, 30);
@@ -57,9 +57,9 @@ static void test_a_symptom_goes_with_its_cause(void **state) {
   struct tg__facts f = facts();
   struct tg__finding *x = add(&f, TG__CAUSE_IDLE_DEVICE, 60, 0.9); /* more expected than of the cause */
   x->is_symptom = true;
-  tg__claim(&f, x, 0, 100);
+  tg__finding_claim(&f, x, 0, 100);
   x = add(&f, TG__CAUSE_HOST_SYNCHRONISATION, 20, 0.6);
-  tg__claim(&f, x, 0, 60);
+  tg__finding_claim(&f, x, 0, 60);
   tg__resolve_claims(&f);
   assert_int_equal(f.found_count, 1);
   assert_int_equal(f.found[0].cause, TG__CAUSE_HOST_SYNCHRONISATION);
@@ -73,9 +73,9 @@ static void test_a_place_goes_before_the_whole_step(void **state) {
     struct tg__facts f = facts();
     struct tg__finding *x = add(&f, TG__CAUSE_MANY_SMALL_OPS, 80, 0.5); /* 40 expected */
     x->is_general = true;
-    tg__claim(&f, x, 0, 100);
+    tg__finding_claim(&f, x, 0, 100);
     x = add(&f, TG__CAUSE_SINGLE_TENSOR_OPTIMIZER, 30, 0.8); /* 24 */
-    tg__claim(&f, x, 0, half);
+    tg__finding_claim(&f, x, 0, half);
     tg__resolve_claims(&f);
     if (half < 50) {
       assert_int_equal(f.found_count, 2);
