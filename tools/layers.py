@@ -121,8 +121,6 @@ BROKEN = (
     r"^(?![ \t]*[#/*])[^;{}/:\n]+\n(?:[^;{}/:\n]+\n)*[^;{}/\n]*;[ \t]*/\*",  # several lines, and a comment at the end
     r"^(?:typedef )?enum \w*[ ]?\{ +/\*[^\n]*\n {12,}",  # members move under the comment
 )
-# Files in which they are still to be moved.
-COMMENTS_LATER = r"src/(?:diagnose|replay)/.*|src/analyze/host/questions_views\.def"
 SOFT_FILE, HARD_FILE = 600, 1000
 SOFT_FUNCTION, HARD_FUNCTION = 60, 100
 SHARED_NAMES = {
@@ -363,8 +361,7 @@ def check_source(path, sizes):
         yield from check_include(path, rel, number, header, quoted)
     if path.suffix in (".c", ".h"):
         yield from check_words(rel, folder_of(path), path.name, code)
-    if not re.fullmatch(COMMENTS_LATER, rel):
-        yield from check_comments(rel, text)
+    yield from check_comments(rel, text)
     yield from check_sizes(rel, code, sizes)
 
 

@@ -245,8 +245,8 @@ static bool say_part(struct tg__facts *f, int64_t device, enum tg__gap_cause cau
          !tg__str_has_prefix(tg__name(f->t, f->t->slices.name[most.slice]), "aten::");
 }
 
-/* idle: without a kernel in usual steps. Part of it may lie outside the device's first and last work, part in copies.
- */
+/* idle: without a kernel in usual steps. Part of it may lie outside the device's first and last work, part in
+ * copies. */
 static bool describe_waits(struct tg__facts *f, int64_t device, int64_t idle, struct tg__finding *x) {
   const struct waits w = waits_of(f, device, x);
   const size_t len = strlen(x->evidence);

@@ -146,8 +146,8 @@ void tg__judge_precision(struct tg__facts *f) {
 struct occupancy {
   struct tg__facts *f;
   struct tg__tensor_names names;
-  struct tg__spans low, few, others; /* few: of low, with few blocks; others: any other kernel, which fills what these
-                                        leave free */
+  /* few: of low, with few blocks; others: any other kernel, which fills what these leave free */
+  struct tg__spans low, few, others;
   int64_t count;
   uint32_t longest;
   bool stated; /* some kernel's */

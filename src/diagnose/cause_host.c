@@ -177,8 +177,8 @@ static void expect_of_waiting(struct tg__finding *x) {
   x->method = "the device does not wait for one launch after another";
 }
 
-/* One fused call does the work of the operators of all parameters: about two and a half of them each are left in time.
- */
+/* One fused call does the work of the operators of all parameters: about two and a half of them each are left in
+ * time. */
 static void expect_of_fused(const struct host *h, struct tg__finding *x) {
   const double each = h->gradients ? (double)h->sum.outermost / (double)h->gradients : 0;
   if (each > LEFT_OF_FUSED)

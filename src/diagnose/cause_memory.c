@@ -190,9 +190,9 @@ static void judge_use(struct tg__facts *f, const struct peak *peak) {
 
 struct pool {
   struct tg__str device, kind;
-  int64_t total, split, largest, grown; /* split: free beside blocks in use; largest: piece of it; grown: although as
-                                           much was free as was asked for */
-  int64_t taken, most_used;             /* times that memory was taken from the device; the largest block in use */
+  /* split: free beside blocks in use; largest: piece of it; grown: although as much was free as was asked for */
+  int64_t total, split, largest, grown;
+  int64_t taken, most_used; /* times that memory was taken from the device; the largest block in use */
 };
 
 static bool is_same_cell(const struct tg_table *a, size_t row, const struct tg_table *b, size_t other,

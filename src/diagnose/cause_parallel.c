@@ -6,8 +6,8 @@ enum { COMMUNICATION_PCT = 10, ALONE_PCT = 5, LEAST_PCT = 3 };
 struct collectives {
   struct tg__facts *f;
   uint32_t longest, call; /* what runs; the first call of the program that asked for it */
-  bool in_backward; /* some are asked for by nodes of autograd, as DistributedDataParallel does: those go on beside
-                       backward already */
+  /* some are asked for by nodes of autograd, as DistributedDataParallel does: those go on beside backward already */
+  bool in_backward;
 };
 
 static bool is_in_node(const struct tg__columns *t, uint32_t slice) {
@@ -217,8 +217,8 @@ void tg__judge_communication(struct tg__facts *f) {
          "collectives take %.2f ms of %s %.2f ms %s, and nothing is computed during %.2f ms of that (%.1f %%)",
          tg__ms(tg__per_step(f, tg__tally_sum(f, &all))), tg__period_each(f), tg__ms(tg__per_step(f, f->total_ns)),
          tg__period_name(f), tg__ms(x->cost_ns), share);
-  if (!f->has_device_work) /* collectives of the CPU are not hidden behind operators: other threads may or may not
-                              compute */
+  /* collectives of the CPU are not hidden behind operators: other threads may or may not compute */
+  if (!f->has_device_work)
     TG_SAY(x->evidence, "the host is inside collectives for at least %.2f ms of %s %.2f ms %s (%.1f %%)",
            tg__ms(x->cost_ns), tg__period_each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period_name(f), share);
   TG_SAY(x->advice, "%s", advice_for(tg__name(f->t, f->t->slices.name[c.longest])));

@@ -63,8 +63,9 @@ struct waits {
   bool trains;                     /* gradients, or an optimizer */
   struct tg__finding *claimed;     /* by this finding, of this kind; NULL: only look */
   int claimed_kind;
-  int64_t until_ns; /* end of the wait the walk is in: torch.save may force to disk, too; or of the loader's next; its
-                       waits are its own */
+  /* end of the wait the walk is in: torch.save may force to disk, too; or of the loader's next; its waits are its
+   * own */
+  int64_t until_ns;
 };
 
 static int classify_wait(struct tg__str name) {

@@ -22,8 +22,8 @@ struct tg__straggler {
   bool is_equal_work; /* it does what the others do, and takes longer for that */
   bool stands_still;  /* half of what it takes longer, in nearly all steps, for no want of a core */
 };
-bool tg__find_straggler(const struct tg__rank_load *loads, size_t count,
-                        struct tg__straggler *out); /* false: there is none */
+/* false: there is none. */
+bool tg__find_straggler(const struct tg__rank_load *loads, size_t count, struct tg__straggler *out);
 /* The findings of all ranks together: adds those visible only between ranks, removes what these explain, and orders
  * by severity. slow: the trace and rank that *s names, NULL when none is slow. TG_OK or TG_MEMORY. */
 enum tg_err tg__findings_of_ranks(struct tg_table *rows, const struct tg__columns *slow, uint32_t rank,

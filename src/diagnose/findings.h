@@ -24,18 +24,19 @@ struct tg__finding {
   int64_t saving_bytes; /* of memory, where that is what the cure saves; TG_NULL_INT */
   int64_t saving_ns;    /* what the cure should take off a step; TG_NULL_INT = not estimated */
   int64_t saving_low_ns, saving_high_ns; /* eight of ten measured savings lie there; TG_NULL_INT */
-  int64_t gone_ns;        /* what of its time goes, over all steps, whatever then bounds them; TG_NULL_INT */
-  double confidence;      /* 0 to 1 that this is the cause and the cure works */
-  const char *method;     /* how the saving was estimated; where it is not, why not */
-  struct tg__spans claim; /* the time it speaks of, inside the window of the steps: the host's, or in which a device
-                             stands still; empty where a rule states only its length */
-  bool is_symptom;        /* a finding that claims half of its time is its cause, and is reported instead */
-  bool is_general;        /* of the step as a whole: what names a place in it keeps its time */
-  bool is_on_average;     /* its time is only in some steps, and is spread over all */
-  bool is_in_noise;       /* other programs kept the machine busy: it is never graded high */
-  bool is_warning;        /* speaks of memory or of measuring, not of time to be saved */
-  bool is_statement;      /* of how it is: there is no cure, and it is low */
-  bool is_of_device;      /* what it claims is when the device works; else the host's time, or when a device waits */
+  int64_t gone_ns;    /* what of its time goes, over all steps, whatever then bounds them; TG_NULL_INT */
+  double confidence;  /* 0 to 1 that this is the cause and the cure works */
+  const char *method; /* how the saving was estimated; where it is not, why not */
+  /* the time it speaks of, inside the window of the steps: the host's, or in which a device stands still; empty
+   * where a rule states only its length */
+  struct tg__spans claim;
+  bool is_symptom;    /* a finding that claims half of its time is its cause, and is reported instead */
+  bool is_general;    /* of the step as a whole: what names a place in it keeps its time */
+  bool is_on_average; /* its time is only in some steps, and is spread over all */
+  bool is_in_noise;   /* other programs kept the machine busy: it is never graded high */
+  bool is_warning;    /* speaks of memory or of measuring, not of time to be saved */
+  bool is_statement;  /* of how it is: there is no cure, and it is low */
+  bool is_of_device;  /* what it claims is when the device works; else the host's time, or when a device waits */
   char where[200], evidence[600], advice[500];
 };
 
@@ -50,9 +51,9 @@ struct tg__facts {
   struct tg__breakdown steps;
   struct tg__gaps gaps;
   int64_t total_ns, sum_ns, part_ns[TG__PART_COUNT];
-  int64_t gap_ns[TG__GAP_CAUSE_COUNT]; /* inside the window of the steps, over all devices: of usual steps, times the
-                                          steps, without what comes once */
-  int64_t bare_ns;                     /* nothing of the eight parts is on, or only labels, which are no work */
+  /* inside the window of the steps, over all devices: of usual steps, times the steps, without what comes once */
+  int64_t gap_ns[TG__GAP_CAUSE_COUNT];
+  int64_t bare_ns; /* nothing of the eight parts is on, or only labels, which are no work */
   struct tg__noise noise;
   bool has_device_work;
   bool has_memory; /* events of an allocator, or a snapshot: looked at without steps, too */
@@ -191,8 +192,8 @@ void tg__slices_visit(const struct tg__facts *f, tg__visitor *visit, void *ctx);
 /* Of a slice inside Optimizer.step: whether it is no part of the update. step(closure) runs a forward and a backward
  * pass in there, with gradients switched on and so with sequence numbers; an update has neither. */
 bool tg__is_of_closure(const struct tg__columns *t, uint32_t slice);
-uint32_t
-tg__loop_track(const struct tg__facts *f); /* of the thread on which the steps are marked; TG_NONE: not known */
+/* Of the thread on which the steps are marked; TG_NONE: not known. */
+uint32_t tg__loop_track(const struct tg__facts *f);
 int64_t tg__per_step(const struct tg__facts *f, int64_t sum);
 /* What the figures are of: "a step", "step", "each"; without steps "in all", "recording", "the". */
 const char *tg__period_per(const struct tg__facts *f);
@@ -233,8 +234,8 @@ typedef void tg__put_facts(struct tg__facts *f, struct tg_table *out);
 enum tg_err tg__put_of_ranks(const struct tg__columns *t, const struct tg__ask *a, tg__put_facts *put,
                              const char *doing, struct tg_table *out, struct tg_error *e);
 
-void tg__say_settings(const struct tg__facts *f,
-                      struct tg__finding *x); /* settings.c: as they are, behind the advice */
+/* settings.c: as they are, behind the advice. */
+void tg__say_settings(const struct tg__facts *f, struct tg__finding *x);
 
 /* finding_rows.c */
 const char *tg__cause_name(enum tg__cause cause);

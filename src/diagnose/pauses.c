@@ -25,8 +25,8 @@ struct search {
   int64_t end_ns, least_ns, long_ns;
   int64_t update_until_ns; /* end of the optimizer's step or zero_grad that began last: its Python is torch's */
   size_t step;             /* that is under way */
-  struct tg__spans others; /* when operators or collectives run on other threads, or a call waits that is marked: that
-                              is no Python */
+  /* when operators or collectives run on other threads, or a call waits that is marked: that is no Python */
+  struct tg__spans others;
   struct pause pauses[MOST_PAUSES]; /* one without frames: long pauses at an unknown line */
   size_t count;
   uint32_t *reads; /* files that the loop's thread opens to read, by time */

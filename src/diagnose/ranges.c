@@ -58,8 +58,8 @@ static bool replay_finding(struct tg__facts *f, struct tg__replay_model *m, cons
   return !f->failed && out->slices > 0;
 }
 
-/* The range holds the figure of the rule, too, and nothing above the step. A wait that goes saves what it took at most.
- */
+/* The range holds the figure of the rule, too, and nothing above the step. A wait that goes saves what it took at
+ * most. */
 static void set_range(const struct tg__facts *f, struct tg__finding *x, double low_ns, double high_ns) {
   const enum change change = change_of(x->cause);
   const double saving_ns = (double)x->saving_ns;

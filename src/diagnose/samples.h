@@ -34,8 +34,9 @@ void tg__sample_stretches(const struct tg__facts *f, const struct tg__spans *whe
  * say what most of it is. */
 void tg__sample_workers(const struct tg__facts *f, struct tg__sampled *out);
 struct tg__sample {
-  int64_t thread; /* 0: that of the loop, for the length of the slice; else another one, at this moment, in which the
-                     loop waits for a lock or the GIL */
+  /* 0: that of the loop, for the length of the slice; else another one, at this moment, in which the loop waits for
+   * a lock or the GIL */
+  int64_t thread;
   enum tg__doing doing;
   struct tg__str frame; /* of the program, innermost; empty: none */
   bool is_there;        /* it is in that frame itself, and in no function of a library that is called there */

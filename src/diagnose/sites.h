@@ -62,8 +62,8 @@ struct tg__str tg__site_frame(const struct tg__sites *s, const struct tg__site *
 uint64_t tg__frame_key(const struct tg__sites *s, uint32_t path);
 /* The key of the innermost function of the program in a path, and where that frame is in it (at may be NULL); 0. */
 uint64_t tg__site_function(const struct tg__sites *s, const struct tg__site *x, uint32_t *at);
-uint32_t tg__site_in_frame(const struct tg__sites *s, const struct tg__site *x,
-                           uint64_t key); /* that frame in its path; 0 */
+/* That frame in its path; 0. */
+uint32_t tg__site_in_frame(const struct tg__sites *s, const struct tg__site *x, uint64_t key);
 /* Says where: the operator, and the line of the program; in the function `key` where that is not 0. */
 void tg__say_site(const struct tg__sites *s, uint32_t site, uint64_t key, struct tg__finding *out);
 /* The text where one of the sites marked in `in` has work in backward, else an empty one. */

@@ -16,17 +16,19 @@ tg__question_fn tg__answer_step_model, tg__answer_what_if, tg__answer_slack;
 
 /* ---- what changes save ------------------------------------------------------------------------ */
 
-enum tg__replay_change_kind {                      /* of calls: with what runs inside them */
-                              TG__CHANGE_REMOVE,   /* gone, with the work they launch */
-                              TG__CHANGE_SCALE,    /* they take a part of their time, the work they launch, too */
-                              TG__CHANGE_MOVE_OFF, /* done elsewhere: no time on their thread; the work they launch
-                                                      stays */
-                              TG__CHANGE_OVERLAP,  /* they no longer wait for a device */
-                              TG__CHANGE_ADD,      /* they begin so much later */
-                              TG__CHANGE_BATCH,    /* of each step the first one stays, the others are removed */
-                              TG__CHANGE_WORKERS,  /* as MOVE_OFF, to so many workers, which take as long for it as
-                                                      before: no step is shorter than their part */
-                              TG__CHANGE_KINDS
+/* Of calls: with what runs inside them. */
+enum tg__replay_change_kind {
+  TG__CHANGE_REMOVE, /* gone, with the work they launch */
+  TG__CHANGE_SCALE,  /* they take a part of their time, the work they launch, too */
+  /* done elsewhere: no time on their thread; the work they launch stays */
+  TG__CHANGE_MOVE_OFF,
+  TG__CHANGE_OVERLAP, /* they no longer wait for a device */
+  TG__CHANGE_ADD,     /* they begin so much later */
+  TG__CHANGE_BATCH,   /* of each step the first one stays, the others are removed */
+  /* as MOVE_OFF, to so many workers, which take as long for it as before: no step is
+   * shorter than their part */
+  TG__CHANGE_WORKERS,
+  TG__CHANGE_KINDS
 };
 struct tg__replay_change {
   enum tg__replay_change_kind kind;

@@ -130,8 +130,8 @@ void tg__replay_run(const struct tg__replay_graph *g, const int64_t *dur_ns, con
 void tg__replay_recorded(const struct tg__replay_graph *g, struct tg__replay_times *x); /* the times of the trace */
 /* When each step ends by these times: the host's part and what it launched, and no step before the one before it. */
 void tg__replay_step_ends(const struct tg__replay_graph *g, const struct tg__replay_times *x, int64_t *end_ns);
-/* How long each step takes by these times: to the end of the host and of what it launched, from there on for the next.
- */
+/* How long each step takes by these times: to the end of the host and of what it launched, from there on for the
+ * next. */
 void tg__replay_step_times(const struct tg__replay_graph *g, const struct tg__replay_times *x, int64_t *step_ns);
 
 #endif

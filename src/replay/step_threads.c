@@ -65,8 +65,8 @@ static bool slice_explains(struct tg__replay_graph *g, uint32_t slice) {
          !tg__name_is_label(tg__name(g->t, g->t->slices.name[slice]));
 }
 
-/* The thread of the steps is on a core for nine tenths of the step under way: between calls the interpreter computes.
- */
+/* The thread of the steps is on a core for nine tenths of the step under way: between calls the interpreter
+ * computes. */
 static bool is_computing(const struct walker *w) {
   const uint32_t i = w->points ? tg__replay_step_at(w->g, w->at_ns) : TG_NONE;
   if (i == TG_NONE) return false;
