@@ -29,7 +29,6 @@ HOMONYMS = {
     ("steps", "report.c"): "a member of the report's JSON",
     ("rows", "compiles.c"): "a member of the document",
     ("kernels", "kernel_lines.c"): "a member of the document",
-    ("kernels", "diff_fusion.c"): "what a sentence counts",
     ("stacks", "kernel_lines.c"): "a member of the document",
     ("memory", "diff_collect.c"): "a kind of row",
     ("memory", "diff_fail.c"): "a kind of row",
