@@ -121,6 +121,29 @@ static void report_threads(struct tg__sites *s, enum tg__cause cause, int64_t th
   }
 }
 
+/* Mean number of other threads of the process that run an operator while the loop runs one. */
+static double threads_beside(const struct tg__sites *s) {
+  const struct tg__columns *const t = s->f->t;
+  const uint32_t loop = tg__loop_track(s->f);
+  struct tg__spans loops = {0};
+  int64_t both_ns = 0;
+  for (size_t i = 0; i < s->call_count; i++) {
+    const uint32_t slice = s->calls[i].slice;
+    if (s->calls[i].counted && tg__slice_track(t, slice) == loop)
+      tg__spans_add(&loops, t->slices.start_ns[slice], tg__slice_end(t, slice));
+  }
+  tg__spans_union(&loops);
+  for (size_t i = 0; i < s->call_count; i++) {
+    const uint32_t slice = s->calls[i].slice;
+    if (tg__slice_track(t, slice) != loop)
+      both_ns += tg__spans_inside(&loops, t->slices.start_ns[slice], tg__slice_end(t, slice));
+  }
+  const int64_t loop_ns = tg__spans_length(&loops);
+  s->f->failed |= loops.failed;
+  tg__spans_free(&loops);
+  return loop_ns ? (double)both_ns / (double)loop_ns : 0;
+}
+
 /* How many threads are enough: torch by itself takes one for each whole core. Where that is not known, each may
  * count as two. */
 static int64_t enough(const struct tg__facts *f, int64_t cores) {
@@ -142,6 +165,11 @@ void tg__judge_threads(struct tg__facts *f) {
   if (threads <= cores && (f->noise.is_busy || threads >= free_cores)) {
     tg__finding_withhold(f, TG__CAUSE_THREAD_UNDERUSE, share,
                          "other programs use the cores: more threads would wait for them");
+    return;
+  }
+  if (threads <= cores && (double)threads * (1 + threads_beside(s)) >= (double)enough(f, cores) - SPARE_CORES) {
+    tg__finding_withhold(f, TG__CAUSE_THREAD_UNDERUSE, share,
+                         "other threads of the program run operators on the other cores");
     return;
   }
   if (threads > cores)

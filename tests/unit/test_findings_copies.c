@@ -364,6 +364,31 @@ static void test_threads(void **state) {
   }
 }
 
+/* Each step computes for 4 ms with one thread of two cores; another thread runs an operator of 4 ms, from `us` on. */
+static size_t underused_beside(int us) {
+  struct scene s = begin();
+  const uint32_t other = mini_thread(s.m, 1, 11);
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    call(&s, "aten::conv2d", 0, 4000, "train.py(33): train");
+    mini_slice(s.m, other, "cpu_op", "aten::conv2d", s.at + us * US, 4000 * US);
+  }
+  struct tg__columns *t = mini_finish(s.m);
+  assert_true(tg__trace_add_meta(t, "conditions", "{\"cpu_cores\":2,\"physical_cores\":2,\"threads\":1}"));
+  struct tg_table *table = mini_ask(t, "findings", NULL);
+  const size_t n = count(table, "thread-underuse");
+  tg__table_free(table);
+  mini_free(s.m);
+  return n;
+}
+
+static void test_threads_of_the_program_use_the_cores(void **state) {
+  assert_int_equal(underused_beside(0), 0);
+  assert_int_equal(underused_beside(1000), 0); /* for 3 of 4 ms both cores have work */
+  assert_int_equal(underused_beside(2000), 1);
+  assert_int_equal(underused_beside(5000), 1);
+}
+
 /* A layer that goes along a sequence of `length` in one operator of 4 ms, or calls `inner` products of its 4 ms. */
 static size_t underused(int64_t length, int inner) {
   struct scene s = begin();
@@ -491,6 +516,7 @@ int main(void) {
       cmocka_unit_test(test_breaks),
       cmocka_unit_test(test_buckets),
       cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_threads_of_the_program_use_the_cores),
       cmocka_unit_test(test_threads_in_pieces),
       cmocka_unit_test(test_pipeline),
       cmocka_unit_test(test_pool_without_work),
