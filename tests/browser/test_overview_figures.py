@@ -59,7 +59,10 @@ def of_steps(trace):
     if not by:
         return []
     mean = by["mean"]
-    parts = [(mean[c], 100 * mean[c] / mean["total_ns"]) for c, _ in figures.PARTS if mean[c] > 0]
+    columns = [c for c, _ in figures.PARTS]
+    if (mean["compiled_ns"] or 0) > 0 or (mean["replayed_ns"] or 0) > 0:
+        columns += ["compiled_ns", "replayed_ns", "eager_ns"]
+    parts = [(mean[c], 100 * mean[c] / mean["total_ns"]) for c in columns if mean[c] > 0]
     return [text for ns, pct in parts for text in (duration(ns), percent(pct))] + [
         duration(mean["total_ns"]),
         f"Median {duration(by['p50']['total_ns'])}",
@@ -78,19 +81,19 @@ def saving(r):
 
 def of_findings(trace):
     rows = trace.rows("findings")
-    out = []
+    first = rows[0] if rows else None
+    # the verdict stands before the list, which says the same saving again
+    out = [f"It {saving(first)} a step"] if first and first["saving_ns"] else []
     for r in rows[:3]:
         out.append(percent(r["share_pct"]) if r["cost_ns"] is None else
                    f"costs {duration(r['cost_ns'])}, {percent(r['share_pct'])}")  # fmt: skip
         out += [saving(r)] if r["saving_ns"] else []
-    first = rows[0] if rows else None
     medians = [r for r in trace.rows("steps", by="summary") if r["step"] == "p50"]
     if medians:
         own = [r for r in medians if first and r["rank"] == first["rank"]] or medians
         out.append(f"takes {duration(own[0]['total_ns'])} in the median")
     if first:
         out += [first["evidence"], first["advice"]]
-        out += [f"It {saving(first)} a step"] if first["saving_ns"] else []
     else:
         out += (trace.answer("findings") or {"notes": []})["notes"]
     return out
