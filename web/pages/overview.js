@@ -39,14 +39,14 @@ function drawRecording(context) {
               {id: "parts", title: "where a step goes", height: 120, quiet: true}),
           later(phases, phaseList, {id: "phases-short", quiet: true}),
           later(
+              findings, async (table) => findingList(table, await context.several()),
+              {id: "findings-short", title: "findings", height: 60, quiet: true, href: State.link("findings")}),
+          later(
               kinds, kindList,
               {id: "kinds", title: "kind of bottleneck", quiet: true, href: State.link("ask", {q: "bottleneck"})}),
           later(
               asked, askedList,
-              {id: "asked", title: "six questions", quiet: true, href: State.link("ask", {q: "six_questions"})}),
-          later(
-              findings, async (table) => findingList(table, await context.several()),
-              {id: "findings-short", title: "findings", height: 60, quiet: true, href: State.link("findings")})),
+              {id: "asked", title: "six questions", quiet: true, href: State.link("ask", {q: "six_questions"})})),
         h("div", {},
           later(
               devices, (table) => [deviceList(table), notesView(table)], /* of which time these are shares */
