@@ -128,22 +128,30 @@ void tg__lines_add(struct tg__lines *p, struct tg__str frame, int64_t ns) {
   p->items[i].ns += ns;
 }
 
+static struct tg__sample read_sample(const struct tg__columns *t, uint32_t slice) {
+  const uint32_t args = t->slices.args[slice], text = tg__arg_str(t, args, TG__K_CALL_STACK);
+  const struct tg__str stack = text == TG_NONE ? TG_STR("") : tg__name(t, text);
+  struct tg__sample s = {.thread = tg__arg_int(t, args, TG__K_SAMPLED_THREAD, 0),
+                         .doing = doing_of(tg__name(t, t->slices.name[slice]), stack),
+                         .frame = tg__user_frame_of_stack(stack),
+                         .stack = stack};
+  s.is_there = s.frame.len && s.frame.ptr == stack.ptr;
+  return s;
+}
+
 static void add_sample(struct look *l, const struct tg__columns *t, uint32_t slice) {
   const int64_t dur_ns = t->slices.dur_ns[slice],
                 ns = tg__spans_inside(l->when, t->slices.start_ns[slice], tg__slice_end(t, slice));
   if (ns <= 0) return;
-  const uint32_t text = tg__arg_str(t, t->slices.args[slice], TG__K_CALL_STACK);
-  const struct tg__str stack = text == TG_NONE ? TG_STR("") : tg__name(t, text);
+  const struct tg__sample s = read_sample(t, slice);
   const int64_t cpu_us = tg__arg_int(t, t->slices.args[slice], TG__K_THREAD_CPU_US, 0);
   l->out->count++;
   l->out->ns += ns;
   l->out->cpu_ns += cpu_us >= 0 && cpu_us < dur_ns / 1000 ? cpu_us * 1000 / (dur_ns / 1000 + 1) * (ns / 1000) : ns;
-  const enum tg__doing doing = doing_of(tg__name(t, t->slices.name[slice]), stack);
-  l->out->doing_ns[doing] += ns;
-  if (doing != TG__DOING_COMPUTE && tg__str_contains(stack, "torch/multiprocessing/reductions.py("))
+  l->out->doing_ns[s.doing] += ns;
+  if (s.doing != TG__DOING_COMPUTE && tg__str_contains(s.stack, "torch/multiprocessing/reductions.py("))
     l->out->receiving_ns += ns;
-  const struct tg__str frame = tg__user_frame_of_stack(stack);
-  if (frame.len) tg__lines_add(&l->places, frame, ns);
+  if (s.frame.len) tg__lines_add(&l->places, s.frame, ns);
 }
 
 static bool is_same_function(const struct tg__line *a, const struct tg__line *b) {
@@ -172,14 +180,10 @@ static void finish_look(const struct look *l) {
   out->frame = tg__lines_most(&l->places, &out->function_ns);
 }
 
-static bool has_samples(const struct tg__columns *t, const struct tg__track *track) {
-  return track->count && tg__slice_class(t, track->first) == TG__CLASS_SAMPLE;
-}
-
 /* Of the process of the loop, of any process where the loop is not known. */
 static bool is_of_loop(const struct tg__facts *f, const struct tg__track *track) {
   const uint32_t loop = tg__loop_track(f);
-  return has_samples(f->t, track) && (loop == TG_NONE || track->pid == f->t->tracks[loop].pid);
+  return tg__track_has_samples(f->t, track) && (loop == TG_NONE || track->pid == f->t->tracks[loop].pid);
 }
 
 void tg__sample_stretches(const struct tg__facts *f, const struct tg__spans *when, struct tg__sampled *out) {
@@ -212,7 +216,7 @@ void tg__sample_workers(const struct tg__facts *f, struct tg__sampled *out) {
   tg__spans_add(&when, f->steps.window.start_ns, f->steps.window.end_ns);
   TG__EACH (k, tg__tracks_of(&t->ranks[f->rank])) {
     const struct tg__track *const track = &t->tracks[k];
-    if (!has_samples(t, track) || track->pid == t->tracks[loop].pid) continue;
+    if (!tg__track_has_samples(t, track) || track->pid == t->tracks[loop].pid) continue;
     TG__EACH (i, tg__slices_of(track)) {
       if (!is_idle(t, i)) add_sample(&l, t, i);
     }
@@ -223,16 +227,6 @@ void tg__sample_workers(const struct tg__facts *f, struct tg__sampled *out) {
 }
 
 /* ---- one by one ------------------------------------------------------------------------------ */
-
-static struct tg__sample read_sample(const struct tg__columns *t, uint32_t slice) {
-  const uint32_t args = t->slices.args[slice], text = tg__arg_str(t, args, TG__K_CALL_STACK);
-  const struct tg__str stack = text == TG_NONE ? TG_STR("") : tg__name(t, text);
-  struct tg__sample s = {.thread = tg__arg_int(t, args, TG__K_SAMPLED_THREAD, 0),
-                         .doing = doing_of(tg__name(t, t->slices.name[slice]), stack),
-                         .frame = tg__user_frame_of_stack(stack)};
-  s.is_there = s.frame.len && s.frame.ptr == stack.ptr;
-  return s;
-}
 
 void tg__each_sample(const struct tg__facts *f, tg__sample_visitor *see, void *ctx) {
   const struct tg__columns *const t = f->t;

@@ -38,8 +38,8 @@ struct tg__sample {
    * a lock or the GIL */
   int64_t thread;
   enum tg__doing doing;
-  struct tg__str frame; /* of the program, innermost; empty: none */
-  bool is_there;        /* it is in that frame itself, and in no function of a library that is called there */
+  struct tg__str stack, frame; /* frame: of the program, innermost; empty: none */
+  bool is_there;               /* it is in that frame itself, and in no function of a library that is called there */
 };
 /* Those of the loop's process in the window of the steps, by time. */
 typedef void tg__sample_visitor(void *ctx, uint32_t slice, const struct tg__sample *s);

@@ -2,8 +2,6 @@
 #include "replay/step_proof.h"
 #include "replay/step_slack.h"
 
-#include <stdlib.h>
-
 enum { MOST_VISITS = 400000000 }; /* of nodes, by all tries together: some seconds */
 enum by { BY_OP, BY_LINE };
 
@@ -113,11 +111,6 @@ static void gather_calls(struct rows *r) {
 
 /* ---- slack ----------------------------------------------------------------------------------- */
 
-static int compare_ns(const void *a, const void *b) {
-  const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return (x > y) - (x < y);
-}
-
 /* The least of each step, median of the steps. buffer: room for all steps. */
 static int64_t usual_alone(struct group *group, const struct call *calls, int64_t *buffer) {
   size_t count = 0;
@@ -125,7 +118,7 @@ static int64_t usual_alone(struct group *group, const struct call *calls, int64_
     if (calls[i].step != TG_NONE && (i == 0 || calls[i].step != calls[i - 1].step)) buffer[count++] = calls[i].slack_ns;
   group->steps = count;
   if (!count) return TG__SLACK_WITHOUT_END;
-  qsort(buffer, count, sizeof *buffer, compare_ns);
+  tg__replay_sort(buffer, count);
   return buffer[(count - 1) / 2];
 }
 
@@ -217,12 +210,11 @@ static enum tg_err answer_slack(const struct tg__columns *t, uint32_t rank, enum
   struct tg__step_proof p = {0};
   enum tg_err err = tg__replay_open(&r.g, t, rank);
   if (!err) err = tg__prove_steps(&p, &r.g);
-  if (!err && *p.why_not && !*why->text)
-    tg__fail(why, TG_NO_DATA, -1, "no model of the steps: %s; %s", p.why_not, p.help);
-  if (!err && *p.why_not)
+  if (!err && *p.why_not) {
+    if (!*why->text) tg__fail(why, TG_NO_DATA, -1, "no model of the steps: %s; %s", p.why_not, p.help);
     tg__table_note(out, "No model of %s: %s. To get one, %s.", t->rank_count > 1 ? "a rank" : "the steps", p.why_not,
                    p.help);
-  if (!err && !*p.why_not) {
+  } else if (!err) {
     err = tg__slack_open(&r.s, &r.g);
     if (!err) gather_calls(&r);
     if (!err && !r.failed) find_slack(&r);
@@ -246,7 +238,7 @@ static enum tg_err answer_slack(const struct tg__columns *t, uint32_t rank, enum
 enum tg_err tg__answer_slack(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                              struct tg_error *e) {
   static const char *const bys[] = {"op", "line"};
-  struct tg_error why = {.text = ""};
+  struct tg_error why = {0};
   size_t by;
   enum tg_err err = tg__ask_choice(a, "by", bys, sizeof bys / sizeof *bys, &by, e);
   for (uint32_t r = 0; !err && r < t->rank_count; r++) {

@@ -13,9 +13,11 @@ static int compare_ns(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
+void tg__replay_sort(int64_t *values, size_t count) { qsort(values, count, sizeof *values, compare_ns); }
+
 /* Sorts the values. */
 static double median_ns(int64_t *values, size_t count) {
-  qsort(values, count, sizeof *values, compare_ns);
+  tg__replay_sort(values, count);
   return tg__quantile(values, count, 0.5);
 }
 

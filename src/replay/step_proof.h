@@ -41,6 +41,8 @@ void tg__step_proof_close(struct tg__step_proof *p);
 bool tg__replay_swap_halves(const struct tg__replay_graph *g, int64_t *dur_ns, int64_t *matched_ns,
                             int64_t *unmatched_ns);
 
+void tg__replay_sort(int64_t *values, size_t count); /* the least first */
+
 /* step_range.c: the median of what each step saves, and where eight of ten draws of the steps have it; false on no
  * memory. */
 bool tg__replay_draw(const int64_t *saved, size_t steps, struct tg__saving *out);

@@ -5,11 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-static int compare_saved(const void *a, const void *b) {
-  const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return (x > y) - (x < y);
-}
-
 static int compare_drawn(const void *a, const void *b) {
   const double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
@@ -24,7 +19,7 @@ bool tg__replay_draw(const int64_t *saved, size_t steps, struct tg__saving *out)
       of_draw && sorted && tg__draws_make(&draws, drawn, 1) && tg__draws_quantile(&draws, saved, 0.5, of_draw);
   if (ok) {
     memcpy(sorted, saved, steps * sizeof *sorted);
-    qsort(sorted, steps, sizeof *sorted, compare_saved);
+    tg__replay_sort(sorted, steps);
     qsort(of_draw, TG__DRAWS, sizeof *of_draw, compare_drawn);
     const double median = tg__quantile(sorted, steps, 0.5);
     out->median_ns = median;

@@ -239,12 +239,13 @@ static void walk(struct walker *w, const uint32_t *slices, size_t count) {
   g->lanes[w->lane].past = (uint32_t)g->node_count;
 }
 
-/* What samples of the thread of the steps cover, not those of other threads beside it. */
-static void gather_samples(struct tg__replay_graph *g, struct tg__spans *out) {
+/* What samples of the thread of the steps cover, not those of other threads beside it, nor of other processes. */
+static void gather_samples(struct tg__replay_graph *g, uint32_t main, struct tg__spans *out) {
   const struct tg__columns *const t = g->t;
+  const uint32_t first = t->ranks[g->rank].first_track;
   TG__EACH (k, tg__tracks_of(&t->ranks[g->rank])) {
     const struct tg__track *const track = &t->tracks[k];
-    if (!track->count || tg__slice_class(t, track->first) != TG__CLASS_SAMPLE) continue;
+    if (!tg__track_has_samples(t, track) || track->pid != t->tracks[first + main].pid) continue;
     TG__EACH (i, tg__slices_of(track))
       if (!tg__arg_int(t, t->slices.args[i], TG__K_SAMPLED_THREAD, 0))
         tg__spans_add(out, t->slices.start_ns[i], tg__slice_end(t, i));
@@ -260,9 +261,9 @@ void tg__replay_add_threads(struct tg__replay_graph *g) {
                   *const stack = tg__alloc((slices + 1) * sizeof *stack);
   struct point *const points = step_points(g);
   struct tg__spans sampled = {0};
-  gather_samples(g, &sampled);
   if (!buffer || !stack) g->failed = true;
   const uint32_t main = g->failed ? 0 : into[main_track(g)];
+  if (!g->failed) gather_samples(g, main, &sampled);
   for (uint32_t k = 0; !g->failed && k < r->track_count; k++) {
     if (into[k] != k) continue;
     const size_t count = gather_slices(g, into, k, buffer);

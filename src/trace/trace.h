@@ -357,6 +357,10 @@ static inline struct tg__extent tg__tracks_of(const struct tg__rank *r) {
 static inline struct tg__extent tg__slices_of(const struct tg__track *k) {
   return (struct tg__extent){k->first, k->first + k->count};
 }
+/* Samples have tracks of their own. */
+static inline bool tg__track_has_samples(const struct tg__columns *t, const struct tg__track *k) {
+  return k->count && tg__slice_class(t, k->first) == TG__CLASS_SAMPLE;
+}
 /* The first slice of a track, or of a part of it, that starts at ns or later; `past` when none does. */
 static inline uint32_t tg__first_slice_from(const struct tg__columns *t, struct tg__extent of_track, int64_t ns) {
   TG__PARTITION(of_track.first, of_track.past, i, t->slices.start_ns[i] < ns);

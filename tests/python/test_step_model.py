@@ -8,18 +8,18 @@ import tachograph as tg
 STEPS, OPERATOR_US, GAP_US = 12, 200, 300
 
 
-def slice_of(category, name, at, dur, tid=1):
-    return {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": tid, "ts": at, "dur": dur, "args": {}}
+def slice_of(category, name, at, dur, tid=1, pid=1):
+    return {"ph": "X", "cat": category, "name": name, "pid": pid, "tid": tid, "ts": at, "dur": dur, "args": {}}
 
 
-def verdict(folder, sampled_us=0, long_step=None):
+def verdict(folder, sampled_us=0, long_step=None, sampled_pid=1):
     """Of steps with an operator, a gap and an operator. Samples cover so much of each gap."""
     events, at = [], 1000
     for i in range(STEPS):
         first_us = 50 * OPERATOR_US if i == long_step else OPERATOR_US
         events.append(slice_of("cpu_op", "aten::mm", at, first_us))
         if sampled_us:
-            events.append(slice_of("python_sample", "running", at + first_us, sampled_us, tid=9))
+            events.append(slice_of("python_sample", "running", at + first_us, sampled_us, 9, sampled_pid))
             events[-1]["args"] = {"Call stack": "train.py(4): step"}
         events.append(slice_of("cpu_op", "aten::add", at + first_us + GAP_US, OPERATOR_US))
         length = first_us + GAP_US + OPERATOR_US
@@ -39,6 +39,10 @@ def test_samples_over_half_of_a_gap_explain_it(tmp_path, sampled_us, explains):
     assert row["unexplained_pct"] == pytest.approx(
         0 if explains else 100 * GAP_US / (GAP_US + 2 * OPERATOR_US), abs=0.5
     )
+
+
+def test_samples_of_a_worker_process_explain_nothing(tmp_path):
+    assert verdict(tmp_path, 300, sampled_pid=2)["verdict"] == "refused"
 
 
 @pytest.mark.parametrize("long_step", [4, 7])

@@ -265,7 +265,7 @@ static bool has_operators(const struct tg__columns *t, uint32_t rank) {
 
 static bool has_samples(const struct tg__columns *t, uint32_t rank) {
   TG__EACH (k, tg__tracks_of(&t->ranks[rank]))
-    if (t->tracks[k].count && tg__slice_class(t, t->tracks[k].first) == TG__CLASS_SAMPLE) return true;
+    if (tg__track_has_samples(t, &t->tracks[k])) return true;
   return false;
 }
 
