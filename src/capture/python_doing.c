@@ -48,7 +48,7 @@ static const struct {
 #endif
 };
 
-/* Threads that want the GIL wait in _PyRuntime itself, where the main interpreter has it; Python's other locks lie
+/* Threads that need the GIL wait in _PyRuntime itself, where the main interpreter has it; Python's other locks lie
  * elsewhere, or wait on the thread's own stack. Looked up once. */
 static bool is_gil(uintptr_t address) {
   static _Atomic uintptr_t from, size;

@@ -1,15 +1,12 @@
 /* tachograph prove: record a program, and have our package predict what delays cost and run it with them. */
 #include "cli/run_recording.h"
 
-#include <stdlib.h>
-
 enum { LEAST_SHARE_PCT = 10, MOST_SHARE_PCT = 30 };
 
 int tg__cmd_prove(struct tg__cli *c) {
   const char *const given = tg__cli_setting(c, "share"), *const share = given ? given : "20";
-  char *end;
-  const long pct = strtol(share, &end, 10);
-  if (*end || end == share || pct < LEAST_SHARE_PCT || pct > MOST_SHARE_PCT)
+  const long pct = tg__cli_rows(c, "share", 0);
+  if (given && (pct < LEAST_SHARE_PCT || pct > MOST_SHARE_PCT))
     return tg__cli_usage(c, NULL, "--share is a percentage of the step, from %d to %d, not '%s'", LEAST_SHARE_PCT,
                          MOST_SHARE_PCT, share);
   struct tg__cli_recorded recorded;

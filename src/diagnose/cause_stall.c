@@ -15,6 +15,10 @@ struct tally { /* [0] in usual steps, [1] in long ones */
   int64_t longest_stop_ns; /* before a call of the site, in a long step */
   uint32_t stops;          /* long steps that stand still before it for at least half of what they are too long by */
 };
+struct extra { /* calls that long steps make more often than usual ones */
+  int64_t all_ns, trained_ns, most_ns;
+  uint32_t top; /* the site with most of it, TG_NONE */
+};
 struct stalls {
   struct tg__facts *f;
   struct tg__sites *s;
@@ -23,6 +27,7 @@ struct stalls {
   int64_t typical_ns, excess_ns, longest_ns;
   size_t count, longest;
   struct tally *sites;
+  struct extra extra;
 };
 
 /* Without what the thread waited for a core, which is the machine's doing, for other ranks, and for workers, which
@@ -107,11 +112,6 @@ static bool is_trained(const struct tg__site *s) {
   return s->backward_calls || (s->kind != TG__CALL_FORWARD && s->kind != TG__CALL_LOAD);
 }
 
-struct extra { /* calls that long steps make more often than usual ones */
-  int64_t all_ns, trained_ns, most_ns;
-  uint32_t top; /* the site with most of it, TG_NONE */
-};
-
 static struct extra extra_calls(const struct stalls *x) {
   struct extra e = {.top = TG_NONE};
   const size_t usual = x->b->count - x->count;
@@ -128,14 +128,13 @@ static struct extra extra_calls(const struct stalls *x) {
 
 /* The site with most of the extra calls, when these make up half of the excess. */
 static uint32_t extra_work(const struct stalls *x) {
-  const struct extra e = extra_calls(x);
-  return 2 * e.all_ns >= x->excess_ns ? e.top : TG_NONE;
+  return 2 * x->extra.all_ns >= x->excess_ns ? x->extra.top : TG_NONE;
 }
 
 /* Every so many steps train more: another network in turns, or an update after several batches. That is no stall. */
 static bool trains_more(const struct stalls *x) {
-  const struct extra e = extra_calls(x);
-  return x->count && 2 * e.all_ns >= x->excess_ns && 2 * e.trained_ns >= e.all_ns;
+  const struct extra *const e = &x->extra;
+  return x->count && 2 * e->all_ns >= x->excess_ns && 2 * e->trained_ns >= e->all_ns;
 }
 
 /* The call before which every long step stands still. */
@@ -283,7 +282,10 @@ void tg__judge_stalls(struct tg__facts *f) {
     x.s = tg__facts_sites(f);
     x.sites = x.s ? tg__alloc((x.s->count + 1) * sizeof *x.sites) : NULL;
     f->failed |= !x.sites;
-    if (!f->failed) tally_calls(&x);
+    if (!f->failed) {
+      tally_calls(&x);
+      x.extra = extra_calls(&x);
+    }
     const bool is_stall = !f->failed && !trains_more(&x);
     if (is_stall && comes_again)
       report_periodic(&x, &timed);

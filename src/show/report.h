@@ -66,6 +66,9 @@ void tg__report_run_print(const struct tg__report *r, const struct tg__show_opti
 void tg__report_kind_print(const struct tg__report *r, const struct tg__show_options *o, unsigned indent,
                            unsigned width, struct tg__out *out);
 void tg__report_kinds(const struct tg__report *r, struct tg__out *text);
+/* report_kind.c: a step's time by what ran (compiled, replayed, eager), where some of it is not eager, and by phase. */
+void tg__report_times_print(const struct tg__report *r, const struct tg__show_options *o, unsigned indent,
+                            unsigned width, struct tg__out *out);
 void tg__report_value(const struct tg_table *t, size_t row, struct tg__out *text);
 /* Of a memory snapshot, in the place of steps and operators. report_memory.c */
 void tg__report_memory_print(const struct tg__report *r, const struct tg__show_options *o, unsigned indent,

@@ -366,46 +366,6 @@ static void put_labels(const struct page *p) {
   if (any) tg__out_char(p->out, '\n');
 }
 
-/* Where some of the code is compiled, or a graph that is replayed. */
-static void put_code(const struct page *p) {
-  static const char *const codes[][2] = {
-      {"compiled_ns", "compiled"}, {"replayed_ns", "replayed"}, {"eager_ns", "eager"}};
-  const double total = (double)summary(p, "mean", "total_ns");
-  for (size_t i = 0; i < 3 && summary(p, "mean", codes[i][0]) != TG_NULL_INT && total > 0; i++) {
-    const int64_t ns = summary(p, "mean", codes[i][0]);
-    char buf[NUMBER_BYTES];
-    if (!i) put_label(p, "code");
-    tg__out_format(p->out, "%s%s\u00a0%s\u00a0(%.1f\u00a0%%)%s", i ? ", " : "", codes[i][1], tg__human_ns(ns, buf),
-                   100 * (double)ns / total, i == 2 ? "\n\n" : "");
-  }
-}
-
-/* Host time of a step by phase, in one line; of a program that trains: else nearly all is forward. */
-static void put_phases(const struct page *p) {
-  const struct tg_table *const t = p->r->parts[TG__REPORT_PHASES];
-  struct tg__out text = {0};
-  bool trains = false;
-  for (size_t i = 0; t && i < t->rows; i++) {
-    const struct tg__str name = tg__cell_str(t, i, "phase");
-    const bool is_other = tg__str_eq(name, TG_STR("other")); /* not the same as the bar of that name */
-    const struct tg__str phase = is_other ? TG_STR("the rest") : name;
-    const int64_t ns = tg__cell_int(t, i, "host_ns");
-    char buf[NUMBER_BYTES];
-    if (ns <= 0) continue;
-    trains |= tg__str_eq(phase, TG_STR("backward")) || tg__str_eq(phase, TG_STR("optimizer"));
-    tg__out_format(&text, "%s%.*s\u00a0%s\u00a0(%.1f\u00a0%%)", text.len ? ", " : "", (int)phase.len, phase.ptr,
-                   tg__human_ns(ns, buf), tg__cell_real(t, i, "share_pct"));
-  }
-  tg__out_char(&text, 0);
-  if (text.err) p->out->err = text.err;
-  if (trains && !text.err) {
-    put_label(p, "phases");
-    tg__put_wrapped(p->out, view(text.buf), LABEL, p->width - LABEL, 4);
-    tg__out_char(p->out, '\n');
-  }
-  tg__out_free(&text);
-}
-
 /* ---- tops ------------------------------------------------------------------------------------ */
 
 static void put_op(const struct page *p, const struct tg_table *t, size_t row, const char *ns, const char *pct,
@@ -581,8 +541,7 @@ void tg__report_print(const struct tg__report *r, const struct tg__show_options 
     if (put_report_steps(&p)) put_parts(&p);
     tg__report_kind_print(r, o, LABEL, p.width, out);
     put_labels(&p);
-    put_code(&p);
-    put_phases(&p);
+    tg__report_times_print(r, o, LABEL, p.width, out);
     put_tops(&p);
     put_findings(&p);
   }

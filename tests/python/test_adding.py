@@ -65,7 +65,7 @@ HOMONYMS = {
     ("six_questions", "report.c"): "a member of the report's JSON",
     ("findings", "report_text.c"): "a heading",
     ("phases", "report.c"): "a member of the report's JSON",
-    ("phases", "report_text.c"): "a heading",
+    ("phases", "report_kind.c"): "a heading",
     ("forward_backward", "keys.def"): "a key of a trace",
     ("segments", "snapshot_words.def"): "a key of a snapshot",
     ("bottleneck", "diagnosis.c"): "what an item is",

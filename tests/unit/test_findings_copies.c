@@ -306,6 +306,22 @@ static void test_buckets(void **state) {
   expect_absent(&s, "unbucketed-communication");
 }
 
+/* Ends the scene. */
+static struct tg_table *findings_under(const char *conditions, struct scene *s) {
+  struct tg__columns *t = mini_finish(s->m);
+  assert_true(tg__trace_add_meta(t, "conditions", conditions));
+  struct tg_table *table = mini_ask(t, "findings", NULL);
+  mini_free(s->m);
+  return table;
+}
+
+static size_t underuse_under(const char *conditions, struct scene *s) {
+  struct tg_table *table = findings_under(conditions, s);
+  const size_t n = count(table, "thread-underuse");
+  tg__table_free(table);
+  return n;
+}
+
 static struct tg_table *threads(const char *conditions) {
   struct scene s = begin();
   for (int i = 0; i < STEPS; i++) {
@@ -313,11 +329,7 @@ static struct tg_table *threads(const char *conditions) {
     call(&s, "aten::conv2d", 0, 4000, "train.py(33): train");
     call(&s, "aten::relu", 5000, 100, "train.py(34): train"); /* short: of one thread */
   }
-  struct tg__columns *t = mini_finish(s.m);
-  assert_true(tg__trace_add_meta(t, "conditions", conditions));
-  struct tg_table *table = mini_ask(t, "findings", NULL);
-  mini_free(s.m);
-  return table;
+  return findings_under(conditions, &s);
 }
 
 static void test_threads(void **state) {
@@ -373,13 +385,7 @@ static size_t underused_beside(int us) {
     call(&s, "aten::conv2d", 0, 4000, "train.py(33): train");
     mini_slice(s.m, other, "cpu_op", "aten::conv2d", s.at + us * US, 4000 * US);
   }
-  struct tg__columns *t = mini_finish(s.m);
-  assert_true(tg__trace_add_meta(t, "conditions", "{\"cpu_cores\":2,\"physical_cores\":2,\"threads\":1}"));
-  struct tg_table *table = mini_ask(t, "findings", NULL);
-  const size_t n = count(table, "thread-underuse");
-  tg__table_free(table);
-  mini_free(s.m);
-  return n;
+  return underuse_under("{\"cpu_cores\":2,\"physical_cores\":2,\"threads\":1}", &s);
 }
 
 static void test_threads_of_the_program_use_the_cores(void **state) {
@@ -400,13 +406,7 @@ static size_t underused(int64_t length, int inner) {
     inputs(&s, dims, NULL, NULL);
     for (int k = 0; k < inner; k++) call(&s, "aten::mm", 4000 / inner * k, 4000 / inner, NULL);
   }
-  struct tg__columns *t = mini_finish(s.m);
-  assert_true(tg__trace_add_meta(t, "conditions", "{\"cpu_cores\":8,\"physical_cores\":8,\"threads\":2}"));
-  struct tg_table *table = mini_ask(t, "findings", NULL);
-  const size_t n = count(table, "thread-underuse");
-  tg__table_free(table);
-  mini_free(s.m);
-  return n;
+  return underuse_under("{\"cpu_cores\":8,\"physical_cores\":8,\"threads\":2}", &s);
 }
 
 static void test_threads_in_pieces(void **state) {

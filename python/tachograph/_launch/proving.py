@@ -18,8 +18,6 @@ from . import session
 from .steps import StepFinder
 from .window import Window
 
-LEAD = 1  # steps of a block that are not timed: what was under way when the delay changed ends in them
-
 
 class Proving:
     def __init__(self, settings: dict[str, Any]):
@@ -27,6 +25,7 @@ class Proving:
         self.log = session.Log(settings["dir"])
         self.blocks: list[tuple[int, int]] = plan["blocks"]  # place and ns
         self.block_steps: int = plan["steps"]
+        self.lead: int = plan["lead"]  # of these, not timed: what was under way when the delay changed ends in them
         self.pid = os.getpid()
         self._window = Window(compiled=compiles.count)  # says when steps are as they stay
         self._at = -1  # the block; before the first the program warms up
@@ -74,7 +73,7 @@ class Proving:
             self._times.append((dur_ns, step_waited_ns))
             if len(self._times) == self.block_steps:
                 delayed = _record.delayed(self.blocks[self._at][0]) - self._delayed
-                times = " ".join(f"{dur_ns} {waited_ns}" for dur_ns, waited_ns in self._times[LEAD:])
+                times = " ".join(f"{dur_ns} {waited_ns}" for dur_ns, waited_ns in self._times[self.lead :])
                 self.log.write(f"block {self._at} {delayed} {times}")
                 self._next_block()
 

@@ -69,7 +69,7 @@ def plan(trace: Trace, share_pct: float) -> Plan:
         else:
             places.append(place)
     if not places:
-        raise Refused("the program calls no operator in each of its steps, so there is none that could begin later")
+        raise Refused("the program calls no operator in each of its steps, so no operator can be delayed")
     return Plan(step_ns, _steps_left(trace, rank), places, missing)
 
 

@@ -17,7 +17,7 @@ from .places import Plan, Refused
 REPEAT, MOST_REPEAT = 3, 9
 AGREE_PCT = 10  # of the step: what differs more is repeated
 BLOCK_NS, LEAST_STEPS, MOST_STEPS = 100_000_000, 5, 50  # how long the steps of a block are, and how many at least
-LEAD = 1  # before them, which are not timed (_launch/proving.py)
+LEAD = 1  # before them, which are not timed
 MOST_RUNS = 24
 LOOK_SECONDS, END_SECONDS = 0.1, 5.0
 LAST_WORDS = 400  # characters of what a program that failed said last
@@ -93,7 +93,7 @@ def _run(argv: list[str], names: list[str], blocks: list[tuple[int, int]], steps
     with tempfile.TemporaryDirectory(prefix="tachograph-prove-") as folder, tempfile.TemporaryFile() as words:
         raw = os.path.join(folder, "raw")
         os.mkdir(raw)
-        asked = {"names": names, "blocks": blocks, "steps": steps}
+        asked = {"names": names, "blocks": blocks, "steps": steps, "lead": LEAD}
         program = subprocess.Popen(
             argv,
             env=environment(folder, prove=asked),
