@@ -1,6 +1,7 @@
 """`tachograph watch`: a program that runs already is shown once a second, computes what it would have computed, and is
 afterwards as it was; also where the watcher is killed, comes twice, or the program ends."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -91,10 +92,10 @@ def ended(command, number=signal.SIGINT):
 
 
 def tasks(pid):
-    """Of a process: how many threads, and how many are ours."""
+    """Of a process: how many threads, and how many are ours. A thread that ends meanwhile is none."""
     names = []
     for task in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{task}/comm") as file:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{pid}/task/{task}/comm") as file:
             names.append(file.read().strip())
     return len(names), names.count("tachograph")
 
