@@ -19,6 +19,7 @@ MOMENTS = {
     "train": [("begins", 0.9), ("optimizer", 0.02)],
     "workers": [("torch", 0.0), ("forks", 0.05)],
 }
+RARE = ("background", "compiled", "short")  # with the drawn moments, in `make check`
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,7 @@ def alone():
 
 
 @pytest.mark.skipif(attach_moments.COMMAND is None, reason="no command: TACHOGRAPH")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=pytest.mark.long) if k in RARE else k for k in KINDS])
 def test_a_program_does_not_notice(kind, tmp_path, alone):
     outcomes = []
     with Life(kind, tmp_path / "life") as life:

@@ -155,6 +155,7 @@ def assert_same(rows, texts):
     assert named == {(row["region"], re.sub(r"^graph_\d+_", "", row["kernel"])) for row in rows if row["lines"]}
 
 
+@pytest.mark.long
 def test_the_line_of_a_kernel_is_inductors(tmp_path):
     rows, texts, notes = record(tmp_path, "one", 1)
     assert_same(rows, texts)

@@ -59,6 +59,7 @@ def prove(tmp_path, text, *words):
     )
 
 
+@pytest.mark.long
 @pytest.mark.timing
 def test_a_delay_on_the_path_costs_its_length_and_one_beside_it_nothing(tmp_path):
     done = prove(tmp_path, BESIDE, "--json", "-o", "out")

@@ -61,7 +61,12 @@ def test_enough_scripts_need_no_edit():
     assert len(UNEDITED) >= 15
 
 
-@pytest.mark.parametrize("script", sorted(UNEDITED))
+def every_third(names):
+    """The other scripts are long tests. test_usage runs each script with its import edited."""
+    return [pytest.param(name, marks=pytest.mark.long) if i % 3 else name for i, name in enumerate(sorted(names))]
+
+
+@pytest.mark.parametrize("script", every_third(UNEDITED))
 def test_unedited_script(replaced, script, tmp_path):
     program, work = tmp_path / f"{script}.py", tmp_path / "work"
     program.write_text(UNEDITED[script])

@@ -134,19 +134,19 @@ def check_findings(trace):
         assert (row["cost_ns"], row["share_pct"]) in possible
 
 
-CHECKS = {"text": check_text, "json": check_json, "findings": check_findings}
+def check(trace):
+    for part in (check_text, check_json, check_findings):
+        part(trace)
 
 
-@pytest.mark.parametrize("what", CHECKS)
 @pytest.mark.parametrize("name", GOLDEN)
-def test_golden(golden, tachograph_path, name, what):
-    CHECKS[what](figures.Trace(tachograph_path, golden[name]))
+def test_golden(golden, tachograph_path, name):
+    check(figures.Trace(tachograph_path, golden[name]))
 
 
-@pytest.mark.parametrize("what", CHECKS)
 @pytest.mark.parametrize("name", PUBLIC or [pytest.param("", marks=pytest.mark.skip("no public traces here"))])
-def test_public(tachograph_path, name, what):
-    CHECKS[what](figures.Trace(tachograph_path, SHARED / name))
+def test_public(tachograph_path, name):
+    check(figures.Trace(tachograph_path, SHARED / name))
 
 
 def test_a_snapshot(tmp_path, tachograph_path):

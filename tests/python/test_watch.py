@@ -194,7 +194,7 @@ def test_one_who_watches_already(tmp_path, tachograph, tachograph_path, temporar
         assert target.end() == {"tasks": 1}
 
 
-@pytest.mark.parametrize("who", ["command", "both"])
+@pytest.mark.parametrize("who", ["command", pytest.param("both", marks=pytest.mark.long)])
 def test_a_watcher_that_is_killed(tmp_path, tachograph_path, temporary, who):
     """Only the command: the drawing process sees it. Both: the program sees that looking has ended, after 15 s."""
     with Target(tmp_path / "run", PLAIN) as target:
