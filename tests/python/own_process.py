@@ -1,7 +1,9 @@
-"""The system's facts about this process, for tests that check whether something was left behind; and waiting for what
-comes in its own time."""
+"""The system's facts about this process and others, for tests that check whether something was left behind; and waiting
+for what comes in its own time."""
 
+import contextlib
 import os
+import pathlib
 import time
 
 
@@ -24,7 +26,21 @@ def threads():
     return set(os.listdir("/proc/self/task"))
 
 
-def comes(condition, seconds=120):
+def tasks(pid):
+    """Of a process: how many threads, and how many are ours. A thread that ends meanwhile is none."""
+    names = []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            names.append(pathlib.Path(f"/proc/{pid}/task/{task}/comm").read_text().strip())
+    return len(names), names.count("tachograph")
+
+
+def state(pid):
+    """Of a process: S it sleeps, T it is stopped, Z it has ended and was not waited for …"""
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def comes(condition, seconds=600):
     """Whether it came about, however long a busy machine took. A thread that was joined is listed for a moment longer,
     for one."""
     end = time.monotonic() + seconds

@@ -1,7 +1,6 @@
 """`tachograph watch`: a program that runs already is shown once a second, computes what it would have computed, and is
 afterwards as it was; also where the watcher is killed, comes twice, or the program ends."""
 
-import contextlib
 import fcntl
 import json
 import os
@@ -15,6 +14,7 @@ import termios
 import time
 
 import pytest
+from own_process import comes, state, tasks
 from test_attach import LOOP, Target
 
 LOOKS = sys.version_info >= (3, 11)
@@ -91,24 +91,6 @@ def ended(command, number=signal.SIGINT):
     return command.returncode, said
 
 
-def tasks(pid):
-    """Of a process: how many threads, and how many are ours. A thread that ends meanwhile is none."""
-    names = []
-    for task in os.listdir(f"/proc/{pid}/task"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{pid}/task/{task}/comm") as file:
-            names.append(file.read().strip())
-    return len(names), names.count("tachograph")
-
-
-def comes(condition, seconds=600):
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False
-
-
 def test_a_training_loop_and_nothing_is_left(tmp_path, tachograph_path, temporary):
     pytest.importorskip("torch")
     with Target(tmp_path / "run") as target:
@@ -176,6 +158,7 @@ def test_a_program_that_imports_torch_later(tmp_path, tachograph_path, temporary
         (target.folder / "go").touch()
         rows = rows_until(command, lambda row: row["steps"].get("count", 0) > 10)
         assert rows[-1]["torch"] and ended(command) == (0, "")
+        assert comes(lambda: tasks(target.pid)[1] == 0)
         left = target.end()["left"]
     assert left["tasks"] <= 0 and left["hooks"] == 0 and left["on"] == []
 
@@ -191,6 +174,7 @@ def test_one_who_watches_already(tmp_path, tachograph, tachograph_path, temporar
         assert status == 0 and said == "" and "plain" not in said
         assert max(map(len, out.splitlines())) <= 80 or str(tmp_path) in out
         assert out.startswith(f"tachograph watch {target.pid}   Python ") and "resident" in out
+        assert comes(lambda: tasks(target.pid) == (1, 0))  # the thread has said that it ends
         assert target.end() == {"tasks": 1}
 
 
@@ -234,9 +218,24 @@ print(json.dumps(found))
 """
 
 
-@pytest.mark.parametrize("head", ["", "import threading, torch\n"])
+# Each file of the watch stays open for so long that the program forks meanwhile, or would.
+SLOW_FILES = """
+import builtins, os, posix, time
+def slowly(function):
+    def opened(path, *words, **named):
+        file = function(path, *words, **named)
+        if "tachograph-watch" in str(path):
+            time.sleep(0.2)
+        return file
+    return opened
+builtins.open, os.open, posix.open = slowly(open), slowly(os.open), slowly(posix.open)
+"""
+WITH_TORCH = "import threading, torch\n"
+
+
+@pytest.mark.parametrize("head", ["", WITH_TORCH, SLOW_FILES, SLOW_FILES + WITH_TORCH])
 def test_a_program_that_forks(tmp_path, tachograph_path, temporary, head):
-    if head:
+    if WITH_TORCH in head:
         pytest.importorskip("torch")
     with Target(tmp_path / "run", head + FORKS, stderr=subprocess.DEVNULL) as target:
         command = started(tachograph_path, temporary, target.pid, "--json")
@@ -245,6 +244,38 @@ def test_a_program_that_forks(tmp_path, tachograph_path, temporary, head):
         found = target.end()
     assert found and {child["tasks"] for child in found} == {1}
     assert not [file for child in found for file in child["files"] if "tachograph-watch" in file]
+
+
+FORKING_THREADS = """
+import os, threading, time, torch
+def fork():
+    while not os.path.exists("end"):
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
+        time.sleep(0.001)
+threads = [threading.Thread(target=fork) for _ in range(3)]
+for thread in threads:
+    thread.start()
+open("runs", "w").close()
+while not os.path.exists("end"):
+    time.sleep(0.05)
+for thread in threads:
+    thread.join()
+print("{}")
+"""
+
+
+def test_a_program_whose_threads_fork_at_once(tmp_path, tachograph_path, temporary):
+    pytest.importorskip("torch")
+    with Target(tmp_path / "run", FORKING_THREADS, stderr=subprocess.DEVNULL) as target:
+        before = tasks(target.pid)
+        command = started(tachograph_path, temporary, target.pid, "--json")
+        rows_until(command, lambda row: row["torch"] and row["watched_s"] > 3)
+        assert ended(command) == (0, "")
+        assert comes(lambda: tasks(target.pid) == before), tasks(target.pid)
+        assert target.end() == {}
 
 
 def read_terminal(end, until, seconds=600):
@@ -291,7 +322,7 @@ def test_a_terminal_is_restored(tmp_path, tachograph_path, temporary, how):
         command.wait(timeout=600)
         os.close(ours)
         assert command.returncode == (128 + 9 if how == "killed" else 0)
-        assert comes(lambda: not list(temporary.iterdir()))
+        assert comes(lambda: tasks(target.pid) == (1, 0) and not list(temporary.iterdir()))
         assert target.end() == {"tasks": 1}
 
 
@@ -312,9 +343,9 @@ def test_words_that_are_wrong(tachograph_path, temporary, words, said):
 
 
 def test_a_program_that_is_no_python(tachograph_path, temporary):
-    sleeper = subprocess.Popen(["sleep", "60"])
+    sleeper = subprocess.Popen(["sleep", "600"])
     try:
-        time.sleep(0.2)
+        assert comes(lambda: state(sleeper.pid) == "S")
         command = started(tachograph_path, temporary, sleeper.pid)
         _, said = command.communicate(timeout=600)
         assert command.returncode and ("is no Python, or one without symbols" in said or "look into" in said), said

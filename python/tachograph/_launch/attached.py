@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 
 from .. import _say
 from . import fork_warning, session
+from .enter import Unforked
 from .recorders import Recorder
 from .session import Session, harmless
 from .steps import StepFinder
@@ -27,22 +28,36 @@ REST_SECONDS = 2.0  # most that is spent on steps that are not recorded, to comp
 FORK_SECONDS = 5.0  # longest that a fork waits until a file is opened or closed
 
 
+_logs: set[session.Log] = set()  # that are open: a child that is forked closes them
+
+
 def record(text: str, pause: Callable[[float], bool]) -> None:
     """The whole recording, in the thread that calls. text: the settings, as `tachograph run` has them. pause(seconds)
-    is True when the program ends. An error is a line of the log."""
+    is True when the program ends."""
     settings = {**json.loads(text), "attached": True}
-    log = session.Log(settings["dir"])
+    with logged(settings["dir"], "recorded") as log:
+        refuse_second()
+        if session.is_starter():
+            raise RuntimeError("this process starts the ranks and computes nothing: attach to one of its children")
+        AttachedSession(settings, log).follow(pause)
+
+
+@contextlib.contextmanager
+def logged(folder: str, done: str) -> Iterator[session.Log]:
+    """The log of what is done in here: it has what would be printed, and an error is a line of it."""
+    with Unforked():
+        log = session.Log(folder)
+        _logs.add(log)
     try:
         with _say.diverted(lambda said: log.write(f"note {said}")):
-            refuse_second()
-            if session.is_starter():
-                raise RuntimeError("this process starts the ranks and computes nothing: attach to one of its children")
-            AttachedSession(settings, log).follow(pause)
+            yield log
     except Exception as error:
-        log.write(f"note not recorded: {error}")
+        log.write(f"note not {done}: {error}")
     finally:
         log.write("end")
-        log.close()
+        with Unforked():
+            _logs.discard(log)
+            log.close()
 
 
 def refuse_second() -> None:
@@ -213,33 +228,32 @@ class AttachedSession(Session):
                 with contextlib.suppress(Exception):
                     recorder.forget()
         self.recorder = self._ended = None
-        with contextlib.suppress(OSError):
-            self.log.close()
 
 
-_holding: contextlib.ExitStack | None = None
+_holding: dict[int, contextlib.ExitStack] = {}  # of each thread that forks: several may wait for their turn
 
 
 def _before_fork() -> None:
-    global _holding
     attached = session.current()
     if isinstance(attached, AttachedSession):
-        _holding = contextlib.ExitStack()
-        _holding.enter_context(attached.held())
+        holding = _holding[threading.get_ident()] = contextlib.ExitStack()
+        holding.enter_context(attached.held())
         with contextlib.suppress(Exception):  # a fork of the program goes on whatever is wrong here
             fork_warning.silence()
 
 
 def _after_fork() -> None:
-    global _holding
-    holding, _holding = _holding, None
+    holding = _holding.pop(threading.get_ident(), None)
     if holding is not None:
         holding.close()
 
 
 def _in_child() -> None:
-    global _holding
-    _holding = None
+    _holding.clear()
+    for log in _logs:
+        with contextlib.suppress(OSError):
+            log.close()
+    _logs.clear()
 
 
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)

@@ -30,27 +30,44 @@ def enter(home, folder, settings, module="attached"):
         pass
 
 
+class Unforked:
+    """No thread of the program forks meanwhile: os.fork takes the lock of imports, too. It is for a file that a child
+    would keep, opened and closed in here. Nothing in here may import, or wait for a thread of the program."""
+
+    def __enter__(self):
+        import _imp  # comes with Python itself
+
+        _imp.acquire_lock()
+
+    def __exit__(self, *_):
+        import _imp
+
+        _imp.release_lock()
+
+
 def write(posix, log, text):
-    """At the end of the log, which is open no longer than that: a child that the program forks would keep it."""
-    file = posix.open(log, posix.O_WRONLY | posix.O_CREAT | posix.O_APPEND | posix.O_CLOEXEC, 0o666)
-    try:
-        posix.write(file, text.encode("utf-8", "replace"))
-    finally:
-        posix.close(file)
+    """At the end of the log, which is open no longer than that."""
+    with Unforked():
+        file = posix.open(log, posix.O_WRONLY | posix.O_CREAT | posix.O_APPEND | posix.O_CLOEXEC, 0o666)
+        try:
+            posix.write(file, text.encode("utf-8", "replace"))
+        finally:
+            posix.close(file)
 
 
 def name_thread(posix):
     """The name in a list of the threads of the process."""
     import _thread
 
-    try:
-        comm = posix.open("/proc/self/task/%d/comm" % _thread.get_native_id(), posix.O_WRONLY | posix.O_CLOEXEC)
-    except OSError:
-        return
-    try:
-        posix.write(comm, b"tachograph")
-    finally:
-        posix.close(comm)
+    with Unforked():
+        try:
+            comm = posix.open("/proc/self/task/%d/comm" % _thread.get_native_id(), posix.O_WRONLY | posix.O_CLOEXEC)
+        except OSError:
+            return
+        try:
+            posix.write(comm, b"tachograph")
+        finally:
+            posix.close(comm)
 
 
 def follow(posix, log, home, folder, settings, module):

@@ -493,6 +493,7 @@ class Session:
         """In the child of a fork: the recorder goes on in a file of its own, by itself; the steps and the log are
         new."""
         self.pid = os.getpid()
+        self.log.close()  # the parent's
         self.log = Log(self.settings["dir"])
         self.log.write(f"process {os.getppid()} {self.rank} (forked)")
         self.window = self._new_window()

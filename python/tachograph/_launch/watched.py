@@ -17,9 +17,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from .. import _record, _say
+from .. import _record
 from . import enter, session
-from .attached import AttachedSession, refuse_second
+from .attached import AttachedSession, logged, refuse_second
 from .recorders import can_probe
 from .window import AttachedWindow, Pairs
 
@@ -44,23 +44,17 @@ def current() -> Watch | None:
 
 
 def record(text: str, pause: Callable[[float], bool]) -> None:
-    """The whole of it, in the thread that calls. text: the settings; pause(seconds) is True when the program ends. An
-    error is a line of the log."""
+    """The whole of it, in the thread that calls. text: the settings; pause(seconds) is True when the program ends."""
     global _current
     settings = {**json.loads(text), "attached": True, "preset": "lean", "bytes": RING_BYTES, "keep": "last"}
-    log = session.Log(settings["dir"])
-    try:
-        with _say.diverted(lambda said: log.write(f"note {said}")):
-            refuse_second()
+    with logged(settings["dir"], "watched") as log:
+        refuse_second()
+        try:
             _current = Watch(settings, log)
             log.write("watches")
             _current.follow(pause)
-    except Exception as error:
-        log.write(f"note not watched: {error}")
-    finally:
-        _current = None
-        log.write("end")
-        log.close()
+        finally:
+            _current = None
 
 
 def libraries() -> tuple[str, ...]:
@@ -288,9 +282,9 @@ class Watch:
             "lines": self._lines.figures(),
             "devices": _devices(torch),
         }
-        path = os.path.join(self._folder, "now.json")
-        with open(path + ".part", "w") as file:
-            json.dump(figures, file)
+        path, text = os.path.join(self._folder, "now.json"), json.dumps(figures)
+        with enter.Unforked(), open(path + ".part", "w") as file:
+            file.write(text)
         os.replace(path + ".part", path)
 
     def _leave(self) -> None:
@@ -303,7 +297,9 @@ class Watch:
             except Exception as error:
                 self.log.write(f"note {type(error).__name__} at the end of the watch: {error}")
         raw = os.path.join(self._folder, "raw")
-        names = [os.path.join(raw, name) for name in os.listdir(raw) if not name.startswith("log-")]
+        with enter.Unforked():
+            found = os.listdir(raw)
+        names = [os.path.join(raw, name) for name in found if not name.startswith("log-")]
         names += [os.path.join(self._folder, name) for name in ("now.json", "now.json.part")]
         is_alone = time.monotonic() - self._seen_s >= LEASE_SECONDS
         if is_alone:
@@ -336,10 +332,7 @@ def _devices(torch: Any) -> list[dict[str, Any]]:
 def _in_child() -> None:
     """Of a fork: it has none of our threads."""
     global _current
-    watch, _current = _current, None
-    if watch is not None:
-        with contextlib.suppress(OSError):
-            watch.log.close()
+    _current = None
 
 
 os.register_at_fork(after_in_child=_in_child)
