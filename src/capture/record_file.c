@@ -60,6 +60,34 @@ static void fill_process(struct tg__raw_process *p) {
   p->ticks = tg__clock_is_counter;
 }
 
+static enum tg_err make_file(const char *path, struct tg_error *e) {
+  struct tg__session *const s = &tg__session;
+  enum tg_err err = open_new(path, e);
+  if (err) return err;
+  void *page = MAP_FAILED;
+  if (write_first_page()) page = mmap(NULL, s->page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
+  if (page == MAP_FAILED) {
+    err = fail_errno(e, path, "written");
+    close(s->fd);
+    s->fd = -1;
+    unlink(path);
+    return err;
+  }
+  s->page = (struct tg__raw_process *)((uint8_t *)page + TG_GREETING_BYTES + TG_CHUNK_HEAD_BYTES);
+  return TG_OK;
+}
+
+/* A child of a fork gives back what tg__session names: all that there is, and nothing that is the program's. */
+static void give_back(bool keep_number) {
+  struct tg__session *const s = &tg__session;
+  tg__fork_block();
+  if (s->page) munmap((uint8_t *)s->page - TG_GREETING_BYTES - TG_CHUNK_HEAD_BYTES, s->page_bytes);
+  if (s->fd >= 0 && !keep_number) close(s->fd);
+  s->page = NULL;
+  s->fd = -1;
+  tg__fork_unblock();
+}
+
 enum tg_err tg__recording_create(const char *path, struct tg_error *e) {
   struct tg__session *const s = &tg__session;
   struct rlimit limit;
@@ -69,17 +97,10 @@ enum tg_err tg__recording_create(const char *path, struct tg_error *e) {
     errno = EFBIG;
     return fail_errno(e, path, "created");
   }
-  enum tg_err err = open_new(path, e);
+  tg__fork_block();
+  const enum tg_err err = make_file(path, e);
+  tg__fork_unblock();
   if (err) return err;
-  void *page = MAP_FAILED;
-  if (write_first_page()) page = mmap(NULL, s->page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
-  if (page == MAP_FAILED) {
-    err = fail_errno(e, path, "written");
-    close(s->fd);
-    unlink(path);
-    return err;
-  }
-  s->page = (struct tg__raw_process *)((uint8_t *)page + TG_GREETING_BYTES + TG_CHUNK_HEAD_BYTES);
   atomic_store(&s->file_end, FIRST_CHUNK_END);
   s->last_ticks = 0;
   s->last_wall_ns = 0;
@@ -147,16 +168,7 @@ void tg__recording_close(bool keep_number) {
   clock_gettime(CLOCK_REALTIME, &now);
   s->page->features = s->wanted & (~s->missing | s->ran);
   s->page->stop_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-  munmap((uint8_t *)s->page - TG_GREETING_BYTES - TG_CHUNK_HEAD_BYTES, s->page_bytes);
-  if (!keep_number) close(s->fd);
-  s->page = NULL;
-  s->fd = -1;
+  give_back(keep_number);
 }
 
-void tg__recording_abandon(void) {
-  struct tg__session *const s = &tg__session;
-  if (s->page) munmap((uint8_t *)s->page - TG_GREETING_BYTES - TG_CHUNK_HEAD_BYTES, s->page_bytes);
-  if (s->fd >= 0) close(s->fd);
-  s->page = NULL;
-  s->fd = -1;
-}
+void tg__recording_abandon(void) { give_back(false); }

@@ -1,7 +1,9 @@
 /* What a process that forks does to its recording: every process has a file of its own. */
 #include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 
 #include "unit/nvtx_client.h"
 #include "unit/recording.h"
@@ -188,6 +190,69 @@ static void test_session_in_a_child(void **state) {
   assert_int_equal(files(), 2);
 }
 
+/* Without memory of its own: the thread that makes recordings may have had the lock of the allocator. */
+static int kept_files(void) {
+  char name[32], target[256];
+  int kept = 0;
+  for (int fd = 3; fd < 256; fd++) {
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    const ssize_t n = readlink(name, target, sizeof target - 1);
+    target[n > 0 ? n : 0] = 0;
+    kept += strstr(target, "/tg_capture_") != NULL;
+  }
+  return kept;
+}
+
+static void *record_again_and_again(void *failed) {
+  const struct tg_record_options options = {.path = recording_path, .rank = -1};
+  while (!atomic_load(&stop)) *(bool *)failed |= tg_record_open(&options, NULL) || tg_record_close(NULL, NULL);
+  return NULL;
+}
+
+/* The file is opened or closed at the moment of the fork: the child keeps none. */
+static void test_fork_while_a_file_opens_and_closes(void **state) {
+  enum { FORKS = 300 };
+  pthread_t thread;
+  bool failed = false;
+  atomic_store(&stop, false);
+  assert_int_equal(pthread_create(&thread, NULL, record_again_and_again, &failed), 0);
+  int kept = 0;
+  for (int i = 0; i < FORKS; i++) {
+    int status = -1;
+    const pid_t child = fork();
+    if (child == 0) _exit(kept_files());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    kept += !WIFEXITED(status) || WEXITSTATUS(status);
+  }
+  atomic_store(&stop, true);
+  pthread_join(thread, NULL);
+  assert_false(failed);
+  assert_int_equal(kept, 0);
+}
+
+/* A recording that cannot be made leaves no number behind: a child would close the program's file of that number. */
+static void be_without_memory(void) {
+  const struct tg_record_options options = {.path = recording_path, .rank = -1};
+  struct tg_error e = {0};
+  struct rlimit limit, none;
+  if (tg_record_open(&options, &e) || tg_record_close(NULL, &e)) _exit(1); /* what is made once is there */
+  if (getrlimit(RLIMIT_AS, &limit)) _exit(2);
+  none = (struct rlimit){0, limit.rlim_max};
+  if (setrlimit(RLIMIT_AS, &none) || !tg_record_open(&options, &e) || setrlimit(RLIMIT_AS, &limit)) _exit(3);
+  if (!strstr(e.text, "could not be written")) _exit(4);
+  const int own = open("/dev/null", O_RDONLY);
+  const pid_t child = fork();
+  if (child == 0) _exit(own < 0 || fcntl(own, F_GETFD) < 0);
+  int status = -1;
+  _exit(waitpid(child, &status, 0) != child || status ? 5 : 0);
+}
+
+static void test_fork_after_a_file_that_could_not_be_made(void **state) {
+  const pid_t child = fork_at_rest();
+  if (child == 0) be_without_memory();
+  assert_exits_with_zero(child);
+}
+
 static void test_ranges_of_nvtx(void **state) {
   char path[128];
   assert_int_equal(nvtx_attach(InitializeInjectionNvtx2), 1);
@@ -220,6 +285,9 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_meta_of_a_child, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_fork_while_threads_record, recording_setup, recording_teardown),
       cmocka_unit_test_setup_teardown(test_session_in_a_child, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_fork_while_a_file_opens_and_closes, recording_setup, recording_teardown),
+      cmocka_unit_test_setup_teardown(test_fork_after_a_file_that_could_not_be_made, recording_setup,
+                                      recording_teardown),
       cmocka_unit_test_setup_teardown(test_ranges_of_nvtx, recording_setup, recording_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
