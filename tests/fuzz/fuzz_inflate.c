@@ -1,10 +1,10 @@
 /* Fuzz target: any bytes as a compressed file. The first byte says in which pieces to read. Required: no
  * crash, a bounded number of reads, the same text whatever the pieces, and after the end or a break the same answer
  * again. */
-#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -40,12 +40,13 @@ static struct digest read_in_pieces(const char *path, size_t piece) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static char path[] = "/tmp/fuzz_inflate.XXXXXX";
+  static char path[32]; /* of a file in memory, which goes with the process, however that ends */
   static int fd = -1;
   if (!size) return 0;
   if (fd < 0) {
-    fd = mkstemp(path);
+    fd = memfd_create("fuzz_inflate", MFD_CLOEXEC);
     if (fd < 0) abort();
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
   }
   if (ftruncate(fd, 0) || pwrite(fd, data + 1, size - 1, 0) != (ssize_t)(size - 1)) abort();
   const struct digest whole = read_in_pieces(path, 1 << 16), pieces = read_in_pieces(path, (size_t)data[0] + 1);
