@@ -35,10 +35,10 @@ def _machine_seconds() -> float | None:
 
 def _children(pid: int | str) -> list[int]:
     found: list[int] = []
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{thread}/children") as file:
-                found += map(int, file.read().split())
+            with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/task/{thread}/children") as file:
+                found += map(int, file.read().split())  # a thread that ends meanwhile hides no child of the others
     return found
 
 
