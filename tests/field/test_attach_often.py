@@ -7,6 +7,7 @@ import time
 import pytest
 
 pytest.importorskip("torch")
+from own_process import comes, tasks
 from test_attach import LOOP, Target, attached
 
 BUSY = """
@@ -35,6 +36,7 @@ def test_often(tmp_path, tachograph, text, cycles):
             done = attached(tachograph, target.pid, "--steps", "3", "--seconds", "10", "-o", tmp_path / str(i))
             assert done.returncode == 0, f"cycle {i}: {done.stderr}"
             (tmp_path / str(i) / "trace.tacho").unlink()
+        assert comes(lambda: tasks(target.pid)[1] == 0)
         time.sleep(0.5)  # steps after the last
         ended = target.end()
     left, losses, times = ended["left"], ended["losses"], ended["times"]

@@ -1,6 +1,7 @@
 """Programs that are attached to at given moments, and what must be as it is without us: exit status, output, what they
 computed; and, as long as they live, their threads and open files."""
 
+import contextlib
 import os
 import pathlib
 import re
@@ -10,11 +11,11 @@ import sys
 import time
 
 import pytest
+from own_process import comes
 
 TARGETS = pathlib.Path(__file__).with_name("attach_targets")
 KINDS = sorted(path.stem.removeprefix("target_") for path in TARGETS.glob("target_*.py") if path.stem != "target_state")
 COMMAND = os.environ.get("TACHOGRAPH")
-LEAVE_SECONDS = 20  # a thread that has ended is listed for a moment longer
 
 
 def without_pid(text):
@@ -23,13 +24,15 @@ def without_pid(text):
 
 
 class Life:
-    """A target from its start to its end."""
+    """A target from its start to its end. stays: it does not end before may_end(), as it would for a busy machine."""
 
-    def __init__(self, kind, folder):
+    def __init__(self, kind, folder, stays=False):
         self.kind, self.folder = kind, folder
         folder.mkdir(parents=True)
         environment = {**os.environ, "TARGET_MARKS": str(folder), "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        if not stays:
+            self.may_end()
         self.begun = time.monotonic()
         with open(folder / "out", "wb") as out, open(folder / "err", "wb") as err:
             self.process = subprocess.Popen(
@@ -48,9 +51,20 @@ class Life:
         while self.lives() and self.age() < seconds:
             time.sleep(0.002)
 
+    def may_end(self):
+        (self.folder / "may end").touch()
+
+    def has_come_to(self, mark):
+        """A mark that it makes; or "loads": it has begun to load torch's libraries."""
+        if mark != "loads":
+            return (self.folder / mark).exists()
+        with contextlib.suppress(OSError):  # it has ended
+            return "/libtorch" in pathlib.Path(f"/proc/{self.pid}/maps").read_text()
+        return False
+
     def wait_for(self, mark, seconds=0.0):
         """Until it has come to a mark, and so long after it."""
-        while self.lives() and not (self.folder / mark).exists():
+        while self.lives() and not self.has_come_to(mark):
             time.sleep(0.002)
         self.wait_until(self.age() + seconds)
 
@@ -68,21 +82,30 @@ class Life:
             self.process.wait()
 
 
+def listed(folder):
+    """Of /proc: nothing where the process has ended."""
+    with contextlib.suppress(OSError):
+        return list(folder.iterdir())
+    return []
+
+
 def traces_of_us(pid, folder):
-    """Threads of ours and open files of the recording, in the process and in those it has forked."""
+    """Threads of ours and open files of the recording, in the process and in those it has forked. One that goes while
+    it is looked at is none."""
     found, open_ones = [], [str(pid)]
     for name in open_ones:
         process = pathlib.Path("/proc", name)
-        try:
-            for task in (process / "task").iterdir():
-                if (task / "comm").read_text().startswith("tachograph"):
-                    found.append(f"{name}: thread {(task / 'comm').read_text().strip()}")
+        for task in listed(process / "task"):
+            with contextlib.suppress(OSError):
+                thread = (task / "comm").read_text().strip()
+                if thread.startswith("tachograph"):
+                    found.append(f"{name}: thread {thread}")
                 open_ones += (task / "children").read_text().split()
-            for fd in (process / "fd").iterdir():
-                if str(folder) in os.readlink(fd):
-                    found.append(f"{name}: {os.readlink(fd)}")
-        except OSError:
-            pass  # it ended meanwhile, or the thread or the file went
+        for fd in listed(process / "fd"):
+            with contextlib.suppress(OSError):
+                file = os.readlink(fd)
+                if str(folder) in file:
+                    found.append(f"{name}: {file}")
     return found
 
 
@@ -98,17 +121,15 @@ def attach(life, folder, *words):
     """Attach to it, which may end meanwhile, and return what came of it, one of OUTCOMES."""
     done = subprocess.run(
         [COMMAND, "attach", str(life.pid), "--steps", "3", "--seconds", "0.2", *words, "-o", str(folder)],
-        capture_output=True, text=True, timeout=300, env={**os.environ, "TACHOGRAPH_PYTHON": sys.executable},
+        capture_output=True, text=True, timeout=600, env={**os.environ, "TACHOGRAPH_PYTHON": sys.executable},
     )  # fmt: skip
     if "look into" in done.stderr and life.lives():
         pytest.skip(done.stderr.strip())
     assert done.returncode >= 0, f"attach itself: {done.returncode}: {done.stderr}"
     outcome = next((name for name, text in OUTCOMES.items() if re.search(text, done.stderr)), None)
     assert outcome, f"attach came to an end it does not know: {done.returncode}: {done.stderr}"
-    until = time.monotonic() + LEAVE_SECONDS
-    while (left := traces_of_us(life.pid, folder)) and life.lives():
-        assert time.monotonic() < until, f"left in the program: {left}"
-        time.sleep(0.02)
+    left = lambda: life.lives() and traces_of_us(life.pid, folder)
+    assert comes(lambda: not left()), f"left in the program: {left()}"
     return outcome
 
 

@@ -14,6 +14,7 @@ import time
 
 import pytest
 import tachograph as tg
+from own_process import comes, state, tasks
 
 pytest.importorskip("torch")
 
@@ -76,7 +77,7 @@ class Target:
 
     def end(self):
         (self.folder / "end").touch()
-        return self.result(60)
+        return self.result()
 
     def __enter__(self):
         return self
@@ -120,6 +121,7 @@ def test_three_times_and_nothing_is_left(tmp_path, tachograph):
             with tg.open(tmp_path / str(i) / "trace.tacho") as trace:
                 rows = [row for row in trace.ask("ops", by="step") if row["name"] == "aten::addmm"]
                 assert [row["calls"] for row in rows if "ProfilerStep" in row["group"]] == [2] * 6
+        assert comes(lambda: tasks(target.pid)[1] == 0)  # the thread has said that it ends
         ended = target.end()
     left = ended["left"]
     assert left["threads"] == ["MainThread"] and left["tasks"] == 0 and left["hooks"] == 0 and left["on"] == []
@@ -130,7 +132,7 @@ def test_three_times_and_nothing_is_left(tmp_path, tachograph):
 
 
 def test_seconds_without_steps_and_ctrl_c(tmp_path, tachograph):
-    text = "import pathlib, time, torch\npathlib.Path('runs').touch()\nwhile not pathlib.Path('end').exists():\n    torch.ones(3) + 1\n    time.sleep(0.005)\n"
+    text = "import pathlib, torch\npathlib.Path('runs').touch()\nwhile not pathlib.Path('end').exists():\n    torch.ones(3) + 1\n"
     with Target(tmp_path / "run", text) as target:
         done = attached(tachograph, target.pid, "--seconds", "0.5", "-o", tmp_path / "a")
         assert done.returncode == 0 and "no steps were found" in done.stderr, done.stderr
@@ -142,7 +144,7 @@ def test_seconds_without_steps_and_ctrl_c(tmp_path, tachograph):
             said = command.stderr.readline()
         time.sleep(0.2)
         command.send_signal(signal.SIGINT)
-        assert command.wait(timeout=30) == 0
+        assert command.wait(timeout=600) == 0
         assert (tmp_path / "b" / "trace.tacho").exists()
 
 
@@ -244,30 +246,31 @@ def test_no_process(tachograph, word, said):
 
 def test_other_programs(tmp_path, tachograph):
     with Target(
-        tmp_path / "no_torch", "import pathlib, time\npathlib.Path('runs').touch()\ntime.sleep(60)\n"
+        tmp_path / "no_torch", "import pathlib, time\npathlib.Path('runs').touch()\ntime.sleep(600)\n"
     ) as target:
         done = attached(tachograph, target.pid)
         assert done.returncode and "(loop.py) has not loaded torch, so there is nothing to record" in done.stderr
-    text = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)  # and/or"])
+    code = "import time; print(flush=True); time.sleep(600)  # and/or"
+    text = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
     try:
-        time.sleep(0.5)
+        assert text.stdout.readline() == b"\n"
         done = attached(tachograph, str(text.pid))
         assert f"process {text.pid} ({pathlib.Path(sys.executable).name}) has not loaded torch" in done.stderr
     finally:
         text.kill()
-        text.wait()
-    sleeper = subprocess.Popen(["sleep", "60"])
+        text.communicate()
+    sleeper = subprocess.Popen(["sleep", "600"])
     try:
-        time.sleep(0.1)
+        assert comes(lambda: state(sleeper.pid) == "S")
         done = attached(tachograph, str(sleeper.pid))
         assert done.returncode and "is no Python, or one without symbols" in done.stderr
         os.kill(sleeper.pid, signal.SIGSTOP)
-        time.sleep(0.1)
+        assert comes(lambda: state(sleeper.pid) == "T")
         done = attached(tachograph, str(sleeper.pid))
         assert f"let it go on with: kill -CONT {sleeper.pid}" in done.stderr
     finally:
         sleeper.kill()
-    time.sleep(0.1)  # not waited for: a zombie
+    assert comes(lambda: state(sleeper.pid) == "Z")  # not waited for
     done = attached(tachograph, str(sleeper.pid))
     assert "has ended, and its parent has not asked for its exit status yet" in done.stderr
     sleeper.wait()
@@ -281,7 +284,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebod
 def test_another_user(tmp_path, tachograph_path):
     with (
         tempfile.TemporaryDirectory(dir="/tmp") as name,
-        Target(tmp_path / "run", "import pathlib, time\npathlib.Path('runs').touch()\ntime.sleep(60)\n") as target,
+        Target(tmp_path / "run", "import pathlib, time\npathlib.Path('runs').touch()\ntime.sleep(600)\n") as target,
     ):
         program = shutil.copy(tachograph_path, name)  # the other user may not be able to enter the build folder
         for path in (name, program):
@@ -322,7 +325,7 @@ mount -t tmpfs none "$1" || exit 77
 for d in /*; do
     if [ -L "$d" ]; then cp -a "$d" "$1"; elif [ -d "$d" ]; then mkdir -p "$1$d"; mount --rbind "$d" "$1$d" || exit 77; fi
 done
-exec chroot "$1" "$2" -c 'import os, pathlib, time, torch; os.chdir("'"$3"'"); pathlib.Path("runs").touch(); time.sleep(60)'
+exec chroot "$1" "$2" -c 'import os, pathlib, time, torch; os.chdir("'"$3"'"); pathlib.Path("runs").touch(); time.sleep(600)'
 """
 
 
@@ -356,14 +359,19 @@ def test_a_program_that_is_recorded_already(tmp_path, tachograph):
         assert left["hooks"] == 2  # the flight recorder's own
 
 
+# Its main thread is in one call of the system until its standard input ends.
+BLOCKED = "import sys, torch, pathlib\npathlib.Path('runs').touch()\nsys.stdin.read()\n"
+
+
 def test_a_main_thread_that_does_not_come_back(tmp_path, tachograph):
     """Giving up leaves the program as it was: what was queued does nothing when the interpreter comes to it."""
-    text = "import torch, pathlib, time\npathlib.Path('runs').touch()\ntime.sleep(5)\n" + LOOP
-    with Target(tmp_path / "run", text, words=("20",)) as target:
+    with Target(tmp_path / "run", BLOCKED + LOOP, words=("20",), stdin=subprocess.PIPE) as target:
         command, said = begun(target, tmp_path / "a")
         assert said.startswith(f"waiting    for the main thread of process {target.pid}, which is in "), said
         command.send_signal(signal.SIGINT)
-        assert command.wait(timeout=30) and f"stopped before process {target.pid} was recorded" in command.stderr.read()
+        assert (
+            command.wait(timeout=600) and f"stopped before process {target.pid} was recorded" in command.stderr.read()
+        )
         assert not (tmp_path / "a").exists()
         assert len(target.result()["losses"]) == 20
 
@@ -371,12 +379,12 @@ def test_a_main_thread_that_does_not_come_back(tmp_path, tachograph):
 @pytest.mark.skipif(sys.version_info < (3, 14), reason="asked by sys.remote_exec from Python 3.14 on")
 def test_python_says_nothing_of_what_was_given_up(tmp_path, tachograph):
     """Its main thread comes to the file that it was asked to read when the file is gone."""
-    text = "import torch, pathlib, time\npathlib.Path('runs').touch()\ntime.sleep(5)\nfor _ in range(9): print('7')\n"
-    with Target(tmp_path / "run", "print('[', end='')\n" + text, stderr=subprocess.STDOUT) as target:
+    text = "print('[', end='')\n" + BLOCKED + "for _ in range(9): print('7')\n"
+    with Target(tmp_path / "run", text, stdin=subprocess.PIPE, stderr=subprocess.STDOUT) as target:
         command, _ = begun(target, tmp_path / "a")
         command.send_signal(signal.SIGINT)
-        assert command.wait(timeout=60) and not (tmp_path / "a").exists()
-        out, _ = target.process.communicate(timeout=60)
+        assert command.wait(timeout=600) and not (tmp_path / "a").exists()
+        out, _ = target.process.communicate(timeout=600)
     assert out == "[" + "7\n" * 9
 
 
@@ -408,9 +416,10 @@ def test_a_program_that_nothing_may_attach_to(tmp_path, tachograph):
 def test_a_program_that_dies_meanwhile(tmp_path, tachograph):
     with Target(tmp_path / "run") as target:
         command, _ = begun(target, tmp_path / "a", "--steps", "100000")
-        time.sleep(0.5)
+        log = tmp_path / "a" / "raw" / f"log-{target.pid}"
+        assert comes(lambda: log.exists() and log.read_text().count("\nstep window ") > 20)
         target.process.kill()
         said = command.stderr.read()
-        assert command.wait(timeout=30) == 0 and "was killed, or left without cleaning up" in said, said
+        assert command.wait(timeout=600) == 0 and "was killed, or left without cleaning up" in said, said
     with tg.open(tmp_path / "a" / "trace.tacho") as trace:
         assert len(trace.ask("steps")) > 10

@@ -30,7 +30,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
-server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = False  # server_close() waits for them: a client has its answer before the thread has ended
+
+
+server = Server(("127.0.0.1", 0), Handler)
 serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
 serving.start()
 url = f"http://127.0.0.1:{server.server_address[1]}"
@@ -40,7 +44,7 @@ answers = [[] for _ in range(3)]
 def ask(number):
     for i in range(60):
         data = json.dumps([number + i / 64] * 8).encode()
-        with urllib.request.urlopen(urllib.request.Request(url, data), timeout=60) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url, data), timeout=600) as answer:
             answers[number].append(json.load(answer))
 
 

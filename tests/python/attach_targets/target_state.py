@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import time
 
 PATH = list(sys.path)
 FINDERS = list(sys.meta_path)
@@ -18,12 +19,20 @@ def mark(name):
         open(os.path.join(folder, name), "w").close()
 
 
+def stay():
+    """Until whoever watches it has seen enough of it."""
+    folder = os.environ.get("TARGET_MARKS")
+    while folder and not os.path.exists(os.path.join(folder, "may end")):
+        time.sleep(0.002)
+
+
 def digest(*values):
     return hashlib.sha256(repr(values).encode()).hexdigest()[:16]
 
 
 def finish(*values):
     """The names of the main module, the threads, sys.path, the finders, the handlers of signals: as without us."""
+    stay()
     names = sorted(name for name in vars(sys.modules["__main__"]) if not name.startswith("__"))
     finders = [finder for finder in sys.meta_path if finder not in FINDERS]
     handlers = [str(signal.getsignal(number)).split(" at ")[0] for number in (signal.SIGINT, signal.SIGTERM)]
