@@ -17,7 +17,7 @@ pytest.importorskip("torch")
 
 BINARY = pathlib.Path(tg.__file__).parent / "bin" / "tachograph"
 PROGRAM = """import pathlib, time, torch
-end = time.monotonic() + 60
+end = time.monotonic() + 900
 while time.monotonic() < end and not pathlib.Path("stop").exists():
     torch.ones(8, 8) @ torch.ones(8, 8)
     time.sleep(0.01)
@@ -25,7 +25,7 @@ while time.monotonic() < end and not pathlib.Path("stop").exists():
 
 
 def doctor():
-    return json.loads(subprocess.run([BINARY, "doctor", "--json"], capture_output=True, text=True, timeout=60).stdout)
+    return json.loads(subprocess.run([BINARY, "doctor", "--json"], capture_output=True, text=True, timeout=600).stdout)
 
 
 @pytest.fixture
@@ -41,10 +41,10 @@ def recording(tmp_path):
     (tmp_path / "stop").touch()
     with contextlib.suppress(ProcessLookupError):
         os.killpg(run.pid, signal.SIGKILL)
-    run.wait(timeout=20)
+    run.wait(timeout=600)
 
 
-def until(holds, seconds=40):
+def until(holds, seconds=600):
     end = time.monotonic() + seconds
     while not (found := holds()):
         assert time.monotonic() < end, "never true"
@@ -60,11 +60,13 @@ def view(path):
 
         def call(**members):
             request = urllib.request.Request(f"{url}api", json.dumps({"id": 1, **members}).encode(), method="POST")
-            with urllib.request.urlopen(request, timeout=30) as reply:
+            with urllib.request.urlopen(request, timeout=600) as reply:
                 return json.load(reply)["result"]
 
-        yield call
-        server.terminate()
+        try:
+            yield call
+        finally:
+            server.terminate()
 
 
 def state(call):
@@ -84,12 +86,11 @@ def test_it_grows_and_its_end_is_what_ask_says(recording):
     folder, run = recording
     with view(folder / "out") as call:
         first = until(lambda: (s := state(call))["recording"] and s["generation"] and s)
-        before = count(call(call="ask", question="ops"))
-        assert before > 0
+        before = until(lambda: count(call(call="ask", question="ops")))  # torch may not be there at the first reading
         until(lambda: state(call)["generation"] > first["generation"])
-        assert count(call(call="ask", question="ops")) > before
+        until(lambda: count(call(call="ask", question="ops")) > before)
         (folder / "stop").touch()
-        assert run.wait(timeout=40) == 0
+        assert run.wait(timeout=600) == 0
         last = until(lambda: not (s := state(call))["recording"] and s)
         assert last["remark"] is None and last["error"] is None
         shown = call(call="ask", question="ops")
@@ -111,8 +112,9 @@ def test_a_recording_whose_program_was_killed_is_said_to_be_so(recording):
     folder, run = recording
     with view(folder / "out") as call:
         until(lambda: (s := state(call))["recording"] and s["generation"])
+        until(lambda: count(call(call="ask", question="ops")))
         os.killpg(run.pid, signal.SIGKILL)  # `run` as well: no process packs the recording
-        run.wait(timeout=20)
+        run.wait(timeout=600)
         last = until(lambda: not (s := state(call))["recording"] and s)
         assert last["remark"].startswith("the program ended without closing its recording")
         assert last["state"] == "ready" and count(call(call="ask", question="ops")) > 0
