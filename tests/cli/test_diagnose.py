@@ -16,7 +16,7 @@ LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 
 
 def diagnose(*words):
-    return subprocess.run([TACHOGRAPH, "diagnose", *map(str, words)], capture_output=True, text=True, timeout=60)
+    return subprocess.run([TACHOGRAPH, "diagnose", *map(str, words)], capture_output=True, text=True, timeout=600)
 
 
 def event(name, cat, ts, dur):
@@ -150,7 +150,7 @@ def test_html_is_the_page_of_the_report_beside_the_answer(tmp_path):
     done = diagnose("--html", tmp_path / "page.html", path)
     assert done.returncode == 0 and done.stdout == diagnose(path).stdout
     report = subprocess.run(
-        [TACHOGRAPH, "report", "--format", "html", path], capture_output=True, text=True, timeout=60
+        [TACHOGRAPH, "report", "--format", "html", path], capture_output=True, text=True, timeout=600
     ).stdout
     assert (tmp_path / "page.html").read_text() == report and report.startswith("<!doctype html>")
     done = diagnose("--html", tmp_path / "missing" / "page.html", path)
@@ -161,6 +161,6 @@ def test_checklist_is_the_baseline_with_what_is_missing(tmp_path):
     """Ten steps of 1, 2, … 10 ms."""
     path = write(tmp_path / "a.json", [1000.0 * k for k in range(1, 11)], 0.4)
     done = diagnose("--checklist", "--json", path)
-    alone = subprocess.run([TACHOGRAPH, "checklist", "--json", path], capture_output=True, text=True, timeout=60)
+    alone = subprocess.run([TACHOGRAPH, "checklist", "--json", path], capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stdout) == (alone.returncode, alone.stdout) and done.returncode == 1
     assert "a step takes: p50 5.50 ms, p90 9.10 ms, p99 9.91 ms" in json.loads(done.stdout)["notes"]

@@ -10,7 +10,7 @@ TACHOGRAPH = os.environ.get("TACHOGRAPH", "tachograph")
 
 
 def tachograph(*words):
-    return subprocess.run([TACHOGRAPH, *map(str, words)], capture_output=True, text=True, timeout=60)
+    return subprocess.run([TACHOGRAPH, *map(str, words)], capture_output=True, text=True, timeout=600)
 
 
 @pytest.fixture(scope="module")

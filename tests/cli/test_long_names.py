@@ -28,7 +28,7 @@ def test_the_name_of_a_template_stays(tmp_path):
     ]
     (tmp_path / "a.json").write_text(json.dumps({"traceEvents": events}))
     command = [TACHOGRAPH, "report", "--width", "80", str(tmp_path / "a.json")]
-    page = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    page = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True).stdout
     (template,) = [line for line in page.splitlines() if "elementwise" in line]
     assert template.startswith("…vectorized_elementwise_kernel") and "3ul>)" in template
     (plain,) = [line for line in page.splitlines() if "sgemm" in line]

@@ -100,7 +100,7 @@ def serve(tachograph_path, folder, call):
     with subprocess.Popen(command, **pipes) as server:
         address = server.stdout.readline()
         server.terminate()
-        rest, errors = server.communicate(timeout=20)
+        rest, errors = server.communicate(timeout=600)
     assert not address or json.loads(address)["url"].startswith("http://127.0.0.1:")
     return subprocess.CompletedProcess(command, server.returncode, address + rest, errors)
 

@@ -41,11 +41,11 @@ def run(tmp_path, text):
     (tmp_path / "program.py").write_text(text)
     environment = {**os.environ, "TACHOGRAPH_PYTHON": sys.executable, "OMP_NUM_THREADS": "1"}
     command = [TACHOGRAPH, "run", "-o", "out", "program.py"]
-    result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)
     report = [TACHOGRAPH, "report", "out"]
-    page = subprocess.run(report, cwd=tmp_path, capture_output=True, text=True, timeout=60).stdout
+    page = subprocess.run(report, cwd=tmp_path, capture_output=True, text=True, timeout=600).stdout
     ask = [TACHOGRAPH, "ask", "out", "overview", "--where", "group = 'run'", "--json"]
-    answer = json.loads(subprocess.run(ask, cwd=tmp_path, capture_output=True, text=True, timeout=60).stdout)
+    answer = json.loads(subprocess.run(ask, cwd=tmp_path, capture_output=True, text=True, timeout=600).stdout)
     names = [column["name"] for column in answer["columns"]]
     rows = [dict(zip(names, row, strict=True)) for row in answer["rows"]]
     facts = {row["quantity"]: row["text"] or row["value"] for row in rows}
@@ -166,7 +166,7 @@ def test_every_step_is_timed_to_the_end_and_what_comes_now_and_then_is_found(tmp
     assert result.returncode == 0, result.stderr
     assert facts["steps_timed"] >= 428
     ask = [TACHOGRAPH, "ask", "out", "findings", "--where", "cause = 'periodic-stall'", "--json"]
-    answer = json.loads(subprocess.run(ask, cwd=tmp_path, capture_output=True, text=True, timeout=60).stdout)
+    answer = json.loads(subprocess.run(ask, cwd=tmp_path, capture_output=True, text=True, timeout=600).stdout)
     names = [column["name"] for column in answer["columns"]]
     assert len(answer["rows"]) == 1, page
     finding = dict(zip(names, answer["rows"][0], strict=True))

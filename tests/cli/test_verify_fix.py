@@ -18,7 +18,7 @@ def cache(tmp_path):
 
 def run(cache, *words, **environment):
     env = {**os.environ, "XDG_CACHE_HOME": str(cache), "TACHOGRAPH_LEDGER": "1", **environment}
-    return subprocess.run([TACHOGRAPH, *map(str, words)], capture_output=True, text=True, timeout=60, env=env)
+    return subprocess.run([TACHOGRAPH, *map(str, words)], capture_output=True, text=True, timeout=600, env=env)
 
 
 def event(name, cat, ts, dur):

@@ -11,7 +11,7 @@ TACHOGRAPH = os.environ.get("TACHOGRAPH", "tachograph")
 
 
 def tachograph(*words, **options):
-    return subprocess.run([TACHOGRAPH, *map(str, words)], capture_output=True, text=True, timeout=60, **options)
+    return subprocess.run([TACHOGRAPH, *map(str, words)], capture_output=True, text=True, timeout=600, **options)
 
 
 @pytest.mark.parametrize(

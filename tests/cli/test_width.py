@@ -78,7 +78,7 @@ def answers(traces):
 
 
 def ask(*words):
-    return subprocess.run([TACHOGRAPH, *map(str, words)], capture_output=True, text=True, timeout=60).stdout
+    return subprocess.run([TACHOGRAPH, *map(str, words)], capture_output=True, text=True, timeout=600).stdout
 
 
 def left_out(text):

@@ -25,7 +25,7 @@ class Refused(Exception):
 
 
 class Socket:
-    def __init__(self, url, path="ws", host=None, origin=None, timeout=20):
+    def __init__(self, url, path="ws", host=None, origin=None, timeout=600):
         parts = urlsplit(url)
         self.sock = socket.create_connection((parts.hostname, parts.port), timeout)
         key = base64.b64encode(os.urandom(16)).decode()

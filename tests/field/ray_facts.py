@@ -44,7 +44,7 @@ def trouble_of(engine, work, *args):
 
 def command(tachograph, *words):
     environment = {**os.environ, "TACHOGRAPH_PYTHON": sys.executable}
-    done = subprocess.run([tachograph, *map(str, words)], capture_output=True, text=True, env=environment, timeout=120)
+    done = subprocess.run([tachograph, *map(str, words)], capture_output=True, text=True, env=environment, timeout=600)
     return {"status": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
 
 

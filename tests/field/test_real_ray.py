@@ -21,7 +21,7 @@ def facts(tmp_path_factory, tachograph_path):
     if not python:
         pytest.skip("no Python with Ray: make venv-check")
     words = [*python[0], str(ROOT / "tests/field/ray_facts.py"), str(tmp_path_factory.mktemp("ray")), tachograph_path]
-    done = subprocess.run(words, env=python[1], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(words, env=python[1], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
 

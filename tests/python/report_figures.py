@@ -58,7 +58,7 @@ class Trace:
     def run(self, *words):
         words = tuple(map(str, words))
         if words not in self.outputs:
-            done = subprocess.run([self.program, *words], capture_output=True, text=True, timeout=300)
+            done = subprocess.run([self.program, *words], capture_output=True, text=True, timeout=600)
             self.outputs[words] = done.stdout if done.returncode == 0 else None
         return self.outputs[words]
 

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 from own_process import comes
 from tachograph._launch import enter
 
-SLOW = "import test_attached_gate\ntest_attached_gate.begun.set()\ntest_attached_gate.goes_on.wait(60)\n"
+SLOW = "import test_attached_gate\ntest_attached_gate.begun.set()\ntest_attached_gate.goes_on.wait(600)\n"
 
 
 class Gate:
@@ -32,7 +32,7 @@ def importing(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "test_attached_gate", gate)
     thread = threading.Thread(target=__import__, args=("test_attached_slow",))
     thread.start()
-    assert gate.begun.wait(60)
+    assert gate.begun.wait(600)
     yield gate
     gate.goes_on.set()
     thread.join()
@@ -45,7 +45,7 @@ def entered(folder):
     before = sys.path[:], sys.meta_path[:], sys.path_hooks[:]
     thread = threading.Thread(target=enter.enter, args=(str(folder / "home"), str(folder), "{}"))
     thread.start()
-    thread.join(60)
+    thread.join(600)
     assert not thread.is_alive() and (sys.path, sys.meta_path, sys.path_hooks) == before
     return (folder / "raw" / f"log-{os.getpid()}").read_text().splitlines()
 
@@ -65,11 +65,11 @@ def test_compiling_forbids_it(monkeypatch):
     def hold():
         with lock:
             held.set()
-            done.wait(60)
+            done.wait(600)
 
     thread = threading.Thread(target=hold)
     thread.start()
-    held.wait(60)
+    held.wait(600)
     assert enter.what_it_does(sys.modules) == "is compiling"
     done.set()
     thread.join()
@@ -183,7 +183,7 @@ def test_a_step_that_ends_while_hooks_are_put_on_waits_for_them(tmp_path, monkey
                 "seconds": 60.0, "memory": 0, "session": 0}  # fmt: skip
     log = session.Log(str(tmp_path))
     recorded = attached.AttachedSession(settings, log)
-    met[0].join(60)
+    met[0].join(600)
     recorded._leave()
     log.close()
     written = (tmp_path / "raw" / f"log-{os.getpid()}").read_text()

@@ -415,7 +415,7 @@ def test_standard_input_and_fifo(tmp_path):
         os.mkfifo(fifo)
         thread = feed(fifo, [data[k : k + 100] for k in range(0, len(data), 100)])
         assert read(fifo)[:2] == (0, 40)
-        thread.join(timeout=10)
+        thread.join(timeout=600)
     assert read("-")[0] == 4
 
 
@@ -437,7 +437,7 @@ def test_tacho_through_a_pipe(tmp_path):
         tachograph("convert", fifo, "-o", tmp_path / "again.tacho")[0] == 0
         and (tmp_path / "again.tacho").read_bytes() == whole
     )
-    thread.join(timeout=10)
+    thread.join(timeout=600)
     with subprocess.Popen(["cat", str(summary)], stdout=subprocess.PIPE) as pipe:
         assert tachograph("ask", "-", "ranks", stdin=pipe.stdout)[1] == tachograph("ask", summary, "ranks")[1] != ""
     status, _, err = tachograph("report", put(tmp_path, "t.tacho.gz", gzip.compress(whole)))

@@ -19,7 +19,7 @@ def events(tmp_path_factory):
         pytest.skip("this torch is linked with NVIDIA's libraries, of which a stand-in has a part")
     out = tmp_path_factory.mktemp("cuda") / "run.tacho"
     command = [sys.executable, ROOT / "tests/python/cuda_program.py", FAKES, out]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     document = json.loads(pathlib.Path(f"{out}.json").read_text())
     assert document["cudaRecorder"]["kernels"] == 2

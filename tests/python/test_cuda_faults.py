@@ -48,7 +48,7 @@ def test_lost_device(tmp_path, script, member, words):
         pytest.skip("a build with tests has the stand-ins: make build-tests")
     out = tmp_path / "run.tacho"
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, FAKES, out, script], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", PROGRAM, FAKES, out, script], capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("Warning") == bool(words) and words in done.stderr

@@ -17,7 +17,7 @@ def trace(tmp_path_factory):
         pytest.skip("this torch is linked with NVIDIA's libraries, of which a stand-in has a part")
     out = tmp_path_factory.mktemp("cuda") / "run.tacho"
     command = [sys.executable, ROOT / "tests/python/cuda_graph_program.py", FAKES, out]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return tg.open(out)
 

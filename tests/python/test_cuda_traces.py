@@ -133,7 +133,7 @@ def paired(before, after):
 def record(tmp_path, script):
     (tmp_path / "script").write_text(script)
     command = [sys.executable, ROOT / "tests/python/cuda_play.py", FAKES, tmp_path / "script", tmp_path / "run.tacho"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     out = tmp_path / "out.json"
     tg.open(tmp_path / "run.tacho").export(out, lanes="keep")

@@ -27,7 +27,7 @@ SHOWS = {
 
 def command(*words, cwd):
     return subprocess.run(
-        [sys.executable, "-m", "tachograph", "examples", *words], cwd=cwd, capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", "tachograph", "examples", *words], cwd=cwd, capture_output=True, text=True, timeout=600
     )
 
 

@@ -41,6 +41,6 @@ ends.set()
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="Python 3.12 begins to warn")
 @pytest.mark.parametrize("how, warns", [("beside ours", False), ("beside one of its own", True), ("without us", True)])
 def test_a_fork_beside_ours_is_not_warned_of(how, warns):
-    done = subprocess.run([sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert ("is multi-threaded" in done.stderr) == warns

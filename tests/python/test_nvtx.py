@@ -46,7 +46,7 @@ def run_python(program, *words, cwd, **variables):
         env={**environment, "OMP_NUM_THREADS": "1", "TACHOGRAPH_QUIET": "1", **variables},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr

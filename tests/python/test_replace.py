@@ -20,7 +20,7 @@ ON = {**os.environ, "TACHOGRAPH_REPLACE": "1", "OMP_NUM_THREADS": "1", "TACHOGRA
 
 def run(code, environment, cwd=None):
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, cwd=cwd, capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", code], env=environment, cwd=cwd, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
     return done
@@ -173,7 +173,7 @@ def test_a_serving_wrapper_in_three_processes(tmp_path):
 
     (tmp_path / "server.py").write_text(SERVER)
     done = subprocess.run(
-        [sys.executable, "server.py", "log"], cwd=tmp_path, env=ON, capture_output=True, text=True, timeout=300
+        [sys.executable, "server.py", "log"], cwd=tmp_path, env=ON, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("Self CPU time total") == 3 and done.stdout.count("decode") == 3

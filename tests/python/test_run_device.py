@@ -43,7 +43,7 @@ def record(folder, way):
     if not FAKES.is_dir():
         pytest.skip("a build with tests has the stand-ins: make build-tests")
     out = folder / "start.tacho"
-    done = subprocess.run([sys.executable, "-c", PROGRAM, FAKES, out, way], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", PROGRAM, FAKES, out, way], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     document = json.loads((folder / "start.tacho.json").read_text())
     return document, [e.get("name") for e in document["traceEvents"]], done.stdout.strip()

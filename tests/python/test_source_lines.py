@@ -37,7 +37,7 @@ def test_a_recording_holds_the_lines_of_its_frames(tmp_path, ending):
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / "layers.py").write_text(LAYERS)
     (tmp_path / "train.py").write_text(PROGRAM)
-    subprocess.run([sys.executable, "train.py", ending], cwd=tmp_path, check=True, timeout=120)
+    subprocess.run([sys.executable, "train.py", ending], cwd=tmp_path, check=True, timeout=600)
     document = members_of(tmp_path / ending)
     (lines,) = [value for name, value in document.items() if name.startswith("source_lines.")]
     written = LAYERS.split("\n")

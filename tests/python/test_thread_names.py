@@ -24,8 +24,8 @@ def names(trace):
 def test_threads_that_run_begin_end_and_are_renamed(tmp_path):
     before = dict(vars(threading.Thread))
     go, wait = threading.Event(), threading.Event()
-    early = threading.Thread(target=lambda: (go.wait(30), work()), name="prefetch")
-    other = threading.Thread(target=lambda: work(lambda: (go.set(), wait.wait(30))), name="to be renamed")
+    early = threading.Thread(target=lambda: (go.wait(600), work()), name="prefetch")
+    other = threading.Thread(target=lambda: work(lambda: (go.set(), wait.wait(600))), name="to be renamed")
     early.start()
     with tg.profile(backend="native") as prof:
         work()
@@ -33,7 +33,7 @@ def test_threads_that_run_begin_end_and_are_renamed(tmp_path):
         thread.start()
         thread.join()
         other.start()
-        assert go.wait(30)
+        assert go.wait(600)
         other.name = "renamed by another"
         wait.set()
         mine = threading.Thread(
@@ -99,7 +99,7 @@ def test_threads_that_begin_between_two_windows_have_names():
     for _ in range(2):
         with tg.profile(backend="native") as prof:
             work()
-    thread = threading.Thread(target=lambda: (go.wait(30), work()), name="between")
+    thread = threading.Thread(target=lambda: (go.wait(600), work()), name="between")
     thread.start()
     with tg.profile(backend="native") as prof:
         go.set()
@@ -131,9 +131,9 @@ def test_threads_that_never_record_cost_no_room(tmp_path):
 def test_a_copy_of_a_flight_recorder_and_a_killed_program(tmp_path):
     go, done = threading.Event(), threading.Event()
     with tg.flight_recorder(on=[], folder=tmp_path, budget="1M") as recorder:
-        thread = threading.Thread(target=lambda: (work(), go.set(), done.wait(30)), name="before")
+        thread = threading.Thread(target=lambda: (work(), go.set(), done.wait(600)), name="before")
         thread.start()
-        assert go.wait(30)
+        assert go.wait(600)
         ring = tmp_path / "as it lies.tacho"
         ring.write_bytes(open(recorder.ring, "rb").read())
         thread.name = "after"

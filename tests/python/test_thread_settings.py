@@ -75,7 +75,7 @@ def test_a_run_says_the_line(tachograph_path, tmp_path):
     environment = {**os.environ, "PATH": os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]}
     done = subprocess.run(
         [tachograph_path, "run", "--steps", "5", "-o", tmp_path / "out", tmp_path / "train.py"],
-        capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=300,
+        capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=600,
     )  # fmt: skip
     assert "gone" in done.stdout, done.stdout + done.stderr
     asked = subprocess.run(

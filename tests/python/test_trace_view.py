@@ -24,7 +24,7 @@ def file(tmp_path):
 
 def state_of(page):
     call = urllib.request.Request(f"{page.url}api", json.dumps({"id": 1, "call": "state"}).encode(), method="POST")
-    with urllib.request.urlopen(call, timeout=20) as reply:
+    with urllib.request.urlopen(call, timeout=600) as reply:
         return json.load(reply)["result"]
 
 
@@ -42,7 +42,7 @@ def test_a_page_is_served_until_it_is_closed(file):
 
 def tg_doctor():
     binary = pathlib.Path(tg.__file__).parent / "bin" / "tachograph"
-    return subprocess.run([binary, "doctor", "--json"], capture_output=True, text=True, timeout=60).stdout
+    return subprocess.run([binary, "doctor", "--json"], capture_output=True, text=True, timeout=600).stdout
 
 
 def test_a_file_that_went_away_is_said(file):
@@ -70,5 +70,5 @@ def test_run_opens_the_page_when_the_program_has_ended(tmp_path):
         url = run.stdout.readline().strip()
         trace = state_of(SimpleNamespace(url=url))["traces"][0]
         run.send_signal(signal.SIGINT)
-        assert run.wait(timeout=20) == 0
+        assert run.wait(timeout=600) == 0
     assert trace["name"] == "trace.tacho"

@@ -138,7 +138,7 @@ def test_steps_beside_the_reading_of_a_window_trigger_none(tmp_path, monkeypatch
 
     def findings(trace):
         reading.set()
-        assert read.wait(30)
+        assert read.wait(600)
         return []
 
     monkeypatch.setattr(step_windows, "findings", findings)
@@ -153,7 +153,7 @@ def test_steps_beside_the_reading_of_a_window_trigger_none(tmp_path, monkeypatch
 
     windows.ask()
     step()
-    assert reading.wait(30)
+    assert reading.wait(600)
     step(150)  # made slow by the window before it
     step()
     assert len(windows.files) == 1 and windows._windows == 1

@@ -26,7 +26,7 @@ def diagnose(folder, what):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)

@@ -418,6 +418,11 @@ static void test_counters(void **state) {
   play("devices 2");
   start();
   recording_make("range", 1);
+  struct tg_record_stats stats = {0};
+  for (int i = 0; i < 60000 && stats.records < 2; i++) { /* samples come with a tick of the helper thread */
+    usleep(1000);
+    tg_record_state(&stats);
+  }
   usleep(250000);
   recording_close();
   struct tg__columns *const t = recording_read(recording_path);
