@@ -26,8 +26,8 @@ root_with_pythons() { # that the suite has; once
 }
 
 find_python() { # python: sets `run`, the words before a command for it, and `folder` of its environments
-  run=() folder=$envs
-  command -v "$1" >/dev/null && "$1" -c "import venv, ensurepip" && return
+  run=(env PYENV_VERSION="${1#python}") folder=$envs # pyenv's commands start only the versions that are switched on
+  command -v "$1" >/dev/null && "${run[@]}" "$1" -c "import venv, ensurepip" && return
   [ "$(id -u)" = 0 ] && command -v debootstrap && root_with_pythons && [ -x "$root/usr/bin/$1" ] || return 1
   rm -rf "$root/tachograph" && mkdir -p "$root/tachograph" && git ls-files -z | xargs -0 cp --parents -t "$root/tachograph" || return 1
   run=(in_root "$root" /tachograph) folder=/envs
@@ -44,10 +44,10 @@ set_up() { # python torch folder
   local python=("${run[@]}" "$3/bin/python")
   "${python[@]}" -c "" || "${run[@]}" "$1" -m venv "$3" || return 1
   [ "$2" = none ] || "${python[@]}" -c "import torch; assert torch.__version__.split('+')[0] == '$2'" ||
-    "${python[@]}" -m pip install -q "torch==$2" || return 1
+    "${python[@]}" -m pip install -q --no-compile "torch==$2" || return 1
   "${python[@]}" -c "import numpy, pytest, hypothesis, scikit_build_core, ninja" ||
     "${python[@]}" -m pip install -q --upgrade pip numpy pytest hypothesis scikit-build-core ninja 'cmake>=3.18' || return 1
-  "${python[@]}" -c "import pandas, pyarrow" || "${python[@]}" -m pip install -q pandas pyarrow # their tests are skipped without
+  "${python[@]}" -c "import pandas, pyarrow" || "${python[@]}" -m pip install -q --no-compile pandas pyarrow # their tests are skipped without
   "${run[@]}" env PATH="$3/bin:$PATH" "$3/bin/python" -m pip install -q --no-deps --no-build-isolation --force-reinstall .
 }
 

@@ -119,8 +119,10 @@ def headers_of(inputs, minor):
         return folder
     shutil.rmtree(folder, ignore_errors=True)
     ask = "import sysconfig as s; print(s.get_path('include'), s.get_config_h_filename(), sep='\\n')"
+    pyenv = os.environ | {"PYENV_VERSION": f"3.{minor}"}  # its commands start only the versions that are switched on
     try:
-        said = subprocess.run([f"python3.{minor}", "-c", ask], capture_output=True, text=True).stdout.splitlines()
+        asked = subprocess.run([f"python3.{minor}", "-c", ask], capture_output=True, text=True, env=pyenv)
+        said = asked.stdout.splitlines()
     except FileNotFoundError:
         said = []
     if len(said) == 2 and pathlib.Path(said[0], "Python.h").exists():
