@@ -15,7 +15,7 @@ test) ;;
 check) packages+=(clang clang-tidy libclang-rt-dev) ;;
 browser) packages=(chromium) ;;
 arm) packages+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user) ;;
-wheels) packages+=(nasm tcl dpkg-dev gcc-aarch64-linux-gnu debootstrap qemu-user) ;;
+wheels) packages+=(nasm tcl dpkg-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross debootstrap qemu-user) ;;
 *)
   echo "usage: tools/deps.sh [test|check|browser|arm|wheels]" >&2
   exit 2

@@ -5,6 +5,7 @@
 # A wheel for another machine runs under qemu-user instead, and its report must equal that of the wheel for this one.
 # SUITES="bookworm trixie testing"  Debian 12, 13 and testing
 # ROOTS=folder  where the root file systems are kept (default build/roots)
+# SAMPLE=file   another trace to report on
 set -uo pipefail
 cd "$(dirname "$0")/.."
 source tools/root.sh
@@ -13,7 +14,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$roots"
 
 # Steps of operators and kernels.
-python3 - "$work/sample.json" <<'END'
+[ -n "${SAMPLE:-}" ] && cp "$SAMPLE" "$work/sample.json" || python3 - "$work/sample.json" <<'END'
 import json, sys
 events, time = [], 0
 for step in range(26):
