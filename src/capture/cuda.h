@@ -141,10 +141,15 @@ void tg__cuda_devices_write(void);
 /* ---- CUDA graphs (cuda_graph.c) -------------------------------------------------------------- */
 
 enum { TG_CUPTI_RESOURCE = 3 }; /* the domain of callbacks about contexts, streams and graphs */
+bool tg__cuda_graph_can(void);  /* CUPTI has the functions */
 /* From now on the capture of a node is noted. Without the subscriber, or in a CUPTI that cannot: nothing. */
 void tg__cuda_graph_start(void *subscriber);
-void tg__cuda_graph_stop(void *subscriber);
-void tg__cuda_graph_called(uint32_t function, const void *data); /* by CUPTI, on the thread that captures */
+void tg__cuda_graph_stop(void *subscriber); /* while nodes are kept: nothing */
+/* Nodes are kept from now on, or no more; what can must be so. records: a recording needs them, too. */
+void tg__cuda_graph_keep(void *subscriber, bool on, bool records);
+/* The thread's file gets what is kept of a node, once. */
+void tg__cuda_graph_kept(struct tg__thread *t, uint64_t number);
+void tg__cuda_graph_called(uint32_t function, const void *data); /* by CUPTI, on the thread that does it */
 uint64_t tg__cuda_graph_nodes(void);                             /* noted since the recording started */
 
 /* ---- devices as a whole (cuda_nvml.c) -------------------------------------------------------- */

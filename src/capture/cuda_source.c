@@ -1,8 +1,11 @@
 /* cuda_source: the source of what CUDA devices did. Nothing is called back when the program launches: CUPTI writes
  * records, and which operator launched what follows from threads and times. */
 #include <stdio.h>
+#include <unistd.h>
 
 #include "capture/cuda.h"
+#include "capture/kept.h"
+#include "capture/session.h"
 
 /* What is asked of CUPTI, and for which feature. Without a kind that is not needed the recording goes on. */
 #define KIND(name) #name, TG_CUPTI_##name
@@ -27,6 +30,7 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static bool is_enabled[KINDS], is_refused[KINDS], is_proven, is_registered, was_forked, was_taken, was_reset;
 static void *subscriber;
+static pid_t keeper;                                /* the process that began to keep nodes of graphs */
 static _Atomic uint64_t callbacks, lost, destroyed; /* contexts, in this recording */
 enum {
 #define CUPTI_RESOURCE(name, number) name = number,
@@ -99,7 +103,9 @@ static void disable(void) {
   }
 }
 
+/* Not while nodes of graphs are kept. */
 static void unsubscribe(void) {
+  if (tg__kept_is_on()) return;
   if (subscriber) tg__cupti.cuptiUnsubscribe(subscriber);
   subscriber = NULL;
 }
@@ -108,6 +114,7 @@ static void unsubscribe(void) {
 static enum tg_err subscribe(struct tg_error *e) {
   enum { MULTIPLE_SUBSCRIBERS = 39 };
   char holder[TG_CUDA_HOLDER_BYTES];
+  if (subscriber) return TG_OK;
   const int result = tg__cupti.cuptiSubscribe(&subscriber, called_back, NULL);
   if (result == 0) return TG_OK;
   subscriber = NULL;
@@ -156,6 +163,8 @@ static void flush(void) {
   was_taken = is_missing && !was_reset;
 }
 
+static void watch_kept(void) { tg__cuda_graph_keep(subscriber, true, false); }
+
 static void close_cuda(tg__cuda_take *take, bool goes_on) {
   flush();
   disable();
@@ -164,16 +173,30 @@ static void close_cuda(tg__cuda_take *take, bool goes_on) {
   tg__cuda_pool_stop();
   if (!goes_on) detach();
   unsubscribe();
+  if (!subscriber && tg__kept_is_on() && subscribe(NULL) == TG_OK && subscriber) watch_kept();
 }
 
 static void drop_buffer(uint8_t *buffer, size_t valid) {}
 
-static enum tg_err prepare_cuda(uint32_t features, struct tg_error *e) {
+static void fork_cuda(void);
+static bool records(void) {
+  bool any = false;
+  for (int i = 0; i < KINDS; i++) any = any || is_enabled[i];
+  return any;
+}
+
+/* The driver and CUPTI are there, and may be used in this process. */
+static enum tg_err load(struct tg_error *e) {
+  if (keeper && keeper != getpid()) fork_cuda(); /* without a recording no fork handler did */
   if (was_forked)
     return tg__fail(e, TG_UNSUPPORTED, -1,
                     "CUDA: this process was forked from one that uses CUDA, so it cannot use it: start it with the "
                     "method spawn");
-  enum tg_err err = tg__cuda_load(e);
+  return tg__cuda_load(e);
+}
+
+static enum tg_err prepare_cuda(uint32_t features, struct tg_error *e) {
+  enum tg_err err = load(e);
   if (err || is_proven) return err;
   err = open_cuda(TG_RECORD_CUDA | TG_RECORD_CUDA_WAITS, e);
   if (!err) err = tg__cuda_prove(e);
@@ -221,6 +244,8 @@ static void tick_cuda(void) {
 }
 
 static void fork_cuda(void) {
+  tg__kept_forked();
+  keeper = 0;
   was_forked = tg__cuda_driver.init != NULL;
   memset(is_enabled, 0, sizeof is_enabled);
   subscriber = NULL;
@@ -228,10 +253,42 @@ static void fork_cuda(void) {
   tg__cuda_pool_abandon();
 }
 
-static bool is_off_cuda(void) {
-  bool is_off = !subscriber;
-  for (int i = 0; i < KINDS; i++) is_off = is_off && !is_enabled[i];
-  return is_off;
+static bool is_off_cuda(void) { return (!subscriber || tg__kept_is_on()) && !records(); }
+
+/* ---- nodes of graphs that are kept ------------------------------------------------------------ */
+
+static void end_kept(void) {
+  if (subscriber) tg__cuda_graph_keep(subscriber, false, records());
+  tg__kept_end();
+  if (records()) return;
+  detach();
+  unsubscribe();
+}
+
+static enum tg_err begin_kept(uint64_t most, struct tg_error *e) {
+  enum tg_err err = load(e);
+  if (!err) err = subscribe(e);
+  if (!err && !subscriber)
+    err = tg__fail(e, TG_UNSUPPORTED, -1,
+                   "CUDA: torch's collector has the one subscriber of CUPTI: nodes of graphs are not kept");
+  if (!err && !tg__cuda_graph_can())
+    err = tg__fail(e, TG_UNSUPPORTED, -1, "CUDA: this libcupti does not know nodes of graphs: %s", tg__cupti.path);
+  if (err && !records()) unsubscribe();
+  if (err) return err;
+  keeper = getpid();
+  tg__kept_begin(most);
+  watch_kept();
+  return TG_OK;
+}
+
+static enum tg_err change_kept(uint64_t most, struct tg_error *e) {
+  if (most) return begin_kept(most, e);
+  if (tg__kept_is_on() && keeper == getpid()) end_kept();
+  return TG_OK;
+}
+
+enum tg_err tg__cuda_keep(uint64_t most_bytes, struct tg_error *e) {
+  return tg__session_do(change_kept, most_bytes, e);
 }
 
 const struct tg__source tg__source_cuda = {.name = "CUDA",

@@ -241,6 +241,7 @@ static uint32_t write_launch(struct tg__thread *t, const struct launch *l) {
   if (l->graph || l->node) {
     tg__cuda_put_field(&x, TG_LAUNCH_GRAPH, l->graph);
     tg__cuda_put_field(&x, TG_LAUNCH_GRAPH_NODE, (int64_t)l->node);
+    tg__cuda_graph_kept(t, l->node);
   }
   return tg__dictionary_intern(t, TG_RAW_D_LAUNCH, 0, x.bytes, x.len);
 }

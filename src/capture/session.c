@@ -72,6 +72,14 @@ static enum tg_err take_turn_open(struct tg_error *e) {
   return tg__fail(e, TG_NOT_RECORDING, -1, "no recording is open; open one with tg_record_open first");
 }
 
+enum tg_err tg__session_do(enum tg_err (*act)(uint64_t, struct tg_error *), uint64_t number, struct tg_error *e) {
+  enum tg_err err = take_turn(e);
+  if (err) return err;
+  err = act(number, e);
+  end_turn();
+  return err;
+}
+
 /* ---- opening --------------------------------------------------------------------------------- */
 
 static enum tg_err check_options(const struct tg_record_options *o, struct tg_error *e) {

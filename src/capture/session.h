@@ -99,6 +99,8 @@ static inline void tg__session_count(enum tg__raw_count which, uint64_t n) {
   atomic_fetch_add_explicit(&tg__session.counts[which], n, memory_order_relaxed);
 }
 static inline uint32_t tg__generation_now(void) { return atomic_load_explicit(&tg__generation, memory_order_seq_cst); }
+/* In turn with those that open, resume, pause and close; without the GIL. */
+enum tg_err tg__session_do(enum tg_err (*act)(uint64_t, struct tg_error *), uint64_t number, struct tg_error *e);
 bool tg__session_is_valid(const struct tg__session *s, struct tg_error *e); /* session_valid.c: open or closed */
 void tg__exit_close(void); /* at the end of the process: the file, without a word to the sources */
 /* Between the two no thread forks this process: around what a child must not find half done. Only short work that waits

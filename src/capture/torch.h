@@ -3,7 +3,8 @@
  *
  * torch_symbols.c finds the exported functions, torch_calibrate.c the layouts, torch_selftest.c proves both end to end,
  * torch_hook.c records, torch_inputs.c reads the inputs of an operation, torch_script.c the modules of TorchScript,
- * torch_lock.c takes torch's own lock, torch_delay.c makes operations begin later. */
+ * torch_lock.c takes torch's own lock, torch_delay.c makes operations begin later, torch_follow.c knows which are
+ * open. */
 #ifndef TG_CAPTURE_TORCH_H
 #define TG_CAPTURE_TORCH_H
 
@@ -193,6 +194,9 @@ void tg__torch_watch_end(void);
 bool tg__torch_delays_begin(void);
 void tg__torch_delays_end(void);
 bool tg__torch_delays_are_off(void);
+/* A callback that calls tg__torch_follow (kept.h), for operators only. false: torch refused it. */
+bool tg__torch_follow_add(void);
+void tg__torch_follow_remove(void);
 /* Callbacks that record into the trial. false: torch refused them. */
 bool tg__torch_trial_begin(uint32_t features);
 void tg__torch_trial_end(void);

@@ -5,6 +5,7 @@
  *
  * C++ returns the start's result through a hidden slot: on x86-64 that is a first argument, on aarch64 the register
  * x8. */
+#include "capture/kept.h"
 #include "capture/session.h"
 #include "capture/torch.h"
 
@@ -338,6 +339,7 @@ KIND(user, TG_RAW_USER)
 KIND(any, scope_of(rf))
 START_WITH(tg__watch, tg__torch_observe(rf))
 START_WITH(tg__delay, tg__torch_delay(rf))
+START_WITH(tg__following, tg__torch_follow(rf))
 
 /* ---- registration ---------------------------------------------------------------------------- */
 
@@ -352,7 +354,7 @@ typedef void *start_fn(void **context, const void *rf);
 static start_fn *const starts[KINDS + 1][VARIANTS] = {VARIANTS_OF(op), VARIANTS_OF(backward), VARIANTS_OF(script),
                                                       VARIANTS_OF(user), VARIANTS_OF(any)};
 
-static uint64_t handles[KINDS], trial_handles[KINDS], watch_handle[KINDS], delay_handle[KINDS];
+static uint64_t handles[KINDS], trial_handles[KINDS], watch_handle[KINDS], delay_handle[KINDS], follow_handle[KINDS];
 
 /* torch keeps its list of callbacks under a lock. A child forked while one of our threads held that would wait for
  * it for ever. */
@@ -416,6 +418,14 @@ void tg__torch_watch_end(void) { remove_callbacks(watch_handle); }
 bool tg__torch_delays_begin(void) { return add_one(tg__delay, tg__torch_delay_ended, false, delay_handle); }
 void tg__torch_delays_end(void) { remove_callbacks(delay_handle); }
 bool tg__torch_delays_are_off(void) { return !delay_handle[0]; }
+
+bool tg__torch_follow_add(void) {
+  struct tg__torch_callback c = {.start = tg__following, .end = tg__torch_followed, .probability = 1};
+  c.scopes[TG_RAW_OP] = true;
+  follow_handle[0] = add_callback(c);
+  return follow_handle[0] != 0;
+}
+void tg__torch_follow_remove(void) { remove_callbacks(follow_handle); }
 
 bool tg__torch_trial_begin(uint32_t features) {
   const struct needs needs = {.inputs = features & TG_RECORD_SHAPES, .calls = TG_FACT(call) != 0};

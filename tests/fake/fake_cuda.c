@@ -51,12 +51,12 @@ static struct {
   size_t name_count;
   struct device device[8];
 } set;
-static bool enabled[KINDS], is_subscribed, is_domain_on, is_called[32]; /* by function of the resource domain */
+static bool enabled[KINDS], is_subscribed, is_domain_on[4], is_called[32]; /* by function of the resource domain */
 static void (*call_back)(void *, uint32_t, uint32_t, const void *);
 static void (*requested)(uint8_t **, size_t *, size_t *);
 static void (*completed)(void *, uint32_t, uint8_t *, size_t, size_t);
 static uint64_t (*stamp)(void);
-static uint64_t requests, refusals, registrations, flushes, finals, correlations;
+static uint64_t requests, refusals, registrations, flushes, finals, correlations, tellings;
 static struct buffer buffers[BUFFERS], *current;
 static int64_t play_ns, wall_at_play, first_ns, skew_from;
 static uint64_t ticks_at_play, first_ticks;
@@ -217,8 +217,18 @@ static void put_kernel(uint64_t start, uint64_t end, const int64_t *n, const cha
   put32(r, 156, (uint64_t)n[4]);
 }
 
+/* The subscriber is called. */
+static void tell(uint32_t domain, uint32_t function, const void *data) {
+  if (!is_subscribed) return;
+  tellings++;
+  call_back(NULL, domain, function, data);
+}
+
 static void put_call(uint32_t kind, uint64_t start, uint64_t end, uint32_t function, uint32_t thread,
                      uint32_t correlation) {
+  const uint32_t domain = kind == DRIVER ? 1 : 2;
+  for (uint32_t site = 0; site < 2; site++) /* as the call begins and as it ends */
+    if (is_domain_on[domain]) tell(domain, function, &(uint32_t[]){site});
   uint8_t *const r = record_of(kind, size_of(kind));
   if (!r) return;
   put32(r, 4, function);
@@ -368,17 +378,22 @@ static void put_kernels(int64_t count, int64_t every, int64_t dur, int64_t strea
   }
 }
 
-/* A node's address is its number. */
+/* The address of a node, of a graph and of one that is instantiated is its number. */
 static void call_of_graph(uint32_t function, uint64_t node, uint64_t from, uint64_t type) {
   const uint64_t graph[7] = {1, from ? 1 : 0, node, from, type, 0, 0};
   const uint64_t resource[3] = {1, 0, (uintptr_t)graph};
-  if (is_subscribed && is_called[function]) call_back(NULL, 3, function, resource);
+  if (is_called[function]) tell(3, function, resource);
+}
+static void destroy_graph(uint32_t function, uint64_t graph, uint64_t instantiated) {
+  const uint64_t data[7] = {graph, 0, 0, 0, 0, 0, instantiated};
+  const uint64_t resource[3] = {1, 0, (uintptr_t)data};
+  if (is_called[function]) tell(3, function, resource);
 }
 
 /* A context ends: subscribers are called, as CUPTI does before it. */
 static void destroy_context(uint32_t number) {
   const uint64_t resource[3] = {number, 0, 0};
-  if (is_subscribed && is_called[2]) call_back(NULL, 3, 2, resource);
+  if (is_called[2]) tell(3, 2, resource);
 }
 
 /* Another profiler registers buffers of its own: what CUPTI has of ours goes to it. */
@@ -422,6 +437,9 @@ static bool set_one(const char *word, const int64_t *n, const char *text) {
   if (is_word(word, "hold")) return set.hold = true, true;
   if (is_word(word, "capture")) return call_of_graph(13, (uint64_t)n[0], 0, (uint64_t)n[1]), true;
   if (is_word(word, "clone")) return call_of_graph(20, (uint64_t)n[0], (uint64_t)n[1], (uint64_t)n[2]), true;
+  if (is_word(word, "destroy_node")) return call_of_graph(14, (uint64_t)n[0], 0, 0), true;
+  if (is_word(word, "destroy_graph")) return destroy_graph(10, (uint64_t)n[0], 0), true;
+  if (is_word(word, "destroy_exec")) return destroy_graph(19, 0, (uint64_t)n[0]), true;
   if (!is_word(word, "function") || set.name_count == NAMES) return false;
   set.names[set.name_count].domain = (uint32_t)n[0];
   set.names[set.name_count].number = (uint32_t)n[1];
@@ -522,6 +540,7 @@ EXPORT uint64_t fake_number(const char *what) {
   for (int i = 0; i < KINDS && is_word(what, "enabled"); i++) n += enabled[i];
   if (is_word(what, "subscribed")) return is_subscribed;
   for (int i = 0; i < 32 && is_word(what, "called"); i++) n += is_called[i];
+  if (is_word(what, "told")) return tellings;
   if (is_word(what, "requested")) return requests;
   if (is_word(what, "refused")) return refusals;
   if (is_word(what, "registered")) return registrations;
@@ -540,7 +559,9 @@ EXPORT int cuptiSubscribe(void **subscriber, void *callback, void *context) {
   *subscriber = &is_subscribed;
   return 0;
 }
-EXPORT int cuptiEnableDomain(uint32_t enable, void *subscriber, uint32_t domain) { return is_domain_on = enable, 0; }
+EXPORT int cuptiEnableDomain(uint32_t enable, void *subscriber, uint32_t domain) {
+  return is_domain_on[domain & 3] = enable, 0;
+}
 EXPORT int cuptiEnableCallback(uint32_t enable, void *subscriber, uint32_t domain, uint32_t function) {
   if (domain == 3 && function < 32) is_called[function] = enable;
   return 0;
@@ -549,8 +570,11 @@ EXPORT int cuptiGetGraphNodeId(const void *node, uint64_t *number) {
   *number = (uintptr_t)node;
   return node ? 0 : 1;
 }
+EXPORT int cuptiGetGraphId(const void *graph, uint32_t *number) { return *number = (uint32_t)(uintptr_t)graph, 0; }
+EXPORT int cuptiGetGraphExecId(const void *graph, uint32_t *number) { return *number = (uint32_t)(uintptr_t)graph, 0; }
 EXPORT int cuptiFinalize(void) {
-  is_subscribed = is_domain_on = false;
+  is_subscribed = false;
+  memset(is_domain_on, 0, sizeof is_domain_on);
   memset(is_called, 0, sizeof is_called);
   requested = NULL;
   completed = NULL;
@@ -654,8 +678,8 @@ EXPORT int cuDeviceGetName(char *text, int room, int device) {
   return 0;
 }
 EXPORT int cuCtxGetCurrent(void **out) {
-  for (uint32_t site = 0; site < 2; site++) /* as the call begins and as it ends */
-    if (is_domain_on) call_back(NULL, 1, 304, &(uint32_t[]){site});
+  for (uint32_t site = 0; site < 2; site++)
+    if (is_domain_on[1]) tell(1, 304, &(uint32_t[]){site});
   return *out = NULL, set.broken;
 }
 EXPORT int cuCtxPushCurrent_v2(void *c) { return 0; }

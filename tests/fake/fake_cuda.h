@@ -10,7 +10,8 @@
 
 /* Plays a text; 0, or the number of the line that is no command. */
 int fake_run(const char *script);
-void fake_reset(void);                  /* as freshly loaded, but for what is enabled */
-uint64_t fake_number(const char *what); /* enabled, subscribed, requested, refused, registered, flushed */
+void fake_reset(void); /* as freshly loaded, but for what is enabled */
+uint64_t fake_number(
+    const char *what); /* enabled, subscribed, requested, refused, registered, flushed; told: calls of the subscriber */
 
 #endif
