@@ -103,12 +103,15 @@ static uint32_t module_add(const void *self, const PyTypeObject *type) {
   return *place = module_count;
 }
 
-uint32_t tg__module_number(const void *self) {
-  if (!self) return 0;
+uint32_t tg__module_number_of(const void *self, const void *type) {
   pthread_mutex_lock(&lock);
-  const uint32_t number = module_add(self, Py_TYPE((PyObject *)(uintptr_t)self));
+  const uint32_t number = module_add(self, type);
   pthread_mutex_unlock(&lock);
   return number;
+}
+
+uint32_t tg__module_number(const void *self) {
+  return self ? tg__module_number_of(self, Py_TYPE((PyObject *)(uintptr_t)self)) : 0;
 }
 
 static int write_paths_pending(void *unused) {

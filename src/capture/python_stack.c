@@ -152,12 +152,11 @@ static uint32_t text_intern(struct tg__thread *t, uint32_t above, const struct p
   return tg__dictionary_intern(t, TG_RAW_D_STACK, above, text, (size_t)(p - text));
 }
 
-/* A function seen for the first time, on a line below `above`; `self`: the module if it is a module's call, else
- * NULL. */
+/* A function seen for the first time, on a line below `above`; `module`: its number if it is a module's call, else
+ * 0. */
 static struct tg__node node_make(struct tg__thread *t, const struct path *path, const PyCodeObject *code, int line,
-                                 const void *self, uint32_t above, uint32_t call) {
+                                 uint32_t module, uint32_t above, uint32_t call) {
   if (!tg__code_keep(code)) tg__thread_count(t, TG_RAW_C_CODE_NOT_KEPT, 1);
-  const uint32_t module = self ? tg__module_number(self) : 0;
   struct tg__node node = {.call = call, .id = text_intern(t, above, path, code, line, module)};
   if (!node.id)
     node.id = above; /* no room: the operation has at least its caller's stack */
@@ -193,7 +192,7 @@ void tg__link_number_new(struct tg__thread *t, struct tg__chain *c, struct tg__l
   path_read(&path, code);
   if (!tg__frame_is_hidden(link->frame, code) && !is_own(&path)) {
     const int line = link->self ? code->co_firstlineno : tg__code_line(code, tg__frame_instr(link->frame));
-    node = node_make(t, &path, code, line, link->self, below, call);
+    node = node_make(t, &path, code, line, tg__module_number(link->self), below, call);
   }
   link->node = node.id;
   link->call = node.call;
@@ -213,9 +212,19 @@ void tg__place_new(struct tg__thread *t, struct tg__chain *c, uint32_t *above, c
   struct tg__node node = {.id = *above};
   struct path path;
   path_read(&path, code);
-  if (!is_own(&path)) node = node_make(t, &path, code, line, NULL, *above, 0);
+  if (!is_own(&path)) node = node_make(t, &path, code, line, 0, *above, 0);
   node_put(c, node, *above, key);
   *above = node.id;
+}
+
+void tg__frame_put(struct tg__thread *t, uint32_t *above, uint32_t *call, const PyCodeObject *code, int line,
+                   uint32_t module) {
+  struct path path;
+  path_read(&path, code);
+  if (is_own(&path)) return;
+  const struct tg__node node = node_make(t, &path, code, line, module, *above, *call);
+  *above = node.id;
+  *call = node.call;
 }
 
 /* ---- the chain ------------------------------------------------------------------------------- */
@@ -421,7 +430,8 @@ uint32_t tg__module_node(struct tg__thread *t, struct tg__chain *c, const void *
   if (TG_LIKELY(known->key)) return known->id;
   struct path path;
   path_read(&path, code);
-  const struct tg__node node = node_make(t, &path, code, code->co_firstlineno, self, above, caller ? caller->call : 0);
+  const struct tg__node node =
+      node_make(t, &path, code, code->co_firstlineno, tg__module_number(self), above, caller ? caller->call : 0);
   node_put(c, node, above, key);
   return node.id;
 }

@@ -167,10 +167,16 @@ bool tg__place_known(const struct tg__chain *c, uint32_t *above, uint64_t key);
 void tg__place_new(struct tg__thread *t, struct tg__chain *c, uint32_t *above, const PyCodeObject *code, int line,
                    uint64_t key);
 
+/* Below *above, inside the call of a module *call, a frame that is not in any chain; module: its number, 0 = no call of
+ * one. Both become its own. Without the GIL; the code object is kept. */
+void tg__frame_put(struct tg__thread *t, uint32_t *above, uint32_t *call, const PyCodeObject *code, int line,
+                   uint32_t module);
+
 /* ---- modules (python_modules.c) -------------------------------------------------------------- */
 
-/* Without the GIL. Number of a module object in this session, from 1; 0 = no room. */
+/* Without the GIL. Number of a module object in this session, from 1; 0 = no room, or NULL. */
 uint32_t tg__module_number(const void *self);
+uint32_t tg__module_number_of(const void *self, const void *type); /* of an object that may be gone; its type is not */
 /* A STACK entry is the call of a module, inside the call `above` (0 = none): number of this call, from 1. Its MODULE
  * entry follows when Python runs next. */
 uint32_t tg__module_call(const struct tg__thread *t, uint32_t stack, uint32_t module, uint32_t above);
