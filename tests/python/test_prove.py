@@ -7,6 +7,9 @@ import sys
 import textwrap
 
 import pytest
+import tachograph as tg
+from tachograph._prove.places import plan
+from test_what_if import run
 
 pytest.importorskip("torch")
 record = pytest.importorskip("tachograph._record")
@@ -100,6 +103,19 @@ def test_the_page_and_what_the_program_does_not_have(tmp_path):
 def test_a_program_without_steps_has_no_prediction(tmp_path):
     done = prove(tmp_path, "import torch\ntorch.ones(3).sum()\n", "-o", "out")
     assert done.returncode == 3 and "the steps have no model to test: " in done.stderr and not done.stdout
+
+
+def test_delays_are_a_share_of_the_step_without_its_waits_for_a_core(tmp_path):
+    """A step of 100 us whose thread had no core for 40 of them: a fifth of the other 60 are 12."""
+    events, _ = run([("host", "a", 0, 60, 0), ("host", "b", 0, 40, 0)], 0, spread=0)
+    for event in events:
+        if event["name"].startswith("ProfilerStep"):
+            event["args"]["Core wait us"] = 40
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}))
+    with tg.open(str(tmp_path / "trace.json"), progress=False) as trace:
+        asked = plan(trace, 20)
+    assert asked.step_ns == 60_000 and [place.where for place in asked.places] == ["on the path"]
+    assert asked.places[0].total_ns == 12_000 and asked.places[0].predicted_ns == 12_000
 
 
 @pytest.mark.parametrize("share", ["9", "31", "x", ""])

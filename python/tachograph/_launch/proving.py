@@ -2,7 +2,7 @@
 it, nothing is recorded, and in some blocks of steps the calls of one operator begin later (src/capture/torch_delay.c).
 
 Each block is a line of the log: its number, how often the operator was delayed, and of each step how long it took and
-how long its thread was ready and had no core."""
+how long its thread was ready and had no core. Behind it stands what other programs used since the first block."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import _record
 from .._collect.compiles import compiles
-from .._collect.machine_use import core_wait_ns
+from .._collect.machine_use import MachineUse, core_wait_ns
 from . import session
 from .steps import StepFinder
 from .window import Window
@@ -33,6 +33,7 @@ class Proving:
         self._delayed = 0  # before this block
         self._last_ns: int | None = None
         self._waited_ns = 0
+        self._use: MachineUse | None = None  # from the first block on
         why = _record.delays_begin(plan["names"])
         if why:
             self.log.write(f"note {why}")
@@ -77,8 +78,17 @@ class Proving:
                 self.log.write(f"block {self._at} {delayed} {times}")
                 self._next_block()
 
+    def _note_others(self) -> None:
+        """In the step behind a block, which is not timed."""
+        if self._use is None:
+            self._use = MachineUse()
+        used = self._use.since()
+        if "others_pct" in used:
+            self.log.write(f"others {used['others_pct']}")
+
     def _next_block(self) -> None:
         self._at, self._times = self._at + 1, []
+        self._note_others()
         if self._at == len(self.blocks):
             self._end()
             self.log.write("done")

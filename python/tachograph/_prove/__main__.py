@@ -9,19 +9,20 @@ from typing import Any
 
 from .. import TachographError, open as open_trace
 from .places import Plan, Refused, plan
-from .runs import Measured, measure
+from .runs import Comparison, measure
 
 NEAR_PCT = 10  # of the step: a prediction as near holds
 BUSY_PCT = 5  # of the steps without a core: reported from here on
+OTHERS_PCT = 20  # of one core, used by others: likewise
 OK, OFF, NO_PREDICTION, FAILED = 0, 1, 3, 4  # exit statuses
 
 
-def rows(asked: Plan, measured: list[Measured]) -> list[dict[str, Any]]:
+def rows(asked: Plan, found: Comparison) -> list[dict[str, Any]]:
     table = []
-    for place, found in zip(asked.places, measured, strict=True):
-        grown_ns = median(found.grown_ns)
-        bare_ns = median(found.bare_ns)
-        delays = median(found.delays)
+    for place, of_place in zip(asked.places, found.measured, strict=True):
+        grown_ns = median(of_place.grown_ns)
+        bare_ns = median(of_place.bare_ns)
+        delays = median(of_place.delays)
         table.append(
             {
                 "where": place.where,
@@ -33,10 +34,10 @@ def rows(asked: Plan, measured: list[Measured]) -> list[dict[str, Any]]:
                 "predicted_low_ns": place.low_ns,
                 "predicted_high_ns": place.high_ns,
                 "measured_ns": round(grown_ns),
-                "measured_low_ns": round(min(found.grown_ns)),
-                "measured_high_ns": round(max(found.grown_ns)),
+                "measured_low_ns": round(min(of_place.grown_ns)),
+                "measured_high_ns": round(max(of_place.grown_ns)),
                 "step_ns": round(bare_ns),
-                "core_wait_pct": 100 * sum(found.waited) / len(found.waited),
+                "core_wait_pct": 100 * sum(of_place.waited) / len(of_place.waited),
                 "error_pct": 100 * (grown_ns - place.predicted_ns) / bare_ns,
                 "holds": delays > 0 and abs(grown_ns - place.predicted_ns) <= NEAR_PCT / 100 * bare_ns,
             }
@@ -48,7 +49,11 @@ def _ms(ns: float) -> str:
     return f"{ns / 1e6:.3f}" if abs(ns) < 1e6 else f"{ns / 1e6:.2f}"
 
 
-def page(asked: Plan, table: list[dict[str, Any]], share: str) -> str:
+def others_pct(found: Comparison) -> int | None:
+    return round(median(found.others_pct)) if found.others_pct else None
+
+
+def page(asked: Plan, table: list[dict[str, Any]], share: str, others: int | None) -> str:
     head = ("where", "begins later", "delays of a step", "predicted", "measured", "off by")
     cells = [head]
     for row in table:
@@ -74,6 +79,11 @@ def page(asked: Plan, table: list[dict[str, Any]], share: str) -> str:
         last.append(
             f"other programs kept the machine busy: up to {busy_pct:.0f} % of the steps had no core; it is left out"
         )
+    if others is not None and others > OTHERS_PCT:
+        last.append(
+            f"other programs used {others} % of a core meanwhile: a step that computes on several threads is longer by "
+            "what it waits for them, and that is not left out"
+        )
     last += [f"nothing {where}: the program has no such operator in each of its steps" for where in asked.missing]
     return "\n".join([first, "", *lines, "", *last])
 
@@ -86,7 +96,8 @@ def main() -> int:
 
     try:
         asked = plan(open_trace(path, progress=False), float(share))
-        table = rows(asked, measure(argv, asked, say))
+        found = measure(argv, asked, say)
+        table, others = rows(asked, found), others_pct(found)
     except Refused as error:
         say(str(error))
         return NO_PREDICTION
@@ -96,9 +107,10 @@ def main() -> int:
     except KeyboardInterrupt:
         return 130
     if form == "json":
-        print(json.dumps({"step_ns": asked.step_ns, "places": table, "missing": asked.missing, "recording": path}))
+        answer = {"step_ns": asked.step_ns, "places": table, "missing": asked.missing, "recording": path}
+        print(json.dumps({**answer, "others_pct": others}))
     else:
-        print(page(asked, table, share))
+        print(page(asked, table, share, others))
     return OK if all(row["holds"] for row in table) else OFF
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from .. import Trace
@@ -35,7 +36,7 @@ class Place:
 
 @dataclass
 class Plan:
-    step_ns: int  # as recorded
+    step_ns: int  # as recorded, without the time in which its thread was ready and had no core
     steps: int  # of the program from the first recorded one on
     places: list[Place]
     missing: list[str]  # which of the three kinds the program does not have
@@ -46,7 +47,7 @@ def plan(trace: Trace, share_pct: float) -> Plan:
     if model["verdict"] != "proven":
         raise Refused(f"the steps have no model to test: {model['reason']}. To get one, {model['remedy']}")
     rank = {} if model["rank"] is None else {"rank": model["rank"]}
-    step_ns, steps = int(model["recorded_ns"] or 0), int(model["steps"] or 0)
+    step_ns, steps = _own_ns(trace, rank), int(model["steps"] or 0)
     resources = trace.ask("step_model", by="resource", **rank)
     main = next(row["track"] for row in resources if row["name"] == "thread of the steps")
     process = {row["track"]: row["pid"] for row in trace.ask("tracks", **rank)}
@@ -71,6 +72,14 @@ def plan(trace: Trace, share_pct: float) -> Plan:
     if not places:
         raise Refused("the program calls no operator in each of its steps, so no operator can be delayed")
     return Plan(step_ns, _steps_left(trace, rank), places, missing)
+
+
+def _own_ns(trace: Trace, rank: dict[str, Any]) -> int:
+    """What a step of the model takes as the runs with delays time it: without the waits for a core, which would make
+    the delays of a recording on a busy machine too long."""
+    of_model = {row["step"]: row["recorded_ns"] for row in trace.ask("step_model", by="step", **rank)}
+    waits = {int(row["step"]): row["core_wait_ns"] or 0 for row in trace.ask("steps", **rank)}
+    return round(median(max(ns - waits.get(step, 0), 0) for step, ns in of_model.items()))
 
 
 def _steps_left(trace: Trace, rank: dict[str, Any]) -> int:

@@ -34,6 +34,12 @@ class Measured:
 
 
 @dataclass
+class Comparison:
+    measured: list[Measured]  # by place
+    others_pct: list[int]  # of each run: what other programs used meanwhile, of one core; none where it is not known
+
+
+@dataclass
 class Block:
     delayed: int
     step_ns: float
@@ -41,17 +47,18 @@ class Block:
     steps: int
 
 
-def measure(argv: list[str], plan: Plan, say: Callable[[str], None]) -> list[Measured]:
+def measure(argv: list[str], plan: Plan, say: Callable[[str], None]) -> Comparison:
     places = plan.places
     missing = [(turn, place) for turn in range(REPEAT) for place in range(len(places))]
     # All in one run, where its steps are enough.
     most = min(MOST_STEPS, -(-BLOCK_NS // max(plan.step_ns, 1)), plan.steps // (2 * len(missing)) - LEAD)
     steps = max(LEAST_STEPS, most)
     measured = [Measured() for _ in places]
+    found = Comparison(measured, [])
     for run in range(MOST_RUNS):
         say(f"run {run + 1}: {len(missing)} comparisons to go, {steps} steps each way")
         blocks = [block for turn, place in missing for block in _pair(turn, place, places[place].delay_ns)]
-        done = _run(argv, [place.name for place in places], blocks, steps + LEAD)
+        done = _run(argv, [place.name for place in places], blocks, steps + LEAD, found.others_pct)
         for at, (turn, place) in enumerate(missing[: len(done) // 2]):
             first, second = done[2 * at : 2 * at + 2]
             bare, late = (first, second) if turn % 2 == 0 else (second, first)
@@ -61,13 +68,13 @@ def measure(argv: list[str], plan: Plan, say: Callable[[str], None]) -> list[Mea
             measured[place].waited += [bare.waited, late.waited]
         missing = missing[len(done) // 2 :] or _unsteady(measured)
         if not missing:
-            return measured
+            return found
         if len(done) < 2 and steps == LEAST_STEPS:
             break
         if len(done) < 2:
             steps = LEAST_STEPS
     if all(len(m.grown_ns) >= REPEAT for m in measured):
-        return measured
+        return found
     raise Refused(
         f"the program has too few steps to compare: {2 * (LEAST_STEPS + LEAD)} are needed behind its warm-up, of some 20"
     )
@@ -88,7 +95,9 @@ def _pair(turn: int, place: int, ns: int) -> list[tuple[int, int]]:
     return [(place, 0), (place, ns)] if turn % 2 == 0 else [(place, ns), (place, 0)]
 
 
-def _run(argv: list[str], names: list[str], blocks: list[tuple[int, int]], steps: int) -> list[Block]:
+def _run(
+    argv: list[str], names: list[str], blocks: list[tuple[int, int]], steps: int, others_pct: list[int]
+) -> list[Block]:
     """The whole blocks of one run, which ends with the last of them."""
     with tempfile.TemporaryDirectory(prefix="tachograph-prove-") as folder, tempfile.TemporaryFile() as words:
         raw = os.path.join(folder, "raw")
@@ -114,6 +123,7 @@ def _run(argv: list[str], names: list[str], blocks: list[tuple[int, int]], steps
             if line.startswith("note "):
                 raise Refused(line.removeprefix("note "))
         done = [_block(line) for line in _lines(raw) if line.startswith("block ")]
+        others_pct += [int(line.split()[1]) for line in _lines(raw) if line.startswith("others ")][-1:]
         if program.returncode and not ended and not done:
             words.seek(0)
             said = words.read()[-LAST_WORDS:].decode(errors="replace").strip().rpartition("\n")[2]
