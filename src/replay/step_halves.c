@@ -10,7 +10,7 @@ struct nodes {
 struct swap {
   const struct tg__replay_graph *g;
   int64_t *dur_ns;
-  int64_t matched_ns, unmatched_ns;
+  int64_t own_ns, unmatched_ns; /* of the calls and work of the steps that are matched; without a like */
   bool failed;
 };
 
@@ -63,7 +63,7 @@ static void match_lane(struct swap *s, struct nodes to, struct nodes from) {
   const struct tg__replay_graph *const g = s->g;
   bool same = to.count == from.count;
   for (size_t i = 0; same && i < to.count; i++) same = are_alike(g, to.list[i], from.list[i]);
-  for (size_t i = 0; i < to.count; i++) s->matched_ns += own_ns(g, to.list[i]);
+  for (size_t i = 0; i < to.count; i++) s->own_ns += own_ns(g, to.list[i]);
   if (!same) match_by_likes(s, to, from);
   for (size_t i = 0; same && i < to.count; i++) s->dur_ns[to.list[i]] = g->nodes[from.list[i]].dur_ns;
 }
@@ -77,15 +77,26 @@ static struct nodes take_lane(const struct tg__replay_graph *g, struct nodes *st
   return taken;
 }
 
+/* A worker process makes batches of later steps: what it does during a step says nothing about this step. */
+bool tg__replay_lane_is_elsewhere(const struct tg__replay_graph *g, uint32_t lane) {
+  const struct tg__replay_lane *const l = &g->lanes[lane], *const main = &g->lanes[g->main_lane];
+  return !l->is_device && g->t->tracks[l->track].pid != g->t->tracks[main->track].pid;
+}
+
 static void match_step(struct swap *s, struct nodes to, struct nodes from) {
   for (uint32_t lane = 0; lane < s->g->lane_count && !s->failed; lane++) {
     const struct nodes mine = take_lane(s->g, &to, lane), other = take_lane(s->g, &from, lane);
-    if (mine.count) match_lane(s, mine, other);
+    if (mine.count && !tg__replay_lane_is_elsewhere(s->g, lane)) match_lane(s, mine, other);
   }
 }
 
-bool tg__replay_swap_halves(const struct tg__replay_graph *g, int64_t *dur_ns, int64_t *matched_ns,
-                            int64_t *unmatched_ns) {
+/* A step that is long once in a while has calls that no other has, and more time than all others together. */
+static bool is_usual(const int64_t *step_ns, double median_ns, size_t step) {
+  return (double)step_ns[step] <= TG__PROOF_USUAL_TIMES * median_ns;
+}
+
+bool tg__replay_swap_halves(const struct tg__replay_graph *g, const int64_t *step_ns, double median_ns, int64_t *dur_ns,
+                            double *unmatched_pct) {
   struct swap s = {.g = g, .dur_ns = dur_ns};
   const size_t steps = g->steps.count;
   uint32_t *const first = tg__alloc((steps + 2) * sizeof *first);
@@ -100,11 +111,14 @@ bool tg__replay_swap_halves(const struct tg__replay_graph *g, int64_t *dur_ns, i
     if (g->nodes[i].step != TG_NONE) list[first[g->nodes[i].step + 1]++] = i;
   for (size_t k = 0; !s.failed && k < steps; k += 2) {
     const size_t other = k + 1 < steps ? k + 1 : k - 1;
+    const int64_t before_ns = s.own_ns, unmatched_before_ns = s.unmatched_ns;
     match_step(&s, (struct nodes){list + first[k], first[k + 1] - first[k]},
                (struct nodes){list + first[other], first[other + 1] - first[other]});
+    if (is_usual(step_ns, median_ns, k) && is_usual(step_ns, median_ns, other)) continue;
+    s.own_ns = before_ns;
+    s.unmatched_ns = unmatched_before_ns;
   }
-  *matched_ns = s.matched_ns - s.unmatched_ns;
-  *unmatched_ns = s.unmatched_ns;
+  *unmatched_pct = s.own_ns > 0 ? 100.0 * (double)s.unmatched_ns / (double)s.own_ns : 0;
   tg__free(first);
   tg__free(list);
   return !s.failed;

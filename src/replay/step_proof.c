@@ -30,6 +30,15 @@ static double halves_differ_by(double quartiles_ns, size_t n) {
 }
 
 /* The median over steps of how far each is off, and what the spread of the steps allows. */
+static bool find_median(struct tg__step_proof *p) {
+  int64_t *const sorted = tg__alloc((p->steps + 1) * sizeof *sorted);
+  if (!sorted) return false;
+  for (size_t i = 0; i < p->steps; i++) sorted[i] = p->recorded_ns[i];
+  p->recorded_median_ns = median_ns(sorted, p->steps);
+  tg__free(sorted);
+  return true;
+}
+
 static bool compare_steps(struct tg__step_proof *p) {
   const size_t n = p->steps;
   int64_t *const sorted = tg__alloc((n + 1) * sizeof *sorted);
@@ -43,7 +52,7 @@ static bool compare_steps(struct tg__step_proof *p) {
   for (size_t i = 0; i < n; i++) sorted[i] = p->replayed_ns[i];
   p->replayed_median_ns = median_ns(sorted, n);
   for (size_t i = 0; i < n; i++) sorted[i] = p->recorded_ns[i];
-  p->recorded_median_ns = median_ns(sorted, n);
+  tg__replay_sort(sorted, n);
   const double spread = tg__quantile(sorted, n, 0.75) - tg__quantile(sorted, n, 0.25);
   p->allowed_pct = fmax(TG__PROOF_LEAST_ALLOWED_PCT, share_pct(spread / 2, p->recorded_median_ns));
   p->half_allowed_pct = fmax(p->allowed_pct, share_pct(halves_differ_by(spread, n), p->recorded_median_ns));
@@ -105,8 +114,8 @@ static void follow_path(struct tg__step_proof *p, const struct tg__replay_graph 
 /* Even steps count, but for a step that is over twice as long as usual, as it was or as its neighbour foretells it: it
  * would outweigh all others. */
 static bool counts_for_usage(const struct tg__step_proof *p, size_t step) {
-  return step % 2 == 0 && p->recorded_ns[step] <= 2 * p->recorded_median_ns &&
-         p->predicted_ns[step] <= 2 * p->recorded_median_ns;
+  const double most_ns = TG__PROOF_USUAL_TIMES * p->recorded_median_ns;
+  return step % 2 == 0 && (double)p->recorded_ns[step] <= most_ns && (double)p->predicted_ns[step] <= most_ns;
 }
 
 static void add_usage(struct tg__step_proof *p, const struct tg__replay_graph *g, const struct tg__replay_times *x) {
@@ -130,6 +139,7 @@ static void add_usage(struct tg__step_proof *p, const struct tg__replay_graph *g
   }
   for (size_t k = 0; k < g->lane_count; k++) {
     const struct tg__replay_usage *const u = &p->usage[k];
+    if (tg__replay_lane_is_elsewhere(g, (uint32_t)k)) continue;
     const double busy = share_pct((double)u->replayed_busy_ns, (double)p->even_predicted_ns) -
                         share_pct((double)u->busy_ns, (double)p->even_ns);
     const double wait = share_pct((double)u->replayed_wait_ns, (double)p->even_predicted_ns) -
@@ -217,7 +227,6 @@ static bool refuse_by_steps(struct tg__step_proof *p, const struct tg__replay_gr
 static enum tg_err run_twice(struct tg__step_proof *p, const struct tg__replay_graph *g) {
   struct tg__replay_times x = {0};
   int64_t *const dur_ns = tg__alloc((g->node_count + 1) * sizeof *dur_ns);
-  int64_t matched_ns = 0, unmatched_ns = 0;
   enum tg_err err = TG_MEMORY;
   if (!dur_ns || !tg__replay_times_open(&x, g->node_count, true)) goto done;
   tg__replay_recorded(g, &x);
@@ -225,7 +234,8 @@ static enum tg_err run_twice(struct tg__step_proof *p, const struct tg__replay_g
   tg__replay_run(g, NULL, NULL, &x);
   tg__replay_step_times(g, &x, p->replayed_ns);
   follow_path(p, g, &x);
-  if (!tg__replay_swap_halves(g, dur_ns, &matched_ns, &unmatched_ns)) goto done;
+  if (!find_median(p) || !tg__replay_swap_halves(g, p->recorded_ns, p->recorded_median_ns, dur_ns, &p->unmatched_pct))
+    goto done;
   tg__replay_run(g, dur_ns, NULL, &x);
   tg__replay_step_times(g, &x, p->predicted_ns);
   if (!compare_steps(p)) goto done;
@@ -233,7 +243,6 @@ static enum tg_err run_twice(struct tg__step_proof *p, const struct tg__replay_g
   const struct tg__replay_path *const path = &p->path;
   p->unexplained_pct = share_pct((double)path->unexplained_ns, (double)(path->host_ns + path->gap_ns + path->work_ns +
                                                                         path->launch_ns + path->unexplained_ns));
-  p->unmatched_pct = share_pct((double)unmatched_ns, (double)(matched_ns + unmatched_ns));
   err = TG_OK;
 done:
   tg__free(dur_ns);

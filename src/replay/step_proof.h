@@ -9,6 +9,7 @@ enum {
   TG__PROOF_SHARE_POINTS = 3,      /* busy, waiting and idle shares may be off by this much */
   TG__PROOF_UNEXPLAINED_PCT = 15,  /* of the path */
   TG__PROOF_UNMATCHED_PCT = 10,    /* of the time of the even steps */
+  TG__PROOF_USUAL_TIMES = 2,       /* the median: a longer step would outweigh all others */
   TG__PROOF_BROKEN_PCT = 1,        /* work without a launch, edges that lead back in time */
 };
 /* Where the time between the first and the last end goes, along what each node waited for last. They add up. */
@@ -36,10 +37,14 @@ struct tg__step_proof {
 enum tg_err tg__prove_steps(struct tg__step_proof *p, const struct tg__replay_graph *g);
 void tg__step_proof_close(struct tg__step_proof *p);
 
-/* dur_ns, by node: each even step has those of the step behind it, or before it; false on no memory. Adds up the time
- * of the even steps' nodes, and of those without a like in the neighbour. */
-bool tg__replay_swap_halves(const struct tg__replay_graph *g, int64_t *dur_ns, int64_t *matched_ns,
-                            int64_t *unmatched_ns);
+/* Whether the lane is a thread of another process than the one with the steps. */
+bool tg__replay_lane_is_elsewhere(const struct tg__replay_graph *g, uint32_t lane);
+
+/* dur_ns, by node: each even step has those of the step behind it, or before it; false on no memory. unmatched_pct: of
+ * the time of the even steps' calls and work, the share without a like in the neighbour. Pairs in which a step takes
+ * over TG__PROOF_USUAL_TIMES as long as the median do not count. step_ns: of each step, as recorded. */
+bool tg__replay_swap_halves(const struct tg__replay_graph *g, const int64_t *step_ns, double median_ns, int64_t *dur_ns,
+                            double *unmatched_pct);
 
 void tg__replay_sort(int64_t *values, size_t count); /* the least first */
 
