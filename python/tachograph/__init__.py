@@ -64,6 +64,7 @@ _RECORDING = {
     "_method": ("method",),
     "_memory.device_snapshots": ("memory_snapshot",),
     "_flight.ring_recorder": ("flight_recorder",),
+    "_collect.kept_graphs": ("keep_graphs",),
     "_execution_trace": ("load_execution_trace", "ExecutionTrace"),
 }
 _MODULES = ("profiler", "autograd", "timing", "memory", "hta", "serving", "trainers", "cluster")
@@ -385,3 +386,5 @@ def _format_of(path: str) -> str:
 
 if os.environ.get("TACHOGRAPH_FLIGHT"):
     importlib.import_module("._flight.ring_recorder", __name__).from_environment(os.environ["TACHOGRAPH_FLIGHT"])
+if os.environ.get("TACHOGRAPH_GRAPHS"):
+    importlib.import_module("._collect.kept_graphs", __name__).from_environment(os.environ["TACHOGRAPH_GRAPHS"])

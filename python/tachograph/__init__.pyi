@@ -20,6 +20,7 @@ from ._diff import diff as diff, Diff as Diff
 from ._method import method as method
 from ._memory.device_snapshots import memory_snapshot as memory_snapshot
 from ._flight.ring_recorder import flight_recorder as flight_recorder
+from ._collect.kept_graphs import keep_graphs as keep_graphs
 from ._execution_trace import load_execution_trace as load_execution_trace, ExecutionTrace as ExecutionTrace
 
 __version__: str

@@ -107,7 +107,8 @@ static enum tg_err start(struct tg__cli_recording *r, struct tg_error *e) {
 
 /* Started by our package, which shows it meanwhile. Nothing is recorded that an option could be about. */
 static int run_live(struct tg__cli_recording *r) {
-  static const char *const others[] = {"output", "preset", "steps", "seconds", "bytes", "memory", "view", "nsys"};
+  static const char *const others[] = {"output", "preset", "steps", "seconds", "bytes",
+                                       "memory", "view",   "nsys",  "graphs"};
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
     if (tg__cli_setting(r->c, others[i]))
       return tg__cli_usage(r->c, NULL, "--live shows a program and records nothing: leave out --%s", others[i]);

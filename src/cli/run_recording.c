@@ -125,6 +125,10 @@ const char *tg__cli_recording_settings(struct tg__cli_recording *r, struct tg__o
   tg__json_int(&w, r->bytes);
   tg__json_key(&w, "memory");
   tg__json_int(&w, r->memory);
+  if (tg__cli_setting(r->c, "graphs")) {
+    tg__json_key(&w, "graphs");
+    tg__json_bool(&w, true);
+  }
   if (tg__cli_setting(r->c, "nsys")) { /* CUDA has a single reader of its records, and nsys is it */
     tg__json_key(&w, "host_only");
     tg__json_bool(&w, true);

@@ -16,6 +16,7 @@ from typing import Any
 
 from .. import _record
 from .._say import warn
+from . import kept_graphs
 from .compiles import compiles
 from .live_tensors import record_tensors
 from .machine_use import MachineUse
@@ -267,11 +268,15 @@ def _warn_of_device() -> None:
         warn("a device was reset, or a context destroyed, during the recording: the last device work before is missing")
     if "MEMORY" in source["refused"]:  # asked for by name; without the others little is missing
         warn(f"CUPTI refused some kinds of record, which are missing: {source['refused']}")
+    kept_graphs.warn_of_loss()
 
 
 def _cuda_members(yielded: bool, with_memory: bool) -> dict[str, str]:
     """What our recorder of CUDA did, and the versions as torch's collector writes them."""
     own = {**_record.cuda(), "yielded": yielded}
+    kept = kept_graphs.kept()
+    if kept is not None:
+        own["kept_graphs"] = kept
     if with_memory:
         own["memory"] = _record.device_memory() or "recorded"
     members = {"cudaRecorder": own, "cupti_version": own["version"], "cuda_driver_version": own["driver"]}

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._collect.compiles import compiles
+from .._collect.kept_graphs import keep_graphs
 from .._collect.worker_end import at_worker_end
 from . import enter
 from .long_steps import LongSteps
@@ -59,6 +60,8 @@ def begin() -> None:
 
                 Proving(settings)
         elif _session is None and not is_starter():
+            if settings.get("graphs"):
+                keep_graphs()
             _session = Session(settings)
     except Exception as error:
         _say(os.environ.get("TACHOGRAPH_RUN", ""), error)
