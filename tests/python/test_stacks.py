@@ -12,13 +12,13 @@ import os
 import re
 import sys
 import threading
-import time
 import weakref
 
 import pytest
 
 torch = pytest.importorskip("torch")
 record = pytest.importorskip("tachograph._record")
+from own_process import comes, threads
 from recorded import run  # noqa: F401
 
 nn = torch.nn
@@ -511,7 +511,8 @@ def test_threads_one_after_the_other_have_names_of_their_own(run):
             thread = threading.Thread(target=target)
             thread.start()
             thread.join()
-            time.sleep(0.02)  # join returns before the thread is quite gone, and only then another takes over its state
+            # join returns before the thread is quite gone, and only then another takes over its state
+            assert comes(lambda number=str(thread.native_id): number not in threads())
 
     result = run(record.CALLS, work)
     wanted = {"first": ["abs", "len", "ord", "hex", "oct"], "second": ["hex", "oct", "chr", "ord"]}

@@ -67,8 +67,11 @@ def test_run_opens_the_page_when_the_program_has_ended(tmp_path):
     bare = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY")}  # no browser opens
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
     with subprocess.Popen(command, cwd=tmp_path, env=bare, **pipes) as run:
-        url = run.stdout.readline().strip()
-        trace = state_of(SimpleNamespace(url=url))["traces"][0]
-        run.send_signal(signal.SIGINT)
-        assert run.wait(timeout=600) == 0
+        try:
+            url = run.stdout.readline().strip()
+            trace = state_of(SimpleNamespace(url=url))["traces"][0]
+            run.send_signal(signal.SIGINT)
+            assert run.wait(timeout=600) == 0
+        finally:
+            run.kill()
     assert trace["name"] == "trace.tacho"
