@@ -211,13 +211,13 @@ static void *record_again_and_again(void *failed) {
 
 /* The file is opened or closed at the moment of the fork: the child keeps none. */
 static void test_fork_while_a_file_opens_and_closes(void **state) {
-  enum { FORKS = 300 };
+  const int forks = getenv("TG_SLOW") ? 3000 : 300;
   pthread_t thread;
   bool failed = false;
   atomic_store(&stop, false);
   assert_int_equal(pthread_create(&thread, NULL, record_again_and_again, &failed), 0);
   int kept = 0;
-  for (int i = 0; i < FORKS; i++) {
+  for (int i = 0; i < forks; i++) {
     int status = -1;
     const pid_t child = fork();
     if (child == 0) _exit(kept_files());
