@@ -77,8 +77,8 @@ static enum tg_err make_file(const char *path, struct tg_error *e) {
   return TG_OK;
 }
 
-/* A child of a fork gives back what tg__session names: all that there is, and nothing that is the program's. */
-static void give_back(bool keep_number) {
+/* A child of a fork releases what tg__session names: all that there is, and nothing that is the program's. */
+static void release_file(bool keep_number) {
   struct tg__session *const s = &tg__session;
   tg__fork_block();
   if (s->page) munmap((uint8_t *)s->page - TG_GREETING_BYTES - TG_CHUNK_HEAD_BYTES, s->page_bytes);
@@ -168,7 +168,7 @@ void tg__recording_close(bool keep_number) {
   clock_gettime(CLOCK_REALTIME, &now);
   s->page->features = s->wanted & (~s->missing | s->ran);
   s->page->stop_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-  give_back(keep_number);
+  release_file(keep_number);
 }
 
-void tg__recording_abandon(void) { give_back(false); }
+void tg__recording_abandon(void) { release_file(false); }

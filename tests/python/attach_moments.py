@@ -91,7 +91,7 @@ def listed(folder):
 
 def traces_of_us(pid, folder):
     """Threads of ours and open files of the recording, in the process and in those it has forked. One that goes while
-    it is looked at is none."""
+    it is looked at does not count."""
     found, open_ones = [], [str(pid)]
     for name in open_ones:
         process = pathlib.Path("/proc", name)

@@ -27,7 +27,7 @@ def threads():
 
 
 def tasks(pid):
-    """Of a process: how many threads, and how many are ours. A thread that ends meanwhile is none."""
+    """Of a process: how many threads, and how many are ours. A thread that ends meanwhile does not count."""
     names = []
     for task in os.listdir(f"/proc/{pid}/task"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
