@@ -1,13 +1,13 @@
 /* torch_log: each record of the log is a line, "V1128 05:20:32.629000 26312 torch/x.py:12] {…}", and below it lines of
  * its payload behind a tab. Wanted are: chromium_event with an event of Chrome as its payload; compilation_metrics, a
- * row of the member compiles.PID and an event; two artifacts that explain one of these rows; and one with the lines
- * behind Inductor's kernels, which becomes the member compiled.PID. */
+ * row of the member compiles.PID and an event; artifacts that explain one of these rows or count for it; and one with
+ * the lines behind Inductor's kernels, which becomes the member compiled.PID. */
 #include "trace/torch_log.h"
 
 #include <stdio.h>
 
 enum { BLOCK = 1 << 16, LINE_MOST = 8 << 20, PENDING = 64, REASON_MOST = 600 };
-enum record { NOTHING, EVENT, METRICS, BREAK, AGAIN, KERNELS };
+enum record { NOTHING, EVENT, METRICS, BREAK, AGAIN, KERNELS, FX_HIT, FX_MISS, AOT_HIT, AOT_MISS };
 
 struct reason { /* of a compilation that has not ended */
   char id[32];
@@ -21,7 +21,8 @@ struct tg__torch_log {
   struct tg__out in, out, rows, kernels; /* bytes of the log, of the trace, of its two members */
   size_t in_at, out_at;
   bool has_ended, is_too_long, has_event;
-  enum record kind; /* of the record under way */
+  bool has_artifacts; /* else an older torch wrote it: reasons of breaks are in the metrics */
+  enum record kind;   /* of the record under way */
   struct tg__out head, payload;
   int64_t pid, rank;
   struct reason pending[PENDING];
@@ -49,10 +50,18 @@ static enum record kind_of(struct tg__str json) {
   if (tg__json_member(json, "chromium_event").len) return EVENT;
   if (tg__json_member(json, "compilation_metrics").len || tg__json_member(json, "bwd_compilation_metrics").len)
     return METRICS;
+  static const struct {
+    const char *name;
+    enum record kind;
+  } artifacts[] = {{"dynamo_graph_break_reason", BREAK}, {"inductor_provenance_tracking_kernel_stack_traces", KERNELS},
+                   {"recompile_reasons", AGAIN},         {"fx_graph_cache_hit", FX_HIT},
+                   {"fx_graph_cache_miss", FX_MISS},     {"aotautograd_cache_hit", AOT_HIT},
+                   {"aotautograd_cache_miss", AOT_MISS}};
   const struct tg__str name = tg__json_unquoted(tg__json_member(tg__json_member(json, "artifact"), "name"));
-  if (tg__str_eq(name, TG_STR("dynamo_graph_break_reason"))) return BREAK;
-  if (tg__str_eq(name, TG_STR("inductor_provenance_tracking_kernel_stack_traces"))) return KERNELS;
-  return tg__str_eq(name, TG_STR("recompile_reasons")) ? AGAIN : NOTHING;
+  for (size_t i = 0; i < sizeof artifacts / sizeof *artifacts; i++)
+    if (tg__str_eq(name, (struct tg__str){artifacts[i].name, (uint32_t)strlen(artifacts[i].name)}))
+      return artifacts[i].kind;
+  return NOTHING;
 }
 
 static void compile_id(struct tg__str json, char id[32]) {
@@ -106,7 +115,7 @@ static void keep_reason(struct tg__torch_log *log) {
   if (log->payload.err) return;
   if (log->kind == BREAK)
     keep_break(r, log->payload.buf);
-  else
+  else if (log->kind == AGAIN)
     copy_text(r->text, sizeof r->text, log->payload.buf, strlen(log->payload.buf));
 }
 
@@ -133,6 +142,7 @@ static bool is_wanted_field(struct tg__str key) {
                                      "backend_compile_time_s",
                                      "inductor_compile_time_s",
                                      "code_gen_time_s",
+                                     "dynamo_time_before_restart_s",
                                      "inductor_cumulative_compile_time_us",
                                      "inductor_code_gen_cumulative_compile_time_us",
                                      "graph_op_count",
@@ -148,10 +158,20 @@ static bool is_wanted_field(struct tg__str key) {
   return tg__str_contains(key, "_cache_hit_count") || tg__str_contains(key, "_cache_miss_count");
 }
 
+/* Of a break torch 2.4 writes the reason of the last restart, without a line. */
+static void put_restart(struct tg__torch_log *log, struct tg__str metrics) {
+  struct tg__str last = {0};
+  for (struct tg__members m = tg__members_of(tg__json_member(metrics, "restart_reasons")); tg__members_next(&m);)
+    if (tg__json_unquoted(m.value).ptr) last = m.value;
+  if (!last.len) return;
+  put_field(&log->rows, "break_reason");
+  tg__out_bytes(&log->rows, last.ptr, last.len);
+}
+
 static void put_reasons(struct tg__torch_log *log, const char *id, bool has_guard) {
   for (size_t i = 0; i < PENDING; i++) {
     struct reason *const r = &log->pending[i];
-    if (!r->kind || strcmp(r->id, id) != 0) continue;
+    if ((r->kind != AGAIN && r->kind != BREAK) || strcmp(r->id, id) != 0) continue;
     if (r->kind == AGAIN && !has_guard) put_string(&log->rows, "recompile_reason", r->text);
     if (r->kind == BREAK) {
       put_string(&log->rows, "break_reason", r->text);
@@ -160,6 +180,28 @@ static void put_reasons(struct tg__torch_log *log, const char *id, bool has_guar
       tg__out_int(&log->rows, r->line);
     }
     r->kind = NOTHING;
+  }
+}
+
+/* Artifacts that say hit or miss, where the metrics do not count them, as in torch 2.9. */
+static void put_caches(struct tg__torch_log *log, const char *id, struct tg__str metrics) {
+  static const struct {
+    enum record kind;
+    const char *field;
+  } counts[] = {{FX_HIT, "inductor_fx_local_cache_hit_count"},
+                {FX_MISS, "inductor_fx_local_cache_miss_count"},
+                {AOT_HIT, "aotautograd_local_cache_hit_count"},
+                {AOT_MISS, "aotautograd_local_cache_miss_count"}};
+  for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
+    int64_t n = 0;
+    for (size_t i = 0; i < PENDING; i++) {
+      if (log->pending[i].kind != counts[k].kind || strcmp(log->pending[i].id, id) != 0) continue;
+      log->pending[i].kind = NOTHING;
+      n++;
+    }
+    if (!n || tg__json_member(metrics, counts[k].field).len) continue;
+    put_field(&log->rows, counts[k].field);
+    tg__out_int(&log->rows, n);
   }
 }
 
@@ -204,7 +246,9 @@ static void put_row(struct tg__torch_log *log) {
     put_field(rows, "is_forward");
     tg__out_text(rows, "false");
   }
+  if (!log->has_artifacts) put_restart(log, metrics);
   put_reasons(log, id, tg__json_member(metrics, "recompile_reason").len > 0);
+  put_caches(log, id, metrics);
   tg__out_char(rows, '}');
   put_compilation(log, metrics);
 }
@@ -256,8 +300,8 @@ static void put_document(struct tg__torch_log *log) {
 static void end_record(struct tg__torch_log *log) {
   if (log->kind == EVENT) put_event(log);
   if (log->kind == METRICS) put_row(log);
-  if (log->kind == BREAK || log->kind == AGAIN) keep_reason(log);
   if (log->kind == KERNELS) put_kernels(log);
+  if (log->kind == BREAK || log->kind == AGAIN || log->kind > KERNELS) keep_reason(log);
   log->kind = NOTHING;
   log->head.len = log->payload.len = 0;
 }
@@ -269,6 +313,7 @@ static void begin_record(struct tg__torch_log *log, const char *line, size_t len
   const struct tg__str json = json_of(&log->head);
   int64_t number;
   log->kind = kind_of(json);
+  log->has_artifacts |= log->kind == EVENT || tg__json_member(json, "artifact").len > 0;
   uint32_t digits = 0;
   while (PID_AT + digits < len && is_digit(line[PID_AT + digits])) digits++;
   if (len > PID_AT && tg__str_to_int((struct tg__str){line + PID_AT, digits}, &number)) log->pid = number;

@@ -34,6 +34,7 @@ FIELDS = (
     "backend_compile_time_s",
     "inductor_compile_time_s",
     "code_gen_time_s",
+    "dynamo_time_before_restart_s",
     "inductor_cumulative_compile_time_us",
     "inductor_code_gen_cumulative_compile_time_us",
     "inductor_fx_local_cache_hit_count",

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 enum { REASON_MOST = 400, ROWS_MOST = 10000 };
+static const char IN_VAIN[] = "dynamo_time_before_restart_s"; /* how long dynamo was at what it did in vain */
 
 /* ---- texts ------------------------------------------------------------------------------------- */
 
@@ -130,6 +131,7 @@ static void read_times(struct tg__str row, int64_t base_ns, struct tg__compile *
   if (start == TG_NULL_INT) start = time_of(row, "start_time", 1e9);
   x->start_ns = start == TG_NULL_INT ? TG_NULL_INT : start - base_ns;
   x->dur_ns = seconds_or_us(row, "entire_frame_compile_time_s", "duration_us");
+  if (x->dur_ns < 0) x->dur_ns = time_of(row, IN_VAIN, 1e9); /* left out, in torch 2.4 */
   if (x->dur_ns < 0) x->dur_ns = inductor < 0 ? 0 : inductor;
   divide(x, x->is_backward ? x->dur_ns : time_of(row, "backend_compile_time_s", 1e9), inductor, codegen);
 }
@@ -139,6 +141,12 @@ static void read_times(struct tg__str row, int64_t base_ns, struct tg__compile *
 static bool names_a_limit(struct tg__str type, struct tg__str reason) {
   return tg__str_contains(type, "Limit") || tg__str_contains(reason, "recompile limit") ||
          tg__str_contains(reason, "recompile_limit") || tg__str_contains(reason, "cache_size_limit");
+}
+
+/* A function without a graph, not even an empty one, and time spent in vain: left out. In torch 2.13 such a row has a
+ * fail_type, in 2.4 and 2.9 it has none. */
+static bool has_no_graph(struct tg__str row, const struct tg__compile *x) {
+  return !x->is_backward && x->operators == TG_NULL_INT && time_of(row, IN_VAIN, 1e9) > 0;
 }
 
 /* The function of a version that dynamo did not come to look at is that of the ones before. */
@@ -181,7 +189,9 @@ static void read_row(struct tg__compiles *c, struct tg__str row, int64_t base_ns
                           .misses = sum_of(row, misses),
                           .operators = whole(row, "graph_op_count")};
   if (tg__str_eq(tg__json_member(row, "is_runtime"), TG_STR("true"))) return;
-  x.outcome = !fail.len ? TG__COMPILE_DONE : names_a_limit(fail, failed) ? TG__COMPILE_LIMIT : TG__COMPILE_LEFT_OUT;
+  x.outcome = fail.len && names_a_limit(fail, failed) ? TG__COMPILE_LIMIT
+              : fail.len || has_no_graph(row, &x)     ? TG__COMPILE_LEFT_OUT
+                                                      : TG__COMPILE_DONE;
   x.is_again = x.guard.len > 0 || (x.id.len && !tg__str_has_suffix(x.id, "/0"));
   x.reason = short_reason(c, fail.len ? failed : broken);
   x.broken_in = decoded(c, tg__json_member(row, fail.len ? "fail_user_frame_filename" : "break_filename"));
