@@ -20,8 +20,30 @@ struct passes {
   struct tg__tally added_ns; /* of gradients that were added, in all passes */
   struct tg__tally late_ns;  /* of mixed passes, behind the last gradient that was put in place */
   int64_t *late_by_site;
-  bool *needed; /* by site: its backward comes before that */
+  bool *needed;                    /* by site: its backward comes before that */
+  int64_t turns;                   /* passes that sum up with none before: see compare_passes */
+  int64_t last_added, last_placed; /* of the pass before */
+  uint32_t update;                 /* the Optimizer.step seen last */
+  size_t updates;                  /* since the pass before */
 };
+
+/* With one update between two passes, each adds to the gradients that the other puts in place, or both do the same:
+ * what is added to was used before, and is cleared before the next update of its own, or never. */
+static void compare_passes(struct passes *p, int64_t added, int64_t placed) {
+  p->turns +=
+      p->count && p->updates == 1 &&
+      ((added == p->last_placed && placed == p->last_added) || (added == p->last_added && placed == p->last_placed));
+  p->last_added = added;
+  p->last_placed = placed;
+  p->updates = 0;
+}
+
+static void see_update(struct passes *p, uint32_t slice) {
+  while (slice != TG_NONE && !(tg__slice_meaning(p->s->f, slice) & TG__NAME_OPTIMIZER_STEP))
+    slice = p->s->f->t->slices.parent[slice];
+  p->updates += slice != p->update;
+  p->update = slice;
+}
 
 /* Calls [from, to) are the nodes of one backward pass, in the order they ran. Gradients of parameters that an
  * optimizer clears are put in place; those of others are added to what earlier steps left. Nodes after the last
@@ -41,6 +63,7 @@ static void look_at_pass(struct passes *p, size_t from, size_t to) {
       last = i;
     }
   }
+  compare_passes(p, added, placed);
   p->count++;
   if (!added || !placed) return;
   p->mixed++;
@@ -64,9 +87,10 @@ static void look_at_passes(struct passes *p) {
     const struct tg__site_call *c = i < p->s->call_count ? &p->s->calls[i] : NULL;
     const bool node = c && c->counted && (c->kind == TG__CALL_BACKWARD || c->kind == TG__CALL_ACCUMULATE);
     if (node && from == SIZE_MAX) from = i;
-    if (node || from == SIZE_MAX) continue;
-    look_at_pass(p, from, i);
+    if (node) continue;
+    if (from != SIZE_MAX) look_at_pass(p, from, i);
     from = SIZE_MAX;
+    if (c && c->counted && c->kind == TG__CALL_UPDATE) see_update(p, c->slice);
   }
 }
 
@@ -84,9 +108,10 @@ static void judge_unneeded(struct passes *p) {
   struct tg__facts *f = p->s->f;
   const int64_t late_ns = tg__tally_sum(f, &p->late_ns);
   const double share = tg__pct(late_ns, f->total_ns);
-  /* several passes a step add up on purpose: accumulation over small batches. Nodes of earlier steps that run again are
-   * that time already. */
-  if (share <= GRADIENT_PCT || p->mixed != p->count || p->count > (int64_t)f->steps.count + 1 ||
+  const bool in_turns = p->turns == p->count - 1;
+  /* several passes before an update add up on purpose: accumulation over small batches. Nodes of earlier steps that run
+   * again are that time already. */
+  if (share <= GRADIENT_PCT || p->mixed != p->count || (!in_turns && p->count > (int64_t)f->steps.count + 1) ||
       tg__has_found(f, TG__CAUSE_GRAPH_RETENTION))
     return;
   uint32_t top = TG_NONE;
@@ -96,13 +121,12 @@ static void judge_unneeded(struct passes *p) {
       tg__finding_add(f, TG__CAUSE_UNNEEDED_GRADIENT, share, GRADIENT_PCT, tg__per_step(f, late_ns));
   if (top != TG_NONE) tg__say_site(p->s, top, fork_of(p, top), x);
   TG_SAY(x->evidence,
-         "of %lld gradients %s %lld are added to what is there and never cleared, so no optimizer uses them; after the "
-         "last of the others "
-         "backward goes on for %.2f ms (%.1f %%)",
-         (long long)((p->added + p->placed) / p->mixed), tg__period_per(f), (long long)(p->added / p->mixed),
-         tg__ms(x->cost_ns), share);
-  TG_SAY(x->advice,
-         "Run the part that is not trained under torch.no_grad(), or set requires_grad_(False) on its parameters.");
+         "of %lld gradients a pass %lld are added to what is there since the last update, so no optimizer uses them; "
+         "after the last of the others backward goes on for %.2f ms %s (%.1f %%)",
+         (long long)((p->added + p->placed) / p->mixed), (long long)(p->added / p->mixed), tg__ms(x->cost_ns),
+         tg__period_per(f), share);
+  TG_SAY(x->advice, "Run the part that is not trained under torch.no_grad(), cut its output loose by detach(), or set "
+                    "requires_grad_(False) on its parameters.");
   tg__expect_at_sites(f, x, late_ns, 0.85, "the time of backward behind the last gradient that is used");
 }
 
@@ -229,8 +253,10 @@ static void judge_tables(struct tg__sites *s) {
 void tg__judge_gradients(struct tg__facts *f) {
   struct tg__sites *s = f->steps.source == TG__STEPS_RECORDING ? NULL : tg__facts_sites(f);
   if (!s) return;
-  struct passes p = {
-      .s = s, .late_by_site = tg__alloc((s->count + 1) * sizeof *p.late_by_site), .needed = tg__alloc(s->count + 1)};
+  struct passes p = {.s = s,
+                     .update = TG_NONE,
+                     .late_by_site = tg__alloc((s->count + 1) * sizeof *p.late_by_site),
+                     .needed = tg__alloc(s->count + 1)};
   if (p.late_by_site && p.needed) {
     look_at_passes(&p);
     if (p.count) judge_unneeded(&p);

@@ -358,6 +358,41 @@ static struct scene two_parts(bool head_added, bool backbone_added, int passes) 
   return s;
 }
 
+/* A judge learns from what a maker makes in line 50, with a gradient of the maker where it reaches it; then the maker
+ * learns. An update follows the first pass and another one the second, or both follow the second. */
+static struct scene judge_and_maker(bool reaches_maker, bool updates_at_end) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    for (int turn = 0; turn < 2; turn++) {
+      s.at = i * STEP + turn * (STEP / 2);
+      const int made = call(&s, "aten::linear", 0, 100, turn ? "train.py(60): train" : "train.py(50): train");
+      const int judged = call(&s, "aten::linear", 100, 100, turn ? "train.py(61): train" : "train.py(51): train");
+      node(&s, "AddmmBackward0", 300, 200, judged);
+      gradient(&s, 500, 100, turn == 1);
+      if (turn || reaches_maker) {
+        node(&s, "AddmmBackward0", 600, 1400, made);
+        gradient(&s, 2000, 100, turn == 0);
+        gradient(&s, 2100, 100, turn == 0);
+      }
+      for (int k = 0; k < (updates_at_end ? 2 * turn : 1); k++) {
+        const int64_t at = 2300 + 100 * k;
+        mini_slice(s.m, s.thread, "user_annotation", "Optimizer.step#Adam.step", s.at + at * US, 90 * US);
+        call(&s, "aten::_fused_adam_", at, 80, turn ? "train.py(63): train" : "train.py(53): train");
+      }
+    }
+  }
+  return s;
+}
+
+static void test_gradient_of_the_other_network(void **state) {
+  struct scene s = judge_and_maker(true, false); /* 1400 + 2 x 100 */
+  expect(&s, "unneeded-gradient", 1600, 1600, "aten::linear at train.py(50): train", 50);
+  s = judge_and_maker(false, false); /* made without a graph: no gradient is added to in the first pass */
+  expect_absent(&s, "unneeded-gradient");
+  s = judge_and_maker(true, true); /* both passes come before the updates, which use the sum */
+  expect_absent(&s, "unneeded-gradient");
+}
+
 static void test_unneeded_gradient(void **state) {
   struct scene s = two_parts(false, true, 1);
   expect(&s, "unneeded-gradient", 1500, 1500, "aten::conv2d at train.py(30): train", 30);
@@ -646,6 +681,7 @@ int main(void) {
       cmocka_unit_test(test_attention),
       cmocka_unit_test(test_types),
       cmocka_unit_test(test_unneeded_gradient),
+      cmocka_unit_test(test_gradient_of_the_other_network),
       cmocka_unit_test(test_zero_fill),
       cmocka_unit_test(test_dense_table),
       cmocka_unit_test(test_invariant),
