@@ -25,8 +25,7 @@ enum tg__replay_change_kind {
   TG__CHANGE_OVERLAP, /* they no longer wait for a device */
   TG__CHANGE_ADD,     /* they begin so much later */
   TG__CHANGE_BATCH,   /* of each step the first one stays, the others are removed */
-  /* as MOVE_OFF, to so many workers, which take as long for it as before: no step is
-   * shorter than their part */
+  /* worker processes of a loader do it ahead, and take as long for it as before: after all other changes, and once */
   TG__CHANGE_WORKERS,
   TG__CHANGE_KINDS
 };
@@ -65,5 +64,9 @@ enum tg__replay_cut {
  * counts the pieces that change. Only of a model without a fault. */
 enum tg_err tg__replay_cut(struct tg__replay_model *m, enum tg__replay_cut cut, const struct tg__spans *when,
                            double part, struct tg__saving *out);
+/* A change of TG__CHANGE_WORKERS: from now on workers make what the calls fetch that it selects. Once in a model; again
+ * it changes nothing. Only of a model without a fault. */
+enum tg_err tg__replay_load_ahead(struct tg__replay_model *m, const struct tg__replay_change *workers,
+                                  struct tg__saving *out);
 
 #endif

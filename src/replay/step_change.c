@@ -1,4 +1,5 @@
 /* step_change: the graph run with a change in it, and how much shorter the steps are. */
+#include "replay/step_loader.h"
 #include "replay/step_proof.h"
 
 #include <math.h>
@@ -8,14 +9,13 @@ enum { MILLION = 1000000 };
 enum mark { UNMARKED, MARKED, KEPT }; /* KEPT: the one of a batch that stays */
 
 struct changed {
-  const struct tg__replay_graph *g;
+  struct tg__replay_graph *g;
+  struct tg__replay_loader loader;       /* its workers make the batches; or none */
   uint8_t *marks;                        /* by slice of the rank */
   int64_t *dur_ns;                       /* by node */
   bool *is_gone;                         /* by node */
   int64_t *late_ns;                      /* by node */
   int64_t *before_ns, *after_ns, *saved; /* by step */
-  int64_t handed_ns;                     /* of all steps, what workers take over */
-  int64_t least_ns;                      /* of a step, from then on */
 };
 
 /* ---- which nodes change ---------------------------------------------------------------------- */
@@ -40,7 +40,6 @@ static size_t mark_calls(struct changed *c, const struct tg__replay_change *chan
     *mark = stays ? KEPT : MARKED;
     if (change->kind == TG__CHANGE_ADD && g->node_of[i - g->slices.first] < g->node_count)
       c->late_ns[g->node_of[i - g->slices.first]] += change->ns;
-    if (change->kind == TG__CHANGE_WORKERS) c->handed_ns += t->slices.dur_ns[i];
     if (step != TG_NONE) has_first[step] = true;
     selected++;
   }
@@ -72,7 +71,6 @@ static void change_node(const struct changed *c, const struct tg__replay_change 
       c->dur_ns[node] = scaled_ns(c->dur_ns[node], change->millionths);
     break;
   case TG__CHANGE_MOVE_OFF:
-  case TG__CHANGE_WORKERS:
     if (kind == TG__REPLAY_HOST) c->dur_ns[node] = 0;
     break;
   case TG__CHANGE_ADD: /* the first node has the whole delay */
@@ -88,6 +86,10 @@ static void change_node(const struct changed *c, const struct tg__replay_change 
 static size_t apply(struct changed *c, const struct tg__replay_change *change, bool *has_first) {
   const struct tg__replay_graph *const g = c->g;
   size_t selected = 0;
+  if (change->kind == TG__CHANGE_WORKERS) {
+    tg__replay_hand_over(g, &c->loader, c->dur_ns, c->is_gone);
+    return c->loader.count;
+  }
   memset(has_first, 0, g->steps.count);
   TG__EACH (k, tg__tracks_of(&g->t->ranks[g->rank]))
     if (g->t->tracks[k].kind != TG__TRACK_DEVICE) selected += mark_calls(c, change, k, has_first);
@@ -96,7 +98,6 @@ static size_t apply(struct changed *c, const struct tg__replay_change *change, b
     const uint32_t slice = g->nodes[i].slice;
     if (slice != TG_NONE && c->marks[slice - g->slices.first] == MARKED) change_node(c, change, i);
   }
-  if (change->kind == TG__CHANGE_WORKERS) c->least_ns = c->handed_ns / change->workers / (int64_t)g->steps.count;
   return selected;
 }
 
@@ -114,11 +115,10 @@ static void scale_unexplained(const struct changed *c) {
 
 /* ---- the saving ------------------------------------------------------------------------------- */
 
-static void run_changed(const struct changed *c, struct tg__replay_times *x) {
-  tg__replay_run(c->g, c->dur_ns, c->is_gone, x);
-  tg__replay_step_times(c->g, x, c->after_ns);
-  for (size_t i = 0; i < c->g->steps.count; i++)
-    c->saved[i] = c->before_ns[i] - (c->after_ns[i] > c->least_ns ? c->after_ns[i] : c->least_ns);
+static bool run_changed(const struct changed *c, struct tg__replay_times *x) {
+  if (!tg__replay_run_steps(c->g, &c->loader, c->dur_ns, c->is_gone, x, c->after_ns)) return false;
+  for (size_t i = 0; i < c->g->steps.count; i++) c->saved[i] = c->before_ns[i] - c->after_ns[i];
+  return true;
 }
 
 static bool work_out_saving(struct changed *c, const struct tg__replay_change *changes, size_t count,
@@ -132,16 +132,12 @@ static bool work_out_saving(struct changed *c, const struct tg__replay_change *c
     tg__free(has_first);
     return false;
   }
-  tg__replay_run(g, NULL, NULL, &x);
-  tg__replay_step_times(g, &x, c->before_ns);
   for (size_t i = 0; i < g->node_count; i++) c->dur_ns[i] = g->nodes[i].dur_ns;
   for (size_t i = 0; i < count; i++) out->slices += apply(c, &changes[i], has_first);
   x.late_ns = c->late_ns;
-  run_changed(c, &x);
-  ok = tg__replay_draw(c->saved, g->steps.count, out);
+  ok = run_changed(c, &x) && tg__replay_draw(c->saved, g->steps.count, out);
   scale_unexplained(c);
-  run_changed(c, &x);
-  ok = ok && tg__replay_draw(c->saved, g->steps.count, &other);
+  ok = ok && run_changed(c, &x) && tg__replay_draw(c->saved, g->steps.count, &other);
   if (ok) { /* the range holds both */
     out->low_ns = fmin(out->low_ns, other.low_ns);
     out->high_ns = fmax(out->high_ns, other.high_ns);
@@ -151,19 +147,32 @@ static bool work_out_saving(struct changed *c, const struct tg__replay_change *c
   return ok;
 }
 
-static enum tg_err save_with(const struct tg__replay_graph *g, const struct tg__replay_change *changes, size_t count,
+/* The steps without a change; then the graph gets the nodes of the changed ones. */
+static bool run_unchanged(struct changed *c, const struct tg__replay_change *changes, size_t count) {
+  struct tg__replay_times x;
+  if (!c->before_ns || !tg__replay_times_open(&x, c->g->node_count, false)) return false;
+  tg__replay_run(c->g, NULL, NULL, &x);
+  tg__replay_step_times(c->g, &x, c->before_ns);
+  tg__replay_times_close(&x);
+  for (size_t i = 0; i < count; i++)
+    if (changes[i].kind == TG__CHANGE_WORKERS) tg__replay_add_loader(c->g, &changes[i], &c->loader);
+  return !c->g->failed && tg__replay_mean_steps(c->g, &c->loader, c->before_ns);
+}
+
+static enum tg_err save_with(struct tg__replay_graph *g, const struct tg__replay_change *changes, size_t count,
                              struct tg__saving *out) {
   const size_t steps = g->steps.count + 1;
   struct changed c = {.g = g,
                       .marks = tg__alloc((size_t)(g->slices.past - g->slices.first) + 1),
-                      .dur_ns = tg__alloc((g->node_count + 1) * sizeof *c.dur_ns),
-                      .is_gone = tg__alloc((g->node_count + 1) * sizeof *c.is_gone),
-                      .late_ns = tg__alloc((g->node_count + 1) * sizeof *c.late_ns),
                       .before_ns = tg__alloc(steps * sizeof *c.before_ns),
                       .after_ns = tg__alloc(steps * sizeof *c.after_ns),
                       .saved = tg__alloc(steps * sizeof *c.saved)};
-  const bool ok = c.marks && c.dur_ns && c.is_gone && c.late_ns && c.before_ns && c.after_ns && c.saved &&
-                  work_out_saving(&c, changes, count, out);
+  bool ok = c.marks && c.after_ns && c.saved && run_unchanged(&c, changes, count);
+  c.dur_ns = tg__alloc((g->node_count + 1) * sizeof *c.dur_ns);
+  c.is_gone = tg__alloc((g->node_count + 1) * sizeof *c.is_gone);
+  c.late_ns = tg__alloc((g->node_count + 1) * sizeof *c.late_ns);
+  ok = ok && c.dur_ns && c.is_gone && c.late_ns && work_out_saving(&c, changes, count, out);
+  tg__replay_loader_close(&c.loader);
   tg__free(c.marks);
   tg__free(c.dur_ns);
   tg__free(c.is_gone);

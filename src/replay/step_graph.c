@@ -96,6 +96,7 @@ void tg__replay_add_edges(struct tg__replay_graph *g) {
 /* Edges by the node they lead to. */
 static void sort_edges(struct tg__replay_graph *g) {
   struct tg__replay_edge *const sorted = tg__alloc((g->edge_count + 1) * sizeof *sorted);
+  tg__free(g->first_edge);
   g->first_edge = tg__alloc((g->node_count + 2) * sizeof *g->first_edge);
   if (!sorted || !g->first_edge) {
     tg__free(sorted);
@@ -148,6 +149,7 @@ static void run_lane(struct ordering *o, uint32_t *order, uint32_t lane) {
 static void put_in_order(struct tg__replay_graph *g) {
   struct ordering o = {.g = g};
   const size_t lanes = g->lane_count + 1, nodes = g->node_count + 1;
+  tg__free(g->order);
   g->order = tg__alloc(nodes * sizeof *g->order);
   o.next = tg__alloc(lanes * sizeof *o.next);
   o.next_waiting = tg__alloc(lanes * sizeof *o.next_waiting);
@@ -170,6 +172,11 @@ static void put_in_order(struct tg__replay_graph *g) {
   tg__free(o.ready);
   tg__free(o.waiting);
   tg__free(o.is_done);
+}
+
+void tg__replay_order(struct tg__replay_graph *g) {
+  sort_edges(g);
+  if (!g->failed) put_in_order(g);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -205,8 +212,7 @@ static void build_graph(struct tg__replay_graph *g) {
   if (!g->failed) tg__replay_add_streams(g);
   if (!g->failed) tg__replay_add_threads(g);
   if (!g->failed) tg__replay_add_edges(g);
-  if (!g->failed) sort_edges(g);
-  if (!g->failed) put_in_order(g);
+  if (!g->failed) tg__replay_order(g);
 }
 
 enum tg_err tg__replay_open(struct tg__replay_graph *g, const struct tg__columns *t, uint32_t rank) {

@@ -15,6 +15,7 @@ enum tg__replay_kind {
   TG__REPLAY_WAIT,  /* of a call that synchronises: takes until its edges let it go on, and nothing by itself */
   TG__REPLAY_DELAY, /* of a stream before work: what launch, stream and events do not explain, 0 included */
   TG__REPLAY_WORK,  /* of a stream */
+  TG__REPLAY_BATCH, /* of a worker of the loader, which another recording would have: step_loader.h */
 };
 enum {
   TG__REPLAY_LEAST_STEPS = 5,
@@ -109,6 +110,7 @@ void tg__replay_add_edges(struct tg__replay_graph *g);        /* edges between l
 uint32_t tg__replay_add_node(struct tg__replay_graph *g, struct tg__replay_node node); /* its index; TG_NONE */
 uint32_t tg__replay_add_lane(struct tg__replay_graph *g, uint32_t track, bool is_device);
 void tg__replay_add_edge(struct tg__replay_graph *g, struct tg__replay_edge edge);
+void tg__replay_order(struct tg__replay_graph *g); /* after the last edge; again where nodes and edges came later */
 
 /* The graph of the steady steps of a rank; without nodes where there are too few of them. g is to be closed either way.
  * TG_OK or TG_MEMORY. */
@@ -122,6 +124,7 @@ struct tg__replay_times {
   int64_t *begin_ns, *end_ns;
   uint32_t *by;
   const int64_t *late_ns; /* by node: it begins so much later than it could; NULL = none does */
+  const int64_t *held_ns; /* by node: it does not begin before, the first of a lane at this; NULL = none is held */
 };
 bool tg__replay_times_open(struct tg__replay_times *x, size_t nodes, bool with_by); /* false on no memory */
 void tg__replay_times_close(struct tg__replay_times *x);

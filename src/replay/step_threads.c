@@ -59,10 +59,12 @@ static uint32_t *merge_tracks(struct tg__replay_graph *g) {
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-/* Does the innermost slice say what this time goes to? A label groups what runs inside and is no work itself. */
-static bool slice_explains(struct tg__replay_graph *g, uint32_t slice) {
-  return tg__slice_class(g->t, slice) != TG__CLASS_ANNOTATION ||
-         !tg__name_is_label(tg__name(g->t, g->t->slices.name[slice]));
+/* Does the innermost slice say what this time goes to? A label groups what runs inside and is no work itself, but that
+ * of a loader without workers, which fetches there. */
+static bool slice_explains(const struct tg__replay_graph *g, uint32_t slice) {
+  const struct tg__str name = tg__name(g->t, g->t->slices.name[slice]);
+  return tg__slice_class(g->t, slice) != TG__CLASS_ANNOTATION || !tg__name_is_label(name) ||
+         tg__name_is_dataloader(name);
 }
 
 /* The thread of the steps is on a core for nine tenths of the step under way: between calls the interpreter

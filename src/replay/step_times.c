@@ -4,7 +4,7 @@
 bool tg__replay_times_open(struct tg__replay_times *x, size_t nodes, bool with_by) {
   *x = (struct tg__replay_times){tg__alloc((nodes + 1) * sizeof *x->begin_ns),
                                  tg__alloc((nodes + 1) * sizeof *x->end_ns),
-                                 with_by ? tg__alloc((nodes + 1) * sizeof *x->by) : NULL, NULL};
+                                 with_by ? tg__alloc((nodes + 1) * sizeof *x->by) : NULL, NULL, NULL};
   if (x->begin_ns && x->end_ns && (!with_by || x->by)) return true;
   tg__replay_times_close(x);
   return false;
@@ -22,7 +22,8 @@ static void run_node(const struct tg__replay_graph *g, uint32_t node, const int6
   const struct tg__replay_node *const n = &g->nodes[node];
   const struct tg__replay_lane *const lane = &g->lanes[n->lane];
   const bool is_first = node == lane->first;
-  const int64_t before_ns = is_first ? g->start_ns : x->end_ns[node - 1];
+  const int64_t first_ns = x->held_ns ? x->held_ns[node] : g->start_ns;
+  const int64_t before_ns = is_first ? first_ns : x->end_ns[node - 1];
   uint32_t by = TG_NONE;
   x->begin_ns[node] = x->end_ns[node] = before_ns;
   if (x->by) x->by[node] = TG_NONE;
@@ -37,6 +38,7 @@ static void run_node(const struct tg__replay_graph *g, uint32_t node, const int6
   }
   if (x->by) x->by[node] = by;
   if (x->late_ns) let_go_ns += x->late_ns[node];
+  if (x->held_ns && let_go_ns < x->held_ns[node]) let_go_ns = x->held_ns[node];
   if (n->kind == TG__REPLAY_WAIT) { /* it begins when the thread comes to it */
     x->end_ns[node] = let_go_ns;
     return;
@@ -60,10 +62,10 @@ void tg__replay_recorded(const struct tg__replay_graph *g, struct tg__replay_tim
   }
 }
 
-/* Of a step: what is late in it is so inside of it. */
+/* When its thread comes to a step: what its first node waits for is inside of it. */
 static int64_t step_begin_ns(const struct tg__replay_graph *g, const struct tg__replay_times *x, size_t step) {
   const uint32_t node = g->step_begin[step];
-  return x->begin_ns[node] - (x->late_ns ? x->late_ns[node] : 0);
+  return node == g->lanes[g->main_lane].first ? g->start_ns : x->end_ns[node - 1];
 }
 
 void tg__replay_step_ends(const struct tg__replay_graph *g, const struct tg__replay_times *x, int64_t *end_ns) {

@@ -45,6 +45,23 @@ def test_samples_of_a_worker_process_explain_nothing(tmp_path):
     assert verdict(tmp_path, 300, sampled_pid=2)["verdict"] == "refused"
 
 
+@pytest.mark.parametrize("loader, verdict", [("_SingleProcess", "proven"), ("_MultiProcessing", "refused")])
+def test_a_loader_without_workers_fetches_where_it_is_called(tmp_path, loader, verdict):
+    """Half of each step is in its call, beside the operators there; with workers it is a wait for them."""
+    events, name = [], f"enumerate(DataLoader)#{loader}DataLoaderIter.__next__"
+    for i in range(STEPS):
+        at = 1000 * i
+        events.append(slice_of("user_annotation", name, at, 500))
+        events.append(slice_of("cpu_op", "aten::mm", at + 500, 500))
+        events.append(slice_of("user_annotation", f"ProfilerStep#{i}", at, 1000))
+    (tmp_path / "t.json").write_text(json.dumps({"traceEvents": events}))
+    with tg.open(tmp_path / "t.json") as trace:
+        (row,) = trace.ask("step_model")
+    assert row["verdict"] == verdict and row["unexplained_pct"] == pytest.approx(
+        0 if verdict == "proven" else 50, abs=1
+    )
+
+
 @pytest.mark.parametrize("long_step", [4, 7])
 def test_one_step_far_too_long_does_not_outweigh_the_others(tmp_path, long_step):
     """10 of 12 usual steps work for 400 of 700 us; the long one for 10.2 of 10.5 ms."""
