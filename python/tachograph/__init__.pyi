@@ -167,6 +167,8 @@ class FindingsRow(TypedDict):
     saving_bytes: int | None  # bytes: what the cure should take off the peak of memory, or off its growth in a step; unknown where that is not what it saves
     saving_low_ns: int | None  # ns: the range in which eight of ten such savings should lie begins here, below 0 where it may cost time; unknown where no range is known
     saving_high_ns: int | None  # ns: and ends here
+    rule_ns: int | None  # ns: saving_ns as the rule works it out
+    model_ns: int | None  # ns: the same as the model of the steps does; unknown where that does not hold, or the finding states no time that goes
 
 class BottleneckRow(TypedDict):
     """what bounds the program: input, host, device, communication or memory, the largest first, with the arithmetic"""

@@ -1,7 +1,7 @@
 /* The loop waits for its data loader. */
 #include "diagnose/samples.h"
 
-enum { THRESHOLD_PCT = 5, NOISY_PCT = 30, WORKERS = 2, LEAST_WAIT_NS = 1000000 };
+enum { THRESHOLD_PCT = 5, NOISY_PCT = 30, LEAST_WAIT_NS = 1000000 };
 
 struct loader {
   struct tg__facts *f;
@@ -164,7 +164,8 @@ static void report_loader(struct loader *l, enum tg__cause cause, int64_t cost, 
          "Let worker processes load ahead: DataLoader(..., num_workers=2 or more, persistent_workers=True%s).",
          f->has_device_work ? ", pin_memory=True" : "");
   /* loading goes on beside the rest of the step, in two processes: the longer of the two remains */
-  const int64_t rest = f->total_ns - wait, left = wait / WORKERS > rest ? wait / WORKERS - rest : 0;
+  const int64_t rest = f->total_ns - wait, of_worker = wait / TG__LOADER_WORKERS,
+                left = of_worker > rest ? of_worker - rest : 0;
   tg__finding_expect(f, x, wait - left, 0.85, "two workers load while the rest of the step runs");
 }
 

@@ -76,6 +76,8 @@ void tg__put_finding(const struct tg__columns *t, const struct tg__finding *x, s
   tg__put_int(out, x->saving_bytes);
   tg__put_int(out, x->saving_low_ns);
   tg__put_int(out, x->saving_high_ns);
+  tg__put_int(out, x->rule_ns);
+  tg__put_int(out, x->model_ns);
 }
 
 /* ---- order ----------------------------------------------------------------------------------- */

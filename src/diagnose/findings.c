@@ -30,6 +30,8 @@ struct tg__finding *tg__finding_add(struct tg__facts *f, enum tg__cause cause, d
                               .saving_ns = TG_NULL_INT,
                               .saving_low_ns = TG_NULL_INT,
                               .saving_high_ns = TG_NULL_INT,
+                              .rule_ns = TG_NULL_INT,
+                              .model_ns = TG_NULL_INT,
                               .gone_ns = TG_NULL_INT,
                               .is_in_noise = f->noise.is_busy,
                               .confidence = NAN,

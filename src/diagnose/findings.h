@@ -24,9 +24,10 @@ struct tg__finding {
   int64_t saving_bytes; /* of memory, where that is what the cure saves; TG_NULL_INT */
   int64_t saving_ns;    /* what the cure should take off a step; TG_NULL_INT = not estimated */
   int64_t saving_low_ns, saving_high_ns; /* eight of ten measured savings lie there; TG_NULL_INT */
-  int64_t gone_ns;    /* what of its time goes, over all steps, whatever then bounds them; TG_NULL_INT */
-  double confidence;  /* 0 to 1 that this is the cause and the cure works */
-  const char *method; /* how the saving was estimated; where it is not, why not */
+  int64_t rule_ns, model_ns; /* saving_ns as the rule, and as the model of the steps works it out; TG_NULL_INT */
+  int64_t gone_ns;           /* what of its time goes, over all steps, whatever then bounds them; TG_NULL_INT */
+  double confidence;         /* 0 to 1 that this is the cause and the cure works */
+  const char *method;        /* how the saving was estimated; where it is not, why not */
   /* the time it speaks of, inside the window of the steps: the host's, or in which a device stands still; empty
    * where a rule states only its length */
   struct tg__spans claim;
@@ -81,6 +82,7 @@ struct tg__facts {
 
 /* A new finding with its numbers, to be given its texts; never NULL. */
 #define TG__NO_THRESHOLD ((double)NAN)
+enum { TG__LOADER_WORKERS = 2 }; /* what is proposed where there are none */
 struct tg__finding *tg__finding_add(struct tg__facts *f, enum tg__cause cause, double share_pct, double threshold_pct,
                                     int64_t cost_ns);
 void tg__drop_last(struct tg__facts *f); /* takes back the newest finding */

@@ -27,6 +27,16 @@ static enum change change_of(enum tg__cause cause) {
   }
 }
 
+static bool is_modelled(enum tg__cause cause) {
+  switch (cause) {
+#define MODELLED(id) case TG__CAUSE_##id:
+#include "diagnose/changes.def"
+    return true;
+  default:
+    return false;
+  }
+}
+
 static bool has_saving(const struct tg__finding *x) {
   return x->saving_ns != TG_NULL_INT && x->saving_ns > 0 && change_of(x->cause) != CHANGE_NONE;
 }
@@ -39,18 +49,32 @@ static bool saves_more(uint32_t a, uint32_t b, const void *ctx) {
   return of_x != of_y ? of_x > of_y : a < b;
 }
 
+static bool is_fetch(const void *ctx, uint32_t slice) {
+  struct tg__facts *const f = *(struct tg__facts *const *)ctx;
+  const enum tg__class cls = tg__slice_class(f->t, slice);
+  return (cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION) && tg__slice_meaning(f, slice) & TG__NAME_DATALOADER;
+}
+
+static bool replay_change(struct tg__facts *f, struct tg__replay_model *m, const struct tg__finding *x,
+                          const struct tg__spans *left, struct tg__saving *out) {
+  const bool waits = change_of(x->cause) == CHANGE_OVERLAP;
+  const enum tg__replay_cut cut = waits ? TG__CUT_WAITS : x->is_of_device ? TG__CUT_DEVICE : TG__CUT_HOST;
+  const struct tg__replay_change workers = {
+      .kind = TG__CHANGE_WORKERS, .workers = TG__LOADER_WORKERS, .selects = is_fetch, .ctx = &f};
+  const double part = waits ? 1 : (double)x->gone_ns / (double)tg__spans_length(&x->claim);
+  return (x->cause == TG__CAUSE_LOADER_IN_MAIN_PROCESS ? tg__replay_load_ahead(m, &workers, out)
+                                                       : tg__replay_cut(m, cut, left, part, out)) == TG_OK;
+}
+
 /* What the time of the finding becomes shorter by; false where the model cannot express it. *taken: what the findings
  * before it spoke of. */
 static bool replay_finding(struct tg__facts *f, struct tg__replay_model *m, const struct tg__finding *x,
                            struct tg__spans *taken, struct tg__saving *out) {
-  const bool waits = change_of(x->cause) == CHANGE_OVERLAP;
-  const enum tg__replay_cut cut = waits ? TG__CUT_WAITS : x->is_of_device ? TG__CUT_DEVICE : TG__CUT_HOST;
-  const int64_t claimed_ns = tg__spans_length(&x->claim);
-  if (!claimed_ns || (!waits && x->gone_ns == TG_NULL_INT)) return false;
+  if (!tg__spans_length(&x->claim)) return false;
+  if (change_of(x->cause) != CHANGE_OVERLAP && x->gone_ns == TG_NULL_INT) return false;
   struct tg__spans left = {0};
   tg__spans_subtract(&x->claim, taken, &left);
-  const double part = waits ? 1 : (double)x->gone_ns / (double)claimed_ns;
-  f->failed |= left.failed || tg__replay_cut(m, cut, &left, part, out) != TG_OK;
+  f->failed |= left.failed || !replay_change(f, m, x, &left, out);
   for (size_t i = 0; i < left.count; i++) tg__spans_add(taken, left.items[i].start, left.items[i].end);
   tg__spans_union(taken);
   f->failed |= taken->failed;
@@ -58,7 +82,16 @@ static bool replay_finding(struct tg__facts *f, struct tg__replay_model *m, cons
   return !f->failed && out->slices > 0;
 }
 
-/* The range holds the figure of the rule, too, and nothing above the step. A wait that goes saves what it took at
+/* What the model says, and which of the two figures the finding states. */
+static void set_figures(const struct tg__facts *f, struct tg__finding *x, double median_ns) {
+  const int64_t most_ns = tg__most_to_save(f, x);
+  x->model_ns = llround(median_ns);
+  if (!is_modelled(x->cause)) return;
+  x->saving_ns = x->model_ns < 0 ? 0 : x->model_ns < most_ns ? x->model_ns : most_ns;
+  x->method = "the model of the steps, replayed with the change";
+}
+
+/* The range holds the figure of the finding, too, and nothing above the step. A wait that goes saves what it took at
  * most. */
 static void set_range(const struct tg__facts *f, struct tg__finding *x, double low_ns, double high_ns) {
   const enum change change = change_of(x->cause);
@@ -79,13 +112,17 @@ void tg__find_ranges(struct tg__facts *f) {
   uint32_t *const order = tg__alloc((f->found_count + 1) * sizeof *order);
   bool any = false;
   f->failed |= !order || !tg__sort_order(order, f->found_count, saves_more, f->found);
-  for (size_t i = 0; !f->failed && i < f->found_count; i++) any |= has_saving(&f->found[i]);
+  for (size_t i = 0; !f->failed && i < f->found_count; i++) {
+    f->found[i].rule_ns = f->found[i].saving_ns;
+    any |= has_saving(&f->found[i]);
+  }
   if (any) f->failed |= tg__replay_model_open(f->t, f->rank, &m) != TG_OK;
   for (size_t i = 0; any && !f->failed && i < f->found_count; i++) {
     struct tg__finding *const x = &f->found[order[i]];
     struct tg__saving saving;
     if (!has_saving(x)) continue;
     const bool is_replayed = !*tg__replay_model_fault(m) && replay_finding(f, m, x, &taken[x->is_of_device], &saving);
+    if (is_replayed) set_figures(f, x, saving.median_ns);
     set_range(f, x, is_replayed ? saving.low_ns : (double)x->saving_ns,
               is_replayed ? saving.high_ns : (double)x->saving_ns);
   }

@@ -206,6 +206,20 @@ def test_no_worker_adds_cores(tmp_path):
         assert row["saving_ns"] == saved, cores
 
 
+def test_the_finding_of_a_loader_has_the_saving_of_two_workers(tmp_path):
+    """Steps fetch for 180 us and compute for 40, all of it on one of two cores. Two workers would make that 90 us, which
+    the rule says; the two cores make it 110."""
+    events, _ = run([("host", FETCH, 0, 180, 0), ("host", "o", 0, 40, 0)], 0, spread=0)
+    for event in events:
+        if event["cat"] == "user_annotation":
+            event["args"]["Thread CPU us"] = event["dur"]
+    two_cores = {"conditions": {"cpu_cores": 2}}
+    model = ask(tmp_path, events, "what_if", document=two_cores, workers=2)
+    finding = ask(tmp_path, events, "findings", document=two_cores)
+    assert finding["saving_ns"] == finding["model_ns"] == model["saving_ns"] == 110_000
+    assert finding["rule_ns"] == 130_000
+
+
 def test_workers_that_are_there_already(tmp_path):
     events, _ = run([("host", FETCH.replace("SingleProcess", "MultiProcessing"), 0, 60, 0), ("host", "o", 0, 40, 0)], 0)
     with pytest.raises(tg.TachographError, match="the loader has worker processes already"):

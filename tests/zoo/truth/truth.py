@@ -4,7 +4,8 @@ against it.
 
     python tests/zoo/truth/truth.py --folder OUT --runs 3      measure and record all pairs of learning/
     python tests/zoo/truth/truth.py --folder OUT --runs 0      judge the kept recordings again
-    python tests/zoo/truth/truth.py --folder OUT --fit         what spread of each change would hold eight of ten
+    python tests/zoo/truth/truth.py --folder OUT --fit         what spread of each change would hold eight of ten, and
+                                                               of which causes the model is nearer than the rule
     python tests/zoo/truth/truth.py --folder OUT --half scoring --runs 3
 
 The pairs are in two halves. Rules and spreads may be chosen by those of learning/. Those of scoring/ only judge: their
@@ -122,10 +123,14 @@ def score(command, pair, row):
     if not found or found["saving_ns"] is None:
         return {**out, "cause": found and found["cause"]}
     of_step = {k: None if found[k] is None else slow * found[k] / said["step_ns"]
-               for k in ("saving_ns", "saving_low_ns", "saving_high_ns")}  # fmt: skip
-    foretold, low, high = of_step.values()
+               for k in ("saving_ns", "saving_low_ns", "saving_high_ns", "rule_ns", "model_ns")}  # fmt: skip
+    foretold, low, high, by_rule, by_model = of_step.values()
+
+    def error_pct(ms):
+        return None if ms is None else 100 * abs(ms - out["saved_ms"]) / abs(out["saved_ms"])
+
     return {**out, "cause": found["cause"], "foretold_ms": foretold, "low_ms": low, "high_ms": high,
-            "relative_pct": 100 * abs(foretold - out["saved_ms"]) / abs(out["saved_ms"]),
+            "relative_pct": error_pct(foretold), "rule_pct": error_pct(by_rule), "model_pct": error_pct(by_model),
             "share_pct": 100 * abs(foretold - out["saved_ms"]) / slow,
             "is_inside": None if low is None else low <= out["saved_ms"] <= high,
             "is_wrong_sign": low is not None and (low > 0 > out["saved_ms"] or high < 0 < out["saved_ms"])}  # fmt: skip
@@ -136,6 +141,16 @@ def middle_of(scores):
     steady = [s for s in scores if s["variation_pct"] <= MOST_VARIATION_PCT and s["slower"] <= MOST_SLOWER]
     foretold = sorted((s for s in steady if "share_pct" in s), key=lambda s: s["share_pct"])
     return foretold[(len(foretold) - 1) // 2] if foretold else steady[0] if steady else None
+
+
+def errors_by_cause(scores):
+    """Cause: its pairs, and the median error in % of the saving: of the rule, of the model, and of what is said."""
+    out = {}
+    for cause in sorted({s["cause"] for s in scores if "foretold_ms" in s}):
+        of = [s for s in scores if s["cause"] == cause and "foretold_ms" in s]
+        known = {k: [s[k] for s in of if s[k] is not None] for k in ("rule_pct", "model_pct", "relative_pct")}
+        out[cause] = (len(of), *(statistics.median(values) if values else None for values in known.values()))
+    return out
 
 
 def figure(value, form="8.2f"):
@@ -159,6 +174,9 @@ def show(scores, left_out):
     )
     for s in refused:
         print(f"no model: {s['pair']}: {s['model']}")
+    print(f"\n{'error of the saving by cause':30} {'pairs':>8} {'rule %':>8} {'model %':>8} {'said %':>8}")
+    for cause, (count, *errors) in errors_by_cause(known).items():
+        print(f"{cause:30} {count:8} {' '.join(figure(e, '8.1f') for e in errors)}")
     if len(known) < 2:
         return
     deciles = statistics.quantiles([s["share_pct"] for s in known], n=10, method="inclusive")
@@ -197,6 +215,11 @@ def fit(scores):
         own = [e for c, e in errors if c == change]
         below, above = spread(own if len(own) >= LEAST_PAIRS else [e for _, e in errors])
         print(f"SPREAD({change}, {below:.0f}, {above:.0f}, ...)  {len(own)} pairs: {sorted(round(e) for e in own)}")
+    for cause, (count, by_rule, by_model, _) in errors_by_cause(known).items():
+        if by_model is not None and by_model < by_rule:
+            print(
+                f"MODELLED({cause.upper().replace('-', '_')})  {count} pairs: {by_rule:.1f} by rule, {by_model:.1f} by model"
+            )
 
 
 def main():
