@@ -207,8 +207,8 @@ def test_no_worker_adds_cores(tmp_path):
 
 
 def test_the_finding_of_a_loader_has_the_saving_of_two_workers(tmp_path):
-    """Steps fetch for 180 us and compute for 40, all of it on one of two cores. Two workers would make that 90 us, which
-    the rule says; the two cores make it 110."""
+    """Steps fetch for 180 us and compute for 40, all of it on one of two cores. Two workers would make that 90 us, as
+    the rule has it; the two cores make it 110."""
     events, _ = run([("host", FETCH, 0, 180, 0), ("host", "o", 0, 40, 0)], 0, spread=0)
     for event in events:
         if event["cat"] == "user_annotation":

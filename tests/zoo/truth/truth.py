@@ -144,7 +144,7 @@ def middle_of(scores):
 
 
 def errors_by_cause(scores):
-    """Cause: its pairs, and the median error in % of the saving: of the rule, of the model, and of what is said."""
+    """Cause: its pairs, and the median error in % of the saving: of the rule, of the model, and of the finding."""
     out = {}
     for cause in sorted({s["cause"] for s in scores if "foretold_ms" in s}):
         of = [s for s in scores if s["cause"] == cause and "foretold_ms" in s]
