@@ -320,6 +320,32 @@ static void test_refusals(void **state) {
   expect_refusal(&s, "nothing recorded explains 90.0 % of the path, more than 15 %");
 }
 
+/* Each step fetches for 40 of 60 us, in the process of the loop. */
+static struct tg__columns *a_loader(struct scene *s) {
+  for (int i = 0; i < STEPS; i++) {
+    const int64_t at = (int64_t)i * STEP_NS;
+    step(s, i);
+    mini_slice(s->m, s->cpu, "user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", at,
+               40000);
+    mini_slice(s->m, s->cpu, "cpu_op", "aten::mm", at + 40000, 20000);
+  }
+  return mini_finish(s->m);
+}
+
+static void test_no_memory_for_a_loader(void **state) {
+  (void)state;
+  struct scene s = begin();
+  struct tg__columns *const t = a_loader(&s);
+  const struct tg_arg change[] = {{"workers", "3"}};
+  struct tg_table *const found = mini_ask(t, "findings", NULL);
+  assert_string_equal(mini_cell(found, 0, "cause"), "loader-in-main-process");
+  assert_int_equal(mini_int(found, 0, "model_ns"), 40000);
+  tg__table_free(found);
+  assert_true(mini_starve(t, "what_if", change, 1) > 20);
+  assert_true(mini_starve(t, "findings", NULL, 0) > 20);
+  mini_free(s.m);
+}
+
 static void test_no_memory_for_a_model(void **state) {
   (void)state;
   static const char *const bys[] = {"rank", "step", "resource"};
@@ -344,6 +370,7 @@ int main(void) {
                                      cmocka_unit_test(test_a_saving_is_what_those_before_it_leave),
                                      cmocka_unit_test(test_unexplained_time_widens_the_range),
                                      cmocka_unit_test(test_refusals),
+                                     cmocka_unit_test(test_no_memory_for_a_loader),
                                      cmocka_unit_test(test_no_memory_for_a_model)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
