@@ -1,35 +1,28 @@
 /* The question buckets: what a step sends, in the order in which it asks for it, beside its backward pass. A bucket of
  * DistributedDataParallel is the all_reduce of one backward pass that is asked for at the same place in each step; the
  * gathers and scatters of sharded models come the same way. */
+#include "analyze/ranks/buckets.h"
 #include "analyze/host/op_tree.h"
 #include "analyze/overview/steps.h"
 #include "analyze/ranks/comm_calls.h"
 #include "analyze/ranks/rank_set.h"
 
-enum phase { FORWARD, BACKWARD, AFTER, NO_BACKWARD };
-static const char *const phase_words[] = {"forward", "backward", "after backward", "no backward"};
+static const char *const phase_words[] = {"forward", "backward", "after backward", "no backward"}; /* tg__send_phase */
 
 /* Of one step; begin_ns is TG_NULL_INT where it has no backward pass. */
 struct backward {
   int64_t begin_ns, end_ns; /* of its nodes on the host */
   int64_t device_end_ns;    /* of the kernels that they launched, without collectives; TG_NULL_INT: none */
 };
-struct bucket {
-  enum phase phase;
-  uint32_t kind; /* string of the summary */
-  int64_t place; /* 1 = the first of its kind in this phase of a step */
-  int64_t steps, sized, bytes, asked_ns, to_end_ns, dur_ns, exposed_ns; /* sums over its steps */
-};
 struct gathering {
   const struct tg__columns *t;
   uint32_t rank;
-  const struct tg__summaries *s;
   const struct tg__rank_summary *r;
   struct tg__breakdown b;
   struct backward *passes;             /* one a step */
   struct tg__spans on_device, on_host; /* when something is computed there */
   uint8_t *roles;                      /* for tg__comm_is_layer */
-  struct bucket *buckets;
+  struct tg__bucket *buckets;
   size_t count, cap;
   struct tg__map known; /* phase, kind and place → bucket */
   struct tg__map seen;  /* step, phase and kind → how many of them the step has had */
@@ -87,13 +80,13 @@ static void gather_work(struct gathering *g) {
 
 /* ---- buckets ------------------------------------------------------------------------------------ */
 
-static enum phase phase_of(const struct backward *p, int64_t asked_ns) {
-  if (p->begin_ns == TG_NULL_INT) return NO_BACKWARD;
-  return asked_ns < p->begin_ns ? FORWARD : asked_ns < p->end_ns ? BACKWARD : AFTER;
+static enum tg__send_phase phase_of(const struct backward *p, int64_t asked_ns) {
+  if (p->begin_ns == TG_NULL_INT) return TG__SEND_NO_BACKWARD;
+  return asked_ns < p->begin_ns ? TG__SEND_FORWARD : asked_ns < p->end_ns ? TG__SEND_BACKWARD : TG__SEND_AFTER;
 }
 
 /* The row of the `place`-th collective of this kind in this phase. */
-static struct bucket *bucket_at(struct gathering *g, const struct bucket *like) {
+static struct tg__bucket *bucket_at(struct gathering *g, const struct tg__bucket *like) {
   const int64_t key[3] = {like->phase, like->kind, like->place};
   uint32_t *const at = tg__map_slot(&g->known, tg__hash(key, sizeof key), TG_NONE);
   if (!at) return NULL;
@@ -109,60 +102,99 @@ static void add_collective(struct gathering *g, const struct tg__sum_collective 
   const struct backward *const p = &g->passes[c->step];
   const int64_t asked = c->call_ns == TG_NULL_INT ? c->start_ns : c->call_ns, dur = c->end_ns - c->start_ns;
   const int64_t end = c->on_device && p->device_end_ns != TG_NULL_INT ? p->device_end_ns : p->end_ns;
-  struct bucket like = {.phase = phase_of(p, asked), .kind = c->kind};
+  struct tg__bucket like = {.phase = phase_of(p, asked), .kind = c->kind};
   const int64_t key[3] = {c->step, like.phase, like.kind};
   uint32_t *const nth = tg__map_slot(&g->seen, tg__hash(key, sizeof key), 0);
   like.place = nth ? ++*nth : 0;
-  struct bucket *const b = nth ? bucket_at(g, &like) : NULL;
+  struct tg__bucket *const b = nth ? bucket_at(g, &like) : NULL;
   g->failed |= !b;
   if (!b) return;
   b->steps++;
   b->dur_ns += dur;
   b->exposed_ns += dur - tg__spans_inside(c->on_device ? &g->on_device : &g->on_host, c->start_ns, c->end_ns);
   if (c->bytes >= 0 && !__builtin_add_overflow(b->bytes, c->bytes, &b->bytes)) b->sized++;
-  if (like.phase == NO_BACKWARD) return;
+  if (like.phase == TG__SEND_NO_BACKWARD) return;
   b->asked_ns += asked - p->begin_ns;
+  b->start_ns += c->start_ns - p->begin_ns;
   b->to_end_ns += end - c->start_ns;
 }
 
 /* By the order of a step: phase, then when it is asked for. */
 static bool is_asked_earlier(uint32_t a, uint32_t b, const void *ctx) {
-  const struct bucket *const x = (const struct bucket *)ctx + a, *const y = (const struct bucket *)ctx + b;
+  const struct tg__bucket *const x = (const struct tg__bucket *)ctx + a, *const y = (const struct tg__bucket *)ctx + b;
   const double asked = (double)x->asked_ns / (double)x->steps, other = (double)y->asked_ns / (double)y->steps;
   return x->phase != y->phase ? x->phase < y->phase : asked != other ? asked < other : a < b;
 }
 
-static void put_buckets(struct gathering *g, struct tg_table *out) {
+static void gather_buckets(struct gathering *g) {
+  g->failed = tg__steps_breakdown(g->t, g->rank, TG__STEPS_DETECTED, &g->b) != TG_OK;
+  g->passes = tg__alloc(((size_t)g->r->step_count + 1) * sizeof *g->passes);
+  g->roles = tg__alloc((size_t)tg__strings_count(g->t->strings) + 1);
+  g->failed |= !g->passes || !g->roles;
+  if (!g->failed) gather_work(g);
+  for (uint32_t i = 0; i < g->r->collective_count && !g->failed; i++)
+    if (g->r->collectives[i].step != TG_NONE) add_collective(g, &g->r->collectives[i]);
   g->failed |= !tg__sort_items((void **)&g->buckets, g->count, sizeof *g->buckets, is_asked_earlier, g->buckets);
-  for (size_t i = 0; i < g->count && !g->failed; i++) {
-    const struct bucket *const b = &g->buckets[i];
+  tg__breakdown_free(&g->b);
+  tg__spans_free(&g->on_device);
+  tg__spans_free(&g->on_host);
+  tg__map_free(&g->known);
+  tg__map_free(&g->seen);
+  tg__free(g->passes);
+  tg__free(g->roles);
+}
+
+bool tg__buckets_of(const struct tg__columns *t, uint32_t rank, struct tg__buckets *out) {
+  struct gathering g = {.t = t, .rank = rank};
+  const struct tg__summaries *s = NULL;
+  g.r = tg__rank_summary_of(t, rank, &s);
+  if (g.r) gather_buckets(&g);
+  *out = (struct tg__buckets){g.buckets, g.count, s ? s->strings : NULL};
+  return g.r && !g.failed;
+}
+
+void tg__buckets_free(struct tg__buckets *b) {
+  tg__free(b->items);
+  *b = (struct tg__buckets){0};
+}
+
+bool tg__bucket_is_all_reduce(const struct tg__buckets *b, size_t i, enum tg__send_phase phase) {
+  return b->items[i].phase == phase && b->items[i].sized &&
+         tg__str_eq(tg__strings_get(b->strings, b->items[i].kind), TG_STR("all_reduce"));
+}
+
+/* ---- the question ------------------------------------------------------------------------------- */
+
+static void put_buckets(const struct tg__columns *t, uint32_t rank, const struct tg__buckets *all,
+                        struct tg_table *out) {
+  for (size_t i = 0; i < all->count; i++) {
+    const struct tg__bucket *const b = &all->items[i];
     const double steps = (double)b->steps;
-    tg__put_rank(out, g->t, g->rank);
+    tg__put_rank(out, t, rank);
     tg__put_cstr(out, phase_words[b->phase]);
-    tg__put_text(out, tg__strings_get(g->s->strings, b->kind));
+    tg__put_text(out, tg__strings_get(all->strings, b->kind));
     tg__put_int(out, b->place);
     tg__put_int(out, b->steps);
     tg__put_real_if(out, b->sized > 0, b->sized ? (double)b->bytes / (double)b->sized : 0);
-    tg__put_real_if(out, b->phase != NO_BACKWARD, (double)b->asked_ns / steps);
-    tg__put_real_if(out, b->phase != NO_BACKWARD, (double)b->to_end_ns / steps);
+    tg__put_real_if(out, b->phase != TG__SEND_NO_BACKWARD, (double)b->asked_ns / steps);
+    tg__put_real_if(out, b->phase != TG__SEND_NO_BACKWARD, (double)b->to_end_ns / steps);
     tg__put_real(out, (double)b->dur_ns / steps);
     tg__put_real(out, (double)b->exposed_ns / steps);
   }
 }
 
 /* What the reducer of DistributedDataParallel made: how many buckets, how large, and how early the last one starts. */
-static void note_buckets(const struct gathering *g, struct tg_table *out) {
-  const struct bucket *last = NULL;
+static void note_buckets(const struct tg__columns *t, uint32_t rank, const struct tg__buckets *all,
+                         struct tg_table *out) {
+  const struct tg__bucket *last = NULL;
   double least = 0, most = 0;
   size_t count = 0;
-  for (size_t i = 0; i < g->count; i++) {
-    const struct bucket *const b = &g->buckets[i];
-    const double bytes = b->sized ? (double)b->bytes / (double)b->sized : 0;
-    if (b->phase != BACKWARD || !b->sized || !tg__str_eq(tg__strings_get(g->s->strings, b->kind), TG_STR("all_reduce")))
-      continue;
+  for (size_t i = 0; i < all->count; i++) {
+    if (!tg__bucket_is_all_reduce(all, i, TG__SEND_BACKWARD)) continue;
+    last = &all->items[i];
+    const double bytes = (double)last->bytes / (double)last->sized;
     least = count == 0 || bytes < least ? bytes : least;
     most = bytes > most ? bytes : most;
-    last = b;
     count++;
   }
   if (!count) return;
@@ -171,41 +203,20 @@ static void note_buckets(const struct gathering *g, struct tg_table *out) {
                  "rank %lld: %zu all_reduce in a backward pass, of %.2f to %.2f MB (DistributedDataParallel's "
                  "bucket_cap_mb is 25, and 1 for the first bucket, where a program does not set it); the last starts "
                  "%.2f ms %s the pass ends",
-                 (long long)g->t->ranks[g->rank].number, count, least / 1e6, most / 1e6, ms < 0 ? -ms : ms,
+                 (long long)t->ranks[rank].number, count, least / 1e6, most / 1e6, ms < 0 ? -ms : ms,
                  ms < 0 ? "after" : "before");
-}
-
-/* ---- the whole ---------------------------------------------------------------------------------- */
-
-static bool answer_rank(struct gathering *g, struct tg_table *out) {
-  g->failed = tg__steps_breakdown(g->t, g->rank, TG__STEPS_DETECTED, &g->b) != TG_OK;
-  g->passes = tg__alloc(((size_t)g->r->step_count + 1) * sizeof *g->passes);
-  g->roles = tg__alloc((size_t)tg__strings_count(g->t->strings) + 1);
-  g->failed |= !g->passes || !g->roles;
-  if (!g->failed) gather_work(g);
-  for (uint32_t i = 0; i < g->r->collective_count && !g->failed; i++)
-    if (g->r->collectives[i].step != TG_NONE) add_collective(g, &g->r->collectives[i]);
-  if (!g->failed) put_buckets(g, out);
-  if (!g->failed) note_buckets(g, out);
-  tg__breakdown_free(&g->b);
-  tg__spans_free(&g->on_device);
-  tg__spans_free(&g->on_host);
-  tg__map_free(&g->known);
-  tg__map_free(&g->seen);
-  tg__free(g->passes);
-  tg__free(g->roles);
-  tg__free(g->buckets);
-  return !g->failed;
 }
 
 enum tg_err tg__answer_buckets(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                struct tg_error *e) {
   bool done = true;
   for (uint32_t r = 0; done && r < t->rank_count; r++) {
+    struct tg__buckets all;
     if (!tg__ask_has_rank(a, r)) continue;
-    struct gathering g = {.t = t, .rank = r};
-    g.r = tg__rank_summary_of(t, r, &g.s);
-    done = g.r && answer_rank(&g, out);
+    done = tg__buckets_of(t, r, &all);
+    if (done) put_buckets(t, r, &all, out);
+    if (done) note_buckets(t, r, &all, out);
+    tg__buckets_free(&all);
   }
   if (!done) return tg__no_memory(e, "the collectives of a step");
   if (out->rows > 0 || a->has_steps) return TG_OK;

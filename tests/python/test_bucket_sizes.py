@@ -1,0 +1,81 @@
+"""The question bucket_sizes against a simulator that sends the same gradients in buckets of another size."""
+
+import json
+
+import pytest
+import tachograph as tg
+from test_buckets import NODE, send, slice_of
+
+MIB = 1 << 20
+PASS_US, READY_US, STEPS = 100_000, 99_960, 3  # the last gradient is ready a little before the end
+PIECE = MIB // 4  # bytes of a gradient; all are ready at equal distances
+
+
+def simulate(cap, total, fixed_us, us_a_mib, overlaps=True):
+    """(asked, start, end, bytes) of each bucket: the first of 1 MiB at most, a gradient never in two."""
+    found, begun, end = [], 0, 0.0
+    while begun < total:
+        size = min(total - begun, min(cap, MIB) if not found else cap)
+        begun += size
+        ready = READY_US * begun / total if overlaps else PASS_US
+        start = max(ready, end)
+        end = start + fixed_us + us_a_mib * size / MIB
+        found.append((ready, start, end, size))
+    return found
+
+
+def behind_us(buckets):
+    return max(0.0, buckets[-1][2] - PASS_US)
+
+
+def trace(path, buckets):
+    events = []
+    for step in range(STEPS):
+        at = step * 1_000_000
+        events += [slice_of("user_annotation", f"ProfilerStep#{step}", at, at + 900_000, 1)]
+        events += [slice_of("cpu_op", NODE, at + 1000, at + 1000 + PASS_US, 2)]
+        for asked, start, end, size in buckets:
+            events += send("all_reduce", at + 1000 + asked, at + 1000 + start, at + 1000 + end, size // 4)
+    path.write_text(json.dumps({"distributedInfo": {"rank": 0, "world_size": 2}, "traceEvents": events}))
+    return path
+
+
+@pytest.mark.parametrize("cap", [2 * MIB, 5 * MIB, 25 * MIB])
+@pytest.mark.parametrize("fixed_us, us_a_mib", [(2000, 300), (100, 1500), (50, 200)])
+def test_other_sizes_are_those_of_the_simulator(tmp_path, cap, fixed_us, us_a_mib):
+    total = 60 * MIB
+    recorded = simulate(cap, total, fixed_us, us_a_mib)
+    table = tg.open(str(trace(tmp_path / "t.json", recorded))).ask("bucket_sizes", cap_mb="0.5,1,5,25,100")
+    rows = {row["change"]: row for row in table}
+    now = rows["as recorded"]
+    assert now["buckets"] == len(recorded) and now["behind_ns"] / 1000 == pytest.approx(behind_us(recorded), abs=50)
+    assert now["saving_ns"] == 0 and now["largest_bytes"] == pytest.approx(max(b[3] for b in recorded))
+    for size in (0.5, 1, 5, 25, 100):
+        truth = simulate(int(size * MIB), total, fixed_us, us_a_mib)
+        row = rows[f"buckets of {size:g} MiB"]
+        assert row["buckets"] == len(truth)
+        assert row["behind_ns"] / 1000 == pytest.approx(behind_us(truth), abs=50), size
+        assert row["saving_ns"] == pytest.approx(now["behind_ns"] - row["behind_ns"])
+        assert row["send_ns"] / 1000 == pytest.approx(sum(end - start for _, start, end, _ in truth), rel=0.01)
+    truth = simulate(cap, total, fixed_us, us_a_mib, overlaps=False)
+    assert rows["sent behind the pass"]["behind_ns"] / 1000 == pytest.approx(behind_us(truth), abs=50)
+
+
+def test_buckets_of_one_size_say_nothing_of_others(tmp_path):
+    buckets = [(10_000, 10_000, 12_000, MIB), (50_000, 50_000, 52_000, MIB)]
+    table = tg.open(str(trace(tmp_path / "t.json", buckets))).ask("bucket_sizes")
+    assert not list(table) and "its buckets are of one size" in table.notes[0]
+
+
+def test_sending_that_does_not_follow_the_model_has_no_prediction(tmp_path):
+    """The last waits for another rank for half of the pass, so what it takes is not what its bytes take."""
+    buckets = [(10_000, 10_000, 12_000, MIB), (20_000, 20_000, 25_000, 5 * MIB), (90_000, 90_000, 145_000, 5 * MIB)]
+    table = tg.open(str(trace(tmp_path / "t.json", buckets))).ask("bucket_sizes")
+    assert not list(table) and "off by more than 10 %" in table.notes[0]
+
+
+@pytest.mark.parametrize("caps", ["0", "x", "-1", "1,,2", "1e9", ",".join(["1"] * 17)])
+def test_sizes_that_are_none(tmp_path, caps):
+    path = trace(tmp_path / "t.json", simulate(5 * MIB, 10 * MIB, 100, 100))
+    with pytest.raises(tg.TachographError, match="is not understood"):
+        tg.open(str(path)).ask("bucket_sizes", cap_mb=caps)
