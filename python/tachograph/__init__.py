@@ -344,10 +344,21 @@ class Trace(_read.Trace):
         and no more. The file appears under its name only when complete."""
         self._save(os.fsencode(path))
 
-    def export(self, path: str | os.PathLike[str], to: str | None = None, **args: Any) -> None:
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        to: str | None = None,
+        what_if: dict[str, Any] | None = None,
+        **args: Any,
+    ) -> None:
         """Write the trace for another program. to: a name of formats(); by default what the end of the path says
-        (.json chrome, .pftrace perfetto, .folded, .speedscope.json, .csv). The file appears only when complete."""
+        (.json chrome, .pftrace perfetto, .folded, .speedscope.json, .csv). The file appears only when complete.
+
+        what_if: arguments of that question, as {"remove": 'name ~ "print"'}: chrome, only the steps, as they would
+        be."""
         target = os.fspath(path)
+        if what_if is not None:
+            args = {"predicted": "", **what_if, **args}
         draft = f"{target}.{os.getpid()}.part"
         try:
             with builtins.open(draft, "xb", buffering=0) as file:

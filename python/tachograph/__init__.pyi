@@ -237,16 +237,26 @@ class StepModelRow(TypedDict):
 class WhatIfRow(TypedDict):
     """how much shorter a step would be without something, or with less of it"""
     rank: int | None  # rank of the job
+    step: int | None  # number of the step, by=step only
+    name: str | None  # of the event, by=event only
+    track: int | None  # its track
+    slice: int | None  # its number, where it has a duration
+    mark: int | None  # its number among the marks, where it has none
     verdict: str | None  # proven: the model of the steps holds; refused: it does not, and no saving is known
     reason: str | None  # why it is refused; see step_model
     remedy: str | None  # the recording that would answer
     steps: int | None  # steps of the model
     changed: int | None  # calls and pieces of work that the expressions select, without those inside or behind them
     step_ns: int | None  # ns: length of a step as recorded, median
+    predicted_ns: int | None  # ns: length of a step as replayed with the change, median of the steps; by=step of this one
     saving_ns: int | None  # ns: what a step becomes shorter by, median of the steps; below 0: longer
     low_ns: int | None  # ns: the saving in eight of ten draws of the steps: from here
     high_ns: int | None  # ns: to here; both also hold what unexplained time may do
     saving_pct: float | None  # %: saving_ns as a share of step_ns
+    start_ns: int | None  # ns: of the event as recorded, by=event only
+    dur_ns: int | None  # ns: the same
+    predicted_start_ns: int | None  # ns: of the event with the change; unknown: it is removed
+    predicted_dur_ns: int | None  # ns: the same
 
 class SlackRow(TypedDict):
     """how much longer each operator or line may take before a step ends later"""
@@ -1107,6 +1117,16 @@ class BucketsRow(TypedDict):
     dur_ns: float | None  # ns: its duration, waiting for other ranks included
     exposed_ns: float | None  # ns: of it, in which no kernel, on the host no operator, runs beside it
 
+class BucketSizesRow(TypedDict):
+    """how long gradients are sent behind the backward pass with buckets of another size, or without overlap"""
+    rank: int | None  # rank of the job
+    change: str | None  # as recorded, buckets of … MiB, or sent behind the pass: nothing overlaps
+    buckets: int | None  # number of all_reduces in a backward pass
+    largest_bytes: float | None  # bytes: size of the largest
+    send_ns: float | None  # ns: what all of them take in a step
+    behind_ns: float | None  # ns: from the end of the backward pass to the end of the last one
+    saving_ns: float | None  # ns: what a step becomes shorter by; below 0: longer
+
 class CriticalPathRow(TypedDict):
     """the longest chain of work and waiting through a rank: what a faster run has to make faster"""
     rank: int | None  # rank of the job
@@ -1198,7 +1218,7 @@ class Trace(_read.Trace):
     @overload
     def ask(self, question: Literal["step_model"], *, rank: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[StepModelRow]: ...
     @overload
-    def ask(self, question: Literal["what_if"], *, rank: Any = ..., remove: Any = ..., scale: Any = ..., move_off: Any = ..., overlap: Any = ..., add: Any = ..., batch: Any = ..., workers: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[WhatIfRow]: ...
+    def ask(self, question: Literal["what_if"], *, rank: Any = ..., by: Any = ..., remove: Any = ..., scale: Any = ..., move_off: Any = ..., overlap: Any = ..., add: Any = ..., batch: Any = ..., workers: Any = ..., columns: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[WhatIfRow]: ...
     @overload
     def ask(self, question: Literal["slack"], *, rank: Any = ..., by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[SlackRow]: ...
     @overload
@@ -1309,6 +1329,8 @@ class Trace(_read.Trace):
     def ask(self, question: Literal["spread"], *, by: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[SpreadRow]: ...
     @overload
     def ask(self, question: Literal["buckets"], *, rank: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[BucketsRow]: ...
+    @overload
+    def ask(self, question: Literal["bucket_sizes"], *, rank: Any = ..., cap_mb: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[BucketSizesRow]: ...
     @overload
     def ask(self, question: Literal["critical_path"], *, rank: Any = ..., step: Any = ..., annotation: Any = ..., instance: Any = ..., by: Any = ..., edges: Any = ..., data_load_events: Any = ..., launch_edges: Any = ..., rules: Any = ..., where: Any = ..., sort: Any = ..., limit: Any = ...) -> Table[CriticalPathRow]: ...
     @overload

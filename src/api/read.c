@@ -311,6 +311,10 @@ enum tg_err tg_export(struct tg_trace *trace, const char *format, const struct t
                       tg_write_fn *write, void *ctx, struct tg_error *error) {
   const struct tg__format *f;
   if (find_format(format, writes_trace, "a trace", &f, error)) return TG_USAGE;
+  for (size_t i = 0; i < arg_count; i++)
+    if (strcmp(args[i].name, "predicted") == 0 && strcmp(f->name, "chrome") != 0)
+      return tg__fail(error, TG_USAGE, -1,
+                      "predicted steps are written as a trace in JSON: a name in .json, or to=chrome");
   struct tg__columns *columns;
   enum tg_err err = tg__load_all_ranks(trace, &columns, error);
   if (!err) err = tg__trace_load(columns, TG__COL_ALL, error);

@@ -172,6 +172,16 @@ bool tg__cli_into_folder(const struct tg__cli *c);                              
 /* The same for the ranks of one file, which is open. */
 int tg__cli_write_ranks(struct tg__cli *c, const char *path, struct tg_trace *trace,
                         const struct tg__file_writer *each);
+/* export_to.c. The format of a trace by the suffix of the path, .gz and .zst left aside; NULL: none. */
+const struct tg__format *tg__cli_format_of(const char *path);
+/* The trace to target with the arguments of the command; own, if there is one, takes the place of that of its name. The
+ * exit status. */
+int tg__cli_export_to(const struct tg__cli *c, struct tg_trace *trace, const struct tg__format *format,
+                      const struct tg_arg *own, const char *target, int64_t *bytes);
+/* The same to -o, and what was written is reported. */
+int tg__cli_export(const struct tg__cli *c, struct tg_trace *trace, const struct tg__format *format,
+                   const struct tg_arg *own);
+
 /* ledger.c: keep a prediction with its outcome. A failure to write is not reported: the diff is still the answer. */
 void tg__ledger_add(const struct tg__fix *fix);
 /* cmd_diff.c: the page of B against A; the exit status. */

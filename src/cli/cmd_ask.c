@@ -54,6 +54,25 @@ static int gather_for(struct tg__cli *c, const char *path, const char *question,
   return tg__cli_gather(c, &path, 1, out);
 }
 
+/* --to trace: the steps that what_if predicts, as a trace. */
+static int write_predicted(struct tg__cli *c, const char *path, const char *question) {
+  static const struct tg_arg own = {"predicted", ""};
+  const char *const to = tg__cli_setting(c, "to");
+  const struct tg__format *const format = tg__cli_format_of(c->out_path);
+  struct tg_trace *trace = NULL;
+  struct tg_error e = {0};
+  if (strcmp(to, "trace") != 0) return tg__cli_usage(c, "tachograph help ask", "--to is trace, not '%s'", to);
+  if (strcmp(question, "what_if") != 0)
+    return tg__cli_usage(c, "tachograph help export",
+                         "--to trace writes what the question what_if predicts; a trace as it is: tachograph export");
+  if (tg__cli_open(c, path, &trace, &e)) return tg__cli_failed(c, &e, NULL);
+  int status = tg__cli_needs_events(c, trace, path);
+  c->format = tg__cli_setting(c, "json") ? "json" : "text"; /* of the answer about the file */
+  if (!status) status = tg__cli_export(c, trace, format ? format : tg__format_find("chrome"), &own);
+  tg_close(trace);
+  return status;
+}
+
 static bool is_question(const char *word) { return tg_question_find(word) < tg_question_count(); }
 
 int tg__cmd_ask(struct tg__cli *c) {
@@ -70,6 +89,7 @@ int tg__cmd_ask(struct tg__cli *c) {
     tg_ask(NULL, question, NULL, 0, &t, &e);
     return tg__cli_failed(c, &e, "tachograph questions");
   }
+  if (tg__cli_setting(c, "to")) return write_predicted(c, path, question);
   const bool is_short = strcmp(c->format, "text") == 0 && !tg__cli_argument(c, "limit") &&
                         !tg__cli_argument(c, "sort") && !tg__cli_argument(c, "where");
   const struct tg__cli_question asked = {question, c->arguments, c->argument_count, is_short ? ROWS_AS_TEXT : SIZE_MAX};

@@ -40,12 +40,9 @@ struct tg__replay_change {
 struct tg__saving {
   size_t steps, slices;                       /* slices: selected, in these steps */
   double step_ns, median_ns, low_ns, high_ns; /* of a step; low to high: 80 % */
+  double predicted_ns;                        /* length of the replayed step with the change, median */
   char why_not[200], help[200];               /* "", or why there is no saving, and the recording that would help */
 };
-/* The change of the step's length, paired step by step. A saving may be below 0. TG_OK or TG_MEMORY. Needs
- * TG__COL_ALL. */
-enum tg_err tg__replay_saving(const struct tg__columns *t, uint32_t rank, const struct tg__replay_change *changes,
-                              size_t count, struct tg__saving *out);
 
 /* ---- one change after the other ---------------------------------------------------------------- */
 

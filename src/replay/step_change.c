@@ -1,6 +1,6 @@
 /* step_change: the graph run with a change in it, and how much shorter the steps are. */
+#include "replay/step_change.h"
 #include "replay/step_loader.h"
-#include "replay/step_proof.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,6 +14,7 @@ struct changed {
   uint8_t *marks;                        /* by slice of the rank */
   int64_t *dur_ns;                       /* by node */
   bool *is_gone;                         /* by node */
+  bool *is_removed;                      /* by slice of the rank */
   int64_t *late_ns;                      /* by node */
   int64_t *before_ns, *after_ns, *saved; /* by step */
 };
@@ -98,6 +99,9 @@ static size_t apply(struct changed *c, const struct tg__replay_change *change, b
     const uint32_t slice = g->nodes[i].slice;
     if (slice != TG_NONE && c->marks[slice - g->slices.first] == MARKED) change_node(c, change, i);
   }
+  const bool removes = change->kind == TG__CHANGE_REMOVE || change->kind == TG__CHANGE_BATCH;
+  for (size_t i = 0; removes && i < g->slices.past - g->slices.first; i++)
+    c->is_removed[i] = c->is_removed[i] || c->marks[i] == MARKED;
   return selected;
 }
 
@@ -113,6 +117,15 @@ static void scale_unexplained(const struct changed *c) {
   }
 }
 
+/* Does a call or a piece of work stay that takes time? */
+static bool leaves_something(const struct changed *c) {
+  for (size_t i = 0; i < c->g->node_count; i++) {
+    const enum tg__replay_kind kind = (enum tg__replay_kind)c->g->nodes[i].kind;
+    if ((kind == TG__REPLAY_HOST || kind == TG__REPLAY_WORK) && !c->is_gone[i]) return true;
+  }
+  return false;
+}
+
 /* ---- the saving ------------------------------------------------------------------------------- */
 
 static bool run_changed(const struct changed *c, struct tg__replay_times *x) {
@@ -121,8 +134,26 @@ static bool run_changed(const struct changed *c, struct tg__replay_times *x) {
   return true;
 }
 
+static double median_after_ns(const struct changed *c, int64_t *buffer) {
+  memcpy(buffer, c->after_ns, c->g->steps.count * sizeof *buffer);
+  tg__replay_sort(buffer, c->g->steps.count);
+  return tg__quantile(buffer, c->g->steps.count, 0.5);
+}
+
+/* Hands on the steps as they are after the first run; out has their median. */
+static bool see_changed(const struct changed *c, const struct tg__replay_times *x, struct tg__saving *out,
+                        tg__see_changed_fn *see, void *ctx) {
+  if (*out->why_not) return true;
+  int64_t *const buffer = tg__alloc((c->g->steps.count + 1) * sizeof *buffer);
+  if (!buffer) return false;
+  out->predicted_ns = median_after_ns(c, buffer);
+  tg__free(buffer);
+  const struct tg__changed_steps seen = {c->g, x, c->dur_ns, c->is_removed, c->before_ns, c->after_ns, out->slices};
+  return !see || see(ctx, &seen);
+}
+
 static bool work_out_saving(struct changed *c, const struct tg__replay_change *changes, size_t count,
-                            struct tg__saving *out) {
+                            struct tg__saving *out, tg__see_changed_fn *see, void *ctx) {
   const struct tg__replay_graph *const g = c->g;
   struct tg__replay_times x;
   struct tg__saving other;
@@ -134,8 +165,12 @@ static bool work_out_saving(struct changed *c, const struct tg__replay_change *c
   }
   for (size_t i = 0; i < g->node_count; i++) c->dur_ns[i] = g->nodes[i].dur_ns;
   for (size_t i = 0; i < count; i++) out->slices += apply(c, &changes[i], has_first);
+  if (!leaves_something(c)) {
+    snprintf(out->why_not, sizeof out->why_not, "the change removes all that the steps consist of");
+    snprintf(out->help, sizeof out->help, "select less");
+  }
   x.late_ns = c->late_ns;
-  ok = run_changed(c, &x) && tg__replay_draw(c->saved, g->steps.count, out);
+  ok = run_changed(c, &x) && tg__replay_draw(c->saved, g->steps.count, out) && see_changed(c, &x, out, see, ctx);
   scale_unexplained(c);
   ok = ok && run_changed(c, &x) && tg__replay_draw(c->saved, g->steps.count, &other);
   if (ok) { /* the range holds both */
@@ -160,22 +195,24 @@ static bool run_unchanged(struct changed *c, const struct tg__replay_change *cha
 }
 
 static enum tg_err save_with(struct tg__replay_graph *g, const struct tg__replay_change *changes, size_t count,
-                             struct tg__saving *out) {
-  const size_t steps = g->steps.count + 1;
+                             struct tg__saving *out, tg__see_changed_fn *see, void *ctx) {
+  const size_t steps = g->steps.count + 1, slices = (size_t)(g->slices.past - g->slices.first) + 1;
   struct changed c = {.g = g,
-                      .marks = tg__alloc((size_t)(g->slices.past - g->slices.first) + 1),
+                      .marks = tg__alloc(slices),
+                      .is_removed = tg__alloc(slices * sizeof *c.is_removed),
                       .before_ns = tg__alloc(steps * sizeof *c.before_ns),
                       .after_ns = tg__alloc(steps * sizeof *c.after_ns),
                       .saved = tg__alloc(steps * sizeof *c.saved)};
-  bool ok = c.marks && c.after_ns && c.saved && run_unchanged(&c, changes, count);
+  bool ok = c.marks && c.is_removed && c.after_ns && c.saved && run_unchanged(&c, changes, count);
   c.dur_ns = tg__alloc((g->node_count + 1) * sizeof *c.dur_ns);
   c.is_gone = tg__alloc((g->node_count + 1) * sizeof *c.is_gone);
   c.late_ns = tg__alloc((g->node_count + 1) * sizeof *c.late_ns);
-  ok = ok && c.dur_ns && c.is_gone && c.late_ns && work_out_saving(&c, changes, count, out);
+  ok = ok && c.dur_ns && c.is_gone && c.late_ns && work_out_saving(&c, changes, count, out, see, ctx);
   tg__replay_loader_close(&c.loader);
   tg__free(c.marks);
   tg__free(c.dur_ns);
   tg__free(c.is_gone);
+  tg__free(c.is_removed);
   tg__free(c.late_ns);
   tg__free(c.before_ns);
   tg__free(c.after_ns);
@@ -183,8 +220,8 @@ static enum tg_err save_with(struct tg__replay_graph *g, const struct tg__replay
   return ok ? TG_OK : TG_MEMORY;
 }
 
-enum tg_err tg__replay_saving(const struct tg__columns *t, uint32_t rank, const struct tg__replay_change *changes,
-                              size_t count, struct tg__saving *out) {
+enum tg_err tg__replay_change(const struct tg__columns *t, uint32_t rank, const struct tg__replay_change *changes,
+                              size_t count, struct tg__saving *out, tg__see_changed_fn *see, void *ctx) {
   struct tg__replay_graph g;
   struct tg__step_proof p = {0};
   *out = (struct tg__saving){0};
@@ -194,7 +231,7 @@ enum tg_err tg__replay_saving(const struct tg__columns *t, uint32_t rank, const 
   out->step_ns = p.recorded_median_ns;
   snprintf(out->why_not, sizeof out->why_not, "%s", p.why_not);
   snprintf(out->help, sizeof out->help, "%s", p.help);
-  if (!err && !*p.why_not) err = save_with(&g, changes, count, out);
+  if (!err && !*p.why_not) err = save_with(&g, changes, count, out, see, ctx);
   tg__step_proof_close(&p);
   tg__replay_close(&g);
   return err;

@@ -228,11 +228,13 @@ enum tg_err tg__replay_open(struct tg__replay_graph *g, const struct tg__columns
   g->names = tg__alloc((size_t)tg__strings_count(t->strings) + 1);
   g->work_of = tg__realloc(NULL, (slices + 1) * sizeof *g->work_of);
   g->node_of = tg__realloc(NULL, (slices + 1) * sizeof *g->node_of);
+  g->lane_of = tg__realloc(NULL, ((size_t)t->ranks[rank].track_count + 1) * sizeof *g->lane_of);
   g->step_begin = tg__alloc((g->steps.count + 1) * sizeof *g->step_begin);
   g->step_end = tg__alloc((g->steps.count + 1) * sizeof *g->step_end);
-  if (!g->names || !g->work_of || !g->node_of || !g->step_begin || !g->step_end) return TG_MEMORY;
+  if (!g->names || !g->work_of || !g->node_of || !g->lane_of || !g->step_begin || !g->step_end) return TG_MEMORY;
   memset(g->work_of, 0xff, slices * sizeof *g->work_of); /* TG_NONE */
   memset(g->node_of, 0xff, slices * sizeof *g->node_of);
+  memset(g->lane_of, 0xff, t->ranks[rank].track_count * sizeof *g->lane_of);
   build_graph(g);
   return g->failed ? TG_MEMORY : TG_OK;
 }
@@ -243,6 +245,7 @@ void tg__replay_close(struct tg__replay_graph *g) {
   tg__free(g->works);
   tg__free(g->work_of);
   tg__free(g->node_of);
+  tg__free(g->lane_of);
   tg__free(g->waits);
   tg__free(g->lanes);
   tg__free(g->nodes);

@@ -67,6 +67,7 @@ struct tg__replay_graph {
   uint32_t *node_of; /* by slice of the rank, of a host slice: the node at its begin */
   struct tg__replay_wait *waits;
   size_t wait_count, wait_cap;
+  uint32_t *lane_of; /* by track of the rank: the lane of a thread; TG_NONE: of none, as of streams */
   struct tg__replay_lane *lanes;
   size_t lane_count, lane_cap;
   uint32_t stream_count; /* the first lanes are the streams */
@@ -131,6 +132,7 @@ void tg__replay_times_close(struct tg__replay_times *x);
 void tg__replay_run(const struct tg__replay_graph *g, const int64_t *dur_ns, const bool *is_gone,
                     struct tg__replay_times *x);
 void tg__replay_recorded(const struct tg__replay_graph *g, struct tg__replay_times *x); /* the times of the trace */
+int64_t tg__replay_step_begin(const struct tg__replay_graph *g, const struct tg__replay_times *x, size_t step);
 /* When each step ends by these times: the host's part and what it launched, and no step before the one before it. */
 void tg__replay_step_ends(const struct tg__replay_graph *g, const struct tg__replay_times *x, int64_t *end_ns);
 /* How long each step takes by these times: to the end of the host and of what it launched, from there on for the

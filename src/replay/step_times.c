@@ -63,7 +63,7 @@ void tg__replay_recorded(const struct tg__replay_graph *g, struct tg__replay_tim
 }
 
 /* When its thread comes to a step: what its first node waits for is inside of it. */
-static int64_t step_begin_ns(const struct tg__replay_graph *g, const struct tg__replay_times *x, size_t step) {
+int64_t tg__replay_step_begin(const struct tg__replay_graph *g, const struct tg__replay_times *x, size_t step) {
   const uint32_t node = g->step_begin[step];
   return node == g->lanes[g->main_lane].first ? g->start_ns : x->end_ns[node - 1];
 }
@@ -80,9 +80,9 @@ void tg__replay_step_ends(const struct tg__replay_graph *g, const struct tg__rep
 
 void tg__replay_step_times(const struct tg__replay_graph *g, const struct tg__replay_times *x, int64_t *step_ns) {
   tg__replay_step_ends(g, x, step_ns);
-  int64_t before_ns = step_begin_ns(g, x, 0);
+  int64_t before_ns = tg__replay_step_begin(g, x, 0);
   for (size_t i = 0; i < g->steps.count; i++) {
-    int64_t begin_ns = step_begin_ns(g, x, i);
+    int64_t begin_ns = tg__replay_step_begin(g, x, i);
     const int64_t end_ns = step_ns[i] > before_ns ? step_ns[i] : before_ns;
     if (before_ns > begin_ns) begin_ns = before_ns;
     step_ns[i] = end_ns > begin_ns ? end_ns - begin_ns : 0;

@@ -1,5 +1,5 @@
 /* what_if: the question what_if. Which slices an expression selects is found once per name and category. */
-#include "replay/replay.h"
+#include "replay/step_change.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -153,43 +153,179 @@ static enum tg_err read_changes(const struct tg__columns *t, const struct tg__as
 
 /* ---- the answer ------------------------------------------------------------------------------ */
 
-static void put_time(struct tg_table *out, bool is_known, double ns) {
-  tg__put_int(out, is_known ? (int64_t)llround(ns) : TG_NULL_INT);
+enum by { BY_RANK, BY_STEP, BY_EVENT };
+struct row { /* TG_NULL_INT, TG_NONE and NULL: unknown */
+  int64_t step, track, slice, mark, steps, changed, step_ns, predicted_ns, saving_ns, low_ns, high_ns;
+  int64_t start_ns, dur_ns, predicted_start_ns, predicted_dur_ns;
+  uint32_t name; /* string id of the trace */
+  const char *verdict, *reason, *remedy;
+};
+static const struct row nothing = {.step = TG_NULL_INT,
+                                   .track = TG_NULL_INT,
+                                   .slice = TG_NULL_INT,
+                                   .mark = TG_NULL_INT,
+                                   .steps = TG_NULL_INT,
+                                   .changed = TG_NULL_INT,
+                                   .step_ns = TG_NULL_INT,
+                                   .predicted_ns = TG_NULL_INT,
+                                   .saving_ns = TG_NULL_INT,
+                                   .low_ns = TG_NULL_INT,
+                                   .high_ns = TG_NULL_INT,
+                                   .start_ns = TG_NULL_INT,
+                                   .dur_ns = TG_NULL_INT,
+                                   .predicted_start_ns = TG_NULL_INT,
+                                   .predicted_dur_ns = TG_NULL_INT,
+                                   .name = TG_NONE,
+                                   .verdict = "proven"};
+struct answer {
+  const struct tg__columns *t;
+  struct tg_table *out;
+  uint32_t rank;
+  enum by by;
+  bool has_change;
+};
+
+static void put_what_if_row(const struct answer *a, const struct row *r) {
+  struct tg_table *const out = a->out;
+  tg__put_rank(out, a->t, a->rank);
+  tg__put_int(out, r->step);
+  tg__put_trace_text(out, a->t, r->name);
+  tg__put_int(out, r->track);
+  tg__put_int(out, r->slice);
+  tg__put_int(out, r->mark);
+  tg__put_cstr(out, r->verdict);
+  tg__put_cstr(out, r->reason);
+  tg__put_cstr(out, r->remedy);
+  tg__put_int(out, r->steps);
+  tg__put_int(out, r->changed);
+  tg__put_int(out, r->step_ns);
+  tg__put_int(out, r->predicted_ns);
+  tg__put_int(out, r->saving_ns);
+  tg__put_int(out, r->low_ns);
+  tg__put_int(out, r->high_ns);
+  const bool has_share = r->saving_ns != TG_NULL_INT && r->step_ns > 0;
+  tg__put_real_if(out, has_share, 100 * (double)r->saving_ns / (double)r->step_ns);
+  tg__put_int(out, r->start_ns);
+  tg__put_int(out, r->dur_ns);
+  tg__put_int(out, r->predicted_start_ns);
+  tg__put_int(out, r->predicted_dur_ns);
 }
 
-static void put_saving(struct tg_table *out, const struct tg__columns *t, uint32_t rank, const struct tg__saving *s) {
+static int64_t rounded_ns(bool is_known, double ns) { return is_known ? (int64_t)llround(ns) : TG_NULL_INT; }
+
+static void put_saving(const struct answer *a, const struct tg__saving *s) {
   const bool is_known = !*s->why_not;
-  tg__put_rank(out, t, rank);
-  tg__put_cstr(out, is_known ? "proven" : "refused");
-  tg__put_cstr(out, is_known ? NULL : s->why_not);
-  tg__put_cstr(out, is_known ? NULL : s->help);
-  tg__put_int(out, (int64_t)s->steps);
-  tg__put_int(out, is_known ? (int64_t)s->slices : TG_NULL_INT);
-  put_time(out, s->step_ns > 0, s->step_ns);
-  put_time(out, is_known, s->median_ns);
-  put_time(out, is_known, s->low_ns);
-  put_time(out, is_known, s->high_ns);
-  tg__put_real_if(out, is_known && s->step_ns > 0, 100 * s->median_ns / s->step_ns);
+  struct row r = nothing;
+  r.verdict = is_known ? "proven" : "refused";
+  r.reason = is_known ? NULL : s->why_not;
+  r.remedy = is_known ? NULL : s->help;
+  r.steps = (int64_t)s->steps;
+  r.changed = is_known ? (int64_t)s->slices : TG_NULL_INT;
+  r.step_ns = rounded_ns(s->step_ns > 0, s->step_ns);
+  r.predicted_ns = rounded_ns(is_known, s->predicted_ns);
+  r.saving_ns = rounded_ns(is_known, s->median_ns);
+  r.low_ns = rounded_ns(is_known, s->low_ns);
+  r.high_ns = rounded_ns(is_known, s->high_ns);
+  put_what_if_row(a, &r);
+}
+
+static void put_steps(const struct answer *a, const struct tg__changed_steps *c) {
+  for (size_t i = 0; i < c->g->steps.count; i++) {
+    struct row r = nothing;
+    r.step = a->t->steps[c->g->steps.steps[i].step].number;
+    r.step_ns = c->before_ns[i];
+    r.predicted_ns = c->after_ns[i];
+    r.saving_ns = c->before_ns[i] - c->after_ns[i];
+    put_what_if_row(a, &r);
+  }
+}
+
+/* Slices, with those that are removed; then marks that stay; then steps that are no slices. */
+static void put_placed(const struct answer *a, const struct tg__changed_steps *c, const struct tg__placed *p) {
+  const struct tg__columns *const t = a->t;
+  const struct tg__extent marks = tg__rank_marks(t, a->rank);
+  TG__EACH (k, tg__tracks_of(&t->ranks[a->rank]))
+    TG__EACH (i, tg__slices_of(&t->tracks[k])) {
+      const uint32_t at = i - c->g->slices.first;
+      if (p->state[at] == TG__PLACED_OUTSIDE) continue;
+      const bool is_kept = p->state[at] == TG__PLACED_KEPT;
+      struct row r = nothing;
+      r.name = t->slices.name[i];
+      r.track = k;
+      r.slice = i;
+      r.start_ns = t->slices.start_ns[i];
+      r.dur_ns = t->slices.dur_ns[i];
+      if (is_kept) r.predicted_start_ns = p->start_ns[at];
+      if (is_kept) r.predicted_dur_ns = p->end_ns[at] - p->start_ns[at];
+      put_what_if_row(a, &r);
+    }
+  TG__EACH (i, marks) {
+    if (p->mark_ns[i - marks.first] == TG_NULL_INT) continue;
+    struct row r = nothing;
+    r.name = t->marks.name[i];
+    r.track = t->marks.track[i];
+    r.mark = i;
+    r.start_ns = t->marks.ts_ns[i];
+    r.predicted_start_ns = p->mark_ns[i - marks.first];
+    put_what_if_row(a, &r);
+  }
+  for (size_t i = 0; i < c->g->steps.count; i++) {
+    const struct tg__step *const step = &t->steps[c->g->steps.steps[i].step];
+    if (step->slice != TG_NONE) continue;
+    struct row r = nothing;
+    r.step = step->number;
+    r.name = step->name;
+    r.track = c->g->lanes[c->g->main_lane].track;
+    r.start_ns = step->start_ns;
+    r.dur_ns = step->end_ns - step->start_ns;
+    r.predicted_start_ns = p->step_ns[2 * i];
+    r.predicted_dur_ns = p->step_ns[2 * i + 1] - p->step_ns[2 * i];
+    put_what_if_row(a, &r);
+  }
+}
+
+static bool put_changed(void *ctx, const struct tg__changed_steps *c) {
+  const struct answer *const a = ctx;
+  struct tg__placed placed;
+  if (a->by == BY_RANK || (a->has_change && !c->selected)) return true;
+  if (a->by == BY_STEP) put_steps(a, c);
+  if (a->by == BY_STEP) return true;
+  if (!tg__place_events(c, &placed)) return false;
+  put_placed(a, c, &placed);
+  tg__placed_free(&placed);
+  return true;
+}
+
+static enum tg_err answer_rank(struct answer *a, const struct tg__replay_change *changes, size_t count) {
+  struct tg__saving saving;
+  const enum tg_err err = tg__replay_change(a->t, a->rank, changes, count, &saving, put_changed, a);
+  if (err) return err;
+  if (a->by == BY_RANK) put_saving(a, &saving);
+  if (a->by != BY_RANK && *saving.why_not)
+    tg__table_note(a->out, "No prediction of %s: %s. To get one, %s.", a->t->rank_count > 1 ? "a rank" : "the steps",
+                   saving.why_not, saving.help);
+  if (count && !*saving.why_not && !saving.slices)
+    tg__table_note(a->out, "Nothing in the steps is selected, so nothing changes.");
+  return TG_OK;
 }
 
 enum tg_err tg__answer_what_if(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                struct tg_error *e) {
+  static const char *const bys[] = {"rank", "step", "event"};
   struct selected selected[TG__CHANGE_KINDS] = {{0}};
   struct tg__replay_change changes[TG__CHANGE_KINDS];
-  size_t count = 0;
-  enum tg_err err = read_changes(t, a, selected, changes, &count, e);
+  size_t count = 0, by = BY_RANK;
+  enum tg_err err = tg__ask_choice(a, "by", bys, sizeof bys / sizeof *bys, &by, e);
+  if (!err) err = read_changes(t, a, selected, changes, &count, e);
   if (!err && !count)
     tg__table_note(out,
                    "Nothing changes: say what does with remove=, scale=, move_off=, overlap=, add= or batch=, each an "
                    "expression over name and category, as in remove='name ~ \"print\"', or with workers=4.");
   for (uint32_t r = 0; !err && r < t->rank_count; r++) {
-    struct tg__saving saving;
+    struct answer of_rank = {t, out, r, (enum by)by, count > 0};
     if (!tg__ask_has_rank(a, r)) continue;
-    err = tg__replay_saving(t, r, changes, count, &saving);
+    err = answer_rank(&of_rank, changes, count);
     if (err) tg__no_memory(e, "replaying the steps");
-    if (!err) put_saving(out, t, r, &saving);
-    if (!err && count && !*saving.why_not && !saving.slices)
-      tg__table_note(out, "Nothing in the steps is selected, so nothing changes.");
   }
   for (int k = 0; k < TG__CHANGE_KINDS; k++) {
     tg__map_free(&selected[k].places);

@@ -12,6 +12,8 @@
  * critical=path, only or all draws the critical path into it (chrome_critical.c), counters=queue, bandwidth or all
  * adds counters (chrome_counters.c).
  *
+ * predicted= with the arguments of what_if writes the steps as they would be (chrome_predicted.c).
+ *
  * patterns=TEXT marks frequent sequences of kernels (chrome_patterns.c).
  *
  * A recording of ours has no name yet: trace_name=PATH names its document, as Kineto calls its documents by
@@ -20,6 +22,7 @@
 #include "show/chrome_counters.h"
 #include "show/chrome_critical.h"
 #include "show/chrome_patterns.h"
+#include "show/chrome_predicted.h"
 #include "show/chrome_recorded.h"
 #include "show/chrome_track.h"
 #include "show/eventrow.h"
@@ -40,11 +43,12 @@ struct chrome {
   struct tg__buffer buffer;
   struct tg__forms *forms;
   struct tg__chrome_tracks *tracks;
-  struct tg__str *cats;          /* by category: ,"cat":"kernel","name":" */
-  struct style *styles;          /* by rank */
-  struct tg__recorded *recorded; /* NULL: no rank in the document is a recording */
-  struct tg__overlay *overlay;   /* NULL: the critical path is not asked for */
-  struct tg__marked *marked;     /* NULL: patterns are not asked for */
+  struct tg__str *cats;            /* by category: ,"cat":"kernel","name":" */
+  struct style *styles;            /* by rank */
+  struct tg__recorded *recorded;   /* NULL: no rank in the document is a recording */
+  struct tg__overlay *overlay;     /* NULL: the critical path is not asked for */
+  struct tg__marked *marked;       /* NULL: patterns are not asked for */
+  struct tg__predicted *predicted; /* NULL: as recorded */
   struct tg__counters *counters;
   struct tg__arena arena;
   const char *name; /* of a recording's document, NULL = none */
@@ -174,8 +178,11 @@ static bool is_recorded(const struct chrome *c, uint32_t track) {
 
 static void put_slice(struct chrome *c, uint32_t i, uint32_t track, bool first) {
   const struct tg__slices *s = &c->t->slices;
-  const char ph = tg__slice_phase(c->t, i);
-  const struct event ev = {
+  const struct tg__predicted *const p = c->predicted;
+  const bool has_own_end = p && !(s->flags[i] & TG__F_ASYNC); /* not as a mark */
+  const char ph = has_own_end ? 'X' : tg__slice_phase(c->t, i);
+  const int64_t start_ns = p ? p->start_ns[i] : s->start_ns[i], dur_ns = p ? p->dur_ns[i] : s->dur_ns[i];
+  struct event ev = {
       .ph = ph,
       .has_dur = ph == 'X',
       .is_recorded = is_recorded(c, track),
@@ -185,16 +192,22 @@ static void put_slice(struct chrome *c, uint32_t i, uint32_t track, bool first) 
       .args = s->args[i],
       .track = track,
       .place = tg__chrome_place(c->tracks, track, tg__chrome_slice_lane(c->tracks, track, i)),
-      .ts_ns = s->start_ns[i] + tg__chrome_shift(c->tracks, track),
-      .dur_ns = s->dur_ns[i],
+      .ts_ns = start_ns + tg__chrome_shift(c->tracks, track),
+      .dur_ns = dur_ns,
   };
   put_event(c, &ev, first);
   if (ev.is_recorded) put_flow(c, &ev);
+  if (!p || has_own_end) return;
+  ev.ph = ph == 'S' ? 'F' : 'e';
+  ev.ts_ns += dur_ns;
+  put_event(c, &ev, false);
 }
 
 static void put_mark(struct chrome *c, uint32_t i, bool first) {
   const struct tg__marks *m = &c->t->marks;
   const uint32_t track = m->track[i];
+  const bool is_moved = c->predicted && c->predicted->mark_ns[i] != TG_NULL_INT;
+  const int64_t ts_ns = is_moved ? c->predicted->mark_ns[i] : m->ts_ns[i];
   const struct event ev = {
       .ph = (char)m->ph[i],
       .is_recorded = is_recorded(c, track),
@@ -204,7 +217,7 @@ static void put_mark(struct chrome *c, uint32_t i, bool first) {
       .args = m->args[i],
       .track = track,
       .place = tg__chrome_place(c->tracks, track, tg__chrome_mark_lane(c->tracks, i)),
-      .ts_ns = m->ts_ns[i] == TG_NULL_INT ? TG_NULL_INT : m->ts_ns[i] + tg__chrome_shift(c->tracks, track),
+      .ts_ns = ts_ns == TG_NULL_INT ? TG_NULL_INT : ts_ns + tg__chrome_shift(c->tracks, track),
   };
   put_event(c, &ev, first);
 }
@@ -280,6 +293,7 @@ static void put_members(struct chrome *c, const struct tg__rank *rank, bool afte
   for (size_t i = 0; i < rank->meta_count; i++) {
     const struct tg__meta *m = &rank->meta[i];
     if (m->after != after || (c->merged && m->key == TG__K_DISTRIBUTED_INFO)) continue;
+    if (c->predicted && tg__predicted_replaces(c->t, m->key)) continue;
     tg__out_text(c->out, after ? ",\n\"" : "\n\"");
     tg__json_body(c->out, tg__name(c->t, m->key));
     tg__out_text(c->out, "\":");
@@ -298,7 +312,7 @@ static const struct tg__rank *speaker(const struct tg__columns *t, uint32_t rank
 
 static void put_document(struct chrome *c, uint32_t rank, const struct tg__event *events, uint32_t count) {
   const struct tg__rank *who = speaker(c->t, rank);
-  const bool bare = who->bare_array && !c->merged;
+  const bool bare = who->bare_array && !c->merged && !c->predicted;
   if (!bare) {
     tg__out_char(c->out, '{');
     put_members(c, who, false);
@@ -308,10 +322,12 @@ static void put_document(struct chrome *c, uint32_t rank, const struct tg__event
   put_events(c, events, count);
   if (c->overlay) tg__overlay_arrows(c->overlay, c->tracks, &c->buffer);
   if (c->counters) tg__counters_put(c->counters, c->tracks, &c->buffer);
+  if (c->predicted) tg__predicted_events(c->predicted, c->tracks, c->out);
   tg__chrome_put_lane_names(c->tracks, c->out, count == 0);
   tg__out_text(c->out, "\n]");
   if (!bare) {
     put_members(c, who, true);
+    if (c->predicted) tg__predicted_member(c->predicted, c->out);
     if (c->name && who->is_recording && !has_member(who, TG__K_TRACE_NAME)) {
       tg__out_text(c->out, ",\n\"traceName\":\"");
       tg__json_body(c->out, (struct tg__str){c->name, (uint32_t)strlen(c->name)});
@@ -342,8 +358,10 @@ enum tg_err tg__chrome_trace(struct tg__columns *t, const struct tg__show_option
   err = tg__overlay_new(t, o, &c.overlay, e);
   if (!err) err = tg__marked_new(t, o, &c.marked, e);
   if (!err) err = tg__counters_new(t, o, &c.counters, e);
+  if (!err) err = tg__predicted_new(t, o, &c.predicted, e);
   if (err) goto done;
   if (events && c.overlay) count = tg__overlay_filter(c.overlay, events, count);
+  if (events && c.predicted) count = tg__predicted_filter(c.predicted, events, count);
   if (events && tg__recorded_any(t)) c.recorded = tg__recorded_new(t, events, count);
   if (!c.forms || !c.tracks || !events || (!c.recorded && tg__recorded_any(t)) || !render_cats(&c) ||
       !find_styles(&c)) {
@@ -360,6 +378,7 @@ done:
   tg__overlay_free(c.overlay);
   tg__marked_free(c.marked);
   tg__counters_free(c.counters);
+  tg__predicted_free(c.predicted);
   tg__free(c.styles);
   tg__forms_free(c.forms);
   tg__arena_free(&c.arena);

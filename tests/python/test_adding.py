@@ -53,6 +53,7 @@ HOMONYMS = {
     ("modules", "python_modules.c"): "a source",
     ("queue", "chrome_counters.c"): "a value of counters=",
     ("overlap", "what_if.c"): "an argument",
+    ("what_if", "cmd_ask.c"): "the question of --to",
     ("idle", "looks.def"): "a look",
     ("tracks", "message.c"): "a call of the page",
     ("memory", "message.c"): "a kind of error",

@@ -71,6 +71,18 @@ static void count_slices(const struct view *v, struct counts *c) {
   }
 }
 
+enum { RUN_TEXT_BYTES = 640 };
+
+/* A JSON string's text without the backslash in front of quotes and backslashes. */
+static struct tg__str unescaped(struct tg__str s, char *text) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < s.len && n < RUN_TEXT_BYTES; i++) {
+    if (s.ptr[i] == '\\' && i + 1 < s.len && (s.ptr[i + 1] == '"' || s.ptr[i + 1] == '\\')) i++;
+    text[n++] = s.ptr[i];
+  }
+  return (struct tg__str){text, n};
+}
+
 /* ---- groups of rows -------------------------------------------------------------------------- */
 
 static void put_overview_steps(const struct view *v) {
@@ -107,6 +119,10 @@ static void put_overview_summary(const struct view *v, const struct counts *c) {
   put_overview_steps(v);
   const struct tg__str host = tg__json_unquoted(tg__document_member(v->t, v->rank, "host_name"));
   if (host.ptr) put_overview_text(v, "summary", "host", host);
+  const struct tg__str predicted = tg__document_member(v->t, v->rank, "predicted"); /* the steps were never run so */
+  const struct tg__str change = tg__json_unquoted(tg__json_member(predicted, "change"));
+  char buf[RUN_TEXT_BYTES];
+  if (change.ptr) put_overview_text(v, "summary", "predicted", unescaped(change, buf));
 }
 
 static void put_categories(const struct view *v, const struct counts *c) {
@@ -221,18 +237,6 @@ static void put_losses(const struct view *v) {
       put_overview_row(v, "loss", tg__loss_info[k].name, (double)count, "",
                        (struct tg__str){meaning, (uint32_t)strlen(meaning)});
   }
-}
-
-enum { RUN_TEXT_BYTES = 640 };
-
-/* A JSON string's text without the backslash in front of quotes and backslashes. */
-static struct tg__str unescaped(struct tg__str s, char *text) {
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < s.len && n < RUN_TEXT_BYTES; i++) {
-    if (s.ptr[i] == '\\' && i + 1 < s.len && (s.ptr[i + 1] == '"' || s.ptr[i + 1] == '\\')) i++;
-    text[n++] = s.ptr[i];
-  }
-  return (struct tg__str){text, n};
 }
 
 /* What `tachograph run` noted of the program: the keys are the quantities (src/cli/run_facts.c). */
