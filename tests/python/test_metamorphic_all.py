@@ -261,7 +261,8 @@ def test_twice_as_slow(engine, tmp_path, source):
 
 def test_every_question_answers_somewhere(engine, tmp_path):
     """But the segments of a snapshot, which has no events (test_snapshot.py), the counters of CUPTI (test_critical.py),
-    what torch.compile compiled (test_compiles.py), and layers (test_layers.py)."""
+    what torch.compile compiled (test_compiles.py), layers (test_layers.py), and buckets of two sizes
+    (test_bucket_sizes.py)."""
     answered = set()
     for source, (build, *which) in SOURCES.items():
         path = write(build(*which), tmp_path / source.replace(" ", "_"))
@@ -270,4 +271,4 @@ def test_every_question_answers_somewhere(engine, tmp_path):
             for question, args in ASKED
             if any("refused" not in row for row in ask(engine, path, question, args))
         }
-    assert QUESTIONS.keys() - answered == {"segments", "cupti", "compiles", "layers"}
+    assert QUESTIONS.keys() - answered == {"segments", "cupti", "compiles", "layers", "bucket_sizes"}

@@ -212,10 +212,16 @@ static void test_savings(void **state) {
   for (int i = 0; i < STEPS; i++) {
     step(&s, i);
     for (int k = 0; k < 3; k++) mini_slice(s.m, s.cpu, "cpu_op", "aten::add_", (int64_t)i * STEP_NS + k * 6000, 5000);
+    mini_slice(s.m, s.cpu, "cpu_op", "aten::sub_", (int64_t)i * STEP_NS + 18000, 1000);
   }
   t = mini_finish(s.m);
   expect_saving(t, "batch", "name = \"aten::add_\"", 10000);
   expect_saving(t, "remove", "name = \"aten::add_\"", 15000);
+  struct tg_table *const a = mini_ask(t, "what_if", "remove", "name ~ \"aten::\"", NULL);
+  assert_string_equal(mini_cell(a, 0, "verdict"), "refused");
+  assert_string_equal(mini_cell(a, 0, "reason"), "the change removes all that the steps consist of");
+  assert_true(mini_int(a, 0, "saving_ns") == TG_NULL_INT);
+  tg__table_free(a);
   mini_free(s.m);
 }
 
