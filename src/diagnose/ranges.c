@@ -82,11 +82,12 @@ static bool replay_finding(struct tg__facts *f, struct tg__replay_model *m, cons
   return !f->failed && out->slices > 0;
 }
 
-/* What the model says, and which of the two figures the finding states. */
+/* What the model says, and which of the two figures the finding states. The model's is of the step in the middle: it is
+ * 0 for what comes in few steps, where the rule's is the mean of all. */
 static void set_figures(const struct tg__facts *f, struct tg__finding *x, double median_ns) {
   const int64_t most_ns = tg__most_to_save(f, x);
   x->model_ns = llround(median_ns);
-  if (!is_modelled(x->cause)) return;
+  if (!is_modelled(x->cause) || x->model_ns == 0) return;
   x->saving_ns = x->model_ns < 0 ? 0 : x->model_ns < most_ns ? x->model_ns : most_ns;
   x->method = "the model of the steps, replayed with the change";
 }

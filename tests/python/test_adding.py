@@ -51,6 +51,7 @@ HOMONYMS = {
     ("events", "report_extent.c"): "a quantity",
     ("events", "python_monitor.c"): "an attribute of sys.monitoring",
     ("modules", "python_modules.c"): "a source",
+    ("modules", "python_kept.c"): "a key of what is kept",
     ("queue", "chrome_counters.c"): "a value of counters=",
     ("overlap", "what_if.c"): "an argument",
     ("what_if", "cmd_ask.c"): "the question of --to",

@@ -221,7 +221,8 @@ static void list_of_questions(void **state) {
   assert_string_equal(tg__question_column(last, 13)->name, "method");
   assert_string_equal(tg__question_column(last, 14)->name, "saving_bytes");
   assert_string_equal(tg__question_column(last, 16)->name, "saving_high_ns");
-  assert_null(tg__question_column(last, 17));
+  assert_string_equal(tg__question_column(last, 18)->name, "model_ns");
+  assert_null(tg__question_column(last, 19));
   assert_string_equal(tg__question_argument(last, 0)->name, "rank");
   assert_null(tg__question_argument(last, 4));
 }

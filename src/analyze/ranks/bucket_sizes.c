@@ -186,6 +186,7 @@ enum tg_err tg__answer_bucket_sizes(const struct tg__columns *t, const struct tg
                                     struct tg_error *e) {
   double caps[MOST_CAPS];
   size_t count = 0;
+  bool has_buckets = false;
   enum tg_err err = read_caps(tg__ask_arg(a, "cap_mb"), caps, &count, e);
   for (uint32_t r = 0; !err && r < t->rank_count; r++) {
     struct tg__buckets all;
@@ -195,8 +196,12 @@ enum tg_err tg__answer_bucket_sizes(const struct tg__columns *t, const struct tg
     const char *const why = err ? NULL : why_not(&s);
     if (why) tg__table_note(out, "rank %lld: no prediction: %s", (long long)t->ranks[r].number, why);
     if (!err && !why) put_sizes(out, t, r, &s, caps, count);
+    has_buckets |= s.count > 0;
     tg__buckets_free(&all);
     tg__free(s.items);
   }
-  return err;
+  if (err || has_buckets) return err;
+  return tg__fail(e, TG_NO_DATA, -1,
+                  "no backward pass asks for an all_reduce of a known size: record a job of several ranks with its steps "
+                  "marked (prof.step()) and record_shapes=True");
 }
