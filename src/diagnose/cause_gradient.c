@@ -38,7 +38,7 @@ static void compare_passes(struct passes *p, int64_t added, int64_t placed) {
   p->updates = 0;
 }
 
-static void see_update(struct passes *p, uint32_t slice) {
+static void count_update(struct passes *p, uint32_t slice) {
   while (slice != TG_NONE && !(tg__slice_meaning(p->s->f, slice) & TG__NAME_OPTIMIZER_STEP))
     slice = p->s->f->t->slices.parent[slice];
   p->updates += slice != p->update;
@@ -90,7 +90,7 @@ static void look_at_passes(struct passes *p) {
     if (node) continue;
     if (from != SIZE_MAX) look_at_pass(p, from, i);
     from = SIZE_MAX;
-    if (c && c->counted && c->kind == TG__CALL_UPDATE) see_update(p, c->slice);
+    if (c && c->counted && c->kind == TG__CALL_UPDATE) count_update(p, c->slice);
   }
 }
 

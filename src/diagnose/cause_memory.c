@@ -98,6 +98,23 @@ static void judge_growth(struct tg__facts *f, const struct peak *peak) {
 
 /* ---- what it is for ---------------------------------------------------------------------------- */
 
+struct update {
+  struct tg__facts *f;
+  uint32_t slice; /* TG_NONE: none */
+};
+
+static void note_update(void *ctx, uint32_t slice, enum tg__class cls) {
+  struct update *const u = ctx;
+  if (cls == TG__CLASS_ANNOTATION && tg__slice_meaning(u->f, slice) & TG__NAME_OPTIMIZER_STEP) u->slice = slice;
+}
+
+/* What the optimizer keeps is mostly older than the recording, which has no stacks of it: then where it updates. */
+static struct tg__str line_of_update(struct tg__facts *f) {
+  struct update u = {.f = f, .slice = TG_NONE};
+  tg__slices_visit(f, note_update, &u);
+  return u.slice == TG_NONE ? TG_STR("") : tg__user_frame(f->t, u.slice);
+}
+
 /* The line with most of a category at the peak. */
 static void say_largest(struct tg__facts *f, const struct peak *peak, const char *category, struct tg__finding *x) {
   struct tg_table *const t = ask(f, TG__Q_memory_blocks, "by", "line");
@@ -109,9 +126,10 @@ static void say_largest(struct tg__facts *f, const struct peak *peak, const char
       continue;
     if (top == SIZE_MAX || tg__fact_number(t, i, "bytes_at_peak") > tg__fact_number(t, top, "bytes_at_peak")) top = i;
   }
-  TG_SAY(x->where, "%.*s", (int)peak->device.len, peak->device.ptr);
-  if (top != SIZE_MAX)
-    say_holder(tg__fact_text(t, top, "device"), tg__fact_text(t, top, "line"), x->where, sizeof x->where);
+  const struct tg__str line = top != SIZE_MAX                 ? tg__fact_text(t, top, "line")
+                              : category == held_names[STATE] ? line_of_update(f)
+                                                              : TG_STR("");
+  say_holder(peak->device, line, x->where, sizeof x->where);
   tg__table_free(t);
 }
 

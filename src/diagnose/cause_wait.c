@@ -4,7 +4,7 @@
 #include "diagnose/sites.h"
 
 /* LOOK_BACK: of so many median steps ago may be a step of another thread that is still under way. */
-enum { WAIT_PCT = 5, KINDS = 6, QUEUE = 4, NAMES = 8, OFTEN = 10, LOOK_BACK = 100 };
+enum { WAIT_PCT = 5, KINDS = 6, QUEUE = 4, ANSWER = 5, NAMES = 8, OFTEN = 10, LOOK_BACK = 100 };
 
 static const struct {
   enum tg__cause cause;
@@ -47,9 +47,9 @@ static const struct {
      OFTEN},
     {TG__CAUSE_HOST_WAITS,
      {"concurrent.futures.Future.result"},
-     "wait for what another thread was asked to do",
-     "Ask for it earlier, so that it is done when the loop comes to it, or make what the other thread does cheaper; "
-     "where that is Python, use a process: threads take turns.",
+     "wait for what another thread or process was asked to do",
+     "Ask for it earlier, so that it is done when the loop comes to it, or make what the other does cheaper; "
+     "where a thread computes in Python, use a process: threads take turns.",
      "the time of these calls, but for a tenth",
      OFTEN},
 };
@@ -93,11 +93,17 @@ static bool is_in_step(const struct waits *w, uint32_t slice) {
   return false;
 }
 
+/* The answer of a pool of processes: it waits in an event. Its iterators, which feed a loop, wait in a condition. */
+static bool is_answer(const struct tg__columns *t, uint32_t slice) {
+  const uint32_t text = tg__arg_str(t, t->slices.args[slice], TG__K_CALL_STACK);
+  return text != TG_NONE && tg__str_contains(tg__name(t, text), "): wait;multiprocessing/pool.py(");
+}
+
 static void see_wait(void *ctx, uint32_t slice, enum tg__class cls) {
   struct waits *w = ctx;
   const struct tg__columns *t = w->f->t;
   const int named = cls == TG__CLASS_ANNOTATION ? classify_wait(tg__name(t, t->slices.name[slice])) : -1;
-  const int k = named >= QUEUE && !is_in_step(w, slice) ? -1 : named;
+  const int k = named >= QUEUE && !is_in_step(w, slice) ? -1 : named == QUEUE && is_answer(t, slice) ? ANSWER : named;
   w->trains |= t->slices.name[slice] == w->gradient || (tg__slice_meaning(w->f, slice) & TG__NAME_OPTIMIZER_STEP);
   const bool loads = cls == TG__CLASS_ANNOTATION && (tg__slice_meaning(w->f, slice) & TG__NAME_DATALOADER);
   const uint32_t track = k < 0 && !loads ? TG_NONE : tg__slice_track(t, slice);

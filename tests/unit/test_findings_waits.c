@@ -162,18 +162,22 @@ static void test_batches_come_several_at_a_time(void **state) {
 
 /* Each step waits 4 of 10 ms for a queue. It may train; another thread calls an operator that ends the wait, and takes
  * `work_us`. */
-static struct tg_table *queue(const char *wait, bool trains, int64_t work_us) {
+static struct tg_table *queue_at(const char *wait, const char *stack, bool trains, int64_t work_us) {
   struct scene s = begin_of(MANY);
   const uint32_t other = mini_thread(s.m, 1, 11);
   for (int i = 0; i < MANY; i++) {
     s.at = i * STEP;
     mini_slice(s.m, s.thread, "user_annotation", wait, s.at, 4000 * US);
-    mini_arg_str(s.m, "Call stack", "serve.py(30): answer");
+    mini_arg_str(s.m, "Call stack", stack);
     mini_slice(s.m, other, "cpu_op", "aten::randn", s.at + (4000 - work_us) * US, work_us * US);
     call(&s, "aten::linear", 4000, 5800, "serve.py(31): answer");
     if (trains) call(&s, "torch::autograd::AccumulateGrad", 9900, 50, NULL);
   }
   return ask(&s);
+}
+
+static struct tg_table *queue(const char *wait, bool trains, int64_t work_us) {
+  return queue_at(wait, "serve.py(30): answer", trains, work_us);
 }
 
 /* A loop that trains waits for its own program. A loop that answers may wait for a request: the program's
@@ -224,8 +228,26 @@ static void test_what_a_thread_is_asked_for(void **state) {
   assert_int_equal(t->rows, 1);
   assert_int_equal(mini_int(t, row, "cost_ns"), 4000 * US);
   assert_string_equal(mini_cell(t, row, "where"), "concurrent.futures.Future.result at serve.py(30): answer");
-  assert_non_null(strstr(mini_cell(t, row, "evidence"), "wait for what another thread was asked to do"));
+  assert_non_null(strstr(mini_cell(t, row, "evidence"), "wait for what another thread or process was asked to do"));
   tg__table_free(t);
+}
+
+/* pool.map() waits for an answer. pool.imap(), which a loop goes over, waits for its next input. */
+static void test_what_a_pool_is_asked_for(void **state) {
+  static const struct {
+    const char *stack, *cause;
+  } cases[] = {{"threading.py(629): wait;multiprocessing/pool.py(765): wait;multiprocessing/pool.py(367): map;"
+                "train.py(30): fit",
+                "host-waits"},
+               {"multiprocessing/pool.py(861): next;train.py(30): fit", "loader-too-slow"},
+               {"threading.py(629): wait;train.py(30): fit", "loader-too-slow"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct tg_table *t = queue_at("threading.Condition.wait", cases[i].stack, true, 20);
+    assert_int_equal(t->rows, 1);
+    assert_string_equal(mini_cell(t, 0, "cause"), cases[i].cause);
+    assert_int_equal(mini_int(t, 0, "line"), 30);
+    tg__table_free(t);
+  }
 }
 
 /* Two threads of a pool answer by turns, 5 ms each: while one works the other's queue is empty. Its steps are its
@@ -464,6 +486,7 @@ int main(void) {
       cmocka_unit_test(test_whose_queue_it_is),
       cmocka_unit_test(test_a_sleep_behind_a_wait),
       cmocka_unit_test(test_what_a_thread_is_asked_for),
+      cmocka_unit_test(test_what_a_pool_is_asked_for),
       cmocka_unit_test(test_idle_while_another_thread_answers),
       cmocka_unit_test(test_threads_that_read_under_a_lock),
       cmocka_unit_test(test_a_thread_that_has_the_gil),
