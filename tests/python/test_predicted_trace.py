@@ -85,7 +85,7 @@ CHANGES = (
     {"scale": 'category = "kernel" 0.25'},
     {"add": 'name = "first" 40us'},
     {"add": 'name = "first_op" 40us'},
-    {"move_off": 'category = "cpu_op"'},
+    {"move_off": 'name ~ "_op" and name != "first_op"'},
     {"batch": 'name ~ "_op"'},
     {"scale": 'category = "kernel" 3', "overlap": 'name ~ "Synchronize"'},
 )

@@ -204,7 +204,7 @@ static bool assign_to_steps(struct work *w, const struct tg__breakdown *b, uint3
   const int64_t start = t->slices.start_ns[call], end = tg__slice_end(t, call);
   bool given = false;
   for (size_t i = tg__steps_begun(b, start); i-- > 0 && w->launched[i].latest_end_ns >= end;) {
-    if (b->steps[i].host_end_ns < end || (given && b->steps[i].host_end_ns <= start)) continue;
+    if (b->steps[i].host_end_ns < end) continue;
     struct launched *l = &w->launched[i];
     const int64_t from = t->slices.start_ns[slice], to = tg__slice_end(t, slice);
     if (!l->count || from < l->first_ns) l->first_ns = from;
