@@ -53,7 +53,7 @@ static void put_state(struct tg__host *h, struct tg__jsonw *w) {
   tg__json_int(w, (int64_t)tg__process_number());
   tg__json_key(w, "classes");
   tg__json_open(w, '[');
-  for (int k = 0; k < TG__LOOK_COUNT; k++) tg__json_cstr(w, tg__look_names[k]);
+  for (int k = 0; k < TG__SLICE_CLASS_COUNT; k++) tg__json_cstr(w, tg__slice_class_names[k]);
   tg__json_close(w, ']');
   tg__json_key(w, "traces");
   tg__json_open(w, '[');
@@ -312,7 +312,7 @@ void tg__reply_tiles(struct tg__host *h, const struct tg__message *m, struct tg_
       return;
     }
     if (row < t->view->row_count)
-      tg__view_tile(t->view, &t->tile_looks, (uint32_t)row, (unsigned)level, (int32_t)tile, &r->out);
+      tg__view_tile(t->view, &t->tile_classes, (uint32_t)row, (unsigned)level, (int32_t)tile, &r->out);
     else
       tg__series_tile(t->series, (uint32_t)row, (unsigned)level, (int32_t)tile, &r->out);
   }

@@ -137,7 +137,7 @@ void tg__reply_aggregate(struct tg__host *h, const struct tg__message *m, struct
   if (!err) {
     const struct tg__selection s = {window.start_ns, window.end_ns, window.tracks, by ? by : "name",
                                     (uint32_t)limit, other_start,   other_end};
-    err = tg__view_aggregate(t->view, &t->looks, &s, &table, &e);
+    err = tg__view_aggregate(t->view, &t->classes, &s, &table, &e);
   }
   if (err)
     tg__reply_failed(r, m, &e);

@@ -32,7 +32,7 @@ static void put_what(struct tg__loaded *t, uint32_t slice, uint32_t row, struct 
   put_int(w, "slice", slice);
   tg__json_key(w, "name");
   tg__json_str(w, tg__name(c, c->slices.name[slice]));
-  put_int(w, "class", tg__look_of(&t->looks, slice));
+  put_int(w, "class", tg__slice_class_of(&t->classes, slice));
   put_int(w, "track", track);
   put_int(w, "row", row);
   put_int(w, "start_ns", c->slices.start_ns[slice] + tg__view_shift(t->view, c->tracks[track].rank));

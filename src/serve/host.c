@@ -54,7 +54,8 @@ static enum tg_err index_trace(struct tg__loaded *t, const struct tg__serve_opti
   if (!err) err = tg__trace_load(t->columns, TG__VIEW_COLUMNS | marks, e);
   tg__lock_drop(t->engine);
   if (!err) err = tg__view_open(t->columns, o->threads ? o->threads : tg__cpu_count(), &t->view, e);
-  if (!err && (!tg__looks_open(&t->tile_looks, t->columns) || !tg__looks_open(&t->looks, t->columns)))
+  if (!err &&
+      (!tg__slice_classes_open(&t->tile_classes, t->columns) || !tg__slice_classes_open(&t->classes, t->columns)))
     err = tg__no_memory(e, "laying out the timeline");
   return err;
 }
@@ -114,8 +115,8 @@ void tg__host_load(struct tg__host *h) {
 static void loaded_free(struct tg__loaded *l) {
   tg__series_close(l->series);
   tg__view_close(l->view);
-  tg__looks_close(&l->tile_looks);
-  tg__looks_close(&l->looks);
+  tg__slice_classes_close(&l->tile_classes);
+  tg__slice_classes_close(&l->classes);
   tg_close(l->trace);
   if (l->engine) tg__lock_free(l->engine);
   tg__free(l);

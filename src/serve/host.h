@@ -20,8 +20,8 @@ struct tg__loaded {
   struct tg__columns *columns;
   struct tg__view *view;
   struct tg__series_set *series;
-  struct tg__looks tile_looks, looks; /* of the thread that answers tiles; of the one that looks */
-  struct tg__lock *engine;            /* held while a question is answered and while columns are loaded */
+  struct tg__slice_classes tile_classes, classes; /* of the thread that answers tiles; of the one that looks */
+  struct tg__lock *engine;                        /* held while a question is answered and while columns are loaded */
 };
 struct tg__hosted {
   const char *path, *name;

@@ -20,14 +20,15 @@ uint32_t tg__html_count_row(const struct tg__html_part *p, uint32_t row) {
 
 /* ---- #tg-slices ------------------------------------------------------------------------------ */
 
-enum { STARTS, DURS, NAMES, LOOKS, FLAGS, PARTS };
+enum { STARTS, DURS, NAMES, CLASSES, FLAGS, PARTS };
 
 static void put_varint(struct tg__out *o, uint64_t v) {
   for (; v >= 128; v >>= 7) tg__out_char(o, (char)(v | 128));
   tg__out_char(o, (char)v);
 }
 
-static uint32_t put_row(const struct tg__html_part *p, uint32_t row, struct tg__looks *looks, struct tg__out *parts) {
+static uint32_t put_row(const struct tg__html_part *p, uint32_t row, struct tg__slice_classes *classes,
+                        struct tg__out *parts) {
   const struct tg__columns *const t = p->view->trace;
   const int64_t shift = tg__view_shift(p->view, t->tracks[p->view->rows[row].track].rank);
   int64_t end = 0;
@@ -39,7 +40,7 @@ static uint32_t put_row(const struct tg__html_part *p, uint32_t row, struct tg__
     put_varint(&parts[STARTS], (uint64_t)(start - end)); /* a row's slices are disjoint */
     put_varint(&parts[DURS], (uint64_t)t->slices.dur_ns[slice]);
     put_varint(&parts[NAMES], t->slices.name[slice]);
-    tg__out_char(&parts[LOOKS], (char)tg__look_of(looks, slice));
+    tg__out_char(&parts[CLASSES], (char)tg__slice_class_of(classes, slice));
     tg__out_char(&parts[FLAGS], (char)((t->slices.flags[slice] & TG__F_UNCLOSED ? TG__TILE_OPEN : 0) |
                                        (t->slices.cause[slice] != TG_NONE ? TG__TILE_CAUSED : 0)));
     end = start + t->slices.dur_ns[slice];
@@ -49,15 +50,15 @@ static uint32_t put_row(const struct tg__html_part *p, uint32_t row, struct tg__
 }
 
 uint32_t tg__html_slices(const struct tg__html_part *p, struct tg__out *out) {
-  struct tg__looks looks;
+  struct tg__slice_classes classes;
   struct tg__out parts[PARTS] = {0};
   uint32_t count = 0;
-  if (!tg__looks_open(&looks, p->view->trace)) {
+  if (!tg__slice_classes_open(&classes, p->view->trace)) {
     out->err = TG_MEMORY;
     return 0;
   }
-  for (uint32_t row = 0; row < p->view->row_count; row++) count += put_row(p, row, &looks, parts);
-  tg__looks_close(&looks);
+  for (uint32_t row = 0; row < p->view->row_count; row++) count += put_row(p, row, &classes, parts);
+  tg__slice_classes_close(&classes);
   for (unsigned k = 0; k < PARTS; k++) {
     const uint32_t bytes = (uint32_t)parts[k].len;
     tg__out_bytes(out, &bytes, 4); /* little endian, as every machine that this runs on */
@@ -120,9 +121,9 @@ static void put_answers(struct tg__columns *t, struct tg__jsonw *w) {
 
 static void put_texts(const struct tg__html_part *p, struct tg__jsonw *w) {
   const uint32_t count = tg__strings_count(p->view->trace->strings);
-  struct tg__looks looks;
+  struct tg__slice_classes classes;
   uint8_t *const used = tg__alloc(count + 1);
-  if (!used || !tg__looks_open(&looks, p->view->trace)) {
+  if (!used || !tg__slice_classes_open(&classes, p->view->trace)) {
     w->out->err = TG_MEMORY;
     tg__free(used);
     return;
@@ -136,9 +137,9 @@ static void put_texts(const struct tg__html_part *p, struct tg__jsonw *w) {
   tg__json_close(w, ']');
   tg__json_key(w, "shades");
   tg__json_open(w, '[');
-  for (uint32_t i = 0; i < count; i++) tg__json_int(w, used[i] ? tg__shade_of(&looks, i) : 0);
+  for (uint32_t i = 0; i < count; i++) tg__json_int(w, used[i] ? tg__shade_of(&classes, i) : 0);
   tg__json_close(w, ']');
-  tg__looks_close(&looks);
+  tg__slice_classes_close(&classes);
   tg__free(used);
 }
 
@@ -165,7 +166,7 @@ static void put_state(const struct tg__html_part *p, const char *note, struct tg
   tg__json_open(w, '{');
   tg__json_key(w, "classes");
   tg__json_open(w, '[');
-  for (unsigned k = 0; k < TG__LOOK_COUNT; k++) tg__json_cstr(w, tg__look_names[k]);
+  for (unsigned k = 0; k < TG__SLICE_CLASS_COUNT; k++) tg__json_cstr(w, tg__slice_class_names[k]);
   tg__json_close(w, ']');
   tg__json_key(w, "traces");
   tg__json_open(w, '[');

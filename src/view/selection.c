@@ -30,7 +30,7 @@ struct window { /* of the selection, in times of the file of a track */
 };
 struct summing {
   const struct tg__view *v;
-  struct tg__looks *looks;
+  struct tg__slice_classes *classes;
   const struct tg__selection *s;
   enum grouping by;
   struct tg__map group_of, text_of_parent; /* key → group; slice → text */
@@ -78,7 +78,7 @@ static uint64_t key_of(struct summing *c, uint32_t slice, uint32_t track) {
   case BY_NAME:
     return t->slices.name[slice];
   case BY_CLASS:
-    return (uint64_t)tg__look_of(c->looks, slice);
+    return (uint64_t)tg__slice_class_of(c->classes, slice);
   case BY_CATEGORY:
     return t->slices.cat[slice];
   case BY_SHAPE:
@@ -99,7 +99,7 @@ static uint64_t count_keys(const struct summing *c) {
   case BY_NAME:
     return tg__strings_count(t->strings);
   case BY_CLASS:
-    return TG__LOOK_COUNT;
+    return TG__SLICE_CLASS_COUNT;
   case BY_CATEGORY:
     return t->cat_count;
   case BY_TRACK:
@@ -280,7 +280,7 @@ static void put_key(struct summing *c, struct tg_table *out, uint64_t key) {
   const struct tg__columns *const t = c->v->trace;
   switch (c->by) {
   case BY_CLASS:
-    tg__put_cstr(out, tg__look_names[key]);
+    tg__put_cstr(out, tg__slice_class_names[key]);
     return;
   case BY_CATEGORY:
     tg__put_trace_text(out, t, t->cats[key].name);
@@ -378,9 +378,9 @@ static bool sum_windows(struct summing *c, struct summing *other, struct tg_tabl
   return !out->failed;
 }
 
-enum tg_err tg__view_aggregate(const struct tg__view *v, struct tg__looks *looks, const struct tg__selection *s,
-                               struct tg_table **out, struct tg_error *e) {
-  struct summing c = {.v = v, .looks = looks, .s = s, .by = GROUPINGS};
+enum tg_err tg__view_aggregate(const struct tg__view *v, struct tg__slice_classes *classes,
+                               const struct tg__selection *s, struct tg_table **out, struct tg_error *e) {
+  struct summing c = {.v = v, .classes = classes, .s = s, .by = GROUPINGS};
   *out = NULL;
   for (enum grouping k = 0; k < GROUPINGS; k++)
     if (strcmp(s->by, grouping_names[k]) == 0) c.by = k;

@@ -15,7 +15,7 @@ struct sweep { /* over the columns of one tile, and the positions of the row wit
   struct tg__row_reader row;
   struct tg__node_levels levels;
   uint32_t position;
-  struct tg__looks *looks;
+  struct tg__slice_classes *classes;
   struct runs *runs;
   unsigned level;
 };
@@ -116,8 +116,8 @@ static void put_run(struct sweep *s, unsigned column, unsigned length, const str
   r->column[i] = (uint16_t)column;
   r->length[i] = (uint16_t)length;
   r->density[i] = (uint8_t)(1 + (busy * 254 >> s->level));
-  r->look[i] = (uint8_t)tg__look_of(s->looks, c->dominant);
-  r->shade[i] = tg__shade_of(s->looks, r->name[i]);
+  r->look[i] = (uint8_t)tg__slice_class_of(s->classes, c->dominant);
+  r->shade[i] = tg__shade_of(s->classes, r->name[i]);
   r->flags[i] =
       (uint8_t)((t->slices.flags[c->dominant] & TG__F_UNCLOSED ? TG__TILE_OPEN : 0) |
                 (t->slices.cause[c->dominant] != TG_NONE ? TG__TILE_CAUSED : 0) | (c->has_more ? TG__TILE_MORE : 0));
@@ -167,11 +167,11 @@ void tg__tile_head(struct tg__out *out, uint32_t row, int32_t tile, uint16_t kin
   tg__out_bytes(out, &count, sizeof count);
 }
 
-void tg__view_tile(const struct tg__view *v, struct tg__looks *looks, uint32_t row, unsigned level, int32_t tile,
-                   struct tg__out *out) {
+void tg__view_tile(const struct tg__view *v, struct tg__slice_classes *classes, uint32_t row, unsigned level,
+                   int32_t tile, struct tg__out *out) {
   struct runs runs;
   runs.count = 0;
-  struct sweep s = {.row = tg__row_read(v, row), .looks = looks, .runs = &runs, .level = level};
+  struct sweep s = {.row = tg__row_read(v, row), .classes = classes, .runs = &runs, .level = level};
   int64_t begin;
   const int64_t shift = tg__view_shift(v, v->trace->tracks[s.row.row->track].rank);
   if (s.row.row->count && tg__tile_begin(shift, level, tile, &begin)) {

@@ -4,33 +4,33 @@
  * A *row* is a line of the timeline: the slices of one lane of a track at one depth of nesting, which never overlap.
  * Times that go in and out are ns since the origin, the first start on the common clock of the ranks.
  *
- * Threads: a view does not change once tg__view_open has returned, so several threads may read it; struct tg__looks
- * belongs to one thread. */
+ * Threads: a view does not change once tg__view_open has returned, so several threads may read it; struct
+ * tg__slice_classes belongs to one thread. */
 #ifndef TG_VIEW_H
 #define TG_VIEW_H
 
 #include "analyze/analyze.h"
 
 /* What a slice is to the eye: one colour each, the same on every page. Numbers are part of the tile's layout. */
-enum tg__look {
-#define LOOK(name, text) TG__LOOK_##name,
-#include "view/looks.def"
-#undef LOOK
-  TG__LOOK_COUNT
+enum tg__slice_class {
+#define CLASS(name, text) TG__SLICE_CLASS_##name,
+#include "view/slice_classes.def"
+#undef CLASS
+  TG__SLICE_CLASS_COUNT
 };
-extern const char *const tg__look_names[TG__LOOK_COUNT];
+extern const char *const tg__slice_class_names[TG__SLICE_CLASS_COUNT];
 
 /* Looks of slices, worked out once for each name. */
-struct tg__looks {
+struct tg__slice_classes {
   struct tg__names names;
   uint8_t *shades; /* one per string of the trace; 0 = not worked out yet */
   uint8_t *flags;
 };
-bool tg__looks_open(struct tg__looks *l, const struct tg__columns *t); /* false on no memory */
-void tg__looks_close(struct tg__looks *l);
-enum tg__look tg__look_of(struct tg__looks *l, uint32_t slice);
+bool tg__slice_classes_open(struct tg__slice_classes *l, const struct tg__columns *t); /* false on no memory */
+void tg__slice_classes_close(struct tg__slice_classes *l);
+enum tg__slice_class tg__slice_class_of(struct tg__slice_classes *l, uint32_t slice);
 /* 1 … 255, from a hash of the name up to its first < or (: neighbours of one class differ. */
-uint8_t tg__shade_of(struct tg__looks *l, uint32_t name);
+uint8_t tg__shade_of(struct tg__slice_classes *l, uint32_t name);
 
 /* ---- rows and their index (row_layout.c, row_index.c) ------------------------------------------------ */
 
@@ -82,8 +82,8 @@ enum { TG__TILE_COLUMNS = 1024, TG__TILE_HEAD = 12, TG__LEVEL_MOST = 44 };
 enum { TG__TILE_OPEN = 1, TG__TILE_CAUSED = 2, TG__TILE_MORE = 4 }; /* flags of a stretch */
 /* Appends the tile in the layout of docs/viewer-api.md: at most TG__TILE_HEAD + 16 × 1024 bytes. row and level are
  * good. */
-void tg__view_tile(const struct tg__view *v, struct tg__looks *looks, uint32_t row, unsigned level, int32_t tile,
-                   struct tg__out *out);
+void tg__view_tile(const struct tg__view *v, struct tg__slice_classes *classes, uint32_t row, unsigned level,
+                   int32_t tile, struct tg__out *out);
 
 /* ---- counters and instants (series.c) ------------------------------------------------------------- */
 
@@ -180,7 +180,7 @@ struct tg__selection {
   int64_t other_start_ns, other_end_ns; /* a window to compare it with; empty = none */
 };
 /* Needs TG__COL_PARENT and TG__COL_ARGS, too. *out is the caller's. */
-enum tg_err tg__view_aggregate(const struct tg__view *v, struct tg__looks *looks, const struct tg__selection *s,
-                               struct tg_table **out, struct tg_error *e);
+enum tg_err tg__view_aggregate(const struct tg__view *v, struct tg__slice_classes *classes,
+                               const struct tg__selection *s, struct tg_table **out, struct tg_error *e);
 
 #endif

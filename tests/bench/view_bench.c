@@ -22,7 +22,7 @@ static int by_value(const void *a, const void *b) {
 }
 
 /* The 64 rows with most slices, at a window somewhere at some zoom. */
-static void time_batches(const struct tg__view *v, struct tg__looks *looks) {
+static void time_batches(const struct tg__view *v, struct tg__slice_classes *classes) {
   int64_t ns[VIEWS], bytes = 0;
   uint64_t dice = 1;
   struct tg__out o = {0};
@@ -33,7 +33,7 @@ static void time_batches(const struct tg__view *v, struct tg__looks *looks) {
     const int32_t tile = (int32_t)((dice >> 33) % (uint64_t)((v->end_ns >> (level + 10)) + 1));
     o.len = 0;
     const int64_t begin = tg__clock_ns();
-    for (uint32_t i = 0; i < BATCH; i++) tg__view_tile(v, looks, i % v->row_count, level, tile, &o);
+    for (uint32_t i = 0; i < BATCH; i++) tg__view_tile(v, classes, i % v->row_count, level, tile, &o);
     ns[k] = tg__clock_ns() - begin;
     bytes += (int64_t)o.len;
   }
@@ -44,7 +44,7 @@ static void time_batches(const struct tg__view *v, struct tg__looks *looks) {
 }
 
 /* The sums of a selection of everything by name, against one pass that only adds durations by name. */
-static bool time_aggregate(const struct tg__view *v, struct tg__looks *looks) {
+static bool time_aggregate(const struct tg__view *v, struct tg__slice_classes *classes) {
   const struct tg__columns *const t = v->trace;
   const struct tg__selection all = {.start_ns = 0, .end_ns = v->end_ns + 1, .by = "name", .limit = 500};
   const size_t names = tg__strings_count(t->strings);
@@ -58,7 +58,7 @@ static bool time_aggregate(const struct tg__view *v, struct tg__looks *looks) {
     if (took < sum_ns) sum_ns = took;
     struct tg_table *table = NULL;
     begin = tg__clock_ns();
-    ok = !tg__view_aggregate(v, looks, &all, &table, NULL);
+    ok = !tg__view_aggregate(v, classes, &all, &table, NULL);
     took = tg__clock_ns() - begin;
     if (took < aggregate_ns) aggregate_ns = took;
     tg__table_free(table);
@@ -99,17 +99,17 @@ int main(int argc, char **argv) {
     took = tg__clock_ns() - begin;
     if (took < build_ns) build_ns = took;
   }
-  struct tg__looks looks;
-  if (!tg__looks_open(&looks, t)) return 1;
+  struct tg__slice_classes classes;
+  if (!tg__slice_classes_open(&classes, t)) return 1;
   printf(
       "{\"slices\":%u,\"rows\":%u,\"bytes_per_slice\":%.3f,\"build_ms\":%.2f,\"pass_ms\":%.2f,\"build_over_pass\":%.2f",
       t->slices.count, v->row_count, (double)tg__view_bytes(v) / t->slices.count, (double)build_ns / 1e6,
       (double)pass_ns / 1e6, (double)build_ns / (double)pass_ns);
-  time_batches(v, &looks);
-  if (!time_aggregate(v, &looks)) return 1;
+  time_batches(v, &classes);
+  if (!time_aggregate(v, &classes)) return 1;
   printf(",\"columns_kib\":%ld,\"index_bytes\":%zu", columns_kib, tg__view_bytes(v));
   printf(",\"checked\":%lld}\n", (long long)sum);
-  tg__looks_close(&looks);
+  tg__slice_classes_close(&classes);
   tg__view_close(v);
   tg__trace_free(t);
   return 0;

@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (!tg__trace_open_bytes(text.buf, text.len, 1, 0, false, &t->columns, &e)) {
     require(!tg__handle_new(t->columns, NULL, NULL, &t->trace, &e));
     require(!tg__view_open(t->columns, 1, &t->view, &e));
-    require(tg__looks_open(&t->looks, t->columns) && tg__looks_open(&t->tile_looks, t->columns));
+    require(tg__slice_classes_open(&t->classes, t->columns) && tg__slice_classes_open(&t->tile_classes, t->columns));
     t->is_open = t->is_loaded = true;
     h.traces[0].state = TG__TRACE_READY;
     ask(&h);

@@ -55,7 +55,7 @@ HOMONYMS = {
     ("queue", "chrome_counters.c"): "a value of counters=",
     ("overlap", "what_if.c"): "an argument",
     ("what_if", "cmd_ask.c"): "the question of --to",
-    ("idle", "looks.def"): "a look",
+    ("idle", "slice_classes.def"): "a class of slices",
     ("tracks", "message.c"): "a call of the page",
     ("memory", "message.c"): "a kind of error",
     ("memory", "http.c"): "a kind of error",

@@ -15,7 +15,7 @@
 struct scene {
   struct tg__columns *t;
   struct tg__view *v;
-  struct tg__looks looks;
+  struct tg__slice_classes classes;
 };
 
 static struct scene open_scene(uint64_t seed) {
@@ -23,12 +23,12 @@ static struct scene open_scene(uint64_t seed) {
   struct tg_error e;
   assert_non_null(s.t);
   assert_int_equal(tg__view_open(s.t, 1, &s.v, &e), TG_OK);
-  assert_true(tg__looks_open(&s.looks, s.t));
+  assert_true(tg__slice_classes_open(&s.classes, s.t));
   return s;
 }
 
 static void close_scene(struct scene *s) {
-  tg__looks_close(&s->looks);
+  tg__slice_classes_close(&s->classes);
   tg__view_close(s->v);
   tg__trace_free(s->t);
 }
@@ -157,7 +157,7 @@ static void a_selection_sums_up_what_all_slices_say(void **state) {
       const struct tg__selection q = {.start_ns = windows[k][0], .end_ns = windows[k][1], .by = "name", .limit = 1000};
       struct tg_table *table;
       struct tg_error e;
-      assert_int_equal(tg__view_aggregate(s.v, &s.looks, &q, &table, &e), TG_OK);
+      assert_int_equal(tg__view_aggregate(s.v, &s.classes, &q, &table, &e), TG_OK);
       for (size_t row = 0; row < table->rows; row++) {
         check_row(&s, table, row, q.start_ns, q.end_ns);
         if (row) assert_true(mini_int(table, row, "self_ns") <= mini_int(table, row - 1, "self_ns"));
@@ -181,7 +181,7 @@ static void own_time_adds_up_whatever_the_groups(void **state) {
     const struct tg__selection q = {.start_ns = 100000, .end_ns = 1500000, .by = groupings[k], .limit = UINT32_MAX};
     struct tg_table *table;
     struct tg_error e;
-    assert_int_equal(tg__view_aggregate(s.v, &s.looks, &q, &table, &e), TG_OK);
+    assert_int_equal(tg__view_aggregate(s.v, &s.classes, &q, &table, &e), TG_OK);
     int64_t sum = 0;
     for (size_t row = 0; row < table->rows; row++) sum += mini_int(table, row, "self_ns");
     assert_int_equal(sum, outermost);
@@ -209,9 +209,9 @@ static void two_windows_are_each_what_they_are_alone(void **state) {
   both.other_end_ns = other.end_ns;
   struct tg_table *first, *second, *together;
   struct tg_error e;
-  assert_int_equal(tg__view_aggregate(s.v, &s.looks, &one, &first, &e), TG_OK);
-  assert_int_equal(tg__view_aggregate(s.v, &s.looks, &other, &second, &e), TG_OK);
-  assert_int_equal(tg__view_aggregate(s.v, &s.looks, &both, &together, &e), TG_OK);
+  assert_int_equal(tg__view_aggregate(s.v, &s.classes, &one, &first, &e), TG_OK);
+  assert_int_equal(tg__view_aggregate(s.v, &s.classes, &other, &second, &e), TG_OK);
+  assert_int_equal(tg__view_aggregate(s.v, &s.classes, &both, &together, &e), TG_OK);
   size_t only_there = 0;
   for (size_t row = 0; row < together->rows; row++) {
     const int64_t here = total_of(first, mini_cell(together, row, "name")),
@@ -245,7 +245,7 @@ static void without_memory_both_are_refused(void **state) {
       const struct tg__selection sel = {
           .end_ns = 100000, .by = "name", .limit = 10, .other_start_ns = 100000, .other_end_ns = 200000};
       tg__alloc_fail_after(n++);
-      err = search ? tg__view_search(s.v, &q, &f, &e) : tg__view_aggregate(s.v, &s.looks, &sel, &table, &e);
+      err = search ? tg__view_search(s.v, &q, &f, &e) : tg__view_aggregate(s.v, &s.classes, &sel, &table, &e);
       tg__alloc_fail_after(-1);
       assert_true(err == TG_OK || err == TG_MEMORY);
       tg__found_free(&f);

@@ -233,12 +233,12 @@ static struct tile read_tile(const struct tg__out *o) {
   return t;
 }
 
-static void check_tile(const struct tg__columns *t, const struct tg__view *v, struct tg__looks *looks, uint32_t row,
-                       unsigned level, int32_t tile) {
+static void check_tile(const struct tg__columns *t, const struct tg__view *v, struct tg__slice_classes *classes,
+                       uint32_t row, unsigned level, int32_t tile) {
   struct pixel want[TG__TILE_COLUMNS];
   struct tg__out o = {0};
   look_at_all(t, v, row, level, tile, want);
-  tg__view_tile(v, looks, row, level, tile, &o);
+  tg__view_tile(v, classes, row, level, tile, &o);
   const struct tile got = read_tile(&o);
   assert_int_equal(got.row, row);
   assert_int_equal(got.tile, tile);
@@ -267,18 +267,18 @@ static void tiles_hold_what_all_slices_say(void **state) {
     struct tg__columns *t = random_trace(seed, seed == 14 ? 40000 : 3000, length);
     assert_non_null(t);
     struct tg__view *v = open_view(t);
-    struct tg__looks looks;
-    assert_true(tg__looks_open(&looks, t));
+    struct tg__slice_classes classes;
+    assert_true(tg__slice_classes_open(&classes, t));
     uint64_t dice = seed;
     for (uint32_t row = 0; row < v->row_count; row += v->row_count > 40 ? 7 : 1)
       for (unsigned level = 0; level < 18; level++) {
         const int32_t tiles = (int32_t)(length >> (level + 10)) + 1;
-        for (int k = 0; k < 3; k++) check_tile(t, v, &looks, row, level, (int32_t)random_below(&dice, (uint32_t)tiles));
+        for (int k = 0; k < 3; k++) check_tile(t, v, &classes, row, level, (int32_t)random_below(&dice, (uint32_t)tiles));
       }
-    check_tile(t, v, &looks, 0, 12, -1);
-    check_tile(t, v, &looks, 0, TG__LEVEL_MOST, 0);
-    check_tile(t, v, &looks, 0, 3, 2000000);
-    tg__looks_close(&looks);
+    check_tile(t, v, &classes, 0, 12, -1);
+    check_tile(t, v, &classes, 0, TG__LEVEL_MOST, 0);
+    check_tile(t, v, &classes, 0, 3, 2000000);
+    tg__slice_classes_close(&classes);
     tg__view_close(v);
     tg__trace_free(t);
   }
@@ -298,18 +298,18 @@ static void a_tile_by_hand(void **state) {
   mini_cause(m, a, launch);
   struct tg__columns *t = mini_finish(m);
   struct tg__view *v = open_view(t);
-  struct tg__looks looks;
-  assert_true(tg__looks_open(&looks, t));
+  struct tg__slice_classes classes;
+  assert_true(tg__slice_classes_open(&classes, t));
   struct tg__out o = {0};
   const uint32_t row = tg__view_row_of(v, mini_id(m, a));
-  tg__view_tile(v, &looks, row, 4, 0, &o);
+  tg__view_tile(v, &classes, row, 4, 0, &o);
   const struct tile got = read_tile(&o);
   assert_int_equal(got.n, 4);
   assert_int_equal(got.slice[0], mini_id(m, a));
   assert_int_equal(got.column[0], 0);
   assert_int_equal(got.length[0], 4);
   assert_int_equal(got.density[0], 255);
-  assert_int_equal(got.look[0], TG__LOOK_COMMUNICATION);
+  assert_int_equal(got.look[0], TG__SLICE_CLASS_COMMUNICATION);
   assert_int_equal(got.flags[0], TG__TILE_CAUSED);
   assert_int_equal(got.slice[1], mini_id(m, a));
   assert_int_equal(got.column[1], 4);
@@ -317,15 +317,15 @@ static void a_tile_by_hand(void **state) {
   assert_int_equal(got.slice[2], mini_id(m, b));
   assert_int_equal(got.column[2], 5);
   assert_int_equal(got.density[2], 96); /* 1 + 6 × 254 / 16 = 96.25 */
-  assert_int_equal(got.look[2], TG__LOOK_COMPUTE);
+  assert_int_equal(got.look[2], TG__SLICE_CLASS_COMPUTE);
   assert_int_equal(got.flags[2], TG__TILE_MORE);
   assert_int_equal(got.slice[3], mini_id(m, d));
   assert_int_equal(got.column[3], 1023);
   assert_int_equal(got.density[3], 1);
-  assert_int_equal(got.look[3], TG__LOOK_MEMSET);
-  assert_int_equal(tg__shade_of(&looks, mini_text(m, "gemm<4>")), 1 + 2247918371u % 255); /* FNV-1a of "gemm" */
+  assert_int_equal(got.look[3], TG__SLICE_CLASS_MEMSET);
+  assert_int_equal(tg__shade_of(&classes, mini_text(m, "gemm<4>")), 1 + 2247918371u % 255); /* FNV-1a of "gemm" */
   tg__out_free(&o);
-  tg__looks_close(&looks);
+  tg__slice_classes_close(&classes);
   tg__view_close(v);
   mini_free(m);
 }
@@ -339,10 +339,10 @@ static void the_last_slice_stands_where_a_column_begins(void **state) {
   mini_slice(m, cpu, "cpu_op", "f", 256, 0);
   struct tg__columns *t = mini_finish(m);
   struct tg__view *v = open_view(t);
-  struct tg__looks looks;
-  assert_true(tg__looks_open(&looks, t));
-  check_tile(t, v, &looks, 0, 8, 0);
-  tg__looks_close(&looks);
+  struct tg__slice_classes classes;
+  assert_true(tg__slice_classes_open(&classes, t));
+  check_tile(t, v, &classes, 0, 8, 0);
+  tg__slice_classes_close(&classes);
   tg__view_close(v);
   mini_free(m);
 }
