@@ -15,20 +15,22 @@ bool tg__rules_go_by_row(const struct tg_arg *args, size_t count);
 bool tg__summaries_answer(const struct tg__question *q, const struct tg_arg *args, size_t count);
 /* About the rows of all ranks together, so that no single rank is asked it. */
 bool tg__is_for_all_ranks(const char *argument);
-struct tg__joining;
+struct tg__rank_join;
 /* For a question that joins. most: rows behind the first so many may be left out, SIZE_MAX = none; NULL on no
  * memory. */
-struct tg__joining *tg__joining_new(const struct tg__question *q, const struct tg_arg *args, size_t count, size_t most);
-void tg__joining_free(struct tg__joining *j); /* NULL is fine */
+struct tg__rank_join *tg__rank_join_new(const struct tg__question *q, const struct tg_arg *args, size_t count,
+                                        size_t most);
+void tg__rank_join_free(struct tg__rank_join *j); /* NULL is fine */
 /* The rows of the next one, taken over; who: what it is called in `numbers` below. false on no memory. */
-bool tg__joining_add(struct tg__joining *j, struct tg_table *rows, size_t who);
+bool tg__rank_join_add(struct tg__rank_join *j, struct tg_table *rows, size_t who);
 /* The next one has no data for the question. */
-void tg__joining_add_missing(struct tg__joining *j, const struct tg_error *why);
-struct tg_table *tg__joining_rows(const struct tg__joining *j); /* what is there so far; NULL before the first */
-bool tg__joining_needs_all_rows(const struct tg__joining *j);   /* does only the end decide which rows there are? */
+void tg__rank_join_add_missing(struct tg__rank_join *j, const struct tg_error *why);
+struct tg_table *tg__rank_join_rows(const struct tg__rank_join *j); /* what is there so far; NULL before the first */
+bool tg__rank_join_needs_all_rows(const struct tg__rank_join *j);   /* does only the end decide which rows there are? */
 /* *out: the answer, neither filtered nor cut. numbers: of the rank by `who`, below 0 = none. TG_NO_DATA when none
  * had any. */
-enum tg_err tg__joining_end(struct tg__joining *j, const int64_t *numbers, struct tg_table **out, struct tg_error *e);
+enum tg_err tg__rank_join_end(struct tg__rank_join *j, const int64_t *numbers, struct tg_table **out,
+                              struct tg_error *e);
 
 /* ---- the ranks of a job ---------------------------------------------------------------------- */
 

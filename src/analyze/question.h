@@ -5,7 +5,7 @@
 #include "analyze/table.h"
 
 struct tg__ask;
-struct tg__joining;
+struct tg__rank_join;
 struct tg__rank_source;
 
 typedef enum tg_err tg__question_fn(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
@@ -53,7 +53,7 @@ struct tg__merge_rule {
   const char *order;
 };
 
-typedef void tg__folded_fn(struct tg__joining *j, struct tg_table *rows);
+typedef void tg__folded_fn(struct tg__rank_join *j, struct tg_table *rows);
 typedef enum tg_err tg__merged_fn(const struct tg__rank_source *ranks, struct tg_table *rows, struct tg_error *e);
 struct tg__merge_hooks {
   const char *note; /* notes of a rank with these words are not taken over; NULL or "": all are */

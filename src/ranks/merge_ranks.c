@@ -15,12 +15,12 @@ struct tg__call tg__call_of_each(const struct tg__call *c, bool needs_all_rows, 
 bool tg__answering_begin(struct tg__answering *a, const struct tg__call *c, bool is_single, size_t most,
                          size_t file_count) {
   *a = (struct tg__answering){.call = *c, .each = *c, .is_single = is_single, .file_count = file_count};
-  a->joining = is_single ? NULL : tg__joining_new(c->question, c->args, c->count, most);
+  a->join = is_single ? NULL : tg__rank_join_new(c->question, c->args, c->count, most);
   a->args = tg__alloc((c->count + 1) * sizeof *a->args);
   a->files = tg__alloc((file_count + 1) * sizeof *a->files);
-  if (!a->args || !a->files || (!is_single && !a->joining)) return false;
+  if (!a->args || !a->files || (!is_single && !a->join)) return false;
   if (is_single) return true;
-  a->each = tg__call_of_each(c, tg__joining_needs_all_rows(a->joining), a->args);
+  a->each = tg__call_of_each(c, tg__rank_join_needs_all_rows(a->join), a->args);
   return true;
 }
 
@@ -35,7 +35,7 @@ void tg__answering_free(struct tg__answering *a) {
   for (size_t i = 0; a->files && i < a->file_count; i++) free_file(&a->files[i]);
   tg__free(a->files);
   tg__free(a->args);
-  tg__joining_free(a->joining);
+  tg__rank_join_free(a->join);
 }
 
 /* ---- the observer ------------------------------------------------------------------------------ */
@@ -59,7 +59,7 @@ static enum tg_err see_ranks(void *ctx, const struct tg__seen *s, struct tg_erro
 /* Rows may be chosen before all ranks are there, unless they become one with others or are chosen by what is only
  * known at the end: what ranks are called, and when the first began. */
 static const char *where_now(const struct tg__answering *a, const struct tg_table *rows) {
-  if (!tg__call_has(&a->call, "where") || tg__joining_needs_all_rows(a->joining)) return NULL;
+  if (!tg__call_has(&a->call, "where") || tg__rank_join_needs_all_rows(a->join)) return NULL;
   const char *const where = tg__call_value(&a->call, "where");
   for (size_t c = 0; a->is_first && c < rows->column_count; c++) {
     const enum tg__role role = rows->columns[c].role;
@@ -79,7 +79,7 @@ static enum tg_err add_rank(struct tg__answering *a, struct tg__got *got, struct
   struct tg_table *const rows = got->rows;
   const size_t i = a->asked++;
   got->rows = NULL;
-  if (!rows) tg__joining_add_missing(a->joining, &got->why); /* others may have it */
+  if (!rows) tg__rank_join_add_missing(a->join, &got->why); /* others may have it */
   if (!rows) return TG_OK;
   if (a->ranks) tg__renumber_rows(rows, &a->call, tg__first_of_file(a->ranks, i));
   if (a->is_first) set_ranks(rows, i);
@@ -87,7 +87,7 @@ static enum tg_err add_rank(struct tg__answering *a, struct tg__got *got, struct
   const enum tg_err err = where ? tg__where_filter(rows, where, e) : TG_OK;
   if (err) tg__table_free(rows);
   if (err) return err;
-  if (tg__joining_add(a->joining, rows, i)) return TG_OK;
+  if (tg__rank_join_add(a->join, rows, i)) return TG_OK;
   return tg__no_memory(e, "answering %s", a->call.question->name);
 }
 
@@ -133,8 +133,8 @@ enum tg_err tg__answering_end(struct tg__answering *a, struct tg_table **out, st
   int64_t *const numbers = tg__alloc((a->asked + 1) * sizeof *numbers);
   if (!numbers) return tg__no_memory(e, "answering %s", a->call.question->name);
   for (size_t i = 0; i < a->asked; i++) numbers[i] = a->ranks ? a->ranks->items[i].rank : a->known->ranks[i].number;
-  if (a->is_first) name_ranks(a, tg__joining_rows(a->joining));
-  const enum tg_err err = tg__joining_end(a->joining, numbers, out, e);
+  if (a->is_first) name_ranks(a, tg__rank_join_rows(a->join));
+  const enum tg_err err = tg__rank_join_end(a->join, numbers, out, e);
   tg__free(numbers);
   if (!err) tg__add_losses_of_all(a->known, *out);
   return err;

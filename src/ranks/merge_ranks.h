@@ -14,12 +14,12 @@ struct tg__answered { /* by one file */
 struct tg__answering {
   struct tg__call call, each; /* as asked; what each rank is asked */
   struct tg_arg *args;
-  struct tg__joining *joining;
+  struct tg__rank_join *join;
   struct tg__job_info job;
   const struct tg__columns *known;   /* of all ranks */
   const struct tg__job_ranks *ranks; /* NULL: all are in one trace; else those taken so far */
   bool is_first;                     /* what ranks are called in the job is not known yet; a file may be missing */
-  bool is_single;                    /* `each` is asked once, and its rows are the answer; joining is NULL */
+  bool is_single;                    /* `each` is asked once, and its rows are the answer; join is NULL */
   struct tg__answered *files;
   size_t file_count, asked;
 };

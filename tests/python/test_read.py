@@ -227,7 +227,7 @@ def test_columns_have_their_roles_and_merge_rules():
     assert columns["gaps", "start_ns"][4:] == ("instant", "", "", "", False)
     assert columns["events", "track"].role == "track" and columns["steps", "rank"].role == "rank"
     for (question, _), c in columns.items():
-        assert all((question, other) in columns for other in (c.of, c.by) if other and c.fold != "is")
+        assert all((question, other) in columns for other in (c.of, c.by) if other and c.fold != "equal_to")
 
 
 def test_sql(trace):

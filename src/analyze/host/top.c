@@ -129,7 +129,7 @@ enum tg_err tg__answer_top(const struct tg__columns *t, const struct tg__ask *a,
 
 /* Device work decides what `top` is about: where some rank has any, operators of one that has none are not beside
  * it. */
-void tg__folded_top(struct tg__joining *j, struct tg_table *t) {
+void tg__folded_top(struct tg__rank_join *j, struct tg_table *t) {
   (void)j;
   const size_t kind = tg__table_column_index(t, "kind"), total = tg__table_column_index(t, "total_ns");
   const uint32_t op = tg__strings_find(t->strings, "operator", strlen("operator"));

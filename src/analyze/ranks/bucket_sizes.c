@@ -201,7 +201,8 @@ enum tg_err tg__answer_bucket_sizes(const struct tg__columns *t, const struct tg
     tg__free(s.items);
   }
   if (err || has_buckets) return err;
-  return tg__fail(e, TG_NO_DATA, -1,
-                  "no backward pass asks for an all_reduce of a known size: record a job of several ranks with its steps "
-                  "marked (prof.step()) and record_shapes=True");
+  return tg__fail(
+      e, TG_NO_DATA, -1,
+      "no backward pass asks for an all_reduce of a known size: record a job of several ranks with its steps "
+      "marked (prof.step()) and record_shapes=True");
 }

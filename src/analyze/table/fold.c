@@ -11,7 +11,7 @@ enum { BOTH = 2 }; /* yes of some, no of others: not yet decided */
 struct rule {
   enum tg__fold_how how;
   size_t of, by;  /* columns, SIZE_MAX = none */
-  int64_t number; /* TG__FOLD_IS: the one that it is or is not */
+  int64_t number; /* TG__FOLD_EQUAL_TO: the one that it is or is not */
 };
 struct tg__fold {
   struct tg__strings *keys; /* id = row */
@@ -28,7 +28,7 @@ static struct rule rule_of(const struct tg__question *q, const struct tg_table *
     rule.how = info->fold;
     rule.of = tg__table_column_index(t, info->of);
     rule.by = tg__table_column_index(t, info->by);
-    if (info->fold == TG__FOLD_IS && strcmp(info->of, "unknown") != 0) rule.number = strtoll(info->of, NULL, 10);
+    if (info->fold == TG__FOLD_EQUAL_TO && strcmp(info->of, "unknown") != 0) rule.number = strtoll(info->of, NULL, 10);
   }
   return rule;
 }
@@ -81,7 +81,7 @@ static uint32_t find_fold_row(struct tg__fold *f, const struct tg_table *from, s
   f->key.len = 0;
   for (size_t c = 0; c < from->column_count; c++) {
     if (f->rules[c].how == TG__FOLD_KEY) write_cell(from, c, row, &f->key);
-    if (f->rules[c].how == TG__FOLD_IS)
+    if (f->rules[c].how == TG__FOLD_EQUAL_TO)
       tg__out_char(&f->key, from->columns[c].ints[row] == f->rules[c].number ? 'y' : 'n');
   }
   return f->key.err ? TG_NONE : tg__strings_add(f->keys, f->key.buf ? f->key.buf : "", f->key.len);
@@ -193,7 +193,7 @@ static bool fold_cell(struct tg__fold *f, struct tg_table *to, size_t into, cons
     return true;
   case TG__FOLD_FIRST:
     return here || !there || copy_cell(to, into, from, column, row);
-  case TG__FOLD_IS:
+  case TG__FOLD_EQUAL_TO:
   case TG__FOLD_EARLIEST:
     return !earlier || copy_cell(to, into, from, column, row);
   default:

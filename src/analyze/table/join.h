@@ -7,8 +7,8 @@
 /* ---- notes of single ranks (joins.c), for the functions FOLDED of questions.def --------------- */
 
 typedef bool tg__note_is_fn(const char *note);
-size_t tg__joining_notes(const struct tg__joining *j, tg__note_is_fn *is); /* how many different ones */
-void tg__joining_drop_notes(struct tg__joining *j, tg__note_is_fn *is);
+size_t tg__rank_join_notes(const struct tg__rank_join *j, tg__note_is_fn *is); /* how many different ones */
+void tg__rank_join_drop_notes(struct tg__rank_join *j, tg__note_is_fn *is);
 
 /* ---- folding (fold.c) ------------------------------------------------------------------------ */
 

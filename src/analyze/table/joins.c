@@ -58,7 +58,7 @@ struct note {
   const char *text;    /* of the strings */
   size_t times, first; /* how many say so; which was the first */
 };
-struct tg__joining {
+struct tg__rank_join {
   const struct tg__question *question;
   struct merge merge;
   const struct tg__merge_hooks *hooks;
@@ -71,9 +71,9 @@ struct tg__joining {
   struct tg_error why_missing; /* of the first */
 };
 
-struct tg__joining *tg__joining_new(const struct tg__question *q, const struct tg_arg *args, size_t count,
-                                    size_t most) {
-  struct tg__joining *const j = tg__alloc(sizeof *j);
+struct tg__rank_join *tg__rank_join_new(const struct tg__question *q, const struct tg_arg *args, size_t count,
+                                        size_t most) {
+  struct tg__rank_join *const j = tg__alloc(sizeof *j);
   if (!j) return NULL;
   j->question = q;
   j->merge = merge_of(q, args, count);
@@ -82,7 +82,7 @@ struct tg__joining *tg__joining_new(const struct tg__question *q, const struct t
   return j;
 }
 
-void tg__joining_free(struct tg__joining *j) {
+void tg__rank_join_free(struct tg__rank_join *j) {
   if (!j) return;
   tg__table_free(j->out);
   tg__fold_free(j->fold);
@@ -91,8 +91,8 @@ void tg__joining_free(struct tg__joining *j) {
   tg__free(j);
 }
 
-struct tg_table *tg__joining_rows(const struct tg__joining *j) { return j->out; }
-bool tg__joining_needs_all_rows(const struct tg__joining *j) { return j->merge.how != TG__MERGE_ROWS; }
+struct tg_table *tg__rank_join_rows(const struct tg__rank_join *j) { return j->out; }
+bool tg__rank_join_needs_all_rows(const struct tg__rank_join *j) { return j->merge.how != TG__MERGE_ROWS; }
 
 /* A note about "rank 0" is about the rank that says it, which may be called something else here. */
 static const char *without_rank(const char *text) {
@@ -102,7 +102,7 @@ static const char *without_rank(const char *text) {
   return p > text + 5 && p[0] == ':' && p[1] == ' ' ? p + 2 : text;
 }
 
-static bool add_note(struct tg__joining *j, const char *text, size_t who) {
+static bool add_note(struct tg__rank_join *j, const char *text, size_t who) {
   text = without_rank(text);
   if (j->hooks->note && *j->hooks->note && strstr(text, j->hooks->note)) return true;
   for (size_t i = 0; i < j->note_count; i++) {
@@ -122,14 +122,14 @@ static bool add_note(struct tg__joining *j, const char *text, size_t who) {
 }
 
 /* The first table, or an empty one like it that rows are folded into. */
-static bool begin(struct tg__joining *j, const struct tg_table *rows) {
+static bool begin(struct tg__rank_join *j, const struct tg_table *rows) {
   j->out = tg__table_new_like(rows);
   if (!j->out) return false;
   if (j->merge.how == TG__MERGE_FOLD) j->fold = tg__fold_new(j->question, rows);
   return j->fold || j->merge.how != TG__MERGE_FOLD;
 }
 
-bool tg__joining_add(struct tg__joining *j, struct tg_table *rows, size_t who) {
+bool tg__rank_join_add(struct tg__rank_join *j, struct tg_table *rows, size_t who) {
   bool done = j->out || begin(j, rows);
   j->answers++;
   for (size_t i = 0; done && i < rows->note_count; i++) done = add_note(j, rows->notes[i], who);
@@ -144,14 +144,14 @@ bool tg__joining_add(struct tg__joining *j, struct tg_table *rows, size_t who) {
   return done;
 }
 
-void tg__joining_add_missing(struct tg__joining *j, const struct tg_error *why) {
+void tg__rank_join_add_missing(struct tg__rank_join *j, const struct tg_error *why) {
   if (j->missing++ == 0) j->why_missing = *why;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
 /* A note of all ranks stays as it is; a note of some gets their count, or the rank. */
-static void put_notes(const struct tg__joining *j, const int64_t *numbers) {
+static void put_notes(const struct tg__rank_join *j, const int64_t *numbers) {
   enum { MOST = 8 };
   size_t left = 0;
   for (size_t i = 0; i < j->note_count; i++) {
@@ -172,13 +172,13 @@ static void put_notes(const struct tg__joining *j, const int64_t *numbers) {
                    j->missing == 1 ? "is" : "are", j->why_missing.text);
 }
 
-size_t tg__joining_notes(const struct tg__joining *j, tg__note_is_fn *is) {
+size_t tg__rank_join_notes(const struct tg__rank_join *j, tg__note_is_fn *is) {
   size_t count = 0;
   for (size_t i = 0; i < j->note_count; i++) count += is(j->notes[i].text);
   return count;
 }
 
-void tg__joining_drop_notes(struct tg__joining *j, tg__note_is_fn *is) {
+void tg__rank_join_drop_notes(struct tg__rank_join *j, tg__note_is_fn *is) {
   size_t kept = 0;
   for (size_t i = 0; i < j->note_count; i++) {
     if (is(j->notes[i].text))
@@ -189,7 +189,8 @@ void tg__joining_drop_notes(struct tg__joining *j, tg__note_is_fn *is) {
   j->note_count = kept;
 }
 
-enum tg_err tg__joining_end(struct tg__joining *j, const int64_t *numbers, struct tg_table **out, struct tg_error *e) {
+enum tg_err tg__rank_join_end(struct tg__rank_join *j, const int64_t *numbers, struct tg_table **out,
+                              struct tg_error *e) {
   const struct tg_error *const why = &j->why_missing;
   if (!j->out) return tg__fail(e, why->code ? why->code : TG_NO_DATA, why->offset, "%s", why->text);
   if (j->fold && j->hooks->folded) j->hooks->folded(j, j->out);

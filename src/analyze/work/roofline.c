@@ -293,18 +293,18 @@ static bool is_about_peaks(const char *note) {
 }
 
 /* Ranks each with peaks of their own: no row of all of them is held against any. */
-static void fold_peaks(struct tg__joining *j, struct tg_table *t) {
-  if (tg__joining_notes(j, is_about_peaks) < 2) return;
+static void fold_peaks(struct tg__rank_join *j, struct tg_table *t) {
+  if (tg__rank_join_notes(j, is_about_peaks) < 2) return;
   static const char *const against_peaks[] = {"ridge", "peak_pct", "peak_flop_per_s"};
   for (size_t k = 0; k < sizeof against_peaks / sizeof *against_peaks; k++) {
     double *const values = t->columns[tg__table_column_index(t, against_peaks[k])].reals;
     for (size_t i = 0; i < t->rows; i++) values[i] = NAN;
   }
-  tg__joining_drop_notes(j, is_about_peaks);
+  tg__rank_join_drop_notes(j, is_about_peaks);
   tg__table_note(t, "%s", peaks_differ);
 }
 
-void tg__folded_roofline(struct tg__joining *j, struct tg_table *t) {
+void tg__folded_roofline(struct tg__rank_join *j, struct tg_table *t) {
   const size_t kind = tg__table_column_index(t, "kind"), time = tg__table_column_index(t, "time_ns");
   const uint32_t unknown = tg__strings_find(t->strings, "unknown", strlen("unknown"));
   int64_t all_ns = 0, known_ns = 0;
