@@ -27,7 +27,7 @@ static PyObject *report_self_check(PyObject *module, PyObject *unused) {
   } parts[] = {{"helper thread", tg__helper_is_off()},
                {"torch's fast annotations", tg__python_fast_is_off()},
                {"labels", tg__python_labels_are_ours()},
-               {"looks at a thread", tg__python_look_is_off()},
+               {"looks at a thread", tg__python_watch_is_off()},
                {"delays", tg__torch_delays_are_off()}};
   bool clean = true, ok = true;
   for (size_t i = 0; ok && i < sizeof parts / sizeof *parts; i++) {
@@ -70,7 +70,7 @@ int tg_record_add_to_python(PyObject *module) {
   static tg__python_register *const registers[] = {
       tg__python_types_register,   tg__python_fast_register,  tg__python_kernels_register, tg__python_gc_register,
       tg__python_torch_register,   tg__python_stack_register, tg__python_modules_register, tg__python_calls_register,
-      tg__python_samples_register, tg__python_look_register,  tg__python_delay_register,   tg__python_kept_register};
+      tg__python_samples_register, tg__python_watch_register, tg__python_delay_register,   tg__python_kept_register};
   for (size_t i = 0; i < sizeof registers / sizeof *registers; i++)
     if (!registers[i](module)) return -1;
   return PyModule_AddFunctions(module, module_methods);

@@ -25,10 +25,10 @@ tg__python_register tg__python_stack_register;   /* python_stack.c: the stack of
 tg__python_register tg__python_modules_register; /* python_modules.c */
 tg__python_register tg__python_calls_register;   /* python_calls.c: every call */
 tg__python_register tg__python_samples_register; /* python_samples.c: long stretches without an operator */
-tg__python_register tg__python_look_register;    /* python_look.c: where a thread is, for tachograph watch */
+tg__python_register tg__python_watch_register;   /* python_look.c: where a thread is, for tachograph watch */
 tg__python_register tg__python_delay_register;   /* python_delay.c: operators that begin later */
 tg__python_register tg__python_kept_register;    /* python_kept.c: nodes of CUDA graphs */
-bool tg__python_look_is_off(void);
+bool tg__python_watch_is_off(void);
 
 /* ---- names (python_names.c) ------------------------------------------------------------------ */
 

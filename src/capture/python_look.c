@@ -105,7 +105,7 @@ static void *look_on(void *unused) {
 /* In a forked child the thread has not come along. */
 static bool runs(void) { return looker.pid == getpid(); }
 
-bool tg__python_look_is_off(void) { return !runs(); }
+bool tg__python_watch_is_off(void) { return !runs(); }
 
 static const PyThreadState *find_thread(unsigned long ident) {
   PyThreadState *state = PyInterpreterState_ThreadHead(PyThreadState_GetInterpreter(PyThreadState_Get()));
@@ -201,4 +201,4 @@ static PyMethodDef methods[] = {
     {0},
 };
 
-bool tg__python_look_register(PyObject *module) { return PyModule_AddFunctions(module, methods) == 0; }
+bool tg__python_watch_register(PyObject *module) { return PyModule_AddFunctions(module, methods) == 0; }

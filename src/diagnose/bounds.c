@@ -43,7 +43,7 @@ static int64_t inside(const struct tg__facts *f, const struct tg__spans *s) {
 static int64_t usual_part(struct tg__facts *f, struct tg__spans *s) {
   struct tg__spans left = {0};
   tg__spans_union(s);
-  tg__spans_subtract(s, &f->apart, &left);
+  tg__spans_subtract(s, &f->one_off, &left);
   const int64_t ns = inside(f, &left);
   f->failed |= s->failed || left.failed;
   tg__spans_free(&left);
@@ -53,7 +53,7 @@ static int64_t usual_part(struct tg__facts *f, struct tg__spans *s) {
 
 void tg__find_bounds(struct tg__facts *f) {
   struct sides s = {.t = f->t};
-  f->window_ns = f->steps.window.end_ns - f->steps.window.start_ns - inside(f, &f->apart);
+  f->window_ns = f->steps.window.end_ns - f->steps.window.start_ns - inside(f, &f->one_off);
   f->host_busy_ns = f->window_ns;
   if (!f->has_device_work) return;
   tg__slices_visit(f, visit_bound, &s);

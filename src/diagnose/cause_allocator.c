@@ -48,15 +48,16 @@ static void report_churn(const struct churn *c, const struct tg__spans *waits) {
   struct tg__finding *const x = tg__finding_add(f, TG__CAUSE_ALLOCATOR_CHURN, share, CHURN_PCT, each_ns);
   for (size_t i = 0; i < waits->count; i++) tg__finding_claim(f, x, waits->items[i].start, waits->items[i].end);
   tg__where_slice(f, c->longest, x);
-  TG_SAY(x->evidence,
-         "%lld calls in %zu of %zu steps take or release memory of the device, which stands still in them for %.2f ms "
-         "of the usual step (%.1f %%), and for %.2f ms on average; the longest takes %.2f ms",
-         (long long)c->count, c->steps, f->steps.count, tg__ms(each_ns), share, tg__ms(mean_ns),
-         tg__ms(f->t->slices.dur_ns[c->longest]));
-  TG_SAY(x->advice,
-         "Let the allocator keep its memory: no torch.cuda.empty_cache() in the step, pinned buffers that are "
-         "made once; where sizes differ from step to step, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True or "
-         "padded sizes; where memory is short, less of it in use.");
+  TG_FORMAT(
+      x->evidence,
+      "%lld calls in %zu of %zu steps take or release memory of the device, which stands still in them for %.2f ms "
+      "of the usual step (%.1f %%), and for %.2f ms on average; the longest takes %.2f ms",
+      (long long)c->count, c->steps, f->steps.count, tg__ms(each_ns), share, tg__ms(mean_ns),
+      tg__ms(f->t->slices.dur_ns[c->longest]));
+  TG_FORMAT(x->advice,
+            "Let the allocator keep its memory: no torch.cuda.empty_cache() in the step, pinned buffers that are "
+            "made once; where sizes differ from step to step, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True or "
+            "padded sizes; where memory is short, less of it in use.");
   x->saving_ns = tg__per_step(f, tg__steps_shortened(f, 0, 0, ns));
   x->confidence = 0.65;
   x->method = "these calls go, as far as host and device each have less to do than a step takes";

@@ -98,16 +98,17 @@ void tg__judge_breaks(struct tg__facts *f) {
   struct tg__frame_parts p;
   if (tg__frame_split(top->frame, &p)) {
     const struct tg__str function = function_name(p.function);
-    TG_SAY(x->where, "%.*s(%.*s): %.*s", (int)p.file.len, p.file.ptr, (int)p.line.len, p.line.ptr, (int)function.len,
-           function.ptr);
+    TG_FORMAT(x->where, "%.*s(%.*s): %.*s", (int)p.file.len, p.file.ptr, (int)p.line.len, p.line.ptr, (int)function.len,
+              function.ptr);
   }
-  TG_SAY(x->evidence,
-         "what torch.compile made is left and entered again %lld times %s, %lld of them there: %.2f ms (%.1f %%) pass "
-         "between its graphs",
-         (long long)tg__per_step(f, b.times), tg__period_per(f), (long long)tg__per_step(f, top->times),
-         tg__ms(x->cost_ns), share);
-  TG_SAY(x->advice, "TORCH_LOGS=graph_breaks names the reasons. Take print(), .item(), NumPy and branches on values "
-                    "(torch.where instead of if) out of "
-                    "what is compiled.");
+  TG_FORMAT(
+      x->evidence,
+      "what torch.compile made is left and entered again %lld times %s, %lld of them there: %.2f ms (%.1f %%) pass "
+      "between its graphs",
+      (long long)tg__per_step(f, b.times), tg__period_per(f), (long long)tg__per_step(f, top->times),
+      tg__ms(x->cost_ns), share);
+  TG_FORMAT(x->advice, "TORCH_LOGS=graph_breaks names the reasons. Take print(), .item(), NumPy and branches on values "
+                       "(torch.where instead of if) out of "
+                       "what is compiled.");
   tg__finding_expect(f, x, ns, 0.7, "the time between the graphs of one call; what more could be fused comes on top");
 }

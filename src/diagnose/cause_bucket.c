@@ -66,11 +66,11 @@ static void report_calls(struct collectives *c, int64_t each) {
   struct tg__finding *const x = tg__finding_add(f, TG__CAUSE_UNBUCKETED_COMMUNICATION, share, BUCKET_PCT, each_ns);
   for (size_t i = 0; i < c->calls.count; i++) tg__finding_claim(f, x, c->calls.items[i].start, c->calls.items[i].end);
   tg__where_slice(f, c->call, x);
-  TG_SAY(x->evidence,
-         "%lld collectives a step, half of them shorter than %d us; the host, which is the slower side, is in their "
-         "calls for %.2f ms (%.1f %%)",
-         (long long)each, SHORT_NS / 1000, tg__ms(each_ns), share);
-  TG_SAY(x->advice, "%s", few_large);
+  TG_FORMAT(x->evidence,
+            "%lld collectives a step, half of them shorter than %d us; the host, which is the slower side, is in their "
+            "calls for %.2f ms (%.1f %%)",
+            (long long)each, SHORT_NS / 1000, tg__ms(each_ns), share);
+  TG_FORMAT(x->advice, "%s", few_large);
   tg__finding_expect(f, x, ns - ns / OF_CALLS, 0.35, "nine of ten calls go, as far as several fit in one");
 }
 
@@ -88,11 +88,11 @@ static void report_collective(struct collectives *c) {
   struct tg__finding *x =
       tg__finding_add(f, TG__CAUSE_UNBUCKETED_COMMUNICATION, share, BUCKET_PCT, tg__per_step(f, exposed));
   tg__where_slice(f, c->call == TG_NONE ? c->slices[0] : c->call, x);
-  TG_SAY(x->evidence,
-         "%lld collectives a step of %.1f kB each, where %lld would hold all; nothing is computed during %.2f ms of "
-         "them (%.1f %%)",
-         (long long)each, (double)bytes / (double)each / 1e3, (long long)buckets, tg__ms(x->cost_ns), share);
-  TG_SAY(x->advice, "%s", few_large);
+  TG_FORMAT(x->evidence,
+            "%lld collectives a step of %.1f kB each, where %lld would hold all; nothing is computed during %.2f ms of "
+            "them (%.1f %%)",
+            (long long)each, (double)bytes / (double)each / 1e3, (long long)buckets, tg__ms(x->cost_ns), share);
+  TG_FORMAT(x->advice, "%s", few_large);
   tg__finding_expect(f, x, saving, 0.7,
                      "all but one for each 25 MB go, with their part of the exposed time beyond the sending itself");
   if (!f->device_bound) return;

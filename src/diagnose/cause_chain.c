@@ -91,13 +91,14 @@ static void report_chains(struct chains *x) {
   if (!x->count || share <= CHAIN_PCT) return;
   struct tg__finding *y = tg__finding_add(f, TG__CAUSE_UNFUSED_ELEMENTWISE, share, CHAIN_PCT, tg__per_step(f, ns));
   tg__say_site(x->s, x->top, 0, y);
-  TG_SAY(y->evidence,
-         "%lld times %s up to %lld operators in a row go through the same large tensor element by element: %.2f ms%s "
-         "(%.1f %%)",
-         (long long)tg__per_step(f, x->count), tg__period_per(f), (long long)x->length, tg__ms(y->cost_ns),
-         tg__if_backward(x->s, x->in, " with backward"), share);
-  TG_SAY(y->advice, "Use the one operator that does all of it (F.gelu, F.silu, F.layer_norm, torch.addcmul, …), or "
-                    "torch.compile the function or the modules around them, which makes one.");
+  TG_FORMAT(
+      y->evidence,
+      "%lld times %s up to %lld operators in a row go through the same large tensor element by element: %.2f ms%s "
+      "(%.1f %%)",
+      (long long)tg__per_step(f, x->count), tg__period_per(f), (long long)x->length, tg__ms(y->cost_ns),
+      tg__if_backward(x->s, x->in, " with backward"), share);
+  TG_FORMAT(y->advice, "Use the one operator that does all of it (F.gelu, F.silu, F.layer_norm, torch.addcmul, …), or "
+                       "torch.compile the function or the modules around them, which makes one.");
   tg__expect_at_sites(f, y, tg__tally_sum(f, &x->saving), 0.6,
                       "all but the longest operator of each chain, forward and backward");
   tg__claim_sites(x->s, x->in, y);

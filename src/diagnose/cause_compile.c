@@ -41,13 +41,14 @@ void tg__judge_compiling(struct tg__facts *f) {
   if (share <= COMPILE_PCT || !goes_on) return;
   struct tg__finding *x = tg__finding_add(f, TG__CAUSE_RECOMPILATION, share, COMPILE_PCT, tg__per_step(f, c.ns));
   tg__where_slice(f, c.longest, x);
-  TG_SAY(x->evidence,
-         "torch.compile compiles %lld times in %zu of %zu steps: %.2f ms a step (%.1f %%), the longest %.2f ms",
-         (long long)c.times, c.steps, f->steps.count, tg__ms(x->cost_ns), share,
-         tg__ms(f->t->slices.dur_ns[c.longest]));
-  TG_SAY(x->advice, "TORCH_LOGS=recompiles names the guard that fails. Compile once, outside the loop; keep shapes and "
-                    "Python numbers as they are, "
-                    "or compile with dynamic=True.");
+  TG_FORMAT(x->evidence,
+            "torch.compile compiles %lld times in %zu of %zu steps: %.2f ms a step (%.1f %%), the longest %.2f ms",
+            (long long)c.times, c.steps, f->steps.count, tg__ms(x->cost_ns), share,
+            tg__ms(f->t->slices.dur_ns[c.longest]));
+  TG_FORMAT(x->advice,
+            "TORCH_LOGS=recompiles names the guard that fails. Compile once, outside the loop; keep shapes and "
+            "Python numbers as they are, "
+            "or compile with dynamic=True.");
   x->is_on_average = true;
   tg__finding_expect(f, x, c.ns, 0.9, "the time of compiling");
 }

@@ -21,9 +21,10 @@ static bool is_of(compile a, compile b) {
 static void say_function(compile x, struct tg__finding *out) {
   char place[256];
   const bool has_line = x->broken_at >= 0 && x->broken_in.len;
-  TG_SAY(out->where, "%s: %.*s",
-         tg__compile_place(has_line ? x->broken_in : x->file, has_line ? x->broken_at : x->line, place, sizeof place),
-         (int)x->function.len, x->function.ptr);
+  TG_FORMAT(
+      out->where, "%s: %.*s",
+      tg__compile_place(has_line ? x->broken_in : x->file, has_line ? x->broken_at : x->line, place, sizeof place),
+      (int)x->function.len, x->function.ptr);
 }
 
 static void append(struct tg__finding *x, const char *format, struct tg__str text) {
@@ -108,18 +109,19 @@ static void judge_again(struct tg__facts *f, const struct tg__compiles *c) {
   if (!a.last || (!x && share <= AGAIN_PCT)) return;
   if (!x) {
     x = tg__finding_add(f, TG__CAUSE_RECOMPILATION, share < 100 ? share : 100, AGAIN_PCT, tg__per_step(f, a.ns));
-    TG_SAY(x->evidence,
-           "torch.compile compiles again in %zu of %zu steps, %.2f ms together; the longest of these steps takes %.2f "
-           "ms, %.1f times the usual %.2f ms",
-           a.steps, f->steps.count, tg__ms(a.ns), tg__ms(a.longest_step_ns),
-           f->median_ns ? (double)a.longest_step_ns / (double)f->median_ns : 0.0, tg__ms(f->median_ns));
+    TG_FORMAT(
+        x->evidence,
+        "torch.compile compiles again in %zu of %zu steps, %.2f ms together; the longest of these steps takes %.2f "
+        "ms, %.1f times the usual %.2f ms",
+        a.steps, f->steps.count, tg__ms(a.ns), tg__ms(a.longest_step_ns),
+        f->median_ns ? (double)a.longest_step_ns / (double)f->median_ns : 0.0, tg__ms(f->median_ns));
     x->is_on_average = x->is_warning = true;
     x->method = "whether it comes again is not known";
     spread_over_run(f, c, x);
   }
   say_function(a.last, x);
   append(x, "; this no longer holds: %.*s", a.last->guard);
-  TG_SAY(x->advice, "%s", advice_on_guard(a.last->guard));
+  TG_FORMAT(x->advice, "%s", advice_on_guard(a.last->guard));
 }
 
 /* ---- breaks -------------------------------------------------------------------------------------- */
@@ -161,7 +163,7 @@ static void judge_limit(struct tg__facts *f, const struct tg__compiles *c) {
   x->is_warning = true;
   x->method = "what the calls that run without it would take with it is not known";
   say_function(first, x);
-  TG_SAY(
+  TG_FORMAT(
       x->evidence,
       "torch.compile made %lld versions of it in %.2f s, and reached its limit: a call that fits none of them runs as "
       "if it were not compiled",
@@ -171,7 +173,7 @@ static void judge_limit(struct tg__facts *f, const struct tg__compiles *c) {
     const size_t len = strlen(x->evidence);
     tg__text_format(x->evidence + len, sizeof x->evidence - len, "; the same for %lld more", (long long)others);
   }
-  TG_SAY(x->advice, "%s", advice_on_guard(first->guard));
+  TG_FORMAT(x->advice, "%s", advice_on_guard(first->guard));
 }
 
 static void judge_left_out(struct tg__facts *f, const struct tg__compiles *c) {
@@ -190,15 +192,15 @@ static void judge_left_out(struct tg__facts *f, const struct tg__compiles *c) {
   x->is_warning = true;
   x->method = "what it would take compiled is not known";
   say_function(first, x);
-  TG_SAY(x->evidence, "torch.compile leaves the whole function out, and it runs as if it were not compiled");
+  TG_FORMAT(x->evidence, "torch.compile leaves the whole function out, and it runs as if it were not compiled");
   append(x, ": %.*s", first->reason);
   if (others) {
     const size_t len = strlen(x->evidence);
     tg__text_format(x->evidence + len, sizeof x->evidence - len, "; and %lld more", (long long)others);
   }
-  TG_SAY(x->advice,
-         "Take this line out of the function, or out of its loop: inside a loop or a with block dynamo cannot "
-         "go on behind a break. Or compile the functions that are called in it.");
+  TG_FORMAT(x->advice,
+            "Take this line out of the function, or out of its loop: inside a loop or a with block dynamo cannot "
+            "go on behind a break. Or compile the functions that are called in it.");
 }
 
 /* ---- how much of the recorded time it took ------------------------------------------------------- */
@@ -237,15 +239,17 @@ static void judge_compile_time(struct tg__facts *f, const struct tg__compiles *c
   x->is_warning = true;
   x->method = "the time passes outside the steps";
   say_function(sum.longest, x);
-  TG_SAY(x->evidence,
-         "torch.compile takes %.1f s of the program's %.1f s (%.1f %%): %lld compilation%s, %lld of them again; dynamo "
-         "%.1f s, the backend %.1f s, Inductor %.1f s and its code %.1f s; caches: %lld found, %lld not; the longest "
-         "took %.1f s",
-         (double)sum.ns / s, (double)run_ns / s, share, (long long)sum.times, sum.times == 1 ? "" : "s",
-         (long long)sum.again, (double)sum.dynamo_ns / s, (double)sum.backend_ns / s, (double)sum.inductor_ns / s,
-         (double)sum.codegen_ns / s, (long long)sum.hits, (long long)sum.misses, (double)sum.longest->dur_ns / s);
-  TG_SAY(x->advice, "Compile less, or once: keep Inductor's caches from run to run (TORCHINDUCTOR_CACHE_DIR), compile "
-                    "the block that the model repeats instead of the model, and make sizes that change dynamic.");
+  TG_FORMAT(
+      x->evidence,
+      "torch.compile takes %.1f s of the program's %.1f s (%.1f %%): %lld compilation%s, %lld of them again; dynamo "
+      "%.1f s, the backend %.1f s, Inductor %.1f s and its code %.1f s; caches: %lld found, %lld not; the longest "
+      "took %.1f s",
+      (double)sum.ns / s, (double)run_ns / s, share, (long long)sum.times, sum.times == 1 ? "" : "s",
+      (long long)sum.again, (double)sum.dynamo_ns / s, (double)sum.backend_ns / s, (double)sum.inductor_ns / s,
+      (double)sum.codegen_ns / s, (long long)sum.hits, (long long)sum.misses, (double)sum.longest->dur_ns / s);
+  TG_FORMAT(x->advice,
+            "Compile less, or once: keep Inductor's caches from run to run (TORCHINDUCTOR_CACHE_DIR), compile "
+            "the block that the model repeats instead of the model, and make sizes that change dynamic.");
 }
 
 void tg__judge_compiles(struct tg__facts *f) {

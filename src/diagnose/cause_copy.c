@@ -81,12 +81,14 @@ static void report_growth(struct tg__sites *s, const bool *in, const struct grow
   }
   struct tg__finding *x = tg__finding_add(f, TG__CAUSE_QUADRATIC_CONCAT, share, COPY_PCT, tg__per_step(f, ns));
   tg__say_site(s, top, 0, x);
-  TG_SAY(x->evidence,
-         "%lld calls %s join new rows to a tensor that an earlier call made, and %.0f %% of what they copy was there "
-         "before: %.2f ms (%.1f %%)",
-         (long long)tg__per_step(f, calls), tg__period_per(f), 100 * old / all, tg__ms(x->cost_ns), share);
-  TG_SAY(x->advice, "Gather the pieces in a list and join them once, torch.cat(pieces), or make the whole tensor first "
-                    "and fill it slice by slice.");
+  TG_FORMAT(
+      x->evidence,
+      "%lld calls %s join new rows to a tensor that an earlier call made, and %.0f %% of what they copy was there "
+      "before: %.2f ms (%.1f %%)",
+      (long long)tg__per_step(f, calls), tg__period_per(f), 100 * old / all, tg__ms(x->cost_ns), share);
+  TG_FORMAT(x->advice,
+            "Gather the pieces in a list and join them once, torch.cat(pieces), or make the whole tensor first "
+            "and fill it slice by slice.");
   tg__expect_at_sites(f, x, (int64_t)saving, 0.85, "of the time of these calls the part of what was there before");
   tg__claim_sites(s, in, x);
   mark_reported(s, in);
@@ -146,15 +148,16 @@ static void judge_layout(struct tg__sites *s, bool *in) {
                  strides = tg__call_arg(s, s->sites[top].slice, TG__K_INPUT_STRIDES);
   struct tg__finding *x = tg__finding_add(f, TG__CAUSE_LAYOUT_CONVERSION, share, COPY_PCT, tg__per_step(f, ns));
   tg__say_site(s, top, 0, x);
-  TG_SAY(x->evidence, "%lld times %s a permuted view is copied into another order in memory: %.2f ms%s (%.1f %%)",
-         (long long)tg__per_step(f, calls), tg__period_per(f), tg__ms(x->cost_ns),
-         tg__if_backward(s, in, " with backward"), share);
+  TG_FORMAT(x->evidence, "%lld times %s a permuted view is copied into another order in memory: %.2f ms%s (%.1f %%)",
+            (long long)tg__per_step(f, calls), tg__period_per(f), tg__ms(x->cost_ns),
+            tg__if_backward(s, in, " with backward"), share);
   if (dims != TG_NONE) add_list(x->evidence, sizeof x->evidence, "; here of inputs ", tg__name(f->t, dims));
   if (dims != TG_NONE && strides != TG_NONE)
     add_list(x->evidence, sizeof x->evidence, " with strides ", tg__name(f->t, strides));
-  TG_SAY(x->advice, "Keep one layout throughout: model and input .to(memory_format=torch.channels_last), layers that "
-                    "take the order at hand; "
-                    "matrix products take transposed views as they are.");
+  TG_FORMAT(x->advice,
+            "Keep one layout throughout: model and input .to(memory_format=torch.channels_last), layers that "
+            "take the order at hand; "
+            "matrix products take transposed views as they are.");
   tg__expect_at_sites(f, x, ns, 0.6, "the time of these copies");
   tg__claim_sites(s, in, x);
   mark_reported(s, in);
@@ -274,13 +277,14 @@ static void judge_model(struct tg__sites *s, bool *in) {
   if (share <= COPY_PCT) return;
   struct tg__finding *x = tg__finding_add(f, TG__CAUSE_FULL_MODEL_COPY, share, COPY_PCT, tg__per_step(f, ns + pauses));
   tg__say_site(s, top, 0, x);
-  TG_SAY(x->evidence,
-         "%.1f MB %s are copied outside the model, tensors of every size that its parameters have (%.1f MB): %.2f ms "
-         "(%.1f %%)",
-         (double)tg__per_step(f, m.copied) / 1e6, tg__period_per(f), (double)tg__per_step(f, m.bytes) / 1e6,
-         tg__ms(x->cost_ns), share);
-  TG_SAY(x->advice, "Copy the model when it is needed, not in every step; keep an average in place: "
-                    "torch._foreach_lerp_(averages, parameters, weight).");
+  TG_FORMAT(
+      x->evidence,
+      "%.1f MB %s are copied outside the model, tensors of every size that its parameters have (%.1f MB): %.2f ms "
+      "(%.1f %%)",
+      (double)tg__per_step(f, m.copied) / 1e6, tg__period_per(f), (double)tg__per_step(f, m.bytes) / 1e6,
+      tg__ms(x->cost_ns), share);
+  TG_FORMAT(x->advice, "Copy the model when it is needed, not in every step; keep an average in place: "
+                       "torch._foreach_lerp_(averages, parameters, weight).");
   tg__expect_at_sites(f, x, ns + pauses, 0.8, "the time of these calls, and the Python between them");
   tg__claim_sites(s, in, x);
   mark_reported(s, in);
@@ -336,13 +340,13 @@ static void judge_clones(struct tg__sites *s, bool *in) {
   if (top == TG_NONE || share <= COPY_PCT) return;
   struct tg__finding *x = tg__finding_add(f, TG__CAUSE_REDUNDANT_COPY, share, COPY_PCT, tg__per_step(f, ns));
   tg__say_site(s, top, 0, x);
-  TG_SAY(x->evidence,
-         "%lld tensors %s are cloned, %.2f ms%s (%.1f %%), and no operator of the forward pass changes a tensor of "
-         "their sizes in place",
-         (long long)tg__per_step(f, calls), tg__period_per(f), tg__ms(x->cost_ns),
-         tg__if_backward(s, in, " with backward"), share);
-  TG_SAY(x->advice, "Use the tensor itself: operators that return a new one leave it as it is, so a copy is needed "
-                    "only before it is changed in place.");
+  TG_FORMAT(x->evidence,
+            "%lld tensors %s are cloned, %.2f ms%s (%.1f %%), and no operator of the forward pass changes a tensor of "
+            "their sizes in place",
+            (long long)tg__per_step(f, calls), tg__period_per(f), tg__ms(x->cost_ns),
+            tg__if_backward(s, in, " with backward"), share);
+  TG_FORMAT(x->advice, "Use the tensor itself: operators that return a new one leave it as it is, so a copy is needed "
+                       "only before it is changed in place.");
   tg__expect_at_sites(f, x, ns, 0.7, "the time of these copies");
   tg__claim_sites(s, in, x);
   mark_reported(s, in);

@@ -137,9 +137,10 @@ static void describe_edges(struct tg__facts *f, int64_t device, struct tg__findi
   tg__text_format(x->evidence + len, sizeof x->evidence - len, "; of the rest %.2f ms lie %s", tg__ms(edge_ns),
                   e.start_ns == f->steps.window.start_ns ? "before its first work, in one stretch"
                                                          : "behind its last work, in one stretch");
-  TG_SAY(x->advice, "Do what the host does there while the device works on the step before: a DataLoader with workers, "
-                    "or a thread that runs ahead; "
-                    "or do it on the device.");
+  TG_FORMAT(x->advice,
+            "Do what the host does there while the device works on the step before: a DataLoader with workers, "
+            "or a thread that runs ahead; "
+            "or do it on the device.");
   x->saving_ns = tg__per_step(f, edge_ns < rest_ns ? edge_ns : rest_ns);
   x->confidence = 0.5;
   x->method = "that stretch and the rest of the step go on side by side";
@@ -214,11 +215,11 @@ static void say_sampled(const struct tg__facts *f, int64_t device, struct tg__fi
   tg__spans_free(&gaps);
   if (!seen.is_known) return;
   const size_t len = strlen(x->evidence);
-  TG_SAY(x->where, "%.*s", (int)seen.frame.len, seen.frame.ptr);
+  TG_FORMAT(x->where, "%.*s", (int)seen.frame.len, seen.frame.ptr);
   tg__text_format(x->evidence + len, sizeof x->evidence - len,
                   "; by %zu samples of the stack it %s there for %.0f %% of the time", seen.count,
                   tg__doing_words(seen.most), tg__pct(seen.doing_ns[seen.most], seen.ns));
-  TG_SAY(x->advice, "%s", tg__doing_advice(seen.most));
+  TG_FORMAT(x->advice, "%s", tg__doing_advice(seen.most));
 }
 
 bool tg__is_step_slice(const struct tg__facts *f, uint32_t slice) {
@@ -264,7 +265,7 @@ static bool describe_waits(struct tg__facts *f, int64_t device, int64_t idle, st
   bool is_compiled = false;
   const bool is_stretch =
       w.most != TG__GAP_QUEUED && w.most != TG__GAP_NONE && say_part(f, device, w.most, x, &is_compiled);
-  TG_SAY(x->advice, "%s", idle_advice(f, w.most, is_stretch, is_compiled));
+  TG_FORMAT(x->advice, "%s", idle_advice(f, w.most, is_stretch, is_compiled));
   if (w.most == TG__GAP_PYTHON) say_sampled(f, device, x);
   expect_of_waits(f, x, w.most, w.all_ns, is_stretch, is_compiled);
   return true;
@@ -277,7 +278,7 @@ static int64_t idle_of(struct tg__facts *f, int64_t device, bool *any) {
   *any = kernel_spans(f, device, &kernels);
   tg__spans_add(&window, w->start_ns, w->end_ns);
   tg__spans_subtract(&window, &kernels, &idle);
-  tg__spans_subtract(&idle, &f->apart, &left);
+  tg__spans_subtract(&idle, &f->one_off, &left);
   const int64_t ns = tg__usual_inside(f, &left) * (int64_t)f->steps.count;
   f->failed |= kernels.failed || window.failed || idle.failed;
   tg__spans_free(&kernels);
@@ -295,10 +296,10 @@ static void judge_one_device(struct tg__facts *f, int64_t device) {
   struct tg__finding *x =
       tg__finding_add(f, TG__CAUSE_IDLE_DEVICE, tg__pct(idle, window), IDLE_PCT, tg__per_step(f, idle));
   x->is_symptom = true;
-  TG_SAY(x->where, "device %lld", (long long)device);
-  TG_SAY(x->evidence, "kernels run %.1f %% of the time: %.2f of %.2f ms %s (%s)", tg__pct(window - idle, window),
-         tg__ms(tg__per_step(f, window - idle)), tg__ms(tg__per_step(f, window)), tg__period_per(f),
-         tg__utilisation_class(tg__pct(window - idle, window)));
+  TG_FORMAT(x->where, "device %lld", (long long)device);
+  TG_FORMAT(x->evidence, "kernels run %.1f %% of the time: %.2f of %.2f ms %s (%s)", tg__pct(window - idle, window),
+            tg__ms(tg__per_step(f, window - idle)), tg__ms(tg__per_step(f, window)), tg__period_per(f),
+            tg__utilisation_class(tg__pct(window - idle, window)));
   if (describe_waits(f, device, idle, x)) return;
   tg__drop_last(f);
   tg__cannot_judge(f, TG__CAUSE_IDLE_DEVICE,
@@ -322,7 +323,7 @@ static void judge_hold_up(struct tg__facts *f, enum tg__gap_cause cause, enum tg
   for (size_t i = 0; i < f->gaps.count; i++) {
     const struct tg__gap *g = &f->gaps.items[i];
     if (g->cause != cause || g->end_ns <= f->steps.window.start_ns || g->start_ns >= f->steps.window.end_ns) continue;
-    if (tg__spans_inside(&f->apart, g->start_ns, g->end_ns)) continue;
+    if (tg__spans_inside(&f->one_off, g->start_ns, g->end_ns)) continue;
     tg__finding_claim(f, x, g->start_ns, g->end_ns);
     count++;
     if (!longest || g->end_ns - g->start_ns > longest->end_ns - longest->start_ns) longest = g;
@@ -330,11 +331,12 @@ static void judge_hold_up(struct tg__facts *f, enum tg__gap_cause cause, enum tg
   if (longest && longest->during != TG_NONE)
     tg__where_slice(f, longest->during, x);
   else
-    TG_SAY(x->where, "device %lld", (long long)(longest ? longest->device : -1));
-  TG_SAY(x->evidence, "%lld time%s the device stood still while the host %s: %.2f ms %s (%.1f %%), the longest %.2f ms",
-         (long long)count, count == 1 ? "" : "s", what, tg__ms(x->cost_ns), tg__period_per(f), share,
-         longest ? tg__ms(longest->end_ns - longest->start_ns) : 0);
-  TG_SAY(x->advice, "%s", advice);
+    TG_FORMAT(x->where, "device %lld", (long long)(longest ? longest->device : -1));
+  TG_FORMAT(x->evidence,
+            "%lld time%s the device stood still while the host %s: %.2f ms %s (%.1f %%), the longest %.2f ms",
+            (long long)count, count == 1 ? "" : "s", what, tg__ms(x->cost_ns), tg__period_per(f), share,
+            longest ? tg__ms(longest->end_ns - longest->start_ns) : 0);
+  TG_FORMAT(x->advice, "%s", advice);
   x->saving_ns = tg__per_step(f, tg__steps_shortened(f, 0, 0, each_ns));
   x->confidence = 0.6;
   x->method = "these gaps close, as far as host and device each have less to do than a step takes";
@@ -365,8 +367,8 @@ void tg__judge_idle_device(struct tg__facts *f) {
   }
   if (tg__has_little_work(f)) {
     char why[160];
-    TG_SAY(why, "%lld piece%s of device work in %.1f %% of the time: too few; record steps of the real work",
-           (long long)f->device_events, f->device_events == 1 ? "" : "s", tg__pct(f->device_busy_ns, f->window_ns));
+    TG_FORMAT(why, "%lld piece%s of device work in %.1f %% of the time: too few; record steps of the real work",
+              (long long)f->device_events, f->device_events == 1 ? "" : "s", tg__pct(f->device_busy_ns, f->window_ns));
     tg__cannot_judge(f, TG__CAUSE_IDLE_DEVICE, why);
     return;
   }

@@ -55,13 +55,13 @@ void tg__judge_forward(struct tg__facts *f) {
   if (top != TG_NONE && share > AGAIN_PCT) {
     struct tg__finding *const x = tg__finding_add(f, TG__CAUSE_REPEATED_FORWARD, share, AGAIN_PCT, tg__per_step(f, ns));
     tg__say_site(s, top, function_of_both(s, top, other), x);
-    TG_SAY(x->evidence,
-           "modules that are trained run here as well, on the same shapes, and no backward pass follows: %.2f ms %s "
-           "(%.1f %%)",
-           tg__ms(x->cost_ns), tg__period_per(f), share);
-    TG_SAY(x->advice,
-           "Take what is needed from the output of the pass that is trained by (metrics of the same batch), or "
-           "do it every N-th step (an evaluation).");
+    TG_FORMAT(x->evidence,
+              "modules that are trained run here as well, on the same shapes, and no backward pass follows: %.2f ms %s "
+              "(%.1f %%)",
+              tg__ms(x->cost_ns), tg__period_per(f), share);
+    TG_FORMAT(x->advice,
+              "Take what is needed from the output of the pass that is trained by (metrics of the same batch), or "
+              "do it every N-th step (an evaluation).");
     tg__claim_sites(s, in, x);
     /* another batch, or another mode, may be what it is for */
     tg__expect_at_sites(f, x, ns, 0.35, "the time of the passes without a backward pass");

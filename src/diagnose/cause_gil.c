@@ -83,14 +83,15 @@ static void report_gil(const struct gil *g, int64_t cost, double share) {
       tg__finding_add(f, TG__CAUSE_GIL_CONTENTION, share, THRESHOLD_PCT, tg__per_step(f, cost));
   for (size_t i = 0; i < g->stretches.count; i++)
     tg__finding_claim(f, x, g->stretches.items[i].start, g->stretches.items[i].end);
-  TG_SAY(x->where, "%.*s", (int)line.len, line.ptr);
-  TG_SAY(x->evidence,
-         "other threads have Python's own lock (the GIL) for %.1f %% of the steps while the loop needs it: %.2f ms of "
-         "%s %.2f ms %s, by %zu samples; one of them computes in Python in %zu of %zu looks meanwhile",
-         share, tg__ms(x->cost_ns), tg__period_each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period_name(f),
-         g->samples, g->held, g->looks);
+  TG_FORMAT(x->where, "%.*s", (int)line.len, line.ptr);
+  TG_FORMAT(
+      x->evidence,
+      "other threads have Python's own lock (the GIL) for %.1f %% of the steps while the loop needs it: %.2f ms of "
+      "%s %.2f ms %s, by %zu samples; one of them computes in Python in %zu of %zu looks meanwhile",
+      share, tg__ms(x->cost_ns), tg__period_each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period_name(f),
+      g->samples, g->held, g->looks);
   say_holders(g, x);
-  TG_SAY(x->advice, "%s", tg__doing_advice(TG__DOING_GIL));
+  TG_FORMAT(x->advice, "%s", tg__doing_advice(TG__DOING_GIL));
   tg__finding_expect(f, x, cost - cost / 10, 0.7, "the time the loop waits for its turn, but for a tenth");
 }
 

@@ -120,13 +120,15 @@ static void judge_unneeded(struct passes *p) {
   struct tg__finding *x =
       tg__finding_add(f, TG__CAUSE_UNNEEDED_GRADIENT, share, GRADIENT_PCT, tg__per_step(f, late_ns));
   if (top != TG_NONE) tg__say_site(p->s, top, fork_of(p, top), x);
-  TG_SAY(x->evidence,
-         "of %lld gradients a pass %lld are added to what is there since the last update, so no optimizer uses them; "
-         "after the last of the others backward goes on for %.2f ms %s (%.1f %%)",
-         (long long)((p->added + p->placed) / p->mixed), (long long)(p->added / p->mixed), tg__ms(x->cost_ns),
-         tg__period_per(f), share);
-  TG_SAY(x->advice, "Run the part that is not trained under torch.no_grad(), cut its output loose by detach(), or set "
-                    "requires_grad_(False) on its parameters.");
+  TG_FORMAT(
+      x->evidence,
+      "of %lld gradients a pass %lld are added to what is there since the last update, so no optimizer uses them; "
+      "after the last of the others backward goes on for %.2f ms %s (%.1f %%)",
+      (long long)((p->added + p->placed) / p->mixed), (long long)(p->added / p->mixed), tg__ms(x->cost_ns),
+      tg__period_per(f), share);
+  TG_FORMAT(x->advice,
+            "Run the part that is not trained under torch.no_grad(), cut its output loose by detach(), or set "
+            "requires_grad_(False) on its parameters.");
   tg__expect_at_sites(f, x, late_ns, 0.85, "the time of backward behind the last gradient that is used");
 }
 
@@ -163,11 +165,11 @@ static void judge_zero_fill(struct passes *p) {
   struct tg__finding *x =
       tg__finding_add(f, TG__CAUSE_GRADIENT_ZERO_FILL, share, GRADIENT_PCT, tg__per_step(f, fill_ns + added_ns));
   tg__say_site(p->s, top, 0, x);
-  TG_SAY(x->evidence,
-         "%lld calls %s fill gradients with zeros, %.2f ms, and backward adds to them, %.2f ms (together %.1f %%)",
-         (long long)tg__per_step(f, calls), tg__period_per(f), tg__ms(tg__per_step(f, fill_ns)),
-         tg__ms(tg__per_step(f, added_ns)), share);
-  TG_SAY(x->advice, "Release gradients instead: optimizer.zero_grad(set_to_none=True), which is the default.");
+  TG_FORMAT(x->evidence,
+            "%lld calls %s fill gradients with zeros, %.2f ms, and backward adds to them, %.2f ms (together %.1f %%)",
+            (long long)tg__per_step(f, calls), tg__period_per(f), tg__ms(tg__per_step(f, fill_ns)),
+            tg__ms(tg__per_step(f, added_ns)), share);
+  TG_FORMAT(x->advice, "Release gradients instead: optimizer.zero_grad(set_to_none=True), which is the default.");
   tg__expect_at_sites(f, x, fill_ns + added_ns, 0.85, "the fills, and the additions that become assignments");
 }
 
@@ -234,13 +236,14 @@ static void judge_table(struct tg__sites *s, uint32_t site, int64_t upkeep, int6
   struct tg__finding *out =
       tg__finding_add(f, TG__CAUSE_DENSE_EMBEDDING_GRADIENT, share, GRADIENT_PCT, tg__per_step(f, cost));
   tg__say_site(s, site, 0, out);
-  TG_SAY(out->evidence,
-         "%lld of %lld rows of a table are looked up, and all of them get a gradient, %.2f ms %s, and an update and a "
-         "release, about %.2f ms",
-         (long long)used, (long long)shapes[0].dim[0], tg__ms(tg__per_step(f, x->backward_ns)), tg__period_per(f),
-         tg__ms(tg__per_step(f, update)));
-  TG_SAY(out->advice, "Make its gradient sparse: sparse=True of nn.Embedding or nn.EmbeddingBag, with "
-                      "torch.optim.SparseAdam, or SGD without momentum.");
+  TG_FORMAT(
+      out->evidence,
+      "%lld of %lld rows of a table are looked up, and all of them get a gradient, %.2f ms %s, and an update and a "
+      "release, about %.2f ms",
+      (long long)used, (long long)shapes[0].dim[0], tg__ms(tg__per_step(f, x->backward_ns)), tg__period_per(f),
+      tg__ms(tg__per_step(f, update)));
+  TG_FORMAT(out->advice, "Make its gradient sparse: sparse=True of nn.Embedding or nn.EmbeddingBag, with "
+                         "torch.optim.SparseAdam, or SGD without momentum.");
   tg__expect_at_sites(f, out, cost - cost / 10, 0.75,
                       "its backward, and its share of update and zero_grad by number of elements, but for a tenth");
 }

@@ -54,13 +54,14 @@ static void report_graph_growth(struct tg__sites *s, const struct nodes *steps, 
   struct tg__finding *x = tg__finding_add(f, TG__CAUSE_GRAPH_RETENTION, share, GRAPH_PCT, tg__per_step(f, old));
   const uint32_t top = top_site(s);
   if (top != TG_NONE) tg__say_site(s, top, 0, x);
-  TG_SAY(x->evidence,
-         "backward walks %lld nodes in the first of %zu steps and %lld in the last, %lld more in each, although "
-         "forward stays the same: "
-         "%.2f ms a step for those of earlier steps (%.1f %%)",
-         (long long)steps[0].count, n, (long long)steps[n - 1].count, (long long)each, tg__ms(x->cost_ns), share);
-  TG_SAY(x->advice, "Cut what is kept from one step to the next loose from its graph: hidden = hidden.detach(), losses "
-                    "as .item(), no retain_graph=True.");
+  TG_FORMAT(x->evidence,
+            "backward walks %lld nodes in the first of %zu steps and %lld in the last, %lld more in each, although "
+            "forward stays the same: "
+            "%.2f ms a step for those of earlier steps (%.1f %%)",
+            (long long)steps[0].count, n, (long long)steps[n - 1].count, (long long)each, tg__ms(x->cost_ns), share);
+  TG_FORMAT(x->advice,
+            "Cut what is kept from one step to the next loose from its graph: hidden = hidden.detach(), losses "
+            "as .item(), no retain_graph=True.");
   tg__expect_at_sites(f, x, old, 0.9, "the part of backward for nodes of earlier steps; it grows with every step");
 }
 
@@ -113,14 +114,14 @@ static void judge_again(struct tg__sites *s) {
     for (uint32_t i = 1; i < s->count; i++)
       if (a.by_site[i] > a.by_site[top]) top = i;
     if (s->count && a.by_site[top]) tg__say_site(s, top, 0, x);
-    TG_SAY(
+    TG_FORMAT(
         x->evidence,
         "of %lld nodes of backward a step %lld have run in an earlier step already, as many each time: %.2f ms a step "
         "(%.1f %%)",
         (long long)tg__per_step(f, a.all), (long long)tg__per_step(f, a.count), tg__ms(x->cost_ns), share);
-    TG_SAY(x->advice,
-           "Cut what comes from earlier steps loose from its graph, features.detach() or torch.no_grad() where "
-           "it is computed; without retain_graph=True torch says where it is needed.");
+    TG_FORMAT(x->advice,
+              "Cut what comes from earlier steps loose from its graph, features.detach() or torch.no_grad() where "
+              "it is computed; without retain_graph=True torch says where it is needed.");
     tg__expect_at_sites(f, x, ns, 0.8, "the time of these nodes");
   }
   tg__free(a.by_site);

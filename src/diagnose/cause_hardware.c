@@ -108,11 +108,11 @@ static void report_precision(struct matrix_work *m) {
   if (share <= ELIGIBLE_PCT) return;
   struct tg__finding *x = tg__finding_add(f, TG__CAUSE_MIXED_PRECISION_UNUSED, share, ELIGIBLE_PCT, each_ns);
   tg__where_slice(f, m->longest, x);
-  TG_SAY(x->evidence,
-         "kernels that multiply %s without tensor cores run %.2f ms %s (%.1f %%); others use them for %.2f ms",
-         2 * m->narrow_ns > m->plain_ns ? "16-bit floats" : "32-bit floats", tg__ms(each_ns), tg__period_per(f), share,
-         tg__ms(tg__usual_inside(f, &m->on_cores)));
-  TG_SAY(x->advice, "%s", precision_advice(m));
+  TG_FORMAT(x->evidence,
+            "kernels that multiply %s without tensor cores run %.2f ms %s (%.1f %%); others use them for %.2f ms",
+            2 * m->narrow_ns > m->plain_ns ? "16-bit floats" : "32-bit floats", tg__ms(each_ns), tg__period_per(f),
+            share, tg__ms(tg__usual_inside(f, &m->on_cores)));
+  TG_FORMAT(x->advice, "%s", precision_advice(m));
   x->saving_ns = tg__per_step(f, tg__steps_shortened(f, 0, plain_ns / 2, 0));
   x->confidence = 0.5;
   x->method = "these kernels take half as long, as far as the host is quick enough";
@@ -163,7 +163,7 @@ static bool has_few_blocks(const struct tg__facts *f, uint32_t slice) {
   int x, y, z;
   char text[48];
   if (!d || grid == TG_NONE) return false;
-  TG_SAY(text, "%.*s", (int)tg__name(t, grid).len, tg__name(t, grid).ptr);
+  TG_FORMAT(text, "%.*s", (int)tg__name(t, grid).len, tg__name(t, grid).ptr);
   if (sscanf(text, "[%9d, %9d, %9d", &x, &y, &z) != 3 || x < 1 || y < 1 || z < 1) return false;
   return (double)x * y * z * FEW_BLOCKS <= (double)d->sm_count;
 }
@@ -197,19 +197,20 @@ static void describe_occupancy(const struct occupancy *o, struct tg__finding *x)
   const bool is_few = has_few_blocks(o->f, o->longest);
   const double occupancy = tg__arg_real(t, t->slices.args[o->longest], TG__K_OCCUPANCY, 0);
   tg__where_slice(o->f, o->longest, x);
-  TG_SAY(x->evidence,
-         "%lld kernels %s are estimated to occupy less than %d %% of the multiprocessors' threads; nothing runs beside "
-         "them for "
-         "%.2f ms "
-         "(%.1f %%); the longest: "
-         "%s%.0f %%%s, grid %.*s, block %.*s",
-         (long long)tg__per_step(o->f, o->count), tg__period_per(o->f), TG__LOW_OCCUPANCY_PCT, tg__ms(x->cost_ns),
-         x->share_pct, is_few ? "blocks for at most " : "", is_few ? 100.0 / FEW_BLOCKS : occupancy,
-         is_few ? " of the multiprocessors" : "", (int)grid.len, grid.ptr, (int)block.len, block.ptr);
-  TG_SAY(x->advice,
-         "Launch more blocks: a larger batch, or fused kernels by torch.compile(model); or run it on a stream "
-         "of its own beside other work. In a kernel of one's own: more blocks (a sum over a long dimension "
-         "in parts), more threads a block, fewer registers, less shared memory.");
+  TG_FORMAT(
+      x->evidence,
+      "%lld kernels %s are estimated to occupy less than %d %% of the multiprocessors' threads; nothing runs beside "
+      "them for "
+      "%.2f ms "
+      "(%.1f %%); the longest: "
+      "%s%.0f %%%s, grid %.*s, block %.*s",
+      (long long)tg__per_step(o->f, o->count), tg__period_per(o->f), TG__LOW_OCCUPANCY_PCT, tg__ms(x->cost_ns),
+      x->share_pct, is_few ? "blocks for at most " : "", is_few ? 100.0 / FEW_BLOCKS : occupancy,
+      is_few ? " of the multiprocessors" : "", (int)grid.len, grid.ptr, (int)block.len, block.ptr);
+  TG_FORMAT(x->advice,
+            "Launch more blocks: a larger batch, or fused kernels by torch.compile(model); or run it on a stream "
+            "of its own beside other work. In a kernel of one's own: more blocks (a sum over a long dimension "
+            "in parts), more threads a block, fewer registers, less shared memory.");
 }
 
 /* A step, without what runs beside others; frees the spans. */
@@ -292,11 +293,11 @@ void tg__judge_device_memory(struct tg__facts *f) {
     struct tg__finding *x = tg__finding_add(f, TG__CAUSE_DEVICE_MEMORY_NEARLY_FULL, share, MEMORY_PCT, TG_NULL_INT);
     x->is_warning = true;
     x->method = "it makes room, and saves time only where the allocator has to release and ask again";
-    TG_SAY(x->where, "device %lld", (long long)d->id);
-    TG_SAY(x->evidence, "at the peak %.2f of %.2f GiB are allocated (%.1f %%)", (double)peak / (1 << 30),
-           (double)d->total_memory_bytes / (1 << 30), share);
-    TG_SAY(x->advice, "Recompute activations with torch.utils.checkpoint.checkpoint, train under torch.autocast, or "
-                      "use a smaller batch.");
+    TG_FORMAT(x->where, "device %lld", (long long)d->id);
+    TG_FORMAT(x->evidence, "at the peak %.2f of %.2f GiB are allocated (%.1f %%)", (double)peak / (1 << 30),
+              (double)d->total_memory_bytes / (1 << 30), share);
+    TG_FORMAT(x->advice, "Recompute activations with torch.utils.checkpoint.checkpoint, train under torch.autocast, or "
+                         "use a smaller batch.");
   }
   if (!known) tg__cannot_judge_device(f, TG__CAUSE_DEVICE_MEMORY_NEARLY_FULL, "no device memory events with totals");
 }

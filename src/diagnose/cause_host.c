@@ -151,10 +151,10 @@ static void claim_waits_at(struct tg__facts *f, struct tg__finding *x) {
 static void report_scalar_reads(struct tg__facts *f, const struct host *h, double share) {
   struct tg__finding *x = tg__finding_add(f, TG__CAUSE_PER_ELEMENT_ITEM, share, READS_PCT, tg__per_step(f, h->read_ns));
   tg__where_slice(f, h->read, x);
-  TG_SAY(x->evidence, "%lld values %s are read with .item() or the like, %.2f ms (%.1f %%), the longest %.2f ms",
-         (long long)tg__per_step(f, h->reads), tg__period_per(f), tg__ms(x->cost_ns), share,
-         tg__ms(f->t->slices.dur_ns[h->read]));
-  TG_SAY(
+  TG_FORMAT(x->evidence, "%lld values %s are read with .item() or the like, %.2f ms (%.1f %%), the longest %.2f ms",
+            (long long)tg__per_step(f, h->reads), tg__period_per(f), tg__ms(x->cost_ns), share,
+            tg__ms(f->t->slices.dur_ns[h->read]));
+  TG_FORMAT(
       x->advice,
       "Reduce on the tensor and read once: one .tolist() or .item() after the loop instead of one for each element.");
   claim_spans(f, &h->read_spans, x);
@@ -207,10 +207,10 @@ static void report_optimizer(struct tg__facts *f, const struct host *h, double s
   struct tg__finding *x =
       tg__finding_add(f, TG__CAUSE_SINGLE_TENSOR_OPTIMIZER, share, OPTIMIZER_PCT, tg__per_step(f, h->update_ns));
   tg__where_slice(f, h->update, x);
-  TG_SAY(x->evidence,
-         "the update takes %.2f ms %s (%.1f %%) in %lld operators, none of them for several tensors at once",
-         tg__ms(x->cost_ns), tg__period_per(f), share, (long long)tg__per_step(f, h->sum.ops));
-  TG_SAY(x->advice, "Build the optimizer with fused=True, or foreach=True where fused is not available.");
+  TG_FORMAT(x->evidence,
+            "the update takes %.2f ms %s (%.1f %%) in %lld operators, none of them for several tensors at once",
+            tg__ms(x->cost_ns), tg__period_per(f), share, (long long)tg__per_step(f, h->sum.ops));
+  TG_FORMAT(x->advice, "Build the optimizer with fused=True, or foreach=True where fused is not available.");
   if (!h->has_closure) count_waits_of_update(f, h, x);
   expect_of_fused(h, x);
   if (x->saving_ns != TG_NULL_INT && x->saving_ns > x->cost_ns) x->saving_ns = x->cost_ns;
@@ -261,10 +261,11 @@ void tg__judge_overhead(struct tg__facts *f) {
         tg__finding_add(f, TG__CAUSE_PROFILER_OVERHEAD, share, OVERHEAD_PCT, tg__per_step(f, inside));
     tg__where_slice(f, o.longest, x);
     x->method = "without a recording the program does not spend this time";
-    TG_SAY(x->evidence, "the recording itself takes %.2f ms %s (%.1f %%), by its own account", tg__ms(x->cost_ns),
-           tg__period_per(f), share);
-    TG_SAY(x->advice, "Record less: leave out with_stack, record_shapes and profile_memory, and record few steps with "
-                      "torch.profiler.schedule(wait, warmup, active).");
+    TG_FORMAT(x->evidence, "the recording itself takes %.2f ms %s (%.1f %%), by its own account", tg__ms(x->cost_ns),
+              tg__period_per(f), share);
+    TG_FORMAT(x->advice,
+              "Record less: leave out with_stack, record_shapes and profile_memory, and record few steps with "
+              "torch.profiler.schedule(wait, warmup, active).");
   }
   tg__spans_free(&o.spans);
 }

@@ -158,12 +158,13 @@ static void report_invariant(const struct invariant *v, const char *evidence, co
   struct tg__finding *x =
       tg__finding_add(f, TG__CAUSE_LOOP_INVARIANT_RECOMPUTE, share, INVARIANT_PCT, tg__per_step(f, ns));
   tg__say_site(v->s, top, 0, x);
-  TG_SAY(x->evidence, "%lld operators %s %s, %.2f ms (%.1f %%)", (long long)tg__per_step(f, calls), tg__period_per(f),
-         evidence, tg__ms(x->cost_ns), share);
-  TG_SAY(x->advice,
-         "%sompute it once, in __init__ or before the loop, and keep it: register_buffer(..., persistent=False) moves "
-         "it with the model.",
-         when);
+  TG_FORMAT(x->evidence, "%lld operators %s %s, %.2f ms (%.1f %%)", (long long)tg__per_step(f, calls),
+            tg__period_per(f), evidence, tg__ms(x->cost_ns), share);
+  TG_FORMAT(
+      x->advice,
+      "%sompute it once, in __init__ or before the loop, and keep it: register_buffer(..., persistent=False) moves "
+      "it with the model.",
+      when);
   tg__expect_at_sites(f, x, ns, confidence, "the time of these operators");
   tg__claim_sites(v->s, v->in, x);
 }

@@ -242,10 +242,10 @@ static void report_kernels(struct kernels *k, const struct kernel_rule *r) {
     struct tg__finding *const x = tg__finding_add(f, r->cause, share, r->least_pct, each_ns);
     for (size_t i = 0; i < counted.count; i++) tg__finding_claim(f, x, counted.items[i].start, counted.items[i].end);
     tg__where_slice(f, longest, x);
-    TG_SAY(x->evidence, "%lld kernels %s %s: %.2f ms (%.1f %%)", (long long)tg__per_step(f, chosen), tg__period_per(f),
-           r->what, tg__ms(each_ns), share);
+    TG_FORMAT(x->evidence, "%lld kernels %s %s: %.2f ms (%.1f %%)", (long long)tg__per_step(f, chosen),
+              tg__period_per(f), r->what, tg__ms(each_ns), share);
     if (k->bytes || k->graph_edges) say_copies(k, chosen, x);
-    TG_SAY(x->advice, "%s", r->advice);
+    TG_FORMAT(x->advice, "%s", r->advice);
     x->is_of_device = x->is_general = true;
     x->is_symptom = r->confidence <= 0; /* a finding that has a cure keeps its time */
     x->method = r->method;

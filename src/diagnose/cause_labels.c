@@ -132,13 +132,15 @@ static void report_label(struct tg__facts *f, const struct label *l) {
                       tg__per_step(f, l->unseen_ns));
   x->is_warning = true;
   tg__where_slice(f, l->longest, x);
-  TG_SAY(x->evidence,
-         "a clock is read at both ends of it: %.2f ms on the host; the work launched in it ends %.2f ms later on the "
-         "device (means of %lld)",
-         tg__ms(l->host_ns / l->count), tg__ms(l->unseen_ns / l->count), (long long)l->count);
-  TG_SAY(x->advice,
-         "A host clock around it sees little but the launching: take tg.timer, which uses events of the device, or the "
-         "device columns of the question annotations.");
+  TG_FORMAT(
+      x->evidence,
+      "a clock is read at both ends of it: %.2f ms on the host; the work launched in it ends %.2f ms later on the "
+      "device (means of %lld)",
+      tg__ms(l->host_ns / l->count), tg__ms(l->unseen_ns / l->count), (long long)l->count);
+  TG_FORMAT(
+      x->advice,
+      "A host clock around it sees little but the launching: take tg.timer, which uses events of the device, or the "
+      "device columns of the question annotations.");
   tg__finding_expect(f, x, 0, 0.9, "a measurement becomes right, nothing becomes faster");
 }
 

@@ -27,7 +27,7 @@ static bool is_certain(struct tg__facts *f, enum tg__cause cause, double share, 
   char why[100];
   const bool is_doubtful = cause == TG__CAUSE_LOADER_TOO_SLOW && f->noise.is_busy && !is_seen;
   if (share > (is_doubtful ? NOISY_PCT : THRESHOLD_PCT)) return true;
-  TG_SAY(why, "of usual steps %.1f %% is waiting for it", share);
+  TG_FORMAT(why, "of usual steps %.1f %% is waiting for it", share);
   tg__finding_withhold(f, cause, tg__pct(f->part_ns[TG__PART_DATALOADER], f->sum_ns),
                        f->noise.is_busy ? tg__busy_machine : why);
   return false;
@@ -122,19 +122,19 @@ static void say_workers(struct tg__facts *f, const struct tg__sampled *seen, str
         seen->count, waits ? "wait" : "compute", tg__pct(waits ? waits_ns : seen->ns - waits_ns, seen->ns),
         seen->frame.len ? ", most at " : "", (int)seen->frame.len, seen->frame.ptr, tg__pct(seen->cpu_ns, seen->ns));
   if (waits) {
-    TG_SAY(x->advice,
-           "The workers %s and hardly compute, so more of them than there are cores help: a larger num_workers and "
-           "prefetch_factor%s; or keep in memory what they fetch.",
-           tg__doing_of_several(seen->most == TG__DOING_COMPUTE ? TG__DOING_WAIT : seen->most), pins);
+    TG_FORMAT(x->advice,
+              "The workers %s and hardly compute, so more of them than there are cores help: a larger num_workers and "
+              "prefetch_factor%s; or keep in memory what they fetch.",
+              tg__doing_of_several(seen->most == TG__DOING_COMPUTE ? TG__DOING_WAIT : seen->most), pins);
     say_to_try(f, x, true);
     tg__finding_expect(f, x, wait - wait / 4, 0.6,
                        "twice the workers and twice as far ahead leave a quarter of the wait");
     return;
   }
-  TG_SAY(x->advice,
-         "%sMake the dataset's __getitem__ and the collate_fn cheaper; a larger num_workers%s helps while cores are "
-         "free, a larger prefetch_factor where batches take unequally long.",
-         seen->is_known ? "The workers compute. " : "", pins);
+  TG_FORMAT(x->advice,
+            "%sMake the dataset's __getitem__ and the collate_fn cheaper; a larger num_workers%s helps while cores are "
+            "free, a larger prefetch_factor where batches take unequally long.",
+            seen->is_known ? "The workers compute. " : "", pins);
   say_to_try(f, x, false);
   /* whether there are cores for more workers is not known: never high */
   tg__finding_expect(f, x, wait, 0.35, "the loop waits for workers no more, as far as there are cores for them");
@@ -150,19 +150,19 @@ static void report_loader(struct loader *l, enum tg__cause cause, int64_t cost, 
                       THRESHOLD_PCT, tg__per_step(f, cost));
   for (size_t i = 0; i < l->spans.count; i++) tg__finding_claim(f, x, l->spans.items[i].start, l->spans.items[i].end);
   tg__where_slice(f, l->longest, x);
-  TG_SAY(x->evidence,
-         "the loop waits %.2f ms of %s %.2f ms %s for the next batch (%.1f %%); %lld call%s, the longest %.2f ms%s",
-         tg__ms(x->cost_ns), tg__period_each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period_name(f), share,
-         (long long)l->calls, l->calls == 1 ? "" : "s", tg__ms(f->t->slices.dur_ns[l->longest]),
-         has_workers ? ", although worker processes load ahead" : ", all in the process that trains");
+  TG_FORMAT(x->evidence,
+            "the loop waits %.2f ms of %s %.2f ms %s for the next batch (%.1f %%); %lld call%s, the longest %.2f ms%s",
+            tg__ms(x->cost_ns), tg__period_each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period_name(f), share,
+            (long long)l->calls, l->calls == 1 ? "" : "s", tg__ms(f->t->slices.dur_ns[l->longest]),
+            has_workers ? ", although worker processes load ahead" : ", all in the process that trains");
   say_certain(f, x, wait, has_workers);
   if (has_workers) {
     say_workers(f, &l->workers, x, wait);
     return;
   }
-  TG_SAY(x->advice,
-         "Let worker processes load ahead: DataLoader(..., num_workers=2 or more, persistent_workers=True%s).",
-         f->has_device_work ? ", pin_memory=True" : "");
+  TG_FORMAT(x->advice,
+            "Let worker processes load ahead: DataLoader(..., num_workers=2 or more, persistent_workers=True%s).",
+            f->has_device_work ? ", pin_memory=True" : "");
   /* loading goes on beside the rest of the step, in two processes: the longer of the two remains */
   const int64_t rest = f->total_ns - wait, of_worker = wait / TG__LOADER_WORKERS,
                 left = of_worker > rest ? of_worker - rest : 0;

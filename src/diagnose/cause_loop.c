@@ -403,7 +403,7 @@ static void report_loop(struct loop *l) {
   struct tg__finding *x =
       tg__finding_add(f, classify_loop(l), tg__pct(cost, f->total_ns), LOOP_PCT, tg__per_step(f, cost));
   tg__say_site(l->s, l->top, l->frame, x);
-  TG_SAY(
+  TG_FORMAT(
       x->evidence,
       "a loop of %lld turns %s makes %lld short calls at %lld places of the program: %.2f ms%s, and %.2f ms of Python "
       "between them",
@@ -414,7 +414,7 @@ static void report_loop(struct loop *l) {
   if (l->feed_ns)
     tg__text_format(x->evidence + len, sizeof x->evidence - len, "; taking apart what it goes over takes %.2f ms",
                     tg__ms(tg__per_step(f, l->feed_ns)));
-  TG_SAY(x->advice, "%s", advice_for(x->cause));
+  TG_FORMAT(x->advice, "%s", advice_for(x->cause));
   expect_of_loop(l, x, pause_ns);
   tg__claim_sites(l->s, l->in, x);
   tg__count_waiting(f, x);

@@ -83,15 +83,17 @@ static void judge_growth(struct tg__facts *f, const struct peak *peak) {
     struct tg__finding *const x = find(f, TG__CAUSE_MEMORY_LEAK, share < 100 ? share : 100, TG__NO_THRESHOLD, growth,
                                        "what a step takes and never frees; it costs no time until memory is full");
     say_holder(tg__fact_text(t, top, "op"), tg__fact_text(t, top, "line"), x->where, sizeof x->where);
-    TG_SAY(x->evidence,
-           "each of %lld steps takes %.3f MB that is still there when the last one ends, %.3f MB of it here, in %lld "
-           "block%s a step; that is %.1f %% of the %.1f MB at the peak, and as much again as the peak after %lld steps",
-           (long long)tg__fact_number(t, top, "steps"), mb(growth), mb(tg__fact_number(t, top, "bytes_per_step")),
-           (long long)(tg__fact_number(t, top, "blocks") / tg__fact_number(t, top, "steps")),
-           tg__fact_number(t, top, "blocks") == tg__fact_number(t, top, "steps") ? "" : "s", share, mb(peak->bytes),
-           (long long)(peak->bytes / growth));
-    TG_SAY(x->advice, "Look at what keeps it: a list, a dict or an attribute that each step adds to. Keep numbers in "
-                      "place of tensors, loss.item() or tensor.detach().cpu(), and only as many as are needed.");
+    TG_FORMAT(
+        x->evidence,
+        "each of %lld steps takes %.3f MB that is still there when the last one ends, %.3f MB of it here, in %lld "
+        "block%s a step; that is %.1f %% of the %.1f MB at the peak, and as much again as the peak after %lld steps",
+        (long long)tg__fact_number(t, top, "steps"), mb(growth), mb(tg__fact_number(t, top, "bytes_per_step")),
+        (long long)(tg__fact_number(t, top, "blocks") / tg__fact_number(t, top, "steps")),
+        tg__fact_number(t, top, "blocks") == tg__fact_number(t, top, "steps") ? "" : "s", share, mb(peak->bytes),
+        (long long)(peak->bytes / growth));
+    TG_FORMAT(x->advice,
+              "Look at what keeps it: a list, a dict or an attribute that each step adds to. Keep numbers in "
+              "place of tensors, loss.item() or tensor.detach().cpu(), and only as many as are needed.");
   }
   tg__table_free(t);
 }
@@ -151,22 +153,24 @@ static void report_activations(struct tg__facts *f, const struct peak *peak) {
            checkpoints ? "each layer keeps only its input, and is computed again in the backward pass"
                        : "two micro-batches in turn: half of the activations are there at a time");
   say_largest(f, peak, held_names[ACTIVATION], x);
-  TG_SAY(x->evidence,
-         "%.1f of %.1f MB at the peak are activations, kept for the backward pass, and gradients of these; parameters, "
-         "their gradients and what the optimizer keeps are %.1f",
-         mb(of_batch), mb(peak->bytes), mb(held[PARAMETER] + held[GRADIENT] + held[STATE]));
+  TG_FORMAT(
+      x->evidence,
+      "%.1f of %.1f MB at the peak are activations, kept for the backward pass, and gradients of these; parameters, "
+      "their gradients and what the optimizer keeps are %.1f",
+      mb(of_batch), mb(peak->bytes), mb(held[PARAMETER] + held[GRADIENT] + held[STATE]));
   if (checkpoints)
-    TG_SAY(
+    TG_FORMAT(
         x->advice,
         "torch.utils.checkpoint.checkpoint around each layer saves %.1f MB and costs %.2f ms a step; micro-batches of "
         "half the size with gradients that add up save %.1f MB, and cost the fixed part of a pass once more.",
         mb(by_checkpoints), tg__ms(tg__fact_number(t, all, "recompute_ns")), mb(by_batches));
   else
-    TG_SAY(x->advice,
-           "Micro-batches of half the size with gradients that add up save %.1f MB, and cost the fixed part of a pass "
-           "once more; torch.utils.checkpoint.checkpoint around layers saves their activations for one more forward "
-           "pass; autocast to bfloat16 halves those of matrix operators.",
-           mb(by_batches));
+    TG_FORMAT(
+        x->advice,
+        "Micro-batches of half the size with gradients that add up save %.1f MB, and cost the fixed part of a pass "
+        "once more; torch.utils.checkpoint.checkpoint around layers saves their activations for one more forward "
+        "pass; autocast to bfloat16 halves those of matrix operators.",
+        mb(by_batches));
   tg__table_free(t);
 }
 
@@ -182,25 +186,27 @@ static void judge_use(struct tg__facts *f, const struct peak *peak) {
         find(f, TG__CAUSE_GRADIENT_MEMORY, gradients, GRADIENTS_PCT, held[GRADIENT],
              "each gradient is used and released as soon as it is there, so that one is there at a time");
     say_largest(f, peak, held_names[GRADIENT], x);
-    TG_SAY(x->evidence, "%.1f of %.1f MB at the peak are gradients, as much as the parameters they are of (%.1f MB)",
-           mb(held[GRADIENT]), mb(peak->bytes), mb(held[PARAMETER]));
-    TG_SAY(x->advice,
-           "Update each parameter where its gradient arrives (register_post_accumulate_grad_hook, an optimizer for "
-           "each): saves up to %.1f MB and no longer allows clipping by the norm of all. zero_grad(set_to_none=True) "
-           "frees them for the forward pass at no cost; several ranks can share them (FSDP, ZeRO-2).",
-           mb(held[GRADIENT]));
+    TG_FORMAT(x->evidence, "%.1f of %.1f MB at the peak are gradients, as much as the parameters they are of (%.1f MB)",
+              mb(held[GRADIENT]), mb(peak->bytes), mb(held[PARAMETER]));
+    TG_FORMAT(
+        x->advice,
+        "Update each parameter where its gradient arrives (register_post_accumulate_grad_hook, an optimizer for "
+        "each): saves up to %.1f MB and no longer allows clipping by the norm of all. zero_grad(set_to_none=True) "
+        "frees them for the forward pass at no cost; several ranks can share them (FSDP, ZeRO-2).",
+        mb(held[GRADIENT]));
   }
   if (state > STATE_PCT && held[STATE] > 2 * of_batch) {
     struct tg__finding *const x = find(f, TG__CAUSE_OPTIMIZER_MEMORY, state, STATE_PCT, held[STATE] / 2,
                                        "one of two moments, or both in half the bytes");
     say_largest(f, peak, held_names[STATE], x);
-    TG_SAY(x->evidence, "%.1f of %.1f MB at the peak are what the optimizer keeps, %.1f times the parameters (%.1f MB)",
-           mb(held[STATE]), mb(peak->bytes), (double)held[STATE] / (double)(held[PARAMETER] ? held[PARAMETER] : 1),
-           mb(held[PARAMETER]));
-    TG_SAY(x->advice,
-           "An optimizer with less state (Adafactor, 8-bit Adam, SGD with momentum) saves %.1f MB or more at little "
-           "cost in time; ZeroRedundancyOptimizer or FSDP divides it among ranks, and costs their communication.",
-           mb(held[STATE] / 2));
+    TG_FORMAT(x->evidence,
+              "%.1f of %.1f MB at the peak are what the optimizer keeps, %.1f times the parameters (%.1f MB)",
+              mb(held[STATE]), mb(peak->bytes), (double)held[STATE] / (double)(held[PARAMETER] ? held[PARAMETER] : 1),
+              mb(held[PARAMETER]));
+    TG_FORMAT(x->advice,
+              "An optimizer with less state (Adafactor, 8-bit Adam, SGD with momentum) saves %.1f MB or more at little "
+              "cost in time; ZeroRedundancyOptimizer or FSDP divides it among ranks, and costs their communication.",
+              mb(held[STATE] / 2));
   }
 }
 
@@ -264,19 +270,20 @@ static void report_pool(struct tg__facts *f, const struct pool *p) {
   struct tg__finding *const x =
       find(f, TG__CAUSE_MEMORY_FRAGMENTATION, tg__pct(p->split, p->total), FREE_PCT, p->split - p->largest,
            "pieces that can grow together are one: what is free beside the largest piece can be used");
-  TG_SAY(x->where, "%.*s, %.*s pool", (int)p->device.len, p->device.ptr, (int)p->kind.len, p->kind.ptr);
-  TG_SAY(x->evidence,
-         "%.1f of %.1f MB that the allocator holds are free between blocks in use, in pieces of %.1f MB at most: "
-         "%.0f %% of that is outside the largest piece",
-         mb(p->split), mb(p->total), mb(p->largest), tg__pct(p->split - p->largest, p->split));
+  TG_FORMAT(x->where, "%.*s, %.*s pool", (int)p->device.len, p->device.ptr, (int)p->kind.len, p->kind.ptr);
+  TG_FORMAT(x->evidence,
+            "%.1f of %.1f MB that the allocator holds are free between blocks in use, in pieces of %.1f MB at most: "
+            "%.0f %% of that is outside the largest piece",
+            mb(p->split), mb(p->total), mb(p->largest), tg__pct(p->split - p->largest, p->split));
   const size_t len = strlen(x->evidence);
   if (p->grown)
     tg__text_format(x->evidence + len, sizeof x->evidence - len,
                     "; %lld time%s it took more from the device although as much was free as was asked for",
                     (long long)p->grown, p->grown == 1 ? "" : "s");
-  TG_SAY(x->advice, "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which costs no time worth measuring; keep "
-                    "sizes equal (batches padded to few lengths), so that freed pieces fit again. "
-                    "torch.cuda.empty_cache() waits for the device, and helps where nothing else does.");
+  TG_FORMAT(x->advice,
+            "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which costs no time worth measuring; keep "
+            "sizes equal (batches padded to few lengths), so that freed pieces fit again. "
+            "torch.cuda.empty_cache() waits for the device, and helps where nothing else does.");
 }
 
 static void judge_pools(struct tg__facts *f) {
@@ -310,9 +317,9 @@ static void judge_failures(struct tg__facts *f) {
                                        "as much has to be given back, or not be taken");
     const struct tg__str line = tg__user_frame_of_stack(tg__fact_text(t, failed, "stack"));
     say_holder(tg__fact_text(t, failed, "device"), line, x->where, sizeof x->where);
-    TG_SAY(x->evidence,
-           "%zu allocation%s failed, the last of %.1f MB: %.1f MB were in use, and %.1f MB reserved and unused", count,
-           count == 1 ? "" : "s", mb(wanted), mb(used), mb(idle));
+    TG_FORMAT(x->evidence,
+              "%zu allocation%s failed, the last of %.1f MB: %.1f MB were in use, and %.1f MB reserved and unused",
+              count, count == 1 ? "" : "s", mb(wanted), mb(used), mb(idle));
     for (size_t i = 0; holders && i < holders->rows && i < HOLDERS; i++) {
       const size_t len = strlen(x->evidence);
       const struct tg__str by = tg__user_frame_of_stack(tg__fact_text(holders, i, "stack"));
@@ -320,11 +327,11 @@ static void judge_failures(struct tg__facts *f) {
                       i ? ", " : "; most at the peak: ", mb(tg__fact_number(holders, i, "peak_bytes")),
                       by.len ? (int)by.len : 16, by.len ? by.ptr : "without a line  ");
     }
-    TG_SAY(x->advice, "%s",
-           idle >= wanted
-               ? "What is unused would do and is in pieces: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True."
-               : "Take less at the peak: a smaller batch with gradients that add up, "
-                 "torch.utils.checkpoint.checkpoint, autocast; release what is not needed before that line.");
+    TG_FORMAT(x->advice, "%s",
+              idle >= wanted
+                  ? "What is unused would do and is in pieces: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True."
+                  : "Take less at the peak: a smaller batch with gradients that add up, "
+                    "torch.utils.checkpoint.checkpoint, autocast; release what is not needed before that line.");
   }
   tg__table_free(t);
   tg__table_free(holders);

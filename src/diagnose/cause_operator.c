@@ -83,16 +83,17 @@ static void report_attention(struct attention *a) {
   struct tg__finding *x =
       tg__finding_add(f, TG__CAUSE_HANDWRITTEN_ATTENTION, share, ATTENTION_PCT, tg__per_step(f, ns));
   tg__say_site(a->s, a->top, 0, x);
-  TG_SAY(x->evidence,
-         "%lld times %s a product, a softmax over %lld x %lld scores and a product follow each other; with what lies "
-         "between%s %.2f ms "
-         "(%.1f %%)",
-         (long long)tg__per_step(f, a->layers), tg__period_per(f), (long long)scores[0].dim[scores[0].rank - 2],
-         (long long)scores[0].dim[scores[0].rank - 1], tg__if_backward(a->s, a->in, " and their backward"),
-         tg__ms(x->cost_ns), share);
-  TG_SAY(x->advice, "Use torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=... or attn_mask=...), "
-                    "which never writes the "
-                    "scores to memory.");
+  TG_FORMAT(
+      x->evidence,
+      "%lld times %s a product, a softmax over %lld x %lld scores and a product follow each other; with what lies "
+      "between%s %.2f ms "
+      "(%.1f %%)",
+      (long long)tg__per_step(f, a->layers), tg__period_per(f), (long long)scores[0].dim[scores[0].rank - 2],
+      (long long)scores[0].dim[scores[0].rank - 1], tg__if_backward(a->s, a->in, " and their backward"),
+      tg__ms(x->cost_ns), share);
+  TG_FORMAT(x->advice, "Use torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=... or attn_mask=...), "
+                       "which never writes the "
+                       "scores to memory.");
   tg__expect_at_sites(f, x, saving, 0.8,
                       "all passes over the scores between the two products, and half of the products");
   if (f->device_bound) tg__claim_sites(a->s, a->in, x);
@@ -175,12 +176,12 @@ static void judge_doubles(struct tg__sites *s) {
   if (top == TG_NONE || share <= TYPE_PCT) return;
   struct tg__finding *x = tg__finding_add(f, TG__CAUSE_DTYPE_PROMOTION, share, TYPE_PCT, tg__per_step(f, ns));
   tg__say_site(s, mixed == TG_NONE ? top : mixed, 0, x);
-  TG_SAY(x->evidence,
-         "%lld operators %s work on tensors of 64-bit floats, %.2f ms (%.1f %%), although the model is narrower%s",
-         (long long)tg__per_step(f, calls), tg__period_per(f), tg__ms(x->cost_ns), share,
-         mixed == TG_NONE ? "" : "; here a narrower tensor meets a 64-bit one, and the result is 64-bit");
-  TG_SAY(x->advice, "Convert the 64-bit tensor once, where it is made: numpy makes float64, so "
-                    "torch.from_numpy(a).float(), or dtype=torch.float32.");
+  TG_FORMAT(x->evidence,
+            "%lld operators %s work on tensors of 64-bit floats, %.2f ms (%.1f %%), although the model is narrower%s",
+            (long long)tg__per_step(f, calls), tg__period_per(f), tg__ms(x->cost_ns), share,
+            mixed == TG_NONE ? "" : "; here a narrower tensor meets a 64-bit one, and the result is 64-bit");
+  TG_FORMAT(x->advice, "Convert the 64-bit tensor once, where it is made: numpy makes float64, so "
+                       "torch.from_numpy(a).float(), or dtype=torch.float32.");
   tg__expect_at_sites(f, x, saving, 0.85,
                       "half of the time of operators on 64-bit floats, which are twice the bytes, and the casts");
 }
@@ -259,14 +260,15 @@ static void judge_casts(struct tg__sites *s) {
     struct tg__finding *const x =
         tg__finding_add(f, TG__CAUSE_CASTS_BACK_AND_FORTH, share, CAST_PCT, tg__per_step(f, ns));
     tg__say_site(s, b.top, 0, x);
-    TG_SAY(x->evidence,
-           "%lld casts %s, here from %.*s to %.*s, are taken back by a cast of as many elements in the same function: "
-           "%.2f ms%s (%.1f %%)",
-           (long long)tg__per_step(f, b.count), tg__period_per(f), (int)b.example.from.len, b.example.from.ptr,
-           (int)b.example.to.len, b.example.to.ptr, tg__ms(x->cost_ns), tg__if_backward(s, b.in, " with backward"),
-           share);
-    TG_SAY(x->advice, "Stay in one type from the first of these operators to the last: cast once in front of them and "
-                      "once behind, or let torch.autocast decide which operators need the wider type.");
+    TG_FORMAT(
+        x->evidence,
+        "%lld casts %s, here from %.*s to %.*s, are taken back by a cast of as many elements in the same function: "
+        "%.2f ms%s (%.1f %%)",
+        (long long)tg__per_step(f, b.count), tg__period_per(f), (int)b.example.from.len, b.example.from.ptr,
+        (int)b.example.to.len, b.example.to.ptr, tg__ms(x->cost_ns), tg__if_backward(s, b.in, " with backward"), share);
+    TG_FORMAT(x->advice,
+              "Stay in one type from the first of these operators to the last: cast once in front of them and "
+              "once behind, or let torch.autocast decide which operators need the wider type.");
     /* that a result is rounded on purpose cannot be seen: never high */
     tg__expect_at_sites(f, x, ns, 0.35, "the time of these casts");
     tg__claim_sites(s, b.in, x);

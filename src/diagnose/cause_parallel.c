@@ -201,7 +201,7 @@ void tg__judge_communication(struct tg__facts *f) {
   const bool is_noise = f->noise.is_busy && !f->has_device_work; /* a rank without a core is waited for */
   if (share <= COMMUNICATION_PCT || is_noise) {
     char why[100];
-    TG_SAY(why, "%s steps have %.1f %% of it", f->has_device_work ? "usual" : "nine of ten", share);
+    TG_FORMAT(why, "%s steps have %.1f %% of it", f->has_device_work ? "usual" : "nine of ten", share);
     tg__finding_withhold(f, TG__CAUSE_COMMUNICATION_NOT_OVERLAPPED, mean, is_noise ? tg__busy_machine : why);
     return;
   }
@@ -213,15 +213,15 @@ void tg__judge_communication(struct tg__facts *f) {
   struct tg__finding *x =
       tg__finding_add(f, TG__CAUSE_COMMUNICATION_NOT_OVERLAPPED, share, COMMUNICATION_PCT, tg__per_step(f, exposed));
   tg__where_slice(f, f->has_device_work || c.call == TG_NONE ? c.longest : c.call, x);
-  TG_SAY(x->evidence,
-         "collectives take %.2f ms of %s %.2f ms %s, and nothing is computed during %.2f ms of that (%.1f %%)",
-         tg__ms(tg__per_step(f, tg__tally_sum(f, &all))), tg__period_each(f), tg__ms(tg__per_step(f, f->total_ns)),
-         tg__period_name(f), tg__ms(x->cost_ns), share);
+  TG_FORMAT(x->evidence,
+            "collectives take %.2f ms of %s %.2f ms %s, and nothing is computed during %.2f ms of that (%.1f %%)",
+            tg__ms(tg__per_step(f, tg__tally_sum(f, &all))), tg__period_each(f), tg__ms(tg__per_step(f, f->total_ns)),
+            tg__period_name(f), tg__ms(x->cost_ns), share);
   /* collectives of the CPU are not hidden behind operators: other threads may or may not compute */
   if (!f->has_device_work)
-    TG_SAY(x->evidence, "the host is inside collectives for at least %.2f ms of %s %.2f ms %s (%.1f %%)",
-           tg__ms(x->cost_ns), tg__period_each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period_name(f), share);
-  TG_SAY(x->advice, "%s", advice_for(tg__name(f->t, f->t->slices.name[c.longest])));
+    TG_FORMAT(x->evidence, "the host is inside collectives for at least %.2f ms of %s %.2f ms %s (%.1f %%)",
+              tg__ms(x->cost_ns), tg__period_each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period_name(f), share);
+  TG_FORMAT(x->advice, "%s", advice_for(tg__name(f->t, f->t->slices.name[c.longest])));
   if (f->has_device_work)
     expect_of_overlap(f, x, exposed);
   else if (!c.in_backward)
@@ -273,21 +273,23 @@ void tg__judge_parallel_wrapper(struct tg__facts *f) {
     struct tg__finding *x = tg__finding_add(f, TG__CAUSE_DATA_PARALLEL_THREADS, tg__pct(ns, f->total_ns),
                                             TG__NO_THRESHOLD, tg__per_step(f, ns));
     tg__where_slice(f, w.data_parallel, x);
-    TG_SAY(x->evidence, "one process drives %zu devices through DataParallel.forward, which takes %.2f ms %s",
-           f->gaps.device_count, tg__ms(x->cost_ns), tg__period_per(f));
+    TG_FORMAT(x->evidence, "one process drives %zu devices through DataParallel.forward, which takes %.2f ms %s",
+              f->gaps.device_count, tg__ms(x->cost_ns), tg__period_per(f));
     x->method = "how long a step of one process for each device takes is not in the trace";
-    TG_SAY(x->advice, "Use torch.nn.parallel.DistributedDataParallel with one process a device (torchrun) instead of "
-                      "torch.nn.DataParallel.");
+    TG_FORMAT(x->advice,
+              "Use torch.nn.parallel.DistributedDataParallel with one process a device (torchrun) instead of "
+              "torch.nn.DataParallel.");
   }
   if (w.distributed != TG_NONE && !w.has_nccl && has_nccl_device(f)) {
     struct tg__finding *x =
         tg__finding_add(f, TG__CAUSE_SLOW_COLLECTIVE_BACKEND, tg__pct(f->part_ns[TG__PART_COMMUNICATION], f->sum_ns),
                         TG__NO_THRESHOLD, TG_NULL_INT);
     tg__where_slice(f, w.distributed, x);
-    TG_SAY(x->evidence,
-           "DistributedDataParallel.forward runs on a CUDA device, and no NCCL collective is in the trace");
+    TG_FORMAT(x->evidence,
+              "DistributedDataParallel.forward runs on a CUDA device, and no NCCL collective is in the trace");
     x->method = "how long the same collectives take with NCCL is not in the trace";
-    TG_SAY(x->advice, "Call torch.distributed.init_process_group(backend=\"nccl\"): it is the fastest back end between "
-                      "CUDA devices.");
+    TG_FORMAT(x->advice,
+              "Call torch.distributed.init_process_group(backend=\"nccl\"): it is the fastest back end between "
+              "CUDA devices.");
   }
 }

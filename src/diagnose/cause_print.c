@@ -32,11 +32,11 @@ static void report_prints(struct prints *p) {
   struct tg__finding *const x =
       tg__finding_add(f, TG__CAUSE_PER_ELEMENT_ITEM, share, PRINT_PCT, tg__per_step(f, usual_ns));
   tg__where_slice(f, p->longest.slice, x);
-  TG_SAY(x->evidence, "prints of tensors %s: %.1f, %.2f ms (%.1f %%), the longest %.2f ms", tg__period_per(f),
-         (double)p->count / (double)f->steps.count, tg__ms(x->cost_ns), share,
-         tg__ms(p->longest.end_ns - p->longest.start_ns));
-  TG_SAY(x->advice, "Print a number, loss.item(), and that every N-th step: a tensor is formatted by some thirty "
-                    "operators.");
+  TG_FORMAT(x->evidence, "prints of tensors %s: %.1f, %.2f ms (%.1f %%), the longest %.2f ms", tg__period_per(f),
+            (double)p->count / (double)f->steps.count, tg__ms(x->cost_ns), share,
+            tg__ms(p->longest.end_ns - p->longest.start_ns));
+  TG_FORMAT(x->advice, "Print a number, loss.item(), and that every N-th step: a tensor is formatted by some thirty "
+                       "operators.");
   for (size_t i = 0; i < p->spans.count; i++) tg__finding_claim(f, x, p->spans.items[i].start, p->spans.items[i].end);
   tg__finding_expect(f, x, usual_ns - usual_ns / 20, 0.7, "the time of the prints, but for one in twenty");
 }

@@ -216,7 +216,7 @@ static enum tg__doing doing_in(const struct tg__facts *f, const struct stretch *
 
 static void say_seen(const struct tg__sampled *seen, struct tg__finding *x) {
   const size_t len = strlen(x->evidence);
-  TG_SAY(x->where, "%.*s", (int)seen->frame.len, seen->frame.ptr);
+  TG_FORMAT(x->where, "%.*s", (int)seen->frame.len, seen->frame.ptr);
   tg__text_format(
       x->evidence + len, sizeof x->evidence - len,
       "%.2f ms of them there: %zu samples of the stack, %.0f %% of their time in this function; it %s for %.0f %% of "
@@ -240,7 +240,7 @@ static void say_stretch(const struct tg__facts *f, const struct stretch *s, stru
     say_seen(&s->seen, x);
     return;
   }
-  TG_SAY(x->where, "%s", s->pause.where);
+  TG_FORMAT(x->where, "%s", s->pause.where);
   if (reads_file(s)) tg__where_slice(f, s->pause.read, x);
   tg__text_format(x->evidence + len, sizeof x->evidence - len, "%.2f ms of them %s", tg__ms(x->cost_ns),
                   reads_file(s) ? "from a file that is opened there, in most steps, to the next operator" : "there");
@@ -269,9 +269,9 @@ static void report_stretch(struct tg__facts *f, const struct stretch *s, int64_t
   const enum tg__cause cause = cause_of(f, s);
   const int64_t cost = s->ns < other ? s->ns : other;
   struct tg__finding *x = tg__finding_add(f, cause, tg__pct(cost, f->total_ns), THRESHOLD_PCT, tg__per_step(f, cost));
-  TG_SAY(x->evidence, "no operator runs during %.2f ms of each %.2f ms step (%.1f %%); ",
-         tg__ms(tg__per_step(f, other)), tg__ms(tg__per_step(f, f->total_ns)), tg__pct(other, f->total_ns));
-  TG_SAY(x->advice, "%s", advice_for(cause, doing_in(f, s)));
+  TG_FORMAT(x->evidence, "no operator runs during %.2f ms of each %.2f ms step (%.1f %%); ",
+            tg__ms(tg__per_step(f, other)), tg__ms(tg__per_step(f, f->total_ns)), tg__pct(other, f->total_ns));
+  TG_FORMAT(x->advice, "%s", advice_for(cause, doing_in(f, s)));
   say_stretch(f, s, x);
   const size_t len = strlen(x->evidence);
   if (s->still_ns)

@@ -131,16 +131,16 @@ static void report_slow_product(const struct rates *r, uint32_t slowest) {
   struct tg__finding *const x = find_work(r, slowest, TG__CAUSE_SLOW_PRODUCT, PRODUCT_PCT);
   if (!x) return;
   const double rate = 1e9 * g->flops / (double)g->ns, best = r->best[g->precision];
-  TG_SAY(
+  TG_FORMAT(
       x->evidence,
       "%lld products %s of one size run at %.1f TFLOP/s in %s, %.0f %% of the %.1f that another of the trace reaches: "
       "%.2f ms (%.1f %%)",
       (long long)tg__per_step(f, g->calls), tg__period_per(f), rate / 1e12, tg__precision_names[g->precision],
       100 * rate / best, best / 1e12, tg__ms(x->cost_ns), x->share_pct);
-  TG_SAY(x->advice,
-         "Try other sizes (multiples of 64 or 128, a padded vocabulary), operands that are contiguous, or other "
-         "kernels: torch.compile(model, mode=\"max-autotune\"), or "
-         "torch.backends.cuda.preferred_blas_library(\"cublaslt\").");
+  TG_FORMAT(x->advice,
+            "Try other sizes (multiples of 64 or 128, a padded vocabulary), operands that are contiguous, or other "
+            "kernels: torch.compile(model, mode=\"max-autotune\"), or "
+            "torch.backends.cuda.preferred_blas_library(\"cublaslt\").");
   x->saving_ns = tg__per_step(f, tg__steps_shortened(f, 0, (int64_t)((double)g->ns - fair_ns(r, g)), 0));
   x->confidence = 0.3;
   x->method = "it reaches the rate of the fastest product of its type, as far as its inputs come from memory as fast";
@@ -151,18 +151,18 @@ static void report_bandwidth(const struct rates *r) {
   struct tg__finding *const x = find_work(r, TG_NONE, TG__CAUSE_MEMORY_BOUND, BOUND_PCT);
   if (!x) return;
   x->is_statement = x->is_symptom = true; /* what could be changed keeps its time */
-  TG_SAY(x->evidence,
-         "operators that move %.2f GB %s do so at %.0f %% of the memory bandwidth of %s: bound by memory, %.2f ms "
-         "(%.1f %%)",
-         r->moved / (double)f->steps.count / 1e9, tg__period_per(f),
-         1e11 * r->moved / ((double)x->cost_ns * (double)f->steps.count) / r->peaks.bytes, r->peaks.source,
-         tg__ms(x->cost_ns), x->share_pct);
+  TG_FORMAT(x->evidence,
+            "operators that move %.2f GB %s do so at %.0f %% of the memory bandwidth of %s: bound by memory, %.2f ms "
+            "(%.1f %%)",
+            r->moved / (double)f->steps.count / 1e9, tg__period_per(f),
+            1e11 * r->moved / ((double)x->cost_ns * (double)f->steps.count) / r->peaks.bytes, r->peaks.source,
+            tg__ms(x->cost_ns), x->share_pct);
   struct tg__work_bounds work;
   tg__bound_work(f, &work);
   tg__say_rows(f, &work, x->evidence, sizeof x->evidence);
-  TG_SAY(x->advice,
-         "They are as fast as the device's memory. Only fewer bytes make them faster: more rows for the same "
-         "weights (a larger batch), narrower types, fewer passes.");
+  TG_FORMAT(x->advice,
+            "They are as fast as the device's memory. Only fewer bytes make them faster: more rows for the same "
+            "weights (a larger batch), narrower types, fewer passes.");
   x->method = "they are at the limit of the memory; what fewer bytes save depends on the program";
 }
 

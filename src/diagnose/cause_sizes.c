@@ -58,16 +58,16 @@ static void report_sizes(struct sizes *z) {
   const bool is_seen = 2 * z->narrow_ns > z->ns;
   struct tg__finding *const x = tg__finding_add(f, TG__CAUSE_UNALIGNED_SIZES, share, SIZES_PCT, tg__per_step(f, z->ns));
   tg__say_site(z->s, z->top, 0, x);
-  TG_SAY(
+  TG_FORMAT(
       x->evidence,
       "%lld products %s have weights with sizes that are no multiples of %d, here %lld x %lld: %.2f ms%s (%.1f %%)%s",
       (long long)tg__per_step(f, z->calls), tg__period_per(f), AT_A_TIME, (long long)z->rows, (long long)z->columns,
       tg__ms(x->cost_ns), tg__if_backward(z->s, z->in, " with backward"), share,
       is_seen ? "; their kernels load one or two elements at a time (align1, align2)" : "");
-  TG_SAY(x->advice, "Pad features, channels and vocabulary: here %lld x %lld. %s", (long long)padded(z->rows),
-         (long long)padded(z->columns),
-         is_seen ? "Zeros in what is added change no result."
-                 : "Where the library has kernels for such sizes that are as fast, it gains nothing: measure both.");
+  TG_FORMAT(x->advice, "Pad features, channels and vocabulary: here %lld x %lld. %s", (long long)padded(z->rows),
+            (long long)padded(z->columns),
+            is_seen ? "Zeros in what is added change no result."
+                    : "Where the library has kernels for such sizes that are as fast, it gains nothing: measure both.");
   tg__claim_sites(z->s, z->in, x);
   if (is_seen) {
     tg__expect_at_sites(f, x, z->ns / 2, 0.35, "kernels that load eight elements at a time take half as long");

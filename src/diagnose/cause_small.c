@@ -84,8 +84,8 @@ static void say_kernels(struct tg__facts *f, struct tg__finding *x) {
   tg__map_free(&q.counts);
   if (q.slice == TG_NONE) return;
   const struct tg__str name = tg__name(f->t, f->t->slices.name[q.slice]);
-  TG_SAY(x->where, "kernels of the %s, most often %.*s", tg__period_name(f), (int)(name.len < 120 ? name.len : 120),
-         name.ptr);
+  TG_FORMAT(x->where, "kernels of the %s, most often %.*s", tg__period_name(f), (int)(name.len < 120 ? name.len : 120),
+            name.ptr);
 }
 
 static void judge_small_kernels(struct tg__facts *f, int64_t pieces, int64_t typical) {
@@ -95,20 +95,21 @@ static void judge_small_kernels(struct tg__facts *f, int64_t pieces, int64_t typ
   if (tg__has_little_work(f) || pieces < MANY_KERNELS || typical >= SHORT_KERNEL_NS || share <= FEEDING_PCT) return;
   struct tg__finding *x = tg__finding_add(f, TG__CAUSE_MANY_SMALL_OPS, share, FEEDING_PCT, tg__per_step(f, wait));
   say_kernels(f, x);
-  TG_SAY(x->evidence,
-         "%lld kernels %s, half of them shorter than %.1f us; the device waits %.2f ms %s (%.1f %%) for the host to "
-         "launch the next",
-         (long long)pieces, tg__period_per(f), (double)typical / 1e3, tg__ms(x->cost_ns), tg__period_per(f), share);
+  TG_FORMAT(x->evidence,
+            "%lld kernels %s, half of them shorter than %.1f us; the device waits %.2f ms %s (%.1f %%) for the host to "
+            "launch the next",
+            (long long)pieces, tg__period_per(f), (double)typical / 1e3, tg__ms(x->cost_ns), tg__period_per(f), share);
   const uint32_t range = claim_gaps(f, x);
   if (range != TG_NONE) tg__where_slice(f, range, x);
-  TG_SAY(x->advice, "%s",
-         range != TG_NONE
-             ? "This is compiled, and launching its kernels takes longer than they run: let them be replayed as a CUDA "
-               "graph, "
-               "torch.compile(model, mode=\"reduce-overhead\"), with shapes that stay the same; or use a larger batch."
-             : "Put more work into each launch: torch.compile(model, mode=\"reduce-overhead\") fuses kernels and "
-               "replays them "
-               "as a CUDA graph; or a larger batch.");
+  TG_FORMAT(
+      x->advice, "%s",
+      range != TG_NONE
+          ? "This is compiled, and launching its kernels takes longer than they run: let them be replayed as a CUDA "
+            "graph, "
+            "torch.compile(model, mode=\"reduce-overhead\"), with shapes that stay the same; or use a larger batch."
+          : "Put more work into each launch: torch.compile(model, mode=\"reduce-overhead\") fuses kernels and "
+            "replays them "
+            "as a CUDA graph; or a larger batch.");
   x->is_general = true;
   tg__finding_expect(f, x, wait - wait / 10, 0.5,
                      "launches cost the host nothing, and kernels follow each other, but for a tenth of the waiting");
@@ -118,13 +119,13 @@ static void judge_small_host_ops(struct tg__facts *f, int64_t pieces, int64_t ty
   const double share = tg__pct(short_ns, f->total_ns);
   if (pieces < MANY_OPS || typical >= SHORT_OP_NS || share <= SHORT_OPS_PCT) return;
   struct tg__finding *x = tg__finding_add(f, TG__CAUSE_MANY_SMALL_OPS, share, SHORT_OPS_PCT, tg__per_step(f, short_ns));
-  TG_SAY(x->where, "operators of the %s", tg__period_name(f));
-  TG_SAY(x->evidence,
-         "%lld operators %s, half of them shorter than %.1f us; those below %.0f us take %.2f ms %s (%.1f %%)",
-         (long long)pieces, tg__period_per(f), (double)typical / 1e3, SHORT_OP_NS / 1e3, tg__ms(x->cost_ns),
-         tg__period_per(f), share);
+  TG_FORMAT(x->where, "operators of the %s", tg__period_name(f));
+  TG_FORMAT(x->evidence,
+            "%lld operators %s, half of them shorter than %.1f us; those below %.0f us take %.2f ms %s (%.1f %%)",
+            (long long)pieces, tg__period_per(f), (double)typical / 1e3, SHORT_OP_NS / 1e3, tg__ms(x->cost_ns),
+            tg__period_per(f), share);
   x->method = "it depends on how many of them can be joined";
-  TG_SAY(x->advice, "Do the same with fewer operations: batch them, use a fused layer, or torch.compile(model).");
+  TG_FORMAT(x->advice, "Do the same with fewer operations: batch them, use a fused layer, or torch.compile(model).");
 }
 
 void tg__judge_small_ops(struct tg__facts *f) {

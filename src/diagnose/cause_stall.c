@@ -184,10 +184,10 @@ static void name_wait(const struct stalls *x, uint32_t site, struct tg__finding 
   if (!seen.is_known || seen.most == TG__DOING_COMPUTE || seen.most == TG__DOING_DISK) return;
   const size_t len = strlen(y->evidence);
   y->cause = TG__CAUSE_HOST_WAITS;
-  TG_SAY(y->where, "%.*s", (int)seen.frame.len, seen.frame.ptr);
+  TG_FORMAT(y->where, "%.*s", (int)seen.frame.len, seen.frame.ptr);
   tg__text_format(y->evidence + len, sizeof y->evidence - len, ", and %s there in %zu samples of the stack",
                   tg__doing_words(seen.most), seen.count);
-  TG_SAY(y->advice, "%s", tg__doing_advice(seen.most));
+  TG_FORMAT(y->advice, "%s", tg__doing_advice(seen.most));
 }
 
 static void report_stalls(struct stalls *x, const struct tg__timed *of) {
@@ -205,15 +205,16 @@ static void report_stalls(struct stalls *x, const struct tg__timed *of) {
   if (place != TG_NONE && x->s->sites[place].path)
     tg__say_site(x->s, place, 0, y);
   else
-    TG_SAY(y->where, "step %lld", (long long)f->t->steps[x->b->steps[x->longest].step].number);
-  TG_SAY(y->evidence,
-         "%zu of %zu steps take more than twice the median of %.2f ms, the longest %.2f ms; on average that is %.2f ms "
-         "a step (%.1f %%)%s",
-         x->count, x->b->count, tg__ms(x->typical_ns), tg__ms(x->longest_ns), tg__ms(y->cost_ns), share,
-         work != TG_NONE   ? "; they do work there that the other steps do not"
-         : stop != TG_NONE ? "; each stands still before it calls that"
-                           : "; they come at equal distances");
-  TG_SAY(y->advice, "%s", ADVICE);
+    TG_FORMAT(y->where, "step %lld", (long long)f->t->steps[x->b->steps[x->longest].step].number);
+  TG_FORMAT(
+      y->evidence,
+      "%zu of %zu steps take more than twice the median of %.2f ms, the longest %.2f ms; on average that is %.2f ms "
+      "a step (%.1f %%)%s",
+      x->count, x->b->count, tg__ms(x->typical_ns), tg__ms(x->longest_ns), tg__ms(y->cost_ns), share,
+      work != TG_NONE   ? "; they do work there that the other steps do not"
+      : stop != TG_NONE ? "; each stands still before it calls that"
+                        : "; they come at equal distances");
+  TG_FORMAT(y->advice, "%s", ADVICE);
   if (stop != TG_NONE) name_wait(x, stop, y);
   y->is_on_average = true;
   tg__finding_expect(f, y, x->excess_ns - x->excess_ns / 10, 0.7,
@@ -235,9 +236,9 @@ static void say_place_of_long(struct stalls *x, const struct tg__timed *of, stru
   if (work != TG_NONE && x->s->sites[work].path)
     tg__say_site(x->s, work, 0, y);
   else if (frame.len)
-    TG_SAY(y->where, "%.*s", (int)frame.len, frame.ptr);
+    TG_FORMAT(y->where, "%.*s", (int)frame.len, frame.ptr);
   else
-    TG_SAY(y->where, "every %zuth step, as step %zu", of->period, of->first_long);
+    TG_FORMAT(y->where, "every %zuth step, as step %zu", of->period, of->first_long);
 }
 
 static void report_periodic(struct stalls *x, const struct tg__timed *of) {
@@ -246,13 +247,13 @@ static void report_periodic(struct stalls *x, const struct tg__timed *of) {
   struct tg__finding *const y =
       tg__finding_add(f, TG__CAUSE_PERIODIC_STALL, tg__pct(of->excess_ns, of->sum_ns), STALL_PCT, of->excess_ns / n);
   say_place_of_long(x, of, y);
-  TG_SAY(
+  TG_FORMAT(
       y->evidence,
       "of %zu timed steps every %zuth is long, as step %zu: %zu of %zu seen, the longest %.2f ms (%.2f ms on a core) "
       "against a usual %.2f ms; on average that is %.2f ms a step (%.1f %%); %zu of them in the window",
       of->count, of->period, of->first_long, of->long_count, of->slot_count, tg__ms(of->longest_ns),
       tg__ms(of->longest_cpu_ns), tg__ms(of->usual_ns), tg__ms(y->cost_ns), y->share_pct, x->count);
-  TG_SAY(y->advice, "%s", ADVICE);
+  TG_FORMAT(y->advice, "%s", ADVICE);
   f->job_step_ns = of->sum_ns / n;
   y->is_on_average = y->is_general = true;
   y->saving_ns = y->cost_ns - y->cost_ns / 10;

@@ -21,7 +21,7 @@ static bool is_in_backward(const struct tg__sites *s, const struct tg__site *x) 
 static void say_place(struct tg__facts *f, struct tg__finding *x) {
   struct tg__sites *s = tg__facts_sites(f);
   uint32_t longest = TG_NONE;
-  TG_SAY(x->where, "rank %lld", (long long)f->t->ranks[f->rank].number);
+  TG_FORMAT(x->where, "rank %lld", (long long)f->t->ranks[f->rank].number);
   for (size_t i = 0; s && i < s->call_count; i++) {
     const struct tg__site_call *c = &s->calls[i];
     if (!c->counted || c->kind != TG__CALL_FORWARD || c->site == TG_NONE) continue;
@@ -46,9 +46,9 @@ static bool say_stretch(struct tg__facts *f, struct tg__finding *x) {
   const bool is_it =
       2 * tg__per_step(f, pause.usual_ns) >= x->cost_ns && (seen.is_known || strstr(pause.where, ".py("));
   if (is_it && seen.is_known)
-    TG_SAY(x->where, "%.*s", (int)seen.frame.len, seen.frame.ptr);
+    TG_FORMAT(x->where, "%.*s", (int)seen.frame.len, seen.frame.ptr);
   else if (is_it)
-    TG_SAY(x->where, "%s", pause.where);
+    TG_FORMAT(x->where, "%s", pause.where);
   return is_it;
 }
 
@@ -57,17 +57,18 @@ static void report_straggler(struct tg__facts *f, const struct tg__straggler *s)
       tg__finding_add(f, TG__CAUSE_RANK_STRAGGLER, 100 * (s->own.busy_ns - s->others_busy_ns) / s->own.total_ns,
                       least_excess_pct(s), (int64_t)(s->own.busy_ns - s->others_busy_ns));
   if (!say_stretch(f, x)) say_place(f, x);
-  TG_SAY(x->evidence,
-         "rank %lld works %.2f ms of a step and waits %.2f ms in collectives; the others work %.2f ms and wait %.2f ms "
-         "for it",
-         (long long)f->t->ranks[f->rank].number, s->own.busy_ns / 1e6, s->own.wait_ns / 1e6, s->others_busy_ns / 1e6,
-         s->others_wait_ns / 1e6);
-  TG_SAY(x->advice, "%s",
-         s->is_equal_work
-             ? "Its operators and their shapes are those of the others, so look at what it runs on: other programs "
-               "there, clock and temperature, cores that it shares with another rank."
-             : "Deal the work out evenly: the same mix of lengths for each rank (a strided or bucketed sampler), "
-               "the same host for each.");
+  TG_FORMAT(
+      x->evidence,
+      "rank %lld works %.2f ms of a step and waits %.2f ms in collectives; the others work %.2f ms and wait %.2f ms "
+      "for it",
+      (long long)f->t->ranks[f->rank].number, s->own.busy_ns / 1e6, s->own.wait_ns / 1e6, s->others_busy_ns / 1e6,
+      s->others_wait_ns / 1e6);
+  TG_FORMAT(x->advice, "%s",
+            s->is_equal_work
+                ? "Its operators and their shapes are those of the others, so look at what it runs on: other programs "
+                  "there, clock and temperature, cores that it shares with another rank."
+                : "Deal the work out evenly: the same mix of lengths for each rank (a strided or bucketed sampler), "
+                  "the same host for each.");
   x->saving_ns = (int64_t)(s->own.busy_ns - s->mean_busy_ns);
   x->confidence = 0.75;
   x->method = "each rank works as long as they do on average";

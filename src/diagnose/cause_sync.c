@@ -137,13 +137,13 @@ static int64_t gather_gaps(struct syncs *s, struct tg__finding *x) {
       const struct tg__gap *const g = &f->gaps.items[to];
       uint32_t wait;
       if (g->end_ns <= w->start_ns || g->start_ns >= w->end_ns || !is_held_up(s, g, &wait)) continue;
-      if (tg__spans_inside(&f->apart, g->start_ns, g->end_ns)) continue;
+      if (tg__spans_inside(&f->one_off, g->start_ns, g->end_ns)) continue;
       tg__spans_add(&all, g->start_ns, g->end_ns);
       tg__finding_claim(f, x, g->start_ns, g->end_ns);
       count_gap(s, g, wait);
     }
     tg__spans_union(&all);
-    tg__spans_subtract(&all, &f->apart, &usual);
+    tg__spans_subtract(&all, &f->one_off, &usual);
     sum += tg__usual_inside(f, &usual) * (int64_t)f->steps.count;
     f->failed |= all.failed;
     tg__spans_free(&all);
@@ -176,8 +176,8 @@ static void describe_syncs(struct syncs *s, int64_t each_ns, struct tg__finding 
   if (wait != TG_NONE)
     tg__where_slice(f, tg__sync_unit(f->t, wait), x);
   else
-    TG_SAY(x->where, "device %lld", (long long)f->gaps.items[0].device);
-  TG_SAY(
+    TG_FORMAT(x->where, "device %lld", (long long)f->gaps.items[0].device);
+  TG_FORMAT(
       x->evidence,
       "%lld time%s the device stood still while the host waited for it before launching more, or behind such a wait: "
       "%.2f ms %s (%.1f %%), the longest %.2f ms",
@@ -187,7 +187,7 @@ static void describe_syncs(struct syncs *s, int64_t each_ns, struct tg__finding 
   if (kind != TG__SYNC_OTHER)
     tg__text_format(x->evidence + len, sizeof x->evidence - len, "; %.0f %% of that by %s",
                     tg__pct(s->kind_ns[kind], all_ns), tg__sync_kind_names[kind]);
-  TG_SAY(x->advice, "%s", sync_advice(kind));
+  TG_FORMAT(x->advice, "%s", sync_advice(kind));
 }
 
 static void report_syncs(struct syncs *s) {

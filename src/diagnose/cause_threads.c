@@ -18,11 +18,11 @@ static void say_place(const struct tg__facts *f, struct tg__finding *x) {
       tg__json_unquoted(tg__json_member(tg__document_member(f->t, f->rank, "conditions"), "threads_from"));
   const int len = (int)from.len;
   if (tg__str_contains(from, ".py("))
-    TG_SAY(x->where, "torch.set_num_threads at %.*s", len, from.ptr);
+    TG_FORMAT(x->where, "torch.set_num_threads at %.*s", len, from.ptr);
   else if (tg__str_has_suffix(from, "_NUM_THREADS"))
-    TG_SAY(x->where, "%.*s in the environment", len, from.ptr);
+    TG_FORMAT(x->where, "%.*s in the environment", len, from.ptr);
   else
-    TG_SAY(x->where, "torch's number of threads");
+    TG_FORMAT(x->where, "torch's number of threads");
 }
 
 struct own { /* by slice of a call */
@@ -100,22 +100,25 @@ static void report_threads(struct tg__sites *s, enum tg__cause cause, int64_t th
   struct tg__finding *x = tg__finding_add(f, cause, tg__pct(ns, f->total_ns), THREADS_PCT, tg__per_step(f, ns));
   if (top != TG_NONE) tg__say_site(s, top, 0, &most);
   say_place(f, x);
-  TG_SAY(x->evidence,
-         "%lld thread%s of torch on %lld cores; operators of 0.2 ms and more, which are shared out among threads, take "
-         "%.2f ms %s (%.1f %%)%s%s",
-         (long long)threads, threads == 1 ? "" : "s", (long long)cores, tg__ms(x->cost_ns), tg__period_per(f),
-         x->share_pct, most.where[0] ? ", most of it " : "", most.where);
+  TG_FORMAT(
+      x->evidence,
+      "%lld thread%s of torch on %lld cores; operators of 0.2 ms and more, which are shared out among threads, take "
+      "%.2f ms %s (%.1f %%)%s%s",
+      (long long)threads, threads == 1 ? "" : "s", (long long)cores, tg__ms(x->cost_ns), tg__period_per(f),
+      x->share_pct, most.where[0] ? ", most of it " : "", most.where);
   if (many) {
-    TG_SAY(x->advice,
-           "torch.set_num_threads(%lld), or OMP_NUM_THREADS=%lld in the environment: more threads than cores wait for "
-           "each other.",
-           (long long)cores, (long long)cores);
+    TG_FORMAT(
+        x->advice,
+        "torch.set_num_threads(%lld), or OMP_NUM_THREADS=%lld in the environment: more threads than cores wait for "
+        "each other.",
+        (long long)cores, (long long)cores);
     tg__finding_expect(f, x, (int64_t)((double)ns * (1 - (double)cores / (double)threads)), 0.6,
                        "these operators take turns as if each thread beyond the cores were idle");
   } else {
-    TG_SAY(x->advice,
-           "torch.set_num_threads(%lld) where nothing else needs the cores; some environments set OMP_NUM_THREADS=1.",
-           (long long)cores);
+    TG_FORMAT(
+        x->advice,
+        "torch.set_num_threads(%lld) where nothing else needs the cores; some environments set OMP_NUM_THREADS=1.",
+        (long long)cores);
     tg__finding_expect(f, x, (int64_t)((double)ns * 0.7 * (1 - (double)threads / (double)cores)), 0.5,
                        "seven tenths of an even division among all cores");
   }

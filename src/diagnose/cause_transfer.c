@@ -51,23 +51,24 @@ static void report_transfers(const struct transfers *x, const struct tg__spans *
   const uint32_t call = f->t->slices.cause[x->longest];
   for (size_t i = 0; i < exposed->count; i++) tg__finding_claim(f, y, exposed->items[i].start, exposed->items[i].end);
   tg__where_slice(f, call == TG_NONE || !x->is_pageable ? x->longest : call, y);
-  TG_SAY(y->evidence, "%lld %s %s %s %s, and nothing is computed during %.2f ms of them (%.1f %%), the longest %.2f ms",
-         (long long)count, count == 1 ? "copy" : "copies", tg__period_per(f), count == 1 ? "is" : "are",
-         x->is_pageable ? "from or to pageable memory" : "between the host and the device", tg__ms(each_ns), share,
-         tg__ms(f->t->slices.dur_ns[x->longest]));
+  TG_FORMAT(y->evidence,
+            "%lld %s %s %s %s, and nothing is computed during %.2f ms of them (%.1f %%), the longest %.2f ms",
+            (long long)count, count == 1 ? "copy" : "copies", tg__period_per(f), count == 1 ? "is" : "are",
+            x->is_pageable ? "from or to pageable memory" : "between the host and the device", tg__ms(each_ns), share,
+            tg__ms(f->t->slices.dur_ns[x->longest]));
   if (count >= MANY && x->bytes / x->count < SMALL_BYTES)
-    TG_SAY(y->advice,
-           "Copy once: put these small tensors (%.1f kB on average) into one buffer in pinned memory, and take "
-           "them apart on the device; with non_blocking=True.",
-           (double)x->bytes / (double)x->count / 1e3);
+    TG_FORMAT(y->advice,
+              "Copy once: put these small tensors (%.1f kB on average) into one buffer in pinned memory, and take "
+              "them apart on the device; with non_blocking=True.",
+              (double)x->bytes / (double)x->count / 1e3);
   else
-    TG_SAY(y->advice, "%s",
-           x->is_pageable
-               ? "Copy from pinned memory: DataLoader(..., pin_memory=True) or tensor.pin_memory(), and "
-                 "tensor.to(device, non_blocking=True), which goes on beside kernels."
-               : "Prefetch on another stream: copy the next batch under torch.cuda.stream(other) while this one "
-                 "computes, and let the computing stream wait_stream(other) before it is used; from pinned memory, "
-                 "with non_blocking=True. Copy to the host on another stream, too.");
+    TG_FORMAT(y->advice, "%s",
+              x->is_pageable
+                  ? "Copy from pinned memory: DataLoader(..., pin_memory=True) or tensor.pin_memory(), and "
+                    "tensor.to(device, non_blocking=True), which goes on beside kernels."
+                  : "Prefetch on another stream: copy the next batch under torch.cuda.stream(other) while this one "
+                    "computes, and let the computing stream wait_stream(other) before it is used; from pinned memory, "
+                    "with non_blocking=True. Copy to the host on another stream, too.");
   expect_of_copies(x, ns, y);
 }
 

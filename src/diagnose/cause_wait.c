@@ -191,16 +191,17 @@ static void name_turns(struct tg__facts *f, uint32_t loop, struct tg__finding *x
                     "; the threads that work meanwhile do so one at a time, in %lld turns of several operators each",
                     (long long)turns.turns);
   } else {
-    TG_SAY(x->where, "%.*s", (int)turns.line.len, turns.line.ptr);
+    TG_FORMAT(x->where, "%.*s", (int)turns.line.len, turns.line.ptr);
     tg__text_format(
         x->evidence + len, sizeof x->evidence - len,
         "; in %zu of %zu looks at the other threads meanwhile at most one of them works, and others wait for a "
         "lock there",
         turns.in_turn, turns.looks);
   }
-  TG_SAY(x->advice, "Hold the lock only to take an index and to hand over, not while reading and computing; where it "
-                    "is Python's own, use processes: "
-                    "DataLoader workers.");
+  TG_FORMAT(x->advice,
+            "Hold the lock only to take an index and to hand over, not while reading and computing; where it "
+            "is Python's own, use processes: "
+            "DataLoader workers.");
 }
 
 /* What is saved and then forced to disk by the same function is one checkpoint. */
@@ -220,8 +221,8 @@ static void name_what_comes_once(struct tg__facts *f, const struct waits *w, int
   char why[100];
   const double share = tg__pct(w->all[k].sum_ns, f->sum_ns);
   if (share <= WAIT_PCT) return;
-  TG_SAY(why, "in one of %zu steps, %.2f ms: whether it comes again is not known; record more steps", f->steps.count,
-         tg__ms(w->all[k].most_ns));
+  TG_FORMAT(why, "in one of %zu steps, %.2f ms: whether it comes again is not known; record more steps", f->steps.count,
+            tg__ms(w->all[k].most_ns));
   tg__finding_withhold(f, kinds[k].cause, share, why);
 }
 
@@ -237,10 +238,10 @@ static void report_wait(struct tg__facts *f, const struct waits *w, int k, doubl
     return;
   }
   tg__where_slice(f, w->longest[k], x);
-  TG_SAY(x->evidence, "%lld calls in %zu steps %s: %.2f ms %s (%.1f %%), the longest %.2f ms", (long long)w->calls[k],
-         f->steps.count, kinds[k].evidence, tg__ms(x->cost_ns), tg__period_per(f), share,
-         tg__ms(f->t->slices.dur_ns[w->longest[k]]));
-  TG_SAY(x->advice, "%s", kinds[k].advice);
+  TG_FORMAT(x->evidence, "%lld calls in %zu steps %s: %.2f ms %s (%.1f %%), the longest %.2f ms",
+            (long long)w->calls[k], f->steps.count, kinds[k].evidence, tg__ms(x->cost_ns), tg__period_per(f), share,
+            tg__ms(f->t->slices.dur_ns[w->longest[k]]));
+  TG_FORMAT(x->advice, "%s", kinds[k].advice);
   if (k == QUEUE) name_turns(f, w->loop, x);
   x->is_on_average = true;
   tg__finding_expect(f, x, w->ns[k] - w->ns[k] / kinds[k].left, 0.9, kinds[k].method);

@@ -45,12 +45,12 @@ static void put_times(struct tg__diagnosis *d, const int64_t *sorted, size_t n) 
   const bool has_steps = d->f->steps.source != TG__STEPS_RECORDING;
   char text[200];
   if (!has_steps)
-    TG_SAY(text, "no steps are marked: this is the recording as one step");
+    TG_FORMAT(text, "no steps are marked: this is the recording as one step");
   else if (d->f->steps.warm)
-    TG_SAY(text, "%zu step%s; %zu at the start left out as warm-up, %.2f ms each", n, n == 1 ? "" : "s",
-           d->f->steps.warm, tg__ms(d->f->steps.warm_ns));
+    TG_FORMAT(text, "%zu step%s; %zu at the start left out as warm-up, %.2f ms each", n, n == 1 ? "" : "s",
+              d->f->steps.warm, tg__ms(d->f->steps.warm_ns));
   else
-    TG_SAY(text, "%zu step%s; no warm-up among them", n, n == 1 ? "" : "s");
+    TG_FORMAT(text, "%zu step%s; no warm-up among them", n, n == 1 ? "" : "s");
   for (size_t i = 0; i < (has_steps ? 3 : 1); i++)
     tg__put_diagnosis(d, &(struct tg__diagnosis_row){.part = "baseline",
                                                      .level = "step",
@@ -65,9 +65,9 @@ static void put_modes(struct tg__diagnosis *d, const int64_t *sorted, size_t n) 
   double low, high;
   char text[200];
   if (!tg__two_modes(sorted, n, &low, &high)) return;
-  TG_SAY(text,
-         "the steps are of two kinds, of %.2f and %.2f ms: two things are measured, and the median is one of them",
-         low / 1e6, high / 1e6);
+  TG_FORMAT(text,
+            "the steps are of two kinds, of %.2f and %.2f ms: two things are measured, and the median is one of them",
+            low / 1e6, high / 1e6);
   tg__put_diagnosis(d, &(struct tg__diagnosis_row){.part = "baseline",
                                                    .level = "step",
                                                    .item = "two modes",
@@ -92,7 +92,7 @@ static void put_conditions(struct tg__diagnosis *d) {
     tg__text_format(text + len, sizeof text - len, "%s%s %.*s", len ? ", " : "", keys[i],
                     (int)(s.len < 60 ? s.len : 60), s.ptr);
   }
-  if (!*text) TG_SAY(text, "the trace does not say under which conditions it was made");
+  if (!*text) TG_FORMAT(text, "the trace does not say under which conditions it was made");
   tg__put_diagnosis(d, &(struct tg__diagnosis_row){.part = "baseline",
                                                    .level = "conditions",
                                                    .item = "as recorded",
@@ -125,9 +125,9 @@ static void put_kinds_of_bottleneck(struct tg__diagnosis *d) {
     const bool is_it = t->columns[tg__table_column_index(t, "is_bottleneck")].bools[i] > 0;
     const char *const name = tg__fact_cstr(t, i, "kind");
     char next[160];
-    TG_SAY(next, "tachograph ask FILE %s", tg__fact_cstr(t, i, "next"));
-    if (is_it) TG_SAY(d->kind, "%s", name);
-    if (is_it) TG_SAY(d->kind_next, "%s", next);
+    TG_FORMAT(next, "tachograph ask FILE %s", tg__fact_cstr(t, i, "next"));
+    if (is_it) TG_FORMAT(d->kind, "%s", name);
+    if (is_it) TG_FORMAT(d->kind_next, "%s", next);
     tg__put_diagnosis(d, &(struct tg__diagnosis_row){.part = "kind",
                                                      .level = is_it ? "bottleneck" : "kind",
                                                      .item = name,
@@ -146,9 +146,9 @@ static void put_questions_of_profile(struct tg__diagnosis *d) {
   for (size_t i = 0; t && i < t->rows; i++) {
     char evidence[500], next[160];
     const bool is_share = strcmp(tg__fact_cstr(t, i, "unit"), "%") == 0;
-    TG_SAY(next, "tachograph ask FILE %s", tg__fact_cstr(t, i, "next"));
-    TG_SAY(evidence, "%s %s: %s", tg__fact_cstr(t, i, "question"), tg__fact_cstr(t, i, "answer"),
-           tg__fact_cstr(t, i, "evidence"));
+    TG_FORMAT(next, "tachograph ask FILE %s", tg__fact_cstr(t, i, "next"));
+    TG_FORMAT(evidence, "%s %s: %s", tg__fact_cstr(t, i, "question"), tg__fact_cstr(t, i, "answer"),
+              tg__fact_cstr(t, i, "evidence"));
     tg__put_diagnosis(d, &(struct tg__diagnosis_row){.part = "kind",
                                                      .level = "question",
                                                      .item = tg__fact_cstr(t, i, "about"),
@@ -172,9 +172,9 @@ static void put_one_change(struct tg__diagnosis *d, const struct tg_table *t, si
   char evidence[1200], next[200] = "";
   const struct tg__str cause = tg__fact_text(t, i, "cause");
   struct tg__next to_ask;
-  TG_SAY(evidence, "%s. %s", tg__fact_cstr(t, i, "evidence"), tg__fact_cstr(t, i, "advice"));
+  TG_FORMAT(evidence, "%s. %s", tg__fact_cstr(t, i, "evidence"), tg__fact_cstr(t, i, "advice"));
   if (tg__cause_next(cause, &to_ask)) tg__say_ask(d->f, to_ask.question, to_ask.words, next, sizeof next);
-  if (i == 0 && *next) TG_SAY(d->change_next, "%s", next);
+  if (i == 0 && *next) TG_FORMAT(d->change_next, "%s", next);
   tg__put_diagnosis(d, &(struct tg__diagnosis_row){.part = "change",
                                                    .level = tg__fact_cstr(t, i, "severity"),
                                                    .item = tg__fact_cstr(t, i, "cause"),

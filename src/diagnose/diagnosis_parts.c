@@ -67,7 +67,7 @@ static void put_phases_of_steps(struct tg__diagnosis *d) {
     const double host_ns = tg__fact_real(t, i, "host_ns"), device_ns = tg__fact_real(t, i, "device_ns");
     char text[120] = "on the host";
     if (!(host_ns > 0) && !(device_ns > 0)) continue;
-    if (d->f->has_device_work) TG_SAY(text, "on the host; it launches %.2f ms of device work", device_ns / 1e6);
+    if (d->f->has_device_work) TG_FORMAT(text, "on the host; it launches %.2f ms of device work", device_ns / 1e6);
     tg__put_diagnosis(d, &(struct tg__diagnosis_row){.part = "component",
                                                      .level = "phase",
                                                      .item = tg__fact_cstr(t, i, "phase"),
@@ -85,7 +85,7 @@ static void put_labels(struct tg__diagnosis *d) {
   const size_t n = find_largest(t, "total_ns", is_label, rows);
   for (size_t k = 0; k < n; k++) {
     char text[120];
-    TG_SAY(text, "%lld times in the recording, on average", (long long)tg__fact_number(t, rows[k], "calls"));
+    TG_FORMAT(text, "%lld times in the recording, on average", (long long)tg__fact_number(t, rows[k], "calls"));
     tg__put_diagnosis(d, &(struct tg__diagnosis_row){.part = "component",
                                                      .level = "label",
                                                      .item = tg__fact_cstr(t, rows[k], "name"),
@@ -110,8 +110,8 @@ static void put_modules(struct tg__diagnosis *d) {
   const size_t n = find_largest(t, by, NULL, rows);
   for (size_t k = 0; k < n; k++) {
     char text[120];
-    TG_SAY(text, "%s, in the recording; of that %.2f ms in its backward",
-           d->f->has_device_work ? "on the device" : "on the host", tg__ms(tg__fact_number(t, rows[k], back)));
+    TG_FORMAT(text, "%s, in the recording; of that %.2f ms in its backward",
+              d->f->has_device_work ? "on the device" : "on the host", tg__ms(tg__fact_number(t, rows[k], back)));
     tg__put_diagnosis(d, &(struct tg__diagnosis_row){
                              .part = "component",
                              .level = "module",
@@ -148,7 +148,7 @@ static void put_operation(struct tg__diagnosis *d, const struct kind_of_operatio
   for (size_t k = 0; k < n; k++) {
     const int64_t ns = tg__fact_number(t, rows[k], o->time), calls = tg__fact_number(t, rows[k], "calls");
     char text[120];
-    TG_SAY(text, "%lld call%s in the recording%s", (long long)calls, calls == 1 ? "" : "s", o->without);
+    TG_FORMAT(text, "%lld call%s in the recording%s", (long long)calls, calls == 1 ? "" : "s", o->without);
     tg__put_diagnosis(d, &(struct tg__diagnosis_row){.part = "operation",
                                                      .level = o->level,
                                                      .item = tg__fact_cstr(t, rows[k], "name"),
@@ -160,7 +160,7 @@ static void put_operation(struct tg__diagnosis *d, const struct kind_of_operatio
                                                      .words = o->words});
   }
   if (n && o->question == TG__Q_kernels) {
-    TG_SAY(d->kernel, "%s", tg__fact_cstr(t, rows[0], "name"));
+    TG_FORMAT(d->kernel, "%s", tg__fact_cstr(t, rows[0], "name"));
     d->kernel_calls = tg__fact_number(t, rows[0], "calls");
   }
   tg__table_free(t);
@@ -217,8 +217,8 @@ void tg__put_measures(struct tg__diagnosis *d) {
   if (*next) put_measure(d, "more of it", *d->change_next ? "of the first change" : "of the bottleneck", next);
   if (is_kernel && *d->kernel && !is_copy(d->kernel)) {
     say_function(d->kernel, function, sizeof function);
-    TG_SAY(command, "ncu --set full --kernel-name %s --launch-skip %lld --launch-count 1 -o kernel python SCRIPT.py",
-           function, (long long)d->kernel_calls);
+    TG_FORMAT(command, "ncu --set full --kernel-name %s --launch-skip %lld --launch-count 1 -o kernel python SCRIPT.py",
+              function, (long long)d->kernel_calls);
     if (*function)
       put_measure(d, "inside the kernel", "kernels bound the step; what holds one up, its instructions say", command);
   } else if (d->f->has_device_work && *d->kind) {

@@ -194,7 +194,7 @@ static void note_nothing_found(struct tg_table *t) {
   char text[500];
   size_t named = 0, others = 0;
   bool has_steps = true;
-  TG_SAY(text, "nothing found above %d %%", LOWEST_PCT);
+  TG_FORMAT(text, "nothing found above %d %%", LOWEST_PCT);
   for (size_t i = t->note_count; i-- > 0;) {
     const char *const note = without_rank(t->notes[i]);
     const size_t len = strlen(text);

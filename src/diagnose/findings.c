@@ -115,9 +115,9 @@ void tg__where_slice(const struct tg__facts *f, uint32_t slice, struct tg__findi
   struct tg__out line = {0};
   if (!tg__is_user_frame(name)) tg__user_line(f->t, slice, &line);
   if (line.len)
-    TG_SAY(out->where, "%.*s at %.*s", (int)(name.len < 90 ? name.len : 90), name.ptr, (int)line.len, line.buf);
+    TG_FORMAT(out->where, "%.*s at %.*s", (int)(name.len < 90 ? name.len : 90), name.ptr, (int)line.len, line.buf);
   else
-    TG_SAY(out->where, "%.*s", (int)name.len, name.ptr);
+    TG_FORMAT(out->where, "%.*s", (int)name.len, name.ptr);
   tg__out_free(&line);
 }
 
@@ -162,7 +162,7 @@ void tg__gap_spans(const struct tg__facts *f, int64_t device, enum tg__gap_cause
     if (g->device == device && g->cause == cause) tg__spans_add(&all, g->start_ns, g->end_ns);
   }
   tg__spans_union(&all);
-  tg__spans_subtract(&all, &f->apart, out);
+  tg__spans_subtract(&all, &f->one_off, out);
   out->failed |= all.failed;
   tg__spans_free(&all);
 }
@@ -203,7 +203,7 @@ static void count_device_events(struct tg__facts *f) {
 
 /* What comes once is no part of a recording that is judged as a whole. */
 static void leave_out_once(struct tg__facts *f) {
-  const int64_t ns = tg__spans_inside(&f->apart, f->steps.window.start_ns, f->steps.window.end_ns);
+  const int64_t ns = tg__spans_inside(&f->one_off, f->steps.window.start_ns, f->steps.window.end_ns);
   if (f->steps.source != TG__STEPS_RECORDING || ns >= f->total_ns) return;
   f->total_ns -= ns;
   f->sum_ns = f->median_ns = f->total_ns;
@@ -222,7 +222,7 @@ enum tg_err tg__facts_open(const struct tg__columns *t, uint32_t rank, struct tg
   if (err) return err;
   f->noise = tg__noise_of(t, rank, &f->steps);
   sum_up(f);
-  tg__find_once(f);
+  tg__facts_find_one_off(f);
   sum_up_gaps(f);
   leave_out_once(f);
   count_device_events(f);
@@ -236,7 +236,7 @@ void tg__facts_close(struct tg__facts *f) {
   tg__gaps_free(&f->gaps);
   for (size_t i = 0; i < f->found_count; i++) tg__spans_free(&f->found[i].claim);
   tg__spans_free(&f->scrap.claim);
-  tg__spans_free(&f->apart);
+  tg__spans_free(&f->one_off);
   tg__free(f->found);
   if (f->sites) tg__sites_close(f->sites);
   tg__free(f->sites);
@@ -269,7 +269,7 @@ static enum tg_err judge_rank(const struct tg__columns *t, const struct tg__ask 
   if (!err && f.steps.count) tg__note_limits(&f, out);
   if (!err && f.failed) err = TG_MEMORY;
   if (!err && f.unjudged[0]) tg__table_note(out, "not judged: %s", f.unjudged);
-  if (!err && f.apart_text[0]) tg__table_note(out, "left out, as it comes once: %s", f.apart_text);
+  if (!err && f.one_off_text[0]) tg__table_note(out, "left out, as it comes once: %s", f.one_off_text);
   if (!err && f.withheld[0]) tg__table_note(out, "not reported: %s", f.withheld);
   if (!err && f.uncertain[0]) tg__table_note(out, "withheld: %s", f.uncertain);
   for (size_t i = 0; !err && i < f.found_count; i++) {

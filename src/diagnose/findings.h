@@ -66,8 +66,8 @@ struct tg__facts {
   size_t found_count, found_cap;
   struct tg__finding scrap; /* written to when memory has run out */
   char unjudged[512];       /* causes a rule could not judge, and why; "; " between */
-  struct tg__spans apart;   /* what comes once, and counts for no step */
-  char apart_text[300];     /* the same in words */
+  struct tg__spans one_off; /* what comes once, and counts for no step */
+  char one_off_text[300];   /* the same in words */
   int64_t device_events;    /* in the window of the steps: kernels, copies, memsets */
   int64_t replayed;         /* of them, launched as parts of a graph */
   int64_t device_names;     /* how many names they have */
@@ -103,7 +103,7 @@ bool tg__has_little_work(const struct tg__facts *f);               /* too little
 bool tg__is_step_slice(const struct tg__facts *f, uint32_t slice); /* the annotation of one */
 bool tg__next_device(const struct tg__facts *f, int64_t *device);  /* in rising order, from INT64_MIN on */
 void tg__text_format(char *buf, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
-#define TG_SAY(field, ...) tg__text_format(field, sizeof(field), __VA_ARGS__)
+#define TG_FORMAT(field, ...) tg__text_format(field, sizeof(field), __VA_ARGS__)
 /* What the cure is expected to take off all steps together, how that was worked out, and how sure it is. */
 void tg__finding_expect(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_ns, double confidence,
                         const char *method);
@@ -116,7 +116,7 @@ void tg__gap_spans(const struct tg__facts *f, int64_t device, enum tg__gap_cause
 /* Time between a step and the next that is as long as a hundred steps: the clock jumped, or the program stood still;
  * 0. */
 int64_t tg__jump_after(const struct tg__facts *f, size_t step);
-void tg__find_once(struct tg__facts *f); /* once.c: fills apart and apart_text */
+void tg__facts_find_one_off(struct tg__facts *f); /* once.c: fills one_off and one_off_text */
 /* bounds.c: what the steps become shorter by when the host has so much less to do, the device so much, and the host
  * waits so much less for it. Without device work there is only the host. */
 void tg__find_bounds(struct tg__facts *f);

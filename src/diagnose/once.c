@@ -97,18 +97,18 @@ static void add_longest_gap(struct once *o) {
     if (ns >= LEAST_NS && (!longest || ns > longest->end_ns - longest->start_ns)) longest = g;
   }
   if (!longest || 100 * (longest->end_ns - longest->start_ns) <= MOST_PCT * sum) return;
-  tg__spans_add(&f->apart, longest->start_ns, longest->end_ns);
+  tg__spans_add(&f->one_off, longest->start_ns, longest->end_ns);
   const struct tg__str during =
       longest->during == TG_NONE ? TG_STR("nothing recorded") : tg__name(f->t, f->t->slices.name[longest->during]);
-  char calls[sizeof f->apart_text], gap[160];
-  TG_SAY(calls, "%s", f->apart_text);
-  TG_SAY(gap, "the device stands still once for %.2f ms during %.*s", tg__ms(longest->end_ns - longest->start_ns),
-         (int)(during.len < 60 ? during.len : 60), during.ptr);
+  char calls[sizeof f->one_off_text], gap[160];
+  TG_FORMAT(calls, "%s", f->one_off_text);
+  TG_FORMAT(gap, "the device stands still once for %.2f ms during %.*s", tg__ms(longest->end_ns - longest->start_ns),
+            (int)(during.len < 60 ? during.len : 60), during.ptr);
   const bool is_longer = longest->end_ns - longest->start_ns > tg__spans_length(&o->calls);
   if (*calls)
-    TG_SAY(f->apart_text, "%s; %s", is_longer ? gap : calls, is_longer ? calls : gap);
+    TG_FORMAT(f->one_off_text, "%s; %s", is_longer ? gap : calls, is_longer ? calls : gap);
   else
-    TG_SAY(f->apart_text, "%s", gap);
+    TG_FORMAT(f->one_off_text, "%s", gap);
 }
 
 int64_t tg__jump_after(const struct tg__facts *f, size_t step) {
@@ -118,9 +118,9 @@ int64_t tg__jump_after(const struct tg__facts *f, size_t step) {
   return f->median_ns > 0 && ns / TIMES_STEP >= f->median_ns ? ns : 0;
 }
 
-void tg__find_once(struct tg__facts *f) {
+void tg__facts_find_one_off(struct tg__facts *f) {
   for (size_t i = 0; i < f->steps.count; i++)
-    if (tg__jump_after(f, i)) tg__spans_add(&f->apart, f->steps.steps[i].end_ns, f->steps.steps[i + 1].start_ns);
+    if (tg__jump_after(f, i)) tg__spans_add(&f->one_off, f->steps.steps[i].end_ns, f->steps.steps[i + 1].start_ns);
   struct once o = {.f = f, .usual = tg__alloc((tg__strings_count(f->t->strings) + 1) * sizeof *o.usual)};
   f->failed |= !o.usual;
   if (!f->gaps.device_count || f->failed) {
@@ -139,15 +139,15 @@ void tg__find_once(struct tg__facts *f) {
   const struct tg__str in = unit == TG_NONE || unit == o.longest ? TG_STR("") : tg__name(f->t, f->t->slices.name[unit]);
   const struct tg__str name = o.count ? tg__name(f->t, f->t->slices.name[o.longest]) : TG_STR("");
   if (o.count)
-    TG_SAY(f->apart_text,
-           "%lld call%s code or %s memory for the first time, %.2f ms, the longest %.*s of %.2f ms%s%.*s",
-           (long long)o.count, o.count == 1 ? " loads" : "s load", o.count == 1 ? "makes" : "make",
-           tg__ms(tg__spans_length(&o.calls)), (int)(name.len < 60 ? name.len : 60), name.ptr, tg__ms(o.longest_ns),
-           in.len ? " in " : "", (int)(in.len < 60 ? in.len : 60), in.ptr);
-  for (size_t i = 0; i < o.calls.count; i++) tg__spans_add(&f->apart, o.calls.items[i].start, o.calls.items[i].end);
+    TG_FORMAT(f->one_off_text,
+              "%lld call%s code or %s memory for the first time, %.2f ms, the longest %.*s of %.2f ms%s%.*s",
+              (long long)o.count, o.count == 1 ? " loads" : "s load", o.count == 1 ? "makes" : "make",
+              tg__ms(tg__spans_length(&o.calls)), (int)(name.len < 60 ? name.len : 60), name.ptr, tg__ms(o.longest_ns),
+              in.len ? " in " : "", (int)(in.len < 60 ? in.len : 60), in.ptr);
+  for (size_t i = 0; i < o.calls.count; i++) tg__spans_add(&f->one_off, o.calls.items[i].start, o.calls.items[i].end);
   add_longest_gap(&o);
-  tg__spans_union(&f->apart);
-  f->failed |= f->apart.failed || o.idle.failed || o.calls.failed;
+  tg__spans_union(&f->one_off);
+  f->failed |= f->one_off.failed || o.idle.failed || o.calls.failed;
   tg__spans_free(&o.idle);
   tg__spans_free(&o.calls);
   tg__free(o.usual);

@@ -210,7 +210,7 @@ static void choose_longest_pause(struct search *s, struct tg__pause *out) {
   } else { /* those that are long */
     out->usual_ns = out->all_ns = nowhere;
     for (size_t i = 0; i < s->count; i++) add_spans(&out->when, &s->pauses[i].when);
-    TG_SAY(out->where, "Python, between operators; record with with_stack=True to see where");
+    TG_FORMAT(out->where, "Python, between operators; record with with_stack=True to see where");
   }
 }
 

@@ -400,9 +400,9 @@ void tg__say_site(const struct tg__sites *s, uint32_t site, uint64_t key, struct
   const struct tg__str frame = in ? tg__paths_text(&s->paths, s->paths.label[in]) : tg__site_frame(s, x),
                        name = tg__site_name(s, x);
   if (frame.len)
-    TG_SAY(out->where, "%.*s at %.*s", (int)(name.len < 90 ? name.len : 90), name.ptr, (int)frame.len, frame.ptr);
+    TG_FORMAT(out->where, "%.*s at %.*s", (int)(name.len < 90 ? name.len : 90), name.ptr, (int)frame.len, frame.ptr);
   else
-    TG_SAY(out->where, "%.*s", (int)name.len, name.ptr);
+    TG_FORMAT(out->where, "%.*s", (int)name.len, name.ptr);
 }
 
 bool tg__is_one_of(struct tg__str name, const char *const *names, size_t count) {

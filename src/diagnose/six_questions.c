@@ -54,14 +54,14 @@ static void put_utilisation(struct tg__facts *f, struct tg_table *out) {
                      .words = "--by cause"};
   if (f->has_device_work) {
     f->failed |= !tg__devices_busy(f->t, f->rank, &a.value, &devices);
-    TG_SAY(a.evidence, "some work runs on %s for %.1f %% of the steps: %s",
-           devices > 1 ? "a device, on average," : "it", a.value, tg__utilisation_class(a.value));
+    TG_FORMAT(a.evidence, "some work runs on %s for %.1f %% of the steps: %s",
+              devices > 1 ? "a device, on average," : "it", a.value, tg__utilisation_class(a.value));
   } else {
     a.question = "do operators run?";
     a.next = TG__Q_ops;
     a.words = "--limit 20";
-    TG_SAY(a.evidence, "no device was recorded; operators run on the host for %.1f %% of the %s", a.value,
-           f->steps.source == TG__STEPS_RECORDING ? "recording" : "steps");
+    TG_FORMAT(a.evidence, "no device was recorded; operators run on the host for %.1f %% of the %s", a.value,
+              f->steps.source == TG__STEPS_RECORDING ? "recording" : "steps");
   }
   decide(&a);
   put_answer(f, &a, out);
@@ -76,8 +76,8 @@ static void put_loader(struct tg__facts *f, struct tg_table *out) {
                      .value = tg__pct(loader + waits, f->sum_ns),
                      .next = TG__Q_loader_overlap,
                      .words = ""};
-  TG_SAY(a.evidence, "data loader %.2f ms %s, waits for files and queues %.2f ms", tg__ms(tg__per_step(f, loader)),
-         tg__period_per(f), tg__ms(tg__per_step(f, waits)));
+  TG_FORMAT(a.evidence, "data loader %.2f ms %s, waits for files and queues %.2f ms", tg__ms(tg__per_step(f, loader)),
+            tg__period_per(f), tg__ms(tg__per_step(f, waits)));
   decide(&a);
   put_answer(f, &a, out);
 }
@@ -97,12 +97,13 @@ static void put_communication(struct tg__facts *f, struct tg_table *out) {
                      .next = TG__Q_overlap,
                      .words = "--by step"};
   if (exposed && !f->has_device_work)
-    TG_SAY(a.evidence, "collectives of the host take %.2f ms %s", tg__ms(tg__per_step(f, exposed)), tg__period_per(f));
+    TG_FORMAT(a.evidence, "collectives of the host take %.2f ms %s", tg__ms(tg__per_step(f, exposed)),
+              tg__period_per(f));
   else if (all_ns || exposed)
-    TG_SAY(a.evidence, "%.2f ms %s with nothing computed beside it; %.2f ms are hidden under computing",
-           tg__ms(tg__per_step(f, exposed)), tg__period_per(f), tg__ms(tg__per_step(f, hidden_ns)));
+    TG_FORMAT(a.evidence, "%.2f ms %s with nothing computed beside it; %.2f ms are hidden under computing",
+              tg__ms(tg__per_step(f, exposed)), tg__period_per(f), tg__ms(tg__per_step(f, hidden_ns)));
   else
-    TG_SAY(a.evidence, "there are no collectives");
+    TG_FORMAT(a.evidence, "there are no collectives");
   decide(&a);
   put_answer(f, &a, out);
 }
@@ -119,13 +120,13 @@ static void put_intensity(struct tg__facts *f, struct tg_table *out) {
                      .next = TG__Q_roofline,
                      .words = "--by shape"};
   if (work.is_known)
-    TG_SAY(
+    TG_FORMAT(
         a.evidence,
         "%.1f operations for each byte that operators read or write; from %.1f on computing bounds. Work below that, "
         "and near the bandwidth of memory: %.1f %% of the operators' time",
         work.intensity, work.ridge, 100 * work.memory_part);
   else
-    TG_SAY(a.evidence, "%s", work.why_not);
+    TG_FORMAT(a.evidence, "%s", work.why_not);
   decide(&a);
   put_answer(f, &a, out);
 }
@@ -145,17 +146,17 @@ static void put_memory(struct tg__facts *f, struct tg_table *out) {
     const double pct = tg__pct(peak, r->devices[i].total_memory_bytes);
     if (peak <= 0 || r->devices[i].total_memory_bytes <= 0 || !(isnan(a.value) || pct > a.value)) continue;
     a.value = pct;
-    TG_SAY(a.evidence, "%.2f of %.2f GiB of device %lld are allocated at the peak", (double)peak / (1 << 30),
-           (double)r->devices[i].total_memory_bytes / (1 << 30), (long long)r->devices[i].id);
+    TG_FORMAT(a.evidence, "%.2f of %.2f GiB of device %lld are allocated at the peak", (double)peak / (1 << 30),
+              (double)r->devices[i].total_memory_bytes / (1 << 30), (long long)r->devices[i].id);
   }
   struct tg_table *const t = isnan(a.value) ? tg__facts_ask(f, TG__Q_memory, NULL, NULL) : NULL;
   for (size_t i = 0; t && i < t->rows; i++)
     if (tg__fact_number(t, i, "peak_net_bytes") > most) most = tg__fact_number(t, i, "peak_net_bytes");
   if (isnan(a.value) && most)
-    TG_SAY(a.evidence, "%.1f MB more than at its start are in use at the peak; how much there is, is not recorded",
-           (double)most / 1e6);
+    TG_FORMAT(a.evidence, "%.1f MB more than at its start are in use at the peak; how much there is, is not recorded",
+              (double)most / 1e6);
   else if (isnan(a.value))
-    TG_SAY(a.evidence, "no memory was recorded; record with profile_memory=True");
+    TG_FORMAT(a.evidence, "no memory was recorded; record with profile_memory=True");
   tg__table_free(t);
   decide(&a);
   put_answer(f, &a, out);
@@ -178,11 +179,11 @@ static void put_synchronisation(struct tg__facts *f, struct tg_table *out) {
     idle_ns += tg__fact_number(t, i, "idle_ns");
     calls += tg__fact_number(t, i, "calls");
   }
-  TG_SAY(a.evidence, "no calls were recorded that could wait");
+  TG_FORMAT(a.evidence, "no calls were recorded that could wait");
   if (t) {
     a.value = tg__pct(f->has_device_work ? idle_ns : wait_ns, f->sum_ns);
-    TG_SAY(a.evidence, "%lld call%s, %.2f ms in all, beside %.2f ms of %s", (long long)calls, calls == 1 ? "" : "s",
-           tg__ms(wait_ns), tg__ms(f->sum_ns), f->steps.source == TG__STEPS_RECORDING ? "recording" : "steps");
+    TG_FORMAT(a.evidence, "%lld call%s, %.2f ms in all, beside %.2f ms of %s", (long long)calls, calls == 1 ? "" : "s",
+              tg__ms(wait_ns), tg__ms(f->sum_ns), f->steps.source == TG__STEPS_RECORDING ? "recording" : "steps");
   }
   if (t && f->has_device_work) {
     const size_t len = strlen(a.evidence);

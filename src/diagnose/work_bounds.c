@@ -38,9 +38,9 @@ void tg__say_rows(const struct tg__facts *f, const struct tg__work_bounds *w, ch
  * else takes its time. Data that is in a cache comes faster than from memory. */
 void tg__bound_work(struct tg__facts *f, struct tg__work_bounds *out) {
   *out = (struct tg__work_bounds){.intensity = NAN, .ridge = NAN};
-  TG_SAY(out->why_not, "operators do not say what they were given; record shapes");
+  TG_FORMAT(out->why_not, "operators do not say what they were given; record shapes");
   if (f->t->slices.count > SLICES_MOST)
-    TG_SAY(out->why_not, "the trace is too large to read the sizes of all operators");
+    TG_FORMAT(out->why_not, "the trace is too large to read the sizes of all operators");
   struct tg_table *const t = f->t->slices.count > SLICES_MOST ? NULL : tg__facts_ask(f, TG__Q_roofline, "by", "shape");
   double flops = 0, bytes = 0, all_ns = 0, near_ns = 0, near_bytes = 0, rows_ns = 0, rows_most = 0;
   for (size_t i = 0; t && i < t->rows; i++) {
@@ -61,7 +61,7 @@ void tg__bound_work(struct tg__facts *f, struct tg__work_bounds *out) {
   }
   if (bytes > 0) out->intensity = flops / bytes;
   out->is_known = bytes > 0 && !isnan(out->ridge);
-  if (bytes > 0 && isnan(out->ridge)) TG_SAY(out->why_not, "the peaks of what it runs on are not known");
+  if (bytes > 0 && isnan(out->ridge)) TG_FORMAT(out->why_not, "the peaks of what it runs on are not known");
   if (all_ns > 0) out->rows_part = rows_ns / all_ns;
   if (all_ns > 0) out->memory_part = near_ns / all_ns;
   if (near_ns > 0) out->bytes_per_s = 1e9 * near_bytes / near_ns;
@@ -72,7 +72,7 @@ void tg__bound_work(struct tg__facts *f, struct tg__work_bounds *out) {
 void tg__put_question(const struct tg__facts *f, enum tg__question_id id, const char *words, struct tg_table *out) {
   char text[120];
   const char *const name = f->questions ? tg__catalog_question(f->questions, id)->name : "";
-  TG_SAY(text, "%s%s%s", name, *words ? " " : "", words);
+  TG_FORMAT(text, "%s%s%s", name, *words ? " " : "", words);
   tg__put_cstr(out, text);
 }
 

@@ -14,8 +14,8 @@ static struct tg__finding *add(struct tg__facts *f, enum tg__cause cause, int64_
   struct tg__finding *x = tg__finding_add(f, cause, (double)saving_ns, TG__NO_THRESHOLD, saving_ns);
   x->saving_ns = saving_ns;
   x->confidence = confidence;
-  TG_SAY(x->evidence, "seen");
-  TG_SAY(x->advice, "do it");
+  TG_FORMAT(x->evidence, "seen");
+  TG_FORMAT(x->advice, "do it");
   return x;
 }
 
