@@ -3,7 +3,7 @@
 
 import attach_moments
 import pytest
-from attach_moments import KINDS, TARGETS, Life, attach, harm, without_pid
+from attach_moments import KINDS, TARGETS, Life, attach, comparable, harm
 from forks import Forks
 
 pytest.importorskip("torch")
@@ -30,7 +30,7 @@ def alone():
 
         def run(kind):
             done = forks.run(script=TARGETS / f"target_{kind}.py")
-            return done.returncode, done.stdout, without_pid(done.stderr)
+            return done.returncode, done.stdout, comparable(done.stderr)
 
         yield run
 
