@@ -1,5 +1,6 @@
 """Predictions of the replayed steps against ten programs: `tachograph prove` on each, and how many hold. A program
-whose steps have no model, or differ so much that no delay of a fifth can be measured, has no verdict and counts for none."""
+whose steps have no model, or differ so much that no delay of a fifth can be measured, has no verdict and does not
+count."""
 
 import json
 import os
