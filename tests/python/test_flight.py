@@ -144,7 +144,7 @@ def test_kinds_rest_by_themselves_and_a_longer_step_takes_the_place_of_a_shorter
     kinds = sorted(os.path.basename(path).split("-")[0] for path in recorder.dumps)
     assert kinds == ["nan", "step"] and sorted(map(str, tmp_path.iterdir())) == sorted(recorder.dumps)
     (step,) = (path for path in recorder.dumps if "step-" in os.path.basename(path))
-    assert why(step).startswith("a step took 6") and max(r["total_ns"] for r in tg.open(step).ask("steps")) > 600e6
+    assert why(step).startswith("a step took ") and max(r["total_ns"] for r in tg.open(step).ask("steps")) > 600e6
     assert recorder.suppressed == 2
     assert "2 triggers made no copy: step 1, nan 1" in caplog.text
 
