@@ -273,7 +273,8 @@ static void tiles_hold_what_all_slices_say(void **state) {
     for (uint32_t row = 0; row < v->row_count; row += v->row_count > 40 ? 7 : 1)
       for (unsigned level = 0; level < 18; level++) {
         const int32_t tiles = (int32_t)(length >> (level + 10)) + 1;
-        for (int k = 0; k < 3; k++) check_tile(t, v, &classes, row, level, (int32_t)random_below(&dice, (uint32_t)tiles));
+        for (int k = 0; k < 3; k++)
+          check_tile(t, v, &classes, row, level, (int32_t)random_below(&dice, (uint32_t)tiles));
       }
     check_tile(t, v, &classes, 0, 12, -1);
     check_tile(t, v, &classes, 0, TG__LEVEL_MOST, 0);
