@@ -75,7 +75,7 @@ def page(asked: Plan, table: list[dict[str, Any]], share: str, others: int | Non
                 + ("" if row["delayed_per_step"] else ", none came"),
                 f"{_ms(row['predicted_ns'])} ms",
                 f"{_ms(row['measured_ns'])} ms ({_ms(row['measured_low_ns'])} to {_ms(row['measured_high_ns'])})",
-                f"{row['error_pct']:+.1f} % of the step",
+                f"{row['error_pct']:+.1f} % of the step" if row["holds"] is not None else "not decided",
             )
         )
     widths = [max(len(line[k]) for line in cells) for k in range(len(head))]
@@ -83,7 +83,8 @@ def page(asked: Plan, table: list[dict[str, Any]], share: str, others: int | Non
     bare_ns = median(row["step_ns"] for row in table)
     first = f"step {_ms(asked.step_ns)} ms as recorded, {_ms(bare_ns)} ms without a delay; delays are {share} % of it"
     sure = [row for row in table if row["holds"] is not None]
-    last = [f"{sum(row['holds'] for row in sure)} of {len(sure)} predictions within {NEAR_PCT} % of the step"]
+    held = f"{sum(row['holds'] for row in sure)} of {len(sure)} predictions within {NEAR_PCT} % of the step"
+    last = [held] if sure else []
     last += [
         f"not decided {row['where']}: the steps of the program differ so much that {row['comparisons']} comparisons are sure "
         f"to {100 * row['measured_error_ns'] / row['step_ns']:.0f} % of a step only"
