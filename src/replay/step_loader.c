@@ -61,6 +61,7 @@ static int64_t least_of_steps(const struct tg__replay_graph *g) {
   const struct tg__str conditions = tg__document_member(g->t, g->rank, "conditions");
   int64_t cores, sum_ns = 0;
   if (!tg__str_to_int(tg__json_member(conditions, "cpu_cores"), &cores) || cores < 1) return 0;
+  if (!g->steps.count) return 0;
   for (size_t i = 0; i < g->steps.count; i++) {
     const struct tg__step_cost *const s = &g->steps.steps[i];
     const int64_t own_ns = s->host_end_ns - s->host_start_ns;
@@ -111,10 +112,11 @@ struct passes { /* over the steps, one behind the other; times count from the be
   int64_t begin_ns;            /* of the pass */
 };
 
-/* The steps in which each worker serves once. */
+/* The steps in which each worker serves once, at least one. */
 static size_t steps_of_turn(const struct tg__replay_graph *g, const struct tg__replay_loader *l) {
   const size_t turn = (l->workers * g->steps.count + l->count - 1) / l->count, most = MOST_ROUNDS * g->steps.count;
-  return turn < most ? turn : most;
+  const size_t steps = turn < most ? turn : most;
+  return steps ? steps : 1;
 }
 
 static size_t passes_needed(const struct tg__replay_graph *g, const struct tg__replay_loader *l) {
