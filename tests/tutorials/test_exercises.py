@@ -106,8 +106,8 @@ PROGRAMS = {
     ),
     "bursts every five steps": (  # a trainer that saves too often
         (
-            "for i in range(60):\n    train(data)\n"
-            "    if i % 5 == 4:\n        torch.save([torch.randn(1500, 1500)] * 4, 'weights.pt')"
+            "weights = [torch.randn(1500, 1500)] * 4\nfor i in range(60):\n    train(data)\n"
+            "    if i % 5 == 4:\n        torch.save(weights, 'weights.pt')"
         ),
         {"sync-checkpoint", "periodic-stall"},
     ),
