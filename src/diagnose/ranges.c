@@ -82,8 +82,8 @@ static bool replay_finding(struct tg__facts *f, struct tg__replay_model *m, cons
   return !f->failed && out->slices > 0;
 }
 
-/* What the model says, and which of the two figures the finding states. The model's is of the step in the middle: it is
- * 0 for what comes in few steps, where the rule's is the mean of all. */
+/* Sets the model's figure, and chooses which of the two figures the finding states. The model's figure is of the median
+ * step: 0 for what occurs in few steps. The rule's figure is the mean of all steps. */
 static void set_figures(const struct tg__facts *f, struct tg__finding *x, double median_ns) {
   const int64_t most_ns = tg__most_to_save(f, x);
   x->model_ns = llround(median_ns);

@@ -134,20 +134,11 @@ static bool run_changed(const struct changed *c, struct tg__replay_times *x) {
   return true;
 }
 
-static double median_after_ns(const struct changed *c, int64_t *buffer) {
-  memcpy(buffer, c->after_ns, c->g->steps.count * sizeof *buffer);
-  tg__replay_sort(buffer, c->g->steps.count);
-  return tg__quantile(buffer, c->g->steps.count, 0.5);
-}
-
 /* Hands on the steps as they are after the first run; out has their median. */
 static bool see_changed(const struct changed *c, const struct tg__replay_times *x, struct tg__saving *out,
                         tg__see_changed_fn *see, void *ctx) {
   if (*out->why_not) return true;
-  int64_t *const buffer = tg__alloc((c->g->steps.count + 1) * sizeof *buffer);
-  if (!buffer) return false;
-  out->predicted_ns = median_after_ns(c, buffer);
-  tg__free(buffer);
+  if (!tg__replay_median(c->after_ns, c->g->steps.count, &out->predicted_ns)) return false;
   const struct tg__changed_steps seen = {c->g, x, c->dur_ns, c->is_removed, c->before_ns, c->after_ns, out->slices};
   return !see || see(ctx, &seen);
 }

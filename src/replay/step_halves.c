@@ -10,6 +10,7 @@ struct nodes {
 struct swap {
   const struct tg__replay_graph *g;
   int64_t *dur_ns;
+  bool counts;                  /* does the step under way count for these? */
   int64_t own_ns, unmatched_ns; /* of the calls and work of the steps that are matched; without a like */
   bool failed;
 };
@@ -24,9 +25,9 @@ static bool are_alike(const struct tg__replay_graph *g, uint32_t a, uint32_t b) 
 }
 
 /* Calls and work count. The length of a wait follows from the rest, and a gap is no call. */
-static int64_t own_ns(const struct tg__replay_graph *g, uint32_t node) {
-  const enum tg__replay_kind kind = (enum tg__replay_kind)g->nodes[node].kind;
-  return kind == TG__REPLAY_HOST || kind == TG__REPLAY_WORK ? g->nodes[node].dur_ns : 0;
+static int64_t own_ns(const struct swap *s, uint32_t node) {
+  const struct tg__replay_node *const n = &s->g->nodes[node];
+  return s->counts && (n->kind == TG__REPLAY_HOST || n->kind == TG__REPLAY_WORK) ? n->dur_ns : 0;
 }
 
 /* The next place among its likes, counted from 0: likes have one kind and one name. */
@@ -50,7 +51,7 @@ static void match_by_likes(struct swap *s, struct nodes to, struct nodes from) {
   for (size_t i = 0; i < to.count && !s->failed; i++) {
     const uint32_t other = tg__map_get(&places, like_key(s, &seen, to.list[i]));
     if (other == TG_NONE)
-      s->unmatched_ns += own_ns(g, to.list[i]);
+      s->unmatched_ns += own_ns(s, to.list[i]);
     else
       s->dur_ns[to.list[i]] = g->nodes[other].dur_ns;
   }
@@ -63,7 +64,7 @@ static void match_lane(struct swap *s, struct nodes to, struct nodes from) {
   const struct tg__replay_graph *const g = s->g;
   bool same = to.count == from.count;
   for (size_t i = 0; same && i < to.count; i++) same = are_alike(g, to.list[i], from.list[i]);
-  for (size_t i = 0; i < to.count; i++) s->own_ns += own_ns(g, to.list[i]);
+  for (size_t i = 0; i < to.count; i++) s->own_ns += own_ns(s, to.list[i]);
   if (!same) match_by_likes(s, to, from);
   for (size_t i = 0; same && i < to.count; i++) s->dur_ns[to.list[i]] = g->nodes[from.list[i]].dur_ns;
 }
@@ -77,7 +78,7 @@ static struct nodes take_lane(const struct tg__replay_graph *g, struct nodes *st
   return taken;
 }
 
-/* A worker process makes batches of later steps: what it does during a step says nothing about this step. */
+/* A worker process makes batches of later steps. Its work during a step does not belong to that step. */
 bool tg__replay_lane_is_elsewhere(const struct tg__replay_graph *g, uint32_t lane) {
   const struct tg__replay_lane *const l = &g->lanes[lane], *const main = &g->lanes[g->main_lane];
   return !l->is_device && g->t->tracks[l->track].pid != g->t->tracks[main->track].pid;
@@ -88,11 +89,6 @@ static void match_step(struct swap *s, struct nodes to, struct nodes from) {
     const struct nodes mine = take_lane(s->g, &to, lane), other = take_lane(s->g, &from, lane);
     if (mine.count && !tg__replay_lane_is_elsewhere(s->g, lane)) match_lane(s, mine, other);
   }
-}
-
-/* A step that is long once in a while has calls that no other has, and more time than all others together. */
-static bool is_usual(const int64_t *step_ns, double median_ns, size_t step) {
-  return (double)step_ns[step] <= TG__PROOF_USUAL_TIMES * median_ns;
 }
 
 bool tg__replay_swap_halves(const struct tg__replay_graph *g, const int64_t *step_ns, double median_ns, int64_t *dur_ns,
@@ -111,12 +107,9 @@ bool tg__replay_swap_halves(const struct tg__replay_graph *g, const int64_t *ste
     if (g->nodes[i].step != TG_NONE) list[first[g->nodes[i].step + 1]++] = i;
   for (size_t k = 0; !s.failed && k < steps; k += 2) {
     const size_t other = k + 1 < steps ? k + 1 : k - 1;
-    const int64_t before_ns = s.own_ns, unmatched_before_ns = s.unmatched_ns;
+    s.counts = tg__proof_is_usual(step_ns[k], median_ns) && tg__proof_is_usual(step_ns[other], median_ns);
     match_step(&s, (struct nodes){list + first[k], first[k + 1] - first[k]},
                (struct nodes){list + first[other], first[other + 1] - first[other]});
-    if (is_usual(step_ns, median_ns, k) && is_usual(step_ns, median_ns, other)) continue;
-    s.own_ns = before_ns;
-    s.unmatched_ns = unmatched_before_ns;
   }
   *unmatched_pct = s.own_ns > 0 ? 100.0 * (double)s.unmatched_ns / (double)s.own_ns : 0;
   tg__free(first);

@@ -21,6 +21,15 @@ static double median_ns(int64_t *values, size_t count) {
   return tg__quantile(values, count, 0.5);
 }
 
+bool tg__replay_median(const int64_t *values, size_t count, double *out) {
+  int64_t *const sorted = tg__alloc((count + 1) * sizeof *sorted);
+  if (!sorted) return false;
+  memcpy(sorted, values, count * sizeof *sorted);
+  *out = median_ns(sorted, count);
+  tg__free(sorted);
+  return true;
+}
+
 static double share_pct(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
 /* Two standard errors of the difference of the medians of two halves of n values, from the distance of their quartiles:
@@ -30,15 +39,6 @@ static double halves_differ_by(double quartiles_ns, size_t n) {
 }
 
 /* The median over steps of how far each is off, and what the spread of the steps allows. */
-static bool find_median(struct tg__step_proof *p) {
-  int64_t *const sorted = tg__alloc((p->steps + 1) * sizeof *sorted);
-  if (!sorted) return false;
-  for (size_t i = 0; i < p->steps; i++) sorted[i] = p->recorded_ns[i];
-  p->recorded_median_ns = median_ns(sorted, p->steps);
-  tg__free(sorted);
-  return true;
-}
-
 static bool compare_steps(struct tg__step_proof *p) {
   const size_t n = p->steps;
   int64_t *const sorted = tg__alloc((n + 1) * sizeof *sorted);
@@ -114,8 +114,8 @@ static void follow_path(struct tg__step_proof *p, const struct tg__replay_graph 
 /* Even steps count, but for a step that is over twice as long as usual, as it was or as its neighbour foretells it: it
  * would outweigh all others. */
 static bool counts_for_usage(const struct tg__step_proof *p, size_t step) {
-  const double most_ns = TG__PROOF_USUAL_TIMES * p->recorded_median_ns;
-  return step % 2 == 0 && (double)p->recorded_ns[step] <= most_ns && (double)p->predicted_ns[step] <= most_ns;
+  return step % 2 == 0 && tg__proof_is_usual(p->recorded_ns[step], p->recorded_median_ns) &&
+         tg__proof_is_usual(p->predicted_ns[step], p->recorded_median_ns);
 }
 
 static void add_usage(struct tg__step_proof *p, const struct tg__replay_graph *g, const struct tg__replay_times *x) {
@@ -234,7 +234,8 @@ static enum tg_err run_twice(struct tg__step_proof *p, const struct tg__replay_g
   tg__replay_run(g, NULL, NULL, &x);
   tg__replay_step_times(g, &x, p->replayed_ns);
   follow_path(p, g, &x);
-  if (!find_median(p) || !tg__replay_swap_halves(g, p->recorded_ns, p->recorded_median_ns, dur_ns, &p->unmatched_pct))
+  if (!tg__replay_median(p->recorded_ns, p->steps, &p->recorded_median_ns) ||
+      !tg__replay_swap_halves(g, p->recorded_ns, p->recorded_median_ns, dur_ns, &p->unmatched_pct))
     goto done;
   tg__replay_run(g, dur_ns, NULL, &x);
   tg__replay_step_times(g, &x, p->predicted_ns);

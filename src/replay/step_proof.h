@@ -37,6 +37,10 @@ struct tg__step_proof {
 enum tg_err tg__prove_steps(struct tg__step_proof *p, const struct tg__replay_graph *g);
 void tg__step_proof_close(struct tg__step_proof *p);
 
+/* A step that is long once in a while has calls that no other has, and more time than all others together. */
+static inline bool tg__proof_is_usual(int64_t step_ns, double median_ns) {
+  return (double)step_ns <= TG__PROOF_USUAL_TIMES * median_ns;
+}
 /* Whether the lane is a thread of another process than the one with the steps. */
 bool tg__replay_lane_is_elsewhere(const struct tg__replay_graph *g, uint32_t lane);
 
@@ -46,7 +50,8 @@ bool tg__replay_lane_is_elsewhere(const struct tg__replay_graph *g, uint32_t lan
 bool tg__replay_swap_halves(const struct tg__replay_graph *g, const int64_t *step_ns, double median_ns, int64_t *dur_ns,
                             double *unmatched_pct);
 
-void tg__replay_sort(int64_t *values, size_t count); /* the least first */
+void tg__replay_sort(int64_t *values, size_t count);                      /* the least first */
+bool tg__replay_median(const int64_t *values, size_t count, double *out); /* values stay; false on no memory */
 
 /* step_range.c: the median of what each step saves, and where eight of ten draws of the steps have it; false on no
  * memory. */

@@ -14,20 +14,16 @@ bool tg__replay_draw(const int64_t *saved, size_t steps, struct tg__saving *out)
   struct tg__draws draws = {0};
   const size_t drawn = steps < TG__DRAW_MOST ? steps : TG__DRAW_MOST;
   double *const of_draw = tg__alloc(TG__DRAWS * sizeof *of_draw);
-  int64_t *const sorted = tg__alloc((steps + 1) * sizeof *sorted);
-  const bool ok =
-      of_draw && sorted && tg__draws_make(&draws, drawn, 1) && tg__draws_quantile(&draws, saved, 0.5, of_draw);
+  double median;
+  const bool ok = of_draw && tg__draws_make(&draws, drawn, 1) && tg__draws_quantile(&draws, saved, 0.5, of_draw) &&
+                  tg__replay_median(saved, steps, &median);
   if (ok) {
-    memcpy(sorted, saved, steps * sizeof *sorted);
-    tg__replay_sort(sorted, steps);
     qsort(of_draw, TG__DRAWS, sizeof *of_draw, compare_drawn);
-    const double median = tg__quantile(sorted, steps, 0.5);
     out->median_ns = median;
     out->low_ns = median - draws.widen * fmax(0, median - of_draw[TG__DRAWS / 10]);
     out->high_ns = median + draws.widen * fmax(0, of_draw[TG__DRAWS - 1 - TG__DRAWS / 10] - median);
   }
   tg__draws_free(&draws);
   tg__free(of_draw);
-  tg__free(sorted);
   return ok;
 }

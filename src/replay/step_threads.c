@@ -271,8 +271,7 @@ void tg__replay_add_threads(struct tg__replay_graph *g) {
     const size_t count = gather_slices(g, into, k, buffer);
     if (!count && k != main) continue;
     struct walker w = {.g = g, .lane = tg__replay_add_lane(g, r->first_track + k, false), .stack = stack};
-    for (uint32_t other = 0; other < r->track_count; other++)
-      if (into[other] == k) g->lane_of[other] = w.lane;
+    g->lane_of[k] = w.lane;
     if (k == main) {
       w.points = points;
       w.point_count = 2 * g->steps.count;
@@ -281,6 +280,7 @@ void tg__replay_add_threads(struct tg__replay_graph *g) {
     }
     if (!g->failed) walk(&w, buffer, count);
   }
+  for (uint32_t k = 0; !g->failed && k < r->track_count; k++) g->lane_of[k] = g->lane_of[into[k]];
   tg__free(into);
   tg__free(buffer);
   tg__free(stack);

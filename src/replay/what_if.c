@@ -288,8 +288,10 @@ static bool put_changed(void *ctx, const struct tg__changed_steps *c) {
   const struct answer *const a = ctx;
   struct tg__placed placed;
   if (a->by == BY_RANK || (a->has_change && !c->selected)) return true;
-  if (a->by == BY_STEP) put_steps(a, c);
-  if (a->by == BY_STEP) return true;
+  if (a->by == BY_STEP) {
+    put_steps(a, c);
+    return true;
+  }
   if (!tg__place_events(c, &placed)) return false;
   put_placed(a, c, &placed);
   tg__placed_free(&placed);

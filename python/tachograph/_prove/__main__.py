@@ -24,8 +24,9 @@ def rows(asked: Plan, found: Comparison) -> list[dict[str, Any]]:
         bare_ns = median(of_place.bare_ns)
         delays = median(of_place.delays)
         error_ns = _error_ns(of_place.grown_ns)
-        is_sure = error_ns <= NEAR_PCT / 100 * bare_ns
-        is_near = delays > 0 and abs(grown_ns - place.predicted_ns) <= NEAR_PCT / 100 * bare_ns
+        near_ns = NEAR_PCT / 100 * bare_ns
+        is_sure = error_ns <= near_ns
+        is_near = delays > 0 and abs(grown_ns - place.predicted_ns) <= near_ns
         table.append(
             {
                 "where": place.where,

@@ -58,7 +58,8 @@ def measure(argv: list[str], plan: Plan, say: Callable[[str], None]) -> Comparis
     for run in range(MOST_RUNS):
         say(f"run {run + 1}: {len(missing)} comparisons to go, {steps} steps each way")
         blocks = [block for turn, place in missing for block in _pair(turn, place, places[place].delay_ns)]
-        done = _run(argv, [place.name for place in places], blocks, steps + LEAD, found.others_pct)
+        done, others_pct = _run(argv, [place.name for place in places], blocks, steps + LEAD)
+        found.others_pct += others_pct
         for at, (turn, place) in enumerate(missing[: len(done) // 2]):
             first, second = done[2 * at : 2 * at + 2]
             bare, late = (first, second) if turn % 2 == 0 else (second, first)
@@ -95,10 +96,8 @@ def _pair(turn: int, place: int, ns: int) -> list[tuple[int, int]]:
     return [(place, 0), (place, ns)] if turn % 2 == 0 else [(place, ns), (place, 0)]
 
 
-def _run(
-    argv: list[str], names: list[str], blocks: list[tuple[int, int]], steps: int, others_pct: list[int]
-) -> list[Block]:
-    """The whole blocks of one run, which ends with the last of them."""
+def _run(argv: list[str], names: list[str], blocks: list[tuple[int, int]], steps: int) -> tuple[list[Block], list[int]]:
+    """The whole blocks of one run, which ends with the last of them, and what others used meanwhile, if known."""
     with tempfile.TemporaryDirectory(prefix="tachograph-prove-") as folder, tempfile.TemporaryFile() as words:
         raw = os.path.join(folder, "raw")
         os.mkdir(raw)
@@ -123,12 +122,12 @@ def _run(
             if line.startswith("note "):
                 raise Refused(line.removeprefix("note "))
         done = [_block(line) for line in _lines(raw) if line.startswith("block ")]
-        others_pct += [int(line.split()[1]) for line in _lines(raw) if line.startswith("others ")][-1:]
+        others_pct = [int(line.split()[1]) for line in _lines(raw) if line.startswith("others ")][-1:]
         if program.returncode and not ended and not done:
             words.seek(0)
             said = words.read()[-LAST_WORDS:].decode(errors="replace").strip().rpartition("\n")[2]
             raise Refused(f"the program ended with {program.returncode} when it was run again: {said}")
-        return done
+        return done, others_pct
 
 
 def _end(program: subprocess.Popen[bytes]) -> None:
