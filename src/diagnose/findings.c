@@ -15,8 +15,8 @@ void tg__text_format(char *buf, size_t size, const char *format, ...) {
 
 struct tg__finding *tg__finding_add(struct tg__facts *f, enum tg__cause cause, double share_pct, double threshold_pct,
                                     int64_t cost_ns) {
-  struct tg__finding *new = &f->scrap;
-  tg__spans_free(&f->scrap.claim);
+  struct tg__finding *new = &f->overflow;
+  tg__spans_free(&f->overflow.claim);
   if (tg__grow((void **)&f->found, &f->found_cap, f->found_count + 1, sizeof *f->found))
     new = &f->found[f->found_count++];
   else
@@ -235,7 +235,7 @@ void tg__facts_close(struct tg__facts *f) {
   tg__breakdown_free(&f->steps);
   tg__gaps_free(&f->gaps);
   for (size_t i = 0; i < f->found_count; i++) tg__spans_free(&f->found[i].claim);
-  tg__spans_free(&f->scrap.claim);
+  tg__spans_free(&f->overflow.claim);
   tg__spans_free(&f->one_off);
   tg__free(f->found);
   if (f->sites) tg__sites_close(f->sites);

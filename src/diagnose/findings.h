@@ -64,19 +64,19 @@ struct tg__facts {
   bool device_bound; /* the device's is the longer */
   struct tg__finding *found;
   size_t found_count, found_cap;
-  struct tg__finding scrap; /* written to when memory has run out */
-  char unjudged[512];       /* causes a rule could not judge, and why; "; " between */
-  struct tg__spans one_off; /* what comes once, and counts for no step */
-  char one_off_text[300];   /* the same in words */
-  int64_t device_events;    /* in the window of the steps: kernels, copies, memsets */
-  int64_t replayed;         /* of them, launched as parts of a graph */
-  int64_t device_names;     /* how many names they have */
-  char withheld[400];       /* findings that are not reported, and why; "; " between */
-  char uncertain[400];      /* those that the recording does not bear out, with their shares; "; " between */
-  bool waits_for_workers;   /* of its loader, which tg__judge_loader looks at */
-  int64_t median_ns;        /* of the lengths of the steps */
-  int64_t job_step_ns;      /* the mean of all steps that were timed, where a rule goes by them; 0 */
-  struct tg__sites *sites;  /* made when the first rule asks */
+  struct tg__finding overflow; /* written to when memory has run out */
+  char unjudged[512];          /* causes a rule could not judge, and why; "; " between */
+  struct tg__spans one_off;    /* what comes once, and counts for no step */
+  char one_off_text[300];      /* the same in words */
+  int64_t device_events;       /* in the window of the steps: kernels, copies, memsets */
+  int64_t replayed;            /* of them, launched as parts of a graph */
+  int64_t device_names;        /* how many names they have */
+  char withheld[400];          /* findings that are not reported, and why; "; " between */
+  char uncertain[400];         /* those that the recording does not bear out, with their shares; "; " between */
+  bool waits_for_workers;      /* of its loader, which tg__judge_loader looks at */
+  int64_t median_ns;           /* of the lengths of the steps */
+  int64_t job_step_ns;         /* the mean of all steps that were timed, where a rule goes by them; 0 */
+  struct tg__sites *sites;     /* made when the first rule asks */
   bool failed;
 };
 

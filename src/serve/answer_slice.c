@@ -186,14 +186,14 @@ static void put_details(struct tg__loaded *t, uint32_t slice, struct tg__jsonw *
 void tg__reply_slice(struct tg__host *h, const struct tg__message *m, struct tg__reply *r) {
   struct tg__loaded *const t = tg__reply_trace(h, m, r);
   if (!t) return;
-  int64_t slice, row, at, reach;
+  int64_t slice, row, at, tolerance;
   if (!tg__message_int(m, "slice", -1, &slice) || !tg__message_int(m, "row", -1, &row) ||
-      !tg__message_int(m, "at_ns", 0, &at) || !tg__message_int(m, "reach_ns", 0, &reach) ||
+      !tg__message_int(m, "at_ns", 0, &at) || !tg__message_int(m, "reach_ns", 0, &tolerance) ||
       slice >= t->columns->slices.count || row >= t->view->row_count || (slice < 0 && row < 0)) {
     tg__reply_error(r, m, "usage", "slice is the number of a slice, or row that of a row, with at_ns");
     return;
   }
-  if (slice < 0) slice = tg__view_hit(t->view, (uint32_t)row, at, reach < 0 ? 0 : reach);
+  if (slice < 0) slice = tg__view_hit(t->view, (uint32_t)row, at, tolerance < 0 ? 0 : tolerance);
   struct tg__jsonw w = tg__reply_begin(r, m);
   if (slice == TG_NONE)
     tg__json_null(&w);

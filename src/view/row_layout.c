@@ -415,7 +415,7 @@ uint32_t tg__view_row_of(const struct tg__view *v, uint32_t slice) {
   return TG_NONE;
 }
 
-uint32_t tg__view_hit(const struct tg__view *v, uint32_t row, int64_t at_ns, int64_t reach_ns) {
+uint32_t tg__view_hit(const struct tg__view *v, uint32_t row, int64_t at_ns, int64_t tolerance_ns) {
   struct tg__row_reader r = tg__row_read(v, row);
   const struct tg__columns *const t = v->trace;
   const int64_t at = at_ns - tg__view_shift(v, t->tracks[r.row->track].rank);
@@ -423,6 +423,6 @@ uint32_t tg__view_hit(const struct tg__view *v, uint32_t row, int64_t at_ns, int
   const uint32_t before = p ? tg__row_at(&r, p - 1) : TG_NONE, after = p < r.row->count ? tg__row_at(&r, p) : TG_NONE;
   const int64_t past = before == TG_NONE ? INT64_MAX : at - tg__slice_end(t, before);
   const int64_t ahead = after == TG_NONE ? INT64_MAX : t->slices.start_ns[after] - at;
-  if (past < 0 || (past <= reach_ns && past <= ahead)) return before;
-  return ahead <= reach_ns ? after : TG_NONE;
+  if (past < 0 || (past <= tolerance_ns && past <= ahead)) return before;
+  return ahead <= tolerance_ns ? after : TG_NONE;
 }

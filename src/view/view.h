@@ -68,8 +68,8 @@ uint32_t tg__view_row_of(const struct tg__view *v, uint32_t slice);
 uint32_t tg__view_slice(const struct tg__view *v, uint32_t row, uint32_t position); /* position < count */
 /* How many slices of the row begin before this time, as in the file. */
 uint32_t tg__view_position(const struct tg__view *v, uint32_t row, int64_t ns);
-/* The slice of the row that runs at this time, else the nearest that begins or ends within reach_ns; TG_NONE. */
-uint32_t tg__view_hit(const struct tg__view *v, uint32_t row, int64_t at_ns, int64_t reach_ns);
+/* The slice of the row that runs at this time, else the nearest that begins or ends within tolerance_ns; TG_NONE. */
+uint32_t tg__view_hit(const struct tg__view *v, uint32_t row, int64_t at_ns, int64_t tolerance_ns);
 
 /* The tracks with slices in the order to show them in (track_order.c): rank by rank, CPU threads, the one with most
  * steps first, then devices and their streams, then the rest. order has room for trace->track_count; returns how many.

@@ -1,4 +1,4 @@
-/* answer_looks: search, the totals of a selection. */
+/* answer_selection: search, the totals of a selection. */
 #include <stdlib.h>
 
 #include "serve/host.h"

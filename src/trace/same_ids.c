@@ -1,4 +1,4 @@
-/* home_tracks: threads that are written in two ways. Kineto of 2021 wrote a thread as text where it wrote operators
+/* same_ids: threads that are written in two ways. Kineto of 2021 wrote a thread as text where it wrote operators
  * and as a number where it wrote what belongs to them: flows, and [memory] events. */
 #include "trace/trace.h"
 
