@@ -5,7 +5,7 @@
 
 static bool is_operator(enum tg__class c) { return c == TG__CLASS_OP; }
 static bool is_caller(enum tg__class c) {
-  return c == TG__CLASS_OP || c == TG__CLASS_PYTHON_OP || c == TG__CLASS_ANNOTATION;
+  return c == TG__CLASS_OP || c == TG__CLASS_PYTHON_OP || c == TG__CLASS_ANNOTATION || c == TG__CLASS_PYTHON;
 }
 static bool is_work(enum tg__class c) {
   return c == TG__CLASS_OP || c == TG__CLASS_RUNTIME || tg__class_is_device_work(c);
@@ -76,7 +76,7 @@ static const struct {
     [TG__NEED_LAUNCHES] = {tg__class_is_device_work, "host call that launched device work",
                            "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] together",
                            TG__NEED_DEVICE, true},
-    [TG__NEED_CALLERS] = {is_caller, "operators that device work could lie below",
+    [TG__NEED_CALLERS] = {is_caller, "operators, annotations or frames that device work could lie below",
                           "record with ProfilerActivity.CPU among the activities", TG__NEED_DEVICE, false},
     [TG__NEED_OPERATORS] = {is_operator, "operators", "record with ProfilerActivity.CPU among the activities",
                             TG__NEED_NOTHING, false},

@@ -16,7 +16,7 @@ enum tg__need {
   TG__NEED_DEVICE,    /* device work */
   TG__NEED_BUSY,      /* device work, by the rules asked for */
   TG__NEED_LAUNCHES,  /* device work, and some with a known host call */
-  TG__NEED_CALLERS,   /* device work, and operators or annotations: what it can lie below */
+  TG__NEED_CALLERS,   /* device work, and operators, annotations or frames: what it can lie below */
   TG__NEED_OPERATORS, /* operators */
   TG__NEED_WORK,      /* operators, host calls or device work */
   TG__NEED_TIMED,     /* operators or device work */

@@ -24,7 +24,7 @@ def train():
     for i in range(60):
         o.zero_grad()
         w.sum().backward()
-        time.sleep(0.3 if i == 52 else 0.005)
+        time.sleep(1 if i == 52 else 0.005)
         o.step()
     torch.ones(2).view(7, "no \\"rows\\"" if i < 0 else 9)  # line 16
 for _ in range(5):
@@ -65,7 +65,7 @@ def test_an_exception_with_its_line_the_other_steps_and_threads(tmp_path):
     assert facts["steps_before"] + facts["steps_after"] + facts["steps_priced"] == timed - 20
     assert facts["recording_adds_low_ns"] <= facts["recording_adds_ns"] <= facts["recording_adds_high_ns"]
     assert "; recording adds " in page and " of CPU time to a step (" in page
-    assert facts["slowest_step"] == timed - 1 - 6 and 300e6 < facts["slowest_step_ns"] < facts["run_ns"]
+    assert facts["slowest_step"] == timed - 1 - 6 and 1e9 <= facts["slowest_step_ns"] < facts["run_ns"]
     assert facts["last_recorded_step"] - facts["first_recorded_step"] == 19
     assert " and 3 more threads, " in page  # of 1 + 5, three are named
 
@@ -160,6 +160,8 @@ print(sorted(t.name for t in threading.enumerate()))
 """
 
 
+@pytest.mark.long
+@pytest.mark.timing
 def test_every_step_is_timed_to_the_end_and_what_comes_now_and_then_is_found(tmp_path):
     """One in 80 takes 0.25 s longer; behind the recorded ones and the hundred blocks that price them, too."""
     result, page, facts = run(tmp_path, RARE)

@@ -97,6 +97,7 @@ def test_every_event_is_kept(slow):
     assert len(slow.losses) == 0
 
 
+@pytest.mark.long
 def test_cure_shrinks_the_loader(slow, tmp_path):
     record(tmp_path / "fixed", "--fixed")
     with tg.open(tmp_path / "fixed" / "trace.tacho") as trace:

@@ -126,6 +126,20 @@ def asked(engine, tmp_path, question, *events, **args):
     return engine.ask(path, question, **args)
 
 
+def test_a_function_has_a_sequence_without_any_operator(engine, tmp_path):
+    rows = asked(
+        engine,
+        tmp_path,
+        "sequences",
+        ("t.py(1): run", "python_function", 0, 100, {"Python id": 1}),
+        ("cudaLaunchKernel", "cuda_runtime", 22, 23, {"correlation": 7}),
+        ("gemm", "kernel", 30, 40, {"correlation": 7, "stream": 7, "device": 0}),
+        op="run",
+        min_length=1,
+    )
+    assert [(row["pattern"], row["kernel_ns"]) for row in rows] == [("t.py(1): run|gemm", 10_000)]
+
+
 def test_a_range_left_open_takes_nothing_out_of_the_function_that_began_it(engine, tmp_path):
     """As __enter__ of the profiler's ranges: the range begins in the call and outlives it, and what the call calls then
     is still its."""

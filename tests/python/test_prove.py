@@ -83,6 +83,7 @@ def test_a_delay_on_the_path_costs_its_length_and_one_beside_it_nothing(tmp_path
     assert "the program's own words" in done.stderr and "run 1: 9 comparisons to go" in done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.timing
 def test_the_page_and_what_the_program_does_not_have(tmp_path):
     text = f"""{SLEEPS}

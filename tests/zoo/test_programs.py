@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("torch")
 TACHOGRAPH = os.environ.get("TACHOGRAPH", "tachograph")
 PROGRAMS = [bars.of_zoo(path) for path in sorted((bars.HERE / "programs").glob("*.py"))]
-# What these give does not depend on how busy the machine is: they are told by what is called how often.
-SHORT = {"numpy_doubles", "optimizer_one_by_one"}
+# What it gives does not depend on how busy the machine is: it is told by what is called how often.
+SHORT = {"optimizer_one_by_one"}
 CHOSEN = [p for p in PROGRAMS if p.name in SHORT or os.environ.get("TG_LONG")]
 
 
