@@ -255,11 +255,13 @@ def test_in_a_recording_requests_of_all_threads_are_steps(every, tmp_path):
 
 def test_replay_keeps_so_many_at_once_and_counts_failures():
     at_once, most, lock = [0], [0], threading.Lock()
+    three = threading.Barrier(3, timeout=600)  # the twelve calls come in threes
 
     def call(n):
         with lock:
             at_once[0] += 1
             most[0] = max(most[0], at_once[0])
+        three.wait()
         time.sleep(0.005)
         with lock:
             at_once[0] -= 1
