@@ -61,7 +61,7 @@ def traces(tmp_path_factory):
     return folder
 
 
-def until(page, expression, seconds=30):
+def until(page, expression, seconds=600):
     """Wait until an expression is true. Playwright's own wait evaluates in the page, which its policy forbids."""
     end = time.monotonic() + seconds
     while not page.evaluate(expression):
@@ -113,6 +113,7 @@ class Page:
 
     def __init__(self, browser, url, width=1280, height=900, theme="light", touch=False):
         self.page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=theme, has_touch=touch)
+        self.page.set_default_timeout(600_000)
         self.errors = []
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("console", lambda m: self.errors.append(m.text) if m.type == "error" else None)
@@ -124,8 +125,16 @@ class Page:
         return self
 
     def ready(self):
-        self.page.wait_for_selector('body[data-ready="true"]', timeout=30000)
+        self.page.wait_for_selector('body[data-ready="true"]', timeout=600_000)
         return self
+
+    def rest(self, ms=400):
+        """Wait in the page: what it has put off for less comes first, however long the machine lets the page wait."""
+        self.page.evaluate(
+            "(ms) => new Promise((ends) => "
+            "setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(ends)), ms))",
+            ms,
+        )
 
     def close(self):
         self.page.close()

@@ -213,13 +213,13 @@ def test_the_address_of_a_view_shows_it_again(offline, page_file, open_page, unt
     for key in "mf":
         offline.page.keyboard.press(key)
     until(offline.page, "location.hash.includes('s0=') && document.querySelector('#aggregate-table') !== null")
-    offline.page.wait_for_timeout(400)
+    offline.rest()
     address, before = offline.page.evaluate("location.href"), shown(offline)
     assert before["details"] and before["area"] and before["find"] == "a" and before["window"][0] is not None
     again = open_page(address)
     again.go("")
     until(again.page, "document.querySelector('#aggregate-table') !== null")
-    again.page.wait_for_timeout(400)
+    again.rest()
     after = shown(again)
     del before["hits"], after["hits"]  # walking says which hit it is
     assert after == before

@@ -49,13 +49,13 @@ def test_the_timeline_by_keys_alone(view, open_page, until, trace):
     p.page.keyboard.press("Enter")
     assert p.page.evaluate("document.activeElement.className") == "rows"
     p.page.keyboard.press("w")  # half of the time, about the same middle
-    p.page.wait_for_timeout(400)
+    p.rest()
     assert window(p.page) == [200000, 400000]
     p.page.keyboard.press("d")
-    p.page.wait_for_timeout(400)
+    p.rest()
     assert window(p.page) == [230000, 430000]
     p.page.keyboard.press("s")
-    p.page.wait_for_timeout(400)
+    p.rest()
     assert window(p.page) == [130000, 530000]
     p.page.keyboard.press("ArrowDown")  # nothing is chosen: the first in view
     p.page.wait_for_selector(".details h3")
@@ -135,7 +135,7 @@ def test_the_rows_that_are_selected_stay_in_sight(view, open_page, until, tmp_pa
     p.page.mouse.up()
     p.page.keyboard.up("Shift")
     p.page.wait_for_selector("#aggregate-table")
-    p.page.wait_for_timeout(400)
+    p.rest()
     now = p.page.locator(".timeline .rows").bounding_box()
     scrolled = p.page.evaluate("document.querySelector('.timeline .rows').scrollTop")
     assert now["height"] < box["height"] - 100

@@ -58,7 +58,7 @@ def test_the_whole_stays_the_whole_and_a_window_stays_where_it_is(live, until):
     assert p.page.inner_text("#recording").startswith("recording · ")
     grown(p, until)
     first = p.page.evaluate("tachograph.info().then((i) => i.end_ns)")
-    p.page.wait_for_timeout(400)
+    p.rest()
     assert int(p.page.evaluate(f"{address}.get('t1')")) == first
     # an operation that someone looks at stays chosen, and a window in the middle stays where it is
     p.page.fill("#find", "aten::mm")
@@ -66,17 +66,17 @@ def test_the_whole_stays_the_whole_and_a_window_stays_where_it_is(live, until):
     p.page.wait_for_selector(".details h2, .details b")
     p.page.locator(".timeline .rows").focus()
     p.page.keyboard.press("f")
-    p.page.wait_for_timeout(400)
+    p.rest()
     before = p.page.evaluate(f"[{address}.get('t0'), {address}.get('t1')]")
     details = p.page.inner_text(".details")
     grown(p, until)
-    p.page.wait_for_timeout(400)
+    p.rest()
     assert p.page.evaluate(f"[{address}.get('t0'), {address}.get('t1')]") == before
     assert p.page.inner_text(".details") == details
     (folder / "stop").touch()
     assert run.wait(timeout=40) == 0
     until(p.page, "!tachograph.shared.traces[0].recording")
-    p.page.wait_for_timeout(300)
+    p.rest(300)
     assert p.page.locator("#recording").count() == 0
     assert p.errors == []
 

@@ -54,7 +54,7 @@ def test_nothing_moves_after_the_page_is_ready(shared_view, open_page, page):
           .observe({type: "layout-shift", buffered: true});"""
     )
     p.go(f"#/{page}")
-    p.page.wait_for_timeout(300)
+    p.rest(300)
     assert p.page.evaluate("shifts") == []
 
 

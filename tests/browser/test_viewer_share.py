@@ -38,7 +38,7 @@ def test_a_saved_view_opens_where_its_sender_was(view, open_page, until, trace, 
     served.page.fill("#find", "op7")
     served.page.keyboard.press("Enter")
     until(served.page, "location.hash.includes('at=')")
-    served.page.wait_for_timeout(400)
+    served.rest()
     before = chosen(served.page)
     assert before["name"] == "aten::op7" and before["area"]
     served.page.get_by_role("button", name="share", exact=True).click()
@@ -53,7 +53,7 @@ def test_a_saved_view_opens_where_its_sender_was(view, open_page, until, trace, 
     first = open_page(saved.as_uri())
     first.go("")
     until(first.page, "document.querySelector('.details h3') !== null && document.querySelector('#aggregate-table')")
-    first.page.wait_for_timeout(400)
+    first.rest()
     after = chosen(first.page)
     assert after["name"] == before["name"] and after["hash"] == before["hash"]
     assert after["area"].split("\n")[0] == before["area"].split("\n")[0]
@@ -80,7 +80,7 @@ def test_a_saved_view_opens_where_its_sender_was(view, open_page, until, trace, 
 def test_the_command_for_others_shows_the_view_and_has_no_token(view, open_page, until, trace, tachograph_path):
     viewer = view(trace)
     served = open_page(viewer.url).go("#/timeline?step=5&find=it%27s")
-    served.page.wait_for_timeout(400)
+    served.rest()
     served.page.get_by_role("button", name="share", exact=True).click()
     command = served.page.inner_text("dialog.share code")
     assert urlsplit(viewer.url).path.strip("/") not in command and "127.0.0.1" not in command

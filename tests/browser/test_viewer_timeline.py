@@ -15,7 +15,7 @@ def timeline(shared_view, open_page, until):
 
 def window(p):
     """t0 and t1 of the address, once it stands still."""
-    p.page.wait_for_timeout(400)
+    p.rest()
     return p.page.evaluate(
         "(() => { const q = new URLSearchParams(location.hash.split('?')[1]); return [Number(q.get('t0')), Number(q.get('t1'))]; })()"
     )
@@ -56,7 +56,7 @@ def test_a_chosen_slice_comes_back_with_the_address(timeline, open_page):
     timeline.page.evaluate("location.hash = '#/timeline?slice=0'")
     timeline.page.wait_for_selector(".details h3")
     name = timeline.page.inner_text(".details h3")
-    timeline.page.wait_for_timeout(400)
+    timeline.rest()
     again = open_page(timeline.url)
     again.page.goto(timeline.page.url)
     again.page.wait_for_selector(".details h3")
@@ -73,7 +73,7 @@ def test_a_drag_with_shift_adds_up_the_window(timeline):
     timeline.page.mouse.up()
     timeline.page.keyboard.up("Shift")
     timeline.page.wait_for_selector("#aggregate-table")
-    timeline.page.wait_for_timeout(100)
+    timeline.rest(100)
     s0, s1 = timeline.page.evaluate(
         "(() => { const q = new URLSearchParams(location.hash.split('?')[1]); return [Number(q.get('s0')), Number(q.get('s1'))]; })()"
     )
