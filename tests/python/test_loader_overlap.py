@@ -92,6 +92,7 @@ def test_no_loader_and_nonsense(tmp_path):
             loop(path, [(8, 8)]).ask("loader_overlap", workers=workers)
 
 
+@pytest.mark.long
 @pytest.mark.timing
 def test_prediction_against_measurement(tmp_path):
     """A loop that loads 72 ms for every 45 ms of work, as recorded; then the same with one and with two workers,
