@@ -28,8 +28,7 @@ static void say_function(compile x, struct tg__finding *out) {
 }
 
 static void append(struct tg__finding *x, const char *format, struct tg__str text) {
-  const size_t len = strlen(x->evidence);
-  tg__text_format(x->evidence + len, sizeof x->evidence - len, format, (int)text.len, text.ptr);
+  TG_ADD(x->evidence, format, (int)text.len, text.ptr);
 }
 
 static const char *advice_on_guard(struct tg__str guard) {
@@ -95,8 +94,7 @@ static void spread_over_run(struct tg__facts *f, const struct tg__compiles *c, s
   if (isnan(share)) return;
   x->share_pct = share;
   x->cost_ns = per_step_ns;
-  const size_t len = strlen(x->evidence);
-  tg__text_format(x->evidence + len, sizeof x->evidence - len, "; of all steps from there on that is %.1f %%", share);
+  TG_ADD(x->evidence, "; of all steps from there on that is %.1f %%", share);
 }
 
 /* One recompilation counts: the step that holds it is long. The saving in later steps is not known. */
@@ -169,10 +167,7 @@ static void judge_limit(struct tg__facts *f, const struct tg__compiles *c) {
       "if it were not compiled",
       (long long)versions, (double)ns / 1e9);
   append(x, "; this no longer held: %.*s", first->guard);
-  if (others) {
-    const size_t len = strlen(x->evidence);
-    tg__text_format(x->evidence + len, sizeof x->evidence - len, "; the same for %lld more", (long long)others);
-  }
+  if (others) TG_ADD(x->evidence, "; the same for %lld more", (long long)others);
   TG_FORMAT(x->advice, "%s", advice_on_guard(first->guard));
 }
 
@@ -194,10 +189,7 @@ static void judge_left_out(struct tg__facts *f, const struct tg__compiles *c) {
   say_function(first, x);
   TG_FORMAT(x->evidence, "torch.compile leaves the whole function out, and it runs as if it were not compiled");
   append(x, ": %.*s", first->reason);
-  if (others) {
-    const size_t len = strlen(x->evidence);
-    tg__text_format(x->evidence + len, sizeof x->evidence - len, "; and %lld more", (long long)others);
-  }
+  if (others) TG_ADD(x->evidence, "; and %lld more", (long long)others);
   TG_FORMAT(x->advice,
             "Take this line out of the function, or out of its loop: inside a loop or a with block dynamo cannot "
             "go on behind a break. Or compile the functions that are called in it.");
@@ -303,8 +295,7 @@ static void drop_compile_advice(struct tg__finding *x) {
     const size_t len = strlen(next ? next : ".");
     memmove(from, next ? next : ".", len + 1);
   }
-  const size_t len = strlen(x->advice);
-  tg__text_format(x->advice + len, sizeof x->advice - len, "%s", hint);
+  TG_ADD(x->advice, "%s", hint);
 }
 
 void tg__judge_compiled_advice(struct tg__facts *f) {

@@ -132,8 +132,7 @@ static void add_list(char *text, size_t size, const char *before, struct tg__str
     if (c == ',' && n < LONGEST) tight[n++] = ' ';
   }
   tight[n] = 0;
-  const size_t len = strlen(text);
-  tg__text_format(text + len, size - len, "%s%s", before, tight);
+  tg__text_add(text, size, "%s%s", before, tight);
 }
 
 static void judge_layout(struct tg__sites *s, bool *in) {

@@ -128,15 +128,14 @@ static struct edge longer_edge(const struct tg__facts *f, int64_t device) {
 /* In a step the host is busy with something there, such as the next input; a recording without steps may simply be
  * too long. */
 static void describe_edges(struct tg__facts *f, int64_t device, struct tg__finding *x) {
-  const size_t len = strlen(x->evidence);
   struct edge e = longer_edge(f, device);
   const int64_t edge_ns = e.end_ns - e.start_ns, rest_ns = f->window_ns - edge_ns;
   tg__slices_visit(f, see_host, &e);
   tg__finding_claim(f, x, e.start_ns, e.end_ns);
   if (e.during != TG_NONE) tg__where_slice(f, e.during, x);
-  tg__text_format(x->evidence + len, sizeof x->evidence - len, "; of the rest %.2f ms lie %s", tg__ms(edge_ns),
-                  e.start_ns == f->steps.window.start_ns ? "before its first work, in one stretch"
-                                                         : "behind its last work, in one stretch");
+  TG_ADD(x->evidence, "; of the rest %.2f ms lie %s", tg__ms(edge_ns),
+         e.start_ns == f->steps.window.start_ns ? "before its first work, in one stretch"
+                                                : "behind its last work, in one stretch");
   TG_FORMAT(x->advice,
             "Do what the host does there while the device works on the step before: a DataLoader with workers, "
             "or a thread that runs ahead; "
@@ -214,11 +213,9 @@ static void say_sampled(const struct tg__facts *f, int64_t device, struct tg__fi
   tg__sample_stretches(f, &gaps, &seen);
   tg__spans_free(&gaps);
   if (!seen.is_known) return;
-  const size_t len = strlen(x->evidence);
   TG_FORMAT(x->where, "%.*s", (int)seen.frame.len, seen.frame.ptr);
-  tg__text_format(x->evidence + len, sizeof x->evidence - len,
-                  "; by %zu samples of the stack it %s there for %.0f %% of the time", seen.count,
-                  tg__doing_words(seen.most), tg__pct(seen.doing_ns[seen.most], seen.ns));
+  TG_ADD(x->evidence, "; by %zu samples of the stack it %s there for %.0f %% of the time", seen.count,
+         tg__doing_words(seen.most), tg__pct(seen.doing_ns[seen.most], seen.ns));
   TG_FORMAT(x->advice, "%s", tg__doing_advice(seen.most));
 }
 
@@ -237,11 +234,9 @@ static bool say_part(struct tg__facts *f, int64_t device, enum tg__gap_cause cau
   *is_compiled = most.slice != TG_NONE && most.is_half && tg__is_in_compiled(f->t, most.slice);
   if (most.slice == TG_NONE) return false;
   tg__where_slice(f, most.slice, x);
-  const size_t len = strlen(x->evidence);
   if (!most.is_half)
-    tg__text_format(x->evidence + len, sizeof x->evidence - len, ", %.0f %% of it in %.*s", most.pct,
-                    (int)tg__name(f->t, f->t->slices.name[most.slice]).len,
-                    tg__name(f->t, f->t->slices.name[most.slice]).ptr);
+    TG_ADD(x->evidence, ", %.0f %% of it in %.*s", most.pct, (int)tg__name(f->t, f->t->slices.name[most.slice]).len,
+           tg__name(f->t, f->t->slices.name[most.slice]).ptr);
   return most.is_half && !*is_compiled && most.longest_ns >= f->median_ns / STRETCH_SHARE &&
          !tg__str_has_prefix(tg__name(f->t, f->t->slices.name[most.slice]), "aten::");
 }
@@ -250,7 +245,6 @@ static bool say_part(struct tg__facts *f, int64_t device, enum tg__gap_cause cau
  * copies. */
 static bool describe_waits(struct tg__facts *f, int64_t device, int64_t idle, struct tg__finding *x) {
   const struct waits w = waits_of(f, device, x);
-  const size_t len = strlen(x->evidence);
   if (2 * w.all_ns < idle) {
     tg__spans_free(&x->claim);
     if (f->steps.source == TG__STEPS_RECORDING) return false;
@@ -258,10 +252,8 @@ static bool describe_waits(struct tg__facts *f, int64_t device, int64_t idle, st
     return true;
   }
   if (w.most == TG__GAP_QUEUED && 2 * long_queued(f, device) > w.ns[TG__GAP_QUEUED]) return false;
-  tg__text_format(x->evidence + len, sizeof x->evidence - len,
-                  "; between its work it stands still for %.2f ms %s, %.0f %% of that %s",
-                  tg__ms(tg__per_step(f, w.all_ns)), tg__period_per(f), tg__pct(w.ns[w.most], w.all_ns),
-                  while_doing[w.most]);
+  TG_ADD(x->evidence, "; between its work it stands still for %.2f ms %s, %.0f %% of that %s",
+         tg__ms(tg__per_step(f, w.all_ns)), tg__period_per(f), tg__pct(w.ns[w.most], w.all_ns), while_doing[w.most]);
   bool is_compiled = false;
   const bool is_stretch =
       w.most != TG__GAP_QUEUED && w.most != TG__GAP_NONE && say_part(f, device, w.most, x, &is_compiled);

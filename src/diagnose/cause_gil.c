@@ -68,10 +68,9 @@ static void find_stretches(struct gil *g) {
 /* How the others share it, where there are several. */
 static void say_holders(const struct gil *g, struct tg__finding *x) {
   for (size_t i = 0; g->holders[1].looks && i < HOLDERS && g->holders[i].looks; i++) {
-    const size_t len = strlen(x->evidence);
-    tg__text_format(x->evidence + len, sizeof x->evidence - len, "%s thread %lld (%.*s) %.0f %%",
-                    i ? "," : "; shared by", (long long)g->holders[i].thread, (int)g->holders[i].frame.len,
-                    g->holders[i].frame.ptr, 100.0 * (double)g->holders[i].looks / (double)g->computing);
+    TG_ADD(x->evidence, "%s thread %lld (%.*s) %.0f %%", i ? "," : "; shared by", (long long)g->holders[i].thread,
+           (int)g->holders[i].frame.len, g->holders[i].frame.ptr,
+           100.0 * (double)g->holders[i].looks / (double)g->computing);
   }
 }
 

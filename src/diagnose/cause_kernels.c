@@ -213,13 +213,8 @@ static void sum_up_work(struct kernels *k, struct tg__spans *counted, int64_t *s
 }
 
 static void say_copies(const struct kernels *k, int64_t copies, struct tg__finding *x) {
-  const size_t len = strlen(x->evidence);
-  if (k->bytes)
-    tg__text_format(x->evidence + len, sizeof x->evidence - len, ", %.1f MB %s",
-                    (double)tg__per_step(k->f, k->bytes) / 1e6, tg__period_per(k->f));
-  const size_t end = strlen(x->evidence);
-  if (2 * k->graph_edges > copies)
-    tg__text_format(x->evidence + end, sizeof x->evidence - end, "; most of them lie before or behind a graph");
+  if (k->bytes) TG_ADD(x->evidence, ", %.1f MB %s", (double)tg__per_step(k->f, k->bytes) / 1e6, tg__period_per(k->f));
+  if (2 * k->graph_edges > copies) TG_ADD(x->evidence, "; most of them lie before or behind a graph");
 }
 
 static void report_kernels(struct kernels *k, const struct kernel_rule *r) {

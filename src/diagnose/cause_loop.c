@@ -410,10 +410,8 @@ static void report_loop(struct loop *l) {
       (long long)l->times, tg__period_per(f), (long long)tg__per_step(f, calls), (long long)sites,
       tg__ms(tg__per_step(f, l->ns)), tg__if_backward(l->s, l->in, " with their backward"),
       tg__ms(tg__per_step(f, pause_ns)));
-  const size_t len = strlen(x->evidence);
   if (l->feed_ns)
-    tg__text_format(x->evidence + len, sizeof x->evidence - len, "; taking apart what it goes over takes %.2f ms",
-                    tg__ms(tg__per_step(f, l->feed_ns)));
+    TG_ADD(x->evidence, "; taking apart what it goes over takes %.2f ms", tg__ms(tg__per_step(f, l->feed_ns)));
   TG_FORMAT(x->advice, "%s", advice_for(x->cause));
   expect_of_loop(l, x, pause_ns);
   tg__claim_sites(l->s, l->in, x);

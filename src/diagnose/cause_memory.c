@@ -275,11 +275,9 @@ static void report_pool(struct tg__facts *f, const struct pool *p) {
             "%.1f of %.1f MB that the allocator holds are free between blocks in use, in pieces of %.1f MB at most: "
             "%.0f %% of that is outside the largest piece",
             mb(p->split), mb(p->total), mb(p->largest), tg__pct(p->split - p->largest, p->split));
-  const size_t len = strlen(x->evidence);
   if (p->grown)
-    tg__text_format(x->evidence + len, sizeof x->evidence - len,
-                    "; %lld time%s it took more from the device although as much was free as was asked for",
-                    (long long)p->grown, p->grown == 1 ? "" : "s");
+    TG_ADD(x->evidence, "; %lld time%s it took more from the device although as much was free as was asked for",
+           (long long)p->grown, p->grown == 1 ? "" : "s");
   TG_FORMAT(x->advice,
             "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which costs no time worth measuring; keep "
             "sizes equal (batches padded to few lengths), so that freed pieces fit again. "
@@ -321,11 +319,10 @@ static void judge_failures(struct tg__facts *f) {
               "%zu allocation%s failed, the last of %.1f MB: %.1f MB were in use, and %.1f MB reserved and unused",
               count, count == 1 ? "" : "s", mb(wanted), mb(used), mb(idle));
     for (size_t i = 0; holders && i < holders->rows && i < HOLDERS; i++) {
-      const size_t len = strlen(x->evidence);
       const struct tg__str by = tg__user_frame_of_stack(tg__fact_text(holders, i, "stack"));
-      tg__text_format(x->evidence + len, sizeof x->evidence - len, "%s%.1f MB %.*s",
-                      i ? ", " : "; most at the peak: ", mb(tg__fact_number(holders, i, "peak_bytes")),
-                      by.len ? (int)by.len : 16, by.len ? by.ptr : "without a line  ");
+      TG_ADD(x->evidence, "%s%.1f MB %.*s",
+             i ? ", " : "; most at the peak: ", mb(tg__fact_number(holders, i, "peak_bytes")),
+             by.len ? (int)by.len : 16, by.len ? by.ptr : "without a line  ");
     }
     TG_FORMAT(x->advice, "%s",
               idle >= wanted

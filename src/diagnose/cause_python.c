@@ -215,10 +215,9 @@ static enum tg__doing doing_in(const struct tg__facts *f, const struct stretch *
 }
 
 static void say_seen(const struct tg__sampled *seen, struct tg__finding *x) {
-  const size_t len = strlen(x->evidence);
   TG_FORMAT(x->where, "%.*s", (int)seen->frame.len, seen->frame.ptr);
-  tg__text_format(
-      x->evidence + len, sizeof x->evidence - len,
+  TG_ADD(
+      x->evidence,
       "%.2f ms of them there: %zu samples of the stack, %.0f %% of their time in this function; it %s for %.0f %% of "
       "it, and is on a core for %.0f %%",
       tg__ms(x->cost_ns), seen->count, tg__pct(seen->function_ns, seen->ns), tg__doing_words(seen->most),
@@ -226,14 +225,12 @@ static void say_seen(const struct tg__sampled *seen, struct tg__finding *x) {
 }
 
 static void say_stretch(const struct tg__facts *f, const struct stretch *s, struct tg__finding *x) {
-  const size_t len = strlen(x->evidence);
   if (s->frame != TG_NONE) {
     const enum tg__doing doing = doing_in(f, s);
     tg__where_slice(f, s->frame, x);
-    tg__text_format(x->evidence + len, sizeof x->evidence - len,
-                    "the Python function with most own time takes %.2f ms of it%s%s", tg__ms(tg__per_step(f, s->ns)),
-                    doing == TG__DOING_COMPUTE ? "" : "; it ",
-                    doing == TG__DOING_COMPUTE ? "" : tg__doing_words(doing));
+    TG_ADD(x->evidence, "the Python function with most own time takes %.2f ms of it%s%s",
+           tg__ms(tg__per_step(f, s->ns)), doing == TG__DOING_COMPUTE ? "" : "; it ",
+           doing == TG__DOING_COMPUTE ? "" : tg__doing_words(doing));
     return;
   }
   if (!reads_file(s) && s->seen.is_known) {
@@ -242,8 +239,8 @@ static void say_stretch(const struct tg__facts *f, const struct stretch *s, stru
   }
   TG_FORMAT(x->where, "%s", s->pause.where);
   if (reads_file(s)) tg__where_slice(f, s->pause.read, x);
-  tg__text_format(x->evidence + len, sizeof x->evidence - len, "%.2f ms of them %s", tg__ms(x->cost_ns),
-                  reads_file(s) ? "from a file that is opened there, in most steps, to the next operator" : "there");
+  TG_ADD(x->evidence, "%.2f ms of them %s", tg__ms(x->cost_ns),
+         reads_file(s) ? "from a file that is opened there, in most steps, to the next operator" : "there");
 }
 
 struct unseen {
@@ -273,12 +270,10 @@ static void report_stretch(struct tg__facts *f, const struct stretch *s, int64_t
             tg__ms(tg__per_step(f, other)), tg__ms(tg__per_step(f, f->total_ns)), tg__pct(other, f->total_ns));
   TG_FORMAT(x->advice, "%s", advice_for(cause, doing_in(f, s)));
   say_stretch(f, s, x);
-  const size_t len = strlen(x->evidence);
   if (s->still_ns)
-    tg__text_format(
-        x->evidence + len, sizeof x->evidence - len,
-        "; the thread is on no core, and ready for none, for %.2f ms of a step: it waits, for what was not recorded",
-        tg__ms(tg__per_step(f, s->still_ns)));
+    TG_ADD(x->evidence,
+           "; the thread is on no core, and ready for none, for %.2f ms of a step: it waits, for what was not recorded",
+           tg__ms(tg__per_step(f, s->still_ns)));
   const struct tg__spans *const when = s->frame != TG_NONE ? &s->own : &s->pause.when;
   for (size_t i = 0; i < when->count; i++) tg__finding_claim(f, x, when->items[i].start, when->items[i].end);
   const bool has_place = s->frame != TG_NONE || strstr(x->where, ".py(");

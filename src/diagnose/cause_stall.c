@@ -182,11 +182,9 @@ static void name_wait(const struct stalls *x, uint32_t site, struct tg__finding 
   tg__spans_union(&y->claim);
   tg__sample_stretches(f, &y->claim, &seen);
   if (!seen.is_known || seen.most == TG__DOING_COMPUTE || seen.most == TG__DOING_DISK) return;
-  const size_t len = strlen(y->evidence);
   y->cause = TG__CAUSE_HOST_WAITS;
   TG_FORMAT(y->where, "%.*s", (int)seen.frame.len, seen.frame.ptr);
-  tg__text_format(y->evidence + len, sizeof y->evidence - len, ", and %s there in %zu samples of the stack",
-                  tg__doing_words(seen.most), seen.count);
+  TG_ADD(y->evidence, ", and %s there in %zu samples of the stack", tg__doing_words(seen.most), seen.count);
   TG_FORMAT(y->advice, "%s", tg__doing_advice(seen.most));
 }
 

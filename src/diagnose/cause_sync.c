@@ -183,10 +183,8 @@ static void describe_syncs(struct syncs *s, int64_t each_ns, struct tg__finding 
       "%.2f ms %s (%.1f %%), the longest %.2f ms",
       (long long)s->gaps, s->gaps == 1 ? "" : "s", tg__ms(each_ns), tg__period_per(f), x->share_pct,
       tg__ms(s->longest_gap_ns));
-  const size_t len = strlen(x->evidence);
   if (kind != TG__SYNC_OTHER)
-    tg__text_format(x->evidence + len, sizeof x->evidence - len, "; %.0f %% of that by %s",
-                    tg__pct(s->kind_ns[kind], all_ns), tg__sync_kind_names[kind]);
+    TG_ADD(x->evidence, "; %.0f %% of that by %s", tg__pct(s->kind_ns[kind], all_ns), tg__sync_kind_names[kind]);
   TG_FORMAT(x->advice, "%s", sync_advice(kind));
 }
 

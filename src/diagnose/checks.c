@@ -9,8 +9,7 @@
 enum { BUSY_PCT = 80, FAIR_PCT = 20, SLICES_MOST = 1 << 21 }; /* counting the operations of more takes seconds */
 
 static void add_check(char *text, size_t size, const char *what, double pct) {
-  const size_t len = strlen(text);
-  tg__text_format(text + len, size - len, "%s%s %.1f %%", len ? ", " : "", what, pct);
+  tg__text_add(text, size, "%s%s %.1f %%", *text ? ", " : "", what, pct);
 }
 
 /* Of time that a finding is about as well, the share that it states: of usual steps, where pct is the mean of all. */
@@ -24,9 +23,7 @@ static double as_found(const struct tg__facts *f, enum tg__cause cause, double p
 static void check_device(const struct tg__facts *f, double busy, size_t devices, char *text, size_t size) {
   if (tg__has_little_work(f)) return;
   add_check(text, size, devices > 1 ? "devices busy, on average," : "device busy", busy);
-  const size_t len = strlen(text);
-  if (f->steps.source != TG__STEPS_RECORDING)
-    tg__text_format(text + len, size - len, " (%s)", tg__utilisation_class(busy));
+  if (f->steps.source != TG__STEPS_RECORDING) tg__text_add(text, size, " (%s)", tg__utilisation_class(busy));
   const double idle = as_found(f, TG__CAUSE_IDLE_DEVICE, 0);
   if (idle > 0) add_check(text, size, "without a kernel", idle);
 }
@@ -34,27 +31,26 @@ static void check_device(const struct tg__facts *f, double busy, size_t devices,
 /* Where nothing is to be found the question is what the machine could do. Bound by computing: the device, or the host's
  * operators, are at it for most of the time, and at a fair part of the peak; else memory or waiting holds them up. */
 static void say_peak(const struct tg__facts *f, double busy, char *text, size_t size) {
-  const size_t len = strlen(text);
   double pct;
   char of[240];
   if (f->found_count || f->t->slices.count > SLICES_MOST) return;
   if (!tg__mfu_of(f->t, f->rank, &pct, of, sizeof of)) {
-    if (*of) tg__text_format(text + len, size - len, "; %s", of);
+    if (*of) tg__text_add(text, size, "; %s", of);
     return;
   }
-  tg__text_format(text + len, size - len, "; %s%.1f %% of the peak of %s",
-                  busy >= BUSY_PCT && pct >= FAIR_PCT ? "compute-bound, at " : "at ", pct, of);
+  tg__text_add(text, size, "; %s%.1f %% of the peak of %s",
+               busy >= BUSY_PCT && pct >= FAIR_PCT ? "compute-bound, at " : "at ", pct, of);
 }
 
 static void say_steps(const struct tg__facts *f, int64_t all_ns, char *text, size_t size) {
-  const size_t len = strlen(text), n = f->steps.count;
+  const size_t n = f->steps.count;
   if (f->steps.source == TG__STEPS_RECORDING)
-    tg__text_format(text + len, size - len, "; shares are of the recording");
+    tg__text_add(text, size, "; shares are of the recording");
   else if (n == 1)
-    tg__text_format(text + len, size - len, "; shares are of the one step");
+    tg__text_add(text, size, "; shares are of the one step");
   else
-    tg__text_format(text + len, size - len, "; shares are of %zu steps, median %.2f ms, mean %.2f ms", n,
-                    tg__ms(f->median_ns), tg__ms(all_ns / (int64_t)n));
+    tg__text_add(text, size, "; shares are of %zu steps, median %.2f ms, mean %.2f ms", n, tg__ms(f->median_ns),
+                 tg__ms(all_ns / (int64_t)n));
 }
 
 static void say_sampled(const struct tg__facts *f, char *text, size_t size) {
@@ -63,10 +59,9 @@ static void say_sampled(const struct tg__facts *f, char *text, size_t size) {
   const char *before = "; sampled:";
   for (size_t k = 0; k < count; k++) {
     const struct tg__device_figure *const x = &figures[k];
-    const size_t len = strlen(text);
     if (strcmp(x->unit, "bytes") == 0) continue;
-    tg__text_format(text + len, size - len, "%s device %.*s %.*s %.0f %s", before, (int)x->device.len, x->device.ptr,
-                    (int)x->name.len, x->name.ptr, x->mean, x->unit);
+    tg__text_add(text, size, "%s device %.*s %.*s %.0f %s", before, (int)x->device.len, x->device.ptr, (int)x->name.len,
+                 x->name.ptr, x->mean, x->unit);
     before = ",";
   }
 }

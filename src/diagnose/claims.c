@@ -60,8 +60,7 @@ void tg__count_waiting(struct tg__facts *f, struct tg__finding *x) {
   tg__spans_intersect(&gaps, &x->claim, &waits);
   const int64_t all_ns = tg__spans_length(&x->claim);
   const double part = all_ns ? (double)tg__spans_length(&waits) / (double)all_ns : 1;
-  const size_t len = strlen(x->evidence);
-  tg__text_format(x->evidence + len, sizeof x->evidence - len, "; the device waits for %.0f %% of that", 100 * part);
+  TG_ADD(x->evidence, "; the device waits for %.0f %% of that", 100 * part);
   x->share_pct *= part;
   x->cost_ns = (int64_t)(part * (double)x->cost_ns);
   if (x->saving_ns != TG_NULL_INT && x->saving_ns > x->cost_ns) x->saving_ns = x->cost_ns;
@@ -129,9 +128,7 @@ static void report_owner(struct tg__facts *f, const uint32_t *kept, size_t count
     if (ns > most) most = ns, owner = other;
   }
   if (!owner || owner->cause == x->cause) return;
-  const size_t len = strlen(owner->evidence);
-  tg__text_format(owner->evidence + len, sizeof owner->evidence - len, "; the same time is %s (%.1f %%)",
-                  tg__cause_name(x->cause), x->share_pct);
+  TG_ADD(owner->evidence, "; the same time is %s (%.1f %%)", tg__cause_name(x->cause), x->share_pct);
 }
 
 /* false: others hold most of its time already. Their share of the rest is taken off. */
@@ -161,9 +158,7 @@ static bool is_worth_reporting(const struct tg__facts *f, const struct tg__findi
 }
 
 static void say_withheld(struct tg__facts *f, const struct tg__finding *x, const char *why) {
-  const size_t len = strlen(f->withheld);
-  tg__text_format(f->withheld + len, sizeof f->withheld - len, "%s%s (%s)", len ? "; " : "", tg__cause_name(x->cause),
-                  why);
+  TG_ADD(f->withheld, "%s%s (%s)", *f->withheld ? "; " : "", tg__cause_name(x->cause), why);
 }
 
 static void keep_findings(struct tg__facts *f, const uint32_t *order, uint32_t *kept, bool *is_kept) {

@@ -87,10 +87,8 @@ static void put_conditions(struct tg__diagnosis *d) {
   char text[500] = "";
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
     const struct tg__str s = tg__json_plain(tg__json_member(said, keys[i]));
-    const size_t len = strlen(text);
     if (!s.len || tg__str_eq(s, TG_STR("null"))) continue;
-    tg__text_format(text + len, sizeof text - len, "%s%s %.*s", len ? ", " : "", keys[i],
-                    (int)(s.len < 60 ? s.len : 60), s.ptr);
+    TG_ADD(text, "%s%s %.*s", *text ? ", " : "", keys[i], (int)(s.len < 60 ? s.len : 60), s.ptr);
   }
   if (!*text) TG_FORMAT(text, "the trace does not say under which conditions it was made");
   tg__put_diagnosis(d, &(struct tg__diagnosis_row){.part = "baseline",

@@ -197,23 +197,18 @@ static void note_nothing_found(struct tg_table *t) {
   TG_FORMAT(text, "nothing found above %d %%", LOWEST_PCT);
   for (size_t i = t->note_count; i-- > 0;) {
     const char *const note = without_rank(t->notes[i]);
-    const size_t len = strlen(text);
     has_steps &= strncmp(note, no_steps, sizeof no_steps - 1) != 0;
     if (strncmp(note, withheld, sizeof withheld - 1) != 0) continue;
     if (named < 2)
-      tg__text_format(text + len, sizeof text - len, "; %s", named ? note + sizeof withheld - 1 : note);
+      TG_ADD(text, "; %s", named ? note + sizeof withheld - 1 : note);
     else
       others++;
     named++;
   }
-  const size_t len = strlen(text);
-  if (others)
-    tg__text_format(text + len, sizeof text - len, "; and on %zu more rank%s", others, others == 1 ? "" : "s");
-  const size_t end = strlen(text);
+  if (others) TG_ADD(text, "; and on %zu more rank%s", others, others == 1 ? "" : "s");
   if (!has_steps)
-    tg__text_format(
-        text + end, sizeof text - end,
-        "; without steps, loops, copies, waits, threads and Python between operators of the host are not judged");
+    TG_ADD(text,
+           "; without steps, loops, copies, waits, threads and Python between operators of the host are not judged");
   tg__table_note(t, "%s", text);
 }
 

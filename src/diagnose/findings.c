@@ -13,6 +13,14 @@ void tg__text_format(char *buf, size_t size, const char *format, ...) {
   va_end(args);
 }
 
+void tg__text_add(char *buf, size_t size, const char *format, ...) {
+  const size_t len = strlen(buf);
+  va_list args;
+  va_start(args, format);
+  tg__format_words(buf + len, size - len, format, args);
+  va_end(args);
+}
+
 struct tg__finding *tg__finding_add(struct tg__facts *f, enum tg__cause cause, double share_pct, double threshold_pct,
                                     int64_t cost_ns) {
   struct tg__finding *new = &f->overflow;
@@ -56,9 +64,7 @@ void tg__expect_at_sites(struct tg__facts *f, struct tg__finding *x, int64_t sav
   tg__finding_expect(f, x, saving_sum_ns, confidence, method);
   if (!f->has_device_work) return;
   if (f->device_bound) x->saving_ns = tg__per_step(f, tg__steps_shortened(f, 0, saving_sum_ns, 0));
-  const size_t len = strlen(x->evidence);
-  tg__text_format(x->evidence + len, sizeof x->evidence - len, "; times are the %s's, which is the slower side",
-                  f->device_bound ? "device" : "host");
+  TG_ADD(x->evidence, "; times are the %s's, which is the slower side", f->device_bound ? "device" : "host");
 }
 
 bool tg__has_found(const struct tg__facts *f, enum tg__cause cause) {
@@ -76,9 +82,7 @@ struct tg__sites *tg__facts_sites(struct tg__facts *f) {
 }
 
 void tg__cannot_judge(struct tg__facts *f, enum tg__cause cause, const char *why) {
-  const size_t len = strlen(f->unjudged);
-  tg__text_format(f->unjudged + len, sizeof f->unjudged - len, "%s%s (%s)", len ? "; " : "", tg__cause_name(cause),
-                  why);
+  TG_ADD(f->unjudged, "%s%s (%s)", *f->unjudged ? "; " : "", tg__cause_name(cause), why);
 }
 
 void tg__cannot_judge_device(struct tg__facts *f, enum tg__cause cause, const char *why) {
@@ -90,9 +94,7 @@ void tg__cannot_judge_device(struct tg__facts *f, enum tg__cause cause, const ch
 const char tg__busy_machine[] = "other programs kept the machine busy";
 
 void tg__finding_withhold(struct tg__facts *f, enum tg__cause cause, double share_pct, const char *why) {
-  const size_t len = strlen(f->uncertain);
-  tg__text_format(f->uncertain + len, sizeof f->uncertain - len, "%s%s, %.1f %% (%s)", len ? "; " : "",
-                  tg__cause_name(cause), share_pct, why);
+  TG_ADD(f->uncertain, "%s%s, %.1f %% (%s)", *f->uncertain ? "; " : "", tg__cause_name(cause), share_pct, why);
 }
 
 uint32_t tg__loop_track(const struct tg__facts *f) {

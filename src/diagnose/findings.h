@@ -104,6 +104,9 @@ bool tg__is_step_slice(const struct tg__facts *f, uint32_t slice); /* the annota
 bool tg__next_device(const struct tg__facts *f, int64_t *device);  /* in rising order, from INT64_MIN on */
 void tg__text_format(char *buf, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 #define TG_FORMAT(field, ...) tg__text_format(field, sizeof(field), __VA_ARGS__)
+/* The same behind the text that is there. */
+void tg__text_add(char *buf, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+#define TG_ADD(field, ...) tg__text_add(field, sizeof(field), __VA_ARGS__)
 /* What the cure is expected to take off all steps together, how that was worked out, and how sure it is. */
 void tg__finding_expect(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_ns, double confidence,
                         const char *method);

@@ -25,12 +25,10 @@ void tg__say_settings(const struct tg__facts *f, struct tg__finding *x) {
   const char *before = " Now: ";
   for (size_t k = 0; k < sizeof settings / sizeof *settings; k++) {
     const struct tg__str value = settings[k].cause == x->cause ? value_of(f, k) : TG_STR("");
-    const size_t len = strlen(x->advice);
     if (!value.len) continue;
-    tg__text_format(x->advice + len, sizeof x->advice - len, "%s%s=%.*s", before, settings[k].name,
-                    (int)(value.len < LONGEST ? value.len : LONGEST), value.ptr);
+    TG_ADD(x->advice, "%s%s=%.*s", before, settings[k].name, (int)(value.len < LONGEST ? value.len : LONGEST),
+           value.ptr);
     before = ", ";
   }
-  const size_t len = strlen(x->advice);
-  if (*before == ',') tg__text_format(x->advice + len, sizeof x->advice - len, ".");
+  if (*before == ',') TG_ADD(x->advice, ".");
 }

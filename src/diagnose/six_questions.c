@@ -186,9 +186,7 @@ static void put_synchronisation(struct tg__facts *f, struct tg_table *out) {
               tg__ms(wait_ns), tg__ms(f->sum_ns), f->steps.source == TG__STEPS_RECORDING ? "recording" : "steps");
   }
   if (t && f->has_device_work) {
-    const size_t len = strlen(a.evidence);
-    tg__text_format(a.evidence + len, sizeof a.evidence - len,
-                    "; the device stands still for %.2f ms around their ends", tg__ms(idle_ns));
+    TG_ADD(a.evidence, "; the device stands still for %.2f ms around their ends", tg__ms(idle_ns));
   }
   tg__table_free(t);
   decide(&a);

@@ -23,11 +23,10 @@ static int64_t few_rows(struct tg__str name, struct tg__str dims) {
 }
 
 void tg__say_rows(const struct tg__facts *f, const struct tg__work_bounds *w, char *text, size_t size) {
-  const size_t len = strlen(text);
   const double a_step = w->rows_bytes / (double)f->steps.count / 1e6;
   if (100 * w->rows_part > ROWS_PCT && w->rows)
-    tg__text_format(
-        text + len, size - len,
+    tg__text_add(
+        text, size,
         "; products of %lld row%s, as decoding has them, are %.1f %% of the operators' time and read %.1f MB %s, "
         "%.1f MB a token",
         (long long)w->rows, w->rows == 1 ? "" : "s", 100 * w->rows_part, a_step, tg__period_per(f),
