@@ -25,7 +25,8 @@ struct tg__spans {
   bool failed;
 };
 void tg__spans_add(struct tg__spans *s, int64_t start, int64_t end); /* any order; then tg__spans_union */
-void tg__spans_union(struct tg__spans *s);                           /* sort and join */
+void tg__spans_add_all(struct tg__spans *s, const struct tg__spans *of);
+void tg__spans_union(struct tg__spans *s); /* sort and join */
 void tg__spans_intersect(const struct tg__spans *a, const struct tg__spans *b, struct tg__spans *out);
 void tg__spans_subtract(const struct tg__spans *a, const struct tg__spans *b, struct tg__spans *out);
 /* Move what of `left` lies in `s` to *part, which is empty. false: out of memory. */

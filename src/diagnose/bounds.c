@@ -4,11 +4,6 @@
 
 enum { LAUNCH_NS = 50000, KEEPS_UP_PCT = 10 };
 
-struct sides {
-  const struct tg__columns *t;
-  struct tg__spans device, host, waits;
-};
-
 /* A launch takes some ten microseconds: one that takes longer waits for room in the queue, a copy for the device. So
  * does releasing memory: it may still be in use. */
 static bool waits_for_device(const struct tg__columns *t, uint32_t slice) {
@@ -16,15 +11,6 @@ static bool waits_for_device(const struct tg__columns *t, uint32_t slice) {
   if (tg__str_contains(call, "Synchronize")) return true;
   return t->slices.dur_ns[slice] > LAUNCH_NS &&
          (tg__str_contains(call, "Launch") || tg__str_contains(call, "Memcpy") || tg__call_frees(call));
-}
-
-static void visit_bound(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct sides *s = ctx;
-  const bool calls = cls == TG__CLASS_RUNTIME, works = tg__class_is_device_work(cls);
-  if (!works && !calls && cls != TG__CLASS_OP) return;
-  const int64_t start = s->t->slices.start_ns[slice], end = tg__slice_end(s->t, slice);
-  tg__spans_add(works ? &s->device : &s->host, start, end);
-  if (calls && waits_for_device(s->t, slice)) tg__spans_add(&s->waits, start, end);
 }
 
 /* Does the device seldom stand still for the host? Then the host has time to spare, and only its operators and calls
@@ -52,14 +38,18 @@ static int64_t usual_part(struct tg__facts *f, struct tg__spans *s) {
 }
 
 void tg__find_bounds(struct tg__facts *f) {
-  struct sides s = {.t = f->t};
+  struct tg__spans device = {0}, host = {0}, waits = {0};
   f->window_ns = f->steps.window.end_ns - f->steps.window.start_ns - inside(f, &f->one_off);
   f->host_busy_ns = f->window_ns;
   if (!f->has_device_work) return;
-  tg__slices_visit(f, visit_bound, &s);
-  f->device_busy_ns = usual_part(f, &s.device);
-  const int64_t recorded = usual_part(f, &s.host), waits = usual_part(f, &s.waits);
-  f->host_busy_ns = (host_keeps_up(f) ? recorded : recorded + (f->window_ns - recorded) / 2) - waits;
+  TG__EACH_IN_STEPS (w, f) {
+    const bool calls = w.cls == TG__CLASS_RUNTIME, works = tg__class_is_device_work(w.cls);
+    if (works || calls || w.cls == TG__CLASS_OP) tg__spans_add_slice(works ? &device : &host, f->t, w.slice);
+    if (calls && waits_for_device(f->t, w.slice)) tg__spans_add_slice(&waits, f->t, w.slice);
+  }
+  f->device_busy_ns = usual_part(f, &device);
+  const int64_t recorded = usual_part(f, &host), waits_ns = usual_part(f, &waits);
+  f->host_busy_ns = (host_keeps_up(f) ? recorded : recorded + (f->window_ns - recorded) / 2) - waits_ns;
   f->device_bound = f->device_busy_ns > f->host_busy_ns;
 }
 

@@ -19,17 +19,16 @@ static bool is_of_memory(struct tg__str call) {
   return tg__call_frees(call);
 }
 
-static void see_memory_call(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct churn *const c = ctx;
+static void see_memory_call(struct churn *c, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *const t = c->f->t;
-  if (tg__class_is_device_work(cls)) tg__spans_add(&c->busy, t->slices.start_ns[slice], tg__slice_end(t, slice));
+  if (tg__class_is_device_work(cls)) tg__spans_add_slice(&c->busy, t, slice);
   if (cls != TG__CLASS_RUNTIME || !is_of_memory(tg__name(t, t->slices.name[slice]))) return;
   const size_t step = tg__steps_begun(&c->f->steps, t->slices.start_ns[slice]) + 1;
-  tg__spans_add(&c->calls, t->slices.start_ns[slice], tg__slice_end(t, slice));
+  tg__spans_add_slice(&c->calls, t, slice);
   c->steps += step != c->step;
   c->step = step;
   c->count++;
-  if (c->longest == TG_NONE || t->slices.dur_ns[slice] > t->slices.dur_ns[c->longest]) c->longest = slice;
+  tg__keep_longest(t, &c->longest, slice);
 }
 
 static int64_t mean_of(const struct tg__facts *f, const struct tg__spans *waits) {
@@ -46,7 +45,7 @@ static void report_churn(const struct churn *c, const struct tg__spans *waits) {
   const int64_t mean_ns = tg__per_step(f, mean_of(f, waits));
   if (share <= CHURN_PCT) return;
   struct tg__finding *const x = tg__finding_add(f, TG__CAUSE_ALLOCATOR_CHURN, share, CHURN_PCT, each_ns);
-  for (size_t i = 0; i < waits->count; i++) tg__finding_claim(f, x, waits->items[i].start, waits->items[i].end);
+  tg__claim_spans(f, x, waits);
   tg__where_slice(f, c->longest, x);
   TG_FORMAT(
       x->evidence,
@@ -67,7 +66,7 @@ void tg__judge_allocator(struct tg__facts *f) {
   struct churn c = {.f = f, .longest = TG_NONE};
   struct tg__spans waits = {0};
   if (!f->has_device_work || f->steps.source == TG__STEPS_RECORDING) return;
-  tg__slices_visit(f, see_memory_call, &c);
+  TG__EACH_IN_STEPS (w, f) see_memory_call(&c, w.slice, w.cls);
   tg__spans_union(&c.busy);
   tg__spans_union(&c.calls);
   tg__spans_subtract(&c.calls, &c.busy, &waits);

@@ -60,8 +60,7 @@ static void next_graph(struct breaks *b, int64_t end_ns) {
   b->op = b->resumed = TG_STR("");
 }
 
-static void visit_break(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct breaks *b = ctx;
+static void visit_break(struct breaks *b, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *t = b->f->t;
   if (cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) return;
   const struct tg__str name = tg__name(t, t->slices.name[slice]);
@@ -88,7 +87,7 @@ static void visit_break(void *ctx, uint32_t slice, enum tg__class cls) {
 
 void tg__judge_breaks(struct tg__facts *f) {
   struct breaks b = {.f = f, .track = TG_NONE, .outer_end = INT64_MIN};
-  tg__slices_visit(f, visit_break, &b);
+  TG__EACH_IN_STEPS (w, f) visit_break(&b, w.slice, w.cls);
   const int64_t ns = tg__tally_sum(f, &b.ns);
   const double share = tg__pct(ns, f->total_ns);
   if (share <= BREAK_PCT) return;

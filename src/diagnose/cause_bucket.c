@@ -21,16 +21,14 @@ struct collectives {
 /* c10d::allreduce_ is given a list of tensors. */
 static void see_call(struct collectives *c, uint32_t slice) {
   const uint32_t dims = tg__arg_str(c->f->t, c->f->t->slices.args[slice], TG__K_INPUT_DIMS);
-  const int64_t *const start_ns = c->f->t->slices.start_ns;
   if (c->call == TG_NONE) c->call = slice;
-  tg__spans_add(&c->calls, start_ns[slice], tg__slice_end(c->f->t, slice));
+  tg__spans_add_slice(&c->calls, c->f->t, slice);
   if (dims == TG_NONE || c->f->has_device_work) return;
   const int64_t elements = tg__list_elements(tg__name(c->f->t, dims), 0);
   if (c->elements < INT64_MAX / 8 - elements) c->elements += elements;
 }
 
-static void visit_collective(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct collectives *c = ctx;
+static void visit_collective(struct collectives *c, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *t = c->f->t;
   const bool host = cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION;
   if (cls != TG__CLASS_KERNEL && !host) return;
@@ -40,10 +38,7 @@ static void visit_collective(void *ctx, uint32_t slice, enum tg__class cls) {
   if (!is_work) return;
   const int64_t elements = tg__arg_int(t, t->slices.args[slice], TG__K_IN_MSG_NELEMS, 0);
   if (c->f->has_device_work && elements > 0 && c->elements < INT64_MAX / 8 - elements) c->elements += elements;
-  if (tg__grow((void **)&c->slices, &c->cap, c->count + 1, sizeof *c->slices))
-    c->slices[c->count++] = slice;
-  else
-    c->f->failed = true;
+  TG__PUSH(c->f, c->slices, c->count, c->cap, slice);
 }
 
 /* Half of them take no longer than a message of some kilobytes does: then they are small, though no size is stated. */
@@ -64,7 +59,7 @@ static void report_calls(struct collectives *c, int64_t each) {
   const double share = tg__pct(ns, f->total_ns);
   if (f->device_bound || share <= BUCKET_PCT || !are_short(c)) return;
   struct tg__finding *const x = tg__finding_add(f, TG__CAUSE_UNBUCKETED_COMMUNICATION, share, BUCKET_PCT, each_ns);
-  for (size_t i = 0; i < c->calls.count; i++) tg__finding_claim(f, x, c->calls.items[i].start, c->calls.items[i].end);
+  tg__claim_spans(f, x, &c->calls);
   tg__where_slice(f, c->call, x);
   TG_FORMAT(x->evidence,
             "%lld collectives a step, half of them shorter than %d us; the host, which is the slower side, is in their "
@@ -104,7 +99,7 @@ void tg__judge_buckets(struct tg__facts *f) {
   struct collectives c = {.f = f, .call = TG_NONE};
   if (f->steps.source == TG__STEPS_RECORDING || tg__pct(f->part_ns[TG__PART_COMMUNICATION], f->sum_ns) <= BUCKET_PCT)
     return;
-  tg__slices_visit(f, visit_collective, &c);
+  TG__EACH_IN_STEPS (w, f) visit_collective(&c, w.slice, w.cls);
   if (!f->failed && c.count) report_collective(&c);
   f->failed |= c.calls.failed;
   tg__spans_free(&c.calls);

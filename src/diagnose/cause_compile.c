@@ -15,8 +15,7 @@ bool tg__is_compiling(struct tg__str name) {
   return tg__str_contains(name, "compile_inner") || tg__str_contains(name, "entire_frame_compile");
 }
 
-static void visit_compiler_frame(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct compiling *c = ctx;
+static void visit_compiler_frame(struct compiling *c, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *t = c->f->t;
   if ((cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) || !tg__is_compiling(tg__name(t, t->slices.name[slice])))
     return;
@@ -26,7 +25,7 @@ static void visit_compiler_frame(void *ctx, uint32_t slice, enum tg__class cls) 
   c->until_ns = tg__slice_end(t, slice);
   c->ns += t->slices.dur_ns[slice];
   c->times++;
-  if (c->longest == TG_NONE || t->slices.dur_ns[slice] > t->slices.dur_ns[c->longest]) c->longest = slice;
+  tg__keep_longest(t, &c->longest, slice);
   const size_t step = tg__steps_begun(&c->f->steps, t->slices.start_ns[slice]);
   c->steps += step != c->step;
   c->step = step;
@@ -35,7 +34,7 @@ static void visit_compiler_frame(void *ctx, uint32_t slice, enum tg__class cls) 
 void tg__judge_compiling(struct tg__facts *f) {
   struct compiling c = {.f = f, .longest = TG_NONE, .track = TG_NONE};
   if (f->steps.source == TG__STEPS_RECORDING) return;
-  tg__slices_visit(f, visit_compiler_frame, &c);
+  TG__EACH_IN_STEPS (w, f) visit_compiler_frame(&c, w.slice, w.cls);
   const double share = tg__pct(c.ns, f->sum_ns);
   const bool goes_on = c.steps >= TIMES && 2 * c.step > f->steps.count; /* in the second half, too */
   if (share <= COMPILE_PCT || !goes_on) return;

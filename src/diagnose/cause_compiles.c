@@ -260,18 +260,6 @@ void tg__judge_compiles(struct tg__facts *f) {
 
 /* ---- advice of others ---------------------------------------------------------------------------- */
 
-struct regions {
-  const struct tg__columns *t;
-  struct tg__spans spans;
-};
-
-static void see_compiled_region(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct regions *const r = ctx;
-  if (cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION)
-    if (tg__name_is_compiled_region(tg__name(r->t, r->t->slices.name[slice])))
-      tg__spans_add(&r->spans, r->t->slices.start_ns[slice], tg__slice_end(r->t, slice));
-}
-
 /* Is most of its time in code that torch.compile made? */
 static bool is_compiled(const struct tg__spans *regions, const struct tg__finding *x) {
   struct tg__spans both = {0};
@@ -299,17 +287,21 @@ static void drop_compile_advice(struct tg__finding *x) {
 }
 
 void tg__judge_compiled_advice(struct tg__facts *f) {
-  struct regions r = {.t = f->t};
-  tg__slices_visit(f, see_compiled_region, &r);
-  tg__spans_union(&r.spans);
-  for (size_t i = 0; i < f->found_count && r.spans.count; i++) {
+  struct tg__spans regions = {0};
+  TG__EACH_IN_STEPS (w, f) {
+    const bool is_range = w.cls == TG__CLASS_OP || w.cls == TG__CLASS_ANNOTATION;
+    if (is_range && tg__name_is_compiled_region(tg__name(f->t, f->t->slices.name[w.slice])))
+      tg__spans_add_slice(&regions, f->t, w.slice);
+  }
+  tg__spans_union(&regions);
+  for (size_t i = 0; i < f->found_count && regions.count; i++) {
     struct tg__finding *const x = &f->found[i];
     const bool is_ours = x->cause == TG__CAUSE_RECOMPILATION || x->cause == TG__CAUSE_GRAPH_BREAK ||
                          x->cause == TG__CAUSE_COMPILE_TIME || x->cause == TG__CAUSE_RECOMPILE_LIMIT ||
                          x->cause == TG__CAUSE_UNCOMPILED_FUNCTION;
     tg__spans_union(&x->claim);
-    if (!is_ours && is_compiled(&r.spans, x)) drop_compile_advice(x);
+    if (!is_ours && is_compiled(&regions, x)) drop_compile_advice(x);
   }
-  f->failed |= r.spans.failed;
-  tg__spans_free(&r.spans);
+  f->failed |= regions.failed;
+  tg__spans_free(&regions);
 }

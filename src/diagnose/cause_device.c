@@ -25,7 +25,7 @@ static bool kernel_spans(const struct tg__facts *f, int64_t device, struct tg__s
       const enum tg__class cls = tg__slice_class(t, i);
       const bool is_other = cls == TG__CLASS_DEVICE_OTHER && strcmp(tg__kernel_type(t, i), "MEMORY") != 0;
       if (cls != TG__CLASS_KERNEL && !is_other) continue;
-      tg__spans_add(out, t->slices.start_ns[i], tg__slice_end(t, i));
+      tg__spans_add_slice(out, t, i);
       any = true;
     }
   }
@@ -100,8 +100,7 @@ struct edge {
   uint32_t during; /* shortest slice of the host that covers most of it */
 };
 
-static void see_host(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct edge *e = ctx;
+static void see_host(struct edge *e, uint32_t slice, enum tg__class cls) {
   const int64_t start = e->t->slices.start_ns[slice], end = tg__slice_end(e->t, slice);
   const int64_t covered = (end < e->end_ns ? end : e->end_ns) - (start > e->start_ns ? start : e->start_ns);
   if (!tg__class_is_host(cls) || 4 * covered < 3 * (e->end_ns - e->start_ns)) return;
@@ -130,7 +129,7 @@ static struct edge longer_edge(const struct tg__facts *f, int64_t device) {
 static void describe_edges(struct tg__facts *f, int64_t device, struct tg__finding *x) {
   struct edge e = longer_edge(f, device);
   const int64_t edge_ns = e.end_ns - e.start_ns, rest_ns = f->window_ns - edge_ns;
-  tg__slices_visit(f, see_host, &e);
+  TG__EACH_IN_STEPS (w, f) see_host(&e, w.slice, w.cls);
   tg__finding_claim(f, x, e.start_ns, e.end_ns);
   if (e.during != TG_NONE) tg__where_slice(f, e.during, x);
   TG_ADD(x->evidence, "; of the rest %.2f ms lie %s", tg__ms(edge_ns),
@@ -198,7 +197,7 @@ static struct waits waits_of(struct tg__facts *f, int64_t device, struct tg__fin
     struct tg__spans spans = {0};
     tg__gap_spans(f, device, c, &spans);
     w.all_ns += w.ns[c] = tg__usual_inside(f, &spans) * (int64_t)f->steps.count;
-    for (size_t i = 0; i < spans.count; i++) tg__finding_claim(f, x, spans.items[i].start, spans.items[i].end);
+    tg__claim_spans(f, x, &spans);
     if (w.ns[c] > w.ns[w.most]) w.most = c;
     tg__spans_free(&spans);
   }

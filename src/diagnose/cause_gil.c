@@ -80,8 +80,7 @@ static void report_gil(const struct gil *g, int64_t cost, double share) {
   const struct tg__str line = tg__lines_most(&g->lines, &in_function);
   struct tg__finding *const x =
       tg__finding_add(f, TG__CAUSE_GIL_CONTENTION, share, THRESHOLD_PCT, tg__per_step(f, cost));
-  for (size_t i = 0; i < g->stretches.count; i++)
-    tg__finding_claim(f, x, g->stretches.items[i].start, g->stretches.items[i].end);
+  tg__claim_spans(f, x, &g->stretches);
   TG_FORMAT(x->where, "%.*s", (int)line.len, line.ptr);
   TG_FORMAT(
       x->evidence,

@@ -196,27 +196,19 @@ static bool is_sparse(const struct tg__sites *s, const struct tg__site *x) {
   return values != TG_NONE && tg__list_text(tg__name(s->f->t, values), at, &text) && tg__str_eq(text, TG_STR("True"));
 }
 
-/* Update and zero_grad of a step: both go over all gradients, and releasing a large one takes the host long, too. */
-struct upkeep {
-  struct tg__facts *f;
-  int64_t update_ns;
-  struct tg__tally clear;
-};
-
-static void see_clear(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct upkeep *const u = ctx;
-  const struct tg__slices *const s = &u->f->t->slices;
-  if (cls == TG__CLASS_ANNOTATION && tg__is_zero_grad(tg__name(u->f->t, s->name[slice])))
-    tg__tally_add(u->f, &u->clear, slice, s->dur_ns[slice]);
-}
-
-/* The host's time in zero_grad counts where the host is what takes long. */
-static int64_t upkeep_ns(struct tg__sites *s) {
-  struct upkeep u = {.f = s->f};
+/* Update and zero_grad of a step: both go over all gradients, and releasing a large one takes the host long, too. The
+ * host's time in zero_grad counts where the host is what takes long. */
+static int64_t upkeep_ns(const struct tg__sites *s) {
+  const struct tg__columns *const t = s->f->t;
+  struct tg__tally clear = {0};
+  int64_t update_ns = 0;
   for (size_t i = 0; i < s->count; i++)
-    if (s->sites[i].kind == TG__CALL_UPDATE) u.update_ns += s->sites[i].forward_ns;
-  if (!s->f->device_bound) tg__slices_visit(s->f, see_clear, &u);
-  return u.update_ns + tg__tally_sum(s->f, &u.clear);
+    if (s->sites[i].kind == TG__CALL_UPDATE) update_ns += s->sites[i].forward_ns;
+  if (s->f->device_bound) return update_ns;
+  TG__EACH_IN_STEPS (w, s->f)
+    if (w.cls == TG__CLASS_ANNOTATION && tg__is_zero_grad(tg__name(t, t->slices.name[w.slice])))
+      tg__tally_add(s->f, &clear, w.slice, t->slices.dur_ns[w.slice]);
+  return update_ns + tg__tally_sum(s->f, &clear);
 }
 
 static void judge_table(struct tg__sites *s, uint32_t site, int64_t upkeep, int64_t all) {

@@ -59,8 +59,7 @@ static bool is_as_it_must_be(const struct tg__columns *t, uint32_t kernel, enum 
          (type == TG__MATRIX_NARROW && tg__str_contains(tg__name(t, t->slices.name[kernel]), "gemv"));
 }
 
-static void see_kernel(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct matrix_work *m = ctx;
+static void see_kernel(struct matrix_work *m, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *t = m->f->t;
   if (cls != TG__CLASS_KERNEL) return;
   const struct tg__device *d = find_device(m->f, t->tracks[tg__slice_track(t, slice)].device);
@@ -78,7 +77,7 @@ static void see_kernel(void *ctx, uint32_t slice, enum tg__class cls) {
   if (type == TG__MATRIX_NARROW) m->narrow_ns += dur;
   if (tg__is_convolution_kernel(tg__name(t, t->slices.name[slice]))) m->convolution_ns += dur;
   m->device = d;
-  if (m->longest == TG_NONE || dur > t->slices.dur_ns[m->longest]) m->longest = slice;
+  tg__keep_longest(t, &m->longest, slice);
 }
 
 /* By what most of the time is: bfloat16 and TF32 are there from capability 8 on, TF32 only on NVIDIA's. */
@@ -126,7 +125,7 @@ void tg__judge_precision(struct tg__facts *f) {
   }
   struct matrix_work m = {.f = f, .longest = TG_NONE};
   if (tg__tensor_names_open(&m.names, f->t, &tg__tensor_exact))
-    tg__slices_visit(f, see_kernel, &m);
+    TG__EACH_IN_STEPS (w, f) see_kernel(&m, w.slice, w.cls);
   else
     f->failed = true;
   const bool is_few = f->steps.source == TG__STEPS_RECORDING && m.kernels < LEAST_KERNELS;
@@ -169,8 +168,7 @@ static bool has_few_blocks(const struct tg__facts *f, uint32_t slice) {
 }
 
 /* Kernels that multiply matrices keep few, large blocks by design: to them a low figure says nothing. */
-static void see_occupancy(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct occupancy *o = ctx;
+static void see_occupancy(struct occupancy *o, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *t = o->f->t;
   if (cls != TG__CLASS_KERNEL) return;
   const double pct = tg__kernel_occupancy(t, t->slices.args[slice]);
@@ -179,11 +177,11 @@ static void see_occupancy(void *ctx, uint32_t slice, enum tg__class cls) {
   const bool is_low =
       (is_few || (pct < TG__LOW_OCCUPANCY_PCT && tg__tensor_unit(&o->names, t->slices.name[slice]) == TG__UNIT_NONE)) &&
       !(tg__slice_meaning(o->f, slice) & TG__NAME_COLLECTIVE_KERNEL);
-  if (is_few && is_low) tg__spans_add(&o->few, t->slices.start_ns[slice], tg__slice_end(t, slice));
-  tg__spans_add(is_low ? &o->low : &o->others, t->slices.start_ns[slice], tg__slice_end(t, slice));
+  if (is_few && is_low) tg__spans_add_slice(&o->few, t, slice);
+  tg__spans_add_slice(is_low ? &o->low : &o->others, t, slice);
   if (!is_low) return;
   o->count++;
-  if (o->longest == TG_NONE || t->slices.dur_ns[slice] > t->slices.dur_ns[o->longest]) o->longest = slice;
+  tg__keep_longest(t, &o->longest, slice);
 }
 
 static struct tg__str arg_text(const struct tg__columns *t, uint32_t slice, uint32_t key) {
@@ -239,7 +237,7 @@ static void expect_of_blocks(struct tg__facts *f, struct tg__finding *x, int64_t
 void tg__judge_occupancy(struct tg__facts *f) {
   struct occupancy o = {.f = f, .longest = TG_NONE};
   if (tg__tensor_names_open(&o.names, f->t, &tg__tensor_exact))
-    tg__slices_visit(f, see_occupancy, &o);
+    TG__EACH_IN_STEPS (w, f) see_occupancy(&o, w.slice, w.cls);
   else
     f->failed = true;
   tg__tensor_names_close(&o.names);

@@ -26,10 +26,6 @@ struct host {
   struct tg__spans update_spans, read_spans; /* to be freed */
 };
 
-static void keep_longest(const struct tg__columns *t, uint32_t *longest, uint32_t slice) {
-  if (*longest == TG_NONE || t->slices.dur_ns[slice] > t->slices.dur_ns[*longest]) *longest = slice;
-}
-
 /* What the update that the walk was in took, without its closure. */
 static void end_update(struct host *h) {
   if (h->here_ns) tg__tally_add(h->f, &h->updates_ns, h->here_slice, h->here_ns);
@@ -38,7 +34,7 @@ static void end_update(struct host *h) {
 
 static void see_update(struct host *h, uint32_t slice) {
   h->updates++;
-  tg__spans_add(&h->update_spans, h->t->slices.start_ns[slice], tg__slice_end(h->t, slice));
+  tg__spans_add_slice(&h->update_spans, h->t, slice);
   end_update(h);
   h->here_ns = h->t->slices.dur_ns[slice];
   h->here_slice = slice;
@@ -47,7 +43,7 @@ static void see_update(struct host *h, uint32_t slice) {
   h->update_track = tg__slice_track(h->t, slice);
   h->here = (struct calls){0};
   h->after_closure = false;
-  keep_longest(h->t, &h->update, slice);
+  tg__keep_longest(h->t, &h->update, slice);
 }
 
 /* One optimizer calls another: what the inner one does is the update. */
@@ -97,8 +93,7 @@ static void see_in_update(struct host *h, uint32_t slice, struct tg__str name) {
   count_call(&h->sum, is_outermost, is_multi_tensor);
 }
 
-static void see_host(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct host *h = ctx;
+static void see_host(struct host *h, uint32_t slice, enum tg__class cls) {
   if (cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) return;
   const struct tg__str name = tg__name(h->t, h->t->slices.name[slice]);
   const bool in_update = h->update_track != TG_NONE && h->t->slices.start_ns[slice] < h->update_until_ns &&
@@ -113,15 +108,15 @@ static void see_host(void *ctx, uint32_t slice, enum tg__class cls) {
   } else if (cls == TG__CLASS_OP && tg__str_eq(name, TG_STR("aten::item"))) {
     h->reads++;
     tg__tally_add(h->f, &h->reads_ns, slice, h->t->slices.dur_ns[slice]);
-    tg__spans_add(&h->read_spans, h->t->slices.start_ns[slice], tg__slice_end(h->t, slice));
-    keep_longest(h->t, &h->read, slice);
+    tg__spans_add_slice(&h->read_spans, h->t, slice);
+    tg__keep_longest(h->t, &h->read, slice);
   }
 }
 
 static struct host look_at_host(struct tg__facts *f) {
   struct host h = {
       .f = f, .t = f->t, .read = TG_NONE, .update = TG_NONE, .update_track = TG_NONE, .call_until_ns = INT64_MIN};
-  tg__slices_visit(f, see_host, &h);
+  TG__EACH_IN_STEPS (w, f) see_host(&h, w.slice, w.cls);
   end_update(&h);
   h.read_ns = tg__tally_sum(f, &h.reads_ns);
   h.update_ns = tg__tally_sum(f, &h.updates_ns);
@@ -134,17 +129,13 @@ static void free_host(struct tg__facts *f, struct host *h) {
   tg__spans_free(&h->read_spans);
 }
 
-static void claim_spans(const struct tg__facts *f, const struct tg__spans *s, struct tg__finding *x) {
-  for (size_t i = 0; i < s->count; i++) tg__finding_claim(f, x, s->items[i].start, s->items[i].end);
-}
-
 /* A device stands still behind such reads: where host-synchronisation has found that at the same place, it is one
  * finding, which speaks of that time, too. */
 static void claim_waits_at(struct tg__facts *f, struct tg__finding *x) {
   for (size_t i = 0; i < f->found_count; i++) {
     const struct tg__finding *const other = &f->found[i];
     if (other->cause == TG__CAUSE_HOST_SYNCHRONISATION && strcmp(other->where, x->where) == 0)
-      claim_spans(f, &other->claim, x);
+      tg__claim_spans(f, x, &other->claim);
   }
 }
 
@@ -157,7 +148,7 @@ static void report_scalar_reads(struct tg__facts *f, const struct host *h, doubl
   TG_FORMAT(
       x->advice,
       "Reduce on the tensor and read once: one .tolist() or .item() after the loop instead of one for each element.");
-  claim_spans(f, &h->read_spans, x);
+  tg__claim_spans(f, x, &h->read_spans);
   claim_waits_at(f, x);
   tg__finding_expect(f, x, h->read_ns, 0.7, "the time of the reads");
 }
@@ -195,7 +186,7 @@ static void expect_of_fused(const struct host *h, struct tg__finding *x) {
 static void count_waits_of_update(struct tg__facts *f, const struct host *h, struct tg__finding *x) {
   const double share = x->share_pct;
   const int64_t cost_ns = x->cost_ns;
-  claim_spans(f, &h->update_spans, x);
+  tg__claim_spans(f, x, &h->update_spans);
   tg__count_waiting(f, x);
   if (!f->device_bound || x->share_pct > OPTIMIZER_PCT) return;
   x->share_pct = share;
@@ -228,12 +219,6 @@ void tg__judge_optimizer(struct tg__facts *f) {
 
 /* ---- the recorder ---------------------------------------------------------------------------- */
 
-struct overhead {
-  const struct tg__columns *t;
-  struct tg__spans spans;
-  uint32_t longest;
-};
-
 /* CUPTI's kinds of overhead that come without a recording, too: a full queue of launches keeps the host waiting while
  * it is ahead of the device; code is compiled and loaded at its first use. */
 static bool is_of_program(struct tg__str kind) {
@@ -242,24 +227,22 @@ static bool is_of_program(struct tg__str kind) {
   return TG__IS_ONE_OF(kind, kinds);
 }
 
-static void see_overhead(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct overhead *o = ctx;
-  if (cls != TG__CLASS_OVERHEAD || is_of_program(tg__name(o->t, o->t->slices.name[slice]))) return;
-  tg__spans_add(&o->spans, o->t->slices.start_ns[slice], tg__slice_end(o->t, slice));
-  keep_longest(o->t, &o->longest, slice);
-}
-
 void tg__judge_overhead(struct tg__facts *f) {
-  struct overhead o = {.t = f->t, .longest = TG_NONE};
-  tg__slices_visit(f, see_overhead, &o);
-  tg__spans_union(&o.spans);
-  const int64_t inside = tg__usual_inside(f, &o.spans) * (int64_t)f->steps.count;
+  struct tg__spans spans = {0};
+  uint32_t longest = TG_NONE;
+  TG__EACH_IN_STEPS (w, f) {
+    if (w.cls != TG__CLASS_OVERHEAD || is_of_program(tg__name(f->t, f->t->slices.name[w.slice]))) continue;
+    tg__spans_add_slice(&spans, f->t, w.slice);
+    tg__keep_longest(f->t, &longest, w.slice);
+  }
+  tg__spans_union(&spans);
+  const int64_t inside = tg__usual_inside(f, &spans) * (int64_t)f->steps.count;
   const double share = tg__pct(inside, f->steps.window.end_ns - f->steps.window.start_ns);
-  f->failed |= o.spans.failed;
+  f->failed |= spans.failed;
   if (share > OVERHEAD_PCT) {
     struct tg__finding *x =
         tg__finding_add(f, TG__CAUSE_PROFILER_OVERHEAD, share, OVERHEAD_PCT, tg__per_step(f, inside));
-    tg__where_slice(f, o.longest, x);
+    tg__where_slice(f, longest, x);
     x->method = "without a recording the program does not spend this time";
     TG_FORMAT(x->evidence, "the recording itself takes %.2f ms %s (%.1f %%), by its own account", tg__ms(x->cost_ns),
               tg__period_per(f), share);
@@ -267,5 +250,5 @@ void tg__judge_overhead(struct tg__facts *f) {
               "Record less: leave out with_stack, record_shapes and profile_memory, and record few steps with "
               "torch.profiler.schedule(wait, warmup, active).");
   }
-  tg__spans_free(&o.spans);
+  tg__spans_free(&spans);
 }

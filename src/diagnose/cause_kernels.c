@@ -142,13 +142,6 @@ static const struct kernel_rule rules[] = {
 
 /* ---- gathering ------------------------------------------------------------------------------- */
 
-static void see_update(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct kernels *const k = ctx;
-  const struct tg__columns *const t = k->f->t;
-  if ((cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION) && tg__slice_meaning(k->f, slice) & TG__NAME_OPTIMIZER_STEP)
-    tg__spans_add(&k->updates, t->slices.start_ns[slice], tg__slice_end(t, slice));
-}
-
 static bool is_math(const struct tg__columns *t, uint32_t slice) {
   uint32_t at = t->slices.cause[slice];
   while (at != TG_NONE && !tg__str_contains(tg__name(t, t->slices.name[at]), "dot_product_attention_math"))
@@ -156,22 +149,9 @@ static bool is_math(const struct tg__columns *t, uint32_t slice) {
   return at != TG_NONE;
 }
 
-static void add_work(struct kernels *k, struct work w) {
-  if (tg__grow((void **)&k->items, &k->cap, k->count + 1, sizeof *k->items))
-    k->items[k->count++] = w;
-  else
-    k->f->failed = true;
-}
+static void add_work(struct kernels *k, struct work w) { TG__PUSH(k->f, k->items, k->count, k->cap, w); }
 
-static void see_memset(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct kernels *const k = ctx;
-  const struct tg__columns *const t = k->f->t;
-  if (cls == TG__CLASS_MEMSET && t->tracks[tg__slice_track(t, slice)].device == k->device)
-    add_work(k, (struct work){.slice = slice, .kind = TG__KERNEL_FILL, .is_memset = true});
-}
-
-static void see_work(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct kernels *const k = ctx;
+static void see_work(struct kernels *k, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *const t = k->f->t;
   const uint32_t name = t->slices.name[slice];
   if ((cls != TG__CLASS_KERNEL && cls != TG__CLASS_MEMCPY) || t->tracks[tg__slice_track(t, slice)].device != k->device)
@@ -235,7 +215,7 @@ static void report_kernels(struct kernels *k, const struct kernel_rule *r) {
   const double share = tg__pct(each_ns * steps, f->total_ns);
   if (!f->failed && share > r->least_pct) {
     struct tg__finding *const x = tg__finding_add(f, r->cause, share, r->least_pct, each_ns);
-    for (size_t i = 0; i < counted.count; i++) tg__finding_claim(f, x, counted.items[i].start, counted.items[i].end);
+    tg__claim_spans(f, x, &counted);
     tg__where_slice(f, longest, x);
     TG_FORMAT(x->evidence, "%lld kernels %s %s: %.2f ms (%.1f %%)", (long long)tg__per_step(f, chosen),
               tg__period_per(f), r->what, tg__ms(each_ns), share);
@@ -253,10 +233,13 @@ static void report_kernels(struct kernels *k, const struct kernel_rule *r) {
 }
 
 static void judge_device(struct kernels *k) {
+  const struct tg__columns *const t = k->f->t;
   k->count = 0;
-  tg__slices_visit(k->f, see_work, k);
+  TG__EACH_IN_STEPS (w, k->f) see_work(k, w.slice, w.cls);
   k->in_rows = k->count;
-  tg__slices_visit(k->f, see_memset, k);
+  TG__EACH_IN_STEPS (w, k->f)
+    if (w.cls == TG__CLASS_MEMSET && t->tracks[tg__slice_track(t, w.slice)].device == k->device)
+      add_work(k, (struct work){.slice = w.slice, .kind = TG__KERNEL_FILL, .is_memset = true});
   const bool is_few = k->f->steps.source == TG__STEPS_RECORDING && k->in_rows < LEAST_KERNELS;
   for (size_t r = 0; !is_few && !k->f->failed && r < sizeof rules / sizeof *rules; r++) {
     k->bytes = k->graph_edges = 0;
@@ -270,7 +253,11 @@ void tg__judge_kernels(struct tg__facts *f) {
   if (!f->has_device_work || !f->device_bound || tg__has_little_work(f)) return;
   struct kernels k = {.f = f, .device = INT64_MIN, .kinds = tg__alloc((size_t)tg__strings_count(f->t->strings) + 1)};
   f->failed |= !k.kinds;
-  if (k.kinds) tg__slices_visit(f, see_update, &k);
+  TG__EACH_IN_STEPS (w, f) {
+    const bool is_range = w.cls == TG__CLASS_OP || w.cls == TG__CLASS_ANNOTATION;
+    if (is_range && tg__slice_meaning(f, w.slice) & TG__NAME_OPTIMIZER_STEP)
+      tg__spans_add_slice(&k.updates, f->t, w.slice);
+  }
   tg__spans_union(&k.updates);
   f->failed |= k.updates.failed;
   while (!f->failed && tg__next_device(f, &k.device)) judge_device(&k);

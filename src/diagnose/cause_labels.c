@@ -37,22 +37,14 @@ static bool reads_clock(struct tg__str call) {
   return TG__IS_ONE_OF(name, clocks);
 }
 
-static void see_launched(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct labels *l = ctx;
+static void see_launched(struct labels *l, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *t = l->f->t;
   if (cls == TG__CLASS_PYTHON && reads_clock(tg__name(t, t->slices.name[slice]))) {
-    if (tg__grow((void **)&l->reads, &l->read_cap, l->read_count + 1, sizeof *l->reads))
-      l->reads[l->read_count++] = slice;
-    else
-      l->f->failed = true;
+    TG__PUSH(l->f, l->reads, l->read_count, l->read_cap, slice);
   }
   const uint32_t call = t->slices.cause[slice];
-  if (!tg__class_is_device_work(cls) || call == TG_NONE) return;
-  if (!tg__grow((void **)&l->launches, &l->launch_cap, l->launch_count + 1, sizeof *l->launches)) {
-    l->f->failed = true;
-    return;
-  }
-  l->launches[l->launch_count++] = (struct launch){call, tg__slice_end(t, slice)};
+  if (tg__class_is_device_work(cls) && call != TG_NONE)
+    TG__PUSH(l->f, l->launches, l->launch_count, l->launch_cap, (struct launch){call, tg__slice_end(t, slice)});
 }
 
 static bool calls_before(uint32_t a, uint32_t b, const void *ctx) {
@@ -110,8 +102,7 @@ static bool is_timed(const struct labels *l, uint32_t slice) {
 
 /* Steps, loaders, optimizers and collectives are labelled by torch; a program that times something puts a label of
  * its own there. */
-static void see_label(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct labels *l = ctx;
+static void see_label(struct labels *l, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *t = l->f->t;
   if (cls != TG__CLASS_ANNOTATION || (tg__slice_meaning(l->f, slice) & OF_TORCH)) return;
   const int64_t end = tg__slice_end(t, slice), device = device_end(l, slice), unseen = device > end ? device - end : 0;
@@ -149,10 +140,11 @@ void tg__judge_labels(struct tg__facts *f) {
   struct labels l = {.f = f};
   const struct label *most = NULL;
   if (!f->has_device_work) return;
-  tg__slices_visit(f, see_launched, &l);
+  TG__EACH_IN_STEPS (w, f) see_launched(&l, w.slice, w.cls);
   if (!f->failed)
     f->failed = !tg__sort_items((void **)&l.launches, l.launch_count, sizeof *l.launches, calls_before, l.launches);
-  if (!f->failed && l.read_count) tg__slices_visit(f, see_label, &l);
+  if (!f->failed && l.read_count)
+    TG__EACH_IN_STEPS (w, f) see_label(&l, w.slice, w.cls);
   for (size_t i = 0; !f->failed && i < l.count; i++) {
     const struct label *x = &l.items[i];
     const bool is_missed =

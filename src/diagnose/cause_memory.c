@@ -100,21 +100,12 @@ static void judge_growth(struct tg__facts *f, const struct peak *peak) {
 
 /* ---- what it is for ---------------------------------------------------------------------------- */
 
-struct update {
-  struct tg__facts *f;
-  uint32_t slice; /* TG_NONE: none */
-};
-
-static void note_update(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct update *const u = ctx;
-  if (cls == TG__CLASS_ANNOTATION && tg__slice_meaning(u->f, slice) & TG__NAME_OPTIMIZER_STEP) u->slice = slice;
-}
-
 /* What the optimizer keeps is mostly older than the recording, which has no stacks of it: then where it updates. */
 static struct tg__str line_of_update(struct tg__facts *f) {
-  struct update u = {.f = f, .slice = TG_NONE};
-  tg__slices_visit(f, note_update, &u);
-  return u.slice == TG_NONE ? TG_STR("") : tg__user_frame(f->t, u.slice);
+  uint32_t update = TG_NONE;
+  TG__EACH_IN_STEPS (w, f)
+    if (w.cls == TG__CLASS_ANNOTATION && tg__slice_meaning(f, w.slice) & TG__NAME_OPTIMIZER_STEP) update = w.slice;
+  return update == TG_NONE ? TG_STR("") : tg__user_frame(f->t, update);
 }
 
 /* The line with most of a category at the peak. */

@@ -37,7 +37,7 @@ static void report_prints(struct prints *p) {
             tg__ms(p->longest.end_ns - p->longest.start_ns));
   TG_FORMAT(x->advice, "Print a number, loss.item(), and that every N-th step: a tensor is formatted by some thirty "
                        "operators.");
-  for (size_t i = 0; i < p->spans.count; i++) tg__finding_claim(f, x, p->spans.items[i].start, p->spans.items[i].end);
+  tg__claim_spans(f, x, &p->spans);
   tg__finding_expect(f, x, usual_ns - usual_ns / 20, 0.7, "the time of the prints, but for one in twenty");
 }
 

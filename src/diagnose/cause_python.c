@@ -33,8 +33,7 @@ static uint32_t parent_of(const struct frames *f, uint32_t slice) {
   return parent;
 }
 
-static void see_frame(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct frames *f = ctx;
+static void see_frame(struct frames *f, uint32_t slice, enum tg__class cls) {
   if (is_label(f, slice, cls)) return;
   const struct tg__slices *s = &f->t->slices;
   const uint32_t parent = parent_of(f, slice), track = tg__slice_track(f->t, slice);
@@ -45,8 +44,7 @@ static void see_frame(void *ctx, uint32_t slice, enum tg__class cls) {
   f->own_ns[s->name[slice]] += s->dur_ns[slice];
   if (parent != TG_NONE) f->own_ns[s->name[parent]] -= s->dur_ns[slice];
   if (cls != TG__CLASS_PYTHON || is_of_torch(tg__name(f->t, s->name[slice]))) return;
-  uint32_t *longest = &f->longest[s->name[slice]];
-  if (*longest == TG_NONE || s->dur_ns[slice] > s->dur_ns[*longest]) *longest = slice;
+  tg__keep_longest(f->t, &f->longest[s->name[slice]], slice);
 }
 
 /* The Python frame with most own time, TG_NONE without frames; *own_ns in the steps. */
@@ -62,7 +60,7 @@ static uint32_t busiest_frame(struct tg__facts *f, int64_t *own_ns) {
   *own_ns = 0;
   if (frames.own_ns && frames.longest) {
     memset(frames.longest, 0xff, (names + 1) * sizeof *frames.longest);
-    tg__slices_visit(f, see_frame, &frames);
+    TG__EACH_IN_STEPS (w, f) see_frame(&frames, w.slice, w.cls);
   } else {
     f->failed = true;
   }
@@ -100,34 +98,25 @@ static const char *advice_for(enum tg__cause cause, enum tg__doing doing) {
 }
 
 /* Where the function works itself: its calls without what they call, but for labels. */
-struct own_time {
-  const struct frames *of;
-  uint32_t name;
-  struct tg__spans calls, inside;
-};
-
-static void see_own_time(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct own_time *const o = ctx;
-  const struct tg__slices *s = &o->of->t->slices;
-  const uint32_t track = tg__slice_track(o->of->t, slice);
-  const uint32_t loop = o->of->loop_track;
-  if (is_label(o->of, slice, cls) || (loop != TG_NONE && track != loop)) return;
-  const uint32_t parent = parent_of(o->of, slice);
-  if (parent != TG_NONE && s->name[parent] == o->name && s->name[slice] != o->name)
-    tg__spans_add(&o->inside, s->start_ns[slice], tg__slice_end(o->of->t, slice));
-  if (s->name[slice] == o->name) tg__spans_add(&o->calls, s->start_ns[slice], tg__slice_end(o->of->t, slice));
-}
-
 static void find_own_time(struct tg__facts *f, uint32_t frame, struct tg__spans *own) {
   const struct frames of = {.facts = f, .t = f->t, .loop_track = tg__loop_track(f)};
-  struct own_time o = {.of = &of, .name = f->t->slices.name[frame]};
-  tg__slices_visit(f, see_own_time, &o);
-  tg__spans_union(&o.calls);
-  tg__spans_union(&o.inside);
-  tg__spans_subtract(&o.calls, &o.inside, own);
-  f->failed |= o.calls.failed || o.inside.failed || own->failed;
-  tg__spans_free(&o.calls);
-  tg__spans_free(&o.inside);
+  const uint32_t *const names = f->t->slices.name, name = names[frame];
+  struct tg__spans calls = {0}, inside = {0};
+  TG__EACH_IN_STEPS (w, f) {
+    if (is_label(&of, w.slice, w.cls) || (of.loop_track != TG_NONE && tg__slice_track(f->t, w.slice) != of.loop_track))
+      continue;
+    const uint32_t parent = parent_of(&of, w.slice);
+    if (names[w.slice] == name)
+      tg__spans_add_slice(&calls, f->t, w.slice);
+    else if (parent != TG_NONE && names[parent] == name)
+      tg__spans_add_slice(&inside, f->t, w.slice);
+  }
+  tg__spans_union(&calls);
+  tg__spans_union(&inside);
+  tg__spans_subtract(&calls, &inside, own);
+  f->failed |= calls.failed || inside.failed || own->failed;
+  tg__spans_free(&calls);
+  tg__spans_free(&inside);
 }
 
 /* What a usual step holds of them, times the steps. */
@@ -243,23 +232,14 @@ static void say_stretch(const struct tg__facts *f, const struct stretch *s, stru
          reads_file(s) ? "from a file that is opened there, in most steps, to the next operator" : "there");
 }
 
-struct unseen {
-  const struct tg__columns *t;
-  bool is_used; /* a device */
-};
-
-static void see_device_call(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct unseen *const u = ctx;
-  u->is_used |= cls == TG__CLASS_RUNTIME ||
-                (tg__class_is_host(cls) && tg__str_has_prefix(tg__name(u->t, u->t->slices.name[slice]), "nccl:"));
-}
-
 /* Calls of a device's runtime or of NCCL, and no device event: where no operator runs the host may wait for a device
  * that was not recorded. */
 static bool lacks_device(const struct tg__facts *f) {
-  struct unseen u = {.t = f->t};
-  tg__slices_visit(f, see_device_call, &u);
-  return u.is_used;
+  TG__EACH_IN_STEPS (w, f)
+    if (w.cls == TG__CLASS_RUNTIME ||
+        (tg__class_is_host(w.cls) && tg__str_has_prefix(tg__name(f->t, f->t->slices.name[w.slice]), "nccl:")))
+      return true;
+  return false;
 }
 
 static void report_stretch(struct tg__facts *f, const struct stretch *s, int64_t other) {
@@ -275,7 +255,7 @@ static void report_stretch(struct tg__facts *f, const struct stretch *s, int64_t
            "; the thread is on no core, and ready for none, for %.2f ms of a step: it waits, for what was not recorded",
            tg__ms(tg__per_step(f, s->still_ns)));
   const struct tg__spans *const when = s->frame != TG_NONE ? &s->own : &s->pause.when;
-  for (size_t i = 0; i < when->count; i++) tg__finding_claim(f, x, when->items[i].start, when->items[i].end);
+  tg__claim_spans(f, x, when);
   const bool has_place = s->frame != TG_NONE || strstr(x->where, ".py(");
   tg__finding_expect(f, x, cost - cost / 10,
                      !has_place                                 ? 0.3

@@ -93,35 +93,28 @@ static uint32_t slowest_group(const struct rates *r) {
 
 /* ---- saying it ------------------------------------------------------------------------------- */
 
-struct chosen { /* device work of operators */
-  const struct rates *r;
-  uint32_t group; /* of this; TG_NONE: of those at the bandwidth */
-  struct tg__spans spans;
-  uint32_t longest;
-};
-
-static void see_chosen(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct chosen *const c = ctx;
-  const struct tg__slices *const s = &c->r->f->t->slices;
-  const uint32_t node = tg__class_is_device_work(cls) ? tg__roof_behind(&c->r->roof, slice) : TG_NONE;
-  if (node == TG_NONE || (c->group == TG_NONE ? !c->r->is_bound[node] : c->r->group_of[node] != c->group)) return;
-  tg__spans_add(&c->spans, s->start_ns[slice], s->start_ns[slice] + s->dur_ns[slice]);
-  if (c->longest == TG_NONE || s->dur_ns[slice] > s->dur_ns[c->longest]) c->longest = slice;
-}
-
-/* The finding about these, with its place and claim; NULL: they take less than least_pct. */
+/* The finding about device work of operators of this group, TG_NONE: of those at the bandwidth, with its place and
+ * claim; NULL: they take less than least_pct. */
 static struct tg__finding *find_work(const struct rates *r, uint32_t group, enum tg__cause cause, double least_pct) {
   struct tg__facts *const f = r->f;
-  struct chosen c = {.r = r, .group = group, .longest = TG_NONE};
-  tg__slices_visit(f, see_chosen, &c);
-  tg__spans_union(&c.spans);
-  const int64_t each_ns = tg__usual_inside(f, &c.spans);
+  struct tg__spans spans = {0};
+  uint32_t longest = TG_NONE;
+  TG__EACH_IN_STEPS (w, f) {
+    const uint32_t node = tg__class_is_device_work(w.cls) ? tg__roof_behind(&r->roof, w.slice) : TG_NONE;
+    if (node == TG_NONE || (group == TG_NONE ? !r->is_bound[node] : r->group_of[node] != group)) continue;
+    tg__spans_add_slice(&spans, f->t, w.slice);
+    tg__keep_longest(f->t, &longest, w.slice);
+  }
+  tg__spans_union(&spans);
+  const int64_t each_ns = tg__usual_inside(f, &spans);
   const double share = tg__pct(each_ns * (int64_t)f->steps.count, f->total_ns);
   struct tg__finding *const x = share > least_pct ? tg__finding_add(f, cause, share, least_pct, each_ns) : NULL;
-  for (size_t i = 0; x && i < c.spans.count; i++) tg__finding_claim(f, x, c.spans.items[i].start, c.spans.items[i].end);
-  if (x) x->is_of_device = true;
-  if (x) tg__where_slice(f, c.longest, x);
-  tg__spans_free(&c.spans);
+  if (x) {
+    tg__claim_spans(f, x, &spans);
+    x->is_of_device = true;
+    tg__where_slice(f, longest, x);
+  }
+  tg__spans_free(&spans);
   return x;
 }
 

@@ -14,8 +14,8 @@ static const struct {
 
 struct sizes {
   struct tg__sites *s;
-  bool *in;                               /* by site */
-  int64_t ns, calls, at_worst, narrow_ns; /* narrow_ns: of products of kernels that take few elements at a time */
+  bool *in; /* by site */
+  int64_t ns, calls, at_worst;
   uint32_t top;
   int64_t rows, columns; /* of its weight */
 };
@@ -42,20 +42,23 @@ static bool misfits(const struct tg__sites *s, const struct tg__site *x, int64_t
   return is_half ? whole > own : 2 * whole >= 3 * own; /* a vector unit loses what is not filled, and no more */
 }
 
-/* CUTLASS and cuBLAS name how many elements a kernel loads at once: eight of 16 bits where sizes allow it. */
-static void see_narrow_kernel(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct sizes *const z = ctx;
-  const struct tg__columns *const t = z->s->f->t;
-  const struct tg__str name = cls == TG__CLASS_KERNEL ? tg__name(t, t->slices.name[slice]) : TG_STR("");
-  if (tg__str_contains(name, "_align1") || tg__str_contains(name, "_align2")) z->narrow_ns += t->slices.dur_ns[slice];
+/* Time of products of kernels that take few elements at a time: CUTLASS and cuBLAS name how many elements a kernel
+ * loads at once, eight of 16 bits where sizes allow it. */
+static int64_t time_of_narrow(const struct tg__facts *f) {
+  const struct tg__columns *const t = f->t;
+  int64_t ns = 0;
+  TG__EACH_IN_STEPS (w, f) {
+    const struct tg__str name = w.cls == TG__CLASS_KERNEL ? tg__name(t, t->slices.name[w.slice]) : TG_STR("");
+    if (tg__str_contains(name, "_align1") || tg__str_contains(name, "_align2")) ns += t->slices.dur_ns[w.slice];
+  }
+  return ns;
 }
 
 static void report_sizes(struct sizes *z) {
   struct tg__facts *const f = z->s->f;
   const double share = tg__pct(z->ns, f->total_ns);
   if (z->top == TG_NONE || share <= SIZES_PCT) return;
-  tg__slices_visit(f, see_narrow_kernel, z);
-  const bool is_seen = 2 * z->narrow_ns > z->ns;
+  const bool is_seen = 2 * time_of_narrow(f) > z->ns;
   struct tg__finding *const x = tg__finding_add(f, TG__CAUSE_UNALIGNED_SIZES, share, SIZES_PCT, tg__per_step(f, z->ns));
   tg__say_site(z->s, z->top, 0, x);
   TG_FORMAT(

@@ -6,20 +6,16 @@ enum { FEEDING_PCT = 20, MANY_KERNELS = 100, SHORT_KERNEL_NS = 10000 };
 enum { MANY_OPS = 1000, SHORT_OP_NS = 5000, SHORT_OPS_PCT = 30 };
 
 struct pieces {
+  struct tg__facts *f;
   const struct tg__columns *t;
   int64_t *durations; /* kernels, or operators without operators inside */
   size_t count, cap;
-  bool kernels, failed;
   uint32_t track_end_op; /* the operator seen last: inner when the next does not start inside it */
   int64_t short_ns;
 };
 
 static void add_piece(struct pieces *p, int64_t dur) {
-  if (!tg__grow((void **)&p->durations, &p->cap, p->count + 1, sizeof *p->durations)) {
-    p->failed = true;
-    return;
-  }
-  p->durations[p->count++] = dur;
+  TG__PUSH(p->f, p->durations, p->count, p->cap, dur);
   if (dur < SHORT_OP_NS) p->short_ns += dur;
 }
 
@@ -31,12 +27,6 @@ static void end_op(struct pieces *p, uint32_t next) {
                           tg__slice_end(p->t, next) <= tg__slice_end(p->t, last) &&
                           tg__slice_track(p->t, next) == tg__slice_track(p->t, last);
   if (!holds_next) add_piece(p, p->t->slices.dur_ns[last]);
-}
-
-static void see_piece(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct pieces *p = ctx;
-  if (p->kernels && cls == TG__CLASS_KERNEL) add_piece(p, p->t->slices.dur_ns[slice]);
-  if (!p->kernels && cls == TG__CLASS_OP) end_op(p, slice);
 }
 
 /* Returns a range of compiled code where most of the gaps lie in such; TG_NONE. */
@@ -58,17 +48,17 @@ static uint32_t claim_gaps(const struct tg__facts *f, struct tg__finding *x) {
   return 2 * compiled_ns >= all_ns ? range : TG_NONE;
 }
 
-struct frequent { /* the kernel that is launched most often */
-  struct tg__facts *f;
-  struct tg__map counts;
-  uint32_t slice, most;
-};
-
-static void see_frequent(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct frequent *const q = ctx;
-  uint32_t *const n = cls == TG__CLASS_KERNEL ? tg__map_slot(&q->counts, q->f->t->slices.name[slice], 0) : NULL;
-  q->f->failed |= cls == TG__CLASS_KERNEL && !n;
-  if (n && ++*n > q->most) q->most = *n, q->slice = slice;
+/* The kernel that is launched most often; TG_NONE. */
+static uint32_t most_frequent(struct tg__facts *f) {
+  struct tg__map counts = {0};
+  uint32_t slice = TG_NONE, most = 0;
+  TG__EACH_IN_STEPS (w, f) {
+    uint32_t *const n = w.cls == TG__CLASS_KERNEL ? tg__map_slot(&counts, f->t->slices.name[w.slice], 0) : NULL;
+    f->failed |= w.cls == TG__CLASS_KERNEL && !n;
+    if (n && ++*n > most) most = *n, slice = w.slice;
+  }
+  tg__map_free(&counts);
+  return slice;
 }
 
 /* The part of the program that launches them; where nothing of the host is there but calls, the kernels. */
@@ -79,11 +69,9 @@ static void say_kernels(struct tg__facts *f, struct tg__finding *x) {
     tg__where_slice(f, most.slice, x);
     return;
   }
-  struct frequent q = {.f = f, .slice = TG_NONE};
-  tg__slices_visit(f, see_frequent, &q);
-  tg__map_free(&q.counts);
-  if (q.slice == TG_NONE) return;
-  const struct tg__str name = tg__name(f->t, f->t->slices.name[q.slice]);
+  const uint32_t kernel = most_frequent(f);
+  if (kernel == TG_NONE) return;
+  const struct tg__str name = tg__name(f->t, f->t->slices.name[kernel]);
   TG_FORMAT(x->where, "kernels of the %s, most often %.*s", tg__period_name(f), (int)(name.len < 120 ? name.len : 120),
             name.ptr);
 }
@@ -129,11 +117,14 @@ static void judge_small_host_ops(struct tg__facts *f, int64_t pieces, int64_t ty
 }
 
 void tg__judge_small_ops(struct tg__facts *f) {
-  struct pieces p = {.t = f->t, .kernels = f->has_device_work, .track_end_op = TG_NONE};
-  tg__slices_visit(f, see_piece, &p);
+  struct pieces p = {.f = f, .t = f->t, .track_end_op = TG_NONE};
+  TG__EACH_IN_STEPS (w, f) {
+    if (f->has_device_work && w.cls == TG__CLASS_KERNEL) add_piece(&p, f->t->slices.dur_ns[w.slice]);
+    if (!f->has_device_work && w.cls == TG__CLASS_OP) end_op(&p, w.slice);
+  }
   end_op(&p, TG_NONE);
   int64_t typical = 0;
-  if (p.failed || (p.count && !tg__median_of(p.durations, p.count, &typical))) f->failed = true;
+  f->failed |= p.count && !tg__median_of(p.durations, p.count, &typical);
   const int64_t pieces = tg__per_step(f, (int64_t)p.count);
   if (!f->failed && p.count && f->has_device_work) judge_small_kernels(f, pieces, typical);
   if (!f->failed && p.count && !f->has_device_work) judge_small_host_ops(f, pieces, typical, p.short_ns);

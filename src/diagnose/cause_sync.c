@@ -53,8 +53,7 @@ static const char *sync_advice(enum tg__sync_kind kind) {
                "the loop, or do them every N-th step.";
 }
 
-static void see_waiting_call(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct syncs *const s = ctx;
+static void see_waiting_call(struct syncs *s, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *const t = s->f->t;
   const bool copies_back = cls == TG__CLASS_MEMCPY && t->slices.cause[slice] != TG_NONE &&
                            tg__str_contains(tg__name(t, t->slices.name[slice]), "Device -> Pageable");
@@ -62,10 +61,7 @@ static void see_waiting_call(void *ctx, uint32_t slice, enum tg__class cls) {
                         : cls == TG__CLASS_RUNTIME && tg__call_waits(tg__name(t, t->slices.name[slice])) ? slice
                                                                                                          : TG_NONE;
   if (call == TG_NONE || tg__slice_class(t, call) != TG__CLASS_RUNTIME) return;
-  if (tg__grow((void **)&s->calls, &s->cap, s->count + 1, sizeof *s->calls))
-    s->calls[s->count++] = call;
-  else
-    s->f->failed = true;
+  TG__PUSH(s->f, s->calls, s->count, s->cap, call);
 }
 
 static bool starts_earlier(uint32_t a, uint32_t b, const void *ctx) {
@@ -207,7 +203,7 @@ static void report_syncs(struct syncs *s) {
 void tg__judge_syncs(struct tg__facts *f) {
   if (!f->has_device_work || !f->gaps.count || tg__has_little_work(f)) return;
   struct syncs s = {.f = f, .lines = tg__strings_new()};
-  tg__slices_visit(f, see_waiting_call, &s);
+  TG__EACH_IN_STEPS (w, f) see_waiting_call(&s, w.slice, w.cls);
   f->failed |= !s.lines || !tg__sort_index(s.calls, s.count, starts_earlier, f->t);
   if (!f->failed) report_syncs(&s);
   if (s.lines) tg__strings_free(s.lines);

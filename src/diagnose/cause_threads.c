@@ -132,8 +132,7 @@ static double threads_beside(const struct tg__sites *s) {
   int64_t both_ns = 0;
   for (size_t i = 0; i < s->call_count; i++) {
     const uint32_t slice = s->calls[i].slice;
-    if (s->calls[i].counted && tg__slice_track(t, slice) == loop)
-      tg__spans_add(&loops, t->slices.start_ns[slice], tg__slice_end(t, slice));
+    if (s->calls[i].counted && tg__slice_track(t, slice) == loop) tg__spans_add_slice(&loops, t, slice);
   }
   tg__spans_union(&loops);
   for (size_t i = 0; i < s->call_count; i++) {

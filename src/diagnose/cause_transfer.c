@@ -20,17 +20,15 @@ static bool is_meant(const struct transfers *x, struct tg__str name) {
                                            tg__str_contains(name, "Device -> Pinned"));
 }
 
-static void see_transfer(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct transfers *const x = ctx;
+static void see_transfer(struct transfers *x, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *const t = x->f->t;
-  const int64_t start = t->slices.start_ns[slice], end = tg__slice_end(t, slice);
-  if (cls == TG__CLASS_KERNEL) tg__spans_add(&x->kernels, start, end);
+  if (cls == TG__CLASS_KERNEL) tg__spans_add_slice(&x->kernels, t, slice);
   if (cls != TG__CLASS_MEMCPY || !is_meant(x, tg__name(t, t->slices.name[slice]))) return;
-  tg__spans_add(&x->copies, start, end);
+  tg__spans_add_slice(&x->copies, t, slice);
   const int64_t bytes = tg__arg_int(t, t->slices.args[slice], TG__K_BYTES, INT32_MAX);
   x->bytes += bytes > 0 && x->bytes < INT64_MAX / 2 ? (bytes < INT32_MAX ? bytes : INT32_MAX) : 0;
   x->count++;
-  if (x->longest == TG_NONE || end - start > t->slices.dur_ns[x->longest]) x->longest = slice;
+  tg__keep_longest(t, &x->longest, slice);
 }
 
 /* Pageable: half of it. Pinned: all of it goes on beside kernels, as far as there is enough of them. */
@@ -49,7 +47,7 @@ static void report_transfers(const struct transfers *x, const struct tg__spans *
   if (share <= COPY_PCT) return;
   struct tg__finding *const y = tg__finding_add(f, TG__CAUSE_BLOCKING_COPY, share, COPY_PCT, each_ns);
   const uint32_t call = f->t->slices.cause[x->longest];
-  for (size_t i = 0; i < exposed->count; i++) tg__finding_claim(f, y, exposed->items[i].start, exposed->items[i].end);
+  tg__claim_spans(f, y, exposed);
   tg__where_slice(f, call == TG_NONE || !x->is_pageable ? x->longest : call, y);
   TG_FORMAT(y->evidence,
             "%lld %s %s %s %s, and nothing is computed during %.2f ms of them (%.1f %%), the longest %.2f ms",
@@ -75,7 +73,7 @@ static void report_transfers(const struct transfers *x, const struct tg__spans *
 static void judge_copies_of(struct tg__facts *f, bool is_pageable) {
   struct transfers x = {.f = f, .is_pageable = is_pageable, .longest = TG_NONE};
   struct tg__spans exposed = {0};
-  tg__slices_visit(f, see_transfer, &x);
+  TG__EACH_IN_STEPS (w, f) see_transfer(&x, w.slice, w.cls);
   tg__spans_union(&x.copies);
   tg__spans_union(&x.kernels);
   tg__spans_subtract(&x.copies, &x.kernels, &exposed);

@@ -15,6 +15,10 @@ void tg__finding_claim(const struct tg__facts *f, struct tg__finding *x, int64_t
   if (start < end) tg__spans_add(&x->claim, start, end);
 }
 
+void tg__claim_spans(const struct tg__facts *f, struct tg__finding *x, const struct tg__spans *s) {
+  for (size_t i = 0; i < s->count; i++) tg__finding_claim(f, x, s->items[i].start, s->items[i].end);
+}
+
 /* The call of which the host's call `slice` is a part; NULL. Calls stand in the order of their slices. */
 static const struct tg__site_call *call_around(const struct tg__sites *s, uint32_t slice) {
   size_t low = 0;
@@ -136,8 +140,7 @@ static bool take_time(struct tg__facts *f, const uint32_t *kept, size_t count, s
   const int64_t own = tg__spans_length(&x->claim);
   struct tg__spans taken = {0};
   for (size_t i = 0; i < count; i++)
-    for (size_t k = 0; f->found[kept[i]].is_of_device == x->is_of_device && k < f->found[kept[i]].claim.count; k++)
-      tg__spans_add(&taken, f->found[kept[i]].claim.items[k].start, f->found[kept[i]].claim.items[k].end);
+    if (f->found[kept[i]].is_of_device == x->is_of_device) tg__spans_add_all(&taken, &f->found[kept[i]].claim);
   tg__spans_union(&taken);
   const int64_t lost = common_ns(f, &x->claim, &taken);
   f->failed |= taken.failed;

@@ -123,15 +123,28 @@ void tg__where_slice(const struct tg__facts *f, uint32_t slice, struct tg__findi
   tg__out_free(&line);
 }
 
-void tg__slices_visit(const struct tg__facts *f, tg__visitor *visit, void *ctx) {
-  const struct tg__columns *t = f->t;
-  const struct tg__rank *r = &t->ranks[f->rank];
-  const struct tg__window *w = &f->steps.window;
-  TG__EACH (k, tg__tracks_of(r)) {
-    const struct tg__track *track = &t->tracks[k];
-    for (uint32_t i = track->first; i < track->first + track->count && t->slices.start_ns[i] < w->end_ns; i++)
-      if (t->slices.start_ns[i] >= w->start_ns) visit(ctx, i, tg__slice_class(t, i));
+struct tg__slice_walk tg__slices_begin(const struct tg__facts *f) {
+  const struct tg__extent tracks = tg__tracks_of(&f->t->ranks[f->rank]);
+  return (struct tg__slice_walk){.f = f, .track = tracks.first, .past_track = tracks.past};
+}
+
+bool tg__slices_next(struct tg__slice_walk *w) {
+  const struct tg__columns *const t = w->f->t;
+  const struct tg__window *const steps = &w->f->steps.window;
+  for (;; w->track++) {
+    while (w->next < w->past && t->slices.start_ns[w->next] < steps->start_ns) w->next++;
+    if (w->next < w->past && t->slices.start_ns[w->next] < steps->end_ns) break;
+    if (w->track == w->past_track) return false;
+    w->next = t->tracks[w->track].first;
+    w->past = w->next + t->tracks[w->track].count;
   }
+  w->slice = w->next++;
+  w->cls = tg__slice_class(t, w->slice);
+  return true;
+}
+
+void tg__slices_visit(const struct tg__facts *f, tg__visitor *visit, void *ctx) {
+  TG__EACH_IN_STEPS (w, f) visit(ctx, w.slice, w.cls);
 }
 
 bool tg__is_of_closure(const struct tg__columns *t, uint32_t slice) {
@@ -181,26 +194,16 @@ static void sum_up_gaps(struct tg__facts *f) {
   }
 }
 
-struct device_count {
-  struct tg__facts *f;
-  struct tg__map names;
-};
-
-static void count_device_event(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct device_count *const d = ctx;
-  struct tg__facts *const f = d->f;
-  const struct tg__columns *const t = f->t;
-  if (!tg__class_is_device_work(cls)) return;
-  f->failed |= !tg__map_put(&d->names, t->slices.name[slice], 1);
-  f->device_events++;
-  f->replayed += tg__is_replayed(t, slice);
-}
-
 static void count_device_events(struct tg__facts *f) {
-  struct device_count d = {.f = f};
-  tg__slices_visit(f, count_device_event, &d);
-  f->device_names = (int64_t)d.names.count;
-  tg__map_free(&d.names);
+  struct tg__map names = {0};
+  TG__EACH_IN_STEPS (w, f) {
+    if (!tg__class_is_device_work(w.cls)) continue;
+    f->failed |= !tg__map_put(&names, f->t->slices.name[w.slice], 1);
+    f->device_events++;
+    f->replayed += tg__is_replayed(f->t, w.slice);
+  }
+  f->device_names = (int64_t)names.count;
+  tg__map_free(&names);
 }
 
 /* What comes once is no part of a recording that is judged as a whole. */

@@ -127,10 +127,11 @@ int64_t tg__steps_shortened(const struct tg__facts *f, int64_t host_ns, int64_t 
 int64_t tg__marked_waits(struct tg__facts *f); /* time inside calls that only wait, as `tachograph run` marks them */
 int64_t tg__input_waits(struct tg__facts *f);  /* of these, for files and for queues that other threads fill */
 bool tg__is_marked_wait(struct tg__str name);
-/* claims.c: the time that a finding speaks of, as an interval (cut to the window of the steps), as the host's calls of
- * the sites marked in `in`. */
+/* claims.c: the time that a finding speaks of, as an interval (cut to the window of the steps), as several, as the
+ * host's calls of the sites marked in `in`. */
 struct tg__sites;
 void tg__finding_claim(const struct tg__facts *f, struct tg__finding *x, int64_t start_ns, int64_t end_ns);
+void tg__claim_spans(const struct tg__facts *f, struct tg__finding *x, const struct tg__spans *s);
 void tg__claim_sites(const struct tg__sites *s, const bool *in, struct tg__finding *x);
 /* Of a finding about work of the host that keeps a device waiting: it costs what the device waits in its time. */
 void tg__count_waiting(struct tg__facts *f, struct tg__finding *x);
@@ -191,7 +192,24 @@ void tg__find_longest_pause(struct tg__facts *f, struct tg__pause *out);
 static inline unsigned tg__slice_meaning(struct tg__facts *f, uint32_t slice) { /* TG__NAME_* of a slice's name */
   return tg__names_of(&f->names, f->t->slices.name[slice]);
 }
-/* Calls visit for every slice that starts inside the window of the steps, by track, then start. */
+/* Every slice that starts inside the window of the steps, by track, then start: w.slice, of the class w.cls. */
+struct tg__slice_walk {
+  const struct tg__facts *f;
+  uint32_t slice;
+  enum tg__class cls;
+  uint32_t track, past_track, next, past; /* the track to go on with, and the slices to come of the one before it */
+};
+struct tg__slice_walk tg__slices_begin(const struct tg__facts *f);
+bool tg__slices_next(struct tg__slice_walk *w);
+#define TG__EACH_IN_STEPS(w, f) for (struct tg__slice_walk w = tg__slices_begin(f); tg__slices_next(&w);)
+static inline void tg__spans_add_slice(struct tg__spans *s, const struct tg__columns *t, uint32_t slice) {
+  tg__spans_add(s, t->slices.start_ns[slice], tg__slice_end(t, slice));
+}
+/* longest: TG_NONE before the first. Of equally long ones the first stays. */
+static inline void tg__keep_longest(const struct tg__columns *t, uint32_t *longest, uint32_t slice) {
+  if (*longest == TG_NONE || t->slices.dur_ns[slice] > t->slices.dur_ns[*longest]) *longest = slice;
+}
+/* The same by a function. */
 typedef void tg__visitor(void *ctx, uint32_t slice, enum tg__class cls);
 void tg__slices_visit(const struct tg__facts *f, tg__visitor *visit, void *ctx);
 /* Of a slice inside Optimizer.step: whether it is no part of the update. step(closure) runs a forward and a backward
@@ -204,6 +222,14 @@ int64_t tg__per_step(const struct tg__facts *f, int64_t sum);
 const char *tg__period_per(const struct tg__facts *f);
 const char *tg__period_name(const struct tg__facts *f);
 const char *tg__period_each(const struct tg__facts *f);
+/* A value behind the others of an array that grows; on no memory the facts say so. */
+#define TG__PUSH(f, items, count, cap, ...)                                                                            \
+  do {                                                                                                                 \
+    if (tg__grow(&(items), &(cap), (count) + 1, sizeof *(items)))                                                      \
+      (items)[(count)++] = __VA_ARGS__;                                                                                \
+    else                                                                                                               \
+      (f)->failed = true;                                                                                              \
+  } while (0)
 static inline double tg__pct(int64_t part, int64_t whole) {
   return whole > 0 ? 100.0 * (double)part / (double)whole : 0;
 }

@@ -83,27 +83,17 @@ static void note_passes(struct tg__facts *f, struct tg_table *out) {
                    forward ? (double)backward / (double)forward : 0);
 }
 
-struct compiled {
-  const struct tg__facts *f;
-  int64_t ns, until_ns;
-};
-
-static void see_compiling(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct compiled *const c = ctx;
-  const struct tg__columns *const t = c->f->t;
-  const int64_t start = t->slices.start_ns[slice];
-  if ((cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) || start < c->until_ns ||
-      !tg__is_compiling(tg__name(t, t->slices.name[slice])))
-    return;
-  c->until_ns = tg__slice_end(t, slice);
-  c->ns += t->slices.dur_ns[slice];
-}
-
 static void note_compiling(const struct tg__facts *f, struct tg_table *out) {
-  struct compiled c = {.f = f, .until_ns = INT64_MIN};
+  const struct tg__slices *const s = &f->t->slices;
+  int64_t ns = 0, until_ns = INT64_MIN;
   if (tg__has_found(f, TG__CAUSE_RECOMPILATION)) return;
-  tg__slices_visit(f, see_compiling, &c);
-  const double share = tg__pct(c.ns, f->sum_ns);
+  TG__EACH_IN_STEPS (w, f) {
+    const bool is_range = w.cls == TG__CLASS_OP || w.cls == TG__CLASS_ANNOTATION;
+    if (!is_range || s->start_ns[w.slice] < until_ns || !tg__is_compiling(tg__name(f->t, s->name[w.slice]))) continue;
+    until_ns = tg__slice_end(f->t, w.slice);
+    ns += s->dur_ns[w.slice];
+  }
+  const double share = tg__pct(ns, f->sum_ns);
   if (share > COMPILING_PCT)
     tg__table_note(out,
                    "torch.compile works for %.1f %% of the time, so other shares are of what it leaves; record steps "

@@ -17,8 +17,7 @@ struct once {
   bool counts_steps; /* first the steps that have such calls are counted */
 };
 
-static void learn_usual(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct once *o = ctx;
+static void learn_usual(struct once *o, uint32_t slice, enum tg__class cls) {
   const int64_t dur = o->f->t->slices.dur_ns[slice];
   if (cls != TG__CLASS_RUNTIME || dur >= LEAST_NS) return;
   struct usual *u = &o->usual[o->f->t->slices.name[slice]];
@@ -51,8 +50,7 @@ static void add_with_operator(struct once *o, uint32_t call) {
 
 /* A launch that takes much longer than others of its kind loads the kernel's code, unless the device works: then it
  * waits for room in the queue. */
-static void see_call(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct once *o = ctx;
+static void see_call(struct once *o, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *t = o->f->t;
   const int64_t dur = t->slices.dur_ns[slice], start = t->slices.start_ns[slice];
   if (cls != TG__CLASS_RUNTIME || dur < LEAST_NS) return;
@@ -129,10 +127,10 @@ void tg__facts_find_one_off(struct tg__facts *f) {
   }
   memset(o.usual, 0, (tg__strings_count(f->t->strings) + 1) * sizeof *o.usual);
   find_idle(&o);
-  tg__slices_visit(f, learn_usual, &o);
+  TG__EACH_IN_STEPS (w, f) learn_usual(&o, w.slice, w.cls);
   for (int pass = 0; pass < 2; pass++) {
     o.counts_steps = !pass;
-    tg__slices_visit(f, see_call, &o);
+    TG__EACH_IN_STEPS (w, f) see_call(&o, w.slice, w.cls);
   }
   tg__spans_union(&o.calls);
   const uint32_t unit = o.count ? tg__sync_unit(f->t, o.longest) : TG_NONE;
@@ -144,7 +142,7 @@ void tg__facts_find_one_off(struct tg__facts *f) {
               (long long)o.count, o.count == 1 ? " loads" : "s load", o.count == 1 ? "makes" : "make",
               tg__ms(tg__spans_length(&o.calls)), (int)(name.len < 60 ? name.len : 60), name.ptr, tg__ms(o.longest_ns),
               in.len ? " in " : "", (int)(in.len < 60 ? in.len : 60), in.ptr);
-  for (size_t i = 0; i < o.calls.count; i++) tg__spans_add(&f->one_off, o.calls.items[i].start, o.calls.items[i].end);
+  tg__spans_add_all(&f->one_off, &o.calls);
   add_longest_gap(&o);
   tg__spans_union(&f->one_off);
   f->failed |= f->one_off.failed || o.idle.failed || o.calls.failed;

@@ -97,8 +97,7 @@ static bool is_of_optimizer(const struct search *s, uint32_t slice) {
          tg__is_zero_grad(tg__name(s->f->t, s->f->t->slices.name[slice]));
 }
 
-static void visit_slice(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct search *const s = ctx;
+static void visit_slice(struct search *s, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *const t = s->f->t;
   const bool is_loader = cls == TG__CLASS_ANNOTATION && (tg__slice_meaning(s->f, slice) & TG__NAME_DATALOADER);
   const bool is_optimizer = (cls == TG__CLASS_ANNOTATION || cls == TG__CLASS_OP) && is_of_optimizer(s, slice);
@@ -117,23 +116,17 @@ static void visit_slice(void *ctx, uint32_t slice, enum tg__class cls) {
   s->end_ns = is_optimizer ? start : end;
 }
 
-static void visit_other_thread(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct search *const s = ctx;
+static void visit_other_thread(struct search *s, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *const t = s->f->t;
   const bool reads =
       cls == TG__CLASS_ANNOTATION && tg__str_eq(tg__name(t, t->slices.name[slice]), TG_STR("builtins.open"));
-  if (reads && tg__slice_track(t, slice) == s->track) {
-    if (tg__grow((void **)&s->reads, &s->read_cap, s->read_count + 1, sizeof *s->reads))
-      s->reads[s->read_count++] = slice;
-    else
-      s->f->failed = true;
-  }
+  if (reads && tg__slice_track(t, slice) == s->track) { TG__PUSH(s->f, s->reads, s->read_count, s->read_cap, slice); }
   const bool waits = cls == TG__CLASS_ANNOTATION && tg__is_marked_wait(tg__name(t, t->slices.name[slice])),
              works = cls == TG__CLASS_OP ||
                      (cls == TG__CLASS_ANNOTATION && tg__slice_meaning(s->f, slice) & TG__NAME_COLLECTIVE_CALL);
   const uint32_t track = works || waits ? tg__slice_track(t, slice) : s->track;
   if (waits ? track == s->track : track != s->track && t->tracks[track].pid == t->tracks[s->track].pid)
-    tg__spans_add(&s->others, t->slices.start_ns[slice], tg__slice_end(t, slice));
+    tg__spans_add_slice(&s->others, t, slice);
 }
 
 /* The part that two places have in common stands there once: "between train.py(9): load and (12): train", "between
@@ -178,10 +171,6 @@ static int64_t beside(const struct search *s, const int64_t *usual, const struct
   return sum;
 }
 
-static void add_spans(struct tg__spans *to, const struct tg__spans *from) {
-  for (size_t i = 0; i < from->count; i++) tg__spans_add(to, from->items[i].start, from->items[i].end);
-}
-
 static void fill_pause(const struct search *s, const struct pause *best, struct tg__pause *out) {
   say_pause(best, out->where, sizeof out->where);
   for (size_t i = 0; i < s->count; i++) {
@@ -189,7 +178,7 @@ static void fill_pause(const struct search *s, const struct pause *best, struct 
     if (!is_between(p, best)) continue;
     if (2 * p->read_steps >= s->f->steps.count) out->read = p->read;
     for (size_t k = 0; k < s->f->steps.count; k++) out->all_ns += p->ns[k];
-    add_spans(&out->when, &p->when);
+    tg__spans_add_all(&out->when, &p->when);
   }
 }
 
@@ -209,7 +198,7 @@ static void choose_longest_pause(struct search *s, struct tg__pause *out) {
     out->usual_ns += beside(s, usual, best);
   } else { /* those that are long */
     out->usual_ns = out->all_ns = nowhere;
-    for (size_t i = 0; i < s->count; i++) add_spans(&out->when, &s->pauses[i].when);
+    for (size_t i = 0; i < s->count; i++) tg__spans_add_all(&out->when, &s->pauses[i].when);
     TG_FORMAT(out->where, "Python, between operators; record with with_stack=True to see where");
   }
 }
@@ -223,9 +212,9 @@ void tg__find_longest_pause(struct tg__facts *f, struct tg__pause *out) {
   s.least_ns = tg__per_step(f, f->total_ns) / LEAST_SHARE + 1;
   if (s.least_ns < LEAST_NS) s.least_ns = LEAST_NS;
   s.long_ns = tg__per_step(f, f->total_ns) / LONG_SHARE;
-  tg__slices_visit(f, visit_other_thread, &s);
+  TG__EACH_IN_STEPS (w, f) visit_other_thread(&s, w.slice, w.cls);
   tg__spans_union(&s.others);
-  tg__slices_visit(f, visit_slice, &s);
+  TG__EACH_IN_STEPS (w, f) visit_slice(&s, w.slice, w.cls);
   choose_longest_pause(&s, out);
   struct tg__spans all = out->when;
   out->when = (struct tg__spans){0};

@@ -14,8 +14,7 @@ struct pipeline {
   uint32_t until_track;
 };
 
-static void visit_pipeline_slice(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct pipeline *p = ctx;
+static void visit_pipeline_slice(struct pipeline *p, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *t = p->f->t;
   if (cls != TG__CLASS_OP) return;
   const uint32_t track = tg__slice_track(t, slice);
@@ -23,10 +22,7 @@ static void visit_pipeline_slice(void *ctx, uint32_t slice, enum tg__class cls) 
   if (track == p->until_track && t->slices.start_ns[slice] < p->until_ns) return;
   p->until_track = track;
   p->until_ns = tg__slice_end(t, slice);
-  if (tg__grow((void **)&p->ops, &p->cap, p->count + 1, sizeof *p->ops))
-    p->ops[p->count++] = slice;
-  else
-    p->f->failed = true;
+  TG__PUSH(p->f, p->ops, p->count, p->cap, slice);
 }
 
 static bool pipeline_slice_starts_before(uint32_t a, uint32_t b, const void *ctx) {
@@ -51,7 +47,7 @@ static bool takes_turns(struct pipeline *p, struct tg__turns *out) {
     sum += stop - start;
     if (start < end) overlap += (stop < end ? stop : end) - start;
     if (stop > end) end = stop;
-    if (out->longest == TG_NONE || stop - start > t->slices.dur_ns[out->longest]) out->longest = p->ops[i];
+    tg__keep_longest(t, &out->longest, p->ops[i]);
   }
   out->turns = (int64_t)turns;
   return !p->f->failed && out->several && RUN_LENGTH * turns <= p->count && 100 * overlap <= OVERLAP_PCT * sum &&
@@ -60,7 +56,7 @@ static bool takes_turns(struct pipeline *p, struct tg__turns *out) {
 
 static bool work_in_turn(struct tg__facts *f, uint32_t loop, struct tg__turns *out) {
   struct pipeline p = {.f = f, .loop = loop, .until_track = TG_NONE};
-  tg__slices_visit(f, visit_pipeline_slice, &p);
+  TG__EACH_IN_STEPS (w, f) visit_pipeline_slice(&p, w.slice, w.cls);
   const bool yes = p.count > 0 && takes_turns(&p, out);
   tg__free(p.ops);
   return yes;

@@ -75,7 +75,7 @@ static bool replay_finding(struct tg__facts *f, struct tg__replay_model *m, cons
   struct tg__spans left = {0};
   tg__spans_subtract(&x->claim, taken, &left);
   f->failed |= left.failed || !replay_change(f, m, x, &left, out);
-  for (size_t i = 0; i < left.count; i++) tg__spans_add(taken, left.items[i].start, left.items[i].end);
+  tg__spans_add_all(taken, &left);
   tg__spans_union(taken);
   f->failed |= taken->failed;
   tg__spans_free(&left);

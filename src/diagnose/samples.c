@@ -240,26 +240,16 @@ void tg__each_sample(const struct tg__facts *f, tg__sample_visitor *see, void *c
   }
 }
 
-struct busy_host {
-  const struct tg__columns *t;
-  struct tg__spans busy; /* operators, calls, the loader, devices */
-};
-
-static void see_busy(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct busy_host *const h = ctx;
-  if (cls == TG__CLASS_OP || cls == TG__CLASS_RUNTIME || tg__class_is_device_work(cls) ||
-      (cls == TG__CLASS_ANNOTATION && tg__name_is_dataloader(tg__name(h->t, h->t->slices.name[slice]))))
-    tg__spans_add(&h->busy, h->t->slices.start_ns[slice], tg__slice_end(h->t, slice));
-}
-
 void tg__bare_spans(struct tg__facts *f, struct tg__spans *out) {
-  struct busy_host h = {.t = f->t};
-  struct tg__spans window = {0};
+  struct tg__spans window = {0}, busy = {0};
   tg__spans_add(&window, f->steps.window.start_ns, f->steps.window.end_ns);
-  tg__slices_visit(f, see_busy, &h);
-  tg__spans_union(&h.busy);
-  tg__spans_subtract(&window, &h.busy, out);
-  f->failed |= window.failed || h.busy.failed || out->failed;
+  TG__EACH_IN_STEPS (w, f)
+    if (w.cls == TG__CLASS_OP || w.cls == TG__CLASS_RUNTIME || tg__class_is_device_work(w.cls) ||
+        (w.cls == TG__CLASS_ANNOTATION && tg__name_is_dataloader(tg__name(f->t, f->t->slices.name[w.slice]))))
+      tg__spans_add_slice(&busy, f->t, w.slice);
+  tg__spans_union(&busy);
+  tg__spans_subtract(&window, &busy, out);
+  f->failed |= window.failed || busy.failed || out->failed;
   tg__spans_free(&window);
-  tg__spans_free(&h.busy);
+  tg__spans_free(&busy);
 }

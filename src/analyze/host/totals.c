@@ -52,7 +52,7 @@ static bool add_total_of_track(const struct work *w, uint32_t track, struct sums
   add_nodes(w, track, s, &cpu);
   tg__spans_union(&cpu);
   s->thread_cpu_ns += tg__spans_length(&cpu);
-  for (size_t i = 0; i < cpu.count; i++) tg__spans_add(&s->cpu, cpu.items[i].start, cpu.items[i].end);
+  tg__spans_add_all(&s->cpu, &cpu);
   const bool done = !cpu.failed;
   tg__spans_free(&cpu);
   return done;

@@ -130,7 +130,7 @@ bool tg__is_replayed(const struct tg__columns *t, uint32_t device_slice) {
 static void join(const struct work *w, const struct tg__spans *device, const struct tg__spans *host,
                  struct tg__spans *out) {
   tg__spans_subtract(host, &w->busy, out);
-  for (size_t i = 0; i < device->count; i++) tg__spans_add(out, device->items[i].start, device->items[i].end);
+  tg__spans_add_all(out, device);
   tg__spans_union(out);
 }
 

@@ -313,7 +313,7 @@ static void divide_parts(struct work *w, struct tg__breakdown *b) {
 static void join_labels(struct work *w) {
   const struct tg__spans *const labels = &w->roles[ROLE_LABEL];
   struct tg__spans *const host = &w->roles[TG__PART_CPU_EXEC];
-  for (size_t i = 0; i < labels->count; i++) tg__spans_add(host, labels->items[i].start, labels->items[i].end);
+  tg__spans_add_all(host, labels);
   tg__spans_union(host);
   w->failed |= host->failed;
 }

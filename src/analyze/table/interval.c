@@ -21,6 +21,10 @@ void tg__spans_add(struct tg__spans *s, int64_t start, int64_t end) {
   append(s, start, end);
 }
 
+void tg__spans_add_all(struct tg__spans *s, const struct tg__spans *of) {
+  for (size_t i = 0; i < of->count; i++) tg__spans_add(s, of->items[i].start, of->items[i].end);
+}
+
 static void merge(const struct tg__span *a, const struct tg__span *a_end, const struct tg__span *b_end,
                   struct tg__span *out) {
   const struct tg__span *b = a_end;
