@@ -14,9 +14,8 @@ struct division {
 
 /* Waiting between operators, as the samples show it. */
 static int64_t sampled_waits(struct tg__facts *f) {
-  struct tg__spans bare = {0};
+  struct tg__spans bare = tg__bare_spans(f);
   struct tg__sampled seen;
-  tg__bare_spans(f, &bare);
   tg__sample_stretches(f, &bare, &seen);
   const int64_t waits = seen.doing_ns[TG__DOING_DISK] + seen.doing_ns[TG__DOING_PIPE] +
                         seen.doing_ns[TG__DOING_SOCKET] + seen.doing_ns[TG__DOING_SUBPROCESS];

@@ -27,13 +27,9 @@ static int64_t inside(const struct tg__facts *f, const struct tg__spans *s) {
 
 /* Joined, and without what comes once. */
 static int64_t usual_part(struct tg__facts *f, struct tg__spans *s) {
-  struct tg__spans left = {0};
-  tg__spans_union(s);
-  tg__spans_subtract(s, &f->one_off, &left);
+  struct tg__spans left = tg__rest_of(f, s, &f->one_off);
   const int64_t ns = inside(f, &left);
-  f->failed |= s->failed || left.failed;
   tg__spans_free(&left);
-  tg__spans_free(s);
   return ns;
 }
 

@@ -40,40 +40,33 @@ static int64_t mean_of(const struct tg__facts *f, const struct tg__spans *waits)
 
 static void report_churn(const struct churn *c, const struct tg__spans *waits) {
   struct tg__facts *const f = c->f;
-  const int64_t each_ns = tg__usual_inside(f, waits), ns = each_ns * (int64_t)f->steps.count;
-  const double share = tg__pct(ns, f->total_ns);
-  const int64_t mean_ns = tg__per_step(f, mean_of(f, waits));
-  if (share <= CHURN_PCT) return;
-  struct tg__finding *const x = tg__finding_add(f, TG__CAUSE_ALLOCATOR_CHURN, share, CHURN_PCT, each_ns);
+  const int64_t ns = tg__usual_sum(f, waits), mean_ns = tg__per_step(f, mean_of(f, waits));
+  struct tg__finding *const x = tg__find_above(f, TG__CAUSE_ALLOCATOR_CHURN, CHURN_PCT, ns);
+  if (!x) return;
   tg__claim_spans(f, x, waits);
   tg__where_slice(f, c->longest, x);
   TG_FORMAT(
       x->evidence,
       "%lld calls in %zu of %zu steps take or release memory of the device, which stands still in them for %.2f ms "
       "of the usual step (%.1f %%), and for %.2f ms on average; the longest takes %.2f ms",
-      (long long)c->count, c->steps, f->steps.count, tg__ms(each_ns), share, tg__ms(mean_ns),
+      (long long)c->count, c->steps, f->steps.count, tg__ms(x->cost_ns), x->share_pct, tg__ms(mean_ns),
       tg__ms(f->t->slices.dur_ns[c->longest]));
   TG_FORMAT(x->advice,
             "Let the allocator keep its memory: no torch.cuda.empty_cache() in the step, pinned buffers that are "
             "made once; where sizes differ from step to step, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True or "
             "padded sizes; where memory is short, less of it in use.");
-  x->saving_ns = tg__per_step(f, tg__steps_shortened(f, 0, 0, ns));
-  x->confidence = 0.65;
-  x->method = "these calls go, as far as host and device each have less to do than a step takes";
+  tg__expect_of_device(f, x, 0, ns, 0.65,
+                       "these calls go, as far as host and device each have less to do than a step takes");
 }
 
 void tg__judge_allocator(struct tg__facts *f) {
   struct churn c = {.f = f, .longest = TG_NONE};
-  struct tg__spans waits = {0};
   if (!f->has_device_work || f->steps.source == TG__STEPS_RECORDING) return;
   TG__EACH_IN_STEPS (w, f) see_memory_call(&c, w.slice, w.cls);
   tg__spans_union(&c.busy);
-  tg__spans_union(&c.calls);
-  tg__spans_subtract(&c.calls, &c.busy, &waits);
-  f->failed |= c.busy.failed || c.calls.failed || waits.failed;
+  struct tg__spans waits = tg__rest_of(f, &c.calls, &c.busy);
   const bool goes_on = c.step && 3 * (c.step - 1) > 2 * f->steps.count; /* beyond what a program does when it starts */
   if (!f->failed && c.steps > 1 && 2 * c.steps > f->steps.count && goes_on) report_churn(&c, &waits);
   tg__spans_free(&waits);
   tg__spans_free(&c.busy);
-  tg__spans_free(&c.calls);
 }

@@ -89,9 +89,8 @@ void tg__judge_breaks(struct tg__facts *f) {
   struct breaks b = {.f = f, .track = TG_NONE, .outer_end = INT64_MIN};
   TG__EACH_IN_STEPS (w, f) visit_break(&b, w.slice, w.cls);
   const int64_t ns = tg__tally_sum(f, &b.ns);
-  const double share = tg__pct(ns, f->total_ns);
-  if (share <= BREAK_PCT) return;
-  struct tg__finding *x = tg__finding_add(f, TG__CAUSE_GRAPH_BREAK, share, BREAK_PCT, tg__per_step(f, ns));
+  struct tg__finding *const x = tg__find_above(f, TG__CAUSE_GRAPH_BREAK, BREAK_PCT, ns);
+  if (!x) return;
   const struct place *top = b.places;
   for (size_t i = 1; i < b.count; i++) top = b.places[i].ns > top->ns ? &b.places[i] : top;
   struct tg__frame_parts p;
@@ -105,7 +104,7 @@ void tg__judge_breaks(struct tg__facts *f) {
       "what torch.compile made is left and entered again %lld times %s, %lld of them there: %.2f ms (%.1f %%) pass "
       "between its graphs",
       (long long)tg__per_step(f, b.times), tg__period_per(f), (long long)tg__per_step(f, top->times),
-      tg__ms(x->cost_ns), share);
+      tg__ms(x->cost_ns), x->share_pct);
   TG_FORMAT(x->advice, "TORCH_LOGS=graph_breaks names the reasons. Take print(), .item(), NumPy and branches on values "
                        "(torch.where instead of if) out of "
                        "what is compiled.");

@@ -55,16 +55,15 @@ static bool are_short(const struct collectives *c) {
 static void report_calls(struct collectives *c, int64_t each) {
   struct tg__facts *const f = c->f;
   tg__spans_union(&c->calls);
-  const int64_t each_ns = tg__usual_inside(f, &c->calls), ns = each_ns * (int64_t)f->steps.count;
-  const double share = tg__pct(ns, f->total_ns);
-  if (f->device_bound || share <= BUCKET_PCT || !are_short(c)) return;
-  struct tg__finding *const x = tg__finding_add(f, TG__CAUSE_UNBUCKETED_COMMUNICATION, share, BUCKET_PCT, each_ns);
+  const int64_t ns = tg__usual_sum(f, &c->calls);
+  if (f->device_bound || tg__pct(ns, f->total_ns) <= BUCKET_PCT || !are_short(c)) return;
+  struct tg__finding *const x = tg__find_above(f, TG__CAUSE_UNBUCKETED_COMMUNICATION, BUCKET_PCT, ns);
   tg__claim_spans(f, x, &c->calls);
   tg__where_slice(f, c->call, x);
   TG_FORMAT(x->evidence,
             "%lld collectives a step, half of them shorter than %d us; the host, which is the slower side, is in their "
             "calls for %.2f ms (%.1f %%)",
-            (long long)each, SHORT_NS / 1000, tg__ms(each_ns), share);
+            (long long)each, SHORT_NS / 1000, tg__ms(x->cost_ns), x->share_pct);
   TG_FORMAT(x->advice, "%s", few_large);
   tg__finding_expect(f, x, ns - ns / OF_CALLS, 0.35, "nine of ten calls go, as far as several fit in one");
 }

@@ -25,7 +25,7 @@ struct chains {
 /* Elements of the larger of its tensors when the call is of that kind; 0. */
 static int64_t elements_of(const struct tg__sites *s, const struct tg__site_call *c) {
   struct tg__shape shapes[TG_INPUTS];
-  if (!c->counted || c->kind != TG__CALL_FORWARD || c->site == TG_NONE || s->sites[c->site].reported) return 0;
+  if (!tg__is_forward(c) || s->sites[c->site].reported) return 0;
   if (!TG__IS_ONE_OF(tg__site_name(s, &s->sites[c->site]), elementwise)) return 0;
   const unsigned n = tg__call_shapes(s, c->slice, shapes);
   int64_t most = 0;
@@ -87,22 +87,19 @@ static void find_chains(struct chains *x) {
 static void report_chains(struct chains *x) {
   struct tg__facts *f = x->s->f;
   const int64_t ns = tg__tally_sum(f, &x->ns);
-  const double share = tg__pct(ns, f->total_ns);
-  if (!x->count || share <= CHAIN_PCT) return;
-  struct tg__finding *y = tg__finding_add(f, TG__CAUSE_UNFUSED_ELEMENTWISE, share, CHAIN_PCT, tg__per_step(f, ns));
-  tg__say_site(x->s, x->top, 0, y);
+  struct tg__finding *const y = tg__find_at(x->s, TG__CAUSE_UNFUSED_ELEMENTWISE, CHAIN_PCT, ns, x->top);
+  if (!y) return;
   TG_FORMAT(
       y->evidence,
       "%lld times %s up to %lld operators in a row go through the same large tensor element by element: %.2f ms%s "
       "(%.1f %%)",
       (long long)tg__per_step(f, x->count), tg__period_per(f), (long long)x->length, tg__ms(y->cost_ns),
-      tg__if_backward(x->s, x->in, " with backward"), share);
+      tg__if_backward(x->s, x->in, " with backward"), y->share_pct);
   TG_FORMAT(y->advice, "Use the one operator that does all of it (F.gelu, F.silu, F.layer_norm, torch.addcmul, …), or "
                        "torch.compile the function or the modules around them, which makes one.");
   tg__expect_at_sites(f, y, tg__tally_sum(f, &x->saving), 0.6,
                       "all but the longest operator of each chain, forward and backward");
-  tg__claim_sites(x->s, x->in, y);
-  for (size_t i = 0; i < x->s->count; i++) x->s->sites[i].reported |= x->in[i];
+  tg__report_sites(x->s, x->in, y);
 }
 
 void tg__judge_chains(struct tg__facts *f) {

@@ -4,23 +4,6 @@
 
 enum { COPY_PCT = 5, LINKS = 8, RECENT = 16, LARGE = 1024 };
 
-/* Cost of the sites marked in `in`, and the one that costs most; TG_NONE without any. */
-static uint32_t sum_up_sites(const struct tg__sites *s, const bool *in, int64_t *ns, int64_t *calls) {
-  uint32_t top = TG_NONE;
-  *ns = *calls = 0;
-  for (uint32_t i = 0; i < s->count; i++) {
-    if (!in[i]) continue;
-    *ns += tg__site_ns(&s->sites[i]);
-    *calls += s->sites[i].calls;
-    if (top == TG_NONE || tg__site_ns(&s->sites[i]) > tg__site_ns(&s->sites[top])) top = i;
-  }
-  return top;
-}
-
-static void mark_reported(struct tg__sites *s, const bool *in) {
-  for (size_t i = 0; i < s->count; i++) s->sites[i].reported |= in[i];
-}
-
 /* ---- grown by concatenation ------------------------------------------------------------------ */
 
 static const char *const joins[] = {"aten::cat",    "aten::concat", "aten::concatenate", "aten::hstack",
@@ -71,27 +54,24 @@ static void report_growth(struct tg__sites *s, const bool *in, const struct grow
   struct tg__facts *f = s->f;
   int64_t ns, calls;
   double saving = 0, old = 0, all = 0;
-  const uint32_t top = sum_up_sites(s, in, &ns, &calls);
-  const double share = tg__pct(ns, f->total_ns);
-  if (top == TG_NONE || share <= COPY_PCT) return;
+  const uint32_t top = tg__sum_sites(s, in, &ns, &calls);
+  struct tg__finding *const x = tg__find_at(s, TG__CAUSE_QUADRATIC_CONCAT, COPY_PCT, ns, top);
+  if (!x) return;
   for (size_t i = 0; i < s->count; i++) {
     if (!in[i]) continue;
     saving += (double)tg__site_ns(&s->sites[i]) * growths[i].old / growths[i].all;
     old += growths[i].old, all += growths[i].all;
   }
-  struct tg__finding *x = tg__finding_add(f, TG__CAUSE_QUADRATIC_CONCAT, share, COPY_PCT, tg__per_step(f, ns));
-  tg__say_site(s, top, 0, x);
   TG_FORMAT(
       x->evidence,
       "%lld calls %s join new rows to a tensor that an earlier call made, and %.0f %% of what they copy was there "
       "before: %.2f ms (%.1f %%)",
-      (long long)tg__per_step(f, calls), tg__period_per(f), 100 * old / all, tg__ms(x->cost_ns), share);
+      (long long)tg__per_step(f, calls), tg__period_per(f), 100 * old / all, tg__ms(x->cost_ns), x->share_pct);
   TG_FORMAT(x->advice,
             "Gather the pieces in a list and join them once, torch.cat(pieces), or make the whole tensor first "
             "and fill it slice by slice.");
   tg__expect_at_sites(f, x, (int64_t)saving, 0.85, "of the time of these calls the part of what was there before");
-  tg__claim_sites(s, in, x);
-  mark_reported(s, in);
+  tg__report_sites(s, in, x);
 }
 
 static void judge_growth(struct tg__sites *s, bool *in) {
@@ -99,8 +79,7 @@ static void judge_growth(struct tg__sites *s, bool *in) {
   s->f->failed |= !growths;
   for (size_t i = 0; growths && i < s->call_count; i++) {
     const struct tg__site_call *c = &s->calls[i];
-    if (c->counted && c->kind == TG__CALL_FORWARD && c->site != TG_NONE &&
-        TG__IS_ONE_OF(tg__site_name(s, &s->sites[c->site]), joins))
+    if (tg__is_forward(c) && TG__IS_ONE_OF(tg__site_name(s, &s->sites[c->site]), joins))
       look_at_join(s, c, &growths[c->site]);
   }
   for (size_t i = 0; growths && i < s->count; i++)
@@ -139,17 +118,15 @@ static void judge_layout(struct tg__sites *s, bool *in) {
   struct tg__facts *f = s->f;
   int64_t ns, calls;
   for (size_t i = 0; i < s->count; i++) in[i] = converts(s, &s->sites[i]);
-  const uint32_t top = sum_up_sites(s, in, &ns, &calls);
-  const double share = tg__pct(ns, f->total_ns);
-  if (top == TG_NONE || share <= COPY_PCT || calls < 2 * (int64_t)f->steps.count)
-    return; /* once a step: the input comes like that */
+  const uint32_t top = tg__sum_sites(s, in, &ns, &calls);
+  if (calls < 2 * (int64_t)f->steps.count) return; /* once a step: the input comes like that */
+  struct tg__finding *const x = tg__find_at(s, TG__CAUSE_LAYOUT_CONVERSION, COPY_PCT, ns, top);
+  if (!x) return;
   const uint32_t dims = tg__call_arg(s, s->sites[top].slice, TG__K_INPUT_DIMS),
                  strides = tg__call_arg(s, s->sites[top].slice, TG__K_INPUT_STRIDES);
-  struct tg__finding *x = tg__finding_add(f, TG__CAUSE_LAYOUT_CONVERSION, share, COPY_PCT, tg__per_step(f, ns));
-  tg__say_site(s, top, 0, x);
   TG_FORMAT(x->evidence, "%lld times %s a permuted view is copied into another order in memory: %.2f ms%s (%.1f %%)",
             (long long)tg__per_step(f, calls), tg__period_per(f), tg__ms(x->cost_ns),
-            tg__if_backward(s, in, " with backward"), share);
+            tg__if_backward(s, in, " with backward"), x->share_pct);
   if (dims != TG_NONE) add_list(x->evidence, sizeof x->evidence, "; here of inputs ", tg__name(f->t, dims));
   if (dims != TG_NONE && strides != TG_NONE)
     add_list(x->evidence, sizeof x->evidence, " with strides ", tg__name(f->t, strides));
@@ -158,8 +135,7 @@ static void judge_layout(struct tg__sites *s, bool *in) {
             "take the order at hand; "
             "matrix products take transposed views as they are.");
   tg__expect_at_sites(f, x, ns, 0.6, "the time of these copies");
-  tg__claim_sites(s, in, x);
-  mark_reported(s, in);
+  tg__report_sites(s, in, x);
 }
 
 /* ---- the whole model ------------------------------------------------------------------------- */
@@ -216,7 +192,7 @@ static bool is_for_sending(const struct model *m) { return m->sent >= (m->bytes 
 static void find_model_copies(struct model *m, bool *in) {
   for (size_t i = 0; i < m->s->call_count; i++) {
     const struct tg__site_call *c = &m->s->calls[i];
-    if (!c->counted || c->kind != TG__CALL_FORWARD || c->site == TG_NONE) continue;
+    if (!tg__is_forward(c)) continue;
     const struct tg__site *x = &m->s->sites[c->site];
     const uint32_t given =
         tg__str_has_prefix(tg__site_name(m->s, x), "c10d::") ? tg__call_arg(m->s, c->slice, TG__K_INPUT_DIMS) : TG_NONE;
@@ -242,7 +218,6 @@ static bool has_all_sizes(const struct model *m) {
 /* What is called on the same line of the program belongs to the copying, and Python between two such calls. */
 static int64_t around(const struct tg__sites *s, uint32_t top, bool *in) {
   enum { LONGEST_PAUSE_NS = 200000 };
-  const struct tg__columns *t = s->f->t;
   uint32_t line;
   tg__site_function(s, &s->sites[top], &line);
   for (size_t i = 0; line && i < s->count; i++)
@@ -250,10 +225,7 @@ static int64_t around(const struct tg__sites *s, uint32_t top, bool *in) {
       in[i] = p == line && s->sites[i].kind == TG__CALL_FORWARD;
   int64_t sum = 0;
   for (size_t i = 1; i < s->call_count; i++) {
-    const struct tg__site_call *a = &s->calls[i - 1], *b = &s->calls[i];
-    if (!a->counted || !b->counted || a->site == TG_NONE || b->site == TG_NONE || !in[a->site] || !in[b->site])
-      continue;
-    const int64_t pause = t->slices.start_ns[b->slice] - tg__slice_end(t, a->slice);
+    const int64_t pause = tg__pause_before(s, i, in);
     if (pause > 0 && pause < LONGEST_PAUSE_NS) sum += pause;
   }
   return sum;
@@ -265,28 +237,25 @@ static void judge_model(struct tg__sites *s, bool *in) {
   int64_t ns, calls;
   learn_model(&m);
   find_model_copies(&m, in);
-  uint32_t top = sum_up_sites(s, in, &ns, &calls);
+  uint32_t top = tg__sum_sites(s, in, &ns, &calls);
   const bool is_full_copy = has_all_sizes(&m) && 10 * (m.copied / 9) >= m.bytes && !is_for_sending(&m);
   tg__map_free(&m.sizes);
   tg__map_free(&m.kinds);
   if (top == TG_NONE || !is_full_copy) return;
   const int64_t pauses = around(s, top, in);
-  top = sum_up_sites(s, in, &ns, &calls);
-  const double share = tg__pct(ns + pauses, f->total_ns);
-  if (share <= COPY_PCT) return;
-  struct tg__finding *x = tg__finding_add(f, TG__CAUSE_FULL_MODEL_COPY, share, COPY_PCT, tg__per_step(f, ns + pauses));
-  tg__say_site(s, top, 0, x);
+  top = tg__sum_sites(s, in, &ns, &calls);
+  struct tg__finding *const x = tg__find_at(s, TG__CAUSE_FULL_MODEL_COPY, COPY_PCT, ns + pauses, top);
+  if (!x) return;
   TG_FORMAT(
       x->evidence,
       "%.1f MB %s are copied outside the model, tensors of every size that its parameters have (%.1f MB): %.2f ms "
       "(%.1f %%)",
       (double)tg__per_step(f, m.copied) / 1e6, tg__period_per(f), (double)tg__per_step(f, m.bytes) / 1e6,
-      tg__ms(x->cost_ns), share);
+      tg__ms(x->cost_ns), x->share_pct);
   TG_FORMAT(x->advice, "Copy the model when it is needed, not in every step; keep an average in place: "
                        "torch._foreach_lerp_(averages, parameters, weight).");
   tg__expect_at_sites(f, x, ns + pauses, 0.8, "the time of these calls, and the Python between them");
-  tg__claim_sites(s, in, x);
-  mark_reported(s, in);
+  tg__report_sites(s, in, x);
 }
 
 /* ---- cloned and left as it is ---------------------------------------------------------------- */
@@ -334,21 +303,18 @@ static void judge_clones(struct tg__sites *s, bool *in) {
             tg__shape_elements(&shapes[0]) >= LARGE && !is_changed(&changes, tg__shape_elements(&shapes[0]));
   }
   tg__map_free(&changes.elements);
-  const uint32_t top = sum_up_sites(s, in, &ns, &calls);
-  const double share = tg__pct(ns, f->total_ns);
-  if (top == TG_NONE || share <= COPY_PCT) return;
-  struct tg__finding *x = tg__finding_add(f, TG__CAUSE_REDUNDANT_COPY, share, COPY_PCT, tg__per_step(f, ns));
-  tg__say_site(s, top, 0, x);
+  const uint32_t top = tg__sum_sites(s, in, &ns, &calls);
+  struct tg__finding *const x = tg__find_at(s, TG__CAUSE_REDUNDANT_COPY, COPY_PCT, ns, top);
+  if (!x) return;
   TG_FORMAT(x->evidence,
             "%lld tensors %s are cloned, %.2f ms%s (%.1f %%), and no operator of the forward pass changes a tensor of "
             "their sizes in place",
             (long long)tg__per_step(f, calls), tg__period_per(f), tg__ms(x->cost_ns),
-            tg__if_backward(s, in, " with backward"), share);
+            tg__if_backward(s, in, " with backward"), x->share_pct);
   TG_FORMAT(x->advice, "Use the tensor itself: operators that return a new one leave it as it is, so a copy is needed "
                        "only before it is changed in place.");
   tg__expect_at_sites(f, x, ns, 0.7, "the time of these copies");
-  tg__claim_sites(s, in, x);
-  mark_reported(s, in);
+  tg__report_sites(s, in, x);
 }
 
 void tg__judge_copies(struct tg__facts *f) {

@@ -196,7 +196,7 @@ static struct waits waits_of(struct tg__facts *f, int64_t device, struct tg__fin
   for (enum tg__gap_cause c = 0; c < TG__GAP_CAUSE_COUNT; c++) {
     struct tg__spans spans = {0};
     tg__gap_spans(f, device, c, &spans);
-    w.all_ns += w.ns[c] = tg__usual_inside(f, &spans) * (int64_t)f->steps.count;
+    w.all_ns += w.ns[c] = tg__usual_sum(f, &spans);
     tg__claim_spans(f, x, &spans);
     if (w.ns[c] > w.ns[w.most]) w.most = c;
     tg__spans_free(&spans);
@@ -265,16 +265,12 @@ static bool describe_waits(struct tg__facts *f, int64_t device, int64_t idle, st
 /* Without a kernel of the device, in usual steps, times the steps. */
 static int64_t idle_of(struct tg__facts *f, int64_t device, bool *any) {
   const struct tg__window *w = &f->steps.window;
-  struct tg__spans kernels = {0}, window = {0}, idle = {0}, left = {0};
+  struct tg__spans kernels = {0}, window = {0};
   *any = kernel_spans(f, device, &kernels);
   tg__spans_add(&window, w->start_ns, w->end_ns);
-  tg__spans_subtract(&window, &kernels, &idle);
-  tg__spans_subtract(&idle, &f->one_off, &left);
-  const int64_t ns = tg__usual_inside(f, &left) * (int64_t)f->steps.count;
-  f->failed |= kernels.failed || window.failed || idle.failed;
+  struct tg__spans idle = tg__rest_of(f, &window, &kernels), left = tg__rest_of(f, &idle, &f->one_off);
+  const int64_t ns = tg__usual_sum(f, &left);
   tg__spans_free(&kernels);
-  tg__spans_free(&window);
-  tg__spans_free(&idle);
   tg__spans_free(&left);
   return ns;
 }
@@ -303,17 +299,17 @@ static void judge_one_device(struct tg__facts *f, int64_t device) {
 
 /* ---- what the host does to it ---------------------------------------------------------------- */
 
-static void judge_hold_up(struct tg__facts *f, enum tg__gap_cause cause, enum tg__cause finding, const char *what,
-                          const char *advice) {
-  const int64_t each_ns = f->gap_ns[cause] / (int64_t)f->gaps.device_count;
+static void judge_copy_calls(struct tg__facts *f) {
+  const int64_t each_ns = f->gap_ns[TG__GAP_COPY] / (int64_t)f->gaps.device_count;
   const double share = tg__pct(each_ns, f->window_ns);
   if (share <= HOLD_UP_PCT) return;
   const struct tg__gap *longest = NULL;
   int64_t count = 0;
-  struct tg__finding *x = tg__finding_add(f, finding, share, HOLD_UP_PCT, tg__per_step(f, each_ns));
+  struct tg__finding *x = tg__finding_add(f, TG__CAUSE_BLOCKING_COPY, share, HOLD_UP_PCT, tg__per_step(f, each_ns));
   for (size_t i = 0; i < f->gaps.count; i++) {
     const struct tg__gap *g = &f->gaps.items[i];
-    if (g->cause != cause || g->end_ns <= f->steps.window.start_ns || g->start_ns >= f->steps.window.end_ns) continue;
+    if (g->cause != TG__GAP_COPY || g->end_ns <= f->steps.window.start_ns || g->start_ns >= f->steps.window.end_ns)
+      continue;
     if (tg__spans_inside(&f->one_off, g->start_ns, g->end_ns)) continue;
     tg__finding_claim(f, x, g->start_ns, g->end_ns);
     count++;
@@ -323,14 +319,17 @@ static void judge_hold_up(struct tg__facts *f, enum tg__gap_cause cause, enum tg
     tg__where_slice(f, longest->during, x);
   else
     TG_FORMAT(x->where, "device %lld", (long long)(longest ? longest->device : -1));
-  TG_FORMAT(x->evidence,
-            "%lld time%s the device stood still while the host %s: %.2f ms %s (%.1f %%), the longest %.2f ms",
-            (long long)count, count == 1 ? "" : "s", what, tg__ms(x->cost_ns), tg__period_per(f), share,
-            longest ? tg__ms(longest->end_ns - longest->start_ns) : 0);
-  TG_FORMAT(x->advice, "%s", advice);
-  x->saving_ns = tg__per_step(f, tg__steps_shortened(f, 0, 0, each_ns));
-  x->confidence = 0.6;
-  x->method = "these gaps close, as far as host and device each have less to do than a step takes";
+  TG_FORMAT(
+      x->evidence,
+      "%lld time%s the device stood still while the host was inside a copy call: %.2f ms %s (%.1f %%), the longest "
+      "%.2f ms",
+      (long long)count, count == 1 ? "" : "s", tg__ms(x->cost_ns), tg__period_per(f), share,
+      longest ? tg__ms(longest->end_ns - longest->start_ns) : 0);
+  TG_FORMAT(x->advice,
+            "Copy from pinned memory without waiting: DataLoader(..., pin_memory=True) and tensor.to(device, "
+            "non_blocking=True).");
+  tg__expect_of_device(f, x, 0, each_ns, 0.6,
+                       "these gaps close, as far as host and device each have less to do than a step takes");
 }
 
 /* A handful of kernels that run for a small part of the time, or a recording without steps in which hardly one comes
@@ -364,7 +363,5 @@ void tg__judge_idle_device(struct tg__facts *f) {
     return;
   }
   for (int64_t device = INT64_MIN; tg__next_device(f, &device);) judge_one_device(f, device);
-  judge_hold_up(f, TG__GAP_COPY, TG__CAUSE_BLOCKING_COPY, "was inside a copy call",
-                "Copy from pinned memory without waiting: DataLoader(..., pin_memory=True) and tensor.to(device, "
-                "non_blocking=True).");
+  judge_copy_calls(f);
 }

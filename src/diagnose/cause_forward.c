@@ -38,27 +38,23 @@ static uint64_t function_of_both(const struct tg__sites *s, uint32_t a, uint32_t
 void tg__judge_forward(struct tg__facts *f) {
   struct tg__sites *const s = f->steps.source == TG__STEPS_RECORDING ? NULL : tg__facts_sites(f);
   bool *const in = s ? tg__alloc((s->count + 1) * sizeof *in) : NULL;
-  int64_t ns = 0;
-  uint32_t top = TG_NONE, other = TG_NONE;
+  int64_t ns = 0, calls;
   uint32_t *const order = in && s->count ? tg__order_new(s->count, comes_first, s->sites) : NULL;
   f->failed |= s && (!in || (s->count && !order));
   for (uint32_t i = 0; order && i < s->count; i++) {
     const struct tg__site *const x = &s->sites[i];
     if (x->kind != TG__CALL_FORWARD || x->module == TG_NONE || x->backward_calls) continue;
-    const uint32_t by = trained_elsewhere(s, order, x);
-    in[i] = by != TG_NONE;
-    if (!in[i]) continue;
-    ns += x->forward_ns;
-    if (top == TG_NONE || x->forward_ns > s->sites[top].forward_ns) top = i, other = by;
+    in[i] = trained_elsewhere(s, order, x) != TG_NONE;
   }
-  const double share = tg__pct(ns, f->total_ns);
-  if (top != TG_NONE && share > AGAIN_PCT) {
-    struct tg__finding *const x = tg__finding_add(f, TG__CAUSE_REPEATED_FORWARD, share, AGAIN_PCT, tg__per_step(f, ns));
+  const uint32_t top = order ? tg__sum_sites(s, in, &ns, &calls) : TG_NONE;
+  struct tg__finding *const x = order ? tg__find_at(s, TG__CAUSE_REPEATED_FORWARD, AGAIN_PCT, ns, top) : NULL;
+  if (x) {
+    const uint32_t other = trained_elsewhere(s, order, &s->sites[top]);
     tg__say_site(s, top, function_of_both(s, top, other), x);
     TG_FORMAT(x->evidence,
               "modules that are trained run here as well, on the same shapes, and no backward pass follows: %.2f ms %s "
               "(%.1f %%)",
-              tg__ms(x->cost_ns), tg__period_per(f), share);
+              tg__ms(x->cost_ns), tg__period_per(f), x->share_pct);
     TG_FORMAT(x->advice,
               "Take what is needed from the output of the pass that is trained by (metrics of the same batch), or "
               "do it every N-th step (an evaluation).");

@@ -54,8 +54,7 @@ static void see_holder(void *ctx, uint32_t slice, const struct tg__sample *s) {
 }
 
 static void find_stretches(struct gil *g) {
-  struct tg__spans bare = {0};
-  tg__bare_spans(g->f, &bare);
+  struct tg__spans bare = tg__bare_spans(g->f);
   for (size_t i = 0; i < bare.count; i++) {
     const struct tg__span b = bare.items[i];
     if (2 * tg__spans_inside(&g->waits, b.start, b.end) > tg__spans_inside(&g->seen, b.start, b.end))
@@ -74,19 +73,19 @@ static void say_holders(const struct gil *g, struct tg__finding *x) {
   }
 }
 
-static void report_gil(const struct gil *g, int64_t cost, double share) {
+static void report_gil(const struct gil *g, int64_t cost) {
   struct tg__facts *const f = g->f;
   int64_t in_function;
   const struct tg__str line = tg__lines_most(&g->lines, &in_function);
-  struct tg__finding *const x =
-      tg__finding_add(f, TG__CAUSE_GIL_CONTENTION, share, THRESHOLD_PCT, tg__per_step(f, cost));
+  struct tg__finding *const x = tg__find_above(f, TG__CAUSE_GIL_CONTENTION, THRESHOLD_PCT, cost);
+  if (!x) return;
   tg__claim_spans(f, x, &g->stretches);
   TG_FORMAT(x->where, "%.*s", (int)line.len, line.ptr);
   TG_FORMAT(
       x->evidence,
       "other threads have Python's own lock (the GIL) for %.1f %% of the steps while the loop needs it: %.2f ms of "
       "%s %.2f ms %s, by %zu samples; one of them computes in Python in %zu of %zu looks meanwhile",
-      share, tg__ms(x->cost_ns), tg__period_each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period_name(f),
+      x->share_pct, tg__ms(x->cost_ns), tg__period_each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period_name(f),
       g->samples, g->held, g->looks);
   say_holders(g, x);
   TG_FORMAT(x->advice, "%s", tg__doing_advice(TG__DOING_GIL));
@@ -102,9 +101,7 @@ void tg__judge_gil(struct tg__facts *f) {
   if (g.waits.count) {
     find_stretches(&g);
     tg__each_sample(f, see_holder, &g);
-    const int64_t cost = tg__usual_inside(f, &g.stretches) * (int64_t)f->steps.count;
-    const double share = tg__pct(cost, f->total_ns);
-    if (share > THRESHOLD_PCT && g.held >= LEAST_LOOKS) report_gil(&g, cost, share);
+    if (g.held >= LEAST_LOOKS) report_gil(&g, tg__usual_sum(f, &g.stretches));
   }
   f->failed |= g.seen.failed || g.waits.failed || g.stretches.failed;
   tg__spans_free(&g.seen);

@@ -85,7 +85,7 @@ static void look_at_passes(struct passes *p) {
   size_t from = SIZE_MAX;
   for (size_t i = 0; i <= p->s->call_count; i++) {
     const struct tg__site_call *c = i < p->s->call_count ? &p->s->calls[i] : NULL;
-    const bool node = c && c->counted && (c->kind == TG__CALL_BACKWARD || c->kind == TG__CALL_ACCUMULATE);
+    const bool node = c && c->counted && tg__is_node(c);
     if (node && from == SIZE_MAX) from = i;
     if (node) continue;
     if (from != SIZE_MAX) look_at_pass(p, from, i);
@@ -107,25 +107,24 @@ static uint64_t fork_of(const struct passes *p, uint32_t site) {
 static void judge_unneeded(struct passes *p) {
   struct tg__facts *f = p->s->f;
   const int64_t late_ns = tg__tally_sum(f, &p->late_ns);
-  const double share = tg__pct(late_ns, f->total_ns);
   const bool in_turns = p->turns == p->count - 1;
   /* several passes before an update add up on purpose: accumulation over small batches. Nodes of earlier steps that run
    * again are that time already. */
-  if (share <= GRADIENT_PCT || p->mixed != p->count || (!in_turns && p->count > (int64_t)f->steps.count + 1) ||
+  if (p->mixed != p->count || (!in_turns && p->count > (int64_t)f->steps.count + 1) ||
       tg__has_found(f, TG__CAUSE_GRAPH_RETENTION))
     return;
   uint32_t top = TG_NONE;
   for (uint32_t i = 0; i < p->s->count; i++)
     if (p->late_by_site[i] && (top == TG_NONE || p->late_by_site[i] > p->late_by_site[top])) top = i;
-  struct tg__finding *x =
-      tg__finding_add(f, TG__CAUSE_UNNEEDED_GRADIENT, share, GRADIENT_PCT, tg__per_step(f, late_ns));
+  struct tg__finding *const x = tg__find_above(f, TG__CAUSE_UNNEEDED_GRADIENT, GRADIENT_PCT, late_ns);
+  if (!x) return;
   if (top != TG_NONE) tg__say_site(p->s, top, fork_of(p, top), x);
   TG_FORMAT(
       x->evidence,
       "of %lld gradients a pass %lld are added to what is there since the last update, so no optimizer uses them; "
       "after the last of the others backward goes on for %.2f ms %s (%.1f %%)",
       (long long)((p->added + p->placed) / p->mixed), (long long)(p->added / p->mixed), tg__ms(x->cost_ns),
-      tg__period_per(f), share);
+      tg__period_per(f), x->share_pct);
   TG_FORMAT(x->advice,
             "Run the part that is not trained under torch.no_grad(), cut its output loose by detach(), or set "
             "requires_grad_(False) on its parameters.");
@@ -160,15 +159,12 @@ static void judge_zero_fill(struct passes *p) {
     calls += x->calls;
     if (x->forward_ns > most) most = x->forward_ns, top = i;
   }
-  const double share = tg__pct(fill_ns + added_ns, f->total_ns);
-  if (top == TG_NONE || share <= GRADIENT_PCT) return;
-  struct tg__finding *x =
-      tg__finding_add(f, TG__CAUSE_GRADIENT_ZERO_FILL, share, GRADIENT_PCT, tg__per_step(f, fill_ns + added_ns));
-  tg__say_site(p->s, top, 0, x);
+  struct tg__finding *const x = tg__find_at(p->s, TG__CAUSE_GRADIENT_ZERO_FILL, GRADIENT_PCT, fill_ns + added_ns, top);
+  if (!x) return;
   TG_FORMAT(x->evidence,
             "%lld calls %s fill gradients with zeros, %.2f ms, and backward adds to them, %.2f ms (together %.1f %%)",
             (long long)tg__per_step(f, calls), tg__period_per(f), tg__ms(tg__per_step(f, fill_ns)),
-            tg__ms(tg__per_step(f, added_ns)), share);
+            tg__ms(tg__per_step(f, added_ns)), x->share_pct);
   TG_FORMAT(x->advice, "Release gradients instead: optimizer.zero_grad(set_to_none=True), which is the default.");
   tg__expect_at_sites(f, x, fill_ns + added_ns, 0.85, "the fills, and the additions that become assignments");
 }
@@ -223,11 +219,8 @@ static void judge_table(struct tg__sites *s, uint32_t site, int64_t upkeep, int6
   if (table < LARGE_TABLE || used < 0 || shapes[0].rank != 2 || shapes[0].dim[0] < ROWS_RATIO * used) return;
   const double part = all > 0 ? (double)table * (double)x->backward_calls / (double)all : 0;
   const int64_t update = (int64_t)((part < 1 ? part : 1) * (double)upkeep), cost = x->backward_ns + update;
-  const double share = tg__pct(cost, f->total_ns);
-  if (share <= GRADIENT_PCT) return;
-  struct tg__finding *out =
-      tg__finding_add(f, TG__CAUSE_DENSE_EMBEDDING_GRADIENT, share, GRADIENT_PCT, tg__per_step(f, cost));
-  tg__say_site(s, site, 0, out);
+  struct tg__finding *const out = tg__find_at(s, TG__CAUSE_DENSE_EMBEDDING_GRADIENT, GRADIENT_PCT, cost, site);
+  if (!out) return;
   TG_FORMAT(
       out->evidence,
       "%lld of %lld rows of a table are looked up, and all of them get a gradient, %.2f ms %s, and an update and a "

@@ -49,16 +49,16 @@ static void report_graph_growth(struct tg__sites *s, const struct nodes *steps, 
       tg__tally_in(&of_earlier, i + 1,
                    (int64_t)((double)steps[i].ns * (double)(steps[i].count - each) / (double)steps[i].count));
   const int64_t old = tg__tally_sum(f, &of_earlier);
-  const double share = tg__pct(old, f->total_ns);
-  if (share <= GRAPH_PCT) return;
-  struct tg__finding *x = tg__finding_add(f, TG__CAUSE_GRAPH_RETENTION, share, GRAPH_PCT, tg__per_step(f, old));
+  struct tg__finding *const x = tg__find_above(f, TG__CAUSE_GRAPH_RETENTION, GRAPH_PCT, old);
+  if (!x) return;
   const uint32_t top = top_site(s);
   if (top != TG_NONE) tg__say_site(s, top, 0, x);
   TG_FORMAT(x->evidence,
             "backward walks %lld nodes in the first of %zu steps and %lld in the last, %lld more in each, although "
             "forward stays the same: "
             "%.2f ms a step for those of earlier steps (%.1f %%)",
-            (long long)steps[0].count, n, (long long)steps[n - 1].count, (long long)each, tg__ms(x->cost_ns), share);
+            (long long)steps[0].count, n, (long long)steps[n - 1].count, (long long)each, tg__ms(x->cost_ns),
+            x->share_pct);
   TG_FORMAT(x->advice,
             "Cut what is kept from one step to the next loose from its graph: hidden = hidden.detach(), losses "
             "as .item(), no retain_graph=True.");
@@ -107,9 +107,8 @@ static void judge_again(struct tg__sites *s) {
   f->failed |= !a.by_site;
   if (!f->failed) count_again(s, &a);
   const int64_t ns = tg__tally_sum(f, &a.ns);
-  const double share = tg__pct(ns, f->total_ns);
-  if (!f->failed && share > GRAPH_PCT) {
-    struct tg__finding *const x = tg__finding_add(f, TG__CAUSE_GRAPH_RETENTION, share, GRAPH_PCT, tg__per_step(f, ns));
+  struct tg__finding *const x = f->failed ? NULL : tg__find_above(f, TG__CAUSE_GRAPH_RETENTION, GRAPH_PCT, ns);
+  if (x) {
     uint32_t top = 0;
     for (uint32_t i = 1; i < s->count; i++)
       if (a.by_site[i] > a.by_site[top]) top = i;
@@ -118,7 +117,7 @@ static void judge_again(struct tg__sites *s) {
         x->evidence,
         "of %lld nodes of backward a step %lld have run in an earlier step already, as many each time: %.2f ms a step "
         "(%.1f %%)",
-        (long long)tg__per_step(f, a.all), (long long)tg__per_step(f, a.count), tg__ms(x->cost_ns), share);
+        (long long)tg__per_step(f, a.all), (long long)tg__per_step(f, a.count), tg__ms(x->cost_ns), x->share_pct);
     TG_FORMAT(x->advice,
               "Cut what comes from earlier steps loose from its graph, features.detach() or torch.no_grad() where "
               "it is computed; without retain_graph=True torch says where it is needed.");

@@ -102,19 +102,17 @@ static void report_precision(struct matrix_work *m) {
   struct tg__facts *const f = m->f;
   tg__spans_union(&m->plain);
   tg__spans_union(&m->on_cores);
-  const int64_t each_ns = tg__usual_inside(f, &m->plain), plain_ns = each_ns * (int64_t)f->steps.count;
-  const double share = tg__pct(plain_ns, f->total_ns);
-  if (share <= ELIGIBLE_PCT) return;
-  struct tg__finding *x = tg__finding_add(f, TG__CAUSE_MIXED_PRECISION_UNUSED, share, ELIGIBLE_PCT, each_ns);
+  const int64_t plain_ns = tg__usual_sum(f, &m->plain);
+  struct tg__finding *const x = tg__find_above(f, TG__CAUSE_MIXED_PRECISION_UNUSED, ELIGIBLE_PCT, plain_ns);
+  if (!x) return;
   tg__where_slice(f, m->longest, x);
   TG_FORMAT(x->evidence,
             "kernels that multiply %s without tensor cores run %.2f ms %s (%.1f %%); others use them for %.2f ms",
-            2 * m->narrow_ns > m->plain_ns ? "16-bit floats" : "32-bit floats", tg__ms(each_ns), tg__period_per(f),
-            share, tg__ms(tg__usual_inside(f, &m->on_cores)));
+            2 * m->narrow_ns > m->plain_ns ? "16-bit floats" : "32-bit floats", tg__ms(x->cost_ns), tg__period_per(f),
+            x->share_pct, tg__ms(tg__usual_inside(f, &m->on_cores)));
   TG_FORMAT(x->advice, "%s", precision_advice(m));
-  x->saving_ns = tg__per_step(f, tg__steps_shortened(f, 0, plain_ns / 2, 0));
-  x->confidence = 0.5;
-  x->method = "these kernels take half as long, as far as the host is quick enough";
+  tg__expect_of_device(f, x, plain_ns / 2, 0, 0.5,
+                       "these kernels take half as long, as far as the host is quick enough");
 }
 
 void tg__judge_precision(struct tg__facts *f) {
@@ -213,12 +211,8 @@ static void describe_occupancy(const struct occupancy *o, struct tg__finding *x)
 
 /* A step, without what runs beside others; frees the spans. */
 static int64_t usual_alone(struct occupancy *o, struct tg__spans *of) {
-  struct tg__spans left = {0};
-  tg__spans_union(of);
-  tg__spans_subtract(of, &o->others, &left);
-  o->f->failed |= of->failed || left.failed;
+  struct tg__spans left = tg__rest_of(o->f, of, &o->others);
   const int64_t each_ns = tg__usual_inside(o->f, &left);
-  tg__spans_free(of);
   tg__spans_free(&left);
   return each_ns;
 }
@@ -228,10 +222,9 @@ static int64_t usual_alone(struct occupancy *o, struct tg__spans *of) {
 static void expect_of_blocks(struct tg__facts *f, struct tg__finding *x, int64_t few_ns) {
   x->method = "what more threads save depends on what the kernel waits for, which a trace does not hold";
   if (2 * few_ns < x->cost_ns) return;
-  x->saving_ns =
-      tg__per_step(f, tg__steps_shortened(f, 0, few_ns * (int64_t)f->steps.count * (FEW_BLOCKS - 1) / FEW_BLOCKS, 0));
-  x->confidence = 0.35;
-  x->method = "with a block for each multiprocessor, or beside other work, three quarters of these kernels' time go";
+  tg__expect_of_device(
+      f, x, few_ns * (int64_t)f->steps.count * (FEW_BLOCKS - 1) / FEW_BLOCKS, 0, 0.35,
+      "with a block for each multiprocessor, or beside other work, three quarters of these kernels' time go");
 }
 
 void tg__judge_occupancy(struct tg__facts *f) {
@@ -242,7 +235,6 @@ void tg__judge_occupancy(struct tg__facts *f) {
     f->failed = true;
   tg__tensor_names_close(&o.names);
   tg__spans_union(&o.others);
-  f->failed |= o.others.failed;
   const int64_t each_ns = usual_alone(&o, &o.low), few_ns = usual_alone(&o, &o.few);
   tg__spans_free(&o.others);
   const double share = tg__pct(each_ns * (int64_t)f->steps.count, f->total_ns);

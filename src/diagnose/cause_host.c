@@ -139,11 +139,12 @@ static void claim_waits_at(struct tg__facts *f, struct tg__finding *x) {
   }
 }
 
-static void report_scalar_reads(struct tg__facts *f, const struct host *h, double share) {
-  struct tg__finding *x = tg__finding_add(f, TG__CAUSE_PER_ELEMENT_ITEM, share, READS_PCT, tg__per_step(f, h->read_ns));
+static void report_scalar_reads(struct tg__facts *f, const struct host *h) {
+  struct tg__finding *const x = tg__find_above(f, TG__CAUSE_PER_ELEMENT_ITEM, READS_PCT, h->read_ns);
+  if (!x) return;
   tg__where_slice(f, h->read, x);
   TG_FORMAT(x->evidence, "%lld values %s are read with .item() or the like, %.2f ms (%.1f %%), the longest %.2f ms",
-            (long long)tg__per_step(f, h->reads), tg__period_per(f), tg__ms(x->cost_ns), share,
+            (long long)tg__per_step(f, h->reads), tg__period_per(f), tg__ms(x->cost_ns), x->share_pct,
             tg__ms(f->t->slices.dur_ns[h->read]));
   TG_FORMAT(
       x->advice,
@@ -155,9 +156,8 @@ static void report_scalar_reads(struct tg__facts *f, const struct host *h, doubl
 
 void tg__judge_scalar_reads(struct tg__facts *f) {
   struct host h = look_at_host(f);
-  const double share = tg__pct(h.read_ns, f->total_ns);
-  if (tg__per_step(f, h.reads) >= READS_PER_STEP && share > READS_PCT && !tg__has_found(f, TG__CAUSE_PER_ELEMENT_ITEM))
-    report_scalar_reads(f, &h, share);
+  if (tg__per_step(f, h.reads) >= READS_PER_STEP && !tg__has_found(f, TG__CAUSE_PER_ELEMENT_ITEM))
+    report_scalar_reads(f, &h);
   free_host(f, &h);
 }
 
@@ -194,13 +194,13 @@ static void count_waits_of_update(struct tg__facts *f, const struct host *h, str
   tg__spans_free(&x->claim);
 }
 
-static void report_optimizer(struct tg__facts *f, const struct host *h, double share) {
-  struct tg__finding *x =
-      tg__finding_add(f, TG__CAUSE_SINGLE_TENSOR_OPTIMIZER, share, OPTIMIZER_PCT, tg__per_step(f, h->update_ns));
+static void report_optimizer(struct tg__facts *f, const struct host *h) {
+  struct tg__finding *const x = tg__find_above(f, TG__CAUSE_SINGLE_TENSOR_OPTIMIZER, OPTIMIZER_PCT, h->update_ns);
+  if (!x) return;
   tg__where_slice(f, h->update, x);
   TG_FORMAT(x->evidence,
             "the update takes %.2f ms %s (%.1f %%) in %lld operators, none of them for several tensors at once",
-            tg__ms(x->cost_ns), tg__period_per(f), share, (long long)tg__per_step(f, h->sum.ops));
+            tg__ms(x->cost_ns), tg__period_per(f), x->share_pct, (long long)tg__per_step(f, h->sum.ops));
   TG_FORMAT(x->advice, "Build the optimizer with fused=True, or foreach=True where fused is not available.");
   if (!h->has_closure) count_waits_of_update(f, h, x);
   expect_of_fused(h, x);
@@ -209,11 +209,10 @@ static void report_optimizer(struct tg__facts *f, const struct host *h, double s
 
 void tg__judge_optimizer(struct tg__facts *f) {
   struct host h = look_at_host(f);
-  const double share = tg__pct(h.update_ns, f->total_ns);
   if (!h.updates)
     tg__cannot_judge(f, TG__CAUSE_SINGLE_TENSOR_OPTIMIZER, "no Optimizer.step in the trace");
-  else if (!h.sum.multi_tensor && h.sum.ops >= OPTIMIZER_OPS * h.updates && share > OPTIMIZER_PCT)
-    report_optimizer(f, &h, share);
+  else if (!h.sum.multi_tensor && h.sum.ops >= OPTIMIZER_OPS * h.updates)
+    report_optimizer(f, &h);
   free_host(f, &h);
 }
 
@@ -236,7 +235,7 @@ void tg__judge_overhead(struct tg__facts *f) {
     tg__keep_longest(f->t, &longest, w.slice);
   }
   tg__spans_union(&spans);
-  const int64_t inside = tg__usual_inside(f, &spans) * (int64_t)f->steps.count;
+  const int64_t inside = tg__usual_sum(f, &spans);
   const double share = tg__pct(inside, f->steps.window.end_ns - f->steps.window.start_ns);
   f->failed |= spans.failed;
   if (share > OVERHEAD_PCT) {

@@ -44,7 +44,7 @@ static void learn_habits(struct invariant *v) {
   const struct tg__facts *f = v->s->f;
   for (size_t i = 0; i < v->s->call_count; i++) {
     const struct tg__site_call *c = &v->s->calls[i];
-    if (!c->counted || c->kind != TG__CALL_FORWARD || c->site == TG_NONE) continue;
+    if (!tg__is_forward(c)) continue;
     struct habit *h = &v->habits[c->site];
     const size_t step = tg__steps_begun(&f->steps, f->t->slices.start_ns[c->slice]);
     if (step != h->step) end_step(h);
@@ -71,8 +71,8 @@ static void find_chains(struct invariant *v) {
   uint64_t function = 0;
   for (size_t i = 0; i < v->s->call_count; i++) {
     const struct tg__site_call *c = &v->s->calls[i];
-    const struct tg__site *x = c->site == TG_NONE ? NULL : &v->s->sites[c->site];
-    if (!x || !c->counted || c->kind != TG__CALL_FORWARD || x->module == TG_NONE || !is_steady(v, c->site)) {
+    const struct tg__site *x = tg__is_forward(c) ? &v->s->sites[c->site] : NULL;
+    if (!x || x->module == TG_NONE || !is_steady(v, c->site)) {
       function = 0;
       continue;
     }
@@ -123,8 +123,7 @@ static void find_functions(struct invariant *v) {
   uint64_t judged = 0;
   for (size_t i = 0; i < v->s->call_count; i++) {
     const struct tg__site_call *c = &v->s->calls[i];
-    if (!c->counted || c->kind != TG__CALL_FORWARD || c->site == TG_NONE || v->s->sites[c->site].module == TG_NONE)
-      continue;
+    if (!tg__is_forward(c) || v->s->sites[c->site].module == TG_NONE) continue;
     const uint64_t key = tg__site_function(v->s, &v->s->sites[c->site], NULL);
     if (!key || key == judged || v->reported[c->site]) continue;
     judged = key;
@@ -144,22 +143,12 @@ static bool trains(const struct tg__sites *s) {
 
 static void report_invariant(const struct invariant *v, const char *evidence, const char *when, double confidence) {
   struct tg__facts *f = v->s->f;
-  int64_t ns = 0, calls = 0;
-  uint32_t top = TG_NONE;
-  for (uint32_t i = 0; i < v->s->count; i++) {
-    const struct tg__site *x = &v->s->sites[i];
-    if (!v->in[i]) continue;
-    ns += x->forward_ns;
-    calls += x->calls;
-    if (top == TG_NONE || x->forward_ns > v->s->sites[top].forward_ns) top = i;
-  }
-  const double share = tg__pct(ns, f->total_ns);
-  if (top == TG_NONE || share <= INVARIANT_PCT) return;
-  struct tg__finding *x =
-      tg__finding_add(f, TG__CAUSE_LOOP_INVARIANT_RECOMPUTE, share, INVARIANT_PCT, tg__per_step(f, ns));
-  tg__say_site(v->s, top, 0, x);
+  int64_t ns, calls;
+  const uint32_t top = tg__sum_sites(v->s, v->in, &ns, &calls);
+  struct tg__finding *const x = tg__find_at(v->s, TG__CAUSE_LOOP_INVARIANT_RECOMPUTE, INVARIANT_PCT, ns, top);
+  if (!x) return;
   TG_FORMAT(x->evidence, "%lld operators %s %s, %.2f ms (%.1f %%)", (long long)tg__per_step(f, calls),
-            tg__period_per(f), evidence, tg__ms(x->cost_ns), share);
+            tg__period_per(f), evidence, tg__ms(x->cost_ns), x->share_pct);
   TG_FORMAT(
       x->advice,
       "%sompute it once, in __init__ or before the loop, and keep it: register_buffer(..., persistent=False) moves "

@@ -117,21 +117,19 @@ static size_t product_beside(const struct kernels *k, size_t i, bool is_before) 
   return TG_NONE;
 }
 
+static void choose_pass(struct work *w) {
+  w->counts = true;
+  w->is_half = w->kind == TG__KERNEL_PRODUCT;
+  w->goes = !w->is_half;
+}
+
 static void choose_attention(struct kernels *k, unsigned classes) {
   for (size_t i = 0; i < k->count; i++)
-    if (k->items[i].is_math) {
-      k->items[i].counts = true;
-      k->items[i].is_half = k->items[i].kind == TG__KERNEL_PRODUCT;
-      k->items[i].goes = !k->items[i].is_half;
-    }
+    if (k->items[i].is_math) choose_pass(&k->items[i]);
   for (size_t i = 0; i < k->count; i++) {
     if (!is_in(&k->items[i], classes)) continue;
     const size_t from = product_beside(k, i, true), to = product_beside(k, i, false);
-    for (size_t j = from; from != TG_NONE && to != TG_NONE && j <= to; j++) {
-      k->items[j].counts = true;
-      k->items[j].is_half = k->items[j].kind == TG__KERNEL_PRODUCT;
-      k->items[j].goes = !k->items[j].is_half;
-    }
+    for (size_t j = from; from != TG_NONE && to != TG_NONE && j <= to; j++) choose_pass(&k->items[j]);
   }
 }
 
@@ -173,7 +171,7 @@ static void see_work(struct kernels *k, uint32_t slice, enum tg__class cls) {
  * goes on in the meantime, and may as well later. */
 static void sum_up_work(struct kernels *k, struct tg__spans *counted, int64_t *saving_ns) {
   const struct tg__columns *const t = k->f->t;
-  struct tg__spans all = {0}, others = {0}, goes = {0}, halves = {0}, left = {0};
+  struct tg__spans all = {0}, others = {0}, goes = {0}, halves = {0};
   for (size_t i = 0; i < k->count; i++) {
     const struct work *const w = &k->items[i];
     const int64_t start = t->slices.start_ns[w->slice], end = tg__slice_end(t, w->slice);
@@ -182,13 +180,13 @@ static void sum_up_work(struct kernels *k, struct tg__spans *counted, int64_t *s
     if (w->goes) tg__spans_add(&goes, start, end);
     if (w->is_half) tg__spans_add(&halves, start, end);
   }
-  struct tg__spans *const lists[] = {&all, &others, &goes, &halves};
-  for (size_t i = 0; i < 4; i++) tg__spans_union(lists[i]);
-  tg__spans_subtract(&all, &others, counted);
-  tg__spans_subtract(&goes, &others, &left);
+  tg__spans_union(&others);
+  tg__spans_union(&halves);
+  *counted = tg__rest_of(k->f, &all, &others);
+  struct tg__spans left = tg__rest_of(k->f, &goes, &others);
   *saving_ns = tg__usual_inside(k->f, &left) + tg__usual_inside(k->f, &halves) / 2;
-  k->f->failed |= all.failed || others.failed || halves.failed;
-  for (size_t i = 0; i < 4; i++) tg__spans_free(lists[i]);
+  tg__spans_free(&others);
+  tg__spans_free(&halves);
   tg__spans_free(&left);
 }
 
@@ -211,23 +209,19 @@ static void report_kernels(struct kernels *k, const struct kernel_rule *r) {
   }
   if (longest == TG_NONE) return;
   sum_up_work(k, &counted, &saving_ns);
-  const int64_t each_ns = tg__usual_inside(f, &counted), steps = (int64_t)f->steps.count;
-  const double share = tg__pct(each_ns * steps, f->total_ns);
-  if (!f->failed && share > r->least_pct) {
-    struct tg__finding *const x = tg__finding_add(f, r->cause, share, r->least_pct, each_ns);
+  const int64_t sum_ns = tg__usual_sum(f, &counted);
+  struct tg__finding *const x = f->failed ? NULL : tg__find_above(f, r->cause, r->least_pct, sum_ns);
+  if (x) {
     tg__claim_spans(f, x, &counted);
     tg__where_slice(f, longest, x);
     TG_FORMAT(x->evidence, "%lld kernels %s %s: %.2f ms (%.1f %%)", (long long)tg__per_step(f, chosen),
-              tg__period_per(f), r->what, tg__ms(each_ns), share);
+              tg__period_per(f), r->what, tg__ms(x->cost_ns), x->share_pct);
     if (k->bytes || k->graph_edges) say_copies(k, chosen, x);
     TG_FORMAT(x->advice, "%s", r->advice);
     x->is_of_device = x->is_general = true;
     x->is_symptom = r->confidence <= 0; /* a finding that has a cure keeps its time */
     x->method = r->method;
-    if (r->confidence > 0) {
-      x->saving_ns = tg__per_step(f, tg__steps_shortened(f, 0, saving_ns * steps, 0));
-      x->confidence = r->confidence;
-    }
+    if (r->confidence > 0) tg__expect_of_device(f, x, saving_ns * (int64_t)f->steps.count, 0, r->confidence, r->method);
   }
   tg__spans_free(&counted);
 }

@@ -149,13 +149,9 @@ static void gather_loop_body(struct loop *l) {
 
 /* The time between two calls of the loop that follow each other. */
 static int64_t pauses(const struct loop *l) {
-  const struct tg__columns *t = l->s->f->t;
   int64_t sum = 0;
   for (size_t i = 1; i < l->s->call_count; i++) {
-    const struct tg__site_call *a = &l->s->calls[i - 1], *b = &l->s->calls[i];
-    if (!a->counted || !b->counted || a->site == TG_NONE || b->site == TG_NONE || !l->in[a->site] || !l->in[b->site])
-      continue;
-    const int64_t pause = t->slices.start_ns[b->slice] - tg__slice_end(t, a->slice);
+    const int64_t pause = tg__pause_before(l->s, i, l->in);
     if (pause > 0) sum += pause < LONGEST_PAUSE_NS ? pause : LONGEST_PAUSE_NS;
   }
   return sum;
@@ -186,10 +182,6 @@ static void look_at_select(const struct loop *l, const struct tg__site *x, struc
     b->selects_columns = true;
 }
 
-static bool is_of_backward(const struct tg__site_call *c) {
-  return c->kind == TG__CALL_BACKWARD || c->kind == TG__CALL_ACCUMULATE;
-}
-
 /* Adds of each site of the loop its forward or backward calls, each as long as the call at a quarter of them from the
  * shortest: a thread that loses its core for a while does so in any of them, and one call may do less. The kind of
  * loop depends on neither. */
@@ -201,7 +193,7 @@ static bool add_usual(struct loop *l, bool backward) {
   for (int pass = 0; ok && pass < 2; pass++) { /* how many each site has; then where its calls end */
     for (size_t i = 0; i < s->call_count; i++) {
       const struct tg__site_call *const c = &s->calls[i];
-      if (!c->counted || c->site == TG_NONE || !l->in[c->site] || is_of_backward(c) != backward) continue;
+      if (!c->counted || c->site == TG_NONE || !l->in[c->site] || tg__is_node(c) != backward) continue;
       if (pass) ns[end[c->site]] = tg__call_ns(s, c);
       end[c->site]++;
     }
@@ -297,7 +289,7 @@ static int64_t backward_passes(const struct loop *l) {
   bool was_node = false;
   for (size_t i = 0; i < l->s->call_count; i++) {
     if (!l->s->calls[i].counted) continue;
-    const bool node = l->s->calls[i].kind == TG__CALL_BACKWARD || l->s->calls[i].kind == TG__CALL_ACCUMULATE;
+    const bool node = tg__is_node(&l->s->calls[i]);
     n += node && !was_node;
     was_node = node;
   }
@@ -396,9 +388,9 @@ static void report_loop(struct loop *l) {
   look_at_feed(l);
   const int64_t pause_ns = pauses(l), saving = l->saving_ns + l->feed_ns + pause_ns - pause_ns / l->times;
   if (tg__pct(saving, f->total_ns) <= LOOP_PCT) return;
-  int64_t sites = 0, calls = 0;
-  for (uint32_t i = 0; i < l->s->count; i++)
-    if (l->in[i]) sites++, calls += l->s->sites[i].calls;
+  int64_t sites = 0, ns, calls;
+  for (uint32_t i = 0; i < l->s->count; i++) sites += l->in[i];
+  tg__sum_sites(l->s, l->in, &ns, &calls);
   const int64_t cost = l->ns + l->feed_ns + pause_ns;
   struct tg__finding *x =
       tg__finding_add(f, classify_loop(l), tg__pct(cost, f->total_ns), LOOP_PCT, tg__per_step(f, cost));

@@ -76,13 +76,10 @@ static void report_attention(struct attention *a) {
     ns += own;
     saving += TG__IS_ONE_OF(tg__site_name(a->s, &a->s->sites[i]), products) ? own / 2 : own;
   }
-  const double share = tg__pct(ns, f->total_ns);
-  if (share <= ATTENTION_PCT) return;
+  struct tg__finding *const x = tg__find_at(a->s, TG__CAUSE_HANDWRITTEN_ATTENTION, ATTENTION_PCT, ns, a->top);
+  if (!x) return;
   struct tg__shape scores[TG_INPUTS];
   tg__call_shapes(a->s, a->s->sites[a->top].slice, scores);
-  struct tg__finding *x =
-      tg__finding_add(f, TG__CAUSE_HANDWRITTEN_ATTENTION, share, ATTENTION_PCT, tg__per_step(f, ns));
-  tg__say_site(a->s, a->top, 0, x);
   TG_FORMAT(
       x->evidence,
       "%lld times %s a product, a softmax over %lld x %lld scores and a product follow each other; with what lies "
@@ -90,7 +87,7 @@ static void report_attention(struct attention *a) {
       "(%.1f %%)",
       (long long)tg__per_step(f, a->layers), tg__period_per(f), (long long)scores[0].dim[scores[0].rank - 2],
       (long long)scores[0].dim[scores[0].rank - 1], tg__if_backward(a->s, a->in, " and their backward"),
-      tg__ms(x->cost_ns), share);
+      tg__ms(x->cost_ns), x->share_pct);
   TG_FORMAT(x->advice, "Use torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=... or attn_mask=...), "
                        "which never writes the "
                        "scores to memory.");
@@ -172,13 +169,11 @@ static void judge_doubles(struct tg__sites *s) {
     if (in.has_narrow && own > most_mixed) most_mixed = own, mixed = i;
     if (own > most) most = own, top = i;
   }
-  const double share = tg__pct(ns, f->total_ns);
-  if (top == TG_NONE || share <= TYPE_PCT) return;
-  struct tg__finding *x = tg__finding_add(f, TG__CAUSE_DTYPE_PROMOTION, share, TYPE_PCT, tg__per_step(f, ns));
-  tg__say_site(s, mixed == TG_NONE ? top : mixed, 0, x);
+  struct tg__finding *const x = tg__find_at(s, TG__CAUSE_DTYPE_PROMOTION, TYPE_PCT, ns, mixed == TG_NONE ? top : mixed);
+  if (!x) return;
   TG_FORMAT(x->evidence,
             "%lld operators %s work on tensors of 64-bit floats, %.2f ms (%.1f %%), although the model is narrower%s",
-            (long long)tg__per_step(f, calls), tg__period_per(f), tg__ms(x->cost_ns), share,
+            (long long)tg__per_step(f, calls), tg__period_per(f), tg__ms(x->cost_ns), x->share_pct,
             mixed == TG_NONE ? "" : "; here a narrower tensor meets a 64-bit one, and the result is 64-bit");
   TG_FORMAT(x->advice, "Convert the 64-bit tensor once, where it is made: numpy makes float64, so "
                        "torch.from_numpy(a).float(), or dtype=torch.float32.");
@@ -199,9 +194,7 @@ static struct cast cast_of(const struct tg__sites *s, const struct tg__site_call
   const struct tg__columns *const t = s->f->t;
   struct tg__shape shapes[TG_INPUTS];
   struct cast x = {0};
-  if (!c->counted || c->kind != TG__CALL_FORWARD || c->site == TG_NONE ||
-      !TG__IS_ONE_OF(tg__site_name(s, &s->sites[c->site]), casts))
-    return x;
+  if (!tg__is_forward(c) || !TG__IS_ONE_OF(tg__site_name(s, &s->sites[c->site]), casts)) return x;
   const uint64_t function = tg__site_function(s, &s->sites[c->site], NULL);
   uint32_t i = c->slice;
   while (i < t->slices.count && i < c->slice + INNER &&
@@ -255,24 +248,21 @@ static void judge_casts(struct tg__sites *s) {
   f->failed |= !b.in;
   if (b.in) find_casts(s, &b);
   const int64_t ns = tg__tally_sum(f, &b.ns);
-  const double share = tg__pct(ns, f->total_ns);
-  if (b.top != TG_NONE && share > CAST_PCT) {
-    struct tg__finding *const x =
-        tg__finding_add(f, TG__CAUSE_CASTS_BACK_AND_FORTH, share, CAST_PCT, tg__per_step(f, ns));
-    tg__say_site(s, b.top, 0, x);
+  struct tg__finding *const x = tg__find_at(s, TG__CAUSE_CASTS_BACK_AND_FORTH, CAST_PCT, ns, b.top);
+  if (x) {
     TG_FORMAT(
         x->evidence,
         "%lld casts %s, here from %.*s to %.*s, are taken back by a cast of as many elements in the same function: "
         "%.2f ms%s (%.1f %%)",
         (long long)tg__per_step(f, b.count), tg__period_per(f), (int)b.example.from.len, b.example.from.ptr,
-        (int)b.example.to.len, b.example.to.ptr, tg__ms(x->cost_ns), tg__if_backward(s, b.in, " with backward"), share);
+        (int)b.example.to.len, b.example.to.ptr, tg__ms(x->cost_ns), tg__if_backward(s, b.in, " with backward"),
+        x->share_pct);
     TG_FORMAT(x->advice,
               "Stay in one type from the first of these operators to the last: cast once in front of them and "
               "once behind, or let torch.autocast decide which operators need the wider type.");
     /* that a result is rounded on purpose cannot be seen: never high */
     tg__expect_at_sites(f, x, ns, 0.35, "the time of these casts");
-    tg__claim_sites(s, b.in, x);
-    for (size_t i = 0; i < s->count; i++) s->sites[i].reported |= b.in[i];
+    tg__report_sites(s, b.in, x);
   }
   tg__free(b.in);
 }

@@ -26,14 +26,12 @@ static void see_read(void *ctx, const struct tg__host_read *read) {
 /* One print that takes long is no habit: what usual steps spend there counts. */
 static void report_prints(struct prints *p) {
   struct tg__facts *const f = p->f;
-  const int64_t usual_ns = tg__usual_inside(f, &p->spans) * (int64_t)f->steps.count;
-  const double share = tg__pct(usual_ns, f->total_ns);
-  if (share <= PRINT_PCT) return;
-  struct tg__finding *const x =
-      tg__finding_add(f, TG__CAUSE_PER_ELEMENT_ITEM, share, PRINT_PCT, tg__per_step(f, usual_ns));
+  const int64_t usual_ns = tg__usual_sum(f, &p->spans);
+  struct tg__finding *const x = tg__find_above(f, TG__CAUSE_PER_ELEMENT_ITEM, PRINT_PCT, usual_ns);
+  if (!x) return;
   tg__where_slice(f, p->longest.slice, x);
   TG_FORMAT(x->evidence, "prints of tensors %s: %.1f, %.2f ms (%.1f %%), the longest %.2f ms", tg__period_per(f),
-            (double)p->count / (double)f->steps.count, tg__ms(x->cost_ns), share,
+            (double)p->count / (double)f->steps.count, tg__ms(x->cost_ns), x->share_pct,
             tg__ms(p->longest.end_ns - p->longest.start_ns));
   TG_FORMAT(x->advice, "Print a number, loss.item(), and that every N-th step: a tensor is formatted by some thirty "
                        "operators.");

@@ -98,7 +98,7 @@ static const char *advice_for(enum tg__cause cause, enum tg__doing doing) {
 }
 
 /* Where the function works itself: its calls without what they call, but for labels. */
-static void find_own_time(struct tg__facts *f, uint32_t frame, struct tg__spans *own) {
+static struct tg__spans own_time_of(struct tg__facts *f, uint32_t frame) {
   const struct frames of = {.facts = f, .t = f->t, .loop_track = tg__loop_track(f)};
   const uint32_t *const names = f->t->slices.name, name = names[frame];
   struct tg__spans calls = {0}, inside = {0};
@@ -111,12 +111,10 @@ static void find_own_time(struct tg__facts *f, uint32_t frame, struct tg__spans 
     else if (parent != TG_NONE && names[parent] == name)
       tg__spans_add_slice(&inside, f->t, w.slice);
   }
-  tg__spans_union(&calls);
   tg__spans_union(&inside);
-  tg__spans_subtract(&calls, &inside, own);
-  f->failed |= calls.failed || inside.failed || own->failed;
-  tg__spans_free(&calls);
+  struct tg__spans own = tg__rest_of(f, &calls, &inside);
   tg__spans_free(&inside);
+  return own;
 }
 
 /* What a usual step holds of them, times the steps. */
@@ -147,7 +145,7 @@ static bool is_part_of(const struct stretch *s) {
 static struct stretch longest_stretch(struct tg__facts *f, int64_t other_ns) {
   struct stretch s = {.pause = {.read = TG_NONE}};
   s.frame = busiest_frame(f, &s.ns);
-  if (s.frame != TG_NONE) find_own_time(f, s.frame, &s.own);
+  if (s.frame != TG_NONE) s.own = own_time_of(f, s.frame);
   const int64_t usual = usual_of_spans(f, &s.own);
   if (usual < s.ns) s.ns = usual;
   if (s.ns < other_ns / EXPLAINS || tg__pct(s.ns, f->total_ns) <= THRESHOLD_PCT)

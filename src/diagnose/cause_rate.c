@@ -106,9 +106,7 @@ static struct tg__finding *find_work(const struct rates *r, uint32_t group, enum
     tg__keep_longest(f->t, &longest, w.slice);
   }
   tg__spans_union(&spans);
-  const int64_t each_ns = tg__usual_inside(f, &spans);
-  const double share = tg__pct(each_ns * (int64_t)f->steps.count, f->total_ns);
-  struct tg__finding *const x = share > least_pct ? tg__finding_add(f, cause, share, least_pct, each_ns) : NULL;
+  struct tg__finding *const x = tg__find_above(f, cause, least_pct, tg__usual_sum(f, &spans));
   if (x) {
     tg__claim_spans(f, x, &spans);
     x->is_of_device = true;
@@ -134,9 +132,9 @@ static void report_slow_product(const struct rates *r, uint32_t slowest) {
             "Try other sizes (multiples of 64 or 128, a padded vocabulary), operands that are contiguous, or other "
             "kernels: torch.compile(model, mode=\"max-autotune\"), or "
             "torch.backends.cuda.preferred_blas_library(\"cublaslt\").");
-  x->saving_ns = tg__per_step(f, tg__steps_shortened(f, 0, (int64_t)((double)g->ns - fair_ns(r, g)), 0));
-  x->confidence = 0.3;
-  x->method = "it reaches the rate of the fastest product of its type, as far as its inputs come from memory as fast";
+  tg__expect_of_device(
+      f, x, (int64_t)((double)g->ns - fair_ns(r, g)), 0, 0.3,
+      "it reaches the rate of the fastest product of its type, as far as its inputs come from memory as fast");
 }
 
 static void report_bandwidth(const struct rates *r) {

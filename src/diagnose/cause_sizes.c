@@ -15,9 +15,8 @@ static const struct {
 struct sizes {
   struct tg__sites *s;
   bool *in; /* by site */
-  int64_t ns, calls, at_worst;
+  int64_t ns, calls;
   uint32_t top;
-  int64_t rows, columns; /* of its weight */
 };
 
 static int64_t padded(int64_t n) {
@@ -56,19 +55,19 @@ static int64_t time_of_narrow(const struct tg__facts *f) {
 
 static void report_sizes(struct sizes *z) {
   struct tg__facts *const f = z->s->f;
-  const double share = tg__pct(z->ns, f->total_ns);
-  if (z->top == TG_NONE || share <= SIZES_PCT) return;
+  struct tg__finding *const x = tg__find_at(z->s, TG__CAUSE_UNALIGNED_SIZES, SIZES_PCT, z->ns, z->top);
+  if (!x) return;
+  int64_t rows, columns;
+  misfits(z->s, &z->s->sites[z->top], &rows, &columns);
   const bool is_seen = 2 * time_of_narrow(f) > z->ns;
-  struct tg__finding *const x = tg__finding_add(f, TG__CAUSE_UNALIGNED_SIZES, share, SIZES_PCT, tg__per_step(f, z->ns));
-  tg__say_site(z->s, z->top, 0, x);
   TG_FORMAT(
       x->evidence,
       "%lld products %s have weights with sizes that are no multiples of %d, here %lld x %lld: %.2f ms%s (%.1f %%)%s",
-      (long long)tg__per_step(f, z->calls), tg__period_per(f), AT_A_TIME, (long long)z->rows, (long long)z->columns,
-      tg__ms(x->cost_ns), tg__if_backward(z->s, z->in, " with backward"), share,
+      (long long)tg__per_step(f, z->calls), tg__period_per(f), AT_A_TIME, (long long)rows, (long long)columns,
+      tg__ms(x->cost_ns), tg__if_backward(z->s, z->in, " with backward"), x->share_pct,
       is_seen ? "; their kernels load one or two elements at a time (align1, align2)" : "");
-  TG_FORMAT(x->advice, "Pad features, channels and vocabulary: here %lld x %lld. %s", (long long)padded(z->rows),
-            (long long)padded(z->columns),
+  TG_FORMAT(x->advice, "Pad features, channels and vocabulary: here %lld x %lld. %s", (long long)padded(rows),
+            (long long)padded(columns),
             is_seen ? "Zeros in what is added change no result."
                     : "Where the library has kernels for such sizes that are as fast, it gains nothing: measure both.");
   tg__claim_sites(z->s, z->in, x);
@@ -84,15 +83,9 @@ void tg__judge_sizes(struct tg__facts *f) {
   struct tg__sites *const s = f->has_device_work && !f->device_bound ? NULL : tg__facts_sites(f);
   struct sizes z = {.s = s, .in = s ? tg__alloc(s->count + 1) : NULL, .top = TG_NONE};
   f->failed |= s && !z.in;
-  for (uint32_t i = 0; z.in && i < s->count; i++) {
-    const int64_t ns = tg__site_ns(&s->sites[i]);
-    int64_t rows, columns;
-    if (!misfits(s, &s->sites[i], &rows, &columns)) continue;
-    z.in[i] = true;
-    z.ns += ns;
-    z.calls += s->sites[i].calls;
-    if (z.top == TG_NONE || ns > z.at_worst) z.top = i, z.at_worst = ns, z.rows = rows, z.columns = columns;
-  }
+  int64_t rows, columns;
+  for (uint32_t i = 0; z.in && i < s->count; i++) z.in[i] = misfits(s, &s->sites[i], &rows, &columns);
+  if (z.in) z.top = tg__sum_sites(s, z.in, &z.ns, &z.calls);
   if (z.in) report_sizes(&z);
   tg__free(z.in);
 }

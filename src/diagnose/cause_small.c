@@ -104,14 +104,14 @@ static void judge_small_kernels(struct tg__facts *f, int64_t pieces, int64_t typ
 }
 
 static void judge_small_host_ops(struct tg__facts *f, int64_t pieces, int64_t typical, int64_t short_ns) {
-  const double share = tg__pct(short_ns, f->total_ns);
-  if (pieces < MANY_OPS || typical >= SHORT_OP_NS || share <= SHORT_OPS_PCT) return;
-  struct tg__finding *x = tg__finding_add(f, TG__CAUSE_MANY_SMALL_OPS, share, SHORT_OPS_PCT, tg__per_step(f, short_ns));
+  if (pieces < MANY_OPS || typical >= SHORT_OP_NS) return;
+  struct tg__finding *const x = tg__find_above(f, TG__CAUSE_MANY_SMALL_OPS, SHORT_OPS_PCT, short_ns);
+  if (!x) return;
   TG_FORMAT(x->where, "operators of the %s", tg__period_name(f));
   TG_FORMAT(x->evidence,
             "%lld operators %s, half of them shorter than %.1f us; those below %.0f us take %.2f ms %s (%.1f %%)",
             (long long)pieces, tg__period_per(f), (double)typical / 1e3, SHORT_OP_NS / 1e3, tg__ms(x->cost_ns),
-            tg__period_per(f), share);
+            tg__period_per(f), x->share_pct);
   x->method = "it depends on how many of them can be joined";
   TG_FORMAT(x->advice, "Do the same with fewer operations: batch them, use a fused layer, or torch.compile(model).");
 }

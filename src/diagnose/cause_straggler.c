@@ -24,8 +24,8 @@ static void say_place(struct tg__facts *f, struct tg__finding *x) {
   TG_FORMAT(x->where, "rank %lld", (long long)f->t->ranks[f->rank].number);
   for (size_t i = 0; s && i < s->call_count; i++) {
     const struct tg__site_call *c = &s->calls[i];
-    if (!c->counted || c->kind != TG__CALL_FORWARD || c->site == TG_NONE) continue;
-    if (!tg__site_frame(s, &s->sites[c->site]).len || is_in_backward(s, &s->sites[c->site])) continue;
+    if (!tg__is_forward(c) || !tg__site_frame(s, &s->sites[c->site]).len || is_in_backward(s, &s->sites[c->site]))
+      continue;
     if (longest == TG_NONE || tg__site_ns(&s->sites[c->site]) > tg__site_ns(&s->sites[longest])) longest = c->site;
     if (s->sites[c->site].other_dims == TG_NONE) continue;
     longest = c->site;

@@ -128,7 +128,7 @@ static int64_t gather_gaps(struct syncs *s, struct tg__finding *x) {
   const struct tg__window *const w = &f->steps.window;
   int64_t sum = 0;
   for (size_t from = 0, to; from < f->gaps.count; from = to) {
-    struct tg__spans all = {0}, usual = {0};
+    struct tg__spans all = {0};
     for (to = from; to < f->gaps.count && f->gaps.items[to].device == f->gaps.items[from].device; to++) {
       const struct tg__gap *const g = &f->gaps.items[to];
       uint32_t wait;
@@ -138,11 +138,8 @@ static int64_t gather_gaps(struct syncs *s, struct tg__finding *x) {
       tg__finding_claim(f, x, g->start_ns, g->end_ns);
       count_gap(s, g, wait);
     }
-    tg__spans_union(&all);
-    tg__spans_subtract(&all, &f->one_off, &usual);
-    sum += tg__usual_inside(f, &usual) * (int64_t)f->steps.count;
-    f->failed |= all.failed;
-    tg__spans_free(&all);
+    struct tg__spans usual = tg__rest_of(f, &all, &f->one_off);
+    sum += tg__usual_sum(f, &usual);
     tg__spans_free(&usual);
   }
   return sum;
@@ -195,9 +192,8 @@ static void report_syncs(struct syncs *s) {
     return;
   }
   describe_syncs(s, x->cost_ns, x);
-  x->saving_ns = tg__per_step(f, tg__steps_shortened(f, 0, 0, each_ns));
-  x->confidence = 0.6;
-  x->method = "these gaps close, as far as host and device each have less to do than a step takes";
+  tg__expect_of_device(f, x, 0, each_ns, 0.6,
+                       "these gaps close, as far as host and device each have less to do than a step takes");
 }
 
 void tg__judge_syncs(struct tg__facts *f) {

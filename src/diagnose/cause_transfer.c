@@ -31,17 +31,9 @@ static void see_transfer(struct transfers *x, uint32_t slice, enum tg__class cls
   tg__keep_longest(t, &x->longest, slice);
 }
 
-/* Pageable: half of it. Pinned: all of it goes on beside kernels, as far as there is enough of them. */
-static void expect_of_copies(const struct transfers *x, int64_t ns, struct tg__finding *y) {
-  y->saving_ns = tg__per_step(x->f, tg__steps_shortened(x->f, 0, x->is_pageable ? ns / 2 : ns, 0));
-  y->confidence = x->is_pageable ? 0.6 : 0.5;
-  y->method = x->is_pageable ? "copies from pinned memory take half as long"
-                             : "these copies go on beside the kernels of the step before";
-}
-
 static void report_transfers(const struct transfers *x, const struct tg__spans *exposed) {
   struct tg__facts *const f = x->f;
-  const int64_t each_ns = tg__usual_inside(f, exposed), ns = each_ns * (int64_t)f->steps.count;
+  const int64_t each_ns = tg__usual_inside(f, exposed);
   const int64_t count = tg__per_step(f, x->count);
   const double share = tg__pct(each_ns, f->median_ns);
   if (share <= COPY_PCT) return;
@@ -67,19 +59,19 @@ static void report_transfers(const struct transfers *x, const struct tg__spans *
                   : "Prefetch on another stream: copy the next batch under torch.cuda.stream(other) while this one "
                     "computes, and let the computing stream wait_stream(other) before it is used; from pinned memory, "
                     "with non_blocking=True. Copy to the host on another stream, too.");
-  expect_of_copies(x, ns, y);
+  const int64_t ns = each_ns * (int64_t)f->steps.count;
+  if (x->is_pageable)
+    tg__expect_of_device(f, y, ns / 2, 0, 0.6, "copies from pinned memory take half as long");
+  else /* all of it, as far as there are kernels enough */
+    tg__expect_of_device(f, y, ns, 0, 0.5, "these copies go on beside the kernels of the step before");
 }
 
 static void judge_copies_of(struct tg__facts *f, bool is_pageable) {
   struct transfers x = {.f = f, .is_pageable = is_pageable, .longest = TG_NONE};
-  struct tg__spans exposed = {0};
   TG__EACH_IN_STEPS (w, f) see_transfer(&x, w.slice, w.cls);
-  tg__spans_union(&x.copies);
   tg__spans_union(&x.kernels);
-  tg__spans_subtract(&x.copies, &x.kernels, &exposed);
-  f->failed |= x.copies.failed || x.kernels.failed || exposed.failed;
+  struct tg__spans exposed = tg__rest_of(f, &x.copies, &x.kernels);
   if (!f->failed && x.longest != TG_NONE) report_transfers(&x, &exposed);
-  tg__spans_free(&x.copies);
   tg__spans_free(&x.kernels);
   tg__spans_free(&exposed);
 }

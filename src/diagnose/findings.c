@@ -47,6 +47,11 @@ struct tg__finding *tg__finding_add(struct tg__facts *f, enum tg__cause cause, d
   return new;
 }
 
+struct tg__finding *tg__find_above(struct tg__facts *f, enum tg__cause cause, double least_pct, int64_t sum_ns) {
+  const double share = tg__pct(sum_ns, f->total_ns);
+  return share > least_pct ? tg__finding_add(f, cause, share, least_pct, tg__per_step(f, sum_ns)) : NULL;
+}
+
 void tg__drop_last(struct tg__facts *f) {
   if (f->found_count) tg__spans_free(&f->found[--f->found_count].claim);
 }
@@ -55,6 +60,13 @@ void tg__finding_expect(struct tg__facts *f, struct tg__finding *x, int64_t savi
                         const char *method) {
   x->saving_ns = tg__per_step(f, tg__steps_shortened(f, saving_sum_ns < 0 ? 0 : saving_sum_ns, 0, 0));
   x->gone_ns = saving_sum_ns;
+  x->confidence = confidence;
+  x->method = method;
+}
+
+void tg__expect_of_device(struct tg__facts *f, struct tg__finding *x, int64_t device_ns, int64_t wait_ns,
+                          double confidence, const char *method) {
+  x->saving_ns = tg__per_step(f, tg__steps_shortened(f, 0, device_ns, wait_ns));
   x->confidence = confidence;
   x->method = method;
 }
@@ -169,6 +181,15 @@ static void sum_up(struct tg__facts *f) {
   f->median_ns = tg__usual_length(f);
 }
 
+struct tg__spans tg__rest_of(struct tg__facts *f, struct tg__spans *of, const struct tg__spans *others) {
+  struct tg__spans left = {0};
+  tg__spans_union(of);
+  tg__spans_subtract(of, others, &left);
+  f->failed |= of->failed || others->failed || left.failed;
+  tg__spans_free(of);
+  return left;
+}
+
 /* Gaps of one cause on one device, without what comes once. */
 void tg__gap_spans(const struct tg__facts *f, int64_t device, enum tg__gap_cause cause, struct tg__spans *out) {
   struct tg__spans all = {0};
@@ -188,7 +209,7 @@ static void sum_up_gaps(struct tg__facts *f) {
     for (enum tg__gap_cause c = TG__GAP_NONE; c < TG__GAP_CAUSE_COUNT; c++) {
       struct tg__spans spans = {0};
       tg__gap_spans(f, f->gaps.items[i].device, c, &spans);
-      f->gap_ns[c] += tg__usual_inside(f, &spans) * (int64_t)f->steps.count;
+      f->gap_ns[c] += tg__usual_sum(f, &spans);
       tg__spans_free(&spans);
     }
   }

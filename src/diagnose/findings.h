@@ -85,6 +85,8 @@ struct tg__facts {
 enum { TG__LOADER_WORKERS = 2 }; /* what is proposed where there are none */
 struct tg__finding *tg__finding_add(struct tg__facts *f, enum tg__cause cause, double share_pct, double threshold_pct,
                                     int64_t cost_ns);
+/* The same of a cause that takes so much time over all steps; NULL where that is not above least_pct of them. */
+struct tg__finding *tg__find_above(struct tg__facts *f, enum tg__cause cause, double least_pct, int64_t sum_ns);
 void tg__drop_last(struct tg__facts *f); /* takes back the newest finding */
 /* cause_device.c: how well a device is used that works for so much of the time, in words. */
 const char *tg__utilisation_class(double busy_pct);
@@ -110,10 +112,15 @@ void tg__text_add(char *buf, size_t size, const char *format, ...) __attribute__
 /* What the cure is expected to take off all steps together, how that was worked out, and how sure it is. */
 void tg__finding_expect(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_ns, double confidence,
                         const char *method);
+/* The same where so much of it goes that the device does, and so much that the host waits for it. */
+void tg__expect_of_device(struct tg__facts *f, struct tg__finding *x, int64_t device_ns, int64_t wait_ns,
+                          double confidence, const char *method);
 /* The same for work with times from sites: the device's where it is device bound. Says in the evidence which
  * time that is. */
 void tg__expect_at_sites(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_ns, double confidence,
                          const char *method);
+/* What of these intervals, which are joined and freed, lies outside of others, which are joined. */
+struct tg__spans tg__rest_of(struct tg__facts *f, struct tg__spans *of, const struct tg__spans *others);
 /* The gaps of a device with one cause, joined and without what comes once; *out is to be freed. */
 void tg__gap_spans(const struct tg__facts *f, int64_t device, enum tg__gap_cause cause, struct tg__spans *out);
 /* Time between a step and the next that is as long as a hundred steps: the clock jumped, or the program stood still;
@@ -136,8 +143,9 @@ void tg__claim_sites(const struct tg__sites *s, const bool *in, struct tg__findi
 /* Of a finding about work of the host that keeps a device waiting: it costs what the device waits in its time. */
 void tg__count_waiting(struct tg__facts *f, struct tg__finding *x);
 /* usual.c. The part of these (joined) intervals in a usual step: the median over the steps, or the mean where that is
- * less; of a part, times the steps; and the median of the lengths of the steps. */
+ * less; the same times the steps; of a part, times the steps; and the median of the lengths of the steps. */
 int64_t tg__usual_inside(struct tg__facts *f, const struct tg__spans *s);
+int64_t tg__usual_sum(struct tg__facts *f, const struct tg__spans *s);
 int64_t tg__usual_part(struct tg__facts *f, enum tg__step_part part);
 /* Of a place, by step: the median, or what nine of ten steps spend there where other programs keep the machine busy;
  * times the steps. */

@@ -216,12 +216,7 @@ void tg__find_longest_pause(struct tg__facts *f, struct tg__pause *out) {
   tg__spans_union(&s.others);
   TG__EACH_IN_STEPS (w, f) visit_slice(&s, w.slice, w.cls);
   choose_longest_pause(&s, out);
-  struct tg__spans all = out->when;
-  out->when = (struct tg__spans){0};
-  tg__spans_union(&all);
-  tg__spans_subtract(&all, &s.others, &out->when);
-  f->failed |= all.failed || out->when.failed;
-  tg__spans_free(&all);
+  out->when = tg__rest_of(f, &out->when, &s.others);
   for (size_t i = 0; i < s.count; i++) {
     f->failed |= s.pauses[i].when.failed;
     tg__spans_free(&s.pauses[i].when);

@@ -240,7 +240,7 @@ void tg__each_sample(const struct tg__facts *f, tg__sample_visitor *see, void *c
   }
 }
 
-void tg__bare_spans(struct tg__facts *f, struct tg__spans *out) {
+struct tg__spans tg__bare_spans(struct tg__facts *f) {
   struct tg__spans window = {0}, busy = {0};
   tg__spans_add(&window, f->steps.window.start_ns, f->steps.window.end_ns);
   TG__EACH_IN_STEPS (w, f)
@@ -248,8 +248,7 @@ void tg__bare_spans(struct tg__facts *f, struct tg__spans *out) {
         (w.cls == TG__CLASS_ANNOTATION && tg__name_is_dataloader(tg__name(f->t, f->t->slices.name[w.slice]))))
       tg__spans_add_slice(&busy, f->t, w.slice);
   tg__spans_union(&busy);
-  tg__spans_subtract(&window, &busy, out);
-  f->failed |= window.failed || busy.failed || out->failed;
-  tg__spans_free(&window);
+  struct tg__spans bare = tg__rest_of(f, &window, &busy);
   tg__spans_free(&busy);
+  return bare;
 }

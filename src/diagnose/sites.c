@@ -173,8 +173,7 @@ static void add_call(struct walk *w, uint32_t slice, enum tg__call_kind kind) {
   *c = (struct tg__site_call){
       .slice = slice, .site = TG_NONE, .kind = kind, .counted = start >= window->start_ns && start < window->end_ns};
   w->call_at[slice - w->first] = (uint32_t)s->call_count++;
-  if (kind == TG__CALL_BACKWARD || kind == TG__CALL_ACCUMULATE) return; /* when all calls are there */
-  c->site = site_of(w, slice, kind);
+  if (!tg__is_node(c)) c->site = site_of(w, slice, kind); /* of nodes when all calls are there */
 }
 
 /* Device work counts for the call inside which it was launched. */
@@ -187,10 +186,7 @@ static void add_device_work(struct walk *w, const struct tg__track *track) {
   }
 }
 
-static bool is_counted(const struct tg__site_call *c) {
-  const bool later = c->kind == TG__CALL_BACKWARD || c->kind == TG__CALL_ACCUMULATE;
-  return !later && c->site != TG_NONE && c->counted;
-}
+static bool is_counted(const struct tg__site_call *c) { return !tg__is_node(c) && c->site != TG_NONE && c->counted; }
 
 struct inputs { /* calls of a site with the same shapes */
   uint32_t site, slice;
@@ -271,7 +267,7 @@ static void follow_backward(struct walk *w) {
   uint32_t last = TG_NONE;
   for (size_t i = 0; i < s->call_count; i++) {
     struct tg__site_call *c = &s->calls[i];
-    if (c->kind != TG__CALL_BACKWARD && c->kind != TG__CALL_ACCUMULATE) continue;
+    if (!tg__is_node(c)) continue;
     const uint32_t call = c->kind == TG__CALL_BACKWARD ? call_behind(w, c->slice) : TG_NONE;
     if (call != TG_NONE) last = s->calls[call].site;
     c->site = last;
@@ -403,6 +399,36 @@ void tg__say_site(const struct tg__sites *s, uint32_t site, uint64_t key, struct
     TG_FORMAT(out->where, "%.*s at %.*s", (int)(name.len < 90 ? name.len : 90), name.ptr, (int)frame.len, frame.ptr);
   else
     TG_FORMAT(out->where, "%.*s", (int)name.len, name.ptr);
+}
+
+uint32_t tg__sum_sites(const struct tg__sites *s, const bool *in, int64_t *ns, int64_t *calls) {
+  uint32_t top = TG_NONE;
+  *ns = *calls = 0;
+  for (uint32_t i = 0; i < s->count; i++) {
+    if (!in[i]) continue;
+    *ns += tg__site_ns(&s->sites[i]);
+    *calls += s->sites[i].calls;
+    if (top == TG_NONE || tg__site_ns(&s->sites[i]) > tg__site_ns(&s->sites[top])) top = i;
+  }
+  return top;
+}
+
+struct tg__finding *tg__find_at(const struct tg__sites *s, enum tg__cause cause, double least_pct, int64_t sum_ns,
+                                uint32_t top) {
+  struct tg__finding *const x = top == TG_NONE ? NULL : tg__find_above(s->f, cause, least_pct, sum_ns);
+  if (x) tg__say_site(s, top, 0, x);
+  return x;
+}
+
+void tg__report_sites(struct tg__sites *s, const bool *in, struct tg__finding *x) {
+  tg__claim_sites(s, in, x);
+  for (size_t i = 0; i < s->count; i++) s->sites[i].reported |= in[i];
+}
+
+int64_t tg__pause_before(const struct tg__sites *s, size_t i, const bool *in) {
+  const struct tg__site_call *const a = &s->calls[i - 1], *const b = &s->calls[i];
+  if (!a->counted || !b->counted || a->site == TG_NONE || b->site == TG_NONE || !in[a->site] || !in[b->site]) return 0;
+  return s->f->t->slices.start_ns[b->slice] - tg__slice_end(s->f->t, a->slice);
 }
 
 bool tg__is_one_of(struct tg__str name, const char *const *names, size_t count) {

@@ -54,6 +54,13 @@ static inline int64_t tg__call_ns(const struct tg__sites *s, const struct tg__si
   return s->f->device_bound ? c->device_ns : s->f->t->slices.dur_ns[c->slice];
 }
 static inline int64_t tg__site_ns(const struct tg__site *x) { return x->forward_ns + x->backward_ns; }
+/* In the window: a call of the program, of a known site; a node of autograd. */
+static inline bool tg__is_forward(const struct tg__site_call *c) {
+  return c->counted && c->kind == TG__CALL_FORWARD && c->site != TG_NONE;
+}
+static inline bool tg__is_node(const struct tg__site_call *c) {
+  return c->kind == TG__CALL_BACKWARD || c->kind == TG__CALL_ACCUMULATE;
+}
 struct tg__str tg__site_name(const struct tg__sites *s, const struct tg__site *x);
 /* The innermost frame of the program in a path; empty when there is none. */
 struct tg__str tg__site_frame(const struct tg__sites *s, const struct tg__site *x);
@@ -66,6 +73,16 @@ uint64_t tg__site_function(const struct tg__sites *s, const struct tg__site *x, 
 uint32_t tg__site_in_frame(const struct tg__sites *s, const struct tg__site *x, uint64_t key);
 /* Says where: the operator, and the line of the program; in the function `key` where that is not 0. */
 void tg__say_site(const struct tg__sites *s, uint32_t site, uint64_t key, struct tg__finding *out);
+/* Time and calls of the sites marked in `in`, and the one that costs most; TG_NONE without any. */
+uint32_t tg__sum_sites(const struct tg__sites *s, const bool *in, int64_t *ns, int64_t *calls);
+/* A new finding of a cause that takes so much time over all steps, most of it at the site `top`; NULL where that is
+ * TG_NONE, or the time not above least_pct of all steps. */
+struct tg__finding *tg__find_at(const struct tg__sites *s, enum tg__cause cause, double least_pct, int64_t sum_ns,
+                                uint32_t top);
+/* The finding claims the sites marked in `in`, and general rules for loops skip them. */
+void tg__report_sites(struct tg__sites *s, const bool *in, struct tg__finding *x);
+/* The time between the calls i - 1 and i, where both are of sites marked in `in`; 0. */
+int64_t tg__pause_before(const struct tg__sites *s, size_t i, const bool *in);
 /* The text where one of the sites marked in `in` has work in backward, else an empty one. */
 const char *tg__if_backward(const struct tg__sites *s, const bool *in, const char *text);
 bool tg__is_zero_grad(struct tg__str name); /* the range of an optimizer's zero_grad() */

@@ -50,6 +50,10 @@ int64_t tg__usual_inside(struct tg__facts *f, const struct tg__spans *s) {
   return tg__per_step(f, usual_of(f, values));
 }
 
+int64_t tg__usual_sum(struct tg__facts *f, const struct tg__spans *s) {
+  return tg__usual_inside(f, s) * (int64_t)f->steps.count;
+}
+
 int64_t tg__usual_part(struct tg__facts *f, enum tg__step_part part) {
   int64_t *const values = new_values(f);
   for (size_t i = 0; values && i < f->steps.count; i++) values[i] = f->steps.steps[i].part_ns[part];
