@@ -8,7 +8,7 @@ static const char *const kind_names[KINDS] = {"input", "host", "device", "commun
 /* ---- how the steps divide ---------------------------------------------------------------------- */
 
 struct division {
-  int64_t all_ns, ns[KINDS], part_ns[TG__PART_COUNT], wait_ns; /* wait_ns: for files, other processes and queues */
+  int64_t ns[KINDS], wait_ns; /* wait_ns: for files, other processes and queues */
   struct tg__work_bounds work;
 };
 
@@ -27,25 +27,21 @@ static int64_t at_most(int64_t ns, int64_t most) { return ns < most ? ns : most;
 
 /* The parts of the steps exclude one another; kernels come first, so that a collective counts where it is exposed. */
 static void divide(struct tg__facts *f, struct division *d) {
+  const int64_t *const p = f->part_ns;
   *d = (struct division){0};
-  for (size_t i = 0; i < f->steps.count; i++) {
-    const struct tg__step_cost *const s = &f->steps.steps[i];
-    d->all_ns += s->end_ns - s->start_ns;
-    for (unsigned p = 0; p < TG__PART_COUNT; p++) d->part_ns[p] += s->part_ns[p];
-  }
   tg__bound_work(f, &d->work);
   const bool has_steps = f->steps.source != TG__STEPS_RECORDING;
-  const int64_t copies = d->part_ns[TG__PART_MEMCPY] + d->part_ns[TG__PART_MEMSET],
-                marked = at_most(tg__input_waits(f), d->part_ns[TG__PART_CPU_EXEC] + d->part_ns[TG__PART_OTHER]),
-                between = d->part_ns[TG__PART_CPU_EXEC] + d->part_ns[TG__PART_OTHER] - marked;
-  d->wait_ns = marked + (has_steps ? at_most(sampled_waits(f), at_most(d->part_ns[TG__PART_OTHER], between)) : 0);
-  int64_t host = d->part_ns[TG__PART_RUNTIME] + d->part_ns[TG__PART_CPU_EXEC] + d->part_ns[TG__PART_OTHER] - d->wait_ns;
-  if (!has_steps) d->ns[IDLE] = at_most(d->part_ns[TG__PART_OTHER], host);
+  const int64_t copies = p[TG__PART_MEMCPY] + p[TG__PART_MEMSET],
+                marked = at_most(tg__input_waits(f), p[TG__PART_CPU_EXEC] + p[TG__PART_OTHER]),
+                between = p[TG__PART_CPU_EXEC] + p[TG__PART_OTHER] - marked;
+  d->wait_ns = marked + (has_steps ? at_most(sampled_waits(f), at_most(p[TG__PART_OTHER], between)) : 0);
+  int64_t host = p[TG__PART_RUNTIME] + p[TG__PART_CPU_EXEC] + p[TG__PART_OTHER] - d->wait_ns;
+  if (!has_steps) d->ns[IDLE] = at_most(p[TG__PART_OTHER], host);
   host -= d->ns[IDLE];
-  const int64_t work = f->has_device_work ? d->part_ns[TG__PART_KERNEL] : at_most(d->part_ns[TG__PART_CPU_EXEC], host),
+  const int64_t work = f->has_device_work ? p[TG__PART_KERNEL] : at_most(p[TG__PART_CPU_EXEC], host),
                 bound = (int64_t)(d->work.memory_part * (double)work);
-  d->ns[INPUT] = d->part_ns[TG__PART_DATALOADER] + d->wait_ns;
-  d->ns[COMMUNICATION] = d->part_ns[TG__PART_COMMUNICATION];
+  d->ns[INPUT] = p[TG__PART_DATALOADER] + d->wait_ns;
+  d->ns[COMMUNICATION] = p[TG__PART_COMMUNICATION];
   d->ns[MEMORY] = bound + copies;
   d->ns[DEVICE] = f->has_device_work ? work - bound : 0;
   d->ns[HOST] = f->has_device_work ? host : host - bound;
@@ -54,7 +50,7 @@ static void divide(struct tg__facts *f, struct division *d) {
 /* ---- rows -------------------------------------------------------------------------------------- */
 
 static void say_memory(const struct tg__facts *f, const struct division *d, char *text, size_t size) {
-  const double copies = tg__pct(d->part_ns[TG__PART_MEMCPY] + d->part_ns[TG__PART_MEMSET], d->all_ns);
+  const double copies = tg__pct(f->part_ns[TG__PART_MEMCPY] + f->part_ns[TG__PART_MEMSET], f->all_ns);
   if (!d->work.is_known)
     tg__text_format(text, size, "copies and fills %.1f %%; whether memory bounds operators is not known: %s", copies,
                     d->work.why_not);
@@ -68,8 +64,8 @@ static void say_memory(const struct tg__facts *f, const struct division *d, char
 }
 
 static void say_kind(const struct tg__facts *f, const struct division *d, enum kind k, char *text, size_t size) {
-  const int64_t *const p = d->part_ns;
-  const double all = (double)d->all_ns / 100;
+  const int64_t *const p = f->part_ns;
+  const double all = (double)f->all_ns / 100;
   switch (k) {
   case INPUT:
     tg__text_format(text, size, "data loader %.1f %%, waits for files, queues and other processes %.1f %%",
@@ -118,7 +114,7 @@ static void put_kinds(struct tg__facts *f, const struct division *d, struct tg_t
     tg__put_rank(out, f->t, f->rank);
     tg__put_cstr(out, kind_names[top]);
     tg__put_bool(out, n == 0 && top != IDLE && d->ns[top] > 0);
-    tg__put_real(out, tg__pct(d->ns[top], d->all_ns));
+    tg__put_real(out, tg__pct(d->ns[top], f->all_ns));
     tg__put_int(out, tg__per_step(f, d->ns[top]));
     tg__put_cstr(out, text);
     put_next(f, top, out);
@@ -128,7 +124,7 @@ static void put_kinds(struct tg__facts *f, const struct division *d, struct tg_t
 static void put_bottleneck(struct tg__facts *f, struct tg_table *out) {
   struct division d;
   divide(f, &d);
-  if (!f->failed && d.all_ns > 0) put_kinds(f, &d, out);
+  if (!f->failed && f->all_ns > 0) put_kinds(f, &d, out);
   if (f->noise.is_busy) tg__table_note(out, "%s: part of the host's time is waiting for a core", tg__busy_machine);
 }
 

@@ -14,9 +14,7 @@ struct churn {
 static bool is_of_memory(struct tg__str call) {
   static const char *const parts[] = {"Malloc",    "HostAlloc", "HostRegister", "HostUnregister", "FreeHost",
                                       "MemCreate", "MemMap",    "MemUnmap",     "MemRelease",     "MemSetAccess"};
-  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-    if (tg__str_contains(call, parts[i])) return true;
-  return tg__call_frees(call);
+  return TG__HAS_ONE_OF(call, parts) || tg__call_frees(call);
 }
 
 static void see_memory_call(struct churn *c, uint32_t slice, enum tg__class cls) {

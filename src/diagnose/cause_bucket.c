@@ -89,9 +89,8 @@ static void report_collective(struct collectives *c) {
   TG_FORMAT(x->advice, "%s", few_large);
   tg__finding_expect(f, x, saving, 0.7,
                      "all but one for each 25 MB go, with their part of the exposed time beyond the sending itself");
-  if (!f->device_bound) return;
-  x->saving_ns = tg__per_step(f, tg__steps_shortened(f, 0, saving, 0));
-  x->confidence = 0.35; /* each of them may have waited for another rank */
+  if (f->device_bound) /* each of them may have waited for another rank */
+    tg__expect_of_device(f, x, saving, 0, 0.35, x->method);
 }
 
 void tg__judge_buckets(struct tg__facts *f) {

@@ -65,12 +65,6 @@ static void see_again(const struct tg__facts *f, compile x, struct again *a) {
   if (!a->last || length >= a->longest_step_ns) a->last = x, a->longest_step_ns = length;
 }
 
-static struct tg__finding *found_of(struct tg__facts *f, enum tg__cause cause) {
-  for (size_t i = 0; i < f->found_count; i++)
-    if (f->found[i].cause == cause) return &f->found[i];
-  return NULL;
-}
-
 /* Of all steps that were timed from the window's first on, the part that is compiling again; NAN: none were. */
 static double share_of_run(struct tg__facts *f, const struct tg__compiles *c, int64_t *per_step_ns) {
   const struct tg__str run = tg__document_member(f->t, f->rank, "run");
@@ -102,7 +96,7 @@ static void judge_again(struct tg__facts *f, const struct tg__compiles *c) {
   struct again a = {0};
   if (f->steps.source == TG__STEPS_RECORDING) return;
   for (size_t i = 0; i < c->count; i++) see_again(f, &c->items[i], &a);
-  struct tg__finding *x = found_of(f, TG__CAUSE_RECOMPILATION);
+  struct tg__finding *x = tg__finding_of(f, TG__CAUSE_RECOMPILATION);
   const double share = tg__pct(a.ns, f->sum_ns);
   if (!a.last || (!x && share <= AGAIN_PCT)) return;
   if (!x) {
@@ -125,7 +119,7 @@ static void judge_again(struct tg__facts *f, const struct tg__compiles *c) {
 /* ---- breaks -------------------------------------------------------------------------------------- */
 
 static void explain_breaks(struct tg__facts *f, const struct tg__compiles *c) {
-  struct tg__finding *const x = found_of(f, TG__CAUSE_GRAPH_BREAK);
+  struct tg__finding *const x = tg__finding_of(f, TG__CAUSE_GRAPH_BREAK);
   compile known = NULL;
   for (size_t i = 0; x && i < c->count; i++) {
     const compile y = &c->items[i];
@@ -142,15 +136,24 @@ static void explain_breaks(struct tg__facts *f, const struct tg__compiles *c) {
 
 /* ---- functions that run without it --------------------------------------------------------------- */
 
-static void judge_limit(struct tg__facts *f, const struct tg__compiles *c) {
+/* The first function of the program that comes out so, and how many compilations of others do. */
+static compile first_with(const struct tg__compiles *c, enum tg__compile_outcome outcome, int64_t *others) {
   compile first = NULL;
-  int64_t ns = 0, versions = 0, others = 0;
+  *others = 0;
   for (size_t i = 0; i < c->count; i++) {
     const compile x = &c->items[i];
-    if (x->outcome != TG__COMPILE_LIMIT || is_library(x->file)) continue;
-    if (first && !is_of(first, x)) others++;
-    if (!first) first = x;
+    if (x->outcome != outcome || is_library(x->file) || (outcome == TG__COMPILE_LEFT_OUT && !x->reason.len)) continue;
+    if (first)
+      *others += !is_of(first, x);
+    else
+      first = x;
   }
+  return first;
+}
+
+static void judge_limit(struct tg__facts *f, const struct tg__compiles *c) {
+  int64_t ns = 0, versions = 0, others;
+  const compile first = first_with(c, TG__COMPILE_LIMIT, &others);
   if (!first) return;
   for (size_t i = 0; i < c->count; i++) {
     if (!is_of(first, &c->items[i])) continue;
@@ -172,16 +175,8 @@ static void judge_limit(struct tg__facts *f, const struct tg__compiles *c) {
 }
 
 static void judge_left_out(struct tg__facts *f, const struct tg__compiles *c) {
-  compile first = NULL;
-  int64_t others = 0;
-  for (size_t i = 0; i < c->count; i++) {
-    const compile x = &c->items[i];
-    if (x->outcome != TG__COMPILE_LEFT_OUT || is_library(x->file) || !x->reason.len) continue;
-    if (first)
-      others += !is_of(first, x);
-    else
-      first = x;
-  }
+  int64_t others;
+  const compile first = first_with(c, TG__COMPILE_LEFT_OUT, &others);
   if (!first) return;
   struct tg__finding *const x = tg__finding_add(f, TG__CAUSE_UNCOMPILED_FUNCTION, 0, TG__NO_THRESHOLD, TG_NULL_INT);
   x->is_warning = true;

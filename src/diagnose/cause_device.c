@@ -108,20 +108,16 @@ static void see_host(struct edge *e, uint32_t slice, enum tg__class cls) {
 }
 
 static struct edge longer_edge(const struct tg__facts *f, int64_t device) {
-  const struct tg__rank *r = &f->t->ranks[f->rank];
-  const struct tg__window *w = &f->steps.window;
-  int64_t first = w->end_ns, last = w->start_ns;
-  TG__EACH (k, tg__tracks_of(r)) {
-    const struct tg__track *track = &f->t->tracks[k];
-    for (uint32_t i = track->first; track->device == device && i < track->first + track->count; i++) {
-      const int64_t start = f->t->slices.start_ns[i], end = tg__slice_end(f->t, i);
-      if (!tg__class_is_device_work(tg__slice_class(f->t, i)) || start < w->start_ns || start >= w->end_ns) continue;
-      if (start < first) first = start;
-      if (end > last) last = end;
-    }
+  const struct tg__window *const steps = &f->steps.window;
+  int64_t first = steps->end_ns, last = steps->start_ns;
+  TG__EACH_IN_STEPS (w, f) {
+    if (!tg__class_is_device_work(w.cls) || tg__device_of(f, w.slice) != device) continue;
+    const int64_t start = f->t->slices.start_ns[w.slice], end = tg__slice_end(f->t, w.slice);
+    if (start < first) first = start;
+    if (end > last) last = end;
   }
-  const bool before = first - w->start_ns > w->end_ns - last;
-  return (struct edge){f->t, before ? w->start_ns : last, before ? first : w->end_ns, TG_NONE};
+  const bool before = first - steps->start_ns > steps->end_ns - last;
+  return (struct edge){f->t, before ? steps->start_ns : last, before ? first : steps->end_ns, TG_NONE};
 }
 
 /* In a step the host is busy with something there, such as the next input; a recording without steps may simply be

@@ -62,7 +62,7 @@ static bool is_as_it_must_be(const struct tg__columns *t, uint32_t kernel, enum 
 static void see_kernel(struct matrix_work *m, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *t = m->f->t;
   if (cls != TG__CLASS_KERNEL) return;
-  const struct tg__device *d = find_device(m->f, t->tracks[tg__slice_track(t, slice)].device);
+  const struct tg__device *d = find_device(m->f, tg__device_of(m->f, slice));
   m->kernels++;
   if (!d || d->compute_major < 7) return;
   m->eligible++;
@@ -155,7 +155,7 @@ static bool has_few_blocks(const struct tg__facts *f, uint32_t slice) {
   const struct tg__columns *const t = f->t;
   const double stated = tg__arg_real(t, t->slices.args[slice], TG__K_BLOCKS_PER_SM, 0);
   if (stated > 0) return stated * FEW_BLOCKS <= 1;
-  const struct tg__device *const d = find_device(f, t->tracks[tg__slice_track(t, slice)].device);
+  const struct tg__device *const d = find_device(f, tg__device_of(f, slice));
   const uint32_t grid = tg__arg_str(t, t->slices.args[slice], TG__K_GRID);
   int x, y, z;
   char text[48];

@@ -46,14 +46,19 @@ static void see_update(struct host *h, uint32_t slice) {
   tg__keep_longest(h->t, &h->update, slice);
 }
 
+static void forget_calls(struct host *h) {
+  h->sum.ops -= h->here.ops;
+  h->sum.outermost -= h->here.outermost;
+  h->sum.multi_tensor -= h->here.multi_tensor;
+  h->here = (struct calls){0};
+}
+
 /* One optimizer calls another: what the inner one does is the update. */
 static void forget_outer(struct host *h) {
   h->updates--;
   h->update_spans.count--;
   h->here_ns = 0;
-  h->sum.ops -= h->here.ops;
-  h->sum.outermost -= h->here.outermost;
-  h->sum.multi_tensor -= h->here.multi_tensor;
+  forget_calls(h);
   if (h->update == h->here_slice) h->update = TG_NONE;
 }
 
@@ -62,10 +67,7 @@ static void leave_closure(struct host *h, int64_t until_ns) {
   if (until_ns <= h->update_from_ns) return;
   h->here_ns -= until_ns - h->update_from_ns;
   h->update_from_ns = until_ns;
-  h->sum.ops -= h->here.ops;
-  h->sum.outermost -= h->here.outermost;
-  h->sum.multi_tensor -= h->here.multi_tensor;
-  h->here = (struct calls){0};
+  forget_calls(h);
 }
 
 static void count_call(struct calls *c, bool is_outermost, bool is_multi_tensor) {

@@ -152,8 +152,7 @@ static void add_work(struct kernels *k, struct work w) { TG__PUSH(k->f, k->items
 static void see_work(struct kernels *k, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *const t = k->f->t;
   const uint32_t name = t->slices.name[slice];
-  if ((cls != TG__CLASS_KERNEL && cls != TG__CLASS_MEMCPY) || t->tracks[tg__slice_track(t, slice)].device != k->device)
-    return;
+  if ((cls != TG__CLASS_KERNEL && cls != TG__CLASS_MEMCPY) || tg__device_of(k->f, slice) != k->device) return;
   struct work w = {.slice = slice};
   if (cls == TG__CLASS_KERNEL) {
     if (!k->kinds[name]) k->kinds[name] = (uint8_t)(tg__kernel_class(tg__name(t, name)) + 1);
@@ -227,12 +226,11 @@ static void report_kernels(struct kernels *k, const struct kernel_rule *r) {
 }
 
 static void judge_device(struct kernels *k) {
-  const struct tg__columns *const t = k->f->t;
   k->count = 0;
   TG__EACH_IN_STEPS (w, k->f) see_work(k, w.slice, w.cls);
   k->in_rows = k->count;
   TG__EACH_IN_STEPS (w, k->f)
-    if (w.cls == TG__CLASS_MEMSET && t->tracks[tg__slice_track(t, w.slice)].device == k->device)
+    if (w.cls == TG__CLASS_MEMSET && tg__device_of(k->f, w.slice) == k->device)
       add_work(k, (struct work){.slice = w.slice, .kind = TG__KERNEL_FILL, .is_memset = true});
   const bool is_few = k->f->steps.source == TG__STEPS_RECORDING && k->in_rows < LEAST_KERNELS;
   for (size_t r = 0; !is_few && !k->f->failed && r < sizeof rules / sizeof *rules; r++) {

@@ -159,10 +159,6 @@ static int64_t pauses(const struct loop *l) {
 
 /* ---- what kind of loop ----------------------------------------------------------------------- */
 
-static bool is_less(uint32_t a, uint32_t b, const void *ctx) {
-  return ((const int64_t *)ctx)[a] < ((const int64_t *)ctx)[b];
-}
-
 static const char *const reads[] = {"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero"};
 struct body { /* shares of the time of the loop, as its calls usually take */
   int64_t all_ns, read_ns, select_ns, module_ns, few_rows_ns, few_ns, varied_ns,
@@ -202,7 +198,7 @@ static bool add_usual(struct loop *l, bool backward) {
   for (size_t i = 0, from = 0; ok && i < s->count; from = end[i++]) {
     const size_t n = end[i] - from;
     if (!n) continue;
-    uint32_t *const order = tg__order_new(n, is_less, ns + from);
+    uint32_t *const order = tg__order_numbers(ns + from, n);
     ok = order != NULL;
     if (order) l->usual[i] += (int64_t)n * ns[from + order[(n - 1) / QUARTER]];
     tg__free(order);

@@ -117,17 +117,6 @@ static struct tg__spans own_time_of(struct tg__facts *f, uint32_t frame) {
   return own;
 }
 
-/* What a usual step holds of them, times the steps. */
-static int64_t usual_of_spans(struct tg__facts *f, const struct tg__spans *spans) {
-  int64_t *const ns = tg__alloc((f->steps.count + 1) * sizeof *ns);
-  f->failed |= !ns;
-  for (size_t i = 0; ns && i < f->steps.count; i++)
-    ns[i] = tg__spans_inside(spans, f->steps.steps[i].start_ns, f->steps.steps[i].end_ns);
-  const int64_t usual = ns ? tg__usual_place(f, ns) : 0;
-  tg__free(ns);
-  return usual;
-}
-
 struct stretch { /* of Python: a function that was recorded, or what lies between two lines that call operators */
   uint32_t frame;
   int64_t ns;
@@ -146,7 +135,7 @@ static struct stretch longest_stretch(struct tg__facts *f, int64_t other_ns) {
   struct stretch s = {.pause = {.read = TG_NONE}};
   s.frame = busiest_frame(f, &s.ns);
   if (s.frame != TG_NONE) s.own = own_time_of(f, s.frame);
-  const int64_t usual = usual_of_spans(f, &s.own);
+  const int64_t usual = tg__usual_place_of(f, &s.own);
   if (usual < s.ns) s.ns = usual;
   if (s.ns < other_ns / EXPLAINS || tg__pct(s.ns, f->total_ns) <= THRESHOLD_PCT)
     s.frame =

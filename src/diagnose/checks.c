@@ -14,9 +14,8 @@ static void add_check(char *text, size_t size, const char *what, double pct) {
 
 /* Of time that a finding is about as well, the share that it states: of usual steps, where pct is the mean of all. */
 static double as_found(const struct tg__facts *f, enum tg__cause cause, double pct) {
-  for (size_t i = 0; i < f->found_count; i++)
-    if (f->found[i].cause == cause) return f->found[i].share_pct;
-  return pct;
+  const struct tg__finding *const x = tg__finding_of(f, cause);
+  return x ? x->share_pct : pct;
 }
 
 /* Without steps a device may have work in a part of the recording only, which says nothing of how it is used. */
@@ -42,7 +41,7 @@ static void say_peak(const struct tg__facts *f, double busy, char *text, size_t 
                busy >= BUSY_PCT && pct >= FAIR_PCT ? "compute-bound, at " : "at ", pct, of);
 }
 
-static void say_steps(const struct tg__facts *f, int64_t all_ns, char *text, size_t size) {
+static void say_steps(const struct tg__facts *f, char *text, size_t size) {
   const size_t n = f->steps.count;
   if (f->steps.source == TG__STEPS_RECORDING)
     tg__text_add(text, size, "; shares are of the recording");
@@ -50,7 +49,7 @@ static void say_steps(const struct tg__facts *f, int64_t all_ns, char *text, siz
     tg__text_add(text, size, "; shares are of the one step");
   else
     tg__text_add(text, size, "; shares are of %zu steps, median %.2f ms, mean %.2f ms", n, tg__ms(f->median_ns),
-                 tg__ms(all_ns / (int64_t)n));
+                 tg__ms(f->all_ns / (int64_t)n));
 }
 
 static void say_sampled(const struct tg__facts *f, char *text, size_t size) {
@@ -70,16 +69,10 @@ static void say_sampled(const struct tg__facts *f, char *text, size_t size) {
  * same time. Two numbers of steps say whether they are alike: the median, and the mean that one long step moves. */
 void tg__note_checks(struct tg__facts *f, struct tg_table *out) {
   char text[900] = "";
-  int64_t all_ns = 0, part_ns[TG__PART_COUNT] = {0}, label_ns = 0;
+  const int64_t all_ns = f->all_ns, *const part_ns = f->part_ns;
   size_t devices = 0;
-  for (size_t i = 0; i < f->steps.count; i++) {
-    const struct tg__step_cost *const s = &f->steps.steps[i];
-    all_ns += s->end_ns - s->start_ns;
-    label_ns += s->label_ns;
-    for (unsigned p = 0; p < TG__PART_COUNT; p++) part_ns[p] += s->part_ns[p];
-  }
   if (all_ns <= 0) return;
-  double busy = tg__pct(part_ns[TG__PART_CPU_EXEC] - label_ns, all_ns);
+  double busy = tg__pct(part_ns[TG__PART_CPU_EXEC] - f->label_ns, all_ns);
   const double in_operators = busy;
   if (f->has_device_work) f->failed |= !tg__devices_busy(f->t, f->rank, &busy, &devices);
   if (f->has_device_work) check_device(f, busy, devices, text, sizeof text);
@@ -88,7 +81,7 @@ void tg__note_checks(struct tg__facts *f, struct tg_table *out) {
   add_check(text, sizeof text, "exposed communication",
             as_found(f, TG__CAUSE_COMMUNICATION_NOT_OVERLAPPED, tg__pct(part_ns[TG__PART_COMMUNICATION], all_ns)));
   if (!f->has_device_work) add_check(text, sizeof text, "in operators", in_operators);
-  say_steps(f, all_ns, text, sizeof text);
+  say_steps(f, text, sizeof text);
   say_peak(f, busy, text, sizeof text);
   say_sampled(f, text, sizeof text);
   tg__table_note(out, "measured: %s", text);

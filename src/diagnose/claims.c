@@ -91,10 +91,6 @@ const char *tg__finding_fault(const struct tg__facts *f, const struct tg__findin
   return NULL;
 }
 
-bool tg__finding_is_valid(const struct tg__facts *f, const struct tg__finding *x) {
-  return tg__finding_fault(f, x) == NULL;
-}
-
 /* ---- resolving ------------------------------------------------------------------------------- */
 
 double tg__expected_ns(int64_t saving_ns, double confidence, int64_t cost_ns) {

@@ -79,11 +79,13 @@ void tg__expect_at_sites(struct tg__facts *f, struct tg__finding *x, int64_t sav
   TG_ADD(x->evidence, "; times are the %s's, which is the slower side", f->device_bound ? "device" : "host");
 }
 
-bool tg__has_found(const struct tg__facts *f, enum tg__cause cause) {
+struct tg__finding *tg__finding_of(const struct tg__facts *f, enum tg__cause cause) {
   for (size_t i = 0; i < f->found_count; i++)
-    if (f->found[i].cause == cause) return true;
-  return false;
+    if (f->found[i].cause == cause) return &f->found[i];
+  return NULL;
 }
+
+bool tg__has_found(const struct tg__facts *f, enum tg__cause cause) { return tg__finding_of(f, cause) != NULL; }
 
 struct tg__sites *tg__facts_sites(struct tg__facts *f) {
   if (f->sites) return f->sites;
@@ -117,6 +119,18 @@ uint32_t tg__loop_track(const struct tg__facts *f) {
 
 int64_t tg__per_step(const struct tg__facts *f, int64_t sum) {
   return f->steps.count ? sum / (int64_t)f->steps.count : sum;
+}
+
+bool tg__is_one_of(struct tg__str name, const char *const *names, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (strlen(names[i]) == name.len && memcmp(names[i], name.ptr, name.len) == 0) return true;
+  return false;
+}
+
+bool tg__has_one_of(struct tg__str name, const char *const *parts, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (tg__str_contains(name, parts[i])) return true;
+  return false;
 }
 
 static bool has_no_steps(const struct tg__facts *f) { return f->steps.source == TG__STEPS_RECORDING; }
@@ -173,10 +187,10 @@ static void sum_up(struct tg__facts *f) {
     const struct tg__step_cost *s = &f->steps.steps[i];
     tg__tally_in(&all, i + 1, s->end_ns - s->start_ns);
     for (unsigned p = 0; p < TG__PART_COUNT; p++) f->part_ns[p] += s->part_ns[p];
-    f->bare_ns += s->part_ns[TG__PART_OTHER] + s->label_ns;
+    f->label_ns += s->label_ns;
   }
   f->total_ns = tg__tally_sum(f, &all);
-  f->sum_ns = all.sum_ns;
+  f->sum_ns = f->all_ns = all.sum_ns;
   f->has_device_work = f->gaps.device_count > 0;
   f->median_ns = tg__usual_length(f);
 }

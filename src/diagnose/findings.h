@@ -54,7 +54,7 @@ struct tg__facts {
   int64_t total_ns, sum_ns, part_ns[TG__PART_COUNT];
   /* inside the window of the steps, over all devices: of usual steps, times the steps, without what comes once */
   int64_t gap_ns[TG__GAP_CAUSE_COUNT];
-  int64_t bare_ns; /* nothing of the eight parts is on, or only labels, which are no work */
+  int64_t all_ns, label_ns; /* of the steps with what comes once; inside labels only, which are no work */
   struct tg__noise noise;
   bool has_device_work;
   bool has_memory; /* events of an allocator, or a snapshot: looked at without steps, too */
@@ -150,8 +150,10 @@ int64_t tg__usual_part(struct tg__facts *f, enum tg__step_part part);
 /* Of a place, by step: the median, or what nine of ten steps spend there where other programs keep the machine busy;
  * times the steps. */
 int64_t tg__usual_place(struct tg__facts *f, const int64_t *ns);
+int64_t tg__usual_place_of(struct tg__facts *f, const struct tg__spans *s); /* the same of (joined) intervals */
 int64_t tg__usual_length(struct tg__facts *f);
 bool tg__median_of(const int64_t *values, size_t n, int64_t *out); /* 0 of none; false on no memory */
+uint32_t *tg__order_numbers(const int64_t *values, size_t n);      /* their order; NULL on no memory; tg__free */
 /* What nine of ten steps spend in this part of theirs at least, times the steps: a thread that waits for another waits
  * longer there in some, whatever the program does. */
 int64_t tg__least_part(struct tg__facts *f, enum tg__step_part part);
@@ -170,7 +172,6 @@ int64_t tg__most_to_save(const struct tg__facts *f, const struct tg__finding *x)
 /* What makes a finding impossible, in words; NULL where it is sound: nothing saves more than the median step, and no
  * share is above 100 %. */
 const char *tg__finding_fault(const struct tg__facts *f, const struct tg__finding *x);
-bool tg__finding_is_valid(const struct tg__facts *f, const struct tg__finding *x);
 /* What the cure is expected to save: the order of findings. Without an estimate a part of the time that the cause
  * holds. */
 double tg__expected_ns(int64_t saving_ns, double confidence, int64_t cost_ns);
@@ -178,6 +179,7 @@ double tg__expected_ns(int64_t saving_ns, double confidence, int64_t cost_ns);
  * 3 % goes. */
 void tg__resolve_claims(struct tg__facts *f);
 void tg__find_ranges(struct tg__facts *f); /* ranges.c: of the savings; after tg__resolve_claims */
+struct tg__finding *tg__finding_of(const struct tg__facts *f, enum tg__cause cause); /* the first of it; NULL */
 bool tg__has_found(const struct tg__facts *f, enum tg__cause cause);
 struct tg__sites *tg__facts_sites(struct tg__facts *f); /* NULL on no memory: f->failed */
 void tg__cannot_judge(struct tg__facts *f, enum tg__cause cause, const char *why);
@@ -197,6 +199,11 @@ struct tg__pause {
   struct tg__spans when;    /* joined; to be freed */
 };
 void tg__find_longest_pause(struct tg__facts *f, struct tg__pause *out);
+/* Is the name one of these, or has it one of these in it? */
+bool tg__is_one_of(struct tg__str name, const char *const *names, size_t count);
+bool tg__has_one_of(struct tg__str name, const char *const *parts, size_t count);
+#define TG__IS_ONE_OF(name, list) tg__is_one_of(name, list, sizeof(list) / sizeof *(list))
+#define TG__HAS_ONE_OF(name, list) tg__has_one_of(name, list, sizeof(list) / sizeof *(list))
 static inline unsigned tg__slice_meaning(struct tg__facts *f, uint32_t slice) { /* TG__NAME_* of a slice's name */
   return tg__names_of(&f->names, f->t->slices.name[slice]);
 }
@@ -212,6 +219,9 @@ bool tg__slices_next(struct tg__slice_walk *w);
 #define TG__EACH_IN_STEPS(w, f) for (struct tg__slice_walk w = tg__slices_begin(f); tg__slices_next(&w);)
 static inline void tg__spans_add_slice(struct tg__spans *s, const struct tg__columns *t, uint32_t slice) {
   tg__spans_add(s, t->slices.start_ns[slice], tg__slice_end(t, slice));
+}
+static inline int64_t tg__device_of(const struct tg__facts *f, uint32_t slice) {
+  return f->t->tracks[tg__slice_track(f->t, slice)].device;
 }
 /* longest: TG_NONE before the first. Of equally long ones the first stays. */
 static inline void tg__keep_longest(const struct tg__columns *t, uint32_t *longest, uint32_t slice) {

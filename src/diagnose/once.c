@@ -28,9 +28,7 @@ static void learn_usual(struct once *o, uint32_t slice, enum tg__class cls) {
 static bool makes_something(struct tg__str call) {
   static const char *const parts[] = {"ModuleLoad",   "LibraryLoad",  "Malloc",           "HostAlloc",
                                       "HostRegister", "StreamCreate", "GraphInstantiate", "GetFunction"};
-  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-    if (tg__str_contains(call, parts[i])) return true;
-  return false;
+  return TG__HAS_ONE_OF(call, parts);
 }
 
 /* The call, and what the operator around it does in the same pause of the device: it makes ready what it launches. */

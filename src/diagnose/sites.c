@@ -430,9 +430,3 @@ int64_t tg__pause_before(const struct tg__sites *s, size_t i, const bool *in) {
   if (!a->counted || !b->counted || a->site == TG_NONE || b->site == TG_NONE || !in[a->site] || !in[b->site]) return 0;
   return s->f->t->slices.start_ns[b->slice] - tg__slice_end(s->f->t, a->slice);
 }
-
-bool tg__is_one_of(struct tg__str name, const char *const *names, size_t count) {
-  for (size_t i = 0; i < count; i++)
-    if (strlen(names[i]) == name.len && memcmp(names[i], name.ptr, name.len) == 0) return true;
-  return false;
-}

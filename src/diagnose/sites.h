@@ -86,8 +86,6 @@ int64_t tg__pause_before(const struct tg__sites *s, size_t i, const bool *in);
 /* The text where one of the sites marked in `in` has work in backward, else an empty one. */
 const char *tg__if_backward(const struct tg__sites *s, const bool *in, const char *text);
 bool tg__is_zero_grad(struct tg__str name); /* the range of an optimizer's zero_grad() */
-bool tg__is_one_of(struct tg__str name, const char *const *names, size_t count);
-#define TG__IS_ONE_OF(name, list) tg__is_one_of(name, list, sizeof(list) / sizeof *(list))
 /* "file.py(12): f" split into "file.py", "12" and "f"; false when it is not of that form. */
 struct tg__frame_parts {
   struct tg__str file, line, function;

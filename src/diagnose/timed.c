@@ -39,14 +39,22 @@ static bool read_steps(struct tg__facts *f, struct tg__timed *s) {
   return true;
 }
 
-/* The median of those from `from` on that are recorded or not; 0: of none. */
-static int64_t median_of(struct tg__facts *f, const struct tg__timed *s, const int64_t *values, size_t from,
-                         bool recorded) {
-  int64_t *const some = tg__alloc((s->count + 1) * sizeof *some), median = 0;
-  size_t n = 0;
+/* Those from `from` on that are recorded or not; NULL on no memory, which f then says. */
+static int64_t *some_of(struct tg__facts *f, const struct tg__timed *s, const int64_t *values, size_t from,
+                        bool recorded, size_t *n) {
+  int64_t *const some = tg__alloc((s->count + 1) * sizeof *some);
+  *n = 0;
   for (size_t i = from; some && i < s->count; i++)
-    if (s->is_recorded[i] == recorded) some[n++] = values[i];
-  f->failed |= !some || !tg__median_of(some, n, &median);
+    if (s->is_recorded[i] == recorded) some[(*n)++] = values[i];
+  f->failed |= !some;
+  return some;
+}
+
+/* Their median; 0: of none. */
+static int64_t median_of(struct tg__facts *f, const struct tg__timed *s, bool recorded) {
+  size_t n;
+  int64_t *const some = some_of(f, s, s->ns, 0, recorded, &n), median = 0;
+  f->failed |= some && !tg__median_of(some, n, &median);
   tg__free(some);
   return median;
 }
@@ -150,8 +158,8 @@ static void sum_up_timed(struct tg__timed *s) {
 bool tg__timed_open(struct tg__facts *f, struct tg__timed *s) {
   *s = (struct tg__timed){0};
   if (!read_steps(f, s)) return false;
-  s->usual_ns = median_of(f, s, s->ns, 0, false);
-  const int64_t recorded_ns = median_of(f, s, s->ns, 0, true);
+  s->usual_ns = median_of(f, s, false);
+  const int64_t recorded_ns = median_of(f, s, true);
   if (f->failed || s->usual_ns <= 0) return false;
   for (size_t i = 0; i < s->count; i++)
     if (s->is_recorded[i] && recorded_ns > s->usual_ns) s->ns[i] -= recorded_ns - s->usual_ns;
@@ -204,11 +212,8 @@ enum { PARTS = 5, LEAST_GROWING = 50, GROWS_PCT = 130, KINDS_LEAST = 40, KIND_PC
 /* The medians of the bare steps of each fifth; false: too few. */
 static bool medians_of_parts(struct tg__facts *f, const struct tg__timed *s, const int64_t *values,
                              int64_t medians[PARTS]) {
-  int64_t *const some = tg__alloc((s->count + 1) * sizeof *some);
-  size_t n = 0;
-  f->failed |= !some;
-  for (size_t i = s->warm; some && i < s->count; i++)
-    if (!s->is_recorded[i]) some[n++] = values[i];
+  size_t n;
+  int64_t *const some = some_of(f, s, values, s->warm, false, &n);
   for (size_t k = 0; some && k < PARTS; k++)
     f->failed |= !tg__median_of(some + k * n / PARTS, (k + 1) * n / PARTS - k * n / PARTS, &medians[k]);
   tg__free(some);
@@ -230,20 +235,14 @@ static bool note_growth(struct tg__facts *f, const struct tg__timed *s, struct t
   return grows;
 }
 
-static bool is_shorter_value(uint32_t a, uint32_t b, const void *ctx) {
-  return ((const int64_t *)ctx)[a] < ((const int64_t *)ctx)[b];
-}
-
 /* Two kinds of steps: between the two is the widest gap, and hardly a step. */
 static void note_kinds(struct tg__facts *f, const struct tg__timed *s, struct tg_table *out) {
   const int64_t *const values = f->noise.is_busy ? s->cpu_ns : s->ns;
-  int64_t *const some = tg__alloc((s->count + 1) * sizeof *some);
-  size_t n = 0, at = 0;
+  size_t n, at = 0;
+  int64_t *const some = some_of(f, s, values, s->warm, false, &n);
   double widest = 1;
-  for (size_t i = s->warm; some && i < s->count; i++)
-    if (!s->is_recorded[i]) some[n++] = values[i];
-  uint32_t *const order = some && n ? tg__order_new(n, is_shorter_value, some) : NULL;
-  f->failed |= !some || (n && !order);
+  uint32_t *const order = some && n ? tg__order_numbers(some, n) : NULL;
+  f->failed |= n && !order;
   for (size_t i = n * KIND_PCT / 100; order && n >= KINDS_LEAST && i + 1 < n - n * KIND_PCT / 100; i++) {
     const double gap = (double)some[order[i + 1]] / (double)(some[order[i]] + 1);
     if (gap > widest) widest = gap, at = i + 1;

@@ -8,8 +8,10 @@ static bool is_smaller(uint32_t a, uint32_t b, const void *ctx) {
   return ((const int64_t *)ctx)[a] < ((const int64_t *)ctx)[b];
 }
 
+uint32_t *tg__order_numbers(const int64_t *values, size_t n) { return tg__order_new(n, is_smaller, values); }
+
 bool tg__median_of(const int64_t *values, size_t n, int64_t *out) {
-  uint32_t *const order = tg__order_new(n, is_smaller, values);
+  uint32_t *const order = tg__order_numbers(values, n);
   *out = 0;
   if (order && n) *out = n % 2 ? values[order[n / 2]] : values[order[n / 2 - 1]] / 2 + values[order[n / 2]] / 2;
   tg__free(order);
@@ -42,12 +44,17 @@ int64_t tg__usual_length(struct tg__facts *f) {
   return median;
 }
 
-int64_t tg__usual_inside(struct tg__facts *f, const struct tg__spans *s) {
+/* By step, the part of these intervals; NULL on no memory. */
+static int64_t *parts_inside(struct tg__facts *f, const struct tg__spans *s) {
   int64_t *const values = new_values(f);
   for (size_t i = 0; values && i < f->steps.count; i++)
     values[i] = tg__spans_inside(s, f->steps.steps[i].start_ns, f->steps.steps[i].end_ns);
-  f->failed |= s->failed;
-  return tg__per_step(f, usual_of(f, values));
+  f->failed |= !values || s->failed;
+  return values;
+}
+
+int64_t tg__usual_inside(struct tg__facts *f, const struct tg__spans *s) {
+  return tg__per_step(f, usual_of(f, parts_inside(f, s)));
 }
 
 int64_t tg__usual_sum(struct tg__facts *f, const struct tg__spans *s) {
@@ -65,7 +72,7 @@ int64_t tg__least_part(struct tg__facts *f, enum tg__step_part part) {
   int64_t *const values = new_values(f), least = 0;
   struct tg__tally all = {0};
   for (size_t i = 0; values && i < n; i++) tg__tally_in(&all, i + 1, values[i] = f->steps.steps[i].part_ns[part]);
-  uint32_t *const order = values ? tg__order_new(n, is_smaller, values) : NULL;
+  uint32_t *const order = values ? tg__order_numbers(values, n) : NULL;
   if (order && n) least = values[order[(n - 1) / OF_TEN_STEPS]] * (int64_t)n;
   f->failed |= !order;
   tg__free(order);
@@ -78,11 +85,18 @@ int64_t tg__least_part(struct tg__facts *f, enum tg__step_part part) {
  * that nine of ten steps spend at a place does not depend on what else the machine does. */
 int64_t tg__usual_place(struct tg__facts *f, const int64_t *ns) {
   const size_t n = f->steps.count;
-  uint32_t *const order = tg__order_new(n, is_smaller, ns);
+  uint32_t *const order = tg__order_numbers(ns, n);
   const int64_t usual = order ? ns[order[(n - 1) / (f->noise.is_busy ? OF_TEN_STEPS : 2)]] : 0;
   f->failed |= !order;
   tg__free(order);
   return usual * (int64_t)n;
+}
+
+int64_t tg__usual_place_of(struct tg__facts *f, const struct tg__spans *s) {
+  int64_t *const ns = parts_inside(f, s);
+  const int64_t usual = ns ? tg__usual_place(f, ns) : 0;
+  tg__free(ns);
+  return usual;
 }
 
 /* ---- what need not come in each step --------------------------------------------------------- */
