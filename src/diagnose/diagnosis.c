@@ -4,22 +4,18 @@
 
 /* ---- baseline ---------------------------------------------------------------------------------- */
 
-static bool is_shorter_step(uint32_t a, uint32_t b, const void *ctx) {
-  return ((const int64_t *)ctx)[a] < ((const int64_t *)ctx)[b];
-}
-
-/* Squared distances from the mean of sorted[from..end). */
-static double scatter_of(const int64_t *sorted, size_t from, size_t end) {
-  double mean = 0, sum = 0;
-  for (size_t i = from; i < end; i++) mean += (double)sorted[i] / (double)(end - from);
-  for (size_t i = from; i < end; i++) sum += ((double)sorted[i] - mean) * ((double)sorted[i] - mean);
-  return sum;
-}
-
 static double mean_of(const int64_t *sorted, size_t from, size_t end) {
   double mean = 0;
   for (size_t i = from; i < end; i++) mean += (double)sorted[i] / (double)(end - from);
   return mean;
+}
+
+/* Squared distances from the mean of sorted[from..end). */
+static double scatter_of(const int64_t *sorted, size_t from, size_t end) {
+  const double mean = mean_of(sorted, from, end);
+  double sum = 0;
+  for (size_t i = from; i < end; i++) sum += ((double)sorted[i] - mean) * ((double)sorted[i] - mean);
+  return sum;
 }
 
 bool tg__two_modes(const int64_t *sorted, size_t n, double *low, double *high) {
@@ -52,13 +48,8 @@ static void put_times(struct tg__diagnosis *d, const int64_t *sorted, size_t n) 
   else
     TG_FORMAT(text, "%zu step%s; no warm-up among them", n, n == 1 ? "" : "s");
   for (size_t i = 0; i < (has_steps ? 3 : 1); i++)
-    tg__put_diagnosis(d, &(struct tg__diagnosis_row){.part = "baseline",
-                                                     .level = "step",
-                                                     .item = has_steps ? figures[i].name : "whole recording",
-                                                     .value = tg__quantile(sorted, n, figures[i].quantile),
-                                                     .unit = "ns",
-                                                     .share_pct = NAN,
-                                                     .evidence = i ? NULL : text});
+    tg__put_diagnosis(d, "baseline", "step", has_steps ? figures[i].name : "whole recording",
+                      tg__quantile(sorted, n, figures[i].quantile), NAN, i ? NULL : text, NULL);
 }
 
 static void put_modes(struct tg__diagnosis *d, const int64_t *sorted, size_t n) {
@@ -68,15 +59,8 @@ static void put_modes(struct tg__diagnosis *d, const int64_t *sorted, size_t n) 
   TG_FORMAT(text,
             "the steps are of two kinds, of %.2f and %.2f ms: two things are measured, and the median is one of them",
             low / 1e6, high / 1e6);
-  tg__put_diagnosis(d, &(struct tg__diagnosis_row){.part = "baseline",
-                                                   .level = "step",
-                                                   .item = "two modes",
-                                                   .value = high - low,
-                                                   .unit = "ns",
-                                                   .share_pct = NAN,
-                                                   .evidence = text,
-                                                   .question = TG__Q_steps,
-                                                   .words = "--sort 'total_ns desc'"});
+  tg__put_diagnosis(d, "baseline", "step", "two modes", high - low, NAN, text,
+                    tg__say_ask(d, TG__Q_steps, "--sort 'total_ns desc'"));
 }
 
 /* The conditions of the recording, and the facts that it leaves open. */
@@ -91,19 +75,14 @@ static void put_conditions(struct tg__diagnosis *d) {
     TG_ADD(text, "%s%s %.*s", *text ? ", " : "", keys[i], (int)(s.len < 60 ? s.len : 60), s.ptr);
   }
   if (!*text) TG_FORMAT(text, "the trace does not say under which conditions it was made");
-  tg__put_diagnosis(d, &(struct tg__diagnosis_row){.part = "baseline",
-                                                   .level = "conditions",
-                                                   .item = "as recorded",
-                                                   .value = NAN,
-                                                   .share_pct = NAN,
-                                                   .evidence = text});
+  tg__put_diagnosis(d, "baseline", "conditions", "as recorded", NAN, NAN, text, NULL);
 }
 
 static void put_baseline(struct tg__diagnosis *d) {
   const size_t n = d->f->steps.count;
   int64_t *const lengths = tg__alloc((2 * n + 1) * sizeof *lengths), *const sorted = lengths ? lengths + n : NULL;
   for (size_t i = 0; lengths && i < n; i++) lengths[i] = d->f->steps.steps[i].end_ns - d->f->steps.steps[i].start_ns;
-  uint32_t *const order = lengths ? tg__order_new(n, is_shorter_step, lengths) : NULL;
+  uint32_t *const order = lengths ? tg__order_numbers(lengths, n) : NULL;
   for (size_t i = 0; order && i < n; i++) sorted[i] = lengths[order[i]];
   if (order) {
     put_times(d, sorted, n);
@@ -126,14 +105,8 @@ static void put_kinds_of_bottleneck(struct tg__diagnosis *d) {
     TG_FORMAT(next, "tachograph ask FILE %s", tg__fact_cstr(t, i, "next"));
     if (is_it) TG_FORMAT(d->kind, "%s", name);
     if (is_it) TG_FORMAT(d->kind_next, "%s", next);
-    tg__put_diagnosis(d, &(struct tg__diagnosis_row){.part = "kind",
-                                                     .level = is_it ? "bottleneck" : "kind",
-                                                     .item = name,
-                                                     .value = (double)tg__fact_number(t, i, "step_ns"),
-                                                     .unit = "ns",
-                                                     .share_pct = tg__fact_real(t, i, "share_pct"),
-                                                     .evidence = tg__fact_cstr(t, i, "evidence"),
-                                                     .command = next});
+    tg__put_diagnosis(d, "kind", is_it ? "bottleneck" : "kind", name, (double)tg__fact_number(t, i, "step_ns"),
+                      tg__fact_real(t, i, "share_pct"), tg__fact_cstr(t, i, "evidence"), next);
   }
   tg__table_free(t);
 }
@@ -147,63 +120,46 @@ static void put_questions_of_profile(struct tg__diagnosis *d) {
     TG_FORMAT(next, "tachograph ask FILE %s", tg__fact_cstr(t, i, "next"));
     TG_FORMAT(evidence, "%s %s: %s", tg__fact_cstr(t, i, "question"), tg__fact_cstr(t, i, "answer"),
               tg__fact_cstr(t, i, "evidence"));
-    tg__put_diagnosis(d, &(struct tg__diagnosis_row){.part = "kind",
-                                                     .level = "question",
-                                                     .item = tg__fact_cstr(t, i, "about"),
-                                                     .value = NAN,
-                                                     .share_pct = is_share ? tg__fact_real(t, i, "value") : NAN,
-                                                     .evidence = evidence,
-                                                     .command = next});
+    tg__put_diagnosis(d, "kind", "question", tg__fact_cstr(t, i, "about"), NAN,
+                      is_share ? tg__fact_real(t, i, "value") : NAN, evidence, next);
   }
   tg__table_free(t);
 }
 
 /* ---- what to change ---------------------------------------------------------------------------- */
 
-static int64_t change_ns(const struct tg_table *t, size_t row, const char *column) {
-  return t->columns[tg__table_column_index(t, column)].ints[row];
+/* NaN: unknown. */
+static double change_ns(const struct tg_table *t, size_t row, const char *column) {
+  const int64_t ns = t->columns[tg__table_column_index(t, column)].ints[row];
+  return ns == TG_NULL_INT ? NAN : (double)ns;
 }
 
 static void put_one_change(struct tg__diagnosis *d, const struct tg_table *t, size_t i) {
-  const int64_t saving = change_ns(t, i, "saving_ns"), low = change_ns(t, i, "saving_low_ns"),
-                high = change_ns(t, i, "saving_high_ns");
-  char evidence[1200], next[200] = "";
-  const struct tg__str cause = tg__fact_text(t, i, "cause");
+  char evidence[1200];
   struct tg__next to_ask;
+  const char *next = NULL;
   TG_FORMAT(evidence, "%s. %s", tg__fact_cstr(t, i, "evidence"), tg__fact_cstr(t, i, "advice"));
-  if (tg__cause_next(cause, &to_ask)) tg__say_ask(d->f, to_ask.question, to_ask.words, next, sizeof next);
-  if (i == 0 && *next) TG_FORMAT(d->change_next, "%s", next);
-  tg__put_diagnosis(d, &(struct tg__diagnosis_row){.part = "change",
-                                                   .level = tg__fact_cstr(t, i, "severity"),
-                                                   .item = tg__fact_cstr(t, i, "cause"),
-                                                   .value = saving == TG_NULL_INT ? NAN : (double)saving,
-                                                   .unit = "ns",
-                                                   .has_range = low != TG_NULL_INT && high != TG_NULL_INT,
-                                                   .low = (double)low,
-                                                   .high = (double)high,
-                                                   .share_pct = tg__fact_real(t, i, "share_pct"),
-                                                   .where = tg__fact_cstr(t, i, "where"),
-                                                   .evidence = evidence,
-                                                   .command = *next ? next : NULL});
+  if (tg__cause_next(tg__fact_text(t, i, "cause"), &to_ask)) next = tg__say_ask(d, to_ask.question, to_ask.words);
+  if (i == 0 && next) TG_FORMAT(d->change_next, "%s", next);
+  d->where = tg__fact_cstr(t, i, "where");
+  d->low_ns = change_ns(t, i, "saving_low_ns");
+  d->high_ns = change_ns(t, i, "saving_high_ns");
+  tg__put_diagnosis(d, "change", tg__fact_cstr(t, i, "severity"), tg__fact_cstr(t, i, "cause"),
+                    change_ns(t, i, "saving_ns"), tg__fact_real(t, i, "share_pct"), evidence, next);
 }
 
 static void put_changes(struct tg__diagnosis *d) {
   struct tg_table *const t = tg__facts_ask(d->f, TG__Q_findings, NULL, NULL);
   for (size_t i = 0; t && i < t->rows; i++) put_one_change(d, t, i);
   if (t && !t->rows)
-    tg__put_diagnosis(d, &(struct tg__diagnosis_row){.part = "change",
-                                                     .level = "none",
-                                                     .item = "nothing found",
-                                                     .value = NAN,
-                                                     .share_pct = NAN,
-                                                     .evidence = "no rule fires: nothing here is promised"});
+    tg__put_diagnosis(d, "change", "none", "nothing found", NAN, NAN, "no rule fires: nothing here is promised", NULL);
   tg__table_free(t);
 }
 
 /* ---- the answer -------------------------------------------------------------------------------- */
 
 static void put_parts(struct tg__facts *f, struct tg_table *out) {
-  struct tg__diagnosis d = {.f = f, .out = out};
+  struct tg__diagnosis d = {.f = f, .out = out, .low_ns = NAN, .high_ns = NAN};
   put_baseline(&d);
   put_kinds_of_bottleneck(&d);
   put_questions_of_profile(&d);

@@ -11,22 +11,16 @@ struct tg__diagnosis {
   char change_next[200];         /* the command of the first change; empty: none */
   char kernel[200];              /* that takes most time; empty: none was recorded */
   int64_t kernel_calls;
+  char ask[200];          /* see tg__say_ask */
+  double low_ns, high_ns; /* of the next row: eight of ten such values lie between; NaN: unknown */
+  const char *where;      /* of the next row; NULL: unknown */
 };
 
-struct tg__diagnosis_row {
-  const char *part, *level, *item;
-  double value; /* NaN: unknown */
-  const char *unit;
-  bool has_range;
-  double low, high; /* eight of ten such values lie between */
-  double share_pct;
-  const char *where, *evidence; /* NULL: unknown */
-  const char *command;          /* what to type next; else, with words, a question */
-  enum tg__question_id question;
-  const char *words;
-};
-void tg__put_diagnosis(struct tg__diagnosis *d, const struct tg__diagnosis_row *row);
-void tg__say_ask(const struct tg__facts *f, enum tg__question_id id, const char *words, char *buf, size_t size);
+/* ns, share_pct: NaN: unknown. evidence, command (what to type next): NULL: unknown. */
+void tg__put_diagnosis(struct tg__diagnosis *d, const char *part, const char *level, const char *item, double ns,
+                       double share_pct, const char *evidence, const char *command);
+/* The command that asks a question, until the next one. */
+const char *tg__say_ask(struct tg__diagnosis *d, enum tg__question_id id, const char *words);
 /* A text cell, which ends with a zero byte and lives as long as the table's strings do not grow; "" where unknown. */
 const char *tg__fact_cstr(const struct tg_table *t, size_t row, const char *column);
 

@@ -10,26 +10,29 @@ const char *tg__fact_cstr(const struct tg_table *t, size_t row, const char *colu
   return s.len ? s.ptr : "";
 }
 
-void tg__say_ask(const struct tg__facts *f, enum tg__question_id id, const char *words, char *buf, size_t size) {
-  tg__text_format(buf, size, "tachograph ask FILE %s%s%s",
-                  f->questions ? tg__catalog_question(f->questions, id)->name : "", *words ? " " : "", words);
+const char *tg__say_ask(struct tg__diagnosis *d, enum tg__question_id id, const char *words) {
+  TG_FORMAT(d->ask, "tachograph ask FILE %s%s%s",
+            d->f->questions ? tg__catalog_question(d->f->questions, id)->name : "", *words ? " " : "", words);
+  return d->ask;
 }
 
-void tg__put_diagnosis(struct tg__diagnosis *d, const struct tg__diagnosis_row *row) {
-  char next[200];
+void tg__put_diagnosis(struct tg__diagnosis *d, const char *part, const char *level, const char *item, double ns,
+                       double share_pct, const char *evidence, const char *command) {
+  const bool has_range = !isnan(d->low_ns) && !isnan(d->high_ns);
   tg__put_rank(d->out, d->f->t, d->f->rank);
-  tg__put_cstr(d->out, row->part);
-  tg__put_cstr(d->out, row->level);
-  tg__put_cstr(d->out, row->item);
-  tg__put_real_if(d->out, !isnan(row->value), row->value);
-  tg__put_cstr(d->out, isnan(row->value) ? NULL : row->unit);
-  tg__put_real_if(d->out, !isnan(row->share_pct), row->share_pct);
-  tg__put_cstr(d->out, row->where && *row->where ? row->where : NULL);
-  tg__put_cstr(d->out, row->evidence);
-  if (row->words) tg__say_ask(d->f, row->question, row->words, next, sizeof next);
-  tg__put_cstr(d->out, row->words ? next : row->command);
-  tg__put_real_if(d->out, row->has_range, row->low);
-  tg__put_real_if(d->out, row->has_range, row->high);
+  tg__put_cstr(d->out, part);
+  tg__put_cstr(d->out, level);
+  tg__put_cstr(d->out, item);
+  tg__put_real_if(d->out, !isnan(ns), ns);
+  tg__put_cstr(d->out, isnan(ns) ? NULL : "ns");
+  tg__put_real_if(d->out, !isnan(share_pct), share_pct);
+  tg__put_cstr(d->out, d->where && *d->where ? d->where : NULL);
+  tg__put_cstr(d->out, evidence);
+  tg__put_cstr(d->out, command);
+  tg__put_real_if(d->out, has_range, d->low_ns);
+  tg__put_real_if(d->out, has_range, d->high_ns);
+  d->where = NULL;
+  d->low_ns = d->high_ns = NAN;
 }
 
 /* ---- the largest rows of an answer ------------------------------------------------------------- */
@@ -68,13 +71,8 @@ static void put_phases_of_steps(struct tg__diagnosis *d) {
     char text[120] = "on the host";
     if (!(host_ns > 0) && !(device_ns > 0)) continue;
     if (d->f->has_device_work) TG_FORMAT(text, "on the host; it launches %.2f ms of device work", device_ns / 1e6);
-    tg__put_diagnosis(d, &(struct tg__diagnosis_row){.part = "component",
-                                                     .level = "phase",
-                                                     .item = tg__fact_cstr(t, i, "phase"),
-                                                     .value = host_ns,
-                                                     .unit = "ns",
-                                                     .share_pct = tg__fact_real(t, i, "share_pct"),
-                                                     .evidence = text});
+    tg__put_diagnosis(d, "component", "phase", tg__fact_cstr(t, i, "phase"), host_ns, tg__fact_real(t, i, "share_pct"),
+                      text, NULL);
   }
   tg__table_free(t);
 }
@@ -86,15 +84,8 @@ static void put_labels(struct tg__diagnosis *d) {
   for (size_t k = 0; k < n; k++) {
     char text[120];
     TG_FORMAT(text, "%lld times in the recording, on average", (long long)tg__fact_number(t, rows[k], "calls"));
-    tg__put_diagnosis(d, &(struct tg__diagnosis_row){.part = "component",
-                                                     .level = "label",
-                                                     .item = tg__fact_cstr(t, rows[k], "name"),
-                                                     .value = tg__fact_real(t, rows[k], "mean_ns"),
-                                                     .unit = "ns",
-                                                     .share_pct = NAN,
-                                                     .evidence = text,
-                                                     .question = TG__Q_annotations,
-                                                     .words = "--sort 'total_ns desc'"});
+    tg__put_diagnosis(d, "component", "label", tg__fact_cstr(t, rows[k], "name"), tg__fact_real(t, rows[k], "mean_ns"),
+                      NAN, text, tg__say_ask(d, TG__Q_annotations, "--sort 'total_ns desc'"));
   }
   tg__table_free(t);
 }
@@ -102,26 +93,19 @@ static void put_labels(struct tg__diagnosis *d) {
 /* Without the modules in them: a parent would hide the one that costs. */
 static void put_modules(struct tg__diagnosis *d) {
   struct tg_table *const t = tg__facts_ask(d->f, TG__Q_modules, NULL, NULL);
-  const char *const by = d->f->has_device_work ? "self_device_ns" : "self_cpu_ns", *const back =
-                                                                                       d->f->has_device_work
-                                                                                           ? "backward_self_device_ns"
-                                                                                           : "backward_self_cpu_ns";
+  const bool on_device = d->f->has_device_work;
+  const char *const by = on_device ? "self_device_ns" : "self_cpu_ns";
+  const char *const back = on_device ? "backward_self_device_ns" : "backward_self_cpu_ns";
   size_t rows[MOST_ITEMS];
   const size_t n = find_largest(t, by, NULL, rows);
   for (size_t k = 0; k < n; k++) {
     char text[120];
+    const int64_t back_ns = tg__fact_number(t, rows[k], back);
     TG_FORMAT(text, "%s, in the recording; of that %.2f ms in its backward",
-              d->f->has_device_work ? "on the device" : "on the host", tg__ms(tg__fact_number(t, rows[k], back)));
-    tg__put_diagnosis(d, &(struct tg__diagnosis_row){
-                             .part = "component",
-                             .level = "module",
-                             .item = tg__fact_cstr(t, rows[k], "name"),
-                             .value = (double)(tg__fact_number(t, rows[k], by) + tg__fact_number(t, rows[k], back)),
-                             .unit = "ns",
-                             .share_pct = tg__fact_real(t, rows[k], "self_pct"),
-                             .evidence = text,
-                             .question = TG__Q_modules,
-                             .words = ""});
+              on_device ? "on the device" : "on the host", tg__ms(back_ns));
+    tg__put_diagnosis(d, "component", "module", tg__fact_cstr(t, rows[k], "name"),
+                      (double)(tg__fact_number(t, rows[k], by) + back_ns), tg__fact_real(t, rows[k], "self_pct"), text,
+                      tg__say_ask(d, TG__Q_modules, ""));
   }
   tg__table_free(t);
 }
@@ -149,15 +133,8 @@ static void put_operation(struct tg__diagnosis *d, const struct kind_of_operatio
     const int64_t ns = tg__fact_number(t, rows[k], o->time), calls = tg__fact_number(t, rows[k], "calls");
     char text[120];
     TG_FORMAT(text, "%lld call%s in the recording%s", (long long)calls, calls == 1 ? "" : "s", o->without);
-    tg__put_diagnosis(d, &(struct tg__diagnosis_row){.part = "operation",
-                                                     .level = o->level,
-                                                     .item = tg__fact_cstr(t, rows[k], "name"),
-                                                     .value = (double)ns,
-                                                     .unit = "ns",
-                                                     .share_pct = tg__pct(ns, all_ns),
-                                                     .evidence = text,
-                                                     .question = o->question,
-                                                     .words = o->words});
+    tg__put_diagnosis(d, "operation", o->level, tg__fact_cstr(t, rows[k], "name"), (double)ns, tg__pct(ns, all_ns),
+                      text, tg__say_ask(d, o->question, o->words));
   }
   if (n && o->question == TG__Q_kernels) {
     TG_FORMAT(d->kernel, "%s", tg__fact_cstr(t, rows[0], "name"));
@@ -199,13 +176,7 @@ static void say_function(const char *kernel, char *buf, size_t size) {
 }
 
 static void put_measure(struct tg__diagnosis *d, const char *item, const char *why, const char *command) {
-  tg__put_diagnosis(d, &(struct tg__diagnosis_row){.part = "measure",
-                                                   .level = "command",
-                                                   .item = item,
-                                                   .value = NAN,
-                                                   .share_pct = NAN,
-                                                   .evidence = why,
-                                                   .command = command});
+  tg__put_diagnosis(d, "measure", "command", item, NAN, NAN, why, command);
 }
 
 static bool is_copy(const char *kernel) { return strncmp(kernel, "Mem", 3) == 0; }
