@@ -43,12 +43,10 @@ static void visit_collective(struct collectives *c, uint32_t slice, enum tg__cla
 
 /* Half of them take no longer than a message of some kilobytes does: then they are small, though no size is stated. */
 static bool are_short(const struct collectives *c) {
-  int64_t *const ns = tg__alloc((c->count + 1) * sizeof *ns), median = 0;
+  int64_t *const ns = tg__alloc_scratch(c->f, c->count, sizeof *ns), median = 0;
   for (size_t i = 0; ns && i < c->count; i++) ns[i] = c->f->t->slices.dur_ns[c->slices[i]];
-  const bool done = ns && tg__median_of(ns, c->count, &median);
-  c->f->failed |= !done;
-  tg__free(ns);
-  return done && median < SHORT_NS;
+  c->f->failed |= ns && !tg__median_of(ns, c->count, &median);
+  return !c->f->failed && median < SHORT_NS;
 }
 
 /* Without sizes what is certain is the host's time in the calls, where the host is the slower side. */

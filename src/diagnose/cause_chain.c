@@ -105,9 +105,8 @@ static void report_chains(struct chains *x) {
 void tg__judge_chains(struct tg__facts *f) {
   struct tg__sites *s = f->steps.source == TG__STEPS_RECORDING ? NULL : tg__facts_sites(f);
   if (!s) return;
-  struct chains x = {.s = s, .in = tg__alloc(s->count + 1), .top = TG_NONE};
-  f->failed |= !x.in;
-  if (x.in) find_chains(&x);
-  if (x.in) report_chains(&x);
-  tg__free(x.in);
+  struct chains x = {.s = s, .in = tg__alloc_scratch(f, s->count, sizeof *x.in), .top = TG_NONE};
+  if (f->failed) return;
+  find_chains(&x);
+  report_chains(&x);
 }

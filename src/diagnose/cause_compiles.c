@@ -70,13 +70,12 @@ static double share_of_run(struct tg__facts *f, const struct tg__compiles *c, in
   const struct tg__str run = tg__document_member(f->t, f->rank, "run");
   struct tg__timed all;
   int64_t first = 0, sum_ns = 0, again_ns = 0;
-  const bool is_timed = tg__timed_open(f, &all) && tg__str_to_int(tg__json_member(run, "first_recorded_step"), &first);
+  const bool is_timed = tg__timed_read(f, &all) && tg__str_to_int(tg__json_member(run, "first_recorded_step"), &first);
   for (size_t i = 0; i < c->count; i++)
     if (c->items[i].is_again && c->items[i].guard.len && c->items[i].start_ns >= f->steps.window.start_ns)
       again_ns += c->items[i].dur_ns;
   size_t count = 0;
   for (size_t i = first > 0 ? (size_t)first : 0; is_timed && i < all.count; i++, count++) sum_ns += all.ns[i];
-  tg__timed_close(&all);
   *per_step_ns = count ? again_ns / (int64_t)count : 0;
   return count && sum_ns > 0 ? fmin(tg__pct(again_ns, sum_ns), 100) : NAN;
 }

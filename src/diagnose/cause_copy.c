@@ -75,17 +75,15 @@ static void report_growth(struct tg__sites *s, const bool *in, const struct grow
 }
 
 static void judge_growth(struct tg__sites *s, bool *in) {
-  struct growth *growths = tg__alloc((s->count + 1) * sizeof *growths);
-  s->f->failed |= !growths;
-  for (size_t i = 0; growths && i < s->call_count; i++) {
+  struct growth *const growths = tg__alloc_scratch(s->f, s->count, sizeof *growths);
+  if (!growths) return;
+  for (size_t i = 0; i < s->call_count; i++) {
     const struct tg__site_call *c = &s->calls[i];
     if (tg__is_forward(c) && TG__IS_ONE_OF(tg__site_name(s, &s->sites[c->site]), joins))
       look_at_join(s, c, &growths[c->site]);
   }
-  for (size_t i = 0; growths && i < s->count; i++)
-    in[i] = growths[i].links >= LINKS && 2 * growths[i].links >= growths[i].calls;
-  if (growths) report_growth(s, in, growths);
-  tg__free(growths);
+  for (size_t i = 0; i < s->count; i++) in[i] = growths[i].links >= LINKS && 2 * growths[i].links >= growths[i].calls;
+  report_growth(s, in, growths);
 }
 
 /* ---- brought into another layout ------------------------------------------------------------- */
@@ -321,11 +319,9 @@ void tg__judge_copies(struct tg__facts *f) {
   struct tg__sites *s = f->steps.source == TG__STEPS_RECORDING ? NULL : tg__facts_sites(f);
   if (!s) return;
   void (*const rules[])(struct tg__sites *, bool *) = {judge_growth, judge_layout, judge_model, judge_clones};
-  bool *in = tg__alloc(s->count + 1);
-  f->failed |= !in;
-  for (size_t i = 0; in && i < sizeof rules / sizeof *rules; i++) {
+  bool *const in = tg__alloc_scratch(f, s->count, sizeof *in);
+  for (size_t i = 0; !f->failed && i < sizeof rules / sizeof *rules; i++) {
     memset(in, 0, s->count);
     rules[i](s, in);
   }
-  tg__free(in);
 }

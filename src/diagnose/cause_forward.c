@@ -37,10 +37,10 @@ static uint64_t function_of_both(const struct tg__sites *s, uint32_t a, uint32_t
 
 void tg__judge_forward(struct tg__facts *f) {
   struct tg__sites *const s = f->steps.source == TG__STEPS_RECORDING ? NULL : tg__facts_sites(f);
-  bool *const in = s ? tg__alloc((s->count + 1) * sizeof *in) : NULL;
+  bool *const in = s ? tg__alloc_scratch(f, s->count, sizeof *in) : NULL;
   int64_t ns = 0, calls;
   uint32_t *const order = in && s->count ? tg__order_new(s->count, comes_first, s->sites) : NULL;
-  f->failed |= s && (!in || (s->count && !order));
+  f->failed |= in && s->count && !order;
   for (uint32_t i = 0; order && i < s->count; i++) {
     const struct tg__site *const x = &s->sites[i];
     if (x->kind != TG__CALL_FORWARD || x->module == TG_NONE || x->backward_calls) continue;
@@ -63,5 +63,4 @@ void tg__judge_forward(struct tg__facts *f) {
     tg__expect_at_sites(f, x, ns, 0.35, "the time of the passes without a backward pass");
   }
   tg__free(order);
-  tg__free(in);
 }

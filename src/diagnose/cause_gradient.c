@@ -243,16 +243,11 @@ void tg__judge_gradients(struct tg__facts *f) {
   if (!s) return;
   struct passes p = {.s = s,
                      .update = TG_NONE,
-                     .late_by_site = tg__alloc((s->count + 1) * sizeof *p.late_by_site),
-                     .needed = tg__alloc(s->count + 1)};
-  if (p.late_by_site && p.needed) {
-    look_at_passes(&p);
-    if (p.count) judge_unneeded(&p);
-    judge_zero_fill(&p);
-    judge_tables(s);
-  } else {
-    f->failed = true;
-  }
-  tg__free(p.late_by_site);
-  tg__free(p.needed);
+                     .late_by_site = tg__alloc_scratch(f, s->count, sizeof *p.late_by_site),
+                     .needed = tg__alloc_scratch(f, s->count, sizeof *p.needed)};
+  if (f->failed) return;
+  look_at_passes(&p);
+  if (p.count) judge_unneeded(&p);
+  judge_zero_fill(&p);
+  judge_tables(s);
 }

@@ -103,8 +103,7 @@ static void count_again(struct tg__sites *s, struct again *out) {
 /* As many in each step, so that nothing grows: of what was computed once, or a fixed number of steps ago. */
 static void judge_again(struct tg__sites *s) {
   struct tg__facts *const f = s->f;
-  struct again a = {.by_site = tg__alloc((s->count + 1) * sizeof *a.by_site)};
-  f->failed |= !a.by_site;
+  struct again a = {.by_site = tg__alloc_scratch(f, s->count, sizeof *a.by_site)};
   if (!f->failed) count_again(s, &a);
   const int64_t ns = tg__tally_sum(f, &a.ns);
   struct tg__finding *const x = f->failed ? NULL : tg__find_above(f, TG__CAUSE_GRAPH_RETENTION, GRAPH_PCT, ns);
@@ -123,17 +122,14 @@ static void judge_again(struct tg__sites *s) {
               "it is computed; without retain_graph=True torch says where it is needed.");
     tg__expect_at_sites(f, x, ns, 0.8, "the time of these nodes");
   }
-  tg__free(a.by_site);
 }
 
 void tg__judge_graph(struct tg__facts *f) {
   struct tg__sites *s =
       f->steps.source == TG__STEPS_RECORDING || f->steps.count < LEAST_STEPS ? NULL : tg__facts_sites(f);
   if (!s) return;
-  struct nodes *steps = tg__alloc(f->steps.count * sizeof *steps);
+  struct nodes *const steps = tg__alloc_scratch(f, f->steps.count, sizeof *steps);
   int64_t each;
-  f->failed |= !steps;
   if (steps && count_nodes(s, steps) && grows(steps, f->steps.count, &each)) report_graph_growth(s, steps, each);
   if (!f->failed && !tg__has_found(f, TG__CAUSE_GRAPH_RETENTION)) judge_again(s);
-  tg__free(steps);
 }

@@ -162,22 +162,16 @@ void tg__judge_invariants(struct tg__facts *f) {
   struct tg__sites *s = f->steps.source == TG__STEPS_RECORDING || f->steps.count < 2 ? NULL : tg__facts_sites(f);
   if (!s || !trains(s)) return;
   struct invariant v = {.s = s,
-                        .in = tg__alloc(s->count + 1),
-                        .reported = tg__alloc(s->count + 1),
-                        .habits = tg__alloc((s->count + 1) * sizeof *v.habits)};
-  if (v.in && v.reported && v.habits) {
-    learn_habits(&v);
-    find_chains(&v);
-    report_invariant(&v, "make the same constants again and work only on them", "C", 0.8);
-    memcpy(v.reported, v.in, s->count);
-    memset(v.in, 0, s->count);
-    find_functions(&v);
-    report_invariant(&v, "run with the same shapes in each step, inside a model, and no gradient flows through them",
-                     "If what goes in is no new data, c", 0.5);
-  } else {
-    f->failed = true;
-  }
-  tg__free(v.in);
-  tg__free(v.reported);
-  tg__free(v.habits);
+                        .in = tg__alloc_scratch(f, s->count, sizeof *v.in),
+                        .reported = tg__alloc_scratch(f, s->count, sizeof *v.reported),
+                        .habits = tg__alloc_scratch(f, s->count, sizeof *v.habits)};
+  if (f->failed) return;
+  learn_habits(&v);
+  find_chains(&v);
+  report_invariant(&v, "make the same constants again and work only on them", "C", 0.8);
+  memcpy(v.reported, v.in, s->count);
+  memset(v.in, 0, s->count);
+  find_functions(&v);
+  report_invariant(&v, "run with the same shapes in each step, inside a model, and no gradient flows through them",
+                   "If what goes in is no new data, c", 0.5);
 }

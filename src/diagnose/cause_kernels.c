@@ -243,8 +243,8 @@ static void judge_device(struct kernels *k) {
 
 void tg__judge_kernels(struct tg__facts *f) {
   if (!f->has_device_work || !f->device_bound || tg__has_little_work(f)) return;
-  struct kernels k = {.f = f, .device = INT64_MIN, .kinds = tg__alloc((size_t)tg__strings_count(f->t->strings) + 1)};
-  f->failed |= !k.kinds;
+  struct kernels k = {
+      .f = f, .device = INT64_MIN, .kinds = tg__alloc_scratch(f, tg__strings_count(f->t->strings), sizeof *k.kinds)};
   TG__EACH_IN_STEPS (w, f) {
     const bool is_range = w.cls == TG__CLASS_OP || w.cls == TG__CLASS_ANNOTATION;
     if (is_range && tg__slice_meaning(f, w.slice) & TG__NAME_OPTIMIZER_STEP)
@@ -255,5 +255,4 @@ void tg__judge_kernels(struct tg__facts *f) {
   while (!f->failed && tg__next_device(f, &k.device)) judge_device(&k);
   tg__spans_free(&k.updates);
   tg__free(k.items);
-  tg__free(k.kinds);
 }

@@ -181,12 +181,11 @@ static void look_at_select(const struct loop *l, const struct tg__site *x, struc
 /* Adds of each site of the loop its forward or backward calls, each as long as the call at a quarter of them from the
  * shortest: a thread that loses its core for a while does so in any of them, and one call may do less. The kind of
  * loop depends on neither. */
-static bool add_usual(struct loop *l, bool backward) {
+static void add_usual(struct loop *l, bool backward) {
   const struct tg__sites *const s = l->s;
-  size_t *const end = tg__alloc((s->count + 1) * sizeof *end);
-  int64_t *const ns = tg__alloc((s->call_count + 1) * sizeof *ns);
-  bool ok = end && ns;
-  for (int pass = 0; ok && pass < 2; pass++) { /* how many each site has; then where its calls end */
+  size_t *const end = tg__alloc_scratch(s->f, s->count, sizeof *end);
+  int64_t *const ns = tg__alloc_scratch(s->f, s->call_count, sizeof *ns);
+  for (int pass = 0; !s->f->failed && pass < 2; pass++) { /* how many each site has; then where its calls end */
     for (size_t i = 0; i < s->call_count; i++) {
       const struct tg__site_call *const c = &s->calls[i];
       if (!c->counted || c->site == TG_NONE || !l->in[c->site] || tg__is_node(c) != backward) continue;
@@ -195,17 +194,14 @@ static bool add_usual(struct loop *l, bool backward) {
     }
     for (size_t i = 0, at = 0; !pass && i < s->count; i++) at += end[i], end[i] = at - end[i];
   }
-  for (size_t i = 0, from = 0; ok && i < s->count; from = end[i++]) {
+  for (size_t i = 0, from = 0; !s->f->failed && i < s->count; from = end[i++]) {
     const size_t n = end[i] - from;
     if (!n) continue;
     uint32_t *const order = tg__order_numbers(ns + from, n);
-    ok = order != NULL;
+    s->f->failed |= !order;
     if (order) l->usual[i] += (int64_t)n * ns[from + order[(n - 1) / QUARTER]];
     tg__free(order);
   }
-  tg__free(end);
-  tg__free(ns);
-  return ok;
 }
 
 static void look_at_site(const struct loop *l, uint32_t site, struct body *b) {
@@ -317,7 +313,8 @@ static bool is_in_module(const struct loop *l) {
 static enum tg__cause classify_loop(struct loop *l) {
   struct body b = {0};
   memset(l->usual, 0, (l->s->count + 1) * sizeof *l->usual);
-  l->s->f->failed |= !add_usual(l, false) || !add_usual(l, true);
+  add_usual(l, false);
+  add_usual(l, true);
   for (uint32_t i = 0; i < l->s->count; i++) {
     if (l->in[i])
       look_at_site(l, i, &b);
@@ -411,16 +408,13 @@ void tg__judge_loops(struct tg__facts *f) {
     return; /* a device that is busy does not mind how it is fed */
   struct tg__sites *s = tg__facts_sites(f);
   if (!s) return;
-  struct loop l = {.s = s, .steps = (int64_t)f->steps.count};
-  l.in = tg__alloc(s->count + 1);
-  l.taken = tg__alloc(s->count + 1);
-  l.usual = tg__alloc((s->count + 1) * sizeof *l.usual);
-  if (!l.in || !l.taken || !l.usual) f->failed = true;
+  struct loop l = {.s = s,
+                   .steps = (int64_t)f->steps.count,
+                   .in = tg__alloc_scratch(f, s->count, sizeof *l.in),
+                   .taken = tg__alloc_scratch(f, s->count, sizeof *l.taken),
+                   .usual = tg__alloc_scratch(f, s->count, sizeof *l.usual)};
   for (int i = 0; !f->failed && i < LOOPS && find_top(&l); i++) {
     gather_loop_body(&l);
     report_loop(&l);
   }
-  tg__free(l.in);
-  tg__free(l.taken);
-  tg__free(l.usual);
 }

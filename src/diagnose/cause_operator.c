@@ -99,18 +99,13 @@ static void report_attention(struct attention *a) {
 void tg__judge_attention(struct tg__facts *f) {
   struct tg__sites *s = tg__facts_sites(f);
   if (!s) return;
-  struct attention a = {
-      .s = s, .in = tg__alloc(s->count + 1), .order = tg__alloc((s->call_count + 1) * sizeof *a.order)};
-  if (a.in && a.order) {
-    for (size_t i = 0; i < s->call_count; i++)
-      if (s->calls[i].kind == TG__CALL_FORWARD && s->calls[i].counted) a.order[a.count++] = (uint32_t)i;
-    find_attention(&a);
-    if (a.layers) report_attention(&a);
-  } else {
-    f->failed = true;
-  }
-  tg__free(a.in);
-  tg__free(a.order);
+  struct attention a = {.s = s,
+                        .in = tg__alloc_scratch(f, s->count, sizeof *a.in),
+                        .order = tg__alloc_scratch(f, s->call_count, sizeof *a.order)};
+  for (size_t i = 0; !f->failed && i < s->call_count; i++)
+    if (s->calls[i].kind == TG__CALL_FORWARD && s->calls[i].counted) a.order[a.count++] = (uint32_t)i;
+  find_attention(&a);
+  if (a.layers) report_attention(&a);
 }
 
 /* ---- types ----------------------------------------------------------------------------------- */
@@ -244,8 +239,7 @@ static void find_casts(struct tg__sites *s, struct back_and_forth *out) {
 
 static void judge_casts(struct tg__sites *s) {
   struct tg__facts *const f = s->f;
-  struct back_and_forth b = {.in = tg__alloc(s->count + 1), .top = TG_NONE};
-  f->failed |= !b.in;
+  struct back_and_forth b = {.in = tg__alloc_scratch(f, s->count, sizeof *b.in), .top = TG_NONE};
   if (b.in) find_casts(s, &b);
   const int64_t ns = tg__tally_sum(f, &b.ns);
   struct tg__finding *const x = tg__find_at(s, TG__CAUSE_CASTS_BACK_AND_FORTH, CAST_PCT, ns, b.top);
@@ -264,7 +258,6 @@ static void judge_casts(struct tg__sites *s) {
     tg__expect_at_sites(f, x, ns, 0.35, "the time of these casts");
     tg__report_sites(s, b.in, x);
   }
-  tg__free(b.in);
 }
 
 void tg__judge_types(struct tg__facts *f) {

@@ -54,23 +54,18 @@ static uint32_t busiest_frame(struct tg__facts *f, int64_t *own_ns) {
                           .t = f->t,
                           .load_track = TG_NONE,
                           .loop_track = tg__loop_track(f),
-                          .own_ns = tg__alloc((names + 1) * sizeof *frames.own_ns),
-                          .longest = tg__alloc((names + 1) * sizeof *frames.longest)};
+                          .own_ns = tg__alloc_scratch(f, names, sizeof *frames.own_ns),
+                          .longest = tg__alloc_scratch(f, names, sizeof *frames.longest)};
   uint32_t best = TG_NONE;
   *own_ns = 0;
-  if (frames.own_ns && frames.longest) {
-    memset(frames.longest, 0xff, (names + 1) * sizeof *frames.longest);
-    TG__EACH_IN_STEPS (w, f) see_frame(&frames, w.slice, w.cls);
-  } else {
-    f->failed = true;
-  }
-  for (size_t i = 0; !f->failed && i < names; i++) {
+  if (f->failed) return TG_NONE;
+  memset(frames.longest, 0xff, (names + 1) * sizeof *frames.longest);
+  TG__EACH_IN_STEPS (w, f) see_frame(&frames, w.slice, w.cls);
+  for (size_t i = 0; i < names; i++) {
     if (frames.longest[i] == TG_NONE || frames.own_ns[i] <= *own_ns) continue;
     best = frames.longest[i];
     *own_ns = frames.own_ns[i];
   }
-  tg__free(frames.own_ns);
-  tg__free(frames.longest);
   return best;
 }
 

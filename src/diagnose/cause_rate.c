@@ -158,23 +158,18 @@ static void report_bandwidth(const struct rates *r) {
 }
 
 static void judge_rates(struct rates *r) {
-  const size_t nodes = r->roof.tree.count + 1;
+  const size_t nodes = r->roof.tree.count;
   tg__peaks_known(r->f->t, r->f->rank, true, &r->peaks);
-  r->group_of = tg__alloc(nodes * sizeof *r->group_of);
-  r->is_bound = tg__alloc(nodes);
-  if (r->group_of && r->is_bound) {
-    memset(r->group_of, 0xff, nodes * sizeof *r->group_of);
-    look_at_nodes(r);
-    const uint32_t slowest = slowest_group(r);
-    if (slowest != TG_NONE) report_slow_product(r, slowest);
-    report_bandwidth(r);
-  } else {
-    r->f->failed = true;
-  }
+  r->group_of = tg__alloc_scratch(r->f, nodes, sizeof *r->group_of);
+  r->is_bound = tg__alloc_scratch(r->f, nodes, sizeof *r->is_bound);
+  if (r->f->failed) return;
+  memset(r->group_of, 0xff, (nodes + 1) * sizeof *r->group_of);
+  look_at_nodes(r);
+  const uint32_t slowest = slowest_group(r);
+  if (slowest != TG_NONE) report_slow_product(r, slowest);
+  report_bandwidth(r);
   tg__map_free(&r->by_shape);
   tg__free(r->groups);
-  tg__free(r->group_of);
-  tg__free(r->is_bound);
 }
 
 void tg__judge_rates(struct tg__facts *f) {

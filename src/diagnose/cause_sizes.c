@@ -81,11 +81,9 @@ static void report_sizes(struct sizes *z) {
 
 void tg__judge_sizes(struct tg__facts *f) {
   struct tg__sites *const s = f->has_device_work && !f->device_bound ? NULL : tg__facts_sites(f);
-  struct sizes z = {.s = s, .in = s ? tg__alloc(s->count + 1) : NULL, .top = TG_NONE};
-  f->failed |= s && !z.in;
+  struct sizes z = {.s = s, .in = s ? tg__alloc_scratch(f, s->count, sizeof *z.in) : NULL, .top = TG_NONE};
   int64_t rows, columns;
   for (uint32_t i = 0; z.in && i < s->count; i++) z.in[i] = misfits(s, &s->sites[i], &rows, &columns);
   if (z.in) z.top = tg__sum_sites(s, z.in, &z.ns, &z.calls);
   if (z.in) report_sizes(&z);
-  tg__free(z.in);
 }

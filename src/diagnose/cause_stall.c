@@ -270,17 +270,16 @@ void tg__judge_stalls(struct tg__facts *f) {
     tg__cannot_judge(f, TG__CAUSE_PERIODIC_STALL, "fewer than 5 steps");
     return;
   }
-  struct stalls x = {.f = f, .b = &f->steps, .is_long = tg__alloc(f->steps.count * sizeof *x.is_long)};
+  struct stalls x = {.f = f, .b = &f->steps, .is_long = tg__alloc_scratch(f, f->steps.count, sizeof *x.is_long)};
   struct tg__timed timed;
-  const bool comes_again = tg__timed_open(f, &timed) && is_periodic(f, &timed);
-  f->failed |= !x.is_long || !median_step(f, &x.typical_ns);
+  const bool comes_again = tg__timed_read(f, &timed) && is_periodic(f, &timed);
+  f->failed |= !median_step(f, &x.typical_ns);
   if (!f->failed) find_long_steps(&x);
   const bool is_in_window =
       !f->failed && x.count > 1 && tg__pct(x.excess_ns, f->sum_ns) > STALL_PCT && 2 * x.count < x.b->count;
   if (!f->failed && (is_in_window || comes_again)) {
     x.s = tg__facts_sites(f);
-    x.sites = x.s ? tg__alloc((x.s->count + 1) * sizeof *x.sites) : NULL;
-    f->failed |= !x.sites;
+    x.sites = x.s ? tg__alloc_scratch(f, x.s->count, sizeof *x.sites) : NULL;
     if (!f->failed) {
       tally_calls(&x);
       x.extra = extra_calls(&x);
@@ -291,7 +290,4 @@ void tg__judge_stalls(struct tg__facts *f) {
     else if (is_stall)
       report_stalls(&x, &timed);
   }
-  tg__timed_close(&timed);
-  tg__free(x.sites);
-  tg__free(x.is_long);
 }

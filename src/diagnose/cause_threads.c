@@ -65,9 +65,8 @@ static int64_t long_inside(const struct tg__sites *s, const struct tg__site_call
 static int64_t shared_out(struct tg__sites *s, uint32_t *top) {
   struct own own = {0};
   struct tg__tally all = {0};
-  int64_t *by_site = tg__alloc((s->count + 1) * sizeof *by_site);
+  int64_t *const by_site = tg__alloc_scratch(s->f, s->count, sizeof *by_site);
   *top = TG_NONE;
-  s->f->failed |= !by_site;
   for (size_t i = 0; by_site && i < s->call_count; i++) {
     const struct tg__site_call *c = &s->calls[i];
     if (!c->counted || c->kind == TG__CALL_LOAD || s->f->t->slices.dur_ns[c->slice] < SHARED_OUT_NS) continue;
@@ -78,7 +77,6 @@ static int64_t shared_out(struct tg__sites *s, uint32_t *top) {
     if (s->sites[c->site].kind == TG__CALL_FORWARD && (*top == TG_NONE || by_site[c->site] > by_site[*top]))
       *top = c->site;
   }
-  tg__free(by_site);
   tg__free(own.ns);
   const int64_t sum = tg__tally_sum(s->f, &all);
   return sum < s->f->total_ns ? sum : s->f->total_ns; /* several threads may be at it */

@@ -121,6 +121,12 @@ int64_t tg__per_step(const struct tg__facts *f, int64_t sum) {
   return f->steps.count ? sum / (int64_t)f->steps.count : sum;
 }
 
+void *tg__alloc_scratch(struct tg__facts *f, size_t count, size_t item_bytes) {
+  void *const p = count < SIZE_MAX / item_bytes ? tg__arena_get(&f->scratch, (count + 1) * item_bytes) : NULL;
+  f->failed |= !p;
+  return p ? memset(p, 0, (count + 1) * item_bytes) : NULL;
+}
+
 bool tg__is_one_of(struct tg__str name, const char *const *names, size_t count) {
   for (size_t i = 0; i < count; i++)
     if (strlen(names[i]) == name.len && memcmp(names[i], name.ptr, name.len) == 0) return true;
@@ -280,11 +286,13 @@ void tg__facts_close(struct tg__facts *f) {
   tg__free(f->found);
   if (f->sites) tg__sites_close(f->sites);
   tg__free(f->sites);
+  tg__arena_free(&f->scratch);
 }
 
 static void run_rules(struct tg__facts *f) {
 #define RULE(function)                                                                                                 \
-  if (!f->failed) function(f);
+  if (!f->failed) function(f);                                                                                         \
+  tg__arena_free(&f->scratch);
 #include "diagnose/causes.def"
 }
 

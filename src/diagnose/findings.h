@@ -77,6 +77,7 @@ struct tg__facts {
   int64_t median_ns;           /* of the lengths of the steps */
   int64_t job_step_ns;         /* the mean of all steps that were timed, where a rule goes by them; 0 */
   struct tg__sites *sites;     /* made when the first rule asks */
+  struct tg__arena scratch;    /* see tg__alloc_scratch */
   bool failed;
 };
 
@@ -240,6 +241,8 @@ int64_t tg__per_step(const struct tg__facts *f, int64_t sum);
 const char *tg__period_per(const struct tg__facts *f);
 const char *tg__period_name(const struct tg__facts *f);
 const char *tg__period_each(const struct tg__facts *f);
+/* Zeroed memory, which goes when the rule ends that asked for it. NULL on no memory, which the facts then say. */
+void *tg__alloc_scratch(struct tg__facts *f, size_t count, size_t item_bytes);
 /* A value behind the others of an array that grows; on no memory the facts say so. */
 #define TG__PUSH(f, items, count, cap, ...)                                                                            \
   do {                                                                                                                 \

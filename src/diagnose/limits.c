@@ -28,10 +28,9 @@ static void note_few_steps(const struct tg__facts *f, struct tg_table *out) {
 
 /* The median length of steps from to until; 0 on no memory, which f then says. */
 static int64_t median_between(struct tg__facts *f, size_t from, size_t until) {
-  int64_t *const lengths = tg__alloc((until - from + 1) * sizeof *lengths), median = 0;
+  int64_t *const lengths = tg__alloc_scratch(f, until - from, sizeof *lengths), median = 0;
   for (size_t i = from; lengths && i < until; i++) lengths[i - from] = tg__own_length(&f->steps.steps[i]);
-  f->failed |= !lengths || !tg__median_of(lengths, until - from, &median);
-  tg__free(lengths);
+  f->failed |= lengths && !tg__median_of(lengths, until - from, &median);
   return median;
 }
 

@@ -117,13 +117,8 @@ int64_t tg__jump_after(const struct tg__facts *f, size_t step) {
 void tg__facts_find_one_off(struct tg__facts *f) {
   for (size_t i = 0; i < f->steps.count; i++)
     if (tg__jump_after(f, i)) tg__spans_add(&f->one_off, f->steps.steps[i].end_ns, f->steps.steps[i + 1].start_ns);
-  struct once o = {.f = f, .usual = tg__alloc((tg__strings_count(f->t->strings) + 1) * sizeof *o.usual)};
-  f->failed |= !o.usual;
-  if (!f->gaps.device_count || f->failed) {
-    tg__free(o.usual);
-    return;
-  }
-  memset(o.usual, 0, (tg__strings_count(f->t->strings) + 1) * sizeof *o.usual);
+  struct once o = {.f = f, .usual = tg__alloc_scratch(f, tg__strings_count(f->t->strings), sizeof *o.usual)};
+  if (!f->gaps.device_count || f->failed) return;
   find_idle(&o);
   TG__EACH_IN_STEPS (w, f) learn_usual(&o, w.slice, w.cls);
   for (int pass = 0; pass < 2; pass++) {
@@ -146,5 +141,4 @@ void tg__facts_find_one_off(struct tg__facts *f) {
   f->failed |= f->one_off.failed || o.idle.failed || o.calls.failed;
   tg__spans_free(&o.idle);
   tg__spans_free(&o.calls);
-  tg__free(o.usual);
 }

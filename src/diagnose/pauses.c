@@ -44,9 +44,8 @@ static struct pause *find_pause(struct search *s, const struct pause *at) {
   if (i == MOST_PAUSES) return NULL;
   if (i < s->count) return &s->pauses[i];
   s->pauses[i] = *at;
-  s->pauses[i].ns = tg__alloc(s->f->steps.count * sizeof *s->pauses->ns);
+  s->pauses[i].ns = tg__alloc_scratch(s->f, s->f->steps.count, sizeof *s->pauses->ns);
   s->count += s->pauses[i].ns != NULL;
-  s->f->failed |= !s->pauses[i].ns;
   return s->pauses[i].ns ? &s->pauses[i] : NULL;
 }
 
@@ -220,7 +219,6 @@ void tg__find_longest_pause(struct tg__facts *f, struct tg__pause *out) {
   for (size_t i = 0; i < s.count; i++) {
     f->failed |= s.pauses[i].when.failed;
     tg__spans_free(&s.pauses[i].when);
-    tg__free(s.pauses[i].ns);
   }
   tg__free(s.reads);
   f->failed |= s.others.failed;

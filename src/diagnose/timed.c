@@ -24,10 +24,9 @@ static bool read_steps(struct tg__facts *f, struct tg__timed *s) {
   for (struct tg__members m = of_run(f, "timed"); tg__members_next(&m);) numbers++;
   const size_t most = numbers / 3;
   if (most < LEAST_STEPS) return false;
-  s->ns = tg__alloc(most * sizeof *s->ns);
-  s->cpu_ns = tg__alloc(most * sizeof *s->cpu_ns);
-  s->is_recorded = tg__alloc(most * sizeof *s->is_recorded);
-  f->failed |= !s->ns || !s->cpu_ns || !s->is_recorded;
+  s->ns = tg__alloc_scratch(f, most, sizeof *s->ns);
+  s->cpu_ns = tg__alloc_scratch(f, most, sizeof *s->cpu_ns);
+  s->is_recorded = tg__alloc_scratch(f, most, sizeof *s->is_recorded);
   if (f->failed) return false;
   for (struct tg__members m = of_run(f, "timed"); s->count < most; s->count++) {
     const int64_t ns = next_number(&m), cpu_ns = next_number(&m), recorded = next_number(&m);
@@ -42,11 +41,10 @@ static bool read_steps(struct tg__facts *f, struct tg__timed *s) {
 /* Those from `from` on that are recorded or not; NULL on no memory, which f then says. */
 static int64_t *some_of(struct tg__facts *f, const struct tg__timed *s, const int64_t *values, size_t from,
                         bool recorded, size_t *n) {
-  int64_t *const some = tg__alloc((s->count + 1) * sizeof *some);
+  int64_t *const some = tg__alloc_scratch(f, s->count, sizeof *some);
   *n = 0;
   for (size_t i = from; some && i < s->count; i++)
     if (s->is_recorded[i] == recorded) some[(*n)++] = values[i];
-  f->failed |= !some;
   return some;
 }
 
@@ -55,7 +53,6 @@ static int64_t median_of(struct tg__facts *f, const struct tg__timed *s, bool re
   size_t n;
   int64_t *const some = some_of(f, s, s->ns, 0, recorded, &n), median = 0;
   f->failed |= some && !tg__median_of(some, n, &median);
-  tg__free(some);
   return median;
 }
 
@@ -155,7 +152,7 @@ static void sum_up_timed(struct tg__timed *s) {
   }
 }
 
-bool tg__timed_open(struct tg__facts *f, struct tg__timed *s) {
+bool tg__timed_read(struct tg__facts *f, struct tg__timed *s) {
   *s = (struct tg__timed){0};
   if (!read_steps(f, s)) return false;
   s->usual_ns = median_of(f, s, false);
@@ -167,12 +164,6 @@ bool tg__timed_open(struct tg__facts *f, struct tg__timed *s) {
   find_period(f, s);
   sum_up_timed(s);
   return !f->failed;
-}
-
-void tg__timed_close(struct tg__timed *s) {
-  tg__free(s->ns);
-  tg__free(s->cpu_ns);
-  tg__free(s->is_recorded);
 }
 
 struct tg__str tg__timed_place(const struct tg__facts *f, const struct tg__timed *s) {
@@ -216,7 +207,6 @@ static bool medians_of_parts(struct tg__facts *f, const struct tg__timed *s, con
   int64_t *const some = some_of(f, s, values, s->warm, false, &n);
   for (size_t k = 0; some && k < PARTS; k++)
     f->failed |= !tg__median_of(some + k * n / PARTS, (k + 1) * n / PARTS - k * n / PARTS, &medians[k]);
-  tg__free(some);
   return !f->failed && n >= LEAST_GROWING;
 }
 
@@ -253,14 +243,11 @@ static void note_kinds(struct tg__facts *f, const struct tg__timed *s, struct tg
     tg__table_note(out, "steps of two kinds: %.0f %% of those timed take %.2f ms%s, the others %.2f ms",
                    tg__pct((int64_t)at, (int64_t)n), tg__ms(low), f->noise.is_busy ? " on a core" : "", tg__ms(high));
   tg__free(order);
-  tg__free(some);
 }
 
 void tg__note_timed(struct tg__facts *f, struct tg_table *out) {
   struct tg__timed s;
-  if (tg__timed_open(f, &s)) {
-    note_warm_up(&s, out);
-    if (!note_growth(f, &s, out)) note_kinds(f, &s, out);
-  }
-  tg__timed_close(&s);
+  if (!tg__timed_read(f, &s)) return;
+  note_warm_up(&s, out);
+  if (!note_growth(f, &s, out)) note_kinds(f, &s, out);
 }

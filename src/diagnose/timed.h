@@ -14,9 +14,8 @@ struct tg__timed {
   size_t period, first_long, long_count, slot_count; /* slots: steps that would be long ones and were seen */
   int64_t excess_ns, longest_ns, longest_cpu_ns;     /* excess: by which they are too long */
 };
-/* false: there are none, or memory has run out, which f says. To be closed either way. */
-bool tg__timed_open(struct tg__facts *f, struct tg__timed *out);
-void tg__timed_close(struct tg__timed *s);
+/* false: there are none, or memory has run out, which f says. In the scratch memory of f. */
+bool tg__timed_read(struct tg__facts *f, struct tg__timed *out);
 /* The line of the program in which most long steps were seen, where they were looked at; empty. */
 struct tg__str tg__timed_place(const struct tg__facts *f, const struct tg__timed *s);
 /* Warm-up, steps that become longer and longer, steps of two kinds. */
